@@ -1,0 +1,43 @@
+package inventory
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Session is one BGP session as a machine has it, with every default applied.
+// It compares with ==.
+type Session struct {
+	Router      string     // name
+	RouterAddr  netip.Addr // where to connect
+	Port        uint16
+	Local       netip.Addr // the machine's address of the same family, the source of the session
+	LocalASN    ASN
+	RouterASN   ASN
+	Families    Families
+	HoldTime    time.Duration
+	RestartTime time.Duration // 0: no graceful restart
+	TTLSecurity bool
+	Multihop    uint8
+	BFD         BFDProfile // zero: off
+	Password    SecretKey  // zero: none
+	PodCIDRs    bool       // announce the machine's pod CIDRs
+	Learn       Learn
+	// NextHop4 and NextHop6 are the machine's own addresses, for routes of the
+	// family that the session does not run over. Invalid: the machine has none.
+	NextHop4, NextHop6 netip.Addr
+}
+
+// IBGP reports whether both ends are of one AS.
+func (s Session) IBGP() bool { return s.LocalASN == s.RouterASN }
+
+// Families says which address families a session carries.
+type Families struct{ IPv4, IPv6 bool }
+
+// Has reports whether routes to p can be told over the session.
+func (f Families) Has(p netip.Prefix) bool {
+	if p.Addr().Is4() {
+		return f.IPv4
+	}
+	return f.IPv6
+}

@@ -1,0 +1,28 @@
+package lb
+
+import "net/netip"
+
+// ServiceKey names a Service.
+type ServiceKey struct{ Namespace, Name string }
+
+func (k ServiceKey) String() string { return k.Namespace + "/" + k.Name }
+
+// Reason names a "no". It is a metric label, the reason of an Event or
+// condition, and a heading in docs/reference/reasons.md at once.
+type Reason string
+
+// Endpoints counts the endpoints of a Service that can take traffic, as
+// kube-proxy sees them: ready ones, or, where a place has none of these, those
+// that still serve while they terminate (KEP-1669).
+type Endpoints struct {
+	Local int // on this machine
+	Any   int // on all machines, this one included
+}
+
+// Offer is a Service as a machine sees it when it decides what to announce.
+type Offer struct {
+	Service      ServiceKey
+	VIPs         []netip.Addr // held by this Service's IPAddress objects, whatever its status says
+	LocalTraffic bool         // externalTrafficPolicy: Local
+	Endpoints    Endpoints
+}
