@@ -1,0 +1,89 @@
+# Plinth: build, try and test. `make help` lists the targets.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+
+# What makes namespaces needs root; everything else runs as whoever calls make,
+# compiling included: go test builds as you and runs the test through sudo.
+ifneq ($(shell id -u),0)
+AS_ROOT := sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,CI,GOPROXY,GOFLAGS env PATH="$$PATH"
+EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,CI env PATH=$(PATH)'
+endif
+LAB     := bin/plinth-lab
+
+step = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build the three programs into bin/
+	@mkdir -p bin
+	@$(BUILD) -o bin/plinth-cloud-controller-manager ./cmd/cloud-controller-manager
+	@$(BUILD) -o bin/plinth-agent ./cmd/node-agent
+	@$(BUILD) -o bin/plinth ./cmd/plinth
+
+.PHONY: demo
+demo: lab-tools ## set up a datacenter on this machine, run the main job on it, and leave nothing behind
+	@$(AS_ROOT) $(LAB) demo
+
+.PHONY: lab-up
+lab-up: lab-tools ## the same datacenter, left running: .lab/kubeconfig, .lab/bin/kubectl
+	@$(AS_ROOT) $(LAB) up
+
+.PHONY: lab-down
+lab-down: ## remove every trace of it
+	@mkdir -p bin && $(BUILD_LAB)
+	@$(AS_ROOT) $(LAB) down
+
+.PHONY: test
+test: lint test-unit test-privileged test-e2e ## run every test there is: unit, namespaces, routers, API server, lab
+	@printf '\nall tests passed\n'
+
+.PHONY: test-unit
+test-unit: ## the tests that need neither root nor a network
+	$(call step,unit tests)
+	@go test ./...
+
+.PHONY: test-privileged
+test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD in network namespaces
+	$(call step,kernel and router tests)
+	@go test $(EXEC) -tags privileged -count=1 ./lb/bgp ./routing/kernel ./provider/agent ./inventory/routerconfig
+
+.PHONY: test-e2e
+test-e2e: lab-tools ## the stories on a whole lab
+	$(call step,end to end: a real control plane with real routers)
+	@go test -C test $(EXEC) -count=1 -p 1 -timeout 45m ./...
+
+.PHONY: bench
+bench: lab-tools ## measure what the docs give a figure for
+	@go test -C test/bench $(EXEC) -count=1 -run '^$$' -bench . -timeout 90m ./...
+
+.PHONY: lint
+lint: ## gofmt, go vet, staticcheck
+	$(call step,lint)
+	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
+	@go vet -tags privileged ./...
+	@go vet -C test ./...
+	@go tool staticcheck -tags privileged ./...
+
+.PHONY: generate
+generate: ## write again what is generated: the reference pages, the router's side of the examples
+	@go generate ./...
+
+.PHONY: deps
+deps: ## install the Debian packages that the lab and the tests use, where missing
+	@$(AS_ROOT) test/install-deps.sh
+
+BUILD_LAB = CGO_ENABLED=0 go build -C test -trimpath -ldflags '-s -w' -o ../bin/ ./lab/cmd/...
+
+.PHONY: lab-tools
+lab-tools: deps
+	$(call step,building Plinth)
+	@$(MAKE) --no-print-directory build
+	@$(BUILD_LAB)

@@ -1,0 +1,190 @@
+// Package plinth_test keeps the rules of the house: which package may import
+// which, and what may be found where. docs/explanation/house.md gives the reasons.
+package plinth_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "plinth.dev/plinth"
+
+// floors lists every package of the house. A package imports only from floors
+// below its own.
+var floors = map[string]int{
+	"cmd/cloud-controller-manager": 4,
+	"cmd/node-agent":               4,
+	"cmd/plinth":                   4,
+	"provider":                     3,
+	"provider/agent":               3,
+	"lb/bgp":                       2,
+	"routing/kernel":               2,
+	"inventory/source":             2,
+	"inventory/routerconfig":       2,
+	"lb":                           1,
+	"routing":                      1,
+	"inventory":                    0,
+}
+
+// pure lists the packages that take values and return values, each with what it
+// may import besides the standard library and the floors below.
+var pure = map[string][]string{
+	"inventory":              {"go.yaml.in/yaml/v4", "go4.org/netipx"},
+	"lb":                     {},
+	"routing":                {},
+	"inventory/routerconfig": {},
+}
+
+// impure are the parts of the standard library through which a pure package
+// would reach a disk, a network or another process.
+var impure = []string{"os", "os/exec", "net", "net/http", "syscall", "io/ioutil", "math/rand", "math/rand/v2"}
+
+// doors says which packages alone may import a library that touches the world.
+var doors = map[string][]string{
+	"github.com/osrg/gobgp":          {"lb/bgp"},
+	"github.com/vishvananda/netlink": {"routing/kernel"},
+	"k8s.io": {
+		"provider", "provider/agent", "inventory/source",
+		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
+	},
+}
+
+// unwanted are names that say nothing about what is in a room.
+var unwanted = []string{"util", "utils", "common", "types", "internal", "pkg", "helpers", "misc"}
+
+type room struct {
+	ImportPath string
+	Dir        string
+	Name       string
+	GoFiles    []string
+	Imports    []string
+	Deps       []string
+}
+
+func (r room) place() string { return strings.TrimPrefix(r.ImportPath, module+"/") }
+
+func TestEveryPackageHasItsFloor(t *testing.T) {
+	for _, r := range rooms(t) {
+		if _, ok := floors[r.place()]; !ok {
+			t.Errorf("%s has no floor in this test: a new room is a decision, write it down here and in docs/explanation/house.md", r.place())
+		}
+		if slices.Contains(unwanted, path.Base(r.place())) {
+			t.Errorf("%s: the name does not say what is inside", r.place())
+		}
+		if !slices.Contains(r.GoFiles, "doc.go") && r.Name != "main" {
+			t.Errorf("%s has no doc.go that says in a sentence what it promises", r.place())
+		}
+	}
+}
+
+func TestImportsGoDownOnly(t *testing.T) {
+	for _, r := range rooms(t) {
+		for _, imp := range r.Imports {
+			below, ours := strings.CutPrefix(imp, module+"/")
+			if ours && floors[below] >= floors[r.place()] {
+				t.Errorf("%s (floor %d) imports %s (floor %d)", r.place(), floors[r.place()], below, floors[below])
+			}
+		}
+	}
+}
+
+func TestPurePackagesReachNothingOutside(t *testing.T) {
+	for _, r := range rooms(t) {
+		allowed, isPure := pure[r.place()]
+		if !isPure {
+			continue
+		}
+		for _, imp := range r.Imports {
+			switch {
+			case slices.Contains(impure, imp):
+				t.Errorf("%s is pure and imports %s", r.place(), imp)
+			case strings.HasPrefix(imp, module+"/"), !strings.Contains(strings.Split(imp, "/")[0], "."):
+			case !slices.Contains(allowed, imp):
+				t.Errorf("%s is pure and imports %s", r.place(), imp)
+			}
+		}
+	}
+}
+
+func TestPurePackagesDoNotAskTheClock(t *testing.T) {
+	for _, r := range rooms(t) {
+		if _, isPure := pure[r.place()]; !isPure {
+			continue
+		}
+		for _, file := range r.GoFiles {
+			text, err := os.ReadFile(filepath.Join(r.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, call := range []string{"time.Now(", "time.Since(", "time.Sleep(", "time.After("} {
+				if strings.Contains(string(text), call) {
+					t.Errorf("%s/%s is pure and calls %s)", r.place(), file, call)
+				}
+			}
+		}
+	}
+}
+
+func TestOnlyDoorsTouchTheWorld(t *testing.T) {
+	for _, r := range rooms(t) {
+		for _, imp := range r.Imports {
+			for library, allowed := range doors {
+				within := imp == library || strings.HasPrefix(imp, library+"/")
+				if within && !slices.Contains(allowed, r.place()) {
+					t.Errorf("%s imports %s, which only %s may", r.place(), imp, strings.Join(allowed, ", "))
+				}
+			}
+		}
+	}
+}
+
+func TestAgentDoesNotLinkTheController(t *testing.T) {
+	for _, r := range rooms(t) {
+		if r.place() != "cmd/node-agent" {
+			continue
+		}
+		for _, dep := range r.Deps {
+			for _, heavy := range []string{"k8s.io/cloud-provider", "k8s.io/apiserver"} {
+				if dep == heavy || strings.HasPrefix(dep, heavy+"/") {
+					t.Errorf("the agent links %s", dep)
+				}
+			}
+		}
+	}
+}
+
+// rooms asks the go command for every package of the module but this one.
+func rooms(t *testing.T) []room {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps=false", "-json=ImportPath,Dir,Name,GoFiles,Imports,Deps", "./...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []room
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var r room
+		if err := dec.Decode(&r); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if r.ImportPath != module {
+			all = append(all, r)
+		}
+	}
+	if len(all) < len(pure) {
+		t.Fatalf("go list found %d packages: the rules would hold of nothing", len(all))
+	}
+	return all
+}
