@@ -1,0 +1,102 @@
+package provider
+
+import (
+	"log/slog"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Name is the name of the cloud provider, as in --cloud-provider.
+const Name = inventory.ProviderScheme
+
+// Options say where a Cloud finds its inventory.
+type Options struct {
+	Namespace string // of Plinth's ConfigMaps and Secrets
+	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory
+	Log       *slog.Logger
+}
+
+// Cloud answers the controllers of k8s.io/cloud-provider from the inventory in force.
+type Cloud struct {
+	options Options
+	log     *slog.Logger
+
+	force     sync.Mutex // held while an inventory comes into force
+	current   *inventory.Inventory
+	followers []func(*inventory.Inventory)
+
+	// What follows is set by Initialize and SetInformers, in this order, before
+	// any controller runs.
+	client    kubernetes.Interface
+	events    record.EventBroadcaster
+	recorder  record.EventRecorder
+	informers informers.SharedInformerFactory
+	endpoint  string // of the API server
+}
+
+var (
+	_ cloudprovider.Interface    = (*Cloud)(nil)
+	_ cloudprovider.InformerUser = (*Cloud)(nil)
+)
+
+// New returns a Cloud without an inventory: it answers every question with an
+// error until one is in force.
+func New(o Options) *Cloud {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Cloud{options: o, log: o.Log}
+}
+
+// ProviderName returns "plinth".
+func (c *Cloud) ProviderName() string { return Name }
+
+// HasClusterID returns true: the name of the inventory tells clusters apart.
+func (c *Cloud) HasClusterID() bool { return true }
+
+// Initialize makes the clients and begins to follow the inventory. It is called
+// on the leader only, and must not wait for anything.
+func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
+	ctx := wait.ContextForChannel(stop)
+	c.client = clients.ClientOrDie("plinth")
+	c.endpoint = clients.ConfigOrDie("plinth").Host
+	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
+}
+
+// SetInformers takes the informers that all controllers share.
+func (c *Cloud) SetInformers(f informers.SharedInformerFactory) { c.informers = f }
+
+// inventory returns the inventory in force; nil while there is none.
+func (c *Cloud) inventory() *inventory.Inventory {
+	c.force.Lock()
+	defer c.force.Unlock()
+	return c.current
+}
+
+// follow has f called with each inventory that comes into force, and at once
+// with the one that is. The calls come one after the other; f must not block.
+func (c *Cloud) follow(f func(*inventory.Inventory)) {
+	c.force.Lock()
+	defer c.force.Unlock()
+	c.followers = append(c.followers, f)
+	if c.current != nil {
+		f(c.current)
+	}
+}
+
+// enforce puts an inventory into force. It must never be changed afterwards.
+func (c *Cloud) enforce(inv *inventory.Inventory) {
+	c.force.Lock()
+	defer c.force.Unlock()
+	c.current = inv
+	for _, f := range c.followers {
+		f(inv)
+	}
+}

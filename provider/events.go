@@ -1,0 +1,22 @@
+package provider
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+)
+
+// component is what Events of ours are reported by.
+const component = "plinth"
+
+// startEvents sends Events through a client of their own, so that a burst of
+// them does not hold up the writes that matter.
+func (c *Cloud) startEvents(ctx context.Context, client kubernetes.Interface) {
+	c.events = record.NewBroadcaster(record.WithContext(ctx))
+	c.events.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events("")})
+	c.recorder = c.events.NewRecorder(scheme.Scheme, v1.EventSource{Component: component})
+}
