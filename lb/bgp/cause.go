@@ -1,0 +1,108 @@
+package bgp
+
+import (
+	"errors"
+	"fmt"
+
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+// Cause names why a session is down. It is a metric label and a heading in
+// docs/reference/reasons.md at once.
+type Cause string
+
+// Why a session is down.
+const (
+	CauseNone        Cause = ""                // it is up
+	Connecting       Cause = "Connecting"      // the first attempts have not ended yet
+	Misconfigured    Cause = "Misconfigured"   // its terms were refused before any attempt
+	PasswordMissing  Cause = "PasswordMissing" // the Secret has no password for it
+	Unreachable      Cause = "Unreachable"     // there is no way to the router's address
+	NoAnswer         Cause = "NoAnswer"        // packets get no answer
+	Refused          Cause = "Refused"         // nothing listens on the router's port
+	ClosedByRouter   Cause = "ClosedByRouter"  // the router closes without a word
+	TTLMismatch      Cause = "TTLMismatch"     // one end has TTL security, the other has not
+	PasswordMismatch Cause = "PasswordMismatch"
+	ASNMismatch      Cause = "ASNMismatch"
+	HoldTimerExpired Cause = "HoldTimerExpired" // the router fell silent
+	PrefixLimit      Cause = "PrefixLimit"      // one end sent more prefixes than the other takes
+	RouterShutdown   Cause = "RouterShutdown"   // somebody shut the session down on the router
+	RouterRefused    Cause = "RouterRefused"    // a NOTIFICATION of the router's, of another kind
+	MalformedMessage Cause = "MalformedMessage" // the router sent what is not BGP
+	PathDown         Cause = "PathDown"         // BFD lost the router
+)
+
+// Causes lists every cause that a session can be down for.
+func Causes() []Cause {
+	return []Cause{
+		Connecting, Misconfigured, PasswordMissing, Unreachable, NoAnswer, Refused, ClosedByRouter, TTLMismatch,
+		PasswordMismatch, ASNMismatch, HoldTimerExpired, PrefixLimit, RouterShutdown, RouterRefused, MalformedMessage, PathDown,
+	}
+}
+
+// lost says why a session that was up went down.
+func lost(n noted) (Cause, string) {
+	switch {
+	case n.silent:
+		return HoldTimerExpired, "the router was silent for the hold time"
+	case n.got != nil:
+		return told(*n.got)
+	case n.sent != nil:
+		return said(*n.sent)
+	}
+	return ClosedByRouter, "the router closed the connection, or the way to it was lost"
+}
+
+// overLimit says why a session was closed whose router sent too much.
+func overLimit() (Cause, string) {
+	return PrefixLimit, fmt.Sprintf("the router sent more than %d prefixes of one family", maxReceived)
+}
+
+// attempt says what is known of an attempt that took too long.
+func attempt(n noted) (Cause, string) {
+	switch {
+	case n.sent != nil:
+		return said(*n.sent)
+	case n.got != nil:
+		return told(*n.got)
+	case n.dial != "":
+		return Connecting, n.dial
+	}
+	return Connecting, "the router has not answered yet"
+}
+
+// told explains a NOTIFICATION of the router's (RFC 4271, section 6; RFC 4486).
+func told(n notification) (Cause, string) {
+	detail := "the router says " + n.String()
+	switch {
+	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
+		return ASNMismatch, detail + ": it expects this machine in another AS"
+	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
+		return HoldTimerExpired, detail + ": it got nothing from this machine for the hold time"
+	case n.code == gobgp.BGP_ERROR_CEASE && n.subcode == gobgp.BGP_ERROR_SUB_MAXIMUM_NUMBER_OF_PREFIXES_REACHED:
+		return PrefixLimit, detail + ": this machine announces more than it takes"
+	case n.code == gobgp.BGP_ERROR_CEASE && (n.subcode == gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_SHUTDOWN ||
+		n.subcode == gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET || n.subcode == gobgp.BGP_ERROR_SUB_PEER_DECONFIGURED):
+		return RouterShutdown, detail
+	}
+	return RouterRefused, detail
+}
+
+// said explains a NOTIFICATION of ours.
+func said(n notification) (Cause, string) {
+	switch {
+	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
+		return ASNMismatch, "the router is in another AS than the inventory says"
+	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
+		return HoldTimerExpired, "the router was silent for the hold time"
+	}
+	return MalformedMessage, "this machine closed the session with " + n.String()
+}
+
+// refusal explains terms that were not even tried.
+func refusal(err error) (Cause, string) {
+	if errors.Is(err, ErrPasswordMissing) {
+		return PasswordMissing, err.Error()
+	}
+	return Misconfigured, err.Error()
+}

@@ -1,0 +1,119 @@
+package bgp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// Config is all that a [Speaker] is to say, and to whom.
+type Config struct {
+	// RouterID is the BGP identifier (RFC 6286): any IPv4 address that no other
+	// speaker of the AS uses.
+	RouterID netip.Addr
+	// Restarting says that this process follows another whose routes a router may
+	// still hold (RFC 4724, section 4.1). It counts for sessions when they are first
+	// set; afterwards the Speaker knows by itself.
+	Restarting bool
+	// Within bounds what may leave, whatever the sessions say: the declared pools and
+	// pod CIDRs. nil: unbounded. Empty, but not nil: nothing leaves.
+	Within   []netip.Prefix
+	Sessions []SessionConfig
+}
+
+// SessionConfig is one session, what is to be said over it, and its password.
+type SessionConfig struct {
+	lb.SessionPlan
+	Password Password
+}
+
+// Key names a session: a router, and the one of its addresses that it runs to.
+type Key struct {
+	Router string
+	Addr   netip.Addr
+}
+
+func (k Key) String() string { return k.Router + "/" + k.Addr.String() }
+
+func (k Key) compare(o Key) int {
+	return cmp.Or(cmp.Compare(k.Router, o.Router), k.Addr.Compare(o.Addr))
+}
+
+func (c SessionConfig) key() Key {
+	return Key{Router: c.Session.Router, Addr: c.Session.RouterAddr}
+}
+
+// terms are what both ends agree on when a session starts; it compares with ==.
+// A change of terms needs a new session, a change of advertisements does not.
+type terms struct {
+	RouterID netip.Addr
+	Session  inventory.Session
+	Password Password
+}
+
+func (c SessionConfig) terms(routerID netip.Addr) terms {
+	return terms{RouterID: routerID, Session: c.Session, Password: c.Password}
+}
+
+// Errors of [Speaker.Set] about a session as a whole.
+var (
+	ErrClosed          = errors.New("the speaker has left or stopped")
+	ErrRouterID        = errors.New("the router ID is not an IPv4 address")
+	ErrTwice           = errors.New("two sessions to the same address of a router")
+	ErrPasswordMissing = errors.New("the session needs a password, and its Secret has none")
+	ErrPasswordLength  = errors.New("a password has 1 to 80 bytes")
+	ErrTerms           = errors.New("the session cannot be set up")
+)
+
+const (
+	maxPassword = 80 // bytes, TCP_MD5SIG_MAXKEYLEN of Linux
+	minHoldTime = 3 * time.Second
+)
+
+// check refuses terms that could not work or would be unsafe.
+func (t terms) check() error {
+	s := t.Session
+	switch {
+	case !t.RouterID.Is4() || t.RouterID.IsUnspecified():
+		return fmt.Errorf("%w: %v", ErrRouterID, t.RouterID)
+	case !s.RouterAddr.IsValid():
+		return fmt.Errorf("%w: the router has no address", ErrTerms)
+	case s.LocalASN == 0 || s.RouterASN == 0:
+		return fmt.Errorf("%w: AS 0 is reserved (RFC 7607)", ErrTerms)
+	case !s.Families.IPv4 && !s.Families.IPv6:
+		return fmt.Errorf("%w: it carries no address family", ErrTerms)
+	case s.HoldTime < minHoldTime:
+		return fmt.Errorf("%w: hold time %v is below %v (RFC 4271, section 4.2)", ErrTerms, s.HoldTime, minHoldTime)
+	case s.Password != (inventory.SecretKey{}) && t.Password == "":
+		return fmt.Errorf("%w: secret %s, key %s", ErrPasswordMissing, s.Password.Secret, s.Password.Key)
+	case len(t.Password) > maxPassword:
+		return fmt.Errorf("%w, this one has %d", ErrPasswordLength, len(t.Password))
+	}
+	return nil
+}
+
+// index lists the sessions by their keys, and those that were given twice.
+func (c Config) index() (map[Key]SessionConfig, []Key, error) {
+	var errs []error
+	byKey := make(map[Key]SessionConfig, len(c.Sessions))
+	for _, s := range c.Sessions {
+		k := s.key()
+		if _, twice := byKey[k]; twice {
+			errs = append(errs, fmt.Errorf("%v: %w", k, ErrTwice))
+			continue
+		}
+		byKey[k] = s
+	}
+	keys := make([]Key, 0, len(byKey))
+	for k := range byKey {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, Key.compare)
+	return byKey, keys, errors.Join(errs...)
+}

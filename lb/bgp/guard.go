@@ -1,0 +1,116 @@
+package bgp
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// ErrRefused is the error of an advertisement that may not leave.
+var ErrRefused = errors.New("not announced")
+
+// maxAdvertisements bounds what one session may say: more is a mistake, and would
+// make the router close the session for all of it.
+const maxAdvertisements = 50_000
+
+// routes are the advertisements of one session by their prefixes.
+type routes map[netip.Prefix]lb.Advertisement
+
+// guard stands behind the planner: what it lets through is all that a session may
+// say. It keeps the good ones when some are bad.
+func guard(s inventory.Session, ads []lb.Advertisement, within []netip.Prefix) (routes, error) {
+	var errs []error
+	good := make(routes, len(ads))
+	for _, ad := range ads {
+		if err := admit(s, ad, within); err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w: %w", ad.Prefix, ErrRefused, err))
+			continue
+		}
+		if was, twice := good[ad.Prefix]; twice && was != ad {
+			errs = append(errs, fmt.Errorf("%v: %w: given twice with different attributes", ad.Prefix, ErrRefused))
+			continue
+		}
+		if _, known := good[ad.Prefix]; !known && len(good) == maxAdvertisements {
+			errs = append(errs, fmt.Errorf("%w: a session says at most %d prefixes", ErrRefused, maxAdvertisements))
+			break
+		}
+		good[ad.Prefix] = ad
+	}
+	return good, errors.Join(errs...)
+}
+
+func admit(s inventory.Session, ad lb.Advertisement, within []netip.Prefix) error {
+	p := ad.Prefix
+	switch {
+	case !p.IsValid() || p != p.Masked() || p.Addr().Is4In6():
+		return errors.New("it is not a prefix in its canonical form")
+	case p.Bits() == 0:
+		return errors.New("it is a default route")
+	case !p.Addr().IsGlobalUnicast():
+		return errors.New("it is not unicast")
+	case !s.Families.Has(p):
+		return errors.New("the session does not carry its family")
+	}
+	for _, own := range []netip.Addr{s.RouterAddr, s.Local, s.NextHop4, s.NextHop6} {
+		if p.Contains(own.WithZone("")) {
+			return fmt.Errorf("it covers %v, an address of the session itself", own)
+		}
+	}
+	if within != nil && !slices.ContainsFunc(within, func(w netip.Prefix) bool { return covers(w, p) }) {
+		return errors.New("it lies outside every pool and pod CIDR")
+	}
+	if _, err := nextHop(s, ad); err != nil {
+		return err
+	}
+	return nil
+}
+
+func covers(outer, inner netip.Prefix) bool {
+	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
+}
+
+// nextHop is what a route is told with: unspecified means the session's own source
+// address, which GoBGP fills in. Routes of the family that the session does not
+// run over need an address of the machine (RFC 4760, section 3), except for IPv4
+// over IPv6, where the IPv6 address will do (RFC 8950).
+func nextHop(s inventory.Session, ad lb.Advertisement) (netip.Addr, error) {
+	v4 := ad.Prefix.Addr().Is4()
+	if ad.NextHop.IsValid() {
+		if v4 != ad.NextHop.Is4() {
+			return netip.Addr{}, fmt.Errorf("its next hop %v is of the other family", ad.NextHop)
+		}
+		return ad.NextHop, nil
+	}
+	switch over4 := s.RouterAddr.Is4(); {
+	case v4 && over4:
+		return netip.IPv4Unspecified(), nil
+	case !v4 && !over4:
+		return netip.IPv6Unspecified(), nil
+	case v4 && s.NextHop4.IsValid():
+		return s.NextHop4, nil
+	case v4:
+		return netip.IPv6Unspecified(), nil
+	case s.NextHop6.IsValid():
+		return s.NextHop6, nil
+	}
+	return netip.Addr{}, errors.New("the machine has no IPv6 address to be its next hop")
+}
+
+// sorted lists prefixes in one order.
+func (r routes) sorted() []netip.Prefix {
+	ps := make([]netip.Prefix, 0, len(r))
+	for p := range r {
+		ps = append(ps, p)
+	}
+	slices.SortFunc(ps, comparePrefixes)
+	return ps
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}

@@ -1,0 +1,119 @@
+package bgp
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+// notes are what GoBGP says in its log about why a session is down, and nowhere
+// else. The texts are those of v4.8.0; a test against real routers holds them.
+type notes struct {
+	log *slog.Logger
+
+	mu sync.Mutex
+	noted
+}
+
+type noted struct {
+	dial      string        // the last attempt to connect failed with this
+	sent, got *notification // the last of either
+	silent    bool          // the hold timer ran out
+}
+
+// notification is what RFC 4271, section 4.5, carries, and the text of RFC 9003.
+type notification struct {
+	code, subcode uint8
+	text          string
+}
+
+func (n notification) String() string {
+	s := gobgp.NewNotificationErrorCode(n.code, n.subcode).String()
+	if n.text != "" {
+		s += `: "` + n.text + `"`
+	}
+	return s
+}
+
+func (n *notes) logger() *slog.Logger { return slog.New(noteTaker{n}) }
+
+// read returns what was noted so far.
+func (n *notes) read() noted {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.noted
+}
+
+// forget drops what was noted, so that the past of a session does not explain its
+// future.
+func (n *notes) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.noted = noted{}
+}
+
+func (n *notes) take(r slog.Record) {
+	fields := map[string]slog.Value{}
+	collect := func() {
+		r.Attrs(func(a slog.Attr) bool { fields[a.Key] = a.Value; return true })
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch r.Message {
+	case "failed to connect":
+		collect()
+		n.dial = fields["Error"].String()
+	case "sent notification":
+		collect()
+		n.sent = readNotification(fields)
+	case "received notification":
+		collect()
+		n.got = readNotification(fields)
+	case "hold timer expired":
+		n.silent = true
+	}
+}
+
+func readNotification(fields map[string]slog.Value) *notification {
+	n := &notification{}
+	if v, ok := fields["Code"]; ok && v.Kind() == slog.KindInt64 {
+		n.code = uint8(v.Int64())
+	}
+	if v, ok := fields["Subcode"]; ok && v.Kind() == slog.KindInt64 {
+		n.subcode = uint8(v.Int64())
+	}
+	if v, ok := fields["Communicated-Reason"]; ok {
+		n.text = printable(v.String())
+	}
+	return n
+}
+
+// printable keeps a router's text from writing control characters into our logs.
+func printable(s string) string {
+	out := make([]rune, 0, len(s))
+	for _, r := range s {
+		if r < ' ' || r == 0x7f || r == 0xfffd {
+			r = '?'
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}
+
+// noteTaker is a slog.Handler that keeps the notes, and passes on what GoBGP finds
+// important as details of ours: it is we who tell what matters to an operator.
+type noteTaker struct{ n *notes }
+
+func (h noteTaker) Enabled(context.Context, slog.Level) bool { return true }
+func (h noteTaker) WithAttrs([]slog.Attr) slog.Handler       { return h }
+func (h noteTaker) WithGroup(string) slog.Handler            { return h }
+
+func (h noteTaker) Handle(ctx context.Context, r slog.Record) error {
+	h.n.take(r)
+	if r.Level >= slog.LevelInfo && h.n.log.Enabled(ctx, slog.LevelDebug) {
+		h.n.log.LogAttrs(ctx, slog.LevelDebug, "gobgp: "+r.Message)
+	}
+	return nil
+}

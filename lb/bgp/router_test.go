@@ -1,0 +1,415 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// The tests run in network, mount and process namespaces of their own: their
+// routers and addresses cannot meet anything else on the machine, and all of it is
+// gone when they end, however they end.
+
+const inside = "PLINTH_TEST_INSIDE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(inside) == "" {
+		os.Exit(reexec())
+	}
+	for _, c := range [][]string{
+		{"mount", "--make-rprivate", "/"},
+		{"mount", "-t", "proc", "proc", "/proc"},
+		{"mount", "-t", "tmpfs", "tmpfs", "/run"},
+		{"ip", "link", "set", "lo", "up"},
+	} {
+		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%v: %v: %s\n", c, err, out)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// reexec runs this very test binary in namespaces that nobody else is in.
+func reexec() int {
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.Env = append(os.Environ(), inside+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	err := c.Run()
+	if exit, ok := err.(*exec.ExitError); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "these tests need root and namespaces:", err)
+		return 1
+	}
+	return 0
+}
+
+// run runs a command and returns what it printed.
+func run(t testing.TB, name string, args ...string) string {
+	t.Helper()
+	var errs bytes.Buffer
+	c := exec.Command(name, args...)
+	c.Stderr = &errs
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, errs.String())
+	}
+	return string(out)
+}
+
+// eventually waits for a condition, and fails with the last thing that was seen.
+func eventually(t testing.TB, within time.Duration, what string, ok func() (bool, string)) time.Duration {
+	t.Helper()
+	begin, seen := time.Now(), ""
+	for time.Since(begin) < within {
+		good, now := ok()
+		if good {
+			return time.Since(begin)
+		}
+		seen = now
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("not within %v: %s\nlast seen: %s", within, what, seen)
+	return 0
+}
+
+// never watches that a condition does not come true.
+func never(t testing.TB, for_ time.Duration, what string, bad func() (bool, string)) {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < for_; time.Sleep(20 * time.Millisecond) {
+		if yes, now := bad(); yes {
+			t.Fatalf("%s\n%s", what, now)
+		}
+	}
+}
+
+var numbers atomic.Int32
+
+// router is a namespace behind a link of its own, and what runs in it.
+type router struct {
+	t      testing.TB
+	ns     string
+	dir    string
+	link   string // our end
+	Addr4  netip.Addr
+	Addr6  netip.Addr
+	Local4 netip.Addr
+	Local6 netip.Addr
+	ask    func(command string) string
+	daemon []*exec.Cmd
+}
+
+const (
+	ourASN    = 65010
+	routerASN = 65101
+)
+
+// newRouter makes a namespace and a link to it, with nothing running in it.
+func newRouter(t testing.TB) *router {
+	t.Helper()
+	n := int(numbers.Add(1))
+	r := &router{
+		t: t, ns: fmt.Sprintf("plt-r%d", n), link: fmt.Sprintf("plt%d", n),
+		dir:    fmt.Sprintf("/run/plt-r%d", n), // a folder that the routers' own users can reach
+		Local4: netip.MustParseAddr(fmt.Sprintf("10.99.%d.1", n)), Addr4: netip.MustParseAddr(fmt.Sprintf("10.99.%d.2", n)),
+		Local6: netip.MustParseAddr(fmt.Sprintf("fd99:%x::1", n)), Addr6: netip.MustParseAddr(fmt.Sprintf("fd99:%x::2", n)),
+	}
+	must(t, os.Mkdir(r.dir, 0o755))
+	run(t, "ip", "netns", "add", r.ns)
+	t.Cleanup(func() {
+		r.kill()
+		run(t, "ip", "netns", "del", r.ns)
+	})
+	run(t, "ip", "link", "add", r.link, "type", "veth", "peer", "name", "eth0", "netns", r.ns)
+	for _, a := range []struct {
+		where []string
+		dev   string
+		v4    netip.Addr
+		v6    netip.Addr
+	}{{nil, r.link, r.Local4, r.Local6}, {[]string{"-n", r.ns}, "eth0", r.Addr4, r.Addr6}} {
+		ip := func(args ...string) { run(t, "ip", append(slices.Clone(a.where), args...)...) }
+		ip("link", "set", a.dev, "up")
+		ip("addr", "add", a.v4.String()+"/24", "dev", a.dev)
+		ip("addr", "add", a.v6.String()+"/64", "dev", a.dev, "nodad")
+	}
+	run(t, "ip", "-n", r.ns, "link", "set", "lo", "up")
+	return r
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// daemonize runs a program in the router's namespace until the test ends.
+func (r *router) daemonize(name string, args ...string) *exec.Cmd {
+	r.t.Helper()
+	log, err := os.OpenFile(filepath.Join(r.dir, filepath.Base(name)+".out"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	must(r.t, err)
+	defer log.Close()
+	c := exec.Command("ip", append([]string{"netns", "exec", r.ns, name}, args...)...)
+	c.Stdout, c.Stderr = log, log
+	must(r.t, c.Start())
+	r.daemon = append(r.daemon, c)
+	return c
+}
+
+func (r *router) kill() {
+	for _, c := range slices.Backward(r.daemon) {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}
+	r.daemon = nil
+}
+
+// neighbour is how a router sees us. Zero fields mean the ordinary.
+type neighbour struct {
+	password string
+	gtsm     bool
+	asn      int    // that the router expects of us
+	lines    string // further lines of the dialect, for each neighbour
+	families string // FRR: lines of the router section
+	only4    bool   // only the session over IPv4, which then carries both families
+}
+
+// both lists our addresses that the router has sessions to.
+func (r *router) both(n neighbour) []netip.Addr {
+	if n.only4 {
+		return []netip.Addr{r.Local4}
+	}
+	return []netip.Addr{r.Local4, r.Local6}
+}
+
+func (n neighbour) as() int {
+	if n.asn != 0 {
+		return n.asn
+	}
+	return ourASN
+}
+
+// frr starts zebra and bgpd.
+func (r *router) frr(n neighbour) *router {
+	r.t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "router bgp %d\n bgp router-id %v\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n no bgp network import-check\n timers bgp 3 9\n%s", routerASN, r.Addr4, n.families)
+	for _, a := range r.both(n) {
+		fmt.Fprintf(&b, " neighbor %v remote-as %d\n neighbor %v timers connect 1\n neighbor %v passive\n", a, n.as(), a, a)
+		if n.password != "" {
+			fmt.Fprintf(&b, " neighbor %v password %s\n", a, n.password)
+		}
+		if n.gtsm {
+			fmt.Fprintf(&b, " neighbor %v ttl-security hops 1\n", a)
+		}
+		for l := range strings.Lines(n.lines) {
+			fmt.Fprintf(&b, " neighbor %v %s\n", a, strings.TrimSpace(l))
+		}
+	}
+	for _, f := range []string{"ipv4", "ipv6"} {
+		fmt.Fprintf(&b, " address-family %s unicast\n", f)
+		for _, a := range r.both(n) {
+			if n.only4 || a.Is4() == (f == "ipv4") {
+				fmt.Fprintf(&b, "  neighbor %v activate\n", a)
+			}
+		}
+		b.WriteString(" exit-address-family\n")
+	}
+	conf := filepath.Join(r.dir, "bgpd.conf")
+	must(r.t, os.WriteFile(conf, []byte(b.String()), 0o644))
+	must(r.t, os.WriteFile(filepath.Join(r.dir, "zebra.conf"), nil, 0o644))
+	r.ask = func(command string) string {
+		out, _ := exec.Command("vtysh", "--vty_socket", r.dir, "-c", command).Output()
+		return string(out)
+	}
+	run(r.t, "chown", "-R", "frr:frrvty", r.dir)
+	r.startFRR()
+	return r
+}
+
+func (r *router) startFRR() {
+	r.t.Helper()
+	common := func(d string) []string {
+		return []string{"-u", "frr", "-g", "frr", "--vty_socket", r.dir, "-f", filepath.Join(r.dir, d+".conf"),
+			"-i", filepath.Join(r.dir, d+".pid"), "-z", filepath.Join(r.dir, "zserv.api"), "-A", "127.0.0.1"}
+	}
+	r.daemonize("/usr/lib/frr/zebra", common("zebra")...)
+	eventually(r.t, 10*time.Second, "zebra answers", func() (bool, string) {
+		_, err := os.Stat(filepath.Join(r.dir, "zserv.api"))
+		return err == nil, ""
+	})
+	r.daemonize("/usr/lib/frr/bgpd", common("bgpd")...)
+	eventually(r.t, 10*time.Second, "bgpd answers", func() (bool, string) {
+		out := r.ask("show bgp summary json")
+		return strings.Contains(out, "{"), out
+	})
+}
+
+// bird starts BIRD.
+func (r *router) bird(n neighbour) *router {
+	r.t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "router id %v;\nprotocol device { scan time 1; }\n", r.Addr4)
+	b.WriteString("protocol kernel k4 { merge paths on; ipv4 { import none; export all; }; }\nprotocol kernel k6 { merge paths on; ipv6 { import none; export all; }; }\n")
+	for i, a := range r.both(n) {
+		fmt.Fprintf(&b, "protocol bgp us%d { local as %d; neighbor %v as %d; passive on; connect retry time 1; error wait time 1, 2; hold time 9;\n", i, routerASN, a, n.as())
+		if n.password != "" {
+			fmt.Fprintf(&b, " password %q;\n", n.password)
+		}
+		if n.gtsm {
+			b.WriteString(" ttl security on;\n")
+		}
+		b.WriteString(n.lines)
+		if n.only4 || a.Is4() {
+			b.WriteString(" ipv4 { import all; export none; };\n")
+		}
+		if n.only4 || a.Is6() {
+			b.WriteString(" ipv6 { import all; export none; };\n")
+		}
+		b.WriteString("}\n")
+	}
+	conf, ctl := filepath.Join(r.dir, "bird.conf"), filepath.Join(r.dir, "bird.ctl")
+	must(r.t, os.WriteFile(conf, []byte(b.String()), 0o644))
+	r.ask = func(command string) string {
+		out, _ := exec.Command("birdc", "-s", ctl, command).Output()
+		return string(out)
+	}
+	r.daemonize("bird", "-f", "-c", conf, "-s", ctl, "-P", filepath.Join(r.dir, "bird.pid"))
+	eventually(r.t, 10*time.Second, "bird answers", func() (bool, string) {
+		out := r.ask("show status")
+		return strings.Contains(out, "up and running"), out
+	})
+	return r
+}
+
+// routes lists what the router's kernel reaches through us: prefix by next hops.
+func (r *router) routes() map[string]string {
+	got := map[string]string{}
+	for _, family := range []string{"-4", "-6"} {
+		var rows []struct {
+			Dst, Gateway, Protocol string
+			Via                    struct{ Host string }
+			Nexthops               []struct{ Gateway string }
+		}
+		out, err := exec.Command("ip", "-n", r.ns, "-j", family, "route").Output()
+		if err != nil || json.Unmarshal(out, &rows) != nil {
+			continue
+		}
+		for _, row := range rows {
+			if row.Protocol != "bgp" && row.Protocol != "bird" {
+				continue
+			}
+			hops := []string{row.Gateway + row.Via.Host}
+			for _, h := range row.Nexthops {
+				hops = append(hops, h.Gateway)
+			}
+			got[row.Dst] = strings.TrimSpace(strings.Join(hops, " "))
+		}
+	}
+	return got
+}
+
+// holds waits until the router's kernel has exactly these routes.
+func (r *router) holds(within time.Duration, want map[string]string) time.Duration {
+	r.t.Helper()
+	return eventually(r.t, within, fmt.Sprintf("the router holds %v", want), func() (bool, string) {
+		got := r.routes()
+		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprint(got)
+	})
+}
+
+// watch counts the routes that the router's kernel loses from now on.
+func (r *router) watch() (lost func() int) {
+	r.t.Helper()
+	c := exec.Command("ip", "-n", r.ns, "monitor", "route")
+	pipe, err := c.StdoutPipe()
+	must(r.t, err)
+	must(r.t, c.Start())
+	var n atomic.Int64
+	var done sync.WaitGroup
+	done.Go(func() {
+		for s := bufio.NewScanner(pipe); s.Scan(); {
+			if strings.HasPrefix(s.Text(), "Deleted") {
+				n.Add(1)
+			}
+		}
+	})
+	r.t.Cleanup(func() { _ = c.Process.Kill(); done.Wait(); _ = c.Wait() })
+	return func() int { return int(n.Load()) }
+}
+
+// session is what we have with the router over its IPv4 address.
+func (r *router) session4() inventory.Session {
+	return inventory.Session{
+		Router: r.ns, RouterAddr: r.Addr4, Port: 179, Local: r.Local4, LocalASN: ourASN, RouterASN: routerASN,
+		Families: inventory.Families{IPv4: true}, HoldTime: 9 * time.Second, RestartTime: 30 * time.Second,
+		Learn: inventory.LearnNothing, NextHop4: r.Local4, NextHop6: r.Local6,
+	}
+}
+
+// session6 is the same over IPv6.
+func (r *router) session6() inventory.Session {
+	s := r.session4()
+	s.RouterAddr, s.Local, s.Families = r.Addr6, r.Local6, inventory.Families{IPv6: true}
+	return s
+}
+
+// both4 is one session over IPv4 that carries both families.
+func (r *router) both4() inventory.Session {
+	s := r.session4()
+	s.Families = inventory.Families{IPv4: true, IPv6: true}
+	return s
+}
+
+// plan announces prefixes over a session.
+func plan(s inventory.Session, prefixes ...string) SessionConfig {
+	c := SessionConfig{SessionPlan: lb.SessionPlan{Session: s}}
+	for _, p := range prefixes {
+		c.Advertisements = append(c.Advertisements, lb.Advertisement{Prefix: netip.MustParsePrefix(p)})
+	}
+	return c
+}
+
+func config(sessions ...SessionConfig) Config {
+	return Config{RouterID: netip.MustParseAddr("10.99.0.1"), Sessions: sessions}
+}
+
+// speaker is a Speaker that is gone at the end of the test.
+func speaker(t testing.TB) *Speaker {
+	s := NewSpeaker(Options{Log: logger(t)})
+	t.Cleanup(func() { must(t, s.Leave(context.Background())) })
+	return s
+}
+
+// isUp waits for every session of a speaker.
+func isUp(t testing.TB, s *Speaker, within time.Duration) time.Duration {
+	t.Helper()
+	return eventually(t, within, "every session is up", func() (bool, string) {
+		states := s.State(t.Context())
+		return len(states) > 0 && !slices.ContainsFunc(states, func(s SessionState) bool { return !s.Up }), fmt.Sprint(states)
+	})
+}

@@ -1,0 +1,194 @@
+package bgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	api "github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"github.com/osrg/gobgp/v4/pkg/server"
+)
+
+// batch is how many paths go to GoBGP at once: it holds its lock for that long.
+const batch = 1000
+
+// event is what a server says about its session.
+type event struct {
+	from  *instance
+	state gobgp.FSMState
+	admin api.PeerState_AdminState
+	why   string // GoBGP's own word for why the state changed
+}
+
+// instance is one GoBGP server with one router, from the first attempt to connect
+// until the session is lost. The next attempt gets a new one: after a reset GoBGP
+// would wait for five seconds, and a session that waits for an OPEN for four minutes.
+type instance struct {
+	terms terms
+	notes *notes
+	bgp   *server.BgpServer
+	done  context.CancelFunc
+}
+
+// start brings a server up with all its routes, and only then adds the router.
+// Events go to tell until the instance is closed; tell may block.
+func start(ctx context.Context, t terms, rs routes, restarting bool, port int32, n *notes, tell func(event)) (*instance, error) {
+	watch, done := context.WithCancel(context.WithoutCancel(ctx))
+	in := &instance{terms: t, notes: n, bgp: server.NewBgpServer(server.LoggerOption(n.logger(), nil)), done: done}
+	go in.bgp.Serve()
+	steps := []func(context.Context) error{
+		func(ctx context.Context) error { return in.begin(ctx, port) },
+		in.policies,
+		func(context.Context) error { return in.add(rs) },
+		func(context.Context) error { return in.watch(watch, tell) },
+		func(ctx context.Context) error {
+			return in.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: t.peer(restarting)})
+		},
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			in.close(ctx, false)
+			return nil, fmt.Errorf("%w: %w", ErrTerms, err)
+		}
+	}
+	return in, nil
+}
+
+// begin starts BGP, listening only where a port was given.
+func (in *instance) begin(ctx context.Context, port int32) error {
+	g := &api.Global{
+		Asn:        uint32(in.terms.Session.LocalASN),
+		RouterId:   in.terms.RouterID.String(),
+		ListenPort: -1,
+		Families:   []uint32{0, 1}, // indices of GoBGP's: IPv4 and IPv6 unicast
+	}
+	if port > 0 {
+		g.ListenPort = port
+		g.ListenAddresses = []string{in.terms.Session.Local.String()}
+	}
+	return in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: g})
+}
+
+func (in *instance) policies(ctx context.Context) error {
+	if err := in.bgp.SetPolicies(ctx, policies(in.terms.Session.Learn)); err != nil {
+		return err
+	}
+	if err := in.bgp.SetPolicyAssignment(ctx, assign(policyIn, api.PolicyDirection_POLICY_DIRECTION_IMPORT)); err != nil {
+		return err
+	}
+	return in.bgp.SetPolicyAssignment(ctx, assign(policyOut, api.PolicyDirection_POLICY_DIRECTION_EXPORT))
+}
+
+func (in *instance) watch(ctx context.Context, tell func(event)) error {
+	return in.bgp.WatchEvent(ctx, server.WatchEventMessageCallbacks{
+		OnPeerUpdate: func(e *apiutil.WatchEventMessage_PeerEvent, _ time.Time) {
+			if e.Type != apiutil.PEER_EVENT_STATE || ctx.Err() != nil {
+				return
+			}
+			tell(event{from: in, state: e.Peer.State.SessionState, admin: e.Peer.State.AdminState, why: e.Peer.State.DisconnectMessage})
+		},
+	}, server.WatchPeer())
+}
+
+// add tells routes, each in place of an older one to the same prefix.
+func (in *instance) add(rs routes) error {
+	return in.each(rs, func(ps []*apiutil.Path) error {
+		_, err := in.bgp.AddPath(apiutil.AddPathRequest{Paths: ps})
+		return err
+	})
+}
+
+// remove withdraws routes, by what they are and not by an identifier: that would
+// search all of them for each.
+func (in *instance) remove(rs routes) error {
+	return in.each(rs, func(ps []*apiutil.Path) error {
+		return in.bgp.DeletePath(apiutil.DeletePathRequest{Paths: ps})
+	})
+}
+
+// each hands over paths in sorted batches, none of them empty: GoBGP takes an empty
+// request for something else than nothing.
+func (in *instance) each(rs routes, do func([]*apiutil.Path) error) error {
+	var errs []error
+	for prefixes := range slices.Chunk(rs.sorted(), batch) {
+		ps := make([]*apiutil.Path, 0, len(prefixes))
+		for _, prefix := range prefixes {
+			p, err := path(in.terms.Session, rs[prefix])
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%v: %w", prefix, err))
+				continue
+			}
+			ps = append(ps, p)
+		}
+		if len(ps) > 0 {
+			errs = append(errs, do(ps))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// close ends the session and the server. A quiet end leaves out the NOTIFICATION,
+// and a router in graceful restart keeps our routes.
+func (in *instance) close(ctx context.Context, quiet bool) {
+	in.done()
+	// The error says only that the server has ended already.
+	_ = in.bgp.StopBgp(ctx, &api.StopBgpRequest{AllowGracefulRestart: quiet})
+	in.bgp.Stop() // its BFD server too, which StopBgp leaves running
+}
+
+// counts are what GoBGP counted for a session.
+type counts struct {
+	updatesSent, updatesReceived uint64
+	accepted                     int
+}
+
+func (in *instance) counts(ctx context.Context) (counts, error) {
+	var c counts
+	err := in.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) {
+		if m := p.GetState().GetMessages(); m != nil {
+			c.updatesSent, c.updatesReceived = m.GetSent().GetUpdate(), m.GetReceived().GetUpdate()
+		}
+		for _, af := range p.GetAfiSafis() {
+			c.accepted += int(af.GetState().GetAccepted())
+		}
+	})
+	return c, err
+}
+
+// announced lists what is in the adj-RIB-out, sorted.
+func (in *instance) announced() ([]netip.Prefix, error) {
+	var ps []netip.Prefix
+	var errs []error
+	for _, f := range []gobgp.Family{gobgp.RF_IPv4_UC, gobgp.RF_IPv6_UC} {
+		if !in.carries(f) {
+			continue
+		}
+		errs = append(errs, in.bgp.ListPath(apiutil.ListPathRequest{
+			TableType: api.TableType_TABLE_TYPE_ADJ_OUT, Name: in.terms.Session.RouterAddr.String(), Family: f,
+		}, func(nlri gobgp.NLRI, _ []*apiutil.Path) {
+			if p, err := netip.ParsePrefix(nlri.String()); err == nil {
+				ps = append(ps, p)
+			}
+		}))
+	}
+	slices.SortFunc(ps, comparePrefixes)
+	return ps, errors.Join(errs...)
+}
+
+func (in *instance) carries(f gobgp.Family) bool {
+	fs := in.terms.Session.Families
+	return f == gobgp.RF_IPv4_UC && fs.IPv4 || f == gobgp.RF_IPv6_UC && fs.IPv6
+}
+
+// farewell closes the session with Cease, Administrative Shutdown, and a text that
+// the router shows to its operator (RFC 9003).
+func (in *instance) farewell(ctx context.Context, text string) error {
+	return in.bgp.DisablePeer(ctx, &api.DisablePeerRequest{
+		Address: in.terms.Session.RouterAddr.String(), Communication: text,
+	})
+}

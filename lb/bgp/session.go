@@ -1,0 +1,468 @@
+package bgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/bits"
+	"time"
+
+	api "github.com/osrg/gobgp/v4/api"
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+const (
+	// firstPatience and patience are how long an attempt may take before it is cut
+	// short and its likely cause is looked for. GoBGP by itself would wait four
+	// minutes for the OPEN of a router that accepted the connection and hangs.
+	firstPatience = 6 * time.Second
+	patience      = 15 * time.Second
+	// limitPause is how long a session stays down after the router sent too much; it
+	// doubles each time, up to limitPauseMax.
+	limitPause    = time.Minute
+	limitPauseMax = 16 * time.Minute
+	// steady is how long a session has to be up for its past failures to be forgotten.
+	steady = 30 * time.Second
+)
+
+// session keeps one session up. One goroutine, run, owns everything in it.
+type session struct {
+	key     Key
+	log     *slog.Logger
+	port    int32 // to listen on; 0: connect only
+	changed func()
+	calls   chan func()
+	events  chan event
+	quit    chan struct{} // closed: the goroutine is to end
+	ended   chan struct{} // closed: it has
+
+	terms    terms
+	refused  error  // the terms cannot work
+	want     routes // what is to be said
+	have     routes // what the server was told
+	in       *instance
+	notes    *notes
+	alarm    *time.Timer
+	search   context.CancelFunc // a search for the cause is under way
+	attempts int                // that failed since the session was last up
+	limits   int                // times in a row that the router sent too much
+	keepFor  time.Time          // until then a router may hold our routes (RFC 4724)
+	state    SessionState
+	stale    bool   // state.Announced needs another look
+	base     counts // of the servers before this one
+}
+
+func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, changed func()) *session {
+	s := &session{
+		key:     k,
+		log:     log.With("router", k.Router, "address", k.Addr.String()),
+		port:    port,
+		changed: changed,
+		calls:   make(chan func()),
+		events:  make(chan event),
+		quit:    make(chan struct{}),
+		ended:   make(chan struct{}),
+		alarm:   time.NewTimer(time.Hour),
+		state:   SessionState{Key: k, Since: time.Now(), Cause: Connecting, Detail: "not connected yet"},
+	}
+	if restarting {
+		s.keepFor = time.Now().Add(t.Session.RestartTime)
+	}
+	go s.run()
+	return s
+}
+
+func (s *session) run() {
+	defer close(s.ended)
+	defer s.alarm.Stop()
+	for {
+		select {
+		case f := <-s.calls:
+			f()
+		case e := <-s.events:
+			s.hear(e)
+		case <-s.alarm.C:
+			s.ring()
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+// do has f run by the goroutine that owns the session.
+func (s *session) do(ctx context.Context, f func() error) error {
+	result := make(chan error, 1)
+	select {
+	case s.calls <- func() { result <- f() }:
+	case <-s.ended:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// set takes over new terms and routes. Terms that stay leave the session up.
+func (s *session) set(ctx context.Context, t terms, want routes) error {
+	same := s.terms == t && (s.in != nil || s.search != nil || s.refused != nil || s.limits > 0)
+	s.terms, s.want = t, want
+	if !same {
+		return s.restart(ctx)
+	}
+	if s.refused != nil {
+		return s.refused
+	}
+	return s.sync()
+}
+
+// restart begins anew, with new terms.
+func (s *session) restart(ctx context.Context) error {
+	s.stopSearch()
+	s.attempts, s.limits = 0, 0
+	if s.in != nil {
+		s.hangUp(ctx)
+		s.down(Connecting, "its terms have changed")
+	}
+	if s.refused = s.terms.check(); s.refused != nil {
+		s.down(refusal(s.refused))
+		return s.refused
+	}
+	return s.connect(ctx)
+}
+
+// sync tells the server the difference: what is new first, so that a prefix that
+// takes over from another is there before the other goes.
+func (s *session) sync() error {
+	if s.in == nil {
+		return nil // the next server will be given all of it
+	}
+	add, gone := difference(s.have, s.want)
+	if len(add)+len(gone) == 0 {
+		return nil
+	}
+	s.stale = true
+	if err := s.in.add(add); err != nil {
+		return fmt.Errorf("announcing: %w", err)
+	}
+	if err := s.in.remove(gone); err != nil {
+		return fmt.Errorf("withdrawing: %w", err)
+	}
+	s.have = maps.Clone(s.want)
+	s.log.Info("announcements changed", "added", len(add), "withdrawn", len(gone), "total", len(s.have))
+	return nil
+}
+
+// difference lists what want has and have has not, or not like this, and what is gone.
+func difference(have, want routes) (add, gone routes) {
+	add, gone = routes{}, routes{}
+	for p, ad := range want {
+		if was, ok := have[p]; !ok || was != ad {
+			add[p] = ad
+		}
+	}
+	for p, ad := range have {
+		if _, ok := want[p]; !ok {
+			gone[p] = ad
+		}
+	}
+	return add, gone
+}
+
+// connect starts a server with all routes in it.
+func (s *session) connect(ctx context.Context) error {
+	restarting := s.terms.Session.RestartTime > 0 && time.Now().Before(s.keepFor)
+	s.notes = &notes{log: s.log}
+	in, err := start(ctx, s.terms, s.want, restarting, s.port, s.notes, s.tell)
+	s.alarm.Reset(s.patience())
+	if err != nil {
+		s.down(Misconfigured, err.Error())
+		return err
+	}
+	s.in, s.have, s.stale = in, maps.Clone(s.want), true
+	return nil
+}
+
+func (s *session) patience() time.Duration {
+	if s.attempts == 0 {
+		return firstPatience
+	}
+	return patience
+}
+
+// tell hands an event to the goroutine; it gives up when the session has ended.
+func (s *session) tell(e event) {
+	select {
+	case s.events <- e:
+	case <-s.ended:
+	}
+}
+
+// hear takes in what a server says, unless that server is gone already.
+func (s *session) hear(e event) {
+	if e.from != s.in || s.in == nil {
+		return
+	}
+	switch limit := e.admin == api.PeerState_ADMIN_STATE_PFX_CT; {
+	case e.state == gobgp.BGP_FSM_ESTABLISHED && !s.state.Up:
+		s.up()
+	case limit:
+		s.overLimit()
+	case s.state.Up && e.state != gobgp.BGP_FSM_ESTABLISHED:
+		s.reconnect(lost(s.notes.read()))
+	}
+}
+
+func (s *session) up() {
+	s.attempts = 0
+	s.notes.forget()
+	s.state.Up, s.state.Since, s.state.Cause, s.state.Detail = true, time.Now(), CauseNone, ""
+	s.stale = true
+	s.alarm.Reset(steady)
+	s.log.Info("session is up", "routes", len(s.have))
+	s.changed()
+}
+
+// down notes that the session is down, and since when it is.
+func (s *session) down(c Cause, detail string) {
+	wasUp := s.state.Up
+	if wasUp {
+		s.state.Losses++
+		s.state.Since = time.Now()
+		s.keepFor = time.Now().Add(s.terms.Session.RestartTime)
+	}
+	news := wasUp || s.state.Cause != c
+	s.state.Up, s.state.Cause, s.state.Detail = false, c, detail
+	s.state.Announced, s.state.Accepted, s.stale = nil, 0, false
+	if news {
+		s.log.Warn("session is down", "cause", string(c), "detail", detail)
+		s.changed()
+	}
+}
+
+// reconnect replaces the server at once.
+func (s *session) reconnect(c Cause, detail string) {
+	s.hangUp(context.Background())
+	s.down(c, detail)
+	s.tryConnect()
+}
+
+func (s *session) tryConnect() {
+	if err := s.connect(context.Background()); err != nil {
+		s.log.Warn("cannot connect", "err", err)
+	}
+}
+
+// hangUp closes the server without a word: a router in graceful restart keeps what
+// it has until the session is back.
+func (s *session) hangUp(ctx context.Context) {
+	s.keepCounts(ctx)
+	s.in.close(ctx, true)
+	s.in, s.have = nil, nil
+}
+
+// overLimit pauses a session whose router sent too much, instead of for ever.
+func (s *session) overLimit() {
+	s.limits++
+	s.hangUp(context.Background())
+	s.down(overLimit())
+	s.alarm.Reset(min(limitPause<<min(s.limits-1, 10), limitPauseMax))
+}
+
+// ring is what happens when nothing else did for a while.
+func (s *session) ring() {
+	switch {
+	case s.refused != nil || s.search != nil:
+	case s.state.Up:
+		s.limits = 0
+	case s.in == nil:
+		s.tryConnect()
+	default:
+		s.investigate()
+	}
+}
+
+// investigate ends an attempt that takes too long. Now and then, after 1, 2, 4, 8...
+// of them, it leaves the way to the router free for a
+// while, and looks for the reason why it cannot connect.
+func (s *session) investigate() {
+	s.attempts++
+	c, detail := attempt(s.notes.read())
+	s.hangUp(context.Background())
+	if c != Connecting || s.state.Cause == Connecting {
+		s.down(c, detail)
+	}
+	if c != Connecting || bits.OnesCount(uint(s.attempts)) != 1 {
+		s.tryConnect() // the cause is known, or was looked for lately
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
+	s.search = cancel
+	t := s.terms
+	go func() {
+		c, detail := diagnose(ctx, t)
+		_ = s.do(ctx, func() error { s.found(c, detail); return nil })
+	}()
+	s.alarm.Reset(searchTime + time.Second)
+}
+
+// found ends a search. A search that came to no end leaves what is known.
+func (s *session) found(c Cause, detail string) {
+	if s.search == nil {
+		return
+	}
+	s.stopSearch()
+	if c != CauseNone {
+		s.down(c, detail)
+	}
+	s.tryConnect()
+}
+
+func (s *session) stopSearch() {
+	if s.search != nil {
+		s.search()
+		s.search = nil
+	}
+}
+
+// keepCounts adds up what the server counted before it goes.
+func (s *session) keepCounts(ctx context.Context) {
+	c, err := s.in.counts(ctx)
+	if err != nil {
+		return
+	}
+	s.base.updatesSent += c.updatesSent
+	s.base.updatesReceived += c.updatesReceived
+}
+
+// snapshot is the state as it is now. Where the session's goroutine is busy for
+// longer than ctx allows, it is a state without a cause.
+func (s *session) snapshot(ctx context.Context) SessionState {
+	st := SessionState{Key: s.key, Cause: Connecting, Detail: "the session is busy"}
+	answer := make(chan SessionState, 1)
+	if err := s.do(ctx, func() error { answer <- s.report(ctx); return nil }); err == nil {
+		st = <-answer
+	}
+	return st
+}
+
+func (s *session) report(ctx context.Context) SessionState {
+	var c counts
+	if s.in != nil {
+		if now, err := s.in.counts(ctx); err == nil {
+			c = now
+		}
+		if s.stale && s.state.Up {
+			if ps, err := s.in.announced(); err == nil {
+				s.state.Announced, s.stale = ps, false
+			}
+		}
+	}
+	st := s.state
+	st.Accepted = c.accepted
+	st.UpdatesSent = s.base.updatesSent + c.updatesSent
+	st.UpdatesReceived = s.base.updatesReceived + c.updatesReceived
+	return st
+}
+
+// leave closes the session without a word, and ends the goroutine.
+func (s *session) leave(ctx context.Context) error {
+	return s.end(ctx, func() error {
+		if s.in != nil {
+			s.in.close(ctx, true)
+		}
+		return nil
+	})
+}
+
+// stop withdraws every route, closes the session with a text that says why, and
+// ends the goroutine.
+func (s *session) stop(ctx context.Context, reason string) error {
+	return s.end(ctx, func() error {
+		if s.in == nil {
+			return nil
+		}
+		var err error
+		if s.state.Up {
+			err = errors.Join(s.withdraw(ctx), s.in.farewell(ctx, reason), s.await(ctx))
+		}
+		s.in.close(ctx, false)
+		return err
+	})
+}
+
+// end has last done by the goroutine, and ends it whatever comes of that.
+func (s *session) end(ctx context.Context, last func() error) error {
+	defer func() { close(s.quit) }()
+	err := s.do(ctx, func() error {
+		s.stopSearch()
+		defer func() { s.in = nil }()
+		return last()
+	})
+	if err != nil {
+		return fmt.Errorf("%v: %w", s.key, err)
+	}
+	return nil
+}
+
+const (
+	tick     = 5 * time.Millisecond
+	settled  = 10 // ticks without an UPDATE until all are taken to be out
+	goodbyes = 2 * time.Second
+)
+
+// withdraw takes every route back, and waits until the router was told.
+func (s *session) withdraw(ctx context.Context) error {
+	before, err := s.in.counts(ctx)
+	if err != nil || len(s.have) == 0 {
+		return err
+	}
+	if err := s.in.remove(s.have); err != nil {
+		return fmt.Errorf("withdrawing: %w", err)
+	}
+	s.have = nil
+	quiet, last := 0, before.updatesSent
+	return poll(ctx, func() (bool, error) {
+		now, err := s.in.counts(ctx)
+		if quiet++; now.updatesSent != last {
+			quiet, last = 0, now.updatesSent
+		}
+		return last != before.updatesSent && quiet >= settled, err
+	})
+}
+
+// await waits for the server to have closed the session.
+func (s *session) await(ctx context.Context) error {
+	return poll(ctx, func() (bool, error) {
+		select {
+		case e := <-s.events:
+			return e.from == s.in && e.state != gobgp.BGP_FSM_ESTABLISHED, nil
+		default:
+			return false, nil
+		}
+	})
+}
+
+// poll asks until it is told yes; at the latest after goodbyes it gives up.
+func poll(ctx context.Context, yes func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, goodbyes)
+	defer cancel()
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		if ok, err := yes(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

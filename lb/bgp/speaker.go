@@ -1,0 +1,160 @@
+package bgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// Options are what a [Speaker] is made with.
+type Options struct {
+	Log *slog.Logger
+	// ListenPort is the TCP port to be reached at; 0: nobody can, and every session is
+	// begun from here. The sessions of one local address cannot share a port: the
+	// first of them listens, the others only connect.
+	ListenPort int32
+}
+
+// Speaker keeps the sessions of one machine. It can be used by several goroutines.
+type Speaker struct {
+	log     *slog.Logger
+	port    int32
+	changed chan struct{}
+
+	setting  sync.Mutex // held by Set, Leave and Stop from beginning to end
+	mu       sync.Mutex // guards what follows, and is never held for long
+	sessions map[Key]*session
+	closed   bool
+}
+
+// NewSpeaker returns a Speaker that says nothing to nobody.
+func NewSpeaker(o Options) *Speaker {
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), sessions: map[Key]*session{}}
+}
+
+// Set makes the Speaker say what c says, and nothing else. What is said already is
+// not said again, and a session whose terms stay is not touched, whatever becomes of
+// the others. It carries on with the rest after a failure and returns all errors.
+// Set returns when routers are being told, not when they have answered.
+func (s *Speaker) Set(ctx context.Context, c Config) error {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	if s.isClosed() {
+		return ErrClosed
+	}
+	byKey, keys, errs := c.index()
+	gone := s.take(func(k Key) bool { _, stays := byKey[k]; return !stays })
+	return errors.Join(errs,
+		each(gone, func(x *session) error { return x.stop(ctx, "the session is no longer wanted") }),
+		each(keys, func(k Key) error { return s.setOne(ctx, c, byKey[k]) }))
+}
+
+func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig) error {
+	good, guarded := guard(sc.Session, sc.Advertisements, c.Within)
+	x, t := s.session(c, sc), sc.terms(c.RouterID)
+	err := errors.Join(guarded, x.do(ctx, func() error { return x.set(ctx, t, good) }))
+	if err != nil {
+		return fmt.Errorf("%v: %w", sc.key(), err)
+	}
+	return nil
+}
+
+// session finds or makes the session of a key.
+func (s *Speaker) session(c Config, sc SessionConfig) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := sc.key()
+	x := s.sessions[k]
+	if x == nil {
+		x = newSession(k, s.log, s.port, c.Restarting, sc.terms(c.RouterID), s.notify)
+		s.sessions[k] = x
+	}
+	return x
+}
+
+func (s *Speaker) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// take removes and returns the sessions that are to go.
+func (s *Speaker) take(goes func(Key) bool) []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var gone []*session
+	for k, x := range s.sessions {
+		if goes(k) {
+			gone = append(gone, x)
+			delete(s.sessions, k)
+		}
+	}
+	return gone
+}
+
+// Changed receives a value after a session went up or down, or the likely cause of
+// its being down changed. Changes that come together are told once.
+func (s *Speaker) Changed() <-chan struct{} { return s.changed }
+
+func (s *Speaker) notify() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// State reports on every session, sorted by router and address.
+func (s *Speaker) State(ctx context.Context) []SessionState {
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.sessions))
+	s.mu.Unlock()
+	states := make([]SessionState, len(all))
+	var wg sync.WaitGroup
+	for i, x := range all {
+		wg.Go(func() { states[i] = x.snapshot(ctx) })
+	}
+	wg.Wait()
+	slices.SortFunc(states, func(a, b SessionState) int { return a.Key.compare(b.Key) })
+	return states
+}
+
+// Leave closes every session without a NOTIFICATION: routers in graceful restart
+// keep our routes for their restart time, for the process that follows. The
+// Speaker cannot be used any more.
+func (s *Speaker) Leave(ctx context.Context) error {
+	return s.close(func(x *session) error { return x.leave(ctx) })
+}
+
+// Stop withdraws every route, and closes every session with Cease and the reason
+// (RFC 9003; up to 255 bytes are sent). The Speaker cannot be used any more.
+func (s *Speaker) Stop(ctx context.Context, reason string) error {
+	return s.close(func(x *session) error { return x.stop(ctx, reason) })
+}
+
+func (s *Speaker) close(end func(*session) error) error {
+	s.setting.Lock()
+	defer s.setting.Unlock()
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	return each(s.take(func(Key) bool { return true }), end)
+}
+
+// each does the same for all at once, and joins the errors in their order.
+func each[T any](all []T, do func(T) error) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, x := range all {
+		wg.Go(func() { errs[i] = do(x) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,29 @@
+package bgp
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// SessionState is what became of one session.
+type SessionState struct {
+	Key
+	Up        bool
+	Since     time.Time      // it has been up or down
+	Cause     Cause          // it is likely down for this
+	Detail    string         // the cause in a sentence
+	Announced []netip.Prefix // in the adj-RIB-out, sorted; read only
+	Accepted  int            // routes of the router's that were taken
+	BFD       string         // up, down or init; empty: off
+	Losses    uint64         // times that the session was up and went down
+	// UpdatesSent and UpdatesReceived count UPDATE messages since the session was set.
+	UpdatesSent, UpdatesReceived uint64
+}
+
+func (s SessionState) String() string {
+	if s.Up {
+		return fmt.Sprintf("%v: up since %s, %d announced, %d accepted", s.Key, s.Since.Format(time.RFC3339), len(s.Announced), s.Accepted)
+	}
+	return fmt.Sprintf("%v: down since %s, %s: %s", s.Key, s.Since.Format(time.RFC3339), s.Cause, s.Detail)
+}
