@@ -1,12 +1,14 @@
 package provider
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -15,13 +17,6 @@ import (
 
 // Name is the name of the cloud provider, as in --cloud-provider.
 const Name = inventory.ProviderScheme
-
-// Options say where a Cloud finds its inventory.
-type Options struct {
-	Namespace string // of Plinth's ConfigMaps and Secrets
-	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory
-	Log       *slog.Logger
-}
 
 // Cloud answers the controllers of k8s.io/cloud-provider from the inventory in force.
 type Cloud struct {
@@ -37,8 +32,12 @@ type Cloud struct {
 	client    kubernetes.Interface
 	events    record.EventBroadcaster
 	recorder  record.EventRecorder
+	reports   *reports
 	informers informers.SharedInformerFactory
+	nodes     corelisters.NodeLister
 	endpoint  string // of the API server
+
+	roster *roster
 }
 
 var (
@@ -52,7 +51,7 @@ func New(o Options) *Cloud {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Cloud{options: o, log: o.Log}
+	return &Cloud{options: o, log: o.Log, roster: newRoster()}
 }
 
 // ProviderName returns "plinth".
@@ -68,10 +67,19 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 	c.client = clients.ClientOrDie("plinth")
 	c.endpoint = clients.ConfigOrDie("plinth").Host
 	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
+	c.follow(c.roster.judge)
+	go c.keepInventory(ctx)
 }
 
 // SetInformers takes the informers that all controllers share.
-func (c *Cloud) SetInformers(f informers.SharedInformerFactory) { c.informers = f }
+func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
+	c.informers = f
+	nodes := f.Core().V1().Nodes()
+	c.nodes = nodes.Lister()
+	if _, err := nodes.Informer().AddEventHandler(c.roster.handler()); err != nil {
+		c.log.Error("cannot watch nodes", "err", err)
+	}
+}
 
 // inventory returns the inventory in force; nil while there is none.
 func (c *Cloud) inventory() *inventory.Inventory {
@@ -88,6 +96,26 @@ func (c *Cloud) follow(f func(*inventory.Inventory)) {
 	c.followers = append(c.followers, f)
 	if c.current != nil {
 		f(c.current)
+	}
+}
+
+// onInventory calls f each time that an inventory comes into force, until ctx
+// ends. While f runs, several are taken for one.
+func (c *Cloud) onInventory(ctx context.Context, f func()) {
+	dirty := make(chan struct{}, 1)
+	c.follow(func(*inventory.Inventory) {
+		select {
+		case dirty <- struct{}{}:
+		default:
+		}
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-dirty:
+			f()
+		}
 	}
 }
 

@@ -19,4 +19,5 @@ func (c *Cloud) startEvents(ctx context.Context, client kubernetes.Interface) {
 	c.events = record.NewBroadcaster(record.WithContext(ctx))
 	c.events.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	c.recorder = c.events.NewRecorder(scheme.Scheme, v1.EventSource{Component: component})
+	c.reports = newReports(c.recorder)
 }

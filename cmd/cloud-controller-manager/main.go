@@ -1,0 +1,61 @@
+// Command plinth-cloud-controller-manager is the standard cloud controller
+// manager of Kubernetes with the provider plinth.
+package main
+
+import (
+	"log/slog"
+	"os"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/app"
+	"k8s.io/cloud-provider/app/config"
+	"k8s.io/cloud-provider/names"
+	"k8s.io/cloud-provider/options"
+	"k8s.io/component-base/cli"
+	cliflag "k8s.io/component-base/cli/flag"
+	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the client
+	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
+	"k8s.io/klog/v2"
+
+	"plinth.dev/plinth/provider"
+)
+
+func main() {
+	os.Exit(run())
+}
+
+func run() int {
+	standard, err := options.NewCloudControllerManagerOptions()
+	if err != nil {
+		klog.ErrorS(err, "cannot make the standard options")
+		return 1
+	}
+	suit(standard)
+
+	var own provider.Options
+	flags := cliflag.NamedFlagSets{}
+	own.AddFlags(flags.FlagSet(provider.Name))
+
+	cloud := func(*config.CompletedConfig) cloudprovider.Interface {
+		own.Log = slog.New(logr.ToSlogHandler(klog.Background()))
+		return provider.New(own)
+	}
+	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), names.CCMControllerAliases(), flags, wait.NeverStop)
+	command.Use = "plinth-cloud-controller-manager"
+	return cli.Run(command)
+}
+
+// suit sets the defaults that suit a datacenter: the stock ones allow 20
+// requests a second and one Node, Service or status at a time.
+func suit(o *options.CloudControllerManagerOptions) {
+	o.KubeCloudShared.CloudProvider.Name = provider.Name
+	o.Generic.ClientConnection.QPS = 1000
+	o.Generic.ClientConnection.Burst = 2000
+	o.NodeController.ConcurrentNodeSyncs = 16
+	o.NodeController.ConcurrentNodeStatusUpdates = 8
+	o.NodeLifecycleController.ConcurrentNodeLifecycleSyncs = 8
+	o.ServiceController.ConcurrentServiceSyncs = 16
+}

@@ -1,0 +1,197 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// What people write on the ConfigMaps that carry an inventory.
+const (
+	LabelInventory          = "plinth.dev/inventory"      // the inventory's name
+	AnnotationAllowRemovals = "plinth.dev/allow-removals" // how many machines may be dropped or retired at once
+)
+
+// How long ConfigMaps must be quiet until they are read as one edit, and how
+// long a stream of changes may put that off.
+const (
+	quiet   = 200 * time.Millisecond
+	patient = 2 * time.Second
+)
+
+// resync is how often informers show everything anew: nothing should need it.
+const resync = 10 * time.Minute
+
+// ConfigMaps follows the ConfigMaps of a namespace that bear [LabelInventory].
+type ConfigMaps struct {
+	Client    kubernetes.Interface
+	Namespace string
+}
+
+// Run implements [Source]. The first edit is handed out when the list of
+// ConfigMaps is complete, even if it is empty.
+func (c ConfigMaps) Run(ctx context.Context, set func(Edit)) error {
+	informer := coreinformers.NewFilteredConfigMapInformer(c.Client, c.Namespace, resync, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = LabelInventory })
+	return follow(ctx, func() { set(read(informer.GetStore())) }, informer)
+}
+
+// follow runs informers and calls changed, when all of them have synced and
+// after each burst of changes.
+func follow(ctx context.Context, changed func(), informers ...cache.SharedIndexInformer) error {
+	dirty := make(chan struct{}, 1)
+	synced := make([]cache.InformerSynced, len(informers))
+	for i, informer := range informers {
+		if _, err := informer.AddEventHandler(touch(dirty)); err != nil {
+			return err
+		}
+		go informer.RunWithContext(ctx)
+		synced[i] = informer.HasSynced
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return nil
+	}
+	for {
+		changed()
+		if !settle(ctx, dirty) {
+			return nil
+		}
+	}
+}
+
+// touch marks a state as dirty on every event that changes something.
+func touch(dirty chan<- struct{}) cache.ResourceEventHandler {
+	mark := func() {
+		select {
+		case dirty <- struct{}{}:
+		default:
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { mark() },
+		UpdateFunc: func(was, is any) {
+			if was.(*v1.ConfigMap).ResourceVersion != is.(*v1.ConfigMap).ResourceVersion {
+				mark()
+			}
+		},
+		DeleteFunc: func(any) { mark() },
+	}
+}
+
+// settle waits for a change and then for the end of the burst that it belongs
+// to. It returns false when ctx ends.
+func settle(ctx context.Context, dirty <-chan struct{}) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-dirty:
+	}
+	limit := time.NewTimer(patient)
+	defer limit.Stop()
+	for {
+		pause := time.NewTimer(quiet)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-limit.C:
+			return true
+		case <-pause.C:
+			return true
+		case <-dirty:
+			pause.Stop()
+		}
+	}
+}
+
+// read makes an edit of all ConfigMaps of a store.
+func read(store cache.Store) Edit {
+	var all []*v1.ConfigMap
+	for _, obj := range store.List() {
+		all = append(all, obj.(*v1.ConfigMap))
+	}
+	var edit Edit
+	for _, cm := range newestCopies(all) {
+		edit.add(cm)
+	}
+	return edit
+}
+
+func (e *Edit) add(cm *v1.ConfigMap) {
+	e.Carriers = append(e.Carriers, reference(cm))
+	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+		if carries(key) {
+			e.Documents = append(e.Documents, inventory.Document{Source: documentSource(cm, key), Data: []byte(cm.Data[key])})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(cm.BinaryData)) {
+		if carries(key) {
+			e.Documents = append(e.Documents, inventory.Document{Source: documentSource(cm, key), Data: cm.BinaryData[key]})
+		}
+	}
+	written, ok := cm.Annotations[AnnotationAllowRemovals]
+	if !ok {
+		return
+	}
+	n, err := strconv.Atoi(written)
+	if err != nil || n < 0 {
+		e.Problems = append(e.Problems, badAllowance(cm, written))
+		return
+	}
+	e.AllowRemovals = max(e.AllowRemovals, n)
+}
+
+// hashed matches the name that kustomize gives a generated ConfigMap: ten
+// letters of its own alphabet after the name that was written.
+var hashed = regexp.MustCompile(`^(.+)-[2456789bcdfghkmt]{10}$`)
+
+// newestCopies leaves of each set of kustomize's copies, which differ in the
+// hash at the end of their names, the one created last: the older ones stand
+// there until they are pruned, or for ever. The result is sorted by name.
+func newestCopies(all []*v1.ConfigMap) []*v1.ConfigMap {
+	slices.SortFunc(all, func(a, b *v1.ConfigMap) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	taken := map[string]bool{}
+	kept := slices.DeleteFunc(slices.Clone(all), func(cm *v1.ConfigMap) bool {
+		parts := hashed.FindStringSubmatch(cm.Name)
+		if parts == nil {
+			return false
+		}
+		before := taken[parts[1]]
+		taken[parts[1]] = true
+		return before
+	})
+	slices.SortFunc(kept, func(a, b *v1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
+	return kept
+}
+
+// badAllowance is a warning: without the annotation's leave the removals are
+// refused, and the edit says why.
+func badAllowance(cm *v1.ConfigMap, written string) inventory.Problem {
+	return inventory.Problem{
+		Source: fmt.Sprintf("configmap/%s/%s", cm.Namespace, cm.Name), Severity: inventory.Warning, Code: inventory.BadLimit,
+		Path: "metadata.annotations[" + AnnotationAllowRemovals + "]", Message: "not a number of machines, so it allows nothing",
+		Value: written, Accepted: "a whole number, such as \"3\"",
+	}
+}
+
+func reference(cm *v1.ConfigMap) v1.ObjectReference {
+	return v1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID}
+}
+
+func documentSource(cm *v1.ConfigMap, key string) string {
+	return fmt.Sprintf("configmap/%s/%s/%s", cm.Namespace, cm.Name, key)
+}

@@ -1,0 +1,135 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Files follows a file or a folder. It looks at the bytes rather than at
+// notifications, which neither Kubernetes' symlink swaps nor network file
+// systems deliver reliably; reading some megabytes once a second costs nothing.
+type Files struct {
+	Path  string
+	Every time.Duration // between two looks; 1 s where it is zero
+	Log   *slog.Logger
+}
+
+// Run implements [Source]. An edit is handed out when two looks in succession
+// saw the same bytes, so that a file that is being written is not taken for one
+// that was.
+func (f Files) Run(ctx context.Context, set func(Edit)) error {
+	every := f.Every
+	if every == 0 {
+		every = time.Second
+	}
+	look := time.NewTicker(every)
+	defer look.Stop()
+	seen := watched{log: f.Log, path: f.Path}
+	for {
+		seen.look(set)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+	}
+}
+
+// watched is what the last looks at a path saw.
+type watched struct {
+	path    string
+	log     *slog.Logger
+	last    []inventory.Document
+	once    bool // there was a look that could read everything
+	handed  bool // last was handed out
+	failure string
+}
+
+func (w *watched) look(set func(Edit)) {
+	docs, err := Read(w.path)
+	if err != nil {
+		w.complain(err)
+		return
+	}
+	w.failure = ""
+	same := w.once && slices.EqualFunc(docs, w.last, sameDocument)
+	switch {
+	case same && !w.handed:
+		w.handed = true
+		set(Edit{Documents: docs})
+	case !same:
+		w.last, w.once, w.handed = docs, true, false
+	}
+}
+
+// complain logs a failure to read once, not at every look. What was read before
+// remains: a folder that is gone for a moment is not an empty one.
+func (w *watched) complain(err error) {
+	if w.log != nil && w.failure != err.Error() {
+		w.log.Error("cannot read the inventory", "path", w.path, "err", err)
+	}
+	w.failure = err.Error()
+}
+
+func sameDocument(a, b inventory.Document) bool {
+	return a.Source == b.Source && bytes.Equal(a.Data, b.Data)
+}
+
+// Read reads a file, or all files of a folder and its subfolders whose names
+// end in .yaml, .yml or .json, sorted by name. Names that begin with a dot are
+// passed over, which includes the folders that a mounted ConfigMap's links lead to.
+func Read(path string) ([]inventory.Document, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return readFile(nil, path)
+	}
+	return readFolder(nil, path)
+}
+
+func readFolder(docs []inventory.Document, folder string) ([]inventory.Document, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		path := filepath.Join(folder, entry.Name())
+		switch {
+		case entry.IsDir():
+			docs, err = readFolder(docs, path)
+		case entry.Type()&fs.ModeType&^fs.ModeSymlink == 0 && carries(entry.Name()):
+			docs, err = readFile(docs, path)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return docs, nil
+}
+
+func readFile(docs []inventory.Document, path string) ([]inventory.Document, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return append(docs, inventory.Document{Source: path, Data: data}), nil
+}
+
+// carries reports whether a file or a key of that name holds a document.
+func carries(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}

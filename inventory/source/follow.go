@@ -1,0 +1,61 @@
+package source
+
+import (
+	"context"
+	"log/slog"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Follow calls set with the accepted inventory as the machines of one rack need
+// it (what is common, and that rack), once it is there and after each change,
+// until ctx ends. It reads two ConfigMaps and hands out only a pair of one
+// generation, so that a rack never sees its new peers before the routers that
+// they name. While there is no such pair it hands out nothing.
+func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack string, set func(*inventory.Inventory)) error {
+	common := named(client, namespace, acceptedName(""))
+	slice := named(client, namespace, acceptedName(rack))
+	last := ""
+	return follow(ctx, func() {
+		c, s := only(common), only(slice)
+		if c == nil || s == nil || sliceGenerations(c)[rack] != generationOf(s) {
+			return
+		}
+		if key := c.ResourceVersion + " " + s.ResourceVersion; key != last {
+			last = key
+			handOut([]*v1.ConfigMap{c, s}, set)
+		}
+	}, common, slice)
+}
+
+func handOut(parts []*v1.ConfigMap, set func(*inventory.Inventory)) {
+	inv, problems := inventory.ParseAccepted(documents(parts)...)
+	if err := problems.Err(); err != nil {
+		slog.Error("the accepted inventory cannot be read; the last one stays", "err", err)
+		return
+	}
+	set(inv)
+}
+
+// named is an informer of a single ConfigMap.
+func named(client kubernetes.Interface, namespace, name string) cache.SharedIndexInformer {
+	return coreinformers.NewFilteredConfigMapInformer(client, namespace, resync, cache.Indexers{},
+		func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+		})
+}
+
+// only is the ConfigMap of such an informer; nil where there is none.
+func only(informer cache.SharedIndexInformer) *v1.ConfigMap {
+	for _, obj := range informer.GetStore().List() {
+		return obj.(*v1.ConfigMap)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Recorder records Events on the ConfigMaps that people edit.
+type Recorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Keeper decides which inventory is in force. There should be one in a cluster;
+// should there be two for a moment, the one that comes second finds a conflict
+// or a generation it did not write, and takes up what the other stored. It never
+// writes the same edit again over another's generation, so two that disagree do
+// not fight.
+type Keeper struct {
+	Client    kubernetes.Interface
+	Namespace string
+	Source    Source
+	Recorder  Recorder
+	Log       *slog.Logger
+	Metrics   *Metrics
+	// Enforce takes an inventory that is in force from now on: that which was
+	// accepted earlier, then each that is taken up.
+	Enforce func(*inventory.Inventory)
+
+	have   accepted // what is in the cluster, as far as this keeper knows
+	loaded bool     // have is known
+	edit   *Edit    // the last one; nil: none yet
+	judged bool     // edit was taken up or refused
+	status status
+}
+
+// How long after a failed write the next one is tried.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
+// Run loads what was accepted, then takes up what the source hands out, until
+// ctx ends.
+func (k *Keeper) Run(ctx context.Context) error {
+	edits, stored := make(chan Edit, 1), make(chan struct{}, 1)
+	failed := make(chan error, 2)
+	go func() { failed <- k.Source.Run(ctx, func(e Edit) { latest(edits, e) }) }()
+	go func() { failed <- k.watchStored(ctx, stored) }()
+	pause := firstRetry
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if err != nil {
+				return err
+			}
+			continue
+		case edit := <-edits:
+			k.edit, k.judged = &edit, false
+		case <-stored:
+			k.loaded = false
+		case <-retry.C:
+		}
+		if err := k.step(ctx); err != nil {
+			k.complain(ctx, err)
+			retry.Reset(pause)
+			pause = min(2*pause, lastRetry)
+		} else {
+			pause = firstRetry
+		}
+	}
+}
+
+// latest puts an edit into a channel of one place, instead of an older one that
+// nobody took yet.
+func latest(edits chan Edit, e Edit) {
+	select {
+	case <-edits:
+	default:
+	}
+	edits <- e
+}
+
+// watchStored tells when the accepted ConfigMaps are not those that the keeper knows.
+func (k *Keeper) watchStored(ctx context.Context, stored chan<- struct{}) error {
+	informer := coreinformers.NewFilteredConfigMapInformer(k.Client, k.Namespace, resync, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = LabelAccepted })
+	return follow(ctx, func() {
+		select {
+		case stored <- struct{}{}:
+		default:
+		}
+	}, informer)
+}
+
+// step brings the cluster, and what is in force, in line with the edit; with
+// what was in force before where there is no new edit or it is refused. Its
+// error means that the cluster could not be read or written: the step is then
+// tried again.
+func (k *Keeper) step(ctx context.Context) error {
+	if err := k.reload(ctx); err != nil {
+		return err
+	}
+	want, before := k.have.inventory, k.have.generation
+	var problems inventory.Problems
+	judge := k.edit != nil && !k.judged
+	if judge {
+		var next *inventory.Inventory
+		if next, problems = admit(*k.edit, k.have.inventory); next != nil {
+			want = next
+		}
+	}
+	if err := k.store(ctx, want); err != nil {
+		k.loaded = false
+		return err
+	}
+	if !judge {
+		return nil
+	}
+	err := k.tell(ctx, verdict{edit: *k.edit, problems: problems, changed: k.have.generation != before})
+	k.judged = err == nil
+	return err
+}
+
+// reload reads what is stored, if it may be other than the keeper knows. A
+// generation that is not the keeper's own is taken as it is; what vanished or
+// was changed by hand will be stored again.
+func (k *Keeper) reload(ctx context.Context) error {
+	if k.loaded {
+		return nil
+	}
+	mine := k.have
+	found, err := k.shelf().load(ctx)
+	if err != nil && (mine.inventory == nil || !errors.Is(err, errUnreadable)) {
+		return err
+	}
+	k.have, k.loaded = found, true
+	if mine.inventory == nil || found.inventory != nil && found.generation > mine.generation {
+		k.put("the accepted inventory is in force")
+		return nil
+	}
+	k.have.inventory, k.have.generation = mine.inventory, max(mine.generation, found.generation)
+	return nil
+}
+
+// store makes an inventory the accepted one, and then puts it into force.
+func (k *Keeper) store(ctx context.Context, want *inventory.Inventory) error {
+	if want == nil {
+		return nil
+	}
+	saved, err := k.shelf().save(ctx, want, k.have)
+	if saved.generation != k.have.generation {
+		changed := want != k.have.inventory
+		k.have = saved
+		if changed {
+			k.put("a new inventory is in force")
+		}
+	}
+	return err
+}
+
+// admit judges an edit. The inventory is nil if and only if the problems have
+// an error.
+func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inventory.Problems) {
+	if edit.Problems.Err() != nil {
+		return nil, edit.Problems
+	}
+	next, problems := inventory.Parse(edit.Documents...)
+	problems = append(problems, edit.Problems...)
+	if next == nil {
+		return nil, problems
+	}
+	admitted, more := inventory.Admit(next, inForce, edit.AllowRemovals)
+	return admitted, append(problems, more...)
+}
+
+func (k *Keeper) put(why string) {
+	k.Metrics.generation.Set(float64(k.have.generation))
+	inv := k.have.inventory
+	if inv == nil {
+		return
+	}
+	k.Log.Info(why, "inventory", inv.Name, "generation", k.have.generation, "machines", inv.Size())
+	k.Enforce(inv)
+}
+
+func (k *Keeper) shelf() shelf { return shelf{client: k.Client, namespace: k.Namespace} }
+
+// complain says that the cluster could not be read or written.
+func (k *Keeper) complain(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	k.Metrics.failed.Inc()
+	k.Log.Error("cannot keep the inventory; will try again", "err", err)
+}

@@ -1,0 +1,61 @@
+package source
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Metrics tells Prometheus how the inventory fares.
+type Metrics struct {
+	generation prometheus.Gauge
+	ready      prometheus.Gauge
+	problems   *prometheus.GaugeVec
+	refused    prometheus.Counter
+	failed     prometheus.Counter
+}
+
+// NewMetrics returns the metrics of one keeper, not yet registered anywhere.
+func NewMetrics() *Metrics {
+	return &Metrics{
+		generation: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "plinth_inventory_generation", Help: "Generation of the inventory in force; 0 while there is none."}),
+		ready: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "plinth_inventory_ready", Help: "1 if what stands in the sources is in force, 0 if it was refused."}),
+		problems: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "plinth_inventory_problems", Help: "Problems of what stands in the sources, by severity."}, []string{"severity"}),
+		refused: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plinth_inventory_refused_total", Help: "Edits that were refused."}),
+		failed: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plinth_inventory_store_failures_total", Help: "Failures to read or store the accepted inventory."}),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(ch)
+	}
+}
+
+func (m *Metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.generation, m.ready, m.problems, m.refused, m.failed}
+}
+
+// tell counts what became of an edit.
+func (m *Metrics) tell(v verdict) {
+	m.ready.Set(1)
+	if v.refused() {
+		m.ready.Set(0)
+		m.refused.Inc()
+	}
+	m.problems.WithLabelValues(string(inventory.Error)).Set(float64(len(v.problems.Errors())))
+	m.problems.WithLabelValues(string(inventory.Warning)).Set(float64(len(v.problems.Warnings())))
+}

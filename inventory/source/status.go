@@ -1,0 +1,155 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// StatusName is the ConfigMap that says whether what people wrote is in force.
+const StatusName = "plinth-inventory-status"
+
+// Keys of the status that are the keeper's.
+const (
+	KeyReady      = "ready"      // "true": what stands in the sources is in force
+	KeyGeneration = "generation" // in force; "0": none
+	KeyProblems   = "problems"   // of what stands in the sources, one a line; warnings too
+)
+
+// Reasons of Events on the ConfigMaps of an inventory.
+const (
+	ReasonTakenUp = "InventoryTakenUp"
+	ReasonRefused = "InventoryRefused"
+	ReasonWarning = "InventoryWarning"
+)
+
+// How much of the problems is told: an Event holds 1 KiB, and a status should
+// fit a screen or two.
+const (
+	eventBytes  = 1000
+	statusLines = 200
+)
+
+// verdict is what became of an edit.
+type verdict struct {
+	edit     Edit
+	problems inventory.Problems
+	changed  bool // it is a new generation
+}
+
+func (v verdict) refused() bool { return v.problems.Err() != nil }
+
+// status is what was last told.
+type status struct {
+	data    map[string]string
+	refused bool
+}
+
+// tell says what became of an edit: in the log, the metrics, Events on the
+// ConfigMaps, and the status. An edit that changed nothing is not worth an Event.
+func (k *Keeper) tell(ctx context.Context, v verdict) error {
+	k.Metrics.tell(v)
+	errs, warnings := v.problems.Errors(), v.problems.Warnings()
+	if v.refused() {
+		k.Log.Error("the inventory was refused; what is in force stays", "generation", k.have.generation,
+			"errors", len(errs), "first", errs[0].String())
+	}
+	for _, carrier := range k.carriers(v.edit) {
+		switch {
+		case v.refused():
+			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonRefused, about(carrier, errs))
+		case v.changed || k.status.refused:
+			k.Recorder.Event(&carrier, v1.EventTypeNormal, ReasonTakenUp, fmt.Sprintf("generation %d is in force", k.have.generation))
+		}
+		if len(warnings) > 0 && v.changed {
+			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonWarning, about(carrier, warnings))
+		}
+	}
+	k.status.refused = v.refused()
+	return k.publish(ctx, v)
+}
+
+// carriers returns the ConfigMaps of an edit; the status where it came from
+// files, for an Event needs something to stand on.
+func (k *Keeper) carriers(edit Edit) []v1.ObjectReference {
+	if len(edit.Carriers) > 0 {
+		return edit.Carriers
+	}
+	return []v1.ObjectReference{{APIVersion: "v1", Kind: "ConfigMap", Namespace: k.Namespace, Name: StatusName}}
+}
+
+// publish writes the status where it differs from what was last written.
+func (k *Keeper) publish(ctx context.Context, v verdict) error {
+	data := map[string]string{
+		KeyReady:      strconv.FormatBool(!v.refused()),
+		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
+		KeyProblems:   shorten(v.problems.String(), statusLines),
+	}
+	if maps.Equal(data, k.status.data) {
+		return nil
+	}
+	if err := WriteStatus(ctx, k.Client, k.Namespace, data); err != nil {
+		return err
+	}
+	k.status.data = data
+	return nil
+}
+
+// WriteStatus sets keys of the status ConfigMap and leaves the others alone.
+func WriteStatus(ctx context.Context, client kubernetes.Interface, namespace string, data map[string]string) error {
+	maps := client.CoreV1().ConfigMaps(namespace)
+	patch, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return err
+	}
+	_, err = maps.Patch(ctx, StatusName, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		cm := &v1.ConfigMap{Data: data}
+		cm.Name = StatusName
+		_, err = maps.Create(ctx, cm, metav1.CreateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("writing configmap %s: %w", StatusName, err)
+	}
+	return nil
+}
+
+// about says the problems that a ConfigMap has, or all where it has none of its
+// own, in as much text as an Event holds.
+func about(r v1.ObjectReference, problems inventory.Problems) string {
+	prefix := fmt.Sprintf("configmap/%s/%s", r.Namespace, r.Name)
+	var own inventory.Problems
+	for _, p := range problems {
+		if p.Source == prefix || strings.HasPrefix(p.Source, prefix+"/") {
+			own = append(own, p)
+		}
+	}
+	if len(own) == 0 {
+		own = problems
+	}
+	text := own.String()
+	if len(text) <= eventBytes {
+		return text
+	}
+	return fmt.Sprintf("%d problems; see configmap %s. The first: %.*s", len(own), StatusName, eventBytes-100, own[0])
+}
+
+// shorten cuts a text after some lines and says how many are left out.
+func shorten(text string, limit int) string {
+	lines := strings.Split(text, "\n")
+	if len(lines) <= limit {
+		return text
+	}
+	return strings.Join(lines[:limit], "\n") + fmt.Sprintf("\n… and %d more", len(lines)-limit)
+}

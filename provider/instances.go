@@ -1,0 +1,114 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// instances answers for Nodes. No answer of its ever waits for anything.
+type instances struct{ cloud *Cloud }
+
+var _ cloudprovider.InstancesV2 = instances{}
+
+// InstancesV2 answers for machines.
+func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return instances{c}, true }
+
+// InstanceExists is false for a machine that is retired, and for nothing else:
+// with "false" the lifecycle controller deletes a Node that is not Ready within
+// seconds. An error protects it.
+func (i instances) InstanceExists(_ context.Context, node *v1.Node) (bool, error) {
+	_, m, err := i.cloud.machineOf(node)
+	switch {
+	case errors.Is(err, inventory.ErrNoMachine):
+		return true, nil // none of ours
+	case err != nil:
+		return false, err
+	case m.Held:
+		return false, heldError(m)
+	}
+	return m.State != inventory.StateRetired, nil
+}
+
+// InstanceShutdown is true for a machine that is off.
+func (i instances) InstanceShutdown(_ context.Context, node *v1.Node) (bool, error) {
+	_, m, err := i.cloud.machineOf(node)
+	switch {
+	case errors.Is(err, inventory.ErrNoMachine):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return m.State == inventory.StateOff, nil
+}
+
+// InstanceMetadata tells what the inventory knows of a Node. It is never nil
+// without an error: the stock controller would take the whole process down.
+func (i instances) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
+	inv, m, err := i.cloud.machineOf(node)
+	if err != nil {
+		return nil, err
+	}
+	if err := expected(m); err != nil {
+		return nil, err
+	}
+	i.cloud.checkNodeIPs(node, m)
+	return metadata(inv, m, node.Spec.ProviderID), nil
+}
+
+// heldError protects a machine that nobody mentions any more.
+func heldError(m inventory.Machine) error {
+	return fmt.Errorf("machine %s is no longer mentioned in the inventory and is held; state: retired would let it go", m.Name)
+}
+
+// expected says why a machine should have no Node; nil where it should.
+func expected(m inventory.Machine) error {
+	switch m.State {
+	case inventory.StateRetired:
+		return fmt.Errorf("machine %s is retired: %w", m.Name, cloudprovider.InstanceNotFound)
+	case inventory.StatePlanned:
+		return fmt.Errorf("machine %s is planned: set its state to active when it may join", m.Name)
+	}
+	return nil
+}
+
+// metadata describes a machine. A provider ID that the Node has stays.
+func metadata(inv *inventory.Inventory, m inventory.Machine, providerID string) *cloudprovider.InstanceMetadata {
+	if providerID == "" {
+		providerID = m.ProviderID()
+	}
+	zone := zoneOf(inv, m)
+	return &cloudprovider.InstanceMetadata{
+		ProviderID:    providerID,
+		InstanceType:  m.Type,
+		NodeAddresses: addresses(m),
+		Zone:          zone.FailureDomain,
+		Region:        zone.Region,
+	}
+}
+
+func zoneOf(inv *inventory.Inventory, m inventory.Machine) cloudprovider.Zone {
+	rack, _ := inv.Rack(m.Rack)
+	return cloudprovider.Zone{FailureDomain: rack.Zone, Region: inv.Region}
+}
+
+// addresses of a machine, in its order of preference. Without a host name of
+// the inventory the stock controller keeps the kubelet's.
+func addresses(m inventory.Machine) []v1.NodeAddress {
+	var out []v1.NodeAddress
+	for _, a := range m.Addresses {
+		out = append(out, v1.NodeAddress{Type: v1.NodeInternalIP, Address: a.String()})
+	}
+	for _, a := range m.ExternalAddresses {
+		out = append(out, v1.NodeAddress{Type: v1.NodeExternalIP, Address: a.String()})
+	}
+	if m.Hostname != "" {
+		out = append(out, v1.NodeAddress{Type: v1.NodeHostName, Address: m.Hostname})
+	}
+	return out
+}

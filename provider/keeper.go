@@ -1,0 +1,37 @@
+package provider
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"plinth.dev/plinth/inventory/source"
+)
+
+// keepInventory has the inventory in force follow what people write, until ctx ends.
+func (c *Cloud) keepInventory(ctx context.Context) {
+	keeper := &source.Keeper{
+		Client:    c.client,
+		Namespace: c.options.Namespace,
+		Source:    c.source(),
+		Recorder:  c.recorder,
+		Log:       c.log,
+		Metrics:   source.NewMetrics(),
+		Enforce:   c.enforce,
+	}
+	legacyregistry.RawMustRegister(keeper.Metrics)
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := keeper.Run(ctx); err != nil {
+			c.log.Error("cannot follow the inventory", "err", err)
+		}
+	}, time.Second)
+}
+
+func (c *Cloud) source() source.Source {
+	if c.options.Inventory != "" {
+		return source.Files{Path: c.options.Inventory, Log: c.log}
+	}
+	return source.ConfigMaps{Client: c.client, Namespace: c.options.Namespace}
+}

@@ -1,0 +1,22 @@
+package provider
+
+import (
+	"log/slog"
+
+	"github.com/spf13/pflag"
+)
+
+// Options say where a Cloud finds its inventory.
+type Options struct {
+	Namespace string // of Plinth's ConfigMaps and Secrets
+	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory
+	Log       *slog.Logger
+}
+
+// AddFlags adds the flags that are Plinth's own, with their defaults.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Inventory, "inventory", "",
+		"File or folder with the inventory. Default: the ConfigMaps labelled plinth.dev/inventory in --namespace.")
+	flags.StringVar(&o.Namespace, "namespace", "kube-system",
+		"Namespace of the inventory, of what was accepted of it, and of the Secrets that it names.")
+}

@@ -1,0 +1,101 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// FabricReady is the condition by which an agent says of its Node that the BGP
+// sessions are up and the routes are in the kernel.
+const FabricReady v1.NodeConditionType = "plinth.dev/FabricReady"
+
+// routes tells what the agents acknowledged. It makes no route itself: the
+// agents do that, from the same Nodes.
+type routes struct {
+	inventory func() *inventory.Inventory
+	nodes     corelisters.NodeLister
+}
+
+var _ cloudprovider.Routes = routes{}
+
+// Routes answers for pod routes, unless a CNI makes them.
+func (c *Cloud) Routes() (cloudprovider.Routes, bool) {
+	if inv := c.inventory(); inv == nil || inv.PodNetwork.Mode == inventory.ModeNone {
+		return nil, false
+	}
+	return routes{inventory: c.inventory, nodes: c.nodes}, true
+}
+
+// ListRoutes returns the pod CIDRs of every Node whose agent has acknowledged
+// that they can be reached.
+func (r routes) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
+	nodes, err := r.nodes.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	var out []*cloudprovider.Route
+	for _, node := range nodes {
+		if fabric(node).Status == v1.ConditionTrue {
+			out = append(out, routesOf(node)...)
+		}
+	}
+	return out, nil
+}
+
+func routesOf(node *v1.Node) []*cloudprovider.Route {
+	var out []*cloudprovider.Route
+	for _, cidr := range node.Spec.PodCIDRs {
+		out = append(out, &cloudprovider.Route{
+			Name:                node.Name + " " + cidr,
+			TargetNode:          types.NodeName(node.Name),
+			EnableNodeAddresses: true,
+			TargetNodeAddresses: node.Status.Addresses,
+			DestinationCIDR:     cidr,
+		})
+	}
+	return out
+}
+
+// CreateRoute returns nil once the agent of the Node has acknowledged its
+// routes: by that the stock controller tells the scheduler that the Node's
+// network is available.
+func (r routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider.Route) error {
+	if r.inventory() == nil {
+		return errNoInventory
+	}
+	node, err := r.nodes.Get(string(route.TargetNode))
+	if err != nil {
+		return err
+	}
+	switch condition := fabric(node); condition.Status {
+	case v1.ConditionTrue:
+		return nil
+	case "":
+		return errors.New("its agent has not said yet that the route is in place")
+	default:
+		return fmt.Errorf("its agent says: %s", condition.Message)
+	}
+}
+
+// DeleteRoute has nothing to do: the agents drop the routes of a Node that is
+// gone when they see that it is.
+func (r routes) DeleteRoute(context.Context, string, *cloudprovider.Route) error { return nil }
+
+// fabric returns the Node's condition [FabricReady]; its zero value where there is none.
+func fabric(node *v1.Node) v1.NodeCondition {
+	for _, c := range node.Status.Conditions {
+		if c.Type == FabricReady {
+			return c
+		}
+	}
+	return v1.NodeCondition{}
+}

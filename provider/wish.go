@@ -1,0 +1,154 @@
+package provider
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	applyv1 "k8s.io/client-go/applyconfigurations/core/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// fieldManager owns what Plinth applies to Nodes, and nothing else: what it no
+// longer applies the API server removes, unless somebody else wants it too.
+const fieldManager = "plinth"
+
+// wish is all that the inventory wants of a Node.
+type wish struct {
+	labels     map[string]string
+	taints     []inventory.Taint
+	providerID string         // for a Node that has none
+	podCIDRs   []netip.Prefix // for a Node that has none; at most one per family
+}
+
+func wishFor(inv *inventory.Inventory, m inventory.Machine) wish {
+	return wish{labels: inv.Labels(m), taints: inv.Taints(m), providerID: m.ProviderID(), podCIDRs: m.PodCIDRs}
+}
+
+// nodePatch is a Node as server-side apply takes it. It is written out rather
+// than built from client-go's types because those cannot say "no taints".
+type nodePatch struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Metadata   metadataPatch `json:"metadata"`
+	Spec       specPatch     `json:"spec"`
+}
+
+type metadataPatch struct {
+	Name string `json:"name"`
+	// UID and ResourceVersion make the API server refuse the patch where the
+	// Node is another by now, or has changed.
+	UID             string            `json:"uid"`
+	ResourceVersion string            `json:"resourceVersion"`
+	Labels          map[string]string `json:"labels,omitempty"`
+	Annotations     map[string]string `json:"annotations,omitempty"`
+}
+
+type specPatch struct {
+	ProviderID string      `json:"providerID,omitempty"`
+	PodCIDR    string      `json:"podCIDR,omitempty"`
+	PodCIDRs   []string    `json:"podCIDRs,omitempty"`
+	Taints     *[]v1.Taint `json:"taints,omitempty"`
+}
+
+// owned is what the field manager applied to a Node earlier.
+type owned struct {
+	labels     map[string]string
+	record     string // of taints
+	recorded   bool
+	providerID bool
+	podCIDRs   bool
+	taints     bool
+}
+
+func ownedOf(node *v1.Node) (owned, error) {
+	got, err := applyv1.ExtractNode(node, fieldManager)
+	if err != nil {
+		return owned{}, err
+	}
+	var o owned
+	if got.ObjectMetaApplyConfiguration != nil {
+		o.labels = got.Labels
+		o.record, o.recorded = got.Annotations[annotationTaints]
+	}
+	if got.Spec != nil {
+		o.providerID, o.podCIDRs, o.taints = got.Spec.ProviderID != nil, got.Spec.PodCIDR != nil, got.Spec.Taints != nil
+	}
+	return o, nil
+}
+
+// patch returns what must be applied to a Node so that it is as wished; ok is
+// false where it is already.
+func (w wish) patch(node *v1.Node) (patch nodePatch, ok bool, err error) {
+	had, err := ownedOf(node)
+	if err != nil {
+		return nodePatch{}, false, err
+	}
+	taints, record := mergeTaints(node.Spec.Taints, node.Annotations[annotationTaints], w.taints)
+	retainted := !equalTaints(taints, node.Spec.Taints)
+	patch = nodePatch{APIVersion: "v1", Kind: "Node", Metadata: metadataPatch{
+		Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion, Labels: w.labels,
+	}}
+	if record != "" {
+		patch.Metadata.Annotations = map[string]string{annotationTaints: record}
+	}
+	if retainted || had.taints {
+		patch.setTaints(taints)
+	}
+	filled := w.fill(&patch.Spec, node, had)
+	ok = filled || retainted || record != node.Annotations[annotationTaints] || !w.labelled(node, had)
+	return patch, ok, nil
+}
+
+func (p *nodePatch) setTaints(taints []v1.Taint) {
+	if taints == nil {
+		taints = []v1.Taint{}
+	}
+	p.Spec.Taints = &taints
+}
+
+// fill sets what may be set only once, where the Node has it not; and repeats
+// what Plinth set earlier, for what is left out of a patch is removed.
+func (w wish) fill(spec *specPatch, node *v1.Node, had owned) (filled bool) {
+	switch {
+	case had.providerID:
+		spec.ProviderID = node.Spec.ProviderID
+	case node.Spec.ProviderID == "" && w.providerID != "":
+		spec.ProviderID, filled = w.providerID, true
+	}
+	switch {
+	case had.podCIDRs:
+		spec.PodCIDR, spec.PodCIDRs = node.Spec.PodCIDR, node.Spec.PodCIDRs
+	case node.Spec.PodCIDR == "" && len(w.podCIDRs) > 0:
+		for _, p := range w.podCIDRs {
+			spec.PodCIDRs = append(spec.PodCIDRs, p.String())
+		}
+		spec.PodCIDR, filled = spec.PodCIDRs[0], true
+	}
+	return filled
+}
+
+// labelled reports whether the Node has every label that is wished for, and
+// none that Plinth set earlier besides.
+func (w wish) labelled(node *v1.Node, had owned) bool {
+	for k, v := range w.labels {
+		if got, ok := node.Labels[k]; !ok || got != v {
+			return false
+		}
+	}
+	for k := range had.labels {
+		if _, ok := w.labels[k]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+func (p nodePatch) bytes() ([]byte, error) { return json.Marshal(p) }
+
+// initialising reports whether the stock controller has yet to make a Node's acquaintance.
+func initialising(node *v1.Node) bool {
+	return slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Key == taintUninitialized })
+}
