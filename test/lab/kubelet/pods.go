@@ -1,0 +1,221 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+const (
+	// ReadyAnnotation set to "false" makes a running pod unready, as a failing readiness probe would.
+	ReadyAnnotation = "lab.plinth.dev/ready"
+	// LingerAnnotation is how long a pod goes on serving after its deletion, within its grace period.
+	LingerAnnotation = "lab.plinth.dev/linger"
+
+	defaultLinger = 2 * time.Second
+)
+
+// pod is a Pod that runs here.
+type pod struct {
+	key       string // namespace/name
+	uid       string
+	netns     string
+	addresses []netip.Addr // one per family
+	server    *server
+	started   metav1.Time
+	endsAt    time.Time // zero: not deleted
+}
+
+// syncPods makes what runs here what the API server says.
+func (k *kubelet) syncPods(ctx context.Context) {
+	list, err := k.bound.Core().V1().Pods().Lister().List(labels.Everything())
+	if err != nil {
+		k.Log.Error("listing pods", "err", err)
+		return
+	}
+	wanted := map[string]bool{}
+	for _, p := range list {
+		wanted[string(p.UID)] = true
+	}
+	for uid, running := range k.pods {
+		if !wanted[uid] {
+			k.remove(running)
+		}
+	}
+	for _, p := range list {
+		if err := k.syncPod(ctx, p); err != nil && !apierrors.IsNotFound(err) {
+			k.Log.Error("pod", "pod", p.Namespace+"/"+p.Name, "err", err)
+		}
+	}
+}
+
+func (k *kubelet) syncPod(ctx context.Context, p *corev1.Pod) error {
+	running := k.pods[string(p.UID)]
+	if p.DeletionTimestamp != nil {
+		return k.terminate(ctx, p, running)
+	}
+	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+		return nil
+	}
+	if p.Spec.HostNetwork {
+		return k.reject(ctx, p, "the lab runs no pods in a machine's own network namespace")
+	}
+	if running == nil {
+		cidrs := k.podCIDRs()
+		if len(cidrs) == 0 {
+			return nil // the Node's podCIDRs will mark us
+		}
+		var err error
+		if running, err = k.run(p, cidrs); err != nil {
+			return err
+		}
+	}
+	return k.reportPod(ctx, p, running)
+}
+
+// run gives a pod its namespace, addresses and server.
+func (k *kubelet) run(p *corev1.Pod, cidrs []netip.Prefix) (*pod, error) {
+	running := &pod{
+		key:       p.Namespace + "/" + p.Name,
+		uid:       string(p.UID),
+		netns:     fmt.Sprintf("%s.pod.%s.%s", k.Netns, p.Namespace, p.Name),
+		addresses: k.allocate(p, cidrs),
+		started:   metav1.Now(),
+	}
+	if err := k.bridge(cidrs); err != nil {
+		return nil, err
+	}
+	if err := k.join(running, cidrs); err != nil {
+		return nil, errors.Join(err, k.leave(running))
+	}
+	var err error
+	running.server, err = serve(running.netns, portsOf(p), Answer{Node: k.Node, Pod: p.Name})
+	if err != nil {
+		return nil, errors.Join(err, k.leave(running))
+	}
+	k.pods[running.uid] = running
+	k.Log.Info("pod runs", "pod", running.key, "addresses", running.addresses)
+	return running, nil
+}
+
+// allocate returns one address per family, the same host number in each: those
+// that the pod had before this kubelet started, or the next that are free.
+func (k *kubelet) allocate(p *corev1.Pod, cidrs []netip.Prefix) []netip.Addr {
+	var old []netip.Addr
+	for i, ip := range p.Status.PodIPs {
+		a, err := netip.ParseAddr(ip.IP)
+		if err == nil && i < len(cidrs) && cidrs[i].Contains(a) {
+			old = append(old, a)
+		}
+	}
+	if len(old) == len(cidrs) {
+		return old
+	}
+	taken := map[netip.Addr]bool{}
+	for _, other := range k.pods {
+		taken[other.addresses[0]] = true
+	}
+	for _, other := range k.boundAddresses() {
+		taken[other] = true
+	}
+	for range 250 {
+		k.last = (k.last+1)%250 + 2 // 2 to 251: the first address is the gateway's
+		if !taken[host(cidrs[0], k.last)] {
+			break
+		}
+	}
+	var fresh []netip.Addr
+	for _, c := range cidrs {
+		fresh = append(fresh, host(c, k.last))
+	}
+	return fresh
+}
+
+// boundAddresses are the addresses that pods on this machine report, also those
+// that this kubelet has not taken up again yet.
+func (k *kubelet) boundAddresses() []netip.Addr {
+	list, _ := k.bound.Core().V1().Pods().Lister().List(labels.Everything()) // from memory: never fails
+	var addresses []netip.Addr
+	for _, p := range list {
+		for _, ip := range p.Status.PodIPs {
+			if a, err := netip.ParseAddr(ip.IP); err == nil {
+				addresses = append(addresses, a)
+			}
+		}
+	}
+	return addresses
+}
+
+// host is address number n of a prefix.
+func host(p netip.Prefix, n int) netip.Addr {
+	a := p.Masked().Addr()
+	for range n {
+		a = a.Next()
+	}
+	return a
+}
+
+// terminate lets a deleted pod serve a little longer, as one with a preStop hook
+// does, and then removes it and its object.
+func (k *kubelet) terminate(ctx context.Context, p *corev1.Pod, running *pod) error {
+	if running != nil {
+		if running.endsAt.IsZero() {
+			running.endsAt = time.Now().Add(linger(p))
+			time.AfterFunc(time.Until(running.endsAt), k.mark)
+		}
+		if time.Now().Before(running.endsAt) {
+			return k.reportPod(ctx, p, running)
+		}
+		k.remove(running)
+	}
+	none := int64(0)
+	return k.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &p.UID},
+	})
+}
+
+func linger(p *corev1.Pod) time.Duration {
+	d, err := time.ParseDuration(p.Annotations[LingerAnnotation])
+	if err != nil {
+		d = defaultLinger
+	}
+	if p.DeletionGracePeriodSeconds != nil {
+		d = min(d, time.Duration(*p.DeletionGracePeriodSeconds)*time.Second)
+	}
+	return d
+}
+
+func (k *kubelet) remove(running *pod) {
+	if err := errors.Join(running.server.close(), k.leave(running)); err != nil {
+		k.Log.Error("removing a pod", "pod", running.key, "err", err)
+		return
+	}
+	delete(k.pods, running.uid)
+	k.Log.Info("pod removed", "pod", running.key)
+}
+
+// portsOf returns the TCP and UDP ports of all containers; 8080 of both where none is told.
+func portsOf(p *corev1.Pod) ports {
+	var list ports
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			if strings.EqualFold(string(port.Protocol), "UDP") {
+				list.udp = append(list.udp, port.ContainerPort)
+			} else {
+				list.tcp = append(list.tcp, port.ContainerPort)
+			}
+		}
+	}
+	if len(list.tcp)+len(list.udp) == 0 {
+		return ports{tcp: []int32{8080}, udp: []int32{8080}}
+	}
+	return list
+}

@@ -1,0 +1,76 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// Answer is what a pod answers to every HTTP request, as JSON.
+type Answer struct {
+	Node   string `json:"node"`
+	Pod    string `json:"pod"`
+	Client string `json:"client"` // the address that the request came from
+}
+
+type ports struct{ tcp, udp []int32 }
+
+// server is what runs in a pod: HTTP on its TCP ports, an echo on its UDP ports.
+type server struct{ closers []io.Closer }
+
+func serve(namespace string, p ports, who Answer) (*server, error) {
+	s := new(server)
+	for _, port := range p.tcp {
+		l, err := netns.Listen(namespace, fmt.Sprintf(":%d", port))
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		web := &http.Server{Handler: answer(who)}
+		s.closers = append(s.closers, web)
+		go web.Serve(l)
+	}
+	for _, port := range p.udp {
+		c, err := netns.ListenPacket(namespace, fmt.Sprintf(":%d", port))
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.closers = append(s.closers, c)
+		go echo(c)
+	}
+	return s, nil
+}
+
+func answer(who Answer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		reply := who
+		reply.Client, _, _ = net.SplitHostPort(r.RemoteAddr)
+		w.Header().Set("Content-Type", "application/json")
+		json.NewEncoder(w).Encode(reply) // a client that has gone away wants no answer
+	}
+}
+
+func echo(c net.PacketConn) {
+	buffer := make([]byte, 2048)
+	for {
+		n, from, err := c.ReadFrom(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			c.WriteTo(buffer[:n], from)
+		}
+	}
+}
+
+func (s *server) close() error {
+	var err error
+	for _, c := range s.closers {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}

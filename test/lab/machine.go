@@ -1,0 +1,135 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// startMachines starts every machine's kubelet, which runs kube-proxy, and waits
+// until all Nodes are registered.
+func (l *Lab) startMachines(ctx context.Context) error {
+	l.say("machines: a kubelet and a kube-proxy on each")
+	for _, m := range l.Topology.Machines() {
+		if err := l.StartKubelet(m.Name); err != nil {
+			return err
+		}
+	}
+	return Within(ctx, time.Minute, func(ctx context.Context) error {
+		var missing []error
+		for _, m := range l.Topology.Machines() {
+			_, err := l.Kube.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+			missing = append(missing, err)
+		}
+		return errors.Join(missing...)
+	})
+}
+
+// StartKubelet starts the kubelet of a machine.
+func (l *Lab) StartKubelet(machine string) error {
+	command := []string{filepath.Join(l.binaries.plinth, "lab-kubelet"),
+		"--node=" + machine,
+		"--netns=" + l.Namespace(machine),
+		"--kubeconfig=" + l.pki("kubelet-"+machine+".conf"),
+		"--system-uuid=" + SystemUUID(machine),
+		"--kube-proxy=" + l.program("kube-proxy"),
+		"--kube-proxy-kubeconfig=" + l.pki("kube-proxy.conf"),
+		"--cluster-cidr=" + PodCIDR4.String() + "," + PodCIDR6.String(),
+		"--log-dir=" + filepath.Join(l.Dir(), "logs"),
+	}
+	for n, m := range l.Topology.Machines() {
+		if m.Name != machine {
+			continue
+		}
+		if m.BareTaint {
+			command = append(command, "--cloud-provider=")
+		}
+		if l.Topology.StaticPods {
+			v4, v6 := staticPodCIDRs(n)
+			command = append(command, "--pod-cidrs="+v4.String()+","+v6.String())
+		}
+	}
+	_, err := l.start(machine, "kubelet-"+machine, nil, command...)
+	return err
+}
+
+// SystemUUID is what the firmware of a machine says that it is.
+func SystemUUID(machine string) string {
+	sum := sha256.Sum256([]byte("plinth lab: " + machine))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
+}
+
+// dead drops all that a machine would send or receive, before anything else
+// sees it. Its cables stay plugged in: nobody is told.
+const dead = `table inet plinth_lab_dead {
+	chain in { type filter hook prerouting priority -500; policy drop; }
+	chain out { type filter hook output priority -500; policy drop; }
+	chain forward { type filter hook forward priority -500; policy drop; }
+}`
+
+// KillMachine is a power cut: the machine says nothing more, and none of its
+// programs runs on.
+func (l *Lab) KillMachine(ctx context.Context, machine string) error {
+	_, err := netns.Output(ctx, l.Namespace(machine), "nft", dead)
+	return errors.Join(err, l.signalAll(machine, syscall.SIGSTOP))
+}
+
+// ReviveMachine undoes KillMachine.
+func (l *Lab) ReviveMachine(ctx context.Context, machine string) error {
+	_, err := netns.Output(ctx, l.Namespace(machine), "nft", "delete table inet plinth_lab_dead")
+	return errors.Join(err, l.signalAll(machine, syscall.SIGCONT))
+}
+
+func (l *Lab) signalAll(host string, s syscall.Signal) error {
+	pids, err := netns.Pids(l.Namespace(host))
+	for _, pid := range pids {
+		err = errors.Join(err, syscall.Kill(pid, s))
+	}
+	return err
+}
+
+// Node returns the Node of a machine.
+func (l *Lab) Node(ctx context.Context, machine string) (*corev1.Node, error) {
+	return l.Kube.CoreV1().Nodes().Get(ctx, machine, metav1.GetOptions{})
+}
+
+// WaitReady waits until all Nodes are Ready and no longer uninitialized.
+func (l *Lab) WaitReady(ctx context.Context, limit time.Duration) error {
+	return Within(ctx, limit, func(ctx context.Context) error {
+		nodes, err := l.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if have, want := len(nodes.Items), len(l.Topology.Machines()); have < want {
+			return fmt.Errorf("%d of %d Nodes", have, want)
+		}
+		var not []error
+		for _, n := range nodes.Items {
+			not = append(not, nodeReady(&n))
+		}
+		return errors.Join(not...)
+	})
+}
+
+func nodeReady(n *corev1.Node) error {
+	for _, t := range n.Spec.Taints {
+		if t.Key == "node.cloudprovider.kubernetes.io/uninitialized" {
+			return fmt.Errorf("node %s: still uninitialized", n.Name)
+		}
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("node %s: not Ready", n.Name)
+}

@@ -1,0 +1,146 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// Process is a program that runs in a lab. Its pid and start time together are
+// never given to another process.
+type Process struct {
+	Name string // unique in the lab: "kube-apiserver", "agent-w1"
+	Host string
+	Pid  int
+	Born uint64 // field 22 of /proc/<pid>/stat, in clock ticks since boot
+	Log  string // file with all it wrote
+}
+
+// Alive reports whether exactly this process still runs.
+func (p Process) Alive() bool {
+	born, state, err := stat(p.Pid)
+	return err == nil && born == p.Born && state != "Z" && state != "X"
+}
+
+// Signal sends a signal, if exactly this process still runs.
+func (p Process) Signal(s syscall.Signal) error {
+	if !p.Alive() {
+		return os.ErrProcessDone
+	}
+	return syscall.Kill(p.Pid, s)
+}
+
+// Wait returns once the process is gone.
+func (p Process) Wait(ctx context.Context) error {
+	return Eventually(ctx, 10*time.Millisecond, func(context.Context) error {
+		if p.Alive() {
+			return fmt.Errorf("%s (pid %d) still runs", p.Name, p.Pid)
+		}
+		return nil
+	})
+}
+
+// stat reads when a process was born, and its state letter.
+func stat(pid int) (born uint64, state string, err error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, "", err
+	}
+	// The second field is the name in parentheses and may hold anything.
+	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
+	fields := strings.Fields(rest) // from the third on
+	if len(fields) < 20 {
+		return 0, "", fmt.Errorf("/proc/%d/stat: %q", pid, data)
+	}
+	born, err = strconv.ParseUint(fields[19], 10, 64)
+	return born, fields[0], err
+}
+
+// start runs a program on a host of the lab and writes it down. The program is
+// in a session of its own: it outlives the one that started it.
+func (l *Lab) start(host, name string, env []string, command ...string) (Process, error) {
+	log := filepath.Join(l.Dir(), "logs", name+".log")
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return Process{}, err
+	}
+	defer file.Close()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Stdout, cmd.Stderr = file, file
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Dir = l.Dir()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := netns.Start(l.Namespace(host), cmd); err != nil {
+		return Process{}, fmt.Errorf("starting %s: %w", name, err)
+	}
+	go cmd.Wait() // reaps it; whoever needs to know asks Alive
+	born, _, err := stat(cmd.Process.Pid)
+	if err != nil {
+		return Process{}, fmt.Errorf("starting %s: %w", name, err)
+	}
+	p := Process{Name: name, Host: host, Pid: cmd.Process.Pid, Born: born, Log: log}
+	return p, l.remember(p)
+}
+
+// remember puts a process into the record, in the place of an older one of that name.
+func (l *Lab) remember(p Process) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record.Processes = slices.DeleteFunc(l.record.Processes, func(o Process) bool { return o.Name == p.Name })
+	l.record.Processes = append(l.record.Processes, p)
+	return l.record.save()
+}
+
+// Process returns the running process of that name.
+func (l *Lab) Process(name string) (Process, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.record.Processes {
+		if p.Name == name && p.Alive() {
+			return p, true
+		}
+	}
+	return Process{}, false
+}
+
+// stop sends a signal and waits until the process is gone; SIGKILL follows when
+// ctx ends or after ten seconds. A process that does not run is fine.
+func (l *Lab) stop(ctx context.Context, name string, s syscall.Signal) error {
+	p, ok := l.Process(name)
+	if !ok {
+		return nil
+	}
+	if err := p.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping %s: %w", name, err)
+	}
+	patient, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := p.Wait(patient); err != nil {
+		p.Signal(syscall.SIGKILL)
+		return fmt.Errorf("stopping %s with %s: %w", name, s, err)
+	}
+	return nil
+}
+
+// kill ends a process at once.
+func (l *Lab) kill(ctx context.Context, name string) error { return l.stop(ctx, name, syscall.SIGKILL) }
+
+// tail returns the last lines of a process's log, for error messages.
+func (p Process) tail(lines int) string {
+	data, err := os.ReadFile(p.Log)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
