@@ -58,17 +58,22 @@ func overLimit() (Cause, string) {
 	return PrefixLimit, fmt.Sprintf("the router sent more than %d prefixes of one family", maxReceived)
 }
 
-// attempt says what is known of an attempt that took too long.
-func attempt(n noted) (Cause, string) {
-	switch {
-	case n.sent != nil:
-		return said(*n.sent)
-	case n.got != nil:
-		return told(*n.got)
-	case n.dial != "":
-		return Connecting, n.dial
+// attempt says what is known of an attempt that took too long, and whether that is
+// all there is to know.
+func attempt(n noted) (c Cause, detail string, sure bool) {
+	if n.got != nil {
+		c, detail = told(*n.got)
+		return c, detail, true
 	}
-	return Connecting, "the router has not answered yet"
+	if n.sent != nil {
+		if c, detail = said(*n.sent); c == ASNMismatch {
+			return c, detail, true
+		}
+	}
+	if n.dial != "" {
+		return Connecting, n.dial, false
+	}
+	return Connecting, "the router has not answered yet", false
 }
 
 // told explains a NOTIFICATION of the router's (RFC 4271, section 6; RFC 4486).

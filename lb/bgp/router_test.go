@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(inside) == "" {
 		os.Exit(reexec())
 	}
+	if os.Getenv(asAgent) != "" {
+		os.Exit(m.Run()) // started by a test, in its namespaces
+	}
 	for _, c := range [][]string{
 		{"mount", "--make-rprivate", "/"},
 		{"mount", "-t", "proc", "proc", "/proc"},
@@ -112,6 +115,7 @@ var numbers atomic.Int32
 // router is a namespace behind a link of its own, and what runs in it.
 type router struct {
 	t      testing.TB
+	n      int
 	ns     string
 	dir    string
 	link   string // our end
@@ -128,20 +132,26 @@ const (
 	routerASN = 65101
 )
 
+// number gives the router and its link their names and addresses.
+func (r *router) number(n int) {
+	r.n, r.ns, r.link = n, fmt.Sprintf("plt-r%d", n), fmt.Sprintf("plt%d", n)
+	r.dir = "/run/" + r.ns // a folder that the routers' own users can reach
+	r.Local4, r.Addr4 = netip.MustParseAddr(fmt.Sprintf("10.99.%d.1", n)), netip.MustParseAddr(fmt.Sprintf("10.99.%d.2", n))
+	r.Local6, r.Addr6 = netip.MustParseAddr(fmt.Sprintf("fd99:%x::1", n)), netip.MustParseAddr(fmt.Sprintf("fd99:%x::2", n))
+}
+
 // newRouter makes a namespace and a link to it, with nothing running in it.
 func newRouter(t testing.TB) *router {
 	t.Helper()
-	n := int(numbers.Add(1))
-	r := &router{
-		t: t, ns: fmt.Sprintf("plt-r%d", n), link: fmt.Sprintf("plt%d", n),
-		dir:    fmt.Sprintf("/run/plt-r%d", n), // a folder that the routers' own users can reach
-		Local4: netip.MustParseAddr(fmt.Sprintf("10.99.%d.1", n)), Addr4: netip.MustParseAddr(fmt.Sprintf("10.99.%d.2", n)),
-		Local6: netip.MustParseAddr(fmt.Sprintf("fd99:%x::1", n)), Addr6: netip.MustParseAddr(fmt.Sprintf("fd99:%x::2", n)),
-	}
+	r := &router{t: t}
+	r.number(int(numbers.Add(1)))
 	must(t, os.Mkdir(r.dir, 0o755))
 	run(t, "ip", "netns", "add", r.ns)
 	t.Cleanup(func() {
 		r.kill()
+		if t.Failed() {
+			r.logs()
+		}
 		run(t, "ip", "netns", "del", r.ns)
 	})
 	run(t, "ip", "link", "add", r.link, "type", "veth", "peer", "name", "eth0", "netns", r.ns)
@@ -178,6 +188,16 @@ func (r *router) daemonize(name string, args ...string) *exec.Cmd {
 	must(r.t, c.Start())
 	r.daemon = append(r.daemon, c)
 	return c
+}
+
+// logs shows what the daemons wrote.
+func (r *router) logs() {
+	files, _ := filepath.Glob(filepath.Join(r.dir, "*.out"))
+	for _, f := range files {
+		if out, err := os.ReadFile(f); err == nil {
+			r.t.Logf("%s:\n%s", f, out)
+		}
+	}
 }
 
 func (r *router) kill() {
@@ -273,7 +293,7 @@ func (r *router) startFRR() {
 func (r *router) bird(n neighbour) *router {
 	r.t.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, "router id %v;\nprotocol device { scan time 1; }\n", r.Addr4)
+	fmt.Fprintf(&b, "log stderr all; debug protocols { states, events };\nrouter id %v;\nprotocol device { scan time 1; }\n", r.Addr4)
 	b.WriteString("protocol kernel k4 { merge paths on; ipv4 { import none; export all; }; }\nprotocol kernel k6 { merge paths on; ipv6 { import none; export all; }; }\n")
 	for i, a := range r.both(n) {
 		fmt.Fprintf(&b, "protocol bgp us%d { local as %d; neighbor %v as %d; passive on; connect retry time 1; error wait time 1, 2; hold time 9;\n", i, routerASN, a, n.as())
@@ -362,7 +382,20 @@ func (r *router) watch() (lost func() int) {
 	return func() int { return int(n.Load()) }
 }
 
-// session is what we have with the router over its IPv4 address.
+// established asks whether so many sessions are up, in the router's own words.
+func (r *router) established(n int) func() (bool, string) {
+	return func() (bool, string) {
+		out := r.ask("show protocols all") + r.ask("show bgp neighbors")
+		return strings.Count(out, "BGP state:          Established")+strings.Count(out, "BGP state = Established") == n, out
+	}
+}
+
+// farewell is what the router shows of how the last session ended.
+func (r *router) farewell() string {
+	return r.ask("show protocols all") + r.ask("show bgp neighbors")
+}
+
+// session4 is what we have with the router over its IPv4 address.
 func (r *router) session4() inventory.Session {
 	return inventory.Session{
 		Router: r.ns, RouterAddr: r.Addr4, Port: 179, Local: r.Local4, LocalASN: ourASN, RouterASN: routerASN,

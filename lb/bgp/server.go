@@ -144,6 +144,7 @@ func (in *instance) close(ctx context.Context, quiet bool) {
 // counts are what GoBGP counted for a session.
 type counts struct {
 	updatesSent, updatesReceived uint64
+	opensSent, opensReceived     uint64
 	accepted                     int
 }
 
@@ -152,6 +153,7 @@ func (in *instance) counts(ctx context.Context) (counts, error) {
 	err := in.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) {
 		if m := p.GetState().GetMessages(); m != nil {
 			c.updatesSent, c.updatesReceived = m.GetSent().GetUpdate(), m.GetReceived().GetUpdate()
+			c.opensSent, c.opensReceived = m.GetSent().GetOpen(), m.GetReceived().GetOpen()
 		}
 		for _, af := range p.GetAfiSafis() {
 			c.accepted += int(af.GetState().GetAccepted())

@@ -46,9 +46,14 @@ type session struct {
 	notes    *notes
 	alarm    *time.Timer
 	search   context.CancelFunc // a search for the cause is under way
-	attempts int                // that failed since the session was last up
-	limits   int                // times in a row that the router sent too much
-	keepFor  time.Time          // until then a router may hold our routes (RFC 4724)
+	attempts int                // that failed since the session was last up for long
+	linked   bool               // GoBGP has a session
+	linkedAt time.Time
+	halfway  bool      // the router sent its OPEN, and never took ours
+	hung     bool      // the router took the connection, and then nothing came
+	doubtful bool      // it may have it at this end only
+	limits   int       // times in a row that the router sent too much
+	keepFor  time.Time // until then a router may hold our routes (RFC 4724)
 	state    SessionState
 	stale    bool   // state.Announced needs another look
 	base     counts // of the servers before this one
@@ -125,7 +130,7 @@ func (s *session) set(ctx context.Context, t terms, want routes) error {
 // restart begins anew, with new terms.
 func (s *session) restart(ctx context.Context) error {
 	s.stopSearch()
-	s.attempts, s.limits = 0, 0
+	s.attempts, s.limits, s.doubtful = 0, 0, false
 	if s.in != nil {
 		s.hangUp(ctx)
 		s.down(Connecting, "its terms have changed")
@@ -185,7 +190,7 @@ func (s *session) connect(ctx context.Context) error {
 		s.down(Misconfigured, err.Error())
 		return err
 	}
-	s.in, s.have, s.stale = in, maps.Clone(s.want), true
+	s.in, s.have, s.stale, s.halfway, s.hung = in, maps.Clone(s.want), true, false, false
 	return nil
 }
 
@@ -209,19 +214,48 @@ func (s *session) hear(e event) {
 	if e.from != s.in || s.in == nil {
 		return
 	}
+	established := e.state == gobgp.BGP_FSM_ESTABLISHED
 	switch limit := e.admin == api.PeerState_ADMIN_STATE_PFX_CT; {
-	case e.state == gobgp.BGP_FSM_ESTABLISHED && !s.state.Up:
-		s.up()
+	case established && !s.linked:
+		s.link()
 	case limit:
 		s.overLimit()
-	case s.state.Up && e.state != gobgp.BGP_FSM_ESTABLISHED:
-		s.reconnect(lost(s.notes.read()))
+	case e.state == gobgp.BGP_FSM_OPENCONFIRM:
+		s.halfway = true
+	case s.linked && !established:
+		s.lose(lost(s.notes.read()))
 	}
 }
 
-func (s *session) up() {
-	s.attempts = 0
+// link is what happens when GoBGP has a session. One that fell silent right after
+// the last start is not believed until it has lived for longer than that: with TTL
+// security at the router's end alone, our end comes up, and hears nothing any more.
+func (s *session) link() {
+	s.linked, s.linkedAt = true, time.Now()
 	s.notes.forget()
+	if s.doubtful {
+		s.alarm.Reset(s.terms.Session.HoldTime + time.Second)
+		return
+	}
+	s.up()
+}
+
+// lose is what happens when GoBGP lost its session.
+func (s *session) lose(c Cause, detail string) {
+	s.doubtful = c == HoldTimerExpired && time.Since(s.linkedAt) < s.terms.Session.HoldTime+steady
+	if !s.doubtful {
+		s.reconnect(c, detail)
+		return
+	}
+	s.hangUp(context.Background())
+	if s.state.Up || s.state.Cause == Connecting {
+		s.down(c, detail)
+	}
+	s.attempts++
+	s.lookOrConnect()
+}
+
+func (s *session) up() {
 	s.state.Up, s.state.Since, s.state.Cause, s.state.Detail = true, time.Now(), CauseNone, ""
 	s.stale = true
 	s.alarm.Reset(steady)
@@ -264,7 +298,7 @@ func (s *session) tryConnect() {
 func (s *session) hangUp(ctx context.Context) {
 	s.keepCounts(ctx)
 	s.in.close(ctx, true)
-	s.in, s.have = nil, nil
+	s.in, s.have, s.linked = nil, nil, false
 }
 
 // overLimit pauses a session whose router sent too much, instead of for ever.
@@ -280,7 +314,10 @@ func (s *session) ring() {
 	switch {
 	case s.refused != nil || s.search != nil:
 	case s.state.Up:
-		s.limits = 0
+		s.limits, s.attempts = 0, 0
+	case s.linked:
+		s.doubtful = false
+		s.up()
 	case s.in == nil:
 		s.tryConnect()
 	default:
@@ -288,25 +325,36 @@ func (s *session) ring() {
 	}
 }
 
-// investigate ends an attempt that takes too long. Now and then, after 1, 2, 4, 8...
-// of them, it leaves the way to the router free for a
-// while, and looks for the reason why it cannot connect.
+// investigate ends an attempt that takes too long. Where its cause is not plain, the
+// way to the router is left free for a while, after 1, 2, 4, 8... attempts, to look
+// for it.
 func (s *session) investigate() {
 	s.attempts++
-	c, detail := attempt(s.notes.read())
+	c, detail, sure := attempt(s.notes.read())
+	s.hung = s.isHung()
 	s.hangUp(context.Background())
-	if c != Connecting || s.state.Cause == Connecting {
+	if sure || s.state.Cause == Connecting {
 		s.down(c, detail)
 	}
-	if c != Connecting || bits.OnesCount(uint(s.attempts)) != 1 {
-		s.tryConnect() // the cause is known, or was looked for lately
+	if sure {
+		s.tryConnect()
+		return
+	}
+	s.lookOrConnect()
+}
+
+// lookOrConnect looks for the cause, unless that was done lately.
+func (s *session) lookOrConnect() {
+	if bits.OnesCount(uint(s.attempts)) != 1 {
+		s.tryConnect()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
 	s.search = cancel
+	before := symptoms{halfway: s.halfway, hung: s.hung}
 	t := s.terms
 	go func() {
-		c, detail := diagnose(ctx, t)
+		c, detail := diagnose(ctx, t, before)
 		_ = s.do(ctx, func() error { s.found(c, detail); return nil })
 	}()
 	s.alarm.Reset(searchTime + time.Second)
@@ -318,10 +366,17 @@ func (s *session) found(c Cause, detail string) {
 		return
 	}
 	s.stopSearch()
-	if c != CauseNone {
+	// Having been refused does not unsay what was found out before.
+	if c != CauseNone && (c != ClosedByRouter || s.state.Cause != TTLMismatch) {
 		s.down(c, detail)
 	}
 	s.tryConnect()
+}
+
+// isHung reports whether the one connection of an attempt still waits for an OPEN.
+func (s *session) isHung() bool {
+	c, err := s.in.counts(context.Background())
+	return err == nil && c.opensSent == 1 && c.opensReceived == 0
 }
 
 func (s *session) stopSearch() {

@@ -1,0 +1,70 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// A session that works on neither family: what differs between the two ends, and
+// what the state has to name.
+var mismatches = []struct {
+	name    string
+	router  neighbour
+	ours    func(*SessionConfig)
+	want    Cause
+	comesUp bool
+}{
+	{name: "the same password", router: neighbour{password: "s3cret"}, ours: password("s3cret"), comesUp: true},
+	{name: "another password", router: neighbour{password: "s3cret"}, ours: password("other"), want: PasswordMismatch},
+	{name: "a password here only", ours: password("other"), want: PasswordMismatch},
+	{name: "a password there only", router: neighbour{password: "s3cret"}, want: NoAnswer},
+	{name: "TTL security at both ends", router: neighbour{gtsm: true}, ours: ttlSecurity, comesUp: true},
+	{name: "TTL security here only", ours: ttlSecurity, want: TTLMismatch},
+	{name: "TTL security there only", router: neighbour{gtsm: true}, want: TTLMismatch},
+	{name: "the router expects another AS of us", router: neighbour{asn: 65099}, want: ASNMismatch},
+	{name: "the router is in another AS", ours: func(c *SessionConfig) { c.Session.RouterASN = 65102 }, want: ASNMismatch},
+	{name: "nothing listens on that port", ours: func(c *SessionConfig) { c.Session.Port = 1790 }, want: Refused},
+	{name: "nobody has that address", ours: func(c *SessionConfig) { c.Session.RouterAddr = c.Session.RouterAddr.Next() }, want: Unreachable},
+	{name: "this machine lost its address", ours: func(c *SessionConfig) { c.Session.Local = c.Session.RouterAddr }, want: Unreachable},
+}
+
+func password(p Password) func(*SessionConfig) {
+	return func(c *SessionConfig) {
+		c.Password, c.Session.Password = p, inventory.SecretKey{Secret: "bgp", Key: "tor"}
+	}
+}
+
+func ttlSecurity(c *SessionConfig) { c.Session.TTLSecurity = true }
+
+func TestASessionThatCannotComeUpNamesItsCause(t *testing.T) {
+	for dialect, d := range dialects {
+		for _, m := range mismatches {
+			t.Run(dialect+", "+m.name, func(t *testing.T) {
+				t.Parallel()
+				r := d.start(newRouter(t), m.router)
+				s := speaker(t)
+				c := config(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))
+				for i := range c.Sessions {
+					if m.ours != nil {
+						m.ours(&c.Sessions[i])
+					}
+				}
+				must(t, s.Set(t.Context(), c))
+				if m.comesUp {
+					isUp(t, s, 15*time.Second)
+					return
+				}
+				took := eventually(t, 25*time.Second, fmt.Sprintf("both sessions are down for %s", m.want), func() (bool, string) {
+					st := s.State(t.Context())
+					return st[0].Cause == m.want && st[1].Cause == m.want, fmt.Sprint(st)
+				})
+				t.Logf("named after %v: %s", took, s.State(t.Context())[0].Detail)
+			})
+		}
+	}
+}

@@ -1,0 +1,110 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// sent counts the UPDATE messages that a speaker has sent so far.
+func sent(t testing.TB, s *Speaker) (n uint64) {
+	t.Helper()
+	for _, st := range s.State(t.Context()) {
+		n += st.UpdatesSent
+	}
+	return n
+}
+
+func TestSettingTheSameTwiceSendsNothing(t *testing.T) {
+	r := newRouter(t).bird(neighbour{})
+	s := speaker(t)
+	a := config(plan(r.session4(), "203.0.113.10/32", "203.0.113.11/32"), plan(r.session6(), "2001:db8:113::10/128"))
+	must(t, s.Set(t.Context(), a))
+	isUp(t, s, 10*time.Second)
+	r.holds(5*time.Second, map[string]string{"203.0.113.10": r.Local4.String(), "203.0.113.11": r.Local4.String(), "2001:db8:113::10": r.Local6.String()})
+	before := sent(t, s)
+	for range 20 {
+		must(t, s.Set(t.Context(), a))
+	}
+	never(t, time.Second, "an UPDATE went out", func() (bool, string) { return sent(t, s) != before, "" })
+
+	must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.11/32", "203.0.113.12/32"), plan(r.session6(), "2001:db8:113::10/128"))))
+	r.holds(5*time.Second, map[string]string{"203.0.113.11": r.Local4.String(), "203.0.113.12": r.Local4.String(), "2001:db8:113::10": r.Local6.String()})
+	if n := sent(t, s) - before; n != 2 && n != 1 {
+		t.Errorf("one prefix more and one less took %d UPDATE messages", n)
+	}
+}
+
+func TestWhatIsReportedAsAnnouncedIsInTheAdjRIBOut(t *testing.T) {
+	r := newRouter(t).bird(neighbour{only4: true})
+	s := speaker(t)
+	must(t, s.Set(t.Context(), config(plan(r.both4(), "203.0.113.11/32", "2001:db8:113::10/128", "203.0.113.10/32"))))
+	isUp(t, s, 10*time.Second)
+	st := s.State(t.Context())[0]
+	want := []netip.Prefix{netip.MustParsePrefix("203.0.113.10/32"), netip.MustParsePrefix("203.0.113.11/32"), netip.MustParsePrefix("2001:db8:113::10/128")}
+	if len(st.Announced) != 3 || st.Announced[0] != want[0] || st.Announced[1] != want[1] || st.Announced[2] != want[2] {
+		t.Errorf("announced %v, want %v", st.Announced, want)
+	}
+}
+
+func TestAChangeOfOneSessionLeavesTheOthersAlone(t *testing.T) {
+	r, other := newRouter(t).frr(neighbour{}), newRouter(t).bird(neighbour{})
+	s := speaker(t)
+	one, two := plan(r.session4(), "203.0.113.10/32"), plan(other.session4(), "203.0.113.10/32")
+	must(t, s.Set(t.Context(), config(one, two)))
+	isUp(t, s, 10*time.Second)
+	other.holds(5*time.Second, map[string]string{"203.0.113.10": other.Local4.String()})
+	lost := other.watch()
+	since := func(k inventory.Session) (time.Time, uint64) {
+		for _, st := range s.State(t.Context()) {
+			if st.Addr == k.RouterAddr {
+				return st.Since, st.UpdatesSent
+			}
+		}
+		t.Fatal("no such session")
+		return time.Time{}, 0
+	}
+	up, updates := since(two.Session)
+
+	one.Session.HoldTime = 6 * time.Second
+	must(t, s.Set(t.Context(), config(one, two)))
+	isUp(t, s, 10*time.Second)
+	must(t, s.Set(t.Context(), config(two)))
+	r.holds(5*time.Second, map[string]string{})
+	must(t, s.Set(t.Context(), config(one, two)))
+	isUp(t, s, 10*time.Second)
+	if now, n := since(two.Session); now != up || n != updates {
+		t.Errorf("the other session was up since %v with %d UPDATE messages, now since %v with %d", up, updates, now, n)
+	}
+	if n := lost(); n != 0 {
+		t.Errorf("the other router lost %d routes", n)
+	}
+}
+
+func TestAdvertisementsNeverResetTheirSession(t *testing.T) {
+	r := newRouter(t).frr(neighbour{})
+	s := speaker(t)
+	must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"))))
+	isUp(t, s, 10*time.Second)
+	up := s.State(t.Context())[0].Since
+	for _, prefixes := range [][]string{{}, {"203.0.113.10/32", "203.0.113.0/25"}, {"203.0.113.99/32"}} {
+		must(t, s.Set(t.Context(), config(plan(r.session4(), prefixes...))))
+		want := map[string]string{}
+		for _, p := range prefixes {
+			pp := netip.MustParsePrefix(p)
+			key := p
+			if pp.IsSingleIP() {
+				key = pp.Addr().String()
+			}
+			want[key] = r.Local4.String()
+		}
+		r.holds(5*time.Second, want)
+	}
+	if st := s.State(t.Context())[0]; st.Since != up || st.Losses != 0 {
+		t.Errorf("the session was up since %v, now %v", up, st)
+	}
+}
