@@ -1,0 +1,62 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestASessionIsBackWithinThreeSecondsOfARoutersReset(t *testing.T) {
+	resets := map[string]string{"frr": "clear bgp *", "bird": "restart all"}
+	for name, d := range dialects {
+		t.Run(name, func(t *testing.T) {
+			r := d.start(newRouter(t), neighbour{lines: d.lines})
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))))
+			isUp(t, s, 10*time.Second)
+			both := map[string]string{"203.0.113.10": r.Local4.String(), "2001:db8:113::10": r.Local6.String()}
+			r.holds(5*time.Second, both)
+			for i := range 3 {
+				r.ask(resets[name])
+				begin := time.Now()
+				eventually(t, 5*time.Second, "the sessions went down", func() (bool, string) {
+					st := s.State(t.Context())
+					return st[0].Losses == uint64(i+1) && st[1].Losses == uint64(i+1), fmt.Sprint(st)
+				})
+				isUp(t, s, 5*time.Second)
+				took := time.Since(begin)
+				r.holds(5*time.Second, both)
+				t.Logf("up again after %v, routes after %v", took, time.Since(begin))
+				if took > 3*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			}
+		})
+	}
+}
+
+func TestALostConnectionLosesNoRoute(t *testing.T) {
+	for name, d := range dialects {
+		t.Run(name, func(t *testing.T) {
+			r := d.start(newRouter(t), neighbour{lines: d.lines})
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(plan(r.session4(), hundred("203.0.113.%d/32")...), plan(r.session6(), hundred("2001:db8:113::%x/128")...))))
+			r.count(15*time.Second, 200)
+			time.Sleep(time.Second)
+			lost := r.watch()
+			// ss -K aborts the connections: both ends see a reset without a NOTIFICATION.
+			run(t, "ip", "netns", "exec", r.ns, "ss", "-K", "sport", "=", "179")
+			eventually(t, 5*time.Second, "the sessions went down", func() (bool, string) {
+				st := s.State(t.Context())
+				return st[0].Losses == 1 && st[1].Losses == 1, fmt.Sprint(st)
+			})
+			isUp(t, s, 5*time.Second)
+			never(t, 4*time.Second, "the router lost routes", func() (bool, string) {
+				n := len(r.routes())
+				return lost() > 0 || n != 200, fmt.Sprintf("%d lost, %d there", lost(), n)
+			})
+		})
+	}
+}
