@@ -1,0 +1,35 @@
+package routing
+
+// Difference is what turns the routes that one has into those that one wants.
+// Each part is sorted.
+type Difference struct {
+	Add     []Route
+	Replace []Route // the key is there already, with another next hop
+	Delete  []Route // as they are now
+}
+
+// Empty reports whether there is nothing to do.
+func (d Difference) Empty() bool { return len(d.Add)+len(d.Replace)+len(d.Delete) == 0 }
+
+// Diff returns what makes want out of have. Both are sorted and hold each key once.
+func Diff(have, want []Route) Difference {
+	var d Difference
+	for len(have) > 0 && len(want) > 0 {
+		switch c := have[0].Compare(want[0]); {
+		case c < 0:
+			d.Delete = append(d.Delete, have[0])
+			have = have[1:]
+		case c > 0:
+			d.Add = append(d.Add, want[0])
+			want = want[1:]
+		default:
+			if have[0] != want[0] {
+				d.Replace = append(d.Replace, want[0])
+			}
+			have, want = have[1:], want[1:]
+		}
+	}
+	d.Delete = append(d.Delete, have...)
+	d.Add = append(d.Add, want...)
+	return d
+}

@@ -1,0 +1,236 @@
+package routing
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// apply does to a table what the kernel would.
+func (d Difference) apply(have []Route) []Route {
+	byKey := map[Key]Route{}
+	for _, r := range have {
+		byKey[r.Key()] = r
+	}
+	for _, r := range slices.Concat(d.Add, d.Replace) {
+		byKey[r.Key()] = r
+	}
+	for _, r := range d.Delete {
+		delete(byKey, r.Key())
+	}
+	var out []Route
+	for _, r := range byKey {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, Route.Compare)
+	return out
+}
+
+func genRoutes() *rapid.Generator[[]Route] {
+	one := rapid.Custom(func(t *rapid.T) Route {
+		b := rapid.ByteRange(0, 5)
+		dst := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, b.Draw(t, "dst")}), 16)
+		if rapid.Bool().Draw(t, "unreachable") {
+			return Route{Dst: dst, Kind: Unreachable}
+		}
+		return Route{Dst: dst, Via: Via(netip.AddrFrom4([4]byte{192, 0, 2, b.Draw(t, "via")}), netip.AddrFrom4([4]byte{192, 0, 2, b.Draw(t, "via")}))}
+	})
+	return rapid.Map(rapid.SliceOfDistinct(one, Route.Key), func(rs []Route) []Route {
+		slices.SortFunc(rs, Route.Compare)
+		return rs
+	})
+}
+
+func TestDiffAppliedToHaveGivesWant(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		have, want := genRoutes().Draw(t, "have"), genRoutes().Draw(t, "want")
+		if got := Diff(have, want).apply(have); !slices.Equal(got, want) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestDiffOfTheSameIsEmpty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		if rs := genRoutes().Draw(t, "routes"); !Diff(rs, rs).Empty() {
+			t.Fatal("not empty")
+		}
+	})
+}
+
+// fleet is a datacenter: racks of a subnet and a router each, nodes in them.
+type fleet struct {
+	mode    inventory.Mode
+	cluster []netip.Prefix
+	nodes   []Node
+	subnets map[string][]netip.Prefix
+	routers map[string][]netip.Addr
+}
+
+func genFleet(mode inventory.Mode) *rapid.Generator[fleet] {
+	return rapid.Custom(func(t *rapid.T) fleet {
+		f := fleet{mode: mode, cluster: prefixes("10.244.0.0/16", "fd00:244::/48"), subnets: map[string][]netip.Prefix{}, routers: map[string][]netip.Addr{}}
+		racks := rapid.IntRange(1, 4).Draw(t, "racks")
+		if mode == inventory.ModeDirect {
+			racks = 1
+		}
+		blocks := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0)).Perm(256)
+		for r := range racks {
+			name := fmt.Sprintf("r%d", r)
+			f.subnets[name] = []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(r), 0, 0}), 24), netip.PrefixFrom(v6(0xfd01, r, 0), 64)}
+			f.routers[name] = []netip.Addr{netip.AddrFrom4([4]byte{10, byte(r), 0, 1}), v6(0xfd01, r, 1)}
+			for m := range rapid.IntRange(1, 5).Draw(t, "machines") {
+				block := blocks[len(f.nodes)]
+				f.nodes = append(f.nodes, Node{
+					Name: fmt.Sprintf("%s-m%d", name, m), Rack: name,
+					Addresses: []netip.Addr{netip.AddrFrom4([4]byte{10, byte(r), 0, byte(10 + m)}), v6(0xfd01, r, 10+m)},
+					PodCIDRs:  []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(block), 0}), 24), netip.PrefixFrom(pod6(block, 0), 64)},
+				})
+			}
+		}
+		return f
+	})
+}
+
+func v6(top, rack, host int) netip.Addr {
+	var b [16]byte
+	binary.BigEndian.PutUint16(b[:], uint16(top))
+	b[7], b[15] = byte(rack), byte(host)
+	return netip.AddrFrom16(b)
+}
+
+func pod6(block, host int) netip.Addr {
+	b := netip.MustParseAddr("fd00:244::").As16()
+	b[7], b[15] = byte(block), byte(host)
+	return netip.AddrFrom16(b)
+}
+
+func (f fleet) view(n Node) View {
+	v := View{Mode: f.mode, Cluster: f.cluster, Self: n, Subnets: f.subnets[n.Rack], Gateways: f.routers[n.Rack]}
+	for _, o := range f.nodes {
+		if o.Rack == n.Rack || f.mode == inventory.ModeOverlay {
+			v.Nodes = append(v.Nodes, o)
+		}
+	}
+	return v
+}
+
+// deliver walks a packet from a node to a pod address and returns the node that
+// it ends on, or why it does not arrive. Routers know each node's pod CIDRs from
+// the node, and discard the rest.
+func (f fleet) deliver(tables map[string]Table, from string, dst netip.Addr) string {
+	at := from
+	for range 8 {
+		node := f.nodes[slices.IndexFunc(f.nodes, func(n Node) bool { return n.Name == at })]
+		if slices.ContainsFunc(node.PodCIDRs, func(p netip.Prefix) bool { return p.Contains(dst) }) {
+			return at
+		}
+		r, ok := lookup(tables[at].Routes, dst)
+		switch {
+		case !ok || r.Kind != Unicast:
+			return "unreachable at " + at
+		case r.Tunnel:
+			peers := tables[at].Tunnel.Peers
+			p := peers[slices.IndexFunc(peers, func(p Peer) bool { return p.Inner == r.Via[0] })]
+			at = f.at(p.Outer)
+		case f.at(r.Via[0]) != "":
+			at = f.at(r.Via[0])
+		default:
+			owner := slices.IndexFunc(f.nodes, func(n Node) bool { return within(n.PodCIDRs, netip.PrefixFrom(dst, dst.BitLen())) })
+			if owner < 0 {
+				return "discarded by a router"
+			}
+			at = f.nodes[owner].Name
+		}
+	}
+	return "looped"
+}
+
+func (f fleet) at(a netip.Addr) string {
+	for _, n := range f.nodes {
+		if slices.Contains(n.Addresses, a) {
+			return n.Name
+		}
+	}
+	return ""
+}
+
+// lookup is the kernel's: the longest prefix, and of equal ones unicast first.
+func lookup(routes []Route, dst netip.Addr) (best Route, ok bool) {
+	for _, r := range routes {
+		better := r.Dst.Bits() > best.Dst.Bits() || r.Dst.Bits() == best.Dst.Bits() && r.Kind < best.Kind
+		if r.Dst.Contains(dst) && r.Kind != UnreachableForwarded && (!ok || better) {
+			best, ok = r, true
+		}
+	}
+	return best, ok
+}
+
+func TestEveryPodReachesEveryPod(t *testing.T) {
+	for _, mode := range []inventory.Mode{inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
+		t.Run(string(mode), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				f := genFleet(mode).Draw(t, "fleet")
+				tables := map[string]Table{}
+				for _, n := range f.nodes {
+					tables[n.Name] = Plan(f.view(n))
+				}
+				f.checkAll(t, tables)
+			})
+		})
+	}
+}
+
+func (f fleet) checkAll(t *rapid.T, tables map[string]Table) {
+	for _, from := range f.nodes {
+		for _, to := range f.nodes {
+			for _, c := range to.PodCIDRs {
+				if got := f.deliver(tables, from.Name, c.Addr().Next()); got != to.Name {
+					t.Fatalf("from %s to a pod of %s: %s", from.Name, to.Name, got)
+				}
+			}
+		}
+		for block := range 256 {
+			for _, dst := range []netip.Addr{netip.AddrFrom4([4]byte{10, 244, byte(block), 9}), pod6(block, 9)} {
+				if got := f.deliver(tables, from.Name, dst); got == "looped" {
+					t.Fatalf("from %s to %v: looped", from.Name, dst)
+				}
+			}
+		}
+	}
+}
+
+func TestPlanIsTheSameInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := genFleet(inventory.ModeOverlay).Draw(t, "fleet")
+		v := f.view(f.nodes[0])
+		shuffled := v
+		shuffled.Nodes = rapid.Permutation(v.Nodes).Draw(t, "order")
+		a, b := Plan(v), Plan(shuffled)
+		if !slices.Equal(a.Routes, b.Routes) || !slices.Equal(a.Tunnel.Peers, b.Tunnel.Peers) || !slices.Equal(a.Refusals, b.Refusals) {
+			t.Fatalf("%v differs from %v", a, b)
+		}
+	})
+}
+
+func TestPlanHoldsEachKeyOnceAndSorted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := genFleet(inventory.ModeFabric).Draw(t, "fleet")
+		for i := range f.nodes { // conflicts on purpose
+			f.nodes[i].PodCIDRs = append(f.nodes[i].PodCIDRs, f.nodes[rapid.IntRange(0, len(f.nodes)-1).Draw(t, "thief")].PodCIDRs...)
+		}
+		routes := Plan(f.view(f.nodes[0])).Routes
+		for i := 1; i < len(routes); i++ {
+			if routes[i-1].Compare(routes[i]) >= 0 {
+				t.Fatalf("%v before %v", routes[i-1], routes[i])
+			}
+		}
+	})
+}

@@ -1,0 +1,104 @@
+package routing
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// MaxNextHops is how many routers one route can spread traffic over. A rack with
+// more uses the first ones by address.
+const MaxNextHops = 8
+
+// Kind says what the kernel does with a packet that a route matches, and for whom.
+type Kind uint8
+
+// The kinds of route.
+const (
+	// Unicast sends the packet to a next hop.
+	Unicast Kind = iota
+	// Unreachable answers with an ICMP error. It yields to every other route to
+	// the same destination, such as the one a CNI has for its bridge.
+	Unreachable
+	// UnreachableForwarded answers with an ICMP error too, but only packets that
+	// came from another machine or a pod. A connection of the node's own looks its
+	// route up before kube-proxy has rewritten its destination, and must find one.
+	UnreachableForwarded
+)
+
+// NextHops are the addresses that a route spreads traffic over: sorted, each
+// once, the rest of the array invalid.
+type NextHops [MaxNextHops]netip.Addr
+
+// Via is the next hops of the given addresses.
+func Via(addrs ...netip.Addr) (v NextHops) {
+	if len(addrs) == 1 {
+		v[0] = addrs[0]
+		return v
+	}
+	sorted := slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare)
+	copy(v[:], slices.Compact(sorted))
+	return v
+}
+
+// Len is how many next hops there are.
+func (v NextHops) Len() int {
+	for i, a := range v {
+		if !a.IsValid() {
+			return i
+		}
+	}
+	return len(v)
+}
+
+// Route is one route as we want it in the kernel. It compares with ==.
+type Route struct {
+	Dst    netip.Prefix
+	Kind   Kind
+	Tunnel bool // through the tunnel: the next hop is a peer's Inner address
+	Via    NextHops
+}
+
+// String is what one would type after "ip route add".
+func (r Route) String() string {
+	switch r.Kind {
+	case Unreachable:
+		return "unreachable " + r.Dst.String()
+	case UnreachableForwarded:
+		return "unreachable " + r.Dst.String() + " for forwarded packets"
+	}
+	var b strings.Builder
+	b.WriteString(r.Dst.String())
+	hops := r.Via[:r.Via.Len()]
+	for _, hop := range hops {
+		if len(hops) > 1 {
+			b.WriteString(" nexthop")
+		}
+		b.WriteString(" via " + hop.String())
+	}
+	if r.Tunnel {
+		b.WriteString(" dev " + TunnelDevice + " onlink")
+	}
+	return b.String()
+}
+
+// Key is what tells two routes of a [Table] apart: the kernel holds one of each.
+type Key struct {
+	Dst  netip.Prefix
+	Kind Kind
+}
+
+// Key returns the key of r.
+func (r Route) Key() Key { return Key{r.Dst, r.Kind} }
+
+// Compare orders routes by destination, then kind.
+func (r Route) Compare(o Route) int { return r.Key().compare(o.Key()) }
+
+func (k Key) compare(o Key) int {
+	return cmp.Or(comparePrefix(k.Dst, o.Dst), cmp.Compare(k.Kind, o.Kind))
+}
+
+func comparePrefix(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}

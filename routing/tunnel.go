@@ -1,0 +1,95 @@
+package routing
+
+import (
+	"crypto/sha256"
+	"net/netip"
+	"slices"
+)
+
+// The VXLAN device that overlay uses, and its network. The port is IANA's.
+const (
+	TunnelDevice  = "plinth-vxlan"
+	TunnelNetwork = 114 // VNI
+	TunnelPort    = 4789
+)
+
+// MAC is a hardware address. It compares with ==.
+type MAC [6]byte
+
+// Tunnel is the device that overlay sends through: no flooding and no learning,
+// each peer is told to it. Its zero value is no device.
+type Tunnel struct {
+	Local netip.Addr // this machine's end; its family is that of all peers
+	MAC   MAC
+	Inner []netip.Addr // ours, so that what the node itself sends has a source that is answered through the tunnel
+	Peers []Peer       // sorted by Inner
+}
+
+// Exists reports whether there is to be a device at all.
+func (t Tunnel) Exists() bool { return t.Local.IsValid() }
+
+// Peer is another node's end of the tunnel.
+type Peer struct {
+	Inner netip.Addr // first address of the node's pod CIDR: the next hop of the route to it
+	MAC   MAC
+	Outer netip.Addr // address of the node
+}
+
+// overlay builds a Tunnel while routes are planned.
+type overlay struct {
+	Tunnel
+	family netip.Addr
+}
+
+// newTunnel returns a tunnel that has no peers yet. The outer family is IPv4 where
+// this machine has it: a VXLAN device has one.
+func newTunnel(v View) *overlay {
+	local := preferIPv4(v.Self.Addresses)
+	o := &overlay{family: local}
+	if !local.IsValid() {
+		return o
+	}
+	o.Local, o.MAC = local, macOf(local)
+	for _, c := range v.Self.PodCIDRs {
+		o.Inner = append(o.Inner, c.Masked().Addr())
+	}
+	slices.SortFunc(o.Inner, netip.Addr.Compare)
+	return o
+}
+
+func preferIPv4(addrs []netip.Addr) netip.Addr {
+	if i := slices.IndexFunc(addrs, netip.Addr.Is4); i >= 0 {
+		return addrs[i]
+	}
+	if len(addrs) > 0 {
+		return addrs[0]
+	}
+	return netip.Addr{}
+}
+
+// route adds the holder of a CIDR as a peer and returns the route to it.
+func (o *overlay) route(c claim) (Route, bool) {
+	if !o.family.IsValid() {
+		return Route{}, false
+	}
+	outer := ofFamily(c.node.Addresses, o.family)
+	if len(outer) == 0 {
+		return Route{}, false
+	}
+	inner := c.cidr.Addr()
+	o.Peers = append(o.Peers, Peer{Inner: inner, MAC: macOf(outer[0]), Outer: outer[0]})
+	return Route{Dst: c.cidr, Tunnel: true, Via: Via(inner)}, true
+}
+
+// macOf derives a node's hardware address within the tunnel from its address, so
+// that all nodes know it without telling each other: locally administered,
+// unicast, and for IPv4 as unique as the address itself.
+func macOf(a netip.Addr) MAC {
+	if a.Is4() {
+		b := a.As4()
+		return MAC{0x02, 0x72, b[0], b[1], b[2], b[3]}
+	}
+	b := a.As16()
+	sum := sha256.Sum256(b[:])
+	return MAC{0x06, sum[0], sum[1], sum[2], sum[3], sum[4]}
+}

@@ -1,0 +1,66 @@
+package routing
+
+import (
+	"net/netip"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// View is all that a node knows when it decides on its routes.
+type View struct {
+	Mode     inventory.Mode
+	Cluster  []netip.Prefix // the pod network
+	Self     Node
+	Subnets  []netip.Prefix // of this node's rack; none: the nodes of one rack are one subnet
+	Nodes    []Node         // the others, in any order: of our subnet in direct and fabric, all in overlay
+	Gateways []netip.Addr   // routers that are directly connected, for fabric
+	Pools    []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
+}
+
+// Node is a machine as pod routes see it.
+type Node struct {
+	Name      string
+	Rack      string
+	Created   time.Time    // of the Node object; of two that claim one CIDR the older keeps it
+	Addresses []netip.Addr // internal ones, in order of preference
+	PodCIDRs  []netip.Prefix
+	Declared  []netip.Prefix // what the inventory gives this machine by hand, be it outside of the pod network
+}
+
+// Reason names why a pod CIDR is not routed. It is a metric label and a heading
+// in docs/reference/reasons.md at once.
+type Reason string
+
+// The reasons of routing.
+const (
+	// PodCIDRTaken: an older Node claims the CIDR, or one that overlaps with it.
+	PodCIDRTaken Reason = "PodCIDRTaken"
+	// PodCIDROutsideNetwork: the CIDR is neither within podNetwork.cidrs nor what
+	// the inventory gives the machine by hand.
+	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork"
+	// NodeWithoutAddress: the Node has no address of the CIDR's family that we
+	// could send to, or this machine has none to send from.
+	NodeWithoutAddress Reason = "NodeWithoutAddress"
+	// NodeOfOtherSubnet: in mode direct only nodes of one subnet reach each other.
+	NodeOfOtherSubnet Reason = "NodeOfOtherSubnet"
+	// NoGateway: in mode fabric this machine has no directly connected router of
+	// the family.
+	NoGateway Reason = "NoGateway"
+)
+
+// Refusal says why the pods of a CIDR are not reached by a route of ours.
+type Refusal struct {
+	Node   string // empty: it is about all nodes behind routers
+	CIDR   netip.Prefix
+	Reason Reason
+	Other  string // the node that holds the CIDR, for PodCIDRTaken
+}
+
+// Table is what a node needs: routes sorted by destination and kind, each key
+// once, refusals sorted by node and CIDR.
+type Table struct {
+	Routes   []Route
+	Tunnel   Tunnel
+	Refusals []Refusal
+}
