@@ -18,10 +18,10 @@ const ProviderScheme = "plinth"
 // its order means something to the person who wrote it (addresses, machines of a rack).
 type Inventory struct {
 	Name        string
-	Region      string   // metadata.name where none is given
-	Expect      []string // racks without which a set is not taken up
-	MaxRemoved  Limit    // machines that one change may drop or retire
-	Labels      map[string]string
+	Region      string            // metadata.name where none is given
+	Expect      []string          // racks without which a set is not taken up
+	MaxRemoved  Limit             // machines that one change may drop or retire
+	NodeLabels  map[string]string // of every Node
 	BGP         BGP
 	BFDProfiles []BFDProfile
 	Communities map[string]Community // by the name that people gave them
@@ -30,6 +30,9 @@ type Inventory struct {
 	Pools       []Pool
 	Storage     []Storage
 	Racks       []Rack
+
+	index     *index              // see find.go
+	positions map[string]Position // of racks and machines, by their path
 }
 
 // BGP holds what every session has unless its rack or router says otherwise.
@@ -156,8 +159,7 @@ type Pool struct {
 }
 
 // Range is an inclusive range of addresses of one family. It prints as a prefix
-// where it is one, else as "first-last". Written is how it stood in the
-// inventory: only a range that was written as a prefix has a network and a
+// where it is one, else as "first-last". Only a range that was written as a prefix has a network and a
 // broadcast address for skipFirstLast to skip.
 type Range struct {
 	First, Last netip.Addr
@@ -204,6 +206,7 @@ type Rack struct {
 	Subnets  []netip.Prefix
 	Peers    []string       // names of routers, sorted; every default applied
 	PodCIDRs []netip.Prefix // one per family of the pod network; see Carve
+	Carved   bool           // PodCIDRs come from Carve, not from a person's hand
 	State    State
 	Session  SessionOptions
 	Machines []Machine // in the order in which they were written
@@ -235,8 +238,10 @@ type Machine struct {
 	ExternalAddresses []netip.Addr
 	Hostname          string
 	PodCIDRs          []netip.Prefix // one per family of the pod network; see Carve
+	Carved            bool           // PodCIDRs come from Carve, not from a person's hand
 	Labels            map[string]string
 	Taints            []Taint
+	OwnState          State // as it was written
 	State             State // its own, or its rack's where that is the graver one
 	Reason            string
 }

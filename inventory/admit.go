@@ -1,0 +1,115 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Admit returns what is to be in force after next: next itself, carved, and
+// every machine of inForce that next does not mention, held as it was with its
+// rack and its routers. Only a machine that is retired may go. A machine is
+// mentioned if its name is, or its ID under another name.
+//
+// It refuses next, with an error among the problems, where more machines would
+// be dropped or retired at once than inForce.MaxRemoved and allowRemovals let
+// go. inForce may be nil.
+func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
+	if inForce == nil {
+		return Carve(next, nil)
+	}
+	out := next.clone()
+	removed := removals(out, inForce)
+	problems := refuseRemovals(out, inForce, removed, allowRemovals)
+	problems = append(problems, out.hold(inForce)...)
+	out.settle()
+	carved, more := Carve(out, inForce)
+	problems = append(problems, more...).sorted()
+	if len(problems.Errors()) > 0 {
+		return nil, problems
+	}
+	return carved, problems
+}
+
+// removals are the names of the machines that the change drops or retires.
+func removals(next, inForce *Inventory) []string {
+	var out []string
+	for i := range inForce.Racks {
+		for _, old := range inForce.Racks[i].Machines {
+			now, mentioned := next.same(old)
+			retires := mentioned && now.State == StateRetired
+			drops := !mentioned && !old.Held
+			if old.State != StateRetired && (retires || drops) {
+				out = append(out, old.Name)
+			}
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// refuseRemovals is the brake on large removals.
+func refuseRemovals(next, inForce *Inventory, removed []string, allowed int) Problems {
+	total := inForce.Size()
+	limit := max(inForce.MaxRemoved.Of(total), allowed)
+	if len(removed) <= limit {
+		return nil
+	}
+	return Problems{{
+		Severity: Error, Code: TooManyRemovals, Path: "spec.racks",
+		Message:    fmt.Sprintf("drops or retires %d of %d machines at once, and %d may go: %s", len(removed), total, limit, shortList(removed, 10)),
+		Value:      fmt.Sprint(len(removed)),
+		Accepted:   fmt.Sprintf("safety.maxRemoved (%s) of the inventory in force, or on the ConfigMap the annotation plinth.dev/allow-removals", inForce.MaxRemoved),
+		Suggestion: fmt.Sprintf("plinth.dev/allow-removals: \"%d\"", len(removed)),
+	}}
+}
+
+// shortList joins the first n names and counts the rest.
+func shortList(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}
+
+// hold adds to inv every machine of inForce that is not mentioned, with its
+// rack and the routers that it needs.
+func (inv *Inventory) hold(inForce *Inventory) Problems {
+	claims := inv.claims()
+	var problems Problems
+	missing := make(map[string][]Machine)
+	for _, old := range inForce.Racks {
+		for _, m := range old.Machines {
+			if _, mentioned := inv.same(m); mentioned || m.State == StateRetired {
+				continue
+			}
+			m.Held = true
+			problems = append(problems, claims.yield(&m)...)
+			missing[old.Name] = append(missing[old.Name], m)
+		}
+	}
+	for _, old := range inForce.Racks {
+		if held := missing[old.Name]; len(held) > 0 {
+			inv.holdIn(inForce, old, held)
+		}
+	}
+	return problems
+}
+
+// holdIn puts held machines into their rack, or into what is kept of it.
+func (inv *Inventory) holdIn(inForce *Inventory, old Rack, held []Machine) {
+	for i := range inv.Racks {
+		if r := &inv.Racks[i]; r.Name == old.Name {
+			r.Machines = append(r.Machines, held...)
+			return
+		}
+	}
+	old.Machines = held
+	inv.Racks = append(inv.Racks, old)
+	for _, name := range old.Peers {
+		router, ok := inForce.Router(name)
+		if ok && !slices.ContainsFunc(inv.Routers, func(r Router) bool { return r.Name == name }) {
+			inv.Routers = append(inv.Routers, router)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package inventory
+
+import (
+	"net/netip"
+
+	"go4.org/netipx"
+)
+
+// blocks is a set of prefixes that are taken. Its zero value is empty.
+type blocks struct {
+	all []netip.Prefix
+}
+
+func (b *blocks) take(p netip.Prefix) { b.all = append(b.all, p) }
+
+// overlap reports whether p shares an address with any of them.
+func (b *blocks) overlap(p netip.Prefix) bool {
+	for _, t := range b.all {
+		if t.Overlaps(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// in is the supply of free blocks of a length within a larger one.
+func (b *blocks) in(whole netip.Prefix, bits int) *supply {
+	s := &supply{whole: whole, bits: bits, taken: map[netip.Prefix]bool{}}
+	if bits < whole.Bits() || bits > whole.Addr().BitLen() {
+		return s
+	}
+	s.at = netip.PrefixFrom(whole.Addr(), bits)
+	for _, t := range b.all {
+		switch {
+		case !t.Overlaps(whole):
+		case t.Bits() >= bits:
+			p, _ := t.Addr().Prefix(bits)
+			s.taken[p] = true
+		default:
+			s.larger = append(s.larger, t)
+		}
+	}
+	return s
+}
+
+// supply yields free blocks in ascending order. What it yields is taken.
+type supply struct {
+	whole  netip.Prefix
+	bits   int
+	at     netip.Prefix // the first that may be free; invalid: there is none left
+	taken  map[netip.Prefix]bool
+	larger []netip.Prefix // taken blocks that are larger than what is wanted
+}
+
+// next returns the first free block.
+func (s *supply) next() (netip.Prefix, bool) {
+	for s.at.IsValid() {
+		p := s.at
+		if l, ok := s.within(p); ok {
+			s.skip(l)
+			continue
+		}
+		s.skip(p)
+		if !s.taken[p] {
+			return p, true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// within returns the larger block that p is part of.
+func (s *supply) within(p netip.Prefix) (netip.Prefix, bool) {
+	for _, l := range s.larger {
+		if l.Overlaps(p) {
+			return l, true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// skip moves on to the block after p.
+func (s *supply) skip(p netip.Prefix) {
+	after := netipx.PrefixLastIP(p).Next()
+	if !after.IsValid() || !s.whole.Contains(after) {
+		s.at = netip.Prefix{}
+		return
+	}
+	s.at = netip.PrefixFrom(after, s.bits)
+}

@@ -1,0 +1,302 @@
+package inventory
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Defaults of settings that nobody made.
+const (
+	defaultHoldTime    = 9 * time.Second
+	defaultRestartTime = 60 * time.Second
+	defaultPort        = 179
+	defaultMultiplier  = 3
+	defaultLocalPref   = 100
+)
+
+// build turns raw values into the core types, with every default that is
+// resolved once and for all.
+func (d *decoder) build(raw *rawInventory) *Inventory {
+	s := &raw.Spec
+	inv := &Inventory{
+		Name:        raw.Metadata.Name.v,
+		Region:      s.Region.or(""),
+		Expect:      sortedTexts(s.Expect.Racks),
+		MaxRemoved:  s.Safety.MaxRemoved.v,
+		NodeLabels:  textMap(s.Labels),
+		BGP:         BGP{ASN: s.BGP.ASN.v, Session: d.session(&s.BGP.rawSession)},
+		Communities: communityMap(s.Communities),
+		PodNetwork:  d.podNetwork(&s.PodNetwork),
+	}
+	if inv.Region == "" && !d.lenient {
+		inv.Region = inv.Name
+	}
+	for i := range s.BFDProfiles.v {
+		inv.BFDProfiles = append(inv.BFDProfiles, d.bfdProfile(&s.BFDProfiles.v[i]))
+	}
+	inv.Routers = d.routers(s.Routers.v, "")
+	for i := range s.Pools.v {
+		inv.Pools = append(inv.Pools, d.pool(&s.Pools.v[i], inv.Communities))
+	}
+	for i := range s.Storage.v {
+		inv.Storage = append(inv.Storage, d.storage(&s.Storage.v[i]))
+	}
+	for i := range s.Racks.v {
+		r := &s.Racks.v[i]
+		inv.Racks = append(inv.Racks, d.rack(r))
+		inv.Routers = append(inv.Routers, d.routers(r.Routers.v, r.Name.v)...)
+	}
+	inv.settle()
+	return inv
+}
+
+// settle sorts what has names, fills in what depends on the whole, and makes
+// the inventory quick to ask.
+func (inv *Inventory) settle() {
+	sortByName(inv.BFDProfiles, func(p BFDProfile) string { return p.Name })
+	sortByName(inv.Routers, func(r Router) string { return r.Name })
+	sortByName(inv.Pools, func(p Pool) string { return p.Name })
+	sortByName(inv.Storage, func(s Storage) string { return s.Name })
+	sortByName(inv.Racks, func(r Rack) string { return r.Name })
+	for i := range inv.Racks {
+		r := &inv.Racks[i]
+		if r.ASN == 0 {
+			r.ASN = inv.BGP.ASN
+		}
+		if r.Peers == nil {
+			r.Peers = inv.defaultPeers(r.Name)
+		}
+	}
+	inv.reindex()
+}
+
+// defaultPeers are the rack's own routers, else all routers of the spec.
+func (inv *Inventory) defaultPeers(rack string) []string {
+	own, all := []string{}, []string{}
+	for _, r := range inv.Routers {
+		switch r.Rack {
+		case rack:
+			own = append(own, r.Name)
+		case "":
+			all = append(all, r.Name)
+		}
+	}
+	if len(own) > 0 {
+		return own
+	}
+	return all
+}
+
+func sortByName[T any](s []T, name func(T) string) {
+	slices.SortStableFunc(s, func(a, b T) int { return cmp.Compare(name(a), name(b)) })
+}
+
+// session reads what one place says about sessions.
+func (d *decoder) session(r *rawSession) SessionOptions {
+	o := SessionOptions{
+		HoldTime:          option(r.HoldTime),
+		RestartTime:       option(r.GracefulRestart),
+		TTLSecurity:       option(r.TTLSecurity),
+		Multihop:          Option[uint8]{Value: uint8(r.Multihop.v), Set: r.Multihop.given()},
+		BFD:               option(r.BFD),
+		AdvertisePodCIDRs: option(r.Advertise.PodCIDRs),
+		Learn:             option(r.Learn),
+	}
+	if o.BFD.Value == "off" {
+		o.BFD.Value = ""
+	}
+	if p := &r.PasswordFrom; p.node != nil {
+		d.require(p.node, "secret", "key")
+		o.Password = Some(SecretKey{p.Secret.v, p.Key.v})
+	}
+	return o
+}
+
+// require notes each key that is missing from a mapping.
+func (d *decoder) require(n *yaml.Node, keys ...string) {
+	for _, k := range keys {
+		if !hasKey(n, k) {
+			d.refuse(n, refusal{code: Missing, message: k + " is missing", accepted: k + ": …"})
+		}
+	}
+}
+
+func (d *decoder) bfdProfile(r *rawBFDProfile) BFDProfile {
+	d.require(r.node, "name", "interval")
+	return BFDProfile{Name: r.Name.v, Interval: r.Interval.v, Multiplier: uint8(r.Multiplier.or(defaultMultiplier))}
+}
+
+func (d *decoder) podNetwork(r *rawPodNetwork) PodNetwork {
+	if r.node == nil {
+		return PodNetwork{}
+	}
+	if !d.lenient {
+		d.require(r.node, "mode")
+	}
+	p := PodNetwork{Mode: r.Mode.v, CIDRs: values(r.CIDRs), RackPrefix: r.RackPrefix.lengths(), NodePrefix: r.NodePrefix.lengths()}
+	for _, c := range p.CIDRs {
+		p.defaultLengths(c)
+	}
+	return p
+}
+
+func (r *rawLengths) lengths() PrefixLengths { return PrefixLengths{r.IPv4.v, r.IPv6.v} }
+
+func (d *decoder) routers(raw []rawRouter, rack string) []Router {
+	out := make([]Router, 0, len(raw))
+	for i := range raw {
+		r := &raw[i]
+		d.require(r.node, "name", "asn")
+		router := Router{Name: r.Name.v, Rack: rack, ASN: r.ASN.v, Port: uint16(r.Port.or(defaultPort)), OS: r.OS.v, Session: d.session(&r.rawSession)}
+		if r.Address.given() {
+			router.Addresses = []netip.Addr{r.Address.v}
+		}
+		router.Addresses = append(router.Addresses, values(r.Addresses)...)
+		out = append(out, router)
+	}
+	return out
+}
+
+func (d *decoder) pool(r *rawPool, named map[string]Community) Pool {
+	d.require(r.node, "name", "addresses")
+	p := Pool{
+		Name: r.Name.v, Ranges: values(r.Addresses), Exclude: values(r.Exclude),
+		AutoAssign: r.AutoAssign.or(true), SkipFirstLast: r.SkipFirstLast.v, Priority: r.Priority.v,
+		Namespaces: sortedTexts(r.Namespaces), Selector: d.selector(&r.ServiceSelector),
+		State: r.State.or(PoolActive), Advertise: d.advertise(&r.Advertise, named),
+	}
+	slices.SortFunc(p.Ranges, compareRanges)
+	slices.SortFunc(p.Exclude, compareRanges)
+	for _, e := range r.Reserved.v {
+		res := e.value.v
+		res.Addr, _ = netip.ParseAddr(e.key.v)
+		p.Reserved = append(p.Reserved, res)
+	}
+	slices.SortFunc(p.Reserved, func(a, b Reservation) int { return a.Addr.Compare(b.Addr) })
+	return p
+}
+
+func (d *decoder) selector(r *rawSelector) Selector {
+	s := Selector{MatchLabels: textMap(r.MatchLabels)}
+	for i := range r.MatchExpressions.v {
+		q := &r.MatchExpressions.v[i]
+		d.require(q.node, "key", "operator")
+		s.MatchExpressions = append(s.MatchExpressions, Requirement{q.Key.v, q.Operator.v, sortedTexts(q.Values)})
+	}
+	return s
+}
+
+func (d *decoder) advertise(r *rawAdvertise, named map[string]Community) Advertise {
+	var communities []Community
+	for _, c := range r.Communities.v {
+		if known, ok := named[c.v]; ok {
+			communities = append(communities, known)
+		} else if parsed, err := ParseCommunity(c.v); err == nil {
+			communities = append(communities, parsed)
+		} else {
+			d.unknownCommunity(c, named, err)
+		}
+	}
+	return Advertise{
+		Racks: sortedTexts(r.Racks), Zones: sortedTexts(r.Zones), Routers: sortedTexts(r.Routers),
+		Aggregate:   PrefixLengths{r.Aggregate.IPv4.or(32), r.Aggregate.IPv6.or(128)},
+		LocalPref:   uint32(r.LocalPref.or(defaultLocalPref)),
+		Communities: CommunitiesOf(communities...),
+		Prepend:     uint8(r.Prepend.v), Weighted: r.Weighted.v,
+	}
+}
+
+func (d *decoder) storage(r *rawStorage) Storage {
+	d.require(r.node, "name", "rack")
+	return Storage{Name: r.Name.v, Rack: r.Rack.v, NFSServer: r.NFS.Server.v, ISCSIPortal: r.ISCSI.Portal.v,
+		CSIDriver: r.CSI.Driver.v, CSIAttributes: textMap(r.CSI.Attributes)}
+}
+
+func (d *decoder) rack(r *rawRack) Rack {
+	d.require(r.node, "name")
+	rack := Rack{
+		Name: r.Name.v, Zone: r.Zone.or(r.Name.v), Row: r.Row.v, Units: r.Units.v, ASN: r.ASN.v,
+		Subnets: values(r.Subnets), PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v,
+		State: r.State.or(StateActive), Session: d.session(&r.rawSession),
+	}
+	if r.Peers.given() {
+		rack.Peers = append([]string{}, sortedTexts(r.Peers)...)
+	}
+	rack.Machines = make([]Machine, 0, len(r.Machines.v))
+	for i := range r.Machines.v {
+		rack.Machines = append(rack.Machines, d.machine(&r.Machines.v[i], &rack))
+	}
+	return rack
+}
+
+func (d *decoder) machine(r *rawMachine, rack *Rack) Machine {
+	own := r.State.or(StateActive)
+	d.require(r.node, "name")
+	if own != StatePlanned && own != StateRetired {
+		d.require(r.node, "addresses")
+	}
+	m := Machine{
+		Name: r.Name.v, ID: r.ID.or(r.Name.v), Rack: rack.Name, SystemUUID: r.Match.SystemUUID.v,
+		Aliases: sortedTexts(r.Aliases), Unit: r.Unit.v, Type: r.Type.v,
+		Addresses: values(r.Addresses), ExternalAddresses: values(r.ExternalAddresses), Hostname: r.Hostname.v,
+		PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v, Held: r.Held.v, Labels: textMap(r.Labels),
+		OwnState: own, State: graver(own, rack.State), Reason: r.Reason.v,
+	}
+	for i := range r.Taints.v {
+		t := &r.Taints.v[i]
+		d.require(t.node, "key", "effect")
+		m.Taints = append(m.Taints, Taint{t.Key.v, t.Value.v, t.Effect.v})
+	}
+	slices.SortFunc(m.Taints, compareTaints)
+	return m
+}
+
+func compareTaints(a, b Taint) int {
+	return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Effect, b.Effect), cmp.Compare(a.Value, b.Value))
+}
+
+// values are the values of a list, in its order.
+func values[T any](l list[scalar[T]]) []T {
+	if len(l.v) == 0 {
+		return nil
+	}
+	out := make([]T, len(l.v))
+	for i, s := range l.v {
+		out[i] = s.v
+	}
+	return out
+}
+
+// sortedTexts are the different values of a list whose order means nothing.
+func sortedTexts(l list[scalar[string]]) []string {
+	out := values(l)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// textMap is a mapping of free keys.
+func textMap(es entries[string]) map[string]string {
+	if len(es.v) == 0 {
+		return nil
+	}
+	out := make(map[string]string, len(es.v))
+	for _, e := range es.v {
+		out[e.key.v] = e.value.v
+	}
+	return out
+}
+
+func communityMap(es entries[Community]) map[string]Community {
+	if len(es.v) == 0 {
+		return nil
+	}
+	out := make(map[string]Community, len(es.v))
+	for _, e := range es.v {
+		out[e.key.v] = e.value.v
+	}
+	return out
+}

@@ -1,0 +1,254 @@
+package inventory
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+)
+
+// Carve gives every rack and machine of next its pod CIDRs: one of each family
+// of podNetwork.cidrs. What a person gave by hand stands. What is in force
+// stays, so that no block ever moves. A new rack gets the first block that is
+// free, a new machine the first that is free in its rack, in the order in which
+// they were written. inForce may be nil. It returns no inventory if and only if
+// the problems have an error; next is left as it is.
+func Carve(next, inForce *Inventory) (*Inventory, Problems) {
+	out := next.clone()
+	var problems Problems
+	for _, cidr := range out.PodNetwork.CIDRs {
+		c := carver{inv: out, cidr: cidr, was: inForce}
+		c.carve()
+		problems = append(problems, c.problems...)
+	}
+	out.orderPodCIDRs()
+	if problems = problems.sorted(); len(problems.Errors()) > 0 {
+		return nil, problems
+	}
+	return out, problems
+}
+
+// clone copies an inventory as deep as Carve and Admit change it.
+func (inv *Inventory) clone() *Inventory {
+	out := *inv
+	out.Routers = slices.Clone(inv.Routers)
+	out.Racks = slices.Clone(inv.Racks)
+	for i := range out.Racks {
+		r := &out.Racks[i]
+		r.Machines = slices.Clone(r.Machines)
+		r.PodCIDRs = slices.Clone(r.PodCIDRs)
+		for j := range r.Machines {
+			r.Machines[j].PodCIDRs = slices.Clone(r.Machines[j].PodCIDRs)
+		}
+	}
+	out.reindex()
+	return &out
+}
+
+// carver carves one family.
+type carver struct {
+	inv, was *Inventory
+	cidr     netip.Prefix
+	racks    blocks // taken from the network
+	machines blocks // taken from racks
+	problems Problems
+}
+
+func (c *carver) carve() {
+	for i := range c.inv.Racks {
+		c.keepRack(&c.inv.Racks[i])
+	}
+	for i := range c.inv.Racks {
+		c.keepMachines(&c.inv.Racks[i])
+	}
+	free := c.racks.in(c.cidr, c.inv.PodNetwork.RackPrefix.For(c.cidr.Addr()))
+	for i := range c.inv.Racks {
+		c.fillRack(&c.inv.Racks[i], free)
+	}
+}
+
+// keepRack notes the block that a rack has by hand, or gives it that which is in force.
+func (c *carver) keepRack(r *Rack) {
+	if p, ok := ofFamily(r.PodCIDRs, c.cidr); ok {
+		c.racks.take(p)
+		return
+	}
+	if c.was == nil {
+		return
+	}
+	old, _ := c.was.Rack(r.Name)
+	if p, ok := ofFamily(old.PodCIDRs, c.cidr); ok && inside(c.cidr, p) && !c.racks.overlap(p) {
+		r.PodCIDRs, r.Carved = append(r.PodCIDRs, p), true
+		c.racks.take(p)
+	}
+}
+
+// keepMachines does the same for the machines of a rack.
+func (c *carver) keepMachines(r *Rack) {
+	for i := range r.Machines {
+		m := &r.Machines[i]
+		given, byHand := ofFamily(m.PodCIDRs, c.cidr)
+		old, had := c.before(m)
+		switch {
+		case byHand:
+			c.takeByHand(r, m, given)
+			if had && old != given {
+				c.warn(m, fmt.Sprintf("the Node keeps %s until it is created anew", old), given)
+			}
+		case had:
+			m.PodCIDRs, m.Carved = append(m.PodCIDRs, old), true
+			c.takeKept(r, m, old)
+		}
+	}
+}
+
+// before returns the block that the machine has in force; a machine that goes
+// by another name now is known by its ID.
+func (c *carver) before(m *Machine) (netip.Prefix, bool) {
+	if c.was == nil {
+		return netip.Prefix{}, false
+	}
+	old, ok := c.was.same(*m)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	return ofFamily(old.PodCIDRs, c.cidr)
+}
+
+// same returns the machine that m was before.
+func (inv *Inventory) same(m Machine) (Machine, bool) {
+	if old, ok := inv.Machine(m.Name); ok {
+		return old, true
+	}
+	ix := inv.find()
+	at, ok := ix.byProvider[m.ProviderID()]
+	if !ok {
+		return Machine{}, false
+	}
+	return ix.at(at), true
+}
+
+func (c *carver) takeByHand(r *Rack, m *Machine, p netip.Prefix) {
+	if c.machines.overlap(p) {
+		c.problems = append(c.problems, c.inv.problemAt(machinePath(r.Name, m.Name), Problem{
+			Code: PodCIDRsOverlap, Value: p.String(), Message: "overlaps the pod CIDR that another machine has", Accepted: "a block that is free",
+		}))
+	}
+	c.take(r, p)
+}
+
+func (c *carver) takeKept(r *Rack, m *Machine, p netip.Prefix) {
+	if c.machines.overlap(p) {
+		c.problems = append(c.problems, c.inv.problemAt(machinePath(r.Name, m.Name), Problem{
+			Code: PodCIDRsOverlap, Value: p.String(), Message: "this machine's pod CIDR is given to another machine by hand",
+			Accepted: "for the other machine a block that is free",
+		}))
+	}
+	if block, ok := ofFamily(r.PodCIDRs, c.cidr); !inside(c.cidr, p) || ok && !inside(block, p) {
+		c.warn(m, "keeps a pod CIDR from outside its rack's block until the Node is created anew", p)
+	}
+	c.take(r, p)
+}
+
+// take marks a machine's block as taken, and for racks too where it lies
+// outside its own rack's block.
+func (c *carver) take(r *Rack, p netip.Prefix) {
+	c.machines.take(p)
+	if block, ok := ofFamily(r.PodCIDRs, c.cidr); (!ok || !inside(block, p)) && !c.racks.overlap(p) {
+		c.racks.take(p)
+	}
+}
+
+func (c *carver) warn(m *Machine, message string, p netip.Prefix) {
+	c.problems = append(c.problems, c.inv.problemAt(machinePath(m.Rack, m.Name), Problem{
+		Severity: Warning, Code: PodCIDRKept, Message: message, Value: p.String(),
+	}))
+}
+
+// fillRack carves what the rack and its machines do not have yet.
+func (c *carver) fillRack(r *Rack, free *supply) {
+	if !c.needs(r) {
+		return
+	}
+	block, ok := ofFamily(r.PodCIDRs, c.cidr)
+	if !ok {
+		if block, ok = free.next(); !ok {
+			c.full(rackPath(r.Name), NetworkFull, c.cidr, c.inv.PodNetwork.RackPrefix, "racks", "podNetwork.cidrs that are larger, or a longer rackPrefix")
+			return
+		}
+		r.PodCIDRs, r.Carved = append(r.PodCIDRs, block), true
+	}
+	c.fillMachines(r, c.machines.in(block, c.inv.PodNetwork.NodePrefix.For(block.Addr())), block)
+}
+
+// needs reports whether the rack has machines, or may yet: a rack that is
+// retired with all it holds takes no block.
+func (c *carver) needs(r *Rack) bool { return r.State != StateRetired }
+
+func (c *carver) fillMachines(r *Rack, free *supply, block netip.Prefix) {
+	for i := range r.Machines {
+		m := &r.Machines[i]
+		if _, has := ofFamily(m.PodCIDRs, c.cidr); has || m.State == StateRetired {
+			continue
+		}
+		p, ok := free.next()
+		if !ok {
+			c.full(machinePath(r.Name, m.Name), RackFull, block, c.inv.PodNetwork.NodePrefix, "machines", "a shorter rackPrefix, or a longer nodePrefix, for racks that have none yet; or podCIDRs by hand")
+			return
+		}
+		m.PodCIDRs, m.Carved = append(m.PodCIDRs, p), true
+	}
+}
+
+func (c *carver) full(path string, code Code, block netip.Prefix, lengths PrefixLengths, what, accepted string) {
+	bits := lengths.For(block.Addr())
+	c.problems = append(c.problems, c.inv.problemAt(path, Problem{
+		Code: code, Value: block.String(), Accepted: accepted,
+		Message: fmt.Sprintf("has no room for its pods: %s is full, it holds %s of /%d", block, countOf(bits-block.Bits(), what), bits),
+	}))
+}
+
+// countOf says how many things fit into so many bits.
+func countOf(bits int, what string) string {
+	if bits > 30 {
+		return "a great many " + what
+	}
+	return fmt.Sprintf("%d %s", 1<<max(bits, 0), what)
+}
+
+// ofFamily returns the prefix of the same family as like.
+func ofFamily(ps []netip.Prefix, like netip.Prefix) (netip.Prefix, bool) {
+	for _, p := range ps {
+		if p.Addr().Is4() == like.Addr().Is4() {
+			return p, true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// inside reports whether all of p lies in block.
+func inside(block, p netip.Prefix) bool { return block.Bits() <= p.Bits() && block.Contains(p.Addr()) }
+
+// orderPodCIDRs puts every list of pod CIDRs into the order of the network's families.
+func (inv *Inventory) orderPodCIDRs() {
+	if len(inv.PodNetwork.CIDRs) == 0 {
+		return
+	}
+	ipv4First := inv.PodNetwork.CIDRs[0].Addr().Is4()
+	order := func(a, b netip.Prefix) int {
+		switch a4 := a.Addr().Is4(); {
+		case a4 == b.Addr().Is4():
+			return netipx.ComparePrefix(a, b)
+		case a4 == ipv4First:
+			return -1
+		}
+		return 1
+	}
+	for i := range inv.Racks {
+		slices.SortFunc(inv.Racks[i].PodCIDRs, order)
+		for j := range inv.Racks[i].Machines {
+			slices.SortFunc(inv.Racks[i].Machines[j].PodCIDRs, order)
+		}
+	}
+}

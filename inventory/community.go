@@ -1,0 +1,137 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Community is a standard (RFC 1997) or large (RFC 8092) BGP community. It
+// compares with ==.
+type Community struct {
+	Large  bool
+	Global uint32 // standard: the upper 16 bits
+	Local1 uint32 // standard: the lower 16 bits
+	Local2 uint32 // standard: 0
+}
+
+// Communities that every router knows.
+var (
+	GracefulShutdown = standard(65535, 0)     // RFC 8326
+	Blackhole        = standard(65535, 666)   // RFC 7999
+	NoExport         = standard(65535, 65281) // RFC 1997
+	NoAdvertise      = standard(65535, 65282) // RFC 1997
+	NoPeer           = standard(65535, 65284) // RFC 3765
+)
+
+// wellKnown are the names that stand for a community without being declared.
+var wellKnown = map[string]Community{
+	"graceful-shutdown": GracefulShutdown,
+	"blackhole":         Blackhole,
+	"no-export":         NoExport,
+	"no-advertise":      NoAdvertise,
+	"no-peer":           NoPeer,
+}
+
+func standard(high, low uint16) Community {
+	return Community{Global: uint32(high), Local1: uint32(low)}
+}
+
+// ParseCommunity reads "65010:100", "large:65010:1:7" or a well-known name such
+// as "no-export".
+func ParseCommunity(s string) (Community, error) {
+	if c, ok := wellKnown[s]; ok {
+		return c, nil
+	}
+	body, large := strings.CutPrefix(s, "large:")
+	parts := strings.Split(body, ":")
+	want, size := 2, 16
+	if large {
+		want, size = 3, 32
+	}
+	if len(parts) != want {
+		return Community{}, fmt.Errorf("%q is not a community", s)
+	}
+	var n [3]uint32
+	for i, p := range parts {
+		v, ok := digits(p, size)
+		if !ok {
+			return Community{}, fmt.Errorf("%q in %q is not a number of %d bits", p, s, size)
+		}
+		n[i] = uint32(v)
+	}
+	return Community{Large: large, Global: n[0], Local1: n[1], Local2: n[2]}, nil
+}
+
+// String prints "65010:100" or "large:65010:1:7".
+func (c Community) String() string {
+	if c.Large {
+		return fmt.Sprintf("large:%d:%d:%d", c.Global, c.Local1, c.Local2)
+	}
+	return strconv.Itoa(int(c.Global)) + ":" + strconv.Itoa(int(c.Local1))
+}
+
+// Uint32 is a standard community as it goes over the wire.
+func (c Community) Uint32() uint32 { return c.Global<<16 | c.Local1 }
+
+// Compare sorts standard communities before large ones, then by number.
+func (c Community) Compare(o Community) int {
+	if c.Large != o.Large {
+		if o.Large {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(c.Global, o.Global), cmp.Compare(c.Local1, o.Local1), cmp.Compare(c.Local2, o.Local2))
+}
+
+// Communities is a set of communities in its one canonical form: sorted, with
+// one blank between two. It compares with ==, and its zero value is empty.
+type Communities string
+
+// CommunitiesOf is the set of all that are given.
+func CommunitiesOf(all ...Community) Communities {
+	all = slices.Clone(all)
+	slices.SortFunc(all, Community.Compare)
+	var b strings.Builder
+	for _, c := range slices.Compact(all) {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(c.String())
+	}
+	return Communities(b.String())
+}
+
+// All yields every community, sorted.
+func (cs Communities) All() iter.Seq[Community] {
+	return func(yield func(Community) bool) {
+		for f := range strings.FieldsSeq(string(cs)) {
+			c, err := ParseCommunity(f)
+			if err == nil && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// With is the set with c in it.
+func (cs Communities) With(c Community) Communities {
+	return CommunitiesOf(append(slices.Collect(cs.All()), c)...)
+}
+
+// Has reports whether c is in the set.
+func (cs Communities) Has(c Community) bool {
+	for x := range cs.All() {
+		if x == c {
+			return true
+		}
+	}
+	return false
+}
+
+// String prints the set as router operators write it, with one blank between two.
+func (cs Communities) String() string { return string(cs) }

@@ -1,0 +1,272 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// decoder turns nodes into raw values. It collects what it refuses and carries on.
+type decoder struct {
+	faults  []fault
+	lenient bool // unknown keys are passed over
+	steps   int  // left before so many aliases are taken for an attack
+}
+
+// fault is a problem whose place is still a node.
+type fault struct {
+	node    *yaml.Node
+	related []*yaml.Node
+	refusal
+}
+
+// refusal says what is wrong with a value, wherever it stands.
+type refusal struct {
+	code       Code
+	severity   Severity // empty: an error
+	message    string
+	value      string // empty: what the node says
+	accepted   string
+	suggestion string
+}
+
+// refuse notes that the node is refused; related are other places to look at.
+func (d *decoder) refuse(n *yaml.Node, r refusal, related ...*yaml.Node) {
+	d.faults = append(d.faults, fault{node: n, refusal: r, related: related})
+}
+
+// table says how each key of a mapping is read into a raw value.
+type table[T any] map[string]func(*decoder, *yaml.Node, *T)
+
+// keys are the keys of a table that people may write.
+func (t table[T]) keys() []string {
+	var out []string
+	for k := range t {
+		if !hiddenKeys[k] {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// hiddenKeys are read but never suggested: Plinth writes them, or they are there to be refused.
+var hiddenKeys = map[string]bool{"held": true, "carved": true, "password": true}
+
+// object reads a mapping by its table. It reports whether there was one.
+func object[T any](d *decoder, n *yaml.Node, into *T, t table[T]) bool {
+	n = deref(n)
+	if n == nil || isNull(n) {
+		return false
+	}
+	if n.Kind != yaml.MappingNode {
+		d.wrongType(n, "a mapping")
+		return false
+	}
+	d.each(n, func(key, value *yaml.Node) {
+		if read, ok := t[key.Value]; ok {
+			read(d, value, into)
+			return
+		}
+		if !d.lenient && !strings.HasPrefix(key.Value, "x-") {
+			d.unknownKey(key, t.keys())
+		}
+	})
+	return true
+}
+
+func (d *decoder) unknownKey(key *yaml.Node, known []string) {
+	d.refuse(key, refusal{
+		code: UnknownKey, message: "unknown key", value: key.Value,
+		accepted: strings.Join(known, ", ") + ", or a key that begins with x-", suggestion: nearest(key.Value, known),
+	})
+}
+
+// each yields every key of a mapping once: its own first, then those that it
+// merges in (<<) and does not have itself.
+func (d *decoder) each(n *yaml.Node, yield func(key, value *yaml.Node)) {
+	seen := make(map[string]*yaml.Node, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Tag == "!!merge" || !d.step(n) || !d.goodKey(key) {
+			continue
+		}
+		if first, ok := seen[key.Value]; ok {
+			d.refuse(key, refusal{code: KeyTwice, message: "the key is given twice in one mapping", value: key.Value,
+				accepted: "each key once"}, first)
+			continue
+		}
+		seen[key.Value] = key
+		yield(key, value)
+	}
+	d.merged(n, seen, yield, 0)
+}
+
+// merged yields what n merges in and is not seen yet.
+func (d *decoder) merged(n *yaml.Node, seen map[string]*yaml.Node, yield func(key, value *yaml.Node), depth int) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Tag != "!!merge" {
+			continue
+		}
+		for _, source := range mergeSources(n.Content[i+1]) {
+			if source.Kind != yaml.MappingNode {
+				d.wrongType(source, "a mapping, or a list of mappings, to merge")
+				continue
+			}
+			d.mergeOne(source, seen, yield, depth)
+		}
+	}
+}
+
+func (d *decoder) mergeOne(source *yaml.Node, seen map[string]*yaml.Node, yield func(key, value *yaml.Node), depth int) {
+	const deepest = 32
+	if depth > deepest {
+		d.refuse(source, refusal{code: TooManyAliases, message: "merges are nested too deeply", accepted: "at most 32 levels"})
+		return
+	}
+	for i := 0; i+1 < len(source.Content); i += 2 {
+		key := source.Content[i]
+		if key.Tag == "!!merge" || seen[key.Value] != nil || !d.step(source) || !d.goodKey(key) {
+			continue
+		}
+		seen[key.Value] = key
+		yield(key, source.Content[i+1])
+	}
+	d.merged(source, seen, yield, depth+1)
+}
+
+// mergeSources are the mappings behind a merge key.
+func mergeSources(n *yaml.Node) []*yaml.Node {
+	n = deref(n)
+	if n.Kind != yaml.SequenceNode {
+		return []*yaml.Node{n}
+	}
+	out := make([]*yaml.Node, len(n.Content))
+	for i, c := range n.Content {
+		out[i] = deref(c)
+	}
+	return out
+}
+
+// goodKey refuses keys that are not text.
+func (d *decoder) goodKey(key *yaml.Node) bool {
+	if key.Kind == yaml.ScalarNode && (key.Tag == "!!str" || key.Tag == "!!int" || key.Tag == "!!float" || key.Tag == "!!bool") {
+		return true
+	}
+	d.wrongType(key, "text as a key")
+	return false
+}
+
+// step counts the work, so that aliases of aliases cannot make it endless.
+func (d *decoder) step(n *yaml.Node) bool {
+	d.steps--
+	if d.steps == 0 {
+		d.refuse(n, refusal{code: TooManyAliases, message: "aliases make the document more than ten times as large as it is written",
+			accepted: "fewer aliases"})
+	}
+	return d.steps > 0
+}
+
+// one reads a scalar.
+func one[T any](d *decoder, n *yaml.Node, into *scalar[T], read func(*decoder, *yaml.Node) (T, bool)) {
+	n = deref(n)
+	if isNull(n) || !d.step(n) {
+		return
+	}
+	if v, ok := read(d, n); ok {
+		*into = scalar[T]{v, n}
+	}
+}
+
+// many reads a sequence of scalars.
+func many[T any](d *decoder, n *yaml.Node, into *list[scalar[T]], read func(*decoder, *yaml.Node) (T, bool)) {
+	d.items(n, &into.node, func(item *yaml.Node) {
+		var s scalar[T]
+		if one(d, item, &s, read); s.given() {
+			into.v = append(into.v, s)
+		}
+	})
+}
+
+// objects reads a sequence of mappings.
+func objects[T any](d *decoder, n *yaml.Node, into *list[T], t table[T], at func(*T) **yaml.Node) {
+	d.items(n, &into.node, func(item *yaml.Node) {
+		var v T
+		*at(&v) = deref(item)
+		if object(d, item, &v, t) {
+			into.v = append(into.v, v)
+		}
+	})
+}
+
+// items yields the items of a sequence and notes where it is. An empty value is
+// no sequence at all; an empty item is refused.
+func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield func(*yaml.Node)) {
+	n = deref(n)
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.wrongType(n, "a list")
+		return
+	}
+	*at = n
+	for _, item := range n.Content {
+		if isNull(deref(item)) {
+			d.wrongType(item, "a value after the dash")
+			continue
+		}
+		if d.step(item) {
+			yield(item)
+		}
+	}
+}
+
+// mapping reads a mapping with keys of the writer's own choice.
+func mapping[T any](d *decoder, n *yaml.Node, into *entries[T], key func(*decoder, *yaml.Node) (string, bool), read func(*decoder, *yaml.Node) (T, bool)) {
+	n = deref(n)
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.wrongType(n, "a mapping")
+		return
+	}
+	into.node = n
+	d.each(n, func(k, v *yaml.Node) {
+		name, ok := key(d, k)
+		e := entry[T]{key: scalar[string]{name, k}}
+		if one(d, v, &e.value, read); ok && e.value.given() {
+			into.v = append(into.v, e)
+		}
+	})
+}
+
+// deref follows an alias to what it stands for.
+func deref(n *yaml.Node) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// isNull reports whether nothing was written: no value, ~ or null.
+func isNull(n *yaml.Node) bool {
+	return n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null"
+}
+
+// kindNames are the words for what somebody wrote.
+var kindNames = map[string]string{
+	"!!str": "text", "!!int": "a number", "!!float": "a number with a point", "!!bool": "a truth value",
+	"!!null": "nothing", "!!timestamp": "a date", "!!map": "a mapping", "!!seq": "a list",
+}
+
+// wrongType refuses a node that is not what is wanted.
+func (d *decoder) wrongType(n *yaml.Node, want string) {
+	is := kindNames[n.ShortTag()]
+	if is == "" {
+		is = "a value tagged " + n.ShortTag()
+	}
+	d.refuse(n, refusal{code: WrongType, message: "is " + is + ", not " + want, accepted: want})
+}

@@ -1,0 +1,190 @@
+package inventory
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Document is the bytes of a file or of a key of a ConfigMap; they may hold
+// several YAML documents. Source is "path/file.yaml", or
+// "configmap/<namespace>/<name>/<key>", as problems are to show it.
+type Document struct {
+	Source string
+	Data   []byte
+}
+
+// page is one YAML document of a Document.
+type page struct {
+	source string
+	root   *yaml.Node // its content; nil where there is none
+}
+
+// read turns documents into pages, in an order that does not depend on theirs.
+func (d *decoder) read(docs []Document) ([]page, Problems) {
+	docs = slices.Clone(docs)
+	slices.SortStableFunc(docs, func(a, b Document) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), bytes.Compare(a.Data, b.Data))
+	})
+	var pages []page
+	var bad Problems
+	for _, doc := range docs {
+		ps, err := readPages(doc)
+		if err != nil {
+			bad = append(bad, syntaxProblem(doc, err))
+		}
+		pages = append(pages, ps...)
+	}
+	return pages, bad
+}
+
+// readPages reads one stream.
+func readPages(doc Document) ([]page, error) {
+	loader, err := yaml.NewLoader(bytes.NewReader(doc.Data))
+	if err != nil {
+		return nil, err
+	}
+	var pages []page
+	for {
+		var n yaml.Node
+		switch err := loader.Load(&n); {
+		case errors.Is(err, io.EOF):
+			return pages, nil
+		case err != nil:
+			return pages, err
+		}
+		if len(n.Content) == 1 && !isNull(n.Content[0]) {
+			pages = append(pages, page{doc.Source, n.Content[0]})
+		}
+	}
+}
+
+// syntaxProblem tells what the YAML library refused.
+func syntaxProblem(doc Document, err error) Problem {
+	p := Problem{Source: doc.Source, Severity: Error, Code: BadYAML, Message: err.Error(), Accepted: "YAML or JSON"}
+	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
+		p.Message, p.Line, p.Column = "is not YAML: "+le.Message, le.Mark.Line, le.Mark.Column
+		if le.ContextMsg != "" {
+			p.Message += ", " + le.ContextMsg
+		}
+	}
+	p.Suggestion = syntaxMeant(doc.Data, p)
+	return p
+}
+
+// syntaxMeant knows the mistakes that people make most.
+func syntaxMeant(data []byte, p Problem) string {
+	line := lineOf(data, p.Line)
+	switch {
+	case strings.Contains(p.Message, "cannot start any token") && strings.HasPrefix(line, "\t"):
+		return strings.Replace(line, "\t", "  ", 1)
+	case strings.Contains(p.Message, "mapping values are not allowed"):
+		if key, value, ok := strings.Cut(line, ": "); ok && strings.Contains(value, ":") {
+			return key + `: "` + value + `"`
+		}
+	}
+	return ""
+}
+
+// lineOf returns a line of the data, counted from 1.
+func lineOf(data []byte, line int) string {
+	for l := range bytes.Lines(data) {
+		if line--; line == 0 {
+			return strings.TrimRight(string(l), "\r\n")
+		}
+	}
+	return ""
+}
+
+// decode reads every page into raw values, and merges them into one.
+func (d *decoder) decode(pages []page) *rawInventory {
+	for _, p := range pages {
+		d.steps += 10 * countNodes(p.root)
+	}
+	d.steps += 1000
+	var whole *rawInventory
+	for _, p := range pages {
+		var r rawInventory
+		r.node = p.root
+		if !object(d, p.root, &r, inventoryTable) || !d.goodHeader(&r) {
+			continue
+		}
+		if whole == nil {
+			whole = &r
+		} else if d.sameName(whole, &r) {
+			d.merge(&whole.Spec, &r.Spec)
+		}
+	}
+	return whole
+}
+
+// countNodes is the size of a document as it was written.
+func countNodes(n *yaml.Node) int {
+	total := 1
+	for _, c := range n.Content {
+		total += countNodes(c)
+	}
+	return total
+}
+
+// goodHeader checks apiVersion, kind and name.
+func (d *decoder) goodHeader(r *rawInventory) bool {
+	ok := d.header(r.node, "apiVersion", r.APIVersion, APIVersion, BadAPIVersion)
+	ok = d.header(r.node, "kind", r.Kind, Kind, BadKind) && ok
+	if !r.Metadata.Name.given() {
+		at := cmp.Or(r.Metadata.node, r.node)
+		if !hasKey(at, "name") {
+			d.refuse(at, refusal{code: Missing, message: "metadata.name is missing", accepted: "metadata: {name: …}"})
+		}
+		return false
+	}
+	return ok
+}
+
+// header checks that a key has the one value that it can have.
+func (d *decoder) header(root *yaml.Node, key string, have scalar[string], want string, code Code) bool {
+	switch {
+	case have.given() && have.v == want:
+		return true
+	case have.given():
+		d.refuse(have.node, refusal{code: code, message: "is not a document that Plinth reads", accepted: want, suggestion: want})
+	case !hasKey(root, key):
+		d.refuse(root, refusal{code: Missing, message: key + " is missing", accepted: key + ": " + want, suggestion: key + ": " + want})
+	}
+	return false
+}
+
+// sameName refuses a second inventory.
+func (d *decoder) sameName(whole, r *rawInventory) bool {
+	if whole.Metadata.Name.v == r.Metadata.Name.v {
+		return true
+	}
+	d.refuse(r.Metadata.Name.node, refusal{code: OtherInventory, message: "is another inventory, and there is one at a time",
+		accepted: whole.Metadata.Name.v, suggestion: whole.Metadata.Name.v}, whole.Metadata.Name.node)
+	return false
+}
+
+// hasKey reports whether somebody wrote a value under the key, be it a bad one.
+func hasKey(n *yaml.Node, key string) bool {
+	n = deref(n)
+	for i := 0; n != nil && i+1 < len(n.Content); i += 2 {
+		k, v := n.Content[i], n.Content[i+1]
+		if k.Value == key && !isNull(deref(v)) {
+			return true
+		}
+		if k.Tag != "!!merge" {
+			continue
+		}
+		for _, source := range mergeSources(v) {
+			if source != n && source.Kind == yaml.MappingNode && hasKey(source, key) {
+				return true
+			}
+		}
+	}
+	return false
+}

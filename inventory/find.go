@@ -1,0 +1,165 @@
+package inventory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// index finds machines without a walk through all of them. It holds for the
+// slice of racks that it was made of, and is not looked at for another.
+type index struct {
+	racks      []Rack
+	byName     map[string]spot
+	byProvider map[string]spot // ours and aliases
+	byUUID     map[string]spot
+}
+
+// spot is the place of a machine in the racks.
+type spot struct{ rack, machine int32 }
+
+// reindex makes the index anew.
+func (inv *Inventory) reindex() {
+	total := inv.Size()
+	ix := &index{racks: inv.Racks, byName: make(map[string]spot, total), byProvider: make(map[string]spot, total), byUUID: make(map[string]spot, total)}
+	for r := range inv.Racks {
+		for m := range inv.Racks[r].Machines {
+			machine, at := &inv.Racks[r].Machines[m], spot{int32(r), int32(m)}
+			first(ix.byName, machine.Name, at)
+			first(ix.byProvider, machine.ProviderID(), at)
+			for _, a := range machine.Aliases {
+				first(ix.byProvider, a, at)
+			}
+			if machine.SystemUUID != "" {
+				first(ix.byUUID, machine.SystemUUID, at)
+			}
+		}
+	}
+	inv.index = ix
+}
+
+// first keeps what is there already.
+func first(m map[string]spot, key string, at spot) {
+	if _, ok := m[key]; !ok {
+		m[key] = at
+	}
+}
+
+// find returns the index, made on the spot where the racks are not those that
+// it was made of.
+func (inv *Inventory) find() *index {
+	if inv.index != nil && len(inv.index.racks) == len(inv.Racks) && (len(inv.Racks) == 0 || &inv.index.racks[0] == &inv.Racks[0]) {
+		return inv.index
+	}
+	other := Inventory{Racks: inv.Racks}
+	other.reindex()
+	return other.index
+}
+
+func (ix *index) at(s spot) Machine { return ix.racks[s.rack].Machines[s.machine] }
+
+// Size is the number of machines.
+func (inv *Inventory) Size() int {
+	total := 0
+	for i := range inv.Racks {
+		total += len(inv.Racks[i].Machines)
+	}
+	return total
+}
+
+// Machine returns the machine of that name.
+func (inv *Inventory) Machine(name string) (Machine, bool) {
+	ix := inv.find()
+	at, ok := ix.byName[name]
+	if !ok {
+		return Machine{}, false
+	}
+	return ix.at(at), true
+}
+
+// Rack returns the rack of that name.
+func (inv *Inventory) Rack(name string) (Rack, bool) {
+	i, ok := slices.BinarySearchFunc(inv.Racks, name, func(r Rack, n string) int { return cmp.Compare(r.Name, n) })
+	if !ok {
+		return Rack{}, false
+	}
+	return inv.Racks[i], true
+}
+
+// Router returns the router of that name, be it of the spec or of a rack.
+func (inv *Inventory) Router(name string) (Router, bool) {
+	i, ok := slices.BinarySearchFunc(inv.Routers, name, func(r Router, n string) int { return cmp.Compare(r.Name, n) })
+	if !ok {
+		return Router{}, false
+	}
+	return inv.Routers[i], true
+}
+
+// NodeIdentity is what a Kubernetes Node says about which machine it is. What
+// it does not say is empty.
+type NodeIdentity struct {
+	ProviderID string // spec.providerID
+	SystemUUID string // status.nodeInfo.systemUUID
+	Name       string // metadata.name
+}
+
+// ErrNoMachine means that no machine of the inventory is the Node.
+var ErrNoMachine = errors.New("the inventory has no such machine")
+
+// AmbiguousError means that a Node could be either of two machines.
+type AmbiguousError struct {
+	Node     NodeIdentity
+	Machines []string // names, sorted
+}
+
+// Error says which machines the Node could be.
+func (e *AmbiguousError) Error() string {
+	return fmt.Sprintf("node %s (providerID %q, systemUUID %q) could be any of the machines %s",
+		e.Node.Name, e.Node.ProviderID, e.Node.SystemUUID, strings.Join(e.Machines, ", "))
+}
+
+// MachineOf returns the machine that a Node is: by its providerID (ours, then
+// aliases), then by its systemUUID, then by its name. Where two of these name
+// different machines the answer is an [AmbiguousError], never a guess; where
+// none does, or the machine of that name has another systemUUID, it is
+// [ErrNoMachine].
+func (inv *Inventory) MachineOf(n NodeIdentity) (Machine, error) {
+	ix := inv.find()
+	var found [3]spot
+	count := 0
+	add := func(m map[string]spot, key string) {
+		if at, ok := m[key]; ok && key != "" {
+			found[count] = at
+			count++
+		}
+	}
+	uuid := strings.ToLower(n.SystemUUID)
+	add(ix.byProvider, n.ProviderID)
+	add(ix.byUUID, uuid)
+	add(ix.byName, n.Name)
+	if count == 0 {
+		return Machine{}, ErrNoMachine
+	}
+	for _, at := range found[1:count] {
+		if at != found[0] {
+			return Machine{}, ix.ambiguous(n, found[:count])
+		}
+	}
+	m := ix.at(found[0])
+	if count == 1 && m.SystemUUID != "" && uuid != "" && m.SystemUUID != uuid && n.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.ProviderID) {
+		return Machine{}, fmt.Errorf("%w: machine %s has systemUUID %s, the node reports %s", ErrNoMachine, m.Name, m.SystemUUID, uuid)
+	}
+	return m, nil
+}
+
+func (ix *index) ambiguous(n NodeIdentity, found []spot) error {
+	e := &AmbiguousError{Node: n}
+	for _, at := range found {
+		e.Machines = append(e.Machines, ix.at(at).Name)
+	}
+	slices.Sort(e.Machines)
+	e.Machines = slices.Compact(e.Machines)
+	return e
+}

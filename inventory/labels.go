@@ -1,0 +1,64 @@
+package inventory
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+)
+
+// Labels of a Node that Plinth keeps.
+const (
+	LabelRegion = "topology.kubernetes.io/region"
+	LabelZone   = "topology.kubernetes.io/zone"
+	LabelType   = "node.kubernetes.io/instance-type"
+	LabelRack   = "plinth.dev/rack"
+	LabelRow    = "plinth.dev/row"
+	LabelUnit   = "plinth.dev/unit"
+)
+
+// betaTwins are deprecated labels that Kubernetes copies over the new ones, so
+// that both must be kept.
+var betaTwins = map[string]string{
+	LabelRegion: "failure-domain.beta.kubernetes.io/region",
+	LabelZone:   "failure-domain.beta.kubernetes.io/zone",
+	LabelType:   "beta.kubernetes.io/instance-type",
+}
+
+// TaintMaintenance is on the Node of a machine in maintenance.
+var TaintMaintenance = Taint{Key: "plinth.dev/maintenance", Effect: "NoSchedule"}
+
+// Labels returns every label that Plinth keeps on the machine's Node. A
+// machine's own label wins over that of the spec.
+func (inv *Inventory) Labels(m Machine) map[string]string {
+	out := maps.Clone(inv.NodeLabels)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, m.Labels)
+	rack, _ := inv.Rack(m.Rack)
+	place := map[string]string{LabelRegion: inv.Region, LabelZone: rack.Zone, LabelType: m.Type, LabelRack: m.Rack, LabelRow: rack.Row}
+	if m.Unit > 0 {
+		place[LabelUnit] = strconv.Itoa(m.Unit)
+	}
+	for k, v := range place {
+		if v == "" {
+			continue
+		}
+		out[k] = v
+		if twin, ok := betaTwins[k]; ok {
+			out[twin] = v
+		}
+	}
+	return out
+}
+
+// Taints returns every taint that Plinth keeps on the machine's Node, sorted by
+// key, effect and value.
+func (inv *Inventory) Taints(m Machine) []Taint {
+	out := slices.Clone(m.Taints)
+	if m.State == StateMaintenance {
+		out = append(out, TaintMaintenance)
+	}
+	slices.SortFunc(out, compareTaints)
+	return slices.Compact(out)
+}

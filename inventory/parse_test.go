@@ -1,0 +1,51 @@
+package inventory
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// documents reads files of testdata.
+func documents(t testing.TB, names ...string) []Document {
+	t.Helper()
+	var out []Document
+	for _, n := range names {
+		data, err := os.ReadFile(filepath.Join("testdata", n))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, Document{Source: n, Data: data})
+	}
+	return out
+}
+
+// mustLoad loads files of testdata that have no error.
+func mustLoad(t testing.TB, names ...string) *Inventory {
+	t.Helper()
+	inv, problems := Load(documents(t, names...)...)
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	return inv
+}
+
+func TestParsePrintParseIsTheIdentity(t *testing.T) {
+	for _, name := range []string{"home.yaml", "full.yaml"} {
+		inv := mustLoad(t, name)
+		again, problems := Load(Document{Source: "printed", Data: inv.Format()})
+		if again == nil {
+			t.Fatalf("%v\n%s", problems, inv.Format())
+		}
+		if !again.Equal(inv) {
+			t.Errorf("%s: printed\n%s\nbecame\n%s", name, inv.FormatAccepted(), again.FormatAccepted())
+		}
+		accepted, problems := ParseAccepted(Document{Source: "common", Data: inv.Common().FormatAccepted()}, Document{Source: "slice", Data: inv.Slice(inv.Racks[0].Name).FormatAccepted()})
+		if accepted == nil {
+			t.Fatal(problems)
+		}
+		if !accepted.Equal(inv) {
+			t.Errorf("%s: slices of\n%s\nbecame\n%s", name, inv.FormatAccepted(), accepted.FormatAccepted())
+		}
+	}
+}

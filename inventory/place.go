@@ -1,0 +1,155 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// place is where a node stands.
+type place struct {
+	Position
+	path string
+}
+
+// place turns the faults into problems: one walk through the documents finds
+// the source, line, column and path of every node that one is about.
+func (d *decoder) place(pages []page) Problems {
+	wanted := map[*yaml.Node]place{}
+	for _, f := range d.faults {
+		wanted[f.node] = place{}
+		for _, r := range f.related {
+			wanted[r] = place{}
+		}
+	}
+	find(pages, wanted)
+	var out Problems
+	for _, f := range d.faults {
+		out = append(out, f.problem(wanted))
+	}
+	return slices.CompactFunc(out.sorted(), func(a, b Problem) bool { return a.String() == b.String() })
+}
+
+// problem is the fault with its place.
+func (f fault) problem(places map[*yaml.Node]place) Problem {
+	at := places[f.node]
+	p := Problem{
+		Source: at.Source, Line: at.Line, Column: at.Column, Path: at.path,
+		Severity: cmp.Or(f.severity, Error), Code: f.code, Message: f.message,
+		Value: f.value, Accepted: f.accepted, Suggestion: f.suggestion,
+	}
+	if f.value == "" && f.node != nil && f.node.Kind == yaml.ScalarNode {
+		p.Value = shortened(f.node.Value, 200)
+	}
+	for _, r := range f.related {
+		p.Related = append(p.Related, places[r].Position)
+	}
+	slices.SortFunc(p.Related, comparePositions)
+	return p
+}
+
+func comparePositions(a, b Position) int {
+	return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+}
+
+// find fills in the places of the wanted nodes.
+func find(pages []page, wanted map[*yaml.Node]place) {
+	if len(wanted) == 0 {
+		return
+	}
+	for _, p := range pages {
+		walk(p.root, trail{}, func(n *yaml.Node, t *trail) {
+			if _, ok := wanted[n]; ok {
+				wanted[n] = place{Position{p.source, n.Line, n.Column}, t.String()}
+			}
+		})
+	}
+}
+
+// trail is the way from the root of a document to a node.
+type trail struct {
+	parent *trail
+	key    string     // of a mapping
+	item   *yaml.Node // of a sequence
+	index  int
+}
+
+// walk visits every node of a document as it was written.
+func walk(n *yaml.Node, t trail, visit func(*yaml.Node, *trail)) {
+	visit(n, &t)
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key := n.Content[i]
+			step := trail{parent: &t, key: key.Value}
+			visit(key, &step)
+			walk(n.Content[i+1], step, visit)
+		}
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			walk(c, trail{parent: &t, item: c, index: i}, visit)
+		}
+	}
+}
+
+// String prints the trail as spec.racks[r01].machines[w1].addresses[0]: things
+// with a name by their name, others by their index.
+func (t *trail) String() string {
+	switch {
+	case t.parent == nil:
+		return ""
+	case t.item != nil:
+		return fmt.Sprintf("%s[%s]", t.parent, itemName(t.item, t.index))
+	case t.parent.parent == nil:
+		return t.key
+	}
+	return t.parent.String() + "." + t.key
+}
+
+// itemName is the name of a list item, or else its index.
+func itemName(n *yaml.Node, index int) string {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if v := deref(n.Content[i+1]); n.Content[i].Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" {
+			return v.Value
+		}
+	}
+	return fmt.Sprint(index)
+}
+
+// positionsOf remembers where each rack and machine was written, for problems
+// that come up later.
+func positionsOf(raw *rawInventory, pages []page) map[string]Position {
+	source := map[*yaml.Node]string{}
+	for _, p := range pages {
+		for i := 0; i+1 < len(p.root.Content); i += 2 {
+			for _, section := range p.root.Content[i+1].Content {
+				for _, item := range section.Content {
+					source[item] = p.source
+				}
+			}
+		}
+	}
+	out := map[string]Position{}
+	for _, r := range raw.Spec.Racks.v {
+		src := source[r.node]
+		out[rackPath(r.Name.v)] = Position{src, r.node.Line, r.node.Column}
+		for _, m := range r.Machines.v {
+			out[machinePath(r.Name.v, m.Name.v)] = Position{src, m.node.Line, m.node.Column}
+		}
+	}
+	return out
+}
+
+// rackPath and machinePath are how problems name a rack and a machine.
+func rackPath(rack string) string             { return "spec.racks[" + rack + "]" }
+func machinePath(rack, machine string) string { return rackPath(rack) + ".machines[" + machine + "]" }
+
+// problemAt is a problem about a rack or machine of the inventory.
+func (inv *Inventory) problemAt(path string, p Problem) Problem {
+	at := inv.positions[path]
+	p.Path, p.Source, p.Line, p.Column = path, at.Source, at.Line, at.Column
+	p.Severity = cmp.Or(p.Severity, Error)
+	return p
+}

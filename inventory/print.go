@@ -1,0 +1,152 @@
+package inventory
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// mapOf is a mapping that keeps its order. Its values are bare, string,
+// []string, mapOf and []mapOf.
+type mapOf []pair
+
+type pair struct {
+	key   string
+	value any
+}
+
+// bare is a scalar that is printed as it is: a number or a truth value.
+type bare string
+
+// put appends a value that is not empty.
+func (m *mapOf) put(key string, value any) {
+	switch v := value.(type) {
+	case string:
+		if v == "" {
+			return
+		}
+	case bare:
+		if v == "" {
+			return
+		}
+	case []string:
+		if len(v) == 0 {
+			return
+		}
+	case mapOf:
+		if len(v) == 0 {
+			return
+		}
+	case []mapOf:
+		if len(v) == 0 {
+			return
+		}
+	}
+	*m = append(*m, pair{key, value})
+}
+
+// num is a number that is not printed where it is none.
+func num[T ~int | ~uint8 | ~uint16 | ~uint32](n, none T) bare {
+	if n == none {
+		return ""
+	}
+	return bare(fmt.Sprint(uint64(n)))
+}
+
+// flag is a truth value that is not printed where it is the default.
+func flag(v, none bool) bare {
+	if v == none {
+		return ""
+	}
+	return bare(strconv.FormatBool(v))
+}
+
+// printer writes YAML: mappings and lists of mappings in blocks, lists of
+// scalars in one line.
+type printer struct{ bytes.Buffer }
+
+func (p *printer) mapping(m mapOf, indent int) {
+	for i, f := range m {
+		if i > 0 || indent >= 0 {
+			p.WriteString(strings.Repeat(" ", max(indent, 0)))
+		}
+		p.field(f, indent)
+	}
+}
+
+// field writes one key; the indentation before it is there already.
+func (p *printer) field(f pair, indent int) {
+	p.WriteString(quoted(f.key) + ":")
+	switch v := f.value.(type) {
+	case mapOf:
+		p.WriteByte('\n')
+		p.mapping(v, indent+2)
+	case []mapOf:
+		p.WriteByte('\n')
+		for _, item := range v {
+			p.item(item, indent+2)
+		}
+	case []string:
+		p.WriteString(" [")
+		for i, s := range v {
+			if i > 0 {
+				p.WriteString(", ")
+			}
+			p.WriteString(quoted(s))
+		}
+		p.WriteString("]\n")
+	case string:
+		p.WriteString(" " + quoted(v) + "\n")
+	default:
+		fmt.Fprintf(p, " %v\n", v)
+	}
+}
+
+// item writes a mapping as an item of a list.
+func (p *printer) item(m mapOf, indent int) {
+	for i, f := range m {
+		p.WriteString(strings.Repeat(" ", indent))
+		if i == 0 {
+			p.WriteString("- ")
+		} else {
+			p.WriteString("  ")
+		}
+		p.field(f, indent+2)
+	}
+}
+
+// Text that needs no quotes: it begins like a name, an IPv4 address or a time,
+// and is neither a number nor a word that YAML, old or new, takes for something else.
+var (
+	plainForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*$|^[0-9]+(\.[0-9]+){3}(/[0-9]+)?$|^[0-9]+(ms|s|m|h|%)$`)
+	yamlsWords = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|y|n|null|nan|inf)$`)
+)
+
+// quoted writes text so that YAML reads it back as the same text.
+func quoted(s string) string {
+	if plainForm.MatchString(s) && !yamlsWords.MatchString(s) {
+		return s
+	}
+	return jsonString(s)
+}
+
+// jsonString quotes as JSON does, which YAML reads too.
+func jsonString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r == 0x7f || r == 0x85 || r == 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,130 @@
+package inventory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Severity says whether a problem stops an inventory from being taken up.
+type Severity string
+
+// The severities of a problem.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+)
+
+// Position is a place in a document. Lines and columns count from 1, columns in
+// characters; 0 means that the place is not known.
+type Position struct {
+	Source string
+	Line   int
+	Column int
+}
+
+// String prints source:line:column, without the parts that are not known.
+func (p Position) String() string {
+	switch {
+	case p.Line == 0:
+		return p.Source
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.Source, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.Source, p.Line, p.Column)
+}
+
+// Problem is one thing that is wrong with an inventory, and how to put it right.
+type Problem struct {
+	Source     string
+	Line       int
+	Column     int
+	Severity   Severity
+	Code       Code
+	Path       string // of the field, such as spec.racks[r01].machines[w1].unit
+	Message    string
+	Value      string     // as it was written
+	Accepted   string     // what would have been
+	Suggestion string     // what was probably meant
+	Related    []Position // other places that have to do with it
+}
+
+// Position is where the problem stands.
+func (p Problem) Position() Position { return Position{p.Source, p.Line, p.Column} }
+
+// String prints the problem in one line:
+// source:line:column: error[P0123]: path: message; got "value"; accepted: …; did you mean "…"?; see also source:line:column
+func (p Problem) String() string {
+	var b strings.Builder
+	if at := p.Position().String(); at != "" {
+		b.WriteString(at + ": ")
+	}
+	fmt.Fprintf(&b, "%s[%s]: ", p.Severity, p.Code)
+	if p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Value != "" {
+		fmt.Fprintf(&b, "; got %q", p.Value)
+	}
+	if p.Accepted != "" {
+		b.WriteString("; accepted: " + p.Accepted)
+	}
+	if p.Suggestion != "" {
+		fmt.Fprintf(&b, "; did you mean %q?", p.Suggestion)
+	}
+	for _, r := range p.Related {
+		b.WriteString("; see also " + r.String())
+	}
+	return b.String()
+}
+
+// Problems is a list of problems, sorted by place.
+type Problems []Problem
+
+// Errors returns those that stop the inventory from being taken up.
+func (ps Problems) Errors() Problems { return ps.of(Error) }
+
+// Warnings returns those that do not.
+func (ps Problems) Warnings() Problems { return ps.of(Warning) }
+
+func (ps Problems) of(s Severity) Problems {
+	var out Problems
+	for _, p := range ps {
+		if p.Severity == s {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Err is nil where there is no error, whatever the warnings; else it says all of them.
+func (ps Problems) Err() error {
+	errs := ps.Errors()
+	if len(errs) == 0 {
+		return nil
+	}
+	return errors.New(errs.String())
+}
+
+// String prints one problem a line.
+func (ps Problems) String() string {
+	lines := make([]string, len(ps))
+	for i, p := range ps {
+		lines[i] = p.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// sorted returns the problems by place, then code, path and message.
+func (ps Problems) sorted() Problems {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(
+			cmp.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Code, b.Code), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message),
+		)
+	})
+	return ps
+}

@@ -1,0 +1,432 @@
+package inventory
+
+import (
+	"net/netip"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// The raw types are what a document says, field by field, before any default.
+// Their comments are the reference documentation and the descriptions of the
+// JSON Schema; the key of a field is in its tag.
+
+// scalar is one value and the place where it was written. Its node is nil where
+// nobody wrote it.
+type scalar[T any] struct {
+	v    T
+	node *yaml.Node
+}
+
+func (s scalar[T]) given() bool { return s.node != nil }
+
+// or returns the value, or d where none was written.
+func (s scalar[T]) or(d T) T {
+	if s.given() {
+		return s.v
+	}
+	return d
+}
+
+// option returns the value as the core types have it.
+func option[T comparable](s scalar[T]) Option[T] { return Option[T]{Value: s.v, Set: s.given()} }
+
+// list is a sequence of values and the place where it was written.
+type list[T any] struct {
+	v    []T
+	node *yaml.Node
+}
+
+func (l list[T]) given() bool { return l.node != nil }
+
+// entries is a mapping with keys of the writer's own choice.
+type entries[T any] = list[entry[T]]
+
+// entry is one key of such a mapping, with its value.
+type entry[T any] struct {
+	key   scalar[string]
+	value scalar[T]
+}
+
+// rawInventory is one document, or all of them after the merge.
+type rawInventory struct {
+	node *yaml.Node
+
+	// The version of this format: plinth.dev/v1alpha1.
+	APIVersion scalar[string] `key:"apiVersion" required:"true"`
+	// The kind of the document: Inventory.
+	Kind scalar[string] `key:"kind" required:"true"`
+	// The name of the inventory. Documents of one name are merged.
+	Metadata rawMetadata `key:"metadata" required:"true"`
+	// The datacenter. Any section may be split over several documents.
+	Spec rawSpec `key:"spec"`
+}
+
+// rawMetadata names the inventory.
+type rawMetadata struct {
+	node *yaml.Node
+
+	// A label value of at most 63 characters: letters, digits, "-", "_" and ".".
+	Name scalar[string] `key:"name" required:"true"`
+}
+
+// rawSpec is the datacenter.
+type rawSpec struct {
+	node *yaml.Node
+
+	// The value of topology.kubernetes.io/region. Default: metadata.name.
+	Region scalar[string] `key:"region"`
+	// What must be present before a set of documents is taken up.
+	Expect rawExpect `key:"expect"`
+	// What one change may do at most.
+	Safety rawSafety `key:"safety"`
+	// Labels of every Node.
+	Labels entries[string] `key:"labels"`
+	// Defaults for every BGP session. A rack overrides them, and a router a rack.
+	BGP rawBGP `key:"bgp"`
+	// Named sets of BFD timers.
+	BFDProfiles list[rawBFDProfile] `key:"bfdProfiles"`
+	// Names for BGP communities, to be used in pools.
+	Communities entries[Community] `key:"communities"`
+	// How pods reach each other. Without it a CNI routes pods, and Plinth does not.
+	PodNetwork rawPodNetwork `key:"podNetwork"`
+	// BGP neighbours of all racks that have none of their own.
+	Routers list[rawRouter] `key:"routers"`
+	// Addresses that Services of type LoadBalancer get.
+	Pools list[rawPool] `key:"pools"`
+	// Places that volumes live in, for the labels of PersistentVolumes.
+	Storage list[rawStorage] `key:"storage"`
+	// Racks and their machines.
+	Racks list[rawRack] `key:"racks"`
+}
+
+// rawExpect guards against a set of documents that is half there.
+type rawExpect struct {
+	node *yaml.Node
+
+	// Racks without which the set is not taken up.
+	Racks list[scalar[string]] `key:"racks"`
+}
+
+// rawSafety guards against large removals.
+type rawSafety struct {
+	node *yaml.Node
+
+	// Machines that one change may drop or retire: a number, or a percentage of the machines in force. Default: the larger of 1 and 5%.
+	MaxRemoved scalar[Limit] `key:"maxRemoved"`
+}
+
+// rawSession holds what the spec, a rack and a router may each say about a session.
+type rawSession struct {
+	// Seconds without a word from the other end until the session is down (RFC 4271). Default: 9s; the least is 3s.
+	HoldTime scalar[time.Duration] `key:"holdTime"`
+	// What a router does while the agent restarts (RFC 4724); the word off does without.
+	GracefulRestart scalar[time.Duration] `key:"gracefulRestart"`
+	// Accept packets only from directly connected neighbours, by their TTL of 255 (RFC 5082). Default: false.
+	TTLSecurity scalar[bool] `key:"ttlSecurity"`
+	// Hops to the other end. Default: 0, directly connected.
+	Multihop scalar[int] `key:"multihop"`
+	// The BFD profile of the session, or off. Default: off.
+	BFD scalar[string] `key:"bfd"`
+	// The Secret that holds the session's password (RFC 2385). A password itself is never written here.
+	PasswordFrom rawSecretKey `key:"passwordFrom"`
+	// What machines announce besides VIPs.
+	Advertise rawAnnounce `key:"advertise"`
+	// What machines accept from the router: none, or default for the default routes alone. Default: none.
+	Learn scalar[Learn] `key:"learn"`
+	// Refused: a password belongs into a Secret, see passwordFrom.
+	Password scalar[string] `key:"password" hidden:"true"`
+}
+
+// rawSecretKey names one key of a Secret in Plinth's namespace.
+type rawSecretKey struct {
+	node *yaml.Node
+
+	// The name of the Secret.
+	Secret scalar[string] `key:"secret" required:"true"`
+	// The key in it.
+	Key scalar[string] `key:"key" required:"true"`
+}
+
+// rawGracefulRestart is the long form of gracefulRestart.
+type rawGracefulRestart struct {
+	node *yaml.Node
+
+	// Time that a router keeps our routes after the session broke, at most 4095s. Default: 60s.
+	RestartTime scalar[time.Duration] `key:"restartTime"`
+}
+
+// rawAnnounce says what machines announce besides VIPs.
+type rawAnnounce struct {
+	node *yaml.Node
+
+	// Announce the machine's own pod CIDRs. Default: true if podNetwork.mode is fabric.
+	PodCIDRs scalar[bool] `key:"podCIDRs"`
+}
+
+// rawBGP holds the defaults for every session.
+type rawBGP struct {
+	node *yaml.Node
+
+	// The AS number of the machines: an integer, or asdot in quotes ("65010.10").
+	ASN scalar[ASN] `key:"asn"`
+	rawSession
+}
+
+// rawBFDProfile is a set of BFD timers (RFC 5880).
+type rawBFDProfile struct {
+	node *yaml.Node
+
+	// The name that sessions refer to.
+	Name scalar[string] `key:"name" required:"true"`
+	// Time between two packets, both ways: 10ms to 60s.
+	Interval scalar[time.Duration] `key:"interval" required:"true"`
+	// Packets that may be missed until the session is down: 1 to 255. Default: 3.
+	Multiplier scalar[int] `key:"multiplier"`
+}
+
+// rawPodNetwork says how pods reach each other, and what their addresses are carved from.
+type rawPodNetwork struct {
+	node *yaml.Node
+
+	// How pods of different subnets reach each other: direct (not at all), fabric (through the routers) or overlay (through VXLAN). Nodes of one subnet always use kernel routes.
+	Mode scalar[Mode] `key:"mode" required:"true"`
+	// What racks and machines carve their pod CIDRs from: at most one prefix of each family. Absent: somebody else fills spec.podCIDRs of the Nodes.
+	CIDRs list[scalar[netip.Prefix]] `key:"cidrs"`
+	// Length of the block that each rack gets, so that a router carries one aggregate a rack. Default: 20 for IPv4 and 56 for IPv6, or less where cidrs are small.
+	RackPrefix rawLengths `key:"rackPrefix"`
+	// Length of the block that each machine gets. Default: 24 for IPv4 and 64 for IPv6.
+	NodePrefix rawLengths `key:"nodePrefix"`
+}
+
+// rawLengths is a prefix length for each family.
+type rawLengths struct {
+	node *yaml.Node
+
+	// Length for IPv4: 0 to 32.
+	IPv4 scalar[int] `key:"ipv4"`
+	// Length for IPv6: 0 to 128.
+	IPv6 scalar[int] `key:"ipv6"`
+}
+
+// rawRouter is a BGP neighbour of machines.
+type rawRouter struct {
+	node *yaml.Node
+
+	// The name that peers refer to.
+	Name scalar[string] `key:"name" required:"true"`
+	// The address that sessions go to. It carries both families.
+	Address scalar[netip.Addr] `key:"address"`
+	// Instead of address: one address of each family, for a session each.
+	Addresses list[scalar[netip.Addr]] `key:"addresses"`
+	// The router's AS number: an integer, or asdot in quotes ("65010.10").
+	ASN scalar[ASN] `key:"asn" required:"true"`
+	// The TCP port of its BGP. Default: 179.
+	Port scalar[int] `key:"port"`
+	// The router's operating system, for plinth router-config: frr, bird and others.
+	OS scalar[string] `key:"os"`
+	rawSession
+}
+
+// rawPool is a set of addresses that Services may get.
+type rawPool struct {
+	node *yaml.Node
+
+	// The name that Services ask for by the annotation plinth.dev/pool.
+	Name scalar[string] `key:"name" required:"true"`
+	// Prefixes, ranges ("first-last") and single addresses, of both families if wanted.
+	Addresses list[scalar[Range]] `key:"addresses" required:"true"`
+	// Prefixes, ranges and addresses among them that no Service gets.
+	Exclude list[scalar[Range]] `key:"exclude"`
+	// Addresses kept for one Service each: an address, then namespace/name.
+	Reserved entries[Reservation] `key:"reserved"`
+	// Give addresses to Services that do not ask for a pool. Default: true.
+	AutoAssign scalar[bool] `key:"autoAssign"`
+	// Leave out the first and last address of each prefix. Default: false.
+	SkipFirstLast scalar[bool] `key:"skipFirstLast"`
+	// Order among pools that would do: lower first, then by name. Default: 0.
+	Priority scalar[int] `key:"priority"`
+	// Namespaces whose Services may use the pool. Empty: all.
+	Namespaces list[scalar[string]] `key:"namespaces"`
+	// Services that may use the pool. Empty: all.
+	ServiceSelector rawSelector `key:"serviceSelector"`
+	// active, draining (gives no new VIP) or disabled (gives none and is withdrawn). Default: active.
+	State scalar[PoolState] `key:"state"`
+	// Where and how the pool's VIPs are announced.
+	Advertise rawAdvertise `key:"advertise"`
+}
+
+// rawSelector is a Kubernetes label selector.
+type rawSelector struct {
+	node *yaml.Node
+
+	// Labels that must be there with these values.
+	MatchLabels entries[string] `key:"matchLabels"`
+	// Conditions that must all hold.
+	MatchExpressions list[rawRequirement] `key:"matchExpressions"`
+}
+
+// rawRequirement is one condition on one label.
+type rawRequirement struct {
+	node *yaml.Node
+
+	// The key of the label.
+	Key scalar[string] `key:"key" required:"true"`
+	// In, NotIn, Exists or DoesNotExist.
+	Operator scalar[Operator] `key:"operator" required:"true"`
+	// The values of In and NotIn.
+	Values list[scalar[string]] `key:"values"`
+}
+
+// rawAdvertise says where and how VIPs are announced.
+type rawAdvertise struct {
+	node *yaml.Node
+
+	// Racks whose machines announce. Empty: all.
+	Racks list[scalar[string]] `key:"racks"`
+	// Zones whose machines announce. Empty: all.
+	Zones list[scalar[string]] `key:"zones"`
+	// Routers that are told. Empty: all.
+	Routers list[scalar[string]] `key:"routers"`
+	// Length of the prefix that is announced around a VIP. Default: 32 for IPv4 and 128 for IPv6, the VIP alone.
+	Aggregate rawLengths `key:"aggregate"`
+	// LOCAL_PREF on sessions within one AS (RFC 4271). Default: 100.
+	LocalPref scalar[int] `key:"localPref"`
+	// Names of spec.communities, well-known names such as no-export, or communities such as 65010:100.
+	Communities list[scalar[string]] `key:"communities"`
+	// Times that our own AS number is put before the path once more: 0 to 10. Default: 0.
+	Prepend scalar[int] `key:"prepend"`
+	// Tell routers the number of ready endpoints of each machine as link bandwidth, for weighted ECMP. Default: false.
+	Weighted scalar[bool] `key:"weighted"`
+}
+
+// rawStorage is a place that volumes live in.
+type rawStorage struct {
+	node *yaml.Node
+
+	// Its name.
+	Name scalar[string] `key:"name" required:"true"`
+	// The rack that it stands in.
+	Rack scalar[string] `key:"rack" required:"true"`
+	// Volumes of this NFS server.
+	NFS rawNFS `key:"nfs"`
+	// Volumes of this iSCSI portal.
+	ISCSI rawISCSI `key:"iscsi"`
+	// Volumes of this CSI driver.
+	CSI rawCSI `key:"csi"`
+}
+
+// rawNFS is an NFS server.
+type rawNFS struct {
+	node *yaml.Node
+
+	// Its name or address, as PersistentVolumes have it in spec.nfs.server.
+	Server scalar[string] `key:"server" required:"true"`
+}
+
+// rawISCSI is an iSCSI portal.
+type rawISCSI struct {
+	node *yaml.Node
+
+	// Its address and port, as PersistentVolumes have it in spec.iscsi.targetPortal.
+	Portal scalar[string] `key:"portal" required:"true"`
+}
+
+// rawCSI is a CSI driver.
+type rawCSI struct {
+	node *yaml.Node
+
+	// Its name, as PersistentVolumes have it in spec.csi.driver.
+	Driver scalar[string] `key:"driver" required:"true"`
+	// Volume attributes that must all be there with these values.
+	Attributes entries[string] `key:"attributes"`
+}
+
+// rawRack is a place with machines, subnets and routers of its own.
+type rawRack struct {
+	node *yaml.Node
+
+	// The value of plinth.dev/rack.
+	Name scalar[string] `key:"name" required:"true"`
+	// The value of topology.kubernetes.io/zone. Default: the rack's name.
+	Zone scalar[string] `key:"zone"`
+	// The value of plinth.dev/row.
+	Row scalar[string] `key:"row"`
+	// Height of the rack in units; no machine may stand above it.
+	Units scalar[int] `key:"units"`
+	// The AS number of the rack's machines. Default: bgp.asn.
+	ASN scalar[ASN] `key:"asn"`
+	// Subnets of the machines. Nodes of one subnet reach each other without a router.
+	Subnets list[scalar[netip.Prefix]] `key:"subnets"`
+	// BGP neighbours of this rack.
+	Routers list[rawRouter] `key:"routers"`
+	// Names of the routers that the machines have sessions with. Default: the rack's own routers, else all routers of the spec.
+	Peers list[scalar[string]] `key:"peers"`
+	// The rack's block of each family of podNetwork.cidrs. Default: carved from them.
+	PodCIDRs list[scalar[netip.Prefix]] `key:"podCIDRs"`
+	// Like a machine's state; of the two the graver one counts. Default: active.
+	State scalar[State] `key:"state"`
+	rawSession
+	// The machines.
+	Machines list[rawMachine] `key:"machines"`
+	// Written by Plinth alone, in what it keeps in the cluster: the blocks were carved.
+	Carved scalar[bool] `key:"carved" hidden:"true"`
+}
+
+// rawMachine is one machine, and the Kubernetes Node that runs on it.
+type rawMachine struct {
+	node *yaml.Node
+
+	// The name of the Kubernetes Node.
+	Name scalar[string] `key:"name" required:"true"`
+	// What stays with the machine for its life, such as a serial number; the Node's providerID is plinth://<id>. It never holds a place. Default: the name.
+	ID scalar[string] `key:"id"`
+	// Other ways to know the machine.
+	Match rawMatch `key:"match"`
+	// ProviderIDs of other clouds that mean this machine.
+	Aliases list[scalar[string]] `key:"aliases"`
+	// The lowest unit of the rack that it takes; the value of plinth.dev/unit.
+	Unit scalar[int] `key:"unit"`
+	// The value of node.kubernetes.io/instance-type.
+	Type scalar[string] `key:"type"`
+	// The Node's addresses of type InternalIP, in order of preference. BGP sessions use the first of their family.
+	Addresses list[scalar[netip.Addr]] `key:"addresses" required:"true"`
+	// The Node's addresses of type ExternalIP.
+	ExternalAddresses list[scalar[netip.Addr]] `key:"externalAddresses"`
+	// The Node's address of type Hostname. Default: the name.
+	Hostname scalar[string] `key:"hostname"`
+	// The machine's block of each family of podNetwork.cidrs. Default: carved from the rack's.
+	PodCIDRs list[scalar[netip.Prefix]] `key:"podCIDRs"`
+	// Labels of the Node, besides those of the spec.
+	Labels entries[string] `key:"labels"`
+	// Taints of the Node.
+	Taints list[rawTaint] `key:"taints"`
+	// planned, active, maintenance, off or retired. Default: active.
+	State scalar[State] `key:"state"`
+	// Why it is in that state, for people.
+	Reason scalar[string] `key:"reason"`
+	// Written by Plinth alone, in what it keeps in the cluster: nobody mentions the machine any more.
+	Held scalar[bool] `key:"held" hidden:"true"`
+	// Written by Plinth alone, in what it keeps in the cluster: the blocks were carved.
+	Carved scalar[bool] `key:"carved" hidden:"true"`
+}
+
+// rawMatch tells a machine by what its Node reports.
+type rawMatch struct {
+	node *yaml.Node
+
+	// The Node's status.nodeInfo.systemUUID, in any case.
+	SystemUUID scalar[string] `key:"systemUUID"`
+}
+
+// rawTaint is a taint of a Node.
+type rawTaint struct {
+	node *yaml.Node
+
+	// Its key.
+	Key scalar[string] `key:"key" required:"true"`
+	// Its value. Default: empty.
+	Value scalar[string] `key:"value"`
+	// NoSchedule, PreferNoSchedule or NoExecute.
+	Effect scalar[string] `key:"effect" required:"true"`
+}

@@ -1,0 +1,212 @@
+package routerconfig
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+const (
+	birdPaths  = 255 // what BIRD's merge paths takes at most
+	birdSymbol = 48  // of the 64 characters of a name, to leave some for endings
+)
+
+// writeBIRD writes a file for BIRD to include, or a whole bird.conf. BIRD has one
+// device, kernel and BFD protocol for all: they are the router's own, unless the
+// file is to be whole.
+func writeBIRD(p *page, s *side, o Options) {
+	if o.Standalone {
+		birdRouter(p, s)
+	} else if len(s.groups) > 0 {
+		birdNeeds(s)
+	}
+	for _, f := range s.filters {
+		birdFilter(p, f, true)
+		birdFilter(p, f, false)
+	}
+	taken := map[string]bool{}
+	for _, g := range s.groups {
+		birdTemplate(p, s, g, o)
+		for _, m := range g.members {
+			birdNeighbour(p, s, g, m, taken)
+		}
+		p.line("")
+	}
+}
+
+// birdNeeds notes what the router's own configuration must have.
+func birdNeeds(s *side) {
+	s.note("For BIRD to include. The router's own configuration has protocol device, and protocol kernel with %q for each family.",
+		fmt.Sprintf("merge paths on limit %d", min(s.paths, birdPaths)))
+	if len(s.profiles()) > 0 {
+		s.note("The machines use BFD: the router's own configuration has protocol bfd, too.")
+	}
+}
+
+// birdRouter writes what a router needs besides its neighbours.
+func birdRouter(p *page, s *side) {
+	p.line("log syslog all;")
+	p.line("router id %s;", routerID(s.router))
+	p.line("protocol device { }")
+	p.line("protocol direct { ipv4; ipv6; }")
+	for _, v4 := range []bool{true, false} {
+		p.line("protocol kernel plinth_kernel%s {", birdDigit(v4))
+		p.line("  merge paths on limit %d;", min(s.paths, birdPaths))
+		if s.learns() {
+			p.line("  learn;")
+		}
+		p.line("  %s {", birdChannel(v4))
+		p.line("    import %s;", map[bool]string{true: "where net = " + birdDefault(v4), false: "none"}[s.learns()])
+		p.line("    export where source = RTS_BGP;")
+		p.line("  };")
+		p.line("}")
+	}
+	if len(s.profiles()) > 0 {
+		p.line("protocol bfd { }")
+	}
+	p.line("")
+}
+
+// routerID is the router's IPv4 address, or where it has none 32 bits made of its
+// name: a router ID is a number that only looks like an address (RFC 6286).
+func routerID(r inventory.Router) netip.Addr {
+	if id := inventory.FirstOf(r.Addresses, true); id.IsValid() {
+		return id
+	}
+	sum := sha256.Sum256([]byte(r.Name))
+	return netip.AddrFrom4([4]byte{10, sum[0], sum[1], sum[2]})
+}
+
+// birdFilter writes what is let in of one family.
+func birdFilter(p *page, f *filter, v4 bool) {
+	vips, pods := f.vip6, f.pod6
+	if v4 {
+		vips, pods = f.vip4, f.pod4
+	}
+	var denied, allowed []rule
+	for _, r := range vips {
+		if r.deny {
+			denied = append(denied, r)
+		} else {
+			allowed = append(allowed, r)
+		}
+	}
+	p.line("filter %s {", birdFilterName(f, v4))
+	p.line("  if (65535, 0) ~ bgp_community then bgp_local_pref = 0; # GRACEFUL_SHUTDOWN, RFC 8326")
+	birdMatch(p, denied, "reject")
+	birdMatch(p, allowed, "accept; # VIPs")
+	birdMatch(p, pods, "accept; # pods")
+	p.line("  reject;")
+	p.line("}")
+	p.line("")
+}
+
+func birdFilterName(f *filter, v4 bool) string {
+	return strings.ToLower(cut(f.name, birdSymbol)) + "_in" + birdDigit(v4)
+}
+
+// birdMatch writes one set of prefixes and what to do with its members.
+func birdMatch(p *page, rules []rule, action string) {
+	if len(rules) == 0 {
+		return
+	}
+	patterns := make([]string, len(rules))
+	for i, r := range rules {
+		patterns[i] = r.block.String()
+		if !r.exact() {
+			patterns[i] += fmt.Sprintf("{%d,%d}", r.length, r.length)
+		}
+	}
+	if !strings.Contains(action, ";") {
+		action += ";"
+	}
+	if len(rules) == 1 {
+		p.line("  if net ~ [ %s ] then %s", patterns[0], action)
+		return
+	}
+	p.line("  if net ~ [")
+	p.line("    %s", strings.Join(patterns, ",\n    "))
+	p.line("  ] then %s", action)
+}
+
+// birdTemplate writes what the sessions of a group have in common. The machines
+// connect to the router, never the other way round: nobody listens there.
+func birdTemplate(p *page, s *side, g *group, o Options) {
+	p.line("template bgp %s {", birdTemplateName(g))
+	p.line("  %s;", birdLocal(s, g))
+	p.line("  passive on;")
+	switch {
+	case g.terms.Multihop > 0:
+		p.line("  multihop %d;", g.terms.Multihop)
+	default:
+		p.line("  direct;")
+	}
+	if g.terms.TTLSecurity {
+		p.line("  ttl security on;")
+	}
+	if word, ok := o.password(g); ok {
+		p.line("  password %q;", word)
+	} else if g.needsPassword(o) {
+		p.line("  # password \"<key %s of Secret %s>\";", g.terms.Password.Key, g.terms.Password.Secret)
+	}
+	if b := g.terms.BFD; b.Name != "" {
+		ms := b.Interval / time.Millisecond
+		p.line("  bfd { min rx interval %d ms; min tx interval %d ms; multiplier %d; };", ms, ms, b.Multiplier)
+	}
+	if g.terms.RestartTime > 0 {
+		p.line("  graceful restart aware;")
+	}
+	for _, v4 := range []bool{true, false} {
+		if g.carries(v4) {
+			birdFamily(p, g, v4)
+		}
+	}
+	p.line("}")
+}
+
+func birdTemplateName(g *group) string { return strings.ToLower(cut(g.name, birdSymbol)) }
+
+func birdLocal(s *side, g *group) string {
+	local := "local"
+	if g.terms.Multihop > 0 {
+		local += " " + g.terms.RouterAddr.String()
+	}
+	if g.terms.Port != 179 {
+		local += fmt.Sprintf(" port %d", g.terms.Port)
+	}
+	return fmt.Sprintf("%s as %d", local, uint32(s.router.ASN))
+}
+
+func birdFamily(p *page, g *group, v4 bool) {
+	export := "none"
+	if g.learns() {
+		export = "where net = " + birdDefault(v4)
+	}
+	p.line("  %s {", birdChannel(v4))
+	p.line("    import filter %s;", birdFilterName(g.filter, v4))
+	p.line("    export %s;", export)
+	p.line("    import limit %d action restart;", g.limit(v4))
+	p.line("  };")
+}
+
+// birdNeighbour writes one session.
+func birdNeighbour(p *page, s *side, g *group, m member, taken map[string]bool) {
+	name := "plinth_" + cut(m.id(), birdSymbol)
+	if len(s.router.Addresses) > 1 {
+		name += "_v" + birdDigit(g.over4())
+	}
+	p.line("protocol bgp %s from %s {", free(name, taken), birdTemplateName(g))
+	p.line("  description %q;", m.description())
+	p.line("  neighbor %s as %d;", m.addr, uint32(g.terms.LocalASN))
+	p.line("}")
+}
+
+func birdChannel(v4 bool) string { return "ipv" + birdDigit(v4) }
+
+func birdDigit(v4 bool) string { return map[bool]string{true: "4", false: "6"}[v4] }
+
+func birdDefault(v4 bool) string { return map[bool]string{true: "0.0.0.0/0", false: "::/0"}[v4] }

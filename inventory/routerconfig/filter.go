@@ -1,0 +1,173 @@
+package routerconfig
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// rule matches the prefixes of exactly one length within a block: the VIPs of a
+// pool, or the pod CIDRs of machines.
+type rule struct {
+	block  netip.Prefix
+	length int
+	deny   bool // an address that the pool excludes
+}
+
+// exact reports whether the block itself is the only prefix that matches.
+func (r rule) exact() bool { return r.block.Bits() == r.length }
+
+// count is the number of prefixes that match, at most most.
+func (r rule) count(most int) int {
+	if bits := r.length - r.block.Bits(); bits < 30 {
+		return min(1<<bits, most)
+	}
+	return most
+}
+
+// filter is what machines of one kind may announce. Its lists are sorted, with
+// denials first.
+type filter struct {
+	name           string // PLINTH, or PLINTH_<RACK> where racks differ
+	vip4, vip6     []rule
+	pod4, pod6     []rule
+	limit4, limit6 int // prefixes that one machine may announce at most
+}
+
+// The limit on prefixes protects the router from us, so it must not stop what
+// people may rightly do: every address of every pool at once, or as many as an
+// agent says over one session at most, whichever is less, and some more.
+const mostPrefixes = 50_000
+
+// limits fills in how many prefixes a machine may announce that has so many pod
+// CIDRs of a family at most.
+func (f *filter) limits(pods4, pods6 int) {
+	f.limit4 = limit(f.vip4, pods4)
+	f.limit6 = limit(f.vip6, pods6)
+}
+
+func limit(vips []rule, pods int) int {
+	n := pods
+	for _, r := range vips {
+		if !r.deny {
+			n = min(n+r.count(mostPrefixes), mostPrefixes+pods)
+		}
+	}
+	return n + n/8 + 10
+}
+
+// sort brings the rules in their order, without doubles.
+func (f *filter) sort() {
+	for _, rules := range []*[]rule{&f.vip4, &f.vip6, &f.pod4, &f.pod6} {
+		slices.SortFunc(*rules, compareRules)
+		*rules = slices.Compact(*rules)
+	}
+}
+
+func compareRules(a, b rule) int {
+	if a.deny != b.deny {
+		return map[bool]int{true: -1, false: 1}[a.deny]
+	}
+	return cmp.Or(a.block.Addr().Compare(b.block.Addr()), a.block.Bits()-b.block.Bits(), a.length-b.length)
+}
+
+func (f *filter) equal(o *filter) bool {
+	return slices.Equal(f.vip4, o.vip4) && slices.Equal(f.vip6, o.vip6) &&
+		slices.Equal(f.pod4, o.pod4) && slices.Equal(f.pod6, o.pod6) &&
+		f.limit4 == o.limit4 && f.limit6 == o.limit6
+}
+
+// addPool lets in the VIPs of a pool: prefixes of its aggregate length where one
+// lies wholly in the pool, else single addresses.
+func (f *filter) addPool(p inventory.Pool) {
+	for _, r := range p.Ranges {
+		for _, block := range blocks(r) {
+			f.addVIP(vipRule(block, p.Advertise.Aggregate))
+		}
+	}
+	for _, r := range p.Exclude {
+		for _, block := range blocks(r) {
+			if deny := vipRule(block, p.Advertise.Aggregate); deny.length == p.Advertise.Aggregate.For(block.Addr()) {
+				deny.deny = true
+				f.addVIP(deny)
+			}
+		}
+	}
+}
+
+func vipRule(block netip.Prefix, aggregate inventory.PrefixLengths) rule {
+	length := aggregate.For(block.Addr())
+	if length < block.Bits() {
+		length = block.Addr().BitLen()
+	}
+	return rule{block: block, length: length}
+}
+
+func (f *filter) addVIP(r rule) {
+	if r.block.Addr().Is4() {
+		f.vip4 = append(f.vip4, r)
+	} else {
+		f.vip6 = append(f.vip6, r)
+	}
+}
+
+func (f *filter) addPods(block netip.Prefix, length int) {
+	r := rule{block: block, length: max(length, block.Bits())}
+	if block.Addr().Is4() {
+		f.pod4 = append(f.pod4, r)
+	} else {
+		f.pod6 = append(f.pod6, r)
+	}
+}
+
+// blocks cuts a range into the fewest prefixes that cover exactly it.
+func blocks(r inventory.Range) []netip.Prefix {
+	var out []netip.Prefix
+	for a := r.First; a.IsValid() && a.Compare(r.Last) <= 0; {
+		p := netip.PrefixFrom(a, a.BitLen())
+		for wider := widen(p); wider.IsValid() && wider.Addr() == a && last(wider).Compare(r.Last) <= 0; wider = widen(p) {
+			p = wider
+		}
+		out = append(out, p)
+		a = last(p).Next()
+	}
+	return out
+}
+
+// widen is the prefix one bit shorter, invalid where there is none.
+func widen(p netip.Prefix) netip.Prefix {
+	return netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked()
+}
+
+// last is the last address of a prefix.
+func last(p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for i := range b {
+		switch host := len(b[:i+1])*8 - p.Bits(); {
+		case host >= 8:
+			b[i] = 0xff
+		case host > 0:
+			b[i] |= 1<<host - 1
+		}
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
+}
+
+// prefixList is the rules of one kind and family, under a name of its own.
+type prefixList struct {
+	name  string
+	v4    bool
+	rules []rule
+}
+
+// lists are the filter's rules as prefix lists, empty ones left out.
+func (f *filter) lists() []prefixList {
+	all := []prefixList{
+		{f.name + "_VIP4", true, f.vip4}, {f.name + "_VIP6", false, f.vip6},
+		{f.name + "_POD4", true, f.pod4}, {f.name + "_POD6", false, f.pod6},
+	}
+	return slices.DeleteFunc(all, func(l prefixList) bool { return len(l.rules) == 0 })
+}

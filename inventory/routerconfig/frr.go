@@ -1,0 +1,190 @@
+package routerconfig
+
+import (
+	"fmt"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// frrPaths is how many equal paths FRR's packages are built for.
+const frrPaths = 256
+
+// writeFRR writes commands for vtysh -f, or a part of frr.conf. Sessions carry
+// policies in both directions, so that bgp ebgp-requires-policy may stay on.
+func writeFRR(p *page, s *side, o Options) {
+	if o.Standalone {
+		p.line("hostname %s", s.router.Name)
+		p.line("ip forwarding")
+		p.line("ipv6 forwarding")
+		p.line("!")
+	}
+	for _, f := range s.filters {
+		frrLists(p, f)
+		frrRouteMap(p, f)
+	}
+	frrOut(p, s)
+	frrBFD(p, s.profiles())
+	if len(s.groups) == 0 {
+		return
+	}
+	if port := s.router.Port; port != 179 {
+		s.note("Machines connect to port %d: start bgpd with -p %d.", port, port)
+	}
+	p.line("router bgp %d", uint32(s.router.ASN))
+	if id := inventory.FirstOf(s.router.Addresses, true); o.Standalone && id.IsValid() {
+		p.line(" bgp router-id %s", id)
+	}
+	if s.ebgp() {
+		p.line(" bgp bestpath as-path multipath-relax")
+	}
+	for _, g := range s.groups {
+		frrGroup(p, g, o)
+	}
+	frrFamily(p, s, true)
+	frrFamily(p, s, false)
+	p.line("exit")
+}
+
+// frrLists writes the prefix lists of a filter.
+func frrLists(p *page, f *filter) {
+	for _, l := range f.lists() {
+		for i, r := range l.rules {
+			p.line("%s prefix-list %s seq %d %s", frrIP(l.v4), l.name, 5*(i+1), frrRule(r))
+		}
+		p.line("!")
+	}
+}
+
+// frrRule writes one entry of a prefix list.
+func frrRule(r rule) string {
+	action := map[bool]string{true: "deny", false: "permit"}[r.deny]
+	if r.exact() {
+		return fmt.Sprintf("%s %s", action, r.block)
+	}
+	return fmt.Sprintf("%s %s ge %d le %d", action, r.block, r.length, r.length)
+}
+
+func frrRouteMap(p *page, f *filter) {
+	seq := 10
+	for _, l := range f.lists() {
+		p.line("route-map %s_IN permit %d", f.name, seq)
+		p.line(" match %s address prefix-list %s", frrIP(l.v4), l.name)
+		p.line("exit")
+		seq += 10
+	}
+	p.line("route-map %s_IN deny 100", f.name)
+	p.line("exit")
+	p.line("!")
+}
+
+// frrOut writes what goes out to the machines: nothing, or default routes alone.
+func frrOut(p *page, s *side) {
+	if s.any(func(g *group) bool { return !g.learns() }) {
+		p.line("route-map PLINTH_NONE deny 10")
+		p.line("exit")
+		p.line("!")
+	}
+	if !s.learns() {
+		return
+	}
+	p.line("ip prefix-list PLINTH_DEFAULT4 seq 5 permit 0.0.0.0/0")
+	p.line("ipv6 prefix-list PLINTH_DEFAULT6 seq 5 permit ::/0")
+	p.line("route-map PLINTH_DEFAULT permit 10")
+	p.line(" match ip address prefix-list PLINTH_DEFAULT4")
+	p.line("exit")
+	p.line("route-map PLINTH_DEFAULT permit 20")
+	p.line(" match ipv6 address prefix-list PLINTH_DEFAULT6")
+	p.line("exit")
+	p.line("route-map PLINTH_DEFAULT deny 100")
+	p.line("exit")
+	p.line("!")
+}
+
+func frrBFD(p *page, profiles []inventory.BFDProfile) {
+	if len(profiles) == 0 {
+		return
+	}
+	p.line("bfd")
+	for _, b := range profiles {
+		ms := b.Interval / time.Millisecond
+		p.line(" profile plinth-%s", b.Name)
+		p.line("  detect-multiplier %d", b.Multiplier)
+		p.line("  receive-interval %d", ms)
+		p.line("  transmit-interval %d", ms)
+		p.line(" exit")
+	}
+	p.line("exit")
+	p.line("!")
+}
+
+// frrGroup writes a peer group and its members. The machines connect to the
+// router, never the other way round: nobody listens there.
+func frrGroup(p *page, g *group, o Options) {
+	n := " neighbor " + g.name
+	p.line("%s peer-group", n)
+	p.line("%s remote-as %d", n, uint32(g.terms.LocalASN))
+	p.line("%s passive", n)
+	switch {
+	case g.terms.TTLSecurity:
+		p.line("%s ttl-security hops %d", n, g.hops())
+	case g.terms.Multihop > 0 && !g.terms.IBGP():
+		p.line("%s ebgp-multihop %d", n, g.terms.Multihop)
+	}
+	if g.terms.Multihop > 0 {
+		p.line("%s update-source %s", n, g.terms.RouterAddr)
+	}
+	if word, ok := o.password(g); ok {
+		p.line("%s password %s", n, word)
+	} else if g.needsPassword(o) {
+		p.remark("%s password <key %s of Secret %s>", n[1:], g.terms.Password.Key, g.terms.Password.Secret)
+	}
+	if b := g.terms.BFD.Name; b != "" {
+		p.line("%s bfd profile plinth-%s", n, b)
+	}
+	if g.terms.RestartTime > 0 {
+		p.line("%s graceful-restart-helper", n)
+	}
+	for _, m := range g.members {
+		p.line(" neighbor %s peer-group %s", m.addr, g.name)
+		p.line(" neighbor %s description %s", m.addr, cut(m.description(), 80))
+	}
+}
+
+// frrFamily turns each group on or off in a family: FRR turns IPv4 on for every
+// neighbour unless it is told not to.
+func frrFamily(p *page, s *side, v4 bool) {
+	if !v4 && !s.carries(v4) {
+		return
+	}
+	p.line(" !")
+	p.line(" address-family %s unicast", map[bool]string{true: "ipv4", false: "ipv6"}[v4])
+	for _, g := range s.groups {
+		n := "neighbor " + g.name
+		if !g.carries(v4) {
+			if v4 {
+				p.line("  no %s activate", n)
+			}
+			continue
+		}
+		p.line("  %s activate", n)
+		p.line("  %s route-map %s_IN in", n, g.filter.name)
+		p.line("  %s route-map %s out", n, map[bool]string{true: "PLINTH_DEFAULT", false: "PLINTH_NONE"}[g.learns()])
+		p.line("  %s maximum-prefix %d restart 5", n, g.limit(v4))
+	}
+	if s.carries(v4) && s.ebgp() {
+		p.line("  maximum-paths %d", min(s.paths, frrPaths))
+	}
+	if s.carries(v4) && s.ibgp() {
+		p.line("  maximum-paths ibgp %d", min(s.paths, frrPaths))
+	}
+	p.line(" exit-address-family")
+}
+
+// frrIP is the command word of a family.
+func frrIP(v4 bool) string {
+	if v4 {
+		return "ip"
+	}
+	return "ipv6"
+}

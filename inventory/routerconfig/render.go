@@ -1,0 +1,161 @@
+package routerconfig
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Options say what to print.
+type Options struct {
+	// Standalone prints a whole configuration where the language has more to a
+	// router than BGP: router ID, interfaces, and export to the kernel. Without it
+	// the text is one part of the router's own configuration.
+	Standalone bool
+	// Passwords are the sessions' passwords (RFC 2385). In the place of one that is
+	// not here, a comment says what is missing.
+	Passwords map[inventory.SecretKey]string
+}
+
+// What Render may refuse.
+var (
+	ErrNoRouter = errors.New("no such router")
+	ErrNoOS     = errors.New("no such router language")
+)
+
+// dialect writes a router's side in one language.
+type dialect struct {
+	name    string
+	comment string // what begins one
+	write   func(*page, *side, Options)
+}
+
+// dialects by the name that people ask for.
+var dialects = map[string]dialect{
+	"frr":  {"FRR 8 and later", "! ", writeFRR},
+	"bird": {"BIRD 2", "# ", writeBIRD},
+}
+
+// Languages lists what Render can write.
+func Languages() []string {
+	var names []string
+	for name := range dialects {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Render writes the router's side of every session that machines of the
+// inventory have with it. An empty language means the router's own, from the
+// inventory. The same inventory gives the same bytes.
+func Render(inv *inventory.Inventory, router, language string, o Options) ([]byte, error) {
+	r, ok := inv.Router(router)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q; the inventory has %s", ErrNoRouter, router, list(routerNames(inv)))
+	}
+	if language == "" {
+		language = r.OS
+	}
+	d, ok := dialects[language]
+	if !ok {
+		return nil, fmt.Errorf("%w: %q; there are %s", ErrNoOS, language, list(Languages()))
+	}
+	s := newSide(inv, r)
+	for _, g := range s.groups {
+		if word, ok := o.password(g); ok {
+			if err := checkPassword(word); err != nil {
+				return nil, fmt.Errorf("password %s of Secret %s: %w", g.terms.Password.Key, g.terms.Password.Secret, err)
+			}
+		}
+		if g.needsPassword(o) {
+			s.note("The key %s of the Secret %s holds a password: put it in where this text says so, or the sessions stay down.",
+				g.terms.Password.Key, g.terms.Password.Secret)
+		}
+	}
+	body := &page{comment: d.comment}
+	d.write(body, s, o)
+	return append(header(d, s, body.Bytes()), body.Bytes()...), nil
+}
+
+// header says where the text comes from. Its sum changes when, and only when,
+// the router must be told something new.
+func header(d dialect, s *side, body []byte) []byte {
+	p := &page{comment: d.comment}
+	p.remark("%s: the router's side of the inventory %s, for %s.", s.router.Name, s.inventory, d.name)
+	p.remark("Written by plinth router-config: change the inventory, not this text.")
+	p.remark("sha256 %.12x", sha256.Sum256(body))
+	for _, n := range s.notes {
+		p.remark("NOTE: %s", n)
+	}
+	p.line("")
+	return p.Bytes()
+}
+
+// password is that of the sessions, if they have one and it is at hand.
+func (o Options) password(g *group) (string, bool) {
+	word, known := o.Passwords[g.terms.Password]
+	return word, known && g.terms.Password != inventory.SecretKey{}
+}
+
+// needsPassword reports whether the sessions have a password that is not at hand.
+func (g *group) needsPassword(o Options) bool {
+	_, known := o.password(g)
+	return g.terms.Password != inventory.SecretKey{} && !known
+}
+
+// checkPassword refuses what some router would read as something else.
+func checkPassword(p string) error {
+	switch {
+	case p == "":
+		return errors.New("is empty")
+	case len(p) > 80:
+		return errors.New("is longer than 80 bytes, which is all that TCP takes")
+	case strings.ContainsFunc(p, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune("\"'\\?$", r) }):
+		return errors.New(`has a character that routers read in different ways: use letters, digits and no space, quote, "\", "?" or "$"`)
+	}
+	return nil
+}
+
+func (s *side) note(format string, args ...any) {
+	if n := fmt.Sprintf(format, args...); !slices.Contains(s.notes, n) {
+		s.notes = append(s.notes, n)
+	}
+}
+
+func routerNames(inv *inventory.Inventory) []string {
+	names := make([]string, len(inv.Routers))
+	for i, r := range inv.Routers {
+		names[i] = r.Name
+	}
+	return names
+}
+
+func list(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// page is a text in the making.
+type page struct {
+	bytes.Buffer
+	comment string
+}
+
+// line writes a line; trailing space is cut.
+func (p *page) line(format string, args ...any) {
+	p.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
+}
+
+// remark writes a comment.
+func (p *page) remark(format string, args ...any) { p.line(p.comment+format, args...) }
+
+// cut shortens a text to what a language allows.
+func cut(s string, most int) string { return s[:min(len(s), most)] }

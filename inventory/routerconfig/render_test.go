@@ -1,0 +1,199 @@
+package routerconfig
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plinth.dev/plinth/inventory"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// subjects are the inventories that the golden files are made of, each a file or
+// a folder.
+func subjects(t *testing.T) map[string]*inventory.Inventory {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := filepath.Glob("../../examples/*/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := map[string][]inventory.Document{}
+	for _, f := range append(files, folders...) {
+		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
+		if folder := filepath.Base(filepath.Dir(f)); folder != "testdata" {
+			name = folder
+		}
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[name] = append(docs[name], inventory.Document{Source: f, Data: text})
+	}
+	out := map[string]*inventory.Inventory{}
+	for name, d := range docs {
+		inv, problems := inventory.Load(d...)
+		if inv == nil {
+			t.Fatalf("%s:\n%v", name, problems)
+		}
+		out[name] = inv
+	}
+	if len(out) < 4 {
+		t.Fatalf("found only %d inventories", len(out))
+	}
+	return out
+}
+
+// passwords are for the golden files that show where they go.
+var passwords = map[inventory.SecretKey]string{{Secret: "bgp", Key: "spine"}: "open-sesame"}
+
+// variants are the ways to ask for a text, by what is added to the file's name.
+var variants = map[string]Options{
+	"":            {},
+	".standalone": {Standalone: true, Passwords: passwords},
+}
+
+func TestRouterSidesAreAsTheGoldenFilesSay(t *testing.T) {
+	for name, inv := range subjects(t) {
+		for _, router := range inv.Routers {
+			for _, language := range Languages() {
+				for ending, o := range variants {
+					file := filepath.Join("testdata", "golden", name, fmt.Sprintf("%s.%s%s.conf", router.Name, language, ending))
+					t.Run(file, func(t *testing.T) {
+						got, err := Render(inv, router.Name, language, o)
+						if err != nil {
+							t.Fatal(err)
+						}
+						golden(t, file, got)
+					})
+				}
+			}
+		}
+	}
+}
+
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v: go test -update writes it", err)
+	}
+	if d := cmp.Diff(string(want), string(got)); d != "" {
+		t.Errorf("go test -update writes it again, if this is right:\n%s", d)
+	}
+}
+
+func TestTheRoutersOwnLanguageIsTheDefault(t *testing.T) {
+	inv := subjects(t)["two-rack"]
+	own, err := Render(inv, "tor-r02", "", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, err := Render(inv, "tor-r02", "bird", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(own) != string(asked) {
+		t.Errorf("the inventory says bird, and got\n%s", own)
+	}
+}
+
+func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
+	inv := subjects(t)["every-option"]
+	key := inventory.SecretKey{Secret: "bgp", Key: "spine"}
+	with := func(word string) Options {
+		return Options{Passwords: map[inventory.SecretKey]string{key: word}}
+	}
+	for _, c := range []struct {
+		name, router, language string
+		options                Options
+		kind                   error
+		text                   string
+	}{
+		{"a router that is not there", "nowhere", "frr", Options{}, ErrNoRouter, "core, edge, spine"},
+		{"a language that nobody speaks", "spine", "ios", Options{}, ErrNoOS, "bird, "},
+		{"no language at all", "spine", "", Options{}, ErrNoOS, "bird, "},
+		{"an empty password", "spine", "frr", with(""), nil, "is empty"},
+		{"a password that TCP cannot take", "spine", "frr", with(strings.Repeat("x", 81)), nil, "80 bytes"},
+		{"a password with a line of its own", "spine", "frr", with("a\n no router bgp"), nil, "character"},
+		{"a password with a quote", "spine", "bird", with(`a"; reject; "`), nil, "character"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out, err := Render(inv, c.router, c.language, c.options)
+			switch {
+			case err == nil:
+				t.Fatalf("got\n%s", out)
+			case c.kind != nil && !errors.Is(err, c.kind), !strings.Contains(err.Error(), c.text):
+				t.Errorf("got %v", err)
+			}
+			if word := c.options.Passwords[key]; word != "" && strings.Contains(err.Error(), word) {
+				t.Error("the error shows the password")
+			}
+		})
+	}
+}
+
+func TestAPasswordStandsOnlyWhereItWasGiven(t *testing.T) {
+	inv := subjects(t)["every-option"]
+	for _, language := range Languages() {
+		for _, router := range []string{"spine", "core"} {
+			out, err := Render(inv, router, language, Options{Passwords: passwords})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if has := strings.Contains(string(out), "open-sesame"); has != (router == "spine") {
+				t.Errorf("%s, %s: password shown: %v", router, language, has)
+			}
+		}
+	}
+}
+
+func TestTheSumChangesOnlyWithWhatTheRouterMustKnow(t *testing.T) {
+	const text = `
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: home}
+spec:
+  labels: {example.com/owner: %s}
+  bgp: {asn: 64514}
+  routers: [{name: gateway, address: 192.168.1.1, asn: 64513, os: frr}]
+  racks: [{name: shelf, machines: [{name: nuc1, addresses: [%s]}]}]
+  pools: [{name: default, addresses: [192.168.50.0/26]}]
+`
+	render := func(owner, addr string) string {
+		inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: fmt.Appendf(nil, text, owner, addr)})
+		if inv == nil {
+			t.Fatal(problems)
+		}
+		out, err := Render(inv, "gateway", "", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(string(out), "\n")[2]
+	}
+	was := render("ann", "192.168.1.11")
+	if is := render("bob", "192.168.1.11"); is != was {
+		t.Errorf("a label changed the sum from %q to %q", was, is)
+	}
+	if is := render("ann", "192.168.1.12"); is == was {
+		t.Errorf("an address did not change the sum %q", was)
+	}
+}

@@ -1,0 +1,263 @@
+package inventory
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// text reads text as it is.
+func text(d *decoder, n *yaml.Node) (string, bool) {
+	if n.Kind == yaml.ScalarNode {
+		switch n.Tag {
+		case "!!str":
+			return n.Value, true
+		case "!!int", "!!float", "!!bool", "!!timestamp":
+			d.refuse(n, refusal{code: WrongType, message: "is " + kindNames[n.Tag] + " to YAML, where text is wanted",
+				accepted: "text; put it in quotes", suggestion: strconv.Quote(n.Value)})
+			return "", false
+		}
+	}
+	d.wrongType(n, "text")
+	return "", false
+}
+
+// checked reads text of a certain form.
+func checked[T any](parse func(string) (T, *refusal)) func(*decoder, *yaml.Node) (T, bool) {
+	return func(d *decoder, n *yaml.Node) (T, bool) {
+		s, ok := text(d, n)
+		if !ok {
+			var none T
+			return none, false
+		}
+		v, ref := parse(s)
+		if ref != nil {
+			d.refuse(n, *ref)
+		}
+		return v, ref == nil
+	}
+}
+
+// Readers of values that have a form.
+var (
+	readAddress   = checked(readAddr)
+	readCIDR      = checked(readPrefix)
+	readAddrRange = checked(readRange)
+	readDuration  = checked(parseDuration)
+)
+
+// word reads one of a few words.
+func word[T ~string](words ...T) func(*decoder, *yaml.Node) (T, bool) {
+	names := make([]string, len(words))
+	for i, w := range words {
+		names[i] = string(w)
+	}
+	return checked(func(s string) (T, *refusal) {
+		for _, w := range words {
+			if string(w) == s {
+				return w, nil
+			}
+		}
+		return "", &refusal{code: UnknownWord, message: "is none of the words that can stand here",
+			accepted: strings.Join(names, ", "), suggestion: nearest(s, names)}
+	})
+}
+
+// truth reads true or false.
+func truth(d *decoder, n *yaml.Node) (bool, bool) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
+		return strings.EqualFold(n.Value, "true"), true
+	}
+	r := refusal{code: WrongType, message: "is not a truth value", accepted: "true or false"}
+	switch strings.ToLower(n.Value) {
+	case "yes", "on", "y", "1", "true":
+		r.suggestion = "true"
+	case "no", "off", "n", "0", "false":
+		r.suggestion = "false"
+	}
+	d.refuse(n, r)
+	return false, false
+}
+
+// number reads an integer between two bounds, both included.
+func number(low, high int) func(*decoder, *yaml.Node) (int, bool) {
+	accepted := "a number from " + strconv.Itoa(low) + " to " + strconv.Itoa(high)
+	return func(d *decoder, n *yaml.Node) (int, bool) {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
+			r := refusal{code: WrongType, message: "is not a whole number", accepted: accepted}
+			if _, err := strconv.Atoi(n.Value); err == nil {
+				r.suggestion = n.Value + " without quotes"
+			}
+			d.refuse(n, r)
+			return 0, false
+		}
+		v, err := strconv.Atoi(n.Value)
+		if err != nil || v < low || v > high {
+			d.refuse(n, refusal{code: OutOfRange, message: "is out of range", accepted: accepted,
+				suggestion: closest(v, err, low, high)})
+			return 0, false
+		}
+		return v, true
+	}
+}
+
+// closest is the bound that is nearer to v.
+func closest(v int, err error, low, high int) string {
+	switch {
+	case err != nil:
+		return ""
+	case v < low:
+		return strconv.Itoa(low)
+	}
+	return strconv.Itoa(high)
+}
+
+// readASN reads an AS number: an integer, or asdot in quotes.
+func readASN(d *decoder, n *yaml.Node) (ASN, bool) {
+	const accepted = `1 to 4294967294, or asdot in quotes such as "65010.10"`
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		d.wrongType(n, "an AS number")
+		return 0, false
+	}
+	if n.Tag == "!!float" {
+		d.refuse(n, refusal{code: FloatASN, message: "is a number with a point to YAML, which may drop its last zeros",
+			accepted: accepted, suggestion: strconv.Quote(n.Value)})
+		return 0, false
+	}
+	a, err := ParseASN(n.Value)
+	if err != nil {
+		r := refusal{code: BadASN, message: err.Error(), accepted: accepted}
+		if rest, ok := strings.CutPrefix(strings.ToUpper(n.Value), "AS"); ok {
+			r.suggestion = rest
+		}
+		d.refuse(n, r)
+	}
+	return a, err == nil
+}
+
+// readLimit reads a number of machines, or a percentage.
+func readLimit(d *decoder, n *yaml.Node) (Limit, bool) {
+	l, err := ParseLimit(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		r := refusal{code: BadLimit, message: "is not a limit", accepted: "a number of machines, or a percentage from 0% to 100%"}
+		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f > 0 && f < 1 {
+			r.suggestion = strconv.Itoa(int(f*100)) + "%"
+		}
+		d.refuse(n, r)
+		return Limit{}, false
+	}
+	return l, true
+}
+
+// parseDuration reads a time with its unit.
+func parseDuration(s string) (time.Duration, *refusal) {
+	v, err := time.ParseDuration(s)
+	if err != nil || v < 0 {
+		return 0, &refusal{code: BadDuration, message: "is not a time", accepted: "a number with its unit, such as 100ms, 9s or 2m",
+			suggestion: durationMeant(s)}
+	}
+	return v, nil
+}
+
+// durationMeant drops blanks and long units.
+func durationMeant(s string) string {
+	s = strings.NewReplacer(" ", "", "seconds", "s", "second", "s", "secs", "s", "sec", "s", "minutes", "m", "minute", "m", "min", "m", "msec", "ms").Replace(s)
+	if _, err := strconv.Atoi(s); err == nil {
+		s += "s"
+	}
+	if v, err := time.ParseDuration(s); err != nil || v < 0 {
+		return ""
+	}
+	return s
+}
+
+// between reads a time between two bounds, both included.
+func between(low, high time.Duration) func(*decoder, *yaml.Node) (time.Duration, bool) {
+	return func(d *decoder, n *yaml.Node) (time.Duration, bool) {
+		if n.Tag == "!!int" {
+			d.refuse(n, refusal{code: BadDuration, message: "has no unit", accepted: "a number with its unit, such as 100ms, 9s or 2m",
+				suggestion: n.Value + "s"})
+			return 0, false
+		}
+		v, ok := readDuration(d, n)
+		if ok && (v < low || v > high) {
+			bound := low
+			if v > high {
+				bound = high
+			}
+			d.refuse(n, refusal{code: OutOfRange, message: "is out of range", accepted: shortDuration(low) + " to " + shortDuration(high),
+				suggestion: shortDuration(bound)})
+			return 0, false
+		}
+		return v, ok
+	}
+}
+
+// shortDuration prints 60s where Go prints 1m0s, so that people read what they write.
+func shortDuration(v time.Duration) string {
+	if v%time.Second == 0 {
+		return strconv.FormatInt(int64(v/time.Second), 10) + "s"
+	}
+	if v%time.Millisecond == 0 {
+		return strconv.FormatInt(int64(v/time.Millisecond), 10) + "ms"
+	}
+	return v.String()
+}
+
+// readAddr reads an address without zone, and no IPv4 address in IPv6 form.
+func readAddr(s string) (netip.Addr, *refusal) {
+	const accepted = "an IPv4 or IPv6 address without a prefix length"
+	a, err := netip.ParseAddr(s)
+	switch {
+	case err != nil:
+		r := &refusal{code: BadAddress, message: "is not an address", accepted: accepted}
+		if p, err := netip.ParsePrefix(s); err == nil {
+			r.suggestion = p.Addr().String()
+		} else if fixed := withoutLeadingZeros(s); fixed != s {
+			r.suggestion = fixed
+		}
+		return netip.Addr{}, r
+	case a.Zone() != "":
+		return netip.Addr{}, &refusal{code: BadAddress, message: "has a zone", accepted: accepted, suggestion: a.WithZone("").String()}
+	case a.Is4In6():
+		return netip.Addr{}, &refusal{code: BadAddress, message: "is an IPv4 address in IPv6 form", accepted: accepted, suggestion: a.Unmap().String()}
+	}
+	return a, nil
+}
+
+// withoutLeadingZeros repairs 10.001.02.3, if that makes it an address.
+func withoutLeadingZeros(s string) string {
+	parts := strings.Split(s, ".")
+	for i, p := range parts {
+		if n, err := strconv.Atoi(p); err == nil && n >= 0 {
+			parts[i] = strconv.Itoa(n)
+		}
+	}
+	fixed := strings.Join(parts, ".")
+	if _, err := netip.ParseAddr(fixed); err != nil {
+		return s
+	}
+	return fixed
+}
+
+// readPrefix reads a prefix with no host bits.
+func readPrefix(s string) (netip.Prefix, *refusal) {
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		r := &refusal{code: BadPrefix, message: "is not a prefix", accepted: "address/length, such as 10.10.1.0/26 or 2001:db8::/64"}
+		if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+			r.suggestion = netip.PrefixFrom(a, a.BitLen()).String()
+		}
+		return netip.Prefix{}, r
+	case p.Addr().Is4In6():
+		return netip.Prefix{}, &refusal{code: BadPrefix, message: "is an IPv4 prefix in IPv6 form", accepted: "the prefix in its own form"}
+	case p.Masked() != p:
+		return netip.Prefix{}, &refusal{code: HostBits, message: "has host bits set", accepted: "the first address of the prefix",
+			suggestion: p.Masked().String()}
+	}
+	return p, nil
+}

@@ -1,0 +1,133 @@
+package inventory
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// Sessions returns the BGP sessions of a machine with every default applied,
+// sorted by router and address: one for each address of each router that its
+// rack peers with, as far as the machine has an address of that family.
+//
+// A router with one address carries every family that the machine has and the
+// inventory needs; of a router with two addresses each carries its own.
+func (inv *Inventory) Sessions(m Machine) []Session {
+	rack, ok := inv.Rack(m.Rack)
+	if !ok {
+		return nil
+	}
+	var out []Session
+	for _, name := range rack.Peers {
+		router, ok := inv.Router(name)
+		if !ok {
+			continue
+		}
+		for _, addr := range router.Addresses {
+			if local := FirstOf(m.Addresses, addr.Is4()); local.IsValid() {
+				out = append(out, inv.session(m, rack, router, addr, local))
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Session) int {
+		return cmp.Or(cmp.Compare(a.Router, b.Router), a.RouterAddr.Compare(b.RouterAddr))
+	})
+	return out
+}
+
+// session is the one between two addresses.
+func (inv *Inventory) session(m Machine, rack Rack, router Router, remote, local netip.Addr) Session {
+	o := inv.BGP.Session.Override(rack.Session).Override(router.Session)
+	return Session{
+		Router: router.Name, RouterAddr: remote, Port: router.Port, Local: local,
+		LocalASN: rack.ASN, RouterASN: router.ASN,
+		Families:    inv.families(m, router, local),
+		HoldTime:    o.HoldTime.Or(defaultHoldTime),
+		RestartTime: o.RestartTime.Or(defaultRestartTime),
+		TTLSecurity: o.TTLSecurity.Or(false),
+		Multihop:    o.Multihop.Or(0),
+		BFD:         inv.bfd(o.BFD.Or("")),
+		Password:    o.Password.Or(SecretKey{}),
+		PodCIDRs:    o.AdvertisePodCIDRs.Or(inv.PodNetwork.Mode == ModeFabric),
+		Learn:       o.Learn.Or(LearnNothing),
+		NextHop4:    FirstOf(m.Addresses, true),
+		NextHop6:    FirstOf(m.Addresses, false),
+	}
+}
+
+// Override returns the options, with those replaced that next gives.
+func (o SessionOptions) Override(next SessionOptions) SessionOptions {
+	return SessionOptions{
+		HoldTime:          o.HoldTime.override(next.HoldTime),
+		RestartTime:       o.RestartTime.override(next.RestartTime),
+		TTLSecurity:       o.TTLSecurity.override(next.TTLSecurity),
+		Multihop:          o.Multihop.override(next.Multihop),
+		BFD:               o.BFD.override(next.BFD),
+		Password:          o.Password.override(next.Password),
+		AdvertisePodCIDRs: o.AdvertisePodCIDRs.override(next.AdvertisePodCIDRs),
+		Learn:             o.Learn.override(next.Learn),
+	}
+}
+
+func (o Option[T]) override(next Option[T]) Option[T] {
+	if next.Set {
+		return next
+	}
+	return o
+}
+
+// families are those that a session carries; at least that which it runs over.
+func (inv *Inventory) families(m Machine, router Router, local netip.Addr) Families {
+	own := Families{IPv4: local.Is4(), IPv6: local.Is6()}
+	if len(router.Addresses) > 1 {
+		return own
+	}
+	need := inv.Families()
+	both := Families{
+		IPv4: need.IPv4 && FirstOf(m.Addresses, true).IsValid(),
+		IPv6: need.IPv6 && FirstOf(m.Addresses, false).IsValid(),
+	}
+	if both == (Families{}) {
+		return own
+	}
+	return both
+}
+
+// Families are those that the inventory needs: of its pools and of its pod network.
+func (inv *Inventory) Families() Families {
+	var f Families
+	for _, p := range inv.Pools {
+		for _, r := range p.Ranges {
+			f.add(r.First)
+		}
+	}
+	for _, c := range inv.PodNetwork.CIDRs {
+		f.add(c.Addr())
+	}
+	return f
+}
+
+func (f *Families) add(a netip.Addr) {
+	f.IPv4 = f.IPv4 || a.Is4()
+	f.IPv6 = f.IPv6 || a.Is6()
+}
+
+// bfd returns a profile; its zero value where there is none of that name.
+func (inv *Inventory) bfd(name string) BFDProfile {
+	for _, p := range inv.BFDProfiles {
+		if p.Name == name {
+			return p
+		}
+	}
+	return BFDProfile{}
+}
+
+// FirstOf returns the first address of a family, or the zero address.
+func FirstOf(addrs []netip.Addr, ipv4 bool) netip.Addr {
+	for _, a := range addrs {
+		if a.Is4() == ipv4 {
+			return a
+		}
+	}
+	return netip.Addr{}
+}
