@@ -1,0 +1,393 @@
+package lb
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Assignment is a VIP that a Service has, or is to have.
+type Assignment struct {
+	Addr netip.Addr
+	Pool string // that it is, or was, given from; empty: not known
+	New  bool   // not held by the Service yet
+}
+
+// Decision is the answer to a [Request].
+type Decision struct {
+	VIPs    []Assignment // at most one per family, in the order of Request.Want
+	Release []netip.Addr // held, and to be given back once the VIPs are held; sorted
+	Refused bool         // the Service does not get what it asks for; VIPs is what it keeps
+	Denials []Denial     // why not; also why PreferDualStack got one family only
+}
+
+// Allocate decides which VIPs a Service is to have at the time now. A VIP that it
+// holds is kept, even if its pool would not give it any more, unless the Service
+// itself asks for something else. A new one is, in this order: what it asks for,
+// what is reserved for it, what it held before, what it may share, and then the
+// lowest free address of the first pool, in order of preference, that lets it in;
+// with two families, of the first pool that has both. When nothing else is left,
+// it is the address that was released first.
+//
+// The Ledger forgets rests that are over, and is otherwise left as it is.
+func Allocate(l *Ledger, r Request, now time.Time) Decision {
+	l.wake(now)
+	s := search{l: l, r: r}
+	s.keep()
+	if !s.askedRefused() {
+		s.fill()
+		if !s.short() {
+			return s.granted()
+		}
+	}
+	return s.refused()
+}
+
+// search is the state of one decision.
+type search struct {
+	l   *Ledger
+	r   Request
+	got [2]Assignment // by family
+}
+
+func (s *search) missing(f Family) bool {
+	return s.r.Want.has(f) && !s.got[f.index()].Addr.IsValid()
+}
+
+// short reports whether too little was found.
+func (s *search) short() bool {
+	first, second := s.missing(s.r.Want.First), s.missing(s.r.Want.Second)
+	if s.r.Want.Optional {
+		return first && second
+	}
+	return first || second
+}
+
+// keep takes over what the Service holds and may go on holding.
+func (s *search) keep() {
+	for _, a := range s.l.byService[s.r.Service] {
+		if f := FamilyOf(a); s.missing(f) && s.mayStay(a) {
+			s.got[f.index()] = Assignment{Addr: a, Pool: s.l.claims[a].pool}
+		}
+	}
+}
+
+// mayStay reports whether the Service itself did nothing that moves it away from a.
+func (s *search) mayStay(a netip.Addr) bool {
+	c := s.l.claims[a]
+	if asked, ok := s.r.addr(FamilyOf(a)); ok {
+		if asked != a {
+			return false
+		}
+	} else if s.r.Pool != "" && s.r.Pool != c.pool && s.r.Pool != s.l.Pool(a) {
+		return false
+	}
+	if h, _ := c.holder(s.r.Service); h.equal(s.r.Holder) {
+		return true
+	}
+	reason, _ := c.refuses(s.r.Holder)
+	return reason == ""
+}
+
+// askedRefused reports whether the Service cannot have what it asks for by address.
+func (s *search) askedRefused() bool {
+	if len(s.r.Invalid) > 0 {
+		return true
+	}
+	for _, a := range s.r.Addrs {
+		if d := s.denyAsked(a); d.Reason != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// denyAsked says why the Service cannot have an address that it asks for.
+func (s *search) denyAsked(a netip.Addr) Denial {
+	f := FamilyOf(a)
+	if !s.r.Want.has(f) {
+		return Denial{Reason: FamilyNotRequested, Address: a, Family: f}
+	}
+	if s.got[f.index()].Addr == a {
+		return Denial{}
+	}
+	p := s.l.poolOf(a)
+	if p == nil {
+		return s.l.denyOutside(a)
+	}
+	d := Denial{Pool: p.Name, Address: a}
+	switch owner := s.l.reserved[a]; {
+	case s.r.Pool != "" && s.r.Pool != p.Name:
+		d.Reason = AddressNotInPool
+		d.Pool = s.r.Pool
+	default:
+		d.Reason = s.gate(p, a, true)
+		if d.Reason == "" {
+			d.Reason, d.Holder = s.occupied(a, owner)
+		}
+	}
+	return d
+}
+
+// denyOutside tells an address that a pool leaves out from one that none has.
+func (l *Ledger) denyOutside(a netip.Addr) Denial {
+	for _, p := range l.pools {
+		for _, r := range p.Ranges {
+			if r.Contains(a) {
+				return Denial{Reason: AddressExcluded, Pool: p.Name, Address: a}
+			}
+		}
+	}
+	return Denial{Reason: AddressNotInPool, Address: a}
+}
+
+// occupied says whether a is reserved for, or held by, somebody who does not share it.
+func (s *search) occupied(a netip.Addr, reservedFor ServiceKey) (Reason, ServiceKey) {
+	c, held := s.l.claims[a]
+	if reservedFor != (ServiceKey{}) && reservedFor != s.r.Service {
+		if _, shares := c.holder(reservedFor); !shares {
+			return AddressReserved, reservedFor
+		}
+	}
+	if held {
+		return c.refuses(s.r.Holder)
+	}
+	return "", ServiceKey{}
+}
+
+// gate says why a pool does not let the Service in; asked is true when the Service
+// asks for a or it is reserved for it. A reservation is the operator's word for that
+// Service, so it outweighs the pool's namespaces and selector.
+func (s *search) gate(p *pool, a netip.Addr, asked bool) Reason {
+	switch {
+	case p.State == inventory.PoolDisabled:
+		return PoolIsDisabled
+	case p.State == inventory.PoolDraining:
+		return PoolIsDraining
+	case a.IsValid() && s.l.reserved[a] == s.r.Service:
+		return ""
+	case len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, s.r.Service.Namespace):
+		return NamespaceNotAllowed
+	case !p.Selector.Matches(s.r.Labels):
+		return LabelsNotSelected
+	case !p.AutoAssign && !asked && s.r.Pool != p.Name:
+		return PoolNotAutomatic
+	}
+	return ""
+}
+
+// open reports whether the Service may have any address of the pool without asking for it.
+func (s *search) open(p *pool) bool {
+	return p != nil && (s.r.Pool == "" || s.r.Pool == p.Name) && s.gate(p, netip.Addr{}, false) == ""
+}
+
+// fill finds what is missing.
+func (s *search) fill() {
+	first, second := s.r.Want.First, s.r.Want.Second
+	s.claimed(first)
+	s.claimed(second)
+	if s.missing(first) && s.missing(second) && s.pair() {
+		return
+	}
+	s.fresh(first)
+	s.fresh(second)
+}
+
+// claimed looks for an address that the Service has a better claim to than others.
+func (s *search) claimed(f Family) {
+	if !s.missing(f) {
+		return
+	}
+	if a, ok := s.r.addr(f); ok {
+		s.take(a)
+		return
+	}
+	for _, a := range s.l.reservedFor[s.r.Service] {
+		if FamilyOf(a) == f && s.reservedFree(a) {
+			s.take(a)
+			return
+		}
+	}
+	former := s.l.former[s.r.Service]
+	for i := len(former) - 1; i >= 0; i-- {
+		if a := former[i].Addr; FamilyOf(a) == f && s.open(s.l.poolOf(a)) && s.l.reserved[a] == (ServiceKey{}) {
+			s.take(a)
+			return
+		}
+	}
+	s.share(f)
+}
+
+func (s *search) reservedFree(a netip.Addr) bool {
+	p := s.l.poolOf(a)
+	if p == nil || s.r.Pool != "" && s.r.Pool != p.Name || s.gate(p, a, true) != "" {
+		return false
+	}
+	reason, _ := s.occupied(a, s.r.Service)
+	return reason == ""
+}
+
+// share looks for an address that a Service with the same sharing key holds.
+func (s *search) share(f Family) {
+	if s.r.Sharing == "" {
+		return
+	}
+	for _, a := range s.l.shared[sharingKey{s.r.Service.Namespace, s.r.Sharing}] {
+		if FamilyOf(a) != f || !s.open(s.l.poolOf(a)) {
+			continue
+		}
+		if reason, _ := s.occupied(a, s.l.reserved[a]); reason == "" {
+			s.take(a)
+			return
+		}
+	}
+}
+
+// pair takes both families from the first pool that has both.
+func (s *search) pair() bool {
+	for _, p := range s.l.pools {
+		four, ok4 := p.free[IPv4.index()].lowest()
+		six, ok6 := p.free[IPv6.index()].lowest()
+		if ok4 && ok6 && s.open(p) {
+			s.take(four)
+			s.take(six)
+			return true
+		}
+	}
+	return false
+}
+
+// fresh takes a free address: of the pool that the other family is from if it can,
+// of any other pool if it must, and one that still rests if nothing else is left.
+func (s *search) fresh(f Family) {
+	if !s.missing(f) {
+		return
+	}
+	if o := s.got[f.other().index()]; o.Addr.IsValid() && s.freeOf(s.l.poolOf(o.Addr), f) {
+		return
+	}
+	for _, p := range s.l.pools {
+		if s.freeOf(p, f) {
+			return
+		}
+	}
+	for _, p := range s.l.pools {
+		if q := p.resting[f.index()]; len(q) > 0 && s.open(p) {
+			s.take(q[0].Addr)
+			return
+		}
+	}
+}
+
+func (s *search) freeOf(p *pool, f Family) bool {
+	if p == nil {
+		return false
+	}
+	a, ok := p.free[f.index()].lowest()
+	if !ok || !s.open(p) {
+		return false
+	}
+	s.take(a)
+	return true
+}
+
+func (s *search) take(a netip.Addr) {
+	s.got[FamilyOf(a).index()] = Assignment{Addr: a, Pool: s.l.Pool(a), New: !s.holds(a)}
+}
+
+func (s *search) holds(a netip.Addr) bool {
+	_, found := slices.BinarySearchFunc(s.l.byService[s.r.Service], a, netip.Addr.Compare)
+	return found
+}
+
+// granted is the decision when enough was found.
+func (s *search) granted() Decision {
+	d := Decision{VIPs: s.vips()}
+	for _, a := range s.l.byService[s.r.Service] {
+		if s.got[FamilyOf(a).index()].Addr != a {
+			d.Release = append(d.Release, a)
+		}
+	}
+	if len(d.VIPs) < 2 && s.r.Want.dual() {
+		d.Denials = s.denials()
+	}
+	return d
+}
+
+// refused is the decision when it was not: the Service keeps what it holds.
+func (s *search) refused() Decision {
+	d := Decision{Refused: true, Denials: s.denials()}
+	s.got = [2]Assignment{}
+	for _, a := range s.l.byService[s.r.Service] {
+		if f := FamilyOf(a); s.missing(f) {
+			s.got[f.index()] = Assignment{Addr: a, Pool: s.l.claims[a].pool}
+		}
+	}
+	d.VIPs = s.vips()
+	return d
+}
+
+func (s *search) vips() []Assignment {
+	n := 0
+	for _, g := range s.got {
+		if g.Addr.IsValid() {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	vips := make([]Assignment, 0, n)
+	for _, f := range [...]Family{s.r.Want.First, s.r.Want.Second} {
+		if f != NoFamily && s.got[f.index()].Addr.IsValid() {
+			vips = append(vips, s.got[f.index()])
+		}
+	}
+	return vips
+}
+
+// denials says why what is missing was not found: first what is wrong with the
+// request, and then pool by pool in order of preference.
+func (s *search) denials() []Denial {
+	if len(s.r.Invalid) > 0 {
+		return s.r.Invalid
+	}
+	all := make([]Denial, 0, 2*len(s.l.pools)+2)
+	for _, a := range s.r.Addrs {
+		if d := s.denyAsked(a); d.Reason != "" {
+			all = append(all, d)
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all
+	case len(s.l.pools) == 0:
+		return append(all, Denial{Reason: NoPools})
+	case s.r.Pool != "" && s.l.poolNamed(s.r.Pool) == nil:
+		return append(all, Denial{Reason: PoolUnknown, Pool: s.r.Pool})
+	}
+	for _, p := range s.l.pools {
+		if s.r.Pool == "" || s.r.Pool == p.Name {
+			all = s.denyPool(all, p)
+		}
+	}
+	return all
+}
+
+func (s *search) denyPool(all []Denial, p *pool) []Denial {
+	if reason := s.gate(p, netip.Addr{}, false); reason != "" {
+		return append(all, Denial{Reason: reason, Pool: p.Name})
+	}
+	for _, f := range [...]Family{s.r.Want.First, s.r.Want.Second} {
+		switch {
+		case f == NoFamily || !s.missing(f):
+		case p.has[f.index()]:
+			all = append(all, Denial{Reason: PoolExhausted, Pool: p.Name, Family: f})
+		default:
+			all = append(all, Denial{Reason: PoolLacksFamily, Pool: p.Name, Family: f})
+		}
+	}
+	return all
+}

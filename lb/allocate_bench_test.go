@@ -1,0 +1,85 @@
+package lb
+
+import (
+	"fmt"
+	"math/rand"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// filled is a Ledger with one pool of that prefix, n addresses of which are held:
+// the lowest, or any.
+func filled(b *testing.B, prefix string, n int, scattered bool) *Ledger {
+	l := ledgerOf(b, fmt.Sprintf(`
+    - {name: other, addresses: [203.0.113.0/24], namespaces: [prod], priority: -1}
+    - {name: a, addresses: [%q]}
+`, prefix))
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	if scattered {
+		order = rand.New(rand.NewSource(1)).Perm(1 << 16)[:n]
+	}
+	base := netip.MustParsePrefix(prefix).Addr().As16()
+	for _, o := range order {
+		a := base
+		a[14], a[15] = byte(o>>8), byte(o)
+		key := ServiceKey{"d", fmt.Sprintf("s%d", o)}
+		l.Hold(netip.AddrFrom16(a).Unmap(), "a", Holder{Service: key, Sharing: key.Name, Ports: []Port{{"TCP", 80}}})
+	}
+	return l
+}
+
+func BenchmarkAllocate(b *testing.B) {
+	for _, pool := range []struct{ name, prefix, families string }{
+		{"v4-16", "10.0.0.0/16", "4"}, {"v6-64", "2001:db8::/64", "6"},
+	} {
+		for _, n := range []int{0, 3000, 1 << 15, 1<<16 - 2} {
+			for _, scattered := range []bool{false, true} {
+				l := filled(b, pool.prefix, n, scattered)
+				r := service("d/new", pool.families)
+				r.Sharing = "another"
+				b.Run(fmt.Sprintf("decide/%s/held=%d/scattered=%v", pool.name, n, scattered), func(b *testing.B) {
+					b.ReportAllocs()
+					for b.Loop() {
+						if d := Allocate(l, r, noon); d.Refused {
+							b.Fatal(brief(d))
+						}
+					}
+				})
+				b.Run(fmt.Sprintf("decide-hold-release/%s/held=%d/scattered=%v", pool.name, n, scattered), func(b *testing.B) {
+					b.ReportAllocs()
+					now := noon
+					for b.Loop() {
+						now = now.Add(time.Second)
+						d := Allocate(l, r, now)
+						l.Hold(d.VIPs[0].Addr, d.VIPs[0].Pool, r.Holder)
+						l.Release(d.VIPs[0].Addr, r.Service, now)
+					}
+				})
+			}
+		}
+	}
+}
+
+func BenchmarkAllocateRefused(b *testing.B) {
+	l := filled(b, "10.0.0.0/16", 1<<16, false)
+	r := service("d/new", "4")
+	b.ReportAllocs()
+	for b.Loop() {
+		if d := Allocate(l, r, noon); !d.Refused {
+			b.Fatal(brief(d))
+		}
+	}
+}
+
+func BenchmarkAllocateDualStack(b *testing.B) {
+	l := ledgerOf(b, `    - {name: a, addresses: [10.0.0.0/16, "2001:db8::/64"]}`)
+	r := service("d/new", "46")
+	b.ReportAllocs()
+	for b.Loop() {
+		Allocate(l, r, noon)
+	}
+}

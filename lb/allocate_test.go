@@ -1,0 +1,444 @@
+package lb
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// pools reads the pools of an inventory whose only machine has 10.10.1.11.
+func pools(t testing.TB, yaml string) *inventory.Inventory {
+	t.Helper()
+	inv, problems := inventory.Parse(inventory.Document{Source: "test.yaml", Data: []byte(`
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: test}
+spec:
+  bgp: {asn: 64514}
+  routers:
+    - {name: gateway, address: 10.10.1.1, asn: 64513}
+  racks:
+    - name: shelf
+      machines:
+        - {name: m1, addresses: [10.10.1.11]}
+  pools:
+` + yaml)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+func ledgerOf(t testing.TB, yaml string) *Ledger {
+	l := NewLedger()
+	l.SetPools(pools(t, yaml))
+	return l
+}
+
+// service is a Service of namespace/name that wants the families; a "?" after the
+// second makes it optional.
+func service(key, families string) Request {
+	ns, name, _ := strings.Cut(key, "/")
+	r := Request{Holder: Holder{Service: ServiceKey{ns, name}, Ports: []Port{{"TCP", 80}}}}
+	r.Want.Optional = strings.HasSuffix(families, "?")
+	fs := []Family{}
+	for _, c := range strings.TrimSuffix(families, "?") {
+		fs = append(fs, map[rune]Family{'4': IPv4, '6': IPv6}[c])
+	}
+	r.Want.First = fs[0]
+	if len(fs) > 1 {
+		r.Want.Second = fs[1]
+	}
+	return r
+}
+
+// apply holds what was decided, as a caller does.
+func apply(l *Ledger, r Request, now time.Time) Decision {
+	d := Allocate(l, r, now)
+	if !d.Refused {
+		for _, v := range d.VIPs {
+			l.Hold(v.Addr, v.Pool, r.Holder)
+		}
+		for _, a := range d.Release {
+			l.Release(a, r.Service, now)
+		}
+	}
+	return d
+}
+
+// brief prints a decision: the VIPs, then the Reasons.
+func brief(d Decision) string {
+	var s []string
+	for _, v := range d.VIPs {
+		s = append(s, v.Addr.String())
+	}
+	if d.Refused {
+		s = append(s, "refused")
+	}
+	for _, x := range d.Denials {
+		if x.Pool == "" {
+			s = append(s, string(x.Reason))
+		} else {
+			s = append(s, x.Pool+":"+string(x.Reason))
+		}
+	}
+	return strings.Join(s, " ")
+}
+
+func ips(list string) Ask {
+	return asked(map[string]string{IPsAnnotation: list}, "")
+}
+
+func TestAllocateChoosesAPool(t *testing.T) {
+	const two = `
+    - {name: a, addresses: [192.0.2.0/30]}
+    - {name: b, addresses: [198.51.100.0/30, "2001:db8:b::/64"], priority: -1}
+`
+	for _, tt := range []struct {
+		name, pools string
+		request     Request
+		want        string
+	}{
+		{"the lowest address", "    - {name: a, addresses: [192.0.2.8/30]}", service("d/s", "4"), "192.0.2.8"},
+		{"lower priority first", two, service("d/s", "4"), "198.51.100.0"},
+		{"then by name", "    - {name: b, addresses: [192.0.2.0/30]}\n    - {name: a, addresses: [198.51.100.0/30]}", service("d/s", "4"), "198.51.100.0"},
+		{"the second family where it is", two, service("d/s", "6"), "2001:db8:b::"},
+		{"no pool of the family", "    - {name: a, addresses: [192.0.2.0/30]}", service("d/s", "6"), "refused a:PoolLacksFamily"},
+		{"no pools", "    []", service("d/s", "4"), "refused NoPools"},
+		{"skipFirstLast", "    - {name: a, addresses: [192.0.2.0/30], skipFirstLast: true}", service("d/s", "4"), "192.0.2.1"},
+		{"skipFirstLast of a range that was not written as a prefix", "    - {name: a, addresses: [192.0.2.0-192.0.2.3], skipFirstLast: true}", service("d/s", "4"), "192.0.2.0"},
+		{"skipFirstLast of a single address", "    - {name: a, addresses: [192.0.2.1/32], skipFirstLast: true}", service("d/s", "4"), "192.0.2.1"},
+		{"exclude", `    - {name: a, addresses: [192.0.2.0/30], exclude: ["192.0.2.0-192.0.2.2"]}`, service("d/s", "4"), "192.0.2.3"},
+		{"all excluded", `    - {name: a, addresses: [192.0.2.0/30], exclude: [192.0.2.0/30]}`, service("d/s", "4"), "refused a:PoolLacksFamily"},
+		{"reserved for another", "    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.0: prod/web}}", service("d/s", "4"), "192.0.2.1"},
+		{"reserved for this one", "    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.2: prod/web}}", service("prod/web", "4"), "192.0.2.2"},
+		{"reserved in a pool that gives nothing by itself", two + "    - {name: c, addresses: [203.0.113.0/30], autoAssign: false, reserved: {203.0.113.2: prod/web}}", service("prod/web", "4"), "203.0.113.2"},
+		{"reserved in a pool of other namespaces", "    - {name: a, addresses: [192.0.2.0/30], namespaces: [x], reserved: {192.0.2.2: prod/web}}", service("prod/web", "4"), "192.0.2.2"},
+		{"reserved in a pool that drains", two + "    - {name: c, addresses: [203.0.113.0/30], state: draining, reserved: {203.0.113.2: prod/web}}", service("prod/web", "4"), "198.51.100.0"},
+		{"autoAssign off", "    - {name: a, addresses: [192.0.2.0/30], autoAssign: false}", service("d/s", "4"), "refused a:PoolNotAutomatic"},
+		{"draining", "    - {name: a, addresses: [192.0.2.0/30], state: draining}", service("d/s", "4"), "refused a:PoolIsDraining"},
+		{"disabled", "    - {name: a, addresses: [192.0.2.0/30], state: disabled}", service("d/s", "4"), "refused a:PoolIsDisabled"},
+		{"another namespace's", "    - {name: a, addresses: [192.0.2.0/30], namespaces: [prod]}", service("d/s", "4"), "refused a:NamespaceNotAllowed"},
+		{"its namespace's", "    - {name: a, addresses: [192.0.2.0/30], namespaces: [x, prod]}", service("prod/s", "4"), "192.0.2.0"},
+		{"labels that are not selected", "    - {name: a, addresses: [192.0.2.0/30], serviceSelector: {matchLabels: {tier: web}}}", service("d/s", "4"), "refused a:LabelsNotSelected"},
+		{"labels that are", "    - {name: a, addresses: [192.0.2.0/30], serviceSelector: {matchLabels: {tier: web}}}", labelled(service("d/s", "4"), "tier", "web"), "192.0.2.0"},
+		{"every no is told, in order of preference", `
+    - {name: a, addresses: [192.0.2.0/30], state: draining}
+    - {name: b, addresses: ["2001:db8::/64"]}
+    - {name: c, addresses: [198.51.100.0/30], namespaces: [prod], priority: -1}
+`, service("d/s", "4"), "refused c:NamespaceNotAllowed a:PoolIsDraining b:PoolLacksFamily"},
+		{"the pool asked for", two, with(service("d/s", "4"), Ask{Pool: "a"}), "192.0.2.0"},
+		{"a pool asked for although autoAssign is off", "    - {name: a, addresses: [192.0.2.0/30], autoAssign: false}", with(service("d/s", "4"), Ask{Pool: "a"}), "192.0.2.0"},
+		{"a pool asked for that there is not", two, with(service("d/s", "4"), Ask{Pool: "z"}), "refused z:PoolUnknown"},
+		{"a pool asked for without the family", two, with(service("d/s", "6"), Ask{Pool: "a"}), "refused a:PoolLacksFamily"},
+		{"a pool asked for of another namespace", "    - {name: a, addresses: [192.0.2.0/30], namespaces: [prod]}", with(service("d/s", "4"), Ask{Pool: "a"}), "refused a:NamespaceNotAllowed"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := brief(Allocate(ledgerOf(t, tt.pools), tt.request, noon)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func labelled(r Request, k, v string) Request {
+	r.Labels = map[string]string{k: v}
+	return r
+}
+
+func with(r Request, a Ask) Request {
+	r.Ask = a
+	return r
+}
+
+func TestAllocateGivesTheAddressesAskedFor(t *testing.T) {
+	const yaml = `
+    - {name: a, addresses: [192.0.2.0/28, "2001:db8::/112"], exclude: [192.0.2.3], reserved: {192.0.2.4: prod/web}}
+    - {name: b, addresses: [198.51.100.0/30], autoAssign: false}
+    - {name: c, addresses: [203.0.113.0/30], namespaces: [prod]}
+`
+	for _, tt := range []struct {
+		name    string
+		request Request
+		want    string
+	}{
+		{"one address", with(service("d/s", "4"), ips("192.0.2.9")), "192.0.2.9"},
+		{"both families", with(service("d/s", "46"), ips("2001:db8::9,192.0.2.9")), "192.0.2.9 2001:db8::9"},
+		{"one asked for, the other found in the same pool", with(service("d/s", "46"), ips("192.0.2.9")), "192.0.2.9 2001:db8::"},
+		{"from a pool that gives nothing by itself", with(service("d/s", "4"), ips("198.51.100.2")), "198.51.100.2"},
+		{"from a pool of another namespace", with(service("d/s", "4"), ips("203.0.113.1")), "refused c:NamespaceNotAllowed"},
+		{"from no pool", with(service("d/s", "4"), ips("198.51.100.99")), "refused AddressNotInPool"},
+		{"a machine's", with(service("d/s", "4"), ips("10.10.1.11")), "refused AddressNotInPool"},
+		{"a router's", with(service("d/s", "4"), ips("10.10.1.1")), "refused AddressNotInPool"},
+		{"an excluded one", with(service("d/s", "4"), ips("192.0.2.3")), "refused a:AddressExcluded"},
+		{"one reserved for another", with(service("d/s", "4"), ips("192.0.2.4")), "refused a:AddressReserved"},
+		{"one reserved for it", with(service("prod/web", "4"), ips("192.0.2.4")), "192.0.2.4"},
+		{"one that is held", with(service("d/s", "4"), ips("192.0.2.0")), "refused a:AddressInUse"},
+		{"one that another program holds", with(service("d/s", "4"), ips("192.0.2.15")), "refused a:AddressInUse"},
+		{"one of a family that it does not have", with(service("d/s", "4"), ips("2001:db8::9")), "refused FamilyNotRequested"},
+		{"one of two is held", with(service("d/s", "46"), ips("192.0.2.0,2001:db8::9")), "refused a:AddressInUse"},
+		{"one of two is held, the second optional", with(service("d/s", "46?"), ips("192.0.2.0,2001:db8::9")), "refused a:AddressInUse"},
+		{"a pool that does not have it", with(service("d/s", "4"), Ask{Pool: "b", Addrs: ips("192.0.2.9").Addrs}), "refused b:AddressNotInPool"},
+		{"a pool that has it", with(service("d/s", "4"), Ask{Pool: "a", Addrs: ips("192.0.2.9").Addrs}), "192.0.2.9"},
+		{"something else than an address", with(service("d/s", "4"), ips("::ffff:192.0.2.9")), "refused AddressInvalid"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := ledgerOf(t, yaml)
+			apply(l, service("x/holder", "4"), noon)
+			l.Block(netip.MustParseAddr("192.0.2.15"))
+			if got := brief(Allocate(l, tt.request, noon)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAllocateAndTheTwoFamilies(t *testing.T) {
+	const (
+		four = "    - {name: a, addresses: [192.0.2.0/30]}\n"
+		six  = `    - {name: b, addresses: ["2001:db8:b::/64"]}` + "\n"
+		both = `    - {name: c, addresses: [198.51.100.0/30, "2001:db8:c::/64"]}` + "\n"
+	)
+	for _, tt := range []struct {
+		name, pools, families, want string
+	}{
+		{"SingleStack in a pool of both", both, "6", "2001:db8:c::"},
+		{"RequireDualStack in a pool of both", both, "46", "198.51.100.0 2001:db8:c::"},
+		{"RequireDualStack prefers a pool of both", four + six + both, "64", "2001:db8:c:: 198.51.100.0"},
+		{"RequireDualStack from two pools", four + six, "46", "192.0.2.0 2001:db8:b::"},
+		{"RequireDualStack with one family", four, "46", "refused a:PoolLacksFamily"},
+		{"PreferDualStack in a pool of both", both, "46?", "198.51.100.0 2001:db8:c::"},
+		{"PreferDualStack with the first family", four, "46?", "192.0.2.0 a:PoolLacksFamily"},
+		{"PreferDualStack with the second family", six, "46?", "2001:db8:b:: b:PoolLacksFamily"},
+		{"PreferDualStack with none", "    []", "46?", "refused NoPools"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := brief(Allocate(ledgerOf(t, tt.pools), service("d/s", tt.families), noon)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAllocateFollowsChangesOfTheFamilies(t *testing.T) {
+	const yaml = `    - {name: a, addresses: [192.0.2.0/30, "2001:db8::/126"]}`
+	for _, tt := range []struct {
+		name, from, to, want, release string
+	}{
+		{"to RequireDualStack", "4", "46", "192.0.2.0 2001:db8::", ""},
+		{"to PreferDualStack", "6", "64?", "2001:db8:: 192.0.2.0", ""},
+		{"to SingleStack", "46", "4", "192.0.2.0", "2001:db8::"},
+		{"to SingleStack of the second", "46", "6", "2001:db8::", "192.0.2.0"},
+		{"to the other family", "4", "6", "2001:db8::", "192.0.2.0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := ledgerOf(t, yaml)
+			apply(l, service("d/s", tt.from), noon)
+			d := Allocate(l, service("d/s", tt.to), noon)
+			if got := brief(d); got != tt.want || list(d.Release) != tt.release {
+				t.Errorf("got %s, releasing %q; want %s, releasing %q", got, list(d.Release), tt.want, tt.release)
+			}
+		})
+	}
+}
+
+func TestVIPIsKeptWhatever(t *testing.T) {
+	const before = `    - {name: a, addresses: [192.0.2.0/30]}`
+	for _, tt := range []struct {
+		name, after string
+		request     Request
+		want        string
+	}{
+		{"its pool shrinks", "    - {name: a, addresses: [192.0.2.2/31]}", service("d/s", "4"), "192.0.2.0"},
+		{"its pool goes", "    []", service("d/s", "4"), "192.0.2.0"},
+		{"its pool drains", "    - {name: a, addresses: [192.0.2.0/30], state: draining}", service("d/s", "4"), "192.0.2.0"},
+		{"its pool is disabled", "    - {name: a, addresses: [192.0.2.0/30], state: disabled}", service("d/s", "4"), "192.0.2.0"},
+		{"its pool becomes another namespace's", "    - {name: a, addresses: [192.0.2.0/30], namespaces: [x]}", service("d/s", "4"), "192.0.2.0"},
+		{"the address is excluded", "    - {name: a, addresses: [192.0.2.0/30], exclude: [192.0.2.0]}", service("d/s", "4"), "192.0.2.0"},
+		{"the address is reserved for another", "    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.0: x/y}}", service("d/s", "4"), "192.0.2.0"},
+		{"a better pool appears", before + "\n    - {name: b, addresses: [198.51.100.0/30], priority: -1}", service("d/s", "4"), "192.0.2.0"},
+		{"its pool is split and it asked for the old one", "    - {name: b, addresses: [192.0.2.0/30]}", with(service("d/s", "4"), Ask{Pool: "a"}), "192.0.2.0"},
+		{"it asks for what it has", before, with(service("d/s", "4"), ips("192.0.2.0")), "192.0.2.0"},
+		{"it asks for what it has although no pool has it any more", "    []", with(service("d/s", "4"), ips("192.0.2.0")), "192.0.2.0"},
+		{"it asks for what there is not", before, with(service("d/s", "4"), Ask{Pool: "z"}), "192.0.2.0 refused z:PoolUnknown"},
+		{"it asks for nonsense", before, with(service("d/s", "4"), ips("nonsense")), "192.0.2.0 refused AddressInvalid"},
+		{"it asks for a second family that there is not", before, service("d/s", "46"), "192.0.2.0 refused a:PoolLacksFamily"},
+		{"it asks for another address", before, with(service("d/s", "4"), ips("192.0.2.3")), "192.0.2.3"},
+		{"it asks for another pool", before + "\n    - {name: b, addresses: [198.51.100.0/30]}", with(service("d/s", "4"), Ask{Pool: "b"}), "198.51.100.0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := ledgerOf(t, before)
+			apply(l, service("d/s", "4"), noon)
+			l.SetPools(pools(t, tt.after))
+			if got := brief(Allocate(l, tt.request, noon)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
+	const yaml = `    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.3: x/y}}`
+	released := func(t *testing.T) *Ledger {
+		l := ledgerOf(t, yaml)
+		apply(l, service("d/one", "4"), noon)
+		l.Release(netip.MustParseAddr("192.0.2.0"), ServiceKey{"d", "one"}, noon)
+		return l
+	}
+	for _, tt := range []struct {
+		name    string
+		held    int // Services that came since
+		after   time.Duration
+		request Request
+		want    string
+	}{
+		{"another gets another", 0, time.Minute, service("d/two", "4"), "192.0.2.1"},
+		{"the former owner gets it", 1, time.Minute, service("d/one", "4"), "192.0.2.0"},
+		{"another that asks for it gets it", 0, time.Minute, with(service("d/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
+		{"another gets it if nothing else is free", 2, time.Minute, service("d/two", "4"), "192.0.2.0"},
+		{"just before the end", 0, Quarantine - 1, service("d/two", "4"), "192.0.2.1"},
+		{"at the end", 0, Quarantine, service("d/two", "4"), "192.0.2.0"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := released(t)
+			for i := range tt.held {
+				apply(l, service(fmt.Sprintf("d/other%d", i), "4"), noon)
+			}
+			if got := brief(Allocate(l, tt.request, noon.Add(tt.after))); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAllocateShares(t *testing.T) {
+	const yaml = `    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.3: d/kept}}`
+	shared := func(key, sharing, backends string, ports ...Port) Request {
+		r := service(key, "4")
+		r.Sharing, r.Backends, r.Ports = sharing, backends, ports
+		return r
+	}
+	web, dns := Port{"TCP", 80}, Port{"UDP", 53}
+	at := func(r Request) Request { return with(r, ips("192.0.2.0")) }
+	for _, tt := range []struct {
+		name    string
+		holder  Request
+		request Request
+		want    string
+	}{
+		{"the same key", shared("d/one", "k", "", web), shared("d/two", "k", "", dns), "192.0.2.0"},
+		{"the same key, asking for it", shared("d/one", "k", "", web), at(shared("d/two", "k", "", dns)), "192.0.2.0"},
+		{"another key", shared("d/one", "k", "", web), shared("d/two", "l", "", dns), "192.0.2.1"},
+		{"another key, asking for it", shared("d/one", "k", "", web), at(shared("d/two", "l", "", dns)), "refused a:SharingKeyDiffers"},
+		{"no key, asking for it", shared("d/one", "k", "", web), at(shared("d/two", "", "", dns)), "refused a:AddressInUse"},
+		{"the same port", shared("d/one", "k", "", web), shared("d/two", "k", "", web), "192.0.2.1"},
+		{"the same port, asking for it", shared("d/one", "k", "", web), at(shared("d/two", "k", "", web)), "refused a:SharingPortInUse"},
+		{"the same number of another protocol", shared("d/one", "k", "", web), at(shared("d/two", "k", "", Port{"UDP", 80})), "192.0.2.0"},
+		{"local traffic and the same backends", shared("d/one", "k", "app=x", web), at(shared("d/two", "k", "app=x", dns)), "192.0.2.0"},
+		{"local traffic and other backends", shared("d/one", "k", "app=x", web), at(shared("d/two", "k", "app=y", dns)), "refused a:SharingBackendsDiffer"},
+		{"local traffic beside cluster traffic", shared("d/one", "k", "", web), at(shared("d/two", "k", "app=x", dns)), "refused a:SharingBackendsDiffer"},
+		{"another namespace with the same key", shared("d/one", "k", "", web), shared("e/two", "k", "", dns), "192.0.2.1"},
+		{"another namespace with the same key, asking for it", shared("d/one", "k", "", web), at(shared("e/two", "k", "", dns)), "refused a:SharingNamespace"},
+		{"beside the one that it is reserved for", with(shared("d/kept", "k", "", web), ips("192.0.2.3")), shared("d/two", "k", "", dns), "192.0.2.3"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := ledgerOf(t, yaml)
+			apply(l, tt.holder, noon)
+			if got := brief(Allocate(l, tt.request, noon)); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestServiceThatNoLongerFitsMovesAndTheOthersStay(t *testing.T) {
+	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/30]}`)
+	one, two := service("d/one", "4"), service("d/two", "4")
+	one.Sharing, two.Sharing = "k", "k"
+	two.Ports = []Port{{"TCP", 443}}
+	apply(l, one, noon)
+	apply(l, two, noon)
+	one.Ports = []Port{{"TCP", 443}}
+	if got := brief(apply(l, one, noon)); got != "192.0.2.1" {
+		t.Errorf("the one that changed got %s", got)
+	}
+	if got := brief(Allocate(l, two, noon)); got != "192.0.2.0" {
+		t.Errorf("the one that did not got %s", got)
+	}
+}
+
+func TestSharedAddressIsFreeOnlyWhenTheLastHolderGoes(t *testing.T) {
+	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/30]}`)
+	one, two := service("d/one", "4"), service("d/two", "4")
+	one.Sharing, two.Sharing = "k", "k"
+	two.Ports = []Port{{"TCP", 443}}
+	vip := apply(l, one, noon).VIPs[0].Addr
+	apply(l, two, noon)
+	if l.Release(vip, one.Service, noon) {
+		t.Error("the first of two holders was the last")
+	}
+	if c, _ := l.Claim(vip); len(c.Holders) != 1 || c.Holders[0].Service != two.Service {
+		t.Errorf("held by %v", c.Holders)
+	}
+	if !l.Release(vip, two.Service, noon) {
+		t.Error("the second of two holders was not the last")
+	}
+	if _, held := l.Claim(vip); held || len(l.shared) > 0 {
+		t.Errorf("still held or shared: %v", l.shared)
+	}
+}
+
+func TestPoolNeverGivesWhatTheInventoryOrTheClusterUses(t *testing.T) {
+	inv := pools(t, `    - {name: a, addresses: [192.0.2.0/29]}`)
+	addr := netip.MustParseAddr
+	inv.Racks[0].Machines[0].Addresses = []netip.Addr{addr("192.0.2.0")}
+	inv.Routers[0].Addresses = []netip.Addr{addr("192.0.2.1")}
+	inv.Racks[0].Machines[0].PodCIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.2/31")}
+	l := NewLedger()
+	l.SetPools(inv, netip.MustParsePrefix("192.0.2.4/31"))
+	if got := brief(Allocate(l, service("d/s", "4"), noon)); got != "192.0.2.6" {
+		t.Errorf("got %s", got)
+	}
+	for i, a := 0, addr("192.0.2.0"); i < 6; i, a = i+1, a.Next() {
+		if got := brief(Allocate(l, with(service("d/s", "4"), ips(a.String())), noon)); got != "refused a:AddressExcluded" {
+			t.Errorf("%v: %s", a, got)
+		}
+	}
+}
+
+func TestPoolsThatOverlapGiveAnAddressOnce(t *testing.T) {
+	inv := pools(t, "    - {name: a, addresses: [192.0.2.0/31]}\n    - {name: b, addresses: [192.0.2.4/31]}")
+	inv.Pools[1].Ranges = inv.Pools[0].Ranges
+	l := NewLedger()
+	l.SetPools(inv)
+	var got []string
+	for i := range 3 {
+		got = append(got, brief(apply(l, service(fmt.Sprintf("d/s%d", i), "4"), noon)))
+	}
+	if want := "192.0.2.0; 192.0.2.1; refused a:PoolExhausted b:PoolLacksFamily"; strings.Join(got, "; ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, "; "), want)
+	}
+}
+
+func TestDenialReadsWell(t *testing.T) {
+	for _, tt := range []struct {
+		denial Denial
+		want   string
+	}{
+		{Denial{Reason: NoPools}, "NoPools"},
+		{Denial{Reason: PoolExhausted, Pool: "public", Family: IPv4}, "pool public: PoolExhausted (IPv4)"},
+		{Denial{Reason: AddressInUse, Pool: "public", Address: netip.MustParseAddr("192.0.2.1"), Holder: ServiceKey{"d", "s"}},
+			"pool public: AddressInUse (192.0.2.1, of d/s)"},
+		{Denial{Reason: AddressInvalid, Detail: "it has a zone"}, "AddressInvalid (it has a zone)"},
+	} {
+		if got := tt.denial.String(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}

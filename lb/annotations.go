@@ -1,0 +1,108 @@
+package lb
+
+import (
+	"net/netip"
+	"strings"
+	"unicode"
+)
+
+// Annotations of a Service that are Plinth's own.
+const (
+	PoolAnnotation    = "plinth.dev/pool"
+	IPsAnnotation     = "plinth.dev/ips"         // comma list, at most one address per family
+	SharingAnnotation = "plinth.dev/sharing-key" // Services of one namespace with the same key may share a VIP
+)
+
+// What is read, first match wins; ours, then those of the balancers that people
+// come from, so that a migration edits no Service.
+var (
+	poolAnnotations    = []string{PoolAnnotation, "metallb.io/address-pool", "metallb.universe.tf/address-pool"}
+	ipsAnnotations     = []string{IPsAnnotation, "metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs", "lbipam.cilium.io/ips", "kube-vip.io/loadbalancerIPs"}
+	sharingAnnotations = []string{SharingAnnotation, "metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip", "lbipam.cilium.io/sharing-key"}
+)
+
+// maxKey bounds a sharing key, maxIPs a list of addresses, in bytes.
+const (
+	maxKey = 253
+	maxIPs = 256
+)
+
+// AskOf reads what a Service asks for from its annotations and spec.loadBalancerIP.
+// It also returns the sharing key. What cannot be understood is in Ask.Invalid, and
+// nothing is guessed: an address that is spelled in a way that others might read as
+// another one is refused.
+func AskOf(annotations map[string]string, loadBalancerIP string) (ask Ask, sharing string) {
+	ask.Pool, _ = first(annotations, poolAnnotations)
+	sharing, source := first(annotations, sharingAnnotations)
+	if !validKey(sharing) {
+		ask.Invalid = append(ask.Invalid, Denial{Reason: SharingKeyInvalid, Detail: source})
+		sharing = ""
+	}
+	ips, source := first(annotations, ipsAnnotations)
+	if ips == "" {
+		ips, source = strings.TrimSpace(loadBalancerIP), "spec.loadBalancerIP"
+	}
+	if ips != "" {
+		ask.readAddrs(ips, source)
+	}
+	return ask, sharing
+}
+
+// first returns the first annotation that says something, and its name.
+func first(annotations map[string]string, names []string) (value, name string) {
+	for _, n := range names {
+		if v := strings.TrimSpace(annotations[n]); v != "" {
+			return v, n
+		}
+	}
+	return "", ""
+}
+
+func validKey(k string) bool {
+	return len(k) <= maxKey && strings.IndexFunc(k, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
+func (ask *Ask) readAddrs(list, source string) {
+	if len(list) > maxIPs {
+		ask.invalid(netip.Addr{}, source+" is too long")
+		return
+	}
+	for _, s := range strings.Split(list, ",") {
+		s = strings.TrimSpace(s)
+		a, err := netip.ParseAddr(s)
+		if err != nil {
+			ask.invalid(netip.Addr{}, source+" is not a list of addresses")
+			return
+		}
+		if why := unfit(a); why != "" {
+			ask.invalid(a, why)
+			return
+		}
+		if _, twice := ask.addr(FamilyOf(a)); twice {
+			ask.invalid(a, "a second address of its family")
+			return
+		}
+		ask.Addrs = append(ask.Addrs, a)
+	}
+}
+
+func (ask *Ask) invalid(a netip.Addr, why string) {
+	ask.Addrs = nil
+	ask.Invalid = append(ask.Invalid, Denial{Reason: AddressInvalid, Address: a, Detail: why})
+}
+
+// unfit says why an address can be nobody's VIP.
+func unfit(a netip.Addr) string {
+	switch {
+	case a.Is4In6():
+		return "an IPv4 address in IPv6 form; write it as " + a.Unmap().String()
+	case a.Zone() != "":
+		return "it has a zone"
+	}
+	for _, r := range never {
+		if r.Contains(a) {
+			return "it lies in " + r.String()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,311 @@
+package lb
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Ledger says who holds which VIP, and keeps an index of what is free in each
+// pool. The index grows with what is held, not with the size of a pool. It is not
+// safe for concurrent use.
+type Ledger struct {
+	claims    map[netip.Addr]claim
+	byService map[ServiceKey][]netip.Addr // sorted
+	shared    map[sharingKey][]netip.Addr // sorted
+
+	resting map[netip.Addr]Rested
+	former  map[ServiceKey][]Rested // sorted
+	queue   []Rested                // sorted; may hold some that rest no more, but not at its front
+
+	pools       []*pool // by preference
+	spans       []span  // sorted
+	reserved    map[netip.Addr]ServiceKey
+	reservedFor map[ServiceKey][]netip.Addr // in the order of the pools
+}
+
+// claim is an address that is held. Without a first holder it is held by a program
+// other than Plinth.
+type claim struct {
+	pool  string
+	first Holder
+	more  []Holder // sorted by Service
+}
+
+// sharingKey is a sharing key within its namespace.
+type sharingKey struct{ namespace, key string }
+
+// Claim is a VIP that is held.
+type Claim struct {
+	Addr    netip.Addr
+	Pool    string   // that it was given from; empty: not known
+	Holders []Holder // the first holder, then the others, sorted; none: held by another program
+}
+
+// NewLedger returns an empty Ledger without pools.
+func NewLedger() *Ledger {
+	return &Ledger{
+		claims:      map[netip.Addr]claim{},
+		byService:   map[ServiceKey][]netip.Addr{},
+		shared:      map[sharingKey][]netip.Addr{},
+		resting:     map[netip.Addr]Rested{},
+		former:      map[ServiceKey][]Rested{},
+		reserved:    map[netip.Addr]ServiceKey{},
+		reservedFor: map[ServiceKey][]netip.Addr{},
+	}
+}
+
+// Hold notes that h holds a, given from the pool of that name. A holder that is
+// there already is brought up to date.
+func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) {
+	c, held := l.claims[a]
+	if !held {
+		l.rouse(a)
+		l.taken(a)
+	}
+	old, wasHolder := c.holder(h.Service)
+	c = c.with(h)
+	if pool != "" {
+		c.pool = pool
+	}
+	l.claims[a] = c
+	if !wasHolder {
+		l.byService[h.Service] = insertAddr(l.byService[h.Service], a)
+	}
+	if old.Sharing != h.Sharing {
+		l.unshare(a, c, sharingKey{h.Service.Namespace, old.Sharing})
+	}
+	if h.Sharing != "" {
+		k := sharingKey{h.Service.Namespace, h.Sharing}
+		l.shared[k] = insertAddr(l.shared[k], a)
+	}
+}
+
+// Block notes that another program holds a.
+func (l *Ledger) Block(a netip.Addr) {
+	if c, held := l.claims[a]; held {
+		l.dropHolders(a, c)
+	}
+	l.rouse(a)
+	l.claims[a] = claim{}
+	l.taken(a)
+}
+
+// Release notes that a Service gave a back. When it was the last holder, the
+// address rests until now + [Quarantine], unless it is reserved. It reports whether
+// it was the last.
+func (l *Ledger) Release(a netip.Addr, s ServiceKey, now time.Time) bool {
+	last, was := l.leave(a, s)
+	if !was || !last {
+		return last
+	}
+	if l.reserved[a] == (ServiceKey{}) {
+		l.Rest(Rested{Addr: a, Owner: s, Until: now.Add(Quarantine)})
+	}
+	return true
+}
+
+// Forget undoes Hold as if it had never been: the address does not rest.
+func (l *Ledger) Forget(a netip.Addr, s ServiceKey) {
+	if last, was := l.leave(a, s); was && last {
+		l.freed(a)
+	}
+}
+
+// Unblock notes that no other program holds a any more.
+func (l *Ledger) Unblock(a netip.Addr) {
+	if c, held := l.claims[a]; held && c.foreign() {
+		delete(l.claims, a)
+		l.freed(a)
+	}
+}
+
+// Holds returns the addresses that a Service holds, sorted. It must not be changed.
+func (l *Ledger) Holds(s ServiceKey) []netip.Addr { return l.byService[s] }
+
+// Claim returns who holds a.
+func (l *Ledger) Claim(a netip.Addr) (Claim, bool) {
+	c, held := l.claims[a]
+	if !held {
+		return Claim{}, false
+	}
+	return c.public(a), true
+}
+
+// Claims returns all that is held, sorted by address.
+func (l *Ledger) Claims() []Claim {
+	all := make([]Claim, 0, len(l.claims))
+	for a, c := range l.claims {
+		all = append(all, c.public(a))
+	}
+	slices.SortFunc(all, func(x, y Claim) int { return x.Addr.Compare(y.Addr) })
+	return all
+}
+
+// Pool returns the name of the pool that a lies in now; empty: in none.
+func (l *Ledger) Pool(a netip.Addr) string {
+	if p := l.poolOf(a); p != nil {
+		return p.Name
+	}
+	return ""
+}
+
+// MayJoin reports whether h may hold a, which others hold, beside them; a Reason
+// other than "" says why not.
+func (l *Ledger) MayJoin(a netip.Addr, h Holder) Reason {
+	reason, _ := l.claims[a].refuses(h)
+	return reason
+}
+
+// leave takes a holder off a claim, and reports whether it was the last holder and
+// whether it was one at all.
+func (l *Ledger) leave(a netip.Addr, s ServiceKey) (last, was bool) {
+	c := l.claims[a]
+	h, was := c.holder(s)
+	if !was {
+		return false, false
+	}
+	c = c.minus(s)
+	if l.byService[s] = removeAddr(l.byService[s], a); len(l.byService[s]) == 0 {
+		delete(l.byService, s)
+	}
+	l.unshare(a, c, sharingKey{s.Namespace, h.Sharing})
+	if c.foreign() {
+		delete(l.claims, a)
+		return true, true
+	}
+	l.claims[a] = c
+	return false, true
+}
+
+func (l *Ledger) dropHolders(a netip.Addr, c claim) {
+	for _, h := range c.public(a).Holders {
+		l.leave(a, h.Service)
+	}
+}
+
+// unshare drops a from a sharing key that none of its holders uses any more.
+func (l *Ledger) unshare(a netip.Addr, c claim, k sharingKey) {
+	if k.key == "" || c.uses(k) {
+		return
+	}
+	if l.shared[k] = removeAddr(l.shared[k], a); len(l.shared[k]) == 0 {
+		delete(l.shared, k)
+	}
+}
+
+// freed makes a, which nobody holds, free again, if it may be given at all.
+func (l *Ledger) freed(a netip.Addr) {
+	if p := l.poolOf(a); p != nil && l.reserved[a] == (ServiceKey{}) {
+		p.free[FamilyOf(a).index()].give(a)
+	}
+}
+
+// foreign reports whether no Service is known to hold the address.
+func (c claim) foreign() bool { return c.first.Service == ServiceKey{} }
+
+// each calls f for every holder until f says no.
+func (c claim) each(f func(Holder) bool) {
+	if c.foreign() || !f(c.first) {
+		return
+	}
+	for _, h := range c.more {
+		if !f(h) {
+			return
+		}
+	}
+}
+
+func (c claim) holder(s ServiceKey) (found Holder, ok bool) {
+	c.each(func(h Holder) bool {
+		if h.Service == s {
+			found, ok = h, true
+		}
+		return !ok
+	})
+	return found, ok
+}
+
+func (c claim) uses(k sharingKey) (used bool) {
+	c.each(func(h Holder) bool {
+		used = h.Sharing == k.key && h.Service.Namespace == k.namespace
+		return !used
+	})
+	return used
+}
+
+// refuses says why h may not join, and which holder stands in the way.
+func (c claim) refuses(h Holder) (reason Reason, by ServiceKey) {
+	if c.foreign() {
+		return AddressInUse, ServiceKey{}
+	}
+	c.each(func(o Holder) bool {
+		if o.Service != h.Service {
+			reason, by = h.refusesToShare(o), o.Service
+		}
+		return reason == ""
+	})
+	return reason, by
+}
+
+// with returns the claim with h on it. Holders that others still see are copied.
+func (c claim) with(h Holder) claim {
+	if c.foreign() || c.first.Service == h.Service {
+		c.first = h
+		return c
+	}
+	i, found := slices.BinarySearchFunc(c.more, h, compareHolders)
+	c.more = slices.Clone(c.more)
+	if found {
+		c.more[i] = h
+	} else {
+		c.more = slices.Insert(c.more, i, h)
+	}
+	return c
+}
+
+func (c claim) minus(s ServiceKey) claim {
+	if c.first.Service != s {
+		c.more = slices.DeleteFunc(slices.Clone(c.more), func(h Holder) bool { return h.Service == s })
+		return c
+	}
+	if len(c.more) == 0 {
+		return claim{pool: c.pool}
+	}
+	c.first, c.more = c.more[0], slices.Clone(c.more[1:])
+	return c
+}
+
+func (c claim) public(a netip.Addr) Claim {
+	out := Claim{Addr: a, Pool: c.pool}
+	c.each(func(h Holder) bool {
+		out.Holders = append(out.Holders, h)
+		return true
+	})
+	return out
+}
+
+func compareHolders(a, b Holder) int { return compareServices(a.Service, b.Service) }
+
+func compareServices(a, b ServiceKey) int {
+	if c := cmp.Compare(a.Namespace, b.Namespace); c != 0 {
+		return c
+	}
+	return cmp.Compare(a.Name, b.Name)
+}
+
+func insertAddr(s []netip.Addr, a netip.Addr) []netip.Addr {
+	i, found := slices.BinarySearchFunc(s, a, netip.Addr.Compare)
+	if found {
+		return s
+	}
+	return slices.Insert(s, i, a)
+}
+
+func removeAddr(s []netip.Addr, a netip.Addr) []netip.Addr {
+	if i, found := slices.BinarySearchFunc(s, a, netip.Addr.Compare); found {
+		return slices.Delete(s, i, i+1)
+	}
+	return s
+}

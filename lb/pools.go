@@ -1,0 +1,203 @@
+package lb
+
+import (
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// pool is a pool of the inventory with what of it is free.
+type pool struct {
+	inventory.Pool
+	free    [2]gaps     // by family: neither held, nor reserved, nor resting
+	resting [2][]Rested // by family, the oldest first; may hold some that rest no more
+	has     [2]bool     // the pool has addresses of the family
+}
+
+// index is where a family's addresses stand in a pair.
+func (f Family) index() int { return int(f - IPv4) }
+
+// span is a run of addresses that may be given to Services, and their pool.
+type span struct {
+	run
+	pool *pool
+}
+
+// never lists addresses that are nobody's VIP, whatever an inventory says.
+var never = []inventory.Range{
+	rangeOf("0.0.0.0/8"), rangeOf("127.0.0.0/8"), rangeOf("169.254.0.0/16"), // RFC 6890
+	rangeOf("224.0.0.0/4"),        // RFC 5771, multicast
+	rangeOf("255.255.255.255/32"), // RFC 919, limited broadcast
+	rangeOf("::/127"),             // RFC 4291: unspecified and loopback
+	rangeOf("::ffff:0:0/96"),      // RFC 4291, section 2.5.5.2: IPv4-mapped
+	rangeOf("fe80::/10"),          // RFC 4291, section 2.5.6: link-local
+	rangeOf("ff00::/8"),           // RFC 4291, section 2.7: multicast
+}
+
+func rangeOf(s string) inventory.Range { return inventory.RangeOf(netip.MustParsePrefix(s)) }
+
+// forbidden lists what the inventory itself uses: machines, routers and pods.
+func forbidden(inv *inventory.Inventory) []inventory.Range {
+	var all []inventory.Range
+	one := func(addrs []netip.Addr) {
+		for _, a := range addrs {
+			all = append(all, inventory.Range{First: a, Last: a})
+		}
+	}
+	nets := func(prefixes []netip.Prefix) {
+		for _, p := range prefixes {
+			all = append(all, inventory.RangeOf(p))
+		}
+	}
+	nets(inv.PodNetwork.CIDRs)
+	for _, r := range inv.Routers {
+		one(r.Addresses)
+	}
+	for _, rack := range inv.Racks {
+		nets(rack.PodCIDRs)
+		for _, m := range rack.Machines {
+			one(m.Addresses)
+			one(m.ExternalAddresses)
+			nets(m.PodCIDRs)
+		}
+	}
+	return all
+}
+
+// usable returns the runs of a pool that may be given, sorted: its ranges without
+// the ends that skipFirstLast skips, the excludes, and the addresses taken away.
+func usable(p inventory.Pool, taken ...[]inventory.Range) []run {
+	var runs []run
+	for _, r := range p.Ranges {
+		runs = append(runs, inner(r, p.SkipFirstLast))
+	}
+	runs = without(runs, p.Exclude)
+	for _, t := range taken {
+		runs = without(runs, t)
+	}
+	slices.SortFunc(runs, func(a, b run) int { return a.first.Compare(b.first) })
+	return runs
+}
+
+// inner is a range without its first and last address. One of two addresses or
+// fewer has neither a network nor a broadcast address (RFC 3021, RFC 6164).
+func inner(r inventory.Range, skip bool) run {
+	if !skip || !r.Prefix || r.First == r.Last || r.First.Next() == r.Last {
+		return run{r.First, r.Last}
+	}
+	return run{r.First.Next(), r.Last.Prev()}
+}
+
+// without cuts the ranges out of the runs.
+func without(runs []run, cut []inventory.Range) []run {
+	for _, c := range cut {
+		i := slices.IndexFunc(runs, func(r run) bool { return overlaps(r, c) })
+		if i < 0 {
+			continue
+		}
+		var kept []run
+		for _, r := range runs {
+			kept = append(kept, cutOut(r, c)...)
+		}
+		runs = kept
+	}
+	return runs
+}
+
+func overlaps(r run, c inventory.Range) bool {
+	return r.first.BitLen() == c.First.BitLen() && r.first.Compare(c.Last) <= 0 && c.First.Compare(r.last) <= 0
+}
+
+func cutOut(r run, c inventory.Range) []run {
+	if !overlaps(r, c) {
+		return []run{r}
+	}
+	var rest []run
+	if r.first.Less(c.First) {
+		rest = append(rest, run{r.first, c.First.Prev()})
+	}
+	if c.Last.Less(r.last) {
+		rest = append(rest, run{c.Last.Next(), r.last})
+	}
+	return rest
+}
+
+// SetPools makes the pools of inv those that addresses are given from, without
+// the prefixes that the cluster uses for itself. What is held stays held.
+func (l *Ledger) SetPools(inv *inventory.Inventory, cluster ...netip.Prefix) {
+	l.pools, l.spans = nil, nil
+	clear(l.reserved)
+	clear(l.reservedFor)
+	var foreign []inventory.Range
+	for _, p := range cluster {
+		foreign = append(foreign, inventory.RangeOf(p))
+	}
+	own := forbidden(inv)
+	var given []inventory.Range // to the pools before: should two overlap, the first in order of preference has it
+	for _, p := range inv.PoolsByPreference() {
+		ours := &pool{Pool: p}
+		l.pools = append(l.pools, ours)
+		for _, r := range usable(p, never, own, foreign, given) {
+			l.spans = append(l.spans, span{r, ours})
+			ours.has[FamilyOf(r.first).index()] = true
+			ours.free[FamilyOf(r.first).index()].giveRun(r)
+		}
+		given = append(given, p.Ranges...)
+		l.reserve(p.Reserved)
+	}
+	slices.SortFunc(l.spans, func(a, b span) int { return a.first.Compare(b.first) })
+	l.index()
+}
+
+func (l *Ledger) reserve(all []inventory.Reservation) {
+	for _, r := range all {
+		key := ServiceKey{Namespace: r.Namespace, Name: r.Name}
+		l.reserved[r.Addr] = key
+		l.reservedFor[key] = append(l.reservedFor[key], r.Addr)
+	}
+}
+
+// index takes what is held, reserved and resting out of what is free.
+func (l *Ledger) index() {
+	for a := range l.claims {
+		l.taken(a)
+	}
+	for a := range l.reserved {
+		l.taken(a)
+	}
+	for _, r := range l.queue {
+		if l.rests(r) && l.reserved[r.Addr] == (ServiceKey{}) {
+			l.layDown(r)
+		}
+	}
+}
+
+// taken notes that a is no longer free.
+func (l *Ledger) taken(a netip.Addr) {
+	if p := l.poolOf(a); p != nil {
+		p.free[FamilyOf(a).index()].take(a)
+	}
+}
+
+// poolOf returns the pool that gives a, or nil.
+func (l *Ledger) poolOf(a netip.Addr) *pool {
+	i, found := slices.BinarySearchFunc(l.spans, a, func(s span, a netip.Addr) int { return s.first.Compare(a) })
+	if !found {
+		i--
+	}
+	if i < 0 || !l.spans[i].contains(a) {
+		return nil
+	}
+	return l.spans[i].pool
+}
+
+// poolNamed returns the pool of that name, or nil.
+func (l *Ledger) poolNamed(name string) *pool {
+	for _, p := range l.pools {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}

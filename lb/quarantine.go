@@ -1,0 +1,116 @@
+package lb
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Quarantine is how long a released address rests: within it only its former
+// owner gets it, unless nothing else is free. Caches and clients of the former
+// Service then do not meet a stranger.
+const Quarantine = 10 * time.Minute
+
+// Rested is an address that was released and is not to be given to a Service
+// other than its former owner before Until, unless nothing else is free.
+type Rested struct {
+	Addr  netip.Addr
+	Owner ServiceKey
+	Until time.Time
+}
+
+// compareRested sorts by the end of the rest, then by address.
+func compareRested(a, b Rested) int {
+	if c := a.Until.Compare(b.Until); c != 0 {
+		return c
+	}
+	return a.Addr.Compare(b.Addr)
+}
+
+// Resting returns all addresses in quarantine, the first to leave it first.
+func (l *Ledger) Resting() []Rested {
+	var all []Rested
+	for _, r := range l.queue {
+		if l.rests(r) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Rest puts a free address into quarantine.
+func (l *Ledger) Rest(r Rested) {
+	if _, held := l.claims[r.Addr]; held {
+		return
+	}
+	l.rouse(r.Addr)
+	l.resting[r.Addr] = r
+	l.former[r.Owner] = insertRested(l.former[r.Owner], r)
+	l.queue = insertRested(l.queue, r)
+	l.layDown(r)
+}
+
+// layDown lets the address's pool, if there is one, know that it rests.
+func (l *Ledger) layDown(r Rested) {
+	p := l.poolOf(r.Addr)
+	if p == nil {
+		return
+	}
+	i := FamilyOf(r.Addr).index()
+	p.free[i].take(r.Addr)
+	p.resting[i] = insertRested(p.resting[i], r)
+}
+
+// insertRested keeps a queue sorted; a new entry nearly always belongs at its end.
+func insertRested(q []Rested, r Rested) []Rested {
+	if n := len(q); n == 0 || compareRested(q[n-1], r) < 0 {
+		return append(q, r)
+	}
+	i, _ := slices.BinarySearchFunc(q, r, compareRested)
+	return slices.Insert(q, i, r)
+}
+
+// rests reports whether an entry of a queue still holds.
+func (l *Ledger) rests(r Rested) bool { return l.resting[r.Addr] == r }
+
+// rouse ends the rest of a, and reports whether it did rest. The address is then
+// neither resting nor free.
+func (l *Ledger) rouse(a netip.Addr) bool {
+	r, ok := l.resting[a]
+	if !ok {
+		return false
+	}
+	delete(l.resting, a)
+	own := l.former[r.Owner]
+	if own = slices.DeleteFunc(own, func(x Rested) bool { return x.Addr == a }); len(own) == 0 {
+		delete(l.former, r.Owner)
+	} else {
+		l.former[r.Owner] = own
+	}
+	if p := l.poolOf(a); p != nil {
+		i := FamilyOf(a).index()
+		p.resting[i] = l.trim(p.resting[i])
+	}
+	l.queue = l.trim(l.queue)
+	return true
+}
+
+// trim drops what rests no more from the front of a queue.
+func (l *Ledger) trim(q []Rested) []Rested {
+	for len(q) > 0 && !l.rests(q[0]) {
+		q = q[1:]
+	}
+	if len(q) == 0 {
+		return nil
+	}
+	return q
+}
+
+// wake frees the addresses whose rest is over.
+func (l *Ledger) wake(now time.Time) {
+	for len(l.queue) > 0 && !l.queue[0].Until.After(now) {
+		a := l.queue[0].Addr
+		l.rouse(a)
+		l.freed(a)
+	}
+}

@@ -1,0 +1,68 @@
+package lb
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Request is all that a Service says about the VIPs that it would like.
+type Request struct {
+	Holder
+	Ask
+	Want   Want
+	Labels map[string]string
+}
+
+// Holder is a Service that has a VIP, with what decides whether others may have
+// the same one.
+type Holder struct {
+	Service  ServiceKey
+	Sharing  string // key under which it shares a VIP within its namespace; empty: with nobody
+	Ports    []Port // sorted
+	Backends string // with externalTrafficPolicy Local its selector in canonical form, else empty
+}
+
+// Port is a port that a Service serves.
+type Port struct {
+	Protocol string // TCP, UDP or SCTP
+	Number   uint16
+}
+
+// equal reports whether two Holders are the same in every respect.
+func (h Holder) equal(o Holder) bool {
+	return h.Service == o.Service && h.Sharing == o.Sharing && h.Backends == o.Backends && slices.Equal(h.Ports, o.Ports)
+}
+
+// refusesToShare says why h cannot hold a VIP beside o; empty: it can.
+func (h Holder) refusesToShare(o Holder) Reason {
+	switch {
+	case h.Sharing == "":
+		return AddressInUse
+	case h.Service.Namespace != o.Service.Namespace:
+		return SharingNamespace
+	case h.Sharing != o.Sharing:
+		return SharingKeyDiffers
+	case slices.ContainsFunc(h.Ports, func(p Port) bool { return slices.Contains(o.Ports, p) }):
+		return SharingPortInUse
+	case h.Backends != o.Backends:
+		return SharingBackendsDiffer
+	}
+	return ""
+}
+
+// Ask is what the annotations of a Service ask for; see [AskOf].
+type Ask struct {
+	Pool    string       // empty: any
+	Addrs   []netip.Addr // at most one per family
+	Invalid []Denial     // what could not be understood; then nothing new is given
+}
+
+// addr returns the address of family f that is asked for.
+func (a Ask) addr(f Family) (netip.Addr, bool) {
+	for _, x := range a.Addrs {
+		if FamilyOf(x) == f {
+			return x, true
+		}
+	}
+	return netip.Addr{}, false
+}
