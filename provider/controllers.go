@@ -17,6 +17,7 @@ import (
 const (
 	NodeController   = "plinth-node-controller"
 	VolumeController = "plinth-volume-controller"
+	OrphanController = "plinth-orphan-controller"
 )
 
 // Controllers returns the stock controllers, two of them started in Plinth's
@@ -27,6 +28,8 @@ func Controllers() map[string]app.ControllerInitFuncConstructor {
 		names.CloudNodeController: startCloudNodeController,
 		names.NodeRouteController: startRouteController,
 		NodeController:            startNodeController,
+		VolumeController:          startVolumeController,
+		OrphanController:          startOrphans,
 	} {
 		all[name] = app.ControllerInitFuncConstructor{
 			InitContext: all[name].InitContext, // the client's name, for stock controllers
@@ -51,12 +54,6 @@ func (f starter) constructor(init app.ControllerInitContext, config *config.Comp
 		err := f(ctx, cloud.(*Cloud), start{config: config, client: init.ClientName, context: context})
 		return nil, err == nil, err
 	}
-}
-
-// startNodeController starts the controller of labels, taints and pod CIDRs.
-func startNodeController(ctx context.Context, c *Cloud, s start) error {
-	go newNodeController(c, int(s.config.ComponentConfig.NodeController.ConcurrentNodeSyncs)).Run(ctx)
-	return nil
 }
 
 // startCloudNodeController starts the stock controller that initialises Nodes

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"plinth.dev/plinth/inventory/source"
 )
@@ -21,7 +20,7 @@ func (c *Cloud) keepInventory(ctx context.Context) {
 		Metrics:   source.NewMetrics(),
 		Enforce:   c.enforce,
 	}
-	legacyregistry.RawMustRegister(keeper.Metrics)
+	register(keeper.Metrics)
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if err := keeper.Run(ctx); err != nil {
 			c.log.Error("cannot follow the inventory", "err", err)

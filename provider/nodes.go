@@ -7,17 +7,14 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	api "k8s.io/cloud-provider/api"
 
 	"plinth.dev/plinth/inventory"
@@ -36,34 +33,28 @@ const (
 // nodeController keeps labels, taints, provider ID and pod CIDRs of every Node
 // as the inventory wants them, for as long as the Node lives.
 type nodeController struct {
-	cloud   *Cloud
-	queue   workqueue.TypedRateLimitingInterface[string]
-	workers int
+	cloud *Cloud
+	queue *queue
 }
 
-func newNodeController(c *Cloud, workers int) *nodeController {
-	return &nodeController{cloud: c, workers: workers, queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute),
-		workqueue.TypedRateLimitingQueueConfig[string]{Name: "plinth_nodes"},
-	)}
-}
-
-// Run works until ctx ends.
-func (n *nodeController) Run(ctx context.Context) {
-	defer n.queue.ShutDown()
-	informer := n.cloud.informers.Core().V1().Nodes().Informer()
+// startNodeController starts the controller of labels, taints and pod CIDRs.
+func startNodeController(ctx context.Context, c *Cloud, s start) error {
+	n := &nodeController{cloud: c}
+	n.queue = newQueue("plinth_nodes", c.log, n.sync)
+	informer := c.informers.Core().V1().Nodes().Informer()
 	if _, err := informer.AddEventHandler(n.handler()); err != nil {
-		n.cloud.log.Error("cannot watch nodes", "err", err)
-		return
+		return err
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+	go n.run(ctx, int(s.config.ComponentConfig.NodeController.ConcurrentNodeSyncs), informer.HasSynced)
+	return nil
+}
+
+func (n *nodeController) run(ctx context.Context, workers int, synced cache.InformerSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced) {
 		return
 	}
 	n.cloud.follow(func(*inventory.Inventory) { n.all() })
-	for range n.workers {
-		go wait.UntilWithContext(ctx, n.work, time.Second)
-	}
-	<-ctx.Done()
+	n.queue.run(ctx, workers)
 }
 
 // handler queues a Node when something changed that this controller keeps. A
@@ -103,30 +94,6 @@ func (n *nodeController) all() {
 	}
 	for _, node := range nodes {
 		n.queue.Add(node.Name)
-	}
-}
-
-func (n *nodeController) work(ctx context.Context) {
-	for {
-		name, quit := n.queue.Get()
-		if quit {
-			return
-		}
-		n.handle(ctx, name)
-		n.queue.Done(name)
-	}
-}
-
-func (n *nodeController) handle(ctx context.Context, name string) {
-	err := n.sync(ctx, name)
-	switch {
-	case err == nil:
-		n.queue.Forget(name)
-	case apierrors.IsConflict(err):
-		n.queue.AddRateLimited(name) // the informer will have it in a moment
-	default:
-		n.cloud.log.Error("cannot bring a node in line with the inventory", "node", name, "err", err)
-		n.queue.AddRateLimited(name)
 	}
 }
 

@@ -1,0 +1,103 @@
+package provider
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
+)
+
+// Keys of the inventory's status that say what has no counterpart, a name a line.
+const (
+	keyNodesWithoutMachine = "nodesWithoutMachine"
+	keyMachinesWithoutNode = "machinesWithoutNode"
+)
+
+// orphansEvery is how often Nodes without a machine and machines without a Node
+// are looked for. A rack that joins is a handful of writes, not one a machine.
+const orphansEvery = 5 * time.Second
+
+// orphans tells what has no counterpart.
+type orphans struct {
+	cloud    *Cloud
+	nodes    prometheus.Gauge
+	machines prometheus.Gauge
+	told     map[string]string
+}
+
+func newOrphans(c *Cloud) *orphans {
+	return &orphans{
+		cloud: c,
+		nodes: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "plinth_nodes_without_machine", Help: "Nodes of which the inventory knows no machine, or more than one."}),
+		machines: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "plinth_machines_without_node", Help: "Machines that are active or in maintenance and have no Node."}),
+	}
+}
+
+// startOrphans starts the report of Nodes and machines without a counterpart.
+func startOrphans(ctx context.Context, c *Cloud, _ start) error {
+	o := newOrphans(c)
+	register(o.nodes, o.machines)
+	synced := c.informers.Core().V1().Nodes().Informer().HasSynced
+	go func() {
+		if cache.WaitForCacheSync(ctx.Done(), synced) {
+			wait.UntilWithContext(ctx, o.look, orphansEvery)
+		}
+	}()
+	return nil
+}
+
+// look tells what changed since the last time.
+func (o *orphans) look(ctx context.Context) {
+	nodes, machines, ok := o.cloud.roster.orphans()
+	if !ok {
+		return
+	}
+	o.nodes.Set(float64(len(nodes)))
+	o.machines.Set(float64(len(machines)))
+	data := map[string]string{keyNodesWithoutMachine: strings.Join(nodes, "\n"), keyMachinesWithoutNode: strings.Join(machines, "\n")}
+	if maps.Equal(data, o.told) {
+		return
+	}
+	if err := source.WriteStatus(ctx, o.cloud.client, o.cloud.options.Namespace, data); err != nil {
+		o.cloud.log.Error("cannot report nodes without a machine", "err", err)
+		return
+	}
+	o.told = data
+	o.cloud.log.Info("what has no counterpart", "nodesWithoutMachine", len(nodes), "machinesWithoutNode", len(machines))
+}
+
+// orphans returns the Nodes that are no machine and the machines that have no
+// Node and should, both sorted; ok is false while there is no inventory.
+func (r *roster) orphans() (nodes, machines []string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.inventory == nil {
+		return nil, nil, false
+	}
+	for name, e := range r.nodes {
+		if e.machine == "" {
+			nodes = append(nodes, name)
+		}
+	}
+	for _, rack := range r.inventory.Racks {
+		for _, m := range rack.Machines {
+			awaited := m.State == inventory.StateActive || m.State == inventory.StateMaintenance
+			if awaited && !m.Held && len(r.machines[m.Name]) == 0 {
+				machines = append(machines, m.Name)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	slices.Sort(machines)
+	return nodes, machines, true
+}

@@ -1,0 +1,67 @@
+package provider
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// How long a failed item waits until it is tried again.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = time.Minute
+)
+
+// queue is a work queue of names, and those who work on it.
+type queue struct {
+	workqueue.TypedRateLimitingInterface[string]
+	log  *slog.Logger
+	sync func(ctx context.Context, name string) error
+}
+
+// newQueue returns a queue for a controller. Its name is a label of metrics.
+func newQueue(name string, log *slog.Logger, sync func(context.Context, string) error) *queue {
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
+	return &queue{
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Name: name}),
+		log:                        log,
+		sync:                       sync,
+	}
+}
+
+// run has the items synced until ctx ends.
+func (q *queue) run(ctx context.Context, workers int) {
+	defer q.ShutDown()
+	for range workers {
+		go wait.UntilWithContext(ctx, q.work, time.Second)
+	}
+	<-ctx.Done()
+}
+
+func (q *queue) work(ctx context.Context) {
+	for {
+		name, quit := q.Get()
+		if quit {
+			return
+		}
+		q.handle(ctx, name)
+	}
+}
+
+func (q *queue) handle(ctx context.Context, name string) {
+	defer q.Done(name)
+	err := q.sync(ctx, name)
+	switch {
+	case err == nil:
+		q.Forget(name)
+	case apierrors.IsConflict(err):
+		q.AddRateLimited(name) // somebody was faster; the informer will show it in a moment
+	default:
+		q.log.Error("will try again", "object", name, "err", err)
+		q.AddRateLimited(name)
+	}
+}

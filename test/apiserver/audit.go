@@ -1,0 +1,55 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+)
+
+// auditPolicy has the server log every write, and no content.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: None
+  verbs: [get, list, watch]
+- level: None
+  resources: [{group: coordination.k8s.io, resources: [leases]}]
+- level: Metadata
+`
+
+// Write is a request that the server was sent to change something.
+type Write struct {
+	Agent       string // the program, up to the first slash of its user agent
+	Verb        string // create, update, patch, delete
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+	Code        int // of the answer
+}
+
+// Writes returns all writes so far, but those of leases, in the order in which
+// they were answered.
+func (s *Server) Writes() []Write {
+	s.t.Helper()
+	data, err := os.ReadFile(s.file("audit.log"))
+	if err != nil && !os.IsNotExist(err) {
+		s.t.Fatal(err)
+	}
+	var out []Write
+	for line := range strings.Lines(string(data)) {
+		var e struct {
+			Verb           string
+			UserAgent      string
+			ObjectRef      struct{ Resource, Subresource, Namespace, Name string }
+			ResponseStatus struct{ Code int }
+		}
+		if json.Unmarshal([]byte(line), &e) != nil {
+			continue // half a line: the server is still writing it
+		}
+		agent, _, _ := strings.Cut(e.UserAgent, "/")
+		out = append(out, Write{agent, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Namespace, e.ObjectRef.Name, e.ResponseStatus.Code})
+	}
+	return out
+}

@@ -1,0 +1,105 @@
+package apiserver
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// process is a program that runs for the time of a test.
+type process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+}
+
+// Run starts a program for the time of a test. What it wrote is shown when the
+// test fails.
+func (s *Server) Run(program string, args ...string) (stop func()) {
+	s.t.Helper()
+	return s.start(program, args...).kill
+}
+
+// run starts a program of the control plane.
+func (s *Server) run(program string, args ...string) *process {
+	s.t.Helper()
+	return s.start(find(s.t, program), args...)
+}
+
+func (s *Server) start(program string, args ...string) *process {
+	s.t.Helper()
+	name := filepath.Base(program)
+	log, err := os.OpenFile(s.file(name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p := &process{cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.cmd.Wait()
+		log.Close()
+	}()
+	s.t.Cleanup(func() {
+		p.kill()
+		if s.t.Failed() {
+			s.t.Logf("the last of %s:\n%s", name, tail(s.file(name+".log")))
+		}
+	})
+	return p
+}
+
+// kill ends the program at once and waits until it has ended.
+func (p *process) kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+func tail(file string) string {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(lines[max(0, len(lines)-40):], "\n")
+}
+
+// find returns the file of a program of the control plane: from the folder that
+// $KUBEBUILDER_ASSETS names, or from the cache that package lab builds into.
+func find(t testing.TB, program string) string {
+	t.Helper()
+	folders := []string{os.Getenv("KUBEBUILDER_ASSETS")}
+	if cache, err := os.UserCacheDir(); err == nil {
+		built, _ := filepath.Glob(filepath.Join(cache, "plinth", "controlplane", "*"))
+		folders = append(folders, built...)
+	}
+	for _, folder := range folders {
+		file := filepath.Join(folder, program)
+		if info, err := os.Stat(file); folder != "" && err == nil && info.Mode().IsRegular() {
+			return file
+		}
+	}
+	t.Fatalf("%s is neither in $KUBEBUILDER_ASSETS nor in the cache: make test builds it", program)
+	return ""
+}
+
+// writeServiceAccountKey writes the key that signs tokens of service accounts.
+func (s *Server) writeServiceAccountKey() {
+	s.t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
+	s.write("service-account.key", string(pem.EncodeToMemory(block)))
+}

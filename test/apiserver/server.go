@@ -1,0 +1,165 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Options say what runs besides etcd and the API server.
+type Options struct {
+	Controllers bool     // kube-controller-manager with --cloud-provider=external
+	Scheduler   bool     // kube-scheduler
+	Flags       []string // more flags of the API server
+}
+
+// Server is a running API server.
+type Server struct {
+	Config     *rest.Config // as admin, without a limit on requests
+	Client     kubernetes.Interface
+	Kubeconfig string // file, as admin
+
+	t        testing.TB
+	dir      string
+	options  Options
+	etcdPort int
+	port     int
+	etcd     *process
+	server   *process
+}
+
+// adminToken is what the admin shows. The server is reached over loopback only.
+const adminToken = "admin"
+
+// Start starts a server for the time of a test, and waits until it serves.
+func Start(t testing.TB, o Options) *Server {
+	t.Helper()
+	s := &Server{t: t, dir: t.TempDir(), options: o, etcdPort: freePort(t), port: freePort(t)}
+	s.write("tokens.csv", adminToken+",admin,admin,system:masters\n")
+	s.write("audit.yaml", auditPolicy)
+	s.writeServiceAccountKey()
+	s.Config = &rest.Config{Host: s.URL(), BearerToken: adminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
+	client, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Client, s.Kubeconfig = client, s.WriteKubeconfig("admin", adminToken)
+	s.startEtcd()
+	s.StartServer()
+	if o.Controllers {
+		s.run("kube-controller-manager", "--kubeconfig="+s.Kubeconfig, "--cloud-provider=external", "--allocate-node-cidrs=false",
+			"--leader-elect=false", "--secure-port=0", "--use-service-account-credentials",
+			"--service-account-private-key-file="+s.file("service-account.key"),
+			"--node-monitor-period=1s", "--node-monitor-grace-period=12s")
+	}
+	if o.Scheduler {
+		s.run("kube-scheduler", "--kubeconfig="+s.Kubeconfig, "--leader-elect=false", fmt.Sprintf("--secure-port=%d", freePort(t)))
+	}
+	return s
+}
+
+// URL is where the server listens.
+func (s *Server) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", s.port) }
+
+func (s *Server) startEtcd() {
+	peer := freePort(s.t)
+	client, peers := fmt.Sprintf("http://127.0.0.1:%d", s.etcdPort), fmt.Sprintf("http://127.0.0.1:%d", peer)
+	s.etcd = s.run("etcd", "--data-dir="+s.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls="+client, "--advertise-client-urls="+client,
+		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
+}
+
+// StartServer starts the API server, as Start does, after StopServer.
+func (s *Server) StartServer() {
+	s.t.Helper()
+	s.server = s.run("kube-apiserver", append([]string{
+		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", s.etcdPort),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", s.port), "--cert-dir=" + s.file("certificates"),
+		"--token-auth-file=" + s.file("tokens.csv"), "--authorization-mode=Node,RBAC",
+		"--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + s.file("service-account.key"),
+		"--service-account-signing-key-file=" + s.file("service-account.key"),
+		"--disable-admission-plugins=ServiceAccount", // pods of tests need no tokens
+		"--audit-policy-file=" + s.file("audit.yaml"), "--audit-log-path=" + s.file("audit.log"),
+		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
+	}, s.options.Flags...)...)
+	s.Eventually(time.Minute, "the API server is ready", func(ctx context.Context) error {
+		return s.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
+}
+
+// StopServer kills the API server; etcd keeps its data.
+func (s *Server) StopServer() { s.server.kill() }
+
+// Eventually waits until check returns no error, and fails the test with the
+// last one when the time is over.
+func (s *Server) Eventually(limit time.Duration, what string, check func(context.Context) error) {
+	s.t.Helper()
+	Eventually(s.t, limit, what, check)
+}
+
+// Eventually waits until check returns no error, and fails the test with the
+// last one when the time is over.
+func Eventually(t testing.TB, limit time.Duration, what string, check func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within %s: %s: %v", limit, what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// WriteKubeconfig writes a kubeconfig for a token and returns its file.
+func (s *Server) WriteKubeconfig(user, token string) string {
+	s.t.Helper()
+	config := clientcmdapi.NewConfig()
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.URL(), InsecureSkipTLSVerify: true}
+	config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
+	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: user}
+	config.CurrentContext = "test"
+	file := s.file(user + ".kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		s.t.Fatal(err)
+	}
+	return file
+}
+
+func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *Server) write(name, content string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.file(name), []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// freePort returns a port of loopback that nobody listens on.
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}

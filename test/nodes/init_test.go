@@ -1,0 +1,88 @@
+package nodes
+
+import (
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"plinth.dev/plinth/test/apiserver"
+)
+
+func resourceOf(s string) resource.Quantity { return resource.MustParse(s) }
+
+const twoMachines = `
+  region: dc1
+  labels: {example.com/site: berlin}
+  podNetwork: {mode: fabric, cidrs: [10.244.0.0/16, "fd00:244::/48"]}
+  racks:
+    - name: r01
+      zone: dc1-a
+      row: a
+      subnets: [10.10.1.0/26]
+      machines:
+        - name: w1
+          id: SN-1
+          unit: 12
+          type: r640-gold
+          addresses: [10.10.1.11, "2001:db8:10:1::b"]
+          taints: [{key: dedicated, value: search, effect: NoSchedule}]
+        - {name: w2, addresses: [10.10.1.12]}
+`
+
+func TestNodeIsInitialisedFromTheInventory(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	c.start()
+	c.register(node{name: "w1"})
+	c.edit(document(twoMachines))
+	c.until("w1", "is initialised", initialised)
+
+	got := c.get("w1")
+	if err := labelled(map[string]string{
+		"topology.kubernetes.io/region":            "dc1",
+		"failure-domain.beta.kubernetes.io/region": "dc1",
+		"topology.kubernetes.io/zone":              "dc1-a",
+		"failure-domain.beta.kubernetes.io/zone":   "dc1-a",
+		"node.kubernetes.io/instance-type":         "r640-gold",
+		"beta.kubernetes.io/instance-type":         "r640-gold",
+		"plinth.dev/rack":                          "r01",
+		"plinth.dev/row":                           "a",
+		"plinth.dev/unit":                          "12",
+		"example.com/site":                         "berlin",
+	})(got); err != nil {
+		t.Error(err)
+	}
+	if got.Spec.ProviderID != "plinth://SN-1" {
+		t.Errorf("providerID %q", got.Spec.ProviderID)
+	}
+	want := []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.10.1.11"}, {Type: v1.NodeInternalIP, Address: "2001:db8:10:1::b"}, {Type: v1.NodeHostName, Address: "w1"}}
+	if !slices.Equal(got.Status.Addresses, want) {
+		t.Errorf("addresses %v", got.Status.Addresses)
+	}
+	if len(got.Spec.PodCIDRs) != 2 || got.Spec.PodCIDR != got.Spec.PodCIDRs[0] {
+		t.Errorf("pod CIDRs %q, %q", got.Spec.PodCIDR, got.Spec.PodCIDRs)
+	}
+	if !tainted(got, "dedicated=search:NoSchedule") {
+		t.Errorf("taints %v", got.Spec.Taints)
+	}
+	c.status("ready", "true")
+	c.status("generation", "1")
+	c.status("machinesWithoutNode", "w2")
+}
+
+func TestInitialisationIsThreeWrites(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	c.edit(document(twoMachines))
+	c.start()
+	c.status("ready", "true")
+	before := len(c.Writes())
+	c.register(node{name: "w2"})
+	c.until("w2", "is initialised", initialised)
+	c.event("Node", "w2", "Synced", "")
+	c.status("machinesWithoutNode", "w1")
+	writes := slices.DeleteFunc(c.writes(before), func(w apiserver.Write) bool { return w.Resource != "nodes" || w.Code >= 300 })
+	if len(writes) != 2 {
+		t.Errorf("writes to the Node, besides the Event: %v", writes)
+	}
+}
