@@ -140,6 +140,7 @@ func frrGroup(p *page, g *group, o Options) {
 		p.remark("%s password <key %s of Secret %s>", n[1:], g.terms.Password.Key, g.terms.Password.Secret)
 	}
 	if b := g.terms.BFD.Name; b != "" {
+		p.line("%s bfd", n) // as FRR prints it, or frr-reload takes it away again
 		p.line("%s bfd profile plinth-%s", n, b)
 	}
 	if g.terms.RestartTime > 0 {
