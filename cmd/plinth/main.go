@@ -1,0 +1,106 @@
+// Command plinth checks inventories and writes the router's side of their BGP
+// sessions. It needs no cluster.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// Exit codes that scripts rely on.
+const (
+	exitGood     = 0
+	exitDegraded = 1 // degraded, or differences were found
+	exitError    = 2
+	exitUsage    = 3
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// run is main without the process around it.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	cmd, err := root.ExecuteC()
+	var said exit
+	switch {
+	case err == nil:
+		return exitGood
+	case errors.As(err, &said):
+		if said.err != nil {
+			fmt.Fprintln(errs, "Error:", said.err)
+		}
+		if said.code == exitUsage {
+			fmt.Fprintf(errs, "Run %q for usage.\n", cmd.CommandPath()+" --help")
+		}
+		return said.code
+	}
+	fmt.Fprintln(errs, "Error:", err)
+	return exitError
+}
+
+func newRootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "plinth",
+		Short: "Check inventories and write the router's side of them",
+		Long: `Check inventories and write the router's side of them.
+
+Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usage(cobra.NoArgs),
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit{exitUsage, err} })
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		newRouterConfigCommand(),
+		newVersionCommand(),
+	)
+	return root
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  usage(cobra.NoArgs),
+		Run:   func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
+	}
+}
+
+// exit is an error that says how the process ends. Without an error of its own
+// everything has been said.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e exit) Unwrap() error { return e.err }
+
+// usage makes a wrong number of arguments an error of usage.
+func usage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return exit{exitUsage, err}
+		}
+		return nil
+	}
+}
