@@ -1,0 +1,108 @@
+package kernel
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/routing"
+)
+
+// applied is what became of a difference.
+type applied struct {
+	reached []routing.Route // what the kernel holds now, sorted
+	failed  []Failure
+}
+
+// operation is one message and what its failure means.
+type operation struct {
+	route routing.Route
+	write func(*batch, routing.Route)
+	mend  func(error) error // turns an error into what to report, nil if it is none
+}
+
+// apply writes a difference: what is new first, what is gone last, so that at no
+// moment a pod that both tables reach is not reached.
+func (t *Table) apply(d routing.Difference, want []routing.Route) (applied, error) {
+	ops := make([]operation, 0, len(d.Add)+len(d.Replace)+len(d.Delete))
+	for _, r := range d.Add {
+		ops = append(ops, operation{r, t.add, mendAdd})
+	}
+	for _, r := range d.Replace {
+		ops = append(ops, operation{r, t.replace, mendNothing})
+	}
+	for _, r := range d.Delete {
+		ops = append(ops, operation{r, t.remove, mendDelete})
+	}
+	var failed []Failure
+	for chunk := range slices.Chunk(ops, batchSize) {
+		f, err := t.send(chunk)
+		if err != nil {
+			return applied{}, err
+		}
+		failed = append(failed, f...)
+	}
+	slices.SortFunc(failed, func(a, b Failure) int { return a.Route.Compare(b.Route) })
+	return applied{reached: t.reached(want, failed), failed: failed}, nil
+}
+
+func (t *Table) add(b *batch, r routing.Route)     { b.put(t.mark, r, unix.NLM_F_EXCL, t.tunnel) }
+func (t *Table) replace(b *batch, r routing.Route) { b.put(t.mark, r, unix.NLM_F_REPLACE, t.tunnel) }
+func (t *Table) remove(b *batch, r routing.Route)  { b.remove(t.mark, r) }
+
+func mendAdd(err error) error {
+	if errors.Is(err, unix.EEXIST) {
+		return ErrForeign
+	}
+	return err
+}
+
+func mendNothing(err error) error { return err }
+
+func mendDelete(err error) error {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ENOENT) {
+		return nil // gone already
+	}
+	return err
+}
+
+func (t *Table) send(ops []operation) ([]Failure, error) {
+	b := batch{first: t.conn.nextSeq(len(ops)), buf: make([]byte, 0, 128*len(ops))}
+	for _, op := range ops {
+		op.write(&b, op.route)
+	}
+	b.acknowledge()
+	refused, err := t.conn.request(b.buf, b.first, b.n)
+	if err != nil {
+		return nil, err
+	}
+	var failed []Failure
+	for i, err := range refused {
+		if err := ops[i].mend(err); err != nil {
+			failed = append(failed, Failure{ops[i].route, err})
+		}
+	}
+	return failed, nil
+}
+
+// reached is what the kernel holds after want was written but for the failures: a
+// route that failed is as it was before.
+func (t *Table) reached(want []routing.Route, failed []Failure) []routing.Route {
+	if len(failed) == 0 {
+		return want
+	}
+	kept := make([]routing.Route, 0, len(want))
+	for _, r := range want {
+		if _, bad := slices.BinarySearchFunc(failed, r, func(f Failure, r routing.Route) int { return f.Route.Compare(r) }); !bad {
+			kept = append(kept, r)
+		}
+	}
+	for _, f := range failed {
+		if i, had := slices.BinarySearchFunc(t.have, f.Route, routing.Route.Compare); had {
+			kept = append(kept, t.have[i])
+		}
+	}
+	slices.SortFunc(kept, routing.Route.Compare)
+	return kept
+}

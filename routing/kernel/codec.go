@@ -1,0 +1,294 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"iter"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/routing"
+)
+
+// mark is what tells our routes from all others, and where they are.
+type mark struct {
+	protocol uint8
+	metric   uint32
+}
+
+// lastResort is added to the metric of a route that is to yield to all others.
+const lastResort = 1_000_000
+
+// ForwardedTable holds the routes for packets that other machines and pods sent.
+// A rule leads there; see [Table].
+const ForwardedTable = 114
+
+func (m mark) metricOf(k routing.Kind) uint32 {
+	if k == routing.Unicast {
+		return m.metric
+	}
+	return m.metric + lastResort
+}
+
+func tableOf(k routing.Kind) uint8 {
+	if k == routing.UnreachableForwarded {
+		return ForwardedTable
+	}
+	return unix.RT_TABLE_MAIN
+}
+
+// batch is a run of messages for one system call.
+type batch struct {
+	buf   []byte
+	start int // of the message that is being written
+	first uint32
+	n     int
+}
+
+func (b *batch) begin(kind uint16, flags uint16) {
+	b.start = len(b.buf)
+	b.buf = append(b.buf, make([]byte, unix.SizeofNlMsghdr)...)
+	h := b.buf[b.start:]
+	binary.NativeEndian.PutUint16(h[4:], kind)
+	binary.NativeEndian.PutUint16(h[6:], flags|unix.NLM_F_REQUEST)
+	binary.NativeEndian.PutUint32(h[8:], b.first+uint32(b.n))
+	b.n++
+}
+
+func (b *batch) end() {
+	binary.NativeEndian.PutUint32(b.buf[b.start:], uint32(len(b.buf)-b.start))
+}
+
+// acknowledge asks the kernel to answer the last message even when it succeeds.
+func (b *batch) acknowledge() {
+	flags := b.buf[b.start+6:]
+	binary.NativeEndian.PutUint16(flags, binary.NativeEndian.Uint16(flags)|unix.NLM_F_ACK)
+}
+
+// attribute opens an attribute and returns where it starts; close it with sized
+// once its value is written.
+func (b *batch) attribute(kind uint16) int {
+	at := len(b.buf)
+	b.buf = binary.NativeEndian.AppendUint16(b.buf, 0)
+	b.buf = binary.NativeEndian.AppendUint16(b.buf, kind)
+	return at
+}
+
+func (b *batch) sized(at int) {
+	binary.NativeEndian.PutUint16(b.buf[at:], uint16(len(b.buf)-at))
+	for len(b.buf)%4 != 0 {
+		b.buf = append(b.buf, 0)
+	}
+}
+
+func (b *batch) number(kind uint16, v uint32) {
+	at := b.attribute(kind)
+	b.buf = binary.NativeEndian.AppendUint32(b.buf, v)
+	b.sized(at)
+}
+
+func (b *batch) address(kind uint16, a netip.Addr) {
+	at := b.attribute(kind)
+	b.buf = appendAddr(b.buf, a)
+	b.sized(at)
+}
+
+// appendAddr is a.AppendBinary without the zone, which the kernel has no place for.
+func appendAddr(b []byte, a netip.Addr) []byte {
+	if a.Is4() {
+		v := a.As4()
+		return append(b, v[:]...)
+	}
+	v := a.As16()
+	return append(b, v[:]...)
+}
+
+func family(a netip.Addr) uint8 {
+	if a.Is4() {
+		return unix.AF_INET
+	}
+	return unix.AF_INET6
+}
+
+// put writes a message that adds or replaces (flags) a route.
+func (b *batch) put(m mark, r routing.Route, flags uint16, tunnel uint32) {
+	b.begin(unix.RTM_NEWROUTE, flags|unix.NLM_F_CREATE)
+	kind := uint8(unix.RTN_UNICAST)
+	if r.Kind != routing.Unicast {
+		kind = unix.RTN_UNREACHABLE
+	}
+	hopFlags := uint8(0)
+	if r.Tunnel {
+		hopFlags = unix.RTNH_F_ONLINK
+	}
+	b.route(r.Dst, tableOf(r.Kind), m.protocol, unix.RT_SCOPE_UNIVERSE, kind, uint32(hopFlags))
+	b.number(unix.RTA_PRIORITY, m.metricOf(r.Kind))
+	switch n := r.Via.Len(); {
+	case n == 1:
+		b.address(unix.RTA_GATEWAY, r.Via[0])
+		if r.Tunnel {
+			b.number(unix.RTA_OIF, tunnel)
+		}
+	case n > 1:
+		b.multipath(r.Via[:n])
+	}
+	b.end()
+}
+
+func (b *batch) multipath(hops []netip.Addr) {
+	at := b.attribute(unix.RTA_MULTIPATH)
+	for _, hop := range hops {
+		start := len(b.buf)
+		b.buf = append(b.buf, make([]byte, unix.SizeofRtNexthop)...)
+		b.address(unix.RTA_GATEWAY, hop)
+		binary.NativeEndian.PutUint16(b.buf[start:], uint16(len(b.buf)-start))
+	}
+	b.sized(at)
+}
+
+// remove writes a message that deletes a route of ours. The metric and protocol
+// are part of it: the kernel deletes nothing that differs in either.
+func (b *batch) remove(m mark, r routing.Route) {
+	b.begin(unix.RTM_DELROUTE, 0)
+	b.route(r.Dst, tableOf(r.Kind), m.protocol, unix.RT_SCOPE_NOWHERE, unix.RTN_UNSPEC, 0)
+	b.number(unix.RTA_PRIORITY, m.metricOf(r.Kind))
+	b.end()
+}
+
+func (b *batch) route(dst netip.Prefix, table, protocol, scope, kind uint8, flags uint32) {
+	b.buf = append(b.buf, family(dst.Addr()), uint8(dst.Bits()), 0, 0, table, protocol, scope, kind)
+	b.buf = binary.NativeEndian.AppendUint32(b.buf, flags)
+	b.address(unix.RTA_DST, dst.Addr())
+}
+
+// list writes the request for all routes of one family, table and protocol. With
+// NETLINK_GET_STRICT_CHK the kernel leaves the others out itself.
+func (b *batch) list(family, table, protocol uint8) {
+	b.begin(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
+	b.buf = append(b.buf, family, 0, 0, 0, table, protocol, 0, 0, 0, 0, 0, 0)
+	b.end()
+}
+
+// entry is a route as the kernel holds it.
+type entry struct {
+	routing.Route
+	device uint32 // of the first next hop
+}
+
+// decode reads a route message. It reports false for what does not bear our mark.
+func (m mark) decode(body []byte, tunnel uint32) (entry, bool) {
+	if len(body) < unix.SizeofRtMsg || body[5] != m.protocol || body[3] != 0 {
+		return entry{}, false
+	}
+	flags := binary.NativeEndian.Uint32(body[8:])
+	if flags&unix.RTM_F_CLONED != 0 {
+		return entry{}, false
+	}
+	raw := rawRoute{table: uint32(body[4]), addr: unspecified(body[0])}
+	raw.read(body[unix.SizeofRtMsg:])
+	e := entry{device: raw.device}
+	e.Dst = netip.PrefixFrom(raw.addr, int(body[1]))
+	switch {
+	case raw.table == unix.RT_TABLE_MAIN && raw.metric == m.metric:
+		e.Kind = routing.Unicast
+	case raw.table == unix.RT_TABLE_MAIN && raw.metric == m.metric+lastResort:
+		e.Kind = routing.Unreachable
+	case raw.table == ForwardedTable && raw.metric == m.metric+lastResort:
+		e.Kind = routing.UnreachableForwarded
+	default:
+		return entry{}, false
+	}
+	e.Tunnel = tunnel != 0 && raw.device == tunnel
+	slices.SortFunc(raw.via, netip.Addr.Compare)
+	copy(e.Via[:], raw.via)
+	if unreachable := body[7] == unix.RTN_UNREACHABLE; unreachable != (e.Kind != routing.Unicast) {
+		e.Via = routing.NextHops{} // bears our mark, but is none that we write: differs from all we want
+		e.Tunnel = e.Kind != routing.Unicast
+	}
+	return e, true
+}
+
+// rawRoute is what the attributes of a route message say.
+type rawRoute struct {
+	table, metric, device uint32
+	addr                  netip.Addr
+	via                   []netip.Addr
+}
+
+func (r *rawRoute) read(attrs []byte) {
+	for kind, value := range attributes(attrs) {
+		switch kind {
+		case unix.RTA_DST:
+			r.addr, _ = netip.AddrFromSlice(value)
+		case unix.RTA_TABLE:
+			r.table = binary.NativeEndian.Uint32(value)
+		case unix.RTA_PRIORITY:
+			r.metric = binary.NativeEndian.Uint32(value)
+		case unix.RTA_OIF:
+			r.device = binary.NativeEndian.Uint32(value)
+		case unix.RTA_GATEWAY:
+			r.hop(value)
+		case unix.RTA_MULTIPATH:
+			r.hops(value)
+		}
+	}
+}
+
+func (r *rawRoute) hop(value []byte) {
+	if a, ok := netip.AddrFromSlice(value); ok {
+		r.via = append(r.via, a)
+	}
+}
+
+func (r *rawRoute) hops(b []byte) {
+	for len(b) >= unix.SizeofRtNexthop {
+		n := int(binary.NativeEndian.Uint16(b))
+		if n < unix.SizeofRtNexthop || n > len(b) {
+			return
+		}
+		r.device = binary.NativeEndian.Uint32(b[4:])
+		for kind, value := range attributes(b[unix.SizeofRtNexthop:n]) {
+			if kind == unix.RTA_GATEWAY {
+				r.hop(value)
+			}
+		}
+		b = b[min(len(b), align(n)):]
+	}
+}
+
+func unspecified(family uint8) netip.Addr {
+	if family == unix.AF_INET {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+// attributes walks the attributes of a message by kind and value.
+func attributes(b []byte) iter.Seq2[uint16, []byte] {
+	return func(yield func(uint16, []byte) bool) {
+		for len(b) >= unix.SizeofRtAttr {
+			n := int(binary.NativeEndian.Uint16(b))
+			if n < unix.SizeofRtAttr || n > len(b) {
+				return
+			}
+			if !yield(binary.NativeEndian.Uint16(b[2:])&^uint16(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER), b[unix.SizeofRtAttr:n]) {
+				return
+			}
+			b = b[min(len(b), align(n)):]
+		}
+	}
+}
+
+func header(b []byte) unix.NlMsghdr {
+	return unix.NlMsghdr{
+		Len:   binary.NativeEndian.Uint32(b),
+		Type:  binary.NativeEndian.Uint16(b[4:]),
+		Flags: binary.NativeEndian.Uint16(b[6:]),
+		Seq:   binary.NativeEndian.Uint32(b[8:]),
+		Pid:   binary.NativeEndian.Uint32(b[12:]),
+	}
+}
+
+// align rounds up to the four bytes that netlink aligns messages and attributes to.
+func align(n int) int { return (n + 3) &^ 3 }

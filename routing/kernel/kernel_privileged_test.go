@@ -1,0 +1,348 @@
+//go:build privileged
+
+package kernel
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plinth.dev/plinth/routing"
+)
+
+// TestMain runs the tests again in a network namespace of their own.
+func TestMain(m *testing.M) {
+	const inside = "PLINTH_TEST_NETNS"
+	if os.Getenv(inside) != "" {
+		os.Exit(m.Run())
+	}
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if err := cmd.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "in a network namespace:", err)
+		os.Exit(1)
+	}
+}
+
+// ip runs one ip command and returns its output.
+func ip(t testing.TB, args string) string {
+	t.Helper()
+	out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("ip %s: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// uplink gives the namespace a link with the subnets 10.1.0.0/24 and fd01::/64.
+func uplink(t testing.TB) {
+	t.Helper()
+	ip(t, "link add up0 type veth peer name up1")
+	t.Cleanup(func() { ip(t, "link del up0") })
+	for _, args := range []string{
+		"addr add 10.1.0.11/24 dev up0", "-6 addr add fd01::11/64 dev up0 nodad",
+		"link set lo up", "link set up1 up", "link set up0 up",
+	} {
+		ip(t, args)
+	}
+}
+
+func table(t testing.TB) *Table {
+	tab := NewTable(Options{Protocol: DefaultProtocol, Metric: DefaultMetric})
+	t.Cleanup(func() {
+		if err := tab.Clear(context.Background()); err != nil {
+			t.Error(err)
+		}
+		tab.Close()
+	})
+	return tab
+}
+
+func via(dst string, hops ...string) routing.Route {
+	r := routing.Route{Dst: netip.MustParsePrefix(dst)}
+	var as []netip.Addr
+	for _, h := range hops {
+		as = append(as, netip.MustParseAddr(h))
+	}
+	r.Via = routing.Via(as...)
+	return r
+}
+
+func of(kind routing.Kind, dst string) routing.Route {
+	return routing.Route{Dst: netip.MustParsePrefix(dst), Kind: kind}
+}
+
+func sorted(rs ...routing.Route) []routing.Route {
+	slices.SortFunc(rs, routing.Route.Compare)
+	return rs
+}
+
+// mixed is a table with routes of every kind and both families.
+func mixed() []routing.Route {
+	return sorted(
+		via("10.244.2.0/24", "10.1.0.12"), via("10.244.0.0/16", "10.1.0.1", "10.1.0.2"), of(routing.Unreachable, "10.244.1.0/24"),
+		via("fd00:244:0:2::/64", "fd01::12"), via("fd00:244::/48", "fd01::1", "fd01::2"), of(routing.Unreachable, "fd00:244:0:1::/64"),
+		of(routing.UnreachableForwarded, "203.0.113.0/25"), of(routing.UnreachableForwarded, "2001:db8:113::/112"),
+	)
+}
+
+func set(t testing.TB, tab *Table, want []routing.Route) State {
+	t.Helper()
+	s, err := tab.Set(context.Background(), want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Want != len(want) || s.Have != len(want) {
+		t.Fatalf("state %+v for %d routes", s, len(want))
+	}
+	return s
+}
+
+// held is what a table that knows nothing reads back.
+func held(t testing.TB) []routing.Route {
+	t.Helper()
+	tab := NewTable(Options{Protocol: DefaultProtocol, Metric: DefaultMetric})
+	defer tab.Close()
+	complete, err := tab.learn()
+	if err != nil || !complete {
+		t.Fatal(complete, err)
+	}
+	return tab.have
+}
+
+func wantHeld(t testing.TB, want []routing.Route) {
+	t.Helper()
+	if d := cmp.Diff(fmt.Sprint(want), fmt.Sprint(held(t))); d != "" {
+		t.Fatalf("-want +kernel:\n%s", d)
+	}
+}
+
+func TestKernelHoldsWhatIsSet(t *testing.T) {
+	uplink(t)
+	tab := table(t)
+	if s := set(t, tab, mixed()); s.Changed != len(mixed()) {
+		t.Errorf("changed %d", s.Changed)
+	}
+	wantHeld(t, mixed())
+	for _, line := range []string{
+		"10.244.2.0/24 via 10.1.0.12 dev up0 proto 114 metric 114",
+		"unreachable 10.244.1.0/24 proto 114 metric 1000114",
+	} {
+		if got := ip(t, "route show"); !strings.Contains(got, line) {
+			t.Errorf("no %q in\n%s", line, got)
+		}
+	}
+}
+
+func TestSetTwiceChangesNothing(t *testing.T) {
+	uplink(t)
+	tab := table(t)
+	set(t, tab, mixed())
+	for _, doubt := range []bool{false, true} {
+		if doubt {
+			tab.Doubt()
+		}
+		if s := set(t, tab, mixed()); s.Changed != 0 {
+			t.Errorf("doubt %v: changed %d", doubt, s.Changed)
+		}
+	}
+}
+
+func TestRouteFollowsEveryChangeOfItsNextHops(t *testing.T) {
+	uplink(t)
+	tab := table(t)
+	steps := [][]routing.Route{
+		sorted(via("10.244.0.0/16", "10.1.0.1"), via("fd00:244::/48", "fd01::1")),
+		sorted(via("10.244.0.0/16", "10.1.0.1", "10.1.0.2"), via("fd00:244::/48", "fd01::1", "fd01::2")),
+		sorted(via("10.244.0.0/16", "10.1.0.2", "10.1.0.3"), via("fd00:244::/48", "fd01::2", "fd01::3")),
+		sorted(via("10.244.0.0/16", "10.1.0.3"), via("fd00:244::/48", "fd01::3")),
+		sorted(of(routing.Unreachable, "10.244.0.0/16"), of(routing.Unreachable, "fd00:244::/48")),
+		sorted(via("10.244.0.0/16", "10.1.0.2", "10.1.0.3"), via("fd00:244::/48", "fd01::2", "fd01::3")),
+		{},
+	}
+	for _, want := range steps {
+		set(t, tab, want)
+		wantHeld(t, want)
+	}
+}
+
+func TestWhatAnEarlierRunLeftIsAdoptedOrRemoved(t *testing.T) {
+	uplink(t)
+	ip(t, "route add 10.244.2.0/24 via 10.1.0.12 proto 114 metric 114")
+	ip(t, "route add 10.244.9.0/24 via 10.1.0.19 proto 114 metric 114")
+	ip(t, "route add blackhole 10.244.8.0/24 proto 114 metric 114")
+	ip(t, "rule add not iif lo lookup 99 priority 9 protocol 114")
+	want := []routing.Route{via("10.244.2.0/24", "10.1.0.12"), via("10.244.8.0/24", "10.1.0.18")}
+	if s := set(t, table(t), want); s.Changed != 2 {
+		t.Errorf("changed %d, want 2", s.Changed)
+	}
+	wantHeld(t, want)
+	if rules := ip(t, "rule show"); strings.Contains(rules, "proto 114") {
+		t.Errorf("rules that nobody needs any more:\n%s", rules)
+	}
+}
+
+// foreign are routes and rules of others, of every kind that could be confused with ours.
+var foreign = []string{
+	"route add 10.244.2.0/24 via 10.1.0.99 proto 114 metric 113",
+	"route add 10.244.2.0/24 via 10.1.0.99 proto static metric 115",
+	"route add 10.244.2.0/24 via 10.1.0.99 proto static",
+	"route add 10.244.2.0/24 via 10.1.0.99 proto 114 metric 114 table 100",
+	"route add 10.244.30.0/24 via 10.1.0.99 proto bird metric 114",
+	"route add blackhole 10.244.31.0/24 metric 114",
+	"route add 10.244.32.0/24 metric 114 nexthop via 10.1.0.98 nexthop via 10.1.0.99",
+	"route add unreachable 203.0.113.0/25 table 114 metric 7 proto static",
+	"-6 route add fd00:244:0:2::/64 via fd01::99 proto static metric 113",
+	"-6 route add fd00:244:0:2::/64 via fd01::99 proto 114 metric 115",
+	"-6 route add fd00:244:0:30::/64 via fd01::99 proto static metric 114",
+	"-6 route add blackhole fd00:244:0:31::/64 metric 114",
+	"-6 route add fd00:244:0:32::/64 metric 114 nexthop via fd01::98 nexthop via fd01::99",
+	"rule add from 10.99.0.0/16 lookup 100 priority 50",
+	"-6 rule add from fd99::/64 lookup 100 priority 50",
+}
+
+func others(t testing.TB) string {
+	t.Helper()
+	return ip(t, "route show table all") + ip(t, "-6 route show table all") + ip(t, "rule") + ip(t, "-6 rule")
+}
+
+func TestForeignRoutesSurvive(t *testing.T) {
+	uplink(t)
+	for _, f := range foreign {
+		ip(t, f)
+		t.Cleanup(func() { ip(t, strings.Replace(f, " add ", " del ", 1)) })
+	}
+	before := others(t)
+	tab := table(t)
+	set(t, tab, mixed())
+	set(t, tab, sorted(via("10.244.2.0/24", "10.1.0.13"), via("fd00:244:0:2::/64", "fd01::13")))
+	ip(t, "route del 10.244.2.0/24 proto 114 metric 114 table main")
+	tab.Doubt()
+	set(t, tab, mixed())
+	if err := tab.Clear(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(before, others(t)); d != "" {
+		t.Errorf("-before +after:\n%s", d)
+	}
+}
+
+func TestForeignRouteOfOurDestinationAndMetricIsReportedAndLeft(t *testing.T) {
+	uplink(t)
+	ip(t, "route add 10.244.2.0/24 via 10.1.0.99 proto static metric 114")
+	ip(t, "-6 route add fd00:244:0:2::/64 via fd01::99 proto static metric 114")
+	tab := table(t)
+	s, err := tab.Set(context.Background(), mixed())
+	if err == nil || s.Have != s.Want-2 || len(s.Failed) != 2 || s.Failed[0].Err != ErrForeign || s.Failed[1].Err != ErrForeign {
+		t.Fatalf("state %+v, error %v", s, err)
+	}
+	ip(t, "route del 10.244.2.0/24 via 10.1.0.99 proto static metric 114")
+	ip(t, "-6 route del fd00:244:0:2::/64 via fd01::99 proto static metric 114")
+	set(t, tab, mixed())
+	wantHeld(t, mixed())
+}
+
+func TestPartOfATableThatFailsDoesNotStopTheRest(t *testing.T) {
+	uplink(t)
+	want := sorted(append(mixed(), via("10.244.77.0/24", "192.0.2.1"))...)
+	s, err := table(t).Set(context.Background(), want)
+	if err == nil || s.Have != len(want)-1 || len(s.Failed) != 1 {
+		t.Fatalf("state %+v, error %v", s, err)
+	}
+	if !strings.Contains(err.Error(), "invalid gateway") {
+		t.Errorf("error %q lacks the kernel's reason", err)
+	}
+	wantHeld(t, mixed())
+}
+
+// repaired sets the table again at each doubt until the kernel holds want.
+func repaired(t *testing.T, tab *Table, doubt <-chan struct{}, want []routing.Route, within time.Duration) {
+	t.Helper()
+	start := time.Now()
+	for deadline := time.After(5 * time.Second); ; {
+		select {
+		case <-doubt:
+		case <-deadline:
+			t.Fatalf("not repaired; the kernel holds %v", held(t))
+		}
+		tab.Doubt()
+		if s, err := tab.Set(context.Background(), want); err == nil && s.Have == len(want) && slices.Equal(held(t), want) {
+			if took := time.Since(start); took > within {
+				t.Errorf("repair took %v, more than %v", took, within)
+			}
+			return
+		}
+	}
+}
+
+func TestWhatAForeignHandChangesIsRepaired(t *testing.T) {
+	uplink(t)
+	tab := table(t)
+	set(t, tab, mixed())
+	doubt, err := tab.Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hands := []struct {
+		name string
+		do   []string
+	}{
+		{"a route is deleted", []string{"route del 10.244.2.0/24 proto 114"}},
+		{"a route's next hop is changed", []string{"route replace 10.244.2.0/24 via 10.1.0.77 proto 114 metric 114"}},
+		{"all our routes are flushed", []string{"route flush proto 114", "-6 route flush proto 114"}},
+		{"our rule is deleted", []string{"rule del priority 31140"}},
+		{"the link goes down and up", []string{"link set up0 down", "link set up0 up", "-6 addr replace fd01::11/64 dev up0 nodad"}},
+		{"the address goes and comes back", []string{"addr del 10.1.0.11/24 dev up0", "addr add 10.1.0.11/24 dev up0"}},
+		{"a second route of ours with the same key appears", []string{"route append 10.244.2.0/24 via 10.1.0.66 proto 114 metric 114"}},
+	}
+	for _, h := range hands {
+		t.Run(h.name, func(t *testing.T) {
+			for _, args := range h.do {
+				ip(t, args)
+			}
+			repaired(t, tab, doubt, mixed(), 2*time.Second)
+			if !strings.Contains(ip(t, "rule"), "not from all iif lo lookup 114 proto 114") {
+				t.Error("the rule is missing")
+			}
+		})
+	}
+}
+
+func TestNothingIsDeletedWhileTheTableCannotBeReadWhole(t *testing.T) {
+	tab := table(t)
+	tab.conn, _ = dial()
+	uplink(t)
+	set(t, tab, mixed())
+	diff := routing.Diff(tab.have, nil)
+	if len(diff.Delete) != len(mixed()) {
+		t.Fatal("the test is wrong")
+	}
+	churn, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for churn.Err() == nil {
+			_ = exec.Command("ip", "route", "replace", "198.51.100.0/24", "via", "10.1.0.5").Run()
+			_ = exec.Command("ip", "route", "del", "198.51.100.0/24").Run()
+		}
+	}()
+	for range 200 {
+		tab.Doubt()
+		if s := set(t, tab, mixed()); s.Changed != 0 {
+			t.Errorf("changed %d while another program wrote", s.Changed)
+		}
+	}
+	stop()
+	<-done
+}

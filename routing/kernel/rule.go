@@ -1,0 +1,90 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/routing"
+)
+
+// rulePriority puts our rule behind those of people and before the main table.
+const rulePriority = 31140
+
+// setRules makes there be a rule for forwarded packets in each family that has
+// routes for them, and in no other.
+func (t *Table) setRules(want []routing.Route, mayDelete bool) error {
+	if t.sure && !t.rulesChange(want) {
+		return nil
+	}
+	var errs []error
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		wanted := slices.ContainsFunc(want, forwarded(family))
+		if err := t.setRule(family, wanted, mayDelete); err != nil {
+			errs = append(errs, fmt.Errorf("rule for forwarded packets: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Table) rulesChange(want []routing.Route) bool {
+	return slices.ContainsFunc([]int{unix.AF_INET, unix.AF_INET6}, func(family int) bool {
+		return slices.ContainsFunc(want, forwarded(family)) != slices.ContainsFunc(t.have, forwarded(family))
+	})
+}
+
+func forwarded(of int) func(routing.Route) bool {
+	return func(r routing.Route) bool {
+		return r.Kind == routing.UnreachableForwarded && int(family(r.Dst.Addr())) == of
+	}
+}
+
+func (t *Table) setRule(family int, wanted, mayDelete bool) error {
+	have, err := t.rules(family)
+	if err != nil {
+		return err
+	}
+	ours := t.rule(family)
+	held := false
+	for i := range have {
+		if wanted && !held && have[i].Priority == ours.Priority && have[i].Table == ours.Table && have[i].Invert && have[i].IifName == ours.IifName {
+			held = true
+			continue
+		}
+		if mayDelete {
+			have[i].Family = family
+			err = errors.Join(err, netlink.RuleDel(&have[i]))
+		}
+	}
+	if wanted && !held {
+		err = errors.Join(err, netlink.RuleAdd(ours))
+	}
+	return err
+}
+
+// rules returns those that bear our protocol number.
+func (t *Table) rules(family int) ([]netlink.Rule, error) {
+	all, err := netlink.RuleList(family)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(r netlink.Rule) bool { return r.Protocol != t.mark.protocol }), nil
+}
+
+func (t *Table) rule(family int) *netlink.Rule {
+	r := netlink.NewRule()
+	r.Family, r.Priority, r.Table = family, rulePriority, ForwardedTable
+	r.Invert, r.IifName, r.Protocol = true, "lo", t.mark.protocol
+	return r
+}
+
+func deviceIndex(name string) uint32 {
+	link, err := netlink.LinkByName(name)
+	if err != nil {
+		return 0
+	}
+	return uint32(link.Attrs().Index)
+}

@@ -1,0 +1,208 @@
+package kernel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/routing"
+)
+
+// Defaults of [Options].
+const (
+	DefaultProtocol = 114
+	DefaultMetric   = 114
+)
+
+const batchSize = 128 // messages; even if all fail, the answers fit in a socket's default buffer
+
+// Options say what our routes bear.
+type Options struct {
+	Protocol uint8  // RTA_PROTOCOL
+	Metric   uint32 // of unicast routes; others get 1,000,000 more
+	Log      *slog.Logger
+}
+
+// Table is the part of the kernel's routing tables that bears our mark.
+//
+// Unreachable routes for forwarded packets stand in table [ForwardedTable], which
+// the rule "not iif lo" leads to: kube-proxy rewrites the destination of what
+// comes in before its route is looked up, but of what the node itself
+// sends only afterwards, so that in the main table they would cut the node off
+// from its own VIPs.
+//
+// A Table is used by one goroutine. Its sockets are opened by the first call, in
+// the network namespace of the thread that makes it.
+type Table struct {
+	options Options
+	mark    mark
+	conn    *conn
+	have    []routing.Route // what the kernel holds, if sure
+	sure    bool
+	tunnel  uint32 // index of the tunnel device; 0: none
+}
+
+// NewTable returns a table that has not looked at the kernel yet.
+func NewTable(o Options) *Table {
+	return &Table{options: o, mark: mark{o.Protocol, o.Metric}}
+}
+
+// State says how much of what was wanted the kernel holds.
+type State struct {
+	Want, Have int
+	Changed    int       // routes written or deleted by this call
+	Failed     []Failure // sorted like the routes
+}
+
+// Failure is a route that the kernel did not take, or did not let go.
+type Failure struct {
+	Route routing.Route
+	Err   error
+}
+
+func (f Failure) String() string { return f.Route.String() + ": " + f.Err.Error() }
+
+// ErrForeign says that another program's route has the destination and the
+// metric that ours would have. It is left alone.
+var ErrForeign = errors.New("another program's route has this destination and metric")
+
+// Doubt makes the next Set read back what the kernel holds.
+func (t *Table) Doubt() { t.sure = false }
+
+// Set makes want, which is sorted and has each key once, the routes that bear our
+// mark. Routes are added before others are deleted. What fails does not keep the
+// rest from being done: the state says what was reached, the error why not all of it.
+func (t *Table) Set(ctx context.Context, want []routing.Route) (State, error) {
+	if err := ctx.Err(); err != nil {
+		return State{Want: len(want)}, err
+	}
+	state, err := t.set(want)
+	if err != nil {
+		t.hangUp()
+	}
+	if len(state.Failed) > 0 {
+		err = errors.Join(err, fmt.Errorf("%d routes not as wanted, the first: %v", len(state.Failed), state.Failed[0]))
+	}
+	return state, err
+}
+
+func (t *Table) set(want []routing.Route) (State, error) {
+	remembered := t.sure
+	state, err := t.attempt(want)
+	if remembered && err == nil && len(state.Failed) > 0 {
+		t.sure = false // perhaps what we remember is not so any more
+		return t.attempt(want)
+	}
+	return state, err
+}
+
+func (t *Table) attempt(want []routing.Route) (State, error) {
+	complete, err := t.learn()
+	if err != nil {
+		return State{Want: len(want)}, err
+	}
+	ruleErr := t.setRules(want, complete)
+	diff := routing.Diff(t.have, want)
+	if !complete {
+		diff.Delete = nil // read only in part: what we saw may not be what there is
+	}
+	a := applied{reached: t.have}
+	if !diff.Empty() {
+		if a, err = t.apply(diff, want); err != nil {
+			return State{Want: len(want)}, err
+		}
+	}
+	t.have, t.sure = a.reached, complete && len(a.failed) == 0 && ruleErr == nil
+	return t.state(want, diff, a), ruleErr
+}
+
+func (t *Table) state(want []routing.Route, diff routing.Difference, a applied) State {
+	missing := 0
+	for _, f := range a.failed {
+		if _, wanted := slices.BinarySearchFunc(want, f.Route, routing.Route.Compare); wanted {
+			missing++
+		}
+	}
+	n := len(diff.Add) + len(diff.Replace) + len(diff.Delete)
+	return State{Want: len(want), Have: len(want) - missing, Changed: n - len(a.failed), Failed: a.failed}
+}
+
+// learn reads what the kernel holds unless we know. It reports whether all was read.
+func (t *Table) learn() (complete bool, err error) {
+	if t.conn == nil {
+		if t.conn, err = dial(); err != nil {
+			return false, err
+		}
+		t.sure = false
+	}
+	if t.sure {
+		return true, nil
+	}
+	t.tunnel = deviceIndex(routing.TunnelDevice)
+	for range dumpAttempts {
+		if t.have, err = t.read(); !errors.Is(err, errInterrupted) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// read returns our routes as the kernel holds them. Of two that share a key,
+// which only another program can have made, it deletes both.
+func (t *Table) read() ([]routing.Route, error) {
+	var all []routing.Route
+	var interrupted error
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		for _, table := range []uint8{unix.RT_TABLE_MAIN, ForwardedTable} {
+			b := batch{first: t.conn.nextSeq(1)}
+			b.list(family, table, t.mark.protocol)
+			err := t.conn.dump(b.buf, b.first, func(h unix.NlMsghdr, body []byte) {
+				if e, ours := t.mark.decode(body, t.tunnel); ours && h.Type == unix.RTM_NEWROUTE {
+					all = append(all, e.Route)
+				}
+			})
+			switch {
+			case errors.Is(err, unix.ENOENT): // the table does not exist: nobody wrote to it yet
+			case errors.Is(err, errInterrupted):
+				interrupted = err
+			case err != nil:
+				return nil, err
+			}
+		}
+	}
+	slices.SortFunc(all, routing.Route.Compare)
+	return t.unique(all), interrupted
+}
+
+// unique keeps one route of each key and makes it differ from all wanted ones
+// where there were several, so that it is written anew.
+func (t *Table) unique(sorted []routing.Route) []routing.Route {
+	kept := sorted[:0]
+	for _, r := range sorted {
+		if n := len(kept); n > 0 && kept[n-1].Key() == r.Key() {
+			b := batch{first: t.conn.nextSeq(1)}
+			b.remove(t.mark, r)
+			b.acknowledge()
+			_, _ = t.conn.request(b.buf, b.first, b.n)
+			kept[n-1].Via = routing.NextHops{}
+			continue
+		}
+		kept = append(kept, r)
+	}
+	return kept
+}
+
+func (t *Table) hangUp() {
+	if t.conn != nil {
+		t.conn.close()
+		t.conn = nil
+	}
+	t.sure = false
+}
+
+// Close closes the sockets and leaves the routes where they are.
+func (t *Table) Close() { t.hangUp() }

@@ -1,0 +1,98 @@
+package kernel
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watched are the groups whose events can mean that a route of ours is gone. For
+// IPv4 the kernel says nothing when it drops a route because its link went down.
+var watched = []uint32{
+	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
+	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
+	unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
+	unix.RTNLGRP_LINK,
+}
+
+// pollEvery bounds how long the end of the context goes unnoticed.
+const pollEvery = 250 * time.Millisecond
+
+// Watch sends on the channel, and calls nothing, whenever another program or the
+// kernel may have changed what bears our mark: then call [Table.Doubt] and Set.
+// Events that say "messages were lost" count too. It ends with the context.
+//
+// The channel holds one value: events that nobody has heard yet are one event.
+func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
+	if t.conn == nil {
+		if _, err := t.learn(); err != nil {
+			return nil, err
+		}
+	}
+	c, err := dial(watched...)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.patience(pollEvery); err != nil {
+		c.close()
+		return nil, err
+	}
+	doubt := make(chan struct{}, 1)
+	go t.mark.listen(ctx, c, t.conn.port, doubt)
+	return doubt, nil
+}
+
+// listen reads events until the context ends.
+func (m mark) listen(ctx context.Context, c *conn, own uint32, doubt chan<- struct{}) {
+	defer c.close()
+	for ctx.Err() == nil {
+		relevant := false
+		err := c.receive(func(h unix.NlMsghdr, body []byte) error {
+			relevant = relevant || h.Pid != own && m.concerns(h, body)
+			return nil
+		})
+		if errors.Is(err, unix.EAGAIN) {
+			continue
+		}
+		if err != nil && !errors.Is(err, unix.ENOBUFS) {
+			pause(ctx) // not to spin should the socket be broken for good
+		}
+		if relevant || err != nil {
+			select {
+			case doubt <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+func pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(pollEvery):
+	}
+}
+
+// concerns reports whether an event can be about what bears our mark.
+func (m mark) concerns(h unix.NlMsghdr, body []byte) bool {
+	switch h.Type {
+	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
+		// A replacement may be of a route of ours by another program's.
+		return len(body) >= unix.SizeofRtMsg && (body[5] == m.protocol || h.Flags&unix.NLM_F_REPLACE != 0)
+	case unix.RTM_NEWLINK:
+		return len(body) >= unix.SizeofIfInfomsg && linkChanged(body)
+	case unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWRULE, unix.RTM_DELRULE:
+		return true
+	}
+	return false
+}
+
+// linkChanged reports whether a link went up or down; statistics and the like are
+// events as well.
+func linkChanged(body []byte) bool {
+	changed := binary.NativeEndian.Uint32(body[12:])
+	return changed&(unix.IFF_UP|unix.IFF_RUNNING|unix.IFF_LOWER_UP) != 0
+}
