@@ -35,10 +35,12 @@ type SessionPlan struct {
 	Advertisements []Advertisement
 }
 
-// Refusal says why a VIP is not announced to a router, or to any when Router is empty.
+// Refusal says why a VIP or a pod CIDR is not announced to a router, or to any when
+// Router is empty. It compares with ==.
 type Refusal struct {
-	Service ServiceKey
-	VIP     netip.Addr
+	Service ServiceKey   // zero: of a pod CIDR
+	VIP     netip.Addr   // invalid: of a pod CIDR
+	PodCIDR netip.Prefix // invalid: of a VIP
 	Router  string
 	Reason  Reason
 }

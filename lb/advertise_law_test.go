@@ -1,0 +1,182 @@
+package lb
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// spread is a Service in the datacenter: its endpoints, by the machine that they are on.
+type spread struct {
+	local bool
+	vip   netip.Addr
+	on    map[string][]Endpoint
+}
+
+var machines = []string{"w1", "w2", "w3"}
+
+func drawSpread(t *rapid.T) spread {
+	w := spread{
+		local: rapid.Bool().Draw(t, "local traffic"),
+		vip:   netip.MustParseAddr(rapid.SampledFrom([]string{"203.0.113.10", "198.51.100.3", "192.0.2.225", "192.0.2.241"}).Draw(t, "vip")),
+		on:    map[string][]Endpoint{},
+	}
+	for _, m := range machines {
+		w.on[m] = rapid.SliceOfN(rapid.Custom(drawEndpoint), 0, 3).Draw(t, m)
+	}
+	return w
+}
+
+func drawEndpoint(t *rapid.T) Endpoint {
+	return rapid.SampledFrom([]Endpoint{
+		{Ready: true, Serving: true}, {}, {Serving: true, Terminating: true}, {Terminating: true},
+	}).Draw(t, "endpoint")
+}
+
+// paths are the prefixes that each machine tells its routers.
+func (w spread) paths(t testing.TB, inv *inventory.Inventory) map[string][]netip.Prefix {
+	all := map[string][]netip.Prefix{}
+	for _, m := range machines {
+		v := view(t, inv, m)
+		v.Offers = []Offer{w.offer(m)}
+		for _, s := range Advertise(v).Sessions {
+			for _, a := range s.Advertisements {
+				all[m] = append(all[m], a.Prefix)
+			}
+		}
+	}
+	return all
+}
+
+func (w spread) offer(machine string) Offer {
+	var es []Endpoint
+	for _, m := range machines {
+		for _, e := range w.on[m] {
+			e.Local = m == machine
+			es = append(es, e)
+		}
+	}
+	return Offer{Service: ServiceKey{"prod", "web"}, VIPs: []netip.Addr{w.vip}, LocalTraffic: w.local, Endpoints: Count(es)}
+}
+
+func TestSomebodyAnnouncesIfAndOnlyIfSomebodyCanServe(t *testing.T) {
+	inv := load(t, datacenter)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := drawSpread(rt)
+		can := false
+		for _, es := range w.on {
+			can = can || slices.ContainsFunc(es, func(e Endpoint) bool { return e.Ready || e.Serving && e.Terminating })
+		}
+		if does := len(w.paths(t, inv)) > 0; does != can {
+			rt.Fatalf("announced: %v, can be served: %v", does, can)
+		}
+	})
+}
+
+func TestAnEndpointThatIsNotReadyNeverAddsAPath(t *testing.T) {
+	inv := load(t, datacenter)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := drawSpread(rt)
+		before := w.paths(t, inv)
+		m := rapid.SampledFrom(machines).Draw(rt, "machine")
+		w.on[m] = append(w.on[m], rapid.SampledFrom([]Endpoint{{}, {Terminating: true}}).Draw(rt, "endpoint"))
+		for m, ps := range w.paths(t, inv) {
+			if !slices.Equal(ps, before[m]) {
+				rt.Fatalf("%s: %v became %v", m, before[m], ps)
+			}
+		}
+	})
+}
+
+func TestWithLocalTrafficOnlyMachinesThatCanServeAnnounce(t *testing.T) {
+	inv := load(t, datacenter)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := drawSpread(rt)
+		w.local = true
+		for m := range w.paths(t, inv) {
+			if !slices.ContainsFunc(w.on[m], func(e Endpoint) bool { return e.Ready || e.Serving && e.Terminating }) {
+				rt.Fatalf("%s announces and has %v", m, w.on[m])
+			}
+		}
+	})
+}
+
+func TestEveryVIPIsAnnouncedOrRefusedAndNothingElseIs(t *testing.T) {
+	inv := load(t, datacenter)
+	addr := rapid.Custom(func(t *rapid.T) netip.Addr {
+		b := rapid.SampledFrom([]string{"203.0.113.0", "198.51.100.0", "192.0.2.0", "10.10.1.0", "2001:db8:113::"}).Draw(t, "near")
+		a := netip.MustParseAddr(b)
+		for range rapid.IntRange(0, 255).Draw(t, "host") {
+			a = a.Next()
+		}
+		return a
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		v := view(t, inv, rapid.SampledFrom(machines).Draw(rt, "machine"))
+		v.Excluded = rapid.Bool().Draw(rt, "excluded")
+		v.Draining = rapid.Bool().Draw(rt, "draining")
+		v.Withdrawn = rapid.Bool().Draw(rt, "withdrawn")
+		v.Machine.State = rapid.SampledFrom([]inventory.State{inventory.StateActive, inventory.StateMaintenance}).Draw(rt, "state")
+		o := Offer{Service: ServiceKey{"prod", "web"}, VIPs: rapid.SliceOfN(addr, 0, 5).Draw(rt, "vips"), Endpoints: Endpoints{Any: rapid.IntRange(0, 1).Draw(rt, "endpoints")}}
+		v.Offers = []Offer{o}
+		p := Advertise(v)
+		told := 0
+		for _, s := range p.Sessions {
+			told += len(s.Advertisements)
+			if !slices.IsSortedFunc(s.Advertisements, func(a, b Advertisement) int { return a.Prefix.Addr().Compare(b.Prefix.Addr()) }) {
+				rt.Fatalf("not sorted: %v", s.Advertisements)
+			}
+			for _, a := range s.Advertisements {
+				lawful(rt, inv, v, s.Session, a)
+			}
+		}
+		for _, vip := range o.VIPs {
+			announced := slices.ContainsFunc(p.Sessions, func(s SessionPlan) bool {
+				return slices.ContainsFunc(s.Advertisements, func(a Advertisement) bool { return a.Prefix.Contains(vip) })
+			})
+			refused := slices.ContainsFunc(p.Refusals, func(r Refusal) bool { return r.VIP == vip })
+			if announced == refused {
+				rt.Fatalf("%v: announced %v, refused %v", vip, announced, refused)
+			}
+		}
+		if (v.Withdrawn || v.Excluded || v.Machine.State != inventory.StateActive && !v.Draining) && told > 0 {
+			rt.Fatalf("%d routes from a machine that is out", told)
+		}
+	})
+}
+
+// lawful checks one advertisement by itself.
+func lawful(t *rapid.T, inv *inventory.Inventory, v View, s inventory.Session, a Advertisement) {
+	around := inventory.RangeOf(a.Prefix)
+	inside := slices.ContainsFunc(inv.Pools, func(p inventory.Pool) bool {
+		return slices.ContainsFunc(p.Ranges, func(r inventory.Range) bool { return r.Contains(around.First) && r.Contains(around.Last) })
+	})
+	switch {
+	case !inside:
+		t.Fatalf("%v lies outside every pool", a.Prefix)
+	case !s.Families.Has(a.Prefix):
+		t.Fatalf("%v over a session that does not carry its family", a.Prefix)
+	case v.Draining != a.Communities.Has(inventory.GracefulShutdown):
+		t.Fatalf("draining %v, communities %v", v.Draining, a.Communities)
+	case s.IBGP() && a.Prepend > 0, !s.IBGP() && a.LocalPref > 0:
+		t.Fatalf("prepend %d, local preference %d, own AS %v", a.Prepend, a.LocalPref, s.IBGP())
+	}
+}
+
+func BenchmarkAdvertiseTenThousandServices(b *testing.B) {
+	inv := load(b, datacenter)
+	v := view(b, inv, "w1")
+	vip := netip.MustParseAddr("2001:db8:113::1")
+	for range 10_000 {
+		v.Offers = append(v.Offers, Offer{Service: ServiceKey{"prod", "web"}, VIPs: []netip.Addr{vip}, Endpoints: Endpoints{Any: 1}})
+		vip = vip.Next()
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		Advertise(v)
+	}
+}

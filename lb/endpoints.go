@@ -1,0 +1,38 @@
+package lb
+
+// Endpoint is one endpoint of a Service, as its EndpointSlice tells of it. An
+// endpoint that several slices list counts once; who reads them sees to that.
+type Endpoint struct {
+	Local       bool // on this machine
+	Ready       bool // takes traffic
+	Serving     bool // would, were it not for its end
+	Terminating bool
+}
+
+// Count counts what can take traffic the way kube-proxy does (KEP-1669): ready
+// endpoints, or, where a place has none, those that serve while they terminate.
+func Count(all []Endpoint) Endpoints {
+	var ready, ending Endpoints
+	for _, e := range all {
+		switch {
+		case e.Ready:
+			ready.add(e)
+		case e.Serving && e.Terminating:
+			ending.add(e)
+		}
+	}
+	if ready.Local == 0 {
+		ready.Local = ending.Local
+	}
+	if ready.Any == 0 {
+		ready.Any = ending.Any
+	}
+	return ready
+}
+
+func (n *Endpoints) add(e Endpoint) {
+	n.Any++
+	if e.Local {
+		n.Local++
+	}
+}
