@@ -29,7 +29,7 @@ func newAuthority(dir string) (*authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := template(pkix.Name{CommonName: "plinth-lab"})
+	template := certificate(pkix.Name{CommonName: "plinth-lab"})
 	template.IsCA = true
 	template.BasicConstraintsValid = true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
@@ -52,7 +52,7 @@ func (a *authority) issue(name, user string, groups []string, hosts ...string) e
 	if err != nil {
 		return err
 	}
-	template := template(pkix.Name{CommonName: user, Organization: groups})
+	template := certificate(pkix.Name{CommonName: user, Organization: groups})
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
 	for _, h := range hosts {
@@ -69,7 +69,7 @@ func (a *authority) issue(name, user string, groups []string, hosts ...string) e
 	return errors.Join(a.write(name+".crt", "CERTIFICATE", der), a.writeKey(name, key))
 }
 
-func template(subject pkix.Name) *x509.Certificate {
+func certificate(subject pkix.Name) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
 		panic(err) // crypto/rand never fails on Linux

@@ -128,7 +128,7 @@ func removeHostLink(device string) error {
 // nothing else is in it.
 func removeDir(dir string) error {
 	var err error
-	for _, name := range []string{"bin", "logs", "pki", "etcd", "routers", "agents", "kubeconfig", "inventory.yaml"} {
+	for _, name := range []string{"bin", "logs", "pki", "etcd", "routers", "agents", "kubeconfig"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	if err != nil {

@@ -35,7 +35,7 @@ func prefix(name string) string {
 	if name == DefaultName {
 		return "plinth-"
 	}
-	return "plinth." + name + "-"
+	return "plinth." + name + "."
 }
 
 // Namespace returns the network namespace of a machine, a router, or "client".

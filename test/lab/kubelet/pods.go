@@ -127,7 +127,9 @@ func (k *kubelet) allocate(p *corev1.Pod, cidrs []netip.Prefix) []netip.Addr {
 		taken[other] = true
 	}
 	for range 250 {
-		k.last = (k.last+1)%250 + 2 // 2 to 251: the first address is the gateway's
+		if k.last++; k.last < 2 || k.last > 251 {
+			k.last = 2 // the first address is the gateway's
+		}
 		if !taken[host(cidrs[0], k.last)] {
 			break
 		}

@@ -1,0 +1,82 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"plinth.dev/plinth/test/lab/kubelet"
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// Answer is what a pod of the lab answers to an HTTP request.
+type Answer = kubelet.Answer
+
+// Get sends one request from the outside client, over a connection of its own.
+func (l *Lab) Get(ctx context.Context, url string) (Answer, error) {
+	return l.GetFrom(ctx, clientHost, url)
+}
+
+// GetFrom sends one request from a host of the lab.
+func (l *Lab) GetFrom(ctx context.Context, host, url string) (Answer, error) {
+	return get(ctx, l.Namespace(host), url)
+}
+
+// GetFromPod sends one request from a pod, named by the machine it runs on and its own name.
+func (l *Lab) GetFromPod(ctx context.Context, machine, namespace, pod, url string) (Answer, error) {
+	return get(ctx, fmt.Sprintf("%s.pod.%s.%s", l.Namespace(machine), namespace, pod), url)
+}
+
+func get(ctx context.Context, namespace, url string) (Answer, error) {
+	dialer := netns.NewDialer(namespace)
+	defer dialer.Close()
+	return request(ctx, oneShot(dialer), url)
+}
+
+// oneShot is an HTTP client that uses no connection twice.
+func oneShot(d *netns.Dialer) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
+}
+
+// fetch returns what a URL holds, as a host of the lab sees it.
+func (l *Lab) fetch(ctx context.Context, host, url string) (string, error) {
+	dialer := netns.NewDialer(l.Namespace(host))
+	defer dialer.Close()
+	body, err := read(ctx, oneShot(dialer), url)
+	return string(body), err
+}
+
+func read(ctx context.Context, c *http.Client, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return io.ReadAll(response.Body)
+}
+
+func request(ctx context.Context, c *http.Client, url string) (a Answer, err error) {
+	body, err := read(ctx, c, url)
+	if err != nil {
+		return a, err
+	}
+	if err := json.Unmarshal(body, &a); err != nil {
+		return a, fmt.Errorf("%s: %w: %q", url, err, body)
+	}
+	return a, nil
+}
+
+// URL is where a Service answers at an address.
+func URL(vip netip.Addr, port int) string {
+	return "http://" + netip.AddrPortFrom(vip, uint16(port)).String() + "/"
+}

@@ -1,0 +1,90 @@
+package lab
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"text/template"
+)
+
+// PublicPool4 and PublicPool6 are the addresses of the pool in every Inventory.
+var (
+	PublicPool4 = netip.MustParsePrefix("203.0.113.0/25")
+	PublicPool6 = netip.MustParsePrefix("2001:db8:113::/112")
+)
+
+// Inventory is what Plinth is told about a topology: all of it, with one pool.
+func Inventory(t Topology) string {
+	var b strings.Builder
+	err := inventoryTemplate.Execute(&b, map[string]any{
+		"T": t, "ASN": MachineASN, "Pods4": PodCIDR4, "Pods6": PodCIDR6, "Pool4": PublicPool4, "Pool6": PublicPool6,
+	})
+	if err != nil {
+		panic(err) // the template and its data are both ours
+	}
+	return b.String()
+}
+
+// Pool is one more document of the same inventory, with another pool.
+func Pool(t Topology, name string, addresses ...string) string {
+	return fmt.Sprintf(`apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: %s}
+spec:
+  pools:
+    - name: %s
+      addresses: ["%s"]
+`, t.Name, name, strings.Join(addresses, `", "`))
+}
+
+var inventoryTemplate = template.Must(template.New("inventory").Funcs(template.FuncMap{
+	"join":   strings.Join,
+	"uuid":   SystemUUID,
+	"unit":   func(i int) int { return i + 1 },
+	"subnet": func(i int) []string { v4, v6 := rackSubnet(i); return []string{v4.String(), v6.String()} },
+	"addr":   func(t Topology, machine string) Dual { return t.MachineAddress(machine) },
+	"router": func(t Topology, name string) Dual {
+		for _, rack := range t.Racks {
+			if a := t.RouterAddress(name, rack.Name); a.V4.IsValid() {
+				return a
+			}
+		}
+		return Dual{}
+	},
+}).Parse(`apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: {{.T.Name}}}
+spec:
+  bgp:
+    asn: {{.ASN}}
+    holdTime: 3s
+    gracefulRestart: {restartTime: 20s}
+{{- if not .T.StaticPods}}
+  podNetwork:
+    mode: fabric
+    cidrs: [{{.Pods4}}, "{{.Pods6}}"]
+    rackPrefix: {ipv4: 20, ipv6: 56}
+    nodePrefix: {ipv4: 24, ipv6: 64}
+{{- end}}
+  routers:
+{{- range .T.Routers}}{{$a := router $.T .Name}}
+    - {name: {{.Name}}, addresses: [{{$a.V4}}, "{{$a.V6}}"], asn: {{.ASN}}, os: {{.OS}}}
+{{- end}}
+  pools:
+    - name: public
+      addresses: [{{.Pool4}}, "{{.Pool6}}"]
+  racks:
+{{- range $i, $rack := .T.Racks}}
+    - name: {{.Name}}
+{{- with .Zone}}
+      zone: {{.}}
+{{- end}}
+      row: a
+      subnets: ["{{join (subnet $i) "\", \""}}"]
+      peers: [{{join .Routers ", "}}]
+      machines:
+{{- range $m, $machine := .Machines}}{{$a := addr $.T .Name}}
+        - {name: {{.Name}}, addresses: [{{$a.V4}}, "{{$a.V6}}"], unit: {{unit $m}}, type: lab-small, match: {systemUUID: {{uuid .Name}}}}
+{{- end}}
+{{- end}}
+`))

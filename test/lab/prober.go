@@ -1,0 +1,148 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// Prober sends requests from the outside client at a steady rate, each over a
+// connection of its own, until it is stopped.
+type Prober struct {
+	stop   context.CancelFunc
+	sent   sync.WaitGroup // the one that sends, and requests under way
+	mu     sync.Mutex
+	probes []probe
+}
+
+// probeTimeout is how long a request may take until it counts as lost. It is less
+// than the second after which TCP says a lost SYN again.
+const probeTimeout = 800 * time.Millisecond
+
+type probe struct {
+	at   time.Time
+	node string // that answered
+	err  error
+}
+
+// Probe starts a prober of so many requests a second.
+func (l *Lab) Probe(ctx context.Context, url string, rate int) *Prober {
+	ctx, stop := context.WithCancel(ctx)
+	p := &Prober{stop: stop}
+	dialer := netns.NewDialer(l.Namespace(clientHost))
+	client := oneShot(dialer)
+	p.sent.Go(func() {
+		tick := time.NewTicker(time.Second / time.Duration(rate))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case at := <-tick.C:
+				p.sent.Go(func() { p.one(client, url, at) })
+			}
+		}
+	})
+	context.AfterFunc(ctx, func() {
+		p.sent.Wait()
+		dialer.Close()
+	})
+	return p
+}
+
+func (p *Prober) one(client *http.Client, url string, at time.Time) {
+	// Not the prober's own context: what is under way when it stops is waited for.
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	a, err := request(ctx, client, url)
+	p.add(probe{at, a.Node, err})
+}
+
+func (p *Prober) add(one probe) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.probes = append(p.probes, one)
+}
+
+// Stop ends the prober, waits for the requests under way and says how it went.
+func (p *Prober) Stop() Report {
+	p.stop()
+	p.sent.Wait()
+	return p.Report()
+}
+
+// Report says how it went so far. Requests under way are in none of its numbers.
+func (p *Prober) Report() Report {
+	p.mu.Lock()
+	probes := slices.Clone(p.probes)
+	p.mu.Unlock()
+	slices.SortFunc(probes, func(a, b probe) int { return a.at.Compare(b.at) })
+	r := Report{Sent: len(probes), Nodes: map[string]int{}, Errors: map[string]int{}}
+	var gapFrom time.Time
+	for _, one := range probes {
+		if one.err != nil {
+			r.Lost++
+			r.Errors[lastWords(one.err)]++
+			if r.FirstLoss.IsZero() {
+				r.FirstLoss = one.at
+			}
+			if gapFrom.IsZero() {
+				gapFrom = one.at
+			}
+			r.LastLoss = one.at
+			r.Longest = max(r.Longest, one.at.Sub(gapFrom))
+			continue
+		}
+		gapFrom = time.Time{}
+		if one.node != "" { // an echo does not say
+			r.Nodes[one.node]++
+		}
+	}
+	return r
+}
+
+// Report is what became of a prober's requests.
+type Report struct {
+	Sent, Lost          int
+	Longest             time.Duration  // from the first to the last of the longest row of lost requests
+	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
+	Nodes               map[string]int // answers by the node that the pod was on
+	Errors              map[string]int // losses by their reason
+}
+
+func (r Report) String() string {
+	text := fmt.Sprintf("%d requests, %d lost", r.Sent, r.Lost)
+	if r.Lost > 0 {
+		text += fmt.Sprintf(" (within %s, longest row %s)", r.LastLoss.Sub(r.FirstLoss).Round(time.Millisecond), r.Longest.Round(time.Millisecond))
+	}
+	if len(r.Nodes) > 0 {
+		text += ", answered by " + counts(r.Nodes)
+	}
+	if len(r.Errors) > 0 {
+		text += "; errors: " + counts(r.Errors)
+	}
+	return text
+}
+
+// counts writes a histogram, the greatest count first.
+func counts(m map[string]int) string {
+	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(m[b]-m[a], strings.Compare(a, b)) })
+	for i, k := range keys {
+		keys[i] = fmt.Sprintf("%s %d", k, m[k])
+	}
+	return strings.Join(keys, ", ")
+}
+
+// lastWords is the end of an error, where what the kernel said stands.
+func lastWords(err error) string {
+	text := err.Error()
+	return text[strings.LastIndex(text, ": ")+1:]
+}

@@ -1,0 +1,212 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+const (
+	// PlinthNamespace is where Plinth's service accounts and ConfigMaps are.
+	PlinthNamespace = metav1.NamespaceSystem
+	// InventoryConfigMap is the ConfigMap that ApplyInventory writes.
+	InventoryConfigMap = "inventory"
+
+	ccmAccount   = "plinth-cloud-controller-manager"
+	agentAccount = "plinth-agent"
+)
+
+// BuildPlinth builds Plinth's three programs into the bin of the source tree.
+func (l *Lab) BuildPlinth(ctx context.Context) error {
+	return l.buildTree(ctx, ".", "./cmd/...")
+}
+
+// StartPlinth does what an operator would: grants the rights that deploy/base
+// asks for, applies an inventory, loads into each router what Plinth prints for
+// it, and starts the programs. It returns when all Nodes are Ready.
+func (l *Lab) StartPlinth(ctx context.Context, inventory ...string) error {
+	if err := l.BuildPlinth(ctx); err != nil {
+		return err
+	}
+	if err := l.GrantRights(ctx); err != nil {
+		return err
+	}
+	if err := l.ApplyInventory(ctx, inventory...); err != nil {
+		return err
+	}
+	l.say("routers: loading what `plinth router-config` prints for each")
+	if err := l.ConfigureRouters(ctx, inventory...); err != nil {
+		return err
+	}
+	l.say("Plinth: cloud-controller-manager, and an agent on each machine")
+	if err := l.StartCCM(ctx); err != nil {
+		return err
+	}
+	for _, m := range l.Topology.Machines() {
+		if err := l.StartAgent(ctx, m.Name); err != nil {
+			return err
+		}
+	}
+	if err := l.WaitReady(ctx, 90*time.Second); err != nil {
+		return fmt.Errorf("waiting for the Nodes: %w\n%s", err, l.logTail("ccm"))
+	}
+	return nil
+}
+
+// GrantRights creates the service accounts and RBAC rules of deploy/base, and
+// nothing else of it.
+func (l *Lab) GrantRights(ctx context.Context) error {
+	rendered, err := l.Kubectl(ctx, "kustomize", filepath.Join(l.record.Root, "deploy", "base"))
+	if err != nil {
+		return err
+	}
+	var rights []string
+	for _, doc := range strings.Split(rendered, "\n---\n") {
+		for _, kind := range []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} {
+			if strings.Contains("\n"+doc+"\n", "\nkind: "+kind+"\n") {
+				rights = append(rights, doc)
+			}
+		}
+	}
+	file := filepath.Join(l.Dir(), "pki", "rights.yaml")
+	if err := os.WriteFile(file, []byte(strings.Join(rights, "\n---\n")), 0o600); err != nil {
+		return err
+	}
+	_, err = l.Kubectl(ctx, "apply", "--server-side", "-f", file)
+	return err
+}
+
+// accountKubeconfig writes a kubeconfig with a fresh token of a service account.
+func (l *Lab) accountKubeconfig(ctx context.Context, account, file string) error {
+	day := int64(24 * 60 * 60)
+	token, err := l.Kube.CoreV1().ServiceAccounts(PlinthNamespace).CreateToken(ctx, account,
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("token of service account %s: %w", account, err)
+	}
+	return l.writeKubeconfig(file, l.server(), account, token.Status.Token)
+}
+
+// ApplyInventory writes the documents, a key each, into a ConfigMap with the
+// label that makes it an inventory.
+func (l *Lab) ApplyInventory(ctx context.Context, documents ...string) error {
+	cm := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: InventoryConfigMap, Namespace: PlinthNamespace,
+			Labels: map[string]string{"plinth.dev/inventory": l.Topology.Name},
+		},
+		Data: map[string]string{},
+	}
+	for i, d := range documents {
+		cm.Data[fmt.Sprintf("part%d.yaml", i)] = d
+	}
+	maps := l.Kube.CoreV1().ConfigMaps(PlinthNamespace)
+	_, err := maps.Update(ctx, cm, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = maps.Create(ctx, cm, metav1.CreateOptions{})
+	}
+	return err
+}
+
+// ConfigureRouters gives every router what `plinth router-config` prints for it.
+func (l *Lab) ConfigureRouters(ctx context.Context, documents ...string) error {
+	var files []string
+	for i, d := range documents {
+		file := filepath.Join(runDir(l.record.Name), fmt.Sprintf("inventory%d.yaml", i))
+		if err := os.WriteFile(file, []byte(d), 0o644); err != nil {
+			return err
+		}
+		files = append(files, file)
+	}
+	for _, r := range l.Topology.Routers {
+		config, err := l.RouterConfig(ctx, r, files...)
+		if err != nil {
+			return err
+		}
+		if err := l.ConfigureRouter(ctx, r.Name, config); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RouterConfig is what Plinth prints for a router.
+func (l *Lab) RouterConfig(ctx context.Context, r Router, files ...string) (string, error) {
+	return netns.Output(ctx, l.Namespace(controlHost), append(
+		[]string{filepath.Join(l.binaries.plinth, "plinth"), "router-config", r.Name, "--os", r.OS}, files...)...)
+}
+
+// StartCCM starts plinth-cloud-controller-manager with its own service account.
+func (l *Lab) StartCCM(ctx context.Context) error {
+	file := l.pki("ccm.conf")
+	if err := l.accountKubeconfig(ctx, ccmAccount, file); err != nil {
+		return err
+	}
+	_, err := l.start(controlHost, "ccm", nil, filepath.Join(l.binaries.plinth, "plinth-cloud-controller-manager"),
+		"--kubeconfig="+file, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
+		"--namespace="+PlinthNamespace, "--cert-dir="+filepath.Join(l.Dir(), "pki", "ccm"),
+		// A leader that was killed is followed after 4 s rather than 15.
+		"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms",
+		"--v=2")
+	return err
+}
+
+// StopCCM sends the cloud-controller-manager a signal and waits for its end.
+func (l *Lab) StopCCM(ctx context.Context, s syscall.Signal) error { return l.stop(ctx, "ccm", s) }
+
+// RestartCCM kills the cloud-controller-manager and starts another.
+func (l *Lab) RestartCCM(ctx context.Context) error {
+	return errors.Join(l.StopCCM(ctx, syscall.SIGKILL), l.StartCCM(ctx))
+}
+
+// StartAgent starts a machine's plinth-agent with the agents' service account.
+func (l *Lab) StartAgent(ctx context.Context, machine string, flags ...string) error {
+	file := l.pki("agent-" + machine + ".conf")
+	if err := l.accountKubeconfig(ctx, agentAccount, file); err != nil {
+		return err
+	}
+	return l.StartAgentAgain(machine, flags...)
+}
+
+// StartAgentAgain starts a machine's agent with the token that it had, which
+// works while the API server does not.
+func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
+	state := filepath.Join(l.Dir(), "agents", machine)
+	if err := os.MkdirAll(state, 0o700); err != nil {
+		return err
+	}
+	_, err := l.start(machine, agentName(machine), []string{"NODE_NAME=" + machine}, append([]string{
+		filepath.Join(l.binaries.plinth, "plinth-agent"),
+		"--kubeconfig=" + l.pki("agent-"+machine+".conf"), "--namespace=" + PlinthNamespace, "--state-dir=" + state,
+	}, flags...)...)
+	return err
+}
+
+// StopAgent sends a machine's agent a signal and waits for its end.
+func (l *Lab) StopAgent(ctx context.Context, machine string, s syscall.Signal) error {
+	return l.stop(ctx, agentName(machine), s)
+}
+
+func agentName(machine string) string { return "agent-" + machine }
+
+// AgentStatus is what a machine's agent says of itself on /status, as JSON.
+func (l *Lab) AgentStatus(ctx context.Context, machine string) (string, error) {
+	return l.fetch(ctx, machine, "http://127.0.0.1:10268/status")
+}
+
+// AgentMetrics is what a machine's agent shows to Prometheus.
+func (l *Lab) AgentMetrics(ctx context.Context, machine string) (string, error) {
+	return l.fetch(ctx, machine, "http://127.0.0.1:10268/metrics")
+}
