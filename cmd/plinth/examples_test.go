@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
+)
+
+//go:generate go test . -run TestExamples -update
+
+const examples = "../../examples"
+
+// exampleFolders are the folders with an inventory each.
+func exampleFolders(t *testing.T) []string {
+	t.Helper()
+	folders, err := filepath.Glob(filepath.Join(examples, "*"))
+	if err != nil || len(folders) == 0 {
+		t.Fatalf("no examples in %s: %v", examples, err)
+	}
+	return folders
+}
+
+func TestExamplesHaveNoProblem(t *testing.T) {
+	for _, folder := range exampleFolders(t) {
+		docs, err := source.Read(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, problems := inventory.Load(docs...); len(problems) > 0 {
+			t.Errorf("%s:\n%v", folder, problems)
+		}
+	}
+}
+
+// A router side's file is named ROUTER.LANGUAGE.conf.
+func TestExamplesHoldWhatRoutersAreTold(t *testing.T) {
+	for _, folder := range exampleFolders(t) {
+		files, err := filepath.Glob(filepath.Join(folder, "*.conf"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s has no router side: %v", folder, err)
+		}
+		for _, file := range files {
+			t.Run(file, func(t *testing.T) { sameAsPrinted(t, folder, file) })
+		}
+	}
+}
+
+func sameAsPrinted(t *testing.T, folder, file string) {
+	parts := strings.Split(filepath.Base(file), ".")
+	if len(parts) != 3 {
+		t.Fatalf("%s is not named ROUTER.LANGUAGE.conf", file)
+	}
+	var out, errs bytes.Buffer
+	if code := run([]string{"router-config", parts[0], "--os", parts[1], folder}, nil, &out, &errs); code != exitGood {
+		t.Fatalf("exit code %d\n%s", code, &errs)
+	}
+	if *update {
+		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), out.String()); d != "" {
+		t.Errorf("go generate ./cmd/plinth writes it again, if this is right:\n%s", d)
+	}
+}
