@@ -40,7 +40,11 @@ func TestParsePrintParseIsTheIdentity(t *testing.T) {
 		if !again.Equal(inv) {
 			t.Errorf("%s: printed\n%s\nbecame\n%s", name, inv.FormatAccepted(), again.FormatAccepted())
 		}
-		accepted, problems := ParseAccepted(Document{Source: "common", Data: inv.Common().FormatAccepted()}, Document{Source: "slice", Data: inv.Slice(inv.Racks[0].Name).FormatAccepted()})
+		parts := []Document{{Source: "common", Data: inv.Common().FormatAccepted()}}
+		for _, r := range inv.Racks {
+			parts = append(parts, Document{Source: r.Name, Data: inv.Slice(r.Name).FormatAccepted()})
+		}
+		accepted, problems := ParseAccepted(parts...)
 		if accepted == nil {
 			t.Fatal(problems)
 		}

@@ -5,21 +5,42 @@ import (
 	"slices"
 )
 
-// validate checks what no single value can: names that are used twice, what
+// validation checks what no single value can: names that are used twice, what
 // refers to what, and everything that must not overlap.
-func (d *decoder) validate(raw *rawInventory, inv *Inventory) {}
+type validation struct {
+	*decoder
+	raw *rawSpec
+	inv *Inventory
+}
+
+// validate runs every check.
+func (d *decoder) validate(raw *rawInventory, inv *Inventory) {
+	v := &validation{decoder: d, raw: &raw.Spec, inv: inv}
+	for _, check := range []func(){
+		v.names, v.references, v.expected, v.labelKeys,
+		v.identities, v.units, v.taints,
+		v.hosts, v.subnets,
+		v.poolRanges, v.poolsAndOthers, v.reservations, v.poolReach, v.aggregates,
+		v.sessions, v.routers, v.bfd,
+		v.storages, v.selectors,
+		v.podNetwork, v.podCIDRs,
+	} {
+		check()
+	}
+}
 
 // unknownCommunity refuses what is neither a name nor a community.
 func (d *decoder) unknownCommunity(c scalar[string], named map[string]Community, err error) {
-	names := append(slices.Sorted(maps.Keys(named)), slices.Sorted(maps.Keys(wellKnown))...)
-	if near := nearest(c.v, names); near != "" || !looksLikeCommunity(c.v) {
-		d.refuse(c.node, refusal{code: UnknownCommunity, message: "is neither a name in spec.communities nor a community",
-			accepted: "a name in spec.communities, a well-known name, or 65010:100", suggestion: near})
+	if looksLikeCommunity(c.v) {
+		d.refuse(c.node, badCommunity(c.v, err))
 		return
 	}
-	d.refuse(c.node, badCommunity(c.v, err))
+	names := append(slices.Sorted(maps.Keys(named)), slices.Sorted(maps.Keys(wellKnown))...)
+	d.refuse(c.node, refusal{code: UnknownCommunity, message: "is neither a name in spec.communities nor a community",
+		accepted: "a name in spec.communities, a well-known name, or 65010:100", suggestion: nearest(c.v, names)})
 }
 
+// looksLikeCommunity tells a community that is written badly from a name.
 func looksLikeCommunity(s string) bool {
 	return s != "" && s[0] >= '0' && s[0] <= '9'
 }

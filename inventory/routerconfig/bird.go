@@ -87,19 +87,10 @@ func birdFilter(p *page, f *filter, v4 bool) {
 	if v4 {
 		vips, pods = f.vip4, f.pod4
 	}
-	var denied, allowed []rule
-	for _, r := range vips {
-		if r.deny {
-			denied = append(denied, r)
-		} else {
-			allowed = append(allowed, r)
-		}
-	}
 	p.line("filter %s {", birdFilterName(f, v4))
 	p.line("  if (65535, 0) ~ bgp_community then bgp_local_pref = 0; # GRACEFUL_SHUTDOWN, RFC 8326")
-	birdMatch(p, denied, "reject")
-	birdMatch(p, allowed, "accept; # VIPs")
-	birdMatch(p, pods, "accept; # pods")
+	birdAccept(p, vips, "VIPs")
+	birdAccept(p, pods, "pods")
 	p.line("  reject;")
 	p.line("}")
 	p.line("")
@@ -109,8 +100,8 @@ func birdFilterName(f *filter, v4 bool) string {
 	return strings.ToLower(cut(f.name, birdSymbol)) + "_in" + birdDigit(v4)
 }
 
-// birdMatch writes one set of prefixes and what to do with its members.
-func birdMatch(p *page, rules []rule, action string) {
+// birdAccept lets in one set of prefixes.
+func birdAccept(p *page, rules []rule, what string) {
 	if len(rules) == 0 {
 		return
 	}
@@ -121,16 +112,13 @@ func birdMatch(p *page, rules []rule, action string) {
 			patterns[i] += fmt.Sprintf("{%d,%d}", r.length, r.length)
 		}
 	}
-	if !strings.Contains(action, ";") {
-		action += ";"
-	}
 	if len(rules) == 1 {
-		p.line("  if net ~ [ %s ] then %s", patterns[0], action)
+		p.line("  if net ~ [ %s ] then accept; # %s", patterns[0], what)
 		return
 	}
-	p.line("  if net ~ [")
+	p.line("  if net ~ [ # %s", what)
 	p.line("    %s", strings.Join(patterns, ",\n    "))
-	p.line("  ] then %s", action)
+	p.line("  ] then accept;")
 }
 
 // birdTemplate writes what the sessions of a group have in common. The machines

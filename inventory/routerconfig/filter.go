@@ -13,7 +13,6 @@ import (
 type rule struct {
 	block  netip.Prefix
 	length int
-	deny   bool // an address that the pool excludes
 }
 
 // exact reports whether the block itself is the only prefix that matches.
@@ -27,8 +26,7 @@ func (r rule) count(most int) int {
 	return most
 }
 
-// filter is what machines of one kind may announce. Its lists are sorted, with
-// denials first.
+// filter is what machines of one kind may announce. Its lists are sorted.
 type filter struct {
 	name           string // PLINTH, or PLINTH_<RACK> where racks differ
 	vip4, vip6     []rule
@@ -51,9 +49,7 @@ func (f *filter) limits(pods4, pods6 int) {
 func limit(vips []rule, pods int) int {
 	n := pods
 	for _, r := range vips {
-		if !r.deny {
-			n = min(n+r.count(mostPrefixes), mostPrefixes+pods)
-		}
+		n = min(n+r.count(mostPrefixes), mostPrefixes+pods)
 	}
 	return n + n/8 + 10
 }
@@ -67,9 +63,6 @@ func (f *filter) sort() {
 }
 
 func compareRules(a, b rule) int {
-	if a.deny != b.deny {
-		return map[bool]int{true: -1, false: 1}[a.deny]
-	}
 	return cmp.Or(a.block.Addr().Compare(b.block.Addr()), a.block.Bits()-b.block.Bits(), a.length-b.length)
 }
 
@@ -80,19 +73,12 @@ func (f *filter) equal(o *filter) bool {
 }
 
 // addPool lets in the VIPs of a pool: prefixes of its aggregate length where one
-// lies wholly in the pool, else single addresses.
+// lies wholly in the pool, else single addresses. Excluded addresses are let in,
+// too: one that was given before somebody excluded it stays where it is.
 func (f *filter) addPool(p inventory.Pool) {
 	for _, r := range p.Ranges {
 		for _, block := range blocks(r) {
 			f.addVIP(vipRule(block, p.Advertise.Aggregate))
-		}
-	}
-	for _, r := range p.Exclude {
-		for _, block := range blocks(r) {
-			if deny := vipRule(block, p.Advertise.Aggregate); deny.length == p.Advertise.Aggregate.For(block.Addr()) {
-				deny.deny = true
-				f.addVIP(deny)
-			}
 		}
 	}
 }

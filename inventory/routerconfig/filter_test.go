@@ -75,13 +75,8 @@ func TestAFilterLetsInThePoolAndNoMore(t *testing.T) {
 			[]rule{{block: netip.MustParsePrefix("203.0.113.0/25"), length: 28}}},
 		{"no aggregate that is larger than the pool", "203.0.113.0/29", "", inventory.PrefixLengths{IPv4: 28},
 			[]rule{{block: netip.MustParsePrefix("203.0.113.0/29"), length: 32}}},
-		{"an address that the pool excludes is denied first", "203.0.113.0/25", "203.0.113.9", host,
-			[]rule{
-				{block: netip.MustParsePrefix("203.0.113.9/32"), length: 32, deny: true},
-				{block: netip.MustParsePrefix("203.0.113.0/25"), length: 32},
-			}},
-		{"an excluded address within an aggregate is not", "203.0.113.0/25", "203.0.113.9", inventory.PrefixLengths{IPv4: 28},
-			[]rule{{block: netip.MustParsePrefix("203.0.113.0/25"), length: 28}}},
+		{"an excluded address that is in use stays", "203.0.113.0/25", "203.0.113.9", host,
+			[]rule{{block: netip.MustParsePrefix("203.0.113.0/25"), length: 32}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool := inventory.Pool{Ranges: ranges(t, c.addresses), Exclude: ranges(t, c.exclude)}
@@ -118,7 +113,6 @@ func TestTheLimitHasRoomForEveryVIPAndKnowsABound(t *testing.T) {
 	}{
 		{"nothing but slack", nil, 0, 10},
 		{"a small pool and a pod CIDR", []rule{block("203.0.113.0/26", 32)}, 1, 65 + 8 + 10},
-		{"denied addresses do not count", []rule{{block: netip.MustParsePrefix("203.0.113.1/32"), length: 32, deny: true}}, 0, 10},
 		{"aggregates count as one", []rule{block("203.0.113.0/24", 28)}, 0, 16 + 2 + 10},
 		{"as many as an agent says at most", []rule{block("2001:db8::/64", 128), block("10.0.0.0/8", 32)}, 0, 50_000 + 6_250 + 10},
 	} {

@@ -50,19 +50,18 @@ func writeFRR(p *page, s *side, o Options) {
 func frrLists(p *page, f *filter) {
 	for _, l := range f.lists() {
 		for i, r := range l.rules {
-			p.line("%s prefix-list %s seq %d %s", frrIP(l.v4), l.name, 5*(i+1), frrRule(r))
+			p.line("%s prefix-list %s seq %d permit %s", frrIP(l.v4), l.name, 5*(i+1), frrRule(r))
 		}
 		p.line("!")
 	}
 }
 
-// frrRule writes one entry of a prefix list.
+// frrRule writes what an entry of a prefix list matches.
 func frrRule(r rule) string {
-	action := map[bool]string{true: "deny", false: "permit"}[r.deny]
 	if r.exact() {
-		return fmt.Sprintf("%s %s", action, r.block)
+		return r.block.String()
 	}
-	return fmt.Sprintf("%s %s ge %d le %d", action, r.block, r.length, r.length)
+	return fmt.Sprintf("%s ge %d le %d", r.block, r.length, r.length)
 }
 
 func frrRouteMap(p *page, f *filter) {

@@ -1,0 +1,164 @@
+package inventory
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+	"go4.org/netipx"
+)
+
+// hosts refuses addresses that no host can have, that two have, or that lie
+// outside the subnets of the rack.
+func (v *validation) hosts() {
+	seen := make(map[netip.Addr]*yaml.Node, 2*v.inv.Size())
+	for _, r := range v.allRouters() {
+		for _, a := range r.allAddresses() {
+			v.host(seen, a)
+		}
+	}
+	for i := range v.raw.Racks.v {
+		rack := &v.raw.Racks.v[i]
+		for j := range rack.Machines.v {
+			m := &rack.Machines.v[j]
+			if m.State.v == StateRetired {
+				continue
+			}
+			for _, a := range m.Addresses.v {
+				v.host(seen, a)
+				v.onSubnet(rack, a)
+			}
+			for _, a := range m.ExternalAddresses.v {
+				v.host(seen, a)
+			}
+		}
+	}
+}
+
+// allAddresses are those of address and addresses.
+func (r *rawRouter) allAddresses() []scalar[netip.Addr] {
+	if r.Address.given() {
+		return append([]scalar[netip.Addr]{r.Address}, r.Addresses.v...)
+	}
+	return r.Addresses.v
+}
+
+// host checks one address, wherever it stands.
+func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) {
+	if what := special(a.v); what != "" {
+		v.refuse(a.node, refusal{code: NotUnicast, message: "is " + what + ", which no machine or router can be reached at", accepted: "a unicast address"})
+		return
+	}
+	if first, taken := seen[a.v]; taken {
+		v.refuse(a.node, refusal{code: AddressTwice, message: "is the address of something else too", accepted: "an address that is used once"}, first)
+		return
+	}
+	seen[a.v] = a.node
+}
+
+// special names the kinds of address that are not for hosts.
+func special(a netip.Addr) string {
+	switch {
+	case a.IsUnspecified():
+		return "the unspecified address"
+	case a.IsLoopback():
+		return "a loopback address"
+	case a.IsMulticast():
+		return "a multicast address"
+	case a.IsLinkLocalUnicast():
+		return "a link-local address"
+	case a.Is4() && a.As4()[0] >= 240:
+		return "a reserved address"
+	case a.Is4() && a.As4()[0] == 0:
+		return "an address of this network alone"
+	}
+	return ""
+}
+
+// onSubnet refuses an address that none of the rack's subnets of its family has.
+func (v *validation) onSubnet(rack *rawRack, a scalar[netip.Addr]) {
+	var same []string
+	for _, s := range rack.Subnets.v {
+		if s.v.Addr().Is4() != a.v.Is4() {
+			continue
+		}
+		same = append(same, s.v.String())
+		if s.v.Contains(a.v) {
+			v.notItsEnds(s, a)
+			return
+		}
+	}
+	if len(same) > 0 {
+		v.refuse(a.node, refusal{code: OutsideSubnets, message: "is outside the subnets of its rack", accepted: "an address in " + strings.Join(same, " or "),
+			suggestion: v.rackWith(a.v)}, rack.Subnets.node)
+	}
+}
+
+// rackWith says in which rack the address would be right.
+func (v *validation) rackWith(a netip.Addr) string {
+	for _, r := range v.inv.Racks {
+		if slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+			return "rack " + r.Name
+		}
+	}
+	return ""
+}
+
+// notItsEnds refuses the network and broadcast addresses of an IPv4 subnet.
+func (v *validation) notItsEnds(s scalar[netip.Prefix], a scalar[netip.Addr]) {
+	if !a.v.Is4() || s.v.Bits() > 30 {
+		return
+	}
+	last := netipx.PrefixLastIP(s.v)
+	switch a.v {
+	case s.v.Addr():
+		v.refuse(a.node, refusal{code: NetworkAddress, message: "is the network address of " + s.v.String(), accepted: "an address between the first and the last",
+			suggestion: a.v.Next().String()}, s.node)
+	case last:
+		v.refuse(a.node, refusal{code: NetworkAddress, message: "is the broadcast address of " + s.v.String(), accepted: "an address between the first and the last",
+			suggestion: a.v.Prev().String()}, s.node)
+	}
+}
+
+// subnets refuses subnets that overlap without being the same. The same one
+// may be in several racks: their machines then reach each other directly.
+func (v *validation) subnets() {
+	var all []span
+	for i := range v.raw.Racks.v {
+		for _, s := range v.raw.Racks.v[i].Subnets.v {
+			all = append(all, span{RangeOf(s.v), s.node})
+		}
+	}
+	overlaps(all, func(a, b span) {
+		if a.Range != b.Range {
+			v.refuse(b.node, refusal{code: SubnetsOverlap, message: "overlaps the subnet " + a.String(), accepted: "subnets that are the same or have nothing in common",
+				suggestion: a.String()}, a.node)
+		}
+	})
+}
+
+// span is a range of addresses and the place where it was written.
+type span struct {
+	Range
+	node *yaml.Node
+}
+
+// overlaps yields pairs of spans that share an address, the one that was
+// written earlier first. Every span that overlaps any is in at least one pair.
+func overlaps(all []span, yield func(earlier, later span)) {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return compareRanges(all[i].Range, all[j].Range) })
+	widest := -1
+	for _, i := range order {
+		if widest >= 0 && all[widest].Overlaps(all[i].Range) {
+			yield(all[min(i, widest)], all[max(i, widest)])
+		}
+		if widest < 0 || all[widest].Last.Less(all[i].Last) {
+			widest = i
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// routers checks that each has one address, or one of each family.
+func (v *validation) routers() {
+	for _, r := range v.allRouters() {
+		written := hasKey(r.node, "address") || hasKey(r.node, "addresses")
+		switch {
+		case !written:
+			v.refuse(r.node, refusal{code: Missing, message: "address is missing", accepted: "address: …, or addresses: [IPv4, IPv6]"})
+		case r.Address.given() && len(r.Addresses.v) > 0:
+			v.refuse(r.Addresses.node, refusal{code: Conflicting, message: "address and addresses are given at once", accepted: "one of the two"}, r.Address.node)
+		case len(r.Addresses.v) == 2 && r.Addresses.v[0].v.Is4() == r.Addresses.v[1].v.Is4(), len(r.Addresses.v) > 2:
+			second := r.Addresses.v[1]
+			v.refuse(second.node, refusal{code: SameFamily, message: "a router has at most one address of each family", accepted: "one IPv4 and one IPv6 address, or routers of their own"}, r.Addresses.v[0].node)
+		}
+	}
+}
+
+// bfd refuses a profile whose name means that there is none.
+func (v *validation) bfd() {
+	for i := range v.raw.BFDProfiles.v {
+		if n := v.raw.BFDProfiles.v[i].Name; n.v == "off" {
+			v.refuse(n.node, refusal{code: BadName, message: "off means no BFD", accepted: "another name", suggestion: "slow"})
+		}
+	}
+}
+
+// sessions checks what only the two ends together show.
+func (v *validation) sessions() {
+	v.localPrefs()
+	for i := range v.raw.Racks.v {
+		raw := &v.raw.Racks.v[i]
+		rack, ok := v.inv.Rack(raw.Name.v)
+		if !ok || len(rack.Machines) == 0 {
+			continue
+		}
+		if len(rack.Peers) == 0 {
+			v.noPeers(raw)
+			continue
+		}
+		if rack.ASN == 0 && !hasKey(raw.node, "asn") && !hasKey(v.raw.BGP.node, "asn") {
+			v.refuse(raw.node, refusal{code: NoASN, message: "the rack's machines have sessions but no AS number", accepted: "asn in spec.bgp or in the rack", suggestion: "spec.bgp.asn: 64512"})
+		}
+		for _, name := range rack.Peers {
+			v.pair(raw, rack, name)
+		}
+		v.apart(raw, rack)
+	}
+}
+
+// noPeers warns of a rack that is to announce VIPs to nobody.
+func (v *validation) noPeers(raw *rawRack) {
+	if len(v.inv.Pools) > 0 {
+		v.refuse(raw.node, refusal{code: NoPeers, severity: Warning, message: "the rack's machines have no router to announce VIPs to", accepted: "routers in the rack or in the spec, or peers"})
+	}
+}
+
+// pair checks a rack against one of its routers.
+func (v *validation) pair(raw *rawRack, rack Rack, name string) {
+	router, ok := v.inv.Router(name)
+	if !ok {
+		return
+	}
+	o := v.inv.BGP.Session.Override(rack.Session).Override(router.Session)
+	hops, gtsm := int(o.Multihop.Value), o.TTLSecurity.Value
+	if hops > 0 && gtsm {
+		first, second := v.said(raw, name, func(s *rawSession) *yaml.Node { return s.TTLSecurity.node }), v.said(raw, name, func(s *rawSession) *yaml.Node { return s.Multihop.node })
+		v.refuse(second, refusal{code: SecurityMultihop, message: "ttlSecurity is for directly connected neighbours", accepted: "multihop: 0, or ttlSecurity: false", suggestion: "0"}, first)
+	}
+	if hops == 0 && router.ASN != rack.ASN {
+		v.unreachable(raw, rack, router)
+	}
+}
+
+// said is where the setting that counts for a rack and a router was made.
+func (v *validation) said(raw *rawRack, router string, node func(*rawSession) *yaml.Node) *yaml.Node {
+	for _, r := range v.allRouters() {
+		if r.Name.v == router && node(&r.rawSession) != nil {
+			return node(&r.rawSession)
+		}
+	}
+	return cmp.Or(node(&raw.rawSession), node(&v.raw.BGP.rawSession))
+}
+
+// unreachable warns of a router off the rack's subnets: a session between two
+// ASes takes one hop unless multihop says otherwise (RFC 4271, section 5.1.3).
+func (v *validation) unreachable(raw *rawRack, rack Rack, router Router) {
+	for _, a := range router.Addresses {
+		var same []string
+		for _, s := range rack.Subnets {
+			if s.Addr().Is4() == a.Is4() {
+				same = append(same, s.String())
+			}
+		}
+		if len(same) == 0 || slices.ContainsFunc(rack.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+			continue
+		}
+		v.refuse(v.routerNode(router.Name), refusal{code: RouterUnreachable, severity: Warning, value: a.String(),
+			message: fmt.Sprintf("is outside the subnets of rack %s, and its sessions take one hop", rack.Name), accepted: "an address in " + strings.Join(same, " or ") + ", or multihop", suggestion: "multihop: 2"}, raw.Subnets.node)
+	}
+}
+
+// routerNode is where the router's address was written.
+func (v *validation) routerNode(name string) *yaml.Node {
+	for _, r := range v.allRouters() {
+		if r.Name.v == name {
+			return cmp.Or(r.Address.node, r.Addresses.node, r.node)
+		}
+	}
+	return nil
+}
+
+// apart warns of machines that have no address of any family of their routers.
+func (v *validation) apart(raw *rawRack, rack Rack) {
+	for i := range raw.Machines.v {
+		m := &raw.Machines.v[i]
+		if len(m.Addresses.v) == 0 || m.State.v == StateRetired {
+			continue
+		}
+		if len(v.inv.Sessions(rack.Machines[i])) == 0 && v.routersHaveAddresses(rack) {
+			v.refuse(m.Addresses.node, refusal{code: FamiliesApart, severity: Warning, message: "no router of the rack has an address of the machine's family, so it has no session",
+				accepted: "an address of a family that a router has"}, v.routerNode(rack.Peers[0]))
+		}
+	}
+}
+
+func (v *validation) routersHaveAddresses(rack Rack) bool {
+	return slices.ContainsFunc(rack.Peers, func(name string) bool {
+		r, ok := v.inv.Router(name)
+		return ok && len(r.Addresses) > 0
+	})
+}
+
+// localPrefs warns of a LOCAL_PREF that is sent to nobody.
+func (v *validation) localPrefs() {
+	if len(v.inv.Routers) == 0 || v.anyInternal() {
+		return
+	}
+	for i := range v.raw.Pools.v {
+		if l := v.raw.Pools.v[i].Advertise.LocalPref; l.given() && l.v != defaultLocalPref {
+			v.refuse(l.node, refusal{code: LocalPrefUnused, severity: Warning, message: "is sent within one AS only, and every router is of another", accepted: "no localPref, or routers of the machines' AS", suggestion: "prepend: 1"})
+		}
+	}
+}
+
+// anyInternal reports whether a session stays within one AS.
+func (v *validation) anyInternal() bool {
+	for _, rack := range v.inv.Racks {
+		for _, p := range rack.Peers {
+			if r, ok := v.inv.Router(p); ok && r.ASN == rack.ASN {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// identities refuses what would make one Node mean two machines.
+func (v *validation) identities() {
+	machines := v.allMachines()
+	ids := make(map[string]*yaml.Node, len(machines))
+	uuids := make(map[string]*yaml.Node, len(machines))
+	aliases := map[string]*yaml.Node{}
+	for _, m := range machines {
+		if n := cmp.Or(m.ID.node, m.Name.node); n != nil {
+			v.identity(ids, m, n)
+		}
+		if u := m.Match.SystemUUID; u.given() {
+			v.claim(uuids, u.v, u.node, refusal{code: SystemUUIDTwice, message: "is the systemUUID of another machine too", accepted: "a systemUUID that one machine reports"})
+		}
+		for _, a := range m.Aliases.v {
+			v.claim(aliases, a.v, a.node, refusal{code: AliasTwice, message: "is the alias of another machine too", accepted: "a providerID that means one machine"})
+		}
+	}
+}
+
+// identity refuses an ID that another machine has. That two machines of one
+// name have one ID is said elsewhere.
+func (v *validation) identity(ids map[string]*yaml.Node, m *rawMachine, n *yaml.Node) {
+	id := m.ID.or(m.Name.v)
+	if first, taken := ids[id]; taken && !m.ID.given() && first.Value == m.Name.v {
+		return
+	}
+	v.claim(ids, id, n, refusal{code: ProviderIDTwice, value: id, message: "is the providerID of another machine too",
+		accepted: "an id that one machine has, such as its serial number"})
+}
+
+// units refuses two machines in one unit, and machines above their rack.
+func (v *validation) units() {
+	for i := range v.raw.Racks.v {
+		r := &v.raw.Racks.v[i]
+		seen := map[string]*yaml.Node{}
+		for j := range r.Machines.v {
+			u := r.Machines.v[j].Unit
+			if !u.given() || r.Machines.v[j].State.v == StateRetired {
+				continue
+			}
+			v.claim(seen, strconv.Itoa(u.v), u.node, refusal{code: UnitTwice, severity: Warning, message: "another machine of the rack stands in that unit too",
+				accepted: "one machine in each unit"})
+			if r.Units.given() && u.v > r.Units.v {
+				v.refuse(u.node, refusal{code: UnitOutside, message: fmt.Sprintf("the rack has %d units", r.Units.v),
+					accepted: fmt.Sprintf("1 to %d", r.Units.v), suggestion: strconv.Itoa(r.Units.v)}, r.Units.node)
+			}
+		}
+	}
+}
+
+// taints refuses a taint that is there twice, and those that Kubernetes or Plinth keep.
+func (v *validation) taints() {
+	for _, m := range v.allMachines() {
+		seen := map[string]*yaml.Node{}
+		for _, t := range m.Taints.v {
+			if !t.Key.given() || !t.Effect.given() {
+				continue
+			}
+			v.claim(seen, t.Key.v+":"+t.Effect.v, t.Key.node, refusal{code: BadTaint, message: "is there twice with one effect", accepted: "each key and effect once"})
+			if state := taintOwners[t.Key.v]; state != "" {
+				v.refuse(t.Key.node, refusal{code: BadTaint, message: "is a taint that Plinth or Kubernetes puts on by itself", accepted: "taints of your own", suggestion: state})
+			}
+		}
+	}
+}
+
+// taintOwners says what to write instead of a taint that somebody else keeps.
+var taintOwners = map[string]string{
+	TaintMaintenance.Key:                             "state: maintenance",
+	"node.cloudprovider.kubernetes.io/uninitialized": "no such taint",
+	"node.cloudprovider.kubernetes.io/shutdown":      "state: off",
+	"node.kubernetes.io/not-ready":                   "state: off",
+	"node.kubernetes.io/unreachable":                 "state: off",
+	"node.kubernetes.io/unschedulable":               "state: maintenance",
+	"node.kubernetes.io/network-unavailable":         "no such taint",
+}
+
+// storages checks that a storage says what lives in it.
+func (v *validation) storages() {
+	for i := range v.raw.Storage.v {
+		s := &v.raw.Storage.v[i]
+		if s.NFS.node != nil {
+			v.require(s.NFS.node, "server")
+		}
+		if s.ISCSI.node != nil {
+			v.require(s.ISCSI.node, "portal")
+		}
+		if s.CSI.node != nil {
+			v.require(s.CSI.node, "driver")
+		}
+		given := slices.DeleteFunc([]*yaml.Node{s.NFS.node, s.ISCSI.node, s.CSI.node}, func(n *yaml.Node) bool { return n == nil })
+		switch {
+		case len(given) > 1:
+			v.refuse(given[1], refusal{code: Conflicting, message: "a storage is one of nfs, iscsi and csi", accepted: "an entry for each"}, given[0])
+		case len(given) == 0 && !hasKey(s.node, "nfs") && !hasKey(s.node, "iscsi") && !hasKey(s.node, "csi"):
+			v.refuse(s.node, refusal{code: Missing, message: "does not say which volumes live in it", accepted: "nfs: {server: …}, iscsi: {portal: …} or csi: {driver: …}"})
+		}
+	}
+}
+
+// selectors checks that operators have the values that they want.
+func (v *validation) selectors() {
+	for i := range v.raw.Pools.v {
+		for j := range v.raw.Pools.v[i].ServiceSelector.MatchExpressions.v {
+			q := &v.raw.Pools.v[i].ServiceSelector.MatchExpressions.v[j]
+			wants := q.Operator.v == OpIn || q.Operator.v == OpNotIn
+			switch {
+			case !q.Operator.given():
+			case wants && len(q.Values.v) == 0:
+				instead := map[Operator]string{OpIn: "Exists", OpNotIn: "DoesNotExist"}[q.Operator.v]
+				v.refuse(q.Operator.node, refusal{code: BadSelector, message: "wants values", accepted: "values: […]", suggestion: instead})
+			case !wants && len(q.Values.v) > 0:
+				instead := map[Operator]string{OpExists: "In", OpDoesNotExist: "NotIn"}[q.Operator.v]
+				v.refuse(q.Operator.node, refusal{code: BadSelector, message: "takes no values", accepted: "no values", suggestion: instead}, q.Values.node)
+			}
+		}
+	}
+}

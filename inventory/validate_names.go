@@ -1,0 +1,192 @@
+package inventory
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// names refuses names that are used twice among things of one kind.
+func (v *validation) names() {
+	s := v.raw
+	unique(v, s.BFDProfiles.v, func(r *rawBFDProfile) scalar[string] { return r.Name }, "BFD profile")
+	unique(v, v.allRouters(), func(r **rawRouter) scalar[string] { return (*r).Name }, "router")
+	unique(v, s.Pools.v, func(r *rawPool) scalar[string] { return r.Name }, "pool")
+	unique(v, s.Storage.v, func(r *rawStorage) scalar[string] { return r.Name }, "storage")
+	unique(v, s.Racks.v, func(r *rawRack) scalar[string] { return r.Name }, "rack")
+	unique(v, v.allMachines(), func(r **rawMachine) scalar[string] { return (*r).Name }, "machine")
+	unique(v, s.Communities.v, func(e *entry[Community]) scalar[string] { return e.key }, "community")
+	unique(v, s.Labels.v, func(e *entry[string]) scalar[string] { return e.key }, "label")
+}
+
+// unique refuses the second use of a name, and shows the first.
+func unique[T any](v *validation, all []T, name func(*T) scalar[string], what string) {
+	seen := make(map[string]*yaml.Node, len(all))
+	for i := range all {
+		n := name(&all[i])
+		if n.given() {
+			v.claim(seen, n.v, n.node, refusal{code: NameTwice, message: "is the name of another " + what + " too", accepted: "a name that is used once"})
+		}
+	}
+}
+
+// claim refuses a value that somebody has already.
+func (v *validation) claim(seen map[string]*yaml.Node, value string, n *yaml.Node, r refusal) bool {
+	first, taken := seen[value]
+	if taken {
+		v.refuse(n, r, first)
+		return false
+	}
+	seen[value] = n
+	return true
+}
+
+// allRouters are those of the spec and of the racks.
+func (v *validation) allRouters() []*rawRouter {
+	var out []*rawRouter
+	for i := range v.raw.Routers.v {
+		out = append(out, &v.raw.Routers.v[i])
+	}
+	for i := range v.raw.Racks.v {
+		for j := range v.raw.Racks.v[i].Routers.v {
+			out = append(out, &v.raw.Racks.v[i].Routers.v[j])
+		}
+	}
+	return out
+}
+
+// allMachines are those of all racks.
+func (v *validation) allMachines() []*rawMachine {
+	out := make([]*rawMachine, 0, v.inv.Size())
+	for i := range v.raw.Racks.v {
+		for j := range v.raw.Racks.v[i].Machines.v {
+			out = append(out, &v.raw.Racks.v[i].Machines.v[j])
+		}
+	}
+	return out
+}
+
+// names of everything that can be referred to.
+func (v *validation) rackNames() []string {
+	return namesOf(v.inv.Racks, func(r *Rack) string { return r.Name })
+}
+
+func (v *validation) routerNames() []string {
+	return namesOf(v.inv.Routers, func(r *Router) string { return r.Name })
+}
+
+func (v *validation) zoneNames() []string {
+	return namesOf(v.inv.Racks, func(r *Rack) string { return r.Zone })
+}
+
+func (v *validation) bfdNames() []string {
+	return append(namesOf(v.inv.BFDProfiles, func(p *BFDProfile) string { return p.Name }), "off")
+}
+
+func namesOf[T any](all []T, name func(*T) string) []string {
+	out := make([]string, len(all))
+	for i := range all {
+		out[i] = name(&all[i])
+	}
+	return out
+}
+
+// references refuses what names something that is not there.
+func (v *validation) references() {
+	racks, routers, zones, bfd := v.rackNames(), v.routerNames(), v.zoneNames(), v.bfdNames()
+	v.refer(UnknownBFD, "BFD profile", bfd, v.raw.BGP.BFD)
+	for i := range v.raw.Racks.v {
+		r := &v.raw.Racks.v[i]
+		v.refer(UnknownRouter, "router", routers, r.Peers.v...)
+		v.refer(UnknownBFD, "BFD profile", bfd, r.BFD)
+		v.once(r.Peers)
+	}
+	for _, r := range v.allRouters() {
+		v.refer(UnknownBFD, "BFD profile", bfd, r.BFD)
+	}
+	for i := range v.raw.Pools.v {
+		a := &v.raw.Pools.v[i].Advertise
+		v.refer(UnknownRack, "rack", racks, a.Racks.v...)
+		v.refer(UnknownZone, "zone", zones, a.Zones.v...)
+		v.refer(UnknownRouter, "router", routers, a.Routers.v...)
+		v.once(a.Racks)
+		v.once(a.Zones)
+		v.once(a.Routers)
+		v.once(a.Communities)
+		v.once(v.raw.Pools.v[i].Namespaces)
+	}
+	for i := range v.raw.Storage.v {
+		v.refer(UnknownRack, "rack", racks, v.raw.Storage.v[i].Rack)
+	}
+}
+
+// refer refuses every name that is not among the known ones.
+func (v *validation) refer(code Code, what string, known []string, names ...scalar[string]) {
+	for _, n := range names {
+		if !n.given() || contains(known, n.v) {
+			continue
+		}
+		r := refusal{code: code, message: "there is no " + what + " of that name", suggestion: nearest(n.v, known), accepted: "the name of a " + what}
+		if len(known) > 0 && len(known) <= 20 {
+			r.accepted = strings.Join(known, ", ")
+		}
+		v.refuse(n.node, r)
+	}
+}
+
+func contains(all []string, s string) bool {
+	for _, x := range all {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// once warns of an entry that stands twice in one list.
+func (v *validation) once(l list[scalar[string]]) {
+	seen := map[string]*yaml.Node{}
+	for _, s := range l.v {
+		v.claim(seen, s.v, s.node, refusal{code: EntryTwice, severity: Warning, message: "stands in the list twice", accepted: "each entry once"})
+	}
+}
+
+// expected refuses a set in which a rack is missing.
+func (v *validation) expected() {
+	known := v.rackNames()
+	for _, r := range v.raw.Expect.Racks.v {
+		if !contains(known, r.v) {
+			v.refuse(r.node, refusal{code: ExpectNotMet, message: "the rack is expected, and no document has it",
+				accepted: "documents with every rack that is expected", suggestion: nearest(r.v, known)})
+		}
+	}
+}
+
+// reservedLabels are those that have a field of their own.
+var reservedLabels = map[string]string{
+	LabelRegion: "spec.region", LabelZone: "the rack's zone", LabelType: "the machine's type",
+	LabelRack: "the rack's name", LabelRow: "the rack's row", LabelUnit: "the machine's unit",
+	betaTwins[LabelRegion]: "spec.region", betaTwins[LabelZone]: "the rack's zone", betaTwins[LabelType]: "the machine's type",
+	"kubernetes.io/hostname": "the machine's name",
+}
+
+// labelKeys refuses labels that Plinth or the kubelet fill from elsewhere.
+func (v *validation) labelKeys() {
+	v.reserved(v.raw.Labels)
+	for _, m := range v.allMachines() {
+		v.reserved(m.Labels)
+	}
+}
+
+func (v *validation) reserved(labels entries[string]) {
+	for _, e := range labels.v {
+		from, ok := reservedLabels[e.key.v]
+		switch {
+		case ok:
+			v.refuse(e.key.node, refusal{code: ReservedLabel, message: "is filled from " + from, accepted: "labels that nothing else fills", suggestion: from})
+		case strings.HasPrefix(e.key.v, "plinth.dev/"):
+			v.refuse(e.key.node, refusal{code: ReservedLabel, message: "is a label of Plinth's own", accepted: "labels outside plinth.dev/",
+				suggestion: "example.com/" + strings.TrimPrefix(e.key.v, "plinth.dev/")})
+		}
+	}
+}

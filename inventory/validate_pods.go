@@ -1,0 +1,179 @@
+package inventory
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// podNetwork checks the prefixes that pod CIDRs are carved from.
+func (v *validation) podNetwork() {
+	raw := &v.raw.PodNetwork
+	for i, c := range raw.CIDRs.v {
+		for _, before := range raw.CIDRs.v[:i] {
+			if before.v.Addr().Is4() == c.v.Addr().Is4() {
+				v.refuse(c.node, refusal{code: CIDRsOfOneFamily, message: "is of the same family as another", accepted: "one prefix of each family"}, before.node)
+			}
+		}
+		v.prefixLengths(c)
+		v.podsAndOthers(c)
+		v.podsCarried(c)
+	}
+	v.podFamilies()
+}
+
+// prefixLengths checks that machines fit into racks, and racks into the network.
+func (v *validation) prefixLengths(c scalar[netip.Prefix]) {
+	addr, whole := c.v.Addr(), c.v.Bits()
+	rack, node := v.inv.PodNetwork.RackPrefix.For(addr), v.inv.PodNetwork.NodePrefix.For(addr)
+	rackNode, nodeNode := lengthNode(&v.raw.PodNetwork.RackPrefix, addr), lengthNode(&v.raw.PodNetwork.NodePrefix, addr)
+	if rackNode != nil && rack < whole {
+		v.refuse(rackNode, refusal{code: BadRackPrefix, message: "is larger than the whole network " + c.v.String(), accepted: fmt.Sprintf("%d to %d", whole, node), suggestion: fmt.Sprint((whole + max(node, whole) + 1) / 2)}, c.node)
+		return
+	}
+	if nodeNode != nil && node < max(rack, whole) {
+		r := refusal{code: BadNodePrefix, message: fmt.Sprintf("is larger than the block of a rack, a /%d", rack), accepted: fmt.Sprintf("%d to %d", rack, addr.BitLen()), suggestion: fmt.Sprint(min(rack+4, addr.BitLen()))}
+		if rackNode == nil {
+			r.message = "is larger than the whole network " + c.v.String()
+			r.accepted = fmt.Sprintf("%d to %d", whole, addr.BitLen())
+		}
+		v.refuse(nodeNode, r, c.node)
+	}
+}
+
+// podsAndOthers refuses a pod network that has addresses of machines, routers or their subnets.
+func (v *validation) podsAndOthers(c scalar[netip.Prefix]) {
+	for i := range v.raw.Racks.v {
+		for _, s := range v.raw.Racks.v[i].Subnets.v {
+			if s.v.Overlaps(c.v) {
+				v.refuse(c.node, refusal{code: PodsOnSubnet, message: "overlaps the subnet " + s.v.String(), accepted: "a prefix for pods alone"}, s.node)
+				return
+			}
+		}
+	}
+	for _, h := range v.hostAddresses() {
+		if c.v.Contains(h.v) {
+			v.refuse(c.node, refusal{code: PodsOnSubnet, message: "holds " + h.v.String() + ", the address of a machine or router", accepted: "a prefix for pods alone"}, h.node)
+			return
+		}
+	}
+}
+
+// podsCarried warns of a family that no session can carry, where routers are to carry pods.
+func (v *validation) podsCarried(c scalar[netip.Prefix]) {
+	if v.inv.PodNetwork.Mode != ModeFabric || len(v.inv.Racks) == 0 {
+		return
+	}
+	all, _ := v.carried().of(v.inv, Advertise{})
+	if c.v.Addr().Is4() && !all.IPv4 || c.v.Addr().Is6() && !all.IPv6 {
+		v.refuse(c.node, refusal{code: FamilyUncarried, severity: Warning, message: "the mode is fabric, and no session can carry this family", accepted: "routers, and machines with an address of that family"})
+	}
+}
+
+// podFamilies warns of machines whose pods of a family nobody can reach.
+func (v *validation) podFamilies() {
+	if v.inv.PodNetwork.Mode == ModeNone {
+		return
+	}
+	for _, m := range v.allMachines() {
+		if len(m.Addresses.v) == 0 {
+			continue
+		}
+		addrs := values(m.Addresses)
+		for _, c := range v.inv.PodNetwork.CIDRs {
+			if !FirstOf(addrs, c.Addr().Is4()).IsValid() {
+				v.refuse(m.Addresses.node, refusal{code: FamilyUnreachable, severity: Warning, message: "the machine has no address of the family of " + c.String() + ", so its pods of that family cannot be reached",
+					accepted: "an address of each family of podNetwork.cidrs"})
+			}
+		}
+	}
+}
+
+// podCIDRs checks the blocks that were given by hand.
+func (v *validation) podCIDRs() {
+	var racks, machines []span
+	for i := range v.raw.Racks.v {
+		r := &v.raw.Racks.v[i]
+		v.byHand(r.PodCIDRs)
+		racks = append(racks, spans(r.PodCIDRs)...)
+		for j := range r.Machines.v {
+			m := &r.Machines.v[j]
+			v.byHand(m.PodCIDRs)
+			v.inRack(r, m)
+			machines = append(machines, spans(m.PodCIDRs)...)
+		}
+	}
+	refuse := func(a, b span) {
+		v.refuse(b.node, refusal{code: PodCIDRsOverlap, message: "overlaps " + a.String(), accepted: "blocks that have nothing in common"}, a.node)
+	}
+	overlaps(racks, refuse)
+	overlaps(machines, refuse)
+}
+
+func spans(l list[scalar[netip.Prefix]]) []span {
+	out := make([]span, len(l.v))
+	for i, p := range l.v {
+		out[i] = span{RangeOf(p.v), p.node}
+	}
+	return out
+}
+
+// byHand checks one list: one block for each family of the network, and in it.
+func (v *validation) byHand(l list[scalar[netip.Prefix]]) {
+	if len(l.v) == 0 {
+		return
+	}
+	if v.raw.PodNetwork.node == nil {
+		v.refuse(l.node, refusal{code: NoPodNetwork, severity: Warning, message: "means nothing without a podNetwork", accepted: "a section spec.podNetwork", suggestion: "podNetwork: {mode: direct}"})
+		return
+	}
+	cidrs := v.inv.PodNetwork.CIDRs
+	if len(cidrs) == 0 {
+		return
+	}
+	for _, p := range l.v {
+		if whole, ok := ofFamily(cidrs, p.v); ok && !inside(whole, p.v) {
+			v.refuse(p.node, refusal{code: PodCIDROutside, message: "is outside the pod network", accepted: "a block in " + whole.String(), suggestion: moved(whole, p.v)}, v.raw.PodNetwork.CIDRs.node)
+		}
+	}
+	v.eachFamily(l, cidrs)
+}
+
+// eachFamily refuses a list that leaves a family out, or has one twice or for nothing.
+func (v *validation) eachFamily(l list[scalar[netip.Prefix]], cidrs []netip.Prefix) {
+	have := map[bool]*yaml.Node{}
+	for _, p := range l.v {
+		is4 := p.v.Addr().Is4()
+		_, wanted := ofFamily(cidrs, p.v)
+		if have[is4] != nil || !wanted {
+			v.refuse(p.node, refusal{code: PodFamilies, message: "is one too many of its family", accepted: "one block for each family of podNetwork.cidrs"}, v.raw.PodNetwork.CIDRs.node)
+		}
+		have[is4] = p.node
+	}
+	for _, c := range cidrs {
+		if have[c.Addr().Is4()] == nil && len(l.v) == len(l.node.Content) {
+			v.refuse(l.node, refusal{code: PodFamilies, message: "has no block of the family of " + c.String(), accepted: "one block for each family of podNetwork.cidrs"}, v.raw.PodNetwork.CIDRs.node)
+		}
+	}
+}
+
+// moved is a block of that length at the start of the network.
+func moved(whole, p netip.Prefix) string {
+	if p.Bits() < whole.Bits() {
+		return whole.String()
+	}
+	return netip.PrefixFrom(whole.Addr(), p.Bits()).String()
+}
+
+// inRack warns of a machine's block outside that of its rack: routers that
+// carry one aggregate a rack then carry one more.
+func (v *validation) inRack(r *rawRack, m *rawMachine) {
+	for _, p := range m.PodCIDRs.v {
+		block, ok := ofFamily(values(r.PodCIDRs), p.v)
+		if ok && !inside(block, p.v) {
+			v.refuse(p.node, refusal{code: PodCIDROutside, severity: Warning, message: "is outside the block of its rack", accepted: "a block in " + strings.Join(stringsOf(values(r.PodCIDRs)), " or "), suggestion: moved(block, p.v)}, r.PodCIDRs.node)
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+	"go4.org/netipx"
+)
+
+// poolRanges refuses ranges that overlap, within a pool or between two, and
+// those that no VIP can be of.
+func (v *validation) poolRanges() {
+	var all []span
+	for i := range v.raw.Pools.v {
+		p := &v.raw.Pools.v[i]
+		for _, r := range p.Addresses.v {
+			all = append(all, span{r.v, r.node})
+			v.fitForVIPs(r)
+		}
+		v.excluded(p)
+	}
+	overlaps(all, func(a, b span) {
+		v.refuse(b.node, refusal{code: PoolsOverlap, message: "overlaps " + a.String(), accepted: "ranges that have nothing in common", suggestion: without(b.Range, a.Range)}, a.node)
+	})
+}
+
+// without is what is left of a range in one piece.
+func without(r, less Range) string {
+	var b netipx.IPSetBuilder
+	b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+	b.RemoveRange(netipx.IPRangeFrom(less.First, less.Last))
+	set, err := b.IPSet()
+	if err != nil || len(set.Ranges()) != 1 {
+		return ""
+	}
+	left := set.Ranges()[0]
+	_, isPrefix := left.Prefix()
+	return Range{First: left.From(), Last: left.To(), Prefix: isPrefix}.String()
+}
+
+// fitForVIPs refuses addresses that routers do not carry.
+func (v *validation) fitForVIPs(r scalar[Range]) {
+	for _, a := range []netip.Addr{r.v.First, r.v.Last} {
+		what := special(a)
+		if r.v.Prefix && what == "an address of this network alone" && r.v.First.IsUnspecified() {
+			what = "part of a whole family"
+		}
+		if what != "" {
+			v.refuse(r.node, refusal{code: NotForVIPs, message: a.String() + " is " + what, accepted: "unicast addresses that routers carry"})
+			return
+		}
+	}
+	if r.v.Size() > 1<<40 && r.v.Is4() || r.v.Is4() && r.v.Size() > 1<<24 {
+		v.refuse(r.node, refusal{code: NotForVIPs, message: "is larger than any one network", accepted: "an IPv4 range of at most 16777216 addresses"})
+	}
+}
+
+// excluded warns of exclusions that exclude nothing, or everything.
+func (v *validation) excluded(p *rawPool) {
+	var left netipx.IPSetBuilder
+	for _, r := range p.Addresses.v {
+		left.AddRange(netipx.IPRangeFrom(r.v.First, r.v.Last))
+	}
+	for _, e := range p.Exclude.v {
+		if !slices.ContainsFunc(p.Addresses.v, func(r scalar[Range]) bool { return r.v.Overlaps(e.v) }) {
+			v.refuse(e.node, refusal{code: NothingExcluded, severity: Warning, message: "excludes nothing, for it is no part of the pool", accepted: "addresses of the pool"}, p.Addresses.node)
+		}
+		left.RemoveRange(netipx.IPRangeFrom(e.v.First, e.v.Last))
+	}
+	if set, err := left.IPSet(); err == nil && len(set.Ranges()) == 0 && len(p.Addresses.v) > 0 {
+		v.refuse(p.Exclude.node, refusal{code: PoolEmpty, severity: Warning, message: "excludes every address of the pool", accepted: "some addresses that are left", suggestion: "state: disabled"}, p.Addresses.node)
+	}
+}
+
+// poolsAndOthers refuses pools that hold the address of a machine or router or
+// that overlap pod CIDRs, and warns of those on a machines' subnet.
+func (v *validation) poolsAndOthers() {
+	hosts := v.hostAddresses()
+	for i := range v.raw.Pools.v {
+		p := &v.raw.Pools.v[i]
+		for _, r := range p.Addresses.v {
+			v.poolAndHosts(p, r, hosts)
+			for _, c := range v.raw.PodNetwork.CIDRs.v {
+				if r.v.Overlaps(RangeOf(c.v)) {
+					v.refuse(r.node, refusal{code: PoolHoldsPods, message: "overlaps the pod network " + c.v.String(), accepted: "addresses that no pod has",
+						suggestion: without(r.v, RangeOf(c.v))}, c.node)
+				}
+			}
+			v.poolOnSubnet(p, r)
+		}
+	}
+}
+
+// hostAddresses are those of all machines and routers, sorted.
+func (v *validation) hostAddresses() []scalar[netip.Addr] {
+	var out []scalar[netip.Addr]
+	for _, r := range v.allRouters() {
+		out = append(out, r.allAddresses()...)
+	}
+	for _, m := range v.allMachines() {
+		out = append(append(out, m.Addresses.v...), m.ExternalAddresses.v...)
+	}
+	slices.SortStableFunc(out, func(a, b scalar[netip.Addr]) int { return a.v.Compare(b.v) })
+	return out
+}
+
+func (v *validation) poolAndHosts(p *rawPool, r scalar[Range], hosts []scalar[netip.Addr]) {
+	from, _ := slices.BinarySearchFunc(hosts, r.v.First, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
+	for _, h := range hosts[from:] {
+		if !r.v.Contains(h.v) {
+			return
+		}
+		if !slices.ContainsFunc(p.Exclude.v, func(e scalar[Range]) bool { return e.v.Contains(h.v) }) {
+			v.refuse(r.node, refusal{code: PoolHoldsHost, message: "holds " + h.v.String() + ", the address of a machine or router",
+				accepted: "addresses that nothing else has", suggestion: fmt.Sprintf("exclude: [%s]", quoted(h.v.String()))}, h.node)
+		}
+	}
+}
+
+// poolOnSubnet warns once a range: neighbours on the subnet ask for the VIP by
+// ARP or neighbour discovery, and nobody answers.
+func (v *validation) poolOnSubnet(p *rawPool, r scalar[Range]) {
+	for i := range v.raw.Racks.v {
+		for _, s := range v.raw.Racks.v[i].Subnets.v {
+			if r.v.Overlaps(RangeOf(s.v)) {
+				v.refuse(r.node, refusal{code: PoolOnSubnet, severity: Warning, message: "lies on the subnet " + s.v.String() + ", whose hosts look for it on the wire and not at their router",
+					accepted: "addresses that are routed to, outside every subnet", suggestion: without(r.v, RangeOf(s.v))}, s.node)
+				return
+			}
+		}
+	}
+}
+
+// reservations refuses an address that is reserved twice, or that its pool does not give.
+func (v *validation) reservations() {
+	seen := map[string]*yaml.Node{}
+	for i := range v.raw.Pools.v {
+		p, _ := v.inv.Pool(v.raw.Pools.v[i].Name.v)
+		for _, e := range v.raw.Pools.v[i].Reserved.v {
+			addr, err := netip.ParseAddr(e.key.v)
+			if err != nil || !v.claim(seen, e.key.v, e.key.node, refusal{code: ReservedTwice, message: "is reserved twice", value: e.key.node.Value, accepted: "one Service for each address"}) {
+				continue
+			}
+			if !p.Contains(addr) {
+				v.outsidePool(p, e.key, addr)
+			}
+		}
+	}
+}
+
+func (v *validation) outsidePool(p Pool, key scalar[string], addr netip.Addr) {
+	r := refusal{code: OutsidePool, message: "is not in the pool", value: key.v, accepted: "an address of the pool that is not excluded"}
+	if inRanges(p.Exclude, addr) {
+		r.message = "is excluded from the pool"
+	}
+	if other, ok := v.inv.PoolOf(addr); ok {
+		r.suggestion = "pool " + other.Name
+	}
+	v.refuse(key.node, r)
+}
+
+// poolReach warns of pools whose VIPs no session can carry.
+func (v *validation) poolReach() {
+	carried := v.carried()
+	for i := range v.raw.Pools.v {
+		raw := &v.raw.Pools.v[i]
+		p, _ := v.inv.Pool(raw.Name.v)
+		reach, somewhere := carried.of(v.inv, p.Advertise)
+		if !somewhere {
+			if raw.Advertise.node != nil && len(carried) > 0 {
+				v.refuse(raw.Advertise.node, refusal{code: NowhereToGo, severity: Warning, message: "leaves no session to announce the pool over", accepted: "racks, zones and routers that have sessions with each other"})
+			}
+			continue
+		}
+		for _, r := range raw.Addresses.v {
+			if f := (Families{r.v.Is4(), !r.v.Is4()}); f.IPv4 && !reach.IPv4 || f.IPv6 && !reach.IPv6 {
+				v.refuse(r.node, refusal{code: FamilyUncarried, severity: Warning, message: "no session can carry this family, for machines or routers have no address of it",
+					accepted: "machines with an address of that family"})
+			}
+		}
+	}
+}
+
+// reach is what the sessions between each rack and router carry.
+type reach map[[2]string]Families
+
+// carried looks at the sessions of every machine.
+func (v *validation) carried() reach {
+	out := reach{}
+	for _, rack := range v.inv.Racks {
+		for _, m := range rack.Machines {
+			if out.complete(rack) {
+				break
+			}
+			for _, s := range v.inv.Sessions(m) {
+				key := [2]string{rack.Name, s.Router}
+				f := out[key]
+				out[key] = Families{f.IPv4 || s.Families.IPv4, f.IPv6 || s.Families.IPv6}
+			}
+		}
+	}
+	return out
+}
+
+// complete reports whether no further machine of the rack can add to what is known.
+func (c reach) complete(rack Rack) bool {
+	for _, p := range rack.Peers {
+		if c[[2]string{rack.Name, p}] != (Families{true, true}) {
+			return false
+		}
+	}
+	return true
+}
+
+// of is what is carried of a pool that is announced so.
+func (c reach) of(inv *Inventory, a Advertise) (all Families, somewhere bool) {
+	for key, f := range c {
+		rack, _ := inv.Rack(key[0])
+		if allowed(a.Racks, rack.Name) && allowed(a.Zones, rack.Zone) && allowed(a.Routers, key[1]) {
+			all = Families{all.IPv4 || f.IPv4, all.IPv6 || f.IPv6}
+			somewhere = true
+		}
+	}
+	return all, somewhere
+}
+
+func allowed(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
+
+// aggregates warns of an aggregate that draws in traffic for addresses that the
+// pool does not have.
+func (v *validation) aggregates() {
+	for i := range v.raw.Pools.v {
+		raw := &v.raw.Pools.v[i]
+		p, _ := v.inv.Pool(raw.Name.v)
+		var have netipx.IPSetBuilder
+		for _, r := range p.Ranges {
+			have.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+		}
+		set, err := have.IPSet()
+		if err != nil {
+			continue
+		}
+		for _, r := range p.Ranges {
+			length := cmp.Or(p.Advertise.Aggregate.For(r.First), r.First.BitLen())
+			around, err := r.First.Prefix(length)
+			at := lengthNode(&raw.Advertise.Aggregate, r.First)
+			if err == nil && at != nil && !set.ContainsPrefix(around) {
+				v.refuse(at, refusal{code: WideAggregate, severity: Warning, message: fmt.Sprintf("announces %s, and the pool has only %s of it", around, r),
+					accepted: "a length that keeps within the pool", suggestion: narrowest(r)})
+			}
+		}
+	}
+}
+
+// lengthNode is where the length for the family of a was written.
+func lengthNode(l *rawLengths, a netip.Addr) *yaml.Node {
+	if a.Is4() {
+		return l.IPv4.node
+	}
+	return l.IPv6.node
+}
+
+// narrowest is the length of the largest prefix that the range is made of.
+func narrowest(r Range) string {
+	if p, ok := r.AsPrefix(); ok {
+		return fmt.Sprint(p.Bits())
+	}
+	return fmt.Sprint(r.First.BitLen())
+}
