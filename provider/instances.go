@@ -51,7 +51,7 @@ func (i instances) InstanceShutdown(_ context.Context, node *v1.Node) (bool, err
 // without an error: the stock controller would take the whole process down.
 func (i instances) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
 	inv, m, err := i.cloud.machineOf(node)
-	if err != nil {
+	if !i.cloud.explain(node, err) {
 		return nil, err
 	}
 	if err := expected(m); err != nil {

@@ -24,7 +24,7 @@ func (c *Cloud) checkNodeIPs(node *v1.Node, m inventory.Machine) {
 		return
 	}
 	c.reports.warn(node, ReasonNodeIPUnknown, fmt.Sprintf(
-		"the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", given, m.Name, joined(m)))
+		"the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", given, m.Name, givenIPs(m)))
 }
 
 // unknownIPs returns those of a comma list of addresses that the machine does not have.
@@ -40,7 +40,7 @@ func unknownIPs(given string, m inventory.Machine) []string {
 	return out
 }
 
-func joined(m inventory.Machine) string {
+func givenIPs(m inventory.Machine) string {
 	var all []string
 	for _, a := range addresses(m) {
 		if a.Type != v1.NodeHostName {

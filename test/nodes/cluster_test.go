@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -133,12 +135,17 @@ func (c *cluster) register(n node) *v1.Node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	created.Status.NodeInfo.SystemUUID = n.systemUUID
-	created.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeHostName, Address: n.name}}
-	created.Status.Capacity = v1.ResourceList{v1.ResourcePods: resourceOf("110"), v1.ResourceCPU: resourceOf("4"), v1.ResourceMemory: resourceOf("8Gi")}
-	created.Status.Allocatable = created.Status.Capacity
-	created.Status.Conditions = []v1.NodeCondition{ready(!n.notReady)}
-	updated, err := c.Client.CoreV1().Nodes().UpdateStatus(c.t.Context(), created, metav1.UpdateOptions{FieldManager: "kubelet"})
+	status := v1.NodeStatus{
+		NodeInfo:    v1.NodeSystemInfo{SystemUUID: n.systemUUID},
+		Addresses:   []v1.NodeAddress{{Type: v1.NodeHostName, Address: n.name}},
+		Allocatable: v1.ResourceList{v1.ResourcePods: resource.MustParse("110"), v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("8Gi")},
+		Conditions:  []v1.NodeCondition{ready(!n.notReady)},
+	}
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	updated, err := c.Client.CoreV1().Nodes().Patch(c.t.Context(), created.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{FieldManager: "kubelet"}, "status")
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -210,13 +217,13 @@ func tainted(n *v1.Node, taint string) bool {
 }
 
 // patch merges JSON into a Node, or its status, as another program would.
-func (c *cluster) patch(name, subresource, json string) {
+func (c *cluster) patch(name, subresource, merge string) {
 	c.t.Helper()
 	var sub []string
 	if subresource != "" {
 		sub = []string{subresource}
 	}
-	_, err := c.Client.CoreV1().Nodes().Patch(c.t.Context(), name, types.StrategicMergePatchType, []byte(json), metav1.PatchOptions{FieldManager: "somebody"}, sub...)
+	_, err := c.Client.CoreV1().Nodes().Patch(c.t.Context(), name, types.StrategicMergePatchType, []byte(merge), metav1.PatchOptions{FieldManager: "somebody"}, sub...)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -5,12 +5,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"plinth.dev/plinth/test/apiserver"
 )
-
-func resourceOf(s string) resource.Quantity { return resource.MustParse(s) }
 
 const twoMachines = `
   region: dc1
