@@ -24,14 +24,14 @@ const (
 // there is a refusal that says why. Equal views give equal plans, in whatever order
 // the offers come.
 func Advertise(v View) Plan {
-	p := &planner{view: v, scopes: map[string]scope{}, machine: v.machineRefusal()}
+	p := &planner{view: v, scopes: make([]*scope, len(v.Inventory.Pools)), machine: v.machineRefusal()}
 	p.rack, _ = v.Inventory.Rack(v.Machine.Rack)
 	for _, s := range v.Inventory.Sessions(v.Machine) {
 		p.sessions = append(p.sessions, SessionPlan{Session: s})
 	}
 	p.pods()
-	for _, o := range v.Offers {
-		p.offer(o)
+	for i := range v.Offers {
+		p.offer(&v.Offers[i])
 	}
 	return p.plan()
 }
@@ -61,7 +61,7 @@ func (v View) proxyRefusal() Reason {
 }
 
 // refusal is why an offer's VIPs are not served here; empty: they are.
-func (o Offer) refusal() Reason {
+func (o *Offer) refusal() Reason {
 	switch {
 	case o.Endpoints.Any == 0:
 		return NoEndpoint
@@ -78,17 +78,18 @@ type planner struct {
 	rack     inventory.Rack
 	sessions []SessionPlan
 	refusals []Refusal
-	scopes   map[string]scope // by pool
+	scopes   []*scope // by place of the pool; nil: not looked at yet
 }
 
 // scope is where and how the VIPs of one pool are announced from this machine.
 type scope struct {
+	pool    *inventory.Pool
 	refusal Reason // here, to anybody
 	routers []Reason
 	as      []Advertisement // one for each session, without prefix and bandwidth
 }
 
-func (p *planner) offer(o Offer) {
+func (p *planner) offer(o *Offer) {
 	reason := cmp.Or(p.machine, p.view.proxyRefusal(), o.refusal())
 	for _, vip := range o.VIPs {
 		if reason != "" {
@@ -100,53 +101,54 @@ func (p *planner) offer(o Offer) {
 }
 
 // vip announces one address over every session that may have it.
-func (p *planner) vip(o Offer, vip netip.Addr) {
-	pool, ok := poolAround(p.view.Inventory, vip)
-	if !ok {
+func (p *planner) vip(o *Offer, vip netip.Addr) {
+	sc := p.scopeOf(vip)
+	switch {
+	case sc == nil:
 		p.refuse(Refusal{Service: o.Service, VIP: vip, Reason: VIPOutsidePools})
 		return
-	}
-	sc := p.scope(pool)
-	if sc.refusal != "" {
+	case sc.refusal != "":
 		p.refuse(Refusal{Service: o.Service, VIP: vip, Reason: sc.refusal})
 		return
 	}
-	prefix, bandwidth := aggregate(pool, vip), weight(pool, o)
+	prefix, bandwidth := aggregate(sc.pool, vip), weight(sc.pool, o)
 	for i := range p.sessions {
-		ad := sc.as[i]
-		ad.Prefix, ad.Bandwidth = prefix, bandwidth
-		if reason := p.sessionRefusal(sc, i, prefix); reason != "" {
-			p.refuse(Refusal{Service: o.Service, VIP: vip, Router: p.sessions[i].Session.Router, Reason: reason})
-			continue
-		}
-		if p.sessions[i].Session.Families.Has(prefix) {
-			p.sessions[i].Advertisements = append(p.sessions[i].Advertisements, ad)
+		s := &p.sessions[i]
+		switch reason := p.sessionRefusal(sc, i, prefix); {
+		case reason != "":
+			p.refuse(Refusal{Service: o.Service, VIP: vip, Router: s.Session.Router, Reason: reason})
+		case s.Session.Families.Has(prefix):
+			ad := sc.as[i]
+			ad.Prefix, ad.Bandwidth = prefix, bandwidth
+			s.Advertisements = append(s.Advertisements, ad)
 		}
 	}
 }
 
-// poolAround returns the pool whose ranges hold the address, be it excluded or not:
-// an address that was given before somebody excluded it stays announced.
-func poolAround(inv *inventory.Inventory, vip netip.Addr) (inventory.Pool, bool) {
-	for i := range inv.Pools {
-		for _, r := range inv.Pools[i].Ranges {
-			if r.Contains(vip) {
-				return inv.Pools[i], true
+// scopeOf returns the scope of the pool whose ranges hold the address, be it excluded
+// or not: an address that was given before somebody excluded it stays announced.
+// nil: there is none.
+func (p *planner) scopeOf(vip netip.Addr) *scope {
+	pools := p.view.Inventory.Pools
+	for i := range pools {
+		for j := range pools[i].Ranges {
+			if pools[i].Ranges[j].Contains(vip) {
+				return p.scope(i)
 			}
 		}
 	}
-	return inventory.Pool{}, false
+	return nil
 }
 
 // sessionRefusal is why a router does not hear of a prefix. A session that lacks
 // the family is no reason where another one with the same router has it.
-func (p *planner) sessionRefusal(sc scope, i int, prefix netip.Prefix) Reason {
+func (p *planner) sessionRefusal(sc *scope, i int, prefix netip.Prefix) Reason {
 	if sc.routers[i] != "" {
 		return sc.routers[i]
 	}
 	router := p.sessions[i].Session.Router
 	for j := range p.sessions {
-		if s := p.sessions[j].Session; s.Router == router && s.Families.Has(prefix) {
+		if s := &p.sessions[j].Session; s.Router == router && s.Families.Has(prefix) {
 			return ""
 		}
 	}
@@ -154,11 +156,12 @@ func (p *planner) sessionRefusal(sc scope, i int, prefix netip.Prefix) Reason {
 }
 
 // scope works out what holds for all VIPs of a pool, once.
-func (p *planner) scope(pool inventory.Pool) scope {
-	if sc, ok := p.scopes[pool.Name]; ok {
+func (p *planner) scope(at int) *scope {
+	if sc := p.scopes[at]; sc != nil {
 		return sc
 	}
-	sc := scope{refusal: p.poolRefusal(pool)}
+	pool := &p.view.Inventory.Pools[at]
+	sc := &scope{pool: pool, refusal: p.poolRefusal(pool)}
 	for _, s := range p.sessions {
 		sc.as = append(sc.as, p.attributes(s.Session, pool.Advertise))
 		var reason Reason
@@ -167,13 +170,13 @@ func (p *planner) scope(pool inventory.Pool) scope {
 		}
 		sc.routers = append(sc.routers, reason)
 	}
-	p.scopes[pool.Name] = sc
+	p.scopes[at] = sc
 	return sc
 }
 
 // poolRefusal is why no VIP of a pool is announced from this machine. Where the pool
 // names racks and zones, both have to fit.
-func (p *planner) poolRefusal(pool inventory.Pool) Reason {
+func (p *planner) poolRefusal(pool *inventory.Pool) Reason {
 	a := pool.Advertise
 	switch {
 	case pool.State == inventory.PoolDisabled:
@@ -211,7 +214,7 @@ func saturate(a, b uint8) uint8 { return uint8(min(int(a)+int(b), math.MaxUint8)
 
 // aggregate is what a VIP is announced as: the prefix of the pool's length around
 // it, or the address alone where that would reach beyond what the pool owns.
-func aggregate(pool inventory.Pool, vip netip.Addr) netip.Prefix {
+func aggregate(pool *inventory.Pool, vip netip.Addr) netip.Prefix {
 	alone := netip.PrefixFrom(vip, vip.BitLen())
 	length := pool.Advertise.Aggregate.For(vip)
 	if length <= 0 || length >= vip.BitLen() {
@@ -228,7 +231,7 @@ func aggregate(pool inventory.Pool, vip netip.Addr) netip.Prefix {
 }
 
 // weight is the bandwidth that stands for a machine's share of an offer.
-func weight(pool inventory.Pool, o Offer) uint32 {
+func weight(pool *inventory.Pool, o *Offer) uint32 {
 	if !pool.Advertise.Weighted || !o.LocalTraffic {
 		return 0
 	}
@@ -280,7 +283,10 @@ func (p *planner) plan() Plan {
 // an aggregate or Services that share a VIP, the one with the most bandwidth stays.
 func merge(ads []Advertisement) []Advertisement {
 	slices.SortFunc(ads, func(a, b Advertisement) int {
-		return cmp.Or(a.Prefix.Addr().Compare(b.Prefix.Addr()), cmp.Compare(a.Prefix.Bits(), b.Prefix.Bits()), cmp.Compare(b.Bandwidth, a.Bandwidth))
+		if c := a.Prefix.Compare(b.Prefix); c != 0 {
+			return c
+		}
+		return cmp.Compare(b.Bandwidth, a.Bandwidth)
 	})
 	return slices.CompactFunc(ads, func(a, b Advertisement) bool { return a.Prefix == b.Prefix })
 }

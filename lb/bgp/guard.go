@@ -1,7 +1,6 @@
 package bgp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -18,30 +17,64 @@ var ErrRefused = errors.New("not announced")
 // make the router close the session for all of it.
 const maxAdvertisements = 50_000
 
-// routes are the advertisements of one session by their prefixes.
-type routes map[netip.Prefix]lb.Advertisement
+// routes are the advertisements of one session, sorted by prefix, one for each.
+type routes []lb.Advertisement
 
 // guard stands behind the planner: what it lets through is all that a session may
 // say. It keeps the good ones when some are bad.
 func guard(s inventory.Session, ads []lb.Advertisement, within []netip.Prefix) (routes, error) {
 	var errs []error
-	good := make(routes, len(ads))
+	good := make(routes, 0, len(ads))
 	for _, ad := range ads {
 		if err := admit(s, ad, within); err != nil {
 			errs = append(errs, fmt.Errorf("%v: %w: %w", ad.Prefix, ErrRefused, err))
 			continue
 		}
-		if was, twice := good[ad.Prefix]; twice && was != ad {
-			errs = append(errs, fmt.Errorf("%v: %w: given twice with different attributes", ad.Prefix, ErrRefused))
-			continue
-		}
-		if _, known := good[ad.Prefix]; !known && len(good) == maxAdvertisements {
-			errs = append(errs, fmt.Errorf("%w: a session says at most %d prefixes", ErrRefused, maxAdvertisements))
-			break
-		}
-		good[ad.Prefix] = ad
+		good = append(good, ad)
 	}
-	return good, errors.Join(errs...)
+	slices.SortStableFunc(good, byPrefix)
+	good = slices.Compact(good)
+	once := slices.CompactFunc(slices.Clone(good), samePrefix)
+	if len(once) < len(good) {
+		errs = append(errs, fmt.Errorf("%w: %d prefixes are given twice with different attributes", ErrRefused, len(good)-len(once)))
+	}
+	if len(once) > maxAdvertisements {
+		errs = append(errs, fmt.Errorf("%w: %d of %d prefixes, a session says at most %d", ErrRefused, len(once)-maxAdvertisements, len(once), maxAdvertisements))
+		once = once[:maxAdvertisements]
+	}
+	return once, errors.Join(errs...)
+}
+
+func byPrefix(a, b lb.Advertisement) int    { return a.Prefix.Compare(b.Prefix) }
+func samePrefix(a, b lb.Advertisement) bool { return a.Prefix == b.Prefix }
+
+// difference lists what want has and have has not, or not like this, and what is gone.
+func difference(have, want routes) (add, gone routes) {
+	for len(have) > 0 || len(want) > 0 {
+		switch c := compareFirst(have, want); {
+		case c < 0:
+			gone, have = append(gone, have[0]), have[1:]
+		case c > 0:
+			add, want = append(add, want[0]), want[1:]
+		default:
+			if have[0] != want[0] {
+				add = append(add, want[0])
+			}
+			have, want = have[1:], want[1:]
+		}
+	}
+	return add, gone
+}
+
+// compareFirst compares the first of each; an end comes last.
+func compareFirst(have, want routes) int {
+	switch {
+	case len(have) == 0:
+		return 1
+	case len(want) == 0:
+		return -1
+	}
+	return byPrefix(have[0], want[0])
 }
 
 func admit(s inventory.Session, ad lb.Advertisement, within []netip.Prefix) error {
@@ -99,18 +132,4 @@ func nextHop(s inventory.Session, ad lb.Advertisement) (netip.Addr, error) {
 		return s.NextHop6, nil
 	}
 	return netip.Addr{}, errors.New("the machine has no IPv6 address to be its next hop")
-}
-
-// sorted lists prefixes in one order.
-func (r routes) sorted() []netip.Prefix {
-	ps := make([]netip.Prefix, 0, len(r))
-	for p := range r {
-		ps = append(ps, p)
-	}
-	slices.SortFunc(ps, comparePrefixes)
-	return ps
-}
-
-func comparePrefixes(a, b netip.Prefix) int {
-	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -48,6 +49,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	_ = flag.Set("test.parallel", "8") // the tests wait more than they work
 	os.Exit(m.Run())
 }
 
@@ -237,6 +239,7 @@ func (n neighbour) as() int {
 func (r *router) frr(n neighbour) *router {
 	r.t.Helper()
 	var b strings.Builder
+	b.WriteString("log stdout debugging\ndebug bgp neighbor-events\n")
 	fmt.Fprintf(&b, "router bgp %d\n bgp router-id %v\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n no bgp network import-check\n timers bgp 3 9\n%s", routerASN, r.Addr4, n.families)
 	for _, a := range r.both(n) {
 		fmt.Fprintf(&b, " neighbor %v remote-as %d\n neighbor %v timers connect 1\n neighbor %v passive\n", a, n.as(), a, a)
@@ -390,9 +393,10 @@ func (r *router) established(n int) func() (bool, string) {
 	}
 }
 
-// farewell is what the router shows of how the last session ended.
+// farewell is what the router shows, or wrote down, of how the last session ended.
 func (r *router) farewell() string {
-	return r.ask("show protocols all") + r.ask("show bgp neighbors")
+	log, _ := os.ReadFile(filepath.Join(r.dir, "bgpd.out"))
+	return r.ask("show protocols all") + string(log)
 }
 
 // session4 is what we have with the router over its IPv4 address.

@@ -111,16 +111,16 @@ func (in *instance) remove(rs routes) error {
 	})
 }
 
-// each hands over paths in sorted batches, none of them empty: GoBGP takes an empty
+// each hands over paths in batches, none of them empty: GoBGP takes an empty
 // request for something else than nothing.
 func (in *instance) each(rs routes, do func([]*apiutil.Path) error) error {
 	var errs []error
-	for prefixes := range slices.Chunk(rs.sorted(), batch) {
-		ps := make([]*apiutil.Path, 0, len(prefixes))
-		for _, prefix := range prefixes {
-			p, err := path(in.terms.Session, rs[prefix])
+	for some := range slices.Chunk(rs, batch) {
+		ps := make([]*apiutil.Path, 0, len(some))
+		for _, ad := range some {
+			p, err := path(in.terms.Session, ad)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%v: %w", prefix, err))
+				errs = append(errs, fmt.Errorf("%v: %w", ad.Prefix, err))
 				continue
 			}
 			ps = append(ps, p)
@@ -178,7 +178,7 @@ func (in *instance) announced() ([]netip.Prefix, error) {
 			}
 		}))
 	}
-	slices.SortFunc(ps, comparePrefixes)
+	slices.SortFunc(ps, netip.Prefix.Compare)
 	return ps, errors.Join(errs...)
 }
 

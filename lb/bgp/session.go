@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"math/bits"
 	"time"
 
@@ -159,25 +158,9 @@ func (s *session) sync() error {
 	if err := s.in.remove(gone); err != nil {
 		return fmt.Errorf("withdrawing: %w", err)
 	}
-	s.have = maps.Clone(s.want)
+	s.have = s.want
 	s.log.Info("announcements changed", "added", len(add), "withdrawn", len(gone), "total", len(s.have))
 	return nil
-}
-
-// difference lists what want has and have has not, or not like this, and what is gone.
-func difference(have, want routes) (add, gone routes) {
-	add, gone = routes{}, routes{}
-	for p, ad := range want {
-		if was, ok := have[p]; !ok || was != ad {
-			add[p] = ad
-		}
-	}
-	for p, ad := range have {
-		if _, ok := want[p]; !ok {
-			gone[p] = ad
-		}
-	}
-	return add, gone
 }
 
 // connect starts a server with all routes in it.
@@ -190,7 +173,7 @@ func (s *session) connect(ctx context.Context) error {
 		s.down(Misconfigured, err.Error())
 		return err
 	}
-	s.in, s.have, s.stale, s.halfway, s.hung = in, maps.Clone(s.want), true, false, false
+	s.in, s.have, s.stale, s.halfway, s.hung = in, s.want, true, false, false
 	return nil
 }
 

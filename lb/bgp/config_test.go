@@ -1,0 +1,91 @@
+package bgp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+func TestAPasswordNeverShows(t *testing.T) {
+	c := SessionConfig{Password: "correct horse"}
+	var logged strings.Builder
+	slog.New(slog.NewJSONHandler(&logged, nil)).Info("set", "config", c, "password", c.Password)
+	encoded, err := json.Marshal(struct{ P Password }{c.Password})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tm := c.terms(netip.MustParseAddr("10.0.0.1"))
+	for _, s := range []string{
+		fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%s %q %v", c.Password, c.Password, c.Password),
+		fmt.Sprintf("%x", c.Password.String()), fmt.Sprintf("%+v %#v", tm, tm), logged.String(), string(encoded),
+	} {
+		if strings.Contains(s, "correct") {
+			t.Errorf("the password shows: %s", s)
+		}
+	}
+	if got := fmt.Sprint(Password("")); got != "" {
+		t.Errorf("no password prints as %q", got)
+	}
+}
+
+func TestTermsThatCannotWorkAreRefusedAndDoNotHarmTheOthers(t *testing.T) {
+	secret := inventory.SecretKey{Secret: "bgp", Key: "tor"}
+	tests := []struct {
+		name   string
+		change func(*Config)
+		want   error
+		cause  Cause
+	}{
+		{"no router ID", func(c *Config) { c.RouterID = netip.Addr{} }, ErrRouterID, Misconfigured},
+		{"a router ID of IPv6", func(c *Config) { c.RouterID = netip.MustParseAddr("2001:db8::1") }, ErrRouterID, Misconfigured},
+		{"a Secret without a password", func(c *Config) { c.Sessions[0].Session.Password = secret }, ErrPasswordMissing, PasswordMissing},
+		{"a password that is too long", func(c *Config) { c.Sessions[0].Password = Password(strings.Repeat("x", 81)) }, ErrPasswordLength, Misconfigured},
+		{"no families", func(c *Config) { c.Sessions[0].Session.Families = inventory.Families{} }, ErrTerms, Misconfigured},
+		{"no AS", func(c *Config) { c.Sessions[0].Session.RouterASN = 0 }, ErrTerms, Misconfigured},
+		{"no address", func(c *Config) { c.Sessions[0].Session.RouterAddr = netip.Addr{} }, ErrTerms, Misconfigured},
+		{"a hold time of nothing", func(c *Config) { c.Sessions[0].Session.HoldTime = time.Second }, ErrTerms, Misconfigured},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := NewSpeaker(Options{Log: logger(t)})
+			defer func() { _ = s.Leave(context.Background()) }()
+			c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{{SessionPlan: lb.SessionPlan{Session: over("127.0.0.77")}}}}
+			tt.change(&c)
+			if err := s.Set(t.Context(), c); !errors.Is(err, tt.want) {
+				t.Errorf("error %v, want %v", err, tt.want)
+			}
+			if err := s.Set(t.Context(), c); !errors.Is(err, tt.want) {
+				t.Errorf("the second time: error %v, want %v", err, tt.want)
+			}
+			st := s.State(t.Context())
+			if len(st) != 1 || st[0].Up || st[0].Cause != tt.cause || st[0].Detail == "" {
+				t.Errorf("state %v", st)
+			}
+		})
+	}
+}
+
+func TestTwoSessionsToOneAddressAreAnError(t *testing.T) {
+	s := NewSpeaker(Options{Log: logger(t)})
+	one := SessionConfig{SessionPlan: lb.SessionPlan{Session: over("127.0.0.77")}}
+	one.Session.Local = netip.MustParseAddr("127.0.0.1")
+	err := s.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{one, one}})
+	if !errors.Is(err, ErrTwice) {
+		t.Errorf("error %v", err)
+	}
+	if err := s.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := s.Set(t.Context(), Config{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("after leaving: error %v", err)
+	}
+}

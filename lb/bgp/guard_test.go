@@ -1,0 +1,169 @@
+package bgp
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// over is a session of a machine with both families to 10.10.1.1, or, where it is
+// told so, to that router's IPv6 address.
+func over(router string) inventory.Session {
+	return inventory.Session{
+		Router: "tor1", RouterAddr: netip.MustParseAddr(router), Port: 179, LocalASN: 65010, RouterASN: 65101,
+		Families: inventory.Families{IPv4: true, IPv6: true}, HoldTime: 9 * time.Second, RestartTime: time.Minute,
+		Local: netip.MustParseAddr("10.10.1.11"), NextHop4: netip.MustParseAddr("10.10.1.11"), NextHop6: netip.MustParseAddr("2001:db8:10:1::b"),
+	}
+}
+
+func advertisement(prefix string) lb.Advertisement {
+	return lb.Advertisement{Prefix: netip.MustParsePrefix(prefix)}
+}
+
+func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
+	within := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/25"), netip.MustParsePrefix("2001:db8:113::/112"), netip.MustParsePrefix("10.10.0.0/16")}
+	only4 := over("10.10.1.1")
+	only4.Families.IPv6 = false
+	alone := over("10.10.1.1")
+	alone.NextHop6 = netip.Addr{}
+	tests := []struct {
+		name    string
+		session inventory.Session
+		prefix  netip.Prefix
+		want    string // part of the error; empty: it may leave
+	}{
+		{"a VIP", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/32"), ""},
+		{"an aggregate", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/26"), ""},
+		{"a whole pool", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/25"), ""},
+		{"more than the pool", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/24"), "outside every pool"},
+		{"somebody else's address", over("10.10.1.1"), netip.MustParsePrefix("8.8.8.8/32"), "outside every pool"},
+		{"a default route", over("10.10.1.1"), netip.MustParsePrefix("0.0.0.0/0"), "default route"},
+		{"a default route of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::/0"), "default route"},
+		{"half of the Internet", over("10.10.1.1"), netip.MustParsePrefix("128.0.0.0/1"), "outside every pool"},
+		{"loopback", over("10.10.1.1"), netip.MustParsePrefix("127.0.0.0/8"), "not unicast"},
+		{"multicast", over("10.10.1.1"), netip.MustParsePrefix("224.0.0.0/4"), "not unicast"},
+		{"link-local", over("10.10.1.1"), netip.MustParsePrefix("fe80::/64"), "not unicast"},
+		{"no prefix at all", over("10.10.1.1"), netip.Prefix{}, "canonical"},
+		{"a prefix with host bits", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/25"), "canonical"},
+		{"IPv4 in the clothes of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::ffff:203.0.113.10/128"), "canonical"},
+		{"the router's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.1/32"), "an address of the session"},
+		{"the router's own subnet", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.0/26"), "an address of the session"},
+		{"the machine's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.11/32"), "an address of the session"},
+		{"a family that the session does not carry", only4, netip.MustParsePrefix("2001:db8:113::10/128"), "does not carry"},
+		{"IPv6 from a machine without an IPv6 address", alone, netip.MustParsePrefix("2001:db8:113::10/128"), "no IPv6 address"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			good, err := guard(tt.session, []lb.Advertisement{{Prefix: tt.prefix}}, within)
+			if leaves := len(good) == 1; leaves != (tt.want == "") {
+				t.Fatalf("leaves: %v, error: %v", leaves, err)
+			}
+			if tt.want != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("error %v, want one that says %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
+	s := over("10.10.1.1")
+	twice := advertisement("203.0.113.9/32")
+	twice.Prepend = 3
+	good, err := guard(s, []lb.Advertisement{
+		advertisement("203.0.113.11/32"), advertisement("127.0.0.1/32"), advertisement("203.0.113.9/32"), advertisement("203.0.113.11/32"), twice,
+	}, nil)
+	if len(good) != 2 || good[0] != advertisement("203.0.113.9/32") || good[1] != advertisement("203.0.113.11/32") {
+		t.Errorf("got %v", good)
+	}
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1/32") || !strings.Contains(err.Error(), "given twice") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
+	var ads []lb.Advertisement
+	a := netip.MustParseAddr("2001:db8:113::")
+	for range maxAdvertisements + 7 {
+		ads = append(ads, lb.Advertisement{Prefix: netip.PrefixFrom(a, 128)})
+		a = a.Next()
+	}
+	good, err := guard(over("10.10.1.1"), ads, nil)
+	if len(good) != maxAdvertisements || !errors.Is(err, ErrRefused) {
+		t.Errorf("%d go through, error %v", len(good), err)
+	}
+	if good, err = guard(over("10.10.1.1"), ads, []netip.Prefix{}); len(good) != 0 || err == nil {
+		t.Errorf("with nothing allowed %d go through, error %v", len(good), err)
+	}
+}
+
+func TestANextHopIsAlwaysOneThatTheRouterCanReach(t *testing.T) {
+	without4 := over("2001:db8:10:1::1")
+	without4.NextHop4 = netip.Addr{}
+	explicit := advertisement("203.0.113.10/32")
+	explicit.NextHop = netip.MustParseAddr("10.10.9.9")
+	tests := []struct {
+		name    string
+		session inventory.Session
+		ad      lb.Advertisement
+		want    string
+	}{
+		{"IPv4 over IPv4: the session's own", over("10.10.1.1"), advertisement("203.0.113.10/32"), "0.0.0.0"},
+		{"IPv6 over IPv6: the session's own", over("2001:db8:10:1::1"), advertisement("2001:db8:113::10/128"), "::"},
+		{"IPv6 over IPv4: the machine's IPv6 address", over("10.10.1.1"), advertisement("2001:db8:113::10/128"), "2001:db8:10:1::b"},
+		{"IPv4 over IPv6: the machine's IPv4 address", over("2001:db8:10:1::1"), advertisement("203.0.113.10/32"), "10.10.1.11"},
+		{"IPv4 over IPv6 without one: the session's own (RFC 8950)", without4, advertisement("203.0.113.10/32"), "::"},
+		{"one that was asked for", over("10.10.1.1"), explicit, "10.10.9.9"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got, err := nextHop(tt.session, tt.ad); err != nil || got.String() != tt.want {
+				t.Errorf("got %v, %v, want %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func drawRoutes(t *rapid.T, name string) routes {
+	ads := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) lb.Advertisement {
+		return lb.Advertisement{
+			Prefix:  netip.PrefixFrom(netip.AddrFrom4([4]byte{203, 0, 113, rapid.Byte().Draw(t, "host")}), 32),
+			Prepend: rapid.Uint8Range(0, 1).Draw(t, "prepend"),
+		}
+	}), 0, 40).Draw(t, name)
+	rs, _ := guard(over("10.10.1.1"), ads, nil)
+	return rs
+}
+
+func TestTheDifferenceLeadsFromOneToTheOther(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		have, want := drawRoutes(t, "have"), drawRoutes(t, "want")
+		add, gone := difference(have, want)
+		got := map[netip.Prefix]lb.Advertisement{}
+		for _, ad := range have {
+			got[ad.Prefix] = ad
+		}
+		for _, ad := range add {
+			if got[ad.Prefix] == ad {
+				t.Fatalf("%v is told again", ad)
+			}
+			got[ad.Prefix] = ad
+		}
+		for _, ad := range gone {
+			delete(got, ad.Prefix)
+		}
+		if len(got) != len(want) || slices.ContainsFunc(want, func(ad lb.Advertisement) bool { return got[ad.Prefix] != ad }) {
+			t.Fatalf("got %v, want %v", got, want)
+		}
+		if add, gone = difference(want, want); len(add)+len(gone) > 0 {
+			t.Fatalf("the second time: %v, %v", add, gone)
+		}
+	})
+}
