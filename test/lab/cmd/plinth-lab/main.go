@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/lab/demo"
 )
 
 const usage = `plinth-lab up|down|demo [--name NAME] [--shape two-racks|homelab|two-routers]
@@ -57,11 +59,43 @@ func run(ctx context.Context, args []string) error {
 		return up(ctx, topology(), options)
 	case "down":
 		return lab.Down(ctx, *name)
+	case "demo":
+		return tell(ctx, topology(), options)
 	}
 	return errUsage
 }
 
+// demoName is the lab of the demo, beside one that somebody may have left up.
+const demoName = "demo"
+
+func tell(ctx context.Context, t lab.Topology, o lab.Options) error {
+	if o.Name == lab.DefaultName {
+		o.Name = demoName
+	}
+	// What an earlier demo that was killed has left.
+	if err := lab.Down(ctx, o.Name); err != nil {
+		return err
+	}
+	return demo.Run(ctx, t, o, os.Stdout)
+}
+
+// up starts a lab, unless it runs already. One that is broken is made anew.
 func up(ctx context.Context, t lab.Topology, o lab.Options) error {
-	_, err := lab.Start(ctx, t, o)
-	return err
+	if l, err := lab.Open(o.Name, o.Progress); err == nil && l.WaitReady(ctx, 5*time.Second) == nil {
+		fmt.Printf("lab %s is up already\n", o.Name)
+		return nil
+	}
+	if err := lab.Down(ctx, o.Name); err != nil {
+		return err
+	}
+	l, err := lab.Start(ctx, t, o)
+	if err != nil {
+		return err
+	}
+	if err := l.StartPlinth(ctx, lab.Inventory(t)); err != nil {
+		return err
+	}
+	fmt.Printf("\nlab %s is up:\n", o.Name)
+	fmt.Printf("  export KUBECONFIG=%s\n  %s/bin/kubectl get nodes\n  ip netns exec %s curl http://VIP/\n", l.Kubeconfig(), l.Dir(), l.Namespace("client"))
+	return nil
 }

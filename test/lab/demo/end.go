@@ -1,0 +1,169 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+const (
+	probeRate = 100              // requests a second while a machine is killed
+	quiet     = 3 * time.Second  // without a loss, until the story goes on
+	longest   = 30 * time.Second // that a story waits for anything
+)
+
+func (s *story) kill(ctx context.Context) error {
+	machines := s.lab.Topology.Machines()
+	victim := machines[len(machines)-1].Name
+	s.title("A power cut at %s", victim)
+	vips, err := s.lab.VIPs(ctx, webName)
+	if err != nil {
+		return err
+	}
+	probe := s.lab.Probe(ctx, lab.URL(vips[0], lab.WebPort), probeRate)
+	defer probe.Stop()
+	if err := s.unbroken(ctx, probe, time.Second); err != nil {
+		return err
+	}
+	s.say("the client sends %d requests a second; %s falls silent, without a word to anybody", probeRate, victim)
+	cut := time.Now()
+	if err := s.lab.KillMachine(ctx, victim); err != nil {
+		return err
+	}
+	if err := s.unbroken(ctx, probe, quiet); err != nil {
+		return err
+	}
+	report := probe.Stop()
+	recovered := max(0, report.LastLoss.Sub(cut))
+	s.say("%d requests, %d lost; none any more %.1f s after the cut (the hold time of the sessions is 3 s)",
+		report.Sent, report.Lost, recovered.Seconds())
+	s.fact("machine killed", "no request lost any more after %.1f s", recovered.Seconds())
+	s.say("power is back at %s", victim)
+	if err := s.lab.ReviveMachine(ctx, victim); err != nil {
+		return err
+	}
+	return s.lab.WaitAnnounced(ctx, vips[0])
+}
+
+// unbroken waits until a prober has lost nothing for so long.
+func (s *story) unbroken(ctx context.Context, probe interface{ Report() lab.Report }, calm time.Duration) error {
+	since := time.Now()
+	return lab.Within(ctx, longest, func(context.Context) error {
+		r := probe.Report()
+		if r.LastLoss.After(since) {
+			since = r.LastLoss
+		}
+		if r.Sent == 0 || time.Since(since) < calm {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
+}
+
+func (s *story) edit(ctx context.Context) error {
+	s.title("The inventory is edited: a second pool")
+	const name, asked = "intern", "198.51.100.0/28"
+	service := lab.LoadBalancer(name, webName)
+	service.Annotations = map[string]string{"plinth.dev/pool": name}
+	service.Spec.IPFamilyPolicy = nil
+	waiting, stop := context.WithTimeout(ctx, 2*time.Second)
+	_, err := s.lab.Expose(waiting, service)
+	stop()
+	if err == nil {
+		return fmt.Errorf("service %s has a VIP from pool %s, which does not exist", name, name)
+	}
+	s.say("service %s asks for pool %s, which does not exist yet, and waits", name, name)
+	s.inventory = append(s.inventory, lab.Pool(s.lab.Topology, name, asked))
+	s.quote("cat pool.yaml", s.inventory[len(s.inventory)-1])
+	begun := time.Now()
+	if err := s.lab.ConfigureRouters(ctx, s.inventory...); err != nil {
+		return err
+	}
+	if err := s.lab.ApplyInventory(ctx, s.inventory...); err != nil {
+		return err
+	}
+	var vips []netip.Addr
+	err = lab.Within(ctx, longest, func(ctx context.Context) error {
+		var err error
+		if vips, err = s.lab.VIPs(ctx, name); err == nil && len(vips) == 0 {
+			err = errors.New("no VIP yet")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.answers(ctx, vips[0]); err != nil {
+		return err
+	}
+	s.say("%.1f s after the edit the client gets answers from %s", time.Since(begun).Seconds(), vips[0])
+	s.fact("second pool", "%s answers %.1f s after the edit", vips[0], time.Since(begun).Seconds())
+	return nil
+}
+
+// answers waits until the client gets an answer from a VIP.
+func (s *story) answers(ctx context.Context, vip netip.Addr) error {
+	return lab.Within(ctx, longest, func(ctx context.Context) error {
+		_, err := s.lab.Get(ctx, lab.URL(vip, lab.WebPort))
+		return err
+	})
+}
+
+func (s *story) mistake(ctx context.Context) error {
+	s.title("The inventory is edited: a mistake")
+	broken := strings.Replace(s.inventory[0], "mode: fabric", "mode: fabrik", 1)
+	if broken == s.inventory[0] {
+		return errors.New("there is nothing to break in the inventory")
+	}
+	if err := s.lab.ApplyInventory(ctx, append([]string{broken}, s.inventory[1:]...)...); err != nil {
+		return err
+	}
+	var problems string
+	err := lab.Within(ctx, longest, func(ctx context.Context) error {
+		var err error
+		problems, err = s.lab.Kubectl(ctx, "-n", lab.PlinthNamespace, "get", "configmap", "plinth-inventory-status", "-o", "jsonpath={.data.problems}")
+		if err == nil && !strings.Contains(problems, "fabrik") {
+			err = fmt.Errorf("the status says: %q", problems)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.quote("kubectl -n kube-system get configmap plinth-inventory-status -o jsonpath={.data.problems}", problems)
+	vips, err := s.lab.VIPs(ctx, webName)
+	if err != nil {
+		return err
+	}
+	if err := s.clientAsks(ctx, vips[:1]); err != nil {
+		return err
+	}
+	s.say("Plinth stays on what it had, and says where the mistake is.")
+	s.fact("a mistake in the inventory", "refused; nothing moved")
+	return s.lab.ApplyInventory(ctx, s.inventory...)
+}
+
+func (s *story) remove(ctx context.Context) error {
+	s.title("The Service is deleted")
+	vips, err := s.lab.VIPs(ctx, webName)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	if err := s.lab.RemoveService(ctx, webName); err != nil {
+		return err
+	}
+	for _, vip := range vips {
+		if err := s.lab.WaitGone(ctx, vip); err != nil {
+			return err
+		}
+	}
+	s.say("%s are withdrawn from every router, and free again, after %.1f s", join(vips), time.Since(begun).Seconds())
+	s.fact("Service deleted", "withdrawn everywhere after %.1f s", time.Since(begun).Seconds())
+	return nil
+}
