@@ -5,6 +5,7 @@ go 1.26.0
 replace plinth.dev/plinth => ../
 
 require (
+	github.com/google/go-cmp v0.7.0
 	golang.org/x/sys v0.48.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2

@@ -53,6 +53,9 @@ func Start(ctx context.Context, t Topology, o Options) (*Lab, error) {
 
 // Open returns a lab that another process has started.
 func Open(name string, progress io.Writer) (*Lab, error) {
+	if progress == nil {
+		progress = io.Discard
+	}
 	r, err := readRecord(name)
 	if err != nil {
 		return nil, fmt.Errorf("lab %s: %w", name, err)

@@ -43,7 +43,7 @@ func (bird) start(ctx context.Context, l *Lab, r Router) error {
 func writeBird(t Topology, r Router, dir, plinth string) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, "plinth.conf"), []byte(plinth), 0o644),
-		os.WriteFile(filepath.Join(dir, "bird.conf"), []byte(birdOwn(t, r, plinth)), 0o644))
+		os.WriteFile(filepath.Join(dir, "bird.conf"), []byte(birdOwn(t, r)), 0o644))
 }
 
 func (bird) configure(ctx context.Context, l *Lab, r Router, plinth string) error {
@@ -63,15 +63,13 @@ func (l *Lab) birdc(ctx context.Context, r Router, args ...string) (string, erro
 
 // birdOwn is what is the router's own: its interfaces, the kernel, the way to the
 // client, and sessions with the other routers, to whom it tells all it knows.
-func birdOwn(t Topology, r Router, plinth string) string {
+func birdOwn(t Topology, r Router) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	say("log stderr all;\nrouter id %s;", routerID(t, r))
 	say("protocol device { scan time 2; }\nprotocol direct { ipv4; ipv6; }")
-	if !strings.Contains(plinth, "protocol kernel") {
-		say("protocol kernel { merge paths on limit 16; ipv4 { import none; export where source != RTS_DEVICE; }; }")
-		say("protocol kernel { merge paths on limit 16; ipv6 { import none; export where source != RTS_DEVICE; }; }")
-	}
+	say("protocol kernel { merge paths on limit 16; ipv4 { import none; export where source != RTS_DEVICE; }; }")
+	say("protocol kernel { merge paths on limit 16; ipv6 { import none; export where source != RTS_DEVICE; }; }")
 	for _, k := range t.neighbours(r.Name) {
 		if k.b == clientHost {
 			say("protocol static { ipv4; route %s/32 via %s; }", ClientAddress.V4, k.addrB.V4)

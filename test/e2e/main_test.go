@@ -1,0 +1,76 @@
+// Package e2e tells what Plinth does as stories on a whole lab: a real control
+// plane, real routers, a real kernel. One story a file.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+// sharedName is the lab that most stories run on, one after the other. Each
+// leaves it as it found it.
+const sharedName = "e2e"
+
+func TestMain(m *testing.M) {
+	ctx := context.Background()
+	// What an earlier run that was killed has left.
+	for _, name := range []string{sharedName, "beside"} {
+		if err := lab.Down(ctx, name); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	code := m.Run()
+	if l, err := lab.Open(sharedName, nil); err == nil && code != 0 {
+		logs := filepath.Join(os.TempDir(), "plinth-e2e-logs")
+		fmt.Fprintln(os.Stderr, "logs of all programs:", logs, l.SaveLogs(logs))
+	}
+	if err := lab.Down(ctx, sharedName); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+var start = sync.OnceValues(func() (*lab.Lab, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute) // the first time it builds Kubernetes
+	defer cancel()
+	l, err := lab.Start(ctx, lab.TwoRacks(), lab.Options{Name: sharedName, Progress: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	return l, l.StartPlinth(ctx, lab.Inventory(l.Topology))
+})
+
+// shared returns the lab with two racks, Plinth running on it.
+func shared(t *testing.T) *lab.Lab {
+	t.Helper()
+	l, err := start()
+	must(t, err)
+	return l
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// web runs web servers for the length of a story.
+func web(t *testing.T, l *lab.Lab, name string, replicas int32) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := l.RemoveWeb(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, l.RunWeb(t.Context(), name, replicas))
+}
