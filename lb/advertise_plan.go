@@ -120,6 +120,9 @@ func (p *planner) vip(o *Offer, vip netip.Addr) {
 		case s.Session.Families.Has(prefix):
 			ad := sc.as[i]
 			ad.Prefix, ad.Bandwidth = prefix, bandwidth
+			if s.Advertisements == nil {
+				s.Advertisements = make([]Advertisement, 0, len(p.view.Offers))
+			}
 			s.Advertisements = append(s.Advertisements, ad)
 		}
 	}
@@ -265,7 +268,7 @@ func (p *planner) cidrRefusal(cidr netip.Prefix) Reason {
 	if len(declared) == 0 || slices.ContainsFunc(declared, inside) {
 		return ""
 	}
-	return PodCIDROutside
+	return PodCIDROutsideNetwork
 }
 
 func (p *planner) refuse(r Refusal) { p.refusals = append(p.refusals, r) }

@@ -15,13 +15,13 @@ const (
 	VIPOutsidePools      Reason = "VIPOutsidePools"      // no pool of the inventory has the address
 	NoEndpoint           Reason = "NoEndpoint"           // no endpoint anywhere can take traffic
 	NoLocalEndpoint      Reason = "NoLocalEndpoint"      // externalTrafficPolicy is Local, and no endpoint of this machine can take traffic
-	PodCIDROutside       Reason = "PodCIDROutside"       // the pod CIDR lies outside the pod network of the inventory
+	PodCIDROutsideNetwork       Reason = "PodCIDROutsideNetwork"       // the pod CIDR lies outside the pod network of the inventory
 )
 
 // AdvertiseReasons lists every reason that [Advertise] gives.
 func AdvertiseReasons() []Reason {
 	return []Reason{
 		MachineNotActive, MachineDrained, NodeExcluded, ProxyUnhealthy, NoSession, SessionLacksFamily, PoolIsDisabled,
-		PoolLimitedToRacks, PoolLimitedToZones, PoolLimitedToRouters, VIPOutsidePools, NoEndpoint, NoLocalEndpoint, PodCIDROutside,
+		PoolLimitedToRacks, PoolLimitedToZones, PoolLimitedToRouters, VIPOutsidePools, NoEndpoint, NoLocalEndpoint, PodCIDROutsideNetwork,
 	}
 }

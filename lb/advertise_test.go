@@ -214,7 +214,7 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 			},
 			want: []string{
 				"10.244.1.0/24 via tor1/10.10.1.1", "fd00:244:0:1::/64 via tor1/2001:db8:10:1::1",
-				"no pods 10.0.0.0/8: PodCIDROutside", "no pods 203.0.113.0/25: PodCIDROutside",
+				"no pods 10.0.0.0/8: PodCIDROutsideNetwork", "no pods 203.0.113.0/25: PodCIDROutsideNetwork",
 			},
 		},
 		{
