@@ -28,6 +28,11 @@ type Tunnel struct {
 // Exists reports whether there is to be a device at all.
 func (t Tunnel) Exists() bool { return t.Local.IsValid() }
 
+// Equal reports whether two tunnels are the same.
+func (t Tunnel) Equal(o Tunnel) bool {
+	return t.Local == o.Local && t.MAC == o.MAC && slices.Equal(t.Inner, o.Inner) && slices.Equal(t.Peers, o.Peers)
+}
+
 // Peer is another node's end of the tunnel.
 type Peer struct {
 	Inner netip.Addr // first address of the node's pod CIDR: the next hop of the route to it

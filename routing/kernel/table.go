@@ -43,7 +43,9 @@ type Table struct {
 	conn    *conn
 	have    []routing.Route // what the kernel holds, if sure
 	sure    bool
-	tunnel  uint32 // index of the tunnel device; 0: none
+
+	tunnel    uint32         // index of the tunnel device; 0: none
+	tunnelled routing.Tunnel // as it is, if sure
 }
 
 // NewTable returns a table that has not looked at the kernel yet.

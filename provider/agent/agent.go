@@ -1,0 +1,343 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/routing/kernel"
+)
+
+const (
+	// ProxyHealthURL is where kube-proxy says whether it serves.
+	ProxyHealthURL = "http://127.0.0.1:10256/healthz"
+
+	resyncEvery = 30 * time.Second
+	reportEvery = 500 * time.Millisecond // at most
+	saveEvery   = time.Second            // at most
+	repairEvery = 20 * time.Millisecond  // at most: a thousand deletions are one repair
+	leaveWithin = 5 * time.Second
+	retryFirst  = time.Second
+	retryLast   = 15 * time.Second
+)
+
+// Options say who the agent is and what it works with.
+type Options struct {
+	NodeName  string
+	Namespace string // Plinth's
+	StateDir  string
+	ProxyURL  string        // of kube-proxy's health check
+	DrainTime time.Duration // between GRACEFUL_SHUTDOWN and withdrawing
+	// WithdrawOnStop has the agent drain when it is stopped. Otherwise it leaves
+	// without a word, and routers keep its routes for the process that follows.
+	WithdrawOnStop bool
+
+	Client  kubernetes.Interface
+	Speaker *bgp.Speaker
+	Table   *kernel.Table
+}
+
+// Agent is the agent of one node.
+type Agent struct {
+	o       Options
+	sources *sources
+	proxy   *proxy
+	writer  *writer
+	metrics *metrics
+	dirty   chan struct{}
+	drains  chan struct{}
+	status  atomic.Pointer[Status]
+
+	// Used by the goroutine of Run alone.
+	disk       disk
+	inputs     inputs // in force
+	restored   *inputs
+	live       bool // the API server has told all
+	restarting bool
+	planned    bool // at least once
+	drain      drain
+	phase      phase
+	last       plan
+	reached    kernel.State
+	down       map[netip.Addr]bool // routers that lost their session
+	sessions   []bgp.SessionState
+	waiting    string
+	retry      time.Duration
+	timer      *time.Timer
+	due        time.Time // when the timer fires; zero: it is not set
+	repaired   time.Time
+	reported   time.Time
+	saver      chan inputs
+}
+
+// New returns an agent that has not touched anything yet.
+func New(o Options) *Agent {
+	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: make(chan inputs, 1), drain: drain{time: o.DrainTime}}
+	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
+	a.proxy = newProxy(o.ProxyURL, a.touch)
+	a.writer = newWriter(o.Client, o.NodeName, a.sources.selfNow)
+	a.metrics = newMetrics(a)
+	a.status.Store(&Status{Node: o.NodeName, WaitingFor: "the first pass"})
+	return a
+}
+
+// Drain has the agent move traffic away from the machine, and announce nothing
+// from then on until it is stopped. It returns at once.
+func (a *Agent) Drain() {
+	select {
+	case a.drains <- struct{}{}:
+	default:
+	}
+}
+
+// touch marks the state as dirty.
+func (a *Agent) touch() {
+	select {
+	case a.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// Run works until the context ends, and then leaves. Routes stay in the kernel.
+func (a *Agent) Run(ctx context.Context) error {
+	var err error
+	if a.disk, err = openDisk(a.o.StateDir); err != nil {
+		return err
+	}
+	a.restore()
+	doubt, err := a.o.Table.Watch(ctx)
+	if err != nil {
+		return err
+	}
+	defer a.o.Table.Close()
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	a.sources.start(work)
+	go a.proxy.run(work)
+	go a.writer.run(work)
+	go a.saving(work)
+	a.timer = time.NewTimer(0)
+	defer a.timer.Stop()
+	a.loop(ctx, doubt)
+	return a.leave(work, doubt)
+}
+
+// restore takes up what the process before this one left.
+func (a *Agent) restore() {
+	follows, counts := a.disk.predecessor()
+	a.restarting = follows
+	in, err := a.disk.load()
+	switch {
+	case err != nil:
+		slog.Info("starting without a state", "why", err)
+	case !counts:
+		slog.Info("the state on disk is too old to go by")
+	default:
+		a.restored = &in
+	}
+}
+
+// loop makes a pass whenever something changed, and now and then in any case.
+func (a *Agent) loop(ctx context.Context, doubt <-chan struct{}) {
+	tick := time.NewTicker(resyncEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			return
+		case <-doubt:
+			a.doubt(ctx)
+		case <-tick.C:
+			a.o.Table.Doubt()
+			a.signOfLife()
+		case <-a.drains:
+			a.drain.asked = true
+		case <-a.dirty:
+		case <-a.o.Speaker.Changed():
+			a.reported = time.Time{}
+		case <-a.timer.C:
+			a.due = time.Time{}
+		}
+		a.pass(ctx)
+	}
+}
+
+// doubt has the next pass read the kernel's routes back. Events come in bursts: the
+// first is acted on at once, the rest together.
+func (a *Agent) doubt(ctx context.Context) {
+	if wait := repairEvery - time.Since(a.repaired); wait > 0 {
+		pause(ctx, wait)
+	}
+	a.repaired = time.Now()
+	a.o.Table.Doubt()
+	a.metrics.doubts.Inc()
+}
+
+func (a *Agent) signOfLife() {
+	if !a.planned {
+		return
+	}
+	if err := a.disk.alive(); err != nil {
+		slog.Warn("no sign of life on disk", "err", err)
+	}
+}
+
+// pass takes a snapshot, plans, applies and reports.
+func (a *Agent) pass(ctx context.Context) {
+	started := time.Now()
+	m, ok := a.observe(ctx)
+	if !ok {
+		a.publish()
+		return
+	}
+	a.phase = a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned)
+	healthy, _ := a.proxy.state()
+	a.last = decide(a.inputs, m, a.phase, healthy, a.down)
+	a.last.BGP.Restarting = a.restarting
+	err := a.apply(ctx)
+	a.finish(started, err)
+	a.report(ctx)
+}
+
+// observe brings the inputs up to date and reports whether a plan can be made: the
+// API server has told all, or what the last process knew is at hand, and
+// kube-proxy has been asked.
+func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
+	a.sources.adjust(ctx)
+	in, missing := a.sources.snapshot()
+	switch {
+	case missing == "":
+		a.live, a.restored, a.inputs = true, nil, in
+	case a.restored != nil:
+		a.inputs = *a.restored
+	default:
+		return inventory.Machine{}, a.wait(missing)
+	}
+	if _, asked := a.proxy.state(); !asked {
+		return inventory.Machine{}, a.wait("kube-proxy's health")
+	}
+	m, err := a.inputs.machine()
+	if err != nil {
+		return inventory.Machine{}, a.wait("a machine of the inventory for this Node: " + err.Error())
+	}
+	a.wait("")
+	if a.live {
+		a.remember(a.inputs)
+	}
+	return m, true
+}
+
+// wait says what a plan waits for; what was announced before stays so.
+func (a *Agent) wait(what string) bool {
+	if what != a.waiting && what != "" {
+		slog.Info("waiting", "for", what)
+	}
+	a.waiting = what
+	return false
+}
+
+// apply has the plan carried out. What fails does not stop the rest.
+func (a *Agent) apply(ctx context.Context) error {
+	t := a.last.Routing
+	var tunnelErr error
+	if t.Tunnel.Exists() {
+		tunnelErr = a.o.Table.SetTunnel(ctx, t.Tunnel)
+	}
+	var tableErr error
+	a.reached, tableErr = a.o.Table.Set(ctx, t.Routes)
+	if !t.Tunnel.Exists() {
+		tunnelErr = a.o.Table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
+	}
+	if a.reached.Changed > 0 {
+		slog.Info("changed routes", "changed", a.reached.Changed, "held", a.reached.Have, "wanted", a.reached.Want)
+	}
+	return errors.Join(tunnelErr, tableErr, a.o.Speaker.Set(ctx, a.last.BGP))
+}
+
+// finish counts a pass and sees to the next one.
+func (a *Agent) finish(started time.Time, err error) {
+	a.metrics.pass(time.Since(started), a.reached.Changed, err)
+	if !a.planned {
+		a.planned = true
+		a.signOfLife()
+	}
+	a.restarting = false
+	if err == nil {
+		a.retry = 0
+	} else {
+		slog.Error("not all is as planned", "err", err)
+		a.retry = min(max(2*a.retry, retryFirst), retryLast)
+	}
+	a.wakeIn(a.retry)
+	a.wakeIn(a.phase.next)
+}
+
+// wakeIn sees to a pass after d, unless one is due sooner; 0: none.
+func (a *Agent) wakeIn(d time.Duration) {
+	at := time.Now().Add(d)
+	if d <= 0 || !a.due.IsZero() && a.due.Before(at) {
+		return
+	}
+	a.due = at
+	a.timer.Reset(d)
+}
+
+// leave ends the sessions in the way that was chosen.
+func (a *Agent) leave(ctx context.Context, doubt <-chan struct{}) error {
+	if a.o.WithdrawOnStop && a.planned {
+		a.drain.asked = true
+		for a.pass(ctx); !a.phase.Withdrawn; a.pass(ctx) {
+			select {
+			case <-a.dirty:
+			case <-doubt:
+			case <-a.timer.C:
+				a.due = time.Time{}
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+		defer cancel()
+		slog.Info("stopping", "announcements", "withdrawn")
+		return a.o.Speaker.Stop(ctx, "the agent was stopped")
+	}
+	a.signOfLife()
+	if a.live {
+		_ = a.disk.save(a.inputs)
+	}
+	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+	defer cancel()
+	slog.Info("leaving", "announcements", "left to graceful restart")
+	return a.o.Speaker.Leave(ctx)
+}
+
+// remember has the inputs written to disk.
+func (a *Agent) remember(in inputs) {
+	select {
+	case <-a.saver:
+	default:
+	}
+	a.saver <- in
+}
+
+// saving writes the newest inputs, not more often than once a second: what is lost
+// between two is told again by the API server, or by the sessions' own routers.
+func (a *Agent) saving(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case in := <-a.saver:
+			if err := a.disk.save(in); err != nil {
+				slog.Warn("the state was not saved", "err", err)
+			}
+		}
+		pause(ctx, saveEvery)
+	}
+}

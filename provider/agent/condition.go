@@ -1,0 +1,122 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// FabricReady is the condition of a Node by which its agent says that its sessions
+// are up and its routes are in the kernel.
+const FabricReady corev1.NodeConditionType = "plinth.dev/FabricReady"
+
+const (
+	writeTimeout = 10 * time.Second
+	writeRetry   = 2 * time.Second
+)
+
+// tally is how much of what is wanted there is.
+type tally struct{ Routes, RoutesWanted, Sessions, SessionsWanted int }
+
+func (t tally) String() string {
+	return fmt.Sprintf("routes %d/%d, sessions %d/%d", t.Routes, t.RoutesWanted, t.Sessions, t.SessionsWanted)
+}
+
+func (t tally) condition() condition {
+	c := condition{Ready: corev1.ConditionFalse, Message: t.String()}
+	if t.Routes == t.RoutesWanted && t.Sessions == t.SessionsWanted {
+		c.Ready = corev1.ConditionTrue
+	}
+	return c
+}
+
+// writer keeps the condition on the Node as it should be. It writes in a goroutine
+// of its own: while the API server is away nothing else waits for it.
+type writer struct {
+	client   kubernetes.Interface
+	nodeName string
+	want     chan condition // holds the newest
+	now      func() (node, bool)
+	last     written
+}
+
+// written is what was written last, over what, and when: until the watch shows it,
+// it is not to be written again.
+type written struct {
+	over, c condition
+	at      time.Time
+}
+
+func (l written) answers(now, c condition) bool {
+	return l.c == c && l.over == now && time.Since(l.at) < writeTimeout
+}
+
+func newWriter(client kubernetes.Interface, nodeName string, now func() (node, bool)) *writer {
+	return &writer{client: client, nodeName: nodeName, want: make(chan condition, 1), now: now}
+}
+
+// set says what the condition should be. It never waits.
+func (w *writer) set(c condition) {
+	select {
+	case <-w.want:
+	default:
+	}
+	w.want <- c // there is one sender
+}
+
+func (w *writer) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-w.want:
+			w.write(ctx, c)
+		}
+	}
+}
+
+// write writes one condition unless the Node bears it, and tries again until a
+// newer one is wanted.
+func (w *writer) write(ctx context.Context, c condition) {
+	for ctx.Err() == nil && len(w.want) == 0 {
+		n, there := w.now()
+		if !there || n.Condition == c || w.last.answers(n.Condition, c) {
+			return // there is nothing to write to; the next pass sets it again
+		}
+		err := w.patch(ctx, n.Condition, c)
+		if err == nil {
+			w.last = written{n.Condition, c, time.Now()}
+			slog.Info("wrote the condition", "type", FabricReady, "status", c.Ready, "message", c.Message)
+			return
+		}
+		slog.Warn("the condition could not be written", "type", FabricReady, "err", err)
+		pause(ctx, writeRetry)
+	}
+}
+
+func (w *writer) patch(ctx context.Context, old, c condition) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	reason := "AsPlanned"
+	if c.Ready != corev1.ConditionTrue {
+		reason = "Incomplete"
+	}
+	now := metav1.Now()
+	entry := map[string]any{"type": FabricReady, "status": c.Ready, "reason": reason, "message": c.Message, "lastHeartbeatTime": now}
+	if old.Ready != c.Ready {
+		entry["lastTransitionTime"] = now
+	}
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{entry}}})
+	if err != nil {
+		return err
+	}
+	_, err = w.client.CoreV1().Nodes().Patch(ctx, w.nodeName, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	return err
+}

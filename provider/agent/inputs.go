@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/routing"
+)
+
+// inputs are all that a plan is made of, and all that is kept on disk.
+type inputs struct {
+	Inventory *inventory.Inventory
+	Self      node
+	Nodes     []routing.Node
+	Offers    []lb.Offer
+	Passwords map[inventory.SecretKey]bgp.Password
+}
+
+// machine is which machine of the inventory this Node is.
+func (in inputs) machine() (inventory.Machine, error) {
+	return in.Inventory.MachineOf(in.Self.Identity)
+}
+
+// plan is what is to be said and to be in the kernel.
+type plan struct {
+	BGP     bgp.Config
+	Routing routing.Table
+	Refused []lb.Refusal
+}
+
+// decide plans announcements and routes. down are the routers' addresses that lost
+// their session while another one's is up.
+func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, down map[netip.Addr]bool) plan {
+	announce := lb.Advertise(lb.View{
+		Inventory: in.Inventory, Machine: m, PodCIDRs: in.Self.PodCIDRs, Offers: in.Offers,
+		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
+	})
+	p := plan{Refused: announce.Refusals, Routing: routing.Plan(routingView(in, m, announce.Sessions, down))}
+	p.BGP = bgp.Config{RouterID: routerID(m.Addresses), Within: mayLeave(in, m)}
+	for _, s := range announce.Sessions {
+		p.BGP.Sessions = append(p.BGP.Sessions, bgp.SessionConfig{SessionPlan: s, Password: in.Passwords[s.Session.Password]})
+	}
+	return p
+}
+
+func routingView(in inputs, m inventory.Machine, sessions []lb.SessionPlan, down map[netip.Addr]bool) routing.View {
+	rack, _ := in.Inventory.Rack(m.Rack)
+	self := in.Self.Node
+	self.Rack, self.Declared = m.Rack, m.PodCIDRs
+	if len(m.Addresses) > 0 {
+		self.Addresses = m.Addresses
+	}
+	v := routing.View{
+		Mode: in.Inventory.PodNetwork.Mode, Cluster: in.Inventory.PodNetwork.CIDRs, Self: self,
+		Subnets: rack.Subnets, Nodes: declared(in), Pools: poolPrefixes(in.Inventory),
+	}
+	for _, s := range sessions {
+		if s.Session.Multihop == 0 && !down[s.Session.RouterAddr] {
+			v.Gateways = append(v.Gateways, s.Session.RouterAddr)
+		}
+	}
+	return v
+}
+
+// declared are the other Nodes, with what the inventory gives their machines by hand
+// as far as it is in our slice.
+func declared(in inputs) []routing.Node {
+	byName := map[string][]netip.Prefix{}
+	for _, r := range in.Inventory.Racks {
+		for _, m := range r.Machines {
+			byName[m.Name] = m.PodCIDRs
+		}
+	}
+	out := slices.Clone(in.Nodes)
+	for i := range out {
+		out[i].Declared = byName[out[i].Name]
+	}
+	return out
+}
+
+// poolPrefixes are the addresses that a VIP can have, as prefixes. What a pool
+// excludes may be a machine's: it is reached as ever.
+func poolPrefixes(inv *inventory.Inventory) []netip.Prefix {
+	var b netipx.IPSetBuilder
+	for _, p := range inv.Pools {
+		for _, r := range p.Ranges {
+			b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+		}
+	}
+	for _, p := range inv.Pools {
+		for _, r := range p.Exclude {
+			b.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
+		}
+	}
+	return prefixesOf(&b)
+}
+
+// mayLeave bounds what any session may say, whatever the planner says: the declared
+// pools, and pod CIDRs.
+func mayLeave(in inputs, m inventory.Machine) []netip.Prefix {
+	var b netipx.IPSetBuilder
+	for _, p := range in.Inventory.Pools {
+		for _, r := range p.Ranges {
+			b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+		}
+	}
+	pods := slices.Concat(in.Inventory.PodNetwork.CIDRs, m.PodCIDRs)
+	if len(pods) == 0 {
+		pods = in.Self.PodCIDRs // a CNI's
+	}
+	for _, p := range pods {
+		b.AddPrefix(p)
+	}
+	return prefixesOf(&b)
+}
+
+func prefixesOf(b *netipx.IPSetBuilder) []netip.Prefix {
+	set, err := b.IPSet()
+	if err != nil || set.Prefixes() == nil {
+		return []netip.Prefix{} // not nil: nothing is allowed then, and not everything
+	}
+	return set.Prefixes()
+}
+
+// routerID is the machine's first IPv4 address. A machine without one gets a number
+// that is made of its IPv6 address: it need only differ from those of the
+// other speakers of the AS (RFC 6286).
+func routerID(addrs []netip.Addr) netip.Addr {
+	if a := inventory.FirstOf(addrs, true); a.IsValid() {
+		return a
+	}
+	h := fnv.New32a()
+	for _, a := range addrs {
+		b := a.As16()
+		_, _ = h.Write(b[:])
+	}
+	var id [4]byte
+	binary.BigEndian.PutUint32(id[:], max(1, h.Sum32()))
+	return netip.AddrFrom4(id)
+}
+
+// secretsOf are the names of the Secrets that the machine's sessions take passwords
+// from, sorted.
+func secretsOf(inv *inventory.Inventory, m inventory.Machine) []string {
+	var names []string
+	for _, s := range inv.Sessions(m) {
+		if s.Password.Secret != "" {
+			names = append(names, s.Password.Secret)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// neighbourhood selects the Nodes that a plan needs: those of the racks that share a
+// subnet with ours, all of them in overlay. It reports false where none is needed.
+func neighbourhood(inv *inventory.Inventory, rack string) (labels string, needed bool) {
+	switch inv.PodNetwork.Mode {
+	case inventory.ModeNone:
+		return "", false
+	case inventory.ModeOverlay:
+		return "", true
+	}
+	return inventory.LabelRack + "=" + rack, true
+}

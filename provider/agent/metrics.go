@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"plinth.dev/plinth/routing/kernel"
+)
+
+// metrics are what the agent counts, and what it is asked for at each scrape.
+type metrics struct {
+	registry *prometheus.Registry
+	passes   *prometheus.CounterVec
+	duration prometheus.Histogram
+	written  prometheus.Counter
+	doubts   prometheus.Counter
+	wanted   prometheus.Gauge
+	held     prometheus.Gauge
+	refused  *prometheus.GaugeVec
+}
+
+func newMetrics(a *Agent) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "plinth_agent_passes_total", Help: "Passes over the whole state, by result: ok or failed in part.",
+		}, []string{"result"}),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "plinth_agent_pass_duration_seconds", Help: "Time from a snapshot until it was planned and applied.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5},
+		}),
+		written: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plinth_agent_routes_written_total", Help: "Routes written to the kernel or deleted from it.",
+		}),
+		doubts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plinth_agent_kernel_doubts_total", Help: "Times that the kernel's routes were read back because of an event.",
+		}),
+		wanted: prometheus.NewGauge(prometheus.GaugeOpts{Name: "plinth_agent_routes_wanted", Help: "Routes that the plan has."}),
+		held:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "plinth_agent_routes_held", Help: "Routes of the plan that the kernel holds."}),
+		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "plinth_agent_refusals", Help: "VIPs and pod CIDRs that are not announced or not routed, by reason.",
+		}, []string{"reason"}),
+	}
+	m.registry.MustRegister(m.passes, m.duration, m.written, m.doubts, m.wanted, m.held, m.refused, scraped{a})
+	return m
+}
+
+func (m *metrics) pass(d time.Duration, changed int, err error) {
+	result := "ok"
+	if err != nil {
+		result = "failed"
+	}
+	m.passes.WithLabelValues(result).Inc()
+	m.duration.Observe(d.Seconds())
+	m.written.Add(float64(changed))
+}
+
+func (m *metrics) set(p plan, reached kernel.State) {
+	m.wanted.Set(float64(reached.Want))
+	m.held.Set(float64(reached.Have))
+	byReason := map[string]int{}
+	for _, r := range p.Refused {
+		byReason[string(r.Reason)]++
+	}
+	for _, r := range p.Routing.Refusals {
+		byReason[string(r.Reason)]++
+	}
+	m.refused.Reset()
+	for reason, n := range byReason {
+		m.refused.WithLabelValues(reason).Set(float64(n))
+	}
+}
+
+// scraped are the metrics that are worked out when somebody asks.
+type scraped struct{ a *Agent }
+
+var (
+	sessionLabels = []string{"router", "address"}
+	sessionUp     = prometheus.NewDesc("plinth_agent_session_up", "1 if the BGP session is up.", sessionLabels, nil)
+	sessionSince  = prometheus.NewDesc("plinth_agent_session_changed_timestamp_seconds", "When the session last went up or down.", sessionLabels, nil)
+	sessionTold   = prometheus.NewDesc("plinth_agent_session_announced_prefixes", "Prefixes in the session's adj-RIB-out.", sessionLabels, nil)
+	sessionHeard  = prometheus.NewDesc("plinth_agent_session_accepted_prefixes", "Prefixes of the router's that were accepted.", sessionLabels, nil)
+	sessionLost   = prometheus.NewDesc("plinth_agent_session_losses_total", "Times that the session was up and went down.", sessionLabels, nil)
+	staleness     = prometheus.NewDesc("plinth_agent_api_silence_seconds", "Time since the API server last said anything about a kind of object.", []string{"kind"}, nil)
+	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
+	fromDisk      = prometheus.NewDesc("plinth_agent_from_disk", "1 while the plan is made of what an earlier process knew.", nil, nil)
+)
+
+// Describe implements [prometheus.Collector].
+func (scraped) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, proxyHealthy, fromDisk} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (s scraped) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, x := range s.a.o.Speaker.State(context.Background()) {
+		labels := []string{x.Router, x.Addr.String()}
+		gauge(sessionUp, number(x.Up), labels...)
+		gauge(sessionSince, float64(x.Since.UnixMilli())/1000, labels...)
+		gauge(sessionTold, float64(len(x.Announced)), labels...)
+		gauge(sessionHeard, float64(x.Accepted), labels...)
+		ch <- prometheus.MustNewConstMetric(sessionLost, prometheus.CounterValue, float64(x.Losses), labels...)
+	}
+	for kind, d := range s.a.sources.heard() {
+		gauge(staleness, d.Seconds(), kind)
+	}
+	status := s.a.status.Load()
+	gauge(proxyHealthy, number(status.ProxyHealthy))
+	gauge(fromDisk, number(status.FromDisk))
+}
+
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

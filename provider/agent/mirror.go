@@ -1,0 +1,160 @@
+package agent
+
+import (
+	"context"
+	"reflect"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// mirror keeps what the agent needs of each object of one kind, and nothing else of
+// it: an informer would keep the objects. It is filled by a reflector.
+//
+// Its lock is shared by all mirrors of an agent, so that a snapshot is of one moment.
+type mirror[V any] struct {
+	name    string
+	mu      *sync.Mutex
+	reduce  func(obj any) V               // what is needed of an object
+	change  func(key string, old, new *V) // with the lock held; nil: it is not there
+	changed func()                        // something that is needed changed
+
+	items  map[string]V
+	synced bool
+	heard  time.Time // of the newest word of the API server's, bookmarks included
+}
+
+func newMirror[V any](name string, mu *sync.Mutex, reduce func(any) V, changed func()) *mirror[V] {
+	return &mirror[V]{
+		name: name, mu: mu, reduce: reduce, changed: changed,
+		change: func(string, *V, *V) {}, items: map[string]V{},
+	}
+}
+
+// typed is the part of a client for one kind that a mirror needs.
+type typed[L runtime.Object] interface {
+	List(ctx context.Context, opts metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
+}
+
+// reconnect bounds how long the agent stays behind once the API server is back.
+var reconnect = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 5 * time.Second}
+
+// follow fills the mirror from the objects of a client until the context ends. all
+// is the client for all kinds, which knows whether it can stream lists.
+func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], all any, client typed[L], example any, labels, fields string) {
+	narrow := func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = labels, fields }
+	lw := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			narrow(&o)
+			l, err := client.List(ctx, o)
+			if err == nil {
+				m.hear()
+			}
+			return l, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			narrow(&o)
+			w, err := client.Watch(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			return watch.Filter(w, func(e watch.Event) (watch.Event, bool) { m.hear(); return e, true }), nil
+		},
+	}
+	backoff := reconnect
+	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, all), example, m,
+		cache.ReflectorOptions{Name: "agent " + m.name, Backoff: &backoff})
+	r.RunWithContext(ctx)
+}
+
+func (m *mirror[V]) hear() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.heard = time.Now()
+}
+
+// put stores one object and reports whether anything that is needed changed.
+func (m *mirror[V]) put(obj any) bool {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return false
+	}
+	v := m.reduce(obj)
+	old, had := m.items[key]
+	if had && reflect.DeepEqual(old, v) {
+		return false
+	}
+	m.items[key] = v
+	if had {
+		m.change(key, &old, &v)
+	} else {
+		m.change(key, nil, &v)
+	}
+	return true
+}
+
+func (m *mirror[V]) drop(key string) bool {
+	old, had := m.items[key]
+	if had {
+		delete(m.items, key)
+		m.change(key, &old, nil)
+	}
+	return had
+}
+
+// locked runs do with the lock held, and afterwards tells of the change if do says
+// that there was one.
+func (m *mirror[V]) locked(do func() bool) error {
+	m.mu.Lock()
+	changed := do()
+	m.mu.Unlock()
+	if changed {
+		m.changed()
+	}
+	return nil
+}
+
+// Add implements [cache.ReflectorStore], as do the methods that follow.
+func (m *mirror[V]) Add(obj any) error { return m.locked(func() bool { return m.put(obj) }) }
+
+// Update implements [cache.ReflectorStore].
+func (m *mirror[V]) Update(obj any) error { return m.Add(obj) }
+
+// Delete implements [cache.ReflectorStore].
+func (m *mirror[V]) Delete(obj any) error {
+	key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj)
+	if err != nil {
+		return err
+	}
+	return m.locked(func() bool { return m.drop(key) })
+}
+
+// Replace implements [cache.ReflectorStore]: it is the answer to a list.
+func (m *mirror[V]) Replace(objs []any, _ string) error {
+	return m.locked(func() bool {
+		changed := !m.synced
+		m.synced = true
+		there := make(map[string]bool, len(objs))
+		for _, obj := range objs {
+			if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+				there[key] = true
+			}
+			changed = m.put(obj) || changed
+		}
+		for key := range m.items {
+			if !there[key] {
+				changed = m.drop(key) || changed
+			}
+		}
+		return changed
+	})
+}
+
+// Resync implements [cache.ReflectorStore]; the agent's own full passes do more.
+func (m *mirror[V]) Resync() error { return nil }

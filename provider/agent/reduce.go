@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/routing"
+)
+
+// Names that the agent reads and other parts of Plinth, or Kubernetes, write.
+const (
+	ManagedByLabel       = "ipaddress.kubernetes.io/managed-by"
+	ManagedBy            = "plinth.dev"
+	ServiceUIDAnnotation = "plinth.dev/service-uid"
+	SharedByAnnotation   = "plinth.dev/shared-by"
+	LoadBalancerClass    = "plinth.dev/bgp"
+)
+
+// node is what the agent needs of a Node.
+type node struct {
+	routing.Node
+	Identity  inventory.NodeIdentity
+	Excluded  bool // from external load balancers
+	Condition condition
+}
+
+// condition is the FabricReady condition as the Node bears it; zero: it has none.
+type condition struct {
+	Ready   corev1.ConditionStatus
+	Message string
+}
+
+func reduceNode(obj any) node {
+	n := obj.(*corev1.Node)
+	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
+	out := node{
+		Node: routing.Node{
+			Name: n.Name, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
+			Addresses: internalAddresses(n), PodCIDRs: podCIDRs(n),
+		},
+		Identity: inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Name: n.Name},
+		Excluded: excluded,
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == FabricReady {
+			out.Condition = condition{c.Status, c.Message}
+		}
+	}
+	return out
+}
+
+// reduceOther is reduceNode for the Nodes of other machines: their conditions and
+// labels are none of our business.
+func reduceOther(obj any) routing.Node { return reduceNode(obj).Node }
+
+func internalAddresses(n *corev1.Node) (out []netip.Addr) {
+	for _, a := range n.Status.Addresses {
+		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
+			out = append(out, addr.Unmap())
+		}
+	}
+	return out
+}
+
+func podCIDRs(n *corev1.Node) (out []netip.Prefix) {
+	written := n.Spec.PodCIDRs
+	if len(written) == 0 && n.Spec.PodCIDR != "" {
+		written = []string{n.Spec.PodCIDR}
+	}
+	for _, s := range written {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	return out
+}
+
+// service is what the agent needs of a Service.
+type service struct {
+	Key          lb.ServiceKey
+	UID          string
+	LocalTraffic bool
+	Ours         bool // no other program's class
+}
+
+func reduceService(obj any) service {
+	s := obj.(*corev1.Service)
+	class := s.Spec.LoadBalancerClass
+	return service{
+		Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, UID: string(s.UID),
+		LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
+		Ours:         s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || *class == LoadBalancerClass),
+	}
+}
+
+// claim is what the agent needs of an IPAddress: who holds which VIP.
+type claim struct {
+	VIP     netip.Addr
+	Holders []lb.ServiceKey // the first is the parent
+	UID     string          // of the parent; empty: not told
+}
+
+func reduceClaim(obj any) claim {
+	ip := obj.(*networkingv1.IPAddress)
+	vip, err := netip.ParseAddr(ip.Name)
+	ref := ip.Spec.ParentRef
+	if err != nil || vip.Is4In6() || vip.Zone() != "" || ref == nil || ref.Group != "" || ref.Resource != "services" {
+		return claim{}
+	}
+	c := claim{VIP: vip, UID: ip.Annotations[ServiceUIDAnnotation]}
+	c.Holders = append(c.Holders, lb.ServiceKey{Namespace: ref.Namespace, Name: ref.Name})
+	for _, s := range strings.Split(ip.Annotations[SharedByAnnotation], ",") {
+		namespace, name, ok := strings.Cut(strings.TrimSpace(s), "/")
+		if key := (lb.ServiceKey{Namespace: namespace, Name: name}); ok && !slices.Contains(c.Holders, key) {
+			c.Holders = append(c.Holders, key)
+		}
+	}
+	return c
+}
+
+// endpoints is what the agent needs of an EndpointSlice.
+type endpoints struct {
+	Service lb.ServiceKey
+	IPv4    bool
+	All     []endpoint
+}
+
+// endpoint is told apart by its address: while a slice is split, two list it.
+type endpoint struct {
+	Addr netip.Addr
+	lb.Endpoint
+}
+
+func reduceSlice(nodeName string) func(any) endpoints {
+	return func(obj any) endpoints {
+		s := obj.(*discoveryv1.EndpointSlice)
+		name := s.Labels[discoveryv1.LabelServiceName]
+		if name == "" || s.AddressType == discoveryv1.AddressTypeFQDN {
+			return endpoints{}
+		}
+		out := endpoints{Service: lb.ServiceKey{Namespace: s.Namespace, Name: name}, IPv4: s.AddressType == discoveryv1.AddressTypeIPv4}
+		for _, e := range s.Endpoints {
+			if len(e.Addresses) == 0 {
+				continue
+			}
+			addr, err := netip.ParseAddr(e.Addresses[0])
+			if err != nil {
+				continue
+			}
+			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
+			out.All = append(out.All, endpoint{addr, lb.Endpoint{
+				Local:       e.NodeName != nil && *e.NodeName == nodeName,
+				Ready:       ready,
+				Serving:     e.Conditions.Serving == nil && ready || e.Conditions.Serving != nil && *e.Conditions.Serving,
+				Terminating: e.Conditions.Terminating != nil && *e.Conditions.Terminating,
+			}})
+		}
+		return out
+	}
+}
+
+// reduceSecret keeps the values of a Secret: the agent follows only those that the
+// inventory takes passwords from.
+func reduceSecret(obj any) map[string][]byte { return obj.(*corev1.Secret).Data }
+
+// age is how long ago t was, on the monotonic clock; 0 for never.
+func age(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return time.Since(t)
+}

@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/bgp"
+)
+
+// report tells the Node's condition, the status and the metrics what was reached.
+// Asking the sessions costs more than a pass, so that during a burst it waits.
+func (a *Agent) report(ctx context.Context) {
+	if wait := reportEvery - time.Since(a.reported); wait > 0 && !a.reported.IsZero() {
+		a.wakeIn(wait)
+		a.publish()
+		return
+	}
+	a.reported = time.Now()
+	before := a.sessions
+	a.sessions = a.o.Speaker.State(ctx)
+	logSessions(before, a.sessions)
+	if down := lostRouters(a.sessions); !sameKeys(down, a.down) {
+		a.down = down
+		a.touch()
+	}
+	a.writer.set(a.tally().condition())
+	a.publish()
+}
+
+func sameKeys(a, b map[netip.Addr]bool) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for k := range a {
+		if !b[k] {
+			return false
+		}
+	}
+	return true
+}
+
+// lostRouters are the addresses of routers whose session was up and is not, while
+// another one's of the same family is: traffic had better take that one. A session
+// that was never up says nothing about the router's forwarding.
+func lostRouters(states []bgp.SessionState) map[netip.Addr]bool {
+	up := map[bool]bool{}
+	for _, s := range states {
+		if s.Up {
+			up[s.Addr.Is4()] = true
+		}
+	}
+	lost := map[netip.Addr]bool{}
+	for _, s := range states {
+		if !s.Up && s.Losses > 0 && up[s.Addr.Is4()] {
+			lost[s.Addr] = true
+		}
+	}
+	return lost
+}
+
+// tally counts what the condition says. A session counts when it is up and its
+// router was told all of the machine's pod CIDRs that it is to know.
+func (a *Agent) tally() tally {
+	t := tally{Routes: a.reached.Have, RoutesWanted: a.reached.Want, SessionsWanted: len(a.last.BGP.Sessions)}
+	for _, want := range a.last.BGP.Sessions {
+		i := slices.IndexFunc(a.sessions, func(s bgp.SessionState) bool {
+			return s.Router == want.Session.Router && s.Addr == want.Session.RouterAddr
+		})
+		if i >= 0 && a.sessions[i].Up && a.told(want, a.sessions[i]) {
+			t.Sessions++
+		}
+	}
+	return t
+}
+
+func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {
+	for _, ad := range want.Advertisements {
+		if slices.Contains(a.inputs.Self.PodCIDRs, ad.Prefix) && !slices.Contains(have.Announced, ad.Prefix) {
+			return false
+		}
+	}
+	return true
+}
+
+// publish makes the status of the moment the one that is shown.
+func (a *Agent) publish() {
+	s := &Status{
+		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
+		Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
+		Refusals: refusals(a.last.Refused), Unrouted: unrouted(a.last),
+		Routes: routesStatus(a.last, a.reached), passed: time.Now(),
+	}
+	s.ProxyHealthy, _ = a.proxy.state()
+	if a.inputs.Inventory != nil {
+		s.Inventory, s.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack
+		if m, err := a.inputs.machine(); err == nil {
+			s.Machine, s.MachineState = m.Name, string(m.State)
+		}
+	}
+	a.status.Store(s)
+	a.metrics.set(a.last, a.reached)
+}
+
+func refusals(all []lb.Refusal) []RefusalStatus {
+	out := make([]RefusalStatus, 0, len(all))
+	for _, r := range all {
+		s := RefusalStatus{Router: r.Router, Reason: string(r.Reason)}
+		if r.VIP.IsValid() {
+			s.Service, s.VIP = r.Service.String(), r.VIP.String()
+		}
+		if r.PodCIDR.IsValid() {
+			s.PodCIDR = r.PodCIDR.String()
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func unrouted(p plan) []RefusalStatus {
+	out := make([]RefusalStatus, 0, len(p.Routing.Refusals))
+	for _, r := range p.Routing.Refusals {
+		out = append(out, RefusalStatus{Node: r.Node, PodCIDR: r.CIDR.String(), Reason: string(r.Reason), Other: r.Other})
+	}
+	return out
+}
+
+// logSessions logs what became of sessions since the last report.
+func logSessions(before, now []bgp.SessionState) {
+	for _, s := range now {
+		i := slices.IndexFunc(before, func(b bgp.SessionState) bool { return b.Key == s.Key })
+		if i < 0 && !s.Up || i >= 0 && before[i].Up == s.Up && before[i].Cause == s.Cause {
+			continue
+		}
+		slog.Info("session", "router", s.Router, "address", s.Addr, "up", s.Up, "cause", s.Cause, "detail", s.Detail)
+	}
+}

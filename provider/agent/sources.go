@@ -1,0 +1,243 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/routing"
+)
+
+// sources keep up with all that the API server says and a plan needs.
+type sources struct {
+	client    kubernetes.Interface
+	namespace string
+	nodeName  string
+	changed   func()
+
+	mu        sync.Mutex // guards the mirrors, and what follows
+	self      *mirror[node]
+	services  *mirror[service]
+	claims    *mirror[claim]
+	endpoints *mirror[endpoints]
+	nodes     *mirror[routing.Node]
+	catalog   *catalog
+	secrets   map[string]*mirror[map[string][]byte]
+	inventory *inventory.Inventory
+	known     node // as last seen: its deletion changes nothing that is announced
+
+	// What is followed at the moment; used by the agent's goroutine alone.
+	rack          string
+	labels        string
+	stopRack      context.CancelFunc
+	stopNodes     context.CancelFunc
+	stopSecret    map[string]context.CancelFunc
+	nextNodes     *mirror[routing.Node] // takes the place of nodes once it is filled
+	nodesFollowed bool
+}
+
+func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
+	s := &sources{
+		client: client, namespace: namespace, nodeName: nodeName, changed: changed,
+		catalog: newCatalog(), secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
+	}
+	s.self = newMirror("node", &s.mu, reduceNode, changed)
+	s.services = newMirror("services", &s.mu, reduceService, changed)
+	s.claims = newMirror("ipaddresses", &s.mu, reduceClaim, changed)
+	s.endpoints = newMirror("endpointslices", &s.mu, reduceSlice(nodeName), changed)
+	s.services.change, s.claims.change, s.endpoints.change = s.catalog.serviceChanged, s.catalog.claimChanged, s.catalog.sliceChanged
+	s.self.change = func(_ string, _, now *node) {
+		if now != nil {
+			s.known = *now
+		}
+	}
+	return s
+}
+
+// start follows what every agent needs. The rest depends on what these say.
+func (s *sources) start(ctx context.Context) {
+	byName := fields.OneTermEqualSelector("metadata.name", s.nodeName).String()
+	loadBalancers := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
+	go follow(ctx, s.self, s.client, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
+	go follow(ctx, s.services, s.client, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
+	go follow(ctx, s.claims, s.client, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, ManagedByLabel+"="+ManagedBy, "")
+	go follow(ctx, s.endpoints, s.client, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
+}
+
+// adjust follows what the Node and the inventory, as they are now, make necessary.
+func (s *sources) adjust(ctx context.Context) {
+	s.mu.Lock()
+	rack, inv, self := s.known.Rack, s.inventory, s.known
+	s.mu.Unlock()
+	if rack != "" && rack != s.rack {
+		s.followRack(ctx, rack)
+	}
+	if inv == nil {
+		return
+	}
+	if labels, needed := neighbourhood(inv, s.rack); needed && (!s.nodesFollowed || labels != s.labels) {
+		s.followNodes(ctx, labels)
+	}
+	if m, err := inv.MachineOf(self.Identity); err == nil {
+		s.followSecrets(ctx, secretsOf(inv, m))
+	}
+}
+
+func (s *sources) followRack(ctx context.Context, rack string) {
+	if s.stopRack != nil {
+		s.stopRack()
+	}
+	s.rack = rack
+	var own context.Context
+	own, s.stopRack = context.WithCancel(ctx)
+	go func() {
+		for own.Err() == nil {
+			err := source.Follow(own, s.client, s.namespace, rack, func(inv *inventory.Inventory) { s.accept(own, inv) })
+			if own.Err() == nil {
+				slog.Warn("following the accepted inventory ended; starting again", "rack", rack, "err", err)
+				pause(own, time.Second)
+			}
+		}
+	}()
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (s *sources) accept(ctx context.Context, inv *inventory.Inventory) {
+	s.mu.Lock()
+	if ctx.Err() == nil {
+		s.inventory = inv
+	}
+	s.mu.Unlock()
+	s.changed()
+}
+
+func (s *sources) followNodes(ctx context.Context, labels string) {
+	if s.stopNodes != nil {
+		s.stopNodes()
+	}
+	s.labels, s.nodesFollowed = labels, true
+	var own context.Context
+	own, s.stopNodes = context.WithCancel(ctx)
+	s.nextNodes = newMirror("nodes", &s.mu, reduceOther, s.changed)
+	go follow(own, s.nextNodes, s.client, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
+}
+
+func (s *sources) followSecrets(ctx context.Context, names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name, stop := range s.stopSecret {
+		if !slices.Contains(names, name) {
+			stop()
+			delete(s.stopSecret, name)
+			delete(s.secrets, name)
+		}
+	}
+	for _, name := range names {
+		if s.stopSecret[name] != nil {
+			continue
+		}
+		own, stop := context.WithCancel(ctx)
+		s.stopSecret[name], s.secrets[name] = stop, newMirror("secret", &s.mu, reduceSecret, s.changed)
+		go follow(own, s.secrets[name], s.client, s.client.CoreV1().Secrets(s.namespace), &corev1.Secret{}, "",
+			fields.OneTermEqualSelector("metadata.name", name).String())
+	}
+}
+
+// snapshot returns the inputs of one moment, and reports what is still missing.
+func (s *sources) snapshot() (in inputs, missing string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nextNodes != nil && s.nextNodes.synced {
+		s.nodes, s.nextNodes = s.nextNodes, nil
+	}
+	if missing := s.missing(); missing != "" {
+		return inputs{}, missing
+	}
+	in = inputs{Inventory: s.inventory, Self: s.known, Offers: s.catalog.all(), Passwords: s.passwords()}
+	if s.nodes != nil {
+		in.Nodes = make([]routing.Node, 0, len(s.nodes.items))
+		for _, n := range s.nodes.items {
+			in.Nodes = append(in.Nodes, n)
+		}
+	}
+	return in, ""
+}
+
+// missing names what the API server has not told yet.
+func (s *sources) missing() string {
+	if s.inventory == nil {
+		if s.known.Name == "" {
+			return "this machine's Node"
+		}
+		if s.known.Rack == "" {
+			return "the label " + inventory.LabelRack + " on this machine's Node"
+		}
+		return "the accepted inventory"
+	}
+	if _, needed := neighbourhood(s.inventory, s.rack); needed && s.nodes == nil {
+		return "the nodes"
+	}
+	for _, x := range []struct {
+		what   string
+		synced bool
+	}{{"the Services", s.services.synced}, {"the IPAddresses", s.claims.synced}, {"the EndpointSlices", s.endpoints.synced}} {
+		if !x.synced {
+			return x.what
+		}
+	}
+	for name, m := range s.secrets {
+		if !m.synced {
+			return "Secret " + name
+		}
+	}
+	return ""
+}
+
+func (s *sources) passwords() map[inventory.SecretKey]bgp.Password {
+	out := map[inventory.SecretKey]bgp.Password{}
+	for name, m := range s.secrets {
+		for key, value := range m.items[s.namespace+"/"+name] {
+			out[inventory.SecretKey{Secret: name, Key: key}] = bgp.Password(value)
+		}
+	}
+	return out
+}
+
+// heard is the age of the newest word about each kind of object.
+func (s *sources) heard() map[string]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]time.Duration{
+		s.self.name: age(s.self.heard), s.services.name: age(s.services.heard),
+		s.claims.name: age(s.claims.heard), s.endpoints.name: age(s.endpoints.heard),
+	}
+	if s.nodes != nil {
+		out[s.nodes.name] = age(s.nodes.heard)
+	}
+	return out
+}
+
+// selfNow returns the Node as it is now.
+func (s *sources) selfNow() (node, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, ok := s.self.items[s.nodeName]
+	return n, ok
+}

@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/routing"
+)
+
+const (
+	stateFile = "state.json" // what the last plan was made of
+	aliveFile = "alive.json" // that there was a process, and when
+
+	stateVersion = 1
+	// followsWithin is how long after another process's last sign of life this one
+	// counts as its restart. Routers keep routes for the restart time, a minute.
+	followsWithin = 5 * time.Minute
+	// keepsFor is for how long what was known before a reboot of the machine still
+	// counts while the API server cannot be asked.
+	keepsFor = 24 * time.Hour
+)
+
+// disk is the state directory.
+type disk struct {
+	dir    string
+	bootID string
+}
+
+func openDisk(dir string) (disk, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return disk{}, fmt.Errorf("state directory: %w", err)
+	}
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return disk{}, fmt.Errorf("boot ID: %w", err)
+	}
+	return disk{dir: dir, bootID: strings.TrimSpace(string(id))}, nil
+}
+
+// sign is a process's sign of life. Up is the time since the machine booted,
+// sleep included: no clock that somebody sets can move it.
+type sign struct {
+	BootID string
+	Up     time.Duration
+	Wall   time.Time
+}
+
+func (d disk) sign() sign {
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
+	return sign{BootID: d.bootID, Up: time.Duration(ts.Nano()), Wall: time.Now().UTC()}
+}
+
+// alive leaves a sign of life.
+func (d disk) alive() error { return d.write(aliveFile, d.sign()) }
+
+// predecessor reports whether a process of this boot was alive a moment ago
+// (follows), and whether what it left is young enough to go by (counts).
+func (d disk) predecessor() (follows, counts bool) {
+	var last sign
+	if d.read(aliveFile, &last) != nil {
+		return false, false
+	}
+	now := d.sign()
+	if last.BootID == now.BootID {
+		return now.Up-last.Up < followsWithin, true
+	}
+	return false, now.Wall.Sub(last.Wall) < keepsFor
+}
+
+// saved is inputs as they stand on disk. Passwords are among them: a session needs
+// its own when the API server is away. The file is its owner's alone.
+type saved struct {
+	Version   int
+	Inventory string
+	Self      node
+	Nodes     []routing.Node
+	Offers    []lb.Offer
+	Passwords []savedPassword
+}
+
+type savedPassword struct {
+	Key   inventory.SecretKey
+	Value []byte
+}
+
+func (d disk) save(in inputs) error {
+	s := saved{Version: stateVersion, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: in.Offers}
+	for k, v := range in.Passwords {
+		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
+	}
+	return d.write(stateFile, s)
+}
+
+var errNoState = errors.New("there is no state that counts")
+
+func (d disk) load() (inputs, error) {
+	var s saved
+	if err := d.read(stateFile, &s); err != nil {
+		return inputs{}, errors.Join(errNoState, err)
+	}
+	if s.Version != stateVersion {
+		return inputs{}, fmt.Errorf("%w: version %d", errNoState, s.Version)
+	}
+	inv, problems := inventory.ParseAccepted(inventory.Document{Source: filepath.Join(d.dir, stateFile), Data: []byte(s.Inventory)})
+	if err := problems.Err(); err != nil {
+		return inputs{}, errors.Join(errNoState, err)
+	}
+	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: s.Offers, Passwords: map[inventory.SecretKey]bgp.Password{}}
+	for _, p := range s.Passwords {
+		in.Passwords[p.Key] = bgp.Password(p.Value)
+	}
+	return in, nil
+}
+
+func (d disk) read(name string, into any) error {
+	b, err := os.ReadFile(filepath.Join(d.dir, name))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, into)
+}
+
+// write replaces a file in one step: a reader, or a crash, finds the old or the new one.
+func (d disk) write(name string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(d.dir, "."+name+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), filepath.Join(d.dir, name))
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	return d.sync()
+}
+
+// sync makes the renaming last.
+func (d disk) sync() error {
+	dir, err := os.Open(d.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

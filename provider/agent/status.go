@@ -1,0 +1,153 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/routing/kernel"
+)
+
+// stuckAfter is how long a pass may be overdue until the agent counts as stuck.
+const stuckAfter = 2 * time.Minute
+
+// Status is what /status shows. No password is ever in it.
+type Status struct {
+	Node         string          `json:"node"`
+	Machine      string          `json:"machine,omitempty"`
+	MachineState string          `json:"machineState,omitempty"`
+	Inventory    string          `json:"inventory,omitempty"`
+	Rack         string          `json:"rack,omitempty"`
+	Ready        bool            `json:"ready"`
+	WaitingFor   string          `json:"waitingFor,omitempty"`
+	FromDisk     bool            `json:"fromDisk"` // the API server has not told all yet
+	ProxyHealthy bool            `json:"proxyHealthy"`
+	Draining     bool            `json:"draining"`
+	Withdrawn    bool            `json:"withdrawn"`
+	Condition    string          `json:"condition"`
+	At           time.Time       `json:"at"`
+	Routes       RoutesStatus    `json:"routes"`
+	Sessions     []SessionStatus `json:"sessions"`
+	Refusals     []RefusalStatus `json:"refusals"` // VIPs and pod CIDRs that are not announced
+	Unrouted     []RefusalStatus `json:"unrouted"` // pod CIDRs that have no route
+	// Staleness is, for each kind of object, how many seconds ago the API server
+	// last said anything about it, be it that nothing changed.
+	Staleness map[string]float64 `json:"stalenessSeconds"`
+
+	passed time.Time
+}
+
+// SessionStatus is one session.
+type SessionStatus struct {
+	Router    string    `json:"router"`
+	Address   string    `json:"address"`
+	Up        bool      `json:"up"`
+	Since     time.Time `json:"since"`
+	Cause     string    `json:"cause,omitempty"`
+	Detail    string    `json:"detail,omitempty"`
+	BFD       string    `json:"bfd,omitempty"`
+	Losses    uint64    `json:"losses"`
+	Announced []string  `json:"announced"` // in the adj-RIB-out
+	Accepted  int       `json:"accepted"`
+}
+
+// RoutesStatus is our part of the kernel's tables.
+type RoutesStatus struct {
+	Wanted int      `json:"wanted"`
+	Held   int      `json:"held"`
+	Failed []string `json:"failed,omitempty"`
+	Routes []string `json:"routes"` // as wanted
+
+	plan plan
+}
+
+// lines are the wanted routes, made only when somebody looks.
+func (s RoutesStatus) lines() []string {
+	out := make([]string, 0, len(s.plan.Routing.Routes))
+	for _, r := range s.plan.Routing.Routes {
+		out = append(out, r.String())
+	}
+	return out
+}
+
+// RefusalStatus is why something is not announced, or not routed.
+type RefusalStatus struct {
+	Service string `json:"service,omitempty"`
+	VIP     string `json:"vip,omitempty"`
+	Node    string `json:"node,omitempty"`
+	PodCIDR string `json:"podCIDR,omitempty"`
+	Router  string `json:"router,omitempty"`
+	Reason  string `json:"reason"`
+	Other   string `json:"other,omitempty"` // the Node that holds the pod CIDR
+}
+
+func routesStatus(p plan, reached kernel.State) RoutesStatus {
+	s := RoutesStatus{Wanted: reached.Want, Held: reached.Have}
+	for _, f := range reached.Failed {
+		s.Failed = append(s.Failed, f.String())
+	}
+	s.plan = p
+	return s
+}
+
+func sessionStatus(all []bgp.SessionState) []SessionStatus {
+	out := make([]SessionStatus, 0, len(all))
+	for _, s := range all {
+		x := SessionStatus{
+			Router: s.Router, Address: s.Addr.String(), Up: s.Up, Since: s.Since.UTC(), Cause: string(s.Cause), Detail: s.Detail,
+			BFD: s.BFD, Losses: s.Losses, Accepted: s.Accepted, Announced: make([]string, 0, len(s.Announced)),
+		}
+		for _, p := range s.Announced {
+			x.Announced = append(x.Announced, p.String())
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// Handler serves /healthz, /readyz, /metrics and /status.
+func (a *Agent) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.HandleFunc("GET /status", a.serveStatus)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+// healthz fails when the agent is stuck. Sessions that are down are no reason to
+// start it anew.
+func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
+	if s := a.status.Load(); !s.passed.IsZero() && time.Since(s.passed) > stuckAfter {
+		http.Error(w, fmt.Sprintf("no pass for %v", time.Since(s.passed).Round(time.Second)), http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ok")
+}
+
+// readyz succeeds once a plan has been carried out.
+func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
+	if s := a.status.Load(); !s.Ready {
+		http.Error(w, "waiting for "+s.WaitingFor, http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = fmt.Fprintln(w, "ok")
+}
+
+func (a *Agent) serveStatus(w http.ResponseWriter, r *http.Request) {
+	s := *a.status.Load()
+	s.Sessions = sessionStatus(a.o.Speaker.State(r.Context()))
+	s.Routes.Routes = s.Routes.lines()
+	s.Staleness = map[string]float64{}
+	for kind, d := range a.sources.heard() {
+		s.Staleness[kind] = d.Round(time.Millisecond).Seconds()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(s)
+}
