@@ -110,7 +110,7 @@ func (d *decoder) session(r *rawSession) SessionOptions {
 		o.BFD.Value = ""
 	}
 	if p := &r.PasswordFrom; p.node != nil {
-		d.require(p.node, "secret", "key")
+		d.requireSecret(p.node)
 		o.Password = Some(SecretKey{p.Secret.v, p.Key.v})
 	}
 	return o
@@ -121,6 +121,16 @@ func (d *decoder) require(n *yaml.Node, keys ...string) {
 	for _, k := range keys {
 		if !hasKey(n, k) {
 			d.refuse(n, refusal{code: Missing, message: k + " is missing", accepted: k + ": …"})
+		}
+	}
+}
+
+// requireSecret notes what is missing from the name of a Secret's key. Without
+// it a session would have an empty password.
+func (d *decoder) requireSecret(n *yaml.Node) {
+	for key, suggestion := range map[string]string{"secret": "secret: bgp", "key": "key: password"} {
+		if !hasKey(n, key) {
+			d.refuse(n, refusal{code: Missing, message: key + " is missing", accepted: "{secret: …, key: …}", suggestion: suggestion})
 		}
 	}
 }

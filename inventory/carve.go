@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"math/bits"
 	"net/netip"
 	"slices"
 
@@ -202,12 +203,37 @@ func (c *carver) fillMachines(r *Rack, free *supply, block netip.Prefix) {
 }
 
 func (c *carver) full(path string, code Code, block netip.Prefix, lengths PrefixLengths, what, accepted string) {
-	bits := lengths.For(block.Addr())
+	length := lengths.For(block.Addr())
 	c.problems = append(c.problems, c.inv.problemAt(path, Problem{
-		Code: code, Value: block.String(), Accepted: accepted,
-		Message: fmt.Sprintf("has no room for its pods: %s is full, it holds %s of /%d", block, countOf(bits-block.Bits(), what), bits),
+		Code: code, Value: block.String(), Accepted: accepted, Suggestion: c.roomier(code),
+		Message: fmt.Sprintf("has no room for its pods: %s is full, it holds %s of /%d", block, countOf(length-block.Bits(), what), length),
 	}))
 }
+
+// roomier is the rackPrefix with which all would fit.
+func (c *carver) roomier(code Code) string {
+	n := c.inv.PodNetwork
+	most := len(c.inv.Racks)
+	length := c.cidr.Bits() + bitsFor(most)
+	if code == RackFull {
+		most = 0
+		for _, r := range c.inv.Racks {
+			most = max(most, len(r.Machines))
+		}
+		length = n.NodePrefix.For(c.cidr.Addr()) - bitsFor(most)
+	}
+	if length < c.cidr.Bits() || length > n.NodePrefix.For(c.cidr.Addr()) {
+		return ""
+	}
+	family := "ipv4"
+	if c.cidr.Addr().Is6() {
+		family = "ipv6"
+	}
+	return fmt.Sprintf("rackPrefix: {%s: %d}", family, length)
+}
+
+// bitsFor is how many bits tell n things apart.
+func bitsFor(n int) int { return bits.Len(uint(max(n, 1) - 1)) }
 
 // countOf says how many things fit into so many bits.
 func countOf(bits int, what string) string {

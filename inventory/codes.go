@@ -1,136 +1,259 @@
 package inventory
 
 // Code is the stable name of a kind of problem: P and four digits. Each has a
-// page in docs/reference/problems.
+// page in docs/reference/problems, made of its comment here.
 type Code string
 
 // Documents: what stands in a file or in a key of a ConfigMap.
 const (
-	BadYAML        Code = "P0101"
-	BadDocument    Code = "P0102"
-	BadAPIVersion  Code = "P0103"
-	BadKind        Code = "P0104"
+	// The document is not YAML. Nothing of this file or key is read until it is. JSON is YAML too.
+	BadYAML Code = "P0101"
+	// The document has another apiVersion than plinth.dev/v1alpha1, or one that this version of
+	// Plinth does not read.
+	BadAPIVersion Code = "P0103"
+	// The document is not an Inventory. Folders and ConfigMaps that Plinth reads hold nothing else;
+	// keep other manifests apart.
+	BadKind Code = "P0104"
+	// The document belongs to another inventory. All documents that are read together bear one
+	// metadata.name.
 	OtherInventory Code = "P0105"
-	NoDocument     Code = "P0106"
+	// There is no document of kind Inventory at all. An empty file or ConfigMap is taken for a
+	// mistake, so that what is in force stays.
+	NoDocument Code = "P0106"
+	// YAML aliases make the document far larger than it is written. It is refused, for such documents
+	// are used to exhaust memory.
 	TooManyAliases Code = "P0107"
-	BadTag         Code = "P0108"
 )
 
 // Shape: keys and the kinds of their values.
 const (
-	UnknownKey  Code = "P0201"
-	KeyTwice    Code = "P0202"
-	WrongType   Code = "P0203"
-	Missing     Code = "P0204"
-	GivenTwice  Code = "P0205"
+	// No key of this name can stand here. Keys that begin with x- are allowed anywhere, and ignored.
+	UnknownKey Code = "P0201"
+	// One mapping has the same key twice, and YAML does not say which of them counts.
+	KeyTwice Code = "P0202"
+	// The value is of another kind than is wanted: text, a number, a truth value, a list or a
+	// mapping. Text that looks like a number or truth value to YAML needs quotes.
+	WrongType Code = "P0203"
+	// A key that must be there is not.
+	Missing Code = "P0204"
+	// Two documents give the same setting. Documents are joined: lists of named things and mappings
+	// of free keys from all of them, but each setting from one.
+	GivenTwice Code = "P0205"
+	// Two keys are given of which there can be one.
 	Conflicting Code = "P0206"
 )
 
 // Values.
 const (
-	BadName        Code = "P0301"
-	BadAddress     Code = "P0302"
-	BadPrefix      Code = "P0303"
-	HostBits       Code = "P0304"
-	BadRange       Code = "P0305"
-	BadASN         Code = "P0306"
-	FloatASN       Code = "P0307"
-	BadDuration    Code = "P0308"
-	OutOfRange     Code = "P0309"
-	UnknownWord    Code = "P0310"
-	BadCommunity   Code = "P0311"
-	BadLabel       Code = "P0312"
-	ReservedLabel  Code = "P0313"
-	BadTaint       Code = "P0314"
-	BadUUID        Code = "P0315"
-	BadAlias       Code = "P0316"
+	// The name is not of the form that Kubernetes wants: lower-case letters, digits, "-" and ".",
+	// with a letter or digit at both ends.
+	BadName Code = "P0301"
+	// The value is not a plain IPv4 or IPv6 address. Zones, leading zeros, prefix lengths and IPv4
+	// addresses in IPv6 form are refused.
+	BadAddress Code = "P0302"
+	// The value is not an address with a prefix length.
+	BadPrefix Code = "P0303"
+	// The prefix has bits set behind its length. Either the length is wrong or the address is; Plinth
+	// does not guess.
+	HostBits Code = "P0304"
+	// The range is not two addresses of one family, the smaller first.
+	BadRange Code = "P0305"
+	// The value is not an AS number, or is one that is never to be used: 0, 23456, 65535 and
+	// 4294967295.
+	BadASN Code = "P0306"
+	// The AS number in asdot form is a number with a point to YAML: 65010.10 becomes 65010.1, which
+	// is another AS. Put it in quotes.
+	FloatASN Code = "P0307"
+	// The value is not a time with a unit, such as 100ms, 9s or 2m. Times of BGP are in whole
+	// seconds.
+	BadDuration Code = "P0308"
+	// The value is smaller or larger than it can be.
+	OutOfRange Code = "P0309"
+	// One of a few words must stand here, and this is none of them.
+	UnknownWord Code = "P0310"
+	// The value is not a BGP community. Standard ones have two numbers of 16 bits (65010:100), large
+	// ones three of 32 bits (large:65010:1:7).
+	BadCommunity Code = "P0311"
+	// The key or value is not what Kubernetes takes for a label.
+	BadLabel Code = "P0312"
+	// The label is filled from another field, or kept by Plinth or the kubelet. Two sources for one
+	// label would fight.
+	ReservedLabel Code = "P0313"
+	// The taint is there twice, or Plinth or Kubernetes put it on by themselves. Write the state
+	// instead.
+	BadTaint Code = "P0314"
+	// The value is not a UUID. Copy systemUUID as kubectl shows it in the Node's status.nodeInfo.
+	BadUUID Code = "P0315"
+	// The alias is not a providerID of another cloud. Plinth's own are made from the id.
+	BadAlias Code = "P0316"
+	// A password stands in the inventory. Inventories lie in Git and in ConfigMaps; name a Secret
+	// with passwordFrom. Change the password too, for it has been written down.
 	InlinePassword Code = "P0317"
-	BadLimit       Code = "P0318"
-	BadSelector    Code = "P0319"
-	BadHostname    Code = "P0320"
-	BadID          Code = "P0321"
-	BadService     Code = "P0322"
-	BadText        Code = "P0323"
+	// The value is neither a number of machines nor a percentage.
+	BadLimit Code = "P0318"
+	// The operator and the values do not go together: In and NotIn want values, Exists and
+	// DoesNotExist take none.
+	BadSelector Code = "P0319"
+	// The value is not a host name.
+	BadHostname Code = "P0320"
+	// The id cannot stand in a providerID. It is what stays with the machine for its life, without
+	// plinth:// before it.
+	BadID Code = "P0321"
+	// The value does not name a Service as namespace/name.
+	BadService Code = "P0322"
+	// The text is too long, or has more than one line.
+	BadText Code = "P0323"
 )
 
 // Names that are used twice or not at all.
 const (
-	NameTwice        Code = "P0401"
-	UnknownRack      Code = "P0402"
-	UnknownRouter    Code = "P0403"
+	// Two things of one kind have the same name. Names of machines and routers are unique in the
+	// whole inventory, across racks and documents.
+	NameTwice Code = "P0401"
+	// No document has a rack of that name.
+	UnknownRack Code = "P0402"
+	// No document has a router of that name, neither in the spec nor in a rack.
+	UnknownRouter Code = "P0403"
+	// The word is neither a name in spec.communities nor a well-known community.
 	UnknownCommunity Code = "P0404"
-	UnknownBFD       Code = "P0405"
-	UnknownZone      Code = "P0406"
-	ExpectNotMet     Code = "P0407"
-	EntryTwice       Code = "P0408"
+	// There is no BFD profile of that name in spec.bfdProfiles.
+	UnknownBFD Code = "P0405"
+	// No rack is in a zone of that name.
+	UnknownZone Code = "P0406"
+	// A rack that spec.expect names is in none of the documents. While documents arrive one by one
+	// this is what keeps half an inventory from being taken up.
+	ExpectNotMet Code = "P0407"
+	// An entry stands in a list twice. It counts once.
+	EntryTwice Code = "P0408"
 )
 
 // Machines and what identifies them.
 const (
+	// Two machines have the same id, so a Node with that providerID could be either.
 	ProviderIDTwice Code = "P0501"
+	// Two machines have the same systemUUID. Some vendors ship boards that all report one; leave
+	// match out for these.
 	SystemUUIDTwice Code = "P0502"
-	AliasTwice      Code = "P0503"
-	UnitTwice       Code = "P0504"
-	UnitOutside     Code = "P0505"
-	NoReason        Code = "P0506"
+	// Two machines have the same alias, so a Node with that providerID could be either.
+	AliasTwice Code = "P0503"
+	// Two machines stand in one unit of a rack. Blades do; otherwise one of them is wrong.
+	UnitTwice Code = "P0504"
+	// The machine stands above the top of its rack.
+	UnitOutside Code = "P0505"
 )
 
 // Addresses of machines and routers.
 const (
-	AddressTwice   Code = "P0601"
+	// Two machines or routers have the same address. Machines that are retired do not count.
+	AddressTwice Code = "P0601"
+	// The address is in none of the subnets of its rack. Either the machine is in another rack or a
+	// subnet is missing.
 	OutsideSubnets Code = "P0602"
+	// Two subnets overlap without being the same, so it is not clear which machines reach each other
+	// without a router. The same subnet may be in several racks.
 	SubnetsOverlap Code = "P0603"
-	SameFamily     Code = "P0604"
-	NotUnicast     Code = "P0605"
+	// A router has two addresses of one family. It may have one of each; two sessions of one family
+	// are two routers.
+	SameFamily Code = "P0604"
+	// No machine or router can be reached at such an address: it is unspecified, loopback,
+	// link-local, multicast or reserved.
+	NotUnicast Code = "P0605"
+	// The address is the first or the last of its IPv4 subnet, which hosts do not have.
 	NetworkAddress Code = "P0606"
 )
 
 // Pools.
 const (
-	PoolsOverlap    Code = "P0701"
-	PoolHoldsHost   Code = "P0702"
-	PoolHoldsPods   Code = "P0703"
-	OutsidePool     Code = "P0704"
-	ReservedTwice   Code = "P0705"
+	// Two ranges of pools overlap, so an address would be in both.
+	PoolsOverlap Code = "P0701"
+	// The pool has an address that a machine or router has. A Service with that address would cut it
+	// off. Exclude the address or choose another range.
+	PoolHoldsHost Code = "P0702"
+	// The pool overlaps the pod network.
+	PoolHoldsPods Code = "P0703"
+	// The reserved address is not in its pool, or is excluded from it, so no Service could get it.
+	OutsidePool Code = "P0704"
+	// One address is reserved for two Services.
+	ReservedTwice Code = "P0705"
+	// The excluded addresses are no part of the pool, so one of the two is probably mistyped.
 	NothingExcluded Code = "P0706"
-	PoolEmpty       Code = "P0707"
-	PoolOnSubnet    Code = "P0708"
+	// Every address of the pool is excluded, so it gives none.
+	PoolEmpty Code = "P0707"
+	// The pool lies on a subnet of machines. Other hosts of that subnet ask for the VIP by ARP or
+	// neighbour discovery, which nobody answers: Plinth announces VIPs to routers only.
+	PoolOnSubnet Code = "P0708"
+	// Addresses of this family are never announced: no session carries it, for the machines or their
+	// routers have no address of the family.
 	FamilyUncarried Code = "P0709"
-	NowhereToGo     Code = "P0710"
-	NotForVIPs      Code = "P0711"
-	WideAggregate   Code = "P0712"
+	// The pool's racks, zones and routers have no session among them, so its VIPs are announced to
+	// nobody.
+	NowhereToGo Code = "P0710"
+	// Routers do not carry such addresses, or the range is larger than any network.
+	NotForVIPs Code = "P0711"
+	// The aggregate is wider than the pool, so routers send traffic for addresses here that are not
+	// the pool's. That can be meant; then this is only a reminder.
+	WideAggregate Code = "P0712"
 )
 
 // BGP.
 const (
-	NoASN             Code = "P0801"
-	NoPeers           Code = "P0802"
-	ShortHoldTime     Code = "P0803"
-	SecurityMultihop  Code = "P0804"
-	FamiliesApart     Code = "P0805"
+	// The rack's machines have sessions, and neither the rack nor spec.bgp says their AS number.
+	NoASN Code = "P0801"
+	// The rack's machines have no router, so VIPs are not announced from there.
+	NoPeers Code = "P0802"
+	// The hold time is under 3 seconds, the least that RFC 4271 allows. For faster detection use BFD.
+	// Zero would never notice a dead neighbour.
+	ShortHoldTime Code = "P0803"
+	// TTL security and multihop are both on. The first takes packets only from directly connected
+	// neighbours.
+	SecurityMultihop Code = "P0804"
+	// The machine has addresses of one family and its routers of the other, so it has no session.
+	FamiliesApart Code = "P0805"
+	// The router is outside the rack's subnets, and a session between two ASes takes one hop unless
+	// multihop says otherwise.
 	RouterUnreachable Code = "P0806"
-	LocalPrefUnused   Code = "P0807"
+	// LOCAL_PREF is sent within one AS only, and all routers are of another. Use prepend or
+	// communities there.
+	LocalPrefUnused Code = "P0807"
 )
 
 // The pod network.
 const (
-	CIDRsOfOneFamily  Code = "P0901"
-	BadRackPrefix     Code = "P0902"
-	BadNodePrefix     Code = "P0903"
-	RackFull          Code = "P0904"
-	PodCIDROutside    Code = "P0905"
-	PodCIDRsOverlap   Code = "P0906"
-	PodFamilies       Code = "P0907"
-	PodsOnSubnet      Code = "P0908"
-	NoPodNetwork      Code = "P0909"
-	PodCIDRKept       Code = "P0910"
-	NetworkFull       Code = "P0911"
-	PodCIDRWrongSize  Code = "P0912"
+	// The pod network has two prefixes of one family.
+	CIDRsOfOneFamily Code = "P0901"
+	// A rack's block would be larger than the whole pod network.
+	BadRackPrefix Code = "P0902"
+	// A machine's block would be larger than that of its rack, or than the whole pod network.
+	BadNodePrefix Code = "P0903"
+	// The rack's block has no room for another machine. Blocks never move, so give the machine
+	// podCIDRs by hand, or make the blocks of racks larger before racks are taken up.
+	RackFull Code = "P0904"
+	// The block is outside the pod network, or outside its rack's block.
+	PodCIDROutside Code = "P0905"
+	// Two blocks overlap, so two machines would have the same pod addresses.
+	PodCIDRsOverlap Code = "P0906"
+	// The list does not have one block for each family of the pod network.
+	PodFamilies Code = "P0907"
+	// The pod network has addresses of machines, routers or their subnets.
+	PodsOnSubnet Code = "P0908"
+	// Blocks are given, and there is no pod network. They mean nothing then.
+	NoPodNetwork Code = "P0909"
+	// A machine keeps the block that it has, for a Node's pod CIDRs cannot change. It gets another
+	// when the Node is created anew.
+	PodCIDRKept Code = "P0910"
+	// The pod network has no room for the block of another rack.
+	NetworkFull Code = "P0911"
+	// The machine has no address of a family of the pod network, so nobody can reach its pods of that
+	// family.
 	FamilyUnreachable Code = "P0913"
 )
 
 // Taking up.
 const (
+	// The change drops or retires more machines at once than safety.maxRemoved lets go. If it is
+	// meant, say so with the annotation plinth.dev/allow-removals on the ConfigMap.
 	TooManyRemovals Code = "P1001"
-	HeldLosesClaim  Code = "P1002"
+	// A machine that nobody mentions any more is held, and somebody else has its address, alias or
+	// systemUUID now. Retire it if it is gone.
+	HeldLosesClaim Code = "P1002"
 )

@@ -208,7 +208,7 @@ func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield func(*yaml.Node)) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.wrongType(n, "a list")
+		d.notAList(n)
 		return
 	}
 	*at = n
@@ -260,6 +260,14 @@ func isNull(n *yaml.Node) bool {
 var kindNames = map[string]string{
 	"!!str": "text", "!!int": "a number", "!!float": "a number with a point", "!!bool": "a truth value",
 	"!!null": "nothing", "!!timestamp": "a date", "!!map": "a mapping", "!!seq": "a list",
+}
+
+// notAList refuses one value where several may stand.
+func (d *decoder) notAList(n *yaml.Node) {
+	d.wrongType(n, "a list")
+	if n.Kind == yaml.ScalarNode {
+		d.faults[len(d.faults)-1].suggestion = "[" + quoted(n.Value) + "]"
+	}
 }
 
 // wrongType refuses a node that is not what is wanted.

@@ -80,11 +80,16 @@ func syntaxProblem(doc Document, err error) Problem {
 // syntaxMeant knows the mistakes that people make most.
 func syntaxMeant(data []byte, p Problem) string {
 	line := lineOf(data, p.Line)
+	key, value, isPair := strings.Cut(strings.TrimSpace(line), ": ")
 	switch {
+	case strings.Contains(p.Message, "cannot start any token") && isPair && strings.ContainsAny(value[:min(1, len(value))], "@`%"):
+		return key + `: "` + value + `"`
 	case strings.Contains(p.Message, "cannot start any token") && strings.HasPrefix(line, "\t"):
 		return strings.Replace(line, "\t", "  ", 1)
+	case strings.Contains(p.Message, "did not find expected ',' or ']'") && p.Column <= len(line):
+		return line[:p.Column-1] + "]" + line[p.Column-1:]
 	case strings.Contains(p.Message, "mapping values are not allowed"):
-		if key, value, ok := strings.Cut(line, ": "); ok && strings.Contains(value, ":") {
+		if isPair && strings.Contains(value, ":") {
 			return key + `: "` + value + `"`
 		}
 	}
@@ -139,7 +144,7 @@ func (d *decoder) goodHeader(r *rawInventory) bool {
 	if !r.Metadata.Name.given() {
 		at := cmp.Or(r.Metadata.node, r.node)
 		if !hasKey(at, "name") {
-			d.refuse(at, refusal{code: Missing, message: "metadata.name is missing", accepted: "metadata: {name: …}"})
+			d.refuse(at, refusal{code: Missing, message: "metadata.name is missing", accepted: "metadata: {name: …}", suggestion: "name: dc1"})
 		}
 		return false
 	}

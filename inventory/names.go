@@ -223,7 +223,14 @@ func badCommunity(s string, err error) refusal {
 	for _, fixed := range []string{"large:" + s, strings.ReplaceAll(s, ",", ":"), strings.ReplaceAll(s, " ", ":"), strings.ToLower(strings.ReplaceAll(s, "_", "-"))} {
 		if _, err := ParseCommunity(fixed); err == nil {
 			r.suggestion = fixed
-			break
+			return r
+		}
+	}
+	if high, low, ok := strings.Cut(s, ":"); ok {
+		if fixed := "large:" + high + ":0:" + low; r.suggestion == "" {
+			if _, err := ParseCommunity(fixed); err == nil {
+				r.suggestion = fixed
+			}
 		}
 	}
 	return r

@@ -62,8 +62,24 @@ func word[T ~string](words ...T) func(*decoder, *yaml.Node) (T, bool) {
 			}
 		}
 		return "", &refusal{code: UnknownWord, message: "is none of the words that can stand here",
-			accepted: strings.Join(names, ", "), suggestion: nearest(s, names)}
+			accepted: strings.Join(names, ", "), suggestion: wordMeant(s, names)}
 	})
+}
+
+// synonyms are words that people bring along from elsewhere.
+var synonyms = map[string]string{
+	"vxlan": "overlay", "geneve": "overlay", "tunnel": "overlay", "bgp": "fabric", "routed": "fabric", "native": "direct", "l2": "direct",
+	"enabled": "active", "on": "active", "up": "active", "running": "active", "cordoned": "maintenance", "drained": "maintenance",
+	"down": "off", "shutdown": "off", "stopped": "off", "decommissioned": "retired", "removed": "retired", "deleted": "retired",
+	"new": "planned", "spare": "planned", "withdrawn": "disabled", "all": "default",
+}
+
+// wordMeant is a word that means the same, or one that is spelt alike.
+func wordMeant(s string, words []string) string {
+	if same := synonyms[strings.ToLower(s)]; contains(words, same) {
+		return same
+	}
+	return nearest(s, words)
 }
 
 // truth reads true or false.
@@ -132,6 +148,8 @@ func readASN(d *decoder, n *yaml.Node) (ASN, bool) {
 		r := refusal{code: BadASN, message: err.Error(), accepted: accepted}
 		if rest, ok := strings.CutPrefix(strings.ToUpper(n.Value), "AS"); ok {
 			r.suggestion = rest
+		} else if n.Value == "0" {
+			r.suggestion = "64512"
 		}
 		d.refuse(n, r)
 	}

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -51,10 +52,22 @@ func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) 
 		return
 	}
 	if first, taken := seen[a.v]; taken {
-		v.refuse(a.node, refusal{code: AddressTwice, message: "is the address of something else too", accepted: "an address that is used once"}, first)
+		v.refuse(a.node, refusal{code: AddressTwice, message: "is the address of something else too", accepted: "an address that is used once",
+			suggestion: v.nextAddress(a.v).String()}, first)
 		return
 	}
 	seen[a.v] = a.node
+}
+
+// nextAddress is the first address after a that no machine or router has.
+func (v *validation) nextAddress(a netip.Addr) netip.Addr {
+	taken := v.hostAddresses()
+	for next := a.Next(); next.IsValid(); next = next.Next() {
+		if _, found := slices.BinarySearchFunc(taken, next, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) }); !found {
+			return next
+		}
+	}
+	return a
 }
 
 // special names the kinds of address that are not for hosts.
@@ -91,8 +104,28 @@ func (v *validation) onSubnet(rack *rawRack, a scalar[netip.Addr]) {
 	}
 	if len(same) > 0 {
 		v.refuse(a.node, refusal{code: OutsideSubnets, message: "is outside the subnets of its rack", accepted: "an address in " + strings.Join(same, " or "),
-			suggestion: v.rackWith(a.v)}, rack.Subnets.node)
+			suggestion: cmp.Or(v.rackWith(a.v), transplanted(a.v, RangeOf(netip.MustParsePrefix(same[0]))))}, rack.Subnets.node)
 	}
+}
+
+// transplanted is the address of a range that ends as a does; "" where it is no prefix.
+func transplanted(a netip.Addr, into Range) string {
+	p, ok := into.AsPrefix()
+	if !ok || p.Addr().BitLen() != a.BitLen() {
+		return ""
+	}
+	network, host := p.Addr().AsSlice(), a.AsSlice()
+	for i := range host {
+		keep := byte(0xff)
+		if bits := p.Bits() - 8*i; bits >= 8 {
+			keep = 0
+		} else if bits > 0 {
+			keep = 0xff >> bits
+		}
+		host[i] = network[i] | host[i]&keep
+	}
+	out, _ := netip.AddrFromSlice(host)
+	return out.String()
 }
 
 // rackWith says in which rack the address would be right.

@@ -50,13 +50,18 @@ func (v *validation) units() {
 				continue
 			}
 			v.claim(seen, strconv.Itoa(u.v), u.node, refusal{code: UnitTwice, severity: Warning, message: "another machine of the rack stands in that unit too",
-				accepted: "one machine in each unit"})
+				accepted: "one machine in each unit", suggestion: nextName(strconv.Itoa(u.v), r.hasUnit)})
 			if r.Units.given() && u.v > r.Units.v {
 				v.refuse(u.node, refusal{code: UnitOutside, message: fmt.Sprintf("the rack has %d units", r.Units.v),
 					accepted: fmt.Sprintf("1 to %d", r.Units.v), suggestion: strconv.Itoa(r.Units.v)}, r.Units.node)
 			}
 		}
 	}
+}
+
+// hasUnit reports whether a machine stands in the unit.
+func (r *rawRack) hasUnit(unit string) bool {
+	return slices.ContainsFunc(r.Machines.v, func(m rawMachine) bool { return strconv.Itoa(m.Unit.v) == unit })
 }
 
 // taints refuses a taint that is there twice, and those that Kubernetes or Plinth keep.

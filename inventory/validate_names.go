@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -23,9 +25,29 @@ func (v *validation) names() {
 func unique[T any](v *validation, all []T, name func(*T) scalar[string], what string) {
 	seen := make(map[string]*yaml.Node, len(all))
 	for i := range all {
-		n := name(&all[i])
-		if n.given() {
-			v.claim(seen, n.v, n.node, refusal{code: NameTwice, message: "is the name of another " + what + " too", accepted: "a name that is used once"})
+		if n := name(&all[i]); n.given() && seen[n.v] == nil {
+			seen[n.v] = n.node
+		}
+	}
+	for i := range all {
+		if n := name(&all[i]); n.given() && seen[n.v] != n.node {
+			v.refuse(n.node, refusal{code: NameTwice, message: "is the name of another " + what + " too", accepted: "a name that is used once",
+				suggestion: nextName(n.v, func(s string) bool { return seen[s] != nil })}, seen[n.v])
+		}
+	}
+}
+
+// nextName counts a name up until it is free.
+func nextName(name string, taken func(string) bool) string {
+	stem := strings.TrimRight(name, "0123456789")
+	width := len(name) - len(stem)
+	n, err := strconv.Atoi(name[len(stem):])
+	if err != nil {
+		stem, width, n = name+"-", 1, 1
+	}
+	for i := n + 1; ; i++ {
+		if next := fmt.Sprintf("%s%0*d", stem, width, i); !taken(next) {
+			return next
 		}
 	}
 }

@@ -48,17 +48,31 @@ func (v *validation) podsAndOthers(c scalar[netip.Prefix]) {
 	for i := range v.raw.Racks.v {
 		for _, s := range v.raw.Racks.v[i].Subnets.v {
 			if s.v.Overlaps(c.v) {
-				v.refuse(c.node, refusal{code: PodsOnSubnet, message: "overlaps the subnet " + s.v.String(), accepted: "a prefix for pods alone"}, s.node)
+				v.refuse(c.node, refusal{code: PodsOnSubnet, message: "overlaps the subnet " + s.v.String(), accepted: "a prefix for pods alone", suggestion: v.freeNetwork(c.v)}, s.node)
 				return
 			}
 		}
 	}
 	for _, h := range v.hostAddresses() {
 		if c.v.Contains(h.v) {
-			v.refuse(c.node, refusal{code: PodsOnSubnet, message: "holds " + h.v.String() + ", the address of a machine or router", accepted: "a prefix for pods alone"}, h.node)
+			v.refuse(c.node, refusal{code: PodsOnSubnet, message: "holds " + h.v.String() + ", the address of a machine or router", accepted: "a prefix for pods alone", suggestion: v.freeNetwork(c.v)}, h.node)
 			return
 		}
 	}
+}
+
+// freeNetwork is a usual pod network of the family, if nothing here overlaps it.
+func (v *validation) freeNetwork(like netip.Prefix) string {
+	usual := netip.MustParsePrefix("10.244.0.0/16")
+	if like.Addr().Is6() {
+		usual = netip.MustParsePrefix("fd00:244::/48")
+	}
+	for _, h := range v.hostAddresses() {
+		if usual.Contains(h.v) {
+			return ""
+		}
+	}
+	return usual.String()
 }
 
 // podsCarried warns of a family that no session can carry, where routers are to carry pods.
@@ -105,11 +119,34 @@ func (v *validation) podCIDRs() {
 			machines = append(machines, spans(m.PodCIDRs)...)
 		}
 	}
-	refuse := func(a, b span) {
-		v.refuse(b.node, refusal{code: PodCIDRsOverlap, message: "overlaps " + a.String(), accepted: "blocks that have nothing in common"}, a.node)
+	v.apartBlocks(racks)
+	v.apartBlocks(machines)
+}
+
+// apartBlocks refuses blocks that overlap.
+func (v *validation) apartBlocks(all []span) {
+	overlaps(all, func(a, b span) {
+		r := refusal{code: PodCIDRsOverlap, message: "overlaps " + a.String(), accepted: "blocks that have nothing in common"}
+		if p, ok := b.AsPrefix(); ok {
+			r.suggestion = v.freeBlock(all, p)
+		}
+		v.refuse(b.node, r, a.node)
+	})
+}
+
+// freeBlock is the first block as large as p that none of the spans has.
+func (v *validation) freeBlock(all []span, p netip.Prefix) string {
+	whole, ok := ofFamily(v.inv.PodNetwork.CIDRs, p)
+	var taken blocks
+	for _, s := range all {
+		if q, ok := s.AsPrefix(); ok {
+			taken.take(q)
+		}
 	}
-	overlaps(racks, refuse)
-	overlaps(machines, refuse)
+	if free, found := taken.in(whole, p.Bits()).next(); ok && found {
+		return free.String()
+	}
+	return ""
 }
 
 func spans(l list[scalar[netip.Prefix]]) []span {
@@ -154,7 +191,8 @@ func (v *validation) eachFamily(l list[scalar[netip.Prefix]], cidrs []netip.Pref
 	}
 	for _, c := range cidrs {
 		if have[c.Addr().Is4()] == nil && len(l.v) == len(l.node.Content) {
-			v.refuse(l.node, refusal{code: PodFamilies, message: "has no block of the family of " + c.String(), accepted: "one block for each family of podNetwork.cidrs"}, v.raw.PodNetwork.CIDRs.node)
+			v.refuse(l.node, refusal{code: PodFamilies, message: "has no block of the family of " + c.String(), accepted: "one block for each family of podNetwork.cidrs",
+				suggestion: flowList(append(values(l), netip.MustParsePrefix(moved(c, netip.PrefixFrom(c.Addr(), v.inv.PodNetwork.RackPrefix.For(c.Addr()))))))}, v.raw.PodNetwork.CIDRs.node)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"go.yaml.in/yaml/v4"
 	"go4.org/netipx"
@@ -66,13 +67,30 @@ func (v *validation) excluded(p *rawPool) {
 	}
 	for _, e := range p.Exclude.v {
 		if !slices.ContainsFunc(p.Addresses.v, func(r scalar[Range]) bool { return r.v.Overlaps(e.v) }) {
-			v.refuse(e.node, refusal{code: NothingExcluded, severity: Warning, message: "excludes nothing, for it is no part of the pool", accepted: "addresses of the pool"}, p.Addresses.node)
+			v.refuse(e.node, refusal{code: NothingExcluded, severity: Warning, message: "excludes nothing, for it is no part of the pool", accepted: "addresses of the pool", suggestion: p.like(e.v)}, p.Addresses.node)
 		}
 		left.RemoveRange(netipx.IPRangeFrom(e.v.First, e.v.Last))
 	}
 	if set, err := left.IPSet(); err == nil && len(set.Ranges()) == 0 && len(p.Addresses.v) > 0 {
 		v.refuse(p.Exclude.node, refusal{code: PoolEmpty, severity: Warning, message: "excludes every address of the pool", accepted: "some addresses that are left", suggestion: "state: disabled"}, p.Addresses.node)
 	}
+}
+
+// like is the range of the pool's first prefix that ends as r does.
+func (p *rawPool) like(r Range) string {
+	for _, have := range p.Addresses.v {
+		first := transplanted(r.First, have.v)
+		prefix, isPrefix := r.AsPrefix()
+		whole, _ := have.v.AsPrefix()
+		switch {
+		case first == "" || isPrefix && prefix.Bits() < whole.Bits():
+		case isPrefix && r.Prefix:
+			return netip.MustParsePrefix(first + "/" + strconv.Itoa(prefix.Bits())).Masked().String()
+		case r.First == r.Last:
+			return first
+		}
+	}
+	return ""
 }
 
 // poolsAndOthers refuses pools that hold the address of a machine or router or
@@ -141,7 +159,8 @@ func (v *validation) reservations() {
 		p, _ := v.inv.Pool(v.raw.Pools.v[i].Name.v)
 		for _, e := range v.raw.Pools.v[i].Reserved.v {
 			addr, err := netip.ParseAddr(e.key.v)
-			if err != nil || !v.claim(seen, e.key.v, e.key.node, refusal{code: ReservedTwice, message: "is reserved twice", value: e.key.node.Value, accepted: "one Service for each address"}) {
+			if err != nil || !v.claim(seen, e.key.v, e.key.node, refusal{code: ReservedTwice, message: "is reserved twice", value: e.key.node.Value, accepted: "one Service for each address",
+				suggestion: addr.Next().String()}) {
 				continue
 			}
 			if !p.Contains(addr) {
@@ -158,6 +177,8 @@ func (v *validation) outsidePool(p Pool, key scalar[string], addr netip.Addr) {
 	}
 	if other, ok := v.inv.PoolOf(addr); ok {
 		r.suggestion = "pool " + other.Name
+	} else if len(p.Ranges) > 0 {
+		r.suggestion = transplanted(addr, p.Ranges[0])
 	}
 	v.refuse(key.node, r)
 }

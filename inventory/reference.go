@@ -1,0 +1,142 @@
+package inventory
+
+import (
+	_ "embed" // the sources below
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The raw types and the codes carry their documentation as comments. The
+// schema, the explanations and the reference pages are all made of these.
+//
+//go:embed raw.go
+var rawSource string
+
+//go:embed codes.go
+var codeSource string
+
+// FieldDoc describes one key of a mapping.
+type FieldDoc struct {
+	Key      string
+	Type     string // as in raw.go: scalar[string], list[rawRack], entries[string] …
+	Required bool
+	Doc      string
+	Hidden   bool // not for people to write
+}
+
+// TypeDoc describes one kind of mapping.
+type TypeDoc struct {
+	Name   string
+	Doc    string
+	Fields []FieldDoc
+}
+
+// Types returns the description of every mapping of an inventory, in the order
+// in which they appear in one; the first is the document itself.
+func Types() []TypeDoc {
+	decls := parseSource(rawSource).Decls
+	all := map[string]TypeDoc{}
+	var order []string
+	for _, d := range decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.TYPE {
+			continue
+		}
+		spec := g.Specs[0].(*ast.TypeSpec)
+		if s, ok := spec.Type.(*ast.StructType); ok && strings.HasPrefix(spec.Name.Name, "raw") {
+			all[spec.Name.Name] = typeDoc(spec.Name.Name, g.Doc.Text(), s, all)
+			order = append(order, spec.Name.Name)
+		}
+	}
+	var out []TypeDoc
+	for _, name := range order {
+		if name != "rawSession" {
+			out = append(out, all[name])
+		}
+	}
+	return out
+}
+
+// parseSource reads a file of this package. It compiles, so it parses.
+func parseSource(source string) *ast.File {
+	file, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
+	if err != nil {
+		panic(err)
+	}
+	return file
+}
+
+// typeDoc reads a struct. An embedded one lends its fields.
+func typeDoc(name, doc string, s *ast.StructType, before map[string]TypeDoc) TypeDoc {
+	t := TypeDoc{Name: name, Doc: oneLine(strings.TrimPrefix(doc, name+" "))}
+	for _, f := range s.Fields.List {
+		if embedded, ok := f.Type.(*ast.Ident); ok && len(f.Names) == 0 {
+			t.Fields = append(t.Fields, before[embedded.Name].Fields...)
+		}
+		if f.Tag == nil {
+			continue
+		}
+		text, _ := strconv.Unquote(f.Tag.Value)
+		tag := reflect.StructTag(text)
+		t.Fields = append(t.Fields, FieldDoc{
+			Key: tag.Get("key"), Type: typeText(f.Type), Doc: oneLine(f.Doc.Text()),
+			Required: tag.Get("required") != "", Hidden: tag.Get("hidden") != "",
+		})
+	}
+	return t
+}
+
+// typeText prints a type as it is written.
+func typeText(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return typeText(e.X) + "." + e.Sel.Name
+	case *ast.IndexExpr:
+		return typeText(e.X) + "[" + typeText(e.Index) + "]"
+	}
+	return ""
+}
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// CodeDoc describes one kind of problem.
+type CodeDoc struct {
+	Code  Code
+	Name  string // of the constant
+	Topic string
+	Doc   string
+}
+
+// CodeDocs returns the description of every code, sorted.
+func CodeDocs() []CodeDoc {
+	var out []CodeDoc
+	for _, d := range parseSource(codeSource).Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		for _, s := range g.Specs {
+			spec := s.(*ast.ValueSpec)
+			code, _ := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			out = append(out, CodeDoc{Code(code), spec.Names[0].Name, oneLine(g.Doc.Text()), oneLine(spec.Doc.Text())})
+		}
+	}
+	slices.SortFunc(out, func(a, b CodeDoc) int { return strings.Compare(string(a.Code), string(b.Code)) })
+	return out
+}
+
+// Codes returns every code, sorted.
+func Codes() []Code {
+	var out []Code
+	for _, d := range CodeDocs() {
+		out = append(out, d.Code)
+	}
+	return out
+}
