@@ -1,6 +1,7 @@
 package source
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -83,12 +84,18 @@ func touch(dirty chan<- struct{}) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { mark() },
 		UpdateFunc: func(was, is any) {
-			if was.(*v1.ConfigMap).ResourceVersion != is.(*v1.ConfigMap).ResourceVersion {
+			if differ(was.(*v1.ConfigMap), is.(*v1.ConfigMap)) {
 				mark()
 			}
 		},
 		DeleteFunc: func(any) { mark() },
 	}
+}
+
+// differ reports whether two states of a ConfigMap differ in what anybody reads.
+func differ(a, b *v1.ConfigMap) bool {
+	return a.UID != b.UID || !maps.Equal(a.Data, b.Data) || !maps.EqualFunc(a.BinaryData, b.BinaryData, bytes.Equal) ||
+		!maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations)
 }
 
 // settle waits for a change and then for the end of the burst that it belongs
@@ -130,7 +137,7 @@ func read(store cache.Store) Edit {
 }
 
 func (e *Edit) add(cm *v1.ConfigMap) {
-	e.Carriers = append(e.Carriers, reference(cm))
+	e.Carriers = append(e.Carriers, Carrier{reference(cm), cm.Labels[LabelInventory]})
 	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
 		if carries(key) {
 			e.Documents = append(e.Documents, inventory.Document{Source: documentSource(cm, key), Data: []byte(cm.Data[key])})
@@ -182,10 +189,31 @@ func newestCopies(all []*v1.ConfigMap) []*v1.ConfigMap {
 // refused, and the edit says why.
 func badAllowance(cm *v1.ConfigMap, written string) inventory.Problem {
 	return inventory.Problem{
-		Source: fmt.Sprintf("configmap/%s/%s", cm.Namespace, cm.Name), Severity: inventory.Warning, Code: inventory.BadLimit,
+		Source: carrierSource(reference(cm)), Severity: inventory.Warning, Code: inventory.BadLimit,
 		Path: "metadata.annotations[" + AnnotationAllowRemovals + "]", Message: "not a number of machines, so it allows nothing",
 		Value: written, Accepted: "a whole number, such as \"3\"",
 	}
+}
+
+// mislabelled returns an error for each ConfigMap whose label names another
+// inventory than its documents.
+func mislabelled(carriers []Carrier, name string) inventory.Problems {
+	var out inventory.Problems
+	for _, c := range carriers {
+		if c.Inventory != name {
+			out = append(out, inventory.Problem{
+				Source: carrierSource(c.ObjectReference), Severity: inventory.Error, Code: inventory.OtherInventory,
+				Path: "metadata.labels[" + LabelInventory + "]", Message: "the label names another inventory than metadata.name of the documents",
+				Value: c.Inventory, Accepted: name,
+			})
+		}
+	}
+	return out
+}
+
+// carrierSource is how problems name a ConfigMap; a key of it follows after a slash.
+func carrierSource(r v1.ObjectReference) string {
+	return fmt.Sprintf("configmap/%s/%s", r.Namespace, r.Name)
 }
 
 func reference(cm *v1.ConfigMap) v1.ObjectReference {
@@ -193,5 +221,5 @@ func reference(cm *v1.ConfigMap) v1.ObjectReference {
 }
 
 func documentSource(cm *v1.ConfigMap, key string) string {
-	return fmt.Sprintf("configmap/%s/%s/%s", cm.Namespace, cm.Name, key)
+	return carrierSource(reference(cm)) + "/" + key
 }

@@ -11,9 +11,15 @@ import (
 // Edit is all that stands in a source at one moment.
 type Edit struct {
 	Documents     []inventory.Document
-	Carriers      []v1.ObjectReference // the ConfigMaps that they stand in; none for files
-	AllowRemovals int                  // machines that this edit may drop or retire, whatever safety.maxRemoved says
-	Problems      inventory.Problems   // of the carriers; with an error among them the edit cannot be taken up
+	Carriers      []Carrier          // the ConfigMaps that they stand in; none for files
+	AllowRemovals int                // machines that this edit may drop or retire, whatever safety.maxRemoved says
+	Problems      inventory.Problems // of the carriers; with an error among them the edit cannot be taken up
+}
+
+// Carrier is a ConfigMap that documents stand in.
+type Carrier struct {
+	v1.ObjectReference
+	Inventory string // its label, which says the name of the inventory
 }
 
 // Source hands out what people wrote, each time that it changes.

@@ -24,12 +24,12 @@ func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack st
 	slice := named(client, namespace, acceptedName(rack))
 	last := ""
 	return follow(ctx, func() {
-		c, s := only(common), only(slice)
+		c, s := get(common, namespace, acceptedName("")), get(slice, namespace, acceptedName(rack))
 		if c == nil || s == nil || sliceGenerations(c)[rack] != generationOf(s) {
 			return
 		}
-		if key := c.ResourceVersion + " " + s.ResourceVersion; key != last {
-			last = key
+		if content := c.Data[keyInventory] + s.Data[keyInventory]; content != last {
+			last = content
 			handOut([]*v1.ConfigMap{c, s}, set)
 		}
 	}, common, slice)
@@ -52,10 +52,11 @@ func named(client kubernetes.Interface, namespace, name string) cache.SharedInde
 		})
 }
 
-// only is the ConfigMap of such an informer; nil where there is none.
-func only(informer cache.SharedIndexInformer) *v1.ConfigMap {
-	for _, obj := range informer.GetStore().List() {
-		return obj.(*v1.ConfigMap)
+// get is a ConfigMap that an informer knows; nil where there is none.
+func get(informer cache.SharedIndexInformer, namespace, name string) *v1.ConfigMap {
+	obj, ok, err := informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
+	if !ok || err != nil {
+		return nil
 	}
-	return nil
+	return obj.(*v1.ConfigMap)
 }

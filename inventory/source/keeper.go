@@ -183,6 +183,9 @@ func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inven
 	if next == nil {
 		return nil, problems
 	}
+	if wrong := mislabelled(edit.Carriers, next.Name); len(wrong) > 0 {
+		return nil, append(wrong, problems...)
+	}
 	admitted, more := inventory.Admit(next, inForce, edit.AllowRemovals)
 	return admitted, append(problems, more...)
 }

@@ -84,7 +84,11 @@ func (k *Keeper) tell(ctx context.Context, v verdict) error {
 // files, for an Event needs something to stand on.
 func (k *Keeper) carriers(edit Edit) []v1.ObjectReference {
 	if len(edit.Carriers) > 0 {
-		return edit.Carriers
+		var out []v1.ObjectReference
+		for _, c := range edit.Carriers {
+			out = append(out, c.ObjectReference)
+		}
+		return out
 	}
 	return []v1.ObjectReference{{APIVersion: "v1", Kind: "ConfigMap", Namespace: k.Namespace, Name: StatusName}}
 }
@@ -128,7 +132,7 @@ func WriteStatus(ctx context.Context, client kubernetes.Interface, namespace str
 // about says the problems that a ConfigMap has, or all where it has none of its
 // own, in as much text as an Event holds.
 func about(r v1.ObjectReference, problems inventory.Problems) string {
-	prefix := fmt.Sprintf("configmap/%s/%s", r.Namespace, r.Name)
+	prefix := carrierSource(r)
 	var own inventory.Problems
 	for _, p := range problems {
 		if p.Source == prefix || strings.HasPrefix(p.Source, prefix+"/") {

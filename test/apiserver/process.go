@@ -26,6 +26,25 @@ func (s *Server) Run(program string, args ...string) (stop func()) {
 	return s.start(program, args...).kill
 }
 
+// Log returns all that programs of that name wrote.
+func (s *Server) Log(name string) string {
+	data, err := os.ReadFile(s.file(name + ".log"))
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// Kubectl runs kubectl as admin.
+func (s *Server) Kubectl(args ...string) string {
+	s.t.Helper()
+	out, err := exec.Command(find(s.t, "kubectl"), append([]string{"--kubeconfig=" + s.Kubeconfig}, args...)...).CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
 // run starts a program of the control plane.
 func (s *Server) run(program string, args ...string) *process {
 	s.t.Helper()

@@ -59,7 +59,7 @@ func Start(t testing.TB, o Options) *Server {
 		s.run("kube-controller-manager", "--kubeconfig="+s.Kubeconfig, "--cloud-provider=external", "--allocate-node-cidrs=false",
 			"--leader-elect=false", "--secure-port=0", "--use-service-account-credentials",
 			"--service-account-private-key-file="+s.file("service-account.key"),
-			"--node-monitor-period=1s", "--node-monitor-grace-period=12s")
+			"--node-monitor-grace-period=1h") // there are no kubelets to renew leases
 	}
 	if o.Scheduler {
 		s.run("kube-scheduler", "--kubeconfig="+s.Kubeconfig, "--leader-elect=false", fmt.Sprintf("--secure-port=%d", freePort(t)))

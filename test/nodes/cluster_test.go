@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -43,21 +44,41 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// cluster is an API server with Plinth's controller manager beside it.
+// cluster is an API server with Plinth's controller manager beside it, which
+// runs with the rights that deploy/ gives it and no more.
 type cluster struct {
 	*apiserver.Server
-	t testing.TB
+	t          testing.TB
+	kubeconfig string // of the controller manager
 }
 
 func newCluster(t testing.TB, o apiserver.Options) *cluster {
 	t.Helper()
-	return &cluster{apiserver.Start(t, o), t}
+	c := &cluster{Server: apiserver.Start(t, o), t: t}
+	c.Eventually(20*time.Second, "namespace kube-system", func(ctx context.Context) error {
+		_, err := c.Client.CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
+		return err
+	})
+	c.Kubectl("apply", "-f", filepath.Join("..", "..", "deploy", "base", "rbac-ccm.yaml"))
+	hour := int64(3600)
+	token, err := c.Client.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "plinth-cloud-controller-manager",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hour}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.kubeconfig = c.WriteKubeconfig("ccm", token.Status.Token)
+	t.Cleanup(func() {
+		if log := c.Log(filepath.Base(ccm)); strings.Contains(log, "forbidden") {
+			t.Errorf("the shipped role does not allow all that the controller manager does:\n%s", log)
+		}
+	})
+	return c
 }
 
 // start runs a controller manager and returns what kills it.
 func (c *cluster) start(flags ...string) (stop func()) {
 	c.t.Helper()
-	return c.Run(ccm, append([]string{"--kubeconfig=" + c.Kubeconfig, "--secure-port=0", "--leader-elect=false",
+	return c.Run(ccm, append([]string{"--kubeconfig=" + c.kubeconfig, "--secure-port=0", "--leader-elect=false",
 		"--node-monitor-period=1s"}, flags...)...)
 }
 
