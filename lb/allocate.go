@@ -166,6 +166,13 @@ func (s *search) gate(p *pool, a netip.Addr, asked bool) Reason {
 		return PoolIsDisabled
 	case p.State == inventory.PoolDraining:
 		return PoolIsDraining
+	}
+	return s.bars(p, a, asked)
+}
+
+// bars is gate, whatever the pool's state.
+func (s *search) bars(p *pool, a netip.Addr, asked bool) Reason {
+	switch {
 	case a.IsValid() && s.l.reserved[a] == s.r.Service:
 		return ""
 	case len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, s.r.Service.Namespace):
@@ -176,6 +183,22 @@ func (s *search) gate(p *pool, a netip.Addr, asked bool) Reason {
 		return PoolNotAutomatic
 	}
 	return ""
+}
+
+// MayTakeOver says whether a Service that another program gave a may go on having
+// it: under the rules for asking for it, but from a pool of any state. A Reason other
+// than "" says why not.
+func (l *Ledger) MayTakeOver(a netip.Addr, r Request) Reason {
+	s := search{l: l, r: r}
+	p := l.poolOf(a)
+	if p == nil {
+		return l.denyOutside(a).Reason
+	}
+	if reason := s.bars(p, a, true); reason != "" {
+		return reason
+	}
+	reason, _ := s.occupied(a, l.reserved[a])
+	return reason
 }
 
 // open reports whether the Service may have any address of the pool without asking for it.

@@ -37,7 +37,8 @@ type Cloud struct {
 	nodes     corelisters.NodeLister
 	endpoint  string // of the API server
 
-	roster *roster
+	roster   *roster
+	balancer *balancer // see loadbalancer.go
 }
 
 var (
@@ -51,7 +52,9 @@ func New(o Options) *Cloud {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Cloud{options: o, log: o.Log, roster: newRoster()}
+	c := &Cloud{options: o, log: o.Log, roster: newRoster()}
+	c.balancer = newBalancer(c)
+	return c
 }
 
 // ProviderName returns "plinth".

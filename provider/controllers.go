@@ -18,6 +18,10 @@ const (
 	NodeController   = "plinth-node-controller"
 	VolumeController = "plinth-volume-controller"
 	OrphanController = "plinth-orphan-controller"
+
+	// LoadBalancerController gives Services their VIPs, those of the stock service
+	// controller included.
+	LoadBalancerController = "plinth-loadbalancer-controller"
 )
 
 // Controllers returns the stock controllers, two of them started in Plinth's
@@ -30,6 +34,8 @@ func Controllers() map[string]app.ControllerInitFuncConstructor {
 		NodeController:            startNodeController,
 		VolumeController:          startVolumeController,
 		OrphanController:          startOrphans,
+		names.ServiceLBController: startServiceController,
+		LoadBalancerController:    startLoadBalancer,
 	} {
 		all[name] = app.ControllerInitFuncConstructor{
 			InitContext: all[name].InitContext, // the client's name, for stock controllers

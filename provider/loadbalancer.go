@@ -1,6 +1,158 @@
 package provider
 
-import cloudprovider "k8s.io/cloud-provider"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// LoadBalancerClass is the class of the Services that Plinth answers besides those
+// without one.
+const LoadBalancerClass = "plinth.dev/bgp"
+
+// readyWithin is how long a Service waits for its first answer while the VIPs that
+// are held are read and no inventory is in force.
+const readyWithin = time.Minute
 
 // LoadBalancer answers for Services of type LoadBalancer.
-func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) { return nil, false }
+func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
+	return c.balancer, !c.options.ClassOnly
+}
+
+// balancer gives Services their VIPs. A VIP is taken by creating the IPAddress
+// object of its name; the ledger follows what the API server says about these
+// objects, and decides what to try next.
+//
+// It uses these verbs of the API:
+//
+//	networking.k8s.io ipaddresses       get list watch create patch delete
+//	networking.k8s.io servicecidrs      list
+//	                  services          get list watch
+//	                  services/status   patch
+//	                  events            create patch update
+//	                  configmaps        get create patch, of the name plinth-released in Plinth's namespace
+//
+// The stock service controller uses no others: it puts its finalizer on a Service by
+// way of services/status too.
+type balancer struct {
+	cloud    *Cloud
+	log      *slog.Logger
+	client   kubernetes.Interface
+	services corelisters.ServiceLister
+	now      func() time.Time
+	queue    *queue
+
+	seeded chan struct{} // closed when the ledger knows all claims: addresses may be given back
+	ready  chan struct{} // closed when it has pools, too, and knows the statuses: addresses may be given
+
+	busy [256]sync.Mutex // by hash of the Service: one is settled by one goroutine at a time
+
+	mu        sync.Mutex
+	ledger    *lb.Ledger
+	claims    map[netip.Addr]claim // as the API server has them
+	foreign   map[netip.Addr]bool  // held by objects that are not ours
+	standings map[lb.ServiceKey]*standing
+	waiting   map[lb.ServiceKey]waiter
+	inventory *inventory.Inventory // that the ledger has the pools of
+	released  bool                 // what rests changed since it was last written
+}
+
+// newBalancer returns a balancer that answers nothing before run.
+func newBalancer(c *Cloud) *balancer {
+	b := &balancer{
+		cloud:     c,
+		log:       c.log,
+		now:       time.Now,
+		seeded:    make(chan struct{}),
+		ready:     make(chan struct{}),
+		ledger:    lb.NewLedger(),
+		claims:    map[netip.Addr]claim{},
+		foreign:   map[netip.Addr]bool{},
+		standings: map[lb.ServiceKey]*standing{},
+		waiting:   map[lb.ServiceKey]waiter{},
+	}
+	b.queue = newQueue("plinth-loadbalancer", c.log, b.sync)
+	return b
+}
+
+// GetLoadBalancer returns the VIPs that a Service holds. It exists while there is
+// one, so that it will be given back.
+func (b *balancer) GetLoadBalancer(ctx context.Context, _ string, svc *v1.Service) (*v1.LoadBalancerStatus, bool, error) {
+	if err := until(ctx, b.seeded); err != nil {
+		return nil, false, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	held := b.ledger.Holds(keyOf(svc))
+	return &v1.LoadBalancerStatus{Ingress: ingressOf(held)}, len(held) > 0, nil
+}
+
+// GetLoadBalancerName returns the Service's own name.
+func (b *balancer) GetLoadBalancerName(_ context.Context, _ string, svc *v1.Service) string {
+	return keyOf(svc).String()
+}
+
+// EnsureLoadBalancer gives a Service its VIPs. A Service that gets none waits for
+// Plinth's own controller, which tells it why and serves it the moment that it can;
+// the stock controller hears [cloudprovider.ImplementedElsewhere], so it neither
+// polls nor reports.
+func (b *balancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
+	d, err := b.settle(ctx, svc, false)
+	if err != nil {
+		return nil, err
+	}
+	if d.Refused {
+		b.queue.Add(keyOf(svc).String())
+		return nil, cloudprovider.ImplementedElsewhere
+	}
+	return &v1.LoadBalancerStatus{Ingress: ingressOf(addrs(d.VIPs))}, nil
+}
+
+// UpdateLoadBalancer has nothing to do when Nodes come and go: each announces for
+// itself. Any other answer is an Event on every Service for every Node.
+func (b *balancer) UpdateLoadBalancer(context.Context, string, *v1.Service, []*v1.Node) error {
+	return cloudprovider.ImplementedElsewhere
+}
+
+// EnsureLoadBalancerDeleted gives back all that a Service holds. It asks nobody but
+// the API server, so that no Service hangs in its deletion.
+func (b *balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *v1.Service) error {
+	if err := until(ctx, b.seeded); err != nil {
+		return err
+	}
+	return b.releaseAll(ctx, keyOf(svc))
+}
+
+// errNotReady is what a Service hears that came before the VIPs in use were known.
+var errNotReady = errors.New("the VIPs in use are not known yet, or no inventory is in force")
+
+// until waits until c is closed, but not for ever.
+func until(ctx context.Context, c <-chan struct{}) error {
+	select {
+	case <-c:
+		return nil
+	default:
+	}
+	limit := time.NewTimer(readyWithin)
+	defer limit.Stop()
+	select {
+	case <-c:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errNotReady, ctx.Err())
+	case <-limit.C:
+		return errNotReady
+	}
+}

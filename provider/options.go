@@ -10,6 +10,7 @@ import (
 type Options struct {
 	Namespace string // of Plinth's ConfigMaps and Secrets
 	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory
+	ClassOnly bool   // serve Services of LoadBalancerClass and none without a class
 	Log       *slog.Logger
 }
 
@@ -19,4 +20,6 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"File or folder with the inventory. Default: the ConfigMaps labelled plinth.dev/inventory in --namespace.")
 	flags.StringVar(&o.Namespace, "namespace", "kube-system",
 		"Namespace of the inventory, of what was accepted of it, and of the Secrets that it names.")
+	flags.BoolVar(&o.ClassOnly, "load-balancer-class-only", false,
+		"Serve LoadBalancer Services of class "+LoadBalancerClass+" alone, and leave those without a class to another balancer.")
 }

@@ -1,0 +1,256 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plinth.dev/plinth/lb"
+)
+
+// What an IPAddress object of ours bears besides its name and its parentRef. The
+// API server's own controllers leave alone what another program's label is on;
+// parentRef cannot be changed, so where sharedBy is there, it alone says who holds
+// the VIP.
+const (
+	managedBy         = "plinth.dev" // value of networkingv1.LabelManagedBy
+	serviceUID        = "plinth.dev/service-uid"
+	sharedBy          = "plinth.dev/shared-by" // namespace/name of every holder, comma separated, sorted
+	claimPool         = "plinth.dev/pool"      // that the VIP was given from
+	claimAttempts     = 8
+	claimSelector     = networkingv1.LabelManagedBy + "=" + managedBy
+	resourceOfService = "services"
+)
+
+// errContended is what comes of losing every race for an address.
+var errContended = errors.New("other programs keep taking or changing the addresses")
+
+// claim is an IPAddress object of ours.
+type claim struct {
+	uid             types.UID
+	resourceVersion string
+	serviceUID      types.UID // of the parent
+	pool            string
+	holders         []lb.ServiceKey // sorted
+}
+
+func (c claim) heldBy(k lb.ServiceKey) bool { return slices.Contains(c.holders, k) }
+
+// readClaim reads an IPAddress object; ours is false if another program made it.
+func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
+	if obj.Labels[networkingv1.LabelManagedBy] != managedBy || obj.Spec.ParentRef == nil || obj.Spec.ParentRef.Resource != resourceOfService {
+		return claim{}, false
+	}
+	c = claim{
+		uid:             obj.UID,
+		resourceVersion: obj.ResourceVersion,
+		serviceUID:      types.UID(obj.Annotations[serviceUID]),
+		pool:            obj.Annotations[claimPool],
+	}
+	for s := range strings.SplitSeq(obj.Annotations[sharedBy], ",") {
+		if k, ok := parseKey(s); ok {
+			c.holders = append(c.holders, k)
+		}
+	}
+	if len(c.holders) == 0 {
+		c.holders = []lb.ServiceKey{{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name}}
+	}
+	return c, true
+}
+
+// newClaim is the object by which a Service holds a.
+func newClaim(a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) *networkingv1.IPAddress {
+	return &networkingv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        a.String(),
+			Labels:      map[string]string{networkingv1.LabelManagedBy: managedBy, networkingv1.LabelIPAddressFamily: lb.FamilyOf(a).String()},
+			Annotations: map[string]string{serviceUID: string(uid), claimPool: pool},
+		},
+		Spec: networkingv1.IPAddressSpec{
+			ParentRef: &networkingv1.ParentReference{Resource: resourceOfService, Namespace: k.Namespace, Name: k.Name},
+		},
+	}
+}
+
+// take makes the API server's word agree that a Service holds a. It reports false
+// if somebody else does; then the ledger knows.
+func (b *balancer) take(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) (bool, error) {
+	for range claimAttempts {
+		c, known := b.claimOf(a)
+		var err error
+		switch {
+		case !known:
+			err = b.create(ctx, a, pool, k, uid)
+		case !c.heldBy(k):
+			if !b.mayJoin(a, k) {
+				return false, nil
+			}
+			err = b.annotate(ctx, a, c, with(c.holders, k), c.serviceUID)
+		case len(c.holders) == 1 && c.serviceUID != uid:
+			err = b.annotate(ctx, a, c, c.holders, uid)
+		default:
+			return true, nil
+		}
+		if err == nil {
+			return true, nil
+		}
+		if err := b.reconsider(ctx, a, err); err != nil {
+			return false, err
+		}
+		if b.isForeign(a) {
+			return false, nil
+		}
+	}
+	return false, errContended
+}
+
+// give makes the API server's word agree that a Service no longer holds a.
+func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey) error {
+	for range claimAttempts {
+		c, known := b.claimOf(a)
+		if !known || !c.heldBy(k) {
+			b.freed(a, k)
+			return nil
+		}
+		var err error
+		if rest := without(c.holders, k); len(rest) > 0 {
+			err = b.annotate(ctx, a, c, rest, c.serviceUID)
+		} else {
+			err = b.remove(ctx, a, c)
+		}
+		if err := b.reconsider(ctx, a, err); err != nil {
+			return err
+		}
+	}
+	return errContended
+}
+
+// reconsider looks at the object anew when a write failed because it is not what
+// we thought. Any other failure it returns.
+func (b *balancer) reconsider(ctx context.Context, a netip.Addr, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return b.look(ctx, a)
+	}
+	return fmt.Errorf("claim of %v: %w", a, err)
+}
+
+// look reads one object live.
+func (b *balancer) look(ctx context.Context, a netip.Addr) error {
+	obj, err := b.client.NetworkingV1().IPAddresses().Get(ctx, a.String(), metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		b.vanished(a, "")
+		return nil
+	case err != nil:
+		return fmt.Errorf("claim of %v: %w", a, err)
+	}
+	b.learn(a, obj, true)
+	return nil
+}
+
+func (b *balancer) create(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) error {
+	obj, err := b.client.NetworkingV1().IPAddresses().Create(ctx, newClaim(a, pool, k, uid), metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	b.wrote(a, obj)
+	return nil
+}
+
+// annotate writes who holds a, if the object is still what we think it is.
+func (b *balancer) annotate(ctx context.Context, a netip.Addr, c claim, holders []lb.ServiceKey, uid types.UID) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": c.uid, "resourceVersion": c.resourceVersion,
+		"annotations": map[string]string{sharedBy: joined(holders), serviceUID: string(uid)},
+	}})
+	if err != nil {
+		return err
+	}
+	obj, err := b.client.NetworkingV1().IPAddresses().Patch(ctx, a.String(), types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return err
+	}
+	b.wrote(a, obj)
+	return nil
+}
+
+// remove deletes the object, if it is still what we think it is.
+func (b *balancer) remove(ctx context.Context, a netip.Addr, c claim) error {
+	err := b.client.NetworkingV1().IPAddresses().Delete(ctx, a.String(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &c.uid, ResourceVersion: &c.resourceVersion},
+	})
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.claims, a)
+	return nil
+}
+
+func (b *balancer) claimOf(a netip.Addr) (claim, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, ok := b.claims[a]
+	return c, ok
+}
+
+func (b *balancer) isForeign(a netip.Addr) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.foreign[a]
+}
+
+// mayJoin reports whether the ledger lets the Service hold a beside the others.
+func (b *balancer) mayJoin(a netip.Addr, k lb.ServiceKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, _ := b.ledger.Claim(a)
+	for _, h := range c.Holders {
+		if h.Service == k {
+			return b.ledger.MayJoin(a, h) == ""
+		}
+	}
+	return false
+}
+
+// wrote remembers what the API server answered to a write of ours.
+func (b *balancer) wrote(a netip.Addr, obj *networkingv1.IPAddress) {
+	c, ours := readClaim(obj)
+	if !ours {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.claims[a] = c
+}
+
+func with(holders []lb.ServiceKey, k lb.ServiceKey) []lb.ServiceKey {
+	all := append(slices.Clone(holders), k)
+	slices.SortFunc(all, func(x, y lb.ServiceKey) int { return strings.Compare(x.String(), y.String()) })
+	return slices.Compact(all)
+}
+
+func without(holders []lb.ServiceKey, k lb.ServiceKey) []lb.ServiceKey {
+	return slices.DeleteFunc(slices.Clone(holders), func(h lb.ServiceKey) bool { return h == k })
+}
+
+func joined(holders []lb.ServiceKey) string {
+	var s []string
+	for _, h := range holders {
+		s = append(s, h.String())
+	}
+	return strings.Join(s, ",")
+}

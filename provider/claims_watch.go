@@ -1,0 +1,149 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	networkinginformers "k8s.io/client-go/informers/networking/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/lb"
+)
+
+// watchClaims has the ledger follow the IPAddress objects of ours until ctx ends.
+func (b *balancer) watchClaims(ctx context.Context) cache.InformerSynced {
+	informer := networkinginformers.NewFilteredIPAddressInformer(b.client, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = claimSelector })
+	_ = informer.SetTransform(withoutManagedFields) // fails only once the informer runs
+	registration, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    b.claimSeen,
+		UpdateFunc: func(_, obj any) { b.claimSeen(obj) },
+		DeleteFunc: b.claimGone,
+	})
+	go informer.RunWithContext(ctx)
+	return registration.HasSynced
+}
+
+func withoutManagedFields(obj any) (any, error) {
+	if o, ok := obj.(metav1.Object); ok {
+		o.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+func (b *balancer) claimSeen(obj any) {
+	o, ok := obj.(*networkingv1.IPAddress)
+	if !ok {
+		return
+	}
+	if a, err := netip.ParseAddr(o.Name); err == nil {
+		b.learn(a, o, false)
+	}
+}
+
+func (b *balancer) claimGone(obj any) {
+	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = last.Obj
+	}
+	o, ok := obj.(*networkingv1.IPAddress)
+	if !ok {
+		return
+	}
+	if a, err := netip.ParseAddr(o.Name); err == nil {
+		b.vanished(a, o.UID)
+	}
+}
+
+// learn takes over what an object says. What was read live counts whatever its
+// resource version, which goes back when etcd is restored.
+func (b *balancer) learn(a netip.Addr, obj *networkingv1.IPAddress, live bool) {
+	c, ours := readClaim(obj)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !ours {
+		delete(b.claims, a)
+		b.foreign[a] = true
+		b.ledger.Block(a)
+		return
+	}
+	if old, known := b.claims[a]; known && !live && old.uid == c.uid && !newer(c.resourceVersion, old.resourceVersion) {
+		return
+	}
+	delete(b.foreign, a)
+	b.claims[a] = c
+	for _, k := range c.holders {
+		b.admit(a, c.pool, k)
+	}
+}
+
+// admit notes a holder that the ledger does not know. b.mu is held.
+func (b *balancer) admit(a netip.Addr, pool string, k lb.ServiceKey) {
+	if b.holds(a, k) {
+		return
+	}
+	holder := lb.Holder{Service: k}
+	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.serves(svc) {
+		holder = requestOf(svc).Holder
+	}
+	b.enter(a, pool, holder)
+	b.queue.Add(k.String())
+}
+
+// enter notes a holder. One that may not share with those before it is entered
+// without its ports and key, and so moves when it is settled. b.mu is held.
+func (b *balancer) enter(a netip.Addr, pool string, h lb.Holder) {
+	if c, held := b.ledger.Claim(a); held && len(c.Holders) > 0 && b.ledger.MayJoin(a, h) != "" {
+		h = lb.Holder{Service: h.Service}
+	}
+	b.ledger.Hold(a, pool, h)
+}
+
+// holds reports whether the ledger has k as a holder of a. b.mu is held.
+func (b *balancer) holds(a netip.Addr, k lb.ServiceKey) bool {
+	for _, x := range b.ledger.Holds(k) {
+		if x == a {
+			return true
+		}
+	}
+	return false
+}
+
+// vanished notes that an object is gone, the one of that uid or any. Services that
+// hold the address take it again.
+func (b *balancer) vanished(a netip.Addr, uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c, known := b.claims[a]; known && uid != "" && c.uid != uid {
+		return
+	}
+	delete(b.claims, a)
+	if b.foreign[a] {
+		delete(b.foreign, a)
+		b.ledger.Unblock(a)
+		b.wake(lb.FamilyOf(a))
+	}
+	c, _ := b.ledger.Claim(a)
+	for _, h := range c.Holders {
+		b.queue.Add(h.Service.String())
+	}
+}
+
+// freed notes that a Service gave a back, and serves those that wait.
+func (b *balancer) freed(a netip.Addr, k lb.ServiceKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ledger.Release(a, k, b.now()) {
+		b.released = true
+		b.wake(lb.FamilyOf(a))
+	}
+}
+
+// newer reports whether resource version a comes after b: both are decimal numbers
+// without leading zeros (KEP-5504).
+func newer(a, b string) bool {
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) > 0
+}

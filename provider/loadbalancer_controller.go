@@ -1,0 +1,167 @@
+package provider
+
+import (
+	"context"
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/lb"
+)
+
+// balancerWorkers is how many Services Plinth's own controller looks at at once.
+const balancerWorkers = 16
+
+// statusOverwritten is the reason of the Event on a Service whose status another
+// program wrote.
+const statusOverwritten = "StatusOverwritten"
+
+// startLoadBalancer starts what gives Services their VIPs: it serves the class
+// plinth.dev/bgp, Services that wait, and statuses that somebody overwrote. What the
+// stock controller asks is answered from here too.
+func startLoadBalancer(ctx context.Context, c *Cloud, _ start) error {
+	b := c.balancer
+	b.client = c.client
+	services := c.informers.Core().V1().Services()
+	b.services = services.Lister()
+	registration, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    b.serviceCame,
+		UpdateFunc: b.serviceChanged,
+		DeleteFunc: b.serviceGone,
+	})
+	if err != nil {
+		return err
+	}
+	go b.run(ctx, registration.HasSynced)
+	return nil
+}
+
+func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced) || !b.begin(ctx) {
+		return
+	}
+	go b.cloud.onInventory(ctx, func() { b.adopt(ctx) })
+	go b.audit(ctx)
+	go b.keepReleased(ctx)
+	b.queue.run(ctx, balancerWorkers)
+}
+
+// serviceCame queues a Service that only Plinth's own controller serves. Those
+// without a class are the stock controller's, which sees them all at its start.
+func (b *balancer) serviceCame(obj any) {
+	svc, ok := obj.(*v1.Service)
+	if ok && (b.drifted(svc) || ofOurClass(svc)) {
+		b.queue.Add(keyOf(svc).String())
+	}
+}
+
+// serviceChanged queues a Service when there may be something to do for Plinth's own
+// controller: the stock one does not look at labels, deletions without a finalizer,
+// nor at what others write into a status.
+func (b *balancer) serviceChanged(before, now any) {
+	old, ok1 := before.(*v1.Service)
+	svc, ok2 := now.(*v1.Service)
+	if !ok1 || !ok2 {
+		return
+	}
+	drifted := b.drifted(svc) // also notes a status that is right
+	if drifted || asksAnew(old, svc) || b.serves(old) && !b.serves(svc) {
+		b.queue.Add(keyOf(svc).String())
+	}
+}
+
+// asksAnew reports whether a Service asks for something else and the stock
+// controller does not look.
+func asksAnew(old, svc *v1.Service) bool {
+	if old.UID != svc.UID || !maps.Equal(old.Labels, svc.Labels) {
+		return true
+	}
+	return ofOurClass(svc) && (!maps.Equal(old.Annotations, svc.Annotations) || !apiequality.Semantic.DeepEqual(old.Spec, svc.Spec))
+}
+
+func (b *balancer) serviceGone(obj any) {
+	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+		if k, ok := parseKey(key); ok && b.holdsAny(k) {
+			b.queue.Add(k.String())
+		}
+	}
+}
+
+func (b *balancer) holdsAny(k lb.ServiceKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.ledger.Holds(k)) > 0 || b.standings[k] != nil
+}
+
+// sync looks at one Service.
+func (b *balancer) sync(ctx context.Context, name string) error {
+	k, ok := parseKey(name)
+	if !ok {
+		return nil
+	}
+	svc, err := b.services.Services(k.Namespace).Get(k.Name)
+	if err != nil || !b.serves(svc) {
+		return b.dropIfGone(ctx, k)
+	}
+	d, err := b.settle(ctx, svc, true)
+	if err != nil {
+		return err
+	}
+	b.tell(svc, d)
+	return b.state(ctx, svc, d)
+}
+
+// state writes a status that is Plinth's own controller's to write, and one that
+// somebody overwrote.
+func (b *balancer) state(ctx context.Context, svc *v1.Service, d lb.Decision) error {
+	k := keyOf(svc)
+	if b.drifted(svc) {
+		now, after := b.mayRight(k)
+		if !now {
+			b.queue.AddAfter(k.String(), after)
+			return nil
+		}
+		b.cloud.recorder.Event(svc, v1.EventTypeWarning, statusOverwritten, overwritten(svc))
+	} else if !b.writes(k) {
+		return nil
+	}
+	return b.writeStatus(ctx, svc, d)
+}
+
+// writes reports whether the status of a Service is Plinth's own controller's to write.
+func (b *balancer) writes(k lb.ServiceKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.standings[k]
+	return s != nil && s.ours
+}
+
+// dropIfGone gives back what a Service holds that is gone, or not Plinth's any more.
+// The cache is not enough to say so. While the stock controller's finalizer is on
+// it, it is the stock controller that has it given back.
+func (b *balancer) dropIfGone(ctx context.Context, k lb.ServiceKey) error {
+	if !b.holdsAny(k) {
+		return nil
+	}
+	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return b.releaseAll(ctx, k)
+	case err != nil:
+		return err
+	case b.serves(svc):
+		b.queue.AddRateLimited(k.String()) // the cache has not seen it yet
+		return nil
+	case servicehelper.HasLBFinalizer(svc), classless(svc) && b.cloud.options.ClassOnly && svc.DeletionTimestamp == nil:
+		return nil
+	}
+	if err := b.releaseAll(ctx, k); err != nil {
+		return err
+	}
+	return b.clearStatus(ctx, svc)
+}

@@ -1,0 +1,248 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+const (
+	seedRetry  = time.Second
+	auditEvery = 5 * time.Minute
+)
+
+// begin learns what is held, first from the IPAddress objects and then, once there
+// are pools, from the statuses of Services. Only then is anything given. It reads
+// live, since a cache may be older than what this process's predecessor gave.
+func (b *balancer) begin(ctx context.Context) bool {
+	if !b.insist(ctx, b.seed) {
+		return false
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), b.watchClaims(ctx)) {
+		return false
+	}
+	close(b.seeded)
+	inForce := make(chan struct{}, 1)
+	b.cloud.follow(func(*inventory.Inventory) {
+		select {
+		case inForce <- struct{}{}:
+		default:
+		}
+	})
+	select {
+	case <-ctx.Done():
+		return false
+	case <-inForce:
+	}
+	if !b.insist(ctx, b.setPools) || !b.insist(ctx, b.takeOver) {
+		return false
+	}
+	close(b.ready)
+	return true
+}
+
+// insist calls f until it succeeds or ctx ends.
+func (b *balancer) insist(ctx context.Context, f func(context.Context) error) bool {
+	err := wait.PollUntilContextCancel(ctx, seedRetry, true, func(ctx context.Context) (bool, error) {
+		err := f(ctx)
+		if err != nil {
+			b.log.Error("cannot learn which VIPs are in use, trying again", "err", err)
+		}
+		return err == nil, nil
+	})
+	return err == nil
+}
+
+// loadBalancers lists the Services of that type, live, the oldest first.
+func (b *balancer) loadBalancers(ctx context.Context) ([]v1.Service, error) {
+	list, err := b.client.CoreV1().Services("").List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.type", string(v1.ServiceTypeLoadBalancer)).String(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list.Items, func(x, y v1.Service) int {
+		return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time),
+			cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	return list.Items, nil
+}
+
+// seed enters every claim.
+func (b *balancer) seed(ctx context.Context) error {
+	if err := b.readReleased(ctx); err != nil {
+		return err
+	}
+	objects, err := b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
+	if err != nil {
+		return err
+	}
+	services, err := b.loadBalancers(ctx)
+	if err != nil {
+		return err
+	}
+	holders := map[lb.ServiceKey]lb.Holder{}
+	for i := range services {
+		if svc := &services[i]; b.serves(svc) {
+			holders[keyOf(svc)] = requestOf(svc).Holder
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range objects.Items {
+		b.seedClaim(&objects.Items[i], holders)
+	}
+	b.log.Info("learnt which VIPs are held", "vips", len(b.claims))
+	return nil
+}
+
+// seedClaim enters one claim. Its holders that are not Services of ours any more
+// hold it until a live look confirms that. b.mu is held.
+func (b *balancer) seedClaim(obj *networkingv1.IPAddress, holders map[lb.ServiceKey]lb.Holder) {
+	c, ours := readClaim(obj)
+	a, err := netip.ParseAddr(obj.Name)
+	if !ours || err != nil {
+		return
+	}
+	b.claims[a] = c
+	for _, k := range c.holders {
+		h, known := holders[k]
+		if !known {
+			h = lb.Holder{Service: k}
+			b.queue.Add(k.String())
+		}
+		b.enter(a, c.pool, h)
+	}
+}
+
+// takeOver enters the addresses in the statuses of Services that nobody holds yet:
+// another balancer's, or an older version's. Each becomes a claim when its Service
+// is settled, which the start of the controllers sees to. An address that the
+// Service would not get by asking for it is not taken over: anybody may have
+// written it there.
+func (b *balancer) takeOver(ctx context.Context) error {
+	services, err := b.loadBalancers(ctx)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range services {
+		if svc := &services[i]; b.serves(svc) {
+			b.takeOverFrom(svc)
+		}
+	}
+	return nil
+}
+
+func (b *balancer) takeOverFrom(svc *v1.Service) {
+	r := requestOf(svc)
+	for _, ingress := range svc.Status.LoadBalancer.Ingress {
+		a, err := netip.ParseAddr(ingress.IP)
+		if err != nil || b.holds(a, r.Service) {
+			continue
+		}
+		if reason := b.ledger.MayTakeOver(a, r); reason != "" {
+			b.log.Info("a VIP in a status is not taken over", "service", r.Service, "vip", a, "reason", reason)
+			continue
+		}
+		b.ledger.Hold(a, b.ledger.Pool(a), r.Holder)
+		b.log.Info("took over a VIP from a status", "service", r.Service, "vip", a)
+	}
+}
+
+// adopt takes the pools of the inventory in force, and serves those that wait.
+func (b *balancer) adopt(ctx context.Context) {
+	if !b.insist(ctx, b.setPools) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.wake(lb.NoFamily)
+}
+
+// setPools gives the ledger the pools in force, without the networks that the
+// cluster gives Services' own addresses from.
+func (b *balancer) setPools(ctx context.Context) error {
+	inv := b.cloud.inventory()
+	if inv == nil {
+		return errNotReady
+	}
+	list, err := b.client.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var cluster []netip.Prefix
+	for _, c := range list.Items {
+		for _, s := range c.Spec.CIDRs {
+			if p, err := netip.ParsePrefix(s); err == nil {
+				cluster = append(cluster, p)
+			}
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ledger.SetPools(inv, cluster...)
+	return nil
+}
+
+// audit compares what is known with a live list from time to time: a watch can miss
+// what a restored etcd never had.
+func (b *balancer) audit(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := b.compare(ctx); err != nil {
+			b.log.Error("cannot compare the VIPs that are held with the API server's", "err", err)
+		}
+	}, auditEvery)
+}
+
+func (b *balancer) compare(ctx context.Context) error {
+	list, err := b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
+	if err != nil {
+		return err
+	}
+	there := map[netip.Addr]bool{}
+	for i := range list.Items {
+		if a, err := netip.ParseAddr(list.Items[i].Name); err == nil {
+			there[a] = true
+			b.learn(a, &list.Items[i], false)
+		}
+	}
+	for _, a := range b.unconfirmed(there) {
+		if err := b.look(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unconfirmed returns what a list did not have and should, or other programs hold,
+// and queues the Services that hold something and are not in the cache.
+func (b *balancer) unconfirmed(there map[netip.Addr]bool) []netip.Addr {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var all []netip.Addr
+	for _, c := range b.ledger.Claims() {
+		if !there[c.Addr] {
+			all = append(all, c.Addr)
+		}
+		for _, h := range c.Holders {
+			if _, err := b.services.Services(h.Service.Namespace).Get(h.Service.Name); err != nil {
+				b.queue.Add(h.Service.String())
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,171 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/lb"
+)
+
+// standing is what a Service was last told.
+type standing struct {
+	decision lb.Decision
+	ours     bool      // its status is for Plinth's own controller to write: the stock one was told nothing
+	seen     bool      // its status has said so since
+	righted  time.Time // when its status was last set right
+}
+
+var seed = maphash.MakeSeed()
+
+// occupy has one goroutine at a time settle a Service.
+func (b *balancer) occupy(k lb.ServiceKey) (done func()) {
+	m := &b.busy[maphash.Comparable(seed, k)%uint64(len(b.busy))]
+	m.Lock()
+	return m.Unlock
+}
+
+// settle decides which VIPs a Service is to have, takes them, and gives back those
+// that it is no longer to have. A decision that is refused is no error. With ours, what
+// changed is for Plinth's own controller to write into the status.
+func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.Decision, error) {
+	if err := until(ctx, b.ready); err != nil {
+		return lb.Decision{}, err
+	}
+	r := requestOf(svc)
+	defer b.occupy(r.Service)()
+	for range claimAttempts {
+		d := b.decide(r)
+		took, err := b.takeAll(ctx, svc, d)
+		if err != nil {
+			return d, err
+		}
+		if !took {
+			continue
+		}
+		for _, a := range d.Release {
+			if err := b.give(ctx, a, r.Service); err != nil {
+				return d, err
+			}
+		}
+		b.note(svc, d, ours)
+		return d, nil
+	}
+	return lb.Decision{}, errContended
+}
+
+// decide asks the ledger, and enters what was granted, so that nobody else is
+// granted the same while it is being taken.
+func (b *balancer) decide(r lb.Request) lb.Decision {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	d := lb.Allocate(b.ledger, r, b.now())
+	if !d.Refused {
+		for _, v := range d.VIPs {
+			b.ledger.Hold(v.Addr, v.Pool, r.Holder)
+		}
+	}
+	return d
+}
+
+// takeAll takes the VIPs of a decision. It reports false when somebody else holds
+// one of them; the ledger then knows, and has forgotten what was not taken.
+func (b *balancer) takeAll(ctx context.Context, svc *v1.Service, d lb.Decision) (bool, error) {
+	for i, v := range d.VIPs {
+		ok, err := b.take(ctx, v.Addr, v.Pool, keyOf(svc), svc.UID)
+		if err != nil || !ok {
+			b.undo(keyOf(svc), d.VIPs[i:])
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// undo strikes out what was entered and could not be taken. An object that was made
+// all the same, its answer lost, comes back by the watch.
+func (b *balancer) undo(k lb.ServiceKey, vips []lb.Assignment) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, v := range vips {
+		if c, known := b.claims[v.Addr]; !known && v.New || known && !c.heldBy(k) {
+			b.ledger.Forget(v.Addr, k)
+		}
+	}
+}
+
+// note remembers what a Service was told.
+func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.standings[keyOf(svc)]
+	if s == nil {
+		s = &standing{}
+		b.standings[keyOf(svc)] = s
+	}
+	if !slices.EqualFunc(s.decision.VIPs, d.VIPs, func(x, y lb.Assignment) bool { return x.Addr == y.Addr }) {
+		s.seen = false
+		s.ours = s.ours || ours
+	}
+	s.decision = d
+	s.ours = s.ours && !s.seen || d.Refused || ofOurClass(svc)
+	if delete(b.waiting, keyOf(svc)); d.Refused || len(d.Denials) > 0 {
+		b.waiting[keyOf(svc)] = waiterOf(svc, d)
+	}
+	s.seen = s.seen || !d.Refused && sameIngress(svc, ingressOf(addrs(d.VIPs)))
+}
+
+// waiter is a Service that has less than it asks for.
+type waiter struct {
+	key     lb.ServiceKey
+	created time.Time
+	lacks   lb.Family // that alone is missing; none: anything may help
+}
+
+// waiterOf returns what a Service waits for after a decision.
+func waiterOf(svc *v1.Service, d lb.Decision) waiter {
+	w := waiter{key: keyOf(svc), created: svc.CreationTimestamp.Time}
+	if !d.Refused && len(d.VIPs) == 1 {
+		w.lacks = lb.IPv4 + lb.IPv6 - lb.FamilyOf(d.VIPs[0].Addr)
+	}
+	return w
+}
+
+// wake has the Services looked at again that wait for an address of that family, or
+// for anything if it is none; who waits longest comes first. b.mu is held.
+func (b *balancer) wake(f lb.Family) {
+	var all []waiter
+	for _, w := range b.waiting {
+		if f == lb.NoFamily || w.lacks == lb.NoFamily || w.lacks == f {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(x, y waiter) int {
+		return cmp.Or(x.created.Compare(y.created), strings.Compare(x.key.String(), y.key.String()))
+	})
+	for _, w := range all {
+		b.queue.Add(w.key.String())
+	}
+}
+
+// releaseAll gives back all that a Service holds, and forgets it.
+func (b *balancer) releaseAll(ctx context.Context, k lb.ServiceKey) error {
+	defer b.occupy(k)()
+	b.mu.Lock()
+	held := slices.Clone(b.ledger.Holds(k))
+	b.mu.Unlock()
+	for _, a := range held {
+		if err := b.give(ctx, a, k); err != nil {
+			return err
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.standings, k)
+	delete(b.waiting, k)
+	return nil
+}

@@ -1,0 +1,195 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/lb"
+)
+
+// VIPAllocated is the condition of a Service that says whether it has the VIPs that
+// it asks for. When it has not, the reason is the [lb.Reason] of the first pool
+// that was looked at, and the message has those of all.
+const VIPAllocated = "plinth.dev/VIPAllocated"
+
+// Reasons of VIPAllocated when it is true.
+const (
+	reasonAllocated = "Allocated"
+	reasonOneFamily = "OneFamilyOnly" // PreferDualStack, and only one family is to be had
+)
+
+// righting is how long a status that somebody else overwrote is left alone after it
+// was last set right: two programs that both insist do not keep the API server busy.
+const righting = time.Minute
+
+// maxMessage bounds a condition's message in bytes; the API allows 32768.
+const maxMessage = 1024
+
+// conditionOf says how a decision went.
+func conditionOf(svc *v1.Service, d lb.Decision, now time.Time) metav1.Condition {
+	c := metav1.Condition{
+		Type: VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: sentence(d),
+		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
+	}
+	switch {
+	case d.Refused:
+		c.Status, c.Reason = metav1.ConditionFalse, string(d.Denials[0].Reason)
+	case len(d.Denials) > 0:
+		c.Reason = reasonOneFamily
+	}
+	if old := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated); old != nil && old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	return c
+}
+
+// sentence prints a decision: what was given from where, then every "no".
+func sentence(d lb.Decision) string {
+	var said []string
+	for _, v := range d.VIPs {
+		s := v.Addr.String()
+		if v.Pool != "" {
+			s += " of pool " + v.Pool
+		}
+		if d.Refused {
+			s = "keeps " + s
+		}
+		said = append(said, s)
+	}
+	for _, x := range d.Denials {
+		said = append(said, x.String())
+	}
+	s := strings.Join(said, "; ")
+	if len(s) > maxMessage {
+		s = s[:maxMessage-3] + "..."
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// statusPatch is what a Service's status lacks to say what the decision says; nil: nothing.
+// The finalizer of the stock controller goes with the VIPs of its Services.
+func statusPatch(svc *v1.Service, d lb.Decision, now time.Time) map[string]any {
+	status, metadata := map[string]any{}, map[string]any{}
+	ingress := ingressOf(addrs(d.VIPs))
+	if !sameIngress(svc, ingress) {
+		status["loadBalancer"] = map[string]any{"ingress": ingress}
+	}
+	c := conditionOf(svc, d, now)
+	if old := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated); old == nil || *old != c {
+		status["conditions"] = []metav1.Condition{c}
+	}
+	if needsFinalizer(svc) && len(ingress) > 0 {
+		metadata["finalizers"] = []string{servicehelper.LoadBalancerCleanupFinalizer}
+	}
+	if len(status) == 0 && len(metadata) == 0 {
+		return nil
+	}
+	metadata["uid"] = svc.UID
+	return map[string]any{"metadata": metadata, "status": status}
+}
+
+func needsFinalizer(svc *v1.Service) bool {
+	return classless(svc) && svc.DeletionTimestamp == nil && !slices.Contains(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
+}
+
+// writeStatus makes the Service say what was decided.
+func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decision) error {
+	patch := statusPatch(svc, d, b.now())
+	if patch == nil {
+		return nil
+	}
+	return b.patchStatus(ctx, svc, patch)
+}
+
+// patchStatus sends a patch; a Service that is gone needs none.
+func (b *balancer) patchStatus(ctx context.Context, svc *v1.Service, patch map[string]any) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = b.client.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// tell records an Event when a decision went otherwise than the last one.
+func (b *balancer) tell(svc *v1.Service, d lb.Decision) {
+	c := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated)
+	now := conditionOf(svc, d, b.now())
+	if c != nil && c.Status == now.Status && c.Reason == now.Reason && c.Message == now.Message {
+		return
+	}
+	switch {
+	case d.Refused:
+		b.cloud.recorder.Event(svc, v1.EventTypeWarning, now.Reason, now.Message)
+	case ofOurClass(svc) || c != nil && c.Status == metav1.ConditionFalse:
+		b.cloud.recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, now.Message)
+	}
+}
+
+// clearStatus takes the VIPs off a Service that is no load balancer any more.
+func (b *balancer) clearStatus(ctx context.Context, svc *v1.Service) error {
+	condition := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated)
+	if svc.DeletionTimestamp != nil || condition == nil && len(svc.Status.LoadBalancer.Ingress) == 0 {
+		return nil
+	}
+	status := map[string]any{"conditions": []any{withoutCondition}}
+	if svc.Spec.Type != v1.ServiceTypeLoadBalancer {
+		status["loadBalancer"] = nil
+	}
+	return b.patchStatus(ctx, svc, map[string]any{"metadata": map[string]any{"uid": svc.UID}, "status": status})
+}
+
+// withoutCondition is what removes VIPAllocated in a strategic merge patch.
+var withoutCondition = map[string]any{"$patch": "delete", "type": VIPAllocated}
+
+// drifted reports whether a status that was as it should be no longer is.
+func (b *balancer) drifted(svc *v1.Service) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.standings[keyOf(svc)]
+	if s == nil {
+		return false
+	}
+	same := sameIngress(svc, ingressOf(addrs(s.decision.VIPs)))
+	if same {
+		s.seen = true
+	}
+	return s.seen && !same
+}
+
+// mayRight reports whether a status may be set right now, or else how long to wait.
+func (b *balancer) mayRight(k lb.ServiceKey) (now bool, after time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.standings[k]
+	if s == nil {
+		return true, 0
+	}
+	if wait := s.righted.Add(righting).Sub(b.now()); wait > 0 {
+		return false, wait
+	}
+	s.righted = b.now()
+	return true, 0
+}
+
+func overwritten(svc *v1.Service) string {
+	var ips []string
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		ips = append(ips, i.IP+i.Hostname)
+	}
+	return fmt.Sprintf("another program set the status to %q; Plinth sets it right, once a minute at most", strings.Join(ips, ","))
+}

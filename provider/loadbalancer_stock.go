@@ -1,0 +1,168 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	stockservice "k8s.io/cloud-provider/controllers/service"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
+)
+
+// startServiceController starts the stock controller for Services without a class,
+// unless Plinth is to serve its class only.
+func startServiceController(ctx context.Context, c *Cloud, s start) error {
+	if c.options.ClassOnly {
+		return nil
+	}
+	stock, err := stockservice.New(c,
+		serviceClient{Interface: s.config.ClientBuilder.ClientOrDie(s.client), events: s.config.ClientBuilder.ClientOrDie("plinth-events"), balancer: c.balancer},
+		c.informers.Core().V1().Services(),
+		c.informers.Core().V1().Nodes(),
+		s.config.ComponentConfig.KubeCloudShared.ClusterName,
+		utilfeature.DefaultFeatureGate,
+	)
+	if err != nil {
+		return err
+	}
+	go stock.Run(ctx, int(s.config.ComponentConfig.ServiceController.ConcurrentServiceSyncs), s.context.ControllerManagerMetrics)
+	return nil
+}
+
+// serviceClient is what the stock service controller writes with. It sends the
+// finalizer and Plinth's condition together with the VIPs, where the controller would
+// take two writes; it does not clear the status of a Service that is being deleted;
+// and it does not send the Events that announce a thing a moment before the Event
+// that it is done. Other Events go by a client of their own, so that they hold up
+// nothing.
+type serviceClient struct {
+	kubernetes.Interface
+	events   kubernetes.Interface
+	balancer *balancer
+}
+
+// CoreV1 returns the client of the core API group.
+func (c serviceClient) CoreV1() typedv1.CoreV1Interface {
+	return serviceCore{c.Interface.CoreV1(), c}
+}
+
+type serviceCore struct {
+	typedv1.CoreV1Interface
+	client serviceClient
+}
+
+// Events returns the client of Events.
+func (c serviceCore) Events(namespace string) typedv1.EventInterface {
+	return serviceEvents{c.client.events.CoreV1().Events(namespace)}
+}
+
+// Services returns the client of Services.
+func (c serviceCore) Services(namespace string) typedv1.ServiceInterface {
+	return serviceWrites{c.CoreV1Interface.Services(namespace), namespace, c.client.balancer}
+}
+
+type serviceEvents struct{ typedv1.EventInterface }
+
+// announcements are the Events that are not sent.
+var announcements = []string{"EnsuringLoadBalancer", "DeletingLoadBalancer"}
+
+// CreateWithEventNamespaceWithContext creates an Event that says that something was done, or failed.
+func (e serviceEvents) CreateWithEventNamespaceWithContext(ctx context.Context, event *v1.Event) (*v1.Event, error) {
+	if slices.Contains(announcements, event.Reason) {
+		return event, nil
+	}
+	return e.EventInterface.CreateWithEventNamespaceWithContext(ctx, event)
+}
+
+// PatchWithEventNamespaceWithContext counts an Event that was seen before.
+func (e serviceEvents) PatchWithEventNamespaceWithContext(ctx context.Context, event *v1.Event, data []byte) (*v1.Event, error) {
+	if slices.Contains(announcements, event.Reason) {
+		return event, nil
+	}
+	return e.EventInterface.PatchWithEventNamespaceWithContext(ctx, event, data)
+}
+
+type serviceWrites struct {
+	typedv1.ServiceInterface
+	namespace string
+	balancer  *balancer
+}
+
+// servicePatch is what of a patch is looked at.
+type servicePatch struct {
+	Metadata struct {
+		Finalizers []string `json:"finalizers"`
+	} `json:"metadata"`
+	Status struct {
+		LoadBalancer *struct {
+			Ingress []v1.LoadBalancerIngress `json:"ingress"`
+		} `json:"loadBalancer"`
+	} `json:"status"`
+}
+
+// Patch sends a patch of the stock controller, changed as the type says.
+func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, sub ...string) (*v1.Service, error) {
+	svc, err := w.balancer.services.Services(w.namespace).Get(name)
+	var p servicePatch
+	if kind != types.StrategicMergePatchType || json.Unmarshal(data, &p) != nil {
+		return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
+	}
+	clears := p.Status.LoadBalancer != nil && len(p.Status.LoadBalancer.Ingress) == 0
+	switch {
+	case clears && (err != nil || svc.DeletionTimestamp != nil):
+		return &v1.Service{}, nil // it has no finalizer left, and so is gone
+	case err != nil:
+	case clears:
+		data = merged(data, map[string]any{"conditions": []any{withoutCondition}}, nil)
+	case p.Status.LoadBalancer != nil:
+		data = w.balancer.withCondition(svc, data)
+	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && len(svc.Status.LoadBalancer.Ingress) == 0:
+		return svc, nil // it goes with the VIPs; see withCondition
+	}
+	return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
+}
+
+// withCondition adds Plinth's condition, and the finalizer where it is missing, to a
+// patch that gives a Service its VIPs.
+func (b *balancer) withCondition(svc *v1.Service, data []byte) []byte {
+	b.mu.Lock()
+	s := b.standings[keyOf(svc)]
+	b.mu.Unlock()
+	if s == nil {
+		return data
+	}
+	patch := statusPatch(svc, s.decision, b.now())
+	if patch == nil {
+		return data
+	}
+	status, metadata := patch["status"].(map[string]any), patch["metadata"].(map[string]any)
+	delete(status, "loadBalancer")
+	return merged(data, status, metadata)
+}
+
+// merged adds to the status and metadata of a patch.
+func merged(data []byte, status, metadata map[string]any) []byte {
+	var patch map[string]map[string]any
+	if json.Unmarshal(data, &patch) != nil {
+		return data
+	}
+	for section, add := range map[string]map[string]any{"status": status, "metadata": metadata} {
+		if patch[section] == nil && len(add) > 0 {
+			patch[section] = map[string]any{}
+		}
+		for k, v := range add {
+			patch[section][k] = v
+		}
+	}
+	out, err := json.Marshal(patch)
+	if err != nil {
+		return data
+	}
+	return out
+}

@@ -1,0 +1,275 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
+)
+
+// ccm is the cloud controller manager under test, built once.
+var ccm string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "plinth-services-")
+		if err != nil {
+			panic(err)
+		}
+		defer os.RemoveAll(dir)
+		ccm = filepath.Join(dir, "plinth-cloud-controller-manager")
+		build := exec.Command("go", "build", "-o", ccm, "./cmd/cloud-controller-manager")
+		build.Dir = filepath.Join("..", "..")
+		if out, err := build.CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "building the cloud controller manager: %v\n%s", err, out)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// cluster is an API server with Plinth's controller manager beside it, which
+// runs with the rights that deploy/ gives it and no more.
+type cluster struct {
+	*apiserver.Server
+	t          testing.TB
+	kubeconfig string // of the controller manager
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	c := &cluster{Server: apiserver.Start(t, apiserver.Options{}), t: t}
+	c.Eventually(20*time.Second, "namespaces kube-system and default", func(ctx context.Context) error {
+		_, err1 := c.Client.CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
+		_, err2 := c.Client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
+		return errors.Join(err1, err2)
+	})
+	c.Kubectl("apply", "-f", filepath.Join("..", "..", "deploy", "base", "rbac-ccm.yaml"))
+	hour := int64(3600)
+	token, err := c.Client.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "plinth-cloud-controller-manager",
+		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hour}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.kubeconfig = c.WriteKubeconfig("ccm", token.Status.Token)
+	t.Cleanup(func() {
+		if log := c.Log(filepath.Base(ccm)); strings.Contains(log, "forbidden") || strings.Contains(log, "panic") {
+			t.Errorf("the shipped role does not allow all that the controller manager does, or it panicked:\n%s", log)
+		}
+	})
+	return c
+}
+
+// start runs a controller manager and returns what kills it.
+func (c *cluster) start(flags ...string) (stop func()) {
+	c.t.Helper()
+	return c.Run(ccm, append([]string{"--kubeconfig=" + c.kubeconfig, "--secure-port=0", "--leader-elect=false",
+		"--configure-cloud-routes=false"}, flags...)...)
+}
+
+// pools puts an inventory with these pools into force.
+func (c *cluster) pools(yaml string) {
+	c.t.Helper()
+	ctx := c.t.Context()
+	maps := c.Client.CoreV1().ConfigMaps("kube-system")
+	cm := &v1.ConfigMap{Data: map[string]string{"dc1.yaml": `
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: dc1}
+spec:
+  bgp: {asn: 65010}
+  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]
+  racks: [{name: r01, subnets: [10.10.1.0/26], machines: [{name: w1, addresses: [10.10.1.11]}]}]
+  pools:
+` + yaml}}
+	cm.Name = "inventory"
+	cm.Labels = map[string]string{"plinth.dev/inventory": "dc1"}
+	_, err := maps.Update(ctx, cm, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = maps.Create(ctx, cm, metav1.CreateOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// service creates a Service of type LoadBalancer in namespace default.
+func (c *cluster) service(name string, change ...func(*v1.Service)) *v1.Service {
+	c.t.Helper()
+	svc := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: v1.ServiceSpec{
+		Type: v1.ServiceTypeLoadBalancer, Ports: []v1.ServicePort{{Port: 80}}, Selector: map[string]string{"app": name},
+		AllocateLoadBalancerNodePorts: new(bool),
+	}}
+	for _, f := range change {
+		f(svc)
+	}
+	out, err := c.Client.CoreV1().Services(svc.Namespace).Create(c.t.Context(), svc, metav1.CreateOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
+func class(svc *v1.Service) { s := "plinth.dev/bgp"; svc.Spec.LoadBalancerClass = &s }
+
+func families(policy v1.IPFamilyPolicy, f ...v1.IPFamily) func(*v1.Service) {
+	return func(svc *v1.Service) { svc.Spec.IPFamilyPolicy, svc.Spec.IPFamilies = &policy, f }
+}
+
+func annotated(k, v string) func(*v1.Service) {
+	return func(svc *v1.Service) { metav1.SetMetaDataAnnotation(&svc.ObjectMeta, k, v) }
+}
+
+func port(n int32) func(*v1.Service) {
+	return func(svc *v1.Service) { svc.Spec.Ports[0].Port = n }
+}
+
+// change edits a Service.
+func (c *cluster) change(name string, f func(*v1.Service)) {
+	c.t.Helper()
+	c.Eventually(10*time.Second, "service "+name+" is changed", func(ctx context.Context) error {
+		svc, err := c.Client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		f(svc)
+		_, err = c.Client.CoreV1().Services("default").Update(ctx, svc, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func (c *cluster) remove(names ...string) {
+	c.t.Helper()
+	for _, n := range names {
+		if err := c.Client.CoreV1().Services("default").Delete(c.t.Context(), n, metav1.DeleteOptions{}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// has waits until a Service has exactly these VIPs in its status, and holds them.
+func (c *cluster) has(name string, vips ...string) {
+	c.t.Helper()
+	c.Eventually(20*time.Second, fmt.Sprintf("service %s has %v", name, vips), func(ctx context.Context) error {
+		svc, err := c.Client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if got := ingress(svc); !slices.Equal(got, vips) {
+			return fmt.Errorf("its status has %v, its conditions are %v", got, svc.Status.Conditions)
+		}
+		for _, v := range vips {
+			if err := c.holds(ctx, v, "default/"+name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func ingress(svc *v1.Service) []string {
+	var got []string
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		if i.IPMode == nil || *i.IPMode != v1.LoadBalancerIPModeVIP {
+			return []string{"an ingress without ipMode VIP"}
+		}
+		got = append(got, i.IP)
+	}
+	return got
+}
+
+// holds says whether a Service is among the holders of a VIP.
+func (c *cluster) holds(ctx context.Context, vip, service string) error {
+	obj, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, vip, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if got := holders(obj); !slices.Contains(got, service) {
+		return fmt.Errorf("%s is held by %v", vip, got)
+	}
+	return nil
+}
+
+func holders(obj *networkingv1.IPAddress) []string {
+	if shared := obj.Annotations["plinth.dev/shared-by"]; shared != "" {
+		return strings.Split(shared, ",")
+	}
+	return []string{obj.Spec.ParentRef.Namespace + "/" + obj.Spec.ParentRef.Name}
+}
+
+// claims returns the VIPs that are held.
+func (c *cluster) claims() []string {
+	c.t.Helper()
+	list, err := c.Client.NetworkingV1().IPAddresses().List(c.t.Context(), metav1.ListOptions{LabelSelector: "ipaddress.kubernetes.io/managed-by=plinth.dev"})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var all []string
+	for _, i := range list.Items {
+		all = append(all, i.Name)
+	}
+	return all
+}
+
+// free waits until nobody holds these VIPs.
+func (c *cluster) free(vips ...string) {
+	c.t.Helper()
+	c.Eventually(20*time.Second, fmt.Sprintf("%v are free", vips), func(ctx context.Context) error {
+		for _, v := range vips {
+			if _, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, v, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("%s is still held (%v)", v, err)
+			}
+		}
+		return nil
+	})
+}
+
+// refused waits until the condition of a Service says why it has no VIP.
+func (c *cluster) refused(name, reason string) {
+	c.t.Helper()
+	c.Eventually(20*time.Second, "service "+name+" is refused: "+reason, func(ctx context.Context) error {
+		svc, err := c.Client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		got := meta.FindStatusCondition(svc.Status.Conditions, "plinth.dev/VIPAllocated")
+		if got == nil || got.Status != metav1.ConditionFalse || got.Reason != reason {
+			return fmt.Errorf("the condition is %v", got)
+		}
+		return nil
+	})
+}
+
+// writes counts what programs other than this test wrote about Services and VIPs.
+func (c *cluster) writes() map[string]int {
+	c.t.Helper()
+	count := map[string]int{}
+	for _, w := range c.Server.Writes() {
+		if w.Agent == "plinth-cloud-controller-manager" && w.Resource != "configmaps" && w.Resource != "nodes" {
+			count[strings.TrimSuffix(w.Verb+" "+w.Resource+"/"+w.Subresource, "/")]++
+		}
+	}
+	return count
+}
+
+func total(count map[string]int) (n int) {
+	for _, x := range count {
+		n += x
+	}
+	return n
+}
