@@ -25,6 +25,7 @@ type sources struct {
 	namespace string
 	nodeName  string
 	changed   func()
+	follow    func(ctx context.Context, rack string, set func(*inventory.Inventory)) error // the accepted inventory
 
 	mu        sync.Mutex // guards the mirrors, and what follows
 	self      *mirror[node]
@@ -52,13 +53,16 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed,
 		catalog: newCatalog(), secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
+	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory)) error {
+		return source.Follow(ctx, client, namespace, rack, set)
+	}
 	s.self = newMirror("node", &s.mu, reduceNode, changed)
 	s.services = newMirror("services", &s.mu, reduceService, changed)
 	s.claims = newMirror("ipaddresses", &s.mu, reduceClaim, changed)
 	s.endpoints = newMirror("endpointslices", &s.mu, reduceSlice(nodeName), changed)
 	s.services.change, s.claims.change, s.endpoints.change = s.catalog.serviceChanged, s.catalog.claimChanged, s.catalog.sliceChanged
 	s.self.change = func(_ string, _, now *node) {
-		if now != nil {
+		if now != nil && now.Name == nodeName {
 			s.known = *now
 		}
 	}
@@ -103,7 +107,7 @@ func (s *sources) followRack(ctx context.Context, rack string) {
 	own, s.stopRack = context.WithCancel(ctx)
 	go func() {
 		for own.Err() == nil {
-			err := source.Follow(own, s.client, s.namespace, rack, func(inv *inventory.Inventory) { s.accept(own, inv) })
+			err := s.follow(own, rack, func(inv *inventory.Inventory) { s.accept(own, inv) })
 			if own.Err() == nil {
 				slog.Warn("following the accepted inventory ended; starting again", "rack", rack, "err", err)
 				pause(own, time.Second)

@@ -107,14 +107,14 @@ var errNoState = errors.New("there is no state that counts")
 func (d disk) load() (inputs, error) {
 	var s saved
 	if err := d.read(stateFile, &s); err != nil {
-		return inputs{}, errors.Join(errNoState, err)
+		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
 	if s.Version != stateVersion {
 		return inputs{}, fmt.Errorf("%w: version %d", errNoState, s.Version)
 	}
 	inv, problems := inventory.ParseAccepted(inventory.Document{Source: filepath.Join(d.dir, stateFile), Data: []byte(s.Inventory)})
 	if err := problems.Err(); err != nil {
-		return inputs{}, errors.Join(errNoState, err)
+		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
 	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: s.Offers, Passwords: map[inventory.SecretKey]bgp.Password{}}
 	for _, p := range s.Passwords {
