@@ -1,13 +1,9 @@
 package routerconfig
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
-
-	"plinth.dev/plinth/inventory"
 )
 
 const (
@@ -54,13 +50,13 @@ func birdRouter(p *page, s *side) {
 	p.line("protocol device { }")
 	p.line("protocol direct { ipv4; ipv6; }")
 	for _, v4 := range []bool{true, false} {
-		p.line("protocol kernel plinth_kernel%s {", birdDigit(v4))
+		p.line("protocol kernel plinth_kernel%s {", digit(v4))
 		p.line("  merge paths on limit %d;", min(s.paths, birdPaths))
 		if s.learns() {
 			p.line("  learn;")
 		}
-		p.line("  %s {", birdChannel(v4))
-		p.line("    import %s;", map[bool]string{true: "where net = " + birdDefault(v4), false: "none"}[s.learns()])
+		p.line("  %s {", ipv(v4))
+		p.line("    import %s;", map[bool]string{true: "where net = " + defaultRoute(v4), false: "none"}[s.learns()])
 		p.line("    export where source = RTS_BGP;")
 		p.line("  };")
 		p.line("}")
@@ -69,16 +65,6 @@ func birdRouter(p *page, s *side) {
 		p.line("protocol bfd { }")
 	}
 	p.line("")
-}
-
-// routerID is the router's IPv4 address, or where it has none 32 bits made of its
-// name: a router ID is a number that only looks like an address (RFC 6286).
-func routerID(r inventory.Router) netip.Addr {
-	if id := inventory.FirstOf(r.Addresses, true); id.IsValid() {
-		return id
-	}
-	sum := sha256.Sum256([]byte(r.Name))
-	return netip.AddrFrom4([4]byte{10, sum[0], sum[1], sum[2]})
 }
 
 // birdFilter writes what is let in of one family.
@@ -97,7 +83,7 @@ func birdFilter(p *page, f *filter, v4 bool) {
 }
 
 func birdFilterName(f *filter, v4 bool) string {
-	return strings.ToLower(cut(f.name, birdSymbol)) + "_in" + birdDigit(v4)
+	return strings.ToLower(cut(f.name, birdSymbol)) + "_in" + digit(v4)
 }
 
 // birdAccept lets in one set of prefixes.
@@ -172,9 +158,9 @@ func birdLocal(s *side, g *group) string {
 func birdFamily(p *page, g *group, v4 bool) {
 	export := "none"
 	if g.learns() {
-		export = "where net = " + birdDefault(v4)
+		export = "where net = " + defaultRoute(v4)
 	}
-	p.line("  %s {", birdChannel(v4))
+	p.line("  %s {", ipv(v4))
 	p.line("    import filter %s;", birdFilterName(g.filter, v4))
 	p.line("    export %s;", export)
 	p.line("    import limit %d action restart;", g.limit(v4))
@@ -185,16 +171,10 @@ func birdFamily(p *page, g *group, v4 bool) {
 func birdNeighbour(p *page, s *side, g *group, m member, taken map[string]bool) {
 	name := "plinth_" + cut(m.id(), birdSymbol)
 	if len(s.router.Addresses) > 1 {
-		name += "_v" + birdDigit(g.over4())
+		name += "_v" + digit(g.over4())
 	}
 	p.line("protocol bgp %s from %s {", free(name, taken), birdTemplateName(g))
 	p.line("  description %q;", m.description())
 	p.line("  neighbor %s as %d;", m.addr, uint32(g.terms.LocalASN))
 	p.line("}")
 }
-
-func birdChannel(v4 bool) string { return "ipv" + birdDigit(v4) }
-
-func birdDigit(v4 bool) string { return map[bool]string{true: "4", false: "6"}[v4] }
-
-func birdDefault(v4 bool) string { return map[bool]string{true: "0.0.0.0/0", false: "::/0"}[v4] }

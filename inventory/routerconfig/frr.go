@@ -1,7 +1,6 @@
 package routerconfig
 
 import (
-	"fmt"
 	"time"
 
 	"plinth.dev/plinth/inventory"
@@ -50,25 +49,17 @@ func writeFRR(p *page, s *side, o Options) {
 func frrLists(p *page, f *filter) {
 	for _, l := range f.lists() {
 		for i, r := range l.rules {
-			p.line("%s prefix-list %s seq %d permit %s", frrIP(l.v4), l.name, 5*(i+1), frrRule(r))
+			p.line("%s prefix-list %s seq %d permit %s", ip(l.v4), l.name, 5*(i+1), geLe(r))
 		}
 		p.line("!")
 	}
-}
-
-// frrRule writes what an entry of a prefix list matches.
-func frrRule(r rule) string {
-	if r.exact() {
-		return r.block.String()
-	}
-	return fmt.Sprintf("%s ge %d le %d", r.block, r.length, r.length)
 }
 
 func frrRouteMap(p *page, f *filter) {
 	seq := 10
 	for _, l := range f.lists() {
 		p.line("route-map %s_IN permit %d", f.name, seq)
-		p.line(" match %s address prefix-list %s", frrIP(l.v4), l.name)
+		p.line(" match %s address prefix-list %s", ip(l.v4), l.name)
 		p.line("exit")
 		seq += 10
 	}
@@ -126,7 +117,7 @@ func frrGroup(p *page, g *group, o Options) {
 	p.line("%s passive", n)
 	switch {
 	case g.terms.TTLSecurity:
-		p.line("%s ttl-security hops %d", n, g.hops())
+		p.line("%s ttl-security hops 1", n)
 	case g.terms.Multihop > 0 && !g.terms.IBGP():
 		p.line("%s ebgp-multihop %d", n, g.terms.Multihop)
 	}
@@ -169,7 +160,7 @@ func frrFamily(p *page, s *side, v4 bool) {
 		}
 		p.line("  %s activate", n)
 		p.line("  %s route-map %s_IN in", n, g.filter.name)
-		p.line("  %s route-map %s out", n, map[bool]string{true: "PLINTH_DEFAULT", false: "PLINTH_NONE"}[g.learns()])
+		p.line("  %s route-map %s out", n, outMap(g))
 		p.line("  %s maximum-prefix %d restart 5", n, g.limit(v4))
 	}
 	if s.carries(v4) && s.ebgp() {
@@ -179,12 +170,4 @@ func frrFamily(p *page, s *side, v4 bool) {
 		p.line("  maximum-paths ibgp %d", min(s.paths, frrPaths))
 	}
 	p.line(" exit-address-family")
-}
-
-// frrIP is the command word of a family.
-func frrIP(v4 bool) string {
-	if v4 {
-		return "ip"
-	}
-	return "ipv6"
 }

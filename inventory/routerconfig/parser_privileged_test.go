@@ -16,8 +16,10 @@ var parsers = map[string]struct {
 	command []string // the file's name is put after it
 	around  string   // what stands before an included file
 }{
-	"frr":  {[]string{"vtysh", "-C", "-f"}, ""},
-	"bird": {[]string{"bird", "-p", "-c"}, "router id 192.0.2.1;\nprotocol device { }\nprotocol bfd { }\n"},
+	"frr":      {[]string{"vtysh", "-C", "-f"}, ""},
+	"unifi":    {[]string{"vtysh", "-C", "-f"}, ""},
+	"openbgpd": {[]string{"bgpd", "-n", "-f"}, "AS 65000\n"},
+	"bird":     {[]string{"bird", "-p", "-c"}, "router id 192.0.2.1;\nprotocol device { }\nprotocol bfd { }\n"},
 }
 
 func TestRoutersReadTheGoldenFiles(t *testing.T) {

@@ -26,19 +26,38 @@ type Options struct {
 var (
 	ErrNoRouter = errors.New("no such router")
 	ErrNoOS     = errors.New("no such router language")
+	ErrCannot   = errors.New("it cannot be written")
 )
 
 // dialect writes a router's side in one language.
 type dialect struct {
 	name    string
 	comment string // what begins one
+	untried bool   // no parser of it has read what we write
 	write   func(*page, *side, Options)
+	cannot  func(*group) string // what of a session it has no word for; empty: nothing
 }
 
 // dialects by the name that people ask for.
 var dialects = map[string]dialect{
-	"frr":  {"FRR 8 and later", "! ", writeFRR},
-	"bird": {"BIRD 2", "# ", writeBIRD},
+	"frr":      {name: "FRR 8 and later", comment: "! ", write: writeFRR},
+	"bird":     {name: "BIRD 2", comment: "# ", write: writeBIRD},
+	"openbgpd": {name: "OpenBGPD 7", comment: "# ", write: writeOpenBGPD, cannot: openbgpdCannot},
+	"unifi":    {name: "UniFi gateways", comment: "! ", untried: true, write: writeUniFi},
+	"vyos":     {name: "VyOS 1.4", comment: "# ", untried: true, write: writeVyOS},
+	"eos":      {name: "Arista EOS", comment: "! ", untried: true, write: writeEOS, cannot: only179},
+	"junos":    {name: "Junos", comment: "# ", untried: true, write: writeJunos, cannot: only179},
+	"nvue":     {name: "Cumulus Linux 5", comment: "# ", untried: true, write: writeNVUE, cannot: only179},
+	"routeros": {name: "RouterOS 7", comment: "# ", untried: true, write: writeRouterOS, cannot: routerosCannot},
+	"opnsense": {name: "OPNsense with os-frr", comment: "", untried: true, write: writeOPNsense, cannot: opnsenseCannot},
+}
+
+// only179 is for routers that listen nowhere else.
+func only179(g *group) string {
+	if g.terms.Port != 179 {
+		return "another port than 179"
+	}
+	return ""
 }
 
 // Languages lists what Render can write.
@@ -67,7 +86,14 @@ func Render(inv *inventory.Inventory, router, language string, o Options) ([]byt
 		return nil, fmt.Errorf("%w: %q; there are %s", ErrNoOS, language, list(Languages()))
 	}
 	s := newSide(inv, r)
+	if d.untried {
+		s.note("Not tried on a device: read it before you load it, and tell us how it went.")
+	}
 	for _, g := range s.groups {
+		// What only one end knows would keep the session down without a word why.
+		if what := d.cannot; what != nil && what(g) != "" {
+			return nil, fmt.Errorf("%w: %s cannot do %s; change it for router %s in the inventory", ErrCannot, d.name, what(g), r.Name)
+		}
 		if word, ok := o.password(g); ok {
 			if err := checkPassword(word); err != nil {
 				return nil, fmt.Errorf("password %s of Secret %s: %w", g.terms.Password.Key, g.terms.Password.Secret, err)

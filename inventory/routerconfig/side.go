@@ -49,9 +49,6 @@ func (g *group) over4() bool { return g.terms.RouterAddr.Is4() }
 // learns reports whether the machines take default routes from the router.
 func (g *group) learns() bool { return g.terms.Learn == inventory.LearnDefault }
 
-// hops is how far away the machines may be; 1 is directly connected.
-func (g *group) hops() int { return max(1, int(g.terms.Multihop)) }
-
 // limit is how many prefixes of a family one machine may announce.
 func (g *group) limit(v4 bool) int {
 	if v4 {

@@ -1,0 +1,107 @@
+package routerconfig
+
+import "time"
+
+// writeJunos writes set commands for Junos.
+func writeJunos(p *page, s *side, o Options) {
+	if len(s.groups) == 0 {
+		return
+	}
+	for _, f := range s.filters {
+		junosFilter(p, f)
+	}
+	junosOut(p, s)
+	p.line("set policy-options policy-statement PLINTH_ECMP then load-balance per-packet")
+	p.remark("per flow, whatever the name says; without the next line one path alone is installed")
+	p.line("set routing-options forwarding-table export PLINTH_ECMP")
+	p.line("set routing-options autonomous-system %d", uint32(s.router.ASN))
+	for _, g := range s.groups {
+		junosGroup(p, s, g, o)
+	}
+}
+
+func junosFilter(p *page, f *filter) {
+	p.line("set policy-options community PLINTH_GSHUT members graceful-shutdown")
+	policy := "set policy-options policy-statement " + f.name + "_IN"
+	p.line("%s term gshut from community PLINTH_GSHUT", policy)
+	p.line("%s term gshut then local-preference 0", policy)
+	p.line("%s term gshut then next term", policy)
+	for _, l := range f.lists() {
+		term := policy + " term " + l.name
+		p.line("%s from family %s", term, junosFamily(l.v4))
+		for _, r := range l.rules {
+			if r.exact() {
+				p.line("%s from route-filter %s exact", term, r.block)
+			} else {
+				p.line("%s from route-filter %s prefix-length-range /%d-/%d", term, r.block, r.length, r.length)
+			}
+		}
+		p.line("%s then accept", term)
+	}
+	p.line("%s then reject", policy)
+}
+
+func junosOut(p *page, s *side) {
+	if s.any(func(g *group) bool { return !g.learns() }) {
+		p.line("set policy-options policy-statement PLINTH_NONE then reject")
+	}
+	if !s.learns() {
+		return
+	}
+	for _, v4 := range []bool{true, false} {
+		term := "set policy-options policy-statement PLINTH_DEFAULT term " + junosFamily(v4)
+		p.line("%s from family %s", term, junosFamily(v4))
+		p.line("%s from route-filter %s exact", term, defaultRoute(v4))
+		p.line("%s then accept", term)
+	}
+	p.line("set policy-options policy-statement PLINTH_DEFAULT then reject")
+}
+
+func junosGroup(p *page, s *side, g *group, o Options) {
+	set := "set protocols bgp group " + g.name
+	if g.terms.IBGP() {
+		p.line("%s type internal", set)
+		p.line("%s multipath", set)
+	} else {
+		p.line("%s type external", set)
+		p.line("%s peer-as %d", set, uint32(g.terms.LocalASN))
+		p.line("%s multipath multiple-as", set)
+	}
+	p.line("%s passive", set)
+	switch {
+	case g.terms.TTLSecurity:
+		s.note("Machines take only packets with a TTL of 255, which the switch sends. That it takes no others needs a firewall filter on lo0, which is the router's own.")
+		p.line("%s ttl 255", set)
+	case g.terms.Multihop > 0:
+		p.line("%s multihop ttl %d", set, g.terms.Multihop)
+	}
+	if g.terms.Multihop > 0 {
+		p.line("%s local-address %s", set, g.terms.RouterAddr)
+	}
+	if word, ok := o.password(g); ok {
+		p.line("%s authentication-key %q", set, word)
+	} else if g.needsPassword(o) {
+		p.remark("%s authentication-key \"<key %s of Secret %s>\"", set, g.terms.Password.Key, g.terms.Password.Secret)
+	}
+	if b := g.terms.BFD; b.Name != "" {
+		p.line("%s bfd-liveness-detection minimum-interval %d", set, b.Interval/time.Millisecond)
+		p.line("%s bfd-liveness-detection multiplier %d", set, b.Multiplier)
+	}
+	p.line("%s import %s_IN", set, g.filter.name)
+	p.line("%s export %s", set, outMap(g))
+	for _, v4 := range []bool{true, false} {
+		if g.carries(v4) {
+			p.line("%s family %s unicast prefix-limit maximum %d", set, junosFamily(v4), g.limit(v4))
+		}
+	}
+	for _, m := range g.members {
+		p.line("%s neighbor %s description %q", set, m.addr, m.description())
+	}
+}
+
+func junosFamily(v4 bool) string {
+	if v4 {
+		return "inet"
+	}
+	return "inet6"
+}

@@ -1,0 +1,110 @@
+package routerconfig
+
+import (
+	"fmt"
+	"strings"
+)
+
+// openbgpdName is how long a group's name or a description may be.
+const openbgpdName = 31
+
+// openbgpdCannot is what OpenBGPD has no word for.
+func openbgpdCannot(g *group) string {
+	if g.terms.BFD.Name != "" {
+		return "BFD"
+	}
+	return ""
+}
+
+// writeOpenBGPD writes a part of bgpd.conf. Its filter rules name the groups, so
+// that other neighbours are left alone; the last rule that matches decides, so
+// they must come after those of the router's own that match all neighbours.
+func writeOpenBGPD(p *page, s *side, o Options) {
+	p.line("AS %d", uint32(s.router.ASN))
+	if len(s.groups) == 0 {
+		return
+	}
+	s.note("OpenBGPD puts one path of several into the kernel: traffic of a VIP goes to one machine at a time.")
+	s.note("Include it after the router's own filter rules: the last rule that matches decides.")
+	if o.Standalone {
+		p.line("router-id %s", routerID(s.router))
+		if s.router.Port != 179 {
+			for _, a := range s.router.Addresses {
+				p.line("listen on %s port %d", a, s.router.Port)
+			}
+		}
+	}
+	p.line("")
+	for _, f := range s.filters {
+		openbgpdSets(p, f)
+	}
+	for _, g := range s.groups {
+		openbgpdGroup(p, g, o)
+	}
+	for _, g := range s.groups {
+		openbgpdRules(p, g)
+	}
+}
+
+func openbgpdSets(p *page, f *filter) {
+	for _, l := range f.lists() {
+		patterns := make([]string, len(l.rules))
+		for i, r := range l.rules {
+			patterns[i] = r.block.String()
+			if !r.exact() {
+				patterns[i] += fmt.Sprintf(" prefixlen = %d", r.length)
+			}
+		}
+		p.line("prefix-set %s {", cut(l.name, openbgpdName))
+		p.line("\t%s", strings.Join(patterns, ",\n\t"))
+		p.line("}")
+	}
+	p.line("")
+}
+
+func openbgpdGroup(p *page, g *group, o Options) {
+	p.line("group %q {", cut(g.name, openbgpdName))
+	p.line("\tremote-as %d", uint32(g.terms.LocalASN))
+	p.line("\tpassive")
+	switch {
+	case g.terms.TTLSecurity:
+		p.line("\tttl-security yes")
+	case g.terms.Multihop > 0:
+		p.line("\tmultihop %d", g.terms.Multihop)
+	}
+	if g.terms.Multihop > 0 {
+		p.line("\tlocal-address %s", g.terms.RouterAddr)
+	}
+	if word, ok := o.password(g); ok {
+		p.line("\ttcp md5sig password %q", word)
+	} else if g.needsPassword(o) {
+		p.line("\t# tcp md5sig password \"<key %s of Secret %s>\"", g.terms.Password.Key, g.terms.Password.Secret)
+	}
+	for _, v4 := range []bool{true, false} {
+		p.line("\tannounce IPv%s %s", digit(v4), map[bool]string{true: "unicast", false: "none"}[g.carries(v4)])
+	}
+	if g.terms.RestartTime > 0 {
+		p.line("\tannounce restart yes")
+	}
+	p.line("\tmax-prefix %d restart 5", bothLimits(g))
+	for _, m := range g.members {
+		p.line("\tneighbor %s { descr %q }", m.addr, cut(m.description(), openbgpdName))
+	}
+	p.line("}")
+	p.line("")
+}
+
+func openbgpdRules(p *page, g *group) {
+	name := cut(g.name, openbgpdName)
+	p.line("deny from group %q", name)
+	p.line("deny to group %q", name)
+	for _, l := range g.filter.lists() {
+		p.line("allow from group %q prefix-set %s", name, cut(l.name, openbgpdName))
+	}
+	p.line("match from group %q community GRACEFUL_SHUTDOWN set { localpref 0 }", name)
+	if g.learns() {
+		p.line("allow to group %q prefix 0.0.0.0/0", name)
+		p.line("allow to group %q prefix ::/0", name)
+	}
+	p.line("")
+}

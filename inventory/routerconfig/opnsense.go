@@ -1,0 +1,113 @@
+package routerconfig
+
+import (
+	"fmt"
+	"strings"
+)
+
+// opnsenseCannot is what the plugin's forms have no field for.
+func opnsenseCannot(g *group) string {
+	switch {
+	case g.terms.TTLSecurity:
+		return "TTL security"
+	case g.terms.Port != 179:
+		return "another port than 179"
+	}
+	return ""
+}
+
+// writeOPNsense writes what to fill in and to click in the forms of os-frr, in
+// their order; lists as CSV, for those who would rather use its API.
+func writeOPNsense(p *page, s *side, o Options) {
+	if len(s.groups) == 0 {
+		return
+	}
+	s.note("The forms have no limit on prefixes: the filter alone protects the firewall.")
+	p.line("Routing > General")
+	p.line("  Enable                          yes")
+	p.line("  Firewall rules                  yes")
+	p.line("")
+	p.line("Routing > BGP > General")
+	p.line("  Enable                          yes")
+	p.line("  BGP AS Number                   %d", uint32(s.router.ASN))
+	p.line("  Bestpath                        as-path multipath-relax")
+	if s.ebgp() {
+		p.line("  Maximum Paths                   %d", min(s.paths, 64))
+	}
+	if s.ibgp() {
+		p.line("  Maximum Paths iBGP              %d", min(s.paths, 64))
+	}
+	p.line("")
+	opnsensePrefixLists(p, s)
+	opnsenseRouteMaps(p, s)
+	opnsenseNeighbors(p, s, o)
+	if len(s.profiles()) > 0 {
+		p.line("Routing > BFD > General")
+		p.line("  Enable                          yes")
+		p.line("")
+	}
+	p.line("Apply.")
+}
+
+func opnsensePrefixLists(p *page, s *side) {
+	p.line("Routing > BGP > Prefix Lists")
+	p.line("Name,IP Version,Number,Action,Network")
+	for _, f := range s.filters {
+		for _, l := range f.lists() {
+			for i, r := range l.rules {
+				p.line("%s,IPv%s,%d,Permit,%s", l.name, digit(l.v4), 10*(i+1), geLe(r))
+			}
+		}
+	}
+	if s.learns() {
+		p.line("PLINTH_DEFAULT4,IPv4,10,Permit,0.0.0.0/0")
+		p.line("PLINTH_DEFAULT6,IPv6,10,Permit,::/0")
+	}
+	p.line("")
+}
+
+func opnsenseRouteMaps(p *page, s *side) {
+	p.line("Routing > BGP > Route Maps")
+	p.line("Name,Action,ID,Prefix List")
+	for _, f := range s.filters {
+		for i, l := range f.lists() {
+			p.line("%s_IN,Permit,%d,%s", f.name, 10*(i+1), l.name)
+		}
+		p.line("%s_IN,Deny,100,", f.name)
+	}
+	if s.any(func(g *group) bool { return !g.learns() }) {
+		p.line("PLINTH_NONE,Deny,10,")
+	}
+	if s.learns() {
+		p.line("PLINTH_DEFAULT,Permit,10,PLINTH_DEFAULT4")
+		p.line("PLINTH_DEFAULT,Permit,20,PLINTH_DEFAULT6")
+		p.line("PLINTH_DEFAULT,Deny,100,")
+	}
+	p.line("")
+}
+
+func opnsenseNeighbors(p *page, s *side, o Options) {
+	p.line("Routing > BGP > Neighbors")
+	p.line("Description,Peer-IP,Remote AS,Update-Source,Multi-Hop,Multi-Protocol,BFD,Password,Route-Map In,Route-Map Out")
+	for _, g := range s.groups {
+		password, _ := o.password(g)
+		if g.needsPassword(o) {
+			password = fmt.Sprintf("<key %s of Secret %s>", g.terms.Password.Key, g.terms.Password.Secret)
+		}
+		for _, m := range g.members {
+			p.line("%s", strings.Join([]string{
+				m.description(), m.addr.String(), fmt.Sprint(uint32(g.terms.LocalASN)), "the interface with " + g.terms.RouterAddr.String(),
+				yes(g.terms.Multihop > 0), yes(g.carries(true) && g.carries(false)), yes(g.terms.BFD.Name != ""),
+				password, g.filter.name + "_IN", outMap(g),
+			}, ","))
+		}
+	}
+	p.line("")
+}
+
+func yes(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}

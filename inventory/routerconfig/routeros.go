@@ -1,0 +1,121 @@
+package routerconfig
+
+import (
+	"fmt"
+	"strings"
+)
+
+// routerosCannot is what RouterOS has no word for.
+func routerosCannot(g *group) string {
+	if g.terms.TTLSecurity && g.terms.IBGP() {
+		return "TTL security on iBGP sessions"
+	}
+	return ""
+}
+
+// writeRouterOS writes commands for RouterOS 7.20 and later.
+func writeRouterOS(p *page, s *side, o Options) {
+	if len(s.groups) == 0 {
+		return
+	}
+	s.note("Before RouterOS 7.20 there is no instance: put as and router-id on a template.")
+	s.note("Whether several equal paths are used depends on the version of RouterOS: try it.")
+	p.line("/routing/bgp/instance add name=plinth as=%d router-id=%s", uint32(s.router.ASN), routerID(s.router))
+	for _, f := range s.filters {
+		routerosFilter(p, f)
+	}
+	routerosOut(p, s)
+	for _, b := range s.profiles() {
+		var addrs []string
+		for _, g := range s.groups {
+			for _, m := range g.members {
+				if g.terms.BFD == b {
+					addrs = append(addrs, m.addr.String())
+				}
+			}
+		}
+		p.line("/routing/bfd/configuration add addresses=%s min-rx=%s min-tx=%s multiplier=%d comment=\"plinth %s\"",
+			strings.Join(addrs, ","), b.Interval, b.Interval, b.Multiplier, b.Name)
+	}
+	taken := map[string]bool{}
+	for _, g := range s.groups {
+		for _, m := range g.members {
+			routerosConnection(p, g, m, o, free("plinth-"+m.machine, taken))
+		}
+	}
+}
+
+// routerosFilter writes a chain. A rule says nothing by itself about what does
+// not match it, so the last one rejects.
+func routerosFilter(p *page, f *filter) {
+	add := "/routing/filter/rule add chain=" + routerosChain(f)
+	p.line(`%s rule="if (bgp-communities includes graceful-shutdown) { set bgp-local-pref 0 }"`, add)
+	for _, l := range f.lists() {
+		for _, r := range l.rules {
+			p.line(`%s rule="if (dst in %s && dst-len == %d) { accept }"`, add, r.block, r.length)
+		}
+	}
+	p.line(`%s rule="reject"`, add)
+}
+
+func routerosChain(f *filter) string {
+	return strings.ToLower(strings.ReplaceAll(f.name, "_", "-")) + "-in"
+}
+
+func routerosOut(p *page, s *side) {
+	if s.any(func(g *group) bool { return !g.learns() }) {
+		p.line(`/routing/filter/rule add chain=plinth-none rule="reject"`)
+	}
+	if s.learns() {
+		p.line(`/routing/filter/rule add chain=plinth-default rule="if (dst == 0.0.0.0/0 || dst == ::/0) { accept }"`)
+		p.line(`/routing/filter/rule add chain=plinth-default rule="reject"`)
+	}
+}
+
+func routerosConnection(p *page, g *group, m member, o Options, name string) {
+	role := "ebgp"
+	if g.terms.IBGP() {
+		role = "ibgp"
+	}
+	words := []string{
+		"name=" + name, "instance=plinth", "listen=yes", "connect=no",
+		fmt.Sprintf("remote.address=%s remote.as=%d", m.addr, uint32(g.terms.LocalASN)),
+		fmt.Sprintf("local.address=%s local.role=%s", g.terms.RouterAddr, role),
+	}
+	if g.terms.Port != 179 {
+		words = append(words, fmt.Sprintf("local.port=%d", g.terms.Port))
+	}
+	switch {
+	case g.terms.TTLSecurity:
+		words = append(words, "local.ttl=255", "remote.ttl=255")
+	case g.terms.Multihop > 0:
+		words = append(words, "multihop=yes", fmt.Sprintf("local.ttl=%d", g.terms.Multihop))
+	}
+	var families []string
+	for _, v4 := range []bool{true, false} {
+		if g.carries(v4) {
+			families = append(families, ip(v4))
+			words = append(words, fmt.Sprintf("input.limit-process-routes-ipv%s=%d", digit(v4), powerOfTen(g.limit(v4))))
+		}
+	}
+	words = append(words, "afi="+strings.Join(families, ","), "input.filter="+routerosChain(g.filter),
+		"output.filter-chain="+strings.ToLower(strings.ReplaceAll(outMap(g), "_", "-")))
+	if g.terms.BFD.Name != "" {
+		words = append(words, "use-bfd=yes")
+	}
+	if word, ok := o.password(g); ok {
+		words = append(words, fmt.Sprintf("tcp-md5-key=%q", word))
+	} else if g.needsPassword(o) {
+		p.remark("tcp-md5-key=\"<key %s of Secret %s>\" belongs to the next line", g.terms.Password.Key, g.terms.Password.Secret)
+	}
+	p.line("/routing/bgp/connection add %s comment=%q", strings.Join(words, " "), m.description())
+}
+
+// powerOfTen rounds up to what RouterOS takes as a limit.
+func powerOfTen(n int) int {
+	for p := 10; ; p *= 10 {
+		if p >= n {
+			return p
+		}
+	}
+}
