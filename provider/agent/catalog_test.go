@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"plinth.dev/plinth/lb"
+)
+
+func key(name string) lb.ServiceKey { return lb.ServiceKey{Namespace: "prod", Name: name} }
+
+func vip(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func ready(addr string, local bool) endpoint {
+	return endpoint{vip(addr), lb.Endpoint{Local: local, Ready: true, Serving: true}}
+}
+
+// seeded is a catalog with one Service that holds two VIPs.
+func seeded() *catalog {
+	c := newCatalog()
+	c.serviceChanged("", nil, &service{Key: key("web"), UID: "1", Ours: true})
+	c.claimChanged("", nil, &claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"})
+	c.claimChanged("", nil, &claim{VIP: vip("2001:db8::5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"})
+	c.sliceChanged("web-4", nil, &endpoints{Service: key("web"), IPv4: true, All: []endpoint{ready("10.0.0.1", true), ready("10.0.0.2", false)}})
+	c.sliceChanged("web-6", nil, &endpoints{Service: key("web"), All: []endpoint{ready("fd00::2", false)}})
+	return c
+}
+
+func offers(c *catalog) (out []string) {
+	for _, o := range c.all() {
+		out = append(out, fmt.Sprintf("%v %v local=%v %d/%d", o.Service, o.VIPs, o.LocalTraffic, o.Endpoints.Local, o.Endpoints.Any))
+	}
+	slices.Sort(out)
+	return out
+}
+
+func TestOffers(t *testing.T) {
+	web := claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"}
+	both := []string{"prod/web [2001:db8::5] local=false 0/1", "prod/web [203.0.113.5] local=false 1/2"}
+	tests := []struct {
+		name   string
+		change func(*catalog)
+		want   []string
+	}{
+		{"each family has the endpoints of its own", func(*catalog) {}, both},
+		{"a Service without a claim offers nothing", func(c *catalog) {
+			c.serviceChanged("", nil, &service{Key: key("other"), UID: "2", Ours: true})
+		}, both},
+		{"a claim that goes takes its VIP along", func(c *catalog) { c.claimChanged("", &web, nil) }, both[:1]},
+		{"a claim that changes hands does so at once", func(c *catalog) {
+			c.serviceChanged("", nil, &service{Key: key("other"), UID: "2", Ours: true})
+			c.claimChanged("", &web, &claim{VIP: web.VIP, Holders: []lb.ServiceKey{key("other")}, UID: "2"})
+		}, []string{"prod/other [203.0.113.5] local=false 0/0", both[0]}},
+		{"a claim of an earlier Service of that name counts for nothing", func(c *catalog) {
+			c.serviceChanged("", &service{Key: key("web"), UID: "1", Ours: true}, &service{Key: key("web"), UID: "9", Ours: true})
+		}, nil},
+		{"a Service of another class offers nothing", func(c *catalog) {
+			c.serviceChanged("", &service{Key: key("web"), UID: "1", Ours: true}, &service{Key: key("web"), UID: "1"})
+		}, nil},
+		{"a shared VIP is offered by each of its holders", func(c *catalog) {
+			c.serviceChanged("", nil, &service{Key: key("dns"), UID: "3", Ours: true, LocalTraffic: true})
+			c.claimChanged("", &web, &claim{VIP: web.VIP, Holders: []lb.ServiceKey{key("web"), key("dns")}, UID: "1"})
+		}, []string{"prod/dns [203.0.113.5] local=true 0/0", both[0], both[1]}},
+		{"an endpoint that two slices list counts once", func(c *catalog) {
+			c.sliceChanged("web-4b", nil, &endpoints{Service: key("web"), IPv4: true, All: []endpoint{ready("10.0.0.1", true)}})
+		}, both},
+		{"a Service that goes offers nothing", func(c *catalog) {
+			c.serviceChanged("", &service{Key: key("web"), UID: "1", Ours: true}, nil)
+		}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := seeded()
+			c.all()
+			tt.change(c)
+			if d := cmp.Diff(tt.want, offers(c)); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}

@@ -1,0 +1,318 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/routing/kernel"
+)
+
+func TestDrainWarnsBeforeItWithdraws(t *testing.T) {
+	start := time.Now()
+	d := drain{time: 10 * time.Second}
+	steps := []struct {
+		at          time.Duration
+		maintenance bool
+		want        phase
+	}{
+		{0, false, phase{}},
+		{time.Second, true, phase{Draining: true, next: 10 * time.Second}},
+		{5 * time.Second, true, phase{Draining: true, next: 6 * time.Second}},
+		{11 * time.Second, true, phase{Withdrawn: true}},
+		{12 * time.Second, false, phase{}},
+		{13 * time.Second, true, phase{Draining: true, next: 10 * time.Second}},
+	}
+	for _, s := range steps {
+		if got := d.at(start.Add(s.at), s.maintenance, false); got != s.want {
+			t.Errorf("after %v: %+v, want %+v", s.at, got, s.want)
+		}
+	}
+}
+
+func TestMachineThatStartsInMaintenanceAnnouncesNothing(t *testing.T) {
+	d := drain{time: 10 * time.Second}
+	if got := d.at(time.Now(), true, true); got != (phase{Withdrawn: true}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDrainThatWasAskedForOutlivesTheInventorysWord(t *testing.T) {
+	d := drain{time: time.Second, asked: true}
+	now := time.Now()
+	d.at(now, false, false)
+	if got := d.at(now.Add(time.Hour), false, false); got != (phase{Withdrawn: true}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestProxyCountsAsUnhealthyAfterAFewWords(t *testing.T) {
+	p := newProxy("", nil)
+	if healthy, asked := p.state(); !healthy || asked {
+		t.Error("before it was asked")
+	}
+	for i, s := range []struct{ unhealthy, changed, healthy bool }{
+		{false, true, true}, {true, false, true}, {true, false, true}, {false, false, true},
+		{true, false, true}, {true, false, true}, {true, true, false}, {true, false, false}, {false, true, true},
+	} {
+		changed := p.hear(s.unhealthy)
+		if healthy, _ := p.state(); changed != s.changed || healthy != s.healthy {
+			t.Errorf("answer %d: changed %v, healthy %v", i, changed, healthy)
+		}
+	}
+}
+
+func TestProxyThatCannotBeAskedCountsAsHealthy(t *testing.T) {
+	p := newProxy("http://127.0.0.1:1/healthz", nil)
+	if p.ask(t.Context()) {
+		t.Error("unhealthy")
+	}
+}
+
+func oneMachine(t *testing.T) *inventory.Inventory {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: home}
+spec:
+  bgp: {asn: 64514}
+  routers: [{name: gateway, address: 192.168.1.1, asn: 64513}]
+  racks: [{name: shelf, machines: [{name: nuc1, addresses: [192.168.1.11]}]}]
+  pools: [{name: default, addresses: [192.168.50.0/26, 192.168.60.1-192.168.60.4], exclude: [192.168.50.0/27, 192.168.60.4]}]
+`)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+func someInputs(t *testing.T) inputs {
+	return inputs{
+		Inventory: oneMachine(t),
+		Self:      node{Node: routing.Node{Name: "nuc1", Rack: "shelf", Created: time.Unix(1, 0).UTC(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}, Identity: inventory.NodeIdentity{Name: "nuc1"}},
+		Nodes:     []routing.Node{{Name: "nuc2", Rack: "shelf", Addresses: []netip.Addr{vip("192.168.1.12")}}},
+		Offers:    []lb.Offer{{Service: key("web"), VIPs: []netip.Addr{vip("192.168.50.40")}, Endpoints: lb.Endpoints{Any: 1}}},
+		Passwords: map[inventory.SecretKey]bgp.Password{{Secret: "bgp", Key: "tor"}: "s3cret"},
+	}
+}
+
+func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
+	d, err := openDisk(filepath.Join(t.TempDir(), "deep", "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := someInputs(t)
+	if err := d.save(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Inventory.Equal(want.Inventory) {
+		t.Error("another inventory")
+	}
+	ignore := cmpopts.IgnoreFields(inputs{}, "Inventory")
+	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+	if diff := cmp.Diff(want, got, ignore, addresses, prefix); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if info, _ := os.Stat(filepath.Join(d.dir, stateFile)); info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v: there are passwords in it", info.Mode())
+	}
+	if left, _ := filepath.Glob(filepath.Join(d.dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestStateThatIsBrokenOrMissingCountsForNothing(t *testing.T) {
+	d, err := openDisk(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.load(); err == nil {
+		t.Error("loaded nothing")
+	}
+	for _, content := range []string{"", "{", `{"Version":7}`, `{"Version":1,"Inventory":"kind: Nonsense"}`} {
+		if err := os.WriteFile(filepath.Join(d.dir, stateFile), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.load(); err == nil {
+			t.Errorf("loaded %q", content)
+		}
+	}
+}
+
+func TestPredecessorIsOfThisBootAndAMomentAgo(t *testing.T) {
+	d, err := openDisk(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := d.sign()
+	tests := []struct {
+		name            string
+		last            sign
+		follows, counts bool
+	}{
+		{"a moment ago", now, true, true},
+		{"an hour ago, in this boot", sign{BootID: now.BootID, Up: now.Up - time.Hour}, false, true},
+		{"before a reboot", sign{BootID: "other", Up: now.Up, Wall: now.Wall.Add(-time.Hour)}, false, true},
+		{"long before a reboot", sign{BootID: "other", Wall: now.Wall.Add(-48 * time.Hour)}, false, false},
+		{"a moment ago, on a clock that was set since", sign{BootID: now.BootID, Up: now.Up, Wall: now.Wall.Add(9000 * time.Hour)}, true, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := d.write(aliveFile, tt.last); err != nil {
+				t.Fatal(err)
+			}
+			if follows, counts := d.predecessor(); follows != tt.follows || counts != tt.counts {
+				t.Errorf("follows %v, counts %v", follows, counts)
+			}
+		})
+	}
+}
+
+func TestPoolsAreUnreachableWithoutWhatTheyExclude(t *testing.T) {
+	got := fmt.Sprint(poolPrefixes(oneMachine(t)))
+	if want := "[192.168.50.32/27 192.168.60.1/32 192.168.60.2/31]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestNothingMayLeaveOutsidePoolsAndPodCIDRs(t *testing.T) {
+	in := someInputs(t)
+	m, _ := in.machine()
+	got := fmt.Sprint(mayLeave(in, m))
+	if want := "[10.244.0.0/24 192.168.50.0/26 192.168.60.1/32 192.168.60.2/31 192.168.60.4/32]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if none := mayLeave(inputs{Inventory: &inventory.Inventory{}}, m); none == nil || len(none) > 0 {
+		t.Errorf("without pools: %#v, which is not an empty list", none)
+	}
+}
+
+func TestRouterIDIsAnIPv4AddressAndNeverZero(t *testing.T) {
+	if got := routerID([]netip.Addr{vip("fd00::1"), vip("10.0.0.1")}); got != vip("10.0.0.1") {
+		t.Errorf("got %v", got)
+	}
+	a, b := routerID([]netip.Addr{vip("fd00::1")}), routerID([]netip.Addr{vip("fd00::2")})
+	if !a.Is4() || a.IsUnspecified() || a == b {
+		t.Errorf("got %v and %v", a, b)
+	}
+}
+
+func TestRouterThatLostItsSessionIsPassedByWhileAnotherHasOne(t *testing.T) {
+	state := func(addr string, up bool, losses uint64) bgp.SessionState {
+		return bgp.SessionState{Key: bgp.Key{Router: addr, Addr: vip(addr)}, Up: up, Losses: losses}
+	}
+	tests := []struct {
+		name   string
+		states []bgp.SessionState
+		want   string
+	}{
+		{"one is lost", []bgp.SessionState{state("10.0.0.1", false, 1), state("10.0.0.2", true, 0)}, "map[10.0.0.1:true]"},
+		{"one was never up", []bgp.SessionState{state("10.0.0.1", false, 0), state("10.0.0.2", true, 0)}, "map[]"},
+		{"all are lost", []bgp.SessionState{state("10.0.0.1", false, 1), state("10.0.0.2", false, 1)}, "map[]"},
+		{"another family's is up", []bgp.SessionState{state("10.0.0.1", false, 1), state("fd00::2", true, 0)}, "map[]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := fmt.Sprint(lostRouters(tt.states)); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
+	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
+	now := func() (node, bool) {
+		n, err := client.CoreV1().Nodes().Get(context.Background(), "w1", metav1.GetOptions{})
+		return reduceNode(n), err == nil
+	}
+	w := newWriter(client, "w1", now)
+	for _, c := range []tally{{11, 12, 2, 2}, {11, 12, 2, 2}, {12, 12, 2, 2}, {12, 12, 2, 2}, {12, 12, 1, 2}} {
+		w.write(t.Context(), c.condition())
+	}
+	writes := 0
+	for _, a := range client.Actions() {
+		if a.GetVerb() == "patch" {
+			writes++
+			if a.GetSubresource() != "status" {
+				t.Errorf("wrote %s", a.GetSubresource())
+			}
+		}
+	}
+	n, _ := now()
+	if want := (condition{corev1.ConditionFalse, "routes 12/12, sessions 1/2"}); writes != 3 || n.Condition != want {
+		t.Errorf("%d writes, condition %v", writes, n.Condition)
+	}
+}
+
+func TestMirrorTellsOnlyOfWhatIsNeeded(t *testing.T) {
+	changes := 0
+	m := newMirror("nodes", &sync.Mutex{}, reduceOther, func() { changes++ })
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w2"}}
+	steps := []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"an empty list is news: it is the first", func() { _ = m.Replace(nil, "") }, 1},
+		{"a Node", func() { _ = m.Add(n) }, 2},
+		{"its heartbeat", func() {
+			beat := n.DeepCopy()
+			beat.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.Now()}}
+			_ = m.Update(beat)
+		}, 2},
+		{"its pod CIDR", func() {
+			changed := n.DeepCopy()
+			changed.Spec.PodCIDR = "10.244.2.0/24"
+			_ = m.Update(changed)
+		}, 3},
+		{"its end", func() { _ = m.Delete(n) }, 4},
+		{"its end again", func() { _ = m.Delete(n) }, 4},
+	}
+	for _, s := range steps {
+		if s.do(); changes != s.want {
+			t.Errorf("%s: %d changes told, want %d", s.name, changes, s.want)
+		}
+	}
+}
+
+func TestMetricsAreWellNamed(t *testing.T) {
+	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{}), Table: kernel.NewTable(kernel.Options{})})
+	a.metrics.pass(time.Millisecond, 1, nil)
+	problems, err := testutil.GatherAndLint(a.metrics.registry)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+func TestPasswordsNeverShow(t *testing.T) {
+	in := someInputs(t)
+	m, _ := in.machine()
+	p := decide(in, m, phase{}, true, nil)
+	for _, s := range []string{fmt.Sprintf("%v %+v %#v", in.Passwords, p, p)} {
+		if strings.Contains(s, "s3cret") {
+			t.Errorf("it shows in %s", s)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/lb"
+)
+
+var addresses = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func ptr[T any](v T) *T { return &v }
+
+func TestClaimNamesItsHolders(t *testing.T) {
+	parent := &networkingv1.ParentReference{Resource: "services", Namespace: "prod", Name: "web"}
+	tests := []struct {
+		name string
+		ip   networkingv1.IPAddress
+		want claim
+	}{
+		{"the parent is the holder", networkingv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5", Annotations: map[string]string{ServiceUIDAnnotation: "1"}},
+			Spec:       networkingv1.IPAddressSpec{ParentRef: parent},
+		}, claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"}},
+		{"those that share it are holders too", networkingv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5", Annotations: map[string]string{SharedByAnnotation: "prod/dns,prod/web"}},
+			Spec:       networkingv1.IPAddressSpec{ParentRef: parent},
+		}, claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web"), key("dns")}}},
+		{"an address in IPv4-mapped form is none", networkingv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Name: "::ffff:203.0.113.5"}, Spec: networkingv1.IPAddressSpec{ParentRef: parent},
+		}, claim{}},
+		{"a claim of something else is none", networkingv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5"},
+			Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "gateway.networking.k8s.io", Resource: "gateways", Name: "web"}},
+		}, claim{}},
+		{"a claim of nobody is none", networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5"}}, claim{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if d := cmp.Diff(tt.want, reduceClaim(&tt.ip), addresses); d != "" {
+				t.Errorf("-want +got:\n%s", d)
+			}
+		})
+	}
+}
+
+func TestEndpointsAreSeenAsKubeProxySeesThem(t *testing.T) {
+	slice := &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "prod", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv4,
+		Endpoints: []discoveryv1.Endpoint{
+			{Addresses: []string{"10.0.0.1"}, NodeName: ptr("w1")},
+			{Addresses: []string{"10.0.0.2"}, NodeName: ptr("w2"), Conditions: discoveryv1.EndpointConditions{Ready: ptr(false), Serving: ptr(true), Terminating: ptr(true)}},
+			{Addresses: []string{"10.0.0.3"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr(false)}},
+			{Addresses: nil},
+		},
+	}
+	want := endpoints{Service: key("web"), IPv4: true, All: []endpoint{
+		{vip("10.0.0.1"), lb.Endpoint{Local: true, Ready: true, Serving: true}},
+		{vip("10.0.0.2"), lb.Endpoint{Serving: true, Terminating: true}},
+		{vip("10.0.0.3"), lb.Endpoint{}},
+	}}
+	if d := cmp.Diff(want, reduceSlice("w1")(slice), addresses); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+func TestServiceIsOursWithNoClassOrOurs(t *testing.T) {
+	for class, want := range map[*string]bool{nil: true, ptr(LoadBalancerClass): true, ptr("example.com/other"): false} {
+		s := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class}}
+		if got := reduceService(s).Ours; got != want {
+			t.Errorf("class %v: ours %v, want %v", class, got, want)
+		}
+	}
+}
+
+func TestNodeIsReducedToWhatAPlanNeeds(t *testing.T) {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{"plinth.dev/rack": "r1", corev1.LabelNodeExcludeBalancers: ""}},
+		Spec:       corev1.NodeSpec{ProviderID: "plinth://w1", PodCIDRs: []string{"10.244.1.7/24", "nonsense"}},
+		Status: corev1.NodeStatus{
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeHostName, Address: "w1"}, {Type: corev1.NodeInternalIP, Address: "10.1.0.11"}, {Type: corev1.NodeExternalIP, Address: "192.0.2.1"},
+			},
+			Conditions: []corev1.NodeCondition{{Type: FabricReady, Status: corev1.ConditionTrue, Message: "routes 1/1, sessions 1/1"}},
+		},
+	}
+	got := reduceNode(n)
+	if got.Rack != "r1" || !got.Excluded || len(got.Addresses) != 1 || got.PodCIDRs[0].String() != "10.244.1.0/24" || len(got.PodCIDRs) != 1 ||
+		got.Condition != (condition{corev1.ConditionTrue, "routes 1/1, sessions 1/1"}) || got.Identity.ProviderID != "plinth://w1" {
+		t.Errorf("got %+v", got)
+	}
+}
