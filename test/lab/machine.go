@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -92,6 +93,9 @@ func (l *Lab) ReviveMachine(ctx context.Context, machine string) error {
 func (l *Lab) signalAll(host string, s syscall.Signal) error {
 	pids, err := netns.Pids(l.Namespace(host))
 	for _, pid := range pids {
+		if pid == os.Getpid() {
+			continue // whoever acts on a machine is not one of its programs
+		}
 		err = errors.Join(err, syscall.Kill(pid, s))
 	}
 	return err

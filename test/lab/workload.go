@@ -150,8 +150,13 @@ func (l *Lab) RemoveService(ctx context.Context, name string) error {
 func VIPPrefix(vip netip.Addr) netip.Prefix { return netip.PrefixFrom(vip, vip.BitLen()) }
 
 // WaitAnnounced waits until the kernel of every router that has machines of its
-// own reaches a VIP through exactly those machines of its racks.
+// own reaches a VIP through exactly those machines of its racks; none given means all.
 func (l *Lab) WaitAnnounced(ctx context.Context, vip netip.Addr, machines ...string) error {
+	if len(machines) == 0 {
+		for _, m := range l.Topology.Machines() {
+			machines = append(machines, m.Name)
+		}
+	}
 	return Within(ctx, 20*time.Second, func(ctx context.Context) error {
 		var wrong []error
 		for _, r := range l.Topology.Routers {

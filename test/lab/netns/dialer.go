@@ -3,7 +3,6 @@ package netns
 import (
 	"context"
 	"net"
-	"runtime"
 )
 
 // Dialer opens connections inside a namespace. Its threads stay there and are
@@ -57,8 +56,7 @@ func (d *Dialer) worker() (chan func(), error) {
 	default:
 	}
 	worker, entered := make(chan func()), make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked, see Do
+	onThread(func() {
 		err := enter(d.name)
 		entered <- err
 		if err != nil {
@@ -67,6 +65,6 @@ func (d *Dialer) worker() (chan func(), error) {
 		for f := range worker {
 			f()
 		}
-	}()
+	})
 	return worker, <-entered
 }

@@ -68,17 +68,31 @@ func Delete(name string) error {
 // starts are outside again, but sockets that f opened stay inside.
 func Do(name string, f func() error) error {
 	failed := make(chan error, 1)
-	go func() {
-		// Never unlocked: the runtime ends the thread with the goroutine, so no
-		// other goroutine can ever find itself in this namespace.
-		runtime.LockOSThread()
+	onThread(func() {
 		if err := enter(name); err != nil {
 			failed <- err
 			return
 		}
 		failed <- f()
-	}()
+	})
 	return <-failed
+}
+
+// onThread runs f on a thread that ends with it, so no other goroutine can ever
+// find itself in a namespace that f has entered.
+func onThread(f func()) {
+	go func() {
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() {
+			// The first thread never ends, and stands for the whole process in /proc.
+			defer runtime.UnlockOSThread()
+			done := make(chan struct{})
+			onThread(func() { defer close(done); f() })
+			<-done
+			return
+		}
+		f()
+	}()
 }
 
 func enter(name string) error {
