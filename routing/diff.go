@@ -15,6 +15,10 @@ func (d Difference) Empty() bool { return len(d.Add)+len(d.Replace)+len(d.Delete
 func Diff(have, want []Route) Difference {
 	var d Difference
 	for len(have) > 0 && len(want) > 0 {
+		if have[0] == want[0] { // nearly always; comparing the order costs more
+			have, want = have[1:], want[1:]
+			continue
+		}
 		switch c := have[0].Compare(want[0]); {
 		case c < 0:
 			d.Delete = append(d.Delete, have[0])
@@ -23,9 +27,7 @@ func Diff(have, want []Route) Difference {
 			d.Add = append(d.Add, want[0])
 			want = want[1:]
 		default:
-			if have[0] != want[0] {
-				d.Replace = append(d.Replace, want[0])
-			}
+			d.Replace = append(d.Replace, want[0])
 			have, want = have[1:], want[1:]
 		}
 	}

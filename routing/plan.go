@@ -32,9 +32,9 @@ func Plan(v View) Table {
 
 // nodes adds the routes to the pod CIDRs of each node.
 func (t *Table) nodes(v View, held []claim) {
-	tunnel := newTunnel(v)
+	tunnel, ground := newTunnel(v), groundOf(v)
 	for _, c := range held {
-		switch hop, near := neighbour(v, *c.node, c.cidr.Addr()); {
+		switch hop, near := ground.neighbour(c.node, family(c.cidr.Addr())); {
 		case c.node.Name == v.Self.Name:
 			t.Routes = append(t.Routes, Route{Dst: c.cidr, Kind: Unreachable})
 		case near && hop.IsValid():
@@ -90,63 +90,85 @@ func (t *Table) sort() {
 	})
 }
 
+// ground is where this node stands, worked out once for all the others.
+type ground struct {
+	rack   string
+	has    [2]bool           // an address, by family
+	subnet [2][]netip.Prefix // that cover an address of ours, by family
+	given  [2]bool           // the rack has subnets of the family
+}
+
+func family(a netip.Addr) int {
+	if a.Is4() {
+		return 0
+	}
+	return 1
+}
+
+func groundOf(v View) ground {
+	g := ground{rack: v.Self.Rack}
+	for _, a := range v.Self.Addresses {
+		g.has[family(a)] = true
+	}
+	for _, s := range v.Subnets {
+		f := family(s.Addr())
+		g.given[f] = true
+		if slices.ContainsFunc(v.Self.Addresses, s.Contains) {
+			g.subnet[f] = append(g.subnet[f], s)
+		}
+	}
+	return g
+}
+
 // neighbour reports whether n is of our subnet as far as the family is concerned,
 // and the address that it is reached at; invalid, if it has none.
-func neighbour(v View, n Node, family netip.Addr) (hop netip.Addr, near bool) {
-	theirs := ofFamily(n.Addresses, family)
-	if subnets := ofFamilyPrefix(v.Subnets, family); len(subnets) > 0 {
-		for _, a := range theirs {
-			if sharesSubnet(subnets, v.Self.Addresses, a) {
+func (g *ground) neighbour(n *Node, f int) (hop netip.Addr, near bool) {
+	if g.given[f] {
+		hop = g.covered(n, f)
+		return hop, hop.IsValid()
+	}
+	if !g.sameSubnet(n) {
+		return netip.Addr{}, false
+	}
+	if g.has[f] {
+		for _, a := range n.Addresses {
+			if family(a) == f {
 				return a, true
 			}
 		}
-		return netip.Addr{}, false
 	}
-	if !sameSubnet(v, n) {
-		return netip.Addr{}, false
-	}
-	if len(theirs) == 0 || len(ofFamily(v.Self.Addresses, family)) == 0 {
-		return netip.Addr{}, true
-	}
-	return theirs[0], true
+	return netip.Addr{}, true
 }
 
 // sameSubnet is for families that the rack gives no subnet of: there the
 // machines' other addresses decide, or, without any subnet, the rack.
-func sameSubnet(v View, n Node) bool {
-	if len(v.Subnets) == 0 {
-		return n.Rack == v.Self.Rack
+func (g *ground) sameSubnet(n *Node) bool {
+	if !g.given[0] && !g.given[1] {
+		return n.Rack == g.rack
 	}
-	return slices.ContainsFunc(n.Addresses, func(a netip.Addr) bool {
-		return sharesSubnet(v.Subnets, v.Self.Addresses, a)
-	})
+	return g.covered(n, 0).IsValid() || g.covered(n, 1).IsValid()
 }
 
-// sharesSubnet reports whether one of the subnets covers a and one of ours.
-func sharesSubnet(subnets []netip.Prefix, ours []netip.Addr, a netip.Addr) bool {
-	return slices.ContainsFunc(subnets, func(s netip.Prefix) bool {
-		return s.Contains(a) && slices.ContainsFunc(ours, s.Contains)
-	})
-}
-
-func ofFamily(addrs []netip.Addr, family netip.Addr) []netip.Addr {
-	return keep(addrs, func(a netip.Addr) bool { return a.Is4() == family.Is4() })
-}
-
-func ofFamilyPrefix(ps []netip.Prefix, family netip.Addr) []netip.Prefix {
-	return keep(ps, func(p netip.Prefix) bool { return p.Addr().Is4() == family.Is4() })
-}
-
-// keep returns what of s satisfies ok, and s itself when all do: one address of
-// each family is the common case, and a node plans for thousands of others.
-func keep[T any](s []T, ok func(T) bool) []T {
-	if !slices.ContainsFunc(s, func(t T) bool { return !ok(t) }) {
-		return s
+// covered is the node's first address in a subnet that one of ours is in, too.
+func (g *ground) covered(n *Node, f int) netip.Addr {
+	for _, a := range n.Addresses {
+		if family(a) != f {
+			continue
+		}
+		for _, s := range g.subnet[f] {
+			if s.Contains(a) {
+				return a
+			}
+		}
 	}
-	var kept []T
-	for _, t := range s {
-		if ok(t) {
-			kept = append(kept, t)
+	return netip.Addr{}
+}
+
+func ofFamily(addrs []netip.Addr, of netip.Addr) []netip.Addr {
+	var kept []netip.Addr
+	for _, a := range addrs {
+		if a.Is4() == of.Is4() {
+			kept = append(kept, a)
 		}
 	}
 	return kept

@@ -77,12 +77,12 @@ func (o *overlay) route(c claim) (Route, bool) {
 	if !o.family.IsValid() {
 		return Route{}, false
 	}
-	outer := ofFamily(c.node.Addresses, o.family)
-	if len(outer) == 0 {
+	i := slices.IndexFunc(c.node.Addresses, func(a netip.Addr) bool { return a.Is4() == o.family.Is4() })
+	if i < 0 {
 		return Route{}, false
 	}
-	inner := c.cidr.Addr()
-	o.Peers = append(o.Peers, Peer{Inner: inner, MAC: macOf(outer[0]), Outer: outer[0]})
+	inner, outer := c.cidr.Addr(), c.node.Addresses[i]
+	o.Peers = append(o.Peers, Peer{Inner: inner, MAC: macOf(outer), Outer: outer})
 	return Route{Dst: c.cidr, Tunnel: true, Via: Via(inner)}, true
 }
 

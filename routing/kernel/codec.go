@@ -200,9 +200,12 @@ func (m mark) decode(body []byte, tunnel uint32) (entry, bool) {
 		return entry{}, false
 	}
 	e.Tunnel = tunnel != 0 && raw.device == tunnel
-	slices.SortFunc(raw.via, netip.Addr.Compare)
-	copy(e.Via[:], raw.via)
-	if unreachable := body[7] == unix.RTN_UNREACHABLE; unreachable != (e.Kind != routing.Unicast) {
+	if raw.hops > 1 {
+		slices.SortFunc(raw.via[:min(raw.hops, len(raw.via))], netip.Addr.Compare)
+	}
+	e.Via = raw.via
+	unreachable := body[7] == unix.RTN_UNREACHABLE
+	if unreachable != (e.Kind != routing.Unicast) || raw.hops > len(raw.via) {
 		e.Via = routing.NextHops{} // bears our mark, but is none that we write: differs from all we want
 		e.Tunnel = e.Kind != routing.Unicast
 	}
@@ -213,7 +216,8 @@ func (m mark) decode(body []byte, tunnel uint32) (entry, bool) {
 type rawRoute struct {
 	table, metric, device uint32
 	addr                  netip.Addr
-	via                   []netip.Addr
+	via                   routing.NextHops
+	hops                  int // in via; more than fit make a route that is none of ours
 }
 
 func (r *rawRoute) read(attrs []byte) {
@@ -230,18 +234,21 @@ func (r *rawRoute) read(attrs []byte) {
 		case unix.RTA_GATEWAY:
 			r.hop(value)
 		case unix.RTA_MULTIPATH:
-			r.hops(value)
+			r.nextHops(value)
 		}
 	}
 }
 
 func (r *rawRoute) hop(value []byte) {
 	if a, ok := netip.AddrFromSlice(value); ok {
-		r.via = append(r.via, a)
+		if r.hops < len(r.via) {
+			r.via[r.hops] = a
+		}
+		r.hops++
 	}
 }
 
-func (r *rawRoute) hops(b []byte) {
+func (r *rawRoute) nextHops(b []byte) {
 	for len(b) >= unix.SizeofRtNexthop {
 		n := int(binary.NativeEndian.Uint16(b))
 		if n < unix.SizeofRtNexthop || n > len(b) {

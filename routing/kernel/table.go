@@ -156,7 +156,7 @@ func (t *Table) learn() (complete bool, err error) {
 // read returns our routes as the kernel holds them. Of two that share a key,
 // which only another program can have made, it deletes both.
 func (t *Table) read() ([]routing.Route, error) {
-	var all []routing.Route
+	all := make([]routing.Route, 0, len(t.have)+batchSize)
 	var interrupted error
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		for _, table := range []uint8{unix.RT_TABLE_MAIN, ForwardedTable} {
