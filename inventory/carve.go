@@ -53,6 +53,7 @@ type carver struct {
 	cidr     netip.Prefix
 	racks    blocks // taken from the network
 	machines blocks // taken from racks
+	kept     []*Machine
 	problems Problems
 }
 
@@ -61,11 +62,26 @@ func (c *carver) carve() {
 		c.keepRack(&c.inv.Racks[i])
 	}
 	for i := range c.inv.Racks {
+		c.adopt(&c.inv.Racks[i])
+	}
+	for i := range c.inv.Racks {
 		c.keepMachines(&c.inv.Racks[i])
 	}
 	free := c.racks.in(c.cidr, c.inv.PodNetwork.RackPrefix.For(c.cidr.Addr()))
 	for i := range c.inv.Racks {
 		c.fillRack(&c.inv.Racks[i], free)
+	}
+	c.strangers()
+}
+
+// strangers warns of machines that keep a block from outside their rack's.
+func (c *carver) strangers() {
+	for _, m := range c.kept {
+		rack, _ := c.inv.Rack(m.Rack)
+		block, ok := ofFamily(rack.PodCIDRs, c.cidr)
+		if p, _ := ofFamily(m.PodCIDRs, c.cidr); !ok || !inside(block, p) {
+			c.warn(m, "keeps a pod CIDR from outside its rack's block until the Node is created anew", p)
+		}
 	}
 }
 
@@ -82,6 +98,27 @@ func (c *carver) keepRack(r *Rack) {
 	if p, ok := ofFamily(old.PodCIDRs, c.cidr); ok && inside(c.cidr, p) && !c.racks.overlap(p) {
 		r.PodCIDRs, r.Carved = append(r.PodCIDRs, p), true
 		c.racks.take(p)
+	}
+}
+
+// adopt gives a rack that has no block that around its machines' own, if it is free.
+func (c *carver) adopt(r *Rack) {
+	if _, ok := ofFamily(r.PodCIDRs, c.cidr); ok {
+		return
+	}
+	for i := range r.Machines {
+		p, ok := ofFamily(r.Machines[i].PodCIDRs, c.cidr)
+		if !ok {
+			if p, ok = c.before(&r.Machines[i]); !ok {
+				continue
+			}
+		}
+		around, err := p.Addr().Prefix(c.inv.PodNetwork.RackPrefix.For(p.Addr()))
+		if err == nil && inside(c.cidr, around) && inside(around, p) && !c.racks.overlap(around) {
+			r.PodCIDRs, r.Carved = append(r.PodCIDRs, around), true
+			c.racks.take(around)
+		}
+		return
 	}
 }
 
@@ -146,9 +183,7 @@ func (c *carver) takeKept(r *Rack, m *Machine, p netip.Prefix) {
 			Accepted: "for the other machine a block that is free",
 		}))
 	}
-	if block, ok := ofFamily(r.PodCIDRs, c.cidr); !inside(c.cidr, p) || ok && !inside(block, p) {
-		c.warn(m, "keeps a pod CIDR from outside its rack's block until the Node is created anew", p)
-	}
+	c.kept = append(c.kept, m)
 	c.take(r, p)
 }
 

@@ -56,14 +56,19 @@ func follow(ctx context.Context, changed func(), informers ...cache.SharedIndexI
 	dirty := make(chan struct{}, 1)
 	synced := make([]cache.InformerSynced, len(informers))
 	for i, informer := range informers {
-		if _, err := informer.AddEventHandler(touch(dirty)); err != nil {
+		registration, err := informer.AddEventHandler(touch(dirty))
+		if err != nil {
 			return err
 		}
 		go informer.RunWithContext(ctx)
-		synced[i] = informer.HasSynced
+		synced[i] = registration.HasSynced // of the handler: it has marked what was there
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil
+	}
+	select {
+	case <-dirty:
+	default:
 	}
 	for {
 		changed()

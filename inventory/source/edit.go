@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -14,6 +15,12 @@ type Edit struct {
 	Carriers      []Carrier          // the ConfigMaps that they stand in; none for files
 	AllowRemovals int                // machines that this edit may drop or retire, whatever safety.maxRemoved says
 	Problems      inventory.Problems // of the carriers; with an error among them the edit cannot be taken up
+}
+
+// same reports whether two edits would be judged alike.
+func (e Edit) same(other Edit) bool {
+	return e.AllowRemovals == other.AllowRemovals && slices.Equal(e.Carriers, other.Carriers) &&
+		slices.EqualFunc(e.Documents, other.Documents, sameDocument) && e.Problems.String() == other.Problems.String()
 }
 
 // Carrier is a ConfigMap that documents stand in.

@@ -69,7 +69,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 			}
 			continue
 		case edit := <-edits:
-			k.edit, k.judged = &edit, false
+			if k.edit == nil || !k.edit.same(edit) {
+				k.edit, k.judged = &edit, false
+			}
 		case <-stored:
 			k.loaded = false
 		case <-retry.C:

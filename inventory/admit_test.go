@@ -1,0 +1,123 @@
+package inventory
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// fleet is a spec of one rack with n machines, the first so many of them retired.
+func fleet(n, retired int) string {
+	var b strings.Builder
+	b.WriteString("bgp: {asn: 65010}\nracks:\n- name: r01\n  routers: [{name: tor, address: 10.1.0.1, asn: 65101}]\n  machines:\n")
+	for i := range n {
+		state := StateActive
+		if i < retired {
+			state = StateRetired
+		}
+		fmt.Fprintf(&b, "  - {name: w%02d, addresses: [10.1.1.%d], state: %s}\n", i, i+1, state)
+	}
+	return b.String()
+}
+
+func TestTheBrakeStopsLargeRemovals(t *testing.T) {
+	for _, c := range []struct {
+		what          string
+		before, after string
+		allow         int
+		ok            bool
+	}{
+		{"one of ten may go", fleet(10, 0), fleet(9, 0), 0, true},
+		{"two of ten may not", fleet(10, 0), fleet(8, 0), 0, false},
+		{"two of ten may if somebody says so", fleet(10, 0), fleet(8, 0), 2, true},
+		{"two of forty may", fleet(40, 0), fleet(38, 0), 0, true},
+		{"retiring counts as well", fleet(10, 0), fleet(10, 2), 0, false},
+		{"what is retired already does not count", fleet(10, 2), fleet(10, 3), 0, true},
+		{"an empty inventory is refused", fleet(10, 0), "region: dc1", 0, false},
+		{"the limit is that in force, not that of the change", "safety: {maxRemoved: 1}\n" + fleet(10, 0), "safety: {maxRemoved: 100%}\n" + fleet(1, 0), 0, false},
+		{"a limit of none lets nothing go", "safety: {maxRemoved: 0}\n" + fleet(10, 0), fleet(9, 0), 0, false},
+		{"a part of a machine is a whole one", "safety: {maxRemoved: 5%}\n" + fleet(10, 0), fleet(9, 0), 0, true},
+		{"the whole fleet may go by percentage", "safety: {maxRemoved: 100%}\n" + fleet(10, 0), "region: dc1", 0, true},
+	} {
+		inv, problems := Admit(parsed(t, c.after), parsed(t, c.before), c.allow)
+		if (inv != nil) != c.ok {
+			t.Errorf("%s: %v", c.what, problems)
+		}
+		if inv == nil && problems[0].Code != TooManyRemovals {
+			t.Errorf("%s: %v", c.what, problems)
+		}
+	}
+}
+
+func TestAMachineThatNobodyMentionsIsHeldWithItsRackAndRouters(t *testing.T) {
+	before := specOf(t, `
+bgp: {asn: 65010}
+routers: [{name: core, address: 10.0.0.1, asn: 65000}]
+podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}
+racks:
+	- {name: r01, routers: [{name: tor, address: 10.1.0.1, asn: 65101}], machines: [{name: w1, addresses: [10.1.1.1]}]}
+	- {name: r02, machines: [{name: w2, addresses: [10.1.1.2]}, {name: w3, addresses: [10.1.1.3]}]}
+`)
+	next := parsed(t, `
+bgp: {asn: 65010}
+podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}
+racks:
+  - {name: r03, machines: [{name: w3, addresses: [10.1.1.3]}]}
+`)
+	inv, problems := Admit(next, before, 10)
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	for _, name := range []string{"w1", "w2"} {
+		was, _ := before.Machine(name)
+		m, ok := inv.Machine(name)
+		if !ok || !m.Held || m.Rack != was.Rack || len(inv.Sessions(m)) != 1 || m.PodCIDRs[0] != was.PodCIDRs[0] {
+			t.Errorf("%s is not held as it was: %+v, sessions %v", name, m, inv.Sessions(m))
+		}
+	}
+	if m, _ := inv.Machine("w3"); m.Held || m.Rack != "r03" {
+		t.Errorf("w3 has moved: %+v", m)
+	}
+	again, problems := Admit(next, inv, 0)
+	if again == nil || !again.Equal(inv) {
+		t.Errorf("held machines count anew with every change: %v", problems)
+	}
+}
+
+func TestOnlyARetiredMachineGoes(t *testing.T) {
+	before := parsed(t, fleet(4, 1))
+	inv, problems := Admit(parsed(t, "bgp: {asn: 65010}"), before, 10)
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	if _, ok := inv.Machine("w00"); ok || inv.Size() != 3 {
+		t.Errorf("the retired machine is still there, or another is not: %d machines", inv.Size())
+	}
+}
+
+func TestAMachineWithANewNameIsStillMentioned(t *testing.T) {
+	before := parsed(t, "racks: [{name: r01, machines: [{name: old, id: SN-1, addresses: [10.1.1.1]}]}]")
+	inv, problems := Admit(parsed(t, "racks: [{name: r01, machines: [{name: new, id: SN-1, addresses: [10.1.1.1]}]}]"), before, 0)
+	if inv == nil || inv.Size() != 1 {
+		t.Fatal(problems)
+	}
+	if m, err := inv.MachineOf(NodeIdentity{ProviderID: "plinth://SN-1", Name: "old"}); err != nil || m.Name != "new" {
+		t.Error(m, err)
+	}
+}
+
+func TestAHeldMachineYieldsWhatAnotherHasNow(t *testing.T) {
+	before := parsed(t, "racks: [{name: r01, machines: [{name: old, addresses: [10.1.1.1, 10.1.1.2], match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
+	next := parsed(t, "racks: [{name: r01, machines: [{name: new, addresses: [10.1.1.1], match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
+	inv, problems := Admit(next, before, 1)
+	if inv == nil || len(problems) != 2 {
+		t.Fatal(problems)
+	}
+	old, _ := inv.Machine("old")
+	if len(old.Addresses) != 1 || old.SystemUUID != "" || !old.Held {
+		t.Errorf("%+v", old)
+	}
+	if m, err := inv.MachineOf(NodeIdentity{SystemUUID: "4c4c4544-0032-3010-8053-b7c04f585931"}); err != nil || m.Name != "new" {
+		t.Error(m, err)
+	}
+}

@@ -1,0 +1,260 @@
+package inventory
+
+import (
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// specOf loads an inventory whose spec is given, with the indentation of its first line taken off.
+func specOf(t testing.TB, spec string) *Inventory {
+	t.Helper()
+	inv, problems := Load(specDocument(spec))
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	return inv
+}
+
+func specDocument(spec string) Document {
+	var b strings.Builder
+	b.WriteString("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n")
+	for line := range strings.Lines(strings.TrimLeft(spec, "\n")) {
+		b.WriteString("  " + strings.ReplaceAll(line, "\t", "  "))
+	}
+	return Document{"spec", []byte(b.String())}
+}
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func TestTheSettingNearestToASessionWins(t *testing.T) {
+	inv := specOf(t, `
+bgp: {asn: 65010, holdTime: 30s, bfd: fast, learn: default, passwordFrom: {secret: all, key: k}}
+bfdProfiles: [{name: fast, interval: 100ms}]
+podNetwork: {mode: fabric, cidrs: [10.244.0.0/16, "fd00:244::/48"]}
+routers:
+	- {name: a, address: 10.1.1.1, asn: 65101, holdTime: 3s, bfd: off}
+	- {name: b, addresses: [10.1.1.2, "2001:db8::2"], asn: 65010, port: 1179}
+racks:
+	- name: r01
+		holdTime: 6s
+		gracefulRestart: off
+		advertise: {podCIDRs: false}
+		machines:
+			- {name: w1, addresses: [10.1.1.11, "2001:db8::b"]}
+	- name: r02
+		asn: 65020
+		peers: [b]
+		machines:
+			- {name: w2, addresses: ["2001:db8::c", 10.1.1.12]}
+`)
+	w1, _ := inv.Machine("w1")
+	fast := BFDProfile{"fast", 100 * time.Millisecond, 3}
+	common := Session{Local: addr("10.1.1.11"), LocalASN: 65010, Password: SecretKey{"all", "k"}, Learn: LearnDefault, NextHop4: addr("10.1.1.11"), NextHop6: addr("2001:db8::b")}
+	want := []Session{common, common, common}
+	want[0].Router, want[0].RouterAddr, want[0].RouterASN, want[0].Port, want[0].HoldTime = "a", addr("10.1.1.1"), 65101, 179, 3*time.Second
+	want[0].Families = Families{IPv4: true, IPv6: true}
+	want[1].Router, want[1].RouterAddr, want[1].RouterASN, want[1].Port, want[1].HoldTime, want[1].BFD = "b", addr("10.1.1.2"), 65010, 1179, 6*time.Second, fast
+	want[1].Families = Families{IPv4: true}
+	want[2].Router, want[2].RouterAddr, want[2].RouterASN, want[2].Port, want[2].HoldTime, want[2].BFD = "b", addr("2001:db8::2"), 65010, 1179, 6*time.Second, fast
+	want[2].Local, want[2].Families = addr("2001:db8::b"), Families{IPv6: true}
+	if got := inv.Sessions(w1); !slices.Equal(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	w2, _ := inv.Machine("w2")
+	got := inv.Sessions(w2)
+	if len(got) != 2 || got[0].LocalASN != 65020 || got[0].HoldTime != 30*time.Second || got[0].RestartTime != time.Minute || !got[0].PodCIDRs || got[0].IBGP() {
+		t.Errorf("the second rack's sessions: %+v", got)
+	}
+}
+
+func TestARackPeersWithItsOwnRoutersElseWithThoseOfTheSpec(t *testing.T) {
+	inv := specOf(t, `
+bgp: {asn: 65010}
+routers: [{name: core-b, address: 10.0.0.2, asn: 65000}, {name: core-a, address: 10.0.0.1, asn: 65000}]
+racks:
+	- {name: own, routers: [{name: tor, address: 10.1.1.1, asn: 65101}]}
+	- {name: none}
+	- {name: named, peers: [tor, core-a]}
+`)
+	for rack, want := range map[string]string{"own": "tor", "none": "core-a core-b", "named": "core-a tor"} {
+		r, _ := inv.Rack(rack)
+		if got := strings.Join(r.Peers, " "); got != want {
+			t.Errorf("rack %s peers with %q, want %q", rack, got, want)
+		}
+	}
+}
+
+func TestANodeIsFoundByWhatItReports(t *testing.T) {
+	inv := specOf(t, `
+racks:
+	- name: r01
+		machines:
+			- {name: w1, id: SN-1, addresses: [10.1.1.11], aliases: ["k3s://w1"], match: {systemUUID: 4C4C4544-0032-3010-8053-B7C04F585931}}
+			- {name: w2, addresses: [10.1.1.12]}
+`)
+	const uuid = "4c4c4544-0032-3010-8053-b7c04f585931"
+	ambiguous := &AmbiguousError{}
+	for _, c := range []struct {
+		what string
+		node NodeIdentity
+		want string // a machine, none or ambiguous
+	}{
+		{"by our providerID", NodeIdentity{ProviderID: "plinth://SN-1", Name: "other"}, "w1"},
+		{"by our providerID, after the board was replaced", NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: "00000000-0000-0000-0000-000000000001", Name: "w1"}, "w1"},
+		{"by an alias", NodeIdentity{ProviderID: "k3s://w1"}, "w1"},
+		{"by systemUUID in any case", NodeIdentity{SystemUUID: strings.ToUpper(uuid)}, "w1"},
+		{"by name, with a providerID of nobody's", NodeIdentity{ProviderID: "k3s://w2", Name: "w2"}, "w2"},
+		{"by a name whose machine has another systemUUID", NodeIdentity{SystemUUID: "00000000-0000-0000-0000-000000000001", Name: "w1"}, "none"},
+		{"by nothing", NodeIdentity{ProviderID: "aws:///x", Name: "x"}, "none"},
+		{"by an empty identity", NodeIdentity{}, "none"},
+		{"by providerID of one and name of another", NodeIdentity{ProviderID: "plinth://SN-1", Name: "w2"}, "ambiguous"},
+		{"by systemUUID of one and providerID of another", NodeIdentity{ProviderID: "plinth://w2", SystemUUID: uuid}, "ambiguous"},
+	} {
+		m, err := inv.MachineOf(c.node)
+		got := m.Name
+		switch {
+		case errors.Is(err, ErrNoMachine):
+			got = "none"
+		case errors.As(err, &ambiguous):
+			got = "ambiguous"
+		}
+		if got != c.want {
+			t.Errorf("%s: got %s (%v), want %s", c.what, got, err, c.want)
+		}
+	}
+}
+
+func TestLabelsTellThePlaceAndTheirTwins(t *testing.T) {
+	inv := specOf(t, `
+region: berlin
+labels: {example.com/site: b1, example.com/owner: all}
+racks:
+	- {name: r01, zone: z1, row: a, machines: [{name: w1, unit: 7, type: big, labels: {example.com/owner: search}, addresses: [10.1.1.11]}]}
+	- {name: r02, machines: [{name: w2, addresses: [10.1.1.12]}]}
+`)
+	w1, _ := inv.Machine("w1")
+	want := map[string]string{
+		"topology.kubernetes.io/region": "berlin", "failure-domain.beta.kubernetes.io/region": "berlin",
+		"topology.kubernetes.io/zone": "z1", "failure-domain.beta.kubernetes.io/zone": "z1",
+		"node.kubernetes.io/instance-type": "big", "beta.kubernetes.io/instance-type": "big",
+		"plinth.dev/rack": "r01", "plinth.dev/row": "a", "plinth.dev/unit": "7",
+		"example.com/site": "b1", "example.com/owner": "search",
+	}
+	if got := inv.Labels(w1); !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	w2, _ := inv.Machine("w2")
+	got := inv.Labels(w2)
+	if _, hasUnit := got["plinth.dev/unit"]; got["topology.kubernetes.io/zone"] != "r02" || hasUnit {
+		t.Errorf("labels of a machine with no unit, zone or type: %v", got)
+	}
+}
+
+func TestAMachineHasTheGraverStateOfItsOwnAndItsRacks(t *testing.T) {
+	inv := specOf(t, `
+racks:
+	- {name: r01, state: maintenance, machines: [{name: a, addresses: [10.1.1.1]}, {name: b, state: "off", addresses: [10.1.1.2]}]}
+	- {name: r02, machines: [{name: c, state: maintenance, addresses: [10.1.1.3], taints: [{key: k, effect: NoExecute}]}]}
+`)
+	for name, want := range map[string]State{"a": StateMaintenance, "b": StateOff, "c": StateMaintenance} {
+		if m, _ := inv.Machine(name); m.State != want {
+			t.Errorf("%s is %s, want %s", name, m.State, want)
+		}
+	}
+	a, _ := inv.Machine("a")
+	b, _ := inv.Machine("b")
+	c, _ := inv.Machine("c")
+	if got := inv.Taints(a); !slices.Equal(got, []Taint{TaintMaintenance}) {
+		t.Errorf("taints in maintenance: %v", got)
+	}
+	if got := inv.Taints(b); len(got) != 0 {
+		t.Errorf("taints when off: %v", got)
+	}
+	if got := inv.Taints(c); len(got) != 2 {
+		t.Errorf("its own taint and that of maintenance: %v", got)
+	}
+}
+
+func TestMachinesOfOneSubnetReachEachOtherDirectly(t *testing.T) {
+	inv := specOf(t, `
+racks:
+	- {name: r01, subnets: [10.1.0.0/24, 10.9.0.0/24], machines: [{name: a, addresses: [10.1.0.1]}, {name: b, addresses: [10.1.0.2]}, {name: x, addresses: [10.9.0.1]}]}
+	- {name: r02, subnets: [10.2.0.0/24, 10.9.0.0/24], machines: [{name: c, addresses: [10.2.0.1]}, {name: y, addresses: [10.9.0.2]}]}
+	- {name: r03, machines: [{name: d, addresses: [10.3.0.1]}, {name: e, addresses: [10.3.9.1]}]}
+	- {name: r04, machines: [{name: f, addresses: [10.3.0.2]}]}
+`)
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"a", "b", true}, {"a", "x", false}, {"a", "c", false}, {"x", "y", true}, {"d", "e", true}, {"d", "f", false}, {"a", "d", false},
+	} {
+		a, _ := inv.Machine(c.a)
+		b, _ := inv.Machine(c.b)
+		if inv.SameSubnet(a, b) != c.want || inv.SameSubnet(b, a) != c.want {
+			t.Errorf("%s and %s of one subnet: want %v", c.a, c.b, c.want)
+		}
+	}
+	slice := inv.Slice("r01")
+	x, _ := slice.Machine("x")
+	if y, _ := inv.Machine("y"); !slice.SameSubnet(x, y) {
+		t.Error("a machine of a rack that the slice does not have is judged by the slice's subnets")
+	}
+}
+
+func TestPoolsAreTriedByPriorityThenName(t *testing.T) {
+	inv := specOf(t, `
+pools:
+	- {name: b, addresses: [10.0.2.0/24]}
+	- {name: a, addresses: [10.0.1.0/24], exclude: [10.0.1.7]}
+	- {name: z, addresses: [10.0.3.0/24], priority: -1}
+`)
+	var got []string
+	for _, p := range inv.PoolsByPreference() {
+		got = append(got, p.Name)
+	}
+	if strings.Join(got, " ") != "z a b" {
+		t.Errorf("order %v", got)
+	}
+	if p, ok := inv.PoolOf(addr("10.0.1.8")); !ok || p.Name != "a" {
+		t.Errorf("10.0.1.8 is of pool %q", p.Name)
+	}
+	if p, ok := inv.PoolOf(addr("10.0.1.7")); ok {
+		t.Errorf("an excluded address is of pool %q", p.Name)
+	}
+}
+
+func TestAVolumeIsWhereItsStorageStands(t *testing.T) {
+	inv := specOf(t, `
+storage:
+	- {name: nas, rack: r01, nfs: {server: nas1}}
+	- {name: san, rack: r02, iscsi: {portal: "10.1.1.50:3260"}}
+	- {name: ceph, rack: r01, csi: {driver: rbd.csi.ceph.com}}
+	- {name: ceph-fast, rack: r02, csi: {driver: rbd.csi.ceph.com, attributes: {pool: fast}}}
+racks: [{name: r01, zone: z1}, {name: r02, zone: z2}]
+`)
+	for _, c := range []struct {
+		volume Volume
+		want   string
+	}{
+		{Volume{NFSServer: "nas1"}, "nas"},
+		{Volume{NFSServer: "nas2"}, ""},
+		{Volume{ISCSIPortal: "10.1.1.50:3260"}, "san"},
+		{Volume{CSIDriver: "rbd.csi.ceph.com", CSIAttributes: map[string]string{"pool": "slow"}}, "ceph"},
+		{Volume{CSIDriver: "rbd.csi.ceph.com", CSIAttributes: map[string]string{"pool": "fast", "x": "y"}}, "ceph-fast"},
+		{Volume{}, ""},
+	} {
+		if s, _ := inv.StorageOf(c.volume); s.Name != c.want {
+			t.Errorf("%+v lives in %q, want %q", c.volume, s.Name, c.want)
+		}
+	}
+	s, _ := inv.StorageOf(Volume{ISCSIPortal: "10.1.1.50:3260"})
+	if got := inv.VolumeLabels(s); got[LabelZone] != "z2" || got[LabelRegion] != "dc1" {
+		t.Errorf("labels %v", got)
+	}
+}

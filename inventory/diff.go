@@ -1,0 +1,261 @@
+package inventory
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+)
+
+// Difference is what changes from one inventory to another. Its zero value
+// means that nothing does. Every list is sorted.
+type Difference struct {
+	Machines []MachineChange
+	Sessions []SessionChange
+	Pools    []PoolChange
+	Settings []FieldChange // of everything else: spec.region, spec.racks[r01].zone, …
+}
+
+// ChangeKind says what happens to a thing.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	Added    ChangeKind = "added"
+	Removed  ChangeKind = "removed"  // of a machine: no longer mentioned, so it will be held
+	Moved    ChangeKind = "moved"    // to another rack
+	Changed  ChangeKind = "changed"  // in some field
+	HeldNow  ChangeKind = "held"     // kept though nobody mentions it
+	Retired  ChangeKind = "retired"  // its Node may be deleted
+	Appears  ChangeKind = "appears"  // a session
+	Vanishes ChangeKind = "vanishes" // a session
+	Resets   ChangeKind = "resets"   // a session goes down and comes up again
+	Grown    ChangeKind = "grown"    // a pool
+	Shrunk   ChangeKind = "shrunk"   // a pool
+)
+
+// FieldChange is one value that changes; empty where there is none.
+type FieldChange struct{ Field, Old, New string }
+
+// MachineChange is what happens to a machine.
+type MachineChange struct {
+	Name   string
+	Kind   ChangeKind // the gravest that applies
+	Rack   string     // that it is in afterwards, or was in
+	Fields []FieldChange
+}
+
+// SessionChange is what happens to a session between a machine and a router.
+type SessionChange struct {
+	Machine    string
+	Router     string
+	RouterAddr netip.Addr
+	Kind       ChangeKind
+}
+
+// PoolChange is what happens to a pool.
+type PoolChange struct {
+	Name   string
+	Kind   ChangeKind
+	Gained []Range // addresses that it did not have
+	Lost   []Range // addresses that it has no longer; those in use are kept
+	Fields []FieldChange
+}
+
+// Empty reports whether nothing changes.
+func (d Difference) Empty() bool {
+	return len(d.Machines)+len(d.Sessions)+len(d.Pools)+len(d.Settings) == 0
+}
+
+// Diff compares two inventories.
+func Diff(before, after *Inventory) Difference {
+	return Difference{
+		Machines: diffMachines(before, after),
+		Sessions: diffSessions(before, after),
+		Pools:    diffPools(before, after),
+		Settings: diffFields("spec", (&formatter{inv: before, accepted: true}).settings(), (&formatter{inv: after, accepted: true}).settings()),
+	}
+}
+
+// settings is what an inventory says besides its machines and pools.
+func (f *formatter) settings() mapOf {
+	var out mapOf
+	for _, p := range f.spec() {
+		if p.key != "pools" {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func diffMachines(before, after *Inventory) []MachineChange {
+	var out []MachineChange
+	for _, r := range before.Racks {
+		for _, m := range r.Machines {
+			if _, ok := after.Machine(m.Name); !ok {
+				out = append(out, MachineChange{Name: m.Name, Kind: Removed, Rack: m.Rack})
+			}
+		}
+	}
+	for _, r := range after.Racks {
+		for i := range r.Machines {
+			if c, changed := diffMachine(before, &r.Machines[i]); changed {
+				out = append(out, c)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b MachineChange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func diffMachine(before *Inventory, m *Machine) (MachineChange, bool) {
+	c := MachineChange{Name: m.Name, Rack: m.Rack}
+	old, ok := before.Machine(m.Name)
+	if !ok {
+		c.Kind = Added
+		return c, true
+	}
+	all := formatter{accepted: true}
+	c.Fields = diffFields("", all.machine(&old), all.machine(m))
+	if old.Rack != m.Rack {
+		c.Fields = append(c.Fields, FieldChange{"rack", old.Rack, m.Rack})
+	}
+	if old.State != m.State && old.OwnState == m.OwnState {
+		c.Fields = append(c.Fields, FieldChange{"state", string(old.State), string(m.State)})
+	}
+	switch {
+	case m.State == StateRetired && old.State != StateRetired:
+		c.Kind = Retired
+	case m.Held && !old.Held:
+		c.Kind = HeldNow
+	case old.Rack != m.Rack:
+		c.Kind = Moved
+	default:
+		c.Kind = Changed
+	}
+	return c, len(c.Fields) > 0
+}
+
+// sessionKey tells the sessions of one inventory apart.
+type sessionKey struct {
+	machine, router string
+	addr            netip.Addr
+}
+
+func diffSessions(before, after *Inventory) []SessionChange {
+	was, is := before.allSessions(), after.allSessions()
+	var out []SessionChange
+	note := func(k sessionKey, kind ChangeKind) {
+		out = append(out, SessionChange{k.machine, k.router, k.addr, kind})
+	}
+	for k, old := range was {
+		now, ok := is[k]
+		switch {
+		case !ok:
+			note(k, Vanishes)
+		case old.resetBy(now):
+			note(k, Resets)
+		case old != now:
+			note(k, Changed)
+		}
+	}
+	for k := range is {
+		if _, ok := was[k]; !ok {
+			note(k, Appears)
+		}
+	}
+	slices.SortFunc(out, func(a, b SessionChange) int {
+		return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Router, b.Router), a.RouterAddr.Compare(b.RouterAddr))
+	})
+	return out
+}
+
+func (inv *Inventory) allSessions() map[sessionKey]Session {
+	out := make(map[sessionKey]Session, inv.Size())
+	for _, r := range inv.Racks {
+		for _, m := range r.Machines {
+			if m.State == StateRetired {
+				continue
+			}
+			for _, s := range inv.Sessions(m) {
+				out[sessionKey{m.Name, s.Router, s.RouterAddr}] = s
+			}
+		}
+	}
+	return out
+}
+
+// resetBy reports whether the session must go down to become next: what the
+// two ends agree on when it comes up changes, and not only what is sent over it.
+func (s Session) resetBy(next Session) bool {
+	for _, x := range []*Session{&s, &next} {
+		x.PodCIDRs, x.Learn, x.BFD, x.NextHop4, x.NextHop6 = false, "", BFDProfile{}, netip.Addr{}, netip.Addr{}
+	}
+	return s != next
+}
+
+func diffPools(before, after *Inventory) []PoolChange {
+	var out []PoolChange
+	for _, p := range before.Pools {
+		if _, ok := after.Pool(p.Name); !ok {
+			out = append(out, PoolChange{Name: p.Name, Kind: Removed, Lost: rangesOf(p.addresses())})
+		}
+	}
+	for _, p := range after.Pools {
+		if c, changed := diffPool(before, p); changed {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b PoolChange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func diffPool(before *Inventory, p Pool) (PoolChange, bool) {
+	c := PoolChange{Name: p.Name, Kind: Changed}
+	old, ok := before.Pool(p.Name)
+	c.Gained, c.Lost = gains(p, old), gains(old, p)
+	if !ok {
+		c.Kind = Added
+		return c, true
+	}
+	c.Fields = diffFields("", poolMap(old), poolMap(p))
+	switch {
+	case len(c.Lost) > 0:
+		c.Kind = Shrunk
+	case len(c.Gained) > 0:
+		c.Kind = Grown
+	}
+	return c, len(c.Fields) > 0
+}
+
+// addresses is the set of what the pool gives.
+func (p Pool) addresses() *netipx.IPSet {
+	var b netipx.IPSetBuilder
+	for _, r := range p.Ranges {
+		b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+	}
+	for _, r := range p.Exclude {
+		b.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
+	}
+	set, _ := b.IPSet() // ranges of valid addresses have no error
+	return set
+}
+
+// gains is what p gives and other does not.
+func gains(p, other Pool) []Range {
+	var b netipx.IPSetBuilder
+	b.AddSet(p.addresses())
+	b.RemoveSet(other.addresses())
+	set, _ := b.IPSet() // ranges of valid addresses have no error
+	return rangesOf(set)
+}
+
+func rangesOf(set *netipx.IPSet) []Range {
+	var out []Range
+	for _, r := range set.Ranges() {
+		_, isPrefix := r.Prefix()
+		out = append(out, Range{First: r.From(), Last: r.To(), Prefix: isPrefix && r.From() != r.To()})
+	}
+	return out
+}
