@@ -76,6 +76,8 @@ func attempt(n noted) (c Cause, detail string, sure bool) {
 	return Connecting, "the router has not answered yet", false
 }
 
+const ceaseBFDDown = 10 // RFC 9384
+
 // told explains a NOTIFICATION of the router's (RFC 4271, section 6; RFC 4486).
 func told(n notification) (Cause, string) {
 	detail := "the router says " + n.String()
@@ -84,6 +86,8 @@ func told(n notification) (Cause, string) {
 		return ASNMismatch, detail + ": it expects this machine in another AS"
 	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
 		return HoldTimerExpired, detail + ": it got nothing from this machine for the hold time"
+	case n.code == gobgp.BGP_ERROR_CEASE && n.subcode == ceaseBFDDown:
+		return PathDown, "the router says that its BFD lost this machine"
 	case n.code == gobgp.BGP_ERROR_CEASE && n.subcode == gobgp.BGP_ERROR_SUB_MAXIMUM_NUMBER_OF_PREFIXES_REACHED:
 		return PrefixLimit, detail + ": this machine announces more than it takes"
 	case n.code == gobgp.BGP_ERROR_CEASE && (n.subcode == gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_SHUTDOWN ||

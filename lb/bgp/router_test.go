@@ -214,10 +214,12 @@ func (r *router) kill() {
 type neighbour struct {
 	password string
 	gtsm     bool
-	asn      int    // that the router expects of us
-	lines    string // further lines of the dialect, for each neighbour
-	families string // FRR: lines of the router section
-	only4    bool   // only the session over IPv4, which then carries both families
+	asn      int      // that the router expects of us
+	lines    string   // further lines of the dialect, for each neighbour
+	families string   // FRR: lines of the router section
+	top      string   // further text before the sessions, of the dialect
+	daemons  []string // of FRR, besides zebra and bgpd
+	only4    bool     // only the session over IPv4, which then carries both families
 }
 
 // both lists our addresses that the router has sessions to.
@@ -270,11 +272,11 @@ func (r *router) frr(n neighbour) *router {
 		return string(out)
 	}
 	run(r.t, "chown", "-R", "frr:frrvty", r.dir)
-	r.startFRR()
+	r.startFRR(n)
 	return r
 }
 
-func (r *router) startFRR() {
+func (r *router) startFRR(n neighbour) {
 	r.t.Helper()
 	common := func(d string) []string {
 		return []string{"-u", "frr", "-g", "frr", "--vty_socket", r.dir, "-f", filepath.Join(r.dir, d+".conf"),
@@ -285,6 +287,9 @@ func (r *router) startFRR() {
 		_, err := os.Stat(filepath.Join(r.dir, "zserv.api"))
 		return err == nil, ""
 	})
+	if slices.Contains(n.daemons, "bfdd") {
+		r.startBFDD()
+	}
 	r.daemonize("/usr/lib/frr/bgpd", common("bgpd")...)
 	eventually(r.t, 10*time.Second, "bgpd answers", func() (bool, string) {
 		out := r.ask("show bgp summary json")
@@ -298,6 +303,7 @@ func (r *router) bird(n neighbour) *router {
 	var b strings.Builder
 	fmt.Fprintf(&b, "log stderr all; debug protocols { states, events };\nrouter id %v;\nprotocol device { scan time 1; }\n", r.Addr4)
 	b.WriteString("protocol kernel k4 { merge paths on; ipv4 { import none; export all; }; }\nprotocol kernel k6 { merge paths on; ipv6 { import none; export all; }; }\n")
+	b.WriteString(n.top)
 	for i, a := range r.both(n) {
 		fmt.Fprintf(&b, "protocol bgp us%d { local as %d; neighbor %v as %d; passive on; connect retry time 1; error wait time 1, 2; hold time 9;\n", i, routerASN, a, n.as())
 		if n.password != "" {

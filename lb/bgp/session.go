@@ -22,6 +22,8 @@ const (
 	// doubles each time, up to limitPauseMax.
 	limitPause    = time.Minute
 	limitPauseMax = 16 * time.Minute
+	// bfdSettles is how long a router may take to set its BFD up after BGP.
+	bfdSettles = 2 * time.Second
 	// steady is how long a session has to be up for its past failures to be forgotten.
 	steady = 30 * time.Second
 )
@@ -32,8 +34,10 @@ type session struct {
 	log     *slog.Logger
 	port    int32 // to listen on; 0: connect only
 	changed func()
+	ears    *ears
 	calls   chan func()
 	events  chan event
+	paths   chan change   // of BFD
 	quit    chan struct{} // closed: the goroutine is to end
 	ended   chan struct{} // closed: it has
 
@@ -43,6 +47,7 @@ type session struct {
 	have     routes // what the server was told
 	in       *instance
 	notes    *notes
+	bfd      *link // nil: off
 	alarm    *time.Timer
 	search   context.CancelFunc // a search for the cause is under way
 	attempts int                // that failed since the session was last up for long
@@ -58,14 +63,16 @@ type session struct {
 	base     counts // of the servers before this one
 }
 
-func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, changed func()) *session {
+func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, ears *ears, changed func()) *session {
 	s := &session{
 		key:     k,
 		log:     log.With("router", k.Router, "address", k.Addr.String()),
 		port:    port,
 		changed: changed,
 		calls:   make(chan func()),
+		ears:    ears,
 		events:  make(chan event),
+		paths:   make(chan change),
 		quit:    make(chan struct{}),
 		ended:   make(chan struct{}),
 		alarm:   time.NewTimer(time.Hour),
@@ -87,6 +94,8 @@ func (s *session) run() {
 			f()
 		case e := <-s.events:
 			s.hear(e)
+		case c := <-s.paths:
+			s.path(c)
 		case <-s.alarm.C:
 			s.ring()
 		case <-s.quit:
@@ -135,10 +144,51 @@ func (s *session) restart(ctx context.Context) error {
 		s.down(Connecting, "its terms have changed")
 	}
 	if s.refused = s.terms.check(); s.refused != nil {
+		s.endBFD()
 		s.down(refusal(s.refused))
 		return s.refused
 	}
 	return s.connect(ctx)
+}
+
+// startBFD has the path to the router watched, where the terms say so. A session
+// that is watched already stays as it is.
+func (s *session) startBFD() error {
+	t := bfdOf(s.terms.Session)
+	if s.bfd != nil && s.bfd.terms == t {
+		return nil
+	}
+	s.endBFD()
+	if t.profile.Interval == 0 {
+		return nil
+	}
+	var err error
+	s.bfd, err = newLink(t, s.ears, s.log, s.paths)
+	return err
+}
+
+func (s *session) endBFD() {
+	if s.bfd != nil {
+		s.bfd.close()
+		s.bfd = nil
+	}
+}
+
+// path is what happens when BFD has something to say. A session whose path is lost
+// is closed with a NOTIFICATION: what the router knows of it leads nowhere.
+//
+// FRR sets BFD up anew as soon as BGP is up, and says for that moment that it is
+// down. This is not believed; should it be true, BGP's hold timer ends the session.
+func (s *session) path(c change) {
+	settling := c == toldDown && time.Since(s.linkedAt) < bfdSettles
+	if c != pathLost && c != toldDown || !s.linked || settling {
+		return
+	}
+	s.keepCounts(context.Background())
+	s.in.close(context.Background(), false)
+	s.in, s.have, s.linked = nil, nil, false
+	s.down(PathDown, "BFD lost the router")
+	s.tryConnect()
 }
 
 // sync tells the server the difference: what is new first, so that a prefix that
@@ -173,8 +223,9 @@ func (s *session) connect(ctx context.Context) error {
 		s.down(Misconfigured, err.Error())
 		return err
 	}
+	unwatched := s.startBFD()
 	s.in, s.have, s.stale, s.halfway, s.hung = in, s.want, true, false, false
-	return nil
+	return unwatched
 }
 
 func (s *session) patience() time.Duration {
@@ -403,6 +454,9 @@ func (s *session) report(ctx context.Context) SessionState {
 		}
 	}
 	st := s.state
+	if s.bfd != nil {
+		st.BFD = s.bfd.String()
+	}
 	st.Accepted = c.accepted
 	st.UpdatesSent = s.base.updatesSent + c.updatesSent
 	st.UpdatesReceived = s.base.updatesReceived + c.updatesReceived
@@ -440,7 +494,7 @@ func (s *session) end(ctx context.Context, last func() error) error {
 	defer func() { close(s.quit) }()
 	err := s.do(ctx, func() error {
 		s.stopSearch()
-		defer func() { s.in = nil }()
+		defer func() { s.in = nil; s.endBFD() }()
 		return last()
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 )
@@ -24,6 +25,7 @@ type Speaker struct {
 	log     *slog.Logger
 	port    int32
 	changed chan struct{}
+	ears    *ears
 
 	setting  sync.Mutex // held by Set, Leave and Stop from beginning to end
 	mu       sync.Mutex // guards what follows, and is never held for long
@@ -37,7 +39,7 @@ func NewSpeaker(o Options) *Speaker {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), sessions: map[Key]*session{}}
+	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), ears: &ears{all: map[netip.AddrPort]*ear{}}, sessions: map[Key]*session{}}
 }
 
 // Set makes the Speaker say what c says, and nothing else. What is said already is
@@ -74,7 +76,7 @@ func (s *Speaker) session(c Config, sc SessionConfig) *session {
 	k := sc.key()
 	x := s.sessions[k]
 	if x == nil {
-		x = newSession(k, s.log, s.port, c.Restarting, sc.terms(c.RouterID), s.notify)
+		x = newSession(k, s.log, s.port, c.Restarting, sc.terms(c.RouterID), s.ears, s.notify)
 		s.sessions[k] = x
 	}
 	return x

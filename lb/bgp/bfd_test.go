@@ -1,0 +1,94 @@
+package bgp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bfd"
+	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory"
+)
+
+var fast = inventory.BFDProfile{Name: "fast", Interval: 100 * time.Millisecond, Multiplier: 3}
+
+func TestTwoDetectorsComeUpAndOneNoticesTheOthersSilence(t *testing.T) {
+	now := time.Unix(0, 0)
+	a, b := newDetector(fast), newDetector(inventory.BFDProfile{Name: "slow", Interval: 300 * time.Millisecond, Multiplier: 5})
+	var up int
+	for range 6 {
+		for _, pair := range [][2]*detector{{a, b}, {b, a}} {
+			if c, reply := pair[1].hear(*pair[0].packet(false), now); c == cameUp {
+				up++
+			} else if reply {
+				pair[0].hear(*pair[1].packet(true), now)
+			}
+		}
+	}
+	if up != 2 || a.state != bfd.StateUp || b.state != bfd.StateUp || a.poll || b.poll {
+		t.Fatalf("came up %d times: %+v, %+v", up, a, b)
+	}
+	if got, want := a.patience(), 1500*time.Millisecond; got != want {
+		t.Errorf("the fast end waits %v for the slow one, want %v", got, want)
+	}
+	if got, want := b.patience(), 900*time.Millisecond; got != want {
+		t.Errorf("the slow end waits %v for the fast one, want %v", got, want)
+	}
+	if p := a.pause(); p < 225*time.Millisecond || p > 300*time.Millisecond {
+		t.Errorf("the fast end sends every %v, and the slow one wants 300ms", p)
+	}
+	if c := a.silent(); c != pathLost || a.state != bfd.StateDown || a.tx != time.Second {
+		t.Errorf("after silence: %v, %+v", c, a)
+	}
+	if c, _ := b.hear(*a.packet(false), now); c != toldDown {
+		t.Errorf("the other end is not told: %v", c)
+	}
+}
+
+func TestABFDSessionThatEndsIsNoLossOfThePath(t *testing.T) {
+	a, b := newDetector(fast), newDetector(fast)
+	a.state, b.state, a.remote, b.remote = bfd.StateUp, bfd.StateUp, b.local, a.local
+	a.state, a.diagnostic = bfd.StateAdminDown, bfd.DiagnosticAdministrativelyDown
+	if c, _ := b.hear(*a.packet(false), time.Unix(0, 0)); c != shutRemote || b.state != bfd.StateDown {
+		t.Errorf("got %v, %+v", c, b)
+	}
+}
+
+func TestPacketsOfOtherSessionsChangeNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := newDetector(fast)
+		d.state, d.remote = bfd.StateUp, 7
+		before := *d
+		h := bfd.BFDHeader{
+			Version: rapid.Uint8Range(0, 7).Draw(t, "version"), State: bfd.StateType(rapid.Uint8Range(0, 3).Draw(t, "state")),
+			DetectTimeMultiplier: rapid.Uint8().Draw(t, "multiplier"), MyDiscriminator: rapid.Uint32().Draw(t, "mine"),
+			YourDiscriminator: rapid.Uint32Min(1).Draw(t, "yours"),
+		}
+		if h.YourDiscriminator == d.local {
+			t.Skip("ours")
+		}
+		if c, reply := d.hear(h, time.Unix(0, 0)); c != unchanged || reply || *d != before {
+			t.Fatalf("%+v did %v", h, c)
+		}
+	})
+}
+
+func FuzzBFDPacketsOfAnyKindAreSurvived(f *testing.F) {
+	up := newDetector(fast)
+	up.state = bfd.StateUp
+	good, err := up.packet(false).MarshalBinary()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:10])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := newDetector(fast)
+		if h, ok := parseBFD(b); ok {
+			d.hear(h, time.Unix(0, 0))
+		}
+		if d.pause() < 0 || d.patience() < 0 {
+			t.Errorf("%x: pause %v, patience %v", b, d.pause(), d.patience())
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package bgp
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestWhatARouterSaysLeadsToACause(t *testing.T) {
+	tests := []struct {
+		name string
+		said noted
+		want Cause
+	}{
+		{"nothing", noted{}, ClosedByRouter},
+		{"nothing for the hold time", noted{silent: true, sent: &notification{code: 4}}, HoldTimerExpired},
+		{"that it heard nothing", noted{got: &notification{code: 4}}, HoldTimerExpired},
+		{"bad peer AS", noted{got: &notification{code: 2, subcode: 2}}, ASNMismatch},
+		{"too many prefixes", noted{got: &notification{code: 6, subcode: 1}}, PrefixLimit},
+		{"administrative shutdown", noted{got: &notification{code: 6, subcode: 2, text: "maintenance"}}, RouterShutdown},
+		{"neighbour removed", noted{got: &notification{code: 6, subcode: 3}}, RouterShutdown},
+		{"administrative reset", noted{got: &notification{code: 6, subcode: 4}}, RouterShutdown},
+		{"BFD down", noted{got: &notification{code: 6, subcode: 10}}, PathDown},
+		{"out of resources", noted{got: &notification{code: 6, subcode: 8}}, RouterRefused},
+		{"a malformed UPDATE", noted{sent: &notification{code: 3, subcode: 1}}, MalformedMessage},
+		{"an OPEN with another AS", noted{sent: &notification{code: 2, subcode: 2}}, ASNMismatch},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, detail := lost(tt.said)
+			if c != tt.want || detail == "" {
+				t.Errorf("got %s: %s, want %s", c, detail, tt.want)
+			}
+			if !slices.Contains(Causes(), c) {
+				t.Errorf("%s is not among Causes", c)
+			}
+		})
+	}
+}
+
+func TestAProbeThatEndsWithAnErrorExplainsItself(t *testing.T) {
+	tm := terms{Session: over("10.10.1.1")}
+	tests := []struct {
+		name string
+		got  outcome
+		want Cause
+	}{
+		{"refused", outcome{err: fmt.Errorf("dial: %w", syscall.ECONNREFUSED)}, Refused},
+		{"no way", outcome{err: syscall.EHOSTUNREACH}, Unreachable},
+		{"no address of our own", outcome{err: syscall.EADDRNOTAVAIL}, Unreachable},
+		{"closed after connecting", outcome{reached: connected, err: syscall.ECONNRESET}, ClosedByRouter},
+		{"another AS", outcome{reached: opened, asn: 65999}, ASNMismatch},
+		{"a NOTIFICATION", outcome{reached: opened, asn: 65101, notification: &notification{code: 6, subcode: 2}}, RouterShutdown},
+		{"silence", outcome{err: syscall.ETIMEDOUT}, NoAnswer},
+		{"something else", outcome{err: errors.New("odd")}, Unreachable},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if c, _ := explain(tm, tt.got); c != tt.want {
+				t.Errorf("got %s, want %s", c, tt.want)
+			}
+		})
+	}
+}
+
+func TestARoutersTextCannotWriteControlCharactersIntoOurLogs(t *testing.T) {
+	n := &notes{log: slog.New(slog.DiscardHandler)}
+	n.logger().Info("received notification", "Code", 6, "Subcode", 2, "Communicated-Reason", "bye\n\x1b[31mlevel=ERROR")
+	c, detail := lost(n.read())
+	if want := `the router says code 6(cease) subcode 2(administrative shutdown): "bye??[31mlevel=ERROR"`; c != RouterShutdown || detail != want {
+		t.Errorf("got %s: %s, want %s", c, detail, want)
+	}
+}
+
+func TestTheDiagnosisEndsInTime(t *testing.T) {
+	if worst := firstProbe + 2*nextProbe + 3*breath + aliveTime; worst > searchTime {
+		t.Errorf("all probes take up to %v, and the search ends after %v", worst, searchTime)
+	}
+	if searchTime > 30*time.Second {
+		t.Error("a router that comes back in the meantime waits for too long")
+	}
+}
