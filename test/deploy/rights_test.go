@@ -1,0 +1,169 @@
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
+)
+
+const controller = "plinth-cloud-controller-manager"
+
+// audit logs every request of the controller's, reads included.
+const audit = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: ["system:serviceaccount:kube-system:` + controller + `"]
+- level: None
+`
+
+// TestTheControllerIsRefusedNothing runs the controller with the rights that
+// deploy/base gives it through a life of Nodes, Services and volumes.
+func TestTheControllerIsRefusedNothing(t *testing.T) {
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "all.log")
+	if err := os.WriteFile(policy, []byte(audit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := apiserver.Start(t, apiserver.Options{Flags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}})
+	kubectl(t, s, render(t, "overlays/homelab"), "apply", "--server-side", "-f", "-")
+	program := filepath.Join(dir, controller)
+	build := exec.Command("go", "build", "-o", program, "./cmd/cloud-controller-manager")
+	build.Dir = "../.."
+	run(t, build, "")
+	config := s.WriteKubeconfig(controller, accountToken(t, s))
+	s.Run(program, "--kubeconfig="+config, "--authentication-kubeconfig="+config, "--authorization-kubeconfig="+config,
+		"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s",
+		"--leader-elect-retry-period=500ms", "--node-monitor-period=1s", "--cluster-cidr=10.244.0.0/16")
+	live(t, s)
+	used := map[string]bool{}
+	for _, r := range requests(t, log) {
+		used[r.Verb+" "+r.what()] = true
+		if r.ResponseStatus.Code == 403 {
+			t.Errorf("%s %s of %q was refused: %s", r.Verb, r.what(), r.ObjectRef.Name, r.ResponseStatus.Message)
+		}
+	}
+	for _, want := range []string{"patch nodes", "delete nodes", "create ipaddresses", "delete ipaddresses", "patch services/status", "update leases", "create events"} {
+		if !used[want] {
+			t.Errorf("the controller never tried to %s, so this test says nothing about it", want)
+		}
+	}
+}
+
+// live lets a Node be initialised and removed, a Service get its VIP and lose it.
+func live(t *testing.T, s *apiserver.Server) {
+	ctx := t.Context()
+	for _, name := range []string{"nuc1", "nuc2"} {
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		n.Spec.Taints = []v1.Taint{{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: v1.TaintEffectNoSchedule}}
+		n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionFalse}}
+		must(t)(s.Client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{}))
+	}
+	svc := &v1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	svc.Spec = v1.ServiceSpec{Type: v1.ServiceTypeLoadBalancer, Ports: []v1.ServicePort{{Port: 80}}}
+	must(t)(s.Client.CoreV1().Services("default").Create(ctx, svc, metav1.CreateOptions{}))
+	s.Eventually(time.Minute, "the Nodes are initialised", func(ctx context.Context) error {
+		n, err := s.Client.CoreV1().Nodes().Get(ctx, "nuc2", metav1.GetOptions{})
+		if err == nil && (n.Spec.ProviderID == "" || slices.ContainsFunc(n.Spec.Taints, func(x v1.Taint) bool { return strings.HasSuffix(x.Key, "/uninitialized") })) {
+			err = fmt.Errorf("providerID %q, taints %v", n.Spec.ProviderID, n.Spec.Taints)
+		}
+		return err
+	})
+	s.Eventually(time.Minute, "the Service has a VIP", func(ctx context.Context) error {
+		got, err := s.Client.CoreV1().Services("default").Get(ctx, "web", metav1.GetOptions{})
+		if err == nil && len(got.Status.LoadBalancer.Ingress) == 0 {
+			err = fmt.Errorf("status %v", got.Status)
+		}
+		return err
+	})
+	if err := s.Client.CoreV1().Services("default").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	retire(t, s, "nuc2")
+	s.Eventually(time.Minute, "the Service and the retired machine's Node are gone", func(ctx context.Context) error {
+		nodes, err := s.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		services, err := s.Client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
+		if err == nil && (len(nodes.Items) != 1 || len(services.Items) != 1) {
+			err = fmt.Errorf("%d nodes, %d services", len(nodes.Items), len(services.Items))
+		}
+		return err
+	})
+}
+
+func retire(t *testing.T, s *apiserver.Server, machine string) {
+	t.Helper()
+	maps := s.Client.CoreV1().ConfigMaps(namespace)
+	cm := must(t)(maps.Get(t.Context(), "inventory", metav1.GetOptions{})).(*v1.ConfigMap)
+	cm.Data["inventory.yaml"] = strings.Replace(cm.Data["inventory.yaml"], "{name: "+machine+",", "{name: "+machine+", state: retired,", 1)
+	must(t)(maps.Update(t.Context(), cm, metav1.UpdateOptions{}))
+}
+
+func accountToken(t *testing.T, s *apiserver.Server) string {
+	t.Helper()
+	answer, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), controller, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Token
+}
+
+// request is one as the audit log has it.
+type request struct {
+	Verb           string
+	ObjectRef      struct{ Resource, Subresource, Namespace, Name string }
+	ResponseStatus struct {
+		Code    int
+		Message string
+	}
+}
+
+func (r request) what() string {
+	if r.ObjectRef.Subresource == "" {
+		return r.ObjectRef.Resource
+	}
+	return r.ObjectRef.Resource + "/" + r.ObjectRef.Subresource
+}
+
+func requests(t *testing.T, log string) []request {
+	t.Helper()
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []request
+	for line := range strings.Lines(string(text)) {
+		var r request
+		if json.Unmarshal([]byte(line), &r) == nil {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// must fails the test on an error.
+func must(t *testing.T) func(any, error) any {
+	return func(v any, err error) any {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
