@@ -127,6 +127,10 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 		if d.Reason == "" {
 			d.Reason, d.Holder = s.occupied(a, owner)
 		}
+		// Who knows an address must not get it by lying in wait for its owner to let go of it for a moment.
+		if rest, rests := s.l.resting[a]; rests && d.Reason == "" && rest.Owner.Namespace != s.r.Service.Namespace {
+			d.Reason, d.Holder, d.Until = AddressResting, rest.Owner, rest.Until
+		}
 	}
 	return d
 }

@@ -301,6 +301,8 @@ func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
 		{"another gets another", 0, time.Minute, service("d/two", "4"), "192.0.2.1"},
 		{"the former owner gets it", 1, time.Minute, service("d/one", "4"), "192.0.2.0"},
 		{"another that asks for it gets it", 0, time.Minute, with(service("d/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
+		{"another of another namespace that asks for it does not", 0, time.Minute, with(service("e/two", "4"), ips("192.0.2.0")), "refused a:AddressResting"},
+		{"another of another namespace that asks for it gets it at the end", 0, Quarantine, with(service("e/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
 		{"another gets it if nothing else is free", 2, time.Minute, service("d/two", "4"), "192.0.2.0"},
 		{"just before the end", 0, Quarantine - 1, service("d/two", "4"), "192.0.2.1"},
 		{"at the end", 0, Quarantine, service("d/two", "4"), "192.0.2.0"},
@@ -435,6 +437,8 @@ func TestDenialReadsWell(t *testing.T) {
 		{Denial{Reason: PoolExhausted, Pool: "public", Family: IPv4}, "pool public: PoolExhausted (IPv4)"},
 		{Denial{Reason: AddressInUse, Pool: "public", Address: netip.MustParseAddr("192.0.2.1"), Holder: ServiceKey{"d", "s"}},
 			"pool public: AddressInUse (192.0.2.1, of d/s)"},
+		{Denial{Reason: AddressResting, Address: netip.MustParseAddr("192.0.2.1"), Holder: ServiceKey{"d", "s"}, Until: noon},
+			"AddressResting (192.0.2.1, of d/s, until 2026-01-01T12:00:00Z)"},
 		{Denial{Reason: AddressInvalid, Detail: "it has a zone"}, "AddressInvalid (it has a zone)"},
 	} {
 		if got := tt.denial.String(); got != tt.want {

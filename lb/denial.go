@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 )
 
 // Why a Service gets no VIP, or not the one that it asks for.
@@ -22,6 +23,7 @@ const (
 	AddressExcluded       Reason = "AddressExcluded"       // its pool leaves the address out, or it is a machine's, a router's or the cluster's
 	AddressReserved       Reason = "AddressReserved"       // the address is kept for another Service
 	AddressInUse          Reason = "AddressInUse"          // another Service, or another program, holds the address
+	AddressResting        Reason = "AddressResting"        // a Service of another namespace gave the address back less than ten minutes ago
 	FamilyNotRequested    Reason = "FamilyNotRequested"    // the address asked for is of a family that the Service does not have
 	SharingKeyDiffers     Reason = "SharingKeyDiffers"     // the holders of the address use another sharing key, or none
 	SharingPortInUse      Reason = "SharingPortInUse"      // a holder of the address serves the same port
@@ -36,7 +38,8 @@ type Denial struct {
 	Pool    string
 	Family  Family
 	Address netip.Addr
-	Holder  ServiceKey // who has it, or whom it is kept for
+	Holder  ServiceKey // who has it, who had it, or whom it is kept for
+	Until   time.Time  // when a rest ends
 	Detail  string
 }
 
@@ -60,6 +63,9 @@ func (d Denial) String() string {
 	}
 	if d.Holder != (ServiceKey{}) {
 		add("of %v", d.Holder)
+	}
+	if !d.Until.IsZero() {
+		add("until %s", d.Until.UTC().Format(time.RFC3339))
 	}
 	if d.Detail != "" {
 		add("%s", d.Detail)

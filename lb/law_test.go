@@ -210,6 +210,11 @@ func (w *world) couldGet(r Request, p inventory.Pool, rg inventory.Range, a neti
 	case !mine && !asks && !p.AutoAssign && r.Pool == "":
 		return false
 	}
+	for _, x := range w.ledger.Resting() {
+		if asks && x.Addr == a && x.Until.After(w.now) && x.Owner.Namespace != r.Service.Namespace && !mine {
+			return false
+		}
+	}
 	c, held := w.ledger.Claim(a)
 	if k := reserver(p, a); k != (ServiceKey{}) && !mine &&
 		!slices.ContainsFunc(c.Holders, func(h Holder) bool { return h.Service == k }) {

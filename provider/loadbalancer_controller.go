@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
@@ -70,7 +71,7 @@ func (b *balancer) serviceChanged(before, now any) {
 		return
 	}
 	drifted := b.drifted(svc) // also notes a status that is right
-	if drifted || asksAnew(old, svc) || b.serves(old) && !b.serves(svc) {
+	if drifted || asksAnew(old, svc) || b.serves(old) && !b.serves(svc) || b.leftOver(svc) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
@@ -105,7 +106,10 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 		return nil
 	}
 	svc, err := b.services.Services(k.Namespace).Get(k.Name)
-	if err != nil || !b.serves(svc) {
+	switch {
+	case err == nil && b.leftOver(svc) && !b.holdsAny(k):
+		return b.clearStatus(ctx, svc)
+	case err != nil || !b.serves(svc):
 		return b.dropIfGone(ctx, k)
 	}
 	d, err := b.settle(ctx, svc, true)
@@ -113,7 +117,19 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 		return err
 	}
 	b.tell(svc, d)
+	for _, x := range d.Denials {
+		if !x.Until.IsZero() {
+			b.queue.AddAfter(name, x.Until.Sub(b.now()))
+		}
+	}
 	return b.state(ctx, svc, d)
+}
+
+// leftOver reports whether a Service that is no load balancer any more still has
+// Plinth's condition, and nobody else will take it off.
+func (b *balancer) leftOver(svc *v1.Service) bool {
+	return svc.Spec.Type != v1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil && !servicehelper.HasLBFinalizer(svc) &&
+		meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) != nil
 }
 
 // state writes a status that is Plinth's own controller's to write, and one that

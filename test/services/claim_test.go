@@ -1,0 +1,159 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestServicesShareAVIP(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.pools(onePool)
+	key := annotated("metallb.io/allow-shared-ip", "web")
+	c.service("a", key, port(80))
+	c.has("a", "192.0.2.0")
+	c.service("b", key, port(443))
+	c.has("b", "192.0.2.0")
+	c.service("clash", key, port(443))
+	c.has("clash", "192.0.2.1")
+	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.service("thief", key, port(8080), annotated("plinth.dev/ips", "192.0.2.0"), func(svc *v1.Service) { svc.Namespace = "other" })
+	c.Eventually(10*time.Second, "the thief is refused", func(ctx context.Context) error {
+		svc, err := c.Client.CoreV1().Services("other").Get(ctx, "thief", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if len(svc.Status.Conditions) != 1 || svc.Status.Conditions[0].Reason != "SharingNamespace" {
+			return fmt.Errorf("conditions %v", svc.Status.Conditions)
+		}
+		return nil
+	})
+
+	before := c.claim("192.0.2.0")
+	c.remove("a") // the one that the object was made for
+	c.Eventually(10*time.Second, "b alone holds the VIP", func(ctx context.Context) error {
+		obj, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, "192.0.2.0", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if got := holders(obj); !slices.Equal(got, []string{"default/b"}) {
+			return fmt.Errorf("held by %v", got)
+		}
+		return nil
+	})
+	if after := c.claim("192.0.2.0"); after.UID != before.UID {
+		t.Error("the VIP was let go of for a moment")
+	}
+	c.has("b", "192.0.2.0")
+	c.remove("b")
+	c.free("192.0.2.0") // not the thief's either: it rests
+	c.service("b", key)
+	c.has("b", "192.0.2.0")
+}
+
+func (c *cluster) claim(vip string) *networkingv1.IPAddress {
+	c.t.Helper()
+	obj, err := c.Client.NetworkingV1().IPAddresses().Get(c.t.Context(), vip, metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return obj
+}
+
+func TestAddressOfAnotherProgramIsLeftAlone(t *testing.T) {
+	c := newCluster(t)
+	other := &networkingv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.0", Labels: map[string]string{networkingv1.LabelManagedBy: "example.com"}},
+		Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "example.com", Resource: "things", Name: "thing"}},
+	}
+	if _, err := c.Client.NetworkingV1().IPAddresses().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	c.pools(onePool)
+	c.service("a")
+	c.has("a", "192.0.2.1")
+	c.service("b", annotated("plinth.dev/ips", "192.0.2.0"))
+	c.refused("b", "AddressInUse")
+}
+
+func TestClaimThatSomebodyDeletedIsMadeAgain(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.pools(onePool)
+	c.service("a")
+	c.has("a", "192.0.2.0")
+	uid := c.claim("192.0.2.0").UID
+	if err := c.Client.NetworkingV1().IPAddresses().Delete(t.Context(), "192.0.2.0", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.Eventually(10*time.Second, "there is a new claim", func(ctx context.Context) error {
+		obj, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, "192.0.2.0", metav1.GetOptions{})
+		if err == nil && obj.UID == uid {
+			return fmt.Errorf("it is the old one")
+		}
+		return err
+	})
+	c.has("a", "192.0.2.0")
+}
+
+func TestServiceChangesItsMind(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.pools(onePool + "\n    - {name: other, addresses: [198.51.100.0/29], autoAssign: false}")
+	c.service("a")
+	c.has("a", "192.0.2.0")
+	c.change("a", func(svc *v1.Service) {
+		families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
+	})
+	c.has("a", "192.0.2.0", "2001:db8:2::")
+	c.change("a", func(svc *v1.Service) {
+		families(v1.IPFamilyPolicySingleStack, v1.IPv4Protocol)(svc)
+		svc.Spec.ClusterIPs = svc.Spec.ClusterIPs[:1]
+	})
+	c.has("a", "192.0.2.0")
+	c.free("2001:db8:2::")
+	c.change("a", annotated("plinth.dev/pool", "other"))
+	c.has("a", "198.51.100.0")
+	c.free("192.0.2.0")
+	c.change("a", annotated("plinth.dev/ips", "10.10.1.1")) // the router's
+	c.refused("a", "AddressNotInPool")
+	c.has("a", "198.51.100.0")
+	c.change("a", func(svc *v1.Service) { svc.Spec.Type = v1.ServiceTypeClusterIP })
+	c.free("198.51.100.0")
+	c.Eventually(10*time.Second, "its status is clear", func(ctx context.Context) error {
+		svc, err := c.Client.CoreV1().Services("default").Get(ctx, "a", metav1.GetOptions{})
+		if err == nil && (len(svc.Status.LoadBalancer.Ingress) > 0 || len(svc.Finalizers) > 0 || len(svc.Status.Conditions) > 0) {
+			return fmt.Errorf("ingress %v, finalizers %v, conditions %v", svc.Status.LoadBalancer.Ingress, svc.Finalizers, svc.Status.Conditions)
+		}
+		return err
+	})
+}
+
+func TestWithClassOnlyTheOthersAreLeftAlone(t *testing.T) {
+	c := newCluster(t)
+	c.start("--load-balancer-class-only")
+	c.pools(onePool)
+	c.service("classless")
+	c.service("ours", class)
+	c.has("ours", "192.0.2.0")
+	svc, err := c.Client.CoreV1().Services("default").Get(t.Context(), "classless", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(svc.Status.LoadBalancer.Ingress) > 0 || len(svc.Status.Conditions) > 0 || len(svc.Finalizers) > 0 {
+		t.Errorf("the Service without a class was touched: %v %v", svc.Status, svc.Finalizers)
+	}
+	if got := c.claims(); !slices.Equal(got, []string{"192.0.2.0"}) {
+		t.Errorf("held: %v", got)
+	}
+}

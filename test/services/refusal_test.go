@@ -1,0 +1,94 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestServiceThatWaitsIsToldWhyAndServedWhenThePoolGrows(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.pools(`    - {name: small, addresses: [192.0.2.0/32]}`)
+	c.service("first")
+	c.has("first", "192.0.2.0")
+	c.service("second")
+	c.service("third", class)
+	c.service("fourth", families(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol, v1.IPv6Protocol), annotated("metallb.io/address-pool", "six"))
+	c.refused("second", "PoolExhausted")
+	c.refused("third", "PoolExhausted")
+	c.refused("fourth", "PoolUnknown")
+	c.told("second", "PoolExhausted")
+
+	grown := time.Now()
+	c.pools(`
+    - {name: six, addresses: ["2001:db8:6::/64"]}
+    - {name: small, addresses: [192.0.2.0/30]}
+`)
+	c.has("second", "192.0.2.1")
+	c.has("third", "192.0.2.2")
+	c.has("fourth", "2001:db8:6::")
+	if took := time.Since(grown); took > 4*time.Second {
+		t.Errorf("served only after %v, as if by a backoff", took)
+	}
+	c.allocated("second", "Allocated")
+	c.allocated("fourth", "OneFamilyOnly")
+
+	c.pools(`    - {name: six, addresses: ["2001:db8:6::/64", 198.51.100.0/30]}`)
+	c.has("fourth", "198.51.100.0", "2001:db8:6::")
+	c.has("first", "192.0.2.0")
+	c.remove("first", "second", "third", "fourth")
+	c.free("192.0.2.0", "192.0.2.1", "192.0.2.2", "198.51.100.0", "2001:db8:6::")
+}
+
+func TestServiceThatWaitsIsServedWhenAnotherGoes(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.pools(`    - {name: small, addresses: [192.0.2.0/32]}`)
+	c.service("first")
+	c.has("first", "192.0.2.0")
+	c.service("second")
+	c.refused("second", "PoolExhausted")
+	c.remove("first")
+	c.has("second", "192.0.2.0")
+}
+
+// told waits for a Warning Event on a Service.
+func (c *cluster) told(name, reason string) {
+	c.t.Helper()
+	c.Eventually(10*time.Second, "an Event "+reason+" on "+name, func(ctx context.Context) error {
+		list, err := c.Client.CoreV1().Events("default").List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.name=" + name})
+		if err != nil {
+			return err
+		}
+		var seen []string
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Type == v1.EventTypeWarning {
+				return nil
+			}
+			seen = append(seen, e.Reason)
+		}
+		return fmt.Errorf("only %v", seen)
+	})
+}
+
+// allocated waits until the condition of a Service is true for this reason.
+func (c *cluster) allocated(name, reason string) {
+	c.t.Helper()
+	c.Eventually(10*time.Second, "the condition of "+name+" is "+reason, func(ctx context.Context) error {
+		svc, err := c.Client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		got := meta.FindStatusCondition(svc.Status.Conditions, "plinth.dev/VIPAllocated")
+		if got == nil || got.Status != metav1.ConditionTrue || got.Reason != reason {
+			return fmt.Errorf("the condition is %v", got)
+		}
+		return nil
+	})
+}

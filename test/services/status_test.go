@@ -1,0 +1,92 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestStatusThatSomebodyOverwroteIsSetRightWithoutAWar(t *testing.T) {
+	c := newCluster(t)
+	c.pools(onePool)
+	c.start()
+	c.service("a")
+	c.has("a", "192.0.2.0")
+	c.service("b", class)
+	c.has("b", "192.0.2.1")
+	before := c.writes()["patch services/status"]
+	c.says("a", "10.10.1.1")
+	c.says("b", "10.10.1.1")
+	c.has("a", "192.0.2.0")
+	c.has("b", "192.0.2.1")
+	c.told("a", "StatusOverwritten")
+	for range 30 { // ten a second, for three seconds
+		c.says("a", "10.10.1.1")
+		<-time.After(100 * time.Millisecond)
+	}
+	if n := c.writes()["patch services/status"] - before; n != 2 {
+		t.Errorf("%d writes set two statuses right that were overwritten 32 times", n)
+	}
+}
+
+func TestServicesCostFewWritesAndDeletesNoneOfOthers(t *testing.T) {
+	c := newCluster(t)
+	c.pools(`    - {name: public, addresses: [192.0.2.0/24]}`)
+	c.start()
+	c.service("first")
+	c.has("first", "192.0.2.0")
+	const n = 100
+	before := c.writes()
+	for i := range n {
+		c.service(fmt.Sprintf("s%d", i))
+	}
+	c.Eventually(30*time.Second, "all are served", func(ctx context.Context) error {
+		list, err := c.Client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		have := 0
+		for i := range list.Items {
+			have += len(list.Items[i].Status.LoadBalancer.Ingress)
+		}
+		if have != n+1 {
+			return fmt.Errorf("%d of %d", have, n+1)
+		}
+		return nil
+	})
+	c.settled()
+	after := c.writes()
+	if per := float64(total(after)-total(before)) / n; per > 4.2 {
+		t.Errorf("%.1f writes a Service: %v", per, after)
+	} else {
+		t.Logf("%.2f writes a Service: %v", per, after)
+	}
+
+	from := len(c.Server.Writes())
+	c.remove("s0", "s1")
+	c.settled()
+	for _, w := range c.Server.Writes()[from:] {
+		if (w.Resource == "services" || w.Resource == "ipaddresses") && !slices.Contains([]string{"s0", "s1", "192.0.2.1", "192.0.2.2"}, w.Name) && w.Agent == "plinth-cloud-controller-manager" {
+			t.Errorf("a delete cost a write of another: %+v", w)
+		}
+	}
+}
+
+// settled waits until nothing has been written for two seconds.
+func (c *cluster) settled() {
+	c.t.Helper()
+	last, since := -1, time.Now()
+	c.Eventually(time.Minute, "nothing more is written", func(context.Context) error {
+		if n := len(c.Server.Writes()); n != last {
+			last, since = n, time.Now()
+		}
+		if quiet := time.Since(since); quiet < 2*time.Second {
+			return fmt.Errorf("%d writes, quiet for %v", last, quiet)
+		}
+		return nil
+	})
+}
