@@ -47,6 +47,9 @@ func plan(t lab.Topology) string {
 
 func (s *story) takeUp(ctx context.Context) error {
 	s.title("What is told to Plinth: one inventory")
+	if err := s.lab.BuildPlinth(ctx); err != nil {
+		return err
+	}
 	s.quote("cat inventory.yaml", s.inventory[0])
 	s.say("The same file gives the router's side. Both ends come from one source and cannot disagree:")
 	router := s.lab.Topology.Routers[0]
@@ -70,9 +73,6 @@ func (s *story) routerConfig(ctx context.Context, r lab.Router) (string, error) 
 		return "", err
 	}
 	defer os.RemoveAll(folder)
-	if err := s.lab.BuildPlinth(ctx); err != nil {
-		return "", err
-	}
 	var files []string
 	for i, document := range s.inventory {
 		file := filepath.Join(folder, fmt.Sprintf("inventory%d.yaml", i))

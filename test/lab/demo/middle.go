@@ -48,6 +48,13 @@ func (s *story) service(ctx context.Context) error {
 		}
 	}
 	s.fact("Service", "VIPs %s after %.2f s, in every router after %.2f s", join(vips), named.Seconds(), time.Since(begun).Seconds())
+	// kube-proxy gathers changes for up to a second before it writes its rules.
+	for _, vip := range vips {
+		if err := s.answers(ctx, vip); err != nil {
+			return err
+		}
+	}
+	s.fact("first answers", "from both after %.2f s, when every kube-proxy has its rules", time.Since(begun).Seconds())
 	if err := s.routersSay(ctx, vips[0]); err != nil {
 		return err
 	}
