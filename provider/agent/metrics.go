@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"plinth.dev/plinth/routing/kernel"
 )
 
 // metrics are what the agent counts, and what it is asked for at each scrape.
@@ -16,9 +14,6 @@ type metrics struct {
 	duration prometheus.Histogram
 	written  prometheus.Counter
 	doubts   prometheus.Counter
-	wanted   prometheus.Gauge
-	held     prometheus.Gauge
-	refused  *prometheus.GaugeVec
 }
 
 func newMetrics(a *Agent) *metrics {
@@ -37,13 +32,8 @@ func newMetrics(a *Agent) *metrics {
 		doubts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plinth_agent_kernel_doubts_total", Help: "Times that the kernel's routes were read back because of an event.",
 		}),
-		wanted: prometheus.NewGauge(prometheus.GaugeOpts{Name: "plinth_agent_routes_wanted", Help: "Routes that the plan has."}),
-		held:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "plinth_agent_routes_held", Help: "Routes of the plan that the kernel holds."}),
-		refused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "plinth_agent_refusals", Help: "VIPs and pod CIDRs that are not announced or not routed, by reason.",
-		}, []string{"reason"}),
 	}
-	m.registry.MustRegister(m.passes, m.duration, m.written, m.doubts, m.wanted, m.held, m.refused, scraped{a})
+	m.registry.MustRegister(m.passes, m.duration, m.written, m.doubts, scraped{a})
 	return m
 }
 
@@ -57,22 +47,6 @@ func (m *metrics) pass(d time.Duration, changed int, err error) {
 	m.written.Add(float64(changed))
 }
 
-func (m *metrics) set(p plan, reached kernel.State) {
-	m.wanted.Set(float64(reached.Want))
-	m.held.Set(float64(reached.Have))
-	byReason := map[string]int{}
-	for _, r := range p.Refused {
-		byReason[string(r.Reason)]++
-	}
-	for _, r := range p.Routing.Refusals {
-		byReason[string(r.Reason)]++
-	}
-	m.refused.Reset()
-	for reason, n := range byReason {
-		m.refused.WithLabelValues(reason).Set(float64(n))
-	}
-}
-
 // scraped are the metrics that are worked out when somebody asks.
 type scraped struct{ a *Agent }
 
@@ -84,13 +58,16 @@ var (
 	sessionHeard  = prometheus.NewDesc("plinth_agent_session_accepted_prefixes", "Prefixes of the router's that were accepted.", sessionLabels, nil)
 	sessionLost   = prometheus.NewDesc("plinth_agent_session_losses_total", "Times that the session was up and went down.", sessionLabels, nil)
 	staleness     = prometheus.NewDesc("plinth_agent_api_silence_seconds", "Time since the API server last said anything about a kind of object.", []string{"kind"}, nil)
+	routesWanted  = prometheus.NewDesc("plinth_agent_routes_wanted", "Routes that the plan has.", nil, nil)
+	routesHeld    = prometheus.NewDesc("plinth_agent_routes_held", "Routes of the plan that the kernel holds.", nil, nil)
+	refusedNow    = prometheus.NewDesc("plinth_agent_refusals", "VIPs and pod CIDRs that are not announced or not routed, by reason.", []string{"reason"}, nil)
 	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
 	fromDisk      = prometheus.NewDesc("plinth_agent_from_disk", "1 while the plan is made of what an earlier process knew.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, proxyHealthy, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, proxyHealthy, fromDisk} {
 		ch <- d
 	}
 }
@@ -114,6 +91,23 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	status := s.a.status.Load()
 	gauge(proxyHealthy, number(status.ProxyHealthy))
 	gauge(fromDisk, number(status.FromDisk))
+	gauge(routesWanted, float64(status.reached.Want))
+	gauge(routesHeld, float64(status.reached.Have))
+	for reason, n := range status.plan.reasons() {
+		gauge(refusedNow, float64(n), reason)
+	}
+}
+
+// reasons counts the refusals of a plan by reason.
+func (p plan) reasons() map[string]int {
+	n := map[string]int{}
+	for _, r := range p.Refused {
+		n[string(r.Reason)]++
+	}
+	for _, r := range p.Routing.Refusals {
+		n[string(r.Reason)]++
+	}
+	return n
 }
 
 func number(b bool) float64 {

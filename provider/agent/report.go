@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 )
 
@@ -91,8 +90,7 @@ func (a *Agent) publish() {
 	s := &Status{
 		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
 		Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
-		Refusals: refusals(a.last.Refused), Unrouted: unrouted(a.last),
-		Routes: routesStatus(a.last, a.reached), passed: time.Now(),
+		passed: time.Now(), plan: a.last, reached: a.reached,
 	}
 	s.ProxyHealthy, _ = a.proxy.state()
 	if a.inputs.Inventory != nil {
@@ -102,30 +100,6 @@ func (a *Agent) publish() {
 		}
 	}
 	a.status.Store(s)
-	a.metrics.set(a.last, a.reached)
-}
-
-func refusals(all []lb.Refusal) []RefusalStatus {
-	out := make([]RefusalStatus, 0, len(all))
-	for _, r := range all {
-		s := RefusalStatus{Router: r.Router, Reason: string(r.Reason)}
-		if r.VIP.IsValid() {
-			s.Service, s.VIP = r.Service.String(), r.VIP.String()
-		}
-		if r.PodCIDR.IsValid() {
-			s.PodCIDR = r.PodCIDR.String()
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-func unrouted(p plan) []RefusalStatus {
-	out := make([]RefusalStatus, 0, len(p.Routing.Refusals))
-	for _, r := range p.Routing.Refusals {
-		out = append(out, RefusalStatus{Node: r.Node, PodCIDR: r.CIDR.String(), Reason: string(r.Reason), Other: r.Other})
-	}
-	return out
 }
 
 // logSessions logs what became of sessions since the last report.

@@ -90,8 +90,14 @@ func (s *sources) adjust(ctx context.Context) {
 	if inv == nil {
 		return
 	}
-	if labels, needed := neighbourhood(inv, s.rack); needed && (!s.nodesFollowed || labels != s.labels) {
+	switch labels, needed := neighbourhood(inv, s.rack); {
+	case needed && (!s.nodesFollowed || labels != s.labels):
 		s.followNodes(ctx, labels)
+	case !needed && s.nodesFollowed:
+		s.stopNodes()
+		s.mu.Lock()
+		s.nodes, s.nextNodes, s.nodesFollowed = nil, nil, false
+		s.mu.Unlock()
 	}
 	if m, err := inv.MachineOf(self.Identity); err == nil {
 		s.followSecrets(ctx, secretsOf(inv, m))
@@ -136,11 +142,13 @@ func (s *sources) followNodes(ctx context.Context, labels string) {
 	if s.stopNodes != nil {
 		s.stopNodes()
 	}
-	s.labels, s.nodesFollowed = labels, true
 	var own context.Context
 	own, s.stopNodes = context.WithCancel(ctx)
-	s.nextNodes = newMirror("nodes", &s.mu, reduceOther, s.changed)
-	go follow(own, s.nextNodes, s.client, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
+	next := newMirror("nodes", &s.mu, reduceOther, s.changed)
+	s.mu.Lock()
+	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
+	s.mu.Unlock()
+	go follow(own, next, s.client, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
 }
 
 func (s *sources) followSecrets(ctx context.Context, names []string) {
@@ -195,8 +203,8 @@ func (s *sources) missing() string {
 		}
 		return "the accepted inventory"
 	}
-	if _, needed := neighbourhood(s.inventory, s.rack); needed && s.nodes == nil {
-		return "the nodes"
+	if labels, needed := neighbourhood(s.inventory, s.rack); needed && !s.nodesAre(labels) {
+		return "the nodes" // of another mode or rack; a plan with the old ones would cut the new ones off
 	}
 	for _, x := range []struct {
 		what   string
@@ -212,6 +220,10 @@ func (s *sources) missing() string {
 		}
 	}
 	return ""
+}
+
+func (s *sources) nodesAre(labels string) bool {
+	return s.nodes != nil && s.nextNodes == nil && s.labels == labels
 }
 
 func (s *sources) passwords() map[inventory.SecretKey]bgp.Password {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 )
 
@@ -38,7 +40,9 @@ type Status struct {
 	// last said anything about it, be it that nothing changed.
 	Staleness map[string]float64 `json:"stalenessSeconds"`
 
-	passed time.Time
+	passed  time.Time
+	plan    plan
+	reached kernel.State
 }
 
 // SessionStatus is one session.
@@ -61,17 +65,6 @@ type RoutesStatus struct {
 	Held   int      `json:"held"`
 	Failed []string `json:"failed,omitempty"`
 	Routes []string `json:"routes"` // as wanted
-
-	plan plan
-}
-
-// lines are the wanted routes, made only when somebody looks.
-func (s RoutesStatus) lines() []string {
-	out := make([]string, 0, len(s.plan.Routing.Routes))
-	for _, r := range s.plan.Routing.Routes {
-		out = append(out, r.String())
-	}
-	return out
 }
 
 // RefusalStatus is why something is not announced, or not routed.
@@ -85,13 +78,44 @@ type RefusalStatus struct {
 	Other   string `json:"other,omitempty"` // the Node that holds the pod CIDR
 }
 
-func routesStatus(p plan, reached kernel.State) RoutesStatus {
-	s := RoutesStatus{Wanted: reached.Want, Held: reached.Have}
-	for _, f := range reached.Failed {
-		s.Failed = append(s.Failed, f.String())
+// fill works out what is long and seldom looked at.
+func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Duration) {
+	s.Sessions = sessionStatus(sessions)
+	s.Refusals, s.Unrouted = refusals(s.plan.Refused), unrouted(s.plan.Routing.Refusals)
+	s.Routes = RoutesStatus{Wanted: s.reached.Want, Held: s.reached.Have, Routes: []string{}}
+	for _, f := range s.reached.Failed {
+		s.Routes.Failed = append(s.Routes.Failed, f.String())
 	}
-	s.plan = p
-	return s
+	for _, r := range s.plan.Routing.Routes {
+		s.Routes.Routes = append(s.Routes.Routes, r.String())
+	}
+	s.Staleness = map[string]float64{}
+	for kind, d := range silence {
+		s.Staleness[kind] = d.Round(time.Millisecond).Seconds()
+	}
+}
+
+func refusals(all []lb.Refusal) []RefusalStatus {
+	out := make([]RefusalStatus, 0, len(all))
+	for _, r := range all {
+		s := RefusalStatus{Router: r.Router, Reason: string(r.Reason)}
+		if r.VIP.IsValid() {
+			s.Service, s.VIP = r.Service.String(), r.VIP.String()
+		}
+		if r.PodCIDR.IsValid() {
+			s.PodCIDR = r.PodCIDR.String()
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+func unrouted(all []routing.Refusal) []RefusalStatus {
+	out := make([]RefusalStatus, 0, len(all))
+	for _, r := range all {
+		out = append(out, RefusalStatus{Node: r.Node, PodCIDR: r.CIDR.String(), Reason: string(r.Reason), Other: r.Other})
+	}
+	return out
 }
 
 func sessionStatus(all []bgp.SessionState) []SessionStatus {
@@ -140,12 +164,7 @@ func (a *Agent) readyz(w http.ResponseWriter, _ *http.Request) {
 
 func (a *Agent) serveStatus(w http.ResponseWriter, r *http.Request) {
 	s := *a.status.Load()
-	s.Sessions = sessionStatus(a.o.Speaker.State(r.Context()))
-	s.Routes.Routes = s.Routes.lines()
-	s.Staleness = map[string]float64{}
-	for kind, d := range a.sources.heard() {
-		s.Staleness[kind] = d.Round(time.Millisecond).Seconds()
-	}
+	s.fill(a.o.Speaker.State(r.Context()), a.sources.heard())
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
