@@ -72,20 +72,20 @@ type serviceEvents struct{ typedv1.EventInterface }
 // announcements are the Events that are not sent.
 var announcements = []string{"EnsuringLoadBalancer", "DeletingLoadBalancer"}
 
-// CreateWithEventNamespaceWithContext creates an Event that says that something was done, or failed.
-func (e serviceEvents) CreateWithEventNamespaceWithContext(ctx context.Context, event *v1.Event) (*v1.Event, error) {
+// CreateWithEventNamespace creates an Event that says that something was done, or failed.
+func (e serviceEvents) CreateWithEventNamespace(event *v1.Event) (*v1.Event, error) {
 	if slices.Contains(announcements, event.Reason) {
 		return event, nil
 	}
-	return e.EventInterface.CreateWithEventNamespaceWithContext(ctx, event)
+	return e.EventInterface.CreateWithEventNamespace(event)
 }
 
-// PatchWithEventNamespaceWithContext counts an Event that was seen before.
-func (e serviceEvents) PatchWithEventNamespaceWithContext(ctx context.Context, event *v1.Event, data []byte) (*v1.Event, error) {
+// PatchWithEventNamespace counts an Event that was seen before.
+func (e serviceEvents) PatchWithEventNamespace(event *v1.Event, data []byte) (*v1.Event, error) {
 	if slices.Contains(announcements, event.Reason) {
 		return event, nil
 	}
-	return e.EventInterface.PatchWithEventNamespaceWithContext(ctx, event, data)
+	return e.EventInterface.PatchWithEventNamespace(event, data)
 }
 
 type serviceWrites struct {
