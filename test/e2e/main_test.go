@@ -56,21 +56,3 @@ func shared(t *testing.T) *lab.Lab {
 	must(t, err)
 	return l
 }
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// web runs web servers for the length of a story.
-func web(t *testing.T, l *lab.Lab, name string, replicas int32) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := l.RemoveWeb(context.Background(), name); err != nil {
-			t.Error(err)
-		}
-	})
-	must(t, l.RunWeb(t.Context(), name, replicas))
-}

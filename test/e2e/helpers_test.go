@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// web runs web servers for the length of a story.
+func web(t *testing.T, l *lab.Lab, name string, replicas int32) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := l.RemoveWeb(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, l.RunWeb(t.Context(), name, replicas))
+}
+
+// expose creates a Service for the length of a story, and returns its VIPs, IPv4
+// before IPv6.
+func expose(t *testing.T, l *lab.Lab, s *corev1.Service) []netip.Addr {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, err := l.VIPs(context.Background(), s.Name); err == nil {
+			if err := l.RemoveService(context.Background(), s.Name); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	vips, err := l.Expose(t.Context(), s)
+	must(t, err)
+	return vips
+}
+
+// announced waits until every machine announces all the VIPs.
+func announced(t *testing.T, l *lab.Lab, vips []netip.Addr, machines ...string) {
+	t.Helper()
+	for _, vip := range vips {
+		must(t, l.WaitAnnounced(t.Context(), vip, machines...))
+	}
+}
+
+// inForce applies an inventory and gives the routers their side of it; the lab's
+// usual one is back in force when the story ends.
+func inForce(t *testing.T, l *lab.Lab, documents ...string) {
+	t.Helper()
+	usual := lab.Inventory(l.Topology)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := errors.Join(l.ApplyInventory(ctx, usual), l.ConfigureRouters(ctx, usual)); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, l.ConfigureRouters(t.Context(), documents...))
+	must(t, l.ApplyInventory(t.Context(), documents...))
+}
+
+// fabricReady waits until every agent says that its sessions are up and its routes held.
+func fabricReady(ctx context.Context, l *lab.Lab) error {
+	return lab.Within(ctx, 30*time.Second, func(ctx context.Context) error {
+		for _, m := range l.Topology.Machines() {
+			n, err := l.Node(ctx, m.Name)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == "plinth.dev/FabricReady" })
+			if i < 0 {
+				return fmt.Errorf("node %s has no condition plinth.dev/FabricReady", m.Name)
+			}
+			if c := n.Status.Conditions[i]; c.Status != corev1.ConditionTrue {
+				return fmt.Errorf("node %s: %s: %s", m.Name, c.Type, c.Message)
+			}
+		}
+		return nil
+	})
+}
+
+// steady waits until a prober has had answers, and none lost, for so long.
+func steady(t *testing.T, p *lab.Prober, calm time.Duration) {
+	t.Helper()
+	from := time.Now()
+	must(t, lab.Within(t.Context(), time.Minute, func(context.Context) error {
+		r := p.Report()
+		if r.LastLoss.After(from) {
+			from = r.LastLoss
+		}
+		if r.Sent == 0 || time.Since(from) < calm {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	}))
+}
+
+func errNotFrom(pool netip.Prefix, vips []netip.Addr) error {
+	return fmt.Errorf("VIPs %v, want one of %s", vips, pool)
+}

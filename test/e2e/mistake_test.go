@@ -1,0 +1,66 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
+	l := shared(t)
+	web(t, l, "mistake", 2)
+	vips := expose(t, l, lab.LoadBalancer("mistake", "mistake"))
+	announced(t, l, vips)
+	before := routersKnow(t, l)
+	probe := l.Probe(t.Context(), lab.URL(vips[0], lab.WebPort), 50)
+	defer probe.Stop()
+
+	usual := lab.Inventory(l.Topology)
+	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), usual)) })
+	must(t, l.ApplyInventory(t.Context(), strings.Replace(usual, "type: lab-small", "typo: lab-small", 1)))
+	status := func(want string) error {
+		return lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
+			cm, err := l.Kube.CoreV1().ConfigMaps(lab.PlinthNamespace).Get(ctx, "plinth-inventory-status", metav1.GetOptions{})
+			if err == nil && cm.Data["ready"] != want {
+				err = fmt.Errorf("status %v, want ready %s", cm.Data, want)
+			}
+			if err == nil && want == "false" && !strings.Contains(cm.Data["problems"], "part0.yaml:") {
+				err = fmt.Errorf("no problem names the place of the mistake: %s", cm.Data["problems"])
+			}
+			return err
+		})
+	}
+	must(t, status("false"))
+	must(t, l.RestartCCM(t.Context())) // also one that starts with the mistake has the last good one
+	steady(t, probe, 5*time.Second)
+	if after := routersKnow(t, l); after != before {
+		t.Errorf("the routers knew\n%s\nand now know\n%s", before, after)
+	}
+	if r := probe.Stop(); r.Lost > 0 {
+		t.Errorf("requests were lost: %s", r)
+	}
+	must(t, l.ApplyInventory(t.Context(), usual))
+	must(t, status("true"))
+}
+
+// routersKnow is all that the kernels of the routers reach.
+func routersKnow(t *testing.T, l *lab.Lab) string {
+	t.Helper()
+	var b strings.Builder
+	for _, r := range l.Topology.Routers {
+		routes, err := l.KernelRoutes(t.Context(), r.Name)
+		must(t, err)
+		for _, route := range routes {
+			if route.Protocol == "bgp" || route.Protocol == "bird" {
+				fmt.Fprintln(&b, r.Name, route.Dst, route.Gateways())
+			}
+		}
+	}
+	return b.String()
+}

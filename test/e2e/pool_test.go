@@ -1,0 +1,38 @@
+package e2e
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+func TestAPoolThatIsAddedToTheInventoryServesTheServiceThatWaitsForIt(t *testing.T) {
+	l := shared(t)
+	web(t, l, "late", 4)
+	pool := netip.MustParsePrefix("198.51.100.0/28")
+	service := lab.LoadBalancer("late", "late")
+	service.Annotations = map[string]string{"plinth.dev/pool": "second"}
+	service.Spec.IPFamilyPolicy = nil
+	short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	t.Cleanup(func() { l.RemoveService(context.Background(), "late") }) // when the story broke off
+	if vips, err := l.Expose(short, service); err == nil {
+		t.Fatalf("the Service got %v from a pool that does not exist", vips)
+	}
+
+	inForce(t, l, lab.Inventory(l.Topology), lab.Pool(l.Topology, "second", pool.String()))
+	var vips []netip.Addr
+	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) (err error) {
+		if vips, err = l.VIPs(ctx, "late"); err == nil && (len(vips) != 1 || !pool.Contains(vips[0])) {
+			err = errNotFrom(pool, vips)
+		}
+		return err
+	}))
+	announced(t, l, vips)
+	_, err := l.Get(t.Context(), lab.URL(vips[0], lab.WebPort))
+	must(t, err)
+	must(t, l.RemoveService(t.Context(), "late")) // before its pool goes
+}

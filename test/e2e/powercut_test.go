@@ -1,0 +1,45 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
+	l := shared(t)
+	web(t, l, "power", 4)
+	// Local: a machine serves its own pods alone. With Cluster, others would go on
+	// sending to the dead one's pods until Kubernetes notices.
+	service := lab.LoadBalancer("power", "power")
+	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	vips := expose(t, l, service)
+	announced(t, l, vips)
+	probe := l.Probe(t.Context(), lab.URL(vips[0], lab.WebPort), 100)
+	defer probe.Stop()
+	steady(t, probe, time.Second)
+
+	cut := time.Now()
+	t.Cleanup(func() {
+		if err := l.ReviveMachine(context.Background(), "w4"); err != nil {
+			t.Error(err)
+		}
+		must(t, l.WaitReady(context.Background(), time.Minute))
+		must(t, fabricReady(context.Background(), l))
+	})
+	must(t, l.KillMachine(t.Context(), "w4"))
+	announced(t, l, vips, "w1", "w2", "w3")
+	steady(t, probe, 2*time.Second)
+	r := probe.Stop()
+	t.Logf("%s", r)
+	if r.Lost == 0 {
+		t.Error("nothing was lost: the machine cannot have been dead")
+	}
+	if after := r.LastLoss.Sub(cut); after > holdTime+time.Second {
+		t.Errorf("the last request was lost %s after the power cut, want at most the hold time of %s and a little", after, holdTime)
+	}
+}

@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// protocol is the number that marks a route in the kernel as Plinth's.
+const protocol = "114"
+
+func TestAMachinesPodRoutesAllBearPlinthsMarkAndNoOtherRouteIsTouched(t *testing.T) {
+	l := shared(t)
+	const host = "w1"
+	foreign := netip.MustParsePrefix("10.244.200.0/24") // within the pod network, by somebody else
+	space := l.Namespace(host)
+	must(t, netns.IP(space, "route add "+foreign.String()+" via 10.10.1.12 proto 99"))
+	t.Cleanup(func() { netns.IP(space, "route del "+foreign.String()+" proto 99") })
+
+	// Somebody deletes one of ours: it comes back, and the foreign one stays.
+	mate, err := l.Node(t.Context(), "w2")
+	must(t, err)
+	must(t, netns.IP(space, "route del "+mate.Spec.PodCIDRs[0]+" proto "+protocol))
+	must(t, lab.Within(t.Context(), 10*time.Second, func(ctx context.Context) error {
+		hops, err := l.NextHops(ctx, host, netip.MustParsePrefix(mate.Spec.PodCIDRs[0]))
+		if err == nil && !slices.Equal(hops, []netip.Addr{l.Topology.MachineAddress("w2").V4}) {
+			err = fmt.Errorf("%s reaches the pods of w2 via %v", host, hops)
+		}
+		return err
+	}))
+
+	routes, err := l.KernelRoutes(t.Context(), host)
+	must(t, err)
+	left := errors.New("the foreign route is gone")
+	for _, r := range routes {
+		p, err := netip.ParsePrefix(r.Dst)
+		if err != nil {
+			continue // default, or a single address
+		}
+		switch {
+		case r.Dst == foreign.String() && r.Protocol == "99":
+			left = nil
+		case r.Dev == "pods" && r.Protocol == "kernel": // the bridge of the machine's own pods
+		case lab.PodCIDR4.Overlaps(p) || lab.PodCIDR6.Overlaps(p):
+			if r.Protocol != protocol {
+				t.Errorf("a route to pods without Plinth's mark: %+v", r)
+			}
+		default:
+			if r.Protocol == protocol && !lab.PublicPool4.Overlaps(p) && !lab.PublicPool6.Overlaps(p) {
+				t.Errorf("a route with Plinth's mark that leads to no pod and no VIP: %+v", r)
+			}
+		}
+	}
+	must(t, left)
+}

@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"net/netip"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testing.T) {
+	l := shared(t)
+	web(t, l, "story", 4)
+	vips := expose(t, l, lab.LoadBalancer("story", "story"))
+	if len(vips) != 2 || !lab.PublicPool4.Contains(vips[0]) || !lab.PublicPool6.Contains(vips[1]) {
+		t.Fatalf("VIPs %v, want one of %s and one of %s", vips, lab.PublicPool4, lab.PublicPool6)
+	}
+	announced(t, l, vips) // in the kernel of each router, one next hop per machine of its rack
+
+	for _, vip := range vips {
+		for _, r := range l.Topology.Routers {
+			fromMachines(t, l, r, vip)
+		}
+		claim, err := l.Kube.NetworkingV1().IPAddresses().Get(t.Context(), vip.String(), metav1.GetOptions{})
+		must(t, err)
+		if p := claim.Spec.ParentRef; p.Resource != "services" || p.Namespace != "default" || p.Name != "story" {
+			t.Errorf("%s is held by %+v, want the Service", vip, p)
+		}
+		nodes := map[string]bool{}
+		for range 40 {
+			a, err := l.Get(t.Context(), lab.URL(vip, lab.WebPort))
+			must(t, err)
+			nodes[a.Node] = true
+		}
+		if len(nodes) < 2 {
+			t.Errorf("40 requests to %s were all answered on %v", vip, nodes)
+		}
+	}
+
+	must(t, l.RemoveService(t.Context(), "story"))
+	for _, vip := range vips {
+		must(t, l.WaitGone(t.Context(), vip))
+		if _, err := l.Kube.NetworkingV1().IPAddresses().Get(t.Context(), vip.String(), metav1.GetOptions{}); err == nil {
+			t.Errorf("%s is still held after its Service has gone", vip)
+		}
+	}
+}
+
+// fromMachines checks what a router itself says: two next hops, straight from
+// the machines of its rack.
+func fromMachines(t *testing.T, l *lab.Lab, r lab.Router, vip netip.Addr) {
+	t.Helper()
+	routes, err := l.BGPRoutes(t.Context(), r.Name, lab.VIPPrefix(vip))
+	must(t, err)
+	direct := 0
+	for _, route := range routes {
+		if len(route.ASPath) == 1 && route.ASPath[0] == lab.MachineASN && route.Best {
+			direct++
+		}
+	}
+	if direct != 2 {
+		t.Errorf("%s (%s) knows %d best routes to %s from machines, want 2: %+v", r.Name, r.OS, direct, vip, routes)
+	}
+}
