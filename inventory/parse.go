@@ -27,6 +27,12 @@ func ParseAccepted(docs ...Document) (*Inventory, Problems) {
 }
 
 func parse(docs []Document, d *decoder) (*Inventory, Problems) {
+	inv, _, _, problems := parseRaw(docs, d)
+	return inv, problems
+}
+
+// parseRaw is parse, and gives what it read besides.
+func parseRaw(docs []Document, d *decoder) (*Inventory, *rawInventory, []page, Problems) {
 	pages, problems := d.read(docs)
 	raw := d.decode(pages)
 	var inv *Inventory
@@ -42,9 +48,9 @@ func parse(docs []Document, d *decoder) (*Inventory, Problems) {
 		problems = append(problems, nothingThere(docs))
 	}
 	if len(problems.Errors()) > 0 {
-		return nil, problems
+		inv = nil
 	}
-	return inv, problems
+	return inv, raw, pages, problems
 }
 
 func nothingThere(docs []Document) Problem {

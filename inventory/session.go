@@ -41,3 +41,16 @@ func (f Families) Has(p netip.Prefix) bool {
 	}
 	return f.IPv6
 }
+
+// String prints the families as people name them.
+func (f Families) String() string {
+	switch f {
+	case Families{true, true}:
+		return "IPv4 and IPv6"
+	case Families{IPv4: true}:
+		return "IPv4"
+	case Families{IPv6: true}:
+		return "IPv6"
+	}
+	return "none"
+}

@@ -1,0 +1,211 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Origin is one effective value of a machine, and where it comes from.
+type Origin struct {
+	Field    string
+	Value    string
+	Position Position // zero: nobody wrote it
+	Note     string   // what made it, where nobody wrote it
+}
+
+// Explain tells every effective value of a machine with the place that it comes
+// from. It returns nothing where the documents have an error or no such machine.
+func Explain(machine string, docs ...Document) ([]Origin, Problems) {
+	parsed, raw, pages, problems := parseRaw(docs, &decoder{})
+	if parsed == nil {
+		return nil, problems
+	}
+	inv, more := Carve(parsed, nil)
+	problems = append(problems, more...).sorted()
+	if inv == nil {
+		return nil, problems
+	}
+	m, ok := inv.Machine(machine)
+	if !ok {
+		return nil, problems
+	}
+	e := &explainer{inv: inv, spec: &raw.Spec, m: m}
+	e.explain()
+	return e.placed(pages), problems
+}
+
+// explainer collects the values of one machine, each with its node.
+type explainer struct {
+	inv   *Inventory
+	spec  *rawSpec
+	m     Machine
+	out   []Origin
+	nodes []*yaml.Node
+}
+
+// add notes a value; node is nil where nobody wrote it.
+func (e *explainer) add(field, value string, node *yaml.Node, note string) {
+	if value == "" && node == nil {
+		return
+	}
+	if node != nil {
+		note = ""
+	}
+	e.out = append(e.out, Origin{Field: field, Value: value, Note: note})
+	e.nodes = append(e.nodes, node)
+}
+
+// placed fills in where the nodes stand.
+func (e *explainer) placed(pages []page) []Origin {
+	wanted := map[*yaml.Node]place{}
+	for _, n := range e.nodes {
+		wanted[n] = place{}
+	}
+	find(pages, wanted)
+	for i, n := range e.nodes {
+		e.out[i].Position = wanted[n].Position
+	}
+	return e.out
+}
+
+func (e *explainer) explain() {
+	rack, raw := e.raw()
+	m := e.m
+	e.add("name", m.Name, raw.Name.node, "")
+	e.add("providerID", m.ProviderID(), raw.ID.node, "default: the machine's name")
+	e.add("state", string(m.State), e.stateNode(rack, raw), "default")
+	e.add("reason", m.Reason, raw.Reason.node, "")
+	e.add("rack", m.Rack, rack.Name.node, "")
+	e.add("addresses", flowList(m.Addresses), raw.Addresses.node, "")
+	if len(m.ExternalAddresses) > 0 {
+		e.add("externalAddresses", flowList(m.ExternalAddresses), raw.ExternalAddresses.node, "")
+	}
+	e.add("hostname", cmp.Or(m.Hostname, m.Name), raw.Hostname.node, "default: the machine's name")
+	e.add("systemUUID", m.SystemUUID, raw.Match.SystemUUID.node, "")
+	for i, a := range raw.Aliases.v {
+		e.add(fmt.Sprintf("aliases[%d]", i), a.v, a.node, "")
+	}
+	e.podCIDRs(rack, raw)
+	e.labels(rack, raw)
+	e.taints(raw)
+	for _, s := range e.inv.Sessions(m) {
+		e.session(rack, s)
+	}
+}
+
+// raw finds what was written about the machine.
+func (e *explainer) raw() (*rawRack, *rawMachine) {
+	for i := range e.spec.Racks.v {
+		r := &e.spec.Racks.v[i]
+		for j := range r.Machines.v {
+			if r.Machines.v[j].Name.v == e.m.Name {
+				return r, &r.Machines.v[j]
+			}
+		}
+	}
+	return &rawRack{}, &rawMachine{}
+}
+
+// stateNode is where the state that counts was written.
+func (e *explainer) stateNode(rack *rawRack, m *rawMachine) *yaml.Node {
+	if rack.State.given() && (rack.State.v == e.m.State && e.m.OwnState != e.m.State) {
+		return rack.State.node
+	}
+	return m.State.node
+}
+
+func (e *explainer) podCIDRs(rack *rawRack, m *rawMachine) {
+	if len(e.m.PodCIDRs) == 0 {
+		return
+	}
+	r, _ := e.inv.Rack(e.m.Rack)
+	note := "carved from the rack's " + flowList(r.PodCIDRs)
+	if !rack.PodCIDRs.given() {
+		note += ", itself carved from podNetwork.cidrs"
+	}
+	e.add("podCIDRs", flowList(e.m.PodCIDRs), m.PodCIDRs.node, note+"; a cluster keeps what is in force there")
+}
+
+// labels tells where each label of the Node comes from.
+func (e *explainer) labels(rack *rawRack, m *rawMachine) {
+	nodes := map[string]*yaml.Node{LabelRegion: e.spec.Region.node, LabelZone: rack.Zone.node, LabelType: m.Type.node, LabelRack: rack.Name.node, LabelRow: rack.Row.node, LabelUnit: m.Unit.node}
+	notes := map[string]string{LabelRegion: "default: metadata.name", LabelZone: "default: the rack's name"}
+	for label, twin := range betaTwins {
+		nodes[twin], notes[twin] = nodes[label], notes[label]
+	}
+	for _, written := range [][]entry[string]{e.spec.Labels.v, m.Labels.v} {
+		for _, l := range written {
+			nodes[l.key.v] = l.value.node
+		}
+	}
+	all := e.inv.Labels(e.m)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		e.add("labels["+key+"]", all[key], nodes[key], notes[key])
+	}
+}
+
+func (e *explainer) taints(m *rawMachine) {
+	for _, t := range m.Taints.v {
+		e.add("taints["+t.Key.v+"]", t.Value.v+":"+t.Effect.v, t.Key.node, "")
+	}
+	if e.m.State == StateMaintenance {
+		e.add("taints["+TaintMaintenance.Key+"]", ":"+TaintMaintenance.Effect, nil, "because of state: maintenance")
+	}
+}
+
+// session tells where each setting of a session comes from: the router, the
+// rack, the spec or a default.
+func (e *explainer) session(rack *rawRack, s Session) {
+	router := e.rawRouter(s.Router)
+	field := func(name string) string { return fmt.Sprintf("sessions[%s %s].%s", s.Router, s.RouterAddr, name) }
+	said := func(node func(*rawSession) *yaml.Node) *yaml.Node {
+		return cmp.Or(node(&router.rawSession), node(&rack.rawSession), node(&e.spec.BGP.rawSession))
+	}
+	e.add(field("address"), s.RouterAddr.String(), addressNode(router, s.RouterAddr), "")
+	e.add(field("port"), fmt.Sprint(s.Port), router.Port.node, "default")
+	e.add(field("local"), s.Local.String(), nil, "the machine's first address of that family")
+	e.add(field("localASN"), s.LocalASN.String(), cmp.Or(rack.ASN.node, e.spec.BGP.ASN.node), "")
+	e.add(field("routerASN"), s.RouterASN.String(), router.ASN.node, "")
+	e.add(field("holdTime"), shortDuration(s.HoldTime), said(func(r *rawSession) *yaml.Node { return r.HoldTime.node }), "default")
+	e.add(field("restartTime"), shortDuration(s.RestartTime), said(func(r *rawSession) *yaml.Node { return r.GracefulRestart.node }), "default")
+	e.add(field("ttlSecurity"), fmt.Sprint(s.TTLSecurity), said(func(r *rawSession) *yaml.Node { return r.TTLSecurity.node }), "default")
+	e.add(field("multihop"), fmt.Sprint(s.Multihop), said(func(r *rawSession) *yaml.Node { return r.Multihop.node }), "default")
+	e.add(field("bfd"), orOff(s.BFD.Name), said(func(r *rawSession) *yaml.Node { return r.BFD.node }), "default")
+	e.add(field("password"), secretName(s.Password), said(func(r *rawSession) *yaml.Node { return r.PasswordFrom.node }), "default")
+	e.add(field("podCIDRs"), fmt.Sprint(s.PodCIDRs), said(func(r *rawSession) *yaml.Node { return r.Advertise.PodCIDRs.node }), "default: podNetwork.mode decides")
+	e.add(field("learn"), string(s.Learn), said(func(r *rawSession) *yaml.Node { return r.Learn.node }), "default")
+	e.add(field("families"), s.Families.String(), nil, "what the machine has and the inventory needs")
+}
+
+// secretName prints where a password lies.
+func secretName(k SecretKey) string {
+	if k == (SecretKey{}) {
+		return "none"
+	}
+	return "secret " + k.Secret + ", key " + k.Key
+}
+
+// rawRouter finds what was written about a router.
+func (e *explainer) rawRouter(name string) *rawRouter {
+	v := validation{raw: e.spec}
+	for _, r := range v.allRouters() {
+		if r.Name.v == name {
+			return r
+		}
+	}
+	return &rawRouter{}
+}
+
+func addressNode(r *rawRouter, a netip.Addr) *yaml.Node {
+	for _, s := range r.allAddresses() {
+		if s.v == a {
+			return s.node
+		}
+	}
+	return nil
+}
