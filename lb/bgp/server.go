@@ -12,6 +12,8 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/server"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // batch is how many paths go to GoBGP at once: it holds its lock for that long.
@@ -145,7 +147,6 @@ func (in *instance) close(ctx context.Context, quiet bool) {
 type counts struct {
 	updatesSent, updatesReceived uint64
 	opensSent, opensReceived     uint64
-	accepted                     int
 }
 
 func (in *instance) counts(ctx context.Context) (counts, error) {
@@ -155,11 +156,25 @@ func (in *instance) counts(ctx context.Context) (counts, error) {
 			c.updatesSent, c.updatesReceived = m.GetSent().GetUpdate(), m.GetReceived().GetUpdate()
 			c.opensSent, c.opensReceived = m.GetSent().GetOpen(), m.GetReceived().GetOpen()
 		}
-		for _, af := range p.GetAfiSafis() {
-			c.accepted += int(af.GetState().GetAccepted())
-		}
 	})
 	return c, err
+}
+
+// accepted counts the routes of the router's that import let in: default routes,
+// where they are to be learned. GoBGP's own counter of that name counts what came.
+func (in *instance) accepted() (n int, err error) {
+	if in.terms.Session.Learn != inventory.LearnDefault {
+		return 0, nil
+	}
+	for f, prefix := range map[gobgp.Family]string{gobgp.RF_IPv4_UC: "0.0.0.0/0", gobgp.RF_IPv6_UC: "::/0"} {
+		if !in.carries(f) {
+			continue
+		}
+		err = errors.Join(err, in.bgp.ListPath(apiutil.ListPathRequest{
+			TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f, Prefixes: []*apiutil.LookupPrefix{{Prefix: prefix}},
+		}, func(_ gobgp.NLRI, ps []*apiutil.Path) { n += len(ps) }))
+	}
+	return n, err
 }
 
 // announced lists what is in the adj-RIB-out, sorted.

@@ -447,6 +447,9 @@ func (s *session) report(ctx context.Context) SessionState {
 		if now, err := s.in.counts(ctx); err == nil {
 			c = now
 		}
+		if n, err := s.in.accepted(); err == nil {
+			s.state.Accepted = n
+		}
 		if s.stale && s.state.Up {
 			if ps, err := s.in.announced(); err == nil {
 				s.state.Announced, s.stale = ps, false
@@ -457,7 +460,6 @@ func (s *session) report(ctx context.Context) SessionState {
 	if s.bfd != nil {
 		st.BFD = s.bfd.String()
 	}
-	st.Accepted = c.accepted
 	st.UpdatesSent = s.base.updatesSent + c.updatesSent
 	st.UpdatesReceived = s.base.updatesReceived + c.updatesReceived
 	return st

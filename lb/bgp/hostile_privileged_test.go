@@ -1,0 +1,267 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	api "github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// asRogue makes this binary a router that misbehaves: it runs in a router's
+// namespace and does what the variable says.
+const asRogue = "PLINTH_TEST_ROGUE"
+
+func TestRogueProcess(t *testing.T) {
+	how := os.Getenv(asRogue)
+	if how == "" {
+		return // only when started by rogue
+	}
+	l, err := net.Listen("tcp", ":179")
+	must(t, err)
+	for seed := uint64(0); ; seed++ {
+		c, err := l.Accept()
+		must(t, err)
+		rogues[how](c, rand.New(rand.NewPCG(seed, 1)))
+		c.Close()
+	}
+}
+
+// rogue starts such a router.
+func (r *router) rogue(how string) *router {
+	r.t.Helper()
+	exe, err := os.Executable()
+	must(r.t, err)
+	// It is in the namespaces already, as an agent process is.
+	r.daemonize("env", asAgent+"=rogue", asRogue+"="+how, exe, "-test.run=^TestRogueProcess$", "-test.timeout=5m")
+	return r
+}
+
+var rogues = map[string]func(net.Conn, *rand.Rand){
+	"a full table":        fullTable,
+	"our own routes":      ourOwnRoutes,
+	"malformed messages":  malformed,
+	"noise":               func(c net.Conn, r *rand.Rand) { _, _ = c.Write(noise(r, 4096)); _, _ = io.CopyN(io.Discard, c, 1) },
+	"silence":             func(c net.Conn, _ *rand.Rand) { _, _ = io.Copy(io.Discard, c) },
+	"a close at once":     func(net.Conn, *rand.Rand) {},
+	"a NOTIFICATION only": func(c net.Conn, _ *rand.Rand) { send(c, gobgp.NewBGPNotificationMessage(6, 5, nil)) },
+}
+
+func noise(r *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(r.Uint32())
+	}
+	return b
+}
+
+func send(c net.Conn, m *gobgp.BGPMessage) {
+	if b, err := m.Serialize(); err == nil {
+		_, _ = c.Write(b)
+	}
+}
+
+// greet brings a session up from the router's side.
+func greet(c net.Conn) bool {
+	m, err := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), []gobgp.OptionParameterInterface{
+		gobgp.NewOptionParameterCapability([]gobgp.ParameterCapabilityInterface{
+			gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC), gobgp.NewCapFourOctetASNumber(routerASN),
+		}),
+	})
+	if err != nil {
+		return false
+	}
+	send(c, m)
+	send(c, gobgp.NewBGPKeepAliveMessage())
+	for range 2 { // its OPEN and KEEPALIVE
+		if _, _, err := message(c); err != nil {
+			return false
+		}
+	}
+	go func() {
+		for {
+			time.Sleep(2 * time.Second)
+			if _, err := c.Write(keepalive()); err != nil {
+				return
+			}
+		}
+	}()
+	return true
+}
+
+func keepalive() []byte { b, _ := gobgp.NewBGPKeepAliveMessage().Serialize(); return b }
+
+// update is an UPDATE with raw attributes and reachable prefixes.
+func update(attrs, nlri []byte) []byte {
+	n := 19 + 2 + 2 + len(attrs) + len(nlri)
+	b := make([]byte, 0, n)
+	for range 16 {
+		b = append(b, 0xff)
+	}
+	b = binary.BigEndian.AppendUint16(b, uint16(n))
+	b = append(b, gobgp.BGP_MSG_UPDATE, 0, 0)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(attrs)))
+	return append(append(b, attrs...), nlri...)
+}
+
+// good are the attributes of an ordinary route.
+var good = []byte{
+	0x40, 1, 1, 0, // ORIGIN IGP
+	0x40, 2, 6, 2, 1, 0, 0, 0xfe, 0x4d, // AS_PATH 65101
+	0x40, 3, 4, 10, 99, 1, 2, // NEXT_HOP
+}
+
+func fullTable(c net.Conn, _ *rand.Rand) {
+	if !greet(c) {
+		return
+	}
+	for i := 0; i < 1_000_000; {
+		var nlri []byte
+		for range 800 {
+			nlri = append(nlri, 24, 20+byte(i>>16), byte(i>>8), byte(i))
+			i++
+		}
+		if _, err := c.Write(update(good, nlri)); err != nil {
+			return
+		}
+	}
+	_, _ = io.Copy(io.Discard, c)
+}
+
+// ourOwnRoutes sends a default route, and our own VIP with a better path.
+func ourOwnRoutes(c net.Conn, _ *rand.Rand) {
+	if greet(c) {
+		_, _ = c.Write(update(good, []byte{0, 32, 203, 0, 113, 10, 24, 198, 51, 100}))
+		_, _ = io.Copy(io.Discard, c)
+	}
+}
+
+// malformed sends one message that is nearly right on each connection.
+func malformed(c net.Conn, r *rand.Rand) {
+	if !greet(c) {
+		return
+	}
+	b := update(good, []byte{32, 203, 0, 113, 10})
+	switch r.IntN(4) {
+	case 0: // any byte but the marker
+		b[16+r.IntN(len(b)-16)] = byte(r.Uint32())
+	case 1: // a kind that does not exist
+		b[18] = byte(r.Uint32())
+	case 2: // attributes of noise
+		b = update(noise(r, r.IntN(200)), []byte{32, 203, 0, 113, 10})
+	case 3: // the OPEN once more
+		m, _ := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), nil)
+		b, _ = m.Serialize()
+	}
+	_, _ = c.Write(b)
+	_ = c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+	_, _ = io.Copy(io.Discard, c)
+}
+
+func TestAHostileRouterCostsAtMostItsOwnSession(t *testing.T) {
+	for how := range rogues {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			bad, honest := newRouter(t), newRouter(t).bird(neighbour{})
+			bad.rogue(how)
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(plan(bad.session4(), "203.0.113.10/32"), plan(honest.session4(), "203.0.113.10/32"))))
+			want := map[string]string{"203.0.113.10": honest.Local4.String()}
+			honest.holds(10*time.Second, want)
+			lost := honest.watch()
+			up := state(t, s, honest).Since
+			never(t, 12*time.Second, "the honest router noticed", func() (bool, string) {
+				st := state(t, s, honest)
+				return !st.Up || st.Since != up || st.Accepted > 0 || lost() > 0 || fmt.Sprint(honest.routes()) != fmt.Sprint(want), fmt.Sprint(st)
+			})
+			st := state(t, s, bad)
+			if st.Cause == Refused {
+				t.Errorf("the hostile router is not there: %v", st)
+			}
+			for _, p := range foreign(t, s) {
+				t.Errorf("%s was accepted", p)
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			t.Logf("%v; heap %d MB", st, m.HeapInuse>>20)
+			if m.HeapInuse > 150<<20 {
+				t.Errorf("the heap has grown to %d MB", m.HeapInuse>>20)
+			}
+			if how == "a full table" && st.Cause != PrefixLimit {
+				t.Errorf("down for %s: %s", st.Cause, st.Detail)
+			}
+		})
+	}
+}
+
+// foreign lists what the tables of a speaker hold that is not its own.
+func foreign(t testing.TB, s *Speaker) (all []string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.sessions {
+		must(t, x.do(t.Context(), func() error {
+			for _, f := range []gobgp.Family{gobgp.RF_IPv4_UC, gobgp.RF_IPv6_UC} {
+				if x.in == nil {
+					return nil
+				}
+				if err := x.in.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f},
+					func(nlri gobgp.NLRI, ps []*apiutil.Path) {
+						for _, p := range ps {
+							if p.PeerAddress.IsValid() {
+								all = append(all, nlri.String()+" of "+p.PeerAddress.String())
+							}
+						}
+					}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	return all
+}
+
+func TestADefaultRouteIsLearnedWhereItIsWantedAndNothingElse(t *testing.T) {
+	r := newRouter(t).rogue("our own routes")
+	s := speaker(t)
+	c := config(plan(r.session4(), "203.0.113.10/32"))
+	c.Sessions[0].Session.Learn = inventory.LearnDefault
+	must(t, s.Set(t.Context(), c))
+	eventually(t, 10*time.Second, "one route is accepted", func() (bool, string) {
+		st := state(t, s, r)
+		return st.Accepted == 1, fmt.Sprint(st)
+	})
+	never(t, time.Second, "more was accepted", func() (bool, string) {
+		got := foreign(t, s)
+		return len(got) != 1 || got[0] != "0.0.0.0/0 of "+r.Addr4.String(), fmt.Sprint(got)
+	})
+	if st := state(t, s, r); fmt.Sprint(st.Announced) != "[203.0.113.10/32]" {
+		t.Errorf("announced %v", st.Announced)
+	}
+}
+
+func state(t testing.TB, s *Speaker, r *router) SessionState {
+	t.Helper()
+	for _, st := range s.State(context.Background()) {
+		if st.Router == r.ns {
+			return st
+		}
+	}
+	t.Fatalf("no session with %s", r.ns)
+	return SessionState{}
+}
