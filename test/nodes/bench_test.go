@@ -16,10 +16,10 @@ import (
 	"plinth.dev/plinth/test/apiserver"
 )
 
-// many is an inventory of racks of forty machines, dual-stack, with pod CIDRs.
+// many is an inventory of racks of forty machines, dual-stack.
 func many(machines int) string {
 	var b strings.Builder
-	b.WriteString("  podNetwork: {mode: fabric, cidrs: [10.0.0.0/8, \"fd00:244::/40\"]}\n  racks:\n")
+	b.WriteString("  racks:\n")
 	for i := range machines {
 		if i%40 == 0 {
 			fmt.Fprintf(&b, "    - name: r%03d\n      row: a\n      machines:\n", i/40)
