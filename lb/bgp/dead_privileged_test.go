@@ -1,0 +1,74 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/lb"
+)
+
+func TestADeadMachineIsWithdrawnAfterTheHoldTimeDespiteGracefulRestart(t *testing.T) {
+	for name, d := range dialects {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := d.start(newRouter(t), neighbour{lines: d.lines})
+			s := speaker(t)
+			c := config(plan(r.session4(), "203.0.113.10/32"))
+			c.Sessions[0].Session.HoldTime = 3 * time.Second
+			must(t, s.Set(t.Context(), c))
+			r.holds(10*time.Second, map[string]string{"203.0.113.10": r.Local4.String()})
+			time.Sleep(1500 * time.Millisecond)
+			r.cut()
+			took := r.holds(5*time.Second, map[string]string{})
+			t.Logf("withdrawn after %v", took)
+			if took > 3200*time.Millisecond {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
+	r := newRouter(t).bird(neighbour{})
+	s := speaker(t)
+	c := config(plan(r.session4()))
+	a := netip.MustParseAddr("198.18.0.1")
+	for range 10_000 {
+		c.Sessions[0].Advertisements = append(c.Sessions[0].Advertisements, lb.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
+		a = a.Next()
+	}
+	begin := time.Now()
+	must(t, s.Set(t.Context(), c))
+	t.Log("Set returned after", time.Since(begin))
+	isUp(t, s, 10*time.Second)
+	r.count(10*time.Second, 10_000)
+	t.Log("all routes are in the router's kernel after", time.Since(begin))
+
+	var worst time.Duration
+	for range 20 {
+		more := config(plan(r.session4()))
+		more.Sessions[0].Advertisements = append(append([]lb.Advertisement{}, c.Sessions[0].Advertisements...), lb.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
+		a = a.Next()
+		c = more
+		begin = time.Now()
+		must(t, s.Set(t.Context(), c))
+		worst = max(worst, time.Since(begin))
+	}
+	t.Log("one more of them is set within", worst)
+	r.count(5*time.Second, 10_020)
+	begin = time.Now()
+	st := s.State(t.Context())[0]
+	t.Log("a report takes", time.Since(begin))
+	if len(st.Announced) != 10_020 {
+		t.Errorf("%d announced", len(st.Announced))
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	t.Log(fmt.Sprintf("heap %d MB", m.HeapInuse>>20))
+}
