@@ -48,7 +48,8 @@ func expose(t *testing.T, l *lab.Lab, s *corev1.Service) []netip.Addr {
 	return vips
 }
 
-// announced waits until every machine announces all the VIPs.
+// announced waits until every machine announces all the VIPs; where machines are
+// given, those alone.
 func announced(t *testing.T, l *lab.Lab, vips []netip.Addr, machines ...string) {
 	t.Helper()
 	for _, vip := range vips {
@@ -89,6 +90,17 @@ func fabricReady(ctx context.Context, l *lab.Lab) error {
 		}
 		return nil
 	})
+}
+
+// probing sends the client's requests to a VIP for the length of a story. Its
+// report begins once all is well.
+func probing(t *testing.T, l *lab.Lab, vip netip.Addr, rate int) *lab.Prober {
+	t.Helper()
+	p := l.Probe(t.Context(), lab.URL(vip, lab.WebPort), rate)
+	t.Cleanup(func() { p.Stop() })
+	steady(t, p, time.Second)
+	p.Forget()
+	return p
 }
 
 // steady waits until a prober has had answers, and none lost, for so long.

@@ -18,8 +18,7 @@ func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 	vips := expose(t, l, lab.LoadBalancer("mistake", "mistake"))
 	announced(t, l, vips)
 	before := routersKnow(t, l)
-	probe := l.Probe(t.Context(), lab.URL(vips[0], lab.WebPort), 50)
-	defer probe.Stop()
+	probe := probing(t, l, vips[0], 50)
 
 	usual := lab.Inventory(l.Topology)
 	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), usual)) })

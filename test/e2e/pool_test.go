@@ -32,7 +32,6 @@ func TestAPoolThatIsAddedToTheInventoryServesTheServiceThatWaitsForIt(t *testing
 		return err
 	}))
 	announced(t, l, vips)
-	_, err := l.Get(t.Context(), lab.URL(vips[0], lab.WebPort))
-	must(t, err)
+	must(t, l.WaitServed(t.Context(), vips[0]))
 	must(t, l.RemoveService(t.Context(), "late")) // before its pool goes
 }

@@ -19,9 +19,7 @@ func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	vips := expose(t, l, service)
 	announced(t, l, vips)
-	probe := l.Probe(t.Context(), lab.URL(vips[0], lab.WebPort), 100)
-	defer probe.Stop()
-	steady(t, probe, time.Second)
+	probe := probing(t, l, vips[0], 100)
 
 	cut := time.Now()
 	t.Cleanup(func() {

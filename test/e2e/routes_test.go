@@ -21,8 +21,8 @@ func TestAMachinesPodRoutesAllBearPlinthsMarkAndNoOtherRouteIsTouched(t *testing
 	const host = "w1"
 	foreign := netip.MustParsePrefix("10.244.200.0/24") // within the pod network, by somebody else
 	space := l.Namespace(host)
-	must(t, netns.IP(space, "route add "+foreign.String()+" via 10.10.1.12 proto 99"))
-	t.Cleanup(func() { netns.IP(space, "route del "+foreign.String()+" proto 99") })
+	must(t, netns.IP(space, "route add "+foreign.String()+" via 10.10.1.12 proto 77"))
+	t.Cleanup(func() { netns.IP(space, "route del "+foreign.String()+" proto 77") })
 
 	// Somebody deletes one of ours: it comes back, and the foreign one stays.
 	mate, err := l.Node(t.Context(), "w2")
@@ -45,7 +45,7 @@ func TestAMachinesPodRoutesAllBearPlinthsMarkAndNoOtherRouteIsTouched(t *testing
 			continue // default, or a single address
 		}
 		switch {
-		case r.Dst == foreign.String() && r.Protocol == "99":
+		case r.Protocol == "77":
 			left = nil
 		case r.Dev == "pods" && r.Protocol == "kernel": // the bridge of the machine's own pods
 		case lab.PodCIDR4.Overlaps(p) || lab.PodCIDR6.Overlaps(p):

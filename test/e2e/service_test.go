@@ -27,6 +27,7 @@ func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testi
 		if p := claim.Spec.ParentRef; p.Resource != "services" || p.Namespace != "default" || p.Name != "story" {
 			t.Errorf("%s is held by %+v, want the Service", vip, p)
 		}
+		must(t, l.WaitServed(t.Context(), vip))
 		nodes := map[string]bool{}
 		for range 40 {
 			a, err := l.Get(t.Context(), lab.URL(vip, lab.WebPort))

@@ -21,6 +21,7 @@ type Prober struct {
 	sent   sync.WaitGroup // the one that sends, and requests under way
 	mu     sync.Mutex
 	probes []probe
+	since  time.Time // of those that count
 }
 
 // probeTimeout is how long a request may take until it counts as lost. It is less
@@ -72,6 +73,13 @@ func (p *Prober) add(one probe) {
 	p.probes = append(p.probes, one)
 }
 
+// Forget lets a report begin with the requests that are sent from now on.
+func (p *Prober) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = time.Now()
+}
+
 // Stop ends the prober, waits for the requests under way and says how it went.
 func (p *Prober) Stop() Report {
 	p.stop()
@@ -82,7 +90,7 @@ func (p *Prober) Stop() Report {
 // Report says how it went so far. Requests under way are in none of its numbers.
 func (p *Prober) Report() Report {
 	p.mu.Lock()
-	probes := slices.Clone(p.probes)
+	probes := slices.DeleteFunc(slices.Clone(p.probes), func(one probe) bool { return one.at.Before(p.since) })
 	p.mu.Unlock()
 	slices.SortFunc(probes, func(a, b probe) int { return a.at.Compare(b.at) })
 	r := Report{Sent: len(probes), Nodes: map[string]int{}, Errors: map[string]int{}}

@@ -166,6 +166,19 @@ func (l *Lab) WaitAnnounced(ctx context.Context, vip netip.Addr, machines ...str
 	})
 }
 
+// WaitServed waits until a VIP answers the client from wherever its requests go,
+// which is once kube-proxy has heard of it too.
+func (l *Lab) WaitServed(ctx context.Context, vip netip.Addr) error {
+	return Within(ctx, 20*time.Second, func(ctx context.Context) error {
+		for range 30 {
+			if _, err := l.Get(ctx, URL(vip, WebPort)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 func (l *Lab) announced(ctx context.Context, router string, vip netip.Addr, machines []string) error {
 	want := l.Topology.localHops(router, vip, machines)
 	if len(want) == 0 {

@@ -55,6 +55,11 @@ func (s *story) service(ctx context.Context) error {
 		}
 	}
 	s.fact("first answers", "from both after %.2f s, when every kube-proxy has its rules", time.Since(begun).Seconds())
+	for _, vip := range vips {
+		if err := s.lab.WaitServed(ctx, vip); err != nil {
+			return err
+		}
+	}
 	if err := s.routersSay(ctx, vips[0]); err != nil {
 		return err
 	}
