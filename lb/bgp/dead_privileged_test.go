@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,17 +50,19 @@ func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 	r.count(10*time.Second, 10_000)
 	t.Log("all routes are in the router's kernel after", time.Since(begin))
 
-	var worst time.Duration
+	var took []time.Duration
 	for range 20 {
+		time.Sleep(50 * time.Millisecond)
 		more := config(plan(r.session4()))
 		more.Sessions[0].Advertisements = append(append([]lb.Advertisement{}, c.Sessions[0].Advertisements...), lb.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
 		a = a.Next()
 		c = more
 		begin = time.Now()
 		must(t, s.Set(t.Context(), c))
-		worst = max(worst, time.Since(begin))
+		took = append(took, time.Since(begin))
 	}
-	t.Log("one more of them is set within", worst)
+	slices.Sort(took)
+	t.Log("one more of them is set within", took[len(took)/2], "at the most", took[len(took)-1])
 	r.count(5*time.Second, 10_020)
 	begin = time.Now()
 	st := s.State(t.Context())[0]

@@ -32,17 +32,32 @@ func guard(s inventory.Session, ads []lb.Advertisement, within []netip.Prefix) (
 		}
 		good = append(good, ad)
 	}
-	slices.SortStableFunc(good, byPrefix)
-	good = slices.Compact(good)
-	once := slices.CompactFunc(slices.Clone(good), samePrefix)
-	if len(once) < len(good) {
-		errs = append(errs, fmt.Errorf("%w: %d prefixes are given twice with different attributes", ErrRefused, len(good)-len(once)))
+	once, twice := unique(good)
+	if twice > 0 {
+		errs = append(errs, fmt.Errorf("%w: %d prefixes are given twice with different attributes", ErrRefused, twice))
 	}
 	if len(once) > maxAdvertisements {
 		errs = append(errs, fmt.Errorf("%w: %d of %d prefixes, a session says at most %d", ErrRefused, len(once)-maxAdvertisements, len(once), maxAdvertisements))
 		once = once[:maxAdvertisements]
 	}
 	return once, errors.Join(errs...)
+}
+
+// unique sorts by prefix and leaves the first of each. Twice counts those that went
+// and were not the same. What a planner gives is sorted already.
+func unique(ads routes) (once routes, twice int) {
+	ordered := true
+	for i := 1; i < len(ads) && ordered; i++ {
+		ordered = byPrefix(ads[i-1], ads[i]) < 0
+	}
+	if ordered {
+		return ads, 0
+	}
+	slices.SortStableFunc(ads, byPrefix)
+	ads = slices.Compact(ads)
+	all := len(ads)
+	once = slices.CompactFunc(ads, samePrefix)
+	return once, all - len(once)
 }
 
 func byPrefix(a, b lb.Advertisement) int    { return a.Prefix.Compare(b.Prefix) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -21,10 +20,10 @@ const batch = 1000
 
 // event is what a server says about its session.
 type event struct {
-	from  *instance
-	state gobgp.FSMState
-	admin api.PeerState_AdminState
-	why   string // GoBGP's own word for why the state changed
+	from   *instance
+	state  gobgp.FSMState
+	admin  api.PeerState_AdminState
+	agreed inventory.Families // that the router said it takes
 }
 
 // instance is one GoBGP server with one router, from the first attempt to connect
@@ -92,7 +91,8 @@ func (in *instance) watch(ctx context.Context, tell func(event)) error {
 			if e.Type != apiutil.PEER_EVENT_STATE || ctx.Err() != nil {
 				return
 			}
-			tell(event{from: in, state: e.Peer.State.SessionState, admin: e.Peer.State.AdminState, why: e.Peer.State.DisconnectMessage})
+			st := e.Peer.State
+			tell(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: taken(st.RemoteCap)})
 		},
 	}, server.WatchPeer())
 }
@@ -177,24 +177,20 @@ func (in *instance) accepted() (n int, err error) {
 	return n, err
 }
 
-// announced lists what is in the adj-RIB-out, sorted.
-func (in *instance) announced() ([]netip.Prefix, error) {
-	var ps []netip.Prefix
-	var errs []error
-	for _, f := range []gobgp.Family{gobgp.RF_IPv4_UC, gobgp.RF_IPv6_UC} {
-		if !in.carries(f) {
-			continue
+// taken are the families that a router's capabilities offer to take; a router that
+// names none takes IPv4 (RFC 4760, section 8).
+func taken(caps []gobgp.ParameterCapabilityInterface) inventory.Families {
+	var f inventory.Families
+	for _, c := range caps {
+		if m, ok := c.(*gobgp.CapMultiProtocol); ok {
+			f.IPv4 = f.IPv4 || m.CapValue == gobgp.RF_IPv4_UC
+			f.IPv6 = f.IPv6 || m.CapValue == gobgp.RF_IPv6_UC
 		}
-		errs = append(errs, in.bgp.ListPath(apiutil.ListPathRequest{
-			TableType: api.TableType_TABLE_TYPE_ADJ_OUT, Name: in.terms.Session.RouterAddr.String(), Family: f,
-		}, func(nlri gobgp.NLRI, _ []*apiutil.Path) {
-			if p, err := netip.ParsePrefix(nlri.String()); err == nil {
-				ps = append(ps, p)
-			}
-		}))
 	}
-	slices.SortFunc(ps, netip.Prefix.Compare)
-	return ps, errors.Join(errs...)
+	if f == (inventory.Families{}) {
+		f.IPv4 = true
+	}
+	return f
 }
 
 func (in *instance) carries(f gobgp.Family) bool {

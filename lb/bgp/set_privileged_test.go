@@ -3,9 +3,15 @@
 package bgp
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
+
+	api "github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -39,15 +45,56 @@ func TestSettingTheSameTwiceSendsNothing(t *testing.T) {
 	}
 }
 
+// ribOut lists GoBGP's own adj-RIB-out of the only session.
+func ribOut(t testing.TB, s *Speaker) (ps []netip.Prefix) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.sessions {
+		must(t, x.do(t.Context(), func() error {
+			for _, f := range []gobgp.Family{gobgp.RF_IPv4_UC, gobgp.RF_IPv6_UC} {
+				if err := x.in.bgp.ListPath(apiutil.ListPathRequest{
+					TableType: api.TableType_TABLE_TYPE_ADJ_OUT, Name: x.key.Addr.String(), Family: f,
+				}, func(nlri gobgp.NLRI, _ []*apiutil.Path) { ps = append(ps, netip.MustParsePrefix(nlri.String())) }); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+	}
+	slices.SortFunc(ps, netip.Prefix.Compare)
+	return ps
+}
+
 func TestWhatIsReportedAsAnnouncedIsInTheAdjRIBOut(t *testing.T) {
-	r := newRouter(t).bird(neighbour{only4: true})
-	s := speaker(t)
-	must(t, s.Set(t.Context(), config(plan(r.both4(), "203.0.113.11/32", "2001:db8:113::10/128", "203.0.113.10/32"))))
-	isUp(t, s, 10*time.Second)
-	st := s.State(t.Context())[0]
-	want := []netip.Prefix{netip.MustParsePrefix("203.0.113.10/32"), netip.MustParsePrefix("203.0.113.11/32"), netip.MustParsePrefix("2001:db8:113::10/128")}
-	if len(st.Announced) != 3 || st.Announced[0] != want[0] || st.Announced[1] != want[1] || st.Announced[2] != want[2] {
-		t.Errorf("announced %v, want %v", st.Announced, want)
+	tests := []struct {
+		name   string
+		router neighbour
+		want   string
+	}{
+		{"a router of both families", neighbour{only4: true}, "[203.0.113.10/32 203.0.113.11/32 2001:db8:113::10/128]"},
+		{"a router that takes IPv4 alone", neighbour{}, "[203.0.113.10/32 203.0.113.11/32]"},
+	}
+	for _, tt := range tests {
+		for dialect, d := range dialects {
+			t.Run(tt.name+", "+dialect, func(t *testing.T) {
+				t.Parallel()
+				r := d.start(newRouter(t), tt.router)
+				s := speaker(t)
+				must(t, s.Set(t.Context(), config(plan(r.both4(), "203.0.113.11/32", "2001:db8:113::10/128", "203.0.113.10/32"))))
+				isUp(t, s, 10*time.Second)
+				if got := fmt.Sprint(s.State(t.Context())[0].Announced); got != tt.want {
+					t.Errorf("announced %v, want %v", got, tt.want)
+				}
+				if got := fmt.Sprint(ribOut(t, s)); got != tt.want {
+					t.Errorf("in the adj-RIB-out %v, want %v", got, tt.want)
+				}
+				must(t, s.Set(t.Context(), config(plan(r.both4(), "203.0.113.9/32"))))
+				if a, b := fmt.Sprint(s.State(t.Context())[0].Announced), fmt.Sprint(ribOut(t, s)); a != b || a != "[203.0.113.9/32]" {
+					t.Errorf("announced %v, in the adj-RIB-out %v", a, b)
+				}
+			})
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ type SessionState struct {
 	Since     time.Time      // it has been up or down
 	Cause     Cause          // it is likely down for this
 	Detail    string         // the cause in a sentence
-	Announced []netip.Prefix // in the adj-RIB-out, sorted; read only
+	Announced []netip.Prefix // in the adj-RIB-out: what the router was told and not told otherwise since; sorted, read only
 	Accepted  int            // routes of the router's that were taken
 	BFD       string         // up, down or init; empty: off
 	Losses    uint64         // times that the session was up and went down
