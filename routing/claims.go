@@ -18,7 +18,7 @@ func claims(v View) (held []claim, refused []Refusal) {
 	all := make([]claim, 0, 2*(len(v.Nodes)+1))
 	add := func(n *Node) {
 		for _, c := range n.PodCIDRs {
-			if !within(v.Cluster, c) && !within(n.Declared, c) {
+			if !within(v.Cluster, c) && !within(v.Declared[n.Name], c) {
 				refused = append(refused, Refusal{Node: n.Name, CIDR: c, Reason: PodCIDROutsideNetwork})
 				continue
 			}

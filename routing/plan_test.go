@@ -137,7 +137,7 @@ func TestPlan(t *testing.T) {
 			v := view(inventory.ModeDirect)
 			v.Self.PodCIDRs, v.Nodes = nil, v.Nodes[1:]
 			v.Nodes[0].PodCIDRs = prefixes("0.0.0.0/0", "192.0.2.0/24")
-			v.Nodes[0].Declared = prefixes("192.0.2.0/24")
+			v.Declared = map[string][]netip.Prefix{"w2": prefixes("192.0.2.0/24")}
 			return v
 		}, []string{
 			"192.0.2.0/24 via 10.1.0.12",

@@ -15,6 +15,9 @@ type View struct {
 	Subnets  []netip.Prefix // of this node's rack; none: the nodes of one rack are one subnet
 	Nodes    []Node         // the others, in any order: of our subnet in direct and fabric, all in overlay
 	Gateways []netip.Addr   // routers that are directly connected, for fabric
+	// Declared is what the inventory gives machines by hand, by the name of the Node: be it
+	// outside of the pod network.
+	Declared map[string][]netip.Prefix
 	Pools    []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
 }
 
@@ -25,7 +28,6 @@ type Node struct {
 	Created   time.Time    // of the Node object; of two that claim one CIDR the older keeps it
 	Addresses []netip.Addr // internal ones, in order of preference
 	PodCIDRs  []netip.Prefix
-	Declared  []netip.Prefix // what the inventory gives this machine by hand, be it outside of the pod network
 }
 
 // Reason names why a pod CIDR is not routed. It is a metric label and a heading

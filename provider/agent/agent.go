@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -67,7 +68,9 @@ type Agent struct {
 	phase      phase
 	last       plan
 	reached    kernel.State
+	routed     version             // that the routes were planned from
 	down       map[netip.Addr]bool // routers that lost their session
+	lost       bool                // down changed
 	sessions   []bgp.SessionState
 	waiting    string
 	retry      time.Duration
@@ -200,11 +203,21 @@ func (a *Agent) pass(ctx context.Context) {
 	}
 	a.phase = a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned)
 	healthy, _ := a.proxy.state()
-	a.last = decide(a.inputs, m, a.phase, healthy, a.down)
+	a.last = decide(a.inputs, m, a.phase, healthy, a.routes(m))
 	a.last.BGP.Restarting = a.restarting
 	err := a.apply(ctx)
 	a.finish(started, err)
 	a.report(ctx)
+}
+
+// routes plans the routes unless what they depend on is as it was: most events are
+// about Services.
+func (a *Agent) routes(m inventory.Machine) func([]lb.SessionPlan) routing.Table {
+	if a.planned && a.inputs.version == a.routed && !a.lost {
+		return func([]lb.SessionPlan) routing.Table { return a.last.Routing }
+	}
+	a.routed, a.lost = a.inputs.version, false
+	return routesOf(a.inputs, m, a.down)
 }
 
 // observe brings the inputs up to date and reports whether a plan can be made: the

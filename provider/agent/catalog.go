@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -16,6 +17,7 @@ type catalog struct {
 	slices   map[lb.ServiceKey]map[string]endpoints
 	touched  map[lb.ServiceKey]struct{}
 	offers   map[lb.ServiceKey][]lb.Offer
+	sorted   []lb.Offer // all offers by their first VIP, the order that announcements have
 }
 
 func newCatalog() *catalog {
@@ -78,21 +80,55 @@ func remove[K, N comparable, V any](m map[K]map[N]V, k K, name N) {
 	}
 }
 
-// all returns the offers of all Services, in no order.
+// all returns the offers of all Services, sorted by VIP. The caller may keep them.
 func (c *catalog) all() []lb.Offer {
-	for k := range c.touched {
-		if offers := c.offer(k); len(offers) > 0 {
-			c.offers[k] = offers
-		} else {
-			delete(c.offers, k)
+	if len(c.touched) > len(c.offers)/8 {
+		c.rebuild()
+	} else {
+		for k := range c.touched {
+			c.update(k)
 		}
 	}
 	clear(c.touched)
-	out := make([]lb.Offer, 0, len(c.offers))
-	for _, offers := range c.offers {
-		out = append(out, offers...)
+	return slices.Clone(c.sorted)
+}
+
+// update works out the offers of one Service and puts them in their places.
+func (c *catalog) update(k lb.ServiceKey) {
+	for _, o := range c.offers[k] {
+		if i, ok := slices.BinarySearchFunc(c.sorted, o, compareOffers); ok {
+			c.sorted = slices.Delete(c.sorted, i, i+1)
+		}
 	}
-	return out
+	c.store(k)
+	for _, o := range c.offers[k] {
+		i, _ := slices.BinarySearchFunc(c.sorted, o, compareOffers)
+		c.sorted = slices.Insert(c.sorted, i, o)
+	}
+}
+
+func (c *catalog) store(k lb.ServiceKey) {
+	if offers := c.offer(k); len(offers) > 0 {
+		c.offers[k] = offers
+	} else {
+		delete(c.offers, k)
+	}
+}
+
+// rebuild is for when so much changed that sorting anew is cheaper.
+func (c *catalog) rebuild() {
+	for k := range c.touched {
+		c.store(k)
+	}
+	c.sorted = c.sorted[:0]
+	for _, offers := range c.offers {
+		c.sorted = append(c.sorted, offers...)
+	}
+	slices.SortFunc(c.sorted, compareOffers)
+}
+
+func compareOffers(a, b lb.Offer) int {
+	return cmp.Or(a.VIPs[0].Compare(b.VIPs[0]), cmp.Compare(a.Service.Namespace, b.Service.Namespace), cmp.Compare(a.Service.Name, b.Service.Name))
 }
 
 // offer is what a Service offers: its VIPs of each family with the endpoints of

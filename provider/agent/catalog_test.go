@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/lb"
 )
@@ -81,5 +82,58 @@ func TestOffers(t *testing.T) {
 				t.Errorf("-want +got:\n%s", d)
 			}
 		})
+	}
+}
+
+// TestOffersOfManyEventsAreThoseOfAFreshStart is the law that lets the catalog work
+// out only what an event touched.
+func TestOffersOfManyEventsAreThoseOfAFreshStart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCatalog()
+		services, claims := map[string]service{}, map[string]claim{}
+		name := rapid.SampledFrom([]string{"a", "b", "c", "d"})
+		addr := rapid.SampledFrom([]string{"203.0.113.1", "203.0.113.2", "203.0.113.3", "2001:db8::1"})
+		for range rapid.IntRange(1, 40).Draw(t, "events") {
+			switch rapid.IntRange(0, 4).Draw(t, "event") {
+			case 0:
+				replaceIn(services, name.Draw(t, "service"), func(k string) *service { return &service{Key: key(k), Ours: true} }, c.serviceChanged)
+			case 1:
+				replaceIn(services, name.Draw(t, "service"), func(string) *service { return nil }, c.serviceChanged)
+			case 2:
+				holder := name.Draw(t, "holder")
+				replaceIn(claims, addr.Draw(t, "VIP"), func(k string) *claim { return &claim{VIP: vip(k), Holders: []lb.ServiceKey{key(holder)}} }, c.claimChanged)
+			case 3:
+				replaceIn(claims, addr.Draw(t, "VIP"), func(string) *claim { return nil }, c.claimChanged)
+			case 4:
+				c.all()
+			}
+		}
+		fresh := newCatalog()
+		for k, s := range services {
+			fresh.serviceChanged(k, nil, &s)
+		}
+		for k, cl := range claims {
+			fresh.claimChanged(k, nil, &cl)
+		}
+		if got, want := fmt.Sprint(c.all()), fmt.Sprint(fresh.all()); got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// replaceIn does to a mirror's items what the API server would.
+func replaceIn[V any](items map[string]V, k string, make func(string) *V, change func(string, *V, *V)) {
+	var old *V
+	if v, had := items[k]; had {
+		old = &v
+	}
+	v := make(k)
+	if v == nil {
+		delete(items, k)
+	} else {
+		items[k] = *v
+	}
+	if old != nil || v != nil {
+		change(k, old, v)
 	}
 }

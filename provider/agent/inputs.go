@@ -21,6 +21,14 @@ type inputs struct {
 	Nodes     []routing.Node
 	Offers    []lb.Offer
 	Passwords map[inventory.SecretKey]bgp.Password
+
+	version version
+}
+
+// version tells inputs apart as far as routes go: the same version, the same routes.
+type version struct {
+	inventory   *inventory.Inventory
+	self, nodes uint64 // changes so far
 }
 
 // machine is which machine of the inventory this Node is.
@@ -35,14 +43,13 @@ type plan struct {
 	Refused []lb.Refusal
 }
 
-// decide plans announcements and routes. down are the routers' addresses that lost
-// their session while another one's is up.
-func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, down map[netip.Addr]bool) plan {
+// decide plans announcements, and has routes plan the routes.
+func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, routes func([]lb.SessionPlan) routing.Table) plan {
 	announce := lb.Advertise(lb.View{
 		Inventory: in.Inventory, Machine: m, PodCIDRs: in.Self.PodCIDRs, Offers: in.Offers,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
 	})
-	p := plan{Refused: announce.Refusals, Routing: routing.Plan(routingView(in, m, announce.Sessions, down))}
+	p := plan{Refused: announce.Refusals, Routing: routes(announce.Sessions)}
 	p.BGP = bgp.Config{RouterID: routerID(m.Addresses), Within: mayLeave(in, m)}
 	for _, s := range announce.Sessions {
 		p.BGP.Sessions = append(p.BGP.Sessions, bgp.SessionConfig{SessionPlan: s, Password: in.Passwords[s.Session.Password]})
@@ -50,16 +57,24 @@ func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, down ma
 	return p
 }
 
+// routesOf plans routes. down are the addresses of routers that lost their session
+// while another one has its own.
+func routesOf(in inputs, m inventory.Machine, down map[netip.Addr]bool) func([]lb.SessionPlan) routing.Table {
+	return func(sessions []lb.SessionPlan) routing.Table {
+		return routing.Plan(routingView(in, m, sessions, down))
+	}
+}
+
 func routingView(in inputs, m inventory.Machine, sessions []lb.SessionPlan, down map[netip.Addr]bool) routing.View {
 	rack, _ := in.Inventory.Rack(m.Rack)
 	self := in.Self.Node
-	self.Rack, self.Declared = m.Rack, m.PodCIDRs
+	self.Rack = m.Rack
 	if len(m.Addresses) > 0 {
 		self.Addresses = m.Addresses
 	}
 	v := routing.View{
 		Mode: in.Inventory.PodNetwork.Mode, Cluster: in.Inventory.PodNetwork.CIDRs, Self: self,
-		Subnets: rack.Subnets, Nodes: declared(in), Pools: poolPrefixes(in.Inventory),
+		Subnets: rack.Subnets, Nodes: in.Nodes, Declared: declared(in.Inventory), Pools: poolPrefixes(in.Inventory),
 	}
 	for _, s := range sessions {
 		if s.Session.Multihop == 0 && !down[s.Session.RouterAddr] {
@@ -69,20 +84,15 @@ func routingView(in inputs, m inventory.Machine, sessions []lb.SessionPlan, down
 	return v
 }
 
-// declared are the other Nodes, with what the inventory gives their machines by hand
-// as far as it is in our slice.
-func declared(in inputs) []routing.Node {
+// declared is what the inventory gives machines by hand, as far as they are in our slice.
+func declared(inv *inventory.Inventory) map[string][]netip.Prefix {
 	byName := map[string][]netip.Prefix{}
-	for _, r := range in.Inventory.Racks {
+	for _, r := range inv.Racks {
 		for _, m := range r.Machines {
 			byName[m.Name] = m.PodCIDRs
 		}
 	}
-	out := slices.Clone(in.Nodes)
-	for i := range out {
-		out[i].Declared = byName[out[i].Name]
-	}
-	return out
+	return byName
 }
 
 // poolPrefixes are the addresses that a VIP can have, as prefixes. What a pool

@@ -129,7 +129,7 @@ func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
 	if !got.Inventory.Equal(want.Inventory) {
 		t.Error("another inventory")
 	}
-	ignore := cmpopts.IgnoreFields(inputs{}, "Inventory")
+	ignore := cmpopts.IgnoreFields(inputs{}, "Inventory", "version")
 	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	if diff := cmp.Diff(want, got, ignore, addresses, prefix); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -309,7 +309,7 @@ func TestMetricsAreWellNamed(t *testing.T) {
 func TestPasswordsNeverShow(t *testing.T) {
 	in := someInputs(t)
 	m, _ := in.machine()
-	p := decide(in, m, phase{}, true, nil)
+	p := decide(in, m, phase{}, true, routesOf(in, m, nil))
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v", in.Passwords, p, p)} {
 		if strings.Contains(s, "s3cret") {
 			t.Errorf("it shows in %s", s)

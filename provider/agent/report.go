@@ -23,7 +23,7 @@ func (a *Agent) report(ctx context.Context) {
 	a.sessions = a.o.Speaker.State(ctx)
 	logSessions(before, a.sessions)
 	if down := lostRouters(a.sessions); !sameKeys(down, a.down) {
-		a.down = down
+		a.down, a.lost = down, true
 		a.touch()
 	}
 	a.writer.set(a.tally().condition())

@@ -1,8 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
+	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -37,6 +40,8 @@ type sources struct {
 	secrets   map[string]*mirror[map[string][]byte]
 	inventory *inventory.Inventory
 	known     node // as last seen: its deletion changes nothing that is announced
+	version   version
+	others    []routing.Node // in the order of their pod CIDRs, for version.nodes; never changed
 
 	// What is followed at the moment; used by the agent's goroutine alone.
 	rack          string
@@ -64,6 +69,7 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 	s.self.change = func(_ string, _, now *node) {
 		if now != nil && now.Name == nodeName {
 			s.known = *now
+			s.version.self++
 		}
 	}
 	return s
@@ -97,6 +103,7 @@ func (s *sources) adjust(ctx context.Context) {
 		s.stopNodes()
 		s.mu.Lock()
 		s.nodes, s.nextNodes, s.nodesFollowed = nil, nil, false
+		s.forgetOrder()
 		s.mu.Unlock()
 	}
 	if m, err := inv.MachineOf(self.Identity); err == nil {
@@ -145,6 +152,7 @@ func (s *sources) followNodes(ctx context.Context, labels string) {
 	var own context.Context
 	own, s.stopNodes = context.WithCancel(ctx)
 	next := newMirror("nodes", &s.mu, reduceOther, s.changed)
+	next.change = func(string, *routing.Node, *routing.Node) { s.forgetOrder() }
 	s.mu.Lock()
 	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
 	s.mu.Unlock()
@@ -178,18 +186,35 @@ func (s *sources) snapshot() (in inputs, missing string) {
 	defer s.mu.Unlock()
 	if s.nextNodes != nil && s.nextNodes.synced {
 		s.nodes, s.nextNodes = s.nextNodes, nil
+		s.forgetOrder()
 	}
 	if missing := s.missing(); missing != "" {
 		return inputs{}, missing
 	}
-	in = inputs{Inventory: s.inventory, Self: s.known, Offers: s.catalog.all(), Passwords: s.passwords()}
-	if s.nodes != nil {
-		in.Nodes = make([]routing.Node, 0, len(s.nodes.items))
-		for _, n := range s.nodes.items {
-			in.Nodes = append(in.Nodes, n)
-		}
+	s.version.inventory = s.inventory
+	in = inputs{
+		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: s.catalog.all(), Passwords: s.passwords(), version: s.version,
 	}
 	return in, ""
+}
+
+// neighbours returns the other Nodes. Their order is nearly that of the routes to
+// them, which makes planning cheap.
+func (s *sources) neighbours() []routing.Node {
+	if s.others == nil && s.nodes != nil {
+		s.others = slices.SortedFunc(maps.Values(s.nodes.items), compareByPodCIDR)
+	}
+	return s.others
+}
+
+func compareByPodCIDR(a, b routing.Node) int {
+	first := func(n routing.Node) netip.Prefix {
+		if len(n.PodCIDRs) == 0 {
+			return netip.Prefix{}
+		}
+		return n.PodCIDRs[0]
+	}
+	return cmp.Or(first(a).Addr().Compare(first(b).Addr()), cmp.Compare(a.Name, b.Name))
 }
 
 // missing names what the API server has not told yet.
@@ -220,6 +245,12 @@ func (s *sources) missing() string {
 		}
 	}
 	return ""
+}
+
+// forgetOrder says that a Node is not as it was.
+func (s *sources) forgetOrder() {
+	s.others = nil
+	s.version.nodes++
 }
 
 func (s *sources) nodesAre(labels string) bool {

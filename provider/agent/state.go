@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -34,6 +35,7 @@ const (
 type disk struct {
 	dir    string
 	bootID string
+	last   *[sha256.Size]byte // of the state that was written last
 }
 
 func openDisk(dir string) (disk, error) {
@@ -44,7 +46,7 @@ func openDisk(dir string) (disk, error) {
 	if err != nil {
 		return disk{}, fmt.Errorf("boot ID: %w", err)
 	}
-	return disk{dir: dir, bootID: strings.TrimSpace(string(id))}, nil
+	return disk{dir: dir, bootID: strings.TrimSpace(string(id)), last: new([sha256.Size]byte)}, nil
 }
 
 // sign is a process's sign of life. Up is the time since the machine booted,
@@ -99,7 +101,19 @@ func (d disk) save(in inputs) error {
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
 	}
-	return d.write(stateFile, s)
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(b)
+	if *d.last == sum {
+		return nil
+	}
+	if err := d.replace(stateFile, b); err != nil {
+		return err
+	}
+	*d.last = sum
+	return nil
 }
 
 var errNoState = errors.New("there is no state that counts")
@@ -131,12 +145,16 @@ func (d disk) read(name string, into any) error {
 	return json.Unmarshal(b, into)
 }
 
-// write replaces a file in one step: a reader, or a crash, finds the old or the new one.
 func (d disk) write(name string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
+	return d.replace(name, b)
+}
+
+// replace replaces a file in one step: a reader, or a crash, finds the old or the new one.
+func (d disk) replace(name string, b []byte) error {
 	f, err := os.CreateTemp(d.dir, "."+name+"-*") // mode 0600
 	if err != nil {
 		return err

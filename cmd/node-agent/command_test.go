@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestCommandLineThatCannotBeCarriedOutIsAUsageError(t *testing.T) {
+	tests := []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"no node name", nil, "--node-name is not given"},
+		{"an unknown way to stop", []string{"--node-name=w1", "--on-term=explode"}, `"explode" is neither "leave" nor "withdraw"`},
+		{"a negative drain time", []string{"--node-name=w1", "--drain-time=-1s"}, "-1s is negative"},
+		{"a port that is none", []string{"--node-name=w1", "--bgp-port=70000"}, "70000 is not a port"},
+		{"a log level that is none", []string{"--node-name=w1", "--log-level=loud"}, "--log-level"},
+		{"an unknown flag", []string{"--nodename=w1"}, "unknown flag"},
+		{"an argument", []string{"w1"}, "unknown command"},
+		{"a protocol beyond a byte", []string{"--route-protocol=300"}, "--route-protocol"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv("NODE_NAME", "")
+			cmd := newCommand()
+			cmd.SetArgs(append([]string{}, tt.args...))
+			err := cmd.Execute()
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Fatalf("error %v does not say %q", err, tt.want)
+			}
+			if got := exitCode(err); got != exitUsage {
+				t.Errorf("exit code %d, want %d", got, exitUsage)
+			}
+		})
+	}
+}
+
+func TestOtherErrorsAreNotUsageErrors(t *testing.T) {
+	if got := exitCode(errors.New("no route to host")); got != exitError {
+		t.Errorf("exit code %d", got)
+	}
+}
+
+func TestHelpNamesEveryFlagAndTheSignals(t *testing.T) {
+	cmd, out := newCommand(), &bytes.Buffer{}
+	cmd.SetOut(out)
+	cmd.SetArgs([]string{"--help"})
+	if err := cmd.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"--node-name", "--namespace", "--kubeconfig", "--listen", "--state-dir", "--bgp-port", "--route-protocol", "--route-metric",
+		"--drain-time", "--on-term", "SIGTERM", "SIGUSR1", "cleanup",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("help does not name %s", want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/bgp"
+)
+
+// crowd is a catalog of n Services, and an inventory whose pool they are of.
+func crowd(b *testing.B, n int) (*catalog, inputs) {
+	b.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: home}
+spec:
+  bgp: {asn: 64514}
+  routers: [{name: gateway, address: 192.168.1.1, asn: 64513}]
+  racks: [{name: shelf, machines: [{name: nuc1, addresses: [192.168.1.11]}]}]
+  pools: [{name: default, addresses: [10.99.0.0/16]}]
+`)})
+	if err := problems.Err(); err != nil {
+		b.Fatal(err)
+	}
+	c := newCatalog()
+	for i := range n {
+		k := key(fmt.Sprintf("svc-%d", i))
+		c.serviceChanged("", nil, &service{Key: k, UID: "1", Ours: true})
+		c.claimChanged("", nil, &claim{VIP: netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)}), Holders: []lb.ServiceKey{k}, UID: "1"})
+		c.sliceChanged(k.Name, nil, &endpoints{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true), ready("10.0.0.2", false)}})
+	}
+	in := inputs{Inventory: inv}
+	in.Self.Identity.Name, in.Self.Name = "nuc1", "nuc1"
+	return c, in
+}
+
+// BenchmarkPass is what one event costs among many Services: all but the kernel and
+// the wire.
+func BenchmarkPass(b *testing.B) {
+	for _, n := range []int{0, 1000, 10_000} {
+		b.Run(fmt.Sprintf("%d Services", n), func(b *testing.B) {
+			c, in := crowd(b, n+1)
+			m, err := in.machine()
+			if err != nil {
+				b.Fatal(err)
+			}
+			speaker := bgp.NewSpeaker(bgp.Options{})
+			defer func() { _ = speaker.Leave(b.Context()) }()
+			k := key("svc-0")
+			slice := &endpoints{Service: k, IPv4: true}
+			full := &endpoints{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true)}}
+			b.ReportAllocs()
+			for b.Loop() {
+				slice, full = full, slice
+				c.sliceChanged("svc-0", full, slice)
+				in.Offers = c.all()
+				p := decide(in, m, phase{}, true, routesOf(in, m, nil))
+				if err := speaker.Set(b.Context(), p.BGP); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
