@@ -233,7 +233,7 @@ func (d *decoder) rack(r *rawRack) Rack {
 		Subnets: values(r.Subnets), PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v,
 		State: r.State.or(StateActive), Session: d.session(&r.rawSession),
 	}
-	if r.Peers.given() {
+	if len(r.Peers.v) > 0 || d.lenient && r.Peers.given() {
 		rack.Peers = append([]string{}, sortedTexts(r.Peers)...)
 	}
 	rack.Machines = make([]Machine, 0, len(r.Machines.v))

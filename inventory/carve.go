@@ -313,3 +313,21 @@ func (inv *Inventory) orderPodCIDRs() {
 		}
 	}
 }
+
+// Uncarved is the inventory as it was before [Carve]: with the blocks that were
+// given by hand alone.
+func (inv *Inventory) Uncarved() *Inventory {
+	out := inv.clone()
+	for i := range out.Racks {
+		r := &out.Racks[i]
+		if r.Carved {
+			r.PodCIDRs, r.Carved = nil, false
+		}
+		for j := range r.Machines {
+			if m := &r.Machines[j]; m.Carved {
+				m.PodCIDRs, m.Carved = nil, false
+			}
+		}
+	}
+	return out
+}

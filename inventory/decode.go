@@ -78,7 +78,7 @@ func object[T any](d *decoder, n *yaml.Node, into *T, t table[T]) bool {
 
 func (d *decoder) unknownKey(key *yaml.Node, known []string) {
 	d.refuse(key, refusal{
-		code: UnknownKey, message: "unknown key", value: key.Value,
+		code: UnknownKey, message: "is an unknown key", value: key.Value,
 		accepted: strings.Join(known, ", ") + ", or a key that begins with x-", suggestion: nearest(key.Value, known),
 	})
 }

@@ -125,10 +125,14 @@ func (e *explainer) podCIDRs(rack *rawRack, m *rawMachine) {
 	}
 	r, _ := e.inv.Rack(e.m.Rack)
 	note := "carved from the rack's " + flowList(r.PodCIDRs)
-	if !rack.PodCIDRs.given() {
+	if len(rack.PodCIDRs.v) == 0 {
 		note += ", itself carved from podNetwork.cidrs"
 	}
-	e.add("podCIDRs", flowList(e.m.PodCIDRs), m.PodCIDRs.node, note+"; a cluster keeps what is in force there")
+	var node *yaml.Node
+	if len(m.PodCIDRs.v) > 0 {
+		node = m.PodCIDRs.node
+	}
+	e.add("podCIDRs", flowList(e.m.PodCIDRs), node, note+"; a cluster keeps what is in force there")
 }
 
 // labels tells where each label of the Node comes from.

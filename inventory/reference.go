@@ -140,3 +140,13 @@ func Codes() []Code {
 	}
 	return out
 }
+
+// DocOf describes one code; its Doc is empty where there is no such code.
+func DocOf(c Code) CodeDoc {
+	for _, d := range CodeDocs() {
+		if d.Code == c {
+			return d
+		}
+	}
+	return CodeDoc{}
+}

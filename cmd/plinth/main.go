@@ -64,7 +64,11 @@ Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit{exitUsage, err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
+		newDiffCommand(),
+		newExplainCommand(),
 		newRouterConfigCommand(),
+		newSchemaCommand(),
+		newValidateCommand(),
 		newVersionCommand(),
 	)
 	return root

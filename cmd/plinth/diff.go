@@ -1,0 +1,181 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"plinth.dev/plinth/inventory"
+)
+
+func newDiffCommand() *cobra.Command {
+	var output string
+	var cluster clusterFlags
+	cmd := &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Tell what changes from one inventory to another",
+		Long: `Tell what changes from one inventory to another: machines that come, move, change
+or are retired, sessions that come up, end or are reset, pools that grow or shrink.
+
+OLD and NEW are each a file, a folder, or the word cluster for what is in force
+there. A change of what is in force is told as it would be taken up: machines that
+NEW does not mention are held, and no pod CIDR moves.
+
+Exit codes: 0 nothing changes, 1 something does, 2 error.`,
+		Example: `  plinth diff cluster inventory/
+  git worktree add /tmp/main main && plinth diff -o markdown /tmp/main/inventory inventory`,
+		Args: usage(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := differenceWriters[output]
+			if !ok {
+				return exit{exitUsage, fmt.Errorf("-o %s: want text, json or markdown", output)}
+			}
+			before, after, err := twoInventories(cmd, cluster, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			d := inventory.Diff(before, after)
+			if err := write(cmd.OutOrStdout(), d); err != nil {
+				return err
+			}
+			if !d.Empty() {
+				return exit{code: exitDegraded}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or markdown")
+	cluster.addTo(cmd)
+	return cmd
+}
+
+// twoInventories reads both. A new one that is compared with a cluster is
+// carved after what is in force, and has its held machines.
+func twoInventories(cmd *cobra.Command, cluster clusterFlags, old, next string) (before, after *inventory.Inventory, err error) {
+	if before, err = oneInventory(cmd, cluster, old); err != nil {
+		return nil, nil, err
+	}
+	if after, err = oneInventory(cmd, cluster, next); err != nil {
+		return nil, nil, err
+	}
+	if old != inCluster || next == inCluster {
+		return before, after, nil
+	}
+	after, problems := inventory.Admit(after.Uncarved(), before, after.Size()+before.Size())
+	if len(problems) > 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), problems)
+	}
+	if after == nil {
+		return nil, nil, exit{code: exitError}
+	}
+	return before, after, nil
+}
+
+func oneInventory(cmd *cobra.Command, cluster clusterFlags, what string) (*inventory.Inventory, error) {
+	if what == inCluster {
+		return cluster.inForce(cmd.Context())
+	}
+	return load(cmd, []string{what})
+}
+
+var differenceWriters = map[string]func(io.Writer, inventory.Difference) error{
+	"text":     writeDifferenceText,
+	"json":     func(w io.Writer, d inventory.Difference) error { return printJSON(w, differenceJSON(d)) },
+	"markdown": writeDifferenceMarkdown,
+}
+
+func writeDifferenceText(w io.Writer, d inventory.Difference) error {
+	text := d.String()
+	if d.Empty() {
+		text = "nothing changes"
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+// section is one part of a difference, told in lines.
+type section struct {
+	title string
+	lines []string
+}
+
+func sections(d inventory.Difference) []section {
+	return []section{
+		{"Machines", lines(d.Machines)}, {"Sessions", lines(d.Sessions)}, {"Pools", lines(d.Pools)}, {"Settings", lines(d.Settings)},
+	}
+}
+
+func lines[T fmt.Stringer](all []T) []string {
+	out := make([]string, len(all))
+	for i, v := range all {
+		out[i] = v.String()
+	}
+	return out
+}
+
+// writeDifferenceMarkdown prints a comment for a merge request.
+func writeDifferenceMarkdown(w io.Writer, d inventory.Difference) error {
+	var b strings.Builder
+	b.WriteString("## What changes\n")
+	if d.Empty() {
+		b.WriteString("\nNothing.\n")
+	}
+	for _, s := range sections(d) {
+		if len(s.lines) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n### %s (%d)\n\n", s.title, len(s.lines))
+		for _, l := range s.lines {
+			head, fields, _ := strings.Cut(l, "\n")
+			b.WriteString("- " + head + "\n")
+			for f := range strings.Lines(fields) {
+				b.WriteString("  - `" + strings.TrimSpace(f) + "`\n")
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+type fieldJSON struct {
+	Field string `json:"field"`
+	Old   string `json:"old,omitempty"`
+	New   string `json:"new,omitempty"`
+}
+
+type changeJSON struct {
+	Name       string      `json:"name,omitempty"`
+	Kind       string      `json:"kind"`
+	Rack       string      `json:"rack,omitempty"`
+	Machine    string      `json:"machine,omitempty"`
+	Router     string      `json:"router,omitempty"`
+	RouterAddr string      `json:"routerAddress,omitempty"`
+	Gained     []string    `json:"gained,omitempty"`
+	Lost       []string    `json:"lost,omitempty"`
+	Fields     []fieldJSON `json:"fields,omitempty"`
+}
+
+// differenceJSON is a difference as scripts read it.
+func differenceJSON(d inventory.Difference) map[string]any {
+	machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}
+	for _, m := range d.Machines {
+		machines = append(machines, changeJSON{Name: m.Name, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
+	}
+	for _, s := range d.Sessions {
+		sessions = append(sessions, changeJSON{Kind: string(s.Kind), Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()})
+	}
+	for _, p := range d.Pools {
+		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), Fields: fieldsJSON(p.Fields)})
+	}
+	return map[string]any{"machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...)}
+}
+
+func fieldsJSON(all []inventory.FieldChange) []fieldJSON {
+	var out []fieldJSON
+	for _, f := range all {
+		out = append(out, fieldJSON(f))
+	}
+	return out
+}

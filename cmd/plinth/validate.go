@@ -1,0 +1,122 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// report is what is known of an inventory after it was read.
+type report struct {
+	docs      []inventory.Document
+	inventory *inventory.Inventory // nil: it has errors
+	problems  inventory.Problems
+}
+
+// writers print a report, each in a form of its own.
+var writers = map[string]func(io.Writer, report) error{
+	"text":   writeText,
+	"json":   writeJSON,
+	"github": writeGitHub,
+	"sarif":  writeSARIF,
+}
+
+func newValidateCommand() *cobra.Command {
+	var output string
+	var strict bool
+	cmd := &cobra.Command{
+		Use:   "validate PATH...",
+		Short: "Check an inventory and say what is wrong with it",
+		Long: `Check an inventory and say what is wrong with it: every problem at once, with
+its place, what would be accepted, and what was probably meant.
+
+PATH is a file or a folder, or - for the standard input; all of them together are
+one inventory.
+
+Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with errors.`,
+		Example: `  plinth validate inventory/
+  plinth validate -o github inventory/        # annotations in a GitHub workflow
+  plinth validate -o sarif . > plinth.sarif   # for code scanning
+  kubectl kustomize . | plinth validate -`,
+		Args: usage(cobra.MinimumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := writers[output]
+			if !ok {
+				return exit{exitUsage, fmt.Errorf("-o %s: want text, json, github or sarif", output)}
+			}
+			docs, err := read(cmd, args)
+			if err != nil {
+				return err
+			}
+			r := report{docs: docs}
+			r.inventory, r.problems = inventory.Load(docs...)
+			return errors.Join(write(cmd.OutOrStdout(), r), r.verdict(strict))
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json, github or sarif")
+	cmd.Flags().BoolVar(&strict, "strict", false, "end with exit code 1 if there are warnings")
+	return cmd
+}
+
+// verdict is the exit code that the report calls for.
+func (r report) verdict(strict bool) error {
+	switch {
+	case len(r.problems.Errors()) > 0:
+		return exit{code: exitError}
+	case strict && len(r.problems) > 0:
+		return exit{code: exitDegraded}
+	}
+	return nil
+}
+
+// problemJSON is a problem as scripts read it.
+type problemJSON struct {
+	Source     string         `json:"source"`
+	Line       int            `json:"line,omitempty"`
+	Column     int            `json:"column,omitempty"`
+	Severity   string         `json:"severity"`
+	Code       string         `json:"code"`
+	Path       string         `json:"path,omitempty"`
+	Message    string         `json:"message"`
+	Value      string         `json:"value,omitempty"`
+	Accepted   string         `json:"accepted,omitempty"`
+	Suggestion string         `json:"suggestion,omitempty"`
+	Related    []positionJSON `json:"related,omitempty"`
+}
+
+type positionJSON struct {
+	Source string `json:"source"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+}
+
+func problemOf(p inventory.Problem) problemJSON {
+	out := problemJSON{p.Source, p.Line, p.Column, string(p.Severity), string(p.Code), p.Path, p.Message, p.Value, p.Accepted, p.Suggestion, nil}
+	for _, r := range p.Related {
+		out.Related = append(out.Related, positionJSON(r))
+	}
+	return out
+}
+
+func writeJSON(w io.Writer, r report) error {
+	all := make([]problemJSON, 0, len(r.problems))
+	for _, p := range r.problems {
+		all = append(all, problemOf(p))
+	}
+	return printJSON(w, map[string]any{
+		"valid": r.inventory != nil, "errors": len(r.problems.Errors()), "warnings": len(r.problems.Warnings()), "problems": all,
+	})
+}
+
+// printJSON prints a value for people and programs at once.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}

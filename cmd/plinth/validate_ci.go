@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// writeGitHub prints annotations as GitHub's workflow commands.
+func writeGitHub(w io.Writer, r report) error {
+	for _, p := range r.problems {
+		text := p.Message
+		for _, more := range []struct{ before, text string }{{"got ", p.Value}, {"accepted: ", p.Accepted}, {"did you mean ", p.Suggestion}} {
+			if more.text != "" {
+				text += "; " + more.before + more.text
+			}
+		}
+		title := strings.TrimSpace(string(p.Code) + " " + p.Path)
+		if _, err := fmt.Fprintf(w, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", p.Severity, property(p.Source), max(p.Line, 1), max(p.Column, 1), property(title), data(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// data and property escape what would end a workflow command, or a property of one.
+func data(s string) string {
+	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
+}
+
+func property(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data(s))
+}
+
+// writeSARIF prints SARIF 2.1.0.
+func writeSARIF(w io.Writer, r report) error {
+	results := make([]any, 0, len(r.problems))
+	for _, p := range r.problems {
+		results = append(results, sarifResult(p))
+	}
+	return printJSON(w, map[string]any{
+		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+		"version": "2.1.0",
+		"runs": []any{map[string]any{
+			"tool":       map[string]any{"driver": map[string]any{"name": "plinth", "version": version, "rules": sarifRules(r.problems)}},
+			"columnKind": "unicodeCodePoints",
+			"results":    results,
+		}},
+	})
+}
+
+func sarifResult(p inventory.Problem) map[string]any {
+	text := p.Message
+	if p.Path != "" {
+		text = p.Path + " " + text
+	}
+	if p.Suggestion != "" {
+		text += "; did you mean " + p.Suggestion + "?"
+	}
+	out := map[string]any{
+		"ruleId": string(p.Code), "level": string(p.Severity), "message": map[string]any{"text": text},
+		"locations": []any{sarifLocation(p.Position())},
+	}
+	if len(p.Related) > 0 {
+		var related []any
+		for _, r := range p.Related {
+			related = append(related, sarifLocation(r))
+		}
+		out["relatedLocations"] = related
+	}
+	return out
+}
+
+func sarifLocation(at inventory.Position) map[string]any {
+	return map[string]any{"physicalLocation": map[string]any{
+		"artifactLocation": map[string]any{"uri": at.Source},
+		"region":           map[string]any{"startLine": max(at.Line, 1), "startColumn": max(at.Column, 1)},
+	}}
+}
+
+// sarifRules describes the codes that occur.
+func sarifRules(problems inventory.Problems) []any {
+	used := map[inventory.Code]bool{}
+	for _, p := range problems {
+		used[p.Code] = true
+	}
+	rules := make([]any, 0, len(used))
+	for _, d := range inventory.CodeDocs() {
+		if used[d.Code] {
+			rules = append(rules, map[string]any{"id": string(d.Code), "name": d.Name, "shortDescription": map[string]any{"text": d.Doc}})
+		}
+	}
+	return rules
+}

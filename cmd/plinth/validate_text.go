@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// writeText prints problems like a compiler: what, where, the line with a
+// caret under it, and help.
+func writeText(w io.Writer, r report) error {
+	var b bytes.Buffer
+	for _, p := range r.problems {
+		writeProblem(&b, p, r.docs)
+	}
+	b.WriteString(r.summary() + "\n")
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// summary is the last line.
+func (r report) summary() string {
+	count := countOf(len(r.problems.Errors()), "error") + " and " + countOf(len(r.problems.Warnings()), "warning")
+	if r.inventory == nil {
+		return "not valid: " + count
+	}
+	inv := r.inventory
+	text := fmt.Sprintf("valid: inventory %s with %s, %s, %s and %s", inv.Name, countOf(len(inv.Racks), "rack"),
+		countOf(inv.Size(), "machine"), countOf(len(inv.Routers), "router"), countOf(len(inv.Pools), "pool"))
+	if n := len(r.problems.Warnings()); n > 0 {
+		text += "; " + countOf(n, "warning")
+	}
+	return text
+}
+
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// writeProblem prints one problem and an empty line.
+func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Document) {
+	fmt.Fprintf(b, "%s[%s]: ", p.Severity, p.Code)
+	if p.Path != "" {
+		b.WriteString(p.Path + " ")
+	}
+	b.WriteString(p.Message + "\n")
+	margin := strings.Repeat(" ", len(fmt.Sprint(p.Line)))
+	if at := p.Position().String(); at != "" {
+		fmt.Fprintf(b, "%s--> %s\n", margin, at)
+	}
+	if line, ok := lineAt(docs, p.Source, p.Line); ok {
+		fmt.Fprintf(b, "%s |\n%d | %s\n%s | %s\n", margin, p.Line, line, margin, caret(line, p))
+	}
+	note := func(what, text string) {
+		if text != "" {
+			fmt.Fprintf(b, "%s = %s: %s\n", margin, what, text)
+		}
+	}
+	note("accepted", p.Accepted)
+	if p.Suggestion != "" {
+		note("help", "did you mean "+p.Suggestion+"?")
+	}
+	for _, r := range p.Related {
+		note("see also", r.String())
+	}
+	note("more", "plinth explain "+string(p.Code))
+	b.WriteByte('\n')
+}
+
+// lineAt is a line of one of the documents, counted from 1.
+func lineAt(docs []inventory.Document, source string, line int) (string, bool) {
+	for _, d := range docs {
+		if d.Source != source {
+			continue
+		}
+		n := 0
+		for l := range bytes.Lines(d.Data) {
+			if n++; n == line {
+				return strings.TrimRight(string(l), "\r\n"), true
+			}
+		}
+	}
+	return "", false
+}
+
+// caret underlines the value, or points at where it begins. Tabs stay tabs, so
+// that it stands right however wide they are.
+func caret(line string, p inventory.Problem) string {
+	before := []rune(line)[:min(max(p.Column-1, 0), utf8.RuneCountInString(line))]
+	for i, r := range before {
+		if r != '\t' {
+			before[i] = ' '
+		}
+	}
+	width := 1
+	if rest := string([]rune(line)[len(before):]); p.Value != "" && strings.HasPrefix(strings.TrimLeft(rest, `"'`), p.Value) {
+		width = utf8.RuneCountInString(p.Value) + 2*(len(rest)-len(strings.TrimLeft(rest, `"'`)))
+	}
+	return string(before) + strings.Repeat("^", width)
+}
