@@ -21,6 +21,7 @@ type flags struct {
 	protocol                        uint8
 	metric                          uint32
 	drainTime                       time.Duration
+	setSysctls                      bool
 }
 
 // Values of --on-term.
@@ -99,6 +100,7 @@ func (f *flags) own(cmd *cobra.Command) {
 	p.Int32Var(&f.bgpPort, "bgp-port", 0, "port to accept BGP sessions at (default 0: only connect)")
 	p.StringVar(&f.proxyHealth, "proxy-health", agent.ProxyHealthURL, "health check of kube-proxy")
 	p.DurationVar(&f.drainTime, "drain-time", 10*time.Second, "how long to announce with GRACEFUL_SHUTDOWN before withdrawing")
+	p.BoolVar(&f.setSysctls, "set-sysctls", false, "change kernel settings that keep packets from pods (forwarding, rp_filter); otherwise they are only reported")
 	p.StringVar(&f.onTerm, "on-term", onTermLeave, "what SIGTERM means: leave (routers keep the routes) or withdraw (drain first)")
 }
 

@@ -45,7 +45,7 @@ func run(ctx context.Context, f *flags) error {
 	}
 	a := agent.New(agent.Options{
 		NodeName: f.nodeName, Namespace: f.namespace, StateDir: f.stateDir, ProxyURL: f.proxyHealth,
-		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, Client: client,
+		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, SetSysctls: f.setSysctls, Client: client,
 		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: f.bgpPort}), Table: f.table(),
 	})
 	stop, err := serve(f.listen, a.Handler())

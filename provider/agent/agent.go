@@ -3,8 +3,10 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -40,6 +42,9 @@ type Options struct {
 	// WithdrawOnStop has the agent drain when it is stopped. Otherwise it leaves
 	// without a word, and routers keep its routes for the process that follows.
 	WithdrawOnStop bool
+	// SetSysctls has the agent change kernel settings that keep packets from pods;
+	// otherwise it only tells of them.
+	SetSysctls bool
 
 	Client  kubernetes.Interface
 	Speaker *bgp.Speaker
@@ -72,6 +77,7 @@ type Agent struct {
 	down       map[netip.Addr]bool // routers that lost their session
 	lost       bool                // down changed
 	sessions   []bgp.SessionState
+	settings   []kernel.Setting // that keep packets from pods
 	waiting    string
 	retry      time.Duration
 	timer      *time.Timer
@@ -161,6 +167,7 @@ func (a *Agent) loop(ctx context.Context, doubt <-chan struct{}) {
 		case <-tick.C:
 			a.o.Table.Doubt()
 			a.signOfLife()
+			a.checkSettings()
 		case <-a.drains:
 			a.drain.asked = true
 		case <-a.dirty:
@@ -186,11 +193,32 @@ func (a *Agent) doubt(ctx context.Context) {
 
 func (a *Agent) signOfLife() {
 	if !a.planned {
-		return
+		return // nothing that another process could follow
 	}
 	if err := a.disk.alive(); err != nil {
 		slog.Warn("no sign of life on disk", "err", err)
 	}
+}
+
+// checkSettings tells of kernel settings that keep packets from pods, or changes them.
+func (a *Agent) checkSettings() {
+	m, err := a.inputs.machine()
+	if !a.planned || err != nil {
+		return
+	}
+	found, err := kernel.Settings(m.Addresses)
+	if a.o.SetSysctls && len(found) > 0 {
+		slog.Info("changing kernel settings", "settings", fmt.Sprint(found))
+		err = errors.Join(err, kernel.Apply(found))
+		found, _ = kernel.Settings(m.Addresses)
+	}
+	if err != nil {
+		slog.Warn("kernel settings", "err", err)
+	}
+	if !slices.Equal(found, a.settings) && len(found) > 0 {
+		slog.Warn("kernel settings keep packets from pods", "settings", fmt.Sprint(found))
+	}
+	a.settings = found
 }
 
 // pass takes a snapshot, plans, applies and reports.
@@ -281,6 +309,7 @@ func (a *Agent) finish(started time.Time, err error) {
 	if !a.planned {
 		a.planned = true
 		a.signOfLife()
+		a.checkSettings()
 	}
 	a.restarting = false
 	if err == nil {

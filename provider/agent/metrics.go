@@ -61,13 +61,14 @@ var (
 	routesWanted  = prometheus.NewDesc("plinth_agent_routes_wanted", "Routes that the plan has.", nil, nil)
 	routesHeld    = prometheus.NewDesc("plinth_agent_routes_held", "Routes of the plan that the kernel holds.", nil, nil)
 	refusedNow    = prometheus.NewDesc("plinth_agent_refusals", "VIPs and pod CIDRs that are not announced or not routed, by reason.", []string{"reason"}, nil)
+	badSettings   = prometheus.NewDesc("plinth_agent_bad_kernel_settings", "Kernel settings that keep packets from pods; /status names them.", nil, nil)
 	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
 	fromDisk      = prometheus.NewDesc("plinth_agent_from_disk", "1 while the plan is made of what an earlier process knew.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, proxyHealthy, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, fromDisk} {
 		ch <- d
 	}
 }
@@ -91,6 +92,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	status := s.a.status.Load()
 	gauge(proxyHealthy, number(status.ProxyHealthy))
 	gauge(fromDisk, number(status.FromDisk))
+	gauge(badSettings, float64(len(status.settings)))
 	gauge(routesWanted, float64(status.reached.Want))
 	gauge(routesHeld, float64(status.reached.Have))
 	for reason, n := range status.plan.reasons() {

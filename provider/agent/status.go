@@ -36,13 +36,15 @@ type Status struct {
 	Sessions     []SessionStatus `json:"sessions"`
 	Refusals     []RefusalStatus `json:"refusals"` // VIPs and pod CIDRs that are not announced
 	Unrouted     []RefusalStatus `json:"unrouted"` // pod CIDRs that have no route
+	Settings     []string        `json:"settings"` // of the kernel, that keep packets from pods
 	// Staleness is, for each kind of object, how many seconds ago the API server
 	// last said anything about it, be it that nothing changed.
 	Staleness map[string]float64 `json:"stalenessSeconds"`
 
-	passed  time.Time
-	plan    plan
-	reached kernel.State
+	passed   time.Time
+	settings []kernel.Setting
+	plan     plan
+	reached  kernel.State
 }
 
 // SessionStatus is one session.
@@ -88,6 +90,10 @@ func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Durat
 	}
 	for _, r := range s.plan.Routing.Routes {
 		s.Routes.Routes = append(s.Routes.Routes, r.String())
+	}
+	s.Settings = []string{}
+	for _, x := range s.settings {
+		s.Settings = append(s.Settings, x.String())
 	}
 	s.Staleness = map[string]float64{}
 	for kind, d := range silence {
