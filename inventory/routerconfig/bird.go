@@ -113,6 +113,9 @@ func birdTemplate(p *page, s *side, g *group, o Options) {
 	p.line("template bgp %s {", birdTemplateName(g))
 	p.line("  %s;", birdLocal(s, g))
 	p.line("  passive on;")
+	// Of itself BIRD lets no machine in for a minute after any error, such as a
+	// hold timer that expired while the machine was without power.
+	p.line("  error wait time 1, 10;")
 	switch {
 	case g.terms.Multihop > 0:
 		p.line("  multihop %d;", g.terms.Multihop)
