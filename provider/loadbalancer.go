@@ -14,7 +14,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 )
 
@@ -22,9 +21,9 @@ import (
 // without one.
 const LoadBalancerClass = "plinth.dev/bgp"
 
-// readyWithin is how long a Service waits for its first answer while the VIPs that
-// are held are read and no inventory is in force.
-const readyWithin = time.Minute
+// seededWithin is how long a Service that is to be deleted waits while the VIPs that
+// are held are read.
+const seededWithin = time.Minute
 
 // LoadBalancer answers for Services of type LoadBalancer.
 func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
@@ -65,8 +64,8 @@ type balancer struct {
 	foreign   map[netip.Addr]bool  // held by objects that are not ours
 	standings map[lb.ServiceKey]*standing
 	waiting   map[lb.ServiceKey]waiter
-	inventory *inventory.Inventory // that the ledger has the pools of
-	released  bool                 // what rests changed since it was last written
+	released  bool                // what rests changed since it was last written
+	outside   map[netip.Addr]bool // held, and in no pool any more
 }
 
 // newBalancer returns a balancer that answers nothing before run.
@@ -104,20 +103,29 @@ func (b *balancer) GetLoadBalancerName(_ context.Context, _ string, svc *v1.Serv
 	return keyOf(svc).String()
 }
 
-// EnsureLoadBalancer gives a Service its VIPs. A Service that gets none waits for
-// Plinth's own controller, which tells it why and serves it the moment that it can;
-// the stock controller hears [cloudprovider.ImplementedElsewhere], so it neither
-// polls nor reports.
+// EnsureLoadBalancer gives a Service its VIPs. Where the stock controller has nothing
+// to write, it hears [cloudprovider.ImplementedElsewhere], which ends the matter: when
+// the status says already what it should, so that a restart is not an Event on every
+// Service; and when the Service has to wait, for an address or for the inventory.
+// Plinth's own controller then tells it why, and serves it the moment that it can,
+// where the stock one would poll.
 func (b *balancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
+	if !closed(b.ready) {
+		b.queue.Add(keyOf(svc).String())
+		return nil, cloudprovider.ImplementedElsewhere
+	}
 	d, err := b.settle(ctx, svc, false)
 	if err != nil {
 		return nil, err
 	}
-	if d.Refused {
-		b.queue.Add(keyOf(svc).String())
+	ingress := ingressOf(addrs(d.VIPs))
+	if d.Refused || sameIngress(svc, ingress) {
+		if statusPatch(svc, d, b.now()) != nil {
+			b.queue.Add(keyOf(svc).String())
+		}
 		return nil, cloudprovider.ImplementedElsewhere
 	}
-	return &v1.LoadBalancerStatus{Ingress: ingressOf(addrs(d.VIPs))}, nil
+	return &v1.LoadBalancerStatus{Ingress: ingress}, nil
 }
 
 // UpdateLoadBalancer has nothing to do when Nodes come and go: each announces for
@@ -135,17 +143,24 @@ func (b *balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc 
 	return b.releaseAll(ctx, keyOf(svc))
 }
 
-// errNotReady is what a Service hears that came before the VIPs in use were known.
+// errNotReady is what comes of a question before the VIPs in use and the pools are known.
 var errNotReady = errors.New("the VIPs in use are not known yet, or no inventory is in force")
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
 
 // until waits until c is closed, but not for ever.
 func until(ctx context.Context, c <-chan struct{}) error {
-	select {
-	case <-c:
+	if closed(c) {
 		return nil
-	default:
 	}
-	limit := time.NewTimer(readyWithin)
+	limit := time.NewTimer(seededWithin)
 	defer limit.Stop()
 	select {
 	case <-c:

@@ -38,6 +38,7 @@ func startLoadBalancer(ctx context.Context, c *Cloud, _ start) error {
 	if err != nil {
 		return err
 	}
+	register(vipCollector{b})
 	go b.run(ctx, registration.HasSynced)
 	return nil
 }
@@ -149,12 +150,13 @@ func (b *balancer) state(ctx context.Context, svc *v1.Service, d lb.Decision) er
 	return b.writeStatus(ctx, svc, d)
 }
 
-// writes reports whether the status of a Service is Plinth's own controller's to write.
+// writes reports whether the status of a Service is Plinth's own controller's to
+// write. What of it is not the VIPs always is.
 func (b *balancer) writes(k lb.ServiceKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.standings[k]
-	return s != nil && s.ours
+	return s != nil && (s.ours || s.seen)
 }
 
 // dropIfGone gives back what a Service holds that is gone, or not Plinth's any more.

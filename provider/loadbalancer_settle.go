@@ -34,9 +34,6 @@ func (b *balancer) occupy(k lb.ServiceKey) (done func()) {
 // that it is no longer to have. A decision that is refused is no error. With ours, what
 // changed is for Plinth's own controller to write into the status.
 func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.Decision, error) {
-	if err := until(ctx, b.ready); err != nil {
-		return lb.Decision{}, err
-	}
 	r := requestOf(svc)
 	defer b.occupy(r.Service)()
 	for range claimAttempts {

@@ -125,7 +125,8 @@ func (b *balancer) patchStatus(ctx context.Context, svc *v1.Service, patch map[s
 	return err
 }
 
-// tell records an Event when a decision went otherwise than the last one.
+// tell records an Event when a decision went otherwise than the last one. The stock
+// controller records its own for what it writes.
 func (b *balancer) tell(svc *v1.Service, d lb.Decision) {
 	c := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated)
 	now := conditionOf(svc, d, b.now())
@@ -135,7 +136,7 @@ func (b *balancer) tell(svc *v1.Service, d lb.Decision) {
 	switch {
 	case d.Refused:
 		b.cloud.recorder.Event(svc, v1.EventTypeWarning, now.Reason, now.Message)
-	case ofOurClass(svc) || c != nil && c.Status == metav1.ConditionFalse:
+	case c == nil || c.Status == metav1.ConditionFalse:
 		b.cloud.recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, now.Message)
 	}
 }

@@ -1,0 +1,206 @@
+package provider
+
+import (
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/lb"
+)
+
+var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// loadBalancerService is a Service d/s as the API server gives it.
+func loadBalancerService(change ...func(*v1.Service)) *v1.Service {
+	svc := &v1.Service{}
+	svc.Namespace, svc.Name, svc.UID = "d", "s", "u1"
+	svc.Spec.Type = v1.ServiceTypeLoadBalancer
+	svc.Spec.IPFamilies = []v1.IPFamily{v1.IPv4Protocol}
+	svc.Spec.Ports = []v1.ServicePort{{Protocol: v1.ProtocolTCP, Port: 443}, {Protocol: v1.ProtocolTCP, Port: 80}, {Protocol: v1.ProtocolUDP, Port: 443}}
+	svc.Spec.Selector = map[string]string{"b": "2", "a": "1"}
+	for _, f := range change {
+		f(svc)
+	}
+	return svc
+}
+
+func local(svc *v1.Service) { svc.Spec.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyLocal }
+
+func dual(policy v1.IPFamilyPolicy, families ...v1.IPFamily) func(*v1.Service) {
+	return func(svc *v1.Service) { svc.Spec.IPFamilyPolicy, svc.Spec.IPFamilies = &policy, families }
+}
+
+func TestRequestSaysWhatTheServiceSays(t *testing.T) {
+	r := requestOf(loadBalancerService(local, func(svc *v1.Service) {
+		svc.Labels = map[string]string{"tier": "web"}
+		svc.Annotations = map[string]string{"metallb.io/allow-shared-ip": "k", "plinth.dev/pool": "p"}
+		svc.Spec.LoadBalancerIP = "192.0.2.1"
+	}))
+	want := lb.Request{
+		Holder: lb.Holder{Service: lb.ServiceKey{Namespace: "d", Name: "s"}, Sharing: "k", Backends: "a=1,b=2",
+			Ports: []lb.Port{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}, {Protocol: "UDP", Number: 443}}},
+		Ask:    lb.Ask{Pool: "p", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
+		Want:   lb.Want{First: lb.IPv4},
+		Labels: map[string]string{"tier": "web"},
+	}
+	if diff := cmp.Diff(want, r, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFamiliesAreThoseThatTheAPIServerFilledIn(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*v1.Service)
+		want   lb.Want
+	}{
+		{"SingleStack", dual(v1.IPFamilyPolicySingleStack, v1.IPv6Protocol), lb.Want{First: lb.IPv6}},
+		{"RequireDualStack", dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv6Protocol, v1.IPv4Protocol), lb.Want{First: lb.IPv6, Second: lb.IPv4}},
+		{"PreferDualStack", dual(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol, v1.IPv6Protocol), lb.Want{First: lb.IPv4, Second: lb.IPv6, Optional: true}},
+		{"PreferDualStack in a cluster of one family", dual(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol), lb.Want{First: lb.IPv4}},
+		{"none filled in", dual(v1.IPFamilyPolicySingleStack), lb.Want{First: lb.IPv4}},
+	} {
+		if got := wantOf(loadBalancerService(tt.change)); got != tt.want {
+			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestBackendsCountWithLocalTrafficOnly(t *testing.T) {
+	if got := backendsOf(loadBalancerService()); got != "" {
+		t.Errorf("with externalTrafficPolicy Cluster: %q", got)
+	}
+	if got := backendsOf(loadBalancerService(local, func(svc *v1.Service) { svc.Spec.Selector = nil })); got != "endpoints of s" {
+		t.Errorf("without a selector: %q", got)
+	}
+}
+
+func TestOnlyServicesOfOursAreServed(t *testing.T) {
+	class := func(c string) func(*v1.Service) {
+		return func(svc *v1.Service) { svc.Spec.LoadBalancerClass = &c }
+	}
+	for _, tt := range []struct {
+		name            string
+		change          func(*v1.Service)
+		serves, ifClass bool // by default, and with ClassOnly
+	}{
+		{"without a class", func(*v1.Service) {}, true, false},
+		{"of our class", class(LoadBalancerClass), true, true},
+		{"of another class", class("example.com/x"), false, false},
+		{"of another type", func(svc *v1.Service) { svc.Spec.Type = v1.ServiceTypeNodePort }, false, false},
+		{"being deleted", func(svc *v1.Service) { svc.DeletionTimestamp = &metav1.Time{} }, false, false},
+	} {
+		svc := loadBalancerService(tt.change)
+		if got := New(Options{}).balancer.serves(svc); got != tt.serves {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+		if got := New(Options{ClassOnly: true}).balancer.serves(svc); got != tt.ifClass {
+			t.Errorf("%s, class only: %v", tt.name, got)
+		}
+	}
+}
+
+func TestStatusPatchSaysWhatIsMissingAndNothingElse(t *testing.T) {
+	vip := lb.Assignment{Addr: netip.MustParseAddr("192.0.2.1"), Pool: "public"}
+	given := lb.Decision{VIPs: []lb.Assignment{vip}}
+	refused := lb.Decision{Refused: true, Denials: []lb.Denial{{Reason: lb.PoolExhausted, Pool: "public", Family: lb.IPv4}}}
+	stated := func(svc *v1.Service) {
+		svc.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{vip.Addr})
+		svc.Status.Conditions = []metav1.Condition{conditionOf(svc, given, noon)}
+		svc.Finalizers = []string{"service.kubernetes.io/load-balancer-cleanup"}
+	}
+	const ingress = `"loadBalancer":{"ingress":[{"ip":"192.0.2.1","ipMode":"VIP"}]}`
+	condition := func(status, at, reason, message string) string {
+		return `"conditions":[{"type":"plinth.dev/VIPAllocated","status":"` + status + `","lastTransitionTime":"` + at + `","reason":"` + reason + `","message":"` + message + `"}]`
+	}
+	for _, tt := range []struct {
+		name     string
+		svc      *v1.Service
+		decision lb.Decision
+		want     string
+	}{
+		{"the first VIP, with the finalizer of the stock controller", loadBalancerService(), given,
+			`{"metadata":{"finalizers":["service.kubernetes.io/load-balancer-cleanup"],"uid":"u1"},"status":{` +
+				condition("True", "2026-01-01T12:00:01Z", "Allocated", "192.0.2.1 of pool public") + `,` + ingress + `}}`},
+		{"no finalizer on a Service of our class", loadBalancerService(func(svc *v1.Service) { c := LoadBalancerClass; svc.Spec.LoadBalancerClass = &c }), given,
+			`{"metadata":{"uid":"u1"},"status":{` + condition("True", "2026-01-01T12:00:01Z", "Allocated", "192.0.2.1 of pool public") + `,` + ingress + `}}`},
+		{"nothing is missing", loadBalancerService(stated), given, ""},
+		{"refused", loadBalancerService(), refused,
+			`{"metadata":{"uid":"u1"},"status":{` + condition("False", "2026-01-01T12:00:01Z", "PoolExhausted", "pool public: PoolExhausted (IPv4)") + `}}`},
+		{"somebody overwrote it", loadBalancerService(stated, func(svc *v1.Service) { svc.Status.LoadBalancer.Ingress[0].IP = "10.10.1.1" }), given,
+			`{"metadata":{"uid":"u1"},"status":{` + ingress + `}}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ""
+			if patch := statusPatch(tt.svc, tt.decision, noon.Add(time.Second)); patch != nil {
+				data, err := json.Marshal(patch)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = string(data)
+			}
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestConditionMessageIsBounded(t *testing.T) {
+	d := lb.Decision{Refused: true}
+	for range 500 {
+		d.Denials = append(d.Denials, lb.Denial{Reason: lb.PoolIsDraining, Pool: "a-pool-with-a-name"})
+	}
+	if s := sentence(d); len(s) > maxMessage || !strings.HasSuffix(s, "...") {
+		t.Errorf("%d bytes: %s", len(s), s)
+	}
+}
+
+func TestClaimSaysWhoHoldsIt(t *testing.T) {
+	key := lb.ServiceKey{Namespace: "d", Name: "s"}
+	obj := newClaim(netip.MustParseAddr("2001:db8::1"), "public", key, "u1")
+	if obj.Name != "2001:db8::1" {
+		t.Errorf("name %s is not canonical", obj.Name)
+	}
+	c, ours := readClaim(obj)
+	if !ours || !c.heldBy(key) || c.serviceUID != "u1" || c.pool != "public" {
+		t.Errorf("ours %v: %+v", ours, c)
+	}
+	obj.Annotations[sharedBy] = "d/a,d/b"
+	if c, _ := readClaim(obj); c.heldBy(key) || len(c.holders) != 2 {
+		t.Errorf("shared: held by %v", c.holders)
+	}
+	obj.Labels[networkingv1.LabelManagedBy] = "example.com"
+	if _, ours := readClaim(obj); ours {
+		t.Error("another program's object was taken for ours")
+	}
+}
+
+func TestResourceVersionsAreComparedAsNumbers(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{{"10", "9", true}, {"9", "10", false}, {"10", "10", false}, {"100", "99", true}} {
+		if got := newer(tt.a, tt.b); got != tt.want {
+			t.Errorf("newer(%s, %s) = %v", tt.a, tt.b, got)
+		}
+	}
+}
+
+func TestStockPatchCarriesWhatPlinthAdds(t *testing.T) {
+	got := string(merged([]byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`),
+		map[string]any{"conditions": []any{"c"}}, map[string]any{"finalizers": []string{"f"}}))
+	if want := `{"metadata":{"finalizers":["f"]},"status":{"conditions":["c"],"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := string(merged([]byte("no JSON"), nil, nil)); got != "no JSON" {
+		t.Errorf("a patch that is not understood became %s", got)
+	}
+}
