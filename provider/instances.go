@@ -24,13 +24,17 @@ func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return instanc
 // seconds. An error protects it.
 func (i instances) InstanceExists(_ context.Context, node *v1.Node) (bool, error) {
 	_, m, err := i.cloud.machineOf(node)
+	return exists(m, err)
+}
+
+func exists(m inventory.Machine, err error) (bool, error) {
 	switch {
 	case errors.Is(err, inventory.ErrNoMachine):
 		return true, nil // none of ours
 	case err != nil:
 		return false, err
 	case m.Held:
-		return false, heldError(m)
+		return false, fmt.Errorf("machine %s is no longer mentioned in the inventory and is held; state: retired would let it go", m.Name)
 	}
 	return m.State != inventory.StateRetired, nil
 }
@@ -38,9 +42,13 @@ func (i instances) InstanceExists(_ context.Context, node *v1.Node) (bool, error
 // InstanceShutdown is true for a machine that is off.
 func (i instances) InstanceShutdown(_ context.Context, node *v1.Node) (bool, error) {
 	_, m, err := i.cloud.machineOf(node)
+	return shutdown(m, err)
+}
+
+func shutdown(m inventory.Machine, err error) (bool, error) {
 	switch {
 	case errors.Is(err, inventory.ErrNoMachine):
-		return false, nil
+		return false, nil // none of ours
 	case err != nil:
 		return false, err
 	}
@@ -59,11 +67,6 @@ func (i instances) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudpro
 	}
 	i.cloud.checkNodeIPs(node, m)
 	return metadata(inv, m, node.Spec.ProviderID), nil
-}
-
-// heldError protects a machine that nobody mentions any more.
-func heldError(m inventory.Machine) error {
-	return fmt.Errorf("machine %s is no longer mentioned in the inventory and is held; state: retired would let it go", m.Name)
 }
 
 // expected says why a machine should have no Node; nil where it should.

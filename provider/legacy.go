@@ -102,15 +102,11 @@ func (l legacy) CurrentNodeName(_ context.Context, hostname string) (types.NodeN
 }
 
 // InstanceExistsByProviderID is false for a retired machine alone.
-func (l legacy) InstanceExistsByProviderID(ctx context.Context, providerID string) (bool, error) {
-	return instances{l.cloud}.InstanceExists(ctx, bearing(providerID))
+func (l legacy) InstanceExistsByProviderID(_ context.Context, providerID string) (bool, error) {
+	return exists(match(l.cloud.inventory(), inventory.NodeIdentity{ProviderID: providerID}))
 }
 
 // InstanceShutdownByProviderID is true for a machine that is off.
-func (l legacy) InstanceShutdownByProviderID(ctx context.Context, providerID string) (bool, error) {
-	return instances{l.cloud}.InstanceShutdown(ctx, bearing(providerID))
-}
-
-func bearing(providerID string) *v1.Node {
-	return &v1.Node{Spec: v1.NodeSpec{ProviderID: providerID}}
+func (l legacy) InstanceShutdownByProviderID(_ context.Context, providerID string) (bool, error) {
+	return shutdown(match(l.cloud.inventory(), inventory.NodeIdentity{ProviderID: providerID}))
 }

@@ -60,6 +60,9 @@ func match(inv *inventory.Inventory, id inventory.NodeIdentity) (inventory.Machi
 	if inv == nil {
 		return inventory.Machine{}, errNoInventory
 	}
+	if id == (inventory.NodeIdentity{}) {
+		return inventory.Machine{}, errors.New("it says nothing of itself")
+	}
 	m, err := inv.MachineOf(id)
 	switch {
 	case errors.Is(err, inventory.ErrNoMachine) && ours(id.ProviderID):

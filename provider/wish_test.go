@@ -1,8 +1,10 @@
 package provider
 
 import (
+	"net/netip"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,6 +27,60 @@ func appliedNode() *v1.Node {
 				"f:spec":{"f:podCIDR":{},"f:podCIDRs":{"v:\"10.244.0.0/24\"":{},"v:\"fd00:244::/64\"":{}},"f:providerID":{},"f:taints":{}}}`)}},
 	}
 	return n
+}
+
+func TestPatchSaysWhatIsOursAndNoMore(t *testing.T) {
+	same := wish{labels: map[string]string{"plinth.dev/rack": "r01", "topology.kubernetes.io/zone": "a"}, providerID: "plinth://SN-1"}
+	cases := map[string]struct {
+		wish   wish
+		change func(*v1.Node)
+		want   string // of the patch, from its labels on; empty: there is nothing to do
+	}{
+		"as wished": {wish: same},
+		"a label has another value": {wish: same, change: func(n *v1.Node) { n.Labels["plinth.dev/rack"] = "r02" },
+			want: `"labels":{"plinth.dev/rack":"r01","topology.kubernetes.io/zone":"a"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24","fd00:244::/64"],"taints":[{"key":"theirs","effect":"NoSchedule"}]}}`},
+		"a label is no longer wished for": {wish: wish{labels: map[string]string{"plinth.dev/rack": "r01"}, providerID: "plinth://SN-1"},
+			want: `"labels":{"plinth.dev/rack":"r01"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24","fd00:244::/64"],"taints":[{"key":"theirs","effect":"NoSchedule"}]}}`},
+		"an adopted Node keeps its provider ID, its pod CIDRs and its taints out of the patch": {wish: same,
+			change: func(n *v1.Node) { n.ManagedFields = nil; n.Labels = nil; n.Spec.ProviderID = "k3s://w1" },
+			want:   `"labels":{"plinth.dev/rack":"r01","topology.kubernetes.io/zone":"a"}},"spec":{}}`},
+		"an adopted Node without provider ID and pod CIDRs gets them": {
+			wish:   wish{labels: same.labels, providerID: "plinth://SN-1", podCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.7.0/24")}},
+			change: func(n *v1.Node) { n.ManagedFields = nil; n.Spec = v1.NodeSpec{} },
+			want:   `"labels":{"plinth.dev/rack":"r01","topology.kubernetes.io/zone":"a"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.7.0/24","podCIDRs":["10.244.7.0/24"]}}`},
+		"a taint is added to those of others": {
+			wish:   wish{labels: same.labels, providerID: "plinth://SN-1", taints: []inventory.Taint{{Key: "ours", Effect: "NoSchedule"}}},
+			change: func(n *v1.Node) { n.ManagedFields = nil },
+			want:   `"labels":{"plinth.dev/rack":"r01","topology.kubernetes.io/zone":"a"},"annotations":{"plinth.dev/taints":"ours:NoSchedule"}},"spec":{"taints":[{"key":"theirs","effect":"NoSchedule"},{"key":"ours","effect":"NoSchedule"}]}}`},
+		"the last taint goes": {wish: same, change: func(n *v1.Node) {
+			n.ManagedFields = nil
+			n.Spec.Taints = []v1.Taint{{Key: "ours", Effect: v1.TaintEffectNoSchedule}}
+			n.Annotations = map[string]string{annotationTaints: "ours:NoSchedule"}
+		}, want: `"labels":{"plinth.dev/rack":"r01","topology.kubernetes.io/zone":"a"}},"spec":{"taints":[]}}`},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := appliedNode()
+			if c.change != nil {
+				c.change(n)
+			}
+			patch, ok, err := c.wish.patch(n)
+			if err != nil || ok != (c.want != "") {
+				t.Fatalf("to do: %t, %v", ok, err)
+			}
+			if !ok {
+				return
+			}
+			data, err := patch.bytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			const head = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"w1","uid":"u1","resourceVersion":"7",`
+			if diff := cmp.Diff(head+c.want, string(data)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
 }
 
 func BenchmarkPatchOfANodeThatIsAsWished(b *testing.B) {

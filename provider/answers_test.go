@@ -1,0 +1,216 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/inventory"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/reference/cloud-provider.md anew")
+
+// machinesOfEveryState has one machine in each state; those after "held" are
+// what no inventory file can say.
+const machinesOfEveryState = `
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: dc1}
+spec:
+  bgp: {asn: 65010}
+  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]
+  racks:
+    - name: r01
+      zone: a
+      machines:
+        - {name: active, addresses: [10.10.1.11]}
+        - {name: maintenance, addresses: [10.10.1.12], state: maintenance, reason: disks}
+        - {name: "off", addresses: [10.10.1.13], state: "off", reason: summer}
+        - {name: planned, addresses: [10.10.1.14], state: planned}
+        - {name: retired, addresses: [10.10.1.15], state: retired}
+        - {name: held, addresses: [10.10.1.16]}
+        - {name: other, addresses: [10.10.1.17], match: {systemUUID: 00000000-0000-0000-0000-000000000001}}
+        - {name: shared, addresses: [10.10.1.18], aliases: ["k3s://shared"]}
+`
+
+// cloudWith returns a Cloud that an inventory is in force of, without a cluster.
+func cloudWith(t *testing.T, text string, change func(*inventory.Inventory)) *Cloud {
+	t.Helper()
+	c := New(Options{})
+	c.reports = newReports(record.NewFakeRecorder(100))
+	if text == "" {
+		return c
+	}
+	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(text)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(inv)
+	}
+	c.follow(c.roster.judge)
+	c.enforce(inv)
+	return c
+}
+
+func hold(name string) func(*inventory.Inventory) {
+	return func(inv *inventory.Inventory) {
+		for i := range inv.Racks[0].Machines {
+			if m := &inv.Racks[0].Machines[i]; m.Name == name {
+				m.Held = true
+			}
+		}
+	}
+}
+
+// situation is a Node and what the inventory says of it.
+type situation struct {
+	name  string
+	cloud *Cloud
+	node  *v1.Node
+}
+
+func situations(t *testing.T) []situation {
+	c := cloudWith(t, machinesOfEveryState, hold("held"))
+	var out []situation
+	for _, state := range []string{"active", "maintenance", "off", "planned", "retired", "held"} {
+		out = append(out, situation{state, c, nodeNamed(state, "plinth://"+state)})
+	}
+	ambiguous := nodeNamed("active", "")
+	ambiguous.Status.NodeInfo.SystemUUID = "00000000-0000-0000-0000-000000000001"
+	shared := nodeNamed("shared", "")
+	c.roster.add(shared)
+	c.roster.add(nodeNamed("twin", "k3s://shared"))
+	return append(out,
+		situation{"two machines match", c, ambiguous},
+		situation{"two Nodes match", c, shared},
+		situation{"our ID, no machine", c, nodeNamed("gone", "plinth://gone")},
+		situation{"none of ours", c, nodeNamed("stranger", "aws:///stranger")},
+		situation{"no inventory in force", cloudWith(t, "", nil), nodeNamed("active", "")},
+	)
+}
+
+func nodeNamed(name, providerID string) *v1.Node {
+	n := &v1.Node{Spec: v1.NodeSpec{ProviderID: providerID}}
+	n.Name, n.UID = name, types.UID(name)
+	return n
+}
+
+// question is a method of the interface, asked about a Node.
+type question struct {
+	name string
+	ask  func(c *Cloud, n *v1.Node) (any, error)
+}
+
+func questions() []question {
+	ctx := context.Background()
+	by := func(c *Cloud) legacy { return legacy{c} }
+	return []question{
+		{"InstancesV2.InstanceExists", func(c *Cloud, n *v1.Node) (any, error) { return instances{c}.InstanceExists(ctx, n) }},
+		{"InstancesV2.InstanceShutdown", func(c *Cloud, n *v1.Node) (any, error) { return instances{c}.InstanceShutdown(ctx, n) }},
+		{"InstancesV2.InstanceMetadata", func(c *Cloud, n *v1.Node) (any, error) { return instances{c}.InstanceMetadata(ctx, n) }},
+		{"Instances.NodeAddresses", func(c *Cloud, n *v1.Node) (any, error) { return by(c).NodeAddresses(ctx, types.NodeName(n.Name)) }},
+		{"Instances.NodeAddressesByProviderID", func(c *Cloud, n *v1.Node) (any, error) {
+			return by(c).NodeAddressesByProviderID(ctx, n.Spec.ProviderID)
+		}},
+		{"Instances.InstanceID", func(c *Cloud, n *v1.Node) (any, error) { return by(c).InstanceID(ctx, types.NodeName(n.Name)) }},
+		{"Instances.InstanceType", func(c *Cloud, n *v1.Node) (any, error) { return by(c).InstanceType(ctx, types.NodeName(n.Name)) }},
+		{"Instances.InstanceTypeByProviderID", func(c *Cloud, n *v1.Node) (any, error) { return by(c).InstanceTypeByProviderID(ctx, n.Spec.ProviderID) }},
+		{"Instances.InstanceExistsByProviderID", func(c *Cloud, n *v1.Node) (any, error) {
+			return by(c).InstanceExistsByProviderID(ctx, n.Spec.ProviderID)
+		}},
+		{"Instances.InstanceShutdownByProviderID", func(c *Cloud, n *v1.Node) (any, error) {
+			return by(c).InstanceShutdownByProviderID(ctx, n.Spec.ProviderID)
+		}},
+		{"Instances.CurrentNodeName", func(c *Cloud, n *v1.Node) (any, error) { return by(c).CurrentNodeName(ctx, n.Name) }},
+		{"Instances.AddSSHKeyToAllInstances", func(c *Cloud, n *v1.Node) (any, error) { return nil, by(c).AddSSHKeyToAllInstances(ctx, "root", nil) }},
+		{"Zones.GetZoneByNodeName", func(c *Cloud, n *v1.Node) (any, error) {
+			return zones{c}.GetZoneByNodeName(ctx, types.NodeName(n.Name))
+		}},
+		{"Zones.GetZoneByProviderID", func(c *Cloud, n *v1.Node) (any, error) { return zones{c}.GetZoneByProviderID(ctx, n.Spec.ProviderID) }},
+		{"Clusters.ListClusters", func(c *Cloud, n *v1.Node) (any, error) { return clusters{c}.ListClusters(ctx) }},
+		{"Clusters.Master", func(c *Cloud, n *v1.Node) (any, error) { return clusters{c}.Master(ctx, "dc1") }},
+		{"PVLabeler.GetLabelsForVolume", func(c *Cloud, n *v1.Node) (any, error) { return c.GetLabelsForVolume(ctx, &v1.PersistentVolume{}) }},
+	}
+}
+
+// told is an answer in a word.
+func told(answer any, err error) string {
+	switch {
+	case errors.Is(err, cloudprovider.InstanceNotFound):
+		return "InstanceNotFound"
+	case errors.Is(err, cloudprovider.NotImplemented):
+		return "NotImplemented"
+	case err != nil:
+		return "error"
+	}
+	if b, ok := answer.(bool); ok {
+		return fmt.Sprintf("**%t**", b)
+	}
+	return "answer"
+}
+
+func table(t *testing.T) string {
+	all := situations(t)
+	var b strings.Builder
+	b.WriteString("| method |")
+	for _, s := range all {
+		b.WriteString(" " + s.name + " |")
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(all)) + "\n")
+	for _, q := range questions() {
+		b.WriteString("| `" + q.name + "` |")
+		for _, s := range all {
+			b.WriteString(" " + told(q.ask(s.cloud, s.node)) + " |")
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func TestTheReferenceSaysWhatEveryMethodAnswers(t *testing.T) {
+	const begin, end = "<!-- begin of the table; go test ./provider -update -->\n", "<!-- end of the table -->\n"
+	file := filepath.Join("..", "docs", "reference", "cloud-provider.md")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok1 := strings.Cut(string(text), begin)
+	had, after, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the table", file)
+	}
+	want := table(t)
+	if *update {
+		if err := os.WriteFile(file, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if had != want {
+		t.Errorf("%s is out of date: go test ./provider -update\n%s", file, want)
+	}
+}
+
+func TestOnlyARetiredMachineLetsItsNodeBeDeleted(t *testing.T) {
+	for _, s := range situations(t) {
+		exists, err := instances{s.cloud}.InstanceExists(t.Context(), s.node)
+		if gone := err == nil && !exists; gone != (s.name == "retired") {
+			t.Errorf("%s: %t, %v", s.name, exists, err)
+		}
+		_, err = legacy{s.cloud}.InstanceID(t.Context(), types.NodeName(s.node.Name))
+		if gone := errors.Is(err, cloudprovider.InstanceNotFound); gone != (s.name == "retired") {
+			t.Errorf("%s, as Instances tells it: %v", s.name, err)
+		}
+	}
+}
