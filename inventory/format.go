@@ -38,7 +38,7 @@ func (f *formatter) spec() mapOf {
 	if f.accepted || inv.Region != inv.Name {
 		m.put("region", inv.Region)
 	}
-	m.put("expect", one1("racks", inv.Expect))
+	m.put("expect", listAt("racks", inv.Expect))
 	if inv.MaxRemoved.Given() {
 		m.put("safety", mapOf{{"maxRemoved", limitValue(inv.MaxRemoved)}})
 	}
@@ -54,8 +54,8 @@ func (f *formatter) spec() mapOf {
 	return m
 }
 
-// one1 is a mapping with one key, empty where its value is.
-func one1(key string, v []string) mapOf {
+// listAt is a mapping with one key, empty where its value is.
+func listAt(key string, v []string) mapOf {
 	var m mapOf
 	m.put(key, v)
 	return m
@@ -197,8 +197,8 @@ func poolMap(p Pool) mapOf {
 		reserved.put(r.Addr.String(), r.Namespace+"/"+r.Name)
 	}
 	m.put("reserved", reserved)
-	m.put("autoAssign", flag(p.AutoAssign, true))
-	m.put("skipFirstLast", flag(p.SkipFirstLast, false))
+	m.put("autoAssign", truthOf(p.AutoAssign, true))
+	m.put("skipFirstLast", truthOf(p.SkipFirstLast, false))
 	if p.Priority != 0 {
 		m.put("priority", bare(fmt.Sprint(p.Priority)))
 	}
@@ -235,23 +235,23 @@ func advertiseMap(a Advertise) mapOf {
 	}
 	m.put("communities", communities)
 	m.put("prepend", num(a.Prepend, 0))
-	m.put("weighted", flag(a.Weighted, false))
+	m.put("weighted", truthOf(a.Weighted, false))
 	return m
 }
 
 func storageMap(s Storage) mapOf {
 	m := mapOf{{"name", s.Name}}
 	m.put("rack", s.Rack)
-	m.put("nfs", one2("server", s.NFSServer))
-	m.put("iscsi", one2("portal", s.ISCSIPortal))
-	csi := one2("driver", s.CSIDriver)
+	m.put("nfs", textAt("server", s.NFSServer))
+	m.put("iscsi", textAt("portal", s.ISCSIPortal))
+	csi := textAt("driver", s.CSIDriver)
 	csi.put("attributes", textsOf(s.CSIAttributes))
 	m.put("csi", csi)
 	return m
 }
 
-// one2 is a mapping with one key, empty where its value is.
-func one2(key, v string) mapOf {
+// textAt is a mapping with one key, empty where its value is.
+func textAt(key, v string) mapOf {
 	var m mapOf
 	m.put(key, v)
 	return m
@@ -275,7 +275,7 @@ func (f *formatter) rack(r Rack) mapOf {
 	if f.accepted || !r.Carved {
 		m.put("podCIDRs", stringsOf(r.PodCIDRs))
 	}
-	m.put("carved", flag(f.accepted && r.Carved, false))
+	m.put("carved", truthOf(f.accepted && r.Carved, false))
 	if r.State != StateActive {
 		m.put("state", string(r.State))
 	}
@@ -295,7 +295,7 @@ func (f *formatter) machine(r *Machine) mapOf {
 	if r.ID != r.Name {
 		m.put("id", r.ID)
 	}
-	m.put("match", one2("systemUUID", r.SystemUUID))
+	m.put("match", textAt("systemUUID", r.SystemUUID))
 	m.put("aliases", r.Aliases)
 	m.put("unit", num(r.Unit, 0))
 	m.put("type", r.Type)
@@ -316,7 +316,7 @@ func (f *formatter) machine(r *Machine) mapOf {
 		m.put("state", string(r.OwnState))
 	}
 	m.put("reason", r.Reason)
-	m.put("held", flag(f.accepted && r.Held, false))
-	m.put("carved", flag(f.accepted && r.Carved, false))
+	m.put("held", truthOf(f.accepted && r.Held, false))
+	m.put("carved", truthOf(f.accepted && r.Carved, false))
 	return m
 }

@@ -55,8 +55,8 @@ func num[T ~int | ~uint8 | ~uint16 | ~uint32](n, none T) bare {
 	return bare(fmt.Sprint(uint64(n)))
 }
 
-// flag is a truth value that is not printed where it is the default.
-func flag(v, none bool) bare {
+// truthOf is a truth value that is not printed where it is the default.
+func truthOf(v, none bool) bare {
 	if v == none {
 		return ""
 	}

@@ -66,7 +66,7 @@ type rawInventory struct {
 type rawMetadata struct {
 	node *yaml.Node
 
-	// A label value of at most 63 characters: letters, digits, "-", "_" and ".".
+	// At most 63 lower-case letters, digits, "-" and ".". ConfigMaps bear it in the label plinth.dev/inventory.
 	Name scalar[string] `key:"name" required:"true"`
 }
 
@@ -150,8 +150,6 @@ type rawSecretKey struct {
 
 // rawGracefulRestart is the long form of gracefulRestart.
 type rawGracefulRestart struct {
-	node *yaml.Node
-
 	// Time that a router keeps our routes after the session broke, at most 4095s. Default: 60s.
 	RestartTime scalar[time.Duration] `key:"restartTime"`
 }

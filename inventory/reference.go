@@ -11,6 +11,8 @@ import (
 	"strings"
 )
 
+//go:generate go test -run TestReferencePages . -update
+
 // The raw types and the codes carry their documentation as comments. The
 // schema, the explanations and the reference pages are all made of these.
 //
@@ -73,7 +75,7 @@ func parseSource(source string) *ast.File {
 
 // typeDoc reads a struct. An embedded one lends its fields.
 func typeDoc(name, doc string, s *ast.StructType, before map[string]TypeDoc) TypeDoc {
-	t := TypeDoc{Name: name, Doc: oneLine(strings.TrimPrefix(doc, name+" "))}
+	t := TypeDoc{Name: name, Doc: typeSentence(strings.TrimPrefix(oneLine(doc), name+" "))}
 	for _, f := range s.Fields.List {
 		if embedded, ok := f.Type.(*ast.Ident); ok && len(f.Names) == 0 {
 			t.Fields = append(t.Fields, before[embedded.Name].Fields...)
@@ -89,6 +91,12 @@ func typeDoc(name, doc string, s *ast.StructType, before map[string]TypeDoc) Typ
 		})
 	}
 	return t
+}
+
+// typeSentence turns "is a rack." into "A rack."
+func typeSentence(s string) string {
+	s = strings.TrimPrefix(s, "is ")
+	return strings.ToUpper(s[:1]) + s[1:]
 }
 
 // typeText prints a type as it is written.
