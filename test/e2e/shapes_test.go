@@ -30,6 +30,10 @@ func beside(t *testing.T, topology lab.Topology) *lab.Lab {
 
 func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBesideIt(t *testing.T) {
 	other := shared(t)
+	t.Cleanup(func() { // after this lab has gone, the one beside it has noticed nothing
+		must(t, other.WaitReady(context.Background(), 10*time.Second))
+		must(t, fabricReady(context.Background(), other))
+	})
 	topology := lab.Homelab()
 	topology.StaticPods = true // a CNI gives pods their addresses and routes; Plinth leaves both alone
 	l := beside(t, topology)
@@ -48,9 +52,6 @@ func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBeside
 			}
 		}
 	}
-	must(t, l.Down(t.Context()))
-	must(t, other.WaitReady(t.Context(), 10*time.Second)) // the lab beside it has noticed nothing
-	must(t, fabricReady(t.Context(), other))
 }
 
 func TestAMachineWithTwoRoutersIsReachedThroughTheOneThatIsLeft(t *testing.T) {
