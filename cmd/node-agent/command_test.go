@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 func TestCommandLineThatCannotBeCarriedOutIsAUsageError(t *testing.T) {
@@ -58,5 +61,20 @@ func TestHelpNamesEveryFlagAndTheSignals(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("help does not name %s", want)
 		}
+	}
+}
+
+func TestReferenceNamesEveryFlag(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/agent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := newCommand()
+	for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+		flags.VisitAll(func(f *pflag.Flag) {
+			if !strings.Contains(string(page), "`--"+f.Name+"`") {
+				t.Errorf("docs/reference/agent.md does not name --%s", f.Name)
+			}
+		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -30,6 +31,10 @@ const (
 	rate, burst = 20, 40
 
 	headerTimeout = 5 * time.Second
+
+	// garbage is collected when the heap has grown by this percentage: the agent
+	// lives on every machine, and memory is dearer there than a little time
+	gcPercent = 50
 )
 
 func run(ctx context.Context, f *flags) error {
@@ -39,6 +44,7 @@ func run(ctx context.Context, f *flags) error {
 	if err := setLog(f.logLevel); err != nil {
 		return usage(err)
 	}
+	debug.SetGCPercent(gcPercent)
 	client, err := connect(f.kubeconfig)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -303,6 +304,24 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	problems, err := testutil.GatherAndLint(a.metrics.registry)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+func TestReferenceNamesEveryMetric(t *testing.T) {
+	page, err := os.ReadFile("../../docs/reference/agent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{}), Table: kernel.NewTable(kernel.Options{})})
+	described := make(chan *prometheus.Desc, 100)
+	a.metrics.registry.Describe(described)
+	close(described)
+	for d := range described {
+		_, name, _ := strings.Cut(d.String(), `fqName: "`)
+		name, _, _ = strings.Cut(name, `"`)
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/reference/agent.md does not name %s", name)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"log/slog"
 	"net/netip"
 	"slices"
 	"time"
@@ -19,9 +18,7 @@ func (a *Agent) report(ctx context.Context) {
 		return
 	}
 	a.reported = time.Now()
-	before := a.sessions
 	a.sessions = a.o.Speaker.State(ctx)
-	logSessions(before, a.sessions)
 	if down := lostRouters(a.sessions); !sameKeys(down, a.down) {
 		a.down, a.lost = down, true
 		a.touch()
@@ -100,15 +97,4 @@ func (a *Agent) publish() {
 		}
 	}
 	a.status.Store(s)
-}
-
-// logSessions logs what became of sessions since the last report.
-func logSessions(before, now []bgp.SessionState) {
-	for _, s := range now {
-		i := slices.IndexFunc(before, func(b bgp.SessionState) bool { return b.Key == s.Key })
-		if i < 0 && !s.Up || i >= 0 && before[i].Up == s.Up && before[i].Cause == s.Cause {
-			continue
-		}
-		slog.Info("session", "router", s.Router, "address", s.Addr, "up", s.Up, "cause", s.Cause, "detail", s.Detail)
-	}
 }
