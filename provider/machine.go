@@ -66,11 +66,11 @@ func match(inv *inventory.Inventory, id inventory.NodeIdentity) (inventory.Machi
 	m, err := inv.MachineOf(id)
 	switch {
 	case errors.Is(err, inventory.ErrNoMachine) && ours(id.ProviderID):
-		return m, fmt.Errorf("its provider ID %s is of no machine of the inventory", id.ProviderID)
+		return inventory.Machine{}, fmt.Errorf("its provider ID %s is of no machine of the inventory", id.ProviderID)
 	case err != nil:
-		return m, err
+		return inventory.Machine{}, err
 	case ours(id.ProviderID) && id.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, id.ProviderID):
-		return m, fmt.Errorf("its provider ID is %s, that of machine %s is %s", id.ProviderID, m.Name, m.ProviderID())
+		return inventory.Machine{}, fmt.Errorf("its provider ID is %s, that of machine %s is %s", id.ProviderID, m.Name, m.ProviderID())
 	}
 	return m, nil
 }
