@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -240,12 +239,12 @@ func (a *Agent) pass(ctx context.Context) {
 
 // routes plans the routes unless what they depend on is as it was: most events are
 // about Services.
-func (a *Agent) routes(m inventory.Machine) func([]lb.SessionPlan) routing.Table {
+func (a *Agent) routes(m inventory.Machine) routing.Table {
 	if a.planned && a.inputs.version == a.routed && !a.lost {
-		return func([]lb.SessionPlan) routing.Table { return a.last.Routing }
+		return a.last.Routing
 	}
 	a.routed, a.lost = a.inputs.version, false
-	return routesOf(a.inputs, m, a.down)
+	return routing.Plan(routingView(a.inputs, m, a.down))
 }
 
 // observe brings the inputs up to date and reports whether a plan can be made: the

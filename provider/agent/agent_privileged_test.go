@@ -365,3 +365,47 @@ func TestRouteThatAForeignHandDeletesIsBackWithinASecond(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 }
+
+func inMode(t testing.TB, mode string) *inventory.Inventory {
+	t.Helper()
+	text := strings.NewReplacer("STATE", "active", "mode: fabric", "mode: "+mode).Replace(site)
+	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+func TestModeOfThePodNetworkChangesLive(t *testing.T) {
+	ask, client, proxyURL, _ := machineWithRouter(t)
+	far := aNode("w3", "10.2.0.13", "fd02::13", "10.244.3.0/24", "fd00:244:0:3::/64")
+	far.Labels[inventory.LabelRack] = "r2"
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), far, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, client, inMode(t, "fabric"), t.TempDir(), proxyURL, nil)
+	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
+	for _, step := range []struct {
+		mode        string
+		has, lacks  []string
+		tunnelStays bool
+	}{
+		{"overlay", []string{"10.244.3.0/24 via 10.244.3.0 dev plinth-vxlan", "unreachable 10.244.0.0/16", "10.244.2.0/24 via 10.1.0.12"}, []string{"10.244.0.0/16 via"}, true},
+		{"direct", []string{"10.244.2.0/24 via 10.1.0.12", "unreachable 10.244.1.0/24"}, []string{"10.244.3.0/24", "10.244.0.0/16"}, false},
+		{"overlay", []string{"10.244.3.0/24 via 10.244.3.0 dev plinth-vxlan"}, nil, true},
+		{"fabric", []string{"10.244.0.0/16 via 10.1.0.1", "10.244.2.0/24 via 10.1.0.12"}, []string{"unreachable 10.244.0.0/16"}, false},
+	} {
+		a.sources.accept(t.Context(), inMode(t, step.mode))
+		eventually(t, "the routes of "+step.mode, func() (bool, string) {
+			got := sh(t, "ip route show proto 114") + sh(t, "ip link")
+			ok := strings.Contains(got, "plinth-vxlan") == step.tunnelStays
+			for _, x := range step.has {
+				ok = ok && strings.Contains(got, x)
+			}
+			for _, x := range step.lacks {
+				ok = ok && !strings.Contains(got, x)
+			}
+			return ok, got
+		})
+	}
+}

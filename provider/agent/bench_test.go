@@ -8,6 +8,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/routing"
 )
 
 // crowd is a catalog of n Services, and an inventory whose pool they are of.
@@ -57,7 +58,7 @@ func BenchmarkPass(b *testing.B) {
 				slice, full = full, slice
 				c.sliceChanged("svc-0", full, slice)
 				in.Offers = c.all()
-				p := decide(in, m, phase{}, true, routesOf(in, m, nil))
+				p := decide(in, m, phase{}, true, routing.Plan(routingView(in, m, nil)))
 				if err := speaker.Set(b.Context(), p.BGP); err != nil {
 					b.Fatal(err)
 				}

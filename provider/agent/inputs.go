@@ -43,13 +43,14 @@ type plan struct {
 	Refused []lb.Refusal
 }
 
-// decide plans announcements, and has routes plan the routes.
-func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, routes func([]lb.SessionPlan) routing.Table) plan {
+// decide plans announcements beside the routes. A pod CIDR of ours that an older Node
+// claims is not announced: what we said of it would draw that Node's packets here.
+func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, routes routing.Table) plan {
 	announce := lb.Advertise(lb.View{
-		Inventory: in.Inventory, Machine: m, PodCIDRs: in.Self.PodCIDRs, Offers: in.Offers,
+		Inventory: in.Inventory, Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Offers,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
 	})
-	p := plan{Refused: announce.Refusals, Routing: routes(announce.Sessions)}
+	p := plan{Refused: announce.Refusals, Routing: routes}
 	p.BGP = bgp.Config{RouterID: routerID(m.Addresses), Within: mayLeave(in, m)}
 	for _, s := range announce.Sessions {
 		p.BGP.Sessions = append(p.BGP.Sessions, bgp.SessionConfig{SessionPlan: s, Password: in.Passwords[s.Session.Password]})
@@ -57,15 +58,17 @@ func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, routes 
 	return p
 }
 
-// routesOf plans routes. down are the addresses of routers that lost their session
-// while another one has its own.
-func routesOf(in inputs, m inventory.Machine, down map[netip.Addr]bool) func([]lb.SessionPlan) routing.Table {
-	return func(sessions []lb.SessionPlan) routing.Table {
-		return routing.Plan(routingView(in, m, sessions, down))
-	}
+func ownCIDRs(self node, refused []routing.Refusal) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(self.PodCIDRs), func(c netip.Prefix) bool {
+		return slices.ContainsFunc(refused, func(r routing.Refusal) bool {
+			return r.Node == self.Name && r.CIDR == c && r.Reason == routing.PodCIDRTaken
+		})
+	})
 }
 
-func routingView(in inputs, m inventory.Machine, sessions []lb.SessionPlan, down map[netip.Addr]bool) routing.View {
+// routingView is what routes are planned from. down are the addresses of routers that
+// lost their session while another one has its own.
+func routingView(in inputs, m inventory.Machine, down map[netip.Addr]bool) routing.View {
 	rack, _ := in.Inventory.Rack(m.Rack)
 	self := in.Self.Node
 	self.Rack = m.Rack
@@ -76,9 +79,9 @@ func routingView(in inputs, m inventory.Machine, sessions []lb.SessionPlan, down
 		Mode: in.Inventory.PodNetwork.Mode, Cluster: in.Inventory.PodNetwork.CIDRs, Self: self,
 		Subnets: rack.Subnets, Nodes: in.Nodes, Declared: declared(in.Inventory), Pools: poolPrefixes(in.Inventory),
 	}
-	for _, s := range sessions {
-		if s.Session.Multihop == 0 && !down[s.Session.RouterAddr] {
-			v.Gateways = append(v.Gateways, s.Session.RouterAddr)
+	for _, s := range in.Inventory.Sessions(m) {
+		if s.Multihop == 0 && !down[s.RouterAddr] {
+			v.Gateways = append(v.Gateways, s.RouterAddr)
 		}
 	}
 	return v

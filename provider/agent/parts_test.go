@@ -328,10 +328,27 @@ func TestReferenceNamesEveryMetric(t *testing.T) {
 func TestPasswordsNeverShow(t *testing.T) {
 	in := someInputs(t)
 	m, _ := in.machine()
-	p := decide(in, m, phase{}, true, routesOf(in, m, nil))
+	p := decide(in, m, phase{}, true, routing.Plan(routingView(in, m, nil)))
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v", in.Passwords, p, p)} {
 		if strings.Contains(s, "s3cret") {
 			t.Errorf("it shows in %s", s)
 		}
+	}
+}
+
+func TestPodCIDRThatAnOlderNodeClaimsIsNotAnnounced(t *testing.T) {
+	in := someInputs(t)
+	in.Inventory.PodNetwork = inventory.PodNetwork{Mode: inventory.ModeDirect, CIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}}
+	in.Self.Created = time.Unix(200, 0)
+	in.Nodes[0].Created, in.Nodes[0].PodCIDRs = time.Unix(100, 0), in.Self.PodCIDRs
+	m, _ := in.machine()
+	table := routing.Plan(routingView(in, m, nil))
+	if got := ownCIDRs(in.Self, table.Refusals); len(got) > 0 {
+		t.Errorf("announces %v", got)
+	}
+	in.Nodes[0].Created = time.Unix(300, 0)
+	table = routing.Plan(routingView(in, m, nil))
+	if got := ownCIDRs(in.Self, table.Refusals); len(got) != 1 {
+		t.Errorf("the older one announces %v", got)
 	}
 }
