@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -87,5 +88,36 @@ func TestTwoSessionsToOneAddressAreAnError(t *testing.T) {
 	}
 	if err := s.Set(t.Context(), Config{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("after leaving: error %v", err)
+	}
+}
+
+func TestOnlyWithAPortDoesAnybodyGetToConnect(t *testing.T) {
+	listens := func(addr string) bool {
+		c, err := net.DialTimeout("tcp", addr, time.Second)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	}
+	session := func(router string) SessionConfig {
+		s := over(router)
+		s.Local, s.NextHop4, s.Families.IPv6 = netip.MustParseAddr("127.0.0.61"), netip.Addr{}, false
+		return SessionConfig{SessionPlan: lb.SessionPlan{Session: s}}
+	}
+	for _, port := range []int32{0, 10179} {
+		s := NewSpeaker(Options{Log: logger(t), ListenPort: port})
+		c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{session("127.0.0.77"), session("127.0.0.78")}}
+		if err := s.Set(t.Context(), c); err != nil {
+			t.Errorf("port %d: %v", port, err)
+		}
+		if got := listens("127.0.0.61:10179"); got != (port != 0) {
+			t.Errorf("port %d: listens %v", port, got)
+		}
+		if listens("127.0.0.61:179") {
+			t.Errorf("port %d: somebody listens on port 179", port)
+		}
+		if err := s.Leave(context.Background()); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	api "github.com/osrg/gobgp/v4/api"
@@ -60,7 +61,11 @@ func start(ctx context.Context, t terms, rs routes, restarting bool, port int32,
 	return in, nil
 }
 
-// begin starts BGP, listening only where a port was given.
+// begin starts BGP, listening only where a port was given and nobody has it yet.
+//
+// GoBGP keeps its options of route selection in package variables, and writes them
+// here, with the values that they have already: a race that the detector finds, and
+// that changes nothing.
 func (in *instance) begin(ctx context.Context, port int32) error {
 	g := &api.Global{
 		Asn:        uint32(in.terms.Session.LocalASN),
@@ -71,6 +76,11 @@ func (in *instance) begin(ctx context.Context, port int32) error {
 	if port > 0 {
 		g.ListenPort = port
 		g.ListenAddresses = []string{in.terms.Session.Local.String()}
+		err := in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: g})
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return err
+		}
+		g.ListenPort, g.ListenAddresses = -1, nil
 	}
 	return in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: g})
 }
