@@ -170,54 +170,60 @@ func (b *batch) list(family, table, protocol uint8) {
 	b.end()
 }
 
-// entry is a route as the kernel holds it.
-type entry struct {
-	routing.Route
-	device uint32 // of the first next hop
+// reader reads routes as they stand on one machine.
+type reader struct {
+	mark
+	tunnel uint32 // index of the tunnel device; 0: none
+	links  links
 }
 
-// decode reads a route message. It reports false for what does not bear our mark.
-func (m mark) decode(body []byte, tunnel uint32) (entry, bool) {
+// decode reads a route message. It reports false for what does not bear our mark. A
+// route that does, but is none that we would write, has no next hop: it differs from
+// all that are wanted.
+func (m reader) decode(body []byte) (e routing.Route, ours bool) {
 	if len(body) < unix.SizeofRtMsg || body[5] != m.protocol || body[3] != 0 {
-		return entry{}, false
+		return e, false
 	}
 	flags := binary.NativeEndian.Uint32(body[8:])
 	if flags&unix.RTM_F_CLONED != 0 {
-		return entry{}, false
+		return e, false
 	}
 	raw := rawRoute{table: uint32(body[4]), addr: unspecified(body[0])}
 	raw.read(body[unix.SizeofRtMsg:])
-	e := entry{device: raw.device}
 	e.Dst = netip.PrefixFrom(raw.addr, int(body[1]))
-	switch {
-	case raw.table == unix.RT_TABLE_MAIN && raw.metric == m.metric:
-		e.Kind = routing.Unicast
-	case raw.table == unix.RT_TABLE_MAIN && raw.metric == m.metric+lastResort:
-		e.Kind = routing.Unreachable
-	case raw.table == ForwardedTable && raw.metric == m.metric+lastResort:
-		e.Kind = routing.UnreachableForwarded
-	default:
-		return entry{}, false
+	if e.Kind, ours = m.kindOf(raw); !ours {
+		return e, false
 	}
-	e.Tunnel = tunnel != 0 && raw.device == tunnel
+	e.Tunnel = m.tunnel != 0 && raw.devices[0] == m.tunnel
+	unreachable := body[7] == unix.RTN_UNREACHABLE
+	if unreachable != (e.Kind != routing.Unicast) || raw.hops > len(raw.via) || !e.Tunnel && !m.links.right(raw) {
+		e.Tunnel = e.Kind != routing.Unicast
+		return e, true
+	}
 	if raw.hops > 1 {
-		slices.SortFunc(raw.via[:min(raw.hops, len(raw.via))], netip.Addr.Compare)
+		slices.SortFunc(raw.via[:raw.hops], netip.Addr.Compare)
 	}
 	e.Via = raw.via
-	unreachable := body[7] == unix.RTN_UNREACHABLE
-	if unreachable != (e.Kind != routing.Unicast) || raw.hops > len(raw.via) {
-		e.Via = routing.NextHops{} // bears our mark, but is none that we write: differs from all we want
-		e.Tunnel = e.Kind != routing.Unicast
-	}
 	return e, true
+}
+
+// kindOf tells from the table and the metric what a route is for.
+func (m mark) kindOf(raw rawRoute) (routing.Kind, bool) {
+	for _, k := range []routing.Kind{routing.Unicast, routing.Unreachable, routing.UnreachableForwarded} {
+		if raw.table == uint32(tableOf(k)) && raw.metric == m.metricOf(k) {
+			return k, true
+		}
+	}
+	return 0, false
 }
 
 // rawRoute is what the attributes of a route message say.
 type rawRoute struct {
-	table, metric, device uint32
-	addr                  netip.Addr
-	via                   routing.NextHops
-	hops                  int // in via; more than fit make a route that is none of ours
+	table, metric uint32
+	addr          netip.Addr
+	via           routing.NextHops
+	devices       [routing.MaxNextHops]uint32 // of each next hop
+	hops          int                         // in via; there may be more than fit
 }
 
 func (r *rawRoute) read(attrs []byte) {
@@ -230,19 +236,19 @@ func (r *rawRoute) read(attrs []byte) {
 		case unix.RTA_PRIORITY:
 			r.metric = binary.NativeEndian.Uint32(value)
 		case unix.RTA_OIF:
-			r.device = binary.NativeEndian.Uint32(value)
+			r.devices[0] = binary.NativeEndian.Uint32(value)
 		case unix.RTA_GATEWAY:
-			r.hop(value)
+			r.hop(value, r.devices[0])
 		case unix.RTA_MULTIPATH:
 			r.nextHops(value)
 		}
 	}
 }
 
-func (r *rawRoute) hop(value []byte) {
+func (r *rawRoute) hop(value []byte, device uint32) {
 	if a, ok := netip.AddrFromSlice(value); ok {
 		if r.hops < len(r.via) {
-			r.via[r.hops] = a
+			r.via[r.hops], r.devices[r.hops] = a, device
 		}
 		r.hops++
 	}
@@ -254,10 +260,10 @@ func (r *rawRoute) nextHops(b []byte) {
 		if n < unix.SizeofRtNexthop || n > len(b) {
 			return
 		}
-		r.device = binary.NativeEndian.Uint32(b[4:])
+		device := binary.NativeEndian.Uint32(b[4:])
 		for kind, value := range attributes(b[unix.SizeofRtNexthop:n]) {
 			if kind == unix.RTA_GATEWAY {
-				r.hop(value)
+				r.hop(value, device)
 			}
 		}
 		b = b[min(len(b), align(n)):]

@@ -304,6 +304,11 @@ func TestWhatAForeignHandChangesIsRepaired(t *testing.T) {
 		{"our rule is deleted", []string{"rule del priority 31140"}},
 		{"the link goes down and up", []string{"link set up0 down", "link set up0 up", "-6 addr replace fd01::11/64 dev up0 nodad"}},
 		{"the address goes and comes back", []string{"addr del 10.1.0.11/24 dev up0", "addr add 10.1.0.11/24 dev up0"}},
+		{"the address moves to another link", []string{
+			"link add other0 type veth peer name other1", "link set other0 up", "link set other1 up",
+			"addr del 10.1.0.11/24 dev up0", "addr add 10.1.0.11/24 dev other0",
+		}},
+		{"the address moves back", []string{"addr del 10.1.0.11/24 dev other0", "addr add 10.1.0.11/24 dev up0", "link del other0"}},
 		{"a second route of ours with the same key appears", []string{"route append 10.244.2.0/24 via 10.1.0.66 proto 114 metric 114"}},
 	}
 	for _, h := range hands {

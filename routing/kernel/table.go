@@ -158,13 +158,18 @@ func (t *Table) learn() (complete bool, err error) {
 func (t *Table) read() ([]routing.Route, error) {
 	all := make([]routing.Route, 0, len(t.have)+batchSize)
 	var interrupted error
+	links, err := connected()
+	if err != nil {
+		return nil, err
+	}
+	reader := reader{mark: t.mark, tunnel: t.tunnel, links: links}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		for _, table := range []uint8{unix.RT_TABLE_MAIN, ForwardedTable} {
 			b := batch{first: t.conn.nextSeq(1)}
 			b.list(family, table, t.mark.protocol)
 			err := t.conn.dump(b.buf, b.first, func(h unix.NlMsghdr, body []byte) {
-				if e, ours := t.mark.decode(body, t.tunnel); ours && h.Type == unix.RTM_NEWROUTE {
-					all = append(all, e.Route)
+				if r, ours := reader.decode(body); ours && h.Type == unix.RTM_NEWROUTE {
+					all = append(all, r)
 				}
 			})
 			switch {
