@@ -83,7 +83,7 @@ func (inv *Inventory) hold(inForce *Inventory) Problems {
 			if _, mentioned := inv.same(m); mentioned || m.State == StateRetired {
 				continue
 			}
-			m.Held = true
+			m.Held, m.OwnState = true, m.State // whatever becomes of its rack
 			problems = append(problems, claims.yield(&m)...)
 			missing[old.Name] = append(missing[old.Name], m)
 		}

@@ -121,3 +121,22 @@ func TestAHeldMachineYieldsWhatAnotherHasNow(t *testing.T) {
 		t.Error(m, err)
 	}
 }
+
+func TestAHeldMachineIsNotRetiredWithItsRack(t *testing.T) {
+	before := parsed(t, "racks: [{name: r01, state: maintenance, machines: [{name: w1, addresses: [10.1.1.1]}, {name: w2, addresses: [10.1.1.2]}]}]")
+	inv, problems := Admit(parsed(t, "racks: [{name: r01, state: retired, machines: [{name: w1, addresses: [10.1.1.1]}]}]"), before, 2)
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	again, problems := ParseAccepted(Document{"accepted", inv.FormatAccepted()})
+	if again == nil {
+		t.Fatal(problems)
+	}
+	for _, i := range []*Inventory{inv, again} {
+		w1, _ := i.Machine("w1")
+		w2, _ := i.Machine("w2")
+		if w1.State != StateRetired || w2.State != StateMaintenance {
+			t.Errorf("w1 is %s, w2 is %s", w1.State, w2.State)
+		}
+	}
+}

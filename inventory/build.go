@@ -110,7 +110,9 @@ func (d *decoder) session(r *rawSession) SessionOptions {
 		o.BFD.Value = ""
 	}
 	if p := &r.PasswordFrom; p.node != nil {
-		d.requireSecret(p.node)
+		if !p.Secret.given() || !p.Key.given() {
+			d.requireSecret(p)
+		}
 		o.Password = Some(SecretKey{p.Secret.v, p.Key.v})
 	}
 	return o
@@ -119,7 +121,7 @@ func (d *decoder) session(r *rawSession) SessionOptions {
 // require notes each key that is missing from a mapping.
 func (d *decoder) require(n *yaml.Node, keys ...string) {
 	for _, k := range keys {
-		if !hasKey(n, k) {
+		if !d.has(n, k) {
 			d.refuse(n, refusal{code: Missing, message: k + " is missing", accepted: k + ": …"})
 		}
 	}
@@ -127,12 +129,14 @@ func (d *decoder) require(n *yaml.Node, keys ...string) {
 
 // requireSecret notes what is missing from the name of a Secret's key. Without
 // it a session would have an empty password.
-func (d *decoder) requireSecret(n *yaml.Node) {
-	for key, suggestion := range map[string]string{"secret": "secret: bgp", "key": "key: password"} {
-		if !hasKey(n, key) {
-			d.refuse(n, refusal{code: Missing, message: key + " is missing", accepted: "{secret: …, key: …}", suggestion: suggestion})
+func (d *decoder) requireSecret(r *rawSecretKey) {
+	need := func(s scalar[string], key, suggestion string) {
+		if !s.given() && !d.has(r.node, key) {
+			d.refuse(r.node, refusal{code: Missing, message: key + " is missing", accepted: "{secret: …, key: …}", suggestion: suggestion})
 		}
 	}
+	need(r.Secret, "secret", "secret: bgp")
+	need(r.Key, "key", "key: password")
 }
 
 func (d *decoder) bfdProfile(r *rawBFDProfile) BFDProfile {
@@ -144,7 +148,7 @@ func (d *decoder) podNetwork(r *rawPodNetwork) PodNetwork {
 	if r.node == nil {
 		return PodNetwork{}
 	}
-	if !d.lenient {
+	if !d.lenient && !r.Mode.given() {
 		d.require(r.node, "mode")
 	}
 	p := PodNetwork{Mode: r.Mode.v, CIDRs: values(r.CIDRs), RackPrefix: r.RackPrefix.lengths(), NodePrefix: r.NodePrefix.lengths()}
@@ -255,6 +259,9 @@ func (d *decoder) machine(r *rawMachine, rack *Rack) Machine {
 		Addresses: values(r.Addresses), ExternalAddresses: values(r.ExternalAddresses), Hostname: r.Hostname.v,
 		PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v, Held: r.Held.v, Labels: textMap(r.Labels),
 		OwnState: own, State: graver(own, rack.State), Reason: r.Reason.v,
+	}
+	if m.Held {
+		m.State = own
 	}
 	for i := range r.Taints.v {
 		t := &r.Taints.v[i]

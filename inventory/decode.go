@@ -11,7 +11,14 @@ import (
 type decoder struct {
 	faults  []fault
 	lenient bool // unknown keys are passed over
-	steps   int  // left before so many aliases are taken for an attack
+	meant   map[meant]bool
+	steps   int // left before so many aliases are taken for an attack
+}
+
+// meant is a key that somebody most likely meant when they wrote another into a mapping.
+type meant struct {
+	mapping *yaml.Node
+	key     string
 }
 
 // fault is a problem whose place is still a node.
@@ -70,17 +77,28 @@ func object[T any](d *decoder, n *yaml.Node, into *T, t table[T]) bool {
 			return
 		}
 		if !d.lenient && !strings.HasPrefix(key.Value, "x-") {
-			d.unknownKey(key, t.keys())
+			d.unknownKey(n, key, t.keys())
 		}
 	})
 	return true
 }
 
-func (d *decoder) unknownKey(key *yaml.Node, known []string) {
+// unknownKey refuses a key. That the one that was meant is missing then needs no saying.
+func (d *decoder) unknownKey(mapping, key *yaml.Node, known []string) {
+	near := nearest(key.Value, known)
+	if d.meant == nil {
+		d.meant = map[meant]bool{}
+	}
+	d.meant[meant{mapping, near}] = true
 	d.refuse(key, refusal{
 		code: UnknownKey, message: "is an unknown key", value: key.Value,
-		accepted: strings.Join(known, ", ") + ", or a key that begins with x-", suggestion: nearest(key.Value, known),
+		accepted: strings.Join(known, ", ") + ", or a key that begins with x-", suggestion: near,
 	})
+}
+
+// has reports whether a key was written into a mapping, be it badly.
+func (d *decoder) has(mapping *yaml.Node, key string) bool {
+	return hasKey(mapping, key) || d.meant[meant{mapping, key}]
 }
 
 // each yields every key of a mapping once: its own first, then those that it

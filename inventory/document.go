@@ -143,7 +143,7 @@ func (d *decoder) goodHeader(r *rawInventory) bool {
 	ok = d.header(r.node, "kind", r.Kind, Kind, BadKind) && ok
 	if !r.Metadata.Name.given() {
 		at := cmp.Or(r.Metadata.node, r.node)
-		if !hasKey(at, "name") {
+		if !d.has(at, "name") {
 			d.refuse(at, refusal{code: Missing, message: "metadata.name is missing", accepted: "metadata: {name: …}", suggestion: "name: dc1"})
 		}
 		return false
@@ -158,7 +158,7 @@ func (d *decoder) header(root *yaml.Node, key string, have scalar[string], want 
 		return true
 	case have.given():
 		d.refuse(have.node, refusal{code: code, message: "is not a document that Plinth reads", accepted: want, suggestion: want})
-	case !hasKey(root, key):
+	case !d.has(root, key):
 		d.refuse(root, refusal{code: Missing, message: key + " is missing", accepted: key + ": " + want, suggestion: key + ": " + want})
 	}
 	return false

@@ -387,8 +387,8 @@ type rawMachine struct {
 	Unit scalar[int] `key:"unit"`
 	// The value of node.kubernetes.io/instance-type.
 	Type scalar[string] `key:"type"`
-	// The Node's addresses of type InternalIP, in order of preference. BGP sessions use the first of their family.
-	Addresses list[scalar[netip.Addr]] `key:"addresses" required:"true"`
+	// The Node's addresses of type InternalIP, in order of preference. BGP sessions use the first of their family. Required, but for machines that are planned or retired.
+	Addresses list[scalar[netip.Addr]] `key:"addresses"`
 	// The Node's addresses of type ExternalIP.
 	ExternalAddresses list[scalar[netip.Addr]] `key:"externalAddresses"`
 	// The Node's address of type Hostname. Default: the name.

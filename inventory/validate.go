@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 )
 
@@ -9,17 +10,19 @@ import (
 // refers to what, and everything that must not overlap.
 type validation struct {
 	*decoder
-	raw *rawSpec
-	inv *Inventory
+	raw   *rawSpec
+	inv   *Inventory
+	hosts []scalar[netip.Addr] // of all machines and routers, sorted
 }
 
 // validate runs every check.
 func (d *decoder) validate(raw *rawInventory, inv *Inventory) {
 	v := &validation{decoder: d, raw: &raw.Spec, inv: inv}
+	v.hosts = v.hostAddresses()
 	for _, check := range []func(){
 		v.names, v.references, v.expected, v.labelKeys,
 		v.identities, v.units, v.taints,
-		v.hosts, v.subnets,
+		v.addresses, v.subnets,
 		v.poolRanges, v.poolsAndOthers, v.reservations, v.poolReach, v.aggregates,
 		v.sessions, v.routers, v.bfd,
 		v.storages, v.selectors,

@@ -10,9 +10,9 @@ import (
 	"go4.org/netipx"
 )
 
-// hosts refuses addresses that no host can have, that two have, or that lie
+// addresses refuses addresses that no host can have, that two have, or that lie
 // outside the subnets of the rack.
-func (v *validation) hosts() {
+func (v *validation) addresses() {
 	seen := make(map[netip.Addr]*yaml.Node, 2*v.inv.Size())
 	for _, r := range v.allRouters() {
 		for _, a := range r.allAddresses() {
@@ -53,21 +53,27 @@ func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) 
 	}
 	if first, taken := seen[a.v]; taken {
 		v.refuse(a.node, refusal{code: AddressTwice, message: "is the address of something else too", accepted: "an address that is used once",
-			suggestion: v.nextAddress(a.v).String()}, first)
+			suggestion: v.nextAddress(a.v)}, first)
 		return
 	}
 	seen[a.v] = a.node
 }
 
-// nextAddress is the first address after a that no machine or router has.
-func (v *validation) nextAddress(a netip.Addr) netip.Addr {
-	taken := v.hostAddresses()
-	for next := a.Next(); next.IsValid(); next = next.Next() {
-		if _, found := slices.BinarySearchFunc(taken, next, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) }); !found {
-			return next
+// nextAddress is the first address after a that no machine or router has; ""
+// where there is none near.
+func (v *validation) nextAddress(a netip.Addr) string {
+	const near = 256
+	i, _ := slices.BinarySearchFunc(v.hosts, a, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
+	next := a.Next()
+	for _, h := range v.hosts[i:min(i+near, len(v.hosts))] {
+		if h.v == next {
+			next = next.Next()
 		}
 	}
-	return a
+	if _, taken := slices.BinarySearchFunc(v.hosts, next, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) }); taken || !next.IsValid() {
+		return ""
+	}
+	return next.String()
 }
 
 // special names the kinds of address that are not for hosts.

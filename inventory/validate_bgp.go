@@ -13,7 +13,7 @@ import (
 // routers checks that each has one address, or one of each family.
 func (v *validation) routers() {
 	for _, r := range v.allRouters() {
-		written := hasKey(r.node, "address") || hasKey(r.node, "addresses")
+		written := v.has(r.node, "address") || v.has(r.node, "addresses")
 		switch {
 		case !written:
 			v.refuse(r.node, refusal{code: Missing, message: "address is missing", accepted: "address: …, or addresses: [IPv4, IPv6]"})
@@ -58,7 +58,7 @@ func (v *validation) sessions() {
 			v.noPeers(raw)
 			continue
 		}
-		if rack.ASN == 0 && !hasKey(raw.node, "asn") && !hasKey(v.raw.BGP.node, "asn") {
+		if rack.ASN == 0 && !v.has(raw.node, "asn") && !v.has(v.raw.BGP.node, "asn") {
 			v.refuse(raw.node, refusal{code: NoASN, message: "the rack's machines have sessions but no AS number", accepted: "asn in spec.bgp or in the rack", suggestion: "spec.bgp.asn: 64512"})
 		}
 		for _, name := range rack.Peers {

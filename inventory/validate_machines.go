@@ -108,7 +108,7 @@ func (v *validation) storages() {
 		switch {
 		case len(given) > 1:
 			v.refuse(given[1], refusal{code: Conflicting, message: "a storage is one of nfs, iscsi and csi", accepted: "an entry for each"}, given[0])
-		case len(given) == 0 && !hasKey(s.node, "nfs") && !hasKey(s.node, "iscsi") && !hasKey(s.node, "csi"):
+		case len(given) == 0 && !v.has(s.node, "nfs") && !v.has(s.node, "iscsi") && !v.has(s.node, "csi"):
 			v.refuse(s.node, refusal{code: Missing, message: "does not say which volumes live in it", accepted: "nfs: {server: …}, iscsi: {portal: …} or csi: {driver: …}"})
 		}
 	}

@@ -53,7 +53,7 @@ func (v *validation) podsAndOthers(c scalar[netip.Prefix]) {
 			}
 		}
 	}
-	for _, h := range v.hostAddresses() {
+	for _, h := range v.hosts {
 		if c.v.Contains(h.v) {
 			v.refuse(c.node, refusal{code: PodsOnSubnet, message: "holds " + h.v.String() + ", the address of a machine or router", accepted: "a prefix for pods alone", suggestion: v.freeNetwork(c.v)}, h.node)
 			return
@@ -67,7 +67,7 @@ func (v *validation) freeNetwork(like netip.Prefix) string {
 	if like.Addr().Is6() {
 		usual = netip.MustParsePrefix("fd00:244::/48")
 	}
-	for _, h := range v.hostAddresses() {
+	for _, h := range v.hosts {
 		if usual.Contains(h.v) {
 			return ""
 		}
@@ -77,7 +77,7 @@ func (v *validation) freeNetwork(like netip.Prefix) string {
 
 // podsCarried warns of a family that no session can carry, where routers are to carry pods.
 func (v *validation) podsCarried(c scalar[netip.Prefix]) {
-	if v.inv.PodNetwork.Mode != ModeFabric || len(v.inv.Racks) == 0 {
+	if v.inv.PodNetwork.Mode != ModeFabric || v.inv.Size() == 0 {
 		return
 	}
 	all, _ := v.carried().of(v.inv, Advertise{})

@@ -96,11 +96,10 @@ func (p *rawPool) like(r Range) string {
 // poolsAndOthers refuses pools that hold the address of a machine or router or
 // that overlap pod CIDRs, and warns of those on a machines' subnet.
 func (v *validation) poolsAndOthers() {
-	hosts := v.hostAddresses()
 	for i := range v.raw.Pools.v {
 		p := &v.raw.Pools.v[i]
 		for _, r := range p.Addresses.v {
-			v.poolAndHosts(p, r, hosts)
+			v.poolAndHosts(p, r)
 			for _, c := range v.raw.PodNetwork.CIDRs.v {
 				if r.v.Overlaps(RangeOf(c.v)) {
 					v.refuse(r.node, refusal{code: PoolHoldsPods, message: "overlaps the pod network " + c.v.String(), accepted: "addresses that no pod has",
@@ -125,9 +124,9 @@ func (v *validation) hostAddresses() []scalar[netip.Addr] {
 	return out
 }
 
-func (v *validation) poolAndHosts(p *rawPool, r scalar[Range], hosts []scalar[netip.Addr]) {
-	from, _ := slices.BinarySearchFunc(hosts, r.v.First, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
-	for _, h := range hosts[from:] {
+func (v *validation) poolAndHosts(p *rawPool, r scalar[Range]) {
+	from, _ := slices.BinarySearchFunc(v.hosts, r.v.First, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
+	for _, h := range v.hosts[from:] {
 		if !r.v.Contains(h.v) {
 			return
 		}

@@ -1,0 +1,53 @@
+package inventory
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAnySectionMayBeSplitOverDocuments(t *testing.T) {
+	part := func(source, spec string) Document {
+		d := specDocument(spec)
+		d.Source = source
+		return d
+	}
+	docs := []Document{
+		part("a", "bgp: {asn: 65010, passwordFrom: {secret: bgp}}\nlabels: {x: one}\nexpect: {racks: [r02]}\npodNetwork: {cidrs: [10.244.0.0/16]}\nracks: [{name: r01}]\n"),
+		part("b", "bgp: {holdTime: 3s, passwordFrom: {key: tor}}\nlabels: {y: two}\nexpect: {racks: [r01]}\npodNetwork: {mode: fabric}\nracks: [{name: r02}]\n"),
+		part("c", "routers: [{name: t1, address: 10.1.1.1, asn: 65101}]\ncommunities: {lab: \"65010:1\"}\n"),
+	}
+	inv, problems := Parse(docs...)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	o := inv.BGP.Session
+	if inv.BGP.ASN != 65010 || o.HoldTime.Value != 3*time.Second || o.Password.Value != (SecretKey{"bgp", "tor"}) || len(inv.NodeLabels) != 2 ||
+		strings.Join(inv.Expect, " ") != "r01 r02" || inv.PodNetwork.Mode != ModeFabric || len(inv.Racks) != 2 || len(inv.Routers) != 1 || len(inv.Communities) != 1 {
+		t.Errorf("%s", inv.Format())
+	}
+}
+
+func TestASettingIsGivenOnce(t *testing.T) {
+	for _, spec := range []string{
+		"region: a", "safety: {maxRemoved: 1}", "bgp: {asn: 65010}", "bgp: {gracefulRestart: off}", "bgp: {advertise: {podCIDRs: true}}",
+		"podNetwork: {mode: direct}", "podNetwork: {mode: direct, cidrs: [10.0.0.0/8]}", "podNetwork: {mode: direct, nodePrefix: {ipv4: 24}}",
+	} {
+		_, problems := Parse(Document{"a", specDocument(spec).Data}, Document{"b", specDocument(spec).Data})
+		if len(problems) == 0 || problems[0].Code != GivenTwice || problems[0].Source != "b" || problems[0].Related[0].Source != "a" {
+			t.Errorf("%s in two documents: %v", spec, problems)
+		}
+	}
+}
+
+func TestNamesAreUniqueAcrossDocuments(t *testing.T) {
+	for _, spec := range []string{
+		"labels: {a: b}", "communities: {a: \"1:2\"}", "racks: [{name: a}]", "pools: [{name: a, addresses: [10.0.0.0/24]}]",
+		"routers: [{name: a, address: 10.0.0.1, asn: 65010}]", "bfdProfiles: [{name: a, interval: 100ms}]",
+	} {
+		_, problems := Parse(Document{"a", specDocument(spec).Data}, Document{"b", specDocument(spec).Data})
+		if !strings.Contains(problems.String(), "["+string(NameTwice)+"]") {
+			t.Errorf("%s in two documents: %v", spec, problems)
+		}
+	}
+}
