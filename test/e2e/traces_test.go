@@ -65,6 +65,11 @@ func TestDownLeavesNothingBehind(t *testing.T) {
 	l, err := lab.Start(t.Context(), lab.Homelab(), lab.Options{Name: traces})
 	t.Cleanup(func() { lab.Down(context.Background(), traces) })
 	must(t, err)
+	must(t, l.StartPlinth(t.Context(), lab.Inventory(l.Topology)))
+	must(t, l.RunWeb(t.Context(), "web", 3))
+	vips, err := l.Expose(t.Context(), lab.LoadBalancer("web", "web"))
+	must(t, err)
+	must(t, l.WaitAnnounced(t.Context(), vips[0]))
 	for _, m := range l.Topology.Machines() {
 		must(t, l.KillMachine(t.Context(), m.Name)) // frozen processes go too
 	}

@@ -134,6 +134,8 @@ func removeDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	os.Remove(dir) // fails while something of somebody else's is in it
+	// Both fail while something of somebody else's is in them.
+	os.Remove(dir)
+	os.Remove(otherLabs)
 	return nil
 }

@@ -82,7 +82,7 @@ func prepare(t Topology, o Options) (*Lab, error) {
 	if o.Dir == "" {
 		o.Dir = filepath.Join(root, ".lab")
 		if o.Name != DefaultName {
-			o.Dir = filepath.Join("/var/tmp/plinth-lab", o.Name)
+			o.Dir = filepath.Join(otherLabs, o.Name)
 		}
 	}
 	if o.Progress == nil {

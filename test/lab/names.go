@@ -17,6 +17,9 @@ const (
 // labs on this machine and their sockets.
 const runFolder = "/run/plinth-lab"
 
+// otherLabs holds the folders of labs that are not the default one.
+const otherLabs = "/var/tmp/plinth-lab"
+
 // DefaultName is the lab whose namespaces are called plinth-<host>.
 const DefaultName = "default"
 
