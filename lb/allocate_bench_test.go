@@ -75,6 +75,27 @@ func BenchmarkAllocateRefused(b *testing.B) {
 	}
 }
 
+// BenchmarkGive is a decision and its entry, for ever new Services, as fast as a pool fills.
+func BenchmarkGive(b *testing.B) {
+	for _, scattered := range []bool{false, true} {
+		b.Run(fmt.Sprintf("scattered=%v", scattered), func(b *testing.B) {
+			l := filled(b, "2001:db8::/64", 1<<15, scattered)
+			names := make([]string, b.N)
+			for i := range names {
+				names[i] = fmt.Sprint("new", i)
+			}
+			r := service("d/new", "6")
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				r.Service.Name = names[i]
+				d := Allocate(l, r, noon)
+				l.Hold(d.VIPs[0].Addr, d.VIPs[0].Pool, r.Holder)
+			}
+		})
+	}
+}
+
 func BenchmarkAllocateDualStack(b *testing.B) {
 	l := ledgerOf(b, `    - {name: a, addresses: [10.0.0.0/16, "2001:db8::/64"]}`)
 	r := service("d/new", "46")

@@ -24,6 +24,7 @@ import (
 const (
 	managedBy         = "plinth.dev" // value of networkingv1.LabelManagedBy
 	serviceUID        = "plinth.dev/service-uid"
+	parentLeft        = "released"             // its value when others hold the VIP and the parent does not
 	sharedBy          = "plinth.dev/shared-by" // namespace/name of every holder, comma separated, sorted
 	claimPool         = "plinth.dev/pool"      // that the VIP was given from
 	claimAttempts     = 8
@@ -38,12 +39,21 @@ var errContended = errors.New("other programs keep taking or changing the addres
 type claim struct {
 	uid             types.UID
 	resourceVersion string
+	parent          lb.ServiceKey
 	serviceUID      types.UID // of the parent
 	pool            string
 	holders         []lb.ServiceKey // sorted
 }
 
 func (c claim) heldBy(k lb.ServiceKey) bool { return slices.Contains(c.holders, k) }
+
+// uidWith is what service-uid says once k has that UID.
+func (c claim) uidWith(k lb.ServiceKey, uid types.UID) types.UID {
+	if k == c.parent {
+		return uid
+	}
+	return c.serviceUID
+}
 
 // readClaim reads an IPAddress object; ours is false if another program made it.
 func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
@@ -53,6 +63,7 @@ func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
 	c = claim{
 		uid:             obj.UID,
 		resourceVersion: obj.ResourceVersion,
+		parent:          lb.ServiceKey{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name},
 		serviceUID:      types.UID(obj.Annotations[serviceUID]),
 		pool:            obj.Annotations[claimPool],
 	}
@@ -62,7 +73,7 @@ func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
 		}
 	}
 	if len(c.holders) == 0 {
-		c.holders = []lb.ServiceKey{{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name}}
+		c.holders = []lb.ServiceKey{c.parent}
 	}
 	return c, true
 }
@@ -94,8 +105,8 @@ func (b *balancer) take(ctx context.Context, a netip.Addr, pool string, k lb.Ser
 			if !b.mayJoin(a, k) {
 				return false, nil
 			}
-			err = b.annotate(ctx, a, c, with(c.holders, k), c.serviceUID)
-		case len(c.holders) == 1 && c.serviceUID != uid:
+			err = b.annotate(ctx, a, c, with(c.holders, k), c.uidWith(k, uid))
+		case c.uidWith(k, uid) != c.serviceUID:
 			err = b.annotate(ctx, a, c, c.holders, uid)
 		default:
 			return true, nil
@@ -123,7 +134,7 @@ func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey) erro
 		}
 		var err error
 		if rest := without(c.holders, k); len(rest) > 0 {
-			err = b.annotate(ctx, a, c, rest, c.serviceUID)
+			err = b.annotate(ctx, a, c, rest, c.uidWith(k, parentLeft))
 		} else {
 			err = b.remove(ctx, a, c)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -103,13 +104,29 @@ func needsFinalizer(svc *v1.Service) bool {
 	return classless(svc) && svc.DeletionTimestamp == nil && !slices.Contains(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
 }
 
-// writeStatus makes the Service say what was decided.
+// writeStatus makes the Service say what was decided. A Service that gets nothing
+// keeps a status that speaks of no pool of ours: another balancer may serve it.
 func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decision) error {
 	patch := statusPatch(svc, d, b.now())
 	if patch == nil {
 		return nil
 	}
+	if status := patch["status"].(map[string]any); len(d.VIPs) == 0 && !b.speaksOfPools(svc) {
+		if delete(status, "loadBalancer"); len(status) == 0 {
+			return nil
+		}
+	}
 	return b.patchStatus(ctx, svc, patch)
+}
+
+// speaksOfPools reports whether a status has an address of a pool.
+func (b *balancer) speaksOfPools(svc *v1.Service) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
+		a, err := netip.ParseAddr(i.IP)
+		return err == nil && b.ledger.Pool(a) != ""
+	})
 }
 
 // patchStatus sends a patch; a Service that is gone needs none.

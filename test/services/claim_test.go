@@ -50,8 +50,12 @@ func TestServicesShareAVIP(t *testing.T) {
 		}
 		return nil
 	})
-	if after := c.claim("192.0.2.0"); after.UID != before.UID {
+	after := c.claim("192.0.2.0")
+	if after.UID != before.UID {
 		t.Error("the VIP was let go of for a moment")
+	}
+	if got := after.Annotations["plinth.dev/service-uid"]; got != "released" {
+		t.Errorf("service-uid is %q, so that whoever has the parent's name seems to hold the VIP", got)
 	}
 	c.has("b", "192.0.2.0")
 	c.remove("b")

@@ -58,6 +58,22 @@ func TestServiceThatWaitsIsServedWhenAnotherGoes(t *testing.T) {
 	c.has("second", "192.0.2.0")
 }
 
+func TestStatusOfAServiceThatGetsNothingIsLeftToAnotherBalancer(t *testing.T) {
+	c := newCluster(t)
+	c.service("theirs")
+	c.says("theirs", "203.0.113.9")
+	c.pools(`    - {name: small, addresses: [192.0.2.0/32], autoAssign: false}`)
+	c.start()
+	c.refused("theirs", "PoolNotAutomatic")
+	svc, err := c.Client.CoreV1().Services("default").Get(t.Context(), "theirs", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ingress(svc); len(got) != 1 || got[0] != "203.0.113.9" {
+		t.Errorf("its status has %v", got)
+	}
+}
+
 // told waits for a Warning Event on a Service.
 func (c *cluster) told(name, reason string) {
 	c.t.Helper()
