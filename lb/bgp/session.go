@@ -2,7 +2,6 @@ package bgp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -25,8 +24,6 @@ const (
 	// doubles each time, up to limitPauseMax.
 	limitPause    = time.Minute
 	limitPauseMax = 16 * time.Minute
-	// bfdSettles is how long a router may take to set its BFD up after BGP.
-	bfdSettles = 2 * time.Second
 	// steady is how long a session has to be up for its past failures to be forgotten.
 	steady = 30 * time.Second
 )
@@ -153,46 +150,6 @@ func (s *session) restart(ctx context.Context) error {
 		return s.refused
 	}
 	return s.connect(ctx)
-}
-
-// startBFD has the path to the router watched, where the terms say so. A session
-// that is watched already stays as it is.
-func (s *session) startBFD() error {
-	t := bfdOf(s.terms.Session)
-	if s.bfd != nil && s.bfd.terms == t {
-		return nil
-	}
-	s.endBFD()
-	if t.profile.Interval == 0 {
-		return nil
-	}
-	var err error
-	s.bfd, err = newLink(t, s.ears, s.log, s.paths)
-	return err
-}
-
-func (s *session) endBFD() {
-	if s.bfd != nil {
-		s.bfd.close()
-		s.bfd = nil
-	}
-}
-
-// path is what happens when BFD has something to say. A session whose path is lost
-// is closed with a NOTIFICATION: what the router knows of it leads nowhere.
-//
-// FRR sets BFD up anew as soon as BGP is up, and says for that moment that it is
-// down. This is not believed; should it be true, BGP's hold timer ends the session.
-func (s *session) path(c change) {
-	settling := c == toldDown && time.Since(s.linkedAt) < bfdSettles
-	if c != pathLost && c != toldDown || !s.linked || settling {
-		return
-	}
-	s.keepCounts(context.Background())
-	s.in.close(context.Background(), false)
-	s.in, s.have, s.linked = nil, nil, false
-	s.down(PathDown, "BFD lost the router")
-	s.tryConnect()
 }
 
 // sync tells the server the difference: what is new first, so that a prefix that
@@ -480,100 +437,4 @@ func (s *session) announced() []netip.Prefix {
 		}
 	}
 	return ps
-}
-
-// leave closes the session without a word, and ends the goroutine.
-func (s *session) leave(ctx context.Context) error {
-	return s.end(ctx, func() error {
-		if s.in != nil {
-			s.in.close(ctx, true)
-		}
-		return nil
-	})
-}
-
-// stop withdraws every route, closes the session with a text that says why, and
-// ends the goroutine.
-func (s *session) stop(ctx context.Context, reason string) error {
-	return s.end(ctx, func() error {
-		if s.in == nil {
-			return nil
-		}
-		var err error
-		if s.state.Up {
-			err = errors.Join(s.withdraw(ctx), s.in.farewell(ctx, reason), s.await(ctx))
-		}
-		s.in.close(ctx, false)
-		return err
-	})
-}
-
-// end has last done by the goroutine, and ends it whatever comes of that.
-func (s *session) end(ctx context.Context, last func() error) error {
-	defer func() { close(s.quit) }()
-	err := s.do(ctx, func() error {
-		s.stopSearch()
-		defer func() { s.in = nil; s.endBFD() }()
-		return last()
-	})
-	if err != nil {
-		return fmt.Errorf("%v: %w", s.key, err)
-	}
-	return nil
-}
-
-const (
-	tick     = 5 * time.Millisecond
-	settled  = 10 // ticks without an UPDATE until all are taken to be out
-	goodbyes = 2 * time.Second
-)
-
-// withdraw takes every route back, and waits until the router was told.
-func (s *session) withdraw(ctx context.Context) error {
-	before, err := s.in.counts(ctx)
-	if err != nil || len(s.have) == 0 {
-		return err
-	}
-	if err := s.in.remove(s.have); err != nil {
-		return fmt.Errorf("withdrawing: %w", err)
-	}
-	s.have = nil
-	quiet, last := 0, before.updatesSent
-	return poll(ctx, func() (bool, error) {
-		now, err := s.in.counts(ctx)
-		if quiet++; now.updatesSent != last {
-			quiet, last = 0, now.updatesSent
-		}
-		return last != before.updatesSent && quiet >= settled, err
-	})
-}
-
-// await waits for the server to have closed the session.
-func (s *session) await(ctx context.Context) error {
-	return poll(ctx, func() (bool, error) {
-		select {
-		case e := <-s.events:
-			return e.from == s.in && e.state != gobgp.BGP_FSM_ESTABLISHED, nil
-		default:
-			return false, nil
-		}
-	})
-}
-
-// poll asks until it is told yes; at the latest after goodbyes it gives up.
-func poll(ctx context.Context, yes func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, goodbyes)
-	defer cancel()
-	t := time.NewTicker(tick)
-	defer t.Stop()
-	for {
-		if ok, err := yes(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -1,0 +1,106 @@
+package bgp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+// leave closes the session without a word, and ends the goroutine.
+func (s *session) leave(ctx context.Context) error {
+	return s.end(ctx, func() error {
+		if s.in != nil {
+			s.in.close(ctx, true)
+		}
+		return nil
+	})
+}
+
+// stop withdraws every route, closes the session with a text that says why, and
+// ends the goroutine.
+func (s *session) stop(ctx context.Context, reason string) error {
+	return s.end(ctx, func() error {
+		if s.in == nil {
+			return nil
+		}
+		var err error
+		if s.state.Up {
+			err = errors.Join(s.withdraw(ctx), s.in.farewell(ctx, reason), s.await(ctx))
+		}
+		s.in.close(ctx, false)
+		return err
+	})
+}
+
+// end has last done by the goroutine, and ends it whatever comes of that.
+func (s *session) end(ctx context.Context, last func() error) error {
+	defer func() { close(s.quit) }()
+	err := s.do(ctx, func() error {
+		s.stopSearch()
+		defer func() { s.in = nil; s.endBFD() }()
+		return last()
+	})
+	if err != nil {
+		return fmt.Errorf("%v: %w", s.key, err)
+	}
+	return nil
+}
+
+const (
+	tick     = 5 * time.Millisecond
+	settled  = 10 // ticks without an UPDATE until all are taken to be out
+	goodbyes = 2 * time.Second
+)
+
+// withdraw takes every route back, and waits until the router was told.
+func (s *session) withdraw(ctx context.Context) error {
+	before, err := s.in.counts(ctx)
+	if err != nil || len(s.have) == 0 {
+		return err
+	}
+	if err := s.in.remove(s.have); err != nil {
+		return fmt.Errorf("withdrawing: %w", err)
+	}
+	s.have = nil
+	quiet, last := 0, before.updatesSent
+	return poll(ctx, func() (bool, error) {
+		now, err := s.in.counts(ctx)
+		if quiet++; now.updatesSent != last {
+			quiet, last = 0, now.updatesSent
+		}
+		return last != before.updatesSent && quiet >= settled, err
+	})
+}
+
+// await waits for the server to have closed the session.
+func (s *session) await(ctx context.Context) error {
+	return poll(ctx, func() (bool, error) {
+		select {
+		case e := <-s.events:
+			return e.from == s.in && e.state != gobgp.BGP_FSM_ESTABLISHED, nil
+		default:
+			return false, nil
+		}
+	})
+}
+
+// poll asks until it is told yes; at the latest after goodbyes it gives up.
+func poll(ctx context.Context, yes func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, goodbyes)
+	defer cancel()
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		if ok, err := yes(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
