@@ -50,8 +50,29 @@ func (d *decoder) build(raw *rawInventory) *Inventory {
 		inv.Racks = append(inv.Racks, d.rack(r))
 		inv.Routers = append(inv.Routers, d.routers(r.Routers.v, r.Name.v)...)
 	}
+	if d.lenient {
+		inv.Routers = knownOnce(inv.Routers)
+	}
 	inv.settle()
 	return inv
+}
+
+// knownOnce drops routers that the slice of a rack repeats because the rack
+// peers with them: the slice of the rack that they stand in says where that is.
+func knownOnce(routers []Router) []Router {
+	at := map[string]int{}
+	var out []Router
+	for _, r := range routers {
+		i, known := at[r.Name]
+		switch {
+		case !known:
+			at[r.Name] = len(out)
+			out = append(out, r)
+		case out[i].Rack == "":
+			out[i] = r
+		}
+	}
+	return out
 }
 
 // settle sorts what has names, fills in what depends on the whole, and makes

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 )
 
 // inCluster is the word for what is in force in a cluster.
@@ -48,7 +49,7 @@ func (c clusterFlags) inForce(ctx context.Context) (*inventory.Inventory, error)
 
 // acceptedIn puts the slices together that hold the accepted inventory.
 func acceptedIn(ctx context.Context, client kubernetes.Interface, namespace string) (*inventory.Inventory, error) {
-	list, err := client.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: "plinth.dev/accepted"})
+	list, err := client.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: source.LabelAccepted})
 	if err != nil {
 		return nil, fmt.Errorf("read what is in force: %w", err)
 	}

@@ -44,7 +44,8 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// writeProblem prints one problem and an empty line.
+// writeProblem prints one problem and an empty line. A line with a password
+// stays out of terminals and build logs.
 func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Document) {
 	fmt.Fprintf(b, "%s[%s]: ", p.Severity, p.Code)
 	if p.Path != "" {
@@ -55,7 +56,7 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Documen
 	if at := p.Position().String(); at != "" {
 		fmt.Fprintf(b, "%s--> %s\n", margin, at)
 	}
-	if line, ok := lineAt(docs, p.Source, p.Line); ok {
+	if line, ok := lineAt(docs, p.Source, p.Line); ok && p.Code != inventory.InlinePassword {
 		fmt.Fprintf(b, "%s |\n%d | %s\n%s | %s\n", margin, p.Line, line, margin, caret(line, p))
 	}
 	note := func(what, text string) {

@@ -1,0 +1,38 @@
+package inventory
+
+import "testing"
+
+func TestASliceHasTheRoutersThatItsRackPeersWith(t *testing.T) {
+	inv := specOf(t, `
+bgp: {asn: 65010}
+routers: [{name: core, address: 10.0.0.1, asn: 65000}]
+pools: [{name: public, addresses: [203.0.113.0/24]}]
+racks:
+	- {name: r01, routers: [{name: tor-1, address: 10.1.0.1, asn: 65101}], peers: [tor-1, tor-2, core], machines: [{name: w1, addresses: [10.1.1.1]}]}
+	- {name: r02, routers: [{name: tor-2, address: 10.2.0.1, asn: 65102}], machines: [{name: w2, addresses: [10.2.1.1]}]}
+`)
+	common := Document{"common", inv.Common().FormatAccepted()}
+	one := Document{"r01", inv.Slice("r01").FormatAccepted()}
+	other := Document{"r02", inv.Slice("r02").FormatAccepted()}
+
+	agent, problems := ParseAccepted(common, one)
+	if agent == nil {
+		t.Fatal(problems)
+	}
+	w1, _ := agent.Machine("w1")
+	if got := agent.Sessions(w1); len(got) != 3 {
+		t.Errorf("the agent sees the sessions %+v", got)
+	}
+	for _, docs := range [][]Document{{common, one, other}, {other, one, common}} {
+		whole, problems := ParseAccepted(docs...)
+		if whole == nil || !whole.Equal(inv) {
+			t.Errorf("%v\n%s", problems, whole.FormatAccepted())
+		}
+	}
+	if got := inv.Common().Size(); got != 0 {
+		t.Errorf("what is common has %d machines", got)
+	}
+	if nothing := inv.Slice("r99"); nothing.Size() != 0 || len(nothing.Routers) != 0 {
+		t.Errorf("the slice of a rack that there is not: %s", nothing.Format())
+	}
+}
