@@ -20,6 +20,9 @@ const sharedName = "e2e"
 
 func TestMain(m *testing.M) {
 	ctx := context.Background()
+	if os.Getenv(makerVariable) != "" {
+		makeAndHang(ctx)
+	}
 	// What an earlier run that was killed has left.
 	for _, name := range []string{sharedName, "beside"} {
 		if err := lab.Down(ctx, name); err != nil {

@@ -152,12 +152,23 @@ func (l *Lab) StopAPIServer(ctx context.Context) error {
 	return l.kill(ctx, "kube-apiserver")
 }
 
-// StartAPIServer starts the API server again, on the same data.
+// StartAPIServer starts the API server again, on the same data, and, as the kubelet
+// of a control-plane machine would, a cloud-controller-manager that has ended
+// because it could not renew its lease.
 func (l *Lab) StartAPIServer(ctx context.Context) error {
 	if _, err := l.start(controlHost, "kube-apiserver", nil, l.apiServerCommand()...); err != nil {
 		return err
 	}
-	return Within(ctx, time.Minute, l.apiReady)
+	if err := Within(ctx, time.Minute, l.apiReady); err != nil {
+		return err
+	}
+	if _, err := os.Stat(l.pki("ccm.conf")); err != nil {
+		return nil // it was never started
+	}
+	if _, ok := l.Process("ccm"); ok {
+		return nil
+	}
+	return l.StartCCM(ctx)
 }
 
 // Kubectl runs kubectl as admin and returns what it printed.
