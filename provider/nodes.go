@@ -25,6 +25,7 @@ const taintUninitialized = api.TaintExternalCloudProvider
 // Reasons of Events on Nodes.
 const (
 	ReasonNoMachine     = "NoMachine"     // the inventory has no machine for the Node
+	ReasonUnexpected    = "Unexpected"    // the machine is planned or retired and should have no Node
 	ReasonAmbiguous     = "Ambiguous"     // it cannot be told which machine the Node is
 	ReasonPodCIDRInUse  = "PodCIDRInUse"  // another Node has the pod CIDRs that this one should get
 	ReasonPodCIDRDiffer = "PodCIDRDiffer" // the Node has other pod CIDRs than the inventory gives its machine

@@ -1,7 +1,6 @@
 package nodes
 
 import (
-	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -72,23 +71,7 @@ func initialise(b *testing.B, count int, start func(*cluster)) (rate float64) {
 		before := len(c.Writes())
 		begun := time.Now()
 		c.createNodes(count)
-		c.Eventually(5*time.Minute, "all nodes are initialised", func(ctx context.Context) error {
-			list, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-			if err != nil {
-				return err
-			}
-			done := 0
-			for i := range list.Items {
-				if initialised(&list.Items[i]) == nil {
-					done++
-				}
-			}
-			if done < count {
-				time.Sleep(100 * time.Millisecond)
-				return fmt.Errorf("%d of %d", done, count)
-			}
-			return nil
-		})
+		c.Eventually(5*time.Minute, "all nodes are initialised", c.allInitialised(count))
 		rate = float64(count) / time.Since(begun).Seconds()
 		time.Sleep(2 * time.Second) // Events and what follows
 		writes := 0

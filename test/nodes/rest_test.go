@@ -1,0 +1,109 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
+)
+
+// TestNodesAtRestAreNotWritten looks at a hundred dual-stack Nodes for as many
+// rounds of the stock controllers as they make in an hour, then through restarts
+// of the API server and of the controller manager.
+func TestNodesAtRestAreNotWritten(t *testing.T) {
+	const count = 100
+	c := newCluster(t, apiserver.Options{Controllers: true})
+	c.edit(many(count))
+	flags := []string{"--node-status-update-frequency=1s", "--route-reconciliation-period=1s", "--min-resync-period=5s"}
+	stop := c.start(flags...)
+	c.status("ready", "true")
+	c.createNodes(count)
+	c.Eventually(time.Minute, "all nodes are initialised", c.allInitialised(count))
+	c.status("machinesWithoutNode", "")
+	was := c.versions()
+
+	time.Sleep(12 * time.Second)
+	c.unchanged(was, "after twelve rounds")
+
+	c.StopServer()
+	c.StartServer()
+	time.Sleep(5 * time.Second)
+	c.unchanged(was, "after a restart of the API server")
+
+	stop()
+	c.start(flags...)
+	time.Sleep(5 * time.Second)
+	c.unchanged(was, "after a restart of the controller manager")
+}
+
+func (c *cluster) allInitialised(count int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		list, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return err
+		}
+		done := 0
+		for i := range list.Items {
+			if initialised(&list.Items[i]) == nil {
+				done++
+			}
+		}
+		if done < count {
+			time.Sleep(100 * time.Millisecond)
+			return fmt.Errorf("%d of %d", done, count)
+		}
+		return nil
+	}
+}
+
+// state is how far the test and Plinth have written.
+type state struct {
+	writes int
+	nodes  map[string]*v1.Node
+}
+
+func (c *cluster) versions() state {
+	c.t.Helper()
+	time.Sleep(3 * time.Second) // what is under way may end
+	list, err := c.Client.CoreV1().Nodes().List(c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	out := state{writes: len(c.Writes()), nodes: map[string]*v1.Node{}}
+	for i := range list.Items {
+		out.nodes[list.Items[i].Name] = &list.Items[i]
+	}
+	return out
+}
+
+// unchanged checks that Plinth wrote no Node, and no part of the inventory but
+// its status, which a new process tells once.
+func (c *cluster) unchanged(was state, when string) {
+	c.t.Helper()
+	for _, w := range c.writes(was.writes) {
+		if w.Name != "plinth-inventory-status" {
+			c.t.Errorf("%s: written: %+v", when, w)
+		}
+	}
+	list, err := c.Client.CoreV1().Nodes().List(c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if len(list.Items) != len(was.nodes) {
+		c.t.Errorf("%s: %d nodes", when, len(list.Items))
+	}
+	for _, n := range list.Items {
+		if err := initialised(&n); err != nil {
+			c.t.Errorf("%s: node %s: %v", when, n.Name, err)
+		}
+		if before := was.nodes[n.Name]; n.UID != before.UID || !maps.Equal(n.Labels, before.Labels) {
+			c.t.Errorf("%s: node %s was %s %v, is %s %v", when, n.Name, before.UID, before.Labels, n.UID, n.Labels)
+		}
+	}
+}
