@@ -408,6 +408,9 @@ func TestPoolNeverGivesWhatTheInventoryOrTheClusterUses(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for i, a := 0, addr("192.0.2.0"); i < 6; i, a = i+1, a.Next() {
+		if !l.Uses(a) {
+			t.Errorf("%v is said to be nobody's", a)
+		}
 		if got := brief(Allocate(l, with(service("d/s", "4"), ips(a.String())), noon)); got != "refused a:AddressExcluded" {
 			t.Errorf("%v: %s", a, got)
 		}

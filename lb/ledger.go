@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // Ledger says who holds which VIP, and keeps an index of what is free in each
@@ -19,8 +21,9 @@ type Ledger struct {
 	former  map[ServiceKey][]Rested // sorted
 	queue   []Rested                // sorted; may hold some that rest no more, but not at its front
 
-	pools       []*pool // by preference
-	spans       []span  // sorted
+	pools       []*pool           // by preference
+	spans       []span            // sorted
+	used        []inventory.Range // by the inventory and the cluster themselves
 	reserved    map[netip.Addr]ServiceKey
 	reservedFor map[ServiceKey][]netip.Addr // in the order of the pools
 }
@@ -149,6 +152,13 @@ func (l *Ledger) Pool(a netip.Addr) string {
 		return p.Name
 	}
 	return ""
+}
+
+// Uses reports whether the inventory or the cluster itself uses a: it is a machine's,
+// a router's, a pod's or a cluster IP, or can be nobody's.
+func (l *Ledger) Uses(a netip.Addr) bool {
+	in := func(r inventory.Range) bool { return r.Contains(a) }
+	return slices.ContainsFunc(never, in) || slices.ContainsFunc(l.used, in)
 }
 
 // MayJoin reports whether h may hold a, which others hold, beside them; a Reason

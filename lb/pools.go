@@ -129,16 +129,15 @@ func (l *Ledger) SetPools(inv *inventory.Inventory, cluster ...netip.Prefix) {
 	l.pools, l.spans = nil, nil
 	clear(l.reserved)
 	clear(l.reservedFor)
-	var foreign []inventory.Range
+	l.used = forbidden(inv)
 	for _, p := range cluster {
-		foreign = append(foreign, inventory.RangeOf(p))
+		l.used = append(l.used, inventory.RangeOf(p))
 	}
-	own := forbidden(inv)
 	var given []inventory.Range // to the pools before: should two overlap, the first in order of preference has it
 	for _, p := range inv.PoolsByPreference() {
 		ours := &pool{Pool: p}
 		l.pools = append(l.pools, ours)
-		for _, r := range usable(p, never, own, foreign, given) {
+		for _, r := range usable(p, never, l.used, given) {
 			l.spans = append(l.spans, span{r, ours})
 			ours.has[FamilyOf(r.first).index()] = true
 			ours.free[FamilyOf(r.first).index()].giveRun(r)

@@ -105,13 +105,13 @@ func needsFinalizer(svc *v1.Service) bool {
 }
 
 // writeStatus makes the Service say what was decided. A Service that gets nothing
-// keeps a status that speaks of no pool of ours: another balancer may serve it.
+// keeps a status that is none of ours: another balancer may serve it.
 func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decision) error {
 	patch := statusPatch(svc, d, b.now())
 	if patch == nil {
 		return nil
 	}
-	if status := patch["status"].(map[string]any); len(d.VIPs) == 0 && !b.speaksOfPools(svc) {
+	if status := patch["status"].(map[string]any); len(d.VIPs) == 0 && !b.concernsUs(svc) {
 		if delete(status, "loadBalancer"); len(status) == 0 {
 			return nil
 		}
@@ -119,13 +119,14 @@ func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decisi
 	return b.patchStatus(ctx, svc, patch)
 }
 
-// speaksOfPools reports whether a status has an address of a pool.
-func (b *balancer) speaksOfPools(svc *v1.Service) bool {
+// concernsUs reports whether a status has an address of a pool, or one that is used by
+// machines, routers or the cluster, whose traffic every kube-proxy would then take.
+func (b *balancer) concernsUs(svc *v1.Service) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
 		a, err := netip.ParseAddr(i.IP)
-		return err == nil && b.ledger.Pool(a) != ""
+		return err == nil && (b.ledger.Pool(a) != "" || b.ledger.Uses(a))
 	})
 }
 

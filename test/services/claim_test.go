@@ -60,6 +60,7 @@ func TestServicesShareAVIP(t *testing.T) {
 	c.has("b", "192.0.2.0")
 	c.remove("b")
 	c.free("192.0.2.0") // not the thief's either: it rests
+	c.gone("b")
 	c.service("b", key)
 	c.has("b", "192.0.2.0")
 }

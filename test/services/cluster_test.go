@@ -162,6 +162,18 @@ func (c *cluster) remove(names ...string) {
 	}
 }
 
+// gone waits until a Service is no longer there.
+func (c *cluster) gone(name string) {
+	c.t.Helper()
+	c.Eventually(20*time.Second, "service "+name+" is gone", func(ctx context.Context) error {
+		_, err := c.Client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there (%v)", err)
+		}
+		return nil
+	})
+}
+
 // has waits until a Service has exactly these VIPs in its status, and holds them.
 func (c *cluster) has(name string, vips ...string) {
 	c.t.Helper()

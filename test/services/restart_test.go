@@ -144,7 +144,7 @@ func TestTwoLeadersGiveNoAddressTwice(t *testing.T) {
 	for i := range n {
 		c.service(fmt.Sprintf("s%d", i))
 	}
-	c.Eventually(30*time.Second, "each has a VIP of its own", func(ctx context.Context) error {
+	c.Eventually(2*time.Minute, "each has a VIP of its own", func(ctx context.Context) error {
 		given, owner := map[string]string{}, map[string]string{}
 		c.unmovedOrNot(given)
 		for name, ip := range given {
@@ -207,6 +207,7 @@ func TestReleasedAddressRestsOverARestart(t *testing.T) {
 		_, err := c.Client.CoreV1().ConfigMaps("kube-system").Get(ctx, "plinth-released", metav1.GetOptions{})
 		return err
 	})
+	c.gone("a")
 	stop()
 	c.start()
 	c.service("b")
