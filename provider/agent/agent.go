@@ -84,6 +84,8 @@ type Agent struct {
 	repaired   time.Time
 	reported   time.Time
 	saver      chan inputs
+	endSaving  context.CancelFunc
+	saved      chan struct{} // closed when nobody saves any more
 }
 
 // New returns an agent that has not touched anything yet.
@@ -131,7 +133,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.sources.start(work)
 	go a.proxy.run(work)
 	go a.writer.run(work)
-	go a.saving(work)
+	saving, endSaving := context.WithCancel(work)
+	a.saved = make(chan struct{})
+	a.endSaving = endSaving
+	go a.saving(saving)
 	a.timer = time.NewTimer(0)
 	defer a.timer.Stop()
 	a.loop(ctx, doubt)
@@ -349,8 +354,12 @@ func (a *Agent) leave(ctx context.Context, doubt <-chan struct{}) error {
 		return a.o.Speaker.Stop(ctx, "the agent was stopped")
 	}
 	a.signOfLife()
+	a.endSaving()
+	<-a.saved // lest it write older inputs over these
 	if a.live {
-		_ = a.disk.save(a.inputs)
+		if err := a.disk.save(a.inputs); err != nil {
+			slog.Warn("the state was not saved", "err", err)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
@@ -370,6 +379,7 @@ func (a *Agent) remember(in inputs) {
 // saving writes the newest inputs, not more often than once a second: what is lost
 // between two is told again by the API server, or by the sessions' own routers.
 func (a *Agent) saving(ctx context.Context) {
+	defer close(a.saved)
 	for {
 		select {
 		case <-ctx.Done():
