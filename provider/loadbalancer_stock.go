@@ -77,7 +77,7 @@ func (e serviceEvents) CreateWithEventNamespace(event *v1.Event) (*v1.Event, err
 	if slices.Contains(announcements, event.Reason) {
 		return event, nil
 	}
-	return e.EventInterface.CreateWithEventNamespace(event)
+	return e.EventInterface.CreateWithEventNamespaceWithContext(context.Background(), event)
 }
 
 // PatchWithEventNamespace counts an Event that was seen before.
@@ -85,7 +85,7 @@ func (e serviceEvents) PatchWithEventNamespace(event *v1.Event, data []byte) (*v
 	if slices.Contains(announcements, event.Reason) {
 		return event, nil
 	}
-	return e.EventInterface.PatchWithEventNamespace(event, data)
+	return e.EventInterface.PatchWithEventNamespaceWithContext(context.Background(), event, data)
 }
 
 type serviceWrites struct {

@@ -3,7 +3,6 @@
 package bgp
 
 import (
-	"fmt"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -73,5 +72,5 @@ func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)
-	t.Log(fmt.Sprintf("heap %d MB", m.HeapInuse>>20))
+	t.Logf("heap %d MB", m.HeapInuse>>20)
 }
