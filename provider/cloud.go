@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -24,7 +25,7 @@ type Cloud struct {
 	log     *slog.Logger
 
 	force     sync.Mutex // held while an inventory comes into force
-	current   *inventory.Inventory
+	current   atomic.Pointer[inventory.Inventory]
 	followers []func(*inventory.Inventory)
 
 	// What follows is set by Initialize and SetInformers, in this order, before
@@ -85,11 +86,7 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 }
 
 // inventory returns the inventory in force; nil while there is none.
-func (c *Cloud) inventory() *inventory.Inventory {
-	c.force.Lock()
-	defer c.force.Unlock()
-	return c.current
-}
+func (c *Cloud) inventory() *inventory.Inventory { return c.current.Load() }
 
 // follow has f called with each inventory that comes into force, and at once
 // with the one that is. The calls come one after the other; f must not block.
@@ -97,8 +94,8 @@ func (c *Cloud) follow(f func(*inventory.Inventory)) {
 	c.force.Lock()
 	defer c.force.Unlock()
 	c.followers = append(c.followers, f)
-	if c.current != nil {
-		f(c.current)
+	if inv := c.inventory(); inv != nil {
+		f(inv)
 	}
 }
 
@@ -126,7 +123,7 @@ func (c *Cloud) onInventory(ctx context.Context, f func()) {
 func (c *Cloud) enforce(inv *inventory.Inventory) {
 	c.force.Lock()
 	defer c.force.Unlock()
-	c.current = inv
+	c.current.Store(inv)
 	for _, f := range c.followers {
 		f(inv)
 	}

@@ -82,7 +82,7 @@ func ownedOf(node *v1.Node) (owned, error) {
 		return owned{}, nil
 	}
 	var fields ownedFields
-	if err := json.Unmarshal(node.ManagedFields[at].FieldsV1.Raw, &fields); err != nil {
+	if err := json.Unmarshal(node.ManagedFields[at].FieldsV1.GetRawBytes(), &fields); err != nil {
 		return owned{}, fmt.Errorf("managed fields of node %s: %w", node.Name, err)
 	}
 	var o owned

@@ -21,10 +21,10 @@ func appliedNode() *v1.Node {
 	n.Spec.Taints = []v1.Taint{{Key: "theirs", Effect: v1.TaintEffectNoSchedule}}
 	n.ManagedFields = []metav1.ManagedFieldsEntry{
 		{Manager: "kubelet", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{".":{},"f:example.com/theirs":{}}}}`)}},
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{".":{},"f:example.com/theirs":{}}}}`)},
 		{Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:labels":{"f:plinth.dev/rack":{},"f:topology.kubernetes.io/zone":{}}},
-				"f:spec":{"f:podCIDR":{},"f:podCIDRs":{"v:\"10.244.0.0/24\"":{},"v:\"fd00:244::/64\"":{}},"f:providerID":{},"f:taints":{}}}`)}},
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:plinth.dev/rack":{},"f:topology.kubernetes.io/zone":{}}},
+				"f:spec":{"f:podCIDR":{},"f:podCIDRs":{"v:\"10.244.0.0/24\"":{},"v:\"fd00:244::/64\"":{}},"f:providerID":{},"f:taints":{}}}`)},
 	}
 	return n
 }

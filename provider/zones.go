@@ -23,7 +23,7 @@ func (z zones) GetZone(ctx context.Context) (cloudprovider.Zone, error) {
 	if err != nil {
 		return cloudprovider.Zone{}, err
 	}
-	name, err := legacy{z.cloud}.CurrentNodeName(ctx, hostname)
+	name, err := legacy(z).CurrentNodeName(ctx, hostname)
 	if err != nil {
 		return cloudprovider.Zone{}, err
 	}
@@ -32,7 +32,7 @@ func (z zones) GetZone(ctx context.Context) (cloudprovider.Zone, error) {
 
 // GetZoneByProviderID returns the zone of a machine.
 func (z zones) GetZoneByProviderID(_ context.Context, providerID string) (cloudprovider.Zone, error) {
-	inv, m, err := legacy{z.cloud}.byProviderID(providerID)
+	inv, m, err := legacy(z).byProviderID(providerID)
 	if err != nil {
 		return cloudprovider.Zone{}, err
 	}
@@ -41,7 +41,7 @@ func (z zones) GetZoneByProviderID(_ context.Context, providerID string) (cloudp
 
 // GetZoneByNodeName returns the zone of a machine.
 func (z zones) GetZoneByNodeName(_ context.Context, name types.NodeName) (cloudprovider.Zone, error) {
-	inv, m, err := legacy{z.cloud}.byName(name)
+	inv, m, err := legacy(z).byName(name)
 	if err != nil {
 		return cloudprovider.Zone{}, err
 	}
