@@ -37,6 +37,9 @@ func look(t *testing.T) machine {
 	m.Tables = lines(t, "nft", "list", "tables")
 	m.Folders, err = filepath.Glob("/run/plinth-lab/*/*")
 	must(t, err)
+	crashes, err := filepath.Glob("/var/tmp/frr/*")
+	must(t, err)
+	m.Folders = append(m.Folders, crashes...)
 	for _, p := range lines(t, "ps", "-eo", "args") {
 		if strings.Contains(p, "plinth") && strings.Contains(p, "traces") {
 			m.Processes = append(m.Processes, p)

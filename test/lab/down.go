@@ -41,7 +41,7 @@ func Down(ctx context.Context, name string) error {
 		if err := removeHostLink(hostLink(r.Slot)); err != nil {
 			return err
 		}
-		if err := removeDir(r.Dir); err != nil {
+		if err := errors.Join(removeDir(r.Dir), removeCrashFolders(r.Processes)); err != nil {
 			return err
 		}
 	}
@@ -122,6 +122,20 @@ func removeHostLink(device string) error {
 		return err
 	}
 	return nil
+}
+
+// crashFolders is where every daemon of FRR makes a folder <daemon>.<pid> for what
+// it would say if it crashed, whatever it is told about other folders.
+const crashFolders = "/var/tmp/frr"
+
+func removeCrashFolders(processes []Process) error {
+	var err error
+	for _, p := range processes {
+		daemon, _, _ := strings.Cut(p.Name, "-")
+		err = errors.Join(err, os.RemoveAll(fmt.Sprintf("%s/%s.%d", crashFolders, daemon, p.Pid)))
+	}
+	os.Remove(crashFolders) // fails while an FRR of somebody else's has one in it
+	return err
 }
 
 // removeDir removes what a lab has put into its folder, and the folder if

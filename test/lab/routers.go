@@ -98,8 +98,9 @@ func (l *Lab) ShowBGP(ctx context.Context, router string, p netip.Prefix) (strin
 // put into the kernel stays. StartRouter brings it back with the same configuration.
 func (l *Lab) StopRouter(ctx context.Context, name string) error {
 	var err error
-	for _, p := range l.processesOn(name) {
-		err = errors.Join(err, l.kill(ctx, p))
+	for _, program := range l.processesOn(name) {
+		p, _ := l.Process(program)
+		err = errors.Join(err, l.kill(ctx, program), removeCrashFolders([]Process{p}))
 	}
 	return err
 }
