@@ -21,7 +21,7 @@ func TestAnAgentThatIsUpgradedLosesNoRequest(t *testing.T) {
 		must(t, l.StopAgent(t.Context(), m, syscall.SIGTERM))
 		must(t, l.StartAgent(t.Context(), m))
 	}
-	must(t, fabricReady(t.Context(), l))
+	must(t, l.WaitFabric(t.Context()))
 	steady(t, probe, 2*time.Second)
 	announced(t, l, vips)
 	if r := probe.Stop(); r.Lost > 0 {
@@ -45,6 +45,6 @@ func TestAnAgentThatIsKilledLosesRequestsUntilTheHoldTimeAtMost(t *testing.T) {
 	}
 	must(t, l.StartAgent(t.Context(), "w2"))
 	must(t, l.StartAgent(t.Context(), "w4"))
-	must(t, fabricReady(t.Context(), l))
+	must(t, l.WaitFabric(t.Context()))
 	announced(t, l, vips)
 }

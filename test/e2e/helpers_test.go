@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -70,26 +69,6 @@ func inForce(t *testing.T, l *lab.Lab, documents ...string) {
 	})
 	must(t, l.ConfigureRouters(t.Context(), documents...))
 	must(t, l.ApplyInventory(t.Context(), documents...))
-}
-
-// fabricReady waits until every agent says that its sessions are up and its routes held.
-func fabricReady(ctx context.Context, l *lab.Lab) error {
-	return lab.Within(ctx, 30*time.Second, func(ctx context.Context) error {
-		for _, m := range l.Topology.Machines() {
-			n, err := l.Node(ctx, m.Name)
-			if err != nil {
-				return err
-			}
-			i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == "plinth.dev/FabricReady" })
-			if i < 0 {
-				return fmt.Errorf("node %s has no condition plinth.dev/FabricReady", m.Name)
-			}
-			if c := n.Status.Conditions[i]; c.Status != corev1.ConditionTrue {
-				return fmt.Errorf("node %s: %s: %s", m.Name, c.Type, c.Message)
-			}
-		}
-		return nil
-	})
 }
 
 // probing sends the client's requests to a VIP for the length of a story. Its

@@ -56,7 +56,7 @@ func internal(n *corev1.Node) []string {
 
 func TestEveryAgentSaysThatItsFabricIsReady(t *testing.T) {
 	l := shared(t)
-	must(t, fabricReady(t.Context(), l))
+	must(t, l.WaitFabric(t.Context()))
 	for _, m := range l.Topology.Machines() {
 		n, err := l.Node(t.Context(), m.Name)
 		must(t, err)

@@ -31,6 +31,6 @@ func TestAnAgentThatRestartsWhileTheAPIServerIsDownCarriesOnFromItsDisk(t *testi
 	}
 	must(t, l.StartAPIServer(t.Context()))
 	must(t, l.WaitReady(t.Context(), time.Minute))
-	must(t, fabricReady(t.Context(), l))
+	must(t, l.WaitFabric(t.Context()))
 	announced(t, l, vips)
 }

@@ -37,5 +37,5 @@ func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 
 	must(t, l.ReviveMachine(t.Context(), "w4"))
 	announced(t, l, vips) // power is back, and so is the machine
-	must(t, fabricReady(t.Context(), l))
+	must(t, l.WaitFabric(t.Context()))
 }

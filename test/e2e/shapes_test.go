@@ -32,7 +32,7 @@ func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBeside
 	other := shared(t)
 	t.Cleanup(func() { // after this lab has gone, the one beside it has noticed nothing
 		must(t, other.WaitReady(context.Background(), 10*time.Second))
-		must(t, fabricReady(context.Background(), other))
+		must(t, other.WaitFabric(context.Background()))
 	})
 	topology := lab.Homelab()
 	topology.StaticPods = true // a CNI gives pods their addresses and routes; Plinth leaves both alone
@@ -69,6 +69,6 @@ func TestAMachineWithTwoRoutersIsReachedThroughTheOneThatIsLeft(t *testing.T) {
 		t.Errorf("tor-a reaches %s via %v, want %v", vips[0], hops, want)
 	}
 	must(t, l.StartRouter(t.Context(), "tor-b"))
-	must(t, fabricReady(t.Context(), l))
+	must(t, l.WaitFabric(t.Context()))
 	announced(t, l, vips)
 }

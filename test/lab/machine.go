@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -121,6 +122,26 @@ func (l *Lab) WaitReady(ctx context.Context, limit time.Duration) error {
 			not = append(not, nodeReady(&n))
 		}
 		return errors.Join(not...)
+	})
+}
+
+// WaitFabric waits until every agent says that its sessions are up and its routes held.
+func (l *Lab) WaitFabric(ctx context.Context) error {
+	return Within(ctx, 30*time.Second, func(ctx context.Context) error {
+		for _, m := range l.Topology.Machines() {
+			n, err := l.Node(ctx, m.Name)
+			if err != nil {
+				return err
+			}
+			i := slices.IndexFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == "plinth.dev/FabricReady" })
+			if i < 0 {
+				return fmt.Errorf("node %s has no condition plinth.dev/FabricReady", m.Name)
+			}
+			if c := n.Status.Conditions[i]; c.Status != corev1.ConditionTrue {
+				return fmt.Errorf("node %s: %s: %s", m.Name, c.Type, c.Message)
+			}
+		}
+		return nil
 	})
 }
 

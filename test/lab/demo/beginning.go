@@ -62,7 +62,12 @@ func (s *story) takeUp(ctx context.Context) error {
 	if err := s.lab.StartPlinth(ctx, s.inventory...); err != nil {
 		return err
 	}
-	s.fact("Plinth", "all Nodes initialised and Ready %.1f s after its start", time.Since(begun).Seconds())
+	ready := time.Since(begun)
+	if err := s.lab.WaitFabric(ctx); err != nil {
+		return err
+	}
+	s.fact("Plinth", "all Nodes initialised and Ready %.1f s after its start, all sessions up after %.1f s",
+		ready.Seconds(), time.Since(begun).Seconds())
 	return nil
 }
 
