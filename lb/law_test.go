@@ -124,7 +124,7 @@ func (w *world) remove(t *rapid.T) {
 		keys = append(keys, k)
 	}
 	if len(keys) == 0 {
-		t.Skip("no Service")
+		return
 	}
 	slices.SortFunc(keys, compareServices)
 	k := rapid.SampledFrom(keys).Draw(t, "service")
