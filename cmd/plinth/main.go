@@ -1,5 +1,5 @@
 // Command plinth checks inventories and writes the router's side of their BGP
-// sessions. It needs no cluster.
+// sessions. Only diff asks a cluster, and only where it is told to.
 package main
 
 import (
