@@ -56,12 +56,12 @@ test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD 
 	@go test $(EXEC) -tags privileged -count=1 ./lb/bgp ./routing/kernel ./provider/agent ./inventory/routerconfig
 
 .PHONY: test-e2e
-test-e2e: lab-tools ## the stories on a whole lab
+test-e2e: controlplane ## the stories on a whole lab
 	$(call step,end to end: a real control plane with real routers)
 	@go test -C test $(EXEC) -count=1 -p 1 -timeout 45m ./...
 
 .PHONY: bench
-bench: lab-tools ## measure what the docs give a figure for
+bench: controlplane ## measure what the docs give a figure for
 	@go test -C test/bench $(EXEC) -count=1 -run '^$$' -bench . -timeout 90m ./...
 
 .PHONY: lint
@@ -87,3 +87,7 @@ lab-tools: deps
 	$(call step,building Plinth)
 	@$(MAKE) --no-print-directory build
 	@$(BUILD_LAB)
+
+.PHONY: controlplane
+controlplane: lab-tools
+	@$(LAB) build

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"plinth.dev/plinth/test/components"
 )
 
 // process is a program that runs for the time of a test.
@@ -93,23 +95,14 @@ func tail(file string) string {
 	return strings.Join(lines[max(0, len(lines)-40):], "\n")
 }
 
-// find returns the file of a program of the control plane: from the folder that
-// $KUBEBUILDER_ASSETS names, or from the cache that package lab builds into.
+// find returns the file of a program of the control plane.
 func find(t testing.TB, program string) string {
 	t.Helper()
-	folders := []string{os.Getenv("KUBEBUILDER_ASSETS")}
-	if cache, err := os.UserCacheDir(); err == nil {
-		built, _ := filepath.Glob(filepath.Join(cache, "plinth", "controlplane", "*"))
-		folders = append(folders, built...)
+	file, err := components.File(program)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, folder := range folders {
-		file := filepath.Join(folder, program)
-		if info, err := os.Stat(file); folder != "" && err == nil && info.Mode().IsRegular() {
-			return file
-		}
-	}
-	t.Fatalf("%s is neither in $KUBEBUILDER_ASSETS nor in the cache: make test builds it", program)
-	return ""
+	return file
 }
 
 // writeServiceAccountKey writes the key that signs tokens of service accounts.

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/components"
 )
 
 const namespace = "kube-system"
@@ -187,18 +188,11 @@ func render(t *testing.T, folder string) string {
 // kubectlFile is kubectl as it was built with the API server.
 func kubectlFile(t *testing.T) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
+	file, err := components.File("kubectl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	built, _ := filepath.Glob(filepath.Join(cache, "plinth", "controlplane", "*", "kubectl"))
-	for _, file := range append(built, filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")) {
-		if _, err := os.Stat(file); err == nil {
-			return file
-		}
-	}
-	t.Fatal("kubectl is neither in the cache nor in $KUBEBUILDER_ASSETS: make test builds it")
-	return ""
+	return file
 }
 
 func kubectl(t *testing.T, s *apiserver.Server, in string, args ...string) {

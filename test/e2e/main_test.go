@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 		makeAndHang(ctx)
 	}
 	// What an earlier run that was killed has left.
-	for _, name := range []string{sharedName, "beside"} {
+	for _, name := range []string{sharedName, "beside", "traces"} {
 		if err := lab.Down(ctx, name); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

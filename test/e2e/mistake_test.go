@@ -22,15 +22,19 @@ func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 
 	usual := lab.Inventory(l.Topology)
 	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), usual)) })
-	must(t, l.ApplyInventory(t.Context(), strings.Replace(usual, "type: lab-small", "typo: lab-small", 1)))
+	broken := strings.Replace(usual, "type: lab-small", "typo: lab-small", 1)
+	head, _, _ := strings.Cut(broken, "typo: lab-small")
+	line := strings.Count(head, "\n") + 1
+	place := fmt.Sprintf("part0.yaml:%d:%d: error", line, len(head)-strings.LastIndex(head, "\n"))
+	must(t, l.ApplyInventory(t.Context(), broken))
 	status := func(want string) error {
 		return lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
 			cm, err := l.Kube.CoreV1().ConfigMaps(lab.PlinthNamespace).Get(ctx, "plinth-inventory-status", metav1.GetOptions{})
 			if err == nil && cm.Data["ready"] != want {
 				err = fmt.Errorf("status %v, want ready %s", cm.Data, want)
 			}
-			if err == nil && want == "false" && !strings.Contains(cm.Data["problems"], "part0.yaml:") {
-				err = fmt.Errorf("no problem names the place of the mistake: %s", cm.Data["problems"])
+			if err == nil && want == "false" && !strings.Contains(cm.Data["problems"], place) {
+				err = fmt.Errorf("no problem is at %s: %s", place, cm.Data["problems"])
 			}
 			return err
 		})

@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -17,7 +19,7 @@ func beside(t *testing.T, topology lab.Topology) *lab.Lab {
 	l, err := lab.Start(t.Context(), topology, lab.Options{Name: "beside"})
 	t.Cleanup(func() {
 		if t.Failed() && l != nil {
-			l.SaveLogs("/tmp/plinth-e2e-logs-beside")
+			l.SaveLogs(filepath.Join(os.TempDir(), "plinth-e2e-logs-beside"))
 		}
 		if err := lab.Down(context.Background(), "beside"); err != nil {
 			t.Error(err)

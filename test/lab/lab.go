@@ -8,11 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/test/components"
 )
 
 // Options are what two labs of the same shape differ in.
@@ -75,7 +76,7 @@ func prepare(t Topology, o Options) (*Lab, error) {
 	if err := errors.Join(checkName(o.Name), t.validate()); err != nil {
 		return nil, err
 	}
-	root, err := sourceRoot()
+	root, err := components.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -146,25 +147,4 @@ func (l *Lab) Hosts() []string {
 	}
 	slices.Sort(hosts)
 	return hosts
-}
-
-// sourceRoot finds the source tree: from the working folder upwards, or from the
-// folder of this program.
-func sourceRoot() (string, error) {
-	var places []string
-	if wd, err := os.Getwd(); err == nil {
-		places = append(places, wd)
-	}
-	if exe, err := os.Executable(); err == nil {
-		places = append(places, filepath.Dir(exe))
-	}
-	for _, d := range places {
-		for ; d != "/"; d = filepath.Dir(d) {
-			data, _ := os.ReadFile(filepath.Join(d, "go.mod"))
-			if strings.HasPrefix(string(data), "module plinth.dev/plinth\n") {
-				return d, nil
-			}
-		}
-	}
-	return "", errors.New("the source tree of Plinth is neither above the working folder nor above this program")
 }

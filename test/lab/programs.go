@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
@@ -34,7 +35,7 @@ func (l *Lab) BuildPlinth(ctx context.Context) error {
 	if _, err := exec.LookPath("go"); errors.Is(err, exec.ErrNotFound) {
 		return nil // those that are there will do
 	}
-	out, err := asCaller(exec.CommandContext(ctx, "make", "--no-print-directory", "-C", l.record.Root, "build")).CombinedOutput()
+	out, err := components.AsCaller(exec.CommandContext(ctx, "make", "--no-print-directory", "-C", l.record.Root, "build")).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("make build: %w\n%s", err, out)
 	}
@@ -73,8 +74,8 @@ func (l *Lab) StartPlinth(ctx context.Context, inventory ...string) error {
 	return nil
 }
 
-// GrantRights creates the service accounts and RBAC rules of deploy/base, and
-// nothing else of it.
+// GrantRights creates the service accounts, RBAC rules and admission policy of
+// deploy/base, and nothing else of it.
 func (l *Lab) GrantRights(ctx context.Context) error {
 	rendered, err := l.Kubectl(ctx, "kustomize", filepath.Join(l.record.Root, "deploy", "base"))
 	if err != nil {
@@ -82,7 +83,8 @@ func (l *Lab) GrantRights(ctx context.Context) error {
 	}
 	var rights []string
 	for _, doc := range strings.Split(rendered, "\n---\n") {
-		for _, kind := range []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} {
+		for _, kind := range []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+			"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
 			if strings.Contains("\n"+doc+"\n", "\nkind: "+kind+"\n") {
 				rights = append(rights, doc)
 			}
@@ -96,11 +98,12 @@ func (l *Lab) GrantRights(ctx context.Context) error {
 	return err
 }
 
-// accountKubeconfig writes a kubeconfig with a fresh token of a service account.
-func (l *Lab) accountKubeconfig(ctx context.Context, account, file string) error {
+// accountKubeconfig writes a kubeconfig with a fresh token of a service account,
+// bound to an object as a kubelet binds it to a pod; nil: to none.
+func (l *Lab) accountKubeconfig(ctx context.Context, account, file string, bound *authenticationv1.BoundObjectReference) error {
 	day := int64(24 * 60 * 60)
-	token, err := l.Kube.CoreV1().ServiceAccounts(PlinthNamespace).CreateToken(ctx, account,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}, metav1.CreateOptions{})
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day, BoundObjectRef: bound}}
+	token, err := l.Kube.CoreV1().ServiceAccounts(PlinthNamespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("token of service account %s: %w", account, err)
 	}
@@ -159,7 +162,7 @@ func (l *Lab) RouterConfig(ctx context.Context, r Router, files ...string) (stri
 // StartCCM starts plinth-cloud-controller-manager with its own service account.
 func (l *Lab) StartCCM(ctx context.Context) error {
 	file := l.pki("ccm.conf")
-	if err := l.accountKubeconfig(ctx, ccmAccount, file); err != nil {
+	if err := l.accountKubeconfig(ctx, ccmAccount, file, nil); err != nil {
 		return err
 	}
 	_, err := l.start(controlHost, "ccm", nil, filepath.Join(l.binaries.plinth, "plinth-cloud-controller-manager"),
@@ -182,7 +185,14 @@ func (l *Lab) RestartCCM(ctx context.Context) error {
 // StartAgent starts a machine's plinth-agent with the agents' service account.
 func (l *Lab) StartAgent(ctx context.Context, machine string, flags ...string) error {
 	file := l.pki("agent-" + machine + ".conf")
-	if err := l.accountKubeconfig(ctx, agentAccount, file); err != nil {
+	node, err := l.Node(ctx, machine)
+	if err != nil {
+		return err
+	}
+	// The admission policy asks a token which Node it is of. In a cluster it is
+	// bound to a pod there; the lab's agents are no pods, so to the Node itself.
+	bound := &authenticationv1.BoundObjectReference{Kind: "Node", APIVersion: "v1", Name: node.Name, UID: node.UID}
+	if err := l.accountKubeconfig(ctx, agentAccount, file, bound); err != nil {
 		return err
 	}
 	return l.StartAgentAgain(machine, flags...)

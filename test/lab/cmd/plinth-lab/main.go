@@ -6,17 +6,21 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
+	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/demo"
 )
 
-const usage = `plinth-lab up|down|demo [--name NAME] [--shape two-racks|homelab|two-routers]
+const usage = `plinth-lab build|up|down|demo [--name NAME] [--shape two-racks|homelab|two-routers]
 
+  build  build the control plane, where it is not there yet
   up     start a lab with Plinth on it, and leave it running
   down   remove every trace of it
   demo   start a lab, show Plinth at work on it, and remove it
@@ -55,6 +59,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	options := lab.Options{Name: *name, Progress: os.Stdout}
 	switch args[0] {
+	case "build":
+		_, err := components.Find(ctx, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
+		return err
 	case "up":
 		return up(ctx, topology(), options)
 	case "down":
@@ -95,7 +102,24 @@ func up(ctx context.Context, t lab.Topology, o lab.Options) error {
 	if err := l.StartPlinth(ctx, lab.Inventory(t)); err != nil {
 		return err
 	}
+	if err := handOver(l.Dir()); err != nil {
+		return err
+	}
 	fmt.Printf("\nlab %s is up:\n", o.Name)
 	fmt.Printf("  export KUBECONFIG=%s\n  %s/bin/kubectl get nodes\n  ip netns exec %s curl http://VIP/\n", l.Kubeconfig(), l.Dir(), l.Namespace("client"))
 	return nil
+}
+
+// handOver gives the lab's files to the person who called sudo.
+func handOver(folder string) error {
+	uid, gid, ok := components.Caller()
+	if !ok {
+		return nil
+	}
+	return filepath.WalkDir(folder, func(file string, _ fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // a program of the lab took it away meanwhile
+		}
+		return errors.Join(err, os.Lchown(file, uid, gid))
+	})
 }

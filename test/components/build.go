@@ -1,0 +1,71 @@
+package components
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func build(ctx context.Context, source, pkg, version, file string, say func(string, ...any)) error {
+	if err := AsCaller(exec.CommandContext(ctx, "mkdir", "-p", filepath.Dir(file))).Run(); err != nil {
+		return fmt.Errorf("making %s: %w", filepath.Dir(file), err)
+	}
+	name, begun := filepath.Base(file), time.Now()
+	say("building %s", name)
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		tick := time.NewTicker(15 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				say("building %s: %s so far", name, time.Since(begun).Round(time.Second))
+			}
+		}
+	}()
+	// Without the version in it, clients cannot parse what a server says it is.
+	flags := "-s -w -X k8s.io/component-base/version.gitVersion=" + version
+	// Two may build at once; each renames a finished file of its own.
+	temporary := fmt.Sprintf("%s.%d", file, os.Getpid())
+	defer os.Remove(temporary)
+	if err := GoBuild(ctx, source, "-ldflags", flags, "-o", temporary, pkg); err != nil {
+		return err
+	}
+	return os.Rename(temporary, file)
+}
+
+// GoBuild runs go build in a folder, for a static binary.
+func GoBuild(ctx context.Context, folder string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath"}, args...)...)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := AsCaller(cmd).CombinedOutput(); err != nil {
+		return fmt.Errorf("go build %s in %s: %w\n%s", args[len(args)-1], folder, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// AsCaller has a command run as the person who called sudo, so that no file in
+// that person's caches and source tree belongs to root.
+func AsCaller(cmd *exec.Cmd) *exec.Cmd {
+	if uid, gid, ok := Caller(); ok {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+	return cmd
+}
+
+// Caller returns who called sudo, where somebody other than root did.
+func Caller() (uid, gid int, ok bool) {
+	uid, err1 := strconv.Atoi(os.Getenv("SUDO_UID"))
+	gid, err2 := strconv.Atoi(os.Getenv("SUDO_GID"))
+	return uid, gid, err1 == nil && err2 == nil && uid > 0 && os.Geteuid() == 0
+}
