@@ -48,8 +48,9 @@ func exitCode(err error) int {
 func newCommand() *cobra.Command {
 	f := &flags{}
 	root := &cobra.Command{
-		Use:   "plinth-agent",
-		Short: "Announce VIPs and pod CIDRs from this node, and route to the pods of others",
+		Use:     "plinth-agent",
+		Version: version,
+		Short:   "Announce VIPs and pod CIDRs from this node, and route to the pods of others",
 		Long: `plinth-agent runs on every node. It announces the VIPs that the node can serve and its
 pod CIDRs to the routers of its rack, and keeps routes to the pods of other nodes in
 the kernel.
