@@ -62,7 +62,12 @@ test-e2e: controlplane ## the stories on a whole lab
 
 .PHONY: bench
 bench: controlplane ## measure what the docs give a figure for
-	@go test -C test/bench $(EXEC) -count=1 -run '^$$' -bench . -timeout 90m ./...
+	$(call step,planners)
+	@go test -count=1 -run '^$$' -bench . ./inventory ./lb ./routing ./provider/...
+	$(call step,kernel)
+	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . ./routing/kernel
+	$(call step,a real API server)
+	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -timeout 90m ./bench
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck

@@ -5,21 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/apiserver"
 )
-
-const controller = "plinth-cloud-controller-manager"
 
 // audit logs every request of the controller's, reads included.
 const audit = `apiVersion: audit.k8s.io/v1
@@ -27,7 +23,7 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: ["system:serviceaccount:kube-system:` + controller + `"]
+  users: ["system:serviceaccount:kube-system:` + apiserver.ControllerName + `"]
 - level: None
 `
 
@@ -41,11 +37,8 @@ func TestTheControllerIsRefusedNothing(t *testing.T) {
 	}
 	s := apiserver.Start(t, apiserver.Options{Flags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}})
 	kubectl(t, s, render(t, "overlays/homelab"), "apply", "--server-side", "-f", "-")
-	program := filepath.Join(dir, controller)
-	build := exec.Command("go", "build", "-o", program, "./cmd/cloud-controller-manager")
-	build.Dir = "../.."
-	run(t, build, "")
-	config := s.WriteKubeconfig(controller, accountToken(t, s))
+	program := must(t)(apiserver.BuildController(dir)).(string)
+	config := s.WriteKubeconfig("ccm", s.AccountToken(apiserver.ControllerName))
 	s.Run(program, "--kubeconfig="+config, "--authentication-kubeconfig="+config, "--authorization-kubeconfig="+config,
 		"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s",
 		"--leader-elect-retry-period=500ms", "--node-monitor-period=1s", "--cluster-cidr=10.244.0.0/16")
@@ -113,15 +106,6 @@ func retire(t *testing.T, s *apiserver.Server, machine string) {
 	cm := must(t)(maps.Get(t.Context(), "inventory", metav1.GetOptions{})).(*v1.ConfigMap)
 	cm.Data["inventory.yaml"] = strings.Replace(cm.Data["inventory.yaml"], "{name: "+machine+",", "{name: "+machine+", state: retired,", 1)
 	must(t)(maps.Update(t.Context(), cm, metav1.UpdateOptions{}))
-}
-
-func accountToken(t *testing.T, s *apiserver.Server) string {
-	t.Helper()
-	answer, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), controller, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.Status.Token
 }
 
 // request is one as the audit log has it.

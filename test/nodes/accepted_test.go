@@ -30,7 +30,7 @@ func (c *cluster) accepted() map[string]*v1.ConfigMap {
 }
 
 func TestEveryCarrierGivesTheSameAcceptedBytes(t *testing.T) {
-	whole := document(twoMachines)
+	whole := apiserver.Document(twoMachines)
 	head, racks, _ := strings.Cut(whole, "  racks:\n")
 	rest := "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  racks:\n" + racks
 	parts := map[string]string{"a.yaml": rest, "z.yaml": head}
@@ -51,7 +51,7 @@ func TestEveryCarrierGivesTheSameAcceptedBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, apiserver.Options{})
 			c.start(carry(c)...)
-			c.status("ready", "true")
+			c.AwaitStatus("ready", "true")
 			got[name] = fmt.Sprint(c.accepted()["plinth-accepted"].Data, c.accepted()["plinth-accepted-r01"].Data)
 		})
 	}
@@ -98,7 +98,7 @@ func TestTwoThatDisagreeDoNotFight(t *testing.T) {
 	c.start()
 	c.start("--inventory="+c.files(map[string]string{"dc1.yaml": zoned("b", "active")}), "--controllers=*,-service-lb-controller")
 	c.Eventually(20*time.Second, "both have stored what they follow, or seen the other's", func(context.Context) error {
-		if n := strings.Count(c.Log(filepath.Base(ccm)), "is in force"); n < 2 {
+		if n := strings.Count(c.Log(apiserver.ControllerName), "is in force"); n < 2 {
 			return fmt.Errorf("%d generations", n)
 		}
 		return nil
@@ -127,7 +127,7 @@ func TestWhatWasAcceptedIsStoredAgainWhenSomebodyTakesItAway(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	c.edit(zoned("a", "active"))
 	c.start()
-	c.status("generation", "1")
+	c.AwaitStatus("generation", "1")
 	was := c.accepted()
 	c.Kubectl("delete", "configmap", "-n", "kube-system", "-l", "plinth.dev/accepted")
 	c.Eventually(10*time.Second, "it is there again", func(context.Context) error {
@@ -152,21 +152,21 @@ func TestManyMachinesGoOnlyWithLeave(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	c.start()
 	c.edit(zoned("a", "active"))
-	c.status("generation", "1")
+	c.AwaitStatus("generation", "1")
 	both := strings.ReplaceAll(zoned("a", "retired"), "13]}", "13], state: retired}")
 	c.edit(both)
-	c.status("ready", "false")
-	c.event("ConfigMap", inventoryName, "InventoryRefused", "plinth.dev/allow-removals")
-	c.editWith(both, map[string]string{"plinth.dev/allow-removals": "2"})
-	c.status("ready", "true")
-	c.status("generation", "2")
+	c.AwaitStatus("ready", "false")
+	c.event("ConfigMap", apiserver.InventoryName, "InventoryRefused", "plinth.dev/allow-removals")
+	c.EditInventory(both, map[string]string{"plinth.dev/allow-removals": "2"})
+	c.AwaitStatus("ready", "true")
+	c.AwaitStatus("generation", "2")
 }
 
 func TestFiveThousandMachinesAreStoredInSlices(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	c.start()
 	c.configMaps(5000)
-	c.status("ready", "true")
+	c.AwaitStatus("ready", "true")
 	parts := c.accepted()
 	if len(parts) != 126 {
 		t.Errorf("%d ConfigMaps", len(parts))
@@ -177,12 +177,12 @@ func TestFiveThousandMachinesAreStoredInSlices(t *testing.T) {
 		}
 	}
 	before := len(c.Writes())
-	c.edit(strings.Replace(document("  racks: [{name: r999, machines: [{name: one, addresses: [172.30.0.1]}]}]\n"), "address: 10.10.1.1", "address: 192.168.255.1", 1))
-	c.status("ready", "false") // the spec stands twice now: bgp was given already
+	c.edit(strings.Replace(apiserver.Document("  racks: [{name: r999, machines: [{name: one, addresses: [172.30.0.1]}]}]\n"), "address: 10.10.1.1", "address: 192.168.255.1", 1))
+	c.AwaitStatus("ready", "false") // the spec stands twice now: bgp was given already
 	c.edit("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  racks: [{name: r999, machines: [{name: one, addresses: [172.30.0.1]}]}]\n")
-	c.status("generation", "2")
+	c.AwaitStatus("generation", "2")
 	n := 0
-	for _, w := range c.writes(before) {
+	for _, w := range c.Written(before) {
 		if strings.HasPrefix(w.Name, "plinth-accepted") {
 			n++
 		}
@@ -196,7 +196,7 @@ func TestFiveThousandMachinesAreStoredInSlices(t *testing.T) {
 // thousand machines each.
 func (c *cluster) configMaps(machines int) {
 	c.t.Helper()
-	head, racks, _ := strings.Cut(many(machines), "  racks:\n")
+	head, racks, _ := strings.Cut(apiserver.ManyMachines(machines), "  racks:\n")
 	c.configMap("base", map[string]string{"base.yaml": head})
 	const begin = "    - name: "
 	all := strings.Split(strings.TrimPrefix(racks, begin), begin)

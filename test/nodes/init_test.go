@@ -32,8 +32,8 @@ func TestNodeIsInitialisedFromTheInventory(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	c.start()
 	c.register(node{name: "w1"})
-	c.edit(document(twoMachines))
-	c.until("w1", "is initialised", initialised)
+	c.edit(apiserver.Document(twoMachines))
+	c.until("w1", "is initialised", apiserver.Initialised)
 
 	got := c.get("w1")
 	if err := labelled(map[string]string{
@@ -63,22 +63,22 @@ func TestNodeIsInitialisedFromTheInventory(t *testing.T) {
 	if !tainted(got, "dedicated=search:NoSchedule") {
 		t.Errorf("taints %v", got.Spec.Taints)
 	}
-	c.status("ready", "true")
-	c.status("generation", "1")
-	c.status("machinesWithoutNode", "w2")
+	c.AwaitStatus("ready", "true")
+	c.AwaitStatus("generation", "1")
+	c.AwaitStatus("machinesWithoutNode", "w2")
 }
 
 func TestInitialisationIsThreeWrites(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	c.edit(document(twoMachines))
+	c.edit(apiserver.Document(twoMachines))
 	c.start()
-	c.status("ready", "true")
+	c.AwaitStatus("ready", "true")
 	before := len(c.Writes())
 	c.register(node{name: "w2"})
-	c.until("w2", "is initialised", initialised)
+	c.until("w2", "is initialised", apiserver.Initialised)
 	c.event("Node", "w2", "Synced", "")
-	c.status("machinesWithoutNode", "w1")
-	writes := slices.DeleteFunc(c.writes(before), func(w apiserver.Write) bool { return w.Resource != "nodes" || w.Code >= 300 })
+	c.AwaitStatus("machinesWithoutNode", "w1")
+	writes := slices.DeleteFunc(c.Written(before), func(w apiserver.Write) bool { return w.Resource != "nodes" || w.Code >= 300 })
 	if len(writes) != 2 {
 		t.Errorf("writes to the Node, besides the Event: %v", writes)
 	}

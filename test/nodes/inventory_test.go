@@ -25,7 +25,9 @@ const threeMachines = `
         - {name: w3, addresses: [10.10.1.13]}
 `
 
-func zoned(zone, state string) string { return document(fmt.Sprintf(threeMachines, zone, state)) }
+func zoned(zone, state string) string {
+	return apiserver.Document(fmt.Sprintf(threeMachines, zone, state))
+}
 
 func TestNoEditButRetiredLetsANodeGo(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
@@ -34,16 +36,16 @@ func TestNoEditButRetiredLetsANodeGo(t *testing.T) {
 	for _, name := range []string{"w1", "w2", "w3", "stranger"} {
 		c.register(node{name: name, notReady: true})
 	}
-	c.status("generation", "1")
+	c.AwaitStatus("generation", "1")
 	for _, name := range []string{"w1", "w2", "w3"} {
-		c.until(name, "is initialised", initialised)
+		c.until(name, "is initialised", apiserver.Initialised)
 	}
 	bad := map[string]string{
 		"a tab":                  strings.Replace(zoned("a", "active"), "  racks", "\tracks", 1),
 		"an unknown key":         strings.Replace(zoned("a", "active"), "zone:", "zonne:", 1),
 		"half a file":            zoned("a", "active")[:150],
 		"nothing at all":         "",
-		"no machine":             document("  racks: [{name: r01, machines: []}]\n"),
+		"no machine":             apiserver.Document("  racks: [{name: r01, machines: []}]\n"),
 		"two of three machines":  strings.Replace(strings.Replace(zoned("b", "active"), "{name: w2", "{name: x2", 1), "{name: w3", "{name: x3", 1),
 		"all machines retired":   strings.ReplaceAll(zoned("b", "retired"), "13]}", "13], state: retired}"),
 		"another inventory name": strings.Replace(zoned("b", "active"), "name: dc1", "name: dc2", 1),
@@ -53,16 +55,16 @@ func TestNoEditButRetiredLetsANodeGo(t *testing.T) {
 		c.edit(text)
 		c.refused(what)
 		c.edit(zoned("a", "active"))
-		c.status("ready", "true")
+		c.AwaitStatus("ready", "true")
 	}
-	if err := c.Client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), inventoryName, metav1.DeleteOptions{}); err != nil {
+	if err := c.Client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), apiserver.InventoryName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	c.refused("the ConfigMap was deleted")
 
 	t.Log("one machine of three is no longer mentioned, which is allowed: it is held")
 	c.edit(strings.Replace(zoned("a", "active"), "        - {name: w3, addresses: [10.10.1.13]}\n", "", 1))
-	c.status("generation", "2")
+	c.AwaitStatus("generation", "2")
 	c.stays(5*time.Second, "w1", "w2", "w3", "stranger")
 
 	t.Log("a controller manager that starts on a broken edit works on what was accepted")
@@ -82,7 +84,7 @@ func TestNoEditButRetiredLetsANodeGo(t *testing.T) {
 		return errors.New("it is still there")
 	})
 	c.stays(3*time.Second, "w1", "w3", "stranger")
-	for _, w := range c.writes(0) {
+	for _, w := range c.Written(0) {
 		if w.Verb == "delete" && w.Resource == "nodes" && w.Name != "w2" {
 			t.Errorf("node %s was deleted", w.Name)
 		}
@@ -93,8 +95,8 @@ func TestNoEditButRetiredLetsANodeGo(t *testing.T) {
 func (c *cluster) refused(what string) {
 	c.t.Helper()
 	c.t.Log(what)
-	c.status("ready", "false")
-	c.event("ConfigMap", inventoryName, "InventoryRefused", "")
+	c.AwaitStatus("ready", "false")
+	c.event("ConfigMap", apiserver.InventoryName, "InventoryRefused", "")
 	for _, name := range []string{"w1", "w2", "w3"} {
 		if err := labelled(map[string]string{"topology.kubernetes.io/zone": "a"})(c.get(name)); err != nil {
 			c.t.Errorf("%s: node %s: %v", what, name, err)
@@ -144,7 +146,7 @@ func TestEditOfAZoneReachesBothLabelsOfEveryNodeAndStays(t *testing.T) {
 	names := []string{"w1", "w2", "w3"}
 	for _, name := range names {
 		c.register(node{name: name})
-		c.until(name, "is initialised", initialised)
+		c.until(name, "is initialised", apiserver.Initialised)
 	}
 	begun := time.Now()
 	c.edit(zoned("b", "active"))
@@ -168,8 +170,8 @@ func TestEditOfAZoneReachesBothLabelsOfEveryNodeAndStays(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if n := len(c.writes(before)); n > 3 {
-		t.Errorf("%d writes to put one label right: %v", n, c.writes(before))
+	if n := len(c.Written(before)); n > 3 {
+		t.Errorf("%d writes to put one label right: %v", n, c.Written(before))
 	}
 	if c.get("w1").Labels["example.com/mine"] != "kept" {
 		t.Error("a label of somebody else's is gone")
@@ -180,11 +182,11 @@ func TestOnlyLabelsOfOursGoWhenTheInventoryDropsThem(t *testing.T) {
 	const rack = "  labels: {example.com/site: berlin}\n  racks:\n    - {name: r01, row: a, machines: [{name: w1, addresses: [10.10.1.11], labels: {example.com/disk: ssd}}]}\n"
 	c := newCluster(t, apiserver.Options{})
 	c.start()
-	c.edit(document(rack))
+	c.edit(apiserver.Document(rack))
 	c.register(node{name: "w1", labels: map[string]string{"example.com/owner": "carla"}})
-	c.until("w1", "is initialised", initialised)
+	c.until("w1", "is initialised", apiserver.Initialised)
 	c.until("w1", "is labelled", labelled(map[string]string{"example.com/site": "berlin", "example.com/disk": "ssd", "plinth.dev/row": "a"}))
-	c.edit(document("  racks:\n    - {name: r02, machines: [{name: w1, addresses: [10.10.1.11]}]}\n"))
+	c.edit(apiserver.Document("  racks:\n    - {name: r02, machines: [{name: w1, addresses: [10.10.1.11]}]}\n"))
 	c.until("w1", "has moved", labelled(map[string]string{
 		"plinth.dev/rack": "r02", "topology.kubernetes.io/zone": "r02", "plinth.dev/row": "", "example.com/site": "", "example.com/disk": "",
 		"example.com/owner": "carla", v1.LabelHostname: "w1",
@@ -193,7 +195,7 @@ func TestOnlyLabelsOfOursGoWhenTheInventoryDropsThem(t *testing.T) {
 
 func TestMaintenanceTaintsARackAndTakesAwayOnlyItsOwnTaint(t *testing.T) {
 	rack := func(state string) string {
-		return document("  racks:\n    - name: r01\n      state: " + state + `
+		return apiserver.Document("  racks:\n    - name: r01\n      state: " + state + `
       machines:
         - {name: w1, addresses: [10.10.1.11], taints: [{key: dedicated, value: db, effect: NoSchedule}]}
         - {name: w2, addresses: [10.10.1.12]}
@@ -205,7 +207,7 @@ func TestMaintenanceTaintsARackAndTakesAwayOnlyItsOwnTaint(t *testing.T) {
 	c.edit(rack("active"))
 	for _, name := range []string{"w1", "w2"} {
 		c.register(node{name: name})
-		c.until(name, "is initialised", initialised)
+		c.until(name, "is initialised", apiserver.Initialised)
 		taints := append(c.get(name).Spec.Taints, v1.Taint{Key: "theirs", Value: "yes", Effect: v1.TaintEffectNoExecute})
 		c.setTaints(name, taints)
 	}
@@ -264,7 +266,7 @@ func TestRunningNodesAreAdoptedAsTheyAre(t *testing.T) {
 		before[name] = c.register(node{name: name, providerID: "k3s://" + name, labels: foreign, adopted: true,
 			systemUUID: fmt.Sprintf("4C4C4544-0032-3010-8053-B7C04F58593%d", i), podCIDRs: []string{fmt.Sprintf("10.42.%d.0/24", i)}})
 	}
-	c.edit(document(`
+	c.edit(apiserver.Document(`
   podNetwork: {mode: direct, cidrs: [10.42.0.0/16]}
   racks:
     - name: r01
@@ -294,10 +296,10 @@ func TestNodeIPThatTheInventoryLacksIsReported(t *testing.T) {
 	c.event("Node", "w1", "NodeIPUnknown", "10.10.9.9")
 	c.event("Node", "w1", "NodeIPUnknown", "10.10.1.11")
 	c.register(node{name: "w2", nodeIPs: "10.10.1.12"})
-	c.until("w2", "is initialised", initialised)
+	c.until("w2", "is initialised", apiserver.Initialised)
 	c.register(node{name: "stranger"})
 	c.event("Node", "stranger", "NoMachine", "")
-	c.status("nodesWithoutMachine", "stranger")
+	c.AwaitStatus("nodesWithoutMachine", "stranger")
 }
 
 func TestNetworkIsAvailableWhenTheAgentSaysSo(t *testing.T) {
@@ -305,7 +307,7 @@ func TestNetworkIsAvailableWhenTheAgentSaysSo(t *testing.T) {
 		t.Run("watch-based="+gate, func(t *testing.T) {
 			c := newCluster(t, apiserver.Options{})
 			c.start("--route-reconciliation-period=1s", "--feature-gates=CloudControllerManagerWatchBasedRoutesReconciliation="+gate)
-			c.edit(document(twoMachines))
+			c.edit(apiserver.Document(twoMachines))
 			c.register(node{name: "w1"})
 			unavailable := func(want v1.ConditionStatus) func(*v1.Node) error {
 				return func(n *v1.Node) error {

@@ -1,8 +1,6 @@
 package nodes
 
 import (
-	"context"
-	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -19,13 +17,13 @@ import (
 func TestNodesAtRestAreNotWritten(t *testing.T) {
 	const count = 100
 	c := newCluster(t, apiserver.Options{Controllers: true})
-	c.edit(many(count))
+	c.edit(apiserver.ManyMachines(count))
 	flags := []string{"--node-status-update-frequency=1s", "--route-reconciliation-period=1s", "--min-resync-period=5s"}
 	stop := c.start(flags...)
-	c.status("ready", "true")
-	c.createNodes(count)
-	c.Eventually(time.Minute, "all nodes are initialised", c.allInitialised(count))
-	c.status("machinesWithoutNode", "")
+	c.AwaitStatus("ready", "true")
+	c.CreateNodes(count)
+	c.AwaitInitialised(time.Minute, count)
+	c.AwaitStatus("machinesWithoutNode", "")
 	was := c.versions()
 
 	time.Sleep(12 * time.Second)
@@ -40,26 +38,6 @@ func TestNodesAtRestAreNotWritten(t *testing.T) {
 	c.start(flags...)
 	time.Sleep(5 * time.Second)
 	c.unchanged(was, "after a restart of the controller manager")
-}
-
-func (c *cluster) allInitialised(count int) func(context.Context) error {
-	return func(ctx context.Context) error {
-		list, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		if err != nil {
-			return err
-		}
-		done := 0
-		for i := range list.Items {
-			if initialised(&list.Items[i]) == nil {
-				done++
-			}
-		}
-		if done < count {
-			time.Sleep(100 * time.Millisecond)
-			return fmt.Errorf("%d of %d", done, count)
-		}
-		return nil
-	}
 }
 
 // state is how far the test and Plinth have written.
@@ -86,7 +64,7 @@ func (c *cluster) versions() state {
 // its status, which a new process tells once.
 func (c *cluster) unchanged(was state, when string) {
 	c.t.Helper()
-	for _, w := range c.writes(was.writes) {
+	for _, w := range c.Written(was.writes) {
 		if w.Name != "plinth-inventory-status" {
 			c.t.Errorf("%s: written: %+v", when, w)
 		}
@@ -99,7 +77,7 @@ func (c *cluster) unchanged(was state, when string) {
 		c.t.Errorf("%s: %d nodes", when, len(list.Items))
 	}
 	for _, n := range list.Items {
-		if err := initialised(&n); err != nil {
+		if err := apiserver.Initialised(&n); err != nil {
 			c.t.Errorf("%s: node %s: %v", when, n.Name, err)
 		}
 		if before := was.nodes[n.Name]; n.UID != before.UID || !maps.Equal(n.Labels, before.Labels) {

@@ -16,7 +16,7 @@ import (
 func TestPodLandsInTheZoneOfItsVolume(t *testing.T) {
 	c := newCluster(t, apiserver.Options{Controllers: true, Scheduler: true})
 	c.start()
-	c.edit(document(`
+	c.edit(apiserver.Document(`
   region: dc1
   storage:
     - {name: nas1, rack: r02, nfs: {server: 10.10.2.50}}
@@ -26,7 +26,7 @@ func TestPodLandsInTheZoneOfItsVolume(t *testing.T) {
 `))
 	for _, name := range []string{"w1", "w2"} {
 		c.register(node{name: name})
-		c.until(name, "is initialised", initialised)
+		c.until(name, "is initialised", apiserver.Initialised)
 	}
 	c.volume("shared", v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "10.10.2.50", Path: "/srv"}}, map[string]string{"plinth.dev/rack": "theirs"})
 	c.volume("elsewhere", v1.PersistentVolumeSource{NFS: &v1.NFSVolumeSource{Server: "192.0.2.1", Path: "/srv"}}, nil)

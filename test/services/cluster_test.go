@@ -2,17 +2,13 @@ package services
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,90 +18,32 @@ import (
 	"plinth.dev/plinth/test/apiserver"
 )
 
-// ccm is the cloud controller manager under test, built once.
-var ccm string
+func TestMain(m *testing.M) { os.Exit(apiserver.Main(m)) }
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "plinth-services-")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		ccm = filepath.Join(dir, "plinth-cloud-controller-manager")
-		build := exec.Command("go", "build", "-o", ccm, "./cmd/cloud-controller-manager")
-		build.Dir = filepath.Join("..", "..")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "building the cloud controller manager: %v\n%s", err, out)
-			return 1
-		}
-		return m.Run()
-	}())
-}
-
-// cluster is an API server with Plinth's controller manager beside it, which
-// runs with the rights that deploy/ gives it and no more.
+// cluster is an API server with Plinth's controller manager beside it.
 type cluster struct {
-	*apiserver.Server
-	t          testing.TB
-	kubeconfig string // of the controller manager
+	*apiserver.Controller
+	t testing.TB
 }
 
 func newCluster(t testing.TB) *cluster {
 	t.Helper()
-	c := &cluster{Server: apiserver.Start(t, apiserver.Options{}), t: t}
-	c.Eventually(20*time.Second, "namespaces kube-system and default", func(ctx context.Context) error {
-		_, err1 := c.Client.CoreV1().Namespaces().Get(ctx, "kube-system", metav1.GetOptions{})
-		_, err2 := c.Client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
-		return errors.Join(err1, err2)
-	})
-	c.Kubectl("apply", "-f", filepath.Join("..", "..", "deploy", "base", "rbac-ccm.yaml"))
-	hour := int64(3600)
-	token, err := c.Client.CoreV1().ServiceAccounts("kube-system").CreateToken(t.Context(), "plinth-cloud-controller-manager",
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &hour}}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.kubeconfig = c.WriteKubeconfig("ccm", token.Status.Token)
-	t.Cleanup(func() {
-		if log := c.Log(filepath.Base(ccm)); strings.Contains(log, "forbidden") || strings.Contains(log, "panic") {
-			t.Errorf("the shipped role does not allow all that the controller manager does, or it panicked:\n%s", log)
-		}
-	})
-	return c
+	return &cluster{Controller: apiserver.NewController(t, apiserver.Options{}), t: t}
 }
 
 // start runs a controller manager and returns what kills it.
 func (c *cluster) start(flags ...string) (stop func()) {
 	c.t.Helper()
-	return c.Run(ccm, append([]string{"--kubeconfig=" + c.kubeconfig, "--secure-port=0", "--leader-elect=false",
-		"--configure-cloud-routes=false"}, flags...)...)
+	return c.Start(append([]string{"--configure-cloud-routes=false"}, flags...)...)
 }
 
 // pools puts an inventory with these pools into force.
 func (c *cluster) pools(yaml string) {
 	c.t.Helper()
-	ctx := c.t.Context()
-	maps := c.Client.CoreV1().ConfigMaps("kube-system")
-	cm := &v1.ConfigMap{Data: map[string]string{"dc1.yaml": `
-apiVersion: plinth.dev/v1alpha1
-kind: Inventory
-metadata: {name: dc1}
-spec:
-  bgp: {asn: 65010}
-  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]
+	c.EditInventory(apiserver.Document(`
   racks: [{name: r01, subnets: [10.10.1.0/26], machines: [{name: w1, addresses: [10.10.1.11]}]}]
   pools:
-` + yaml}}
-	cm.Name = "inventory"
-	cm.Labels = map[string]string{"plinth.dev/inventory": "dc1"}
-	_, err := maps.Update(ctx, cm, metav1.UpdateOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = maps.Create(ctx, cm, metav1.CreateOptions{})
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+`+yaml), nil)
 }
 
 // service creates a Service of type LoadBalancer in namespace default.
@@ -272,7 +210,7 @@ func (c *cluster) writes() map[string]int {
 	c.t.Helper()
 	count := map[string]int{}
 	for _, w := range c.Server.Writes() {
-		if w.Agent == "plinth-cloud-controller-manager" && w.Resource != "configmaps" && w.Resource != "nodes" {
+		if w.Agent == apiserver.ControllerName && w.Resource != "configmaps" && w.Resource != "nodes" {
 			count[strings.TrimSuffix(w.Verb+" "+w.Resource+"/"+w.Subresource, "/")]++
 		}
 	}

@@ -1,0 +1,128 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ControllerName is what Plinth's controller manager is called: as a program,
+// in its log, as a user agent and as a service account.
+const ControllerName = "plinth-cloud-controller-manager"
+
+// namespace is where deploy/ puts Plinth.
+const namespace = "kube-system"
+
+// repository is the top folder as seen from a test's: go test runs it in the
+// folder of its package, which is two below.
+var repository = filepath.Join("..", "..")
+
+// built is the controller manager that Main has built.
+var built string
+
+// Main builds the controller manager, runs the tests of a package and returns
+// their exit code. It is what a TestMain calls whose tests call NewController.
+func Main(m *testing.M) (code int) {
+	folder, err := os.MkdirTemp("", "plinth-controller-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(folder)
+	if built, err = BuildController(folder); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// BuildController builds the controller manager into a folder and returns its
+// file. Where it fails, the error has what the compiler said.
+func BuildController(folder string) (program string, err error) {
+	program = filepath.Join(folder, ControllerName)
+	build := exec.Command("go", "build", "-o", program, "./cmd/cloud-controller-manager")
+	build.Dir = repository
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the cloud controller manager: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// Controller is an API server with Plinth's controller manager beside it, which
+// runs with the rights that deploy/ gives it and no more.
+type Controller struct {
+	*Server
+	kubeconfig string // of the controller manager
+}
+
+// NewController starts a server for the time of a test and gives the controller
+// manager its rights there; Start runs it. The test fails in its end if a right
+// was missing.
+func NewController(t testing.TB, o Options) *Controller {
+	t.Helper()
+	c := &Controller{Server: Start(t, o)}
+	c.Eventually(20*time.Second, "namespaces kube-system and default", func(ctx context.Context) error {
+		_, err1 := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
+		_, err2 := c.Client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
+		return errors.Join(err1, err2)
+	})
+	c.Kubectl("apply", "-f", filepath.Join(repository, "deploy", "base", "rbac-ccm.yaml"))
+	c.kubeconfig = c.WriteKubeconfig("ccm", c.AccountToken(ControllerName))
+	t.Cleanup(c.checkLog)
+	return c
+}
+
+// AccountToken returns a token of a service account in Plinth's namespace.
+func (s *Server) AccountToken(account string) string {
+	s.t.Helper()
+	answer, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer.Status.Token
+}
+
+// Start runs a controller manager, which Main has built, with more flags than it
+// needs to find its server, and returns what kills it.
+func (c *Controller) Start(flags ...string) (stop func()) {
+	c.t.Helper()
+	if built == "" {
+		c.t.Fatal("there is no controller manager to start: TestMain is to call apiserver.Main")
+	}
+	return c.Run(built, append([]string{"--kubeconfig=" + c.kubeconfig, "--secure-port=0", "--leader-elect=false"}, flags...)...)
+}
+
+// Written returns what the controller manager wrote since the first n writes,
+// but Events.
+func (c *Controller) Written(since int) []Write {
+	c.t.Helper()
+	var out []Write
+	for _, w := range c.Writes()[since:] {
+		if w.Agent == ControllerName && w.Resource != "events" {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// checkLog fails the test if the controller manager lacked a right or panicked.
+func (c *Controller) checkLog() {
+	for line := range strings.Lines(c.Log(ControllerName)) {
+		starting := strings.Contains(line, "error from a previous attempt") // the server has yet to read its roles
+		switch {
+		case strings.Contains(line, "forbidden") && !starting:
+			c.t.Errorf("the shipped role does not allow all that the controller manager does: %s", line)
+		case strings.Contains(line, "panic"):
+			c.t.Errorf("the controller manager panicked: %s", line)
+		}
+	}
+}

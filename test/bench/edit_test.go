@@ -1,0 +1,123 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
+)
+
+const (
+	machines = 1000
+	edited   = 500 // the machine whose label is edited
+	label    = "example.com/edit"
+)
+
+// BenchmarkEditOfOneMachine measures how long it takes from the write of an
+// inventory of a thousand machines, in which one label of one machine is new,
+// until its Node bears the label ("ms/edit", the median; the goal is less than
+// 2,000), and how much the controller manager writes for it ("writes/edit",
+// without Events). A write of anything but the machine's rack, the inventory's
+// common part and status, and that one Node fails the benchmark.
+func BenchmarkEditOfOneMachine(b *testing.B) {
+	c := atRest(b)
+	before := len(c.Writes())
+	var took []time.Duration
+	for b.Loop() {
+		took = append(took, edit(b, c, strconv.Itoa(len(took)+1)))
+		b.StopTimer()
+		c.AwaitStatus("generation", strconv.Itoa(len(took)+1)) // the next edit is to be another burst
+		b.StartTimer()
+	}
+	writes := quiet(c, before)
+	checkWrites(b, writes)
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/edit")
+	b.ReportMetric(float64(len(writes))/float64(len(took)), "writes/edit")
+}
+
+// atRest starts a cluster whose Nodes are all initialised by a controller
+// manager that has nothing left to do.
+func atRest(b *testing.B) *apiserver.Controller {
+	b.Helper()
+	c := apiserver.NewController(b, apiserver.Options{})
+	c.EditInventory(apiserver.ManyMachines(machines), nil)
+	c.Start()
+	c.AwaitStatus("generation", "1")
+	c.CreateNodes(machines)
+	c.AwaitInitialised(5*time.Minute, machines)
+	c.AwaitStatus("machinesWithoutNode", "")
+	quiet(c, 0)
+	return c
+}
+
+// quiet waits until the controller manager has written nothing for two seconds,
+// and returns what it wrote since the first n writes.
+func quiet(c *apiserver.Controller, since int) (writes []apiserver.Write) {
+	last := time.Now()
+	c.Eventually(time.Minute, "the controller manager is at rest", func(context.Context) error {
+		now := c.Written(since)
+		if len(now) > len(writes) {
+			writes, last = now, time.Now()
+		}
+		if time.Since(last) < 2*time.Second {
+			return fmt.Errorf("%d writes so far", len(writes))
+		}
+		return nil
+	})
+	return writes
+}
+
+// edit gives one machine's label another value and returns how long it took from
+// the write until its Node had it.
+func edit(b *testing.B, c *apiserver.Controller, value string) time.Duration {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	name := apiserver.MachineName(edited)
+	node, err := c.Client.CoreV1().Nodes().Watch(ctx, metav1.SingleObject(metav1.ObjectMeta{Name: name}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer node.Stop()
+	begun := time.Now()
+	c.EditInventory(labelled(name, value), nil)
+	for event := range node.ResultChan() {
+		if n, ok := event.Object.(*v1.Node); ok && n.Labels[label] == value {
+			return time.Since(begun)
+		}
+	}
+	b.Fatal(errors.Join(fmt.Errorf("node %s never had the label %s=%s", name, label, value), ctx.Err()))
+	return 0
+}
+
+// labelled is the inventory with a label on one machine.
+func labelled(machine, value string) string {
+	entry := "{name: " + machine + ","
+	return strings.Replace(apiserver.ManyMachines(machines), entry, fmt.Sprintf("%s labels: {%s: %q},", entry, label, value), 1)
+}
+
+// checkWrites fails the benchmark for each write that an edit does not call for.
+func checkWrites(b *testing.B, writes []apiserver.Write) {
+	b.Helper()
+	expected := []string{
+		"nodes " + apiserver.MachineName(edited),
+		"configmaps plinth-accepted-" + apiserver.RackOf(edited),
+		"configmaps plinth-accepted",
+		"configmaps plinth-inventory-status",
+	}
+	for _, w := range writes {
+		if !slices.Contains(expected, w.Resource+" "+w.Name) {
+			b.Errorf("an edit of one label wrote %+v", w)
+		}
+	}
+}
