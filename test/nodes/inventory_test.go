@@ -60,7 +60,7 @@ func TestNoEditButRetiredLetsANodeGo(t *testing.T) {
 	if err := c.Client.CoreV1().ConfigMaps("kube-system").Delete(t.Context(), apiserver.InventoryName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	c.refused("the ConfigMap was deleted")
+	c.refused(deleted)
 
 	t.Log("one machine of three is no longer mentioned, which is allowed: it is held")
 	c.edit(strings.Replace(zoned("a", "active"), "        - {name: w3, addresses: [10.10.1.13]}\n", "", 1))
@@ -91,12 +91,24 @@ func TestNoEditButRetiredLetsANodeGo(t *testing.T) {
 	}
 }
 
+const deleted = "the ConfigMap was deleted"
+
 // refused waits until the edit was refused, and checks that nothing else changed.
 func (c *cluster) refused(what string) {
 	c.t.Helper()
 	c.t.Log(what)
 	c.AwaitStatus("ready", "false")
-	c.event("ConfigMap", apiserver.InventoryName, "InventoryRefused", "")
+	status, err := c.Client.CoreV1().ConfigMaps("kube-system").Get(c.t.Context(), "plinth-inventory-status", metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	first, _, _ := strings.Cut(status.Data["problems"], "\n")
+	if first == "" {
+		c.t.Errorf("%s: the status says of no problem", what)
+	}
+	if what != deleted { // there is nothing left to put an Event on
+		c.event("ConfigMap", apiserver.InventoryName, "InventoryRefused", first[:min(len(first), 200)])
+	}
 	for _, name := range []string{"w1", "w2", "w3"} {
 		if err := labelled(map[string]string{"topology.kubernetes.io/zone": "a"})(c.get(name)); err != nil {
 			c.t.Errorf("%s: node %s: %v", what, name, err)

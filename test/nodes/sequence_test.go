@@ -24,7 +24,7 @@ func TestNoSequenceOfEditsWithoutRetiredLosesANode(t *testing.T) {
 	c.edit(someMachines(names, func(string) string { return "active" }))
 	for _, name := range names {
 		c.register(node{name: name, notReady: true})
-		c.until(name, "is initialised", initialised)
+		c.until(name, "is initialised", apiserver.Initialised)
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -34,7 +34,7 @@ func TestNoSequenceOfEditsWithoutRetiredLosesANode(t *testing.T) {
 		t.Logf("step %d: %s", step, what)
 		c.stays(1200*time.Millisecond, names...) // the lifecycle controller looks every second
 	}
-	for _, w := range c.writes(0) {
+	for _, w := range c.Written(0) {
 		if w.Verb == "delete" && w.Resource == "nodes" {
 			t.Errorf("node %s was deleted", w.Name)
 		}
@@ -50,7 +50,7 @@ func someMachines(names []string, state func(string) string) string {
 			fmt.Fprintf(&b, "        - {name: %s, addresses: [10.10.1.%d], state: %s}\n", name, i+11, s)
 		}
 	}
-	return document(b.String())
+	return apiserver.Document(b.String())
 }
 
 // randomEdit makes one edit of any kind but one that retires a machine, and says which.
@@ -60,7 +60,7 @@ func (c *cluster) randomEdit(r *rand.Rand, names []string) string {
 	text := someMachines(names, func(string) string { return states[r.IntN(len(states))] })
 	switch r.IntN(6) {
 	case 0:
-		err := c.Client.CoreV1().ConfigMaps("kube-system").Delete(c.t.Context(), inventoryName, metav1.DeleteOptions{})
+		err := c.Client.CoreV1().ConfigMaps("kube-system").Delete(c.t.Context(), apiserver.InventoryName, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			c.t.Fatal(err)
 		}
@@ -73,6 +73,6 @@ func (c *cluster) randomEdit(r *rand.Rand, names []string) string {
 		return "a word is misspelt"
 	}
 	allowed := fmt.Sprint(r.IntN(6))
-	c.editWith(text, map[string]string{"plinth.dev/allow-removals": allowed})
+	c.EditInventory(text, map[string]string{"plinth.dev/allow-removals": allowed})
 	return "with leave to remove " + allowed + ":\n" + text
 }
