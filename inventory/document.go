@@ -73,6 +73,10 @@ func syntaxProblem(doc Document, err error) Problem {
 			p.Message += ", " + le.ContextMsg
 		}
 	}
+	if doc.MayHoldPassword(p.Line) || p.Line == 0 && bearsSecret(string(doc.Data)) {
+		p.Message = "is not YAML"
+		return p
+	}
 	p.Suggestion = syntaxMeant(doc.Data, p)
 	return p
 }

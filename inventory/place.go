@@ -24,10 +24,16 @@ func (d *decoder) place(pages []page) Problems {
 			wanted[r] = place{}
 		}
 	}
+	if len(wanted) == 0 {
+		return nil
+	}
 	find(pages, wanted)
+	secret := secretNodes(pages)
 	var out Problems
 	for _, f := range d.faults {
-		out = append(out, f.problem(wanted))
+		p := f.problem(wanted)
+		p.hide(f, secret[f.node])
+		out = append(out, p)
 	}
 	return slices.CompactFunc(out.sorted(), func(a, b Problem) bool { return a.String() == b.String() })
 }
@@ -100,6 +106,8 @@ func (t *trail) String() string {
 	switch {
 	case t.parent == nil:
 		return ""
+	case t.parent.below() && secretKeyTable[t.key] == nil, tellsSecret(t.key):
+		return t.parent.String()
 	case t.item != nil:
 		return fmt.Sprintf("%s[%s]", t.parent, itemName(t.item, t.index))
 	case t.parent.parent == nil:

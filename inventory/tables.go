@@ -93,7 +93,7 @@ func withSession[T any](t table[T], session func(*T) *rawSession) table[T] {
 }
 
 func (d *decoder) refusePassword(n *yaml.Node) {
-	d.refuse(n, refusal{code: InlinePassword, message: "a password must not stand in the inventory", value: "(not shown)",
+	d.refuse(n, refusal{code: InlinePassword, message: "a password must not stand in the inventory", value: NotShown,
 		accepted: "a Secret in Plinth's namespace", suggestion: "passwordFrom: {secret: bgp, key: password}"})
 }
 

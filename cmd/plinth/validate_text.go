@@ -56,7 +56,10 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Documen
 	if at := p.Position().String(); at != "" {
 		fmt.Fprintf(b, "%s--> %s\n", margin, at)
 	}
-	if line, ok := lineAt(docs, p.Source, p.Line); ok && p.Code != inventory.InlinePassword {
+	switch line, hidden, ok := lineAt(docs, p.Source, p.Line); {
+	case ok && (hidden || p.Value == inventory.NotShown):
+		fmt.Fprintf(b, "%s |\n%d | (line not shown: it may hold a password)\n", margin, p.Line)
+	case ok:
 		fmt.Fprintf(b, "%s |\n%d | %s\n%s | %s\n", margin, p.Line, line, margin, caret(line, p))
 	}
 	note := func(what, text string) {
@@ -75,8 +78,9 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Documen
 	b.WriteByte('\n')
 }
 
-// lineAt is a line of one of the documents, counted from 1.
-func lineAt(docs []inventory.Document, source string, line int) (string, bool) {
+// lineAt is a line of one of the documents, counted from 1; hidden says that it
+// is not for everybody's eyes.
+func lineAt(docs []inventory.Document, source string, line int) (text string, hidden, ok bool) {
 	for _, d := range docs {
 		if d.Source != source {
 			continue
@@ -84,11 +88,11 @@ func lineAt(docs []inventory.Document, source string, line int) (string, bool) {
 		n := 0
 		for l := range bytes.Lines(d.Data) {
 			if n++; n == line {
-				return strings.TrimRight(string(l), "\r\n"), true
+				return strings.TrimRight(string(l), "\r\n"), d.MayHoldPassword(line), true
 			}
 		}
 	}
-	return "", false
+	return "", false, false
 }
 
 // caret underlines the value, or points at where it begins. Tabs stay tabs, so

@@ -1,0 +1,83 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOfTheKeysOfAnInventoryOnlyThoseOfThePasswordLookSecret(t *testing.T) {
+	var got []string
+	for _, typ := range Types() {
+		for _, f := range typ.Fields {
+			if looksSecret(f.Key) && !slices.Contains(got, f.Key) {
+				got = append(got, f.Key)
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"password", "passwordFrom", "secret"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestKeysThatMayBearAPasswordLookSecret(t *testing.T) {
+	for _, key := range []string{
+		"password", "Password", "passwd", "passwrd", "pasword", "pazswrod", "pass", "PWD", "x-pw", "passphrase", "bgp_password", "secert", "secrets",
+		"md5", "tcp-md5-key", "authentication-key", "authKey", "auth", "privateKey", "psk", "token", "credentials",
+	} {
+		if !looksSecret(key) {
+			t.Errorf("%s does not", key)
+		}
+	}
+}
+
+func TestValuesBelowAPasswordAreNotShown(t *testing.T) {
+	for _, c := range []struct{ spec, path, message, value, suggestion string }{
+		{"bgp: {passwordFrom: hunter6}", "passwordFrom", "is text, not a mapping", NotShown, ""},
+		{"bgp: {passwordFrom: a}", "passwordFrom", "is text, not a mapping", NotShown, ""},
+		{"bgp: {passwordFrom: {secret: Hunter_6, key: k}}", "passwordFrom.secret", "is not a name of the right form", NotShown, ""},
+		{"bgp: {passwordFrom: {secret: s, key: hunter 6}}", "passwordFrom.key", "is not the key of a Secret", NotShown, ""},
+		{"bgp: {passwordFrom: {secret: s, key: k, hunter6: x}}", "passwordFrom", "is an unknown key", NotShown, ""},
+		{"bgp: {passwordFrom: {secert: s, key: k}}", "passwordFrom", "is an unknown key", NotShown, "secret"},
+		{"bgp: {passwrd: hunter6}", "passwrd", "is an unknown key", "passwrd", ""},
+	} {
+		_, problems := Load(Document{"a", []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec: {" + c.spec + "}\n")})
+		i := slices.IndexFunc(problems, func(p Problem) bool { return p.Message == c.message })
+		if i < 0 || strings.Contains(strings.ToLower(problems.String()), "hunter") {
+			t.Errorf("%s: %v", c.spec, problems)
+			continue
+		}
+		if p := problems[i]; p.Path != "spec.bgp."+c.path || p.Value != c.value || p.Suggestion != c.suggestion {
+			t.Errorf("%s: %v", c.spec, p)
+		}
+	}
+}
+
+func TestLinesThatBelongToAPasswordAreKnown(t *testing.T) {
+	text := `bgp:
+  asn: 1
+  passwordFrom:
+
+    secret: s
+  holdTime: 9s
+racks:
+  - {name: a, md5: x}
+  - {name: b, key: x}
+  - {name: c, match: {key: a, operator: In}}
+  - name: d
+    password: |
+      x
+    zone: z
+`
+	want := []int{3, 4, 5, 8, 9, 12, 13}
+	var got []int
+	for i := range strings.Count(text, "\n") + 3 {
+		if (Document{"a", []byte(text)}).MayHoldPassword(i) {
+			got = append(got, i)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got lines %v, want %v", got, want)
+	}
+}
