@@ -1,0 +1,65 @@
+package source
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+
+	"plinth.dev/plinth/inventory"
+)
+
+func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
+	good, other, broken := edit(text("a")), edit(text("b")), edit(strings.Replace(text("a"), "zone:", "zonne:", 1))
+	steps := []struct {
+		what       string
+		edit       Edit
+		generation float64
+		ready      float64
+		refused    float64
+		enforced   int // inventories that came into force, from the beginning
+	}{
+		{"the first", good, 1, 1, 0, 1},
+		{"the same once more", good, 1, 1, 0, 1},
+		{"a mistake", broken, 1, 0, 1, 1},
+		{"another mistake", edit("{"), 1, 0, 2, 1},
+		{"back to the first", good, 1, 1, 2, 1},
+		{"another zone", other, 2, 1, 2, 2},
+	}
+	enforced := 0
+	k := &Keeper{
+		Client: fake.NewClientset(), Namespace: namespace, Recorder: record.NewFakeRecorder(100),
+		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Enforce: func(*inventory.Inventory) { enforced++ },
+	}
+	for _, s := range steps {
+		k.edit, k.judged = &s.edit, false
+		if err := k.step(context.Background()); err != nil {
+			t.Fatalf("%s: %v", s.what, err)
+		}
+		got := []float64{testutil.ToFloat64(k.Metrics.generation), testutil.ToFloat64(k.Metrics.ready), testutil.ToFloat64(k.Metrics.refused)}
+		if got[0] != s.generation || got[1] != s.ready || got[2] != s.refused || enforced != s.enforced {
+			t.Errorf("%s: generation, ready, refused are %v and %d came into force; want %v, %v, %v and %d",
+				s.what, got, enforced, s.generation, s.ready, s.refused, s.enforced)
+		}
+	}
+}
+
+func TestTheMetricsOfTheInventoryAreWellNamed(t *testing.T) {
+	m := NewMetrics()
+	m.tell(verdict{})
+	problems, err := testutil.CollectAndLint(m)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promlint says %v, %v", problems, err)
+	}
+	if n := testutil.CollectAndCount(m); n != 6 {
+		t.Errorf("%d series, want 6: a new one wants a line in docs/reference/cloud-provider.md", n)
+	}
+}
+
+func edit(text string) Edit {
+	return Edit{Documents: []inventory.Document{{Source: "dc1.yaml", Data: []byte(text)}}}
+}
