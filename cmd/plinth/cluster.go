@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,21 +46,11 @@ func (c clusterFlags) inForce(ctx context.Context) (*inventory.Inventory, error)
 	return acceptedIn(ctx, client, c.namespace)
 }
 
-// acceptedIn puts the slices together that hold the accepted inventory.
+// acceptedIn reads the accepted inventory of a namespace; that there is none is an error.
 func acceptedIn(ctx context.Context, client kubernetes.Interface, namespace string) (*inventory.Inventory, error) {
-	list, err := client.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: source.LabelAccepted})
-	if err != nil {
-		return nil, fmt.Errorf("read what is in force: %w", err)
+	inv, err := source.Accepted(ctx, client, namespace)
+	if err == nil && inv == nil {
+		err = errors.New("no inventory is in force in namespace " + namespace)
 	}
-	var docs []inventory.Document
-	for _, cm := range list.Items {
-		if text, ok := cm.Data["inventory.yaml"]; ok {
-			docs = append(docs, inventory.Document{Source: "configmap/" + namespace + "/" + cm.Name + "/inventory.yaml", Data: []byte(text)})
-		}
-	}
-	if len(docs) == 0 {
-		return nil, errors.New("no inventory is in force in namespace " + namespace)
-	}
-	inv, problems := inventory.ParseAccepted(docs...)
-	return inv, problems.Err()
+	return inv, err
 }

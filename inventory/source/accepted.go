@@ -50,6 +50,12 @@ type shelf struct {
 	namespace string
 }
 
+// Accepted reads the inventory that is in force in a cluster; nil where none is.
+func Accepted(ctx context.Context, client kubernetes.Interface, namespace string) (*inventory.Inventory, error) {
+	have, err := shelf{client: client, namespace: namespace}.load(ctx)
+	return have.inventory, err
+}
+
 // errUnreadable means that somebody spoiled what was accepted. A keeper that
 // still knows it stores it again; one that does not must not begin with nothing,
 // for machines that are held would be forgotten and pod CIDRs given anew.
