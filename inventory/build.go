@@ -27,9 +27,9 @@ func (d *decoder) build(raw *rawInventory) *Inventory {
 		Region:      s.Region.or(""),
 		Expect:      sortedTexts(s.Expect.Racks),
 		MaxRemoved:  s.Safety.MaxRemoved.v,
-		NodeLabels:  textMap(s.Labels),
+		NodeLabels:  keyed(s.Labels),
 		BGP:         BGP{ASN: s.BGP.ASN.v, Session: d.session(&s.BGP.rawSession)},
-		Communities: communityMap(s.Communities),
+		Communities: keyed(s.Communities),
 		PodNetwork:  d.podNetwork(&s.PodNetwork),
 	}
 	if inv.Region == "" && !d.lenient {
@@ -216,7 +216,7 @@ func (d *decoder) pool(r *rawPool, named map[string]Community) Pool {
 }
 
 func (d *decoder) selector(r *rawSelector) Selector {
-	s := Selector{MatchLabels: textMap(r.MatchLabels)}
+	s := Selector{MatchLabels: keyed(r.MatchLabels)}
 	for i := range r.MatchExpressions.v {
 		q := &r.MatchExpressions.v[i]
 		d.require(q.node, "key", "operator")
@@ -248,7 +248,7 @@ func (d *decoder) advertise(r *rawAdvertise, named map[string]Community) Adverti
 func (d *decoder) storage(r *rawStorage) Storage {
 	d.require(r.node, "name", "rack")
 	return Storage{Name: r.Name.v, Rack: r.Rack.v, NFSServer: r.NFS.Server.v, ISCSIPortal: r.ISCSI.Portal.v,
-		CSIDriver: r.CSI.Driver.v, CSIAttributes: textMap(r.CSI.Attributes)}
+		CSIDriver: r.CSI.Driver.v, CSIAttributes: keyed(r.CSI.Attributes)}
 }
 
 func (d *decoder) rack(r *rawRack) Rack {
@@ -278,7 +278,7 @@ func (d *decoder) machine(r *rawMachine, rack *Rack) Machine {
 		Name: r.Name.v, ID: r.ID.or(r.Name.v), Rack: rack.Name, SystemUUID: r.Match.SystemUUID.v,
 		Aliases: sortedTexts(r.Aliases), Unit: r.Unit.v, Type: r.Type.v,
 		Addresses: values(r.Addresses), ExternalAddresses: values(r.ExternalAddresses), Hostname: r.Hostname.v,
-		PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v, Held: r.Held.v, Labels: textMap(r.Labels),
+		PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v, Held: r.Held.v, Labels: keyed(r.Labels),
 		OwnState: own, State: graver(own, rack.State), Reason: r.Reason.v,
 	}
 	if m.Held {
@@ -316,23 +316,12 @@ func sortedTexts(l list[scalar[string]]) []string {
 	return slices.Compact(out)
 }
 
-// textMap is a mapping of free keys.
-func textMap(es entries[string]) map[string]string {
+// keyed is a mapping of free keys; nil where there are none.
+func keyed[T any](es entries[T]) map[string]T {
 	if len(es.v) == 0 {
 		return nil
 	}
-	out := make(map[string]string, len(es.v))
-	for _, e := range es.v {
-		out[e.key.v] = e.value.v
-	}
-	return out
-}
-
-func communityMap(es entries[Community]) map[string]Community {
-	if len(es.v) == 0 {
-		return nil
-	}
-	out := make(map[string]Community, len(es.v))
+	out := make(map[string]T, len(es.v))
 	for _, e := range es.v {
 		out[e.key.v] = e.value.v
 	}

@@ -120,11 +120,15 @@ func (s *story) mistake(ctx context.Context) error {
 	if broken == s.inventory[0] {
 		return errors.New("there is nothing to break in the inventory")
 	}
+	before, err := s.routersReach(ctx)
+	if err != nil {
+		return err
+	}
 	if err := s.lab.ApplyInventory(ctx, append([]string{broken}, s.inventory[1:]...)...); err != nil {
 		return err
 	}
 	var problems string
-	err := lab.Within(ctx, longest, func(ctx context.Context) error {
+	err = lab.Within(ctx, longest, func(ctx context.Context) error {
 		var err error
 		problems, err = s.lab.Kubectl(ctx, "-n", lab.PlinthNamespace, "get", "configmap", "plinth-inventory-status", "-o", "jsonpath={.data.problems}")
 		if err == nil && !strings.Contains(problems, "fabrik") {
@@ -143,9 +147,33 @@ func (s *story) mistake(ctx context.Context) error {
 	if err := s.clientAsks(ctx, vips[:1]); err != nil {
 		return err
 	}
-	s.say("Plinth stays on what it had, and says where the mistake is.")
-	s.fact("a mistake in the inventory", "refused; nothing moved")
+	after, err := s.routersReach(ctx)
+	if err != nil {
+		return err
+	}
+	if after != before {
+		return fmt.Errorf("the routers reached\n%s\nand now reach\n%s", before, after)
+	}
+	s.say("Plinth stays on what it had, and says where the mistake is; the routers reach what they reached before.")
+	s.fact("a mistake in the inventory", "refused; no route of a router changed")
 	return s.lab.ApplyInventory(ctx, s.inventory...)
+}
+
+// routersReach is all that the kernels of the routers learned by BGP.
+func (s *story) routersReach(ctx context.Context) (string, error) {
+	var b strings.Builder
+	for _, r := range s.lab.Topology.Routers {
+		routes, err := s.lab.KernelRoutes(ctx, r.Name)
+		if err != nil {
+			return "", err
+		}
+		for _, route := range routes {
+			if route.Protocol == "bgp" || route.Protocol == "bird" {
+				fmt.Fprintln(&b, r.Name, route.Dst, route.Gateways())
+			}
+		}
+	}
+	return b.String(), nil
 }
 
 func (s *story) remove(ctx context.Context) error {
