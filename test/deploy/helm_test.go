@@ -1,0 +1,147 @@
+package deploy
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"plinth.dev/plinth/test/apiserver"
+)
+
+const chartFolder = "../../deploy/helm/plinth"
+
+// values are what helm is given with --set and the like.
+type values = map[string]any
+
+var latest = values{
+	"controller": values{"image": values{"tag": "latest"}},
+	"agent":      values{"image": values{"tag": "latest"}},
+}
+
+func TestTheChartIsWithoutLint(t *testing.T) {
+	for _, m := range lint.RunAll(chartFolder, latest, namespace).Messages {
+		if m.Severity > support.InfoSev {
+			t.Error(m)
+		}
+	}
+}
+
+func TestTheChartIsTheBase(t *testing.T) {
+	chart, err := template(namespace, latest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(objects(t, render(t, "base")), objects(t, chart)); d != "" {
+		t.Errorf("deploy/base (-) and deploy/helm/plinth (+) differ:\n%s", d)
+	}
+}
+
+func TestTheChartInANamespaceOfItsOwn(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	home, err := os.ReadFile("../../examples/homelab/inventory.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart, err := template("plinth", values{
+		"inventory":        values{"name": "home", "files": values{"inventory.yaml": string(home)}, "allowRemovals": 2},
+		"controller":       values{"replicas": 1, "extraArgs": []any{"--load-balancer-class-only"}},
+		"agent":            values{"passwordSecrets": []any{"bgp", "bgp-edge"}, "extraArgs": []any{"--set-sysctls"}},
+		"imagePullSecrets": []any{values{"name": "registry"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, s, "", "create", "namespace", "plinth")
+	kubectl(t, s, chart, "apply", "--dry-run=server", "--server-side", "--validate=strict", "-f", "-")
+
+	all := objects(t, chart)
+	for name, o := range all {
+		outside := name == "RoleBinding plinth-cloud-controller-manager-auth" || strings.HasPrefix(name, "Cluster") ||
+			strings.HasPrefix(name, "ValidatingAdmissionPolicy")
+		if got := (&unstructured.Unstructured{Object: o}).GetNamespace(); !outside && got != "plinth" {
+			t.Errorf("%s is in namespace %q", name, got)
+		}
+	}
+	inventory := &unstructured.Unstructured{Object: all["ConfigMap inventory"]}
+	if text, _, _ := unstructured.NestedString(inventory.Object, "data", "inventory.yaml"); text != string(home) {
+		t.Errorf("the inventory is not the file, but\n%s", text)
+	}
+	if got := inventory.GetLabels()["plinth.dev/inventory"]; got != "home" {
+		t.Errorf("the inventory's label is %q", got)
+	}
+	if got := inventory.GetAnnotations()["plinth.dev/allow-removals"]; got != "2" {
+		t.Errorf("the allowed removals are %q", got)
+	}
+}
+
+func TestTheChartRefusesValuesThatMakeNoSense(t *testing.T) {
+	for name, v := range map[string]values{
+		"a misspelt value":              {"controler": values{}},
+		"no controller":                 {"controller": values{"replicas": 0}},
+		"an inventory without a name":   {"inventory": values{"files": values{"inventory.yaml": "x"}}},
+		"a file that would not be read": {"inventory": values{"name": "home", "files": values{"inventory.txt": "x"}}},
+		"no flag":                       {"agent": values{"extraArgs": []any{"set-sysctls"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := template(namespace, v); err == nil {
+				t.Error("was taken")
+			}
+		})
+	}
+}
+
+// template does what helm template does.
+func template(namespace string, v values) (string, error) {
+	chart, err := loader.LoadDir(chartFolder)
+	if err != nil {
+		return "", err
+	}
+	all, err := util.ToRenderValues(chart, v, common.ReleaseOptions{Name: "plinth", Namespace: namespace, Revision: 1, IsInstall: true}, nil)
+	if err != nil {
+		return "", err
+	}
+	files, err := engine.Engine{Strict: true}.Render(chart, all)
+	if err != nil {
+		return "", err
+	}
+	var manifest strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasSuffix(name, ".yaml") {
+			manifest.WriteString("---\n" + files[name] + "\n")
+		}
+	}
+	return manifest.String(), nil
+}
+
+// objects returns the objects of a manifest by kind and name.
+func objects(t *testing.T, manifest string) map[string]map[string]any {
+	t.Helper()
+	all := map[string]map[string]any{}
+	d := yaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(manifest), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := d.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if len(o.Object) > 0 {
+			all[o.GetKind()+" "+o.GetName()] = o.Object
+		}
+	}
+}
