@@ -1,0 +1,245 @@
+package plinth_test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+)
+
+var update = flag.Bool("update", false, "write the pages of docs/ that are generated")
+
+//go:generate go test . -run TestMetricsPage -update
+
+// metricsPage lists every metric of the programs.
+const metricsPage = "docs/reference/metrics.md"
+
+const metricsIntroduction = `# Metrics
+
+<!-- generated from the sources by make generate -->
+
+Both programs serve them at ` + "`/metrics`" + `: the agent at its ` + "`--listen`" + `, the controller at its ` + "`--secure-port`" + `, where it stands beside what
+the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_nodes\"}`, `rest_client_*`, `leader_election_*`" + ` and others). What
+` + "`reason`" + ` can be is said in [reasons](reasons.md).
+`
+
+// programs says which program shows the metrics of a package, in the page's order.
+var programs = []struct {
+	name     string
+	packages []string
+}{
+	{"plinth-cloud-controller-manager", []string{"inventory/source", "provider"}},
+	{"plinth-agent", []string{"provider/agent"}},
+}
+
+type metric struct {
+	room, name, kind, help string
+	labels                 []string
+}
+
+func TestMetricsPage(t *testing.T) {
+	var page strings.Builder
+	page.WriteString(metricsIntroduction)
+	all, written := metrics(t), 0
+	for _, p := range programs {
+		fmt.Fprintf(&page, "\n## %s\n\n| name | type | labels | meaning |\n|---|---|---|---|\n", p.name)
+		for _, m := range all {
+			if slices.Contains(p.packages, m.room) {
+				fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", m.name, m.kind, quoted(m.labels), m.help)
+				written++
+			}
+		}
+	}
+	if written != len(all) {
+		t.Errorf("%d of %d metrics are of packages that programs does not name", len(all)-written, len(all))
+	}
+	if *update {
+		if err := os.WriteFile(metricsPage, []byte(page.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(metricsPage); err != nil || string(got) != page.String() {
+		t.Errorf("%s is not what the sources say (%v): make generate writes it", metricsPage, err)
+	}
+}
+
+func TestMetricsFollowTheConventions(t *testing.T) {
+	var exposition strings.Builder
+	for _, m := range metrics(t) {
+		fmt.Fprintf(&exposition, "# HELP %[1]s %[2]s\n# TYPE %[1]s %[3]s\n", m.name, m.help, m.kind)
+		if m.kind == "histogram" {
+			fmt.Fprintf(&exposition, "%[1]s_bucket{le=\"+Inf\"} 0\n%[1]s_sum 0\n%[1]s_count 0\n", m.name)
+			continue
+		}
+		sample := make([]string, len(m.labels))
+		for i, l := range m.labels {
+			sample[i] = l + `="x"`
+		}
+		fmt.Fprintf(&exposition, "%s{%s} 0\n", m.name, strings.Join(sample, ","))
+	}
+	problems, err := promlint.New(strings.NewReader(exposition.String())).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// metrics reads every metric's declaration in the sources, so that none can be
+// forgotten here. They are sorted by name.
+func metrics(t *testing.T) []metric {
+	t.Helper()
+	var all []metric
+	for _, r := range rooms(t) {
+		src := sources(t, r)
+		for _, f := range src.files {
+			ast.Inspect(f, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					if m, ok := src.metric(t, call); ok {
+						m.room = r.place()
+						all = append(all, m)
+					}
+				}
+				return true
+			})
+		}
+	}
+	slices.SortFunc(all, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
+	for i, m := range all[1:] {
+		if m.name == all[i].name {
+			t.Errorf("%s is declared twice", m.name)
+		}
+	}
+	return all
+}
+
+// source is the syntax of one package, and what its variables are declared as.
+type source struct {
+	set   *token.FileSet
+	files []*ast.File
+	vars  map[string]ast.Expr
+}
+
+func sources(t *testing.T, r room) source {
+	t.Helper()
+	s := source{set: token.NewFileSet(), vars: map[string]ast.Expr{}}
+	for _, name := range r.GoFiles {
+		f, err := parser.ParseFile(s.set, filepath.Join(r.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.files = append(s.files, f)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if v, ok := n.(*ast.ValueSpec); ok && len(v.Values) == len(v.Names) {
+				for i, name := range v.Names {
+					s.vars[name.Name] = v.Values[i]
+				}
+			}
+			return true
+		})
+	}
+	return s
+}
+
+// kinds are the constructors of metrics; the type of a Desc follows from its name.
+var kinds = map[string]string{
+	"NewCounter": "counter", "NewGauge": "gauge", "NewHistogram": "histogram", "NewDesc": "",
+	"NewCounterVec": "counter", "NewGaugeVec": "gauge", "NewHistogramVec": "histogram",
+	"NewCounterFunc": "counter", "NewGaugeFunc": "gauge",
+}
+
+// metric reads a call that declares a metric.
+func (s source) metric(t *testing.T, call *ast.CallExpr) (metric, bool) {
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return metric{}, false
+	}
+	library, ok := function.X.(*ast.Ident)
+	kind, declares := kinds[function.Sel.Name]
+	if !ok || library.Name != "prometheus" || !declares {
+		return metric{}, false
+	}
+	m := metric{kind: kind}
+	switch {
+	case function.Sel.Name == "NewDesc":
+		m.name, m.help, m.labels = s.text(t, call.Args[0]), s.text(t, call.Args[1]), s.list(t, call.Args[2])
+		m.kind = "gauge"
+		if strings.HasSuffix(m.name, "_total") {
+			m.kind = "counter"
+		}
+	default:
+		options := fields(call.Args[0])
+		m.name, m.help = s.text(t, options["Name"]), s.text(t, options["Help"])
+		if strings.HasSuffix(function.Sel.Name, "Vec") {
+			m.labels = s.list(t, call.Args[1])
+		}
+	}
+	return m, true
+}
+
+func fields(e ast.Expr) map[string]ast.Expr {
+	all := map[string]ast.Expr{}
+	if literal, ok := e.(*ast.CompositeLit); ok {
+		for _, element := range literal.Elts {
+			pair := element.(*ast.KeyValueExpr)
+			all[pair.Key.(*ast.Ident).Name] = pair.Value
+		}
+	}
+	return all
+}
+
+// text is the value of a string that is written out, perhaps in parts.
+func (s source) text(t *testing.T, e ast.Expr) string {
+	t.Helper()
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if text, err := strconv.Unquote(e.Value); err == nil {
+			return text
+		}
+	case *ast.BinaryExpr:
+		return s.text(t, e.X) + s.text(t, e.Y)
+	case *ast.Ident:
+		if value, ok := s.vars[e.Name]; ok {
+			return s.text(t, value)
+		}
+	}
+	t.Fatalf("%s: a metric's name, help and labels are to be written out, so that the page can list them", s.set.Position(e.Pos()))
+	return ""
+}
+
+func (s source) list(t *testing.T, e ast.Expr) []string {
+	t.Helper()
+	if name, ok := e.(*ast.Ident); ok && name.Name == "nil" {
+		return nil
+	} else if ok {
+		e = s.vars[name.Name]
+	}
+	literal, ok := e.(*ast.CompositeLit)
+	if !ok {
+		t.Fatalf("%s: labels are to be written out as a list", s.set.Position(e.Pos()))
+	}
+	var all []string
+	for _, element := range literal.Elts {
+		all = append(all, s.text(t, element))
+	}
+	return all
+}
+
+func quoted(words []string) string {
+	all := slices.Clone(words)
+	for i, w := range all {
+		all[i] = "`" + w + "`"
+	}
+	return strings.Join(all, ", ")
+}
