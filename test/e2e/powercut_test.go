@@ -10,6 +10,9 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
+// holdTime is that of the lab's sessions.
+const holdTime = 3 * time.Second
+
 func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	l := shared(t)
 	web(t, l, "power", 4)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -227,4 +228,32 @@ func (l *Lab) AgentStatus(ctx context.Context, machine string) (string, error) {
 // AgentMetrics is what a machine's agent shows to Prometheus.
 func (l *Lab) AgentMetrics(ctx context.Context, machine string) (string, error) {
 	return l.fetch(ctx, machine, "http://127.0.0.1:10268/metrics")
+}
+
+// WaitSessions waits until a machine's agent says that all its sessions are up.
+func (l *Lab) WaitSessions(ctx context.Context, machine string) error {
+	return Within(ctx, 30*time.Second, func(ctx context.Context) error {
+		text, err := l.AgentStatus(ctx, machine)
+		if err != nil {
+			return err
+		}
+		var status struct {
+			Sessions []struct {
+				Router, Cause string
+				Up            bool
+			}
+		}
+		if err := json.Unmarshal([]byte(text), &status); err != nil {
+			return err
+		}
+		for _, s := range status.Sessions {
+			if !s.Up {
+				return fmt.Errorf("machine %s: the session with %s is down: %s", machine, s.Router, s.Cause)
+			}
+		}
+		if len(status.Sessions) == 0 {
+			return fmt.Errorf("machine %s has no session yet", machine)
+		}
+		return nil
+	})
 }
