@@ -1,7 +1,10 @@
 package bgp
 
 import (
+	"encoding/binary"
+	"hash/fnv"
 	"math/rand/v2"
+	"os"
 	"time"
 
 	"github.com/osrg/gobgp/v4/pkg/packet/bfd"
@@ -32,13 +35,29 @@ type detector struct {
 	remoteRx   time.Duration // the router wants packets at least so far apart
 	remoteMult uint8
 	heard      time.Time
+	fresh      bool // it has said nothing yet
 }
 
-func newDetector(p inventory.BFDProfile) *detector {
+func newDetector(p inventory.BFDProfile, local uint32) *detector {
 	return &detector{
-		profile: p, local: rand.Uint32N(1<<32-1) + 1, state: bfd.StateDown, theirs: bfd.StateDown,
-		tx: max(idle, p.Interval), remoteRx: time.Microsecond,
+		profile: p, local: local, state: bfd.StateDown, theirs: bfd.StateDown,
+		tx: max(idle, p.Interval), remoteRx: time.Microsecond, fresh: true,
 	}
+}
+
+// discriminator is the number by which this machine knows a session. The next
+// process on the machine comes to the same one, so that it can go on with a session
+// that the router has not ended. From outside the machine it cannot be guessed.
+func discriminator(t bfdTerms) uint32 {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return rand.Uint32N(1<<32-1) + 1
+	}
+	h := fnv.New64a()
+	for _, part := range [][]byte{boot, t.local.AsSlice(), t.router.AsSlice(), binary.BigEndian.AppendUint16(nil, t.port())} {
+		_, _ = h.Write(part)
+	}
+	return max(uint32(h.Sum64()>>32)^uint32(h.Sum64()), 1)
 }
 
 // change is what a packet or its absence did to a session.
@@ -67,6 +86,9 @@ func (d *detector) hear(h bfd.BFDHeader, now time.Time) (c change, reply bool) {
 	d.remoteMult = h.DetectTimeMultiplier
 	if h.Final {
 		d.poll = false
+	}
+	if d.fresh && h.State == bfd.StateUp && h.YourDiscriminator == d.local {
+		return d.resume(), h.Poll
 	}
 	if anew && h.State == bfd.StateDown {
 		c = d.fall(bfd.DiagnosticNeighborSignaledSessionDown, begunAgain)
@@ -102,6 +124,19 @@ func (d *detector) step(remote bfd.StateType) change {
 		return d.fall(bfd.DiagnosticNeighborSignaledSessionDown, toldDown)
 	}
 	return unchanged
+}
+
+// resume goes on with the session of an earlier process, which the router has up.
+func (d *detector) resume() change {
+	d.fresh, d.state, d.diagnostic = false, bfd.StateUp, bfd.DiagnosticNoDiagnostic
+	d.tx, d.poll = d.profile.Interval, true
+	return cameUp
+}
+
+// slowDown has the router wait for the next packet for so long, once it has
+// confirmed that: for the process that follows.
+func (d *detector) slowDown(silence time.Duration) {
+	d.tx, d.poll = silence/time.Duration(d.profile.Multiplier), true
 }
 
 // silent ends a session that was not heard of for the detection time.
@@ -145,6 +180,7 @@ func (d *detector) wanted() bool { return d.remoteRx > 0 }
 
 // packet is what is sent; final answers a poll.
 func (d *detector) packet(final bool) *bfd.BFDHeader {
+	d.fresh = false
 	return &bfd.BFDHeader{
 		Version: 1, Diagnostic: d.diagnostic, State: d.state, Poll: d.poll && !final, Final: final,
 		DetectTimeMultiplier: d.profile.Multiplier, MyDiscriminator: d.local, YourDiscriminator: d.remote,

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -42,6 +43,11 @@ func (t bfdTerms) port() uint16 {
 	return bfdPort
 }
 
+// bfdSettles is how long a session that begins listens before it speaks. A router that
+// still has it up from an earlier process is heard in that time; and FRR, which sets
+// its own side up only once BGP is up, has done that.
+const bfdSettles = time.Second
+
 // link runs one BFD session.
 type link struct {
 	terms bfdTerms
@@ -50,19 +56,23 @@ type link struct {
 	ear   *ear
 	out   *net.UDPConn
 	in    chan bfd.BFDHeader
-	quit  chan struct{}
+	begun sync.Once
+	start chan struct{} // closed: speak
+	quit  chan struct{} // closed: end
+	keep  time.Duration // read then; more than 0: for so long the router is to keep the session
 	ended chan struct{}
 	now   atomic.Int32 // bfd.StateType
 }
 
-// newLink starts a session. Tell is told of every change until the link is closed.
+// newLink opens the sockets of a session that begin will start. Tell is told of
+// every change until the link is closed.
 func newLink(t bfdTerms, ears *ears, log *slog.Logger, tell chan<- change) (*link, error) {
 	if !t.local.IsValid() || t.profile.Multiplier == 0 {
 		return nil, fmt.Errorf("%w: BFD needs an address of this machine and a multiplier", ErrTerms)
 	}
 	l := &link{
-		terms: t, log: log, tell: tell,
-		in: make(chan bfd.BFDHeader, 16), quit: make(chan struct{}), ended: make(chan struct{}),
+		terms: t, log: log, tell: tell, in: make(chan bfd.BFDHeader, 16),
+		start: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	l.now.Store(int32(bfd.StateDown))
 	var err error
@@ -76,6 +86,9 @@ func newLink(t bfdTerms, ears *ears, log *slog.Logger, tell chan<- change) (*lin
 	go l.run()
 	return l, nil
 }
+
+// begin starts the session, if it has not begun yet.
+func (l *link) begin() { l.begun.Do(func() { close(l.start) }) }
 
 // dialBFD opens the socket to send from, at a port that RFC 5881, section 4, allows.
 func dialBFD(t bfdTerms) (*net.UDPConn, error) {
@@ -116,57 +129,84 @@ func sendOptions(fd int, router netip.Addr) error {
 func (l *link) run() {
 	defer close(l.ended)
 	defer l.out.Close()
-	d := newDetector(l.terms.profile)
-	next := time.Now()
-	var limit time.Time // silence until then is no loss; zero: it never is
-	spared := false
-	timer := time.NewTimer(0)
+	select {
+	case <-l.start:
+	case <-l.quit:
+		return
+	}
+	for len(l.in) > 0 {
+		<-l.in // said before anybody listened
+	}
+	w := &watch{link: l, detector: newDetector(l.terms.profile, discriminator(l.terms)), next: time.Now().Add(bfdSettles)}
+	timer := time.NewTimer(bfdSettles)
 	defer timer.Stop()
 	for {
 		select {
 		case h := <-l.in:
-			before := d.interval()
-			c, reply := d.hear(h, time.Now())
-			if reply {
-				l.send(d, true)
-			}
-			if d.interval() < before {
-				next = time.Now() // the router counts on the shorter interval from now on
-			}
-			l.became(d, c)
-			spared = false
+			w.hear(h)
 		case <-timer.C:
-			now := time.Now()
-			if !limit.IsZero() && now.After(limit) && len(l.in) == 0 {
-				// A machine that is starved of CPU wakes up late, and finds what the router sent
-				// in the meantime only after this: it gets one more chance.
-				if spare := l.terms.profile.Interval; !spared && now.Sub(limit) > spare/4 {
-					spared, limit = true, now.Add(spare)
-					d.heard = limit.Add(-d.patience())
-				} else {
-					l.became(d, d.silent())
-				}
-			}
+			w.check(time.Now())
 		case <-l.quit:
-			l.farewell(d)
+			l.end(w.detector)
 			return
 		}
-		if now := time.Now(); !now.Before(next) {
-			if d.wanted() {
-				l.send(d, false)
-			}
-			next = now.Add(d.pause())
-		}
-		limit = time.Time{}
-		wake := next
-		if d.listening() {
-			limit = d.heard.Add(d.patience())
-			if limit.Before(wake) {
-				wake = limit
-			}
-		}
-		timer.Reset(max(time.Until(wake), 0) + time.Microsecond)
+		timer.Reset(max(time.Until(w.turn(time.Now())), 0) + time.Microsecond)
 	}
+}
+
+// watch is a session at work.
+type watch struct {
+	*link
+	*detector
+	next   time.Time // when to send
+	limit  time.Time // silence until then is no loss; zero: it never is
+	spared bool
+}
+
+func (w *watch) hear(h bfd.BFDHeader) {
+	before := w.interval()
+	c, reply := w.detector.hear(h, time.Now())
+	if reply {
+		w.send(w.detector, true)
+	}
+	if c == cameUp || w.interval() < before {
+		w.next = time.Now() // the router counts on the shorter interval from now on
+	}
+	w.became(w.detector, c)
+	w.spared = false
+}
+
+// check ends the session after a silence. A machine that is starved of CPU wakes up
+// late, and finds what the router sent in the meantime only after this: it gets one
+// more chance.
+func (w *watch) check(now time.Time) {
+	if w.limit.IsZero() || !now.After(w.limit) || len(w.in) > 0 {
+		return
+	}
+	if spare := w.terms.profile.Interval; !w.spared && now.Sub(w.limit) > spare/4 {
+		w.spared, w.heard = true, now.Add(spare-w.patience())
+		return
+	}
+	w.became(w.detector, w.silent())
+}
+
+// turn sends what is due, and returns when to look again.
+func (w *watch) turn(now time.Time) time.Time {
+	if !now.Before(w.next) {
+		if w.wanted() {
+			w.send(w.detector, false)
+		}
+		w.next = now.Add(w.pause())
+	}
+	w.limit = time.Time{}
+	if !w.listening() {
+		return w.next
+	}
+	w.limit = w.heard.Add(w.patience())
+	if w.limit.Before(w.next) {
+		return w.limit
+	}
+	return w.next
 }
 
 // became tells of a change.
@@ -201,6 +241,14 @@ func (l *link) send(d *detector, final bool) {
 // farewells is how often the end of a session is said: any of them may get lost.
 const farewells = 3
 
+// end is the last of a session.
+func (l *link) end(d *detector) {
+	if l.keep > 0 && d.state == bfd.StateUp && l.handOver(d) {
+		return
+	}
+	l.farewell(d)
+}
+
 // farewell says that the session ends: for the router this is no loss of the path,
 // and it need not end the BGP session (RFC 5882, section 4.2).
 func (l *link) farewell(d *detector) {
@@ -211,11 +259,38 @@ func (l *link) farewell(d *detector) {
 	}
 }
 
-// close ends the session, and waits for it.
-func (l *link) close() {
-	l.ear.leave(l)
+// handOver has the router wait for the process that follows, as long as it would
+// keep that one's routes, and reports whether it will. The router learns a new
+// interval by a poll that it confirms (RFC 5880, section 6.8.3).
+func (l *link) handOver(d *detector) bool {
+	d.slowDown(l.keep)
+	for range d.profile.Multiplier {
+		l.send(d, false)
+		again := time.After(d.profile.Interval)
+		for waiting := true; waiting; {
+			select {
+			case h := <-l.in:
+				if _, reply := d.hear(h, time.Now()); reply {
+					l.send(d, true)
+				}
+				if !d.poll || d.state != bfd.StateUp {
+					return d.state == bfd.StateUp
+				}
+			case <-again:
+				waiting = false
+			}
+		}
+	}
+	return false
+}
+
+// close ends the session, and waits for it. Keep is how long the router is to keep
+// it for the process that follows; 0: there is none.
+func (l *link) close(keep time.Duration) {
+	l.keep = keep
 	close(l.quit)
 	<-l.ended
+	l.ear.leave(l)
 }
 
 func (l *link) String() string { return bfd.StateType(l.now.Load()).String() }

@@ -3,10 +3,11 @@
 package bgp
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -49,6 +50,7 @@ func (r *router) mend() {
 func TestBFDFindsALostPathAtBothEndsAndComesBack(t *testing.T) {
 	for dialect := range dialects {
 		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
 			r := newRouter(t).withBFD(dialect, map[string]string{"bird": " bfd on;\n"}[dialect])
 			s := speaker(t)
 			must(t, s.Set(t.Context(), config(withFast(plan(r.session4(), "203.0.113.10/32")), withFast(plan(r.session6(), "2001:db8:113::10/128")))))
@@ -78,31 +80,73 @@ func TestBFDFindsALostPathAtBothEndsAndComesBack(t *testing.T) {
 	}
 }
 
-func TestLeavingWithBFDLosesNoRoute(t *testing.T) {
-	// BIRD takes every end of a BFD session for a loss of the path, unless it is told
-	// to go into graceful restart then.
-	lines := map[string]string{"frr": "", "bird": " graceful restart on; bfd graceful;\n"}
-	for dialect := range dialects {
+// withBFDOf is how router-config has the router watch a machine.
+var withBFDOf = map[string]string{"frr": "", "bird": " graceful restart aware; bfd on;\n"}
+
+func TestTheFirstBFDSessionEndsNoBGPSession(t *testing.T) {
+	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {
-			r := newRouter(t).withBFD(dialect, lines[dialect])
-			c := config(withFast(plan(r.session4(), hundred("203.0.113.%d/32")...)), withFast(plan(r.session6(), hundred("2001:db8:113::%x/128")...)))
-			first := NewSpeaker(Options{Log: logger(t)})
-			must(t, first.Set(t.Context(), c))
+			t.Parallel()
+			r := newRouter(t).withBFD(dialect, lines)
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(withFast(plan(r.session4(), "203.0.113.10/32")), withFast(plan(r.session6(), "2001:db8:113::10/128")))))
+			bfdUp(t, s)
+			never(t, 3*time.Second, "a session was lost", func() (bool, string) {
+				st := s.State(t.Context())
+				return st[0].Losses+st[1].Losses > 0, fmt.Sprint(st)
+			})
+		})
+	}
+}
+
+// A router that loses the connection of a killed process first has it in graceful
+// restart when BFD falls silent: FRR leaves it there. BIRD ends it, or, told so
+// (bfd graceful), does not end it for a dead machine either.
+func TestAProcessThatComesBackLosesNoRouteToBFD(t *testing.T) {
+	for _, tt := range []struct {
+		dialect string
+		sig     syscall.Signal
+	}{{"frr", syscall.SIGTERM}, {"frr", syscall.SIGKILL}, {"bird", syscall.SIGTERM}} {
+		t.Run(fmt.Sprintf("%s, %v", tt.dialect, tt.sig), func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t).withBFD(tt.dialect, withBFDOf[tt.dialect])
+			first := runAgent(t, r, false, asBFD+"=1")
 			r.count(15*time.Second, 200)
-			bfdUp(t, first)
-			time.Sleep(time.Second)
+			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
 			lost := r.watch()
-			must(t, first.Leave(context.Background()))
-			time.Sleep(2 * time.Second)
-			second := speaker(t)
-			c.Restarting = true
-			must(t, second.Set(t.Context(), c))
-			bfdUp(t, second)
+			must(t, first.Process.Signal(tt.sig))
+			_ = first.Wait()
+			time.Sleep(2 * time.Second) // longer than a silence that BFD would notice
+			runAgent(t, r, true, asBFD+"=1")
+			eventually(t, 15*time.Second, "both sessions are up again", r.established(2))
+			eventually(t, 10*time.Second, "BFD is up again at the router", r.bfdSessions(2))
 			never(t, 4*time.Second, "the router lost routes", func() (bool, string) {
 				n := len(r.routes())
 				return lost() > 0 || n != 200, fmt.Sprintf("%d lost, %d there", lost(), n)
 			})
+			r.cut() // and it is still there to notice this
+			t.Log("withdrawn after", r.holds(3*time.Second, map[string]string{}))
 		})
+	}
+}
+
+func TestBIRDTakesTheRoutesOfAKilledProcessAwayAndBackWithBFD(t *testing.T) {
+	r := newRouter(t).withBFD("bird", withBFDOf["bird"])
+	first := runAgent(t, r, false, asBFD+"=1")
+	r.count(15*time.Second, 200)
+	eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
+	must(t, first.Process.Kill())
+	_ = first.Wait()
+	r.count(3*time.Second, 0)
+	runAgent(t, r, true, asBFD+"=1")
+	r.count(15*time.Second, 200)
+}
+
+// bfdSessions asks whether the router has so many BFD sessions up.
+func (r *router) bfdSessions(n int) func() (bool, string) {
+	return func() (bool, string) {
+		out := r.ask("show bfd sessions") + r.ask("show bfd peers")
+		return strings.Count(out, " Up ")+strings.Count(out, "Status: up") == n, out
 	}
 }
 

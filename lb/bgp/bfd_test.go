@@ -14,7 +14,7 @@ var fast = inventory.BFDProfile{Name: "fast", Interval: 100 * time.Millisecond, 
 
 func TestTwoDetectorsComeUpAndOneNoticesTheOthersSilence(t *testing.T) {
 	now := time.Unix(0, 0)
-	a, b := newDetector(fast), newDetector(inventory.BFDProfile{Name: "slow", Interval: 300 * time.Millisecond, Multiplier: 5})
+	a, b := newDetector(fast, 7), newDetector(inventory.BFDProfile{Name: "slow", Interval: 300 * time.Millisecond, Multiplier: 5}, 8)
 	var up int
 	for range 6 {
 		for _, pair := range [][2]*detector{{a, b}, {b, a}} {
@@ -46,7 +46,7 @@ func TestTwoDetectorsComeUpAndOneNoticesTheOthersSilence(t *testing.T) {
 }
 
 func TestABFDSessionThatEndsIsNoLossOfThePath(t *testing.T) {
-	a, b := newDetector(fast), newDetector(fast)
+	a, b := newDetector(fast, 7), newDetector(fast, 8)
 	a.state, b.state, a.remote, b.remote = bfd.StateUp, bfd.StateUp, b.local, a.local
 	a.state, a.diagnostic = bfd.StateAdminDown, bfd.DiagnosticAdministrativelyDown
 	if c, _ := b.hear(*a.packet(false), time.Unix(0, 0)); c != shutRemote || b.state != bfd.StateDown {
@@ -54,9 +54,45 @@ func TestABFDSessionThatEndsIsNoLossOfThePath(t *testing.T) {
 	}
 }
 
+func TestTheNextProcessGoesOnWithASessionThatTheRouterStillHasUp(t *testing.T) {
+	now := time.Unix(0, 0)
+	a, router := newDetector(fast, 7), newDetector(fast, 8)
+	a.state, a.remote, a.fresh = bfd.StateUp, 8, false
+	router.state, router.remote, router.fresh = bfd.StateUp, 7, false
+	a.slowDown(time.Minute)
+	if _, reply := router.hear(*a.packet(false), now); !reply || router.patience() != time.Minute {
+		t.Fatalf("the router waits for %v, and confirms it: %v", router.patience(), reply)
+	}
+	if a.hear(*router.packet(true), now); a.poll {
+		t.Fatal("the confirmation was not heard")
+	}
+
+	next := newDetector(fast, 7)
+	if c, _ := next.hear(*router.packet(false), now); c != cameUp || next.state != bfd.StateUp || next.remote != 8 {
+		t.Fatalf("%v: %+v", c, next)
+	}
+	if c, reply := router.hear(*next.packet(false), now); c != unchanged || !reply || router.patience() != 300*time.Millisecond {
+		t.Errorf("%v: the router waits for %v", c, router.patience())
+	}
+}
+
+func TestASessionThatWasLostIsNotGoneOnWith(t *testing.T) {
+	now := time.Unix(0, 0)
+	a, router := newDetector(fast, 7), newDetector(fast, 8)
+	a.state, a.remote, a.fresh = bfd.StateUp, 8, false
+	router.state, router.remote, router.fresh = bfd.StateUp, 7, false
+	a.silent() // the router is not heard, and hears us
+	if c, _ := a.hear(*router.packet(false), now); c != unchanged || a.state != bfd.StateDown {
+		t.Errorf("%v: %+v", c, a)
+	}
+	if c, _ := router.hear(*a.packet(false), now); c != toldDown {
+		t.Errorf("the router is not told: %v", c)
+	}
+}
+
 func TestPacketsOfOtherSessionsChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := newDetector(fast)
+		d := newDetector(fast, 7)
 		d.state, d.remote = bfd.StateUp, 7
 		before := *d
 		h := bfd.BFDHeader{
@@ -71,7 +107,7 @@ func TestPacketsOfOtherSessionsChangeNothing(t *testing.T) {
 }
 
 func FuzzBFDPacketsOfAnyKindAreSurvived(f *testing.F) {
-	up := newDetector(fast)
+	up := newDetector(fast, 7)
 	up.state = bfd.StateUp
 	good, err := up.packet(false).MarshalBinary()
 	if err != nil {
@@ -80,7 +116,7 @@ func FuzzBFDPacketsOfAnyKindAreSurvived(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:10])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		d := newDetector(fast)
+		d := newDetector(fast, 7)
 		if h, ok := parseBFD(b); ok {
 			d.hear(h, time.Unix(0, 0))
 		}

@@ -19,6 +19,7 @@ import (
 const (
 	asAgent  = "PLINTH_TEST_AGENT" // address of the router: speak to it until killed
 	asFollow = "PLINTH_TEST_FOLLOW"
+	asBFD    = "PLINTH_TEST_BFD"
 )
 
 func TestAgentProcess(t *testing.T) {
@@ -31,6 +32,11 @@ func TestAgentProcess(t *testing.T) {
 	s := NewSpeaker(Options{Log: logger(t)})
 	c := config(plan(r.session4(), hundred("203.0.113.%d/32")...), plan(r.session6(), hundred("2001:db8:113::%x/128")...))
 	c.Restarting = os.Getenv(asFollow) != ""
+	if os.Getenv(asBFD) != "" {
+		for i := range c.Sessions {
+			c.Sessions[i] = withFast(c.Sessions[i])
+		}
+	}
 	must(t, s.Set(t.Context(), c))
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGUSR1)
@@ -48,10 +54,11 @@ func hundred(format string) (ps []string) {
 	return ps
 }
 
-func runAgent(t testing.TB, r *router, follows bool) *exec.Cmd {
+func runAgent(t testing.TB, r *router, follows bool, env ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("/proc/self/exe", "-test.run=^TestAgentProcess$", "-test.timeout=5m")
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", asAgent, r.n))
+	c.Env = append(c.Env, env...)
 	if follows {
 		c.Env = append(c.Env, asFollow+"=1")
 	}

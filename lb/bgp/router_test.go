@@ -378,18 +378,29 @@ func (r *router) watch() (lost func() int) {
 	pipe, err := c.StdoutPipe()
 	must(r.t, err)
 	must(r.t, c.Start())
-	var n atomic.Int64
+	var n, canaries atomic.Int64
 	var done sync.WaitGroup
 	done.Go(func() {
 		for s := bufio.NewScanner(pipe); s.Scan(); {
-			if strings.HasPrefix(s.Text(), "Deleted") {
+			switch {
+			case strings.Contains(s.Text(), canary):
+				canaries.Add(1)
+			case strings.HasPrefix(s.Text(), "Deleted"):
 				n.Add(1)
 			}
 		}
 	})
 	r.t.Cleanup(func() { _ = c.Process.Kill(); done.Wait(); _ = c.Wait() })
+	eventually(r.t, 5*time.Second, "the kernel is listened to", func() (bool, string) {
+		run(r.t, "ip", "-n", r.ns, "route", "add", "unreachable", canary)
+		run(r.t, "ip", "-n", r.ns, "route", "del", "unreachable", canary)
+		return canaries.Load() > 0, ""
+	})
 	return func() int { return int(n.Load()) }
 }
+
+// canary is a route that comes and goes to see that somebody listens.
+const canary = "192.0.2.99"
 
 // established asks whether so many sessions are up, in the router's own words.
 func (r *router) established(n int) func() (bool, string) {

@@ -145,7 +145,7 @@ func (s *session) restart(ctx context.Context) error {
 		s.down(Connecting, "its terms have changed")
 	}
 	if s.refused = s.terms.check(); s.refused != nil {
-		s.endBFD()
+		s.endBFD(0)
 		s.down(refusal(s.refused))
 		return s.refused
 	}
@@ -184,7 +184,7 @@ func (s *session) connect(ctx context.Context) error {
 		s.down(Misconfigured, err.Error())
 		return err
 	}
-	unwatched := s.startBFD()
+	unwatched := s.openBFD()
 	s.in, s.have, s.stale, s.halfway, s.hung = in, s.want, true, false, false
 	return unwatched
 }
@@ -229,6 +229,9 @@ func (s *session) hear(e event) {
 func (s *session) link() {
 	s.linked, s.linkedAt = true, time.Now()
 	s.notes.forget()
+	if s.bfd != nil {
+		s.bfd.begin()
+	}
 	if s.doubtful {
 		s.alarm.Reset(s.terms.Session.HoldTime + time.Second)
 		return

@@ -5,17 +5,19 @@ import (
 	"time"
 )
 
-// bfdSettles is how long a router may take to set its BFD up after BGP.
-const bfdSettles = 2 * time.Second
+// frrSettles is how long FRR may take to set its BFD up after BGP.
+const frrSettles = 2 * time.Second
 
-// startBFD has the path to the router watched, where the terms say so. A session
-// that is watched already stays as it is.
-func (s *session) startBFD() error {
+// openBFD has the path to the router watched from when the session first is up,
+// where the terms say so. Not sooner: FRR moves its end of a BFD session to another
+// when BGP comes up, and would end the BGP session if the first had been up. A
+// session that is watched already stays as it is.
+func (s *session) openBFD() error {
 	t := bfdOf(s.terms.Session)
 	if s.bfd != nil && s.bfd.terms == t {
 		return nil
 	}
-	s.endBFD()
+	s.endBFD(0)
 	if t.profile.Interval == 0 {
 		return nil
 	}
@@ -24,9 +26,11 @@ func (s *session) startBFD() error {
 	return err
 }
 
-func (s *session) endBFD() {
+// endBFD ends that; keep is how long the router is to hold the path for good until
+// another process watches it.
+func (s *session) endBFD(keep time.Duration) {
 	if s.bfd != nil {
-		s.bfd.close()
+		s.bfd.close(keep)
 		s.bfd = nil
 	}
 }
@@ -37,7 +41,7 @@ func (s *session) endBFD() {
 // FRR sets BFD up anew as soon as BGP is up, and says for that moment that it is
 // down. This is not believed; should it be true, BGP's hold timer ends the session.
 func (s *session) path(c change) {
-	settling := c == toldDown && time.Since(s.linkedAt) < bfdSettles
+	settling := c == toldDown && time.Since(s.linkedAt) < frrSettles
 	if c != pathLost && c != toldDown || !s.linked || settling {
 		return
 	}

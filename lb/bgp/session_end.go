@@ -12,6 +12,7 @@ import (
 // leave closes the session without a word, and ends the goroutine.
 func (s *session) leave(ctx context.Context) error {
 	return s.end(ctx, func() error {
+		s.endBFD(s.terms.Session.RestartTime)
 		if s.in != nil {
 			s.in.close(ctx, true)
 		}
@@ -40,7 +41,7 @@ func (s *session) end(ctx context.Context, last func() error) error {
 	defer func() { close(s.quit) }()
 	err := s.do(ctx, func() error {
 		s.stopSearch()
-		defer func() { s.in = nil; s.endBFD() }()
+		defer func() { s.in = nil; s.endBFD(0) }()
 		return last()
 	})
 	if err != nil {
