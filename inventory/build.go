@@ -257,6 +257,7 @@ func (d *decoder) rack(r *rawRack) Rack {
 		Name: r.Name.v, Zone: r.Zone.or(r.Name.v), Row: r.Row.v, Units: r.Units.v, ASN: r.ASN.v,
 		Subnets: values(r.Subnets), PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v,
 		State: r.State.or(StateActive), Session: d.session(&r.rawSession),
+		Neighbours: sortedTexts(r.Neighbours),
 	}
 	if len(r.Peers.v) > 0 || d.lenient && r.Peers.given() {
 		rack.Peers = append([]string{}, sortedTexts(r.Peers)...)

@@ -59,7 +59,7 @@ func (t table[T]) keys() []string {
 }
 
 // hiddenKeys are read but never suggested: Plinth writes them, or they are there to be refused.
-var hiddenKeys = map[string]bool{"held": true, "carved": true, "password": true}
+var hiddenKeys = map[string]bool{"held": true, "carved": true, "neighbours": true, "password": true}
 
 // object reads a mapping by its table. It reports whether there was one.
 func object[T any](d *decoder, n *yaml.Node, into *T, t table[T]) bool {

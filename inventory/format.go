@@ -276,6 +276,9 @@ func (f *formatter) rack(r Rack) mapOf {
 		m.put("podCIDRs", stringsOf(r.PodCIDRs))
 	}
 	m.put("carved", truthOf(f.accepted && r.Carved, false))
+	if f.accepted {
+		m.put("neighbours", r.Neighbours)
+	}
 	if r.State != StateActive {
 		m.put("state", string(r.State))
 	}

@@ -210,6 +210,9 @@ type Rack struct {
 	State    State
 	Session  SessionOptions
 	Machines []Machine // in the order in which they were written
+	// Neighbours are the other racks that share an entry of Subnets, sorted. They are told
+	// in a [Inventory.Slice] only, where those racks themselves are not.
+	Neighbours []string
 }
 
 // State is where in its life a machine is.

@@ -38,7 +38,9 @@ func parseRaw(docs []Document, d *decoder) (*Inventory, *rawInventory, []page, P
 	var inv *Inventory
 	if raw != nil {
 		inv = d.build(raw)
-		if !d.lenient {
+		if d.lenient {
+			inv.meetNeighbours()
+		} else {
 			d.validate(raw, inv)
 		}
 		inv.positions = positionsOf(raw, pages)

@@ -369,6 +369,8 @@ type rawRack struct {
 	Machines list[rawMachine] `key:"machines"`
 	// Written by Plinth alone, in what it keeps in the cluster: the blocks were carved.
 	Carved scalar[bool] `key:"carved" hidden:"true"`
+	// Written by Plinth alone, in what it keeps in the cluster: other racks on one of the subnets.
+	Neighbours list[scalar[string]] `key:"neighbours" hidden:"true"`
 }
 
 // rawMachine is one machine, and the Kubernetes Node that runs on it.

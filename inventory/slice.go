@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"bytes"
+	"net/netip"
 	"slices"
 )
 
@@ -16,13 +17,14 @@ func (inv *Inventory) Common() *Inventory {
 	return &out
 }
 
-// Slice returns one rack with its own routers, and those of other racks that it
-// peers with. Together with [Inventory.Common] it is all that an agent of the
-// rack needs.
+// Slice returns one rack with its own routers, those of other racks that it peers
+// with, and the names of the racks on its subnets. Together with [Inventory.Common]
+// it is all that an agent of the rack needs.
 func (inv *Inventory) Slice(rack string) *Inventory {
 	out := &Inventory{Name: inv.Name}
 	r, ok := inv.Rack(rack)
 	if ok {
+		r.Neighbours = inv.neighbours(r)
 		out.Racks = []Rack{r}
 	}
 	for _, router := range inv.Routers {
@@ -36,6 +38,33 @@ func (inv *Inventory) Slice(rack string) *Inventory {
 	}
 	out.reindex()
 	return out
+}
+
+// neighbours are the other racks that share an entry of a rack's subnets, sorted.
+func (inv *Inventory) neighbours(of Rack) []string {
+	names := slices.Clone(of.Neighbours)
+	for _, r := range inv.Racks {
+		if r.Name != of.Name && slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return slices.Contains(of.Subnets, s) }) {
+			names = append(names, r.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// meetNeighbours forgets the names of neighbours that are here themselves, as they
+// are once all slices are put together: their subnets say the same.
+func (inv *Inventory) meetNeighbours() {
+	for i := range inv.Racks {
+		r := &inv.Racks[i]
+		r.Neighbours = slices.DeleteFunc(r.Neighbours, func(name string) bool {
+			_, here := inv.Rack(name)
+			return here
+		})
+		if len(r.Neighbours) == 0 {
+			r.Neighbours = nil
+		}
+	}
 }
 
 // Equal reports whether two inventories say the same.

@@ -1,6 +1,9 @@
 package inventory
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestASliceHasTheRoutersThatItsRackPeersWith(t *testing.T) {
 	inv := specOf(t, `
@@ -34,5 +37,36 @@ racks:
 	}
 	if nothing := inv.Slice("r99"); nothing.Size() != 0 || len(nothing.Routers) != 0 {
 		t.Errorf("the slice of a rack that there is not: %s", nothing.Format())
+	}
+}
+
+func TestASliceNamesTheRacksOnItsSubnets(t *testing.T) {
+	inv := specOf(t, `
+bgp: {asn: 65010}
+racks:
+	- {name: a, subnets: [10.1.0.0/24, "fd01::/64"], machines: [{name: w1, addresses: [10.1.0.1, "fd01::1"]}]}
+	- {name: b, subnets: [10.1.0.0/24], machines: [{name: w2, addresses: [10.1.0.2]}]}
+	- {name: c, subnets: ["fd01::/64"], machines: [{name: w3, addresses: ["fd01::3"]}]}
+	- {name: d, subnets: [10.2.0.0/24], machines: [{name: w4, addresses: [10.2.0.4]}]}
+	- {name: e, machines: [{name: w5, addresses: [10.1.0.5]}]}
+`)
+	parts := []Document{{"common", inv.Common().FormatAccepted()}}
+	for rack, want := range map[string][]string{"a": {"b", "c"}, "b": {"a"}, "c": {"a"}, "d": nil, "e": nil} {
+		slice := Document{rack, inv.Slice(rack).FormatAccepted()}
+		parts = append(parts, slice)
+		agent, problems := ParseAccepted(parts[0], slice)
+		if agent == nil {
+			t.Fatal(problems)
+		}
+		r, _ := agent.Rack(rack)
+		if !slices.Equal(r.Neighbours, want) {
+			t.Errorf("rack %s has the neighbours %q, want %q", rack, r.Neighbours, want)
+		}
+	}
+	if whole, problems := ParseAccepted(parts...); whole == nil || !whole.Equal(inv) {
+		t.Errorf("%v\n%s", problems, whole.FormatAccepted())
+	}
+	if _, problems := Parse(Document{"x", inv.Slice("a").FormatAccepted()}); len(problems.Errors()) == 0 {
+		t.Error("a person may write what Plinth alone knows")
 	}
 }

@@ -279,18 +279,19 @@ var csiTable = table[rawCSI]{
 }
 
 var rackTable = withSession(table[rawRack]{
-	"name":     func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.Name, readName) },
-	"zone":     func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.Zone, readLabel) },
-	"row":      func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.Row, readLabel) },
-	"units":    func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.Units, number(1, 1000)) },
-	"asn":      func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.ASN, readASN) },
-	"subnets":  func(d *decoder, n *yaml.Node, r *rawRack) { many(d, n, &r.Subnets, readCIDR) },
-	"routers":  func(d *decoder, n *yaml.Node, r *rawRack) { objects(d, n, &r.Routers, routerTable, (*rawRouter).at) },
-	"peers":    func(d *decoder, n *yaml.Node, r *rawRack) { many(d, n, &r.Peers, readName) },
-	"podCIDRs": func(d *decoder, n *yaml.Node, r *rawRack) { many(d, n, &r.PodCIDRs, readCIDR) },
-	"state":    func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.State, readState) },
-	"machines": func(d *decoder, n *yaml.Node, r *rawRack) { objects(d, n, &r.Machines, machineTable, (*rawMachine).at) },
-	"carved":   func(d *decoder, n *yaml.Node, r *rawRack) { own(d, n, &r.Carved) },
+	"name":       func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.Name, readName) },
+	"zone":       func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.Zone, readLabel) },
+	"row":        func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.Row, readLabel) },
+	"units":      func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.Units, number(1, 1000)) },
+	"asn":        func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.ASN, readASN) },
+	"subnets":    func(d *decoder, n *yaml.Node, r *rawRack) { many(d, n, &r.Subnets, readCIDR) },
+	"routers":    func(d *decoder, n *yaml.Node, r *rawRack) { objects(d, n, &r.Routers, routerTable, (*rawRouter).at) },
+	"peers":      func(d *decoder, n *yaml.Node, r *rawRack) { many(d, n, &r.Peers, readName) },
+	"podCIDRs":   func(d *decoder, n *yaml.Node, r *rawRack) { many(d, n, &r.PodCIDRs, readCIDR) },
+	"state":      func(d *decoder, n *yaml.Node, r *rawRack) { one(d, n, &r.State, readState) },
+	"machines":   func(d *decoder, n *yaml.Node, r *rawRack) { objects(d, n, &r.Machines, machineTable, (*rawMachine).at) },
+	"carved":     func(d *decoder, n *yaml.Node, r *rawRack) { own(d, n, func() { one(d, n, &r.Carved, truth) }) },
+	"neighbours": func(d *decoder, n *yaml.Node, r *rawRack) { own(d, n, func() { many(d, n, &r.Neighbours, readName) }) },
 }, func(r *rawRack) *rawSession { return &r.rawSession })
 
 var readState = word(StatePlanned, StateActive, StateMaintenance, StateOff, StateRetired)
@@ -310,8 +311,8 @@ var machineTable = table[rawMachine]{
 	"taints":            func(d *decoder, n *yaml.Node, r *rawMachine) { objects(d, n, &r.Taints, taintTable, (*rawTaint).at) },
 	"state":             func(d *decoder, n *yaml.Node, r *rawMachine) { one(d, n, &r.State, readState) },
 	"reason":            func(d *decoder, n *yaml.Node, r *rawMachine) { one(d, n, &r.Reason, readReason) },
-	"held":              func(d *decoder, n *yaml.Node, r *rawMachine) { own(d, n, &r.Held) },
-	"carved":            func(d *decoder, n *yaml.Node, r *rawMachine) { own(d, n, &r.Carved) },
+	"held":              func(d *decoder, n *yaml.Node, r *rawMachine) { own(d, n, func() { one(d, n, &r.Held, truth) }) },
+	"carved":            func(d *decoder, n *yaml.Node, r *rawMachine) { own(d, n, func() { one(d, n, &r.Carved, truth) }) },
 }
 
 var matchTable = table[rawMatch]{
@@ -335,9 +336,9 @@ func labels(d *decoder, n *yaml.Node, into *entries[string]) {
 func anyKey(_ *decoder, n *yaml.Node) (string, bool) { return n.Value, true }
 
 // own reads a key that only Plinth writes, and refuses it in what people write.
-func own(d *decoder, n *yaml.Node, into *scalar[bool]) {
+func own(d *decoder, n *yaml.Node, read func()) {
 	if d.lenient {
-		one(d, n, into, truth)
+		read()
 		return
 	}
 	d.refuse(n, refusal{code: UnknownKey, message: "is written by Plinth alone, in what it keeps in the cluster", accepted: "no such key here"})

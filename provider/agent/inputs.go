@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"go4.org/netipx"
 
@@ -18,7 +19,7 @@ import (
 type inputs struct {
 	Inventory *inventory.Inventory
 	Self      node
-	Nodes     []routing.Node
+	Nodes     []*routing.Node // by name
 	Offers    []lb.Offer
 	Passwords map[inventory.SecretKey]bgp.Password
 
@@ -181,5 +182,10 @@ func neighbourhood(inv *inventory.Inventory, rack string) (labels string, needed
 	case inventory.ModeOverlay:
 		return "", true
 	}
-	return inventory.LabelRack + "=" + rack, true
+	racks := []string{rack}
+	if r, ok := inv.Rack(rack); ok {
+		racks = append(racks, r.Neighbours...)
+	}
+	slices.Sort(racks)
+	return inventory.LabelRack + " in (" + strings.Join(racks, ",") + ")", true
 }
