@@ -12,40 +12,21 @@ type claim struct {
 	node *Node
 }
 
-// claims returns who holds which pod CIDR, sorted by CIDR, and refuses those that
-// overlap with an older Node's or leave the pod network.
-func claims(v View) (held []claim, refused []Refusal) {
-	all := make([]claim, 0, 2*(len(v.Nodes)+1))
-	add := func(n *Node) {
-		for _, c := range n.PodCIDRs {
-			if !within(v.Cluster, c) && !within(v.Declared[n.Name], c) {
-				refused = append(refused, Refusal{Node: n.Name, CIDR: c, Reason: PodCIDROutsideNetwork})
-				continue
-			}
-			all = append(all, claim{c.Masked(), n})
+// compare orders claims by CIDR, so that what contains comes before what it contains.
+func (c claim) compare(o claim) int {
+	return cmp.Or(comparePrefix(c.cidr, o.cidr), cmp.Compare(c.node.Name, o.node.Name))
+}
+
+// claimsOf returns what a Node claims, and refuses what leaves the pod network.
+func claimsOf(v *View, n *Node) (all []claim, refused []Refusal) {
+	for _, c := range n.PodCIDRs {
+		if !within(v.Cluster, c) && !within(v.Declared[n.Name], c) {
+			refused = append(refused, Refusal{Node: n.Name, CIDR: c, Reason: PodCIDROutsideNetwork})
+			continue
 		}
+		all = append(all, claim{c.Masked(), n})
 	}
-	add(&v.Self)
-	for i := range v.Nodes {
-		if v.Nodes[i].Name != v.Self.Name {
-			add(&v.Nodes[i])
-		}
-	}
-	slices.SortFunc(all, func(a, b claim) int { return comparePrefix(a.cidr, b.cidr) })
-	held = all[:0]
-	for len(all) > 0 {
-		n := overlapping(all)
-		if n > 1 {
-			refused = append(refused, settle(all[:n])...)
-		}
-		for _, c := range all[:n] {
-			if c.node != nil {
-				held = append(held, c)
-			}
-		}
-		all = all[n:]
-	}
-	return held, refused
+	return all, refused
 }
 
 func within(cluster []netip.Prefix, c netip.Prefix) bool {
@@ -65,27 +46,80 @@ func overlapping(sorted []claim) int {
 	return n
 }
 
-// settle gives the CIDRs of a group to the older Nodes, takes the node from the
-// claims that lose, and tells both.
-func settle(group []claim) (refused []Refusal) {
-	byAge := make([]*claim, len(group))
-	for i := range group {
-		byAge[i] = &group[i]
-	}
-	slices.SortStableFunc(byAge, func(a, b *claim) int {
+// settle gives the CIDRs of a group to the older Nodes, and tells the others.
+func settle(group []claim) (held []claim, refused []Refusal) {
+	byAge := slices.Clone(group)
+	slices.SortStableFunc(byAge, func(a, b claim) int {
 		return cmp.Or(a.node.Created.Compare(b.node.Created), cmp.Compare(a.node.Name, b.node.Name))
 	})
-	var winners []claim
 	for _, c := range byAge {
-		i := slices.IndexFunc(winners, func(w claim) bool { return w.cidr.Overlaps(c.cidr) })
+		i := slices.IndexFunc(held, func(w claim) bool { return w.cidr.Overlaps(c.cidr) })
 		if i < 0 {
-			winners = append(winners, *c)
+			held = append(held, c)
 			continue
 		}
-		if c.node.Name != winners[i].node.Name {
-			refused = append(refused, Refusal{Node: c.node.Name, CIDR: c.cidr, Reason: PodCIDRTaken, Other: winners[i].node.Name})
+		if c.node.Name != held[i].node.Name {
+			refused = append(refused, Refusal{Node: c.node.Name, CIDR: c.cidr, Reason: PodCIDRTaken, Other: held[i].node.Name})
 		}
-		c.node = nil
 	}
-	return refused
+	slices.SortFunc(held, claim.compare)
+	return held, refused
+}
+
+// book is all claims, sorted, and how many there are of each prefix length, by family.
+type book struct {
+	all     []claim
+	lengths [2][129]int
+}
+
+func (b *book) open(all []claim) {
+	slices.SortFunc(all, claim.compare)
+	*b = book{all: slices.CompactFunc(all, func(x, y claim) bool { return x == y })}
+	for _, c := range b.all {
+		b.lengths[family(c.cidr.Addr())][c.cidr.Bits()]++
+	}
+}
+
+func (b *book) insert(c claim) {
+	if i, there := slices.BinarySearchFunc(b.all, c, claim.compare); !there {
+		b.all = slices.Insert(b.all, i, c)
+		b.lengths[family(c.cidr.Addr())][c.cidr.Bits()]++
+	}
+}
+
+func (b *book) remove(c claim) {
+	if i, there := slices.BinarySearchFunc(b.all, c, claim.compare); there {
+		b.all = slices.Delete(b.all, i, i+1)
+		b.lengths[family(c.cidr.Addr())][c.cidr.Bits()]--
+	}
+}
+
+// top returns the widest CIDR that is claimed and contains c; c itself, if none does.
+func (b *book) top(c netip.Prefix) netip.Prefix {
+	for bits, n := range b.lengths[family(c.Addr())][:c.Bits()] {
+		if n == 0 {
+			continue
+		}
+		wider := netip.PrefixFrom(c.Addr(), bits).Masked()
+		if run := b.within(wider); len(run) > 0 && run[0].cidr == wider {
+			return wider
+		}
+	}
+	return c
+}
+
+// within returns the claims to what lies in p.
+func (b *book) within(p netip.Prefix) []claim {
+	from, to := span(b.all, p, func(c claim) netip.Prefix { return c.cidr })
+	return b.all[from:to]
+}
+
+// span is where, in a list that is sorted by prefix, those lie that p contains.
+func span[T any](sorted []T, p netip.Prefix, of func(T) netip.Prefix) (from, to int) {
+	from, _ = slices.BinarySearchFunc(sorted, p, func(t T, p netip.Prefix) int { return comparePrefix(of(t), p) })
+	to = from
+	for to < len(sorted) && p.Contains(of(sorted[to]).Addr()) {
+		to++
+	}
+	return from, to
 }

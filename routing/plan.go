@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 
@@ -14,80 +13,85 @@ import (
 // others through the rack's routers (fabric) or the tunnel (overlay). An address
 // within our own pod CIDRs that no pod holds is unreachable here: without that a
 // packet for it would follow the default route back to the router that sent it.
-func Plan(v View) Table {
-	var t Table
-	if v.Mode != inventory.ModeNone {
-		held, refused := claims(v)
-		t.Refusals = refused
-		t.Routes = make([]Route, 0, len(held)+len(v.Cluster)+len(v.Pools))
-		t.nodes(v, held)
-		t.cluster(v)
-	}
-	for _, p := range v.Pools {
-		t.Routes = append(t.Routes, Route{Dst: p.Masked(), Kind: UnreachableForwarded})
-	}
-	t.sort()
-	return t
+func Plan(v View) Table { return new(Planner).Plan(v) }
+
+// placed is what becomes of claims: each part in the order of their CIDRs.
+type placed struct {
+	routes  []Route
+	peers   []Peer
+	refused []Refusal
 }
 
-// nodes adds the routes to the pod CIDRs of each node.
-func (t *Table) nodes(v View, held []claim) {
-	tunnel, ground := newTunnel(v), groundOf(v)
-	for _, c := range held {
-		switch hop, near := ground.neighbour(c.node, family(c.cidr.Addr())); {
-		case c.node.Name == v.Self.Name:
-			t.Routes = append(t.Routes, Route{Dst: c.cidr, Kind: Unreachable})
-		case near && hop.IsValid():
-			t.Routes = append(t.Routes, Route{Dst: c.cidr, Via: Via(hop)})
-		case near && v.Mode != inventory.ModeOverlay:
-			t.refuse(c, NodeWithoutAddress)
-		case v.Mode == inventory.ModeOverlay:
-			route, ok := tunnel.route(c)
-			if !ok {
-				t.refuse(c, NodeWithoutAddress)
-				continue
-			}
-			t.Routes = append(t.Routes, route)
-		case v.Mode == inventory.ModeDirect:
-			t.refuse(c, NodeOfOtherSubnet)
+// place decides on sorted claims, of which none overlaps with one that is not there.
+func (p *Planner) place(claims []claim) (out placed) {
+	for len(claims) > 0 {
+		n := overlapping(claims)
+		held := claims[:n]
+		if n > 1 {
+			var refused []Refusal
+			held, refused = settle(held)
+			out.refused = append(out.refused, refused...)
 		}
+		for _, c := range held {
+			p.one(&out, c)
+		}
+		claims = claims[n:]
 	}
-	if v.Mode == inventory.ModeOverlay {
-		t.Tunnel = tunnel.Tunnel
+	return out
+}
+
+// one adds the route to a CIDR that its Node holds, or why there is none.
+func (p *Planner) one(out *placed, c claim) {
+	mode := p.view.Mode
+	switch hop, near := p.ground.neighbour(c.node, family(c.cidr.Addr())); {
+	case c.node.Name == p.view.Self.Name:
+		out.routes = append(out.routes, Route{Dst: c.cidr, Kind: Unreachable})
+	case near && hop.IsValid():
+		out.routes = append(out.routes, Route{Dst: c.cidr, Via: Via(hop)})
+	case mode == inventory.ModeOverlay:
+		peer, ok := p.tunnel.peer(c)
+		if !ok {
+			out.refuse(c, NodeWithoutAddress)
+			return
+		}
+		out.peers = append(out.peers, peer)
+		out.routes = append(out.routes, Route{Dst: c.cidr, Tunnel: true, Via: Via(peer.Inner)})
+	case near:
+		out.refuse(c, NodeWithoutAddress)
+	case mode == inventory.ModeDirect:
+		out.refuse(c, NodeOfOtherSubnet)
 	}
 }
 
-// cluster adds what leads to the pod network as a whole: the routers in fabric;
-// in overlay nothing does, since all nodes are known.
-func (t *Table) cluster(v View) {
+func (out *placed) refuse(c claim, r Reason) {
+	out.refused = append(out.refused, Refusal{Node: c.node.Name, CIDR: c.cidr, Reason: r})
+}
+
+// network returns what does not depend on other Nodes: routes that lead to the pod
+// network as a whole (the routers in fabric; in overlay nothing does, since all
+// nodes are known), and those that answer for pools.
+func network(v *View) (routes []Route, refused []Refusal) {
 	for _, c := range v.Cluster {
 		if within(v.Self.PodCIDRs, c) {
 			continue // ours alone: a route to the routers would send back what they sent
 		}
 		switch v.Mode {
 		case inventory.ModeOverlay:
-			t.Routes = append(t.Routes, Route{Dst: c.Masked(), Kind: Unreachable})
+			routes = append(routes, Route{Dst: c.Masked(), Kind: Unreachable})
 		case inventory.ModeFabric:
 			via := Via(ofFamily(v.Gateways, c.Addr())...)
-			if via.Len() == 0 {
-				t.Refusals = append(t.Refusals, Refusal{CIDR: c, Reason: NoGateway})
+			if !via.First().IsValid() {
+				refused = append(refused, Refusal{CIDR: c, Reason: NoGateway})
 				continue
 			}
-			t.Routes = append(t.Routes, Route{Dst: c.Masked(), Via: via})
+			routes = append(routes, Route{Dst: c.Masked(), Via: via})
 		}
 	}
-}
-
-func (t *Table) refuse(c claim, r Reason) {
-	t.Refusals = append(t.Refusals, Refusal{Node: c.node.Name, CIDR: c.cidr, Reason: r})
-}
-
-func (t *Table) sort() {
-	slices.SortFunc(t.Routes, Route.Compare)
-	t.Routes = slices.CompactFunc(t.Routes, func(a, b Route) bool { return a.Key() == b.Key() })
-	slices.SortFunc(t.Refusals, func(a, b Refusal) int {
-		return cmp.Or(cmp.Compare(a.Node, b.Node), comparePrefix(a.CIDR, b.CIDR), cmp.Compare(a.Reason, b.Reason))
-	})
+	for _, p := range v.Pools {
+		routes = append(routes, Route{Dst: p.Masked(), Kind: UnreachableForwarded})
+	}
+	slices.SortFunc(routes, Route.Compare)
+	return slices.Compact(routes), refused
 }
 
 // ground is where this node stands, worked out once for all the others.

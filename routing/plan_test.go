@@ -32,7 +32,7 @@ func view(mode inventory.Mode) View {
 		Cluster: prefixes("10.244.0.0/16", "fd00:244::/48"),
 		Self:    Node{Name: "w1", Rack: "r1", Addresses: addrs("10.1.0.11", "fd01::11"), PodCIDRs: prefixes("10.244.1.0/24", "fd00:244:0:1::/64")},
 		Subnets: prefixes("10.1.0.0/24", "fd01::/64", "10.2.0.0/24", "fd02::/64"),
-		Nodes: []Node{
+		Nodes: []*Node{
 			{Name: "w3", Rack: "r1", Addresses: addrs("10.2.0.13", "fd02::13"), PodCIDRs: prefixes("10.244.3.0/24", "fd00:244:0:3::/64")},
 			{Name: "w2", Rack: "r1", Addresses: addrs("10.1.0.12", "fd01::12"), PodCIDRs: prefixes("10.244.2.0/24", "fd00:244:0:2::/64")},
 		},
@@ -121,7 +121,7 @@ func TestPlan(t *testing.T) {
 		}},
 		{"of two nodes that claim a CIDR the older keeps it", func() View {
 			v := view(inventory.ModeDirect)
-			v.Nodes = []Node{
+			v.Nodes = []*Node{
 				{Name: "a", Rack: "r1", Addresses: addrs("10.1.0.21"), PodCIDRs: prefixes("10.244.7.0/24"), Created: time.Unix(200, 0)},
 				{Name: "b", Rack: "r1", Addresses: addrs("10.1.0.22"), PodCIDRs: prefixes("10.244.0.0/20"), Created: time.Unix(300, 0)},
 				{Name: "c", Rack: "r1", Addresses: addrs("10.1.0.23"), PodCIDRs: prefixes("10.244.7.0/24"), Created: time.Unix(100, 0)},

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unique"
 )
 
 // MaxNextHops is how many routers one route can spread traffic over. A rack with
@@ -27,29 +28,52 @@ const (
 	UnreachableForwarded
 )
 
-// NextHops are the addresses that a route spreads traffic over: sorted, each
-// once, the rest of the array invalid.
-type NextHops [MaxNextHops]netip.Addr
+// NextHops are the addresses that a route spreads traffic over: sorted, each once. It
+// compares with ==. Nearly every route has one, which is why that one costs no more
+// than itself.
+type NextHops struct {
+	first netip.Addr
+	rest  unique.Handle[moreHops] // zero: there are none
+}
 
-// Via is the next hops of the given addresses.
-func Via(addrs ...netip.Addr) (v NextHops) {
-	if len(addrs) == 1 {
-		v[0] = addrs[0]
-		return v
+type moreHops [MaxNextHops - 1]netip.Addr // what is not used is invalid
+
+// Via is the next hops of the given addresses: the first [MaxNextHops] of them.
+func Via(addrs ...netip.Addr) NextHops {
+	switch len(addrs) {
+	case 0:
+		return NextHops{}
+	case 1:
+		return NextHops{first: addrs[0]}
 	}
-	sorted := slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare)
-	copy(v[:], slices.Compact(sorted))
+	sorted := slices.Compact(slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare))
+	v := NextHops{first: sorted[0]}
+	if len(sorted) > 1 {
+		var rest moreHops
+		copy(rest[:], sorted[1:])
+		v.rest = unique.Make(rest)
+	}
 	return v
 }
 
-// Len is how many next hops there are.
-func (v NextHops) Len() int {
-	for i, a := range v {
-		if !a.IsValid() {
-			return i
+// First is the lowest of the addresses; invalid, if there is none.
+func (v NextHops) First() netip.Addr { return v.first }
+
+// All returns the addresses in order.
+func (v NextHops) All() []netip.Addr {
+	if !v.first.IsValid() {
+		return nil
+	}
+	all := []netip.Addr{v.first}
+	if v.rest == (unique.Handle[moreHops]{}) {
+		return all
+	}
+	for _, a := range v.rest.Value() {
+		if a.IsValid() {
+			all = append(all, a)
 		}
 	}
-	return len(v)
+	return all
 }
 
 // Route is one route as we want it in the kernel. It compares with ==.
@@ -70,7 +94,7 @@ func (r Route) String() string {
 	}
 	var b strings.Builder
 	b.WriteString(r.Dst.String())
-	hops := r.Via[:r.Via.Len()]
+	hops := r.Via.All()
 	for _, hop := range hops {
 		if len(hops) > 1 {
 			b.WriteString(" nexthop")

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"net/netip"
 	"slices"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // The VXLAN device that overlay uses, and its network. The port is IANA's.
@@ -29,8 +31,11 @@ type Tunnel struct {
 func (t Tunnel) Exists() bool { return t.Local.IsValid() }
 
 // Equal reports whether two tunnels are the same.
-func (t Tunnel) Equal(o Tunnel) bool {
-	return t.Local == o.Local && t.MAC == o.MAC && slices.Equal(t.Inner, o.Inner) && slices.Equal(t.Peers, o.Peers)
+func (t Tunnel) Equal(o Tunnel) bool { return t.SameDevice(o) && slices.Equal(t.Peers, o.Peers) }
+
+// SameDevice reports whether two tunnels differ in their peers at most.
+func (t Tunnel) SameDevice(o Tunnel) bool {
+	return t.Local == o.Local && t.MAC == o.MAC && slices.Equal(t.Inner, o.Inner)
 }
 
 // Peer is another node's end of the tunnel.
@@ -40,26 +45,19 @@ type Peer struct {
 	Outer netip.Addr // address of the node
 }
 
-// overlay builds a Tunnel while routes are planned.
-type overlay struct {
-	Tunnel
-	family netip.Addr
-}
-
-// newTunnel returns a tunnel that has no peers yet. The outer family is IPv4 where
+// tunnelOf returns this machine's tunnel without peers. The outer family is IPv4 where
 // this machine has it: a VXLAN device has one.
-func newTunnel(v View) *overlay {
+func tunnelOf(v *View) Tunnel {
 	local := preferIPv4(v.Self.Addresses)
-	o := &overlay{family: local}
-	if !local.IsValid() {
-		return o
+	if v.Mode != inventory.ModeOverlay || !local.IsValid() {
+		return Tunnel{}
 	}
-	o.Local, o.MAC = local, macOf(local)
+	t := Tunnel{Local: local, MAC: macOf(local)}
 	for _, c := range v.Self.PodCIDRs {
-		o.Inner = append(o.Inner, c.Masked().Addr())
+		t.Inner = append(t.Inner, c.Masked().Addr())
 	}
-	slices.SortFunc(o.Inner, netip.Addr.Compare)
-	return o
+	slices.SortFunc(t.Inner, netip.Addr.Compare)
+	return t
 }
 
 func preferIPv4(addrs []netip.Addr) netip.Addr {
@@ -72,18 +70,17 @@ func preferIPv4(addrs []netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// route adds the holder of a CIDR as a peer and returns the route to it.
-func (o *overlay) route(c claim) (Route, bool) {
-	if !o.family.IsValid() {
-		return Route{}, false
+// peer is the holder of a CIDR as the tunnel knows it.
+func (t *Tunnel) peer(c claim) (Peer, bool) {
+	if !t.Exists() {
+		return Peer{}, false
 	}
-	i := slices.IndexFunc(c.node.Addresses, func(a netip.Addr) bool { return a.Is4() == o.family.Is4() })
+	i := slices.IndexFunc(c.node.Addresses, func(a netip.Addr) bool { return a.Is4() == t.Local.Is4() })
 	if i < 0 {
-		return Route{}, false
+		return Peer{}, false
 	}
-	inner, outer := c.cidr.Addr(), c.node.Addresses[i]
-	o.Peers = append(o.Peers, Peer{Inner: inner, MAC: macOf(outer), Outer: outer})
-	return Route{Dst: c.cidr, Tunnel: true, Via: Via(inner)}, true
+	outer := c.node.Addresses[i]
+	return Peer{Inner: c.cidr.Addr(), MAC: macOf(outer), Outer: outer}, true
 }
 
 // macOf derives a node's hardware address within the tunnel from its address, so

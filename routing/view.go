@@ -13,7 +13,7 @@ type View struct {
 	Cluster  []netip.Prefix // the pod network
 	Self     Node
 	Subnets  []netip.Prefix // of this node's rack; none: the nodes of one rack are one subnet
-	Nodes    []Node         // the others, in any order: of our subnet in direct and fabric, all in overlay
+	Nodes    []*Node        // sorted by name; the others, of our subnet in direct and fabric, all in overlay; Self may be among them
 	Gateways []netip.Addr   // routers that are directly connected, for fabric
 	// Declared is what the inventory gives machines by hand, by the name of the Node: be it
 	// outside of the pod network.
@@ -21,7 +21,8 @@ type View struct {
 	Pools    []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
 }
 
-// Node is a machine as pod routes see it.
+// Node is a machine as pod routes see it. One that a [View] has pointed to is never
+// changed: the same pointer means the same Node.
 type Node struct {
 	Name      string
 	Rack      string

@@ -72,6 +72,7 @@ type Agent struct {
 	phase      phase
 	last       plan
 	reached    kernel.State
+	planner    routing.Planner
 	routed     version             // that the routes were planned from
 	down       map[netip.Addr]bool // routers that lost their session
 	lost       bool                // down changed
@@ -249,7 +250,7 @@ func (a *Agent) routes(m inventory.Machine) routing.Table {
 		return a.last.Routing
 	}
 	a.routed, a.lost = a.inputs.version, false
-	return routing.Plan(routingView(a.inputs, m, a.down))
+	return a.planner.Plan(routingView(a.inputs, m, a.down))
 }
 
 // observe brings the inputs up to date and reports whether a plan can be made: the

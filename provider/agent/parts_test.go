@@ -108,7 +108,7 @@ func someInputs(t *testing.T) inputs {
 	return inputs{
 		Inventory: oneMachine(t),
 		Self:      node{Node: routing.Node{Name: "nuc1", Rack: "shelf", Created: time.Unix(1, 0).UTC(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}, Identity: inventory.NodeIdentity{Name: "nuc1"}},
-		Nodes:     []routing.Node{{Name: "nuc2", Rack: "shelf", Addresses: []netip.Addr{vip("192.168.1.12")}}},
+		Nodes:     []*routing.Node{{Name: "nuc2", Rack: "shelf", Addresses: []netip.Addr{vip("192.168.1.12")}}},
 		Offers:    []lb.Offer{{Service: key("web"), VIPs: []netip.Addr{vip("192.168.50.40")}, Endpoints: lb.Endpoints{Any: 1}}},
 		Passwords: map[inventory.SecretKey]bgp.Password{{Secret: "bgp", Key: "tor"}: "s3cret"},
 	}

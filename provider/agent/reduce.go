@@ -59,7 +59,10 @@ func reduceNode(obj any) node {
 
 // reduceOther is reduceNode for the Nodes of other machines: their conditions and
 // labels are none of our business.
-func reduceOther(obj any) routing.Node { return reduceNode(obj).Node }
+func reduceOther(obj any) *routing.Node {
+	n := reduceNode(obj).Node
+	return &n
+}
 
 func internalAddresses(n *corev1.Node) (out []netip.Addr) {
 	for _, a := range n.Status.Addresses {

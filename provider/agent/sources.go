@@ -1,12 +1,11 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,13 +34,14 @@ type sources struct {
 	services  *mirror[service]
 	claims    *mirror[claim]
 	endpoints *mirror[endpoints]
-	nodes     *mirror[routing.Node]
+	nodes     *mirror[*routing.Node]
 	catalog   *catalog
 	secrets   map[string]*mirror[map[string][]byte]
 	inventory *inventory.Inventory
 	known     node // as last seen: its deletion changes nothing that is announced
 	version   version
-	others    []routing.Node // in the order of their pod CIDRs, for version.nodes; never changed
+	others    []*routing.Node          // by name, for version.nodes; neither it nor a Node is ever changed
+	moved     map[string]*routing.Node // that others does not know yet; nil: gone
 
 	// What is followed at the moment; used by the agent's goroutine alone.
 	rack          string
@@ -49,14 +49,14 @@ type sources struct {
 	stopRack      context.CancelFunc
 	stopNodes     context.CancelFunc
 	stopSecret    map[string]context.CancelFunc
-	nextNodes     *mirror[routing.Node] // takes the place of nodes once it is filled
+	nextNodes     *mirror[*routing.Node] // takes the place of nodes once it is filled
 	nodesFollowed bool
 }
 
 func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed,
-		catalog: newCatalog(), secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
+		catalog: newCatalog(), moved: map[string]*routing.Node{}, secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory)) error {
 		return source.Follow(ctx, client, namespace, rack, set)
@@ -152,7 +152,7 @@ func (s *sources) followNodes(ctx context.Context, labels string) {
 	var own context.Context
 	own, s.stopNodes = context.WithCancel(ctx)
 	next := newMirror("nodes", &s.mu, reduceOther, s.changed)
-	next.change = func(string, *routing.Node, *routing.Node) { s.forgetOrder() }
+	next.change = s.nodeChanged
 	s.mu.Lock()
 	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
 	s.mu.Unlock()
@@ -198,23 +198,39 @@ func (s *sources) snapshot() (in inputs, missing string) {
 	return in, ""
 }
 
-// neighbours returns the other Nodes. Their order is nearly that of the routes to
-// them, which makes planning cheap.
-func (s *sources) neighbours() []routing.Node {
-	if s.others == nil && s.nodes != nil {
-		s.others = slices.SortedFunc(maps.Values(s.nodes.items), compareByPodCIDR)
+// neighbours returns the other Nodes by name. One that changed among thousands costs
+// what copying pointers costs.
+func (s *sources) neighbours() []*routing.Node {
+	switch {
+	case s.nodes == nil:
+		return nil
+	case s.others == nil || len(s.moved) > len(s.others)/8:
+		s.others = slices.SortedFunc(maps.Values(s.nodes.items), compareNames)
+	case len(s.moved) > 0:
+		s.others = slices.Clone(s.others)
+		for name, n := range s.moved {
+			s.others = put(s.others, name, n)
+		}
 	}
+	clear(s.moved)
 	return s.others
 }
 
-func compareByPodCIDR(a, b routing.Node) int {
-	first := func(n routing.Node) netip.Prefix {
-		if len(n.PodCIDRs) == 0 {
-			return netip.Prefix{}
-		}
-		return n.PodCIDRs[0]
+func compareNames(a, b *routing.Node) int { return strings.Compare(a.Name, b.Name) }
+
+// put has a sorted list hold a Node, or none of that name.
+func put(sorted []*routing.Node, name string, n *routing.Node) []*routing.Node {
+	i, there := slices.BinarySearchFunc(sorted, name, func(n *routing.Node, name string) int { return strings.Compare(n.Name, name) })
+	switch {
+	case n == nil && there:
+		return slices.Delete(sorted, i, i+1)
+	case n == nil:
+		return sorted
+	case there:
+		sorted[i] = n
+		return sorted
 	}
-	return cmp.Or(first(a).Addr().Compare(first(b).Addr()), cmp.Compare(a.Name, b.Name))
+	return slices.Insert(sorted, i, n)
 }
 
 // missing names what the API server has not told yet.
@@ -247,9 +263,19 @@ func (s *sources) missing() string {
 	return ""
 }
 
-// forgetOrder says that a Node is not as it was.
+// forgetOrder says that the Nodes are others than they were.
 func (s *sources) forgetOrder() {
 	s.others = nil
+	clear(s.moved)
+	s.version.nodes++
+}
+
+// nodeChanged says that one Node is not as it was.
+func (s *sources) nodeChanged(name string, _, now **routing.Node) {
+	s.moved[name] = nil
+	if now != nil {
+		s.moved[name] = *now
+	}
 	s.version.nodes++
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,7 +87,7 @@ type saved struct {
 	Version   int
 	Inventory string
 	Self      node
-	Nodes     []routing.Node
+	Nodes     []*routing.Node
 	Offers    []lb.Offer
 	Passwords []savedPassword
 }
@@ -130,6 +131,7 @@ func (d disk) load() (inputs, error) {
 	if err := problems.Err(); err != nil {
 		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
+	slices.SortFunc(s.Nodes, compareNames) // an older agent wrote them in another order
 	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: s.Offers, Passwords: map[inventory.SecretKey]bgp.Password{}}
 	for _, p := range s.Passwords {
 		in.Passwords[p.Key] = bgp.Password(p.Value)

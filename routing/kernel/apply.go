@@ -47,9 +47,12 @@ func (t *Table) apply(d routing.Difference, want []routing.Route) (applied, erro
 	return applied{reached: t.reached(want, failed), failed: failed}, nil
 }
 
-func (t *Table) add(b *batch, r routing.Route)     { b.put(t.mark, r, unix.NLM_F_EXCL, t.tunnel) }
-func (t *Table) replace(b *batch, r routing.Route) { b.put(t.mark, r, unix.NLM_F_REPLACE, t.tunnel) }
-func (t *Table) remove(b *batch, r routing.Route)  { b.remove(t.mark, r) }
+func (t *Table) add(b *batch, r routing.Route) { b.put(t.mark, r, unix.NLM_F_EXCL, t.tunnel.Load()) }
+func (t *Table) replace(b *batch, r routing.Route) {
+	b.put(t.mark, r, unix.NLM_F_REPLACE, t.tunnel.Load())
+}
+
+func (t *Table) remove(b *batch, r routing.Route) { b.remove(t.mark, r) }
 
 func mendAdd(err error) error {
 	if errors.Is(err, unix.EEXIST) {
@@ -68,12 +71,7 @@ func mendDelete(err error) error {
 }
 
 func (t *Table) send(ops []operation) ([]Failure, error) {
-	b := batch{first: t.conn.nextSeq(len(ops)), buf: make([]byte, 0, 128*len(ops))}
-	for _, op := range ops {
-		op.write(&b, op.route)
-	}
-	b.acknowledge()
-	refused, err := t.conn.request(b.buf, b.first, b.n)
+	refused, err := t.exchange(len(ops), func(b *batch, i int) { ops[i].write(b, ops[i].route) })
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +82,16 @@ func (t *Table) send(ops []operation) ([]Failure, error) {
 		}
 	}
 	return failed, nil
+}
+
+// exchange sends n messages at once and returns the errors that came back, by message.
+func (t *Table) exchange(n int, write func(b *batch, i int)) (map[int]error, error) {
+	b := batch{first: t.conn.nextSeq(n), buf: make([]byte, 0, 128*n)}
+	for i := range n {
+		write(&b, i)
+	}
+	b.acknowledge()
+	return t.conn.request(b.buf, b.first, b.n)
 }
 
 // reached is what the kernel holds after want was written but for the failures: a

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"iter"
 	"net/netip"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -124,14 +123,14 @@ func (b *batch) put(m mark, r routing.Route, flags uint16, tunnel uint32) {
 	}
 	b.route(r.Dst, tableOf(r.Kind), m.protocol, unix.RT_SCOPE_UNIVERSE, kind, uint32(hopFlags))
 	b.number(unix.RTA_PRIORITY, m.metricOf(r.Kind))
-	switch n := r.Via.Len(); {
-	case n == 1:
-		b.address(unix.RTA_GATEWAY, r.Via[0])
+	switch hops := r.Via.All(); {
+	case len(hops) == 1:
+		b.address(unix.RTA_GATEWAY, hops[0])
 		if r.Tunnel {
 			b.number(unix.RTA_OIF, tunnel)
 		}
-	case n > 1:
-		b.multipath(r.Via[:n])
+	case len(hops) > 1:
+		b.multipath(hops)
 	}
 	b.end()
 }
@@ -200,10 +199,7 @@ func (m reader) decode(body []byte) (e routing.Route, ours bool) {
 		e.Tunnel = e.Kind != routing.Unicast
 		return e, true
 	}
-	if raw.hops > 1 {
-		slices.SortFunc(raw.via[:raw.hops], netip.Addr.Compare)
-	}
-	e.Via = raw.via
+	e.Via = routing.Via(raw.via[:raw.hops]...)
 	return e, true
 }
 
@@ -221,7 +217,7 @@ func (m mark) kindOf(raw rawRoute) (routing.Kind, bool) {
 type rawRoute struct {
 	table, metric uint32
 	addr          netip.Addr
-	via           routing.NextHops
+	via           [routing.MaxNextHops]netip.Addr
 	devices       [routing.MaxNextHops]uint32 // of each next hop
 	hops          int                         // in via; there may be more than fit
 }

@@ -204,7 +204,7 @@ func TestPortOfAVIPThatNobodyServesIsAnsweredAndServedOnesStayReachable(t *testi
 // overlaySite is three machines with a pod each. The first two are of one subnet.
 func overlaySite(t *testing.T) (nodes, pods []host, views []routing.View) {
 	core := newHost(t, "core").forwards()
-	all := []routing.Node{
+	all := []*routing.Node{
 		{Name: "a", Addresses: addrs("10.1.0.11", "fd01::11"), PodCIDRs: cidrs("10.244.1.0/24", "fd00:244:0:1::/64")},
 		{Name: "b", Addresses: addrs("10.1.0.12", "fd01::12"), PodCIDRs: cidrs("10.244.2.0/24", "fd00:244:0:2::/64")},
 		{Name: "c", Addresses: addrs("10.2.0.13", "fd02::13"), PodCIDRs: cidrs("10.244.3.0/24", "fd00:244:0:3::/64")},
@@ -231,7 +231,7 @@ func overlaySite(t *testing.T) (nodes, pods []host, views []routing.View) {
 		pod.ip("-6 route add default via " + gw6.String())
 		nodes, pods = append(nodes, h), append(pods, pod)
 		views = append(views, routing.View{
-			Mode: inventory.ModeOverlay, Cluster: cidrs("10.244.0.0/16", "fd00:244::/48"), Self: all[i], Nodes: all,
+			Mode: inventory.ModeOverlay, Cluster: cidrs("10.244.0.0/16", "fd00:244::/48"), Self: *all[i], Nodes: all,
 			Subnets: cidrs(fmt.Sprintf("10.%d.0.0/24", subnet), fmt.Sprintf("fd%02d::/64", subnet)),
 		})
 	}
@@ -311,7 +311,7 @@ func TestTunnelFollowsItsPeersAndGoesWithoutATrace(t *testing.T) {
 			t.Errorf("neighbours:\n%s", got)
 		}
 		moved := v
-		moved.Nodes = []routing.Node{v.Nodes[0], v.Nodes[1], {Name: "c", Addresses: addrs("10.2.0.14"), PodCIDRs: cidrs("10.244.9.0/24")}}
+		moved.Nodes = []*routing.Node{v.Nodes[0], v.Nodes[1], {Name: "c", Addresses: addrs("10.2.0.14"), PodCIDRs: cidrs("10.244.9.0/24")}}
 		apply(moved)
 		fdb, _ := h.run("bridge", "fdb", "show", "dev", "plinth-vxlan")
 		if strings.Contains(fdb, "10.2.0.13") || !strings.Contains(fdb, "02:72:0a:02:00:0e dst 10.2.0.14 self permanent") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -44,7 +45,7 @@ type Table struct {
 	have    []routing.Route // what the kernel holds, if sure
 	sure    bool
 
-	tunnel    uint32         // index of the tunnel device; 0: none
+	tunnel    atomic.Uint32  // index of the tunnel device, which the listener reads too; 0: none
 	tunnelled routing.Tunnel // as it is, if sure
 }
 
@@ -133,18 +134,24 @@ func (t *Table) state(want []routing.Route, diff routing.Difference, a applied) 
 	return State{Want: len(want), Have: len(want) - missing, Changed: n - len(a.failed), Failed: a.failed}
 }
 
+// open opens the socket, unless it is.
+func (t *Table) open() (err error) {
+	if t.conn == nil {
+		t.conn, err = dial()
+		t.sure = false
+	}
+	return err
+}
+
 // learn reads what the kernel holds unless we know. It reports whether all was read.
 func (t *Table) learn() (complete bool, err error) {
-	if t.conn == nil {
-		if t.conn, err = dial(); err != nil {
-			return false, err
-		}
-		t.sure = false
+	if err := t.open(); err != nil {
+		return false, err
 	}
 	if t.sure {
 		return true, nil
 	}
-	t.tunnel = deviceIndex(routing.TunnelDevice)
+	t.tunnel.Store(deviceIndex(routing.TunnelDevice))
 	for range dumpAttempts {
 		if t.have, err = t.read(); !errors.Is(err, errInterrupted) {
 			return err == nil, err
@@ -162,7 +169,7 @@ func (t *Table) read() ([]routing.Route, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader := reader{mark: t.mark, tunnel: t.tunnel, links: links}
+	reader := reader{mark: t.mark, tunnel: t.tunnel.Load(), links: links}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		for _, table := range []uint8{unix.RT_TABLE_MAIN, ForwardedTable} {
 			b := batch{first: t.conn.nextSeq(1)}

@@ -36,28 +36,40 @@ func (t *Table) SetTunnel(ctx context.Context, want routing.Tunnel) error {
 	if t.sure && t.tunnelled.Equal(want) {
 		return nil
 	}
-	link, err := ensureDevice(want)
-	if err != nil {
-		return fmt.Errorf("tunnel %s: %w", routing.TunnelDevice, err)
-	}
-	if index := uint32(link.Attrs().Index); index != t.tunnel {
-		t.tunnel = index
-		t.Doubt()
-	}
+	was := t.tunnelled
 	t.tunnelled = routing.Tunnel{}
-	err = errors.Join(setInner(link, want.Inner), setPeers(link, want.Peers))
-	if err != nil {
+	if err := t.setTunnel(was, want); err != nil {
 		return fmt.Errorf("tunnel %s: %w", routing.TunnelDevice, err)
 	}
 	t.tunnelled = want
 	return nil
 }
 
+// setTunnel changes no more than peers where they alone differ from what is there.
+func (t *Table) setTunnel(was, want routing.Tunnel) error {
+	if err := t.open(); err != nil {
+		return err
+	}
+	if t.sure && t.tunnel.Load() != 0 && was.SameDevice(want) {
+		return t.changePeers(entriesOf(was.Peers), want.Peers)
+	}
+	link, err := ensureDevice(want)
+	if err != nil {
+		return err
+	}
+	if index := uint32(link.Attrs().Index); index != t.tunnel.Load() {
+		t.tunnel.Store(index)
+		t.Doubt()
+	}
+	return errors.Join(setInner(link, want.Inner), t.setPeers(want.Peers))
+}
+
 func (t *Table) dropTunnel() error {
-	if t.tunnel == 0 && t.sure {
+	if t.tunnel.Load() == 0 && t.sure {
 		return nil
 	}
-	t.tunnel, t.tunnelled = 0, routing.Tunnel{}
+	t.tunnel.Store(0)
+	t.tunnelled = routing.Tunnel{}
 	return removeDevice()
 }
 
@@ -184,75 +196,4 @@ func setInner(link netlink.Link, want []netip.Addr) error {
 		errs = append(errs, netlink.AddrReplace(link, addr))
 	}
 	return errors.Join(errs...)
-}
-
-// neighbour is one static entry: of a next hop's hardware address, or, with
-// bridge, of the node behind a hardware address. It compares with ==.
-type neighbour struct {
-	bridge bool
-	ip     netip.Addr
-	mac    routing.MAC
-}
-
-// setPeers gives the device the entries of exactly these peers.
-func setPeers(link netlink.Link, peers []routing.Peer) error {
-	missing := map[neighbour]bool{}
-	for _, p := range peers {
-		missing[neighbour{ip: p.Inner, mac: p.MAC}] = true
-		missing[neighbour{bridge: true, ip: p.Outer, mac: p.MAC}] = true
-	}
-	var errs []error
-	for _, family := range []int{unix.AF_INET, unix.AF_INET6, unix.AF_BRIDGE} {
-		have, err := netlink.NeighList(link.Attrs().Index, family)
-		if err != nil {
-			return err
-		}
-		for _, h := range have {
-			n, ok := neighbourOf(h, family == unix.AF_BRIDGE)
-			switch {
-			case ok && missing[n]:
-				delete(missing, n)
-			case ok || h.State&unix.NUD_PERMANENT != 0:
-				errs = append(errs, removeNeighbour(h, family))
-			}
-		}
-	}
-	for n := range missing {
-		errs = append(errs, netlink.NeighSet(n.entry(link.Attrs().Index)))
-	}
-	return errors.Join(errs...)
-}
-
-func removeNeighbour(h netlink.Neigh, family int) error {
-	h.Family = family
-	if family == unix.AF_BRIDGE {
-		h.Flags = unix.NTF_SELF
-	}
-	if err := netlink.NeighDel(&h); err != nil && !errors.Is(err, unix.ENOENT) {
-		return err
-	}
-	return nil
-}
-
-// neighbourOf reads an entry; it reports false for those that are none of ours:
-// multicast and what the kernel learned.
-func neighbourOf(h netlink.Neigh, bridge bool) (neighbour, bool) {
-	ip, ok := netip.AddrFromSlice(h.IP)
-	if !ok || len(h.HardwareAddr) != len(routing.MAC{}) || h.State&unix.NUD_PERMANENT == 0 || ip.IsMulticast() {
-		return neighbour{}, false
-	}
-	return neighbour{bridge: bridge, ip: ip.Unmap(), mac: routing.MAC(h.HardwareAddr)}, true
-}
-
-func (n neighbour) entry(device int) *netlink.Neigh {
-	e := &netlink.Neigh{
-		LinkIndex: device, Family: unix.AF_INET6, State: unix.NUD_PERMANENT, IP: n.ip.AsSlice(), HardwareAddr: n.mac[:],
-	}
-	if n.ip.Is4() {
-		e.Family = unix.AF_INET
-	}
-	if n.bridge {
-		e.Family, e.Flags = unix.AF_BRIDGE, unix.NTF_SELF
-	}
-	return e
 }

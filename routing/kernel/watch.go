@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ var watched = []uint32{
 	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
 	unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 	unix.RTNLGRP_LINK,
+	unix.RTNLGRP_NEIGH,
 }
 
 // pollEvery bounds how long the end of the context goes unnoticed.
@@ -32,6 +34,7 @@ func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 			return nil, err
 		}
 	}
+	ours := watcher{mark: t.mark, port: t.conn.port, tunnel: &t.tunnel}
 	c, err := dial(watched...)
 	if err != nil {
 		return nil, err
@@ -41,17 +44,24 @@ func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	doubt := make(chan struct{}, 1)
-	go t.mark.listen(ctx, c, t.conn.port, doubt)
+	go ours.listen(ctx, c, doubt)
 	return doubt, nil
 }
 
+// watcher tells events that concern us from others.
+type watcher struct {
+	mark
+	port   uint32         // of the socket that we write with
+	tunnel *atomic.Uint32 // index of the device
+}
+
 // listen reads events until the context ends.
-func (m mark) listen(ctx context.Context, c *conn, own uint32, doubt chan<- struct{}) {
+func (w watcher) listen(ctx context.Context, c *conn, doubt chan<- struct{}) {
 	defer c.close()
 	for ctx.Err() == nil {
 		relevant := false
 		err := c.receive(func(h unix.NlMsghdr, body []byte) error {
-			relevant = relevant || h.Pid != own && m.concerns(h, body)
+			relevant = relevant || h.Pid != w.port && w.concerns(h, body)
 			return nil
 		})
 		if errors.Is(err, unix.EAGAIN) {
@@ -77,11 +87,13 @@ func pause(ctx context.Context) {
 }
 
 // concerns reports whether an event can be about what bears our mark.
-func (m mark) concerns(h unix.NlMsghdr, body []byte) bool {
+func (w watcher) concerns(h unix.NlMsghdr, body []byte) bool {
 	switch h.Type {
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		// A replacement may be of a route of ours by another program's.
-		return len(body) >= unix.SizeofRtMsg && (body[5] == m.protocol || h.Flags&unix.NLM_F_REPLACE != 0)
+		return len(body) >= unix.SizeofRtMsg && (body[5] == w.protocol || h.Flags&unix.NLM_F_REPLACE != 0)
+	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
+		return len(body) >= unix.SizeofNdMsg && w.tunnelled(body)
 	case unix.RTM_NEWLINK:
 		return len(body) >= unix.SizeofIfInfomsg && linkChanged(body)
 	case unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWRULE, unix.RTM_DELRULE:
@@ -95,4 +107,11 @@ func (m mark) concerns(h unix.NlMsghdr, body []byte) bool {
 func linkChanged(body []byte) bool {
 	changed := binary.NativeEndian.Uint32(body[12:])
 	return changed&(unix.IFF_UP|unix.IFF_RUNNING|unix.IFF_LOWER_UP) != 0
+}
+
+// tunnelled reports whether an event is about an entry of the tunnel that could be ours:
+// for multicast the kernel makes some of its own.
+func (w watcher) tunnelled(body []byte) bool {
+	device, state := binary.NativeEndian.Uint32(body[4:]), binary.NativeEndian.Uint16(body[8:])
+	return device != 0 && device == w.tunnel.Load() && state != unix.NUD_NOARP
 }
