@@ -22,6 +22,8 @@ type Prober struct {
 	mu     sync.Mutex
 	probes []probe
 	since  time.Time // of those that count
+	// under returns the probes where they are kept elsewhere while they are under way.
+	under func() []probe
 }
 
 // probeTimeout is how long a request may take until it counts as lost. It is less
@@ -89,9 +91,7 @@ func (p *Prober) Stop() Report {
 
 // Report says how it went so far. Requests under way are in none of its numbers.
 func (p *Prober) Report() Report {
-	p.mu.Lock()
-	probes := slices.DeleteFunc(slices.Clone(p.probes), func(one probe) bool { return one.at.Before(p.since) })
-	p.mu.Unlock()
+	probes := p.settled()
 	slices.SortFunc(probes, func(a, b probe) int { return a.at.Compare(b.at) })
 	r := Report{Sent: len(probes), Nodes: map[string]int{}, Errors: map[string]int{}}
 	var gapFrom time.Time
@@ -115,6 +115,17 @@ func (p *Prober) Report() Report {
 		}
 	}
 	return r
+}
+
+// settled returns what has ended of what counts.
+func (p *Prober) settled() []probe {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	probes := slices.Clone(p.probes)
+	if p.under != nil {
+		probes = p.under()
+	}
+	return slices.DeleteFunc(probes, func(one probe) bool { return one.at.Before(p.since) })
 }
 
 // Report is what became of a prober's requests.

@@ -22,34 +22,48 @@ var errNoEcho = errors.New("no echo")
 func (l *Lab) ProbeUDP(ctx context.Context, address string, rate int) (*Prober, error) {
 	dialer := netns.NewDialer(l.Namespace(clientHost))
 	defer dialer.Close()
-	e := new(echoes)
+	e := &echoes{format: number{}, patience: probeTimeout}
 	for range udpFlows {
 		conn, err := dialer.DialContext(ctx, "udp", address)
 		if err != nil {
 			e.close()
 			return nil, err
 		}
-		e.flows = append(e.flows, conn)
-		go e.receive(conn)
+		e.flow(conn, errNoEcho)
 	}
-	ctx, stop := context.WithCancel(ctx)
-	p := &Prober{stop: stop}
-	p.sent.Go(func() {
-		e.send(ctx, rate)
-		time.Sleep(probeTimeout) // what comes back later than this is lost
-		e.close()
-		for _, one := range e.probes {
-			p.add(one)
-		}
-	})
-	return p, nil
+	return e.probe(ctx, rate), nil
+}
+
+// number is a packet that holds its number and nothing else.
+type number struct{}
+
+func (number) write(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+
+func (number) read(b []byte) (n uint64, ok bool) {
+	if len(b) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(b), true
 }
 
 // echoes holds what was sent and not come back yet.
 type echoes struct {
+	format interface {
+		write(n uint64) []byte
+		read([]byte) (n uint64, ok bool)
+	}
 	flows  []net.Conn
-	mu     sync.Mutex
-	probes []probe // by number
+	losses []error // of each flow: what a lost packet is called
+	// patience is how long an echo may take until it counts as lost.
+	patience time.Duration
+	mu       sync.Mutex
+	probes   []probe // by number
+}
+
+// flow takes a connection over which packets are to be sent in turn.
+func (e *echoes) flow(conn net.Conn, loss error) {
+	e.flows, e.losses = append(e.flows, conn), append(e.losses, loss)
+	go e.receive(conn)
 }
 
 // send keeps the rate on a busy machine, too: what a late tick missed is sent with
@@ -72,10 +86,11 @@ func (e *echoes) send(ctx context.Context, rate int) {
 
 // one sends a packet. One that the kernel refuses is as lost as one that vanishes.
 func (e *echoes) one(n int) {
+	flow := n % len(e.flows)
 	e.mu.Lock()
-	e.probes = append(e.probes, probe{at: time.Now(), err: errNoEcho})
+	e.probes = append(e.probes, probe{at: time.Now(), err: e.losses[flow]})
 	e.mu.Unlock()
-	_, _ = e.flows[n%udpFlows].Write(binary.BigEndian.AppendUint64(nil, uint64(n)))
+	_, _ = e.flows[flow].Write(e.format.write(uint64(n)))
 }
 
 func (e *echoes) receive(conn net.Conn) {
@@ -85,16 +100,29 @@ func (e *echoes) receive(conn net.Conn) {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil || n != 8 {
+		if err != nil {
 			continue // an ICMP error is only another lost packet
 		}
-		number := binary.BigEndian.Uint64(buffer)
+		number, ok := e.format.read(buffer[:n])
 		e.mu.Lock()
-		if number < uint64(len(e.probes)) {
+		if ok && number < uint64(len(e.probes)) {
 			e.probes[number].err = nil
 		}
 		e.mu.Unlock()
 	}
+}
+
+// report returns what was sent long enough ago to be lost if it has not come back.
+func (e *echoes) report() []probe {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var settled []probe
+	for _, one := range e.probes {
+		if one.err == nil || time.Since(one.at) > e.patience {
+			settled = append(settled, one)
+		}
+	}
+	return settled
 }
 
 func (e *echoes) close() {
