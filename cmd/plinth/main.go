@@ -1,5 +1,6 @@
-// Command plinth checks inventories and writes the router's side of their BGP
-// sessions. Only diff asks a cluster, and only where it is told to.
+// Command plinth checks inventories, writes the router's side of their BGP
+// sessions, and tells how a datacenter is. Only status asks a cluster, and diff
+// where it is told to; neither changes anything there.
 package main
 
 import (
@@ -52,8 +53,8 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "plinth",
-		Short: "Check inventories and write the router's side of them",
-		Long: `Check inventories and write the router's side of them.
+		Short: "Check inventories, write the router's side of them, and tell how the datacenter is",
+		Long: `Check inventories, write the router's side of them, and tell how the datacenter is.
 
 Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 		SilenceErrors: true,
@@ -68,6 +69,7 @@ Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 		newExplainCommand(),
 		newRouterConfigCommand(),
 		newSchemaCommand(),
+		newStatusCommand(),
 		newValidateCommand(),
 		newVersionCommand(),
 	)

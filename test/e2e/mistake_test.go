@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,6 +41,9 @@ func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 		})
 	}
 	must(t, status("false"))
+	if text, well, err := l.Status(t.Context()); err != nil || well || !strings.Contains(text, place) {
+		t.Errorf("plinth status says, with error %v:\n%s", err, text)
+	}
 	must(t, l.RestartCCM(t.Context())) // also one that starts with the mistake has the last good one
 	steady(t, probe, 5*time.Second)
 	if after := routersKnow(t, l); after != before {
@@ -50,6 +54,13 @@ func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 	}
 	must(t, l.ApplyInventory(t.Context(), usual))
 	must(t, status("true"))
+	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
+		text, well, err := l.Status(ctx)
+		if err == nil && !well {
+			err = errors.New(text)
+		}
+		return err
+	}))
 }
 
 // routersKnow is all that the kernels of the routers reach.

@@ -160,6 +160,16 @@ func (l *Lab) RouterConfig(ctx context.Context, r Router, files ...string) (stri
 		[]string{filepath.Join(l.binaries.plinth, "plinth"), "router-config", r.Name, "--os", r.OS}, files...)...)
 }
 
+// Status is what plinth says of how the datacenter is, and whether all is well.
+func (l *Lab) Status(ctx context.Context) (text string, well bool, err error) {
+	text, err = netns.Output(ctx, l.Namespace(controlHost), filepath.Join(l.binaries.plinth, "plinth"), "status", "--kubeconfig="+l.Kubeconfig())
+	const degraded = 1
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.ExitCode() == degraded {
+		return text, false, nil
+	}
+	return text, err == nil, err
+}
+
 // StartCCM starts plinth-cloud-controller-manager with its own service account.
 func (l *Lab) StartCCM(ctx context.Context) error {
 	file := l.pki("ccm.conf")

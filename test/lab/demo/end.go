@@ -127,19 +127,19 @@ func (s *story) mistake(ctx context.Context) error {
 	if err := s.lab.ApplyInventory(ctx, append([]string{broken}, s.inventory[1:]...)...); err != nil {
 		return err
 	}
-	var problems string
 	err = lab.Within(ctx, longest, func(ctx context.Context) error {
-		var err error
-		problems, err = s.lab.Kubectl(ctx, "-n", lab.PlinthNamespace, "get", "configmap", "plinth-inventory-status", "-o", "jsonpath={.data.problems}")
-		if err == nil && !strings.Contains(problems, "fabrik") {
-			err = fmt.Errorf("the status says: %q", problems)
+		text, well, err := s.lab.Status(ctx)
+		if err == nil && (well || !strings.Contains(text, "fabrik")) {
+			err = errors.New(text)
+		}
+		if err == nil {
+			s.quote("kubectl plinth status", text)
 		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	s.quote("kubectl -n kube-system get configmap plinth-inventory-status -o jsonpath={.data.problems}", problems)
 	vips, err := s.lab.VIPs(ctx, webName)
 	if err != nil {
 		return err

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
+)
+
+// What the other two programs write, and status reads.
+const (
+	fabricReady  v1.NodeConditionType = "plinth.dev/FabricReady"  // the agent's word on its Node
+	vipAllocated                      = "plinth.dev/VIPAllocated" // the controller's word on a Service
+	claims                            = "ipaddress.kubernetes.io/managed-by=plinth.dev"
+)
+
+func newStatusCommand() *cobra.Command {
+	var output string
+	var cluster clusterFlags
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Tell how the datacenter is, as the cluster says",
+		Long: `Tell how the datacenter is, as the cluster says: which inventory is in force,
+how many machines of each rack are ready, how many VIPs of each pool are held, and
+all that is not well.
+
+Exit codes: 0 all is well, 1 something is not, 2 error.`,
+		Example: `  kubectl plinth status
+  plinth status -o json | jq -r '.notWell[]'`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, ok := statusWriters[output]
+			if !ok {
+				return exit{exitUsage, fmt.Errorf("-o %s: want text or json", output)}
+			}
+			client, err := cluster.client()
+			if err != nil {
+				return err
+			}
+			seen, err := look(cmd.Context(), client, cluster.namespace)
+			if err != nil {
+				return err
+			}
+			s := statusOf(seen)
+			if err := write(cmd.OutOrStdout(), s); err != nil {
+				return err
+			}
+			if len(s.NotWell) > 0 {
+				return exit{code: exitDegraded}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cluster.addTo(cmd)
+	return cmd
+}
+
+// sight is what the cluster says of one moment, or nearly so.
+type sight struct {
+	inventory *inventory.Inventory
+	taken     map[string]string // data of the inventory's status
+	nodes     []v1.Node
+	services  []v1.Service
+	claims    []networkingv1.IPAddress
+}
+
+// look asks the cluster.
+func look(ctx context.Context, client kubernetes.Interface, namespace string) (sight, error) {
+	inv, err := acceptedIn(ctx, client, namespace)
+	if err != nil {
+		return sight{}, err
+	}
+	taken, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, source.StatusName, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return sight{}, err
+	}
+	nodes, err1 := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	services, err2 := client.CoreV1().Services("").List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("spec.type", string(v1.ServiceTypeLoadBalancer)).String(),
+	})
+	held, err3 := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claims})
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return sight{}, err
+	}
+	return sight{inv, taken.Data, nodes.Items, services.Items, held.Items}, nil
+}
+
+// status is how the datacenter is.
+type status struct {
+	Inventory  string       `json:"inventory"`
+	Generation string       `json:"generation"`
+	Racks      []rackStatus `json:"racks"`
+	Pools      []poolStatus `json:"pools"`
+	Services   int          `json:"services"` // of type LoadBalancer
+	NotWell    []string     `json:"notWell"`
+}
+
+// rackStatus counts the machines of a rack whose Nodes are to be there.
+type rackStatus struct {
+	Name        string `json:"name"`
+	Machines    int    `json:"machines"`
+	NodesReady  int    `json:"nodesReady"`
+	FabricReady int    `json:"fabricReady"`
+}
+
+type poolStatus struct {
+	Name  string `json:"name"`
+	State string `json:"state"`
+	VIPs  int    `json:"vips"` // held
+}
+
+// statusOf weighs what was seen.
+func statusOf(seen sight) status {
+	s := status{
+		Inventory: seen.inventory.Name, Generation: seen.taken[source.KeyGeneration],
+		Services: len(seen.services), Racks: []rackStatus{}, NotWell: []string{},
+	}
+	if seen.taken[source.KeyReady] != "true" {
+		s.notWell("the newest edit of the inventory is not in force")
+		for problem := range strings.Lines(seen.taken[source.KeyProblems]) {
+			s.notWell("%s", strings.TrimSpace(problem))
+		}
+	}
+	s.weighMachines(seen)
+	s.Pools = poolsOf(seen)
+	for _, service := range seen.services {
+		if c := meta.FindStatusCondition(service.Status.Conditions, vipAllocated); c != nil && c.Status != metav1.ConditionTrue {
+			s.notWell("service %s/%s: %s: %s", service.Namespace, service.Name, c.Reason, c.Message)
+		}
+	}
+	return s
+}
+
+func (s *status) notWell(format string, args ...any) {
+	s.NotWell = append(s.NotWell, fmt.Sprintf(format, args...))
+}
+
+// weighMachines brings machines and Nodes together.
+func (s *status) weighMachines(seen sight) {
+	nodes := map[string]v1.Node{} // by machine
+	var strangers []string
+	for _, n := range seen.nodes {
+		m, err := seen.inventory.MachineOf(inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Name: n.Name})
+		if err != nil {
+			strangers = append(strangers, fmt.Sprintf("node %s: %v", n.Name, err))
+			continue
+		}
+		nodes[m.Name] = n
+	}
+	for _, rack := range seen.inventory.Racks {
+		r := rackStatus{Name: rack.Name}
+		for _, m := range rack.Machines {
+			if m.State == inventory.StateActive || m.State == inventory.StateMaintenance {
+				s.weigh(&r, m, nodes)
+			}
+		}
+		s.Racks = append(s.Racks, r)
+	}
+	slices.Sort(strangers)
+	s.NotWell = append(s.NotWell, strangers...)
+}
+
+// weigh looks at one machine that is to have a Node.
+func (s *status) weigh(r *rackStatus, m inventory.Machine, nodes map[string]v1.Node) {
+	r.Machines++
+	if m.Held {
+		s.notWell("machine %s (%s) is not in the inventory any more, and is held as it was: set its state to retired if it is gone", m.Name, m.Rack)
+	}
+	n, ok := nodes[m.Name]
+	if !ok {
+		s.notWell("machine %s (%s) has no Node", m.Name, m.Rack)
+		return
+	}
+	if c := condition(n, v1.NodeReady); c.Status == v1.ConditionTrue {
+		r.NodesReady++
+	} else {
+		s.notWell("machine %s (%s): Node %s is not ready: %s", m.Name, m.Rack, n.Name, cmp.Or(c.Message, "nobody has said so"))
+	}
+	if c := condition(n, fabricReady); c.Status == v1.ConditionTrue {
+		r.FabricReady++
+	} else {
+		s.notWell("machine %s (%s): its fabric is not ready: %s", m.Name, m.Rack, cmp.Or(c.Message, "no agent has said so"))
+	}
+}
+
+func condition(n v1.Node, kind v1.NodeConditionType) v1.NodeCondition {
+	i := slices.IndexFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return v1.NodeCondition{}
+	}
+	return n.Status.Conditions[i]
+}
+
+// poolsOf counts the VIPs that are held, of each pool. One that is of no pool any
+// more stays with its Service; it is counted under no name.
+func poolsOf(seen sight) []poolStatus {
+	pools := []poolStatus{}
+	for _, p := range seen.inventory.Pools {
+		pools = append(pools, poolStatus{Name: p.Name, State: string(p.State)})
+	}
+	outside := poolStatus{State: "no pool"}
+	for _, claim := range seen.claims {
+		vip, err := netip.ParseAddr(claim.Name)
+		if err != nil {
+			continue
+		}
+		p, _ := seen.inventory.PoolOf(vip)
+		if i := slices.IndexFunc(pools, func(s poolStatus) bool { return s.Name == p.Name }); i >= 0 {
+			pools[i].VIPs++
+		} else {
+			outside.VIPs++
+		}
+	}
+	if outside.VIPs > 0 {
+		pools = append(pools, outside)
+	}
+	return pools
+}
+
+var statusWriters = map[string]func(io.Writer, status) error{
+	"text": writeStatusText,
+	"json": func(w io.Writer, s status) error { return printJSON(w, s) },
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+const statusInventory = `apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: home}
+spec:
+  bgp: {asn: 64514}
+  routers: [{name: gateway, address: 192.168.1.1, asn: 64513}]
+  racks:
+    - name: shelf
+      machines:
+        - {name: nuc1, addresses: [192.168.1.11]}
+        - {name: nuc2, addresses: [192.168.1.12], state: maintenance}
+        - {name: nuc3, addresses: [192.168.1.13], state: planned}
+        - {name: nuc4, addresses: [192.168.1.14], state: "off"}
+  pools: [{name: default, addresses: [192.168.50.0/26]}]
+`
+
+// well is a cluster in which there is nothing to be seen.
+func well(t *testing.T) sight {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(statusInventory)})
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	return sight{
+		inventory: inv,
+		taken:     map[string]string{"ready": "true", "generation": "7"},
+		nodes:     []v1.Node{nodeThatIs("nuc1", v1.ConditionTrue, v1.ConditionTrue), nodeThatIs("nuc2", v1.ConditionTrue, v1.ConditionTrue)},
+		services:  []v1.Service{serviceThatIs(metav1.ConditionTrue, "Allocated", "")},
+		claims:    []networkingv1.IPAddress{{ObjectMeta: metav1.ObjectMeta{Name: "192.168.50.1"}}},
+	}
+}
+
+func nodeThatIs(name string, ready, fabric v1.ConditionStatus) v1.Node {
+	n := v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Status.Conditions = []v1.NodeCondition{
+		{Type: v1.NodeReady, Status: ready, Message: "kubelet says so"},
+		{Type: "plinth.dev/FabricReady", Status: fabric, Message: "routes 1/1, sessions 0/1"},
+	}
+	return n
+}
+
+func serviceThatIs(allocated metav1.ConditionStatus, reason, message string) v1.Service {
+	s := v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "web"}}
+	s.Status.Conditions = []metav1.Condition{{Type: "plinth.dev/VIPAllocated", Status: allocated, Reason: reason, Message: message}}
+	return s
+}
+
+func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*sight)
+		want   []string
+	}{
+		{"all is well", func(*sight) {}, nil},
+		{"an edit was refused", func(s *sight) {
+			s.taken["ready"], s.taken["problems"] = "false", "home.yaml:1:1: error[P0001]: one\nhome.yaml:2:1: error[P0002]: two\n"
+		}, []string{"newest edit", "P0001", "P0002"}},
+		{"nobody took anything up yet", func(s *sight) { s.taken = nil }, []string{"newest edit"}},
+		{"a Node is not there", func(s *sight) { s.nodes = s.nodes[1:] }, []string{"nuc1 (shelf) has no Node"}},
+		{"a Node is not ready", func(s *sight) { s.nodes[0] = nodeThatIs("nuc1", v1.ConditionFalse, v1.ConditionTrue) }, []string{"nuc1 is not ready: kubelet says so"}},
+		{"an agent says that a session is down", func(s *sight) { s.nodes[1] = nodeThatIs("nuc2", v1.ConditionTrue, v1.ConditionFalse) }, []string{"sessions 0/1"}},
+		{"there is no agent", func(s *sight) { s.nodes[0].Status.Conditions = s.nodes[0].Status.Conditions[:1] }, []string{"no agent has said so"}},
+		{"a stranger", func(s *sight) { s.nodes = append(s.nodes, nodeThatIs("nuc9", v1.ConditionTrue, v1.ConditionTrue)) }, []string{"node nuc9"}},
+		{"a Service waits", func(s *sight) {
+			s.services[0] = serviceThatIs(metav1.ConditionFalse, "PoolExhausted", "default: all 64 addresses are in use")
+		}, []string{"service prod/web: PoolExhausted: default: all 64"}},
+		{"a machine is held", func(s *sight) { s.inventory.Racks[0].Machines[0].Held = true }, []string{"nuc1 (shelf) is not in the inventory any more"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := well(t)
+			c.change(&seen)
+			got := statusOf(seen).NotWell
+			if len(got) != len(c.want) {
+				t.Fatalf("%q, want %d", got, len(c.want))
+			}
+			for i, want := range c.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("%q does not say %q", got[i], want)
+				}
+			}
+		})
+	}
+}
+
+func TestStatusCountsWhatIsToBeThere(t *testing.T) {
+	seen := well(t)
+	seen.claims = append(seen.claims, networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.1"}})
+	got := statusOf(seen)
+	if want := []rackStatus{{"shelf", 2, 2, 2}}; !slices.Equal(got.Racks, want) {
+		t.Errorf("racks %v, want %v: machines that are planned or off need no Node", got.Racks, want)
+	}
+	if want := []poolStatus{{"default", "active", 1}, {"", "no pool", 1}}; !slices.Equal(got.Pools, want) {
+		t.Errorf("pools %v, want %v", got.Pools, want)
+	}
+	var text strings.Builder
+	if err := writeStatusText(&text, got); err != nil {
+		t.Fatal(err)
+	}
+	const want = `inventory home, generation 7
+
+RACK    MACHINES   NODES READY   FABRIC READY
+shelf   2          2             2
+
+POOL      STATE     VIPS HELD
+default   active    1
+-         no pool   1
+
+Services of type LoadBalancer: 1
+All is well.
+`
+	if text.String() != want {
+		t.Errorf("it prints\n%s\nwant\n%s", &text, want)
+	}
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// writeStatusText prints what fits a screen: racks and pools as tables, and then
+// what is not well, one a line.
+func writeStatusText(w io.Writer, s status) error {
+	fmt.Fprintf(w, "inventory %s, generation %s\n\n", s.Inventory, cmp.Or(s.Generation, "unknown"))
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "RACK\tMACHINES\tNODES READY\tFABRIC READY")
+	for _, r := range s.Racks {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\n", r.Name, r.Machines, r.NodesReady, r.FabricReady)
+	}
+	if len(s.Pools) > 0 {
+		fmt.Fprintln(t, "\nPOOL\tSTATE\tVIPS HELD")
+	}
+	for _, p := range s.Pools {
+		fmt.Fprintf(t, "%s\t%s\t%d\n", cmp.Or(p.Name, "-"), p.State, p.VIPs)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\nServices of type LoadBalancer: %d\n", s.Services)
+	if len(s.NotWell) == 0 {
+		_, err := fmt.Fprintln(w, "All is well.")
+		return err
+	}
+	fmt.Fprintln(w, "\nNot well:")
+	for _, what := range s.NotWell {
+		fmt.Fprintln(w, "  "+what)
+	}
+	return nil
+}
