@@ -35,7 +35,7 @@ type Decision struct {
 func Allocate(l *Ledger, r Request, now time.Time) Decision {
 	l.wake(now)
 	s := search{l: l, r: r}
-	s.keep()
+	s.keep(s.mayStay)
 	if !s.askedRefused() {
 		s.fill()
 		if !s.short() {
@@ -65,11 +65,14 @@ func (s *search) short() bool {
 	return first || second
 }
 
-// keep takes over what the Service holds and may go on holding.
-func (s *search) keep() {
+// keep takes over what the Service holds and may go on holding. Of two addresses of
+// one family it is the older: two leaders that gave it one each, or one that woke up
+// late and gave it a second, then agree, and what it has been announced at stays.
+func (s *search) keep(may func(netip.Addr) bool) {
 	for _, a := range s.l.byService[s.r.Service] {
-		if f := FamilyOf(a); s.missing(f) && s.mayStay(a) {
-			s.got[f.index()] = Assignment{Addr: a, Pool: s.l.claims[a].pool}
+		f, c := FamilyOf(a), s.l.claims[a]
+		if s.r.Want.has(f) && (s.missing(f) || c.before(s.l.claims[s.got[f.index()].Addr])) && may(a) {
+			s.got[f.index()] = Assignment{Addr: a, Pool: c.pool}
 		}
 	}
 }
@@ -347,11 +350,7 @@ func (s *search) granted() Decision {
 func (s *search) refused() Decision {
 	d := Decision{Refused: true, Denials: s.denials()}
 	s.got = [2]Assignment{}
-	for _, a := range s.l.byService[s.r.Service] {
-		if f := FamilyOf(a); s.missing(f) {
-			s.got[f.index()] = Assignment{Addr: a, Pool: s.l.claims[a].pool}
-		}
-	}
+	s.keep(func(netip.Addr) bool { return true })
 	d.VIPs = s.vips()
 	return d
 }

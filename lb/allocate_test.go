@@ -283,6 +283,36 @@ func TestVIPIsKeptWhatever(t *testing.T) {
 	}
 }
 
+func TestOfTwoAddressesOfOneFamilyTheOlderIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		low, high   time.Time
+		want, gives string
+	}{
+		{"the lower is older", noon, noon.Add(time.Minute), "192.0.2.0", "192.0.2.1"},
+		{"the higher is older", noon.Add(time.Minute), noon, "192.0.2.1", "192.0.2.0"},
+		{"the lower is not taken yet", time.Time{}, noon, "192.0.2.1", "192.0.2.0"},
+		{"both are of one second", noon, noon, "192.0.2.0", "192.0.2.1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/30]}`)
+			r := service("d/s", "4")
+			for a, since := range map[string]time.Time{"192.0.2.0": tt.low, "192.0.2.1": tt.high} {
+				l.Hold(netip.MustParseAddr(a), "a", r.Holder)
+				l.HeldSince(netip.MustParseAddr(a), since)
+			}
+			if d := Allocate(l, r, noon); brief(d) != tt.want || list(d.Release) != tt.gives {
+				t.Errorf("keeps %s and gives back %s, want %s and %s", brief(d), list(d.Release), tt.want, tt.gives)
+			}
+			r.Addrs = ips("nonsense").Addrs
+			r.Invalid = ips("nonsense").Invalid
+			if got := brief(Allocate(l, r, noon)); got != tt.want+" refused AddressInvalid" {
+				t.Errorf("when it is refused it has %s", got)
+			}
+		})
+	}
+}
+
 func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
 	const yaml = `    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.3: x/y}}`
 	released := func(t *testing.T) *Ledger {

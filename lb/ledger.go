@@ -32,6 +32,7 @@ type Ledger struct {
 // other than Plinth.
 type claim struct {
 	pool  string
+	since int64 // Unix time in seconds; 0: not known, and so taken for the newest
 	first Holder
 	more  []Holder // sorted by Service
 }
@@ -82,6 +83,15 @@ func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) {
 	if h.Sharing != "" {
 		k := sharingKey{h.Service.Namespace, h.Sharing}
 		l.shared[k] = insertAddr(l.shared[k], a)
+	}
+}
+
+// HeldSince notes since when a is held. Of two addresses of one family a Service
+// keeps the one that it has held longer.
+func (l *Ledger) HeldSince(a netip.Addr, t time.Time) {
+	if c, held := l.claims[a]; held && !t.IsZero() {
+		c.since = t.Unix()
+		l.claims[a] = c
 	}
 }
 
@@ -214,6 +224,11 @@ func (l *Ledger) freed(a netip.Addr) {
 
 // foreign reports whether no Service is known to hold the address.
 func (c claim) foreign() bool { return c.first.Service == ServiceKey{} }
+
+// before reports whether c was made before o; false if neither is known to be.
+func (c claim) before(o claim) bool {
+	return c.since != 0 && (o.since == 0 || c.since < o.since)
+}
 
 // each calls f for every holder until f says no.
 func (c claim) each(f func(Holder) bool) {

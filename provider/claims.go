@@ -8,7 +8,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,6 +41,7 @@ var errContended = errors.New("other programs keep taking or changing the addres
 type claim struct {
 	uid             types.UID
 	resourceVersion string
+	created         time.Time
 	parent          lb.ServiceKey
 	serviceUID      types.UID // of the parent
 	pool            string
@@ -46,6 +49,13 @@ type claim struct {
 }
 
 func (c claim) heldBy(k lb.ServiceKey) bool { return slices.Contains(c.holders, k) }
+
+// isOfAnother reports whether the parent k of the claim is known to be another Service
+// than the one of that UID.
+func (c claim) isOfAnother(k lb.ServiceKey, uid types.UID) bool {
+	known := func(u types.UID) bool { return u != "" && u != parentLeft }
+	return k == c.parent && known(uid) && known(c.serviceUID) && uid != c.serviceUID
+}
 
 // uidWith is what service-uid says once k has that UID.
 func (c claim) uidWith(k lb.ServiceKey, uid types.UID) types.UID {
@@ -63,6 +73,7 @@ func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
 	c = claim{
 		uid:             obj.UID,
 		resourceVersion: obj.ResourceVersion,
+		created:         obj.CreationTimestamp.Time,
 		parent:          lb.ServiceKey{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name},
 		serviceUID:      types.UID(obj.Annotations[serviceUID]),
 		pool:            obj.Annotations[claimPool],
@@ -107,6 +118,9 @@ func (b *balancer) take(ctx context.Context, a netip.Addr, pool string, k lb.Ser
 			}
 			err = b.annotate(ctx, a, c, with(c.holders, k), c.uidWith(k, uid))
 		case c.uidWith(k, uid) != c.serviceUID:
+			if err := b.confirm(ctx, k, uid); err != nil {
+				return false, err
+			}
 			err = b.annotate(ctx, a, c, c.holders, uid)
 		default:
 			return true, nil
@@ -124,13 +138,39 @@ func (b *balancer) take(ctx context.Context, a netip.Addr, pool string, k lb.Ser
 	return false, errContended
 }
 
-// give makes the API server's word agree that a Service no longer holds a.
-func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey) error {
+// confirm asks the API server whether a Service still is the one of that UID: a
+// process that was stopped for a while may know an earlier one of its name.
+func (b *balancer) confirm(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
+	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	if err == nil && svc.UID != uid {
+		err = staleService(k)
+	}
+	return err
+}
+
+// staleService is the error of whoever acts on a Service that is another one by now.
+func staleService(k lb.ServiceKey) error {
+	return apierrors.NewConflict(v1.Resource(resourceOfService), k.String(), errOtherService)
+}
+
+var errOtherService = errors.New("there is another Service of that name now, or it holds its VIP anew")
+
+// give makes the API server's word agree that the Service of that UID, or any of its
+// name, no longer holds a. What a later Service of the name holds is left alone, and
+// so is a claim that was made after give was called: it is not the one that was to go.
+func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) error {
+	before, _ := b.claimOf(a)
 	for range claimAttempts {
 		c, known := b.claimOf(a)
 		if !known || !c.heldBy(k) {
 			b.freed(a, k)
 			return nil
+		}
+		if c.isOfAnother(k, uid) {
+			return nil
+		}
+		if before.uid != "" && (c.uid != before.uid || c.isOfAnother(k, before.serviceUID)) {
+			return staleService(k)
 		}
 		var err error
 		if rest := without(c.holders, k); len(rest) > 0 {
@@ -246,6 +286,7 @@ func (b *balancer) wrote(a netip.Addr, obj *networkingv1.IPAddress) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.claims[a] = c
+	b.ledger.HeldSince(a, c.created)
 }
 
 func with(holders []lb.ServiceKey, k lb.ServiceKey) []lb.ServiceKey {

@@ -78,6 +78,17 @@ func (b *balancer) learn(a netip.Addr, obj *networkingv1.IPAddress, live bool) {
 	for _, k := range c.holders {
 		b.admit(a, c.pool, k)
 	}
+	b.ledger.HeldSince(a, c.created)
+	b.check(c)
+}
+
+// check has the parent of a claim looked at if the claim names another UID than the
+// Service has: its machines would take the VIP for an earlier Service's. b.mu is held.
+func (b *balancer) check(c claim) {
+	svc, err := b.services.Services(c.parent.Namespace).Get(c.parent.Name)
+	if err == nil && c.heldBy(c.parent) && c.serviceUID != svc.UID {
+		b.queue.Add(c.parent.String())
+	}
 }
 
 // admit notes a holder that the ledger does not know. b.mu is held.

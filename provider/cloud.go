@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"log/slog"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -52,6 +53,9 @@ var (
 func New(o Options) *Cloud {
 	if o.Log == nil {
 		o.Log = slog.Default()
+	}
+	if o.Restart == nil {
+		o.Restart = func() { os.Exit(1) }
 	}
 	c := &Cloud{options: o, log: o.Log, roster: newRoster()}
 	c.balancer = newBalancer(c)

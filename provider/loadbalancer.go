@@ -140,7 +140,7 @@ func (b *balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc 
 	if err := until(ctx, b.seeded); err != nil {
 		return err
 	}
-	return b.releaseAll(ctx, keyOf(svc))
+	return b.releaseAll(ctx, keyOf(svc), svc.UID)
 }
 
 // errNotReady is what comes of a question before the VIPs in use and the pools are known.

@@ -50,6 +50,7 @@ func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
 	go b.cloud.onInventory(ctx, func() { b.adopt(ctx) })
 	go b.audit(ctx)
 	go b.keepReleased(ctx)
+	go b.watchForRestore(ctx)
 	b.queue.run(ctx, balancerWorkers)
 }
 
@@ -169,7 +170,7 @@ func (b *balancer) dropIfGone(ctx context.Context, k lb.ServiceKey) error {
 	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return b.releaseAll(ctx, k)
+		return b.releaseAll(ctx, k, "")
 	case err != nil:
 		return err
 	case b.serves(svc):
@@ -178,7 +179,7 @@ func (b *balancer) dropIfGone(ctx context.Context, k lb.ServiceKey) error {
 	case servicehelper.HasLBFinalizer(svc), classless(svc) && b.cloud.options.ClassOnly && svc.DeletionTimestamp == nil:
 		return nil
 	}
-	if err := b.releaseAll(ctx, k); err != nil {
+	if err := b.releaseAll(ctx, k, svc.UID); err != nil {
 		return err
 	}
 	return b.clearStatus(ctx, svc)

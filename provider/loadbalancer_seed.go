@@ -125,6 +125,7 @@ func (b *balancer) seedClaim(obj *networkingv1.IPAddress, holders map[lb.Service
 		}
 		b.enter(a, c.pool, h)
 	}
+	b.ledger.HeldSince(a, c.created)
 }
 
 // takeOver enters the addresses in the statuses of Services that nobody holds yet:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"plinth.dev/plinth/lb"
 )
@@ -18,7 +19,9 @@ type standing struct {
 	decision lb.Decision
 	ours     bool      // its status is for Plinth's own controller to write: the stock one was told nothing
 	seen     bool      // its status has said so since
+	version  string    // resource version of the Service as it was when it was told
 	righted  time.Time // when its status was last set right
+	rights   int       // how often it was, since it was left alone for long
 }
 
 var seed = maphash.MakeSeed()
@@ -46,7 +49,7 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 			continue
 		}
 		for _, a := range d.Release {
-			if err := b.give(ctx, a, r.Service); err != nil {
+			if err := b.give(ctx, a, r.Service, svc.UID); err != nil {
 				return d, err
 			}
 		}
@@ -95,6 +98,17 @@ func (b *balancer) undo(k lb.ServiceKey, vips []lb.Assignment) {
 	}
 }
 
+// standing returns what a Service was last told.
+func (b *balancer) standing(k lb.ServiceKey) (standing, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.standings[k]
+	if s == nil {
+		return standing{}, false
+	}
+	return *s, true
+}
+
 // note remembers what a Service was told.
 func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
 	b.mu.Lock()
@@ -108,7 +122,7 @@ func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
 		s.seen = false
 		s.ours = s.ours || ours
 	}
-	s.decision = d
+	s.decision, s.version = d, svc.ResourceVersion
 	s.ours = s.ours && !s.seen || d.Refused || ofOurClass(svc)
 	if delete(b.waiting, keyOf(svc)); d.Refused || len(d.Denials) > 0 {
 		b.waiting[keyOf(svc)] = waiterOf(svc, d)
@@ -149,14 +163,15 @@ func (b *balancer) wake(f lb.Family) {
 	}
 }
 
-// releaseAll gives back all that a Service holds, and forgets it.
-func (b *balancer) releaseAll(ctx context.Context, k lb.ServiceKey) error {
+// releaseAll gives back all that the Service of that UID, or any of its name, holds,
+// and forgets it.
+func (b *balancer) releaseAll(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
 	defer b.occupy(k)()
 	b.mu.Lock()
 	held := slices.Clone(b.ledger.Holds(k))
 	b.mu.Unlock()
 	for _, a := range held {
-		if err := b.give(ctx, a, k); err != nil {
+		if err := b.give(ctx, a, k, uid); err != nil {
 			return err
 		}
 	}

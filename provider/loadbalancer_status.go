@@ -30,9 +30,22 @@ const (
 	reasonOneFamily = "OneFamilyOnly" // PreferDualStack, and only one family is to be had
 )
 
-// righting is how long a status that somebody else overwrote is left alone after it
-// was last set right: two programs that both insist do not keep the API server busy.
-const righting = time.Minute
+// A status that somebody else overwrote is set right at once, then after a pause that
+// doubles, so that two programs that both insist do not keep the API server busy. A
+// status that is left alone for long enough is set right at once again.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+	longEnough = 5 * time.Minute
+)
+
+// pauseBefore is how long a status is left alone that was set right so many times.
+func pauseBefore(rights int) time.Duration {
+	if rights == 0 {
+		return 0
+	}
+	return min(firstPause<<min(rights-1, 6), lastPause)
+}
 
 // maxMessage bounds a condition's message in bytes; the API allows 32768.
 const maxMessage = 1024
@@ -79,6 +92,8 @@ func sentence(d lb.Decision) string {
 }
 
 // statusPatch is what a Service's status lacks to say what the decision says; nil: nothing.
+// It holds for the Service as it was read and no other: a leader that was stopped for a
+// while cannot write over what its successor wrote.
 // The finalizer of the stock controller goes with the VIPs of its Services.
 func statusPatch(svc *v1.Service, d lb.Decision, now time.Time) map[string]any {
 	status, metadata := map[string]any{}, map[string]any{}
@@ -96,7 +111,7 @@ func statusPatch(svc *v1.Service, d lb.Decision, now time.Time) map[string]any {
 	if len(status) == 0 && len(metadata) == 0 {
 		return nil
 	}
-	metadata["uid"] = svc.UID
+	metadata["uid"], metadata["resourceVersion"] = svc.UID, svc.ResourceVersion
 	return map[string]any{"metadata": metadata, "status": status}
 }
 
@@ -198,10 +213,14 @@ func (b *balancer) mayRight(k lb.ServiceKey) (now bool, after time.Duration) {
 	if s == nil {
 		return true, 0
 	}
-	if wait := s.righted.Add(righting).Sub(b.now()); wait > 0 {
+	at := b.now()
+	if at.Sub(s.righted) > longEnough {
+		s.rights = 0
+	}
+	if wait := s.righted.Add(pauseBefore(s.rights)).Sub(at); wait > 0 {
 		return false, wait
 	}
-	s.righted = b.now()
+	s.righted, s.rights = at, s.rights+1
 	return true, 0
 }
 
@@ -210,5 +229,5 @@ func overwritten(svc *v1.Service) string {
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		ips = append(ips, i.IP+i.Hostname)
 	}
-	return fmt.Sprintf("another program set the status to %q; Plinth sets it right, once a minute at most", strings.Join(ips, ","))
+	return fmt.Sprintf("another program set the status to %q; Plinth sets it right, ever less often if this goes on", strings.Join(ips, ","))
 }

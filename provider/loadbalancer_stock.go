@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -13,6 +14,8 @@ import (
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	stockservice "k8s.io/cloud-provider/controllers/service"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/lb"
 )
 
 // startServiceController starts the stock controller for Services without a class,
@@ -121,28 +124,43 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 	case clears:
 		data = merged(data, map[string]any{"conditions": []any{withoutCondition}}, nil)
 	case p.Status.LoadBalancer != nil:
-		data = w.balancer.withCondition(svc, data)
+		out, err := w.ServiceInterface.Patch(ctx, name, kind, w.balancer.withCondition(svc, data), o, sub...)
+		if apierrors.IsConflict(err) {
+			w.balancer.handOver(keyOf(svc))
+			return svc, nil
+		}
+		return out, err
 	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && len(svc.Status.LoadBalancer.Ingress) == 0:
 		return svc, nil // it goes with the VIPs; see withCondition
 	}
 	return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
 }
 
-// withCondition adds Plinth's condition, and the finalizer where it is missing, to a
-// patch that gives a Service its VIPs.
-func (b *balancer) withCondition(svc *v1.Service, data []byte) []byte {
+// handOver has Plinth's own controller write the status of a Service that is not as it
+// was when the stock one read it, and would try again only after its backoff.
+func (b *balancer) handOver(k lb.ServiceKey) {
 	b.mu.Lock()
-	s := b.standings[keyOf(svc)]
-	b.mu.Unlock()
-	if s == nil {
+	defer b.mu.Unlock()
+	if s := b.standings[k]; s != nil {
+		s.ours = true
+	}
+	b.queue.Add(k.String())
+}
+
+// withCondition adds Plinth's condition, and the finalizer where it is missing, to a
+// patch that gives a Service its VIPs. The patch holds for the Service as it was when
+// the VIPs were decided.
+func (b *balancer) withCondition(svc *v1.Service, data []byte) []byte {
+	s, known := b.standing(keyOf(svc))
+	if !known {
 		return data
 	}
-	patch := statusPatch(svc, s.decision, b.now())
-	if patch == nil {
-		return data
+	status, metadata := map[string]any{}, map[string]any{}
+	if patch := statusPatch(svc, s.decision, b.now()); patch != nil {
+		status, metadata = patch["status"].(map[string]any), patch["metadata"].(map[string]any)
+		delete(status, "loadBalancer")
 	}
-	status, metadata := patch["status"].(map[string]any), patch["metadata"].(map[string]any)
-	delete(status, "loadBalancer")
+	metadata["resourceVersion"] = s.version
 	return merged(data, status, metadata)
 }
 

@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"plinth.dev/plinth/lb"
 )
@@ -20,7 +22,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // loadBalancerService is a Service d/s as the API server gives it.
 func loadBalancerService(change ...func(*v1.Service)) *v1.Service {
 	svc := &v1.Service{}
-	svc.Namespace, svc.Name, svc.UID = "d", "s", "u1"
+	svc.Namespace, svc.Name, svc.UID, svc.ResourceVersion = "d", "s", "u1", "7"
 	svc.Spec.Type = v1.ServiceTypeLoadBalancer
 	svc.Spec.IPFamilies = []v1.IPFamily{v1.IPv4Protocol}
 	svc.Spec.Ports = []v1.ServicePort{{Protocol: v1.ProtocolTCP, Port: 443}, {Protocol: v1.ProtocolTCP, Port: 80}, {Protocol: v1.ProtocolUDP, Port: 443}}
@@ -127,15 +129,15 @@ func TestStatusPatchSaysWhatIsMissingAndNothingElse(t *testing.T) {
 		want     string
 	}{
 		{"the first VIP, with the finalizer of the stock controller", loadBalancerService(), given,
-			`{"metadata":{"finalizers":["service.kubernetes.io/load-balancer-cleanup"],"uid":"u1"},"status":{` +
+			`{"metadata":{"finalizers":["service.kubernetes.io/load-balancer-cleanup"],"resourceVersion":"7","uid":"u1"},"status":{` +
 				condition("True", "2026-01-01T12:00:01Z", "Allocated", "192.0.2.1 of pool public") + `,` + ingress + `}}`},
 		{"no finalizer on a Service of our class", loadBalancerService(func(svc *v1.Service) { c := LoadBalancerClass; svc.Spec.LoadBalancerClass = &c }), given,
-			`{"metadata":{"uid":"u1"},"status":{` + condition("True", "2026-01-01T12:00:01Z", "Allocated", "192.0.2.1 of pool public") + `,` + ingress + `}}`},
+			`{"metadata":{"resourceVersion":"7","uid":"u1"},"status":{` + condition("True", "2026-01-01T12:00:01Z", "Allocated", "192.0.2.1 of pool public") + `,` + ingress + `}}`},
 		{"nothing is missing", loadBalancerService(stated), given, ""},
 		{"refused", loadBalancerService(), refused,
-			`{"metadata":{"uid":"u1"},"status":{` + condition("False", "2026-01-01T12:00:01Z", "PoolExhausted", "pool public: PoolExhausted (IPv4)") + `}}`},
+			`{"metadata":{"resourceVersion":"7","uid":"u1"},"status":{` + condition("False", "2026-01-01T12:00:01Z", "PoolExhausted", "pool public: PoolExhausted (IPv4)") + `}}`},
 		{"somebody overwrote it", loadBalancerService(stated, func(svc *v1.Service) { svc.Status.LoadBalancer.Ingress[0].IP = "10.10.1.1" }), given,
-			`{"metadata":{"uid":"u1"},"status":{` + ingress + `}}`},
+			`{"metadata":{"resourceVersion":"7","uid":"u1"},"status":{` + ingress + `}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ""
@@ -202,5 +204,38 @@ func TestStockPatchCarriesWhatPlinthAdds(t *testing.T) {
 	}
 	if got := string(merged([]byte("no JSON"), nil, nil)); got != "no JSON" {
 		t.Errorf("a patch that is not understood became %s", got)
+	}
+}
+
+func TestPausesBeforeAStatusIsSetRightDouble(t *testing.T) {
+	var got []time.Duration
+	for n := range 9 {
+		got = append(got, pauseBefore(n)/time.Second)
+	}
+	if want := []time.Duration{0, 1, 2, 4, 8, 16, 32, 60, 60}; !slices.Equal(got, want) {
+		t.Errorf("%v seconds, want %v", got, want)
+	}
+}
+
+func TestClaimOfALaterServiceOfTheNameIsTold(t *testing.T) {
+	key, other := lb.ServiceKey{Namespace: "d", Name: "s"}, lb.ServiceKey{Namespace: "d", Name: "t"}
+	c := claim{parent: key, serviceUID: "u2", holders: []lb.ServiceKey{key, other}}
+	for _, tt := range []struct {
+		name string
+		key  lb.ServiceKey
+		uid  types.UID
+		want bool
+	}{
+		{"the same Service", key, "u2", false},
+		{"an earlier one of its name", key, "u1", true},
+		{"any of its name", key, "", false},
+		{"one that shares it", other, "u1", false},
+	} {
+		if got := c.isOfAnother(tt.key, tt.uid); got != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+	if c.serviceUID = parentLeft; c.isOfAnother(key, "u1") {
+		t.Error("a parent that has left is taken for another Service")
 	}
 }

@@ -12,6 +12,7 @@ type Options struct {
 	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory
 	ClassOnly bool   // serve Services of LoadBalancerClass and none without a class
 	Log       *slog.Logger
+	Restart   func() // ends this process, so that another starts with nothing remembered; nil: exits with code 1
 }
 
 // AddFlags adds the flags that are Plinth's own, with their defaults.

@@ -39,8 +39,12 @@ func run() int {
 	flags := cliflag.NamedFlagSets{}
 	own.AddFlags(flags.FlagSet(provider.Name))
 
-	cloud := func(*config.CompletedConfig) cloudprovider.Interface {
+	cloud := func(c *config.CompletedConfig) cloudprovider.Interface {
 		own.Log = slog.New(logr.ToSlogHandler(klog.Background()))
+		own.Restart = func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
+		if lease := c.ComponentConfig.Generic.LeaderElection; lease.LeaderElect {
+			provider.Fence(c.Kubeconfig, lease.LeaseDuration.Duration-lease.RenewDeadline.Duration, own.Restart)
+		}
 		return provider.New(own)
 	}
 	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), names.CCMControllerAliases(), flags, wait.NeverStop)

@@ -11,12 +11,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"plinth.dev/plinth/test/components"
 )
 
-// process is a program that runs for the time of a test.
-type process struct {
+// Process is a program that runs for the time of a test.
+type Process struct {
+	t    testing.TB
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 }
@@ -25,7 +27,7 @@ type process struct {
 // test fails.
 func (s *Server) Run(program string, args ...string) (stop func()) {
 	s.t.Helper()
-	return s.start(program, args...).kill
+	return s.start(program, args...).Kill
 }
 
 // Log returns all that programs of that name wrote.
@@ -48,19 +50,19 @@ func (s *Server) Kubectl(args ...string) string {
 }
 
 // run starts a program of the control plane.
-func (s *Server) run(program string, args ...string) *process {
+func (s *Server) run(program string, args ...string) *Process {
 	s.t.Helper()
 	return s.start(find(s.t, program), args...)
 }
 
-func (s *Server) start(program string, args ...string) *process {
+func (s *Server) start(program string, args ...string) *Process {
 	s.t.Helper()
 	name := filepath.Base(program)
 	log, err := os.OpenFile(s.file(name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	p := &process{cmd: exec.Command(program, args...), done: make(chan struct{})}
+	p := &Process{t: s.t, cmd: exec.Command(program, args...), done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
@@ -72,7 +74,7 @@ func (s *Server) start(program string, args ...string) *process {
 		log.Close()
 	}()
 	s.t.Cleanup(func() {
-		p.kill()
+		p.Kill()
 		if s.t.Failed() {
 			s.t.Logf("the last of %s:\n%s", name, tail(s.file(name+".log")))
 		}
@@ -80,10 +82,34 @@ func (s *Server) start(program string, args ...string) *process {
 	return p
 }
 
-// kill ends the program at once and waits until it has ended.
-func (p *process) kill() {
+// Kill ends the program at once and waits until it has ended.
+func (p *Process) Kill() {
 	p.cmd.Process.Kill()
 	<-p.done
+}
+
+// Pause stops the program where it is, as a host does that has no time for it.
+func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
+
+// Resume has the program go on where it was stopped.
+func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
+
+func (p *Process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// Ended waits until the program has ended by itself, and fails the test if it does
+// not in time.
+func (p *Process) Ended(limit time.Duration) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(limit):
+		p.t.Fatalf("%s has not ended within %v", p.cmd.Path, limit)
+	}
 }
 
 func tail(file string) string {

@@ -33,8 +33,10 @@ type Server struct {
 	options  Options
 	etcdPort int
 	port     int
-	etcd     *process
-	server   *process
+	etcd     *Process
+	server   *Process
+
+	restarted bool // and so forbade everything until it had read its roles
 }
 
 // adminToken is what the admin shows. The server is reached over loopback only.
@@ -99,7 +101,7 @@ func (s *Server) StartServer() {
 }
 
 // StopServer kills the API server; etcd keeps its data.
-func (s *Server) StopServer() { s.server.kill() }
+func (s *Server) StopServer() { s.server.Kill() }
 
 // Eventually waits until check returns no error, and fails the test with the
 // last one when the time is over.

@@ -29,7 +29,8 @@ func TestStatusThatSomebodyOverwroteIsSetRightWithoutAWar(t *testing.T) {
 		c.says("a", "10.10.1.1")
 		<-time.After(100 * time.Millisecond)
 	}
-	if n := c.writes()["patch services/status"] - before; n != 2 {
+	// Each is set right at once; the first again after one second and after two more.
+	if n := c.writes()["patch services/status"] - before; n < 2 || n > 4 {
 		t.Errorf("%d writes set two statuses right that were overwritten 32 times", n)
 	}
 }

@@ -1,0 +1,97 @@
+package services
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+)
+
+// witness sees every change of Services and claims, and writes down what must
+// never happen to Services that nobody changes: that an address is in two statuses,
+// that one moves, or that one is taken away.
+type witness struct {
+	mu       sync.Mutex
+	statuses map[string][]string // by Service
+	uids     map[string]types.UID
+	crimes   []string
+}
+
+// watch has a witness see what happens from now on.
+func (c *cluster) watch() *witness {
+	c.t.Helper()
+	w := &witness{statuses: map[string][]string{}, uids: map[string]types.UID{}}
+	ctx, stop := context.WithCancel(context.Background())
+	c.t.Cleanup(stop)
+	factory := informers.NewSharedInformerFactory(c.Client, 0)
+	services, claims := factory.Core().V1().Services().Informer(), factory.Networking().V1().IPAddresses().Informer()
+	services.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { w.service(obj.(*v1.Service)) },
+		UpdateFunc: func(_, obj any) { w.service(obj.(*v1.Service)) },
+		DeleteFunc: func(obj any) { w.goes(obj) },
+	})
+	claims.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if ip, ok := obj.(*networkingv1.IPAddress); ok {
+			w.released(ip)
+		}
+	}})
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	return w
+}
+
+func (w *witness) service(svc *v1.Service) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name, had, has := svc.Name, w.statuses[svc.Name], ingress(svc)
+	if svc.DeletionTimestamp != nil {
+		delete(w.statuses, name)
+		return
+	}
+	if w.uids[name] == svc.UID && len(had) > 0 && !slices.Equal(had, has) {
+		w.crimes = append(w.crimes, fmt.Sprintf("%s had %v, then %v", name, had, has))
+	}
+	for other, theirs := range w.statuses {
+		if other != name && len(has) > 0 && slices.Contains(theirs, has[0]) {
+			w.crimes = append(w.crimes, fmt.Sprintf("%s and %s both have %v", name, other, has))
+		}
+	}
+	w.statuses[name], w.uids[name] = has, svc.UID
+}
+
+func (w *witness) goes(obj any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+		delete(w.statuses, name.Name)
+	}
+}
+
+func (w *witness) released(ip *networkingv1.IPAddress) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for name, has := range w.statuses {
+		if slices.Contains(has, ip.Name) && string(w.uids[name]) == ip.Annotations["plinth.dev/service-uid"] {
+			w.crimes = append(w.crimes, fmt.Sprintf("%s no longer holds %s", name, ip.Name))
+		}
+	}
+}
+
+// sawNothing fails the test if something happened that must not.
+func (c *cluster) sawNothing(w *witness) {
+	c.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, crime := range w.crimes {
+		c.t.Error(crime)
+	}
+	if len(w.statuses) == 0 {
+		c.t.Error("the witness was blind")
+	}
+}
