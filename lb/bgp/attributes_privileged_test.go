@@ -3,6 +3,7 @@
 package bgp
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -40,68 +41,107 @@ func TestRoutersSeeTheAttributes(t *testing.T) {
 			[]string{`"string":"4200000001 4200000001 4200000001"`},
 			[]string{"BGP.as_path: 4200000001 4200000001 4200000001"}},
 	}
-	questions := map[string]string{"frr": "show bgp ipv4 unicast 203.0.113.10/32 json", "bird": "show route for 203.0.113.10/32 all"}
+	questions := map[string][]string{
+		"frr":  {"show bgp ipv4 unicast 203.0.113.10/32 json", "show bgp ipv6 unicast 2001:db8:113::10/128 json"},
+		"bird": {"show route for 203.0.113.10/32 all", "show route for 2001:db8:113::10/128 all"},
+	}
 	for _, tt := range tests {
 		for dialect, d := range dialects {
 			t.Run(tt.name+", "+dialect, func(t *testing.T) {
 				t.Parallel()
 				r := d.start(newRouter(t), neighbour{asn: int(tt.asn)})
 				s := speaker(t)
-				c := config(plan(r.session4()))
-				c.Sessions[0].Session.LocalASN = tt.asn
-				c.Sessions[0].Advertisements = []lb.Advertisement{dressed(t, "203.0.113.10/32")}
+				c := config(plan(r.session4()), plan(r.session6()))
+				for i, prefix := range []string{"203.0.113.10/32", "2001:db8:113::10/128"} {
+					c.Sessions[i].Session.LocalASN = tt.asn
+					c.Sessions[i].Advertisements = []lb.Advertisement{dressed(t, prefix)}
+				}
 				must(t, s.Set(t.Context(), c))
 				want := map[string][]string{"frr": tt.frr, "bird": tt.bird}[dialect]
-				eventually(t, 10*time.Second, fmt.Sprintf("the router sees %q", want), func() (bool, string) {
-					got := r.ask(questions[dialect])
-					var compact strings.Builder
-					if dialect == "frr" {
-						var v any
-						if json.Unmarshal([]byte(got), &v) == nil {
-							_ = json.NewEncoder(&compact).Encode(v)
-							got = compact.String()
+				for _, question := range questions[dialect] {
+					eventually(t, 10*time.Second, fmt.Sprintf("%s shows %q", question, want), func() (bool, string) {
+						got := compact(r.ask(question))
+						for _, w := range want {
+							if !strings.Contains(got, w) {
+								return false, "no " + w + " in " + got
+							}
 						}
-					}
-					for _, w := range want {
-						if !strings.Contains(got, w) {
-							return false, "no " + w + " in " + got
-						}
-					}
-					return true, ""
-				})
+						return true, ""
+					})
+				}
 			})
 		}
 	}
 }
 
+// compact writes JSON without spaces, and leaves other text as it is.
+func compact(s string) string {
+	var b bytes.Buffer
+	if json.Compact(&b, []byte(s)) != nil {
+		return s
+	}
+	return b.String()
+}
+
 func TestWeightsReachTheKernelOfFRR(t *testing.T) {
 	// Two machines, as two addresses of this one, with three endpoints and one.
 	r := newRouter(t)
-	second := netip.AddrFrom4([4]byte{r.Local4.As4()[0], r.Local4.As4()[1], r.Local4.As4()[2], 11})
-	run(t, "ip", "addr", "add", second.String()+"/24", "dev", r.link)
-	r.frr(neighbour{families: fmt.Sprintf(" bgp bestpath as-path multipath-relax\n neighbor %v remote-as %d\n neighbor %v passive\n address-family ipv4 unicast\n  neighbor %v activate\n  maximum-paths 16\n exit-address-family\n", second, ourASN, second, second)})
-	for i, from := range []netip.Addr{r.Local4, second} {
-		s := speaker(t)
-		c := config(plan(r.session4(), "203.0.113.10/32"))
-		c.RouterID = from
-		c.Sessions[0].Session.Local = from
-		c.Sessions[0].Advertisements[0].Bandwidth = uint32(125_000 * (3 - 2*i))
-		must(t, s.Set(t.Context(), c))
+	tests := []struct {
+		family, vip string
+		first       netip.Addr
+		session     func() inventory.Session
+	}{
+		{"ipv4", "203.0.113.10", r.Local4, r.session4},
+		{"ipv6", "2001:db8:113::10", r.Local6, r.session6},
 	}
-	eventually(t, 15*time.Second, "the kernel has weights of 3 to 1", func() (bool, string) {
-		var rows []struct {
-			Nexthops []struct{ Gateway, Weight any }
-		}
-		out, _ := exec.Command("ip", "-n", r.ns, "-j", "route", "show", "203.0.113.10").Output()
-		_ = json.Unmarshal(out, &rows)
-		if len(rows) != 1 || len(rows[0].Nexthops) != 2 {
-			return false, string(out)
-		}
-		weight := map[any]float64{}
-		for _, h := range rows[0].Nexthops {
-			weight[h.Gateway], _ = h.Weight.(float64)
-		}
-		a, b := weight[r.Local4.String()], weight[second.String()]
-		return b > 0 && a/b > 2.8 && a/b < 3.2, string(out)
-	})
+	var lines string
+	for _, tt := range tests {
+		second := elevenOf(tt.first)
+		run(t, "ip", "addr", "add", netip.PrefixFrom(second, map[bool]int{true: 24, false: 64}[second.Is4()]).String(), "dev", r.link)
+		lines += fmt.Sprintf(" neighbor %v remote-as %d\n neighbor %v passive\n address-family %s unicast\n  neighbor %v activate\n  maximum-paths 16\n exit-address-family\n",
+			second, ourASN, second, tt.family, second)
+	}
+	r.frr(neighbour{families: " bgp bestpath as-path multipath-relax\n" + lines})
+	for _, tt := range tests {
+		t.Run(tt.family, func(t *testing.T) {
+			hops := []netip.Addr{tt.first, elevenOf(tt.first)}
+			for i, from := range hops {
+				s := speaker(t)
+				c := config(plan(tt.session(), netip.PrefixFrom(netip.MustParseAddr(tt.vip), from.BitLen()).String()))
+				c.RouterID = netip.AddrFrom4([4]byte{10, 99, 250, byte(1 + i)})
+				c.Sessions[0].Session.Local = from
+				c.Sessions[0].Advertisements[0].Bandwidth = uint32(125_000 * (3 - 2*i))
+				must(t, s.Set(t.Context(), c))
+			}
+			eventually(t, 15*time.Second, "the kernel has weights of 3 to 1", func() (bool, string) {
+				out, _ := exec.Command("ip", "-n", r.ns, "-j", "route", "show", tt.vip).Output()
+				if hops[0].Is6() {
+					out, _ = exec.Command("ip", "-n", r.ns, "-j", "-6", "route", "show", tt.vip).Output()
+				}
+				var rows []struct {
+					Nexthops []struct {
+						Gateway string
+						Weight  float64
+					}
+				}
+				_ = json.Unmarshal(out, &rows)
+				weight := map[string]float64{}
+				for _, row := range rows {
+					for _, h := range row.Nexthops {
+						weight[h.Gateway] = h.Weight
+					}
+				}
+				a, b := weight[hops[0].String()], weight[hops[1].String()]
+				return b > 0 && a/b > 2.8 && a/b < 3.2, string(out)
+			})
+		})
+	}
+}
+
+// elevenOf is another address of the same subnet.
+func elevenOf(a netip.Addr) netip.Addr {
+	for range 10 {
+		a = a.Next()
+	}
+	return a
 }

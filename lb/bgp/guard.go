@@ -20,13 +20,31 @@ const maxAdvertisements = 50_000
 // routes are the advertisements of one session, sorted by prefix, one for each.
 type routes []lb.Advertisement
 
+// bounds are what no session may go beyond, whatever the planner says.
+type bounds struct {
+	within []netip.Prefix // nil: anywhere
+	ends   []netip.Addr   // of all sessions of the machine
+}
+
+func (c Config) bounds() bounds {
+	b := bounds{within: c.Within}
+	for _, s := range c.Sessions {
+		for _, end := range []netip.Addr{s.Session.RouterAddr, s.Session.Local, s.Session.NextHop4, s.Session.NextHop6} {
+			if end = end.WithZone(""); end.IsValid() && !slices.Contains(b.ends, end) {
+				b.ends = append(b.ends, end)
+			}
+		}
+	}
+	return b
+}
+
 // guard stands behind the planner: what it lets through is all that a session may
 // say. It keeps the good ones when some are bad.
-func guard(s inventory.Session, ads []lb.Advertisement, within []netip.Prefix) (routes, error) {
+func guard(s inventory.Session, ads []lb.Advertisement, b bounds) (routes, error) {
 	var errs []error
 	good := make(routes, 0, len(ads))
 	for _, ad := range ads {
-		if err := admit(s, ad, within); err != nil {
+		if err := admit(s, ad, b); err != nil {
 			errs = append(errs, fmt.Errorf("%v: %w: %w", ad.Prefix, ErrRefused, err))
 			continue
 		}
@@ -92,7 +110,7 @@ func compareFirst(have, want routes) int {
 	return byPrefix(have[0], want[0])
 }
 
-func admit(s inventory.Session, ad lb.Advertisement, within []netip.Prefix) error {
+func admit(s inventory.Session, ad lb.Advertisement, b bounds) error {
 	p := ad.Prefix
 	switch {
 	case !p.IsValid() || p != p.Masked() || p.Addr().Is4In6():
@@ -104,12 +122,12 @@ func admit(s inventory.Session, ad lb.Advertisement, within []netip.Prefix) erro
 	case !s.Families.Has(p):
 		return errors.New("the session does not carry its family")
 	}
-	for _, own := range []netip.Addr{s.RouterAddr, s.Local, s.NextHop4, s.NextHop6} {
-		if p.Contains(own.WithZone("")) {
-			return fmt.Errorf("it covers %v, an address of the session itself", own)
+	for _, end := range b.ends {
+		if p.Contains(end) {
+			return fmt.Errorf("it covers %v, an address of a session's end", end)
 		}
 	}
-	if within != nil && !slices.ContainsFunc(within, func(w netip.Prefix) bool { return covers(w, p) }) {
+	if b.within != nil && !slices.ContainsFunc(b.within, func(w netip.Prefix) bool { return covers(w, p) }) {
 		return errors.New("it lies outside every pool and pod CIDR")
 	}
 	if _, err := nextHop(s, ad); err != nil {

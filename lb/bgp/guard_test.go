@@ -24,12 +24,21 @@ func over(router string) inventory.Session {
 	}
 }
 
+func boundsOf(within []netip.Prefix, sessions ...inventory.Session) bounds {
+	c := Config{Within: within}
+	for _, s := range sessions {
+		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: lb.SessionPlan{Session: s}})
+	}
+	return c.bounds()
+}
+
 func advertisement(prefix string) lb.Advertisement {
 	return lb.Advertisement{Prefix: netip.MustParsePrefix(prefix)}
 }
 
 func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 	within := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/25"), netip.MustParsePrefix("2001:db8:113::/112"), netip.MustParsePrefix("10.10.0.0/16")}
+	other := over("10.10.1.2")
 	only4 := over("10.10.1.1")
 	only4.Families.IPv6 = false
 	alone := over("10.10.1.1")
@@ -54,15 +63,16 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 		{"no prefix at all", over("10.10.1.1"), netip.Prefix{}, "canonical"},
 		{"a prefix with host bits", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/25"), "canonical"},
 		{"IPv4 in the clothes of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::ffff:203.0.113.10/128"), "canonical"},
-		{"the router's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.1/32"), "an address of the session"},
-		{"the router's own subnet", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.0/26"), "an address of the session"},
-		{"the machine's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.11/32"), "an address of the session"},
+		{"the router's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.1/32"), "an address of a session's end"},
+		{"the router's own subnet", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.0/26"), "an address of a session's end"},
+		{"the machine's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.11/32"), "an address of a session's end"},
+		{"an address of another session's router", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.2/32"), "an address of a session's end"},
 		{"a family that the session does not carry", only4, netip.MustParsePrefix("2001:db8:113::10/128"), "does not carry"},
 		{"IPv6 from a machine without an IPv6 address", alone, netip.MustParsePrefix("2001:db8:113::10/128"), "no IPv6 address"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			good, err := guard(tt.session, []lb.Advertisement{{Prefix: tt.prefix}}, within)
+			good, err := guard(tt.session, []lb.Advertisement{{Prefix: tt.prefix}}, boundsOf(within, tt.session, other))
 			if leaves := len(good) == 1; leaves != (tt.want == "") {
 				t.Fatalf("leaves: %v, error: %v", leaves, err)
 			}
@@ -79,7 +89,7 @@ func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
 	twice.Prepend = 3
 	good, err := guard(s, []lb.Advertisement{
 		advertisement("203.0.113.11/32"), advertisement("127.0.0.1/32"), advertisement("203.0.113.9/32"), advertisement("203.0.113.11/32"), twice,
-	}, nil)
+	}, bounds{})
 	if len(good) != 2 || good[0] != advertisement("203.0.113.9/32") || good[1] != advertisement("203.0.113.11/32") {
 		t.Errorf("got %v", good)
 	}
@@ -95,11 +105,11 @@ func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
 		ads = append(ads, lb.Advertisement{Prefix: netip.PrefixFrom(a, 128)})
 		a = a.Next()
 	}
-	good, err := guard(over("10.10.1.1"), ads, nil)
+	good, err := guard(over("10.10.1.1"), ads, bounds{})
 	if len(good) != maxAdvertisements || !errors.Is(err, ErrRefused) {
 		t.Errorf("%d go through, error %v", len(good), err)
 	}
-	if good, err = guard(over("10.10.1.1"), ads, []netip.Prefix{}); len(good) != 0 || err == nil {
+	if good, err = guard(over("10.10.1.1"), ads, bounds{within: []netip.Prefix{}}); len(good) != 0 || err == nil {
 		t.Errorf("with nothing allowed %d go through, error %v", len(good), err)
 	}
 }
@@ -138,7 +148,7 @@ func drawRoutes(t *rapid.T, name string) routes {
 			Prepend: rapid.Uint8Range(0, 1).Draw(t, "prepend"),
 		}
 	}), 0, 40).Draw(t, name)
-	rs, _ := guard(over("10.10.1.1"), ads, nil)
+	rs, _ := guard(over("10.10.1.1"), ads, bounds{})
 	return rs
 }
 

@@ -79,7 +79,7 @@ func send(c net.Conn, m *gobgp.BGPMessage) {
 func greet(c net.Conn) bool {
 	m, err := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), []gobgp.OptionParameterInterface{
 		gobgp.NewOptionParameterCapability([]gobgp.ParameterCapabilityInterface{
-			gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC), gobgp.NewCapFourOctetASNumber(routerASN),
+			gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC), gobgp.NewCapMultiProtocol(gobgp.RF_IPv6_UC), gobgp.NewCapFourOctetASNumber(routerASN),
 		}),
 	})
 	if err != nil {
@@ -150,26 +150,50 @@ func ourOwnRoutes(c net.Conn, _ *rand.Rand) {
 	}
 }
 
-// malformed sends one message that is nearly right on each connection.
+// good6 are those of an ordinary route of IPv6, with the route in them.
+var good6 = append([]byte{
+	0x40, 1, 1, 0, // ORIGIN IGP
+	0x40, 2, 6, 2, 1, 0, 0, 0xfe, 0x4d, // AS_PATH 65101
+	0x80, 14, 38, 0, 2, 1, 16, // MP_REACH_NLRI
+	0xfd, 0x99, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
+	0, 128,
+}, netip.MustParseAddr("2001:db8:113::10").AsSlice()...)
+
+// malformed sends messages that are nearly right, until it is cut off.
 func malformed(c net.Conn, r *rand.Rand) {
 	if !greet(c) {
 		return
 	}
+	go func() { _, _ = io.Copy(io.Discard, c) }()
+	for range 2000 {
+		if _, err := c.Write(spoil(r)); err != nil {
+			return
+		}
+	}
+}
+
+// spoil makes a message that is nearly right.
+func spoil(r *rand.Rand) []byte {
 	b := update(good, []byte{32, 203, 0, 113, 10})
-	switch r.IntN(4) {
-	case 0: // any byte but the marker
-		b[16+r.IntN(len(b)-16)] = byte(r.Uint32())
-	case 1: // a kind that does not exist
+	if r.IntN(2) == 0 {
+		b = update(good6, nil)
+	}
+	switch r.IntN(8) {
+	case 0: // a kind that does not exist
 		b[18] = byte(r.Uint32())
-	case 2: // attributes of noise
-		b = update(noise(r, r.IntN(200)), []byte{32, 203, 0, 113, 10})
-	case 3: // the OPEN once more
+	case 1: // attributes of noise
+		return update(noise(r, r.IntN(200)), []byte{32, 203, 0, 113, 10})
+	case 2: // the OPEN once more
 		m, _ := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), nil)
 		b, _ = m.Serialize()
+	case 3: // an attribute of any kind, any length and noise
+		return update(append([]byte{byte(r.Uint32()), byte(r.IntN(45)), byte(r.IntN(40))}, noise(r, r.IntN(40))...), nil)
+	default: // some bytes behind the length, so that the next message is found
+		for range 1 + r.IntN(3) {
+			b[21+r.IntN(len(b)-21)] = byte(r.Uint32())
+		}
 	}
-	_, _ = c.Write(b)
-	_ = c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
-	_, _ = io.Copy(io.Discard, c)
+	return b
 }
 
 func TestAHostileRouterCostsAtMostItsOwnSession(t *testing.T) {
@@ -179,7 +203,7 @@ func TestAHostileRouterCostsAtMostItsOwnSession(t *testing.T) {
 			bad, honest := newRouter(t), newRouter(t).bird(neighbour{})
 			bad.rogue(how)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(plan(bad.session4(), "203.0.113.10/32"), plan(honest.session4(), "203.0.113.10/32"))))
+			must(t, s.Set(t.Context(), config(plan(bad.both4(), "203.0.113.10/32"), plan(honest.session4(), "203.0.113.10/32"))))
 			want := map[string]string{"203.0.113.10": honest.Local4.String()}
 			honest.holds(10*time.Second, want)
 			lost := honest.watch()

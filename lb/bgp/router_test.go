@@ -230,6 +230,14 @@ func (r *router) both(n neighbour) []netip.Addr {
 	return []netip.Addr{r.Local4, r.Local6}
 }
 
+// at is the router's own address of a family.
+func (r *router) at(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return r.Addr4
+	}
+	return r.Addr6
+}
+
 func (n neighbour) as() int {
 	if n.asn != 0 {
 		return n.asn
@@ -305,7 +313,7 @@ func (r *router) bird(n neighbour) *router {
 	b.WriteString("protocol kernel k4 { merge paths on; ipv4 { import none; export all; }; }\nprotocol kernel k6 { merge paths on; ipv6 { import none; export all; }; }\n")
 	b.WriteString(n.top)
 	for i, a := range r.both(n) {
-		fmt.Fprintf(&b, "protocol bgp us%d { local as %d; neighbor %v as %d; passive on; connect retry time 1; error wait time 1, 2; hold time 9;\n", i, routerASN, a, n.as())
+		fmt.Fprintf(&b, "protocol bgp us%d { local %v as %d; neighbor %v as %d; passive on; connect retry time 1; error wait time 1, 2; hold time 9;\n", i, r.at(a), routerASN, a, n.as())
 		if n.password != "" {
 			fmt.Fprintf(&b, " password %q;\n", n.password)
 		}

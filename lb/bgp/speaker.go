@@ -54,13 +54,14 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 	}
 	byKey, keys, errs := c.index()
 	gone := s.take(func(k Key) bool { _, stays := byKey[k]; return !stays })
+	limits := c.bounds()
 	return errors.Join(errs,
 		each(gone, func(x *session) error { return x.stop(ctx, "the session is no longer wanted") }),
-		each(keys, func(k Key) error { return s.setOne(ctx, c, byKey[k]) }))
+		each(keys, func(k Key) error { return s.setOne(ctx, c, byKey[k], limits) }))
 }
 
-func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig) error {
-	good, guarded := guard(sc.Session, sc.Advertisements, c.Within)
+func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig, b bounds) error {
+	good, guarded := guard(sc.Session, sc.Advertisements, b)
 	x, t := s.session(c, sc), sc.terms(c.RouterID)
 	err := errors.Join(guarded, x.do(ctx, func() error { return x.set(ctx, t, good) }))
 	if err != nil {
