@@ -5,16 +5,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"plinth.dev/plinth/test/lab"
 )
 
 func TestAnAgentThatRestartsWhileTheAPIServerIsDownCarriesOnFromItsDisk(t *testing.T) {
 	l := shared(t)
-	web(t, l, "outage", 4)
-	vips := expose(t, l, lab.LoadBalancer("outage", "outage"))
-	announced(t, l, vips)
-	probe := probing(t, l, vips[0], 100)
+	vips := onlyLocally(t, l, "outage")
+	settle := flood(t, l, vips)
 
 	t.Cleanup(func() { // before what needs an API server to clean up
 		if _, ok := l.Process("kube-apiserver"); !ok {
@@ -22,15 +18,56 @@ func TestAnAgentThatRestartsWhileTheAPIServerIsDownCarriesOnFromItsDisk(t *testi
 		}
 	})
 	must(t, l.StopAPIServer(t.Context()))
-	must(t, l.StopAgent(t.Context(), "w1", syscall.SIGTERM))
-	must(t, l.StartAgentAgain("w1"))
-	steady(t, probe, 8*time.Second) // longer than hold time and the agent's start together
+	for _, m := range l.Topology.Machines() {
+		must(t, l.StopAgent(t.Context(), m.Name, syscall.SIGTERM))
+	}
+	for _, m := range l.Topology.Machines() {
+		must(t, l.StartAgentAgain(m.Name))
+	}
+	for _, m := range l.Topology.Machines() {
+		must(t, l.WaitSessions(t.Context(), m.Name))
+	}
+	pauseFor(t, holdTime+time.Second)
 	announced(t, l, vips)
-	if r := probe.Stop(); r.Lost > 0 {
-		t.Errorf("an agent was restarted without an API server: %s", r)
+	for vip, r := range settle() {
+		if r.Lost > 0 {
+			t.Errorf("%s: every agent was restarted without an API server: %s", vip, r)
+		}
 	}
 	must(t, l.StartAPIServer(t.Context()))
 	must(t, l.WaitReady(t.Context(), time.Minute))
 	must(t, l.WaitFabric(t.Context()))
+	announced(t, l, vips)
+}
+
+func TestWithoutAControllerAgentsRestartAndFollowTheEndpoints(t *testing.T) {
+	l := shared(t)
+	vips := onlyLocally(t, l, "headless")
+	t.Cleanup(func() {
+		if _, ok := l.Process("ccm"); !ok {
+			if err := l.StartCCM(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	must(t, l.StopCCM(t.Context(), syscall.SIGKILL))
+	settle := flood(t, l, vips)
+	for _, m := range []string{"w1", "w3"} { // one behind FRR, one behind BIRD
+		must(t, l.StopAgent(t.Context(), m, syscall.SIGTERM))
+		must(t, l.StartAgent(t.Context(), m))
+		must(t, l.WaitSessions(t.Context(), m))
+	}
+	pauseFor(t, holdTime+time.Second)
+	announced(t, l, vips)
+	for vip, r := range settle() {
+		if r.Lost > 0 {
+			t.Errorf("%s: two agents were restarted without a controller: %s", vip, r)
+		}
+	}
+	must(t, l.RemoveWeb(t.Context(), "headless"))
+	for _, vip := range vips {
+		must(t, l.WaitGone(t.Context(), vip)) // nobody can serve it any more
+	}
+	must(t, l.RunWeb(t.Context(), "headless", 4))
 	announced(t, l, vips)
 }
