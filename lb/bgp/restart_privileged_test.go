@@ -56,7 +56,7 @@ func hundred(format string) (ps []string) {
 
 func runAgent(t testing.TB, r *router, follows bool, env ...string) *exec.Cmd {
 	t.Helper()
-	c := exec.Command("/proc/self/exe", "-test.run=^TestAgentProcess$", "-test.timeout=5m")
+	c := exec.Command("/proc/self/exe", "-test.run=^TestAgentProcess$", "-test.timeout=30m")
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%d", asAgent, r.n))
 	c.Env = append(c.Env, env...)
 	if follows {

@@ -1,0 +1,81 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// loadFor is how long the machine is kept busy; PLINTH_BENCH_LOAD says otherwise.
+const loadFor = 10 * time.Minute
+
+// hogs keep every CPU twice as busy as it can be until stop is called.
+func hogs(b *testing.B) (stop func()) {
+	b.Helper()
+	var all []*exec.Cmd
+	for range 2 * runtime.NumCPU() {
+		c := exec.Command("sh", "-c", "while :; do :; done")
+		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		must(b, c.Start())
+		all = append(all, c)
+	}
+	return func() {
+		for _, c := range all {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	}
+}
+
+// first has the router's programs go before all others, as if they ran on a machine of
+// their own.
+func (r *router) first() {
+	for _, c := range r.daemon {
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", c.Process.Pid))
+		must(r.t, err)
+		for _, task := range tasks {
+			run(r.t, "renice", "-n", "-20", "-p", task.Name())
+		}
+	}
+}
+
+// BenchmarkBFDUnderFullLoad keeps BFD sessions of 100 ms x 3 with FRR and BIRD while
+// every CPU is busy, and counts the routes that go. One agent of each is an ordinary
+// process, the other has real-time priority, as with --real-time.
+func BenchmarkBFDUnderFullLoad(b *testing.B) {
+	length := loadFor
+	if text := os.Getenv("PLINTH_BENCH_LOAD"); text != "" {
+		var err error
+		length, err = time.ParseDuration(text)
+		must(b, err)
+	}
+	for b.Loop() {
+		lost := map[string]func() int{}
+		for dialect, lines := range withBFDOf {
+			for _, priority := range []string{"ordinary", "real-time"} {
+				r := newRouter(b).withBFD(dialect, lines)
+				r.first()
+				agent := runAgent(b, r, false, asBFD+"=1")
+				if priority == "real-time" {
+					run(b, "chrt", "--all-tasks", "--rr", "--pid", "1", fmt.Sprint(agent.Process.Pid))
+				}
+				r.count(30*time.Second, 200)
+				eventually(b, 30*time.Second, "BFD is up at the router", r.bfdSessions(2))
+				lost[dialect+"-"+priority] = r.watch()
+			}
+		}
+		stop := hogs(b)
+		time.Sleep(length)
+		stop()
+		for name, n := range lost {
+			b.ReportMetric(float64(n()), name+"-routes-lost")
+		}
+		b.ReportMetric(length.Minutes(), "minutes")
+	}
+}
