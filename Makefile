@@ -66,8 +66,10 @@ bench: controlplane ## measure what the docs give a figure for
 	@go test -count=1 -run '^$$' -bench . ./inventory ./lb ./routing ./provider/...
 	$(call step,kernel)
 	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . ./routing/kernel
-	$(call step,a real API server)
+	$(call step,Nodes at a real API server)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -timeout 90m ./bench
+	$(call step,Services from their creation to a router, beside MetalLB)
+	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck

@@ -18,6 +18,14 @@ rules:
 - level: Metadata
 `
 
+// audit returns the flags that have the server log its writes.
+func (s *Server) audit() []string {
+	if s.options.Unaudited {
+		return nil
+	}
+	return []string{"--audit-policy-file=" + s.file("audit.yaml"), "--audit-log-path=" + s.file("audit.log")}
+}
+
 // Write is a request that the server was sent to change something.
 type Write struct {
 	Agent       string // the program, up to the first slash of its user agent

@@ -13,6 +13,8 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/components"
 )
 
 // ControllerName is what Plinth's controller manager is called: as a program,
@@ -21,10 +23,6 @@ const ControllerName = "plinth-cloud-controller-manager"
 
 // namespace is where deploy/ puts Plinth.
 const namespace = "kube-system"
-
-// repository is the top folder as seen from a test's: go test runs it in the
-// folder of its package, which is two below.
-var repository = filepath.Join("..", "..")
 
 // built is the controller manager that Main has built.
 var built string
@@ -50,7 +48,9 @@ func Main(m *testing.M) (code int) {
 func BuildController(folder string) (program string, err error) {
 	program = filepath.Join(folder, ControllerName)
 	build := exec.Command("go", "build", "-o", program, "./cmd/cloud-controller-manager")
-	build.Dir = repository
+	if build.Dir, err = components.Root(); err != nil {
+		return "", err
+	}
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the cloud controller manager: %w\n%s", err, out)
 	}
@@ -75,10 +75,20 @@ func NewController(t testing.TB, o Options) *Controller {
 		_, err2 := c.Client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
 		return errors.Join(err1, err2)
 	})
-	c.Kubectl("apply", "-f", filepath.Join(repository, "deploy", "base", "rbac-ccm.yaml"))
+	c.ApplyRights("rbac-ccm.yaml")
 	c.kubeconfig = c.WriteKubeconfig("ccm", c.AccountToken(ControllerName))
 	t.Cleanup(c.checkLog)
 	return c
+}
+
+// ApplyRights applies a file of deploy/base.
+func (s *Server) ApplyRights(file string) {
+	s.t.Helper()
+	root, err := components.Root()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Kubectl("apply", "-f", filepath.Join(root, "deploy", "base", file))
 }
 
 // AccountToken returns a token of a service account in Plinth's namespace.
@@ -104,7 +114,7 @@ func (c *Controller) Launch(flags ...string) *Process {
 	if built == "" {
 		c.t.Fatal("there is no controller manager to start: TestMain is to call apiserver.Main")
 	}
-	return c.Server.start(built, append([]string{"--kubeconfig=" + c.kubeconfig, "--secure-port=0", "--leader-elect=false"}, flags...)...)
+	return c.Spawn(built, append([]string{"--kubeconfig=" + c.kubeconfig, "--secure-port=0", "--leader-elect=false"}, flags...)...)
 }
 
 // Written returns what the controller manager wrote since the first n writes,

@@ -27,7 +27,7 @@ type Process struct {
 // test fails.
 func (s *Server) Run(program string, args ...string) (stop func()) {
 	s.t.Helper()
-	return s.start(program, args...).Kill
+	return s.Spawn(program, args...).Kill
 }
 
 // Log returns all that programs of that name wrote.
@@ -52,10 +52,11 @@ func (s *Server) Kubectl(args ...string) string {
 // run starts a program of the control plane.
 func (s *Server) run(program string, args ...string) *Process {
 	s.t.Helper()
-	return s.start(find(s.t, program), args...)
+	return s.Spawn(find(s.t, program), args...)
 }
 
-func (s *Server) start(program string, args ...string) *Process {
+// Spawn starts a program as Run does, and returns its process.
+func (s *Server) Spawn(program string, args ...string) *Process {
 	s.t.Helper()
 	name := filepath.Base(program)
 	log, err := os.OpenFile(s.file(name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -86,6 +87,16 @@ func (s *Server) start(program string, args ...string) *Process {
 func (p *Process) Kill() {
 	p.cmd.Process.Kill()
 	<-p.done
+}
+
+// Pid is the number of the process.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Terminate asks the program to end, and waits until it has.
+func (p *Process) Terminate() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	p.Ended(30 * time.Second)
 }
 
 // Pause stops the program where it is, as a host does that has no time for it.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type Options struct {
 	Controllers bool     // kube-controller-manager with --cloud-provider=external
 	Scheduler   bool     // kube-scheduler
 	Flags       []string // more flags of the API server
+	Unaudited   bool     // Writes returns nothing, and the server has less to do
 }
 
 // Server is a running API server.
@@ -83,7 +85,7 @@ func (s *Server) startEtcd() {
 // StartServer starts the API server, as Start does, after StopServer.
 func (s *Server) StartServer() {
 	s.t.Helper()
-	s.server = s.run("kube-apiserver", append([]string{
+	s.server = s.run("kube-apiserver", slices.Concat([]string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", s.etcdPort),
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", s.port), "--cert-dir=" + s.file("certificates"),
 		"--token-auth-file=" + s.file("tokens.csv"), "--authorization-mode=Node,RBAC",
@@ -92,9 +94,8 @@ func (s *Server) StartServer() {
 		"--service-account-key-file=" + s.file("service-account.key"),
 		"--service-account-signing-key-file=" + s.file("service-account.key"),
 		"--disable-admission-plugins=ServiceAccount", // pods of tests need no tokens
-		"--audit-policy-file=" + s.file("audit.yaml"), "--audit-log-path=" + s.file("audit.log"),
 		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
-	}, s.options.Flags...)...)
+	}, s.audit(), s.options.Flags)...)
 	s.Eventually(time.Minute, "the API server is ready", func(ctx context.Context) error {
 		return s.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
 	})

@@ -1,0 +1,186 @@
+package vips
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
+)
+
+const (
+	probes       = 100 // Services that are created one by one in a round, and half as many after deletions
+	metallbMost  = 3000
+	pauseBetween = 20 * time.Millisecond // nothing of one Service is left to do when the next comes
+)
+
+// BenchmarkAmong measures, with 0, 1,000, 3,000 and 10,000 Services present, each with
+// its EndpointSlice:
+//
+//   - from the start of the agent until all routes are in the router's kernel ("s/start");
+//   - from the creation of a Service until its route is there, one by one ("create") and
+//     right after another one was deleted ("after-delete"), in milliseconds;
+//   - memory of the agent and of the controller after that ("MB-agent", "MB-controller");
+//   - for Plinth, the same start after a SIGTERM and after a kill, and how many routes
+//     the router lost meanwhile ("lost/restart").
+//
+// The floor is the API server's own: a program without a thought in it that creates
+// an IPAddress object for each Service that it sees, until a third one sees that.
+func BenchmarkAmong(b *testing.B) {
+	s := newStand(b)
+	results, present := newResults(), 0
+	for _, n := range []int{0, 1000, 3000, 10_000} {
+		if n > *most {
+			break
+		}
+		s.populate(present, n)
+		present = n
+		for range *rounds {
+			for _, c := range s.contenders() {
+				if c.name == "plinth" || n <= metallbMost {
+					s.among(c, n, results.of(fmt.Sprintf("%s/%d", c.name, n)))
+				}
+			}
+			results.of(fmt.Sprintf("floor/%d", n)).times("create", s.floor())
+		}
+	}
+	results.report(b)
+}
+
+// populate has Plinth serve Services from a number up to another.
+func (s *stand) populate(from, to int) {
+	s.b.Helper()
+	all := names("present", from, to)
+	s.each(all, func(ctx context.Context, name string) error {
+		if err := s.createSlice(ctx, name); err != nil {
+			return err
+		}
+		return s.createService(ctx, name)
+	})
+	wait := s.served(to)
+	p := s.plinth().start(s)
+	wait(5 * time.Minute)
+	before := s.writes()
+	s.quiet(before)
+	p.Kill()
+}
+
+// among measures one contender among the Services that are there.
+func (s *stand) among(c contender, n int, r *result) {
+	s.b.Helper()
+	controller := c.start(s)
+	s.quiet(s.writes())
+	begun := time.Now()
+	speaker := c.speaker()
+	if n > 0 {
+		s.router.holds(5*time.Minute, n)
+		r.add("s/start", time.Since(begun).Seconds())
+	}
+	s.router.established()
+	s.quiet(s.writes())
+	s.probe(c, n, r)
+	r.add("MB-agent", s.memory(speaker))
+	r.add("MB-controller", s.memory(controller))
+	if c.name == "plinth" && n > 0 {
+		speaker = s.restarts(c, n, speaker, r)
+	}
+	speaker.Terminate()
+	controller.Kill()
+	s.router.ask("restart w1") // it forgets what it holds for an agent that comes back
+	s.router.holds(time.Minute, 0)
+}
+
+// restarts ends the agent in both ways and starts it again; no route may leave the
+// router meanwhile.
+func (s *stand) restarts(c contender, n int, p *apiserver.Process, r *result) *apiserver.Process {
+	s.b.Helper()
+	before := s.router.lost()
+	for _, end := range []func(){p.Terminate, func() { p.Kill() }} {
+		end()
+		begun := time.Now()
+		p = c.speaker()
+		s.router.established()
+		r.add("s/restart", time.Since(begun).Seconds())
+		s.router.holds(time.Second, n)
+	}
+	r.add("lost/restart", float64(s.router.lost()-before))
+	return p
+}
+
+// probe creates Services one by one, and waits for the route of each.
+func (s *stand) probe(c contender, n int, r *result) {
+	s.b.Helper()
+	all := names("probe-"+c.name, 0, probes)
+	s.each(all, s.createSlice)
+	var took []time.Duration
+	for _, name := range all {
+		took = append(took, s.createAndAwait(name))
+		time.Sleep(pauseBetween)
+	}
+	r.times("create", took)
+
+	more := names("again-"+c.name, 0, probes/2)
+	s.each(more, s.createSlice)
+	took = nil
+	for i, name := range more {
+		check(s.b, s.deleteService(s.b.Context(), all[i]))
+		took = append(took, s.createAndAwait(name))
+		time.Sleep(pauseBetween)
+	}
+	r.times("after-delete", took)
+
+	s.each(append(all[len(more):], more...), s.deleteService)
+	s.each(append(all, more...), s.deleteSlice)
+	s.left(n)
+	s.router.holds(time.Minute, n)
+	s.quiet(s.writes())
+	s.forget()
+}
+
+// createAndAwait returns how long it took from the request that creates a Service
+// until the router's kernel had a route that it did not have before.
+func (s *stand) createAndAwait(name string) time.Duration {
+	s.b.Helper()
+	begun := time.Now()
+	check(s.b, s.createService(s.b.Context(), name))
+	var at time.Time
+	s.router.await(20*time.Second, "a route to "+name, func(there map[netip.Addr]time.Time) bool {
+		if !s.router.newest.After(begun) {
+			return false
+		}
+		at = s.router.newest
+		return true
+	})
+	return at.Sub(begun)
+}
+
+// floor is what the API server alone takes: Service created, seen by a second client,
+// IPAddress created by it, seen by a third.
+func (s *stand) floor() (took []time.Duration) {
+	s.b.Helper()
+	ctx, stop := context.WithCancel(s.b.Context())
+	defer stop()
+	services, err := s.fast.CoreV1().Services(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer", ResourceVersion: s.version()})
+	check(s.b, err)
+	addresses, err := s.fast.NetworkingV1().IPAddresses().Watch(ctx, metav1.ListOptions{LabelSelector: "floor", ResourceVersion: s.version()})
+	check(s.b, err)
+	for i, name := range names("floor", 0, probes) {
+		begun := time.Now()
+		check(s.b, s.createService(ctx, name))
+		for (<-services.ResultChan()).Object.(*corev1.Service).Name != name {
+		}
+		check(s.b, s.createAddress(ctx, netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}), name))
+		<-addresses.ResultChan()
+		took = append(took, time.Since(begun))
+		check(s.b, s.deleteService(ctx, name))
+		check(s.b, s.deleteAddress(ctx, netip.AddrFrom4([4]byte{198, 18, 0, byte(i)})))
+		<-addresses.ResultChan()
+		time.Sleep(pauseBetween)
+	}
+	return took
+}

@@ -1,0 +1,101 @@
+package vips
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/components"
+)
+
+// programs is the folder of the programs that are measured, once in the namespaces.
+const programs = "PLINTH_BENCH_PROGRAMS"
+
+var (
+	rounds = flag.Int("rounds", 5, "how often the contenders take turns; the median counts")
+	most   = flag.Int("most", 10_000, "the largest number of Services that are present")
+	only   = flag.String("only", "", "plinth or metallb; else both")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		os.Exit(m.Run()) // there is nothing to build for
+	}
+	if os.Getenv(programs) == "" {
+		os.Exit(outside())
+	}
+	for _, c := range [][]string{
+		{"mount", "--make-rprivate", "/"},
+		{"mount", "-t", "proc", "proc", "/proc"},
+		{"mount", "-t", "tmpfs", "tmpfs", "/run"},
+		{"ip", "link", "set", "lo", "up"},
+	} {
+		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%v: %v: %s\n", c, err, out)
+			os.Exit(1)
+		}
+	}
+	os.Exit(apiserver.Main(m))
+}
+
+// outside builds what is measured, while there is a network, and runs this binary
+// again in namespaces of its own: they are the machine.
+func outside() int {
+	folder, err := os.MkdirTemp("", "plinth-bench-")
+	if err == nil {
+		defer os.RemoveAll(folder)
+		err = build(folder)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	c := exec.Command("/proc/self/exe", os.Args[1:]...)
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.Env = append(os.Environ(), programs+"="+folder)
+	c.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	switch err := c.Run().(type) {
+	case nil:
+		return 0
+	case *exec.ExitError:
+		return err.ExitCode()
+	default:
+		fmt.Fprintln(os.Stderr, "these benchmarks need root and namespaces:", err)
+		return 1
+	}
+}
+
+func build(folder string) error {
+	if uid, gid, ok := components.Caller(); ok {
+		if err := os.Chown(folder, uid, gid); err != nil {
+			return err
+		}
+	}
+	if _, err := components.File("etcd"); err != nil {
+		return err
+	}
+	root, err := components.Root()
+	if err != nil {
+		return err
+	}
+	if err := goBuild(root, folder, "plinth-agent", "./cmd/node-agent"); err != nil {
+		return err
+	}
+	return buildMetalLB(filepath.Join(root, "test", "bench", "metallb"), folder)
+}
+
+func goBuild(source, folder, program, pkg string, flags ...string) error {
+	args := append(flags, "-ldflags", "-s -w", "-o", filepath.Join(folder, program), pkg)
+	return components.GoBuild(context.Background(), source, args...)
+}
+func program(name string) string { return filepath.Join(os.Getenv(programs), name) }

@@ -1,0 +1,64 @@
+package vips
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BenchmarkRate has Services wait until a controller is started, and measures how
+// many of them get their address in a second, from the first to the last
+// ("services/s"), how long it takes from the start of the program until all have one
+// ("s/start"), and how much is written for each, Events included ("writes/service").
+// Then one is deleted, and what is written for that is counted ("writes/delete").
+func BenchmarkRate(b *testing.B) {
+	s := newStand(b)
+	results, contenders := newResults(), s.contenders()
+	for range *rounds {
+		for _, n := range []int{1000, 3000} {
+			for _, c := range contenders {
+				s.rate(c, n, results.of(fmt.Sprintf("%s/%d", c.name, n)))
+			}
+		}
+	}
+	results.report(b)
+}
+
+func (s *stand) rate(c contender, n int, r *result) {
+	s.b.Helper()
+	all := names(c.name, 0, n)
+	s.each(all, s.createService)
+	wait := s.served(n)
+	before := s.writes()
+	begun := time.Now()
+	p := c.controller()
+	first, last := wait(5 * time.Minute)
+	r.add("services/s", float64(n-1)/last.Sub(first).Seconds())
+	r.add("s/start", last.Sub(begun).Seconds())
+	r.add("writes/service", s.quiet(before)/float64(n))
+	r.add("MB", s.memory(p))
+
+	before = s.writes()
+	check(s.b, s.deleteService(s.b.Context(), all[n/2]))
+	r.add("writes/delete", s.quiet(before)-1)
+
+	s.each(append(slices.Clone(all[:n/2]), all[n/2+1:]...), s.deleteService)
+	s.left(0)
+	s.quiet(before)
+	p.Kill()
+	s.forget()
+}
+
+// forget has no address rest any more, so that every round finds the same.
+func (s *stand) forget() {
+	s.b.Helper()
+	err := s.Client.CoreV1().ConfigMaps("kube-system").Delete(context.Background(), "plinth-released", metav1.DeleteOptions{})
+	if !apierrors.IsNotFound(err) {
+		check(s.b, err)
+	}
+}

@@ -1,0 +1,66 @@
+package vips
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// results gathers what every round measured, and reports medians.
+type results struct {
+	order []string
+	by    map[string]*result
+}
+
+// result is what was measured of one contender, by unit, which is also its name.
+type result struct {
+	order []string
+	by    map[string][]float64
+	many  map[string]bool // measured many times a round: the 99th percentile counts, too
+}
+
+func newResults() *results { return &results{by: map[string]*result{}} }
+
+// of is the result of that name.
+func (rs *results) of(name string) *result {
+	if rs.by[name] == nil {
+		rs.order = append(rs.order, name)
+		rs.by[name] = &result{by: map[string][]float64{}, many: map[string]bool{}}
+	}
+	return rs.by[name]
+}
+
+// add notes one measurement.
+func (r *result) add(unit string, value float64) {
+	if r.by[unit] == nil {
+		r.order = append(r.order, unit)
+	}
+	r.by[unit] = append(r.by[unit], value)
+}
+
+// times notes many durations, of which the median and the 99th percentile count.
+func (r *result) times(what string, all []time.Duration) {
+	r.many[what] = true
+	for _, d := range all {
+		r.add(what, float64(d.Microseconds())/1000)
+	}
+}
+
+// report prints a line for each result.
+func (rs *results) report(b *testing.B) {
+	for _, name := range rs.order {
+		r := rs.by[name]
+		b.Run(name, func(b *testing.B) {
+			b.ReportMetric(0, "ns/op") // leaves it out
+			for _, unit := range r.order {
+				all := slices.Sorted(slices.Values(r.by[unit]))
+				if !r.many[unit] {
+					b.ReportMetric(all[len(all)/2], unit)
+					continue
+				}
+				b.ReportMetric(all[len(all)/2], "ms-p50-"+unit)
+				b.ReportMetric(all[len(all)*99/100], "ms-p99-"+unit)
+			}
+		})
+	}
+}
