@@ -107,11 +107,15 @@ func newClaim(a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) *networ
 // if somebody else does; then the ledger knows.
 func (b *balancer) take(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) (bool, error) {
 	for range claimAttempts {
-		c, known := b.claimOf(a)
+		c, known := b.claimToTake(a, k)
 		var err error
 		switch {
 		case !known:
 			err = b.create(ctx, a, pool, k, uid)
+		case !c.heldBy(k) && b.isParting(a):
+			if err = b.remove(ctx, a, c); err == nil {
+				continue
+			}
 		case !c.heldBy(k):
 			if !b.mayJoin(a, k) {
 				return false, nil
@@ -176,7 +180,8 @@ func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid 
 		if rest := without(c.holders, k); len(rest) > 0 {
 			err = b.annotate(ctx, a, c, rest, c.uidWith(k, parentLeft))
 		} else {
-			err = b.remove(ctx, a, c)
+			b.part(a, k)
+			return nil
 		}
 		if err := b.reconsider(ctx, a, err); err != nil {
 			return err
@@ -248,6 +253,7 @@ func (b *balancer) remove(ctx context.Context, a netip.Addr, c claim) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.claims, a)
+	delete(b.parting, a)
 	return nil
 }
 

@@ -7,8 +7,9 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	networkinginformers "k8s.io/client-go/informers/networking/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/lb"
@@ -16,8 +17,21 @@ import (
 
 // watchClaims has the ledger follow the IPAddress objects of ours until ctx ends.
 func (b *balancer) watchClaims(ctx context.Context) cache.InformerSynced {
-	informer := networkinginformers.NewFilteredIPAddressInformer(b.client, 0, cache.Indexers{},
-		func(o *metav1.ListOptions) { o.LabelSelector = claimSelector })
+	objects := b.client.NetworkingV1().IPAddresses()
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = claimSelector
+			return objects.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = claimSelector
+			w, err := objects.Watch(ctx, o)
+			if err == nil {
+				b.watchesAnew()
+			}
+			return w, err
+		},
+	}, b.client), &networkingv1.IPAddress{}, 0, cache.Indexers{})
 	_ = informer.SetTransform(withoutManagedFields) // fails only once the informer runs
 	registration, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    b.claimSeen,
@@ -26,6 +40,14 @@ func (b *balancer) watchClaims(ctx context.Context) cache.InformerSynced {
 	})
 	go informer.RunWithContext(ctx)
 	return registration.HasSynced
+}
+
+// watchesAnew notes that a watch had to begin anew.
+func (b *balancer) watchesAnew() {
+	select {
+	case b.rewatched <- struct{}{}:
+	default:
+	}
 }
 
 func withoutManagedFields(obj any) (any, error) {
@@ -73,6 +95,10 @@ func (b *balancer) learn(a netip.Addr, obj *networkingv1.IPAddress, live bool) {
 	if old, known := b.claims[a]; known && !live && old.uid == c.uid && !newer(c.resourceVersion, old.resourceVersion) {
 		return
 	}
+	if old, known := b.claims[a]; known && b.parting[a] != (lb.ServiceKey{}) && old.resourceVersion == c.resourceVersion {
+		return
+	}
+	delete(b.parting, a) // somebody took it again
 	delete(b.foreign, a)
 	b.claims[a] = c
 	for _, k := range c.holders {
@@ -132,6 +158,7 @@ func (b *balancer) vanished(a netip.Addr, uid types.UID) {
 		return
 	}
 	delete(b.claims, a)
+	delete(b.parting, a)
 	if b.foreign[a] {
 		delete(b.foreign, a)
 		b.ledger.Unblock(a)
@@ -147,10 +174,17 @@ func (b *balancer) vanished(a netip.Addr, uid types.UID) {
 func (b *balancer) freed(a netip.Addr, k lb.ServiceKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ledger.Release(a, k, b.now()) {
-		b.released = true
-		b.wake(lb.FamilyOf(a))
+	b.release(a, k)
+}
+
+// release is freed with b.mu held. It reports whether nobody holds a any more.
+func (b *balancer) release(a netip.Addr, k lb.ServiceKey) bool {
+	if !b.ledger.Release(a, k, b.now()) {
+		return false
 	}
+	b.wake(lb.FamilyOf(a))
+	b.hasReleased()
+	return true
 }
 
 // newer reports whether resource version a comes after b: both are decimal numbers

@@ -56,6 +56,8 @@ type balancer struct {
 	seeded chan struct{} // closed when the ledger knows all claims: addresses may be given back
 	ready  chan struct{} // closed when it has pools, too, and knows the statuses: addresses may be given
 
+	rewatched chan struct{} // has a word when a watch began anew
+
 	busy [256]sync.Mutex // by hash of the Service: one is settled by one goroutine at a time
 
 	mu        sync.Mutex
@@ -64,8 +66,9 @@ type balancer struct {
 	foreign   map[netip.Addr]bool  // held by objects that are not ours
 	standings map[lb.ServiceKey]*standing
 	waiting   map[lb.ServiceKey]waiter
-	released  bool                // what rests changed since it was last written
-	outside   map[netip.Addr]bool // held, and in no pool any more
+	parting   map[netip.Addr]lb.ServiceKey // released, their objects still there; by whom
+	parts     chan struct{}                // has a word when what rests has changed
+	outside   map[netip.Addr]bool          // held, and in no pool any more
 }
 
 // newBalancer returns a balancer that answers nothing before run.
@@ -81,6 +84,9 @@ func newBalancer(c *Cloud) *balancer {
 		foreign:   map[netip.Addr]bool{},
 		standings: map[lb.ServiceKey]*standing{},
 		waiting:   map[lb.ServiceKey]waiter{},
+		parting:   map[netip.Addr]lb.ServiceKey{},
+		parts:     make(chan struct{}, 1),
+		rewatched: make(chan struct{}, 1),
 	}
 	b.queue = newQueue("plinth-loadbalancer", c.log, b.sync)
 	return b

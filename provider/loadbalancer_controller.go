@@ -44,12 +44,15 @@ func startLoadBalancer(ctx context.Context, c *Cloud, _ start) error {
 }
 
 func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
-	if !cache.WaitForCacheSync(ctx.Done(), synced) || !b.begin(ctx) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced) {
+		return
+	}
+	go b.keepReleased(ctx)
+	if !b.begin(ctx) {
 		return
 	}
 	go b.cloud.onInventory(ctx, func() { b.adopt(ctx) })
 	go b.audit(ctx)
-	go b.keepReleased(ctx)
 	go b.watchForRestore(ctx)
 	b.queue.run(ctx, balancerWorkers)
 }

@@ -3,14 +3,16 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/workqueue"
 
 	"plinth.dev/plinth/lb"
 )
@@ -54,48 +56,111 @@ func (b *balancer) readReleased(ctx context.Context) error {
 	return nil
 }
 
-// keepReleased writes down what rests, when it changed, until ctx ends.
-func (b *balancer) keepReleased(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		data, changed := b.releasedData()
-		if !changed {
-			return
-		}
-		if err := b.writeReleased(ctx, data); err != nil {
-			b.log.Error("cannot write down which VIPs were released", "err", err)
-			b.mu.Lock()
-			b.released = true
-			b.mu.Unlock()
-		}
-	}, releasedEvery)
-}
-
-func (b *balancer) releasedData() (data string, changed bool) {
+// part releases an address whose object is still there. The object goes once it is
+// written down that the address rests: whoever leads next knows it from one of the two.
+func (b *balancer) part(a netip.Addr, k lb.ServiceKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.released {
-		return "", false
+	if b.release(a, k) {
+		b.parting[a] = k
 	}
-	b.released = false
+}
+
+// hasReleased has what rests written down soon.
+func (b *balancer) hasReleased() {
+	select {
+	case b.parts <- struct{}{}:
+	default:
+	}
+}
+
+func (b *balancer) isParting(a netip.Addr) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.parting[a] != (lb.ServiceKey{})
+}
+
+// claimToTake is claimOf. An address that k released a moment ago, and whose object is
+// still there, is k's again.
+func (b *balancer) claimToTake(a netip.Addr, k lb.ServiceKey) (claim, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c, known := b.claims[a]
+	if known && c.heldBy(k) {
+		delete(b.parting, a)
+	}
+	return c, known
+}
+
+// keepReleased writes down what rests, at once when it changed but not too often, and
+// removes the objects of what was released, until ctx ends.
+func (b *balancer) keepReleased(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.parts:
+		}
+		data, gone := b.releasedData()
+		if err := b.writeReleased(ctx, data); err != nil {
+			b.log.Error("cannot write down which VIPs were released; will try again", "err", err)
+			b.hasReleased()
+		} else {
+			b.depart(ctx, gone)
+		}
+		pause := time.NewTimer(releasedEvery)
+		select {
+		case <-ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+// depart removes the objects of addresses that were released, unless they were taken again.
+func (b *balancer) depart(ctx context.Context, gone map[netip.Addr]lb.ServiceKey) {
+	addrs := slices.SortedFunc(maps.Keys(gone), netip.Addr.Compare)
+	workqueue.ParallelizeUntil(ctx, balancerWorkers, len(addrs), func(i int) {
+		if err := b.removeParted(ctx, addrs[i], gone[addrs[i]]); err != nil {
+			b.log.Error("cannot remove the claim of a VIP that was released; will try again", "vip", addrs[i], "err", err)
+			b.hasReleased()
+		}
+	})
+}
+
+func (b *balancer) removeParted(ctx context.Context, a netip.Addr, k lb.ServiceKey) error {
+	defer b.occupy(k)()
+	c, known := b.claimOf(a)
+	if !known || !b.isParting(a) {
+		return nil
+	}
+	return b.reconsider(ctx, a, b.remove(ctx, a, c))
+}
+
+// releasedData returns what rests as it is written down, and what is released and still
+// has its object.
+func (b *balancer) releasedData() (data string, gone map[netip.Addr]lb.ServiceKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	resting := b.ledger.Resting()
 	resting = resting[max(0, len(resting)-releasedMost):]
 	all := make([]rested, 0, len(resting))
 	for _, r := range resting {
 		all = append(all, rested{Address: r.Addr, Owner: r.Owner.String(), Until: r.Until.UTC().Truncate(time.Second)})
 	}
-	text, err := json.Marshal(all)
-	return string(text), err == nil
+	text, _ := json.Marshal(all) // of such a type it always succeeds
+	return string(text), maps.Clone(b.parting)
 }
 
 func (b *balancer) writeReleased(ctx context.Context, data string) error {
-	maps := b.client.CoreV1().ConfigMaps(b.cloud.options.Namespace)
+	configMaps := b.client.CoreV1().ConfigMaps(b.cloud.options.Namespace)
 	patch, err := json.Marshal(map[string]any{"data": map[string]string{releasedKey: data}})
 	if err != nil {
 		return err
 	}
-	_, err = maps.Patch(ctx, releasedName, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = configMaps.Patch(ctx, releasedName, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = maps.Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: releasedName}, Data: map[string]string{releasedKey: data}}, metav1.CreateOptions{})
+		_, err = configMaps.Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: releasedName}, Data: map[string]string{releasedKey: data}}, metav1.CreateOptions{})
 	}
 	return err
 }

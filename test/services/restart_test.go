@@ -201,17 +201,16 @@ func TestReleasedAddressRestsOverARestart(t *testing.T) {
 	stop := c.start()
 	c.service("a")
 	c.has("a", "192.0.2.0")
-	c.remove("a")
-	c.free("192.0.2.0")
-	c.Eventually(10*time.Second, "the release is written down", func(ctx context.Context) error {
-		_, err := c.Client.CoreV1().ConfigMaps("kube-system").Get(ctx, "plinth-released", metav1.GetOptions{})
-		return err
-	})
-	c.gone("a")
-	stop()
-	c.start()
-	c.service("b")
+	c.service("b", class)
 	c.has("b", "192.0.2.1")
+	c.remove("a", "b")
+	c.gone("a")
+	c.gone("b")
+	stop() // at this very moment
+	c.start()
+	c.service("c")
+	c.has("c", "192.0.2.2")
+	c.free("192.0.2.0", "192.0.2.1")
 	c.service("a")
 	c.has("a", "192.0.2.0")
 }
