@@ -53,7 +53,7 @@ test-unit: ## the tests that need neither root nor a network
 .PHONY: test-privileged
 test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD in network namespaces
 	$(call step,kernel and router tests)
-	@go test $(EXEC) -tags privileged -count=1 ./lb/bgp ./routing/kernel ./provider/agent ./inventory/routerconfig
+	@go test $(EXEC) -tags privileged -count=1 ./lb/bgp ./routing/kernel ./provider/agent ./inventory/routerconfig ./cmd/node-agent
 
 .PHONY: test-e2e
 test-e2e: controlplane ## the stories on a whole lab

@@ -21,7 +21,7 @@ type flags struct {
 	protocol                        uint8
 	metric                          uint32
 	drainTime                       time.Duration
-	setSysctls                      bool
+	setSysctls, realTime            bool
 }
 
 // Values of --on-term.
@@ -102,6 +102,7 @@ func (f *flags) own(cmd *cobra.Command) {
 	p.StringVar(&f.proxyHealth, "proxy-health", agent.ProxyHealthURL, "health check of kube-proxy")
 	p.DurationVar(&f.drainTime, "drain-time", 10*time.Second, "how long to announce with GRACEFUL_SHUTDOWN before withdrawing")
 	p.BoolVar(&f.setSysctls, "set-sysctls", false, "change kernel settings that keep packets from pods (forwarding, rp_filter); otherwise they are only reported")
+	p.BoolVar(&f.realTime, "real-time", false, "go before ordinary processes (SCHED_RR), so that BFD holds on a machine whose CPUs are overcommitted; needs CAP_SYS_NICE")
 	p.StringVar(&f.onTerm, "on-term", onTermLeave, "what SIGTERM means: leave (routers keep the routes) or withdraw (drain first)")
 }
 

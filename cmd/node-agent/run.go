@@ -45,6 +45,11 @@ func run(ctx context.Context, f *flags) error {
 		return usage(err)
 	}
 	debug.SetGCPercent(gcPercent)
+	if f.realTime {
+		if err := realTime(); err != nil {
+			return err
+		}
+	}
 	client, err := connect(f.kubeconfig)
 	if err != nil {
 		return err

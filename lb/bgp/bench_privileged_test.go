@@ -40,7 +40,7 @@ func (r *router) first() {
 		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", c.Process.Pid))
 		must(r.t, err)
 		for _, task := range tasks {
-			run(r.t, "renice", "-n", "-20", "-p", task.Name())
+			run(r.t, "chrt", "--rr", "--pid", "2", task.Name())
 		}
 	}
 }
