@@ -75,6 +75,15 @@ func eventually(t testing.TB, what string, ok func() (bool, string)) {
 // asks it.
 func router(t testing.TB) (ask func(string) string) {
 	t.Helper()
+	ask, configure := routerWithout(t)
+	configure("")
+	return ask
+}
+
+// routerWithout is the same before it has a session with the machine. Configure gives
+// it one, with a further line, in place of the one that it has.
+func routerWithout(t testing.TB) (ask func(string) string, configure func(line string)) {
+	t.Helper()
 	ns := fmt.Sprintf("plt-agent-%d", os.Getpid())
 	sh(t, "ip netns add "+ns)
 	t.Cleanup(func() { sh(t, "ip netns del "+ns) })
@@ -89,22 +98,29 @@ func router(t testing.TB) (ask func(string) string) {
 	}
 	dir := t.TempDir()
 	conf, ctl := filepath.Join(dir, "bird.conf"), filepath.Join(dir, "bird.ctl")
-	err := os.WriteFile(conf, []byte(`router id 10.1.0.1;
-protocol device {}
-protocol bgp w1 { local as 65001; neighbor 10.1.0.11 as 65010; passive on; hold time 9; graceful restart on;
-  ipv4 { import all; export none; }; ipv6 { import all; export none; }; }
-`), 0o600)
-	if err != nil {
-		t.Fatal(err)
+	write := func(session string) {
+		if err := os.WriteFile(conf, []byte("router id 10.1.0.1;\nprotocol device {}\n"+session), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
+	write("")
 	bird := exec.Command("ip", "netns", "exec", ns, "bird", "-f", "-c", conf, "-s", ctl, "-P", filepath.Join(dir, "bird.pid"))
 	if err := bird.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bird.Process.Kill(); _ = bird.Wait() })
-	return func(q string) string {
+	ask = func(q string) string {
 		out, _ := exec.Command("birdc", "-s", ctl, q).CombinedOutput()
 		return string(out)
+	}
+	return ask, func(line string) {
+		write(`protocol bgp w1 { local as 65001; neighbor 10.1.0.11 as 65010; passive on; hold time 9; graceful restart on; error wait time 1, 2; ` + line + `
+  ipv4 { import all; export none; }; ipv6 { import all; export none; }; }
+`)
+		eventually(t, "the router takes its configuration", func() (bool, string) {
+			out := ask("configure")
+			return strings.Contains(out, "econfigur"), out
+		})
 	}
 }
 
