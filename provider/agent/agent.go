@@ -73,7 +73,7 @@ type Agent struct {
 	last       plan
 	reached    kernel.State
 	planner    routing.Planner
-	routed     version             // that the routes were planned from
+	routed     planned
 	down       map[netip.Addr]bool // routers that lost their session
 	lost       bool                // down changed
 	sessions   []bgp.SessionState
@@ -236,21 +236,46 @@ func (a *Agent) pass(ctx context.Context) {
 	}
 	a.phase = a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned)
 	healthy, _ := a.proxy.state()
-	a.last = decide(a.inputs, m, a.phase, healthy, a.routes(m))
+	st := a.stage(started)
+	a.last = decide(a.inputs, m, a.phase, healthy, st, a.routes(m, st))
 	a.last.BGP.Restarting = a.restarting
 	err := a.apply(ctx)
 	a.finish(started, err)
 	a.report(ctx)
 }
 
+// stage is where a change of mode stands. What a process before this one knew is in
+// force as it is.
+func (a *Agent) stage(now time.Time) stage {
+	if a.restored != nil {
+		s := shift{to: a.inputs.Inventory.PodNetwork.Mode}
+		st, _ := s.at(now)
+		return st
+	}
+	st, left := a.sources.shift.at(now)
+	a.wakeIn(left)
+	return st
+}
+
 // routes plans the routes unless what they depend on is as it was: most events are
 // about Services.
-func (a *Agent) routes(m inventory.Machine) routing.Table {
-	if a.planned && a.inputs.version == a.routed && !a.lost {
+func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
+	now := planned{a.inputs.version, st}
+	if a.planned && now == a.routed && !a.lost {
 		return a.last.Routing
 	}
-	a.routed, a.lost = a.inputs.version, false
-	return a.planner.Plan(routingView(a.inputs, m, a.down))
+	a.routed, a.lost = now, false
+	t := a.planner.Plan(routingView(a.inputs, m, st.routes, a.down))
+	if st.tunnel && st.routes != inventory.ModeOverlay {
+		t.Tunnel = routing.Plan(routingView(a.inputs, m, inventory.ModeOverlay, a.down)).Tunnel
+	}
+	return t
+}
+
+// planned is what routes were planned from.
+type planned struct {
+	version
+	stage
 }
 
 // observe brings the inputs up to date and reports whether a plan can be made: the

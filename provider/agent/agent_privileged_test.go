@@ -198,6 +198,7 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 		change(&o)
 	}
 	a := New(o)
+	a.sources.shift.pause = 100 * time.Millisecond
 	a.sources.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory)) error {
 		if inv != nil {
 			set(inv)

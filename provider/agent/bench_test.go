@@ -58,7 +58,7 @@ func BenchmarkPass(b *testing.B) {
 				slice, full = full, slice
 				c.sliceChanged("svc-0", full, slice)
 				in.Offers = c.all()
-				p := decide(in, m, phase{}, true, routing.Plan(routingView(in, m, nil)))
+				p := decide(in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeNone, nil)))
 				if err := speaker.Set(b.Context(), p.BGP); err != nil {
 					b.Fatal(err)
 				}

@@ -46,9 +46,9 @@ type plan struct {
 
 // decide plans announcements beside the routes. A pod CIDR of ours that an older Node
 // claims is not announced: what we said of it would draw that Node's packets here.
-func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, routes routing.Table) plan {
+func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
 	announce := lb.Advertise(lb.View{
-		Inventory: in.Inventory, Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Offers,
+		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Offers,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
 	})
 	p := plan{Refused: announce.Refusals, Routing: routes}
@@ -57,6 +57,16 @@ func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, routes 
 		p.BGP.Sessions = append(p.BGP.Sessions, bgp.SessionConfig{SessionPlan: s, Password: in.Passwords[s.Session.Password]})
 	}
 	return p
+}
+
+// announcing is the inventory as it counts for announcements.
+func announcing(inv *inventory.Inventory, st stage) *inventory.Inventory {
+	if !st.fabric || inv.PodNetwork.Mode == inventory.ModeFabric {
+		return inv
+	}
+	still := *inv
+	still.PodNetwork.Mode = inventory.ModeFabric
+	return &still
 }
 
 func ownCIDRs(self node, refused []routing.Refusal) []netip.Prefix {
@@ -69,7 +79,7 @@ func ownCIDRs(self node, refused []routing.Refusal) []netip.Prefix {
 
 // routingView is what routes are planned from. down are the addresses of routers that
 // lost their session while another one has its own.
-func routingView(in inputs, m inventory.Machine, down map[netip.Addr]bool) routing.View {
+func routingView(in inputs, m inventory.Machine, mode inventory.Mode, down map[netip.Addr]bool) routing.View {
 	rack, _ := in.Inventory.Rack(m.Rack)
 	self := in.Self.Node
 	self.Rack = m.Rack
@@ -77,7 +87,7 @@ func routingView(in inputs, m inventory.Machine, down map[netip.Addr]bool) routi
 		self.Addresses = m.Addresses
 	}
 	v := routing.View{
-		Mode: in.Inventory.PodNetwork.Mode, Cluster: in.Inventory.PodNetwork.CIDRs, Self: self,
+		Mode: mode, Cluster: in.Inventory.PodNetwork.CIDRs, Self: self,
 		Subnets: rack.Subnets, Nodes: in.Nodes, Declared: declared(in.Inventory), Pools: poolPrefixes(in.Inventory),
 	}
 	for _, s := range in.Inventory.Sessions(m) {
@@ -175,8 +185,8 @@ func secretsOf(inv *inventory.Inventory, m inventory.Machine) []string {
 
 // neighbourhood selects the Nodes that a plan needs: those of the racks that share a
 // subnet with ours, all of them in overlay. It reports false where none is needed.
-func neighbourhood(inv *inventory.Inventory, rack string) (labels string, needed bool) {
-	switch inv.PodNetwork.Mode {
+func neighbourhood(inv *inventory.Inventory, mode inventory.Mode, rack string) (labels string, needed bool) {
+	switch mode {
 	case inventory.ModeNone:
 		return "", false
 	case inventory.ModeOverlay:

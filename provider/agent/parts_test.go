@@ -328,7 +328,7 @@ func TestReferenceNamesEveryMetric(t *testing.T) {
 func TestPasswordsNeverShow(t *testing.T) {
 	in := someInputs(t)
 	m, _ := in.machine()
-	p := decide(in, m, phase{}, true, routing.Plan(routingView(in, m, nil)))
+	p := decide(in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil)))
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v", in.Passwords, p, p)} {
 		if strings.Contains(s, "s3cret") {
 			t.Errorf("it shows in %s", s)
@@ -342,12 +342,12 @@ func TestPodCIDRThatAnOlderNodeClaimsIsNotAnnounced(t *testing.T) {
 	in.Self.Created = time.Unix(200, 0)
 	in.Nodes[0].Created, in.Nodes[0].PodCIDRs = time.Unix(100, 0), in.Self.PodCIDRs
 	m, _ := in.machine()
-	table := routing.Plan(routingView(in, m, nil))
+	table := routing.Plan(routingView(in, m, inventory.ModeDirect, nil))
 	if got := ownCIDRs(in.Self, table.Refusals); len(got) > 0 {
 		t.Errorf("announces %v", got)
 	}
 	in.Nodes[0].Created = time.Unix(300, 0)
-	table = routing.Plan(routingView(in, m, nil))
+	table = routing.Plan(routingView(in, m, inventory.ModeDirect, nil))
 	if got := ownCIDRs(in.Self, table.Refusals); len(got) != 1 {
 		t.Errorf("the older one announces %v", got)
 	}

@@ -44,6 +44,7 @@ type sources struct {
 	moved     map[string]*routing.Node // that others does not know yet; nil: gone
 
 	// What is followed at the moment; used by the agent's goroutine alone.
+	shift         shift
 	rack          string
 	labels        string
 	stopRack      context.CancelFunc
@@ -56,7 +57,7 @@ type sources struct {
 func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed,
-		catalog: newCatalog(), moved: map[string]*routing.Node{}, secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
+		shift: shift{pause: shiftPause}, catalog: newCatalog(), moved: map[string]*routing.Node{}, secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory)) error {
 		return source.Follow(ctx, client, namespace, rack, set)
@@ -96,7 +97,8 @@ func (s *sources) adjust(ctx context.Context) {
 	if inv == nil {
 		return
 	}
-	switch labels, needed := neighbourhood(inv, s.rack); {
+	s.shift.mode(inv.PodNetwork.Mode, time.Now())
+	switch labels, needed := s.neighbourhood(inv); {
 	case needed && (!s.nodesFollowed || labels != s.labels):
 		s.followNodes(ctx, labels)
 	case !needed && s.nodesFollowed:
@@ -244,7 +246,7 @@ func (s *sources) missing() string {
 		}
 		return "the accepted inventory"
 	}
-	if labels, needed := neighbourhood(s.inventory, s.rack); needed && !s.nodesAre(labels) {
+	if labels, needed := s.neighbourhood(s.inventory); needed && !s.nodesAre(labels) {
 		return "the nodes" // of another mode or rack; a plan with the old ones would cut the new ones off
 	}
 	for _, x := range []struct {
@@ -277,6 +279,12 @@ func (s *sources) nodeChanged(name string, _, now **routing.Node) {
 		s.moved[name] = *now
 	}
 	s.version.nodes++
+}
+
+// neighbourhood selects the Nodes that are needed now, whatever mode is to come.
+func (s *sources) neighbourhood(inv *inventory.Inventory) (labels string, needed bool) {
+	st, _ := s.shift.at(time.Now())
+	return neighbourhood(inv, st.needed(), s.rack)
 }
 
 func (s *sources) nodesAre(labels string) bool {

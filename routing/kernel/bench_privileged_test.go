@@ -8,12 +8,11 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/routing"
@@ -42,8 +41,33 @@ func families(b *testing.B, f func(b *testing.B, ipv4 bool)) {
 	}
 }
 
-func rate(b *testing.B, n int) {
-	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "routes/s")
+// compared is how long each of several ways took in the same run, one after the other in
+// turn: what else the machine does then hits all of them alike.
+type compared map[string][]time.Duration
+
+// measure notes how long do took.
+func (c compared) measure(name string, do func()) {
+	begun := time.Now()
+	do()
+	c[name] = append(c[name], time.Since(begun))
+}
+
+func (c compared) median(name string) time.Duration {
+	all := slices.Sorted(slices.Values(c[name]))
+	return all[len(all)/2]
+}
+
+// ratio reports the median of one way, in ms, and how many times that of another it is:
+// the median of the ratios of each turn.
+func (c compared) ratio(b *testing.B, name, than string) {
+	b.ReportMetric(float64(c.median(name).Microseconds())/1000, name+"-ms")
+	b.ReportMetric(float64(c.median(than).Microseconds())/1000, than+"-ms")
+	var ratios []float64
+	for i, d := range c[name] {
+		ratios = append(ratios, float64(d)/float64(c[than][i]))
+	}
+	slices.Sort(ratios)
+	b.ReportMetric(ratios[len(ratios)/2], name+"/"+than)
 }
 
 func mustSet(b *testing.B, tab *Table, want []routing.Route) {
@@ -52,123 +76,85 @@ func mustSet(b *testing.B, tab *Table, want []routing.Route) {
 	}
 }
 
-func BenchmarkAdd10000(b *testing.B) {
-	families(b, func(b *testing.B, ipv4 bool) {
-		uplink(b)
-		tab, routes := table(b), manyRoutes(ipv4, many, 12)
-		for range b.N {
-			mustSet(b, tab, routes)
-			b.StopTimer()
-			mustSet(b, tab, nil)
-			b.StartTimer()
-		}
-		rate(b, many)
-	})
-}
+// BenchmarkAdd10000 puts ten thousand routes into an empty table, with ip -batch in turn.
+func BenchmarkAdd10000(b *testing.B) { againstIPBatch(b, "add") }
 
-func BenchmarkReplace10000(b *testing.B) {
+// BenchmarkReplace10000 gives ten thousand routes another next hop, with ip -batch in turn.
+func BenchmarkReplace10000(b *testing.B) { againstIPBatch(b, "replace") }
+
+func againstIPBatch(b *testing.B, verb string) {
 	families(b, func(b *testing.B, ipv4 bool) {
 		uplink(b)
-		tab := table(b)
+		tab, c, flag := table(b), compared{}, map[bool]string{true: "-4", false: "-6"}[ipv4]
 		variants := [][]routing.Route{manyRoutes(ipv4, many, 12), manyRoutes(ipv4, many, 13)}
-		mustSet(b, tab, variants[1])
-		b.ResetTimer()
-		for i := range b.N {
-			mustSet(b, tab, variants[i%2])
-		}
-		rate(b, many)
-	})
-}
-
-// BenchmarkIPBatchAdd10000 and the next are what the two before are held against.
-func BenchmarkIPBatchAdd10000(b *testing.B) { ipBatch(b, "add") }
-
-func BenchmarkIPBatchReplace10000(b *testing.B) { ipBatch(b, "replace") }
-
-func ipBatch(b *testing.B, verb string) {
-	families(b, func(b *testing.B, ipv4 bool) {
-		uplink(b)
-		flag := map[bool]string{true: "-4", false: "-6"}[ipv4]
-		var files []string
-		for host := 12; host < 14; host++ {
-			var lines bytes.Buffer
-			for _, r := range manyRoutes(ipv4, many, host) {
-				fmt.Fprintf(&lines, "route %s %v proto 114 metric 114\n", verb, r)
-			}
-			files = append(files, filepath.Join(b.TempDir(), fmt.Sprint(host)))
-			if err := os.WriteFile(files[len(files)-1], lines.Bytes(), 0o600); err != nil {
-				b.Fatal(err)
-			}
-		}
+		file := batchFile(b, verb, variants[1])
 		if verb == "replace" {
-			ip(b, flag+" -batch "+files[1])
+			mustSet(b, tab, variants[1])
 		}
-		b.ResetTimer()
-		for i := range b.N {
-			ip(b, flag+" -batch "+files[i%2])
+		for b.Loop() {
+			c.measure("plinth", func() { mustSet(b, tab, variants[0]) })
 			if verb == "add" {
-				b.StopTimer()
-				ip(b, flag+" route flush proto 114")
-				b.StartTimer()
+				mustSet(b, tab, nil)
+			}
+			c.measure("ip-batch", func() { ip(b, flag+" -batch "+file) })
+			tab.Doubt()
+			if verb == "add" {
+				mustSet(b, tab, nil)
+			} else {
+				mustSet(b, tab, variants[1])
 			}
 		}
-		rate(b, many)
-		b.StopTimer()
-		_ = exec.Command("ip", flag, "route", "flush", "proto", "114").Run()
+		c.ratio(b, "plinth", "ip-batch")
+		b.ReportMetric(many/c.median("plinth").Seconds(), "routes/s")
 	})
 }
 
-// BenchmarkNothingToChange10000 is a full resync; the next benchmark is the dump
-// alone, as iproute2 makes it in C and the netlink package in Go.
+// batchFile writes what ip -batch is to do.
+func batchFile(b *testing.B, verb string, routes []routing.Route) string {
+	b.Helper()
+	var lines bytes.Buffer
+	for _, r := range routes {
+		fmt.Fprintf(&lines, "route %s %v proto 114 metric 114\n", verb, r)
+	}
+	file := filepath.Join(b.TempDir(), "batch")
+	if err := os.WriteFile(file, lines.Bytes(), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	return file
+}
+
+// BenchmarkNothingToChange10000 is a full resync that finds all in place, with a dump of
+// the same tables that does nothing with them in turn.
 func BenchmarkNothingToChange10000(b *testing.B) {
 	families(b, func(b *testing.B, ipv4 bool) {
 		uplink(b)
-		tab, routes := table(b), manyRoutes(ipv4, many, 12)
+		tab, c, routes := table(b), compared{}, manyRoutes(ipv4, many, 12)
 		mustSet(b, tab, routes)
-		b.ResetTimer()
-		for range b.N {
+		for b.Loop() {
 			tab.Doubt()
-			if s, err := tab.Set(context.Background(), routes); err != nil || s.Changed != 0 {
-				b.Fatal(s.Changed, err)
-			}
-		}
-	})
-}
-
-// BenchmarkDump10000 reads the same table and does nothing with it.
-func BenchmarkDump10000(b *testing.B) {
-	families(b, func(b *testing.B, ipv4 bool) {
-		uplink(b)
-		tab, routes := table(b), manyRoutes(ipv4, many, 12)
-		mustSet(b, tab, routes)
-		b.ResetTimer()
-		for range b.N {
-			for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-				req := batch{first: tab.conn.nextSeq(1)}
-				req.list(family, unix.RT_TABLE_MAIN, DefaultProtocol)
-				n := 0
-				if err := tab.conn.dump(req.buf, req.first, func(unix.NlMsghdr, []byte) { n++ }); err != nil {
-					b.Fatal(err)
+			c.measure("resync", func() {
+				if s, err := tab.Set(context.Background(), routes); err != nil || s.Changed != 0 {
+					b.Fatal(s.Changed, err)
 				}
-			}
+			})
+			c.measure("dump", func() { dumpOnly(b, tab) })
 		}
+		c.ratio(b, "resync", "dump")
 	})
 }
 
-// BenchmarkNetlinkPackageDump10000 is the same by the netlink package.
-func BenchmarkNetlinkPackageDump10000(b *testing.B) {
-	families(b, func(b *testing.B, ipv4 bool) {
-		uplink(b)
-		mustSet(b, table(b), manyRoutes(ipv4, many, 12))
-		family := map[bool]int{true: unix.AF_INET, false: unix.AF_INET6}[ipv4]
-		b.ResetTimer()
-		for range b.N {
-			all, err := netlink.RouteListFiltered(family, &netlink.Route{Protocol: DefaultProtocol}, netlink.RT_FILTER_PROTOCOL)
-			if err != nil || len(all) != many {
-				b.Fatal(len(all), err)
-			}
+func dumpOnly(b *testing.B, tab *Table) {
+	n := 0
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		req := batch{first: tab.conn.nextSeq(1)}
+		req.list(family, unix.RT_TABLE_MAIN, DefaultProtocol)
+		if err := tab.conn.dump(req.buf, req.first, func(unix.NlMsghdr, []byte) { n++ }); err != nil {
+			b.Fatal(err)
 		}
-	})
+	}
+	if n != many {
+		b.Fatal(n, "routes")
+	}
 }
 
 // BenchmarkOneMoreAmong10000 adds and removes one route of many.
@@ -188,39 +174,34 @@ func BenchmarkRepair(b *testing.B) {
 	for _, n := range []int{1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			uplink(b)
-			tab, routes := table(b), manyRoutes(true, many, 12)
+			tab, c, routes := table(b), compared{}, manyRoutes(true, many, 12)
 			mustSet(b, tab, routes)
 			doubt, err := tab.Watch(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}
-			var lines bytes.Buffer
-			for _, r := range routes[:n] {
-				fmt.Fprintf(&lines, "route del %v proto 114 metric 114\n", r)
-			}
-			file := filepath.Join(b.TempDir(), "del")
-			if err := os.WriteFile(file, lines.Bytes(), 0o600); err != nil {
-				b.Fatal(err)
-			}
-			b.ResetTimer()
-			for range b.N {
-				b.StopTimer()
+			file := batchFile(b, "del", routes[:n])
+			for b.Loop() {
 				ip(b, "-force -batch "+file)
-				b.StartTimer()
-				for restored := 0; restored < n; {
-					select {
-					case <-doubt:
-					case <-time.After(5 * time.Second):
-						b.Fatal("no event")
-					}
-					tab.Doubt()
-					s, err := tab.Set(context.Background(), routes)
-					if err != nil {
-						b.Fatal(err)
-					}
-					restored += s.Changed
-				}
+				c.measure("repair", func() { repair(b, tab, doubt, routes, n) })
 			}
+			b.ReportMetric(float64(c.median("repair").Microseconds())/1000, "repair-ms")
 		})
+	}
+}
+
+func repair(b *testing.B, tab *Table, doubt <-chan struct{}, routes []routing.Route, n int) {
+	for restored := 0; restored < n; {
+		select {
+		case <-doubt:
+		case <-time.After(5 * time.Second):
+			b.Fatal("no event")
+		}
+		tab.Doubt()
+		s, err := tab.Set(context.Background(), routes)
+		if err != nil {
+			b.Fatal(err)
+		}
+		restored += s.Changed
 	}
 }

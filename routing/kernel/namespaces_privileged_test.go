@@ -202,7 +202,7 @@ func TestPortOfAVIPThatNobodyServesIsAnsweredAndServedOnesStayReachable(t *testi
 }
 
 // overlaySite is three machines with a pod each. The first two are of one subnet.
-func overlaySite(t *testing.T) (nodes, pods []host, views []routing.View) {
+func overlaySite(t testing.TB) (nodes, pods []host, views []routing.View) {
 	core := newHost(t, "core").forwards()
 	all := []*routing.Node{
 		{Name: "a", Addresses: addrs("10.1.0.11", "fd01::11"), PodCIDRs: cidrs("10.244.1.0/24", "fd00:244:0:1::/64")},

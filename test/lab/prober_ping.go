@@ -26,7 +26,7 @@ func pingPairs(ctx context.Context, pairs []pair, is4 bool) (*Prober, error) {
 		}
 		e.flow(conn, fmt.Errorf("%w: %s", errNoEcho, p.name))
 	}
-	e.patience = meshTimeout
+	e.patience = pingTimeout
 	return e.probe(ctx, pingsPerPair*len(pairs)), nil
 }
 

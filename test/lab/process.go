@@ -29,7 +29,14 @@ type Process struct {
 // Alive reports whether exactly this process still runs.
 func (p Process) Alive() bool {
 	born, state, err := stat(p.Pid)
-	return err == nil && born == p.Born && state != "Z" && state != "X"
+	return err == nil && born == p.Born && (state != "Z" && state != "X" || threads(p.Pid) > 1)
+}
+
+// threads counts those of a process that are left. The first one may have ended before
+// the others, which still hold what the process had open.
+func threads(pid int) int {
+	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return len(tasks)
 }
 
 // Signal sends a signal, if exactly this process still runs.

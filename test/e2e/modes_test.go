@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// inMode is the lab's usual inventory with another mode of the pod network.
+func inMode(l *lab.Lab, mode string) string {
+	return strings.Replace(lab.Inventory(l.Topology), "mode: fabric", "mode: "+mode, 1)
+}
+
+// sameRack is for direct, which knows no way from one subnet to another.
+func sameRack(l *lab.Lab) func(from, to string) bool {
+	return func(from, to string) bool {
+		a, _ := l.Topology.RackOf(from)
+		b, _ := l.Topology.RackOf(to)
+		return a.Name == b.Name
+	}
+}
+
+func anywhere(string, string) bool { return true }
+
+func TestPodsOfTwoRacksReachEachOtherInEveryModeWhateverRestarts(t *testing.T) {
+	l := shared(t)
+	web(t, l, "mesh", 4)
+	inForce(t, l, lab.Inventory(l.Topology))
+	changeMode(t, l, "fabric", "overlay", anywhere)
+	restarts(t, l, "overlay", anywhere)
+	changeMode(t, l, "overlay", "fabric", anywhere)
+	restarts(t, l, "fabric", anywhere)
+	changeMode(t, l, "fabric", "direct", sameRack(l))
+	restarts(t, l, "direct", sameRack(l))
+	changeMode(t, l, "direct", "fabric", sameRack(l))
+}
+
+func TestPodsOfOneSubnetReachEachOtherInEveryModeWhateverRestarts(t *testing.T) {
+	l := beside(t, lab.Homelab())
+	web(t, l, "mesh", 3)
+	from := "fabric"
+	for _, mode := range []string{"direct", "overlay", "fabric"} {
+		changeMode(t, l, from, mode, anywhere)
+		restarts(t, l, mode, anywhere)
+		from = mode
+	}
+}
+
+// mesh probes all pods for a part of a story, which begins once nothing is lost.
+func mesh(t *testing.T, l *lab.Lab, keep func(from, to string) bool) *lab.Mesh {
+	t.Helper()
+	pods, err := l.Pods(t.Context(), "mesh")
+	must(t, err)
+	m, err := l.ProbeMesh(t.Context(), pods, keep)
+	must(t, err)
+	t.Cleanup(func() { m.Stop() })
+	calm(t, m)
+	m.Forget()
+	return m
+}
+
+// calm waits until each prober has lost nothing for a second.
+func calm(t *testing.T, m *lab.Mesh) {
+	t.Helper()
+	for _, p := range m.Probers {
+		steady(t, p, time.Second)
+	}
+}
+
+// changeMode changes the mode live under traffic that both modes carry.
+func changeMode(t *testing.T, l *lab.Lab, from, to string, keep func(from, to string) bool) {
+	t.Helper()
+	m := mesh(t, l, keep)
+	if to == "fabric" { // routers are to take what they will be told
+		must(t, l.ConfigureRouters(t.Context(), inMode(l, to)))
+	}
+	begun := time.Now()
+	must(t, l.ApplyInventory(t.Context(), inMode(l, to)))
+	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error { return carried(ctx, l, to) }))
+	took := time.Since(begun)
+	must(t, l.ConfigureRouters(t.Context(), inMode(l, to)))
+	calm(t, m)
+	must(t, m.Stop())
+	lost := tell(t, fmt.Sprintf("%s to %s, which took %v", from, to, took.Round(time.Millisecond)), m)
+	if stall, err := m.Stall(); err != nil || stall > took || lost > 0 {
+		t.Errorf("%s to %s took %v: %d probes were lost, a connection stood still for %v: %v", from, to, took, lost, stall, err)
+	}
+}
+
+// carried reports whether every machine has the routes of a mode.
+func carried(ctx context.Context, l *lab.Lab, mode string) error {
+	for _, m := range l.Topology.Machines() {
+		status, err := l.AgentStatus(ctx, m.Name)
+		if err != nil {
+			return err
+		}
+		tunnel := strings.Contains(status, "dev plinth-vxlan")
+		links, err := netns.Output(ctx, l.Namespace(m.Name), "ip", "-o", "link")
+		if err != nil {
+			return err
+		}
+		if strings.Contains(links, "plinth-vxlan") != (mode == "overlay") {
+			return fmt.Errorf("%s, mode %s: %s", m.Name, mode, links)
+		}
+		network := strings.Contains(status, lab.PodCIDR4.String()+" via") || strings.Contains(status, lab.PodCIDR4.String()+" nexthop")
+		if tunnel != (mode == "overlay" && len(l.Topology.Racks) > 1) || network != (mode == "fabric") {
+			return fmt.Errorf("%s: not in mode %s: %s", m.Name, mode, status)
+		}
+	}
+	return l.WaitFabric(ctx)
+}
+
+// restarts restarts each agent and the API server under traffic.
+func restarts(t *testing.T, l *lab.Lab, mode string, keep func(from, to string) bool) {
+	t.Helper()
+	m := mesh(t, l, keep)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		for _, machine := range l.Topology.Machines() {
+			must(t, l.StopAgent(t.Context(), machine.Name, s))
+			must(t, l.StartAgentAgain(machine.Name))
+			must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
+				status, err := l.AgentStatus(ctx, machine.Name)
+				if err == nil && !strings.Contains(status, `"ready": true`) {
+					err = fmt.Errorf("not ready: %s", status)
+				}
+				return err
+			}))
+		}
+	}
+	must(t, l.StopAPIServer(t.Context()))
+	must(t, l.StartAPIServer(t.Context()))
+	must(t, l.WaitReady(t.Context(), time.Minute))
+	must(t, l.WaitFabric(t.Context()))
+	calm(t, m)
+	must(t, m.Stop())
+	lost := tell(t, mode+", agents and the API server restarted", m)
+	if lost > 0 {
+		t.Errorf("%s: %d probes were lost while only agents and the API server restarted", mode, lost)
+	}
+	if _, err := m.Stall(); err != nil {
+		t.Errorf("%s: %v", mode, err)
+	}
+}
+
+// tell logs the figures of a mesh and returns how many probes were lost.
+func tell(t *testing.T, what string, m *lab.Mesh) (lost int) {
+	t.Helper()
+	stall, _ := m.Stall()
+	text := fmt.Sprintf("%s: the longest wait on an open connection was %v", what, stall.Round(time.Millisecond))
+	var kinds []string
+	for kind := range m.Probers {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	for _, kind := range kinds {
+		r := m.Probers[kind].Report()
+		lost += r.Lost
+		text += fmt.Sprintf("\n  %s: %s", kind, r)
+	}
+	t.Log(text)
+	return lost
+}
