@@ -56,7 +56,7 @@ func (p *Planner) one(out *placed, c claim) {
 		}
 		out.peers = append(out.peers, peer)
 		out.routes = append(out.routes, Route{Dst: c.cidr, Tunnel: true, Via: Via(peer.Inner)})
-	case near:
+	case near || !slices.ContainsFunc(c.node.Addresses, func(a netip.Addr) bool { return family(a) == family(c.cidr.Addr()) }):
 		out.refuse(c, NodeWithoutAddress)
 	case mode == inventory.ModeDirect:
 		out.refuse(c, NodeOfOtherSubnet)

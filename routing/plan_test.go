@@ -119,6 +119,19 @@ func TestPlan(t *testing.T) {
 			"unreachable fd00:244:0:1::/64",
 			"NodeWithoutAddress w2 fd00:244:0:2::/64",
 		}},
+		{"a node without an address of a family that the rack has a subnet of says so", func() View {
+			v := view(inventory.ModeFabric)
+			v.Nodes = v.Nodes[1:]
+			v.Nodes[0].Addresses = addrs("10.1.0.12")
+			return v
+		}, []string{
+			"10.244.0.0/16 nexthop via 10.1.0.1 nexthop via 10.1.0.2",
+			"unreachable 10.244.1.0/24",
+			"10.244.2.0/24 via 10.1.0.12",
+			"fd00:244::/48 via fd01::1",
+			"unreachable fd00:244:0:1::/64",
+			"NodeWithoutAddress w2 fd00:244:0:2::/64",
+		}},
 		{"of two nodes that claim a CIDR the older keeps it", func() View {
 			v := view(inventory.ModeDirect)
 			v.Nodes = []*Node{

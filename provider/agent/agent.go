@@ -269,7 +269,26 @@ func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
 	if st.tunnel && st.routes != inventory.ModeOverlay {
 		t.Tunnel = routing.Plan(routingView(a.inputs, m, inventory.ModeOverlay, a.down)).Tunnel
 	}
+	tellRefusals(a.last.Routing.Refusals, t.Refusals)
 	return t
+}
+
+// refusalsTold bounds how many lines one plan can add to the log; /status has them all.
+const refusalsTold = 10
+
+// tellRefusals logs which pod CIDRs are not routed that were.
+func tellRefusals(before, now []routing.Refusal) {
+	told := 0
+	for _, r := range now {
+		if slices.Contains(before, r) {
+			continue
+		}
+		if told++; told > refusalsTold {
+			slog.Warn("more pod CIDRs have no route; see /status", "all", len(now))
+			return
+		}
+		slog.Warn("a pod CIDR has no route", "node", r.Node, "cidr", r.CIDR, "reason", r.Reason, "holder", r.Other)
+	}
 }
 
 // planned is what routes were planned from.

@@ -22,6 +22,9 @@ type mirror[V any] struct {
 	mu      *sync.Mutex
 	reduce  func(obj any) V               // what is needed of an object
 	change  func(key string, old, new *V) // with the lock held; nil: it is not there
+	// believe reports whether a list may take away what was there, by the keys that it
+	// has; nil: it always may.
+	believe func(there map[string]bool) bool
 	changed func()                        // something that is needed changed
 
 	items  map[string]V
@@ -146,6 +149,9 @@ func (m *mirror[V]) Replace(objs []any, _ string) error {
 				there[key] = true
 			}
 			changed = m.put(obj) || changed
+		}
+		if m.believe != nil && !m.believe(there) {
+			return changed
 		}
 		for key := range m.items {
 			if !there[key] {

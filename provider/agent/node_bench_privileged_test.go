@@ -26,7 +26,7 @@ import (
 func neighbour(i int) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("m%05d", i), Labels: map[string]string{inventory.LabelRack: "r1"}}}
 	four := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 0}), 24)
-	n.Spec.PodCIDRs = []string{four.String(), fmt.Sprintf("fd00:244:%x:%x::/64", i>>8, i&0xff)}
+	n.Spec.PodCIDRs = []string{four.String(), netip.MustParsePrefix(fmt.Sprintf("fd00:244:%x:%x::/64", i>>8, i&0xff)).String()}
 	n.Status.Addresses = []corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("172.16.%d.%d", i>>8, i&0xff)},
 		{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("fd01::%x", i)},

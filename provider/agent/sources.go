@@ -154,11 +154,22 @@ func (s *sources) followNodes(ctx context.Context, labels string) {
 	var own context.Context
 	own, s.stopNodes = context.WithCancel(ctx)
 	next := newMirror("nodes", &s.mu, reduceOther, s.changed)
-	next.change = s.nodeChanged
+	next.change, next.believe = s.nodeChanged, s.believeNodes
 	s.mu.Lock()
 	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
 	s.mu.Unlock()
 	go follow(own, next, s.client, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
+}
+
+// believeNodes doubts a list of Nodes that lacks the one of this machine, which is there:
+// the API server has lost its store, or has an old one. Pods run on for all that. A Node
+// that is deleted, and so told of one by one, goes in any case.
+func (s *sources) believeNodes(there map[string]bool) bool {
+	if there[s.nodeName] {
+		return true
+	}
+	slog.Warn("the list of Nodes lacks this machine's own; routes to those that it lacks stay", "nodes", len(there))
+	return false
 }
 
 func (s *sources) followSecrets(ctx context.Context, names []string) {

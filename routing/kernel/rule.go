@@ -17,29 +17,33 @@ const rulePriority = 31140
 // setRules makes there be a rule for forwarded packets in each family that has
 // routes for them, and in no other.
 func (t *Table) setRules(want []routing.Route, mayDelete bool) error {
-	if t.sure && !t.rulesChange(want) {
+	wanted := forwarded(want)
+	if t.sure && wanted == t.ruled {
 		return nil
 	}
 	var errs []error
-	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		wanted := slices.ContainsFunc(want, forwarded(family))
-		if err := t.setRule(family, wanted, mayDelete); err != nil {
+	for i, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		if err := t.setRule(family, wanted[i], mayDelete); err != nil {
 			errs = append(errs, fmt.Errorf("rule for forwarded packets: %w", err))
 		}
 	}
+	t.ruled = wanted
 	return errors.Join(errs...)
 }
 
-func (t *Table) rulesChange(want []routing.Route) bool {
-	return slices.ContainsFunc([]int{unix.AF_INET, unix.AF_INET6}, func(family int) bool {
-		return slices.ContainsFunc(want, forwarded(family)) != slices.ContainsFunc(t.have, forwarded(family))
-	})
-}
-
-func forwarded(of int) func(routing.Route) bool {
-	return func(r routing.Route) bool {
-		return r.Kind == routing.UnreachableForwarded && int(family(r.Dst.Addr())) == of
+// forwarded reports, for IPv4 and IPv6, whether there are routes for forwarded packets.
+func forwarded(routes []routing.Route) (has [2]bool) {
+	for i := range routes {
+		if routes[i].Kind != routing.UnreachableForwarded {
+			continue
+		}
+		if routes[i].Dst.Addr().Is4() {
+			has[0] = true
+		} else {
+			has[1] = true
+		}
 	}
+	return has
 }
 
 func (t *Table) setRule(family int, wanted, mayDelete bool) error {

@@ -43,6 +43,7 @@ type Table struct {
 	mark    mark
 	conn    *conn
 	have    []routing.Route // what the kernel holds, if sure
+	ruled   [2]bool         // for which families there is our rule, if sure
 	sure    bool
 
 	tunnel    atomic.Uint32  // index of the tunnel device, which the listener reads too; 0: none
