@@ -18,14 +18,14 @@ import (
 //
 // Its lock is shared by all mirrors of an agent, so that a snapshot is of one moment.
 type mirror[V any] struct {
-	name    string
-	mu      *sync.Mutex
-	reduce  func(obj any) V               // what is needed of an object
-	change  func(key string, old, new *V) // with the lock held; nil: it is not there
+	name   string
+	mu     *sync.Mutex
+	reduce func(obj any) V               // what is needed of an object
+	change func(key string, old, new *V) // with the lock held; nil: it is not there
 	// believe reports whether a list may take away what was there, by the keys that it
 	// has; nil: it always may.
 	believe func(there map[string]bool) bool
-	changed func()                        // something that is needed changed
+	changed func() // something that is needed changed
 
 	items  map[string]V
 	synced bool
