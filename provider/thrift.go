@@ -14,8 +14,9 @@ import (
 // decides when a Node is initialised; through this client it does so with one
 // write that says all that the inventory has to say (labels of every domain,
 // taints, pod CIDRs), owned by Plinth's field manager, where it would take
-// three. And a status patch that says nothing, as the controller sends every
-// five minutes for every dual-stack Node, is not sent.
+// three. And what says nothing is not sent: a status patch as the controller
+// makes every five minutes for every dual-stack Node, and an Event for each Node
+// that was initialised.
 type thriftyClient struct {
 	kubernetes.Interface
 	cloud *Cloud
@@ -78,4 +79,28 @@ func (n thriftyNodes) Patch(ctx context.Context, name string, kind types.PatchTy
 		return n.cloud.nodes.Get(name)
 	}
 	return n.NodeInterface.Patch(ctx, name, kind, data, options, subresources...)
+}
+
+// reasonSynced is what the stock controller says of a Node that it has
+// initialised, which the Node itself shows.
+const reasonSynced = "Synced"
+
+// Events returns the client of Events.
+func (c thriftyCore) Events(namespace string) typedv1.EventInterface {
+	return thriftyEvents{c.CoreV1Interface.Events(namespace)}
+}
+
+type thriftyEvents struct{ typedv1.EventInterface }
+
+// CreateWithEventNamespace is what the recorder of the stock controller calls.
+func (e thriftyEvents) CreateWithEventNamespace(event *v1.Event) (*v1.Event, error) {
+	return e.CreateWithEventNamespaceWithContext(context.Background(), event)
+}
+
+// CreateWithEventNamespaceWithContext writes an Event that says something new.
+func (e thriftyEvents) CreateWithEventNamespaceWithContext(ctx context.Context, event *v1.Event) (*v1.Event, error) {
+	if event.Type == v1.EventTypeNormal && event.Reason == reasonSynced {
+		return event, nil
+	}
+	return e.EventInterface.CreateWithEventNamespaceWithContext(ctx, event)
 }
