@@ -85,6 +85,18 @@ func (s shelf) load(ctx context.Context) (accepted, error) {
 	return have, nil
 }
 
+// generation reads the number of the generation that is stored; 0: none is.
+func (s shelf) generation(ctx context.Context) (int64, error) {
+	common, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, AcceptedName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the accepted inventory: %w", err)
+	}
+	return generationOf(common), nil
+}
+
 // save stores an inventory as the generation after have, writing only what
 // differs. The slices of the racks come first, then the common ConfigMap, which
 // makes the generation valid: until then an agent stays on the last one. What

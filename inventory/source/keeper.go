@@ -3,7 +3,9 @@ package source
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +43,8 @@ type Keeper struct {
 	edit   *Edit    // the last one; nil: none yet
 	judged bool     // edit was taken up or refused
 	status status
+
+	inForce atomic.Int64 // the generation of have, once it was put into force
 }
 
 // How long after a failed write the next one is tried.
@@ -114,6 +118,9 @@ func (k *Keeper) watchStored(ctx context.Context, stored chan<- struct{}) error 
 // tried again.
 func (k *Keeper) step(ctx context.Context) error {
 	if err := k.reload(ctx); err != nil {
+		if errors.Is(err, errUnreadable) {
+			err = errors.Join(err, k.tellUnreadable(ctx, err))
+		}
 		return err
 	}
 	want, before := k.have.inventory, k.have.generation
@@ -194,12 +201,27 @@ func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inven
 
 func (k *Keeper) put(why string) {
 	k.Metrics.generation.Set(float64(k.have.generation))
+	k.inForce.Store(k.have.generation)
 	inv := k.have.inventory
 	if inv == nil {
 		return
 	}
 	k.Log.Info(why, "inventory", inv.Name, "generation", k.have.generation, "machines", inv.Size())
 	k.Enforce(inv)
+}
+
+// Current says why what is in force here may not be what is in force in the
+// cluster; nil where the cluster was just seen to have the same generation. It
+// is for those who are about to do what cannot be undone.
+func (k *Keeper) Current(ctx context.Context) error {
+	stored, err := k.shelf().generation(ctx)
+	if err != nil {
+		return err
+	}
+	if here := k.inForce.Load(); here != stored {
+		return fmt.Errorf("generation %d of the inventory is in force here, generation %d is stored", here, stored)
+	}
+	return nil
 }
 
 func (k *Keeper) shelf() shelf { return shelf{client: k.Client, namespace: k.Namespace} }

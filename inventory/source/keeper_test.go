@@ -2,11 +2,14 @@ package source
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
 
@@ -31,10 +34,8 @@ func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
 		{"another zone", other, 2, 1, 2, 2},
 	}
 	enforced := 0
-	k := &Keeper{
-		Client: fake.NewClientset(), Namespace: namespace, Recorder: record.NewFakeRecorder(100),
-		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Enforce: func(*inventory.Inventory) { enforced++ },
-	}
+	k := keeperOf(fake.NewClientset())
+	k.Enforce = func(*inventory.Inventory) { enforced++ }
 	for _, s := range steps {
 		k.edit, k.judged = &s.edit, false
 		if err := k.step(context.Background()); err != nil {
@@ -62,4 +63,71 @@ func TestTheMetricsOfTheInventoryAreWellNamed(t *testing.T) {
 
 func edit(text string) Edit {
 	return Edit{Documents: []inventory.Document{{Source: "dc1.yaml", Data: []byte(text)}}}
+}
+
+func TestASpoiledStoreIsToldAndWaitedFor(t *testing.T) {
+	ctx, client := t.Context(), fake.NewClientset()
+	first := keeperOf(client)
+	e := edit(text("a"))
+	first.edit = &e
+	if err := first.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Current(ctx); err != nil {
+		t.Errorf("one that has just stored a generation: %v", err)
+	}
+	maps := client.CoreV1().ConfigMaps(namespace)
+	stored, err := maps.Get(ctx, AcceptedName+"-r0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoiled := stored.DeepCopy()
+	spoiled.Data[keyInventory] = "{"
+	if _, err := maps.Update(ctx, spoiled, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	next := keeperOf(client)
+	next.edit = &e
+	next.Enforce = func(*inventory.Inventory) { t.Error("an inventory came into force") }
+	if err := next.step(ctx); !errors.Is(err, errUnreadable) {
+		t.Errorf("its error is %v", err)
+	}
+	checkStatus(t, client, "false", "0", "cannot be read")
+	if ready := testutil.ToFloat64(next.Metrics.ready); ready != 0 {
+		t.Errorf("the metric of readiness is %v", ready)
+	}
+	if err := next.Current(ctx); err == nil {
+		t.Error("one that could read nothing says that it has what is in force")
+	}
+
+	if _, err := maps.Update(ctx, stored, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next.Enforce = func(*inventory.Inventory) {}
+	if err := next.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	checkStatus(t, client, "true", "1", "")
+	if err := next.Current(ctx); err != nil {
+		t.Errorf("once it is restored: %v", err)
+	}
+}
+
+func keeperOf(client kubernetes.Interface) *Keeper {
+	return &Keeper{
+		Client: client, Namespace: namespace, Recorder: record.NewFakeRecorder(100),
+		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Enforce: func(*inventory.Inventory) {},
+	}
+}
+
+func checkStatus(t *testing.T, client kubernetes.Interface, ready, generation, problem string) {
+	t.Helper()
+	cm, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), StatusName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cm.Data[KeyReady] != ready || cm.Data[KeyGeneration] != generation || !strings.Contains(cm.Data[KeyProblems], problem) {
+		t.Errorf("the status is %v; want ready %s, generation %s and a problem with %q", cm.Data, ready, generation, problem)
+	}
 }

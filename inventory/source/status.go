@@ -77,7 +77,7 @@ func (k *Keeper) tell(ctx context.Context, v verdict) error {
 		}
 	}
 	k.status.refused = v.refused()
-	return k.publish(ctx, v)
+	return k.publish(ctx, k.told(v))
 }
 
 // carriers returns the ConfigMaps of an edit; the status where it came from
@@ -93,13 +93,28 @@ func (k *Keeper) carriers(edit Edit) []v1.ObjectReference {
 	return []v1.ObjectReference{{APIVersion: "v1", Kind: "ConfigMap", Namespace: k.Namespace, Name: StatusName}}
 }
 
-// publish writes the status where it differs from what was last written.
-func (k *Keeper) publish(ctx context.Context, v verdict) error {
-	data := map[string]string{
+// tellUnreadable says that nothing is in force because what was accepted cannot
+// be read.
+func (k *Keeper) tellUnreadable(ctx context.Context, why error) error {
+	k.Metrics.ready.Set(0)
+	return k.publish(ctx, map[string]string{
+		KeyReady:      "false",
+		KeyGeneration: "0",
+		KeyProblems:   shorten(why.Error(), statusLines),
+	})
+}
+
+// told is what the status says of an edit.
+func (k *Keeper) told(v verdict) map[string]string {
+	return map[string]string{
 		KeyReady:      strconv.FormatBool(!v.refused()),
 		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
 		KeyProblems:   shorten(v.problems.String(), statusLines),
 	}
+}
+
+// publish writes the status where it differs from what was last written.
+func (k *Keeper) publish(ctx context.Context, data map[string]string) error {
 	if maps.Equal(data, k.status.data) {
 		return nil
 	}

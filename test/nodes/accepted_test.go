@@ -128,7 +128,7 @@ func (c *cluster) quiet(while time.Duration, name string) {
 func TestWhatWasAcceptedIsStoredAgainWhenSomebodyTakesItAway(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	c.edit(zoned("a", "active"))
-	c.start()
+	stop := c.start()
 	c.AwaitStatus("generation", "1")
 	was := c.accepted()
 	c.Kubectl("delete", "configmap", "-n", "kube-system", "-l", "plinth.dev/accepted")
@@ -141,13 +141,24 @@ func TestWhatWasAcceptedIsStoredAgainWhenSomebodyTakesItAway(t *testing.T) {
 		}
 		return nil
 	})
-	c.Kubectl("patch", "configmap", "-n", "kube-system", "plinth-accepted-r01", "-p", `{"data":{"inventory.yaml":"{"}}`)
+	const spoil = `{"data":{"inventory.yaml":"{"}}`
+	c.Kubectl("patch", "configmap", "-n", "kube-system", "plinth-accepted-r01", "-p", spoil)
 	c.Eventually(10*time.Second, "a spoiled slice is put right", func(context.Context) error {
 		if got := c.accepted()["plinth-accepted-r01"].Data["inventory.yaml"]; got != was["plinth-accepted-r01"].Data["inventory.yaml"] {
 			return fmt.Errorf("it is %q", got)
 		}
 		return nil
 	})
+
+	t.Log("spoiled while nobody is there who knows it")
+	stop()
+	c.Kubectl("patch", "configmap", "-n", "kube-system", "plinth-accepted-r01", "-p", spoil)
+	c.start()
+	c.AwaitStatus("ready", "false")
+	c.AwaitStatus("generation", "0")
+	c.Kubectl("delete", "configmap", "-n", "kube-system", "-l", "plinth.dev/accepted")
+	c.AwaitStatus("ready", "true")
+	c.AwaitStatus("generation", "1")
 }
 
 func TestManyMachinesGoOnlyWithLeave(t *testing.T) {
