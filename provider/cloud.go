@@ -15,6 +15,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 )
 
 // Name is the name of the cloud provider, as in --cloud-provider.
@@ -31,6 +32,7 @@ type Cloud struct {
 
 	// What follows is set by Initialize and SetInformers, in this order, before
 	// any controller runs.
+	stop      <-chan struct{} // closed when the controllers end
 	client    kubernetes.Interface
 	events    record.EventBroadcaster
 	recorder  record.EventRecorder
@@ -39,6 +41,7 @@ type Cloud struct {
 	nodes     corelisters.NodeLister
 	endpoint  string // of the API server
 
+	keeper   *source.Keeper
 	roster   *roster
 	balancer *balancer // see loadbalancer.go
 }
@@ -76,6 +79,9 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 	c.endpoint = clients.ConfigOrDie("plinth").Host
 	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
 	c.follow(c.roster.judge)
+	c.keeper = c.newKeeper()
+	register(c.keeper.Metrics)
+	c.stop = stop
 	go c.keepInventory(ctx)
 }
 
@@ -87,6 +93,7 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	if _, err := nodes.Informer().AddEventHandler(c.roster.handler()); err != nil {
 		c.log.Error("cannot watch nodes", "err", err)
 	}
+	go c.watchVersions(wait.ContextForChannel(c.stop), nodes.Informer().LastSyncResourceVersion)
 }
 
 // inventory returns the inventory in force; nil while there is none.

@@ -24,18 +24,19 @@ const (
 	LoadBalancerController = "plinth-loadbalancer-controller"
 )
 
-// Controllers returns the stock controllers, two of them started in Plinth's
-// own way, and Plinth's.
+// Controllers returns the stock controllers, started in Plinth's own way,
+// and Plinth's.
 func Controllers() map[string]app.ControllerInitFuncConstructor {
 	all := maps.Clone(app.DefaultInitFuncConstructors)
 	for name, start := range map[string]starter{
-		names.CloudNodeController: startCloudNodeController,
-		names.NodeRouteController: startRouteController,
-		NodeController:            startNodeController,
-		VolumeController:          startVolumeController,
-		OrphanController:          startOrphans,
-		names.ServiceLBController: startServiceController,
-		LoadBalancerController:    startLoadBalancer,
+		names.CloudNodeController:          startCloudNodeController,
+		names.CloudNodeLifecycleController: startLifecycleController,
+		names.NodeRouteController:          startRouteController,
+		NodeController:                     startNodeController,
+		VolumeController:                   startVolumeController,
+		OrphanController:                   startOrphans,
+		names.ServiceLBController:          startServiceController,
+		LoadBalancerController:             startLoadBalancer,
 	} {
 		all[name] = app.ControllerInitFuncConstructor{
 			InitContext: all[name].InitContext, // the client's name, for stock controllers

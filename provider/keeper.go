@@ -9,9 +9,8 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-// keepInventory has the inventory in force follow what people write, until ctx ends.
-func (c *Cloud) keepInventory(ctx context.Context) {
-	keeper := &source.Keeper{
+func (c *Cloud) newKeeper() *source.Keeper {
+	return &source.Keeper{
 		Client:    c.client,
 		Namespace: c.options.Namespace,
 		Source:    c.source(),
@@ -20,9 +19,12 @@ func (c *Cloud) keepInventory(ctx context.Context) {
 		Metrics:   source.NewMetrics(),
 		Enforce:   c.enforce,
 	}
-	register(keeper.Metrics)
+}
+
+// keepInventory has the inventory in force follow what people write, until ctx ends.
+func (c *Cloud) keepInventory(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := keeper.Run(ctx); err != nil {
+		if err := c.keeper.Run(ctx); err != nil {
 			c.log.Error("cannot follow the inventory", "err", err)
 		}
 	}, time.Second)

@@ -57,6 +57,7 @@ type balancer struct {
 	ready  chan struct{} // closed when it has pools, too, and knows the statuses: addresses may be given
 
 	rewatched chan struct{} // has a word when a watch began anew
+	ending    sync.Once     // etcd was restored, and the process ends
 
 	busy [256]sync.Mutex // by hash of the Service: one is settled by one goroutine at a time
 

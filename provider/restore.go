@@ -40,13 +40,24 @@ func (b *balancer) watchForRestore(ctx context.Context) {
 		if !b.wasRestored(ctx) {
 			continue
 		}
-		b.log.Error("the API server's store was restored from a backup; starting anew")
-		if err := b.save(ctx); err != nil {
-			b.log.Error("cannot save what is known of VIPs that the backup does not have", "err", err)
-		}
-		b.cloud.options.Restart()
+		b.restored(ctx)
 		return
 	}
+}
+
+// restored ends this process, after it has saved what it alone knows of VIPs.
+func (b *balancer) restored(ctx context.Context) {
+	b.ending.Do(func() {
+		b.log.Error("the API server's store was restored from a backup; starting anew")
+		select {
+		case <-b.seeded:
+			if err := b.save(ctx); err != nil {
+				b.log.Error("cannot save what is known of VIPs that the backup does not have", "err", err)
+			}
+		default: // it knows of none
+		}
+		b.cloud.options.Restart()
+	})
 }
 
 // wasRestored compares what is known with what the API server says until they agree, or
