@@ -61,7 +61,7 @@ func BuildController(folder string) (program string, err error) {
 // runs with the rights that deploy/ gives it and no more.
 type Controller struct {
 	*Server
-	kubeconfig string // of the controller manager
+	Limited string // kubeconfig file, with the rights of the controller manager
 }
 
 // NewController starts a server for the time of a test and gives the controller
@@ -76,7 +76,7 @@ func NewController(t testing.TB, o Options) *Controller {
 		return errors.Join(err1, err2)
 	})
 	c.ApplyRights("rbac-ccm.yaml")
-	c.kubeconfig = c.WriteKubeconfig("ccm", c.AccountToken(ControllerName))
+	c.Limited = c.WriteKubeconfig("ccm", c.AccountToken(ControllerName))
 	t.Cleanup(c.checkLog)
 	return c
 }
@@ -114,7 +114,7 @@ func (c *Controller) Launch(flags ...string) *Process {
 	if built == "" {
 		c.t.Fatal("there is no controller manager to start: TestMain is to call apiserver.Main")
 	}
-	return c.Spawn(built, append([]string{"--kubeconfig=" + c.kubeconfig, "--secure-port=0", "--leader-elect=false"}, flags...)...)
+	return c.Spawn(built, append([]string{"--kubeconfig=" + c.Limited, "--secure-port=0", "--leader-elect=false"}, flags...)...)
 }
 
 // Written returns what the controller manager wrote since the first n writes,

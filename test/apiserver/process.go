@@ -49,6 +49,13 @@ func (s *Server) Kubectl(args ...string) string {
 	return string(out)
 }
 
+// Stop ends all that was started, before the test does.
+func (s *Server) Stop() {
+	for _, p := range s.processes {
+		p.Kill()
+	}
+}
+
 // run starts a program of the control plane.
 func (s *Server) run(program string, args ...string) *Process {
 	s.t.Helper()
@@ -69,6 +76,7 @@ func (s *Server) Spawn(program string, args ...string) *Process {
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
+	s.processes = append(s.processes, p)
 	go func() {
 		defer close(p.done)
 		p.cmd.Wait()

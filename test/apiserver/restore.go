@@ -1,6 +1,11 @@
 package apiserver
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 )
@@ -39,4 +44,39 @@ func (s *Server) whileStopped(do func() error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// Expire restarts the API server, and meanwhile writes so much to etcd past it
+// that no watch can be resumed where it was broken off.
+func (s *Server) Expire() {
+	s.t.Helper()
+	s.restarted = true
+	s.StopServer()
+	for range 100 {
+		if err := s.put(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.StartServer()
+}
+
+// put writes a key of nobody, which makes a new revision.
+func (s *Server) put(ctx context.Context) error {
+	body, err := json.Marshal(map[string][]byte{"key": []byte("nobody"), "value": nil})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/v3/kv/put", s.etcdPort), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd: %s", answer.Status)
+	}
+	return nil
 }

@@ -38,7 +38,8 @@ type Server struct {
 	etcd     *Process
 	server   *Process
 
-	restarted bool // and so forbade everything until it had read its roles
+	processes []*Process // all that were started
+	restarted bool       // and so forbade everything until it had read its roles
 }
 
 // adminToken is what the admin shows. The server is reached over loopback only.
