@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"lb":                           1,
 	"routing":                      1,
 	"inventory":                    0,
+	"memory":                       0,
 }
 
 // pure lists the packages that take values and return values, each with what it

@@ -3,8 +3,10 @@
 package main
 
 import (
+	"context"
 	"log/slog"
 	"os"
+	"runtime/debug"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -20,8 +22,13 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
 	"k8s.io/klog/v2"
 
+	"plinth.dev/plinth/memory"
 	"plinth.dev/plinth/provider"
 )
+
+// gcPercent is by how much the heap grows until garbage is collected: where a control
+// plane is small, memory is dearer than a little time.
+const gcPercent = 50
 
 func main() {
 	os.Exit(run())
@@ -34,6 +41,9 @@ func run() int {
 		return 1
 	}
 	suit(standard)
+
+	debug.SetGCPercent(gcPercent)
+	go memory.Trim(context.Background())
 
 	var own provider.Options
 	flags := cliflag.NamedFlagSets{}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/memory"
 	"plinth.dev/plinth/provider/agent"
 )
 
@@ -67,6 +68,7 @@ func run(ctx context.Context, f *flags) error {
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	go drainOnSignal(ctx, a)
+	go memory.Trim(ctx)
 	return a.Run(ctx)
 }
 

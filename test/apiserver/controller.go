@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,14 +47,15 @@ func Main(m *testing.M) (code int) {
 // file. Where it fails, the error has what the compiler said.
 func BuildController(folder string) (program string, err error) {
 	program = filepath.Join(folder, ControllerName)
-	build := exec.Command("go", "build", "-o", program, "./cmd/cloud-controller-manager")
-	if build.Dir, err = components.Root(); err != nil {
+	root, err := components.Root()
+	if err != nil {
 		return "", err
 	}
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the cloud controller manager: %w\n%s", err, out)
+	if err := components.Own(folder); err != nil {
+		return "", err
 	}
-	return program, nil
+	flags := slices.Concat(components.Shipped, []string{"-o", program, "./cmd/cloud-controller-manager"})
+	return program, components.GoBuild(context.Background(), root, flags...)
 }
 
 // Controller is an API server with Plinth's controller manager beside it, which

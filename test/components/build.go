@@ -54,6 +54,10 @@ func GoBuild(ctx context.Context, folder string, args ...string) error {
 	return nil
 }
 
+// Shipped are the flags of go build that Plinth's programs are shipped with, besides
+// those of GoBuild. See the Makefile.
+var Shipped = []string{"-tags", "grpcnotrace", "-ldflags", "-s -w"}
+
 // AsCaller has a command run as the person who called sudo, so that no file in
 // that person's caches and source tree belongs to root.
 func AsCaller(cmd *exec.Cmd) *exec.Cmd {
@@ -61,6 +65,14 @@ func AsCaller(cmd *exec.Cmd) *exec.Cmd {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	}
 	return cmd
+}
+
+// Own gives a folder to the person who called sudo, so that AsCaller can write to it.
+func Own(folder string) error {
+	if uid, gid, ok := Caller(); ok {
+		return os.Chown(folder, uid, gid)
+	}
+	return nil
 }
 
 // Caller returns who called sudo, where somebody other than root did.

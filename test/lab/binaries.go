@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"plinth.dev/plinth/test/components"
 )
@@ -37,5 +38,5 @@ func (l *Lab) buildTree(ctx context.Context, module string, pkgs ...string) erro
 	if err := components.AsCaller(exec.CommandContext(ctx, "mkdir", "-p", bin)).Run(); err != nil {
 		return fmt.Errorf("making %s: %w", bin, err)
 	}
-	return components.GoBuild(ctx, filepath.Join(l.record.Root, module), append([]string{"-ldflags", "-s -w", "-o", bin + "/"}, pkgs...)...)
+	return components.GoBuild(ctx, filepath.Join(l.record.Root, module), slices.Concat(components.Shipped, []string{"-o", bin + "/"}, pkgs)...)
 }

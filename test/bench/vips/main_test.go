@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -76,10 +77,8 @@ func outside() int {
 }
 
 func build(folder string) error {
-	if uid, gid, ok := components.Caller(); ok {
-		if err := os.Chown(folder, uid, gid); err != nil {
-			return err
-		}
+	if err := components.Own(folder); err != nil {
+		return err
 	}
 	if _, err := components.File("etcd"); err != nil {
 		return err
@@ -95,7 +94,6 @@ func build(folder string) error {
 }
 
 func goBuild(source, folder, program, pkg string, flags ...string) error {
-	args := append(flags, "-ldflags", "-s -w", "-o", filepath.Join(folder, program), pkg)
-	return components.GoBuild(context.Background(), source, args...)
+	return components.GoBuild(context.Background(), source, slices.Concat(components.Shipped, flags, []string{"-o", filepath.Join(folder, program), pkg})...)
 }
 func program(name string) string { return filepath.Join(os.Getenv(programs), name) }

@@ -1,0 +1,3 @@
+// Package memory gives back to the machine what a program needed for a burst and does
+// not need any more.
+package memory
