@@ -14,7 +14,7 @@ import (
 
 func newRouterConfigCommand() *cobra.Command {
 	var language string
-	var standalone bool
+	var standalone, dynamic bool
 	var passwordFiles []string
 	cmd := &cobra.Command{
 		Use:   "router-config ROUTER INVENTORY...",
@@ -46,7 +46,7 @@ where the password belongs.`, strings.Join(routerconfig.Languages(), ", ")),
 			if err != nil {
 				return err
 			}
-			text, err := routerconfig.Render(inv, args[0], language, routerconfig.Options{Standalone: standalone, Passwords: passwords})
+			text, err := routerconfig.Render(inv, args[0], language, routerconfig.Options{Standalone: standalone, Dynamic: dynamic, Passwords: passwords})
 			if errors.Is(err, routerconfig.ErrNoOS) || errors.Is(err, routerconfig.ErrNoRouter) {
 				return exit{exitUsage, err}
 			}
@@ -59,6 +59,7 @@ where the password belongs.`, strings.Join(routerconfig.Languages(), ", ")),
 	}
 	cmd.Flags().StringVar(&language, "os", "", "language of the router (default: that of the router in the inventory)")
 	cmd.Flags().BoolVar(&standalone, "standalone", false, "print a whole configuration, not a part of one")
+	cmd.Flags().BoolVar(&dynamic, "dynamic", false, "let in every address of the racks' subnets instead of one neighbour a machine (frr, bird)")
 	cmd.Flags().StringArrayVar(&passwordFiles, "password-file", nil, "SECRET/KEY=FILE: a file that holds the password that machines take from this key of this Secret; may be given several times")
 	return cmd
 }

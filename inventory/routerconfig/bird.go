@@ -27,6 +27,9 @@ func writeBIRD(p *page, s *side, o Options) {
 	taken := map[string]bool{}
 	for _, g := range s.groups {
 		birdTemplate(p, s, g, o)
+		if o.Dynamic {
+			birdRanges(p, g, taken)
+		}
 		for _, m := range g.members {
 			birdNeighbour(p, s, g, m, taken)
 		}
@@ -180,4 +183,15 @@ func birdNeighbour(p *page, s *side, g *group, m member, taken map[string]bool) 
 	p.line("  description %q;", m.description())
 	p.line("  neighbor %s as %d;", m.addr, uint32(g.terms.LocalASN))
 	p.line("}")
+}
+
+// birdRanges lets in every address of the group's subnets.
+func birdRanges(p *page, g *group, taken map[string]bool) {
+	for _, r := range g.subnets {
+		name := free(birdTemplateName(g)+"_any", taken)
+		p.line("protocol bgp %s from %s {", name, birdTemplateName(g))
+		p.line("  neighbor range %s as %d;", r, uint32(g.terms.LocalASN))
+		p.line("  dynamic name %q;", name+"_")
+		p.line("}")
+	}
 }

@@ -9,6 +9,9 @@ import (
 // frrPaths is how many equal paths FRR's packages are built for.
 const frrPaths = 256
 
+// frrListen is how many neighbours of ranges FRR takes at least.
+const frrListen = 100
+
 // writeFRR writes commands for vtysh -f, or a part of frr.conf. Sessions carry
 // policies in both directions, so that bgp ebgp-requires-policy may stay on.
 func writeFRR(p *page, s *side, o Options) {
@@ -36,6 +39,9 @@ func writeFRR(p *page, s *side, o Options) {
 	}
 	if s.ebgp() {
 		p.line(" bgp bestpath as-path multipath-relax")
+	}
+	if o.Dynamic {
+		p.line(" bgp listen limit %d", max(frrListen, 4*s.paths))
 	}
 	for _, g := range s.groups {
 		frrGroup(p, g, o)
@@ -135,6 +141,11 @@ func frrGroup(p *page, g *group, o Options) {
 	}
 	if g.terms.RestartTime > 0 {
 		p.line("%s graceful-restart-helper", n)
+	}
+	if o.Dynamic {
+		for _, r := range g.subnets {
+			p.line(" bgp listen range %s peer-group %s", r, g.name)
+		}
 	}
 	for _, m := range g.members {
 		p.line(" neighbor %s peer-group %s", m.addr, g.name)

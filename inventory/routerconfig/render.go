@@ -17,6 +17,10 @@ type Options struct {
 	// router than BGP: router ID, interfaces, and export to the kernel. Without it
 	// the text is one part of the router's own configuration.
 	Standalone bool
+	// Dynamic lets in every address of a rack's subnets that knows the terms, in the
+	// place of one neighbour a machine, so that a machine that joins changes nothing
+	// at the router. For languages that have a word for it.
+	Dynamic bool
 	// Passwords are the sessions' passwords (RFC 2385). In the place of one that is
 	// not here, a comment says what is missing.
 	Passwords map[inventory.SecretKey]string
@@ -34,14 +38,15 @@ type dialect struct {
 	name    string
 	comment string // what begins one
 	untried bool   // no parser of it has read what we write
+	ranges  bool   // it has a word for neighbours of a range
 	write   func(*page, *side, Options)
 	cannot  func(*group) string // what of a session it has no word for; empty: nothing
 }
 
 // dialects by the name that people ask for.
 var dialects = map[string]dialect{
-	"frr":      {name: "FRR 8 and later", comment: "! ", write: writeFRR},
-	"bird":     {name: "BIRD 2", comment: "# ", write: writeBIRD},
+	"frr":      {name: "FRR 8 and later", comment: "! ", ranges: true, write: writeFRR},
+	"bird":     {name: "BIRD 2", comment: "# ", ranges: true, write: writeBIRD},
 	"openbgpd": {name: "OpenBGPD 7", comment: "# ", write: writeOpenBGPD, cannot: openbgpdCannot},
 	"unifi":    {name: "UniFi gateways", comment: "! ", untried: true, write: writeUniFi},
 	"vyos":     {name: "VyOS 1.4", comment: "# ", untried: true, write: writeVyOS},
@@ -86,6 +91,11 @@ func Render(inv *inventory.Inventory, router, language string, o Options) ([]byt
 		return nil, fmt.Errorf("%w: %q; there are %s", ErrNoOS, language, list(Languages()))
 	}
 	s := newSide(inv, r)
+	if o.Dynamic {
+		if err := s.dynamic(d); err != nil {
+			return nil, err
+		}
+	}
 	if d.untried {
 		s.note("Not tried on a device: read it before you load it, and tell us how it went.")
 	}

@@ -155,6 +155,53 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 	}
 }
 
+func TestRangesTakeThePlaceOfNeighbours(t *testing.T) {
+	inv := subjects(t)["two-rack"]
+	for _, language := range []string{"frr", "bird"} {
+		got, err := Render(inv, "tor-r01", language, Options{Dynamic: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden(t, filepath.Join("testdata", "golden", "two-rack", "tor-r01."+language+".dynamic.conf"), got)
+	}
+}
+
+func TestRangesAreRefusedWhereTheyCannotDoWhatNeighboursDo(t *testing.T) {
+	const site = `
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: site}
+spec:
+  bgp: {asn: 64514}
+  routers: [{name: gateway, address: 10.0.0.1, asn: 64513, os: frr}]
+  racks:
+    - {name: r1, subnets: [%s], machines: [{name: w1, addresses: [10.0.0.11]}]}
+    - {name: r2, subnets: [%s], asn: %d, machines: [{name: w2, addresses: [10.0.1.11]}]}
+  pools: [{name: default, addresses: [192.0.2.0/26]}]
+`
+	for _, c := range []struct {
+		name, language, one, two string
+		asn                      int
+		want                     string
+	}{
+		{"a language without ranges", "eos", "10.0.0.0/24", "10.0.1.0/24", 64514, "Arista EOS has no word"},
+		{"a rack without subnets", "frr", "10.0.0.0/24", "", 64514, "rack r2 has no subnets"},
+		{"a rack without subnets of the family", "bird", "10.0.0.0/24", `"2001:db8::/64"`, 64514, "rack r2 has no subnets"},
+		{"nothing to refuse", "frr", "10.0.0.0/24", "10.0.1.0/24", 64514, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: fmt.Appendf(nil, site, c.one, c.two, c.asn)})
+			if inv == nil {
+				t.Fatal(problems)
+			}
+			_, err := Render(inv, "gateway", c.language, Options{Dynamic: true})
+			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrCannot) || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
 func TestAPasswordStandsOnlyWhereItWasGiven(t *testing.T) {
 	inv := subjects(t)["every-option"]
 	for _, language := range Languages() {

@@ -28,6 +28,7 @@ type group struct {
 	carried inventory.Families // by any of the sessions; both ends settle on what they share (RFC 4760)
 	filter  *filter
 	members []member
+	subnets []netip.Prefix // of the rack, in the family that the sessions run over; asked for by Options.Dynamic
 }
 
 // member is one neighbour.
@@ -87,12 +88,47 @@ func (s *side) addRack(inv *inventory.Inventory, rack inventory.Rack) {
 			i := slices.IndexFunc(groups, func(g *group) bool { return g.terms == terms })
 			if i < 0 {
 				i = len(groups)
-				groups = append(groups, &group{rack: rack.Name, terms: terms, filter: s.filterFor(inv, rack, terms)})
+				groups = append(groups, &group{rack: rack.Name, terms: terms, filter: s.filterFor(inv, rack, terms), subnets: subnetsOf(rack, terms)})
 			}
 			groups[i].add(m, session)
 		}
 	}
 	s.groups = append(s.groups, groups...)
+}
+
+// subnetsOf are the subnets of a rack that its sessions come from.
+func subnetsOf(rack inventory.Rack, terms inventory.Session) []netip.Prefix {
+	return slices.DeleteFunc(slices.Clone(rack.Subnets), func(p netip.Prefix) bool { return p.Addr().Is4() != terms.RouterAddr.Is4() })
+}
+
+// dynamic has ranges take the place of neighbours, or says why they cannot: a range
+// has one set of terms, and two of them must not meet.
+func (s *side) dynamic(d dialect) error {
+	if !d.ranges {
+		return fmt.Errorf("%w: %s has no word for neighbours of a range that was tried; leave --dynamic out", ErrCannot, d.name)
+	}
+	for i, g := range s.groups {
+		if len(g.subnets) == 0 {
+			return fmt.Errorf("%w: rack %s has no subnets of the family of %v to take neighbours from; leave --dynamic out", ErrCannot, g.rack, g.terms.RouterAddr)
+		}
+		for _, other := range s.groups[:i] {
+			if overlap(g.subnets, other.subnets) {
+				return fmt.Errorf("%w: the sessions of racks %s and %s differ, and come from the same subnet; leave --dynamic out", ErrCannot, other.rack, g.rack)
+			}
+		}
+		for _, m := range g.members {
+			if !slices.ContainsFunc(g.subnets, func(p netip.Prefix) bool { return p.Contains(m.addr) }) {
+				return fmt.Errorf("%w: machine %s has the address %v, which is in none of rack %s's subnets; leave --dynamic out", ErrCannot, m.machine, m.addr, g.rack)
+			}
+		}
+		g.members = nil
+	}
+	s.note("Any address of the racks' subnets may become a neighbour. What it may announce is the same.")
+	return nil
+}
+
+func overlap(a, b []netip.Prefix) bool {
+	return slices.ContainsFunc(a, func(p netip.Prefix) bool { return slices.ContainsFunc(b, p.Overlaps) })
 }
 
 // termsOf is the session without what differs from machine to machine.
