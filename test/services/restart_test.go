@@ -144,7 +144,7 @@ func TestTwoLeadersGiveNoAddressTwice(t *testing.T) {
 	for i := range n {
 		c.service(fmt.Sprintf("s%d", i))
 	}
-	c.Eventually(2*time.Minute, "each has a VIP of its own", func(ctx context.Context) error {
+	c.Eventually(30*time.Second, "each has a VIP of its own", func(ctx context.Context) error {
 		given, owner := map[string]string{}, map[string]string{}
 		c.unmovedOrNot(given)
 		for name, ip := range given {
