@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 func TestAskOfTakesTheFirstAnnotationThatSaysSomething(t *testing.T) {
@@ -89,7 +90,10 @@ func FuzzAskOf(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		ask := asked(map[string]string{"lbipam.cilium.io/ips": s}, "")
+		ask, key := AskOf(map[string]string{"lbipam.cilium.io/ips": s, "metallb.io/allow-shared-ip": s}, s)
+		if len(key) > 253 || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%q gives the odd sharing key %q", s, key)
+		}
 		if len(ask.Addrs) > 2 || len(ask.Invalid) > 0 && len(ask.Addrs) > 0 {
 			t.Errorf("%q: %v, %v", s, ask.Addrs, ask.Invalid)
 		}

@@ -73,13 +73,24 @@ func drawRequest(t *rapid.T) Request {
 	return r
 }
 
-func TestLaws(t *testing.T) {
+// answer is a Decision with all that the laws compare it with.
+type answer struct {
+	Request
+	Decision
+	held []netip.Addr // before
+	free [2]bool      // by the oracle, by family
+}
+
+// live has a world live through random events. Every answer is shown to answers before
+// it is entered, and the world to always after each event; either may be nil.
+func live(t *testing.T, answers func(*world, *rapid.T, answer), always func(*world, *rapid.T)) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{ledger: NewLedger(), inv: drawInventory(t), requests: map[ServiceKey]Request{}, now: noon}
 		w.ledger.SetPools(w.inv)
+		request := func(t *rapid.T) { w.request(t, answers) }
 		t.Repeat(map[string]func(*rapid.T){
-			"a Service comes or changes": w.request,
-			"another comes":              w.request,
+			"a Service comes or changes": request,
+			"another comes":              request,
 			"a Service goes":             w.remove,
 			"the inventory changes": func(t *rapid.T) {
 				w.inv = drawInventory(t)
@@ -88,34 +99,69 @@ func TestLaws(t *testing.T) {
 			"time passes": func(t *rapid.T) {
 				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 8).Draw(t, "minutes")) * time.Minute)
 			},
-			"": w.noAddressIsHeldTwice,
+			"": func(t *rapid.T) {
+				if always != nil {
+					always(w, t)
+				}
+			},
 		})
 	})
 }
 
-func (w *world) request(t *rapid.T) {
+func (w *world) request(t *rapid.T, answers func(*world, *rapid.T, answer)) {
 	r := drawRequest(t)
-	w.theAnswerDoesNotDependOnOrder(t, r)
-	held := slices.Clone(w.ledger.Holds(r.Service))
-	free := w.oracle(r)
-	d := Allocate(w.ledger, r, w.now)
-	w.neverOutsideItsPool(t, r, d)
-	w.exhaustedIffNothingIsFree(t, r, d, free, held)
-	if d.Refused {
-		if len(d.Denials) == 0 {
-			t.Fatalf("%v is refused without a reason", r)
-		}
+	before := answer{Request: r, held: slices.Clone(w.ledger.Holds(r.Service)), free: w.oracle(r)}
+	before.Decision = Allocate(w.ledger, r, w.now)
+	if answers != nil {
+		answers(w, t, before)
+	}
+	if before.Refused {
 		return
 	}
 	apply(w.ledger, r, w.now)
 	w.requests[r.Service] = r
-	if again := Allocate(w.ledger, r, w.now); !sameAddresses(again, d) || len(again.Release) > 0 {
-		t.Fatalf("what is held is not kept: first %v, then %v", brief(d), brief(again))
-	}
 }
 
-func sameAddresses(a, b Decision) bool {
-	return slices.EqualFunc(a.VIPs, b.VIPs, func(x, y Assignment) bool { return x.Addr == y.Addr && !x.New })
+func TestNoAddressIsHeldTwice(t *testing.T) { live(t, nil, (*world).noAddressIsHeldTwice) }
+
+func TestNoAddressIsGivenFromOutsideItsPool(t *testing.T) {
+	live(t, (*world).neverOutsideItsPool, nil)
+}
+
+func TestAddressThatIsHeldIsKeptWhateverBecomesOfThePools(t *testing.T) {
+	live(t, nil, (*world).whatIsHeldIsKept)
+}
+
+func TestAnswerDoesNotDependOnTheOrderOfEvents(t *testing.T) {
+	live(t, (*world).theAnswerDoesNotDependOnOrder, nil)
+}
+
+func TestPoolIsExhaustedIfAndOnlyIfNothingIsFree(t *testing.T) {
+	live(t, (*world).exhaustedIffNothingIsFree, nil)
+}
+
+func TestEveryRefusalHasAReason(t *testing.T) {
+	live(t, func(_ *world, t *rapid.T, a answer) {
+		if a.Refused && (len(a.Denials) == 0 || a.Denials[0].Reason == "") {
+			t.Fatalf("%+v is refused without a reason", a.Request)
+		}
+	}, nil)
+}
+
+// whatIsHeldIsKept asks for all Services what they asked for before.
+func (w *world) whatIsHeldIsKept(t *rapid.T) {
+	for k, r := range w.requests {
+		held := w.ledger.Holds(k)
+		d := Allocate(w.ledger, r, w.now)
+		for _, a := range held {
+			if !slices.ContainsFunc(d.VIPs, func(v Assignment) bool { return v.Addr == a && !v.New }) {
+				t.Fatalf("%v held %v, and now is to have %s", k, held, brief(d))
+			}
+		}
+		if len(d.Release) > 0 {
+			t.Fatalf("%v is to give back %v", k, d.Release)
+		}
+	}
 }
 
 func (w *world) remove(t *rapid.T) {
@@ -152,7 +198,8 @@ func (w *world) noAddressIsHeldTwice(t *rapid.T) {
 	}
 }
 
-func (w *world) neverOutsideItsPool(t *rapid.T, r Request, d Decision) {
+func (w *world) neverOutsideItsPool(t *rapid.T, a answer) {
+	r, d := a.Request, a.Decision
 	for _, v := range d.VIPs {
 		if !v.New {
 			continue
@@ -225,7 +272,8 @@ func (w *world) couldGet(r Request, p inventory.Pool, rg inventory.Range, a neti
 	})
 }
 
-func (w *world) exhaustedIffNothingIsFree(t *rapid.T, r Request, d Decision, free [2]bool, held []netip.Addr) {
+func (w *world) exhaustedIffNothingIsFree(t *rapid.T, a answer) {
+	r, d, free, held := a.Request, a.Decision, a.free, a.held
 	if len(held) > 0 || len(r.Addrs) > 0 && r.Want.dual() {
 		return // what is kept, or refused because one of two is, has its own tables
 	}
@@ -240,7 +288,8 @@ func (w *world) exhaustedIffNothingIsFree(t *rapid.T, r Request, d Decision, fre
 }
 
 // theAnswerDoesNotDependOnOrder asks a Ledger that learnt the same in another order.
-func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, r Request) {
+func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, was answer) {
+	r := was.Request
 	shuffle := rand.New(rand.NewSource(rapid.Int64().Draw(t, "order")))
 	inv := *w.inv
 	inv.Pools = slices.Clone(inv.Pools)
@@ -263,5 +312,52 @@ func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, r Request) {
 	a, b := Allocate(w.ledger, r, w.now), Allocate(other, r, w.now)
 	if !reflect.DeepEqual(a, b) {
 		t.Fatalf("%+v: %s, but in another order %s", r, brief(a), brief(b))
+	}
+}
+
+// poolOfSize is a Ledger with one pool of so many bits of host addresses in both families.
+func poolOfSize(t testing.TB, bits int) *Ledger {
+	inv := pools(t, "    []")
+	p := inventory.Pool{Name: "a", State: inventory.PoolActive, AutoAssign: true}
+	for _, base := range []string{"10.0.0.0", "2001:db8::"} {
+		a := netip.MustParseAddr(base)
+		p.Ranges = append(p.Ranges, inventory.RangeOf(netip.PrefixFrom(a, max(8, a.BitLen()-bits)).Masked()))
+	}
+	inv.Pools = []inventory.Pool{p}
+	l := NewLedger()
+	l.SetPools(inv)
+	return l
+}
+
+func TestWorkAndMemoryOfAnAllocationFollowWhatIsHeldAndNotThePoolsSize(t *testing.T) {
+	const held = 1000
+	want := -1.0
+	for _, bits := range []int{11, 16, 24, 64, 96} { // IPv4 up to a /8, IPv6 up to a /32
+		l := poolOfSize(t, bits)
+		for i := range held {
+			apply(l, service(fmt.Sprintf("d/s%d", i), "46"), noon)
+			if i%2 == 1 {
+				for _, a := range slices.Clone(l.Holds(ServiceKey{"d", fmt.Sprintf("s%d", i)})) {
+					l.Forget(a, ServiceKey{"d", fmt.Sprintf("s%d", i)})
+				}
+			}
+		}
+		for f, free := range l.pools[0].free {
+			runs := 0
+			for _, leaf := range free.leaves {
+				runs += len(leaf)
+			}
+			if runs > held+1 {
+				t.Errorf("%d bits: %d runs of family %d for %d addresses held", bits, runs, f, held)
+			}
+		}
+		r := service("d/new", "46")
+		got := testing.AllocsPerRun(100, func() { Allocate(l, r, noon) })
+		if want < 0 {
+			want = got
+		}
+		if got != want || got > 2 {
+			t.Errorf("%d bits: %v allocations of memory, with 11 bits %v", bits, got, want)
+		}
 	}
 }

@@ -47,13 +47,17 @@ func pauseBefore(rights int) time.Duration {
 	return min(firstPause<<min(rights-1, 6), lastPause)
 }
 
-// maxMessage bounds a condition's message in bytes; the API allows 32768.
-const maxMessage = 1024
+// Bounds of messages in bytes: a condition names what each of some hundred pools said
+// (the API allows 32768), an Event as much as the API takes.
+const (
+	maxCondition = 16384
+	maxEvent     = 1024
+)
 
 // conditionOf says how a decision went.
 func conditionOf(svc *v1.Service, d lb.Decision, now time.Time) metav1.Condition {
 	c := metav1.Condition{
-		Type: VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: sentence(d),
+		Type: VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: bounded(sentence(d), maxCondition),
 		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
 	}
 	switch {
@@ -84,9 +88,13 @@ func sentence(d lb.Decision) string {
 	for _, x := range d.Denials {
 		said = append(said, x.String())
 	}
-	s := strings.Join(said, "; ")
-	if len(s) > maxMessage {
-		s = s[:maxMessage-3] + "..."
+	return strings.Join(said, "; ")
+}
+
+// bounded cuts a message that is longer than so many bytes.
+func bounded(s string, most int) string {
+	if len(s) > most {
+		s = s[:most-3] + "..."
 	}
 	return strings.ToValidUTF8(s, "")
 }
@@ -168,9 +176,9 @@ func (b *balancer) tell(svc *v1.Service, d lb.Decision) {
 	}
 	switch {
 	case d.Refused:
-		b.cloud.recorder.Event(svc, v1.EventTypeWarning, now.Reason, now.Message)
+		b.cloud.recorder.Event(svc, v1.EventTypeWarning, now.Reason, bounded(now.Message, maxEvent))
 	case c == nil || c.Status == metav1.ConditionFalse:
-		b.cloud.recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, now.Message)
+		b.cloud.recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, bounded(now.Message, maxEvent))
 	}
 }
 

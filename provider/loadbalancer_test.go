@@ -160,8 +160,12 @@ func TestConditionMessageIsBounded(t *testing.T) {
 	for range 500 {
 		d.Denials = append(d.Denials, lb.Denial{Reason: lb.PoolIsDraining, Pool: "a-pool-with-a-name"})
 	}
-	if s := sentence(d); len(s) > maxMessage || !strings.HasSuffix(s, "...") {
+	if s := bounded(sentence(d), maxCondition); len(s) > maxCondition || !strings.HasSuffix(s, "...") {
 		t.Errorf("%d bytes: %s", len(s), s)
+	}
+	d.Denials = d.Denials[:200]
+	if s := conditionOf(loadBalancerService(), d, noon).Message; strings.Count(s, "PoolIsDraining") != 200 {
+		t.Errorf("of two hundred pools not all are named: %s", s)
 	}
 }
 
