@@ -2,12 +2,14 @@ package provider
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 
@@ -31,7 +33,15 @@ type orphans struct {
 	nodes    prometheus.Gauge
 	machines prometheus.Gauge
 	told     map[string]string
+	lacking  []string // machines without a Node, as of the last look
 }
+
+// ReasonMachineWithoutNode is that of the Event on the inventory's status which
+// names machines that have no Node and should.
+const ReasonMachineWithoutNode = "MachineWithoutNode"
+
+// eventNames is how many machines an Event names.
+const eventNames = 10
 
 func newOrphans(c *Cloud) *orphans {
 	return &orphans{
@@ -73,7 +83,27 @@ func (o *orphans) look(ctx context.Context) {
 		return
 	}
 	o.told = data
+	o.tellLacking(machines)
 	o.cloud.log.Info("what has no counterpart", "nodesWithoutMachine", len(nodes), "machinesWithoutNode", len(machines))
+}
+
+// tellLacking records an Event for machines that lack a Node and did not before.
+// That others have one by now is no news.
+func (o *orphans) tellLacking(machines []string) {
+	fresh := slices.DeleteFunc(slices.Clone(machines), func(m string) bool {
+		_, before := slices.BinarySearch(o.lacking, m)
+		return before
+	})
+	o.lacking = machines
+	if len(fresh) == 0 {
+		return
+	}
+	names := strings.Join(fresh[:min(len(fresh), eventNames)], ", ")
+	if more := len(fresh) - eventNames; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	status := &v1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: o.cloud.options.Namespace, Name: source.StatusName}
+	o.cloud.recorder.Event(status, v1.EventTypeWarning, ReasonMachineWithoutNode, "no Node has joined as "+names)
 }
 
 // orphans returns the Nodes that are no machine and the machines that have no

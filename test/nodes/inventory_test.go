@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -309,9 +310,18 @@ func TestNodeIPThatTheInventoryLacksIsReported(t *testing.T) {
 	c.event("Node", "w1", "NodeIPUnknown", "10.10.1.11")
 	c.register(node{name: "w2", nodeIPs: "10.10.1.12"})
 	c.until("w2", "is initialised", apiserver.Initialised)
-	c.register(node{name: "stranger"})
-	c.event("Node", "stranger", "NoMachine", "")
-	c.AwaitStatus("nodesWithoutMachine", "stranger")
+}
+
+func TestBothAddressesOfADualStackKubeletAreThere(t *testing.T) {
+	c := newCluster(t, apiserver.Options{})
+	c.start()
+	c.edit(apiserver.Document(twoMachines))
+	c.register(node{name: "w1", nodeIPs: "10.10.1.11,2001:db8:10:1::b"})
+	c.until("w1", "is initialised", apiserver.Initialised)
+	want := []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.10.1.11"}, {Type: v1.NodeInternalIP, Address: "2001:db8:10:1::b"}, {Type: v1.NodeHostName, Address: "w1"}}
+	if got := c.get("w1").Status.Addresses; !slices.Equal(got, want) {
+		t.Errorf("addresses %v", got)
+	}
 }
 
 func TestNetworkIsAvailableWhenTheAgentSaysSo(t *testing.T) {
