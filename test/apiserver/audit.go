@@ -1,9 +1,13 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"time"
 )
 
 // auditPolicy has the server log every write, and no content.
@@ -60,4 +64,22 @@ func (s *Server) Writes() []Write {
 		out = append(out, Write{agent, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Namespace, e.ObjectRef.Name, e.ResponseStatus.Code})
 	}
 	return out
+}
+
+// Quiet waits until a program has written nothing for two seconds, and returns
+// what it wrote since the first n writes, Events included.
+func (s *Server) Quiet(agent string, since int) (writes []Write) {
+	s.t.Helper()
+	last := time.Now()
+	s.Eventually(time.Minute, agent+" is at rest", func(context.Context) error {
+		now := slices.DeleteFunc(s.Writes()[since:], func(w Write) bool { return w.Agent != agent })
+		if len(now) > len(writes) {
+			writes, last = now, time.Now()
+		}
+		if time.Since(last) < 2*time.Second {
+			return fmt.Errorf("%d writes so far", len(writes))
+		}
+		return nil
+	})
+	return writes
 }

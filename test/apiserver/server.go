@@ -18,7 +18,7 @@ import (
 
 // Options say what runs besides etcd and the API server.
 type Options struct {
-	Controllers bool     // kube-controller-manager with --cloud-provider=external
+	Controllers bool     // kube-controller-manager, every controller of it, with --cloud-provider=external
 	Scheduler   bool     // kube-scheduler
 	Flags       []string // more flags of the API server
 	Unaudited   bool     // Writes returns nothing, and the server has less to do
@@ -64,7 +64,8 @@ func Start(t testing.TB, o Options) *Server {
 		s.run("kube-controller-manager", "--kubeconfig="+s.Kubeconfig, "--cloud-provider=external", "--allocate-node-cidrs=false",
 			"--leader-elect=false", "--secure-port=0", "--use-service-account-credentials",
 			"--service-account-private-key-file="+s.file("service-account.key"),
-			"--node-monitor-grace-period=1h") // there are no kubelets to renew leases
+			"--controllers=*,bootstrap-signer-controller,token-cleaner-controller", // all there are
+			"--node-monitor-grace-period=1h")                                       // there are no kubelets to renew leases
 	}
 	if o.Scheduler {
 		s.run("kube-scheduler", "--kubeconfig="+s.Kubeconfig, "--leader-elect=false", fmt.Sprintf("--secure-port=%d", freePort(t)))

@@ -29,7 +29,7 @@ const (
 // without Events). A write of anything but the machine's rack, the inventory's
 // common part and status, and that one Node fails the benchmark.
 func BenchmarkEditOfOneMachine(b *testing.B) {
-	c := atRest(b)
+	c := atRest(b, apiserver.ManyMachines(machines))
 	before := len(c.Writes())
 	var took []time.Duration
 	for b.Loop() {
@@ -38,43 +38,26 @@ func BenchmarkEditOfOneMachine(b *testing.B) {
 		c.AwaitStatus("generation", strconv.Itoa(len(took)+1)) // the next edit is to be another burst
 		b.StartTimer()
 	}
-	writes := slices.DeleteFunc(quiet(c.Server, apiserver.ControllerName, before), func(w apiserver.Write) bool { return w.Resource == "events" })
+	writes := slices.DeleteFunc(c.Quiet(apiserver.ControllerName, before), func(w apiserver.Write) bool { return w.Resource == "events" })
 	checkWrites(b, writes)
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms/edit")
 	b.ReportMetric(float64(len(writes))/float64(len(took)), "writes/edit")
 }
 
-// atRest starts a cluster whose Nodes are all initialised by a controller
-// manager that has nothing left to do.
-func atRest(b *testing.B) *apiserver.Controller {
+// atRest starts a cluster with an inventory of ManyMachines, whose Nodes are all
+// initialised by a controller manager that has nothing left to do.
+func atRest(b *testing.B, inventory string) *apiserver.Controller {
 	b.Helper()
 	c := apiserver.NewController(b, apiserver.Options{})
-	c.EditInventory(apiserver.ManyMachines(machines), nil)
+	c.EditInventory(inventory, nil)
 	c.Start()
 	c.AwaitStatus("generation", "1")
 	c.CreateNodes(machines)
 	c.AwaitInitialised(5*time.Minute, machines)
 	c.AwaitStatus("machinesWithoutNode", "")
-	quiet(c.Server, apiserver.ControllerName, 0)
+	c.Quiet(apiserver.ControllerName, 0)
 	return c
-}
-
-// quiet waits until a program has written nothing for two seconds, and returns
-// what it wrote since the first n writes, Events included.
-func quiet(s *apiserver.Server, agent string, since int) (writes []apiserver.Write) {
-	last := time.Now()
-	s.Eventually(time.Minute, agent+" is at rest", func(context.Context) error {
-		now := slices.DeleteFunc(s.Writes()[since:], func(w apiserver.Write) bool { return w.Agent != agent })
-		if len(now) > len(writes) {
-			writes, last = now, time.Now()
-		}
-		if time.Since(last) < 2*time.Second {
-			return fmt.Errorf("%d writes so far", len(writes))
-		}
-		return nil
-	})
-	return writes
 }
 
 // edit gives one machine's label another value and returns how long it took from

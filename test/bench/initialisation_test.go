@@ -79,7 +79,7 @@ func (c *contestant) initialise(b *testing.B) {
 	cluster.CreateNodes(c.nodes)
 	cluster.AwaitInitialised(5*time.Minute, c.nodes)
 	c.rates = append(c.rates, float64(c.nodes)/time.Since(begun).Seconds())
-	c.writes = append(c.writes, float64(len(quiet(cluster.Server, c.agent, before)))/float64(c.nodes))
+	c.writes = append(c.writes, float64(len(cluster.Quiet(c.agent, before)))/float64(c.nodes))
 }
 
 // ratios divides what one measured by what another did in the same round.

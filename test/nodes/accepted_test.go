@@ -115,7 +115,7 @@ func TestTwoThatDisagreeDoNotFight(t *testing.T) {
 // begin with it.
 func (c *cluster) quiet(while time.Duration, name string) {
 	c.t.Helper()
-	time.Sleep(2 * time.Second) // what is under way may end
+	c.Quiet(apiserver.ControllerName, 0) // what is under way may end
 	before := len(c.Writes())
 	time.Sleep(while)
 	for _, w := range c.Writes()[before:] {

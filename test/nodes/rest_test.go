@@ -1,7 +1,10 @@
 package nodes
 
 import (
+	"context"
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +21,7 @@ func TestNodesAtRestAreNotWritten(t *testing.T) {
 	const count = 100
 	c := newCluster(t, apiserver.Options{Controllers: true})
 	c.edit(apiserver.ManyMachines(count))
-	flags := []string{"--node-status-update-frequency=1s", "--route-reconciliation-period=1s", "--min-resync-period=5s"}
+	flags := []string{"--node-status-update-frequency=1s", "--route-reconciliation-period=1s", "--min-resync-period=5s", "-v=2"}
 	stop := c.start(flags...)
 	c.AwaitStatus("ready", "true")
 	c.CreateNodes(count)
@@ -26,18 +29,43 @@ func TestNodesAtRestAreNotWritten(t *testing.T) {
 	c.AwaitStatus("machinesWithoutNode", "")
 	was := c.versions()
 
-	time.Sleep(12 * time.Second)
+	c.rounds(12)
 	c.unchanged(was, "after twelve rounds")
 
 	c.StopServer()
 	c.StartServer()
-	time.Sleep(5 * time.Second)
+	c.alive()
+	c.rounds(3)
 	c.unchanged(was, "after a restart of the API server")
 
 	stop()
 	c.start(flags...)
-	time.Sleep(5 * time.Second)
+	c.alive()
+	c.rounds(3)
 	c.unchanged(was, "after a restart of the controller manager")
+}
+
+// touched is the Node whose label somebody changes, and Plinth sets right.
+const touched = "m0000"
+
+// alive waits until the controller manager has set right what somebody changed.
+func (c *cluster) alive() {
+	c.t.Helper()
+	c.patch(touched, "", `{"metadata":{"labels":{"plinth.dev/row":"elsewhere"}}}`)
+	c.until(touched, "is set right", labelled(map[string]string{"plinth.dev/row": "a"}))
+}
+
+// rounds waits until the stock node controller has looked so often at every Node.
+func (c *cluster) rounds(n int) {
+	c.t.Helper()
+	count := func() int { return strings.Count(c.Log(apiserver.ControllerName), "nodes status took") }
+	before := count()
+	c.Eventually(time.Minute, fmt.Sprintf("%d rounds", n), func(context.Context) error {
+		if now := count() - before; now < n {
+			return fmt.Errorf("there were %d", now)
+		}
+		return nil
+	})
 }
 
 // state is how far the test and Plinth have written.
@@ -48,7 +76,7 @@ type state struct {
 
 func (c *cluster) versions() state {
 	c.t.Helper()
-	time.Sleep(3 * time.Second) // what is under way may end
+	c.Quiet(apiserver.ControllerName, 0)
 	list, err := c.Client.CoreV1().Nodes().List(c.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		c.t.Fatal(err)
@@ -61,11 +89,11 @@ func (c *cluster) versions() state {
 }
 
 // unchanged checks that Plinth wrote no Node, and no part of the inventory but
-// its status, which a new process tells once.
+// its status, which a new process tells once, and the Node that was touched.
 func (c *cluster) unchanged(was state, when string) {
 	c.t.Helper()
 	for _, w := range c.Written(was.writes) {
-		if w.Name != "plinth-inventory-status" {
+		if w.Name != "plinth-inventory-status" && w.Name != touched {
 			c.t.Errorf("%s: written: %+v", when, w)
 		}
 	}
