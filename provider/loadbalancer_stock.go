@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -130,10 +131,16 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 			return svc, nil
 		}
 		return out, err
-	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && len(svc.Status.LoadBalancer.Ingress) == 0:
+	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && !stated(svc):
 		return svc, nil // it goes with the VIPs; see withCondition
 	}
 	return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
+}
+
+// stated reports whether Plinth has written VIPs into a status; another balancer's do not
+// count.
+func stated(svc *v1.Service) bool {
+	return len(svc.Status.LoadBalancer.Ingress) > 0 && meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) != nil
 }
 
 // handOver has Plinth's own controller write the status of a Service that is not as it

@@ -56,6 +56,20 @@ func (s *Server) Stop() {
 	}
 }
 
+// Shell runs a line as an admin would who has kubectl and a kubeconfig, in a folder,
+// and returns what it wrote.
+func (s *Server) Shell(folder, line string) string {
+	s.t.Helper()
+	cmd := exec.Command("sh", "-e", "-c", line)
+	cmd.Dir = folder
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig, "PATH="+filepath.Dir(find(s.t, "kubectl"))+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("%s: %v\n%s", line, err, out)
+	}
+	return string(out)
+}
+
 // run starts a program of the control plane.
 func (s *Server) run(program string, args ...string) *Process {
 	s.t.Helper()
