@@ -180,3 +180,20 @@ func BenchmarkAdvertiseTenThousandServices(b *testing.B) {
 		Advertise(v)
 	}
 }
+
+func TestPrefixesAreOrderedAsNetipOrdersThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(name string) netip.Prefix {
+			if rapid.Bool().Draw(t, name+" is IPv4") {
+				a := netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.ByteRange(0, 2), 4, 4).Draw(t, name)))
+				return netip.PrefixFrom(a, rapid.IntRange(30, 32).Draw(t, name+"'s length"))
+			}
+			a := netip.AddrFrom16([16]byte(rapid.SliceOfN(rapid.ByteRange(0, 2), 16, 16).Draw(t, name)))
+			return netip.PrefixFrom(a, rapid.IntRange(126, 128).Draw(t, name+"'s length"))
+		}
+		a, b := draw("a"), draw("b")
+		if got, want := ComparePrefixes(a, b), a.Compare(b); got != want {
+			t.Fatalf("%v and %v: %d, and netip says %d", a, b, got, want)
+		}
+	})
+}

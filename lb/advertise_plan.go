@@ -286,12 +286,21 @@ func (p *planner) plan() Plan {
 // an aggregate or Services that share a VIP, the one with the most bandwidth stays.
 func merge(ads []Advertisement) []Advertisement {
 	slices.SortFunc(ads, func(a, b Advertisement) int {
-		if c := a.Prefix.Compare(b.Prefix); c != 0 {
+		if c := ComparePrefixes(a.Prefix, b.Prefix); c != 0 {
 			return c
 		}
 		return cmp.Compare(b.Bandwidth, a.Bandwidth)
 	})
 	return slices.CompactFunc(ads, func(a, b Advertisement) bool { return a.Prefix == b.Prefix })
+}
+
+// ComparePrefixes is netip's order of prefixes, which is worked out much sooner where
+// both are of one length, as VIPs are.
+func ComparePrefixes(a, b netip.Prefix) int {
+	if a.Bits() == b.Bits() && a.Addr().BitLen() == b.Addr().BitLen() {
+		return a.Addr().Compare(b.Addr())
+	}
+	return a.Compare(b)
 }
 
 // Compare sorts by Service, VIP, pod CIDR, router and reason.

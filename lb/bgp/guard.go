@@ -26,6 +26,10 @@ type bounds struct {
 	ends   []netip.Addr   // of all sessions of the machine
 }
 
+func (b bounds) equal(o bounds) bool {
+	return (b.within == nil) == (o.within == nil) && slices.Equal(b.within, o.within) && slices.Equal(b.ends, o.ends)
+}
+
 func (c Config) bounds() bounds {
 	b := bounds{within: c.Within}
 	for _, s := range c.Sessions {
@@ -39,11 +43,19 @@ func (c Config) bounds() bounds {
 }
 
 // guard stands behind the planner: what it lets through is all that a session may
-// say. It keeps the good ones when some are bad.
-func guard(s inventory.Session, ads []lb.Advertisement, b bounds) (routes, error) {
+// say. It keeps the good ones when some are bad. What was let through before, under the
+// same bounds, is known to be good.
+func guard(s inventory.Session, ads []lb.Advertisement, b bounds, known routes) (routes, error) {
 	var errs []error
 	good := make(routes, 0, len(ads))
 	for _, ad := range ads {
+		for len(known) > 0 && byPrefix(known[0], ad) < 0 {
+			known = known[1:]
+		}
+		if len(known) > 0 && known[0] == ad {
+			good = append(good, ad)
+			continue
+		}
 		if err := admit(s, ad, b); err != nil {
 			errs = append(errs, fmt.Errorf("%v: %w: %w", ad.Prefix, ErrRefused, err))
 			continue
@@ -78,7 +90,7 @@ func unique(ads routes) (once routes, twice int) {
 	return once, all - len(once)
 }
 
-func byPrefix(a, b lb.Advertisement) int    { return a.Prefix.Compare(b.Prefix) }
+func byPrefix(a, b lb.Advertisement) int    { return lb.ComparePrefixes(a.Prefix, b.Prefix) }
 func samePrefix(a, b lb.Advertisement) bool { return a.Prefix == b.Prefix }
 
 // difference lists what want has and have has not, or not like this, and what is gone.

@@ -72,7 +72,7 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			good, err := guard(tt.session, []lb.Advertisement{{Prefix: tt.prefix}}, boundsOf(within, tt.session, other))
+			good, err := guard(tt.session, []lb.Advertisement{{Prefix: tt.prefix}}, boundsOf(within, tt.session, other), nil)
 			if leaves := len(good) == 1; leaves != (tt.want == "") {
 				t.Fatalf("leaves: %v, error: %v", leaves, err)
 			}
@@ -89,7 +89,7 @@ func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
 	twice.Prepend = 3
 	good, err := guard(s, []lb.Advertisement{
 		advertisement("203.0.113.11/32"), advertisement("127.0.0.1/32"), advertisement("203.0.113.9/32"), advertisement("203.0.113.11/32"), twice,
-	}, bounds{})
+	}, bounds{}, nil)
 	if len(good) != 2 || good[0] != advertisement("203.0.113.9/32") || good[1] != advertisement("203.0.113.11/32") {
 		t.Errorf("got %v", good)
 	}
@@ -105,11 +105,11 @@ func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
 		ads = append(ads, lb.Advertisement{Prefix: netip.PrefixFrom(a, 128)})
 		a = a.Next()
 	}
-	good, err := guard(over("10.10.1.1"), ads, bounds{})
+	good, err := guard(over("10.10.1.1"), ads, bounds{}, nil)
 	if len(good) != maxAdvertisements || !errors.Is(err, ErrRefused) {
 		t.Errorf("%d go through, error %v", len(good), err)
 	}
-	if good, err = guard(over("10.10.1.1"), ads, bounds{within: []netip.Prefix{}}); len(good) != 0 || err == nil {
+	if good, err = guard(over("10.10.1.1"), ads, bounds{within: []netip.Prefix{}}, nil); len(good) != 0 || err == nil {
 		t.Errorf("with nothing allowed %d go through, error %v", len(good), err)
 	}
 }
@@ -148,7 +148,7 @@ func drawRoutes(t *rapid.T, name string) routes {
 			Prepend: rapid.Uint8Range(0, 1).Draw(t, "prepend"),
 		}
 	}), 0, 40).Draw(t, name)
-	rs, _ := guard(over("10.10.1.1"), ads, bounds{})
+	rs, _ := guard(over("10.10.1.1"), ads, bounds{}, nil)
 	return rs
 }
 
@@ -176,4 +176,24 @@ func TestTheDifferenceLeadsFromOneToTheOther(t *testing.T) {
 			t.Fatalf("the second time: %v, %v", add, gone)
 		}
 	})
+}
+
+func TestWhatWasLetThroughIsLookedAtAgainUnderOtherTerms(t *testing.T) {
+	x := &session{}
+	wide := bounds{within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}
+	narrow := bounds{within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}}
+	c := SessionConfig{SessionPlan: lb.SessionPlan{Session: over("10.10.1.1"), Advertisements: []lb.Advertisement{advertisement("203.0.113.9/32"), advertisement("203.0.113.99/32")}}}
+	for range 2 {
+		if good, err := x.guard(c, wide); len(good) != 2 || err != nil {
+			t.Fatal(good, err)
+		}
+	}
+	if good, err := x.guard(c, narrow); len(good) != 1 || err == nil {
+		t.Errorf("in narrower bounds %v go through, error %v", good, err)
+	}
+	c.Session.RouterAddr = netip.MustParseAddr("2001:db8::1") // which carries no IPv4 without a next hop of its own
+	c.Session.Families = inventory.Families{IPv6: true}
+	if good, err := x.guard(c, wide); len(good) != 0 || err == nil {
+		t.Errorf("over a session of IPv6 %v go through, error %v", good, err)
+	}
 }

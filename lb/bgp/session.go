@@ -41,6 +41,8 @@ type session struct {
 	quit    chan struct{} // closed: the goroutine is to end
 	ended   chan struct{} // closed: it has
 
+	passed passed // used by Set alone
+
 	terms    terms
 	refused  error  // the terms cannot work
 	want     routes // what is to be said
@@ -62,6 +64,24 @@ type session struct {
 	state    SessionState
 	stale    bool   // state.Announced needs another look
 	base     counts // of the servers before this one
+}
+
+// passed is what the guard let through last, and under which terms.
+type passed struct {
+	session inventory.Session
+	bounds  bounds
+	routes  routes
+}
+
+// guard has the guard look at what the session is to say.
+func (s *session) guard(c SessionConfig, b bounds) (routes, error) {
+	var known routes
+	if s.passed.session == c.Session && s.passed.bounds.equal(b) {
+		known = s.passed.routes
+	}
+	good, err := guard(c.Session, c.Advertisements, b, known)
+	s.passed = passed{c.Session, b, good}
+	return good, err
 }
 
 func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, ears *ears, changed func()) *session {

@@ -76,6 +76,8 @@ type Agent struct {
 	routed     planned
 	down       map[netip.Addr]bool // routers that lost their session
 	lost       bool                // down changed
+	decided    basis               // that last was made from
+	said       bool                // the Speaker says what last says
 	sessions   []bgp.SessionState
 	settings   []kernel.Setting // that keep packets from pods
 	waiting    string
@@ -171,6 +173,7 @@ func (a *Agent) loop(ctx context.Context, doubt <-chan struct{}) {
 			a.doubt(ctx)
 		case <-tick.C:
 			a.o.Table.Doubt()
+			a.said = false
 			a.signOfLife()
 			a.checkSettings()
 		case <-a.drains:
@@ -237,11 +240,40 @@ func (a *Agent) pass(ctx context.Context) {
 	a.phase = a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned)
 	healthy, _ := a.proxy.state()
 	st := a.stage(started)
-	a.last = decide(a.inputs, m, a.phase, healthy, st, a.routes(m, st))
-	a.last.BGP.Restarting = a.restarting
+	a.decide(m, healthy, st)
 	err := a.apply(ctx)
 	a.finish(started, err)
 	a.report(ctx)
+}
+
+// basis is all that a plan depends on, besides the routers that lost their session.
+type basis struct {
+	planned
+	draining, withdrawn bool
+	healthy             bool // kube-proxy
+}
+
+// decide makes the plan, unless all that it depends on is as it was: to plan ten
+// thousand Services takes milliseconds, and most events change nothing of it.
+func (a *Agent) decide(m inventory.Machine, healthy bool, st stage) {
+	now := basis{planned{a.inputs.version, st}, a.phase.Draining, a.phase.Withdrawn, healthy}
+	if a.planned && now == a.decided && !a.lost {
+		return
+	}
+	a.said, a.decided = false, now
+	a.last = decide(a.inputs, m, a.phase, healthy, st, a.routes(m, st))
+	a.last.BGP.Restarting = a.restarting
+}
+
+// say has the Speaker say what is planned. What it has taken in once without an error
+// it is told again only now and then.
+func (a *Agent) say(ctx context.Context) error {
+	if a.said {
+		return nil
+	}
+	err := a.o.Speaker.Set(ctx, a.last.BGP)
+	a.said = err == nil
+	return err
 }
 
 // stage is where a change of mode stands. What a process before this one knew is in
@@ -257,10 +289,9 @@ func (a *Agent) stage(now time.Time) stage {
 	return st
 }
 
-// routes plans the routes unless what they depend on is as it was: most events are
-// about Services.
+// routes plans the routes unless what they depend on is as it was.
 func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
-	now := planned{a.inputs.version, st}
+	now := planned{a.inputs.version.routed(), st}
 	if a.planned && now == a.routed && !a.lost {
 		return a.last.Routing
 	}
@@ -291,7 +322,7 @@ func tellRefusals(before, now []routing.Refusal) {
 	}
 }
 
-// planned is what routes were planned from.
+// planned is what something was planned from.
 type planned struct {
 	version
 	stage
@@ -349,7 +380,7 @@ func (a *Agent) apply(ctx context.Context) error {
 	if a.reached.Changed > 0 {
 		slog.Info("changed routes", "changed", a.reached.Changed, "held", a.reached.Have, "wanted", a.reached.Want)
 	}
-	return errors.Join(tunnelErr, tableErr, a.o.Speaker.Set(ctx, a.last.BGP))
+	return errors.Join(tunnelErr, tableErr, a.say(ctx))
 }
 
 // finish counts a pass and sees to the next one.

@@ -18,6 +18,8 @@ type catalog struct {
 	touched  map[lb.ServiceKey]struct{}
 	offers   map[lb.ServiceKey][]lb.Offer
 	sorted   []lb.Offer // all offers by their first VIP, the order that announcements have
+	given    bool       // sorted was handed out: it must not change any more
+	changes  uint64     // of sorted, so far
 }
 
 func newCatalog() *catalog {
@@ -80,7 +82,9 @@ func remove[K, N comparable, V any](m map[K]map[N]V, k K, name N) {
 	}
 }
 
-// all returns the offers of all Services, sorted by VIP. The caller may keep them.
+// all returns the offers of all Services, sorted by VIP. The caller may keep them, and
+// must not change them: they are the same ones until changes says otherwise. Many
+// events change nothing here: a Service comes before its VIP does.
 func (c *catalog) all() []lb.Offer {
 	if len(c.touched) > len(c.offers)/8 {
 		c.rebuild()
@@ -90,25 +94,42 @@ func (c *catalog) all() []lb.Offer {
 		}
 	}
 	clear(c.touched)
-	return slices.Clone(c.sorted)
+	c.given = true
+	return c.sorted
 }
 
 // update works out the offers of one Service and puts them in their places.
 func (c *catalog) update(k lb.ServiceKey) {
-	for _, o := range c.offers[k] {
+	before, now := c.offers[k], c.offer(k)
+	if slices.EqualFunc(before, now, sameOffer) {
+		return
+	}
+	c.change()
+	for _, o := range before {
 		if i, ok := slices.BinarySearchFunc(c.sorted, o, compareOffers); ok {
 			c.sorted = slices.Delete(c.sorted, i, i+1)
 		}
 	}
-	c.store(k)
-	for _, o := range c.offers[k] {
+	c.store(k, now)
+	for _, o := range now {
 		i, _ := slices.BinarySearchFunc(c.sorted, o, compareOffers)
 		c.sorted = slices.Insert(c.sorted, i, o)
 	}
 }
 
-func (c *catalog) store(k lb.ServiceKey) {
-	if offers := c.offer(k); len(offers) > 0 {
+// change is to be called before sorted changes.
+func (c *catalog) change() {
+	if c.changes++; c.given {
+		c.sorted, c.given = slices.Clone(c.sorted), false
+	}
+}
+
+func sameOffer(a, b lb.Offer) bool {
+	return a.Service == b.Service && a.LocalTraffic == b.LocalTraffic && a.Endpoints == b.Endpoints && slices.Equal(a.VIPs, b.VIPs)
+}
+
+func (c *catalog) store(k lb.ServiceKey, offers []lb.Offer) {
+	if len(offers) > 0 {
 		c.offers[k] = offers
 	} else {
 		delete(c.offers, k)
@@ -118,9 +139,10 @@ func (c *catalog) store(k lb.ServiceKey) {
 // rebuild is for when so much changed that sorting anew is cheaper.
 func (c *catalog) rebuild() {
 	for k := range c.touched {
-		c.store(k)
+		c.store(k, c.offer(k))
 	}
-	c.sorted = c.sorted[:0]
+	c.changes++
+	c.sorted, c.given = make([]lb.Offer, 0, len(c.offers)), false
 	for _, offers := range c.offers {
 		c.sorted = append(c.sorted, offers...)
 	}

@@ -26,10 +26,16 @@ type inputs struct {
 	version version
 }
 
-// version tells inputs apart as far as routes go: the same version, the same routes.
+// version tells inputs apart: the same version, the same plan.
 type version struct {
-	inventory   *inventory.Inventory
-	self, nodes uint64 // changes so far
+	inventory                    *inventory.Inventory
+	self, nodes, secrets, offers uint64 // changes so far
+}
+
+// routed is the part of a version that routes depend on: most events are about Services.
+func (v version) routed() version {
+	v.offers = 0
+	return v
 }
 
 // machine is which machine of the inventory this Node is.

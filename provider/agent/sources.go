@@ -180,6 +180,7 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 			stop()
 			delete(s.stopSecret, name)
 			delete(s.secrets, name)
+			s.version.secrets++
 		}
 	}
 	for _, name := range names {
@@ -188,6 +189,7 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 		}
 		own, stop := context.WithCancel(ctx)
 		s.stopSecret[name], s.secrets[name] = stop, newMirror("secret", &s.mu, reduceSecret, s.changed)
+		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.secrets++ }
 		go follow(own, s.secrets[name], s.client, s.client.CoreV1().Secrets(s.namespace), &corev1.Secret{}, "",
 			fields.OneTermEqualSelector("metadata.name", name).String())
 	}
@@ -205,8 +207,10 @@ func (s *sources) snapshot() (in inputs, missing string) {
 		return inputs{}, missing
 	}
 	s.version.inventory = s.inventory
+	offers := s.catalog.all()
+	s.version.offers = s.catalog.changes
 	in = inputs{
-		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: s.catalog.all(), Passwords: s.passwords(), version: s.version,
+		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), version: s.version,
 	}
 	return in, ""
 }
