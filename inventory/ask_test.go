@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -30,6 +32,41 @@ func specDocument(spec string) Document {
 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+func TestALinkLocalRouterIsReachedOverItsInterfaceWithEveryFamily(t *testing.T) {
+	inv := specOf(t, `
+bgp: {asn: 65010}
+pools: [{name: all, addresses: [203.0.113.0/25, "2001:db8:113::/112"]}]
+racks:
+	- name: r01
+		subnets: [10.1.1.0/24, "2001:db8::/64"]
+		routers: [{name: a, address: "fe80::1%eth0", asn: 65101}, {name: b, address: "fe80::1%eth1", asn: 65101}]
+		machines: [{name: w1, addresses: [10.1.1.11, "2001:db8::b"]}, {name: w2, addresses: [10.1.1.12]}]
+	- name: r02
+		subnets: [10.1.2.0/24]
+		routers: [{name: c, address: "fe80::1%eth0", asn: 65102}]
+		machines: [{name: w3, addresses: [10.1.2.13]}]
+`)
+	for machine, want := range map[string]string{
+		"w1": "a fe80::1%eth0 IPv4 and IPv6, b fe80::1%eth1 IPv4 and IPv6", "w2": "a fe80::1%eth0 IPv4, b fe80::1%eth1 IPv4", "w3": "c fe80::1%eth0 IPv4",
+	} {
+		m, _ := inv.Machine(machine)
+		var got []string
+		for _, s := range inv.Sessions(m) {
+			got = append(got, fmt.Sprint(s.Router, " ", s.RouterAddr, " ", s.Families))
+			if s.Local.IsValid() || s.NextHop4.IsValid() || s.NextHop6.IsValid() {
+				t.Errorf("%s: an address of another link is in %+v", machine, s)
+			}
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s has %q, want %q", machine, got, want)
+		}
+	}
+	again, problems := Parse(Document{Source: "again.yaml", Data: inv.Format()})
+	if again == nil || !bytes.Equal(again.Format(), inv.Format()) {
+		t.Errorf("it does not survive being written: %v", problems)
+	}
+}
 
 func TestTheSettingNearestToASessionWins(t *testing.T) {
 	inv := specOf(t, `

@@ -213,7 +213,8 @@ type rawRouter struct {
 
 	// The name that peers refer to.
 	Name scalar[string] `key:"name" required:"true"`
-	// The address that sessions go to. It carries both families.
+	// The address that sessions go to. It carries both families. A link-local one is
+	// written with the machines' interface that leads to it: "fe80::1%eth0".
 	Address scalar[netip.Addr] `key:"address"`
 	// Instead of address: one address of each family, for a session each.
 	Addresses list[scalar[netip.Addr]] `key:"addresses"`

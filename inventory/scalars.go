@@ -44,6 +44,7 @@ func checked[T any](parse func(string) (T, *refusal)) func(*decoder, *yaml.Node)
 // Readers of values that have a form.
 var (
 	readAddress   = checked(readAddr)
+	readRouter    = checked(readRouterAddr)
 	readCIDR      = checked(readPrefix)
 	readAddrRange = checked(readRange)
 	readDuration  = checked(parseDuration)
@@ -242,6 +243,20 @@ func readAddr(s string) (netip.Addr, *refusal) {
 		return netip.Addr{}, &refusal{code: BadAddress, message: "has a zone", accepted: accepted, suggestion: a.WithZone("").String()}
 	case a.Is4In6():
 		return netip.Addr{}, &refusal{code: BadAddress, message: "is an IPv4 address in IPv6 form", accepted: accepted, suggestion: a.Unmap().String()}
+	}
+	return a, nil
+}
+
+// readRouterAddr reads an address of a router, which may be a link-local one with the
+// machine's interface that leads to it.
+func readRouterAddr(s string) (netip.Addr, *refusal) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || !a.Is6() || !a.IsLinkLocalUnicast() {
+		return readAddr(s)
+	}
+	if a.Zone() == "" {
+		return netip.Addr{}, &refusal{code: BadAddress, message: "is a link-local address without the interface that leads to it",
+			accepted: "the address, %, and the name that the machines' interface has", suggestion: s + "%eth0"}
 	}
 	return a, nil
 }

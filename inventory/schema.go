@@ -116,7 +116,7 @@ func orNull(s jsonObject) jsonObject {
 // Forms of text, as regular expressions of the schema.
 const (
 	durationPattern = `^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$`
-	addressPattern  = `^[0-9A-Fa-f.:]+$`
+	addressPattern  = `^[0-9A-Fa-f.:]+(%[^ %]+)?$`
 	prefixPattern   = `^[0-9A-Fa-f.:]+/[0-9]+$`
 	rangePattern    = `^[0-9A-Fa-f.:]+(/[0-9]+| *- *[0-9A-Fa-f.:]+)?$`
 	servicePattern  = `^[a-z0-9-]+/[a-z0-9.-]+$`

@@ -11,7 +11,9 @@ import (
 // rack peers with, as far as the machine has an address of that family.
 //
 // A router with one address carries every family that the machine has and the
-// inventory needs; of a router with two addresses each carries its own.
+// inventory needs; of a router with two addresses each carries its own. Over a
+// link-local address machines of either family reach it, and are their routes' next
+// hop by their own link-local address, for IPv4 as well (RFC 8950).
 func (inv *Inventory) Sessions(m Machine) []Session {
 	rack, ok := inv.Rack(m.Rack)
 	if !ok {
@@ -24,7 +26,9 @@ func (inv *Inventory) Sessions(m Machine) []Session {
 			continue
 		}
 		for _, addr := range router.Addresses {
-			if local := FirstOf(m.Addresses, addr.Is4()); local.IsValid() {
+			if addr.Zone() != "" {
+				out = append(out, inv.unnumbered(m, rack, router, addr))
+			} else if local := FirstOf(m.Addresses, addr.Is4()); local.IsValid() {
 				out = append(out, inv.session(m, rack, router, addr, local))
 			}
 		}
@@ -53,6 +57,13 @@ func (inv *Inventory) session(m Machine, rack Rack, router Router, remote, local
 		NextHop4:    FirstOf(m.Addresses, true),
 		NextHop6:    FirstOf(m.Addresses, false),
 	}
+}
+
+// unnumbered is one over a link-local address. The machine's own one the kernel knows.
+func (inv *Inventory) unnumbered(m Machine, rack Rack, router Router, remote netip.Addr) Session {
+	s := inv.session(m, rack, router, remote, remote)
+	s.Local, s.NextHop4, s.NextHop6 = netip.Addr{}, netip.Addr{}, netip.Addr{}
+	return s
 }
 
 // Override returns the options, with those replaced that next gives.

@@ -200,8 +200,8 @@ var lengthsTable = table[rawLengths]{
 
 var routerTable = withSession(table[rawRouter]{
 	"name":      func(d *decoder, n *yaml.Node, r *rawRouter) { one(d, n, &r.Name, readName) },
-	"address":   func(d *decoder, n *yaml.Node, r *rawRouter) { one(d, n, &r.Address, readAddress) },
-	"addresses": func(d *decoder, n *yaml.Node, r *rawRouter) { many(d, n, &r.Addresses, readAddress) },
+	"address":   func(d *decoder, n *yaml.Node, r *rawRouter) { one(d, n, &r.Address, readRouter) },
+	"addresses": func(d *decoder, n *yaml.Node, r *rawRouter) { many(d, n, &r.Addresses, readRouter) },
 	"asn":       func(d *decoder, n *yaml.Node, r *rawRouter) { one(d, n, &r.ASN, readASN) },
 	"port":      func(d *decoder, n *yaml.Node, r *rawRouter) { one(d, n, &r.Port, number(1, 65535)) },
 	"os":        func(d *decoder, n *yaml.Node, r *rawRouter) { one(d, n, &r.OS, readName) },

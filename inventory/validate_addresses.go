@@ -47,6 +47,9 @@ func (r *rawRouter) allAddresses() []scalar[netip.Addr] {
 
 // host checks one address, wherever it stands.
 func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) {
+	if a.v.Zone() != "" {
+		return // of one link alone; other links may have the same
+	}
 	if what := special(a.v); what != "" {
 		v.refuse(a.node, refusal{code: NotUnicast, message: "is " + what + ", which no machine or router can be reached at", accepted: "a unicast address"})
 		return

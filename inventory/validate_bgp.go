@@ -106,6 +106,9 @@ func (v *validation) said(raw *rawRack, router string, node func(*rawSession) *y
 // ASes takes one hop unless multihop says otherwise (RFC 4271, section 5.1.3).
 func (v *validation) unreachable(raw *rawRack, rack Rack, router Router) {
 	for _, a := range router.Addresses {
+		if a.Zone() != "" {
+			continue
+		}
 		var same []string
 		for _, s := range rack.Subnets {
 			if s.Addr().Is4() == a.Is4() {

@@ -90,6 +90,12 @@ func Render(inv *inventory.Inventory, router, language string, o Options) ([]byt
 	if !ok {
 		return nil, fmt.Errorf("%w: %q; there are %s", ErrNoOS, language, list(Languages()))
 	}
+	for _, a := range r.Addresses {
+		if a.Zone() != "" {
+			return nil, fmt.Errorf("%w: router %s has the link-local address %v, and the inventory knows neither the router's ports nor the link-local addresses of machines; docs/guides/routers.md has what to write by hand",
+				ErrCannot, r.Name, a)
+		}
+	}
 	s := newSide(inv, r)
 	if o.Dynamic {
 		if err := s.dynamic(d); err != nil {

@@ -28,11 +28,11 @@ type ear struct {
 	links map[netip.Addr]*link // by router; guarded by all.mu
 }
 
-// join has the packets of a link's router handed to it.
-func (e *ears) join(l *link) (*ear, error) {
+// join has the packets of a link's router that come to a port handed to it.
+func (e *ears) join(l *link, port uint16) (*ear, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at := netip.AddrPortFrom(l.terms.local, l.terms.port())
+	at := netip.AddrPortFrom(l.terms.local, port)
 	if x := e.all[at]; x != nil {
 		x.links[l.terms.router] = l
 		return x, nil
@@ -89,8 +89,8 @@ func (x *ear) listen() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil || x.at.Port() == bfdPort && hops(oob[:m]) != 255 {
-			continue // RFC 5881, section 5: nobody from further away can have sent it
+		if err != nil {
+			continue
 		}
 		h, ok := parseBFD(buf[:n])
 		if !ok {
@@ -99,16 +99,23 @@ func (x *ear) listen() {
 		x.all.mu.Lock()
 		l := x.links[from.Addr().Unmap()]
 		x.all.mu.Unlock()
-		if l != nil {
-			l.deliver(h)
+		// RFC 5881, section 5: nobody from further away can have sent a TTL of 255.
+		if l != nil && (l.terms.far || hops(oob[:m]) == 255) {
+			l.deliver(packet{h, x.at.Port()})
 		}
 	}
 }
 
+// packet is what came in, and the port that it came to.
+type packet struct {
+	bfd.BFDHeader
+	port uint16
+}
+
 // deliver drops what a link has no time for.
-func (l *link) deliver(h bfd.BFDHeader) {
+func (l *link) deliver(p packet) {
 	select {
-	case l.in <- h:
+	case l.in <- p:
 	default:
 	}
 }

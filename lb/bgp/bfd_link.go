@@ -36,11 +36,21 @@ func bfdOf(s inventory.Session) bfdTerms {
 	return bfdTerms{local: s.Local, router: s.RouterAddr, far: s.Multihop > 1, profile: s.BFD}
 }
 
+// port is where this machine begins to send to.
 func (t bfdTerms) port() uint16 {
 	if t.far {
 		return bfdPortFar
 	}
 	return bfdPort
+}
+
+// ports are those that a router may send to. FRR takes every session with TTL security
+// for one over several hops: what is directly connected is told by the TTL alone.
+func (t bfdTerms) ports() []uint16 {
+	if t.far {
+		return []uint16{bfdPortFar}
+	}
+	return []uint16{bfdPort, bfdPortFar}
 }
 
 // bfdSettles is how long a session that begins listens before it speaks. A router that
@@ -53,9 +63,10 @@ type link struct {
 	terms bfdTerms
 	log   *slog.Logger
 	tell  chan<- change
-	ear   *ear
+	ears  []*ear
 	out   *net.UDPConn
-	in    chan bfd.BFDHeader
+	port  uint16 // that out sends to
+	in    chan packet
 	begun sync.Once
 	start chan struct{} // closed: speak
 	quit  chan struct{} // closed: end
@@ -71,27 +82,38 @@ func newLink(t bfdTerms, ears *ears, log *slog.Logger, tell chan<- change) (*lin
 		return nil, fmt.Errorf("%w: BFD needs an address of this machine and a multiplier", ErrTerms)
 	}
 	l := &link{
-		terms: t, log: log, tell: tell, in: make(chan bfd.BFDHeader, 16),
+		terms: t, log: log, tell: tell, port: t.port(), in: make(chan packet, 16),
 		start: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
 	}
 	l.now.Store(int32(bfd.StateDown))
 	var err error
-	if l.out, err = dialBFD(t); err != nil {
+	if l.out, err = dialBFD(t, l.port); err != nil {
 		return nil, fmt.Errorf("BFD: %w", err)
 	}
-	if l.ear, err = ears.join(l); err != nil {
-		l.out.Close()
-		return nil, fmt.Errorf("BFD: %w", err)
+	for _, port := range t.ports() {
+		ear, err := ears.join(l, port)
+		if err != nil {
+			l.out.Close()
+			l.leave()
+			return nil, fmt.Errorf("BFD: %w", err)
+		}
+		l.ears = append(l.ears, ear)
 	}
 	go l.run()
 	return l, nil
+}
+
+func (l *link) leave() {
+	for _, x := range l.ears {
+		x.leave(l)
+	}
 }
 
 // begin starts the session, if it has not begun yet.
 func (l *link) begin() { l.begun.Do(func() { close(l.start) }) }
 
 // dialBFD opens the socket to send from, at a port that RFC 5881, section 4, allows.
-func dialBFD(t bfdTerms) (*net.UDPConn, error) {
+func dialBFD(t bfdTerms, port uint16) (*net.UDPConn, error) {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		var set error
 		if err := c.Control(func(fd uintptr) { set = sendOptions(int(fd), t.router) }); err != nil {
@@ -99,7 +121,7 @@ func dialBFD(t bfdTerms) (*net.UDPConn, error) {
 		}
 		return set
 	}}
-	to := netip.AddrPortFrom(t.router, t.port()).String()
+	to := netip.AddrPortFrom(t.router, port).String()
 	var last error
 	for range 20 {
 		d.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(t.local, uint16(firstSource+rand.IntN(sources))))
@@ -128,7 +150,7 @@ func sendOptions(fd int, router netip.Addr) error {
 // run owns the detector.
 func (l *link) run() {
 	defer close(l.ended)
-	defer l.out.Close()
+	defer func() { l.out.Close() }()
 	select {
 	case <-l.start:
 	case <-l.quit:
@@ -142,8 +164,8 @@ func (l *link) run() {
 	defer timer.Stop()
 	for {
 		select {
-		case h := <-l.in:
-			w.hear(h)
+		case p := <-l.in:
+			w.hear(p)
 		case <-timer.C:
 			w.check(time.Now())
 		case <-l.quit:
@@ -163,9 +185,12 @@ type watch struct {
 	spared bool
 }
 
-func (w *watch) hear(h bfd.BFDHeader) {
+func (w *watch) hear(p packet) {
+	if w.state != bfd.StateUp {
+		w.answerAt(p.port)
+	}
 	before := w.interval()
-	c, reply := w.detector.hear(h, time.Now())
+	c, reply := w.detector.hear(p.BFDHeader, time.Now())
 	if reply {
 		w.send(w.detector, true)
 	}
@@ -174,6 +199,19 @@ func (w *watch) hear(h bfd.BFDHeader) {
 	}
 	w.became(w.detector, c)
 	w.spared = false
+}
+
+// answerAt has packets go to the port that the router's own come to.
+func (l *link) answerAt(port uint16) {
+	if port == l.port {
+		return
+	}
+	out, err := dialBFD(l.terms, port)
+	if err != nil {
+		return // what gets lost on the way is what BFD is about
+	}
+	l.out.Close()
+	l.out, l.port = out, port
 }
 
 // check ends the session after a silence. A machine that is starved of CPU wakes up
@@ -269,8 +307,8 @@ func (l *link) handOver(d *detector) bool {
 		again := time.After(d.profile.Interval)
 		for waiting := true; waiting; {
 			select {
-			case h := <-l.in:
-				if _, reply := d.hear(h, time.Now()); reply {
+			case p := <-l.in:
+				if _, reply := d.hear(p.BFDHeader, time.Now()); reply {
 					l.send(d, true)
 				}
 				if !d.poll || d.state != bfd.StateUp {
@@ -290,7 +328,7 @@ func (l *link) close(keep time.Duration) {
 	l.keep = keep
 	close(l.quit)
 	<-l.ended
-	l.ear.leave(l)
+	l.leave()
 }
 
 func (l *link) String() string { return bfd.StateType(l.now.Load()).String() }

@@ -83,6 +83,21 @@ func TestBFDFindsALostPathAtBothEndsAndComesBack(t *testing.T) {
 // withBFDOf is how router-config has the router watch a machine.
 var withBFDOf = map[string]string{"frr": "", "bird": " graceful restart aware; bfd on;\n"}
 
+func TestBFDComesUpBesideTTLSecurity(t *testing.T) {
+	for dialect, lines := range map[string]string{"frr": "ttl-security hops 1\n", "bird": " ttl security on; bfd on;\n"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t).withBFD(dialect, lines)
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD, c.Session.TTLSecurity = fast, true })...)))
+			bfdUp(t, s)
+			r.holds(5*time.Second, r.vipRoutes())
+			r.cut()
+			t.Log("withdrawn after", r.holds(2500*time.Millisecond, map[string]string{}))
+		})
+	}
+}
+
 func TestTheFirstBFDSessionEndsNoBGPSession(t *testing.T) {
 	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {

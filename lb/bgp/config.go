@@ -84,6 +84,8 @@ func (t terms) check() error {
 		return fmt.Errorf("%w: %v", ErrRouterID, t.RouterID)
 	case !s.RouterAddr.IsValid():
 		return fmt.Errorf("%w: the router has no address", ErrTerms)
+	case s.RouterAddr.Zone() != "" && s.Multihop > 0:
+		return fmt.Errorf("%w: a link-local address is one hop away, and multihop is %d", ErrTerms, s.Multihop)
 	case s.LocalASN == 0 || s.RouterASN == 0:
 		return fmt.Errorf("%w: AS 0 is reserved (RFC 7607)", ErrTerms)
 	case !s.Families.IPv4 && !s.Families.IPv6:

@@ -2,6 +2,8 @@ package bgp
 
 import (
 	"context"
+	"net"
+	"net/netip"
 	"time"
 )
 
@@ -14,6 +16,9 @@ const frrSettles = 2 * time.Second
 // session that is watched already stays as it is.
 func (s *session) openBFD() error {
 	t := bfdOf(s.terms.Session)
+	if !t.local.IsValid() {
+		t.local = linkLocal(t.router.Zone())
+	}
 	if s.bfd != nil && s.bfd.terms == t {
 		return nil
 	}
@@ -24,6 +29,21 @@ func (s *session) openBFD() error {
 	var err error
 	s.bfd, err = newLink(t, s.ears, s.log, s.paths)
 	return err
+}
+
+// linkLocal is this machine's link-local address on an interface; invalid: it has none.
+func linkLocal(device string) netip.Addr {
+	link, err := net.InterfaceByName(device)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addrs, _ := link.Addrs()
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is6() && p.Addr().IsLinkLocalUnicast() {
+			return p.Addr().WithZone(device)
+		}
+	}
+	return netip.Addr{}
 }
 
 // endBFD ends that; keep is how long the router is to hold the path for good until

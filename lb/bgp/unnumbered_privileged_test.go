@@ -1,0 +1,121 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// linkLocalIn waits for the link-local address of an interface.
+func linkLocalIn(t testing.TB, device string, where ...string) (a netip.Addr) {
+	t.Helper()
+	eventually(t, 5*time.Second, device+" has a link-local address", func() (bool, string) {
+		out, _ := exec.Command("ip", append(where, "-6", "-o", "addr", "show", "dev", device, "scope", "link", "-tentative")...).Output()
+		if f := strings.Fields(string(out)); len(f) > 3 {
+			a = netip.MustParsePrefix(f[3]).Addr()
+		}
+		return a.IsValid(), string(out)
+	})
+	return a
+}
+
+// unnumbered starts a router that knows the machine by its link-local address alone,
+// with a password and BFD, as docs/guides/routers.md has it.
+func (r *router) unnumbered(t testing.TB, dialect string, machine netip.Addr) {
+	t.Helper()
+	if dialect == "frr" {
+		text := fmt.Sprintf(`log stdout
+router bgp %[1]d
+ bgp router-id %[2]v
+ no bgp ebgp-requires-policy
+ neighbor %[3]v remote-as %[4]d
+ neighbor %[3]v interface eth0
+ neighbor %[3]v passive
+ neighbor %[3]v password open-sesame
+ neighbor %[3]v capability extended-nexthop
+ neighbor %[3]v bfd profile fast
+ address-family ipv6 unicast
+  neighbor %[3]v activate
+ exit-address-family
+`, routerASN, r.Addr4, machine, ourASN)
+		must(t, os.WriteFile(filepath.Join(r.dir, "bgpd.conf"), []byte(text), 0o644))
+		must(t, os.WriteFile(filepath.Join(r.dir, "zebra.conf"), nil, 0o644))
+		run(t, "chown", "-R", "frr:frrvty", r.dir)
+		r.ask = func(command string) string {
+			out, _ := exec.Command("vtysh", "--vty_socket", r.dir, "-c", command).Output()
+			return string(out)
+		}
+		r.startFRR(neighbour{daemons: []string{"bfdd"}})
+		return
+	}
+	conf, ctl := filepath.Join(r.dir, "bird.conf"), filepath.Join(r.dir, "bird.ctl")
+	text := fmt.Sprintf(`log stderr all;
+router id %v;
+protocol device { scan time 1; }
+protocol bfd { interface "*" { min rx interval 100 ms; min tx interval 100 ms; multiplier 3; }; }
+protocol kernel { ipv4 { import none; export all; }; }
+protocol kernel { ipv6 { import none; export all; }; }
+protocol bgp m1 { local as %d; neighbor %v as %d; interface "eth0"; passive on; password "open-sesame"; bfd on;
+  graceful restart aware; error wait time 1, 10;
+  ipv4 { extended next hop on; import all; export none; }; ipv6 { import all; export none; }; }
+`, r.Addr4, routerASN, machine, ourASN)
+	must(t, os.WriteFile(conf, []byte(text), 0o644))
+	r.ask = func(command string) string {
+		out, _ := exec.Command("birdc", "-s", ctl, command).Output()
+		return string(out)
+	}
+	r.daemonize("bird", "-f", "-c", conf, "-s", ctl, "-P", filepath.Join(r.dir, "bird.pid"))
+}
+
+func TestALinkLocalSessionCarriesBothFamiliesWithPasswordAndBFD(t *testing.T) {
+	for _, dialect := range []string{"frr", "bird"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t)
+			machine, at := linkLocalIn(t, r.link), linkLocalIn(t, "eth0", "-n", r.ns)
+			r.unnumbered(t, dialect, machine)
+			inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: site}
+spec:
+  bgp: {asn: %d, holdTime: 9s, passwordFrom: {secret: bgp, key: tor}, bfd: fast}
+  bfdProfiles: [{name: fast, interval: 100ms, multiplier: 3}]
+  routers: [{name: tor, address: "%v", asn: %d}]
+  pools: [{name: all, addresses: [203.0.113.0/24, "2001:db8:113::/112"]}]
+  racks: [{name: r1, machines: [{name: m1, addresses: [192.0.2.1, "2001:db8::1"]}]}]
+`, ourASN, at.WithZone(r.link), routerASN)})
+			must(t, problems.Err())
+			m, _ := inv.Machine("m1")
+			c := config(plan(inv.Sessions(m)[0], "203.0.113.10/32", "2001:db8:113::10/128"))
+			c.Sessions[0].Password = "open-sesame"
+			first := NewSpeaker(Options{Log: logger(t)})
+			must(t, first.Set(t.Context(), c))
+			both := map[string]string{"203.0.113.10": machine.String(), "2001:db8:113::10": machine.String()}
+			r.holds(20*time.Second, both)
+			bfdUp(t, first)
+
+			lost := r.watch()
+			must(t, first.Leave(context.Background()))
+			s := speaker(t)
+			c.Restarting = true
+			must(t, s.Set(t.Context(), c))
+			bfdUp(t, s)
+			never(t, 2*time.Second, "the router lost a route to a restart", func() (bool, string) {
+				got := r.routes()
+				return lost() > 0 || fmt.Sprint(got) != fmt.Sprint(both), fmt.Sprint(got)
+			})
+			r.cut()
+			t.Log("withdrawn after", r.holds(3*time.Second, map[string]string{}))
+		})
+	}
+}
