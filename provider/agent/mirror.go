@@ -6,8 +6,11 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
@@ -63,6 +66,9 @@ func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], all any,
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			narrow(&o)
+			if err := notRestored(ctx, client, o); err != nil {
+				return nil, err
+			}
 			w, err := client.Watch(ctx, o)
 			if err != nil {
 				return nil, err
@@ -74,6 +80,27 @@ func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], all any,
 	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, all), example, m,
 		cache.ReflectorOptions{Name: "agent " + m.name, Backoff: &backoff})
 	r.RunWithContext(ctx)
+}
+
+// notRestored returns an error that has everything listed anew if a watch is to go on
+// from a resource version that is yet to come: etcd was restored from a backup, and the
+// watch would say nothing until then (kubernetes/kubernetes#107457).
+func notRestored[L runtime.Object](ctx context.Context, client typed[L], o metav1.ListOptions) error {
+	if o.ResourceVersion == "" || o.SendInitialEvents != nil {
+		return nil // it begins with a list
+	}
+	list, err := client.List(ctx, metav1.ListOptions{LabelSelector: o.LabelSelector, FieldSelector: o.FieldSelector, Limit: 1})
+	if err != nil {
+		return err
+	}
+	now, err := meta.ListAccessor(list)
+	if err != nil {
+		return err
+	}
+	if order, err := resourceversion.CompareResourceVersion(now.GetResourceVersion(), o.ResourceVersion); err == nil && order < 0 {
+		return apierrors.NewResourceExpired("the store has gone back to resource version " + now.GetResourceVersion())
+	}
+	return nil
 }
 
 func (m *mirror[V]) hear() {

@@ -308,7 +308,7 @@ func TestMetricsAreWellNamed(t *testing.T) {
 }
 
 func TestReferenceNamesEveryMetric(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/agent.md")
+	page, err := os.ReadFile("../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +320,7 @@ func TestReferenceNamesEveryMetric(t *testing.T) {
 		_, name, _ := strings.Cut(d.String(), `fqName: "`)
 		name, _, _ = strings.Cut(name, `"`)
 		if !strings.Contains(string(page), "`"+name+"`") {
-			t.Errorf("docs/reference/agent.md does not name %s", name)
+			t.Errorf("docs/reference/metrics.md does not name %s", name)
 		}
 	}
 }
