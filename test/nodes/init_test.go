@@ -2,7 +2,9 @@ package nodes
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -70,20 +72,16 @@ func TestNodeIsInitialisedFromTheInventory(t *testing.T) {
 
 func TestInitialisationIsTwoWrites(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	c.edit(apiserver.Document(twoMachines))
+	c.edit(apiserver.ManyMachines(1))
 	c.start()
 	c.AwaitStatus("ready", "true")
 	before := len(c.Writes())
-	c.register(node{name: "w2"})
-	c.until("w2", "is initialised", apiserver.Initialised)
-	c.AwaitStatus("machinesWithoutNode", "w1")
-	var writes []apiserver.Write
-	for _, w := range c.Writes()[before:] {
-		ofNode := w.Resource == "nodes" || w.Resource == "events"
-		if w.Agent == apiserver.ControllerName && ofNode && w.Code < 300 {
-			writes = append(writes, w)
-		}
-	}
+	c.CreateNodes(1)
+	c.AwaitInitialised(20*time.Second, 1)
+	c.AwaitStatus("machinesWithoutNode", "")
+	writes := slices.DeleteFunc(c.Quiet(apiserver.ControllerName, before), func(w apiserver.Write) bool {
+		return !strings.HasPrefix(w.Name, apiserver.MachineName(0)) // the Node, and Events on it
+	})
 	if len(writes) != 2 {
 		t.Errorf("written: %+v", writes)
 	}
