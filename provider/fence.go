@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
 )
 
@@ -21,18 +22,20 @@ type fence struct {
 	beats *heartbeat
 }
 
-// Fence has the clients made from config write nothing once this process was stopped
-// for longer than limit, and calls restart then. What it was about to write at that
-// moment may still go out.
-func Fence(config *rest.Config, limit time.Duration, restart func()) {
-	h := &heartbeat{limit: limit, last: time.Now(), restart: restart}
+// Fence has the clients made from any of the configs write nothing once this process
+// was stopped for longer than limit, and calls restart then. What it was about to write
+// at that moment may still go out.
+func Fence(limit time.Duration, restart func(), configs ...*rest.Config) {
+	h := &heartbeat{limit: limit, last: sinceBoot(), restart: restart}
 	go h.beat()
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fence{next, h} })
+	for _, c := range configs {
+		c.Wrap(func(next http.RoundTripper) http.RoundTripper { return fence{next, h} })
+	}
 }
 
 // RoundTrip sends a request, unless it writes and the process was stopped.
 func (f fence) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && !f.beats.alive(time.Now()) {
+	if r.Method != http.MethodGet && !f.beats.alive(sinceBoot()) {
 		return nil, errFenced
 	}
 	return f.next.RoundTrip(r)
@@ -44,29 +47,36 @@ type heartbeat struct {
 	restart func()
 
 	mu     sync.Mutex
-	last   time.Time
+	last   time.Duration
 	missed bool
 }
 
 func (h *heartbeat) beat() {
-	for h.alive(time.Now()) {
+	for h.alive(sinceBoot()) {
 		time.Sleep(h.limit / 10)
 	}
 }
 
 // alive notes that the process runs at the time now, and reports whether it has run
 // all the time.
-func (h *heartbeat) alive(now time.Time) bool {
+func (h *heartbeat) alive(now time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	gap := now.Sub(h.last)
-	if wall := now.Round(0).Sub(h.last.Round(0)); wall > gap {
-		gap = wall // the monotonic clock does not run while a machine is suspended
-	}
-	if gap > h.limit && !h.missed {
+	if now-h.last > h.limit && !h.missed {
 		h.missed = true
 		go h.restart()
 	}
-	h.last = now
+	h.last = max(h.last, now)
 	return !h.missed
+}
+
+// sinceBoot is the time since the machine started. It counts the time for which the
+// machine was suspended, as Go's clock does not, and nobody can set it, as they can
+// the wall clock (CLOCK_BOOTTIME, Linux 2.6.39).
+func sinceBoot() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		panic(err) // this kernel has no such clock, and then no fence
+	}
+	return time.Duration(t.Nano())
 }

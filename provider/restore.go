@@ -72,7 +72,9 @@ func (b *balancer) wasRestored(ctx context.Context) bool {
 			return true
 		case err == nil && len(differs) == 0:
 			return false
-		case err == nil:
+		case err != nil:
+			before = nil // who knows what happened meanwhile
+		default:
 			if before = common(before, differs); len(before) == 0 {
 				before, since = differs, time.Now()
 			}
@@ -167,8 +169,10 @@ func (b *balancer) liveVersions(ctx context.Context) (all map[string]string, new
 		return nil, "", err
 	}
 	all = make(map[string]string, len(claims.Items))
-	for _, c := range claims.Items {
-		all[c.Name] = c.ResourceVersion
+	for i := range claims.Items {
+		if _, ours := readClaim(&claims.Items[i]); ours {
+			all[claims.Items[i].Name] = claims.Items[i].ResourceVersion
+		}
 	}
 	for _, svc := range services {
 		all[keyOf(&svc).String()] = svc.ResourceVersion

@@ -1,9 +1,13 @@
 package provider
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 )
 
 func TestRestoreIsToldFromAWatchThatIsLate(t *testing.T) {
@@ -33,5 +37,20 @@ func TestOnlyWhatDiffersInTheSameWayForLongIsCounted(t *testing.T) {
 	got := common(map[string]string{"a": "1 2", "b": "1 2", "c": "1 "}, map[string]string{"a": "1 2", "b": "2 2", "d": "1 "})
 	if d := cmp.Diff(map[string]string{"a": "1 2"}, got); d != "" {
 		t.Error(d)
+	}
+}
+
+func TestObjectThatHoldsNoVIPIsNotCompared(t *testing.T) {
+	object := func(name, resource string) *networkingv1.IPAddress {
+		return &networkingv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "7", Labels: map[string]string{networkingv1.LabelManagedBy: managedBy}},
+			Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: resource, Namespace: "prod", Name: "web"}},
+		}
+	}
+	b := New(Options{}).balancer
+	b.client = fake.NewClientset(object("203.0.113.1", "services"), object("203.0.113.2", "gateways"))
+	got, _, err := b.liveVersions(t.Context())
+	if want := map[string]string{"203.0.113.1": "7"}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v; want %v: what is not learned would differ for ever", got, err, want)
 	}
 }

@@ -27,6 +27,7 @@ import (
 const (
 	fabricReady  v1.NodeConditionType = "plinth.dev/FabricReady"  // the agent's word on its Node
 	vipAllocated                      = "plinth.dev/VIPAllocated" // the controller's word on a Service
+	ourClass                          = "plinth.dev/bgp"
 	claims                            = "ipaddress.kubernetes.io/managed-by=plinth.dev"
 )
 
@@ -141,11 +142,21 @@ func statusOf(seen sight) status {
 	s.weighMachines(seen)
 	s.Pools = poolsOf(seen)
 	for _, service := range seen.services {
-		if c := meta.FindStatusCondition(service.Status.Conditions, vipAllocated); c != nil && c.Status != metav1.ConditionTrue {
-			s.notWell("service %s/%s: %s: %s", service.Namespace, service.Name, c.Reason, c.Message)
-		}
+		s.weighService(service)
 	}
 	return s
+}
+
+// weighService looks at one Service. One of another program's class is not ours to
+// judge, nor is one without a class that has a VIP from somebody.
+func (s *status) weighService(service v1.Service) {
+	class := service.Spec.LoadBalancerClass
+	switch c := meta.FindStatusCondition(service.Status.Conditions, vipAllocated); {
+	case c != nil && c.Status != metav1.ConditionTrue:
+		s.notWell("service %s/%s: %s: %s", service.Namespace, service.Name, c.Reason, c.Message)
+	case c == nil && (class == nil || *class == ourClass) && len(service.Status.LoadBalancer.Ingress) == 0:
+		s.notWell("service %s/%s: nobody has answered it", service.Namespace, service.Name)
+	}
 }
 
 func (s *status) notWell(format string, args ...any) {
@@ -160,6 +171,10 @@ func (s *status) weighMachines(seen sight) {
 		m, err := seen.inventory.MachineOf(inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Name: n.Name})
 		if err != nil {
 			strangers = append(strangers, fmt.Sprintf("node %s: %v", n.Name, err))
+			continue
+		}
+		if other, twice := nodes[m.Name]; twice {
+			strangers = append(strangers, fmt.Sprintf("node %s: machine %s is node %s already", n.Name, m.Name, other.Name))
 			continue
 		}
 		nodes[m.Name] = n

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/provider"
 )
 
 const statusInventory = `apiVersion: plinth.dev/v1alpha1
@@ -78,6 +79,15 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"a Service waits", func(s *sight) {
 			s.services[0] = serviceThatIs(metav1.ConditionFalse, "PoolExhausted", "default: all 64 addresses are in use")
 		}, []string{"service prod/web: PoolExhausted: default: all 64"}},
+		{"nobody has looked at a Service", func(s *sight) { s.services[0].Status.Conditions = nil }, []string{"service prod/web: nobody has answered it"}},
+		{"another balancer's Service", func(s *sight) {
+			s.services[0].Status.Conditions = nil
+			s.services[0].Spec.LoadBalancerClass = new("example.com/other")
+		}, nil},
+		{"two Nodes of one machine", func(s *sight) {
+			s.nodes[1] = nodeThatIs("other", v1.ConditionTrue, v1.ConditionTrue)
+			s.nodes[1].Spec.ProviderID = "plinth://nuc1"
+		}, []string{"nuc2 (shelf) has no Node", "node other: machine nuc1 is node nuc1 already"}},
 		{"a machine is held", func(s *sight) { s.inventory.Racks[0].Machines[0].Held = true }, []string{"nuc1 (shelf) is not in the inventory any more"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -93,6 +103,12 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestStatusReadsWhatTheControllerWrites(t *testing.T) {
+	if fabricReady != provider.FabricReady || vipAllocated != provider.VIPAllocated {
+		t.Errorf("it reads %q and %q, which nobody writes", fabricReady, vipAllocated)
 	}
 }
 
