@@ -10,11 +10,13 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/routing"
 )
@@ -225,13 +227,31 @@ func TestForeignRoutesSurvive(t *testing.T) {
 	}
 	before := others(t)
 	tab := table(t)
-	set(t, tab, mixed())
-	set(t, tab, sorted(via("10.244.2.0/24", "10.1.0.13"), via("fd00:244:0:2::/64", "fd01::13")))
-	ip(t, "route del 10.244.2.0/24 proto 114 metric 114 table main")
-	tab.Doubt()
-	set(t, tab, mixed())
-	if err := tab.Clear(context.Background()); err != nil {
-		t.Fatal(err)
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"start", func() { set(t, tab, mixed()) }},
+		{"change", func() { set(t, tab, sorted(via("10.244.2.0/24", "10.1.0.13"), via("fd00:244:0:2::/64", "fd01::13"))) }},
+		{"drift repair", func() {
+			ip(t, "route del 10.244.2.0/24 proto 114 metric 114 table main")
+			tab.Doubt()
+			set(t, tab, mixed())
+		}},
+		{"another process", func() { set(t, table(t), mixed()) }},
+		{"cleanup", func() {
+			if err := tab.Clear(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		step.do()
+		now := others(t)
+		for line := range strings.Lines(before) {
+			if !strings.Contains(now, line) {
+				t.Errorf("after %s there is no %s", step.name, line)
+			}
+		}
 	}
 	if d := cmp.Diff(before, others(t)); d != "" {
 		t.Errorf("-before +after:\n%s", d)
@@ -350,4 +370,29 @@ func TestNothingIsDeletedWhileTheTableCannotBeReadWhole(t *testing.T) {
 	}
 	stop()
 	<-done
+}
+
+func TestLostMessagesAreADoubt(t *testing.T) {
+	uplink(t)
+	c, err := dial(watched...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.patience(pollEvery); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 1); err != nil { // the least there is
+		t.Fatal(err)
+	}
+	for i := range 100 { // none of them is ours, so that only their loss can be what is told
+		ip(t, fmt.Sprintf("route add 198.51.100.%d/32 via 10.1.0.5", i))
+	}
+	w := watcher{mark: mark{DefaultProtocol, DefaultMetric}, tunnel: new(atomic.Uint32)}
+	doubt := make(chan struct{}, 1)
+	go w.listen(t.Context(), c, doubt)
+	select {
+	case <-doubt:
+	case <-time.After(5 * time.Second):
+		t.Error("nobody was told that messages were lost")
+	}
 }

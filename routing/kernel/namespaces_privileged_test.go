@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netns"
 
@@ -285,8 +286,20 @@ func TestOverlayCarriesEveryPodToEveryPodAndHost(t *testing.T) {
 			t.Errorf("the node itself does not reach %v", dst)
 		}
 	}
-	if got := nodes[0].ip("-d link show plinth-vxlan"); !strings.Contains(got, "mtu 1450") || !strings.Contains(got, "nolearning") {
-		t.Errorf("the device: %s", got)
+	device := nodes[0].ip("-d link show plinth-vxlan")
+	for _, want := range []string{"mtu 1450", "vxlan id 114", "local 10.1.0.11", "dstport 4789", "nolearning", " udpcsum"} {
+		if !strings.Contains(device, want) {
+			t.Errorf("no %q in the device %s", want, device)
+		}
+	}
+	offloads, _ := nodes[0].run("ethtool", "-k", "plinth-vxlan")
+	for _, want := range []string{"tx-checksumming: on", "scatter-gather: on", "tcp-segmentation-offload: on", "generic-receive-offload: on"} {
+		if !strings.Contains(offloads, want) {
+			t.Errorf("no %q in\n%s", want, offloads)
+		}
+	}
+	if fdb, _ := nodes[0].run("bridge", "fdb", "show", "dev", "plinth-vxlan"); strings.Contains(fdb, "00:00:00:00:00:00") {
+		t.Errorf("the device floods:\n%s", fdb)
 	}
 	if got := nodes[0].ip("route show 10.244.2.0/24"); !strings.Contains(got, "via 10.1.0.12 dev up0") {
 		t.Errorf("a node of the same subnet is reached by %q", got)
@@ -328,6 +341,50 @@ func TestTunnelFollowsItsPeersAndGoesWithoutATrace(t *testing.T) {
 		}
 		if got := h.ip("link"); strings.Contains(got, "plinth") {
 			t.Errorf("left behind:\n%s", got)
+		}
+	})
+}
+
+func TestEntriesOfTheTunnelThatSomebodyRemovesOrChangesAreBack(t *testing.T) {
+	nodes, _, views := overlaySite(t)
+	h, plan := nodes[0], routing.Plan(views[0])
+	h.inside(func() {
+		tab := NewTable(Options{Protocol: DefaultProtocol, Metric: DefaultMetric})
+		defer tab.Close()
+		apply := func() {
+			if err := tab.SetTunnel(context.Background(), plan.Tunnel); err != nil {
+				t.Error(err)
+			}
+			set(t, tab, plan.Routes)
+		}
+		doubt, err := tab.Watch(t.Context())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		apply()
+		entries := func() string {
+			fdb, _ := h.run("bridge", "fdb", "show", "dev", "plinth-vxlan")
+			return h.ip("neigh show dev plinth-vxlan nud permanent") + fdb
+		}
+		want := entries()
+		for _, hand := range [][]string{
+			{"ip", "neigh", "del", "10.244.3.0", "dev", "plinth-vxlan"},
+			{"ip", "neigh", "replace", "10.244.3.0", "lladdr", "02:00:00:00:00:09", "dev", "plinth-vxlan"},
+			{"bridge", "fdb", "del", "02:72:0a:02:00:0d", "dev", "plinth-vxlan"},
+			{"bridge", "fdb", "append", "00:00:00:00:00:00", "dev", "plinth-vxlan", "dst", "10.2.0.99"},
+		} {
+			h.must(hand...)
+			for deadline := time.After(time.Second); entries() != want; {
+				select {
+				case <-doubt:
+					tab.Doubt()
+					apply()
+				case <-deadline:
+					t.Errorf("after %v:\n%s\nwant\n%s", hand, entries(), want)
+					return
+				}
+			}
 		}
 	})
 }
