@@ -15,16 +15,15 @@ type onLink struct {
 	device uint32
 }
 
-// connected reads the addresses of all links.
-func connected() (links, error) {
+// connected reads the addresses of all links; with errInterrupted, what could be read
+// of them.
+func connected() (all links, err error) {
 	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if errors.Is(err, netlink.ErrDumpInterrupted) {
-		return nil, errInterrupted
-	}
-	if err != nil {
+		err = errInterrupted
+	} else if err != nil {
 		return nil, err
 	}
-	var all links
 	for _, a := range addrs {
 		ip, ok := netip.AddrFromSlice(a.IP)
 		bits, _ := a.Mask.Size()
@@ -32,7 +31,7 @@ func connected() (links, error) {
 			all = append(all, onLink{p.Masked(), uint32(a.LinkIndex)})
 		}
 	}
-	return all, nil
+	return all, err
 }
 
 // right reports whether each next hop of a route is on the link that the route

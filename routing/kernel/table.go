@@ -39,12 +39,13 @@ type Options struct {
 // A Table is used by one goroutine. Its sockets are opened by the first call, in
 // the network namespace of the thread that makes it.
 type Table struct {
-	options Options
-	mark    mark
-	conn    *conn
-	have    []routing.Route // what the kernel holds, if sure
-	ruled   [2]bool         // for which families there is our rule, if sure
-	sure    bool
+	options  Options
+	mark     mark
+	conn     *conn
+	have     []routing.Route // what the kernel holds, if sure
+	attempts int             // to read the kernel's tables whole
+	ruled    [2]bool         // for which families there is our rule, if sure
+	sure     bool
 
 	tunnel    atomic.Uint32  // index of the tunnel device, which the listener reads too; 0: none
 	tunnelled routing.Tunnel // as it is, if sure
@@ -52,7 +53,7 @@ type Table struct {
 
 // NewTable returns a table that has not looked at the kernel yet.
 func NewTable(o Options) *Table {
-	return &Table{options: o, mark: mark{o.Protocol, o.Metric}}
+	return &Table{options: o, mark: mark{o.Protocol, o.Metric}, attempts: dumpAttempts}
 }
 
 // State says how much of what was wanted the kernel holds.
@@ -153,7 +154,7 @@ func (t *Table) learn() (complete bool, err error) {
 		return true, nil
 	}
 	t.tunnel.Store(deviceIndex(routing.TunnelDevice))
-	for range dumpAttempts {
+	for range t.attempts {
 		if t.have, err = t.read(); !errors.Is(err, errInterrupted) {
 			return err == nil, err
 		}
@@ -165,10 +166,9 @@ func (t *Table) learn() (complete bool, err error) {
 // which only another program can have made, it deletes both.
 func (t *Table) read() ([]routing.Route, error) {
 	all := make([]routing.Route, 0, len(t.have)+batchSize)
-	var interrupted error
-	links, err := connected()
-	if err != nil {
-		return nil, err
+	links, interrupted := connected()
+	if interrupted != nil && !errors.Is(interrupted, errInterrupted) {
+		return nil, interrupted
 	}
 	reader := reader{mark: t.mark, tunnel: t.tunnel.Load(), links: links}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {

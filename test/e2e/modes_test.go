@@ -69,9 +69,19 @@ func mesh(t *testing.T, l *lab.Lab, keep func(from, to string) bool) *lab.Mesh {
 // calm waits until each prober has lost nothing for a second.
 func calm(t *testing.T, m *lab.Mesh) {
 	t.Helper()
-	for _, p := range m.Probers {
-		steady(t, p, time.Second)
-	}
+	from := time.Now()
+	must(t, lab.Within(t.Context(), time.Minute, func(context.Context) error {
+		for kind, p := range m.Probers {
+			r := p.Report()
+			if r.LastLoss.After(from) {
+				from = r.LastLoss
+			}
+			if r.Sent == 0 || time.Since(from) < time.Second {
+				return fmt.Errorf("%s: %s", kind, r)
+			}
+		}
+		return nil
+	}))
 }
 
 // changeMode changes the mode live under traffic that both modes carry.
