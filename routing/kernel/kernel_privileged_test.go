@@ -416,7 +416,7 @@ func TestLostMessagesAreADoubt(t *testing.T) {
 	for i := range 100 { // none of them is ours, so that only their loss can be what is told
 		ip(t, fmt.Sprintf("route add 198.51.100.%d/32 via 10.1.0.5", i))
 	}
-	w := watcher{mark: mark{DefaultProtocol, DefaultMetric}, tunnel: new(atomic.Uint32)}
+	w := watcher{mark: mark{DefaultProtocol, DefaultMetric}, tunnel: new(atomic.Uint32), entries: new(atomic.Pointer[entries])}
 	doubt := make(chan struct{}, 1)
 	go w.listen(t.Context(), c, doubt)
 	select {

@@ -41,8 +41,11 @@ func (n neighbour) family() uint8 {
 	return family(n.ip)
 }
 
-func entriesOf(peers []routing.Peer) map[neighbour]bool {
-	all := make(map[neighbour]bool, 2*len(peers))
+// entries are all that the tunnel is to have.
+type entries map[neighbour]bool
+
+func entriesOf(peers []routing.Peer) entries {
+	all := make(entries, 2*len(peers))
 	for _, p := range peers {
 		all[neighbour{ip: p.Inner, mac: p.MAC}] = true
 		all[neighbour{bridge: true, ip: p.Outer, mac: p.MAC}] = true
@@ -52,7 +55,7 @@ func entriesOf(peers []routing.Peer) map[neighbour]bool {
 
 // setPeers gives the tunnel the entries of exactly these peers, whatever it has.
 func (t *Table) setPeers(peers []routing.Peer) error {
-	have := map[neighbour]bool{}
+	have := entries{}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6, unix.AF_BRIDGE} {
 		all, err := netlink.NeighList(int(t.tunnel.Load()), family)
 		if err != nil {
@@ -68,9 +71,10 @@ func (t *Table) setPeers(peers []routing.Peer) error {
 }
 
 // changePeers writes what differs: new entries first.
-func (t *Table) changePeers(have map[neighbour]bool, peers []routing.Peer) error {
+func (t *Table) changePeers(have entries, peers []routing.Peer) error {
 	var add, remove []neighbour
 	want := entriesOf(peers)
+	t.entries.Store(&want) // before the kernel tells of what follows
 	for n := range want {
 		if !have[n] {
 			add = append(add, n)
@@ -137,4 +141,20 @@ func neighbourOf(h netlink.Neigh, bridge bool) (neighbour, bool) {
 		return neighbour{}, false
 	}
 	return neighbour{bridge: bridge, ip: ip.Unmap(), mac: routing.MAC(h.HardwareAddr)}, true
+}
+
+// readNeighbour reads an entry from an event.
+func readNeighbour(body []byte) (n neighbour, ok bool) {
+	n.bridge = body[0] == unix.AF_BRIDGE
+	for kind, value := range attributes(body[unix.SizeofNdMsg:]) {
+		switch kind {
+		case unix.NDA_DST:
+			n.ip, ok = netip.AddrFromSlice(value)
+		case unix.NDA_LLADDR:
+			if len(value) == len(n.mac) {
+				n.mac = routing.MAC(value)
+			}
+		}
+	}
+	return n, ok
 }

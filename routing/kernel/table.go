@@ -47,8 +47,9 @@ type Table struct {
 	ruled    [2]bool         // for which families there is our rule, if sure
 	sure     bool
 
-	tunnel    atomic.Uint32  // index of the tunnel device, which the listener reads too; 0: none
-	tunnelled routing.Tunnel // as it is, if sure
+	tunnel    atomic.Uint32           // index of the tunnel device, which the listener reads too; 0: none
+	tunnelled routing.Tunnel          // as it is, if sure
+	entries   atomic.Pointer[entries] // that the tunnel is to have; for the listener
 }
 
 // NewTable returns a table that has not looked at the kernel yet.

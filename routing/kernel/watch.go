@@ -34,7 +34,7 @@ func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 			return nil, err
 		}
 	}
-	ours := watcher{mark: t.mark, port: t.conn.port, tunnel: &t.tunnel}
+	ours := watcher{mark: t.mark, port: t.conn.port, tunnel: &t.tunnel, entries: &t.entries}
 	c, err := dial(watched...)
 	if err != nil {
 		return nil, err
@@ -51,8 +51,9 @@ func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 // watcher tells events that concern us from others.
 type watcher struct {
 	mark
-	port   uint32         // of the socket that we write with
-	tunnel *atomic.Uint32 // index of the device
+	port    uint32         // of the socket that we write with
+	tunnel  *atomic.Uint32 // index of the device
+	entries *atomic.Pointer[entries]
 }
 
 // listen reads events until the context ends.
@@ -93,7 +94,7 @@ func (w watcher) concerns(h unix.NlMsghdr, body []byte) bool {
 		// A replacement may be of a route of ours by another program's.
 		return len(body) >= unix.SizeofRtMsg && (body[5] == w.protocol || h.Flags&unix.NLM_F_REPLACE != 0)
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
-		return len(body) >= unix.SizeofNdMsg && w.tunnelled(body)
+		return len(body) >= unix.SizeofNdMsg && w.tunnelled(h.Type == unix.RTM_NEWNEIGH, body)
 	case unix.RTM_NEWLINK:
 		return len(body) >= unix.SizeofIfInfomsg && linkChanged(body)
 	case unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWRULE, unix.RTM_DELRULE:
@@ -109,9 +110,15 @@ func linkChanged(body []byte) bool {
 	return changed&(unix.IFF_UP|unix.IFF_RUNNING|unix.IFF_LOWER_UP) != 0
 }
 
-// tunnelled reports whether an event is about an entry of the tunnel that could be ours:
-// for multicast the kernel makes some of its own.
-func (w watcher) tunnelled(body []byte) bool {
+// tunnelled reports whether an event says that an entry of the tunnel is not as it is to
+// be. Of forwarding entries the kernel does not say whose doing it was. For multicast it
+// makes some of its own.
+func (w watcher) tunnelled(isNew bool, body []byte) bool {
 	device, state := binary.NativeEndian.Uint32(body[4:]), binary.NativeEndian.Uint16(body[8:])
-	return device != 0 && device == w.tunnel.Load() && state != unix.NUD_NOARP
+	if device == 0 || device != w.tunnel.Load() || state == unix.NUD_NOARP {
+		return false
+	}
+	want := w.entries.Load()
+	n, ok := readNeighbour(body)
+	return want == nil || !ok || (*want)[n] != isNew
 }
