@@ -3,11 +3,14 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
@@ -53,17 +56,51 @@ func TestPodsOfOneSubnetReachEachOtherInEveryModeWhateverRestarts(t *testing.T) 
 	}
 }
 
-// mesh probes all pods for a part of a story, which begins once nothing is lost.
+// mesh probes all pods for a part of a story, which begins once all reach each other.
 func mesh(t *testing.T, l *lab.Lab, keep func(from, to string) bool) *lab.Mesh {
 	t.Helper()
 	pods, err := l.Pods(t.Context(), "mesh")
 	must(t, err)
+	must(t, lab.Within(t.Context(), time.Minute, func(ctx context.Context) error {
+		for _, from := range pods {
+			for _, to := range pods {
+				if !keep(from.Spec.NodeName, to.Spec.NodeName) {
+					continue
+				}
+				if err := reaches(ctx, l, from, to); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}))
 	m, err := l.ProbeMesh(t.Context(), pods, keep)
 	must(t, err)
 	t.Cleanup(func() { m.Stop() })
 	calm(t, m)
 	m.Forget()
 	return m
+}
+
+// reaches asks a pod from another one in both families. Nobody may rewrite who asks.
+func reaches(ctx context.Context, l *lab.Lab, from, to corev1.Pod) error {
+	if len(from.Status.PodIPs) != 2 || len(to.Status.PodIPs) != 2 {
+		return fmt.Errorf("pods with the addresses %v and %v, want one per family", from.Status.PodIPs, to.Status.PodIPs)
+	}
+	for i, ip := range to.Status.PodIPs {
+		address, err := netip.ParseAddr(ip.IP)
+		if err != nil {
+			return err
+		}
+		answer, err := l.GetFromPod(ctx, from.Spec.NodeName, from.Namespace, from.Name, lab.URL(address, 8080))
+		if err != nil {
+			return fmt.Errorf("from the pod on %s to %s on %s: %w", from.Spec.NodeName, ip.IP, to.Spec.NodeName, err)
+		}
+		if want := from.Status.PodIPs[i].IP; answer.Client != want {
+			return fmt.Errorf("the pod on %s saw a request of %s come from %s", to.Spec.NodeName, want, answer.Client)
+		}
+	}
+	return nil
 }
 
 // calm waits until each prober has lost nothing for a second.
