@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/test/lab"
@@ -49,10 +51,49 @@ func TestPodsOfOneSubnetReachEachOtherInEveryModeWhateverRestarts(t *testing.T) 
 	l := beside(t, lab.Homelab())
 	web(t, l, "mesh", 3)
 	from := "fabric"
-	for _, mode := range []string{"direct", "overlay", "fabric"} {
+	for _, mode := range []string{"direct", "fabric", "overlay"} {
 		changeMode(t, l, from, mode, anywhere)
 		restarts(t, l, mode, anywhere)
 		from = mode
+	}
+	for _, m := range l.Topology.Machines() {
+		cleaned(t, l, m.Name)
+	}
+}
+
+// cleaned stops a machine's agent, which leaves all in place, and has what it leaves
+// removed, and nothing else.
+func cleaned(t *testing.T, l *lab.Lab, machine string) {
+	t.Helper()
+	space := l.Namespace(machine)
+	must(t, netns.IP(space, "route add 10.244.200.0/24 via 10.10.1.1 proto 77", "rule add from 10.99.0.0/16 lookup 100 priority 50"))
+	look := func() (ours, others []string) {
+		for _, what := range []string{"-4 route show table all", "-6 route show table all", "-4 rule", "-6 rule", "-o link show type vxlan"} {
+			out, err := netns.Output(t.Context(), space, append([]string{"ip"}, strings.Fields(what)...)...)
+			must(t, err)
+			for line := range strings.Lines(out) {
+				if strings.Contains(line, "proto "+protocol) || strings.Contains(line, "plinth") {
+					ours = append(ours, line)
+				} else {
+					others = append(others, line)
+				}
+			}
+		}
+		return ours, others
+	}
+	must(t, l.StopAgent(t.Context(), machine, syscall.SIGTERM))
+	left, before := look()
+	if len(left) < 10 || !strings.Contains(strings.Join(left, ""), "plinth-vxlan") {
+		t.Errorf("an agent that stopped left no more than\n%s", strings.Join(left, ""))
+	}
+	_, err := netns.Output(t.Context(), space, filepath.Join("..", "..", "bin", "plinth-agent"), "cleanup")
+	must(t, err)
+	left, after := look()
+	if len(left) > 0 {
+		t.Errorf("cleanup left\n%s", strings.Join(left, ""))
+	}
+	if d := cmp.Diff(before, after); d != "" {
+		t.Errorf("cleanup touched what is not ours (-before +after):\n%s", d)
 	}
 }
 
