@@ -53,6 +53,7 @@ func (c *cluster) served(n int) {
 }
 
 func TestChangeOfTheLeaderMovesNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.pools(`    - {name: public, addresses: [192.0.2.0/24]}`)
 	first := c.elected()

@@ -10,6 +10,7 @@ import (
 )
 
 func TestRestoredEtcdNeitherMovesNorDoublesAnAddress(t *testing.T) {
+	t.Parallel() // it mostly waits
 	c := newCluster(t)
 	c.pools(`    - {name: public, addresses: [192.0.2.0/28], serviceSelector: {matchLabels: {public: "yes"}}}`)
 	public := func(svc *v1.Service) { metav1.SetMetaDataLabel(&svc.ObjectMeta, "public", "yes") }
