@@ -53,6 +53,8 @@ type scraped struct{ a *Agent }
 var (
 	sessionLabels = []string{"router", "address"}
 	sessionUp     = prometheus.NewDesc("plinth_agent_session_up", "1 if the BGP session is up.", sessionLabels, nil)
+	sessionDown   = prometheus.NewDesc("plinth_agent_session_down", "1 for a session that is down, by the likely cause.", []string{"router", "address", "cause"}, nil)
+	pathWatched   = prometheus.NewDesc("plinth_agent_bfd_up", "1 if BFD with the router is up; only where the session has BFD.", sessionLabels, nil)
 	sessionSince  = prometheus.NewDesc("plinth_agent_session_changed_timestamp_seconds", "When the session last went up or down.", sessionLabels, nil)
 	sessionTold   = prometheus.NewDesc("plinth_agent_session_announced_prefixes", "Prefixes in the session's adj-RIB-out.", sessionLabels, nil)
 	sessionHeard  = prometheus.NewDesc("plinth_agent_session_accepted_prefixes", "Prefixes of the router's that were accepted.", sessionLabels, nil)
@@ -68,7 +70,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, fromDisk} {
 		ch <- d
 	}
 }
@@ -81,6 +83,12 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	for _, x := range s.a.o.Speaker.State(context.Background()) {
 		labels := []string{x.Router, x.Addr.String()}
 		gauge(sessionUp, number(x.Up), labels...)
+		if !x.Up {
+			gauge(sessionDown, 1, append(labels, string(x.Cause))...)
+		}
+		if x.BFD != "" {
+			gauge(pathWatched, number(x.BFD == "up"), labels...)
+		}
 		gauge(sessionSince, float64(x.Since.UnixMilli())/1000, labels...)
 		gauge(sessionTold, float64(len(x.Announced)), labels...)
 		gauge(sessionHeard, float64(x.Accepted), labels...)

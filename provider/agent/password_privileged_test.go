@@ -125,6 +125,9 @@ func TestPasswordsAreTakenFromTheirSecretRotateAndNeverShow(t *testing.T) {
 			}
 		}
 	}
+	if want := `plinth_agent_session_down{address="10.1.0.1",cause="PasswordMissing",router="tor"} 1`; !strings.Contains(shown.String(), want) {
+		t.Errorf("no metric %s", want)
+	}
 	if !strings.Contains(log.String(), string(bgp.PasswordMissing)) || !strings.Contains(shown.String(), "plinth.dev/FabricReady") {
 		t.Error("the log or the condition was not seen at all")
 	}
