@@ -55,13 +55,14 @@ func BenchmarkBFDUnderFullLoad(b *testing.B) {
 		length, err = time.ParseDuration(text)
 		must(b, err)
 	}
+	pace = fast
 	for b.Loop() {
 		lost := map[string]func() int{}
 		for dialect, lines := range withBFDOf {
 			for _, priority := range []string{"ordinary", "real-time"} {
 				r := newRouter(b).withBFD(dialect, lines)
 				r.first()
-				agent := runAgent(b, r, false, asBFD+"=1")
+				agent := runAgent(b, r, false, withPace())
 				if priority == "real-time" {
 					run(b, "chrt", "--all-tasks", "--rr", "--pid", "1", fmt.Sprint(agent.Process.Pid))
 				}

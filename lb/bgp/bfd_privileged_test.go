@@ -10,19 +10,26 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"plinth.dev/plinth/inventory"
 )
 
-// withBFD starts a router that has BFD with us, 100 ms x 3 at both ends.
+// pace is the profile of both ends: slow enough for a busy machine, where a test is
+// not about speed.
+var pace = inventory.BFDProfile{Name: "calm", Interval: 300 * time.Millisecond, Multiplier: 4}
+
+// withBFD starts a router that has BFD with us.
 func (r *router) withBFD(dialect string, lines string) *router {
 	if dialect == "bird" {
-		return r.bird(neighbour{lines: lines, top: "protocol bfd { interface \"*\" { min rx interval 100 ms; min tx interval 100 ms; multiplier 3; }; }\n"})
+		ms := pace.Interval.Milliseconds()
+		return r.bird(neighbour{lines: lines, top: fmt.Sprintf("protocol bfd { interface \"*\" { min rx interval %d ms; min tx interval %d ms; multiplier %d; }; }\n", ms, ms, pace.Multiplier)})
 	}
 	r.frr(neighbour{lines: "bfd profile fast\n" + lines, daemons: []string{"bfdd"}})
 	return r
 }
 
-func withFast(c SessionConfig) SessionConfig {
-	c.Session.BFD = fast
+func watched(c SessionConfig) SessionConfig {
+	c.Session.BFD = pace
 	return c
 }
 
@@ -53,19 +60,19 @@ func TestBFDFindsALostPathAtBothEndsAndComesBack(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).withBFD(dialect, map[string]string{"bird": " bfd on;\n"}[dialect])
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(withFast(plan(r.session4(), "203.0.113.10/32")), withFast(plan(r.session6(), "2001:db8:113::10/128")))))
+			must(t, s.Set(t.Context(), config(watched(plan(r.session4(), "203.0.113.10/32")), watched(plan(r.session6(), "2001:db8:113::10/128")))))
 			both := map[string]string{"203.0.113.10": r.Local4.String(), "2001:db8:113::10": r.Local6.String()}
 			r.holds(15*time.Second, both)
 			bfdUp(t, s)
 			for range 2 {
 				r.cut()
 				begin := time.Now()
-				eventually(t, 3*time.Second, "both sessions are down for the path", func() (bool, string) {
+				eventually(t, 6*time.Second, "both sessions are down for the path", func() (bool, string) {
 					st := s.State(t.Context())
 					return st[0].Cause == PathDown && st[1].Cause == PathDown, fmt.Sprint(st)
 				})
 				t.Log("noticed here after", time.Since(begin))
-				r.holds(3*time.Second, map[string]string{})
+				r.holds(6*time.Second, map[string]string{})
 				t.Log("withdrawn by the router after", time.Since(begin))
 				r.mend()
 				t.Log("routes are back after", r.holds(20*time.Second, both))
@@ -89,11 +96,11 @@ func TestBFDComesUpBesideTTLSecurity(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).withBFD(dialect, lines)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD, c.Session.TTLSecurity = fast, true })...)))
+			must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD, c.Session.TTLSecurity = pace, true })...)))
 			bfdUp(t, s)
 			r.holds(5*time.Second, r.vipRoutes())
 			r.cut()
-			t.Log("withdrawn after", r.holds(2500*time.Millisecond, map[string]string{}))
+			t.Log("withdrawn after", r.holds(5*time.Second, map[string]string{}))
 		})
 	}
 }
@@ -104,7 +111,7 @@ func TestTheFirstBFDSessionEndsNoBGPSession(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).withBFD(dialect, lines)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(withFast(plan(r.session4(), "203.0.113.10/32")), withFast(plan(r.session6(), "2001:db8:113::10/128")))))
+			must(t, s.Set(t.Context(), config(watched(plan(r.session4(), "203.0.113.10/32")), watched(plan(r.session6(), "2001:db8:113::10/128")))))
 			bfdUp(t, s)
 			never(t, 3*time.Second, "a session was lost", func() (bool, string) {
 				st := s.State(t.Context())
@@ -125,14 +132,14 @@ func TestAProcessThatComesBackLosesNoRouteToBFD(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, %v", tt.dialect, tt.sig), func(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).withBFD(tt.dialect, withBFDOf[tt.dialect])
-			first := runAgent(t, r, false, asBFD+"=1")
+			first := runAgent(t, r, false, withPace())
 			r.count(15*time.Second, 200)
 			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
 			lost := r.watch()
 			must(t, first.Process.Signal(tt.sig))
 			_ = first.Wait()
 			time.Sleep(2 * time.Second) // longer than a silence that BFD would notice
-			runAgent(t, r, true, asBFD+"=1")
+			runAgent(t, r, true, withPace())
 			eventually(t, 15*time.Second, "both sessions are up again", r.established(2))
 			eventually(t, 10*time.Second, "BFD is up again at the router", r.bfdSessions(2))
 			never(t, 4*time.Second, "the router lost routes", func() (bool, string) {
@@ -140,20 +147,20 @@ func TestAProcessThatComesBackLosesNoRouteToBFD(t *testing.T) {
 				return lost() > 0 || n != 200, fmt.Sprintf("%d lost, %d there", lost(), n)
 			})
 			r.cut() // and it is still there to notice this
-			t.Log("withdrawn after", r.holds(3*time.Second, map[string]string{}))
+			t.Log("withdrawn after", r.holds(6*time.Second, map[string]string{}))
 		})
 	}
 }
 
 func TestBIRDTakesTheRoutesOfAKilledProcessAwayAndBackWithBFD(t *testing.T) {
 	r := newRouter(t).withBFD("bird", withBFDOf["bird"])
-	first := runAgent(t, r, false, asBFD+"=1")
+	first := runAgent(t, r, false, withPace())
 	r.count(15*time.Second, 200)
 	eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
 	must(t, first.Process.Kill())
 	_ = first.Wait()
 	r.count(3*time.Second, 0)
-	runAgent(t, r, true, asBFD+"=1")
+	runAgent(t, r, true, withPace())
 	r.count(15*time.Second, 200)
 }
 
@@ -167,7 +174,7 @@ func (r *router) bfdSessions(n int) func() (bool, string) {
 
 func (r *router) startBFDD() {
 	conf := filepath.Join(r.dir, "bfdd.conf")
-	must(r.t, os.WriteFile(conf, []byte("log stdout debugging\nbfd\n profile fast\n  transmit-interval 100\n  receive-interval 100\n  detect-multiplier 3\n !\n!\n"), 0o644))
+	must(r.t, os.WriteFile(conf, fmt.Appendf(nil, "log stdout debugging\nbfd\n profile fast\n  transmit-interval %[1]d\n  receive-interval %[1]d\n  detect-multiplier %[2]d\n !\n!\n", pace.Interval.Milliseconds(), pace.Multiplier), 0o644))
 	r.daemonize("/usr/lib/frr/bfdd", "-u", "frr", "-g", "frr", "--vty_socket", r.dir, "-f", conf, "-i", filepath.Join(r.dir, "bfdd.pid"),
 		"-z", filepath.Join(r.dir, "zserv.api"), "-A", "127.0.0.1", "--bfdctl", filepath.Join(r.dir, "bfdd.sock"))
 }

@@ -221,7 +221,7 @@ func TestARouterFurtherAwayIsReachedOverSeveralHops(t *testing.T) {
 	}{
 		{"plain", nil, "ebgp-multihop 2\n", " multihop 2;\n", false},
 		{"with TTL security", ttlSecurity, "ttl-security hops 2\n", " multihop 2; ttl security on;\n", false},
-		{"with BFD", func(c *SessionConfig) { c.Session.BFD = fast }, "ebgp-multihop 2\nbfd profile fast\n", " multihop 2; bfd on;\n", true},
+		{"with BFD", func(c *SessionConfig) { c.Session.BFD = pace }, "ebgp-multihop 2\nbfd profile fast\n", " multihop 2; bfd on;\n", true},
 	}
 	for _, tt := range tests {
 		for _, dialect := range []string{"frr", "bird"} {
@@ -237,7 +237,7 @@ func TestARouterFurtherAwayIsReachedOverSeveralHops(t *testing.T) {
 				} else {
 					top := fmt.Sprintf("protocol static { ipv4; route %v/32 via %v; }\nprotocol static { ipv6; route %v/128 via %v; }\n", r.Local4, gate4, r.Local6, gate6)
 					if tt.bfd {
-						top += "protocol bfd { multihop { interval 100 ms; multiplier 3; }; }\n"
+						top += "protocol bfd { multihop { interval 300 ms; multiplier 4; }; }\n"
 					}
 					r.bird(neighbour{lines: tt.bird, top: top})
 				}
@@ -256,7 +256,7 @@ func TestARouterFurtherAwayIsReachedOverSeveralHops(t *testing.T) {
 				if tt.bfd {
 					bfdUp(t, s)
 					between.cut()
-					t.Log("withdrawn after", eventually(t, 3*time.Second, "the VIPs are gone", func() (bool, string) {
+					t.Log("withdrawn after", eventually(t, 6*time.Second, "the VIPs are gone", func() (bool, string) {
 						got := r.routes()
 						return got["203.0.113.10"]+got["2001:db8:113::10"] == "", fmt.Sprint(got)
 					}))

@@ -40,6 +40,7 @@ func TestASessionIsBackWithinThreeSecondsOfARoutersReset(t *testing.T) {
 func TestALostConnectionLosesNoRoute(t *testing.T) {
 	for name, d := range dialects {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := d.start(newRouter(t), neighbour{lines: d.lines})
 			s := speaker(t)
 			must(t, s.Set(t.Context(), config(plan(r.session4(), hundred("203.0.113.%d/32")...), plan(r.session6(), hundred("2001:db8:113::%x/128")...))))

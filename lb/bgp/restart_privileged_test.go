@@ -4,6 +4,7 @@ package bgp
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,7 +20,7 @@ import (
 const (
 	asAgent  = "PLINTH_TEST_AGENT" // address of the router: speak to it until killed
 	asFollow = "PLINTH_TEST_FOLLOW"
-	asBFD    = "PLINTH_TEST_BFD"
+	asBFD    = "PLINTH_TEST_BFD" // with this profile
 )
 
 func TestAgentProcess(t *testing.T) {
@@ -32,9 +33,10 @@ func TestAgentProcess(t *testing.T) {
 	s := NewSpeaker(Options{Log: logger(t)})
 	c := config(plan(r.session4(), hundred("203.0.113.%d/32")...), plan(r.session6(), hundred("2001:db8:113::%x/128")...))
 	c.Restarting = os.Getenv(asFollow) != ""
-	if os.Getenv(asBFD) != "" {
+	if profile := os.Getenv(asBFD); profile != "" {
+		must(t, json.Unmarshal([]byte(profile), &pace))
 		for i := range c.Sessions {
-			c.Sessions[i] = withFast(c.Sessions[i])
+			c.Sessions[i] = watched(c.Sessions[i])
 		}
 	}
 	must(t, s.Set(t.Context(), c))
@@ -45,6 +47,12 @@ func TestAgentProcess(t *testing.T) {
 	} else {
 		must(t, s.Stop(context.Background(), "moved to another rack"))
 	}
+}
+
+// withPace is what makes an agent process use BFD.
+func withPace() string {
+	b, _ := json.Marshal(pace)
+	return asBFD + "=" + string(b)
 }
 
 func hundred(format string) (ps []string) {
@@ -110,6 +118,7 @@ func TestAProcessThatIsKilledOrLeavesAndComesBackLosesNoRoute(t *testing.T) {
 func TestAProcessThatStopsWithdrawsEverythingAndSaysWhy(t *testing.T) {
 	for name, d := range dialects {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r := d.start(newRouter(t), neighbour{lines: d.lines})
 			p := runAgent(t, r, false)
 			r.count(15*time.Second, 200)

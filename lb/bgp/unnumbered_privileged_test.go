@@ -62,7 +62,7 @@ router bgp %[1]d
 	text := fmt.Sprintf(`log stderr all;
 router id %v;
 protocol device { scan time 1; }
-protocol bfd { interface "*" { min rx interval 100 ms; min tx interval 100 ms; multiplier 3; }; }
+protocol bfd { interface "*" { min rx interval 300 ms; min tx interval 300 ms; multiplier 4; }; }
 protocol kernel { ipv4 { import none; export all; }; }
 protocol kernel { ipv6 { import none; export all; }; }
 protocol bgp m1 { local as %d; neighbor %v as %d; interface "eth0"; passive on; password "open-sesame"; bfd on;
@@ -89,7 +89,7 @@ kind: Inventory
 metadata: {name: site}
 spec:
   bgp: {asn: %d, holdTime: 9s, passwordFrom: {secret: bgp, key: tor}, bfd: fast}
-  bfdProfiles: [{name: fast, interval: 100ms, multiplier: 3}]
+  bfdProfiles: [{name: fast, interval: 300ms, multiplier: 4}]
   routers: [{name: tor, address: "%v", asn: %d}]
   pools: [{name: all, addresses: [203.0.113.0/24, "2001:db8:113::/112"]}]
   racks: [{name: r1, machines: [{name: m1, addresses: [192.0.2.1, "2001:db8::1"]}]}]
@@ -115,7 +115,7 @@ spec:
 				return lost() > 0 || fmt.Sprint(got) != fmt.Sprint(both), fmt.Sprint(got)
 			})
 			r.cut()
-			t.Log("withdrawn after", r.holds(3*time.Second, map[string]string{}))
+			t.Log("withdrawn after", r.holds(6*time.Second, map[string]string{}))
 		})
 	}
 }
