@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"errors"
 	"net/netip"
+	"syscall"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +35,10 @@ func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testi
 			a, err := l.Get(t.Context(), lab.URL(vip, lab.WebPort))
 			must(t, err)
 			nodes[a.Node] = true
+		}
+		// What nobody serves is answered, and does not go back and forth until its TTL ends.
+		if _, err := l.Get(t.Context(), lab.URL(vip, 81)); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.ECONNREFUSED) {
+			t.Errorf("a port of %s that nobody serves: %v, want an answer", vip, err)
 		}
 		if len(nodes) < 2 {
 			t.Errorf("40 requests to %s were all answered on %v", vip, nodes)
