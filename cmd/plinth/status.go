@@ -23,12 +23,14 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-// What the other two programs write, and status reads.
+// fabricReady is the agent's word on its Node.
+const fabricReady v1.NodeConditionType = "plinth.dev/FabricReady"
+
+// What the controller writes on Services and IPAddresses.
 const (
-	fabricReady  v1.NodeConditionType = "plinth.dev/FabricReady"  // the agent's word on its Node
-	vipAllocated                      = "plinth.dev/VIPAllocated" // the controller's word on a Service
-	ourClass                          = "plinth.dev/bgp"
-	claims                            = "ipaddress.kubernetes.io/managed-by=plinth.dev"
+	vipAllocated = "plinth.dev/VIPAllocated"
+	ourClass     = "plinth.dev/bgp"
+	claims       = "ipaddress.kubernetes.io/managed-by=plinth.dev"
 )
 
 func newStatusCommand() *cobra.Command {
