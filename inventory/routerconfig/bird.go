@@ -20,6 +20,7 @@ func writeBIRD(p *page, s *side, o Options) {
 	} else if len(s.groups) > 0 {
 		birdNeeds(s)
 	}
+	birdRacks(p, s)
 	for _, f := range s.filters {
 		birdFilter(p, f, true)
 		birdFilter(p, f, false)
@@ -41,9 +42,52 @@ func writeBIRD(p *page, s *side, o Options) {
 func birdNeeds(s *side) {
 	s.note("For BIRD to include. The router's own configuration has protocol device, and protocol kernel with %q for each family.",
 		fmt.Sprintf("merge paths on limit %d", min(s.paths, birdPaths)))
+	if len(s.aggregates) > 0 {
+		s.note("Its protocol kernel exports routes of source RTS_STATIC, too: that is what drops packets for addresses of a rack that no machine holds.")
+	}
 	if len(s.profiles()) > 0 {
 		s.note("The machines use BFD: the router's own configuration has protocol bfd, too.")
 	}
+}
+
+// birdRacks writes a route for each aggregate, and a function that tells what lies in
+// them, to be left out of what others are told.
+func birdRacks(p *page, s *side) {
+	if len(s.aggregates) == 0 {
+		return
+	}
+	s.note("Racks' blocks go out where your own export filters let in routes of source RTS_STATIC, and the machines' pod CIDRs stay behind where they refuse plinth_part4() and plinth_part6().")
+	s.withoutMachines()
+	for _, v4 := range []bool{true, false} {
+		if len(s.aggregatesOf(v4)) > 0 {
+			p.line("protocol static plinth_racks%s {", digit(v4))
+			p.line("  %s;", ipv(v4))
+			for _, a := range s.aggregatesOf(v4) {
+				p.line("  route %s unreachable; # %s", a.block, a.rack)
+			}
+			p.line("}")
+		}
+		var parts []string
+		for _, b := range s.summed(v4) {
+			parts = append(parts, fmt.Sprintf("%s{%d,%d}", b, b.Bits()+1, b.Addr().BitLen()))
+		}
+		p.line("function plinth_part%s() {", digit(v4))
+		if len(parts) > 0 {
+			p.line("  return net ~ [ %s ];", strings.Join(parts, ", "))
+		} else {
+			p.line("  return false;")
+		}
+		p.line("}")
+	}
+	p.line("")
+}
+
+// birdKernel has the kernel take the aggregates, too.
+func birdKernel(s *side, v4 bool) string {
+	if len(s.aggregatesOf(v4)) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" || proto = %q", "plinth_racks"+digit(v4))
 }
 
 // birdRouter writes what a router needs besides its neighbours.
@@ -60,7 +104,7 @@ func birdRouter(p *page, s *side) {
 		}
 		p.line("  %s {", ipv(v4))
 		p.line("    import %s;", map[bool]string{true: "where net = " + defaultRoute(v4), false: "none"}[s.learns()])
-		p.line("    export where source = RTS_BGP;")
+		p.line("    export where source = RTS_BGP%s;", birdKernel(s, v4))
 		p.line("  };")
 		p.line("}")
 	}

@@ -27,6 +27,9 @@ func writeEOS(p *page, s *side, o Options) {
 	for _, g := range s.groups {
 		eosGroup(p, s, g, o)
 	}
+	for _, a := range s.aggregates {
+		p.line("   aggregate-address %s%s", a.block, only(a, " summary-only"))
+	}
 	for _, v4 := range []bool{true, false} {
 		p.line("   address-family ipv%s", digit(v4))
 		for _, g := range s.groups {

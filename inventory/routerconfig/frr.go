@@ -174,6 +174,9 @@ func frrFamily(p *page, s *side, v4 bool) {
 		p.line("  %s route-map %s out", n, outMap(g))
 		p.line("  %s maximum-prefix %d restart 5", n, g.limit(v4))
 	}
+	for _, a := range s.aggregatesOf(v4) {
+		p.line("  aggregate-address %s%s", a.block, only(a, " summary-only"))
+	}
 	if s.carries(v4) && s.ebgp() {
 		p.line("  maximum-paths %d", min(s.paths, frrPaths))
 	}

@@ -18,6 +18,41 @@ func writeJunos(p *page, s *side, o Options) {
 	for _, g := range s.groups {
 		junosGroup(p, s, g, o)
 	}
+	junosRacks(p, s)
+}
+
+// junosRacks writes aggregates, which are there as long as a part of them is, and
+// the policy that lets them out: nothing of the kind goes out by itself.
+func junosRacks(p *page, s *side) {
+	if len(s.aggregates) == 0 {
+		return
+	}
+	s.note("Racks' blocks go out where PLINTH_RACKS is the first export policy of your own groups.")
+	policy := "set policy-options policy-statement PLINTH_RACKS term"
+	for _, v4 := range []bool{true, false} {
+		told := policy + " block-" + junosFamily(v4)
+		for i, a := range s.aggregatesOf(v4) {
+			if v4 {
+				p.line("set routing-options aggregate route %s discard", a.block)
+			} else {
+				p.line("set routing-options rib inet6.0 aggregate route %s discard", a.block)
+			}
+			if i == 0 {
+				p.line("%s from protocol aggregate", told)
+			}
+			p.line("%s from route-filter %s exact", told, a.block)
+		}
+		if len(s.aggregatesOf(v4)) > 0 {
+			p.line("%s then accept", told)
+		}
+		part := policy + " part-" + junosFamily(v4)
+		for _, block := range s.summed(v4) {
+			p.line("%s from route-filter %s longer", part, block)
+		}
+		if len(s.summed(v4)) > 0 {
+			p.line("%s then reject", part)
+		}
+	}
 }
 
 func junosFilter(p *page, f *filter) {

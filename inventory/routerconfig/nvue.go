@@ -34,6 +34,9 @@ func writeNVUE(p *page, s *side, o Options) {
 		if s.ibgp() {
 			p.line("%s multipaths ibgp %d", af, min(s.paths, nvuePaths))
 		}
+		for _, a := range s.aggregatesOf(v4) {
+			p.line("%s aggregate-route %s%s", af, a.block, only(a, " summary-only on"))
+		}
 	}
 	for _, g := range s.groups {
 		nvueGroup(p, bgp, g, o)

@@ -44,6 +44,32 @@ func writeOpenBGPD(p *page, s *side, o Options) {
 	for _, g := range s.groups {
 		openbgpdRules(p, g)
 	}
+	openbgpdRacks(p, s)
+}
+
+// openbgpdRacks writes the networks that others are told, and keeps back their
+// parts from all neighbours. OpenBGPD drops nothing that it has no route for.
+func openbgpdRacks(p *page, s *side) {
+	if len(s.aggregates) == 0 {
+		return
+	}
+	s.note("Racks' blocks go out where a rule after this text lets them: allow to a neighbour prefix-set PLINTH_RACKS.")
+	s.note("OpenBGPD puts no route for them into the kernel. Without one, a packet for a block that no machine holds may go round in a circle: give each a blackhole route at every start of the router (ip route add blackhole, or route add with -blackhole).")
+	s.withoutMachines()
+	var blocks, parts []string
+	for _, a := range s.aggregates {
+		blocks = append(blocks, a.block.String())
+		if a.alone {
+			parts = append(parts, fmt.Sprintf("%s prefixlen > %d", a.block, a.block.Bits()))
+		}
+	}
+	p.line("prefix-set PLINTH_RACKS {")
+	p.line("\t%s", strings.Join(blocks, ",\n\t"))
+	p.line("}")
+	p.line("network prefix-set PLINTH_RACKS")
+	if len(parts) > 0 {
+		p.line("deny to any prefix { %s }", strings.Join(parts, ", "))
+	}
 }
 
 func openbgpdSets(p *page, f *filter) {

@@ -23,6 +23,9 @@ func writeOPNsense(p *page, s *side, o Options) {
 		return
 	}
 	s.note("The forms have no limit on prefixes: the filter alone protects the firewall.")
+	if len(s.aggregates) > 0 {
+		s.note("The forms have no field for racks' blocks: others hear of each machine's pod CIDR, if of any.")
+	}
 	p.line("Routing > General")
 	p.line("  Enable                          yes")
 	p.line("  Firewall rules                  yes")

@@ -166,8 +166,9 @@ func TestRangesTakeThePlaceOfNeighbours(t *testing.T) {
 	}
 }
 
-func TestRangesAreRefusedWhereTheyCannotDoWhatNeighboursDo(t *testing.T) {
-	const site = `
+// ranged is of two racks: the subnets of each, the AS number of the second and its
+// machine are to be filled in. The first rack's AS number is 64514.
+const ranged = `
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
@@ -176,9 +177,11 @@ spec:
   routers: [{name: gateway, address: 10.0.0.1, asn: 64513, os: frr}]
   racks:
     - {name: r1, subnets: [%s], machines: [{name: w1, addresses: [10.0.0.11]}]}
-    - {name: r2, subnets: [%s], asn: %d, machines: [{name: w2, addresses: [10.0.1.11]}]}
+    - {name: r2, subnets: [%s], asn: %d, machines: [%s]}
   pools: [{name: default, addresses: [192.0.2.0/26]}]
 `
+
+func TestRangesAreRefusedWhereTheyCannotDoWhatNeighboursDo(t *testing.T) {
 	for _, c := range []struct {
 		name, language, one, two string
 		asn                      int
@@ -187,19 +190,42 @@ spec:
 		{"a language without ranges", "eos", "10.0.0.0/24", "10.0.1.0/24", 64514, "Arista EOS has no word"},
 		{"a rack without subnets", "frr", "10.0.0.0/24", "", 64514, "rack r2 has no subnets"},
 		{"a rack without subnets of the family", "bird", "10.0.0.0/24", `"2001:db8::/64"`, 64514, "rack r2 has no subnets"},
+		{"two sets of terms in one subnet", "frr", "10.0.0.0/23", "10.0.0.0/23", 64515, "the sessions of racks r1 and r2 differ, and come from the same subnet"},
+		{"two sets of terms in two subnets", "bird", "10.0.0.0/24", "10.0.1.0/24", 64515, ""},
 		{"nothing to refuse", "frr", "10.0.0.0/24", "10.0.1.0/24", 64514, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: fmt.Appendf(nil, site, c.one, c.two, c.asn)})
-			if inv == nil {
-				t.Fatal(problems)
-			}
+			inv := loaded(t, fmt.Sprintf(ranged, c.one, c.two, c.asn, "{name: w2, addresses: [10.0.1.11]}"))
 			_, err := Render(inv, "gateway", c.language, Options{Dynamic: true})
 			if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrCannot) || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
+}
+
+// A machine that nobody mentions any more is held where it was, though its rack has
+// other subnets by now.
+func TestRangesAreRefusedForAMachineOutsideItsRacksSubnets(t *testing.T) {
+	was := loaded(t, fmt.Sprintf(ranged, "10.0.0.0/24", "10.0.1.0/24", 64514, "{name: w2, addresses: [10.0.1.11]}"))
+	next := loaded(t, fmt.Sprintf(ranged, "10.0.0.0/24", "10.0.2.0/24", 64514, "{name: w3, addresses: [10.0.2.11]}"))
+	inv, problems := inventory.Admit(next, was, 0)
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	const want = "machine w2 has the address 10.0.1.11, which is in none of rack r2's subnets"
+	if _, err := Render(inv, "gateway", "frr", Options{Dynamic: true}); !errors.Is(err, ErrCannot) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func loaded(t *testing.T, text string) *inventory.Inventory {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	return inv
 }
 
 func TestALinkLocalRouterIsRefused(t *testing.T) {

@@ -37,6 +37,7 @@ func writeRouterOS(p *page, s *side, o Options) {
 		p.line("/routing/bfd/configuration add addresses=%s min-rx=%s min-tx=%s multiplier=%d comment=\"plinth %s\"",
 			strings.Join(addrs, ","), b.Interval, b.Interval, b.Multiplier, b.Name)
 	}
+	routerosRacks(p, s)
 	taken := map[string]bool{}
 	for _, g := range s.groups {
 		for _, m := range g.members {
@@ -56,6 +57,25 @@ func routerosFilter(p *page, f *filter) {
 		}
 	}
 	p.line(`%s rule="reject"`, add)
+}
+
+// routerosRacks writes a route for each aggregate, a list to tell others from, and a
+// chain that keeps back what lies in them: RouterOS has no aggregates of its own.
+func routerosRacks(p *page, s *side) {
+	if len(s.aggregates) == 0 {
+		return
+	}
+	s.note("Racks' blocks go out where your own connections have output.network=plinth-racks; a jump to plinth-parts, first in their output chain, keeps back what lies in them.")
+	s.withoutMachines()
+	for _, a := range s.aggregates {
+		ip := ip(a.block.Addr().Is4())
+		p.line("/%s/route add dst-address=%s blackhole comment=\"plinth %s\"", ip, a.block, a.rack)
+		p.line("/%s/firewall/address-list add list=plinth-racks address=%s comment=\"plinth %s\"", ip, a.block, a.rack)
+		if a.alone {
+			p.line(`/routing/filter/rule add chain=plinth-parts rule="if (dst in %s && dst-len > %d) { reject }"`, a.block, a.block.Bits())
+		}
+	}
+	p.line(`/routing/filter/rule add chain=plinth-parts rule="return"`)
 }
 
 func routerosChain(f *filter) string {

@@ -15,8 +15,12 @@ type side struct {
 	router    inventory.Router
 	filters   []*filter
 	groups    []*group
-	paths     int      // equal paths that the router must be able to use
-	notes     []string // what a person must know or do, in whole sentences
+	// aggregates are blocks of racks that the router tells its other neighbours, in
+	// the order of the racks; carved are the racks that might have some.
+	aggregates []aggregate
+	carved     []string
+	paths      int      // equal paths that the router must be able to use
+	notes      []string // what a person must know or do, in whole sentences
 }
 
 // group is the neighbours of one rack whose sessions differ in nothing but the
@@ -73,6 +77,7 @@ func newSide(inv *inventory.Inventory, router inventory.Router) *side {
 	s.nameGroups()
 	s.countPaths()
 	s.warn(inv)
+	s.warnOfAggregates()
 	return s
 }
 
@@ -94,6 +99,7 @@ func (s *side) addRack(inv *inventory.Inventory, rack inventory.Rack) {
 		}
 	}
 	s.groups = append(s.groups, groups...)
+	s.addAggregates(inv, rack, groups)
 }
 
 // subnetsOf are the subnets of a rack that its sessions come from.

@@ -37,6 +37,9 @@ func writeVyOS(p *page, s *side, o Options) {
 		if s.carries(v4) && s.ibgp() {
 			p.line("%s ibgp %d", paths, min(s.paths, vyosPaths))
 		}
+		for _, a := range s.aggregatesOf(v4) {
+			p.line("set protocols bgp address-family ipv%s-unicast aggregate-address %s%s", digit(v4), a.block, only(a, " summary-only"))
+		}
 	}
 	for _, g := range s.groups {
 		vyosGroup(p, g, o)

@@ -33,6 +33,14 @@ func defaultRoute(v4 bool) string {
 	return "::/0"
 }
 
+// only is the word for an aggregate whose parts need not be told, empty for others.
+func only(a aggregate, word string) string {
+	if a.alone {
+		return word
+	}
+	return ""
+}
+
 // geLe writes what an entry of a prefix list matches.
 func geLe(r rule) string {
 	if r.exact() {
