@@ -39,12 +39,14 @@ spec:
 	return inv
 }
 
-// printed starts a router with what router-config prints for it, and nothing else.
-func (r *router) printed(t testing.TB, inv *inventory.Inventory, language string, dynamic bool) {
+// printed starts a router with what router-config prints for it, and nothing else
+// but its own lines, if any.
+func (r *router) printed(t testing.TB, inv *inventory.Inventory, language string, dynamic bool, own ...string) {
 	t.Helper()
 	o := routerconfig.Options{Standalone: true, Dynamic: dynamic, Passwords: map[inventory.SecretKey]string{{Secret: "bgp", Key: "tor"}: "open-sesame"}}
 	text, err := routerconfig.Render(inv, "tor", language, o)
 	must(t, err)
+	text = append(text, strings.Join(own, "")...)
 	conf := filepath.Join(r.dir, "router.conf")
 	must(t, os.WriteFile(conf, text, 0o600))
 	switch language {
