@@ -160,34 +160,34 @@ func staleService(k lb.ServiceKey) error {
 var errOtherService = errors.New("there is another Service of that name now, or it holds its VIP anew")
 
 // give makes the API server's word agree that the Service of that UID, or any of its
-// name, no longer holds a. What a later Service of the name holds is left alone, and
-// so is a claim that was made after give was called: it is not the one that was to go.
-func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) error {
+// name, no longer holds a. What another Service of the name holds is left alone: it then
+// reports false. So is a claim that was made after give was called: it is not the one
+// that was to go.
+func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) (bool, error) {
 	before, _ := b.claimOf(a)
 	for range claimAttempts {
 		c, known := b.claimOf(a)
 		if !known || !c.heldBy(k) {
 			b.freed(a, k)
-			return nil
+			return true, nil
 		}
 		if c.isOfAnother(k, uid) {
-			return nil
+			return false, nil
 		}
 		if before.uid != "" && (c.uid != before.uid || c.isOfAnother(k, before.serviceUID)) {
-			return staleService(k)
+			return false, staleService(k)
 		}
-		var err error
-		if rest := without(c.holders, k); len(rest) > 0 {
-			err = b.annotate(ctx, a, c, rest, c.uidWith(k, parentLeft))
-		} else {
-			b.part(a, k)
-			return nil
+		rest := without(c.holders, k)
+		if len(rest) == 0 {
+			if rest = b.part(a, k); len(rest) == 0 {
+				return true, nil
+			}
 		}
-		if err := b.reconsider(ctx, a, err); err != nil {
-			return err
+		if err := b.reconsider(ctx, a, b.annotate(ctx, a, c, rest, c.uidWith(k, parentLeft))); err != nil {
+			return false, err
 		}
 	}
-	return errContended
+	return false, errContended
 }
 
 // reconsider looks at the object anew when a write failed because it is not what
@@ -252,8 +252,10 @@ func (b *balancer) remove(ctx context.Context, a netip.Addr, c claim) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.claims, a)
-	delete(b.parting, a)
+	if b.claims[a].uid == c.uid { // or else somebody took it meanwhile
+		delete(b.claims, a)
+		delete(b.parting, a)
+	}
 	return nil
 }
 
@@ -283,7 +285,8 @@ func (b *balancer) mayJoin(a netip.Addr, k lb.ServiceKey) bool {
 	return false
 }
 
-// wrote remembers what the API server answered to a write of ours.
+// wrote remembers what the API server answered to a write of ours, unless a later answer
+// came before. No watch tells it again, so the ledger follows here.
 func (b *balancer) wrote(a netip.Addr, obj *networkingv1.IPAddress) {
 	c, ours := readClaim(obj)
 	if !ours {
@@ -291,8 +294,11 @@ func (b *balancer) wrote(a netip.Addr, obj *networkingv1.IPAddress) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.claims[a] = c
-	b.ledger.HeldSince(a, c.created)
+	if old, known := b.claims[a]; known && old.uid == c.uid && newer(old.resourceVersion, c.resourceVersion) {
+		return
+	}
+	delete(b.parting, a)
+	b.enterAll(a, c)
 }
 
 func with(holders []lb.ServiceKey, k lb.ServiceKey) []lb.ServiceKey {

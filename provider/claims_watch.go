@@ -100,12 +100,17 @@ func (b *balancer) learn(a netip.Addr, obj *networkingv1.IPAddress, live bool) {
 	}
 	delete(b.parting, a) // somebody took it again
 	delete(b.foreign, a)
+	b.enterAll(a, c)
+	b.check(c)
+}
+
+// enterAll has the ledger know all whom a claim names. b.mu is held.
+func (b *balancer) enterAll(a netip.Addr, c claim) {
 	b.claims[a] = c
 	for _, k := range c.holders {
 		b.admit(a, c.pool, k)
 	}
 	b.ledger.HeldSince(a, c.created)
-	b.check(c)
 }
 
 // check has the parent of a claim looked at if the claim names another UID than the

@@ -140,18 +140,22 @@ func (b *balancer) leftOver(svc *v1.Service) bool {
 // state writes a status that is Plinth's own controller's to write, and one that
 // somebody overwrote.
 func (b *balancer) state(ctx context.Context, svc *v1.Service, d lb.Decision) error {
-	k := keyOf(svc)
-	if b.drifted(svc) {
+	k, drifted := keyOf(svc), b.drifted(svc)
+	if drifted {
 		now, after := b.mayRight(k)
 		if !now {
 			b.queue.AddAfter(k.String(), after)
 			return nil
 		}
-		b.cloud.recorder.Event(svc, v1.EventTypeWarning, statusOverwritten, overwritten(svc))
 	} else if !b.writes(k) {
 		return nil
 	}
-	return b.writeStatus(ctx, svc, d)
+	wrote, err := b.writeStatus(ctx, svc, d)
+	if drifted && wrote {
+		b.hasRighted(k)
+		b.cloud.recorder.Event(svc, v1.EventTypeWarning, statusOverwritten, overwritten(svc))
+	}
+	return err
 }
 
 // writes reports whether the status of a Service is Plinth's own controller's to

@@ -58,12 +58,20 @@ func (b *balancer) readReleased(ctx context.Context) error {
 
 // part releases an address whose object is still there. The object goes once it is
 // written down that the address rests: whoever leads next knows it from one of the two.
-func (b *balancer) part(a netip.Addr, k lb.ServiceKey) {
+// While others are about to join k it releases nothing, and returns them, sorted.
+func (b *balancer) part(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.release(a, k) {
+	c, _ := b.ledger.Claim(a)
+	for _, h := range c.Holders {
+		if h.Service != k {
+			others = with(others, h.Service)
+		}
+	}
+	if _, there := b.claims[a]; len(others) == 0 && b.release(a, k) && there {
 		b.parting[a] = k
 	}
+	return others
 }
 
 // hasReleased has what rests written down soon.

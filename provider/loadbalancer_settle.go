@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"plinth.dev/plinth/lb"
@@ -49,7 +51,11 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 			continue
 		}
 		for _, a := range d.Release {
-			if err := b.give(ctx, a, r.Service, svc.UID); err != nil {
+			gave, err := b.giveUp(ctx, a, r.Service, svc.UID)
+			if err == nil && !gave {
+				err = staleService(r.Service)
+			}
+			if err != nil {
 				return d, err
 			}
 		}
@@ -84,6 +90,22 @@ func (b *balancer) takeAll(ctx context.Context, svc *v1.Service, d lb.Decision) 
 		}
 	}
 	return true, nil
+}
+
+// giveUp is give. What another Service of the name took it gives back as well if that
+// one is not there any more.
+func (b *balancer) giveUp(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) (bool, error) {
+	gave, err := b.give(ctx, a, k, uid)
+	if gave || err != nil {
+		return gave, err
+	}
+	switch err := b.confirm(ctx, k, uid); {
+	case apierrors.IsConflict(err):
+		return false, nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return false, err
+	}
+	return b.give(ctx, a, k, "")
 }
 
 // undo strikes out what was entered and could not be taken. An object that was made
@@ -164,14 +186,14 @@ func (b *balancer) wake(f lb.Family) {
 }
 
 // releaseAll gives back all that the Service of that UID, or any of its name, holds,
-// and forgets it.
+// and forgets it, unless there is another of its name by now.
 func (b *balancer) releaseAll(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
 	defer b.occupy(k)()
 	b.mu.Lock()
 	held := slices.Clone(b.ledger.Holds(k))
 	b.mu.Unlock()
 	for _, a := range held {
-		if err := b.give(ctx, a, k, uid); err != nil {
+		if gave, err := b.giveUp(ctx, a, k, uid); err != nil || !gave {
 			return err
 		}
 	}

@@ -127,19 +127,21 @@ func needsFinalizer(svc *v1.Service) bool {
 	return classless(svc) && svc.DeletionTimestamp == nil && !slices.Contains(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
 }
 
-// writeStatus makes the Service say what was decided. A Service that gets nothing
-// keeps a status that is none of ours: another balancer may serve it.
-func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decision) error {
+// writeStatus makes the Service say what was decided, and reports whether it wrote. A
+// Service that gets nothing keeps a status that is none of ours: another balancer may
+// serve it.
+func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decision) (bool, error) {
 	patch := statusPatch(svc, d, b.now())
 	if patch == nil {
-		return nil
+		return false, nil
 	}
 	if status := patch["status"].(map[string]any); len(d.VIPs) == 0 && !b.concernsUs(svc) {
 		if delete(status, "loadBalancer"); len(status) == 0 {
-			return nil
+			return false, nil
 		}
 	}
-	return b.patchStatus(ctx, svc, patch)
+	err := b.patchStatus(ctx, svc, patch)
+	return err == nil, err
 }
 
 // concernsUs reports whether a status has an address of a pool, or one that is used by
@@ -228,8 +230,16 @@ func (b *balancer) mayRight(k lb.ServiceKey) (now bool, after time.Duration) {
 	if wait := s.righted.Add(pauseBefore(s.rights)).Sub(at); wait > 0 {
 		return false, wait
 	}
-	s.righted, s.rights = at, s.rights+1
 	return true, 0
+}
+
+// hasRighted counts that a status was set right, which makes the next pause longer.
+func (b *balancer) hasRighted(k lb.ServiceKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.standings[k]; s != nil {
+		s.righted, s.rights = b.now(), s.rights+1
+	}
 }
 
 func overwritten(svc *v1.Service) string {

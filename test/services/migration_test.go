@@ -12,16 +12,30 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
 )
 
-// commands returns the lines of a guide that are to be typed.
-func commands(t *testing.T, guide string) (lines []string) {
+// wayBack is the title of the section of the guide that undoes the others.
+const wayBack = "\n## The way back\n"
+
+// commands returns the lines of a guide that are to be typed, and those of its way back.
+func commands(t *testing.T, guide string) (forth, back []string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/guides/" + guide)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, block := range strings.Split(string(page), "```") {
+	there, again, found := strings.Cut(string(page), wayBack)
+	if !found {
+		t.Fatalf("%s tells no way back", guide)
+	}
+	return typed(there), typed(again)
+}
+
+// typed returns the lines of a page that are to be typed.
+func typed(page string) (lines []string) {
+	for i, block := range strings.Split(page, "```") {
 		if code, ok := strings.CutPrefix(block, "console\n"); ok && i%2 == 1 {
 			lines = append(lines, strings.Split(strings.TrimSpace(code), "\n")...)
 		}
@@ -43,8 +57,10 @@ func (c *cluster) metallb() {
 		Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}}, metav1.CreateOptions{})
 	_, err3 := apps.DaemonSets("metallb-system").Create(ctx, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "speaker"},
 		Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pods}}, metav1.CreateOptions{})
+	_, err5 := apps.Deployments("kube-system").Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: apiserver.ControllerName},
+		Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}}, metav1.CreateOptions{}) // it is a process of the test's
 	_, err4 := c.Client.CoreV1().Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}, metav1.CreateOptions{})
-	for _, err := range []error{err1, err2, err3, err4} {
+	for _, err := range []error{err1, err2, err3, err4, err5} {
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -78,29 +94,31 @@ func TestMetalLBIsTakenOverAsTheGuideSays(t *testing.T) {
 		vips[s.name] = s.vips
 	}
 
-	folder, done := t.TempDir(), 0
-	for _, line := range commands(t, "migrate-from-metallb.md") {
-		done++
-		if !strings.HasPrefix(line, "kubectl apply -k") { // which starts Plinth
-			out := c.Shell(folder, line)
-			if strings.Contains(line, "sed -n '/ False: /p'") && out != "" {
-				t.Errorf("some are told no:\n%s", out)
-			}
-			continue
-		}
-		c.start()
-		for name, want := range vips {
-			c.has(name, want...)
-			c.allocated(name, "Allocated")
-		}
+	folder := t.TempDir()
+	forth, back := commands(t, "migrate-from-metallb.md")
+	if len(forth) < 9 || len(back) < 4 {
+		t.Errorf("the guide has only %d commands, and %d for the way back", len(forth), len(back))
 	}
-	if done < 9 {
-		t.Errorf("the guide has only %d commands", done)
+	look := 1 + slices.IndexFunc(forth, func(line string) bool { return strings.HasPrefix(line, "diff ") })
+	stop := c.migrate(folder, forth[:look], vips)
+	stop()
+	for _, line := range back {
+		c.Shell(folder, line)
 	}
-	if n := c.writes()["patch services/status"]; n != len(vips) {
+	c.service("late", annotated("metallb.io/ip-allocated-from-pool", "first")) // MetalLB gives it an address
+	c.says("late", "192.0.2.13")
+	c.untouched(vips)
+	c.remove("late", "plain")
+	c.gone("late")
+	c.gone("plain")
+	delete(vips, "plain")
+
+	before := c.writes()["patch services/status"]
+	c.migrate(folder, forth, vips)
+	if n := c.writes()["patch services/status"] - before; n != len(vips) {
 		t.Errorf("%d writes of the statuses of %d Services", n, len(vips))
 	}
-	if n := len(c.claims()); n != 7 {
+	if n := len(c.claims()); n != 6 {
 		t.Errorf("%d VIPs are held: %v", n, c.claims())
 	}
 	c.Eventually(10*time.Second, "no Service was edited but for its finalizer", func(ctx context.Context) error {
@@ -119,4 +137,41 @@ func TestMetalLBIsTakenOverAsTheGuideSays(t *testing.T) {
 	})
 	c.service("new")
 	c.has("new", "192.0.2.0")
+}
+
+// migrate does what the guide says, and returns what kills Plinth.
+func (c *cluster) migrate(folder string, lines []string, vips map[string][]string) (stop func()) {
+	c.t.Helper()
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "kubectl apply -k") { // which starts Plinth
+			out := c.Shell(folder, line)
+			if strings.Contains(line, "sed -n '/ False: /p'") && out != "" {
+				c.t.Errorf("some are told no:\n%s", out)
+			}
+			continue
+		}
+		stop = c.start()
+		for name, want := range vips {
+			c.has(name, want...)
+			c.allocated(name, "Allocated")
+		}
+	}
+	return stop
+}
+
+// untouched checks that Services have these VIPs and nothing of Plinth's, which holds none.
+func (c *cluster) untouched(vips map[string][]string) {
+	c.t.Helper()
+	for name, want := range vips {
+		svc, err := c.Client.CoreV1().Services("default").Get(c.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if got := ingress(svc); !slices.Equal(got, want) || len(svc.Finalizers) > 0 || len(svc.Status.Conditions) > 0 {
+			c.t.Errorf("%s has %v, finalizers %v, conditions %v", name, got, svc.Finalizers, svc.Status.Conditions)
+		}
+	}
+	if held := c.claims(); len(held) > 0 {
+		c.t.Errorf("Plinth holds %v", held)
+	}
 }

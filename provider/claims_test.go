@@ -1,0 +1,331 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	typednetworkingv1 "k8s.io/client-go/kubernetes/typed/networking/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"plinth.dev/plinth/lb"
+)
+
+// versionedClient changes an IPAddress object only for those who know it as it is, as
+// the API server does.
+type versionedClient struct {
+	*fake.Clientset
+	mu      sync.Mutex
+	changes int
+	deleted func() // called when one was, before the answer arrives
+}
+
+func (c *versionedClient) NetworkingV1() typednetworkingv1.NetworkingV1Interface {
+	return versionedGroup{c.Clientset.NetworkingV1(), c}
+}
+
+type versionedGroup struct {
+	typednetworkingv1.NetworkingV1Interface
+	client *versionedClient
+}
+
+func (g versionedGroup) IPAddresses() typednetworkingv1.IPAddressInterface {
+	return versionedObjects{g.NetworkingV1Interface.IPAddresses(), g.client}
+}
+
+type versionedObjects struct {
+	typednetworkingv1.IPAddressInterface
+	client *versionedClient
+}
+
+// next returns the version after the next change of an object, if it is as it was.
+func (o versionedObjects) next(ctx context.Context, name string, uid types.UID, version string) (string, error) {
+	now, err := o.Get(ctx, name, metav1.GetOptions{})
+	if err == nil && (now.UID != uid || now.ResourceVersion != version) {
+		err = apierrors.NewConflict(networkingv1.Resource("ipaddresses"), name, fmt.Errorf("it is at %s, not %s", now.ResourceVersion, version))
+	}
+	o.client.changes++
+	return strconv.Itoa(o.client.changes), err
+}
+
+func (o versionedObjects) Create(ctx context.Context, obj *networkingv1.IPAddress, opts metav1.CreateOptions) (*networkingv1.IPAddress, error) {
+	o.client.mu.Lock()
+	defer o.client.mu.Unlock()
+	o.client.changes++
+	obj.ResourceVersion = strconv.Itoa(o.client.changes)
+	obj.UID = types.UID("object " + obj.ResourceVersion)
+	return o.IPAddressInterface.Create(ctx, obj, opts)
+}
+
+func (o versionedObjects) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*networkingv1.IPAddress, error) {
+	var patch struct {
+		Metadata map[string]any `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &patch); err != nil {
+		return nil, err
+	}
+	o.client.mu.Lock()
+	defer o.client.mu.Unlock()
+	version, err := o.next(ctx, name, types.UID(patch.Metadata["uid"].(string)), patch.Metadata["resourceVersion"].(string))
+	if err != nil {
+		return nil, err
+	}
+	patch.Metadata["resourceVersion"] = version
+	data, _ = json.Marshal(patch)
+	return o.IPAddressInterface.Patch(ctx, name, kind, data, opts, sub...)
+}
+
+func (o versionedObjects) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	err := o.delete(ctx, name, opts)
+	if f := o.client.deleted; err == nil && f != nil {
+		o.client.deleted = nil
+		f()
+	}
+	return err
+}
+
+func (o versionedObjects) delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	o.client.mu.Lock()
+	defer o.client.mu.Unlock()
+	if _, err := o.next(ctx, name, *opts.Preconditions.UID, *opts.Preconditions.ResourceVersion); err != nil {
+		return err
+	}
+	return o.IPAddressInterface.Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// held is a balancer with an address of a pool and two Services d/a and d/b that may
+// share it. It follows no watch, so that a test says what is in flight.
+type held struct {
+	*balancer
+	t      *testing.T
+	client *versionedClient
+	addr   netip.Addr
+	svc    [2]*v1.Service
+}
+
+func newHeld(t *testing.T) *held {
+	t.Helper()
+	h := &held{t: t, addr: netip.MustParseAddr("192.0.2.0"), client: &versionedClient{}}
+	c := cloudWith(t, `
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: test}
+spec:
+  bgp: {asn: 64514}
+  routers: [{name: gateway, address: 10.10.1.1, asn: 64513}]
+  racks: [{name: shelf, machines: [{name: m1, addresses: [10.10.1.11]}]}]
+  pools: [{name: public, addresses: [192.0.2.0/30]}]
+`, nil)
+	h.balancer = c.balancer
+	known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	h.services = corelisters.NewServiceLister(known)
+	h.now = func() time.Time { return noon }
+	for i, name := range []string{"a", "b"} {
+		h.svc[i] = loadBalancerService(func(svc *v1.Service) {
+			svc.Name, svc.UID = name, types.UID("service "+name)
+			svc.Spec.Ports = []v1.ServicePort{{Protocol: v1.ProtocolTCP, Port: int32(80 + i)}}
+			svc.Annotations = map[string]string{"metallb.io/allow-shared-ip": "web", "plinth.dev/ips": h.addr.String()}
+		})
+		if err := known.Add(h.svc[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.client.Clientset = fake.NewClientset(h.svc[0], h.svc[1])
+	h.balancer.client = h.client
+	if err := h.setPools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// key returns who one of the Services is.
+func (h *held) key(i int) lb.ServiceKey { return keyOf(h.svc[i]) }
+
+// settled settles one of the Services, which is to get the address.
+func (h *held) settled(i int) {
+	h.t.Helper()
+	if d, err := h.settle(h.t.Context(), h.svc[i], true); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+		h.t.Fatalf("%v got %v, %v", h.key(i), d, err)
+	}
+}
+
+// agree checks that the object and the ledger name the same holders.
+func (h *held) agree(want ...lb.ServiceKey) {
+	h.t.Helper()
+	var object, ledger []lb.ServiceKey
+	if obj, err := h.client.NetworkingV1().IPAddresses().Get(h.t.Context(), h.addr.String(), metav1.GetOptions{}); err == nil {
+		c, _ := readClaim(obj)
+		object = c.holders
+	}
+	c, _ := h.ledger.Claim(h.addr)
+	for _, x := range c.Holders {
+		ledger = with(ledger, x.Service)
+	}
+	if known, _ := h.claimOf(h.addr); !slices.Equal(object, want) || !slices.Equal(ledger, want) || !slices.Equal(known.holders, want) {
+		h.t.Errorf("the object names %v, the ledger %v, what is known %v; want %v", object, ledger, known.holders, want)
+	}
+}
+
+// departed removes what is released.
+func (h *held) departed() {
+	h.t.Helper()
+	_, gone := h.releasedData()
+	h.depart(h.t.Context(), gone)
+}
+
+func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	d := h.decide(requestOf(h.svc[1])) // b is about to write that it joins
+	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	if took, err := h.takeAll(t.Context(), h.svc[1], d); !took || err != nil {
+		t.Fatal(took, err)
+	}
+	h.agree(h.key(1))
+	if err := h.releaseAll(t.Context(), h.key(1), h.svc[1].UID); err != nil {
+		t.Fatal(err)
+	}
+	h.departed()
+	h.agree()
+}
+
+func TestHolderThatLeavesIsNotKeptByOneThatNeverJoins(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	d := h.decide(requestOf(h.svc[1]))
+	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	h.undo(h.key(1), d.VIPs) // its write failed
+	h.agree(h.key(1))        // which holds it all the same
+}
+
+func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	for range 50 {
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || d.VIPs[0].Addr != h.addr {
+				t.Errorf("%v, %v", d, err)
+			}
+		})
+		both.Wait()
+		h.departed()
+		h.agree(h.key(1))
+		h.settled(0)
+		h.agree(h.key(0), h.key(1))
+		if err := h.releaseAll(t.Context(), h.key(1), h.svc[1].UID); err != nil {
+			t.Fatal(err)
+		}
+		h.agree(h.key(0))
+	}
+}
+
+func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	h.client.deleted = func() { // the DELETE's answer is under way
+		if _, there := h.claimOf(h.addr); !there {
+			t.Fatal("the claim is forgotten before it is known to be gone")
+		}
+		h.settled(1)
+	}
+	h.departed()
+	h.agree(h.key(1))
+	if h.isParting(h.addr) {
+		t.Error("the new claim is to be removed")
+	}
+}
+
+func TestLaterServiceOfTheNameKeepsWhatItWasTold(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	if err := h.releaseAll(t.Context(), h.key(0), "an earlier one"); err != nil {
+		t.Fatal(err)
+	}
+	h.agree(h.key(0))
+	if _, told := h.standing(h.key(0)); !told {
+		t.Error("what the Service was told is forgotten")
+	}
+}
+
+func TestServiceGivesBackWhatAnEarlierOneOfItsNameTook(t *testing.T) {
+	h := newHeld(t)
+	earlier := h.svc[0].DeepCopy()
+	earlier.UID = "an earlier one"
+	if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), newClaim(h.addr, "public", h.key(0), earlier.UID), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.look(t.Context(), h.addr); err != nil {
+		t.Fatal(err)
+	}
+	now := h.svc[0].DeepCopy()
+	now.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.2"}
+	if _, err := h.settle(t.Context(), now, true); err != nil {
+		t.Fatal(err)
+	}
+	h.departed()
+	h.agree()
+	if _, err := h.settle(t.Context(), earlier, true); !apierrors.IsConflict(err) {
+		t.Errorf("the earlier one is settled: %v", err)
+	}
+}
+
+func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
+	h := newHeld(t)
+	events := record.NewFakeRecorder(9)
+	h.cloud.recorder = events
+	h.settled(0)
+	d, _ := h.standing(h.key(0))
+	right := h.svc[0].DeepCopy()
+	right.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
+	h.drifted(right) // which it was seen to say
+	conflict := apierrors.NewConflict(v1.Resource(resourceOfService), "a", errOtherService)
+	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		err := error(conflict)
+		if conflict == nil {
+			err = nil
+		}
+		return true, h.svc[0], err
+	})
+	if err := h.state(t.Context(), h.svc[0], d.decision); !apierrors.IsConflict(err) {
+		t.Fatal(err)
+	}
+	if s, _ := h.standing(h.key(0)); s.rights != 0 || len(events.Events) != 0 {
+		t.Errorf("%d are counted and %d told after a conflict", s.rights, len(events.Events))
+	}
+	conflict = nil
+	if err := h.state(t.Context(), h.svc[0], d.decision); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := h.standing(h.key(0)); s.rights != 1 || len(events.Events) != 1 {
+		t.Errorf("%d are counted and %d told after it was set right", s.rights, len(events.Events))
+	}
+}
