@@ -284,6 +284,7 @@ func (a *Agent) stage(now time.Time) stage {
 		st, _ := s.at(now)
 		return st
 	}
+	a.sources.shift.begin(now)
 	st, left := a.sources.shift.at(now)
 	a.wakeIn(left)
 	return st

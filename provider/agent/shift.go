@@ -16,10 +16,15 @@ const shiftPause = 5 * time.Second
 // the first packet goes that way, and what carried those of the old one until the last
 // one has: first the tunnel is made and the pod CIDRs are announced, then routes
 // change, then what is left of the old mode goes.
+//
+// A change that is changed, or taken back, on the way begins anew from where the routes
+// are then. What was made ready stays until all is over: other machines may be ahead.
 type shift struct {
-	pause    time.Duration
-	from, to inventory.Mode
-	since    time.Time // zero: nothing is under way
+	pause time.Duration
+	was   stage // when the change was announced
+	to    inventory.Mode
+	since time.Time // zero: nothing is under way
+	waits bool      // for begin
 }
 
 // stage is what holds at one moment.
@@ -35,9 +40,17 @@ func (s *shift) mode(m inventory.Mode, now time.Time) {
 	if m == s.to {
 		return
 	}
-	s.from, s.to, s.since = s.to, m, now
-	if s.from == inventory.ModeNone || s.to == inventory.ModeNone {
-		s.since = time.Time{}
+	s.was, _ = s.at(now)
+	s.to, s.since, s.waits = m, now, true
+	if s.was.routes == inventory.ModeNone || s.to == inventory.ModeNone {
+		s.since, s.waits = time.Time{}, false
+	}
+}
+
+// begin says that the first step is made now: all that it takes is known.
+func (s *shift) begin(now time.Time) {
+	if s.waits {
+		s.since, s.waits = now, false
 	}
 }
 
@@ -45,13 +58,16 @@ func (s *shift) mode(m inventory.Mode, now time.Time) {
 func (s *shift) at(now time.Time) (st stage, left time.Duration) {
 	st = stage{routes: s.to, tunnel: s.to == inventory.ModeOverlay, fabric: s.to == inventory.ModeFabric}
 	past := now.Sub(s.since)
+	if s.waits {
+		past = 0
+	}
 	if s.since.IsZero() || past >= 2*s.pause {
 		return st, 0
 	}
-	st.tunnel = st.tunnel || s.from == inventory.ModeOverlay
-	st.fabric = st.fabric || s.from == inventory.ModeFabric
+	st.tunnel = st.tunnel || s.was.tunnel
+	st.fabric = st.fabric || s.was.fabric
 	if past < s.pause {
-		st.routes = s.from
+		st.routes = s.was.routes
 		return st, s.pause - past
 	}
 	return st, 2*s.pause - past

@@ -52,12 +52,20 @@ type sources struct {
 	stopSecret    map[string]context.CancelFunc
 	nextNodes     *mirror[*routing.Node] // takes the place of nodes once it is filled
 	nodesFollowed bool
+	grace         time.Duration
+	doubted       bool      // the newest list of Nodes; guarded by mu
+	back          time.Time // since when this machine's Node is there again; zero: no doubt, or it is not
 }
+
+// graceAfterDoubt is for how long Nodes that no list has are kept once this machine's own
+// Node is back: those of the other machines come back one by one.
+const graceAfterDoubt = 5 * time.Minute
 
 func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed,
-		shift: shift{pause: shiftPause}, catalog: newCatalog(), moved: map[string]*routing.Node{}, secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
+		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, catalog: newCatalog(), moved: map[string]*routing.Node{},
+		secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory)) error {
 		return source.Follow(ctx, client, namespace, rack, set)
@@ -107,6 +115,8 @@ func (s *sources) adjust(ctx context.Context) {
 		s.nodes, s.nextNodes, s.nodesFollowed = nil, nil, false
 		s.forgetOrder()
 		s.mu.Unlock()
+	case needed && s.settles(time.Now()):
+		s.followNodes(ctx, labels)
 	}
 	if m, err := inv.MachineOf(self.Identity); err == nil {
 		s.followSecrets(ctx, secretsOf(inv, m))
@@ -147,6 +157,8 @@ func (s *sources) accept(ctx context.Context, inv *inventory.Inventory) {
 	s.changed()
 }
 
+// followNodes follows the Nodes that bear the labels, from a list on. What was known goes
+// when that list is believed. Where the same ones were followed, it holds until then.
 func (s *sources) followNodes(ctx context.Context, labels string) {
 	if s.stopNodes != nil {
 		s.stopNodes()
@@ -154,9 +166,14 @@ func (s *sources) followNodes(ctx context.Context, labels string) {
 	var own context.Context
 	own, s.stopNodes = context.WithCancel(ctx)
 	next := newMirror("nodes", &s.mu, reduceOther, s.changed)
-	next.change, next.believe = s.nodeChanged, s.believeNodes
+	next.change = func(name string, _, now **routing.Node) { s.nodeChanged(next, name, now) }
+	next.believe = func(there map[string]bool) bool { return s.believeNodes(next, there) }
 	s.mu.Lock()
+	if s.nodes != nil {
+		next.items, next.heard, next.synced = maps.Clone(s.nodes.items), s.nodes.heard, s.nodesAre(labels)
+	}
 	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
+	s.doubted, s.back = false, time.Time{}
 	s.mu.Unlock()
 	go follow(own, next, s.client, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
 }
@@ -164,12 +181,32 @@ func (s *sources) followNodes(ctx context.Context, labels string) {
 // believeNodes doubts a list of Nodes that lacks the one of this machine, which is there:
 // the API server has lost its store, or has an old one. Pods run on for all that. A Node
 // that is deleted, and so told of one by one, goes in any case.
-func (s *sources) believeNodes(there map[string]bool) bool {
-	if there[s.nodeName] {
-		return true
+func (s *sources) believeNodes(from *mirror[*routing.Node], there map[string]bool) bool {
+	own := there[s.nodeName]
+	if from == s.nodes || from == s.nextNodes {
+		s.doubted = !own
 	}
-	slog.Warn("the list of Nodes lacks this machine's own; routes to those that it lacks stay", "nodes", len(there))
-	return false
+	if !own {
+		slog.Warn("the list of Nodes lacks this machine's own; routes to those that it lacks stay", "nodes", len(there))
+	}
+	return own
+}
+
+// settles reports whether Nodes are to be listed again after a doubt: a watch never says
+// which of those that were kept are gone for good.
+func (s *sources) settles(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch _, there := s.self.items[s.nodeName]; {
+	case !s.doubted || !there:
+		s.back = time.Time{}
+		return false
+	case s.back.IsZero():
+		s.back = now
+		time.AfterFunc(s.grace, s.changed)
+		return false
+	}
+	return now.Sub(s.back) >= s.grace
 }
 
 func (s *sources) followSecrets(ctx context.Context, names []string) {
@@ -287,8 +324,12 @@ func (s *sources) forgetOrder() {
 	s.version.nodes++
 }
 
-// nodeChanged says that one Node is not as it was.
-func (s *sources) nodeChanged(name string, _, now **routing.Node) {
+// nodeChanged says that one Node is not as it was. A mirror that others have taken the
+// place of may still hear a last word, and one that is yet to take it counts as a whole.
+func (s *sources) nodeChanged(from *mirror[*routing.Node], name string, now **routing.Node) {
+	if from != s.nodes {
+		return
+	}
 	s.moved[name] = nil
 	if now != nil {
 		s.moved[name] = *now

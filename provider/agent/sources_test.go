@@ -1,0 +1,220 @@
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/routing"
+)
+
+// oneRack is a rack of w1 to w4 on one subnet, whose pods are in the mode.
+func oneRack(t *testing.T, mode inventory.Mode) *inventory.Inventory {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "rack.yaml", Data: []byte(strings.Replace(`apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: site}
+spec:
+  bgp: {asn: 65010}
+  podNetwork: {mode: MODE, cidrs: [10.244.0.0/16]}
+  routers: [{name: tor, address: 10.1.0.1, asn: 65001}]
+  pools: [{name: public, addresses: [203.0.113.0/25]}]
+  racks:
+    - name: r1
+      subnets: [10.1.0.0/24]
+      machines:
+        - {name: w1, addresses: [10.1.0.11]}
+        - {name: w2, addresses: [10.1.0.12]}
+        - {name: w3, addresses: [10.1.0.13]}
+        - {name: w4, addresses: [10.1.0.14]}
+`, "MODE", string(mode), 1))})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+// rackNode is the Node w1, w2 and so on, created in the order of age.
+func rackNode(name, cidr string, age int64) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{inventory.LabelRack: "r1"}, CreationTimestamp: metav1.Unix(age, 0)},
+		Spec:       corev1.NodeSpec{PodCIDRs: []string{cidr}},
+		Status: corev1.NodeStatus{Addresses: []corev1.NodeAddress{
+			{Type: corev1.NodeInternalIP, Address: strings.Replace(name, "w", "10.1.0.1", 1)},
+		}},
+	}
+}
+
+// apiServer is one that may be slow, or unable, to list Nodes.
+type apiServer struct {
+	*fake.Clientset
+	lists atomic.Pointer[func() error] // is asked before each list of Nodes
+}
+
+// followed are the sources of w1 at work, and the API server that they follow.
+func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sources, *apiServer) {
+	t.Helper()
+	client := &apiServer{Clientset: fake.NewClientset(nodes...)}
+	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if may := client.lists.Load(); may != nil {
+			err := (*may)()
+			return err != nil, nil, err
+		}
+		return false, nil, nil
+	})
+	s := newSources(client, "kube-system", "w1", func() {})
+	s.shift.pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
+	s.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory)) error {
+		set(oneRack(t, mode))
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	s.start(t.Context())
+	return s, client
+}
+
+// until has the sources adjust until a snapshot is as it should be.
+func until(t *testing.T, s *sources, what string, ok func(inputs) bool) inputs {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		s.adjust(t.Context())
+		in, missing := s.snapshot()
+		if missing == "" && ok(in) {
+			return in
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s; missing %q, Nodes %v", what, missing, names(in.Nodes))
+		}
+	}
+}
+
+func names(nodes []*routing.Node) (out []string) {
+	for _, n := range nodes {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+func are(want ...string) func(inputs) bool {
+	return func(in inputs) bool { return slices.Equal(names(in.Nodes), want) }
+}
+
+// lists has the mirror of Nodes that is in force hear the answer to a list.
+func (s *sources) lists(t *testing.T, nodes ...any) {
+	t.Helper()
+	if err := s.nodes.Replace(nodes, "1"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNodesThatAreGoneAreForgottenOnceADoubtIsOver(t *testing.T) {
+	own, heir := rackNode("w1", "10.244.1.0/24", 1), rackNode("w3", "10.244.2.0/24", 200)
+	s, client := followed(t, inventory.ModeDirect, own, heir)
+	until(t, s, "both Nodes are known", are("w1", "w3"))
+
+	t.Log("the store is lost, and with it w2 for good; w3 comes back with the CIDR that w2 had")
+	s.lists(t, own, heir, rackNode("w2", "10.244.2.0/24", 100))
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "w1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "the own Node is gone", are("w2", "w3"))
+	s.lists(t)
+	for range 3 {
+		<-time.After(s.grace)
+		if in := until(t, s, "there is a snapshot", func(inputs) bool { return true }); !are("w2", "w3")(in) {
+			t.Fatalf("while this machine's own Node is missing the Nodes are %v", names(in.Nodes))
+		}
+	}
+
+	t.Log("the own Node is there again")
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), own, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	in := until(t, s, "w2 is forgotten", are("w1", "w3"))
+	m, err := in.machine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := routing.Plan(routingView(in, m, inventory.ModeDirect, nil))
+	taken := netip.MustParsePrefix("10.244.2.0/24")
+	if len(table.Refusals) > 0 || !slices.ContainsFunc(table.Routes, func(r routing.Route) bool { return r.Dst == taken }) {
+		t.Errorf("w3 has no route to its pods: %v, refused %v", table.Routes, table.Refusals)
+	}
+}
+
+func TestNodesAreKnownWhileADoubtIsSettled(t *testing.T) {
+	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), rackNode("w2", "10.244.2.0/24", 2))
+	until(t, s, "both Nodes are known", are("w1", "w2"))
+	var asked atomic.Bool
+	fail := func() error {
+		asked.Store(true)
+		return context.DeadlineExceeded
+	}
+	client.lists.Store(&fail)
+	s.lists(t)
+	until(t, s, "the Nodes are listed again", func(in inputs) bool {
+		if !are("w1", "w2")(in) {
+			t.Fatalf("the Nodes are %v", names(in.Nodes))
+		}
+		return asked.Load()
+	})
+	until(t, s, "both Nodes are known after a list that failed", are("w1", "w2"))
+}
+
+func TestAMirrorThatIsNotInForceChangesNoNode(t *testing.T) {
+	s, _ := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), rackNode("w2", "10.244.2.0/24", 2))
+	until(t, s, "both Nodes are known", are("w1", "w2"))
+	s.mu.Lock()
+	old := s.nodes
+	s.mu.Unlock()
+	s.followNodes(t.Context(), s.labels)
+	until(t, s, "another mirror is in force", func(inputs) bool { return s.nodes != old })
+	if err := old.Add(rackNode("w4", "10.244.4.0/24", 4)); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Delete(rackNode("w2", "10.244.2.0/24", 2)); err != nil {
+		t.Fatal(err)
+	}
+	if in, missing := s.snapshot(); missing != "" || !are("w1", "w2")(in) {
+		t.Errorf("missing %q, Nodes %v", missing, names(in.Nodes))
+	}
+}
+
+// TestAChangeOfModeWaitsForTheNodesThatItNeeds holds back the list of all Nodes for
+// longer than the pauses are.
+func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
+	s, client := followed(t, inventory.ModeFabric, rackNode("w1", "10.244.1.0/24", 1), rackNode("w2", "10.244.2.0/24", 2))
+	a := &Agent{sources: s, timer: time.NewTimer(time.Hour)}
+	a.inputs = until(t, s, "both Nodes are known", are("w1", "w2"))
+	if st := a.stage(time.Now()); st.routes != inventory.ModeFabric {
+		t.Fatalf("at first %+v", st)
+	}
+	answer := make(chan struct{})
+	wait := func() error {
+		<-answer
+		return nil
+	}
+	client.lists.Store(&wait)
+	s.accept(t.Context(), oneRack(t, inventory.ModeOverlay))
+	s.adjust(t.Context())
+	<-time.After(3 * s.shift.pause)
+	if _, missing := s.snapshot(); missing != "the nodes" {
+		t.Fatalf("missing %q", missing)
+	}
+	close(answer)
+	a.inputs = until(t, s, "the Nodes of the overlay are known", are("w1", "w2"))
+	if st, want := a.stage(time.Now()), (stage{inventory.ModeFabric, true, true}); st != want {
+		t.Errorf("the first step is %+v, want %+v", st, want)
+	}
+}
