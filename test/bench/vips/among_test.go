@@ -17,6 +17,7 @@ const (
 	probes       = 100 // Services that are created one by one in a round, and half as many after deletions
 	metallbMost  = 3000
 	pauseBetween = 20 * time.Millisecond // nothing of one Service is left to do when the next comes
+	atRest       = 12 * time.Second      // garbage is collected, and memory returned, by then
 )
 
 // BenchmarkAmong measures, with 0, 1,000, 3,000 and 10,000 Services present, each with
@@ -25,7 +26,8 @@ const (
 //   - from the start of the agent until all routes are in the router's kernel ("s/start");
 //   - from the creation of a Service until its route is there, one by one ("create") and
 //     right after another one was deleted ("after-delete"), in milliseconds;
-//   - memory of the agent and of the controller after that ("MB-agent", "MB-controller");
+//   - memory of the agent and of the controller at rest after that ("MB-agent",
+//     "MB-controller");
 //   - for Plinth, the same start after a SIGTERM and after a kill, and how many routes
 //     the router lost meanwhile ("lost/restart").
 //
@@ -84,6 +86,7 @@ func (s *stand) among(c contender, n int, r *result) {
 	s.router.established()
 	s.quiet(s.writes())
 	s.probe(c, n, r)
+	time.Sleep(atRest)
 	r.add("MB-agent", s.memory(speaker))
 	r.add("MB-controller", s.memory(controller))
 	if c.name == "plinth" && n > 0 {

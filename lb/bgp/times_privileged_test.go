@@ -1,0 +1,131 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// often is how often each is measured; the median counts.
+const often = 5
+
+func median(b *testing.B, unit string, all []time.Duration) {
+	b.Helper()
+	slices.Sort(all)
+	b.ReportMetric(0, "ns/op") // leaves it out
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, unit)
+}
+
+// BenchmarkBackAfterReset measures how long a session is down when its router resets it
+// ("ms/back"), and until the router has the route again ("ms/route").
+func BenchmarkBackAfterReset(b *testing.B) {
+	for name, reset := range map[string]string{"frr": "clear bgp *", "bird": "restart all"} {
+		b.Run(name, func(b *testing.B) {
+			d := dialects[name]
+			r := d.start(newRouter(b), neighbour{lines: d.lines})
+			s := speaker(b)
+			must(b, s.Set(b.Context(), config(plan(r.session4(), "203.0.113.10/32"))))
+			there := map[string]string{"203.0.113.10": r.Local4.String()}
+			r.holds(15*time.Second, there)
+			var back, route []time.Duration
+			for i := range often {
+				begin := time.Now()
+				r.ask(reset)
+				eventually(b, 5*time.Second, "the session went down", func() (bool, string) {
+					st := s.State(b.Context())
+					return st[0].Losses == uint64(i+1), fmt.Sprint(st)
+				})
+				isUp(b, s, 10*time.Second)
+				back = append(back, time.Since(begin))
+				r.holds(10*time.Second, there)
+				route = append(route, time.Since(begin))
+			}
+			median(b, "ms/back", back)
+			median(b, "ms/route", route)
+		})
+	}
+}
+
+// BenchmarkDeadMachine measures how long FRR keeps the route of a machine whose packets
+// are all lost, without a FIN: by a hold time of 3 s, by BFD of 100 ms x 3, and by the
+// same BFD when the machine is FRR as well.
+func BenchmarkDeadMachine(b *testing.B) {
+	there := func(r *router) map[string]string { return map[string]string{"203.0.113.10": r.Local4.String()} }
+	measure := func(b *testing.B, r *router, ready func()) {
+		var took []time.Duration
+		for range often {
+			r.holds(30*time.Second, there(r))
+			ready()
+			time.Sleep(1500 * time.Millisecond) // the last keepalive is of any age
+			r.cut()
+			took = append(took, r.holds(10*time.Second, map[string]string{}))
+			r.mend()
+		}
+		median(b, "ms/withdrawn", took)
+	}
+	b.Run("hold time", func(b *testing.B) {
+		r := dialects["frr"].start(newRouter(b), neighbour{lines: dialects["frr"].lines})
+		c := config(plan(r.session4(), "203.0.113.10/32"))
+		c.Sessions[0].Session.HoldTime = 3 * time.Second
+		must(b, speaker(b).Set(b.Context(), c))
+		measure(b, r, func() {})
+	})
+	b.Run("BFD", func(b *testing.B) {
+		r := newRouter(b).withBFD("frr", "")
+		s := speaker(b)
+		must(b, s.Set(b.Context(), config(withFast(plan(r.session4(), "203.0.113.10/32")))))
+		measure(b, r, func() { bfdUp(b, s) })
+	})
+	b.Run("BFD, FRR against FRR", func(b *testing.B) {
+		r := newRouter(b).withBFD("frr", "")
+		m := r.frrMachine()
+		measure(b, r, func() {
+			eventually(b, 15*time.Second, "BFD is up", func() (bool, string) {
+				out := m.ask("show bfd peers json")
+				return strings.Contains(out, `"status":"up"`), out
+			})
+		})
+	})
+}
+
+// frrMachine puts FRR in our place at the other end of the router's link.
+func (r *router) frrMachine() *router {
+	r.t.Helper()
+	m := &router{t: r.t, ns: r.ns + "-m", Addr4: r.Local4}
+	m.dir = "/run/" + m.ns
+	must(r.t, os.Mkdir(m.dir, 0o755))
+	run(r.t, "ip", "netns", "add", m.ns)
+	r.t.Cleanup(func() { m.kill(); run(r.t, "ip", "netns", "del", m.ns) })
+	run(r.t, "ip", "link", "set", r.link, "netns", m.ns)
+	for _, args := range [][]string{{"link", "set", "lo", "up"}, {"link", "set", r.link, "up"}, {"addr", "add", r.Local4.String() + "/24", "dev", r.link}} {
+		run(r.t, "ip", append([]string{"-n", m.ns}, args...)...)
+	}
+	conf := fmt.Sprintf(`router bgp %d
+ bgp router-id %v
+ no bgp ebgp-requires-policy
+ no bgp network import-check
+ timers bgp 3 9
+ neighbor %v remote-as %d
+ neighbor %v timers connect 1
+ neighbor %v bfd profile fast
+ address-family ipv4 unicast
+  network 203.0.113.10/32
+ exit-address-family
+`, ourASN, r.Local4, r.Addr4, routerASN, r.Addr4, r.Addr4)
+	must(r.t, os.WriteFile(filepath.Join(m.dir, "bgpd.conf"), []byte(conf), 0o644))
+	must(r.t, os.WriteFile(filepath.Join(m.dir, "zebra.conf"), nil, 0o644))
+	m.ask = func(command string) string {
+		out, _ := exec.Command("vtysh", "--vty_socket", m.dir, "-c", command).Output()
+		return string(out)
+	}
+	run(r.t, "chown", "-R", "frr:frrvty", m.dir)
+	m.startFRR(neighbour{daemons: []string{"bfdd"}})
+	return m
+}
