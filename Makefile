@@ -73,12 +73,12 @@ bench: controlplane ## measure what the docs give a figure for
 	@go test -count=1 -run '^$$' -bench . ./inventory ./lb ./routing ./provider/...
 	$(call step,kernel)
 	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . ./routing/kernel ./provider/agent
-	$(call step,sessions: reset and dead machines and BFD under load)
+	$(call step,sessions)
 	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./lb/bgp
 	$(call step,Nodes at a real API server)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -timeout 90m ./bench
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./bench/routes
-	$(call step,Services from their creation to a router, beside MetalLB)
+	$(call step,Services from their creation to a router beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
 .PHONY: lint

@@ -15,7 +15,8 @@ import (
 // many of them get their address in a second, from the first to the last
 // ("services/s"), how long it takes from the start of the program until all have one
 // ("s/start"), and how much is written for each, Events included ("writes/service").
-// Then one is deleted, and what is written for that is counted ("writes/delete").
+// Then one is deleted, and what is written for that is counted ("writes/delete"), and
+// what of it to Services ("service-writes/delete": a finalizer of its own is one).
 func BenchmarkRate(b *testing.B) {
 	s := newStand(b)
 	results, contenders := newResults(), s.contenders()
@@ -45,7 +46,8 @@ func (s *stand) rate(c contender, n int, r *result) {
 
 	before = s.writes()
 	check(s.b, s.deleteService(s.b.Context(), all[n/2]))
-	r.add("writes/delete", s.quiet(before)-1)
+	r.add("writes/delete", s.quiet(before)-1) // without ours
+	r.add("service-writes/delete", s.writes()["services"]-before["services"]-1)
 
 	s.each(append(slices.Clone(all[:n/2]), all[n/2+1:]...), s.deleteService)
 	s.left(0)
