@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -172,22 +173,29 @@ func TestNodesAreKnownWhileADoubtIsSettled(t *testing.T) {
 	until(t, s, "both Nodes are known after a list that failed", are("w1", "w2"))
 }
 
+// TestAMirrorThatIsNotInForceChangesNoNode has so many Nodes that few changes are put
+// into the list there is, rather than a list made anew.
 func TestAMirrorThatIsNotInForceChangesNoNode(t *testing.T) {
-	s, _ := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), rackNode("w2", "10.244.2.0/24", 2))
-	until(t, s, "both Nodes are known", are("w1", "w2"))
-	s.mu.Lock()
+	var nodes []runtime.Object
+	var all []string
+	for i := range 24 {
+		n := rackNode(fmt.Sprintf("w%d", i+1), fmt.Sprintf("10.244.%d.0/24", i+1), int64(i))
+		nodes, all = append(nodes, n), append(all, n.Name)
+	}
+	slices.Sort(all)
+	s, _ := followed(t, inventory.ModeDirect, nodes...)
+	until(t, s, "all Nodes are known", are(all...))
 	old := s.nodes
-	s.mu.Unlock()
 	s.followNodes(t.Context(), s.labels)
-	until(t, s, "another mirror is in force", func(inputs) bool { return s.nodes != old })
-	if err := old.Add(rackNode("w4", "10.244.4.0/24", 4)); err != nil {
+	before := until(t, s, "another mirror is in force", func(inputs) bool { return s.nodes != old })
+	if err := old.Add(rackNode("w30", "10.244.30.0/24", 30)); err != nil {
 		t.Fatal(err)
 	}
-	if err := old.Delete(rackNode("w2", "10.244.2.0/24", 2)); err != nil {
+	if err := old.Delete(nodes[1]); err != nil {
 		t.Fatal(err)
 	}
-	if in, missing := s.snapshot(); missing != "" || !are("w1", "w2")(in) {
-		t.Errorf("missing %q, Nodes %v", missing, names(in.Nodes))
+	if in, missing := s.snapshot(); missing != "" || !are(all...)(in) || in.version.nodes != before.version.nodes {
+		t.Errorf("missing %q, Nodes %v of version %d, before %d", missing, names(in.Nodes), in.version.nodes, before.version.nodes)
 	}
 }
 
