@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
 
@@ -190,10 +189,4 @@ func (b *balancer) release(a netip.Addr, k lb.ServiceKey) bool {
 	b.wake(lb.FamilyOf(a))
 	b.hasReleased()
 	return true
-}
-
-// newer reports whether resource version a comes after b: both are decimal numbers
-// without leading zeros (KEP-5504).
-func newer(a, b string) bool {
-	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) > 0
 }

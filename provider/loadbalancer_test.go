@@ -189,17 +189,6 @@ func TestClaimSaysWhoHoldsIt(t *testing.T) {
 	}
 }
 
-func TestResourceVersionsAreComparedAsNumbers(t *testing.T) {
-	for _, tt := range []struct {
-		a, b string
-		want bool
-	}{{"10", "9", true}, {"9", "10", false}, {"10", "10", false}, {"100", "99", true}} {
-		if got := newer(tt.a, tt.b); got != tt.want {
-			t.Errorf("newer(%s, %s) = %v", tt.a, tt.b, got)
-		}
-	}
-}
-
 func TestStockPatchCarriesWhatPlinthAdds(t *testing.T) {
 	got := string(merged([]byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`),
 		map[string]any{"conditions": []any{"c"}}, map[string]any{"finalizers": []string{"f"}}))

@@ -65,7 +65,7 @@ func (v *versions) hear(now string) {
 }
 
 func (v *versions) compare(before, now string) {
-	if wentBack(before, now) {
+	if newer(before, now) {
 		v.back, v.before, v.now = true, before, now
 	}
 }
@@ -82,15 +82,15 @@ func currentVersion(ctx context.Context, client kubernetes.Interface) (string, e
 // later returns the newer of two resource versions; the first where they cannot
 // be compared.
 func later(a, b string) string {
-	if a == "" || wentBack(b, a) {
+	if a == "" || newer(b, a) {
 		return b
 	}
 	return a
 }
 
-// wentBack reports whether a resource version is older than one before it. Those
-// that cannot be compared did not.
-func wentBack(before, now string) bool {
-	order, err := resourceversion.CompareResourceVersion(now, before)
-	return err == nil && order < 0
+// newer reports whether resource version a comes after b (KEP-5504). Of two that
+// cannot be compared neither does.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0
 }

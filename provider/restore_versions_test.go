@@ -45,7 +45,7 @@ func TestResourceVersionsThatGoBackAreNoticed(t *testing.T) {
 		{"18446744073709551616", "2", true, "18446744073709551616"},
 		{"what etcd never says", "2", false, "what etcd never says"},
 	} {
-		if got := wentBack(c.before, c.now); got != c.back {
+		if got := newer(c.before, c.now); got != c.back {
 			t.Errorf("from %q to %q: went back is %v", c.before, c.now, got)
 		}
 		if got := later(c.before, c.now); got != c.later {
