@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"sync"
@@ -62,6 +63,42 @@ func (r *roster) holder(cidrs []netip.Prefix, node string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// shared returns the Nodes that have a pod CIDR which overlaps another Node's, each
+// with one such.
+func (r *roster) shared() map[string]string {
+	type block struct {
+		cidr netip.Prefix
+		node string
+	}
+	r.mu.Lock()
+	var all []block
+	for name, e := range r.nodes {
+		for _, p := range e.podCIDRs {
+			all = append(all, block{p, name})
+		}
+	}
+	r.mu.Unlock()
+	slices.SortFunc(all, func(a, b block) int {
+		return cmp.Or(a.cidr.Addr().Compare(b.cidr.Addr()), cmp.Compare(a.cidr.Bits(), b.cidr.Bits()), cmp.Compare(a.node, b.node))
+	})
+	with := map[string]string{}
+	var widest block // of those so far, the one that may hold the next
+	for _, b := range all {
+		if !widest.cidr.IsValid() || !widest.cidr.Overlaps(b.cidr) {
+			widest = b
+			continue
+		}
+		if b.node == widest.node {
+			continue
+		}
+		with[b.node] = widest.node
+		if with[widest.node] == "" {
+			with[widest.node] = b.node
+		}
+	}
+	return with
 }
 
 // judge takes an inventory: every Node may be another machine now.

@@ -2,10 +2,12 @@ package provider
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
@@ -94,6 +96,29 @@ func TestNodeIPsThatTheMachineDoesNotHave(t *testing.T) {
 	for given, want := range map[string]int{"10.10.1.11": 0, "10.10.1.99": 1, "10.10.1.11,fd00::1": 1, "::ffff:10.10.1.11": 0, "junk": 1} {
 		if got := unknownIPs(given, m); len(got) != want {
 			t.Errorf("%s: %v", given, got)
+		}
+	}
+}
+
+func TestNodesThatShareAPodCIDRAreFoundOnBothSides(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		has  map[string][]string // by Node
+		want map[string]string
+	}{
+		{"each has its own", map[string][]string{"a": {"10.0.1.0/24", "fd00:1::/64"}, "b": {"10.0.2.0/24", "fd00:2::/64"}}, map[string]string{}},
+		{"the same", map[string][]string{"a": {"10.0.1.0/24"}, "b": {"10.0.1.0/24"}}, map[string]string{"a": "b", "b": "a"}},
+		{"one within another", map[string][]string{"a": {"10.0.0.0/16"}, "b": {"10.0.7.0/24"}, "c": {"10.1.0.0/24"}}, map[string]string{"a": "b", "b": "a"}},
+		{"in one family alone", map[string][]string{"a": {"10.0.1.0/24", "fd00::/64"}, "b": {"10.0.2.0/24", "fd00::/64"}}, map[string]string{"a": "b", "b": "a"}},
+		{"three", map[string][]string{"a": {"10.0.0.0/16"}, "b": {"10.0.1.0/24"}, "c": {"10.0.2.0/24"}}, map[string]string{"a": "b", "b": "a", "c": "a"}},
+		{"its own twice", map[string][]string{"a": {"10.0.0.0/16", "10.0.1.0/24"}}, map[string]string{}},
+	} {
+		r := newRoster()
+		for name, cidrs := range c.has {
+			r.add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{PodCIDRs: cidrs}})
+		}
+		if got := r.shared(); !maps.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }
