@@ -103,7 +103,7 @@ func (s *story) edit(ctx context.Context) error {
 	}
 	s.say("%.1f s after the edit the client gets answers from %s", time.Since(begun).Seconds(), vips[0])
 	s.fact("second pool", "%s answers %.1f s after the edit", vips[0], time.Since(begun).Seconds())
-	return nil
+	return s.lab.WaitAnnounced(ctx, vips[0]) // one router is enough for an answer
 }
 
 // answers waits until the client gets an answer from a VIP.
