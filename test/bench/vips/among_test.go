@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	probes       = 100 // Services that are created one by one in a round, and half as many after deletions
-	metallbMost  = 3000
+	probes       = 100 // Services that are created one by one in a round
+	metallbMost  = 1000
 	pauseBetween = 20 * time.Millisecond // nothing of one Service is left to do when the next comes
 	atRest       = 12 * time.Second      // garbage is collected, and memory returned, by then
 )
@@ -127,7 +127,7 @@ func (s *stand) probe(c contender, n int, r *result) {
 	}
 	r.times("create", took)
 
-	more := names("again-"+c.name, 0, probes/2)
+	more := names("again-"+c.name, 0, c.deletions)
 	s.each(more, s.createSlice)
 	took = nil
 	for i, name := range more {
@@ -152,7 +152,7 @@ func (s *stand) createAndAwait(name string) time.Duration {
 	begun := time.Now()
 	check(s.b, s.createService(s.b.Context(), name))
 	var at time.Time
-	s.router.await(20*time.Second, "a route to "+name, func(there map[netip.Addr]time.Time) bool {
+	s.router.await(time.Minute, "a route to "+name, func(there map[netip.Addr]time.Time) bool {
 		if !s.router.newest.After(begun) {
 			return false
 		}

@@ -118,7 +118,8 @@ func copyResources(source, folder string) error {
 // machines: webhooks, their certificates, and the list of members.
 func (s *stand) metallb() contender {
 	return contender{
-		name: "metallb",
+		name:      "metallb",
+		deletions: 5, // each takes seconds
 		controller: func() *apiserver.Process {
 			return s.Spawn(program("metallb-controller"), "--kubeconfig="+s.Kubeconfig, "--namespace="+metallbSpace, "--port=7472", "--log-level=info",
 				"--webhook-mode=disabled", "--disable-cert-rotation")

@@ -43,6 +43,7 @@ type contender struct {
 	name       string
 	controller func() *apiserver.Process // gives addresses
 	speaker    func() *apiserver.Process // tells the router
+	deletions  int                       // a round, each with a creation right after it
 }
 
 func newStand(b *testing.B) *stand {
@@ -95,6 +96,7 @@ func (s *stand) plinth() contender {
 	dir := s.b.TempDir()
 	return contender{
 		name:       "plinth",
+		deletions:  50,
 		controller: func() *apiserver.Process { return s.Launch() },
 		speaker: func() *apiserver.Process {
 			return s.Spawn(program("plinth-agent"), "--node-name="+machine, "--kubeconfig="+s.agent, "--state-dir="+dir, "--proxy-health="+s.proxy)
