@@ -140,7 +140,7 @@ func (f fleet) deliver(tables map[string]Table, from string, dst netip.Addr) str
 			return "unreachable at " + at
 		case r.Tunnel:
 			peers := tables[at].Tunnel.Peers
-			p := peers[slices.IndexFunc(peers, func(p Peer) bool { return p.Inner == r.Via.First() })]
+			p := peers[slices.IndexFunc(peers, func(p Peer) bool { return p.NextHop() == r.Via.First() })]
 			at = f.at(p.Outer)
 		case f.at(r.Via.First()) != "":
 			at = f.at(r.Via.First())

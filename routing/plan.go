@@ -55,7 +55,7 @@ func (p *Planner) one(out *placed, c claim) {
 			return
 		}
 		out.peers = append(out.peers, peer)
-		out.routes = append(out.routes, Route{Dst: c.cidr, Tunnel: true, Via: Via(peer.Inner)})
+		out.routes = append(out.routes, Route{Dst: c.cidr, Tunnel: true, Via: Via(peer.NextHop())})
 	case near || !slices.ContainsFunc(c.node.Addresses, func(a netip.Addr) bool { return family(a) == family(c.cidr.Addr()) }):
 		out.refuse(c, NodeWithoutAddress)
 	case mode == inventory.ModeDirect:

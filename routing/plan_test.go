@@ -81,7 +81,7 @@ func TestPlan(t *testing.T) {
 			"unreachable fd00:244::/48",
 			"unreachable fd00:244:0:1::/64",
 			"fd00:244:0:2::/64 via fd01::12",
-			"fd00:244:0:3::/64 via fd00:244:0:3:: dev plinth-vxlan onlink",
+			"fd00:244:0:3::/64 via fe80::72:aff:fe02:d dev plinth-vxlan onlink",
 		}},
 		{"without subnets the rack decides", func() View {
 			v := view(inventory.ModeDirect)
@@ -191,7 +191,7 @@ func TestPlanOfTheTunnelNamesEachPeerOnce(t *testing.T) {
 	want := Tunnel{
 		Local: netip.MustParseAddr("10.1.0.11"),
 		MAC:   MAC{0x02, 0x72, 10, 1, 0, 11},
-		Inner: addrs("10.244.1.0", "fd00:244:0:1::"),
+		Inner: addrs("10.244.1.0", "fd00:244:0:1::", "fe80::72:aff:fe01:b"),
 		Peers: []Peer{
 			{Inner: netip.MustParseAddr("10.244.3.0"), MAC: mac, Outer: netip.MustParseAddr("10.2.0.13")},
 			{Inner: netip.MustParseAddr("fd00:244:0:3::"), MAC: mac, Outer: netip.MustParseAddr("10.2.0.13")},

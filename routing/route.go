@@ -80,7 +80,7 @@ func (v NextHops) All() []netip.Addr {
 type Route struct {
 	Dst    netip.Prefix
 	Kind   Kind
-	Tunnel bool // through the tunnel: the next hop is a peer's Inner address
+	Tunnel bool // through the tunnel: the next hop is a peer's
 	Via    NextHops
 }
 

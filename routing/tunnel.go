@@ -23,7 +23,7 @@ type MAC [6]byte
 type Tunnel struct {
 	Local netip.Addr // this machine's end; its family is that of all peers
 	MAC   MAC
-	Inner []netip.Addr // ours, so that what the node itself sends has a source that is answered through the tunnel
+	Inner []netip.Addr // ours, sorted: a source for what the node itself sends that is answered through the tunnel, and the device's link-local address
 	Peers []Peer       // sorted by Inner
 }
 
@@ -40,9 +40,26 @@ func (t Tunnel) SameDevice(o Tunnel) bool {
 
 // Peer is another node's end of the tunnel.
 type Peer struct {
-	Inner netip.Addr // first address of the node's pod CIDR: the next hop of the route to it
+	Inner netip.Addr // first address of the node's pod CIDR
 	MAC   MAC
 	Outer netip.Addr // address of the node
+}
+
+// NextHop is what the route to the peer's pod CIDR leads to: for IPv4 its first address,
+// for IPv6 the peer's link-local one. Linux takes no IPv6 next hop on one device that a
+// route leads to over another (net/ipv6/route.c, ip6_route_check_nh_onlink), as the
+// routers' does to all pods until the last moment of a change from fabric.
+func (p Peer) NextHop() netip.Addr {
+	if p.Inner.Is4() {
+		return p.Inner
+	}
+	return p.MAC.linkLocal()
+}
+
+// linkLocal is the address that the kernel gives to a device by itself (RFC 4291,
+// appendix A).
+func (m MAC) linkLocal() netip.Addr {
+	return netip.AddrFrom16([16]byte{0: 0xfe, 1: 0x80, 8: m[0] ^ 2, 9: m[1], 10: m[2], 11: 0xff, 12: 0xfe, 13: m[3], 14: m[4], 15: m[5]})
 }
 
 // tunnelOf returns this machine's tunnel without peers. The outer family is IPv4 where
@@ -55,6 +72,9 @@ func tunnelOf(v *View) Tunnel {
 	t := Tunnel{Local: local, MAC: macOf(local)}
 	for _, c := range v.Self.PodCIDRs {
 		t.Inner = append(t.Inner, c.Masked().Addr())
+	}
+	if slices.ContainsFunc(t.Inner, netip.Addr.Is6) {
+		t.Inner = append(t.Inner, t.MAC.linkLocal())
 	}
 	slices.SortFunc(t.Inner, netip.Addr.Compare)
 	return t

@@ -306,6 +306,28 @@ func TestOverlayCarriesEveryPodToEveryPodAndHost(t *testing.T) {
 	}
 }
 
+// While the routers still lead to all pods, as at a change from fabric, each route
+// through the tunnel is taken at once, also where the kernel makes no link-local address.
+func TestRoutesThroughTheTunnelAreTakenWhileAnotherRouteLeadsToAllPods(t *testing.T) {
+	nodes, _, views := overlaySite(t)
+	for i, generation := range []string{"0", "1"} {
+		nodes[i].must("sysctl", "-qw", "net.ipv6.conf.default.addr_gen_mode="+generation)
+		nodes[i].inside(func() {
+			tab := NewTable(Options{Protocol: DefaultProtocol, Metric: DefaultMetric})
+			defer tab.Close()
+			fabric := views[i]
+			fabric.Mode, fabric.Gateways = inventory.ModeFabric, addrs("10.1.0.1", "fd01::1")
+			set(t, tab, routing.Plan(fabric).Routes)
+			plan := routing.Plan(views[i])
+			if err := tab.SetTunnel(context.Background(), plan.Tunnel); err != nil {
+				t.Error(err)
+			}
+			tab.Doubt() // with fresh eyes it tries once
+			set(t, tab, plan.Routes)
+		})
+	}
+}
+
 func TestTunnelFollowsItsPeersAndGoesWithoutATrace(t *testing.T) {
 	nodes, _, views := overlaySite(t)
 	h, v := nodes[0], views[0]

@@ -47,7 +47,7 @@ type entries map[neighbour]bool
 func entriesOf(peers []routing.Peer) entries {
 	all := make(entries, 2*len(peers))
 	for _, p := range peers {
-		all[neighbour{ip: p.Inner, mac: p.MAC}] = true
+		all[neighbour{ip: p.NextHop(), mac: p.MAC}] = true
 		all[neighbour{bridge: true, ip: p.Outer, mac: p.MAC}] = true
 	}
 	return all

@@ -167,7 +167,9 @@ func tunnelMTU(local netip.Addr) (int, error) {
 	return 0, fmt.Errorf("%w: %v", errNoUnderlay, local)
 }
 
-// setInner gives the device the addresses that the node itself sends from.
+// setInner gives the device its addresses. To a link-local one belongs the network of
+// them all, without which the kernel takes no peer's as a next hop. It gives a device one
+// by itself only where net.ipv6.conf.default.addr_gen_mode lets it.
 func setInner(link netlink.Link, want []netip.Addr) error {
 	have, err := netlink.AddrList(link, netlink.FAMILY_ALL)
 	if err != nil {
@@ -189,7 +191,11 @@ func setInner(link netlink.Link, want []netip.Addr) error {
 		}
 	}
 	for a := range missing {
-		addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}}
+		bits := a.BitLen()
+		if a.IsLinkLocalUnicast() {
+			bits = 64
+		}
+		addr := &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, a.BitLen())}}
 		if a.Is6() {
 			addr.Flags = unix.IFA_F_NODAD // nobody else is on this link
 		}

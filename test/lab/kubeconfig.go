@@ -23,6 +23,8 @@ func (l *Lab) hostServer() string {
 func (l *Lab) pki(file string) string { return filepath.Join(l.Dir(), "pki", file) }
 
 // writeKubeconfig writes a kubeconfig; a user without token is known by the certificate of that name.
+// It holds certificates and keys themselves: client-go keeps connections by the names of
+// files, and the next lab of this name has other certificates in files of the same names.
 func (l *Lab) writeKubeconfig(file, server, user, token string) error {
 	who := api.NewAuthInfo()
 	if token != "" {
@@ -37,6 +39,9 @@ func (l *Lab) writeKubeconfig(file, server, user, token string) error {
 	config := api.NewConfig()
 	config.Clusters["lab"], config.AuthInfos[user], config.Contexts["lab"] = cluster, who, context
 	config.CurrentContext = "lab"
+	if err := api.FlattenConfig(config); err != nil {
+		return fmt.Errorf("writing %s: %w", file, err)
+	}
 	if err := clientcmd.WriteToFile(*config, file); err != nil {
 		return fmt.Errorf("writing %s: %w", file, err)
 	}
