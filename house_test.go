@@ -33,6 +33,7 @@ var floors = map[string]int{
 	"routing":                      1,
 	"inventory":                    0,
 	"memory":                       0,
+	"sorted":                       0,
 }
 
 // pure lists the packages that take values and return values, each with what it
@@ -41,6 +42,7 @@ var pure = map[string][]string{
 	"inventory":              {"go.yaml.in/yaml/v4", "go4.org/netipx"},
 	"lb":                     {},
 	"routing":                {},
+	"sorted":                 {},
 	"inventory/routerconfig": {},
 }
 

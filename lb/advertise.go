@@ -1,9 +1,11 @@
 package lb
 
 import (
+	"cmp"
 	"net/netip"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/sorted"
 )
 
 // View is all that a machine knows when it decides what to announce.
@@ -11,11 +13,11 @@ type View struct {
 	Inventory    *inventory.Inventory // what is in force, at least this machine's rack and what is common
 	Machine      inventory.Machine
 	PodCIDRs     []netip.Prefix // of the Node; announced where the session says so
-	Offers       []Offer        // in any order
-	Excluded     bool           // the Node bears node.kubernetes.io/exclude-from-external-load-balancers
-	ProxyHealthy bool           // kube-proxy serves, or could not be asked
-	Draining     bool           // announce with GRACEFUL_SHUTDOWN (RFC 8326)
-	Withdrawn    bool           // announce nothing: the drain time is over
+	Offers       sorted.List[Offer]
+	Excluded     bool // the Node bears node.kubernetes.io/exclude-from-external-load-balancers
+	ProxyHealthy bool // kube-proxy serves, or could not be asked
+	Draining     bool // announce with GRACEFUL_SHUTDOWN (RFC 8326)
+	Withdrawn    bool // announce nothing: the drain time is over
 }
 
 // Advertisement is one prefix and the attributes that it is announced with to
@@ -29,10 +31,22 @@ type Advertisement struct {
 	Bandwidth   uint32 // link bandwidth in bytes a second; 0: not sent
 }
 
-// SessionPlan is all that is to be said over one session, sorted by prefix.
+// Compare sorts by prefix: a session says one thing of each.
+func (a Advertisement) Compare(b Advertisement) int { return comparePrefixes(a.Prefix, b.Prefix) }
+
+// comparePrefixes is netip's order of prefixes, which is worked out much sooner where
+// both are of one length, as VIPs are.
+func comparePrefixes(a, b netip.Prefix) int {
+	if a.Bits() == b.Bits() && a.Addr().BitLen() == b.Addr().BitLen() {
+		return a.Addr().Compare(b.Addr())
+	}
+	return a.Compare(b)
+}
+
+// SessionPlan is all that is to be said over one session.
 type SessionPlan struct {
 	Session        inventory.Session
-	Advertisements []Advertisement
+	Advertisements sorted.List[Advertisement]
 }
 
 // Refusal says why a VIP or a pod CIDR is not announced to a router, or to any when
@@ -45,9 +59,18 @@ type Refusal struct {
 	Reason  Reason
 }
 
+// Compare sorts by Service, VIP, pod CIDR, router and reason.
+func (r Refusal) Compare(o Refusal) int {
+	return cmp.Or(
+		r.Service.Compare(o.Service),
+		r.VIP.Compare(o.VIP), r.PodCIDR.Addr().Compare(o.PodCIDR.Addr()), cmp.Compare(r.PodCIDR.Bits(), o.PodCIDR.Bits()),
+		cmp.Compare(r.Router, o.Router), cmp.Compare(r.Reason, o.Reason),
+	)
+}
+
 // Plan is what a machine announces, and what it does not. Sessions are sorted
-// by router and address, refusals by Service, VIP and router.
+// by router and address.
 type Plan struct {
 	Sessions []SessionPlan
-	Refusals []Refusal
+	Refusals sorted.List[Refusal]
 }

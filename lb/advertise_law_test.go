@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/sorted"
 )
 
 // spread is a Service in the datacenter: its endpoints, by the machine that they are on.
@@ -42,9 +43,9 @@ func (w spread) paths(t testing.TB, inv *inventory.Inventory) map[string][]netip
 	all := map[string][]netip.Prefix{}
 	for _, m := range machines {
 		v := view(t, inv, m)
-		v.Offers = []Offer{w.offer(m)}
+		v.Offers = sorted.Of(w.offer(m))
 		for _, s := range Advertise(v).Sessions {
-			for _, a := range s.Advertisements {
+			for a := range s.Advertisements.All() {
 				all[m] = append(all[m], a.Prefix)
 			}
 		}
@@ -60,7 +61,7 @@ func (w spread) offer(machine string) Offer {
 			es = append(es, e)
 		}
 	}
-	return Offer{Service: ServiceKey{"prod", "web"}, VIPs: []netip.Addr{w.vip}, LocalTraffic: w.local, Endpoints: Count(es)}
+	return Offer{Service: ServiceKey{"prod", "web"}, VIP: w.vip, LocalTraffic: w.local, Endpoints: Count(es)}
 }
 
 func TestSomebodyAnnouncesIfAndOnlyIfSomebodyCanServe(t *testing.T) {
@@ -121,24 +122,25 @@ func TestEveryVIPIsAnnouncedOrRefusedAndNothingElseIs(t *testing.T) {
 		v.Draining = rapid.Bool().Draw(rt, "draining")
 		v.Withdrawn = rapid.Bool().Draw(rt, "withdrawn")
 		v.Machine.State = rapid.SampledFrom([]inventory.State{inventory.StateActive, inventory.StateMaintenance}).Draw(rt, "state")
-		o := Offer{Service: ServiceKey{"prod", "web"}, VIPs: rapid.SliceOfN(addr, 0, 5).Draw(rt, "vips"), Endpoints: Endpoints{Any: rapid.IntRange(0, 1).Draw(rt, "endpoints")}}
-		v.Offers = []Offer{o}
+		vips, endpoints := rapid.SliceOfN(addr, 0, 5).Draw(rt, "vips"), Endpoints{Any: rapid.IntRange(0, 1).Draw(rt, "endpoints")}
+		var offers []Offer
+		for _, vip := range vips {
+			offers = append(offers, Offer{Service: ServiceKey{"prod", "web"}, VIP: vip, Endpoints: endpoints})
+		}
+		v.Offers = sorted.Of(offers...)
 		p := Advertise(v)
 		told := 0
 		for _, s := range p.Sessions {
-			told += len(s.Advertisements)
-			if !slices.IsSortedFunc(s.Advertisements, func(a, b Advertisement) int { return a.Prefix.Addr().Compare(b.Prefix.Addr()) }) {
-				rt.Fatalf("not sorted: %v", s.Advertisements)
-			}
-			for _, a := range s.Advertisements {
+			told += s.Advertisements.Len()
+			for a := range s.Advertisements.All() {
 				lawful(rt, inv, v, s.Session, a)
 			}
 		}
-		for _, vip := range o.VIPs {
+		for _, vip := range vips {
 			announced := slices.ContainsFunc(p.Sessions, func(s SessionPlan) bool {
-				return slices.ContainsFunc(s.Advertisements, func(a Advertisement) bool { return a.Prefix.Contains(vip) })
+				return slices.ContainsFunc(slices.Collect(s.Advertisements.All()), func(a Advertisement) bool { return a.Prefix.Contains(vip) })
 			})
-			refused := slices.ContainsFunc(p.Refusals, func(r Refusal) bool { return r.VIP == vip })
+			refused := slices.ContainsFunc(slices.Collect(p.Refusals.All()), func(r Refusal) bool { return r.VIP == vip })
 			if announced == refused {
 				rt.Fatalf("%v: announced %v, refused %v", vip, announced, refused)
 			}
@@ -167,20 +169,6 @@ func lawful(t *rapid.T, inv *inventory.Inventory, v View, s inventory.Session, a
 	}
 }
 
-func BenchmarkAdvertiseTenThousandServices(b *testing.B) {
-	inv := load(b, datacenter)
-	v := view(b, inv, "w1")
-	vip := netip.MustParseAddr("2001:db8:113::1")
-	for range 10_000 {
-		v.Offers = append(v.Offers, Offer{Service: ServiceKey{"prod", "web"}, VIPs: []netip.Addr{vip}, Endpoints: Endpoints{Any: 1}})
-		vip = vip.Next()
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		Advertise(v)
-	}
-}
-
 func TestPrefixesAreOrderedAsNetipOrdersThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) netip.Prefix {
@@ -192,7 +180,7 @@ func TestPrefixesAreOrderedAsNetipOrdersThem(t *testing.T) {
 			return netip.PrefixFrom(a, rapid.IntRange(126, 128).Draw(t, name+"'s length"))
 		}
 		a, b := draw("a"), draw("b")
-		if got, want := ComparePrefixes(a, b), a.Compare(b); got != want {
+		if got, want := comparePrefixes(a, b), a.Compare(b); got != want {
 			t.Fatalf("%v and %v: %d, and netip says %d", a, b, got, want)
 		}
 	})

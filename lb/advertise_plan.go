@@ -21,20 +21,8 @@ const (
 
 // Advertise decides what a machine says over each of its sessions: the VIPs that it
 // can serve, and its pod CIDRs. For every VIP that it does not announce to a router
-// there is a refusal that says why. Equal views give equal plans, in whatever order
-// the offers come.
-func Advertise(v View) Plan {
-	p := &planner{view: v, scopes: make([]*scope, len(v.Inventory.Pools)), machine: v.machineRefusal()}
-	p.rack, _ = v.Inventory.Rack(v.Machine.Rack)
-	for _, s := range v.Inventory.Sessions(v.Machine) {
-		p.sessions = append(p.sessions, SessionPlan{Session: s})
-	}
-	p.pods()
-	for i := range v.Offers {
-		p.offer(&v.Offers[i])
-	}
-	return p.plan()
-}
+// there is a refusal that says why. Equal views give equal plans.
+func Advertise(v View) Plan { return new(Planner).Plan(v) }
 
 // machineRefusal is why the machine announces nothing at all; empty: it does.
 func (v View) machineRefusal() Reason {
@@ -71,138 +59,147 @@ func (o *Offer) refusal() Reason {
 	return ""
 }
 
-// planner gathers one plan.
-type planner struct {
-	view     View
-	machine  Reason
+// ground is what a machine's offers are judged by: all of a view besides them.
+type ground struct {
+	view     View // without offers
 	rack     inventory.Rack
-	sessions []SessionPlan
-	refusals []Refusal
-	scopes   []*scope // by place of the pool; nil: not looked at yet
+	refusal  Reason // of every VIP; empty: there is none
+	sessions []inventory.Session
+	scopes   []*scope // of each pool, in the inventory's order
 }
 
-// scope is where and how the VIPs of one pool are announced from this machine.
+// scope is where and how the VIPs of one pool, or the machine's pod CIDRs, are
+// announced.
 type scope struct {
-	pool    *inventory.Pool
-	refusal Reason // here, to anybody
-	routers []Reason
-	as      []Advertisement // one for each session, without prefix and bandwidth
+	pool    *inventory.Pool // nil: pod CIDRs
+	refusal Reason          // here, to anybody
+	hears   []bool          // each session
+	as      []Advertisement // for each session, without prefix and bandwidth
 }
 
-func (p *planner) offer(o *Offer) {
-	reason := cmp.Or(p.machine, p.view.proxyRefusal(), o.refusal())
-	for _, vip := range o.VIPs {
-		if reason != "" {
-			p.refuse(Refusal{Service: o.Service, VIP: vip, Reason: reason})
+// candidate is a VIP or a pod CIDR that wants a prefix announced. Several can want the
+// same: VIPs that share an aggregate, Services that share a VIP.
+type candidate struct {
+	prefix    netip.Prefix
+	bandwidth uint32
+	vip       netip.Addr // invalid: a pod CIDR
+	service   ServiceKey
+	scope     *scope
+}
+
+// Compare sorts by prefix, and puts first whose attributes the prefix has.
+func (c candidate) Compare(d candidate) int {
+	if order := comparePrefixes(c.prefix, d.prefix); order != 0 {
+		return order
+	}
+	return cmp.Or(cmp.Compare(d.bandwidth, c.bandwidth), c.vip.Compare(d.vip), c.service.Compare(d.service))
+}
+
+func groundOf(v View) *ground {
+	g := &ground{view: v, sessions: v.Inventory.Sessions(v.Machine), refusal: cmp.Or(v.machineRefusal(), v.proxyRefusal())}
+	g.rack, _ = v.Inventory.Rack(v.Machine.Rack)
+	for i := range v.Inventory.Pools {
+		g.scopes = append(g.scopes, g.poolScope(&v.Inventory.Pools[i]))
+	}
+	return g
+}
+
+// judge says what some offers want announced, and what is refused to them.
+func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusal) {
+	for i := range offers {
+		o := &offers[i]
+		no := Refusal{Service: o.Service, VIP: o.VIP}
+		sc := g.scopeOf(o.VIP)
+		if no.Reason = cmp.Or(g.refusal, o.refusal(), sc.refusal); no.Reason != "" {
+			refused = append(refused, no)
 			continue
 		}
-		p.vip(o, vip)
-	}
-}
-
-// vip announces one address over every session that may have it.
-func (p *planner) vip(o *Offer, vip netip.Addr) {
-	sc := p.scopeOf(vip)
-	switch {
-	case sc == nil:
-		p.refuse(Refusal{Service: o.Service, VIP: vip, Reason: VIPOutsidePools})
-		return
-	case sc.refusal != "":
-		p.refuse(Refusal{Service: o.Service, VIP: vip, Reason: sc.refusal})
-		return
-	}
-	prefix, bandwidth := aggregate(sc.pool, vip), weight(sc.pool, o)
-	for i := range p.sessions {
-		s := &p.sessions[i]
-		switch reason := p.sessionRefusal(sc, i, prefix); {
-		case reason != "":
-			p.refuse(Refusal{Service: o.Service, VIP: vip, Router: s.Session.Router, Reason: reason})
-		case s.Session.Families.Has(prefix):
-			ad := sc.as[i]
-			ad.Prefix, ad.Bandwidth = prefix, bandwidth
-			if s.Advertisements == nil {
-				s.Advertisements = make([]Advertisement, 0, len(p.view.Offers))
+		c := candidate{prefix: aggregate(sc.pool, o.VIP), bandwidth: weight(sc.pool, o), vip: o.VIP, service: o.Service, scope: sc}
+		candidates = append(candidates, c)
+		for i := range g.sessions {
+			if no.Reason = g.sessionRefusal(i, c); no.Reason != "" {
+				no.Router = g.sessions[i].Router
+				refused = append(refused, no)
 			}
-			s.Advertisements = append(s.Advertisements, ad)
 		}
 	}
+	return candidates, refused
 }
+
+// outside is the scope of what lies in no pool.
+var outside = &scope{refusal: VIPOutsidePools}
 
 // scopeOf returns the scope of the pool whose ranges hold the address, be it excluded
 // or not: an address that was given before somebody excluded it stays announced.
-// nil: there is none.
-func (p *planner) scopeOf(vip netip.Addr) *scope {
-	pools := p.view.Inventory.Pools
-	for i := range pools {
-		for j := range pools[i].Ranges {
-			if pools[i].Ranges[j].Contains(vip) {
-				return p.scope(i)
+func (g *ground) scopeOf(vip netip.Addr) *scope {
+	for _, sc := range g.scopes {
+		for i := range sc.pool.Ranges {
+			if sc.pool.Ranges[i].Contains(vip) {
+				return sc
 			}
 		}
 	}
-	return nil
+	return outside
 }
 
-// sessionRefusal is why a router does not hear of a prefix. A session that lacks
+// sessionRefusal is why a router does not hear of a VIP's prefix. A session that lacks
 // the family is no reason where another one with the same router has it.
-func (p *planner) sessionRefusal(sc *scope, i int, prefix netip.Prefix) Reason {
-	if sc.routers[i] != "" {
-		return sc.routers[i]
+func (g *ground) sessionRefusal(i int, c candidate) Reason {
+	if !c.scope.hears[i] {
+		return PoolLimitedToRouters
 	}
-	router := p.sessions[i].Session.Router
-	for j := range p.sessions {
-		if s := &p.sessions[j].Session; s.Router == router && s.Families.Has(prefix) {
+	for j := range g.sessions {
+		if s := &g.sessions[j]; s.Router == g.sessions[i].Router && s.Families.Has(c.prefix) {
 			return ""
 		}
 	}
 	return SessionLacksFamily
 }
 
-// scope works out what holds for all VIPs of a pool, once.
-func (p *planner) scope(at int) *scope {
-	if sc := p.scopes[at]; sc != nil {
-		return sc
+// advertisement is what a session says for a candidate; false: nothing.
+func (g *ground) advertisement(i int, c candidate) (Advertisement, bool) {
+	ad := c.scope.as[i]
+	ad.Prefix, ad.Bandwidth = c.prefix, c.bandwidth
+	return ad, c.scope.hears[i] && g.sessions[i].Families.Has(c.prefix)
+}
+
+// poolScope works out what holds for all VIPs of a pool.
+func (g *ground) poolScope(pool *inventory.Pool) *scope {
+	sc := &scope{pool: pool, refusal: g.poolRefusal(pool)}
+	for _, s := range g.sessions {
+		only := pool.Advertise.Routers
+		sc.hears = append(sc.hears, len(only) == 0 || slices.Contains(only, s.Router))
+		sc.as = append(sc.as, g.attributes(s, pool.Advertise))
 	}
-	pool := &p.view.Inventory.Pools[at]
-	sc := &scope{pool: pool, refusal: p.poolRefusal(pool)}
-	for _, s := range p.sessions {
-		sc.as = append(sc.as, p.attributes(s.Session, pool.Advertise))
-		var reason Reason
-		if only := pool.Advertise.Routers; len(only) > 0 && !slices.Contains(only, s.Session.Router) {
-			reason = PoolLimitedToRouters
-		}
-		sc.routers = append(sc.routers, reason)
-	}
-	p.scopes[at] = sc
 	return sc
 }
 
 // poolRefusal is why no VIP of a pool is announced from this machine. Where the pool
 // names racks and zones, both have to fit.
-func (p *planner) poolRefusal(pool *inventory.Pool) Reason {
+func (g *ground) poolRefusal(pool *inventory.Pool) Reason {
 	a := pool.Advertise
 	switch {
 	case pool.State == inventory.PoolDisabled:
 		return PoolIsDisabled
-	case len(a.Racks) > 0 && !slices.Contains(a.Racks, p.rack.Name):
+	case len(a.Racks) > 0 && !slices.Contains(a.Racks, g.rack.Name):
 		return PoolLimitedToRacks
-	case len(a.Zones) > 0 && !slices.Contains(a.Zones, p.rack.Zone):
+	case len(a.Zones) > 0 && !slices.Contains(a.Zones, g.rack.Zone):
 		return PoolLimitedToZones
-	case len(p.sessions) == 0:
+	case len(g.sessions) == 0:
 		return NoSession
 	}
 	return ""
 }
 
 // attributes are what a pool's routes are told with over a session.
-func (p *planner) attributes(s inventory.Session, a inventory.Advertise) Advertisement {
+func (g *ground) attributes(s inventory.Session, a inventory.Advertise) Advertisement {
 	ad := Advertisement{Communities: a.Communities}
 	if s.IBGP() {
 		ad.LocalPref = a.LocalPref
 	} else {
 		ad.Prepend = a.Prepend
 	}
-	if p.view.Draining {
+	if g.view.Draining {
 		ad.Communities = ad.Communities.With(inventory.GracefulShutdown)
 		if s.IBGP() {
 			ad.LocalPref = drainPref
@@ -241,73 +238,32 @@ func weight(pool *inventory.Pool, o *Offer) uint32 {
 	return uint32(min(uint64(o.Endpoints.Local)*perEndpoint, math.MaxUint32))
 }
 
-// pods announces the pod CIDRs of the Node where a session wants them.
-func (p *planner) pods() {
-	for _, cidr := range p.view.PodCIDRs {
-		if reason := cmp.Or(p.machine, p.cidrRefusal(cidr)); reason != "" {
-			p.refuse(Refusal{PodCIDR: cidr, Reason: reason})
+// pods says which pod CIDRs of the Node are to be announced, and which are refused.
+func (g *ground) pods() (candidates []candidate, refused []Refusal) {
+	sc := &scope{}
+	for _, s := range g.sessions {
+		sc.hears = append(sc.hears, s.PodCIDRs)
+		sc.as = append(sc.as, g.attributes(s, inventory.Advertise{}))
+	}
+	for _, cidr := range g.view.PodCIDRs {
+		if reason := cmp.Or(g.view.machineRefusal(), g.cidrRefusal(cidr)); reason != "" {
+			refused = append(refused, Refusal{PodCIDR: cidr, Reason: reason})
 			continue
 		}
-		for i := range p.sessions {
-			if s := p.sessions[i].Session; s.PodCIDRs && s.Families.Has(cidr) {
-				ad := p.attributes(s, inventory.Advertise{})
-				ad.Prefix = cidr
-				p.sessions[i].Advertisements = append(p.sessions[i].Advertisements, ad)
-			}
-		}
+		candidates = append(candidates, candidate{prefix: cidr, scope: sc})
 	}
+	return candidates, refused
 }
 
 // cidrRefusal keeps a Node from announcing what is not the pods': its pod CIDRs come
 // from the API, not from the inventory. Where a CNI gives them out, the inventory
 // knows no pod network, and they are taken as they are.
-func (p *planner) cidrRefusal(cidr netip.Prefix) Reason {
-	declared := p.view.Inventory.PodNetwork.CIDRs
-	declared = append(slices.Clone(declared), p.view.Machine.PodCIDRs...)
+func (g *ground) cidrRefusal(cidr netip.Prefix) Reason {
+	declared := g.view.Inventory.PodNetwork.CIDRs
+	declared = append(slices.Clone(declared), g.view.Machine.PodCIDRs...)
 	inside := func(outer netip.Prefix) bool { return outer.Bits() <= cidr.Bits() && outer.Contains(cidr.Addr()) }
 	if len(declared) == 0 || slices.ContainsFunc(declared, inside) {
 		return ""
 	}
 	return PodCIDROutsideNetwork
-}
-
-func (p *planner) refuse(r Refusal) { p.refusals = append(p.refusals, r) }
-
-// plan sorts what was gathered, and says nothing twice.
-func (p *planner) plan() Plan {
-	for i := range p.sessions {
-		p.sessions[i].Advertisements = merge(p.sessions[i].Advertisements)
-	}
-	slices.SortFunc(p.refusals, Refusal.Compare)
-	return Plan{Sessions: p.sessions, Refusals: slices.Compact(p.refusals)}
-}
-
-// merge sorts advertisements by prefix. Of several to one prefix, VIPs that share
-// an aggregate or Services that share a VIP, the one with the most bandwidth stays.
-func merge(ads []Advertisement) []Advertisement {
-	slices.SortFunc(ads, func(a, b Advertisement) int {
-		if c := ComparePrefixes(a.Prefix, b.Prefix); c != 0 {
-			return c
-		}
-		return cmp.Compare(b.Bandwidth, a.Bandwidth)
-	})
-	return slices.CompactFunc(ads, func(a, b Advertisement) bool { return a.Prefix == b.Prefix })
-}
-
-// ComparePrefixes is netip's order of prefixes, which is worked out much sooner where
-// both are of one length, as VIPs are.
-func ComparePrefixes(a, b netip.Prefix) int {
-	if a.Bits() == b.Bits() && a.Addr().BitLen() == b.Addr().BitLen() {
-		return a.Addr().Compare(b.Addr())
-	}
-	return a.Compare(b)
-}
-
-// Compare sorts by Service, VIP, pod CIDR, router and reason.
-func (r Refusal) Compare(o Refusal) int {
-	return cmp.Or(
-		cmp.Compare(r.Service.Namespace, o.Service.Namespace), cmp.Compare(r.Service.Name, o.Service.Name),
-		r.VIP.Compare(o.VIP), r.PodCIDR.Addr().Compare(o.PodCIDR.Addr()), cmp.Compare(r.PodCIDR.Bits(), o.PodCIDR.Bits()),
-		cmp.Compare(r.Router, o.Router), cmp.Compare(r.Reason, o.Reason),
-	)
 }

@@ -1,11 +1,19 @@
 package lb
 
-import "net/netip"
+import (
+	"cmp"
+	"net/netip"
+)
 
 // ServiceKey names a Service.
 type ServiceKey struct{ Namespace, Name string }
 
 func (k ServiceKey) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare sorts by namespace and name.
+func (k ServiceKey) Compare(o ServiceKey) int {
+	return cmp.Or(cmp.Compare(k.Namespace, o.Namespace), cmp.Compare(k.Name, o.Name))
+}
 
 // Reason names a "no". It is a metric label, the reason of an Event or
 // condition, and a heading in docs/reference/reasons.md at once.
@@ -19,10 +27,18 @@ type Endpoints struct {
 	Any   int // on all machines, this one included
 }
 
-// Offer is a Service as a machine sees it when it decides what to announce.
+// Offer is one VIP of a Service, as a machine sees it when it decides what to announce.
 type Offer struct {
 	Service      ServiceKey
-	VIPs         []netip.Addr // held by this Service's IPAddress objects, whatever its status says
-	LocalTraffic bool         // externalTrafficPolicy: Local
-	Endpoints    Endpoints
+	VIP          netip.Addr // held by this Service's IPAddress object, whatever its status says
+	LocalTraffic bool       // externalTrafficPolicy: Local
+	Endpoints    Endpoints  // of the VIP's family
+}
+
+// Compare sorts by VIP and, where several share it, by Service.
+func (o Offer) Compare(p Offer) int {
+	if c := o.VIP.Compare(p.VIP); c != 0 {
+		return c
+	}
+	return o.Service.Compare(p.Service)
 }

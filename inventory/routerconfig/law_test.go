@@ -8,6 +8,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/sorted"
 )
 
 // What the machines' side decides to announce is what the router's side lets in.
@@ -56,18 +57,22 @@ func TestRoutersLetInNothingElse(t *testing.T) {
 func everything(inv *inventory.Inventory, m inventory.Machine, router string) []netip.Prefix {
 	view := lb.View{Inventory: inv, Machine: m, PodCIDRs: m.PodCIDRs, ProxyHealthy: true}
 	view.Machine.State = inventory.StateActive
+	var offers []lb.Offer
 	for i, pool := range inv.Pools {
 		for j, r := range pool.Ranges {
-			view.Offers = append(view.Offers, lb.Offer{
-				Service:   lb.ServiceKey{Namespace: "default", Name: fmt.Sprintf("s%d-%d", i, j)},
-				VIPs:      []netip.Addr{r.First, r.Last},
+			o := lb.Offer{
+				Service: lb.ServiceKey{Namespace: "default", Name: fmt.Sprintf("s%d-%d", i, j)}, VIP: r.First,
 				Endpoints: lb.Endpoints{Local: 1, Any: 1},
-			})
+			}
+			offers = append(offers, o)
+			o.VIP = r.Last
+			offers = append(offers, o)
 		}
 	}
+	view.Offers = sorted.Of(offers...)
 	var out []netip.Prefix
 	for _, s := range lb.Advertise(view).Sessions {
-		for _, ad := range s.Advertisements {
+		for ad := range s.Advertisements.All() {
 			if s.Session.Router == router {
 				out = append(out, ad.Prefix)
 			}

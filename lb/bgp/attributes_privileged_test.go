@@ -14,6 +14,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/sorted"
 )
 
 // dressed is an advertisement with every attribute that there is.
@@ -54,7 +55,7 @@ func TestRoutersSeeTheAttributes(t *testing.T) {
 				c := config(plan(r.session4()), plan(r.session6()))
 				for i, prefix := range []string{"203.0.113.10/32", "2001:db8:113::10/128"} {
 					c.Sessions[i].Session.LocalASN = tt.asn
-					c.Sessions[i].Advertisements = []lb.Advertisement{dressed(t, prefix)}
+					c.Sessions[i].Advertisements = sorted.Of(dressed(t, prefix))
 				}
 				must(t, s.Set(t.Context(), c))
 				want := map[string][]string{"frr": tt.frr, "bird": tt.bird}[dialect]
@@ -107,10 +108,10 @@ func TestWeightsReachTheKernelOfFRR(t *testing.T) {
 			hops := []netip.Addr{tt.first, elevenOf(tt.first)}
 			for i, from := range hops {
 				s := speaker(t)
-				c := config(plan(tt.session(), netip.PrefixFrom(netip.MustParseAddr(tt.vip), from.BitLen()).String()))
+				ad := lb.Advertisement{Prefix: netip.PrefixFrom(netip.MustParseAddr(tt.vip), from.BitLen()), Bandwidth: uint32(125_000 * (3 - 2*i))}
+				c := config(say(tt.session(), ad))
 				c.RouterID = netip.AddrFrom4([4]byte{10, 99, 250, byte(1 + i)})
 				c.Sessions[0].Session.Local = from
-				c.Sessions[0].Advertisements[0].Bandwidth = uint32(125_000 * (3 - 2*i))
 				must(t, s.Set(t.Context(), c))
 			}
 			eventually(t, 15*time.Second, "the kernel has weights of 3 to 1", func() (bool, string) {

@@ -36,12 +36,13 @@ func TestADeadMachineIsWithdrawnAfterTheHoldTimeDespiteGracefulRestart(t *testin
 func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 	r := newRouter(t).bird(neighbour{})
 	s := speaker(t)
-	c := config(plan(r.session4()))
+	var ads []lb.Advertisement
 	a := netip.MustParseAddr("198.18.0.1")
 	for range 10_000 {
-		c.Sessions[0].Advertisements = append(c.Sessions[0].Advertisements, lb.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
+		ads = append(ads, lb.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
 		a = a.Next()
 	}
+	c := config(say(r.session4(), ads...))
 	begin := time.Now()
 	must(t, s.Set(t.Context(), c))
 	t.Log("Set returned after", time.Since(begin))
@@ -52,10 +53,8 @@ func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 	var took []time.Duration
 	for range 20 {
 		time.Sleep(50 * time.Millisecond)
-		more := config(plan(r.session4()))
-		more.Sessions[0].Advertisements = append(append([]lb.Advertisement{}, c.Sessions[0].Advertisements...), lb.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
+		c.Sessions[0].Advertisements = c.Sessions[0].Advertisements.Edit(nil, []lb.Advertisement{{Prefix: netip.PrefixFrom(a, 32)}})
 		a = a.Next()
-		c = more
 		begin = time.Now()
 		must(t, s.Set(t.Context(), c))
 		took = append(took, time.Since(begin))

@@ -3,11 +3,13 @@ package bgp
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/sorted"
 )
 
 // ErrRefused is the error of an advertisement that may not leave.
@@ -17,8 +19,8 @@ var ErrRefused = errors.New("not announced")
 // make the router close the session for all of it.
 const maxAdvertisements = 50_000
 
-// routes are the advertisements of one session, sorted by prefix, one for each.
-type routes []lb.Advertisement
+// routes are the advertisements of one session.
+type routes = sorted.List[lb.Advertisement]
 
 // bounds are what no session may go beyond, whatever the planner says.
 type bounds struct {
@@ -43,83 +45,51 @@ func (c Config) bounds() bounds {
 }
 
 // guard stands behind the planner: what it lets through is all that a session may
-// say. It keeps the good ones when some are bad. What was let through before, under the
-// same bounds, is known to be good.
-func guard(s inventory.Session, ads []lb.Advertisement, b bounds, known routes) (routes, error) {
-	var errs []error
-	good := make(routes, 0, len(ads))
-	for _, ad := range ads {
-		for len(known) > 0 && byPrefix(known[0], ad) < 0 {
-			known = known[1:]
-		}
-		if len(known) > 0 && known[0] == ad {
-			good = append(good, ad)
-			continue
-		}
-		if err := admit(s, ad, b); err != nil {
-			errs = append(errs, fmt.Errorf("%v: %w: %w", ad.Prefix, ErrRefused, err))
+// say. It keeps the good ones when some are bad, and remembers what it said of each:
+// it looks at what is new, or at all where the terms or bounds are others.
+type guard struct {
+	session inventory.Session
+	bounds  bounds
+	asked   routes
+	good    routes
+	bad     map[netip.Prefix]error
+}
+
+func (g *guard) admit(c SessionConfig, b bounds) (routes, error) {
+	if g.session != c.Session || !g.bounds.equal(b) || g.bad == nil {
+		*g = guard{session: c.Session, bounds: b, bad: map[netip.Prefix]error{}}
+	}
+	gone, put := sorted.Diff(g.asked, c.Advertisements)
+	for _, ad := range gone {
+		delete(g.bad, ad.Prefix)
+	}
+	good := put[:0]
+	for _, ad := range put {
+		if err := admit(c.Session, ad, b); err != nil {
+			g.bad[ad.Prefix] = fmt.Errorf("%v: %w: %w", ad.Prefix, ErrRefused, err)
 			continue
 		}
 		good = append(good, ad)
 	}
-	once, twice := unique(good)
-	if twice > 0 {
-		errs = append(errs, fmt.Errorf("%w: %d prefixes are given twice with different attributes", ErrRefused, twice))
+	g.asked, g.good = c.Advertisements, g.good.Edit(gone, good)
+	if len(g.bad) == 0 {
+		g.good = g.asked // the same, and the same memory
 	}
-	if len(once) > maxAdvertisements {
-		errs = append(errs, fmt.Errorf("%w: %d of %d prefixes, a session says at most %d", ErrRefused, len(once)-maxAdvertisements, len(once), maxAdvertisements))
-		once = once[:maxAdvertisements]
-	}
-	return once, errors.Join(errs...)
+	return g.first(maxAdvertisements)
 }
 
-// unique sorts by prefix and leaves the first of each. Twice counts those that went
-// and were not the same. What a planner gives is sorted already.
-func unique(ads routes) (once routes, twice int) {
-	ordered := true
-	for i := 1; i < len(ads) && ordered; i++ {
-		ordered = byPrefix(ads[i-1], ads[i]) < 0
+// first returns at most so many of the good ones, and what is to be said of the rest.
+func (g *guard) first(most int) (routes, error) {
+	var errs []error
+	for _, p := range slices.SortedFunc(maps.Keys(g.bad), netip.Prefix.Compare) {
+		errs = append(errs, g.bad[p])
 	}
-	if ordered {
-		return ads, 0
+	all := g.good.Len()
+	if all <= most {
+		return g.good, errors.Join(errs...)
 	}
-	slices.SortStableFunc(ads, byPrefix)
-	ads = slices.Compact(ads)
-	all := len(ads)
-	once = slices.CompactFunc(ads, samePrefix)
-	return once, all - len(once)
-}
-
-func byPrefix(a, b lb.Advertisement) int    { return lb.ComparePrefixes(a.Prefix, b.Prefix) }
-func samePrefix(a, b lb.Advertisement) bool { return a.Prefix == b.Prefix }
-
-// difference lists what want has and have has not, or not like this, and what is gone.
-func difference(have, want routes) (add, gone routes) {
-	for len(have) > 0 || len(want) > 0 {
-		switch c := compareFirst(have, want); {
-		case c < 0:
-			gone, have = append(gone, have[0]), have[1:]
-		case c > 0:
-			add, want = append(add, want[0]), want[1:]
-		default:
-			if have[0] != want[0] {
-				add = append(add, want[0])
-			}
-			have, want = have[1:], want[1:]
-		}
-	}
-	return add, gone
-}
-
-// compareFirst compares the first of each; an end comes last.
-func compareFirst(have, want routes) int {
-	switch {
-	case len(have) == 0:
-		return 1
-	case len(want) == 0:
-		return -1
-	}
-	return byPrefix(have[0], want[0])
+	errs = append(errs, fmt.Errorf("%w: %d of %d prefixes, a session says at most %d", ErrRefused, all-most, all, most))
+	return sorted.Of(slices.Collect(g.good.All())[:most]...), errors.Join(errs...)
 }
 
 func admit(s inventory.Session, ad lb.Advertisement, b bounds) error {

@@ -14,6 +14,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/sorted"
 )
 
 // onOneSubnet makes an FRR and a BIRD the routers of one machine on one subnet.
@@ -75,15 +76,15 @@ func planned(t testing.TB, inv *inventory.Inventory) Config {
 		t.Fatal("no machine")
 	}
 	v := lb.View{Inventory: inv, Machine: m, ProxyHealthy: true}
+	var offers []lb.Offer
 	for _, vips := range []string{
 		"203.0.113.10 2001:db8:113::10", "203.0.113.74 2001:db8:113:1::10", "203.0.113.138 2001:db8:113:2::18", "203.0.113.202 2001:db8:113:3::10",
 	} {
-		o := lb.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: vips}, Endpoints: lb.Endpoints{Any: 1}}
 		for vip := range strings.FieldsSeq(vips) {
-			o.VIPs = append(o.VIPs, netip.MustParseAddr(vip))
+			offers = append(offers, lb.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: vips}, VIP: netip.MustParseAddr(vip), Endpoints: lb.Endpoints{Any: 1}})
 		}
-		v.Offers = append(v.Offers, o)
 	}
+	v.Offers = sorted.Of(offers...)
 	c := config()
 	for _, s := range lb.Advertise(v).Sessions {
 		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: s})
@@ -160,9 +161,11 @@ func TestAnAttackOnWhatIsAnnouncedChangesNothingInTheRouters(t *testing.T) {
 		attacks = append(attacks, netip.PrefixFrom(own, own.BitLen()).String())
 	}
 	for i := range c.Sessions {
+		var bad []lb.Advertisement
 		for _, a := range attacks {
-			c.Sessions[i].Advertisements = append(c.Sessions[i].Advertisements, lb.Advertisement{Prefix: netip.MustParsePrefix(a)})
+			bad = append(bad, advertisement(a))
 		}
+		c.Sessions[i].Advertisements = c.Sessions[i].Advertisements.Edit(nil, bad)
 	}
 	err := s.Set(t.Context(), c)
 	if !errors.Is(err, ErrRefused) {

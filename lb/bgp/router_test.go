@@ -449,11 +449,11 @@ func (r *router) both4() inventory.Session {
 
 // plan announces prefixes over a session.
 func plan(s inventory.Session, prefixes ...string) SessionConfig {
-	c := SessionConfig{SessionPlan: lb.SessionPlan{Session: s}}
+	var ads []lb.Advertisement
 	for _, p := range prefixes {
-		c.Advertisements = append(c.Advertisements, lb.Advertisement{Prefix: netip.MustParsePrefix(p)})
+		ads = append(ads, advertisement(p))
 	}
-	return c
+	return say(s, ads...)
 }
 
 func config(sessions ...SessionConfig) Config {

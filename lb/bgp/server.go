@@ -14,6 +14,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/server"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // batch is how many paths go to GoBGP at once: it holds its lock for that long.
@@ -39,14 +40,14 @@ type instance struct {
 
 // start brings a server up with all its routes, and only then adds the router.
 // Events go to tell until the instance is closed; tell may block.
-func start(ctx context.Context, t terms, rs routes, restarting bool, port int32, n *notes, tell func(event)) (*instance, error) {
+func start(ctx context.Context, t terms, ads []lb.Advertisement, restarting bool, port int32, n *notes, tell func(event)) (*instance, error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	in := &instance{terms: t, notes: n, bgp: server.NewBgpServer(server.LoggerOption(n.logger(), nil)), done: done}
 	go in.bgp.Serve()
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return in.begin(ctx, port) },
 		in.policies,
-		func(context.Context) error { return in.add(rs) },
+		func(context.Context) error { return in.add(ads) },
 		func(context.Context) error { return in.watch(watch, tell) },
 		func(ctx context.Context) error {
 			return in.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: t.peer(restarting)})
@@ -108,8 +109,8 @@ func (in *instance) watch(ctx context.Context, tell func(event)) error {
 }
 
 // add tells routes, each in place of an older one to the same prefix.
-func (in *instance) add(rs routes) error {
-	return in.each(rs, func(ps []*apiutil.Path) error {
+func (in *instance) add(ads []lb.Advertisement) error {
+	return in.each(ads, func(ps []*apiutil.Path) error {
 		_, err := in.bgp.AddPath(apiutil.AddPathRequest{Paths: ps})
 		return err
 	})
@@ -117,17 +118,17 @@ func (in *instance) add(rs routes) error {
 
 // remove withdraws routes, by what they are and not by an identifier: that would
 // search all of them for each.
-func (in *instance) remove(rs routes) error {
-	return in.each(rs, func(ps []*apiutil.Path) error {
+func (in *instance) remove(ads []lb.Advertisement) error {
+	return in.each(ads, func(ps []*apiutil.Path) error {
 		return in.bgp.DeletePath(apiutil.DeletePathRequest{Paths: ps})
 	})
 }
 
 // each hands over paths in batches, none of them empty: GoBGP takes an empty
 // request for something else than nothing.
-func (in *instance) each(rs routes, do func([]*apiutil.Path) error) error {
+func (in *instance) each(ads []lb.Advertisement, do func([]*apiutil.Path) error) error {
 	var errs []error
-	for some := range slices.Chunk(rs, batch) {
+	for some := range slices.Chunk(ads, batch) {
 		ps := make([]*apiutil.Path, 0, len(some))
 		for _, ad := range some {
 			p, err := path(in.terms.Session, ad)

@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"math/bits"
 	"net/netip"
+	"slices"
 	"time"
 
 	api "github.com/osrg/gobgp/v4/api"
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/sorted"
 )
 
 const (
@@ -41,7 +43,7 @@ type session struct {
 	quit    chan struct{} // closed: the goroutine is to end
 	ended   chan struct{} // closed: it has
 
-	passed passed // used by Set alone
+	guard guard // used by Set alone
 
 	terms    terms
 	refused  error  // the terms cannot work
@@ -64,24 +66,6 @@ type session struct {
 	state    SessionState
 	stale    bool   // state.Announced needs another look
 	base     counts // of the servers before this one
-}
-
-// passed is what the guard let through last, and under which terms.
-type passed struct {
-	session inventory.Session
-	bounds  bounds
-	routes  routes
-}
-
-// guard has the guard look at what the session is to say.
-func (s *session) guard(c SessionConfig, b bounds) (routes, error) {
-	var known routes
-	if s.passed.session == c.Session && s.passed.bounds.equal(b) {
-		known = s.passed.routes
-	}
-	good, err := guard(c.Session, c.Advertisements, b, known)
-	s.passed = passed{c.Session, b, good}
-	return good, err
 }
 
 func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, ears *ears, changed func()) *session {
@@ -178,7 +162,8 @@ func (s *session) sync() error {
 	if s.in == nil {
 		return nil // the next server will be given all of it
 	}
-	add, gone := difference(s.have, s.want)
+	gone, add := sorted.Diff(s.have, s.want)
+	gone = slices.DeleteFunc(gone, s.want.Has) // it is told anew
 	if len(add)+len(gone) == 0 {
 		return nil
 	}
@@ -190,7 +175,7 @@ func (s *session) sync() error {
 		return fmt.Errorf("withdrawing: %w", err)
 	}
 	s.have = s.want
-	s.log.Info("announcements changed", "added", len(add), "withdrawn", len(gone), "total", len(s.have))
+	s.log.Info("announcements changed", "added", len(add), "withdrawn", len(gone), "total", s.have.Len())
 	return nil
 }
 
@@ -198,7 +183,7 @@ func (s *session) sync() error {
 func (s *session) connect(ctx context.Context) error {
 	restarting := s.terms.Session.RestartTime > 0 && time.Now().Before(s.keepFor)
 	s.notes = &notes{log: s.log}
-	in, err := start(ctx, s.terms, s.want, restarting, s.port, s.notes, s.tell)
+	in, err := start(ctx, s.terms, slices.Collect(s.want.All()), restarting, s.port, s.notes, s.tell)
 	s.alarm.Reset(s.patience())
 	if err != nil {
 		s.down(Misconfigured, err.Error())
@@ -278,7 +263,7 @@ func (s *session) up() {
 	s.state.Up, s.state.Since, s.state.Cause, s.state.Detail = true, time.Now(), CauseNone, ""
 	s.stale = true
 	s.alarm.Reset(steady)
-	s.log.Info("session is up", "routes", len(s.have))
+	s.log.Info("session is up", "routes", s.have.Len())
 	s.changed()
 }
 
@@ -317,7 +302,7 @@ func (s *session) tryConnect() {
 func (s *session) hangUp(ctx context.Context) {
 	s.keepCounts(ctx)
 	s.in.close(ctx, true)
-	s.in, s.have, s.linked = nil, nil, false
+	s.in, s.have, s.linked = nil, routes{}, false
 }
 
 // overLimit pauses a session whose router sent too much, instead of for ever.
@@ -453,10 +438,10 @@ func (s *session) report(ctx context.Context) SessionState {
 // adj-RIB-out would take a third of a second for ten thousand routes, in which it
 // does nothing else; a test holds the two against each other.
 func (s *session) announced() []netip.Prefix {
-	ps := make([]netip.Prefix, 0, len(s.have))
-	for i := range s.have {
-		if p := s.have[i].Prefix; s.agreed.Has(p) {
-			ps = append(ps, p)
+	ps := make([]netip.Prefix, 0, s.have.Len())
+	for ad := range s.have.All() {
+		if s.agreed.Has(ad.Prefix) {
+			ps = append(ps, ad.Prefix)
 		}
 	}
 	return ps

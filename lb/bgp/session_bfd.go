@@ -67,7 +67,7 @@ func (s *session) path(c change) {
 	}
 	s.keepCounts(context.Background())
 	s.in.close(context.Background(), false)
-	s.in, s.have, s.linked = nil, nil, false
+	s.in, s.have, s.linked = nil, routes{}, false
 	s.down(PathDown, "BFD lost the router")
 	s.tryConnect()
 }

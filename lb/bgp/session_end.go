@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -59,13 +60,13 @@ const (
 // withdraw takes every route back, and waits until the router was told.
 func (s *session) withdraw(ctx context.Context) error {
 	before, err := s.in.counts(ctx)
-	if err != nil || len(s.have) == 0 {
+	if err != nil || s.have.Len() == 0 {
 		return err
 	}
-	if err := s.in.remove(s.have); err != nil {
+	if err := s.in.remove(slices.Collect(s.have.All())); err != nil {
 		return fmt.Errorf("withdrawing: %w", err)
 	}
-	s.have = nil
+	s.have = routes{}
 	quiet, last := 0, before.updatesSent
 	return poll(ctx, func() (bool, error) {
 		now, err := s.in.counts(ctx)

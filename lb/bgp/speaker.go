@@ -62,7 +62,7 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 
 func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig, b bounds) error {
 	x, t := s.session(c, sc), sc.terms(c.RouterID)
-	good, guarded := x.guard(sc, b)
+	good, guarded := x.guard.admit(sc, b)
 	err := errors.Join(guarded, x.do(ctx, func() error { return x.set(ctx, t, good) }))
 	if err != nil {
 		return fmt.Errorf("%v: %w", sc.key(), err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -72,7 +73,8 @@ type Agent struct {
 	phase      phase
 	last       plan
 	reached    kernel.State
-	planner    routing.Planner
+	router     routing.Planner
+	announcer  lb.Planner
 	routed     planned
 	down       map[netip.Addr]bool // routers that lost their session
 	lost       bool                // down changed
@@ -253,15 +255,15 @@ type basis struct {
 	healthy             bool // kube-proxy
 }
 
-// decide makes the plan, unless all that it depends on is as it was: to plan ten
-// thousand Services takes milliseconds, and most events change nothing of it.
+// decide makes the plan, unless all that it depends on is as it was: most events change
+// nothing of it.
 func (a *Agent) decide(m inventory.Machine, healthy bool, st stage) {
 	now := basis{planned{a.inputs.version, st}, a.phase.Draining, a.phase.Withdrawn, healthy}
 	if a.planned && now == a.decided && !a.lost {
 		return
 	}
 	a.said, a.decided = false, now
-	a.last = decide(a.inputs, m, a.phase, healthy, st, a.routes(m, st))
+	a.last = decide(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
 	a.last.BGP.Restarting = a.restarting
 }
 
@@ -297,7 +299,7 @@ func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
 		return a.last.Routing
 	}
 	a.routed, a.lost = now, false
-	t := a.planner.Plan(routingView(a.inputs, m, st.routes, a.down))
+	t := a.router.Plan(routingView(a.inputs, m, st.routes, a.down))
 	if st.tunnel && st.routes != inventory.ModeOverlay {
 		t.Tunnel = routing.Plan(routingView(a.inputs, m, inventory.ModeOverlay, a.down)).Tunnel
 	}

@@ -53,12 +53,14 @@ func BenchmarkPass(b *testing.B) {
 			k := key("svc-0")
 			slice := &endpoints{Service: k, IPv4: true}
 			full := &endpoints{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true)}}
+			routes := routing.Plan(routingView(in, m, inventory.ModeNone, nil))
+			var announcer lb.Planner
 			b.ReportAllocs()
 			for b.Loop() {
 				slice, full = full, slice
 				c.sliceChanged("svc-0", full, slice)
 				in.Offers = c.all()
-				p := decide(in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeNone, nil)))
+				p := decide(&announcer, in, m, phase{}, true, stage{}, routes)
 				if err := speaker.Set(b.Context(), p.BGP); err != nil {
 					b.Fatal(err)
 				}

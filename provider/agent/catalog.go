@@ -1,11 +1,11 @@
 package agent
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/sorted"
 )
 
 // catalog joins Services, claims and endpoints to offers. It works out anew only
@@ -17,9 +17,8 @@ type catalog struct {
 	slices   map[lb.ServiceKey]map[string]endpoints
 	touched  map[lb.ServiceKey]struct{}
 	offers   map[lb.ServiceKey][]lb.Offer
-	sorted   []lb.Offer // all offers by their first VIP, the order that announcements have
-	given    bool       // sorted was handed out: it must not change any more
-	changes  uint64     // of sorted, so far
+	offered  sorted.List[lb.Offer] // all of them
+	changes  uint64                // of offered, so far
 }
 
 func newCatalog() *catalog {
@@ -82,100 +81,43 @@ func remove[K, N comparable, V any](m map[K]map[N]V, k K, name N) {
 	}
 }
 
-// all returns the offers of all Services, sorted by VIP. The caller may keep them, and
-// must not change them: they are the same ones until changes says otherwise. Many
-// events change nothing here: a Service comes before its VIP does.
-func (c *catalog) all() []lb.Offer {
-	if len(c.touched) > len(c.offers)/8 {
-		c.rebuild()
-	} else {
-		for k := range c.touched {
-			c.update(k)
+// all returns the offers of all Services. They are the same ones until changes says
+// otherwise. Many events change nothing here: a Service comes before its VIP does.
+func (c *catalog) all() sorted.List[lb.Offer] {
+	var gone, put []lb.Offer
+	for k := range c.touched {
+		before, now := c.offers[k], c.offer(k)
+		if slices.Equal(before, now) {
+			continue
+		}
+		gone, put = append(gone, before...), append(put, now...)
+		if c.offers[k] = now; len(now) == 0 {
+			delete(c.offers, k)
 		}
 	}
 	clear(c.touched)
-	c.given = true
-	return c.sorted
+	if len(gone)+len(put) > 0 {
+		c.offered = c.offered.Edit(gone, put)
+		c.changes++
+	}
+	return c.offered
 }
 
-// update works out the offers of one Service and puts them in their places.
-func (c *catalog) update(k lb.ServiceKey) {
-	before, now := c.offers[k], c.offer(k)
-	if slices.EqualFunc(before, now, sameOffer) {
-		return
-	}
-	c.change()
-	for _, o := range before {
-		if i, ok := slices.BinarySearchFunc(c.sorted, o, compareOffers); ok {
-			c.sorted = slices.Delete(c.sorted, i, i+1)
-		}
-	}
-	c.store(k, now)
-	for _, o := range now {
-		i, _ := slices.BinarySearchFunc(c.sorted, o, compareOffers)
-		c.sorted = slices.Insert(c.sorted, i, o)
-	}
-}
-
-// change is to be called before sorted changes.
-func (c *catalog) change() {
-	if c.changes++; c.given {
-		c.sorted, c.given = slices.Clone(c.sorted), false
-	}
-}
-
-func sameOffer(a, b lb.Offer) bool {
-	return a.Service == b.Service && a.LocalTraffic == b.LocalTraffic && a.Endpoints == b.Endpoints && slices.Equal(a.VIPs, b.VIPs)
-}
-
-func (c *catalog) store(k lb.ServiceKey, offers []lb.Offer) {
-	if len(offers) > 0 {
-		c.offers[k] = offers
-	} else {
-		delete(c.offers, k)
-	}
-}
-
-// rebuild is for when so much changed that sorting anew is cheaper.
-func (c *catalog) rebuild() {
-	for k := range c.touched {
-		c.store(k, c.offer(k))
-	}
-	c.changes++
-	c.sorted, c.given = make([]lb.Offer, 0, len(c.offers)), false
-	for _, offers := range c.offers {
-		c.sorted = append(c.sorted, offers...)
-	}
-	slices.SortFunc(c.sorted, compareOffers)
-}
-
-func compareOffers(a, b lb.Offer) int {
-	return cmp.Or(a.VIPs[0].Compare(b.VIPs[0]), cmp.Compare(a.Service.Namespace, b.Service.Namespace), cmp.Compare(a.Service.Name, b.Service.Name))
-}
-
-// offer is what a Service offers: its VIPs of each family with the endpoints of
-// that family. A VIP is its own if the claim of that name says so; what the
-// Service's status says counts for nothing (CVE-2020-8554).
+// offer is what a Service offers: each of its VIPs with the endpoints of that family. A
+// VIP is its own if the claim of that name says so; what the Service's status says
+// counts for nothing (CVE-2020-8554).
 func (c *catalog) offer(k lb.ServiceKey) []lb.Offer {
 	s, ok := c.services[k]
 	if !ok || !s.Ours {
 		return nil
 	}
 	var out []lb.Offer
-	for _, ipv4 := range []bool{true, false} {
-		o := lb.Offer{Service: k, LocalTraffic: s.LocalTraffic}
-		for vip, claim := range c.claims[k] {
-			if vip.Is4() == ipv4 && claim.heldBy(s) {
-				o.VIPs = append(o.VIPs, vip)
-			}
+	for vip, claim := range c.claims[k] {
+		if claim.heldBy(s) {
+			out = append(out, lb.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: c.count(k, vip.Is4())})
 		}
-		if len(o.VIPs) == 0 {
-			continue
-		}
-		slices.SortFunc(o.VIPs, netip.Addr.Compare)
-		o.Endpoints = c.count(k, ipv4)
-		out = append(out, o)
 	}
+	slices.SortFunc(out, lb.Offer.Compare)
 	return out
 }
 

@@ -32,8 +32,8 @@ func seeded() *catalog {
 }
 
 func offers(c *catalog) (out []string) {
-	for _, o := range c.all() {
-		out = append(out, fmt.Sprintf("%v %v local=%v %d/%d", o.Service, o.VIPs, o.LocalTraffic, o.Endpoints.Local, o.Endpoints.Any))
+	for o := range c.all().All() {
+		out = append(out, fmt.Sprintf("%v [%v] local=%v %d/%d", o.Service, o.VIP, o.LocalTraffic, o.Endpoints.Local, o.Endpoints.Any))
 	}
 	slices.Sort(out)
 	return out
@@ -115,8 +115,8 @@ func TestOffersOfManyEventsAreThoseOfAFreshStart(t *testing.T) {
 		for k, cl := range claims {
 			fresh.claimChanged(k, nil, &cl)
 		}
-		if got, want := fmt.Sprint(c.all()), fmt.Sprint(fresh.all()); got != want {
-			t.Fatalf("got %s, want %s", got, want)
+		if got, want := c.all(), fresh.all(); !got.Equal(want) {
+			t.Fatalf("got %v, want %v", got, want)
 		}
 	})
 }

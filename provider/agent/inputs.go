@@ -13,6 +13,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/sorted"
 )
 
 // inputs are all that a plan is made of, and all that is kept on disk.
@@ -20,7 +21,7 @@ type inputs struct {
 	Inventory *inventory.Inventory
 	Self      node
 	Nodes     []*routing.Node // by name
-	Offers    []lb.Offer
+	Offers    sorted.List[lb.Offer]
 	Passwords map[inventory.SecretKey]bgp.Password
 
 	version version
@@ -47,13 +48,13 @@ func (in inputs) machine() (inventory.Machine, error) {
 type plan struct {
 	BGP     bgp.Config
 	Routing routing.Table
-	Refused []lb.Refusal
+	Refused sorted.List[lb.Refusal]
 }
 
 // decide plans announcements beside the routes. A pod CIDR of ours that an older Node
 // claims is not announced: what we said of it would draw that Node's packets here.
-func decide(in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
-	announce := lb.Advertise(lb.View{
+func decide(announcer *lb.Planner, in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
+	announce := announcer.Plan(lb.View{
 		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Offers,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
 	})

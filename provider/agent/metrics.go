@@ -111,7 +111,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 // reasons counts the refusals of a plan by reason.
 func (p plan) reasons() map[string]int {
 	n := map[string]int{}
-	for _, r := range p.Refused {
+	for r := range p.Refused.All() {
 		n[string(r.Reason)]++
 	}
 	for _, r := range p.Routing.Refusals {

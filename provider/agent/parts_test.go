@@ -24,6 +24,7 @@ import (
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
+	"plinth.dev/plinth/sorted"
 )
 
 func TestDrainWarnsBeforeItWithdraws(t *testing.T) {
@@ -109,7 +110,7 @@ func someInputs(t *testing.T) inputs {
 		Inventory: oneMachine(t),
 		Self:      node{Node: routing.Node{Name: "nuc1", Rack: "shelf", Created: time.Unix(1, 0).UTC(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}, Identity: inventory.NodeIdentity{Name: "nuc1"}},
 		Nodes:     []*routing.Node{{Name: "nuc2", Rack: "shelf", Addresses: []netip.Addr{vip("192.168.1.12")}}},
-		Offers:    []lb.Offer{{Service: key("web"), VIPs: []netip.Addr{vip("192.168.50.40")}, Endpoints: lb.Endpoints{Any: 1}}},
+		Offers:    sorted.Of(lb.Offer{Service: key("web"), VIP: vip("192.168.50.40"), Endpoints: lb.Endpoints{Any: 1}}),
 		Passwords: map[inventory.SecretKey]bgp.Password{{Secret: "bgp", Key: "tor"}: "s3cret"},
 	}
 }
@@ -328,7 +329,7 @@ func TestReferenceNamesEveryMetric(t *testing.T) {
 func TestPasswordsNeverShow(t *testing.T) {
 	in := someInputs(t)
 	m, _ := in.machine()
-	p := decide(in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil)))
+	p := decide(new(lb.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil)))
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v", in.Passwords, p, p)} {
 		if strings.Contains(s, "s3cret") {
 			t.Errorf("it shows in %s", s)

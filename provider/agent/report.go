@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 )
 
@@ -74,8 +75,9 @@ func (a *Agent) tally() tally {
 }
 
 func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {
-	for _, ad := range want.Advertisements {
-		if slices.Contains(a.inputs.Self.PodCIDRs, ad.Prefix) && !slices.Contains(have.Announced, ad.Prefix) {
+	for _, cidr := range a.inputs.Self.PodCIDRs {
+		_, told := slices.BinarySearchFunc(have.Announced, cidr, netip.Prefix.Compare)
+		if !told && want.Advertisements.Has(lb.Advertisement{Prefix: cidr}) {
 			return false
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/sorted"
 )
 
 const (
@@ -88,8 +90,35 @@ type saved struct {
 	Inventory string
 	Self      node
 	Nodes     []*routing.Node
-	Offers    []lb.Offer
+	Offers    []savedOffer
 	Passwords []savedPassword
+}
+
+// savedOffer is an offer, in a form that could hold several VIPs: older agents wrote
+// them so, and read no other.
+type savedOffer struct {
+	Service      lb.ServiceKey
+	VIPs         []netip.Addr
+	LocalTraffic bool
+	Endpoints    lb.Endpoints
+}
+
+func saveOffers(all sorted.List[lb.Offer]) []savedOffer {
+	out := make([]savedOffer, 0, all.Len())
+	for o := range all.All() {
+		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints})
+	}
+	return out
+}
+
+func loadOffers(all []savedOffer) sorted.List[lb.Offer] {
+	out := make([]lb.Offer, 0, len(all))
+	for _, o := range all {
+		for _, vip := range o.VIPs {
+			out = append(out, lb.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints})
+		}
+	}
+	return sorted.Of(out...)
 }
 
 type savedPassword struct {
@@ -98,7 +127,7 @@ type savedPassword struct {
 }
 
 func (d disk) save(in inputs) error {
-	s := saved{Version: stateVersion, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: in.Offers}
+	s := saved{Version: stateVersion, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers)}
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
 	}
@@ -132,7 +161,7 @@ func (d disk) load() (inputs, error) {
 		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
 	slices.SortFunc(s.Nodes, compareNames) // an older agent wrote them in another order
-	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: s.Offers, Passwords: map[inventory.SecretKey]bgp.Password{}}
+	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: loadOffers(s.Offers), Passwords: map[inventory.SecretKey]bgp.Password{}}
 	for _, p := range s.Passwords {
 		in.Passwords[p.Key] = bgp.Password(p.Value)
 	}

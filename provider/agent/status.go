@@ -12,6 +12,7 @@ import (
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
+	"plinth.dev/plinth/sorted"
 )
 
 // stuckAfter is how long a pass may be overdue until the agent counts as stuck.
@@ -101,9 +102,9 @@ func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Durat
 	}
 }
 
-func refusals(all []lb.Refusal) []RefusalStatus {
-	out := make([]RefusalStatus, 0, len(all))
-	for _, r := range all {
+func refusals(all sorted.List[lb.Refusal]) []RefusalStatus {
+	out := make([]RefusalStatus, 0, all.Len())
+	for r := range all.All() {
 		s := RefusalStatus{Router: r.Router, Reason: string(r.Reason)}
 		if r.VIP.IsValid() {
 			s.Service, s.VIP = r.Service.String(), r.VIP.String()
