@@ -131,8 +131,8 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 			return svc, nil
 		}
 		return out, err
-	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && !stated(svc):
-		return svc, nil // it goes with the VIPs; see withCondition
+	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && (!stated(svc) || servicehelper.HasLBFinalizer(svc)):
+		return svc, nil // it goes with the VIPs, or went with them already; see withCondition
 	}
 	return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
 }
