@@ -14,10 +14,12 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// watchClaims has the ledger follow the IPAddress objects of ours until ctx ends.
-func (b *balancer) watchClaims(ctx context.Context) cache.InformerSynced {
+// watchClaims has the ledger follow the IPAddress objects of ours until ctx ends, and
+// reports whether it knows all that there are. The objects themselves are not kept, as
+// an informer would.
+func (b *balancer) watchClaims(ctx context.Context) bool {
 	objects := b.client.NetworkingV1().IPAddresses()
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+	listing := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = claimSelector
 			return objects.List(ctx, o)
@@ -30,15 +32,15 @@ func (b *balancer) watchClaims(ctx context.Context) cache.InformerSynced {
 			}
 			return w, err
 		},
-	}, b.client), &networkingv1.IPAddress{}, 0, cache.Indexers{})
-	_ = informer.SetTransform(withoutManagedFields) // fails only once the informer runs
-	registration, _ := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    b.claimSeen,
-		UpdateFunc: func(_, obj any) { b.claimSeen(obj) },
-		DeleteFunc: b.claimGone,
-	})
-	go informer.RunWithContext(ctx)
-	return registration.HasSynced
+	}, b.client)
+	store := newClaimStore(b)
+	go cache.NewReflector(listing, &networkingv1.IPAddress{}, store, 0).RunWithContext(ctx)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-store.filled:
+		return true
+	}
 }
 
 // watchesAnew notes that a watch had to begin anew.
@@ -46,36 +48,6 @@ func (b *balancer) watchesAnew() {
 	select {
 	case b.rewatched <- struct{}{}:
 	default:
-	}
-}
-
-func withoutManagedFields(obj any) (any, error) {
-	if o, ok := obj.(metav1.Object); ok {
-		o.SetManagedFields(nil)
-	}
-	return obj, nil
-}
-
-func (b *balancer) claimSeen(obj any) {
-	o, ok := obj.(*networkingv1.IPAddress)
-	if !ok {
-		return
-	}
-	if a, err := netip.ParseAddr(o.Name); err == nil {
-		b.learn(a, o, false)
-	}
-}
-
-func (b *balancer) claimGone(obj any) {
-	if last, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = last.Obj
-	}
-	o, ok := obj.(*networkingv1.IPAddress)
-	if !ok {
-		return
-	}
-	if a, err := netip.ParseAddr(o.Name); err == nil {
-		b.vanished(a, o.UID)
 	}
 }
 

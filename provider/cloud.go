@@ -90,8 +90,7 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	c.informers = f
 	nodes := f.Core().V1().Nodes()
 	c.nodes = nodes.Lister()
-	// What of a Service is not looked at need not be kept.
-	if err := f.Core().V1().Services().Informer().SetTransform(withoutManagedFields); err != nil {
+	if err := f.Core().V1().Services().Informer().SetTransform(keptOfService); err != nil {
 		c.log.Error("cannot keep less of Services", "err", err)
 	}
 	if _, err := nodes.Informer().AddEventHandler(c.roster.handler()); err != nil {

@@ -57,11 +57,12 @@ func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
 	b.queue.run(ctx, balancerWorkers)
 }
 
-// serviceCame queues a Service that only Plinth's own controller serves. Those
-// without a class are the stock controller's, which sees them all at its start.
+// serviceCame queues a Service that only Plinth's own controller looks at. Those without
+// a class are the stock controller's, but for those that were served before; see
+// [stockServices].
 func (b *balancer) serviceCame(obj any) {
 	svc, ok := obj.(*v1.Service)
-	if ok && (b.drifted(svc) || ofOurClass(svc)) {
+	if ok && (b.drifted(svc) || ofOurClass(svc) || served(svc) && b.serves(svc)) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }

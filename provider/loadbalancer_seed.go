@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -30,7 +29,7 @@ func (b *balancer) begin(ctx context.Context) bool {
 	if !b.insist(ctx, b.seed) {
 		return false
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), b.watchClaims(ctx)) {
+	if !b.watchClaims(ctx) {
 		return false
 	}
 	close(b.seeded)

@@ -52,7 +52,7 @@ func TestRequestSaysWhatTheServiceSays(t *testing.T) {
 		Want:   lb.Want{First: lb.IPv4},
 		Labels: map[string]string{"tier": "web"},
 	}
-	if diff := cmp.Diff(want, r, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+	if diff := cmp.Diff(want, r, sameAddr); diff != "" {
 		t.Error(diff)
 	}
 }
