@@ -89,6 +89,24 @@ func TestTheChartInANamespaceOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestTheChartGivesARealTimeAgentItsCapability(t *testing.T) {
+	chart, err := template(namespace, values{"agent": values{"realTime": true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := objects(t, chart)["DaemonSet plinth-agent"]
+	containers, _, err := unstructured.NestedSlice(agent, "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		t.Fatal(containers, err)
+	}
+	container, _ := containers[0].(map[string]any)
+	args, _, _ := unstructured.NestedStringSlice(container, "args")
+	added, _, _ := unstructured.NestedStringSlice(container, "securityContext", "capabilities", "add")
+	if !slices.Contains(args, "--real-time") || !slices.Equal(added, []string{"NET_ADMIN", "SYS_NICE"}) {
+		t.Errorf("arguments %v, capabilities %v", args, added)
+	}
+}
+
 func TestTheChartRefusesValuesThatMakeNoSense(t *testing.T) {
 	for name, v := range map[string]values{
 		"a misspelt value":              {"controler": values{}},
