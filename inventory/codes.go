@@ -246,6 +246,10 @@ const (
 	// The machine has no address of a family of the pod network, so nobody can reach its pods of that
 	// family.
 	FamilyUnreachable Code = "P0913"
+	// The mode is direct, in which machines of one subnet know the way to each other's pods, and no
+	// subnet has all machines. Pods that lie apart do not reach each other unless routers of yours
+	// know the way.
+	PodsApart Code = "P0914"
 )
 
 // Taking up.

@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -22,6 +23,7 @@ func (v *validation) podNetwork() {
 		v.podsCarried(c)
 	}
 	v.podFamilies()
+	v.podsApart()
 }
 
 // prefixLengths checks that machines fit into racks, and racks into the network.
@@ -101,6 +103,31 @@ func (v *validation) podFamilies() {
 				v.refuse(m.Addresses.node, refusal{code: FamilyUnreachable, severity: Warning, message: "the machine has no address of the family of " + c.String() + ", so its pods of that family cannot be reached",
 					accepted: "an address of each family of podNetwork.cidrs"})
 			}
+		}
+	}
+}
+
+// podsApart warns of the first two machines whose pods direct leads no way between.
+func (v *validation) podsApart() {
+	if v.inv.PodNetwork.Mode != ModeDirect {
+		return
+	}
+	var places []Machine // one of each
+	seen := map[string]bool{}
+	for _, r := range v.inv.Racks {
+		for _, m := range r.Machines {
+			at := fmt.Sprint(m.Rack, v.inv.Subnet(m))
+			if m.State == StateRetired || len(m.Addresses) == 0 || seen[at] {
+				continue
+			}
+			if i := slices.IndexFunc(places, func(p Machine) bool { return !v.inv.SameSubnet(p, m) }); i >= 0 {
+				v.refuse(v.raw.PodNetwork.Mode.node, refusal{code: PodsApart, severity: Warning,
+					message:  fmt.Sprintf("leads only within a subnet, and %s of rack %s and %s of rack %s share none", places[i].Name, places[i].Rack, m.Name, m.Rack),
+					accepted: "fabric or overlay, or a subnet that both racks name", suggestion: string(ModeOverlay)})
+				return
+			}
+			seen[at] = true
+			places = append(places, m)
 		}
 	}
 }
