@@ -36,10 +36,7 @@ const (
 func BenchmarkAmong(b *testing.B) {
 	s := newStand(b)
 	results, present := newResults(), 0
-	for _, n := range []int{0, 1000, 3000, 10_000} {
-		if n > *most {
-			break
-		}
+	for _, n := range sizes(0, 1000, 3000, 10_000) {
 		s.populate(present, n)
 		present = n
 		for range *rounds {

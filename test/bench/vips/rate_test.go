@@ -21,7 +21,7 @@ func BenchmarkRate(b *testing.B) {
 	s := newStand(b)
 	results, contenders := newResults(), s.contenders()
 	for range *rounds {
-		for _, n := range []int{1000, 3000} {
+		for _, n := range sizes(1000, 3000) {
 			for _, c := range contenders {
 				s.rate(c, n, results.of(fmt.Sprintf("%s/%d", c.name, n)))
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// sizes are those of some numbers of Services that -most allows; when it allows none,
+// the number that it does allow.
+func sizes(all ...int) []int {
+	allowed := slices.DeleteFunc(all, func(n int) bool { return n > *most })
+	if len(allowed) == 0 {
+		return []int{*most}
+	}
+	return allowed
+}
 
 // each does something for many Services, as eight clients at once.
 func (s *stand) each(names []string, do func(ctx context.Context, name string) error) {

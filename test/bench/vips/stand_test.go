@@ -145,7 +145,7 @@ func (s *stand) memory(p *apiserver.Process) float64 {
 	return kB / 1024
 }
 
-var request = regexp.MustCompile(`^apiserver_request_total\{.*code="2.*resource="([a-z]+)".*verb="(POST|PUT|PATCH|DELETE|APPLY)"[^}]*\} ([0-9.e+]+)$`)
+var request = regexp.MustCompile(`^apiserver_request_total\{.*code="2.*,resource="([a-z]+)".*verb="(POST|PUT|PATCH|DELETE|APPLY)"[^}]*\} ([0-9.e+]+)$`)
 
 // writes is how many writes the API server has answered well so far, by resource,
 // but those of leases.
