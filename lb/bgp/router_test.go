@@ -399,12 +399,18 @@ func (r *router) watch() (lost func() int) {
 		}
 	})
 	r.t.Cleanup(func() { _ = c.Process.Kill(); done.Wait(); _ = c.Wait() })
+	r.pokeUntil(func() bool { return canaries.Load() > 0 })
+	return func() int { return int(n.Load()) }
+}
+
+// pokeUntil has the router's kernel say something about its routes until somebody hears.
+func (r *router) pokeUntil(heard func() bool) {
+	r.t.Helper()
 	eventually(r.t, 5*time.Second, "the kernel is listened to", func() (bool, string) {
 		run(r.t, "ip", "-n", r.ns, "route", "add", "unreachable", canary)
 		run(r.t, "ip", "-n", r.ns, "route", "del", "unreachable", canary)
-		return canaries.Load() > 0, ""
+		return heard(), ""
 	})
-	return func() int { return int(n.Load()) }
 }
 
 // canary is a route that comes and goes to see that somebody listens.
