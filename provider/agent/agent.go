@@ -80,13 +80,15 @@ type Agent struct {
 	lost       bool                // down changed
 	decided    basis               // that last was made from
 	said       bool                // the Speaker says what last says
+	remembered version             // of the inputs that were last given to be saved
 	sessions   []bgp.SessionState
 	settings   []kernel.Setting // that keep packets from pods
 	waiting    string
 	retry      time.Duration
 	timer      *time.Timer
 	due        time.Time // when the timer fires; zero: it is not set
-	repaired   time.Time
+	doubted    bool      // the kernel's routes are to be read back
+	repaired   time.Time // when they last were, for a doubt
 	reported   time.Time
 	saver      chan inputs
 	endSaving  context.CancelFunc
@@ -168,14 +170,18 @@ func (a *Agent) loop(ctx context.Context, doubt <-chan struct{}) {
 	tick := time.NewTicker(resyncEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
+		heard := doubt
+		if a.doubted {
+			heard = nil // what comes until the repair is part of it
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-doubt:
-			a.doubt(ctx)
+		case <-heard:
+			a.doubted = true
 		case <-tick.C:
 			a.o.Table.Doubt()
-			a.said = false
+			a.said, a.remembered = false, version{}
 			a.signOfLife()
 			a.checkSettings()
 		case <-a.drains:
@@ -186,17 +192,23 @@ func (a *Agent) loop(ctx context.Context, doubt <-chan struct{}) {
 		case <-a.timer.C:
 			a.due = time.Time{}
 		}
+		a.doubt()
 		a.pass(ctx)
 	}
 }
 
-// doubt has the next pass read the kernel's routes back. Events come in bursts: the
-// first is acted on at once, the rest together.
-func (a *Agent) doubt(ctx context.Context) {
-	if wait := repairEvery - time.Since(a.repaired); wait > 0 {
-		pause(ctx, wait)
+// doubt has the next pass read the kernel's routes back if an event says so. Events come
+// in bursts: the first is acted on at once, the rest together. Announcements do not wait
+// for that.
+func (a *Agent) doubt() {
+	if !a.doubted {
+		return
 	}
-	a.repaired = time.Now()
+	if wait := repairEvery - time.Since(a.repaired); wait > 0 {
+		a.wakeIn(wait)
+		return
+	}
+	a.doubted, a.repaired = false, time.Now()
 	a.o.Table.Doubt()
 	a.metrics.doubts.Inc()
 }
@@ -446,8 +458,12 @@ func (a *Agent) leave(ctx context.Context, doubt <-chan struct{}) error {
 	return a.o.Speaker.Leave(ctx)
 }
 
-// remember has the inputs written to disk.
+// remember has the inputs written to disk, unless they were, lately.
 func (a *Agent) remember(in inputs) {
+	if in.version == a.remembered {
+		return
+	}
+	a.remembered = in.version
 	select {
 	case <-a.saver:
 	default:

@@ -95,7 +95,7 @@ func (c *catalog) all() sorted.List[lb.Offer] {
 			delete(c.offers, k)
 		}
 	}
-	clear(c.touched)
+	c.touched = map[lb.ServiceKey]struct{}{} // to clear one that was large once takes long
 	if len(gone)+len(put) > 0 {
 		c.offered = c.offered.Edit(gone, put)
 		c.changes++

@@ -51,13 +51,22 @@ type typed[L runtime.Object] interface {
 // reconnect bounds how long the agent stays behind once the API server is back.
 var reconnect = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 6, Cap: 5 * time.Second}
 
-// follow fills the mirror from the objects of a client until the context ends. all
-// is the client for all kinds, which knows whether it can stream lists.
-func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], all any, client typed[L], example any, labels, fields string) {
+// whole has a list come as one answer. Streamed as a watch's first events, each of ten
+// thousand objects is a message of its own, and they take several times as long.
+type whole struct{ *cache.ListWatch }
+
+// IsWatchListSemanticsUnSupported is what a reflector asks before it has a list streamed.
+func (whole) IsWatchListSemanticsUnSupported() bool { return true }
+
+// follow fills the mirror from the objects of a client until the context ends.
+func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], client typed[L], example any, labels, fields string) {
 	narrow := func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = labels, fields }
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			narrow(&o)
+			if o.ResourceVersion == "0" {
+				o.ResourceVersion, o.Limit = "", 0 // of now: one of a server that lags behind could have us withdraw what is in use
+			}
 			l, err := client.List(ctx, o)
 			if err == nil {
 				m.hear()
@@ -77,8 +86,7 @@ func follow[V any, L runtime.Object](ctx context.Context, m *mirror[V], all any,
 		},
 	}
 	backoff := reconnect
-	r := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(lw, all), example, m,
-		cache.ReflectorOptions{Name: "agent " + m.name, Backoff: &backoff})
+	r := cache.NewReflectorWithOptions(whole{lw}, example, m, cache.ReflectorOptions{Name: "agent " + m.name, Backoff: &backoff})
 	r.RunWithContext(ctx)
 }
 

@@ -59,7 +59,7 @@ func TestMirrorListsAnewWhenEtcdIsRestored(t *testing.T) {
 	s := &store{version: "100", service: "lost"}
 	var mu sync.Mutex
 	m := newMirror("services", &mu, reduceService, func() {})
-	go follow(t.Context(), m, any(s), typed[*corev1.ServiceList](s), &corev1.Service{}, "", "")
+	go follow(t.Context(), m, typed[*corev1.ServiceList](s), &corev1.Service{}, "", "")
 	knows := func(name string, watches int) {
 		t.Helper()
 		deadline := time.Now().Add(20 * time.Second)

@@ -88,10 +88,10 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 func (s *sources) start(ctx context.Context) {
 	byName := fields.OneTermEqualSelector("metadata.name", s.nodeName).String()
 	loadBalancers := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
-	go follow(ctx, s.self, s.client, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
-	go follow(ctx, s.services, s.client, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
-	go follow(ctx, s.claims, s.client, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, ManagedByLabel+"="+ManagedBy, "")
-	go follow(ctx, s.endpoints, s.client, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
+	go follow(ctx, s.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
+	go follow(ctx, s.services, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
+	go follow(ctx, s.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, ManagedByLabel+"="+ManagedBy, "")
+	go follow(ctx, s.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
 }
 
 // adjust follows what the Node and the inventory, as they are now, make necessary.
@@ -175,7 +175,7 @@ func (s *sources) followNodes(ctx context.Context, labels string) {
 	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
 	s.doubted, s.back = false, time.Time{}
 	s.mu.Unlock()
-	go follow(own, next, s.client, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
+	go follow(own, next, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
 }
 
 // believeNodes doubts a list of Nodes that lacks the one of this machine, which is there:
@@ -227,7 +227,7 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 		own, stop := context.WithCancel(ctx)
 		s.stopSecret[name], s.secrets[name] = stop, newMirror("secret", &s.mu, reduceSecret, s.changed)
 		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.secrets++ }
-		go follow(own, s.secrets[name], s.client, s.client.CoreV1().Secrets(s.namespace), &corev1.Secret{}, "",
+		go follow(own, s.secrets[name], s.client.CoreV1().Secrets(s.namespace), &corev1.Secret{}, "",
 			fields.OneTermEqualSelector("metadata.name", name).String())
 	}
 }
@@ -266,7 +266,7 @@ func (s *sources) neighbours() []*routing.Node {
 			s.others = put(s.others, name, n)
 		}
 	}
-	clear(s.moved)
+	s.moved = map[string]*routing.Node{}
 	return s.others
 }
 
@@ -320,7 +320,7 @@ func (s *sources) missing() string {
 // forgetOrder says that the Nodes are others than they were.
 func (s *sources) forgetOrder() {
 	s.others = nil
-	clear(s.moved)
+	s.moved = map[string]*routing.Node{}
 	s.version.nodes++
 }
 
