@@ -1,9 +1,10 @@
 package provider
 
 import (
+	"unique"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 )
 
@@ -63,29 +64,6 @@ func keptOfSpec(svc *v1.Service) v1.ServiceSpec {
 	return kept
 }
 
-// everywhere has the strings that every Service has, each of which would be in memory
-// as often as there are Services.
-var everywhere = map[string]string{}
-
-func init() {
-	for _, s := range []string{
-		string(v1.ServiceTypeLoadBalancer), string(v1.ServiceTypeClusterIP),
-		string(v1.ProtocolTCP), string(v1.ProtocolUDP),
-		string(v1.IPv4Protocol), string(v1.IPv6Protocol),
-		string(v1.IPFamilyPolicySingleStack), string(v1.IPFamilyPolicyPreferDualStack), string(v1.IPFamilyPolicyRequireDualStack),
-		string(v1.ServiceExternalTrafficPolicyCluster), string(v1.ServiceExternalTrafficPolicyLocal),
-		string(v1.LoadBalancerIPModeVIP),
-		servicehelper.LoadBalancerCleanupFinalizer,
-		VIPAllocated, reasonAllocated, string(metav1.ConditionTrue), string(metav1.ConditionFalse),
-	} {
-		everywhere[s] = s
-	}
-}
-
-// one returns s, and the same one each time if it is in everywhere.
-func one[S ~string](s S) S {
-	if same, ok := everywhere[string(s)]; ok {
-		return S(same)
-	}
-	return s
-}
+// one returns s, and for equal strings the same memory: what every Service says would be
+// there as often as there are Services.
+func one[S ~string](s S) S { return S(unique.Make(string(s)).Value()) }
