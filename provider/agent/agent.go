@@ -392,6 +392,9 @@ func (a *Agent) apply(ctx context.Context) error {
 	if !t.Tunnel.Exists() {
 		tunnelErr = a.o.Table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
 	}
+	if first := a.reached.Retried; len(first) > 0 {
+		slog.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.reached.Failed))
+	}
 	if a.reached.Changed > 0 {
 		slog.Info("changed routes", "changed", a.reached.Changed, "held", a.reached.Have, "wanted", a.reached.Want)
 	}
@@ -400,7 +403,7 @@ func (a *Agent) apply(ctx context.Context) error {
 
 // finish counts a pass and sees to the next one.
 func (a *Agent) finish(started time.Time, err error) {
-	a.metrics.pass(time.Since(started), a.reached.Changed, err)
+	a.metrics.pass(time.Since(started), a.reached, err)
 	if !a.planned {
 		a.planned = true
 		a.signOfLife()

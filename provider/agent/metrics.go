@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"plinth.dev/plinth/routing/kernel"
 )
 
 // metrics are what the agent counts, and what it is asked for at each scrape.
@@ -13,6 +15,7 @@ type metrics struct {
 	passes   *prometheus.CounterVec
 	duration prometheus.Histogram
 	written  prometheus.Counter
+	retried  prometheus.Counter
 	doubts   prometheus.Counter
 }
 
@@ -29,22 +32,26 @@ func newMetrics(a *Agent) *metrics {
 		written: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plinth_agent_routes_written_total", Help: "Routes written to the kernel or deleted from it.",
 		}),
+		retried: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "plinth_agent_routes_retried_total", Help: "Routes that the kernel did not take at first, so that its tables were read back and all was tried again.",
+		}),
 		doubts: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plinth_agent_kernel_doubts_total", Help: "Times that the kernel's routes were read back because of an event.",
 		}),
 	}
-	m.registry.MustRegister(m.passes, m.duration, m.written, m.doubts, scraped{a})
+	m.registry.MustRegister(m.passes, m.duration, m.written, m.retried, m.doubts, scraped{a})
 	return m
 }
 
-func (m *metrics) pass(d time.Duration, changed int, err error) {
+func (m *metrics) pass(d time.Duration, reached kernel.State, err error) {
 	result := "ok"
 	if err != nil {
 		result = "failed"
 	}
 	m.passes.WithLabelValues(result).Inc()
 	m.duration.Observe(d.Seconds())
-	m.written.Add(float64(changed))
+	m.written.Add(float64(reached.Changed))
+	m.retried.Add(float64(len(reached.Retried)))
 }
 
 // scraped are the metrics that are worked out when somebody asks.

@@ -301,7 +301,7 @@ func TestMirrorTellsOnlyOfWhatIsNeeded(t *testing.T) {
 
 func TestMetricsAreWellNamed(t *testing.T) {
 	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{}), Table: kernel.NewTable(kernel.Options{})})
-	a.metrics.pass(time.Millisecond, 1, nil)
+	a.metrics.pass(time.Millisecond, kernel.State{Changed: 1}, nil)
 	problems, err := testutil.GatherAndLint(a.metrics.registry)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)

@@ -275,6 +275,22 @@ func TestForeignRouteOfOurDestinationAndMetricIsReportedAndLeft(t *testing.T) {
 	wantHeld(t, mixed())
 }
 
+func TestWhatTheKernelDidNotTakeAtFirstIsTold(t *testing.T) {
+	uplink(t)
+	tab := table(t)
+	set(t, tab, mixed())
+	ip(t, "route add 10.244.77.0/24 via 10.1.0.99 proto 114 metric 114") // as if it were ours
+	want := sorted(append(mixed(), via("10.244.77.0/24", "10.1.0.13"))...)
+	s, err := tab.Set(context.Background(), want)
+	if err != nil || len(s.Failed) != 0 || len(s.Retried) != 1 || s.Retried[0].Route.Dst != netip.MustParsePrefix("10.244.77.0/24") {
+		t.Errorf("state %+v, error %v", s, err)
+	}
+	wantHeld(t, want)
+	if again, err := tab.Set(context.Background(), want); err != nil || len(again.Retried) != 0 {
+		t.Errorf("once more: state %+v, error %v", again, err)
+	}
+}
+
 func TestPartOfATableThatFailsDoesNotStopTheRest(t *testing.T) {
 	uplink(t)
 	want := sorted(append(mixed(), via("10.244.77.0/24", "192.0.2.1"))...)

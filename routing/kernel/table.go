@@ -62,6 +62,7 @@ type State struct {
 	Want, Have int
 	Changed    int       // routes written or deleted by this call
 	Failed     []Failure // sorted like the routes
+	Retried    []Failure // of a first attempt, after which the tables were read back and all was tried again
 }
 
 // Failure is a route that the kernel did not take, or did not let go.
@@ -101,7 +102,9 @@ func (t *Table) set(want []routing.Route) (State, error) {
 	state, err := t.attempt(want)
 	if remembered && err == nil && len(state.Failed) > 0 {
 		t.sure = false // perhaps what we remember is not so any more
-		return t.attempt(want)
+		retried := state.Failed
+		state, err = t.attempt(want)
+		state.Retried = retried
 	}
 	return state, err
 }
