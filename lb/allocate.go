@@ -130,12 +130,18 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 		if d.Reason == "" {
 			d.Reason, d.Holder = s.occupied(a, owner)
 		}
-		// Who knows an address must not get it by lying in wait for its owner to let go of it for a moment.
-		if rest, rests := s.l.resting[a]; rests && d.Reason == "" && rest.Owner.Namespace != s.r.Service.Namespace {
+		if rest, rests := s.l.resting[a]; d.Reason == "" && rests && s.isStranger(rest) {
 			d.Reason, d.Holder, d.Until = AddressResting, rest.Owner, rest.Until
 		}
 	}
 	return d
+}
+
+// isStranger reports whether the Service does not get what rests by naming it: who knows
+// an address must not have it by lying in wait for its owner to let go of it for a
+// moment. A reservation is the operator's word, and outweighs the rest.
+func (s *search) isStranger(r Rested) bool {
+	return r.Owner.Namespace != s.r.Service.Namespace && s.l.reserved[r.Addr] != s.r.Service
 }
 
 // denyOutside tells an address that a pool leaves out from one that none has.
@@ -193,9 +199,10 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) Reason {
 }
 
 // MayTakeOver says whether a Service that another program gave a may go on having
-// it: under the rules for asking for it, but from a pool of any state. A Reason other
-// than "" says why not.
-func (l *Ledger) MayTakeOver(a netip.Addr, r Request) Reason {
+// it: under the rules for asking for it at the time now, but from a pool of any state.
+// A Reason other than "" says why not.
+func (l *Ledger) MayTakeOver(a netip.Addr, r Request, now time.Time) Reason {
+	l.wake(now)
 	s := search{l: l, r: r}
 	p := l.poolOf(a)
 	if p == nil {
@@ -205,6 +212,9 @@ func (l *Ledger) MayTakeOver(a netip.Addr, r Request) Reason {
 		return reason
 	}
 	reason, _ := s.occupied(a, l.reserved[a])
+	if rest, rests := l.resting[a]; reason == "" && rests && s.isStranger(rest) {
+		return AddressResting
+	}
 	return reason
 }
 

@@ -314,7 +314,10 @@ func TestOfTwoAddressesOfOneFamilyTheOlderIsKept(t *testing.T) {
 }
 
 func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
-	const yaml = `    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.3: x/y}}`
+	const (
+		yaml  = `    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.3: x/y}}`
+		later = `    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.3: x/y, 192.0.2.0: x/z}}`
+	)
 	released := func(t *testing.T) *Ledger {
 		l := ledgerOf(t, yaml)
 		apply(l, service("d/one", "4"), noon)
@@ -333,6 +336,8 @@ func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
 		{"another that asks for it gets it", 0, time.Minute, with(service("d/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
 		{"another of another namespace that asks for it does not", 0, time.Minute, with(service("e/two", "4"), ips("192.0.2.0")), "refused a:AddressResting"},
 		{"another of another namespace that asks for it gets it at the end", 0, Quarantine, with(service("e/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
+		{"one that it is reserved for since gets it by asking", 0, time.Minute, with(service("x/z", "4"), ips("192.0.2.0")), "192.0.2.0"},
+		{"and without asking", 0, time.Minute, service("x/z", "4"), "192.0.2.0"},
 		{"another gets it if nothing else is free", 2, time.Minute, service("d/two", "4"), "192.0.2.0"},
 		{"just before the end", 0, Quarantine - 1, service("d/two", "4"), "192.0.2.1"},
 		{"at the end", 0, Quarantine, service("d/two", "4"), "192.0.2.0"},
@@ -342,8 +347,49 @@ func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
 			for i := range tt.held {
 				apply(l, service(fmt.Sprintf("d/other%d", i), "4"), noon)
 			}
+			if tt.request.Service.Name == "z" {
+				l.SetPools(pools(t, later))
+			}
 			if got := brief(Allocate(l, tt.request, noon.Add(tt.after))); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestAStatusIsTakenOverOnlyIfAskingForItWouldDo(t *testing.T) {
+	const yaml = `
+    - {name: a, addresses: [192.0.2.0/29], reserved: {192.0.2.5: x/y, 192.0.2.6: x/y}, exclude: [192.0.2.4]}
+    - {name: b, addresses: [198.51.100.0/30], state: disabled}
+    - {name: c, addresses: [203.0.113.0/30], namespaces: [prod]}
+`
+	resting, former := netip.MustParseAddr("192.0.2.1"), ServiceKey{"d", "former"}
+	for _, tt := range []struct {
+		service, vip string
+		after        time.Duration
+		want         Reason
+	}{
+		{"e/two", "192.0.2.2", 0, ""},
+		{"e/two", "192.0.2.0", 0, AddressInUse},
+		{"e/two", "192.0.2.4", 0, AddressExcluded},
+		{"e/two", "192.0.2.5", 0, AddressReserved},
+		{"x/y", "192.0.2.5", 0, ""},
+		{"e/two", "192.0.2.99", 0, AddressNotInPool},
+		{"e/two", "198.51.100.1", 0, ""},
+		{"e/two", "203.0.113.1", 0, NamespaceNotAllowed},
+		{"d/former", "192.0.2.1", 0, ""},
+		{"d/two", "192.0.2.1", 0, ""},
+		{"e/two", "192.0.2.1", Quarantine - 1, AddressResting},
+		{"e/two", "192.0.2.1", Quarantine, ""},
+		{"x/y", "192.0.2.6", 0, ""}, // which rests, too, and is reserved for it since
+	} {
+		t.Run(tt.service+" "+tt.vip, func(t *testing.T) {
+			l := ledgerOf(t, yaml)
+			apply(l, service("d/holder", "4"), noon)
+			l.Rest(Rested{Addr: resting, Owner: former, Until: noon.Add(Quarantine)})
+			l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.6"), Owner: former, Until: noon.Add(Quarantine)})
+			if got := l.MayTakeOver(netip.MustParseAddr(tt.vip), service(tt.service, "4"), noon.Add(tt.after)); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}

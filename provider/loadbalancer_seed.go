@@ -154,7 +154,7 @@ func (b *balancer) takeOverFrom(svc *v1.Service) {
 		if err != nil || b.holds(a, r.Service) {
 			continue
 		}
-		if reason := b.ledger.MayTakeOver(a, r); reason != "" {
+		if reason := b.ledger.MayTakeOver(a, r, b.now()); reason != "" {
 			b.log.Info("a VIP in a status is not taken over", "service", r.Service, "vip", a, "reason", reason)
 			continue
 		}
