@@ -15,6 +15,11 @@ import (
 // says writes a status as another program would.
 func (c *cluster) says(name string, ips ...string) {
 	c.t.Helper()
+	c.saysIn("default", name, ips...)
+}
+
+func (c *cluster) saysIn(namespace, name string, ips ...string) {
+	c.t.Helper()
 	var all []v1.LoadBalancerIngress
 	for _, ip := range ips {
 		all = append(all, v1.LoadBalancerIngress{IP: ip})
@@ -23,7 +28,7 @@ func (c *cluster) says(name string, ips ...string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if _, err := c.Client.CoreV1().Services("default").Patch(c.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := c.Client.CoreV1().Services(namespace).Patch(c.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -207,9 +212,17 @@ func TestReleasedAddressRestsOverARestart(t *testing.T) {
 	c.gone("a")
 	c.gone("b")
 	stop() // at this very moment
+	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.service("thief", func(svc *v1.Service) { svc.Namespace = "other" })
+	c.saysIn("other", "thief", "192.0.2.0")
 	c.start()
+	c.Eventually(20*time.Second, "the thief has what is free, and not what it wrote", func(ctx context.Context) error {
+		return c.holds(ctx, "192.0.2.2", "other/thief")
+	})
 	c.service("c")
-	c.has("c", "192.0.2.2")
+	c.has("c", "192.0.2.3")
 	c.free("192.0.2.0", "192.0.2.1")
 	c.service("a")
 	c.has("a", "192.0.2.0")
