@@ -171,13 +171,14 @@ const (
 	PoolHoldsHost Code = "P0702"
 	// The pool overlaps the pod network.
 	PoolHoldsPods Code = "P0703"
-	// The reserved address is not in its pool, or is excluded from it, so no Service could get it.
+	// The reserved address is not in its pool, is excluded from it, or is one that skipFirstLast
+	// leaves out, so no Service could get it.
 	OutsidePool Code = "P0704"
 	// One address is reserved for two Services.
 	ReservedTwice Code = "P0705"
 	// The excluded addresses are no part of the pool, so one of the two is probably mistyped.
 	NothingExcluded Code = "P0706"
-	// Every address of the pool is excluded, so it gives none.
+	// Every address of the pool is excluded or left out by skipFirstLast, so it gives none.
 	PoolEmpty Code = "P0707"
 	// The pool lies on a subnet of machines. Other hosts of that subnet ask for the VIP by ARP or
 	// neighbour discovery, which nobody answers: Plinth announces VIPs to routers only.

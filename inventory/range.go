@@ -55,6 +55,16 @@ func (r Range) Overlaps(o Range) bool {
 	return r.First.BitLen() == o.First.BitLen() && r.First.Compare(o.Last) <= 0 && o.First.Compare(r.Last) <= 0
 }
 
+// Inner is the range without its first and last address, which skipFirstLast skips. What
+// was not written as a prefix, and what has two addresses or fewer, has neither a network
+// nor a broadcast address (RFC 3021, RFC 6164), and is whole.
+func (r Range) Inner() Range {
+	if !r.Prefix || r.First == r.Last || r.First.Next() == r.Last {
+		return r
+	}
+	return Range{First: r.First.Next(), Last: r.Last.Prev()}
+}
+
 // Size is the number of addresses; math.MaxUint64 stands for that many or more.
 func (r Range) Size() uint64 {
 	first, last := halves(r.First), halves(r.Last)

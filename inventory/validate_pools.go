@@ -63,7 +63,8 @@ func (v *validation) fitForVIPs(r scalar[Range]) {
 func (v *validation) excluded(p *rawPool) {
 	var left netipx.IPSetBuilder
 	for _, r := range p.Addresses.v {
-		left.AddRange(netipx.IPRangeFrom(r.v.First, r.v.Last))
+		gives := p.gives(r.v)
+		left.AddRange(netipx.IPRangeFrom(gives.First, gives.Last))
 	}
 	for _, e := range p.Exclude.v {
 		if !slices.ContainsFunc(p.Addresses.v, func(r scalar[Range]) bool { return r.v.Overlaps(e.v) }) {
@@ -72,8 +73,16 @@ func (v *validation) excluded(p *rawPool) {
 		left.RemoveRange(netipx.IPRangeFrom(e.v.First, e.v.Last))
 	}
 	if set, err := left.IPSet(); err == nil && len(set.Ranges()) == 0 && len(p.Addresses.v) > 0 {
-		v.refuse(p.Exclude.node, refusal{code: PoolEmpty, severity: Warning, message: "excludes every address of the pool", accepted: "some addresses that are left", suggestion: "state: disabled"}, p.Addresses.node)
+		v.refuse(p.Exclude.node, refusal{code: PoolEmpty, severity: Warning, message: "excludes every address that the pool would give", accepted: "some addresses that are left", suggestion: "state: disabled"}, p.Addresses.node)
 	}
+}
+
+// gives is what the pool gives of one of its ranges, apart from what it excludes.
+func (p *rawPool) gives(r Range) Range {
+	if p.SkipFirstLast.v {
+		return r.Inner()
+	}
+	return r
 }
 
 // like is the range of the pool's first prefix that ends as r does.
@@ -155,8 +164,9 @@ func (v *validation) poolOnSubnet(p *rawPool, r scalar[Range]) {
 func (v *validation) reservations() {
 	seen := map[string]*yaml.Node{}
 	for i := range v.raw.Pools.v {
-		p, _ := v.inv.Pool(v.raw.Pools.v[i].Name.v)
-		for _, e := range v.raw.Pools.v[i].Reserved.v {
+		raw := &v.raw.Pools.v[i]
+		p, _ := v.inv.Pool(raw.Name.v)
+		for _, e := range raw.Reserved.v {
 			addr, err := netip.ParseAddr(e.key.v)
 			if err != nil || !v.claim(seen, e.key.v, e.key.node, refusal{code: ReservedTwice, message: "is reserved twice", value: e.key.node.Value, accepted: "one Service for each address",
 				suggestion: addr.Next().String()}) {
@@ -164,7 +174,23 @@ func (v *validation) reservations() {
 			}
 			if !p.Contains(addr) {
 				v.outsidePool(p, e.key, addr)
+			} else {
+				v.skipped(raw, e.key, addr)
 			}
+		}
+	}
+}
+
+// skipped refuses to reserve what skipFirstLast leaves out.
+func (v *validation) skipped(p *rawPool, key scalar[string], addr netip.Addr) {
+	for _, r := range p.Addresses.v {
+		if inner := p.gives(r.v); r.v.Contains(addr) && !inner.Contains(addr) {
+			nearest := inner.First
+			if addr == r.v.Last {
+				nearest = inner.Last
+			}
+			v.refuse(key.node, refusal{code: OutsidePool, message: "is the first or last address of " + r.v.String() + ", which skipFirstLast leaves out", value: key.v,
+				accepted: "an address that the pool gives", suggestion: nearest.String()}, p.SkipFirstLast.node)
 		}
 	}
 }

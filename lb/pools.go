@@ -70,7 +70,10 @@ func forbidden(inv *inventory.Inventory) []inventory.Range {
 func usable(p inventory.Pool, taken ...[]inventory.Range) []run {
 	var runs []run
 	for _, r := range p.Ranges {
-		runs = append(runs, inner(r, p.SkipFirstLast))
+		if p.SkipFirstLast {
+			r = r.Inner()
+		}
+		runs = append(runs, run{r.First, r.Last})
 	}
 	runs = without(runs, p.Exclude)
 	for _, t := range taken {
@@ -78,15 +81,6 @@ func usable(p inventory.Pool, taken ...[]inventory.Range) []run {
 	}
 	slices.SortFunc(runs, func(a, b run) int { return a.first.Compare(b.first) })
 	return runs
-}
-
-// inner is a range without its first and last address. One of two addresses or
-// fewer has neither a network nor a broadcast address (RFC 3021, RFC 6164).
-func inner(r inventory.Range, skip bool) run {
-	if !skip || !r.Prefix || r.First == r.Last || r.First.Next() == r.Last {
-		return run{r.First, r.Last}
-	}
-	return run{r.First.Next(), r.Last.Prev()}
 }
 
 // without cuts the ranges out of the runs.
