@@ -28,6 +28,7 @@ const (
 	saveEvery   = time.Second            // at most
 	repairEvery = 20 * time.Millisecond  // at most: a thousand deletions are one repair
 	leaveWithin = 5 * time.Second
+	waitsLong   = 30 * time.Second // for one thing, until the Node's condition says so
 	retryFirst  = time.Second
 	retryLast   = 15 * time.Second
 )
@@ -83,7 +84,8 @@ type Agent struct {
 	remembered version             // of the inputs that were last given to be saved
 	sessions   []bgp.SessionState
 	settings   []kernel.Setting // that keep packets from pods
-	waiting    string
+	waiting    string           // for what; what is in force stays in force meanwhile
+	waitsSince time.Time        // for that
 	retry      time.Duration
 	timer      *time.Timer
 	due        time.Time // when the timer fires; zero: it is not set
@@ -162,6 +164,7 @@ func (a *Agent) restore() {
 		slog.Info("the state on disk is too old to go by")
 	default:
 		a.restored = &in
+		a.sources.remembered = in.Passwords
 	}
 }
 
@@ -248,6 +251,7 @@ func (a *Agent) pass(ctx context.Context) {
 	started := time.Now()
 	m, ok := a.observe(ctx)
 	if !ok {
+		a.tell()
 		a.publish()
 		return
 	}
@@ -291,12 +295,15 @@ func (a *Agent) say(ctx context.Context) error {
 }
 
 // stage is where a change of mode stands. What a process before this one knew is in
-// force as it is.
+// force as it is, and a change that waits for something has not begun.
 func (a *Agent) stage(now time.Time) stage {
 	if a.restored != nil {
 		s := shift{to: a.inputs.Inventory.PodNetwork.Mode}
 		st, _ := s.at(now)
 		return st
+	}
+	if a.waiting != "" {
+		return a.decided.stage
 	}
 	a.sources.shift.begin(now)
 	st, left := a.sources.shift.at(now)
@@ -345,16 +352,21 @@ type planned struct {
 
 // observe brings the inputs up to date and reports whether a plan can be made: the
 // API server has told all, or what the last process knew is at hand, and
-// kube-proxy has been asked.
+// kube-proxy has been asked. While something is missing, what is in force is planned
+// anew: endpoints stay as they were, but the machine is drained, follows kube-proxy's
+// health, and has its routes.
 func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	a.sources.adjust(ctx)
 	in, missing := a.sources.snapshot()
+	if missing == "" {
+		missing = noMachine(in.machine())
+	}
 	switch {
 	case missing == "":
 		a.live, a.restored, a.inputs = true, nil, in
 	case a.restored != nil:
 		a.inputs = *a.restored
-	default:
+	case !a.planned:
 		return inventory.Machine{}, a.wait(missing)
 	}
 	if _, asked := a.proxy.state(); !asked {
@@ -362,19 +374,28 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	}
 	m, err := a.inputs.machine()
 	if err != nil {
-		return inventory.Machine{}, a.wait("a machine of the inventory for this Node: " + err.Error())
+		return inventory.Machine{}, a.wait(noMachine(m, err))
 	}
-	a.wait("")
-	if a.live {
+	if a.wait(missing); missing == "" {
 		a.remember(a.inputs)
 	}
 	return m, true
 }
 
-// wait says what a plan waits for; what was announced before stays so.
+func noMachine(_ inventory.Machine, err error) string {
+	if err == nil {
+		return ""
+	}
+	return "a machine of the inventory for this Node: " + err.Error()
+}
+
+// wait says what is waited for, if anything; what was announced before stays so.
 func (a *Agent) wait(what string) bool {
-	if what != a.waiting && what != "" {
-		slog.Info("waiting", "for", what)
+	if what != a.waiting {
+		a.waitsSince = time.Now()
+		if what != "" {
+			slog.Info("waiting", "for", what)
+		}
 	}
 	a.waiting = what
 	return false
@@ -433,15 +454,7 @@ func (a *Agent) wakeIn(d time.Duration) {
 // leave ends the sessions in the way that was chosen.
 func (a *Agent) leave(ctx context.Context, doubt <-chan struct{}) error {
 	if a.o.WithdrawOnStop && a.planned {
-		a.drain.asked = true
-		for a.pass(ctx); !a.phase.Withdrawn; a.pass(ctx) {
-			select {
-			case <-a.dirty:
-			case <-doubt:
-			case <-a.timer.C:
-				a.due = time.Time{}
-			}
-		}
+		a.drainFully(ctx, doubt)
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
 		slog.Info("stopping", "announcements", "withdrawn")
@@ -459,6 +472,26 @@ func (a *Agent) leave(ctx context.Context, doubt <-chan struct{}) error {
 	defer cancel()
 	slog.Info("leaving", "announcements", "left to graceful restart")
 	return a.o.Speaker.Leave(ctx)
+}
+
+// drainFully works on until everything is withdrawn. It ends a little after the drain
+// should have, whatever keeps it: the Speaker withdraws what is left.
+func (a *Agent) drainFully(ctx context.Context, doubt <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, a.o.DrainTime+leaveWithin)
+	defer cancel()
+	a.drain.asked = true
+	for a.pass(ctx); !a.phase.Withdrawn; a.pass(ctx) {
+		select {
+		case <-a.dirty:
+		case <-doubt:
+			a.o.Table.Doubt()
+		case <-a.timer.C:
+			a.due = time.Time{}
+		case <-ctx.Done():
+			slog.Warn("the drain came to no end", "waiting for", a.waiting)
+			return
+		}
+	}
 }
 
 // remember has the inputs written to disk, unless they were, lately.

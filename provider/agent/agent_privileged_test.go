@@ -198,7 +198,7 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 		change(&o)
 	}
 	a := New(o)
-	a.sources.shift.pause = 100 * time.Millisecond
+	a.sources.shift.pause, a.sources.patience = 100*time.Millisecond, 300*time.Millisecond
 	a.sources.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory)) error {
 		if inv != nil {
 			set(inv)
@@ -364,6 +364,37 @@ func TestAgentThatIsToWithdrawDrainsBeforeItEnds(t *testing.T) {
 	a := start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, func(o *Options) { o.WithdrawOnStop = true })
 	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
 	a.stop()
+	learned(t, ask)
+}
+
+// waits has the agent wait for Nodes that the API server does not list.
+func (a running) waits(t *testing.T, client *fake.Clientset) {
+	t.Helper()
+	client.PrependReactor("list", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, context.DeadlineExceeded
+	})
+	a.sources.accept(t.Context(), inMode(t, "overlay"))
+	eventually(t, "the agent waits for the Nodes of the overlay", func() (bool, string) {
+		s := a.show(t)
+		return s.WaitingFor == "the nodes" && strings.Contains(a.get("/metrics"), "plinth_agent_waiting 1"), s.WaitingFor
+	})
+}
+
+func TestAgentThatWaitsRepairsRoutesFollowsKubeProxyAndDrains(t *testing.T) {
+	ask, client, proxyURL, proxyStatus := machineWithRouter(t)
+	a := start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, func(o *Options) { o.WithdrawOnStop = true })
+	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
+	before := sh(t, "ip route show proto 114")
+	a.waits(t, client)
+
+	sh(t, "ip route flush proto 114")
+	eventually(t, "the routes are back", func() (bool, string) {
+		got := sh(t, "ip route show proto 114")
+		return got == before, got
+	})
+	proxyStatus.Store(http.StatusServiceUnavailable)
+	learned(t, ask, "10.244.1.0/24", "fd00:244:0:1::/64")
+	a.stop() // it would never return
 	learned(t, ask)
 }
 

@@ -72,12 +72,13 @@ var (
 	refusedNow    = prometheus.NewDesc("plinth_agent_refusals", "VIPs and pod CIDRs that are not announced or not routed, by reason.", []string{"reason"}, nil)
 	badSettings   = prometheus.NewDesc("plinth_agent_bad_kernel_settings", "Kernel settings that keep packets from pods; /status names them.", nil, nil)
 	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
+	waiting       = prometheus.NewDesc("plinth_agent_waiting", "1 while something is missing that a plan is made of; /status names it, and what was planned before stays in force.", nil, nil)
 	fromDisk      = prometheus.NewDesc("plinth_agent_from_disk", "1 while the plan is made of what an earlier process knew.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, waiting, fromDisk} {
 		ch <- d
 	}
 }
@@ -106,6 +107,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	}
 	status := s.a.status.Load()
 	gauge(proxyHealthy, number(status.ProxyHealthy))
+	gauge(waiting, number(status.WaitingFor != ""))
 	gauge(fromDisk, number(status.FromDisk))
 	gauge(badSettings, float64(len(status.settings)))
 	gauge(routesWanted, float64(status.reached.Want))

@@ -5,6 +5,7 @@ package agent
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -14,7 +15,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -131,4 +134,40 @@ func TestPasswordsAreTakenFromTheirSecretRotateAndNeverShow(t *testing.T) {
 	if !strings.Contains(log.String(), string(bgp.PasswordMissing)) || !strings.Contains(shown.String(), "plinth.dev/FabricReady") {
 		t.Error("the log or the condition was not seen at all")
 	}
+}
+
+// forbid has the API server let nobody read a Secret.
+func forbid(client *fake.Clientset, name string) {
+	client.PrependReactor("list", "secrets", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if _, only := action.(clienttesting.ListAction).GetListRestrictions().Fields.RequiresExactMatch("metadata.name"); !only {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), name, errors.New("the role does not name it"))
+	})
+}
+
+func TestASecretThatMayNotBeReadIsMissedByItsOwnSessionAlone(t *testing.T) {
+	ask, client, proxyURL, _ := machineWithRouter(t)
+	forbid(client, "bgp-edge")
+	text := strings.NewReplacer("STATE", "active", "asn: 65001}]",
+		"asn: 65001}, {name: edge, address: 10.1.0.2, asn: 65002, passwordFrom: {secret: bgp-edge, key: edge}}]").Replace(site)
+	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, client, inv, t.TempDir(), proxyURL, nil)
+	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
+	if _, err := client.NetworkingV1().IPAddresses().Create(t.Context(), aClaim("203.0.113.8", "prod", "web", "uid-1"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "203.0.113.8/32", "fd00:244:0:1::/64")
+	s := a.show(t)
+	if s.WaitingFor != "" || len(s.Sessions) != 2 || s.Sessions[0].Router != "edge" || s.Sessions[0].Cause != string(bgp.PasswordMissing) {
+		t.Errorf("waiting for %q, sessions %+v", s.WaitingFor, s.Sessions)
+	}
+	eventually(t, "the condition is False", func() (bool, string) {
+		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+		c := reduceNode(n).Condition
+		return err == nil && c.Ready == corev1.ConditionFalse && strings.Contains(c.Message, "sessions 1/2"), fmt.Sprint(c, err)
+	})
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 )
@@ -24,8 +26,20 @@ func (a *Agent) report(ctx context.Context) {
 		a.down, a.lost = down, true
 		a.touch()
 	}
-	a.writer.set(a.tally().condition())
+	a.tell()
 	a.publish()
+}
+
+// tell says in the Node's condition what was reached, and what is long waited for:
+// what is in force then may be old.
+func (a *Agent) tell() {
+	c := a.tally().condition()
+	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
+		c = condition{corev1.ConditionFalse, c.Message + "; waiting for " + a.waiting}
+	}
+	if a.planned || c.Ready == corev1.ConditionFalse {
+		a.writer.set(c)
+	}
 }
 
 func sameKeys(a, b map[netip.Addr]bool) bool {

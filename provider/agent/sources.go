@@ -37,6 +37,7 @@ type sources struct {
 	nodes     *mirror[*routing.Node]
 	catalog   *catalog
 	secrets   map[string]*mirror[map[string][]byte]
+	since     map[string]time.Time // each of the secrets is followed
 	inventory *inventory.Inventory
 	known     node // as last seen: its deletion changes nothing that is announced
 	version   version
@@ -53,19 +54,25 @@ type sources struct {
 	nextNodes     *mirror[*routing.Node] // takes the place of nodes once it is filled
 	nodesFollowed bool
 	grace         time.Duration
-	doubted       bool      // the newest list of Nodes; guarded by mu
-	back          time.Time // since when this machine's Node is there again; zero: no doubt, or it is not
+	patience      time.Duration                        // with a Secret that the API server says nothing of
+	remembered    map[inventory.SecretKey]bgp.Password // by the process before this one
+	doubted       bool                                 // the newest list of Nodes; guarded by mu
+	back          time.Time                            // since when this machine's Node is there again; zero: no doubt, or it is not
 }
 
 // graceAfterDoubt is for how long Nodes that no list has are kept once this machine's own
 // Node is back: those of the other machines come back one by one.
 const graceAfterDoubt = 5 * time.Minute
 
+// secretPatience is for how long a plan waits for a Secret. It is told at once, unless
+// this machine may not read it: then the sessions that need it are down, and no others.
+const secretPatience = 5 * time.Second
+
 func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed,
-		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, catalog: newCatalog(), moved: map[string]*routing.Node{},
-		secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
+		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, catalog: newCatalog(), moved: map[string]*routing.Node{},
+		secrets: map[string]*mirror[map[string][]byte]{}, since: map[string]time.Time{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory)) error {
 		return source.Follow(ctx, client, namespace, rack, set)
@@ -217,6 +224,7 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 			stop()
 			delete(s.stopSecret, name)
 			delete(s.secrets, name)
+			delete(s.since, name)
 			s.version.secrets++
 		}
 	}
@@ -226,7 +234,13 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 		}
 		own, stop := context.WithCancel(ctx)
 		s.stopSecret[name], s.secrets[name] = stop, newMirror("secret", &s.mu, reduceSecret, s.changed)
+		s.since[name] = time.Now()
+		time.AfterFunc(s.patience, s.changed)
 		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.secrets++ }
+		s.secrets[name].believe = func(map[string]bool) bool {
+			s.version.secrets++ // what is remembered counts no more
+			return true
+		}
 		go follow(own, s.secrets[name], s.client.CoreV1().Secrets(s.namespace), &corev1.Secret{}, "",
 			fields.OneTermEqualSelector("metadata.name", name).String())
 	}
@@ -310,7 +324,7 @@ func (s *sources) missing() string {
 		}
 	}
 	for name, m := range s.secrets {
-		if !m.synced {
+		if !m.synced && time.Since(s.since[name]) < s.patience {
 			return "Secret " + name
 		}
 	}
@@ -347,8 +361,14 @@ func (s *sources) nodesAre(labels string) bool {
 	return s.nodes != nil && s.nextNodes == nil && s.labels == labels
 }
 
+// passwords are what the Secrets say, or what they said to the process before this one.
 func (s *sources) passwords() map[inventory.SecretKey]bgp.Password {
 	out := map[inventory.SecretKey]bgp.Password{}
+	for key, password := range s.remembered {
+		if m := s.secrets[key.Secret]; m != nil && !m.synced {
+			out[key] = password
+		}
+	}
 	for name, m := range s.secrets {
 		for key, value := range m.items[s.namespace+"/"+name] {
 			out[inventory.SecretKey{Secret: name, Key: key}] = bgp.Password(value)

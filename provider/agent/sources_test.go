@@ -11,12 +11,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 )
 
@@ -224,5 +226,60 @@ func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 	a.inputs = until(t, s, "the Nodes of the overlay are known", are("w1", "w2"))
 	if st, want := a.stage(time.Now()), (stage{inventory.ModeFabric, true, true}); st != want {
 		t.Errorf("the first step is %+v, want %+v", st, want)
+	}
+}
+
+func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
+	key := inventory.SecretKey{Secret: "bgp", Key: "tor"}
+	client := fake.NewClientset()
+	var readable atomic.Bool
+	client.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return !readable.Load(), nil, apierrors.NewForbidden(corev1.Resource("secrets"), "bgp", nil)
+	})
+	s := newSources(client, "kube-system", "w1", func() {})
+	s.remembered = map[inventory.SecretKey]bgp.Password{key: "s3cret", {Secret: "other", Key: "tor"}: "none of ours"}
+	s.followSecrets(t.Context(), []string{"bgp"})
+	locked := func() (map[inventory.SecretKey]bgp.Password, uint64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.passwords(), s.version.secrets
+	}
+	before, version := locked()
+	if len(before) != 1 || before[key] != "s3cret" {
+		t.Errorf("while the Secret cannot be read there are %d passwords", len(before))
+	}
+	readable.Store(true)
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		if now, v := locked(); len(now) == 0 && v > version {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a Secret that is not there still has its password")
+		}
+	}
+}
+
+func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
+	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
+	said := func() (c condition) {
+		select {
+		case c = <-a.writer.want:
+		default:
+		}
+		return c
+	}
+	a.wait("the accepted inventory")
+	if a.tell(); said() != (condition{}) {
+		t.Error("it says something at once")
+	}
+	a.waitsSince = a.waitsSince.Add(-waitsLong)
+	a.wait("the accepted inventory")
+	a.tell()
+	if c, want := said(), (condition{corev1.ConditionFalse, "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
+		t.Errorf("it says %v, want %v", c, want)
+	}
+	a.wait("the nodes") // the API server does tell things, one after the other
+	if a.tell(); said() != (condition{}) {
+		t.Error("it says at once that the next is missing")
 	}
 }
