@@ -61,8 +61,8 @@ func NewLedger() *Ledger {
 }
 
 // Hold notes that h holds a, given from the pool of that name. A holder that is
-// there already is brought up to date.
-func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) {
+// there already is brought up to date. It reports whether the holder is new or changed.
+func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 	c, held := l.claims[a]
 	if !held {
 		l.rouse(a)
@@ -84,6 +84,7 @@ func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) {
 		k := sharingKey{h.Service.Namespace, h.Sharing}
 		l.shared[k] = insertAddr(l.shared[k], a)
 	}
+	return !wasHolder || !old.equal(h)
 }
 
 // HeldSince notes since when a is held. Of two addresses of one family a Service

@@ -138,7 +138,7 @@ func (b *balancer) vanished(a netip.Addr, uid types.UID) {
 	if b.foreign[a] {
 		delete(b.foreign, a)
 		b.ledger.Unblock(a)
-		b.wake(lb.FamilyOf(a))
+		b.wakeFor(a)
 	}
 	c, _ := b.ledger.Claim(a)
 	for _, h := range c.Holders {
@@ -155,10 +155,14 @@ func (b *balancer) freed(a netip.Addr, k lb.ServiceKey) {
 
 // release is freed with b.mu held. It reports whether nobody holds a any more.
 func (b *balancer) release(a netip.Addr, k lb.ServiceKey) bool {
+	held := b.holds(a, k)
 	if !b.ledger.Release(a, k, b.now()) {
+		if held {
+			b.wakeSharers(k) // who clashed with it may join the others
+		}
 		return false
 	}
-	b.wake(lb.FamilyOf(a))
+	b.wakeFor(a)
 	b.hasReleased()
 	return true
 }

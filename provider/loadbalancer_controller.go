@@ -85,10 +85,21 @@ func (b *balancer) serviceChanged(before, now any) {
 // asksAnew reports whether a Service asks for something else and the stock
 // controller does not look.
 func asksAnew(old, svc *v1.Service) bool {
-	if old.UID != svc.UID || !maps.Equal(old.Labels, svc.Labels) {
+	switch {
+	case old.UID != svc.UID || !maps.Equal(old.Labels, svc.Labels):
 		return true
+	case ofOurClass(svc):
+		return !maps.Equal(old.Annotations, svc.Annotations) || !apiequality.Semantic.DeepEqual(old.Spec, svc.Spec)
 	}
-	return ofOurClass(svc) && (!maps.Equal(old.Annotations, svc.Annotations) || !apiequality.Semantic.DeepEqual(old.Spec, svc.Spec))
+	return classless(svc) && unseen(old, svc)
+}
+
+// unseen reports whether what changed of a Service without a class is its backends, or
+// whether one family will do: the stock controller compares neither selectors nor policies.
+func unseen(old, svc *v1.Service) bool {
+	was, is := &old.Spec, &svc.Spec
+	return was.ExternalTrafficPolicy == is.ExternalTrafficPolicy && backendsOf(old) != backendsOf(svc) ||
+		len(was.IPFamilies) == len(is.IPFamilies) && wantOf(old) != wantOf(svc)
 }
 
 func (b *balancer) serviceGone(obj any) {

@@ -170,7 +170,7 @@ func (b *balancer) adopt(ctx context.Context) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.wake(lb.NoFamily)
+	b.wake()
 }
 
 // setPools gives the ledger the pools in force, without the networks that the

@@ -66,14 +66,17 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 }
 
 // decide asks the ledger, and enters what was granted, so that nobody else is
-// granted the same while it is being taken.
+// granted the same while it is being taken. A holder whose ports, key or backends have
+// changed may make room for others beside it.
 func (b *balancer) decide(r lb.Request) lb.Decision {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := lb.Allocate(b.ledger, r, b.now())
 	if !d.Refused {
 		for _, v := range d.VIPs {
-			b.ledger.Hold(v.Addr, v.Pool, r.Holder)
+			if b.ledger.Hold(v.Addr, v.Pool, r.Holder) && r.Sharing != "" {
+				b.wakeSharers(r.Service)
+			}
 		}
 	}
 	return d
@@ -108,6 +111,11 @@ func (b *balancer) giveUp(ctx context.Context, a netip.Addr, k lb.ServiceKey, ui
 	return b.give(ctx, a, k, "")
 }
 
+// undoneRests is how long an address that could not be taken is left to who failed to:
+// two that wait for it, and cannot have it while the API server does not answer, would
+// else keep each other busy.
+const undoneRests = time.Second
+
 // undo strikes out what was entered and could not be taken. An object that was made
 // all the same, its answer lost, comes back by the watch.
 func (b *balancer) undo(k lb.ServiceKey, vips []lb.Assignment) {
@@ -116,6 +124,7 @@ func (b *balancer) undo(k lb.ServiceKey, vips []lb.Assignment) {
 	for _, v := range vips {
 		if c, known := b.claims[v.Addr]; !known && v.New || known && !c.heldBy(k) {
 			b.ledger.Forget(v.Addr, k)
+			b.wakeAfter(undoneRests, func(w waiter) bool { return w.key != k && w.mayTake(v.Addr) })
 		}
 	}
 }
@@ -157,23 +166,44 @@ type waiter struct {
 	key     lb.ServiceKey
 	created time.Time
 	lacks   lb.Family // that alone is missing; none: anything may help
+	shares  bool      // it may join others of its namespace
+}
+
+// mayTake reports whether an address may be what it waits for.
+func (w waiter) mayTake(a netip.Addr) bool {
+	return w.lacks == lb.NoFamily || w.lacks == lb.FamilyOf(a)
 }
 
 // waiterOf returns what a Service waits for after a decision.
 func waiterOf(svc *v1.Service, d lb.Decision) waiter {
-	w := waiter{key: keyOf(svc), created: svc.CreationTimestamp.Time}
+	_, key := lb.AskOf(svc.Annotations, "")
+	w := waiter{key: keyOf(svc), created: svc.CreationTimestamp.Time, shares: key != ""}
 	if !d.Refused && len(d.VIPs) == 1 {
 		w.lacks = lb.IPv4 + lb.IPv6 - lb.FamilyOf(d.VIPs[0].Addr)
 	}
 	return w
 }
 
-// wake has the Services looked at again that wait for an address of that family, or
-// for anything if it is none; who waits longest comes first. b.mu is held.
-func (b *balancer) wake(f lb.Family) {
+// wake has all Services that wait looked at again. b.mu is held.
+func (b *balancer) wake() { b.wakeAfter(0, func(waiter) bool { return true }) }
+
+// wakeFor is wake when an address has become free. b.mu is held.
+func (b *balancer) wakeFor(a netip.Addr) {
+	b.wakeAfter(0, func(w waiter) bool { return w.mayTake(a) })
+}
+
+// wakeSharers is wake when k joined or left others at an address, or serves other ports
+// there. b.mu is held.
+func (b *balancer) wakeSharers(k lb.ServiceKey) {
+	b.wakeAfter(0, func(w waiter) bool { return w.shares && w.key.Namespace == k.Namespace && w.key != k })
+}
+
+// wakeAfter has those Services looked at again, after a while, that wait and whom this
+// may help; who waits longest comes first. b.mu is held.
+func (b *balancer) wakeAfter(pause time.Duration, helps func(waiter) bool) {
 	var all []waiter
 	for _, w := range b.waiting {
-		if f == lb.NoFamily || w.lacks == lb.NoFamily || w.lacks == f {
+		if helps(w) {
 			all = append(all, w)
 		}
 	}
@@ -181,7 +211,7 @@ func (b *balancer) wake(f lb.Family) {
 		return cmp.Or(x.created.Compare(y.created), strings.Compare(x.key.String(), y.key.String()))
 	})
 	for _, w := range all {
-		b.queue.Add(w.key.String())
+		b.queue.AddAfter(w.key.String(), pause)
 	}
 }
 

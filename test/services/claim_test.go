@@ -38,6 +38,17 @@ func TestServicesShareAVIP(t *testing.T) {
 		return nil
 	})
 
+	c.service("waits", key, port(80), annotated("plinth.dev/ips", "192.0.2.0"))
+	c.refused("waits", "SharingPortInUse")
+	c.change("a", port(8080)) // its port is free
+	c.has("waits", "192.0.2.0")
+	c.service("next", key, port(80), class, annotated("plinth.dev/ips", "192.0.2.0"))
+	c.refused("next", "SharingPortInUse")
+	c.remove("waits") // others stay
+	c.has("next", "192.0.2.0")
+	c.remove("next")
+	c.gone("next")
+
 	before := c.claim("192.0.2.0")
 	c.remove("a") // the one that the object was made for
 	c.Eventually(10*time.Second, "b alone holds the VIP", func(ctx context.Context) error {

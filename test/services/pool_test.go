@@ -166,4 +166,13 @@ func TestServicesOfLocalTrafficShareOnlyWithTheSameBackends(t *testing.T) {
 	c.refused("else", "SharingKeyDiffers")
 	c.change("clash", port(993)) // and it fits
 	c.has("clash", "192.0.2.0")
+
+	web := func(svc *v1.Service) { svc.Spec.Selector["app"] = "web" }
+	c.change("smtp", web) // the others stay
+	c.has("smtp", "192.0.2.1")
+	c.change("imap", web)
+	c.has("imap", "192.0.2.1")
+	c.change("clash", web) // alone, it need not move, and others may join it
+	c.has("clash", "192.0.2.0")
+	c.has("other", "192.0.2.0")
 }
