@@ -51,7 +51,7 @@ func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
 	if !b.begin(ctx) {
 		return
 	}
-	go b.cloud.onInventory(ctx, func() { b.adopt(ctx) })
+	go b.cloud.onInventory(ctx, func() { b.insist(ctx, b.setPools) })
 	go b.audit(ctx)
 	go b.watchForRestore(ctx)
 	b.queue.run(ctx, balancerWorkers)

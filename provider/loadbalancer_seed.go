@@ -163,18 +163,20 @@ func (b *balancer) takeOverFrom(svc *v1.Service) {
 	}
 }
 
-// adopt takes the pools of the inventory in force, and serves those that wait.
-func (b *balancer) adopt(ctx context.Context) {
-	if !b.insist(ctx, b.setPools) {
-		return
+// takeOverWaiting is takeOver for those that wait, once the pools have changed: another
+// balancer may serve whom no pool let in before. What it gave them must not be given
+// to others first. b.mu is held.
+func (b *balancer) takeOverWaiting() {
+	for _, w := range b.waiters(anyWaiter) {
+		svc, err := b.services.Services(w.key.Namespace).Get(w.key.Name)
+		if err == nil && b.serves(svc) && len(b.ledger.Holds(w.key)) == 0 {
+			b.takeOverFrom(svc)
+		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.wake()
 }
 
 // setPools gives the ledger the pools in force, without the networks that the
-// cluster gives Services' own addresses from.
+// cluster gives Services' own addresses from, and serves those that wait.
 func (b *balancer) setPools(ctx context.Context) error {
 	inv := b.cloud.inventory()
 	if inv == nil {
@@ -196,6 +198,8 @@ func (b *balancer) setPools(ctx context.Context) error {
 	defer b.mu.Unlock()
 	b.ledger.SetPools(inv, cluster...)
 	b.reportOutside()
+	b.takeOverWaiting()
+	b.wake()
 	return nil
 }
 

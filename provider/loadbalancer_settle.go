@@ -185,7 +185,9 @@ func waiterOf(svc *v1.Service, d lb.Decision) waiter {
 }
 
 // wake has all Services that wait looked at again. b.mu is held.
-func (b *balancer) wake() { b.wakeAfter(0, func(waiter) bool { return true }) }
+func (b *balancer) wake() { b.wakeAfter(0, anyWaiter) }
+
+func anyWaiter(waiter) bool { return true }
 
 // wakeFor is wake when an address has become free. b.mu is held.
 func (b *balancer) wakeFor(a netip.Addr) {
@@ -199,8 +201,16 @@ func (b *balancer) wakeSharers(k lb.ServiceKey) {
 }
 
 // wakeAfter has those Services looked at again, after a while, that wait and whom this
-// may help; who waits longest comes first. b.mu is held.
+// may help. b.mu is held.
 func (b *balancer) wakeAfter(pause time.Duration, helps func(waiter) bool) {
+	for _, w := range b.waiters(helps) {
+		b.queue.AddAfter(w.key.String(), pause)
+	}
+}
+
+// waiters returns those that wait and whom something may help; who waits longest comes
+// first. b.mu is held.
+func (b *balancer) waiters(helps func(waiter) bool) []waiter {
 	var all []waiter
 	for _, w := range b.waiting {
 		if helps(w) {
@@ -210,9 +220,7 @@ func (b *balancer) wakeAfter(pause time.Duration, helps func(waiter) bool) {
 	slices.SortFunc(all, func(x, y waiter) int {
 		return cmp.Or(x.created.Compare(y.created), strings.Compare(x.key.String(), y.key.String()))
 	})
-	for _, w := range all {
-		b.queue.AddAfter(w.key.String(), pause)
-	}
+	return all
 }
 
 // releaseAll gives back all that the Service of that UID, or any of its name, holds,

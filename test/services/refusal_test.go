@@ -3,6 +3,7 @@ package services
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -72,6 +73,18 @@ func TestStatusOfAServiceThatGetsNothingIsLeftToAnotherBalancer(t *testing.T) {
 	if got := ingress(svc); len(got) != 1 || got[0] != "203.0.113.9" {
 		t.Errorf("its status has %v", got)
 	}
+
+	c.service("both", class, families(v1.IPFamilyPolicyRequireDualStack, v1.IPv6Protocol, v1.IPv4Protocol))
+	c.refused("both", "PoolNotAutomatic")
+	c.says("both", "2001:db8:9::5", "203.0.113.10")
+	c.service("eager", annotated("plinth.dev/pool", "theirs"))
+	c.refused("eager", "PoolUnknown")
+	pool := `    - {name: theirs, addresses: [203.0.113.9-203.0.113.11, "2001:db8:9::/64"], autoAssign: false, exclude: [203.0.113.9]}`
+	c.pools(pool) // the other balancer's pool comes
+	c.has("both", "2001:db8:9::5", "203.0.113.10")
+	c.has("eager", "203.0.113.11")
+	c.pools(strings.Replace(pool, ", exclude: [203.0.113.9]", "", 1))
+	c.has("theirs", "203.0.113.9")
 }
 
 // told waits for a Warning Event on a Service.
