@@ -154,7 +154,7 @@ func diffSessions(before, after *Inventory) []SessionChange {
 		switch {
 		case !ok:
 			note(k, Vanishes)
-		case old.resetBy(now):
+		case old.Terms() != now.Terms():
 			note(k, Resets)
 		case old != now:
 			note(k, Changed)
@@ -184,15 +184,6 @@ func (inv *Inventory) allSessions() map[sessionKey]Session {
 		}
 	}
 	return out
-}
-
-// resetBy reports whether the session must go down to become next: what the
-// two ends agree on when it comes up changes, and not only what is sent over it.
-func (s Session) resetBy(next Session) bool {
-	for _, x := range []*Session{&s, &next} {
-		x.PodCIDRs, x.Learn, x.BFD, x.NextHop4, x.NextHop6 = false, "", BFDProfile{}, netip.Addr{}, netip.Addr{}
-	}
-	return s != next
 }
 
 func diffPools(before, after *Inventory) []PoolChange {

@@ -29,8 +29,8 @@ machine d is added to rack r01
 session of a with tor (10.1.0.1) ends
 session of b with tor (10.1.0.1) ends
 session of d with tor (10.1.0.1) comes up`},
-		{"a hold time resets sessions, a learned default does not", `
-bgp: {asn: 65010, learn: default}
+		{"a hold time resets sessions, pod CIDRs do not", `
+bgp: {asn: 65010, advertise: {podCIDRs: true}}
 routers: [{name: tor, address: 10.1.0.1, asn: 65101}]
 pools: [{name: public, addresses: [203.0.113.0/25]}]
 racks:
@@ -43,7 +43,7 @@ machine c moves to rack r02
 session of a with tor (10.1.0.1) is reset
 session of b with tor (10.1.0.1) changes what it carries, and stays up
 session of c with tor (10.1.0.1) changes what it carries, and stays up
-spec.bgp.learn is set to default
+spec.bgp.advertise.podCIDRs is set to true
 spec.racks[r01].holdTime is set to 3s`},
 		{"a pool shrinks and grows, another comes", `
 bgp: {asn: 65010}

@@ -31,6 +31,21 @@ type Session struct {
 // IBGP reports whether both ends are of one AS.
 func (s Session) IBGP() bool { return s.LocalASN == s.RouterASN }
 
+// Terms is the session without what it can be up without: what is sent over it, the
+// name of its BFD profile, and next hops that no route of it has. A session whose terms
+// change goes down and comes up again.
+func (s Session) Terms() Session {
+	s.PodCIDRs, s.BFD.Name = false, ""
+	over4 := s.RouterAddr.Is4()
+	if over4 || !s.Families.IPv4 {
+		s.NextHop4 = netip.Addr{}
+	}
+	if !over4 || !s.Families.IPv6 {
+		s.NextHop6 = netip.Addr{}
+	}
+	return s
+}
+
 // Families says which address families a session carries.
 type Families struct{ IPv4, IPv6 bool }
 

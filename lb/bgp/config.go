@@ -57,8 +57,13 @@ type terms struct {
 	Password Password
 }
 
+// terms leaves out where the password came from: it is known by what it says.
 func (c SessionConfig) terms(routerID netip.Addr) terms {
-	return terms{RouterID: routerID, Session: c.Session, Password: c.Password}
+	s := c.Session.Terms()
+	if c.Password != "" {
+		s.Password = inventory.SecretKey{}
+	}
+	return terms{RouterID: routerID, Session: s, Password: c.Password}
 }
 
 // Errors of [Speaker.Set] about a session as a whole.

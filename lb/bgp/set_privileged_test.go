@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,26 +133,41 @@ func TestAChangeOfOneSessionLeavesTheOthersAlone(t *testing.T) {
 	}
 }
 
-func TestAdvertisementsNeverResetTheirSession(t *testing.T) {
-	r := newRouter(t).frr(neighbour{})
+func TestWhatIsNotAgreedOnNeverResetsASession(t *testing.T) {
+	t.Parallel()
+	r := newRouter(t).frr(neighbour{password: "s3cret"})
 	s := speaker(t)
-	must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"))))
-	isUp(t, s, 10*time.Second)
-	up := s.State(t.Context())[0].Since
-	for _, prefixes := range [][]string{{}, {"203.0.113.10/32", "203.0.113.0/25"}, {"203.0.113.99/32"}} {
-		must(t, s.Set(t.Context(), config(plan(r.session4(), prefixes...))))
+	set := func(change func(*SessionConfig), prefixes ...string) {
+		t.Helper()
+		c := plan(r.session4(), prefixes...)
+		password("s3cret")(&c)
+		change(&c)
+		must(t, s.Set(t.Context(), config(c)))
 		want := map[string]string{}
 		for _, p := range prefixes {
-			pp := netip.MustParsePrefix(p)
-			key := p
-			if pp.IsSingleIP() {
-				key = pp.Addr().String()
-			}
-			want[key] = r.Local4.String()
+			want[strings.TrimSuffix(p, "/32")] = r.Local4.String()
 		}
-		r.holds(5*time.Second, want)
+		r.holds(10*time.Second, want)
 	}
-	if st := s.State(t.Context())[0]; st.Since != up || st.Losses != 0 {
+	same := func(*SessionConfig) {}
+	set(same, "203.0.113.10/32")
+	up := state(t, s, r).Since
+	for name, change := range map[string]func(*SessionConfig){
+		"pod CIDRs":                          func(c *SessionConfig) { c.Session.PodCIDRs = true },
+		"the Secret's name":                  func(c *SessionConfig) { c.Session.Password.Secret = "another" },
+		"an address of the machine":          func(c *SessionConfig) { c.Session.NextHop6 = netip.Addr{} },
+		"the name of a profile":              func(c *SessionConfig) { c.Session.BFD.Name = "other" },
+		"a next hop of the session's family": func(c *SessionConfig) { c.Session.NextHop4 = c.Session.NextHop4.Next() },
+	} {
+		set(change, "203.0.113.10/32")
+		if st := state(t, s, r); st.Since != up || st.Losses != 0 {
+			t.Errorf("after %s changed: %v", name, st)
+		}
+	}
+	set(same)
+	set(same, "203.0.113.10/32", "203.0.113.0/25")
+	set(same, "203.0.113.99/32")
+	if st := state(t, s, r); st.Since != up || st.Losses != 0 {
 		t.Errorf("the session was up since %v, now %v", up, st)
 	}
 }
