@@ -31,8 +31,8 @@ func (v View) machineRefusal() Reason {
 		return MachineDrained
 	case v.Machine.State == inventory.StateActive:
 		return ""
-	case v.Draining && v.Machine.State != inventory.StatePlanned:
-		return ""
+	case v.Draining && v.Machine.State == inventory.StateMaintenance:
+		return "" // it was active until now
 	}
 	return MachineNotActive
 }

@@ -3,7 +3,7 @@ package lb
 // Why a VIP, or a pod CIDR, is not announced. A pool that is disabled gives
 // [PoolIsDisabled].
 const (
-	MachineNotActive      Reason = "MachineNotActive"      // its state is neither active nor one that is being drained
+	MachineNotActive      Reason = "MachineNotActive"      // its state is neither active nor maintenance that is being drained
 	MachineDrained        Reason = "MachineDrained"        // the drain time is over, and everything is withdrawn
 	NodeExcluded          Reason = "NodeExcluded"          // the Node bears node.kubernetes.io/exclude-from-external-load-balancers
 	ProxyUnhealthy        Reason = "ProxyUnhealthy"        // kube-proxy on this machine says that it does not work

@@ -254,6 +254,18 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 			want:   []string{"no prod/web 203.0.113.10: MachineNotActive"},
 		},
 		{
+			name:   "a machine that is off announces nothing, not even while it is drained",
+			view:   func(v *View) { v.Machine.State, v.Draining = inventory.StateOff, true },
+			offers: [][]Offer{offer("web", 1, 1, "203.0.113.10")},
+			want:   []string{"no prod/web 203.0.113.10: MachineNotActive"},
+		},
+		{
+			name:   "a retired machine announces nothing, not even while it is drained",
+			view:   func(v *View) { v.Machine.State, v.Draining = inventory.StateRetired, true },
+			offers: [][]Offer{offer("web", 1, 1, "203.0.113.10")},
+			want:   []string{"no prod/web 203.0.113.10: MachineNotActive"},
+		},
+		{
 			name:   "a machine without routers",
 			view:   func(v *View) { v.Machine.Addresses = nil },
 			offers: [][]Offer{offer("web", 1, 1, "203.0.113.10")},
