@@ -2,6 +2,7 @@ package bgp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/bits"
@@ -13,6 +14,7 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -46,9 +48,10 @@ type session struct {
 	guard guard // used by Set alone
 
 	terms    terms
-	refused  error  // the terms cannot work
-	want     routes // what is to be said
-	have     routes // what the server was told
+	refused  error              // the terms cannot work
+	want     routes             // what is to be said
+	have     routes             // what the server was told
+	unsure   []lb.Advertisement // what it may have been told
 	in       *instance
 	notes    *notes
 	bfd      *link // nil: off
@@ -157,24 +160,27 @@ func (s *session) restart(ctx context.Context) error {
 }
 
 // sync tells the server the difference: what is new first, so that a prefix that
-// takes over from another is there before the other goes.
+// takes over from another is there before the other goes. After a failure all of the
+// difference is told anew the next time, or taken back.
 func (s *session) sync() error {
 	if s.in == nil {
 		return nil // the next server will be given all of it
 	}
 	gone, add := sorted.Diff(s.have, s.want)
-	gone = slices.DeleteFunc(gone, s.want.Has) // it is told anew
+	gone = slices.DeleteFunc(append(gone, s.unsure...), s.want.Has) // it is told anew
 	if len(add)+len(gone) == 0 {
 		return nil
 	}
 	s.stale = true
-	if err := s.in.add(add); err != nil {
-		return fmt.Errorf("announcing: %w", err)
+	if err := errors.Join(s.in.add(add), s.in.remove(gone)); err != nil {
+		s.unsure = slices.DeleteFunc(slices.Concat(gone, add), func(ad lb.Advertisement) bool {
+			_, err := path(s.terms.Session, ad)
+			return err != nil // the server never saw it
+		})
+		s.have = s.have.Edit(s.unsure, nil)
+		return fmt.Errorf("announcing and withdrawing: %w", err)
 	}
-	if err := s.in.remove(gone); err != nil {
-		return fmt.Errorf("withdrawing: %w", err)
-	}
-	s.have = s.want
+	s.have, s.unsure = s.want, nil
 	s.log.Info("announcements changed", "added", len(add), "withdrawn", len(gone), "total", s.have.Len())
 	return nil
 }
@@ -190,7 +196,7 @@ func (s *session) connect(ctx context.Context) error {
 		return err
 	}
 	unwatched := s.openBFD()
-	s.in, s.have, s.stale, s.halfway, s.hung = in, s.want, true, false, false
+	s.in, s.have, s.unsure, s.stale, s.halfway, s.hung = in, s.want, nil, true, false, false
 	return unwatched
 }
 

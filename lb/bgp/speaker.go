@@ -55,9 +55,32 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 	byKey, keys, errs := c.index()
 	gone := s.take(func(k Key) bool { _, stays := byKey[k]; return !stays })
 	limits := c.bounds()
-	return errors.Join(errs,
-		each(gone, func(x *session) error { return x.stop(ctx, "the session is no longer wanted") }),
-		each(keys, func(k Key) error { return s.setOne(ctx, c, byKey[k], limits) }))
+	stop := func(x *session) error { return x.stop(ctx, "the session is no longer wanted") }
+	set := func(k Key) error { return s.setOne(ctx, c, byKey[k], limits) }
+	// A router is left under its old name before it is met under a new one, and a port
+	// before another session listens on it. No other session waits for those that go.
+	before, beside := part(gone, func(x *session) bool {
+		return s.port > 0 || slices.ContainsFunc(keys, func(k Key) bool { return k.Addr == x.key.Addr })
+	})
+	errs = errors.Join(errs, each(before, stop))
+	var told, left error
+	var wg sync.WaitGroup
+	wg.Go(func() { told = each(keys, set) })
+	wg.Go(func() { left = each(beside, stop) })
+	wg.Wait()
+	return errors.Join(errs, left, told)
+}
+
+// part tells those that something holds for from the others.
+func part(all []*session, holds func(*session) bool) (yes, no []*session) {
+	for _, x := range all {
+		if holds(x) {
+			yes = append(yes, x)
+		} else {
+			no = append(no, x)
+		}
+	}
+	return yes, no
 }
 
 func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig, b bounds) error {

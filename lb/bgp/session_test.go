@@ -1,0 +1,106 @@
+package bgp
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	api "github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/apiutil"
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/sorted"
+)
+
+// lonely is a session with an address at which nobody answers.
+func lonely(router string, prefixes ...string) SessionConfig {
+	s := over(router)
+	s.Local = netip.MustParseAddr("127.0.0.1")
+	var ads []lb.Advertisement
+	for _, p := range prefixes {
+		ads = append(ads, advertisement(p))
+	}
+	return say(s, ads...)
+}
+
+// tells lists the routes that a session's server has to tell its router.
+func tells(t *testing.T, x *session) (ps []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := x.do(ctx, func() error {
+		if x.in == nil {
+			return nil
+		}
+		return x.in.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: gobgp.RF_IPv4_UC},
+			func(nlri gobgp.NLRI, _ []*apiutil.Path) { ps = append(ps, nlri.String()) })
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(ps)
+	return ps
+}
+
+func TestWhatWasToldBesideAFailureIsTakenBackLater(t *testing.T) {
+	s := NewSpeaker(Options{Log: logger(t)})
+	defer func() { _ = s.Leave(context.Background()) }()
+	c := lonely("127.0.0.77", "203.0.113.10/32", "203.0.113.11/32")
+	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}
+	if err := s.Set(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	x := s.session(config, c)
+	// The guard would not let the second of these through to the server.
+	bad := advertisement("203.0.113.13/32")
+	bad.NextHop = netip.MustParseAddr("2001:db8::1")
+	half := sorted.Of(advertisement("203.0.113.10/32"), advertisement("203.0.113.12/32"), bad)
+	for _, step := range []struct {
+		want  routes
+		fails bool
+		has   string
+	}{
+		{half, true, "[203.0.113.10/32 203.0.113.12/32]"},
+		{half, true, "[203.0.113.10/32 203.0.113.12/32]"},
+		{c.Advertisements, false, "[203.0.113.10/32 203.0.113.11/32]"},
+	} {
+		err := x.do(t.Context(), func() error { return x.set(t.Context(), c.terms(config.RouterID), step.want) })
+		if got := fmt.Sprint(tells(t, x)); got != step.has || (err != nil) != step.fails {
+			t.Errorf("%v: it tells %v, want %v; error %v", step.want, got, step.has, err)
+		}
+	}
+}
+
+func TestNoSessionWaitsForOneThatIsBeingEnded(t *testing.T) {
+	s := NewSpeaker(Options{Log: logger(t)})
+	defer func() { _ = s.Leave(context.Background()) }()
+	goes, stays := lonely("127.0.0.77", "203.0.113.10/32"), lonely("127.0.0.78", "203.0.113.10/32")
+	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{goes, stays}}
+	if err := s.Set(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	deaf, other := s.session(config, goes), s.session(config, stays)
+	release, busy, set := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() { _ = deaf.do(context.Background(), func() error { close(busy); <-release; return nil }) }()
+	<-busy
+	config.Sessions = []SessionConfig{lonely("127.0.0.78", "203.0.113.11/32")}
+	go func() { set <- s.Set(t.Context(), config) }()
+	for begin := time.Now(); fmt.Sprint(tells(t, other)) != "[203.0.113.11/32]"; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 5*time.Second {
+			t.Error("the other session was not told")
+			break
+		}
+	}
+	select {
+	case err := <-set:
+		t.Error("Set did not wait for the session that ends:", err)
+	default:
+	}
+	close(release)
+	if err := <-set; err != nil {
+		t.Error(err)
+	}
+}
