@@ -117,6 +117,7 @@ type held struct {
 	client *versionedClient
 	addr   netip.Addr
 	svc    [2]*v1.Service
+	known  cache.Indexer // the Services in the informer's cache
 }
 
 func newHeld(t *testing.T) *held {
@@ -133,8 +134,8 @@ spec:
   pools: [{name: public, addresses: [192.0.2.0/30]}]
 `, nil)
 	h.balancer = c.balancer
-	known := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	h.services = corelisters.NewServiceLister(known)
+	h.known = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	h.services = corelisters.NewServiceLister(h.known)
 	h.now = func() time.Time { return noon }
 	for i, name := range []string{"a", "b"} {
 		h.svc[i] = loadBalancerService(func(svc *v1.Service) {
@@ -142,7 +143,7 @@ spec:
 			svc.Spec.Ports = []v1.ServicePort{{Protocol: v1.ProtocolTCP, Port: int32(80 + i)}}
 			svc.Annotations = map[string]string{"metallb.io/allow-shared-ip": "web", "plinth.dev/ips": h.addr.String()}
 		})
-		if err := known.Add(h.svc[i]); err != nil {
+		if err := h.known.Add(h.svc[i]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -327,5 +328,32 @@ func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
 	}
 	if s, _ := h.standing(h.key(0)); s.rights != 1 || len(events.Events) != 1 {
 		t.Errorf("%d are counted and %d told after it was set right", s.rights, len(events.Events))
+	}
+}
+
+func TestServiceThatCameToBeOfPlinthsClassIsNotTheStockControllersToClear(t *testing.T) {
+	h := newHeld(t)
+	close(h.seeded)
+	h.settled(0)
+	now := h.svc[0].DeepCopy()
+	class := LoadBalancerClass
+	now.Spec.LoadBalancerClass = &class
+	if err := h.known.Update(now); err != nil {
+		t.Fatal(err)
+	}
+	was := h.svc[0].DeepCopy() // as the stock controller read it
+	was.Spec.Type = v1.ServiceTypeClusterIP
+	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", was); err != nil {
+		t.Fatal(err)
+	}
+	h.agree(h.key(0))
+	h.client.ClearActions()
+	stock := serviceClient{Interface: h.client, balancer: h.balancer}
+	clears := []byte(`{"status":{"loadBalancer":{"ingress":null}}}`)
+	if _, err := stock.CoreV1().Services("d").Patch(t.Context(), "a", types.StrategicMergePatchType, clears, metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.client.Actions(); len(got) > 0 {
+		t.Errorf("its status is cleared: %v", got)
 	}
 }

@@ -142,12 +142,29 @@ func (b *balancer) UpdateLoadBalancer(context.Context, string, *v1.Service, []*v
 }
 
 // EnsureLoadBalancerDeleted gives back all that a Service holds. It asks nobody but
-// the API server, so that no Service hangs in its deletion.
+// the API server, so that no Service hangs in its deletion. A Service that has come to
+// be of Plinth's class keeps what it holds: its own controller answers for it now.
 func (b *balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc *v1.Service) error {
 	if err := until(ctx, b.seeded); err != nil {
 		return err
 	}
-	return b.releaseAll(ctx, keyOf(svc), svc.UID)
+	k := keyOf(svc)
+	defer b.lookAgain(k)
+	if now, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && lives(now) {
+		return nil
+	}
+	return b.releaseAll(ctx, k, svc.UID)
+}
+
+// lives reports whether a Service is Plinth's own controller's, and stays.
+func lives(svc *v1.Service) bool { return ofOurClass(svc) && svc.DeletionTimestamp == nil }
+
+// lookAgain has a Service looked at that is to be served, though what it held was given
+// back a moment ago: it was no load balancer for a while, and is one again.
+func (b *balancer) lookAgain(k lb.ServiceKey) {
+	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.serves(svc) {
+		b.queue.Add(k.String())
+	}
 }
 
 // errNotReady is what comes of a question before the VIPs in use and the pools are known.

@@ -3,6 +3,8 @@ package provider
 import (
 	"context"
 	"maps"
+	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -62,7 +64,7 @@ func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
 // [stockServices].
 func (b *balancer) serviceCame(obj any) {
 	svc, ok := obj.(*v1.Service)
-	if ok && (b.drifted(svc) || ofOurClass(svc) || served(svc) && b.serves(svc)) {
+	if ok && (b.drifted(svc) || ofOurClass(svc) || served(svc) && b.serves(svc) || b.abandoned(svc)) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
@@ -77,7 +79,7 @@ func (b *balancer) serviceChanged(before, now any) {
 		return
 	}
 	drifted := b.drifted(svc) // also notes a status that is right
-	if drifted || asksAnew(old, svc) || b.serves(old) && !b.serves(svc) || b.leftOver(svc) {
+	if drifted || asksAnew(old, svc) || b.serves(old) && !b.serves(svc) || b.leftOver(svc) || b.abandoned(svc) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
@@ -126,8 +128,10 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 	switch {
 	case err == nil && b.leftOver(svc) && !b.holdsAny(k):
 		return b.clearStatus(ctx, svc)
+	case err != nil && b.holdsAny(k), err == nil && !b.serves(svc) && (b.holdsAny(k) || b.abandoned(svc)):
+		return b.drop(ctx, k)
 	case err != nil || !b.serves(svc):
-		return b.dropIfGone(ctx, k)
+		return nil
 	}
 	d, err := b.settle(ctx, svc, true)
 	if err != nil {
@@ -179,13 +183,26 @@ func (b *balancer) writes(k lb.ServiceKey) bool {
 	return s != nil && (s.ours || s.seen)
 }
 
-// dropIfGone gives back what a Service holds that is gone, or not Plinth's any more.
+// abandoned reports whether a Service without a class was served by Plinth before it came
+// to serve its class only, and goes, or is no load balancer any more: nobody else takes
+// the finalizer off. If another balancer has given it an address since, that one does.
+func (b *balancer) abandoned(svc *v1.Service) bool {
+	if !b.cloud.options.ClassOnly || !servicehelper.HasLBFinalizer(svc) || ofOurClass(svc) ||
+		meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) == nil || classless(svc) && svc.DeletionTimestamp == nil {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
+		a, err := netip.ParseAddr(i.IP)
+		return err != nil || b.ledger.Pool(a) == "" && !b.holds(a, keyOf(svc))
+	})
+}
+
+// drop gives back what a Service holds that is gone, or not Plinth's any more.
 // The cache is not enough to say so. While the stock controller's finalizer is on
 // it, it is the stock controller that has it given back.
-func (b *balancer) dropIfGone(ctx context.Context, k lb.ServiceKey) error {
-	if !b.holdsAny(k) {
-		return nil
-	}
+func (b *balancer) drop(ctx context.Context, k lb.ServiceKey) error {
 	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -195,11 +212,17 @@ func (b *balancer) dropIfGone(ctx context.Context, k lb.ServiceKey) error {
 	case b.serves(svc):
 		b.queue.AddRateLimited(k.String()) // the cache has not seen it yet
 		return nil
+	case b.abandoned(svc):
 	case servicehelper.HasLBFinalizer(svc), classless(svc) && b.cloud.options.ClassOnly && svc.DeletionTimestamp == nil:
 		return nil
 	}
+	defer b.lookAgain(k)
+	finalizer := b.abandoned(svc)
 	if err := b.releaseAll(ctx, k, svc.UID); err != nil {
 		return err
+	}
+	if finalizer {
+		return b.dropFinalizer(ctx, svc)
 	}
 	return b.clearStatus(ctx, svc)
 }

@@ -190,11 +190,28 @@ func (b *balancer) clearStatus(ctx context.Context, svc *v1.Service) error {
 	if svc.DeletionTimestamp != nil || condition == nil && len(svc.Status.LoadBalancer.Ingress) == 0 {
 		return nil
 	}
+	return b.patchStatus(ctx, svc, map[string]any{"metadata": map[string]any{"uid": svc.UID}, "status": clearedStatus(svc)})
+}
+
+func clearedStatus(svc *v1.Service) map[string]any {
 	status := map[string]any{"conditions": []any{withoutCondition}}
 	if svc.Spec.Type != v1.ServiceTypeLoadBalancer {
 		status["loadBalancer"] = nil
 	}
-	return b.patchStatus(ctx, svc, map[string]any{"metadata": map[string]any{"uid": svc.UID}, "status": status})
+	return status
+}
+
+// dropFinalizer takes the finalizer off a Service that gave back what it held, and with
+// it what Plinth said in the status.
+func (b *balancer) dropFinalizer(ctx context.Context, svc *v1.Service) error {
+	patch := map[string]any{"metadata": map[string]any{
+		"uid": svc.UID, "resourceVersion": svc.ResourceVersion,
+		"$deleteFromPrimitiveList/finalizers": []string{servicehelper.LoadBalancerCleanupFinalizer},
+	}}
+	if svc.DeletionTimestamp == nil {
+		patch["status"] = clearedStatus(svc)
+	}
+	return b.patchStatus(ctx, svc, patch)
 }
 
 // withoutCondition is what removes VIPAllocated in a strategic merge patch.

@@ -41,7 +41,8 @@ func startServiceController(ctx context.Context, c *Cloud, s start) error {
 
 // serviceClient is what the stock service controller writes with. It sends the
 // finalizer and Plinth's condition together with the VIPs, where the controller would
-// take two writes; it does not clear the status of a Service that is being deleted;
+// take two writes; it does not clear the status of a Service that is being deleted,
+// or is Plinth's own controller's by now;
 // and it does not send the Events that announce a thing a moment before the Event
 // that it is done. Other Events go by a client of their own, so that they hold up
 // nothing.
@@ -122,6 +123,8 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 	case clears && (err != nil || svc.DeletionTimestamp != nil):
 		return &v1.Service{}, nil // it has no finalizer left, and so is gone
 	case err != nil:
+	case clears && lives(svc):
+		return svc, nil // its status says what it got as one of Plinth's class, or soon will
 	case clears:
 		data = merged(data, map[string]any{"conditions": []any{withoutCondition}}, nil)
 	case p.Status.LoadBalancer != nil:

@@ -132,10 +132,27 @@ func TestServiceChangesItsMind(t *testing.T) {
 		families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
 	})
 	c.has("a", "192.0.2.0", "2001:db8:2::")
-	c.change("a", func(svc *v1.Service) {
+	single := func(svc *v1.Service) {
 		families(v1.IPFamilyPolicySingleStack, v1.IPv4Protocol)(svc)
 		svc.Spec.ClusterIPs = svc.Spec.ClusterIPs[:1]
-	})
+	}
+	c.change("a", single)
+	c.has("a", "192.0.2.0")
+	c.free("2001:db8:2::")
+	c.pools("    - {name: four, addresses: [192.0.2.0/29]}\n    - {name: other, addresses: [198.51.100.0/29], autoAssign: false}")
+	c.AwaitStatus("generation", "2")
+	prefer := families(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol, v1.IPv6Protocol)
+	c.change("a", prefer)
+	c.allocated("a", "OneFamilyOnly")
+	c.change("a", families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol))
+	c.refused("a", "PoolLacksFamily") // and keeps what it holds
+	c.has("a", "192.0.2.0")
+	c.change("a", prefer)
+	c.allocated("a", "OneFamilyOnly")
+	c.pools(onePool + "\n    - {name: other, addresses: [198.51.100.0/29], autoAssign: false}")
+	c.has("a", "192.0.2.0", "2001:db8:2::")
+	c.allocated("a", "Allocated")
+	c.change("a", single)
 	c.has("a", "192.0.2.0")
 	c.free("2001:db8:2::")
 	c.change("a", annotated("plinth.dev/pool", "other"))
@@ -146,30 +163,69 @@ func TestServiceChangesItsMind(t *testing.T) {
 	c.has("a", "198.51.100.0")
 	c.change("a", func(svc *v1.Service) { svc.Spec.Type = v1.ServiceTypeClusterIP })
 	c.free("198.51.100.0")
-	c.Eventually(10*time.Second, "its status is clear", func(ctx context.Context) error {
-		svc, err := c.Client.CoreV1().Services("default").Get(ctx, "a", metav1.GetOptions{})
-		if err == nil && (len(svc.Status.LoadBalancer.Ingress) > 0 || len(svc.Finalizers) > 0 || len(svc.Status.Conditions) > 0) {
-			return fmt.Errorf("ingress %v, finalizers %v, conditions %v", svc.Status.LoadBalancer.Ingress, svc.Finalizers, svc.Status.Conditions)
+	c.Eventually(10*time.Second, "its status is clear", func(ctx context.Context) error { return c.bare(ctx, "a") })
+}
+
+func TestServiceThatChangesItsClassAtOnceKeepsItsVIP(t *testing.T) {
+	c := newCluster(t)
+	p := c.Launch("--configure-cloud-routes=false")
+	c.pools(onePool)
+	dual := families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)
+	c.service("stock", dual)
+	c.has("stock", "192.0.2.0", "2001:db8:2::")
+	c.service("own", dual, class)
+	c.has("own", "192.0.2.1", "2001:db8:2::1")
+	for range 2 {
+		p.Pause() // so that it finds both edits at once
+		for name, to := range map[string]func(*v1.Service){"stock": class, "own": func(svc *v1.Service) { svc.Spec.LoadBalancerClass = nil }} {
+			c.change(name, func(svc *v1.Service) { svc.Spec.Type, svc.Spec.LoadBalancerClass = v1.ServiceTypeClusterIP, nil })
+			c.change(name, func(svc *v1.Service) {
+				svc.Spec.Type, svc.Spec.AllocateLoadBalancerNodePorts = v1.ServiceTypeLoadBalancer, new(bool)
+				to(svc)
+			})
 		}
-		return err
-	})
+		p.Resume()
+		c.settled()
+		c.has("stock", "192.0.2.0", "2001:db8:2::")
+		c.has("own", "192.0.2.1", "2001:db8:2::1")
+		for _, name := range []string{"stock", "own"} {
+			c.allocated(name, "Allocated")
+		}
+	}
+	c.remove("stock", "own")
+	c.gone("stock")
+	c.gone("own")
+	c.free("192.0.2.0", "2001:db8:2::", "192.0.2.1", "2001:db8:2::1")
 }
 
 func TestWithClassOnlyTheOthersAreLeftAlone(t *testing.T) {
 	c := newCluster(t)
-	c.start("--load-balancer-class-only")
 	c.pools(onePool)
+	stop := c.start()
+	c.service("goes", families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol))
+	c.has("goes", "192.0.2.0", "2001:db8:2::")
+	for i, name := range []string{"turns", "went", "stays"} {
+		c.service(name)
+		c.has(name, fmt.Sprint("192.0.2.", i+1))
+	}
+	stop()
+	c.remove("went") // while nobody looks
+	c.start("--load-balancer-class-only")
 	c.service("classless")
 	c.service("ours", class)
-	c.has("ours", "192.0.2.0")
-	svc, err := c.Client.CoreV1().Services("default").Get(t.Context(), "classless", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+	c.has("ours", "192.0.2.4")
+	if err := c.bare(t.Context(), "classless"); err != nil {
+		t.Error("the Service without a class was touched:", err)
 	}
-	if len(svc.Status.LoadBalancer.Ingress) > 0 || len(svc.Status.Conditions) > 0 || len(svc.Finalizers) > 0 {
-		t.Errorf("the Service without a class was touched: %v %v", svc.Status, svc.Finalizers)
-	}
-	if got := c.claims(); !slices.Equal(got, []string{"192.0.2.0"}) {
+
+	c.remove("goes")
+	c.change("turns", func(svc *v1.Service) { svc.Spec.Type = v1.ServiceTypeClusterIP })
+	c.gone("goes")
+	c.gone("went")
+	c.free("192.0.2.0", "2001:db8:2::", "192.0.2.1", "192.0.2.2")
+	c.Eventually(10*time.Second, "nothing of Plinth's is left on it", func(ctx context.Context) error { return c.bare(ctx, "turns") })
+	c.has("stays", "192.0.2.3")
+	if got := c.claims(); !slices.Equal(got, []string{"192.0.2.3", "192.0.2.4"}) {
 		t.Errorf("held: %v", got)
 	}
 }

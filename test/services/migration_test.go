@@ -172,15 +172,23 @@ func (c *cluster) migrate(folder string, lines []string, vips map[string][]strin
 func (c *cluster) untouched(vips map[string][]string) {
 	c.t.Helper()
 	for name, want := range vips {
-		svc, err := c.Client.CoreV1().Services("default").Get(c.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if got := ingress(svc); !slices.Equal(got, want) || len(svc.Finalizers) > 0 || len(svc.Status.Conditions) > 0 {
-			c.t.Errorf("%s has %v, finalizers %v, conditions %v", name, got, svc.Finalizers, svc.Status.Conditions)
+		if err := c.bare(c.t.Context(), name, want...); err != nil {
+			c.t.Error(err)
 		}
 	}
 	if held := c.claims(); len(held) > 0 {
 		c.t.Errorf("Plinth holds %v", held)
 	}
+}
+
+// bare says whether a Service has these VIPs and nothing of Plinth's.
+func (c *cluster) bare(ctx context.Context, name string, vips ...string) error {
+	svc, err := c.Client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if got := ingress(svc); !slices.Equal(got, vips) || len(svc.Finalizers) > 0 || len(svc.Status.Conditions) > 0 {
+		return fmt.Errorf("%s has %v, finalizers %v, conditions %v", name, got, svc.Finalizers, svc.Status.Conditions)
+	}
+	return nil
 }
