@@ -134,7 +134,7 @@ func (c *catalog) count(k lb.ServiceKey, ipv4 bool) lb.Endpoints {
 			continue
 		}
 		for _, e := range slice.All {
-			if have, twice := byAddr[e.Addr]; !twice || !have.Ready {
+			if have, twice := byAddr[e.Addr]; !twice || worth(have) < worth(e.Endpoint) {
 				byAddr[e.Addr] = e.Endpoint
 			}
 		}
@@ -144,4 +144,16 @@ func (c *catalog) count(k lb.ServiceKey, ipv4 bool) lb.Endpoints {
 		all = append(all, e)
 	}
 	return lb.Count(all)
+}
+
+// worth orders what two slices say of one address: that it can take traffic counts for
+// more, whichever of them was updated last.
+func worth(e lb.Endpoint) int {
+	switch {
+	case e.Ready:
+		return 2
+	case e.Serving && e.Terminating:
+		return 1
+	}
+	return 0
 }

@@ -121,6 +121,22 @@ func TestOffersOfManyEventsAreThoseOfAFreshStart(t *testing.T) {
 	})
 }
 
+func TestEndpointInTwoSlicesIsTheOneThatCanTakeTraffic(t *testing.T) {
+	addr := vip("10.244.1.9")
+	ready, ending, dead := lb.Endpoint{Local: true, Ready: true}, lb.Endpoint{Local: true, Serving: true, Terminating: true}, lb.Endpoint{Local: true}
+	for _, both := range [][2]lb.Endpoint{{ready, dead}, {ready, ending}, {ending, dead}} {
+		for range 20 { // the order of a map is another each time
+			c := newCatalog()
+			for i, e := range both {
+				c.sliceChanged(fmt.Sprintf("prod/web-%d", i), nil, &endpoints{Service: key("web"), IPv4: true, All: []endpoint{{addr, e}}})
+			}
+			if got, want := c.count(key("web"), true), lb.Count(both[:1]); got != want {
+				t.Fatalf("of %+v: %+v, want %+v", both, got, want)
+			}
+		}
+	}
+}
+
 // replaceIn does to a mirror's items what the API server would.
 func replaceIn[V any](items map[string]V, k string, make func(string) *V, change func(string, *V, *V)) {
 	var old *V
