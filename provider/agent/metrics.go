@@ -66,7 +66,7 @@ var (
 	sessionTold   = prometheus.NewDesc("plinth_agent_session_announced_prefixes", "Prefixes in the session's adj-RIB-out.", sessionLabels, nil)
 	sessionHeard  = prometheus.NewDesc("plinth_agent_session_accepted_prefixes", "Prefixes of the router's that were accepted.", sessionLabels, nil)
 	sessionLost   = prometheus.NewDesc("plinth_agent_session_losses_total", "Times that the session was up and went down.", sessionLabels, nil)
-	staleness     = prometheus.NewDesc("plinth_agent_api_silence_seconds", "Time since the API server last said anything about a kind of object.", []string{"kind"}, nil)
+	staleness     = prometheus.NewDesc("plinth_agent_api_silence_seconds", "Time since the API server last said anything about a kind of object, or since it is asked in vain.", []string{"kind"}, nil)
 	routesWanted  = prometheus.NewDesc("plinth_agent_routes_wanted", "Routes that the plan has.", nil, nil)
 	routesHeld    = prometheus.NewDesc("plinth_agent_routes_held", "Routes of the plan that the kernel holds.", nil, nil)
 	refusedNow    = prometheus.NewDesc("plinth_agent_refusals", "VIPs and pod CIDRs that are not announced or not routed, by reason.", []string{"reason"}, nil)

@@ -32,13 +32,13 @@ type mirror[V any] struct {
 
 	items  map[string]V
 	synced bool
-	heard  time.Time // of the newest word of the API server's, bookmarks included
+	heard  time.Time // the newest word of the API server's, bookmarks included; at first: since when it is asked
 }
 
 func newMirror[V any](name string, mu *sync.Mutex, reduce func(any) V, changed func()) *mirror[V] {
 	return &mirror[V]{
 		name: name, mu: mu, reduce: reduce, changed: changed,
-		change: func(string, *V, *V) {}, items: map[string]V{},
+		change: func(string, *V, *V) {}, items: map[string]V{}, heard: time.Now(),
 	}
 }
 

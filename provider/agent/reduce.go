@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -173,11 +172,3 @@ func reduceSlice(nodeName string) func(any) endpoints {
 // reduceSecret keeps the values of a Secret: the agent follows only those that the
 // inventory takes passwords from.
 func reduceSecret(obj any) map[string][]byte { return obj.(*corev1.Secret).Data }
-
-// age is how long ago t was, on the monotonic clock; 0 for never.
-func age(t time.Time) time.Duration {
-	if t.IsZero() {
-		return 0
-	}
-	return time.Since(t)
-}

@@ -39,7 +39,8 @@ type sources struct {
 	secrets   map[string]*mirror[map[string][]byte]
 	since     map[string]time.Time // each of the secrets is followed
 	inventory *inventory.Inventory
-	known     node // as last seen: its deletion changes nothing that is announced
+	accepted  time.Time // the API server said anything about the inventory
+	known     node      // as last seen: its deletion changes nothing that is announced
 	version   version
 	others    []*routing.Node          // by name, for version.nodes; neither it nor a Node is ever changed
 	moved     map[string]*routing.Node // that others does not know yet; nil: gone
@@ -70,12 +71,12 @@ const secretPatience = 5 * time.Second
 
 func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
 	s := &sources{
-		client: client, namespace: namespace, nodeName: nodeName, changed: changed,
+		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: time.Now(),
 		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, catalog: newCatalog(), moved: map[string]*routing.Node{},
 		secrets: map[string]*mirror[map[string][]byte]{}, since: map[string]time.Time{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory)) error {
-		return source.Follow(ctx, client, namespace, rack, set)
+		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, set)
 	}
 	s.self = newMirror("node", &s.mu, reduceNode, changed)
 	s.services = newMirror("services", &s.mu, reduceService, changed)
@@ -233,7 +234,7 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 			continue
 		}
 		own, stop := context.WithCancel(ctx)
-		s.stopSecret[name], s.secrets[name] = stop, newMirror("secret", &s.mu, reduceSecret, s.changed)
+		s.stopSecret[name], s.secrets[name] = stop, newMirror("secrets", &s.mu, reduceSecret, s.changed)
 		s.since[name] = time.Now()
 		time.AfterFunc(s.patience, s.changed)
 		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.secrets++ }
@@ -377,16 +378,27 @@ func (s *sources) passwords() map[inventory.SecretKey]bgp.Password {
 	return out
 }
 
-// heard is the age of the newest word about each kind of object.
+func (s *sources) hearAccepted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted = time.Now()
+}
+
+// heard is the age of the newest word about each kind of object, or for how long it is
+// followed in vain. Of the Secrets it is that of the one that was silent the longest.
 func (s *sources) heard() map[string]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]time.Duration{
-		s.self.name: age(s.self.heard), s.services.name: age(s.services.heard),
-		s.claims.name: age(s.claims.heard), s.endpoints.name: age(s.endpoints.heard),
+		s.self.name: time.Since(s.self.heard), s.services.name: time.Since(s.services.heard),
+		s.claims.name: time.Since(s.claims.heard), s.endpoints.name: time.Since(s.endpoints.heard),
+		"configmaps": time.Since(s.accepted),
 	}
 	if s.nodes != nil {
-		out[s.nodes.name] = age(s.nodes.heard)
+		out[s.nodes.name] = time.Since(s.nodes.heard)
+	}
+	for _, m := range s.secrets {
+		out[m.name] = max(out[m.name], time.Since(m.heard))
 	}
 	return out
 }

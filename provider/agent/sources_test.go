@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -282,4 +283,48 @@ func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
 	if a.tell(); said() != (condition{}) {
 		t.Error("it says at once that the next is missing")
 	}
+}
+
+func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
+	client := fake.NewClientset()
+	s := newSources(client, "kube-system", "w1", func() {})
+	s.start(t.Context())
+	s.followRack(t.Context(), "r1")
+	s.followNodes(t.Context(), "")
+	s.followSecrets(t.Context(), []string{"bgp"})
+	waitFor := func(what string, ok func(silence map[string]time.Duration) bool) map[string]time.Duration {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+			s.snapshot()
+			silence := s.heard()
+			if ok(silence) {
+				return silence
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("not within 20 s: %s; silence %v", what, silence)
+			}
+		}
+	}
+	kinds := []string{"configmaps", "endpointslices", "ipaddresses", "node", "nodes", "secrets", "services"}
+	quiet := waitFor("all are silent for a while", func(silence map[string]time.Duration) bool {
+		for _, kind := range kinds {
+			if silence[kind] < 300*time.Millisecond {
+				return false
+			}
+		}
+		return true
+	})
+	if got := slices.Sorted(maps.Keys(quiet)); !slices.Equal(got, kinds) {
+		t.Errorf("the kinds are %v, want %v", got, kinds)
+	}
+	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "kube-system", Name: name} }
+	own := rackNode("w1", "10.244.1.0/24", 1)
+	for _, obj := range []runtime.Object{&corev1.ConfigMap{ObjectMeta: meta("plinth-accepted-r1")}, &corev1.Secret{ObjectMeta: meta("bgp")}, own} {
+		if err := client.Tracker().Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitFor("the API server has said something about three kinds", func(silence map[string]time.Duration) bool {
+		return silence["services"] > 300*time.Millisecond && max(silence["configmaps"], silence["secrets"], silence["node"], silence["nodes"]) < silence["services"]-200*time.Millisecond
+	})
 }

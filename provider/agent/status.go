@@ -39,7 +39,7 @@ type Status struct {
 	Unrouted     []RefusalStatus `json:"unrouted"` // pod CIDRs that have no route
 	Settings     []string        `json:"settings"` // of the kernel, that keep packets from pods
 	// Staleness is, for each kind of object, how many seconds ago the API server
-	// last said anything about it, be it that nothing changed.
+	// last said anything about it, be it that nothing changed, or since it is asked in vain.
 	Staleness map[string]float64 `json:"stalenessSeconds"`
 
 	passed   time.Time
