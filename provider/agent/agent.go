@@ -28,6 +28,7 @@ const (
 	saveEvery   = time.Second            // at most
 	repairEvery = 20 * time.Millisecond  // at most: a thousand deletions are one repair
 	leaveWithin = 5 * time.Second
+	comesUp     = 30 * time.Second // after a boot: the API server, and kube-proxy
 	waitsLong   = 30 * time.Second // for one thing, until the Node's condition says so
 	retryFirst  = time.Second
 	retryLast   = 15 * time.Second
@@ -67,7 +68,9 @@ type Agent struct {
 	disk       disk
 	inputs     inputs // in force
 	restored   *inputs
-	live       bool // the API server has told all
+	patience   time.Duration // with what comes up after a boot
+	comesUp    time.Time     // until then the API server is waited for; zero: the machine has not just booted
+	live       bool          // the API server has told all
 	restarting bool
 	planned    bool // at least once
 	drain      drain
@@ -99,7 +102,7 @@ type Agent struct {
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: make(chan inputs, 1), drain: drain{time: o.DrainTime}}
+	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: make(chan inputs, 1), patience: comesUp, drain: drain{time: o.DrainTime}}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	a.writer = newWriter(o.Client, o.NodeName, a.sources.selfNow)
@@ -154,13 +157,21 @@ func (a *Agent) Run(ctx context.Context) error {
 
 // restore takes up what the process before this one left.
 func (a *Agent) restore() {
-	follows, counts := a.disk.predecessor()
-	a.restarting = follows
+	before := a.disk.predecessor()
+	a.restarting = before.follows
+	if before.drained != nil {
+		a.drain.resume(time.Now(), *before.drained)
+	}
+	if before.booted {
+		a.comesUp = time.Now().Add(a.patience)
+		a.proxy.comesUp = a.comesUp
+		slog.Info("the machine has booted", "the API server and kube-proxy are given", a.patience)
+	}
 	in, err := a.disk.load()
 	switch {
 	case err != nil:
 		slog.Info("starting without a state", "why", err)
-	case !counts:
+	case !before.counts:
 		slog.Info("the state on disk is too old to go by")
 	default:
 		a.restored = &in
@@ -220,7 +231,7 @@ func (a *Agent) signOfLife() {
 	if !a.planned {
 		return // nothing that another process could follow
 	}
-	if err := a.disk.alive(); err != nil {
+	if err := a.disk.alive(a.drain.lasted(time.Now())); err != nil {
 		slog.Warn("no sign of life on disk", "err", err)
 	}
 }
@@ -255,13 +266,22 @@ func (a *Agent) pass(ctx context.Context) {
 		a.publish()
 		return
 	}
-	a.phase = a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned)
+	a.enter(a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned))
 	healthy, _ := a.proxy.state()
 	st := a.stage(started)
 	a.decide(m, healthy, st)
 	err := a.apply(ctx)
 	a.finish(started, err)
 	a.report(ctx)
+}
+
+// enter begins a phase, and leaves a sign of it for the process after this one.
+func (a *Agent) enter(ph phase) {
+	before := a.phase
+	a.phase = ph
+	if before.Draining != ph.Draining || before.Withdrawn != ph.Withdrawn {
+		a.signOfLife()
+	}
 }
 
 // basis is all that a plan depends on, besides the routers that lost their session.
@@ -364,7 +384,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	switch {
 	case missing == "":
 		a.live, a.restored, a.inputs = true, nil, in
-	case a.restored != nil:
+	case a.restored != nil && !a.givesTime():
 		a.inputs = *a.restored
 	case !a.planned:
 		return inventory.Machine{}, a.wait(missing)
@@ -380,6 +400,14 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 		a.remember(a.inputs)
 	}
 	return m, true
+}
+
+// givesTime reports whether what was known before a boot of the machine does not count
+// yet: much may have become of its pods and VIPs, and the API server is asked first.
+func (a *Agent) givesTime() bool {
+	left := time.Until(a.comesUp)
+	a.wakeIn(left)
+	return left > 0
 }
 
 func noMachine(_ inventory.Machine, err error) string {

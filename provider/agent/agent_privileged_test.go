@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,6 +29,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -187,6 +189,9 @@ type running struct {
 	stop func()
 }
 
+// patience is what agents of these tests have with what comes up after a boot.
+var patience = time.Hour
+
 // start starts an agent on the machine; the inventory is told directly.
 func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, proxyURL string, change func(*Options)) running {
 	t.Helper()
@@ -198,6 +203,7 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 		change(&o)
 	}
 	a := New(o)
+	a.patience = patience
 	a.sources.shift.pause, a.sources.patience = 100*time.Millisecond, 300*time.Millisecond
 	a.sources.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory)) error {
 		if inv != nil {
@@ -323,17 +329,125 @@ func TestAgentResumesFromDiskWhileTheAPIServerIsAway(t *testing.T) {
 	if got := sh(t, "ip route show proto 114"); !strings.Contains(got, "10.244.2.0/24 via 10.1.0.12") {
 		t.Errorf("routes went with the agent:\n%s", got)
 	}
-	silent := fake.NewClientset()
+	absent := fake.NewClientset()
 	away := func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("connection refused")
 	}
-	silent.PrependReactor("*", "*", away)
-	second := start(t, silent, nil, dir, proxyURL, nil)
+	absent.PrependReactor("*", "*", away)
+	second := start(t, absent, nil, dir, proxyURL, nil)
 	eventually(t, "the session is up again", func() (bool, string) {
 		s := second.show(t)
 		return len(s.Sessions) == 1 && s.Sessions[0].Up && s.FromDisk, fmt.Sprintf("%+v", s)
 	})
 	learned(t, ask, want...)
+	if metrics := second.get("/metrics"); !strings.Contains(metrics, "plinth_agent_from_disk 1") {
+		t.Errorf("the metrics do not say that the plan is from disk:\n%s", metrics)
+	}
+	before := second.show(t).Staleness
+	eventually(t, "the API server is silent about every kind for longer", func() (bool, string) {
+		now := second.show(t).Staleness
+		for _, kind := range []string{"node", "services", "ipaddresses", "endpointslices", "configmaps"} {
+			if before[kind] == 0 || now[kind] < before[kind]+0.5 {
+				return false, fmt.Sprint(before, now)
+			}
+		}
+		return true, ""
+	})
+}
+
+// reboots has what is in a state directory be of an earlier boot of the machine.
+func reboots(t *testing.T, dir string) {
+	t.Helper()
+	d, err := openDisk(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := d.sign()
+	last.BootID, last.Wall = "an earlier one", last.Wall.Add(-time.Hour)
+	if err := d.write(aliveFile, last); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAMachineThatHasBootedAsksBeforeItAnnounces(t *testing.T) {
+	ask, client, proxyURL, _ := machineWithRouter(t)
+	dir := t.TempDir()
+	want := []string{"10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64"}
+	before := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	learned(t, ask, want...)
+	before.stop()
+	sh(t, "ip route flush proto 114")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := listener.Addr().String()
+	_ = listener.Close()
+
+	t.Log("neither the API server nor kube-proxy is up")
+	reboots(t, dir)
+	var up atomic.Bool
+	client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return !up.Load(), nil, errors.New("connection refused")
+	})
+	booted := start(t, client, siteWith(t, "active"), dir, "http://"+late, nil)
+	eventually(t, "the agent waits for the API server", func() (bool, string) {
+		s := booted.show(t)
+		return s.WaitingFor == "this machine's Node" && len(s.Sessions) == 0, fmt.Sprintf("%+v", s)
+	})
+	t.Log("the API server is up")
+	up.Store(true)
+	learned(t, ask, "10.244.1.0/24", "fd00:244:0:1::/64")
+	s := booted.show(t)
+	if s.FromDisk || !slices.ContainsFunc(s.Refusals, func(r RefusalStatus) bool {
+		return r.VIP == "203.0.113.5" && r.Reason == string(lb.ProxyUnhealthy)
+	}) {
+		t.Errorf("from disk: %v, refused: %v", s.FromDisk, s.Refusals)
+	}
+	t.Log("kube-proxy is up")
+	if listener, err = net.Listen("tcp", late); err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	go func() { _ = srv.Serve(listener) }()
+	learned(t, ask, want...)
+	booted.stop()
+	_ = srv.Close()
+
+	t.Log("neither ever comes up")
+	reboots(t, dir)
+	up.Store(false)
+	patience = 500 * time.Millisecond
+	defer func() { patience = time.Hour }()
+	alone := start(t, client, nil, dir, "http://"+late, nil)
+	eventually(t, "the agent goes by its disk", func() (bool, string) {
+		s := alone.show(t)
+		return s.FromDisk && len(s.Sessions) == 1 && s.Sessions[0].Up, fmt.Sprintf("%+v", s)
+	})
+	learned(t, ask, want...)
+}
+
+func TestMaintenanceThatBeginsWhileTheAgentRestartsIsAnnounced(t *testing.T) {
+	ask, client, proxyURL, _ := machineWithRouter(t)
+	dir := t.TempDir()
+	first := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
+	first.stop()
+	second := start(t, client, siteWith(t, "maintenance"), dir, proxyURL, func(o *Options) { o.DrainTime = 3 * time.Second })
+	eventually(t, "the routes bear GRACEFUL_SHUTDOWN", func() (bool, string) {
+		out := ask("show route 203.0.113.5/32 all")
+		return strings.Contains(out, "(65535,0)"), out
+	})
+	learned(t, ask)
+	second.stop()
+	third := start(t, client, siteWith(t, "maintenance"), dir, proxyURL, func(o *Options) { o.DrainTime = 3 * time.Second })
+	eventually(t, "the next agent has a plan", func() (bool, string) {
+		s := third.show(t)
+		return s.Ready, s.WaitingFor
+	})
+	if s := third.show(t); s.Draining || !s.Withdrawn {
+		t.Errorf("a machine that was drained is drained again: draining %v, withdrawn %v", s.Draining, s.Withdrawn)
+	}
 }
 
 func TestVIPsAreWithdrawnWhileKubeProxyIsUnhealthy(t *testing.T) {

@@ -144,8 +144,8 @@ func TestRoutesStayWhereTheyAreWhenTheClockJumps(t *testing.T) {
 		if err := d.write(aliveFile, last); err != nil {
 			t.Fatal(err)
 		}
-		if follows, counts := d.predecessor(); !follows || !counts {
-			t.Errorf("the clock was set by %v: follows %v, counts %v", -jump, follows, counts)
+		if p := d.predecessor(); !p.follows || !p.counts || p.booted {
+			t.Errorf("the clock was set by %v: %+v", -jump, p)
 		}
 	}
 }

@@ -70,21 +70,86 @@ func TestProxyCountsAsUnhealthyAfterAFewWords(t *testing.T) {
 	if healthy, asked := p.state(); !healthy || asked {
 		t.Error("before it was asked")
 	}
-	for i, s := range []struct{ unhealthy, changed, healthy bool }{
-		{false, true, true}, {true, false, true}, {true, false, true}, {false, false, true},
-		{true, false, true}, {true, false, true}, {true, true, false}, {true, false, false}, {false, true, true},
+	for i, s := range []struct {
+		says             answer
+		changed, healthy bool
+	}{
+		{serves, true, true},
+		{unhealthy, false, true}, {unhealthy, false, true}, {silent, false, true},
+		{unhealthy, false, true}, {unhealthy, false, true}, {unhealthy, true, false}, {unhealthy, false, false},
+		{serves, true, true}, {silent, false, true},
 	} {
-		changed := p.hear(s.unhealthy)
+		changed := p.hear(s.says, time.Now())
 		if healthy, _ := p.state(); changed != s.changed || healthy != s.healthy {
 			t.Errorf("answer %d: changed %v, healthy %v", i, changed, healthy)
 		}
 	}
 }
 
-func TestProxyThatCannotBeAskedCountsAsHealthy(t *testing.T) {
-	p := newProxy("http://127.0.0.1:1/healthz", nil)
-	if p.ask(t.Context()) {
-		t.Error("unhealthy")
+func TestProxyOfAMachineThatHasJustBootedIsGivenTime(t *testing.T) {
+	boot := time.Now()
+	type heard struct {
+		after            time.Duration
+		says             answer
+		changed, healthy bool
+	}
+	tests := []struct {
+		name string
+		all  []heard
+	}{
+		{"it comes up", []heard{{0, silent, true, false}, {2 * time.Second, silent, false, false}, {4 * time.Second, serves, true, true}}},
+		{"it comes up in steps", []heard{
+			{0, silent, true, false}, {2 * time.Second, unhealthy, false, false}, {4 * time.Second, silent, false, false}, {6 * time.Second, serves, true, true},
+		}},
+		{"it is there, and restarts", []heard{{0, serves, true, true}, {2 * time.Second, silent, false, true}}},
+		{"there is none", []heard{{0, silent, true, false}, {28 * time.Second, silent, false, false}, {31 * time.Second, silent, true, true}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newProxy("", nil)
+			p.comesUp = boot.Add(30 * time.Second)
+			for _, h := range tt.all {
+				changed := p.hear(h.says, boot.Add(h.after))
+				if healthy, _ := p.state(); changed != h.changed || healthy != h.healthy {
+					t.Errorf("after %v: changed %v, healthy %v", h.after, changed, healthy)
+				}
+			}
+		})
+	}
+}
+
+func TestProxyThatCannotBeAskedIsSilentAndNoneServes(t *testing.T) {
+	for url, want := range map[string]answer{"http://127.0.0.1:1/healthz": silent, "": serves} {
+		if got := newProxy(url, nil).ask(t.Context()); got != want {
+			t.Errorf("%q: got %d, want %d", url, got, want)
+		}
+	}
+}
+
+func TestDrainGoesOnWhereTheProcessBeforeWas(t *testing.T) {
+	now := time.Now()
+	tests := []struct {
+		name        string
+		drained     time.Duration
+		maintenance bool
+		want        phase
+	}{
+		{"it announced, and maintenance began meanwhile", -1, true, phase{Draining: true, next: 10 * time.Second}},
+		{"it was in the middle", 4 * time.Second, true, phase{Draining: true, next: 6 * time.Second}},
+		{"it was at the end", time.Hour, true, phase{Withdrawn: true}},
+		{"maintenance ended meanwhile", time.Hour, false, phase{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			d := drain{time: 10 * time.Second}
+			d.resume(now, tt.drained)
+			if got := d.at(now, tt.maintenance, true); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+			if lasted := d.lasted(now); tt.maintenance && lasted != max(0, tt.drained) || !tt.maintenance && lasted >= 0 {
+				t.Errorf("it has lasted %v", lasted)
+			}
+		})
 	}
 }
 
@@ -168,24 +233,31 @@ func TestPredecessorIsOfThisBootAndAMomentAgo(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := d.sign()
+	ago := func(d time.Duration) *time.Duration { return &d }
 	tests := []struct {
-		name            string
-		last            sign
-		follows, counts bool
+		name string
+		last sign
+		want past
 	}{
-		{"a moment ago", now, true, true},
-		{"an hour ago, in this boot", sign{BootID: now.BootID, Up: now.Up - time.Hour}, false, true},
-		{"before a reboot", sign{BootID: "other", Up: now.Up, Wall: now.Wall.Add(-time.Hour)}, false, true},
-		{"long before a reboot", sign{BootID: "other", Wall: now.Wall.Add(-48 * time.Hour)}, false, false},
-		{"a moment ago, on a clock that was set since", sign{BootID: now.BootID, Up: now.Up, Wall: now.Wall.Add(9000 * time.Hour)}, true, true},
+		{"a moment ago", now, past{follows: true, counts: true}},
+		{"an hour ago, in this boot", sign{BootID: now.BootID, Up: now.Up - time.Hour, Drained: ago(time.Second)}, past{counts: true}},
+		{"before a reboot", sign{BootID: "other", Up: now.Up, Wall: now.Wall.Add(-time.Hour), Drained: ago(time.Second)}, past{counts: true, booted: true}},
+		{"long before a reboot", sign{BootID: "other", Wall: now.Wall.Add(-48 * time.Hour)}, past{booted: true}},
+		{"a moment ago, on a clock that was set since", sign{BootID: now.BootID, Up: now.Up, Wall: now.Wall.Add(9000 * time.Hour)}, past{follows: true, counts: true}},
+		{"a minute ago, in a drain", sign{BootID: now.BootID, Up: now.Up - time.Minute, Drained: ago(time.Second)}, past{follows: true, counts: true, drained: ago(61 * time.Second)}},
+		{"a minute ago, in no drain", sign{BootID: now.BootID, Up: now.Up - time.Minute, Drained: ago(-1)}, past{follows: true, counts: true, drained: ago(-1)}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if err := d.write(aliveFile, tt.last); err != nil {
 				t.Fatal(err)
 			}
-			if follows, counts := d.predecessor(); follows != tt.follows || counts != tt.counts {
-				t.Errorf("follows %v, counts %v", follows, counts)
+			got := d.predecessor()
+			if got.drained != nil && *got.drained >= 0 {
+				*got.drained = got.drained.Truncate(time.Second)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(past{})); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

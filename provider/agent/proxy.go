@@ -14,16 +14,28 @@ const (
 )
 
 // proxy asks kube-proxy whether it serves. Where it cannot be asked the answer is
-// yes: its rules outlive it, and there are clusters without it.
+// yes: its rules outlive it, and there are clusters without it. On a machine that has
+// just booted no rules are there that could: it is given time to come up.
 type proxy struct {
-	url     string
+	url     string // empty: there is none
 	changed func()
+	comesUp time.Time // until then; zero: the machine has been up for long
 
 	mu      sync.Mutex
 	asked   bool
+	served  bool // at least once
 	bad     int
 	healthy bool
 }
+
+// answer is what kube-proxy says.
+type answer int
+
+const (
+	serves answer = iota
+	unhealthy
+	silent
+)
 
 func newProxy(url string, changed func()) *proxy {
 	return &proxy{url: url, changed: changed, healthy: true}
@@ -40,7 +52,7 @@ func (p *proxy) run(ctx context.Context) {
 	tick := time.NewTicker(proxyEvery)
 	defer tick.Stop()
 	for {
-		if p.hear(p.ask(ctx)) {
+		if p.hear(p.ask(ctx), time.Now()) {
 			p.changed()
 		}
 		select {
@@ -51,36 +63,44 @@ func (p *proxy) run(ctx context.Context) {
 	}
 }
 
-// ask reports whether kube-proxy answered that it does not serve.
-func (p *proxy) ask(ctx context.Context) (unhealthy bool) {
+func (p *proxy) ask(ctx context.Context) answer {
+	if p.url == "" {
+		return serves
+	}
 	ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {
-		return false
+		return silent
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return false
+		return silent
 	}
 	_ = res.Body.Close()
-	return res.StatusCode == http.StatusServiceUnavailable
+	if res.StatusCode == http.StatusServiceUnavailable {
+		return unhealthy
+	}
+	return serves
 }
 
 // hear takes one answer and reports whether the state changed. At the start, when
 // nothing is announced yet, one answer is enough.
-func (p *proxy) hear(unhealthy bool) bool {
+func (p *proxy) hear(a answer, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	was, first := p.healthy, !p.asked
 	p.asked = true
-	if !unhealthy {
-		p.bad, p.healthy = 0, true
-		return first || !was
-	}
-	p.bad++
-	if first || p.bad >= proxyPatience {
+	switch {
+	case a == unhealthy:
+		if p.bad++; first || p.bad >= proxyPatience {
+			p.healthy = false
+		}
+	case a == silent && !p.served && now.Before(p.comesUp):
 		p.healthy = false
+	default:
+		p.bad, p.healthy = 0, true
+		p.served = p.served || a == serves
 	}
 	return first || p.healthy != was
 }

@@ -32,6 +32,8 @@ const (
 	// keepsFor is for how long what was known before a reboot of the machine still
 	// counts while the API server cannot be asked.
 	keepsFor = 24 * time.Hour
+	// bootsFor is how long after a boot nothing on the machine is sure to work yet.
+	bootsFor = 5 * time.Minute
 )
 
 // disk is the state directory.
@@ -58,6 +60,9 @@ type sign struct {
 	BootID string
 	Up     time.Duration
 	Wall   time.Time
+	// Drained is for how long the machine was being drained, or was drained, by then;
+	// negative: it was not. nil: an older agent wrote this.
+	Drained *time.Duration `json:",omitempty"`
 }
 
 func (d disk) sign() sign {
@@ -66,21 +71,38 @@ func (d disk) sign() sign {
 	return sign{BootID: d.bootID, Up: time.Duration(ts.Nano()), Wall: time.Now().UTC()}
 }
 
-// alive leaves a sign of life.
-func (d disk) alive() error { return d.write(aliveFile, d.sign()) }
+// alive leaves a sign of life, and of how far a drain has come.
+func (d disk) alive(drained time.Duration) error {
+	s := d.sign()
+	s.Drained = &drained
+	return d.write(aliveFile, s)
+}
 
-// predecessor reports whether a process of this boot was alive a moment ago
-// (follows), and whether what it left is young enough to go by (counts).
-func (d disk) predecessor() (follows, counts bool) {
+// past is what is known of the process before this one.
+type past struct {
+	follows bool           // it was of this boot, and alive a moment ago
+	counts  bool           // what it left is young enough to go by
+	booted  bool           // the machine has booted since, or only lately
+	drained *time.Duration // as of now, as in [sign]; nil too where it does not follow
+}
+
+func (d disk) predecessor() past {
 	var last sign
-	if d.read(aliveFile, &last) != nil {
-		return false, false
-	}
 	now := d.sign()
-	if last.BootID == now.BootID {
-		return now.Up-last.Up < followsWithin, true
+	switch err := d.read(aliveFile, &last); {
+	case err != nil:
+		return past{booted: now.Up < bootsFor}
+	case last.BootID != now.BootID:
+		return past{counts: now.Wall.Sub(last.Wall) < keepsFor, booted: true}
 	}
-	return false, now.Wall.Sub(last.Wall) < keepsFor
+	p := past{counts: true, follows: now.Up-last.Up < followsWithin}
+	if p.follows && last.Drained != nil {
+		p.drained = last.Drained
+		if *p.drained >= 0 {
+			*p.drained += now.Up - last.Up
+		}
+	}
+	return p
 }
 
 // saved is inputs as they stand on disk. Passwords are among them: a session needs
