@@ -19,6 +19,57 @@ var ErrRefused = errors.New("not announced")
 // make the router close the session for all of it.
 const maxAdvertisements = 50_000
 
+// refusalsShown bounds what an error, and a [SessionState], say of what is kept back.
+const refusalsShown = 10
+
+// Reason is why an advertisement is kept back, by the name that the planner's have too.
+type Reason = lb.Reason
+
+// Why a session does not say what it was given. Each has a line in
+// docs/reference/reasons.md.
+const (
+	PrefixInvalid       Reason = "PrefixInvalid"       // nobody may announce it: a default route, multicast, host bits
+	CoversSessionEnd    Reason = "CoversSessionEnd"    // an address of a session's end is in it
+	OutsidePoolsAndPods Reason = "OutsidePoolsAndPods" // it is in no pool, and no pod CIDR
+	NextHopUnusable     Reason = "NextHopUnusable"     // the router could not reach its next hop
+	TooManyPrefixes     Reason = "TooManyPrefixes"     // the session says as many as it may without it
+)
+
+// Refusal is an advertisement that is kept back.
+type Refusal struct {
+	Prefix netip.Prefix
+	Reason Reason
+	Detail string // the reason in a sentence
+}
+
+func (r Refusal) Error() string { return fmt.Sprintf("%v: %v: %s", r.Prefix, ErrRefused, r.Detail) }
+
+// Unwrap has it be an [ErrRefused].
+func (r Refusal) Unwrap() error { return ErrRefused }
+
+// kept is what a guard keeps back: how many, and the first of them.
+type kept struct {
+	count int
+	first []Refusal
+}
+
+func (k *kept) add(r Refusal) {
+	if k.count++; len(k.first) < refusalsShown {
+		k.first = append(k.first, r)
+	}
+}
+
+func (k *kept) err() error {
+	var errs []error
+	for _, r := range k.first {
+		errs = append(errs, r)
+	}
+	if more := k.count - len(k.first); more > 0 {
+		errs = append(errs, fmt.Errorf("%w: %d more", ErrRefused, more))
+	}
+	return errors.Join(errs...)
+}
+
 // routes are the advertisements of one session.
 type routes = sorted.List[lb.Advertisement]
 
@@ -52,12 +103,12 @@ type guard struct {
 	bounds  bounds
 	asked   routes
 	good    routes
-	bad     map[netip.Prefix]error
+	bad     map[netip.Prefix]Refusal
 }
 
-func (g *guard) admit(c SessionConfig, b bounds) (routes, error) {
+func (g *guard) admit(c SessionConfig, b bounds) (routes, kept) {
 	if g.session != c.Session || !g.bounds.equal(b) || g.bad == nil {
-		*g = guard{session: c.Session, bounds: b, bad: map[netip.Prefix]error{}}
+		*g = guard{session: c.Session, bounds: b, bad: map[netip.Prefix]Refusal{}}
 	}
 	gone, put := sorted.Diff(g.asked, c.Advertisements)
 	for _, ad := range gone {
@@ -65,8 +116,8 @@ func (g *guard) admit(c SessionConfig, b bounds) (routes, error) {
 	}
 	good := put[:0]
 	for _, ad := range put {
-		if err := admit(c.Session, ad, b); err != nil {
-			g.bad[ad.Prefix] = fmt.Errorf("%v: %w: %w", ad.Prefix, ErrRefused, err)
+		if reason, err := admit(c.Session, ad, b); err != nil {
+			g.bad[ad.Prefix] = Refusal{ad.Prefix, reason, err.Error()}
 			continue
 		}
 		good = append(good, ad)
@@ -78,44 +129,46 @@ func (g *guard) admit(c SessionConfig, b bounds) (routes, error) {
 	return g.first(maxAdvertisements)
 }
 
-// first returns at most so many of the good ones, and what is to be said of the rest.
-func (g *guard) first(most int) (routes, error) {
-	var errs []error
+// first returns at most so many of the good ones, and what is kept back.
+func (g *guard) first(most int) (routes, kept) {
+	var k kept
 	for _, p := range slices.SortedFunc(maps.Keys(g.bad), netip.Prefix.Compare) {
-		errs = append(errs, g.bad[p])
+		k.add(g.bad[p])
 	}
-	all := g.good.Len()
-	if all <= most {
-		return g.good, errors.Join(errs...)
+	if g.good.Len() <= most {
+		return g.good, k
 	}
-	errs = append(errs, fmt.Errorf("%w: %d of %d prefixes, a session says at most %d", ErrRefused, all-most, all, most))
-	return sorted.Of(slices.Collect(g.good.All())[:most]...), errors.Join(errs...)
+	all := slices.Collect(g.good.All())
+	for _, ad := range all[most:] {
+		k.add(Refusal{ad.Prefix, TooManyPrefixes, fmt.Sprintf("of %d prefixes a session says at most %d", len(all), most)})
+	}
+	return sorted.Of(all[:most]...), k
 }
 
-func admit(s inventory.Session, ad lb.Advertisement, b bounds) error {
+func admit(s inventory.Session, ad lb.Advertisement, b bounds) (Reason, error) {
 	p := ad.Prefix
 	switch {
 	case !p.IsValid() || p != p.Masked() || p.Addr().Is4In6():
-		return errors.New("it is not a prefix in its canonical form")
+		return PrefixInvalid, errors.New("it is not a prefix in its canonical form")
 	case p.Bits() == 0:
-		return errors.New("it is a default route")
+		return PrefixInvalid, errors.New("it is a default route")
 	case !p.Addr().IsGlobalUnicast():
-		return errors.New("it is not unicast")
+		return PrefixInvalid, errors.New("it is not unicast")
 	case !s.Families.Has(p):
-		return errors.New("the session does not carry its family")
+		return lb.SessionLacksFamily, errors.New("the session does not carry its family")
 	}
 	for _, end := range b.ends {
 		if p.Contains(end) {
-			return fmt.Errorf("it covers %v, an address of a session's end", end)
+			return CoversSessionEnd, fmt.Errorf("it covers %v, an address of a session's end", end)
 		}
 	}
 	if b.within != nil && !slices.ContainsFunc(b.within, func(w netip.Prefix) bool { return covers(w, p) }) {
-		return errors.New("it lies outside every pool and pod CIDR")
+		return OutsidePoolsAndPods, errors.New("it lies outside every pool and pod CIDR")
 	}
 	if _, err := nextHop(s, ad); err != nil {
-		return err
+		return NextHopUnusable, err
 	}
-	return nil
+	return "", nil
 }
 
 func covers(outer, inner netip.Prefix) bool {

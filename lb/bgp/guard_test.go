@@ -54,36 +54,41 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 		session inventory.Session
 		prefix  netip.Prefix
 		want    string // part of the error; empty: it may leave
+		reason  Reason
 	}{
-		{"a VIP", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/32"), ""},
-		{"an aggregate", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/26"), ""},
-		{"a whole pool", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/25"), ""},
-		{"more than the pool", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/24"), "outside every pool"},
-		{"somebody else's address", over("10.10.1.1"), netip.MustParsePrefix("8.8.8.8/32"), "outside every pool"},
-		{"a default route", over("10.10.1.1"), netip.MustParsePrefix("0.0.0.0/0"), "default route"},
-		{"a default route of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::/0"), "default route"},
-		{"half of the Internet", over("10.10.1.1"), netip.MustParsePrefix("128.0.0.0/1"), "outside every pool"},
-		{"loopback", over("10.10.1.1"), netip.MustParsePrefix("127.0.0.0/8"), "not unicast"},
-		{"multicast", over("10.10.1.1"), netip.MustParsePrefix("224.0.0.0/4"), "not unicast"},
-		{"link-local", over("10.10.1.1"), netip.MustParsePrefix("fe80::/64"), "not unicast"},
-		{"no prefix at all", over("10.10.1.1"), netip.Prefix{}, "canonical"},
-		{"a prefix with host bits", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/25"), "canonical"},
-		{"IPv4 in the clothes of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::ffff:203.0.113.10/128"), "canonical"},
-		{"the router's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.1/32"), "an address of a session's end"},
-		{"the router's own subnet", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.0/26"), "an address of a session's end"},
-		{"the machine's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.11/32"), "an address of a session's end"},
-		{"an address of another session's router", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.2/32"), "an address of a session's end"},
-		{"a family that the session does not carry", only4, netip.MustParsePrefix("2001:db8:113::10/128"), "does not carry"},
-		{"IPv6 from a machine without an IPv6 address", alone, netip.MustParsePrefix("2001:db8:113::10/128"), "no IPv6 address"},
+		{"a VIP", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/32"), "", ""},
+		{"an aggregate", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/26"), "", ""},
+		{"a whole pool", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/25"), "", ""},
+		{"more than the pool", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/24"), "outside every pool", OutsidePoolsAndPods},
+		{"somebody else's address", over("10.10.1.1"), netip.MustParsePrefix("8.8.8.8/32"), "outside every pool", OutsidePoolsAndPods},
+		{"a default route", over("10.10.1.1"), netip.MustParsePrefix("0.0.0.0/0"), "default route", PrefixInvalid},
+		{"a default route of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::/0"), "default route", PrefixInvalid},
+		{"half of the Internet", over("10.10.1.1"), netip.MustParsePrefix("128.0.0.0/1"), "outside every pool", OutsidePoolsAndPods},
+		{"loopback", over("10.10.1.1"), netip.MustParsePrefix("127.0.0.0/8"), "not unicast", PrefixInvalid},
+		{"multicast", over("10.10.1.1"), netip.MustParsePrefix("224.0.0.0/4"), "not unicast", PrefixInvalid},
+		{"link-local", over("10.10.1.1"), netip.MustParsePrefix("fe80::/64"), "not unicast", PrefixInvalid},
+		{"no prefix at all", over("10.10.1.1"), netip.Prefix{}, "canonical", PrefixInvalid},
+		{"a prefix with host bits", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/25"), "canonical", PrefixInvalid},
+		{"IPv4 in the clothes of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::ffff:203.0.113.10/128"), "canonical", PrefixInvalid},
+		{"the router's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.1/32"), "an address of a session's end", CoversSessionEnd},
+		{"the router's own subnet", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.0/26"), "an address of a session's end", CoversSessionEnd},
+		{"the machine's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.11/32"), "an address of a session's end", CoversSessionEnd},
+		{"an address of another session's router", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.2/32"), "an address of a session's end", CoversSessionEnd},
+		{"a family that the session does not carry", only4, netip.MustParsePrefix("2001:db8:113::10/128"), "does not carry", lb.SessionLacksFamily},
+		{"IPv6 from a machine without an IPv6 address", alone, netip.MustParsePrefix("2001:db8:113::10/128"), "no IPv6 address", NextHopUnusable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			good, err := new(guard).admit(say(tt.session, lb.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
+			good, kept := new(guard).admit(say(tt.session, lb.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
+			err := kept.err()
 			if leaves := good.Len() == 1; leaves != (tt.want == "") {
 				t.Fatalf("leaves: %v, error: %v", leaves, err)
 			}
 			if tt.want != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tt.want)) {
 				t.Errorf("error %v, want one that says %q", err, tt.want)
+			}
+			if tt.want != "" && (kept.count != 1 || kept.first[0].Reason != tt.reason || kept.first[0].Prefix != tt.prefix) {
+				t.Errorf("kept back: %+v, want %v for %s", kept, tt.prefix, tt.reason)
 			}
 		})
 	}
@@ -91,7 +96,8 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 
 func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
 	c := say(over("10.10.1.1"), advertisement("203.0.113.11/32"), advertisement("127.0.0.1/32"), advertisement("203.0.113.9/32"))
-	good, err := new(guard).admit(c, bounds{})
+	good, kept := new(guard).admit(c, bounds{})
+	err := kept.err()
 	if !good.Equal(sorted.Of(advertisement("203.0.113.9/32"), advertisement("203.0.113.11/32"))) {
 		t.Errorf("got %v", good)
 	}
@@ -117,13 +123,13 @@ func TestTheGuardSaysTheSameOfAChangeAsOfTheWhole(t *testing.T) {
 			c.Session = rapid.SampledFrom([]inventory.Session{c.Session, over("10.10.1.1"), only4}).Draw(t, "session")
 			b := rapid.SampledFrom([]bounds{{}, {within: []netip.Prefix{}}, {within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/27")}}}).Draw(t, "bounds")
 			c.Advertisements = c.Advertisements.Edit(rapid.SliceOfN(one, 0, 3).Draw(t, "gone"), rapid.SliceOfN(one, 0, 3).Draw(t, "put"))
-			got, err := g.admit(c, b)
-			want, wantErr := new(guard).admit(c, b)
-			if !got.Equal(want) || fmt.Sprint(err) != fmt.Sprint(wantErr) {
-				t.Fatalf("got %v, %v, want %v, %v", got, err, want, wantErr)
+			got, kept := g.admit(c, b)
+			want, wantKept := new(guard).admit(c, b)
+			if !got.Equal(want) || fmt.Sprint(kept) != fmt.Sprint(wantKept) {
+				t.Fatalf("got %v, %v, want %v, %v", got, kept, want, wantKept)
 			}
 			for ad := range got.All() {
-				if err := admit(c.Session, ad, b); err != nil {
+				if _, err := admit(c.Session, ad, b); err != nil {
 					t.Fatalf("%v leaves: %v", ad, err)
 				}
 			}
@@ -139,12 +145,38 @@ func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
 		a = a.Next()
 	}
 	c := say(over("10.10.1.1"), ads...)
-	good, err := new(guard).admit(c, bounds{})
-	if good.Len() != maxAdvertisements || !errors.Is(err, ErrRefused) {
-		t.Errorf("%d go through, error %v", good.Len(), err)
+	good, kept := new(guard).admit(c, bounds{})
+	if good.Len() != maxAdvertisements || !errors.Is(kept.err(), ErrRefused) || kept.count != 7 || kept.first[0].Reason != TooManyPrefixes {
+		t.Errorf("%d go through, kept back: %+v", good.Len(), kept)
 	}
-	if good, err = new(guard).admit(c, bounds{within: []netip.Prefix{}}); good.Len() != 0 || err == nil {
-		t.Errorf("with nothing allowed %d go through, error %v", good.Len(), err)
+	good, kept = new(guard).admit(c, bounds{within: []netip.Prefix{}})
+	if good.Len() != 0 || kept.count != len(ads) || len(kept.first) != refusalsShown {
+		t.Errorf("with nothing allowed %d go through, %d are kept back, %d shown", good.Len(), kept.count, len(kept.first))
+	}
+	if said, want := kept.err().Error(), fmt.Sprintf("%d more", len(ads)-refusalsShown); strings.Count(said, "\n") != refusalsShown || !strings.Contains(said, want) {
+		t.Errorf("the error does not say %q:\n%s", want, said)
+	}
+}
+
+func TestTheStateOfASessionSaysWhatIsKeptBack(t *testing.T) {
+	c := say(over("127.0.0.1"), advertisement("203.0.113.11/32"), advertisement("0.0.0.0/0"))
+	c.Session.Password = inventory.SecretKey{Secret: "bgp", Key: "tor"} // which it lacks: it is never up
+	s := NewSpeaker(Options{})
+	t.Cleanup(func() { _ = s.Leave(t.Context()) })
+	set := func() SessionState {
+		t.Helper()
+		err := s.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.10.1.11"), Sessions: []SessionConfig{c}})
+		if !errors.Is(err, ErrPasswordMissing) {
+			t.Fatal(err)
+		}
+		return s.State(t.Context())[0]
+	}
+	if st := set(); st.Refused != 1 || len(st.Refusals) != 1 || st.Refusals[0] != (Refusal{netip.MustParsePrefix("0.0.0.0/0"), PrefixInvalid, "it is a default route"}) {
+		t.Errorf("state %+v", st)
+	}
+	c.Advertisements = sorted.Of(advertisement("203.0.113.11/32"))
+	if st := set(); st.Refused != 0 || len(st.Refusals) != 0 {
+		t.Errorf("after all is well: %+v", st)
 	}
 }
 
@@ -181,16 +213,16 @@ func TestWhatWasLetThroughIsLookedAtAgainUnderOtherTerms(t *testing.T) {
 	narrow := bounds{within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}}
 	c := say(over("10.10.1.1"), advertisement("203.0.113.9/32"), advertisement("203.0.113.99/32"))
 	for range 2 {
-		if good, err := g.admit(c, wide); good.Len() != 2 || err != nil {
-			t.Fatal(good, err)
+		if good, kept := g.admit(c, wide); good.Len() != 2 || kept.count > 0 {
+			t.Fatal(good, kept)
 		}
 	}
-	if good, err := g.admit(c, narrow); good.Len() != 1 || err == nil {
-		t.Errorf("in narrower bounds %v go through, error %v", good, err)
+	if good, kept := g.admit(c, narrow); good.Len() != 1 || kept.count != 1 {
+		t.Errorf("in narrower bounds %v go through, kept back: %v", good, kept)
 	}
 	c.Session.RouterAddr = netip.MustParseAddr("2001:db8::1") // which carries no IPv4 without a next hop of its own
 	c.Session.Families = inventory.Families{IPv6: true}
-	if good, err := g.admit(c, wide); good.Len() != 0 || err == nil {
-		t.Errorf("over a session of IPv6 %v go through, error %v", good, err)
+	if good, kept := g.admit(c, wide); good.Len() != 0 || kept.count != 2 {
+		t.Errorf("over a session of IPv6 %v go through, kept back: %v", good, kept)
 	}
 }

@@ -85,8 +85,11 @@ func part(all []*session, holds func(*session) bool) (yes, no []*session) {
 
 func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig, b bounds) error {
 	x, t := s.session(c, sc), sc.terms(c.RouterID)
-	good, guarded := x.guard.admit(sc, b)
-	err := errors.Join(guarded, x.do(ctx, func() error { return x.set(ctx, t, good) }))
+	good, kept := x.guard.admit(sc, b)
+	err := errors.Join(kept.err(), x.do(ctx, func() error {
+		x.state.Refused, x.state.Refusals = kept.count, kept.first
+		return x.set(ctx, t, good)
+	}))
 	if err != nil {
 		return fmt.Errorf("%v: %w", sc.key(), err)
 	}

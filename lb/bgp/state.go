@@ -14,6 +14,8 @@ type SessionState struct {
 	Cause     Cause          // it is likely down for this
 	Detail    string         // the cause in a sentence
 	Announced []netip.Prefix // in the adj-RIB-out: what the router was told and not told otherwise since; sorted, read only
+	Refused   int            // advertisements that are kept back, whatever was planned
+	Refusals  []Refusal      // the first of them
 	Accepted  int            // routes of the router's that were taken
 	BFD       string         // up, down or init; empty: off
 	Losses    uint64         // times that the session was up and went down

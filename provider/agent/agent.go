@@ -90,6 +90,7 @@ type Agent struct {
 	waiting    string           // for what; what is in force stays in force meanwhile
 	waitsSince time.Time        // for that
 	retry      time.Duration
+	failed     string // what the last pass failed for
 	timer      *time.Timer
 	due        time.Time // when the timer fires; zero: it is not set
 	doubted    bool      // the kernel's routes are to be read back
@@ -459,14 +460,30 @@ func (a *Agent) finish(started time.Time, err error) {
 		a.checkSettings()
 	}
 	a.restarting = false
+	a.tellFailure(err)
 	if err == nil {
 		a.retry = 0
 	} else {
-		slog.Error("not all is as planned", "err", err)
 		a.retry = min(max(2*a.retry, retryFirst), retryLast)
 	}
 	a.wakeIn(a.retry)
 	a.wakeIn(a.phase.next)
+}
+
+// tellFailure logs what failed, unless the last pass failed for the same.
+func (a *Agent) tellFailure(err error) {
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	switch {
+	case said == a.failed:
+	case err != nil:
+		slog.Error("not all is as planned", "err", err)
+	default:
+		slog.Info("all is as planned again")
+	}
+	a.failed = said
 }
 
 // wakeIn sees to a pass after d, unless one is due sooner; 0: none.

@@ -64,6 +64,7 @@ var (
 	pathWatched   = prometheus.NewDesc("plinth_agent_bfd_up", "1 if BFD with the router is up; only where the session has BFD.", sessionLabels, nil)
 	sessionSince  = prometheus.NewDesc("plinth_agent_session_changed_timestamp_seconds", "When the session last went up or down.", sessionLabels, nil)
 	sessionTold   = prometheus.NewDesc("plinth_agent_session_announced_prefixes", "Prefixes in the session's adj-RIB-out.", sessionLabels, nil)
+	sessionKept   = prometheus.NewDesc("plinth_agent_session_refused_prefixes", "Prefixes that were planned and that no session may say; /status names them.", sessionLabels, nil)
 	sessionHeard  = prometheus.NewDesc("plinth_agent_session_accepted_prefixes", "Prefixes of the router's that were accepted.", sessionLabels, nil)
 	sessionLost   = prometheus.NewDesc("plinth_agent_session_losses_total", "Times that the session was up and went down.", sessionLabels, nil)
 	staleness     = prometheus.NewDesc("plinth_agent_api_silence_seconds", "Time since the API server last said anything about a kind of object, or since it is asked in vain.", []string{"kind"}, nil)
@@ -78,7 +79,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, waiting, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, waiting, fromDisk} {
 		ch <- d
 	}
 }
@@ -99,6 +100,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(sessionSince, float64(x.Since.UnixMilli())/1000, labels...)
 		gauge(sessionTold, float64(len(x.Announced)), labels...)
+		gauge(sessionKept, float64(x.Refused), labels...)
 		gauge(sessionHeard, float64(x.Accepted), labels...)
 		ch <- prometheus.MustNewConstMetric(sessionLost, prometheus.CounterValue, float64(x.Losses), labels...)
 	}

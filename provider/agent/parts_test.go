@@ -1,8 +1,14 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -423,5 +429,63 @@ func TestPodCIDRThatAnOlderNodeClaimsIsNotAnnounced(t *testing.T) {
 	table = routing.Plan(routingView(in, m, inventory.ModeDirect, nil))
 	if got := ownCIDRs(in.Self, table.Refusals); len(got) != 1 {
 		t.Errorf("the older one announces %v", got)
+	}
+}
+
+func TestWhatASessionKeepsBackIsInTheStatusAndTheMetrics(t *testing.T) {
+	speaker := bgp.NewSpeaker(bgp.Options{})
+	t.Cleanup(func() { _ = speaker.Leave(context.Background()) })
+	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: speaker, Table: kernel.NewTable(kernel.Options{})})
+	in := someInputs(t)
+	m, err := in.machine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := decide(new(lb.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil))).BGP
+	c.Sessions[0].Session.Password = inventory.SecretKey{Secret: "bgp", Key: "missing"} // so that nobody is connected to
+	c.Sessions[0].Password = ""
+	c.Sessions[0].Advertisements = sorted.Of(lb.Advertisement{Prefix: netip.MustParsePrefix("0.0.0.0/0")})
+	if err := speaker.Set(t.Context(), c); !errors.Is(err, bgp.ErrRefused) {
+		t.Fatal(err)
+	}
+	get := func(path string) string {
+		w := httptest.NewRecorder()
+		a.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w.Body.String()
+	}
+	var s Status
+	if err := json.Unmarshal([]byte(get("/status")), &s); err != nil {
+		t.Fatal(err)
+	}
+	want := []RefusedStatus{{"0.0.0.0/0", string(bgp.PrefixInvalid), "it is a default route"}}
+	if diff := cmp.Diff(want, s.Sessions[0].Refusals); diff != "" || s.Sessions[0].Refused != 1 {
+		t.Errorf("%d refused: %s", s.Sessions[0].Refused, diff)
+	}
+	if metrics := get("/metrics"); !strings.Contains(metrics, `plinth_agent_session_refused_prefixes{address="192.168.1.1",router="gateway"} 1`) {
+		t.Error(metrics)
+	}
+}
+
+func TestAFailureIsLoggedWhenItChanges(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	a := &Agent{}
+	one, two := errors.New("no buffer space"), errors.New("file exists")
+	for _, err := range []error{nil, one, one, one, two, two, nil, nil, one} {
+		a.tellFailure(err)
+	}
+	var got []string
+	for line := range strings.Lines(log.String()) {
+		_, said, _ := strings.Cut(strings.TrimSpace(line), "msg=")
+		got = append(got, said)
+	}
+	want := []string{
+		`"not all is as planned" err="no buffer space"`, `"not all is as planned" err="file exists"`,
+		`"all is as planned again"`, `"not all is as planned" err="no buffer space"`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

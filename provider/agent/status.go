@@ -60,6 +60,16 @@ type SessionStatus struct {
 	Losses    uint64    `json:"losses"`
 	Announced []string  `json:"announced"` // in the adj-RIB-out
 	Accepted  int       `json:"accepted"`
+
+	Refused  int             `json:"refused,omitempty"`  // prefixes that were planned and may not leave
+	Refusals []RefusedStatus `json:"refusals,omitempty"` // the first of them
+}
+
+// RefusedStatus is a prefix that a session keeps back, whatever was planned.
+type RefusedStatus struct {
+	Prefix string `json:"prefix"`
+	Reason string `json:"reason"`
+	Detail string `json:"detail"`
 }
 
 // RoutesStatus is our part of the kernel's tables.
@@ -130,10 +140,13 @@ func sessionStatus(all []bgp.SessionState) []SessionStatus {
 	for _, s := range all {
 		x := SessionStatus{
 			Router: s.Router, Address: s.Addr.String(), Up: s.Up, Since: s.Since.UTC(), Cause: string(s.Cause), Detail: s.Detail,
-			BFD: s.BFD, Losses: s.Losses, Accepted: s.Accepted, Announced: make([]string, 0, len(s.Announced)),
+			BFD: s.BFD, Losses: s.Losses, Accepted: s.Accepted, Refused: s.Refused, Announced: make([]string, 0, len(s.Announced)),
 		}
 		for _, p := range s.Announced {
 			x.Announced = append(x.Announced, p.String())
+		}
+		for _, r := range s.Refusals {
+			x.Refusals = append(x.Refusals, RefusedStatus{r.Prefix.String(), string(r.Reason), r.Detail})
 		}
 		out = append(out, x)
 	}
