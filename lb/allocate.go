@@ -269,22 +269,6 @@ func (s *search) reservedFree(a netip.Addr) bool {
 	return reason == ""
 }
 
-// share looks for an address that a Service with the same sharing key holds.
-func (s *search) share(f Family) {
-	if s.r.Sharing == "" {
-		return
-	}
-	for _, a := range s.l.shared[sharingKey{s.r.Service.Namespace, s.r.Sharing}] {
-		if FamilyOf(a) != f || !s.open(s.l.poolOf(a)) {
-			continue
-		}
-		if reason, _ := s.occupied(a, s.l.reserved[a]); reason == "" {
-			s.take(a)
-			return
-		}
-	}
-}
-
 // pair takes both families from the first pool that has both.
 func (s *search) pair() bool {
 	for _, p := range s.l.pools {

@@ -75,6 +75,55 @@ func BenchmarkAllocateRefused(b *testing.B) {
 	}
 }
 
+// BenchmarkAllocateShares decides beside 3,000 Services of one key: all on one port, all
+// on a port of their own besides, all with backends of their own, all in a pool that
+// drains; and beside one more that can be shared with.
+func BenchmarkAllocateShares(b *testing.B) {
+	const pools = `
+    - {name: a, addresses: [10.0.0.0/16]}
+    - {name: b, addresses: [10.1.0.0/16], state: draining}
+`
+	for _, bm := range []struct {
+		name, base, backends, want string
+		ports                      []uint16
+		more                       bool
+	}{
+		{"one-port", "10.0.0.0", "", "10.0.11.184", []uint16{80}, false},
+		{"one-port-and-another", "10.0.0.0", "", "10.0.11.184", []uint16{80, 443}, true},
+		{"one-port-but-for-the-last", "10.0.0.0", "", "10.0.11.184", []uint16{80}, true},
+		{"other-backends", "10.0.0.0", "app=%d", "10.0.11.184", []uint16{443}, false},
+		{"draining", "10.1.0.0", "", "10.0.0.0", []uint16{443}, false},
+	} {
+		b.Run(bm.name, func(b *testing.B) {
+			l := ledgerOf(b, pools)
+			a := netip.MustParseAddr(bm.base)
+			for i := range 3000 {
+				h := Holder{Service: ServiceKey{"d", fmt.Sprint("s", i)}, Sharing: "k", Ports: []Port{{"TCP", 80}, {"TCP", uint16(1000 + i)}}}
+				if bm.backends != "" {
+					h.Backends = fmt.Sprintf(bm.backends, i)
+				}
+				l.Hold(a, "", h)
+				a = a.Next()
+			}
+			if bm.more {
+				l.Hold(a, "a", Holder{Service: ServiceKey{"d", "more"}, Sharing: "k", Ports: []Port{{"TCP", 25}}})
+			}
+			r := service("d/new", "4")
+			r.Sharing, r.Ports = "k", nil
+			for _, p := range bm.ports {
+				r.Ports = append(r.Ports, Port{"TCP", p})
+			}
+			want := netip.MustParseAddr(bm.want)
+			b.ReportAllocs()
+			for b.Loop() {
+				if d := Allocate(l, r, noon); d.Refused || d.VIPs[0].Addr != want {
+					b.Fatal(brief(d))
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkGive is a decision and its entry, for ever new Services, as fast as a pool fills.
 func BenchmarkGive(b *testing.B) {
 	for _, scattered := range []bool{false, true} {

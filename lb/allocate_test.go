@@ -451,6 +451,49 @@ func TestServiceThatNoLongerFitsMovesAndTheOthersStay(t *testing.T) {
 	}
 }
 
+func TestWhoIsRefusedServesWhatItSaysWhereItIs(t *testing.T) {
+	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/31]}`)
+	shared := func(key string, ports ...uint16) Request {
+		r := service(key, "4")
+		r.Sharing, r.Ports = "k", nil
+		for _, p := range ports {
+			r.Ports = append(r.Ports, Port{"TCP", p})
+		}
+		return r
+	}
+	apply(l, shared("d/one", 80), noon)
+	apply(l, with(service("e/else", "4"), ips("192.0.2.1")), noon)
+	moving := with(shared("d/one", 8080), ips("192.0.2.1"))
+	if got := brief(Allocate(l, moving, noon)); got != "192.0.2.0 refused a:SharingNamespace" {
+		t.Fatal(got)
+	}
+	if !l.Says(moving.Holder) || l.Says(moving.Holder) {
+		t.Error("what it says changed once, and then not again")
+	}
+	for _, tt := range []struct {
+		name    string
+		request Request
+		want    string
+	}{
+		{"another with the port that it serves now", shared("d/two", 8080), "refused a:PoolExhausted"},
+		{"another with the port that it was granted", shared("d/two", 80), "refused a:PoolExhausted"},
+		{"another with neither", shared("d/two", 443), "192.0.2.0"},
+		{"itself as it was", shared("d/one", 80), "192.0.2.0"},
+		{"itself, content with where it is", shared("d/one", 8080), "192.0.2.0"},
+	} {
+		if got := brief(Allocate(l, tt.request, noon)); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	if was := shared("d/one", 80).Holder; !l.Hold(netip.MustParseAddr("192.0.2.0"), "a", was) || l.Hold(netip.MustParseAddr("192.0.2.0"), "a", was) {
+		t.Error("back at what it was granted, nothing changed, or something once more")
+	}
+	apply(l, shared("d/one", 9090), noon)
+	if got := brief(Allocate(l, shared("d/two", 80, 8080), noon)); got != "192.0.2.0" {
+		t.Errorf("what it says no more is still kept: %s", got)
+	}
+}
+
 func TestSharedAddressIsFreeOnlyWhenTheLastHolderGoes(t *testing.T) {
 	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/30]}`)
 	one, two := service("d/one", "4"), service("d/two", "4")

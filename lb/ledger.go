@@ -15,7 +15,7 @@ import (
 type Ledger struct {
 	claims    map[netip.Addr]claim
 	byService map[ServiceKey][]netip.Addr // sorted
-	shared    map[sharingKey][]netip.Addr // sorted
+	shared    map[sharing][]netip.Addr    // sorted
 
 	resting map[netip.Addr]Rested
 	former  map[ServiceKey][]Rested // sorted
@@ -35,10 +35,8 @@ type claim struct {
 	since int64 // Unix time in seconds; 0: not known, and so taken for the newest
 	first Holder
 	more  []Holder // sorted by Service
+	says  []Holder // what some holders say now that do not get it; see [Ledger.Says]
 }
-
-// sharingKey is a sharing key within its namespace.
-type sharingKey struct{ namespace, key string }
 
 // Claim is a VIP that is held.
 type Claim struct {
@@ -52,7 +50,7 @@ func NewLedger() *Ledger {
 	return &Ledger{
 		claims:      map[netip.Addr]claim{},
 		byService:   map[ServiceKey][]netip.Addr{},
-		shared:      map[sharingKey][]netip.Addr{},
+		shared:      map[sharing][]netip.Addr{},
 		resting:     map[netip.Addr]Rested{},
 		former:      map[ServiceKey][]Rested{},
 		reserved:    map[netip.Addr]ServiceKey{},
@@ -69,6 +67,7 @@ func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 		l.taken(a)
 	}
 	old, wasHolder := c.holder(h.Service)
+	saidElse := wasHolder && !c.said(old).equal(old)
 	c = c.with(h)
 	if pool != "" {
 		c.pool = pool
@@ -77,14 +76,56 @@ func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 	if !wasHolder {
 		l.byService[h.Service] = insertAddr(l.byService[h.Service], a)
 	}
-	if old.Sharing != h.Sharing {
-		l.unshare(a, c, sharingKey{h.Service.Namespace, old.Sharing})
+	if wasHolder && old.equal(h) {
+		return saidElse
 	}
-	if h.Sharing != "" {
-		k := sharingKey{h.Service.Namespace, h.Sharing}
+	l.unshare(a, c, old)
+	for k := range sharings(FamilyOf(a), h) {
 		l.shared[k] = insertAddr(l.shared[k], a)
 	}
-	return !wasHolder || !old.equal(h)
+	return true
+}
+
+// Says notes what a Service says that was refused, and so keeps what it holds: its
+// ports, key and backends are what they are, even if it is to have them elsewhere. Who
+// wants to share with it has to fit with them, and with those that it was granted. It
+// reports whether it said something else before.
+func (l *Ledger) Says(h Holder) (changed bool) {
+	for _, a := range l.byService[h.Service] {
+		c := l.claims[a]
+		granted, _ := c.holder(h.Service)
+		if c.said(granted).equal(h) {
+			continue
+		}
+		changed = true
+		if c.says = unsaid(c.says, h.Service); !granted.equal(h) {
+			c.says = append(c.says, h)
+		}
+		l.claims[a] = c
+	}
+	return changed
+}
+
+// said is what a holder says, if it is something else than it was granted.
+func (c claim) said(granted Holder) Holder {
+	for _, h := range c.says {
+		if h.Service == granted.Service {
+			return h
+		}
+	}
+	return granted
+}
+
+// unsaid is a copy of what holders say without what s says; nil: nothing.
+func unsaid(says []Holder, s ServiceKey) []Holder {
+	if len(says) == 0 {
+		return nil
+	}
+	says = slices.DeleteFunc(slices.Clone(says), func(h Holder) bool { return h.Service == s })
+	if len(says) == 0 {
+		return nil
+	}
+	return says
 }
 
 // HeldSince notes since when a is held. Of two addresses of one family a Service
@@ -191,7 +232,7 @@ func (l *Ledger) leave(a netip.Addr, s ServiceKey) (last, was bool) {
 	if l.byService[s] = removeAddr(l.byService[s], a); len(l.byService[s]) == 0 {
 		delete(l.byService, s)
 	}
-	l.unshare(a, c, sharingKey{s.Namespace, h.Sharing})
+	l.unshare(a, c, h)
 	if c.foreign() {
 		delete(l.claims, a)
 		return true, true
@@ -203,16 +244,6 @@ func (l *Ledger) leave(a netip.Addr, s ServiceKey) (last, was bool) {
 func (l *Ledger) dropHolders(a netip.Addr, c claim) {
 	for _, h := range c.public(a).Holders {
 		l.leave(a, h.Service)
-	}
-}
-
-// unshare drops a from a sharing key that none of its holders uses any more.
-func (l *Ledger) unshare(a netip.Addr, c claim, k sharingKey) {
-	if k.key == "" || c.uses(k) {
-		return
-	}
-	if l.shared[k] = removeAddr(l.shared[k], a); len(l.shared[k]) == 0 {
-		delete(l.shared, k)
 	}
 }
 
@@ -253,14 +284,6 @@ func (c claim) holder(s ServiceKey) (found Holder, ok bool) {
 	return found, ok
 }
 
-func (c claim) uses(k sharingKey) (used bool) {
-	c.each(func(h Holder) bool {
-		used = h.Sharing == k.key && h.Service.Namespace == k.namespace
-		return !used
-	})
-	return used
-}
-
 // refuses says why h may not join, and which holder stands in the way.
 func (c claim) refuses(h Holder) (reason Reason, by ServiceKey) {
 	if c.foreign() {
@@ -272,11 +295,17 @@ func (c claim) refuses(h Holder) (reason Reason, by ServiceKey) {
 		}
 		return reason == ""
 	})
+	for _, o := range c.says {
+		if reason == "" && o.Service != h.Service {
+			reason, by = h.refusesToShare(o), o.Service
+		}
+	}
 	return reason, by
 }
 
 // with returns the claim with h on it. Holders that others still see are copied.
 func (c claim) with(h Holder) claim {
+	c.says = unsaid(c.says, h.Service)
 	if c.foreign() || c.first.Service == h.Service {
 		c.first = h
 		return c
@@ -292,6 +321,7 @@ func (c claim) with(h Holder) claim {
 }
 
 func (c claim) minus(s ServiceKey) claim {
+	c.says = unsaid(c.says, s)
 	if c.first.Service != s {
 		c.more = slices.DeleteFunc(slices.Clone(c.more), func(h Holder) bool { return h.Service == s })
 		return c

@@ -24,6 +24,9 @@ type span struct {
 	pool *pool
 }
 
+// lastOfAll is behind every other address.
+var lastOfAll = netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
+
 // never lists addresses that are nobody's VIP, whatever an inventory says.
 var never = []inventory.Range{
 	rangeOf("0.0.0.0/8"), rangeOf("127.0.0.0/8"), rangeOf("169.254.0.0/16"), // RFC 6890
@@ -175,14 +178,31 @@ func (l *Ledger) taken(a netip.Addr) {
 
 // poolOf returns the pool that gives a, or nil.
 func (l *Ledger) poolOf(a netip.Addr) *pool {
+	if i := l.spanAt(a); i >= 0 && l.spans[i].contains(a) {
+		return l.spans[i].pool
+	}
+	return nil
+}
+
+// spanAt is the place of the last span that begins at a or before it; -1: there is none.
+func (l *Ledger) spanAt(a netip.Addr) int {
 	i, found := slices.BinarySearchFunc(l.spans, a, func(s span, a netip.Addr) int { return s.first.Compare(a) })
 	if !found {
 		i--
 	}
-	if i < 0 || !l.spans[i].contains(a) {
-		return nil
+	return i
+}
+
+// alike returns the last address up to which all are of the same pool as a, or of none as a is.
+func (l *Ledger) alike(a netip.Addr) netip.Addr {
+	i := l.spanAt(a)
+	switch {
+	case i >= 0 && l.spans[i].contains(a):
+		return l.spans[i].last
+	case i+1 < len(l.spans):
+		return l.spans[i+1].first.Prev()
 	}
-	return l.spans[i].pool
+	return lastOfAll
 }
 
 // poolNamed returns the pool of that name, or nil.

@@ -67,12 +67,17 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 
 // decide asks the ledger, and enters what was granted, so that nobody else is
 // granted the same while it is being taken. A holder whose ports, key or backends have
-// changed may make room for others beside it.
+// changed may make room for others beside it. Who is refused keeps what it holds, and
+// serves there what it says now.
 func (b *balancer) decide(r lb.Request) lb.Decision {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := lb.Allocate(b.ledger, r, b.now())
-	if !d.Refused {
+	if d.Refused {
+		if b.ledger.Says(r.Holder) {
+			b.wakeSharers(r.Service)
+		}
+	} else {
 		for _, v := range d.VIPs {
 			if b.ledger.Hold(v.Addr, v.Pool, r.Holder) && r.Sharing != "" {
 				b.wakeSharers(r.Service)

@@ -1,0 +1,97 @@
+package lb
+
+import (
+	"iter"
+	"net/netip"
+	"slices"
+	"sort"
+)
+
+// sharing is what holders of one VIP have in common: the key within its namespace, the
+// backends and the family. The index has the VIPs of each, and for each port of
+// theirs those on which it is taken.
+type sharing struct {
+	namespace, key, backends string
+	family                   Family
+	port                     Port // zero: whatever the ports
+}
+
+// sharings are the places of the index that h puts a VIP of the family in.
+func sharings(f Family, h Holder) iter.Seq[sharing] {
+	return func(yield func(sharing) bool) {
+		k := sharing{namespace: h.Service.Namespace, key: h.Sharing, backends: h.Backends, family: f}
+		if h.Sharing == "" || !yield(k) {
+			return
+		}
+		for _, k.port = range h.Ports {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// unshare takes a out of the places of the index that h put it in and that no holder puts it in now.
+func (l *Ledger) unshare(a netip.Addr, c claim, h Holder) {
+	for k := range sharings(FamilyOf(a), h) {
+		if c.has(k) {
+			continue
+		}
+		if l.shared[k] = removeAddr(l.shared[k], a); len(l.shared[k]) == 0 {
+			delete(l.shared, k)
+		}
+	}
+}
+
+// has reports whether a holder puts the VIP in that place.
+func (c claim) has(k sharing) (has bool) {
+	c.each(func(h Holder) bool {
+		has = h.Sharing == k.key && h.Service.Namespace == k.namespace && h.Backends == k.backends &&
+			(k.port == Port{} || slices.Contains(h.Ports, k.port))
+		return !has
+	})
+	return has
+}
+
+// share looks for an address that a Service with the same sharing key holds. However
+// many there are, it looks at those alone on which the port is free that fewest have free.
+func (s *search) share(f Family) {
+	if s.r.Sharing == "" {
+		return
+	}
+	k := sharing{namespace: s.r.Service.Namespace, key: s.r.Sharing, backends: s.r.Backends, family: f}
+	all := s.l.shared[k]
+	var taken []netip.Addr
+	for _, k.port = range s.r.Ports {
+		if t := s.l.shared[k]; len(t) > len(taken) {
+			taken = t
+		}
+	}
+	for i := gap(all, taken); i < len(all); i += gap(all[i:], taken) {
+		a := all[i]
+		if !s.open(s.l.poolOf(a)) {
+			i = past(all, s.l.alike(a))
+			continue
+		}
+		if reason, _ := s.occupied(a, s.l.reserved[a]); reason == "" {
+			s.take(a)
+			return
+		}
+		i++
+	}
+}
+
+// gap is the place of the first address of all that is not among some of them; both are sorted.
+func gap(all, some []netip.Addr) int {
+	if len(all) == 0 {
+		return 0
+	}
+	from, _ := slices.BinarySearchFunc(some, all[0], netip.Addr.Compare)
+	some = some[from:]
+	return sort.Search(len(all), func(i int) bool { return i >= len(some) || all[i] != some[i] })
+}
+
+// past is the place of the first address of all that lies behind a.
+func past(all []netip.Addr, a netip.Addr) int {
+	return sort.Search(len(all), func(i int) bool { return a.Less(all[i]) })
+}
