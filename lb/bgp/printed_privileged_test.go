@@ -3,12 +3,14 @@
 package bgp
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,15 +19,38 @@ import (
 	"plinth.dev/plinth/inventory/routerconfig"
 )
 
+// agreed is what both ends are to agree on; empty fields mean the ordinary.
+type agreed struct {
+	terms   string // of bgp
+	router  string // further fields of the router
+	asn     int    // the router's
+	bare    bool   // without password and TTL security
+	only6   bool   // the router is known by its IPv6 address alone
+	looping bool   // the router is known by addresses of its loopback
+}
+
 // inventory is of one machine with this router, with all that both ends must agree on.
-func (r *router) inventory(t testing.TB) *inventory.Inventory {
+func (r *router) inventory(t testing.TB, a agreed) *inventory.Inventory {
 	t.Helper()
+	terms := a.terms
+	if !a.bare {
+		terms += `, ttlSecurity: true, passwordFrom: {secret: bgp, key: tor}`
+	}
+	at4, at6 := r.Addr4, r.Addr6
+	if a.looping {
+		at4, at6 = r.loopback()
+	}
+	addresses := fmt.Sprintf(`%v, "%v"`, at4, at6)
+	if a.only6 {
+		addresses = fmt.Sprintf("%q", at6)
+	}
 	text := fmt.Sprintf(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
 spec:
-  bgp: {asn: %d, holdTime: 9s, gracefulRestart: {restartTime: 30s}, ttlSecurity: true, passwordFrom: {secret: bgp, key: tor}}
-  routers: [{name: tor, addresses: [%v, "%v"], asn: %d}]
+  bgp: {asn: %d, holdTime: 9s%s}
+  bfdProfiles: [{name: calm, interval: %v, multiplier: %d}]
+  routers: [{name: tor, addresses: [%s], asn: %d%s}]
   pools:
     - {name: plain, addresses: [203.0.113.0/26, "2001:db8:113:0::/120"]}
     - {name: dressed, addresses: [203.0.113.64/26, "2001:db8:113:1::/120"]}
@@ -33,16 +58,28 @@ spec:
     - {name: last, addresses: [203.0.113.192/26, "2001:db8:113:3::/120"]}
   racks:
     - {name: r1, subnets: [%v, "%v"], machines: [{name: m1, addresses: [%v, "%v"]}]}
-`, ourASN, r.Addr4, r.Addr6, routerASN, netip.PrefixFrom(r.Local4, 24).Masked(), netip.PrefixFrom(r.Local6, 64).Masked(), r.Local4, r.Local6)
+`, ourASN, terms, pace.Interval, pace.Multiplier, addresses, cmp.Or(a.asn, routerASN), a.router,
+		netip.PrefixFrom(r.Local4, 24).Masked(), netip.PrefixFrom(r.Local6, 64).Masked(), r.Local4, r.Local6)
 	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
 	must(t, problems.Err())
 	return inv
+}
+
+// loopback gives the router addresses that lie behind those of its link.
+func (r *router) loopback() (v4, v6 netip.Addr) {
+	v4, v6 = netip.MustParseAddr(fmt.Sprintf("10.97.%d.1", r.n)), netip.MustParseAddr(fmt.Sprintf("fd97:%x::1", r.n))
+	for _, at := range []struct{ lo, via netip.Addr }{{v4, r.Addr4}, {v6, r.Addr6}} {
+		run(r.t, "ip", "-n", r.ns, "addr", "add", at.lo.String(), "dev", "lo")
+		run(r.t, "ip", "route", "add", at.lo.String(), "via", at.via.String(), "dev", r.link)
+	}
+	return v4, v6
 }
 
 // printed starts a router with what router-config prints for it, and nothing else
 // but its own lines, if any.
 func (r *router) printed(t testing.TB, inv *inventory.Inventory, language string, dynamic bool, own ...string) {
 	t.Helper()
+	tor, _ := inv.Router("tor")
 	o := routerconfig.Options{Standalone: true, Dynamic: dynamic, Passwords: map[inventory.SecretKey]string{{Secret: "bgp", Key: "tor"}: "open-sesame"}}
 	text, err := routerconfig.Render(inv, "tor", language, o)
 	must(t, err)
@@ -59,7 +96,7 @@ func (r *router) printed(t testing.TB, inv *inventory.Inventory, language string
 			out, _ := exec.Command("vtysh", "--vty_socket", r.dir, "-c", command).Output()
 			return string(out)
 		}
-		r.startFRR(neighbour{})
+		r.startFRR(neighbour{daemons: []string{"bfdd"}, port: tor.Port})
 		if out := run(t, "vtysh", "--vty_socket", r.dir, "-f", conf); strings.Contains(out, "%") {
 			t.Fatal(out)
 		}
@@ -95,37 +132,92 @@ func (r *router) rib(language string) string {
 	return r.ask("show rib")
 }
 
+// defaultOf is how a router comes to have a default route of each family to tell.
+var defaultOf = map[string]string{
+	"frr": `router bgp 65010
+ no bgp network import-check
+ address-family ipv4 unicast
+  network 0.0.0.0/0
+ exit-address-family
+ address-family ipv6 unicast
+  network ::/0
+ exit-address-family
+`,
+	"bird":     "protocol static { ipv4; route 0.0.0.0/0 unreachable; }\nprotocol static { ipv6; route ::/0 unreachable; }\n",
+	"openbgpd": "network 0.0.0.0/0\nnetwork ::/0\n",
+}
+
 func TestRoutersRunWithWhatIsPrintedForThem(t *testing.T) {
-	for _, tt := range []struct {
-		language string
-		dynamic  bool
-	}{{"frr", false}, {"bird", false}, {"openbgpd", false}, {"frr", true}, {"bird", true}} {
-		t.Run(fmt.Sprintf("%s, dynamic %v", tt.language, tt.dynamic), func(t *testing.T) {
-			t.Parallel()
-			r := newRouter(t)
-			inv := r.inventory(t)
-			r.printed(t, inv, tt.language, tt.dynamic)
-			s := speaker(t)
-			c := planned(t, inv)
-			for i := range c.Sessions {
-				c.Sessions[i].Password = "open-sesame"
-			}
-			must(t, s.Set(t.Context(), c))
-			isUp(t, s, 20*time.Second)
-			eventually(t, 10*time.Second, "the router has all of both families", func() (bool, string) {
-				got := r.rib(tt.language)
-				for _, want := range []string{"203.0.113.10/32", "203.0.113.128/28", "2001:db8:113::10/128", "2001:db8:113:2::10/124"} {
-					if !strings.Contains(got, want) {
-						return false, "no " + want + " in\n" + got
+	const restart = ", gracefulRestart: {restartTime: 30s}"
+	for name, tt := range map[string]struct {
+		agreed
+		languages []string
+		dynamic   bool
+		learns    bool
+	}{
+		"of another AS":                    {agreed{terms: restart}, []string{"frr", "bird", "openbgpd"}, false, false},
+		"of another AS, dynamic":           {agreed{terms: restart}, []string{"frr", "bird"}, true, false},
+		"of the same AS, with BFD":         {agreed{terms: restart + ", bfd: calm", asn: ourASN}, []string{"frr", "bird"}, false, false},
+		"of the same AS, to learn from":    {agreed{terms: restart + ", learn: default", asn: ourASN}, []string{"frr", "bird", "openbgpd"}, false, true},
+		"further away":                     {agreed{terms: restart + ", multihop: 2", looping: true, bare: true}, []string{"frr", "bird", "openbgpd"}, false, false},
+		"of another port, over IPv6 alone": {agreed{terms: `, gracefulRestart: "off"`, router: ", port: 1790", only6: true}, []string{"frr", "bird", "openbgpd"}, false, false},
+	} {
+		for _, language := range tt.languages {
+			t.Run(language+" "+name, func(t *testing.T) {
+				t.Parallel()
+				r := newRouter(t)
+				inv := r.inventory(t, tt.agreed)
+				own := ""
+				if tt.learns {
+					own = defaultOf[language]
+				}
+				r.printed(t, inv, language, tt.dynamic, own)
+				s := speaker(t)
+				c := planned(t, inv)
+				for i := range c.Sessions {
+					if !tt.bare {
+						c.Sessions[i].Password = "open-sesame"
 					}
 				}
-				return true, ""
+				must(t, s.Set(t.Context(), c))
+				isUp(t, s, 20*time.Second)
+				eventually(t, 10*time.Second, "the router has all of both families", func() (bool, string) {
+					got := r.rib(language)
+					for _, want := range []string{"203.0.113.10/32", "203.0.113.128/28", "2001:db8:113::10/128", "2001:db8:113:2::10/124"} {
+						if !strings.Contains(got, want) {
+							return false, "no " + want + " in\n" + got
+						}
+					}
+					return true, ""
+				})
+				if language != "openbgpd" { // which leaves the kernel alone
+					eventually(t, 5*time.Second, "its kernel has the machine as next hop", func() (bool, string) {
+						got := r.routes()
+						return got["203.0.113.10"] == r.Local4.String() && got["2001:db8:113::10"] == r.Local6.String(), fmt.Sprint(got)
+					})
+				}
+				if strings.Contains(tt.terms, "bfd:") {
+					bfdUp(t, s)
+				}
+				learned := 0
+				if tt.learns {
+					learned = 1
+				}
+				eventually(t, 10*time.Second, "a default route comes over each session where it is to be learned", func() (bool, string) {
+					st := s.State(t.Context())
+					return !slices.ContainsFunc(st, func(st SessionState) bool { return !st.Up || st.Accepted != learned }), fmt.Sprint(st)
+				})
+				must(t, s.Leave(t.Context()))
+				forgot := func() (bool, string) {
+					got := r.rib(language)
+					return !strings.Contains(got, "203.0.113.10/32") || !strings.Contains(got, "2001:db8:113::10/128"), got
+				}
+				if strings.Contains(tt.terms, restart) {
+					never(t, 1500*time.Millisecond, "the router forgot the routes of a machine whose agent restarts", forgot)
+				} else {
+					eventually(t, 5*time.Second, "the router forgets the routes of a machine without graceful restart", forgot)
+				}
 			})
-			must(t, s.Leave(t.Context()))
-			never(t, 1500*time.Millisecond, "the router forgot the routes of a machine whose agent restarts", func() (bool, string) {
-				got := r.rib(tt.language)
-				return !strings.Contains(got, "203.0.113.10/32") || !strings.Contains(got, "2001:db8:113::10/128"), got
-			})
-		})
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -219,6 +220,7 @@ type neighbour struct {
 	families string   // FRR: lines of the router section
 	top      string   // further text before the sessions, of the dialect
 	daemons  []string // of FRR, besides zebra and bgpd
+	port     uint16   // that FRR listens on; 0: 179
 	only4    bool     // only the session over IPv4, which then carries both families
 }
 
@@ -298,7 +300,11 @@ func (r *router) startFRR(n neighbour) {
 	if slices.Contains(n.daemons, "bfdd") {
 		r.startBFDD()
 	}
-	r.daemonize("/usr/lib/frr/bgpd", common("bgpd")...)
+	bgpd := common("bgpd")
+	if n.port != 0 {
+		bgpd = append(bgpd, "-p", strconv.Itoa(int(n.port)))
+	}
+	r.daemonize("/usr/lib/frr/bgpd", bgpd...)
 	eventually(r.t, 10*time.Second, "bgpd answers", func() (bool, string) {
 		out := r.ask("show bgp summary json")
 		return strings.Contains(out, "{"), out
