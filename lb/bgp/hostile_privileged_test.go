@@ -52,12 +52,17 @@ func (r *router) rogue(how string) *router {
 }
 
 var rogues = map[string]func(net.Conn, *rand.Rand){
-	"a full table":        fullTable,
-	"our own routes":      ourOwnRoutes,
-	"malformed messages":  malformed,
-	"noise":               func(c net.Conn, r *rand.Rand) { _, _ = c.Write(noise(r, 4096)); _, _ = io.CopyN(io.Discard, c, 1) },
-	"silence":             func(c net.Conn, _ *rand.Rand) { _, _ = io.Copy(io.Discard, c) },
-	"a close at once":     func(net.Conn, *rand.Rand) {},
+	"a full table":       fullTable,
+	"our own routes":     ourOwnRoutes,
+	"malformed messages": malformed,
+	"noise":              func(c net.Conn, r *rand.Rand) { _, _ = c.Write(noise(r, 4096)); _, _ = io.CopyN(io.Discard, c, 1) },
+	"silence":            func(c net.Conn, _ *rand.Rand) { _, _ = io.Copy(io.Discard, c) },
+	"a close at once":    func(net.Conn, *rand.Rand) {},
+	"another protocol": func(c net.Conn, _ *rand.Rand) {
+		_, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n")
+		_, _ = io.Copy(io.Discard, c)
+	},
+	"an unknown message":  unknown,
 	"a NOTIFICATION only": func(c net.Conn, _ *rand.Rand) { send(c, gobgp.NewBGPNotificationMessage(6, 5, nil)) },
 }
 
@@ -169,6 +174,16 @@ func malformed(c net.Conn, r *rand.Rand) {
 		if _, err := c.Write(spoil(r)); err != nil {
 			return
 		}
+	}
+}
+
+// unknown sends one message of a kind that does not exist.
+func unknown(c net.Conn, _ *rand.Rand) {
+	if greet(c) {
+		b := keepalive()
+		b[18] = 77
+		_, _ = c.Write(b)
+		_, _ = io.Copy(io.Discard, c)
 	}
 }
 

@@ -1,0 +1,108 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Sessions of either family that came up, and what took them down.
+var losses = []struct {
+	name   string
+	before func(*router, string) // what the router is told before the sessions come up
+	then   func(*router, string)
+	want   Cause
+	detail string // part of it
+}{
+	{name: "the router is silent", then: func(r *router, _ string) { r.cut() }, want: HoldTimerExpired, detail: "silent for the hold time"},
+	{name: "somebody shuts them down", then: shutDown, want: RouterShutdown, detail: "new cables"},
+	{name: "somebody resets them", then: func(r *router, dialect string) {
+		r.ask(map[string]string{"frr": "clear bgp *", "bird": "restart all"}[dialect])
+	}, want: RouterShutdown, detail: "administrative"},
+	{name: "more prefixes than the router takes", before: limit, want: PrefixLimit, detail: "announces more than it takes"},
+}
+
+// shutDown has the router's operator say why.
+func shutDown(r *router, dialect string) {
+	if dialect == "bird" {
+		r.ask(`disable all "new cables"`)
+		return
+	}
+	var lines []string
+	for _, a := range r.both(neighbour{}) {
+		lines = append(lines, fmt.Sprintf("neighbor %v shutdown message new cables", a))
+	}
+	r.configure(lines)
+}
+
+// limit has the router take one prefix of each family. FRR takes a few more.
+func limit(r *router, _ string) {
+	var lines []string
+	for _, a := range r.both(neighbour{}) {
+		family := map[bool]string{true: "ipv4", false: "ipv6"}[a.Is4()]
+		lines = append(lines, "address-family "+family+" unicast", fmt.Sprintf("neighbor %v maximum-prefix 1", a), "exit-address-family")
+	}
+	r.configure(lines, "import all; export none; };\n", "import all; export none; import limit 1 action disable; };\n")
+}
+
+func TestASessionThatIsLostNamesItsCause(t *testing.T) {
+	for dialect, d := range dialects {
+		for _, l := range losses {
+			t.Run(dialect+", "+l.name, func(t *testing.T) {
+				t.Parallel()
+				r := d.start(newRouter(t), neighbour{lines: d.lines})
+				if l.before != nil {
+					l.before(r, dialect)
+				}
+				s := speaker(t)
+				c := config(plan(r.session4(), hundred("203.0.113.%d/32")...), plan(r.session6(), hundred("2001:db8:113::%x/128")...))
+				for i := range c.Sessions {
+					c.Sessions[i].Session.HoldTime = 3 * time.Second
+				}
+				must(t, s.Set(t.Context(), c))
+				if l.then != nil {
+					isUp(t, s, 15*time.Second)
+					l.then(r, dialect)
+				}
+				named(t, s, 2, l.want, l.detail)
+			})
+		}
+	}
+}
+
+// named waits until so many sessions were down for a cause, at one time or another.
+func named(t testing.TB, s *Speaker, n int, want Cause, detail string) {
+	t.Helper()
+	seen := map[netip.Addr]string{}
+	eventually(t, 25*time.Second, fmt.Sprintf("%d sessions are down for %s: %s", n, want, detail), func() (bool, string) {
+		st := s.State(t.Context())
+		for _, st := range st {
+			if st.Cause == want && strings.Contains(st.Detail, detail) {
+				seen[st.Addr] = st.Detail
+			}
+		}
+		return len(seen) == n, fmt.Sprint(st)
+	})
+	for addr, detail := range seen {
+		t.Logf("%v: %s", addr, detail)
+	}
+}
+
+func TestWhatIsNotBGPIsNamed(t *testing.T) {
+	for how, detail := range map[string]string{
+		"another protocol":   "what answers at the router is not BGP",
+		"an unknown message": "this machine closed the session with code 1(",
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t).rogue(how)
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))))
+			named(t, s, 2, MalformedMessage, detail)
+		})
+	}
+}
