@@ -69,7 +69,7 @@ type balancer struct {
 	waiting   map[lb.ServiceKey]waiter
 	parting   map[netip.Addr]lb.ServiceKey // released, their objects still there; by whom
 	parts     chan struct{}                // has a word when what rests has changed
-	outside   map[netip.Addr]bool          // held, and in no pool any more
+	kept      map[keptVIP]lb.Reason        // held, and would not be given now
 }
 
 // newBalancer returns a balancer that answers nothing before run.

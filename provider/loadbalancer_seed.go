@@ -197,31 +197,10 @@ func (b *balancer) setPools(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ledger.SetPools(inv, cluster...)
-	b.reportOutside()
+	b.reportKept(inv)
 	b.takeOverWaiting()
 	b.wake()
 	return nil
-}
-
-// reportOutside tells Services whose VIPs lie in no pool any more. They keep them,
-// but no machine announces them. b.mu is held.
-func (b *balancer) reportOutside() {
-	outside := map[netip.Addr]bool{}
-	for _, c := range b.ledger.Claims() {
-		if b.ledger.Pool(c.Addr) != "" {
-			continue
-		}
-		outside[c.Addr] = true
-		for _, h := range c.Holders {
-			svc, err := b.services.Services(h.Service.Namespace).Get(h.Service.Name)
-			if err == nil && !b.outside[c.Addr] {
-				b.log.Warn("a VIP lies in no pool any more", "vip", c.Addr, "service", h.Service)
-				b.cloud.recorder.Eventf(svc, v1.EventTypeWarning, string(lb.VIPOutsidePools),
-					"%v is kept, but no pool has it any more, so it is not announced", c.Addr)
-			}
-		}
-	}
-	b.outside = outside
 }
 
 // audit compares what is known with a live list from time to time: a watch can miss

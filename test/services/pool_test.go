@@ -69,6 +69,13 @@ func TestEveryFieldOfAPoolCounts(t *testing.T) {
 		c.refused(tt.name, tt.reason)
 	}
 
+	edited := strings.Replace(manyPools, "198.51.100.0/29], autoAssign: false", "198.51.100.0/29], state: disabled", 1)
+	edited = strings.Replace(edited, "serviceSelector: {matchLabels: {tier: gold}}", "namespaces: [prod]", 1)
+	c.pools(edited + strings.Replace(mainPool, "exclude: [192.0.2.1]", "exclude: [192.0.2.1, 192.0.2.3]", 1))
+	c.told("plain", "AddressExcluded")
+	c.told("gold", "NamespaceNotAllowed")
+	c.told("asks", "PoolIsDisabled")
+
 	c.pools(manyPools) // VIPs in use are never taken away
 	c.told("plain", "VIPOutsidePools")
 	c.service("nowhere")
