@@ -340,9 +340,15 @@ func (s *search) granted() Decision {
 	return d
 }
 
-// refused is the decision when it was not: the Service keeps what it holds.
+// refused is the decision when it was not: the Service keeps what it holds of the
+// families that it still has.
 func (s *search) refused() Decision {
 	d := Decision{Refused: true, Denials: s.denials()}
+	for _, a := range s.l.byService[s.r.Service] {
+		if !s.r.Want.has(FamilyOf(a)) {
+			d.Release = append(d.Release, a)
+		}
+	}
 	s.got = [2]Assignment{}
 	s.keep(func(netip.Addr) bool { return true })
 	d.VIPs = s.vips()

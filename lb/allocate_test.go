@@ -283,6 +283,16 @@ func TestVIPIsKeptWhatever(t *testing.T) {
 	}
 }
 
+func TestFamilyThatAServiceNoLongerHasIsGivenBackEvenIfItAsksForIt(t *testing.T) {
+	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/30, "2001:db8::/126"]}`)
+	asked := ips("192.0.2.1,2001:db8::1")
+	apply(l, with(service("d/s", "46"), asked), noon)
+	d := Allocate(l, with(service("d/s", "4"), asked), noon)
+	if got := brief(d); got != "192.0.2.1 refused FamilyNotRequested" || list(d.Release) != "2001:db8::1" {
+		t.Errorf("got %s, releasing %q", got, list(d.Release))
+	}
+}
+
 func TestOfTwoAddressesOfOneFamilyTheOlderIsKept(t *testing.T) {
 	for _, tt := range []struct {
 		name        string

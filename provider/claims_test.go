@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -355,5 +356,69 @@ func TestServiceThatCameToBeOfPlinthsClassIsNotTheStockControllersToClear(t *tes
 	}
 	if got := h.client.Actions(); len(got) > 0 {
 		t.Errorf("its status is cleared: %v", got)
+	}
+}
+
+func TestWhoWaitsLongestIsServedFirst(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	var waits []*v1.Service
+	for i, name := range []string{"younger", "older"} {
+		svc := loadBalancerService(func(svc *v1.Service) {
+			svc.Name, svc.UID = name, types.UID(name)
+			svc.CreationTimestamp = metav1.NewTime(noon.Add(-time.Duration(i) * time.Hour))
+			svc.Annotations = map[string]string{"plinth.dev/ips": h.addr.String()}
+		})
+		if err := h.known.Add(svc); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := h.settle(t.Context(), svc, true); err != nil || !d.Refused {
+			t.Fatal(d, err)
+		}
+		waits = append(waits, svc)
+	}
+	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := h.settle(t.Context(), waits[0], true); err != nil || !d.Refused { // however early it is looked at
+		t.Errorf("the younger gets %v, %v", d.VIPs, err)
+	}
+	if d, err := h.settle(t.Context(), waits[1], true); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+		t.Errorf("the older gets %v, %v", d, err)
+	}
+	h.agree(keyOf(waits[1]))
+	if _, still := h.waiting[keyOf(waits[1])]; still {
+		t.Error("the older waits on")
+	}
+}
+
+func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	svc := h.svc[0].DeepCopy()
+	svc.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
+	if h.drifted(svc) {
+		t.Error("a condition that is not there yet is taken for one that somebody removed")
+	}
+	s, _ := h.standing(h.key(0))
+	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}
+	if h.drifted(svc) {
+		t.Error("a status that is right is taken for another")
+	}
+	forged := svc.DeepCopy()
+	forged.Status.Conditions[0].Status = metav1.ConditionFalse
+	wiped := svc.DeepCopy()
+	wiped.Status.Conditions = nil
+	if !h.drifted(forged) || !h.drifted(wiped) {
+		t.Error("a condition that is forged or wiped is left so")
+	}
+	if got := overwritten(wiped, s.decision); !strings.Contains(got, VIPAllocated) {
+		t.Errorf("the Event says %q", got)
+	}
+	later := s.decision
+	later.Denials = []lb.Denial{{Reason: lb.PoolLacksFamily, Pool: "public", Family: lb.IPv6}}
+	h.note(svc, later, true)
+	if h.drifted(svc) {
+		t.Error("a condition that is not written yet is taken for one that somebody changed")
 	}
 }

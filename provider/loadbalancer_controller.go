@@ -169,7 +169,7 @@ func (b *balancer) state(ctx context.Context, svc *v1.Service, d lb.Decision) er
 	wrote, err := b.writeStatus(ctx, svc, d)
 	if drifted && wrote {
 		b.hasRighted(k)
-		b.cloud.recorder.Event(svc, v1.EventTypeWarning, statusOverwritten, overwritten(svc))
+		b.cloud.recorder.Event(svc, v1.EventTypeWarning, statusOverwritten, overwritten(svc, d))
 	}
 	return err
 }

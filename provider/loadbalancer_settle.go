@@ -20,7 +20,8 @@ import (
 type standing struct {
 	decision lb.Decision
 	ours     bool      // its status is for Plinth's own controller to write: the stock one was told nothing
-	seen     bool      // its status has said so since
+	seen     bool      // its status has had these VIPs since
+	told     bool      // its condition has said so since
 	version  string    // resource version of the Service as it was when it was told
 	righted  time.Time // when its status was last set right
 	rights   int       // how often it was, since it was left alone for long
@@ -65,26 +66,30 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 	return lb.Decision{}, errContended
 }
 
-// decide asks the ledger, and enters what was granted, so that nobody else is
-// granted the same while it is being taken. A holder whose ports, key or backends have
-// changed may make room for others beside it. Who is refused keeps what it holds, and
-// serves there what it says now.
+// decide asks the ledger, and enters what was granted. A holder whose ports, key or
+// backends have changed may make room for others beside it.
 func (b *balancer) decide(r lb.Request) lb.Decision {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	d := lb.Allocate(b.ledger, r, b.now())
-	if d.Refused {
-		if b.ledger.Says(r.Holder) {
-			b.wakeSharers(r.Service)
-		}
-	} else {
-		for _, v := range d.VIPs {
-			if b.ledger.Hold(v.Addr, v.Pool, r.Holder) && r.Sharing != "" {
-				b.wakeSharers(r.Service)
-			}
-		}
+	d, changed := b.grant(r)
+	if changed {
+		b.wakeSharers(r.Service)
 	}
 	return d
+}
+
+// grant decides what a Service is to have and enters it, so that nobody else is granted
+// the same while it is being taken. Who is refused keeps what it holds, and serves there
+// what it says now. It reports whether others may join it that could not. b.mu is held.
+func (b *balancer) grant(r lb.Request) (d lb.Decision, changed bool) {
+	d = lb.Allocate(b.ledger, r, b.now())
+	if d.Refused {
+		return d, b.ledger.Says(r.Holder)
+	}
+	for _, v := range d.VIPs {
+		changed = b.ledger.Hold(v.Addr, v.Pool, r.Holder) || changed
+	}
+	return d, changed && r.Sharing != ""
 }
 
 // takeAll takes the VIPs of a decision. It reports false when somebody else holds
@@ -129,7 +134,7 @@ func (b *balancer) undo(k lb.ServiceKey, vips []lb.Assignment) {
 	for _, v := range vips {
 		if c, known := b.claims[v.Addr]; !known && v.New || known && !c.heldBy(k) {
 			b.ledger.Forget(v.Addr, k)
-			b.wakeAfter(undoneRests, func(w waiter) bool { return w.key != k && w.mayTake(v.Addr) })
+			b.queueWaiters(undoneRests, func(w waiter) bool { return w.key != k && w.mayTake(v.Addr) })
 		}
 	}
 }
@@ -158,6 +163,7 @@ func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
 		s.seen = false
 		s.ours = s.ours || ours
 	}
+	s.told = s.told && sameDecision(s.decision, d)
 	s.decision, s.version = d, svc.ResourceVersion
 	s.ours = s.ours && !s.seen || d.Refused || ofOurClass(svc)
 	if delete(b.waiting, keyOf(svc)); d.Refused || len(d.Denials) > 0 {
@@ -189,25 +195,50 @@ func waiterOf(svc *v1.Service, d lb.Decision) waiter {
 	return w
 }
 
-// wake has all Services that wait looked at again. b.mu is held.
-func (b *balancer) wake() { b.wakeAfter(0, anyWaiter) }
+// wake serves all Services that wait. b.mu is held.
+func (b *balancer) wake() { b.serve(anyWaiter, func() bool { return false }) }
 
 func anyWaiter(waiter) bool { return true }
 
-// wakeFor is wake when an address has become free. b.mu is held.
+// wakeFor is wake when an address has become free, until somebody has it. b.mu is held.
 func (b *balancer) wakeFor(a netip.Addr) {
-	b.wakeAfter(0, func(w waiter) bool { return w.mayTake(a) })
+	b.serve(func(w waiter) bool { return w.mayTake(a) }, func() bool {
+		_, held := b.ledger.Claim(a)
+		return held
+	})
 }
 
 // wakeSharers is wake when k joined or left others at an address, or serves other ports
 // there. b.mu is held.
 func (b *balancer) wakeSharers(k lb.ServiceKey) {
-	b.wakeAfter(0, func(w waiter) bool { return w.shares && w.key.Namespace == k.Namespace && w.key != k })
+	b.serve(mayShareWith(k), func() bool { return false })
 }
 
-// wakeAfter has those Services looked at again, after a while, that wait and whom this
-// may help. b.mu is held.
-func (b *balancer) wakeAfter(pause time.Duration, helps func(waiter) bool) {
+func mayShareWith(k lb.ServiceKey) func(waiter) bool {
+	return func(w waiter) bool { return w.shares && w.key.Namespace == k.Namespace && w.key != k }
+}
+
+// serve grants, until done, those that wait what they may have by now; who waits longest
+// comes first, and all of them before whoever asks next. What they are granted they take
+// when they are looked at. b.mu is held.
+func (b *balancer) serve(helps func(waiter) bool, done func() bool) {
+	for _, w := range b.waiters(helps) {
+		if done() {
+			return
+		}
+		if svc, err := b.services.Services(w.key.Namespace).Get(w.key.Name); err == nil && b.serves(svc) {
+			r := requestOf(svc)
+			if _, changed := b.grant(r); changed {
+				b.queueWaiters(0, mayShareWith(w.key))
+			}
+		}
+		b.queue.Add(w.key.String())
+	}
+}
+
+// queueWaiters has those looked at, after a while, that wait and whom something may help.
+// b.mu is held.
+func (b *balancer) queueWaiters(pause time.Duration, helps func(waiter) bool) {
 	for _, w := range b.waiters(helps) {
 		b.queue.AddAfter(w.key.String(), pause)
 	}

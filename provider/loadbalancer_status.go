@@ -225,11 +225,20 @@ func (b *balancer) drifted(svc *v1.Service) bool {
 	if s == nil {
 		return false
 	}
-	same := sameIngress(svc, ingressOf(addrs(s.decision.VIPs)))
-	if same {
-		s.seen = true
-	}
-	return s.seen && !same
+	same, says := sameIngress(svc, ingressOf(addrs(s.decision.VIPs))), saysDecision(svc, s.decision)
+	s.seen, s.told = s.seen || same, s.told || says
+	return s.seen && !same || s.told && !says
+}
+
+// saysDecision reports whether the condition of a Service says how a decision went.
+func saysDecision(svc *v1.Service, d lb.Decision) bool {
+	c, want := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated), conditionOf(svc, d, time.Time{})
+	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message
+}
+
+// sameDecision reports whether the condition says the same of two decisions.
+func sameDecision(x, y lb.Decision) bool {
+	return x.Refused == y.Refused && len(x.Denials) == len(y.Denials) && sentence(x) == sentence(y)
 }
 
 // mayRight reports whether a status may be set right now, or else how long to wait.
@@ -259,7 +268,11 @@ func (b *balancer) hasRighted(k lb.ServiceKey) {
 	}
 }
 
-func overwritten(svc *v1.Service) string {
+// overwritten says what of a status another program wrote.
+func overwritten(svc *v1.Service, d lb.Decision) string {
+	if sameIngress(svc, ingressOf(addrs(d.VIPs))) {
+		return "another program changed condition " + VIPAllocated + "; Plinth sets it right, ever less often if this goes on"
+	}
 	var ips []string
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		ips = append(ips, i.IP+i.Hostname)

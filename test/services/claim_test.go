@@ -152,9 +152,13 @@ func TestServiceChangesItsMind(t *testing.T) {
 	c.pools(onePool + "\n    - {name: other, addresses: [198.51.100.0/29], autoAssign: false}")
 	c.has("a", "192.0.2.0", "2001:db8:2::")
 	c.allocated("a", "Allocated")
+	c.change("a", annotated("plinth.dev/ips", "192.0.2.0,2001:db8:2::")) // which it has
 	c.change("a", single)
+	c.refused("a", "FamilyNotRequested")
 	c.has("a", "192.0.2.0")
 	c.free("2001:db8:2::")
+	c.change("a", func(svc *v1.Service) { delete(svc.Annotations, "plinth.dev/ips") })
+	c.allocated("a", "Allocated")
 	c.change("a", annotated("plinth.dev/pool", "other"))
 	c.has("a", "198.51.100.0")
 	c.free("192.0.2.0")

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestStatusThatSomebodyOverwroteIsSetRightWithoutAWar(t *testing.T) {
@@ -25,6 +26,14 @@ func TestStatusThatSomebodyOverwroteIsSetRightWithoutAWar(t *testing.T) {
 	c.has("a", "192.0.2.0")
 	c.has("b", "192.0.2.1")
 	c.told("a", "StatusOverwritten")
+	for _, name := range []string{"a", "b"} { // nor is its condition another program's
+		patch := []byte(`{"status":{"conditions":null}}`)
+		if _, err := c.Client.CoreV1().Services("default").Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+		c.allocated(name, "Allocated")
+	}
+	before += 2
 	for range 30 { // ten a second, for three seconds
 		c.says("a", "10.10.1.1")
 		<-time.After(100 * time.Millisecond)
