@@ -28,7 +28,7 @@ var (
 func drawSpread(t *rapid.T) spread {
 	w := spread{
 		local: rapid.Bool().Draw(t, "local traffic"),
-		vip:   netip.MustParseAddr(rapid.SampledFrom([]string{"203.0.113.10", "198.51.100.3", "192.0.2.225", "192.0.2.241"}).Draw(t, "vip")),
+		vip:   netip.MustParseAddr(rapid.SampledFrom([]string{"203.0.113.10", "198.51.100.3", "192.0.2.225", "192.0.2.241", "2001:db8:113::10"}).Draw(t, "vip")),
 		on:    map[string][]Endpoint{},
 	}
 	for _, m := range machines {
@@ -74,8 +74,9 @@ func TestSomebodyAnnouncesIfAndOnlyIfSomebodyCanServe(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := drawSpread(rt)
 		can := false
-		for _, es := range w.on {
-			can = can || slices.ContainsFunc(es, func(e Endpoint) bool { return e.Ready || e.Serving && e.Terminating })
+		for m, es := range w.on {
+			serves := slices.ContainsFunc(es, func(e Endpoint) bool { return e.Ready || e.Serving && e.Terminating })
+			can = can || serves && (!w.local || w.vip.Is4() || m != "w2") // which has no IPv6
 		}
 		if does := len(w.paths(t, inv)) > 0; does != can {
 			rt.Fatalf("announced: %v, can be served: %v", does, can)
@@ -153,6 +154,89 @@ func TestEveryVIPIsAnnouncedOrRefusedAndNothingElseIs(t *testing.T) {
 		announces := v.Machine.State == inventory.StateActive || v.Machine.State == inventory.StateMaintenance && v.Draining
 		if (v.Withdrawn || v.Excluded || !announces) && told > 0 {
 			rt.Fatalf("%d routes from a machine that is out", told)
+		}
+	})
+}
+
+// heard says of some VIPs of the datacenter, worked out by hand, as what they are
+// announced and which machines have a session for that, or that none has.
+var heard = []struct {
+	vip, prefix string
+	by          []string
+}{
+	{"203.0.113.10", "203.0.113.10/32", machines},
+	{"2001:db8:113::10", "2001:db8:113::10/128", []string{"w1", "w3"}}, // w2 has no IPv6
+	{"198.51.100.3", "198.51.100.0/26", machines},
+	{"198.51.100.4", "198.51.100.0/26", machines},
+	{"198.51.100.70", "198.51.100.64/26", machines},
+	{"198.51.100.133", "198.51.100.133/32", machines},
+	{"192.0.2.10", "", nil}, // the pool is disabled
+	{"192.0.2.65", "192.0.2.65/32", []string{"w3"}},
+	{"192.0.2.129", "192.0.2.129/32", []string{"w3"}},
+	{"192.0.2.193", "192.0.2.193/32", []string{"w3"}},
+	{"192.0.2.225", "192.0.2.225/32", machines},
+	{"192.0.2.241", "192.0.2.241/32", machines}, // the pool drains
+	{"10.10.1.11", "", nil},                     // no pool has it
+}
+
+// drawView draws a machine, the state that it is in, and whether it speaks at all.
+func drawView(rt *rapid.T, t testing.TB, inv *inventory.Inventory) (v View, speaks bool) {
+	v = view(t, inv, rapid.SampledFrom(machines).Draw(rt, "machine"))
+	rarely := func(what string) bool { return rapid.IntRange(0, 7).Draw(rt, what) == 7 }
+	v.Excluded, v.ProxyHealthy, v.Withdrawn, v.Draining = rarely("excluded"), !rarely("proxy broken"), rarely("withdrawn"), rarely("draining")
+	v.Machine.State = rapid.SampledFrom([]inventory.State{inventory.StateActive, inventory.StateActive, inventory.StateActive,
+		inventory.StateMaintenance, inventory.StatePlanned, inventory.StateOff, inventory.StateRetired}).Draw(rt, "state")
+	speaks = v.Machine.State == inventory.StateActive || v.Machine.State == inventory.StateMaintenance && v.Draining
+	return v, speaks && v.ProxyHealthy && !v.Excluded && !v.Withdrawn
+}
+
+func TestAMachineAnnouncesWhatAnyServiceOfAVIPCanServeThereAndRefusesTheOthers(t *testing.T) {
+	inv := load(t, datacenter)
+	rapid.Check(t, func(rt *rapid.T) {
+		v, speaks := drawView(rt, t, inv)
+		want := map[netip.Prefix]bool{}
+		refused := map[Refusal]bool{} // by Service and VIP alone
+		var offers []Offer
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			h := rapid.SampledFrom(heard).Draw(rt, name)
+			local := rapid.IntRange(0, 2).Draw(rt, "local endpoints")
+			o := Offer{Service: ServiceKey{"prod", name}, VIP: netip.MustParseAddr(h.vip), LocalTraffic: rapid.Bool().Draw(rt, "local traffic"),
+				Endpoints: Endpoints{Local: local, Any: local + rapid.IntRange(0, 1).Draw(rt, "elsewhere")}}
+			offers = append(offers, o)
+			serves := o.Endpoints.Any > 0 && (!o.LocalTraffic || local > 0)
+			if speaks && serves && slices.Contains(h.by, v.Machine.Name) {
+				want[netip.MustParsePrefix(h.prefix)] = true
+			} else {
+				refused[Refusal{Service: o.Service, VIP: o.VIP}] = true
+			}
+		}
+		v.Offers = sorted.Of(offers...)
+		p := Advertise(v)
+		for _, s := range p.Sessions {
+			for a := range s.Advertisements.All() {
+				lawful(rt, inv, v, s.Session, a)
+				if !want[a.Prefix] {
+					rt.Fatalf("%v is announced", a.Prefix)
+				}
+			}
+		}
+		for prefix := range want {
+			if !slices.ContainsFunc(p.Sessions, func(s SessionPlan) bool {
+				return slices.ContainsFunc(slices.Collect(s.Advertisements.All()), func(a Advertisement) bool { return a.Prefix == prefix })
+			}) {
+				rt.Fatalf("%v is not announced", prefix)
+			}
+		}
+		for r := range p.Refusals.All() {
+			if !refused[Refusal{Service: r.Service, VIP: r.VIP}] {
+				rt.Fatalf("%v at %v is announced, and refused for %s", r.Service, r.VIP, r.Reason)
+			}
+			refused[Refusal{Service: r.Service, VIP: r.VIP}] = false
+		}
+		for r, untold := range refused {
+			if untold {
+				rt.Fatalf("%v at %v is neither announced nor refused", r.Service, r.VIP)
+			}
 		}
 	})
 }
