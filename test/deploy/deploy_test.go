@@ -5,15 +5,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -94,6 +99,7 @@ func TestAStolenTokenOfAnAgent(t *testing.T) {
 			}
 		})
 	}
+	t.Run("by other kinds of patch", func(t *testing.T) { otherPatches(t, s, thief) })
 	t.Run("what else it may do", func(t *testing.T) { refusals(t, thief) })
 	t.Run("the kubelet is left alone", func(t *testing.T) {
 		if err := patch(t.Context(), s.Client, "w2", "status", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`); err != nil {
@@ -104,20 +110,94 @@ func TestAStolenTokenOfAnAgent(t *testing.T) {
 
 const fabricReady = `{"status":{"conditions":[{"type":"plinth.dev/FabricReady","status":"True","reason":"Ready","message":"routes 1/1, sessions 1/1"}]}}`
 
+// otherPatches changes the status of the thief's own Node by every kind of patch that there
+// is. None may touch anything but the agent's condition.
+func otherPatches(t *testing.T, s *apiserver.Server, thief kubernetes.Interface) {
+	strategic, merge, jsons, apply := types.StrategicMergePatchType, types.MergePatchType, types.JSONPatchType, types.ApplyPatchType
+	const applied = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"w1"%s},"status":{"conditions":[{"type":%q,"status":"True"}]}}`
+	n := must(t)(s.Client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})).(*v1.Node)
+	ready := slices.IndexFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == v1.NodeReady })
+	for _, c := range []struct {
+		name    string
+		kind    types.PatchType
+		patch   string
+		allowed bool
+	}{
+		{"another condition", jsons, fmt.Sprintf(`[{"op":"replace","path":"/status/conditions/%d/status","value":"True"}]`, ready), false},
+		{"another condition", apply, fmt.Sprintf(applied, "", "Ready"), false},
+		{"a condition more", jsons, `[{"op":"add","path":"/status/conditions/-","value":{"type":"DiskPressure","status":"True"}}]`, false},
+		{"another condition away", jsons, fmt.Sprintf(`[{"op":"remove","path":"/status/conditions/%d"}]`, ready), false},
+		{"another condition away", strategic, `{"status":{"conditions":[{"$patch":"delete","type":"Ready"}]}}`, false},
+		{"all conditions but its own away", merge, fabricReady, false},
+		{"all conditions away", merge, `{"status":{"conditions":null}}`, false},
+		{"the status away", jsons, `[{"op":"remove","path":"/status"}]`, false},
+		{"addresses", jsons, `[{"op":"replace","path":"/status/addresses/0/address","value":"10.0.0.99"}]`, false},
+		{"a finalizer", merge, `{"metadata":{"finalizers":["example.com/stay"]}}`, false},
+		{"an owner", merge, `{"metadata":{"ownerReferences":[{"apiVersion":"v1","kind":"Node","name":"w2","uid":"1"}]}}`, false},
+		{"a label", apply, fmt.Sprintf(applied, `,"labels":{"a":"b"}`, "plinth.dev/FabricReady"), false},
+		{"a taint", jsons, `[{"op":"add","path":"/spec/taints","value":[{"key":"a","effect":"NoExecute"}]}]`, true}, // without effect
+		{"its own condition", apply, fmt.Sprintf(applied, "", "plinth.dev/FabricReady"), true},
+		{"its own condition away", strategic, `{"status":{"conditions":[{"$patch":"delete","type":"plinth.dev/FabricReady"}]}}`, true},
+	} {
+		options := metav1.PatchOptions{}
+		if c.kind == apply {
+			options = metav1.PatchOptions{FieldManager: "thief", Force: new(true)}
+		}
+		before := nodeNow(t, s, "w1")
+		_, err := thief.CoreV1().Nodes().Patch(t.Context(), "w1", c.kind, []byte(c.patch), options, "status")
+		switch {
+		case c.allowed && err != nil:
+			t.Errorf("%s by %s: %v", c.name, c.kind, err)
+		case !c.allowed && !apierrors.IsForbidden(err):
+			t.Errorf("%s by %s was let through, or failed for another reason: %v", c.name, c.kind, err)
+		}
+		if after := nodeNow(t, s, "w1"); !equality.Semantic.DeepEqual(before, after) {
+			t.Errorf("%s by %s: the Node was %+v and is %+v", c.name, c.kind, before, after)
+		}
+	}
+}
+
+// nodeNow is a Node as it is, without what an agent may change.
+func nodeNow(t *testing.T, s *apiserver.Server, name string) *v1.Node {
+	t.Helper()
+	n := must(t)(s.Client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})).(*v1.Node)
+	n.ResourceVersion, n.ManagedFields = "", nil
+	n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == "plinth.dev/FabricReady" })
+	return n
+}
+
 // refusals tries what no agent has to do.
 func refusals(t *testing.T, c kubernetes.Interface) {
 	ctx := t.Context()
-	_, secrets := c.CoreV1().Secrets(namespace).List(ctx, metav1.ListOptions{})
-	_, secret := c.CoreV1().Secrets("default").Get(ctx, "bgp", metav1.GetOptions{})
-	_, maps := c.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
-	_, create := c.CoreV1().ConfigMaps(namespace).Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}}, metav1.CreateOptions{})
-	_, pods := c.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	claim := c.NetworkingV1().IPAddresses().Delete(ctx, "203.0.113.1", metav1.DeleteOptions{})
-	gone := c.CoreV1().Nodes().Delete(ctx, "w2", metav1.DeleteOptions{})
-	_, service := c.CoreV1().Services("default").Patch(ctx, "kubernetes", types.MergePatchType, []byte(`{}`), metav1.PatchOptions{}, "status")
+	core, claims, none := c.CoreV1(), c.NetworkingV1().IPAddresses(), metav1.PatchOptions{}
+	named := metav1.ObjectMeta{Name: "x"}
+	w1 := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+	second := func(_ any, err error) error { return err }
 	for what, err := range map[string]error{
-		"list Secrets": secrets, "read a Secret of another namespace": secret, "list other ConfigMaps": maps, "write a ConfigMap": create,
-		"list pods": pods, "release a VIP": claim, "delete a Node": gone, "write the status of a Service": service,
+		"list Secrets":                       second(core.Secrets(namespace).List(ctx, metav1.ListOptions{})),
+		"read a Secret of another namespace": second(core.Secrets("default").Get(ctx, "bgp", metav1.GetOptions{})),
+		"write a Secret that it may read":    second(core.Secrets(namespace).Patch(ctx, "bgp", types.MergePatchType, []byte(`{}`), none)),
+		"list other ConfigMaps":              second(core.ConfigMaps("default").List(ctx, metav1.ListOptions{})),
+		"write a ConfigMap":                  second(core.ConfigMaps(namespace).Create(ctx, &v1.ConfigMap{ObjectMeta: named}, metav1.CreateOptions{})),
+		"change the inventory":               second(core.ConfigMaps(namespace).Patch(ctx, "inventory", types.MergePatchType, []byte(`{}`), none)),
+		"list pods":                          second(core.Pods("").List(ctx, metav1.ListOptions{})),
+		"make a pod":                         second(core.Pods(namespace).Create(ctx, &v1.Pod{ObjectMeta: named}, metav1.CreateOptions{})),
+		"delete a pod":                       core.Pods(namespace).Delete(ctx, "plinth-agent-w1", metav1.DeleteOptions{}),
+		"get itself another token":           second(core.ServiceAccounts(namespace).CreateToken(ctx, "plinth-agent", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})),
+		"get the controller's token":         second(core.ServiceAccounts(namespace).CreateToken(ctx, apiserver.ControllerName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})),
+		"take a VIP":                         second(claims.Create(ctx, &networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.1"}}, metav1.CreateOptions{})),
+		"have a VIP held by others":          second(claims.Patch(ctx, "203.0.113.1", types.MergePatchType, []byte(`{"metadata":{"annotations":{"plinth.dev/shared-by":"a/b"}}}`), none)),
+		"release a VIP":                      claims.Delete(ctx, "203.0.113.1", metav1.DeleteOptions{}),
+		"release all VIPs":                   claims.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+		"make a Node":                        second(core.Nodes().Create(ctx, &v1.Node{ObjectMeta: named}, metav1.CreateOptions{})),
+		"write its Node":                     second(core.Nodes().Update(ctx, w1, metav1.UpdateOptions{})),
+		"write the whole status of its Node": second(core.Nodes().UpdateStatus(ctx, w1, metav1.UpdateOptions{})),
+		"delete a Node":                      core.Nodes().Delete(ctx, "w2", metav1.DeleteOptions{}),
+		"change a Service":                   second(core.Services("default").Patch(ctx, "kubernetes", types.MergePatchType, []byte(`{}`), none)),
+		"write the status of a Service":      second(core.Services("default").Patch(ctx, "kubernetes", types.MergePatchType, []byte(`{}`), none, "status")),
+		"give a Service endpoints":           second(c.DiscoveryV1().EndpointSlices("default").Create(ctx, &discoveryv1.EndpointSlice{ObjectMeta: named}, metav1.CreateOptions{})),
+		"take the policy that binds it away": c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, "plinth-agent", metav1.DeleteOptions{}),
+		"give itself rights":                 second(c.RbacV1().ClusterRoles().Patch(ctx, "plinth-agent", types.MergePatchType, []byte(`{}`), none)),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("to %s was let through, or failed for another reason: %v", what, err)
