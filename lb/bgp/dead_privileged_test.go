@@ -18,10 +18,8 @@ func TestADeadMachineIsWithdrawnAfterTheHoldTimeDespiteGracefulRestart(t *testin
 			t.Parallel()
 			r := d.start(newRouter(t), neighbour{lines: d.lines})
 			s := speaker(t)
-			c := config(plan(r.session4(), "203.0.113.10/32"))
-			c.Sessions[0].Session.HoldTime = 3 * time.Second
-			must(t, s.Set(t.Context(), c))
-			r.holds(10*time.Second, map[string]string{"203.0.113.10": r.Local4.String()})
+			must(t, s.Set(t.Context(), config(r.vips(nil)...)))
+			r.holds(10*time.Second, r.vipRoutes())
 			time.Sleep(1500 * time.Millisecond)
 			r.cut()
 			took := r.holds(5*time.Second, map[string]string{})
