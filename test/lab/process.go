@@ -76,18 +76,23 @@ func stat(pid int) (born uint64, state string, err error) {
 // start runs a program on a host of the lab and writes it down. The program is
 // in a session of its own: it outlives the one that started it.
 func (l *Lab) start(host, name string, env []string, command ...string) (Process, error) {
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Dir = l.Dir()
+	return l.startWith(netns.Start, host, name, cmd)
+}
+
+// startWith is start for a command that is started in a way of its own.
+func (l *Lab) startWith(start func(namespace string, cmd *exec.Cmd) error, host, name string, cmd *exec.Cmd) (Process, error) {
 	log := filepath.Join(l.Dir(), "logs", name+".log")
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return Process{}, err
 	}
 	defer file.Close()
-	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = file, file
-	cmd.Env = append(os.Environ(), env...)
-	cmd.Dir = l.Dir()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := netns.Start(l.Namespace(host), cmd); err != nil {
+	if err := start(l.Namespace(host), cmd); err != nil {
 		return Process{}, fmt.Errorf("starting %s: %w", name, err)
 	}
 	go cmd.Wait() // reaps it; whoever needs to know asks Alive

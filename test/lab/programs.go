@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/components"
+	"plinth.dev/plinth/test/lab/container"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
@@ -156,8 +158,35 @@ func (l *Lab) ConfigureRouters(ctx context.Context, documents ...string) error {
 
 // RouterConfig is what Plinth prints for a router.
 func (l *Lab) RouterConfig(ctx context.Context, r Router, files ...string) (string, error) {
-	return netns.Output(ctx, l.Namespace(controlHost), append(
-		[]string{filepath.Join(l.binaries.plinth, "plinth"), "router-config", r.Name, "--os", r.OS}, files...)...)
+	command := []string{filepath.Join(l.binaries.plinth, "plinth"), "router-config", r.Name, "--os", r.OS}
+	if _, err := os.Stat(l.passwordFile()); err == nil {
+		command = append(command, "--password-file="+PasswordSecret+"/"+PasswordKey+"="+l.passwordFile())
+	}
+	return netns.Output(ctx, l.Namespace(controlHost), append(command, files...)...)
+}
+
+// The Secret that agents may read by the rules of deploy/base, and the key that
+// SetPassword writes.
+const (
+	PasswordSecret = "bgp"
+	PasswordKey    = "tor"
+)
+
+func (l *Lab) passwordFile() string { return filepath.Join(runDir(l.record.Name), "password") }
+
+// SetPassword puts a BGP password where agents find it, and where RouterConfig does.
+// Sessions have it once an inventory says so.
+func (l *Lab) SetPassword(ctx context.Context, password string) error {
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: PasswordSecret, Namespace: PlinthNamespace},
+		StringData: map[string]string{PasswordKey: password},
+	}
+	secrets := l.Kube.CoreV1().Secrets(PlinthNamespace)
+	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+	}
+	return errors.Join(err, os.WriteFile(l.passwordFile(), []byte(password), 0o600))
 }
 
 // Status is what plinth says of how the datacenter is, and whether all is well.
@@ -210,16 +239,31 @@ func (l *Lab) StartAgent(ctx context.Context, machine string, flags ...string) e
 }
 
 // StartAgentAgain starts a machine's agent with the token that it had, which
-// works while the API server does not.
+// works while the API server does not. It runs as deploy/base says, and has those rights alone.
 func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
-	state := filepath.Join(l.Dir(), "agents", machine)
-	if err := os.MkdirAll(state, 0o700); err != nil {
+	set, err := agentManifest(l.record.Root)
+	if err != nil {
 		return err
 	}
-	_, err := l.start(machine, agentName(machine), []string{"NODE_NAME=" + machine}, append([]string{
-		filepath.Join(l.binaries.plinth, "plinth-agent"),
-		"--kubeconfig=" + l.pki("agent-"+machine+".conf"), "--namespace=" + PlinthNamespace, "--state-dir=" + state,
-	}, flags...)...)
+	spec := set.Spec.Template.Spec
+	granted, err := rights(spec)
+	if err != nil {
+		return err
+	}
+	state := filepath.Join(l.Dir(), "agents", machine)
+	granted.Root = filepath.Join(runDir(l.record.Name), "root")
+	if err := errors.Join(os.MkdirAll(state, 0o700), os.MkdirAll(granted.Root, 0o700)); err != nil {
+		return err
+	}
+	kubeconfig := l.pki("agent-" + machine + ".conf")
+	granted.Mounts = []container.Mount{
+		{From: filepath.Join(l.binaries.plinth, "plinth-agent"), To: agentProgram},
+		{From: kubeconfig, To: kubeconfig},
+		{From: state, To: spec.Containers[0].VolumeMounts[0].MountPath, Write: true},
+	}
+	cmd := exec.Command(agentProgram, slices.Concat(agentArgs(spec), []string{"--kubeconfig=" + kubeconfig}, flags)...)
+	cmd.Env, cmd.Dir = []string{"NODE_NAME=" + machine}, "/"
+	_, err = l.startWith(granted.Start, machine, agentName(machine), cmd)
 	return err
 }
 
@@ -240,28 +284,41 @@ func (l *Lab) AgentMetrics(ctx context.Context, machine string) (string, error) 
 	return l.fetch(ctx, machine, "http://127.0.0.1:10268/metrics")
 }
 
+// Session is what an agent says of one of its BGP sessions.
+type Session struct {
+	Router, Address string
+	Up              bool
+	Since           time.Time
+	Cause, BFD      string
+	Losses          uint64
+}
+
+// Sessions are what a machine's agent says of its sessions, by router and address.
+func (l *Lab) Sessions(ctx context.Context, machine string) ([]Session, error) {
+	text, err := l.AgentStatus(ctx, machine)
+	if err != nil {
+		return nil, err
+	}
+	var status struct{ Sessions []Session }
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		return nil, fmt.Errorf("status of the agent of %s: %w", machine, err)
+	}
+	return status.Sessions, nil
+}
+
 // WaitSessions waits until a machine's agent says that all its sessions are up.
 func (l *Lab) WaitSessions(ctx context.Context, machine string) error {
 	return Within(ctx, 30*time.Second, func(ctx context.Context) error {
-		text, err := l.AgentStatus(ctx, machine)
+		sessions, err := l.Sessions(ctx, machine)
 		if err != nil {
 			return err
 		}
-		var status struct {
-			Sessions []struct {
-				Router, Cause string
-				Up            bool
-			}
-		}
-		if err := json.Unmarshal([]byte(text), &status); err != nil {
-			return err
-		}
-		for _, s := range status.Sessions {
+		for _, s := range sessions {
 			if !s.Up {
 				return fmt.Errorf("machine %s: the session with %s is down: %s", machine, s.Router, s.Cause)
 			}
 		}
-		if len(status.Sessions) == 0 {
+		if len(sessions) == 0 {
 			return fmt.Errorf("machine %s has no session yet", machine)
 		}
 		return nil

@@ -140,6 +140,7 @@ type KernelRoute struct {
 	Dev      string        `json:"dev"`
 	Protocol string        `json:"protocol"`
 	Metric   int           `json:"metric"`
+	Weight   int           `json:"weight"` // of one of several next hops
 	Nexthops []KernelRoute `json:"nexthops"`
 	Via      struct {
 		Host netip.Addr `json:"host"`

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -11,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -77,6 +79,16 @@ func (l *Lab) Pods(ctx context.Context, name string) ([]corev1.Pod, error) {
 		return nil, err
 	}
 	return list.Items, nil
+}
+
+// AnnotatePod changes how a pod behaves, see the annotations of package kubelet.
+func (l *Lab) AnnotatePod(ctx context.Context, pod, key, value string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
+	if err != nil {
+		return err
+	}
+	_, err = l.Kube.CoreV1().Pods(workloads).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
 // LoadBalancer is a dual-stack Service of type LoadBalancer for the pods of the
