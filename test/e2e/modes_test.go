@@ -166,6 +166,7 @@ func calm(t *testing.T, m *lab.Mesh) {
 func changeMode(t *testing.T, l *lab.Lab, from, to string, keep func(from, to string) bool) {
 	t.Helper()
 	m := mesh(t, l, keep)
+	before := sessions(t, l)
 	if to == "fabric" { // routers are to take what they will be told
 		must(t, l.ConfigureRouters(t.Context(), inMode(l, to)))
 	}
@@ -176,10 +177,25 @@ func changeMode(t *testing.T, l *lab.Lab, from, to string, keep func(from, to st
 	must(t, l.ConfigureRouters(t.Context(), inMode(l, to)))
 	calm(t, m)
 	must(t, m.Stop())
+	if d := cmp.Diff(before, sessions(t, l)); d != "" {
+		t.Errorf("%s to %s: sessions were lost (-before +after):\n%s", from, to, d)
+	}
 	lost := tell(t, fmt.Sprintf("%s to %s, which took %v", from, to, took.Round(time.Millisecond)), m)
 	if stall, err := m.Stall(); err != nil || stall > took || lost > 0 {
 		t.Errorf("%s to %s took %v: %d probes were lost, a connection stood still for %v: %v", from, to, took, lost, stall, err)
 	}
+}
+
+// sessions are since when each machine's sessions are up, and how often they were lost.
+func sessions(t *testing.T, l *lab.Lab) map[string][]lab.Session {
+	t.Helper()
+	all := map[string][]lab.Session{}
+	for _, m := range l.Topology.Machines() {
+		list, err := l.Sessions(t.Context(), m.Name)
+		must(t, err)
+		all[m.Name] = list
+	}
+	return all
 }
 
 // carried reports whether every machine has the routes of a mode.
