@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,6 +56,22 @@ func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBeside
 			}
 		}
 	}
+
+	// The machines join the AS of their router, which then hears how much a pool is preferred.
+	within := strings.Replace(lab.Inventory(topology), fmt.Sprintf("    asn: %d\n", lab.MachineASN), fmt.Sprintf("    asn: %d\n", topology.Routers[0].ASN), 1)
+	within = strings.Replace(within, "    - name: public\n", "    - name: public\n      advertise: {localPref: 250}\n", 1)
+	must(t, l.ConfigureRouters(t.Context(), within))
+	must(t, l.ApplyInventory(t.Context(), within))
+	for _, vip := range vips {
+		must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
+			paths, err := l.ShowBGP(ctx, "gateway", lab.VIPPrefix(vip))
+			if err == nil && strings.Count(paths, "localpref 250") != len(topology.Machines()) {
+				err = fmt.Errorf("%s is not preferred from every machine:\n%s", vip, paths)
+			}
+			return err
+		}))
+	}
+	announced(t, l, vips)
 }
 
 func TestAMachineWithTwoRoutersIsReachedThroughTheOneThatIsLeft(t *testing.T) {
@@ -61,14 +79,22 @@ func TestAMachineWithTwoRoutersIsReachedThroughTheOneThatIsLeft(t *testing.T) {
 	web(t, l, "pair", 2)
 	vips := expose(t, l, lab.LoadBalancer("pair", "pair"))
 	announced(t, l, vips)
-	must(t, l.WaitServed(t.Context(), vips[0]))
+	served := func() {
+		for _, vip := range vips {
+			must(t, l.WaitServed(t.Context(), vip))
+		}
+	}
+	served()
 
 	must(t, l.StopRouter(t.Context(), "tor-b")) // BIRD; what it put into the kernel stays
-	must(t, l.WaitServed(t.Context(), vips[0]))
-	hops, err := l.NextHops(t.Context(), "tor-a", lab.VIPPrefix(vips[0]))
-	must(t, err)
-	if want := []netip.Addr{l.Topology.MachineAddress("m1").V4, l.Topology.MachineAddress("m2").V4}; !slices.Equal(hops, want) {
-		t.Errorf("tor-a reaches %s via %v, want %v", vips[0], hops, want)
+	served()
+	m1, m2 := l.Topology.MachineAddress("m1"), l.Topology.MachineAddress("m2")
+	for i, want := range [][]netip.Addr{{m1.V4, m2.V4}, {m1.V6, m2.V6}} {
+		hops, err := l.NextHops(t.Context(), "tor-a", lab.VIPPrefix(vips[i]))
+		must(t, err)
+		if !slices.Equal(hops, want) {
+			t.Errorf("tor-a reaches %s via %v, want %v", vips[i], hops, want)
+		}
 	}
 	must(t, l.StartRouter(t.Context(), "tor-b"))
 	must(t, l.WaitFabric(t.Context()))

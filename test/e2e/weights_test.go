@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/lab/kubelet"
+)
+
+// withPool is the lab's usual inventory with more said of its pool.
+func withPool(l *lab.Lab, setting string) string {
+	return strings.Replace(lab.Inventory(l.Topology), "    - name: public\n", "    - name: public\n      "+setting+"\n", 1)
+}
+
+func TestMachinesGetTrafficByTheNumberOfTheirReadyPods(t *testing.T) {
+	l := shared(t)
+	web(t, l, "heavy", 12) // three on each machine
+	service := lab.LoadBalancer("heavy", "heavy")
+	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	vips := expose(t, l, service)
+	inForce(t, l, withPool(l, "advertise: {weighted: true}"))
+	announced(t, l, vips)
+
+	ready := func(machine string, want int) {
+		t.Helper()
+		pods, err := l.Pods(t.Context(), "heavy")
+		must(t, err)
+		for _, p := range pods {
+			if p.Spec.NodeName == machine {
+				must(t, l.AnnotatePod(t.Context(), p.Name, kubelet.ReadyAnnotation, fmt.Sprint(want > 0)))
+				want--
+			}
+		}
+	}
+	proportion := func(w1, w2 int) {
+		t.Helper()
+		for _, vip := range vips {
+			must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
+				have, err := weights(ctx, l, "tor-r1", vip)
+				a, b := have["w1"], have["w2"]
+				if err == nil && (a == 0 || b == 0 || !near(a*w2, b*w1)) {
+					err = fmt.Errorf("the kernel of tor-r1 has the weights %v for %s, want %d to %d", have, vip, w1, w2)
+				}
+				return err
+			}))
+		}
+	}
+	proportion(3, 3)
+	before := sessions(t, l)
+	ready("w2", 1)
+	proportion(3, 1)
+	ready("w1", 2)
+	ready("w2", 3)
+	proportion(2, 3)
+	if d := cmp.Diff(before, sessions(t, l)); d != "" {
+		t.Errorf("sessions were lost over a change of weights (-before +after):\n%s", d)
+	}
+}
+
+// near reports whether two weights are the same but for what rounding them costs.
+func near(a, b int) bool { return 10*max(a, b) <= 11*min(a, b) }
+
+// weights are what the kernel of a router shares the flows to a VIP out by, by machine.
+func weights(ctx context.Context, l *lab.Lab, router string, vip netip.Addr) (map[string]int, error) {
+	routes, err := l.KernelRoutes(ctx, router)
+	byMachine := map[string]int{}
+	for _, r := range routes {
+		if r.Dst != vip.String() {
+			continue
+		}
+		for _, hop := range r.Nexthops {
+			for _, m := range l.Topology.Machines() {
+				if at := l.Topology.MachineAddress(m.Name); hop.Gateway == at.V4 || hop.Gateway == at.V6 {
+					byMachine[m.Name] = hop.Weight
+				}
+			}
+		}
+	}
+	return byMachine, err
+}
