@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
 	"syscall"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/lab/netns"
 )
 
 func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testing.T) {
@@ -36,8 +38,7 @@ func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testi
 			must(t, err)
 			nodes[a.Node] = true
 		}
-		// What nobody serves is answered, and does not go back and forth until its TTL ends.
-		if _, err := l.Get(t.Context(), lab.URL(vip, 81)); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.ECONNREFUSED) {
+		if _, err := l.Get(t.Context(), lab.URL(vip, 81)); !refused(err) {
 			t.Errorf("a port of %s that nobody serves: %v, want an answer", vip, err)
 		}
 		if len(nodes) < 2 {
@@ -45,11 +46,41 @@ func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testi
 		}
 	}
 
+	scale(t, l, "story", 0)
+	for _, vip := range vips {
+		must(t, l.WaitGone(t.Context(), vip))
+	}
+	bounces(t, l, vips, "without an endpoint")
 	must(t, l.RemoveService(t.Context(), "story"))
+	bounces(t, l, vips, "of a Service that has gone")
 	for _, vip := range vips {
 		must(t, l.WaitGone(t.Context(), vip))
 		if _, err := l.Kube.NetworkingV1().IPAddresses().Get(t.Context(), vip.String(), metav1.GetOptions{}); err == nil {
 			t.Errorf("%s is still held after its Service has gone", vip)
+		}
+	}
+}
+
+// refused reports whether what nobody serves was answered, rather than sent back and
+// forth until its TTL ended.
+func refused(err error) bool {
+	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// bounces fails where a machine gives back to its router what the router, late to hear
+// that a VIP was withdrawn, still sends to it.
+func bounces(t *testing.T, l *lab.Lab, vips []netip.Addr, what string) {
+	t.Helper()
+	for machine, router := range map[string]string{"w1": "tor-r1", "w3": "tor-r2"} {
+		at := l.Topology.MachineAddress(machine)
+		for i, via := range []netip.Addr{at.V4, at.V6} {
+			late := "route %s " + lab.VIPPrefix(vips[i]).String() + " via " + via.String() + " proto 77"
+			must(t, netns.IP(l.Namespace(router), fmt.Sprintf(late, "add")))
+			_, err := l.GetFrom(t.Context(), router, lab.URL(vips[i], lab.WebPort))
+			must(t, netns.IP(l.Namespace(router), fmt.Sprintf(late, "del")))
+			if !refused(err) {
+				t.Errorf("%s, a VIP %s, is sent by %s to %s still: %v, want an answer", vips[i], what, router, machine, err)
+			}
 		}
 	}
 }
