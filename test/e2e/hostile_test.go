@@ -67,6 +67,16 @@ func TestServicesThatAskForWhatIsNotTheirsChangeNothingThatIsAnnounced(t *testin
 			t.Fatalf("the routers knew\n%s\nand now know\n%s", before, now)
 		}
 	}
+	// One that starts looks at every status, for what another balancer gave before it.
+	for i := range len(asks) + 2 {
+		overwrite(t, l, villains, fmt.Sprint("villain", i), edits[i%len(edits)])
+	}
+	overwrite(t, l, corev1.NamespaceDefault, "honest", router.V4.String())
+	must(t, l.RestartCCM(t.Context()))
+	passage(t, l)
+	if now := routersKnow(t, l); now != before {
+		t.Errorf("the routers knew\n%s\nand, after the controller was restarted, know\n%s", before, now)
+	}
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
 		now, err := l.VIPs(ctx, "honest")
 		if err == nil && fmt.Sprint(now) != fmt.Sprint(vips) {
@@ -74,6 +84,14 @@ func TestServicesThatAskForWhatIsNotTheirsChangeNothingThatIsAnnounced(t *testin
 		}
 		return err
 	}))
+	refusedAll(t, l, len(asks)+2)
+	claims, err := l.Kube.NetworkingV1().IPAddresses().List(t.Context(), metav1.ListOptions{LabelSelector: "ipaddress.kubernetes.io/managed-by=plinth.dev"})
+	must(t, err)
+	for _, c := range claims.Items {
+		if c.Spec.ParentRef == nil || c.Spec.ParentRef.Namespace == villains || strings.Contains(c.Annotations["plinth.dev/shared-by"], villains) {
+			t.Errorf("%s is held by %+v, shared by %q", c.Name, c.Spec.ParentRef, c.Annotations["plinth.dev/shared-by"])
+		}
+	}
 	announced(t, l, vips)
 }
 

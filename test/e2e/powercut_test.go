@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -22,20 +23,25 @@ func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	vips := expose(t, l, service)
 	announced(t, l, vips)
-	probe := probing(t, l, vips[0], 100)
+	probes := map[netip.Addr]*lab.Prober{}
+	for _, vip := range vips {
+		probes[vip] = probing(t, l, vip, 100)
+	}
 
 	cut := time.Now()
 	t.Cleanup(func() { l.ReviveMachine(context.Background(), "w4") }) // when the story broke off
 	must(t, l.KillMachine(t.Context(), "w4"))
 	announced(t, l, vips, "w1", "w2", "w3")
-	steady(t, probe, 2*time.Second)
-	r := probe.Stop()
-	t.Logf("%s", r)
-	if r.Lost == 0 {
-		t.Error("nothing was lost: the machine cannot have been dead")
-	}
-	if after := r.LastLoss.Sub(cut); after > holdTime+time.Second {
-		t.Errorf("the last request was lost %s after the power cut, want at most the hold time of %s and a little", after, holdTime)
+	for vip, probe := range probes {
+		steady(t, probe, 2*time.Second)
+		r := probe.Stop()
+		t.Logf("%s: %s", vip, r)
+		if r.Lost == 0 {
+			t.Errorf("%s: nothing was lost: the machine cannot have been dead", vip)
+		}
+		if after := r.LastLoss.Sub(cut); after > holdTime+time.Second {
+			t.Errorf("%s: the last request was lost %s after the power cut, want at most the hold time of %s and a little", vip, after, holdTime)
+		}
 	}
 
 	must(t, l.ReviveMachine(t.Context(), "w4"))
