@@ -67,7 +67,7 @@ func birdOwn(t Topology, r Router) string {
 	var b strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	say("log stderr all;\nrouter id %s;", routerID(t, r))
-	say("protocol device { scan time 2; }\nprotocol direct { ipv4; ipv6; }")
+	say("protocol device { scan time 2; }\nprotocol direct { ipv4; ipv6; }\nprotocol bfd { }")
 	say("protocol kernel { merge paths on limit 16; ipv4 { import none; export where source != RTS_DEVICE; }; }")
 	say("protocol kernel { merge paths on limit 16; ipv6 { import none; export where source != RTS_DEVICE; }; }")
 	for _, k := range t.neighbours(r.Name) {
