@@ -187,7 +187,7 @@ func (h *held) agree(want ...lb.ServiceKey) {
 // departed removes what is released.
 func (h *held) departed() {
 	h.t.Helper()
-	_, gone := h.releasedData()
+	_, gone, _ := h.releasedData()
 	h.depart(h.t.Context(), gone)
 }
 

@@ -22,7 +22,8 @@ const (
 	releasedName  = "plinth-released"
 	releasedKey   = "released.json"
 	releasedEvery = 2 * time.Second // a write at most, however many are released
-	releasedMost  = 5000            // the newest, which is about 500 kB
+	releasedMost  = 5000            // about 500 kB; for the others their objects speak
+	releasedAgain = 30 * time.Second
 )
 
 // rested is how a released address is written down.
@@ -101,15 +102,21 @@ func (b *balancer) claimToTake(a netip.Addr, k lb.ServiceKey) (claim, bool) {
 }
 
 // keepReleased writes down what rests, at once when it changed but not too often, and
-// removes the objects of what was released, until ctx ends.
+// removes the objects of what was released, until ctx ends. What there is no room for
+// keeps its object until there is.
 func (b *balancer) keepReleased(ctx context.Context) {
+	var again <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-b.parts:
+		case <-again:
 		}
-		data, gone := b.releasedData()
+		data, gone, full := b.releasedData()
+		if again = nil; full {
+			again = time.After(releasedAgain)
+		}
 		if err := b.writeReleased(ctx, data); err != nil {
 			b.log.Error("cannot write down which VIPs were released; will try again", "err", err)
 			b.hasReleased()
@@ -145,19 +152,38 @@ func (b *balancer) removeParted(ctx context.Context, a netip.Addr, k lb.ServiceK
 	return b.reconsider(ctx, a, b.remove(ctx, a, c))
 }
 
-// releasedData returns what rests as it is written down, and what is released and still
-// has its object.
-func (b *balancer) releasedData() (data string, gone map[netip.Addr]lb.ServiceKey) {
+// releasedData returns what rests as it is written down, what is released and still has
+// its object though it need not, and whether there was no room for something. First
+// comes what has no object any more, then what its owner could take for its own after a
+// restart, since it holds another address, then what was released first.
+func (b *balancer) releasedData() (data string, gone map[netip.Addr]lb.ServiceKey, full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	resting := b.ledger.Resting()
-	resting = resting[max(0, len(resting)-releasedMost):]
-	all := make([]rested, 0, len(resting))
-	for _, r := range resting {
+	gone = maps.Clone(b.parting)
+	var order [3][]lb.Rested
+	for _, r := range b.ledger.Resting() {
+		_, parts := gone[r.Addr]
+		switch {
+		case !r.Until.After(b.now()):
+		case !parts:
+			order[0] = append(order[0], r)
+		case len(b.ledger.Holds(r.Owner)) > 0:
+			order[1] = append(order[1], r)
+		default:
+			order[2] = append(order[2], r)
+		}
+	}
+	resting := slices.Concat(order[:]...)
+	room := min(releasedMost, len(resting))
+	for _, r := range resting[room:] {
+		delete(gone, r.Addr)
+	}
+	all := make([]rested, 0, room)
+	for _, r := range resting[:room] {
 		all = append(all, rested{Address: r.Addr, Owner: r.Owner.String(), Until: r.Until.UTC().Truncate(time.Second)})
 	}
 	text, _ := json.Marshal(all) // of such a type it always succeeds
-	return string(text), maps.Clone(b.parting)
+	return string(text), gone, room < len(resting)
 }
 
 func (b *balancer) writeReleased(ctx context.Context, data string) error {

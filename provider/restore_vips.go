@@ -207,7 +207,7 @@ func (b *balancer) save(ctx context.Context) error {
 			return err
 		}
 	}
-	data, _ := b.releasedData()
+	data, _, _ := b.releasedData()
 	return b.writeReleased(ctx, data)
 }
 
