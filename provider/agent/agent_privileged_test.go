@@ -569,5 +569,10 @@ func TestModeOfThePodNetworkChangesLive(t *testing.T) {
 			}
 			return ok, got
 		})
+		for _, st := range a.o.Speaker.State(t.Context()) {
+			if !st.Up || st.Losses > 0 {
+				t.Errorf("%s took a session down: %v, lost %d times", step.mode, st, st.Losses)
+			}
+		}
 	}
 }
