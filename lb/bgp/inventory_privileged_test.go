@@ -160,20 +160,29 @@ func TestAnAttackOnWhatIsAnnouncedChangesNothingInTheRouters(t *testing.T) {
 		c.Within = append(c.Within, netip.PrefixFrom(own, own.BitLen())) // even if a pool had it
 		attacks = append(attacks, netip.PrefixFrom(own, own.BitLen()).String())
 	}
-	for i := range c.Sessions {
-		var bad []lb.Advertisement
-		for _, a := range attacks {
-			bad = append(bad, advertisement(a))
+	attack := func(prefixes ...string) error {
+		bad := c
+		bad.Sessions = slices.Clone(c.Sessions)
+		var ads []lb.Advertisement
+		for _, p := range prefixes {
+			ads = append(ads, advertisement(p))
 		}
-		c.Sessions[i].Advertisements = c.Sessions[i].Advertisements.Edit(nil, bad)
-	}
-	err := s.Set(t.Context(), c)
-	if !errors.Is(err, ErrRefused) {
-		t.Fatalf("Set said %v", err)
+		for i := range bad.Sessions {
+			bad.Sessions[i].Advertisements = bad.Sessions[i].Advertisements.Edit(nil, ads)
+		}
+		return s.Set(t.Context(), bad)
 	}
 	for _, a := range attacks {
-		if !strings.Contains(err.Error(), a) {
-			t.Errorf("%s was not refused", a)
+		if err := attack(a); !errors.Is(err, ErrRefused) || strings.Count(err.Error(), " "+a+": ") != len(c.Sessions) {
+			t.Errorf("%s was not refused to every session: %v", a, err)
+		}
+	}
+	if err := attack(attacks...); !errors.Is(err, ErrRefused) {
+		t.Errorf("Set said %v", err)
+	}
+	for _, st := range s.State(t.Context()) {
+		if st.Refused != len(attacks) {
+			t.Errorf("%v keeps %d back, of %d", st.Key, st.Refused, len(attacks))
 		}
 	}
 	never(t, time.Second, "an UPDATE went out", func() (bool, string) { return sent(t, s) != updates, "" })
