@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 )
@@ -76,5 +79,25 @@ func TestReferenceNamesEveryFlag(t *testing.T) {
 				t.Errorf("docs/reference/agent.md does not name --%s", f.Name)
 			}
 		})
+	}
+}
+
+func TestTheSignalToDrainIsHeardEachTime(t *testing.T) {
+	alive := make(chan os.Signal, 1)
+	signal.Notify(alive, syscall.SIGUSR1) // it would end the test where nobody listens yet
+	defer signal.Stop(alive)
+	drains := make(chan struct{}, 1)
+	go drainOnSignal(t.Context(), func() { drains <- struct{}{} })
+	for n := 1; n <= 2; {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-drains:
+			n++
+		case <-time.After(20 * time.Millisecond): // it may not listen yet
+		case <-t.Context().Done():
+			t.Fatal("the signal was not heard")
+		}
 	}
 }

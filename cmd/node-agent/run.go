@@ -67,12 +67,12 @@ func run(ctx context.Context, f *flags) error {
 	defer stop()
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	go drainOnSignal(ctx, a)
+	go drainOnSignal(ctx, a.Drain)
 	go memory.Trim(ctx)
 	return a.Run(ctx)
 }
 
-func drainOnSignal(ctx context.Context, a *agent.Agent) {
+func drainOnSignal(ctx context.Context, drain func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1)
 	for {
@@ -81,7 +81,7 @@ func drainOnSignal(ctx context.Context, a *agent.Agent) {
 			return
 		case <-signals:
 			slog.Info("draining", "because", "SIGUSR1")
-			a.Drain()
+			drain()
 		}
 	}
 }

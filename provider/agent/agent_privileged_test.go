@@ -77,14 +77,14 @@ func eventually(t testing.TB, what string, ok func() (bool, string)) {
 // asks it.
 func router(t testing.TB) (ask func(string) string) {
 	t.Helper()
-	ask, configure := routerWithout(t)
+	ask, configure, _ := routerWithout(t)
 	configure("")
 	return ask
 }
 
 // routerWithout is the same before it has a session with the machine. Configure gives
-// it one, with a further line, in place of the one that it has.
-func routerWithout(t testing.TB) (ask func(string) string, configure func(line string)) {
+// it one, with a further line, in place of the one that it has. Log is what it wrote.
+func routerWithout(t testing.TB) (ask func(string) string, configure func(line string), log func() string) {
 	t.Helper()
 	ns := fmt.Sprintf("plt-agent-%d", os.Getpid())
 	sh(t, "ip netns add "+ns)
@@ -100,8 +100,9 @@ func routerWithout(t testing.TB) (ask func(string) string, configure func(line s
 	}
 	dir := t.TempDir()
 	conf, ctl := filepath.Join(dir, "bird.conf"), filepath.Join(dir, "bird.ctl")
+	logFile := filepath.Join(dir, "bird.log")
 	write := func(session string) {
-		if err := os.WriteFile(conf, []byte("router id 10.1.0.1;\nprotocol device {}\n"+session), 0o600); err != nil {
+		if err := os.WriteFile(conf, []byte("log \""+logFile+"\" all;\nrouter id 10.1.0.1;\nprotocol device {}\n"+session), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,6 +116,10 @@ func routerWithout(t testing.TB) (ask func(string) string, configure func(line s
 		out, _ := exec.Command("birdc", "-s", ctl, q).CombinedOutput()
 		return string(out)
 	}
+	log = func() string {
+		b, _ := os.ReadFile(logFile)
+		return string(b)
+	}
 	return ask, func(line string) {
 		write(`protocol bgp w1 { local as 65001; neighbor 10.1.0.11 as 65010; passive on; hold time 9; graceful restart on; error wait time 1, 2; ` + line + `
   ipv4 { import all; export none; }; ipv6 { import all; export none; }; }
@@ -123,7 +128,7 @@ func routerWithout(t testing.TB) (ask func(string) string, configure func(line s
 			out := ask("configure")
 			return strings.Contains(out, "econfigur"), out
 		})
-	}
+	}, log
 }
 
 const site = `apiVersion: plinth.dev/v1alpha1
@@ -242,7 +247,7 @@ func (a running) show(t testing.TB) Status {
 // learned waits until the router holds exactly these prefixes.
 func learned(t testing.TB, ask func(string) string, want ...string) {
 	t.Helper()
-	slices.Sort(want)
+	want = slices.Sorted(slices.Values(want))
 	eventually(t, fmt.Sprintf("the router holds %v", want), func() (bool, string) {
 		var got []string
 		out := ask("show route")
@@ -451,12 +456,19 @@ func TestMaintenanceThatBeginsWhileTheAgentRestartsIsAnnounced(t *testing.T) {
 }
 
 func TestVIPsAreWithdrawnWhileKubeProxyIsUnhealthy(t *testing.T) {
-	ask, client, proxyURL, proxyStatus := machineWithRouter(t)
+	ask, _, proxyURL, proxyStatus := machineWithRouter(t)
 	proxyStatus.Store(http.StatusServiceUnavailable)
-	start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, nil)
-	learned(t, ask, "10.244.1.0/24", "fd00:244:0:1::/64")
+	start(t, fake.NewClientset(dualService()...), dual(t), t.TempDir(), proxyURL, nil)
+	pods := []string{"10.244.1.0/24", "fd00:244:0:1::/64"}
+	learned(t, ask, pods...)
 	proxyStatus.Store(http.StatusOK)
-	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
+	learned(t, ask, dualRoutes...)
+	sick := time.Now()
+	proxyStatus.Store(http.StatusServiceUnavailable)
+	learned(t, ask, pods...)
+	if took := time.Since(sick); took > 10*time.Second {
+		t.Errorf("VIPs of a machine whose kube-proxy is unhealthy were withdrawn after %v", took)
+	}
 }
 
 func TestMaintenanceIsAnnouncedAndThenWithdraws(t *testing.T) {
@@ -471,14 +483,6 @@ func TestMaintenanceIsAnnouncedAndThenWithdraws(t *testing.T) {
 	learned(t, ask)
 	a.sources.accept(t.Context(), siteWith(t, "active"))
 	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
-}
-
-func TestAgentThatIsToWithdrawDrainsBeforeItEnds(t *testing.T) {
-	ask, client, proxyURL, _ := machineWithRouter(t)
-	a := start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, func(o *Options) { o.WithdrawOnStop = true })
-	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
-	a.stop()
-	learned(t, ask)
 }
 
 // waits has the agent wait for Nodes that the API server does not list.

@@ -61,7 +61,7 @@ func (a running) get(path string) string {
 func TestPasswordsAreTakenFromTheirSecretRotateAndNeverShow(t *testing.T) {
 	const one, two = "first-s3cret", "second-s3cret"
 	log := logged(t)
-	ask, configure := routerWithout(t)
+	ask, configure, _ := routerWithout(t)
 	configure(`password "` + one + `";`)
 	proxy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	t.Cleanup(proxy.Close)

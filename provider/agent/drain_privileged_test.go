@@ -1,0 +1,250 @@
+//go:build privileged
+
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// frr starts zebra and bgpd beside the router that there is, at 10.1.0.2, and returns
+// what asks bgpd, and what its log is. BIRD has to listen at its own address alone.
+func frr(t *testing.T) (ask func(string) string, log func() string) {
+	t.Helper()
+	ns := fmt.Sprintf("plt-agent-%d", os.Getpid())
+	sh(t, "ip -n "+ns+" addr add 10.1.0.2/24 dev down0")
+	dir, err := os.MkdirTemp("/var/run", "plt-agent-frr-") // its user has to reach it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	out := filepath.Join(dir, "bgpd.out")
+	conf := "log file " + out + ` debugging
+debug bgp neighbor-events
+debug bgp updates in
+router bgp 65002
+ bgp router-id 10.1.0.2
+ no bgp ebgp-requires-policy
+ no bgp network import-check
+ timers bgp 3 9
+ neighbor 10.1.0.11 remote-as 65010
+ neighbor 10.1.0.11 timers connect 1
+ neighbor 10.1.0.11 passive
+ neighbor 10.1.0.11 update-source 10.1.0.2
+ address-family ipv6 unicast
+  neighbor 10.1.0.11 activate
+ exit-address-family
+`
+	for name, text := range map[string]string{"bgpd": conf, "zebra": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name+".conf"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh(t, "chmod 755 "+dir)
+	sh(t, "chown -R frr:frrvty "+dir)
+	daemon := func(name string, args ...string) {
+		c := exec.Command("ip", append([]string{"netns", "exec", ns, "/usr/lib/frr/" + name, "-u", "frr", "-g", "frr", "--vty_socket", dir,
+			"-f", filepath.Join(dir, name+".conf"), "-i", filepath.Join(dir, name+".pid"), "-z", filepath.Join(dir, "zserv.api"), "-A", "127.0.0.1"}, args...)...)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	}
+	ask = func(q string) string {
+		out, _ := exec.Command("vtysh", "--vty_socket", dir, "-c", q).Output()
+		return string(out)
+	}
+	daemon("zebra")
+	eventually(t, "zebra answers", func() (bool, string) {
+		_, err := os.Stat(filepath.Join(dir, "zserv.api"))
+		return err == nil, ""
+	})
+	daemon("bgpd", "-l", "10.1.0.2")
+	eventually(t, "bgpd answers", func() (bool, string) {
+		s := ask("show bgp summary json")
+		return strings.Contains(s, "{"), s
+	})
+	return ask, func() string {
+		b, _ := os.ReadFile(out)
+		return string(b)
+	}
+}
+
+// side is one router as it sees the machine.
+type side struct {
+	name            string
+	routes          func(t *testing.T) map[string]bool // that it holds, and whether they bear GRACEFUL_SHUTDOWN
+	log             func() string
+	told, withdrawn string // what the log has of a route, with its prefix for %s
+}
+
+var dualRoutes = []string{"10.244.1.0/24", "2001:db8:113::5/128", "203.0.113.5/32", "fd00:244:0:1::/64"}
+
+func birdSide(ask func(string) string, log func() string) side {
+	return side{name: "BIRD", log: log, told: "added [best] %s ", withdrawn: "removed [sole] %s ", routes: func(*testing.T) map[string]bool {
+		held, last := map[string]bool{}, ""
+		for line := range strings.Lines(ask("show route all")) {
+			if f := strings.Fields(line); len(f) > 1 && strings.Contains(f[0], "/") {
+				last = f[0]
+				held[last] = false
+			}
+			if strings.Contains(line, "(65535,0)") {
+				held[last] = true
+			}
+		}
+		return held
+	}}
+}
+
+func frrSide(ask func(string) string, log func() string) side {
+	return side{name: "FRR", log: log, told: "rcvd %s ", withdrawn: "rcvd UPDATE about %s ", routes: func(t *testing.T) map[string]bool {
+		held := map[string]bool{}
+		for _, family := range []string{"ipv4", "ipv6"} {
+			var table struct{ Routes map[string]any }
+			if err := json.Unmarshal([]byte(ask("show bgp "+family+" unicast json")), &table); err != nil {
+				t.Fatal(err)
+			}
+			for prefix := range table.Routes {
+				held[prefix] = strings.Contains(ask("show bgp "+family+" unicast "+prefix+" json"), "gracefulShutdown")
+			}
+		}
+		return held
+	}}
+}
+
+// ends waits until the router was told why the session ended, and looks whether each
+// route was withdrawn before that.
+func (r side) ends(t *testing.T, why string) {
+	t.Helper()
+	var before string
+	eventually(t, r.name+" is told why", func() (bool, string) {
+		log := r.log()
+		i := strings.LastIndex(log, `"`+why+`"`)
+		before = log[:max(i, 0)]
+		return i >= 0, log
+	})
+	for _, p := range dualRoutes {
+		told, withdrawn := strings.LastIndex(before, fmt.Sprintf(r.told, p)), strings.LastIndex(before, fmt.Sprintf(r.withdrawn, p))
+		if told < 0 || withdrawn < told {
+			t.Errorf("%s: %s was not withdrawn before the session ended:\n%s", r.name, p, before)
+		}
+	}
+}
+
+// hold waits until each router has all routes, and says whether they bear the community.
+func hold(t *testing.T, sides []side, bears bool) {
+	t.Helper()
+	for _, r := range sides {
+		eventually(t, fmt.Sprintf("%s holds every route, with GRACEFUL_SHUTDOWN: %v", r.name, bears), func() (bool, string) {
+			held := r.routes(t)
+			for _, p := range dualRoutes {
+				if has, there := held[p]; !there || has != bears {
+					return false, fmt.Sprint(held)
+				}
+			}
+			return len(held) == len(dualRoutes), fmt.Sprint(held)
+		})
+	}
+}
+
+// lack waits until no router has a route.
+func lack(t *testing.T, sides []side) {
+	t.Helper()
+	for _, r := range sides {
+		eventually(t, r.name+" holds nothing", func() (bool, string) {
+			held := r.routes(t)
+			return len(held) == 0, fmt.Sprint(held)
+		})
+	}
+}
+
+// dual is the site with pools of both families, and with further changes of its text.
+func dual(t testing.TB, changes ...string) *inventory.Inventory {
+	t.Helper()
+	changes = append([]string{"STATE", "active", "[203.0.113.0/25]", `[203.0.113.0/25, "2001:db8:113::/112"]`}, changes...)
+	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(strings.NewReplacer(changes...).Replace(site))})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+// dualService is the machine's Node, and a Service with a VIP of each family.
+func dualService() []runtime.Object {
+	objs := append(aService("web", "203.0.113.5"), aClaim("2001:db8:113::5", "prod", "web", "uid-1"),
+		aNode("w1", "10.1.0.11", "fd01::11", "10.244.1.0/24", "fd00:244:0:1::/64"))
+	return append(objs, &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "prod", Name: "web-6", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		AddressType: discoveryv1.AddressTypeIPv6,
+		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"fd00:244:0:2::9"}}},
+	})
+}
+
+// TestADrainWarnsWaitsWithdrawsAndEndsWithAReason has an agent drain when it is asked
+// to, and another one when it is stopped.
+func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
+	const drainTime = 2 * time.Second
+	askBIRD, configure, logBIRD := routerWithout(t)
+	configure("strict bind on; source address 10.1.0.1; debug { states, routes, events };")
+	askFRR, logFRR := frr(t)
+	sides := []side{birdSide(askBIRD, logBIRD), frrSide(askFRR, logFRR)}
+	inv := dual(t, "asn: 65001}]", "asn: 65001}, {name: edge, address: 10.1.0.2, asn: 65002}]")
+	client := fake.NewClientset(dualService()...)
+	begin := func() running {
+		a := start(t, client, inv, t.TempDir(), "", func(o *Options) { o.WithdrawOnStop, o.DrainTime = true, drainTime })
+		hold(t, sides, false)
+		return a
+	}
+	waited := func(since time.Time) {
+		t.Helper()
+		if took := time.Since(since); took < drainTime {
+			t.Errorf("all was withdrawn after %v, the drain time is %v", took, drainTime)
+		}
+	}
+
+	t.Log("the agent is asked to drain")
+	a := begin()
+	asked := time.Now()
+	a.Drain()
+	hold(t, sides, true)
+	lack(t, sides)
+	waited(asked)
+	s := a.show(t)
+	if !s.Withdrawn || slices.ContainsFunc(s.Sessions, func(x SessionStatus) bool { return !x.Up || x.Losses > 0 }) {
+		t.Errorf("after the drain: withdrawn %v, sessions %+v", s.Withdrawn, s.Sessions)
+	}
+	a.stop()
+	for _, r := range sides {
+		r.ends(t, "the agent was stopped")
+	}
+
+	t.Log("the agent is stopped")
+	a = begin()
+	asked = time.Now()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		a.stop()
+	}()
+	hold(t, sides, true)
+	lack(t, sides)
+	waited(asked)
+	<-ended
+	for _, r := range sides {
+		r.ends(t, "the agent was stopped")
+	}
+}
