@@ -67,8 +67,9 @@ type session struct {
 	limits   int                // times in a row that the router sent too much
 	keepFor  time.Time          // until then a router may hold our routes (RFC 4724)
 	state    SessionState
-	stale    bool   // state.Announced needs another look
-	base     counts // of the servers before this one
+	stale    bool    // state.Announced needs another look
+	emptied  *uint64 // UPDATEs that were sent before all was taken back; nil: it was not, over this session
+	base     counts  // of the servers before this one
 }
 
 func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, ears *ears, changed func()) *session {
@@ -172,6 +173,7 @@ func (s *session) sync() error {
 		return nil
 	}
 	s.stale = true
+	s.empty(gone)
 	if err := errors.Join(s.in.add(add), s.in.remove(gone)); err != nil {
 		s.unsure = slices.DeleteFunc(slices.Concat(gone, add), func(ad lb.Advertisement) bool {
 			_, err := path(s.terms.Session, ad)
@@ -238,7 +240,7 @@ func (s *session) hear(e event) {
 // the last start is not believed until it has lived for longer than that: with TTL
 // security at the router's end alone, our end comes up, and hears nothing any more.
 func (s *session) link() {
-	s.linked, s.linkedAt = true, time.Now()
+	s.linked, s.linkedAt, s.emptied = true, time.Now(), nil
 	s.notes.forget()
 	if s.bfd != nil {
 		s.bfd.begin()

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"plinth.dev/plinth/lb"
 )
 
 // leave closes the session without a word, and ends the goroutine.
@@ -57,23 +59,38 @@ const (
 	goodbyes = 2 * time.Second
 )
 
+// empty notes that all is being taken back, if it is: the server does so in its own
+// time, and were it closed at once, the router would never be told.
+func (s *session) empty(gone []lb.Advertisement) {
+	s.emptied = nil
+	if s.want.Len() > 0 || !slices.ContainsFunc(gone, func(ad lb.Advertisement) bool { return s.agreed.Has(ad.Prefix) }) {
+		return
+	}
+	if before, err := s.in.counts(context.Background()); err == nil {
+		s.emptied = &before.updatesSent
+	}
+}
+
 // withdraw takes every route back, and waits until the router was told.
 func (s *session) withdraw(ctx context.Context) error {
-	before, err := s.in.counts(ctx)
-	if err != nil || s.have.Len() == 0 {
-		return err
+	if s.have.Len() > 0 {
+		gone := slices.Collect(s.have.All())
+		s.want, s.have = routes{}, routes{}
+		s.empty(gone)
+		if err := s.in.remove(gone); err != nil {
+			return fmt.Errorf("withdrawing: %w", err)
+		}
 	}
-	if err := s.in.remove(slices.Collect(s.have.All())); err != nil {
-		return fmt.Errorf("withdrawing: %w", err)
+	if s.emptied == nil {
+		return nil
 	}
-	s.have = routes{}
-	quiet, last := 0, before.updatesSent
+	quiet, last := 0, *s.emptied
 	return poll(ctx, func() (bool, error) {
 		now, err := s.in.counts(ctx)
 		if quiet++; now.updatesSent != last {
 			quiet, last = 0, now.updatesSent
 		}
-		return last != before.updatesSent && quiet >= settled, err
+		return last != *s.emptied && quiet >= settled, err
 	})
 }
 
