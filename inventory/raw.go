@@ -132,7 +132,9 @@ type rawSession struct {
 	PasswordFrom rawSecretKey `key:"passwordFrom"`
 	// What machines announce besides VIPs.
 	Advertise rawAnnounce `key:"advertise"`
-	// What machines accept from the router: none, or default for the default routes alone. Default: none.
+	// What machines accept from the router: none, or default for the default routes alone. What is
+	// accepted is counted in the agent's status and metrics, as a sign that the router has a way out,
+	// and never put into the machine's kernel. Default: none.
 	Learn scalar[Learn] `key:"learn"`
 	// Refused: a password belongs into a Secret, see passwordFrom.
 	Password scalar[string] `key:"password" hidden:"true"`
