@@ -82,6 +82,10 @@ func router(t testing.TB) (ask func(string) string) {
 	return ask
 }
 
+// seen has BIRD write into its log which routes are said to go soon.
+const seen = `filter seen { if (65535, 0) ~ bgp_community then print "GRACEFUL_SHUTDOWN ", net; accept; }
+`
+
 // routerWithout is the same before it has a session with the machine. Configure gives
 // it one, with a further line, in place of the one that it has. Log is what it wrote.
 func routerWithout(t testing.TB) (ask func(string) string, configure func(line string), log func() string) {
@@ -102,7 +106,7 @@ func routerWithout(t testing.TB) (ask func(string) string, configure func(line s
 	conf, ctl := filepath.Join(dir, "bird.conf"), filepath.Join(dir, "bird.ctl")
 	logFile := filepath.Join(dir, "bird.log")
 	write := func(session string) {
-		if err := os.WriteFile(conf, []byte("log \""+logFile+"\" all;\nrouter id 10.1.0.1;\nprotocol device {}\n"+session), 0o600); err != nil {
+		if err := os.WriteFile(conf, []byte("log \""+logFile+"\" all;\nrouter id 10.1.0.1;\nprotocol device {}\n"+seen+session), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +126,7 @@ func routerWithout(t testing.TB) (ask func(string) string, configure func(line s
 	}
 	return ask, func(line string) {
 		write(`protocol bgp w1 { local as 65001; neighbor 10.1.0.11 as 65010; passive on; hold time 9; graceful restart on; error wait time 1, 2; ` + line + `
-  ipv4 { import all; export none; }; ipv6 { import all; export none; }; }
+  ipv4 { import filter seen; export none; }; ipv6 { import filter seen; export none; }; }
 `)
 		eventually(t, "the router takes its configuration", func() (bool, string) {
 			out := ask("configure")

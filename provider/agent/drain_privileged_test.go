@@ -5,6 +5,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,50 +85,65 @@ router bgp 65002
 	}
 }
 
-// side is one router as it sees the machine.
+// side is one router as it sees the machine: what it holds, and what it logged.
 type side struct {
-	name            string
-	routes          func(t *testing.T) map[string]bool // that it holds, and whether they bear GRACEFUL_SHUTDOWN
-	log             func() string
-	told, withdrawn string // what the log has of a route, with its prefix for %s
+	name      string
+	holds     func(t *testing.T) []string // sorted
+	log       func() string
+	warned    func(log, prefix string) int // where a route was last told with GRACEFUL_SHUTDOWN
+	withdrawn string                       // what the log has of a route that goes, with its prefix for %s
 }
 
 var dualRoutes = []string{"10.244.1.0/24", "2001:db8:113::5/128", "203.0.113.5/32", "fd00:244:0:1::/64"}
 
 func birdSide(ask func(string) string, log func() string) side {
-	return side{name: "BIRD", log: log, told: "added [best] %s ", withdrawn: "removed [sole] %s ", routes: func(*testing.T) map[string]bool {
-		held, last := map[string]bool{}, ""
-		for line := range strings.Lines(ask("show route all")) {
-			if f := strings.Fields(line); len(f) > 1 && strings.Contains(f[0], "/") {
-				last = f[0]
-				held[last] = false
+	return side{
+		name: "BIRD", log: log, withdrawn: "removed [sole] %s ",
+		holds: func(*testing.T) (held []string) {
+			for line := range strings.Lines(ask("show route")) {
+				if f := strings.Fields(line); len(f) > 1 && strings.Contains(f[0], "/") {
+					held = append(held, f[0])
+				}
 			}
-			if strings.Contains(line, "(65535,0)") {
-				held[last] = true
-			}
-		}
-		return held
-	}}
+			slices.Sort(held)
+			return held
+		},
+		warned: func(log, prefix string) int { return strings.LastIndex(log, "GRACEFUL_SHUTDOWN "+prefix+"\n") },
+	}
 }
 
 func frrSide(ask func(string) string, log func() string) side {
-	return side{name: "FRR", log: log, told: "rcvd %s ", withdrawn: "rcvd UPDATE about %s ", routes: func(t *testing.T) map[string]bool {
-		held := map[string]bool{}
-		for _, family := range []string{"ipv4", "ipv6"} {
-			var table struct{ Routes map[string]any }
-			if err := json.Unmarshal([]byte(ask("show bgp "+family+" unicast json")), &table); err != nil {
-				t.Fatal(err)
+	return side{
+		name: "FRR", log: log, withdrawn: "rcvd UPDATE about %s ",
+		holds: func(t *testing.T) (held []string) {
+			for _, family := range []string{"ipv4", "ipv6"} {
+				var table struct{ Routes map[string]any }
+				if err := json.Unmarshal([]byte(ask("show bgp "+family+" unicast json")), &table); err != nil {
+					t.Fatal(err)
+				}
+				held = slices.AppendSeq(held, maps.Keys(table.Routes))
 			}
-			for prefix := range table.Routes {
-				held[prefix] = strings.Contains(ask("show bgp "+family+" unicast "+prefix+" json"), "gracefulShutdown")
+			slices.Sort(held)
+			return held
+		},
+		warned: func(log, prefix string) int {
+			last, at, warning := -1, 0, false // an UPDATE's attributes come before its prefixes
+			for line := range strings.Lines(log) {
+				if strings.Contains(line, "rcvd UPDATE w/ attr") {
+					warning = strings.Contains(line, "community graceful-shutdown")
+				}
+				if warning && strings.Contains(line, "rcvd "+prefix+" ") {
+					last = at
+				}
+				at += len(line)
 			}
-		}
-		return held
-	}}
+			return last
+		},
+	}
 }
 
 // ends waits until the router was told why the session ended, and looks whether each
-// route was withdrawn before that.
+// route was told with GRACEFUL_SHUTDOWN, then withdrawn, and all of it before that.
 func (r side) ends(t *testing.T, why string) {
 	t.Helper()
 	var before string
@@ -137,37 +153,24 @@ func (r side) ends(t *testing.T, why string) {
 		before = log[:max(i, 0)]
 		return i >= 0, log
 	})
+	if i := strings.LastIndex(before, `"`+why+`"`); i >= 0 {
+		before = before[i:] // the session before
+	}
 	for _, p := range dualRoutes {
-		told, withdrawn := strings.LastIndex(before, fmt.Sprintf(r.told, p)), strings.LastIndex(before, fmt.Sprintf(r.withdrawn, p))
-		if told < 0 || withdrawn < told {
-			t.Errorf("%s: %s was not withdrawn before the session ended:\n%s", r.name, p, before)
+		warned, withdrawn := r.warned(before, p), strings.LastIndex(before, fmt.Sprintf(r.withdrawn, p))
+		if warned < 0 || withdrawn < warned {
+			t.Errorf("%s: %s is not told with GRACEFUL_SHUTDOWN (%d), then withdrawn (%d), before the session ends:\n%s", r.name, p, warned, withdrawn, before)
 		}
 	}
 }
 
-// hold waits until each router has all routes, and says whether they bear the community.
-func hold(t *testing.T, sides []side, bears bool) {
+// hold waits until each router has exactly these routes.
+func hold(t *testing.T, sides []side, want ...string) {
 	t.Helper()
 	for _, r := range sides {
-		eventually(t, fmt.Sprintf("%s holds every route, with GRACEFUL_SHUTDOWN: %v", r.name, bears), func() (bool, string) {
-			held := r.routes(t)
-			for _, p := range dualRoutes {
-				if has, there := held[p]; !there || has != bears {
-					return false, fmt.Sprint(held)
-				}
-			}
-			return len(held) == len(dualRoutes), fmt.Sprint(held)
-		})
-	}
-}
-
-// lack waits until no router has a route.
-func lack(t *testing.T, sides []side) {
-	t.Helper()
-	for _, r := range sides {
-		eventually(t, r.name+" holds nothing", func() (bool, string) {
-			held := r.routes(t)
-			return len(held) == 0, fmt.Sprint(held)
+		eventually(t, fmt.Sprintf("%s holds %v", r.name, want), func() (bool, string) {
+			held := r.holds(t)
+			return slices.Equal(held, want), fmt.Sprint(held)
 		})
 	}
 }
@@ -206,7 +209,7 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 	client := fake.NewClientset(dualService()...)
 	begin := func() running {
 		a := start(t, client, inv, t.TempDir(), "", func(o *Options) { o.WithdrawOnStop, o.DrainTime = true, drainTime })
-		hold(t, sides, false)
+		hold(t, sides, dualRoutes...)
 		return a
 	}
 	waited := func(since time.Time) {
@@ -220,8 +223,7 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 	a := begin()
 	asked := time.Now()
 	a.Drain()
-	hold(t, sides, true)
-	lack(t, sides)
+	hold(t, sides)
 	waited(asked)
 	s := a.show(t)
 	if !s.Withdrawn || slices.ContainsFunc(s.Sessions, func(x SessionStatus) bool { return !x.Up || x.Losses > 0 }) {
@@ -240,8 +242,7 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 		defer close(ended)
 		a.stop()
 	}()
-	hold(t, sides, true)
-	lack(t, sides)
+	hold(t, sides)
 	waited(asked)
 	<-ended
 	for _, r := range sides {
