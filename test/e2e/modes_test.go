@@ -186,11 +186,13 @@ func changeMode(t *testing.T, l *lab.Lab, from, to string, keep func(from, to st
 	}
 }
 
-// sessions are since when each machine's sessions are up, and how often they were lost.
+// sessions waits until each machine's sessions are up, and returns since when they are
+// and how often they were lost.
 func sessions(t *testing.T, l *lab.Lab) map[string][]lab.Session {
 	t.Helper()
 	all := map[string][]lab.Session{}
 	for _, m := range l.Topology.Machines() {
+		must(t, l.WaitSessions(t.Context(), m.Name))
 		list, err := l.Sessions(t.Context(), m.Name)
 		must(t, err)
 		all[m.Name] = list
