@@ -17,12 +17,12 @@ func TestServicesShareAVIP(t *testing.T) {
 	c.start()
 	c.pools(onePool)
 	key := annotated("metallb.io/allow-shared-ip", "web")
-	c.service("a", key, port(80))
-	c.has("a", "192.0.2.0")
-	c.service("b", key, port(443))
-	c.has("b", "192.0.2.0")
-	c.service("clash", key, port(443))
-	c.has("clash", "192.0.2.1")
+	c.service("a", key, port(80), bothFamilies)
+	c.has("a", "192.0.2.0", "2001:db8:2::")
+	c.service("b", key, port(443), bothFamilies)
+	c.has("b", "192.0.2.0", "2001:db8:2::")
+	c.service("clash", key, port(443), bothFamilies)
+	c.has("clash", "192.0.2.1", "2001:db8:2::1")
 	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "other"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -52,12 +52,14 @@ func TestServicesShareAVIP(t *testing.T) {
 	before := c.claim("192.0.2.0")
 	c.remove("a") // the one that the object was made for
 	c.Eventually(10*time.Second, "b alone holds the VIP", func(ctx context.Context) error {
-		obj, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, "192.0.2.0", metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if got := holders(obj); !slices.Equal(got, []string{"default/b"}) {
-			return fmt.Errorf("held by %v", got)
+		for _, vip := range []string{"192.0.2.0", "2001:db8:2::"} {
+			obj, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, vip, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if got := holders(obj); !slices.Equal(got, []string{"default/b"}) {
+				return fmt.Errorf("%s is held by %v", vip, got)
+			}
 		}
 		return nil
 	})
@@ -68,12 +70,12 @@ func TestServicesShareAVIP(t *testing.T) {
 	if got := after.Annotations["plinth.dev/service-uid"]; got != "released" {
 		t.Errorf("service-uid is %q, so that whoever has the parent's name seems to hold the VIP", got)
 	}
-	c.has("b", "192.0.2.0")
+	c.has("b", "192.0.2.0", "2001:db8:2::")
 	c.remove("b")
-	c.free("192.0.2.0") // not the thief's either: it rests
+	c.free("192.0.2.0", "2001:db8:2::") // not the thief's either: they rest
 	c.gone("b")
-	c.service("b", key)
-	c.has("b", "192.0.2.0")
+	c.service("b", key, bothFamilies)
+	c.has("b", "192.0.2.0", "2001:db8:2::")
 }
 
 func (c *cluster) claim(vip string) *networkingv1.IPAddress {
@@ -87,17 +89,19 @@ func (c *cluster) claim(vip string) *networkingv1.IPAddress {
 
 func TestAddressOfAnotherProgramIsLeftAlone(t *testing.T) {
 	c := newCluster(t)
-	other := &networkingv1.IPAddress{
-		ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.0", Labels: map[string]string{networkingv1.LabelManagedBy: "example.com"}},
-		Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "example.com", Resource: "things", Name: "thing"}},
-	}
-	if _, err := c.Client.NetworkingV1().IPAddresses().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	for _, vip := range []string{"192.0.2.0", "2001:db8:2::"} {
+		other := &networkingv1.IPAddress{
+			ObjectMeta: metav1.ObjectMeta{Name: vip, Labels: map[string]string{networkingv1.LabelManagedBy: "example.com"}},
+			Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Group: "example.com", Resource: "things", Name: "thing"}},
+		}
+		if _, err := c.Client.NetworkingV1().IPAddresses().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	c.start()
 	c.pools(onePool)
-	c.service("a")
-	c.has("a", "192.0.2.1")
+	c.service("a", bothFamilies)
+	c.has("a", "192.0.2.1", "2001:db8:2::1")
 	c.service("b", annotated("plinth.dev/ips", "192.0.2.0"))
 	c.refused("b", "AddressInUse")
 }
@@ -106,20 +110,23 @@ func TestClaimThatSomebodyDeletedIsMadeAgain(t *testing.T) {
 	c := newCluster(t)
 	c.start()
 	c.pools(onePool)
-	c.service("a")
-	c.has("a", "192.0.2.0")
-	uid := c.claim("192.0.2.0").UID
-	if err := c.Client.NetworkingV1().IPAddresses().Delete(t.Context(), "192.0.2.0", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	c.Eventually(10*time.Second, "there is a new claim", func(ctx context.Context) error {
-		obj, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, "192.0.2.0", metav1.GetOptions{})
-		if err == nil && obj.UID == uid {
-			return fmt.Errorf("it is the old one")
+	c.service("a", bothFamilies)
+	vips := []string{"192.0.2.0", "2001:db8:2::"}
+	c.has("a", vips...)
+	for _, vip := range vips {
+		uid := c.claim(vip).UID
+		if err := c.Client.NetworkingV1().IPAddresses().Delete(t.Context(), vip, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
 		}
-		return err
-	})
-	c.has("a", "192.0.2.0")
+		c.Eventually(10*time.Second, "there is a new claim", func(ctx context.Context) error {
+			obj, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, vip, metav1.GetOptions{})
+			if err == nil && obj.UID == uid {
+				return fmt.Errorf("it is the old one")
+			}
+			return err
+		})
+	}
+	c.has("a", vips...)
 }
 
 func TestServiceChangesItsMind(t *testing.T) {
@@ -128,9 +135,7 @@ func TestServiceChangesItsMind(t *testing.T) {
 	c.pools(onePool + "\n    - {name: other, addresses: [198.51.100.0/29], autoAssign: false}")
 	c.service("a")
 	c.has("a", "192.0.2.0")
-	c.change("a", func(svc *v1.Service) {
-		families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
-	})
+	c.change("a", bothFamilies)
 	c.has("a", "192.0.2.0", "2001:db8:2::")
 	single := func(svc *v1.Service) {
 		families(v1.IPFamilyPolicySingleStack, v1.IPv4Protocol)(svc)
@@ -144,7 +149,7 @@ func TestServiceChangesItsMind(t *testing.T) {
 	prefer := families(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol, v1.IPv6Protocol)
 	c.change("a", prefer)
 	c.allocated("a", "OneFamilyOnly")
-	c.change("a", families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol))
+	c.change("a", bothFamilies)
 	c.refused("a", "PoolLacksFamily") // and keeps what it holds
 	c.has("a", "192.0.2.0")
 	c.change("a", prefer)
@@ -174,10 +179,9 @@ func TestServiceThatChangesItsClassAtOnceKeepsItsVIP(t *testing.T) {
 	c := newCluster(t)
 	p := c.Launch("--configure-cloud-routes=false")
 	c.pools(onePool)
-	dual := families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)
-	c.service("stock", dual)
+	c.service("stock", bothFamilies)
 	c.has("stock", "192.0.2.0", "2001:db8:2::")
-	c.service("own", dual, class)
+	c.service("own", bothFamilies, class)
 	c.has("own", "192.0.2.1", "2001:db8:2::1")
 	for range 2 {
 		p.Pause() // so that it finds both edits at once
@@ -206,7 +210,7 @@ func TestWithClassOnlyTheOthersAreLeftAlone(t *testing.T) {
 	c := newCluster(t)
 	c.pools(onePool)
 	stop := c.start()
-	c.service("goes", families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol))
+	c.service("goes", bothFamilies)
 	c.has("goes", "192.0.2.0", "2001:db8:2::")
 	for i, name := range []string{"turns", "went", "stays"} {
 		c.service(name)

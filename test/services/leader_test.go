@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/apiserver"
 )
@@ -18,35 +19,52 @@ func (c *cluster) elected() *apiserver.Process {
 		"--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms")
 }
 
-// burst creates Services of both kinds.
+// burst creates Services of both kinds, and of one family, the other, and both.
 func (c *cluster) burst(name string, n int) {
 	c.t.Helper()
 	for i := range n {
-		change := func(*v1.Service) {}
+		var change []func(*v1.Service)
 		if i%2 == 1 {
-			change = class
+			change = append(change, class)
 		}
-		c.service(fmt.Sprintf("%s%d", name, i), change)
+		switch i / 2 % 3 {
+		case 1:
+			change = append(change, bothFamilies)
+		case 2:
+			change = append(change, families(v1.IPFamilyPolicySingleStack, v1.IPv6Protocol))
+		}
+		c.service(fmt.Sprintf("%s%d", name, i), change...)
 	}
 }
 
-// served waits until all Services have one address each, and a claim to it.
+// served waits until n Services have an address of each of their families, no two of
+// them the same one, and hold what they have, and nothing else is held.
 func (c *cluster) served(n int) {
 	c.t.Helper()
 	c.Eventually(time.Minute, fmt.Sprintf("%d Services are served", n), func(ctx context.Context) error {
-		given, owner := map[string]string{}, map[string]string{}
-		c.unmovedOrNot(given)
-		for name, ip := range given {
-			if owner[ip] != "" {
-				return fmt.Errorf("%s: %s and %s", ip, owner[ip], name)
+		list, err := c.Client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		served, owner := 0, map[string]string{}
+		for i := range list.Items {
+			svc := &list.Items[i]
+			has := ingress(svc)
+			for _, ip := range has {
+				if owner[ip] != "" {
+					return fmt.Errorf("%s: %s and %s", ip, owner[ip], svc.Name)
+				}
+				owner[ip] = svc.Name
+				if err := c.holds(ctx, ip, "default/"+svc.Name); err != nil {
+					return err
+				}
 			}
-			owner[ip] = name
-			if err := c.holds(ctx, ip, "default/"+name); err != nil {
-				return err
+			if len(has) == len(svc.Spec.IPFamilies) {
+				served++
 			}
 		}
-		if claims := c.claims(); len(given) != n || len(claims) != n {
-			return fmt.Errorf("%d Services have one, %d VIPs are held", len(given), len(claims))
+		if claims := c.claims(); served != n || len(claims) != len(owner) {
+			return fmt.Errorf("%d Services are served with %d VIPs, %d VIPs are held", served, len(owner), len(claims))
 		}
 		return nil
 	})
@@ -55,7 +73,7 @@ func (c *cluster) served(n int) {
 func TestChangeOfTheLeaderMovesNothing(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c := newCluster(t)
-	c.pools(`    - {name: public, addresses: [192.0.2.0/24]}`)
+	c.pools(bothPool)
 	first := c.elected()
 	c.burst("a", 10)
 	c.served(10)

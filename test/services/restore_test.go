@@ -12,38 +12,42 @@ import (
 func TestRestoredEtcdNeitherMovesNorDoublesAnAddress(t *testing.T) {
 	t.Parallel() // it mostly waits
 	c := newCluster(t)
-	c.pools(`    - {name: public, addresses: [192.0.2.0/28], serviceSelector: {matchLabels: {public: "yes"}}}`)
-	public := func(svc *v1.Service) { metav1.SetMetaDataLabel(&svc.ObjectMeta, "public", "yes") }
+	c.pools(`    - {name: public, addresses: [192.0.2.0/28, "2001:db8:2::/112"], serviceSelector: {matchLabels: {public: "yes"}}}`)
+	public := func(svc *v1.Service) {
+		metav1.SetMetaDataLabel(&svc.ObjectMeta, "public", "yes")
+		bothFamilies(svc)
+	}
 	leader := c.Launch("--configure-cloud-routes=false")
 	c.service("kept", public)
-	c.has("kept", "192.0.2.0")
+	c.has("kept", "192.0.2.0", "2001:db8:2::")
 	c.service("returns", class, public)
-	c.has("returns", "192.0.2.1")
-	c.service("waits")
+	c.has("returns", "192.0.2.1", "2001:db8:2::1")
+	c.service("waits", bothFamilies)
 	c.refused("waits", "LabelsNotSelected")
 	backup := c.Backup()
 
 	c.remove("returns")
-	c.free("192.0.2.1")
+	c.free("192.0.2.1", "2001:db8:2::1")
 	c.service("lost", public)
-	c.has("lost", "192.0.2.2")
+	c.has("lost", "192.0.2.2", "2001:db8:2::2")
 	c.change("waits", public)
-	c.has("waits", "192.0.2.3")
+	c.has("waits", "192.0.2.3", "2001:db8:2::3")
 	c.age(100)
 
 	c.Restore(backup)
 	leader.Ended(30 * time.Second) // it knows too much
 	c.service("new", public)
 	c.start()
-	c.has("kept", "192.0.2.0")
-	c.has("returns", "192.0.2.1")
-	c.has("waits", "192.0.2.3") // it is what clients know it by
-	c.has("new", "192.0.2.4")   // lost, if it is made again, will find its own
-	if got := c.claims(); !slices.Equal(got, []string{"192.0.2.0", "192.0.2.1", "192.0.2.3", "192.0.2.4"}) {
+	c.has("kept", "192.0.2.0", "2001:db8:2::")
+	c.has("returns", "192.0.2.1", "2001:db8:2::1")
+	c.has("waits", "192.0.2.3", "2001:db8:2::3") // it is what clients know it by
+	c.has("new", "192.0.2.4", "2001:db8:2::4")   // lost, if it is made again, will find its own
+	if got := c.claims(); !slices.Equal(got, []string{"192.0.2.0", "192.0.2.1", "192.0.2.3", "192.0.2.4",
+		"2001:db8:2::", "2001:db8:2::1", "2001:db8:2::3", "2001:db8:2::4"}) {
 		t.Errorf("held: %v", got)
 	}
 	c.service("lost", public)
-	c.has("lost", "192.0.2.2")
+	c.has("lost", "192.0.2.2", "2001:db8:2::2")
 }
 
 // age has n things happen that have nothing to do with Services.

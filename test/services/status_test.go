@@ -16,14 +16,14 @@ func TestStatusThatSomebodyOverwroteIsSetRightWithoutAWar(t *testing.T) {
 	c := newCluster(t)
 	c.pools(onePool)
 	c.start()
-	c.service("a")
-	c.has("a", "192.0.2.0")
+	c.service("a", bothFamilies)
+	c.has("a", "192.0.2.0", "2001:db8:2::")
 	c.service("b", class)
 	c.has("b", "192.0.2.1")
 	before := c.writes()["patch services/status"]
 	c.says("a", "10.10.1.1")
 	c.says("b", "10.10.1.1")
-	c.has("a", "192.0.2.0")
+	c.has("a", "192.0.2.0", "2001:db8:2::")
 	c.has("b", "192.0.2.1")
 	c.told("a", "StatusOverwritten")
 	for _, name := range []string{"a", "b"} { // nor is its condition another program's

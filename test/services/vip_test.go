@@ -8,6 +8,14 @@ import (
 
 const onePool = `    - {name: public, addresses: [192.0.2.0/29, "2001:db8:2::/64"]}`
 
+// bothPool has room for many Services of both families.
+const bothPool = `    - {name: public, addresses: [192.0.2.0/24, "2001:db8:2::/112"]}`
+
+// bothFamilies has a Service ask for a VIP of each family.
+func bothFamilies(svc *v1.Service) {
+	families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
+}
+
 func TestServiceGetsItsVIPAndGivesItBack(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

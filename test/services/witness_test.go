@@ -58,8 +58,10 @@ func (w *witness) service(svc *v1.Service) {
 		w.crimes = append(w.crimes, fmt.Sprintf("%s had %v, then %v", name, had, has))
 	}
 	for other, theirs := range w.statuses {
-		if other != name && len(has) > 0 && slices.Contains(theirs, has[0]) {
-			w.crimes = append(w.crimes, fmt.Sprintf("%s and %s both have %v", name, other, has))
+		for _, ip := range has {
+			if other != name && slices.Contains(theirs, ip) {
+				w.crimes = append(w.crimes, fmt.Sprintf("%s and %s both have %v", name, other, ip))
+			}
 		}
 	}
 	w.statuses[name], w.uids[name] = has, svc.UID
