@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -24,6 +25,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
 )
@@ -421,4 +423,16 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 	if h.drifted(svc) {
 		t.Error("a condition that is not written yet is taken for one that somebody changed")
 	}
+}
+
+func TestStockControllerIsToldOfNoConflict(t *testing.T) {
+	h := newHeld(t)
+	close(h.ready)
+	h.settled(0)
+	earlier := h.svc[0].DeepCopy()
+	earlier.UID = "an earlier one"
+	if _, err := h.EnsureLoadBalancer(t.Context(), "", earlier, nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+		t.Errorf("it hears %v, and would try again after its backoff", err)
+	}
+	h.agree(h.key(0))
 }

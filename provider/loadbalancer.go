@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
@@ -113,7 +114,8 @@ func (b *balancer) GetLoadBalancerName(_ context.Context, _ string, svc *v1.Serv
 // EnsureLoadBalancer gives a Service its VIPs. Where the stock controller has nothing
 // to write, it hears [cloudprovider.ImplementedElsewhere], which ends the matter: when
 // the status says already what it should, so that a restart is not an Event on every
-// Service; and when the Service has to wait, for an address or for the inventory.
+// Service; and when the Service has to wait, for an address or for the inventory, or
+// another leader is in the way.
 // Plinth's own controller then tells it why, and serves it the moment that it can,
 // where the stock one would poll.
 func (b *balancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
@@ -122,6 +124,10 @@ func (b *balancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v1.Ser
 		return nil, cloudprovider.ImplementedElsewhere
 	}
 	d, err := b.settle(ctx, svc, false)
+	if errors.Is(err, errContended) || apierrors.IsConflict(err) {
+		b.queue.AddRateLimited(keyOf(svc).String()) // much sooner than the stock controller would try again
+		return nil, cloudprovider.ImplementedElsewhere
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,9 @@ func TestTwoLeadersGiveNoAddressTwice(t *testing.T) {
 	c.start()
 	c.start()
 	const n = 60
-	c.burst("s", n)
+	for i := range n {
+		c.service(fmt.Sprintf("s%d", i))
+	}
 	c.served(n)
 }
 
