@@ -92,10 +92,11 @@ func (b *balancer) seed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	holders := map[lb.ServiceKey]lb.Holder{}
+	slices.SortStableFunc(services, func(x, y v1.Service) int { return lastEdit(&x).Compare(lastEdit(&y)) })
+	holders := map[lb.ServiceKey]seeded{}
 	for i := range services {
 		if svc := &services[i]; b.serves(svc) {
-			holders[keyOf(svc)] = requestOf(svc).Holder
+			holders[keyOf(svc)] = seeded{requestOf(svc).Holder, len(holders)}
 		}
 	}
 	b.mu.Lock()
@@ -107,22 +108,49 @@ func (b *balancer) seed(ctx context.Context) error {
 	return nil
 }
 
+// seeded is a Service that may hold something, and its place among them, who was edited
+// last at the end.
+type seeded struct {
+	lb.Holder
+	place int
+}
+
+// lastEdit is when somebody last changed the Service itself, not its status.
+func lastEdit(svc *v1.Service) time.Time {
+	last := svc.CreationTimestamp.Time
+	for _, f := range svc.ManagedFields {
+		if f.Subresource == "" && f.Time != nil && f.Time.After(last) {
+			last = f.Time.Time
+		}
+	}
+	return last
+}
+
 // seedClaim enters one claim. Its holders that are not Services of ours any more
-// hold it until a live look confirms that. b.mu is held.
-func (b *balancer) seedClaim(obj *networkingv1.IPAddress, holders map[lb.ServiceKey]lb.Holder) {
+// hold it until a live look confirms that. Of holders that were made to clash while
+// nobody looked, who was edited last is the one that moves. b.mu is held.
+func (b *balancer) seedClaim(obj *networkingv1.IPAddress, holders map[lb.ServiceKey]seeded) {
 	c, ours := readClaim(obj)
 	a, err := netip.ParseAddr(obj.Name)
 	if !ours || err != nil {
 		return
 	}
 	b.claims[a] = c
-	for _, k := range c.holders {
+	place := func(k lb.ServiceKey) int {
+		if h, known := holders[k]; known {
+			return h.place
+		}
+		return len(holders) // it must stand in nobody's way
+	}
+	inOrder := slices.Clone(c.holders)
+	slices.SortStableFunc(inOrder, func(x, y lb.ServiceKey) int { return cmp.Compare(place(x), place(y)) })
+	for _, k := range inOrder {
 		h, known := holders[k]
 		if !known {
-			h = lb.Holder{Service: k}
+			h.Holder = lb.Holder{Service: k}
 			b.queue.Add(k.String())
 		}
-		b.enter(a, c.pool, h)
+		b.enter(a, c.pool, h.Holder)
 	}
 	b.ledger.HeldSince(a, c.created)
 }
