@@ -67,22 +67,25 @@ func refused(err error) bool {
 	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// bounces fails where a machine gives back to its router what the router, late to hear
-// that a VIP was withdrawn, still sends to it.
+// bounces fails where machines give back to their routers what these, late to hear that
+// a VIP was withdrawn, still send to them.
 func bounces(t *testing.T, l *lab.Lab, vips []netip.Addr, what string) {
 	t.Helper()
-	for machine, router := range map[string]string{"w1": "tor-r1", "w3": "tor-r2"} {
-		at := l.Topology.MachineAddress(machine)
-		for i, via := range []netip.Addr{at.V4, at.V6} {
-			late := "route %s " + lab.VIPPrefix(vips[i]).String() + " via " + via.String() + " proto 77"
-			must(t, netns.IP(l.Namespace(router), fmt.Sprintf(late, "add")))
-			_, err := l.GetFrom(t.Context(), router, lab.URL(vips[i], lab.WebPort))
-			must(t, netns.IP(l.Namespace(router), fmt.Sprintf(late, "del")))
-			if !refused(err) {
-				t.Errorf("%s, a VIP %s, is sent by %s to %s still: %v, want an answer", vips[i], what, router, machine, err)
+	late := func(do string) {
+		for machine, router := range map[string]string{"w1": "tor-r1", "w3": "tor-r2"} {
+			at := l.Topology.MachineAddress(machine)
+			for i, via := range []netip.Addr{at.V4, at.V6} {
+				must(t, netns.IP(l.Namespace(router), fmt.Sprintf("route %s %s via %s proto 77", do, lab.VIPPrefix(vips[i]), via)))
 			}
 		}
 	}
+	late("add")
+	for _, vip := range vips {
+		if _, err := l.Get(t.Context(), lab.URL(vip, lab.WebPort)); !refused(err) {
+			t.Errorf("%s, a VIP %s, is still sent to machines: %v, want an answer", vip, what, err)
+		}
+	}
+	late("del")
 }
 
 // fromMachines checks what a router itself says: two next hops, straight from
