@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"syscall"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -81,8 +83,14 @@ func bounces(t *testing.T, l *lab.Lab, vips []netip.Addr, what string) {
 	}
 	late("add")
 	for _, vip := range vips {
-		if _, err := l.Get(t.Context(), lab.URL(vip, lab.WebPort)); !refused(err) {
-			t.Errorf("%s, a VIP %s, is still sent to machines: %v, want an answer", vip, what, err)
+		err := lab.Within(t.Context(), 15*time.Second, func(ctx context.Context) error { // kube-proxy may be late, too
+			if _, err := l.Get(ctx, lab.URL(vip, lab.WebPort)); !refused(err) {
+				return fmt.Errorf("%s, a VIP %s, is still sent to machines: %v, want an answer", vip, what, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	}
 	late("del")
