@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -293,9 +294,13 @@ func (r *router) startFRR(n neighbour) {
 			"-i", filepath.Join(r.dir, d+".pid"), "-z", filepath.Join(r.dir, "zserv.api"), "-A", "127.0.0.1"}
 	}
 	r.daemonize("/usr/lib/frr/zebra", common("zebra")...)
+	// A file may be left of a zebra that was killed, and bgpd tries again after ten seconds only.
 	eventually(r.t, 10*time.Second, "zebra answers", func() (bool, string) {
-		_, err := os.Stat(filepath.Join(r.dir, "zserv.api"))
-		return err == nil, ""
+		c, err := net.Dial("unix", filepath.Join(r.dir, "zserv.api"))
+		if err != nil {
+			return false, err.Error()
+		}
+		return c.Close() == nil, ""
 	})
 	if slices.Contains(n.daemons, "bfdd") {
 		r.startBFDD()

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"os/user"
@@ -38,10 +39,18 @@ func (frr) start(ctx context.Context, l *Lab, r Router) error {
 		if _, err := l.start(r.Name, daemon+"-"+r.Name, nil, command...); err != nil {
 			return err
 		}
-		// The daemons that follow want to find zebra's socket.
+		// The daemons that follow want zebra to answer. A file may be left of one that was killed.
 		err := Within(ctx, 10*time.Second, func(ctx context.Context) error {
-			_, err := os.Stat(filepath.Join(dir, daemon+".vty"))
-			return err
+			sockets := []string{daemon + ".vty"}
+			if daemon == "zebra" {
+				sockets = append(sockets, "zserv.api")
+			}
+			for _, socket := range sockets {
+				if err := answers(ctx, filepath.Join(dir, socket)); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 		if err != nil {
 			return fmt.Errorf("%s does not answer: %w\n%s", daemon, err, l.logTail(daemon+"-"+r.Name))
@@ -53,6 +62,15 @@ func (frr) start(ctx context.Context, l *Lab, r Router) error {
 	}
 	_, err := l.vtysh(ctx, r, "-f", own)
 	return err
+}
+
+// answers reports whether somebody listens on a socket.
+func answers(ctx context.Context, socket string) error {
+	c, err := new(net.Dialer).DialContext(ctx, "unix", socket)
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // frrFolder makes a folder that the user frr may write to.
