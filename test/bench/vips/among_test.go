@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"plinth.dev/plinth/test/apiserver"
 )
@@ -25,7 +26,8 @@ const (
 //
 //   - from the start of the agent until all routes are in the router's kernel ("s/start");
 //   - from the creation of a Service until its route is there, one by one ("create") and
-//     right after another one was deleted ("after-delete"), in milliseconds;
+//     right after another one was deleted ("after-delete"), in milliseconds, and what of
+//     both is left once a watch has shown the Service ("create-seen", "after-delete-seen");
 //   - memory of the agent and of the controller at rest after that ("MB-agent",
 //     "MB-controller");
 //   - for Plinth, the same start after a SIGTERM and after a kill, and how many routes
@@ -117,22 +119,29 @@ func (s *stand) probe(c contender, n int, r *result) {
 	s.b.Helper()
 	all := names("probe-"+c.name, 0, probes)
 	s.each(all, s.createSlice)
-	var took []time.Duration
+	ctx, stop := context.WithCancel(s.b.Context())
+	defer stop()
+	sightings := s.sightings(ctx)
+	var took, own []time.Duration
 	for _, name := range all {
-		took = append(took, s.createAndAwait(name))
+		whole, seen := s.createAndAwait(name, sightings)
+		took, own = append(took, whole), append(own, seen)
 		time.Sleep(pauseBetween)
 	}
 	r.times("create", took)
+	r.times("create-seen", own)
 
 	more := names("again-"+c.name, 0, c.deletions)
 	s.each(more, s.createSlice)
-	took = nil
+	took, own = nil, nil
 	for i, name := range more {
 		check(s.b, s.deleteService(s.b.Context(), all[i]))
-		took = append(took, s.createAndAwait(name))
+		whole, seen := s.createAndAwait(name, sightings)
+		took, own = append(took, whole), append(own, seen)
 		time.Sleep(pauseBetween)
 	}
 	r.times("after-delete", took)
+	r.times("after-delete-seen", own)
 
 	s.each(append(all[len(more):], more...), s.deleteService)
 	s.each(append(all, more...), s.deleteSlice)
@@ -142,9 +151,32 @@ func (s *stand) probe(c contender, n int, r *result) {
 	s.forget()
 }
 
+// sighting is when a watch showed that a Service is there.
+type sighting struct {
+	name string
+	at   time.Time
+}
+
+// sightings follows the Services that are created from now on, until ctx ends.
+func (s *stand) sightings(ctx context.Context) <-chan sighting {
+	s.b.Helper()
+	w, err := s.fast.CoreV1().Services(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer", ResourceVersion: s.version()})
+	check(s.b, err)
+	all := make(chan sighting, 2*probes)
+	go func() {
+		for e := range w.ResultChan() {
+			if svc, ok := e.Object.(*corev1.Service); ok && e.Type == watch.Added {
+				all <- sighting{svc.Name, time.Now()}
+			}
+		}
+	}()
+	return all
+}
+
 // createAndAwait returns how long it took from the request that creates a Service
-// until the router's kernel had a route that it did not have before.
-func (s *stand) createAndAwait(name string) time.Duration {
+// until the router's kernel had a route that it did not have before, and how long
+// from when a watch showed the Service.
+func (s *stand) createAndAwait(name string, sightings <-chan sighting) (whole, seen time.Duration) {
 	s.b.Helper()
 	begun := time.Now()
 	check(s.b, s.createService(s.b.Context(), name))
@@ -156,7 +188,11 @@ func (s *stand) createAndAwait(name string) time.Duration {
 		at = s.router.newest
 		return true
 	})
-	return at.Sub(begun)
+	shown := <-sightings
+	for shown.name != name {
+		shown = <-sightings
+	}
+	return at.Sub(begun), at.Sub(shown.at)
 }
 
 // floor is what the API server alone takes: Service created, seen by a second client,
