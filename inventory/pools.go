@@ -7,7 +7,11 @@ import (
 )
 
 // Contains reports whether the pool has the address and does not exclude it.
-func (p Pool) Contains(a netip.Addr) bool { return inRanges(p.Ranges, a) && !inRanges(p.Exclude, a) }
+func (p Pool) Contains(a netip.Addr) bool { return p.Covers(a) && !inRanges(p.Exclude, a) }
+
+// Covers reports whether the address lies in the pool's ranges, be it excluded or not:
+// what was given before somebody excluded it stays the pool's to announce.
+func (p Pool) Covers(a netip.Addr) bool { return inRanges(p.Ranges, a) }
 
 func inRanges(rs []Range, a netip.Addr) bool {
 	for i := range rs {
@@ -30,7 +34,7 @@ func (inv *Inventory) Pool(name string) (Pool, bool) {
 // PoolOf returns the pool that has the address.
 func (inv *Inventory) PoolOf(a netip.Addr) (Pool, bool) {
 	for i := range inv.Pools {
-		if inRanges(inv.Pools[i].Ranges, a) && !inRanges(inv.Pools[i].Exclude, a) {
+		if inv.Pools[i].Contains(a) {
 			return inv.Pools[i], true
 		}
 	}

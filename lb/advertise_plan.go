@@ -133,10 +133,8 @@ var outside = &scope{refusal: VIPOutsidePools}
 // or not: an address that was given before somebody excluded it stays announced.
 func (g *ground) scopeOf(vip netip.Addr) *scope {
 	for _, sc := range g.scopes {
-		for i := range sc.pool.Ranges {
-			if sc.pool.Ranges[i].Contains(vip) {
-				return sc
-			}
+		if sc.pool.Covers(vip) {
+			return sc
 		}
 	}
 	return outside

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -53,11 +54,11 @@ func (b *balancer) reportKept(inv *inventory.Inventory) {
 // decides whether machines announce it comes first. A pool that is being drained is left
 // out: that its VIPs stay is what it is for.
 func (b *balancer) keptThough(inv *inventory.Inventory, a netip.Addr, svc *v1.Service) lb.Reason {
-	p := poolAround(inv, a)
+	by := slices.IndexFunc(inv.Pools, func(p inventory.Pool) bool { return p.Covers(a) })
 	switch {
-	case p == nil:
+	case by < 0:
 		return lb.VIPOutsidePools
-	case p.State == inventory.PoolDisabled:
+	case inv.Pools[by].State == inventory.PoolDisabled:
 		return lb.PoolIsDisabled
 	}
 	reason := b.ledger.MayTakeOver(a, requestOf(svc), b.now())
@@ -65,17 +66,4 @@ func (b *balancer) keptThough(inv *inventory.Inventory, a netip.Addr, svc *v1.Se
 		return ""
 	}
 	return reason
-}
-
-// poolAround returns the pool whose ranges have an address, be it excluded or not: as
-// machines do, who announce it by that pool.
-func poolAround(inv *inventory.Inventory, a netip.Addr) *inventory.Pool {
-	for i := range inv.Pools {
-		for _, r := range inv.Pools[i].Ranges {
-			if r.Contains(a) {
-				return &inv.Pools[i]
-			}
-		}
-	}
-	return nil
 }

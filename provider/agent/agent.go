@@ -371,65 +371,6 @@ type planned struct {
 	stage
 }
 
-// observe brings the inputs up to date and reports whether a plan can be made: the
-// API server has told all, or what the last process knew is at hand, and
-// kube-proxy has been asked. While something is missing, what is in force is planned
-// anew: endpoints stay as they were, but the machine is drained, follows kube-proxy's
-// health, and has its routes.
-func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
-	a.sources.adjust(ctx)
-	in, missing := a.sources.snapshot()
-	if missing == "" {
-		missing = noMachine(in.machine())
-	}
-	switch {
-	case missing == "":
-		a.live, a.restored, a.inputs = true, nil, in
-	case a.restored != nil && !a.givesTime():
-		a.inputs = *a.restored
-	case !a.planned:
-		return inventory.Machine{}, a.wait(missing)
-	}
-	if _, asked := a.proxy.state(); !asked {
-		return inventory.Machine{}, a.wait("kube-proxy's health")
-	}
-	m, err := a.inputs.machine()
-	if err != nil {
-		return inventory.Machine{}, a.wait(noMachine(m, err))
-	}
-	if a.wait(missing); missing == "" {
-		a.remember(a.inputs)
-	}
-	return m, true
-}
-
-// givesTime reports whether what was known before a boot of the machine does not count
-// yet: much may have become of its pods and VIPs, and the API server is asked first.
-func (a *Agent) givesTime() bool {
-	left := time.Until(a.comesUp)
-	a.wakeIn(left)
-	return left > 0
-}
-
-func noMachine(_ inventory.Machine, err error) string {
-	if err == nil {
-		return ""
-	}
-	return "a machine of the inventory for this Node: " + err.Error()
-}
-
-// wait says what is waited for, if anything; what was announced before stays so.
-func (a *Agent) wait(what string) bool {
-	if what != a.waiting {
-		a.waitsSince = time.Now()
-		if what != "" {
-			slog.Info("waiting", "for", what)
-		}
-	}
-	a.waiting = what
-	return false
-}
-
 // apply has the plan carried out. What fails does not stop the rest.
 func (a *Agent) apply(ctx context.Context) error {
 	t := a.last.Routing
@@ -494,49 +435,6 @@ func (a *Agent) wakeIn(d time.Duration) {
 	}
 	a.due = at
 	a.timer.Reset(d)
-}
-
-// leave ends the sessions in the way that was chosen.
-func (a *Agent) leave(ctx context.Context, doubt <-chan struct{}) error {
-	if a.o.WithdrawOnStop && a.planned {
-		a.drainFully(ctx, doubt)
-		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
-		defer cancel()
-		slog.Info("stopping", "announcements", "withdrawn")
-		return a.o.Speaker.Stop(ctx, "the agent was stopped")
-	}
-	a.signOfLife()
-	a.endSaving()
-	<-a.saved // lest it write older inputs over these
-	if a.live {
-		if err := a.disk.save(a.inputs); err != nil {
-			slog.Warn("the state was not saved", "err", err)
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
-	defer cancel()
-	slog.Info("leaving", "announcements", "left to graceful restart")
-	return a.o.Speaker.Leave(ctx)
-}
-
-// drainFully works on until everything is withdrawn. It ends a little after the drain
-// should have, whatever keeps it: the Speaker withdraws what is left.
-func (a *Agent) drainFully(ctx context.Context, doubt <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, a.o.DrainTime+leaveWithin)
-	defer cancel()
-	a.drain.asked = true
-	for a.pass(ctx); !a.phase.Withdrawn; a.pass(ctx) {
-		select {
-		case <-a.dirty:
-		case <-doubt:
-			a.o.Table.Doubt()
-		case <-a.timer.C:
-			a.due = time.Time{}
-		case <-ctx.Done():
-			slog.Warn("the drain came to no end", "waiting for", a.waiting)
-			return
-		}
-	}
 }
 
 // remember has the inputs written to disk, unless they were, lately.

@@ -37,7 +37,6 @@ type sources struct {
 	nodes     *mirror[*routing.Node]
 	catalog   *catalog
 	secrets   map[string]*mirror[map[string][]byte]
-	since     map[string]time.Time // each of the secrets is followed
 	inventory *inventory.Inventory
 	accepted  time.Time // the API server said anything about the inventory
 	known     node      // as last seen: its deletion changes nothing that is announced
@@ -73,7 +72,7 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: time.Now(),
 		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, catalog: newCatalog(), moved: map[string]*routing.Node{},
-		secrets: map[string]*mirror[map[string][]byte]{}, since: map[string]time.Time{}, stopSecret: map[string]context.CancelFunc{},
+		secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory)) error {
 		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, set)
@@ -225,7 +224,6 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 			stop()
 			delete(s.stopSecret, name)
 			delete(s.secrets, name)
-			delete(s.since, name)
 			s.version.secrets++
 		}
 	}
@@ -235,7 +233,6 @@ func (s *sources) followSecrets(ctx context.Context, names []string) {
 		}
 		own, stop := context.WithCancel(ctx)
 		s.stopSecret[name], s.secrets[name] = stop, newMirror("secrets", &s.mu, reduceSecret, s.changed)
-		s.since[name] = time.Now()
 		time.AfterFunc(s.patience, s.changed)
 		s.secrets[name].change = func(string, *map[string][]byte, *map[string][]byte) { s.version.secrets++ }
 		s.secrets[name].believe = func(map[string]bool) bool {
@@ -325,7 +322,7 @@ func (s *sources) missing() string {
 		}
 	}
 	for name, m := range s.secrets {
-		if !m.synced && time.Since(s.since[name]) < s.patience {
+		if !m.synced && time.Since(m.heard) < s.patience {
 			return "Secret " + name
 		}
 	}

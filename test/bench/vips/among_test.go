@@ -121,10 +121,10 @@ func (s *stand) probe(c contender, n int, r *result) {
 	s.each(all, s.createSlice)
 	ctx, stop := context.WithCancel(s.b.Context())
 	defer stop()
-	sightings := s.sightings(ctx)
+	shown := s.sightings(ctx)
 	var took, own []time.Duration
 	for _, name := range all {
-		whole, seen := s.createAndAwait(name, sightings)
+		whole, seen := s.createAndAwait(name, shown)
 		took, own = append(took, whole), append(own, seen)
 		time.Sleep(pauseBetween)
 	}
@@ -136,7 +136,7 @@ func (s *stand) probe(c contender, n int, r *result) {
 	took, own = nil, nil
 	for i, name := range more {
 		check(s.b, s.deleteService(s.b.Context(), all[i]))
-		whole, seen := s.createAndAwait(name, sightings)
+		whole, seen := s.createAndAwait(name, shown)
 		took, own = append(took, whole), append(own, seen)
 		time.Sleep(pauseBetween)
 	}
@@ -157,13 +157,27 @@ type sighting struct {
 	at   time.Time
 }
 
+// sightings are those of Services, in the order of their creation.
+type sightings <-chan sighting
+
+// of waits until a Service is shown, and passes over those before it.
+func (all sightings) of(name string) time.Time {
+	for x := range all {
+		if x.name == name {
+			return x.at
+		}
+	}
+	return time.Time{} // the benchmark is over
+}
+
 // sightings follows the Services that are created from now on, until ctx ends.
-func (s *stand) sightings(ctx context.Context) <-chan sighting {
+func (s *stand) sightings(ctx context.Context) sightings {
 	s.b.Helper()
 	w, err := s.fast.CoreV1().Services(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer", ResourceVersion: s.version()})
 	check(s.b, err)
 	all := make(chan sighting, 2*probes)
 	go func() {
+		defer close(all)
 		for e := range w.ResultChan() {
 			if svc, ok := e.Object.(*corev1.Service); ok && e.Type == watch.Added {
 				all <- sighting{svc.Name, time.Now()}
@@ -176,7 +190,7 @@ func (s *stand) sightings(ctx context.Context) <-chan sighting {
 // createAndAwait returns how long it took from the request that creates a Service
 // until the router's kernel had a route that it did not have before, and how long
 // from when a watch showed the Service.
-func (s *stand) createAndAwait(name string, sightings <-chan sighting) (whole, seen time.Duration) {
+func (s *stand) createAndAwait(name string, shown sightings) (whole, seen time.Duration) {
 	s.b.Helper()
 	begun := time.Now()
 	check(s.b, s.createService(s.b.Context(), name))
@@ -188,11 +202,7 @@ func (s *stand) createAndAwait(name string, sightings <-chan sighting) (whole, s
 		at = s.router.newest
 		return true
 	})
-	shown := <-sightings
-	for shown.name != name {
-		shown = <-sightings
-	}
-	return at.Sub(begun), at.Sub(shown.at)
+	return at.Sub(begun), at.Sub(shown.of(name))
 }
 
 // floor is what the API server alone takes: Service created, seen by a second client,
@@ -201,15 +211,13 @@ func (s *stand) floor() (took []time.Duration) {
 	s.b.Helper()
 	ctx, stop := context.WithCancel(s.b.Context())
 	defer stop()
-	services, err := s.fast.CoreV1().Services(namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "spec.type=LoadBalancer", ResourceVersion: s.version()})
-	check(s.b, err)
+	shown := s.sightings(ctx)
 	addresses, err := s.fast.NetworkingV1().IPAddresses().Watch(ctx, metav1.ListOptions{LabelSelector: "floor", ResourceVersion: s.version()})
 	check(s.b, err)
 	for i, name := range names("floor", 0, probes) {
 		begun := time.Now()
 		check(s.b, s.createService(ctx, name))
-		for (<-services.ResultChan()).Object.(*corev1.Service).Name != name {
-		}
+		shown.of(name)
 		check(s.b, s.createAddress(ctx, netip.AddrFrom4([4]byte{198, 18, 0, byte(i)}), name))
 		<-addresses.ResultChan()
 		took = append(took, time.Since(begun))

@@ -1,0 +1,68 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// observe brings the inputs up to date and reports whether a plan can be made: the
+// API server has told all, or what the last process knew is at hand, and
+// kube-proxy has been asked. While something is missing, what is in force is planned
+// anew: endpoints stay as they were, but the machine is drained, follows kube-proxy's
+// health, and has its routes.
+func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
+	a.sources.adjust(ctx)
+	in, missing := a.sources.snapshot()
+	if missing == "" {
+		missing = noMachine(in.machine())
+	}
+	switch {
+	case missing == "":
+		a.live, a.restored, a.inputs = true, nil, in
+	case a.restored != nil && !a.givesTime():
+		a.inputs = *a.restored
+	case !a.planned:
+		return inventory.Machine{}, a.wait(missing)
+	}
+	if _, asked := a.proxy.state(); !asked {
+		return inventory.Machine{}, a.wait("kube-proxy's health")
+	}
+	m, err := a.inputs.machine()
+	if err != nil {
+		return inventory.Machine{}, a.wait(noMachine(m, err))
+	}
+	if a.wait(missing); missing == "" {
+		a.remember(a.inputs)
+	}
+	return m, true
+}
+
+// givesTime reports whether what was known before a boot of the machine does not count
+// yet: much may have become of its pods and VIPs, and the API server is asked first.
+func (a *Agent) givesTime() bool {
+	left := time.Until(a.comesUp)
+	a.wakeIn(left)
+	return left > 0
+}
+
+func noMachine(_ inventory.Machine, err error) string {
+	if err == nil {
+		return ""
+	}
+	return "a machine of the inventory for this Node: " + err.Error()
+}
+
+// wait says what is waited for, if anything; what was announced before stays so.
+func (a *Agent) wait(what string) bool {
+	if what != a.waiting {
+		a.waitsSince = time.Now()
+		if what != "" {
+			slog.Info("waiting", "for", what)
+		}
+	}
+	a.waiting = what
+	return false
+}
