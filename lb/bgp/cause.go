@@ -40,6 +40,19 @@ func Causes() []Cause {
 	}
 }
 
+// verdict is a cause, and the same in a sentence.
+type verdict struct {
+	cause  Cause
+	detail string
+}
+
+// outlives reports whether a session is still down for v when all that is found is
+// that the router takes no connection: one that was shut down at the router, or
+// announced too much, is not let in again.
+func (v verdict) outlives(found Cause) bool {
+	return (v.cause == PrefixLimit || v.cause == RouterShutdown) && (found == Refused || found == ClosedByRouter)
+}
+
 // lost says why a session that was up went down.
 func lost(n noted) (Cause, string) {
 	switch {

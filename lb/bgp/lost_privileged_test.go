@@ -5,6 +5,7 @@ package bgp
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,15 +16,15 @@ var losses = []struct {
 	name   string
 	before func(*router, string) // what the router is told before the sessions come up
 	then   func(*router, string)
+	again  func(*router, string) // the same once more: a word that ends a connection can be lost while we write to it
+	stays  bool                  // the router takes no connection afterwards, which unsays nothing
 	want   Cause
 	detail string // part of it
 }{
 	{name: "the router is silent", then: func(r *router, _ string) { r.cut() }, want: HoldTimerExpired, detail: "silent for the hold time"},
-	{name: "somebody shuts them down", then: shutDown, want: RouterShutdown, detail: "new cables"},
-	{name: "somebody resets them", then: func(r *router, dialect string) {
-		r.ask(map[string]string{"frr": "clear bgp *", "bird": "restart all"}[dialect])
-	}, want: RouterShutdown, detail: "administrative"},
-	{name: "more prefixes than the router takes", before: limit, want: PrefixLimit, detail: "announces more than it takes"},
+	{name: "somebody shuts them down", then: shutDown, stays: true, want: RouterShutdown, detail: "new cables"},
+	{name: "somebody resets them", then: reset, again: reset, want: RouterShutdown, detail: "administrative"},
+	{name: "more prefixes than the router takes", before: limit, again: letIn, stays: true, want: PrefixLimit, detail: "announces more than it takes"},
 }
 
 // shutDown has the router's operator say why.
@@ -49,6 +50,15 @@ func limit(r *router, _ string) {
 	r.configure(lines, "import all; export none; };\n", "import all; export none; import limit 1 action disable; };\n")
 }
 
+func reset(r *router, dialect string) {
+	r.ask(map[string]string{"frr": "clear bgp *", "bird": "restart all"}[dialect])
+}
+
+// letIn has the router's operator give it another try.
+func letIn(r *router, dialect string) {
+	r.ask(map[string]string{"frr": "clear bgp *", "bird": "enable all"}[dialect])
+}
+
 func TestASessionThatIsLostNamesItsCause(t *testing.T) {
 	for dialect, d := range dialects {
 		for _, l := range losses {
@@ -68,22 +78,40 @@ func TestASessionThatIsLostNamesItsCause(t *testing.T) {
 					isUp(t, s, 15*time.Second)
 					l.then(r, dialect)
 				}
-				named(t, s, 2, l.want, l.detail)
+				again := func() {}
+				if l.again != nil {
+					again = func() { l.again(r, dialect) }
+				}
+				named(t, s, 2, l.want, l.detail, again)
+				if l.stays {
+					eventually(t, 40*time.Second, "being refused is added to the cause", func() (bool, string) {
+						st := s.State(t.Context())
+						return !slices.ContainsFunc(st, func(st SessionState) bool {
+							return st.Cause != l.want || !strings.Contains(st.Detail, l.detail) || !strings.Contains(st.Detail, "; since then ")
+						}), fmt.Sprint(st)
+					})
+				}
 			})
 		}
 	}
 }
 
 // named waits until so many sessions were down for a cause, at one time or another.
-func named(t testing.TB, s *Speaker, n int, want Cause, detail string) {
+// It has it happen again when that takes long.
+func named(t testing.TB, s *Speaker, n int, want Cause, detail string, again func()) {
 	t.Helper()
 	seen := map[netip.Addr]string{}
+	next := time.Now().Add(10 * time.Second)
 	eventually(t, 25*time.Second, fmt.Sprintf("%d sessions are down for %s: %s", n, want, detail), func() (bool, string) {
 		st := s.State(t.Context())
 		for _, st := range st {
 			if st.Cause == want && strings.Contains(st.Detail, detail) {
 				seen[st.Addr] = st.Detail
 			}
+		}
+		if len(seen) < n && time.Now().After(next) {
+			next = time.Now().Add(5 * time.Second)
+			again()
 		}
 		return len(seen) == n, fmt.Sprint(st)
 	})
@@ -102,7 +130,7 @@ func TestWhatIsNotBGPIsNamed(t *testing.T) {
 			r := newRouter(t).rogue(how)
 			s := speaker(t)
 			must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))))
-			named(t, s, 2, MalformedMessage, detail)
+			named(t, s, 2, MalformedMessage, detail, func() {})
 		})
 	}
 }

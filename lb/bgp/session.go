@@ -65,6 +65,7 @@ type session struct {
 	hung     bool               // the router took the connection, and then nothing came
 	doubtful bool               // it may have it at this end only
 	limits   int                // times in a row that the router sent too much
+	loss     verdict            // why it was lost; not before it was up with these terms
 	keepFor  time.Time          // until then a router may hold our routes (RFC 4724)
 	state    SessionState
 	stale    bool    // state.Announced needs another look
@@ -147,7 +148,7 @@ func (s *session) set(ctx context.Context, t terms, want routes) error {
 // restart begins anew, with new terms.
 func (s *session) restart(ctx context.Context) error {
 	s.stopSearch()
-	s.attempts, s.limits, s.doubtful = 0, 0, false
+	s.attempts, s.limits, s.doubtful, s.loss = 0, 0, false, verdict{}
 	if s.in != nil {
 		s.hangUp(ctx)
 		s.down(Connecting, "its terms have changed")
@@ -282,6 +283,7 @@ func (s *session) down(c Cause, detail string) {
 		s.state.Losses++
 		s.state.Since = time.Now()
 		s.keepFor = time.Now().Add(s.terms.Session.RestartTime)
+		s.loss = verdict{c, detail}
 	}
 	news := wasUp || s.state.Cause != c
 	s.state.Up, s.state.Cause, s.state.Detail = false, c, detail
@@ -379,7 +381,11 @@ func (s *session) found(c Cause, detail string) {
 	}
 	s.stopSearch()
 	// Having been refused does not unsay what was found out before.
-	if c != CauseNone && (c != ClosedByRouter || s.state.Cause != TTLMismatch) {
+	switch {
+	case c == CauseNone, c == ClosedByRouter && s.state.Cause == TTLMismatch:
+	case s.loss.outlives(c):
+		s.down(s.loss.cause, s.loss.detail+"; since then "+detail)
+	default:
 		s.down(c, detail)
 	}
 	s.tryConnect()
