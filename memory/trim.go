@@ -9,43 +9,67 @@ import (
 
 const (
 	// every is how often the heap is looked at.
-	every = 10 * time.Second
+	every = time.Second / 2
+	// patience is for how many looks a program that is busy is left alone.
+	patience = 20
+	// calm is how much a program that has nothing much to do allocates from one look
+	// to the next, in bytes.
+	calm = 1 << 20
 	// spare is how much may lie idle, in bytes: less is not worth a collection.
 	spare = 4 << 20
 )
 
 // Trim returns idle memory to the machine until the context ends: what a first list of
 // ten thousand objects took is not needed again, and the garbage collector by itself
-// would keep much of it. It looks at the heap every ten seconds, and collects only
-// when there is something to return.
+// would keep much of it. It looks at the heap twice a second, and collects when there is
+// something to return and the program has come to rest, or after ten seconds without
+// a rest.
 func Trim(ctx context.Context) {
 	t := time.NewTicker(every)
 	defer t.Stop()
+	var w watcher
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-t.C:
-			trim()
+			if w.due(look()) {
+				debug.FreeOSMemory()
+			}
 		}
 	}
 }
 
-func trim() {
-	if idle() > spare {
-		debug.FreeOSMemory()
-	}
+// watcher remembers what the last look at the heap saw.
+type watcher struct {
+	allocated uint64
+	busy      int // looks since the program was calm, or was collected
 }
 
-// idle is how much of the heap holds nothing that is in use, in bytes, as far as it can
-// be returned: garbage, and pages that are free and not returned yet.
-func idle() uint64 {
+// due reports whether it is time to return what is idle.
+func (w *watcher) due(h heap) bool {
+	resting := h.allocated-w.allocated < calm
+	w.allocated = h.allocated
+	if w.busy++; !resting && w.busy < patience {
+		return false
+	}
+	w.busy = 0
+	return h.idle > spare
+}
+
+type heap struct {
+	allocated uint64 // since the start, in bytes
+	idle      uint64 // holds nothing that is in use, and can be returned: garbage, and pages that are free; in bytes
+}
+
+func look() heap {
 	s := []metrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/gc/heap/live:bytes"}, // by the last collection
+		{Name: "/gc/heap/allocs:bytes"},
 	}
 	metrics.Read(s)
 	held, live := s[0].Value.Uint64()+s[1].Value.Uint64(), s[2].Value.Uint64()
-	return held - min(held, live)
+	return heap{allocated: s[3].Value.Uint64(), idle: held - min(held, live)}
 }

@@ -15,11 +15,11 @@ import (
 // loadFor is how long the machine is kept busy; PLINTH_BENCH_LOAD says otherwise.
 const loadFor = 10 * time.Minute
 
-// hogs keep every CPU twice as busy as it can be until stop is called.
+// hogs keep every CPU five times as busy as it can be until stop is called.
 func hogs(b *testing.B) (stop func()) {
 	b.Helper()
 	var all []*exec.Cmd
-	for range 2 * runtime.NumCPU() {
+	for range 5 * runtime.NumCPU() {
 		c := exec.Command("sh", "-c", "while :; do :; done")
 		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		must(b, c.Start())

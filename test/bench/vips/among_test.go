@@ -41,10 +41,12 @@ func BenchmarkAmong(b *testing.B) {
 	for _, n := range sizes(0, 1000, 3000, 10_000) {
 		s.populate(present, n)
 		present = n
-		for range *rounds {
+		for i := range *rounds {
 			for _, c := range s.contenders() {
 				if c.name == "plinth" || n <= metallbMost {
-					s.among(c, n, results.of(fmt.Sprintf("%s/%d", c.name, n)))
+					name := fmt.Sprintf("%s/%d", c.name, n)
+					s.among(c, n, results.of(name))
+					results.progress(name, i+1)
 				}
 			}
 			results.of(fmt.Sprintf("floor/%d", n)).times("create", s.floor())

@@ -20,10 +20,12 @@ import (
 func BenchmarkRate(b *testing.B) {
 	s := newStand(b)
 	results, contenders := newResults(), s.contenders()
-	for range *rounds {
+	for i := range *rounds {
 		for _, n := range sizes(1000, 3000) {
 			for _, c := range contenders {
-				s.rate(c, n, results.of(fmt.Sprintf("%s/%d", c.name, n)))
+				name := fmt.Sprintf("%s/%d", c.name, n)
+				s.rate(c, n, results.of(name))
+				results.progress(name, i+1)
 			}
 		}
 	}

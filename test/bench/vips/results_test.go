@@ -1,6 +1,9 @@
 package vips
 
 import (
+	"fmt"
+	"iter"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -46,21 +49,41 @@ func (r *result) times(what string, all []time.Duration) {
 	}
 }
 
+// medians are what counts of the result, by unit.
+func (r *result) medians() iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		for _, unit := range r.order {
+			all := slices.Sorted(slices.Values(r.by[unit]))
+			half, most := all[len(all)/2], all[len(all)*99/100]
+			switch {
+			case !r.many[unit]:
+				if !yield(unit, half) {
+					return
+				}
+			case !yield("ms-p50-"+unit, half) || !yield("ms-p99-"+unit, most):
+				return
+			}
+		}
+	}
+}
+
 // report prints a line for each result.
 func (rs *results) report(b *testing.B) {
 	for _, name := range rs.order {
-		r := rs.by[name]
 		b.Run(name, func(b *testing.B) {
 			b.ReportMetric(0, "ns/op") // leaves it out
-			for _, unit := range r.order {
-				all := slices.Sorted(slices.Values(r.by[unit]))
-				if !r.many[unit] {
-					b.ReportMetric(all[len(all)/2], unit)
-					continue
-				}
-				b.ReportMetric(all[len(all)/2], "ms-p50-"+unit)
-				b.ReportMetric(all[len(all)*99/100], "ms-p99-"+unit)
+			for unit, value := range rs.by[name].medians() {
+				b.ReportMetric(value, unit)
 			}
 		})
 	}
+}
+
+// progress tells what one result is after a round: all of them take hours.
+func (rs *results) progress(name string, round int) {
+	fmt.Fprintf(os.Stderr, "%s, median after round %d of %d:", name, round, *rounds)
+	for unit, value := range rs.by[name].medians() {
+		fmt.Fprintf(os.Stderr, " %.4g %s", value, unit)
+	}
+	fmt.Fprintln(os.Stderr)
 }
