@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -97,13 +98,14 @@ type Agent struct {
 	repaired   time.Time // when they last were, for a doubt
 	reported   time.Time
 	saver      chan inputs
+	signs      chan sign
 	endSaving  context.CancelFunc
-	saved      chan struct{} // closed when nobody saves any more
+	saving     sync.WaitGroup // those that write to the disk: it may hang, and nothing else may with it
 }
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: make(chan inputs, 1), patience: comesUp, drain: drain{time: o.DrainTime}}
+	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: make(chan inputs, 1), signs: make(chan sign, 1), patience: comesUp, drain: drain{time: o.DrainTime}}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	a.writer = newWriter(o.Client, o.NodeName, a.sources.selfNow)
@@ -147,9 +149,14 @@ func (a *Agent) Run(ctx context.Context) error {
 	go a.proxy.run(work)
 	go a.writer.run(work)
 	saving, endSaving := context.WithCancel(work)
-	a.saved = make(chan struct{})
 	a.endSaving = endSaving
-	go a.saving(saving)
+	a.saving.Go(func() {
+		each(saving, a.saver, func(in inputs) {
+			a.save(in)
+			pause(saving, saveEvery)
+		})
+	})
+	a.saving.Go(func() { each(saving, a.signs, a.leaveSign) })
 	a.timer = time.NewTimer(0)
 	defer a.timer.Stop()
 	a.loop(ctx, doubt)
@@ -232,7 +239,11 @@ func (a *Agent) signOfLife() {
 	if !a.planned {
 		return // nothing that another process could follow
 	}
-	if err := a.disk.alive(a.drain.lasted(time.Now())); err != nil {
+	offer(a.signs, a.disk.sign(a.drain.lasted(time.Now())))
+}
+
+func (a *Agent) leaveSign(s sign) {
+	if err := a.disk.alive(s); err != nil {
 		slog.Warn("no sign of life on disk", "err", err)
 	}
 }
@@ -443,26 +454,34 @@ func (a *Agent) remember(in inputs) {
 		return
 	}
 	a.remembered = in.version
-	select {
-	case <-a.saver:
-	default:
-	}
-	a.saver <- in
+	offer(a.saver, in)
 }
 
-// saving writes the newest inputs, not more often than once a second: what is lost
+// save writes inputs to disk. It is done not more often than once a second: what is lost
 // between two is told again by the API server, or by the sessions' own routers.
-func (a *Agent) saving(ctx context.Context) {
-	defer close(a.saved)
+func (a *Agent) save(in inputs) {
+	if err := a.disk.save(in); err != nil {
+		slog.Warn("the state was not saved", "err", err)
+	}
+}
+
+// offer hands over the newest value; one that nobody took yet is dropped.
+func offer[T any](to chan T, value T) {
+	select {
+	case <-to:
+	default:
+	}
+	to <- value
+}
+
+// each has every value taken until ctx ends.
+func each[T any](ctx context.Context, values <-chan T, take func(T)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case in := <-a.saver:
-			if err := a.disk.save(in); err != nil {
-				slog.Warn("the state was not saved", "err", err)
-			}
+		case v := <-values:
+			take(v)
 		}
-		pause(ctx, saveEvery)
 	}
 }

@@ -119,7 +119,7 @@ func reboots(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := d.sign()
+	last := d.now()
 	last.BootID, last.Wall = "an earlier one", last.Wall.Add(-time.Hour)
 	if err := d.write(aliveFile, last); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -197,8 +198,9 @@ func dualService() []runtime.Object {
 	})
 }
 
-// TestADrainWarnsWaitsWithdrawsAndEndsWithAReason has an agent drain when it is asked
-// to, and another one when it is stopped.
+// TestADrainWarnsWaitsWithdrawsAndEndsWithAReason has an agent drain when it is asked to,
+// another one when it is stopped, and one of which that was not asked when its machine
+// shuts down.
 func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 	const drainTime = 2 * time.Second
 	askBIRD, configure, logBIRD := routerWithout(t)
@@ -207,8 +209,8 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 	sides := []side{birdSide(askBIRD, logBIRD), frrSide(askFRR, logFRR)}
 	inv := dual(t, "asn: 65001}]", "asn: 65001}, {name: edge, address: 10.1.0.2, asn: 65002}]")
 	client := fake.NewClientset(dualService()...)
-	begin := func() running {
-		a := start(t, client, inv, t.TempDir(), "", func(o *Options) { o.WithdrawOnStop, o.DrainTime = true, drainTime })
+	begin := func(withdraw bool) running {
+		a := start(t, client, inv, t.TempDir(), "", func(o *Options) { o.WithdrawOnStop, o.DrainTime = withdraw, drainTime })
 		hold(t, sides, dualRoutes...)
 		return a
 	}
@@ -220,7 +222,7 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 	}
 
 	t.Log("the agent is asked to drain")
-	a := begin()
+	a := begin(true)
 	asked := time.Now()
 	a.Drain()
 	hold(t, sides)
@@ -234,18 +236,37 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 		r.ends(t, "the agent was stopped")
 	}
 
-	t.Log("the agent is stopped")
-	a = begin()
-	asked = time.Now()
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		a.stop()
-	}()
-	hold(t, sides)
-	waited(asked)
-	<-ended
-	for _, r := range sides {
-		r.ends(t, "the agent was stopped")
+	stop := func(a running) {
+		t.Helper()
+		asked := time.Now()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			a.stop()
+		}()
+		hold(t, sides)
+		waited(asked)
+		<-ended
+		for _, r := range sides {
+			r.ends(t, "the agent was stopped")
+		}
 	}
+	t.Log("the agent is stopped")
+	stop(begin(true))
+
+	t.Log("the agent is stopped since the machine shuts down")
+	a = begin(false)
+	n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: shuttingDown})
+	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the agent knows", func() (bool, string) {
+		self, ok := a.sources.selfNow()
+		return ok && self.ShuttingDown, fmt.Sprintf("%+v", self)
+	})
+	stop(a)
 }

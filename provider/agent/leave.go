@@ -6,27 +6,33 @@ import (
 	"time"
 )
 
-// leave ends the sessions in the way that was chosen.
+// leave ends the sessions in the way that was chosen. A machine that shuts down has no
+// agent that comes back soon: routers would keep sending to it for the restart time.
 func (a *Agent) leave(ctx context.Context, doubt <-chan struct{}) error {
-	if a.o.WithdrawOnStop && a.planned {
+	defer a.lastWords()
+	if self, _ := a.sources.selfNow(); (a.o.WithdrawOnStop || self.ShuttingDown) && a.planned {
 		a.drainFully(ctx, doubt)
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
 		slog.Info("stopping", "announcements", "withdrawn")
 		return a.o.Speaker.Stop(ctx, "the agent was stopped")
 	}
-	a.signOfLife()
-	a.endSaving()
-	<-a.saved // lest it write older inputs over these
-	if a.live {
-		if err := a.disk.save(a.inputs); err != nil {
-			slog.Warn("the state was not saved", "err", err)
-		}
-	}
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
 	slog.Info("leaving", "announcements", "left to graceful restart")
 	return a.o.Speaker.Leave(ctx)
+}
+
+// lastWords writes what the process after this one should know.
+func (a *Agent) lastWords() {
+	a.endSaving()
+	a.saving.Wait() // lest older ones be written over these
+	if a.planned {
+		a.leaveSign(a.disk.sign(a.drain.lasted(time.Now())))
+	}
+	if a.live {
+		a.save(a.inputs)
+	}
 }
 
 // drainFully works on until everything is withdrawn. It ends a little after the drain

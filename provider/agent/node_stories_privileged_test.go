@@ -139,7 +139,7 @@ func TestAListOfNodesThatLacksOurOwnTakesNoRouteAway(t *testing.T) {
 func TestRoutesStayWhereTheyAreWhenTheClockJumps(t *testing.T) {
 	d := disk{dir: t.TempDir(), bootID: "this boot"}
 	for _, jump := range []time.Duration{-20 * 365 * 24 * time.Hour, 20 * 365 * 24 * time.Hour} {
-		last := d.sign()
+		last := d.now()
 		last.Wall = last.Wall.Add(jump)
 		if err := d.write(aliveFile, last); err != nil {
 			t.Fatal(err)

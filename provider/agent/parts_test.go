@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -215,6 +216,48 @@ func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
 	}
 }
 
+func TestWhatAKilledProcessWasWritingIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".state.json-123", ".alive.json-4", stateFile, aliveFile, ".mine"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := openDisk(dir); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	left, _ := os.ReadDir(dir)
+	for _, e := range left {
+		got = append(got, e.Name())
+	}
+	if want := []string{".mine", aliveFile, stateFile}; !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+}
+
+func TestADiskThatHangsHoldsUpNothing(t *testing.T) {
+	d, err := openDisk(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(Options{Client: fake.NewClientset()})
+	a.disk, a.planned = d, true // and nobody writes
+	in := someInputs(t)
+	for i := range 3 {
+		in.version.offers = uint64(i + 1)
+		a.remember(in)
+		a.enter(phase{Draining: i%2 == 0})
+		a.signOfLife()
+	}
+	if got := <-a.saver; got.version != in.version {
+		t.Errorf("the inputs that wait to be written are %+v, want the newest, %+v", got.version, in.version)
+	}
+	if s := <-a.signs; s.BootID != d.bootID {
+		t.Errorf("the sign of life is %+v", s)
+	}
+}
+
 func TestStateThatIsBrokenOrMissingCountsForNothing(t *testing.T) {
 	d, err := openDisk(t.TempDir())
 	if err != nil {
@@ -238,7 +281,7 @@ func TestPredecessorIsOfThisBootAndAMomentAgo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := d.sign()
+	now := d.now()
 	ago := func(d time.Duration) *time.Duration { return &d }
 	tests := []struct {
 		name string

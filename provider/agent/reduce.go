@@ -23,12 +23,17 @@ const (
 	LoadBalancerClass    = "plinth.dev/bgp"
 )
 
+// shuttingDown is what a kubelet says of a Node that is not ready because its machine is
+// about to go (KEP-2000, graceful node shutdown), among other reasons if there are any.
+const shuttingDown = "node is shutting down"
+
 // node is what the agent needs of a Node.
 type node struct {
 	routing.Node
-	Identity  inventory.NodeIdentity
-	Excluded  bool // from external load balancers
-	Condition condition
+	Identity     inventory.NodeIdentity
+	Excluded     bool // from external load balancers
+	ShuttingDown bool // the machine, by its kubelet's word
+	Condition    condition
 }
 
 // condition is the FabricReady condition as the Node bears it; zero: it has none.
@@ -49,8 +54,11 @@ func reduceNode(obj any) node {
 		Excluded: excluded,
 	}
 	for _, c := range n.Status.Conditions {
-		if c.Type == FabricReady {
+		switch c.Type {
+		case FabricReady:
 			out.Condition = condition{c.Status, c.Message}
+		case corev1.NodeReady:
+			out.ShuttingDown = c.Status == corev1.ConditionFalse && strings.Contains(c.Message, shuttingDown)
 		}
 	}
 	return out

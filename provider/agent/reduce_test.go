@@ -80,6 +80,28 @@ func TestServiceIsOursWithNoClassOrOurs(t *testing.T) {
 	}
 }
 
+func TestAKubeletSaysThatItsMachineShutsDown(t *testing.T) {
+	for _, tt := range []struct {
+		ready   corev1.ConditionStatus
+		message string
+		want    bool
+	}{
+		{corev1.ConditionTrue, "kubelet is posting ready status", false},
+		{corev1.ConditionFalse, "container runtime is down", false},
+		{corev1.ConditionFalse, "node is shutting down", true},
+		{corev1.ConditionFalse, "[container runtime is down, node is shutting down]", true},
+		{corev1.ConditionUnknown, "Kubelet stopped posting node status.", false},
+	} {
+		n := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Message: "node is shutting down"},
+			{Type: corev1.NodeReady, Status: tt.ready, Message: tt.message},
+		}}}
+		if got := reduceNode(n).ShuttingDown; got != tt.want {
+			t.Errorf("Ready is %s, %q: got %v", tt.ready, tt.message, got)
+		}
+	}
+}
+
 func TestNodeIsReducedToWhatAPlanNeeds(t *testing.T) {
 	n := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "w1", Labels: map[string]string{"plinth.dev/rack": "r1", corev1.LabelNodeExcludeBalancers: ""}},

@@ -51,6 +51,11 @@ func openDisk(dir string) (disk, error) {
 	if err != nil {
 		return disk{}, fmt.Errorf("boot ID: %w", err)
 	}
+	// What a process that was killed in the middle of writing left.
+	parts, _ := filepath.Glob(filepath.Join(dir, partOf("*.json")))
+	for _, p := range parts {
+		_ = os.Remove(p)
+	}
 	return disk{dir: dir, bootID: strings.TrimSpace(string(id)), last: new([sha256.Size]byte)}, nil
 }
 
@@ -65,18 +70,21 @@ type sign struct {
 	Drained *time.Duration `json:",omitempty"`
 }
 
-func (d disk) sign() sign {
+func (d disk) now() sign {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
 	return sign{BootID: d.bootID, Up: time.Duration(ts.Nano()), Wall: time.Now().UTC()}
 }
 
-// alive leaves a sign of life, and of how far a drain has come.
-func (d disk) alive(drained time.Duration) error {
-	s := d.sign()
+// sign is a sign of life as of now, and of how far a drain has come.
+func (d disk) sign(drained time.Duration) sign {
+	s := d.now()
 	s.Drained = &drained
-	return d.write(aliveFile, s)
+	return s
 }
+
+// alive leaves a sign of life.
+func (d disk) alive(s sign) error { return d.write(aliveFile, s) }
 
 // past is what is known of the process before this one.
 type past struct {
@@ -88,7 +96,7 @@ type past struct {
 
 func (d disk) predecessor() past {
 	var last sign
-	now := d.sign()
+	now := d.now()
 	switch err := d.read(aliveFile, &last); {
 	case err != nil:
 		return past{booted: now.Up < bootsFor}
@@ -206,9 +214,12 @@ func (d disk) write(name string, v any) error {
 	return d.replace(name, b)
 }
 
+// partOf is the pattern of the names that a file has while it is written.
+func partOf(name string) string { return "." + name + "-*" }
+
 // replace replaces a file in one step: a reader, or a crash, finds the old or the new one.
 func (d disk) replace(name string, b []byte) error {
-	f, err := os.CreateTemp(d.dir, "."+name+"-*") // mode 0600
+	f, err := os.CreateTemp(d.dir, partOf(name)) // mode 0600
 	if err != nil {
 		return err
 	}
