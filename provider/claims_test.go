@@ -196,7 +196,7 @@ func (h *held) departed() {
 func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	d := h.decide(requestOf(h.svc[1])) // b is about to write that it joins
+	d := h.decide(h.svc[1]) // b is about to write that it joins
 	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
 func TestHolderThatLeavesIsNotKeptByOneThatNeverJoins(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	d := h.decide(requestOf(h.svc[1]))
+	d := h.decide(h.svc[1])
 	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}

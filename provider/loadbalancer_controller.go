@@ -115,7 +115,8 @@ func (b *balancer) serviceGone(obj any) {
 func (b *balancer) holdsAny(k lb.ServiceKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.ledger.Holds(k)) > 0 || b.standings[k] != nil
+	_, waits := b.waiting[k]
+	return len(b.ledger.Holds(k)) > 0 || b.standings[k] != nil || waits
 }
 
 // sync looks at one Service.

@@ -40,10 +40,10 @@ func (b *balancer) occupy(k lb.ServiceKey) (done func()) {
 // that it is no longer to have. A decision that is refused is no error. With ours, what
 // changed is for Plinth's own controller to write into the status.
 func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.Decision, error) {
-	r := requestOf(svc)
-	defer b.occupy(r.Service)()
+	k := keyOf(svc)
+	defer b.occupy(k)()
 	for range claimAttempts {
-		d := b.decide(r)
+		d := b.decide(svc)
 		took, err := b.takeAll(ctx, svc, d)
 		if err != nil {
 			return d, err
@@ -52,9 +52,9 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 			continue
 		}
 		for _, a := range d.Release {
-			gave, err := b.giveUp(ctx, a, r.Service, svc.UID)
+			gave, err := b.giveUp(ctx, a, k, svc.UID)
 			if err == nil && !gave {
-				err = staleService(r.Service)
+				err = staleService(k)
 			}
 			if err != nil {
 				return d, err
@@ -67,14 +67,17 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 }
 
 // decide asks the ledger, and enters what was granted. A holder whose ports, key or
-// backends have changed may make room for others beside it.
-func (b *balancer) decide(r lb.Request) lb.Decision {
+// backends have changed may make room for others beside it. Who gets less than it asks
+// for waits from this moment: others may give back what it lacks before it is told.
+func (b *balancer) decide(svc *v1.Service) lb.Decision {
+	r := requestOf(svc)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d, changed := b.grant(r)
 	if changed {
 		b.wakeSharers(r.Service)
 	}
+	b.await(svc, d)
 	return d
 }
 
@@ -166,9 +169,8 @@ func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
 	s.told = s.told && sameDecision(s.decision, d)
 	s.decision, s.version = d, svc.ResourceVersion
 	s.ours = s.ours && !s.seen || d.Refused || ofOurClass(svc)
-	if delete(b.waiting, keyOf(svc)); d.Refused || len(d.Denials) > 0 {
-		b.waiting[keyOf(svc)] = waiterOf(svc, d)
-	}
+	delete(b.waiting, keyOf(svc))
+	b.await(svc, d)
 	s.seen = s.seen || !d.Refused && sameIngress(svc, ingressOf(addrs(d.VIPs)))
 }
 
@@ -183,6 +185,13 @@ type waiter struct {
 // mayTake reports whether an address may be what it waits for.
 func (w waiter) mayTake(a netip.Addr) bool {
 	return w.lacks == lb.NoFamily || w.lacks == lb.FamilyOf(a)
+}
+
+// await has a Service wait that a decision gives less than it asks for. b.mu is held.
+func (b *balancer) await(svc *v1.Service, d lb.Decision) {
+	if d.Refused || len(d.Denials) > 0 {
+		b.waiting[keyOf(svc)] = waiterOf(svc, d)
+	}
 }
 
 // waiterOf returns what a Service waits for after a decision.
