@@ -18,6 +18,7 @@ import (
 
 // standing is what a Service was last told.
 type standing struct {
+	uid      types.UID // of the Service that was told
 	decision lb.Decision
 	ours     bool      // its status is for Plinth's own controller to write: the stock one was told nothing
 	seen     bool      // its status has had these VIPs since
@@ -158,8 +159,8 @@ func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.standings[keyOf(svc)]
-	if s == nil {
-		s = &standing{}
+	if s == nil || s.uid != svc.UID {
+		s = &standing{uid: svc.UID}
 		b.standings[keyOf(svc)] = s
 	}
 	if !slices.EqualFunc(s.decision.VIPs, d.VIPs, func(x, y lb.Assignment) bool { return x.Addr == y.Addr }) {

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
 )
 
 func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
@@ -36,4 +39,38 @@ func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
 		t.Errorf("it gets %v, %v", d, err)
 	}
 	h.agree(keyOf(svc))
+}
+
+func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
+	h := newHeld(t)
+	events, class := record.NewFakeRecorder(9), LoadBalancerClass
+	h.cloud.recorder = events
+	h.svc[0].Spec.LoadBalancerClass = &class
+	h.settled(0)
+	right := h.svc[0].DeepCopy()
+	right.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
+	h.drifted(right) // which it was seen to say
+	anew := h.svc[0].DeepCopy()
+	anew.UID = "a later one"
+	h.client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, anew, nil
+	})
+	writes := 0
+	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		writes++
+		return true, anew, nil
+	})
+	if h.drifted(anew) {
+		t.Error("its status is taken for one that somebody overwrote")
+	}
+	d, err := h.settle(t.Context(), anew, true)
+	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+		t.Fatal(d, err)
+	}
+	if err := h.state(t.Context(), anew, d); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := h.standing(h.key(0)); writes != 1 || s.rights != 0 || len(events.Events) != 0 {
+		t.Errorf("its status is written %d times; %d count as set right, and %d are told", writes, s.rights, len(events.Events))
+	}
 }

@@ -222,7 +222,7 @@ func (b *balancer) drifted(svc *v1.Service) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.standings[keyOf(svc)]
-	if s == nil {
+	if s == nil || s.uid != svc.UID { // an earlier one of its name was told
 		return false
 	}
 	same, says := sameIngress(svc, ingressOf(addrs(s.decision.VIPs))), saysDecision(svc, s.decision)
