@@ -285,8 +285,8 @@ func (b *balancer) mayJoin(a netip.Addr, k lb.ServiceKey) bool {
 	return false
 }
 
-// wrote remembers what the API server answered to a write of ours, unless a later answer
-// came before. No watch tells it again, so the ledger follows here.
+// wrote remembers what the API server answered to a write of ours, unless a later object
+// is known already. No watch tells it again, so the ledger follows here.
 func (b *balancer) wrote(a netip.Addr, obj *networkingv1.IPAddress) {
 	c, ours := readClaim(obj)
 	if !ours {
@@ -294,7 +294,7 @@ func (b *balancer) wrote(a netip.Addr, obj *networkingv1.IPAddress) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if old, known := b.claims[a]; known && old.uid == c.uid && newer(old.resourceVersion, c.resourceVersion) {
+	if old, known := b.claims[a]; known && newer(old.resourceVersion, c.resourceVersion) {
 		return
 	}
 	delete(b.parting, a)

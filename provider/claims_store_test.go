@@ -80,3 +80,20 @@ func TestClaimThatTheWatchShowsGoneIsGone(t *testing.T) {
 		}
 	}
 }
+
+func TestClaimThatIsShownAfterItsSuccessorIsNotBelieved(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	s, earlier := newClaimStore(h.balancer), h.object()
+	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	h.departed()
+	h.settled(1)
+	if err := s.Update(earlier); err != nil { // the watch lags
+		t.Fatal(err)
+	}
+	h.agree(h.key(1))
+	h.wrote(h.addr, earlier) // as does the answer to a write
+	h.agree(h.key(1))
+}

@@ -51,8 +51,9 @@ func (b *balancer) watchesAnew() {
 	}
 }
 
-// learn takes over what an object says. What was read live counts whatever its
-// resource version, which goes back when etcd is restored.
+// learn takes over what an object says, unless a later one of that address is known, be
+// it the same one or its successor. What was read live counts whatever its resource
+// version, which goes back when etcd is restored.
 func (b *balancer) learn(a netip.Addr, obj *networkingv1.IPAddress, live bool) {
 	c, ours := readClaim(obj)
 	b.mu.Lock()
@@ -63,7 +64,7 @@ func (b *balancer) learn(a netip.Addr, obj *networkingv1.IPAddress, live bool) {
 		b.ledger.Block(a)
 		return
 	}
-	if old, known := b.claims[a]; known && !live && old.uid == c.uid && !newer(c.resourceVersion, old.resourceVersion) {
+	if old, known := b.claims[a]; known && !live && !newer(c.resourceVersion, old.resourceVersion) {
 		return
 	}
 	if old, known := b.claims[a]; known && b.parting[a] != (lb.ServiceKey{}) && old.resourceVersion == c.resourceVersion {
