@@ -94,7 +94,8 @@ func (b *balancer) check(c claim) {
 	}
 }
 
-// admit notes a holder that the ledger does not know. b.mu is held.
+// admit notes a holder that the ledger does not know. It goes before those whom no object
+// names: where it cannot share with them, they look for another address. b.mu is held.
 func (b *balancer) admit(a netip.Addr, pool string, k lb.ServiceKey) {
 	if b.holds(a, k) {
 		return
@@ -103,8 +104,23 @@ func (b *balancer) admit(a netip.Addr, pool string, k lb.ServiceKey) {
 	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.serves(svc) {
 		holder = requestOf(svc).Holder
 	}
+	if b.ledger.MayJoin(a, holder) != "" {
+		b.oust(a)
+	}
 	b.enter(a, pool, holder)
 	b.queue.Add(k.String())
+}
+
+// oust forgets who was granted a here and is not named by its object: another leader, or
+// one that is gone, was faster. b.mu is held.
+func (b *balancer) oust(a netip.Addr) {
+	c, _ := b.ledger.Claim(a)
+	for _, h := range c.Holders {
+		if !b.claims[a].heldBy(h.Service) {
+			b.ledger.Forget(a, h.Service)
+			b.queue.Add(h.Service.String())
+		}
+	}
 }
 
 // enter notes a holder. One that may not share with those before it is entered

@@ -27,11 +27,13 @@ func (c *cluster) burst(name string, n int) {
 		if i%2 == 1 {
 			change = append(change, class)
 		}
-		switch i / 2 % 3 {
+		switch i / 2 % 4 {
 		case 1:
 			change = append(change, bothFamilies)
 		case 2:
 			change = append(change, families(v1.IPFamilyPolicySingleStack, v1.IPv6Protocol))
+		case 3:
+			change = append(change, families(v1.IPFamilyPolicyPreferDualStack, v1.IPv6Protocol, v1.IPv4Protocol))
 		}
 		c.service(fmt.Sprintf("%s%d", name, i), change...)
 	}

@@ -127,9 +127,7 @@ func TestTwoLeadersGiveNoAddressTwice(t *testing.T) {
 	c.start()
 	c.start()
 	const n = 60
-	for i := range n {
-		c.service(fmt.Sprintf("s%d", i))
-	}
+	c.burst("s", n)
 	c.served(n)
 }
 
