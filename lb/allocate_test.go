@@ -3,6 +3,7 @@ package lb
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -364,6 +365,53 @@ func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestAddressThatCouldNotBeTakenRestsOn(t *testing.T) {
+	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/30, "2001:db8::/126"]}`)
+	one, other := service("d/one", "46"), service("d/other", "46")
+	apply(l, other, noon)
+	apply(l, one, noon)
+	for _, a := range slices.Clone(l.Holds(one.Service)) {
+		l.Release(a, one.Service, noon)
+	}
+	for _, a := range slices.Clone(l.Holds(other.Service)) { // what is lower is free
+		l.Forget(a, other.Service)
+	}
+	for range 2 {
+		d := apply(l, one, noon)
+		if got := brief(d); got != "192.0.2.1 2001:db8::1" {
+			t.Fatalf("its former owner gets %s", got)
+		}
+		for _, v := range d.VIPs {
+			l.Forget(v.Addr, one.Service)
+		}
+	}
+	a := netip.MustParseAddr("192.0.2.1")
+	l.Hold(a, "a", one.Holder)
+	l.HeldSince(a, noon)
+	l.Forget(a, one.Service) // it was held: that it rested once is past
+	if got := l.Resting(); len(got) != 1 || got[0].Addr != netip.MustParseAddr("2001:db8::1") {
+		t.Errorf("what rests is %v", got)
+	}
+	d := apply(l, one, noon)
+	Allocate(l, other, noon.Add(Quarantine)) // as time passes while it is being taken
+	for _, v := range d.VIPs {
+		l.Forget(v.Addr, one.Service)
+	}
+	if got := brief(Allocate(l, one, noon.Add(Quarantine))); got != "192.0.2.0 2001:db8::" || len(l.Resting()) > 0 {
+		t.Errorf("once its rest is over its former owner gets %s, and %v rests", got, l.Resting())
+	}
+}
+
+func TestAddressThatIsReservedWhileItRestsIsNobodyElses(t *testing.T) {
+	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/32], reserved: {192.0.2.0: x/y}}`)
+	l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.0"), Owner: ServiceKey{"d", "one"}, Until: noon.Add(Quarantine)})
+	for who, want := range map[string]string{"d/other": "refused a:PoolExhausted", "d/one": "refused a:PoolExhausted", "x/y": "192.0.2.0"} {
+		if got := brief(Allocate(l, service(who, "4"), noon)); got != want {
+			t.Errorf("%s: %s, want %s", who, got, want)
+		}
 	}
 }
 

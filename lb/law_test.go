@@ -27,6 +27,10 @@ func TestAnswerDoesNotDependOnTheOrderOfEvents(t *testing.T) {
 	live(t, (*world).theAnswerDoesNotDependOnOrder, nil)
 }
 
+func TestWhatIsHeldAndForgottenIsAsItWas(t *testing.T) {
+	live(t, (*world).forgottenIsAsItWas, nil)
+}
+
 func TestPoolIsExhaustedIfAndOnlyIfNothingIsFree(t *testing.T) {
 	live(t, (*world).exhaustedIffNothingIsFree, nil)
 }
@@ -256,6 +260,27 @@ func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, was answer) {
 	a, b := Allocate(w.ledger, r, w.now), Allocate(other, r, w.now)
 	if !reflect.DeepEqual(a, b) {
 		t.Fatalf("%+v: %s, but in another order %s", r, brief(a), brief(b))
+	}
+}
+
+// forgottenIsAsItWas has a Service fail to take what it is to have.
+func (w *world) forgottenIsAsItWas(t *rapid.T, was answer) {
+	resting := w.ledger.Resting()
+	for _, v := range was.VIPs {
+		if v.New {
+			w.ledger.Hold(v.Addr, v.Pool, was.Holder)
+		}
+	}
+	for _, v := range was.VIPs {
+		if v.New {
+			w.ledger.Forget(v.Addr, was.Service)
+		}
+	}
+	if got := w.ledger.Resting(); !slices.Equal(got, resting) {
+		t.Fatalf("%v rested, and now %v does", resting, got)
+	}
+	if again := Allocate(w.ledger, was.Request, w.now); !reflect.DeepEqual(again, was.Decision) {
+		t.Fatalf("%+v: %s, but after it was forgotten %s", was.Request, brief(was.Decision), brief(again))
 	}
 }
 

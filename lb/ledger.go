@@ -36,6 +36,7 @@ type claim struct {
 	first Holder
 	more  []Holder // sorted by Service
 	says  []Holder // what some holders say now that do not get it; see [Ledger.Says]
+	rest  *Rested  // that Hold ended; nil: none, or the address is known to be held
 }
 
 // Claim is a VIP that is held.
@@ -63,7 +64,9 @@ func NewLedger() *Ledger {
 func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 	c, held := l.claims[a]
 	if !held {
-		l.rouse(a)
+		if r, rested := l.rouse(a); rested {
+			c.rest = new(r)
+		}
 		l.taken(a)
 	}
 	old, wasHolder := c.holder(h.Service)
@@ -128,11 +131,11 @@ func unsaid(says []Holder, s ServiceKey) []Holder {
 	return says
 }
 
-// HeldSince notes since when a is held. Of two addresses of one family a Service
-// keeps the one that it has held longer.
+// HeldSince notes since when a is held, and so that it no longer is about to be. Of two
+// addresses of one family a Service keeps the one that it has held longer.
 func (l *Ledger) HeldSince(a netip.Addr, t time.Time) {
 	if c, held := l.claims[a]; held && !t.IsZero() {
-		c.since = t.Unix()
+		c.since, c.rest = t.Unix(), nil
 		l.claims[a] = c
 	}
 }
@@ -161,9 +164,16 @@ func (l *Ledger) Release(a netip.Addr, s ServiceKey, now time.Time) bool {
 	return true
 }
 
-// Forget undoes Hold as if it had never been: the address does not rest.
+// Forget undoes Hold as if it had never been: the address rests on if it did, and else
+// is free.
 func (l *Ledger) Forget(a netip.Addr, s ServiceKey) {
-	if last, was := l.leave(a, s); was && last {
+	rest := l.claims[a].rest
+	last, was := l.leave(a, s)
+	switch {
+	case !was || !last:
+	case rest != nil:
+		l.Rest(*rest)
+	default:
 		l.freed(a)
 	}
 }

@@ -163,7 +163,7 @@ func (l *Ledger) index() {
 		l.taken(a)
 	}
 	for _, r := range l.queue {
-		if l.rests(r) && l.reserved[r.Addr] == (ServiceKey{}) {
+		if l.rests(r) {
 			l.layDown(r)
 		}
 	}

@@ -50,10 +50,11 @@ func (l *Ledger) Rest(r Rested) {
 	l.layDown(r)
 }
 
-// layDown lets the address's pool, if there is one, know that it rests.
+// layDown lets the address's pool, if there is one, know that it rests. What is reserved
+// is in no pool's gift, resting or not.
 func (l *Ledger) layDown(r Rested) {
 	p := l.poolOf(r.Addr)
-	if p == nil {
+	if p == nil || l.reserved[r.Addr] != (ServiceKey{}) {
 		return
 	}
 	i := FamilyOf(r.Addr).index()
@@ -61,24 +62,28 @@ func (l *Ledger) layDown(r Rested) {
 	p.resting[i] = insertRested(p.resting[i], r)
 }
 
-// insertRested keeps a queue sorted; a new entry nearly always belongs at its end.
+// insertRested keeps a queue sorted; a new entry nearly always belongs at its end, or
+// takes the place of one that rests no more.
 func insertRested(q []Rested, r Rested) []Rested {
 	if n := len(q); n == 0 || compareRested(q[n-1], r) < 0 {
 		return append(q, r)
 	}
-	i, _ := slices.BinarySearchFunc(q, r, compareRested)
+	i, found := slices.BinarySearchFunc(q, r, compareRested)
+	if found {
+		q[i] = r
+		return q
+	}
 	return slices.Insert(q, i, r)
 }
 
 // rests reports whether an entry of a queue still holds.
 func (l *Ledger) rests(r Rested) bool { return l.resting[r.Addr] == r }
 
-// rouse ends the rest of a, and reports whether it did rest. The address is then
-// neither resting nor free.
-func (l *Ledger) rouse(a netip.Addr) bool {
-	r, ok := l.resting[a]
-	if !ok {
-		return false
+// rouse ends the rest of a and returns it, if it did rest. The address is then neither
+// resting nor free.
+func (l *Ledger) rouse(a netip.Addr) (r Rested, rested bool) {
+	if r, rested = l.resting[a]; !rested {
+		return r, false
 	}
 	delete(l.resting, a)
 	own := l.former[r.Owner]
@@ -92,7 +97,7 @@ func (l *Ledger) rouse(a netip.Addr) bool {
 		p.resting[i] = l.trim(p.resting[i])
 	}
 	l.queue = l.trim(l.queue)
-	return true
+	return r, true
 }
 
 // trim drops what rests no more from the front of a queue.

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -11,8 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/lb"
 )
@@ -230,5 +234,39 @@ func TestClaimOfALaterServiceOfTheNameIsTold(t *testing.T) {
 	}
 	if c.serviceUID = parentLeft; c.isOfAnother(key, "u1") {
 		t.Error("a parent that has left is taken for another Service")
+	}
+}
+
+// failing has the API server fail so many requests of a kind.
+func (h *held) failing(times int, verb, resource string) {
+	h.client.PrependReactor(verb, resource, func(clienttesting.Action) (bool, runtime.Object, error) {
+		times--
+		return times >= 0, nil, apierrors.NewInternalError(errors.New("the store does not answer"))
+	})
+}
+
+// TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails has a lower address free.
+func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
+	h := newHeld(t)
+	at := noon
+	h.now = func() time.Time { return at }
+	h.settled(0)
+	svc, vip := loadBalancerService(), []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	if d, err := h.settle(t.Context(), svc, true); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
+		t.Fatal(d, err)
+	}
+	for _, leaves := range []*v1.Service{h.svc[0], svc} {
+		if err := h.releaseAll(t.Context(), keyOf(leaves), leaves.UID); err != nil {
+			t.Fatal(err)
+		}
+		at = at.Add(lb.Quarantine / 2)
+	}
+	h.departed()
+	h.failing(1, "create", "ipaddresses")
+	if d, err := h.settle(t.Context(), svc, true); err == nil {
+		t.Fatalf("the API server fails, and it is given %v", d)
+	}
+	if d, err := h.settle(t.Context(), svc, true); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
+		t.Errorf("it had %v before, and gets %v, %v", vip, d, err)
 	}
 }
