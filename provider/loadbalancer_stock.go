@@ -28,7 +28,7 @@ func startServiceController(ctx context.Context, c *Cloud, s start) error {
 	stock, err := stockservice.New(c,
 		serviceClient{Interface: s.config.ClientBuilder.ClientOrDie(s.client), events: s.config.ClientBuilder.ClientOrDie("plinth-events"), balancer: c.balancer},
 		stockServices{c.informers.Core().V1().Services()},
-		c.informers.Core().V1().Nodes(),
+		stockNodes{c.informers.Core().V1().Nodes()},
 		s.config.ComponentConfig.KubeCloudShared.ClusterName,
 		utilfeature.DefaultFeatureGate,
 	)
