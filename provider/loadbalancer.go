@@ -117,18 +117,22 @@ func (b *balancer) GetLoadBalancerName(_ context.Context, _ string, svc *v1.Serv
 // Service; and when the Service has to wait, for an address or for the inventory, or
 // another leader is in the way.
 // Plinth's own controller then tells it why, and serves it the moment that it can,
-// where the stock one would poll.
+// where the stock one would poll. Any other failure the stock controller hears of, too, and
+// makes an Event of it; by the time that it tries again the Service is served already if
+// it can be.
 func (b *balancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
 	if !closed(b.ready) {
 		b.queue.Add(keyOf(svc).String())
 		return nil, cloudprovider.ImplementedElsewhere
 	}
 	d, err := b.settle(ctx, svc, false)
-	if errors.Is(err, errContended) || apierrors.IsConflict(err) {
-		b.queue.AddRateLimited(keyOf(svc).String()) // much sooner than the stock controller would try again
-		return nil, cloudprovider.ImplementedElsewhere
-	}
 	if err != nil {
+		b.queue.AddRateLimited(keyOf(svc).String()) // much sooner than the stock controller would try again
+	}
+	switch {
+	case errors.Is(err, errContended), apierrors.IsConflict(err):
+		return nil, cloudprovider.ImplementedElsewhere
+	case err != nil:
 		return nil, err
 	}
 	ingress := ingressOf(addrs(d.VIPs))

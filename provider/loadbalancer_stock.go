@@ -129,8 +129,10 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 		data = merged(data, map[string]any{"conditions": []any{withoutCondition}}, nil)
 	case p.Status.LoadBalancer != nil:
 		out, err := w.ServiceInterface.Patch(ctx, name, kind, w.balancer.withCondition(svc, data), o, sub...)
-		if apierrors.IsConflict(err) {
+		if err != nil && !apierrors.IsNotFound(err) {
 			w.balancer.handOver(keyOf(svc))
+		}
+		if apierrors.IsConflict(err) {
 			return svc, nil
 		}
 		return out, err
@@ -146,8 +148,8 @@ func stated(svc *v1.Service) bool {
 	return len(svc.Status.LoadBalancer.Ingress) > 0 && meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) != nil
 }
 
-// handOver has Plinth's own controller write the status of a Service that is not as it
-// was when the stock one read it, and would try again only after its backoff.
+// handOver has Plinth's own controller write a status that the stock one could not write,
+// and would try again only after its backoff.
 func (b *balancer) handOver(k lb.ServiceKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
 )
@@ -268,5 +270,29 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 	}
 	if d, err := h.settle(t.Context(), svc, true); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
 		t.Errorf("it had %v before, and gets %v, %v", vip, d, err)
+	}
+}
+
+func TestServiceThatTheAPIServerFailsIsServedBeforeTheStockControllerTriesAgain(t *testing.T) {
+	h := newHeld(t)
+	close(h.ready)
+	h.cloud.recorder = record.NewFakeRecorder(9)
+	h.failing(1, "create", "ipaddresses")
+	if _, err := h.EnsureLoadBalancer(t.Context(), "", h.svc[0], nil); !apierrors.IsInternalError(err) {
+		t.Errorf("the stock controller hears %v, and makes no Event of what failed", err)
+	}
+	if n := h.queue.NumRequeues("d/a"); n != 1 {
+		t.Errorf("it is queued %d times", n)
+	}
+	if err := h.sync(t.Context(), "d/a"); err != nil {
+		t.Fatal(err)
+	}
+	h.agree(h.key(0))
+	now, err := h.client.CoreV1().Services("d").Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.EnsureLoadBalancer(t.Context(), "", now, nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+		t.Errorf("its status is %v, and the stock controller hears %v", now.Status, err)
 	}
 }
