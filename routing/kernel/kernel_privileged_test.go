@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -302,6 +303,32 @@ func TestPartOfATableThatFailsDoesNotStopTheRest(t *testing.T) {
 		t.Errorf("error %q lacks the kernel's reason", err)
 	}
 	wantHeld(t, mixed())
+}
+
+// TestRoutesOfOtherFamiliesAreNotTakenForThoseAskedFor asks for a family that no kernel
+// has routes of, as one that was started with ipv6.disable=1 is asked for IPv6.
+func TestRoutesOfOtherFamiliesAreNotTakenForThoseAskedFor(t *testing.T) {
+	const absent = unix.AF_APPLETALK
+	uplink(t)
+	tab := table(t)
+	set(t, tab, mixed())
+	b, got := batch{first: tab.conn.nextSeq(1)}, map[uint8]int{}
+	b.list(absent, unix.RT_TABLE_MAIN, DefaultProtocol)
+	if err := tab.conn.dump(b.buf, b.first, func(_ unix.NlMsghdr, body []byte) { got[body[0]]++ }); err != nil || got[unix.AF_INET] == 0 {
+		t.Fatalf("the kernel answers with routes of the families %v: %v", got, err)
+	}
+	err := tab.list(reader{mark: tab.mark}, absent, unix.RT_TABLE_MAIN, func(r routing.Route) {
+		t.Errorf("%v was taken for a route of family %d", r, absent)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := tab.setRule(absent, false, true); err != nil {
+		t.Error("no rule is wanted, and there is none:", err)
+	}
+	if err := tab.setRule(absent, true, true); !errors.Is(err, unix.EAFNOSUPPORT) {
+		t.Errorf("a rule that cannot be: %v", err)
+	}
 }
 
 // repaired sets the table again at each doubt until the kernel holds want.

@@ -48,6 +48,9 @@ func forwarded(routes []routing.Route) (has [2]bool) {
 
 func (t *Table) setRule(family int, wanted, mayDelete bool) error {
 	have, err := t.rules(family)
+	if errors.Is(err, unix.EAFNOSUPPORT) && !wanted {
+		return nil // the kernel does not have the family, and so no rule of it
+	}
 	if err != nil {
 		return err
 	}

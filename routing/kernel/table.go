@@ -177,13 +177,7 @@ func (t *Table) read() ([]routing.Route, error) {
 	reader := reader{mark: t.mark, tunnel: t.tunnel.Load(), links: links}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		for _, table := range []uint8{unix.RT_TABLE_MAIN, ForwardedTable} {
-			b := batch{first: t.conn.nextSeq(1)}
-			b.list(family, table, t.mark.protocol)
-			err := t.conn.dump(b.buf, b.first, func(h unix.NlMsghdr, body []byte) {
-				if r, ours := reader.decode(body); ours && h.Type == unix.RTM_NEWROUTE {
-					all = append(all, r)
-				}
-			})
+			err := t.list(reader, family, table, func(r routing.Route) { all = append(all, r) })
 			switch {
 			case errors.Is(err, unix.ENOENT): // the table does not exist: nobody wrote to it yet
 			case errors.Is(err, errInterrupted):
@@ -195,6 +189,19 @@ func (t *Table) read() ([]routing.Route, error) {
 	}
 	slices.SortFunc(all, routing.Route.Compare)
 	return t.unique(all), interrupted
+}
+
+// list calls each with our routes of one family and table. Asked for a family that it
+// does not have, as IPv6 on a machine that was started with ipv6.disable=1, the kernel
+// answers with the routes of all others.
+func (t *Table) list(reader reader, family, table uint8, each func(routing.Route)) error {
+	b := batch{first: t.conn.nextSeq(1)}
+	b.list(family, table, t.mark.protocol)
+	return t.conn.dump(b.buf, b.first, func(h unix.NlMsghdr, body []byte) {
+		if r, ours := reader.decode(body); ours && h.Type == unix.RTM_NEWROUTE && body[0] == family {
+			each(r)
+		}
+	})
 }
 
 // unique keeps one route of each key and makes it differ from all wanted ones
