@@ -243,6 +243,10 @@ func (s *session) hear(e event) {
 func (s *session) link() {
 	s.linked, s.linkedAt, s.emptied = true, time.Now(), nil
 	s.notes.forget()
+	// A link that just came up may have had no address that could be used yet.
+	if err := s.openBFD(); err != nil {
+		s.log.Warn("the path to the router is not watched", "err", err)
+	}
 	if s.bfd != nil {
 		s.bfd.begin()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"strconv"
 	"time"
 )
 
@@ -32,6 +33,8 @@ func (s *session) openBFD() error {
 }
 
 // linkLocal is this machine's link-local address on an interface; invalid: it has none.
+// Its zone is the interface's index: sockets of one that was deleted do not work on the
+// next of the same name.
 func linkLocal(device string) netip.Addr {
 	link, err := net.InterfaceByName(device)
 	if err != nil {
@@ -40,7 +43,7 @@ func linkLocal(device string) netip.Addr {
 	addrs, _ := link.Addrs()
 	for _, a := range addrs {
 		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is6() && p.Addr().IsLinkLocalUnicast() {
-			return p.Addr().WithZone(device)
+			return p.Addr().WithZone(strconv.Itoa(link.Index))
 		}
 	}
 	return netip.Addr{}

@@ -77,14 +77,10 @@ protocol bgp m1 { local as %d; neighbor %v as %d; interface "eth0"; passive on; 
 	r.daemonize("bird", "-f", "-c", conf, "-s", ctl, "-P", filepath.Join(r.dir, "bird.pid"))
 }
 
-func TestALinkLocalSessionCarriesBothFamiliesWithPasswordAndBFD(t *testing.T) {
-	for _, dialect := range []string{"frr", "bird"} {
-		t.Run(dialect, func(t *testing.T) {
-			t.Parallel()
-			r := newRouter(t)
-			machine, at := linkLocalIn(t, r.link), linkLocalIn(t, "eth0", "-n", r.ns)
-			r.unnumbered(t, dialect, machine)
-			inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
+// linkLocalConfig is what a machine of an inventory has with such a router.
+func linkLocalConfig(t testing.TB, router netip.Addr) Config {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
 spec:
@@ -93,11 +89,22 @@ spec:
   routers: [{name: tor, address: "%v", asn: %d}]
   pools: [{name: all, addresses: [203.0.113.0/24, "2001:db8:113::/112"]}]
   racks: [{name: r1, machines: [{name: m1, addresses: [192.0.2.1, "2001:db8::1"]}]}]
-`, ourASN, at.WithZone(r.link), routerASN)})
-			must(t, problems.Err())
-			m, _ := inv.Machine("m1")
-			c := config(plan(inv.Sessions(m)[0], "203.0.113.10/32", "2001:db8:113::10/128"))
-			c.Sessions[0].Password = "open-sesame"
+`, ourASN, router, routerASN)})
+	must(t, problems.Err())
+	m, _ := inv.Machine("m1")
+	c := config(plan(inv.Sessions(m)[0], "203.0.113.10/32", "2001:db8:113::10/128"))
+	c.Sessions[0].Password = "open-sesame"
+	return c
+}
+
+func TestALinkLocalSessionCarriesBothFamiliesWithPasswordAndBFD(t *testing.T) {
+	for _, dialect := range []string{"frr", "bird"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t)
+			machine, at := linkLocalIn(t, r.link), linkLocalIn(t, "eth0", "-n", r.ns)
+			r.unnumbered(t, dialect, machine)
+			c := linkLocalConfig(t, at.WithZone(r.link))
 			first := NewSpeaker(Options{Log: logger(t)})
 			must(t, first.Set(t.Context(), c))
 			both := map[string]string{"203.0.113.10": machine.String(), "2001:db8:113::10": machine.String()}
@@ -114,6 +121,63 @@ spec:
 				got := r.routes()
 				return lost() > 0 || fmt.Sprint(got) != fmt.Sprint(both), fmt.Sprint(got)
 			})
+			r.cut()
+			t.Log("withdrawn after", r.holds(6*time.Second, map[string]string{}))
+		})
+	}
+}
+
+// hardware is the hardware address of an interface.
+func hardware(t testing.TB, device string, where ...string) string {
+	t.Helper()
+	return strings.Fields(run(t, "ip", append(where, "-br", "link", "show", "dev", device)...))[2]
+}
+
+// tentative takes our end of the link down and up. For some seconds the kernel makes sure
+// that nobody else has its link-local address, which cannot be used before.
+func (r *router) tentative() {
+	r.t.Helper()
+	run(r.t, "sysctl", "-q", "-w", "net.ipv6.conf."+r.link+".dad_transmits=2")
+	run(r.t, "ip", "link", "set", r.link, "down")
+	run(r.t, "ip", "link", "set", r.link, "up")
+	eventually(r.t, 5*time.Second, "the address is back", func() (bool, string) {
+		out := run(r.t, "ip", "-6", "-o", "addr", "show", "dev", r.link, "scope", "link")
+		return strings.Contains(out, "tentative"), out
+	})
+}
+
+func TestALinkLocalSessionIsWatchedByBFDWhateverItsLinkWentThrough(t *testing.T) {
+	for _, dialect := range []string{"frr", "bird"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t)
+			machine, at := linkLocalIn(t, r.link), linkLocalIn(t, "eth0", "-n", r.ns)
+			ours, theirs := hardware(t, r.link), hardware(t, "eth0", "-n", r.ns)
+			r.unnumbered(t, dialect, machine)
+			s := speaker(t)
+			r.tentative()
+			t.Log("set before there is an address to send from:", s.Set(t.Context(), linkLocalConfig(t, at.WithZone(r.link))))
+			both := map[string]string{"203.0.113.10": machine.String(), "2001:db8:113::10": machine.String()}
+			watched := func() {
+				t.Helper()
+				t.Log("routes are there after", r.holds(60*time.Second, both))
+				bfdUp(t, s)
+				eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(1))
+			}
+			watched()
+			for _, gone := range [][2]string{
+				{"link set " + r.link + " down", "link set " + r.link + " up"},
+				{"link del " + r.link, "link add " + r.link + " address " + ours + " up type veth peer name eth0 address " + theirs + " netns " + r.ns},
+			} {
+				run(t, "ip", strings.Fields(gone[0])...)
+				eventually(t, 10*time.Second, "the session is down", func() (bool, string) {
+					st := s.State(t.Context())[0]
+					return !st.Up, fmt.Sprint(st)
+				})
+				run(t, "ip", strings.Fields(gone[1])...)
+				run(t, "ip", "-n", r.ns, "link", "set", "eth0", "up")
+				watched()
+			}
 			r.cut()
 			t.Log("withdrawn after", r.holds(6*time.Second, map[string]string{}))
 		})
