@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"slices"
 	"syscall"
 	"testing"
@@ -82,5 +84,44 @@ func TestTheDiagnosisEndsInTime(t *testing.T) {
 	}
 	if searchTime > 30*time.Second {
 		t.Error("a router that comes back in the meantime waits for too long")
+	}
+}
+
+func TestARouterThatClosesLateTwiceIsNotWaitedForTwice(t *testing.T) {
+	const within = time.Second
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			time.AfterFunc(within*6/10, func() { _ = c.Close() })
+		}
+	}()
+	s := over("127.0.0.1")
+	s.Local, s.Port = netip.Addr{}, l.Addr().(*net.TCPAddr).AddrPort().Port()
+	r := try(t.Context(), terms{RouterID: netip.MustParseAddr("10.0.0.1"), Session: s}, socket{}, within)
+	if !timeout(r.err) {
+		t.Errorf("the second probe took longer than what the first one left: %+v", r)
+	}
+}
+
+func TestTheCauseIsLookedForEveryFourMinutesHoweverLongASessionIsDown(t *testing.T) {
+	var at []int
+	for attempts := 1; attempts <= 80; attempts++ {
+		if timeToLook(attempts) {
+			at = append(at, attempts)
+		}
+	}
+	if want := []int{1, 2, 4, 8, 16, 32, 48, 64, 80}; !slices.Equal(at, want) {
+		t.Errorf("after %v attempts, want %v", at, want)
+	}
+	if pause := 16 * patience; pause > 4*time.Minute {
+		t.Errorf("sixteen attempts take %v", pause)
 	}
 }

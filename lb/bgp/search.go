@@ -59,8 +59,11 @@ func diagnose(ctx context.Context, t terms, before symptoms) (Cause, string) {
 	return silence(ctx, t, first)
 }
 
-// try probes, and once more if the router closed without a word.
+// try probes, and after a breath once more, in the time that is left, if the router
+// closed without a word.
 func try(ctx context.Context, t terms, o socket, within time.Duration) outcome {
+	ctx, cancel := context.WithTimeout(ctx, within+breath)
+	defer cancel()
 	r := probe(ctx, t, o, within)
 	if r.notification != nil || r.reached < connected || !closed(r.err) {
 		return r

@@ -57,6 +57,7 @@ type session struct {
 	bfd      *link // nil: off
 	alarm    *time.Timer
 	search   context.CancelFunc // a search for the cause is under way
+	searches int                // that were begun
 	attempts int                // that failed since the session was last up for long
 	linked   bool               // GoBGP has a session
 	linkedAt time.Time
@@ -330,7 +331,9 @@ func (s *session) overLimit() {
 // ring is what happens when nothing else did for a while.
 func (s *session) ring() {
 	switch {
-	case s.refused != nil || s.search != nil:
+	case s.refused != nil:
+	case s.search != nil:
+		s.found(s.searches, CauseNone, "")
 	case s.state.Up:
 		s.limits, s.attempts = 0, 0
 	case s.linked:
@@ -344,8 +347,7 @@ func (s *session) ring() {
 }
 
 // investigate ends an attempt that takes too long. Where its cause is not plain, the
-// way to the router is left free for a while, after 1, 2, 4, 8... attempts, to look
-// for it.
+// way to the router is left free for a while, after some attempts, to look for it.
 func (s *session) investigate() {
 	s.attempts++
 	c, detail, sure := attempt(s.notes.read())
@@ -361,26 +363,36 @@ func (s *session) investigate() {
 	s.lookOrConnect()
 }
 
+// timeToLook reports whether the cause is looked for after so many attempts: 1, 2, 4, 8,
+// 16, 32, 48... What is wrong may be mended and something else be wrong, so that in the
+// end it is looked for every four minutes.
+func timeToLook(attempts int) bool {
+	return bits.OnesCount(uint(attempts)) == 1 || attempts%16 == 0
+}
+
 // lookOrConnect looks for the cause, unless that was done lately.
 func (s *session) lookOrConnect() {
-	if bits.OnesCount(uint(s.attempts)) != 1 {
+	if !timeToLook(s.attempts) {
 		s.tryConnect()
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
 	s.search = cancel
+	s.searches++
 	before := symptoms{halfway: s.halfway, hung: s.hung}
-	t := s.terms
+	t, search := s.terms, s.searches
 	go func() {
 		c, detail := diagnose(ctx, t, before)
-		_ = s.do(ctx, func() error { s.found(c, detail); return nil })
+		// What was found when the time was up is to be heard too.
+		_ = s.do(context.Background(), func() error { s.found(search, c, detail); return nil })
 	}()
 	s.alarm.Reset(searchTime + time.Second)
 }
 
-// found ends a search. A search that came to no end leaves what is known.
-func (s *session) found(c Cause, detail string) {
-	if s.search == nil {
+// found ends a search, unless that has ended already. A search that came to no end
+// leaves what is known.
+func (s *session) found(search int, c Cause, detail string) {
+	if s.search == nil || search != s.searches {
 		return
 	}
 	s.stopSearch()

@@ -104,3 +104,71 @@ func TestNoSessionWaitsForOneThatIsBeingEnded(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// begun is a session with a router that is not there, and with a server.
+func begun(t *testing.T) *session {
+	t.Helper()
+	s := NewSpeaker(Options{Log: logger(t)})
+	t.Cleanup(func() { _ = s.Leave(context.Background()) })
+	c := lonely("127.0.0.77", "203.0.113.10/32")
+	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}
+	if err := s.Set(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	return s.session(config, c)
+}
+
+// owning has f run by the goroutine that owns a session.
+func owning(t *testing.T, x *session, f func()) {
+	t.Helper()
+	if err := x.do(t.Context(), func() error { f(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASearchWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
+	x := begun(t)
+	for range 20 { // what a select takes of two is chance
+		owning(t, x, func() {
+			x.hangUp(t.Context())
+			x.attempts = 1
+			x.lookOrConnect()
+			x.search() // its time is up
+		})
+		for begin, trying := time.Now(), false; !trying; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > 5*time.Second {
+				t.Fatal("no attempt followed")
+			}
+			owning(t, x, func() { trying = x.in != nil })
+		}
+	}
+}
+
+func TestASearchThatIsNotHeardOfAnyMoreIsGivenUp(t *testing.T) {
+	x := begun(t)
+	owning(t, x, func() {
+		x.hangUp(t.Context())
+		x.down(ASNMismatch, "as was found before")
+		x.search, x.searches = func() {}, 1
+		x.ring()
+		if x.in == nil || x.search != nil || x.state.Cause != ASNMismatch {
+			t.Errorf("an attempt: %v, still a search: %v, %v", x.in != nil, x.search != nil, x.state)
+		}
+	})
+}
+
+func TestWhatASearchFindsAfterItWasGivenUpCountsNoMore(t *testing.T) {
+	x := begun(t)
+	owning(t, x, func() {
+		x.hangUp(t.Context())
+		x.search, x.searches = func() {}, 2
+		x.found(1, ASNMismatch, "of the first search")
+		if x.in != nil || x.search == nil || x.state.Cause == ASNMismatch {
+			t.Errorf("the first search ended the second: %v", x.state)
+		}
+		x.found(2, Refused, "of the second search")
+		if x.in == nil || x.search != nil || x.state.Cause != Refused {
+			t.Errorf("the second search did not end: %v", x.state)
+		}
+	})
+}
