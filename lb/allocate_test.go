@@ -3,7 +3,6 @@ package lb
 import (
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -321,97 +320,6 @@ func TestOfTwoAddressesOfOneFamilyTheOlderIsKept(t *testing.T) {
 				t.Errorf("when it is refused it has %s", got)
 			}
 		})
-	}
-}
-
-func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
-	const (
-		yaml  = `    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.3: x/y}}`
-		later = `    - {name: a, addresses: [192.0.2.0/30], reserved: {192.0.2.3: x/y, 192.0.2.0: x/z}}`
-	)
-	released := func(t *testing.T) *Ledger {
-		l := ledgerOf(t, yaml)
-		apply(l, service("d/one", "4"), noon)
-		l.Release(netip.MustParseAddr("192.0.2.0"), ServiceKey{"d", "one"}, noon)
-		return l
-	}
-	for _, tt := range []struct {
-		name    string
-		held    int // Services that came since
-		after   time.Duration
-		request Request
-		want    string
-	}{
-		{"another gets another", 0, time.Minute, service("d/two", "4"), "192.0.2.1"},
-		{"the former owner gets it", 1, time.Minute, service("d/one", "4"), "192.0.2.0"},
-		{"another that asks for it gets it", 0, time.Minute, with(service("d/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
-		{"another of another namespace that asks for it does not", 0, time.Minute, with(service("e/two", "4"), ips("192.0.2.0")), "refused a:AddressResting"},
-		{"another of another namespace that asks for it gets it at the end", 0, Quarantine, with(service("e/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
-		{"one that it is reserved for since gets it by asking", 0, time.Minute, with(service("x/z", "4"), ips("192.0.2.0")), "192.0.2.0"},
-		{"and without asking", 0, time.Minute, service("x/z", "4"), "192.0.2.0"},
-		{"another gets it if nothing else is free", 2, time.Minute, service("d/two", "4"), "192.0.2.0"},
-		{"just before the end", 0, Quarantine - 1, service("d/two", "4"), "192.0.2.1"},
-		{"at the end", 0, Quarantine, service("d/two", "4"), "192.0.2.0"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			l := released(t)
-			for i := range tt.held {
-				apply(l, service(fmt.Sprintf("d/other%d", i), "4"), noon)
-			}
-			if tt.request.Service.Name == "z" {
-				l.SetPools(pools(t, later))
-			}
-			if got := brief(Allocate(l, tt.request, noon.Add(tt.after))); got != tt.want {
-				t.Errorf("got  %s\nwant %s", got, tt.want)
-			}
-		})
-	}
-}
-
-func TestAddressThatCouldNotBeTakenRestsOn(t *testing.T) {
-	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/30, "2001:db8::/126"]}`)
-	one, other := service("d/one", "46"), service("d/other", "46")
-	apply(l, other, noon)
-	apply(l, one, noon)
-	for _, a := range slices.Clone(l.Holds(one.Service)) {
-		l.Release(a, one.Service, noon)
-	}
-	for _, a := range slices.Clone(l.Holds(other.Service)) { // what is lower is free
-		l.Forget(a, other.Service)
-	}
-	for range 2 {
-		d := apply(l, one, noon)
-		if got := brief(d); got != "192.0.2.1 2001:db8::1" {
-			t.Fatalf("its former owner gets %s", got)
-		}
-		for _, v := range d.VIPs {
-			l.Forget(v.Addr, one.Service)
-		}
-	}
-	a := netip.MustParseAddr("192.0.2.1")
-	l.Hold(a, "a", one.Holder)
-	l.HeldSince(a, noon)
-	l.Forget(a, one.Service) // it was held: that it rested once is past
-	if got := l.Resting(); len(got) != 1 || got[0].Addr != netip.MustParseAddr("2001:db8::1") {
-		t.Errorf("what rests is %v", got)
-	}
-	d := apply(l, one, noon)
-	Allocate(l, other, noon.Add(Quarantine)) // as time passes while it is being taken
-	for _, v := range d.VIPs {
-		l.Forget(v.Addr, one.Service)
-	}
-	if got := brief(Allocate(l, one, noon.Add(Quarantine))); got != "192.0.2.0 2001:db8::" || len(l.Resting()) > 0 {
-		t.Errorf("once its rest is over its former owner gets %s, and %v rests", got, l.Resting())
-	}
-}
-
-func TestAddressThatIsReservedWhileItRestsIsNobodyElses(t *testing.T) {
-	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/32], reserved: {192.0.2.0: x/y}}`)
-	l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.0"), Owner: ServiceKey{"d", "one"}, Until: noon.Add(Quarantine)})
-	for who, want := range map[string]string{"d/other": "refused a:PoolExhausted", "d/one": "refused a:PoolExhausted", "x/y": "192.0.2.0"} {
-		if got := brief(Allocate(l, service(who, "4"), noon)); got != want {
-			t.Errorf("%s: %s, want %s", who, got, want)
-		}
 	}
 }
 

@@ -78,11 +78,11 @@ func TestASessionThatIsLostNamesItsCause(t *testing.T) {
 					isUp(t, s, 15*time.Second)
 					l.then(r, dialect)
 				}
-				again := func() {}
-				if l.again != nil {
-					again = func() { l.again(r, dialect) }
-				}
-				named(t, s, 2, l.want, l.detail, again)
+				named(t, s, 2, l.want, l.detail, func() {
+					if l.again != nil {
+						l.again(r, dialect)
+					}
+				})
 				if l.stays {
 					eventually(t, 40*time.Second, "being refused is added to the cause", func() (bool, string) {
 						st := s.State(t.Context())

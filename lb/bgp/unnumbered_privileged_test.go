@@ -97,17 +97,23 @@ spec:
 	return c
 }
 
+// withLinkLocalRouter starts a router, and returns what a machine has with it and which
+// routes the router is to hold.
+func withLinkLocalRouter(t testing.TB, dialect string) (r *router, c Config, routes map[string]string) {
+	t.Helper()
+	r = newRouter(t)
+	machine, at := linkLocalIn(t, r.link), linkLocalIn(t, "eth0", "-n", r.ns)
+	r.unnumbered(t, dialect, machine)
+	return r, linkLocalConfig(t, at.WithZone(r.link)), map[string]string{"203.0.113.10": machine.String(), "2001:db8:113::10": machine.String()}
+}
+
 func TestALinkLocalSessionCarriesBothFamiliesWithPasswordAndBFD(t *testing.T) {
 	for _, dialect := range []string{"frr", "bird"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := newRouter(t)
-			machine, at := linkLocalIn(t, r.link), linkLocalIn(t, "eth0", "-n", r.ns)
-			r.unnumbered(t, dialect, machine)
-			c := linkLocalConfig(t, at.WithZone(r.link))
+			r, c, both := withLinkLocalRouter(t, dialect)
 			first := NewSpeaker(Options{Log: logger(t)})
 			must(t, first.Set(t.Context(), c))
-			both := map[string]string{"203.0.113.10": machine.String(), "2001:db8:113::10": machine.String()}
 			r.holds(20*time.Second, both)
 			bfdUp(t, first)
 
@@ -150,14 +156,11 @@ func TestALinkLocalSessionIsWatchedByBFDWhateverItsLinkWentThrough(t *testing.T)
 	for _, dialect := range []string{"frr", "bird"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := newRouter(t)
-			machine, at := linkLocalIn(t, r.link), linkLocalIn(t, "eth0", "-n", r.ns)
+			r, c, both := withLinkLocalRouter(t, dialect)
 			ours, theirs := hardware(t, r.link), hardware(t, "eth0", "-n", r.ns)
-			r.unnumbered(t, dialect, machine)
 			s := speaker(t)
 			r.tentative()
-			t.Log("set before there is an address to send from:", s.Set(t.Context(), linkLocalConfig(t, at.WithZone(r.link))))
-			both := map[string]string{"203.0.113.10": machine.String(), "2001:db8:113::10": machine.String()}
+			t.Log("set before there is an address to send from:", s.Set(t.Context(), c))
 			watched := func() {
 				t.Helper()
 				t.Log("routes are there after", r.holds(60*time.Second, both))

@@ -1,0 +1,139 @@
+package agent
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
+	d, err := openDisk(filepath.Join(t.TempDir(), "deep", "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := someInputs(t)
+	if err := d.save(want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := d.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.Inventory.Equal(want.Inventory) {
+		t.Error("another inventory")
+	}
+	ignore := cmpopts.IgnoreFields(inputs{}, "Inventory", "version")
+	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
+	if diff := cmp.Diff(want, got, ignore, addresses, prefix); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if info, _ := os.Stat(filepath.Join(d.dir, stateFile)); info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v: there are passwords in it", info.Mode())
+	}
+	if left, _ := filepath.Glob(filepath.Join(d.dir, ".*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestWhatAKilledProcessWasWritingIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".state.json-123", ".alive.json-4", stateFile, aliveFile, ".mine"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := openDisk(dir); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	left, _ := os.ReadDir(dir)
+	for _, e := range left {
+		got = append(got, e.Name())
+	}
+	if want := []string{".mine", aliveFile, stateFile}; !slices.Equal(got, want) {
+		t.Errorf("left are %v, want %v", got, want)
+	}
+}
+
+func TestADiskThatHangsHoldsUpNothing(t *testing.T) {
+	d, err := openDisk(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := New(Options{Client: fake.NewClientset()})
+	a.disk, a.planned = d, true // and nobody writes
+	in := someInputs(t)
+	for i := range 3 {
+		in.version.offers = uint64(i + 1)
+		a.remember(in)
+		a.enter(phase{Draining: i%2 == 0})
+		a.signOfLife()
+	}
+	if got := <-a.saver; got.version != in.version {
+		t.Errorf("the inputs that wait to be written are %+v, want the newest, %+v", got.version, in.version)
+	}
+	if s := <-a.signs; s.BootID != d.bootID {
+		t.Errorf("the sign of life is %+v", s)
+	}
+}
+
+func TestStateThatIsBrokenOrMissingCountsForNothing(t *testing.T) {
+	d, err := openDisk(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.load(); err == nil {
+		t.Error("loaded nothing")
+	}
+	for _, content := range []string{"", "{", `{"Version":7}`, `{"Version":1,"Inventory":"kind: Nonsense"}`} {
+		if err := os.WriteFile(filepath.Join(d.dir, stateFile), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.load(); err == nil {
+			t.Errorf("loaded %q", content)
+		}
+	}
+}
+
+func TestPredecessorIsOfThisBootAndAMomentAgo(t *testing.T) {
+	d, err := openDisk(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := d.now()
+	ago := func(d time.Duration) *time.Duration { return &d }
+	tests := []struct {
+		name string
+		last sign
+		want past
+	}{
+		{"a moment ago", now, past{follows: true, counts: true}},
+		{"an hour ago, in this boot", sign{BootID: now.BootID, Up: now.Up - time.Hour, Drained: ago(time.Second)}, past{counts: true}},
+		{"before a reboot", sign{BootID: "other", Up: now.Up, Wall: now.Wall.Add(-time.Hour), Drained: ago(time.Second)}, past{counts: true, booted: true}},
+		{"long before a reboot", sign{BootID: "other", Wall: now.Wall.Add(-48 * time.Hour)}, past{booted: true}},
+		{"a moment ago, on a clock that was set since", sign{BootID: now.BootID, Up: now.Up, Wall: now.Wall.Add(9000 * time.Hour)}, past{follows: true, counts: true}},
+		{"a minute ago, in a drain", sign{BootID: now.BootID, Up: now.Up - time.Minute, Drained: ago(time.Second)}, past{follows: true, counts: true, drained: ago(61 * time.Second)}},
+		{"a minute ago, in no drain", sign{BootID: now.BootID, Up: now.Up - time.Minute, Drained: ago(-1)}, past{follows: true, counts: true, drained: ago(-1)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := d.write(aliveFile, tt.last); err != nil {
+				t.Fatal(err)
+			}
+			got := d.predecessor()
+			if got.drained != nil && *got.drained >= 0 {
+				*got.drained = got.drained.Truncate(time.Second)
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(past{})); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
