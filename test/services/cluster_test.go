@@ -176,6 +176,17 @@ func (c *cluster) claims() []string {
 	return all
 }
 
+// onlyHeld waits until these VIPs are held and no others are.
+func (c *cluster) onlyHeld(vips ...string) {
+	c.t.Helper()
+	c.Eventually(20*time.Second, fmt.Sprintf("only %v are held", vips), func(context.Context) error {
+		if got := c.claims(); !slices.Equal(got, vips) {
+			return fmt.Errorf("held are %v", got)
+		}
+		return nil
+	})
+}
+
 // free waits until nobody holds these VIPs.
 func (c *cluster) free(vips ...string) {
 	c.t.Helper()

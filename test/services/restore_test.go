@@ -1,7 +1,6 @@
 package services
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -42,10 +41,9 @@ func TestRestoredEtcdNeitherMovesNorDoublesAnAddress(t *testing.T) {
 	c.has("returns", "192.0.2.1", "2001:db8:2::1")
 	c.has("waits", "192.0.2.3", "2001:db8:2::3") // it is what clients know it by
 	c.has("new", "192.0.2.4", "2001:db8:2::4")   // lost, if it is made again, will find its own
-	if got := c.claims(); !slices.Equal(got, []string{"192.0.2.0", "192.0.2.1", "192.0.2.3", "192.0.2.4",
-		"2001:db8:2::", "2001:db8:2::1", "2001:db8:2::3", "2001:db8:2::4"}) {
-		t.Errorf("held: %v", got)
-	}
+	// The leader, before it knew, may have taken lost's again, which the next one gives back.
+	c.onlyHeld("192.0.2.0", "192.0.2.1", "192.0.2.3", "192.0.2.4",
+		"2001:db8:2::", "2001:db8:2::1", "2001:db8:2::3", "2001:db8:2::4")
 	c.service("lost", public)
 	c.has("lost", "192.0.2.2", "2001:db8:2::2")
 }
