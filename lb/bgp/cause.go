@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // Cause names why a session is down. It is a metric label and a heading in
@@ -127,4 +129,13 @@ func refusal(err error) (Cause, string) {
 		return PasswordMissing, err.Error()
 	}
 	return Misconfigured, err.Error()
+}
+
+// unstarted explains that GoBGP took terms that were found good for impossible. Of a
+// router on a link it wants the link to be there, with a link-local address.
+func unstarted(s inventory.Session) Cause {
+	if s.RouterAddr.Zone() != "" {
+		return Unreachable
+	}
+	return Misconfigured
 }

@@ -196,7 +196,7 @@ func (s *session) connect(ctx context.Context) error {
 	in, err := start(ctx, s.terms, slices.Collect(s.want.All()), restarting, s.port, s.notes, s.tell)
 	s.alarm.Reset(s.patience())
 	if err != nil {
-		s.down(Misconfigured, err.Error())
+		s.down(unstarted(s.terms.Session), err.Error())
 		return err
 	}
 	unwatched := s.openBFD()
@@ -308,7 +308,7 @@ func (s *session) reconnect(c Cause, detail string) {
 
 func (s *session) tryConnect() {
 	if err := s.connect(context.Background()); err != nil {
-		s.log.Warn("cannot connect", "err", err)
+		s.log.Debug("cannot connect", "err", err) // its state says so
 	}
 }
 

@@ -186,3 +186,18 @@ func TestALinkLocalSessionIsWatchedByBFDWhateverItsLinkWentThrough(t *testing.T)
 		})
 	}
 }
+
+func TestALinkLocalSessionWaitsForItsLink(t *testing.T) {
+	t.Parallel()
+	r, c, both := withLinkLocalRouter(t, "bird")
+	run(t, "sysctl", "-q", "-w", "net.ipv6.conf."+r.link+".disable_ipv6=1")
+	s := speaker(t)
+	if err := s.Set(t.Context(), c); err == nil {
+		t.Error("it says that all is well without an address on the link")
+	}
+	if st := s.State(t.Context())[0]; st.Cause != Unreachable || !strings.Contains(st.Detail, r.link) {
+		t.Errorf("%s: %s", st.Cause, st.Detail)
+	}
+	run(t, "sysctl", "-q", "-w", "net.ipv6.conf."+r.link+".disable_ipv6=0")
+	r.holds(30*time.Second, both)
+}
