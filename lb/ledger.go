@@ -165,17 +165,19 @@ func (l *Ledger) Release(a netip.Addr, s ServiceKey, now time.Time) bool {
 }
 
 // Forget undoes Hold as if it had never been: the address rests on if it did, and else
-// is free.
-func (l *Ledger) Forget(a netip.Addr, s ServiceKey) {
+// is free. It reports whether the address rests.
+func (l *Ledger) Forget(a netip.Addr, s ServiceKey) (rests bool) {
 	rest := l.claims[a].rest
 	last, was := l.leave(a, s)
 	switch {
 	case !was || !last:
-	case rest != nil:
-		l.Rest(*rest)
-	default:
+		return false
+	case rest == nil:
 		l.freed(a)
+		return false
 	}
+	l.Rest(*rest)
+	return true
 }
 
 // Unblock notes that no other program holds a any more.

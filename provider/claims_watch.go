@@ -117,9 +117,17 @@ func (b *balancer) oust(a netip.Addr) {
 	c, _ := b.ledger.Claim(a)
 	for _, h := range c.Holders {
 		if !b.claims[a].heldBy(h.Service) {
-			b.ledger.Forget(a, h.Service)
+			b.forget(a, h.Service)
 			b.queue.Add(h.Service.String())
 		}
+	}
+}
+
+// forget strikes out a holder that was entered and named by no object. An address that
+// rests on is written down anew: it may have been left out meanwhile. b.mu is held.
+func (b *balancer) forget(a netip.Addr, k lb.ServiceKey) {
+	if b.ledger.Forget(a, k) {
+		b.hasReleased()
 	}
 }
 

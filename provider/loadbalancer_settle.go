@@ -137,7 +137,7 @@ func (b *balancer) undo(k lb.ServiceKey, vips []lb.Assignment) {
 	defer b.mu.Unlock()
 	for _, v := range vips {
 		if c, known := b.claims[v.Addr]; !known && v.New || known && !c.heldBy(k) {
-			b.ledger.Forget(v.Addr, k)
+			b.forget(v.Addr, k)
 			b.queueWaiters(undoneRests, func(w waiter) bool { return w.key != k && w.mayTake(v.Addr) })
 		}
 	}

@@ -264,9 +264,15 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 		at = at.Add(lb.Quarantine / 2)
 	}
 	h.departed()
+	<-h.parts // of the two that left
 	h.failing(1, "create", "ipaddresses")
 	if d, err := h.settle(t.Context(), svc, true); err == nil {
 		t.Fatalf("the API server fails, and it is given %v", d)
+	}
+	select {
+	case <-h.parts:
+	default:
+		t.Error("that the address rests on is not written down: it may just have been left out")
 	}
 	if d, err := h.settle(t.Context(), svc, true); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
 		t.Errorf("it had %v before, and gets %v, %v", vip, d, err)
