@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -74,6 +75,12 @@ type SessionOptions struct {
 
 // SecretKey names one key of a Secret in Plinth's namespace.
 type SecretKey struct{ Secret, Key string }
+
+// PasswordIn returns the password in a Secret's value or in the file that it is made
+// from. One line break at the end is an editor's, and no part of it.
+func PasswordIn(text string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+}
 
 // Learn says what a machine accepts from a router.
 type Learn string

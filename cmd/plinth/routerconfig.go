@@ -64,8 +64,7 @@ where the password belongs.`, strings.Join(routerconfig.Languages(), ", ")),
 	return cmd
 }
 
-// readPasswords reads SECRET/KEY=FILE. One line break at the end of a file is not
-// part of the password.
+// readPasswords reads the passwords in files that are given as SECRET/KEY=FILE.
 func readPasswords(args []string) (map[inventory.SecretKey]string, error) {
 	out := map[inventory.SecretKey]string{}
 	for _, arg := range args {
@@ -78,7 +77,7 @@ func readPasswords(args []string) (map[inventory.SecretKey]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		out[inventory.SecretKey{Secret: secret, Key: key}] = strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r")
+		out[inventory.SecretKey{Secret: secret, Key: key}] = inventory.PasswordIn(string(text))
 	}
 	return out, nil
 }

@@ -369,7 +369,7 @@ func (s *sources) passwords() map[inventory.SecretKey]bgp.Password {
 	}
 	for name, m := range s.secrets {
 		for key, value := range m.items[s.namespace+"/"+name] {
-			out[inventory.SecretKey{Secret: name, Key: key}] = bgp.Password(value)
+			out[inventory.SecretKey{Secret: name, Key: key}] = bgp.Password(inventory.PasswordIn(string(value)))
 		}
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -256,6 +257,23 @@ func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatal("a Secret that is not there still has its password")
+		}
+	}
+}
+
+func TestTheLineBreakAtTheEndOfASecretIsNoPartOfThePassword(t *testing.T) {
+	values := map[string]bgp.Password{"pw": "pw", "pw\n": "pw", "pw\r\n": "pw", "pw\n\n": "pw\n", " pw ": " pw ", "\n": "", "": ""}
+	for value, want := range values {
+		key := inventory.SecretKey{Secret: "bgp", Key: "tor"}
+		m := newMirror("secrets", &sync.Mutex{}, reduceSecret, func() {})
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bgp"}, Data: map[string][]byte{"tor": []byte(value)}}
+		if err := m.Add(secret); err != nil {
+			t.Fatal(err)
+		}
+		s := newSources(fake.NewClientset(), "kube-system", "w1", func() {})
+		s.secrets["bgp"] = m
+		if got := s.passwords()[key]; got != want {
+			t.Errorf("%q: the password has %d bytes, not %d", value, len(got), len(want))
 		}
 	}
 }
