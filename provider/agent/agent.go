@@ -27,7 +27,7 @@ const (
 	resyncEvery = 30 * time.Second
 	reportEvery = 500 * time.Millisecond // at most
 	saveEvery   = time.Second            // at most
-	repairEvery = 20 * time.Millisecond  // at most: a thousand deletions are one repair
+	rereadEvery = 20 * time.Millisecond  // at most: a thousand deletions are repaired together
 	leaveWithin = 5 * time.Second
 	comesUp     = 30 * time.Second // after a boot: the API server, and kube-proxy
 	waitsLong   = 30 * time.Second // for one thing, until the Node's condition says so
@@ -66,41 +66,41 @@ type Agent struct {
 	status  atomic.Pointer[Status]
 
 	// Used by the goroutine of Run alone.
-	disk       disk
-	inputs     inputs // in force
-	restored   *inputs
-	patience   time.Duration // with what comes up after a boot
-	comesUp    time.Time     // until then the API server is waited for; zero: the machine has not just booted
-	live       bool          // the API server has told all
-	restarting bool
-	planned    bool // at least once
-	drain      drain
-	phase      phase
-	last       plan
-	reached    kernel.State
-	router     routing.Planner
-	announcer  lb.Planner
-	routed     planned
-	down       map[netip.Addr]bool // routers that lost their session
-	lost       bool                // down changed
-	decided    basis               // that last was made from
-	said       bool                // the Speaker says what last says
-	remembered version             // of the inputs that were last given to be saved
-	sessions   []bgp.SessionState
-	settings   []kernel.Setting // that keep packets from pods
-	waiting    string           // for what; what is in force stays in force meanwhile
-	waitsSince time.Time        // for that
-	retry      time.Duration
-	failed     string // what the last pass failed for
-	timer      *time.Timer
-	due        time.Time // when the timer fires; zero: it is not set
-	doubted    bool      // the kernel's routes are to be read back
-	repaired   time.Time // when they last were, for a doubt
-	reported   time.Time
-	saver      chan inputs
-	signs      chan sign
-	endSaving  context.CancelFunc
-	saving     sync.WaitGroup // those that write to the disk: it may hang, and nothing else may with it
+	disk          disk
+	inputs        inputs // in force
+	restored      *inputs
+	patience      time.Duration // with what comes up after a boot
+	comesUp       time.Time     // until then the API server is waited for; zero: the machine has not just booted
+	live          bool          // the API server has told all
+	restarting    bool
+	planned       bool // at least once
+	drain         drain
+	phase         phase
+	last          plan
+	reached       kernel.State
+	router        routing.Planner
+	announcer     lb.Planner
+	lastBasis     basis               // that last was made from
+	lastRoutesKey planKey             // that last.Routing was made from
+	down          map[netip.Addr]bool // routers that lost their session
+	downChanged   bool                // since the last plan of routes
+	speakerInSync bool                // the Speaker says what last says
+	remembered    version             // of the inputs that were last given to be saved
+	sessions      []bgp.SessionState
+	settings      []kernel.Setting // that keep packets from pods
+	waiting       string           // for what; what is in force stays in force meanwhile
+	waitsSince    time.Time        // for that
+	retry         time.Duration
+	failed        string // what the last pass failed for
+	timer         *time.Timer
+	due           time.Time // when the timer fires; zero: it is not set
+	rereadDue     bool      // the kernel's routes are to be read back
+	lastReread    time.Time // because of an event
+	reported      time.Time
+	saver         chan inputs
+	signs         chan sign
+	endSaving     context.CancelFunc
+	saving        sync.WaitGroup // those that write to the disk: it may hang, and nothing else may with it
 }
 
 // New returns an agent that has not touched anything yet.
@@ -138,7 +138,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		return err
 	}
 	a.restore()
-	doubt, err := a.o.Table.Watch(ctx)
+	kernelEvents, err := a.o.Table.Watch(ctx)
 	if err != nil {
 		return err
 	}
@@ -159,8 +159,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.saving.Go(func() { each(saving, a.signs, a.leaveSign) })
 	a.timer = time.NewTimer(0)
 	defer a.timer.Stop()
-	a.loop(ctx, doubt)
-	return a.leave(work, doubt)
+	a.loop(ctx, kernelEvents)
+	return a.leave(work, kernelEvents)
 }
 
 // restore takes up what the process before this one left.
@@ -188,22 +188,22 @@ func (a *Agent) restore() {
 }
 
 // loop makes a pass whenever something changed, and now and then in any case.
-func (a *Agent) loop(ctx context.Context, doubt <-chan struct{}) {
+func (a *Agent) loop(ctx context.Context, kernelEvents <-chan struct{}) {
 	tick := time.NewTicker(resyncEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		heard := doubt
-		if a.doubted {
-			heard = nil // what comes until the repair is part of it
+		kernel := kernelEvents
+		if a.rereadDue {
+			kernel = nil // one reread covers all events until then
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-heard:
-			a.doubted = true
+		case <-kernel:
+			a.rereadDue = true
 		case <-tick.C:
 			a.o.Table.Doubt()
-			a.said, a.remembered = false, version{}
+			a.speakerInSync, a.remembered = false, version{}
 			a.signOfLife()
 			a.checkSettings()
 		case <-a.drains:
@@ -214,23 +214,23 @@ func (a *Agent) loop(ctx context.Context, doubt <-chan struct{}) {
 		case <-a.timer.C:
 			a.due = time.Time{}
 		}
-		a.doubt()
+		a.reread()
 		a.pass(ctx)
 	}
 }
 
-// doubt has the next pass read the kernel's routes back if an event says so. Events come
-// in bursts: the first is acted on at once, the rest together. Announcements do not wait
-// for that.
-func (a *Agent) doubt() {
-	if !a.doubted {
+// reread has the next pass read the kernel's routes back if an event called for it. Events
+// come in bursts: the first is acted on at once, the rest together. Announcements do not
+// wait for that.
+func (a *Agent) reread() {
+	if !a.rereadDue {
 		return
 	}
-	if wait := repairEvery - time.Since(a.repaired); wait > 0 {
+	if wait := rereadEvery - time.Since(a.lastReread); wait > 0 {
 		a.wakeIn(wait)
 		return
 	}
-	a.doubted, a.repaired = false, time.Now()
+	a.rereadDue, a.lastReread = false, time.Now()
 	a.o.Table.Doubt()
 	a.metrics.doubts.Inc()
 }
@@ -298,7 +298,7 @@ func (a *Agent) enter(ph phase) {
 
 // basis is all that a plan depends on, besides the routers that lost their session.
 type basis struct {
-	planned
+	planKey
 	draining, withdrawn bool
 	healthy             bool // kube-proxy
 }
@@ -306,23 +306,23 @@ type basis struct {
 // decide makes the plan, unless all that it depends on is as it was: most events change
 // nothing of it.
 func (a *Agent) decide(m inventory.Machine, healthy bool, st stage) {
-	now := basis{planned{a.inputs.version, st}, a.phase.Draining, a.phase.Withdrawn, healthy}
-	if a.planned && now == a.decided && !a.lost {
+	now := basis{planKey{a.inputs.version, st}, a.phase.Draining, a.phase.Withdrawn, healthy}
+	if a.planned && now == a.lastBasis && !a.downChanged {
 		return
 	}
-	a.said, a.decided = false, now
-	a.last = decide(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
+	a.speakerInSync, a.lastBasis = false, now
+	a.last = planOf(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
 	a.last.BGP.Restarting = a.restarting
 }
 
-// say has the Speaker say what is planned. What it has taken in once without an error
-// it is told again only now and then.
-func (a *Agent) say(ctx context.Context) error {
-	if a.said {
+// syncSpeaker gives the Speaker what is planned. A plan that it took without an error is
+// given again only on a resync.
+func (a *Agent) syncSpeaker(ctx context.Context) error {
+	if a.speakerInSync {
 		return nil
 	}
 	err := a.o.Speaker.Set(ctx, a.last.BGP)
-	a.said = err == nil
+	a.speakerInSync = err == nil
 	return err
 }
 
@@ -335,7 +335,7 @@ func (a *Agent) stage(now time.Time) stage {
 		return st
 	}
 	if a.waiting != "" {
-		return a.decided.stage
+		return a.lastBasis.stage
 	}
 	a.sources.shift.begin(now)
 	st, left := a.sources.shift.at(now)
@@ -345,11 +345,11 @@ func (a *Agent) stage(now time.Time) stage {
 
 // routes plans the routes unless what they depend on is as it was.
 func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
-	now := planned{a.inputs.version.routed(), st}
-	if a.planned && now == a.routed && !a.lost {
+	now := planKey{a.inputs.version.forRoutes(), st}
+	if a.planned && now == a.lastRoutesKey && !a.downChanged {
 		return a.last.Routing
 	}
-	a.routed, a.lost = now, false
+	a.lastRoutesKey, a.downChanged = now, false
 	t := a.router.Plan(routingView(a.inputs, m, st.routes, a.down))
 	if st.tunnel && st.routes != inventory.ModeOverlay {
 		t.Tunnel = routing.Plan(routingView(a.inputs, m, inventory.ModeOverlay, a.down)).Tunnel
@@ -376,8 +376,8 @@ func tellRefusals(before, now []routing.Refusal) {
 	}
 }
 
-// planned is what something was planned from.
-type planned struct {
+// planKey tells apart what something was planned from: the same key, the same plan.
+type planKey struct {
 	version
 	stage
 }
@@ -400,7 +400,7 @@ func (a *Agent) apply(ctx context.Context) error {
 	if a.reached.Changed > 0 {
 		slog.Info("changed routes", "changed", a.reached.Changed, "held", a.reached.Have, "wanted", a.reached.Want)
 	}
-	return errors.Join(tunnelErr, tableErr, a.say(ctx))
+	return errors.Join(tunnelErr, tableErr, a.syncSpeaker(ctx))
 }
 
 // finish counts a pass and sees to the next one.

@@ -57,7 +57,7 @@ func BenchmarkPass(b *testing.B) {
 			var announcer lb.Planner
 			pass := func() {
 				in.Offers = c.all()
-				p := decide(&announcer, in, m, phase{}, true, stage{}, routes)
+				p := planOf(&announcer, in, m, phase{}, true, stage{}, routes)
 				if err := speaker.Set(b.Context(), p.BGP); err != nil {
 					b.Fatal(err)
 				}

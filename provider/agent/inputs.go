@@ -33,8 +33,8 @@ type version struct {
 	self, nodes, secrets, offers uint64 // changes so far
 }
 
-// routed is the part of a version that routes depend on: most events are about Services.
-func (v version) routed() version {
+// forRoutes is the part of a version that routes depend on: most events are about Services.
+func (v version) forRoutes() version {
 	v.offers = 0
 	return v
 }
@@ -51,9 +51,9 @@ type plan struct {
 	Refused sorted.List[lb.Refusal]
 }
 
-// decide plans announcements beside the routes. A pod CIDR of ours that an older Node
+// planOf plans announcements beside the routes. A pod CIDR of ours that an older Node
 // claims is not announced: what we said of it would draw that Node's packets here.
-func decide(announcer *lb.Planner, in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
+func planOf(announcer *lb.Planner, in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
 	announce := announcer.Plan(lb.View{
 		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Offers,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,

@@ -8,10 +8,10 @@ import (
 
 // leave ends the sessions in the way that was chosen. A machine that shuts down has no
 // agent that comes back soon: routers would keep sending to it for the restart time.
-func (a *Agent) leave(ctx context.Context, doubt <-chan struct{}) error {
+func (a *Agent) leave(ctx context.Context, kernelEvents <-chan struct{}) error {
 	defer a.lastWords()
 	if self, _ := a.sources.selfNow(); (a.o.WithdrawOnStop || self.ShuttingDown) && a.planned {
-		a.drainFully(ctx, doubt)
+		a.drainFully(ctx, kernelEvents)
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
 		slog.Info("stopping", "announcements", "withdrawn")
@@ -37,14 +37,14 @@ func (a *Agent) lastWords() {
 
 // drainFully works on until everything is withdrawn. It ends a little after the drain
 // should have, whatever keeps it: the Speaker withdraws what is left.
-func (a *Agent) drainFully(ctx context.Context, doubt <-chan struct{}) {
+func (a *Agent) drainFully(ctx context.Context, kernelEvents <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, a.o.DrainTime+leaveWithin)
 	defer cancel()
 	a.drain.asked = true
 	for a.pass(ctx); !a.phase.Withdrawn; a.pass(ctx) {
 		select {
 		case <-a.dirty:
-		case <-doubt:
+		case <-kernelEvents:
 			a.o.Table.Doubt()
 		case <-a.timer.C:
 			a.due = time.Time{}

@@ -322,7 +322,7 @@ func TestReferenceNamesEveryMetric(t *testing.T) {
 func TestPasswordsNeverShow(t *testing.T) {
 	in := someInputs(t)
 	m, _ := in.machine()
-	p := decide(new(lb.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil)))
+	p := planOf(new(lb.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil)))
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v", in.Passwords, p, p)} {
 		if strings.Contains(s, "s3cret") {
 			t.Errorf("it shows in %s", s)
@@ -356,7 +356,7 @@ func TestWhatASessionKeepsBackIsInTheStatusAndTheMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := decide(new(lb.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil))).BGP
+	c := planOf(new(lb.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil))).BGP
 	c.Sessions[0].Session.Password = inventory.SecretKey{Secret: "bgp", Key: "missing"} // so that nobody is connected to
 	c.Sessions[0].Password = ""
 	c.Sessions[0].Advertisements = sorted.Of(lb.Advertisement{Prefix: netip.MustParsePrefix("0.0.0.0/0")})

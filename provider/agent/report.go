@@ -23,7 +23,7 @@ func (a *Agent) report(ctx context.Context) {
 	a.reported = time.Now()
 	a.sessions = a.o.Speaker.State(ctx)
 	if down := lostRouters(a.sessions); !sameKeys(down, a.down) {
-		a.down, a.lost = down, true
+		a.down, a.downChanged = down, true
 		a.touch()
 	}
 	a.tell()
