@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,8 +30,6 @@ const (
 	leaveWithin = 5 * time.Second
 	comesUp     = 30 * time.Second // after a boot: the API server, and kube-proxy
 	waitsLong   = 30 * time.Second // for one thing, until the Node's condition says so
-	retryFirst  = time.Second
-	retryLast   = 15 * time.Second
 )
 
 // Options say who the agent is and what it works with.
@@ -66,7 +63,8 @@ type Agent struct {
 	status  atomic.Pointer[Status]
 
 	// Used by the goroutine of Run alone.
-	disk          disk
+	saver         *saver
+	schedule      schedule
 	inputs        inputs // in force
 	restored      *inputs
 	patience      time.Duration // with what comes up after a boot
@@ -85,27 +83,19 @@ type Agent struct {
 	down          map[netip.Addr]bool // routers that lost their session
 	downChanged   bool                // since the last plan of routes
 	speakerInSync bool                // the Speaker says what last says
-	remembered    version             // of the inputs that were last given to be saved
 	sessions      []bgp.SessionState
 	settings      []kernel.Setting // that keep packets from pods
 	waiting       string           // for what; what is in force stays in force meanwhile
 	waitsSince    time.Time        // for that
-	retry         time.Duration
-	failed        string // what the last pass failed for
-	timer         *time.Timer
-	due           time.Time // when the timer fires; zero: it is not set
-	rereadDue     bool      // the kernel's routes are to be read back
-	lastReread    time.Time // because of an event
+	lastFailure   string           // of the last pass
+	rereadDue     bool             // the kernel's routes are to be read back
+	lastReread    time.Time        // because of an event
 	reported      time.Time
-	saver         chan inputs
-	signs         chan sign
-	endSaving     context.CancelFunc
-	saving        sync.WaitGroup // those that write to the disk: it may hang, and nothing else may with it
 }
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: make(chan inputs, 1), signs: make(chan sign, 1), patience: comesUp, drain: drain{time: o.DrainTime}}
+	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	a.writer = newWriter(o.Client, o.NodeName, a.sources.selfNow)
@@ -134,7 +124,7 @@ func (a *Agent) touch() {
 // Run works until the context ends, and then leaves. Routes stay in the kernel.
 func (a *Agent) Run(ctx context.Context) error {
 	var err error
-	if a.disk, err = openDisk(a.o.StateDir); err != nil {
+	if a.saver.disk, err = openDisk(a.o.StateDir); err != nil {
 		return err
 	}
 	a.restore()
@@ -148,24 +138,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.sources.start(work)
 	go a.proxy.run(work)
 	go a.writer.run(work)
-	saving, endSaving := context.WithCancel(work)
-	a.endSaving = endSaving
-	a.saving.Go(func() {
-		each(saving, a.saver, func(in inputs) {
-			a.save(in)
-			pause(saving, saveEvery)
-		})
-	})
-	a.saving.Go(func() { each(saving, a.signs, a.leaveSign) })
-	a.timer = time.NewTimer(0)
-	defer a.timer.Stop()
+	a.saver.start(work)
+	a.schedule.timer = time.NewTimer(0)
+	defer a.schedule.timer.Stop()
 	a.loop(ctx, kernelEvents)
 	return a.leave(work, kernelEvents)
 }
 
 // restore takes up what the process before this one left.
 func (a *Agent) restore() {
-	before := a.disk.predecessor()
+	before := a.saver.disk.predecessor()
 	a.restarting = before.follows
 	if before.drained != nil {
 		a.drain.resume(time.Now(), *before.drained)
@@ -175,7 +157,7 @@ func (a *Agent) restore() {
 		a.proxy.comesUp = a.comesUp
 		slog.Info("the machine has booted", "the API server and kube-proxy are given", a.patience)
 	}
-	in, err := a.disk.load()
+	in, err := a.saver.disk.load()
 	switch {
 	case err != nil:
 		slog.Info("starting without a state", "why", err)
@@ -192,18 +174,19 @@ func (a *Agent) loop(ctx context.Context, kernelEvents <-chan struct{}) {
 	tick := time.NewTicker(resyncEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		kernel := kernelEvents
+		events := kernelEvents
 		if a.rereadDue {
-			kernel = nil // one reread covers all events until then
+			events = nil // one reread covers all events until then
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-kernel:
+		case <-events:
 			a.rereadDue = true
 		case <-tick.C:
 			a.o.Table.Doubt()
-			a.speakerInSync, a.remembered = false, version{}
+			a.speakerInSync = false
+			a.saver.forget()
 			a.signOfLife()
 			a.checkSettings()
 		case <-a.drains:
@@ -211,8 +194,8 @@ func (a *Agent) loop(ctx context.Context, kernelEvents <-chan struct{}) {
 		case <-a.dirty:
 		case <-a.o.Speaker.Changed():
 			a.reported = time.Time{}
-		case <-a.timer.C:
-			a.due = time.Time{}
+		case <-a.schedule.timer.C:
+			a.schedule.fired()
 		}
 		a.reread()
 		a.pass(ctx)
@@ -227,7 +210,7 @@ func (a *Agent) reread() {
 		return
 	}
 	if wait := rereadEvery - time.Since(a.lastReread); wait > 0 {
-		a.wakeIn(wait)
+		a.schedule.wakeIn(wait)
 		return
 	}
 	a.rereadDue, a.lastReread = false, time.Now()
@@ -239,13 +222,7 @@ func (a *Agent) signOfLife() {
 	if !a.planned {
 		return // nothing that another process could follow
 	}
-	offer(a.signs, a.disk.sign(a.drain.lasted(time.Now())))
-}
-
-func (a *Agent) leaveSign(s sign) {
-	if err := a.disk.alive(s); err != nil {
-		slog.Warn("no sign of life on disk", "err", err)
-	}
+	a.saver.sign(a.drain.lasted(time.Now()))
 }
 
 // checkSettings tells of kernel settings that keep packets from pods, or changes them.
@@ -339,7 +316,7 @@ func (a *Agent) stage(now time.Time) stage {
 	}
 	a.sources.shift.begin(now)
 	st, left := a.sources.shift.at(now)
-	a.wakeIn(left)
+	a.schedule.wakeIn(left)
 	return st
 }
 
@@ -413,13 +390,8 @@ func (a *Agent) finish(started time.Time, err error) {
 	}
 	a.restarting = false
 	a.tellFailure(err)
-	if err == nil {
-		a.retry = 0
-	} else {
-		a.retry = min(max(2*a.retry, retryFirst), retryLast)
-	}
-	a.wakeIn(a.retry)
-	a.wakeIn(a.phase.next)
+	a.schedule.retryAfter(err)
+	a.schedule.wakeIn(a.phase.next)
 }
 
 // tellFailure logs what failed, unless the last pass failed for the same.
@@ -429,59 +401,11 @@ func (a *Agent) tellFailure(err error) {
 		said = err.Error()
 	}
 	switch {
-	case said == a.failed:
+	case said == a.lastFailure:
 	case err != nil:
 		slog.Error("not all is as planned", "err", err)
 	default:
 		slog.Info("all is as planned again")
 	}
-	a.failed = said
-}
-
-// wakeIn sees to a pass after d, unless one is due sooner; 0: none.
-func (a *Agent) wakeIn(d time.Duration) {
-	at := time.Now().Add(d)
-	if d <= 0 || !a.due.IsZero() && a.due.Before(at) {
-		return
-	}
-	a.due = at
-	a.timer.Reset(d)
-}
-
-// remember has the inputs written to disk, unless they were, lately.
-func (a *Agent) remember(in inputs) {
-	if in.version == a.remembered {
-		return
-	}
-	a.remembered = in.version
-	offer(a.saver, in)
-}
-
-// save writes inputs to disk. It is done not more often than once a second: what is lost
-// between two is told again by the API server, or by the sessions' own routers.
-func (a *Agent) save(in inputs) {
-	if err := a.disk.save(in); err != nil {
-		slog.Warn("the state was not saved", "err", err)
-	}
-}
-
-// offer hands over the newest value; one that nobody took yet is dropped.
-func offer[T any](to chan T, value T) {
-	select {
-	case <-to:
-	default:
-	}
-	to <- value
-}
-
-// each has every value taken until ctx ends.
-func each[T any](ctx context.Context, values <-chan T, take func(T)) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case v := <-values:
-			take(v)
-		}
-	}
+	a.lastFailure = said
 }

@@ -42,7 +42,7 @@ func (t tally) condition() condition {
 type writer struct {
 	client   kubernetes.Interface
 	nodeName string
-	want     chan condition // holds the newest
+	want     newest[condition]
 	now      func() (node, bool)
 	last     written
 }
@@ -59,27 +59,14 @@ func (l written) answers(now, c condition) bool {
 }
 
 func newWriter(client kubernetes.Interface, nodeName string, now func() (node, bool)) *writer {
-	return &writer{client: client, nodeName: nodeName, want: make(chan condition, 1), now: now}
+	return &writer{client: client, nodeName: nodeName, want: newNewest[condition](), now: now}
 }
 
 // set says what the condition should be. It never waits.
-func (w *writer) set(c condition) {
-	select {
-	case <-w.want:
-	default:
-	}
-	w.want <- c // there is one sender
-}
+func (w *writer) set(c condition) { w.want.put(c) }
 
 func (w *writer) run(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case c := <-w.want:
-			w.write(ctx, c)
-		}
-	}
+	w.want.each(ctx, func(c condition) { w.write(ctx, c) })
 }
 
 // write writes one condition unless the Node bears it, and tries again until a

@@ -25,13 +25,12 @@ func (a *Agent) leave(ctx context.Context, kernelEvents <-chan struct{}) error {
 
 // lastWords writes what the process after this one should know.
 func (a *Agent) lastWords() {
-	a.endSaving()
-	a.saving.Wait() // lest older ones be written over these
+	a.saver.stop()
 	if a.planned {
-		a.leaveSign(a.disk.sign(a.drain.lasted(time.Now())))
+		a.saver.writeSign(a.saver.disk.sign(a.drain.lasted(time.Now())))
 	}
 	if a.live {
-		a.save(a.inputs)
+		a.saver.writeInputs(a.inputs)
 	}
 }
 
@@ -46,8 +45,8 @@ func (a *Agent) drainFully(ctx context.Context, kernelEvents <-chan struct{}) {
 		case <-a.dirty:
 		case <-kernelEvents:
 			a.o.Table.Doubt()
-		case <-a.timer.C:
-			a.due = time.Time{}
+		case <-a.schedule.timer.C:
+			a.schedule.fired()
 		case <-ctx.Done():
 			slog.Warn("the drain came to no end", "waiting for", a.waiting)
 			return

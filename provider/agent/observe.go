@@ -35,7 +35,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 		return inventory.Machine{}, a.wait(noMachine(m, err))
 	}
 	if a.wait(missing); missing == "" {
-		a.remember(a.inputs)
+		a.saver.save(a.inputs)
 	}
 	return m, true
 }
@@ -44,7 +44,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 // yet: much may have become of its pods and VIPs, and the API server is asked first.
 func (a *Agent) givesTime() bool {
 	left := time.Until(a.comesUp)
-	a.wakeIn(left)
+	a.schedule.wakeIn(left)
 	return left > 0
 }
 

@@ -16,7 +16,7 @@ import (
 // Asking the sessions costs more than a pass, so that during a burst it waits.
 func (a *Agent) report(ctx context.Context) {
 	if wait := reportEvery - time.Since(a.reported); wait > 0 && !a.reported.IsZero() {
-		a.wakeIn(wait)
+		a.schedule.wakeIn(wait)
 		a.publish()
 		return
 	}

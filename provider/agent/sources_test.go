@@ -207,7 +207,7 @@ func TestAMirrorThatIsNotInForceChangesNoNode(t *testing.T) {
 // longer than the pauses are.
 func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 	s, client := followed(t, inventory.ModeFabric, rackNode("w1", "10.244.1.0/24", 1), rackNode("w2", "10.244.2.0/24", 2))
-	a := &Agent{sources: s, timer: time.NewTimer(time.Hour)}
+	a := &Agent{sources: s, schedule: schedule{timer: time.NewTimer(time.Hour)}}
 	a.inputs = until(t, s, "both Nodes are known", are("w1", "w2"))
 	if st := a.stage(time.Now()); st.routes != inventory.ModeFabric {
 		t.Fatalf("at first %+v", st)

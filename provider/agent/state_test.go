@@ -68,18 +68,18 @@ func TestADiskThatHangsHoldsUpNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := New(Options{Client: fake.NewClientset()})
-	a.disk, a.planned = d, true // and nobody writes
+	a.saver.disk, a.planned = d, true // and nobody writes
 	in := someInputs(t)
 	for i := range 3 {
 		in.version.offers = uint64(i + 1)
-		a.remember(in)
+		a.saver.save(in)
 		a.enter(phase{Draining: i%2 == 0})
 		a.signOfLife()
 	}
-	if got := <-a.saver; got.version != in.version {
+	if got := <-a.saver.inputs; got.version != in.version {
 		t.Errorf("the inputs that wait to be written are %+v, want the newest, %+v", got.version, in.version)
 	}
-	if s := <-a.signs; s.BootID != d.bootID {
+	if s := <-a.saver.signs; s.BootID != d.bootID {
 		t.Errorf("the sign of life is %+v", s)
 	}
 }

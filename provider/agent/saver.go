@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// saver writes to the state directory in goroutines of its own: the disk may hang, and
+// nothing else may with it.
+type saver struct {
+	disk    disk
+	inputs  newest[inputs]
+	signs   newest[sign]
+	last    version // of the inputs that it was last given
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+func newSaver() *saver { return &saver{inputs: newNewest[inputs](), signs: newNewest[sign]()} }
+
+// start has what it is given written until stop is called, or ctx ends.
+func (s *saver) start(ctx context.Context) {
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.running.Go(func() {
+		s.inputs.each(ctx, func(in inputs) {
+			s.writeInputs(in)
+			pause(ctx, saveEvery)
+		})
+	})
+	s.running.Go(func() { s.signs.each(ctx, s.writeSign) })
+}
+
+// stop returns when nothing is being written any more. What is written directly from then
+// on is not replaced by anything older.
+func (s *saver) stop() {
+	s.cancel()
+	s.running.Wait()
+}
+
+// save has the inputs written, unless they are those that it was given last. They are
+// written at most once a second: what is lost between two is told again by the API
+// server, or by the sessions' own routers.
+func (s *saver) save(in inputs) {
+	if in.version == s.last {
+		return
+	}
+	s.last = in.version
+	s.inputs.put(in)
+}
+
+// forget has the next inputs written whichever they are.
+func (s *saver) forget() { s.last = version{} }
+
+// sign has a sign of life written, with how far a drain has come.
+func (s *saver) sign(drained time.Duration) { s.signs.put(s.disk.sign(drained)) }
+
+func (s *saver) writeInputs(in inputs) {
+	if err := s.disk.save(in); err != nil {
+		slog.Warn("the state was not saved", "err", err)
+	}
+}
+
+func (s *saver) writeSign(last sign) {
+	if err := s.disk.alive(last); err != nil {
+		slog.Warn("no sign of life on disk", "err", err)
+	}
+}

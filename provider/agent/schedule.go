@@ -1,0 +1,38 @@
+package agent
+
+import "time"
+
+const (
+	retryFirst = time.Second
+	retryLast  = 15 * time.Second
+)
+
+// schedule says when the next pass is due if no event asks for one before.
+type schedule struct {
+	timer *time.Timer
+	due   time.Time     // when the timer fires; zero: it is not set
+	retry time.Duration // after the last failure; 0: the last pass succeeded
+}
+
+// wakeIn has a pass made after d, unless one is due sooner; 0: none.
+func (s *schedule) wakeIn(d time.Duration) {
+	at := time.Now().Add(d)
+	if d <= 0 || !s.due.IsZero() && s.due.Before(at) {
+		return
+	}
+	s.due = at
+	s.timer.Reset(d)
+}
+
+// fired notes that the timer has fired.
+func (s *schedule) fired() { s.due = time.Time{} }
+
+// retryAfter has a pass that failed made again, each time after a longer while.
+func (s *schedule) retryAfter(err error) {
+	if err == nil {
+		s.retry = 0
+		return
+	}
+	s.retry = min(max(2*s.retry, retryFirst), retryLast)
+	s.wakeIn(s.retry)
+}
