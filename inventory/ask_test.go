@@ -109,6 +109,55 @@ racks:
 	}
 }
 
+// TestASessionComesFromTheMachinesAddressOnTheRoutersLink has machines with a link and
+// a subnet for each of two routers.
+func TestASessionComesFromTheMachinesAddressOnTheRoutersLink(t *testing.T) {
+	const spec = `
+bgp: {asn: 65010, multihop: %d}
+pools: [{name: all, addresses: [203.0.113.0/25, "2001:db8:113::/112"]}]
+racks:
+	- name: r01
+		subnets: [%s]
+		routers:
+			- {name: a, addresses: [10.1.0.1, "2001:db8:1::1"], asn: 65101}
+			- {name: b, addresses: [10.2.0.1, "2001:db8:2::1"], asn: %d}
+		machines:
+			- {name: w1, addresses: [%s]}
+`
+	const four, six = "10.1.0.0/24, 10.2.0.0/24", `, "2001:db8:1::/64", "2001:db8:2::/64"`
+	for _, c := range []struct {
+		name               string
+		multihop           int
+		subnets, addresses string
+		asn                int
+		want               string
+	}{
+		{"an address on each link", 0, four, "10.1.0.11, 10.2.0.11", 65101, "a 10.1.0.11, b 10.2.0.11"},
+		{"within one AS", 0, four, "10.1.0.11, 10.2.0.11", 65010, "a 10.1.0.11, b 10.2.0.11"},
+		{"the other link's address is preferred", 0, four, "10.2.0.11, 10.1.0.11", 65101, "a 10.1.0.11, b 10.2.0.11"},
+		{"the first of several on a link", 0, four, "10.1.0.11, 10.2.0.12, 10.2.0.11", 65101, "a 10.1.0.11, b 10.2.0.12"},
+		{"both families", 0, four + six, `10.1.0.11, "2001:db8:1::b", 10.2.0.11, "2001:db8:2::b"`, 65101, "a 10.1.0.11, a 2001:db8:1::b, b 10.2.0.11, b 2001:db8:2::b"},
+		{"none on the second link", 0, four, "10.1.0.11", 65101, "a 10.1.0.11, b 10.1.0.11"},
+		{"no subnets", 0, "", "10.1.0.11, 10.2.0.11", 65101, "a 10.1.0.11, b 10.1.0.11"},
+		{"several hops", 2, four, "10.1.0.11, 10.2.0.11", 65101, "a 10.1.0.11, b 10.1.0.11"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inv := specOf(t, fmt.Sprintf(spec, c.multihop, c.subnets, c.asn, c.addresses))
+			m, _ := inv.Machine("w1")
+			var got []string
+			for _, s := range inv.Sessions(m) {
+				got = append(got, fmt.Sprint(s.Router, " ", s.Local))
+				if own := map[bool]netip.Addr{true: s.NextHop4, false: s.NextHop6}[s.Local.Is4()]; own != s.Local {
+					t.Errorf("the session with %s comes from %v, and its routes' next hop is %v", s.Router, s.Local, own)
+				}
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 func TestARackPeersWithItsOwnRoutersElseWithThoseOfTheSpec(t *testing.T) {
 	inv := specOf(t, `
 bgp: {asn: 65010}

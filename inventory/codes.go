@@ -210,8 +210,8 @@ const (
 	SecurityMultihop Code = "P0804"
 	// The machine has addresses of one family and its routers of the other, so it has no session.
 	FamiliesApart Code = "P0805"
-	// The router is outside the rack's subnets, and a session between two ASes takes one hop unless
-	// multihop says otherwise.
+	// The router is outside the rack's subnets, or in one that the machine has no address in, and a
+	// session between two ASes takes one hop unless multihop says otherwise.
 	RouterUnreachable Code = "P0806"
 	// LOCAL_PREF is sent within one AS only, and all routers are of another. Use prepend or
 	// communities there.

@@ -172,7 +172,7 @@ func (e *explainer) session(rack *rawRack, s Session) {
 	}
 	e.add(field("address"), s.RouterAddr.String(), addressNode(router, s.RouterAddr), "")
 	e.add(field("port"), fmt.Sprint(s.Port), router.Port.node, "default")
-	e.add(field("local"), s.Local.String(), nil, "the machine's first address of that family")
+	e.add(field("local"), s.Local.String(), nil, e.sourceNote(s))
 	e.add(field("localASN"), s.LocalASN.String(), cmp.Or(rack.ASN.node, e.spec.BGP.ASN.node), "")
 	e.add(field("routerASN"), s.RouterASN.String(), router.ASN.node, "")
 	e.add(field("holdTime"), shortDuration(s.HoldTime), said(func(r *rawSession) *yaml.Node { return r.HoldTime.node }), "default")
@@ -184,6 +184,14 @@ func (e *explainer) session(rack *rawRack, s Session) {
 	e.add(field("podCIDRs"), fmt.Sprint(s.PodCIDRs), said(func(r *rawSession) *yaml.Node { return r.Advertise.PodCIDRs.node }), "default: podNetwork.mode decides")
 	e.add(field("learn"), string(s.Learn), said(func(r *rawSession) *yaml.Node { return r.Learn.node }), "default")
 	e.add(field("families"), s.Families.String(), nil, "what the machine has and the inventory needs")
+}
+
+// sourceNote tells why a session comes from the address that it comes from.
+func (e *explainer) sourceNote(s Session) string {
+	if r, _ := e.inv.Rack(e.m.Rack); s.Multihop == 0 && r.onLink(s.Local, s.RouterAddr) {
+		return "the machine's first address in the router's subnet"
+	}
+	return "the machine's first address of that family"
 }
 
 // secretName prints where a password lies.

@@ -392,7 +392,7 @@ type rawMachine struct {
 	Unit scalar[int] `key:"unit"`
 	// The value of node.kubernetes.io/instance-type.
 	Type scalar[string] `key:"type"`
-	// The Node's addresses of type InternalIP, in order of preference. BGP sessions use the first of their family. Required, but for machines that are planned or retired.
+	// The Node's addresses of type InternalIP, in order of preference. A BGP session comes from the first one in the rack's subnet that the router is in; with multihop, or where there is none, from the first of its family. Required, but for machines that are planned or retired.
 	Addresses list[scalar[netip.Addr]] `key:"addresses"`
 	// The Node's addresses of type ExternalIP.
 	ExternalAddresses list[scalar[netip.Addr]] `key:"externalAddresses"`

@@ -11,7 +11,8 @@ import (
 // rack peers with, as far as the machine has an address of that family.
 //
 // A router with one address carries every family that the machine has and the
-// inventory needs; of a router with two addresses each carries its own. Over a
+// inventory needs; of a router with two addresses each carries its own. A session
+// comes from the machine's address on the router's link, if it has one: see source. Over a
 // link-local address machines of either family reach it, and are their routes' next
 // hop by their own link-local address, for IPv4 as well (RFC 8950).
 func (inv *Inventory) Sessions(m Machine) []Session {
@@ -28,7 +29,7 @@ func (inv *Inventory) Sessions(m Machine) []Session {
 		for _, addr := range router.Addresses {
 			if addr.Zone() != "" {
 				out = append(out, inv.unnumbered(m, rack, router, addr))
-			} else if local := FirstOf(m.Addresses, addr.Is4()); local.IsValid() {
+			} else if local := inv.source(m, rack, router, addr); local.IsValid() {
 				out = append(out, inv.session(m, rack, router, addr, local))
 			}
 		}
@@ -39,10 +40,35 @@ func (inv *Inventory) Sessions(m Machine) []Session {
 	return out
 }
 
+// options are those of a rack's sessions with a router.
+func (inv *Inventory) options(rack Rack, router Router) SessionOptions {
+	return inv.BGP.Session.Override(rack.Session).Override(router.Session)
+}
+
+// source is the machine's address that a session with a router comes from. Over one
+// hop it is the first in the rack's subnet that the router is in: a router takes
+// such a neighbour on its own link only, and a machine with several links has an
+// address on each. Otherwise it is the first of the family.
+func (inv *Inventory) source(m Machine, rack Rack, router Router, remote netip.Addr) netip.Addr {
+	if inv.options(rack, router).Multihop.Value == 0 {
+		for _, a := range m.Addresses {
+			if rack.onLink(a, remote) {
+				return a
+			}
+		}
+	}
+	return FirstOf(m.Addresses, remote.Is4())
+}
+
+// onLink reports whether a subnet of the rack has both addresses.
+func (r *Rack) onLink(a, b netip.Addr) bool {
+	return slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) && s.Contains(b) })
+}
+
 // session is the one between two addresses.
 func (inv *Inventory) session(m Machine, rack Rack, router Router, remote, local netip.Addr) Session {
-	o := inv.BGP.Session.Override(rack.Session).Override(router.Session)
-	return Session{
+	o := inv.options(rack, router)
+	s := Session{
 		Router: router.Name, RouterAddr: remote, Port: router.Port, Local: local,
 		LocalASN: rack.ASN, RouterASN: router.ASN,
 		Families:    inv.families(m, router, local),
@@ -57,6 +83,12 @@ func (inv *Inventory) session(m Machine, rack Rack, router Router, remote, local
 		NextHop4:    FirstOf(m.Addresses, true),
 		NextHop6:    FirstOf(m.Addresses, false),
 	}
+	if local.Is4() {
+		s.NextHop4 = local
+	} else {
+		s.NextHop6 = local
+	}
+	return s
 }
 
 // unnumbered is one over a link-local address. The machine's own one the kernel knows.

@@ -64,7 +64,7 @@ func (v *validation) sessions() {
 		for _, name := range rack.Peers {
 			v.pair(raw, rack, name)
 		}
-		v.apart(raw, rack)
+		v.machineSessions(raw, rack)
 	}
 }
 
@@ -81,7 +81,7 @@ func (v *validation) pair(raw *rawRack, rack Rack, name string) {
 	if !ok {
 		return
 	}
-	o := v.inv.BGP.Session.Override(rack.Session).Override(router.Session)
+	o := v.inv.options(rack, router)
 	hops, gtsm := int(o.Multihop.Value), o.TTLSecurity.Value
 	if hops > 0 && gtsm {
 		first, second := v.said(raw, name, func(s *rawSession) *yaml.Node { return s.TTLSecurity.node }), v.said(raw, name, func(s *rawSession) *yaml.Node { return s.Multihop.node })
@@ -133,18 +133,42 @@ func (v *validation) routerNode(name string) *yaml.Node {
 	return nil
 }
 
-// apart warns of machines that have no address of any family of their routers.
-func (v *validation) apart(raw *rawRack, rack Rack) {
+// machineSessions warns of machines that have no address of any family of their
+// routers, or none on the link of one.
+func (v *validation) machineSessions(raw *rawRack, rack Rack) {
 	for i := range raw.Machines.v {
 		m := &raw.Machines.v[i]
 		if len(m.Addresses.v) == 0 || m.State.v == StateRetired {
 			continue
 		}
-		if len(v.inv.Sessions(rack.Machines[i])) == 0 && v.routersHaveAddresses(rack) {
+		sessions := v.inv.Sessions(rack.Machines[i])
+		for _, s := range sessions {
+			v.offLink(m, rack, s)
+		}
+		if len(sessions) == 0 && v.routersHaveAddresses(rack) {
 			v.refuse(m.Addresses.node, refusal{code: FamiliesApart, severity: Warning, message: "no router of the rack has an address of the machine's family, so it has no session",
 				accepted: "an address of a family that a router has"}, v.routerNode(rack.Peers[0]))
 		}
 	}
+}
+
+// offLink warns of a session that takes one hop and comes from another subnet of the
+// rack than the router is in.
+func (v *validation) offLink(m *rawMachine, rack Rack, s Session) {
+	if s.Multihop > 0 || s.IBGP() || !s.Local.IsValid() || rack.onLink(s.Local, s.RouterAddr) {
+		return
+	}
+	var around []string
+	for _, p := range rack.Subnets {
+		if p.Contains(s.RouterAddr) {
+			around = append(around, p.String())
+		}
+	}
+	if len(around) == 0 {
+		return // unreachable told that already
+	}
+	v.refuse(m.Addresses.node, refusal{code: RouterUnreachable, severity: Warning, message: fmt.Sprintf("has none in the subnet of router %s, %v, and their session takes one hop", s.Router, s.RouterAddr),
+		accepted: "an address in " + strings.Join(around, " or ") + " as well, or multihop"}, v.routerNode(s.Router))
 }
 
 func (v *validation) routersHaveAddresses(rack Rack) bool {

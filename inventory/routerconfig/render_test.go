@@ -228,6 +228,30 @@ func loaded(t *testing.T, text string) *inventory.Inventory {
 	return inv
 }
 
+func TestARouterHasTheNeighboursOfItsOwnLink(t *testing.T) {
+	inv := loaded(t, `
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: site}
+spec:
+  bgp: {asn: 64514, ttlSecurity: true}
+  routers: [{name: a, address: 10.1.0.1, asn: 64513}, {name: b, address: 10.2.0.1, asn: 64513}]
+  racks: [{name: r1, subnets: [10.1.0.0/24, 10.2.0.0/24], machines: [{name: w1, addresses: [10.1.0.11, 10.2.0.11]}]}]
+  pools: [{name: default, addresses: [192.0.2.0/26]}]
+`)
+	for _, language := range Languages() {
+		for router, addr := range map[string]struct{ own, other string }{"a": {"10.1.0.11", "10.2.0.11"}, "b": {"10.2.0.11", "10.1.0.11"}} {
+			out, err := Render(inv, router, language, Options{})
+			if errors.Is(err, ErrCannot) {
+				continue
+			}
+			if text := string(out); err != nil || !strings.Contains(text, addr.own) || strings.Contains(text, addr.other) {
+				t.Errorf("%s, router %s: %v\n%s", language, router, err, text)
+			}
+		}
+	}
+}
+
 func TestALinkLocalRouterIsRefused(t *testing.T) {
 	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(`
 apiVersion: plinth.dev/v1alpha1
