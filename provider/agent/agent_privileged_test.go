@@ -134,12 +134,7 @@ func TestAMachineThatHasBootedAsksBeforeItAnnounces(t *testing.T) {
 	learned(t, ask, want...)
 	before.stop()
 	sh(t, "ip route flush proto 114")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	late := listener.Addr().String()
-	_ = listener.Close()
+	const late = "127.0.0.2:10256" // connections come from 127.0.0.1, so none takes it
 
 	t.Log("neither the API server nor kube-proxy is up")
 	reboots(t, dir)
@@ -162,7 +157,8 @@ func TestAMachineThatHasBootedAsksBeforeItAnnounces(t *testing.T) {
 		t.Errorf("from disk: %v, refused: %v", s.FromDisk, s.Refusals)
 	}
 	t.Log("kube-proxy is up")
-	if listener, err = net.Listen("tcp", late); err != nil {
+	listener, err := net.Listen("tcp", late)
+	if err != nil {
 		t.Fatal(err)
 	}
 	srv := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}

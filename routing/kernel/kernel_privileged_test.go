@@ -28,6 +28,11 @@ import (
 func TestMain(m *testing.M) {
 	const inside = "PLINTH_TEST_NETNS"
 	if os.Getenv(inside) != "" {
+		// Without detection of duplicates no address turns up later by itself.
+		if err := os.WriteFile("/proc/sys/net/ipv6/conf/default/accept_dad", []byte("0"), 0); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 		os.Exit(m.Run())
 	}
 	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)

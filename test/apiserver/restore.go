@@ -35,7 +35,6 @@ func (s *Server) Restore(b Backup) {
 
 func (s *Server) whileStopped(do func() error) {
 	s.t.Helper()
-	s.restarted = true
 	s.StopServer()
 	s.etcd.Kill()
 	err := do()
@@ -50,7 +49,6 @@ func (s *Server) whileStopped(do func() error) {
 // that no watch can be resumed where it was broken off.
 func (s *Server) Expire() {
 	s.t.Helper()
-	s.restarted = true
 	s.StopServer()
 	for range 100 {
 		if err := s.put(s.t.Context()); err != nil {
@@ -66,7 +64,7 @@ func (s *Server) put(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d/v3/kv/put", s.etcdPort), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.etcdURL()+"/v3/kv/put", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}

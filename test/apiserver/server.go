@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,17 +28,16 @@ type Server struct {
 	Config     *rest.Config // as admin, without a limit on requests
 	Client     kubernetes.Interface
 	Kubeconfig string // file, as admin
+	Host       string // a loopback address where no other test listens
 
-	t        testing.TB
-	dir      string
-	options  Options
-	etcdPort int
-	port     int
-	etcd     *Process
-	server   *Process
+	t       testing.TB
+	dir     string
+	options Options
+	etcd    *Process
+	server  *Process
 
 	processes []*Process // all that were started
-	restarted bool       // and so forbade everything until it had read its roles
+	restarted bool       // was stopped, and forbids everything until it has read its roles
 }
 
 // adminToken is what the admin shows. The server is reached over loopback only.
@@ -48,7 +46,7 @@ const adminToken = "admin"
 // Start starts a server for the time of a test, and waits until it serves.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: t.TempDir(), options: o, etcdPort: freePort(t), port: freePort(t)}
+	s := &Server{t: t, dir: t.TempDir(), options: o, Host: claimHost(t)}
 	s.write("tokens.csv", adminToken+",admin,admin,system:masters\n")
 	s.write("audit.yaml", auditPolicy)
 	s.writeServiceAccountKey()
@@ -68,17 +66,19 @@ func Start(t testing.TB, o Options) *Server {
 			"--node-monitor-grace-period=1h")                                       // there are no kubelets to renew leases
 	}
 	if o.Scheduler {
-		s.run("kube-scheduler", "--kubeconfig="+s.Kubeconfig, "--leader-elect=false", fmt.Sprintf("--secure-port=%d", freePort(t)))
+		s.run("kube-scheduler", "--kubeconfig="+s.Kubeconfig, "--leader-elect=false",
+			"--bind-address="+s.Host, fmt.Sprintf("--secure-port=%d", schedulerPort))
 	}
 	return s
 }
 
 // URL is where the server listens.
-func (s *Server) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", s.port) }
+func (s *Server) URL() string { return fmt.Sprintf("https://%s:%d", s.Host, serverPort) }
+
+func (s *Server) etcdURL() string { return fmt.Sprintf("http://%s:%d", s.Host, etcdPort) }
 
 func (s *Server) startEtcd() {
-	peer := freePort(s.t)
-	client, peers := fmt.Sprintf("http://127.0.0.1:%d", s.etcdPort), fmt.Sprintf("http://127.0.0.1:%d", peer)
+	client, peers := s.etcdURL(), fmt.Sprintf("http://%s:%d", s.Host, etcdPeerPort)
 	s.etcd = s.run("etcd", "--data-dir="+s.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
@@ -88,8 +88,8 @@ func (s *Server) startEtcd() {
 func (s *Server) StartServer() {
 	s.t.Helper()
 	s.server = s.run("kube-apiserver", slices.Concat([]string{
-		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", s.etcdPort),
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", s.port), "--cert-dir=" + s.file("certificates"),
+		"--etcd-servers=" + s.etcdURL(),
+		"--bind-address=" + s.Host, fmt.Sprintf("--secure-port=%d", serverPort), "--cert-dir=" + s.file("certificates"),
 		"--token-auth-file=" + s.file("tokens.csv"), "--authorization-mode=Node,RBAC",
 		"--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112",
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -104,19 +104,24 @@ func (s *Server) StartServer() {
 }
 
 // StopServer kills the API server; etcd keeps its data.
-func (s *Server) StopServer() { s.server.Kill() }
+func (s *Server) StopServer() {
+	s.restarted = true
+	s.server.Kill()
+}
 
-// Eventually waits until check returns no error, and fails the test with the
-// last one when the time is over.
+// Eventually is the function of that name for the server's test.
 func (s *Server) Eventually(limit time.Duration, what string, check func(context.Context) error) {
 	s.t.Helper()
 	Eventually(s.t, limit, what, check)
 }
 
 // Eventually waits until check returns no error, and fails the test with the
-// last one when the time is over.
+// last one when the time is over. The limit is for a quiet machine: three times
+// as long is waited, since others may use this one. A test that claims a duration
+// measures it.
 func Eventually(t testing.TB, limit time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
+	limit *= 3
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -156,15 +161,4 @@ func (s *Server) write(name, content string) {
 	if err := os.WriteFile(s.file(name), []byte(content), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-}
-
-// freePort returns a port of loopback that nobody listens on.
-func freePort(t testing.TB) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -66,17 +65,11 @@ func TestWhatDoesNotFitTheInventoryIsReported(t *testing.T) {
 // what compares one of them with what it should be.
 func (c *cluster) startWithMetrics() func(ctx context.Context, metric, want string) error {
 	c.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	address := l.Addr().(*net.TCPAddr)
-	l.Close()
-	c.start("--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", address.Port), "--cert-dir="+c.t.TempDir(),
+	c.start("--bind-address="+c.Host, fmt.Sprintf("--secure-port=%d", apiserver.MetricsPort), "--cert-dir="+c.t.TempDir(),
 		"--authentication-kubeconfig="+c.Limited, "--authorization-kubeconfig="+c.Limited)
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // a certificate of its own making
 	return func(ctx context.Context, metric, want string) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s/metrics", address), nil)
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("https://%s:%d/metrics", c.Host, apiserver.MetricsPort), nil)
 		if err != nil {
 			return err
 		}
