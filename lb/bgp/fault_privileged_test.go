@@ -39,6 +39,9 @@ type untouched struct {
 	was  string
 }
 
+// patient keeps a session up while this machine stalls.
+func patient(c *SessionConfig) { c.Session.HoldTime = 9 * time.Second }
+
 func newUntouched(t testing.TB, dialect string) *untouched {
 	return &untouched{router: dialects[dialect].start(newRouter(t), neighbour{lines: dialects[dialect].lines})}
 }
@@ -99,14 +102,14 @@ func TestAPasswordIsRotatedWithoutARestartAndNoOtherSessionNotices(t *testing.T)
 			t.Parallel()
 			r, other := d.start(newRouter(t), neighbour{password: "old-s3cret", lines: d.lines}), newUntouched(t, name)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(append(r.vips(password("old-s3cret")), other.vips(nil)...)...)))
+			must(t, s.Set(t.Context(), config(append(r.vips(password("old-s3cret")), other.vips(patient)...)...)))
 			r.holds(15*time.Second, r.vipRoutes())
 			other.begin(s)
 
 			r.configure([]string{
 				fmt.Sprintf("neighbor %v password new-s3cret", r.Local4), fmt.Sprintf("neighbor %v password new-s3cret", r.Local6),
 			}, "old-s3cret", "new-s3cret")
-			must(t, s.Set(t.Context(), config(append(r.vips(password("new-s3cret")), other.vips(nil)...)...)))
+			must(t, s.Set(t.Context(), config(append(r.vips(password("new-s3cret")), other.vips(patient)...)...)))
 			began := time.Now()
 			eventually(t, 15*time.Second, "both ends use the new password", r.established(2))
 			r.holds(5*time.Second, r.vipRoutes())
@@ -122,7 +125,7 @@ func TestASessionWithoutItsPasswordStaysDownAndComesUpWhenItIsThere(t *testing.T
 			t.Parallel()
 			r, other := d.start(newRouter(t), neighbour{password: "s3cret"}), newUntouched(t, name)
 			s := speaker(t)
-			if err := s.Set(t.Context(), config(append(r.vips(password("")), other.vips(nil)...)...)); err == nil {
+			if err := s.Set(t.Context(), config(append(r.vips(password("")), other.vips(patient)...)...)); err == nil {
 				t.Error("a missing password is no error")
 			}
 			other.holds(15*time.Second, other.vipRoutes())
@@ -134,7 +137,7 @@ func TestASessionWithoutItsPasswordStaysDownAndComesUpWhenItIsThere(t *testing.T
 			}
 			eventually(t, 10*time.Second, "the other router's sessions are up", other.established(2))
 			other.was = other.story()
-			must(t, s.Set(t.Context(), config(append(r.vips(password("s3cret")), other.vips(nil)...)...)))
+			must(t, s.Set(t.Context(), config(append(r.vips(password("s3cret")), other.vips(patient)...)...)))
 			r.holds(15*time.Second, r.vipRoutes())
 			other.check()
 		})
@@ -147,7 +150,7 @@ func TestALinkThatGoesDownAndUpBringsItsRoutesBack(t *testing.T) {
 			t.Parallel()
 			r, other := d.start(newRouter(t), neighbour{lines: d.lines}), newUntouched(t, name)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(append(r.vips(nil), other.vips(nil)...)...)))
+			must(t, s.Set(t.Context(), config(append(r.vips(nil), other.vips(patient)...)...)))
 			r.holds(15*time.Second, r.vipRoutes())
 			other.begin(s)
 
@@ -172,7 +175,7 @@ func TestARouterThatWasRestartedHasItsRoutesBack(t *testing.T) {
 			t.Parallel()
 			r, other := d.start(newRouter(t), neighbour{lines: d.lines}), newUntouched(t, name)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(append(r.vips(nil), other.vips(nil)...)...)))
+			must(t, s.Set(t.Context(), config(append(r.vips(nil), other.vips(patient)...)...)))
 			r.holds(15*time.Second, r.vipRoutes())
 			other.begin(s)
 

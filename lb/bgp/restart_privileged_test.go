@@ -75,14 +75,6 @@ func runAgent(t testing.TB, r *router, follows bool, env ...string) *exec.Cmd {
 	return c
 }
 
-func (r *router) count(within time.Duration, want int) {
-	r.t.Helper()
-	eventually(r.t, within, fmt.Sprintf("the router holds %d routes", want), func() (bool, string) {
-		n := len(r.routes())
-		return n == want, fmt.Sprint(n)
-	})
-}
-
 var dialects = map[string]struct {
 	start func(*router, neighbour) *router
 	lines string

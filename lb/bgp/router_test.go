@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"net"
@@ -98,7 +97,7 @@ func eventually(t testing.TB, within time.Duration, what string, ok func() (bool
 			return time.Since(begin)
 		}
 		seen = now
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 	t.Fatalf("not within %v: %s\nlast seen: %s", within, what, seen)
 	return 0
@@ -354,42 +353,6 @@ func (r *router) bird(n neighbour) *router {
 	return r
 }
 
-// routes lists what the router's kernel reaches through us: prefix by next hops.
-func (r *router) routes() map[string]string {
-	got := map[string]string{}
-	for _, family := range []string{"-4", "-6"} {
-		var rows []struct {
-			Dst, Gateway, Protocol string
-			Via                    struct{ Host string }
-			Nexthops               []struct{ Gateway string }
-		}
-		out, err := exec.Command("ip", "-n", r.ns, "-j", family, "route").Output()
-		if err != nil || json.Unmarshal(out, &rows) != nil {
-			continue
-		}
-		for _, row := range rows {
-			if row.Protocol != "bgp" && row.Protocol != "bird" {
-				continue
-			}
-			hops := []string{row.Gateway + row.Via.Host}
-			for _, h := range row.Nexthops {
-				hops = append(hops, h.Gateway)
-			}
-			got[row.Dst] = strings.TrimSpace(strings.Join(hops, " "))
-		}
-	}
-	return got
-}
-
-// holds waits until the router's kernel has exactly these routes.
-func (r *router) holds(within time.Duration, want map[string]string) time.Duration {
-	r.t.Helper()
-	return eventually(r.t, within, fmt.Sprintf("the router holds %v", want), func() (bool, string) {
-		got := r.routes()
-		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprint(got)
-	})
-}
-
 // watch counts the routes that the router's kernel loses from now on.
 func (r *router) watch() (lost func() int) {
 	r.t.Helper()
@@ -484,10 +447,10 @@ func speaker(t testing.TB) *Speaker {
 	return s
 }
 
-// isUp waits for every session of a speaker.
+// isUp waits for every session of a speaker, longer on a busy machine.
 func isUp(t testing.TB, s *Speaker, within time.Duration) time.Duration {
 	t.Helper()
-	return eventually(t, within, "every session is up", func() (bool, string) {
+	return eventually(t, slowness*within, "every session is up", func() (bool, string) {
 		states := s.State(t.Context())
 		return len(states) > 0 && !slices.ContainsFunc(states, func(s SessionState) bool { return !s.Up }), fmt.Sprint(states)
 	})

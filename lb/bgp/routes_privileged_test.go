@@ -1,0 +1,81 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"encoding/json"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// slowness is how many times longer a wait may last than on a quiet machine, where
+// the time is not what the test is about.
+const slowness = 3
+
+// routes lists what the router's kernel reaches through us: prefix by next hops.
+func (r *router) routes() map[string]string {
+	got := map[string]string{}
+	for _, family := range []string{"-4", "-6"} {
+		rows, err := r.kernelRoutes(family)
+		if err != nil {
+			rows, err = r.kernelRoutes(family)
+		}
+		if err != nil {
+			r.t.Errorf("the router's kernel does not say what routes it has: %v", err)
+		}
+		for _, row := range rows {
+			if row.Protocol != "bgp" && row.Protocol != "bird" {
+				continue
+			}
+			hops := []string{row.Gateway + row.Via.Host}
+			for _, h := range row.Nexthops {
+				hops = append(hops, h.Gateway)
+			}
+			got[row.Dst] = strings.TrimSpace(strings.Join(hops, " "))
+		}
+	}
+	return got
+}
+
+// kernelRoute is a route as ip prints it.
+type kernelRoute struct {
+	Dst, Gateway, Protocol string
+	Via                    struct{ Host string }
+	Nexthops               []struct{ Gateway string }
+}
+
+func (r *router) kernelRoutes(family string) (rows []kernelRoute, err error) {
+	out, err := exec.Command("ip", "-n", r.ns, "-j", family, "route").Output()
+	if err != nil {
+		return nil, err
+	}
+	err = json.Unmarshal(out, &rows)
+	return rows, err
+}
+
+// holds waits until the router's kernel has exactly these routes. That there is none
+// is a claim and has to come true in time; routes may take longer on a busy machine.
+func (r *router) holds(within time.Duration, want map[string]string) time.Duration {
+	r.t.Helper()
+	if len(want) > 0 {
+		within *= slowness
+	}
+	return eventually(r.t, within, fmt.Sprintf("the router holds %v", want), func() (bool, string) {
+		got := r.routes()
+		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprint(got)
+	})
+}
+
+// count waits as holds does, until the router's kernel has so many routes.
+func (r *router) count(within time.Duration, want int) {
+	r.t.Helper()
+	if want > 0 {
+		within *= slowness
+	}
+	eventually(r.t, within, fmt.Sprintf("the router holds %d routes", want), func() (bool, string) {
+		n := len(r.routes())
+		return n == want, fmt.Sprint(n)
+	})
+}
