@@ -41,7 +41,7 @@ func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 //	networking.k8s.io servicecidrs      list
 //	                  services          get list watch
 //	                  services/status   patch
-//	                  events            create patch update
+//	                  events            create patch
 //	                  configmaps        get create patch, of the name plinth-released in Plinth's namespace
 //
 // The stock service controller uses no others: it puts its finalizer on a Service by

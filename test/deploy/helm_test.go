@@ -60,7 +60,7 @@ func TestTheChartInANamespaceOfItsOwn(t *testing.T) {
 	chart, err := template("plinth", values{
 		"inventory":        values{"name": "home", "files": values{"inventory.yaml": string(home)}, "allowRemovals": 2},
 		"controller":       values{"replicas": 1, "extraArgs": []any{"--load-balancer-class-only"}},
-		"agent":            values{"passwordSecrets": []any{"bgp", "bgp-edge"}, "extraArgs": []any{"--set-sysctls"}},
+		"agent":            values{"passwordSecrets": []any{"bgp", "bgp-edge"}, "extraArgs": []any{"--log-level=debug"}, "nodeSelector": values{"plinth.dev/agent": "yes"}},
 		"imagePullSecrets": []any{values{"name": "registry"}},
 	})
 	if err != nil {
@@ -76,6 +76,10 @@ func TestTheChartInANamespaceOfItsOwn(t *testing.T) {
 		if got := (&unstructured.Unstructured{Object: o}).GetNamespace(); !outside && got != "plinth" {
 			t.Errorf("%s is in namespace %q", name, got)
 		}
+	}
+	selector, _, _ := unstructured.NestedStringMap(all["DaemonSet plinth-agent"], "spec", "template", "spec", "nodeSelector")
+	if want := map[string]string{"kubernetes.io/os": "linux", "plinth.dev/agent": "yes"}; !maps.Equal(selector, want) {
+		t.Errorf("agents run on machines with the labels %v, want %v", selector, want)
 	}
 	inventory := &unstructured.Unstructured{Object: all["ConfigMap inventory"]}
 	if text, _, _ := unstructured.NestedString(inventory.Object, "data", "inventory.yaml"); text != string(home) {
@@ -113,7 +117,7 @@ func TestTheChartRefusesValuesThatMakeNoSense(t *testing.T) {
 		"no controller":                 {"controller": values{"replicas": 0}},
 		"an inventory without a name":   {"inventory": values{"files": values{"inventory.yaml": "x"}}},
 		"a file that would not be read": {"inventory": values{"name": "home", "files": values{"inventory.txt": "x"}}},
-		"no flag":                       {"agent": values{"extraArgs": []any{"set-sysctls"}}},
+		"no flag":                       {"agent": values{"extraArgs": []any{"log-level=debug"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := template(namespace, v); err == nil {
