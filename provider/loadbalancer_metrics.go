@@ -32,7 +32,12 @@ func (c vipCollector) Collect(out chan<- prometheus.Metric) {
 			waiting[string(s.decision.Denials[0].Reason)]++
 		}
 	}
-	resting := len(c.b.ledger.Resting())
+	resting := 0
+	for _, r := range c.b.ledger.Resting() { // the ledger ends a rest only when it gives something
+		if r.Until.After(c.b.now()) {
+			resting++
+		}
+	}
 	c.b.mu.Unlock()
 	for pool, n := range held {
 		out <- prometheus.MustNewConstMetric(vipsHeld, prometheus.GaugeValue, float64(n), pool)
