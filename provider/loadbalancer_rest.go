@@ -50,11 +50,20 @@ func (b *balancer) readReleased(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, r := range all {
-		if k, ok := parseKey(r.Owner); ok && r.Until.After(b.now()) && !r.Until.After(b.now().Add(lb.Quarantine)) {
-			b.ledger.Rest(lb.Rested{Addr: r.Address, Owner: k, Until: r.Until})
+		if k, ok := parseKey(r.Owner); ok && r.Until.After(b.now()) {
+			b.ledger.Rest(lb.Rested{Addr: r.Address, Owner: k, Until: earlier(r.Until, b.now().Add(lb.Quarantine))})
 		}
 	}
 	return nil
+}
+
+// earlier is the earlier of two times. A predecessor whose clock was ahead wrote down a
+// rest that ends later than any can.
+func earlier(x, y time.Time) time.Time {
+	if x.Before(y) {
+		return x
+	}
+	return y
 }
 
 // part releases an address whose object is still there. The object goes once it is

@@ -62,3 +62,34 @@ func TestWhatCannotBeWrittenDownKeepsItsObject(t *testing.T) {
 		}
 	}
 }
+
+func TestRestOfAPredecessorWhoseClockWasAheadIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		until, want time.Time
+	}{
+		{"it is over", noon, time.Time{}},
+		{"it goes on", noon.Add(time.Minute), noon.Add(time.Minute)},
+		{"it ends later than it could", noon.Add(lb.Quarantine + time.Second), noon.Add(lb.Quarantine)},
+		{"it ends much later", noon.Add(48 * time.Hour), noon.Add(lb.Quarantine)},
+	} {
+		h := newHeld(t)
+		data, err := json.Marshal([]rested{{Address: h.addr, Owner: "d/a", Until: tt.until}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.writeReleased(t.Context(), string(data)); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.readReleased(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var got time.Time
+		for _, r := range h.ledger.Resting() {
+			got = r.Until
+		}
+		if !got.Equal(tt.want) {
+			t.Errorf("%s: it rests until %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
