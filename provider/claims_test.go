@@ -366,18 +366,9 @@ func TestWhoWaitsLongestIsServedFirst(t *testing.T) {
 	h.settled(0)
 	var waits []*v1.Service
 	for i, name := range []string{"younger", "older"} {
-		svc := loadBalancerService(func(svc *v1.Service) {
-			svc.Name, svc.UID = name, types.UID(name)
+		waits = append(waits, h.refused(name, func(svc *v1.Service) {
 			svc.CreationTimestamp = metav1.NewTime(noon.Add(-time.Duration(i) * time.Hour))
-			svc.Annotations = map[string]string{"plinth.dev/ips": h.addr.String()}
-		})
-		if err := h.known.Add(svc); err != nil {
-			t.Fatal(err)
-		}
-		if d, err := h.settle(t.Context(), svc, true); err != nil || !d.Refused {
-			t.Fatal(d, err)
-		}
-		waits = append(waits, svc)
+		}))
 	}
 	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)

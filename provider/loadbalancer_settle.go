@@ -210,12 +210,20 @@ func (b *balancer) wake() { b.serve(anyWaiter, func() bool { return false }) }
 
 func anyWaiter(waiter) bool { return true }
 
-// wakeFor is wake when an address has become free, until somebody has it. b.mu is held.
+// wakeFor is wake when an address has become free, until somebody has it. Those who
+// were told who holds it are told anew. b.mu is held.
 func (b *balancer) wakeFor(a netip.Addr) {
 	b.serve(func(w waiter) bool { return w.mayTake(a) }, func() bool {
 		_, held := b.ledger.Claim(a)
 		return held
 	})
+	b.queueWaiters(0, func(w waiter) bool { return b.wasDenied(w.key, a) })
+}
+
+// wasDenied reports whether a Service was told why it does not get a. b.mu is held.
+func (b *balancer) wasDenied(k lb.ServiceKey, a netip.Addr) bool {
+	s := b.standings[k]
+	return s != nil && slices.ContainsFunc(s.decision.Denials, func(d lb.Denial) bool { return d.Address == a })
 }
 
 // wakeSharers is wake when k joined or left others at an address, or serves other ports

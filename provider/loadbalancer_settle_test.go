@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 )
@@ -72,5 +73,42 @@ func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 	}
 	if s, _ := h.standing(h.key(0)); writes != 1 || s.rights != 0 || len(events.Events) != 0 {
 		t.Errorf("its status is written %d times; %d count as set right, and %d are told", writes, s.rights, len(events.Events))
+	}
+}
+
+// refused settles a Service that asks for the address and does not get it.
+func (h *held) refused(name string, change ...func(*v1.Service)) *v1.Service {
+	h.t.Helper()
+	svc := loadBalancerService(func(svc *v1.Service) {
+		svc.Name, svc.UID = name, types.UID(name)
+		svc.Annotations = map[string]string{"plinth.dev/ips": h.addr.String()}
+	})
+	for _, f := range change {
+		f(svc)
+	}
+	if err := h.known.Add(svc); err != nil {
+		h.t.Fatal(err)
+	}
+	if d, err := h.settle(h.t.Context(), svc, true); err != nil || !d.Refused {
+		h.t.Fatal(d, err)
+	}
+	return svc
+}
+
+func TestServiceThatWaitsOnIsToldWhoHoldsTheAddressNow(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	h.refused("first")
+	later := h.refused("later")
+	h.queued()
+	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := h.queued(), []string{"d/first", "d/later"}; !slices.Equal(got, want) {
+		t.Errorf("queued %v, want %v", got, want)
+	}
+	d, err := h.settle(t.Context(), later, true)
+	if err != nil || !d.Refused || d.Denials[0].Holder.Name != "first" {
+		t.Errorf("it is told %v, %v", d, err)
 	}
 }
