@@ -135,6 +135,7 @@ func (b *balancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v1.Ser
 	case err != nil:
 		return nil, err
 	}
+	b.lookAfterRests(keyOf(svc), d)
 	ingress := ingressOf(addrs(d.VIPs))
 	if d.Refused || sameIngress(svc, ingress) {
 		if statusPatch(svc, d, b.now()) != nil {

@@ -139,12 +139,18 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 		return err
 	}
 	b.tell(svc, d)
+	b.lookAfterRests(k, d)
+	return b.state(ctx, svc, d)
+}
+
+// lookAfterRests has a Service looked at when an address that it asks for, and that is
+// another's for now, ends its rest: nothing else happens then.
+func (b *balancer) lookAfterRests(k lb.ServiceKey, d lb.Decision) {
 	for _, x := range d.Denials {
 		if !x.Until.IsZero() {
-			b.queue.AddAfter(name, x.Until.Sub(b.now()))
+			b.queue.AddAfter(k.String(), x.Until.Sub(b.now()))
 		}
 	}
-	return b.state(ctx, svc, d)
 }
 
 // leftOver reports whether a Service that is no load balancer any more still has

@@ -1,15 +1,21 @@
 package provider
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/lb"
 )
 
 func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
@@ -110,5 +116,32 @@ func TestServiceThatWaitsOnIsToldWhoHoldsTheAddressNow(t *testing.T) {
 	d, err := h.settle(t.Context(), later, true)
 	if err != nil || !d.Refused || d.Denials[0].Holder.Name != "first" {
 		t.Errorf("it is told %v, %v", d, err)
+	}
+}
+
+// TestRestIsWaitedForByANewLeader has the stock controller ask for a Service that was told
+// by an earlier process how long an address rests: nothing is to be written.
+func TestRestIsWaitedForByANewLeader(t *testing.T) {
+	h := newHeld(t)
+	close(h.ready)
+	h.ledger.Rest(lb.Rested{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)})
+	svc := h.refused("s")
+	s, _ := h.standing(keyOf(svc))
+	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}
+	if _, err := h.EnsureLoadBalancer(t.Context(), "", svc, nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+		t.Fatal(err)
+	}
+	looked := make(chan string)
+	go func() {
+		name, _ := h.queue.Get()
+		looked <- name
+	}()
+	select {
+	case name := <-looked:
+		if name != "d/s" {
+			t.Error("looked at is", name)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("nobody looks at it when the rest ends")
 	}
 }
