@@ -106,6 +106,7 @@ func newClaim(a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) *networ
 // take makes the API server's word agree that a Service holds a. It reports false
 // if somebody else does; then the ledger knows.
 func (b *balancer) take(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) (bool, error) {
+	defer b.alone(a)()
 	for range claimAttempts {
 		c, known := b.claimToTake(a, k)
 		var err error
@@ -165,6 +166,7 @@ var errOtherService = errors.New("there is another Service of that name now, or 
 // that was to go.
 func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) (bool, error) {
 	before, _ := b.claimOf(a)
+	defer b.alone(a)()
 	for range claimAttempts {
 		c, known := b.claimOf(a)
 		if !known || !c.heldBy(k) {

@@ -249,6 +249,46 @@ func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
 	}
 }
 
+// TestSharersThatComeAndGoAtOnceCostAWriteEach has none of them in another's way.
+func TestSharersThatComeAndGoAtOnceCostAWriteEach(t *testing.T) {
+	h := newHeld(t)
+	var sharers []*v1.Service
+	for i := range 40 {
+		svc := h.svc[0].DeepCopy()
+		svc.Name, svc.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint("service ", i))
+		svc.Spec.Ports[0].Port = int32(1000 + i)
+		sharers = append(sharers, svc)
+		if err := h.known.Add(svc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	atOnce := func(f func(*v1.Service) error) {
+		var all sync.WaitGroup
+		for _, svc := range sharers {
+			all.Go(func() {
+				if err := f(svc); err != nil {
+					t.Errorf("%s: %v", svc.Name, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	atOnce(func(svc *v1.Service) error {
+		_, err := h.settle(t.Context(), svc, true)
+		return err
+	})
+	joined := h.client.changes
+	if joined != len(sharers) {
+		t.Errorf("%d writes to the object until all %d hold it", joined, len(sharers))
+	}
+	atOnce(func(svc *v1.Service) error { return h.releaseAll(t.Context(), keyOf(svc), svc.UID) })
+	if n := h.client.changes - joined; n != len(sharers)-1 { // the last one leaves it to be removed
+		t.Errorf("%d writes to the object until all %d have left", n, len(sharers))
+	}
+	h.departed()
+	h.agree()
+}
+
 func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
@@ -259,7 +299,11 @@ func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
 		if _, there := h.claimOf(h.addr); !there {
 			t.Fatal("the claim is forgotten before it is known to be gone")
 		}
-		h.settled(1)
+		obj, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), newClaim(h.addr, "public", h.key(1), h.svc[1].UID), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.learn(h.addr, obj, false) // of another leader
 	}
 	h.departed()
 	h.agree(h.key(1))

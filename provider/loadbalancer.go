@@ -60,7 +60,8 @@ type balancer struct {
 	rewatched chan struct{} // has a word when a watch began anew
 	ending    sync.Once     // etcd was restored, and the process ends
 
-	busy [256]sync.Mutex // by hash of the Service: one is settled by one goroutine at a time
+	busy    [256]sync.Mutex // by hash of the Service: one is settled by one goroutine at a time
+	writing [256]sync.Mutex // by hash of the address: its object is written by one at a time; locked last, and one of them
 
 	mu        sync.Mutex
 	ledger    *lb.Ledger

@@ -154,6 +154,7 @@ func (b *balancer) depart(ctx context.Context, gone map[netip.Addr]lb.ServiceKey
 
 func (b *balancer) removeParted(ctx context.Context, a netip.Addr, k lb.ServiceKey) error {
 	defer b.occupy(k)()
+	defer b.alone(a)()
 	c, known := b.claimOf(a)
 	if !known || !b.isParting(a) {
 		return nil

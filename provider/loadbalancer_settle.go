@@ -37,6 +37,14 @@ func (b *balancer) occupy(k lb.ServiceKey) (done func()) {
 	return m.Unlock
 }
 
+// alone has one goroutine at a time write the object of an address: Services that share
+// it come and go together, and would else take the object from under each other.
+func (b *balancer) alone(a netip.Addr) (done func()) {
+	m := &b.writing[maphash.Comparable(seed, a)%uint64(len(b.writing))]
+	m.Lock()
+	return m.Unlock
+}
+
 // settle decides which VIPs a Service is to have, takes them, and gives back those
 // that it is no longer to have. A decision that is refused is no error. With ours, what
 // changed is for Plinth's own controller to write into the status.

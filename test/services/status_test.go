@@ -9,7 +9,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"k8s.io/apimachinery/pkg/types"
+	"plinth.dev/plinth/test/apiserver"
 )
 
 func TestStatusThatSomebodyOverwroteIsSetRightWithoutAWar(t *testing.T) {
@@ -87,6 +89,47 @@ func TestServicesCostFewWritesAndDeletesNoneOfOthers(t *testing.T) {
 	for _, w := range c.Server.Writes()[from:] {
 		if (w.Resource == "services" || w.Resource == "ipaddresses") && !slices.Contains([]string{"s0", "s1", "192.0.2.1", "192.0.2.2"}, w.Name) && w.Agent == "plinth-cloud-controller-manager" {
 			t.Errorf("a delete cost a write of another: %+v", w)
+		}
+	}
+	c.sharersComeAndGo(40)
+}
+
+// sharersComeAndGo has n Services share a VIP that all come at once, and go at once.
+func (c *cluster) sharersComeAndGo(n int) {
+	c.t.Helper()
+	const vip = "192.0.2.200"
+	key, address := annotated("metallb.io/allow-shared-ip", "web"), annotated("plinth.dev/ips", vip)
+	from := len(c.Server.Writes())
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("sharer%d", i))
+		c.service(names[i], key, address, port(int32(1000+i)))
+	}
+	for _, name := range names {
+		c.has(name, vip)
+	}
+	c.remove(names...)
+	for _, name := range names {
+		c.gone(name)
+	}
+	c.free(vip)
+	c.settled()
+	writes := 0
+	for _, w := range c.Server.Writes()[from:] {
+		if w.Agent == apiserver.ControllerName && w.Resource == "ipaddresses" {
+			writes++
+		}
+	}
+	if most := 2*n + 1; writes > most { // the first creates it, the last leaves it to be deleted
+		c.t.Errorf("%d writes to the object of a VIP that %d Services shared, at most %d were needed", writes, n, most)
+	}
+	events, err := c.Client.CoreV1().Events("default").List(c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, e := range events.Items {
+		if e.Type == v1.EventTypeWarning {
+			c.t.Errorf("service %s: %s: %s", e.InvolvedObject.Name, e.Reason, e.Message)
 		}
 	}
 }
