@@ -76,8 +76,8 @@ spec:
 	return f
 }
 
-// own is what the router's operator adds for the neighbour upstream.
-func (f *fabric) own(language string) string {
+// ownLines are what the router's operator adds for the neighbour upstream.
+func (f *fabric) ownLines(language string) string {
 	if language == "frr" {
 		return fmt.Sprintf(`route-map OWN permit 10
 router bgp %[1]d
@@ -134,28 +134,28 @@ func (f *fabric) machine(t testing.TB, name string, pods bool) Config {
 	return c
 }
 
-// hears waits until the neighbour's kernel has exactly these routes.
-func (f *fabric) hears(t testing.TB, want ...string) {
+// upstreamHolds waits until the neighbour's kernel has exactly these routes.
+func (f *fabric) upstreamHolds(t testing.TB, want ...string) {
 	t.Helper()
-	eventually(t, 20*time.Second, fmt.Sprintf("the neighbour hears of %v", want), func() (bool, string) {
+	eventually(t, 20*time.Second, fmt.Sprintf("the neighbour has %v", want), func() (bool, string) {
 		got := slices.Sorted(maps.Keys(f.up.routes()))
 		return slices.Equal(got, want), fmt.Sprint(got)
 	})
 }
 
-// circles reports whether a packet of the neighbour for the address goes round until
+// loops reports whether a packet of the neighbour for the address goes round until
 // its time to live is over.
-func (f *fabric) circles(addr string) (bool, string) {
+func (f *fabric) loops(addr string) (bool, string) {
 	out, _ := exec.Command("ip", "netns", "exec", f.up.ns, "ping", "-c", "1", "-W", "1", addr).CombinedOutput()
 	return strings.Contains(string(out), "exceeded"), string(out)
 }
 
-func TestTheFabricHearsOneBlockARackAndNothingCircles(t *testing.T) {
+func TestTheFabricReceivesOneBlockARackAndNothingLoops(t *testing.T) {
 	for _, language := range []string{"frr", "bird"} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			f := newFabric(t)
-			f.tor.printed(t, f.inv, language, false, f.own(language))
+			f.tor.printed(t, f.inv, language, false, f.ownLines(language))
 			f.neighbour(t)
 			one, two := speaker(t), speaker(t)
 			must(t, one.Set(t.Context(), f.machine(t, "m1", true)))
@@ -165,31 +165,31 @@ func TestTheFabricHearsOneBlockARackAndNothingCircles(t *testing.T) {
 				return strings.Contains(got, "10.244.16.0/24:"+f.tor.Local4.String()) && strings.Contains(got, "10.244.17.0/24:"+f.tor.Addr4.Next().String()) &&
 					strings.Contains(got, "fd00:244:0:100::/64:") && strings.Contains(got, "fd00:244:0:101::/64:"), got
 			})
-			f.hears(t, "10.244.16.0/20", "fd00:244:0:100::/56")
+			f.upstreamHolds(t, "10.244.16.0/20", "fd00:244:0:100::/56")
 
 			for _, outside := range []string{"10.244.200.1", "fd00:244:0:f000::1"} {
-				if yes, out := f.circles(outside); !yes {
+				if yes, out := f.loops(outside); !yes {
 					t.Errorf("the trap is not one: a packet for %s of no rack does not circle:\n%s", outside, out)
 				}
 			}
 			for _, nobodys := range []string{"10.244.31.1", "fd00:244:0:1ff::1"} {
-				if yes, out := f.circles(nobodys); yes {
+				if yes, out := f.loops(nobodys); yes {
 					t.Errorf("a packet for %s, which no machine of the rack holds, circles:\n%s", nobodys, out)
 				}
 			}
 
 			must(t, one.Set(t.Context(), f.machine(t, "m1", false)))
-			f.hears(t, "10.244.16.0/20", "fd00:244:0:100::/56")
+			f.upstreamHolds(t, "10.244.16.0/20", "fd00:244:0:100::/56")
 			must(t, two.Set(t.Context(), f.machine(t, "m2", false)))
 			if language == "frr" { // which tells a block only while it has a part of it
-				f.hears(t)
+				f.upstreamHolds(t)
 				return
 			}
 			eventually(t, 10*time.Second, "the router has no pods left", func() (bool, string) {
 				got := fmt.Sprint(f.tor.routes())
 				return !strings.Contains(got, "/24:") && !strings.Contains(got, "/64:"), got
 			})
-			if yes, out := f.circles("10.244.16.1"); yes {
+			if yes, out := f.loops("10.244.16.1"); yes {
 				t.Errorf("a packet for a rack without machines circles:\n%s", out)
 			}
 		})

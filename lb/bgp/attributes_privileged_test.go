@@ -17,8 +17,8 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// dressed is an advertisement with every attribute that there is.
-func dressed(t *testing.T, prefix string) lb.Advertisement {
+// withAttributes is an advertisement with every attribute that there is.
+func withAttributes(t *testing.T, prefix string) lb.Advertisement {
 	return lb.Advertisement{
 		Prefix: netip.MustParsePrefix(prefix), LocalPref: 200, Prepend: 2,
 		Communities: communities(t, "65010:100", "65535:0", "large:65010:1:7"),
@@ -55,7 +55,7 @@ func TestRoutersSeeTheAttributes(t *testing.T) {
 				c := config(plan(r.session4()), plan(r.session6()))
 				for i, prefix := range []string{"203.0.113.10/32", "2001:db8:113::10/128"} {
 					c.Sessions[i].Session.LocalASN = tt.asn
-					c.Sessions[i].Advertisements = sorted.Of(dressed(t, prefix))
+					c.Sessions[i].Advertisements = sorted.Of(withAttributes(t, prefix))
 				}
 				must(t, s.Set(t.Context(), c))
 				want := map[string][]string{"frr": tt.frr, "bird": tt.bird}[dialect]
@@ -97,7 +97,7 @@ func TestWeightsReachTheKernelOfFRR(t *testing.T) {
 	}
 	var lines string
 	for _, tt := range tests {
-		second := elevenOf(tt.first)
+		second := eleventhOf(tt.first)
 		run(t, "ip", "addr", "add", netip.PrefixFrom(second, map[bool]int{true: 24, false: 64}[second.Is4()]).String(), "dev", r.link)
 		lines += fmt.Sprintf(" neighbor %v remote-as %d\n neighbor %v passive\n address-family %s unicast\n  neighbor %v activate\n  maximum-paths 16\n exit-address-family\n",
 			second, ourASN, second, tt.family, second)
@@ -105,11 +105,11 @@ func TestWeightsReachTheKernelOfFRR(t *testing.T) {
 	r.frr(neighbour{families: " bgp bestpath as-path multipath-relax\n" + lines})
 	for _, tt := range tests {
 		t.Run(tt.family, func(t *testing.T) {
-			hops := []netip.Addr{tt.first, elevenOf(tt.first)}
+			hops := []netip.Addr{tt.first, eleventhOf(tt.first)}
 			for i, from := range hops {
 				s := speaker(t)
 				ad := lb.Advertisement{Prefix: netip.PrefixFrom(netip.MustParseAddr(tt.vip), from.BitLen()), Bandwidth: uint32(125_000 * (3 - 2*i))}
-				c := config(say(tt.session(), ad))
+				c := config(announcing(tt.session(), ad))
 				c.RouterID = netip.AddrFrom4([4]byte{10, 99, 250, byte(1 + i)})
 				c.Sessions[0].Session.Local = from
 				must(t, s.Set(t.Context(), c))
@@ -139,8 +139,8 @@ func TestWeightsReachTheKernelOfFRR(t *testing.T) {
 	}
 }
 
-// elevenOf is another address of the same subnet.
-func elevenOf(a netip.Addr) netip.Addr {
+// eleventhOf is another address of the same subnet.
+func eleventhOf(a netip.Addr) netip.Addr {
 	for range 10 {
 		a = a.Next()
 	}

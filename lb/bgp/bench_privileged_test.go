@@ -15,8 +15,8 @@ import (
 // loadFor is how long the machine is kept busy; PLINTH_BENCH_LOAD says otherwise.
 const loadFor = 10 * time.Minute
 
-// hogs keep every CPU five times as busy as it can be until stop is called.
-func hogs(b *testing.B) (stop func()) {
+// burnCPU keeps every CPU five times as busy as it can be until stop is called.
+func burnCPU(b *testing.B) (stop func()) {
 	b.Helper()
 	var all []*exec.Cmd
 	for range 5 * runtime.NumCPU() {
@@ -71,7 +71,7 @@ func BenchmarkBFDUnderFullLoad(b *testing.B) {
 				lost[dialect+"-"+priority] = r.watch()
 			}
 		}
-		stop := hogs(b)
+		stop := burnCPU(b)
 		time.Sleep(length)
 		stop()
 		for name, n := range lost {

@@ -13,12 +13,12 @@ import (
 )
 
 // GoBGP's own BFD is not used: with a server for each session, all but one of them
-// would hear nothing on the shared UDP port, and in v4.8.0 a reset that it asks for
+// would receive nothing on the shared UDP port, and in v4.8.0 a reset that it asks for
 // while the session is down is carried out on the next one. Its codec is used.
 
-// idle is the interval of packets while a session is not up (RFC 5880, section 6.8.3:
+// slowInterval is the interval of packets while a session is not up (RFC 5880, section 6.8.3:
 // at least one second).
-const idle = time.Second
+const slowInterval = time.Second
 
 // detector is the state of one BFD session (RFC 5880, asynchronous mode, no
 // authentication, no echo). It has no clock and no socket.
@@ -27,21 +27,20 @@ type detector struct {
 	local      uint32 // discriminators
 	remote     uint32
 	state      bfd.StateType
-	theirs     bfd.StateType // what the router said last
 	diagnostic bfd.DiagnosticType
 	poll       bool // new intervals wait for the router's confirmation
 	tx         time.Duration
 	remoteTx   time.Duration // the router wants to send at least so far apart
 	remoteRx   time.Duration // the router wants packets at least so far apart
 	remoteMult uint8
-	heard      time.Time
-	fresh      bool // it has said nothing yet
+	lastPacket time.Time
+	unsent     bool // no packet was sent yet
 }
 
 func newDetector(p inventory.BFDProfile, local uint32) *detector {
 	return &detector{
-		profile: p, local: local, state: bfd.StateDown, theirs: bfd.StateDown,
-		tx: max(idle, p.Interval), remoteRx: time.Microsecond, fresh: true,
+		profile: p, local: local, state: bfd.StateDown,
+		tx: max(slowInterval, p.Interval), remoteRx: time.Microsecond, unsent: true,
 	}
 }
 
@@ -60,46 +59,47 @@ func discriminator(t bfdTerms) uint32 {
 	return max(uint32(h.Sum64()>>32)^uint32(h.Sum64()), 1)
 }
 
-// change is what a packet or its absence did to a session.
-type change int
+// bfdEvent is what a packet, or the lack of one, did to a session.
+type bfdEvent int
 
 const (
-	unchanged change = iota
-	cameUp
-	pathLost   // the router was not heard
-	toldDown   // the router did not hear us
-	shutRemote // the router's operator ended BFD: no word on the path (RFC 5882, section 4.2)
-	begunAgain // the router has a new session in place of the old: no word on the path either
+	bfdUnchanged bfdEvent = iota
+	bfdCameUp
+	bfdTimedOut     // nothing arrived from the router for the detection time
+	bfdNeighborDown // the router received nothing from this machine
+	bfdAdminDown    // the router's operator ended BFD: says nothing about the path (RFC 5882, section 4.2)
+	bfdRestarted    // the router has a new session in place of the old: says nothing about the path either
 )
 
-// hear takes in a packet (RFC 5880, section 6.8.6). Reply is to be sent at once.
-func (d *detector) hear(h bfd.BFDHeader, now time.Time) (c change, reply bool) {
-	if !d.ours(h) || d.state == bfd.StateAdminDown {
-		return unchanged, false
+// receive takes a packet in (RFC 5880, section 6.8.6). reply says that it must be
+// answered at once.
+func (d *detector) receive(h bfd.BFDHeader, now time.Time) (e bfdEvent, reply bool) {
+	if !d.accepts(h) || d.state == bfd.StateAdminDown {
+		return bfdUnchanged, false
 	}
 	// FRR sets its session up anew when BGP comes up. A router that lost the path keeps
-	// its discriminator, and says that it is down.
+	// its discriminator, and reports itself down.
 	anew := d.state == bfd.StateUp && h.YourDiscriminator == 0 && h.MyDiscriminator != d.remote
-	d.remote, d.theirs, d.heard = h.MyDiscriminator, h.State, now
+	d.remote, d.lastPacket = h.MyDiscriminator, now
 	d.remoteRx = time.Duration(h.RequiredMinRxInterval) * time.Microsecond
 	d.remoteTx = time.Duration(h.DesiredMinTxInterval) * time.Microsecond
 	d.remoteMult = h.DetectTimeMultiplier
 	if h.Final {
 		d.poll = false
 	}
-	if d.fresh && h.State == bfd.StateUp && h.YourDiscriminator == d.local {
+	if d.unsent && h.State == bfd.StateUp && h.YourDiscriminator == d.local {
 		return d.resume(), h.Poll
 	}
 	if anew && h.State == bfd.StateDown {
-		c = d.fall(bfd.DiagnosticNeighborSignaledSessionDown, begunAgain)
-		d.step(h.State)
-		return c, h.Poll
+		e = d.goDown(bfd.DiagnosticNeighborSignaledSessionDown, bfdRestarted)
+		d.transition(h.State)
+		return e, h.Poll
 	}
-	return d.step(h.State), h.Poll
+	return d.transition(h.State), h.Poll
 }
 
-// ours reports whether a packet is valid and of this session.
-func (d *detector) ours(h bfd.BFDHeader) bool {
+// accepts reports whether a packet is valid and of this session.
+func (d *detector) accepts(h bfd.BFDHeader) bool {
 	switch {
 	case h.Version != 1, h.DetectTimeMultiplier == 0, h.MyDiscriminator == 0, h.Poll && h.Final:
 		return false
@@ -109,62 +109,62 @@ func (d *detector) ours(h bfd.BFDHeader) bool {
 	return h.YourDiscriminator == d.local
 }
 
-// step is the state machine (RFC 5880, section 6.8.6).
-func (d *detector) step(remote bfd.StateType) change {
+// transition is the state machine (RFC 5880, section 6.8.6).
+func (d *detector) transition(remote bfd.StateType) bfdEvent {
 	switch {
 	case remote == bfd.StateAdminDown:
-		return d.fall(bfd.DiagnosticNeighborSignaledSessionDown, shutRemote)
+		return d.goDown(bfd.DiagnosticNeighborSignaledSessionDown, bfdAdminDown)
 	case d.state == bfd.StateDown && remote == bfd.StateDown:
 		d.state = bfd.StateInit
 	case d.state == bfd.StateDown && remote == bfd.StateInit, d.state == bfd.StateInit && remote >= bfd.StateInit:
 		d.state, d.diagnostic = bfd.StateUp, bfd.DiagnosticNoDiagnostic
 		d.tx, d.poll = d.profile.Interval, true
-		return cameUp
+		return bfdCameUp
 	case d.state == bfd.StateUp && remote == bfd.StateDown:
-		return d.fall(bfd.DiagnosticNeighborSignaledSessionDown, toldDown)
+		return d.goDown(bfd.DiagnosticNeighborSignaledSessionDown, bfdNeighborDown)
 	}
-	return unchanged
+	return bfdUnchanged
 }
 
 // resume goes on with the session of an earlier process, which the router has up.
-func (d *detector) resume() change {
-	d.fresh, d.state, d.diagnostic = false, bfd.StateUp, bfd.DiagnosticNoDiagnostic
+func (d *detector) resume() bfdEvent {
+	d.unsent, d.state, d.diagnostic = false, bfd.StateUp, bfd.DiagnosticNoDiagnostic
 	d.tx, d.poll = d.profile.Interval, true
-	return cameUp
+	return bfdCameUp
 }
 
-// slowDown has the router wait for the next packet for so long, once it has
-// confirmed that: for the process that follows.
+// slowDown makes the router wait that long for the next packet, once it has
+// confirmed the interval: for the process that follows.
 func (d *detector) slowDown(silence time.Duration) {
 	d.tx, d.poll = silence/time.Duration(d.profile.Multiplier), true
 }
 
-// silent ends a session that was not heard of for the detection time.
-func (d *detector) silent() change {
+// timeOut ends a session after the detection time without a packet.
+func (d *detector) timeOut() bfdEvent {
 	d.remote = 0 // RFC 5880, section 6.8.1
-	return d.fall(bfd.DiagnosticControlDetectionTimeExpired, pathLost)
+	return d.goDown(bfd.DiagnosticControlDetectionTimeExpired, bfdTimedOut)
 }
 
-func (d *detector) fall(why bfd.DiagnosticType, c change) change {
+func (d *detector) goDown(why bfd.DiagnosticType, e bfdEvent) bfdEvent {
 	was := d.state
-	d.state, d.diagnostic, d.poll, d.tx = bfd.StateDown, why, false, max(idle, d.profile.Interval)
+	d.state, d.diagnostic, d.poll, d.tx = bfd.StateDown, why, false, max(slowInterval, d.profile.Interval)
 	if was == bfd.StateUp {
-		return c
+		return e
 	}
-	return unchanged
+	return bfdUnchanged
 }
 
-// listening reports whether silence means anything.
-func (d *detector) listening() bool { return d.state == bfd.StateInit || d.state == bfd.StateUp }
+// detects reports whether the detection time runs.
+func (d *detector) detects() bool { return d.state == bfd.StateInit || d.state == bfd.StateUp }
 
-// patience is the detection time (RFC 5880, section 6.8.4).
-func (d *detector) patience() time.Duration {
+// detectionTime is the detection time (RFC 5880, section 6.8.4).
+func (d *detector) detectionTime() time.Duration {
 	return time.Duration(d.remoteMult) * max(d.profile.Interval, d.remoteTx)
 }
 
-// pause is the time until the next packet: 75 to 100 % of the interval, at most 90 %
+// untilNext is the time until the next packet: 75 to 100 % of the interval, at most 90 %
 // where one lost packet is one too many (RFC 5880, section 6.8.7).
-func (d *detector) pause() time.Duration {
+func (d *detector) untilNext() time.Duration {
 	interval, spread := d.interval(), 0.25
 	if d.profile.Multiplier == 1 {
 		spread = 0.15
@@ -172,15 +172,15 @@ func (d *detector) pause() time.Duration {
 	return time.Duration(float64(interval) * (0.75 + spread*rand.Float64()))
 }
 
-// interval is how far apart packets are sent: as seldom as either end asks for.
+// interval is how far apart packets are sent: the longer one of what both ends ask for.
 func (d *detector) interval() time.Duration { return max(d.tx, d.remoteRx) }
 
-// wanted reports whether the router wants packets at all: an interval of 0 means none.
-func (d *detector) wanted() bool { return d.remoteRx > 0 }
+// remoteWantsPackets reports whether the router wants packets at all: an interval of 0 means none.
+func (d *detector) remoteWantsPackets() bool { return d.remoteRx > 0 }
 
-// packet is what is sent; final answers a poll.
+// packet is the next packet to send; final answers a poll.
 func (d *detector) packet(final bool) *bfd.BFDHeader {
-	d.fresh = false
+	d.unsent = false
 	return &bfd.BFDHeader{
 		Version: 1, Diagnostic: d.diagnostic, State: d.state, Poll: d.poll && !final, Final: final,
 		DetectTimeMultiplier: d.profile.Multiplier, MyDiscriminator: d.local, YourDiscriminator: d.remote,

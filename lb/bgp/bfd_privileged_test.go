@@ -28,7 +28,7 @@ func (r *router) withBFD(dialect string, lines string) *router {
 	return r
 }
 
-func watched(c SessionConfig) SessionConfig {
+func withFastBFD(c SessionConfig) SessionConfig {
 	c.Session.BFD = pace
 	return c
 }
@@ -45,12 +45,12 @@ func bfdUp(t testing.TB, s *Speaker) {
 	})
 }
 
-// cut drops every packet on the router's end, without any sign to either side.
-func (r *router) cut() {
+// dropPackets drops every packet on the router's end, without any sign to either side.
+func (r *router) dropPackets() {
 	run(r.t, "ip", "netns", "exec", r.ns, "nft", "add table netdev cut; add chain netdev cut in { type filter hook ingress device eth0 priority 0; policy drop; }; add table inet cut; add chain inet cut out { type filter hook output priority 0; policy drop; }")
 }
 
-func (r *router) mend() {
+func (r *router) passPackets() {
 	run(r.t, "ip", "netns", "exec", r.ns, "nft", "delete table netdev cut; delete table inet cut")
 }
 
@@ -60,12 +60,12 @@ func TestBFDFindsALostPathAtBothEndsAndComesBack(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).withBFD(dialect, map[string]string{"bird": " bfd on;\n"}[dialect])
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(watched(plan(r.session4(), "203.0.113.10/32")), watched(plan(r.session6(), "2001:db8:113::10/128")))))
+			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")), withFastBFD(plan(r.session6(), "2001:db8:113::10/128")))))
 			both := map[string]string{"203.0.113.10": r.Local4.String(), "2001:db8:113::10": r.Local6.String()}
 			r.holds(15*time.Second, both)
 			bfdUp(t, s)
 			for range 2 {
-				r.cut()
+				r.dropPackets()
 				begin := time.Now()
 				eventually(t, 6*time.Second, "both sessions are down for the path", func() (bool, string) {
 					st := s.State(t.Context())
@@ -74,7 +74,7 @@ func TestBFDFindsALostPathAtBothEndsAndComesBack(t *testing.T) {
 				t.Log("noticed here after", time.Since(begin))
 				r.holds(6*time.Second, map[string]string{})
 				t.Log("withdrawn by the router after", time.Since(begin))
-				r.mend()
+				r.passPackets()
 				t.Log("routes are back after", r.holds(20*time.Second, both))
 				bfdUp(t, s)
 			}
@@ -99,7 +99,7 @@ func TestBFDComesUpBesideTTLSecurity(t *testing.T) {
 			must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD, c.Session.TTLSecurity = pace, true })...)))
 			bfdUp(t, s)
 			r.holds(5*time.Second, r.vipRoutes())
-			r.cut()
+			r.dropPackets()
 			t.Log("withdrawn after", r.holds(5*time.Second, map[string]string{}))
 		})
 	}
@@ -111,7 +111,7 @@ func TestTheFirstBFDSessionEndsNoBGPSession(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).withBFD(dialect, lines)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(watched(plan(r.session4(), "203.0.113.10/32")), watched(plan(r.session6(), "2001:db8:113::10/128")))))
+			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")), withFastBFD(plan(r.session6(), "2001:db8:113::10/128")))))
 			bfdUp(t, s)
 			never(t, 3*time.Second, "a session was lost", func() (bool, string) {
 				st := s.State(t.Context())
@@ -146,7 +146,7 @@ func TestAProcessThatComesBackLosesNoRouteToBFD(t *testing.T) {
 				n := len(r.routes())
 				return lost() > 0 || n != 200, fmt.Sprintf("%d lost, %d there", lost(), n)
 			})
-			r.cut() // and it is still there to notice this
+			r.dropPackets() // and it is still there to notice this
 			t.Log("withdrawn after", r.holds(6*time.Second, map[string]string{}))
 		})
 	}

@@ -18,29 +18,29 @@ func TestTwoDetectorsComeUpAndOneNoticesTheOthersSilence(t *testing.T) {
 	var up int
 	for range 6 {
 		for _, pair := range [][2]*detector{{a, b}, {b, a}} {
-			if c, reply := pair[1].hear(*pair[0].packet(false), now); c == cameUp {
+			if c, reply := pair[1].receive(*pair[0].packet(false), now); c == bfdCameUp {
 				up++
 			} else if reply {
-				pair[0].hear(*pair[1].packet(true), now)
+				pair[0].receive(*pair[1].packet(true), now)
 			}
 		}
 	}
 	if up != 2 || a.state != bfd.StateUp || b.state != bfd.StateUp || a.poll || b.poll {
 		t.Fatalf("came up %d times: %+v, %+v", up, a, b)
 	}
-	if got, want := a.patience(), 1500*time.Millisecond; got != want {
+	if got, want := a.detectionTime(), 1500*time.Millisecond; got != want {
 		t.Errorf("the fast end waits %v for the slow one, want %v", got, want)
 	}
-	if got, want := b.patience(), 900*time.Millisecond; got != want {
+	if got, want := b.detectionTime(), 900*time.Millisecond; got != want {
 		t.Errorf("the slow end waits %v for the fast one, want %v", got, want)
 	}
-	if p := a.pause(); p < 225*time.Millisecond || p > 300*time.Millisecond {
+	if p := a.untilNext(); p < 225*time.Millisecond || p > 300*time.Millisecond {
 		t.Errorf("the fast end sends every %v, and the slow one wants 300ms", p)
 	}
-	if c := a.silent(); c != pathLost || a.state != bfd.StateDown || a.tx != time.Second {
+	if c := a.timeOut(); c != bfdTimedOut || a.state != bfd.StateDown || a.tx != time.Second {
 		t.Errorf("after silence: %v, %+v", c, a)
 	}
-	if c, _ := b.hear(*a.packet(false), now); c != toldDown {
+	if c, _ := b.receive(*a.packet(false), now); c != bfdNeighborDown {
 		t.Errorf("the other end is not told: %v", c)
 	}
 }
@@ -49,7 +49,7 @@ func TestABFDSessionThatEndsIsNoLossOfThePath(t *testing.T) {
 	a, b := newDetector(fast, 7), newDetector(fast, 8)
 	a.state, b.state, a.remote, b.remote = bfd.StateUp, bfd.StateUp, b.local, a.local
 	a.state, a.diagnostic = bfd.StateAdminDown, bfd.DiagnosticAdministrativelyDown
-	if c, _ := b.hear(*a.packet(false), time.Unix(0, 0)); c != shutRemote || b.state != bfd.StateDown {
+	if c, _ := b.receive(*a.packet(false), time.Unix(0, 0)); c != bfdAdminDown || b.state != bfd.StateDown {
 		t.Errorf("got %v, %+v", c, b)
 	}
 }
@@ -57,35 +57,35 @@ func TestABFDSessionThatEndsIsNoLossOfThePath(t *testing.T) {
 func TestTheNextProcessGoesOnWithASessionThatTheRouterStillHasUp(t *testing.T) {
 	now := time.Unix(0, 0)
 	a, router := newDetector(fast, 7), newDetector(fast, 8)
-	a.state, a.remote, a.fresh = bfd.StateUp, 8, false
-	router.state, router.remote, router.fresh = bfd.StateUp, 7, false
+	a.state, a.remote, a.unsent = bfd.StateUp, 8, false
+	router.state, router.remote, router.unsent = bfd.StateUp, 7, false
 	a.slowDown(time.Minute)
-	if _, reply := router.hear(*a.packet(false), now); !reply || router.patience() != time.Minute {
-		t.Fatalf("the router waits for %v, and confirms it: %v", router.patience(), reply)
+	if _, reply := router.receive(*a.packet(false), now); !reply || router.detectionTime() != time.Minute {
+		t.Fatalf("the router waits for %v, and confirms it: %v", router.detectionTime(), reply)
 	}
-	if a.hear(*router.packet(true), now); a.poll {
+	if a.receive(*router.packet(true), now); a.poll {
 		t.Fatal("the confirmation was not heard")
 	}
 
 	next := newDetector(fast, 7)
-	if c, _ := next.hear(*router.packet(false), now); c != cameUp || next.state != bfd.StateUp || next.remote != 8 {
+	if c, _ := next.receive(*router.packet(false), now); c != bfdCameUp || next.state != bfd.StateUp || next.remote != 8 {
 		t.Fatalf("%v: %+v", c, next)
 	}
-	if c, reply := router.hear(*next.packet(false), now); c != unchanged || !reply || router.patience() != 300*time.Millisecond {
-		t.Errorf("%v: the router waits for %v", c, router.patience())
+	if c, reply := router.receive(*next.packet(false), now); c != bfdUnchanged || !reply || router.detectionTime() != 300*time.Millisecond {
+		t.Errorf("%v: the router waits for %v", c, router.detectionTime())
 	}
 }
 
 func TestASessionThatWasLostIsNotGoneOnWith(t *testing.T) {
 	now := time.Unix(0, 0)
 	a, router := newDetector(fast, 7), newDetector(fast, 8)
-	a.state, a.remote, a.fresh = bfd.StateUp, 8, false
-	router.state, router.remote, router.fresh = bfd.StateUp, 7, false
-	a.silent() // the router is not heard, and hears us
-	if c, _ := a.hear(*router.packet(false), now); c != unchanged || a.state != bfd.StateDown {
+	a.state, a.remote, a.unsent = bfd.StateUp, 8, false
+	router.state, router.remote, router.unsent = bfd.StateUp, 7, false
+	a.timeOut() // the router is not heard, and hears us
+	if c, _ := a.receive(*router.packet(false), now); c != bfdUnchanged || a.state != bfd.StateDown {
 		t.Errorf("%v: %+v", c, a)
 	}
-	if c, _ := router.hear(*a.packet(false), now); c != toldDown {
+	if c, _ := router.receive(*a.packet(false), now); c != bfdNeighborDown {
 		t.Errorf("the router is not told: %v", c)
 	}
 }
@@ -100,7 +100,7 @@ func TestPacketsOfOtherSessionsChangeNothing(t *testing.T) {
 			DetectTimeMultiplier: rapid.Uint8().Draw(t, "multiplier"), MyDiscriminator: rapid.Uint32().Draw(t, "mine"),
 			YourDiscriminator: rapid.Uint32Min(1).Filter(func(v uint32) bool { return v != d.local }).Draw(t, "yours"),
 		}
-		if c, reply := d.hear(h, time.Unix(0, 0)); c != unchanged || reply || *d != before {
+		if c, reply := d.receive(h, time.Unix(0, 0)); c != bfdUnchanged || reply || *d != before {
 			t.Fatalf("%+v did %v", h, c)
 		}
 	})
@@ -118,10 +118,10 @@ func FuzzBFDPacketsOfAnyKindAreSurvived(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := newDetector(fast, 7)
 		if h, ok := parseBFD(b); ok {
-			d.hear(h, time.Unix(0, 0))
+			d.receive(h, time.Unix(0, 0))
 		}
-		if d.pause() < 0 || d.patience() < 0 {
-			t.Errorf("%x: pause %v, patience %v", b, d.pause(), d.patience())
+		if d.untilNext() < 0 || d.detectionTime() < 0 {
+			t.Errorf("%x: pause %v, patience %v", b, d.untilNext(), d.detectionTime())
 		}
 	})
 }

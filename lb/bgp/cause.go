@@ -9,8 +9,8 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// Cause names why a session is down. It is a metric label and a heading in
-// docs/reference/reasons.md at once.
+// Cause names why a session is down. It is a metric label and has a row in
+// docs/reference/reasons.md.
 type Cause string
 
 // Why a session is down.
@@ -55,33 +55,33 @@ func (v verdict) outlives(found Cause) bool {
 	return (v.cause == PrefixLimit || v.cause == RouterShutdown) && (found == Refused || found == ClosedByRouter)
 }
 
-// lost says why a session that was up went down.
-func lost(n noted) (Cause, string) {
+// causeOfLoss says why a session that was up went down.
+func causeOfLoss(n noted) (Cause, string) {
 	switch {
-	case n.silent:
+	case n.holdExpired:
 		return HoldTimerExpired, "the router was silent for the hold time"
-	case n.got != nil:
-		return told(*n.got)
+	case n.received != nil:
+		return causeOfReceived(*n.received)
 	case n.sent != nil:
-		return said(*n.sent)
+		return causeOfSent(*n.sent)
 	}
 	return ClosedByRouter, "the router closed the connection, or the way to it was lost"
 }
 
-// overLimit says why a session was closed whose router sent too much.
-func overLimit() (Cause, string) {
+// causeOfPrefixLimit says why a session was closed whose router sent too much.
+func causeOfPrefixLimit() (Cause, string) {
 	return PrefixLimit, fmt.Sprintf("the router sent more than %d prefixes of one family", maxReceived)
 }
 
-// attempt says what is known of an attempt that took too long, and whether that is
-// all there is to know.
-func attempt(n noted) (c Cause, detail string, sure bool) {
-	if n.got != nil {
-		c, detail = told(*n.got)
+// causeOfAttempt says what is known of an attempt that took too long, and whether that
+// is all there is to know.
+func causeOfAttempt(n noted) (c Cause, detail string, sure bool) {
+	if n.received != nil {
+		c, detail = causeOfReceived(*n.received)
 		return c, detail, true
 	}
 	if n.sent != nil {
-		if c, detail = said(*n.sent); c == ASNMismatch {
+		if c, detail = causeOfSent(*n.sent); c == ASNMismatch {
 			return c, detail, true
 		}
 	}
@@ -93,8 +93,8 @@ func attempt(n noted) (c Cause, detail string, sure bool) {
 
 const ceaseBFDDown = 10 // RFC 9384
 
-// told explains a NOTIFICATION of the router's (RFC 4271, section 6; RFC 4486).
-func told(n notification) (Cause, string) {
+// causeOfReceived explains a NOTIFICATION of the router's (RFC 4271, section 6; RFC 4486).
+func causeOfReceived(n notification) (Cause, string) {
 	detail := "the router says " + n.String()
 	switch {
 	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
@@ -112,8 +112,8 @@ func told(n notification) (Cause, string) {
 	return RouterRefused, detail
 }
 
-// said explains a NOTIFICATION of ours.
-func said(n notification) (Cause, string) {
+// causeOfSent explains a NOTIFICATION of ours.
+func causeOfSent(n notification) (Cause, string) {
 	switch {
 	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
 		return ASNMismatch, "the router is in another AS than the inventory says"
@@ -123,17 +123,17 @@ func said(n notification) (Cause, string) {
 	return MalformedMessage, "this machine closed the session with " + n.String()
 }
 
-// refusal explains terms that were not even tried.
-func refusal(err error) (Cause, string) {
+// causeOfTerms explains terms that were not even tried.
+func causeOfTerms(err error) (Cause, string) {
 	if errors.Is(err, ErrPasswordMissing) {
 		return PasswordMissing, err.Error()
 	}
 	return Misconfigured, err.Error()
 }
 
-// unstarted explains that GoBGP took terms that were found good for impossible. Of a
-// router on a link it wants the link to be there, with a link-local address.
-func unstarted(s inventory.Session) Cause {
+// causeOfStart explains that GoBGP could not start with terms that had passed check. For
+// a router with a link-local address the interface must be there, and have one too.
+func causeOfStart(s inventory.Session) Cause {
 	if s.RouterAddr.Zone() != "" {
 		return Unreachable
 	}

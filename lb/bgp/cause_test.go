@@ -14,26 +14,26 @@ import (
 
 func TestWhatARouterSaysLeadsToACause(t *testing.T) {
 	tests := []struct {
-		name string
-		said noted
-		want Cause
+		name  string
+		noted noted
+		want  Cause
 	}{
 		{"nothing", noted{}, ClosedByRouter},
-		{"nothing for the hold time", noted{silent: true, sent: &notification{code: 4}}, HoldTimerExpired},
-		{"that it heard nothing", noted{got: &notification{code: 4}}, HoldTimerExpired},
-		{"bad peer AS", noted{got: &notification{code: 2, subcode: 2}}, ASNMismatch},
-		{"too many prefixes", noted{got: &notification{code: 6, subcode: 1}}, PrefixLimit},
-		{"administrative shutdown", noted{got: &notification{code: 6, subcode: 2, text: "maintenance"}}, RouterShutdown},
-		{"neighbour removed", noted{got: &notification{code: 6, subcode: 3}}, RouterShutdown},
-		{"administrative reset", noted{got: &notification{code: 6, subcode: 4}}, RouterShutdown},
-		{"BFD down", noted{got: &notification{code: 6, subcode: 10}}, PathDown},
-		{"out of resources", noted{got: &notification{code: 6, subcode: 8}}, RouterRefused},
+		{"nothing for the hold time", noted{holdExpired: true, sent: &notification{code: 4}}, HoldTimerExpired},
+		{"that it heard nothing", noted{received: &notification{code: 4}}, HoldTimerExpired},
+		{"bad peer AS", noted{received: &notification{code: 2, subcode: 2}}, ASNMismatch},
+		{"too many prefixes", noted{received: &notification{code: 6, subcode: 1}}, PrefixLimit},
+		{"administrative shutdown", noted{received: &notification{code: 6, subcode: 2, text: "maintenance"}}, RouterShutdown},
+		{"neighbour removed", noted{received: &notification{code: 6, subcode: 3}}, RouterShutdown},
+		{"administrative reset", noted{received: &notification{code: 6, subcode: 4}}, RouterShutdown},
+		{"BFD down", noted{received: &notification{code: 6, subcode: 10}}, PathDown},
+		{"out of resources", noted{received: &notification{code: 6, subcode: 8}}, RouterRefused},
 		{"a malformed UPDATE", noted{sent: &notification{code: 3, subcode: 1}}, MalformedMessage},
 		{"an OPEN with another AS", noted{sent: &notification{code: 2, subcode: 2}}, ASNMismatch},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, detail := lost(tt.said)
+			c, detail := causeOfLoss(tt.noted)
 			if c != tt.want || detail == "" {
 				t.Errorf("got %s: %s, want %s", c, detail, tt.want)
 			}
@@ -45,7 +45,7 @@ func TestWhatARouterSaysLeadsToACause(t *testing.T) {
 }
 
 func TestAProbeThatEndsWithAnErrorExplainsItself(t *testing.T) {
-	tm := terms{Session: over("10.10.1.1")}
+	tm := terms{Session: sessionTo("10.10.1.1")}
 	tests := []struct {
 		name string
 		got  outcome
@@ -72,17 +72,17 @@ func TestAProbeThatEndsWithAnErrorExplainsItself(t *testing.T) {
 func TestARoutersTextCannotWriteControlCharactersIntoOurLogs(t *testing.T) {
 	n := &notes{log: slog.New(slog.DiscardHandler)}
 	n.logger().Info("received notification", "Code", 6, "Subcode", 2, "Communicated-Reason", "bye\n\x1b[31mlevel=ERROR")
-	c, detail := lost(n.read())
+	c, detail := causeOfLoss(n.read())
 	if want := `the router says code 6(cease) subcode 2(administrative shutdown): "bye??[31mlevel=ERROR"`; c != RouterShutdown || detail != want {
 		t.Errorf("got %s: %s, want %s", c, detail, want)
 	}
 }
 
 func TestTheDiagnosisEndsInTime(t *testing.T) {
-	if worst := firstProbe + 2*nextProbe + 3*breath + aliveTime; worst > searchTime {
-		t.Errorf("all probes take up to %v, and the search ends after %v", worst, searchTime)
+	if worst := firstProbe + 2*nextProbe + 3*probePause + aliveTime; worst > diagnosisTime {
+		t.Errorf("all probes take up to %v, and the search ends after %v", worst, diagnosisTime)
 	}
-	if searchTime > 30*time.Second {
+	if diagnosisTime > 30*time.Second {
 		t.Error("a router that comes back in the meantime waits for too long")
 	}
 }
@@ -103,7 +103,7 @@ func TestARouterThatClosesLateTwiceIsNotWaitedForTwice(t *testing.T) {
 			time.AfterFunc(within*6/10, func() { _ = c.Close() })
 		}
 	}()
-	s := over("127.0.0.1")
+	s := sessionTo("127.0.0.1")
 	s.Local, s.Port = netip.Addr{}, l.Addr().(*net.TCPAddr).AddrPort().Port()
 	r := try(t.Context(), terms{RouterID: netip.MustParseAddr("10.0.0.1"), Session: s}, socket{}, within)
 	if !timeout(r.err) {
@@ -114,14 +114,14 @@ func TestARouterThatClosesLateTwiceIsNotWaitedForTwice(t *testing.T) {
 func TestTheCauseIsLookedForEveryFourMinutesHoweverLongASessionIsDown(t *testing.T) {
 	var at []int
 	for attempts := 1; attempts <= 80; attempts++ {
-		if timeToLook(attempts) {
+		if diagnosisDue(attempts) {
 			at = append(at, attempts)
 		}
 	}
 	if want := []int{1, 2, 4, 8, 16, 32, 48, 64, 80}; !slices.Equal(at, want) {
 		t.Errorf("after %v attempts, want %v", at, want)
 	}
-	if pause := 16 * patience; pause > 4*time.Minute {
+	if pause := 16 * attemptTime; pause > 4*time.Minute {
 		t.Errorf("sixteen attempts take %v", pause)
 	}
 }

@@ -61,11 +61,11 @@ func oneOfMany(b *testing.B, n int, another bool) {
 	for range n {
 		ads = append(ads, draw()...)
 	}
-	c := config(say(r.session4(), ads...))
+	c := config(announcing(r.session4(), ads...))
 	must(b, s.Set(b.Context(), c))
 	isUp(b, s, 10*time.Second)
 	r.count(10*time.Second, n)
-	said := r.follow()
+	updates := r.follow()
 	var last, gone []lb.Advertisement
 	var setting, all []time.Duration
 	for b.Loop() {
@@ -78,7 +78,7 @@ func oneOfMany(b *testing.B, n int, another bool) {
 		begun := time.Now()
 		must(b, s.Set(b.Context(), c))
 		setting = append(setting, time.Since(begun))
-		for line := range said {
+		for line := range updates {
 			if strings.HasPrefix(line, now[0].Prefix.Addr().String()+" ") {
 				break
 			}

@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Config is all that a [Speaker] is to say, and to whom.
+// Config is all that a [Speaker] is to announce, and to whom.
 type Config struct {
 	// RouterID is the BGP identifier (RFC 6286): any IPv4 address that no other
 	// speaker of the AS uses.
@@ -21,13 +21,13 @@ type Config struct {
 	// still hold (RFC 4724, section 4.1). It counts for sessions when they are first
 	// set; afterwards the Speaker knows by itself.
 	Restarting bool
-	// Within bounds what may leave, whatever the sessions say: the declared pools and
-	// pod CIDRs. nil: unbounded. Empty, but not nil: nothing leaves.
+	// Within bounds what may be announced, whatever the sessions contain: the declared pools and
+	// pod CIDRs. nil: unbounded. Empty, but not nil: nothing is announced.
 	Within   []netip.Prefix
 	Sessions []SessionConfig
 }
 
-// SessionConfig is one session, what is to be said over it, and its password.
+// SessionConfig is one session, what is to be announced over it, and its password.
 type SessionConfig struct {
 	lb.SessionPlan
 	Password Password
@@ -57,7 +57,7 @@ type terms struct {
 	Password Password
 }
 
-// terms leaves out where the password came from: it is known by what it says.
+// terms leaves out where the password came from: the password itself counts.
 func (c SessionConfig) terms(routerID netip.Addr) terms {
 	s := c.Session.Terms()
 	if c.Password != "" {

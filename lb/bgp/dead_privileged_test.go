@@ -21,7 +21,7 @@ func TestADeadMachineIsWithdrawnAfterTheHoldTimeDespiteGracefulRestart(t *testin
 			must(t, s.Set(t.Context(), config(r.vips(nil)...)))
 			r.holds(10*time.Second, r.vipRoutes())
 			time.Sleep(1500 * time.Millisecond)
-			r.cut()
+			r.dropPackets()
 			took := r.holds(15*time.Second, map[string]string{})
 			t.Logf("withdrawn after %v", took)
 			if took > 12*time.Second { // the hold time is 3 s, the restart time 30 s
@@ -40,7 +40,7 @@ func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 		ads = append(ads, lb.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
 		a = a.Next()
 	}
-	c := config(say(r.session4(), ads...))
+	c := config(announcing(r.session4(), ads...))
 	begin := time.Now()
 	must(t, s.Set(t.Context(), c))
 	t.Log("Set returned after", time.Since(begin))

@@ -1,8 +1,8 @@
-// Package bgp makes an embedded GoBGP speaker say exactly the advertisements it
-// is given, to exactly the routers it is given.
+// Package bgp makes an embedded GoBGP speaker announce exactly the advertisements
+// it is given, to exactly the routers it is given.
 //
 // A [Speaker] is set whole: [Speaker.Set] compares what is wanted with what is
-// said, and carries out the difference. Each session has a BGP server of its own,
+// announced, and carries out the difference. Each session has a BGP server of its own,
 // so that no route of one router can reach another, and so that whatever becomes
 // of one session leaves the others alone. A server's routes are complete before
 // its router is added, because End-of-RIB (RFC 4724, section 2) goes out as soon
@@ -10,6 +10,6 @@
 // after it.
 //
 // A process leaves in one of two ways. [Speaker.Leave] closes the connections
-// without a word, and routers in graceful restart keep the routes for the process
+// without a NOTIFICATION, and routers in graceful restart keep the routes for the process
 // that follows. [Speaker.Stop] withdraws everything and says why.
 package bgp

@@ -192,9 +192,9 @@ func TestARouterThatWasRestartedHasItsRoutesBack(t *testing.T) {
 	}
 }
 
-// far is a router behind another one, which only forwards. The addresses by which
+// routerBehindAnother is a router behind another one, which only forwards. The addresses by which
 // it reaches that are its gates.
-func far(t testing.TB) (r, between *router, gate4, gate6 netip.Addr) {
+func routerBehindAnother(t testing.TB) (r, between *router, gate4, gate6 netip.Addr) {
 	between, r = newRouter(t), newRouter(t)
 	run(t, "ip", "-n", r.ns, "link", "del", "eth0") // and our end with it
 	run(t, "ip", "-n", between.ns, "link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", r.ns)
@@ -230,7 +230,7 @@ func TestARouterFurtherAwayIsReachedOverSeveralHops(t *testing.T) {
 		for _, dialect := range []string{"frr", "bird"} {
 			t.Run(tt.name+", "+dialect, func(t *testing.T) {
 				t.Parallel()
-				r, between, gate4, gate6 := far(t)
+				r, between, gate4, gate6 := routerBehindAnother(t)
 				if dialect == "frr" {
 					n := neighbour{lines: tt.frr}
 					if tt.bfd {
@@ -258,7 +258,7 @@ func TestARouterFurtherAwayIsReachedOverSeveralHops(t *testing.T) {
 				})
 				if tt.bfd {
 					bfdUp(t, s)
-					between.cut()
+					between.dropPackets()
 					t.Log("withdrawn after", eventually(t, 6*time.Second, "the VIPs are gone", func() (bool, string) {
 						got := r.routes()
 						return got["203.0.113.10"]+got["2001:db8:113::10"] == "", fmt.Sprint(got)

@@ -12,30 +12,30 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// ErrRefused is the error of an advertisement that may not leave.
+// ErrRefused is the error of an advertisement that may not be sent.
 var ErrRefused = errors.New("not announced")
 
-// maxAdvertisements bounds what one session may say: more is a mistake, and would
+// maxAdvertisements bounds what one session may announce: more is a mistake, and would
 // make the router close the session for all of it.
 const maxAdvertisements = 50_000
 
-// refusalsShown bounds what an error, and a [SessionState], say of what is kept back.
+// refusalsShown bounds how many refusals an error and a [SessionState] list.
 const refusalsShown = 10
 
-// Reason is why an advertisement is kept back, by the name that the planner's have too.
+// Reason is why an advertisement is withheld, of the same kind as the planner's.
 type Reason = lb.Reason
 
-// Why a session does not say what it was given. Each has a line in
+// Why a session does not announce what it was given. Each has a row in
 // docs/reference/reasons.md.
 const (
 	PrefixInvalid       Reason = "PrefixInvalid"       // nobody may announce it: a default route, multicast, host bits
 	CoversSessionEnd    Reason = "CoversSessionEnd"    // an address of a session's end is in it
 	OutsidePoolsAndPods Reason = "OutsidePoolsAndPods" // it is in no pool, and no pod CIDR
 	NextHopUnusable     Reason = "NextHopUnusable"     // the router could not reach its next hop
-	TooManyPrefixes     Reason = "TooManyPrefixes"     // the session says as many as it may without it
+	TooManyPrefixes     Reason = "TooManyPrefixes"     // the session announces as many as it may without it
 )
 
-// Refusal is an advertisement that is kept back.
+// Refusal is an advertisement that is withheld.
 type Refusal struct {
 	Prefix netip.Prefix
 	Reason Reason
@@ -44,22 +44,22 @@ type Refusal struct {
 
 func (r Refusal) Error() string { return fmt.Sprintf("%v: %v: %s", r.Prefix, ErrRefused, r.Detail) }
 
-// Unwrap has it be an [ErrRefused].
+// Unwrap makes it an [ErrRefused].
 func (r Refusal) Unwrap() error { return ErrRefused }
 
-// kept is what a guard keeps back: how many, and the first of them.
-type kept struct {
+// withheld is what a guard withholds: how many, and the first of them.
+type withheld struct {
 	count int
 	first []Refusal
 }
 
-func (k *kept) add(r Refusal) {
+func (k *withheld) add(r Refusal) {
 	if k.count++; len(k.first) < refusalsShown {
 		k.first = append(k.first, r)
 	}
 }
 
-func (k *kept) err() error {
+func (k *withheld) err() error {
 	var errs []error
 	for _, r := range k.first {
 		errs = append(errs, r)
@@ -73,7 +73,7 @@ func (k *kept) err() error {
 // routes are the advertisements of one session.
 type routes = sorted.List[lb.Advertisement]
 
-// bounds are what no session may go beyond, whatever the planner says.
+// bounds are what no session may announce beyond, whatever the planner decides.
 type bounds struct {
 	within []netip.Prefix // nil: anywhere
 	ends   []netip.Addr   // of all sessions of the machine
@@ -95,22 +95,22 @@ func (c Config) bounds() bounds {
 	return b
 }
 
-// guard stands behind the planner: what it lets through is all that a session may
-// say. It keeps the good ones when some are bad, and remembers what it said of each:
-// it looks at what is new, or at all where the terms or bounds are others.
+// guard checks the planner: a session announces only what the guard admits. It admits
+// the good ones when some are bad, and remembers what it decided of each. It re-checks
+// only changed advertisements, or all when terms or bounds changed.
 type guard struct {
 	session inventory.Session
 	bounds  bounds
-	asked   routes
+	wanted  routes
 	good    routes
 	bad     map[netip.Prefix]Refusal
 }
 
-func (g *guard) admit(c SessionConfig, b bounds) (routes, kept) {
+func (g *guard) admit(c SessionConfig, b bounds) (routes, withheld) {
 	if g.session != c.Session || !g.bounds.equal(b) || g.bad == nil {
 		*g = guard{session: c.Session, bounds: b, bad: map[netip.Prefix]Refusal{}}
 	}
-	gone, put := sorted.Diff(g.asked, c.Advertisements)
+	gone, put := sorted.Diff(g.wanted, c.Advertisements)
 	for _, ad := range gone {
 		delete(g.bad, ad.Prefix)
 	}
@@ -122,16 +122,16 @@ func (g *guard) admit(c SessionConfig, b bounds) (routes, kept) {
 		}
 		good = append(good, ad)
 	}
-	g.asked, g.good = c.Advertisements, g.good.Edit(gone, good)
+	g.wanted, g.good = c.Advertisements, g.good.Edit(gone, good)
 	if len(g.bad) == 0 {
-		g.good = g.asked // the same, and the same memory
+		g.good = g.wanted // the same, and the same memory
 	}
 	return g.first(maxAdvertisements)
 }
 
-// first returns at most so many of the good ones, and what is kept back.
-func (g *guard) first(most int) (routes, kept) {
-	var k kept
+// first returns at most so many of the good ones, and what is withheld.
+func (g *guard) first(most int) (routes, withheld) {
+	var k withheld
 	for _, p := range slices.SortedFunc(maps.Keys(g.bad), netip.Prefix.Compare) {
 		k.add(g.bad[p])
 	}
@@ -175,7 +175,7 @@ func covers(outer, inner netip.Prefix) bool {
 	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
 }
 
-// nextHop is what a route is told with: unspecified means the session's own source
+// nextHop is the next hop that a route is announced with: unspecified means the session's own source
 // address, which GoBGP fills in. Routes of the family that the session does not
 // run over need an address of the machine (RFC 4760, section 3), except for IPv4
 // over IPv6, where the IPv6 address will do (RFC 8950).

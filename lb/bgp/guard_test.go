@@ -15,9 +15,8 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// over is a session of a machine with both families to 10.10.1.1, or, where it is
-// told so, to that router's IPv6 address.
-func over(router string) inventory.Session {
+// sessionTo is a session of a machine with both families to a router's address.
+func sessionTo(router string) inventory.Session {
 	return inventory.Session{
 		Router: "tor1", RouterAddr: netip.MustParseAddr(router), Port: 179, LocalASN: 65010, RouterASN: 65101,
 		Families: inventory.Families{IPv4: true, IPv6: true}, HoldTime: 9 * time.Second, RestartTime: time.Minute,
@@ -33,8 +32,8 @@ func boundsOf(within []netip.Prefix, sessions ...inventory.Session) bounds {
 	return c.bounds()
 }
 
-// say has a session say some advertisements.
-func say(s inventory.Session, ads ...lb.Advertisement) SessionConfig {
+// announcing is a session with some advertisements.
+func announcing(s inventory.Session, ads ...lb.Advertisement) SessionConfig {
 	return SessionConfig{SessionPlan: lb.SessionPlan{Session: s, Advertisements: sorted.Of(ads...)}}
 }
 
@@ -44,10 +43,10 @@ func advertisement(prefix string) lb.Advertisement {
 
 func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 	within := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/25"), netip.MustParsePrefix("2001:db8:113::/112"), netip.MustParsePrefix("10.10.0.0/16")}
-	other := over("10.10.1.2")
-	only4 := over("10.10.1.1")
+	other := sessionTo("10.10.1.2")
+	only4 := sessionTo("10.10.1.1")
 	only4.Families.IPv6 = false
-	alone := over("10.10.1.1")
+	alone := sessionTo("10.10.1.1")
 	alone.NextHop6 = netip.Addr{}
 	tests := []struct {
 		name    string
@@ -56,30 +55,30 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 		want    string // part of the error; empty: it may leave
 		reason  Reason
 	}{
-		{"a VIP", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/32"), "", ""},
-		{"an aggregate", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/26"), "", ""},
-		{"a whole pool", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/25"), "", ""},
-		{"more than the pool", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/24"), "outside every pool", OutsidePoolsAndPods},
-		{"somebody else's address", over("10.10.1.1"), netip.MustParsePrefix("8.8.8.8/32"), "outside every pool", OutsidePoolsAndPods},
-		{"a default route", over("10.10.1.1"), netip.MustParsePrefix("0.0.0.0/0"), "default route", PrefixInvalid},
-		{"a default route of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::/0"), "default route", PrefixInvalid},
-		{"half of the Internet", over("10.10.1.1"), netip.MustParsePrefix("128.0.0.0/1"), "outside every pool", OutsidePoolsAndPods},
-		{"loopback", over("10.10.1.1"), netip.MustParsePrefix("127.0.0.0/8"), "not unicast", PrefixInvalid},
-		{"multicast", over("10.10.1.1"), netip.MustParsePrefix("224.0.0.0/4"), "not unicast", PrefixInvalid},
-		{"link-local", over("10.10.1.1"), netip.MustParsePrefix("fe80::/64"), "not unicast", PrefixInvalid},
-		{"no prefix at all", over("10.10.1.1"), netip.Prefix{}, "canonical", PrefixInvalid},
-		{"a prefix with host bits", over("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/25"), "canonical", PrefixInvalid},
-		{"IPv4 in the clothes of IPv6", over("10.10.1.1"), netip.MustParsePrefix("::ffff:203.0.113.10/128"), "canonical", PrefixInvalid},
-		{"the router's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.1/32"), "an address of a session's end", CoversSessionEnd},
-		{"the router's own subnet", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.0/26"), "an address of a session's end", CoversSessionEnd},
-		{"the machine's own address", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.11/32"), "an address of a session's end", CoversSessionEnd},
-		{"an address of another session's router", over("10.10.1.1"), netip.MustParsePrefix("10.10.1.2/32"), "an address of a session's end", CoversSessionEnd},
+		{"a VIP", sessionTo("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/32"), "", ""},
+		{"an aggregate", sessionTo("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/26"), "", ""},
+		{"a whole pool", sessionTo("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/25"), "", ""},
+		{"more than the pool", sessionTo("10.10.1.1"), netip.MustParsePrefix("203.0.113.0/24"), "outside every pool", OutsidePoolsAndPods},
+		{"somebody else's address", sessionTo("10.10.1.1"), netip.MustParsePrefix("8.8.8.8/32"), "outside every pool", OutsidePoolsAndPods},
+		{"a default route", sessionTo("10.10.1.1"), netip.MustParsePrefix("0.0.0.0/0"), "default route", PrefixInvalid},
+		{"a default route of IPv6", sessionTo("10.10.1.1"), netip.MustParsePrefix("::/0"), "default route", PrefixInvalid},
+		{"half of the Internet", sessionTo("10.10.1.1"), netip.MustParsePrefix("128.0.0.0/1"), "outside every pool", OutsidePoolsAndPods},
+		{"loopback", sessionTo("10.10.1.1"), netip.MustParsePrefix("127.0.0.0/8"), "not unicast", PrefixInvalid},
+		{"multicast", sessionTo("10.10.1.1"), netip.MustParsePrefix("224.0.0.0/4"), "not unicast", PrefixInvalid},
+		{"link-local", sessionTo("10.10.1.1"), netip.MustParsePrefix("fe80::/64"), "not unicast", PrefixInvalid},
+		{"no prefix at all", sessionTo("10.10.1.1"), netip.Prefix{}, "canonical", PrefixInvalid},
+		{"a prefix with host bits", sessionTo("10.10.1.1"), netip.MustParsePrefix("203.0.113.10/25"), "canonical", PrefixInvalid},
+		{"IPv4 in the clothes of IPv6", sessionTo("10.10.1.1"), netip.MustParsePrefix("::ffff:203.0.113.10/128"), "canonical", PrefixInvalid},
+		{"the router's own address", sessionTo("10.10.1.1"), netip.MustParsePrefix("10.10.1.1/32"), "an address of a session's end", CoversSessionEnd},
+		{"the router's own subnet", sessionTo("10.10.1.1"), netip.MustParsePrefix("10.10.1.0/26"), "an address of a session's end", CoversSessionEnd},
+		{"the machine's own address", sessionTo("10.10.1.1"), netip.MustParsePrefix("10.10.1.11/32"), "an address of a session's end", CoversSessionEnd},
+		{"an address of another session's router", sessionTo("10.10.1.1"), netip.MustParsePrefix("10.10.1.2/32"), "an address of a session's end", CoversSessionEnd},
 		{"a family that the session does not carry", only4, netip.MustParsePrefix("2001:db8:113::10/128"), "does not carry", lb.SessionLacksFamily},
 		{"IPv6 from a machine without an IPv6 address", alone, netip.MustParsePrefix("2001:db8:113::10/128"), "no IPv6 address", NextHopUnusable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			good, kept := new(guard).admit(say(tt.session, lb.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
+			good, kept := new(guard).admit(announcing(tt.session, lb.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
 			err := kept.err()
 			if leaves := good.Len() == 1; leaves != (tt.want == "") {
 				t.Fatalf("leaves: %v, error: %v", leaves, err)
@@ -95,7 +94,7 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 }
 
 func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
-	c := say(over("10.10.1.1"), advertisement("203.0.113.11/32"), advertisement("127.0.0.1/32"), advertisement("203.0.113.9/32"))
+	c := announcing(sessionTo("10.10.1.1"), advertisement("203.0.113.11/32"), advertisement("127.0.0.1/32"), advertisement("203.0.113.9/32"))
 	good, kept := new(guard).admit(c, bounds{})
 	err := kept.err()
 	if !good.Equal(sorted.Of(advertisement("203.0.113.9/32"), advertisement("203.0.113.11/32"))) {
@@ -111,16 +110,16 @@ func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
 func TestTheGuardSaysTheSameOfAChangeAsOfTheWhole(t *testing.T) {
 	prefixes := []string{"203.0.113.9/32", "203.0.113.10/32", "203.0.113.99/32", "203.0.113.0/26", "127.0.0.1/32", "10.10.1.1/32", "0.0.0.0/0", "2001:db8:113::10/128"}
 	hops := []netip.Addr{{}, netip.MustParseAddr("10.10.9.9"), netip.MustParseAddr("2001:db8::9")}
-	only4 := over("10.10.1.1")
+	only4 := sessionTo("10.10.1.1")
 	only4.Families.IPv6 = false
 	rapid.Check(t, func(t *rapid.T) {
 		one := rapid.Custom(func(t *rapid.T) lb.Advertisement {
 			return lb.Advertisement{Prefix: netip.MustParsePrefix(rapid.SampledFrom(prefixes).Draw(t, "prefix")), NextHop: rapid.SampledFrom(hops).Draw(t, "next hop")}
 		})
 		var g guard
-		c := say(over("10.10.1.1"))
+		c := announcing(sessionTo("10.10.1.1"))
 		for range rapid.IntRange(1, 10).Draw(t, "changes") {
-			c.Session = rapid.SampledFrom([]inventory.Session{c.Session, over("10.10.1.1"), only4}).Draw(t, "session")
+			c.Session = rapid.SampledFrom([]inventory.Session{c.Session, sessionTo("10.10.1.1"), only4}).Draw(t, "session")
 			b := rapid.SampledFrom([]bounds{{}, {within: []netip.Prefix{}}, {within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/27")}}}).Draw(t, "bounds")
 			c.Advertisements = c.Advertisements.Edit(rapid.SliceOfN(one, 0, 3).Draw(t, "gone"), rapid.SliceOfN(one, 0, 3).Draw(t, "put"))
 			got, kept := g.admit(c, b)
@@ -144,7 +143,7 @@ func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
 		ads = append(ads, lb.Advertisement{Prefix: netip.PrefixFrom(a, 128)})
 		a = a.Next()
 	}
-	c := say(over("10.10.1.1"), ads...)
+	c := announcing(sessionTo("10.10.1.1"), ads...)
 	good, kept := new(guard).admit(c, bounds{})
 	if good.Len() != maxAdvertisements || !errors.Is(kept.err(), ErrRefused) || kept.count != 7 || kept.first[0].Reason != TooManyPrefixes {
 		t.Errorf("%d go through, kept back: %+v", good.Len(), kept)
@@ -159,7 +158,7 @@ func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
 }
 
 func TestTheStateOfASessionSaysWhatIsKeptBack(t *testing.T) {
-	c := say(over("127.0.0.1"), advertisement("203.0.113.11/32"), advertisement("0.0.0.0/0"))
+	c := announcing(sessionTo("127.0.0.1"), advertisement("203.0.113.11/32"), advertisement("0.0.0.0/0"))
 	c.Session.Password = inventory.SecretKey{Secret: "bgp", Key: "tor"} // which it lacks: it is never up
 	s := NewSpeaker(Options{})
 	t.Cleanup(func() { _ = s.Leave(t.Context()) })
@@ -181,7 +180,7 @@ func TestTheStateOfASessionSaysWhatIsKeptBack(t *testing.T) {
 }
 
 func TestANextHopIsAlwaysOneThatTheRouterCanReach(t *testing.T) {
-	without4 := over("2001:db8:10:1::1")
+	without4 := sessionTo("2001:db8:10:1::1")
 	without4.NextHop4 = netip.Addr{}
 	explicit := advertisement("203.0.113.10/32")
 	explicit.NextHop = netip.MustParseAddr("10.10.9.9")
@@ -191,12 +190,12 @@ func TestANextHopIsAlwaysOneThatTheRouterCanReach(t *testing.T) {
 		ad      lb.Advertisement
 		want    string
 	}{
-		{"IPv4 over IPv4: the session's own", over("10.10.1.1"), advertisement("203.0.113.10/32"), "0.0.0.0"},
-		{"IPv6 over IPv6: the session's own", over("2001:db8:10:1::1"), advertisement("2001:db8:113::10/128"), "::"},
-		{"IPv6 over IPv4: the machine's IPv6 address", over("10.10.1.1"), advertisement("2001:db8:113::10/128"), "2001:db8:10:1::b"},
-		{"IPv4 over IPv6: the machine's IPv4 address", over("2001:db8:10:1::1"), advertisement("203.0.113.10/32"), "10.10.1.11"},
+		{"IPv4 over IPv4: the session's own", sessionTo("10.10.1.1"), advertisement("203.0.113.10/32"), "0.0.0.0"},
+		{"IPv6 over IPv6: the session's own", sessionTo("2001:db8:10:1::1"), advertisement("2001:db8:113::10/128"), "::"},
+		{"IPv6 over IPv4: the machine's IPv6 address", sessionTo("10.10.1.1"), advertisement("2001:db8:113::10/128"), "2001:db8:10:1::b"},
+		{"IPv4 over IPv6: the machine's IPv4 address", sessionTo("2001:db8:10:1::1"), advertisement("203.0.113.10/32"), "10.10.1.11"},
 		{"IPv4 over IPv6 without one: the session's own (RFC 8950)", without4, advertisement("203.0.113.10/32"), "::"},
-		{"one that was asked for", over("10.10.1.1"), explicit, "10.10.9.9"},
+		{"one that was asked for", sessionTo("10.10.1.1"), explicit, "10.10.9.9"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -211,7 +210,7 @@ func TestWhatWasLetThroughIsLookedAtAgainUnderOtherTerms(t *testing.T) {
 	var g guard
 	wide := bounds{within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}
 	narrow := bounds{within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}}
-	c := say(over("10.10.1.1"), advertisement("203.0.113.9/32"), advertisement("203.0.113.99/32"))
+	c := announcing(sessionTo("10.10.1.1"), advertisement("203.0.113.9/32"), advertisement("203.0.113.99/32"))
 	for range 2 {
 		if good, kept := g.admit(c, wide); good.Len() != 2 || kept.count > 0 {
 			t.Fatal(good, kept)

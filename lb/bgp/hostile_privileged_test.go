@@ -80,8 +80,8 @@ func send(c net.Conn, m *gobgp.BGPMessage) {
 	}
 }
 
-// greet brings a session up from the router's side.
-func greet(c net.Conn) bool {
+// handshake brings a session up from the router's side.
+func handshake(c net.Conn) bool {
 	m, err := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), []gobgp.OptionParameterInterface{
 		gobgp.NewOptionParameterCapability([]gobgp.ParameterCapabilityInterface{
 			gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC), gobgp.NewCapMultiProtocol(gobgp.RF_IPv6_UC), gobgp.NewCapFourOctetASNumber(routerASN),
@@ -131,7 +131,7 @@ var good = []byte{
 }
 
 func fullTable(c net.Conn, _ *rand.Rand) {
-	if !greet(c) {
+	if !handshake(c) {
 		return
 	}
 	for i := 0; i < 1_000_000; {
@@ -149,7 +149,7 @@ func fullTable(c net.Conn, _ *rand.Rand) {
 
 // ourOwnRoutes sends a default route, and our own VIP with a better path.
 func ourOwnRoutes(c net.Conn, _ *rand.Rand) {
-	if greet(c) {
+	if handshake(c) {
 		_, _ = c.Write(update(good, []byte{0, 32, 203, 0, 113, 10, 24, 198, 51, 100}))
 		_, _ = io.Copy(io.Discard, c)
 	}
@@ -166,12 +166,12 @@ var good6 = append([]byte{
 
 // malformed sends messages that are nearly right, until it is cut off.
 func malformed(c net.Conn, r *rand.Rand) {
-	if !greet(c) {
+	if !handshake(c) {
 		return
 	}
 	go func() { _, _ = io.Copy(io.Discard, c) }()
 	for range 2000 {
-		if _, err := c.Write(spoil(r)); err != nil {
+		if _, err := c.Write(corrupt(r)); err != nil {
 			return
 		}
 	}
@@ -179,7 +179,7 @@ func malformed(c net.Conn, r *rand.Rand) {
 
 // unknown sends one message of a kind that does not exist.
 func unknown(c net.Conn, _ *rand.Rand) {
-	if greet(c) {
+	if handshake(c) {
 		b := keepalive()
 		b[18] = 77
 		_, _ = c.Write(b)
@@ -187,8 +187,8 @@ func unknown(c net.Conn, _ *rand.Rand) {
 	}
 }
 
-// spoil makes a message that is nearly right.
-func spoil(r *rand.Rand) []byte {
+// corrupt makes a message that is nearly right.
+func corrupt(r *rand.Rand) []byte {
 	b := update(good, []byte{32, 203, 0, 113, 10})
 	if r.IntN(2) == 0 {
 		b = update(good6, nil)

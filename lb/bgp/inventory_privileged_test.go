@@ -120,16 +120,16 @@ func TestWhatTheInventorySaysOfAPoolIsWhatRoutersSee(t *testing.T) {
 	two.holds(15*time.Second, viaMachine(one.Local4, one.Local6, chosen...))
 
 	for vip, family := range map[string]string{"203.0.113.74/32": "ipv4", "2001:db8:113:1::10/128": "ipv6"} {
-		said := one.ask(fmt.Sprintf("show bgp %s unicast %s", family, vip))
+		shown := one.ask(fmt.Sprintf("show bgp %s unicast %s", family, vip))
 		for _, want := range []string{"65010 65010 65010", "Community: 65010:100 no-export", "Large Community: 65010:1:7"} {
-			if !strings.Contains(said, want) {
-				t.Errorf("FRR does not see %q of %s:\n%s", want, vip, said)
+			if !strings.Contains(shown, want) {
+				t.Errorf("FRR does not see %q of %s:\n%s", want, vip, shown)
 			}
 		}
-		said = two.ask("show route for " + vip + " all")
+		shown = two.ask("show route for " + vip + " all")
 		for _, want := range []string{"BGP.as_path: 65010 65010 65010", "(65010,100) (65535,65281)", "BGP.large_community: (65010, 1, 7)"} {
-			if !strings.Contains(said, want) {
-				t.Errorf("BIRD does not see %q of %s:\n%s", want, vip, said)
+			if !strings.Contains(shown, want) {
+				t.Errorf("BIRD does not see %q of %s:\n%s", want, vip, shown)
 			}
 		}
 	}

@@ -34,8 +34,8 @@ func (r *router) birdRIB() map[string]string {
 	return rib
 }
 
-// drawn is a session that says any of a few prefixes with any attributes.
-func drawn(r *rand.Rand, s inventory.Session) SessionConfig {
+// randomSession is a session that announces any of a few prefixes with any attributes.
+func randomSession(r *rand.Rand, s inventory.Session) SessionConfig {
 	a := netip.MustParseAddr("203.0.113.10")
 	if s.RouterAddr.Is6() {
 		a = netip.MustParseAddr("2001:db8:113::10")
@@ -52,7 +52,7 @@ func drawn(r *rand.Rand, s inventory.Session) SessionConfig {
 		}
 		ad.Communities = inventory.CommunitiesOf(cs...)
 		if r.IntN(3) == 0 {
-			ad.NextHop = elevenOf(s.Local)
+			ad.NextHop = eleventhOf(s.Local)
 		}
 		if r.IntN(3) > 0 {
 			ads = append(ads, ad)
@@ -91,7 +91,7 @@ func wanted(c Config) map[string]string {
 	return rib
 }
 
-// changes is how many prefixes of the sessions that stay have to be told for one
+// changes is how many prefixes of the sessions that stay have to be announced for one
 // Config after another.
 func changes(was, is Config) (n uint64) {
 	for _, s := range is.Sessions {
@@ -100,17 +100,17 @@ func changes(was, is Config) (n uint64) {
 			continue
 		}
 		gone, put := sorted.Diff(was.Sessions[i].Advertisements, s.Advertisements)
-		told := map[netip.Prefix]bool{}
+		announced := map[netip.Prefix]bool{}
 		for _, ad := range slices.Concat(gone, put) {
-			told[ad.Prefix] = true
+			announced[ad.Prefix] = true
 		}
-		n += uint64(len(told))
+		n += uint64(len(announced))
 	}
 	return n
 }
 
 // Whatever was set before, a router holds what the last Config says and nothing else,
-// and hears of each difference once.
+// and receives each difference once.
 func TestARouterHoldsWhatWasSetLastWhateverWasSetBefore(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -126,7 +126,7 @@ func TestARouterHoldsWhatWasSetLastWhateverWasSetBefore(t *testing.T) {
 			last := c
 			c = config()
 			for _, s := range sessions {
-				c.Sessions = append(c.Sessions, drawn(draw, s))
+				c.Sessions = append(c.Sessions, randomSession(draw, s))
 			}
 			must(t, s.Set(t.Context(), c))
 			must(t, s.Set(t.Context(), c))

@@ -14,17 +14,17 @@ import (
 // Sessions of either family that came up, and what took them down.
 var losses = []struct {
 	name   string
-	before func(*router, string) // what the router is told before the sessions come up
+	before func(*router, string) // how the router is set up before the sessions come up
 	then   func(*router, string)
 	again  func(*router, string) // the same once more: a word that ends a connection can be lost while we write to it
 	stays  bool                  // the router takes no connection afterwards, which unsays nothing
 	want   Cause
 	detail string // part of it
 }{
-	{name: "the router is silent", then: func(r *router, _ string) { r.cut() }, want: HoldTimerExpired, detail: "silent for the hold time"},
+	{name: "the router is silent", then: func(r *router, _ string) { r.dropPackets() }, want: HoldTimerExpired, detail: "silent for the hold time"},
 	{name: "somebody shuts them down", then: shutDown, stays: true, want: RouterShutdown, detail: "new cables"},
 	{name: "somebody resets them", then: reset, again: reset, want: RouterShutdown, detail: "administrative"},
-	{name: "more prefixes than the router takes", before: limit, again: letIn, stays: true, want: PrefixLimit, detail: "announces more than it takes"},
+	{name: "more prefixes than the router takes", before: limit, again: admitAgain, stays: true, want: PrefixLimit, detail: "announces more than it takes"},
 }
 
 // shutDown has the router's operator say why.
@@ -54,8 +54,8 @@ func reset(r *router, dialect string) {
 	r.ask(map[string]string{"frr": "clear bgp *", "bird": "restart all"}[dialect])
 }
 
-// letIn has the router's operator give it another try.
-func letIn(r *router, dialect string) {
+// admitAgain has the router's operator give it another try.
+func admitAgain(r *router, dialect string) {
 	r.ask(map[string]string{"frr": "clear bgp *", "bird": "enable all"}[dialect])
 }
 
@@ -79,7 +79,7 @@ func TestASessionThatIsLostNamesItsCause(t *testing.T) {
 					r.count(15*time.Second, 200) // while we write, a reset overtakes the router's last word
 					l.then(r, dialect)
 				}
-				named(t, s, 2, l.want, l.detail, func() {
+				causeIs(t, s, 2, l.want, l.detail, func() {
 					if l.again != nil {
 						l.again(r, dialect)
 					}
@@ -97,9 +97,9 @@ func TestASessionThatIsLostNamesItsCause(t *testing.T) {
 	}
 }
 
-// named waits until so many sessions were down for a cause, at one time or another.
-// It has it happen again when that takes long.
-func named(t testing.TB, s *Speaker, n int, want Cause, detail string, again func()) {
+// causeIs waits until so many sessions were down for a cause, at one time or another.
+// It makes it happen again when that takes long.
+func causeIs(t testing.TB, s *Speaker, n int, want Cause, detail string, again func()) {
 	t.Helper()
 	seen := map[netip.Addr]string{}
 	next := time.Now().Add(10 * time.Second)
@@ -131,7 +131,7 @@ func TestWhatIsNotBGPIsNamed(t *testing.T) {
 			r := newRouter(t).rogue(how)
 			s := speaker(t)
 			must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))))
-			named(t, s, 2, MalformedMessage, detail, func() {})
+			causeIs(t, s, 2, MalformedMessage, detail, func() {})
 		})
 	}
 }

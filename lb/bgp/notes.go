@@ -8,7 +8,7 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// notes are what GoBGP says in its log about why a session is down, and nowhere
+// notes are what GoBGP writes to its log about why a session is down, and nowhere
 // else. The texts are those of v4.8.0; a test against real routers holds them.
 type notes struct {
 	log *slog.Logger
@@ -18,9 +18,9 @@ type notes struct {
 }
 
 type noted struct {
-	dial      string        // the last attempt to connect failed with this
-	sent, got *notification // the last of either
-	silent    bool          // the hold timer ran out
+	dial           string        // the last attempt to connect failed with this
+	sent, received *notification // the last of either
+	holdExpired    bool          // the hold timer ran out
 }
 
 // notification is what RFC 4271, section 4.5, carries, and the text of RFC 9003.
@@ -46,15 +46,15 @@ func (n *notes) read() noted {
 	return n.noted
 }
 
-// forget drops what was noted, so that the past of a session does not explain its
+// reset drops what was noted, so that the past of a session does not explain its
 // future.
-func (n *notes) forget() {
+func (n *notes) reset() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.noted = noted{}
 }
 
-func (n *notes) take(r slog.Record) {
+func (n *notes) record(r slog.Record) {
 	fields := map[string]slog.Value{}
 	collect := func() {
 		r.Attrs(func(a slog.Attr) bool { fields[a.Key] = a.Value; return true })
@@ -70,9 +70,9 @@ func (n *notes) take(r slog.Record) {
 		n.sent = readNotification(fields)
 	case "received notification":
 		collect()
-		n.got = readNotification(fields)
+		n.received = readNotification(fields)
 	case "hold timer expired":
-		n.silent = true
+		n.holdExpired = true
 	}
 }
 
@@ -102,8 +102,8 @@ func printable(s string) string {
 	return string(out)
 }
 
-// noteTaker is a slog.Handler that keeps the notes, and passes on what GoBGP finds
-// important as details of ours: it is we who tell what matters to an operator.
+// noteTaker is a slog.Handler that keeps the notes, and passes on at Debug what GoBGP
+// finds important: what matters to an operator, a session logs itself.
 type noteTaker struct{ n *notes }
 
 func (h noteTaker) Enabled(context.Context, slog.Level) bool { return true }
@@ -111,7 +111,7 @@ func (h noteTaker) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h noteTaker) WithGroup(string) slog.Handler            { return h }
 
 func (h noteTaker) Handle(ctx context.Context, r slog.Record) error {
-	h.n.take(r)
+	h.n.record(r)
 	if r.Level >= slog.LevelInfo && h.n.log.Enabled(ctx, slog.LevelDebug) {
 		h.n.log.LogAttrs(ctx, slog.LevelDebug, "gobgp: "+r.Message)
 	}

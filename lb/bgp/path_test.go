@@ -25,9 +25,9 @@ func communities(t *testing.T, ss ...string) inventory.Communities {
 }
 
 func TestARouteBearsTheAttributesOfItsAdvertisement(t *testing.T) {
-	own := over("10.10.1.1")
+	own := sessionTo("10.10.1.1")
 	own.RouterASN = own.LocalASN
-	large := over("10.10.1.1")
+	large := sessionTo("10.10.1.1")
 	large.LocalASN = 4200000001
 	full := func(prefix string) lb.Advertisement {
 		ad := advertisement(prefix)
@@ -41,9 +41,9 @@ func TestARouteBearsTheAttributesOfItsAdvertisement(t *testing.T) {
 		ad      lb.Advertisement
 		want    []string
 	}{
-		{"the least", over("10.10.1.1"), advertisement("203.0.113.10/32"), []string{"{Origin: i}", "{Nexthop: 0.0.0.0}"}},
-		{"IPv6 over IPv4", over("10.10.1.1"), advertisement("2001:db8:113::10/128"), []string{"{Origin: i}", "{MpReach(ipv6-unicast): {Nexthop: 2001:db8:10:1::b, NLRIs: [2001:db8:113::10/128:0]}}"}},
-		{"to another AS: no local preference", over("10.10.1.1"), full("203.0.113.10/32"), []string{
+		{"the least", sessionTo("10.10.1.1"), advertisement("203.0.113.10/32"), []string{"{Origin: i}", "{Nexthop: 0.0.0.0}"}},
+		{"IPv6 over IPv4", sessionTo("10.10.1.1"), advertisement("2001:db8:113::10/128"), []string{"{Origin: i}", "{MpReach(ipv6-unicast): {Nexthop: 2001:db8:10:1::b, NLRIs: [2001:db8:113::10/128:0]}}"}},
+		{"to another AS: no local preference", sessionTo("10.10.1.1"), full("203.0.113.10/32"), []string{
 			"{Origin: i}", "{AsPath: 65010 65010}", "{Communities: 65010:100, planned-shut}", "{LargeCommunity: [ 65010:1:7]}", "{Extcomms: [65010:125000]}", "{Nexthop: 0.0.0.0}"}},
 		{"to the own AS: no prepending", own, full("203.0.113.10/32"), []string{
 			"{Origin: i}", "{LocalPref: 200}", "{Communities: 65010:100, planned-shut}", "{LargeCommunity: [ 65010:1:7]}", "{Extcomms: [65010:125000]}", "{Nexthop: 0.0.0.0}"}},

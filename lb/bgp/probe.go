@@ -223,9 +223,9 @@ const (
 	aliveTime  = time.Second
 )
 
-// alive asks whether anything answers at the router's address, by the one ICMP error
+// answersUDP asks whether anything answers at the router's address, by the one ICMP error
 // that the kernel hands to an ordinary socket.
-func alive(ctx context.Context, t terms) bool {
+func answersUDP(ctx context.Context, t terms) bool {
 	ctx, cancel := context.WithTimeout(ctx, aliveTime)
 	defer cancel()
 	var d net.Dialer

@@ -36,7 +36,7 @@ func TestAgentProcess(t *testing.T) {
 	if profile := os.Getenv(asBFD); profile != "" {
 		must(t, json.Unmarshal([]byte(profile), &pace))
 		for i := range c.Sessions {
-			c.Sessions[i] = watched(c.Sessions[i])
+			c.Sessions[i] = withFastBFD(c.Sessions[i])
 		}
 	}
 	must(t, s.Set(t.Context(), c))

@@ -433,7 +433,7 @@ func plan(s inventory.Session, prefixes ...string) SessionConfig {
 	for _, p := range prefixes {
 		ads = append(ads, advertisement(p))
 	}
-	return say(s, ads...)
+	return announcing(s, ads...)
 }
 
 func config(sessions ...SessionConfig) Config {

@@ -20,12 +20,12 @@ import (
 // batch is how many paths go to GoBGP at once: it holds its lock for that long.
 const batch = 1000
 
-// event is what a server says about its session.
+// event is what a server reports about its session.
 type event struct {
 	from   *instance
 	state  gobgp.FSMState
 	admin  api.PeerState_AdminState
-	agreed inventory.Families // that the router said it takes
+	agreed inventory.Families // that the router takes
 }
 
 // instance is one GoBGP server with one router, from the first attempt to connect
@@ -39,8 +39,8 @@ type instance struct {
 }
 
 // start brings a server up with all its routes, and only then adds the router.
-// Events go to tell until the instance is closed; tell may block.
-func start(ctx context.Context, t terms, ads []lb.Advertisement, restarting bool, port int32, n *notes, tell func(event)) (*instance, error) {
+// Events go to onEvent until the instance is closed; onEvent may block.
+func start(ctx context.Context, t terms, ads []lb.Advertisement, restarting bool, port int32, n *notes, onEvent func(event)) (*instance, error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	in := &instance{terms: t, notes: n, bgp: server.NewBgpServer(server.LoggerOption(n.logger(), nil)), done: done}
 	go in.bgp.Serve()
@@ -48,7 +48,7 @@ func start(ctx context.Context, t terms, ads []lb.Advertisement, restarting bool
 		func(ctx context.Context) error { return in.begin(ctx, port) },
 		in.policies,
 		func(context.Context) error { return in.add(ads) },
-		func(context.Context) error { return in.watch(watch, tell) },
+		func(context.Context) error { return in.watch(watch, onEvent) },
 		func(ctx context.Context) error {
 			return in.bgp.AddPeer(ctx, &api.AddPeerRequest{Peer: t.peer(restarting)})
 		},
@@ -96,19 +96,19 @@ func (in *instance) policies(ctx context.Context) error {
 	return in.bgp.SetPolicyAssignment(ctx, assign(policyOut, api.PolicyDirection_POLICY_DIRECTION_EXPORT))
 }
 
-func (in *instance) watch(ctx context.Context, tell func(event)) error {
+func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 	return in.bgp.WatchEvent(ctx, server.WatchEventMessageCallbacks{
 		OnPeerUpdate: func(e *apiutil.WatchEventMessage_PeerEvent, _ time.Time) {
 			if e.Type != apiutil.PEER_EVENT_STATE || ctx.Err() != nil {
 				return
 			}
 			st := e.Peer.State
-			tell(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: taken(st.RemoteCap)})
+			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: taken(st.RemoteCap)})
 		},
 	}, server.WatchPeer())
 }
 
-// add tells routes, each in place of an older one to the same prefix.
+// add announces routes, each in place of an older one to the same prefix.
 func (in *instance) add(ads []lb.Advertisement) error {
 	return in.each(ads, func(ps []*apiutil.Path) error {
 		_, err := in.bgp.AddPath(apiutil.AddPathRequest{Paths: ps})
@@ -209,9 +209,9 @@ func (in *instance) carries(f gobgp.Family) bool {
 	return f == gobgp.RF_IPv4_UC && fs.IPv4 || f == gobgp.RF_IPv6_UC && fs.IPv6
 }
 
-// farewell closes the session with Cease, Administrative Shutdown, and a text that
+// shutDown closes the session with Cease, Administrative Shutdown, and a text that
 // the router shows to its operator (RFC 9003).
-func (in *instance) farewell(ctx context.Context, text string) error {
+func (in *instance) shutDown(ctx context.Context, text string) error {
 	return in.bgp.DisablePeer(ctx, &api.DisablePeerRequest{
 		Address: in.terms.Session.RouterAddr.String(), Communication: text,
 	})

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// firstPatience and patience are how long an attempt may take before it is cut
+	// firstAttemptTime and attemptTime are how long an attempt may take before it is cut
 	// short and its likely cause is looked for. GoBGP by itself would wait four
 	// minutes for the OPEN of a router that accepted the connection and hangs.
-	firstPatience = 6 * time.Second
-	patience      = 15 * time.Second
+	firstAttemptTime = 6 * time.Second
+	attemptTime      = 15 * time.Second
 	// limitPause is how long a session stays down after the router sent too much; it
 	// doubles each time, up to limitPauseMax.
 	limitPause    = time.Minute
@@ -34,60 +34,60 @@ const (
 
 // session keeps one session up. One goroutine, run, owns everything in it.
 type session struct {
-	key     Key
-	log     *slog.Logger
-	port    int32 // to listen on; 0: connect only
-	changed func()
-	ears    *ears
-	calls   chan func()
-	events  chan event
-	paths   chan change   // of BFD
-	quit    chan struct{} // closed: the goroutine is to end
-	ended   chan struct{} // closed: it has
+	key          Key
+	log          *slog.Logger
+	port         int32 // to listen on; 0: connect only
+	changed      func()
+	bfdListeners *bfdListeners
+	calls        chan func()
+	events       chan event
+	bfdEvents    chan bfdEvent
+	quit         chan struct{} // closed: the goroutine is to end
+	ended        chan struct{} // closed: it has
 
 	guard guard // used by Set alone
 
-	terms    terms
-	refused  error              // the terms cannot work
-	want     routes             // what is to be said
-	have     routes             // what the server was told
-	unsure   []lb.Advertisement // what it may have been told
-	in       *instance
-	notes    *notes
-	bfd      *link // nil: off
-	alarm    *time.Timer
-	search   context.CancelFunc // a search for the cause is under way
-	searches int                // that were begun
-	attempts int                // that failed since the session was last up for long
-	linked   bool               // GoBGP has a session
-	linkedAt time.Time
-	agreed   inventory.Families // that the router takes
-	halfway  bool               // the router sent its OPEN, and never took ours
-	hung     bool               // the router took the connection, and then nothing came
-	doubtful bool               // it may have it at this end only
-	limits   int                // times in a row that the router sent too much
-	loss     verdict            // why it was lost; not before it was up with these terms
-	keepFor  time.Time          // until then a router may hold our routes (RFC 4724)
-	state    SessionState
-	stale    bool    // state.Announced needs another look
-	emptied  *uint64 // UPDATEs that were sent before all was taken back; nil: it was not, over this session
-	base     counts  // of the servers before this one
+	terms           terms
+	refused         error              // the terms cannot work
+	want            routes             // what is to be announced
+	have            routes             // what the server was given
+	unsure          []lb.Advertisement // what it may have been given
+	in              *instance
+	notes           *notes
+	bfd             *bfdSession // nil: off
+	timer           *time.Timer
+	cancelDiagnosis context.CancelFunc // not nil: the cause is being diagnosed
+	diagnoses       int                // that were started
+	attempts        int                // that failed since the session was last up for long
+	isEstablished   bool               // GoBGP has a session
+	establishedAt   time.Time
+	agreed          inventory.Families // that the router takes
+	openReceived    bool               // the router sent its OPEN, and never took ours
+	hung            bool               // the router took the connection, and then nothing came
+	unconfirmed     bool               // the session may be up at this end only
+	limits          int                // times in a row that the router sent too much
+	loss            verdict            // why it was lost; not before it was up with these terms
+	keepFor         time.Time          // until then a router may hold our routes (RFC 4724)
+	state           SessionState
+	stale           bool    // state.Announced needs another look
+	emptied         *uint64 // UPDATEs sent before all routes were withdrawn; nil: they were not, over this session
+	base            counts  // of the servers before this one
 }
 
-func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, ears *ears, changed func()) *session {
+func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, listeners *bfdListeners, changed func()) *session {
 	s := &session{
-		key:     k,
-		log:     log.With("router", k.Router, "address", k.Addr.String()),
-		port:    port,
-		changed: changed,
-		calls:   make(chan func()),
-		ears:    ears,
-		events:  make(chan event),
-		paths:   make(chan change),
-		quit:    make(chan struct{}),
-		ended:   make(chan struct{}),
-		alarm:   time.NewTimer(time.Hour),
-		state:   SessionState{Key: k, Since: time.Now(), Cause: Connecting, Detail: "not connected yet"},
+		key:          k,
+		log:          log.With("router", k.Router, "address", k.Addr.String()),
+		port:         port,
+		changed:      changed,
+		calls:        make(chan func()),
+		bfdListeners: listeners,
+		events:       make(chan event),
+		bfdEvents:    make(chan bfdEvent),
+		quit:         make(chan struct{}),
+		ended:        make(chan struct{}),
+		timer:        time.NewTimer(time.Hour),
+		state:        SessionState{Key: k, Since: time.Now(), Cause: Connecting, Detail: "not connected yet"},
 	}
 	if restarting {
 		s.keepFor = time.Now().Add(t.Session.RestartTime)
@@ -98,17 +98,17 @@ func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, e
 
 func (s *session) run() {
 	defer close(s.ended)
-	defer s.alarm.Stop()
+	defer s.timer.Stop()
 	for {
 		select {
 		case f := <-s.calls:
 			f()
 		case e := <-s.events:
-			s.hear(e)
-		case c := <-s.paths:
-			s.path(c)
-		case <-s.alarm.C:
-			s.ring()
+			s.onPeerState(e)
+		case e := <-s.bfdEvents:
+			s.onBFD(e)
+		case <-s.timer.C:
+			s.onTimer()
 		case <-s.quit:
 			return
 		}
@@ -135,7 +135,7 @@ func (s *session) do(ctx context.Context, f func() error) error {
 
 // set takes over new terms and routes. Terms that stay leave the session up.
 func (s *session) set(ctx context.Context, t terms, want routes) error {
-	same := s.terms == t && (s.in != nil || s.search != nil || s.refused != nil || s.limits > 0)
+	same := s.terms == t && (s.in != nil || s.cancelDiagnosis != nil || s.refused != nil || s.limits > 0)
 	s.terms, s.want = t, want
 	if !same {
 		return s.restart(ctx)
@@ -148,34 +148,34 @@ func (s *session) set(ctx context.Context, t terms, want routes) error {
 
 // restart begins anew, with new terms.
 func (s *session) restart(ctx context.Context) error {
-	s.stopSearch()
-	s.attempts, s.limits, s.doubtful, s.loss = 0, 0, false, verdict{}
+	s.stopDiagnosis()
+	s.attempts, s.limits, s.unconfirmed, s.loss = 0, 0, false, verdict{}
 	if s.in != nil {
-		s.hangUp(ctx)
+		s.closeQuietly(ctx)
 		s.down(Connecting, "its terms have changed")
 	}
 	if s.refused = s.terms.check(); s.refused != nil {
 		s.endBFD(0)
-		s.down(refusal(s.refused))
+		s.down(causeOfTerms(s.refused))
 		return s.refused
 	}
 	return s.connect(ctx)
 }
 
-// sync tells the server the difference: what is new first, so that a prefix that
-// takes over from another is there before the other goes. After a failure all of the
-// difference is told anew the next time, or taken back.
+// sync gives the server the difference: what is new first, so that a prefix that
+// takes over from another is there before the other goes. After a failure the whole
+// difference is announced again the next time, or withdrawn.
 func (s *session) sync() error {
 	if s.in == nil {
 		return nil // the next server will be given all of it
 	}
 	gone, add := sorted.Diff(s.have, s.want)
-	gone = slices.DeleteFunc(append(gone, s.unsure...), s.want.Has) // it is told anew
+	gone = slices.DeleteFunc(append(gone, s.unsure...), s.want.Has) // it is announced again
 	if len(add)+len(gone) == 0 {
 		return nil
 	}
 	s.stale = true
-	s.empty(gone)
+	s.noteEmptied(gone)
 	if err := errors.Join(s.in.add(add), s.in.remove(gone)); err != nil {
 		s.unsure = slices.DeleteFunc(slices.Concat(gone, add), func(ad lb.Advertisement) bool {
 			_, err := path(s.terms.Session, ad)
@@ -193,90 +193,90 @@ func (s *session) sync() error {
 func (s *session) connect(ctx context.Context) error {
 	restarting := s.terms.Session.RestartTime > 0 && time.Now().Before(s.keepFor)
 	s.notes = &notes{log: s.log}
-	in, err := start(ctx, s.terms, slices.Collect(s.want.All()), restarting, s.port, s.notes, s.tell)
-	s.alarm.Reset(s.patience())
+	in, err := start(ctx, s.terms, slices.Collect(s.want.All()), restarting, s.port, s.notes, s.sendEvent)
+	s.timer.Reset(s.attemptTime())
 	if err != nil {
-		s.down(unstarted(s.terms.Session), err.Error())
+		s.down(causeOfStart(s.terms.Session), err.Error())
 		return err
 	}
 	unwatched := s.openBFD()
-	s.in, s.have, s.unsure, s.stale, s.halfway, s.hung = in, s.want, nil, true, false, false
+	s.in, s.have, s.unsure, s.stale, s.openReceived, s.hung = in, s.want, nil, true, false, false
 	return unwatched
 }
 
-func (s *session) patience() time.Duration {
+func (s *session) attemptTime() time.Duration {
 	if s.attempts == 0 {
-		return firstPatience
+		return firstAttemptTime
 	}
-	return patience
+	return attemptTime
 }
 
-// tell hands an event to the goroutine; it gives up when the session has ended.
-func (s *session) tell(e event) {
+// sendEvent hands an event to the goroutine; it gives up when the session has ended.
+func (s *session) sendEvent(e event) {
 	select {
 	case s.events <- e:
 	case <-s.ended:
 	}
 }
 
-// hear takes in what a server says, unless that server is gone already.
-func (s *session) hear(e event) {
+// onPeerState takes in what a server reports, unless that server is gone already.
+func (s *session) onPeerState(e event) {
 	if e.from != s.in || s.in == nil {
 		return
 	}
 	established := e.state == gobgp.BGP_FSM_ESTABLISHED
 	switch limit := e.admin == api.PeerState_ADMIN_STATE_PFX_CT; {
-	case established && !s.linked:
+	case established && !s.isEstablished:
 		s.agreed = e.agreed
-		s.link()
+		s.onEstablished()
 	case limit:
-		s.overLimit()
+		s.onPrefixLimit()
 	case e.state == gobgp.BGP_FSM_OPENCONFIRM:
-		s.halfway = true
-	case s.linked && !established:
-		s.lose(lost(s.notes.read()))
+		s.openReceived = true
+	case s.isEstablished && !established:
+		s.onSessionLost(causeOfLoss(s.notes.read()))
 	}
 }
 
-// link is what happens when GoBGP has a session. One that fell silent right after
-// the last start is not believed until it has lived for longer than that: with TTL
-// security at the router's end alone, our end comes up, and hears nothing any more.
-func (s *session) link() {
-	s.linked, s.linkedAt, s.emptied = true, time.Now(), nil
-	s.notes.forget()
-	// A link that just came up may have had no address that could be used yet.
+// onEstablished takes note that GoBGP has a session. One that fell silent right after
+// the last start counts as up only once it has lived for longer than that: with TTL
+// security at the router's end alone, our end comes up, and then receives nothing.
+func (s *session) onEstablished() {
+	s.isEstablished, s.establishedAt, s.emptied = true, time.Now(), nil
+	s.notes.reset()
+	// An interface that just came up may have had no usable address before.
 	if err := s.openBFD(); err != nil {
 		s.log.Warn("the path to the router is not watched", "err", err)
 	}
 	if s.bfd != nil {
 		s.bfd.begin()
 	}
-	if s.doubtful {
-		s.alarm.Reset(s.terms.Session.HoldTime + time.Second)
+	if s.unconfirmed {
+		s.timer.Reset(s.terms.Session.HoldTime + time.Second)
 		return
 	}
 	s.up()
 }
 
-// lose is what happens when GoBGP lost its session.
-func (s *session) lose(c Cause, detail string) {
-	s.doubtful = c == HoldTimerExpired && time.Since(s.linkedAt) < s.terms.Session.HoldTime+steady
-	if !s.doubtful {
+// onSessionLost replaces a server that lost its session, or looks for the cause.
+func (s *session) onSessionLost(c Cause, detail string) {
+	s.unconfirmed = c == HoldTimerExpired && time.Since(s.establishedAt) < s.terms.Session.HoldTime+steady
+	if !s.unconfirmed {
 		s.reconnect(c, detail)
 		return
 	}
-	s.hangUp(context.Background())
+	s.closeQuietly(context.Background())
 	if s.state.Up || s.state.Cause == Connecting {
 		s.down(c, detail)
 	}
 	s.attempts++
-	s.lookOrConnect()
+	s.diagnoseOrConnect()
 }
 
 func (s *session) up() {
 	s.state.Up, s.state.Since, s.state.Cause, s.state.Detail = true, time.Now(), CauseNone, ""
 	s.stale = true
-	s.alarm.Reset(steady)
+	s.timer.Reset(steady)
 	s.log.Info("session is up", "routes", s.have.Len())
 	s.changed()
 }
@@ -301,7 +301,7 @@ func (s *session) down(c Cause, detail string) {
 
 // reconnect replaces the server at once.
 func (s *session) reconnect(c Cause, detail string) {
-	s.hangUp(context.Background())
+	s.closeQuietly(context.Background())
 	s.down(c, detail)
 	s.tryConnect()
 }
@@ -312,47 +312,48 @@ func (s *session) tryConnect() {
 	}
 }
 
-// hangUp closes the server without a word: a router in graceful restart keeps what
+// closeQuietly closes the server without a NOTIFICATION: a router in graceful restart keeps what
 // it has until the session is back.
-func (s *session) hangUp(ctx context.Context) {
+func (s *session) closeQuietly(ctx context.Context) {
 	s.keepCounts(ctx)
 	s.in.close(ctx, true)
-	s.in, s.have, s.linked = nil, routes{}, false
+	s.in, s.have, s.isEstablished = nil, routes{}, false
 }
 
-// overLimit pauses a session whose router sent too much, instead of for ever.
-func (s *session) overLimit() {
+// onPrefixLimit pauses a session whose router sent too much. GoBGP by itself would
+// close it for ever.
+func (s *session) onPrefixLimit() {
 	s.limits++
-	s.hangUp(context.Background())
-	s.down(overLimit())
-	s.alarm.Reset(min(limitPause<<min(s.limits-1, 10), limitPauseMax))
+	s.closeQuietly(context.Background())
+	s.down(causeOfPrefixLimit())
+	s.timer.Reset(min(limitPause<<min(s.limits-1, 10), limitPauseMax))
 }
 
-// ring is what happens when nothing else did for a while.
-func (s *session) ring() {
+// onTimer carries on when nothing has happened for as long as the timer was set to.
+func (s *session) onTimer() {
 	switch {
 	case s.refused != nil:
-	case s.search != nil:
-		s.found(s.searches, CauseNone, "")
+	case s.cancelDiagnosis != nil:
+		s.onDiagnosis(s.diagnoses, CauseNone, "")
 	case s.state.Up:
 		s.limits, s.attempts = 0, 0
-	case s.linked:
-		s.doubtful = false
+	case s.isEstablished:
+		s.unconfirmed = false
 		s.up()
 	case s.in == nil:
 		s.tryConnect()
 	default:
-		s.investigate()
+		s.onAttemptTimeout()
 	}
 }
 
-// investigate ends an attempt that takes too long. Where its cause is not plain, the
-// way to the router is left free for a while, after some attempts, to look for it.
-func (s *session) investigate() {
+// onAttemptTimeout ends an attempt that takes too long. Where its cause is not plain,
+// after some attempts no new one is made for a while, so that probes can look for it.
+func (s *session) onAttemptTimeout() {
 	s.attempts++
-	c, detail, sure := attempt(s.notes.read())
+	c, detail, sure := causeOfAttempt(s.notes.read())
 	s.hung = s.isHung()
-	s.hangUp(context.Background())
+	s.closeQuietly(context.Background())
 	if sure || s.state.Cause == Connecting {
 		s.down(c, detail)
 	}
@@ -360,43 +361,42 @@ func (s *session) investigate() {
 		s.tryConnect()
 		return
 	}
-	s.lookOrConnect()
+	s.diagnoseOrConnect()
 }
 
-// timeToLook reports whether the cause is looked for after so many attempts: 1, 2, 4, 8,
-// 16, 32, 48... What is wrong may be mended and something else be wrong, so that in the
-// end it is looked for every four minutes.
-func timeToLook(attempts int) bool {
+// diagnosisDue reports whether to diagnose after so many attempts: 1, 2, 4, 8, 16, 32,
+// 48... What is wrong may change, so in the end it is diagnosed every four minutes.
+func diagnosisDue(attempts int) bool {
 	return bits.OnesCount(uint(attempts)) == 1 || attempts%16 == 0
 }
 
-// lookOrConnect looks for the cause, unless that was done lately.
-func (s *session) lookOrConnect() {
-	if !timeToLook(s.attempts) {
+// diagnoseOrConnect looks for the cause, unless that was done lately.
+func (s *session) diagnoseOrConnect() {
+	if !diagnosisDue(s.attempts) {
 		s.tryConnect()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), searchTime)
-	s.search = cancel
-	s.searches++
-	before := symptoms{halfway: s.halfway, hung: s.hung}
-	t, search := s.terms, s.searches
+	ctx, cancel := context.WithTimeout(context.Background(), diagnosisTime)
+	s.cancelDiagnosis = cancel
+	s.diagnoses++
+	before := symptoms{openReceived: s.openReceived, hung: s.hung}
+	t, diagnosis := s.terms, s.diagnoses
 	go func() {
 		c, detail := diagnose(ctx, t, before)
-		// What was found when the time was up is to be heard too.
-		_ = s.do(context.Background(), func() error { s.found(search, c, detail); return nil })
+		// A result that comes when the time is up counts too.
+		_ = s.do(context.Background(), func() error { s.onDiagnosis(diagnosis, c, detail); return nil })
 	}()
-	s.alarm.Reset(searchTime + time.Second)
+	s.timer.Reset(diagnosisTime + time.Second)
 }
 
-// found ends a search, unless that has ended already. A search that came to no end
-// leaves what is known.
-func (s *session) found(search int, c Cause, detail string) {
-	if s.search == nil || search != s.searches {
+// onDiagnosis ends a diagnosis, unless it has ended already. One without a result
+// leaves the cause as it is.
+func (s *session) onDiagnosis(diagnosis int, c Cause, detail string) {
+	if s.cancelDiagnosis == nil || diagnosis != s.diagnoses {
 		return
 	}
-	s.stopSearch()
-	// Having been refused does not unsay what was found out before.
+	s.stopDiagnosis()
+	// That the router takes no connection does not refute what was found before.
 	switch {
 	case c == CauseNone, c == ClosedByRouter && s.state.Cause == TTLMismatch:
 	case s.loss.outlives(c):
@@ -413,10 +413,10 @@ func (s *session) isHung() bool {
 	return err == nil && c.opensSent == 1 && c.opensReceived == 0
 }
 
-func (s *session) stopSearch() {
-	if s.search != nil {
-		s.search()
-		s.search = nil
+func (s *session) stopDiagnosis() {
+	if s.cancelDiagnosis != nil {
+		s.cancelDiagnosis()
+		s.cancelDiagnosis = nil
 	}
 }
 
@@ -463,10 +463,10 @@ func (s *session) report(ctx context.Context) SessionState {
 	return st
 }
 
-// announced lists what GoBGP has told the router, or is about to: all that the
+// announced lists what GoBGP has announced to the router, or is about to: all that the
 // server was given, as far as the router takes the family. To ask GoBGP for its
 // adj-RIB-out would take a third of a second for ten thousand routes, in which it
-// does nothing else; a test holds the two against each other.
+// does nothing else; a test compares the two.
 func (s *session) announced() []netip.Prefix {
 	ps := make([]netip.Prefix, 0, s.have.Len())
 	for ad := range s.have.All() {

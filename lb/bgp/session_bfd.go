@@ -11,10 +11,10 @@ import (
 // frrSettles is how long FRR may take to set its BFD up after BGP.
 const frrSettles = 2 * time.Second
 
-// openBFD has the path to the router watched from when the session first is up,
-// where the terms say so. Not sooner: FRR moves its end of a BFD session to another
+// openBFD opens the BFD session that the terms ask for; it begins when the BGP session
+// is first up. Not sooner: FRR moves its end of a BFD session to another
 // when BGP comes up, and would end the BGP session if the first had been up. A
-// session that is watched already stays as it is.
+// BFD session with the same terms stays as it is.
 func (s *session) openBFD() error {
 	t := bfdOf(s.terms.Session)
 	if !t.local.IsValid() {
@@ -28,7 +28,7 @@ func (s *session) openBFD() error {
 		return nil
 	}
 	var err error
-	s.bfd, err = newLink(t, s.ears, s.log, s.paths)
+	s.bfd, err = newBFDSession(t, s.bfdListeners, s.log, s.bfdEvents)
 	return err
 }
 
@@ -49,28 +49,28 @@ func linkLocal(device string) netip.Addr {
 	return netip.Addr{}
 }
 
-// endBFD ends that; keep is how long the router is to hold the path for good until
-// another process watches it.
-func (s *session) endBFD(keep time.Duration) {
+// endBFD ends the BFD session; holdFor above 0 asks the router to keep it up that long
+// for the next process.
+func (s *session) endBFD(holdFor time.Duration) {
 	if s.bfd != nil {
-		s.bfd.close(keep)
+		s.bfd.close(holdFor)
 		s.bfd = nil
 	}
 }
 
-// path is what happens when BFD has something to say. A session whose path is lost
-// is closed with a NOTIFICATION: what the router knows of it leads nowhere.
+// onBFD closes a session whose path is lost, with a NOTIFICATION: the routes that the
+// router has of it lead nowhere.
 //
-// FRR sets BFD up anew as soon as BGP is up, and says for that moment that it is
-// down. This is not believed; should it be true, BGP's hold timer ends the session.
-func (s *session) path(c change) {
-	settling := c == toldDown && time.Since(s.linkedAt) < frrSettles
-	if c != pathLost && c != toldDown || !s.linked || settling {
+// FRR sets BFD up anew as soon as BGP is up, and reports it down for that moment. This
+// is ignored; should it be true, BGP's hold timer ends the session.
+func (s *session) onBFD(e bfdEvent) {
+	settling := e == bfdNeighborDown && time.Since(s.establishedAt) < frrSettles
+	if e != bfdTimedOut && e != bfdNeighborDown || !s.isEstablished || settling {
 		return
 	}
 	s.keepCounts(context.Background())
 	s.in.close(context.Background(), false)
-	s.in, s.have, s.linked = nil, routes{}, false
+	s.in, s.have, s.isEstablished = nil, routes{}, false
 	s.down(PathDown, "BFD lost the router")
 	s.tryConnect()
 }

@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// leave closes the session without a word, and ends the goroutine.
+// leave closes the session without a NOTIFICATION, and ends the goroutine.
 func (s *session) leave(ctx context.Context) error {
 	return s.end(ctx, func() error {
 		s.endBFD(s.terms.Session.RestartTime)
@@ -32,18 +32,19 @@ func (s *session) stop(ctx context.Context, reason string) error {
 		}
 		var err error
 		if s.state.Up {
-			err = errors.Join(s.withdraw(ctx), s.in.farewell(ctx, reason), s.await(ctx))
+			err = errors.Join(s.withdraw(ctx), s.in.shutDown(ctx, reason), s.awaitClosed(ctx))
 		}
 		s.in.close(ctx, false)
 		return err
 	})
 }
 
-// end has last done by the goroutine, and ends it whatever comes of that.
+// end runs last on the session's goroutine, and then ends the goroutine, even after an
+// error.
 func (s *session) end(ctx context.Context, last func() error) error {
 	defer func() { close(s.quit) }()
 	err := s.do(ctx, func() error {
-		s.stopSearch()
+		s.stopDiagnosis()
 		defer func() { s.in = nil; s.endBFD(0) }()
 		return last()
 	})
@@ -54,14 +55,14 @@ func (s *session) end(ctx context.Context, last func() error) error {
 }
 
 const (
-	tick     = 5 * time.Millisecond
-	settled  = 10 // ticks without an UPDATE until all are taken to be out
-	goodbyes = 2 * time.Second
+	tick      = 5 * time.Millisecond
+	settled   = 10 // ticks without an UPDATE until all are taken to be out
+	closeTime = 2 * time.Second
 )
 
-// empty notes that all is being taken back, if it is: the server does so in its own
-// time, and were it closed at once, the router would never be told.
-func (s *session) empty(gone []lb.Advertisement) {
+// noteEmptied notes that all routes are being withdrawn, if they are: the server does so
+// in its own time, and if it were closed at once, the router would never learn of it.
+func (s *session) noteEmptied(gone []lb.Advertisement) {
 	s.emptied = nil
 	if s.want.Len() > 0 || !slices.ContainsFunc(gone, func(ad lb.Advertisement) bool { return s.agreed.Has(ad.Prefix) }) {
 		return
@@ -71,12 +72,12 @@ func (s *session) empty(gone []lb.Advertisement) {
 	}
 }
 
-// withdraw takes every route back, and waits until the router was told.
+// withdraw withdraws every route, and waits until the UPDATEs are sent.
 func (s *session) withdraw(ctx context.Context) error {
 	if s.have.Len() > 0 {
 		gone := slices.Collect(s.have.All())
 		s.want, s.have = routes{}, routes{}
-		s.empty(gone)
+		s.noteEmptied(gone)
 		if err := s.in.remove(gone); err != nil {
 			return fmt.Errorf("withdrawing: %w", err)
 		}
@@ -94,8 +95,8 @@ func (s *session) withdraw(ctx context.Context) error {
 	})
 }
 
-// await waits for the server to have closed the session.
-func (s *session) await(ctx context.Context) error {
+// awaitClosed waits for the server to have closed the session.
+func (s *session) awaitClosed(ctx context.Context) error {
 	return poll(ctx, func() (bool, error) {
 		select {
 		case e := <-s.events:
@@ -106,9 +107,9 @@ func (s *session) await(ctx context.Context) error {
 	})
 }
 
-// poll asks until it is told yes; at the latest after goodbyes it gives up.
+// poll asks until the answer is yes; after closeTime it gives up.
 func poll(ctx context.Context, yes func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, goodbyes)
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
 	t := time.NewTicker(tick)
 	defer t.Stop()

@@ -16,19 +16,19 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// lonely is a session with an address at which nobody answers.
-func lonely(router string, prefixes ...string) SessionConfig {
-	s := over(router)
+// unanswered is a session with an address at which nobody answers.
+func unanswered(router string, prefixes ...string) SessionConfig {
+	s := sessionTo(router)
 	s.Local = netip.MustParseAddr("127.0.0.1")
 	var ads []lb.Advertisement
 	for _, p := range prefixes {
 		ads = append(ads, advertisement(p))
 	}
-	return say(s, ads...)
+	return announcing(s, ads...)
 }
 
-// tells lists the routes that a session's server has to tell its router.
-func tells(t *testing.T, x *session) (ps []string) {
+// announcedBy lists the routes that a session's server has for its router.
+func announcedBy(t *testing.T, x *session) (ps []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -45,10 +45,10 @@ func tells(t *testing.T, x *session) (ps []string) {
 	return ps
 }
 
-func TestWhatWasToldBesideAFailureIsTakenBackLater(t *testing.T) {
+func TestWhatWasAnnouncedBesideAFailureIsWithdrawnLater(t *testing.T) {
 	s := NewSpeaker(Options{Log: logger(t)})
 	defer func() { _ = s.Leave(context.Background()) }()
-	c := lonely("127.0.0.77", "203.0.113.10/32", "203.0.113.11/32")
+	c := unanswered("127.0.0.77", "203.0.113.10/32", "203.0.113.11/32")
 	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}
 	if err := s.Set(t.Context(), config); err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func TestWhatWasToldBesideAFailureIsTakenBackLater(t *testing.T) {
 		{c.Advertisements, false, "[203.0.113.10/32 203.0.113.11/32]"},
 	} {
 		err := x.do(t.Context(), func() error { return x.set(t.Context(), c.terms(config.RouterID), step.want) })
-		if got := fmt.Sprint(tells(t, x)); got != step.has || (err != nil) != step.fails {
-			t.Errorf("%v: it tells %v, want %v; error %v", step.want, got, step.has, err)
+		if got := fmt.Sprint(announcedBy(t, x)); got != step.has || (err != nil) != step.fails {
+			t.Errorf("%v: it announces %v, want %v; error %v", step.want, got, step.has, err)
 		}
 	}
 }
@@ -77,7 +77,7 @@ func TestWhatWasToldBesideAFailureIsTakenBackLater(t *testing.T) {
 func TestNoSessionWaitsForOneThatIsBeingEnded(t *testing.T) {
 	s := NewSpeaker(Options{Log: logger(t)})
 	defer func() { _ = s.Leave(context.Background()) }()
-	goes, stays := lonely("127.0.0.77", "203.0.113.10/32"), lonely("127.0.0.78", "203.0.113.10/32")
+	goes, stays := unanswered("127.0.0.77", "203.0.113.10/32"), unanswered("127.0.0.78", "203.0.113.10/32")
 	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{goes, stays}}
 	if err := s.Set(t.Context(), config); err != nil {
 		t.Fatal(err)
@@ -86,11 +86,11 @@ func TestNoSessionWaitsForOneThatIsBeingEnded(t *testing.T) {
 	release, busy, set := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() { _ = deaf.do(context.Background(), func() error { close(busy); <-release; return nil }) }()
 	<-busy
-	config.Sessions = []SessionConfig{lonely("127.0.0.78", "203.0.113.11/32")}
+	config.Sessions = []SessionConfig{unanswered("127.0.0.78", "203.0.113.11/32")}
 	go func() { set <- s.Set(t.Context(), config) }()
-	for begin := time.Now(); fmt.Sprint(tells(t, other)) != "[203.0.113.11/32]"; time.Sleep(time.Millisecond) {
+	for begin := time.Now(); fmt.Sprint(announcedBy(t, other)) != "[203.0.113.11/32]"; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 5*time.Second {
-			t.Error("the other session was not told")
+			t.Error("the other session was not updated")
 			break
 		}
 	}
@@ -105,12 +105,12 @@ func TestNoSessionWaitsForOneThatIsBeingEnded(t *testing.T) {
 	}
 }
 
-// begun is a session with a router that is not there, and with a server.
-func begun(t *testing.T) *session {
+// sessionWithoutRouter is a session with a router that is not there, and with a server.
+func sessionWithoutRouter(t *testing.T) *session {
 	t.Helper()
 	s := NewSpeaker(Options{Log: logger(t)})
 	t.Cleanup(func() { _ = s.Leave(context.Background()) })
-	c := lonely("127.0.0.77", "203.0.113.10/32")
+	c := unanswered("127.0.0.77", "203.0.113.10/32")
 	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}
 	if err := s.Set(t.Context(), config); err != nil {
 		t.Fatal(err)
@@ -118,57 +118,57 @@ func begun(t *testing.T) *session {
 	return s.session(config, c)
 }
 
-// owning has f run by the goroutine that owns a session.
-func owning(t *testing.T, x *session, f func()) {
+// onOwner runs f on the goroutine that owns a session.
+func onOwner(t *testing.T, x *session, f func()) {
 	t.Helper()
 	if err := x.do(t.Context(), func() error { f(); return nil }); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestASearchWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
-	x := begun(t)
+func TestADiagnosisWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
+	x := sessionWithoutRouter(t)
 	for range 20 { // what a select takes of two is chance
-		owning(t, x, func() {
-			x.hangUp(t.Context())
+		onOwner(t, x, func() {
+			x.closeQuietly(t.Context())
 			x.attempts = 1
-			x.lookOrConnect()
-			x.search() // its time is up
+			x.diagnoseOrConnect()
+			x.cancelDiagnosis() // its time is up
 		})
 		for begin, trying := time.Now(), false; !trying; time.Sleep(time.Millisecond) {
 			if time.Since(begin) > 5*time.Second {
 				t.Fatal("no attempt followed")
 			}
-			owning(t, x, func() { trying = x.in != nil })
+			onOwner(t, x, func() { trying = x.in != nil })
 		}
 	}
 }
 
-func TestASearchThatIsNotHeardOfAnyMoreIsGivenUp(t *testing.T) {
-	x := begun(t)
-	owning(t, x, func() {
-		x.hangUp(t.Context())
+func TestADiagnosisWithoutAnAnswerIsGivenUp(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	onOwner(t, x, func() {
+		x.closeQuietly(t.Context())
 		x.down(ASNMismatch, "as was found before")
-		x.search, x.searches = func() {}, 1
-		x.ring()
-		if x.in == nil || x.search != nil || x.state.Cause != ASNMismatch {
-			t.Errorf("an attempt: %v, still a search: %v, %v", x.in != nil, x.search != nil, x.state)
+		x.cancelDiagnosis, x.diagnoses = func() {}, 1
+		x.onTimer()
+		if x.in == nil || x.cancelDiagnosis != nil || x.state.Cause != ASNMismatch {
+			t.Errorf("an attempt: %v, still a diagnosis: %v, %v", x.in != nil, x.cancelDiagnosis != nil, x.state)
 		}
 	})
 }
 
-func TestWhatASearchFindsAfterItWasGivenUpCountsNoMore(t *testing.T) {
-	x := begun(t)
-	owning(t, x, func() {
-		x.hangUp(t.Context())
-		x.search, x.searches = func() {}, 2
-		x.found(1, ASNMismatch, "of the first search")
-		if x.in != nil || x.search == nil || x.state.Cause == ASNMismatch {
-			t.Errorf("the first search ended the second: %v", x.state)
+func TestWhatADiagnosisFindsAfterItWasGivenUpCountsNoMore(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	onOwner(t, x, func() {
+		x.closeQuietly(t.Context())
+		x.cancelDiagnosis, x.diagnoses = func() {}, 2
+		x.onDiagnosis(1, ASNMismatch, "of the first diagnosis")
+		if x.in != nil || x.cancelDiagnosis == nil || x.state.Cause == ASNMismatch {
+			t.Errorf("the first diagnosis ended the second: %v", x.state)
 		}
-		x.found(2, Refused, "of the second search")
-		if x.in == nil || x.search != nil || x.state.Cause != Refused {
-			t.Errorf("the second search did not end: %v", x.state)
+		x.onDiagnosis(2, Refused, "of the second diagnosis")
+		if x.in == nil || x.cancelDiagnosis != nil || x.state.Cause != Refused {
+			t.Errorf("the second diagnosis did not end: %v", x.state)
 		}
 	})
 }

@@ -14,18 +14,17 @@ import (
 // Options are what a [Speaker] is made with.
 type Options struct {
 	Log *slog.Logger
-	// ListenPort is the TCP port to be reached at; 0: nobody can, and every session is
-	// begun from here. The sessions of one local address cannot share a port: the
+	// ListenPort is the TCP port to accept sessions on; 0: only connect out. The sessions of one local address cannot share a port: the
 	// first of them listens, the others only connect.
 	ListenPort int32
 }
 
 // Speaker keeps the sessions of one machine. It can be used by several goroutines.
 type Speaker struct {
-	log     *slog.Logger
-	port    int32
-	changed chan struct{}
-	ears    *ears
+	log          *slog.Logger
+	port         int32
+	changed      chan struct{}
+	bfdListeners *bfdListeners
 
 	setting  sync.Mutex // held by Set, Leave and Stop from beginning to end
 	mu       sync.Mutex // guards what follows, and is never held for long
@@ -33,13 +32,13 @@ type Speaker struct {
 	closed   bool
 }
 
-// NewSpeaker returns a Speaker that says nothing to nobody.
+// NewSpeaker returns a Speaker without sessions.
 func NewSpeaker(o Options) *Speaker {
 	log := o.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), ears: &ears{all: map[netip.AddrPort]*ear{}}, sessions: map[Key]*session{}}
+	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), bfdListeners: &bfdListeners{byAddr: map[netip.AddrPort]*bfdListener{}}, sessions: map[Key]*session{}}
 }
 
 // Set makes the Speaker say what c says, and nothing else. What is said already is
@@ -53,26 +52,26 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 		return ErrClosed
 	}
 	byKey, keys, errs := c.index()
-	gone := s.take(func(k Key) bool { _, stays := byKey[k]; return !stays })
+	gone := s.remove(func(k Key) bool { _, stays := byKey[k]; return !stays })
 	limits := c.bounds()
 	stop := func(x *session) error { return x.stop(ctx, "the session is no longer wanted") }
 	set := func(k Key) error { return s.setOne(ctx, c, byKey[k], limits) }
-	// A router is left under its old name before it is met under a new one, and a port
-	// before another session listens on it. No other session waits for those that go.
-	before, beside := part(gone, func(x *session) bool {
+	// A session ends before another begins with the same router under a new name, or
+	// listens on the same port. No other session waits for those that go.
+	before, beside := partition(gone, func(x *session) bool {
 		return s.port > 0 || slices.ContainsFunc(keys, func(k Key) bool { return k.Addr == x.key.Addr })
 	})
 	errs = errors.Join(errs, each(before, stop))
-	var told, left error
+	var setErr, stopErr error
 	var wg sync.WaitGroup
-	wg.Go(func() { told = each(keys, set) })
-	wg.Go(func() { left = each(beside, stop) })
+	wg.Go(func() { setErr = each(keys, set) })
+	wg.Go(func() { stopErr = each(beside, stop) })
 	wg.Wait()
-	return errors.Join(errs, left, told)
+	return errors.Join(errs, stopErr, setErr)
 }
 
-// part tells those that something holds for from the others.
-func part(all []*session, holds func(*session) bool) (yes, no []*session) {
+// partition separates the sessions that something holds for from the others.
+func partition(all []*session, holds func(*session) bool) (yes, no []*session) {
 	for _, x := range all {
 		if holds(x) {
 			yes = append(yes, x)
@@ -103,7 +102,7 @@ func (s *Speaker) session(c Config, sc SessionConfig) *session {
 	k := sc.key()
 	x := s.sessions[k]
 	if x == nil {
-		x = newSession(k, s.log, s.port, c.Restarting, sc.terms(c.RouterID), s.ears, s.notify)
+		x = newSession(k, s.log, s.port, c.Restarting, sc.terms(c.RouterID), s.bfdListeners, s.notify)
 		s.sessions[k] = x
 	}
 	return x
@@ -115,8 +114,8 @@ func (s *Speaker) isClosed() bool {
 	return s.closed
 }
 
-// take removes and returns the sessions that are to go.
-func (s *Speaker) take(goes func(Key) bool) []*session {
+// remove removes and returns the sessions that are to go.
+func (s *Speaker) remove(goes func(Key) bool) []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var gone []*session
@@ -130,7 +129,7 @@ func (s *Speaker) take(goes func(Key) bool) []*session {
 }
 
 // Changed receives a value after a session went up or down, or the likely cause of
-// its being down changed. Changes that come together are told once.
+// its being down changed. Changes that come together give one value.
 func (s *Speaker) Changed() <-chan struct{} { return s.changed }
 
 func (s *Speaker) notify() {
@@ -174,7 +173,7 @@ func (s *Speaker) close(end func(*session) error) error {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	return each(s.take(func(Key) bool { return true }), end)
+	return each(s.remove(func(Key) bool { return true }), end)
 }
 
 // each does the same for all at once, and joins the errors in their order.

@@ -13,8 +13,8 @@ type SessionState struct {
 	Since     time.Time      // it has been up or down
 	Cause     Cause          // it is likely down for this
 	Detail    string         // the cause in a sentence
-	Announced []netip.Prefix // in the adj-RIB-out: what the router was told and not told otherwise since; sorted, read only
-	Refused   int            // advertisements that are kept back, whatever was planned
+	Announced []netip.Prefix // in the adj-RIB-out: announced to the router and not withdrawn since; sorted, read only
+	Refused   int            // advertisements that were planned and are withheld
 	Refusals  []Refusal      // the first of them
 	Accepted  int            // routes of the router's that were taken
 	BFD       string         // up, down or init; empty: off

@@ -67,7 +67,7 @@ func BenchmarkDeadMachine(b *testing.B) {
 	held.Sessions[0].Session.HoldTime = 3 * time.Second
 	must(b, speaker(b).Set(b.Context(), held))
 	watching := speaker(b)
-	must(b, watching.Set(b.Context(), config(watched(plan(byBFD.session4(), "203.0.113.10/32")))))
+	must(b, watching.Set(b.Context(), config(withFastBFD(plan(byBFD.session4(), "203.0.113.10/32")))))
 	machine := byFRR.frrMachine()
 
 	all := []*death{
@@ -82,7 +82,7 @@ func BenchmarkDeadMachine(b *testing.B) {
 	}
 	for range deaths {
 		for _, d := range all {
-			d.die()
+			d.kill()
 		}
 	}
 	for _, d := range all {
@@ -102,14 +102,14 @@ type death struct {
 	took   []time.Duration
 }
 
-// die cuts the machine off, and mends the link when its route has gone.
-func (d *death) die() {
+// kill cuts the machine off, and restores the link when its route has gone.
+func (d *death) kill() {
 	d.router.holds(30*time.Second, map[string]string{"203.0.113.10": d.router.Local4.String()})
 	d.ready()
 	time.Sleep(1500 * time.Millisecond) // the last keepalive is of any age
-	d.router.cut()
+	d.router.dropPackets()
 	d.took = append(d.took, d.router.holds(10*time.Second, map[string]string{}))
-	d.router.mend()
+	d.router.passPackets()
 }
 
 // frrMachine puts FRR in our place at the other end of the router's link.

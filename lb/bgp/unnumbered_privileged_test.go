@@ -127,7 +127,7 @@ func TestALinkLocalSessionCarriesBothFamiliesWithPasswordAndBFD(t *testing.T) {
 				got := r.routes()
 				return lost() > 0 || fmt.Sprint(got) != fmt.Sprint(both), fmt.Sprint(got)
 			})
-			r.cut()
+			r.dropPackets()
 			t.Log("withdrawn after", r.holds(6*time.Second, map[string]string{}))
 		})
 	}
@@ -181,7 +181,7 @@ func TestALinkLocalSessionIsWatchedByBFDWhateverItsLinkWentThrough(t *testing.T)
 				run(t, "ip", "-n", r.ns, "link", "set", "eth0", "up")
 				watched()
 			}
-			r.cut()
+			r.dropPackets()
 			t.Log("withdrawn after", r.holds(6*time.Second, map[string]string{}))
 		})
 	}

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	searchTime = 15 * time.Second // for all probes together
+	diagnosisTime = 15 * time.Second // for all probes together
 	// firstProbe is long enough for the kernel to find out that nobody has the
 	// router's address, which takes it three seconds.
 	firstProbe = 3500 * time.Millisecond
 	nextProbe  = 2500 * time.Millisecond
-	// breath is how long a router that just closed a connection is left alone: some
+	// probePause is how long a router that just closed a connection is left alone: some
 	// refuse further ones for a while.
-	breath = 1500 * time.Millisecond
+	probePause = 1500 * time.Millisecond
 )
 
-// symptoms are how far an attempt of GoBGP's came before it got stuck.
+// symptoms are how far an attempt of GoBGP's got before it stuck.
 type symptoms struct {
-	halfway bool // the router sent its OPEN, and then nothing
-	hung    bool // the router took the connection, and then nothing came
+	openReceived bool // the router sent its OPEN, and then nothing
+	hung         bool // the router took the connection, and then nothing came
 }
 
 // diagnose finds out why a session does not come up, by trying: first as GoBGP does,
@@ -31,7 +31,7 @@ type symptoms struct {
 // shows nowhere else: packets just get no answer. It returns CauseNone when nothing
 // is wrong any more, or nothing can be said.
 //
-// The attempt before counts too: a router that does not hear us hang up may refuse
+// The attempt before counts too: a router that did not receive the end of it may refuse
 // every probe because of it.
 func diagnose(ctx context.Context, t terms, before symptoms) (Cause, string) {
 	own := socketOf(t)
@@ -49,27 +49,27 @@ func diagnose(ctx context.Context, t terms, before symptoms) (Cause, string) {
 		}
 	}
 	switch {
-	case before.halfway && !t.Session.TTLSecurity && !t.Session.IBGP():
+	case before.openReceived && !t.Session.TTLSecurity && !t.Session.IBGP():
 		return TTLMismatch, "the router talks, but does not hear this machine: it may have TTL security on, and this machine has not"
 	case before.hung && t.Session.TTLSecurity:
 		return TTLMismatch, "the router takes the connection, but nothing that it says arrives: this machine has TTL security on, and the router may not"
 	case c == ClosedByRouter:
 		return c, detail
 	}
-	return silence(ctx, t, first)
+	return diagnoseSilence(ctx, t, first)
 }
 
-// try probes, and after a breath once more, in the time that is left, if the router
+// try probes, and after a pause once more, in the time that is left, if the router
 // closed without a word.
 func try(ctx context.Context, t terms, o socket, within time.Duration) outcome {
-	ctx, cancel := context.WithTimeout(ctx, within+breath)
+	ctx, cancel := context.WithTimeout(ctx, within+probePause)
 	defer cancel()
 	r := probe(ctx, t, o, within)
 	if r.notification != nil || r.reached < connected || !closed(r.err) {
 		return r
 	}
 	select {
-	case <-time.After(breath):
+	case <-time.After(probePause):
 	case <-ctx.Done():
 		return r
 	}
@@ -83,7 +83,7 @@ func explain(t terms, r outcome) (Cause, string) {
 	case r.asn != 0 && r.asn != uint32(t.Session.RouterASN):
 		return ASNMismatch, fmt.Sprintf("the router is in AS %d, the inventory says %v", r.asn, t.Session.RouterASN)
 	case r.notification != nil:
-		return told(*r.notification)
+		return causeOfReceived(*r.notification)
 	case errors.Is(r.err, syscall.ECONNREFUSED):
 		return Refused, fmt.Sprintf("nothing listens on port %d of the router", port)
 	case errors.Is(r.err, syscall.EADDRNOTAVAIL):
@@ -126,12 +126,12 @@ func variants(t terms, own socket) []variant {
 	return vs
 }
 
-// silence is what is left: no variant got further.
-func silence(ctx context.Context, t terms, first outcome) (Cause, string) {
+// diagnoseSilence explains what is left: no variant got further.
+func diagnoseSilence(ctx context.Context, t terms, first outcome) (Cause, string) {
 	if first.reached >= connected {
 		return NoAnswer, "the router accepts the connection, but does not answer the OPEN"
 	}
-	switch alive := alive(ctx, t); {
+	switch alive := answersUDP(ctx, t); {
 	case alive && t.Password != "":
 		return PasswordMismatch, "the router is there, but drops what this machine sends: it may have another password"
 	case alive:
