@@ -24,11 +24,11 @@ import (
 // parentRef cannot be changed, so where sharedBy is there, it alone says who holds
 // the VIP.
 const (
-	managedBy         = "plinth.dev" // value of networkingv1.LabelManagedBy
-	serviceUID        = "plinth.dev/service-uid"
-	parentLeft        = "released"             // its value when others hold the VIP and the parent does not
-	sharedBy          = "plinth.dev/shared-by" // namespace/name of every holder, comma separated, sorted
-	claimPool         = "plinth.dev/pool"      // that the VIP was given from
+	managedBy         = lb.ManagedBy // value of networkingv1.LabelManagedBy
+	serviceUID        = lb.ServiceUIDAnnotation
+	parentLeft        = "released" // its value when others hold the VIP and the parent does not
+	sharedBy          = lb.SharedByAnnotation
+	claimPool         = lb.PoolAnnotation // that the VIP was given from
 	claimAttempts     = 8
 	claimSelector     = networkingv1.LabelManagedBy + "=" + managedBy
 	resourceOfService = "services"

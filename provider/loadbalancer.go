@@ -20,7 +20,7 @@ import (
 
 // LoadBalancerClass is the class of the Services that Plinth answers besides those
 // without one.
-const LoadBalancerClass = "plinth.dev/bgp"
+const LoadBalancerClass = lb.LoadBalancerClass
 
 // seededWithin is how long a Service that is to be deleted waits while the VIPs that
 // are held are read.

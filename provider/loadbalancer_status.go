@@ -22,7 +22,7 @@ import (
 // VIPAllocated is the condition of a Service that says whether it has the VIPs that
 // it asks for. When it has not, the reason is the [lb.Reason] of the first pool
 // that was looked at, and the message has those of all.
-const VIPAllocated = "plinth.dev/VIPAllocated"
+const VIPAllocated = lb.VIPAllocated
 
 // Reasons of VIPAllocated when it is true.
 const (

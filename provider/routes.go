@@ -12,11 +12,12 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // FabricReady is the condition by which an agent says of its Node that the BGP
 // sessions are up and the routes are in the kernel.
-const FabricReady v1.NodeConditionType = "plinth.dev/FabricReady"
+const FabricReady v1.NodeConditionType = lb.FabricReady
 
 // routes tells what the agents acknowledged. It makes no route itself: the
 // agents do that, from the same Nodes.

@@ -21,16 +21,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
-)
-
-// fabricReady is the agent's word on its Node.
-const fabricReady v1.NodeConditionType = "plinth.dev/FabricReady"
-
-// What the controller writes on Services and IPAddresses.
-const (
-	vipAllocated = "plinth.dev/VIPAllocated"
-	ourClass     = "plinth.dev/bgp"
-	claims       = "ipaddress.kubernetes.io/managed-by=plinth.dev"
+	"plinth.dev/plinth/lb"
 )
 
 func newStatusCommand() *cobra.Command {
@@ -98,7 +89,7 @@ func look(ctx context.Context, client kubernetes.Interface, namespace string) (s
 	services, err2 := client.CoreV1().Services("").List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.type", string(v1.ServiceTypeLoadBalancer)).String(),
 	})
-	held, err3 := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claims})
+	held, err3 := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: networkingv1.LabelManagedBy + "=" + lb.ManagedBy})
 	if err := errors.Join(err1, err2, err3); err != nil {
 		return sight{}, err
 	}
@@ -153,10 +144,10 @@ func statusOf(seen sight) status {
 // judge, nor is one without a class that has a VIP from somebody.
 func (s *status) weighService(service v1.Service) {
 	class := service.Spec.LoadBalancerClass
-	switch c := meta.FindStatusCondition(service.Status.Conditions, vipAllocated); {
+	switch c := meta.FindStatusCondition(service.Status.Conditions, lb.VIPAllocated); {
 	case c != nil && c.Status != metav1.ConditionTrue:
 		s.notWell("service %s/%s: %s: %s", service.Namespace, service.Name, c.Reason, c.Message)
-	case c == nil && (class == nil || *class == ourClass) && len(service.Status.LoadBalancer.Ingress) == 0:
+	case c == nil && (class == nil || *class == lb.LoadBalancerClass) && len(service.Status.LoadBalancer.Ingress) == 0:
 		s.notWell("service %s/%s: nobody has answered it", service.Namespace, service.Name)
 	}
 }
@@ -210,7 +201,7 @@ func (s *status) weigh(r *rackStatus, m inventory.Machine, nodes map[string]v1.N
 	} else {
 		s.notWell("machine %s (%s): Node %s is not ready: %s", m.Name, m.Rack, n.Name, cmp.Or(c.Message, "nobody has said so"))
 	}
-	if c := condition(n, fabricReady); c.Status == v1.ConditionTrue {
+	if c := condition(n, lb.FabricReady); c.Status == v1.ConditionTrue {
 		r.FabricReady++
 	} else {
 		s.notWell("machine %s (%s): its fabric is not ready: %s", m.Name, m.Rack, cmp.Or(c.Message, "no agent has said so"))

@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/provider"
 )
 
 const statusInventory = `apiVersion: plinth.dev/v1alpha1
@@ -103,12 +102,6 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestStatusReadsWhatTheControllerWrites(t *testing.T) {
-	if fabricReady != provider.FabricReady || vipAllocated != provider.VIPAllocated {
-		t.Errorf("it reads %q and %q, which nobody writes", fabricReady, vipAllocated)
 	}
 }
 

@@ -11,11 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/lb"
 )
 
 // FabricReady is the condition of a Node by which its agent says that its sessions
 // are up and its routes are in the kernel.
-const FabricReady corev1.NodeConditionType = "plinth.dev/FabricReady"
+const FabricReady corev1.NodeConditionType = lb.FabricReady
 
 const (
 	writeTimeout = 10 * time.Second

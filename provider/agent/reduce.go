@@ -14,15 +14,6 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// Names that the agent reads and other parts of Plinth, or Kubernetes, write.
-const (
-	ManagedByLabel       = "ipaddress.kubernetes.io/managed-by"
-	ManagedBy            = "plinth.dev"
-	ServiceUIDAnnotation = "plinth.dev/service-uid"
-	SharedByAnnotation   = "plinth.dev/shared-by"
-	LoadBalancerClass    = "plinth.dev/bgp"
-)
-
 // shuttingDown is what a kubelet says of a Node that is not ready because its machine is
 // about to go (KEP-2000, graceful node shutdown), among other reasons if there are any.
 const shuttingDown = "node is shutting down"
@@ -107,7 +98,7 @@ func reduceService(obj any) service {
 	return service{
 		Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, UID: string(s.UID),
 		LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
-		Ours:         s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || *class == LoadBalancerClass),
+		Ours:         s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || *class == lb.LoadBalancerClass),
 	}
 }
 
@@ -125,9 +116,9 @@ func reduceClaim(obj any) claim {
 	if err != nil || vip.Is4In6() || vip.Zone() != "" || ref == nil || ref.Group != "" || ref.Resource != "services" {
 		return claim{}
 	}
-	c := claim{VIP: vip, UID: ip.Annotations[ServiceUIDAnnotation]}
+	c := claim{VIP: vip, UID: ip.Annotations[lb.ServiceUIDAnnotation]}
 	c.Holders = append(c.Holders, lb.ServiceKey{Namespace: ref.Namespace, Name: ref.Name})
-	for _, s := range strings.Split(ip.Annotations[SharedByAnnotation], ",") {
+	for _, s := range strings.Split(ip.Annotations[lb.SharedByAnnotation], ",") {
 		namespace, name, ok := strings.Cut(strings.TrimSpace(s), "/")
 		if key := (lb.ServiceKey{Namespace: namespace, Name: name}); ok && !slices.Contains(c.Holders, key) {
 			c.Holders = append(c.Holders, key)

@@ -25,11 +25,11 @@ func TestClaimNamesItsHolders(t *testing.T) {
 		want claim
 	}{
 		{"the parent is the holder", networkingv1.IPAddress{
-			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5", Annotations: map[string]string{ServiceUIDAnnotation: "1"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5", Annotations: map[string]string{lb.ServiceUIDAnnotation: "1"}},
 			Spec:       networkingv1.IPAddressSpec{ParentRef: parent},
 		}, claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"}},
 		{"those that share it are holders too", networkingv1.IPAddress{
-			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5", Annotations: map[string]string{SharedByAnnotation: "prod/dns,prod/web"}},
+			ObjectMeta: metav1.ObjectMeta{Name: "203.0.113.5", Annotations: map[string]string{lb.SharedByAnnotation: "prod/dns,prod/web"}},
 			Spec:       networkingv1.IPAddressSpec{ParentRef: parent},
 		}, claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web"), key("dns")}}},
 		{"an address in IPv4-mapped form is none", networkingv1.IPAddress{
@@ -72,7 +72,7 @@ func TestEndpointsAreSeenAsKubeProxySeesThem(t *testing.T) {
 }
 
 func TestServiceIsOursWithNoClassOrOurs(t *testing.T) {
-	for class, want := range map[*string]bool{nil: true, ptr(LoadBalancerClass): true, ptr("example.com/other"): false} {
+	for class, want := range map[*string]bool{nil: true, ptr(lb.LoadBalancerClass): true, ptr("example.com/other"): false} {
 		s := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class}}
 		if got := reduceService(s).Ours; got != want {
 			t.Errorf("class %v: ours %v, want %v", class, got, want)

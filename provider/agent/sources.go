@@ -17,6 +17,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 )
@@ -97,7 +98,7 @@ func (s *sources) start(ctx context.Context) {
 	loadBalancers := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
 	go follow(ctx, s.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
 	go follow(ctx, s.services, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
-	go follow(ctx, s.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, ManagedByLabel+"="+ManagedBy, "")
+	go follow(ctx, s.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, networkingv1.LabelManagedBy+"="+lb.ManagedBy, "")
 	go follow(ctx, s.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
 }
 

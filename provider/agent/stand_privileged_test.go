@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -183,7 +184,7 @@ func aService(name, vip string) []runtime.Object {
 
 func aClaim(vip, namespace, name, uid string) *networkingv1.IPAddress {
 	return &networkingv1.IPAddress{
-		ObjectMeta: metav1.ObjectMeta{Name: vip, Labels: map[string]string{ManagedByLabel: ManagedBy}, Annotations: map[string]string{ServiceUIDAnnotation: uid}},
+		ObjectMeta: metav1.ObjectMeta{Name: vip, Labels: map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy}, Annotations: map[string]string{lb.ServiceUIDAnnotation: uid}},
 		Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: "services", Namespace: namespace, Name: name}},
 	}
 }

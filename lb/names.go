@@ -1,0 +1,23 @@
+package lb
+
+// What the programs write for each other into objects of Kubernetes.
+const (
+	// LoadBalancerClass is the class of the Services that Plinth answers besides those
+	// without one.
+	LoadBalancerClass = "plinth.dev/bgp"
+	// VIPAllocated is the condition of a Service that says whether it has the VIPs that it
+	// asks for.
+	VIPAllocated = "plinth.dev/VIPAllocated"
+	// FabricReady is the condition of a Node by which its agent says that its BGP sessions
+	// are up and its routes are in the kernel.
+	FabricReady = "plinth.dev/FabricReady"
+
+	// ManagedBy is the value of ipaddress.kubernetes.io/managed-by on the IPAddress objects
+	// that are Plinth's: the claims.
+	ManagedBy = "plinth.dev"
+	// ServiceUIDAnnotation has the UID of the Service that a claim's parentRef names.
+	ServiceUIDAnnotation = "plinth.dev/service-uid"
+	// SharedByAnnotation names the holders of a claim that several Services share:
+	// namespace/name of each, comma separated, sorted.
+	SharedByAnnotation = "plinth.dev/shared-by"
+)
