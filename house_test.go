@@ -34,6 +34,7 @@ var floors = map[string]int{
 	"inventory":                    0,
 	"memory":                       0,
 	"sorted":                       0,
+	"uptime":                       0,
 }
 
 // pure lists the packages that take values and return values, each with what it

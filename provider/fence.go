@@ -6,8 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"k8s.io/client-go/rest"
+
+	"plinth.dev/plinth/uptime"
 )
 
 // errFenced is the answer to whoever would write after this process was stopped.
@@ -26,7 +27,7 @@ type fence struct {
 // was stopped for longer than limit, and calls restart then. What it was about to write
 // at that moment may still go out.
 func Fence(limit time.Duration, restart func(), configs ...*rest.Config) {
-	h := &heartbeat{limit: limit, last: sinceBoot(), restart: restart}
+	h := &heartbeat{limit: limit, last: uptime.Now(), restart: restart}
 	go h.beat()
 	for _, c := range configs {
 		c.Wrap(func(next http.RoundTripper) http.RoundTripper { return fence{next, h} })
@@ -35,7 +36,7 @@ func Fence(limit time.Duration, restart func(), configs ...*rest.Config) {
 
 // RoundTrip sends a request, unless it writes and the process was stopped.
 func (f fence) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet && !f.beats.alive(sinceBoot()) {
+	if r.Method != http.MethodGet && !f.beats.alive(uptime.Now()) {
 		return nil, errFenced
 	}
 	return f.next.RoundTrip(r)
@@ -52,7 +53,7 @@ type heartbeat struct {
 }
 
 func (h *heartbeat) beat() {
-	for h.alive(sinceBoot()) {
+	for h.alive(uptime.Now()) {
 		time.Sleep(h.limit / 10)
 	}
 }
@@ -68,15 +69,4 @@ func (h *heartbeat) alive(now time.Duration) bool {
 	}
 	h.last = max(h.last, now)
 	return !h.missed
-}
-
-// sinceBoot is the time since the machine started. It counts the time for which the
-// machine was suspended, as Go's clock does not, and nobody can set it, as they can
-// the wall clock (CLOCK_BOOTTIME, Linux 2.6.39).
-func sinceBoot() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
-		panic(err) // this kernel has no such clock, and then no fence
-	}
-	return time.Duration(t.Nano())
 }

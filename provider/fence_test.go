@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"plinth.dev/plinth/uptime"
 )
 
 func TestProcessThatWasStoppedWritesNothing(t *testing.T) {
@@ -13,7 +15,7 @@ func TestProcessThatWasStoppedWritesNothing(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
 	defer server.Close()
 	restarted := make(chan struct{}, 2)
-	h := &heartbeat{limit: time.Minute, last: sinceBoot(), restart: func() { restarted <- struct{}{} }}
+	h := &heartbeat{limit: time.Minute, last: uptime.Now(), restart: func() { restarted <- struct{}{} }}
 	client := http.Client{Transport: fence{http.DefaultTransport, h}}
 	send := func(method string) error {
 		r, err := http.NewRequestWithContext(t.Context(), method, server.URL, nil)

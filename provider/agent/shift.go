@@ -73,7 +73,7 @@ func (s *shift) at(now time.Time) (st stage, left time.Duration) {
 	return st, 2*s.pause - past
 }
 
-// needed is the mode that the most Nodes have to be known for.
+// needed is the mode that decides which Nodes to watch: overlay while there is a tunnel.
 func (st stage) needed() inventory.Mode {
 	if st.tunnel {
 		return inventory.ModeOverlay

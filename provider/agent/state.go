@@ -12,13 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/sorted"
+	"plinth.dev/plinth/uptime"
 )
 
 const (
@@ -71,9 +70,7 @@ type sign struct {
 }
 
 func (d disk) now() sign {
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts)
-	return sign{BootID: d.bootID, Up: time.Duration(ts.Nano()), Wall: time.Now().UTC()}
+	return sign{BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
 }
 
 // sign is a sign of life as of now, and of how far a drain has come.
