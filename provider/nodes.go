@@ -18,6 +18,7 @@ import (
 	api "k8s.io/cloud-provider/api"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/routing"
 )
 
 const taintUninitialized = api.TaintExternalCloudProvider
@@ -165,7 +166,7 @@ func (c *Cloud) freePodCIDRs(node *v1.Node, m inventory.Machine) []netip.Prefix 
 		return nil
 	}
 	if len(node.Spec.PodCIDRs) > 0 {
-		if has := prefixes(node.Spec.PodCIDRs); !slices.Equal(has, m.PodCIDRs) {
+		if has := routing.ParsePodCIDRs(node.Spec.PodCIDRs); !slices.Equal(has, m.PodCIDRs) {
 			c.reports.warn(node, ReasonPodCIDRDiffer, fmt.Sprintf(
 				"the node has the pod CIDRs %v, the inventory gives machine %s %v; a node's pod CIDRs never change", has, m.Name, m.PodCIDRs))
 		}

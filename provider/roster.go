@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/routing"
 )
 
 // roster knows of every Node which machine it says it is, and which pod CIDRs
@@ -116,7 +117,7 @@ func (r *roster) add(node *v1.Node) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, known := r.nodes[node.Name]
-	e := entry{identity: identity(node), podCIDRs: prefixes(node.Spec.PodCIDRs)}
+	e := entry{identity: identity(node), podCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs)}
 	if known && old.identity == e.identity && slices.Equal(old.podCIDRs, e.podCIDRs) {
 		return
 	}
@@ -159,15 +160,4 @@ func (r *roster) handler() cache.ResourceEventHandler {
 			}
 		},
 	}
-}
-
-// prefixes parses the pod CIDRs of a Node; the API server has checked them.
-func prefixes(written []string) []netip.Prefix {
-	var out []netip.Prefix
-	for _, s := range written {
-		if p, err := netip.ParsePrefix(s); err == nil {
-			out = append(out, p.Masked())
-		}
-	}
-	return out
 }

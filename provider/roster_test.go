@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/routing"
 )
 
 func TestTwoNodesOfOneMachineAreAnErrorOnBoth(t *testing.T) {
@@ -60,11 +61,11 @@ func TestPodCIDRsOfAnotherNodeAreNotGivenAgain(t *testing.T) {
 	other.Spec.PodCIDRs = []string{"10.244.0.0/20"}
 	r.add(other)
 	for cidr, want := range map[string]bool{"10.244.3.0/24": true, "10.244.16.0/24": false, "10.0.0.0/8": true, "fd00::/64": false} {
-		if _, taken := r.holder(prefixes([]string{cidr}), "w1"); taken != want {
+		if _, taken := r.holder(routing.ParsePodCIDRs([]string{cidr}), "w1"); taken != want {
 			t.Errorf("%s is taken: %t", cidr, taken)
 		}
 	}
-	if _, taken := r.holder(prefixes([]string{"10.244.0.0/24"}), "other"); taken {
+	if _, taken := r.holder(routing.ParsePodCIDRs([]string{"10.244.0.0/24"}), "other"); taken {
 		t.Error("a Node's own pod CIDRs are in its way")
 	}
 }

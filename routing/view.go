@@ -31,6 +31,17 @@ type Node struct {
 	PodCIDRs  []netip.Prefix
 }
 
+// ParsePodCIDRs reads spec.podCIDRs of a Node. The API server has checked it, and sees to
+// it that spec.podCIDR is its first: what cannot be read is left out.
+func ParsePodCIDRs(written []string) (out []netip.Prefix) {
+	for _, s := range written {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			out = append(out, p.Masked())
+		}
+	}
+	return out
+}
+
 // Reason names why a pod CIDR is not routed. It is a metric label and a heading
 // in docs/reference/reasons.md at once.
 type Reason string

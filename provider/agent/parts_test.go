@@ -279,7 +279,7 @@ func TestMirrorTellsOnlyOfWhatIsNeeded(t *testing.T) {
 		}, 2},
 		{"its pod CIDR", func() {
 			changed := n.DeepCopy()
-			changed.Spec.PodCIDR = "10.244.2.0/24"
+			changed.Spec.PodCIDRs = []string{"10.244.2.0/24"}
 			_ = m.Update(changed)
 		}, 3},
 		{"its end", func() { _ = m.Delete(n) }, 4},

@@ -39,7 +39,7 @@ func reduceNode(obj any) node {
 	out := node{
 		Node: routing.Node{
 			Name: n.Name, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
-			Addresses: internalAddresses(n), PodCIDRs: podCIDRs(n),
+			Addresses: internalAddresses(n), PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs),
 		},
 		Identity: inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Name: n.Name},
 		Excluded: excluded,
@@ -66,19 +66,6 @@ func internalAddresses(n *corev1.Node) (out []netip.Addr) {
 	for _, a := range n.Status.Addresses {
 		if addr, err := netip.ParseAddr(a.Address); err == nil && a.Type == corev1.NodeInternalIP {
 			out = append(out, addr.Unmap())
-		}
-	}
-	return out
-}
-
-func podCIDRs(n *corev1.Node) (out []netip.Prefix) {
-	written := n.Spec.PodCIDRs
-	if len(written) == 0 && n.Spec.PodCIDR != "" {
-		written = []string{n.Spec.PodCIDR}
-	}
-	for _, s := range written {
-		if p, err := netip.ParsePrefix(s); err == nil {
-			out = append(out, p.Masked())
 		}
 	}
 	return out
