@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	api "k8s.io/cloud-provider/api"
@@ -55,6 +56,7 @@ func (n *nodeController) run(ctx context.Context, workers int, synced cache.Info
 	if !cache.WaitForCacheSync(ctx.Done(), synced) {
 		return
 	}
+	go wait.UntilWithContext(ctx, (&overlaps{cloud: n.cloud}).look, overlapsEvery)
 	n.cloud.follow(func(*inventory.Inventory) { n.all() })
 	n.queue.run(ctx, workers)
 }

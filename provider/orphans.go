@@ -34,15 +34,14 @@ type orphans struct {
 	machines prometheus.Gauge
 	told     map[string]string
 	lacking  []string // machines without a Node, as of the last look
-	shared   []string // Nodes that have a pod CIDR of another, as of the last look
 }
 
 // ReasonMachineWithoutNode is that of the Event on the inventory's status which
 // names machines that have no Node and should.
 const ReasonMachineWithoutNode = "MachineWithoutNode"
 
-// eventNames is how many machines an Event names.
-const eventNames = 10
+// machinesPerEvent is how many machines an Event names.
+const machinesPerEvent = 10
 
 func newOrphans(c *Cloud) *orphans {
 	return &orphans{
@@ -69,7 +68,6 @@ func startOrphans(ctx context.Context, c *Cloud, _ start) error {
 
 // look tells what changed since the last time.
 func (o *orphans) look(ctx context.Context) {
-	o.tellShared(o.cloud.roster.shared())
 	nodes, machines, ok := o.cloud.roster.orphans()
 	if !ok {
 		return
@@ -100,29 +98,12 @@ func (o *orphans) tellLacking(machines []string) {
 	if len(fresh) == 0 {
 		return
 	}
-	names := strings.Join(fresh[:min(len(fresh), eventNames)], ", ")
-	if more := len(fresh) - eventNames; more > 0 {
+	names := strings.Join(fresh[:min(len(fresh), machinesPerEvent)], ", ")
+	if more := len(fresh) - machinesPerEvent; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
 	status := &v1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: o.cloud.options.Namespace, Name: source.StatusName}
 	o.cloud.recorder.Event(status, v1.EventTypeWarning, ReasonMachineWithoutNode, "no Node has joined as "+names)
-}
-
-// tellShared records an Event on every Node that has a pod CIDR of another one. The
-// agents route such a CIDR to the older of the two.
-func (o *orphans) tellShared(with map[string]string) {
-	for _, name := range slices.Concat(o.shared, slices.Collect(maps.Keys(with))) {
-		node, err := o.cloud.nodes.Get(name)
-		if err != nil {
-			continue // it is gone
-		}
-		if other := with[name]; other != "" {
-			o.cloud.reports.warn(node, ReasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap this one's %v; the older of the two is routed to", other, node.Spec.PodCIDRs))
-		} else {
-			o.cloud.reports.settle(node, ReasonPodCIDRInUse)
-		}
-	}
-	o.shared = slices.Sorted(maps.Keys(with))
 }
 
 // orphans returns the Nodes that are no machine and the machines that have no

@@ -1,0 +1,37 @@
+package provider
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// overlapsEvery is how often pod CIDRs that overlap are looked for.
+const overlapsEvery = 5 * time.Second
+
+// overlaps reports Nodes whose pod CIDRs overlap. The agents route such a CIDR to the older
+// of the two.
+type overlaps struct {
+	cloud *Cloud
+	nodes []string // that have a pod CIDR of another, as of the last look
+}
+
+// look records an Event on every Node that has a pod CIDR of another one, and did not
+// before.
+func (o *overlaps) look(context.Context) {
+	with := o.cloud.roster.shared()
+	for _, name := range slices.Concat(o.nodes, slices.Collect(maps.Keys(with))) {
+		node, err := o.cloud.nodes.Get(name)
+		if err != nil {
+			continue // it is gone
+		}
+		if other := with[name]; other != "" {
+			o.cloud.reports.warn(node, ReasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap this one's %v; the older of the two is routed to", other, node.Spec.PodCIDRs))
+		} else {
+			o.cloud.reports.settle(node, ReasonPodCIDRInUse)
+		}
+	}
+	o.nodes = slices.Sorted(maps.Keys(with))
+}
