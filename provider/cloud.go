@@ -44,6 +44,7 @@ type Cloud struct {
 	keeper   *source.Keeper
 	roster   *roster
 	balancer *balancer // see loadbalancer.go
+	memory   *memory   // nil: without Remember
 }
 
 var (

@@ -84,6 +84,7 @@ func (b *balancer) seed(ctx context.Context) error {
 	if err := b.readReleased(ctx); err != nil {
 		return err
 	}
+	known := b.remembers(ctx)
 	objects, err := b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
 	if err != nil {
 		return err
@@ -99,13 +100,18 @@ func (b *balancer) seed(ctx context.Context) error {
 			holders[keyOf(svc)] = seeded{requestOf(svc).Holder, len(holders)}
 		}
 	}
+	b.seedClaims(objects.Items, holders)
+	b.recall(ctx, known, objects.ResourceVersion, services)
+	return nil
+}
+
+func (b *balancer) seedClaims(objects []networkingv1.IPAddress, holders map[lb.ServiceKey]seeded) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range objects.Items {
-		b.seedClaim(&objects.Items[i], holders)
+	for i := range objects {
+		b.seedClaim(&objects[i], holders)
 	}
 	b.log.Info("learnt which VIPs are held", "vips", len(b.claims))
-	return nil
 }
 
 // seeded is a Service that may hold something, and its place among them, who was edited

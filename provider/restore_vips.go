@@ -2,15 +2,11 @@ package provider
 
 import (
 	"context"
-	"net/netip"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
-
-	"plinth.dev/plinth/lb"
 )
 
 // How long what is known may differ from what the API server says before it is sure
@@ -51,7 +47,7 @@ func (b *balancer) restored(ctx context.Context) {
 		b.log.Error("the API server's store was restored from a backup; starting anew")
 		select {
 		case <-b.seeded:
-			if err := b.save(ctx); err != nil {
+			if err := insistFor(ctx, b.save); err != nil {
 				b.log.Error("cannot save what is known of VIPs that the backup does not have", "err", err)
 			}
 		default: // it knows of none
@@ -178,61 +174,4 @@ func (b *balancer) liveVersions(ctx context.Context) (all map[string]string, new
 		all[keyOf(&svc).String()] = svc.ResourceVersion
 	}
 	return all, claims.ResourceVersion, nil
-}
-
-// save takes, for Services that the backup has, the VIPs that it does not know yet,
-// and has the VIPs rest of Services that it does not have: machines may announce
-// them still.
-func (b *balancer) save(ctx context.Context) error {
-	objects, err := b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
-	if err != nil {
-		return err
-	}
-	there := map[netip.Addr]bool{}
-	for i := range objects.Items {
-		if a, err := netip.ParseAddr(objects.Items[i].Name); err == nil {
-			there[a] = true
-		}
-	}
-	services, err := b.loadBalancers(ctx)
-	if err != nil {
-		return err
-	}
-	uids := map[lb.ServiceKey]types.UID{}
-	for i := range services {
-		uids[keyOf(&services[i])] = services[i].UID
-	}
-	for _, c := range b.lost(there) {
-		if err := b.saveClaim(ctx, c, uids); err != nil {
-			return err
-		}
-	}
-	data, _, _ := b.releasedData()
-	return b.writeReleased(ctx, data)
-}
-
-// lost returns the claims that have no object, and forgets that they ever had one.
-func (b *balancer) lost(there map[netip.Addr]bool) (all []lb.Claim) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range b.ledger.Claims() {
-		if !there[c.Addr] && !b.foreign[c.Addr] {
-			delete(b.claims, c.Addr)
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-func (b *balancer) saveClaim(ctx context.Context, c lb.Claim, uids map[lb.ServiceKey]types.UID) error {
-	for _, h := range c.Holders {
-		if uid, lives := uids[h.Service]; lives {
-			if _, err := b.take(ctx, c.Addr, c.Pool, h.Service, uid); err != nil {
-				return err
-			}
-			continue
-		}
-		b.freed(c.Addr, h.Service)
-	}
-	return nil
 }

@@ -56,7 +56,9 @@ func run() int {
 		own.Log = slog.New(logr.ToSlogHandler(klog.Background()))
 		own.Restart = func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
 		fence(c, own.Restart)
-		return provider.New(own)
+		plinth := provider.New(own)
+		plinth.Remember(context.Background(), c.Client)
+		return plinth
 	}
 	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), names.CCMControllerAliases(), flags, wait.NeverStop)
 	command.Use = "plinth-cloud-controller-manager"

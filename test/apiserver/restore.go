@@ -23,9 +23,14 @@ func (s *Server) Backup() Backup {
 
 // Restore puts back what etcd held, as one does after a disaster: resource
 // versions go back, and what was written since has never been.
-func (s *Server) Restore(b Backup) {
+func (s *Server) Restore(b Backup) { s.SlowRestore(b, func() {}) }
+
+// SlowRestore is Restore by somebody who does something else before the API server
+// starts again.
+func (s *Server) SlowRestore(b Backup, meanwhile func()) {
 	s.t.Helper()
 	s.whileStopped(func() error {
+		meanwhile()
 		if err := os.RemoveAll(s.file("etcd")); err != nil {
 			return err
 		}

@@ -13,10 +13,10 @@ import (
 )
 
 // elected starts a controller manager that leads only while it holds the lease.
-func (c *cluster) elected() *apiserver.Process {
+func (c *cluster) elected(flags ...string) *apiserver.Process {
 	c.t.Helper()
-	return c.Launch("--configure-cloud-routes=false", "--leader-elect=true", "--leader-elect-lease-duration=5s",
-		"--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms")
+	return c.Launch(append([]string{"--configure-cloud-routes=false", "--leader-elect=true", "--leader-elect-lease-duration=5s",
+		"--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}, flags...)...)
 }
 
 // burst creates Services of both kinds, and of one family, the other, and both.

@@ -1,30 +1,92 @@
 package services
 
 import (
+	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
 )
+
+// restored is how etcd is restored from a backup, and by whom it is noticed.
+type restored struct {
+	start   func(c *cluster)                     // before the backup is older than what there is
+	restore func(c *cluster, b apiserver.Backup) // until somebody leads again
+}
 
 func TestRestoredEtcdNeitherMovesNorDoublesAnAddress(t *testing.T) {
 	t.Parallel() // it mostly waits
+	var leader *apiserver.Process
+	testRestore(t, restored{
+		start: func(c *cluster) { leader = c.Launch("--configure-cloud-routes=false") },
+		restore: func(c *cluster, b apiserver.Backup) {
+			c.Restore(b)
+			leader.Ended(30 * time.Second) // it knows too much
+			c.start()
+		},
+	})
+}
+
+// The API server is away for longer than the leader may go without renewing its lease, as
+// it is when people restore a backup. The container is started again meanwhile.
+func TestSlowRestoreOfEtcdIsNoticedFromWhatTheLeaderWroteDown(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var leader *apiserver.Process
+	var state string
+	testRestore(t, restored{
+		start: func(c *cluster) {
+			state = filepath.Join(t.TempDir(), "state")
+			leader = c.elected("--state-dir=" + state)
+		},
+		restore: func(c *cluster, b apiserver.Backup) {
+			c.SlowRestore(b, func() {
+				leader.Ended(30 * time.Second)
+				c.elected("--state-dir=" + state)
+			})
+		},
+	})
+}
+
+// With two replicas the one that waited remembers, without a file.
+func TestSlowRestoreOfEtcdIsNoticedByWhoWaitedToLead(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var leader *apiserver.Process
+	testRestore(t, restored{
+		start: func(c *cluster) {
+			leader = c.elected()
+			c.isLed()
+			c.elected()
+		},
+		restore: func(c *cluster, b apiserver.Backup) {
+			c.SlowRestore(b, func() { leader.Ended(30 * time.Second) })
+		},
+	})
+}
+
+// testRestore restores a backup that lacks Services, and VIPs of Services that it has.
+func testRestore(t *testing.T, how restored) {
 	c := newCluster(t)
 	c.pools(`    - {name: public, addresses: [192.0.2.0/28, "2001:db8:2::/112"], serviceSelector: {matchLabels: {public: "yes"}}}`)
 	public := func(svc *v1.Service) {
 		metav1.SetMetaDataLabel(&svc.ObjectMeta, "public", "yes")
 		bothFamilies(svc)
 	}
-	leader := c.Launch("--configure-cloud-routes=false")
+	first := c.Launch("--configure-cloud-routes=false")
 	c.service("kept", public)
 	c.has("kept", "192.0.2.0", "2001:db8:2::")
 	c.service("returns", class, public)
 	c.has("returns", "192.0.2.1", "2001:db8:2::1")
 	c.service("waits", bothFamilies)
 	c.refused("waits", "LabelsNotSelected")
+	first.Kill()
 	backup := c.Backup()
 
+	how.start(c)
+	c.age(100)
 	c.remove("returns")
 	c.free("192.0.2.1", "2001:db8:2::1")
 	c.service("lost", public)
@@ -33,10 +95,8 @@ func TestRestoredEtcdNeitherMovesNorDoublesAnAddress(t *testing.T) {
 	c.has("waits", "192.0.2.3", "2001:db8:2::3")
 	c.age(100)
 
-	c.Restore(backup)
-	leader.Ended(30 * time.Second) // it knows too much
+	how.restore(c, backup)
 	c.service("new", public)
-	c.start()
 	c.has("kept", "192.0.2.0", "2001:db8:2::")
 	c.has("returns", "192.0.2.1", "2001:db8:2::1")
 	c.has("waits", "192.0.2.3", "2001:db8:2::3") // it is what clients know it by
@@ -46,6 +106,15 @@ func TestRestoredEtcdNeitherMovesNorDoublesAnAddress(t *testing.T) {
 		"2001:db8:2::", "2001:db8:2::1", "2001:db8:2::3", "2001:db8:2::4")
 	c.service("lost", public)
 	c.has("lost", "192.0.2.2", "2001:db8:2::2")
+}
+
+// isLed waits until somebody leads.
+func (c *cluster) isLed() {
+	c.t.Helper()
+	c.Eventually(20*time.Second, "somebody leads", func(ctx context.Context) error {
+		_, err := c.Client.CoordinationV1().Leases("kube-system").Get(ctx, "cloud-controller-manager", metav1.GetOptions{})
+		return err
+	})
 }
 
 // age has n things happen that have nothing to do with Services.

@@ -1,0 +1,130 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// The file of --state-dir, and how often it is written: soon after a claim has changed,
+// now and then when only time went on, and at once, as the last word, when the cluster
+// does not answer any more.
+const (
+	memoryName   = "claims.json"
+	writtenEvery = 2 * time.Second
+	agedEvery    = time.Minute
+	writtenAgain = time.Minute // after a failure
+)
+
+// memoryFile is where the memory is written down; empty: nowhere.
+func (o Options) memoryFile() string {
+	if o.StateDir == "" {
+		return ""
+	}
+	return filepath.Join(o.StateDir, memoryName)
+}
+
+// written is the memory as it stands in its file.
+type written struct {
+	Version string
+	Claims  map[netip.Addr]remembered
+	Before  map[netip.Addr]remembered `json:",omitempty"`
+	BackAt  time.Time                 `json:",omitzero"`
+}
+
+// load remembers what this process's predecessor wrote down. Without it, or when it
+// cannot be read, the memory is empty.
+func (m *memory) load() {
+	if m.file == "" {
+		return
+	}
+	text, err := os.ReadFile(m.file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var w written
+	if err == nil {
+		err = json.Unmarshal(text, &w)
+	}
+	if err != nil {
+		m.log.Error("cannot read which VIPs were held before, and goes on without", "file", m.file, "err", err)
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.version, m.before, m.backAt = w.Version, w.Before, w.BackAt
+	if w.Claims != nil {
+		m.claims = w.Claims
+	}
+}
+
+// edition tells apart what was written down when.
+type edition struct {
+	changes int
+	version string
+	at      time.Time
+}
+
+// keep writes the memory down until ctx ends. A disk that is full, or hangs, is in
+// nobody's way: nothing is locked meanwhile.
+func (m *memory) keep(ctx context.Context) {
+	last := edition{at: m.now()}
+	for {
+		pause := writtenEvery
+		if text, next := m.due(last); text != nil {
+			if err := replaceFile(m.file, text); err != nil {
+				m.log.Error("cannot write down which VIPs are held; will try again", "file", m.file, "err", err)
+				pause = writtenAgain
+			} else {
+				last = next
+			}
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// due returns what is to be written down now; nil: nothing.
+func (m *memory) due(last edition) ([]byte, edition) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	next := edition{m.changes, m.version, m.now()}
+	aged := next.version != last.version && (m.silent || next.at.Sub(last.at) >= agedEvery)
+	if next.changes == last.changes && !aged {
+		return nil, last
+	}
+	text, err := json.Marshal(written{m.version, m.claims, m.before, m.backAt})
+	if err != nil {
+		m.log.Error("cannot write down which VIPs are held", "err", err)
+		return nil, last
+	}
+	return text, next
+}
+
+// replaceFile replaces a file in one step: a reader, or a crash, finds the old or the new
+// one. Only one process at a time may.
+func replaceFile(file string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	part := file + ".part"
+	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(part, file)
+}

@@ -1,0 +1,291 @@
+package provider
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"sync"
+	"time"
+	"unique"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/lb"
+)
+
+const (
+	// recalledFor is how long what was known before a restore counts: as long as an
+	// address rests.
+	recalledFor = lb.Quarantine
+	// silentEvery is how often the cluster is asked for its resource version while it
+	// does not answer, and answerWithin how long it has for an answer.
+	silentEvery  = time.Second
+	answerWithin = 5 * time.Second
+	// loadedWithin is how long a leader waits for the file of what was known before.
+	loadedWithin = 5 * time.Second
+)
+
+// memory is what this process knows of the claims, whether it leads or waits to lead.
+// While etcd is restored from a backup the leader loses its lease and ends, and with it
+// all that the backup does not have. Whoever leads next remembers it here: it waited
+// meanwhile, or has the file that its predecessor left.
+//
+// Nothing of it counts unless resource versions went back. A version is only compared
+// with one that was known before the cluster was asked: what it answers is no older then.
+type memory struct {
+	log    *slog.Logger
+	file   string // empty: none
+	now    func() time.Time
+	loaded chan struct{} // closed when the file was read
+	anew   chan struct{} // has a word when all is to be listed anew
+
+	mu      sync.Mutex
+	version string // the newest resource version that is known
+	claims  map[netip.Addr]remembered
+	before  map[netip.Addr]remembered // known before resource versions went back
+	backAt  time.Time                 // when they did
+	changes int                       // of claims and before
+	silent  bool                      // the cluster did not answer when it was asked last
+	asked   string                    // the version that was known when the list was asked for
+}
+
+// remembered is what is remembered of a claim.
+type remembered struct {
+	Pool    string
+	Holders []lb.ServiceKey
+	UID     types.UID // of the first holder; empty: not known
+}
+
+var (
+	_ cache.ReflectorStore         = (*memory)(nil)
+	_ cache.ReflectorBookmarkStore = (*memory)(nil)
+)
+
+func newMemory(log *slog.Logger, file string) *memory {
+	return &memory{
+		log: log, file: file, now: time.Now,
+		loaded: make(chan struct{}), anew: make(chan struct{}, 1),
+		claims: map[netip.Addr]remembered{},
+	}
+}
+
+// Remember has this process remember who holds which VIP until ctx ends, whether it
+// leads or not: should it lead after etcd was restored from a backup, it knows what the
+// backup does not. It is to be called once, before the process can lead.
+func (c *Cloud) Remember(ctx context.Context, client kubernetes.Interface) {
+	c.memory = newMemory(c.log, c.options.memoryFile())
+	go c.memory.follow(ctx, client)
+}
+
+// follow remembers until ctx ends.
+func (m *memory) follow(ctx context.Context, client kubernetes.Interface) {
+	m.load()
+	close(m.loaded)
+	if m.file != "" {
+		go m.keep(ctx)
+	}
+	for ctx.Err() == nil {
+		m.watch(ctx, client)
+	}
+}
+
+// watch follows the objects until ctx ends or all is to be listed anew: after a restore a
+// watch waits in silence for a version that is yet to come.
+func (m *memory) watch(ctx context.Context, client kubernetes.Interface) {
+	ctx, stop := context.WithCancel(ctx)
+	var reflector sync.WaitGroup
+	defer reflector.Wait()
+	defer stop()
+	r := cache.NewReflector(m.listing(client), &networkingv1.IPAddress{}, m, 0)
+	reflector.Go(func() { r.RunWithContext(ctx) })
+	for {
+		pause := time.NewTimer(m.ask(ctx, client))
+		select {
+		case <-ctx.Done():
+		case <-m.anew:
+			stop()
+		case <-pause.C:
+		}
+		pause.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// listing lists what is there at this moment, never what a cache had a while ago: its
+// version would seem to have gone back.
+func (m *memory) listing(client kubernetes.Interface) cache.ListerWatcher {
+	objects := client.NetworkingV1().IPAddresses()
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = claimSelector
+			if o.Continue == "" {
+				o.ResourceVersion, o.ResourceVersionMatch = "", ""
+				m.asks()
+			}
+			return objects.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = claimSelector
+			if o.SendInitialEvents != nil && *o.SendInitialEvents {
+				o.ResourceVersion = ""
+				m.asks()
+			}
+			return objects.Watch(ctx, o)
+		},
+	}, client)
+}
+
+func (m *memory) asks() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.asked = m.version
+}
+
+// ask asks the cluster for its resource version, and returns when to ask again.
+func (m *memory) ask(ctx context.Context, client kubernetes.Interface) (pause time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	known := m.known()
+	list, err := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector, Limit: 1})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.silent = err != nil; m.silent {
+		return silentEvery
+	}
+	m.compare(known, list.ResourceVersion)
+	m.version = later(m.version, list.ResourceVersion)
+	return askEvery
+}
+
+// known is the newest resource version that is known.
+func (m *memory) known() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.version
+}
+
+// compare sets aside all that is known if the version that the cluster has now is older
+// than one that was known before, unless that was noticed already. m.mu is held.
+func (m *memory) compare(known, now string) {
+	if !newer(known, now) || newer(known, m.version) {
+		return
+	}
+	m.log.Error("resource versions went back: etcd was restored from a backup", "before", known, "now", now)
+	if m.before == nil || m.now().Sub(m.backAt) > recalledFor {
+		m.before = map[netip.Addr]remembered{}
+	}
+	maps.Copy(m.before, m.claims)
+	m.claims, m.version, m.backAt = map[netip.Addr]remembered{}, now, m.now()
+	m.changes++
+	select {
+	case m.anew <- struct{}{}:
+	default:
+	}
+}
+
+// recall returns what was known before etcd was restored, and whether it was, a moment
+// ago. The cluster is at the version now, and known was known before it was asked.
+func (m *memory) recall(known, now string) (before map[netip.Addr]remembered, restored bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.compare(known, now)
+	if m.before == nil || m.now().Sub(m.backAt) > recalledFor {
+		return nil, false
+	}
+	return maps.Clone(m.before), true
+}
+
+// forget forgets what was known before: it is saved.
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.before = nil
+	m.changes++
+}
+
+// Add remembers an object.
+func (m *memory) Add(obj any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.add(obj)
+	return nil
+}
+
+// add is Add with m.mu held.
+func (m *memory) add(obj any) {
+	a, o, ok := addressOf(obj)
+	if !ok {
+		return
+	}
+	m.version = later(m.version, o.ResourceVersion)
+	m.changes++
+	if c, ours := readClaim(o); ours {
+		m.claims[a] = c.remembered()
+	} else {
+		delete(m.claims, a)
+	}
+}
+
+// Update remembers an object as it is now.
+func (m *memory) Update(obj any) error { return m.Add(obj) }
+
+// Delete forgets an object.
+func (m *memory) Delete(obj any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a, o, ok := addressOf(obj); ok {
+		m.version = later(m.version, o.ResourceVersion)
+		m.changes++
+		delete(m.claims, a)
+	}
+	return nil
+}
+
+// Replace remembers the objects of a list and no others.
+func (m *memory) Replace(list []any, version string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.compare(m.asked, version)
+	m.claims = make(map[netip.Addr]remembered, len(list))
+	for _, obj := range list {
+		m.add(obj)
+	}
+	m.version = later(m.version, version)
+	m.changes++
+	return nil
+}
+
+// Resync does nothing.
+func (m *memory) Resync() error { return nil }
+
+// Bookmark takes in how far the watch has come.
+func (m *memory) Bookmark(version string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.version = later(m.version, version)
+	return nil
+}
+
+// remembered is what of a claim is worth remembering. The names that many have are
+// there once.
+func (c claim) remembered() remembered {
+	r := remembered{Pool: unique.Make(c.pool).Value()}
+	for _, k := range c.holders {
+		k.Namespace = unique.Make(k.Namespace).Value()
+		if k == c.parent && c.serviceUID != parentLeft {
+			r.Holders, r.UID = append([]lb.ServiceKey{k}, r.Holders...), c.serviceUID
+			continue
+		}
+		r.Holders = append(r.Holders, k)
+	}
+	return r
+}
