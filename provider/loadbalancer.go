@@ -69,9 +69,10 @@ type balancer struct {
 	foreign   map[netip.Addr]bool  // held by objects that are not ours
 	standings map[lb.ServiceKey]*standing
 	waiting   map[lb.ServiceKey]waiter
-	parting   map[netip.Addr]lb.ServiceKey // released, their objects still there; by whom
-	parts     chan struct{}                // has a word when what rests has changed
-	kept      map[keptVIP]lb.Reason        // held, and would not be given now
+	untold    map[lb.ServiceKey][]netip.Addr // taken by a Service that was not told of them
+	parting   map[netip.Addr]lb.ServiceKey   // released, their objects still there; by whom
+	parts     chan struct{}                  // has a word when what rests has changed
+	kept      map[keptVIP]lb.Reason          // held, and would not be given now
 }
 
 // newBalancer returns a balancer that answers nothing before run.
@@ -87,6 +88,7 @@ func newBalancer(c *Cloud) *balancer {
 		foreign:   map[netip.Addr]bool{},
 		standings: map[lb.ServiceKey]*standing{},
 		waiting:   map[lb.ServiceKey]waiter{},
+		untold:    map[lb.ServiceKey][]netip.Addr{},
 		parting:   map[netip.Addr]lb.ServiceKey{},
 		parts:     make(chan struct{}, 1),
 		rewatched: make(chan struct{}, 1),

@@ -53,6 +53,12 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 	defer b.occupy(k)()
 	for range claimAttempts {
 		d := b.decide(svc)
+		if untold := b.untoldOf(svc); d.Refused && len(untold) > 0 {
+			if err := b.giveUpAll(ctx, k, svc.UID, untold); err != nil {
+				return d, err
+			}
+			continue
+		}
 		took, err := b.takeAll(ctx, svc, d)
 		if err != nil {
 			return d, err
@@ -60,19 +66,25 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 		if !took {
 			continue
 		}
-		for _, a := range d.Release {
-			gave, err := b.giveUp(ctx, a, k, svc.UID)
-			if err == nil && !gave {
-				err = staleService(k)
-			}
-			if err != nil {
-				return d, err
-			}
+		if err := b.giveUpAll(ctx, k, svc.UID, d.Release); err != nil {
+			return d, err
 		}
 		b.note(svc, d, ours)
 		return d, nil
 	}
 	return lb.Decision{}, errContended
+}
+
+// untoldOf returns what a Service took and still holds, and neither it nor anybody who
+// reads its status knows of: one family was taken, the other could not be. If it is then
+// refused it must not keep what it never had.
+func (b *balancer) untoldOf(svc *v1.Service) []netip.Addr {
+	k := keyOf(svc)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(b.untold[k]), func(a netip.Addr) bool {
+		return !b.holds(a, k) || slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool { return i.IP == a.String() })
+	})
 }
 
 // decide asks the ledger, and enters what was granted. A holder whose ports, key or
@@ -111,10 +123,37 @@ func (b *balancer) takeAll(ctx context.Context, svc *v1.Service, d lb.Decision) 
 		ok, err := b.take(ctx, v.Addr, v.Pool, keyOf(svc), svc.UID)
 		if err != nil || !ok {
 			b.undo(keyOf(svc), d.VIPs[i:])
+			b.tookUntold(keyOf(svc), d.VIPs[:i])
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// tookUntold notes what was taken before something else could not be.
+func (b *balancer) tookUntold(k lb.ServiceKey, vips []lb.Assignment) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, v := range vips {
+		if v.New {
+			b.untold[k] = append(b.untold[k], v.Addr)
+		}
+	}
+}
+
+// giveUpAll gives up several addresses. What another Service of the name holds is none of
+// this one's to give.
+func (b *balancer) giveUpAll(ctx context.Context, k lb.ServiceKey, uid types.UID, all []netip.Addr) error {
+	for _, a := range all {
+		gave, err := b.giveUp(ctx, a, k, uid)
+		if err == nil && !gave {
+			err = staleService(k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // giveUp is give. What another Service of the name took it gives back as well if that
@@ -178,6 +217,7 @@ func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
 	s.told = s.told && sameDecision(s.decision, d)
 	s.decision, s.version = d, svc.ResourceVersion
 	s.ours = s.ours && !s.seen || d.Refused || ofOurClass(svc)
+	delete(b.untold, keyOf(svc))
 	delete(b.waiting, keyOf(svc))
 	b.await(svc, d)
 	s.seen = s.seen || !d.Refused && sameIngress(svc, ingressOf(addrs(d.VIPs)))
@@ -300,6 +340,7 @@ func (b *balancer) releaseAll(ctx context.Context, k lb.ServiceKey, uid types.UI
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.standings, k)
+	delete(b.untold, k)
 	delete(b.waiting, k)
 	return nil
 }

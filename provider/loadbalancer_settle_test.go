@@ -8,6 +8,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -143,5 +145,56 @@ func TestRestIsWaitedForByANewLeader(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Error("nobody looks at it when the rest ends")
+	}
+}
+
+// TestServiceThatIsRefusedKeepsNothingThatItNeverHad has another program hold the only
+// address of the other family, of which Plinth learns when it tries to take it.
+func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fails bool // the API server, at the first try
+		had   bool // the Service has an IPv4 address already, and asks for another
+		want  []netip.Addr
+	}{
+		{"it is new", false, false, nil},
+		{"it is new, and the first try fails", true, false, nil},
+		{"it had another address", false, true, []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := newHeldOf(t, `192.0.2.0/30, "2001:db8::1-2001:db8::1"`)
+			svc := h.svc[0]
+			if tt.had {
+				svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.1"}
+				if d, err := h.settle(t.Context(), svc, true); err != nil || d.Refused {
+					t.Fatal(d, err)
+				}
+				svc = svc.DeepCopy()
+			}
+			svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.0,2001:db8::1"}
+			dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
+			foreign := newClaim(netip.MustParseAddr("2001:db8::1"), "", h.key(1), "")
+			foreign.Labels = nil
+			if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if tt.fails {
+				h.client.PrependReactor("create", "ipaddresses", func(a clienttesting.Action) (bool, runtime.Object, error) {
+					obj := a.(clienttesting.CreateAction).GetObject().(*networkingv1.IPAddress)
+					return tt.fails && obj.Name == "2001:db8::1", nil, apierrors.NewInternalError(errors.New("the store does not answer"))
+				})
+				if d, err := h.settle(t.Context(), svc, true); err == nil {
+					t.Fatalf("the API server fails, and it is given %v", d)
+				}
+				h.agree(h.key(0)) // what it took is kept for the next try
+				tt.fails = false
+			}
+			d, err := h.settle(t.Context(), svc, true)
+			if err != nil || !d.Refused || !slices.Equal(addrs(d.VIPs), tt.want) {
+				t.Errorf("it gets %v, %v, want refused with %v", d, err, tt.want)
+			}
+			h.departed()
+			h.agree()
+		})
 	}
 }
