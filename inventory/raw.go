@@ -289,7 +289,7 @@ type rawAdvertise struct {
 	Zones list[scalar[string]] `key:"zones"`
 	// Routers that are told. Empty: all.
 	Routers list[scalar[string]] `key:"routers"`
-	// Length of the prefix that is announced around a VIP. Default: 32 for IPv4 and 128 for IPv6, the VIP alone.
+	// Length of the prefix that is announced around a VIP. Default: 32 for IPv4 and 128 for IPv6, the VIP alone. A VIP of a Service with externalTrafficPolicy: Local is announced alone as well, so that routers send its packets only to machines that have an endpoint.
 	Aggregate rawLengths `key:"aggregate"`
 	// LOCAL_PREF on sessions within one AS (RFC 4271). Default: 100.
 	LocalPref scalar[int] `key:"localPref"`

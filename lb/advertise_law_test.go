@@ -112,6 +112,65 @@ func TestWithLocalTrafficOnlyMachinesThatCanServeAnnounce(t *testing.T) {
 	})
 }
 
+// TestTheLongestPrefixOfAVIPWithLocalTrafficLeadsOnlyWhereItIsServed looks from each
+// router: VIPs of one aggregate have their endpoints on different machines.
+func TestTheLongestPrefixOfAVIPWithLocalTrafficLeadsOnlyWhereItIsServed(t *testing.T) {
+	inv := load(t, datacenter)
+	rapid.Check(t, func(rt *rapid.T) {
+		var services []spread
+		for _, vip := range []string{"198.51.100.3", "198.51.100.4", "198.51.100.70", "203.0.113.10"} {
+			w := drawSpread(rt)
+			w.vip = netip.MustParseAddr(vip)
+			services = append(services, w)
+		}
+		hears := map[string]map[netip.Prefix][]string{} // by router and prefix: from whom
+		serves := map[string]map[netip.Addr][]string{}  // by router and VIP: who could
+		for _, r := range inv.Routers {
+			hears[r.Name], serves[r.Name] = map[netip.Prefix][]string{}, map[netip.Addr][]string{}
+		}
+		for _, m := range machines {
+			v := view(t, inv, m)
+			var offers []Offer
+			for _, w := range services {
+				o := w.offer(m)
+				o.Service.Name = w.vip.String()
+				offers = append(offers, o)
+			}
+			v.Offers = sorted.Of(offers...)
+			for _, s := range Advertise(v).Sessions {
+				router := s.Session.Router
+				for a := range s.Advertisements.All() {
+					hears[router][a.Prefix] = append(hears[router][a.Prefix], m)
+				}
+				for _, o := range offers {
+					if o.refusal() == "" && s.Session.Families.IPv4 {
+						serves[router][o.VIP] = append(serves[router][o.VIP], m)
+					}
+				}
+			}
+		}
+		for router, from := range hears {
+			for _, w := range services {
+				want := serves[router][w.vip]
+				if leads := to(from, w.vip); w.local && len(want) > 0 && !slices.Equal(leads, want) {
+					rt.Fatalf("%s sends packets for %v to %v, and %v have endpoints of it: %v", router, w.vip, leads, want, from)
+				}
+			}
+		}
+	})
+}
+
+// to is where the longest prefix around an address leads.
+func to(from map[netip.Prefix][]string, a netip.Addr) []string {
+	for bits := a.BitLen(); bits >= 0; bits-- {
+		p, _ := a.Prefix(bits)
+		if who := from[p]; len(who) > 0 {
+			return who
+		}
+	}
+	return nil
+}
+
 func TestEveryVIPIsAnnouncedOrRefusedAndNothingElseIs(t *testing.T) {
 	inv := load(t, datacenter)
 	addr := rapid.Custom(func(t *rapid.T) netip.Addr {
@@ -206,6 +265,9 @@ func TestAMachineAnnouncesWhatAnyServiceOfAVIPCanServeThereAndRefusesTheOthers(t
 			serves := o.Endpoints.Any > 0 && (!o.LocalTraffic || local > 0)
 			if speaks && serves && slices.Contains(h.by, v.Machine.Name) {
 				want[netip.MustParsePrefix(h.prefix)] = true
+				if o.LocalTraffic {
+					want[netip.PrefixFrom(o.VIP, o.VIP.BitLen())] = true
+				}
 			} else {
 				refused[Refusal{Service: o.Service, VIP: o.VIP}] = true
 			}

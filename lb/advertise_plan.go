@@ -105,6 +105,11 @@ func groundOf(v View) *ground {
 }
 
 // judge says what some offers want announced, and what is refused to them.
+//
+// A VIP with local traffic is announced by itself beside its aggregate: machines
+// without an endpoint of it may announce the aggregate for other VIPs, and with the
+// longer prefix a router sends nothing of this one there. The aggregate stays, for
+// routers and networks that do not let the longer prefix in.
 func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusal) {
 	for i := range offers {
 		o := &offers[i]
@@ -116,6 +121,11 @@ func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusa
 		}
 		c := candidate{prefix: aggregate(sc.pool, o.VIP), bandwidth: weight(sc.pool, o), vip: o.VIP, service: o.Service, scope: sc}
 		candidates = append(candidates, c)
+		if alone := hostPrefix(o.VIP); o.LocalTraffic && c.prefix != alone {
+			own := c
+			own.prefix = alone
+			candidates = append(candidates, own)
+		}
 		for i := range g.sessions {
 			if no.Reason = g.sessionRefusal(i, c); no.Reason != "" {
 				no.Router = g.sessions[i].Router
@@ -213,7 +223,7 @@ func saturate(a, b uint8) uint8 { return uint8(min(int(a)+int(b), math.MaxUint8)
 // aggregate is what a VIP is announced as: the prefix of the pool's length around
 // it, or the address alone where that would reach beyond what the pool owns.
 func aggregate(pool *inventory.Pool, vip netip.Addr) netip.Prefix {
-	alone := netip.PrefixFrom(vip, vip.BitLen())
+	alone := hostPrefix(vip)
 	length := pool.Advertise.Aggregate.For(vip)
 	if length <= 0 || length >= vip.BitLen() {
 		return alone
@@ -227,6 +237,8 @@ func aggregate(pool *inventory.Pool, vip netip.Addr) netip.Prefix {
 	}
 	return alone
 }
+
+func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
 
 // weight is the bandwidth that stands for a machine's share of an offer.
 func weight(pool *inventory.Pool, o *Offer) uint32 {

@@ -168,6 +168,16 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 			want:   []string{"198.51.100.0/26 via tor1/10.10.1.1", "198.51.100.131/32 via tor1/10.10.1.1"},
 		},
 		{
+			name: "a VIP with local traffic is announced beside its aggregate, which may come from elsewhere, too",
+			offers: [][]Offer{
+				localOnly(offer("a", 1, 2, "198.51.100.3")), localOnly(offer("b", 0, 2, "198.51.100.4")), offer("c", 0, 2, "198.51.100.70"), localOnly(offer("d", 1, 2, "198.51.100.131")),
+			},
+			want: []string{
+				"198.51.100.0/26 via tor1/10.10.1.1", "198.51.100.3/32 via tor1/10.10.1.1", "198.51.100.64/26 via tor1/10.10.1.1", "198.51.100.131/32 via tor1/10.10.1.1",
+				"no prod/b 198.51.100.4: NoLocalEndpoint",
+			},
+		},
+		{
 			name:   "the states of pools",
 			offers: [][]Offer{offer("off", 0, 1, "192.0.2.1"), offer("draining", 0, 1, "192.0.2.241")},
 			want:   []string{"192.0.2.241/32 via tor1/10.10.1.1", "no prod/off 192.0.2.1: PoolIsDisabled"},

@@ -72,23 +72,20 @@ func (f *filter) equal(o *filter) bool {
 		f.limit4 == o.limit4 && f.limit6 == o.limit6
 }
 
-// addPool lets in the VIPs of a pool: prefixes of its aggregate length where one
-// lies wholly in the pool, else single addresses. Excluded addresses are let in,
+// addPool lets in the VIPs of a pool: single addresses, and prefixes of its aggregate
+// length where one lies wholly in the pool. With an aggregate, too, VIPs of Services
+// with local traffic are announced by themselves. Excluded addresses are let in,
 // too: one that was given before somebody excluded it stays where it is.
 func (f *filter) addPool(p inventory.Pool) {
 	for _, r := range p.Ranges {
 		for _, block := range blocks(r) {
-			f.addVIP(vipRule(block, p.Advertise.Aggregate))
+			alone := rule{block: block, length: block.Addr().BitLen()}
+			f.addVIP(alone)
+			if length := p.Advertise.Aggregate.For(block.Addr()); length >= block.Bits() && length < alone.length {
+				f.addVIP(rule{block: block, length: length})
+			}
 		}
 	}
-}
-
-func vipRule(block netip.Prefix, aggregate inventory.PrefixLengths) rule {
-	length := aggregate.For(block.Addr())
-	if length < block.Bits() {
-		length = block.Addr().BitLen()
-	}
-	return rule{block: block, length: length}
 }
 
 func (f *filter) addVIP(r rule) {

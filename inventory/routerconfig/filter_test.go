@@ -71,8 +71,10 @@ func TestAFilterLetsInThePoolAndNoMore(t *testing.T) {
 	}{
 		{"single addresses", "203.0.113.0/25", "", host,
 			[]rule{{block: netip.MustParsePrefix("203.0.113.0/25"), length: 32}}},
-		{"an aggregate", "203.0.113.0/25", "", inventory.PrefixLengths{IPv4: 28},
-			[]rule{{block: netip.MustParsePrefix("203.0.113.0/25"), length: 28}}},
+		{"an aggregate, and single addresses within it", "203.0.113.0/25", "", inventory.PrefixLengths{IPv4: 28},
+			[]rule{{block: netip.MustParsePrefix("203.0.113.0/25"), length: 28}, {block: netip.MustParsePrefix("203.0.113.0/25"), length: 32}}},
+		{"an aggregate that is the pool", "203.0.113.0/25", "", inventory.PrefixLengths{IPv4: 25},
+			[]rule{{block: netip.MustParsePrefix("203.0.113.0/25"), length: 25}, {block: netip.MustParsePrefix("203.0.113.0/25"), length: 32}}},
 		{"no aggregate that is larger than the pool", "203.0.113.0/29", "", inventory.PrefixLengths{IPv4: 28},
 			[]rule{{block: netip.MustParsePrefix("203.0.113.0/29"), length: 32}}},
 		{"an excluded address that is in use stays", "203.0.113.0/25", "203.0.113.9", host,

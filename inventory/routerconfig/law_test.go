@@ -53,7 +53,7 @@ func TestRoutersLetInNothingElse(t *testing.T) {
 }
 
 // everything is what a machine says to a router when it serves the first and the
-// last address of every range of every pool.
+// last address of every range of every pool, each with local traffic and without.
 func everything(inv *inventory.Inventory, m inventory.Machine, router string) []netip.Prefix {
 	view := lb.View{Inventory: inv, Machine: m, PodCIDRs: m.PodCIDRs, ProxyHealthy: true}
 	view.Machine.State = inventory.StateActive
@@ -61,12 +61,15 @@ func everything(inv *inventory.Inventory, m inventory.Machine, router string) []
 	for i, pool := range inv.Pools {
 		for j, r := range pool.Ranges {
 			o := lb.Offer{
-				Service: lb.ServiceKey{Namespace: "default", Name: fmt.Sprintf("s%d-%d", i, j)}, VIP: r.First,
+				Service:   lb.ServiceKey{Name: fmt.Sprintf("s%d-%d", i, j)},
 				Endpoints: lb.Endpoints{Local: 1, Any: 1},
 			}
-			offers = append(offers, o)
-			o.VIP = r.Last
-			offers = append(offers, o)
+			for _, o.VIP = range []netip.Addr{r.First, r.Last} {
+				for _, o.LocalTraffic = range []bool{false, true} {
+					o.Service.Namespace = fmt.Sprint(o.LocalTraffic)
+					offers = append(offers, o)
+				}
+			}
 		}
 	}
 	view.Offers = sorted.Of(offers...)

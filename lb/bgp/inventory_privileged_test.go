@@ -68,8 +68,8 @@ spec:
 	return inv
 }
 
-// planned is what the planner makes of a Service in each pool.
-func planned(t testing.TB, inv *inventory.Inventory) Config {
+// planned is what the planner makes of a Service in each pool, and of others.
+func planned(t testing.TB, inv *inventory.Inventory, others ...lb.Offer) Config {
 	t.Helper()
 	m, ok := inv.Machine("m1")
 	if !ok {
@@ -84,7 +84,7 @@ func planned(t testing.TB, inv *inventory.Inventory) Config {
 			offers = append(offers, lb.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: vips}, VIP: netip.MustParseAddr(vip), Endpoints: lb.Endpoints{Any: 1}})
 		}
 	}
-	v.Offers = sorted.Of(offers...)
+	v.Offers = sorted.Of(append(offers, others...)...)
 	c := config()
 	for _, s := range lb.Advertise(v).Sessions {
 		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: s})

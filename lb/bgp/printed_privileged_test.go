@@ -17,6 +17,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/routerconfig"
+	"plinth.dev/plinth/lb"
 )
 
 // agreed is what both ends are to agree on; empty fields mean the ordinary.
@@ -55,7 +56,7 @@ spec:
     - {name: plain, addresses: [203.0.113.0/26, "2001:db8:113:0::/120"]}
     - {name: dressed, addresses: [203.0.113.64/26, "2001:db8:113:1::/120"]}
     - {name: wide, addresses: [203.0.113.128/26, "2001:db8:113:2::/120"], advertise: {aggregate: {ipv4: 28, ipv6: 124}}}
-    - {name: last, addresses: [203.0.113.192/26, "2001:db8:113:3::/120"]}
+    - {name: last, addresses: [203.0.113.192/26, "2001:db8:113:3::/120"], advertise: {aggregate: {ipv4: 26, ipv6: 120}}}
   racks:
     - {name: r1, subnets: [%v, "%v"], machines: [{name: m1, addresses: [%v, "%v"]}]}
 `, ourASN, terms, pace.Interval, pace.Multiplier, addresses, cmp.Or(a.asn, routerASN), a.router,
@@ -136,6 +137,14 @@ func (r *router) rib(language string) string {
 	return r.ask("show rib")
 }
 
+// localTraffic is a Service with local traffic in each pool with an aggregate.
+func localTraffic(vips ...string) (offers []lb.Offer) {
+	for _, vip := range vips {
+		offers = append(offers, lb.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: "local"}, VIP: netip.MustParseAddr(vip), LocalTraffic: true, Endpoints: lb.Endpoints{Local: 1, Any: 1}})
+	}
+	return offers
+}
+
 // defaultOf is how a router comes to have a default route of each family to tell.
 var defaultOf = map[string]string{
 	"frr": `router bgp 65010
@@ -177,7 +186,7 @@ func TestRoutersRunWithWhatIsPrintedForThem(t *testing.T) {
 				}
 				r.printed(t, inv, language, tt.dynamic, own)
 				s := speaker(t)
-				c := planned(t, inv)
+				c := planned(t, inv, localTraffic("203.0.113.139", "203.0.113.203", "2001:db8:113:2::19", "2001:db8:113:3::19")...)
 				for i := range c.Sessions {
 					if !tt.bare {
 						c.Sessions[i].Password = "open-sesame"
@@ -187,7 +196,8 @@ func TestRoutersRunWithWhatIsPrintedForThem(t *testing.T) {
 				isUp(t, s, 20*time.Second)
 				eventually(t, 10*time.Second, "the router has all of both families", func() (bool, string) {
 					got := r.rib(language)
-					for _, want := range []string{"203.0.113.10/32", "203.0.113.128/28", "2001:db8:113::10/128", "2001:db8:113:2::10/124"} {
+					for _, want := range []string{"203.0.113.10/32", "203.0.113.128/28", "203.0.113.139/32", "203.0.113.192/26", "203.0.113.203/32",
+						"2001:db8:113::10/128", "2001:db8:113:2::10/124", "2001:db8:113:2::19/128", "2001:db8:113:3::/120", "2001:db8:113:3::19/128"} {
 						if !strings.Contains(got, want) {
 							return false, "no " + want + " in\n" + got
 						}
