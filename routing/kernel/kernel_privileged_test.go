@@ -336,6 +336,30 @@ func TestRoutesOfOtherFamiliesAreNotTakenForThoseAskedFor(t *testing.T) {
 	}
 }
 
+// TestUnreachableRoutesOfAFamilyThatTheKernelLacksAreNotWanted has a family that no
+// kernel has rules of stand for IPv6, as on a machine started with ipv6.disable=1.
+func TestUnreachableRoutesOfAFamilyThatTheKernelLacksAreNotWanted(t *testing.T) {
+	uplink(t)
+	var four, six []routing.Route
+	for _, kind := range []routing.Kind{routing.Unreachable, routing.UnreachableForwarded} {
+		four = append(four, routing.Route{Dst: netip.MustParsePrefix("203.0.113.0/26"), Kind: kind})
+		six = append(six, routing.Route{Dst: netip.MustParsePrefix("2001:db8:113::/120"), Kind: kind})
+	}
+	tab := table(t)
+	tab.families[1] = unix.AF_APPLETALK
+	want := sorted(slices.Concat(four, six)...)
+	for range 2 {
+		if s, err := tab.Set(context.Background(), want); err != nil || s.Want != len(four) || s.Have != len(four) {
+			t.Fatalf("state %+v, error %v", s, err)
+		}
+	}
+	wantHeld(t, sorted(four...))
+	lost := via("fd00:244:0:2::/64", "2001:db8:ffff::1")
+	if s, err := tab.Set(context.Background(), sorted(append(want, lost)...)); err == nil || s.Want != len(four)+1 || len(s.Failed) != 1 {
+		t.Errorf("a route to a pod is still wanted: state %+v, error %v", s, err)
+	}
+}
+
 // repaired sets the table again at each doubt until the kernel holds want.
 func repaired(t *testing.T, tab *Table, doubt <-chan struct{}, want []routing.Route, within time.Duration) {
 	t.Helper()

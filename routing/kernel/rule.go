@@ -22,8 +22,8 @@ func (t *Table) setRules(want []routing.Route, mayDelete bool) error {
 		return nil
 	}
 	var errs []error
-	for i, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		if err := t.setRule(family, wanted[i], mayDelete); err != nil {
+	for i, family := range t.families {
+		if err := t.setRule(int(family), wanted[i], mayDelete); err != nil {
 			errs = append(errs, fmt.Errorf("rule for forwarded packets: %w", err))
 		}
 	}
@@ -37,13 +37,39 @@ func forwarded(routes []routing.Route) (has [2]bool) {
 		if routes[i].Kind != routing.UnreachableForwarded {
 			continue
 		}
-		if routes[i].Dst.Addr().Is4() {
-			has[0] = true
-		} else {
-			has[1] = true
-		}
+		has[familyOf(&routes[i])] = true
 	}
 	return has
+}
+
+// familyOf is the place of a route's family in [Table.families].
+func familyOf(r *routing.Route) int {
+	if r.Dst.Addr().Is4() {
+		return 0
+	}
+	return 1
+}
+
+// learnFamilies finds out which families the kernel does not have, as IPv6 on a
+// machine that was started with ipv6.disable=1: it knows no rules of them.
+func (t *Table) learnFamilies() error {
+	for i, family := range t.families {
+		_, err := netlink.RuleList(int(family))
+		if t.lacks[i] = errors.Is(err, unix.EAFNOSUPPORT); err != nil && !t.lacks[i] {
+			return fmt.Errorf("rules of a family: %w", err)
+		}
+	}
+	return nil
+}
+
+// possible is what is wanted without unreachable routes of families that the kernel
+// does not have: no packet of theirs comes that would have to be answered.
+func (t *Table) possible(want []routing.Route) []routing.Route {
+	needless := func(r routing.Route) bool { return t.lacks[familyOf(&r)] && r.Kind != routing.Unicast }
+	if !slices.ContainsFunc(want, needless) {
+		return want
+	}
+	return slices.DeleteFunc(slices.Clone(want), needless)
 }
 
 func (t *Table) setRule(family int, wanted, mayDelete bool) error {

@@ -44,6 +44,8 @@ type Table struct {
 	conn     *conn
 	have     []routing.Route // what the kernel holds, if sure
 	attempts int             // to read the kernel's tables whole
+	families [2]uint8        // IPv4 and IPv6
+	lacks    [2]bool         // which families the kernel does not have, if sure
 	ruled    [2]bool         // for which families there is our rule, if sure
 	sure     bool
 
@@ -54,7 +56,7 @@ type Table struct {
 
 // NewTable returns a table that has not looked at the kernel yet.
 func NewTable(o Options) *Table {
-	return &Table{options: o, mark: mark{o.Protocol, o.Metric}, attempts: dumpAttempts}
+	return &Table{options: o, mark: mark{o.Protocol, o.Metric}, attempts: dumpAttempts, families: [2]uint8{unix.AF_INET, unix.AF_INET6}}
 }
 
 // State says how much of what was wanted the kernel holds.
@@ -114,6 +116,7 @@ func (t *Table) attempt(want []routing.Route) (State, error) {
 	if err != nil {
 		return State{Want: len(want)}, err
 	}
+	want = t.possible(want)
 	ruleErr := t.setRules(want, complete)
 	diff := routing.Diff(t.have, want)
 	if !complete {
@@ -158,6 +161,9 @@ func (t *Table) learn() (complete bool, err error) {
 		return true, nil
 	}
 	t.tunnel.Store(deviceIndex(routing.TunnelDevice))
+	if err := t.learnFamilies(); err != nil {
+		return false, err
+	}
 	for range t.attempts {
 		if t.have, err = t.read(); !errors.Is(err, errInterrupted) {
 			return err == nil, err
@@ -175,7 +181,7 @@ func (t *Table) read() ([]routing.Route, error) {
 		return nil, interrupted
 	}
 	reader := reader{mark: t.mark, tunnel: t.tunnel.Load(), links: links}
-	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+	for _, family := range t.families {
 		for _, table := range []uint8{unix.RT_TABLE_MAIN, ForwardedTable} {
 			err := t.list(reader, family, table, func(r routing.Route) { all = append(all, r) })
 			switch {
