@@ -3,7 +3,10 @@
 package bgp
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,4 +180,26 @@ func (r *router) startBFDD() {
 	must(r.t, os.WriteFile(conf, fmt.Appendf(nil, "log stdout debugging\nbfd\n profile fast\n  transmit-interval %[1]d\n  receive-interval %[1]d\n  detect-multiplier %[2]d\n !\n!\n", pace.Interval.Milliseconds(), pace.Multiplier), 0o644))
 	r.daemonize("/usr/lib/frr/bfdd", "-u", "frr", "-g", "frr", "--vty_socket", r.dir, "-f", conf, "-i", filepath.Join(r.dir, "bfdd.pid"),
 		"-z", filepath.Join(r.dir, "zserv.api"), "-A", "127.0.0.1", "--bfdctl", filepath.Join(r.dir, "bfdd.sock"))
+}
+
+func TestBFDThatCannotBeOpenedIsDownUntilItCan(t *testing.T) {
+	t.Parallel()
+	r := newRouter(t).withBFD("bird", "bfd on;")
+	s, c := speaker(t), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))
+	other, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.Sessions[0].Session.Local, bfdPort)))
+	must(t, err)
+	defer other.Close()
+	if err := s.Set(t.Context(), c); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("another program has the port, and Set says %v", err)
+	}
+	isUp(t, s, 15*time.Second)
+	if err := s.Set(t.Context(), c); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("another program still has the port, and Set says %v", err)
+	}
+	if st := s.State(t.Context())[0]; st.BFD != "down" {
+		t.Errorf("BFD is %q", st.BFD)
+	}
+	must(t, other.Close())
+	must(t, s.Set(t.Context(), c))
+	bfdUp(t, s)
 }

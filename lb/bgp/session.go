@@ -143,7 +143,7 @@ func (s *session) set(ctx context.Context, t terms, want routes) error {
 	if s.refused != nil {
 		return s.refused
 	}
-	return s.sync()
+	return errors.Join(s.watchPath(), s.sync())
 }
 
 // restart begins anew, with new terms.
@@ -245,11 +245,8 @@ func (s *session) onEstablished() {
 	s.isEstablished, s.establishedAt, s.emptied = true, time.Now(), nil
 	s.notes.reset()
 	// An interface that just came up may have had no usable address before.
-	if err := s.openBFD(); err != nil {
+	if err := s.watchPath(); err != nil {
 		s.log.Warn("the path to the router is not watched", "err", err)
-	}
-	if s.bfd != nil {
-		s.bfd.begin()
 	}
 	if s.unconfirmed {
 		s.timer.Reset(s.terms.Session.HoldTime + time.Second)
@@ -455,9 +452,7 @@ func (s *session) report(ctx context.Context) SessionState {
 		}
 	}
 	st := s.state
-	if s.bfd != nil {
-		st.BFD = s.bfd.String()
-	}
+	st.BFD = s.bfdState()
 	st.UpdatesSent = s.base.updatesSent + c.updatesSent
 	st.UpdatesReceived = s.base.updatesReceived + c.updatesReceived
 	return st

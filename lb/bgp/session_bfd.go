@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"github.com/osrg/gobgp/v4/pkg/packet/bfd"
 )
 
 // frrSettles is how long FRR may take to set its BFD up after BGP.
@@ -30,6 +32,31 @@ func (s *session) openBFD() error {
 	var err error
 	s.bfd, err = newBFDSession(t, s.bfdListeners, s.log, s.bfdEvents)
 	return err
+}
+
+// watchPath opens the BFD session where it is not open yet, such as when another program
+// had its port, and begins it once the BGP session is established.
+func (s *session) watchPath() error {
+	if s.in == nil {
+		return nil // the next server comes with it
+	}
+	err := s.openBFD()
+	if s.bfd != nil && s.isEstablished {
+		s.bfd.begin()
+	}
+	return err
+}
+
+// bfdState is "up", "init" or "down", which it also is when it cannot be opened; empty:
+// the terms ask for no BFD.
+func (s *session) bfdState() string {
+	switch {
+	case s.bfd != nil:
+		return s.bfd.String()
+	case s.terms.Session.BFD.Interval > 0:
+		return bfd.StateDown.String()
+	}
+	return ""
 }
 
 // linkLocal is this machine's link-local address on an interface; invalid: it has none.

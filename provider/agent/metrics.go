@@ -61,7 +61,7 @@ var (
 	sessionLabels = []string{"router", "address"}
 	sessionUp     = prometheus.NewDesc("plinth_agent_session_up", "1 if the BGP session is up.", sessionLabels, nil)
 	sessionDown   = prometheus.NewDesc("plinth_agent_session_down", "1 for a session that is down, by the likely cause.", []string{"router", "address", "cause"}, nil)
-	pathWatched   = prometheus.NewDesc("plinth_agent_bfd_up", "1 if BFD with the router is up; only where the session has BFD.", sessionLabels, nil)
+	pathWatched   = prometheus.NewDesc("plinth_agent_bfd_up", "1 if BFD with the router is up; only where the inventory asks for BFD.", sessionLabels, nil)
 	sessionSince  = prometheus.NewDesc("plinth_agent_session_changed_timestamp_seconds", "When the session last went up or down.", sessionLabels, nil)
 	sessionTold   = prometheus.NewDesc("plinth_agent_session_announced_prefixes", "Prefixes in the session's adj-RIB-out.", sessionLabels, nil)
 	sessionKept   = prometheus.NewDesc("plinth_agent_session_refused_prefixes", "Prefixes that were planned and that no session may say; /status names them.", sessionLabels, nil)
