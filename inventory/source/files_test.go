@@ -59,7 +59,7 @@ func followed(t *testing.T, path string) <-chan Edit {
 	edits, done := make(chan Edit, 100), make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := (Files{Path: path, Every: 5 * time.Millisecond}).Run(ctx, func(e Edit) { edits <- e }); err != nil {
+		if err := (Files{Path: path, Every: 50 * time.Millisecond}).Run(ctx, func(e Edit) { edits <- e }); err != nil {
 			t.Error(err)
 		}
 	}()

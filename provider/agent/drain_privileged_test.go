@@ -89,7 +89,7 @@ router bgp 65002
 // side is one router as it sees the machine: what it holds, and what it logged.
 type side struct {
 	name      string
-	holds     func(t *testing.T) []string // sorted
+	holds     func() []string // sorted, never nil; nil if the router did not answer
 	log       func() string
 	warned    func(log, prefix string) int // where a route was last told with GRACEFUL_SHUTDOWN
 	withdrawn string                       // what the log has of a route that goes, with its prefix for %s
@@ -100,8 +100,13 @@ var dualRoutes = []string{"10.244.1.0/24", "2001:db8:113::5/128", "203.0.113.5/3
 func birdSide(ask func(string) string, log func() string) side {
 	return side{
 		name: "BIRD", log: log, withdrawn: "removed [sole] %s ",
-		holds: func(*testing.T) (held []string) {
-			for line := range strings.Lines(ask("show route")) {
+		holds: func() []string {
+			answer := ask("show route")
+			if answer == "" {
+				return nil
+			}
+			held := []string{}
+			for line := range strings.Lines(answer) {
 				if f := strings.Fields(line); len(f) > 1 && strings.Contains(f[0], "/") {
 					held = append(held, f[0])
 				}
@@ -116,11 +121,12 @@ func birdSide(ask func(string) string, log func() string) side {
 func frrSide(ask func(string) string, log func() string) side {
 	return side{
 		name: "FRR", log: log, withdrawn: "rcvd UPDATE about %s ",
-		holds: func(t *testing.T) (held []string) {
+		holds: func() []string {
+			held := []string{}
 			for _, family := range []string{"ipv4", "ipv6"} {
 				var table struct{ Routes map[string]any }
 				if err := json.Unmarshal([]byte(ask("show bgp "+family+" unicast json")), &table); err != nil {
-					t.Fatal(err)
+					return nil // vtysh could not ask
 				}
 				held = slices.AppendSeq(held, maps.Keys(table.Routes))
 			}
@@ -170,8 +176,8 @@ func hold(t *testing.T, sides []side, want ...string) {
 	t.Helper()
 	for _, r := range sides {
 		eventually(t, fmt.Sprintf("%s holds %v", r.name, want), func() (bool, string) {
-			held := r.holds(t)
-			return slices.Equal(held, want), fmt.Sprint(held)
+			held := r.holds()
+			return held != nil && slices.Equal(held, want), fmt.Sprint(held)
 		})
 	}
 }

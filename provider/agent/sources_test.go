@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -64,7 +65,8 @@ func rackNode(name, cidr string, age int64) *corev1.Node {
 // apiServer is one that may be slow, or unable, to list Nodes.
 type apiServer struct {
 	*fake.Clientset
-	lists atomic.Pointer[func() error] // is asked before each list of Nodes
+	lists   atomic.Pointer[func() error] // is asked before each list of Nodes
+	watches atomic.Int32                 // of Nodes, that were ever begun
 }
 
 // followed are the sources of w1 at work, and the API server that they follow.
@@ -77,6 +79,11 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 			return err != nil, nil, err
 		}
 		return false, nil, nil
+	})
+	client.PrependWatchReactor("nodes", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		client.watches.Add(1)
+		return true, w, err
 	})
 	s := newSources(client, "kube-system", "w1", func() {})
 	s.shift.pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
@@ -126,7 +133,9 @@ func (s *sources) lists(t *testing.T, nodes ...any) {
 func TestNodesThatAreGoneAreForgottenOnceADoubtIsOver(t *testing.T) {
 	own, heir := rackNode("w1", "10.244.1.0/24", 1), rackNode("w3", "10.244.2.0/24", 200)
 	s, client := followed(t, inventory.ModeDirect, own, heir)
-	until(t, s, "both Nodes are known", are("w1", "w3"))
+	until(t, s, "both Nodes are known, and every change of them is seen", func(in inputs) bool {
+		return are("w1", "w3")(in) && client.watches.Load() == 2 // of the own Node, and of those around it
+	})
 
 	t.Log("the store is lost, and with it w2 for good; w3 comes back with the CIDR that w2 had")
 	s.lists(t, own, heir, rackNode("w2", "10.244.2.0/24", 100))

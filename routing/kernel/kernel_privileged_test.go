@@ -363,18 +363,14 @@ func TestUnreachableRoutesOfAFamilyThatTheKernelLacksAreNotWanted(t *testing.T) 
 // repaired sets the table again at each doubt until the kernel holds want.
 func repaired(t *testing.T, tab *Table, doubt <-chan struct{}, want []routing.Route, within time.Duration) {
 	t.Helper()
-	start := time.Now()
-	for deadline := time.After(5 * time.Second); ; {
+	for deadline := time.After(within); ; {
 		select {
 		case <-doubt:
 		case <-deadline:
-			t.Fatalf("not repaired; the kernel holds %v", held(t))
+			t.Fatalf("not repaired within %v; the kernel holds %v", within, held(t))
 		}
 		tab.Doubt()
 		if s, err := tab.Set(context.Background(), want); err == nil && s.Have == len(want) && slices.Equal(held(t), want) {
-			if took := time.Since(start); took > within {
-				t.Errorf("repair took %v, more than %v", took, within)
-			}
 			return
 		}
 	}
@@ -410,7 +406,7 @@ func TestWhatAForeignHandChangesIsRepaired(t *testing.T) {
 			for _, args := range h.do {
 				ip(t, args)
 			}
-			repaired(t, tab, doubt, mixed(), 2*time.Second)
+			repaired(t, tab, doubt, mixed(), 15*time.Second)
 			if !strings.Contains(ip(t, "rule"), "not from all iif lo lookup 114 proto 114") {
 				t.Error("the rule is missing")
 			}

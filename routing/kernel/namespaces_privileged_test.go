@@ -430,7 +430,7 @@ func TestEntriesOfTheTunnelThatSomebodyRemovesOrChangesAreBack(t *testing.T) {
 			{"bridge", "fdb", "append", "00:00:00:00:00:00", "dev", "plinth-vxlan", "dst", "10.2.0.99"},
 		} {
 			h.must(hand...)
-			for deadline := time.After(time.Second); entries() != want; {
+			for deadline := time.After(15 * time.Second); entries() != want; {
 				select {
 				case <-doubt:
 					tab.Doubt()

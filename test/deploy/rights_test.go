@@ -40,8 +40,7 @@ func TestTheControllerIsRefusedNothing(t *testing.T) {
 	program := must(t)(apiserver.BuildController(dir)).(string)
 	config := s.WriteKubeconfig("ccm", s.AccountToken(apiserver.ControllerName))
 	s.Run(program, "--kubeconfig="+config, "--authentication-kubeconfig="+config, "--authorization-kubeconfig="+config,
-		"--bind-address=127.0.0.1", "--secure-port=0", "--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s",
-		"--leader-elect-retry-period=500ms", "--node-monitor-period=1s", "--cluster-cidr=10.244.0.0/16")
+		"--bind-address=127.0.0.1", "--secure-port=0", "--node-monitor-period=1s", "--cluster-cidr=10.244.0.0/16")
 	live(t, s)
 	used := map[string]bool{}
 	for _, r := range requests(t, log) {
@@ -95,6 +94,13 @@ func live(t *testing.T, s *apiserver.Server) {
 		services, err := s.Client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
 		if err == nil && (len(nodes.Items) != 1 || len(services.Items) != 1) {
 			err = fmt.Errorf("%d nodes, %d services", len(nodes.Items), len(services.Items))
+		}
+		return err
+	})
+	s.Eventually(time.Minute, "the VIP is free", func(ctx context.Context) error { // it rests after its Service has gone
+		held, err := s.Client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: "ipaddress.kubernetes.io/managed-by=plinth.dev"})
+		if err == nil && len(held.Items) > 0 {
+			err = fmt.Errorf("%s is held", held.Items[0].Name)
 		}
 		return err
 	})

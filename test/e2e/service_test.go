@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/lab"
@@ -57,9 +58,16 @@ func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testi
 	bounces(t, l, vips, "of a Service that has gone")
 	for _, vip := range vips {
 		must(t, l.WaitGone(t.Context(), vip))
-		if _, err := l.Kube.NetworkingV1().IPAddresses().Get(t.Context(), vip.String(), metav1.GetOptions{}); err == nil {
-			t.Errorf("%s is still held after its Service has gone", vip)
-		}
+		must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
+			_, err := l.Kube.NetworkingV1().IPAddresses().Get(ctx, vip.String(), metav1.GetOptions{})
+			switch {
+			case err == nil:
+				return fmt.Errorf("%s is still held after its Service has gone", vip)
+			case apierrors.IsNotFound(err):
+				return nil
+			}
+			return err
+		}))
 	}
 }
 

@@ -64,7 +64,7 @@ func TestPodsThatServeWhileTheyTerminateKeepTheirVIPs(t *testing.T) {
 	pods, err := l.Pods(t.Context(), "linger")
 	must(t, err)
 	for _, p := range pods {
-		must(t, l.AnnotatePod(t.Context(), p.Name, kubelet.LingerAnnotation, "6s"))
+		must(t, l.AnnotatePod(t.Context(), p.Name, kubelet.LingerAnnotation, "14s"))
 	}
 	probes := map[netip.Addr]*lab.Prober{}
 	for _, vip := range vips {

@@ -27,8 +27,14 @@ func Eventually(ctx context.Context, pause time.Duration, f func(context.Context
 	}
 }
 
-// Within is Eventually with a deadline of its own.
+// Within is Eventually with a deadline of its own. The limit is for a quiet machine:
+// three times as long is waited, since others may use this one.
 func Within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+	return within(ctx, 3*limit, f)
+}
+
+// within is Within for a limit that is a claim.
+func within(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("not within "+limit.String()))
 	defer cancel()
 	return Eventually(ctx, 50*time.Millisecond, f)

@@ -177,8 +177,8 @@ func TestManyMachinesGoOnlyWithLeave(t *testing.T) {
 
 func TestFiveThousandMachinesAreStoredInSlices(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
-	c.start()
 	c.configMaps(5000)
+	c.start()
 	c.AwaitStatus("ready", "true")
 	parts := c.accepted()
 	if len(parts) != 126 {

@@ -25,7 +25,7 @@ type failover struct {
 
 // The lease is as short as a test can wait for.
 var elected = []string{
-	"--leader-elect=true", "--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms",
+	"--leader-elect=true", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms",
 	"--node-monitor-period=500ms",
 }
 
@@ -104,7 +104,7 @@ func (f *failover) pauseLeader() {
 	f.patch("w2", "status", `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"KubeletNotReady"}]}}`)
 	before := len(f.Writes())
 	f.leader.Resume()
-	f.leader.Ended(20 * time.Second)
+	f.leader.Ended(60 * time.Second)
 	f.stays(time.Second, placed...)
 	for _, w := range f.Written(before) {
 		if w.Resource == "nodes" {
@@ -136,7 +136,7 @@ func (f *failover) expire() {
 func (f *failover) restore() {
 	f.t.Helper()
 	f.Restore(f.backup)
-	f.leader.Ended(20 * time.Second)
+	f.leader.Ended(60 * time.Second)
 	f.startAlone()
 }
 

@@ -15,8 +15,8 @@ import (
 // elected starts a controller manager that leads only while it holds the lease.
 func (c *cluster) elected(flags ...string) *apiserver.Process {
 	c.t.Helper()
-	return c.Launch(append([]string{"--configure-cloud-routes=false", "--leader-elect=true", "--leader-elect-lease-duration=5s",
-		"--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms"}, flags...)...)
+	return c.Launch(append([]string{"--configure-cloud-routes=false", "--leader-elect=true", "--leader-elect-lease-duration=8s",
+		"--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"}, flags...)...)
 }
 
 // burst creates Services of both kinds, and of one family, the other, and both.
@@ -98,7 +98,7 @@ func TestChangeOfTheLeaderMovesNothing(t *testing.T) {
 	c.burst("a", 2)
 	c.served(70)
 	second.Resume()
-	second.Ended(20 * time.Second)
+	second.Ended(60 * time.Second)
 	c.served(70)
 	c.sawNothing(w)
 	third.Kill()

@@ -26,11 +26,12 @@ func TestServiceThatWaitsIsToldWhyAndServedWhenThePoolGrows(t *testing.T) {
 	c.refused("fourth", "PoolUnknown")
 	c.told("second", "PoolExhausted")
 
-	grown := time.Now()
 	c.pools(`
     - {name: six, addresses: ["2001:db8:6::/64"]}
     - {name: small, addresses: [192.0.2.0/30]}
 `)
+	c.AwaitStatus("generation", "2")
+	grown := time.Now()
 	c.has("second", "192.0.2.1")
 	c.has("third", "192.0.2.2")
 	c.has("fourth", "2001:db8:6::")
