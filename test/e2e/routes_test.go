@@ -28,7 +28,8 @@ func TestAMachinesPodRoutesAllBearPlinthsMarkAndNoOtherRouteIsTouched(t *testing
 	mate, err := l.Node(t.Context(), "w2")
 	must(t, err)
 	must(t, netns.IP(space, "route del "+mate.Spec.PodCIDRs[0]+" proto "+protocol))
-	must(t, lab.Within(t.Context(), 10*time.Second, func(ctx context.Context) error {
+	const soon = 5 * time.Second // and even three times that is well before a resync
+	must(t, lab.Within(t.Context(), soon, func(ctx context.Context) error {
 		hops, err := l.NextHops(ctx, host, netip.MustParsePrefix(mate.Spec.PodCIDRs[0]))
 		if err == nil && !slices.Equal(hops, []netip.Addr{l.Topology.MachineAddress("w2").V4}) {
 			err = fmt.Errorf("%s reaches the pods of w2 via %v", host, hops)
