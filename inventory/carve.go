@@ -79,7 +79,7 @@ func (c *carver) strangers() {
 	for _, m := range c.kept {
 		rack, _ := c.inv.Rack(m.Rack)
 		block, ok := ofFamily(rack.PodCIDRs, c.cidr)
-		if p, _ := ofFamily(m.PodCIDRs, c.cidr); !ok || !inside(block, p) {
+		if p, _ := ofFamily(m.PodCIDRs, c.cidr); !ok || !Covers(block, p) {
 			c.warn(m, "keeps a pod CIDR from outside its rack's block until the Node is created anew", p)
 		}
 	}
@@ -95,7 +95,7 @@ func (c *carver) keepRack(r *Rack) {
 		return
 	}
 	old, _ := c.was.Rack(r.Name)
-	if p, ok := ofFamily(old.PodCIDRs, c.cidr); ok && inside(c.cidr, p) && !c.racks.overlap(p) {
+	if p, ok := ofFamily(old.PodCIDRs, c.cidr); ok && Covers(c.cidr, p) && !c.racks.overlap(p) {
 		r.PodCIDRs, r.Carved = append(r.PodCIDRs, p), true
 		c.racks.take(p)
 	}
@@ -114,7 +114,7 @@ func (c *carver) adopt(r *Rack) {
 			}
 		}
 		around, err := p.Addr().Prefix(c.inv.PodNetwork.RackPrefix.For(p.Addr()))
-		if err == nil && inside(c.cidr, around) && inside(around, p) && !c.racks.overlap(around) {
+		if err == nil && Covers(c.cidr, around) && Covers(around, p) && !c.racks.overlap(around) {
 			r.PodCIDRs, r.Carved = append(r.PodCIDRs, around), true
 			c.racks.take(around)
 		}
@@ -191,7 +191,7 @@ func (c *carver) takeKept(r *Rack, m *Machine, p netip.Prefix) {
 // outside its own rack's block.
 func (c *carver) take(r *Rack, p netip.Prefix) {
 	c.machines.take(p)
-	if block, ok := ofFamily(r.PodCIDRs, c.cidr); (!ok || !inside(block, p)) && !c.racks.overlap(p) {
+	if block, ok := ofFamily(r.PodCIDRs, c.cidr); (!ok || !Covers(block, p)) && !c.racks.overlap(p) {
 		c.racks.take(p)
 	}
 }
@@ -289,7 +289,8 @@ func ofFamily(ps []netip.Prefix, like netip.Prefix) (netip.Prefix, bool) {
 }
 
 // inside reports whether all of p lies in block.
-func inside(block, p netip.Prefix) bool { return block.Bits() <= p.Bits() && block.Contains(p.Addr()) }
+// Covers reports whether all addresses of p are in block.
+func Covers(block, p netip.Prefix) bool { return block.Bits() <= p.Bits() && block.Contains(p.Addr()) }
 
 // orderPodCIDRs puts every list of pod CIDRs into the order of the network's families.
 func (inv *Inventory) orderPodCIDRs() {

@@ -198,7 +198,7 @@ func (v *validation) byHand(l list[scalar[netip.Prefix]]) {
 		return
 	}
 	for _, p := range l.v {
-		if whole, ok := ofFamily(cidrs, p.v); ok && !inside(whole, p.v) {
+		if whole, ok := ofFamily(cidrs, p.v); ok && !Covers(whole, p.v) {
 			v.refuse(p.node, refusal{code: PodCIDROutside, message: "is outside the pod network", accepted: "a block in " + whole.String(), suggestion: moved(whole, p.v)}, v.raw.PodNetwork.CIDRs.node)
 		}
 	}
@@ -237,7 +237,7 @@ func moved(whole, p netip.Prefix) string {
 func (v *validation) inRack(r *rawRack, m *rawMachine) {
 	for _, p := range m.PodCIDRs.v {
 		block, ok := ofFamily(values(r.PodCIDRs), p.v)
-		if ok && !inside(block, p.v) {
+		if ok && !Covers(block, p.v) {
 			v.refuse(p.node, refusal{code: PodCIDROutside, severity: Warning, message: "is outside the block of its rack", accepted: "a block in " + strings.Join(stringsOf(values(r.PodCIDRs)), " or "), suggestion: moved(block, p.v)}, r.PodCIDRs.node)
 		}
 	}

@@ -31,7 +31,7 @@ type Advertisement struct {
 	Bandwidth   uint32 // link bandwidth in bytes a second; 0: not sent
 }
 
-// Compare sorts by prefix: a session says one thing of each.
+// Compare sorts by prefix: a session announces each once.
 func (a Advertisement) Compare(b Advertisement) int { return comparePrefixes(a.Prefix, b.Prefix) }
 
 // comparePrefixes is netip's order of prefixes, which is worked out much sooner where
@@ -43,7 +43,7 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return a.Compare(b)
 }
 
-// SessionPlan is all that is to be said over one session.
+// SessionPlan is all that is to be announced over one session.
 type SessionPlan struct {
 	Session        inventory.Session
 	Advertisements sorted.List[Advertisement]

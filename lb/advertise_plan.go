@@ -19,7 +19,7 @@ const (
 	drainPrepend = 1
 )
 
-// Advertise decides what a machine says over each of its sessions: the VIPs that it
+// Advertise decides what a machine announces over each of its sessions: the VIPs that it
 // can serve, and its pod CIDRs. For every VIP that it does not announce to a router
 // there is a refusal that says why. Equal views give equal plans.
 func Advertise(v View) Plan { return new(Planner).Plan(v) }
@@ -71,10 +71,10 @@ type ground struct {
 // scope is where and how the VIPs of one pool, or the machine's pod CIDRs, are
 // announced.
 type scope struct {
-	pool    *inventory.Pool // nil: pod CIDRs
-	refusal Reason          // here, to anybody
-	hears   []bool          // each session
-	as      []Advertisement // for each session, without prefix and bandwidth
+	pool        *inventory.Pool // nil: pod CIDRs
+	refusal     Reason          // here, to anybody
+	announcedTo []bool          // each session
+	attributes  []Advertisement // for each session, without prefix and bandwidth
 }
 
 // candidate is a VIP or a pod CIDR that wants a prefix announced. Several can want the
@@ -150,10 +150,10 @@ func (g *ground) scopeOf(vip netip.Addr) *scope {
 	return outside
 }
 
-// sessionRefusal is why a router does not hear of a VIP's prefix. A session that lacks
+// sessionRefusal is why a VIP's prefix is not announced to a router. A session that lacks
 // the family is no reason where another one with the same router has it.
 func (g *ground) sessionRefusal(i int, c candidate) Reason {
-	if !c.scope.hears[i] {
+	if !c.scope.announcedTo[i] {
 		return PoolLimitedToRouters
 	}
 	for j := range g.sessions {
@@ -164,11 +164,11 @@ func (g *ground) sessionRefusal(i int, c candidate) Reason {
 	return SessionLacksFamily
 }
 
-// advertisement is what a session says for a candidate; false: nothing.
+// advertisement is what a session announces for a candidate; false: nothing.
 func (g *ground) advertisement(i int, c candidate) (Advertisement, bool) {
-	ad := c.scope.as[i]
+	ad := c.scope.attributes[i]
 	ad.Prefix, ad.Bandwidth = c.prefix, c.bandwidth
-	return ad, c.scope.hears[i] && g.sessions[i].Families.Has(c.prefix)
+	return ad, c.scope.announcedTo[i] && g.sessions[i].Families.Has(c.prefix)
 }
 
 // poolScope works out what holds for all VIPs of a pool.
@@ -176,8 +176,8 @@ func (g *ground) poolScope(pool *inventory.Pool) *scope {
 	sc := &scope{pool: pool, refusal: g.poolRefusal(pool)}
 	for _, s := range g.sessions {
 		only := pool.Advertise.Routers
-		sc.hears = append(sc.hears, len(only) == 0 || slices.Contains(only, s.Router))
-		sc.as = append(sc.as, g.attributes(s, pool.Advertise))
+		sc.announcedTo = append(sc.announcedTo, len(only) == 0 || slices.Contains(only, s.Router))
+		sc.attributes = append(sc.attributes, g.attributes(s, pool.Advertise))
 	}
 	return sc
 }
@@ -199,7 +199,7 @@ func (g *ground) poolRefusal(pool *inventory.Pool) Reason {
 	return ""
 }
 
-// attributes are what a pool's routes are told with over a session.
+// attributes are what a pool's routes are announced with over a session.
 func (g *ground) attributes(s inventory.Session, a inventory.Advertise) Advertisement {
 	ad := Advertisement{Communities: a.Communities}
 	if s.IBGP() {
@@ -252,8 +252,8 @@ func weight(pool *inventory.Pool, o *Offer) uint32 {
 func (g *ground) pods() (candidates []candidate, refused []Refusal) {
 	sc := &scope{}
 	for _, s := range g.sessions {
-		sc.hears = append(sc.hears, s.PodCIDRs)
-		sc.as = append(sc.as, g.attributes(s, inventory.Advertise{}))
+		sc.announcedTo = append(sc.announcedTo, s.PodCIDRs)
+		sc.attributes = append(sc.attributes, g.attributes(s, inventory.Advertise{}))
 	}
 	for _, cidr := range g.view.PodCIDRs {
 		if reason := cmp.Or(g.view.machineRefusal(), g.cidrRefusal(cidr)); reason != "" {
@@ -271,7 +271,7 @@ func (g *ground) pods() (candidates []candidate, refused []Refusal) {
 func (g *ground) cidrRefusal(cidr netip.Prefix) Reason {
 	declared := g.view.Inventory.PodNetwork.CIDRs
 	declared = append(slices.Clone(declared), g.view.Machine.PodCIDRs...)
-	inside := func(outer netip.Prefix) bool { return outer.Bits() <= cidr.Bits() && outer.Contains(cidr.Addr()) }
+	inside := func(outer netip.Prefix) bool { return inventory.Covers(outer, cidr) }
 	if len(declared) == 0 || slices.ContainsFunc(declared, inside) {
 		return ""
 	}

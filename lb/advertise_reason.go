@@ -17,11 +17,3 @@ const (
 	NoLocalEndpoint       Reason = "NoLocalEndpoint"       // externalTrafficPolicy is Local, and no endpoint of this machine can take traffic
 	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork" // the pod CIDR lies outside the pod network of the inventory
 )
-
-// AdvertiseReasons lists every reason that [Advertise] gives.
-func AdvertiseReasons() []Reason {
-	return []Reason{
-		MachineNotActive, MachineDrained, NodeExcluded, ProxyUnhealthy, NoSession, SessionLacksFamily, PoolIsDisabled,
-		PoolLimitedToRacks, PoolLimitedToZones, PoolLimitedToRouters, VIPOutsidePools, NoEndpoint, NoLocalEndpoint, PodCIDROutsideNetwork,
-	}
-}

@@ -300,7 +300,7 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 			}
 		})
 	}
-	for _, r := range AdvertiseReasons() {
+	for _, r := range advertiseReasons() {
 		if !given[r] {
 			t.Errorf("no case of this table is refused for %s", r)
 		}
@@ -361,5 +361,13 @@ func TestEndpointsAreCountedTheWayKubeProxyDoes(t *testing.T) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// advertiseReasons lists every reason that [Advertise] gives.
+func advertiseReasons() []Reason {
+	return []Reason{
+		MachineNotActive, MachineDrained, NodeExcluded, ProxyUnhealthy, NoSession, SessionLacksFamily, PoolIsDisabled,
+		PoolLimitedToRacks, PoolLimitedToZones, PoolLimitedToRouters, VIPOutsidePools, NoEndpoint, NoLocalEndpoint, PodCIDROutsideNetwork,
 	}
 }

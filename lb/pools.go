@@ -10,7 +10,7 @@ import (
 // pool is a pool of the inventory with what of it is free.
 type pool struct {
 	inventory.Pool
-	free    [2]gaps     // by family: neither held, nor reserved, nor resting
+	free    [2]freeSet  // by family: neither held, nor reserved, nor resting
 	resting [2][]Rested // by family, the oldest first; may hold some that rest no more
 	has     [2]bool     // the pool has addresses of the family
 }
@@ -193,8 +193,9 @@ func (l *Ledger) spanAt(a netip.Addr) int {
 	return i
 }
 
-// alike returns the last address up to which all are of the same pool as a, or of none as a is.
-func (l *Ledger) alike(a netip.Addr) netip.Addr {
+// lastAlike returns the end of the address run around a: of its span if a pool has a,
+// else the last address before the next span.
+func (l *Ledger) lastAlike(a netip.Addr) netip.Addr {
 	i := l.spanAt(a)
 	switch {
 	case i >= 0 && l.spans[i].contains(a):

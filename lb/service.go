@@ -16,7 +16,7 @@ func (k ServiceKey) Compare(o ServiceKey) int {
 }
 
 // Reason names a "no". It is a metric label, the reason of an Event or
-// condition, and a heading in docs/reference/reasons.md at once.
+// condition, and has a row in docs/reference/reasons.md.
 type Reason string
 
 // Endpoints counts the endpoints of a Service that can take traffic, as

@@ -31,7 +31,8 @@ func sharings(f Family, h Holder) iter.Seq[sharing] {
 	}
 }
 
-// unshare takes a out of the places of the index that h put it in and that no holder puts it in now.
+// unshare takes a out of the places of the index where h put it, but for those where
+// another holder puts it too.
 func (l *Ledger) unshare(a netip.Addr, c claim, h Holder) {
 	for k := range sharings(FamilyOf(a), h) {
 		if c.has(k) {
@@ -53,8 +54,9 @@ func (c claim) has(k sharing) (has bool) {
 	return has
 }
 
-// share looks for an address that a Service with the same sharing key holds. However
-// many there are, it looks at those alone on which the port is free that fewest have free.
+// share looks for an address that a Service with the same sharing key holds. Of the
+// ports asked for it picks the one that is taken on the most shared VIPs, and tries only
+// VIPs where that one is free.
 func (s *search) share(f Family) {
 	if s.r.Sharing == "" {
 		return
@@ -67,10 +69,10 @@ func (s *search) share(f Family) {
 			taken = t
 		}
 	}
-	for i := gap(all, taken); i < len(all); i += gap(all[i:], taken) {
+	for i := firstNotIn(all, taken); i < len(all); i += firstNotIn(all[i:], taken) {
 		a := all[i]
 		if !s.open(s.l.poolOf(a)) {
-			i = past(all, s.l.alike(a))
+			i = past(all, s.l.lastAlike(a))
 			continue
 		}
 		if reason, _ := s.occupied(a, s.l.reserved[a]); reason == "" {
@@ -81,8 +83,8 @@ func (s *search) share(f Family) {
 	}
 }
 
-// gap is the place of the first address of all that is not among some of them; both are sorted.
-func gap(all, some []netip.Addr) int {
+// firstNotIn is the place of the first address of all that is not in some; both are sorted.
+func firstNotIn(all, some []netip.Addr) int {
 	if len(all) == 0 {
 		return 0
 	}
@@ -91,7 +93,7 @@ func gap(all, some []netip.Addr) int {
 	return sort.Search(len(all), func(i int) bool { return i >= len(some) || all[i] != some[i] })
 }
 
-// past is the place of the first address of all that lies behind a.
+// past is the place of the first address of all that comes after a.
 func past(all []netip.Addr, a netip.Addr) int {
 	return sort.Search(len(all), func(i int) bool { return a.Less(all[i]) })
 }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+
+	"plinth.dev/plinth/inventory"
 )
 
-// claim is one Node's word that a CIDR is its own.
+// claim is a CIDR that a Node has as its own.
 type claim struct {
 	cidr netip.Prefix
 	node *Node
@@ -31,7 +33,7 @@ func claimsOf(v *View, n *Node) (all []claim, refused []Refusal) {
 
 func within(cluster []netip.Prefix, c netip.Prefix) bool {
 	return slices.ContainsFunc(cluster, func(p netip.Prefix) bool {
-		return p.Bits() <= c.Bits() && p.Contains(c.Addr())
+		return inventory.Covers(p, c)
 	})
 }
 
@@ -46,7 +48,7 @@ func overlapping(sorted []claim) int {
 	return n
 }
 
-// settle gives the CIDRs of a group to the older Nodes, and tells the others.
+// settle gives the CIDRs of a group to the older Nodes, and refuses them to the others.
 func settle(group []claim) (held []claim, refused []Refusal) {
 	byAge := slices.Clone(group)
 	slices.SortStableFunc(byAge, func(a, b claim) int {

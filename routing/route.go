@@ -8,8 +8,9 @@ import (
 	"unique"
 )
 
-// MaxNextHops is how many routers one route can spread traffic over. A rack with
-// more uses the first ones by address.
+// MaxNextHops is how many routers one route can spread traffic over. A rack with more
+// uses the first ones by address. The kernel would take more: a [Route] has room for a
+// fixed number, so that it compares with ==.
 const MaxNextHops = 8
 
 // Kind says what the kernel does with a packet that a route matches, and for whom.

@@ -19,7 +19,7 @@ const (
 type MAC [6]byte
 
 // Tunnel is the device that overlay sends through: no flooding and no learning,
-// each peer is told to it. Its zero value is no device.
+// each peer has a static entry. Its zero value is no device.
 type Tunnel struct {
 	Local netip.Addr // this machine's end; its family is that of all peers
 	MAC   MAC

@@ -42,8 +42,8 @@ func ParsePodCIDRs(written []string) (out []netip.Prefix) {
 	return out
 }
 
-// Reason names why a pod CIDR is not routed. It is a metric label and a heading
-// in docs/reference/reasons.md at once.
+// Reason names why a pod CIDR is not routed. It is a metric label and has a row
+// in docs/reference/reasons.md.
 type Reason string
 
 // The reasons of routing.
@@ -68,7 +68,7 @@ type Refusal struct {
 	Node   string // empty: it is about all nodes behind routers
 	CIDR   netip.Prefix
 	Reason Reason
-	Other  string // the node that holds the CIDR, for PodCIDRTaken
+	Other  string // the name of the Node that holds the CIDR, or one that overlaps; only for PodCIDRTaken
 }
 
 // Table is what a node needs: routes sorted by destination and kind, each key

@@ -34,14 +34,6 @@ const (
 	PathDown         Cause = "PathDown"         // BFD lost the router
 )
 
-// Causes lists every cause that a session can be down for.
-func Causes() []Cause {
-	return []Cause{
-		Connecting, Misconfigured, PasswordMissing, Unreachable, NoAnswer, Refused, ClosedByRouter, TTLMismatch,
-		PasswordMismatch, ASNMismatch, HoldTimerExpired, PrefixLimit, RouterShutdown, RouterRefused, MalformedMessage, PathDown,
-	}
-}
-
 // verdict is a cause, and the same in a sentence.
 type verdict struct {
 	cause  Cause

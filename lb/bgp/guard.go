@@ -162,17 +162,13 @@ func admit(s inventory.Session, ad lb.Advertisement, b bounds) (Reason, error) {
 			return CoversSessionEnd, fmt.Errorf("it covers %v, an address of a session's end", end)
 		}
 	}
-	if b.within != nil && !slices.ContainsFunc(b.within, func(w netip.Prefix) bool { return covers(w, p) }) {
+	if b.within != nil && !slices.ContainsFunc(b.within, func(w netip.Prefix) bool { return inventory.Covers(w, p) }) {
 		return OutsidePoolsAndPods, errors.New("it lies outside every pool and pod CIDR")
 	}
 	if _, err := nextHop(s, ad); err != nil {
 		return NextHopUnusable, err
 	}
 	return "", nil
-}
-
-func covers(outer, inner netip.Prefix) bool {
-	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
 }
 
 // nextHop is the next hop that a route is announced with: unspecified means the session's own source

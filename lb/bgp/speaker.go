@@ -41,10 +41,15 @@ func NewSpeaker(o Options) *Speaker {
 	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), bfdListeners: &bfdListeners{byAddr: map[netip.AddrPort]*bfdListener{}}, sessions: map[Key]*session{}}
 }
 
-// Set makes the Speaker say what c says, and nothing else. What is said already is
-// not said again, and a session whose terms stay is not touched, whatever becomes of
-// the others. It carries on with the rest after a failure and returns all errors.
-// Set returns when routers are being told, not when they have answered.
+// Set makes the Speaker announce what is in c, and nothing else. What is announced already
+// is not announced again, and a session whose terms stay is not touched, whatever becomes
+// of the others. Set returns when the UPDATEs are on their way, not when routers have
+// answered.
+//
+// It carries on with the rest after a failure and returns all errors, joined: [ErrClosed]
+// alone after Leave or Stop; [ErrTwice]; of a session's terms [ErrRouterID], [ErrTerms],
+// [ErrPasswordMissing] or [ErrPasswordLength]; [ErrRefused] of each advertisement that is
+// withheld; and the error of the context.
 func (s *Speaker) Set(ctx context.Context, c Config) error {
 	s.setting.Lock()
 	defer s.setting.Unlock()

@@ -231,11 +231,11 @@ func (a *Agent) checkSettings() {
 	if !a.planned || err != nil {
 		return
 	}
-	found, err := kernel.Settings(m.Addresses)
+	found, err := kernel.BadSettings(m.Addresses)
 	if a.o.SetSysctls && len(found) > 0 {
 		slog.Info("changing kernel settings", "settings", fmt.Sprint(found))
-		err = errors.Join(err, kernel.Apply(found))
-		found, _ = kernel.Settings(m.Addresses)
+		err = errors.Join(err, kernel.FixSettings(found))
+		found, _ = kernel.BadSettings(m.Addresses)
 	}
 	if err != nil {
 		slog.Warn("kernel settings", "err", err)

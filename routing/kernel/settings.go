@@ -30,9 +30,10 @@ const (
 	whyRA      = "with forwarding on, router advertisements are ignored, and the default route runs out"
 )
 
-// Settings returns the settings that a machine with these addresses had better not
-// have, sorted by name. They are those of the network namespace it is called in.
-func Settings(addrs []netip.Addr) ([]Setting, error) {
+// BadSettings returns the settings that a machine with these addresses should not have,
+// sorted by name. They are those of the network namespace it is called in. An error of the
+// kernel's or of reading /proc/sys leaves the list incomplete.
+func BadSettings(addrs []netip.Addr) ([]Setting, error) {
 	devices, err := devicesOf(addrs)
 	if err != nil {
 		return nil, err
@@ -57,8 +58,9 @@ func Settings(addrs []netip.Addr) ([]Setting, error) {
 	return check.found, check.err
 }
 
-// Apply sets what Settings returned to what is wanted.
-func Apply(all []Setting) error {
+// FixSettings sets what BadSettings returned to what is wanted. It tries all of them, and
+// returns the errors of writing to /proc/sys.
+func FixSettings(all []Setting) error {
 	var errs []error
 	for _, s := range all {
 		errs = append(errs, os.WriteFile(path(s.Name), []byte(s.Want), 0o644))

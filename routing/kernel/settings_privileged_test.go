@@ -18,7 +18,7 @@ func TestSettingsThatKeepPacketsFromPodsAreNamedAndSet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := Settings(addrs("10.1.0.11", "fd01::11"))
+	found, err := BadSettings(addrs("10.1.0.11", "fd01::11"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,13 +30,13 @@ func TestSettingsThatKeepPacketsFromPodsAreNamedAndSet(t *testing.T) {
 	if got := fmt.Sprint(names); got != want {
 		t.Errorf("found %s, want %s", got, want)
 	}
-	if err := Apply(found); err != nil {
+	if err := FixSettings(found); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := Settings(addrs("10.1.0.11", "fd01::11")); len(left) > 0 || err != nil {
+	if left, err := BadSettings(addrs("10.1.0.11", "fd01::11")); len(left) > 0 || err != nil {
 		t.Errorf("left %v, %v", left, err)
 	}
-	if only4, _ := Settings(addrs("10.1.0.11")); len(only4) > 0 {
+	if only4, _ := BadSettings(addrs("10.1.0.11")); len(only4) > 0 {
 		t.Errorf("of IPv6, though there is none: %v", only4)
 	}
 }

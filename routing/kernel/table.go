@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 
@@ -25,7 +24,6 @@ const batchSize = 128 // messages; even if all fail, the answers fit in a socket
 type Options struct {
 	Protocol uint8  // RTA_PROTOCOL
 	Metric   uint32 // of unicast routes; others get 1,000,000 more
-	Log      *slog.Logger
 }
 
 // Table is the part of the kernel's routing tables that bears our mark.
@@ -39,7 +37,6 @@ type Options struct {
 // A Table is used by one goroutine. Its sockets are opened by the first call, in
 // the network namespace of the thread that makes it.
 type Table struct {
-	options  Options
 	mark     mark
 	conn     *conn
 	have     []routing.Route // what the kernel holds, if sure
@@ -49,14 +46,14 @@ type Table struct {
 	ruled    [2]bool         // for which families there is our rule, if sure
 	sure     bool
 
-	tunnel    atomic.Uint32           // index of the tunnel device, which the listener reads too; 0: none
+	tunnel    atomic.Uint32           // index of the tunnel device, which the watcher reads too; 0: none
 	tunnelled routing.Tunnel          // as it is, if sure
-	entries   atomic.Pointer[entries] // that the tunnel is to have; for the listener
+	entries   atomic.Pointer[entries] // that the tunnel is to have; for the watcher
 }
 
 // NewTable returns a table that has not looked at the kernel yet.
 func NewTable(o Options) *Table {
-	return &Table{options: o, mark: mark{o.Protocol, o.Metric}, attempts: dumpAttempts, families: [2]uint8{unix.AF_INET, unix.AF_INET6}}
+	return &Table{mark: mark{o.Protocol, o.Metric}, attempts: dumpAttempts, families: [2]uint8{unix.AF_INET, unix.AF_INET6}}
 }
 
 // State says how much of what was wanted the kernel holds.
@@ -85,6 +82,7 @@ func (t *Table) Doubt() { t.sure = false }
 // Set makes want, which is sorted and has each key once, the routes that bear our
 // mark. Routes are added before others are deleted. What fails does not keep the
 // rest from being done: the state says what was reached, the error why not all of it.
+// A route in State.Failed has the kernel's error, or [ErrForeign].
 func (t *Table) Set(ctx context.Context, want []routing.Route) (State, error) {
 	if err := ctx.Err(); err != nil {
 		return State{Want: len(want)}, err

@@ -20,12 +20,13 @@ const (
 	overhead6 = 14 + 8 + 8 + 40
 )
 
-// errNoUnderlay says that no link has the tunnel's own address.
-var errNoUnderlay = errors.New("no link has the tunnel's address")
+// ErrNoUnderlay is the error of a tunnel whose own address no link has.
+var ErrNoUnderlay = errors.New("no link has the tunnel's address")
 
-// SetTunnel makes the tunnel what want says, with exactly its peers; the zero value
+// SetTunnel makes the tunnel as in want, with exactly its peers; the zero value
 // removes it. It is called before the Set that has routes through a new tunnel, and
-// after the Set that has none left.
+// after the Set that has none left. Its errors are [ErrNoUnderlay], the kernel's, and
+// that of the context.
 func (t *Table) SetTunnel(ctx context.Context, want routing.Tunnel) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -111,7 +112,7 @@ func addDevice(want routing.Tunnel, mtu int) (netlink.Link, error) {
 	attrs.Name, attrs.MTU, attrs.HardwareAddr = routing.TunnelDevice, mtu, want.MAC[:]
 	err := netlink.LinkAdd(&netlink.Vxlan{
 		LinkAttrs: attrs, VxlanId: routing.TunnelNetwork, Port: routing.TunnelPort, SrcAddr: want.Local.AsSlice(),
-		Learning: false, // each peer is told to it
+		Learning: false, // each peer has a static entry
 		UDPCSum:  true,  // most network cards work checksums out for free, and receivers then merge packets (GRO)
 	})
 	if err != nil {
@@ -164,7 +165,7 @@ func tunnelMTU(local netip.Addr) (int, error) {
 			return link.Attrs().MTU - overhead, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %v", errNoUnderlay, local)
+	return 0, fmt.Errorf("%w: %v", ErrNoUnderlay, local)
 }
 
 // setInner gives the device its addresses. To a link-local one belongs the network of

@@ -11,7 +11,7 @@ import (
 )
 
 // watched are the groups whose events can mean that a route of ours is gone. For
-// IPv4 the kernel says nothing when it drops a route because its link went down.
+// IPv4 the kernel sends nothing when it drops a route because its link went down.
 var watched = []uint32{
 	unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE,
 	unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE,
@@ -25,9 +25,10 @@ const pollEvery = 250 * time.Millisecond
 
 // Watch sends on the channel, and calls nothing, whenever another program or the
 // kernel may have changed what bears our mark: then call [Table.Doubt] and Set.
-// Events that say "messages were lost" count too. It ends with the context.
+// Events that say "messages were lost" count too. It ends with the context. An error is
+// the kernel's, of opening the sockets or of reading the tables for the first time.
 //
-// The channel holds one value: events that nobody has heard yet are one event.
+// The channel holds one value: events that nobody has received yet are one event.
 func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 	if t.conn == nil {
 		if _, err := t.learn(); err != nil {

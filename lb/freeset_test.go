@@ -10,10 +10,10 @@ import (
 // addr4 is the nth address of 10.0.0.0/16.
 func addr4(n int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}) }
 
-func TestGapsAgreeWithASetOfBits(t *testing.T) {
+func TestFreeSetsAgreeWithASetOfBits(t *testing.T) {
 	const size = 600
 	rapid.Check(t, func(t *rapid.T) {
-		var g gaps
+		var g freeSet
 		free := make([]bool, size)
 		g.giveRun(run{addr4(0), addr4(size - 1)})
 		for i := range free {
@@ -36,12 +36,12 @@ func TestGapsAgreeWithASetOfBits(t *testing.T) {
 				g.give(addr4(n))
 				free[n] = true
 			},
-			"": func(t *rapid.T) { compareGaps(t, &g, free) },
+			"": func(t *rapid.T) { compareFree(t, &g, free) },
 		})
 	})
 }
 
-func compareGaps(t *rapid.T, g *gaps, free []bool) {
+func compareFree(t *rapid.T, g *freeSet, free []bool) {
 	lowest, runs := -1, 0
 	for n, f := range free {
 		if g.contains(addr4(n)) != f {
@@ -69,10 +69,10 @@ func compareGaps(t *rapid.T, g *gaps, free []bool) {
 	}
 }
 
-func TestGapsReachBothEndsOfTheAddressSpace(t *testing.T) {
+func TestFreeSetsReachBothEndsOfTheAddressSpace(t *testing.T) {
 	for _, ends := range [][2]string{{"0.0.0.0", "255.255.255.255"}, {"::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"}} {
 		first, last := netip.MustParseAddr(ends[0]), netip.MustParseAddr(ends[1])
-		var g gaps
+		var g freeSet
 		g.giveRun(run{first, last})
 		g.take(first)
 		g.take(last)
