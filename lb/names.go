@@ -11,6 +11,12 @@ const (
 	// FabricReady is the condition of a Node by which its agent says that its BGP sessions
 	// are up and its routes are in the kernel.
 	FabricReady = "plinth.dev/FabricReady"
+	// FabricDegraded is its reason where all routes are there, and another router stands
+	// in for each whose session is down.
+	FabricDegraded = "Degraded"
+	// FabricSessionsDown is its reason where all routes are there, and no other router
+	// stands in.
+	FabricSessionsDown = "SessionsDown"
 
 	// ManagedBy is the value of ipaddress.kubernetes.io/managed-by on the IPAddress objects
 	// that are Plinth's: the claims.

@@ -133,7 +133,7 @@ type fabricHandler struct{ cache.ResourceEventHandler }
 func (h fabricHandler) OnUpdate(was, is any) {
 	old, node := was.(*v1.Node), is.(*v1.Node)
 	h.ResourceEventHandler.OnUpdate(was, is)
-	if fabric(old).Status != fabric(node).Status {
+	if said, says := fabric(old), fabric(node); said.Status != says.Status || said.Reason != says.Reason {
 		h.ResourceEventHandler.OnUpdate(is, is)
 	}
 }

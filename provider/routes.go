@@ -45,7 +45,7 @@ func (r routes) ListRoutes(context.Context, string) ([]*cloudprovider.Route, err
 	}
 	var out []*cloudprovider.Route
 	for _, node := range nodes {
-		if fabric(node).Status == v1.ConditionTrue {
+		if acknowledged(node) {
 			out = append(out, routesOf(node)...)
 		}
 	}
@@ -77,14 +77,28 @@ func (r routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider
 	if err != nil {
 		return err
 	}
-	switch condition := fabric(node); condition.Status {
-	case v1.ConditionTrue:
+	switch condition := fabric(node); {
+	case acknowledged(node):
 		return nil
-	case "":
+	case condition.Status == "":
 		return errors.New("its agent has not said yet that the route is in place")
 	default:
 		return fmt.Errorf("its agent says: %s", condition.Message)
 	}
+}
+
+// acknowledged reports whether the agent has said that the Node's pods can be reached. A
+// router that goes down takes no network away that a Node had: pods of other racks are
+// reached through the other routers, or no router is on their way at all. A Node that
+// never had one waits until a router knows it.
+func acknowledged(node *v1.Node) bool {
+	switch fabric := fabric(node); {
+	case fabric.Status == v1.ConditionTrue, fabric.Reason == lb.FabricDegraded:
+		return true
+	case fabric.Reason == lb.FabricSessionsDown:
+		return condition(node, v1.NodeNetworkUnavailable).Status == v1.ConditionFalse
+	}
+	return false
 }
 
 // DeleteRoute has nothing to do: the agents drop the routes of a Node that is
@@ -92,9 +106,11 @@ func (r routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider
 func (r routes) DeleteRoute(context.Context, string, *cloudprovider.Route) error { return nil }
 
 // fabric returns the Node's condition [FabricReady]; its zero value where there is none.
-func fabric(node *v1.Node) v1.NodeCondition {
+func fabric(node *v1.Node) v1.NodeCondition { return condition(node, FabricReady) }
+
+func condition(node *v1.Node, kind v1.NodeConditionType) v1.NodeCondition {
 	for _, c := range node.Status.Conditions {
-		if c.Type == FabricReady {
+		if c.Type == kind {
 			return c
 		}
 	}

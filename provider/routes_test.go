@@ -12,6 +12,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 func listerOf(t *testing.T, nodes ...*v1.Node) corelisters.NodeLister {
@@ -68,6 +69,40 @@ func TestRoutesAreThoseThatAgentsAcknowledged(t *testing.T) {
 	}
 }
 
+func TestANetworkOutlastsSessionsAndNotRoutes(t *testing.T) {
+	tests := []struct {
+		name        string
+		reason      string
+		unavailable v1.ConditionStatus // what the Node bears already
+		want        bool
+	}{
+		{"one of two routers is down", lb.FabricDegraded, v1.ConditionFalse, true},
+		{"one of two routers is down, and the Node is new", lb.FabricDegraded, "", true},
+		{"all routers are down", lb.FabricSessionsDown, v1.ConditionFalse, true},
+		{"all routers are down, and the Node never had a network", lb.FabricSessionsDown, v1.ConditionTrue, false},
+		{"all routers are down, and the Node is new", lb.FabricSessionsDown, "", false},
+		{"a route is missing", "Incomplete", v1.ConditionFalse, false},
+		{"an older agent says no more than No", "", v1.ConditionFalse, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := nodeWithFabric("w1", v1.ConditionFalse, "10.244.1.0/24")
+			n.Status.Conditions[0].Reason = tt.reason
+			if tt.unavailable != "" {
+				n.Status.Conditions = append(n.Status.Conditions, v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: tt.unavailable})
+			}
+			r := routes{inventory: func() *inventory.Inventory { return &inventory.Inventory{} }, nodes: listerOf(t, n)}
+			listed, err := r.ListRoutes(t.Context(), "kubernetes")
+			if err != nil || len(listed) == 1 != tt.want {
+				t.Errorf("%d routes, %v", len(listed), err)
+			}
+			if err := r.CreateRoute(t.Context(), "kubernetes", "", &cloudprovider.Route{TargetNode: "w1"}); (err == nil) != tt.want {
+				t.Errorf("creating its route: %v", err)
+			}
+		})
+	}
+}
+
 func TestRoutesAreNotOfferedWhereACNIMakesThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		podNetwork string
@@ -98,18 +133,33 @@ func TestRoutesAreNotOfferedWhereACNIMakesThem(t *testing.T) {
 
 func TestAnAgentsWordLooksLikeAResyncToTheRouteController(t *testing.T) {
 	cases := map[string]struct {
-		was, is v1.ConditionStatus
-		want    int
+		was, is           v1.ConditionStatus
+		wasReason, reason string
+		want              int
 	}{
-		"it became ready":  {"", v1.ConditionTrue, 2},
-		"it broke":         {v1.ConditionTrue, v1.ConditionFalse, 2},
-		"it said the same": {v1.ConditionTrue, v1.ConditionTrue, 1},
+		"it became ready":    {"", v1.ConditionTrue, "", "", 2},
+		"it broke":           {v1.ConditionTrue, v1.ConditionFalse, "", "", 2},
+		"it said the same":   {v1.ConditionTrue, v1.ConditionTrue, "", "", 1},
+		"it gave a reason":   {v1.ConditionFalse, v1.ConditionFalse, "SessionsDown", "Incomplete", 2},
+		"it gave the same":   {v1.ConditionFalse, v1.ConditionFalse, "SessionsDown", "SessionsDown", 1},
+		"it has yet to talk": {"", "", "", "", 1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			calls := 0
-			h := fabricHandler{cache.ResourceEventHandlerFuncs{UpdateFunc: func(was, is any) { calls++ }}}
-			h.OnUpdate(nodeWithFabric("w1", c.was), nodeWithFabric("w1", c.is))
+			h := fabricHandler{cache.ResourceEventHandlerFuncs{UpdateFunc: func(was, is any) {
+				if calls++; was.(*v1.Node).Name != is.(*v1.Node).Name {
+					t.Errorf("from %v to %v", was, is)
+				}
+			}}}
+			said := func(status v1.ConditionStatus, reason string) *v1.Node {
+				n := nodeWithFabric("w1", status)
+				for i := range n.Status.Conditions {
+					n.Status.Conditions[i].Reason = reason
+				}
+				return n
+			}
+			h.OnUpdate(said(c.was, c.wasReason), said(c.is, c.reason))
 			if calls != c.want {
 				t.Errorf("%d updates, not %d", calls, c.want)
 			}

@@ -19,13 +19,26 @@ import (
 // are up and its routes are in the kernel.
 const FabricReady corev1.NodeConditionType = lb.FabricReady
 
+// Reasons of the condition. The route controller goes by them: it is what keeps pods
+// away from a Node that has no network yet.
+const (
+	AsPlanned    = "AsPlanned"
+	Degraded     = lb.FabricDegraded
+	SessionsDown = lb.FabricSessionsDown
+	Incomplete   = "Incomplete"
+)
+
 const (
 	writeTimeout = 10 * time.Second
 	writeRetry   = 2 * time.Second
 )
 
 // tally is how much of what is wanted there is.
-type tally struct{ Routes, RoutesWanted, Sessions, SessionsWanted int }
+type tally struct {
+	Routes, RoutesWanted, Sessions, SessionsWanted int
+	PassedBy                                       int  // sessions that are down, of routers that others stand in for
+	CutOff                                         bool // nothing of this machine's pods is known elsewhere any more
+}
 
 func (t tally) String() string {
 	return fmt.Sprintf("routes %d/%d, sessions %d/%d", t.Routes, t.RoutesWanted, t.Sessions, t.SessionsWanted)
@@ -33,8 +46,15 @@ func (t tally) String() string {
 
 func (t tally) condition() condition {
 	c := condition{Ready: corev1.ConditionFalse, Message: t.String()}
-	if t.Routes == t.RoutesWanted && t.Sessions == t.SessionsWanted {
-		c.Ready = corev1.ConditionTrue
+	switch missing := t.SessionsWanted - t.Sessions; {
+	case t.Routes != t.RoutesWanted || t.CutOff:
+		c.Reason = Incomplete
+	case missing == 0:
+		c.Ready, c.Reason = corev1.ConditionTrue, AsPlanned
+	case missing == t.PassedBy:
+		c.Reason = Degraded
+	default:
+		c.Reason = SessionsDown
 	}
 	return c
 }
@@ -82,7 +102,7 @@ func (w *writer) write(ctx context.Context, c condition) {
 		err := w.patch(ctx, n.Condition, c)
 		if err == nil {
 			w.last = written{n.Condition, c, time.Now()}
-			slog.Info("wrote the condition", "type", FabricReady, "status", c.Ready, "message", c.Message)
+			slog.Info("wrote the condition", "type", FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
 			return
 		}
 		slog.Warn("the condition could not be written", "type", FabricReady, "err", err)
@@ -93,12 +113,8 @@ func (w *writer) write(ctx context.Context, c condition) {
 func (w *writer) patch(ctx context.Context, old, c condition) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	reason := "AsPlanned"
-	if c.Ready != corev1.ConditionTrue {
-		reason = "Incomplete"
-	}
 	now := metav1.Now()
-	entry := map[string]any{"type": FabricReady, "status": c.Ready, "reason": reason, "message": c.Message, "lastHeartbeatTime": now}
+	entry := map[string]any{"type": FabricReady, "status": c.Ready, "reason": c.Reason, "message": c.Message, "lastHeartbeatTime": now}
 	if old.Ready != c.Ready {
 		entry["lastTransitionTime"] = now
 	}

@@ -236,6 +236,50 @@ func TestRouterThatLostItsSessionIsPassedByWhileAnotherHasOne(t *testing.T) {
 	}
 }
 
+func TestTheConditionsReasonTellsRoutersFromRoutes(t *testing.T) {
+	tests := []struct {
+		name string
+		t    tally
+		want string
+	}{
+		{"all is there", tally{Routes: 12, RoutesWanted: 12, Sessions: 2, SessionsWanted: 2}, AsPlanned},
+		{"one of two routers is down", tally{Routes: 12, RoutesWanted: 12, Sessions: 1, SessionsWanted: 2, PassedBy: 1}, Degraded},
+		{"one of two has not answered yet", tally{Routes: 12, RoutesWanted: 12, Sessions: 1, SessionsWanted: 2}, SessionsDown},
+		{"both are down", tally{Routes: 12, RoutesWanted: 12, SessionsWanted: 2}, SessionsDown},
+		{"both have been down for long, and carry pods", tally{Routes: 12, RoutesWanted: 12, SessionsWanted: 2, CutOff: true}, Incomplete},
+		{"a route is missing", tally{Routes: 11, RoutesWanted: 12, Sessions: 2, SessionsWanted: 2}, Incomplete},
+		{"a route and a router are missing", tally{Routes: 11, RoutesWanted: 12, Sessions: 1, SessionsWanted: 2, PassedBy: 1}, Incomplete},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := tt.t.condition()
+			if c.Reason != tt.want || (c.Ready == corev1.ConditionTrue) != (tt.want == AsPlanned) {
+				t.Errorf("got %+v, want %s", c, tt.want)
+			}
+		})
+	}
+}
+
+func TestAMachineIsCutOffWhenNoRouterKeepsItsRoutesAnyMore(t *testing.T) {
+	now := time.Now()
+	lately, long := bgp.SessionState{Since: now.Add(-time.Minute)}, bgp.SessionState{Since: now.Add(-time.Hour)}
+	up := bgp.SessionState{Up: true, Since: now.Add(-time.Hour)}
+	for name, tt := range map[string]struct {
+		states []bgp.SessionState
+		want   bool
+	}{
+		"none is planned":              {nil, false},
+		"all are down for long":        {[]bgp.SessionState{long, long}, true},
+		"one is down since a minute":   {[]bgp.SessionState{long, lately}, false},
+		"one is up":                    {[]bgp.SessionState{long, up}, false},
+		"the agent has just restarted": {[]bgp.SessionState{lately, lately}, false},
+	} {
+		if got := cutOff(tt.states, now); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
 	now := func() (node, bool) {
@@ -243,7 +287,7 @@ func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 		return reduceNode(n), err == nil
 	}
 	w := newWriter(client, "w1", now)
-	for _, c := range []tally{{11, 12, 2, 2}, {11, 12, 2, 2}, {12, 12, 2, 2}, {12, 12, 2, 2}, {12, 12, 1, 2}} {
+	for _, c := range []tally{{Routes: 11, RoutesWanted: 12}, {Routes: 11, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12, SessionsWanted: 2, Sessions: 1}} {
 		w.write(t.Context(), c.condition())
 	}
 	writes := 0
@@ -256,7 +300,7 @@ func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 		}
 	}
 	n, _ := now()
-	if want := (condition{corev1.ConditionFalse, "routes 12/12, sessions 1/2"}); writes != 3 || n.Condition != want {
+	if want := (condition{corev1.ConditionFalse, SessionsDown, "routes 12/12, sessions 1/2"}); writes != 3 || n.Condition != want {
 		t.Errorf("%d writes, condition %v", writes, n.Condition)
 	}
 }

@@ -29,8 +29,8 @@ type node struct {
 
 // condition is the FabricReady condition as the Node bears it; zero: it has none.
 type condition struct {
-	Ready   corev1.ConditionStatus
-	Message string
+	Ready           corev1.ConditionStatus
+	Reason, Message string
 }
 
 func reduceNode(obj any) node {
@@ -47,7 +47,7 @@ func reduceNode(obj any) node {
 	for _, c := range n.Status.Conditions {
 		switch c.Type {
 		case FabricReady:
-			out.Condition = condition{c.Status, c.Message}
+			out.Condition = condition{c.Status, c.Reason, c.Message}
 		case corev1.NodeReady:
 			out.ShuttingDown = c.Status == corev1.ConditionFalse && strings.Contains(c.Message, shuttingDown)
 		}

@@ -110,12 +110,12 @@ func TestNodeIsReducedToWhatAPlanNeeds(t *testing.T) {
 			Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeHostName, Address: "w1"}, {Type: corev1.NodeInternalIP, Address: "10.1.0.11"}, {Type: corev1.NodeExternalIP, Address: "192.0.2.1"},
 			},
-			Conditions: []corev1.NodeCondition{{Type: FabricReady, Status: corev1.ConditionTrue, Message: "routes 1/1, sessions 1/1"}},
+			Conditions: []corev1.NodeCondition{{Type: FabricReady, Status: corev1.ConditionTrue, Reason: AsPlanned, Message: "routes 1/1, sessions 1/1"}},
 		},
 	}
 	got := reduceNode(n)
 	if got.Rack != "r1" || !got.Excluded || len(got.Addresses) != 1 || got.PodCIDRs[0].String() != "10.244.1.0/24" || len(got.PodCIDRs) != 1 ||
-		got.Condition != (condition{corev1.ConditionTrue, "routes 1/1, sessions 1/1"}) || got.Identity.ProviderID != "plinth://w1" {
+		got.Condition != (condition{corev1.ConditionTrue, AsPlanned, "routes 1/1, sessions 1/1"}) || got.Identity.ProviderID != "plinth://w1" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -8,9 +8,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 )
+
+// cutOffAfter is more than the restart time for which routers keep routes by default.
+const cutOffAfter = 90 * time.Second
 
 // report tells the Node's condition, the status and the metrics what was reached.
 // Asking the sessions costs more than a pass, so that during a burst it waits.
@@ -35,7 +39,7 @@ func (a *Agent) report(ctx context.Context) {
 func (a *Agent) tell() {
 	c := a.tally().condition()
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
-		c = condition{corev1.ConditionFalse, c.Message + "; waiting for " + a.waiting}
+		c = condition{corev1.ConditionFalse, Incomplete, c.Message + "; waiting for " + a.waiting}
 	}
 	if a.planned || c.Ready == corev1.ConditionFalse {
 		a.writer.set(c)
@@ -81,11 +85,23 @@ func (a *Agent) tally() tally {
 		i := slices.IndexFunc(a.sessions, func(s bgp.SessionState) bool {
 			return s.Router == want.Session.Router && s.Addr == want.Session.RouterAddr
 		})
-		if i >= 0 && a.sessions[i].Up && a.told(want, a.sessions[i]) {
+		switch {
+		case i >= 0 && a.sessions[i].Up && a.told(want, a.sessions[i]):
 			t.Sessions++
+		case a.down[want.Session.RouterAddr]:
+			t.PassedBy++
 		}
 	}
+	t.CutOff = a.inputs.Inventory != nil && a.inputs.Inventory.PodNetwork.Mode == inventory.ModeFabric && cutOff(a.sessions, time.Now())
 	return t
+}
+
+// cutOff reports whether all sessions are down, and have been for so long that no router
+// keeps a route of this machine's.
+func cutOff(states []bgp.SessionState, now time.Time) bool {
+	return len(states) > 0 && !slices.ContainsFunc(states, func(s bgp.SessionState) bool {
+		return s.Up || now.Sub(s.Since) < cutOffAfter
+	})
 }
 
 func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {

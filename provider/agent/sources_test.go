@@ -303,7 +303,7 @@ func TestAConditionSaysWhatIsLongWaitedFor(t *testing.T) {
 	a.waitsSince = a.waitsSince.Add(-waitsLong)
 	a.wait("the accepted inventory")
 	a.tell()
-	if c, want := said(), (condition{corev1.ConditionFalse, "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
+	if c, want := said(), (condition{corev1.ConditionFalse, Incomplete, "routes 0/0, sessions 0/0; waiting for the accepted inventory"}); c != want {
 		t.Errorf("it says %v, want %v", c, want)
 	}
 	a.wait("the nodes") // the API server does tell things, one after the other

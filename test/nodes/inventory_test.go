@@ -341,15 +341,24 @@ func TestNetworkIsAvailableWhenTheAgentSaysSo(t *testing.T) {
 					return fmt.Errorf("its conditions are %v", n.Status.Conditions)
 				}
 			}
-			agent := func(status string) {
-				c.patch("w1", "status", `{"status":{"conditions":[{"type":"plinth.dev/FabricReady","status":"`+status+`","message":"routes 1/2"}]}}`)
+			says := func(node, status, reason string) {
+				c.patch(node, "status", `{"status":{"conditions":[{"type":"plinth.dev/FabricReady","status":"`+status+`","reason":"`+reason+`","message":"routes 1/2"}]}}`)
 			}
+			agent := func(status, reason string) { says("w1", status, reason) }
 			c.until("w1", "has no network yet", unavailable(v1.ConditionTrue))
-			agent("False")
+			agent("False", "SessionsDown")
 			c.event("Node", "w1", "FailedToCreateRoute", "routes 1/2")
-			agent("True")
+			agent("True", "AsPlanned")
 			c.until("w1", "has a network", unavailable(v1.ConditionFalse))
-			agent("False")
+			agent("False", "SessionsDown")
+			c.register(node{name: "w2"})
+			c.until("w2", "has no network yet", unavailable(v1.ConditionTrue))
+			says("w2", "False", "Degraded")
+			c.until("w2", "has a network, with one router of two", unavailable(v1.ConditionFalse))
+			if err := unavailable(v1.ConditionFalse)(c.get("w1")); err != nil {
+				t.Errorf("it lost its network with its sessions: %v", err)
+			}
+			agent("False", "Incomplete")
 			c.until("w1", "has no network again", unavailable(v1.ConditionTrue))
 		})
 	}
