@@ -90,16 +90,16 @@ func preferIPv4(addrs []netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// peer is the holder of a CIDR as the tunnel knows it.
+// peer is the holder of a CIDR as the tunnel knows it. Its end is of the family that it
+// prefers itself: where that is not ours, neither hears the other.
 func (t *Tunnel) peer(c claim) (Peer, bool) {
 	if !t.Exists() {
 		return Peer{}, false
 	}
-	i := slices.IndexFunc(c.node.Addresses, func(a netip.Addr) bool { return a.Is4() == t.Local.Is4() })
-	if i < 0 {
+	outer := preferIPv4(c.node.Addresses)
+	if !outer.IsValid() || outer.Is4() != t.Local.Is4() {
 		return Peer{}, false
 	}
-	outer := c.node.Addresses[i]
 	return Peer{Inner: c.cidr.Addr(), MAC: macOf(outer), Outer: outer}, true
 }
 

@@ -90,8 +90,8 @@ func routingView(in inputs, m inventory.Machine, mode inventory.Mode, down map[n
 	rack, _ := in.Inventory.Rack(m.Rack)
 	self := in.Self.Node
 	self.Rack = m.Rack
-	if len(m.Addresses) > 0 {
-		self.Addresses = m.Addresses
+	if len(self.Addresses) == 0 {
+		self.Addresses = m.Addresses // others see none, and so have nothing that this could differ from
 	}
 	v := routing.View{
 		Mode: mode, Cluster: in.Inventory.PodNetwork.CIDRs, Self: self,
