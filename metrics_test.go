@@ -29,8 +29,22 @@ const metricsIntroduction = `# Metrics
 <!-- generated from the sources by make generate -->
 
 Both programs serve them at ` + "`/metrics`" + `: the agent at its ` + "`--listen`" + `, the controller at its ` + "`--secure-port`" + `, where it stands beside what
-the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_nodes\"}`, `rest_client_*`, `leader_election_*`" + ` and others). What
+the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_nodes\"}`, also `plinth_loadbalancer` and `plinth_volumes`, `rest_client_*`, `leader_election_*`" + ` and others). What
 ` + "`reason`" + ` can be is said in [reasons](reasons.md).
+
+## What to alert on
+
+| expression | for | what it means |
+|---|---|---|
+| ` + "`plinth_inventory_ready == 0`" + ` | 1m | the newest edit of the inventory was refused, or nothing is in force; see [the status](in-force.md#the-status) |
+| ` + "`sum(plinth_services_waiting) > 0`" + ` | 5m | Services have less than they ask for; the label ` + "`reason`" + ` has the reason |
+| ` + "`plinth_agent_session_up == 0`" + ` | 2m | a BGP session is down; ` + "`plinth_agent_session_down`" + ` has the likely cause |
+| ` + "`plinth_agent_routes_held < plinth_agent_routes_wanted`" + ` | 2m | the kernel lacks routes to pods; ` + "`/status`" + ` has those that failed |
+| ` + "`plinth_agent_waiting == 1`" + ` | 2m | an agent lacks something that a plan is made of, and keeps its last plan |
+| ` + "`plinth_agent_session_refused_prefixes > 0`" + ` | 1m | [the guard](reasons.md#why-a-session-does-not-announce-what-was-planned) withholds prefixes: a mistake in Plinth, or an inventory at odds with the network |
+| ` + "`plinth_agent_api_silence_seconds > 300`" + ` | | an agent does not reach the API server, and works with what it knew |
+
+Alert on the scrape targets being absent as well: an agent that does not run reports nothing.
 `
 
 // programs says which program shows the metrics of a package, in the page's order.

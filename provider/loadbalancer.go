@@ -93,7 +93,7 @@ func newBalancer(c *Cloud) *balancer {
 		parts:     make(chan struct{}, 1),
 		rewatched: make(chan struct{}, 1),
 	}
-	b.queue = newQueue("plinth-loadbalancer", c.log, b.sync)
+	b.queue = newQueue("plinth_loadbalancer", c.log, b.sync)
 	return b
 }
 

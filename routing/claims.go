@@ -61,7 +61,7 @@ func settle(group []claim) (held []claim, refused []Refusal) {
 			continue
 		}
 		if c.node.Name != held[i].node.Name {
-			refused = append(refused, Refusal{Node: c.node.Name, CIDR: c.cidr, Reason: PodCIDRTaken, Other: held[i].node.Name})
+			refused = append(refused, Refusal{Node: c.node.Name, CIDR: c.cidr, Reason: PodCIDRInUse, Other: held[i].node.Name})
 		}
 	}
 	slices.SortFunc(held, claim.compare)

@@ -143,8 +143,8 @@ func TestPlan(t *testing.T) {
 			return v
 		}, []string{
 			"10.244.7.0/24 via 10.1.0.23",
-			"PodCIDRTaken a 10.244.7.0/24",
-			"PodCIDRTaken b 10.244.0.0/20",
+			"PodCIDRInUse a 10.244.7.0/24",
+			"PodCIDRInUse b 10.244.0.0/20",
 		}},
 		{"a CIDR outside of the pod network is refused", func() View {
 			v := view(inventory.ModeDirect)

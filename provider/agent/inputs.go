@@ -79,7 +79,7 @@ func announcing(inv *inventory.Inventory, st stage) *inventory.Inventory {
 func ownCIDRs(self node, refused []routing.Refusal) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(self.PodCIDRs), func(c netip.Prefix) bool {
 		return slices.ContainsFunc(refused, func(r routing.Refusal) bool {
-			return r.Node == self.Name && r.CIDR == c && r.Reason == routing.PodCIDRTaken
+			return r.Node == self.Name && r.CIDR == c && r.Reason == routing.PodCIDRInUse
 		})
 	})
 }

@@ -64,7 +64,7 @@ var (
 	pathWatched   = prometheus.NewDesc("plinth_agent_bfd_up", "1 if BFD with the router is up; only where the inventory asks for BFD.", sessionLabels, nil)
 	sessionSince  = prometheus.NewDesc("plinth_agent_session_changed_timestamp_seconds", "When the session last went up or down.", sessionLabels, nil)
 	sessionTold   = prometheus.NewDesc("plinth_agent_session_announced_prefixes", "Prefixes in the session's adj-RIB-out.", sessionLabels, nil)
-	sessionKept   = prometheus.NewDesc("plinth_agent_session_refused_prefixes", "Prefixes that were planned and that no session may say; /status names them.", sessionLabels, nil)
+	sessionKept   = prometheus.NewDesc("plinth_agent_session_refused_prefixes", "Prefixes planned for this session and withheld by the guard; /status has the first ten, with reasons.", sessionLabels, nil)
 	sessionHeard  = prometheus.NewDesc("plinth_agent_session_accepted_prefixes", "Prefixes of the router's that were accepted.", sessionLabels, nil)
 	sessionLost   = prometheus.NewDesc("plinth_agent_session_losses_total", "Times that the session was up and went down.", sessionLabels, nil)
 	staleness     = prometheus.NewDesc("plinth_agent_api_silence_seconds", "Time since the API server last said anything about a kind of object, or since it is asked in vain.", []string{"kind"}, nil)

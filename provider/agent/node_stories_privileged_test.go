@@ -84,12 +84,12 @@ func TestRoutesFollowTheLifeOfANode(t *testing.T) {
 	younger.CreationTimestamp = metav1.Unix(300, 0)
 	create(younger)
 	routed(t, "10.244.8.0/24 via 10.1.0.12", "fd00:244:0:8::/64 via fd01::12", "fd00:244:0:4::/64 via fd01::14")
-	unroutedBecause(t, a, "w4", "PodCIDRTaken")
+	unroutedBecause(t, a, "w4", "PodCIDRInUse")
 	older := aNode("w5", "10.1.0.15", "fd01::15", "10.244.8.0/24", "fd00:244:0:5::/64")
 	older.CreationTimestamp = metav1.Unix(100, 0)
 	create(older)
 	routed(t, "10.244.8.0/24 via 10.1.0.15", "fd00:244:0:8::/64 via fd01::12", "fd00:244:0:4::/64 via fd01::14", "fd00:244:0:5::/64 via fd01::15")
-	unroutedBecause(t, a, "w2", "PodCIDRTaken")
+	unroutedBecause(t, a, "w2", "PodCIDRInUse")
 
 	t.Log("it moves to another rack, and is no longer on the subnet")
 	if err := nodes.Delete(t.Context(), "w5", metav1.DeleteOptions{}); err != nil {
