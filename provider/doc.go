@@ -2,7 +2,9 @@
 // routes, labels, volumes.
 //
 // A [Cloud] is what the controllers of k8s.io/cloud-provider ask. It knows
-// nothing but the inventory in force and what the API server says; it never
-// waits for a network of its own, so every answer is a look into memory. Where
-// it does not know, it answers with an error, because "no" deletes a Node.
+// nothing but the inventory in force and what the API server says. Questions
+// about Nodes, zones, routes and volumes are answered from memory; a "no" that
+// would delete a Node is confirmed at the API server first. Load balancers are
+// granted by writing there. Where it does not know, it answers with an error,
+// because "no" deletes a Node.
 package provider

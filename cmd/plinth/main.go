@@ -53,8 +53,8 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "plinth",
-		Short: "Check inventories, write the router's side of them, and tell how the datacenter is",
-		Long: `Check inventories, write the router's side of them, and tell how the datacenter is.
+		Short: "Check inventories, write the router's side of them, and show the state of the datacenter",
+		Long: `Check inventories, write the router's side of them, and show the state of the datacenter.
 
 Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 		SilenceErrors: true,

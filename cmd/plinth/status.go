@@ -29,12 +29,12 @@ func newStatusCommand() *cobra.Command {
 	var cluster clusterFlags
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Tell how the datacenter is, as the cluster says",
-		Long: `Tell how the datacenter is, as the cluster says: which inventory is in force,
-how many machines of each rack are ready, how many VIPs of each pool are held, and
-all that is not well.
+		Short: "Show the state of the datacenter, as the cluster reports it",
+		Long: `Show the state of the datacenter, as the cluster reports it: which inventory is in
+force, how many machines of each rack are ready, how many VIPs of each pool are held,
+and all problems.
 
-Exit codes: 0 all is well, 1 something is not, 2 error.`,
+Exit codes: 0 no problems, 1 problems, 2 error.`,
 		Example: `  kubectl plinth status
   plinth status -o json | jq -r '.notWell[]'`,
 		Args: usage(cobra.NoArgs),

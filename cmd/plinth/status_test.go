@@ -129,7 +129,7 @@ default   active    1
 -         no pool   1
 
 Services of type LoadBalancer: 1
-All is well.
+No problems.
 `
 	if text.String() != want {
 		t.Errorf("it prints\n%s\nwant\n%s", &text, want)

@@ -8,7 +8,7 @@ import (
 )
 
 // writeStatusText prints what fits a screen: racks and pools as tables, and then
-// what is not well, one a line.
+// the problems, one a line.
 func writeStatusText(w io.Writer, s status) error {
 	fmt.Fprintf(w, "inventory %s, generation %s\n\n", s.Inventory, cmp.Or(s.Generation, "unknown"))
 	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
@@ -27,10 +27,10 @@ func writeStatusText(w io.Writer, s status) error {
 	}
 	fmt.Fprintf(w, "\nServices of type LoadBalancer: %d\n", s.Services)
 	if len(s.NotWell) == 0 {
-		_, err := fmt.Fprintln(w, "All is well.")
+		_, err := fmt.Fprintln(w, "No problems.")
 		return err
 	}
-	fmt.Fprintln(w, "\nNot well:")
+	fmt.Fprintln(w, "\nProblems:")
 	for _, what := range s.NotWell {
 		fmt.Fprintln(w, "  "+what)
 	}

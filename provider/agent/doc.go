@@ -1,9 +1,10 @@
 // Package agent turns, on each node, what the API server says into a plan of
 // announcements and routes, and has it applied.
 //
-// One goroutine does everything: an event only marks the state as dirty, then a
-// snapshot is taken, planned, applied and reported. Bursts coalesce, a failure is
-// tried again soon, a quiet time still ends in a full pass. What was last known
+// One goroutine plans and applies; watching, saving, reporting and BGP sessions have
+// their own. An event only marks the state as dirty, then a snapshot is taken,
+// planned, applied and reported. Bursts coalesce, a failure is tried again soon, a
+// quiet time still ends in a full pass. What was last known
 // stays in force while the API server is away, and is on disk for the process that
 // follows this one.
 //
