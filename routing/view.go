@@ -48,8 +48,8 @@ type Reason string
 
 // The reasons of routing.
 const (
-	// PodCIDRTaken: an older Node claims the CIDR, or one that overlaps with it.
-	PodCIDRTaken Reason = "PodCIDRTaken"
+	// PodCIDRInUse: an older Node claims the CIDR, or one that overlaps with it.
+	PodCIDRInUse Reason = "PodCIDRInUse"
 	// PodCIDROutsideNetwork: the CIDR is neither within podNetwork.cidrs nor what
 	// the inventory gives the machine by hand.
 	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork"
@@ -68,7 +68,7 @@ type Refusal struct {
 	Node   string // empty: it is about all nodes behind routers
 	CIDR   netip.Prefix
 	Reason Reason
-	Other  string // the name of the Node that holds the CIDR, or one that overlaps; only for PodCIDRTaken
+	Other  string // the name of the Node that holds the CIDR, or one that overlaps; only for PodCIDRInUse
 }
 
 // Table is what a node needs: routes sorted by destination and kind, each key
