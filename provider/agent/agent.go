@@ -80,7 +80,8 @@ type Agent struct {
 	announcer     lb.Planner
 	lastBasis     basis               // that last was made from
 	lastRoutesKey planKey             // that last.Routing was made from
-	down          map[netip.Addr]bool // routers that lost their session
+	down          map[netip.Addr]bool // routers that others stand in for
+	inherited     map[netip.Addr]bool // of these, as the process before this one left them
 	downChanged   bool                // since the last plan of routes
 	speakerInSync bool                // the Speaker says what last says
 	sessions      []bgp.SessionState
@@ -152,6 +153,12 @@ func (a *Agent) restore() {
 	if before.drained != nil {
 		a.drain.resume(time.Now(), *before.drained)
 	}
+	a.down, a.inherited = map[netip.Addr]bool{}, map[netip.Addr]bool{}
+	if before.counts {
+		for _, router := range before.lost {
+			a.down[router], a.inherited[router] = true, true
+		}
+	}
 	if before.booted {
 		a.comesUp = time.Now().Add(a.patience)
 		a.proxy.comesUp = a.comesUp
@@ -222,7 +229,7 @@ func (a *Agent) signOfLife() {
 	if !a.planned {
 		return // nothing that another process could follow
 	}
-	a.saver.sign(a.drain.lasted(time.Now()))
+	a.saver.sign(a.drain.lasted(time.Now()), a.down)
 }
 
 // checkSettings tells of kernel settings that keep packets from pods, or changes them.

@@ -27,7 +27,7 @@ func (a *Agent) leave(ctx context.Context, kernelEvents <-chan struct{}) error {
 func (a *Agent) lastWords() {
 	a.saver.stop()
 	if a.planned {
-		a.saver.writeSign(a.saver.disk.sign(a.drain.lasted(time.Now())))
+		a.saver.writeSign(a.saver.disk.sign(a.drain.lasted(time.Now()), a.down))
 	}
 	if a.live {
 		a.saver.writeInputs(a.inputs)

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -26,10 +27,13 @@ func (a *Agent) report(ctx context.Context) {
 	}
 	a.reported = time.Now()
 	a.sessions = a.o.Speaker.State(ctx)
-	if down := lostRouters(a.sessions); !sameKeys(down, a.down) {
+	down, next := lostRouters(a.sessions, a.inherited, time.Now())
+	if !maps.Equal(down, a.down) {
 		a.down, a.downChanged = down, true
+		a.signOfLife()
 		a.touch()
 	}
+	a.schedule.wakeIn(next)
 	a.tell()
 	a.publish()
 }
@@ -44,37 +48,6 @@ func (a *Agent) tell() {
 	if a.planned || c.Ready == corev1.ConditionFalse {
 		a.writer.set(c)
 	}
-}
-
-func sameKeys(a, b map[netip.Addr]bool) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for k := range a {
-		if !b[k] {
-			return false
-		}
-	}
-	return true
-}
-
-// lostRouters are the addresses of routers whose session was up and is not, while
-// another one's of the same family is: traffic had better take that one. A session
-// that was never up says nothing about the router's forwarding.
-func lostRouters(states []bgp.SessionState) map[netip.Addr]bool {
-	up := map[bool]bool{}
-	for _, s := range states {
-		if s.Up {
-			up[s.Addr.Is4()] = true
-		}
-	}
-	lost := map[netip.Addr]bool{}
-	for _, s := range states {
-		if !s.Up && s.Losses > 0 && up[s.Addr.Is4()] {
-			lost[s.Addr] = true
-		}
-	}
-	return lost
 }
 
 // tally counts what the condition says. A session counts when it is up and its

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -53,8 +54,11 @@ func (s *saver) save(in inputs) {
 // forget has the next inputs written whichever they are.
 func (s *saver) forget() { s.last = version{} }
 
-// sign has a sign of life written, with how far a drain has come.
-func (s *saver) sign(drained time.Duration) { s.signs.put(s.disk.sign(drained)) }
+// sign has a sign of life written, with how far a drain has come, and
+// the routers that are lost.
+func (s *saver) sign(drained time.Duration, lost map[netip.Addr]bool) {
+	s.signs.put(s.disk.sign(drained, lost))
+}
 
 func (s *saver) writeInputs(in inputs) {
 	if err := s.disk.save(in); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -67,16 +68,19 @@ type sign struct {
 	// Drained is for how long the machine was being drained, or was drained, by then;
 	// negative: it was not. nil: an older agent wrote this.
 	Drained *time.Duration `json:",omitempty"`
+	Lost    []netip.Addr   `json:",omitempty"` // routers, as in [lostRouters]
 }
 
 func (d disk) now() sign {
 	return sign{BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
 }
 
-// sign is a sign of life as of now, and of how far a drain has come.
-func (d disk) sign(drained time.Duration) sign {
+// sign is a sign of life as of now, of how far a drain has come, and of the routers that
+// are lost.
+func (d disk) sign(drained time.Duration, lost map[netip.Addr]bool) sign {
 	s := d.now()
 	s.Drained = &drained
+	s.Lost = slices.SortedFunc(maps.Keys(lost), netip.Addr.Compare)
 	return s
 }
 
@@ -89,6 +93,7 @@ type past struct {
 	counts  bool           // what it left is young enough to go by
 	booted  bool           // the machine has booted since, or only lately
 	drained *time.Duration // as of now, as in [sign]; nil too where it does not follow
+	lost    []netip.Addr   // routers
 }
 
 func (d disk) predecessor() past {
@@ -98,9 +103,9 @@ func (d disk) predecessor() past {
 	case err != nil:
 		return past{booted: now.Up < bootsFor}
 	case last.BootID != now.BootID:
-		return past{counts: now.Wall.Sub(last.Wall) < keepsFor, booted: true}
+		return past{counts: now.Wall.Sub(last.Wall) < keepsFor, booted: true, lost: last.Lost}
 	}
-	p := past{counts: true, follows: now.Up-last.Up < followsWithin}
+	p := past{counts: true, follows: now.Up-last.Up < followsWithin, lost: last.Lost}
 	if p.follows && last.Drained != nil {
 		p.drained = last.Drained
 		if *p.drained >= 0 {
