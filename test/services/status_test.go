@@ -153,8 +153,8 @@ func (c *cluster) sharersComeAndGo(n int) {
 		c.t.Fatal(err)
 	}
 	for _, e := range events.Items {
-		if e.Type == v1.EventTypeWarning {
-			c.t.Errorf("service %s: %s: %s", e.InvolvedObject.Name, e.Reason, e.Message)
+		if e.Reason == "SyncLoadBalancerFailed" {
+			c.t.Errorf("service %s: %s", e.InvolvedObject.Name, e.Message)
 		}
 	}
 }
