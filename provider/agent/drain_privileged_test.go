@@ -262,17 +262,30 @@ func TestADrainWarnsWaitsWithdrawsAndEndsWithAReason(t *testing.T) {
 
 	t.Log("the agent is stopped since the machine shuts down")
 	a = begin(false)
-	n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+	kubeletSays := func(ready corev1.ConditionStatus, message string) {
+		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Message: message}}
+		if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+			t.Error(err)
+		}
 	}
-	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: shuttingDown})
-	if _, err := client.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	kubeletSays(corev1.ConditionFalse, shuttingDown)
 	eventually(t, "the agent knows", func() (bool, string) {
 		self, ok := a.sources.selfNow()
 		return ok && self.ShuttingDown, fmt.Sprintf("%+v", self)
 	})
+	stop(a)
+
+	t.Log("the kubelet says so a moment after it has stopped the agent")
+	kubeletSays(corev1.ConditionTrue, "kubelet is posting ready status")
+	a = begin(false)
+	go func() {
+		<-time.After(300 * time.Millisecond)
+		kubeletSays(corev1.ConditionFalse, shuttingDown)
+	}()
 	stop(a)
 }

@@ -6,11 +6,20 @@ import (
 	"time"
 )
 
+const (
+	// shutdownWait is for how long an agent that is stopped waits for the word that its
+	// machine shuts down: a kubelet says so and stops pods at the same moment.
+	shutdownWait = time.Second
+	// heardLately is more than the time between two bookmarks of a watch, a minute. An
+	// API server that was silent for longer is away, and will not say it.
+	heardLately = 90 * time.Second
+)
+
 // leave ends the sessions in the way that was chosen. A machine that shuts down has no
 // agent that comes back soon: routers would keep sending to it for the restart time.
 func (a *Agent) leave(ctx context.Context, kernelEvents <-chan struct{}) error {
 	defer a.lastWords()
-	if self, _ := a.sources.selfNow(); (a.o.WithdrawOnStop || self.ShuttingDown) && a.planned {
+	if a.planned && (a.o.WithdrawOnStop || a.shutsDown(ctx, kernelEvents)) {
 		a.drainFully(ctx, kernelEvents)
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
@@ -21,6 +30,20 @@ func (a *Agent) leave(ctx context.Context, kernelEvents <-chan struct{}) error {
 	defer cancel()
 	slog.Info("leaving", "announcements", "left to graceful restart")
 	return a.o.Speaker.Leave(ctx)
+}
+
+// shutsDown reports whether the machine shuts down, by its kubelet's word.
+func (a *Agent) shutsDown(ctx context.Context, kernelEvents <-chan struct{}) bool {
+	said := func() bool {
+		self, _ := a.sources.selfNow()
+		return self.ShuttingDown
+	}
+	if said() || a.sources.heardOfSelf() > heardLately {
+		return said()
+	}
+	ctx, cancel := context.WithTimeout(ctx, shutdownWait)
+	defer cancel()
+	return a.workUntil(ctx, kernelEvents, said)
 }
 
 // lastWords writes what the process after this one should know.
@@ -40,7 +63,14 @@ func (a *Agent) drainFully(ctx context.Context, kernelEvents <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(ctx, a.o.DrainTime+leaveWithin)
 	defer cancel()
 	a.drain.asked = true
-	for a.pass(ctx); !a.phase.Withdrawn; a.pass(ctx) {
+	if !a.workUntil(ctx, kernelEvents, func() bool { return a.phase.Withdrawn }) {
+		slog.Warn("the drain came to no end", "waiting for", a.waiting)
+	}
+}
+
+// workUntil makes passes until done, or until ctx ends: then it reports false.
+func (a *Agent) workUntil(ctx context.Context, kernelEvents <-chan struct{}, done func() bool) bool {
+	for a.pass(ctx); !done(); a.pass(ctx) {
 		select {
 		case <-a.dirty:
 		case <-kernelEvents:
@@ -48,8 +78,8 @@ func (a *Agent) drainFully(ctx context.Context, kernelEvents <-chan struct{}) {
 		case <-a.schedule.timer.C:
 			a.schedule.fired()
 		case <-ctx.Done():
-			slog.Warn("the drain came to no end", "waiting for", a.waiting)
-			return
+			return false
 		}
 	}
+	return true
 }

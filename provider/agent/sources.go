@@ -408,3 +408,10 @@ func (s *sources) selfNow() (node, bool) {
 	n, ok := s.self.items[s.nodeName]
 	return n, ok
 }
+
+// heardOfSelf is how long ago the API server last said anything about this machine's Node.
+func (s *sources) heardOfSelf() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.self.heard)
+}

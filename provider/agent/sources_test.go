@@ -270,6 +270,19 @@ func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
 	}
 }
 
+func TestAnAgentWaitsForNoWordOfAnAPIServerThatIsAway(t *testing.T) {
+	a := New(Options{NodeName: "w1", Client: fake.NewClientset(), Speaker: bgp.NewSpeaker(bgp.Options{})})
+	a.sources.self.heard = time.Now().Add(-2 * heardLately)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a.shutsDown(ended, nil) {
+		t.Error("it shuts down by nobody's word")
+	}
+	if a.waiting != "" {
+		t.Errorf("it made a pass, and waits for %s", a.waiting)
+	}
+}
+
 func TestTheLineBreakAtTheEndOfASecretIsNoPartOfThePassword(t *testing.T) {
 	values := map[string]bgp.Password{"pw": "pw", "pw\n": "pw", "pw\r\n": "pw", "pw\n\n": "pw\n", " pw ": " pw ", "\n": "", "": ""}
 	for value, want := range values {
