@@ -103,18 +103,18 @@ func newClaim(a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) *networ
 	}
 }
 
-// take makes the API server's word agree that a Service holds a. It reports false
-// if somebody else does; then the ledger knows.
-func (b *balancer) take(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) (bool, error) {
+// acquire has the API server record that a Service holds a. It reports false if somebody
+// else does; the ledger then knows.
+func (b *balancer) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) (bool, error) {
 	defer b.alone(a)()
 	for range claimAttempts {
-		c, known := b.claimToTake(a, k)
+		c, known := b.claimToAcquire(a, k)
 		var err error
 		switch {
 		case !known:
 			err = b.create(ctx, a, pool, k, uid)
-		case !c.heldBy(k) && b.isParting(a):
-			if err = b.remove(ctx, a, c); err == nil {
+		case !c.heldBy(k) && b.isReleased(a):
+			if err = b.deleteObject(ctx, a, c); err == nil {
 				continue
 			}
 		case !c.heldBy(k):
@@ -160,17 +160,17 @@ func staleService(k lb.ServiceKey) error {
 
 var errOtherService = errors.New("there is another Service of that name now, or it holds its VIP anew")
 
-// give makes the API server's word agree that the Service of that UID, or any of its
-// name, no longer holds a. What another Service of the name holds is left alone: it then
-// reports false. So is a claim that was made after give was called: it is not the one
-// that was to go.
-func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) (bool, error) {
+// relinquishAs has the API server record that the Service of that UID, or any of its
+// name, no longer holds a, and the ledger release it. What another Service of the name
+// holds is left alone: it then reports false. So is a claim that was made after the call:
+// it is not the one that was to go.
+func (b *balancer) relinquishAs(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) (bool, error) {
 	before, _ := b.claimOf(a)
 	defer b.alone(a)()
 	for range claimAttempts {
 		c, known := b.claimOf(a)
 		if !known || !c.heldBy(k) {
-			b.freed(a, k)
+			b.release(a, k)
 			return true, nil
 		}
 		if c.isOfAnother(k, uid) {
@@ -181,7 +181,7 @@ func (b *balancer) give(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid 
 		}
 		rest := without(c.holders, k)
 		if len(rest) == 0 {
-			if rest = b.part(a, k); len(rest) == 0 {
+			if rest = b.releaseKeepingObject(a, k); len(rest) == 0 {
 				return true, nil
 			}
 		}
@@ -244,8 +244,8 @@ func (b *balancer) annotate(ctx context.Context, a netip.Addr, c claim, holders 
 	return nil
 }
 
-// remove deletes the object, if it is still what we think it is.
-func (b *balancer) remove(ctx context.Context, a netip.Addr, c claim) error {
+// deleteObject deletes the object, if it is still what we think it is.
+func (b *balancer) deleteObject(ctx context.Context, a netip.Addr, c claim) error {
 	err := b.client.NetworkingV1().IPAddresses().Delete(ctx, a.String(), metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &c.uid, ResourceVersion: &c.resourceVersion},
 	})
@@ -256,7 +256,7 @@ func (b *balancer) remove(ctx context.Context, a netip.Addr, c claim) error {
 	defer b.mu.Unlock()
 	if b.claims[a].uid == c.uid { // or else somebody took it meanwhile
 		delete(b.claims, a)
-		delete(b.parting, a)
+		delete(b.released, a)
 	}
 	return nil
 }
@@ -299,7 +299,7 @@ func (b *balancer) wrote(a netip.Addr, obj *networkingv1.IPAddress) {
 	if old, known := b.claims[a]; known && newer(old.resourceVersion, c.resourceVersion) {
 		return
 	}
-	delete(b.parting, a)
+	delete(b.released, a)
 	b.enterAll(a, c)
 }
 

@@ -85,7 +85,7 @@ func TestClaimThatIsShownAfterItsSuccessorIsNotBelieved(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
 	s, earlier := newClaimStore(h.balancer), h.object()
-	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
 	h.departed()

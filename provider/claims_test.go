@@ -196,21 +196,21 @@ func (h *held) agree(want ...lb.ServiceKey) {
 func (h *held) departed() {
 	h.t.Helper()
 	_, gone, _ := h.releasedData()
-	h.depart(h.t.Context(), gone)
+	h.deleteReleasedObjects(h.t.Context(), gone)
 }
 
 func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
 	d := h.decide(h.svc[1]) // b is about to write that it joins
-	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
-	if took, err := h.takeAll(t.Context(), h.svc[1], d); !took || err != nil {
-		t.Fatal(took, err)
+	if acquired, err := h.acquireAll(t.Context(), h.svc[1], d); !acquired || err != nil {
+		t.Fatal(acquired, err)
 	}
 	h.agree(h.key(1))
-	if err := h.releaseAll(t.Context(), h.key(1), h.svc[1].UID); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(1), h.svc[1].UID); err != nil {
 		t.Fatal(err)
 	}
 	h.departed()
@@ -221,11 +221,11 @@ func TestHolderThatLeavesIsNotKeptByOneThatNeverJoins(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
 	d := h.decide(h.svc[1])
-	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
-	h.undo(h.key(1), d.VIPs) // its write failed
-	h.agree(h.key(1))        // which holds it all the same
+	h.rollBack(h.key(1), d.VIPs) // its write failed
+	h.agree(h.key(1))            // which holds it all the same
 }
 
 func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
@@ -234,7 +234,7 @@ func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
 	for range 50 {
 		var both sync.WaitGroup
 		both.Go(func() {
-			if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+			if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 				t.Error(err)
 			}
 		})
@@ -248,7 +248,7 @@ func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
 		h.agree(h.key(1))
 		h.settled(0)
 		h.agree(h.key(0), h.key(1))
-		if err := h.releaseAll(t.Context(), h.key(1), h.svc[1].UID); err != nil {
+		if err := h.relinquishHeld(t.Context(), h.key(1), h.svc[1].UID); err != nil {
 			t.Fatal(err)
 		}
 		h.agree(h.key(0))
@@ -287,7 +287,7 @@ func TestSharersThatComeAndGoAtOnceCostAWriteEach(t *testing.T) {
 	if joined != len(sharers) {
 		t.Errorf("%d writes to the object until all %d hold it", joined, len(sharers))
 	}
-	atOnce(func(svc *v1.Service) error { return h.releaseAll(t.Context(), keyOf(svc), svc.UID) })
+	atOnce(func(svc *v1.Service) error { return h.relinquishHeld(t.Context(), keyOf(svc), svc.UID) })
 	if n := h.client.changes - joined; n != len(sharers)-1 { // the last one leaves it to be removed
 		t.Errorf("%d writes to the object until all %d have left", n, len(sharers))
 	}
@@ -298,7 +298,7 @@ func TestSharersThatComeAndGoAtOnceCostAWriteEach(t *testing.T) {
 func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
 	h.client.deleted = func() { // the DELETE's answer is under way
@@ -313,7 +313,7 @@ func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
 	}
 	h.departed()
 	h.agree(h.key(1))
-	if h.isParting(h.addr) {
+	if h.isReleased(h.addr) {
 		t.Error("the new claim is to be removed")
 	}
 }
@@ -321,7 +321,7 @@ func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
 func TestLaterServiceOfTheNameKeepsWhatItWasTold(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	if err := h.releaseAll(t.Context(), h.key(0), "an earlier one"); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(0), "an earlier one"); err != nil {
 		t.Fatal(err)
 	}
 	h.agree(h.key(0))
@@ -420,7 +420,7 @@ func TestWhoWaitsLongestIsServedFirst(t *testing.T) {
 			svc.CreationTimestamp = metav1.NewTime(noon.Add(-time.Duration(i) * time.Hour))
 		}))
 	}
-	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
 	if d, err := h.settle(t.Context(), waits[0], true); err != nil || !d.Refused { // however early it is looked at

@@ -67,10 +67,10 @@ func (b *balancer) learn(a netip.Addr, obj *networkingv1.IPAddress, live bool) {
 	if old, known := b.claims[a]; known && !live && !newer(c.resourceVersion, old.resourceVersion) {
 		return
 	}
-	if old, known := b.claims[a]; known && b.parting[a] != (lb.ServiceKey{}) && old.resourceVersion == c.resourceVersion {
+	if old, known := b.claims[a]; known && b.released[a] != (lb.ServiceKey{}) && old.resourceVersion == c.resourceVersion {
 		return
 	}
-	delete(b.parting, a) // somebody took it again
+	delete(b.released, a) // somebody took it again
 	delete(b.foreign, a)
 	b.enterAll(a, c)
 	b.check(c)
@@ -105,15 +105,15 @@ func (b *balancer) admit(a netip.Addr, pool string, k lb.ServiceKey) {
 		holder = requestOf(svc).Holder
 	}
 	if b.ledger.MayJoin(a, holder) != "" {
-		b.oust(a)
+		b.evictUnnamed(a)
 	}
 	b.enter(a, pool, holder)
 	b.queue.Add(k.String())
 }
 
-// oust forgets who was granted a here and is not named by its object: another leader, or
-// one that is gone, was faster. b.mu is held.
-func (b *balancer) oust(a netip.Addr) {
+// evictUnnamed forgets who was granted a here and is not named by its object: another
+// leader, or one that is gone, was faster. b.mu is held.
+func (b *balancer) evictUnnamed(a netip.Addr) {
 	c, _ := b.ledger.Claim(a)
 	for _, h := range c.Holders {
 		if !b.claims[a].heldBy(h.Service) {
@@ -127,7 +127,7 @@ func (b *balancer) oust(a netip.Addr) {
 // rests on is written down anew: it may have been left out meanwhile. b.mu is held.
 func (b *balancer) forget(a netip.Addr, k lb.ServiceKey) {
 	if b.ledger.Forget(a, k) {
-		b.hasReleased()
+		b.writeReleasedSoon()
 	}
 }
 
@@ -159,11 +159,11 @@ func (b *balancer) vanished(a netip.Addr, uid types.UID) {
 		return
 	}
 	delete(b.claims, a)
-	delete(b.parting, a)
+	delete(b.released, a)
 	if b.foreign[a] {
 		delete(b.foreign, a)
 		b.ledger.Unblock(a)
-		b.wakeFor(a)
+		b.grantFreed(a)
 	}
 	c, _ := b.ledger.Claim(a)
 	for _, h := range c.Holders {
@@ -171,23 +171,23 @@ func (b *balancer) vanished(a netip.Addr, uid types.UID) {
 	}
 }
 
-// freed notes that a Service gave a back, and serves those that wait.
-func (b *balancer) freed(a netip.Addr, k lb.ServiceKey) {
+// release notes that a Service no longer holds a, and grants it to those that wait.
+func (b *balancer) release(a netip.Addr, k lb.ServiceKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.release(a, k)
+	b.releaseLocked(a, k)
 }
 
-// release is freed with b.mu held. It reports whether nobody holds a any more.
-func (b *balancer) release(a netip.Addr, k lb.ServiceKey) bool {
+// releaseLocked is release with b.mu held. It reports whether nobody holds a any more.
+func (b *balancer) releaseLocked(a netip.Addr, k lb.ServiceKey) bool {
 	held := b.holds(a, k)
 	if !b.ledger.Release(a, k, b.now()) {
 		if held {
-			b.wakeSharers(k) // who clashed with it may join the others
+			b.grantSharers(k) // who clashed with it may join the others
 		}
 		return false
 	}
-	b.wakeFor(a)
-	b.hasReleased()
+	b.grantFreed(a)
+	b.writeReleasedSoon()
 	return true
 }

@@ -30,8 +30,8 @@ func TestWhatAnotherLeaderGaveStays(t *testing.T) {
 			t.Errorf("shared %v: queued %v", shared, got)
 		}
 		h.settled(0)
-		if took, err := h.takeAll(t.Context(), h.svc[1], d); took != shared || err != nil {
-			t.Fatalf("shared %v: took %v, %v", shared, took, err)
+		if acquired, err := h.acquireAll(t.Context(), h.svc[1], d); acquired != shared || err != nil {
+			t.Fatalf("shared %v: acquired %v, %v", shared, acquired, err)
 		}
 		if shared {
 			h.agree(h.key(0), h.key(1))

@@ -63,35 +63,35 @@ type balancer struct {
 	busy    [256]sync.Mutex // by hash of the Service: one is settled by one goroutine at a time
 	writing [256]sync.Mutex // by hash of the address: its object is written by one at a time; locked last, and one of them
 
-	mu        sync.Mutex
-	ledger    *lb.Ledger
-	claims    map[netip.Addr]claim // as the API server has them
-	foreign   map[netip.Addr]bool  // held by objects that are not ours
-	standings map[lb.ServiceKey]*standing
-	waiting   map[lb.ServiceKey]waiter
-	untold    map[lb.ServiceKey][]netip.Addr // taken by a Service that was not told of them
-	parting   map[netip.Addr]lb.ServiceKey   // released, their objects still there; by whom
-	parts     chan struct{}                  // has a word when what rests has changed
-	kept      map[keptVIP]lb.Reason          // held, and would not be given now
+	mu           sync.Mutex
+	ledger       *lb.Ledger
+	claims       map[netip.Addr]claim // as the API server has them
+	foreign      map[netip.Addr]bool  // held by objects that are not ours
+	standings    map[lb.ServiceKey]*standing
+	waiting      map[lb.ServiceKey]waiter
+	untold       map[lb.ServiceKey][]netip.Addr // acquired by a Service that was not told of them
+	released     map[netip.Addr]lb.ServiceKey   // whose objects are still there; by whom
+	restsChanged chan struct{}                  // has a word when what rests has changed
+	kept         map[keptVIP]lb.Reason          // held, and would not be given now
 }
 
 // newBalancer returns a balancer that answers nothing before run.
 func newBalancer(c *Cloud) *balancer {
 	b := &balancer{
-		cloud:     c,
-		log:       c.log,
-		now:       time.Now,
-		seeded:    make(chan struct{}),
-		ready:     make(chan struct{}),
-		ledger:    lb.NewLedger(),
-		claims:    map[netip.Addr]claim{},
-		foreign:   map[netip.Addr]bool{},
-		standings: map[lb.ServiceKey]*standing{},
-		waiting:   map[lb.ServiceKey]waiter{},
-		untold:    map[lb.ServiceKey][]netip.Addr{},
-		parting:   map[netip.Addr]lb.ServiceKey{},
-		parts:     make(chan struct{}, 1),
-		rewatched: make(chan struct{}, 1),
+		cloud:        c,
+		log:          c.log,
+		now:          time.Now,
+		seeded:       make(chan struct{}),
+		ready:        make(chan struct{}),
+		ledger:       lb.NewLedger(),
+		claims:       map[netip.Addr]claim{},
+		foreign:      map[netip.Addr]bool{},
+		standings:    map[lb.ServiceKey]*standing{},
+		waiting:      map[lb.ServiceKey]waiter{},
+		untold:       map[lb.ServiceKey][]netip.Addr{},
+		released:     map[netip.Addr]lb.ServiceKey{},
+		restsChanged: make(chan struct{}, 1),
+		rewatched:    make(chan struct{}, 1),
 	}
 	b.queue = newQueue("plinth_loadbalancer", c.log, b.sync)
 	return b
@@ -167,7 +167,7 @@ func (b *balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc 
 	if now, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && lives(now) {
 		return nil
 	}
-	return b.releaseAll(ctx, k, svc.UID)
+	return b.relinquishHeld(ctx, k, svc.UID)
 }
 
 // lives reports whether a Service is Plinth's own controller's, and stays.

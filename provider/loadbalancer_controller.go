@@ -130,7 +130,7 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 	case err == nil && b.leftOver(svc) && !b.holdsAny(k):
 		return b.clearStatus(ctx, svc)
 	case err != nil && b.holdsAny(k), err == nil && !b.serves(svc) && (b.holdsAny(k) || b.abandoned(svc)):
-		return b.drop(ctx, k)
+		return b.relinquishUnserved(ctx, k)
 	case err != nil || !b.serves(svc):
 		return nil
 	}
@@ -206,14 +206,14 @@ func (b *balancer) abandoned(svc *v1.Service) bool {
 	})
 }
 
-// drop gives back what a Service holds that is gone, or not Plinth's any more.
+// relinquishUnserved gives back what a Service holds that is gone, or not Plinth's any more.
 // The cache is not enough to say so. While the stock controller's finalizer is on
 // it, it is the stock controller that has it given back.
-func (b *balancer) drop(ctx context.Context, k lb.ServiceKey) error {
+func (b *balancer) relinquishUnserved(ctx context.Context, k lb.ServiceKey) error {
 	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return b.releaseAll(ctx, k, "")
+		return b.relinquishHeld(ctx, k, "")
 	case err != nil:
 		return err
 	case b.serves(svc):
@@ -225,7 +225,7 @@ func (b *balancer) drop(ctx context.Context, k lb.ServiceKey) error {
 	}
 	defer b.lookAgain(k)
 	finalizer := b.abandoned(svc)
-	if err := b.releaseAll(ctx, k, svc.UID); err != nil {
+	if err := b.relinquishHeld(ctx, k, svc.UID); err != nil {
 		return err
 	}
 	if finalizer {

@@ -66,10 +66,11 @@ func earlier(x, y time.Time) time.Time {
 	return y
 }
 
-// part releases an address whose object is still there. The object goes once it is
-// written down that the address rests: whoever leads next knows it from one of the two.
+// releaseKeepingObject releases an address whose object is still there. The object goes
+// once it is written down that the address rests: whoever leads next knows it from one of
+// the two.
 // While others are about to join k it releases nothing, and returns them, sorted.
-func (b *balancer) part(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey) {
+func (b *balancer) releaseKeepingObject(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, _ := b.ledger.Claim(a)
@@ -78,34 +79,34 @@ func (b *balancer) part(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey) 
 			others = with(others, h.Service)
 		}
 	}
-	if _, there := b.claims[a]; len(others) == 0 && b.release(a, k) && there {
-		b.parting[a] = k
+	if _, there := b.claims[a]; len(others) == 0 && b.releaseLocked(a, k) && there {
+		b.released[a] = k
 	}
 	return others
 }
 
-// hasReleased has what rests written down soon.
-func (b *balancer) hasReleased() {
+// writeReleasedSoon has what rests written down soon.
+func (b *balancer) writeReleasedSoon() {
 	select {
-	case b.parts <- struct{}{}:
+	case b.restsChanged <- struct{}{}:
 	default:
 	}
 }
 
-func (b *balancer) isParting(a netip.Addr) bool {
+func (b *balancer) isReleased(a netip.Addr) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.parting[a] != (lb.ServiceKey{})
+	return b.released[a] != (lb.ServiceKey{})
 }
 
-// claimToTake is claimOf. An address that k released a moment ago, and whose object is
+// claimToAcquire is claimOf. An address that k released a moment ago, and whose object is
 // still there, is k's again.
-func (b *balancer) claimToTake(a netip.Addr, k lb.ServiceKey) (claim, bool) {
+func (b *balancer) claimToAcquire(a netip.Addr, k lb.ServiceKey) (claim, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, known := b.claims[a]
 	if known && c.heldBy(k) {
-		delete(b.parting, a)
+		delete(b.released, a)
 	}
 	return c, known
 }
@@ -119,7 +120,7 @@ func (b *balancer) keepReleased(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.parts:
+		case <-b.restsChanged:
 		case <-again:
 		}
 		data, gone, full := b.releasedData()
@@ -128,9 +129,9 @@ func (b *balancer) keepReleased(ctx context.Context) {
 		}
 		if err := b.writeReleased(ctx, data); err != nil {
 			b.log.Error("cannot write down which VIPs were released; will try again", "err", err)
-			b.hasReleased()
+			b.writeReleasedSoon()
 		} else {
-			b.depart(ctx, gone)
+			b.deleteReleasedObjects(ctx, gone)
 		}
 		pause := time.NewTimer(releasedEvery)
 		select {
@@ -141,25 +142,26 @@ func (b *balancer) keepReleased(ctx context.Context) {
 	}
 }
 
-// depart removes the objects of addresses that were released, unless they were taken again.
-func (b *balancer) depart(ctx context.Context, gone map[netip.Addr]lb.ServiceKey) {
+// deleteReleasedObjects deletes the objects of addresses that were released, unless they
+// were acquired again.
+func (b *balancer) deleteReleasedObjects(ctx context.Context, gone map[netip.Addr]lb.ServiceKey) {
 	addrs := slices.SortedFunc(maps.Keys(gone), netip.Addr.Compare)
 	workqueue.ParallelizeUntil(ctx, balancerWorkers, len(addrs), func(i int) {
-		if err := b.removeParted(ctx, addrs[i], gone[addrs[i]]); err != nil {
+		if err := b.deleteReleasedObject(ctx, addrs[i], gone[addrs[i]]); err != nil {
 			b.log.Error("cannot remove the claim of a VIP that was released; will try again", "vip", addrs[i], "err", err)
-			b.hasReleased()
+			b.writeReleasedSoon()
 		}
 	})
 }
 
-func (b *balancer) removeParted(ctx context.Context, a netip.Addr, k lb.ServiceKey) error {
+func (b *balancer) deleteReleasedObject(ctx context.Context, a netip.Addr, k lb.ServiceKey) error {
 	defer b.occupy(k)()
 	defer b.alone(a)()
 	c, known := b.claimOf(a)
-	if !known || !b.isParting(a) {
+	if !known || !b.isReleased(a) {
 		return nil
 	}
-	return b.reconsider(ctx, a, b.remove(ctx, a, c))
+	return b.reconsider(ctx, a, b.deleteObject(ctx, a, c))
 }
 
 // releasedData returns what rests as it is written down, what is released and still has
@@ -169,13 +171,13 @@ func (b *balancer) removeParted(ctx context.Context, a netip.Addr, k lb.ServiceK
 func (b *balancer) releasedData() (data string, gone map[netip.Addr]lb.ServiceKey, full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	gone = maps.Clone(b.parting)
+	gone = maps.Clone(b.released)
 	var order [3][]lb.Rested
 	for _, r := range b.ledger.Resting() {
-		_, parts := gone[r.Addr]
+		_, hasObject := gone[r.Addr]
 		switch {
 		case !r.Until.After(b.now()):
-		case !parts:
+		case !hasObject:
 			order[0] = append(order[0], r)
 		case len(b.ledger.Holds(r.Owner)) > 0:
 			order[1] = append(order[1], r)

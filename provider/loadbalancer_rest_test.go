@@ -15,14 +15,14 @@ import (
 func TestWhatCannotBeWrittenDownKeepsItsObject(t *testing.T) {
 	const all = 2*releasedMost + 10
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	b := &balancer{ledger: lb.NewLedger(), parting: map[netip.Addr]lb.ServiceKey{}, now: func() time.Time { return now }}
+	b := &balancer{ledger: lb.NewLedger(), released: map[netip.Addr]lb.ServiceKey{}, now: func() time.Time { return now }}
 	moved := lb.ServiceKey{Namespace: "d", Name: fmt.Sprint("s", all-1)} // released last, and holds another address
 	b.ledger.Hold(netip.MustParseAddr("192.0.2.1"), "", lb.Holder{Service: moved})
 	a := netip.MustParseAddr("10.0.0.0")
 	for i := range all {
 		k := lb.ServiceKey{Namespace: "d", Name: fmt.Sprint("s", i)}
 		b.ledger.Rest(lb.Rested{Addr: a, Owner: k, Until: now.Add(time.Minute + time.Duration(i)*time.Millisecond)})
-		b.parting[a] = k
+		b.released[a] = k
 		a = a.Next()
 	}
 	objects := all
@@ -47,10 +47,10 @@ func TestWhatCannotBeWrittenDownKeepsItsObject(t *testing.T) {
 			known[r.Address] = r.Owner
 		}
 		for a := range gone {
-			delete(b.parting, a)
+			delete(b.released, a)
 		}
 		for _, r := range b.ledger.Resting() {
-			if _, object := b.parting[r.Addr]; r.Until.After(now) && !object && known[r.Addr] != r.Owner.String() {
+			if _, object := b.released[r.Addr]; r.Until.After(now) && !object && known[r.Addr] != r.Owner.String() {
 				t.Fatalf("after %v nobody knows of %v", step.after, r.Addr)
 			}
 		}

@@ -233,7 +233,7 @@ func (b *balancer) setPools(ctx context.Context) error {
 	b.ledger.SetPools(inv, cluster...)
 	b.reportKept(inv)
 	b.takeOverWaiting()
-	b.wake()
+	b.grantAllWaiting()
 	return nil
 }
 

@@ -54,19 +54,19 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 	for range claimAttempts {
 		d := b.decide(svc)
 		if untold := b.untoldOf(svc); d.Refused && len(untold) > 0 {
-			if err := b.giveUpAll(ctx, k, svc.UID, untold); err != nil {
+			if err := b.relinquishAll(ctx, k, svc.UID, untold); err != nil {
 				return d, err
 			}
 			continue
 		}
-		took, err := b.takeAll(ctx, svc, d)
+		acquired, err := b.acquireAll(ctx, svc, d)
 		if err != nil {
 			return d, err
 		}
-		if !took {
+		if !acquired {
 			continue
 		}
-		if err := b.giveUpAll(ctx, k, svc.UID, d.Release); err != nil {
+		if err := b.relinquishAll(ctx, k, svc.UID, d.Release); err != nil {
 			return d, err
 		}
 		b.note(svc, d, ours)
@@ -75,8 +75,8 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 	return lb.Decision{}, errContended
 }
 
-// untoldOf returns what a Service took and still holds, and neither it nor anybody who
-// reads its status knows of: one family was taken, the other could not be. If it is then
+// untoldOf returns what a Service acquired and still holds, and neither it nor anybody who
+// reads its status knows of: one family was acquired, the other could not be. If it is then
 // refused it must not keep what it never had.
 func (b *balancer) untoldOf(svc *v1.Service) []netip.Addr {
 	k := keyOf(svc)
@@ -96,9 +96,9 @@ func (b *balancer) decide(svc *v1.Service) lb.Decision {
 	defer b.mu.Unlock()
 	d, changed := b.grant(r)
 	if changed {
-		b.wakeSharers(r.Service)
+		b.grantSharers(r.Service)
 	}
-	b.await(svc, d)
+	b.noteWaiting(svc, d)
 	return d
 }
 
@@ -116,22 +116,22 @@ func (b *balancer) grant(r lb.Request) (d lb.Decision, changed bool) {
 	return d, changed && r.Sharing != ""
 }
 
-// takeAll takes the VIPs of a decision. It reports false when somebody else holds
-// one of them; the ledger then knows, and has forgotten what was not taken.
-func (b *balancer) takeAll(ctx context.Context, svc *v1.Service, d lb.Decision) (bool, error) {
+// acquireAll acquires the VIPs of a decision. It reports false when somebody else holds
+// one of them; the ledger then knows, and has forgotten what was not acquired.
+func (b *balancer) acquireAll(ctx context.Context, svc *v1.Service, d lb.Decision) (bool, error) {
 	for i, v := range d.VIPs {
-		ok, err := b.take(ctx, v.Addr, v.Pool, keyOf(svc), svc.UID)
+		ok, err := b.acquire(ctx, v.Addr, v.Pool, keyOf(svc), svc.UID)
 		if err != nil || !ok {
-			b.undo(keyOf(svc), d.VIPs[i:])
-			b.tookUntold(keyOf(svc), d.VIPs[:i])
+			b.rollBack(keyOf(svc), d.VIPs[i:])
+			b.noteUntold(keyOf(svc), d.VIPs[:i])
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// tookUntold notes what was taken before something else could not be.
-func (b *balancer) tookUntold(k lb.ServiceKey, vips []lb.Assignment) {
+// noteUntold notes what was acquired before something else could not be.
+func (b *balancer) noteUntold(k lb.ServiceKey, vips []lb.Assignment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, v := range vips {
@@ -141,12 +141,12 @@ func (b *balancer) tookUntold(k lb.ServiceKey, vips []lb.Assignment) {
 	}
 }
 
-// giveUpAll gives up several addresses. What another Service of the name holds is none of
-// this one's to give.
-func (b *balancer) giveUpAll(ctx context.Context, k lb.ServiceKey, uid types.UID, all []netip.Addr) error {
+// relinquishAll relinquishes several addresses. What another Service of the name holds is
+// not this one's to relinquish.
+func (b *balancer) relinquishAll(ctx context.Context, k lb.ServiceKey, uid types.UID, all []netip.Addr) error {
 	for _, a := range all {
-		gave, err := b.giveUp(ctx, a, k, uid)
-		if err == nil && !gave {
+		done, err := b.relinquish(ctx, a, k, uid)
+		if err == nil && !done {
 			err = staleService(k)
 		}
 		if err != nil {
@@ -156,12 +156,12 @@ func (b *balancer) giveUpAll(ctx context.Context, k lb.ServiceKey, uid types.UID
 	return nil
 }
 
-// giveUp is give. What another Service of the name took it gives back as well if that
-// one is not there any more.
-func (b *balancer) giveUp(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) (bool, error) {
-	gave, err := b.give(ctx, a, k, uid)
-	if gave || err != nil {
-		return gave, err
+// relinquish is relinquishAs. It also relinquishes a claim that an earlier Service of this
+// name made, once that Service is confirmed gone.
+func (b *balancer) relinquish(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) (bool, error) {
+	done, err := b.relinquishAs(ctx, a, k, uid)
+	if done || err != nil {
+		return done, err
 	}
 	switch err := b.confirm(ctx, k, uid); {
 	case apierrors.IsConflict(err):
@@ -169,23 +169,23 @@ func (b *balancer) giveUp(ctx context.Context, a netip.Addr, k lb.ServiceKey, ui
 	case err != nil && !apierrors.IsNotFound(err):
 		return false, err
 	}
-	return b.give(ctx, a, k, "")
+	return b.relinquishAs(ctx, a, k, "")
 }
 
-// undoneRests is how long an address that could not be taken is left to who failed to:
+// retryAfterRollBack is how long an address that could not be acquired is left to who failed to:
 // two that wait for it, and cannot have it while the API server does not answer, would
 // else keep each other busy.
-const undoneRests = time.Second
+const retryAfterRollBack = time.Second
 
-// undo strikes out what was entered and could not be taken. An object that was made
-// all the same, its answer lost, comes back by the watch.
-func (b *balancer) undo(k lb.ServiceKey, vips []lb.Assignment) {
+// rollBack strikes out what was entered and could not be acquired. An object that was
+// made all the same, its answer lost, comes back by the watch.
+func (b *balancer) rollBack(k lb.ServiceKey, vips []lb.Assignment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, v := range vips {
 		if c, known := b.claims[v.Addr]; !known && v.New || known && !c.heldBy(k) {
 			b.forget(v.Addr, k)
-			b.queueWaiters(undoneRests, func(w waiter) bool { return w.key != k && w.mayTake(v.Addr) })
+			b.queueWaiters(retryAfterRollBack, func(w waiter) bool { return w.key != k && w.mayTake(v.Addr) })
 		}
 	}
 }
@@ -219,7 +219,7 @@ func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
 	s.ours = s.ours && !s.seen || d.Refused || ofOurClass(svc)
 	delete(b.untold, keyOf(svc))
 	delete(b.waiting, keyOf(svc))
-	b.await(svc, d)
+	b.noteWaiting(svc, d)
 	s.seen = s.seen || !d.Refused && sameIngress(svc, ingressOf(addrs(d.VIPs)))
 }
 
@@ -236,8 +236,9 @@ func (w waiter) mayTake(a netip.Addr) bool {
 	return w.lacks == lb.NoFamily || w.lacks == lb.FamilyOf(a)
 }
 
-// await has a Service wait that a decision gives less than it asks for. b.mu is held.
-func (b *balancer) await(svc *v1.Service, d lb.Decision) {
+// noteWaiting notes that a Service waits if a decision gives it less than it asks for.
+// b.mu is held.
+func (b *balancer) noteWaiting(svc *v1.Service, d lb.Decision) {
 	if d.Refused || len(d.Denials) > 0 {
 		b.waiting[keyOf(svc)] = waiterOf(svc, d)
 	}
@@ -253,15 +254,15 @@ func waiterOf(svc *v1.Service, d lb.Decision) waiter {
 	return w
 }
 
-// wake serves all Services that wait. b.mu is held.
-func (b *balancer) wake() { b.serve(anyWaiter, func() bool { return false }) }
+// grantAllWaiting is grantWaiting for all Services that wait. b.mu is held.
+func (b *balancer) grantAllWaiting() { b.grantWaiting(anyWaiter, func() bool { return false }) }
 
 func anyWaiter(waiter) bool { return true }
 
-// wakeFor is wake when an address has become free, until somebody has it. Those who
-// were told who holds it are told anew. b.mu is held.
-func (b *balancer) wakeFor(a netip.Addr) {
-	b.serve(func(w waiter) bool { return w.mayTake(a) }, func() bool {
+// grantFreed is grantWaiting when an address has become free, until somebody has it. Those
+// that were told who holds it are told anew. b.mu is held.
+func (b *balancer) grantFreed(a netip.Addr) {
+	b.grantWaiting(func(w waiter) bool { return w.mayTake(a) }, func() bool {
 		_, held := b.ledger.Claim(a)
 		return held
 	})
@@ -274,20 +275,20 @@ func (b *balancer) wasDenied(k lb.ServiceKey, a netip.Addr) bool {
 	return s != nil && slices.ContainsFunc(s.decision.Denials, func(d lb.Denial) bool { return d.Address == a })
 }
 
-// wakeSharers is wake when k joined or left others at an address, or serves other ports
-// there. b.mu is held.
-func (b *balancer) wakeSharers(k lb.ServiceKey) {
-	b.serve(mayShareWith(k), func() bool { return false })
+// grantSharers is grantWaiting when k joined or left others at an address, or serves other
+// ports there. b.mu is held.
+func (b *balancer) grantSharers(k lb.ServiceKey) {
+	b.grantWaiting(mayShareWith(k), func() bool { return false })
 }
 
 func mayShareWith(k lb.ServiceKey) func(waiter) bool {
 	return func(w waiter) bool { return w.shares && w.key.Namespace == k.Namespace && w.key != k }
 }
 
-// serve grants, until done, those that wait what they may have by now; who waits longest
-// comes first, and all of them before whoever asks next. What they are granted they take
-// when they are looked at. b.mu is held.
-func (b *balancer) serve(helps func(waiter) bool, done func() bool) {
+// grantWaiting grants, until done, those that wait what they may have by now; who waits
+// longest comes first, and all of them before whoever asks next. What they are granted they
+// acquire when they are looked at. b.mu is held.
+func (b *balancer) grantWaiting(helps func(waiter) bool, done func() bool) {
 	for _, w := range b.waiters(helps) {
 		if done() {
 			return
@@ -325,15 +326,15 @@ func (b *balancer) waiters(helps func(waiter) bool) []waiter {
 	return all
 }
 
-// releaseAll gives back all that the Service of that UID, or any of its name, holds,
-// and forgets it, unless there is another of its name by now.
-func (b *balancer) releaseAll(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
+// relinquishHeld relinquishes all that the Service of that UID, or any of its name, holds,
+// and forgets the Service, unless there is another of its name by now.
+func (b *balancer) relinquishHeld(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
 	defer b.occupy(k)()
 	b.mu.Lock()
 	held := slices.Clone(b.ledger.Holds(k))
 	b.mu.Unlock()
 	for _, a := range held {
-		if gave, err := b.giveUp(ctx, a, k, uid); err != nil || !gave {
+		if done, err := b.relinquish(ctx, a, k, uid); err != nil || !done {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
 		t.Error("if it went now, nobody would forget that it waits")
 	}
 	h.queued()
-	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
 	h.note(svc, d, true) // it is told only now
@@ -109,7 +109,7 @@ func TestServiceThatWaitsOnIsToldWhoHoldsTheAddressNow(t *testing.T) {
 	h.refused("first")
 	later := h.refused("later")
 	h.queued()
-	if err := h.releaseAll(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := h.queued(), []string{"d/first", "d/later"}; !slices.Equal(got, want) {

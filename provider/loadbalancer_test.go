@@ -258,19 +258,19 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 		t.Fatal(d, err)
 	}
 	for _, leaves := range []*v1.Service{h.svc[0], svc} {
-		if err := h.releaseAll(t.Context(), keyOf(leaves), leaves.UID); err != nil {
+		if err := h.relinquishHeld(t.Context(), keyOf(leaves), leaves.UID); err != nil {
 			t.Fatal(err)
 		}
 		at = at.Add(lb.Quarantine / 2)
 	}
 	h.departed()
-	<-h.parts // of the two that left
+	<-h.restsChanged // of the two that left
 	h.failing(1, "create", "ipaddresses")
 	if d, err := h.settle(t.Context(), svc, true); err == nil {
 		t.Fatalf("the API server fails, and it is given %v", d)
 	}
 	select {
-	case <-h.parts:
+	case <-h.restsChanged:
 	default:
 		t.Error("that the address rests on is not written down: it may just have been left out")
 	}

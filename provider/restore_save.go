@@ -113,11 +113,11 @@ func (b *balancer) saveClaim(ctx context.Context, c lb.Claim, uids map[lb.Servic
 	var errs []error
 	for _, h := range c.Holders {
 		if uid, lives := uids[h.Service]; lives {
-			_, err := b.take(ctx, c.Addr, c.Pool, h.Service, uid)
+			_, err := b.acquire(ctx, c.Addr, c.Pool, h.Service, uid)
 			errs = append(errs, err)
 			continue
 		}
-		b.freed(c.Addr, h.Service)
+		b.release(c.Addr, h.Service)
 	}
 	return firstOf(errs)
 }
