@@ -101,7 +101,7 @@ func (b *balancer) admit(a netip.Addr, pool string, k lb.ServiceKey) {
 		return
 	}
 	holder := lb.Holder{Service: k}
-	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.serves(svc) {
+	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.isOurs(svc) {
 		holder = requestOf(svc).Holder
 	}
 	if b.ledger.MayJoin(a, holder) != "" {

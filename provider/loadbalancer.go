@@ -164,19 +164,19 @@ func (b *balancer) EnsureLoadBalancerDeleted(ctx context.Context, _ string, svc 
 	}
 	k := keyOf(svc)
 	defer b.lookAgain(k)
-	if now, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && lives(now) {
+	if now, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && isLiveOfOurClass(now) {
 		return nil
 	}
 	return b.relinquishHeld(ctx, k, svc.UID)
 }
 
-// lives reports whether a Service is Plinth's own controller's, and stays.
-func lives(svc *v1.Service) bool { return ofOurClass(svc) && svc.DeletionTimestamp == nil }
+// isLiveOfOurClass reports whether a Service is Plinth's own controller's, and stays.
+func isLiveOfOurClass(svc *v1.Service) bool { return ofOurClass(svc) && svc.DeletionTimestamp == nil }
 
 // lookAgain has a Service looked at that is to be served, though what it held was given
 // back a moment ago: it was no load balancer for a while, and is one again.
 func (b *balancer) lookAgain(k lb.ServiceKey) {
-	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.serves(svc) {
+	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.isOurs(svc) {
 		b.queue.Add(k.String())
 	}
 }

@@ -64,7 +64,7 @@ func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
 // [stockServices].
 func (b *balancer) serviceCame(obj any) {
 	svc, ok := obj.(*v1.Service)
-	if ok && (b.drifted(svc) || ofOurClass(svc) || served(svc) && b.serves(svc) || b.abandoned(svc)) {
+	if ok && (b.drifted(svc) || ofOurClass(svc) || fullyWritten(svc) && b.isOurs(svc) || b.abandoned(svc)) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
@@ -79,7 +79,7 @@ func (b *balancer) serviceChanged(before, now any) {
 		return
 	}
 	drifted := b.drifted(svc) // also notes a status that is right
-	if drifted || asksAnew(old, svc) || b.serves(old) && !b.serves(svc) || b.leftOver(svc) || b.abandoned(svc) {
+	if drifted || asksAnew(old, svc) || b.isOurs(old) && !b.isOurs(svc) || b.leftOver(svc) || b.abandoned(svc) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
@@ -129,18 +129,18 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 	switch {
 	case err == nil && b.leftOver(svc) && !b.holdsAny(k):
 		return b.clearStatus(ctx, svc)
-	case err != nil && b.holdsAny(k), err == nil && !b.serves(svc) && (b.holdsAny(k) || b.abandoned(svc)):
+	case err != nil && b.holdsAny(k), err == nil && !b.isOurs(svc) && (b.holdsAny(k) || b.abandoned(svc)):
 		return b.relinquishUnserved(ctx, k)
-	case err != nil || !b.serves(svc):
+	case err != nil || !b.isOurs(svc):
 		return nil
 	}
 	d, err := b.settle(ctx, svc, true)
 	if err != nil {
 		return err
 	}
-	b.tell(svc, d)
+	b.recordEvent(svc, d)
 	b.lookAfterRests(k, d)
-	return b.state(ctx, svc, d)
+	return b.writeOwnStatus(ctx, svc, d)
 }
 
 // lookAfterRests has a Service looked at when an address that it asks for, and that is
@@ -160,9 +160,9 @@ func (b *balancer) leftOver(svc *v1.Service) bool {
 		meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) != nil
 }
 
-// state writes a status that is Plinth's own controller's to write, and one that
+// writeOwnStatus writes a status that is Plinth's own controller's to write, and one that
 // somebody overwrote.
-func (b *balancer) state(ctx context.Context, svc *v1.Service, d lb.Decision) error {
+func (b *balancer) writeOwnStatus(ctx context.Context, svc *v1.Service, d lb.Decision) error {
 	k, drifted := keyOf(svc), b.drifted(svc)
 	if drifted {
 		now, after := b.mayRight(k)
@@ -216,7 +216,7 @@ func (b *balancer) relinquishUnserved(ctx context.Context, k lb.ServiceKey) erro
 		return b.relinquishHeld(ctx, k, "")
 	case err != nil:
 		return err
-	case b.serves(svc):
+	case b.isOurs(svc):
 		b.queue.AddRateLimited(k.String()) // the cache has not seen it yet
 		return nil
 	case b.abandoned(svc):

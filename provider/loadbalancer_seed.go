@@ -96,7 +96,7 @@ func (b *balancer) seed(ctx context.Context) error {
 	slices.SortStableFunc(services, func(x, y v1.Service) int { return lastEdit(&x).Compare(lastEdit(&y)) })
 	holders := map[lb.ServiceKey]seeded{}
 	for i := range services {
-		if svc := &services[i]; b.serves(svc) {
+		if svc := &services[i]; b.isOurs(svc) {
 			holders[keyOf(svc)] = seeded{requestOf(svc).Holder, len(holders)}
 		}
 	}
@@ -174,7 +174,7 @@ func (b *balancer) takeOver(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range services {
-		if svc := &services[i]; b.serves(svc) {
+		if svc := &services[i]; b.isOurs(svc) {
 			b.takeOverFrom(svc)
 		}
 	}
@@ -203,7 +203,7 @@ func (b *balancer) takeOverFrom(svc *v1.Service) {
 func (b *balancer) takeOverWaiting() {
 	for _, w := range b.waiters(anyWaiter) {
 		svc, err := b.services.Services(w.key.Namespace).Get(w.key.Name)
-		if err == nil && b.serves(svc) && len(b.ledger.Holds(w.key)) == 0 {
+		if err == nil && b.isOurs(svc) && len(b.ledger.Holds(w.key)) == 0 {
 			b.takeOverFrom(svc)
 		}
 	}

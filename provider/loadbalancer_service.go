@@ -34,8 +34,8 @@ func classless(svc *v1.Service) bool {
 	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
 }
 
-// serves reports whether a Service is Plinth's to answer.
-func (b *balancer) serves(svc *v1.Service) bool {
+// isOurs reports whether a Service is Plinth's to answer.
+func (b *balancer) isOurs(svc *v1.Service) bool {
 	return svc.DeletionTimestamp == nil && (ofOurClass(svc) || classless(svc) && !b.cloud.options.ClassOnly)
 }
 

@@ -172,7 +172,7 @@ func (b *balancer) relinquish(ctx context.Context, a netip.Addr, k lb.ServiceKey
 	return b.relinquishAs(ctx, a, k, "")
 }
 
-// retryAfterRollBack is how long an address that could not be acquired is left to who failed to:
+// retryAfterRollBack is how long an address that could not be acquired is left to who failed:
 // two that wait for it, and cannot have it while the API server does not answer, would
 // else keep each other busy.
 const retryAfterRollBack = time.Second
@@ -293,7 +293,7 @@ func (b *balancer) grantWaiting(helps func(waiter) bool, done func() bool) {
 		if done() {
 			return
 		}
-		if svc, err := b.services.Services(w.key.Namespace).Get(w.key.Name); err == nil && b.serves(svc) {
+		if svc, err := b.services.Services(w.key.Namespace).Get(w.key.Name); err == nil && b.isOurs(svc) {
 			r := requestOf(svc)
 			if _, changed := b.grant(r); changed {
 				b.queueWaiters(0, mayShareWith(w.key))

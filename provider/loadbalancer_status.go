@@ -168,9 +168,9 @@ func (b *balancer) patchStatus(ctx context.Context, svc *v1.Service, patch map[s
 	return err
 }
 
-// tell records an Event when a decision went otherwise than the last one. The stock
+// recordEvent records an Event when a decision went otherwise than the last one. The stock
 // controller records its own for what it writes.
-func (b *balancer) tell(svc *v1.Service, d lb.Decision) {
+func (b *balancer) recordEvent(svc *v1.Service, d lb.Decision) {
 	c := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated)
 	now := conditionOf(svc, d, b.now())
 	if c != nil && c.Status == now.Status && c.Reason == now.Reason && c.Message == now.Message {

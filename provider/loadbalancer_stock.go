@@ -123,7 +123,7 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 	case clears && (err != nil || svc.DeletionTimestamp != nil):
 		return &v1.Service{}, nil // it has no finalizer left, and so is gone
 	case err != nil:
-	case clears && lives(svc):
+	case clears && isLiveOfOurClass(svc):
 		return svc, nil // its status says what it got as one of Plinth's class, or soon will
 	case clears:
 		data = merged(data, map[string]any{"conditions": []any{withoutCondition}}, nil)
@@ -136,15 +136,15 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 			return svc, nil
 		}
 		return out, err
-	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && (!stated(svc) || servicehelper.HasLBFinalizer(svc)):
+	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && (!hasOurVIPs(svc) || servicehelper.HasLBFinalizer(svc)):
 		return svc, nil // it goes with the VIPs, or went with them already; see withCondition
 	}
 	return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
 }
 
-// stated reports whether Plinth has written VIPs into a status; another balancer's do not
+// hasOurVIPs reports whether Plinth has written VIPs into a status; another balancer's do not
 // count.
-func stated(svc *v1.Service) bool {
+func hasOurVIPs(svc *v1.Service) bool {
 	return len(svc.Status.LoadBalancer.Ingress) > 0 && meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) != nil
 }
 

@@ -35,7 +35,7 @@ type stockHandler struct{ cache.ResourceEventHandler }
 
 // OnAdd tells of a Service that is new, or not served yet.
 func (h stockHandler) OnAdd(obj any, first bool) {
-	if svc, ok := obj.(*v1.Service); ok && first && served(svc) {
+	if svc, ok := obj.(*v1.Service); ok && first && fullyWritten(svc) {
 		return
 	}
 	h.ResourceEventHandler.OnAdd(obj, first)
@@ -50,10 +50,10 @@ func (h stockHandler) OnDelete(obj any) {
 	h.ResourceEventHandler.OnAdd(obj, false)
 }
 
-// served reports whether a Service without a class has all that the stock controller
+// fullyWritten reports whether a Service without a class has all that the stock controller
 // would write to it.
-func served(svc *v1.Service) bool {
-	return classless(svc) && svc.DeletionTimestamp == nil && servicehelper.HasLBFinalizer(svc) && stated(svc)
+func fullyWritten(svc *v1.Service) bool {
+	return classless(svc) && svc.DeletionTimestamp == nil && servicehelper.HasLBFinalizer(svc) && hasOurVIPs(svc)
 }
 
 // stockNodes is the informer of Nodes as the stock controller sees it: there is one Node,

@@ -24,8 +24,8 @@ func TestServedByAnEarlierProcessIsNotNewToTheStockController(t *testing.T) {
 	leaves := loadBalancerService(full, func(svc *v1.Service) {
 		svc.Name, svc.DeletionTimestamp = "leaves", &metav1.Time{Time: noon}
 	})
-	if !served(before) || served(waits) || served(leaves) {
-		t.Fatal("who is served", served(before), served(waits), served(leaves))
+	if !fullyWritten(before) || fullyWritten(waits) || fullyWritten(leaves) {
+		t.Fatal("who is served", fullyWritten(before), fullyWritten(waits), fullyWritten(leaves))
 	}
 	client := fake.NewClientset(before, waits, leaves)
 	factory := informers.NewSharedInformerFactory(client, 0)

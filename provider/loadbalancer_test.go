@@ -106,10 +106,10 @@ func TestOnlyServicesOfOursAreServed(t *testing.T) {
 		{"being deleted", func(svc *v1.Service) { svc.DeletionTimestamp = &metav1.Time{} }, false, false},
 	} {
 		svc := loadBalancerService(tt.change)
-		if got := New(Options{}).balancer.serves(svc); got != tt.serves {
+		if got := New(Options{}).balancer.isOurs(svc); got != tt.serves {
 			t.Errorf("%s: %v", tt.name, got)
 		}
-		if got := New(Options{ClassOnly: true}).balancer.serves(svc); got != tt.ifClass {
+		if got := New(Options{ClassOnly: true}).balancer.isOurs(svc); got != tt.ifClass {
 			t.Errorf("%s, class only: %v", tt.name, got)
 		}
 	}

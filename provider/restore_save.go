@@ -170,7 +170,7 @@ func (b *balancer) enterLost(before map[netip.Addr]remembered, services []v1.Ser
 	defer b.mu.Unlock()
 	live := map[lb.ServiceKey]*v1.Service{}
 	for i := range services {
-		if svc := &services[i]; b.serves(svc) {
+		if svc := &services[i]; b.isOurs(svc) {
 			live[keyOf(svc)] = svc
 		}
 	}
