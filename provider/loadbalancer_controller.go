@@ -126,20 +126,29 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 		return nil
 	}
 	svc, err := b.services.Services(k.Namespace).Get(k.Name)
-	switch {
-	case err == nil && b.leftOver(svc) && !b.holdsAny(k):
-		return b.clearStatus(ctx, svc)
-	case err != nil && b.holdsAny(k), err == nil && !b.isOurs(svc) && (b.holdsAny(k) || b.abandoned(svc)):
-		return b.relinquishUnserved(ctx, k)
-	case err != nil || !b.isOurs(svc):
+	switch gone, holds := err != nil, b.holdsAny(k); {
+	case gone && !holds:
 		return nil
+	case gone:
+		return b.relinquishUnserved(ctx, k)
+	case b.isOurs(svc):
+		return b.serve(ctx, svc)
+	case holds || b.abandoned(svc):
+		return b.relinquishUnserved(ctx, k)
+	case b.leftOver(svc):
+		return b.clearStatus(ctx, svc)
 	}
+	return nil
+}
+
+// serve settles which VIPs a Service has, and has the Service say so.
+func (b *balancer) serve(ctx context.Context, svc *v1.Service) error {
 	d, err := b.settle(ctx, svc, true)
 	if err != nil {
 		return err
 	}
 	b.recordEvent(svc, d)
-	b.lookAfterRests(k, d)
+	b.lookAfterRests(keyOf(svc), d)
 	return b.writeOwnStatus(ctx, svc, d)
 }
 
