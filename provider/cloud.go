@@ -41,10 +41,10 @@ type Cloud struct {
 	nodes     corelisters.NodeLister
 	endpoint  string // of the API server
 
-	keeper   *source.Keeper
-	roster   *roster
-	balancer *balancer // see loadbalancer.go
-	memory   *memory   // nil: without Remember
+	keeper       *source.Keeper
+	roster       *roster
+	balancer     *balancer     // see loadbalancer.go
+	recollection *recollection // nil: without Remember
 }
 
 var (

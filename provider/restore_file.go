@@ -15,21 +15,21 @@ import (
 // now and then when only time went on, and at once, as the last word, when the cluster
 // does not answer any more.
 const (
-	memoryName   = "claims.json"
-	writtenEvery = 2 * time.Second
-	agedEvery    = time.Minute
-	writtenAgain = time.Minute // after a failure
+	recollectionName = "claims.json"
+	writtenEvery     = 2 * time.Second
+	agedEvery        = time.Minute
+	writtenAgain     = time.Minute // after a failure
 )
 
-// memoryFile is where the memory is written down; empty: nowhere.
-func (o Options) memoryFile() string {
+// recollectionFile is where the recollection is written down; empty: nowhere.
+func (o Options) recollectionFile() string {
 	if o.StateDir == "" {
 		return ""
 	}
-	return filepath.Join(o.StateDir, memoryName)
+	return filepath.Join(o.StateDir, recollectionName)
 }
 
-// written is the memory as it stands in its file.
+// written is the recollection as it stands in its file.
 type written struct {
 	Version string
 	Claims  map[netip.Addr]remembered
@@ -38,12 +38,12 @@ type written struct {
 }
 
 // load remembers what this process's predecessor wrote down. Without it, or when it
-// cannot be read, the memory is empty.
-func (m *memory) load() {
-	if m.file == "" {
+// cannot be read, the recollection is empty.
+func (r *recollection) load() {
+	if r.file == "" {
 		return
 	}
-	text, err := os.ReadFile(m.file)
+	text, err := os.ReadFile(r.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -52,14 +52,14 @@ func (m *memory) load() {
 		err = json.Unmarshal(text, &w)
 	}
 	if err != nil {
-		m.log.Error("cannot read which VIPs were held before, and goes on without", "file", m.file, "err", err)
+		r.log.Error("cannot read which VIPs were held before, and goes on without", "file", r.file, "err", err)
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.version, m.before, m.backAt = w.Version, w.Before, w.BackAt
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.version, r.before, r.backAt = w.Version, w.Before, w.BackAt
 	if w.Claims != nil {
-		m.claims = w.Claims
+		r.claims = w.Claims
 	}
 }
 
@@ -70,15 +70,15 @@ type edition struct {
 	at      time.Time
 }
 
-// keep writes the memory down until ctx ends. A disk that is full, or hangs, is in
+// keep writes the recollection down until ctx ends. A disk that is full, or hangs, is in
 // nobody's way: nothing is locked meanwhile.
-func (m *memory) keep(ctx context.Context) {
-	last := edition{at: m.now()}
+func (r *recollection) keep(ctx context.Context) {
+	last := edition{at: r.now()}
 	for {
 		pause := writtenEvery
-		if text, next := m.due(last); text != nil {
-			if err := replaceFile(m.file, text); err != nil {
-				m.log.Error("cannot write down which VIPs are held; will try again", "file", m.file, "err", err)
+		if text, next := r.due(last); text != nil {
+			if err := replaceFile(r.file, text); err != nil {
+				r.log.Error("cannot write down which VIPs are held; will try again", "file", r.file, "err", err)
 				pause = writtenAgain
 			} else {
 				last = next
@@ -95,17 +95,17 @@ func (m *memory) keep(ctx context.Context) {
 }
 
 // due returns what is to be written down now; nil: nothing.
-func (m *memory) due(last edition) ([]byte, edition) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	next := edition{m.changes, m.version, m.now()}
-	aged := next.version != last.version && (m.silent || next.at.Sub(last.at) >= agedEvery)
+func (r *recollection) due(last edition) ([]byte, edition) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next := edition{r.changes, r.version, r.now()}
+	aged := next.version != last.version && (r.silent || next.at.Sub(last.at) >= agedEvery)
 	if next.changes == last.changes && !aged {
 		return nil, last
 	}
-	text, err := json.Marshal(written{m.version, m.claims, m.before, m.backAt})
+	text, err := json.Marshal(written{r.version, r.claims, r.before, r.backAt})
 	if err != nil {
-		m.log.Error("cannot write down which VIPs are held", "err", err)
+		r.log.Error("cannot write down which VIPs are held", "err", err)
 		return nil, last
 	}
 	return text, next

@@ -122,22 +122,22 @@ func (b *balancer) saveClaim(ctx context.Context, c lb.Claim, uids map[lb.Servic
 	return firstOf(errs)
 }
 
-// remembers returns the newest resource version that this process knows, once its memory
-// is there.
+// remembers returns the newest resource version that this process knows, once its
+// recollection is there.
 func (b *balancer) remembers(ctx context.Context) (version string) {
-	m := b.cloud.memory
-	if m == nil {
+	r := b.cloud.recollection
+	if r == nil {
 		return ""
 	}
 	limit := time.NewTimer(loadedWithin)
 	defer limit.Stop()
 	select {
-	case <-m.loaded:
+	case <-r.loaded:
 	case <-limit.C:
-		b.log.Error("cannot read in time which VIPs were held before", "file", m.file)
+		b.log.Error("cannot read in time which VIPs were held before", "file", r.file)
 	case <-ctx.Done():
 	}
-	return m.known()
+	return r.known()
 }
 
 // recall saves, if etcd was restored from a backup, what this process or its predecessor
@@ -146,10 +146,10 @@ func (b *balancer) remembers(ctx context.Context) (version string) {
 // time is held all the same; to have its object made is then up to whoever settles its
 // Service.
 func (b *balancer) recall(ctx context.Context, known, now string, services []v1.Service) {
-	if b.cloud.memory == nil {
+	if b.cloud.recollection == nil {
 		return
 	}
-	before, restored := b.cloud.memory.recall(known, now)
+	before, restored := b.cloud.recollection.recall(known, now)
 	if !restored {
 		return
 	}
@@ -159,7 +159,7 @@ func (b *balancer) recall(ctx context.Context, known, now string, services []v1.
 		b.log.Error("cannot save what is known of VIPs that the backup does not have", "err", err)
 		return
 	}
-	b.cloud.memory.forget()
+	b.cloud.recollection.forget()
 }
 
 // enterLost enters who held a VIP before a restore and is named by no object now, if the

@@ -32,14 +32,14 @@ const (
 	loadedWithin = 5 * time.Second
 )
 
-// memory is what this process knows of the claims, whether it leads or waits to lead.
+// recollection is what this process knows of the claims, whether it leads or waits to lead.
 // While etcd is restored from a backup the leader loses its lease and ends, and with it
 // all that the backup does not have. Whoever leads next remembers it here: it waited
 // meanwhile, or has the file that its predecessor left.
 //
 // Nothing of it counts unless resource versions went back. A version is only compared
 // with one that was known before the cluster was asked: what it answers is no older then.
-type memory struct {
+type recollection struct {
 	log    *slog.Logger
 	file   string // empty: none
 	now    func() time.Time
@@ -64,12 +64,12 @@ type remembered struct {
 }
 
 var (
-	_ cache.ReflectorStore         = (*memory)(nil)
-	_ cache.ReflectorBookmarkStore = (*memory)(nil)
+	_ cache.ReflectorStore         = (*recollection)(nil)
+	_ cache.ReflectorBookmarkStore = (*recollection)(nil)
 )
 
-func newMemory(log *slog.Logger, file string) *memory {
-	return &memory{
+func newRecollection(log *slog.Logger, file string) *recollection {
+	return &recollection{
 		log: log, file: file, now: time.Now,
 		loaded: make(chan struct{}), anew: make(chan struct{}, 1),
 		claims: map[netip.Addr]remembered{},
@@ -80,36 +80,36 @@ func newMemory(log *slog.Logger, file string) *memory {
 // leads or not: should it lead after etcd was restored from a backup, it knows what the
 // backup does not. It is to be called once, before the process can lead.
 func (c *Cloud) Remember(ctx context.Context, client kubernetes.Interface) {
-	c.memory = newMemory(c.log, c.options.memoryFile())
-	go c.memory.follow(ctx, client)
+	c.recollection = newRecollection(c.log, c.options.recollectionFile())
+	go c.recollection.follow(ctx, client)
 }
 
 // follow remembers until ctx ends.
-func (m *memory) follow(ctx context.Context, client kubernetes.Interface) {
-	m.load()
-	close(m.loaded)
-	if m.file != "" {
-		go m.keep(ctx)
+func (r *recollection) follow(ctx context.Context, client kubernetes.Interface) {
+	r.load()
+	close(r.loaded)
+	if r.file != "" {
+		go r.keep(ctx)
 	}
 	for ctx.Err() == nil {
-		m.watch(ctx, client)
+		r.watch(ctx, client)
 	}
 }
 
 // watch follows the objects until ctx ends or all is to be listed anew: after a restore a
 // watch waits in silence for a version that is yet to come.
-func (m *memory) watch(ctx context.Context, client kubernetes.Interface) {
+func (r *recollection) watch(ctx context.Context, client kubernetes.Interface) {
 	ctx, stop := context.WithCancel(ctx)
-	var reflector sync.WaitGroup
-	defer reflector.Wait()
+	var running sync.WaitGroup
+	defer running.Wait()
 	defer stop()
-	r := cache.NewReflector(m.listing(client), &networkingv1.IPAddress{}, m, 0)
-	reflector.Go(func() { r.RunWithContext(ctx) })
+	reflector := cache.NewReflector(r.listing(client), &networkingv1.IPAddress{}, r, 0)
+	running.Go(func() { reflector.RunWithContext(ctx) })
 	for {
-		pause := time.NewTimer(m.ask(ctx, client))
+		pause := time.NewTimer(r.ask(ctx, client))
 		select {
 		case <-ctx.Done():
-		case <-m.anew:
+		case <-r.anew:
 			stop()
 		case <-pause.C:
 		}
@@ -122,14 +122,14 @@ func (m *memory) watch(ctx context.Context, client kubernetes.Interface) {
 
 // listing lists what is there at this moment, never what a cache had a while ago: its
 // version would seem to have gone back.
-func (m *memory) listing(client kubernetes.Interface) cache.ListerWatcher {
+func (r *recollection) listing(client kubernetes.Interface) cache.ListerWatcher {
 	objects := client.NetworkingV1().IPAddresses()
 	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = claimSelector
 			if o.Continue == "" {
 				o.ResourceVersion, o.ResourceVersionMatch = "", ""
-				m.asks()
+				r.asks()
 			}
 			return objects.List(ctx, o)
 		},
@@ -137,141 +137,141 @@ func (m *memory) listing(client kubernetes.Interface) cache.ListerWatcher {
 			o.LabelSelector = claimSelector
 			if o.SendInitialEvents != nil && *o.SendInitialEvents {
 				o.ResourceVersion = ""
-				m.asks()
+				r.asks()
 			}
 			return objects.Watch(ctx, o)
 		},
 	}, client)
 }
 
-func (m *memory) asks() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.asked = m.version
+func (r *recollection) asks() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked = r.version
 }
 
 // ask asks the cluster for its resource version, and returns when to ask again.
-func (m *memory) ask(ctx context.Context, client kubernetes.Interface) (pause time.Duration) {
+func (r *recollection) ask(ctx context.Context, client kubernetes.Interface) (pause time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	known := m.known()
+	known := r.known()
 	list, err := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector, Limit: 1})
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.silent = err != nil; m.silent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.silent = err != nil; r.silent {
 		return silentEvery
 	}
-	m.compare(known, list.ResourceVersion)
-	m.version = later(m.version, list.ResourceVersion)
+	r.compare(known, list.ResourceVersion)
+	r.version = later(r.version, list.ResourceVersion)
 	return askEvery
 }
 
 // known is the newest resource version that is known.
-func (m *memory) known() string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.version
+func (r *recollection) known() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.version
 }
 
 // compare sets aside all that is known if the version that the cluster has now is older
-// than one that was known before, unless that was noticed already. m.mu is held.
-func (m *memory) compare(known, now string) {
-	if !newer(known, now) || newer(known, m.version) {
+// than one that was known before, unless that was noticed already. r.mu is held.
+func (r *recollection) compare(known, now string) {
+	if !newer(known, now) || newer(known, r.version) {
 		return
 	}
-	m.log.Error("resource versions went back: etcd was restored from a backup", "before", known, "now", now)
-	if m.before == nil || m.now().Sub(m.backAt) > recalledFor {
-		m.before = map[netip.Addr]remembered{}
+	r.log.Error("resource versions went back: etcd was restored from a backup", "before", known, "now", now)
+	if r.before == nil || r.now().Sub(r.backAt) > recalledFor {
+		r.before = map[netip.Addr]remembered{}
 	}
-	maps.Copy(m.before, m.claims)
-	m.claims, m.version, m.backAt = map[netip.Addr]remembered{}, now, m.now()
-	m.changes++
+	maps.Copy(r.before, r.claims)
+	r.claims, r.version, r.backAt = map[netip.Addr]remembered{}, now, r.now()
+	r.changes++
 	select {
-	case m.anew <- struct{}{}:
+	case r.anew <- struct{}{}:
 	default:
 	}
 }
 
 // recall returns what was known before etcd was restored, and whether it was, a moment
 // ago. The cluster is at the version now, and known was known before it was asked.
-func (m *memory) recall(known, now string) (before map[netip.Addr]remembered, restored bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.compare(known, now)
-	if m.before == nil || m.now().Sub(m.backAt) > recalledFor {
+func (r *recollection) recall(known, now string) (before map[netip.Addr]remembered, restored bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.compare(known, now)
+	if r.before == nil || r.now().Sub(r.backAt) > recalledFor {
 		return nil, false
 	}
-	return maps.Clone(m.before), true
+	return maps.Clone(r.before), true
 }
 
 // forget forgets what was known before: it is saved.
-func (m *memory) forget() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.before = nil
-	m.changes++
+func (r *recollection) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.before = nil
+	r.changes++
 }
 
 // Add remembers an object.
-func (m *memory) Add(obj any) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.add(obj)
+func (r *recollection) Add(obj any) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.add(obj)
 	return nil
 }
 
-// add is Add with m.mu held.
-func (m *memory) add(obj any) {
+// add is Add with r.mu held.
+func (r *recollection) add(obj any) {
 	a, o, ok := addressOf(obj)
 	if !ok {
 		return
 	}
-	m.version = later(m.version, o.ResourceVersion)
-	m.changes++
+	r.version = later(r.version, o.ResourceVersion)
+	r.changes++
 	if c, ours := readClaim(o); ours {
-		m.claims[a] = c.remembered()
+		r.claims[a] = c.remembered()
 	} else {
-		delete(m.claims, a)
+		delete(r.claims, a)
 	}
 }
 
 // Update remembers an object as it is now.
-func (m *memory) Update(obj any) error { return m.Add(obj) }
+func (r *recollection) Update(obj any) error { return r.Add(obj) }
 
 // Delete forgets an object.
-func (m *memory) Delete(obj any) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (r *recollection) Delete(obj any) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if a, o, ok := addressOf(obj); ok {
-		m.version = later(m.version, o.ResourceVersion)
-		m.changes++
-		delete(m.claims, a)
+		r.version = later(r.version, o.ResourceVersion)
+		r.changes++
+		delete(r.claims, a)
 	}
 	return nil
 }
 
 // Replace remembers the objects of a list and no others.
-func (m *memory) Replace(list []any, version string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.compare(m.asked, version)
-	m.claims = make(map[netip.Addr]remembered, len(list))
+func (r *recollection) Replace(list []any, version string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.compare(r.asked, version)
+	r.claims = make(map[netip.Addr]remembered, len(list))
 	for _, obj := range list {
-		m.add(obj)
+		r.add(obj)
 	}
-	m.version = later(m.version, version)
-	m.changes++
+	r.version = later(r.version, version)
+	r.changes++
 	return nil
 }
 
 // Resync does nothing.
-func (m *memory) Resync() error { return nil }
+func (r *recollection) Resync() error { return nil }
 
 // Bookmark takes in how far the watch has come.
-func (m *memory) Bookmark(version string) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.version = later(m.version, version)
+func (r *recollection) Bookmark(version string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.version = later(r.version, version)
 	return nil
 }
 

@@ -25,25 +25,25 @@ func claimAt(a, name, version string) *networkingv1.IPAddress {
 	return o
 }
 
-func newTestMemory(t *testing.T, file string) *memory {
-	m := newMemory(slog.New(slog.NewTextHandler(t.Output(), nil)), file)
-	m.now = func() time.Time { return noon }
-	return m
+func newTestRecollection(t *testing.T, file string) *recollection {
+	r := newRecollection(slog.New(slog.NewTextHandler(t.Output(), nil)), file)
+	r.now = func() time.Time { return noon }
+	return r
 }
 
-// list has the memory take in a list of that version.
-func (m *memory) list(version string, objects ...*networkingv1.IPAddress) {
+// list has the recollection take in a list of that version.
+func (r *recollection) list(version string, objects ...*networkingv1.IPAddress) {
 	var all []any
 	for _, o := range objects {
 		all = append(all, o)
 	}
-	m.asks()
-	_ = m.Replace(all, version)
+	r.asks()
+	_ = r.Replace(all, version)
 }
 
 // recalls returns the addresses that are recalled when the cluster is at a version.
-func (m *memory) recalls(now string) (all []string) {
-	before, _ := m.recall(m.known(), now)
+func (r *recollection) recalls(now string) (all []string) {
+	before, _ := r.recall(r.known(), now)
 	for a := range before {
 		all = append(all, a.String())
 	}
@@ -54,67 +54,70 @@ func (m *memory) recalls(now string) (all []string) {
 func TestOnlyARestoreBringsBackWhatIsRemembered(t *testing.T) {
 	one, two := claimAt("192.0.2.1", "a", "5"), claimAt("192.0.2.2", "b", "9")
 	for name, c := range map[string]struct {
-		happens func(m *memory)
+		happens func(r *recollection)
 		now     string
 		want    []string
 	}{
-		"nothing":                     {func(m *memory) {}, "10", nil},
-		"the list is older":           {func(m *memory) { m.list("7", one) }, "8", []string{"192.0.2.1", "192.0.2.2"}},
-		"the watch hangs":             {func(m *memory) {}, "8", []string{"192.0.2.1", "192.0.2.2"}},
-		"time went on, then restored": {func(m *memory) { _ = m.Bookmark("20") }, "15", []string{"192.0.2.1", "192.0.2.2"}},
-		"one was deleted":             {func(m *memory) { gone := two.DeepCopy(); gone.ResourceVersion = "11"; _ = m.Delete(gone) }, "12", nil},
+		"nothing":                     {func(r *recollection) {}, "10", nil},
+		"the list is older":           {func(r *recollection) { r.list("7", one) }, "8", []string{"192.0.2.1", "192.0.2.2"}},
+		"the watch hangs":             {func(r *recollection) {}, "8", []string{"192.0.2.1", "192.0.2.2"}},
+		"time went on, then restored": {func(r *recollection) { _ = r.Bookmark("20") }, "15", []string{"192.0.2.1", "192.0.2.2"}},
+		"one was deleted":             {func(r *recollection) { gone := two.DeepCopy(); gone.ResourceVersion = "11"; _ = r.Delete(gone) }, "12", nil},
 		"one was deleted, then restored": {
-			func(m *memory) { gone := two.DeepCopy(); gone.ResourceVersion = "11"; _ = m.Delete(gone) }, "10", []string{"192.0.2.1"},
+			func(r *recollection) { gone := two.DeepCopy(); gone.ResourceVersion = "11"; _ = r.Delete(gone) }, "10", []string{"192.0.2.1"},
 		},
-		"one is not in the next list":  {func(m *memory) { m.list("12", one) }, "12", nil},
-		"restored and known elsewhere": {func(m *memory) { m.list("7", one); m.forget() }, "8", nil},
+		"one is not in the next list":  {func(r *recollection) { r.list("12", one) }, "12", nil},
+		"restored and known elsewhere": {func(r *recollection) { r.list("7", one); r.forget() }, "8", nil},
 		"restored long ago": {
-			func(m *memory) { m.list("7", one); m.now = func() time.Time { return noon.Add(11 * time.Minute) } }, "8", nil,
+			func(r *recollection) {
+				r.list("7", one)
+				r.now = func() time.Time { return noon.Add(11 * time.Minute) }
+			}, "8", nil,
 		},
-		"restored twice":                {func(m *memory) { m.list("7", one); m.list("6") }, "7", []string{"192.0.2.1", "192.0.2.2"}},
-		"another program's object":      {func(m *memory) { o := claimAt("192.0.2.2", "b", "11"); o.Labels = nil; _ = m.Update(o) }, "10", []string{"192.0.2.1"}},
-		"versions that cannot be told":  {func(m *memory) {}, "unknown", nil},
-		"the cluster asked for was new": {func(m *memory) { m.asks(); _ = m.Bookmark("20"); _ = m.Replace([]any{one}, "15") }, "20", nil},
+		"restored twice":                {func(r *recollection) { r.list("7", one); r.list("6") }, "7", []string{"192.0.2.1", "192.0.2.2"}},
+		"another program's object":      {func(r *recollection) { o := claimAt("192.0.2.2", "b", "11"); o.Labels = nil; _ = r.Update(o) }, "10", []string{"192.0.2.1"}},
+		"versions that cannot be told":  {func(r *recollection) {}, "unknown", nil},
+		"the cluster asked for was new": {func(r *recollection) { r.asks(); _ = r.Bookmark("20"); _ = r.Replace([]any{one}, "15") }, "20", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := newTestMemory(t, "")
-			m.list("8", one)
-			_ = m.Add(two)
-			c.happens(m)
-			if d := cmp.Diff(c.want, m.recalls(c.now)); d != "" {
+			r := newTestRecollection(t, "")
+			r.list("8", one)
+			_ = r.Add(two)
+			c.happens(r)
+			if d := cmp.Diff(c.want, r.recalls(c.now)); d != "" {
 				t.Error(d)
 			}
 		})
 	}
 }
 
-func TestMemoryOutlivesItsProcess(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "made", memoryName)
-	m := newTestMemory(t, file)
+func TestRecollectionOutlivesItsProcess(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "made", recollectionName)
+	r := newTestRecollection(t, file)
 	shared := claimAt("2001:db8::1", "b", "8")
 	shared.Annotations[sharedBy] = "d/a,d/b"
-	m.list("8", claimAt("192.0.2.1", "a", "5"), shared)
-	text, last := m.due(edition{at: noon})
+	r.list("8", claimAt("192.0.2.1", "a", "5"), shared)
+	text, last := r.due(edition{at: noon})
 	if err := replaceFile(file, text); err != nil {
 		t.Fatal(err)
 	}
-	_ = m.Bookmark("9")
-	if text, _ := m.due(last); text != nil {
+	_ = r.Bookmark("9")
+	if text, _ := r.due(last); text != nil {
 		t.Error("written again though only a moment has gone by")
 	}
-	m.silent = true
-	if text, _ := m.due(last); text == nil {
+	r.silent = true
+	if text, _ := r.due(last); text == nil {
 		t.Error("not written though it may have been the last moment")
 	}
 
-	next := newTestMemory(t, file)
+	next := newTestRecollection(t, file)
 	next.load()
 	next.list("7") // restored meanwhile
 	text, _ = next.due(edition{})
 	if err := replaceFile(file, text); err != nil {
 		t.Fatal(err)
 	}
-	third := newTestMemory(t, file)
+	third := newTestRecollection(t, file)
 	third.load()
 	got, restored := third.recall(third.known(), "7")
 	want := map[netip.Addr]remembered{
@@ -126,7 +129,7 @@ func TestMemoryOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-func TestFileThatCannotBeReadIsNoMemory(t *testing.T) {
+func TestFileThatCannotBeReadIsNoRecollection(t *testing.T) {
 	for name, make := range map[string]func(file string) error{
 		"none": func(string) error { return nil },
 		"cut off": func(f string) error {
@@ -137,26 +140,26 @@ func TestFileThatCannotBeReadIsNoMemory(t *testing.T) {
 		"a folder":  func(f string) error { return os.Mkdir(f, 0o700) },
 		"no claims": func(f string) error { return os.WriteFile(f, []byte(`{"Version":"9"}`), 0o600) },
 	} {
-		m := newTestMemory(t, filepath.Join(t.TempDir(), memoryName))
-		if err := make(m.file); err != nil {
+		r := newTestRecollection(t, filepath.Join(t.TempDir(), recollectionName))
+		if err := make(r.file); err != nil {
 			t.Fatal(err)
 		}
-		m.load()
-		m.list("8", claimAt("192.0.2.1", "a", "5"))
-		if got := m.recalls("8"); len(got) > 0 || len(m.claims) != 1 {
-			t.Errorf("%s: recalls %v, knows %v", name, got, m.claims)
+		r.load()
+		r.list("8", claimAt("192.0.2.1", "a", "5"))
+		if got := r.recalls("8"); len(got) > 0 || len(r.claims) != 1 {
+			t.Errorf("%s: recalls %v, knows %v", name, got, r.claims)
 		}
 	}
 }
 
 func TestRestoreKeepsWhatIsRemembered(t *testing.T) {
 	h := newHeld(t)
-	m := newTestMemory(t, "")
-	h.cloud.memory = m
+	r := newTestRecollection(t, "")
+	h.cloud.recollection = r
 	other := claimAt("192.0.2.3", "a", "8") // of an earlier Service of that name
 	other.Annotations[serviceUID] = "service a before"
-	m.list("9", claimAt("192.0.2.1", "a", "5"), claimAt("192.0.2.2", "gone", "7"), other)
-	h.recall(t.Context(), m.known(), "6", []v1.Service{*h.svc[0], *h.svc[1]})
+	r.list("9", claimAt("192.0.2.1", "a", "5"), claimAt("192.0.2.2", "gone", "7"), other)
+	h.recall(t.Context(), r.known(), "6", []v1.Service{*h.svc[0], *h.svc[1]})
 
 	if c, _ := h.ledger.Claim(netip.MustParseAddr("192.0.2.1")); len(c.Holders) != 1 || c.Holders[0].Service != h.key(0) {
 		t.Errorf("192.0.2.1 is held by %v", c.Holders)
@@ -171,7 +174,7 @@ func TestRestoreKeepsWhatIsRemembered(t *testing.T) {
 	if d := cmp.Diff([]string{"192.0.2.2 d/gone", "192.0.2.3 d/a"}, rests); d != "" {
 		t.Error(d)
 	}
-	if again := m.recalls("6"); again != nil {
+	if again := r.recalls("6"); again != nil {
 		t.Error("what is saved would be saved again:", again)
 	}
 }
@@ -179,12 +182,12 @@ func TestRestoreKeepsWhatIsRemembered(t *testing.T) {
 func TestServiceThatHasAnotherVIPAfterARestoreKeepsThat(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	m := newTestMemory(t, "")
-	h.cloud.memory = m
+	r := newTestRecollection(t, "")
+	h.cloud.recollection = r
 	shared := claimAt("192.0.2.0", "a", "8") // which the backup has of a alone
 	shared.Annotations[sharedBy] = "d/a,d/b"
-	m.list("9", claimAt("192.0.2.1", "a", "5"), shared)
-	h.recall(t.Context(), m.known(), "6", []v1.Service{*h.svc[0], *h.svc[1]})
+	r.list("9", claimAt("192.0.2.1", "a", "5"), shared)
+	h.recall(t.Context(), r.known(), "6", []v1.Service{*h.svc[0], *h.svc[1]})
 	for i := range h.svc {
 		if got := h.ledger.Holds(h.key(i)); !slices.Equal(got, []netip.Addr{h.addr}) {
 			t.Errorf("%s holds %v", h.svc[i].Name, got)
