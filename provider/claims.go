@@ -19,18 +19,10 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// What an IPAddress object of ours bears besides its name and its parentRef. The
-// API server's own controllers leave alone what another program's label is on;
-// parentRef cannot be changed, so where sharedBy is there, it alone says who holds
-// the VIP.
 const (
-	managedBy         = lb.ManagedBy // value of networkingv1.LabelManagedBy
-	serviceUID        = lb.ServiceUIDAnnotation
-	parentLeft        = "released" // its value when others hold the VIP and the parent does not
-	sharedBy          = lb.SharedByAnnotation
-	claimPool         = lb.PoolAnnotation // that the VIP was given from
+	parentLeft        = "released" // value of service-uid when others hold the VIP and the parent does not
 	claimAttempts     = 8
-	claimSelector     = networkingv1.LabelManagedBy + "=" + managedBy
+	claimSelector     = networkingv1.LabelManagedBy + "=" + lb.ManagedBy
 	resourceOfService = "services"
 )
 
@@ -67,7 +59,7 @@ func (c claim) uidWith(k lb.ServiceKey, uid types.UID) types.UID {
 
 // readClaim reads an IPAddress object; ours is false if another program made it.
 func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
-	if obj.Labels[networkingv1.LabelManagedBy] != managedBy || obj.Spec.ParentRef == nil || obj.Spec.ParentRef.Resource != resourceOfService {
+	if obj.Labels[networkingv1.LabelManagedBy] != lb.ManagedBy || obj.Spec.ParentRef == nil || obj.Spec.ParentRef.Resource != resourceOfService {
 		return claim{}, false
 	}
 	c = claim{
@@ -75,10 +67,10 @@ func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
 		resourceVersion: obj.ResourceVersion,
 		created:         obj.CreationTimestamp.Time,
 		parent:          lb.ServiceKey{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name},
-		serviceUID:      types.UID(obj.Annotations[serviceUID]),
-		pool:            obj.Annotations[claimPool],
+		serviceUID:      types.UID(obj.Annotations[lb.ServiceUIDAnnotation]),
+		pool:            obj.Annotations[lb.PoolAnnotation],
 	}
-	for s := range strings.SplitSeq(obj.Annotations[sharedBy], ",") {
+	for s := range strings.SplitSeq(obj.Annotations[lb.SharedByAnnotation], ",") {
 		if k, ok := parseKey(s); ok {
 			c.holders = append(c.holders, k)
 		}
@@ -89,13 +81,15 @@ func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
 	return c, true
 }
 
-// newClaim is the object by which a Service holds a.
+// newClaim is the object by which a Service holds a. The API server's own controllers
+// leave alone what another program's label is on. parentRef cannot be changed, so where
+// [lb.SharedByAnnotation] is there, it alone says who holds the VIP.
 func newClaim(a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) *networkingv1.IPAddress {
 	return &networkingv1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        a.String(),
-			Labels:      map[string]string{networkingv1.LabelManagedBy: managedBy, networkingv1.LabelIPAddressFamily: lb.FamilyOf(a).String()},
-			Annotations: map[string]string{serviceUID: string(uid), claimPool: pool},
+			Labels:      map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy, networkingv1.LabelIPAddressFamily: lb.FamilyOf(a).String()},
+			Annotations: map[string]string{lb.ServiceUIDAnnotation: string(uid), lb.PoolAnnotation: pool},
 		},
 		Spec: networkingv1.IPAddressSpec{
 			ParentRef: &networkingv1.ParentReference{Resource: resourceOfService, Namespace: k.Namespace, Name: k.Name},
@@ -231,7 +225,7 @@ func (b *balancer) create(ctx context.Context, a netip.Addr, pool string, k lb.S
 func (b *balancer) annotate(ctx context.Context, a netip.Addr, c claim, holders []lb.ServiceKey, uid types.UID) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": c.uid, "resourceVersion": c.resourceVersion,
-		"annotations": map[string]string{sharedBy: joined(holders), serviceUID: string(uid)},
+		"annotations": map[string]string{lb.SharedByAnnotation: joined(holders), lb.ServiceUIDAnnotation: string(uid)},
 	}})
 	if err != nil {
 		return err

@@ -389,7 +389,7 @@ func TestServiceThatCameToBeOfPlinthsClassIsNotTheStockControllersToClear(t *tes
 	close(h.seeded)
 	h.settled(0)
 	now := h.svc[0].DeepCopy()
-	class := LoadBalancerClass
+	class := lb.LoadBalancerClass
 	now.Spec.LoadBalancerClass = &class
 	if err := h.known.Update(now); err != nil {
 		t.Fatal(err)
@@ -455,7 +455,7 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 	if !h.drifted(forged) || !h.drifted(wiped) {
 		t.Error("a condition that is forged or wiped is left so")
 	}
-	if got := overwritten(wiped, s.decision); !strings.Contains(got, VIPAllocated) {
+	if got := overwritten(wiped, s.decision); !strings.Contains(got, lb.VIPAllocated) {
 		t.Errorf("the Event says %q", got)
 	}
 	later := s.decision

@@ -15,13 +15,13 @@ import (
 
 // Names of the controllers that are Plinth's own, for --controllers.
 const (
-	NodeController   = "plinth-node-controller"
-	VolumeController = "plinth-volume-controller"
-	OrphanController = "plinth-orphan-controller"
+	nodeControllerName   = "plinth-node-controller"
+	volumeControllerName = "plinth-volume-controller"
+	orphanControllerName = "plinth-orphan-controller"
 
-	// LoadBalancerController gives Services their VIPs, those of the stock service
-	// controller included.
-	LoadBalancerController = "plinth-loadbalancer-controller"
+	// Its controller gives Services their VIPs, those of the stock service controller
+	// included.
+	loadBalancerControllerName = "plinth-loadbalancer-controller"
 )
 
 // Controllers returns the stock controllers, started in Plinth's own way,
@@ -32,11 +32,11 @@ func Controllers() map[string]app.ControllerInitFuncConstructor {
 		names.CloudNodeController:          startCloudNodeController,
 		names.CloudNodeLifecycleController: startLifecycleController,
 		names.NodeRouteController:          startRouteController,
-		NodeController:                     startNodeController,
-		VolumeController:                   startVolumeController,
-		OrphanController:                   startOrphans,
+		nodeControllerName:                 startNodeController,
+		volumeControllerName:               startVolumeController,
+		orphanControllerName:               startOrphans,
 		names.ServiceLBController:          startServiceController,
-		LoadBalancerController:             startLoadBalancer,
+		loadBalancerControllerName:         startLoadBalancer,
 	} {
 		all[name] = app.ControllerInitFuncConstructor{
 			InitContext: all[name].InitContext, // the client's name, for stock controllers

@@ -18,10 +18,6 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// LoadBalancerClass is the class of the Services that Plinth answers besides those
-// without one.
-const LoadBalancerClass = lb.LoadBalancerClass
-
 // seededWithin is how long a Service that is to be deleted waits while the VIPs that
 // are held are read.
 const seededWithin = time.Minute

@@ -6,6 +6,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/lb"
 )
 
 // keptOfService is the transform of the Services' informer. What nobody looks at is not
@@ -18,7 +20,7 @@ func keptOfService(obj any) (any, error) {
 	}
 	svc.ManagedFields = nil
 	delete(svc.Annotations, v1.LastAppliedConfigAnnotation)
-	if svc.Spec.Type != v1.ServiceTypeLoadBalancer && !servicehelper.HasLBFinalizer(svc) && meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) == nil {
+	if svc.Spec.Type != v1.ServiceTypeLoadBalancer && !servicehelper.HasLBFinalizer(svc) && meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil {
 		svc.Annotations, svc.Labels, svc.Spec = nil, nil, v1.ServiceSpec{Type: svc.Spec.Type}
 	}
 	svc.Spec = keptOfSpec(svc)

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/lb"
 )
 
 var sameAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -28,7 +30,7 @@ func full(svc *v1.Service) {
 	}
 	mode := v1.LoadBalancerIPModeVIP
 	svc.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: "192.0.2.1", IPMode: &mode}}
-	svc.Status.Conditions = []metav1.Condition{{Type: VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: "m"}}
+	svc.Status.Conditions = []metav1.Condition{{Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: "m"}}
 }
 
 func keptOf(t *testing.T, svc *v1.Service) *v1.Service {
@@ -42,7 +44,7 @@ func keptOf(t *testing.T, svc *v1.Service) *v1.Service {
 
 func TestWhatIsKeptOfAServiceAsksForTheSame(t *testing.T) {
 	class := func(svc *v1.Service) {
-		c := LoadBalancerClass
+		c := lb.LoadBalancerClass
 		svc.Spec.LoadBalancerClass, svc.Spec.LoadBalancerIP = &c, "192.0.2.7"
 	}
 	for name, change := range map[string]func(*v1.Service){

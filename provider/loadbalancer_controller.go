@@ -20,9 +20,9 @@ import (
 // balancerWorkers is how many Services Plinth's own controller looks at at once.
 const balancerWorkers = 16
 
-// statusOverwritten is the reason of the Event on a Service whose status another
+// reasonStatusOverwritten is the reason of the Event on a Service whose status another
 // program wrote.
-const statusOverwritten = "StatusOverwritten"
+const reasonStatusOverwritten = "StatusOverwritten"
 
 // startLoadBalancer starts what gives Services their VIPs: it serves the class
 // plinth.dev/bgp, Services that wait, and statuses that somebody overwrote. What the
@@ -166,7 +166,7 @@ func (b *balancer) lookAfterRests(k lb.ServiceKey, d lb.Decision) {
 // Plinth's condition, and nobody else will take it off.
 func (b *balancer) leftOver(svc *v1.Service) bool {
 	return svc.Spec.Type != v1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil && !servicehelper.HasLBFinalizer(svc) &&
-		meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) != nil
+		meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil
 }
 
 // writeOwnStatus writes a status that is Plinth's own controller's to write, and one that
@@ -185,7 +185,7 @@ func (b *balancer) writeOwnStatus(ctx context.Context, svc *v1.Service, d lb.Dec
 	wrote, err := b.writeStatus(ctx, svc, d)
 	if drifted && wrote {
 		b.hasRighted(k)
-		b.cloud.recorder.Event(svc, v1.EventTypeWarning, statusOverwritten, overwritten(svc, d))
+		b.cloud.recorder.Event(svc, v1.EventTypeWarning, reasonStatusOverwritten, overwritten(svc, d))
 	}
 	return err
 }
@@ -204,7 +204,7 @@ func (b *balancer) writes(k lb.ServiceKey) bool {
 // the finalizer off. If another balancer has given it an address since, that one does.
 func (b *balancer) abandoned(svc *v1.Service) bool {
 	if !b.cloud.options.ClassOnly || !servicehelper.HasLBFinalizer(svc) || ofOurClass(svc) ||
-		meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) == nil || classless(svc) && svc.DeletionTimestamp == nil {
+		meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil || classless(svc) && svc.DeletionTimestamp == nil {
 		return false
 	}
 	b.mu.Lock()

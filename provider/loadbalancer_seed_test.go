@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
+
+	"plinth.dev/plinth/lb"
 )
 
 func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testing.T) {
@@ -28,7 +30,7 @@ func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testi
 			return true, &v1.ServiceList{Items: []v1.Service{*h.svc[0], *h.svc[1]}}, nil
 		})
 		obj := newClaim(h.addr, "public", h.key(0), h.svc[0].UID)
-		obj.Annotations[sharedBy] = joined(with(with(nil, h.key(0)), h.key(1)))
+		obj.Annotations[lb.SharedByAnnotation] = joined(with(with(nil, h.key(0)), h.key(1)))
 		if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}

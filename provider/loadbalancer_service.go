@@ -26,7 +26,7 @@ func parseKey(s string) (lb.ServiceKey, bool) {
 
 // ofOurClass reports whether a Service is for Plinth's own controller alone.
 func ofOurClass(svc *v1.Service) bool {
-	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == LoadBalancerClass
+	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == lb.LoadBalancerClass
 }
 
 // classless reports whether a Service is for the cluster's default load balancer.

@@ -52,7 +52,7 @@ func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
 
 func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 	h := newHeld(t)
-	events, class := record.NewFakeRecorder(9), LoadBalancerClass
+	events, class := record.NewFakeRecorder(9), lb.LoadBalancerClass
 	h.cloud.recorder = events
 	h.svc[0].Spec.LoadBalancerClass = &class
 	h.settled(0)

@@ -19,12 +19,7 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// VIPAllocated is the condition of a Service that says whether it has the VIPs that
-// it asks for. When it has not, the reason is the [lb.Reason] of the first pool
-// that was looked at, and the message has those of all.
-const VIPAllocated = lb.VIPAllocated
-
-// Reasons of VIPAllocated when it is true.
+// Reasons of [lb.VIPAllocated] when it is true.
 const (
 	reasonAllocated = "Allocated"
 	reasonOneFamily = "OneFamilyOnly" // PreferDualStack, and only one family is to be had
@@ -54,10 +49,11 @@ const (
 	maxEvent     = 1024
 )
 
-// conditionOf says how a decision went.
+// conditionOf says how a decision went. Of a refusal the reason is the [lb.Reason] of the
+// first pool that was looked at, and the message has those of all.
 func conditionOf(svc *v1.Service, d lb.Decision, now time.Time) metav1.Condition {
 	c := metav1.Condition{
-		Type: VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: bounded(sentence(d), maxCondition),
+		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: bounded(sentence(d), maxCondition),
 		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
 	}
 	switch {
@@ -66,7 +62,7 @@ func conditionOf(svc *v1.Service, d lb.Decision, now time.Time) metav1.Condition
 	case len(d.Denials) > 0:
 		c.Reason = reasonOneFamily
 	}
-	if old := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated); old != nil && old.Status == c.Status {
+	if old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated); old != nil && old.Status == c.Status {
 		c.LastTransitionTime = old.LastTransitionTime
 	}
 	return c
@@ -110,7 +106,7 @@ func statusPatch(svc *v1.Service, d lb.Decision, now time.Time) map[string]any {
 		status["loadBalancer"] = map[string]any{"ingress": ingress}
 	}
 	c := conditionOf(svc, d, now)
-	if old := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated); old == nil || *old != c {
+	if old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated); old == nil || *old != c {
 		status["conditions"] = []metav1.Condition{c}
 	}
 	if needsFinalizer(svc) && len(ingress) > 0 {
@@ -171,7 +167,7 @@ func (b *balancer) patchStatus(ctx context.Context, svc *v1.Service, patch map[s
 // recordEvent records an Event when a decision went otherwise than the last one. The stock
 // controller records its own for what it writes.
 func (b *balancer) recordEvent(svc *v1.Service, d lb.Decision) {
-	c := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated)
+	c := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
 	now := conditionOf(svc, d, b.now())
 	if c != nil && c.Status == now.Status && c.Reason == now.Reason && c.Message == now.Message {
 		return
@@ -186,7 +182,7 @@ func (b *balancer) recordEvent(svc *v1.Service, d lb.Decision) {
 
 // clearStatus takes the VIPs off a Service that is no load balancer any more.
 func (b *balancer) clearStatus(ctx context.Context, svc *v1.Service) error {
-	condition := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated)
+	condition := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
 	if svc.DeletionTimestamp != nil || condition == nil && len(svc.Status.LoadBalancer.Ingress) == 0 {
 		return nil
 	}
@@ -214,8 +210,8 @@ func (b *balancer) dropFinalizer(ctx context.Context, svc *v1.Service) error {
 	return b.patchStatus(ctx, svc, patch)
 }
 
-// withoutCondition is what removes VIPAllocated in a strategic merge patch.
-var withoutCondition = map[string]any{"$patch": "delete", "type": VIPAllocated}
+// withoutCondition is what removes [lb.VIPAllocated] in a strategic merge patch.
+var withoutCondition = map[string]any{"$patch": "delete", "type": lb.VIPAllocated}
 
 // drifted reports whether a status that was as it should be no longer is.
 func (b *balancer) drifted(svc *v1.Service) bool {
@@ -232,7 +228,7 @@ func (b *balancer) drifted(svc *v1.Service) bool {
 
 // saysDecision reports whether the condition of a Service says how a decision went.
 func saysDecision(svc *v1.Service, d lb.Decision) bool {
-	c, want := meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated), conditionOf(svc, d, time.Time{})
+	c, want := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated), conditionOf(svc, d, time.Time{})
 	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message
 }
 
@@ -271,7 +267,7 @@ func (b *balancer) hasRighted(k lb.ServiceKey) {
 // overwritten says what of a status another program wrote.
 func overwritten(svc *v1.Service, d lb.Decision) string {
 	if sameIngress(svc, ingressOf(addrs(d.VIPs))) {
-		return "another program changed condition " + VIPAllocated + "; Plinth sets it right, ever less often if this goes on"
+		return "another program changed condition " + lb.VIPAllocated + "; Plinth sets it right, ever less often if this goes on"
 	}
 	var ips []string
 	for _, i := range svc.Status.LoadBalancer.Ingress {

@@ -145,7 +145,7 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 // hasOurVIPs reports whether Plinth has written VIPs into a status; another balancer's do not
 // count.
 func hasOurVIPs(svc *v1.Service) bool {
-	return len(svc.Status.LoadBalancer.Ingress) > 0 && meta.FindStatusCondition(svc.Status.Conditions, VIPAllocated) != nil
+	return len(svc.Status.LoadBalancer.Ingress) > 0 && meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil
 }
 
 // handOver has Plinth's own controller write a status that the stock one could not write,

@@ -100,7 +100,7 @@ func TestOnlyServicesOfOursAreServed(t *testing.T) {
 		serves, ifClass bool // by default, and with ClassOnly
 	}{
 		{"without a class", func(*v1.Service) {}, true, false},
-		{"of our class", class(LoadBalancerClass), true, true},
+		{"of our class", class(lb.LoadBalancerClass), true, true},
 		{"of another class", class("example.com/x"), false, false},
 		{"of another type", func(svc *v1.Service) { svc.Spec.Type = v1.ServiceTypeNodePort }, false, false},
 		{"being deleted", func(svc *v1.Service) { svc.DeletionTimestamp = &metav1.Time{} }, false, false},
@@ -137,7 +137,7 @@ func TestStatusPatchSaysWhatIsMissingAndNothingElse(t *testing.T) {
 		{"the first VIP, with the finalizer of the stock controller", loadBalancerService(), given,
 			`{"metadata":{"finalizers":["service.kubernetes.io/load-balancer-cleanup"],"resourceVersion":"7","uid":"u1"},"status":{` +
 				condition("True", "2026-01-01T12:00:01Z", "Allocated", "192.0.2.1 of pool public") + `,` + ingress + `}}`},
-		{"no finalizer on a Service of our class", loadBalancerService(func(svc *v1.Service) { c := LoadBalancerClass; svc.Spec.LoadBalancerClass = &c }), given,
+		{"no finalizer on a Service of our class", loadBalancerService(func(svc *v1.Service) { c := lb.LoadBalancerClass; svc.Spec.LoadBalancerClass = &c }), given,
 			`{"metadata":{"resourceVersion":"7","uid":"u1"},"status":{` + condition("True", "2026-01-01T12:00:01Z", "Allocated", "192.0.2.1 of pool public") + `,` + ingress + `}}`},
 		{"nothing is missing", loadBalancerService(stated), given, ""},
 		{"refused", loadBalancerService(), refused,
@@ -185,7 +185,7 @@ func TestClaimSaysWhoHoldsIt(t *testing.T) {
 	if !ours || !c.heldBy(key) || c.serviceUID != "u1" || c.pool != "public" {
 		t.Errorf("ours %v: %+v", ours, c)
 	}
-	obj.Annotations[sharedBy] = "d/a,d/b"
+	obj.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
 	if c, _ := readClaim(obj); c.heldBy(key) || len(c.holders) != 2 {
 		t.Errorf("shared: held by %v", c.holders)
 	}

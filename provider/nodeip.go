@@ -12,18 +12,18 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// ReasonNodeIPUnknown means that a kubelet was given a --node-ip that the
+// reasonNodeIPUnknown means that a kubelet was given a --node-ip that the
 // inventory does not have: the stock controller then leaves the Node tainted.
-const ReasonNodeIPUnknown = "NodeIPUnknown"
+const reasonNodeIPUnknown = "NodeIPUnknown"
 
 // checkNodeIPs reports addresses of kubelet's --node-ip that the machine does not have.
 func (c *Cloud) checkNodeIPs(node *v1.Node, m inventory.Machine) {
 	given := node.Annotations[api.AnnotationAlphaProvidedIPAddr]
 	if given == "" || len(unknownIPs(given, m)) == 0 {
-		c.reports.settle(node, ReasonNodeIPUnknown)
+		c.reports.settle(node, reasonNodeIPUnknown)
 		return
 	}
-	c.reports.warn(node, ReasonNodeIPUnknown, fmt.Sprintf(
+	c.reports.warn(node, reasonNodeIPUnknown, fmt.Sprintf(
 		"the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", given, m.Name, givenIPs(m)))
 }
 

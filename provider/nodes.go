@@ -26,11 +26,11 @@ const taintUninitialized = api.TaintExternalCloudProvider
 
 // Reasons of Events on Nodes.
 const (
-	ReasonNoMachine     = "NoMachine"     // the inventory has no machine for the Node
-	ReasonUnexpected    = "Unexpected"    // the machine is planned or retired and should have no Node
-	ReasonAmbiguous     = "Ambiguous"     // it cannot be told which machine the Node is
-	ReasonPodCIDRInUse  = "PodCIDRInUse"  // another Node has the pod CIDRs that this one should get
-	ReasonPodCIDRDiffer = "PodCIDRDiffer" // the Node has other pod CIDRs than the inventory gives its machine
+	reasonNoMachine     = "NoMachine"     // the inventory has no machine for the Node
+	reasonUnexpected    = "Unexpected"    // the machine is planned or retired and should have no Node
+	reasonAmbiguous     = "Ambiguous"     // it cannot be told which machine the Node is
+	reasonPodCIDRInUse  = "PodCIDRInUse"  // another Node has the pod CIDRs that this one should get
+	reasonPodCIDRDiffer = "PodCIDRDiffer" // the Node has other pod CIDRs than the inventory gives its machine
 )
 
 // nodeController keeps labels, taints, provider ID and pod CIDRs of every Node
@@ -142,14 +142,14 @@ func (c *Cloud) wishOf(node *v1.Node) (w wish, ok bool) {
 
 // explain reports why a Node has no machine; it returns true where it has one.
 func (c *Cloud) explain(node *v1.Node, err error) bool {
-	reasons := []string{ReasonNoMachine, ReasonAmbiguous}
+	reasons := []string{reasonNoMachine, reasonAmbiguous}
 	reason := ""
 	switch {
 	case err == nil, errors.Is(err, errNoInventory):
 	case errors.Is(err, inventory.ErrNoMachine):
-		reason = ReasonNoMachine
+		reason = reasonNoMachine
 	default:
-		reason = ReasonAmbiguous
+		reason = reasonAmbiguous
 	}
 	for _, r := range reasons {
 		if r == reason {
@@ -169,16 +169,16 @@ func (c *Cloud) freePodCIDRs(node *v1.Node, m inventory.Machine) []netip.Prefix 
 	}
 	if len(node.Spec.PodCIDRs) > 0 {
 		if has := routing.ParsePodCIDRs(node.Spec.PodCIDRs); !slices.Equal(has, m.PodCIDRs) {
-			c.reports.warn(node, ReasonPodCIDRDiffer, fmt.Sprintf(
+			c.reports.warn(node, reasonPodCIDRDiffer, fmt.Sprintf(
 				"the node has the pod CIDRs %v, the inventory gives machine %s %v; a node's pod CIDRs never change", has, m.Name, m.PodCIDRs))
 		}
 		return nil
 	}
 	if holder, taken := c.roster.holder(m.PodCIDRs, node.Name); taken {
-		c.reports.warn(node, ReasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v", holder, m.PodCIDRs))
+		c.reports.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v", holder, m.PodCIDRs))
 		return nil
 	}
-	c.reports.settle(node, ReasonPodCIDRInUse)
+	c.reports.settle(node, reasonPodCIDRInUse)
 	return m.PodCIDRs
 }
 

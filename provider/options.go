@@ -4,13 +4,15 @@ import (
 	"log/slog"
 
 	"github.com/spf13/pflag"
+
+	"plinth.dev/plinth/lb"
 )
 
 // Options say where a Cloud finds its inventory.
 type Options struct {
 	Namespace string // of Plinth's ConfigMaps and Secrets
 	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory
-	ClassOnly bool   // serve Services of LoadBalancerClass and none without a class
+	ClassOnly bool   // serve Services of Plinth's class and none without a class
 	StateDir  string // where it is written down who holds which VIP, for after a restore of etcd; empty: nowhere
 	Log       *slog.Logger
 	Restart   func() // ends this process, so that another starts with nothing remembered; nil: exits with code 1
@@ -23,7 +25,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Namespace, "namespace", "kube-system",
 		"Namespace of the inventory, of what was accepted of it, and of the Secrets that it names.")
 	flags.BoolVar(&o.ClassOnly, "load-balancer-class-only", false,
-		"Serve LoadBalancer Services of class "+LoadBalancerClass+" alone, and leave those without a class to another balancer.")
+		"Serve LoadBalancer Services of class "+lb.LoadBalancerClass+" alone, and leave those without a class to another balancer.")
 	flags.StringVar(&o.StateDir, "state-dir", "",
 		"Folder that survives a restart of the container, to write down which VIPs are held: after etcd was restored from a backup, no other place knows. Default: nowhere.")
 }

@@ -36,9 +36,9 @@ type orphans struct {
 	lacking  []string // machines without a Node, as of the last look
 }
 
-// ReasonMachineWithoutNode is that of the Event on the inventory's status which
+// reasonMachineWithoutNode is that of the Event on the inventory's status which
 // names machines that have no Node and should.
-const ReasonMachineWithoutNode = "MachineWithoutNode"
+const reasonMachineWithoutNode = "MachineWithoutNode"
 
 // machinesPerEvent is how many machines an Event names.
 const machinesPerEvent = 10
@@ -103,7 +103,7 @@ func (o *orphans) tellLacking(machines []string) {
 		names += fmt.Sprintf(" and %d more", more)
 	}
 	status := &v1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: o.cloud.options.Namespace, Name: source.StatusName}
-	o.cloud.recorder.Event(status, v1.EventTypeWarning, ReasonMachineWithoutNode, "no Node has joined as "+names)
+	o.cloud.recorder.Event(status, v1.EventTypeWarning, reasonMachineWithoutNode, "no Node has joined as "+names)
 }
 
 // orphans returns the Nodes that are no machine and the machines that have no

@@ -95,7 +95,7 @@ func TestRecollectionOutlivesItsProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "made", recollectionName)
 	r := newTestRecollection(t, file)
 	shared := claimAt("2001:db8::1", "b", "8")
-	shared.Annotations[sharedBy] = "d/a,d/b"
+	shared.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
 	r.list("8", claimAt("192.0.2.1", "a", "5"), shared)
 	text, last := r.due(edition{at: noon})
 	if err := replaceFile(file, text); err != nil {
@@ -157,7 +157,7 @@ func TestRestoreKeepsWhatIsRemembered(t *testing.T) {
 	r := newTestRecollection(t, "")
 	h.cloud.recollection = r
 	other := claimAt("192.0.2.3", "a", "8") // of an earlier Service of that name
-	other.Annotations[serviceUID] = "service a before"
+	other.Annotations[lb.ServiceUIDAnnotation] = "service a before"
 	r.list("9", claimAt("192.0.2.1", "a", "5"), claimAt("192.0.2.2", "gone", "7"), other)
 	h.recall(t.Context(), r.known(), "6", []v1.Service{*h.svc[0], *h.svc[1]})
 
@@ -185,7 +185,7 @@ func TestServiceThatHasAnotherVIPAfterARestoreKeepsThat(t *testing.T) {
 	r := newTestRecollection(t, "")
 	h.cloud.recollection = r
 	shared := claimAt("192.0.2.0", "a", "8") // which the backup has of a alone
-	shared.Annotations[sharedBy] = "d/a,d/b"
+	shared.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
 	r.list("9", claimAt("192.0.2.1", "a", "5"), shared)
 	h.recall(t.Context(), r.known(), "6", []v1.Service{*h.svc[0], *h.svc[1]})
 	for i := range h.svc {

@@ -8,6 +8,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/lb"
 )
 
 func TestRestoreIsToldFromAWatchThatIsLate(t *testing.T) {
@@ -43,7 +45,7 @@ func TestOnlyWhatDiffersInTheSameWayForLongIsCounted(t *testing.T) {
 func TestObjectThatHoldsNoVIPIsNotCompared(t *testing.T) {
 	object := func(name, resource string) *networkingv1.IPAddress {
 		return &networkingv1.IPAddress{
-			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "7", Labels: map[string]string{networkingv1.LabelManagedBy: managedBy}},
+			ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: "7", Labels: map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy}},
 			Spec:       networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{Resource: resource, Namespace: "prod", Name: "web"}},
 		}
 	}

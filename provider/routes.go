@@ -15,10 +15,6 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// FabricReady is the condition by which an agent says of its Node that the BGP
-// sessions are up and the routes are in the kernel.
-const FabricReady v1.NodeConditionType = lb.FabricReady
-
 // routes tells what the agents acknowledged. It makes no route itself: the
 // agents do that, from the same Nodes.
 type routes struct {
@@ -105,8 +101,8 @@ func acknowledged(node *v1.Node) bool {
 // gone when they see that it is.
 func (r routes) DeleteRoute(context.Context, string, *cloudprovider.Route) error { return nil }
 
-// fabric returns the Node's condition [FabricReady]; its zero value where there is none.
-func fabric(node *v1.Node) v1.NodeCondition { return condition(node, FabricReady) }
+// fabric returns the Node's condition [lb.FabricReady]; its zero value where there is none.
+func fabric(node *v1.Node) v1.NodeCondition { return condition(node, lb.FabricReady) }
 
 func condition(node *v1.Node, kind v1.NodeConditionType) v1.NodeCondition {
 	for _, c := range node.Status.Conditions {

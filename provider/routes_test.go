@@ -31,7 +31,7 @@ func nodeWithFabric(name string, status v1.ConditionStatus, podCIDRs ...string) 
 	n.Spec.PodCIDRs = podCIDRs
 	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.10.1.11"}}
 	if status != "" {
-		n.Status.Conditions = []v1.NodeCondition{{Type: FabricReady, Status: status, Message: "routes 11/12, sessions 1/2"}}
+		n.Status.Conditions = []v1.NodeCondition{{Type: lb.FabricReady, Status: status, Message: "routes 11/12, sessions 1/2"}}
 	}
 	return n
 }

@@ -15,10 +15,6 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// FabricReady is the condition of a Node by which its agent says that its sessions
-// are up and its routes are in the kernel.
-const FabricReady corev1.NodeConditionType = lb.FabricReady
-
 // Reasons of the condition. The route controller goes by them: it is what keeps pods
 // away from a Node that has no network yet.
 const (
@@ -102,10 +98,10 @@ func (w *writer) write(ctx context.Context, c condition) {
 		err := w.patch(ctx, n.Condition, c)
 		if err == nil {
 			w.last = written{n.Condition, c, time.Now()}
-			slog.Info("wrote the condition", "type", FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
+			slog.Info("wrote the condition", "type", lb.FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
 			return
 		}
-		slog.Warn("the condition could not be written", "type", FabricReady, "err", err)
+		slog.Warn("the condition could not be written", "type", lb.FabricReady, "err", err)
 		pause(ctx, writeRetry)
 	}
 }
@@ -114,7 +110,7 @@ func (w *writer) patch(ctx context.Context, old, c condition) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	now := metav1.Now()
-	entry := map[string]any{"type": FabricReady, "status": c.Ready, "reason": c.Reason, "message": c.Message, "lastHeartbeatTime": now}
+	entry := map[string]any{"type": lb.FabricReady, "status": c.Ready, "reason": c.Reason, "message": c.Message, "lastHeartbeatTime": now}
 	if old.Ready != c.Ready {
 		entry["lastTransitionTime"] = now
 	}

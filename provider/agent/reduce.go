@@ -46,7 +46,7 @@ func reduceNode(obj any) node {
 	}
 	for _, c := range n.Status.Conditions {
 		switch c.Type {
-		case FabricReady:
+		case lb.FabricReady:
 			out.Condition = condition{c.Status, c.Reason, c.Message}
 		case corev1.NodeReady:
 			out.ShuttingDown = c.Status == corev1.ConditionFalse && strings.Contains(c.Message, shuttingDown)

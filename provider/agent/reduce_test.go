@@ -110,7 +110,7 @@ func TestNodeIsReducedToWhatAPlanNeeds(t *testing.T) {
 			Addresses: []corev1.NodeAddress{
 				{Type: corev1.NodeHostName, Address: "w1"}, {Type: corev1.NodeInternalIP, Address: "10.1.0.11"}, {Type: corev1.NodeExternalIP, Address: "192.0.2.1"},
 			},
-			Conditions: []corev1.NodeCondition{{Type: FabricReady, Status: corev1.ConditionTrue, Reason: AsPlanned, Message: "routes 1/1, sessions 1/1"}},
+			Conditions: []corev1.NodeCondition{{Type: lb.FabricReady, Status: corev1.ConditionTrue, Reason: AsPlanned, Message: "routes 1/1, sessions 1/1"}},
 		},
 	}
 	got := reduceNode(n)
