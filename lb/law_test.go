@@ -67,7 +67,7 @@ func (w *world) remove(t *rapid.T) {
 	if len(keys) == 0 {
 		return
 	}
-	slices.SortFunc(keys, compareServices)
+	slices.SortFunc(keys, ServiceKey.Compare)
 	k := rapid.SampledFrom(keys).Draw(t, "service")
 	for _, a := range slices.Clone(w.ledger.Holds(k)) {
 		w.ledger.Release(a, k, w.now)

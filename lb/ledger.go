@@ -1,7 +1,6 @@
 package lb
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -354,14 +353,7 @@ func (c claim) public(a netip.Addr) Claim {
 	return out
 }
 
-func compareHolders(a, b Holder) int { return compareServices(a.Service, b.Service) }
-
-func compareServices(a, b ServiceKey) int {
-	if c := cmp.Compare(a.Namespace, b.Namespace); c != 0 {
-		return c
-	}
-	return cmp.Compare(a.Name, b.Name)
-}
+func compareHolders(a, b Holder) int { return a.Service.Compare(b.Service) }
 
 func insertAddr(s []netip.Addr, a netip.Addr) []netip.Addr {
 	i, found := slices.BinarySearchFunc(s, a, netip.Addr.Compare)
