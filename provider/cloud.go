@@ -117,21 +117,28 @@ func (c *Cloud) follow(f func(*inventory.Inventory)) {
 // onInventory calls f each time that an inventory comes into force, until ctx
 // ends. While f runs, several are taken for one.
 func (c *Cloud) onInventory(ctx context.Context, f func()) {
-	dirty := make(chan struct{}, 1)
-	c.follow(func(*inventory.Inventory) {
-		select {
-		case dirty <- struct{}{}:
-		default:
-		}
-	})
+	came := c.inventories()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-dirty:
+		case <-came:
 			f()
 		}
 	}
+}
+
+// inventories has a word when an inventory is in force, or has come into force since the
+// last word.
+func (c *Cloud) inventories() <-chan struct{} {
+	came := make(chan struct{}, 1)
+	c.follow(func(*inventory.Inventory) {
+		select {
+		case came <- struct{}{}:
+		default:
+		}
+	})
+	return came
 }
 
 // enforce puts an inventory into force. It must never be changed afterwards.

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 )
 
@@ -33,17 +32,10 @@ func (b *balancer) begin(ctx context.Context) bool {
 		return false
 	}
 	close(b.seeded)
-	inForce := make(chan struct{}, 1)
-	b.cloud.follow(func(*inventory.Inventory) {
-		select {
-		case inForce <- struct{}{}:
-		default:
-		}
-	})
 	select {
 	case <-ctx.Done():
 		return false
-	case <-inForce:
+	case <-b.cloud.inventories():
 	}
 	if !b.insist(ctx, b.setPools) || !b.insist(ctx, b.takeOver) {
 		return false
@@ -259,7 +251,8 @@ func (b *balancer) compare(ctx context.Context) error {
 			b.learn(a, &list.Items[i], false)
 		}
 	}
-	for _, a := range b.unconfirmed(there) {
+	b.queueHoldersWithoutService()
+	for _, a := range b.unlisted(there) {
 		if err := b.look(ctx, a); err != nil {
 			return err
 		}
@@ -267,9 +260,9 @@ func (b *balancer) compare(ctx context.Context) error {
 	return nil
 }
 
-// unconfirmed returns what a list did not have and should, or other programs hold,
-// and queues the Services that hold something and are not in the cache.
-func (b *balancer) unconfirmed(there map[netip.Addr]bool) []netip.Addr {
+// unlisted returns what is held and is not there: a list should have had it, or other
+// programs hold it.
+func (b *balancer) unlisted(there map[netip.Addr]bool) []netip.Addr {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []netip.Addr
@@ -277,11 +270,20 @@ func (b *balancer) unconfirmed(there map[netip.Addr]bool) []netip.Addr {
 		if !there[c.Addr] {
 			all = append(all, c.Addr)
 		}
+	}
+	return all
+}
+
+// queueHoldersWithoutService queues the Services that hold something and are not in the
+// cache.
+func (b *balancer) queueHoldersWithoutService() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.ledger.Claims() {
 		for _, h := range c.Holders {
 			if _, err := b.services.Services(h.Service.Namespace).Get(h.Service.Name); err != nil {
 				b.queue.Add(h.Service.String())
 			}
 		}
 	}
-	return all
 }

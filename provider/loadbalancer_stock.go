@@ -64,7 +64,9 @@ type serviceCore struct {
 
 // Events returns the client of Events.
 func (c serviceCore) Events(namespace string) typedv1.EventInterface {
-	return serviceEvents{c.client.events.CoreV1().Events(namespace)}
+	return quietEvents{c.client.events.CoreV1().Events(namespace), func(e *v1.Event) bool {
+		return slices.Contains(announcements, e.Reason)
+	}}
 }
 
 // Services returns the client of Services.
@@ -72,26 +74,8 @@ func (c serviceCore) Services(namespace string) typedv1.ServiceInterface {
 	return serviceWrites{c.CoreV1Interface.Services(namespace), namespace, c.client.balancer}
 }
 
-type serviceEvents struct{ typedv1.EventInterface }
-
 // announcements are the Events that are not sent.
 var announcements = []string{"EnsuringLoadBalancer", "DeletingLoadBalancer"}
-
-// CreateWithEventNamespace creates an Event that says that something was done, or failed.
-func (e serviceEvents) CreateWithEventNamespace(event *v1.Event) (*v1.Event, error) {
-	if slices.Contains(announcements, event.Reason) {
-		return event, nil
-	}
-	return e.EventInterface.CreateWithEventNamespaceWithContext(context.Background(), event)
-}
-
-// PatchWithEventNamespace counts an Event that was seen before.
-func (e serviceEvents) PatchWithEventNamespace(event *v1.Event, data []byte) (*v1.Event, error) {
-	if slices.Contains(announcements, event.Reason) {
-		return event, nil
-	}
-	return e.EventInterface.PatchWithEventNamespaceWithContext(context.Background(), event, data)
-}
 
 type serviceWrites struct {
 	typedv1.ServiceInterface
@@ -111,35 +95,67 @@ type servicePatch struct {
 	} `json:"status"`
 }
 
-// Patch sends a patch of the stock controller, changed as the type says.
+// clearsVIPs reports whether a patch takes the VIPs off a Service.
+func (p servicePatch) clearsVIPs() bool {
+	return p.Status.LoadBalancer != nil && len(p.Status.LoadBalancer.Ingress) == 0
+}
+
+// writesVIPs reports whether a patch gives a Service its VIPs.
+func (p servicePatch) writesVIPs() bool {
+	return p.Status.LoadBalancer != nil && len(p.Status.LoadBalancer.Ingress) > 0
+}
+
+// addsFinalizer reports whether a patch puts the finalizer on a Service, or leaves it there.
+func (p servicePatch) addsFinalizer() bool {
+	return slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
+}
+
+// Patch sends a patch of the stock controller, changed as [serviceClient] says.
 func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, sub ...string) (*v1.Service, error) {
+	send := func(data []byte) (*v1.Service, error) {
+		return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
+	}
 	svc, err := w.balancer.services.Services(w.namespace).Get(name)
 	var p servicePatch
 	if kind != types.StrategicMergePatchType || json.Unmarshal(data, &p) != nil {
-		return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
+		return send(data)
 	}
-	clears := p.Status.LoadBalancer != nil && len(p.Status.LoadBalancer.Ingress) == 0
-	switch {
-	case clears && (err != nil || svc.DeletionTimestamp != nil):
+	switch gone := err != nil; {
+	case p.clearsVIPs() && (gone || svc.DeletionTimestamp != nil):
 		return &v1.Service{}, nil // it has no finalizer left, and so is gone
-	case err != nil:
-	case clears && isLiveOfOurClass(svc):
-		return svc, nil // its status says what it got as one of Plinth's class, or soon will
-	case clears:
-		data = merged(data, map[string]any{"conditions": []any{withoutCondition}}, nil)
-	case p.Status.LoadBalancer != nil:
-		out, err := w.ServiceInterface.Patch(ctx, name, kind, w.balancer.withCondition(svc, data), o, sub...)
-		if err != nil && !apierrors.IsNotFound(err) {
-			w.balancer.handOver(keyOf(svc))
-		}
-		if apierrors.IsConflict(err) {
-			return svc, nil
-		}
-		return out, err
-	case slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer) && (!hasOurVIPs(svc) || servicehelper.HasLBFinalizer(svc)):
+	case gone:
+		return send(data)
+	case p.clearsVIPs():
+		return clearVIPs(svc, data, send)
+	case p.writesVIPs():
+		return w.writeVIPs(svc, data, send)
+	case p.addsFinalizer() && (!hasOurVIPs(svc) || servicehelper.HasLBFinalizer(svc)):
 		return svc, nil // it goes with the VIPs, or went with them already; see withCondition
 	}
-	return w.ServiceInterface.Patch(ctx, name, kind, data, o, sub...)
+	return send(data)
+}
+
+// clearVIPs sends a patch that takes the VIPs off a Service, and has it take Plinth's
+// condition off, too. The status of a Service of Plinth's class says what the Service got,
+// or soon will: it is left alone.
+func clearVIPs(svc *v1.Service, data []byte, send func([]byte) (*v1.Service, error)) (*v1.Service, error) {
+	if isLiveOfOurClass(svc) {
+		return svc, nil
+	}
+	return send(merged(data, map[string]any{"conditions": []any{withoutCondition}}, nil))
+}
+
+// writeVIPs sends a patch that gives a Service its VIPs, and has Plinth's own controller
+// write them if it fails.
+func (w serviceWrites) writeVIPs(svc *v1.Service, data []byte, send func([]byte) (*v1.Service, error)) (*v1.Service, error) {
+	out, err := send(w.balancer.withCondition(svc, data))
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.balancer.handOver(keyOf(svc))
+	}
+	if apierrors.IsConflict(err) {
+		return svc, nil
+	}
+	return out, err
 }
 
 // hasOurVIPs reports whether Plinth has written VIPs into a status; another balancer's do not

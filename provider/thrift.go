@@ -87,20 +87,7 @@ const reasonSynced = "Synced"
 
 // Events returns the client of Events.
 func (c thriftyCore) Events(namespace string) typedv1.EventInterface {
-	return thriftyEvents{c.CoreV1Interface.Events(namespace)}
-}
-
-type thriftyEvents struct{ typedv1.EventInterface }
-
-// CreateWithEventNamespace is what the recorder of the stock controller calls.
-func (e thriftyEvents) CreateWithEventNamespace(event *v1.Event) (*v1.Event, error) {
-	return e.CreateWithEventNamespaceWithContext(context.Background(), event)
-}
-
-// CreateWithEventNamespaceWithContext writes an Event that says something new.
-func (e thriftyEvents) CreateWithEventNamespaceWithContext(ctx context.Context, event *v1.Event) (*v1.Event, error) {
-	if event.Type == v1.EventTypeNormal && event.Reason == reasonSynced {
-		return event, nil
-	}
-	return e.EventInterface.CreateWithEventNamespaceWithContext(ctx, event)
+	return quietEvents{c.CoreV1Interface.Events(namespace), func(e *v1.Event) bool {
+		return e.Type == v1.EventTypeNormal && e.Reason == reasonSynced
+	}}
 }
