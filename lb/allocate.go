@@ -33,7 +33,7 @@ type Decision struct {
 //
 // The Ledger forgets rests that are over, and is otherwise left as it is.
 func Allocate(l *Ledger, r Request, now time.Time) Decision {
-	l.wake(now)
+	l.endRests(now)
 	s := search{l: l, r: r}
 	s.keep(s.mayStay)
 	if !s.askedRefused() {
@@ -202,7 +202,7 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) Reason {
 // it: under the rules for asking for it at the time now, but from a pool of any state.
 // A Reason other than "" says why not.
 func (l *Ledger) MayTakeOver(a netip.Addr, r Request, now time.Time) Reason {
-	l.wake(now)
+	l.endRests(now)
 	s := search{l: l, r: r}
 	p := l.poolOf(a)
 	if p == nil {

@@ -63,7 +63,7 @@ func NewLedger() *Ledger {
 func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 	c, held := l.claims[a]
 	if !held {
-		if r, rested := l.rouse(a); rested {
+		if r, rested := l.endRest(a); rested {
 			c.rest = new(r)
 		}
 		l.taken(a)
@@ -144,13 +144,13 @@ func (l *Ledger) Block(a netip.Addr) {
 	if c, held := l.claims[a]; held {
 		l.dropHolders(a, c)
 	}
-	l.rouse(a)
+	l.endRest(a)
 	l.claims[a] = claim{}
 	l.taken(a)
 }
 
 // Release notes that a Service gave a back. When it was the last holder, the
-// address rests until now + [Quarantine], unless it is reserved. It reports whether
+// address rests until now + [RestTime], unless it is reserved. It reports whether
 // it was the last.
 func (l *Ledger) Release(a netip.Addr, s ServiceKey, now time.Time) bool {
 	last, was := l.leave(a, s)
@@ -158,7 +158,7 @@ func (l *Ledger) Release(a netip.Addr, s ServiceKey, now time.Time) bool {
 		return last
 	}
 	if l.reserved[a] == (ServiceKey{}) {
-		l.Rest(Rested{Addr: a, Owner: s, Until: now.Add(Quarantine)})
+		l.Rest(Rested{Addr: a, Owner: s, Until: now.Add(RestTime)})
 	}
 	return true
 }

@@ -164,7 +164,7 @@ func (l *Ledger) index() {
 	}
 	for _, r := range l.queue {
 		if l.rests(r) {
-			l.layDown(r)
+			l.restInPool(r)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestRestThatIsOverIsNotCounted(t *testing.T) {
 	at := noon
 	h.now = func() time.Time { return at }
 	h.ledger.Rest(lb.Rested{Addr: h.addr, Owner: h.key(0), Until: noon.Add(5 * time.Minute)})
-	h.ledger.Rest(lb.Rested{Addr: h.addr.Next(), Owner: h.key(1), Until: noon.Add(lb.Quarantine)})
+	h.ledger.Rest(lb.Rested{Addr: h.addr.Next(), Owner: h.key(1), Until: noon.Add(lb.RestTime)})
 	for _, tt := range []struct {
 		after time.Duration
 		want  float64

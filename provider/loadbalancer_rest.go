@@ -51,7 +51,7 @@ func (b *balancer) readReleased(ctx context.Context) error {
 	defer b.mu.Unlock()
 	for _, r := range all {
 		if k, ok := parseKey(r.Owner); ok && r.Until.After(b.now()) {
-			b.ledger.Rest(lb.Rested{Addr: r.Address, Owner: k, Until: earlier(r.Until, b.now().Add(lb.Quarantine))})
+			b.ledger.Rest(lb.Rested{Addr: r.Address, Owner: k, Until: earlier(r.Until, b.now().Add(lb.RestTime))})
 		}
 	}
 	return nil

@@ -70,8 +70,8 @@ func TestRestOfAPredecessorWhoseClockWasAheadIsKept(t *testing.T) {
 	}{
 		{"it is over", noon, time.Time{}},
 		{"it goes on", noon.Add(time.Minute), noon.Add(time.Minute)},
-		{"it ends later than it could", noon.Add(lb.Quarantine + time.Second), noon.Add(lb.Quarantine)},
-		{"it ends much later", noon.Add(48 * time.Hour), noon.Add(lb.Quarantine)},
+		{"it ends later than it could", noon.Add(lb.RestTime + time.Second), noon.Add(lb.RestTime)},
+		{"it ends much later", noon.Add(48 * time.Hour), noon.Add(lb.RestTime)},
 	} {
 		h := newHeld(t)
 		data, err := json.Marshal([]rested{{Address: h.addr, Owner: "d/a", Until: tt.until}})

@@ -261,7 +261,7 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 		if err := h.relinquishHeld(t.Context(), keyOf(leaves), leaves.UID); err != nil {
 			t.Fatal(err)
 		}
-		at = at.Add(lb.Quarantine / 2)
+		at = at.Add(lb.RestTime / 2)
 	}
 	h.departed()
 	<-h.restsChanged // of the two that left

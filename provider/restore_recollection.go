@@ -23,7 +23,7 @@ import (
 const (
 	// recalledFor is how long what was known before a restore counts: as long as an
 	// address rests.
-	recalledFor = lb.Quarantine
+	recalledFor = lb.RestTime
 	// silentEvery is how often the cluster is asked for its resource version while it
 	// does not answer, and answerWithin how long it has for an answer.
 	silentEvery  = time.Second

@@ -194,7 +194,7 @@ func (b *balancer) enterLost(before map[netip.Addr]remembered, services []v1.Ser
 		case len(c.Holders) > 0:
 			kept = append(kept, c)
 		case !there && len(r.Holders) > 0:
-			b.ledger.Rest(lb.Rested{Addr: a, Owner: r.Holders[0], Until: b.now().Add(lb.Quarantine)})
+			b.ledger.Rest(lb.Rested{Addr: a, Owner: r.Holders[0], Until: b.now().Add(lb.RestTime)})
 		}
 	}
 	return kept

@@ -30,12 +30,12 @@ func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
 		{"the former owner gets it", 1, time.Minute, service("d/one", "4"), "192.0.2.0"},
 		{"another that asks for it gets it", 0, time.Minute, with(service("d/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
 		{"another of another namespace that asks for it does not", 0, time.Minute, with(service("e/two", "4"), ips("192.0.2.0")), "refused a:AddressResting"},
-		{"another of another namespace that asks for it gets it at the end", 0, Quarantine, with(service("e/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
+		{"another of another namespace that asks for it gets it at the end", 0, RestTime, with(service("e/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
 		{"one that it is reserved for since gets it by asking", 0, time.Minute, with(service("x/z", "4"), ips("192.0.2.0")), "192.0.2.0"},
 		{"and without asking", 0, time.Minute, service("x/z", "4"), "192.0.2.0"},
 		{"another gets it if nothing else is free", 2, time.Minute, service("d/two", "4"), "192.0.2.0"},
-		{"just before the end", 0, Quarantine - 1, service("d/two", "4"), "192.0.2.1"},
-		{"at the end", 0, Quarantine, service("d/two", "4"), "192.0.2.0"},
+		{"just before the end", 0, RestTime - 1, service("d/two", "4"), "192.0.2.1"},
+		{"at the end", 0, RestTime, service("d/two", "4"), "192.0.2.0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := released(t)
@@ -80,18 +80,18 @@ func TestAddressThatCouldNotBeTakenRestsOn(t *testing.T) {
 		t.Errorf("what rests is %v", got)
 	}
 	d := apply(l, one, noon)
-	Allocate(l, other, noon.Add(Quarantine)) // as time passes while it is being taken
+	Allocate(l, other, noon.Add(RestTime)) // as time passes while it is being taken
 	for _, v := range d.VIPs {
 		l.Forget(v.Addr, one.Service)
 	}
-	if got := brief(Allocate(l, one, noon.Add(Quarantine))); got != "192.0.2.0 2001:db8::" || len(l.Resting()) > 0 {
+	if got := brief(Allocate(l, one, noon.Add(RestTime))); got != "192.0.2.0 2001:db8::" || len(l.Resting()) > 0 {
 		t.Errorf("once its rest is over its former owner gets %s, and %v rests", got, l.Resting())
 	}
 }
 
 func TestAddressThatIsReservedWhileItRestsIsNobodyElses(t *testing.T) {
 	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/32], reserved: {192.0.2.0: x/y}}`)
-	l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.0"), Owner: ServiceKey{"d", "one"}, Until: noon.Add(Quarantine)})
+	l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.0"), Owner: ServiceKey{"d", "one"}, Until: noon.Add(RestTime)})
 	for who, want := range map[string]string{"d/other": "refused a:PoolExhausted", "d/one": "refused a:PoolExhausted", "x/y": "192.0.2.0"} {
 		if got := brief(Allocate(l, service(who, "4"), noon)); got != want {
 			t.Errorf("%s: %s, want %s", who, got, want)

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Quarantine is how long a released address rests: within it only its former
+// RestTime is how long a released address rests: within it only its former
 // owner gets it, unless nothing else is free. Caches and clients of the former
 // Service then do not meet a stranger.
-const Quarantine = 10 * time.Minute
+const RestTime = 10 * time.Minute
 
 // Rested is an address that was released and is not to be given to a Service
 // other than its former owner before Until, unless nothing else is free.
@@ -27,7 +27,7 @@ func compareRested(a, b Rested) int {
 	return a.Addr.Compare(b.Addr)
 }
 
-// Resting returns all addresses in quarantine, the first to leave it first.
+// Resting returns all addresses that rest; whose rest ends first comes first.
 func (l *Ledger) Resting() []Rested {
 	var all []Rested
 	for _, r := range l.queue {
@@ -38,21 +38,21 @@ func (l *Ledger) Resting() []Rested {
 	return all
 }
 
-// Rest puts a free address into quarantine.
+// Rest has a free address rest.
 func (l *Ledger) Rest(r Rested) {
 	if _, held := l.claims[r.Addr]; held {
 		return
 	}
-	l.rouse(r.Addr)
+	l.endRest(r.Addr)
 	l.resting[r.Addr] = r
 	l.former[r.Owner] = insertRested(l.former[r.Owner], r)
 	l.queue = insertRested(l.queue, r)
-	l.layDown(r)
+	l.restInPool(r)
 }
 
-// layDown lets the address's pool, if there is one, know that it rests. What is reserved
-// is in no pool's gift, resting or not.
-func (l *Ledger) layDown(r Rested) {
+// restInPool has an address rest in its pool, if it has one. What is reserved is in no
+// pool's gift, resting or not.
+func (l *Ledger) restInPool(r Rested) {
 	p := l.poolOf(r.Addr)
 	if p == nil || l.reserved[r.Addr] != (ServiceKey{}) {
 		return
@@ -79,9 +79,9 @@ func insertRested(q []Rested, r Rested) []Rested {
 // rests reports whether an entry of a queue still holds.
 func (l *Ledger) rests(r Rested) bool { return l.resting[r.Addr] == r }
 
-// rouse ends the rest of a and returns it, if it did rest. The address is then neither
+// endRest ends the rest of a and returns it, if it did rest. The address is then neither
 // resting nor free.
-func (l *Ledger) rouse(a netip.Addr) (r Rested, rested bool) {
+func (l *Ledger) endRest(a netip.Addr) (r Rested, rested bool) {
 	if r, rested = l.resting[a]; !rested {
 		return r, false
 	}
@@ -111,11 +111,11 @@ func (l *Ledger) trim(q []Rested) []Rested {
 	return q
 }
 
-// wake frees the addresses whose rest is over.
-func (l *Ledger) wake(now time.Time) {
+// endRests frees the addresses whose rest is over.
+func (l *Ledger) endRests(now time.Time) {
 	for len(l.queue) > 0 && !l.queue[0].Until.After(now) {
 		a := l.queue[0].Addr
-		l.rouse(a)
+		l.endRest(a)
 		l.freed(a)
 	}
 }
