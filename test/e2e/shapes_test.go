@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -96,7 +97,42 @@ func TestAMachineWithTwoRoutersIsReachedThroughTheOneThatIsLeft(t *testing.T) {
 			t.Errorf("tor-a reaches %s via %v, want %v", vips[i], hops, want)
 		}
 	}
+
+	a, b := l.Topology.RouterAddress("tor-a", "r1"), l.Topology.RouterAddress("tor-b", "r1")
+	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error { return podsVia(ctx, l, "m1", a) }))
+	must(t, l.StopAgent(t.Context(), "m1", syscall.SIGTERM))
+	must(t, l.StartAgentAgain("m1"))
+	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
+		must(t, podsVia(ctx, l, "m1", a)) // the new agent has never had a session with tor-b
+		sessions, err := l.Sessions(ctx, "m1")
+		if err == nil && !slices.ContainsFunc(sessions, func(s lab.Session) bool { return s.Up }) {
+			err = fmt.Errorf("no session is up yet: %+v", sessions)
+		}
+		return err
+	}))
+	must(t, podsVia(t.Context(), l, "m1", a))
+
 	must(t, l.StartRouter(t.Context(), "tor-b"))
 	must(t, l.WaitFabric(t.Context()))
+	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error { return podsVia(ctx, l, "m1", a, b) }))
 	announced(t, l, vips)
+}
+
+// podsVia says whether these routers, and no others, are a machine's way to the pods of
+// other racks.
+func podsVia(ctx context.Context, l *lab.Lab, machine string, routers ...lab.Dual) error {
+	var v4, v6 []netip.Addr
+	for _, r := range routers {
+		v4, v6 = append(v4, r.V4), append(v6, r.V6)
+	}
+	for p, want := range map[netip.Prefix][]netip.Addr{lab.PodCIDR4: v4, lab.PodCIDR6: v6} {
+		hops, err := l.NextHops(ctx, machine, p)
+		if err == nil && !slices.Equal(hops, want) {
+			err = fmt.Errorf("%s reaches %s via %v, want %v", machine, p, hops, want)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
