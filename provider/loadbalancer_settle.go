@@ -123,19 +123,25 @@ func (b *balancer) acquireAll(ctx context.Context, svc *v1.Service, d lb.Decisio
 		ok, err := b.acquire(ctx, v.Addr, v.Pool, keyOf(svc), svc.UID)
 		if err != nil || !ok {
 			b.rollBack(keyOf(svc), d.VIPs[i:])
-			b.noteUntold(keyOf(svc), d.VIPs[:i])
+			b.noteUntold(keyOf(svc), d.VIPs[:i+1])
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// noteUntold notes what was acquired before something else could not be.
+// noteUntold notes what was acquired before something else could not be, and what may have
+// been: the answer can be lost. It is noted whether the ledger had it before or not, since
+// who waits is granted addresses before acquiring them.
 func (b *balancer) noteUntold(k lb.ServiceKey, vips []lb.Assignment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	var told []netip.Addr
+	if s := b.standings[k]; s != nil {
+		told = addrs(s.decision.VIPs)
+	}
 	for _, v := range vips {
-		if v.New {
+		if !slices.Contains(told, v.Addr) && !slices.Contains(b.untold[k], v.Addr) {
 			b.untold[k] = append(b.untold[k], v.Addr)
 		}
 	}

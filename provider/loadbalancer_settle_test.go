@@ -173,11 +173,7 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 			}
 			svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.0,2001:db8::1"}
 			dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
-			foreign := newClaim(netip.MustParseAddr("2001:db8::1"), "", h.key(1), "")
-			foreign.Labels = nil
-			if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			h.takenByAnotherProgram("2001:db8::1")
 			if tt.fails {
 				h.client.PrependReactor("create", "ipaddresses", func(a clienttesting.Action) (bool, runtime.Object, error) {
 					obj := a.(clienttesting.CreateAction).GetObject().(*networkingv1.IPAddress)
@@ -197,4 +193,76 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 			h.agree()
 		})
 	}
+}
+
+// takenByAnotherProgram makes an IPAddress object that is not Plinth's.
+func (h *held) takenByAnotherProgram(a string) {
+	h.t.Helper()
+	foreign := newClaim(netip.MustParseAddr(a), "", h.key(1), "")
+	foreign.Labels = nil
+	if _, err := h.client.NetworkingV1().IPAddresses().Create(h.t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestServiceThatWaitedKeepsNothingThatItNeverHad has it granted both addresses when they
+// come free, before it acquires them.
+func TestServiceThatWaitedKeepsNothingThatItNeverHad(t *testing.T) {
+	h := newHeldOf(t, `192.0.2.0/32, "2001:db8::1-2001:db8::1"`)
+	for _, svc := range h.svc[:2] {
+		dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
+		svc.Annotations = nil // they share with nobody
+	}
+	if d, err := h.settle(t.Context(), h.svc[0], true); err != nil || len(d.VIPs) != 2 {
+		t.Fatal(d, err)
+	}
+	if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || !d.Refused {
+		t.Fatal(d, err)
+	}
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	h.departed()
+	if got := h.ledger.Holds(h.key(1)); len(got) != 2 {
+		t.Fatalf("it waited, and is granted %v", got)
+	}
+	h.takenByAnotherProgram("2001:db8::1")
+	if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || !d.Refused || len(d.VIPs) > 0 {
+		t.Errorf("it gets %v, %v", d, err)
+	}
+	h.departed()
+	h.agree()
+}
+
+func TestServiceKeepsNothingOfWhichTheAnswerWasLost(t *testing.T) {
+	h := newHeldOf(t, `192.0.2.0/30, "2001:db8::1-2001:db8::1"`)
+	svc := h.svc[0]
+	dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
+	lost := true
+	h.client.PrependReactor("create", "ipaddresses", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if !lost {
+			return false, nil, nil
+		}
+		lost = false
+		obj := a.(clienttesting.CreateAction).GetObject()
+		if err := h.client.Tracker().Create(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), obj, ""); err != nil {
+			t.Error(err)
+		}
+		return true, nil, apierrors.NewInternalError(errors.New("the answer is lost"))
+	})
+	if d, err := h.settle(t.Context(), svc, true); err == nil {
+		t.Fatalf("the API server fails, and it is given %v", d)
+	}
+	a := netip.MustParseAddr("192.0.2.0")
+	obj, err := h.client.NetworkingV1().IPAddresses().Get(t.Context(), a.String(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.learn(a, obj, false) // by the watch
+	h.takenByAnotherProgram("2001:db8::1")
+	if d, err := h.settle(t.Context(), svc, true); err != nil || !d.Refused || len(d.VIPs) > 0 {
+		t.Errorf("it gets %v, %v", d, err)
+	}
+	h.departed()
+	h.agree()
 }

@@ -1,6 +1,7 @@
 package bgp
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -131,7 +132,10 @@ func dialBFD(t bfdTerms, port uint16) (*net.UDPConn, error) {
 		}
 		last = err
 	}
-	return nil, last
+	if op := (*net.OpError)(nil); errors.As(last, &op) {
+		last = op.Err // without the port, which is another one each time
+	}
+	return nil, fmt.Errorf("from %v to %s: %w", t.local, to, last)
 }
 
 func sendOptions(fd int, router netip.Addr) error {

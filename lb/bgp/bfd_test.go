@@ -1,6 +1,10 @@
 package bgp
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,4 +128,14 @@ func FuzzBFDPacketsOfAnyKindAreSurvived(f *testing.F) {
 			t.Errorf("%x: pause %v, patience %v", b, d.untilNext(), d.detectionTime())
 		}
 	})
+}
+
+// TestBFDThatCannotBeOpenedFailsAlikeEachTime, since only a failure that is new is logged.
+func TestBFDThatCannotBeOpenedFailsAlikeEachTime(t *testing.T) {
+	elsewhere := bfdTerms{local: netip.MustParseAddr("192.0.2.200"), router: netip.MustParseAddr("192.0.2.201"), profile: fast}
+	_, once := dialBFD(elsewhere, bfdPort)
+	_, again := dialBFD(elsewhere, bfdPort)
+	if !errors.Is(once, syscall.EADDRNOTAVAIL) || fmt.Sprint(once) != fmt.Sprint(again) {
+		t.Errorf("%v, then %v", once, again)
+	}
 }

@@ -143,7 +143,7 @@ func (s *session) set(ctx context.Context, t terms, want routes) error {
 	if s.refused != nil {
 		return s.refused
 	}
-	return errors.Join(s.watchPath(), s.sync())
+	return errors.Join(s.sync(), s.watchPath())
 }
 
 // restart begins anew, with new terms.
@@ -245,8 +245,11 @@ func (s *session) onEstablished() {
 	s.isEstablished, s.establishedAt, s.emptied = true, time.Now(), nil
 	s.notes.reset()
 	// An interface that just came up may have had no usable address before.
-	if err := s.watchPath(); err != nil {
+	if err := s.openBFD(); err != nil {
 		s.log.Warn("the path to the router is not watched", "err", err)
+	}
+	if s.bfd != nil {
+		s.bfd.begin()
 	}
 	if s.unconfirmed {
 		s.timer.Reset(s.terms.Session.HoldTime + time.Second)

@@ -34,17 +34,19 @@ func (s *session) openBFD() error {
 	return err
 }
 
-// watchPath opens the BFD session where it is not open yet, such as when another program
-// had its port, and begins it once the BGP session is established.
+// watchPath opens the BFD session that could not be opened before, such as when another
+// program had its port.
 func (s *session) watchPath() error {
-	if s.in == nil {
-		return nil // the next server comes with it
+	if s.in == nil || s.bfd != nil || s.terms.Session.BFD.Interval == 0 {
+		return nil
 	}
-	err := s.openBFD()
-	if s.bfd != nil && s.isEstablished {
+	if err := s.openBFD(); err != nil {
+		return err
+	}
+	if s.isEstablished {
 		s.bfd.begin()
 	}
-	return err
+	return nil
 }
 
 // bfdState is "up", "init" or "down", which it also is when it cannot be opened; empty:

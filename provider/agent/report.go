@@ -26,7 +26,11 @@ func (a *Agent) report(ctx context.Context) {
 		return
 	}
 	a.reported = time.Now()
-	a.sessions = a.o.Speaker.State(ctx)
+	sessions := a.o.Speaker.State(ctx)
+	if ctx.Err() != nil {
+		return // not all of them have answered
+	}
+	a.sessions = sessions
 	down, next := lostRouters(a.sessions, a.inherited, time.Now())
 	if !maps.Equal(down, a.down) {
 		a.down, a.downChanged = down, true
