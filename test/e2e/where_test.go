@@ -84,7 +84,8 @@ func TestPodsThatServeWhileTheyTerminateKeepTheirVIPs(t *testing.T) {
 	toldBy(t, l, vips, "w1", "w2", "w3", "w4")
 	for vip, p := range probes {
 		if r := p.Stop(); r.Lost > 0 || r.Sent < 100 {
-			t.Errorf("%s, served by pods that terminate: %s", vip, r)
+			slices, err := l.Kubectl(t.Context(), "get", "endpointslices", "-l", "kubernetes.io/service-name=linger", "-o", "jsonpath={range .items[*]}{.endpoints}{\"\\n\"}{end}")
+			t.Errorf("%s, served by pods that terminate: %s; endpoints:\n%s%v", vip, r, slices, err)
 		}
 	}
 	for _, vip := range vips {
