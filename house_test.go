@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"inventory/routerconfig":       2,
 	"lb":                           1,
 	"routing":                      1,
+	"durable":                      0,
 	"inventory":                    0,
 	"memory":                       0,
 	"sorted":                       0,

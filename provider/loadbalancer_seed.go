@@ -71,13 +71,29 @@ func (b *balancer) loadBalancers(ctx context.Context) ([]v1.Service, error) {
 	return list.Items, nil
 }
 
+// listClaims lists the IPAddress objects of ours, live.
+func (b *balancer) listClaims(ctx context.Context) (*networkingv1.IPAddressList, error) {
+	return b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
+}
+
+// addressesIn is the set of the addresses whose objects a list has.
+func addressesIn(list *networkingv1.IPAddressList) map[netip.Addr]bool {
+	there := make(map[netip.Addr]bool, len(list.Items))
+	for i := range list.Items {
+		if a, _, ok := addressOf(&list.Items[i]); ok {
+			there[a] = true
+		}
+	}
+	return there
+}
+
 // seed enters every claim.
 func (b *balancer) seed(ctx context.Context) error {
 	if err := b.readReleased(ctx); err != nil {
 		return err
 	}
 	known := b.remembers(ctx)
-	objects, err := b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
+	objects, err := b.listClaims(ctx)
 	if err != nil {
 		return err
 	}
@@ -240,19 +256,17 @@ func (b *balancer) audit(ctx context.Context) {
 }
 
 func (b *balancer) compare(ctx context.Context) error {
-	list, err := b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
+	list, err := b.listClaims(ctx)
 	if err != nil {
 		return err
 	}
-	there := map[netip.Addr]bool{}
 	for i := range list.Items {
-		if a, err := netip.ParseAddr(list.Items[i].Name); err == nil {
-			there[a] = true
-			b.learn(a, &list.Items[i], false)
+		if a, o, ok := addressOf(&list.Items[i]); ok {
+			b.learn(a, o, false)
 		}
 	}
 	b.queueHoldersWithoutService()
-	for _, a := range b.unlisted(there) {
+	for _, a := range b.unlisted(addressesIn(list)) {
 		if err := b.look(ctx, a); err != nil {
 			return err
 		}

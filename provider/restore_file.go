@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"plinth.dev/plinth/durable"
 )
 
 // The file of --state-dir, and how often it is written: soon after a claim has changed,
@@ -73,11 +75,12 @@ type edition struct {
 // keep writes the recollection down until ctx ends. A disk that is full, or hangs, is in
 // nobody's way: nothing is locked meanwhile.
 func (r *recollection) keep(ctx context.Context) {
+	durable.RemoveParts(r.file)
 	last := edition{at: r.now()}
 	for {
 		pause := writtenEvery
 		if text, next := r.due(last); text != nil {
-			if err := replaceFile(r.file, text); err != nil {
+			if err := r.write(text); err != nil {
 				r.log.Error("cannot write down which VIPs are held; will try again", "file", r.file, "err", err)
 				pause = writtenAgain
 			} else {
@@ -111,20 +114,9 @@ func (r *recollection) due(last edition) ([]byte, edition) {
 	return text, next
 }
 
-// replaceFile replaces a file in one step: a reader, or a crash, finds the old or the new
-// one. Only one process at a time may.
-func replaceFile(file string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+func (r *recollection) write(text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(r.file), 0o700); err != nil {
 		return err
 	}
-	part := file + ".part"
-	f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(part, file)
+	return durable.Replace(r.file, text)
 }

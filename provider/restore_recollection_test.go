@@ -98,7 +98,7 @@ func TestRecollectionOutlivesItsProcess(t *testing.T) {
 	shared.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
 	r.list("8", claimAt("192.0.2.1", "a", "5"), shared)
 	text, last := r.due(edition{at: noon})
-	if err := replaceFile(file, text); err != nil {
+	if err := r.write(text); err != nil {
 		t.Fatal(err)
 	}
 	_ = r.Bookmark("9")
@@ -114,7 +114,7 @@ func TestRecollectionOutlivesItsProcess(t *testing.T) {
 	next.load()
 	next.list("7") // restored meanwhile
 	text, _ = next.due(edition{})
-	if err := replaceFile(file, text); err != nil {
+	if err := next.write(text); err != nil {
 		t.Fatal(err)
 	}
 	third := newTestRecollection(t, file)

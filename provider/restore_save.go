@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
@@ -41,21 +40,15 @@ func insistFor(ctx context.Context, f func(context.Context) error) error {
 // and has the VIPs rest of Services that it does not have: machines may announce
 // them still.
 func (b *balancer) save(ctx context.Context) error {
-	objects, err := b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
+	objects, err := b.listClaims(ctx)
 	if err != nil {
 		return err
-	}
-	there := map[netip.Addr]bool{}
-	for i := range objects.Items {
-		if a, err := netip.ParseAddr(objects.Items[i].Name); err == nil {
-			there[a] = true
-		}
 	}
 	services, err := b.loadBalancers(ctx)
 	if err != nil {
 		return err
 	}
-	return b.saveClaims(ctx, b.lost(there), uidsOf(services))
+	return b.saveClaims(ctx, b.lost(addressesIn(objects)), uidsOf(services))
 }
 
 func uidsOf(services []v1.Service) map[lb.ServiceKey]types.UID {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -160,7 +159,7 @@ func (b *balancer) liveVersions(ctx context.Context) (all map[string]string, new
 	if err != nil {
 		return nil, "", err
 	}
-	claims, err := b.client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
+	claims, err := b.listClaims(ctx)
 	if err != nil {
 		return nil, "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"plinth.dev/plinth/durable"
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
@@ -51,10 +52,8 @@ func openDisk(dir string) (disk, error) {
 	if err != nil {
 		return disk{}, fmt.Errorf("boot ID: %w", err)
 	}
-	// What a process that was killed in the middle of writing left.
-	parts, _ := filepath.Glob(filepath.Join(dir, partOf("*.json")))
-	for _, p := range parts {
-		_ = os.Remove(p)
+	for _, name := range []string{stateFile, aliveFile} {
+		durable.RemoveParts(filepath.Join(dir, name))
 	}
 	return disk{dir: dir, bootID: strings.TrimSpace(string(id)), last: new([sha256.Size]byte)}, nil
 }
@@ -216,32 +215,6 @@ func (d disk) write(name string, v any) error {
 	return d.replace(name, b)
 }
 
-// partOf is the pattern of the names that a file has while it is written.
-func partOf(name string) string { return "." + name + "-*" }
-
-// replace replaces a file in one step: a reader, or a crash, finds the old or the new one.
 func (d disk) replace(name string, b []byte) error {
-	f, err := os.CreateTemp(d.dir, partOf(name)) // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(d.dir, name))
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-		return fmt.Errorf("writing %s: %w", name, err)
-	}
-	return d.sync()
-}
-
-// sync makes the renaming last.
-func (d disk) sync() error {
-	dir, err := os.Open(d.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.Replace(filepath.Join(d.dir, name), b)
 }
