@@ -4,7 +4,7 @@
 # namespaces of its own, none on this machine.
 set -eu
 
-packages="frr frr-pythontools bird2 openbgpd nftables iproute2 iputils-ping conntrack tcpdump procps curl"
+packages="frr frr-pythontools bird2 openbgpd nftables iproute2 iputils-ping ethtool conntrack tcpdump procps curl"
 missing=""
 for p in $packages; do
 	state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)
