@@ -28,7 +28,13 @@ func (l *Lab) GetFrom(ctx context.Context, host, url string) (Answer, error) {
 
 // GetFromPod sends one request from a pod, named by the machine it runs on and its own name.
 func (l *Lab) GetFromPod(ctx context.Context, machine, namespace, pod, url string) (Answer, error) {
-	return get(ctx, fmt.Sprintf("%s.pod.%s.%s", l.Namespace(machine), namespace, pod), url)
+	return get(ctx, l.PodNamespace(machine, namespace, pod), url)
+}
+
+// PodNamespace returns the network namespace of a pod, named by the machine it runs on,
+// its namespace in Kubernetes and its own name.
+func (l *Lab) PodNamespace(machine, namespace, pod string) string {
+	return kubelet.PodNetns(l.Namespace(machine), namespace, pod)
 }
 
 func get(ctx context.Context, namespace, url string) (Answer, error) {

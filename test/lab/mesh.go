@@ -70,7 +70,7 @@ func (l *Lab) ProbeMesh(ctx context.Context, pods []corev1.Pod, keep func(from, 
 
 func (m *Mesh) pairs(l *Lab, pods []corev1.Pod, is4 bool, keep func(from, to string) bool) (all []pair, err error) {
 	for _, from := range pods {
-		dialer := netns.NewDialer(fmt.Sprintf("%s.pod.%s.%s", l.Namespace(from.Spec.NodeName), from.Namespace, from.Name))
+		dialer := netns.NewDialer(l.PodNamespace(from.Spec.NodeName, from.Namespace, from.Name))
 		m.dialers = append(m.dialers, dialer)
 		for _, to := range pods {
 			if from.Name == to.Name || !keep(from.Spec.NodeName, to.Spec.NodeName) {

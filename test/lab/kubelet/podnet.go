@@ -69,6 +69,11 @@ func (k *kubelet) leave(p *pod) error {
 	return netns.Delete(p.netns)
 }
 
+// PodNetns is the network namespace of a pod, by that of its machine.
+func PodNetns(machine, namespace, name string) string {
+	return fmt.Sprintf("%s.pod.%s.%s", machine, namespace, name)
+}
+
 // portName is a name for the machine's end of a pod's cable.
 func portName(uid string) string {
 	h := fnv.New64a()

@@ -3,7 +3,6 @@ package kubelet
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 	"time"
@@ -14,14 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-const (
-	// ReadyAnnotation set to "false" makes a running pod unready, as a failing readiness probe would.
-	ReadyAnnotation = "lab.plinth.dev/ready"
-	// LingerAnnotation is how long a pod goes on serving after its deletion, within its grace period.
-	LingerAnnotation = "lab.plinth.dev/linger"
-
-	defaultLinger = 2 * time.Second
-)
+// ReadyAnnotation set to "false" makes a running pod unready, as a failing readiness probe would.
+const ReadyAnnotation = "lab.plinth.dev/ready"
 
 // pod is a Pod that runs here.
 type pod struct {
@@ -31,7 +24,8 @@ type pod struct {
 	addresses []netip.Addr // one per family
 	server    *server
 	started   metav1.Time
-	endsAt    time.Time // zero: not deleted
+	exitsAt   time.Time // when its program exits; zero: it was not told to
+	exited    time.Time // when it did, and the namespace went with it; zero: it runs
 }
 
 // syncPods makes what runs here what the API server says.
@@ -47,7 +41,7 @@ func (k *kubelet) syncPods(ctx context.Context) {
 	}
 	for uid, running := range k.pods {
 		if !wanted[uid] {
-			k.remove(running)
+			k.kill(running)
 		}
 	}
 	for _, p := range list {
@@ -86,7 +80,7 @@ func (k *kubelet) run(p *corev1.Pod, cidrs []netip.Prefix) (*pod, error) {
 	running := &pod{
 		key:       p.Namespace + "/" + p.Name,
 		uid:       string(p.UID),
-		netns:     fmt.Sprintf("%s.pod.%s.%s", k.Netns, p.Namespace, p.Name),
+		netns:     PodNetns(k.Netns, p.Namespace, p.Name),
 		addresses: k.allocate(p, cidrs),
 		started:   metav1.Now(),
 	}
@@ -163,45 +157,6 @@ func host(p netip.Prefix, n int) netip.Addr {
 		a = a.Next()
 	}
 	return a
-}
-
-// terminate lets a deleted pod serve a little longer, as one with a preStop hook
-// does, and then removes it and its object.
-func (k *kubelet) terminate(ctx context.Context, p *corev1.Pod, running *pod) error {
-	if running != nil {
-		if running.endsAt.IsZero() {
-			running.endsAt = time.Now().Add(linger(p))
-			time.AfterFunc(time.Until(running.endsAt), k.mark)
-		}
-		if time.Now().Before(running.endsAt) {
-			return k.reportPod(ctx, p, running)
-		}
-		k.remove(running)
-	}
-	none := int64(0)
-	return k.Kube.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &p.UID},
-	})
-}
-
-func linger(p *corev1.Pod) time.Duration {
-	d, err := time.ParseDuration(p.Annotations[LingerAnnotation])
-	if err != nil {
-		d = defaultLinger
-	}
-	if p.DeletionGracePeriodSeconds != nil {
-		d = min(d, time.Duration(*p.DeletionGracePeriodSeconds)*time.Second)
-	}
-	return d
-}
-
-func (k *kubelet) remove(running *pod) {
-	if err := errors.Join(running.server.close(), k.leave(running)); err != nil {
-		k.Log.Error("removing a pod", "pod", running.key, "err", err)
-		return
-	}
-	delete(k.pods, running.uid)
-	k.Log.Info("pod removed", "pod", running.key)
 }
 
 // portsOf returns the TCP and UDP ports of all containers; 8080 of both where none is told.

@@ -67,10 +67,12 @@ func echo(c net.PacketConn) {
 	}
 }
 
+// close ends all that serves; a second time there is nothing to do.
 func (s *server) close() error {
 	var err error
 	for _, c := range s.closers {
 		err = errors.Join(err, c.Close())
 	}
+	s.closers = nil
 	return err
 }

@@ -35,6 +35,26 @@ func (k *kubelet) reportPod(ctx context.Context, p *corev1.Pod, running *pod) er
 	return k.patchStatus(ctx, p, next)
 }
 
+// reportExited tells the API server that a pod's program has exited: a pod that has
+// ended is no endpoint any more, though its object is still there.
+func (k *kubelet) reportExited(ctx context.Context, p *corev1.Pod, running *pod) error {
+	next := p.Status.DeepCopy()
+	next.Phase = corev1.PodSucceeded
+	for _, t := range []corev1.PodConditionType{corev1.ContainersReady, corev1.PodReady} {
+		setCondition(&next.Conditions, t, false)
+	}
+	for i := range next.ContainerStatuses {
+		c := &next.ContainerStatuses[i]
+		if c.State.Terminated == nil {
+			c.Ready, c.Started = false, new(bool)
+			c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+				Reason: "Completed", StartedAt: running.started, FinishedAt: metav1.NewTime(running.exited), ContainerID: c.ContainerID,
+			}}
+		}
+	}
+	return k.patchStatus(ctx, p, next)
+}
+
 // reject ends a pod that cannot run here.
 func (k *kubelet) reject(ctx context.Context, p *corev1.Pod, why string) error {
 	next := p.Status.DeepCopy()
