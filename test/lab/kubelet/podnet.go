@@ -1,9 +1,11 @@
 package kubelet
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"net"
 	"net/netip"
 
 	"plinth.dev/plinth/test/lab/netns"
@@ -11,8 +13,10 @@ import (
 
 const podBridge = "pods"
 
-// bridge makes the machine's bridge for pods, whose addresses are their gateways.
-// It does nothing when all is there.
+// bridge makes the machine's bridge for pods, whose addresses are their gateways. Its
+// hardware address is its own, as with CNI plugins: else it would have that of its lowest
+// port and change it with the pods that come and go, and the others' neighbour entries
+// of their gateway would be wrong. It does nothing when all is there.
 func (k *kubelet) bridge(cidrs []netip.Prefix) error {
 	lines := []string{"link set " + podBridge + " up"}
 	for _, c := range cidrs {
@@ -25,7 +29,16 @@ func (k *kubelet) bridge(cidrs []netip.Prefix) error {
 	if netns.IP(k.Netns, lines...) == nil {
 		return nil
 	}
-	return netns.IP(k.Netns, append([]string{"link add " + podBridge + " type bridge"}, lines...)...)
+	return netns.IP(k.Netns, append([]string{"link add " + podBridge + " address " + bridgeAddress(k.Node) + " type bridge"}, lines...)...)
+}
+
+// bridgeAddress is a hardware address for a machine's bridge: locally administered, of
+// one interface, and the same each time.
+func bridgeAddress(node string) string {
+	h := fnv.New32a()
+	h.Write([]byte(node))
+	a := binary.BigEndian.AppendUint32([]byte{0x02, 0x00}, h.Sum32())
+	return net.HardwareAddr(a).String()
 }
 
 // join makes a pod's namespace and plugs it into the bridge. A pod has addresses
