@@ -44,8 +44,12 @@ lab-down: ## remove every trace of it
 	@$(AS_ROOT) $(LAB) down
 
 .PHONY: test
-test: lint test-unit test-privileged test-e2e ## run every test there is: unit, namespaces, routers, API server, lab
+test: deps lint test-unit test-privileged test-e2e ## run every test there is: unit, namespaces, routers, API server, lab
 	@printf '\nall tests passed\n'
+
+.PHONY: fresh
+fresh: ## what the README promises: demo and test in a minimal Debian with Go and nothing else; COLD=1 without caches, TARGETS=demo the one alone
+	@$(AS_ROOT) test/fresh.sh $(if $(COLD),--cold) $(or $(TARGETS),demo test)
 
 .PHONY: test-unit
 test-unit: ## the tests that need neither root nor a network
@@ -84,7 +88,7 @@ bench: controlplane ## measure what the docs give a figure for
 .PHONY: lint
 lint: ## gofmt, go vet, staticcheck
 	$(call step,lint)
-	@out=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
+	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
 	@go vet -tags privileged ./...
 	@go vet -C test ./...
 	@go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the Debian packages that the lab and the tests use, those that are
-# missing alone, and keeps their services from starting: the lab runs routers in
-# namespaces of its own, none on this machine.
+# Installs the Debian packages that the lab and the tests use, or those that are named,
+# those that are missing alone, and keeps their services from starting: the lab runs
+# routers in namespaces of its own, none on this machine.
 set -eu
 
-packages="frr frr-pythontools bird2 openbgpd nftables iproute2 iputils-ping ethtool conntrack tcpdump procps curl"
+packages="${*:-ca-certificates frr frr-pythontools bird2 openbgpd nftables iproute2 iputils-ping ethtool conntrack tcpdump procps curl}"
 missing=""
 for p in $packages; do
 	state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)
