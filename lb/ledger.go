@@ -35,7 +35,7 @@ type claim struct {
 	first Holder
 	more  []Holder // sorted by Service
 	says  []Holder // what some holders say now that do not get it; see [Ledger.Says]
-	rest  *Rested  // that Hold ended; nil: none, or the address is known to be held
+	rest  *Rested  // that Hold or Block ended; nil: none, or the address is known to be held
 }
 
 // Claim is a VIP that is held.
@@ -139,13 +139,18 @@ func (l *Ledger) HeldSince(a netip.Addr, t time.Time) {
 	}
 }
 
-// Block notes that another program holds a.
+// Block notes that another program holds a, or that nobody is to have it for now. A rest
+// goes on after that.
 func (l *Ledger) Block(a netip.Addr) {
-	if c, held := l.claims[a]; held {
+	c, held := l.claims[a]
+	if held {
 		l.dropHolders(a, c)
 	}
-	l.endRest(a)
-	l.claims[a] = claim{}
+	blocked := claim{rest: c.rest}
+	if r, rested := l.endRest(a); rested {
+		blocked.rest = new(r)
+	}
+	l.claims[a] = blocked
 	l.taken(a)
 }
 
@@ -179,11 +184,16 @@ func (l *Ledger) Forget(a netip.Addr, s ServiceKey) (rests bool) {
 	return true
 }
 
-// Unblock notes that no other program holds a any more.
+// Unblock notes that no other program holds a any more, and that it may be had again.
 func (l *Ledger) Unblock(a netip.Addr) {
-	if c, held := l.claims[a]; held && c.foreign() {
-		delete(l.claims, a)
-		l.freed(a)
+	c, held := l.claims[a]
+	if !held || !c.foreign() {
+		return
+	}
+	delete(l.claims, a)
+	l.freed(a)
+	if c.rest != nil {
+		l.Rest(*c.rest)
 	}
 }
 

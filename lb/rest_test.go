@@ -98,3 +98,25 @@ func TestAddressThatIsReservedWhileItRestsIsNobodyElses(t *testing.T) {
 		}
 	}
 }
+
+func TestAddressThatWasBlockedMeanwhileRestsOn(t *testing.T) {
+	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/30]}`)
+	a, one, other := netip.MustParseAddr("192.0.2.0"), service("d/one", "4"), service("d/other", "4")
+	apply(l, one, noon)
+	l.Release(a, one.Service, noon)
+	l.Block(a)
+	l.Block(a) // as often as somebody says so
+	if got := brief(Allocate(l, one, noon)); got != "192.0.2.1" {
+		t.Errorf("while it is blocked its former owner gets %s", got)
+	}
+	l.Unblock(a)
+	if got := brief(Allocate(l, other, noon)); got != "192.0.2.1" {
+		t.Errorf("another gets %s", got)
+	}
+	if got := brief(Allocate(l, one, noon)); got != "192.0.2.0" {
+		t.Errorf("its former owner gets %s", got)
+	}
+	if got := brief(Allocate(l, other, noon.Add(RestTime))); got != "192.0.2.0" {
+		t.Errorf("at the end of the rest another gets %s", got)
+	}
+}

@@ -303,8 +303,8 @@ func with(holders []lb.ServiceKey, k lb.ServiceKey) []lb.ServiceKey {
 	return slices.Compact(all)
 }
 
-func without(holders []lb.ServiceKey, k lb.ServiceKey) []lb.ServiceKey {
-	return slices.DeleteFunc(slices.Clone(holders), func(h lb.ServiceKey) bool { return h == k })
+func without[T comparable](all []T, some ...T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return slices.Contains(some, x) })
 }
 
 func joined(holders []lb.ServiceKey) string {

@@ -131,6 +131,11 @@ func newHeld(t *testing.T) *held {
 // newHeldOf has a pool of these addresses.
 func newHeldOf(t *testing.T, addresses string) *held {
 	t.Helper()
+	return newHeldWith(t, "{name: public, addresses: ["+addresses+"]}")
+}
+
+func newHeldWith(t *testing.T, pool string) *held {
+	t.Helper()
 	h := &held{t: t, addr: netip.MustParseAddr("192.0.2.0"), client: &versionedClient{}}
 	c := cloudWith(t, `
 apiVersion: plinth.dev/v1alpha1
@@ -140,7 +145,7 @@ spec:
   bgp: {asn: 64514}
   routers: [{name: gateway, address: 10.10.1.1, asn: 64513}]
   racks: [{name: shelf, machines: [{name: m1, addresses: [10.10.1.11]}]}]
-  pools: [{name: public, addresses: [`+addresses+`]}]
+  pools: [`+pool+`]
 `, nil)
 	h.balancer = c.balancer
 	h.known = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})

@@ -162,8 +162,7 @@ func (b *balancer) vanished(a netip.Addr, uid types.UID) {
 	delete(b.released, a)
 	if b.foreign[a] {
 		delete(b.foreign, a)
-		b.ledger.Unblock(a)
-		b.grantFreed(a)
+		b.unblock(a)
 	}
 	c, _ := b.ledger.Claim(a)
 	for _, h := range c.Holders {

@@ -61,8 +61,9 @@ type balancer struct {
 
 	mu           sync.Mutex
 	ledger       *lb.Ledger
-	claims       map[netip.Addr]claim // as the API server has them
-	foreign      map[netip.Addr]bool  // held by objects that are not ours
+	claims       map[netip.Addr]claim           // as the API server has them
+	foreign      map[netip.Addr]bool            // held by objects that are not ours
+	stale        map[netip.Addr][]lb.ServiceKey // held by nobody, and kept from all while the statuses of these show it
 	standings    map[lb.ServiceKey]*standing
 	waiting      map[lb.ServiceKey]waiter
 	untold       map[lb.ServiceKey][]netip.Addr // acquired by a Service that was not told of them
@@ -82,6 +83,7 @@ func newBalancer(c *Cloud) *balancer {
 		ledger:       lb.NewLedger(),
 		claims:       map[netip.Addr]claim{},
 		foreign:      map[netip.Addr]bool{},
+		stale:        map[netip.Addr][]lb.ServiceKey{},
 		standings:    map[lb.ServiceKey]*standing{},
 		waiting:      map[lb.ServiceKey]waiter{},
 		untold:       map[lb.ServiceKey][]netip.Addr{},

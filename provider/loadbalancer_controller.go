@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
@@ -64,7 +65,7 @@ func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
 // [stockServices].
 func (b *balancer) serviceCame(obj any) {
 	svc, ok := obj.(*v1.Service)
-	if ok && (b.drifted(svc) || ofOurClass(svc) || fullyWritten(svc) && b.isOurs(svc) || b.abandoned(svc)) {
+	if ok && (b.drifted(svc) || ofOurClass(svc) || fullyWritten(svc) && b.isOurs(svc) || b.abandoned(svc) || b.isStale(svc)) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
@@ -79,8 +80,9 @@ func (b *balancer) serviceChanged(before, now any) {
 		return
 	}
 	drifted := b.drifted(svc) // also notes a status that is right
-	if drifted || asksAnew(old, svc) || b.isOurs(old) && !b.isOurs(svc) || b.leftOver(svc) || b.abandoned(svc) {
-		b.queue.Add(keyOf(svc).String())
+	k := keyOf(svc)
+	if drifted || asksAnew(old, svc) || b.isOurs(old) && !b.isOurs(svc) || b.abandoned(svc) || b.isStale(svc) || b.hasStale(k) || b.owes(k) {
+		b.queue.Add(k.String())
 	}
 }
 
@@ -116,7 +118,7 @@ func (b *balancer) holdsAny(k lb.ServiceKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, waits := b.waiting[k]
-	return len(b.ledger.Holds(k)) > 0 || b.standings[k] != nil || waits
+	return len(b.ledger.Holds(k)) > 0 || b.standings[k] != nil || waits || b.keepsStale(k)
 }
 
 // sync looks at one Service.
@@ -133,10 +135,8 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 		return b.relinquishUnserved(ctx, k)
 	case b.isOurs(svc):
 		return b.serve(ctx, svc)
-	case holds || b.abandoned(svc):
+	case holds || b.abandoned(svc) || b.isStale(svc):
 		return b.relinquishUnserved(ctx, k)
-	case b.leftOver(svc):
-		return b.clearStatus(ctx, svc)
 	}
 	return nil
 }
@@ -149,7 +149,10 @@ func (b *balancer) serve(ctx context.Context, svc *v1.Service) error {
 	}
 	b.recordEvent(svc, d)
 	b.lookAfterRests(keyOf(svc), d)
-	return b.writeOwnStatus(ctx, svc, d)
+	if err := b.writeOwnStatus(ctx, svc, d); err != nil {
+		return err
+	}
+	return b.reviewStale(ctx, keyOf(svc))
 }
 
 // lookAfterRests has a Service looked at when an address that it asks for, and that is
@@ -160,13 +163,6 @@ func (b *balancer) lookAfterRests(k lb.ServiceKey, d lb.Decision) {
 			b.queue.AddAfter(k.String(), x.Until.Sub(b.now()))
 		}
 	}
-}
-
-// leftOver reports whether a Service that is no load balancer any more still has
-// Plinth's condition, and nobody else will take it off.
-func (b *balancer) leftOver(svc *v1.Service) bool {
-	return svc.Spec.Type != v1.ServiceTypeLoadBalancer && svc.DeletionTimestamp == nil && !servicehelper.HasLBFinalizer(svc) &&
-		meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil
 }
 
 // writeOwnStatus writes a status that is Plinth's own controller's to write, and one that
@@ -215,30 +211,29 @@ func (b *balancer) abandoned(svc *v1.Service) bool {
 	})
 }
 
-// relinquishUnserved gives back what a Service holds that is gone, or not Plinth's any more.
-// The cache is not enough to say so. While the stock controller's finalizer is on
-// it, it is the stock controller that has it given back.
+// relinquishUnserved clears the status of a Service that is gone, or not Plinth's any more,
+// and gives back what it holds. The cache is not enough to say so. While the stock
+// controller's finalizer is on it, it is the stock controller that has it given back.
 func (b *balancer) relinquishUnserved(ctx context.Context, k lb.ServiceKey) error {
 	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	var uid types.UID
 	switch {
 	case apierrors.IsNotFound(err):
-		return b.relinquishHeld(ctx, k, "")
 	case err != nil:
 		return err
 	case b.isOurs(svc):
 		b.queue.AddRateLimited(k.String()) // the cache has not seen it yet
 		return nil
-	case b.abandoned(svc):
-	case servicehelper.HasLBFinalizer(svc), classless(svc) && b.cloud.options.ClassOnly && svc.DeletionTimestamp == nil:
-		return nil
+	default:
+		uid = svc.UID
+		b.noteStale(svc)
+		if !b.abandoned(svc) && (servicehelper.HasLBFinalizer(svc) || b.keepsVIPs(svc)) {
+			return b.reviewStale(ctx, k)
+		}
 	}
 	defer b.lookAgain(k)
-	finalizer := b.abandoned(svc)
-	if err := b.relinquishHeld(ctx, k, svc.UID); err != nil {
+	if err := b.relinquishHeld(ctx, k, uid); err != nil {
 		return err
 	}
-	if finalizer {
-		return b.dropFinalizer(ctx, svc)
-	}
-	return b.clearStatus(ctx, svc)
+	return b.reviewStale(ctx, k)
 }

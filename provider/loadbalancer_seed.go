@@ -173,7 +173,7 @@ func (b *balancer) seedClaim(obj *networkingv1.IPAddress, holders map[lb.Service
 // another balancer's, or an older version's. Each becomes a claim when its Service
 // is settled, which the start of the controllers sees to. An address that the
 // Service would not get by asking for it is not taken over: anybody may have
-// written it there.
+// written it there. It is kept from others until the status is cleared.
 func (b *balancer) takeOver(ctx context.Context) error {
 	services, err := b.loadBalancers(ctx)
 	if err != nil {
@@ -185,6 +185,9 @@ func (b *balancer) takeOver(ctx context.Context) error {
 		if svc := &services[i]; b.isOurs(svc) {
 			b.takeOverFrom(svc)
 		}
+	}
+	for i := range services {
+		b.keepStaleOfOther(&services[i])
 	}
 	return nil
 }
@@ -198,6 +201,7 @@ func (b *balancer) takeOverFrom(svc *v1.Service) {
 		}
 		if reason := b.ledger.MayTakeOver(a, r, b.now()); reason != "" {
 			b.log.Info("a VIP in a status is not taken over", "service", r.Service, "vip", a, "reason", reason)
+			b.keepStale(svc)
 			continue
 		}
 		b.ledger.Hold(a, b.ledger.Pool(a), r.Holder)
@@ -241,6 +245,7 @@ func (b *balancer) setPools(ctx context.Context) error {
 	b.ledger.SetPools(inv, cluster...)
 	b.reportKept(inv)
 	b.takeOverWaiting()
+	b.keepAllStale()
 	b.grantAllWaiting()
 	return nil
 }
@@ -266,12 +271,25 @@ func (b *balancer) compare(ctx context.Context) error {
 		}
 	}
 	b.queueHoldersWithoutService()
+	b.queueStale()
 	for _, a := range b.unlisted(addressesIn(list)) {
 		if err := b.look(ctx, a); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// queueStale queues the Services whose statuses show what they do not hold.
+func (b *balancer) queueStale() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keepAllStale()
+	for _, by := range b.stale {
+		for _, k := range by {
+			b.queue.Add(k.String())
+		}
+	}
 }
 
 // unlisted returns what is held and is not there: a list should have had it, or other

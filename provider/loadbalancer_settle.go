@@ -46,7 +46,8 @@ func (b *balancer) alone(a netip.Addr) (done func()) {
 }
 
 // settle decides which VIPs a Service is to have, takes them, and gives back those
-// that it is no longer to have. A decision that is refused is no error. With ours, what
+// that it is no longer to have and its status does not show: while it does, the Service
+// holds them too, and is settled again once its status is written. A decision that is refused is no error. With ours, what
 // changed is for Plinth's own controller to write into the status.
 func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.Decision, error) {
 	k := keyOf(svc)
@@ -54,7 +55,11 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 	for range claimAttempts {
 		d := b.decide(svc)
 		if untold := b.untoldOf(svc); d.Refused && len(untold) > 0 {
-			if err := b.relinquishAll(ctx, k, svc.UID, untold); err != nil {
+			shown, err := b.releaseUnreported(ctx, svc, untold)
+			if err == nil && len(shown) > 0 {
+				err = staleService(k)
+			}
+			if err != nil {
 				return d, err
 			}
 			continue
@@ -66,11 +71,9 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 		if !acquired {
 			continue
 		}
-		if err := b.relinquishAll(ctx, k, svc.UID, d.Release); err != nil {
-			return d, err
-		}
 		b.note(svc, d, ours)
-		return d, nil
+		_, err = b.releaseUnreported(ctx, svc, d.Release)
+		return d, err
 	}
 	return lb.Decision{}, errContended
 }
@@ -333,9 +336,13 @@ func (b *balancer) waiters(helps func(waiter) bool) []waiter {
 }
 
 // relinquishHeld relinquishes all that the Service of that UID, or any of its name, holds,
-// and forgets the Service, unless there is another of its name by now.
+// and forgets the Service, unless there is another of its name by now. Its status is
+// cleared first: should this process end in between, its successor relinquishes the rest.
 func (b *balancer) relinquishHeld(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
 	defer b.occupy(k)()
+	if err := b.clearReported(ctx, k, uid); err != nil {
+		return err
+	}
 	b.mu.Lock()
 	held := slices.Clone(b.ledger.Holds(k))
 	b.mu.Unlock()

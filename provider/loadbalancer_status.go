@@ -136,8 +136,19 @@ func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decisi
 			return false, nil
 		}
 	}
+	defer b.occupy(keyOf(svc))()
+	if !b.isTold(svc, d) {
+		return false, nil // it moves again, or is gone
+	}
 	err := b.patchStatus(ctx, svc, patch)
 	return err == nil, err
+}
+
+// isTold reports whether a decision is the last one about a Service: what it held by an
+// earlier one may be another's by now.
+func (b *balancer) isTold(svc *v1.Service, d lb.Decision) bool {
+	s, known := b.standing(keyOf(svc))
+	return known && s.uid == svc.UID && slices.Equal(addrs(s.decision.VIPs), addrs(d.VIPs))
 }
 
 // concernsUs reports whether a status has an address of a pool, or one that is used by
@@ -178,36 +189,6 @@ func (b *balancer) recordEvent(svc *v1.Service, d lb.Decision) {
 	case c == nil || c.Status == metav1.ConditionFalse:
 		b.cloud.recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, bounded(now.Message, maxEvent))
 	}
-}
-
-// clearStatus takes the VIPs off a Service that is no load balancer any more.
-func (b *balancer) clearStatus(ctx context.Context, svc *v1.Service) error {
-	condition := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
-	if svc.DeletionTimestamp != nil || condition == nil && len(svc.Status.LoadBalancer.Ingress) == 0 {
-		return nil
-	}
-	return b.patchStatus(ctx, svc, map[string]any{"metadata": map[string]any{"uid": svc.UID}, "status": clearedStatus(svc)})
-}
-
-func clearedStatus(svc *v1.Service) map[string]any {
-	status := map[string]any{"conditions": []any{withoutCondition}}
-	if svc.Spec.Type != v1.ServiceTypeLoadBalancer {
-		status["loadBalancer"] = nil
-	}
-	return status
-}
-
-// dropFinalizer takes the finalizer off a Service that gave back what it held, and with
-// it what Plinth said in the status.
-func (b *balancer) dropFinalizer(ctx context.Context, svc *v1.Service) error {
-	patch := map[string]any{"metadata": map[string]any{
-		"uid": svc.UID, "resourceVersion": svc.ResourceVersion,
-		"$deleteFromPrimitiveList/finalizers": []string{servicehelper.LoadBalancerCleanupFinalizer},
-	}}
-	if svc.DeletionTimestamp == nil {
-		patch["status"] = clearedStatus(svc)
-	}
-	return b.patchStatus(ctx, svc, patch)
 }
 
 // withoutCondition is what removes [lb.VIPAllocated] in a strategic merge patch.

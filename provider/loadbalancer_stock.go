@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,7 +43,7 @@ func startServiceController(ctx context.Context, c *Cloud, s start) error {
 // serviceClient is what the stock service controller writes with. It sends the
 // finalizer and Plinth's condition together with the VIPs, where the controller would
 // take two writes; it does not clear the status of a Service that is being deleted,
-// or is Plinth's own controller's by now;
+// which was done before its VIPs were given back, or is Plinth's own controller's by now;
 // and it does not send the Events that announce a thing a moment before the Event
 // that it is done. Other Events go by a client of their own, so that they hold up
 // nothing.
@@ -105,6 +106,15 @@ func (p servicePatch) writesVIPs() bool {
 	return p.Status.LoadBalancer != nil && len(p.Status.LoadBalancer.Ingress) > 0
 }
 
+// vips returns the VIPs that a patch gives a Service.
+func (p servicePatch) vips() (all []netip.Addr) {
+	for _, i := range p.Status.LoadBalancer.Ingress {
+		a, _ := netip.ParseAddr(i.IP)
+		all = append(all, a)
+	}
+	return all
+}
+
 // addsFinalizer reports whether a patch puts the finalizer on a Service, or leaves it there.
 func (p servicePatch) addsFinalizer() bool {
 	return slices.Contains(p.Metadata.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
@@ -122,13 +132,13 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 	}
 	switch gone := err != nil; {
 	case p.clearsVIPs() && (gone || svc.DeletionTimestamp != nil):
-		return &v1.Service{}, nil // it has no finalizer left, and so is gone
+		return &v1.Service{}, nil // see relinquishHeld and isStale
 	case gone:
 		return send(data)
 	case p.clearsVIPs():
 		return clearVIPs(svc, data, send)
 	case p.writesVIPs():
-		return w.writeVIPs(svc, data, send)
+		return w.writeVIPs(svc, p, data, send)
 	case p.addsFinalizer() && (!hasOurVIPs(svc) || servicehelper.HasLBFinalizer(svc)):
 		return svc, nil // it goes with the VIPs, or went with them already; see withCondition
 	}
@@ -145,9 +155,14 @@ func clearVIPs(svc *v1.Service, data []byte, send func([]byte) (*v1.Service, err
 	return send(merged(data, map[string]any{"conditions": []any{withoutCondition}}, nil))
 }
 
-// writeVIPs sends a patch that gives a Service its VIPs, and has Plinth's own controller
-// write them if it fails.
-func (w serviceWrites) writeVIPs(svc *v1.Service, data []byte, send func([]byte) (*v1.Service, error)) (*v1.Service, error) {
+// writeVIPs sends a patch that gives a Service its VIPs, unless others were decided
+// meanwhile, and has Plinth's own controller write them if it fails.
+func (w serviceWrites) writeVIPs(svc *v1.Service, p servicePatch, data []byte, send func([]byte) (*v1.Service, error)) (*v1.Service, error) {
+	defer w.balancer.occupy(keyOf(svc))()
+	if s, known := w.balancer.standing(keyOf(svc)); !known || !slices.Equal(addrs(s.decision.VIPs), p.vips()) {
+		w.balancer.queue.Add(keyOf(svc).String())
+		return svc, nil
+	}
 	out, err := send(w.balancer.withCondition(svc, data))
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.balancer.handOver(keyOf(svc))

@@ -14,19 +14,30 @@ import (
 )
 
 // witness sees every change of Services and claims, and writes down what must
-// never happen to Services that nobody changes: that an address is in two statuses,
-// that one moves, or that one is taken away.
+// never happen: that an address is in two statuses, be it in that of a Service that
+// is being deleted, which kube-proxy serves until it is gone; and, of Services that
+// nobody changes, that an address moves or is taken away.
 type witness struct {
 	mu       sync.Mutex
 	statuses map[string][]string // by Service
 	uids     map[string]types.UID
+	moving   map[string]bool // Services that are changed or being deleted
 	crimes   []string
+}
+
+// mayMove notes Services that are about to be changed.
+func (w *witness) mayMove(services ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, s := range services {
+		w.moving[s] = true
+	}
 }
 
 // watch has a witness see what happens from now on.
 func (c *cluster) watch() *witness {
 	c.t.Helper()
-	w := &witness{statuses: map[string][]string{}, uids: map[string]types.UID{}}
+	w := &witness{statuses: map[string][]string{}, uids: map[string]types.UID{}, moving: map[string]bool{}}
 	ctx, stop := context.WithCancel(context.Background())
 	c.t.Cleanup(stop)
 	factory := informers.NewSharedInformerFactory(c.Client, 0)
@@ -49,12 +60,12 @@ func (c *cluster) watch() *witness {
 func (w *witness) service(svc *v1.Service) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	name, had, has := svc.Name, w.statuses[svc.Name], ingress(svc)
+	name := svc.Namespace + "/" + svc.Name
+	had, has := w.statuses[name], ingress(svc)
 	if svc.DeletionTimestamp != nil {
-		delete(w.statuses, name)
-		return
+		w.moving[name] = true
 	}
-	if w.uids[name] == svc.UID && len(had) > 0 && !slices.Equal(had, has) {
+	if w.uids[name] == svc.UID && len(had) > 0 && !slices.Equal(had, has) && !w.moving[name] {
 		w.crimes = append(w.crimes, fmt.Sprintf("%s had %v, then %v", name, had, has))
 	}
 	for other, theirs := range w.statuses {
@@ -71,7 +82,8 @@ func (w *witness) goes(obj any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
-		delete(w.statuses, name.Name)
+		delete(w.statuses, name.String())
+		delete(w.moving, name.String())
 	}
 }
 
@@ -79,7 +91,7 @@ func (w *witness) released(ip *networkingv1.IPAddress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, has := range w.statuses {
-		if slices.Contains(has, ip.Name) && string(w.uids[name]) == ip.Annotations["plinth.dev/service-uid"] {
+		if slices.Contains(has, ip.Name) && !w.moving[name] && string(w.uids[name]) == ip.Annotations["plinth.dev/service-uid"] {
 			w.crimes = append(w.crimes, fmt.Sprintf("%s no longer holds %s", name, ip.Name))
 		}
 	}

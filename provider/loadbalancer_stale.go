@@ -1,0 +1,281 @@
+package provider
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/lb"
+)
+
+// Every kube-proxy serves what a status shows until the Service is gone, whatever its
+// deletion timestamp says. Of two Services that show one address, each machine picks one.
+// So an address is given back only once its Service's status does not show it any more,
+// and one that nobody holds is not given while any status shows it: a stale status is what
+// an older version left, another program wrote, or was never cleared since the controller
+// manager was down.
+
+// reported returns the Service of that UID as the API server has it now; nil if it is
+// gone.
+func (b *balancer) reported(ctx context.Context, k lb.ServiceKey, uid types.UID) (*v1.Service, error) {
+	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && svc.UID != uid {
+		return nil, nil
+	}
+	return svc, err
+}
+
+// showsIn returns those addresses that a status shows.
+func showsIn(svc *v1.Service, all []netip.Addr) []netip.Addr {
+	if svc == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool {
+		return !slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool { return i.IP == a.String() })
+	})
+}
+
+// releaseUnreported gives back those addresses of a Service that its status does not show,
+// and returns the others. They are given back once the status is written.
+func (b *balancer) releaseUnreported(ctx context.Context, svc *v1.Service, all []netip.Addr) (shown []netip.Addr, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	now, err := b.reported(ctx, keyOf(svc), svc.UID)
+	if err != nil {
+		return nil, err
+	}
+	shown = showsIn(now, all)
+	return shown, b.relinquishAll(ctx, keyOf(svc), svc.UID, without(all, shown...))
+}
+
+// owes reports whether a Service holds more than it was told of: what it has moved away
+// from is given back once its status does not show it any more.
+func (b *balancer) owes(k lb.ServiceKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.standings[k]
+	return s != nil && len(b.ledger.Holds(k)) > len(s.decision.VIPs)
+}
+
+// clearReported clears the status of a Service before what it holds is given back. A later
+// Service of its name says what is its own.
+func (b *balancer) clearReported(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
+	if uid == "" { // it is gone
+		return nil
+	}
+	svc, err := b.reported(ctx, k, uid)
+	if svc == nil || err != nil {
+		return err
+	}
+	if b.abandoned(svc) {
+		return b.dropFinalizer(ctx, svc)
+	}
+	return b.clearStatus(ctx, svc)
+}
+
+// clearStatus takes off a Service that is not Plinth's to serve what Plinth said in its
+// status.
+func (b *balancer) clearStatus(ctx context.Context, svc *v1.Service) error {
+	b.mu.Lock()
+	status := b.clearedStatus(svc)
+	b.mu.Unlock()
+	if len(status) == 0 {
+		return nil
+	}
+	return b.patchStatus(ctx, svc, map[string]any{
+		"metadata": map[string]any{"uid": svc.UID, "resourceVersion": svc.ResourceVersion}, "status": status,
+	})
+}
+
+// dropFinalizer takes the finalizer off a Service, and with it what Plinth said in the
+// status. What it holds is given back next, by whoever leads then.
+func (b *balancer) dropFinalizer(ctx context.Context, svc *v1.Service) error {
+	b.mu.Lock()
+	status := b.clearedStatus(svc)
+	b.mu.Unlock()
+	return b.patchStatus(ctx, svc, map[string]any{
+		"metadata": map[string]any{
+			"uid": svc.UID, "resourceVersion": svc.ResourceVersion,
+			"$deleteFromPrimitiveList/finalizers": []string{servicehelper.LoadBalancerCleanupFinalizer},
+		},
+		"status": status,
+	})
+}
+
+// clearedStatus is the patch of a status that takes Plinth's words out of it: the
+// condition, and each address that the Service holds, and, where Plinth served it, that is
+// of a pool or used by machines, routers or the cluster. Another balancer's stay. b.mu is
+// held.
+func (b *balancer) clearedStatus(svc *v1.Service) map[string]any {
+	status := map[string]any{}
+	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil {
+		status["conditions"] = []any{withoutCondition}
+	}
+	k, was := keyOf(svc), svc.Status.LoadBalancer.Ingress
+	rest := slices.DeleteFunc(slices.Clone(was), func(i v1.LoadBalancerIngress) bool {
+		a, err := netip.ParseAddr(i.IP)
+		return err == nil && (b.holds(a, k) || b.served(svc) && (b.ledger.Pool(a) != "" || b.ledger.Uses(a)))
+	})
+	if len(rest) < len(was) {
+		status["loadBalancer"] = map[string]any{"ingress": rest}
+	}
+	return status
+}
+
+// served reports whether a Service that is not Plinth's to serve was so before.
+func (b *balancer) served(svc *v1.Service) bool {
+	ours := ofOurClass(svc) || classless(svc) && !b.cloud.options.ClassOnly
+	return ours || meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil
+}
+
+// keepsVIPs reports whether a Service was served before Plinth came to serve its class
+// only: nothing more is written to it.
+func (b *balancer) keepsVIPs(svc *v1.Service) bool {
+	return b.cloud.options.ClassOnly && classless(svc) && svc.DeletionTimestamp == nil
+}
+
+// unheld returns the addresses of pools that a status shows and that nobody is known to
+// hold. b.mu is held.
+func (b *balancer) unheld(svc *v1.Service) (all []netip.Addr) {
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		a, err := netip.ParseAddr(i.IP)
+		if err != nil || b.ledger.Pool(a) == "" {
+			continue
+		}
+		if c, held := b.ledger.Claim(a); !held || len(c.Holders) == 0 && !b.foreign[a] {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// isStale reports whether the status of a Service that is not Plinth's to serve shows what
+// is to be cleared, or is to be kept from others.
+func (b *balancer) isStale(svc *v1.Service) bool {
+	if b.isOurs(svc) || len(svc.Status.LoadBalancer.Ingress) == 0 && !b.served(svc) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mustClear(svc) ||
+		slices.ContainsFunc(b.unheld(svc), func(a netip.Addr) bool { return !slices.Contains(b.stale[a], keyOf(svc)) })
+}
+
+// mustClear reports whether Plinth's own controller has a status to clear that is not
+// Plinth's to write any more. While the finalizer is on a Service, that waits for the
+// stock controller, or another balancer. b.mu is held.
+func (b *balancer) mustClear(svc *v1.Service) bool {
+	return !b.keepsVIPs(svc) && !servicehelper.HasLBFinalizer(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
+}
+
+// hasStale is keepsStale without b.mu held.
+func (b *balancer) hasStale(k lb.ServiceKey) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.keepsStale(k)
+}
+
+// keepsStale reports whether an address is kept from others since a Service's status shows
+// it. b.mu is held.
+func (b *balancer) keepsStale(k lb.ServiceKey) bool {
+	for _, by := range b.stale {
+		if slices.Contains(by, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepStale keeps from others what the status of a Service shows and nobody holds, and has
+// the Service looked at. b.mu is held.
+func (b *balancer) keepStale(svc *v1.Service) {
+	k := keyOf(svc)
+	for _, a := range b.unheld(svc) {
+		if slices.Contains(b.stale[a], k) {
+			continue
+		}
+		b.log.Warn("a status shows an address that its Service does not hold; nobody gets it before that is cleared", "service", k, "vip", a)
+		b.stale[a] = append(b.stale[a], k)
+		b.ledger.Block(a)
+		b.queue.Add(k.String())
+	}
+}
+
+// keepAllStale is keepStale for those Services in the cache that are not Plinth's to serve.
+// What another Service holds by now it cannot keep; such a status is cleared all the same.
+// b.mu is held.
+func (b *balancer) keepAllStale() {
+	all, _ := b.services.List(labels.Everything()) // a cache never fails
+	for _, svc := range all {
+		b.keepStaleOfOther(svc)
+	}
+}
+
+// noteStale is keepStale without b.mu held.
+func (b *balancer) noteStale(svc *v1.Service) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keepStale(svc)
+}
+
+// keepStaleOfOther is keepStale for a Service that is not Plinth's to serve, and has its
+// status cleared if that is Plinth's to do. b.mu is held.
+func (b *balancer) keepStaleOfOther(svc *v1.Service) {
+	if b.isOurs(svc) {
+		return
+	}
+	if b.keepStale(svc); b.mustClear(svc) {
+		b.queue.Add(keyOf(svc).String())
+	}
+}
+
+// reviewStale looks at the status of a Service anew, if addresses are kept from others
+// since it shows them, and lets others have those that it shows no more.
+func (b *balancer) reviewStale(ctx context.Context, k lb.ServiceKey) error {
+	if !b.hasStale(k) {
+		return nil
+	}
+	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		svc, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for a, by := range b.stale {
+		if slices.Contains(by, k) && len(showsIn(svc, []netip.Addr{a})) == 0 {
+			b.dropStale(a, k)
+		}
+	}
+	return nil
+}
+
+// dropStale notes that the status of k does not show a any more. b.mu is held.
+func (b *balancer) dropStale(a netip.Addr, k lb.ServiceKey) {
+	if b.stale[a] = without(b.stale[a], k); len(b.stale[a]) > 0 {
+		return
+	}
+	delete(b.stale, a)
+	b.unblock(a)
+}
+
+// unblock lets Services have an address again that another program held, or a stale status
+// showed, unless the other of the two still does. b.mu is held.
+func (b *balancer) unblock(a netip.Addr) {
+	if b.foreign[a] || len(b.stale[a]) > 0 {
+		return
+	}
+	b.ledger.Unblock(a)
+	b.grantFreed(a)
+}

@@ -1,0 +1,222 @@
+package provider
+
+import (
+	"encoding/json"
+	"net/netip"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+
+	"plinth.dev/plinth/lb"
+)
+
+// tells has the API server and the cache say of a Service what a test wants.
+func (h *held) tells(svc *v1.Service) {
+	h.t.Helper()
+	if err := h.client.Tracker().Update(v1.SchemeGroupVersion.WithResource("services"), svc, svc.Namespace); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.known.Update(svc); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// lives returns a Service as the API server has it.
+func (h *held) lives(name string) *v1.Service {
+	h.t.Helper()
+	svc, err := h.client.CoreV1().Services("d").Get(h.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return svc
+}
+
+// showing is a copy of a Service whose status says that it has these VIPs.
+func showing(svc *v1.Service, vips ...string) *v1.Service {
+	svc = svc.DeepCopy()
+	d := lb.Decision{}
+	for _, ip := range vips {
+		d.VIPs = append(d.VIPs, lb.Assignment{Addr: netip.MustParseAddr(ip)})
+	}
+	svc.Status.LoadBalancer.Ingress = ingressOf(addrs(d.VIPs))
+	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, d, noon)}
+	return svc
+}
+
+func leaving(svc *v1.Service) *v1.Service {
+	svc = svc.DeepCopy()
+	svc.DeletionTimestamp = &metav1.Time{Time: noon}
+	svc.Finalizers = []string{"example.com/hold"}
+	return svc
+}
+
+func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
+	class, foreign := lb.LoadBalancerClass, "example.com/x"
+	for name, change := range map[string]func(*v1.Service){
+		"being deleted":               func(*v1.Service) {},
+		"of Plinth's class":           func(svc *v1.Service) { svc.Spec.LoadBalancerClass = &class },
+		"of another class by now":     func(svc *v1.Service) { svc.Spec.LoadBalancerClass, svc.DeletionTimestamp = &foreign, nil },
+		"no load balancer any more":   func(svc *v1.Service) { svc.Spec.Type, svc.DeletionTimestamp = v1.ServiceTypeClusterIP, nil },
+		"with another balancer's VIP": func(svc *v1.Service) { svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, v1.LoadBalancerIngress{IP: "198.51.100.9"}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHeld(t)
+			h.settled(0)
+			svc := leaving(showing(h.svc[0], h.addr.String()))
+			change(svc)
+			h.tells(svc)
+			h.failing(1, "patch", "services")
+			if err := h.sync(t.Context(), "d/a"); err == nil {
+				t.Error("that its status could not be cleared is no error")
+			}
+			h.agree(h.key(0))
+			if err := h.sync(t.Context(), "d/a"); err != nil {
+				t.Fatal(err)
+			}
+			if held := h.ledger.Holds(h.key(0)); len(held) > 0 {
+				t.Errorf("it still holds %v", held)
+			}
+			now := h.lives("a")
+			if len(showsIn(now, []netip.Addr{h.addr})) > 0 || meta.FindStatusCondition(now.Status.Conditions, lb.VIPAllocated) != nil {
+				t.Errorf("its status says %v", now.Status)
+			}
+			if want := len(svc.Status.LoadBalancer.Ingress) - 1; len(now.Status.LoadBalancer.Ingress) != want {
+				t.Errorf("its status has %v, want %d of another balancer's", now.Status.LoadBalancer.Ingress, want)
+			}
+		})
+	}
+}
+
+func TestStockControllersDeletionClearsTheStatusFirst(t *testing.T) {
+	h := newHeld(t)
+	close(h.seeded)
+	h.settled(0)
+	svc := leaving(showing(h.svc[0], h.addr.String()))
+	svc.Finalizers = append(svc.Finalizers, "service.kubernetes.io/load-balancer-cleanup")
+	h.tells(svc)
+	h.failing(1, "patch", "services")
+	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", svc); err == nil {
+		t.Error("that its status could not be cleared is no error")
+	}
+	h.agree(h.key(0))
+	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", svc); err != nil {
+		t.Fatal(err)
+	}
+	if held, now := h.ledger.Holds(h.key(0)), h.lives("a"); len(held) > 0 || len(now.Status.LoadBalancer.Ingress) > 0 {
+		t.Errorf("it holds %v, and its status says %v", held, now.Status)
+	}
+}
+
+func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testing.T) {
+	h := newHeld(t)
+	h.cloud.recorder = record.NewFakeRecorder(9)
+	h.settled(0)
+	svc := showing(h.svc[0], h.addr.String())
+	svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.1"}
+	h.tells(svc)
+	d, err := h.settle(t.Context(), svc, true)
+	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.1")}) {
+		t.Fatal(d, err)
+	}
+	if held := h.ledger.Holds(h.key(0)); len(held) != 2 {
+		t.Errorf("it holds %v while its status shows the old one", held)
+	}
+	if !h.owes(h.key(0)) {
+		t.Error("nobody would look when its status is written")
+	}
+	if err := h.writeOwnStatus(t.Context(), svc, d); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.known.Update(h.lives("a")); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.sync(t.Context(), "d/a"); err != nil {
+		t.Fatal(err)
+	}
+	if held := h.ledger.Holds(h.key(0)); !slices.Equal(held, addrs(d.VIPs)) || h.owes(h.key(0)) {
+		t.Errorf("it holds %v, want %v", held, addrs(d.VIPs))
+	}
+}
+
+func TestStatusIsNotWrittenByADecisionThatAnotherFollowed(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	earlier := lb.Decision{VIPs: []lb.Assignment{{Addr: netip.MustParseAddr("192.0.2.2"), Pool: "public"}}}
+	h.client.ClearActions()
+	if wrote, err := h.writeStatus(t.Context(), h.svc[0], earlier); wrote || err != nil {
+		t.Errorf("wrote %v, %v", wrote, err)
+	}
+	stock := serviceClient{Interface: h.client, balancer: h.balancer}
+	patch, _ := json.Marshal(map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": ingressOf(addrs(earlier.VIPs))}}})
+	if _, err := stock.CoreV1().Services("d").Patch(t.Context(), "a", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+		t.Error(err)
+	}
+	if slices.ContainsFunc(h.client.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "patch" }) {
+		t.Errorf("a status was written: %v", h.client.Actions())
+	}
+	if got := h.queued(); !slices.Contains(got, "d/a") {
+		t.Errorf("queued are %v, and nobody writes what was decided since", got)
+	}
+}
+
+// TestNobodyGetsAnAddressThatAStaleStatusShows has the one address of the pool in the
+// status of a Service that does not hold it.
+func TestNobodyGetsAnAddressThatAStaleStatusShows(t *testing.T) {
+	other := "example.com/x"
+	for name, tt := range map[string]struct {
+		svc    func(*v1.Service) *v1.Service
+		clears bool // it is Plinth's to clear
+	}{
+		"of a Service that is being deleted": {leaving, true},
+		"of a Service that another serves": {func(svc *v1.Service) *v1.Service {
+			svc.Spec.LoadBalancerClass, svc.Status.Conditions = &other, nil
+			return svc
+		}, false},
+		"of a Service that may not have it": {func(svc *v1.Service) *v1.Service {
+			svc.Labels = nil
+			return svc
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHeldWith(t, "{name: public, addresses: [192.0.2.0/32], serviceSelector: {matchLabels: {tier: web}}}")
+			h.svc[0].Labels, h.svc[1].Labels = map[string]string{"tier": "web"}, map[string]string{"tier": "web"}
+			h.cloud.recorder = record.NewFakeRecorder(9)
+			shows := showing(h.svc[0], h.addr.String())
+			delete(shows.Annotations, "plinth.dev/ips")
+			shows = tt.svc(shows)
+			h.tells(shows)
+			if err := h.takeOver(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || len(d.VIPs) > 0 {
+				t.Errorf("another gets %v, %v", d, err)
+			}
+			if !slices.Contains(h.queued(), "d/a") {
+				t.Error("nobody looks at it")
+			}
+			if err := h.sync(t.Context(), "d/a"); err != nil {
+				t.Fatal(err)
+			}
+			cleared := len(showsIn(h.lives("a"), []netip.Addr{h.addr})) == 0
+			if cleared != tt.clears {
+				t.Fatalf("its status says %v", h.lives("a").Status)
+			}
+			if !cleared {
+				shows.Status.LoadBalancer.Ingress = nil // the other balancer has moved it
+				h.tells(shows)
+				if err := h.sync(t.Context(), "d/a"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+				t.Errorf("another gets %v, %v", d, err)
+			}
+		})
+	}
+}
