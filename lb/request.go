@@ -1,8 +1,10 @@
 package lb
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // Request is all that a Service says about the VIPs that it would like.
@@ -18,7 +20,7 @@ type Request struct {
 type Holder struct {
 	Service  ServiceKey
 	Sharing  string // key under which it shares a VIP within its namespace; empty: with nobody
-	Ports    []Port // sorted
+	Ports    []Port // sorted by [Port.Compare]
 	Backends string // with externalTrafficPolicy Local its selector in canonical form, else empty
 }
 
@@ -26,6 +28,27 @@ type Holder struct {
 type Port struct {
 	Protocol string // TCP, UDP or SCTP
 	Number   uint16
+}
+
+// Compare orders ports by protocol, then by number.
+func (p Port) Compare(o Port) int {
+	return cmp.Or(strings.Compare(p.Protocol, o.Protocol), cmp.Compare(p.Number, o.Number))
+}
+
+// inCommon reports whether two sorted slices have an element in common. It compares no
+// more often than there are elements in both.
+func inCommon[T any](x, y []T, compare func(T, T) int) bool {
+	for len(x) > 0 && len(y) > 0 {
+		switch c := compare(x[0], y[0]); {
+		case c == 0:
+			return true
+		case c < 0:
+			x = x[1:]
+		default:
+			y = y[1:]
+		}
+	}
+	return false
 }
 
 // equal reports whether two Holders are the same in every respect.
@@ -42,7 +65,7 @@ func (h Holder) refusesToShare(o Holder) Reason {
 		return SharingNamespace
 	case h.Sharing != o.Sharing:
 		return SharingKeyDiffers
-	case slices.ContainsFunc(h.Ports, func(p Port) bool { return slices.Contains(o.Ports, p) }):
+	case inCommon(h.Ports, o.Ports, Port.Compare):
 		return SharingPortInUse
 	case h.Backends != o.Backends:
 		return SharingBackendsDiffer

@@ -48,10 +48,16 @@ func (l *Ledger) unshare(a netip.Addr, c claim, h Holder) {
 func (c claim) has(k sharing) (has bool) {
 	c.each(func(h Holder) bool {
 		has = h.Sharing == k.key && h.Service.Namespace == k.namespace && h.Backends == k.backends &&
-			(k.port == Port{} || slices.Contains(h.Ports, k.port))
+			(k.port == Port{} || h.serves(k.port))
 		return !has
 	})
 	return has
+}
+
+// serves reports whether a holder serves a port.
+func (h Holder) serves(p Port) bool {
+	_, found := slices.BinarySearchFunc(h.Ports, p, Port.Compare)
+	return found
 }
 
 // share looks for an address that a Service with the same sharing key holds. Of the

@@ -78,9 +78,7 @@ func portsOf(svc *v1.Service) []lb.Port {
 	for _, p := range svc.Spec.Ports {
 		ports = append(ports, lb.Port{Protocol: string(cmp.Or(p.Protocol, v1.ProtocolTCP)), Number: uint16(p.Port)})
 	}
-	slices.SortFunc(ports, func(a, b lb.Port) int {
-		return cmp.Or(cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Number, b.Number))
-	})
+	slices.SortFunc(ports, lb.Port.Compare)
 	return ports
 }
 

@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -296,19 +295,23 @@ func mayShareWith(k lb.ServiceKey) func(waiter) bool {
 
 // grantWaiting grants, until done, those that wait what they may have by now; who waits
 // longest comes first, and all of them before whoever asks next. What they are granted they
-// acquire when they are looked at. b.mu is held.
+// acquire when they are looked at. Those that may join them there are looked at once, however
+// many were granted something. b.mu is held.
 func (b *balancer) grantWaiting(helps func(waiter) bool, done func() bool) {
+	joinable := map[string]bool{} // namespaces
 	for _, w := range b.waiters(helps) {
 		if done() {
-			return
+			break
 		}
 		if svc, err := b.services.Services(w.key.Namespace).Get(w.key.Name); err == nil && b.isOurs(svc) {
-			r := requestOf(svc)
-			if _, changed := b.grant(r); changed {
-				b.queueWaiters(0, mayShareWith(w.key))
+			if _, changed := b.grant(requestOf(svc)); changed {
+				joinable[w.key.Namespace] = true
 			}
 		}
 		b.queue.Add(w.key.String())
+	}
+	if len(joinable) > 0 {
+		b.queueWaiters(0, func(w waiter) bool { return w.shares && joinable[w.key.Namespace] })
 	}
 }
 
@@ -330,7 +333,7 @@ func (b *balancer) waiters(helps func(waiter) bool) []waiter {
 		}
 	}
 	slices.SortFunc(all, func(x, y waiter) int {
-		return cmp.Or(x.created.Compare(y.created), strings.Compare(x.key.String(), y.key.String()))
+		return cmp.Or(x.created.Compare(y.created), x.key.Compare(y.key))
 	})
 	return all
 }

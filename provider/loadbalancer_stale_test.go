@@ -59,11 +59,13 @@ func leaving(svc *v1.Service) *v1.Service {
 func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
 	class, foreign := lb.LoadBalancerClass, "example.com/x"
 	for name, change := range map[string]func(*v1.Service){
-		"being deleted":               func(*v1.Service) {},
-		"of Plinth's class":           func(svc *v1.Service) { svc.Spec.LoadBalancerClass = &class },
-		"of another class by now":     func(svc *v1.Service) { svc.Spec.LoadBalancerClass, svc.DeletionTimestamp = &foreign, nil },
-		"no load balancer any more":   func(svc *v1.Service) { svc.Spec.Type, svc.DeletionTimestamp = v1.ServiceTypeClusterIP, nil },
-		"with another balancer's VIP": func(svc *v1.Service) { svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, v1.LoadBalancerIngress{IP: "198.51.100.9"}) },
+		"being deleted":             func(*v1.Service) {},
+		"of Plinth's class":         func(svc *v1.Service) { svc.Spec.LoadBalancerClass = &class },
+		"of another class by now":   func(svc *v1.Service) { svc.Spec.LoadBalancerClass, svc.DeletionTimestamp = &foreign, nil },
+		"no load balancer any more": func(svc *v1.Service) { svc.Spec.Type, svc.DeletionTimestamp = v1.ServiceTypeClusterIP, nil },
+		"with another balancer's VIP": func(svc *v1.Service) {
+			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, v1.LoadBalancerIngress{IP: "198.51.100.9"})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHeld(t)
