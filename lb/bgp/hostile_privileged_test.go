@@ -31,13 +31,20 @@ func TestRogueProcess(t *testing.T) {
 	if how == "" {
 		return // only when started by rogue
 	}
-	l, err := net.Listen("tcp", ":179")
+	go accept(t, ":1790", how)
+	accept(t, ":179", how)
+}
+
+func accept(t *testing.T, at, how string) {
+	l, err := net.Listen("tcp", at)
 	must(t, err)
 	for seed := uint64(0); ; seed++ {
 		c, err := l.Accept()
 		must(t, err)
-		rogues[how](c, rand.New(rand.NewPCG(seed, 1)))
-		c.Close()
+		go func() {
+			rogues[how](c, rand.New(rand.NewPCG(seed, 1)))
+			c.Close()
+		}()
 	}
 }
 
@@ -57,7 +64,12 @@ var rogues = map[string]func(net.Conn, *rand.Rand){
 	"malformed messages": malformed,
 	"noise":              func(c net.Conn, r *rand.Rand) { _, _ = c.Write(noise(r, 4096)); _, _ = io.CopyN(io.Discard, c, 1) },
 	"silence":            func(c net.Conn, _ *rand.Rand) { _, _ = io.Copy(io.Discard, c) },
-	"a close at once":    func(net.Conn, *rand.Rand) {},
+	"an answer": func(c net.Conn, _ *rand.Rand) {
+		if handshake(c) {
+			_, _ = io.Copy(io.Discard, c)
+		}
+	},
+	"a close at once": func(net.Conn, *rand.Rand) {},
 	"another protocol": func(c net.Conn, _ *rand.Rand) {
 		_, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.2\r\n")
 		_, _ = io.Copy(io.Discard, c)

@@ -62,7 +62,9 @@ func start(ctx context.Context, t terms, ads []lb.Advertisement, restarting bool
 	return in, nil
 }
 
-// begin starts BGP, listening only where a port was given and nobody has it yet.
+// begin starts BGP, listening only where a port was given and nobody has it yet. A
+// session over link-local addresses only connects: its own address is not known before
+// its link has one, and GoBGP ends the process over an address that is none.
 //
 // GoBGP keeps its options of route selection in package variables, and writes them
 // here, with the values that they have already: a race that the detector finds, and
@@ -74,9 +76,9 @@ func (in *instance) begin(ctx context.Context, port int32) error {
 		ListenPort: -1,
 		Families:   []uint32{0, 1}, // indices of GoBGP's: IPv4 and IPv6 unicast
 	}
-	if port > 0 {
+	if local := in.terms.Session.Local; port > 0 && local.IsValid() {
 		g.ListenPort = port
-		g.ListenAddresses = []string{in.terms.Session.Local.String()}
+		g.ListenAddresses = []string{local.String()}
 		err := in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: g})
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return err

@@ -112,7 +112,7 @@ func TestALinkLocalSessionCarriesBothFamiliesWithPasswordAndBFD(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			r, c, both := withLinkLocalRouter(t, dialect)
-			first := NewSpeaker(Options{Log: logger(t)})
+			first := NewSpeaker(Options{Log: logger(t), ListenPort: 179}) // this session only connects
 			must(t, first.Set(t.Context(), c))
 			r.holds(20*time.Second, both)
 			bfdUp(t, first)
