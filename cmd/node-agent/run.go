@@ -56,7 +56,7 @@ func run(ctx context.Context, f *flags) error {
 		return err
 	}
 	a := agent.New(agent.Options{
-		NodeName: f.nodeName, Namespace: f.namespace, StateDir: f.stateDir, ProxyURL: f.proxyHealth,
+		NodeName: f.nodeName, Identity: agent.ThisMachine(), Namespace: f.namespace, StateDir: f.stateDir, ProxyURL: f.proxyHealth,
 		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, SetSysctls: f.setSysctls, Client: client,
 		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: f.bgpPort}), Table: f.table(),
 	})

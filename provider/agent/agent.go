@@ -35,6 +35,7 @@ const (
 // Options say who the agent is and what it works with.
 type Options struct {
 	NodeName  string
+	Identity  MachineIdentity
 	Namespace string // Plinth's
 	StateDir  string
 	ProxyURL  string        // of kube-proxy's health check
@@ -125,7 +126,7 @@ func (a *Agent) touch() {
 // Run works until the context ends, and then leaves. Routes stay in the kernel.
 func (a *Agent) Run(ctx context.Context) error {
 	var err error
-	if a.saver.disk, err = openDisk(a.o.StateDir); err != nil {
+	if a.saver.disk, err = openDisk(a.o.StateDir, owner{a.o.NodeName, a.o.Identity}); err != nil {
 		return err
 	}
 	a.restore()
@@ -146,9 +147,30 @@ func (a *Agent) Run(ctx context.Context) error {
 	return a.leave(work, kernelEvents)
 }
 
-// restore takes up what the process before this one left.
+// restore takes up what the process before this one left, if it was of this Node and
+// machine.
 func (a *Agent) restore() {
 	before := a.saver.disk.predecessor()
+	in, err := a.saver.disk.load()
+	if errors.Is(err, errOtherOwner) {
+		before = past{booted: before.booted}
+	}
+	a.follow(before)
+	switch {
+	case errors.Is(err, errOtherOwner):
+		slog.Warn("starting without the state on disk", "why", err)
+	case err != nil:
+		slog.Info("starting without a state", "why", err)
+	case !before.counts:
+		slog.Info("the state on disk is too old to go by")
+	default:
+		a.restored = &in
+		a.sources.remembered = in.Passwords
+	}
+}
+
+// follow goes on where the process before this one was.
+func (a *Agent) follow(before past) {
 	a.restarting = before.follows
 	if before.drained != nil {
 		a.drain.resume(time.Now(), *before.drained)
@@ -163,16 +185,6 @@ func (a *Agent) restore() {
 		a.comesUp = time.Now().Add(a.patience)
 		a.proxy.comesUp = a.comesUp
 		slog.Info("the machine has booted", "the API server and kube-proxy are given", a.patience)
-	}
-	in, err := a.saver.disk.load()
-	switch {
-	case err != nil:
-		slog.Info("starting without a state", "why", err)
-	case !before.counts:
-		slog.Info("the state on disk is too old to go by")
-	default:
-		a.restored = &in
-		a.sources.remembered = in.Passwords
 	}
 }
 

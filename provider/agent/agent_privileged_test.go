@@ -115,7 +115,7 @@ func TestAgentResumesFromDiskWhileTheAPIServerIsAway(t *testing.T) {
 // reboots has what is in a state directory be of an earlier boot of the machine.
 func reboots(t *testing.T, dir string) {
 	t.Helper()
-	d, err := openDisk(dir)
+	d, err := openDisk(dir, owner{Node: "w1"})
 	if err != nil {
 		t.Fatal(err)
 	}

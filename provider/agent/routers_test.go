@@ -61,7 +61,7 @@ func TestARouterThatIsAllThereIsGetsTrafficThoughItWasLost(t *testing.T) {
 }
 
 func TestAnAgentStartsWithTheRoutersThatTheOneBeforeHadLost(t *testing.T) {
-	d, err := openDisk(t.TempDir())
+	d, err := openDisk(t.TempDir(), thisOwner)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,6 +132,16 @@ func routerWithout(t testing.TB) (ask func(string) string, configure func(line s
 	}, log
 }
 
+// never watches for three seconds that a condition does not come true.
+func never(t testing.TB, what string, bad func() (bool, string)) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if is, seen := bad(); is {
+			t.Fatalf("%s:\n%s", what, seen)
+		}
+	}
+}
+
 const site = `apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}

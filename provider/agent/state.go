@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -40,11 +41,12 @@ const (
 // disk is the state directory.
 type disk struct {
 	dir    string
+	owner  owner // this process's
 	bootID string
 	last   *[sha256.Size]byte // of the state that was written last
 }
 
-func openDisk(dir string) (disk, error) {
+func openDisk(dir string, self owner) (disk, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return disk{}, fmt.Errorf("state directory: %w", err)
 	}
@@ -55,12 +57,13 @@ func openDisk(dir string) (disk, error) {
 	for _, name := range []string{stateFile, aliveFile} {
 		durable.RemoveParts(filepath.Join(dir, name))
 	}
-	return disk{dir: dir, bootID: strings.TrimSpace(string(id)), last: new([sha256.Size]byte)}, nil
+	return disk{dir: dir, owner: self, bootID: strings.TrimSpace(string(id)), last: new([sha256.Size]byte)}, nil
 }
 
 // sign is a process's sign of life. Up is the time since the machine booted,
 // sleep included: no clock that somebody sets can move it.
 type sign struct {
+	Owner  owner
 	BootID string
 	Up     time.Duration
 	Wall   time.Time
@@ -71,7 +74,7 @@ type sign struct {
 }
 
 func (d disk) now() sign {
-	return sign{BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
+	return sign{Owner: d.owner, BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
 }
 
 // sign is a sign of life as of now, of how far a drain has come, and of the routers that
@@ -99,7 +102,7 @@ func (d disk) predecessor() past {
 	var last sign
 	now := d.now()
 	switch err := d.read(aliveFile, &last); {
-	case err != nil:
+	case err != nil, last.Owner.conflict(d.owner) != "":
 		return past{booted: now.Up < bootsFor}
 	case last.BootID != now.BootID:
 		return past{counts: now.Wall.Sub(last.Wall) < keepsFor, booted: true, lost: last.Lost}
@@ -118,6 +121,7 @@ func (d disk) predecessor() past {
 // its own when the API server is away. The file is its owner's alone.
 type saved struct {
 	Version   int
+	Owner     owner
 	Inventory string
 	Self      node
 	Nodes     []*routing.Node
@@ -158,7 +162,7 @@ type savedPassword struct {
 }
 
 func (d disk) save(in inputs) error {
-	s := saved{Version: stateVersion, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers)}
+	s := saved{Version: stateVersion, Owner: d.owner, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers)}
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
 	}
@@ -177,7 +181,11 @@ func (d disk) save(in inputs) error {
 	return nil
 }
 
-var errNoState = errors.New("there is no state that counts")
+// Errors of load.
+var (
+	errNoState    = errors.New("there is no state that counts")
+	errOtherOwner = fmt.Errorf("%w here", errNoState)
+)
 
 func (d disk) load() (inputs, error) {
 	var s saved
@@ -187,11 +195,16 @@ func (d disk) load() (inputs, error) {
 	if s.Version != stateVersion {
 		return inputs{}, fmt.Errorf("%w: version %d", errNoState, s.Version)
 	}
+	s.Owner.Node = cmp.Or(s.Owner.Node, s.Self.Name) // an older agent wrote no owner
+	if what := s.Owner.conflict(d.owner); what != "" {
+		return inputs{}, fmt.Errorf("%w: %s", errOtherOwner, what)
+	}
 	inv, problems := inventory.ParseAccepted(inventory.Document{Source: filepath.Join(d.dir, stateFile), Data: []byte(s.Inventory)})
 	if err := problems.Err(); err != nil {
 		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
-	slices.SortFunc(s.Nodes, compareNames) // an older agent wrote them in another order
+	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *routing.Node) bool { return n == nil }) // the file was damaged
+	slices.SortFunc(s.Nodes, compareNames)                                               // an older agent wrote them in another order
 	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: loadOffers(s.Offers), Passwords: map[inventory.SecretKey]bgp.Password{}}
 	for _, p := range s.Passwords {
 		in.Passwords[p.Key] = bgp.Password(p.Value)

@@ -13,8 +13,11 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
+// thisOwner is who the state of someInputs is of.
+var thisOwner = owner{"nuc1", MachineIdentity{MachineID: "installation-1", SystemUUID: "hardware-1"}}
+
 func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
-	d, err := openDisk(filepath.Join(t.TempDir(), "deep", "state"))
+	d, err := openDisk(filepath.Join(t.TempDir(), "deep", "state"), thisOwner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +52,7 @@ func TestWhatAKilledProcessWasWritingIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := openDisk(dir); err != nil {
+	if _, err := openDisk(dir, thisOwner); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -63,7 +66,7 @@ func TestWhatAKilledProcessWasWritingIsRemoved(t *testing.T) {
 }
 
 func TestADiskThatHangsHoldsUpNothing(t *testing.T) {
-	d, err := openDisk(t.TempDir())
+	d, err := openDisk(t.TempDir(), thisOwner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +88,7 @@ func TestADiskThatHangsHoldsUpNothing(t *testing.T) {
 }
 
 func TestStateThatIsBrokenOrMissingCountsForNothing(t *testing.T) {
-	d, err := openDisk(t.TempDir())
+	d, err := openDisk(t.TempDir(), thisOwner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +106,7 @@ func TestStateThatIsBrokenOrMissingCountsForNothing(t *testing.T) {
 }
 
 func TestPredecessorIsOfThisBootAndAMomentAgo(t *testing.T) {
-	d, err := openDisk(t.TempDir())
+	d, err := openDisk(t.TempDir(), thisOwner)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,12 +31,24 @@ func agentManifest(root string) (*appsv1.DaemonSet, error) {
 	return set, nil
 }
 
+// machineID is the file of a host by which the lab's agents know their machine.
+const machineID = "/etc/machine-id"
+
+// hasMounts reports whether a container has one folder of the host to write, its first,
+// and the machine's ID to read.
+func hasMounts(pod corev1.PodSpec) bool {
+	if len(pod.Volumes) != 2 || pod.Volumes[0].HostPath == nil || pod.Volumes[1].HostPath == nil || len(pod.Containers[0].VolumeMounts) != 2 {
+		return false
+	}
+	id := pod.Containers[0].VolumeMounts[1]
+	return pod.Volumes[1].HostPath.Path == machineID && id.Name == pod.Volumes[1].Name && id.MountPath == machineID && id.ReadOnly
+}
+
 // rights are what a pod's only container may do. A pod that asks for more than
-// capabilities and one folder of the host is none that the lab could start.
+// capabilities, one folder of the host and its ID is none that the lab could start.
 func rights(pod corev1.PodSpec) (container.Container, error) {
-	if len(pod.Containers) != 1 || len(pod.InitContainers) > 0 || len(pod.Volumes) != 1 || pod.Volumes[0].HostPath == nil ||
-		len(pod.Containers[0].VolumeMounts) != 1 {
-		return container.Container{}, fmt.Errorf("deploy/base: want one container with one folder of the host, have %+v", pod)
+	if len(pod.Containers) != 1 || len(pod.InitContainers) > 0 || !hasMounts(pod) {
+		return container.Container{}, fmt.Errorf("deploy/base: want one container with one folder of the host and its ID, have %+v", pod)
 	}
 	var added []corev1.Capability
 	if c := pod.Containers[0].SecurityContext; c != nil && c.Capabilities != nil {

@@ -33,9 +33,11 @@ func TestAManifestThatAsksForMoreThanTheLabsAgentsHaveIsRefused(t *testing.T) {
 		"a profile of its own": func(_ *corev1.PodSpec, c *corev1.SecurityContext) {
 			c.SeccompProfile = &corev1.SeccompProfile{Type: "Unconfined"}
 		},
-		"another folder":       func(p *corev1.PodSpec, _ *corev1.SecurityContext) { p.Volumes = append(p.Volumes, p.Volumes[0]) },
-		"a network of its own": func(p *corev1.PodSpec, _ *corev1.SecurityContext) { p.HostNetwork = false },
-		"no security context":  func(p *corev1.PodSpec, _ *corev1.SecurityContext) { p.Containers[0].SecurityContext = nil },
+		"another folder":        func(p *corev1.PodSpec, _ *corev1.SecurityContext) { p.Volumes = append(p.Volumes, p.Volumes[0]) },
+		"an ID that is written": func(p *corev1.PodSpec, _ *corev1.SecurityContext) { p.Containers[0].VolumeMounts[1].ReadOnly = false },
+		"another file":          func(p *corev1.PodSpec, _ *corev1.SecurityContext) { p.Volumes[1].HostPath.Path = "/etc/shadow" },
+		"a network of its own":  func(p *corev1.PodSpec, _ *corev1.SecurityContext) { p.HostNetwork = false },
+		"no security context":   func(p *corev1.PodSpec, _ *corev1.SecurityContext) { p.Containers[0].SecurityContext = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := agentPod(t)

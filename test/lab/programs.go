@@ -2,6 +2,7 @@ package lab
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -255,8 +256,13 @@ func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 	if err := errors.Join(os.MkdirAll(state, 0o700), os.MkdirAll(granted.Root, 0o700)); err != nil {
 		return err
 	}
+	id, err := l.writeMachineID(machine)
+	if err != nil {
+		return err
+	}
 	kubeconfig := l.pki("agent-" + machine + ".conf")
 	granted.Mounts = []container.Mount{
+		{From: id, To: machineID},
 		{From: filepath.Join(l.binaries.plinth, "plinth-agent"), To: agentProgram},
 		{From: kubeconfig, To: kubeconfig},
 		{From: state, To: spec.Containers[0].VolumeMounts[0].MountPath, Write: true},
@@ -265,6 +271,13 @@ func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 	cmd.Env, cmd.Dir = []string{"NODE_NAME=" + machine}, "/"
 	_, err = l.startWith(granted.Start, machine, agentName(machine), cmd)
 	return err
+}
+
+// writeMachineID writes what a machine has as its ID (machine-id(5)), and returns where.
+func (l *Lab) writeMachineID(machine string) (string, error) {
+	file := filepath.Join(l.Dir(), "agents", machine+".machine-id")
+	id := sha256.Sum256([]byte(l.record.Name + "/" + machine))
+	return file, os.WriteFile(file, fmt.Appendf(nil, "%x\n", id[:16]), 0o444)
 }
 
 // StopAgent sends a machine's agent a signal and waits for its end.
