@@ -139,9 +139,15 @@ func (d *detector) slowDown(silence time.Duration) {
 	d.tx, d.poll = silence/time.Duration(d.profile.Multiplier), true
 }
 
-// timeOut ends a session after the detection time without a packet.
+// timeOut forgets the router after the detection time without a packet, in any state
+// (RFC 5880, section 6.8.1): one that comes back discards what bears the discriminator of
+// its last session, and a passive one sends nothing before it has received something. A
+// session that was not down ends.
 func (d *detector) timeOut() bfdEvent {
-	d.remote = 0 // RFC 5880, section 6.8.1
+	d.remote, d.remoteRx = 0, time.Microsecond
+	if d.state == bfd.StateDown {
+		return bfdUnchanged
+	}
 	return d.goDown(bfd.DiagnosticControlDetectionTimeExpired, bfdTimedOut)
 }
 
@@ -154,8 +160,9 @@ func (d *detector) goDown(why bfd.DiagnosticType, e bfdEvent) bfdEvent {
 	return bfdUnchanged
 }
 
-// detects reports whether the detection time runs.
-func (d *detector) detects() bool { return d.state == bfd.StateInit || d.state == bfd.StateUp }
+// detects reports whether the detection time runs: since a packet of the router's, in
+// whatever state that left the session.
+func (d *detector) detects() bool { return d.remote != 0 }
 
 // detectionTime is the detection time (RFC 5880, section 6.8.4).
 func (d *detector) detectionTime() time.Duration {

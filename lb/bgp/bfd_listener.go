@@ -84,6 +84,7 @@ func listenBFD(at netip.AddrPort) (*net.UDPConn, error) {
 
 // receive delivers packets to their sessions until the socket is closed.
 func (l *bfdListener) receive() {
+	// The length of a control packet is one byte: padding that does not fit is not read.
 	buf, oob := make([]byte, 256), make([]byte, 128)
 	for {
 		n, m, _, from, err := l.conn.ReadMsgUDPAddrPort(buf, oob)
@@ -100,8 +101,7 @@ func (l *bfdListener) receive() {
 		l.group.mu.Lock()
 		s := l.sessions[from.Addr().Unmap()]
 		l.group.mu.Unlock()
-		// RFC 5881, section 5: nobody from further away can have sent a TTL of 255.
-		if s != nil && (s.terms.multihop || hops(oob[:m]) == 255) {
+		if s != nil && receivedTTL(oob[:m]) >= s.terms.minTTL {
 			s.deliver(bfdPacket{h, l.at.Port()})
 		}
 	}
@@ -122,18 +122,22 @@ func (s *bfdSession) deliver(p bfdPacket) {
 }
 
 // parseBFD reads a control packet (RFC 5880, section 4.1), and refuses those that
-// are authenticated or multipoint.
+// are authenticated or multipoint. What follows its length is padding (RFC 9764).
 func parseBFD(b []byte) (bfd.BFDHeader, bool) {
 	var h bfd.BFDHeader
-	const authenticated, multipoint = 0x04, 0x01
-	if len(b) < 24 || b[1]&(authenticated|multipoint) != 0 || h.UnmarshalBinary(b) != nil {
+	const least, authenticated, multipoint = 24, 0x04, 0x01
+	if len(b) < least || b[1]&(authenticated|multipoint) != 0 {
+		return h, false
+	}
+	length := int(b[3])
+	if length < least || length > len(b) || h.UnmarshalBinary(b[:length]) != nil {
 		return h, false
 	}
 	return h, true
 }
 
-// hops is the TTL or hop limit that a packet arrived with; 0: unknown.
-func hops(oob []byte) int {
+// receivedTTL is the TTL or hop limit that a packet arrived with; 0: unknown.
+func receivedTTL(oob []byte) int {
 	messages, err := unix.ParseSocketControlMessage(oob)
 	if err != nil {
 		return 0

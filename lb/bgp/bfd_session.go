@@ -30,12 +30,20 @@ const (
 type bfdTerms struct {
 	local, router netip.Addr
 	multihop      bool // more than one hop
+	minTTL        int  // of the router's packets
 	profile       inventory.BFDProfile
 }
 
 func bfdOf(s inventory.Session) bfdTerms {
-	return bfdTerms{local: s.Local, router: s.RouterAddr, multihop: s.Multihop > 1, profile: s.BFD}
+	t := bfdTerms{local: s.Local, router: s.RouterAddr, multihop: s.Multihop > 1, minTTL: maxTTL, profile: s.BFD}
+	if t.multihop {
+		t.minTTL = int(minTTL(s)) // of BIRD's packets it is 64 at first
+	}
+	return t
 }
+
+// maxTTL is what a packet has that no router has passed on (RFC 5881, section 5).
+const maxTTL = 255
 
 // port is the port that this machine sends to at first.
 func (t bfdTerms) port() uint16 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -91,6 +92,61 @@ func TestASessionThatWasLostIsNotGoneOnWith(t *testing.T) {
 	}
 	if c, _ := router.receive(*a.packet(false), now); c != bfdNeighborDown {
 		t.Errorf("the router is not told: %v", c)
+	}
+}
+
+// TestARouterThatFallsSilentIsForgottenInAnyState: RFC 5880, section 6.8.1. A router that
+// comes back with another discriminator discards what bears the old one.
+func TestARouterThatFallsSilentIsForgottenInAnyState(t *testing.T) {
+	now := time.Unix(0, 0)
+	for _, last := range []bfd.StateType{bfd.StateAdminDown, bfd.StateDown, bfd.StateInit, bfd.StateUp} {
+		t.Run(last.String(), func(t *testing.T) {
+			for _, state := range []bfd.StateType{bfd.StateDown, bfd.StateInit, bfd.StateUp} {
+				d := newDetector(fast, 7)
+				d.state, d.remote, d.unsent = state, 8, false
+				h := bfd.BFDHeader{Version: 1, State: last, Diagnostic: bfd.DiagnosticPathDown, DetectTimeMultiplier: 3, MyDiscriminator: 8, YourDiscriminator: 7, DesiredMinTxInterval: 1e6, RequiredMinRxInterval: 0}
+				d.receive(h, now)
+				was, diagnostic := d.state, d.diagnostic
+				if !d.detects() {
+					t.Errorf("from %v: the detection time does not run in %v", state, was)
+				}
+				e := d.timeOut()
+				if p := d.packet(false); p.YourDiscriminator != 0 || p.State != bfd.StateDown || !d.remoteWantsPackets() || d.detects() {
+					t.Errorf("from %v: sends %+v, wanted %v, the detection time runs %v", state, p, d.remoteWantsPackets(), d.detects())
+				}
+				if lost := was == bfd.StateUp; (e == bfdTimedOut) != lost {
+					t.Errorf("from %v: event %v in %v", state, e, was)
+				}
+				if was == bfd.StateDown && d.diagnostic != diagnostic {
+					t.Errorf("from %v: the reason for being down was %v and is %v", state, diagnostic, d.diagnostic)
+				}
+			}
+		})
+	}
+}
+
+func TestAPaddedPacketIsReadAsFarAsItsLengthSays(t *testing.T) {
+	good, err := newDetector(fast, 7).packet(false).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(at int, to byte) []byte { b := slices.Clone(good); b[at] = to; return b }
+	for _, tt := range []struct {
+		name string
+		b    []byte
+		ok   bool
+	}{
+		{"plain", good, true},
+		{"padded (RFC 9764)", append(slices.Clone(good), make([]byte, 8976)...), true},
+		{"padded with noise", append(slices.Clone(good), 0xff, 0xff), true},
+		{"a length above the packet's", change(3, 25), false},
+		{"a length below the least", append(change(3, 23), 0), false},
+		{"a length of nothing", change(3, 0), false},
+		{"cut", good[:23], false},
+	} {
+		if h, ok := parseBFD(tt.b); ok != tt.ok || ok && h.MyDiscriminator != 7 {
+			t.Errorf("%s: taken %v, %+v", tt.name, ok, h)
+		}
 	}
 }
 
