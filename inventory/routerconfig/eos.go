@@ -147,6 +147,7 @@ func eosGroup(p *page, s *side, g *group, o Options) {
 	p.line("%s route-map %s_IN in", n, g.filter.name)
 	p.line("%s route-map %s out", n, outMap(g))
 	p.line("%s maximum-routes %d", n, bothLimits(g))
+	p.line("%s idle-restart-timer 300", n) // in seconds; without it the session stays down until somebody clears it
 	for _, m := range g.members {
 		p.line("   neighbor %s peer group %s", m.addr, g.name)
 		p.line("   neighbor %s description %s", m.addr, m.description())

@@ -126,7 +126,11 @@ func junosGroup(p *page, s *side, g *group, o Options) {
 	p.line("%s export %s", set, outMap(g))
 	for _, v4 := range []bool{true, false} {
 		if g.carries(v4) {
-			p.line("%s family %s unicast prefix-limit maximum %d", set, junosFamily(v4), g.limit(v4))
+			limit := set + " family " + junosFamily(v4) + " unicast prefix-limit"
+			p.line("%s maximum %d", limit, g.limit(v4))
+			// Without teardown Junos only logs. It warns from 80 % on, and lets the session
+			// come back after 5 minutes.
+			p.line("%s teardown 80 idle-timeout 5", limit)
 		}
 	}
 	for _, m := range g.members {

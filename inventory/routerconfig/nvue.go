@@ -13,6 +13,7 @@ func writeNVUE(p *page, s *side, o Options) {
 	if len(s.groups) == 0 {
 		return
 	}
+	s.note("Read what nv config diff prints: nv config apply puts into force all that is pending, whoever set it. With --confirm it is taken back after 10 minutes unless nv config apply --confirm-yes follows.")
 	for _, f := range s.filters {
 		nvueFilter(p, f)
 	}
@@ -41,7 +42,9 @@ func writeNVUE(p *page, s *side, o Options) {
 	for _, g := range s.groups {
 		nvueGroup(p, bgp, g, o)
 	}
-	p.line("nv config apply")
+	// To apply is a person's word: it puts into force all that is pending, whoever set it.
+	p.line("nv config diff")
+	p.remark("nv config apply --confirm")
 }
 
 func nvueFilter(p *page, f *filter) {

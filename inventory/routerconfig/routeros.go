@@ -3,6 +3,8 @@ package routerconfig
 import (
 	"fmt"
 	"strings"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // routerosCannot is what RouterOS has no word for.
@@ -13,14 +15,33 @@ func routerosCannot(g *group) string {
 	return ""
 }
 
-// writeRouterOS writes commands for RouterOS 7.20 and later.
+// routerosMarks find what an earlier text made, in the order in which it can go:
+// connections before the filters and the instance that they name.
+var routerosMarks = []string{
+	`/routing/bgp/connection remove [find where name~"^plinth-"]`,
+	`/routing/bgp/instance remove [find where name="plinth"]`,
+	`/routing/filter/rule remove [find where chain~"^plinth-"]`,
+	`/routing/bfd/configuration remove [find where comment~"^plinth "]`,
+	`/ip/route remove [find where comment~"^plinth "]`,
+	`/ipv6/route remove [find where comment~"^plinth "]`,
+	`/ip/firewall/address-list remove [find where list="plinth-racks"]`,
+	`/ipv6/firewall/address-list remove [find where list="plinth-racks"]`,
+}
+
+// writeRouterOS writes commands for RouterOS 7.20 and later. They take away what an
+// earlier text made and add everything anew: adding alone stops at the first name that is
+// there already, and a rule that is added later would stand behind the one that rejects.
 func writeRouterOS(p *page, s *side, o Options) {
+	for _, mark := range routerosMarks {
+		p.line("%s", mark)
+	}
 	if len(s.groups) == 0 {
 		return
 	}
+	s.note("Loading it again is safe: it first removes what bears its names (plinth, plinth-...), so its sessions go down and come back within seconds.")
 	s.note("Before RouterOS 7.20 there is no instance: put as and router-id on a template.")
 	s.note("Whether several equal paths are used depends on the version of RouterOS: try it.")
-	p.line("/routing/bgp/instance add name=plinth as=%d router-id=%s", uint32(s.router.ASN), routerID(s.router))
+	routerosInstance(p, s)
 	for _, f := range s.filters {
 		routerosFilter(p, f)
 	}
@@ -44,6 +65,18 @@ func writeRouterOS(p *page, s *side, o Options) {
 			routerosConnection(p, g, m, o, free("plinth-"+m.machine, taken))
 		}
 	}
+}
+
+// routerosInstance leaves the router ID to the router where the inventory has no IPv4
+// address for it: an invented one would take the place of its own.
+func routerosInstance(p *page, s *side) {
+	id := inventory.FirstOf(s.router.Addresses, true)
+	if !id.IsValid() {
+		s.note("The inventory has no IPv4 address of the router, so RouterOS takes its router ID from its own addresses. If it has no IPv4 address at all, add router-id to the instance.")
+		p.line("/routing/bgp/instance add name=plinth as=%d", uint32(s.router.ASN))
+		return
+	}
+	p.line("/routing/bgp/instance add name=plinth as=%d router-id=%s", uint32(s.router.ASN), id)
 }
 
 // routerosFilter writes a chain. A rule says nothing by itself about what does

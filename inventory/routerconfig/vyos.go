@@ -12,6 +12,8 @@ func writeVyOS(p *page, s *side, o Options) {
 	if len(s.groups) == 0 {
 		return
 	}
+	// VyOS 1.4 and 1.5 write FRR's maximum-prefix without its restart.
+	s.note("VyOS has no timer beside a limit on prefixes: a session that was closed by its limit stays down until reset bgp with the machine's address.")
 	for _, f := range s.filters {
 		vyosFilter(p, f)
 	}
