@@ -216,6 +216,10 @@ const (
 	// LOCAL_PREF is sent within one AS only, and all routers are of another. Use prepend or
 	// communities there.
 	LocalPrefUnused Code = "P0807"
+	// The router's os names a language that has no word for something that its sessions have, so
+	// plinth router-config could not write its side. A session that only one end protects stays
+	// down. Turn the setting off for that router, or leave os out and write its side by hand.
+	CannotWrite Code = "P0808"
 )
 
 // The pod network.

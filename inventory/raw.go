@@ -224,7 +224,7 @@ type rawRouter struct {
 	ASN scalar[ASN] `key:"asn" required:"true"`
 	// The TCP port of its BGP. Default: 179.
 	Port scalar[int] `key:"port"`
-	// The router's operating system, for plinth router-config: frr, bird and others.
+	// The language that plinth router-config writes the router's side in: bird, eos, frr, junos, nvue, openbgpd, opnsense, routeros, unifi or vyos. Leave it out for a router whose side is written by hand. An error where the language has no word for something that sessions with the router have.
 	OS scalar[string] `key:"os"`
 	rawSession
 }

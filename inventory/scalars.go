@@ -73,6 +73,8 @@ var synonyms = map[string]string{
 	"enabled": "active", "on": "active", "up": "active", "running": "active", "cordoned": "maintenance", "drained": "maintenance",
 	"down": "off", "shutdown": "off", "stopped": "off", "decommissioned": "retired", "removed": "retired", "deleted": "retired",
 	"new": "planned", "spare": "planned", "withdrawn": "disabled", "all": "default",
+	"arista": "eos", "cumulus": "nvue", "frrouting": "frr", "juniper": "junos", "mikrotik": "routeros", "openbsd": "openbgpd",
+	"pfsense": "frr", "quagga": "frr", "sonic": "frr", "ubiquiti": "unifi",
 }
 
 // wordMeant is a word that means the same, or one that is spelt alike.

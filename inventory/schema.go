@@ -161,6 +161,7 @@ var fieldSchemas = map[string]func() jsonObject{
 	"apiVersion": func() jsonObject { return jsonObject{"const": APIVersion} },
 	"kind":       func() jsonObject { return jsonObject{"const": Kind} },
 	"effect":     func() jsonObject { return jsonObject{"enum": []any{"NoSchedule", "PreferNoSchedule", "NoExecute"}} },
+	"os":         func() jsonObject { return orNull(jsonObject{"enum": languageWords()}) },
 	"unit":       func() jsonObject { return bounds(1, 1000) },
 	"units":      func() jsonObject { return bounds(1, 1000) },
 	"port":       func() jsonObject { return bounds(1, 65535) },
@@ -173,6 +174,14 @@ var fieldSchemas = map[string]func() jsonObject{
 	"gracefulRestart": func() jsonObject {
 		return jsonObject{"anyOf": []any{jsonObject{"enum": []any{"off", nil}}, jsonObject{"$ref": "#/$defs/gracefulRestart"}}}
 	},
+}
+
+func languageWords() []any {
+	var out []any
+	for _, l := range Languages() {
+		out = append(out, l)
+	}
+	return out
 }
 
 func bounds(low, high int) jsonObject {

@@ -13,6 +13,8 @@ type validation struct {
 	raw   *rawSpec
 	inv   *Inventory
 	hosts []scalar[netip.Addr] // of all machines and routers, sorted
+
+	unwritable map[string]bool // routers that were told so already
 }
 
 // validate runs every check.
@@ -24,7 +26,7 @@ func (d *decoder) validate(raw *rawInventory, inv *Inventory) {
 		v.identities, v.units, v.taints,
 		v.addresses, v.subnets,
 		v.poolRanges, v.poolsAndOthers, v.reservations, v.poolReach, v.aggregates,
-		v.sessions, v.routers, v.bfd,
+		v.systems, v.sessions, v.routers, v.bfd,
 		v.storages, v.selectors,
 		v.podNetwork, v.podCIDRs,
 	} {

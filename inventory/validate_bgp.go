@@ -144,6 +144,7 @@ func (v *validation) machineSessions(raw *rawRack, rack Rack) {
 		sessions := v.inv.Sessions(rack.Machines[i])
 		for _, s := range sessions {
 			v.offLink(m, rack, s)
+			v.writable(raw, s)
 		}
 		if len(sessions) == 0 && v.routersHaveAddresses(rack) {
 			v.refuse(m.Addresses.node, refusal{code: FamiliesApart, severity: Warning, message: "no router of the rack has an address of the machine's family, so it has no session",

@@ -8,14 +8,6 @@ import (
 // openbgpdName is how long a group's name or a description may be.
 const openbgpdName = 31
 
-// openbgpdCannot is what OpenBGPD has no word for.
-func openbgpdCannot(g *group) string {
-	if g.terms.BFD.Name != "" {
-		return "BFD"
-	}
-	return ""
-}
-
 // writeOpenBGPD writes a part of bgpd.conf. Its filter rules name the groups, so
 // that other neighbours are left alone; the last rule that matches decides, so
 // they must come after those of the router's own that match all neighbours.

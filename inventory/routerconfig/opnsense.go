@@ -5,17 +5,6 @@ import (
 	"strings"
 )
 
-// opnsenseCannot is what the plugin's forms have no field for.
-func opnsenseCannot(g *group) string {
-	switch {
-	case g.terms.TTLSecurity:
-		return "TTL security"
-	case g.terms.Port != 179:
-		return "another port than 179"
-	}
-	return ""
-}
-
 // writeOPNsense writes what to fill in and to click in the forms of os-frr, in
 // their order; lists as CSV, for those who would rather use its API.
 func writeOPNsense(p *page, s *side, o Options) {

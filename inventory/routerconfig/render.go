@@ -40,29 +40,20 @@ type dialect struct {
 	untried bool   // no parser of it has read what we write
 	ranges  bool   // it has a word for neighbours of a range
 	write   func(*page, *side, Options)
-	cannot  func(*group) string // what of a session it has no word for; empty: nothing
 }
 
 // dialects by the name that people ask for.
 var dialects = map[string]dialect{
 	"frr":      {name: "FRR 8 and later", comment: "! ", ranges: true, write: writeFRR},
 	"bird":     {name: "BIRD 2", comment: "# ", ranges: true, write: writeBIRD},
-	"openbgpd": {name: "OpenBGPD 7", comment: "# ", write: writeOpenBGPD, cannot: openbgpdCannot},
+	"openbgpd": {name: "OpenBGPD 7", comment: "# ", write: writeOpenBGPD},
 	"unifi":    {name: "UniFi gateways", comment: "! ", untried: true, write: writeUniFi},
 	"vyos":     {name: "VyOS 1.4", comment: "# ", untried: true, write: writeVyOS},
-	"eos":      {name: "Arista EOS", comment: "! ", untried: true, write: writeEOS, cannot: only179},
-	"junos":    {name: "Junos", comment: "# ", untried: true, write: writeJunos, cannot: only179},
-	"nvue":     {name: "Cumulus Linux 5", comment: "# ", untried: true, write: writeNVUE, cannot: only179},
-	"routeros": {name: "RouterOS 7", comment: "# ", untried: true, write: writeRouterOS, cannot: routerosCannot},
-	"opnsense": {name: "OPNsense with os-frr", comment: "", untried: true, write: writeOPNsense, cannot: opnsenseCannot},
-}
-
-// only179 is for routers that listen nowhere else.
-func only179(g *group) string {
-	if g.terms.Port != 179 {
-		return "another port than 179"
-	}
-	return ""
+	"eos":      {name: "Arista EOS", comment: "! ", untried: true, write: writeEOS},
+	"junos":    {name: "Junos", comment: "# ", untried: true, write: writeJunos},
+	"nvue":     {name: "Cumulus Linux 5", comment: "# ", untried: true, write: writeNVUE},
+	"routeros": {name: "RouterOS 7", comment: "# ", untried: true, write: writeRouterOS},
+	"opnsense": {name: "OPNsense with os-frr", comment: "", untried: true, write: writeOPNsense},
 }
 
 // Languages lists what Render can write.
@@ -107,8 +98,8 @@ func Render(inv *inventory.Inventory, router, language string, o Options) ([]byt
 	}
 	for _, g := range s.groups {
 		// What only one end knows would keep the session down without a word why.
-		if what := d.cannot; what != nil && what(g) != "" {
-			return nil, fmt.Errorf("%w: %s cannot do %s; change it for router %s in the inventory", ErrCannot, d.name, what(g), r.Name)
+		if what := inventory.Lacks(language, g.terms); what != "" {
+			return nil, fmt.Errorf("%w: %s cannot do %s; change it for router %s in the inventory", ErrCannot, d.name, what, r.Name)
 		}
 		if word, ok := o.password(g); ok {
 			if err := checkPassword(word); err != nil {

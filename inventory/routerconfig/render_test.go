@@ -259,14 +259,14 @@ kind: Inventory
 metadata: {name: site}
 spec:
   bgp: {asn: 64514}
-  routers: [{name: tor, address: "fe80::1%eth0", asn: 64513, os: frr}]
+  routers: [{name: tor, address: "fe80::1%eth0", asn: 64513}]
   racks: [{name: r1, machines: [{name: w1, addresses: [10.0.0.11]}]}]
   pools: [{name: default, addresses: [192.0.2.0/26]}]
 `)})
 	if inv == nil {
 		t.Fatal(problems)
 	}
-	if out, err := Render(inv, "tor", "", Options{}); !errors.Is(err, ErrCannot) || !strings.Contains(err.Error(), "fe80::1%eth0") {
+	if out, err := Render(inv, "tor", "frr", Options{}); !errors.Is(err, ErrCannot) || !strings.Contains(err.Error(), "fe80::1%eth0") {
 		t.Errorf("got %v\n%s", err, out)
 	}
 }

@@ -7,14 +7,6 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// routerosCannot is what RouterOS has no word for.
-func routerosCannot(g *group) string {
-	if g.terms.TTLSecurity && g.terms.IBGP() {
-		return "TTL security on iBGP sessions"
-	}
-	return ""
-}
-
 // routerosMarks find what an earlier text made, in the order in which it can go:
 // connections before the filters and the instance that they name.
 var routerosMarks = []string{

@@ -25,9 +25,6 @@ func writeVyOS(p *page, s *side, o Options) {
 		p.line("%s interval transmit %d", set, b.Interval/time.Millisecond)
 	}
 	p.line("set protocols bgp system-as %d", uint32(s.router.ASN))
-	if s.router.Port != 179 {
-		p.line("set protocols bgp listen port %d", s.router.Port)
-	}
 	if s.ebgp() {
 		p.line("set protocols bgp parameters bestpath as-path multipath-relax")
 	}
