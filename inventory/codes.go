@@ -11,18 +11,23 @@ const (
 	// The document has another apiVersion than plinth.dev/v1alpha1, or one that this version of
 	// Plinth does not read.
 	BadAPIVersion Code = "P0103"
-	// The document is not an Inventory. Folders and ConfigMaps that Plinth reads hold nothing else;
-	// keep other manifests apart.
+	// The document is of Plinth's API group or in a ConfigMap of an inventory, and not an Inventory.
+	// Documents of other kinds are passed over in files and folders, and refused in a ConfigMap's keys.
 	BadKind Code = "P0104"
 	// The document belongs to another inventory. All documents that are read together bear one
 	// metadata.name.
 	OtherInventory Code = "P0105"
-	// There is no document of kind Inventory at all. An empty file or ConfigMap is taken for a
-	// mistake, so that what is in force stays.
+	// There is no document of kind Inventory at all, neither in a file nor in a key of a ConfigMap that
+	// bears the label plinth.dev/inventory. Nothing is taken for a mistake, so that what is in force
+	// stays.
 	NoDocument Code = "P0106"
 	// YAML aliases make the document far larger than it is written. It is refused, for such documents
 	// are used to exhaust memory.
 	TooManyAliases Code = "P0107"
+	// The ConfigMap holds an inventory and does not bear the label plinth.dev/inventory, so Plinth does
+	// not read it, neither in a cluster nor in a file. The label's value is the inventory's
+	// metadata.name.
+	Unlabelled Code = "P0108"
 )
 
 // Shape: keys and the kinds of their values.

@@ -56,7 +56,7 @@ func parseRaw(docs []Document, d *decoder) (*Inventory, *rawInventory, []page, P
 }
 
 func nothingThere(docs []Document) Problem {
-	p := Problem{Severity: Error, Code: NoDocument, Message: "there is no inventory here", Accepted: "a document of kind Inventory"}
+	p := Problem{Severity: Error, Code: NoDocument, Message: "there is no inventory here", Accepted: "a document of kind Inventory, or a ConfigMap with the label plinth.dev/inventory that holds one"}
 	if len(docs) > 0 {
 		p.Source = docs[0].Source
 	}

@@ -19,8 +19,8 @@ func newDiffCommand() *cobra.Command {
 		Long: `Tell what changes from one inventory to another: machines that come, move, change
 or are retired, sessions that come up, end or are reset, pools that grow or shrink.
 
-OLD and NEW are each a file, a folder, or the word cluster for what is in force
-there. A change of what is in force is told as it would be taken up: machines that
+OLD and NEW are each a file, a folder, - for the standard input, or the word cluster
+for what is in force there. A change of what is in force is told as it would be taken up: machines that
 NEW does not mention are held, and no pod CIDR moves.
 
 Exit codes: 0 nothing changes, 1 something does, 2 error.`,
@@ -74,10 +74,7 @@ func twoInventories(cmd *cobra.Command, cluster clusterFlags, old, next string) 
 }
 
 func oneInventory(cmd *cobra.Command, cluster clusterFlags, what string) (*inventory.Inventory, error) {
-	if what == inCluster {
-		return cluster.inForce(cmd.Context())
-	}
-	return load(cmd, []string{what})
+	return load(cmd, cluster, []string{what})
 }
 
 var differenceWriters = map[string]func(io.Writer, inventory.Difference) error{

@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -29,11 +28,11 @@ func exampleFolders(t *testing.T) []string {
 
 func TestExamplesHaveNoProblem(t *testing.T) {
 	for _, folder := range exampleFolders(t) {
-		docs, err := source.Read(folder)
+		edit, err := source.Read(folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, problems := inventory.Load(docs...); len(problems) > 0 {
+		if _, problems := loaded(edit); len(problems) > 0 {
 			t.Errorf("%s:\n%v", folder, problems)
 		}
 	}

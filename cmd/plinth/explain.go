@@ -12,14 +12,16 @@ import (
 )
 
 func newExplainCommand() *cobra.Command {
-	return &cobra.Command{
+	var cluster clusterFlags
+	cmd := &cobra.Command{
 		Use:   "explain [FIELD | CODE | machine/NAME PATH...]",
 		Short: "Say what a field or a problem means, or where a machine's values come from",
 		Long: `Say what a field or a problem means, or where a machine's values come from.
 
 FIELD is a path such as spec.racks.machines.unit; without one the whole document is
 described. CODE is that of a problem, such as P0304. machine/NAME tells every
-effective value of that machine and the place in the inventory that it comes from.`,
+effective value of that machine and the place in the inventory that it comes from; PATH
+is a file, a folder, - for the standard input, or the word cluster for what is in force there.`,
 		Example: `  plinth explain spec.bgp
   plinth explain P0304
   plinth explain machine/w1 inventory/`,
@@ -31,7 +33,7 @@ effective value of that machine and the place in the inventory that it comes fro
 			name, isMachine := strings.CutPrefix(args[0], "machine/")
 			switch {
 			case isMachine && len(args) > 1:
-				return explainMachine(cmd, name, args[1:])
+				return explainMachine(cmd, cluster, name, args[1:])
 			case isMachine:
 				return exit{exitUsage, fmt.Errorf("machine/%s: want the files or folders of the inventory after it", name)}
 			case len(args) > 1:
@@ -42,6 +44,8 @@ effective value of that machine and the place in the inventory that it comes fro
 			return explainField(out, args[0])
 		},
 	}
+	cluster.addTo(cmd)
+	return cmd
 }
 
 // explainCode prints what a problem means.
@@ -82,12 +86,13 @@ func required(f inventory.FieldDoc) string {
 }
 
 // explainMachine prints a table of the machine's values.
-func explainMachine(cmd *cobra.Command, name string, paths []string) error {
-	docs, err := read(cmd, paths)
+func explainMachine(cmd *cobra.Command, cluster clusterFlags, name string, paths []string) error {
+	edit, err := read(cmd, cluster, paths)
 	if err != nil {
 		return err
 	}
-	origins, problems := inventory.Explain(name, docs...)
+	origins, problems := inventory.Explain(name, edit.Documents...)
+	problems = append(edit.Problems, problems...)
 	if len(problems) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)
 	}

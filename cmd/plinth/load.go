@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -10,35 +11,51 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-// read reads files and folders; "-" is the standard input.
-func read(cmd *cobra.Command, paths []string) ([]inventory.Document, error) {
-	var docs []inventory.Document
+// read reads files and folders; "-" is the standard input, and "cluster" what is in force
+// there.
+func read(cmd *cobra.Command, cluster clusterFlags, paths []string) (source.Edit, error) {
+	var all source.Edit
 	for _, path := range paths {
-		if path == "-" {
-			text, err := io.ReadAll(cmd.InOrStdin())
-			if err != nil {
-				return nil, fmt.Errorf("standard input: %w", err)
-			}
-			docs = append(docs, inventory.Document{Source: "-", Data: text})
-			continue
-		}
-		more, err := source.Read(path)
+		edit, err := readOne(cmd, cluster, path)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
-		docs = append(docs, more...)
+		all = all.Join(edit)
 	}
-	return docs, nil
+	return all, nil
+}
+
+func readOne(cmd *cobra.Command, cluster clusterFlags, path string) (source.Edit, error) {
+	switch path {
+	case inCluster:
+		inv, err := cluster.inForce(cmd.Context())
+		if err != nil {
+			return source.Edit{}, err
+		}
+		return source.Edit{Documents: []inventory.Document{{Source: path, Data: inv.Format()}}}, nil
+	default:
+		return source.Read(path)
+	case "-":
+	}
+	text, err := io.ReadAll(cmd.InOrStdin())
+	if err != nil {
+		return source.Edit{}, fmt.Errorf("standard input: %w", err)
+	}
+	return source.ReadText(path, text), nil
 }
 
 // load reads an inventory that is good enough to work with. All problems go to
-// the standard error output, one a line.
-func load(cmd *cobra.Command, paths []string) (*inventory.Inventory, error) {
-	docs, err := read(cmd, paths)
+// the standard error output, one a line. What is in force in a cluster is taken as it is
+// there, held machines and carved pod CIDRs included.
+func load(cmd *cobra.Command, cluster clusterFlags, paths []string) (*inventory.Inventory, error) {
+	if slices.Equal(paths, []string{inCluster}) {
+		return cluster.inForce(cmd.Context())
+	}
+	edit, err := read(cmd, cluster, paths)
 	if err != nil {
 		return nil, err
 	}
-	inv, problems := inventory.Load(docs...)
+	inv, problems := loaded(edit)
 	if len(problems) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)
 	}
@@ -46,4 +63,14 @@ func load(cmd *cobra.Command, paths []string) (*inventory.Inventory, error) {
 		return nil, exit{code: exitError}
 	}
 	return inv, nil
+}
+
+// loaded is the inventory that an edit makes; nil where a problem is an error, be it of the
+// inventory or of a ConfigMap that carries it.
+func loaded(edit source.Edit) (*inventory.Inventory, inventory.Problems) {
+	inv, problems := inventory.Load(edit.Documents...)
+	if edit.Problems.Err() != nil {
+		inv = nil
+	}
+	return inv, append(edit.Problems, problems...)
 }

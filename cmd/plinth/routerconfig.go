@@ -16,13 +16,14 @@ func newRouterConfigCommand() *cobra.Command {
 	var language string
 	var standalone, dynamic bool
 	var passwordFiles []string
+	var cluster clusterFlags
 	cmd := &cobra.Command{
 		Use:   "router-config ROUTER INVENTORY...",
 		Short: "Print the router's side of every session that machines have with it",
 		Long: fmt.Sprintf(`Print the router's side of every session that machines have with it.
 
 ROUTER is the name of a router in the inventory; INVENTORY is any number of files
-and folders, or - for the standard input.
+and folders, - for the standard input, or the word cluster for what is in force there.
 
 What is printed is one part of the router's own configuration: its neighbours,
 what they may announce, and how. Interfaces, addresses and other neighbours are
@@ -42,7 +43,7 @@ where the password belongs.`, strings.Join(routerconfig.Languages(), ", ")),
 			if err != nil {
 				return err
 			}
-			inv, err := load(cmd, args[1:])
+			inv, err := load(cmd, cluster, args[1:])
 			if err != nil {
 				return err
 			}
@@ -57,6 +58,7 @@ where the password belongs.`, strings.Join(routerconfig.Languages(), ", ")),
 			return err
 		},
 	}
+	cluster.addTo(cmd)
 	cmd.Flags().StringVar(&language, "os", "", "language of the router (default: that of the router in the inventory)")
 	cmd.Flags().BoolVar(&standalone, "standalone", false, "print a whole configuration, not a part of one")
 	cmd.Flags().BoolVar(&dynamic, "dynamic", false, "let in every address of the racks' subnets instead of one neighbour a machine (frr, bird)")

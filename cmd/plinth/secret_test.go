@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 )
 
 const canary = "hunter2"
@@ -50,12 +50,20 @@ var spellings = []struct{ name, spec string }{
 	{"a comment", "bgp: {holdtme: 9s} # password: hunter2"},
 }
 
-func TestNoOutputTellsAPassword(t *testing.T) {
+func TestNoOutputTellsAPassword(t *testing.T) { noPasswordIsTold(t, false) }
+
+func TestNoOutputTellsAPasswordInAConfigMap(t *testing.T) { noPasswordIsTold(t, true) }
+
+func noPasswordIsTold(t *testing.T, inConfigMap bool) {
+	t.Helper()
 	for _, s := range spellings {
 		t.Run(s.name, func(t *testing.T) {
 			text := "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  " + s.spec + "\n"
-			r := report{docs: []inventory.Document{{Source: "a.yaml", Data: []byte(text)}}}
-			r.inventory, r.problems = inventory.Load(r.docs...)
+			if inConfigMap {
+				text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {plinth.dev/inventory: dc1}}\ndata:\n  a.yaml: |\n    " + strings.ReplaceAll(text, "\n", "\n    ")
+			}
+			r := report{edit: source.ReadText("a.yaml", []byte(text))}
+			r.inventory, r.problems = loaded(r.edit)
 			if len(r.problems) == 0 {
 				t.Fatal("there is no problem to tell")
 			}
@@ -82,9 +90,9 @@ func TestLinesWithoutPasswordAreShown(t *testing.T) {
 		"pools: [{name: a, adresses: [10.0.0.0/24], serviceSelector: {matchExpressions: [{key: tier, operator: In, values: [a]}]}}]",
 		"routers: [{name: tor, adress: 10.0.0.1, asn: 1}]",
 	} {
-		doc := inventory.Document{Source: "a.yaml", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  " + line + "\n")}
-		r := report{docs: []inventory.Document{doc}}
-		_, r.problems = inventory.Load(doc)
+		text := "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  " + line + "\n"
+		r := report{edit: source.ReadText("a.yaml", []byte(text))}
+		r.inventory, r.problems = loaded(r.edit)
 		var b bytes.Buffer
 		if err := writeText(&b, r); err != nil {
 			t.Fatal(err)

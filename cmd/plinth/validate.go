@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 )
 
 // report is what is known of an inventory after it was read.
 type report struct {
-	docs      []inventory.Document
+	edit      source.Edit
 	inventory *inventory.Inventory // nil: it has errors
 	problems  inventory.Problems
 }
@@ -29,14 +30,17 @@ var writers = map[string]func(io.Writer, report) error{
 func newValidateCommand() *cobra.Command {
 	var output string
 	var strict bool
+	var cluster clusterFlags
 	cmd := &cobra.Command{
 		Use:   "validate PATH...",
 		Short: "Check an inventory and say what is wrong with it",
 		Long: `Check an inventory and say what is wrong with it: every problem at once, with
 its place, what would be accepted, and what was probably meant.
 
-PATH is a file or a folder, or - for the standard input; all of them together are
-one inventory.
+PATH is a file or a folder, - for the standard input, or the word cluster for what is
+in force there; all of them together are one inventory. ConfigMaps that bear the label plinth.dev/inventory are unwrapped, as
+the controller reads them; kustomization.yaml and documents of other kinds are passed
+over.
 
 Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with errors.`,
 		Example: `  plinth validate inventory/
@@ -49,15 +53,16 @@ Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with erro
 			if !ok {
 				return exit{exitUsage, fmt.Errorf("-o %s: want text, json, github or sarif", output)}
 			}
-			docs, err := read(cmd, args)
+			edit, err := read(cmd, cluster, args)
 			if err != nil {
 				return err
 			}
-			r := report{docs: docs}
-			r.inventory, r.problems = inventory.Load(docs...)
+			r := report{edit: edit}
+			r.inventory, r.problems = loaded(edit)
 			return errors.Join(write(cmd.OutOrStdout(), r), r.verdict(strict))
 		},
 	}
+	cluster.addTo(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json, github or sarif")
 	cmd.Flags().BoolVar(&strict, "strict", false, "end with exit code 1 if there are warnings")
 	return cmd

@@ -17,8 +17,9 @@ func writeGitHub(w io.Writer, r report) error {
 				text += "; " + more.before + more.text
 			}
 		}
+		at := r.edit.InFile(p.Position())
 		title := strings.TrimSpace(string(p.Code) + " " + p.Path)
-		if _, err := fmt.Fprintf(w, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", p.Severity, property(p.Source), max(p.Line, 1), max(p.Column, 1), property(title), data(text)); err != nil {
+		if _, err := fmt.Fprintf(w, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", p.Severity, property(at.Source), max(at.Line, 1), max(at.Column, 1), property(title), data(text)); err != nil {
 			return err
 		}
 	}
@@ -38,7 +39,7 @@ func property(s string) string {
 func writeSARIF(w io.Writer, r report) error {
 	results := make([]any, 0, len(r.problems))
 	for _, p := range r.problems {
-		results = append(results, sarifResult(p))
+		results = append(results, sarifResult(p, r.edit.InFile))
 	}
 	return printJSON(w, map[string]any{
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -51,7 +52,7 @@ func writeSARIF(w io.Writer, r report) error {
 	})
 }
 
-func sarifResult(p inventory.Problem) map[string]any {
+func sarifResult(p inventory.Problem, inFile func(inventory.Position) inventory.Position) map[string]any {
 	text := p.Message
 	if p.Path != "" {
 		text = p.Path + " " + text
@@ -61,12 +62,12 @@ func sarifResult(p inventory.Problem) map[string]any {
 	}
 	out := map[string]any{
 		"ruleId": string(p.Code), "level": string(p.Severity), "message": map[string]any{"text": text},
-		"locations": []any{sarifLocation(p.Position())},
+		"locations": []any{sarifLocation(inFile(p.Position()))},
 	}
 	if len(p.Related) > 0 {
 		var related []any
 		for _, r := range p.Related {
-			related = append(related, sarifLocation(r))
+			related = append(related, sarifLocation(inFile(r)))
 		}
 		out["relatedLocations"] = related
 	}

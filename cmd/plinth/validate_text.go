@@ -15,7 +15,7 @@ import (
 func writeText(w io.Writer, r report) error {
 	var b bytes.Buffer
 	for _, p := range r.problems {
-		writeProblem(&b, p, r.docs)
+		writeProblem(&b, p, r.edit.Documents)
 	}
 	b.WriteString(r.summary() + "\n")
 	_, err := w.Write(b.Bytes())

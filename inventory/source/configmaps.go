@@ -200,6 +200,8 @@ func badAllowance(cm *v1.ConfigMap, written string) inventory.Problem {
 	}
 }
 
+const labelMismatch = "the label names another inventory than metadata.name of the documents"
+
 // mislabelled returns an error for each ConfigMap whose label names another
 // inventory than its documents.
 func mislabelled(carriers []Carrier, name string) inventory.Problems {
@@ -208,7 +210,7 @@ func mislabelled(carriers []Carrier, name string) inventory.Problems {
 		if c.Inventory != name {
 			out = append(out, inventory.Problem{
 				Source: carrierSource(c.ObjectReference), Severity: inventory.Error, Code: inventory.OtherInventory,
-				Path: "metadata.labels[" + LabelInventory + "]", Message: "the label names another inventory than metadata.name of the documents",
+				Path: "metadata.labels[" + LabelInventory + "]", Message: labelMismatch,
 				Value: c.Inventory, Accepted: name,
 			})
 		}

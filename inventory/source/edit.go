@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,6 +16,34 @@ type Edit struct {
 	Carriers      []Carrier          // the ConfigMaps that they stand in; none for files
 	AllowRemovals int                // machines that this edit may drop or retire, whatever safety.maxRemoved says
 	Problems      inventory.Problems // of the carriers; with an error among them the edit cannot be taken up
+
+	parts map[string]inventory.Position // where in a file the documents begin that are a part of one, by their source
+}
+
+// Join returns all that stands in both.
+func (e Edit) Join(other Edit) Edit {
+	parts := maps.Clone(e.parts)
+	if parts == nil {
+		parts = map[string]inventory.Position{}
+	}
+	maps.Copy(parts, other.parts)
+	return Edit{
+		Documents: append(slices.Clone(e.Documents), other.Documents...), Carriers: append(slices.Clone(e.Carriers), other.Carriers...),
+		AllowRemovals: max(e.AllowRemovals, other.AllowRemovals), Problems: append(slices.Clone(e.Problems), other.Problems...), parts: parts,
+	}
+}
+
+// InFile is the place in the file that holds it of a place in a document: for those of a
+// ConfigMap's keys another, for all others the same.
+func (e Edit) InFile(at inventory.Position) inventory.Position {
+	begin, ok := e.parts[at.Source]
+	switch {
+	case !ok:
+		return at
+	case begin.Column == 0 || at.Line == 0: // it is not written line by line there
+		return inventory.Position{Source: begin.Source, Line: begin.Line}
+	}
+	return inventory.Position{Source: begin.Source, Line: begin.Line + at.Line - 1, Column: begin.Column + at.Column - 1}
 }
 
 // same reports whether two edits would be judged alike.

@@ -48,26 +48,26 @@ func (f Files) Run(ctx context.Context, set func(Edit)) error {
 type watched struct {
 	path    string
 	log     *slog.Logger
-	last    []inventory.Document
+	last    Edit
 	once    bool // there was a look that could read everything
 	handed  bool // last was handed out
 	failure string
 }
 
 func (w *watched) look(set func(Edit)) {
-	docs, err := Read(w.path)
+	edit, err := Read(w.path)
 	if err != nil {
 		w.complain(err)
 		return
 	}
 	w.failure = ""
-	same := w.once && slices.EqualFunc(docs, w.last, sameDocument)
+	same := w.once && edit.same(w.last)
 	switch {
 	case same && !w.handed:
 		w.handed = true
-		set(Edit{Documents: docs})
+		set(edit)
 	case !same:
-		w.last, w.once, w.handed = docs, true, false
+		w.last, w.once, w.handed = edit, true, false
 	}
 }
 
@@ -86,22 +86,26 @@ func sameDocument(a, b inventory.Document) bool {
 
 // Read reads a file, or all files of a folder and its subfolders whose names
 // end in .yaml, .yml or .json, sorted by name. Names that begin with a dot are
-// passed over, which includes the folders that a mounted ConfigMap's links lead to.
-func Read(path string) ([]inventory.Document, error) {
+// passed over, which includes the folders that a mounted ConfigMap's links lead to. What
+// else may stand in them, [ReadText] says.
+func Read(path string) (Edit, error) {
+	var edit Edit
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return edit, err
 	}
-	if !info.IsDir() {
-		return readFile(nil, path)
+	if info.IsDir() {
+		err = edit.readFolder(path)
+	} else {
+		err = edit.readFile(path)
 	}
-	return readFolder(nil, path)
+	return edit, err
 }
 
-func readFolder(docs []inventory.Document, folder string) ([]inventory.Document, error) {
+func (e *Edit) readFolder(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") {
@@ -110,23 +114,24 @@ func readFolder(docs []inventory.Document, folder string) ([]inventory.Document,
 		path := filepath.Join(folder, entry.Name())
 		switch {
 		case entry.IsDir():
-			docs, err = readFolder(docs, path)
+			err = e.readFolder(path)
 		case entry.Type()&fs.ModeType&^fs.ModeSymlink == 0 && carries(entry.Name()):
-			docs, err = readFile(docs, path)
+			err = e.readFile(path)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return docs, nil
+	return nil
 }
 
-func readFile(docs []inventory.Document, path string) ([]inventory.Document, error) {
+func (e *Edit) readFile(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return append(docs, inventory.Document{Source: path, Data: data}), nil
+	e.addText(path, data)
+	return nil
 }
 
 // carries reports whether a file or a key of that name holds a document.

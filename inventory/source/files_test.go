@@ -29,7 +29,7 @@ func TestAFolderIsReadWithItsSubfoldersAndWithoutHiddenNames(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
-	docs, err := Read(dir)
+	edit, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestAFolderIsReadWithItsSubfoldersAndWithoutHiddenNames(t *testing.T) {
 		{Source: filepath.Join(dir, "b.yaml"), Data: []byte("b")},
 		{Source: filepath.Join(dir, "racks/r1.json"), Data: []byte("r1")},
 	}
-	if diff := cmp.Diff(want, docs); diff != "" {
+	if diff := cmp.Diff(want, edit.Documents); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -46,9 +46,9 @@ func TestAFolderIsReadWithItsSubfoldersAndWithoutHiddenNames(t *testing.T) {
 func TestAFileIsReadWhateverItsName(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "inventory")
 	write(t, file, "x")
-	docs, err := Read(file)
-	if err != nil || len(docs) != 1 || docs[0].Source != file {
-		t.Errorf("%v, %v", docs, err)
+	edit, err := Read(file)
+	if err != nil || len(edit.Documents) != 1 || edit.Documents[0].Source != file {
+		t.Errorf("%v, %v", edit, err)
 	}
 }
 
@@ -69,16 +69,21 @@ func followed(t *testing.T, path string) <-chan Edit {
 
 func next(t *testing.T, edits <-chan Edit) string {
 	t.Helper()
+	out := ""
+	for _, d := range nextEdit(t, edits).Documents {
+		out += string(d.Data)
+	}
+	return out
+}
+
+func nextEdit(t *testing.T, edits <-chan Edit) Edit {
+	t.Helper()
 	select {
 	case e := <-edits:
-		out := ""
-		for _, d := range e.Documents {
-			out += string(d.Data)
-		}
-		return out
+		return e
 	case <-time.After(5 * time.Second):
 		t.Fatal("no edit was handed out")
-		return ""
+		return Edit{}
 	}
 }
 

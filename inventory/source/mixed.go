@@ -1,0 +1,208 @@
+package source
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// ReadText reads a file or stream of that name ("-" for the standard input), in which
+// other documents may stand beside an inventory, as in what kustomize prints. ConfigMaps
+// that bear [LabelInventory] are unwrapped: each key becomes a document of its own.
+// Documents of other kinds, and kustomize's own file, are passed over. What may have been
+// meant for an inventory never is.
+func ReadText(name string, data []byte) Edit {
+	var edit Edit
+	edit.addText(name, data)
+	return edit
+}
+
+func (e *Edit) addText(name string, data []byte) {
+	mixed := mixed{name: name, edit: e}
+	var kept []byte
+	for _, text := range yamlDocuments(data) {
+		if passedOver(name) || mixed.takes(text) {
+			text = bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n"))) // the rest keeps its lines
+		}
+		kept = append(kept, text...)
+		mixed.line += bytes.Count(text, []byte("\n"))
+	}
+	e.Documents = append(e.Documents, inventory.Document{Source: name, Data: kept})
+	e.Documents = append(e.Documents, mixed.keys...)
+}
+
+// passedOver reports whether the file is kustomize's own, which need not say its kind.
+func passedOver(name string) bool {
+	return slices.Contains([]string{"kustomization.yaml", "kustomization.yml", "Kustomization"}, filepath.Base(name))
+}
+
+// yamlDocuments cuts a stream before each line that begins a document. Such a line cannot
+// be a part of anything else (YAML 1.2.2, section 9.1.2).
+func yamlDocuments(data []byte) [][]byte {
+	var out [][]byte
+	begin, at := 0, 0
+	for line := range bytes.Lines(data) {
+		if at > begin && bytes.HasPrefix(line, []byte("---")) && (len(line) == 3 || strings.ContainsRune(" \t\r\n", rune(line[3]))) {
+			out, begin = append(out, data[begin:at]), at
+		}
+		at += len(line)
+	}
+	return append(out, data[begin:])
+}
+
+// mixed sorts the documents of one file.
+type mixed struct {
+	name string
+	line int // of the file, before the document
+	edit *Edit
+	keys []inventory.Document // of ConfigMaps
+}
+
+// takes reports whether a document is no inventory. Of ConfigMaps it takes the keys.
+func (m *mixed) takes(text []byte) bool {
+	root, ok := rootOf(text)
+	if !ok || mayBeInventory(root) {
+		return false
+	}
+	switch kind := textAt(root, "kind"); {
+	case textAt(root, "apiVersion") != "v1":
+	case kind == "ConfigMap":
+		m.configMap(root, text)
+	case strings.HasSuffix(kind, "List"):
+		for _, item := range itemsOf(root) {
+			if kind == "ConfigMapList" || textAt(item, "kind") == "ConfigMap" {
+				m.configMap(item, text)
+			}
+		}
+	}
+	return true
+}
+
+// rootOf is the mapping that a document is; false where it is something else, or cannot
+// be read.
+func rootOf(text []byte) (*yaml.Node, bool) {
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	if err != nil {
+		return nil, false
+	}
+	var first, second yaml.Node
+	if err := loader.Load(&first); err != nil || len(first.Content) != 1 || first.Content[0].Kind != yaml.MappingNode {
+		return nil, false
+	}
+	return first.Content[0], errors.Is(loader.Load(&second), io.EOF)
+}
+
+// sections are the keys by which an inventory is known that does not say what it is.
+var sections = []string{"spec", "bgp", "racks", "routers", "pools", "podNetwork"}
+
+// mayBeInventory reports whether somebody may have meant the document for one.
+func mayBeInventory(root *yaml.Node) bool {
+	kind, version := textAt(root, "kind"), textAt(root, "apiVersion")
+	group, _, _ := strings.Cut(version, "/")
+	own, _, _ := strings.Cut(inventory.APIVersion, "/")
+	if strings.EqualFold(kind, inventory.Kind) || group == own {
+		return true
+	}
+	return (kind == "" || version == "") && slices.ContainsFunc(sections, func(s string) bool { return valueAt(root, s) != nil })
+}
+
+// configMap takes the keys of a ConfigMap of an inventory.
+func (m *mixed) configMap(root *yaml.Node, text []byte) {
+	metadata := valueAt(root, "metadata")
+	label := valueAt(valueAt(metadata, "labels"), LabelInventory)
+	var keys []inventory.Document
+	for _, section := range []string{"data", "binaryData"} {
+		for key, value := range pairsOf(valueAt(root, section)) {
+			if data, ok := contentOf(section, value); ok && carries(key.Value) {
+				keys = append(keys, m.key(metadata, key, value, data, text))
+			}
+		}
+	}
+	name := inventoryIn(keys)
+	switch {
+	case label == nil && name != "" && valueAt(valueAt(metadata, "labels"), LabelAccepted) == nil:
+		at := keyNode(root, "metadata")
+		m.refuse(at, inventory.Problem{Severity: inventory.Warning, Code: inventory.Unlabelled, Path: "metadata.labels",
+			Message: "the ConfigMap holds an inventory and does not bear the label, so it is not read", Accepted: LabelInventory + ": " + name, Suggestion: LabelInventory + ": " + name})
+	case label != nil && name != "" && label.Value != name:
+		m.refuse(label, inventory.Problem{Severity: inventory.Error, Code: inventory.OtherInventory, Path: "metadata.labels[" + LabelInventory + "]",
+			Message: labelMismatch, Value: label.Value, Accepted: name})
+	}
+	if label != nil {
+		m.keys = append(m.keys, keys...)
+	}
+}
+
+// key makes a document of a key, named as the controller names it.
+func (m *mixed) key(metadata, key, value *yaml.Node, data, text []byte) inventory.Document {
+	source := "configmap/" + textAt(metadata, "name") + "/" + key.Value
+	if namespace := textAt(metadata, "namespace"); namespace != "" {
+		source = "configmap/" + namespace + "/" + textAt(metadata, "name") + "/" + key.Value
+	}
+	if m.name != "-" {
+		source = m.name + "#" + source
+	}
+	if m.edit.parts == nil {
+		m.edit.parts = map[string]inventory.Position{}
+	}
+	m.edit.parts[source] = m.begin(key, value, text)
+	return inventory.Document{Source: source, Data: data}
+}
+
+// begin is where in the file a key's text begins: in a literal block below its key, and
+// without a column at the key where it is written in another way.
+func (m *mixed) begin(key, value *yaml.Node, text []byte) inventory.Position {
+	if value.Style&yaml.LiteralStyle == 0 {
+		return inventory.Position{Source: m.name, Line: m.line + key.Line}
+	}
+	at := inventory.Position{Source: m.name, Line: m.line + value.Line + 1, Column: 1}
+	lines := strings.Split(string(text), "\n")
+	for _, line := range lines[min(value.Line, len(lines)):] {
+		if bare := strings.TrimLeft(line, " "); bare != "" {
+			at.Column += len(line) - len(bare)
+			break
+		}
+	}
+	return at
+}
+
+func (m *mixed) refuse(at *yaml.Node, p inventory.Problem) {
+	p.Source = m.name
+	if at != nil {
+		p.Line, p.Column = m.line+at.Line, at.Column
+	}
+	m.edit.Problems = append(m.edit.Problems, p)
+}
+
+// inventoryIn is the name of the first inventory in the documents; empty where none is.
+func inventoryIn(docs []inventory.Document) string {
+	for _, d := range docs {
+		for _, text := range yamlDocuments(d.Data) {
+			if root, ok := rootOf(text); ok && textAt(root, "kind") == inventory.Kind {
+				if name := textAt(valueAt(root, "metadata"), "name"); name != "" {
+					return name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func contentOf(section string, value *yaml.Node) ([]byte, bool) {
+	if value.Kind != yaml.ScalarNode {
+		return nil, false
+	}
+	if section == "data" {
+		return []byte(value.Value), true
+	}
+	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(value.Value), ""))
+	return data, err == nil
+}
