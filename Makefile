@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # grpcnotrace leaves out a page of gRPC's that nobody looks at. It draws in templates,
 # with which the linker has to keep every method there is: a third of a program.
-BUILD   := CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags '$(LDFLAGS)'
+BUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags '$(LDFLAGS)'
 
 # What makes namespaces needs root; everything else runs as whoever calls make,
 # compiling included: go test builds as you and runs the test through sudo.
@@ -29,6 +29,21 @@ build: ## build the three programs into bin/
 	@$(BUILD) -o bin/plinth-cloud-controller-manager ./cmd/cloud-controller-manager
 	@$(BUILD) -o bin/plinth-agent ./cmd/node-agent
 	@$(BUILD) -o bin/plinth ./cmd/plinth
+
+# When an image says that it was made: the time of the commit, so that two builds are equal.
+REVISION   = $(shell git rev-parse HEAD 2>/dev/null)
+EPOCH      = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+REGISTRY  ?= docker.io/library
+PLATFORMS := amd64 arm64
+
+.PHONY: images
+images: ## build both images as OCI archives into bin/images/, without a container engine
+	@for arch in $(PLATFORMS); do \
+		mkdir -p bin/linux-$$arch && \
+		GOOS=linux GOARCH=$$arch $(BUILD) -o bin/linux-$$arch/plinth-cloud-controller-manager ./cmd/cloud-controller-manager && \
+		GOOS=linux GOARCH=$$arch $(BUILD) -o bin/linux-$$arch/plinth-agent ./cmd/node-agent || exit 1; \
+	done
+	@go run -C release ./images -version '$(VERSION)' -revision '$(REVISION)' -epoch $(EPOCH) -registry $(REGISTRY) -programs ../bin -out ../bin/images
 
 .PHONY: demo
 demo: lab-tools ## set up a datacenter on this machine, run the main job on it, and leave nothing behind
@@ -55,6 +70,7 @@ fresh: ## what the README promises: demo and test in a minimal Debian with Go an
 test-unit: ## the tests that need neither root nor a network
 	$(call step,unit tests)
 	@go test ./...
+	@go test -C release ./...
 
 .PHONY: test-privileged
 test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD in network namespaces
@@ -91,9 +107,11 @@ lint: ## gofmt, go vet, staticcheck
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
 	@go vet -tags privileged ./...
 	@go vet -C test ./...
+	@go vet -C release ./...
 	@go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
 	@bin/staticcheck -tags privileged ./...
 	@cd test && ../bin/staticcheck ./...
+	@cd release && ../bin/staticcheck ./...
 
 .PHONY: generate
 generate: ## write again what is generated: the reference pages, the router's side of the examples

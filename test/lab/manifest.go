@@ -14,7 +14,7 @@ import (
 	"plinth.dev/plinth/test/lab/container"
 )
 
-// agentProgram is where the image has the agent, see deploy/Dockerfile.
+// agentProgram is where the image has the agent, see release/images.
 const agentProgram = "/plinth-agent"
 
 // agentManifest is the agents' DaemonSet of deploy/base.
