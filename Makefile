@@ -63,7 +63,7 @@ test: deps lint test-unit test-privileged test-e2e ## run every test there is: u
 	@printf '\nall tests passed\n'
 
 .PHONY: fresh
-fresh: ## what the README promises: demo and test in a minimal Debian with Go and nothing else; COLD=1 without caches, TARGETS=demo the one alone
+fresh: ## demo and test in a minimal Debian with Go and nothing else (COLD=1: without caches)
 	@$(AS_ROOT) test/fresh.sh $(if $(COLD),--cold) $(or $(TARGETS),demo test)
 
 .PHONY: test-unit
