@@ -1,7 +1,6 @@
 package routes
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -184,24 +183,37 @@ func (s *stand) ready(mode inventory.Mode, n int) {
 	if mode == inventory.ModeOverlay {
 		least = 2 * n
 	}
-	s.Eventually(time.Minute, "the agent is ready", func(context.Context) error {
-		answer, err := http.Get("http://" + listen + "/status")
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		var status struct {
-			Ready  bool
-			Routes struct{ Held, Wanted int }
-		}
-		if err := json.NewDecoder(answer.Body).Decode(&status); err != nil {
-			return err
-		}
+	s.Eventually(time.Minute, "the agent is ready", func(ctx context.Context) error {
+		status, text := agentStatus(ctx)
 		if !status.Ready || status.Routes.Held < least || status.Routes.Held != status.Routes.Wanted {
-			return fmt.Errorf("%+v, want %d routes", status, least)
+			return fmt.Errorf("%s, want %d routes", text, least)
 		}
 		return nil
 	})
+}
+
+type status struct {
+	Ready  bool
+	Routes struct{ Held, Wanted int }
+}
+
+// agentStatus asks the agent how it is; the text is its answer, or why there is none.
+func agentStatus(ctx context.Context) (s status, text string) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+"/status", nil)
+	if err != nil {
+		return s, err.Error()
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return s, err.Error()
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&s); err != nil {
+		return s, err.Error()
+	}
+	return s, fmt.Sprintf("%+v", s)
 }
 
 // resident is the memory of a process, in MB.
@@ -225,29 +237,42 @@ func (s *stand) add(b *testing.B, mode inventory.Mode) (took []time.Duration) {
 	if mode == inventory.ModeOverlay {
 		rack = 1
 	}
-	monitor := exec.Command("ip", "monitor", "route")
-	out, err := monitor.StdoutPipe()
+	routes, err := openMonitor()
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := monitor.Start(); err != nil {
-		b.Fatal(err)
-	}
-	defer func() { monitor.Process.Kill(); monitor.Wait() }()
-	lines := bufio.NewScanner(out)
+	defer routes.close()
 	for i := range added {
-		name, cidr := fmt.Sprintf("x%04d", i), netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 255, byte(i), 0}), 24)
+		cidr := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 255, byte(i), 0}), 24)
 		addr := netip.AddrFrom4([4]byte{172, 16, byte(rack), byte(200 + i)})
 		begun := time.Now()
-		s.create(b.Context(), name, apiserver.RackOf(rack*apiserver.RackSize), []netip.Addr{addr}, []netip.Prefix{cidr})
-		for lines.Scan() && !strings.HasPrefix(lines.Text(), cidr.String()) {
+		s.create(b.Context(), extra(i), apiserver.RackOf(rack*apiserver.RackSize), []netip.Addr{addr}, []netip.Prefix{cidr})
+		if err := routes.wait(cidr, time.Minute); err != nil {
+			_, status := agentStatus(b.Context())
+			b.Fatalf("Node %s: %v; the agent says: %s", extra(i), err, status)
 		}
 		took = append(took, time.Since(begun))
 	}
+	s.remove(b)
+	return took
+}
+
+// extra is the name of a Node that add creates.
+func extra(i int) string { return fmt.Sprintf("x%04d", i) }
+
+// remove deletes what add has created and waits until the agent has no route of theirs:
+// the next agent's would be no news else.
+func (s *stand) remove(b *testing.B) {
 	for i := range added {
-		if err := s.Client.CoreV1().Nodes().Delete(b.Context(), fmt.Sprintf("x%04d", i), metav1.DeleteOptions{}); err != nil {
+		if err := s.Client.CoreV1().Nodes().Delete(b.Context(), extra(i), metav1.DeleteOptions{}); err != nil {
 			b.Error(err)
 		}
 	}
-	return took
+	s.Eventually(time.Minute, "the routes of deleted Nodes are gone", func(ctx context.Context) error {
+		left, err := exec.CommandContext(ctx, "ip", "-4", "route", "show", "table", "all", "root", "10.255.0.0/16").CombinedOutput()
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("there are\n%s", left)
+		}
+		return err
+	})
 }
