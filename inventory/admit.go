@@ -64,6 +64,28 @@ func refuseRemovals(next, inForce *Inventory, removed []string, allowed int) Pro
 	}}
 }
 
+// TooLargeRack is the problem of a rack with so many machines that is too large to be
+// stored. Sizes are in bytes.
+func TooLargeRack(rack string, machines, size, most int) Problem {
+	return Problem{
+		Severity: Error, Code: TooLarge, Path: fmt.Sprintf("spec.racks[%s]", rack),
+		Message:  fmt.Sprintf("takes %d bytes to store with its %d machines", size, machines),
+		Value:    fmt.Sprintf("%d bytes", size),
+		Accepted: fmt.Sprintf("at most %d bytes: split the rack into %d or more, or shorten the labels of its machines", most, size/most+1),
+	}
+}
+
+// TooLargeCommon is the problem of what all racks share, if it is too large to be stored.
+// Sizes are in bytes.
+func TooLargeCommon(size, most int) Problem {
+	return Problem{
+		Severity: Error, Code: TooLarge, Path: "spec",
+		Message:  fmt.Sprintf("takes %d bytes to store without the racks", size),
+		Value:    fmt.Sprintf("%d bytes", size),
+		Accepted: fmt.Sprintf("at most %d bytes: write ranges in place of single addresses in pools, or name routers inside racks", most),
+	}
+}
+
 // shortList joins the first n names and counts the rest.
 func shortList(names []string, n int) string {
 	if len(names) <= n {

@@ -270,4 +270,9 @@ const (
 	// A machine that nobody mentions any more is held, and somebody else has its address, alias or
 	// systemUUID now. Retire it if it is gone.
 	HeldLosesClaim Code = "P1002"
+	// What is accepted is stored in the cluster in a ConfigMap for each rack and one for what all
+	// share, and a ConfigMap holds 1 MiB. Each machine is stored with all that its rack gives it, and
+	// beside the rack its last version is kept, compressed. Split the rack into several, which
+	// may share subnets and routers, or shorten names and labels.
+	TooLarge Code = "P1003"
 )

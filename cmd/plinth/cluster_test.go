@@ -28,11 +28,14 @@ spec:
 	}
 	slice := func(name string, part *inventory.Inventory) *v1.ConfigMap {
 		return &v1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"plinth.dev/accepted": "home"}},
-			Data:       map[string]string{"inventory.yaml": string(part.FormatAccepted())},
+			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"plinth.dev/accepted": "home"},
+				Annotations: map[string]string{"plinth.dev/generation": "1"}},
+			Data: map[string]string{"inventory.yaml": string(part.FormatAccepted())},
 		}
 	}
-	client := fake.NewClientset(slice("plinth-accepted", inv.Common()), slice("plinth-accepted-a", inv.Slice("a")), slice("plinth-accepted-b", inv.Slice("b")))
+	common := slice("plinth-accepted", inv.Common())
+	common.Data["racks"] = "a 1\nb 1\n"
+	client := fake.NewClientset(common, slice("plinth-accepted-a", inv.Slice("a")), slice("plinth-accepted-b", inv.Slice("b")))
 	got, err := acceptedIn(t.Context(), client, "kube-system")
 	if err != nil || !got.Equal(inv) {
 		t.Errorf("%v\n%s", err, got.FormatAccepted())

@@ -77,7 +77,11 @@ func (s shelf) load(ctx context.Context) (accepted, error) {
 		return have, nil
 	}
 	have.generation = generationOf(common)
-	inv, problems := inventory.ParseAccepted(documents(slices.Collect(maps.Values(have.slices)))...)
+	docs, err := inForce(have.slices)
+	if err != nil {
+		return have, fmt.Errorf("the accepted inventory of generation %d: %w: %w", have.generation, errUnreadable, err)
+	}
+	inv, problems := inventory.ParseAccepted(docs...)
 	if err := problems.Err(); err != nil {
 		return have, fmt.Errorf("the accepted inventory of generation %d: %w: %w", have.generation, errUnreadable, err)
 	}
@@ -99,10 +103,10 @@ func (s shelf) generation(ctx context.Context) (int64, error) {
 
 // save stores an inventory as the generation after have, writing only what
 // differs. The slices of the racks come first, then the common ConfigMap, which
-// makes the generation valid: until then an agent stays on the last one. What
-// somebody else wrote meanwhile is a conflict.
+// makes the generation valid: until then everybody reads the last one, which the
+// slices keep. What somebody else wrote meanwhile is a conflict.
 func (s shelf) save(ctx context.Context, inv *inventory.Inventory, have accepted) (accepted, error) {
-	next := accepted{inventory: inv, generation: have.generation + 1, slices: map[string]*v1.ConfigMap{}}
+	next := accepted{inventory: inv, generation: have.next(), slices: map[string]*v1.ConfigMap{}}
 	want := shelve(inv, next.generation, have)
 	if same(want, have.slices) {
 		return have, nil
@@ -150,10 +154,17 @@ func (s shelf) discard(ctx context.Context, name string, want map[string]*v1.Con
 func shelve(inv *inventory.Inventory, generation int64, have accepted) map[string]*v1.ConfigMap {
 	out := map[string]*v1.ConfigMap{}
 	var racks strings.Builder
+	listed := map[string]int64{}
+	if common, ok := have.slices[AcceptedName]; ok {
+		listed = sliceGenerations(common)
+	}
 	for _, rack := range inv.Racks {
 		slice := part(inv.Name, acceptedName(rack.Name), inv.Slice(rack.Name), generation)
-		if old, ok := have.slices[slice.Name]; ok && old.Data[keyInventory] == slice.Data[keyInventory] {
-			setGeneration(slice, generationOf(old))
+		if old, ok := have.slices[slice.Name]; ok {
+			if old.Data[keyInventory] == slice.Data[keyInventory] {
+				setGeneration(slice, generationOf(old))
+			}
+			keep(slice, old, listed[rack.Name])
 		}
 		fmt.Fprintf(&racks, "%s %d\n", rack.Name, generationOf(slice))
 		out[slice.Name] = slice
@@ -189,14 +200,6 @@ func sameSlice(want, have *v1.ConfigMap) bool {
 func writingOrder(parts map[string]*v1.ConfigMap) []string {
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(parts)), func(n string) bool { return n == AcceptedName })
 	return append(names, AcceptedName)
-}
-
-func documents(parts []*v1.ConfigMap) []inventory.Document {
-	docs := make([]inventory.Document, 0, len(parts))
-	for _, cm := range parts {
-		docs = append(docs, inventory.Document{Source: documentSource(cm, keyInventory), Data: []byte(cm.Data[keyInventory])})
-	}
-	return docs
 }
 
 func setGeneration(cm *v1.ConfigMap, n int64) {

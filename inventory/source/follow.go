@@ -16,27 +16,34 @@ import (
 
 // Follow calls set with the accepted inventory as the machines of one rack need
 // it (what is common, and that rack), once it is there and after each change,
-// until ctx ends. It reads two ConfigMaps and hands out only a pair of one
-// generation, so that a rack never sees its new peers before the routers that
-// they name. While there is no such pair it hands out nothing.
+// until ctx ends. It reads two ConfigMaps and hands out only what is of one
+// generation in both, so that a rack never sees its new peers before the routers that
+// they name. While there is nothing such it hands out nothing.
 func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack string, set func(*inventory.Inventory)) error {
 	common := named(client, namespace, acceptedName(""))
 	slice := named(client, namespace, acceptedName(rack))
 	last := ""
 	return follow(ctx, func() {
 		c, s := get(common, namespace, acceptedName("")), get(slice, namespace, acceptedName(rack))
-		if c == nil || s == nil || sliceGenerations(c)[rack] != generationOf(s) {
+		if c == nil {
 			return
 		}
-		if content := c.Data[keyInventory] + s.Data[keyInventory]; content != last {
+		text, ok := textOf(s, sliceGenerations(c)[rack])
+		if !ok {
+			return
+		}
+		if content := c.Data[keyInventory] + text; content != last {
 			last = content
-			handOut([]*v1.ConfigMap{c, s}, set)
+			handOut([]inventory.Document{
+				{Source: documentSource(c, keyInventory), Data: []byte(c.Data[keyInventory])},
+				{Source: documentSource(s, keyInventory), Data: []byte(text)},
+			}, set)
 		}
 	}, common, slice)
 }
 
-func handOut(parts []*v1.ConfigMap, set func(*inventory.Inventory)) {
-	inv, problems := inventory.ParseAccepted(documents(parts)...)
+func handOut(docs []inventory.Document, set func(*inventory.Inventory)) {
+	inv, problems := inventory.ParseAccepted(docs...)
 	if err := problems.Err(); err != nil {
 		slog.Error("the accepted inventory cannot be read; the last one stays", "err", err)
 		return

@@ -43,6 +43,8 @@ type Keeper struct {
 	edit   *Edit    // the last one; nil: none yet
 	judged bool     // edit was taken up or refused
 	status status
+	last   verdict // that was told
+	failed bool    // the last write, which was told since
 
 	inForce atomic.Int64 // the generation of have, once it was put into force
 }
@@ -129,15 +131,18 @@ func (k *Keeper) step(ctx context.Context) error {
 	if judge {
 		var next *inventory.Inventory
 		if next, problems = admit(*k.edit, k.have.inventory); next != nil {
+			problems = append(problems, tooLarge(next, k.have)...)
+		}
+		if next != nil && problems.Err() == nil {
 			want = next
 		}
 	}
 	if err := k.store(ctx, want); err != nil {
 		k.loaded = false
-		return err
+		return errors.Join(err, k.tellNotStored(ctx, err))
 	}
 	if !judge {
-		return nil
+		return k.tellStored(ctx)
 	}
 	err := k.tell(ctx, verdict{edit: *k.edit, problems: problems, changed: k.have.generation != before})
 	k.judged = err == nil

@@ -21,7 +21,7 @@ func NewMetrics() *Metrics {
 		generation: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "plinth_inventory_generation", Help: "Generation of the inventory in force; 0 while there is none."}),
 		ready: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "plinth_inventory_ready", Help: "1 if what stands in the sources is in force, 0 if it was refused."}),
+			Name: "plinth_inventory_ready", Help: "1 if what stands in the sources is in force, 0 if it was refused or could not be stored."}),
 		problems: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "plinth_inventory_problems", Help: "Problems of what stands in the sources, by severity."}, []string{"severity"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{

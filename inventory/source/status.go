@@ -32,6 +32,8 @@ const (
 	ReasonTakenUp = "InventoryTakenUp"
 	ReasonRefused = "InventoryRefused"
 	ReasonWarning = "InventoryWarning"
+
+	ReasonNotStored = "InventoryNotStored"
 )
 
 // How much of the problems is told: an Event holds 1 KiB, and a status should
@@ -77,7 +79,48 @@ func (k *Keeper) tell(ctx context.Context, v verdict) error {
 		}
 	}
 	k.status.refused = v.refused()
+	k.last, k.failed = v, false
 	return k.publish(ctx, k.told(v))
+}
+
+// tellNotStored says that what is to be in force could not be stored, once however often it
+// is tried again for the same reason.
+func (k *Keeper) tellNotStored(ctx context.Context, why error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	k.Metrics.ready.Set(0)
+	data := map[string]string{
+		KeyReady:      "false",
+		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
+		KeyProblems:   shorten(why.Error(), statusLines),
+	}
+	k.failed = true
+	if maps.Equal(data, k.status.data) {
+		return nil
+	}
+	var edit Edit
+	if k.edit != nil {
+		edit = *k.edit
+	}
+	for _, carrier := range k.carriers(edit) {
+		k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNotStored, fmt.Sprintf("%.*s", eventBytes, why))
+	}
+	return k.publish(ctx, data)
+}
+
+// tellStored says what was said before a write failed that has succeeded since.
+func (k *Keeper) tellStored(ctx context.Context) error {
+	if !k.failed {
+		return nil
+	}
+	k.Metrics.ready.Set(0)
+	if !k.last.refused() {
+		k.Metrics.ready.Set(1)
+	}
+	err := k.publish(ctx, k.told(k.last))
+	k.failed = err != nil
+	return err
 }
 
 // carriers returns the ConfigMaps of an edit; the status where it came from

@@ -1,0 +1,361 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// layout is an inventory with these machines in its racks.
+func layout(racks map[string]string) string {
+	var b strings.Builder
+	b.WriteString("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n" +
+		"  podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}\n  routers: [{name: tor, address: 10.10.99.1, asn: 65101}]\n  racks:\n")
+	for _, rack := range slices.Sorted(maps.Keys(racks)) {
+		fmt.Fprintf(&b, "    - name: %s\n      machines:\n", rack)
+		for name := range strings.FieldsSeq(racks[rack]) {
+			fmt.Fprintf(&b, "        - {name: %s, addresses: [10.10.0.%d]}\n", name, name[0])
+		}
+	}
+	return b.String()
+}
+
+// dying has all writes of accepted ConfigMaps fail but the first so many.
+func dying(client *fake.Clientset, writes int) {
+	fails := func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if name := nameOf(a); !strings.HasPrefix(name, AcceptedName) {
+			return false, nil, nil
+		}
+		writes--
+		return writes < 0, nil, errors.New("the leader is dead")
+	}
+	for _, verb := range []string{"create", "update", "delete"} {
+		client.PrependReactor(verb, "configmaps", fails)
+	}
+}
+
+// nameOf is the name of the ConfigMap that somebody writes.
+func nameOf(a clienttesting.Action) string {
+	switch a := a.(type) {
+	case clienttesting.CreateAction: // an update too
+		return a.GetObject().(*v1.ConfigMap).Name
+	case clienttesting.DeleteAction:
+		return a.GetName()
+	}
+	return ""
+}
+
+// place says where a machine is and which pods it has.
+func place(inv *inventory.Inventory) map[string]string {
+	out := map[string]string{}
+	for _, rack := range inv.Racks {
+		for _, m := range rack.Machines {
+			out[m.Name] = fmt.Sprint(rack.Name, " ", m.PodCIDRs)
+		}
+	}
+	return out
+}
+
+func blocks(inv *inventory.Inventory) map[string]string {
+	out := map[string]string{}
+	for _, rack := range inv.Racks {
+		for _, m := range rack.Machines {
+			out[m.Name] = fmt.Sprint(m.PodCIDRs)
+		}
+	}
+	return out
+}
+
+// TestALeaderThatDiesAfterAnyWriteLeavesWhatWasInForceOrWhatWasTakenUp has the leader die
+// after each number of writes, and one come after it, with the same edit or another one.
+func TestALeaderThatDiesAfterAnyWriteLeavesWhatWasInForceOrWhatWasTakenUp(t *testing.T) {
+	before := map[string]string{"r0": "a b", "r1": "c"}
+	afters := map[string]map[string]string{
+		"a machine moves to a later rack":      {"r0": "b", "r1": "c a"},
+		"a machine moves to an earlier rack":   {"r0": "a b c", "r1": "d"},
+		"a rack is new":                        {"r0": "b", "r1": "c", "r2": "a"},
+		"a rack goes":                          {"r0": "a b c"},
+		"a rack takes the other's machines":    {"r0": "c", "r1": "a b"},
+		"machines come to both":                {"r0": "a b d", "r1": "c e"},
+		"two racks are new, one of them first": {"q0": "a", "r0": "b", "r1": "c", "r2": "d"},
+	}
+	for name, after := range afters {
+		for writes := range 6 {
+			t.Run(fmt.Sprint(name, " ", writes), func(t *testing.T) {
+				ctx, client := t.Context(), fake.NewClientset()
+				first, was, is := keeperOf(client), edit(layout(before)), edit(layout(after))
+				first.edit = &was
+				if err := first.step(ctx); err != nil {
+					t.Fatal(err)
+				}
+				inForce := first.have.inventory
+				chain := client.ReactionChain
+				dying(client, writes)
+				first.edit, first.judged = &is, false
+				died := first.step(ctx) != nil
+				next, _ := admit(is, inForce)
+				client.ReactionChain = chain
+
+				wants := []map[string]string{place(inForce), place(next)}
+				second := keeperOf(client)
+				second.Enforce = func(inv *inventory.Inventory) {
+					if got := place(inv); !slices.ContainsFunc(wants, func(w map[string]string) bool { return maps.Equal(w, got) }) {
+						t.Errorf("in force is %v, which nobody accepted; want one of %v", got, wants)
+					}
+				}
+				if left, err := Accepted(ctx, client, namespace); died {
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, rack := range left.Racks {
+						if got := rackOfAnAgent(t, client, rack.Name); got == nil || !maps.Equal(place(got), place(left.Slice(rack.Name))) {
+							t.Errorf("an agent of %s that starts now gets %v, want its part of %v", rack.Name, got, place(left))
+						}
+					}
+				}
+				if err := second.step(ctx); err != nil {
+					t.Fatal(err)
+				}
+				third := layout(map[string]string{"r0": "a b c f", "r1": "d"})
+				for _, text := range []string{layout(after), third} {
+					e := edit(text)
+					second.edit, second.judged = &e, false
+					second.Enforce = func(*inventory.Inventory) {}
+					if err := second.step(ctx); err != nil {
+						t.Fatal(err)
+					}
+					for machine, block := range blocks(second.have.inventory) {
+						if had, ok := blocks(inForce)[machine]; ok && had != block {
+							t.Errorf("machine %s had %s and now has %s", machine, had, block)
+						}
+					}
+				}
+				stored, err := Accepted(ctx, client, namespace)
+				if err != nil || !maps.Equal(place(stored), place(second.have.inventory)) {
+					t.Errorf("stored is %v (%v), in force %v", place(stored), err, place(second.have.inventory))
+				}
+			})
+		}
+	}
+}
+
+// rackOfAnAgent is what an agent of a rack that starts now gets; nil: nothing within a
+// while.
+func rackOfAnAgent(t *testing.T, client *fake.Clientset, rack string) *inventory.Inventory {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := make(chan *inventory.Inventory, 9)
+	go Follow(ctx, client, namespace, rack, func(inv *inventory.Inventory) { got <- inv })
+	select {
+	case inv := <-got:
+		return inv
+	case <-time.After(5 * time.Second):
+		return nil
+	}
+}
+
+// TestWhatAnAgentIsGivenIsOfOneGenerationThoughAnEditFailedHalfWay has two edits fail
+// before a third one succeeds: what the first left is no part of it.
+func TestWhatAnAgentIsGivenIsOfOneGenerationThoughAnEditFailedHalfWay(t *testing.T) {
+	ctx, client := t.Context(), fake.NewClientset()
+	k := keeperOf(client)
+	step := func(racks map[string]string) error {
+		e := edit(layout(racks))
+		k.edit, k.judged = &e, false
+		return k.step(ctx)
+	}
+	if err := step(map[string]string{"r0": "a", "r1": "b"}); err != nil {
+		t.Fatal(err)
+	}
+	chain := client.ReactionChain
+	for _, racks := range []map[string]string{{"r0": "a x", "r1": "b y"}, {"r0": "a z", "r1": "b v"}} {
+		dying(client, 1) // r0's slice alone
+		if err := step(racks); err == nil {
+			t.Fatal("the write did not fail")
+		}
+		client.ReactionChain = chain
+		if inv := rackOfAnAgent(t, client, "r0"); inv == nil || inv.Size() != 1 {
+			t.Errorf("an agent gets %v, want what is in force", inv)
+		}
+	}
+	left, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, AcceptedName+"-r0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := step(map[string]string{"r0": "a u", "r1": "b"}); err != nil {
+		t.Fatal(err)
+	}
+	common, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, AcceptedName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := sliceGenerations(common)["r0"]; n == generationOf(left) {
+		t.Errorf("generation %d of r0 is what failed before and what is in force: an agent may pair the one with the other", n)
+	}
+	if inv := rackOfAnAgent(t, client, "r0"); inv == nil || inv.Size() != 2 {
+		t.Errorf("an agent gets %v", inv)
+	}
+}
+
+// limited has the API server refuse ConfigMaps of more than 1 MiB, as a real one does.
+func limited(client *fake.Clientset) {
+	refuses := func(a clienttesting.Action) (bool, runtime.Object, error) {
+		cm, size := a.(clienttesting.CreateAction).GetObject().(*v1.ConfigMap), 0
+		for _, v := range cm.Data {
+			size += len(v)
+		}
+		for _, v := range cm.BinaryData {
+			size += len(v)
+		}
+		return size > 1<<20, nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("%s: %d bytes", cm.Name, size))
+	}
+	client.PrependReactor("create", "configmaps", refuses)
+	client.PrependReactor("update", "configmaps", refuses)
+}
+
+// wide is an inventory with a rack of so many machines beside a small one.
+func wide(machines int) string {
+	var b strings.Builder
+	b.WriteString("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n" +
+		"  routers: [{name: tor, address: 10.10.99.1, asn: 65101}]\n  racks:\n    - {name: r0, machines: [{name: a, addresses: [10.10.0.11]}]}\n    - name: r1\n      machines:\n")
+	for i := range machines {
+		fmt.Fprintf(&b, "        - {name: m%d, addresses: [172.16.%d.%d], labels: {note: %q}}\n", i, i/250, i%250+1, strings.Repeat("x", 60))
+	}
+	return b.String()
+}
+
+func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
+	ctx, client := t.Context(), fake.NewClientset()
+	limited(client)
+	k, events := keeperOf(client), record.NewFakeRecorder(100)
+	k.Recorder = events
+	small := edit(wide(10))
+	k.edit = &small
+	if err := k.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-events.Events
+	client.ClearActions()
+	large := edit(wide(9000))
+	k.edit, k.judged = &large, false
+	if err := k.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if w := written(client); slices.ContainsFunc(w, func(s string) bool { return strings.Contains(s, AcceptedName) }) {
+		t.Errorf("it wrote %v", w)
+	}
+	for _, want := range []string{"P1003", "r1", "1048576", "split the rack"} {
+		checkStatus(t, client, "false", "1", want)
+		if e := <-events.Events; !strings.Contains(e, ReasonRefused) || !strings.Contains(e, want) {
+			t.Errorf("the Event says %s, want %s", e, want)
+		} else {
+			events.Events <- e
+		}
+	}
+	if got := testutil.ToFloat64(k.Metrics.ready); got != 0 {
+		t.Errorf("the metric of readiness is %v", got)
+	}
+	if rackOfAnAgent(t, client, "r0") == nil {
+		t.Error("an agent of another rack that starts now gets no inventory")
+	}
+	k.edit, k.judged = &small, false
+	if err := k.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	checkStatus(t, client, "true", "1", "")
+}
+
+// TestAWriteThatFailsIsTold has the API server refuse one slice, for whatever reason.
+func TestAWriteThatFailsIsTold(t *testing.T) {
+	ctx, client := t.Context(), fake.NewClientset()
+	k, events := keeperOf(client), record.NewFakeRecorder(100)
+	k.Recorder = events
+	good := edit(layout(map[string]string{"r0": "a", "r1": "b"}))
+	k.edit = &good
+	if err := k.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-events.Events
+	chain := client.ReactionChain
+	client.PrependReactor("update", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return nameOf(a) == AcceptedName+"-r1", nil, errors.New("a policy says no")
+	})
+	next := edit(layout(map[string]string{"r0": "a c", "r1": "b d"}))
+	k.edit, k.judged = &next, false
+	for range 3 {
+		if err := k.step(ctx); err == nil {
+			t.Fatal("the write did not fail")
+		}
+		checkStatus(t, client, "false", "1", "configmap plinth-accepted-r1: a policy says no")
+	}
+	if got := testutil.ToFloat64(k.Metrics.ready); got != 0 {
+		t.Errorf("the metric of readiness is %v", got)
+	}
+	if n := len(events.Events); n != 1 {
+		t.Errorf("%d Events tell of it, want one however often it fails", n)
+	} else if e := <-events.Events; !strings.Contains(e, "InventoryNotStored") || !strings.Contains(e, "a policy says no") {
+		t.Errorf("the Event says %s", e)
+	}
+	client.ReactionChain = chain
+	if err := k.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	checkStatus(t, client, "true", fmt.Sprint(k.have.generation), "")
+	if e := <-events.Events; !strings.Contains(e, ReasonTakenUp) {
+		t.Errorf("the Event says %s", e)
+	}
+	if got := testutil.ToFloat64(k.Metrics.ready); got != 1 {
+		t.Errorf("the metric of readiness is %v", got)
+	}
+}
+
+// TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes has nobody edit anything: a slice is
+// deleted, and cannot be stored again for a while.
+func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
+	ctx, client := t.Context(), fake.NewClientset()
+	k := keeperOf(client)
+	good := edit(layout(map[string]string{"r0": "a", "r1": "b"}))
+	k.edit = &good
+	if err := k.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().ConfigMaps(namespace).Delete(ctx, AcceptedName+"-r1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	chain := client.ReactionChain
+	dying(client, 0)
+	k.loaded = false
+	if err := k.step(ctx); err == nil {
+		t.Fatal("the write did not fail")
+	}
+	checkStatus(t, client, "false", "1", "the leader is dead")
+	other := keeperOf(client)
+	if err := other.step(ctx); !errors.Is(err, errUnreadable) {
+		t.Errorf("one that comes now takes what is left for all: %v", err)
+	}
+	client.ReactionChain = chain
+	if err := k.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	checkStatus(t, client, "true", fmt.Sprint(k.have.generation), "")
+	if got := testutil.ToFloat64(k.Metrics.ready); got != 1 {
+		t.Errorf("the metric of readiness is %v", got)
+	}
+}
