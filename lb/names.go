@@ -17,6 +17,9 @@ const (
 	// FabricSessionsDown is its reason where all routes are there, and no other router
 	// stands in.
 	FabricSessionsDown = "SessionsDown"
+	// FabricCutOff is its reason where all routes are there, pods of other subnets are reached
+	// through routers, and no router keeps this machine's routes any more.
+	FabricCutOff = "CutOff"
 
 	// ManagedBy is the value of ipaddress.kubernetes.io/managed-by on the IPAddress objects
 	// that are Plinth's: the claims.

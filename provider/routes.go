@@ -41,7 +41,7 @@ func (r routes) ListRoutes(context.Context, string) ([]*cloudprovider.Route, err
 	}
 	var out []*cloudprovider.Route
 	for _, node := range nodes {
-		if acknowledged(node) {
+		if r.acknowledged(node) {
 			out = append(out, routesOf(node)...)
 		}
 	}
@@ -74,7 +74,7 @@ func (r routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider
 		return err
 	}
 	switch condition := fabric(node); {
-	case acknowledged(node):
+	case r.acknowledged(node):
 		return nil
 	case condition.Status == "":
 		return errors.New("its agent has not said yet that the route is in place")
@@ -83,16 +83,39 @@ func (r routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider
 	}
 }
 
-// acknowledged reports whether the agent has said that the Node's pods can be reached. A
-// router that goes down takes no network away that a Node had: pods of other racks are
-// reached through the other routers, or no router is on their way at all. A Node that
-// never had one waits until a router knows it.
-func acknowledged(node *v1.Node) bool {
+// acknowledged reports whether the agent has said that the Node's pods can be reached. What
+// carries them counts: where that is routers, a Node that never had a network waits until
+// a router knows it. A router that goes down takes no network away that a Node had: pods of
+// other racks are reached through the other routers.
+func (r routes) acknowledged(node *v1.Node) bool {
 	switch fabric := fabric(node); {
 	case fabric.Status == v1.ConditionTrue, fabric.Reason == lb.FabricDegraded:
 		return true
 	case fabric.Reason == lb.FabricSessionsDown:
-		return condition(node, v1.NodeNetworkUnavailable).Status == v1.ConditionFalse
+		return condition(node, v1.NodeNetworkUnavailable).Status == v1.ConditionFalse || !routersCarryPods(r.inventory(), node)
+	case fabric.Reason == lb.FabricCutOff:
+		return !routersCarryPods(r.inventory(), node)
+	}
+	return false
+}
+
+// routersCarryPods reports whether routers are on the way between the Node's pods and those
+// of any other machine that has a Node: in fabric, beyond its own subnet.
+func routersCarryPods(inv *inventory.Inventory, node *v1.Node) bool {
+	m, err := match(inv, identity(node))
+	switch {
+	case err != nil:
+		return true // it cannot be told
+	case inv.PodNetwork.Mode != inventory.ModeFabric:
+		return false
+	}
+	for _, rack := range inv.Racks {
+		for _, other := range rack.Machines {
+			hasNode := other.State != inventory.StatePlanned && other.State != inventory.StateRetired
+			if hasNode && !inv.SameSubnet(m, other) {
+				return true
+			}
+		}
 	}
 	return false
 }

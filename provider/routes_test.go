@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -69,37 +70,76 @@ func TestRoutesAreThoseThatAgentsAcknowledged(t *testing.T) {
 	}
 }
 
-func TestANetworkOutlastsSessionsAndNotRoutes(t *testing.T) {
+// podNetworks are inventories by what carries pods of w1 in them.
+var podNetworks = map[string]string{
+	"routers": `
+  podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}
+  racks:
+    - {name: r01, subnets: [10.10.1.0/24], machines: [{name: w1, addresses: [10.10.1.11]}, {name: w2, addresses: [10.10.1.12]}]}
+    - {name: r02, subnets: [10.10.2.0/24], machines: [{name: w3, addresses: [10.10.2.11]}]}
+`,
+	"its own subnet, in fabric": `
+  podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}
+  racks:
+    - {name: r01, subnets: [10.10.1.0/24], machines: [{name: w1, addresses: [10.10.1.11]}, {name: w2, addresses: [10.10.1.12]}]}
+    - {name: r02, subnets: [10.10.2.0/24], machines: [{name: w3, addresses: [10.10.2.11], state: planned}]}
+`,
+	"its own subnet": `
+  podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}
+  racks:
+    - {name: r01, subnets: [10.10.1.0/24], machines: [{name: w1, addresses: [10.10.1.11]}, {name: w2, addresses: [10.10.1.12]}]}
+`,
+	"the tunnel": `
+  podNetwork: {mode: overlay, cidrs: [10.244.0.0/16]}
+  racks:
+    - {name: r01, subnets: [10.10.1.0/24], machines: [{name: w1, addresses: [10.10.1.11]}]}
+    - {name: r02, subnets: [10.10.2.0/24], machines: [{name: w3, addresses: [10.10.2.11]}]}
+`,
+}
+
+func TestANetworkIsThereWhileWhatCarriesPodsIs(t *testing.T) {
+	all := slices.Sorted(maps.Keys(podNetworks))
+	routersOnly := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == "routers" })
 	tests := []struct {
 		name        string
+		status      v1.ConditionStatus
 		reason      string
 		unavailable v1.ConditionStatus // what the Node bears already
-		want        bool
+		want        []string           // where it has a network
 	}{
-		{"one of two routers is down", lb.FabricDegraded, v1.ConditionFalse, true},
-		{"one of two routers is down, and the Node is new", lb.FabricDegraded, "", true},
-		{"all routers are down", lb.FabricSessionsDown, v1.ConditionFalse, true},
-		{"all routers are down, and the Node never had a network", lb.FabricSessionsDown, v1.ConditionTrue, false},
-		{"all routers are down, and the Node is new", lb.FabricSessionsDown, "", false},
-		{"a route is missing", "Incomplete", v1.ConditionFalse, false},
-		{"an older agent says no more than No", "", v1.ConditionFalse, false},
+		{"all is as planned", v1.ConditionTrue, "AsPlanned", "", all},
+		{"one of two routers is down", v1.ConditionFalse, lb.FabricDegraded, v1.ConditionFalse, all},
+		{"one of two routers is down, and the Node is new", v1.ConditionFalse, lb.FabricDegraded, "", all},
+		{"all routers are down", v1.ConditionFalse, lb.FabricSessionsDown, v1.ConditionFalse, all},
+		{"all routers are down, and the Node never had a network", v1.ConditionFalse, lb.FabricSessionsDown, v1.ConditionTrue, routersOnly},
+		{"all routers are down, and the Node is new", v1.ConditionFalse, lb.FabricSessionsDown, "", routersOnly},
+		{"no router keeps its routes", v1.ConditionFalse, lb.FabricCutOff, v1.ConditionFalse, routersOnly},
+		{"a route is missing", v1.ConditionFalse, "Incomplete", v1.ConditionFalse, nil},
+		{"an older agent says no more than No", v1.ConditionFalse, "", v1.ConditionFalse, nil},
+		{"its agent has not said anything", "", "", v1.ConditionFalse, nil},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			n := nodeWithFabric("w1", v1.ConditionFalse, "10.244.1.0/24")
-			n.Status.Conditions[0].Reason = tt.reason
-			if tt.unavailable != "" {
-				n.Status.Conditions = append(n.Status.Conditions, v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: tt.unavailable})
-			}
-			r := routes{inventory: func() *inventory.Inventory { return &inventory.Inventory{} }, nodes: listerOf(t, n)}
-			listed, err := r.ListRoutes(t.Context(), "kubernetes")
-			if err != nil || len(listed) == 1 != tt.want {
-				t.Errorf("%d routes, %v", len(listed), err)
-			}
-			if err := r.CreateRoute(t.Context(), "kubernetes", "", &cloudprovider.Route{TargetNode: "w1"}); (err == nil) != tt.want {
-				t.Errorf("creating its route: %v", err)
-			}
-		})
+		for carrier, text := range podNetworks {
+			t.Run(tt.name+", pods are carried by "+carrier, func(t *testing.T) {
+				n := nodeWithFabric("w1", tt.status, "10.244.1.0/24")
+				for i := range n.Status.Conditions {
+					n.Status.Conditions[i].Reason = tt.reason
+				}
+				if tt.unavailable != "" {
+					n.Status.Conditions = append(n.Status.Conditions, v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: tt.unavailable})
+				}
+				head := "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n  routers: [{name: tor, address: 10.10.1.1, asn: 65101, multihop: 2}]"
+				r := routes{inventory: cloudWith(t, head+text, nil).inventory, nodes: listerOf(t, n)}
+				want := slices.Contains(tt.want, carrier)
+				listed, err := r.ListRoutes(t.Context(), "kubernetes")
+				if err != nil || len(listed) == 1 != want {
+					t.Errorf("%d routes, %v", len(listed), err)
+				}
+				if err := r.CreateRoute(t.Context(), "kubernetes", "", &cloudprovider.Route{TargetNode: "w1"}); (err == nil) != want {
+					t.Errorf("creating its route: %v", err)
+				}
+			})
+		}
 	}
 }
 

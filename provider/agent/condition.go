@@ -21,6 +21,7 @@ const (
 	AsPlanned    = "AsPlanned"
 	Degraded     = lb.FabricDegraded
 	SessionsDown = lb.FabricSessionsDown
+	CutOff       = lb.FabricCutOff
 	Incomplete   = "Incomplete"
 )
 
@@ -33,7 +34,7 @@ const (
 type tally struct {
 	Routes, RoutesWanted, Sessions, SessionsWanted int
 	PassedBy                                       int  // sessions that are down, of routers that others stand in for
-	CutOff                                         bool // nothing of this machine's pods is known elsewhere any more
+	CutOff                                         bool // no router knows this machine's pods any more
 }
 
 func (t tally) String() string {
@@ -43,8 +44,10 @@ func (t tally) String() string {
 func (t tally) condition() condition {
 	c := condition{Ready: corev1.ConditionFalse, Message: t.String()}
 	switch missing := t.SessionsWanted - t.Sessions; {
-	case t.Routes != t.RoutesWanted || t.CutOff:
+	case t.Routes != t.RoutesWanted:
 		c.Reason = Incomplete
+	case t.CutOff:
+		c.Reason = CutOff
 	case missing == 0:
 		c.Ready, c.Reason = corev1.ConditionTrue, AsPlanned
 	case missing == t.PassedBy:

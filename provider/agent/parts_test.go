@@ -223,7 +223,8 @@ func TestTheConditionsReasonTellsRoutersFromRoutes(t *testing.T) {
 		{"one of two routers is down", tally{Routes: 12, RoutesWanted: 12, Sessions: 1, SessionsWanted: 2, PassedBy: 1}, Degraded},
 		{"one of two has not answered yet", tally{Routes: 12, RoutesWanted: 12, Sessions: 1, SessionsWanted: 2}, SessionsDown},
 		{"both are down", tally{Routes: 12, RoutesWanted: 12, SessionsWanted: 2}, SessionsDown},
-		{"both have been down for long, and carry pods", tally{Routes: 12, RoutesWanted: 12, SessionsWanted: 2, CutOff: true}, Incomplete},
+		{"both have been down for long, and carry pods", tally{Routes: 12, RoutesWanted: 12, SessionsWanted: 2, CutOff: true}, CutOff},
+		{"both have been down for long, and a route is missing", tally{Routes: 11, RoutesWanted: 12, SessionsWanted: 2, CutOff: true}, Incomplete},
 		{"a route is missing", tally{Routes: 11, RoutesWanted: 12, Sessions: 2, SessionsWanted: 2}, Incomplete},
 		{"a route and a router are missing", tally{Routes: 11, RoutesWanted: 12, Sessions: 1, SessionsWanted: 2, PassedBy: 1}, Incomplete},
 	}
