@@ -33,15 +33,14 @@ func readOne(cmd *cobra.Command, cluster clusterFlags, path string) (source.Edit
 			return source.Edit{}, err
 		}
 		return source.Edit{Documents: []inventory.Document{{Source: path, Data: inv.Format()}}}, nil
-	default:
-		return source.Read(path)
 	case "-":
+		text, err := io.ReadAll(cmd.InOrStdin())
+		if err != nil {
+			return source.Edit{}, fmt.Errorf("standard input: %w", err)
+		}
+		return source.ReadText(path, text), nil
 	}
-	text, err := io.ReadAll(cmd.InOrStdin())
-	if err != nil {
-		return source.Edit{}, fmt.Errorf("standard input: %w", err)
-	}
-	return source.ReadText(path, text), nil
+	return source.Read(path)
 }
 
 // load reads an inventory that is good enough to work with. All problems go to

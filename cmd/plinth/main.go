@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 
 	"github.com/spf13/cobra"
 )
@@ -52,8 +53,9 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "plinth",
-		Short: "Check inventories, write the router's side of them, and show the state of the datacenter",
+		Use:     "plinth",
+		Version: version,
+		Short:   "Check inventories, write the router's side of them, and show the state of the datacenter",
 		Long: `Check inventories, write the router's side of them, and show the state of the datacenter.
 
 Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
@@ -77,12 +79,24 @@ Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 }
 
 func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  usage(cobra.NoArgs),
-		Run:   func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch output {
+			case "text":
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), version)
+				return err
+			case "json":
+				return printJSON(cmd.OutOrStdout(), map[string]string{"version": version, "goVersion": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+			}
+			return exit{exitUsage, fmt.Errorf("-o %s: want text or json", output)}
+		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
 }
 
 // exit is an error that says how the process ends. Without an error of its own

@@ -3,10 +3,13 @@ package deploy
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,6 +19,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -37,6 +41,31 @@ func TestTheChartIsWithoutLint(t *testing.T) {
 	for _, m := range lint.RunAll(chartFolder, latest, namespace).Messages {
 		if m.Severity > support.InfoSev {
 			t.Error(m)
+		}
+	}
+}
+
+// Helm asks the cluster for its version before it renders anything.
+func TestTheChartGoesWhereTheReadmeSaysThatPlinthWorks(t *testing.T) {
+	said := regexp.MustCompile(`older than (1\.\d+) cannot work`).FindStringSubmatch(text(t, "../../README.md"))
+	if said == nil {
+		t.Fatal("the README does not say any more which Kubernetes is too old: this test says nothing")
+	}
+	chart, err := loader.LoadDir(chartFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	least, _ := strings.CutPrefix(said[1], "1.")
+	minor, err := strconv.Atoi(least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]bool{
+		fmt.Sprintf("v1.%d.9", minor-1): false, fmt.Sprintf("v1.%d.0", minor): true, fmt.Sprintf("v1.%d.4+k3s1", minor): true,
+		fmt.Sprintf("v1.%d.0-gke.100", minor): true, "v1.37.1": true, "v1.40.0": true,
+	} {
+		if got := chartutil.IsCompatibleRange(chart.Metadata.KubeVersion, version); got != want {
+			t.Errorf("Kubernetes %s: the chart's %q takes it: %v, want %v", version, chart.Metadata.KubeVersion, got, want)
 		}
 	}
 }

@@ -1,0 +1,50 @@
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// As built by make, which hands the version to the linker.
+func TestEveryProgramSaysItsVersion(t *testing.T) {
+	for folder, want := range map[string]string{
+		"plinth":                   "plinth version " + version + "\n",
+		"node-agent":               "plinth-agent version " + version + "\n",
+		"cloud-controller-manager": "plinth-cloud-controller-manager version " + version + "\n",
+	} {
+		t.Run(folder, func(t *testing.T) {
+			program := built(t, folder)
+			if out := run(t, exec.Command(program, "--version"), ""); out != want {
+				t.Errorf("it says %q, want %q", out, want)
+			}
+			if folder != "plinth" {
+				return
+			}
+			if out := run(t, exec.Command(program, "version"), ""); out != version+"\n" {
+				t.Errorf("plinth version says %q", out)
+			}
+			var fields map[string]string
+			if err := json.Unmarshal([]byte(run(t, exec.Command(program, "version", "-o", "json"), "")), &fields); err != nil || fields["version"] != version {
+				t.Errorf("plinth version -o json says %v, %v", fields, err)
+			}
+		})
+	}
+}
+
+// An image holds what make builds for it: here is what make would run.
+func TestImagesAreMadeOfProgramsThatKnowTheirVersion(t *testing.T) {
+	out := run(t, exec.Command("make", "--dry-run", "--no-print-directory", "-C", "../..", "images", "VERSION=v9.8.7"), "")
+	builds := regexp.MustCompile(`go build .*`).FindAllString(out, -1)
+	if len(builds) != 2 { // in a loop over the platforms
+		t.Fatalf("make images builds %d programs, want 2:\n%s", len(builds), out)
+	}
+	for _, b := range builds {
+		if !strings.Contains(b, "-X main.version=v9.8.7") {
+			t.Errorf("the version does not reach the linker: %s", b)
+		}
+	}
+}
