@@ -1,6 +1,7 @@
 package lb
 
 import (
+	"encoding/json"
 	"net/netip"
 	"strings"
 	"unicode"
@@ -16,9 +17,21 @@ const (
 // What is read, first match wins; ours, then those of the balancers that people
 // come from, so that a migration edits no Service.
 var (
-	poolAnnotations    = []string{PoolAnnotation, "metallb.io/address-pool", "metallb.universe.tf/address-pool"}
-	ipsAnnotations     = []string{IPsAnnotation, "metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs", "lbipam.cilium.io/ips", "kube-vip.io/loadbalancerIPs"}
-	sharingAnnotations = []string{SharingAnnotation, "metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip", "lbipam.cilium.io/sharing-key"}
+	poolAnnotations = []string{PoolAnnotation, "metallb.io/address-pool", "metallb.universe.tf/address-pool", "purelb.io/service-group"}
+	ipsAnnotations  = []string{
+		IPsAnnotation, "metallb.io/loadBalancerIPs", "metallb.universe.tf/loadBalancerIPs", "lbipam.cilium.io/ips", "io.cilium/lb-ipam-ips",
+		kubeVIPAnnotation, "purelb.io/addresses", calicoAnnotation, "loxilb.io/staticIP",
+	}
+	sharingAnnotations = []string{
+		SharingAnnotation, "metallb.io/allow-shared-ip", "metallb.universe.tf/allow-shared-ip", "lbipam.cilium.io/sharing-key", "io.cilium/lb-ipam-sharing-key",
+		"purelb.io/allow-shared-ip",
+	}
+)
+
+// Annotations that are no plain list of addresses.
+const (
+	kubeVIPAnnotation = "kube-vip.io/loadbalancerIPs"       // 0.0.0.0: from DHCP
+	calicoAnnotation  = "projectcalico.org/loadBalancerIPs" // a list of JSON
 )
 
 // maxKey bounds a sharing key, maxIPs a list of addresses, in bytes.
@@ -38,7 +51,7 @@ func AskOf(annotations map[string]string, loadBalancerIP string) (ask Ask, shari
 		ask.Invalid = append(ask.Invalid, Denial{Reason: SharingKeyInvalid, Detail: source})
 		sharing = ""
 	}
-	ips, source := first(annotations, ipsAnnotations)
+	ips, source := firstIPs(annotations)
 	if ips == "" {
 		ips, source = strings.TrimSpace(loadBalancerIP), "spec.loadBalancerIP"
 	}
@@ -56,6 +69,30 @@ func first(annotations map[string]string, names []string) (value, name string) {
 		}
 	}
 	return "", ""
+}
+
+// firstIPs is first for addresses.
+func firstIPs(annotations map[string]string) (list, name string) {
+	for _, name := range ipsAnnotations {
+		list := strings.TrimSpace(annotations[name])
+		if name == calicoAnnotation && list != "" {
+			list = plainList(list)
+		}
+		if list != "" && !wantsDHCP(name, list) {
+			return list, name
+		}
+	}
+	return "", ""
+}
+
+// plainList turns a list of JSON into one with commas. What is none stays no list of
+// addresses.
+func plainList(list string) string {
+	var all []string
+	if err := json.Unmarshal([]byte(list), &all); err != nil {
+		return "not JSON"
+	}
+	return strings.Join(all, ",")
 }
 
 func validKey(k string) bool {

@@ -23,6 +23,15 @@ func TestAskOfTakesTheFirstAnnotationThatSaysSomething(t *testing.T) {
 			wantPool: "p", wantIPs: "192.0.2.1", wantKey: "k"},
 		{name: "Cilium's names", annotations: map[string]string{"lbipam.cilium.io/ips": "192.0.2.1,2001:db8::1", "lbipam.cilium.io/sharing-key": "k"},
 			wantIPs: "192.0.2.1,2001:db8::1", wantKey: "k"},
+		{name: "Cilium's old names", annotations: map[string]string{"io.cilium/lb-ipam-ips": "192.0.2.1,2001:db8::1", "io.cilium/lb-ipam-sharing-key": "k"},
+			wantIPs: "192.0.2.1,2001:db8::1", wantKey: "k"},
+		{name: "Cilium's new names come before its old ones", annotations: map[string]string{"io.cilium/lb-ipam-ips": "192.0.2.1", "lbipam.cilium.io/ips": "192.0.2.2"}, wantIPs: "192.0.2.2"},
+		{name: "PureLB's names", annotations: map[string]string{"purelb.io/service-group": "p", "purelb.io/addresses": "192.0.2.1,2001:db8::1", "purelb.io/allow-shared-ip": "k"},
+			wantPool: "p", wantIPs: "192.0.2.1,2001:db8::1", wantKey: "k"},
+		{name: "Calico's name, a list of JSON", annotations: map[string]string{"projectcalico.org/loadBalancerIPs": `["192.0.2.1","2001:db8::1"]`}, wantIPs: "192.0.2.1,2001:db8::1"},
+		{name: "LoxiLB's name", annotations: map[string]string{"loxilb.io/staticIP": "192.0.2.1"}, wantIPs: "192.0.2.1"},
+		{name: "theirs come in the order of the reference", annotations: map[string]string{"loxilb.io/staticIP": "192.0.2.4", "projectcalico.org/loadBalancerIPs": `["192.0.2.3"]`,
+			"purelb.io/addresses": "192.0.2.2", "kube-vip.io/loadbalancerIPs": "192.0.2.1"}, wantIPs: "192.0.2.1"},
 		{name: "kube-vip's name", annotations: map[string]string{"kube-vip.io/loadbalancerIPs": "192.0.2.1"}, wantIPs: "192.0.2.1"},
 		{name: "spec.loadBalancerIP comes last", loadBalancerIP: "192.0.2.9", wantIPs: "192.0.2.9"},
 		{name: "an annotation comes before spec.loadBalancerIP", annotations: map[string]string{"kube-vip.io/loadbalancerIPs": "192.0.2.1"}, loadBalancerIP: "192.0.2.9", wantIPs: "192.0.2.1"},
@@ -67,6 +76,14 @@ func TestAskOfRefusesHostileSpellings(t *testing.T) {
 			if len(ask.Addrs) > 0 || len(ask.Invalid) == 0 || ask.Invalid[0].Reason != AddressInvalid {
 				t.Errorf("%q: addresses %v, refused for %v", ips, ask.Addrs, ask.Invalid)
 			}
+		}
+	}
+}
+
+func TestAskOfRefusesAnOddListOfCalico(t *testing.T) {
+	for _, ips := range []string{"192.0.2.1", `"192.0.2.1"`, `["192.0.2.1"`, `["192.0.2.1", 7]`, `["192.0.2.1,192.0.2.2"]`, `["::ffff:192.0.2.1"]`} {
+		if ask := asked(map[string]string{"projectcalico.org/loadBalancerIPs": ips}, ""); len(ask.Addrs) > 0 || len(ask.Invalid) == 0 {
+			t.Errorf("%q: %+v", ips, ask)
 		}
 	}
 }

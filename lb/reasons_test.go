@@ -15,17 +15,22 @@ import (
 // documented lists the names in the first column of every table of the page.
 func documented(t *testing.T) (names []string) {
 	t.Helper()
-	page, err := os.ReadFile("../docs/reference/reasons.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(page)) {
+	for line := range strings.Lines(referencePage(t, "reasons.md")) {
 		if row, ok := strings.CutPrefix(line, "| `"); ok {
 			name, _, _ := strings.Cut(row, "`")
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+func referencePage(t *testing.T, name string) string {
+	t.Helper()
+	page, err := os.ReadFile("../docs/reference/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
 }
 
 // constants lists the values of all constants of a type in a package's source.

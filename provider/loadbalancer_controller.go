@@ -41,6 +41,9 @@ func startLoadBalancer(ctx context.Context, c *Cloud, _ start) error {
 	if err != nil {
 		return err
 	}
+	if err := b.watchIgnored(services.Informer()); err != nil {
+		return err
+	}
 	register(vipCollector{b})
 	go b.run(ctx, registration.HasSynced)
 	return nil

@@ -48,3 +48,12 @@ func TestImagesAreMadeOfProgramsThatKnowTheirVersion(t *testing.T) {
 		}
 	}
 }
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

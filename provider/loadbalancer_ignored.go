@@ -1,0 +1,47 @@
+package provider
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/lb"
+)
+
+// watchIgnored records an Event on each Service of ours that has annotations of another
+// balancer which do not count: once, and again when they change.
+func (b *balancer) watchIgnored(services cache.SharedInformer) error {
+	_, err := services.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    b.tellIgnored,
+		UpdateFunc: func(_, now any) { b.tellIgnored(now) },
+		DeleteFunc: b.forgetIgnored,
+	})
+	return err
+}
+
+func (b *balancer) tellIgnored(obj any) {
+	svc, ok := obj.(*v1.Service)
+	if !ok {
+		return
+	}
+	ignored := lb.IgnoredAnnotations(svc.Annotations)
+	if len(ignored) == 0 || !b.isOurs(svc) {
+		b.forgetIgnored(svc)
+		return
+	}
+	said := make([]string, len(ignored))
+	for i, annotation := range ignored {
+		said[i] = annotation.String()
+	}
+	b.cloud.reports.warn(svc, string(lb.AnnotationIgnored), bounded(strings.Join(said, "; "), maxEvent))
+}
+
+func (b *balancer) forgetIgnored(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if svc, ok := obj.(*v1.Service); ok {
+		b.cloud.reports.settle(svc, string(lb.AnnotationIgnored))
+	}
+}
