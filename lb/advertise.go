@@ -68,9 +68,20 @@ func (r Refusal) Compare(o Refusal) int {
 	)
 }
 
+// Demotion says why a prefix is announced as the worse way, though the machine is not
+// drained. It compares with ==.
+type Demotion struct {
+	Prefix netip.Prefix
+	Reason Reason
+}
+
+// Compare sorts by prefix: each is announced in one way.
+func (d Demotion) Compare(o Demotion) int { return comparePrefixes(d.Prefix, o.Prefix) }
+
 // Plan is what a machine announces, and what it does not. Sessions are sorted
 // by router and address.
 type Plan struct {
-	Sessions []SessionPlan
-	Refusals sorted.List[Refusal]
+	Sessions  []SessionPlan
+	Demotions sorted.List[Demotion]
+	Refusals  sorted.List[Refusal]
 }

@@ -112,6 +112,35 @@ func TestWithLocalTrafficOnlyMachinesThatCanServeAnnounce(t *testing.T) {
 	})
 }
 
+// TestAMachineIsTheWorseWayIfAndOnlyIfItsEndpointsEndAndOthersAreReady: with local traffic
+// alone, and never so that nobody is left.
+func TestAMachineIsTheWorseWayIfAndOnlyIfItsEndpointsEndAndOthersAreReady(t *testing.T) {
+	inv := load(t, datacenter)
+	rapid.Check(t, func(rt *rapid.T) {
+		w := drawSpread(rt)
+		ready := func(m string) bool { return slices.ContainsFunc(w.on[m], func(e Endpoint) bool { return e.Ready }) }
+		anyReady := slices.ContainsFunc(machines, ready)
+		for _, m := range machines {
+			v := view(t, inv, m)
+			v.Offers = sorted.Of(w.offer(m))
+			p := Advertise(v)
+			want := w.local && !ready(m) && anyReady
+			told := 0
+			for _, s := range p.Sessions {
+				for a := range s.Advertisements.All() {
+					told++
+					if is := a.Communities.Has(inventory.GracefulShutdown); is != want {
+						rt.Fatalf("%s has %v of %v: worse %v, want %v", m, w.on[m], w.on, is, want)
+					}
+				}
+			}
+			if said := p.Demotions.Len() > 0; said != (want && told > 0) {
+				rt.Fatalf("%s announces %d prefixes as the worse way %v, and says it %v", m, told, want, said)
+			}
+		}
+	})
+}
+
 // TestTheLongestPrefixOfAVIPWithLocalTrafficLeadsOnlyWhereItIsServed looks from each
 // router: VIPs of one aggregate have their endpoints on different machines.
 func TestTheLongestPrefixOfAVIPWithLocalTrafficLeadsOnlyWhereItIsServed(t *testing.T) {

@@ -13,8 +13,8 @@ const (
 	// perEndpoint is the link bandwidth that one local endpoint stands for, in bytes a
 	// second: 1 Mbit/s. Only the proportion between machines means anything.
 	perEndpoint = 125_000
-	// drainPref and drainPrepend make a route that is about to go the worse one with
-	// routers, too, that do not know the GRACEFUL_SHUTDOWN community by themselves.
+	// drainPref and drainPrepend make a route that is about to go, or is the worse way for
+	// another reason, the worse one with routers, too, that do not know the GRACEFUL_SHUTDOWN community by themselves.
 	drainPref    = 1
 	drainPrepend = 1
 )
@@ -59,6 +59,17 @@ func (o *Offer) refusal() Reason {
 	return ""
 }
 
+// demotion is why an offer's VIPs are announced as the worse way; empty: they are not. A
+// machine whose endpoints all terminate serves on until they have ended, and routers that
+// know a machine with ready ones send new connections there: so somebody announces exactly
+// while somebody can serve.
+func (o *Offer) demotion() Reason {
+	if o.LocalTraffic && o.Endpoints.Terminating {
+		return LocalEndpointsTerminating
+	}
+	return ""
+}
+
 // ground is what a machine's offers are judged by: all of a view besides them.
 type ground struct {
 	view     View // without offers
@@ -75,24 +86,27 @@ type scope struct {
 	refusal     Reason          // here, to anybody
 	announcedTo []bool          // each session
 	attributes  []Advertisement // for each session, without prefix and bandwidth
+	worse       []Advertisement // the same, as the worse way
 }
 
 // candidate is a VIP or a pod CIDR that wants a prefix announced. Several can want the
 // same: VIPs that share an aggregate, Services that share a VIP.
 type candidate struct {
 	prefix    netip.Prefix
+	demotion  Reason // why it is announced as the worse way; empty: it is not
 	bandwidth uint32
 	vip       netip.Addr // invalid: a pod CIDR
 	service   ServiceKey
 	scope     *scope
 }
 
-// Compare sorts by prefix, and puts first whose attributes the prefix has.
+// Compare sorts by prefix, and puts first whose attributes the prefix has: it is no worse
+// way while one of its Services needs none.
 func (c candidate) Compare(d candidate) int {
 	if order := comparePrefixes(c.prefix, d.prefix); order != 0 {
 		return order
 	}
-	return cmp.Or(cmp.Compare(d.bandwidth, c.bandwidth), c.vip.Compare(d.vip), c.service.Compare(d.service))
+	return cmp.Or(cmp.Compare(c.demotion, d.demotion), cmp.Compare(d.bandwidth, c.bandwidth), c.vip.Compare(d.vip), c.service.Compare(d.service))
 }
 
 func groundOf(v View) *ground {
@@ -119,7 +133,7 @@ func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusa
 			refused = append(refused, no)
 			continue
 		}
-		c := candidate{prefix: aggregate(sc.pool, o.VIP), bandwidth: weight(sc.pool, o), vip: o.VIP, service: o.Service, scope: sc}
+		c := candidate{prefix: aggregate(sc.pool, o.VIP), demotion: o.demotion(), bandwidth: weight(sc.pool, o), vip: o.VIP, service: o.Service, scope: sc}
 		candidates = append(candidates, c)
 		if alone := hostPrefix(o.VIP); o.LocalTraffic && c.prefix != alone {
 			own := c
@@ -167,6 +181,9 @@ func (g *ground) sessionRefusal(i int, c candidate) Reason {
 // advertisement is what a session announces for a candidate; false: nothing.
 func (g *ground) advertisement(i int, c candidate) (Advertisement, bool) {
 	ad := c.scope.attributes[i]
+	if c.demotion != "" {
+		ad = c.scope.worse[i]
+	}
 	ad.Prefix, ad.Bandwidth = c.prefix, c.bandwidth
 	return ad, c.scope.announcedTo[i] && g.sessions[i].Families.Has(c.prefix)
 }
@@ -177,7 +194,8 @@ func (g *ground) poolScope(pool *inventory.Pool) *scope {
 	for _, s := range g.sessions {
 		only := pool.Advertise.Routers
 		sc.announcedTo = append(sc.announcedTo, len(only) == 0 || slices.Contains(only, s.Router))
-		sc.attributes = append(sc.attributes, g.attributes(s, pool.Advertise))
+		sc.attributes = append(sc.attributes, attributes(s, pool.Advertise, g.view.Draining))
+		sc.worse = append(sc.worse, attributes(s, pool.Advertise, true))
 	}
 	return sc
 }
@@ -199,15 +217,16 @@ func (g *ground) poolRefusal(pool *inventory.Pool) Reason {
 	return ""
 }
 
-// attributes are what a pool's routes are announced with over a session.
-func (g *ground) attributes(s inventory.Session, a inventory.Advertise) Advertisement {
+// attributes are what a pool's routes are announced with over a session, as the worse way
+// or not.
+func attributes(s inventory.Session, a inventory.Advertise, worse bool) Advertisement {
 	ad := Advertisement{Communities: a.Communities}
 	if s.IBGP() {
 		ad.LocalPref = a.LocalPref
 	} else {
 		ad.Prepend = a.Prepend
 	}
-	if g.view.Draining {
+	if worse {
 		ad.Communities = ad.Communities.With(inventory.GracefulShutdown)
 		if s.IBGP() {
 			ad.LocalPref = drainPref
@@ -253,7 +272,7 @@ func (g *ground) pods() (candidates []candidate, refused []Refusal) {
 	sc := &scope{}
 	for _, s := range g.sessions {
 		sc.announcedTo = append(sc.announcedTo, s.PodCIDRs)
-		sc.attributes = append(sc.attributes, g.attributes(s, inventory.Advertise{}))
+		sc.attributes = append(sc.attributes, attributes(s, inventory.Advertise{}, g.view.Draining))
 	}
 	for _, cidr := range g.view.PodCIDRs {
 		if reason := cmp.Or(g.view.machineRefusal(), g.cidrRefusal(cidr)); reason != "" {

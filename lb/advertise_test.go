@@ -80,6 +80,14 @@ func localOnly(all []Offer) []Offer {
 	return all
 }
 
+// terminating has local endpoints serve that terminate, while others are ready elsewhere.
+func terminating(all []Offer) []Offer {
+	for i := range all {
+		all[i].Endpoints.Terminating = true
+	}
+	return all
+}
+
 // text prints a plan, one line for each advertisement and refusal.
 func text(p Plan) []string {
 	lines := []string{}
@@ -100,6 +108,9 @@ func text(p Plan) []string {
 			}
 			lines = append(lines, line)
 		}
+	}
+	for d := range p.Demotions.All() {
+		lines = append(lines, fmt.Sprintf("worse %v: %s", d.Prefix, d.Reason))
 	}
 	for r := range p.Refusals.All() {
 		what := "pods " + r.PodCIDR.String()
@@ -246,6 +257,42 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 			want:    []string{"203.0.113.10/32 via tor2/10.10.2.1 [65010:100 65535:0] pref 1"},
 		},
 		{
+			name:   "local endpoints that only terminate make it the worse way while others are ready, and nothing else",
+			offers: [][]Offer{terminating(localOnly(offer("web", 2, 5, "203.0.113.10", "198.51.100.3"))), localOnly(offer("api", 1, 3, "203.0.113.11"))},
+			want: []string{
+				"198.51.100.0/26 via tor1/10.10.1.1 [65535:0] prepend 1", "198.51.100.3/32 via tor1/10.10.1.1 [65535:0] prepend 1",
+				"203.0.113.10/32 via tor1/10.10.1.1 [65010:100 65535:0] prepend 2", "203.0.113.11/32 via tor1/10.10.1.1 [65010:100] prepend 1",
+				"worse 198.51.100.0/26: LocalEndpointsTerminating", "worse 198.51.100.3/32: LocalEndpointsTerminating", "worse 203.0.113.10/32: LocalEndpointsTerminating",
+			},
+		},
+		{
+			name:    "the worse way has a lower preference with routers of the own AS, and a machine that drains is no worse still",
+			machine: "w3",
+			view:    func(v *View) { v.Draining = true },
+			offers:  [][]Offer{terminating(localOnly(offer("web", 1, 3, "203.0.113.10"))), localOnly(offer("api", 1, 3, "203.0.113.11"))},
+			want: []string{
+				"203.0.113.10/32 via tor2/10.10.2.1 [65010:100 65535:0] pref 1", "203.0.113.11/32 via tor2/10.10.2.1 [65010:100 65535:0] pref 1",
+				"worse 203.0.113.10/32: LocalEndpointsTerminating",
+			},
+		},
+		{
+			name:   "where the cluster's endpoints serve, those that terminate here make no difference",
+			offers: [][]Offer{terminating(offer("web", 1, 3, "203.0.113.10"))},
+			want:   []string{"203.0.113.10/32 via tor1/10.10.1.1 [65010:100] prepend 1"},
+		},
+		{
+			name: "one Service of a VIP, or of an aggregate, that is served by ready endpoints keeps the way",
+			offers: [][]Offer{
+				terminating(localOnly(offer("web", 3, 5, "203.0.113.10", "198.51.100.3"))),
+				localOnly(offer("api", 1, 2, "203.0.113.10")), offer("other", 0, 1, "198.51.100.4"),
+			},
+			want: []string{
+				"198.51.100.0/26 via tor1/10.10.1.1", "198.51.100.3/32 via tor1/10.10.1.1 [65535:0] prepend 1",
+				"203.0.113.10/32 via tor1/10.10.1.1 [65010:100] prepend 1",
+				"worse 198.51.100.3/32: LocalEndpointsTerminating",
+			},
+		},
+		{
 			name:   "a drained machine announces nothing",
 			view:   func(v *View) { v.Draining, v.Withdrawn = true, true; v.PodCIDRs = cidrs("10.244.1.0/24") },
 			offers: [][]Offer{offer("web", 1, 1, "203.0.113.10")},
@@ -353,7 +400,8 @@ func TestEndpointsAreCountedTheWayKubeProxyDoes(t *testing.T) {
 		{"ready ones count", []Endpoint{ready, local(ready), local(ready)}, Endpoints{Local: 2, Any: 3}},
 		{"those that end do not count beside ready ones", []Endpoint{ready, ending}, Endpoints{Any: 1}},
 		{"those that end count where nothing else is", []Endpoint{ending, local(ending)}, Endpoints{Local: 1, Any: 2}},
-		{"a machine falls back on its own", []Endpoint{ready, local(ending)}, Endpoints{Local: 1, Any: 1}},
+		{"a machine falls back on its own, which end while another is ready", []Endpoint{ready, local(ending)}, Endpoints{Local: 1, Any: 1, Terminating: true}},
+		{"those that end beside a ready one of the machine make no difference", []Endpoint{local(ready), ready, local(ending)}, Endpoints{Local: 1, Any: 2}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

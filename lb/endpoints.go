@@ -22,7 +22,7 @@ func Count(all []Endpoint) Endpoints {
 		}
 	}
 	if ready.Local == 0 {
-		ready.Local = ending.Local
+		ready.Local, ready.Terminating = ending.Local, ending.Local > 0 && ready.Any > 0
 	}
 	if ready.Any == 0 {
 		ready.Any = ending.Any

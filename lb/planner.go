@@ -63,6 +63,32 @@ func (p *Planner) change(gone, put []candidate) {
 		ads := &p.plan.Sessions[i].Advertisements
 		*ads = ads.Edit(p.say(i, prefixes))
 	}
+	p.plan.Demotions = p.plan.Demotions.Edit(p.demote(prefixes))
+}
+
+// demote lists which of some prefixes are not announced as the worse way any more, and
+// which are.
+func (p *Planner) demote(prefixes []netip.Prefix) (gone, put []Demotion) {
+	for _, prefix := range prefixes {
+		d := Demotion{Prefix: prefix}
+		if c, ok := p.first(prefix); ok && c.demotion != "" && p.announced(c) {
+			d.Reason = c.demotion
+			put = append(put, d)
+		} else {
+			gone = append(gone, d)
+		}
+	}
+	return gone, put
+}
+
+// announced reports whether any session announces a candidate.
+func (p *Planner) announced(c candidate) bool {
+	for i := range p.ground.sessions {
+		if _, said := p.ground.advertisement(i, c); said {
+			return true
+		}
+	}
+	return false
 }
 
 // say is what a session does not say any more of some prefixes, and what it does.
@@ -80,9 +106,15 @@ func (p *Planner) say(i int, prefixes []netip.Prefix) (gone, put []Advertisement
 
 // advertisement is what a session says of a prefix, as its first candidate has it.
 func (p *Planner) advertisement(i int, prefix netip.Prefix) (Advertisement, bool) {
-	c, ok := p.candidates.Next(candidate{prefix: prefix, bandwidth: math.MaxUint32})
-	if !ok || c.prefix != prefix {
+	c, ok := p.first(prefix)
+	if !ok {
 		return Advertisement{}, false
 	}
 	return p.ground.advertisement(i, c)
+}
+
+// first is the candidate whose attributes a prefix has.
+func (p *Planner) first(prefix netip.Prefix) (candidate, bool) {
+	c, ok := p.candidates.Next(candidate{prefix: prefix, bandwidth: math.MaxUint32})
+	return c, ok && c.prefix == prefix
 }

@@ -22,7 +22,7 @@ func drawOffer(t *rapid.T) Offer {
 	}
 	return Offer{
 		Service: ServiceKey{"prod", rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "service")}, VIP: vip, LocalTraffic: rapid.Bool().Draw(t, "local traffic"),
-		Endpoints: Endpoints{Local: rapid.IntRange(0, 2).Draw(t, "local"), Any: rapid.IntRange(0, 2).Draw(t, "any")},
+		Endpoints: Endpoints{Local: rapid.IntRange(0, 2).Draw(t, "local"), Any: rapid.IntRange(0, 2).Draw(t, "any"), Terminating: rapid.Bool().Draw(t, "terminating")},
 	}
 }
 

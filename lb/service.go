@@ -25,6 +25,9 @@ type Reason string
 type Endpoints struct {
 	Local int // on this machine
 	Any   int // on all machines, this one included
+	// Terminating says that those of this machine serve while they terminate, and that
+	// others are ready elsewhere.
+	Terminating bool `json:",omitempty"`
 }
 
 // Offer is one VIP of a Service, as a machine sees it when it decides what to announce.

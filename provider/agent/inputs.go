@@ -49,6 +49,7 @@ type plan struct {
 	BGP     bgp.Config
 	Routing routing.Table
 	Refused sorted.List[lb.Refusal]
+	Demoted sorted.List[lb.Demotion]
 }
 
 // planOf plans announcements beside the routes. A pod CIDR of ours that an older Node
@@ -58,7 +59,7 @@ func planOf(announcer *lb.Planner, in inputs, m inventory.Machine, ph phase, pro
 		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Offers,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
 	})
-	p := plan{Refused: announce.Refusals, Routing: routes}
+	p := plan{Refused: announce.Refusals, Demoted: announce.Demotions, Routing: routes}
 	p.BGP = bgp.Config{RouterID: routerID(m.Addresses), Within: mayLeave(in, m)}
 	for _, s := range announce.Sessions {
 		p.BGP.Sessions = append(p.BGP.Sessions, bgp.SessionConfig{SessionPlan: s, Password: in.Passwords[s.Session.Password]})

@@ -20,24 +20,25 @@ const stuckAfter = 2 * time.Minute
 
 // Status is what /status shows. No password is ever in it.
 type Status struct {
-	Node         string          `json:"node"`
-	Machine      string          `json:"machine,omitempty"`
-	MachineState string          `json:"machineState,omitempty"`
-	Inventory    string          `json:"inventory,omitempty"`
-	Rack         string          `json:"rack,omitempty"`
-	Ready        bool            `json:"ready"`
-	WaitingFor   string          `json:"waitingFor,omitempty"`
-	FromDisk     bool            `json:"fromDisk"` // the API server has not told all yet
-	ProxyHealthy bool            `json:"proxyHealthy"`
-	Draining     bool            `json:"draining"`
-	Withdrawn    bool            `json:"withdrawn"`
-	Condition    string          `json:"condition"`
-	At           time.Time       `json:"at"`
-	Routes       RoutesStatus    `json:"routes"`
-	Sessions     []SessionStatus `json:"sessions"`
-	Refusals     []RefusalStatus `json:"refusals"` // VIPs and pod CIDRs that are not announced
-	Unrouted     []RefusalStatus `json:"unrouted"` // pod CIDRs that have no route
-	Settings     []string        `json:"settings"` // of the kernel, that keep packets from pods
+	Node         string           `json:"node"`
+	Machine      string           `json:"machine,omitempty"`
+	MachineState string           `json:"machineState,omitempty"`
+	Inventory    string           `json:"inventory,omitempty"`
+	Rack         string           `json:"rack,omitempty"`
+	Ready        bool             `json:"ready"`
+	WaitingFor   string           `json:"waitingFor,omitempty"`
+	FromDisk     bool             `json:"fromDisk"` // the API server has not told all yet
+	ProxyHealthy bool             `json:"proxyHealthy"`
+	Draining     bool             `json:"draining"`
+	Withdrawn    bool             `json:"withdrawn"`
+	Condition    string           `json:"condition"`
+	At           time.Time        `json:"at"`
+	Routes       RoutesStatus     `json:"routes"`
+	Sessions     []SessionStatus  `json:"sessions"`
+	Refusals     []RefusalStatus  `json:"refusals"` // VIPs and pod CIDRs that are not announced
+	Demoted      []DemotionStatus `json:"demoted"`  // prefixes that are announced as the worse way, though the machine does not drain
+	Unrouted     []RefusalStatus  `json:"unrouted"` // pod CIDRs that have no route
+	Settings     []string         `json:"settings"` // of the kernel, that keep packets from pods
 	// Staleness is, for each kind of object, how many seconds ago the API server
 	// last said anything about it, be it that nothing changed, or since it is asked in vain.
 	Staleness map[string]float64 `json:"stalenessSeconds"`
@@ -91,10 +92,20 @@ type RefusalStatus struct {
 	Other   string `json:"other,omitempty"` // the Node that holds the pod CIDR
 }
 
+// DemotionStatus is why a prefix is announced as the worse way.
+type DemotionStatus struct {
+	Prefix string `json:"prefix"`
+	Reason string `json:"reason"`
+}
+
 // fill works out what is long and seldom looked at.
 func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Duration) {
 	s.Sessions = sessionStatus(sessions)
 	s.Refusals, s.Unrouted = refusals(s.plan.Refused), unrouted(s.plan.Routing.Refusals)
+	s.Demoted = []DemotionStatus{}
+	for d := range s.plan.Demoted.All() {
+		s.Demoted = append(s.Demoted, DemotionStatus{d.Prefix.String(), string(d.Reason)})
+	}
 	s.Routes = RoutesStatus{Wanted: s.reached.Want, Held: s.reached.Have, Routes: []string{}}
 	for _, f := range s.reached.Failed {
 		s.Routes.Failed = append(s.Routes.Failed, f.String())
