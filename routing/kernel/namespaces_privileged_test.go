@@ -5,6 +5,8 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -127,11 +129,6 @@ table ip6 proxy {
   chain post { type nat hook postrouting priority 100; oifname "pod0" masquerade; }
 }`
 
-const podServer = `
-import http.server, socket
-class S(http.server.ThreadingHTTPServer): address_family = socket.AF_INET6
-S(('::', 8080), http.server.SimpleHTTPRequestHandler).serve_forever()`
-
 // vipSite is a router, a node behind it and a pod on the node that serves a VIP.
 func vipSite(t *testing.T) (router, node, pod host) {
 	router, node, pod = newHost(t, "router").forwards(), newHost(t, "node").forwards(), newHost(t, "pod")
@@ -151,13 +148,26 @@ func vipSite(t *testing.T) (router, node, pod host) {
 	if out, err := nft.CombinedOutput(); err != nil {
 		t.Fatalf("nft: %v\n%s", err, out)
 	}
-	server := exec.Command("ip", "netns", "exec", pod.name, "python3", "-c", podServer)
-	server.Dir = t.TempDir()
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = server.Process.Kill(); _ = server.Wait() })
+	pod.serves(":8080")
 	return router, node, pod
+}
+
+// serves answers HTTP requests until the test ends.
+func (h host) serves(address string) {
+	h.Helper()
+	var listener net.Listener
+	h.inside(func() {
+		var err error
+		if listener, err = net.Listen("tcp", address); err != nil {
+			h.Error(err)
+		}
+	})
+	if listener == nil {
+		h.Fatalf("nobody listens in %s", h.name)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	go func() { _ = server.Serve(listener) }()
+	h.Cleanup(func() { _ = server.Close() })
 }
 
 // echoes counts the packets that a router sent a node to ask for an echo of a VIP: a
@@ -195,11 +205,6 @@ func TestPortOfAVIPThatNobodyServesIsAnsweredAndServedOnesStayReachable(t *testi
 		set(t, tab, sorted(of(routing.UnreachableForwarded, "203.0.113.0/24"), of(routing.UnreachableForwarded, "2001:db8:113::/64")))
 	})
 	t.Cleanup(tab.Close)
-	for range 50 { // until the pod's server listens
-		if router.reaches("http://203.0.113.5") {
-			break
-		}
-	}
 	for _, vip := range []string{"203.0.113.5", "[2001:db8:113::5]"} {
 		for _, from := range []host{router, node, pod} {
 			if !from.reaches("http://" + vip) {
