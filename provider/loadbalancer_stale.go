@@ -67,11 +67,20 @@ func (b *balancer) owes(k lb.ServiceKey) bool {
 }
 
 // clearReported clears the status of a Service before what it holds is given back. A later
-// Service of its name says what is its own.
-func (b *balancer) clearReported(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
+// Service of its name says what is its own. Who changes the Service in between is no failure.
+func (b *balancer) clearReported(ctx context.Context, k lb.ServiceKey, uid types.UID) (err error) {
 	if uid == "" { // it is gone
 		return nil
 	}
+	for range claimAttempts {
+		if err = b.clearAsRead(ctx, k, uid); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func (b *balancer) clearAsRead(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
 	svc, err := b.reported(ctx, k, uid)
 	if svc == nil || err != nil {
 		return err

@@ -7,8 +7,10 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -102,13 +104,18 @@ func TestStockControllersDeletionClearsTheStatusFirst(t *testing.T) {
 	svc := leaving(showing(h.svc[0], h.addr.String()))
 	svc.Finalizers = append(svc.Finalizers, "service.kubernetes.io/load-balancer-cleanup")
 	h.tells(svc)
+	conflicts := 2 // somebody else changes it meanwhile, which is not for an Event
+	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		conflicts--
+		return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource(resourceOfService), "a", errOtherService)
+	})
 	h.failing(1, "patch", "services")
 	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", svc); err == nil {
 		t.Error("that its status could not be cleared is no error")
 	}
 	h.agree(h.key(0))
-	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", svc); err != nil {
-		t.Fatal(err)
+	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", svc); err != nil || conflicts >= 0 {
+		t.Fatal(err, conflicts)
 	}
 	if held, now := h.ledger.Holds(h.key(0)), h.lives("a"); len(held) > 0 || len(now.Status.LoadBalancer.Ingress) > 0 {
 		t.Errorf("it holds %v, and its status says %v", held, now.Status)
