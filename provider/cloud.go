@@ -43,6 +43,7 @@ type Cloud struct {
 
 	keeper       *source.Keeper
 	roster       *roster
+	wantedTaints wantedTaints
 	balancer     *balancer     // see loadbalancer.go
 	recollection *recollection // nil: without Remember
 }
@@ -79,6 +80,7 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 	c.client = clients.ClientOrDie("plinth")
 	c.endpoint = clients.ConfigOrDie("plinth").Host
 	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
+	c.follow(c.wantedTaints.learn)
 	c.follow(c.roster.judge)
 	c.keeper = c.newKeeper()
 	register(c.keeper.Metrics)

@@ -84,7 +84,6 @@ func (n *nodeController) handler() cache.ResourceEventHandler {
 // Heartbeats and conditions do not count.
 func changed(a, b *v1.Node) bool {
 	return a.UID != b.UID || identity(a) != identity(b) || !maps.Equal(a.Labels, b.Labels) ||
-		a.Annotations[annotationTaints] != b.Annotations[annotationTaints] ||
 		!equalTaints(a.Spec.Taints, b.Spec.Taints) || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
 }
 
@@ -133,6 +132,7 @@ func (c *Cloud) wishOf(node *v1.Node) (w wish, ok bool) {
 		return wish{}, false
 	}
 	w = wishFor(inv, m)
+	w.formerly = c.wantedTaints.of(m, w.taints)
 	if initialising(node) && expected(m) != nil {
 		return wish{}, false
 	}

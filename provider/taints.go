@@ -2,46 +2,89 @@ package provider
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
 )
 
-// annotationTaints remembers on a Node which of its taints Plinth set. The API
-// knows an owner only of the whole list.
+// Labels of a Node remember which of its taints Plinth set: the API knows an owner only of
+// the whole list, and takes a field manager's word for its name. Admission plugin
+// NodeRestriction keeps a kubelet from these labels as it keeps it from taints, so that
+// whoever may write the record may take the taints away without it.
+const (
+	labelTaints = "plinth.node-restriction.kubernetes.io/taints" // how many they are; where it is, there is a record
+	labelTaint  = "taint.plinth.node-restriction.kubernetes.io/" // and what recordKey says of one; the value is its effect
+)
+
+// annotationTaints was the record of versions that had no such labels. A kubelet may write
+// it, so it counts only on a Node that has no record yet, and only for taints that the
+// accepted inventory wanted since this process started.
 const annotationTaints = "plinth.dev/taints"
 
-// mergeTaints makes wanted taints true in a Node's list and takes away those of
-// the record that are no longer wanted. It returns the list and the new record.
-// Taints that others set stay where they are, and one that was there before
+// recordKey is the label that says that a taint is Plinth's.
+func recordKey(t v1.Taint) string {
+	sum := sha256.Sum256([]byte(spelled(t)))
+	return labelTaint + hex.EncodeToString(sum[:8])
+}
+
+// recordOf returns the labels that say which taints are Plinth's.
+func recordOf(ours []v1.Taint) map[string]string {
+	labels := map[string]string{labelTaints: strconv.Itoa(len(ours))}
+	for _, t := range ours {
+		labels[recordKey(t)] = string(t.Effect)
+	}
+	return labels
+}
+
+// recordedOn returns what tells whether a taint of a Node is Plinth's. formerly has the
+// taints that the inventory wanted of it.
+func recordedOn(node *v1.Node, formerly map[string]bool) func(v1.Taint) bool {
+	if _, there := node.Labels[labelTaints]; there {
+		return func(t v1.Taint) bool {
+			_, ours := node.Labels[recordKey(t)]
+			return ours
+		}
+	}
+	older := readTaints(node.Annotations[annotationTaints])
+	return func(t v1.Taint) bool { return older[spelled(t)] && formerly[spelled(t)] && !initialising(node) }
+}
+
+// mergeTaints makes wanted taints true in a Node's list and takes away those on
+// record that are no longer wanted. It returns the list and which of it are
+// Plinth's. Taints that others set stay where they are, and one that was there before
 // Plinth wanted it is not put on record: it is not ours to remove.
-func mergeTaints(have []v1.Taint, record string, want []inventory.Taint) ([]v1.Taint, string) {
-	recorded := readTaints(record)
-	var out []v1.Taint
+func mergeTaints(have []v1.Taint, recorded func(v1.Taint) bool, want []inventory.Taint) (out, ours []v1.Taint) {
 	for _, t := range have {
-		if !recorded[spelled(t)] || slices.ContainsFunc(want, func(w inventory.Taint) bool { return sameTaint(t, w) }) {
+		if !recorded(t) || slices.ContainsFunc(want, func(w inventory.Taint) bool { return sameTaint(t, w) }) {
 			out = append(out, t)
 		}
 	}
-	var ours []string
 	for _, w := range want {
-		wanted := v1.Taint{Key: w.Key, Value: w.Value, Effect: v1.TaintEffect(w.Effect)}
+		wanted := taintOf(w)
 		at := slices.IndexFunc(out, func(t v1.Taint) bool { return sameTaint(t, w) })
 		switch {
 		case at < 0:
 			out = append(out, wanted)
-		case out[at].Value == w.Value && !recorded[spelled(wanted)]:
+		case out[at].Value == w.Value && !recorded(wanted):
 			continue // somebody else's, and just as we want it
 		case out[at].Value != w.Value:
 			out[at] = wanted
 		}
-		ours = append(ours, spelled(wanted))
+		ours = append(ours, wanted)
 	}
-	slices.Sort(ours)
-	return out, strings.Join(ours, ",")
+	return out, ours
+}
+
+func taintOf(t inventory.Taint) v1.Taint {
+	return v1.Taint{Key: t.Key, Value: t.Value, Effect: v1.TaintEffect(t.Effect)}
 }
 
 // sameTaint reports whether two taints are one to Kubernetes, which tells them
@@ -74,4 +117,50 @@ func equalTaints(a, b []v1.Taint) bool {
 	return slices.EqualFunc(a, b, func(x, y v1.Taint) bool {
 		return cmp.Compare(spelled(x), spelled(y)) == 0
 	})
+}
+
+// wantedTaints remembers which taints the inventory wanted of each machine since this
+// process started, by provider ID: the first inventory is the one that its predecessor left
+// in force.
+type wantedTaints struct {
+	mu  sync.Mutex
+	all map[string]map[string]bool
+}
+
+// learn adds what an inventory wants.
+func (w *wantedTaints) learn(inv *inventory.Inventory) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, rack := range inv.Racks {
+		for _, m := range rack.Machines {
+			for _, t := range inv.Taints(m) {
+				w.add(m.ProviderID(), spelled(taintOf(t)))
+			}
+		}
+	}
+}
+
+func (w *wantedTaints) add(machine, taint string) {
+	if w.all == nil {
+		w.all = map[string]map[string]bool{}
+	}
+	if w.all[machine] == nil {
+		w.all[machine] = map[string]bool{}
+	}
+	w.all[machine][taint] = true
+}
+
+// of returns what was wanted of a machine, with what is wanted now: an inventory may be
+// asked of a Node before it is learnt.
+func (w *wantedTaints) of(m inventory.Machine, now []inventory.Taint) map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := maps.Clone(w.all[m.ProviderID()])
+	for _, t := range now {
+		if all == nil {
+			all = map[string]bool{}
+		}
+		all[spelled(taintOf(t))] = true
+	}
+	return all
 }

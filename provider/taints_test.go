@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
@@ -38,6 +39,11 @@ func writtenOf(taints []v1.Taint) string {
 	return strings.Join(out, " ")
 }
 
+// among is the record of these taints.
+func among(ours []v1.Taint) func(v1.Taint) bool {
+	return func(t v1.Taint) bool { return slices.ContainsFunc(ours, func(o v1.Taint) bool { return o == t }) }
+}
+
 func TestMergeOfTaints(t *testing.T) {
 	cases := map[string]struct {
 		have, record, want     string
@@ -57,7 +63,8 @@ func TestMergeOfTaints(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			taints, record := mergeTaints(taintsOf(c.have), c.record, wantedOf(c.want))
+			taints, ours := mergeTaints(taintsOf(c.have), among(taintsOf(c.record)), wantedOf(c.want))
+			record := writtenOf(ours)
 			if got := writtenOf(taints); got != c.wantTaints {
 				t.Errorf("taints %q, want %q", got, c.wantTaints)
 			}
@@ -73,18 +80,77 @@ func TestTaintsOfOthersSurviveEverySequenceOfWishes(t *testing.T) {
 		wish := rapid.SliceOfDistinct(rapid.SampledFrom(wantedOf("a:NoSchedule a=x:NoExecute b=y:NoSchedule c:NoSchedule")),
 			func(w inventory.Taint) string { return w.Key + w.Effect })
 		theirs := rapid.SliceOfDistinct(rapid.SampledFrom(taintsOf("a:NoSchedule d:NoSchedule e=1:NoExecute")), spelled).Draw(t, "theirs")
-		taints, record := slices.Clone(theirs), ""
+		taints, record := slices.Clone(theirs), []v1.Taint(nil)
 		for range rapid.IntRange(1, 6).Draw(t, "edits") {
 			want := wish.Draw(t, "want")
-			taints, record = mergeTaints(taints, record, want)
-			again, sameRecord := mergeTaints(taints, record, want)
-			if !equalTaints(again, taints) || sameRecord != record {
-				t.Fatalf("twice is not once: %q %q, then %q %q", writtenOf(taints), record, writtenOf(again), sameRecord)
+			taints, record = mergeTaints(taints, among(record), want)
+			again, sameRecord := mergeTaints(taints, among(record), want)
+			if !equalTaints(again, taints) || !equalTaints(sameRecord, record) {
+				t.Fatalf("twice is not once: %q %q, then %q %q", writtenOf(taints), writtenOf(record), writtenOf(again), writtenOf(sameRecord))
 			}
 		}
-		taints, record = mergeTaints(taints, record, nil)
-		if !equalTaints(taints, theirs) || record != "" {
-			t.Fatalf("theirs were %q; what is left is %q, record %q", writtenOf(theirs), writtenOf(taints), record)
+		taints, record = mergeTaints(taints, among(record), nil)
+		if !equalTaints(taints, theirs) || len(record) > 0 {
+			t.Fatalf("theirs were %q; what is left is %q, record %q", writtenOf(theirs), writtenOf(taints), writtenOf(record))
 		}
 	})
+}
+
+func TestRecordOfTaintsIsTakenFromWhereAKubeletCannotWrite(t *testing.T) {
+	const ours, theirs = "ours=x:NoSchedule", "theirs:NoExecute"
+	for name, c := range map[string]struct {
+		labels     map[string]string
+		annotation string
+		formerly   string
+		change     func(*v1.Node)
+		want       string // of both, what is Plinth's
+	}{
+		"the labels":                      {labels: recordOf(taintsOf(ours)), want: ours},
+		"no word beside the labels":       {labels: recordOf(taintsOf(ours)), annotation: theirs, formerly: theirs, want: ours},
+		"nor where there are no taints":   {labels: recordOf(nil), annotation: ours + "," + theirs, formerly: ours + " " + theirs},
+		"an older version's":              {annotation: ours, formerly: ours, want: ours},
+		"what the inventory never wanted": {annotation: ours + "," + theirs, formerly: ours, want: ours},
+		"what no record has":              {formerly: ours},
+		"a Node that is new": {annotation: ours, formerly: ours, change: func(n *v1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: taintUninitialized, Effect: v1.TaintEffectNoSchedule})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := &v1.Node{}
+			n.Labels, n.Annotations, n.Spec.Taints = c.labels, map[string]string{annotationTaints: c.annotation}, taintsOf(ours+" "+theirs)
+			if c.change != nil {
+				c.change(n)
+			}
+			formerly := map[string]bool{}
+			for s := range strings.FieldsSeq(c.formerly) {
+				formerly[s] = true
+			}
+			recorded := recordedOn(n, formerly)
+			var got []v1.Taint
+			for _, taint := range taintsOf(ours + " " + theirs) {
+				if recorded(taint) {
+					got = append(got, taint)
+				}
+			}
+			if writtenOf(got) != c.want {
+				t.Errorf("%q are Plinth's, want %q", writtenOf(got), c.want)
+			}
+		})
+	}
+}
+
+func TestLabelsOfTheRecordAreLabelsAndOnesThatNodeRestrictionKeeps(t *testing.T) {
+	long := v1.Taint{Key: strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63), Value: strings.Repeat("c", 63), Effect: v1.TaintEffectPreferNoSchedule}
+	labels := recordOf([]v1.Taint{long, {Key: "b", Effect: v1.TaintEffectNoSchedule}, {Key: "b", Value: "x", Effect: v1.TaintEffectNoSchedule}})
+	if len(labels) != 4 {
+		t.Errorf("%v: want one for each taint, and one that there is a record", labels)
+	}
+	for k, v := range labels {
+		if wrong := append(validation.IsQualifiedName(k), validation.IsValidLabelValue(v)...); len(wrong) > 0 {
+			t.Errorf("%s=%s: %v", k, v, wrong)
+		}
+		if domain, _, _ := strings.Cut(k, "/"); !strings.HasSuffix(domain, "."+v1.LabelNamespaceNodeRestriction) {
+			t.Errorf("%s is a kubelet's to write", k)
+		}
+	}
 }

@@ -68,7 +68,7 @@ func (w wish) initial(current, node *v1.Node) (nodePatch, error) {
 		return nodePatch{}, err
 	}
 	patch.Metadata.ResourceVersion = node.ResourceVersion
-	taints, _ := mergeTaints(node.Spec.Taints, node.Annotations[annotationTaints], w.taints)
+	taints, _ := mergeTaints(node.Spec.Taints, recordedOn(current, w.formerly), w.taints)
 	patch.setTaints(taints)
 	return patch, nil
 }

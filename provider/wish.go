@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ type wish struct {
 	taints     []inventory.Taint
 	providerID string         // for a Node that has none
 	podCIDRs   []netip.Prefix // for a Node that has none; at most one per family
+
+	formerly map[string]bool // taints that were wanted of it before, as spelled prints them
 }
 
 func wishFor(inv *inventory.Inventory, m inventory.Machine) wish {
@@ -45,7 +48,6 @@ type metadataPatch struct {
 	UID             string            `json:"uid"`
 	ResourceVersion string            `json:"resourceVersion"`
 	Labels          map[string]string `json:"labels,omitempty"`
-	Annotations     map[string]string `json:"annotations,omitempty"`
 }
 
 type specPatch struct {
@@ -104,19 +106,18 @@ func (w wish) patch(node *v1.Node) (patch nodePatch, ok bool, err error) {
 	if err != nil {
 		return nodePatch{}, false, err
 	}
-	taints, record := mergeTaints(node.Spec.Taints, node.Annotations[annotationTaints], w.taints)
+	taints, ours := mergeTaints(node.Spec.Taints, recordedOn(node, w.formerly), w.taints)
+	labels := recordOf(ours)
+	maps.Copy(labels, w.labels)
 	retainted := !equalTaints(taints, node.Spec.Taints)
 	patch = nodePatch{APIVersion: "v1", Kind: "Node", Metadata: metadataPatch{
-		Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion, Labels: w.labels,
+		Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion, Labels: labels,
 	}}
-	if record != "" {
-		patch.Metadata.Annotations = map[string]string{annotationTaints: record}
-	}
 	if retainted || had.taints {
 		patch.setTaints(taints)
 	}
 	filled := w.fill(&patch.Spec, node, had)
-	ok = filled || retainted || record != node.Annotations[annotationTaints] || !w.labelled(node, had)
+	ok = filled || retainted || !labelled(labels, node, had)
 	return patch, ok, nil
 }
 
@@ -150,14 +151,14 @@ func (w wish) fill(spec *specPatch, node *v1.Node, had owned) (filled bool) {
 
 // labelled reports whether the Node has every label that is wished for, and
 // none that Plinth set earlier besides.
-func (w wish) labelled(node *v1.Node, had owned) bool {
-	for k, v := range w.labels {
+func labelled(labels map[string]string, node *v1.Node, had owned) bool {
+	for k, v := range labels {
 		if got, ok := node.Labels[k]; !ok || got != v {
 			return false
 		}
 	}
 	for _, k := range had.labels {
-		if _, ok := w.labels[k]; !ok {
+		if _, ok := labels[k]; !ok {
 			return false
 		}
 	}
