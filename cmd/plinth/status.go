@@ -32,7 +32,8 @@ func newStatusCommand() *cobra.Command {
 		Short: "Show the state of the datacenter, as the cluster reports it",
 		Long: `Show the state of the datacenter, as the cluster reports it: which inventory is in
 force, how many machines of each rack are ready, how many VIPs of each pool are held,
-and all problems.
+what is out of service on purpose and why, and all problems. What is out of service on
+purpose (maintenance, off, a pool that drains) is no problem.
 
 Exit codes: 0 no problems, 1 problems, 2 error.`,
 		Example: `  kubectl plinth status
@@ -73,11 +74,22 @@ type sight struct {
 	nodes     []v1.Node
 	services  []v1.Service
 	claims    []networkingv1.IPAddress
+
+	controllers []v1.Pod // those of the controller; none where it runs outside of the cluster
 }
 
-// look asks the cluster.
+// What the controller's pods are known by, and the keys of the inventory's status in which
+// it tells what has no counterpart, one a line.
+const (
+	controllerLabel        = "app.kubernetes.io/name=plinth-cloud-controller-manager"
+	keyNodesWithoutMachine = "nodesWithoutMachine"
+	keyMachinesWithoutNode = "machinesWithoutNode"
+)
+
+// look asks the cluster. That no inventory is in force is no error: it is the first thing
+// that somebody wants to know the cause of.
 func look(ctx context.Context, client kubernetes.Interface, namespace string) (sight, error) {
-	inv, err := acceptedIn(ctx, client, namespace)
+	inv, err := source.Accepted(ctx, client, namespace)
 	if err != nil {
 		return sight{}, err
 	}
@@ -90,10 +102,11 @@ func look(ctx context.Context, client kubernetes.Interface, namespace string) (s
 		FieldSelector: fields.OneTermEqualSelector("spec.type", string(v1.ServiceTypeLoadBalancer)).String(),
 	})
 	held, err3 := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: networkingv1.LabelManagedBy + "=" + lb.ManagedBy})
-	if err := errors.Join(err1, err2, err3); err != nil {
+	controllers, err4 := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return sight{}, err
 	}
-	return sight{inv, taken.Data, nodes.Items, services.Items, held.Items}, nil
+	return sight{inv, taken.Data, nodes.Items, services.Items, held.Items, controllers.Items}, nil
 }
 
 // status is how the datacenter is.
@@ -103,7 +116,9 @@ type status struct {
 	Racks      []rackStatus `json:"racks"`
 	Pools      []poolStatus `json:"pools"`
 	Services   int          `json:"services"` // of type LoadBalancer
-	NotWell    []string     `json:"notWell"`
+
+	OutOfService []outOfService `json:"outOfService"` // on purpose
+	NotWell      []string       `json:"notWell"`
 }
 
 // rackStatus counts the machines of a rack whose Nodes are to be there.
@@ -112,6 +127,9 @@ type rackStatus struct {
 	Machines    int    `json:"machines"`
 	NodesReady  int    `json:"nodesReady"`
 	FabricReady int    `json:"fabricReady"`
+	// OutOfService counts machines in maintenance, whose Nodes are to be there, and those
+	// that are off.
+	OutOfService int `json:"outOfService"`
 }
 
 type poolStatus struct {
@@ -123,21 +141,33 @@ type poolStatus struct {
 // statusOf weighs what was seen.
 func statusOf(seen sight) status {
 	s := status{
-		Inventory: seen.inventory.Name, Generation: seen.taken[source.KeyGeneration],
-		Services: len(seen.services), Racks: []rackStatus{}, NotWell: []string{},
+		Generation: seen.taken[source.KeyGeneration], Services: len(seen.services),
+		Racks: []rackStatus{}, Pools: []poolStatus{}, OutOfService: []outOfService{}, NotWell: []string{},
 	}
+	s.weighController(seen.controllers)
+	if seen.inventory == nil {
+		s.notWell("no inventory is in force")
+		s.weighProblems(seen)
+		return s
+	}
+	s.Inventory = seen.inventory.Name
 	if seen.taken[source.KeyReady] != "true" {
 		s.notWell("the newest edit of the inventory is not in force")
-		for problem := range strings.Lines(seen.taken[source.KeyProblems]) {
-			s.notWell("%s", strings.TrimSpace(problem))
-		}
+		s.weighProblems(seen)
 	}
 	s.weighMachines(seen)
-	s.Pools = poolsOf(seen)
+	s.Pools, s.OutOfService = poolsOf(seen), outOf(seen)
 	for _, service := range seen.services {
 		s.weighService(service)
 	}
 	return s
+}
+
+// weighProblems adds those of the newest edit.
+func (s *status) weighProblems(seen sight) {
+	for problem := range strings.Lines(seen.taken[source.KeyProblems]) {
+		s.notWell("%s", strings.TrimSpace(problem))
+	}
 }
 
 // weighService looks at one Service. One of another program's class is not ours to
@@ -160,13 +190,16 @@ func (s *status) notWell(format string, args ...any) {
 func (s *status) weighMachines(seen sight) {
 	nodes := map[string]v1.Node{} // by machine
 	var strangers []string
+	told := map[string]bool{} // "node NAME" and "machine NAME" that have a line
 	for _, n := range seen.nodes {
-		m, err := seen.inventory.MachineOf(inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Name: n.Name})
+		m, err := seen.inventory.MachineOf(identityOf(n))
 		if err != nil {
+			told["node "+n.Name] = true
 			strangers = append(strangers, fmt.Sprintf("node %s: %v", n.Name, err))
 			continue
 		}
 		if other, twice := nodes[m.Name]; twice {
+			told["node "+n.Name] = true
 			strangers = append(strangers, fmt.Sprintf("node %s: machine %s is node %s already", n.Name, m.Name, other.Name))
 			continue
 		}
@@ -175,7 +208,12 @@ func (s *status) weighMachines(seen sight) {
 	for _, rack := range seen.inventory.Racks {
 		r := rackStatus{Name: rack.Name}
 		for _, m := range rack.Machines {
+			if rests(m.State) {
+				r.OutOfService++
+			}
 			if m.State == inventory.StateActive || m.State == inventory.StateMaintenance {
+				_, has := nodes[m.Name]
+				told["machine "+m.Name] = !has
 				s.weigh(&r, m, nodes)
 			}
 		}
@@ -183,6 +221,7 @@ func (s *status) weighMachines(seen sight) {
 	}
 	slices.Sort(strangers)
 	s.NotWell = append(s.NotWell, strangers...)
+	s.weighUnmatched(seen, told)
 }
 
 // weigh looks at one machine that is to have a Node.

@@ -53,6 +53,48 @@ func nodeThatIs(name string, ready, fabric v1.ConditionStatus) v1.Node {
 	return n
 }
 
+func podThatIs(name string, phase v1.PodPhase, unschedulable string) v1.Pod {
+	p := v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.PodStatus{Phase: phase}}
+	if unschedulable != "" {
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: unschedulable}}
+	}
+	return p
+}
+
+// What is out of service on purpose is told, with the reason, and is no problem.
+func TestStatusTellsWhatIsOutOfServiceAndWhy(t *testing.T) {
+	seen := well(t)
+	shelf := &seen.inventory.Racks[0]
+	shelf.Machines[1].Reason = "PSU swap"
+	seen.inventory.Racks = append(seen.inventory.Racks, inventory.Rack{Name: "r2", State: inventory.StateMaintenance, Machines: []inventory.Machine{
+		{Name: "w1", Rack: "r2", State: inventory.StateMaintenance},
+		{Name: "w2", Rack: "r2", State: inventory.StateOff, Reason: "no fans"},
+		{Name: "w3", Rack: "r2", State: inventory.StateRetired},
+	}})
+	seen.nodes = append(seen.nodes, nodeThatIs("w1", v1.ConditionTrue, v1.ConditionTrue))
+	seen.nodes[0].Labels = map[string]string{"node.kubernetes.io/exclude-from-external-load-balancers": ""}
+	seen.inventory.Pools[0].State = inventory.PoolDraining
+	got := statusOf(seen)
+	if len(got.NotWell) > 0 {
+		t.Errorf("these are no problems: %q", got.NotWell)
+	}
+	want := []string{
+		"machine nuc2 (shelf): maintenance: PSU swap",
+		"machine nuc4 (shelf): off",
+		"rack r2: maintenance: with 3 machines",
+		"machine w2 (r2): off: no fans",
+		"node nuc1: announces no VIP: it bears the label node.kubernetes.io/exclude-from-external-load-balancers",
+		"pool default: draining",
+	}
+	var text strings.Builder
+	if err := writeStatusText(&text, got); err != nil {
+		t.Fatal(err)
+	}
+	if lines := "Out of service:\n  " + strings.Join(want, "\n  ") + "\n"; !strings.Contains(text.String(), lines) || !strings.HasSuffix(text.String(), "\nNo problems.\n") {
+		t.Errorf("it prints\n%s\nwithout\n%s", &text, lines)
+	}
+}
+
 func serviceThatIs(allocated metav1.ConditionStatus, reason, message string) v1.Service {
 	s := v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "web"}}
 	s.Status.Conditions = []metav1.Condition{{Type: "plinth.dev/VIPAllocated", Status: allocated, Reason: reason, Message: message}}
@@ -87,6 +129,34 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.nodes[1] = nodeThatIs("other", v1.ConditionTrue, v1.ConditionTrue)
 			s.nodes[1].Spec.ProviderID = "plinth://nuc1"
 		}, []string{"nuc2 (shelf) has no Node", "node other: machine nuc1 is node nuc1 already"}},
+		{"the controller knows a Node of which it cannot be told which machine it is", func(s *sight) {
+			s.nodes[0].Spec.ProviderID = "plinth://nuc1"
+			s.inventory.Racks[0].Machines[0].ID = "NEWSERIAL"
+			s.taken["nodesWithoutMachine"], s.taken["machinesWithoutNode"] = "nuc1", "nuc1"
+		}, []string{"node nuc1: its provider ID is plinth://nuc1, and that of machine nuc1 is plinth://NEWSERIAL"}},
+		{"the controller has not seen a Node", func(s *sight) { s.taken["machinesWithoutNode"] = "nuc1\n" }, []string{"machine nuc1 (shelf): the controller knows no Node of it"}},
+		{"a stranger that the controller tells of, too", func(s *sight) {
+			s.nodes = append(s.nodes, nodeThatIs("nuc9", v1.ConditionTrue, v1.ConditionTrue))
+			s.taken["nodesWithoutMachine"] = "nuc9"
+		}, []string{"node nuc9"}},
+		{"a machine without a Node that the controller tells of, too", func(s *sight) {
+			s.nodes = s.nodes[1:]
+			s.taken["machinesWithoutNode"] = "nuc1"
+		}, []string{"nuc1 (shelf) has no Node"}},
+		{"the controller tells of a Node that is gone by now", func(s *sight) { s.taken["nodesWithoutMachine"] = "nuc9\n" }, nil},
+		{"the controller cannot be scheduled", func(s *sight) {
+			s.controllers = []v1.Pod{podThatIs("plinth-cloud-controller-manager-x", v1.PodPending, "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector.")}
+		}, []string{"controller: pod plinth-cloud-controller-manager-x does not run: it cannot be scheduled: 0/4 nodes are available: 4 node(s) didn't match"}},
+		{"the controller's image is not to be had", func(s *sight) {
+			pod := podThatIs("p", v1.PodPending, "")
+			pod.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
+			s.controllers = []v1.Pod{pod}
+		}, []string{"pod p does not run: ImagePullBackOff: no such image"}},
+		{"the controller runs", func(s *sight) { s.controllers = []v1.Pod{podThatIs("p", v1.PodRunning, "")} }, nil},
+		{"nothing is in force, for the controller never ran", func(s *sight) {
+			*s = sight{controllers: []v1.Pod{podThatIs("p", v1.PodPending, "no node")}}
+		}, []string{"pod p does not run", "no inventory is in force"}},
+		{"a rack in maintenance", func(s *sight) { s.inventory.Racks[0].State = inventory.StateMaintenance }, nil},
 		{"a machine is held", func(s *sight) { s.inventory.Racks[0].Machines[0].Held = true }, []string{"nuc1 (shelf) is not in the inventory any more"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -109,7 +179,7 @@ func TestStatusCountsWhatIsToBeThere(t *testing.T) {
 	seen := well(t)
 	seen.claims = append(seen.claims, networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.1"}})
 	got := statusOf(seen)
-	if want := []rackStatus{{"shelf", 2, 2, 2}}; !slices.Equal(got.Racks, want) {
+	if want := []rackStatus{{"shelf", 2, 2, 2, 2}}; !slices.Equal(got.Racks, want) {
 		t.Errorf("racks %v, want %v: machines that are planned or off need no Node", got.Racks, want)
 	}
 	if want := []poolStatus{{"default", "active", 1}, {"", "no pool", 1}}; !slices.Equal(got.Pools, want) {
@@ -121,14 +191,19 @@ func TestStatusCountsWhatIsToBeThere(t *testing.T) {
 	}
 	const want = `inventory home, generation 7
 
-RACK    MACHINES   NODES READY   FABRIC READY
-shelf   2          2             2
+RACK    MACHINES   NODES READY   FABRIC READY   OUT OF SERVICE
+shelf   2          2             2              2
 
 POOL      STATE     VIPS HELD
 default   active    1
 -         no pool   1
 
 Services of type LoadBalancer: 1
+
+Out of service:
+  machine nuc2 (shelf): maintenance
+  machine nuc4 (shelf): off
+
 No problems.
 `
 	if text.String() != want {

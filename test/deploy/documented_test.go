@@ -7,6 +7,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
 )
 
 // version is what the programs under test are built as.
@@ -76,6 +81,33 @@ func TestTheGuidesLayoutIsReadAsItStandsAndAsItIsRendered(t *testing.T) {
 	rendered := run(t, exec.Command(kubectlFile(t), "kustomize", folder), "")
 	if out := run(t, exec.Command(plinth, "diff", folder, "-"), rendered); !strings.Contains(out, "nothing changes") {
 		t.Errorf("rendered it is another inventory:\n%s", out)
+	}
+}
+
+// Nothing is in force yet, and the first question is why: the pod of the Deployment that we
+// ship waits for a Node that it fits on.
+func TestStatusSaysThatTheControllerCannotBeScheduled(t *testing.T) {
+	s := apiserver.Start(t, apiserver.Options{})
+	kubectl(t, s, render(t, "base"), "apply", "--server-side", "-f", "-")
+	ctx := t.Context()
+	deployment, err := s.Client.AppsV1().Deployments(namespace).Get(ctx, "plinth-cloud-controller-manager", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := deployment.Spec.Template
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "controller-1", Namespace: namespace, Labels: template.Labels}, Spec: template.Spec}
+	if pod, err = s.Client.CoreV1().Pods(namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const message = "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector."
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable, Message: message}}
+	if _, err := s.Client.CoreV1().Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	status := exec.Command(built(t, "plinth"), "status", "--kubeconfig", s.Kubeconfig)
+	out, err := status.CombinedOutput()
+	if status.ProcessState.ExitCode() != 1 || !strings.Contains(string(out), "controller: pod controller-1 does not run: it cannot be scheduled: "+message) || !strings.Contains(string(out), "no inventory is in force") {
+		t.Errorf("%v; it prints\n%s", err, out)
 	}
 }
 

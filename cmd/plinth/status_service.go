@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// outOfService is what somebody took out of service on purpose. It is told, and is no
+// problem.
+type outOfService struct {
+	Kind   string `json:"kind"` // rack, machine, node or pool
+	Name   string `json:"name"`
+	Rack   string `json:"rack,omitempty"` // of a machine
+	State  string `json:"state"`
+	Reason string `json:"reason,omitempty"` // as the inventory says
+}
+
+// String prints it for an operator.
+func (o outOfService) String() string {
+	text := o.Kind + " " + o.Name
+	if o.Rack != "" {
+		text += " (" + o.Rack + ")"
+	}
+	text += ": " + o.State
+	if o.Reason != "" {
+		text += ": " + o.Reason
+	}
+	return text
+}
+
+// rests reports whether a machine in that state is out of service on purpose, and not for ever.
+func rests(s inventory.State) bool {
+	return s == inventory.StateMaintenance || s == inventory.StateOff
+}
+
+// outOf lists what is out of service on purpose.
+func outOf(seen sight) []outOfService {
+	out := []outOfService{}
+	for _, rack := range seen.inventory.Racks {
+		out = append(out, outOfRack(rack)...)
+	}
+	for _, n := range seen.nodes {
+		if _, excluded := n.Labels[v1.LabelNodeExcludeBalancers]; excluded {
+			out = append(out, outOfService{Kind: "node", Name: n.Name, State: "announces no VIP", Reason: "it bears the label " + v1.LabelNodeExcludeBalancers})
+		}
+	}
+	for _, p := range seen.inventory.Pools {
+		if p.State != inventory.PoolActive {
+			out = append(out, outOfService{Kind: "pool", Name: p.Name, State: string(p.State)})
+		}
+	}
+	return out
+}
+
+// outOfRack names the rack where its state says it all, and machines that are otherwise or
+// have a reason of their own.
+func outOfRack(rack inventory.Rack) (out []outOfService) {
+	if rests(rack.State) {
+		out = append(out, outOfService{Kind: "rack", Name: rack.Name, State: string(rack.State), Reason: "with " + countOf(len(rack.Machines), "machine")})
+	}
+	for _, m := range rack.Machines {
+		if rests(m.State) && (m.State != rack.State || m.Reason != "") {
+			out = append(out, outOfService{Kind: "machine", Name: m.Name, Rack: rack.Name, State: string(m.State), Reason: m.Reason})
+		}
+	}
+	return out
+}
+
+// weighController looks at the controller's own pods: while none runs, nothing else here is
+// kept true.
+func (s *status) weighController(pods []v1.Pod) {
+	for _, pod := range pods {
+		if why := whyPending(pod); why != "" {
+			s.notWell("controller: pod %s does not run: %s", pod.Name, why)
+		}
+	}
+}
+
+// whyPending says what a pod waits for; empty where it waits for nothing.
+func whyPending(pod v1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+			return strings.TrimSpace("it cannot be scheduled: " + cmp.Or(c.Message, c.Reason))
+		}
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil {
+			return strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Message), ": ")
+		}
+	}
+	if pod.Status.Phase == v1.PodPending {
+		return "it is Pending"
+	}
+	return ""
+}
+
+// weighUnmatched adds what the controller says has no counterpart, and is not told yet.
+func (s *status) weighUnmatched(seen sight, told map[string]bool) {
+	for _, name := range strings.Fields(seen.taken[keyNodesWithoutMachine]) {
+		i := slices.IndexFunc(seen.nodes, func(n v1.Node) bool { return n.Name == name })
+		if i < 0 || told["node "+name] {
+			continue
+		}
+		s.notWell("node %s: %s", name, whyUnmatched(seen.inventory, seen.nodes[i]))
+		if m, err := seen.inventory.MachineOf(identityOf(seen.nodes[i])); err == nil {
+			told["machine "+m.Name] = true // the other end of the same
+		}
+	}
+	for _, name := range strings.Fields(seen.taken[keyMachinesWithoutNode]) {
+		if m, ok := seen.inventory.Machine(name); ok && !told["machine "+name] {
+			s.notWell("machine %s (%s): the controller knows no Node of it", name, m.Rack)
+		}
+	}
+}
+
+// whyUnmatched is why the controller does not care for a Node whose machine seems to be
+// known.
+func whyUnmatched(inv *inventory.Inventory, n v1.Node) string {
+	m, err := inv.MachineOf(identityOf(n))
+	switch {
+	case err != nil:
+		return err.Error()
+	case strings.HasPrefix(n.Spec.ProviderID, inventory.ProviderScheme+"://") && n.Spec.ProviderID != m.ProviderID():
+		return fmt.Sprintf("its provider ID is %s, and that of machine %s is %s. A provider ID never changes: set the machine's id back, or delete the Node and let it join anew", n.Spec.ProviderID, m.Name, m.ProviderID())
+	}
+	return "the controller knows no machine that it is: its Events say why"
+}
+
+func identityOf(n v1.Node) inventory.NodeIdentity {
+	return inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Name: n.Name}
+}
