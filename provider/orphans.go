@@ -17,12 +17,6 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-// Keys of the inventory's status that say what has no counterpart, a name a line.
-const (
-	keyNodesWithoutMachine = "nodesWithoutMachine"
-	keyMachinesWithoutNode = "machinesWithoutNode"
-)
-
 // orphansEvery is how often Nodes without a machine and machines without a Node
 // are looked for. A rack that joins is a handful of writes, not one a machine.
 const orphansEvery = 5 * time.Second
@@ -74,7 +68,7 @@ func (o *orphans) look(ctx context.Context) {
 	}
 	o.nodes.Set(float64(len(nodes)))
 	o.machines.Set(float64(len(machines)))
-	data := map[string]string{keyNodesWithoutMachine: strings.Join(nodes, "\n"), keyMachinesWithoutNode: strings.Join(machines, "\n")}
+	data := map[string]string{source.KeyNodesWithoutMachine: strings.Join(nodes, "\n"), source.KeyMachinesWithoutNode: strings.Join(machines, "\n")}
 	if maps.Equal(data, o.told) {
 		return
 	}

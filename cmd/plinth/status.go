@@ -78,13 +78,8 @@ type sight struct {
 	controllers []v1.Pod // those of the controller; none where it runs outside of the cluster
 }
 
-// What the controller's pods are known by, and the keys of the inventory's status in which
-// it tells what has no counterpart, one a line.
-const (
-	controllerLabel        = "app.kubernetes.io/name=plinth-cloud-controller-manager"
-	keyNodesWithoutMachine = "nodesWithoutMachine"
-	keyMachinesWithoutNode = "machinesWithoutNode"
-)
+// controllerLabel is what the controller's pods are known by.
+const controllerLabel = "app.kubernetes.io/name=plinth-cloud-controller-manager"
 
 // look asks the cluster. That no inventory is in force is no error: it is the first thing
 // that somebody wants to know the cause of.

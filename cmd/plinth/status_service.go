@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 )
 
 // outOfService is what somebody took out of service on purpose. It is told, and is no
@@ -102,7 +103,7 @@ func whyPending(pod v1.Pod) string {
 
 // weighUnmatched adds what the controller says has no counterpart, and is not told yet.
 func (s *status) weighUnmatched(seen sight, told map[string]bool) {
-	for _, name := range strings.Fields(seen.taken[keyNodesWithoutMachine]) {
+	for _, name := range strings.Fields(seen.taken[source.KeyNodesWithoutMachine]) {
 		i := slices.IndexFunc(seen.nodes, func(n v1.Node) bool { return n.Name == name })
 		if i < 0 || told["node "+name] {
 			continue
@@ -112,7 +113,7 @@ func (s *status) weighUnmatched(seen sight, told map[string]bool) {
 			told["machine "+m.Name] = true // the other end of the same
 		}
 	}
-	for _, name := range strings.Fields(seen.taken[keyMachinesWithoutNode]) {
+	for _, name := range strings.Fields(seen.taken[source.KeyMachinesWithoutNode]) {
 		if m, ok := seen.inventory.Machine(name); ok && !told["machine "+name] {
 			s.notWell("machine %s (%s): the controller knows no Node of it", name, m.Rack)
 		}

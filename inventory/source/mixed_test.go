@@ -189,3 +189,41 @@ func TestTheControllersFolderIsReadAlike(t *testing.T) {
 		t.Errorf("got %v\n%s", inv, problems)
 	}
 }
+
+// Whatever stands in a file, every line of it keeps its number, nothing of it is read
+// twice, and each place in a document is one in the file.
+func FuzzReadText(f *testing.F) {
+	files, err := filepath.Glob("../../examples/*/*.yaml")
+	if err != nil || len(files) == 0 {
+		f.Fatal("no examples", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Add(rendered)
+	f.Add("---\n--- |\n---x\n--- {}\nkind: List\napiVersion: v1\nitems: [{kind: ConfigMap, data: {a.yaml: \"\\n\"}, metadata: {labels: {plinth.dev/inventory: a}}}]\n...\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		e := ReadText("a.yaml", []byte(text))
+		lines := strings.Count(text, "\n")
+		if got := strings.Count(string(e.Documents[0].Data), "\n"); got != lines {
+			t.Errorf("%d lines of %d are left", got, lines)
+		}
+		if again := ReadText("a.yaml", e.Documents[0].Data); len(again.Documents) != 1 || string(again.Documents[0].Data) != string(e.Documents[0].Data) {
+			t.Errorf("read again, %q is %v", e.Documents[0].Data, again.Documents)
+		}
+		breaks := lines // YAML has other line breaks besides
+		for _, other := range []string{"\r", "\u0085", "\u2028", "\u2029"} {
+			breaks += strings.Count(text, other)
+		}
+		_, problems := inventory.Parse(e.Documents...)
+		for _, p := range append(e.Problems, problems...) {
+			if at := e.InFile(p.Position()); at.Source != "a.yaml" && at.Source != "" || at.Line > breaks+1 && p.Code != inventory.BadYAML {
+				t.Errorf("%v stands at %v, and there are %d lines", p, at, breaks)
+			}
+		}
+	})
+}

@@ -27,6 +27,12 @@ const (
 	KeyProblems   = "problems"   // of what stands in the sources, one a line; warnings too
 )
 
+// Keys of the status that are the controller's: what has no counterpart, a name a line.
+const (
+	KeyNodesWithoutMachine = "nodesWithoutMachine"
+	KeyMachinesWithoutNode = "machinesWithoutNode"
+)
+
 // Reasons of Events on the ConfigMaps of an inventory.
 const (
 	ReasonTakenUp = "InventoryTakenUp"
