@@ -133,16 +133,27 @@ func (w serviceWrites) Patch(ctx context.Context, name string, kind types.PatchT
 	switch gone := err != nil; {
 	case p.clearsVIPs() && (gone || svc.DeletionTimestamp != nil):
 		return &v1.Service{}, nil // see relinquishHeld and isStale
-	case gone:
-		return send(data)
-	case p.clearsVIPs():
-		return clearVIPs(svc, data, send)
+	case p.writesVIPs() && gone:
+		return &v1.Service{}, nil // a later one of its name is not to get them
 	case p.writesVIPs():
 		return w.writeVIPs(svc, p, data, send)
+	case gone || svc.DeletionTimestamp != nil:
+		return unlessGone(send(data))
+	case p.clearsVIPs():
+		return clearVIPs(svc, data, send)
 	case p.addsFinalizer() && (!hasOurVIPs(svc) || servicehelper.HasLBFinalizer(svc)):
 		return svc, nil // it goes with the VIPs, or went with them already; see withCondition
 	}
 	return send(data)
+}
+
+// unlessGone is the answer to a patch of a Service that is being deleted. One that is gone
+// has no finalizer left, which is what was asked for.
+func unlessGone(svc *v1.Service, err error) (*v1.Service, error) {
+	if apierrors.IsNotFound(err) {
+		return &v1.Service{}, nil
+	}
+	return svc, err
 }
 
 // clearVIPs sends a patch that takes the VIPs off a Service, and has it take Plinth's

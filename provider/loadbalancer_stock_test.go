@@ -48,3 +48,34 @@ func TestStatusThatTheStockControllerCouldNotWriteIsHandedOver(t *testing.T) {
 		})
 	}
 }
+
+// TestStockControllerIsToldOfNoServiceThatIsGone has it take the finalizer off one, which it
+// does once for each change that it heard of: the status was cleared, then the Service went.
+func TestStockControllerIsToldOfNoServiceThatIsGone(t *testing.T) {
+	for name, cached := range map[string]bool{"while the cache has it": true, "once the cache knows": false} {
+		t.Run(name, func(t *testing.T) {
+			h := newHeld(t)
+			svc := leaving(h.svc[0])
+			if err := h.known.Update(svc); err != nil {
+				t.Fatal(err)
+			}
+			if !cached {
+				if err := h.known.Delete(svc); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := h.client.Tracker().Delete(v1.SchemeGroupVersion.WithResource("services"), "d", "a"); err != nil {
+				t.Fatal(err)
+			}
+			stock := serviceClient{Interface: h.client, balancer: h.balancer}
+			for _, patch := range []string{
+				`{"metadata":{"$deleteFromPrimitiveList/finalizers":["service.kubernetes.io/load-balancer-cleanup"]}}`,
+				`{"metadata":{"finalizers":null}}`,
+			} {
+				if _, err := stock.CoreV1().Services("d").Patch(t.Context(), "a", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+					t.Errorf("it hears %v, and makes an Event of it", err)
+				}
+			}
+		})
+	}
+}
