@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/lab/kubelet"
+)
+
+// ending are the machines whose pods end in these stories, by router: one behind FRR, one
+// behind BIRD.
+var ending = map[string]string{"w1": "tor-r1", "w3": "tor-r2"}
+
+// TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest: its pod serves on for a
+// while, as one with a preStop hook does, and ends before the API server knows.
+func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing.T) {
+	l := shared(t)
+	vips := onlyLocally(t, l, "ending")
+	probes := map[netip.Addr]*lab.Prober{}
+	for _, vip := range vips {
+		probes[vip] = probing(t, l, vip, requestRate)
+	}
+	for m := range ending {
+		cordon(t, l, m) // no other pod comes to it
+	}
+	endPodsOn(t, l, "ending", "6s")
+
+	// Both routers still know the way through the machine, and none takes it.
+	announced(t, l, vips, "w2", "w4")
+	for m, r := range ending {
+		for _, vip := range vips {
+			if !knows(t, l, r, m, vip) {
+				t.Errorf("%s has forgotten %s through %s, where a pod still serves", r, vip, m)
+			}
+			if says := demoted(t, l, m); !slices.Contains(says, lab.VIPPrefix(vip).String()) {
+				t.Errorf("%s says that it is the worse way to %v, and not to %s", m, says, vip)
+			}
+		}
+	}
+	toldBy(t, l, vips, "w2", "w4") // they have ended
+	pauseFor(t, time.Second)
+	for vip, p := range probes {
+		r := p.Stop()
+		t.Logf("%s: %s", vip, r)
+		if r.Lost > 0 || r.Sent < 3*requestRate {
+			t.Errorf("%s: %s", vip, r)
+		}
+	}
+}
+
+// TestARollingRestartWithLocalTrafficLosesFewRequests: each new pod is announced at once,
+// which may be before kube-proxy's rules lead to it; the pods that end lose none.
+func TestARollingRestartWithLocalTrafficLosesFewRequests(t *testing.T) {
+	l := shared(t)
+	vips := onlyLocally(t, l, "rolling")
+	probes := map[netip.Addr]*lab.Prober{}
+	for _, vip := range vips {
+		probes[vip] = probing(t, l, vip, requestRate)
+	}
+	for range 2 {
+		restart(t, l, "rolling", "6s")
+		announced(t, l, vips)
+	}
+	sent, lost := 0, 0
+	for vip, p := range probes {
+		r := p.Stop()
+		t.Logf("%s: %s", vip, r)
+		sent, lost = sent+r.Sent, lost+r.Lost
+	}
+	t.Logf("%d of %d requests were lost", lost, sent)
+	if lost*500 > sent {
+		t.Errorf("%d of %d requests were lost, more than 0.2 %%", lost, sent)
+	}
+}
+
+// requestRate is how many requests a second the client sends to each VIP.
+const requestRate = 50
+
+// cordon keeps new pods from a machine for the length of a story.
+func cordon(t *testing.T, l *lab.Lab, machine string) {
+	t.Helper()
+	set := func(ctx context.Context, unschedulable bool) error {
+		_, err := l.Kube.CoreV1().Nodes().Patch(ctx, machine, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"unschedulable":%t}}`, unschedulable), metav1.PatchOptions{})
+		return err
+	}
+	t.Cleanup(func() {
+		if err := set(context.Background(), false); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, set(t.Context(), true))
+}
+
+// endPodsOn deletes a Deployment's pods on the machines that are ending. They serve on for
+// so long.
+func endPodsOn(t *testing.T, l *lab.Lab, name, linger string) {
+	t.Helper()
+	pods, err := l.Pods(t.Context(), name)
+	must(t, err)
+	for _, p := range pods {
+		if ending[p.Spec.NodeName] == "" {
+			continue
+		}
+		must(t, l.AnnotatePod(t.Context(), p.Name, kubelet.LingerAnnotation, linger))
+		must(t, l.Kube.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name, metav1.DeleteOptions{}))
+	}
+}
+
+// restart replaces all pods of a Deployment, as kubectl rollout restart does, and waits
+// until the last old one is gone. New pods serve on for so long when they end in turn.
+func restart(t *testing.T, l *lab.Lab, name, linger string) {
+	t.Helper()
+	old, err := l.Pods(t.Context(), name)
+	must(t, err)
+	for _, p := range old {
+		must(t, l.AnnotatePod(t.Context(), p.Name, kubelet.LingerAnnotation, linger))
+	}
+	at := map[string]string{kubelet.LingerAnnotation: linger, "kubectl.kubernetes.io/restartedAt": time.Now().Format(time.RFC3339Nano)}
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": at}}}})
+	must(t, err)
+	_, err = l.Kube.AppsV1().Deployments("default").Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	must(t, err)
+	must(t, lab.Within(t.Context(), 2*time.Minute, func(ctx context.Context) (wrong error) {
+		now, err := l.Pods(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, p := range now {
+			if slices.ContainsFunc(old, func(o corev1.Pod) bool { return o.UID == p.UID }) {
+				wrong = errors.Join(wrong, fmt.Errorf("%s is still there", p.Name))
+			}
+		}
+		return wrong
+	}))
+}
+
+// demoted are the prefixes that a machine's agent says it announces as the worse way.
+func demoted(t *testing.T, l *lab.Lab, machine string) (prefixes []string) {
+	t.Helper()
+	text, err := l.AgentStatus(t.Context(), machine)
+	must(t, err)
+	var status struct {
+		Demoted []struct{ Prefix, Reason string }
+	}
+	must(t, json.Unmarshal([]byte(text), &status))
+	for _, d := range status.Demoted {
+		prefixes = append(prefixes, d.Prefix)
+	}
+	return prefixes
+}
