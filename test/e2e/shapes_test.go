@@ -19,6 +19,13 @@ import (
 // length of a story.
 func beside(t *testing.T, topology lab.Topology) *lab.Lab {
 	t.Helper()
+	l := besideWithoutPlinth(t, topology)
+	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology)))
+	return l
+}
+
+func besideWithoutPlinth(t *testing.T, topology lab.Topology) *lab.Lab {
+	t.Helper()
 	l, err := lab.Start(t.Context(), topology, lab.Options{Name: "beside"})
 	t.Cleanup(func() {
 		if t.Failed() && l != nil {
@@ -29,7 +36,6 @@ func beside(t *testing.T, topology lab.Topology) *lab.Lab {
 		}
 	})
 	must(t, err)
-	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology)))
 	return l
 }
 
