@@ -87,6 +87,16 @@ test-e2e: controlplane ## the stories on a whole lab
 	@go test -C test $(EXEC) -count=1 -p 2 -timeout 45m $(BESIDE)
 	@go test -C test $(EXEC) -count=1 -p 1 -timeout 45m ./e2e/...
 
+.PHONY: test-real
+test-real: lab-tools ## the shipped images and chart on real kubelets and containerd, with kube-proxy in nftables and iptables mode
+	@$(AS_ROOT) test/install-deps.sh gcc libc6-dev libseccomp-dev pkg-config iptables
+	@$(MAKE) --no-print-directory images REGISTRY=registry.example.com/plinth VERSION=v0.1.0
+	@$(LAB) build --real
+	$(call step,real machines: the chart, nftables, FRR)
+	@go test -C test $(EXEC) -count=1 -timeout 45m ./real
+	$(call step,real machines: the overlay, iptables, BIRD)
+	@go test -C test $(EXEC) -count=1 -timeout 45m ./real -args -proxy-mode=iptables -install=overlay -router=bird
+
 .PHONY: bench
 bench: controlplane ## measure what the docs give a figure for
 	$(call step,planners)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func build(ctx context.Context, source, pkg, version, file string, say func(string, ...any)) error {
+func build(ctx context.Context, source string, p program, version, file string, say func(string, ...any)) error {
 	if err := AsCaller(exec.CommandContext(ctx, "mkdir", "-p", filepath.Dir(file))).Run(); err != nil {
 		return fmt.Errorf("making %s: %w", filepath.Dir(file), err)
 	}
@@ -37,19 +37,35 @@ func build(ctx context.Context, source, pkg, version, file string, say func(stri
 	// Two may build at once; each renames a finished file of its own.
 	temporary := fmt.Sprintf("%s.%d", file, os.Getpid())
 	defer os.Remove(temporary)
-	if err := GoBuild(ctx, source, "-ldflags", flags, "-o", temporary, pkg); err != nil {
+	if err := p.compile(ctx, source, flags, temporary); err != nil {
 		return err
 	}
 	return os.Rename(temporary, file)
 }
 
+// compile writes the program to a file.
+func (p program) compile(ctx context.Context, source, linker, file string) error {
+	flags := []string{"-tags", p.tags, "-ldflags", linker, "-o", file, p.pkg}
+	switch {
+	case p.test:
+		return goTool(ctx, source, nil, append([]string{"test", "-c", "-trimpath"}, flags...)...)
+	case p.cgo:
+		return goTool(ctx, source, []string{"CGO_ENABLED=1"}, append([]string{"build", "-trimpath"}, flags...)...)
+	}
+	return GoBuild(ctx, source, flags...)
+}
+
 // GoBuild runs go build in a folder, for a static binary.
 func GoBuild(ctx context.Context, folder string, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath"}, args...)...)
+	return goTool(ctx, folder, []string{"CGO_ENABLED=0"}, append([]string{"build", "-trimpath"}, args...)...)
+}
+
+func goTool(ctx context.Context, folder string, env []string, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(os.Environ(), env...)
 	if out, err := AsCaller(cmd).CombinedOutput(); err != nil {
-		return fmt.Errorf("go build %s in %s: %w\n%s", args[len(args)-1], folder, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("go %s %s in %s: %w\n%s", args[0], args[len(args)-1], folder, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

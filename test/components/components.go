@@ -2,6 +2,8 @@ package components
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -11,26 +13,71 @@ import (
 	"sync"
 )
 
-// all lists the programs and the Go package of each.
-var all = []struct{ program, pkg string }{
-	{"etcd", "go.etcd.io/etcd/server/v3"},
-	{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
-	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
-	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager"},
-	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"},
-	{"kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"},
+// program is one that is built from a pinned module, once for a version.
+type program struct {
+	name   string
+	source string // folder of the module that pins it, in test/
+	pkg    string
+	tags   string // of go build
+	cgo    bool   // is C in part, and needs gcc
+	test   bool   // is a test's binary
 }
 
-// Find returns the file of every program, by name. What has to be built first,
-// once for a version, takes about ten minutes on two cores; say is told how far
-// that is.
+const kubernetesSource = "controlplane"
+
+// controlPlane lists what a cluster has besides its machines.
+var controlPlane = []program{
+	{name: "etcd", source: kubernetesSource, pkg: "go.etcd.io/etcd/server/v3"},
+	{name: "kubectl", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kubectl"},
+	{name: "kube-apiserver", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kube-apiserver"},
+	{name: "kube-controller-manager", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kube-controller-manager"},
+	{name: "kube-scheduler", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kube-scheduler"},
+	{name: "kube-proxy", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kube-proxy"},
+}
+
+// node lists what runs on a real machine of a cluster, and in its pods.
+var node = []program{
+	{name: "kubelet", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kubelet"},
+	{name: "containerd", source: "node/containerd", pkg: "github.com/containerd/containerd/v2/cmd/containerd", tags: containerdTags},
+	{name: "containerd-shim-runc-v2", source: "node/containerd", pkg: "github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2", tags: containerdTags},
+	{name: "ctr", source: "node/containerd", pkg: "github.com/containerd/containerd/v2/cmd/ctr", tags: containerdTags},
+	{name: "runc", source: "node/runc", pkg: "github.com/opencontainers/runc", tags: "seccomp", cgo: true},
+	{name: "bridge", source: "node/cni", pkg: "github.com/containernetworking/plugins/plugins/main/bridge"},
+	{name: "loopback", source: "node/cni", pkg: "github.com/containernetworking/plugins/plugins/main/loopback"},
+	{name: "host-local", source: "node/cni", pkg: "github.com/containernetworking/plugins/plugins/ipam/host-local"},
+	{name: "portmap", source: "node/cni", pkg: "github.com/containernetworking/plugins/plugins/meta/portmap"},
+	{name: "coredns", source: "node/dns", pkg: "github.com/coredns/coredns"},
+	{name: "helm", source: "node/helm", pkg: "helm.sh/helm/v4/cmd/helm"},
+}
+
+// File systems that the lab's machines do not have, and that want C.
+const containerdTags = "no_btrfs no_devmapper no_zfs"
+
+// upstream lists Kubernetes' own end-to-end tests, and the program in their pods.
+var upstream = []program{
+	{name: "agnhost", source: kubernetesSource, pkg: "k8s.io/kubernetes/test/images/agnhost"},
+	{name: "e2e.test", source: kubernetesSource, pkg: "k8s.io/kubernetes/test/e2e", test: true},
+}
+
+// Find returns the file of every program of a control plane, by name. What has to
+// be built first, once for a version, takes about ten minutes on two cores; say is
+// told how far that is.
 func Find(ctx context.Context, say func(format string, args ...any)) (map[string]string, error) {
+	return find(ctx, controlPlane, say)
+}
+
+// FindNode returns the file of every program that a real machine runs, as Find does.
+func FindNode(ctx context.Context, say func(format string, args ...any)) (map[string]string, error) {
+	return find(ctx, node, say)
+}
+
+// FindUpstream returns Kubernetes' own tests, as Find does.
+func FindUpstream(ctx context.Context, say func(format string, args ...any)) (map[string]string, error) {
+	return find(ctx, upstream, say)
+}
+
+func find(ctx context.Context, set []program, say func(format string, args ...any)) (map[string]string, error) {
 	root, err := Root()
-	if err != nil {
-		return nil, err
-	}
-	source := filepath.Join(root, "test", "controlplane")
-	kubernetes, etcd, err := versions(source)
 	if err != nil {
 		return nil, err
 	}
@@ -38,17 +85,53 @@ func Find(ctx context.Context, say func(format string, args ...any)) (map[string
 	if err != nil {
 		return nil, err
 	}
-	cache = filepath.Join(cache, "plinth", "controlplane", kubernetes+"-etcd-"+etcd)
-	found, missing := locate(cache)
-	if len(missing) > 0 {
-		say("building Kubernetes %s and etcd %s, once, into %s: %d programs, about ten minutes on two cores", kubernetes, etcd, cache, len(missing))
+	cache = filepath.Join(cache, "plinth")
+	kubernetes, etcd, err := versions(filepath.Join(root, "test", kubernetesSource))
+	if err != nil {
+		return nil, err
 	}
-	for _, pkg := range missing {
-		if err := build(ctx, source, pkg, kubernetes, found[programOf(pkg)], say); err != nil {
+	found, missing := map[string]string{}, []program(nil)
+	for _, p := range set {
+		folder := filepath.Join(cache, kubernetesSource, kubernetes+"-etcd-"+etcd)
+		if p.source != kubernetesSource {
+			pin, err := pinOf(filepath.Join(root, "test", p.source))
+			if err != nil {
+				return nil, err
+			}
+			folder = filepath.Join(cache, "node", pin)
+		}
+		found[p.name] = place(folder, p.name)
+		if !executable(found[p.name]) {
+			missing = append(missing, p)
+		}
+	}
+	if len(missing) > 0 {
+		say("building %d programs of Kubernetes %s and around it, once, into %s: about two minutes each on two cores", len(missing), kubernetes, cache)
+	}
+	for _, p := range missing {
+		if err := build(ctx, filepath.Join(root, "test", p.source), p, kubernetes, found[p.name], say); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
+}
+
+// place is where a program is, or will be.
+func place(cache, name string) string {
+	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && executable(filepath.Join(assets, name)) {
+		return filepath.Join(assets, name)
+	}
+	return filepath.Join(cache, name)
+}
+
+// pinOf names all that a module pins.
+func pinOf(folder string) (string, error) {
+	data, err := os.ReadFile(filepath.Join(folder, "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return filepath.Base(folder) + "-" + hex.EncodeToString(sum[:6]), nil
 }
 
 // quietly is Find for tests, which ask again and again.
@@ -56,7 +139,7 @@ var quietly = sync.OnceValues(func() (map[string]string, error) {
 	return Find(context.Background(), func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
 })
 
-// File returns the file of one program.
+// File returns the file of one program of the control plane.
 func File(program string) (string, error) {
 	found, err := quietly()
 	if err != nil {
@@ -67,31 +150,6 @@ func File(program string) (string, error) {
 		return "", fmt.Errorf("%s is no program of the control plane", program)
 	}
 	return file, nil
-}
-
-// locate returns where every program is, or will be, and the packages of those
-// that are not there yet.
-func locate(cache string) (found map[string]string, missing []string) {
-	found = map[string]string{}
-	for _, c := range all {
-		found[c.program] = filepath.Join(cache, c.program)
-		if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && executable(filepath.Join(assets, c.program)) {
-			found[c.program] = filepath.Join(assets, c.program)
-		}
-		if !executable(found[c.program]) {
-			missing = append(missing, c.pkg)
-		}
-	}
-	return found, missing
-}
-
-func programOf(pkg string) string {
-	for _, c := range all {
-		if c.pkg == pkg {
-			return c.program
-		}
-	}
-	return ""
 }
 
 func executable(file string) bool {

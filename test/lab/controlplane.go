@@ -57,6 +57,9 @@ func (l *Lab) logTail(name string) string {
 	return Process{Log: filepath.Join(l.Dir(), "logs", name+".log")}.tail(15)
 }
 
+// Program is the file of a program of the control plane or of its machines.
+func (l *Lab) Program(name string) string { return l.program(name) }
+
 // program is a program of the control plane.
 func (l *Lab) program(name string) string { return filepath.Join(l.binaries.folder, name) }
 
@@ -81,6 +84,7 @@ func (l *Lab) issueCertificates() error {
 			managementAddress(l.record.Slot, 1).String(), hostLinkAddress(l.record.Slot, 1).String(), ServiceCIDR4.Addr().Next().String()),
 		a.issue("service-account", "service-account", nil),
 		a.issue("front-proxy", "front-proxy-client", nil),
+		a.issue("apiserver-kubelet", "kube-apiserver-kubelet-client", []string{"system:masters"}),
 		a.issue("admin", "lab-admin", []string{"system:masters"}),
 		a.issue("controller-manager", "system:kube-controller-manager", nil),
 		a.issue("scheduler", "system:kube-scheduler", nil),
@@ -127,6 +131,8 @@ func (l *Lab) apiServerCommand() []string {
 		"--requestheader-username-headers=X-Remote-User",
 		"--proxy-client-cert-file=" + l.pki("front-proxy.crt"), "--proxy-client-key-file=" + l.pki("front-proxy.key"),
 		"--allow-privileged", "--event-ttl=1h",
+		"--kubelet-client-certificate=" + l.pki("apiserver-kubelet.crt"), "--kubelet-client-key=" + l.pki("apiserver-kubelet.key"),
+		"--kubelet-preferred-address-types=InternalIP",
 		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
 	}
 }

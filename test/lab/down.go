@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"plinth.dev/plinth/test/lab/machine"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
@@ -41,6 +42,12 @@ func Down(ctx context.Context, name string) error {
 		if err := removeHostLink(hostLink(r.Slot)); err != nil {
 			return err
 		}
+		// A cgroup is busy until the kernel is done with what ended in it.
+		gone := func(context.Context) error { return machine.RemoveCgroups(name) }
+		if err := Eventually(ctx, 50*time.Millisecond, gone); err != nil {
+			return err
+		}
+		removePlaces(r.Places)
 		if err := errors.Join(removeDir(r.Dir), removeCrashFolders(r.Processes)); err != nil {
 			return err
 		}
@@ -142,7 +149,7 @@ func removeCrashFolders(processes []Process) error {
 // nothing else is in it.
 func removeDir(dir string) error {
 	var err error
-	for _, name := range []string{"bin", "logs", "pki", "etcd", "routers", "agents", "kubeconfig"} {
+	for _, name := range []string{"bin", "logs", "pki", "etcd", "routers", "agents", "disks", "images", "kubeconfig"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ spec:
       peers: [{{join .Routers ", "}}]
       machines:
 {{- range $m, $machine := .Machines}}{{$a := addr $.T .Name}}
-        - {name: {{.Name}}, addresses: [{{$a.V4}}, "{{$a.V6}}"], unit: {{unit $m}}, type: lab-small, match: {systemUUID: {{uuid .Name}}}}
+        - {name: {{.Name}}, addresses: [{{$a.V4}}, "{{$a.V6}}"], unit: {{unit $m}}, type: lab-small{{if not $.T.Real}}, match: {systemUUID: {{uuid .Name}}}{{end}}}
 {{- end}}
 {{- end}}
 `))

@@ -31,6 +31,7 @@ type Lab struct {
 	mu       sync.Mutex // guards record
 	record   *record
 	binaries binaries
+	images   []string // archives that real machines import
 	progress io.Writer
 	begun    time.Time
 }
@@ -45,6 +46,11 @@ func Start(ctx context.Context, t Topology, o Options) (*Lab, error) {
 	}
 	if l.binaries, err = l.findBinaries(ctx); err != nil {
 		return nil, err
+	}
+	if t.Real {
+		if err := l.prepareReal(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := claim(l.record); err != nil {
 		return nil, fmt.Errorf("lab %s: %w", l.record.Name, err)
@@ -113,6 +119,9 @@ func (l *Lab) build(ctx context.Context) error {
 	err := l.startControlPlane(ctx)
 	if err := errors.Join(err, <-routers); err != nil {
 		return err
+	}
+	if l.Topology.Real {
+		return l.startRealMachines(ctx)
 	}
 	return l.startMachines(ctx)
 }

@@ -13,6 +13,10 @@ const (
 	switchHost  = "switch"  // the bridges that stand for cables: one a rack, one for management
 )
 
+// ControlHost has the control plane: whoever is there reaches the API server, and the
+// addresses of no rack.
+const ControlHost = controlHost
+
 // runFolder holds what must be found again by name alone: the records of all
 // labs on this machine and their sockets.
 const runFolder = "/run/plinth-lab"

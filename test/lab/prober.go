@@ -30,8 +30,12 @@ type Prober struct {
 // than the second after which TCP says a lost SYN again.
 const probeTimeout = 800 * time.Millisecond
 
+// slowly is more than any answer takes that nothing was lost of.
+const slowly = 500 * time.Millisecond
+
 type probe struct {
 	at   time.Time
+	took time.Duration
 	node string // that answered
 	err  error
 }
@@ -66,7 +70,7 @@ func (p *Prober) one(client *http.Client, url string, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	a, err := request(ctx, client, url)
-	p.add(probe{at, a.Node, err})
+	p.add(probe{at, time.Since(at), a.Node, err})
 }
 
 func (p *Prober) add(one probe) {
@@ -110,6 +114,9 @@ func (p *Prober) Report() Report {
 			continue
 		}
 		gapFrom = time.Time{}
+		if one.took > slowly {
+			r.Slow++
+		}
 		if one.node != "" { // an echo does not say
 			r.Nodes[one.node]++
 		}
@@ -131,6 +138,7 @@ func (p *Prober) settled() []probe {
 // Report is what became of a prober's requests.
 type Report struct {
 	Sent, Lost          int
+	Slow                int            // answers after more than half a second
 	Longest             time.Duration  // from the first to the last of the longest row of lost requests
 	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
 	Nodes               map[string]int // answers by the node that the pod was on
@@ -141,6 +149,9 @@ func (r Report) String() string {
 	text := fmt.Sprintf("%d requests, %d lost", r.Sent, r.Lost)
 	if r.Lost > 0 {
 		text += fmt.Sprintf(" (within %s, longest row %s)", r.LastLoss.Sub(r.FirstLoss).Round(time.Millisecond), r.Longest.Round(time.Millisecond))
+	}
+	if r.Slow > 0 {
+		text += fmt.Sprintf(", %d answers after more than %s", r.Slow, slowly)
 	}
 	if len(r.Nodes) > 0 {
 		text += ", answered by " + counts(r.Nodes)

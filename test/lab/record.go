@@ -20,6 +20,7 @@ type record struct {
 	Root      string // of the source tree
 	Topology  Topology
 	Processes []Process
+	Places    []string // folders and files of the host, made for real machines to mount theirs over
 }
 
 func recordPath(name string) string { return filepath.Join(runDir(name), "lab.json") }

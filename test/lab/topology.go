@@ -22,6 +22,11 @@ type Topology struct {
 	// StaticPods gives every machine pod CIDRs by the lab's own hand, with routes
 	// in machines and routers, as a CNI would: for inventories without podNetwork.
 	StaticPods bool
+	// Real gives every machine a kubelet, containerd and pods in containers, in
+	// place of the lab's own kubelet.
+	Real      bool
+	ProxyMode string   // of kube-proxy on real machines: nftables, if empty, or iptables
+	Images    []string // archives that real machines import besides the lab's own
 }
 
 // Rack is machines on one subnet.

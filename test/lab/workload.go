@@ -35,7 +35,7 @@ func (l *Lab) RunWeb(ctx context.Context, name string, replicas int32) error {
 				ObjectMeta: metav1.ObjectMeta{Labels: app},
 				Spec: corev1.PodSpec{
 					Containers: []corev1.Container{{
-						Name: "web", Image: "lab", Ports: []corev1.ContainerPort{{ContainerPort: 8080}, {ContainerPort: 8080, Protocol: corev1.ProtocolUDP}},
+						Name: "web", Image: WebImage, ImagePullPolicy: corev1.PullNever, Env: webEnvironment(), Ports: []corev1.ContainerPort{{ContainerPort: 8080}, {ContainerPort: 8080, Protocol: corev1.ProtocolUDP}},
 					}},
 					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
 						MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,
@@ -55,6 +55,14 @@ func (l *Lab) RunWeb(ctx context.Context, name string, replicas int32) error {
 		}
 		return err
 	})
+}
+
+// webEnvironment tells a pod on a real machine where it is.
+func webEnvironment() []corev1.EnvVar {
+	from := func(name, path string) corev1.EnvVar {
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	}
+	return []corev1.EnvVar{from("NODE_NAME", "spec.nodeName"), from("POD_NAME", "metadata.name")}
 }
 
 // RemoveWeb deletes a Deployment and waits until its pods are gone.

@@ -20,7 +20,8 @@ import (
 
 const usage = `plinth-lab build|up|down|demo [--name NAME] [--shape two-racks|homelab|two-routers]
 
-  build  build the control plane, where it is not there yet
+  build  build the control plane, where it is not there yet; with --real also what
+         machines with a real kubelet run, with --upstream Kubernetes' own tests
   up     start a lab with Plinth on it, and leave it running
   down   remove every trace of it
   demo   start a lab, show Plinth at work on it, and remove it
@@ -48,6 +49,8 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("plinth-lab", flag.ContinueOnError)
 	name := flags.String("name", lab.DefaultName, "tells labs on one machine apart")
 	shape := flags.String("shape", "two-racks", "two-racks, homelab or two-routers")
+	real := flags.Bool("real", false, "machines with a kubelet, containerd and pods in containers")
+	upstream := flags.Bool("upstream", false, "build Kubernetes' own tests, too")
 	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
 		return errUsage
 	}
@@ -60,8 +63,7 @@ func run(ctx context.Context, args []string) error {
 	options := lab.Options{Name: *name, Progress: os.Stdout}
 	switch args[0] {
 	case "build":
-		_, err := components.Find(ctx, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
-		return err
+		return build(ctx, *real, *upstream)
 	case "up":
 		return up(ctx, topology(), options)
 	case "down":
@@ -70,6 +72,18 @@ func run(ctx context.Context, args []string) error {
 		return tell(ctx, topology(), options)
 	}
 	return errUsage
+}
+
+func build(ctx context.Context, real, upstream bool) error {
+	say := func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	_, err := components.Find(ctx, say)
+	if err == nil && (real || upstream) {
+		_, err = components.FindNode(ctx, say)
+	}
+	if err == nil && upstream {
+		_, err = components.FindUpstream(ctx, say)
+	}
+	return err
 }
 
 // demoName is the lab of the demo, beside one that somebody may have left up.

@@ -1,0 +1,207 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plinth.dev/plinth/test/components"
+	"plinth.dev/plinth/test/lab/machine"
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// ControlPlaneLabel is on the Node of a control plane, here on that of the first
+// machine: Plinth's controller runs nowhere else.
+const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
+
+// prepareReal finds what real machines run, and makes the images of their pods.
+func (l *Lab) prepareReal(ctx context.Context) error {
+	found, err := components.FindNode(ctx, l.say)
+	if err != nil {
+		return err
+	}
+	for name, file := range found {
+		l.binaries.found[name] = file
+	}
+	if err := l.buildTree(ctx, "test", "./lab/cmd/lab-machine", "./lab/cmd/lab-pause", "./lab/cmd/lab-web"); err != nil {
+		return err
+	}
+	return nil
+}
+
+// StartMachine switches a real machine on.
+func (l *Lab) StartMachine(name string) error {
+	file := l.pki("machine-" + name + ".json")
+	if err := l.machineConfig(name).Write(file); err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(l.binaries.plinth, "lab-machine"), file)
+	cmd.Env, cmd.Dir = append(os.Environ(), "PATH="+filepath.Dir(l.program("containerd"))+":"+os.Getenv("PATH")), "/"
+	_, err := l.startWith(startIsolated, name, machineName(name), cmd)
+	return err
+}
+
+func machineName(name string) string { return "machine-" + name }
+
+// startIsolated starts a command in a network namespace, and in new ones of every
+// other kind but cgroups, which it enters itself.
+func startIsolated(namespace string, cmd *exec.Cmd) error {
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+	return netns.Start(namespace, cmd)
+}
+
+func (l *Lab) machineConfig(name string) machine.Config {
+	programs := map[string]string{}
+	for program, file := range l.binaries.found {
+		programs[program] = file
+	}
+	config := machine.Config{
+		Name: name, Lab: l.record.Name, Disk: filepath.Join(l.Dir(), "disks", name),
+		Programs: programs, Images: l.images,
+		CA: l.pki("ca.crt"), Kubeconfig: l.pki("kubelet-" + name + ".conf"), ProxyConf: l.pki("kube-proxy.conf"),
+		ProxyMode: l.Topology.proxyMode(), PodCIDRs: PodCIDR4.String() + "," + PodCIDR6.String(),
+		ClusterDNS: clusterDNS.String(),
+		Masquerade: map[string][]string{
+			"ip":  {PodCIDR4.String(), ServiceCIDR4.String()},
+			"ip6": {PodCIDR6.String(), ServiceCIDR6.String()},
+		},
+	}
+	return config
+}
+
+func (t Topology) proxyMode() string {
+	if t.ProxyMode == "" {
+		return "nftables"
+	}
+	return t.ProxyMode
+}
+
+// startRealMachines starts all machines, and does what whoever sets up a cluster
+// does: DNS for its pods, and the label of a control plane for the first machine.
+func (l *Lab) startRealMachines(ctx context.Context) error {
+	made, err := machine.MakePlaces()
+	l.mu.Lock()
+	l.record.Places = append(l.record.Places, made...)
+	saved := l.record.save()
+	l.mu.Unlock()
+	if err := errors.Join(err, saved, l.makeImages(ctx), l.routeToKubelets()); err != nil {
+		return err
+	}
+	l.say("machines: containerd, a kubelet and kube-proxy (%s) on each", l.Topology.proxyMode())
+	for _, m := range l.Topology.Machines() {
+		if err := l.StartMachine(m.Name); err != nil {
+			return err
+		}
+	}
+	if err := Within(ctx, 2*time.Minute, l.registered); err != nil {
+		return fmt.Errorf("%w\n%s", err, l.logTail(machineName(l.Topology.Machines()[0].Name)))
+	}
+	first := l.Topology.Machines()[0].Name
+	label := []byte(fmt.Sprintf(`{"metadata":{"labels":{%q:""}}}`, ControlPlaneLabel))
+	_, err = l.Kube.CoreV1().Nodes().Patch(ctx, first, types.MergePatchType, label, metav1.PatchOptions{})
+	return errors.Join(err, l.startDNS(ctx))
+}
+
+// registered says which machines have no Node yet.
+func (l *Lab) registered(ctx context.Context) error {
+	var missing []error
+	for _, m := range l.Topology.Machines() {
+		_, err := l.Kube.CoreV1().Nodes().Get(ctx, m.Name, metav1.GetOptions{})
+		missing = append(missing, err)
+	}
+	return errors.Join(missing...)
+}
+
+// routeToKubelets lets the API server reach kubelets at the addresses of their Nodes.
+func (l *Lab) routeToKubelets() error {
+	var lines []string
+	for n, m := range l.Topology.Machines() {
+		lines = append(lines, fmt.Sprintf("route add %s via %s", l.Topology.MachineAddress(m.Name).V4, managementAddress(l.record.Slot, 11+n)))
+	}
+	return netns.IP(l.Namespace(controlHost), lines...)
+}
+
+// PowerOff ends all that a real machine runs, and cuts its cables.
+func (l *Lab) PowerOff(ctx context.Context, name string) error {
+	_, err := netns.Output(ctx, l.Namespace(name), "nft", dead)
+	return errors.Join(err, l.kill(ctx, machineName(name)))
+}
+
+// PowerOn switches a machine on again, with the disk that it had.
+func (l *Lab) PowerOn(ctx context.Context, name string) error {
+	return l.StartMachine(name) // which also clears the rules that were its cables' cut
+}
+
+// inMachine runs a program in all namespaces of a machine and returns what it printed.
+func (l *Lab) InMachine(ctx context.Context, name string, command ...string) (string, error) {
+	p, ok := l.Process(machineName(name))
+	if !ok {
+		return "", fmt.Errorf("machine %s is off", name)
+	}
+	enter := []string{"nsenter", "-t", fmt.Sprint(p.Pid), "-a", "env", "PATH=" + filepath.Dir(l.program("containerd")) + ":" + os.Getenv("PATH")}
+	out, err := exec.CommandContext(ctx, enter[0], slices.Concat(enter[1:], command)...).CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("%v on machine %s: %w: %s", command, name, err, out)
+	}
+	return string(out), nil
+}
+
+// removePlaces removes what real machines needed of the host, where nobody has put
+// anything there since.
+func removePlaces(places []string) {
+	for _, p := range slices.Backward(places) {
+		if info, err := os.Stat(p); err == nil && (info.IsDir() || info.Size() == 0) {
+			os.Remove(p) // fails where something is in it
+		}
+	}
+}
+
+// WaitPods waits until all pods of a namespace that fit a selector are ready, and
+// there is one at least.
+func (l *Lab) WaitPods(ctx context.Context, limit time.Duration, namespace, selector string) error {
+	return Within(ctx, limit, func(ctx context.Context) error {
+		list, err := l.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil {
+			return err
+		}
+		if len(list.Items) == 0 {
+			return fmt.Errorf("no pod of namespace %s has %s", namespace, selector)
+		}
+		var not []error
+		for _, p := range list.Items {
+			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			})
+			if !ready {
+				not = append(not, fmt.Errorf("pod %s is not ready: %s", p.Name, podStory(p)))
+			}
+		}
+		return errors.Join(not...)
+	})
+}
+
+// podStory says why a pod is where it is, as far as its status knows.
+func podStory(p corev1.Pod) string {
+	story := string(p.Status.Phase)
+	for _, c := range p.Status.Conditions {
+		if c.Status != corev1.ConditionTrue && c.Message != "" {
+			story += "; " + c.Message
+		}
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil {
+			story += fmt.Sprintf("; container %s: %s %s", c.Name, w.Reason, w.Message)
+		}
+	}
+	return story
+}

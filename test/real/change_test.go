@@ -1,0 +1,90 @@
+package real
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+// TestAnUpgradeAndADowngradeCostNoRequest gives the images another tag, which is all
+// that two versions of one commit differ in, and rolls both programs forth and back.
+func TestAnUpgradeAndADowngradeCostNoRequest(t *testing.T) {
+	l, g := installed(t)
+	const registry, now, next = "registry.example.com/plinth/", "v0.1.0", "v0.1.0-next"
+	for _, m := range l.Topology.Machines() {
+		for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
+			_, err := l.InMachine(t.Context(), m.Name, "ctr", "--namespace=k8s.io", "images", "tag", "--force", registry+name+":"+now, registry+name+":"+next)
+			must(t, err)
+		}
+	}
+	vips := slices.Concat(
+		service(t, l, "everywhere", corev1.ServiceExternalTrafficPolicyCluster),
+		service(t, l, "local", corev1.ServiceExternalTrafficPolicyLocal))
+	for _, version := range []string{next, now} {
+		clients := probe(t, l, vips, 25)
+		for _, workload := range []struct{ kind, name, container string }{
+			{"daemonset", "plinth-agent", "agent"},
+			{"deployment", "plinth-cloud-controller-manager", "cloud-controller-manager"},
+		} {
+			_, err := g.run(t.Context(), fmt.Sprintf("kubectl -n kube-system set image %s/%s '*=%s%s:%s'\nkubectl -n kube-system rollout status %s/%s --timeout=5m",
+				workload.kind, workload.name, registry, workload.name, version, workload.kind, workload.name))
+			must(t, err)
+		}
+		must(t, plinthUp(t.Context(), l))
+		clients.lostNone(t, "rolling out "+version)
+	}
+}
+
+// TestAMachineIsTakenOutOfServiceAsTheGuideSays drains the second machine.
+func TestAMachineIsTakenOutOfServiceAsTheGuideSays(t *testing.T) {
+	l, g := installed(t)
+	drain, err := g.commands("## Take a machine out of service")
+	must(t, err)
+	vips := slices.Concat(
+		service(t, l, "everywhere", corev1.ServiceExternalTrafficPolicyCluster),
+		service(t, l, "local", corev1.ServiceExternalTrafficPolicyLocal))
+	clients := probe(t, l, vips, 25)
+	inventory := lab.Inventory(l.Topology)
+	must(t, l.ApplyInventory(t.Context(), inState(inventory, "nuc2", "maintenance")))
+	for _, vip := range vips {
+		must(t, l.WaitAnnounced(t.Context(), vip, "nuc1", "nuc3"))
+	}
+	_, err = g.run(t.Context(), drain[0])
+	must(t, err)
+	clients.lostNone(t, "maintenance and drain of nuc2")
+
+	_, err = g.run(t.Context(), "kubectl uncordon nuc2")
+	must(t, err)
+	must(t, l.ApplyInventory(t.Context(), inventory))
+	must(t, plinthUp(t.Context(), l))
+}
+
+// TestAPowerCutCostsWhatTheHoldTimeAllows, and the machine serves again when it is back.
+func TestAPowerCutCostsWhatTheHoldTimeAllows(t *testing.T) {
+	l, _ := installed(t)
+	vips := service(t, l, "everywhere", corev1.ServiceExternalTrafficPolicyLocal)
+	clients := probe(t, l, vips, 25)
+	cut := time.Now()
+	must(t, l.PowerOff(t.Context(), "nuc3"))
+	for _, vip := range vips {
+		must(t, l.WaitAnnounced(t.Context(), vip, "nuc1", "nuc2"))
+	}
+	for vip, p := range clients {
+		r := p.Stop()
+		t.Logf("power cut: %s: %s", vip, r)
+		// The hold time is 3 s (RFC 4271, section 4.2), counted from the last message.
+		if last := r.LastLoss.Sub(cut); r.Lost > 0 && last > 4*time.Second {
+			t.Errorf("%s: a request was lost %s after the power cut: %s", vip, last, r)
+		}
+	}
+	must(t, l.PowerOn(t.Context(), "nuc3"))
+	must(t, plinthUp(t.Context(), l))
+	for _, vip := range vips {
+		must(t, l.WaitAnnounced(t.Context(), vip, "nuc1", "nuc2", "nuc3"))
+	}
+}
