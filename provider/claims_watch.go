@@ -129,6 +129,7 @@ func (b *balancer) forget(a netip.Addr, k lb.ServiceKey) {
 	if b.ledger.Forget(a, k) {
 		b.writeReleasedSoon()
 	}
+	b.blockStale(a)
 }
 
 // enter notes a holder. One that may not share with those before it is entered
@@ -186,7 +187,9 @@ func (b *balancer) releaseLocked(a netip.Addr, k lb.ServiceKey) bool {
 		}
 		return false
 	}
-	b.grantFreed(a)
+	if !b.blockStale(a) {
+		b.grantFreed(a)
+	}
 	b.writeReleasedSoon()
 	return true
 }

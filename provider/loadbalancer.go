@@ -63,7 +63,7 @@ type balancer struct {
 	ledger       *lb.Ledger
 	claims       map[netip.Addr]claim           // as the API server has them
 	foreign      map[netip.Addr]bool            // held by objects that are not ours
-	stale        map[netip.Addr][]lb.ServiceKey // held by nobody, and kept from all while the statuses of these show it
+	stale        map[netip.Addr][]lb.ServiceKey // not held by these, whose statuses show it: nobody else is given it meanwhile
 	standings    map[lb.ServiceKey]*standing
 	waiting      map[lb.ServiceKey]waiter
 	untold       map[lb.ServiceKey][]netip.Addr // acquired by a Service that was not told of them

@@ -189,6 +189,7 @@ func (b *balancer) takeOver(ctx context.Context) error {
 	for i := range services {
 		b.keepStaleOfOther(&services[i])
 	}
+	b.keepAllStale() // of those too that are no load balancers any more
 	return nil
 }
 
@@ -245,7 +246,9 @@ func (b *balancer) setPools(ctx context.Context) error {
 	b.ledger.SetPools(inv, cluster...)
 	b.reportKept(inv)
 	b.takeOverWaiting()
-	b.keepAllStale()
+	if closed(b.ready) { // before, takeOver does: whose status it is to stay in comes first
+		b.keepAllStale()
+	}
 	b.grantAllWaiting()
 	return nil
 }

@@ -152,15 +152,12 @@ func (b *balancer) keepsVIPs(svc *v1.Service) bool {
 	return b.cloud.options.ClassOnly && classless(svc) && svc.DeletionTimestamp == nil
 }
 
-// unheld returns the addresses of pools that a status shows and that nobody is known to
-// hold. b.mu is held.
+// unheld returns the addresses of pools that the status of a Service shows and that it is
+// not known to hold. b.mu is held.
 func (b *balancer) unheld(svc *v1.Service) (all []netip.Addr) {
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		a, err := netip.ParseAddr(i.IP)
-		if err != nil || b.ledger.Pool(a) == "" {
-			continue
-		}
-		if c, held := b.ledger.Claim(a); !held || len(c.Holders) == 0 && !b.foreign[a] {
+		if err == nil && b.ledger.Pool(a) != "" && !b.holds(a, keyOf(svc)) {
 			all = append(all, a)
 		}
 	}
@@ -204,23 +201,33 @@ func (b *balancer) keepsStale(k lb.ServiceKey) bool {
 	return false
 }
 
-// keepStale keeps from others what the status of a Service shows and nobody holds, and has
-// the Service looked at. b.mu is held.
+// keepStale keeps from others what the status of a Service shows and it does not hold, once
+// nobody else holds it, and has the Service looked at. b.mu is held.
 func (b *balancer) keepStale(svc *v1.Service) {
 	k := keyOf(svc)
 	for _, a := range b.unheld(svc) {
 		if slices.Contains(b.stale[a], k) {
 			continue
 		}
-		b.log.Warn("a status shows an address that its Service does not hold; nobody gets it before that is cleared", "service", k, "vip", a)
+		b.log.Warn("a status shows an address that its Service does not hold; nobody else gets it before that is cleared", "service", k, "vip", a)
 		b.stale[a] = append(b.stale[a], k)
-		b.ledger.Block(a)
+		b.blockStale(a)
 		b.queue.Add(k.String())
 	}
 }
 
+// blockStale blocks an address that a stale status shows, unless a Service holds it, and
+// reports whether it is blocked. b.mu is held.
+func (b *balancer) blockStale(a netip.Addr) bool {
+	if c, _ := b.ledger.Claim(a); len(b.stale[a]) == 0 || len(c.Holders) > 0 {
+		return false
+	}
+	b.ledger.Block(a)
+	return true
+}
+
 // keepAllStale is keepStale for those Services in the cache that are not Plinth's to serve.
-// What another Service holds by now it cannot keep; such a status is cleared all the same.
+// What another Service holds stays with that one; such a status is cleared all the same.
 // b.mu is held.
 func (b *balancer) keepAllStale() {
 	all, _ := b.services.List(labels.Everything()) // a cache never fails

@@ -1,12 +1,14 @@
 package provider
 
 import (
+	"context"
 	"encoding/json"
 	"net/netip"
 	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -227,5 +229,96 @@ func TestNobodyGetsAnAddressThatAStaleStatusShows(t *testing.T) {
 				t.Errorf("another gets %v, %v", d, err)
 			}
 		})
+	}
+}
+
+// ofAnother is a Service that another balancer serves, and has given these VIPs.
+func ofAnother(svc *v1.Service, vips ...string) *v1.Service {
+	svc = showing(svc, vips...)
+	svc.Spec.LoadBalancerClass, svc.Status.Conditions = new("example.com/x"), nil
+	return svc
+}
+
+// TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone has another balancer's
+// Service show the one address of the pool while somebody else holds it.
+func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T) {
+	for name, tt := range map[string]struct{ held, gone func(*held) }{
+		"a Service that held it before": {
+			func(h *held) { h.settled(1) },
+			func(h *held) { h.gives(1) },
+		},
+		"a Service that another leader gave it to since": {
+			func(h *held) {
+				h.noteStale(h.lives("a"))
+				h.learn(h.addr, newClaim(h.addr, "public", h.key(1), h.svc[1].UID), true)
+			},
+			func(h *held) { h.gives(1) },
+		},
+		"another program": {
+			func(h *held) { h.learn(h.addr, &networkingv1.IPAddress{}, true) },
+			func(h *held) { h.vanished(h.addr, "") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHeldOf(t, "192.0.2.0/32")
+			h.cloud.recorder = record.NewFakeRecorder(9)
+			h.tells(ofAnother(h.svc[0], h.addr.String()))
+			tt.held(h)
+			if err := h.sync(t.Context(), "d/a"); err != nil {
+				t.Fatal(err)
+			}
+			h.serviceCame(h.lives("a"))
+			if err := h.sync(t.Context(), "d/a"); err != nil {
+				t.Fatal(err)
+			}
+			tt.gone(h)
+			third := h.svc[1].DeepCopy()
+			third.Name, third.UID = "c", "service c"
+			if err := h.client.Tracker().Add(third); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.known.Add(third); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := h.settle(t.Context(), third, true); err != nil || len(d.VIPs) > 0 {
+				t.Errorf("another gets %v, %v", d, err)
+			}
+			h.tells(ofAnother(h.svc[0]))
+			if err := h.sync(t.Context(), "d/a"); err != nil {
+				t.Fatal(err)
+			}
+			if d, err := h.settle(t.Context(), third, true); err != nil || len(d.VIPs) != 1 {
+				t.Errorf("once no status shows it, another gets %v, %v", d, err)
+			}
+		})
+	}
+}
+
+// gives has one of the Services give back what it holds.
+func (h *held) gives(i int) {
+	h.t.Helper()
+	h.tells(leaving(h.svc[i]))
+	if err := h.sync(h.t.Context(), h.key(i).String()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestVIPIsTakenOverThoughAServiceThatGoesShowsItToo begins as a new leader does: pools
+// first, then statuses.
+func TestVIPIsTakenOverThoughAServiceThatGoesShowsItToo(t *testing.T) {
+	h := newHeld(t)
+	for _, svc := range h.svc {
+		delete(svc.Annotations, "plinth.dev/ips")
+	}
+	h.tells(leaving(showing(h.svc[0], "192.0.2.2")))
+	h.tells(showing(h.svc[1], "192.0.2.2"))
+	for _, step := range []func(context.Context) error{h.setPools, h.takeOver} {
+		if err := step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := h.settle(t.Context(), h.lives("b"), true)
+	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.2")}) {
+		t.Errorf("its VIP was 192.0.2.2, and now it gets %v, %v", d, err)
 	}
 }
