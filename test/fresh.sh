@@ -23,9 +23,8 @@ die() { printf 'fresh: %s\n' "$*" >&2 && exit 1; }
 main() {
 	[ "$(id -u)" = 0 ] || die "a root file system of its own needs root"
 	"$source/test/install-deps.sh" git mmdebstrap slirp4netns
-	mkdir -p "$base"
-	exec 9<"$base"
-	flock --nonblock 9 || die "it already runs: $base is locked"
+	exec 9>"$base.lock" # beside the folder, which goes and comes anew
+	flock --nonblock 9 || die "it already runs: $base.lock is locked"
 	remove # what a run has left that was killed with SIGKILL
 	mkdir -p "$base"
 	trap remove EXIT
