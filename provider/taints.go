@@ -45,16 +45,17 @@ func recordOf(ours []v1.Taint) map[string]string {
 }
 
 // recordedOn returns what tells whether a taint of a Node is Plinth's. formerly has the
-// taints that the inventory wanted of it.
+// taints that the inventory wanted of it. The label of a taint counts without the number
+// of them, which a person may have removed.
 func recordedOn(node *v1.Node, formerly map[string]bool) func(v1.Taint) bool {
-	if _, there := node.Labels[labelTaints]; there {
-		return func(t v1.Taint) bool {
-			_, ours := node.Labels[recordKey(t)]
+	_, there := node.Labels[labelTaints]
+	older := readTaints(node.Annotations[annotationTaints])
+	return func(t v1.Taint) bool {
+		if _, ours := node.Labels[recordKey(t)]; ours || there {
 			return ours
 		}
+		return older[spelled(t)] && formerly[spelled(t)] && !initialising(node)
 	}
-	older := readTaints(node.Annotations[annotationTaints])
-	return func(t v1.Taint) bool { return older[spelled(t)] && formerly[spelled(t)] && !initialising(node) }
 }
 
 // mergeTaints makes wanted taints true in a Node's list and takes away those on

@@ -111,6 +111,7 @@ func TestRecordOfTaintsIsTakenFromWhereAKubeletCannotWrite(t *testing.T) {
 		"an older version's":              {annotation: ours, formerly: ours, want: ours},
 		"what the inventory never wanted": {annotation: ours + "," + theirs, formerly: ours, want: ours},
 		"what no record has":              {formerly: ours},
+		"the labels without their number": {labels: map[string]string{recordKey(taintsOf(ours)[0]): "NoSchedule"}, want: ours},
 		"a Node that is new": {annotation: ours, formerly: ours, change: func(n *v1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: taintUninitialized, Effect: v1.TaintEffectNoSchedule})
 		}},
