@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -146,6 +147,10 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	}
 	if err := h.known.Update(h.lives("a")); err != nil {
 		t.Fatal(err)
+	}
+	h.queued()
+	if h.serviceChanged(svc, h.lives("a")); !slices.Contains(h.queued(), "d/a") {
+		t.Error("nobody looks once its status is written")
 	}
 	if err := h.sync(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
@@ -320,5 +325,77 @@ func TestVIPIsTakenOverThoughAServiceThatGoesShowsItToo(t *testing.T) {
 	d, err := h.settle(t.Context(), h.lives("b"), true)
 	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.2")}) {
 		t.Errorf("its VIP was 192.0.2.2, and now it gets %v, %v", d, err)
+	}
+}
+
+// TestServiceWhoseStatusIsStaleIsQueued has each way in which Plinth hears of a status that
+// shows the one address of the pool.
+func TestServiceWhoseStatusIsStaleIsQueued(t *testing.T) {
+	for name, hear := range map[string]func(*held, *v1.Service) error{
+		"it comes":          func(h *held, svc *v1.Service) error { h.serviceCame(svc); return nil },
+		"it changes":        func(h *held, svc *v1.Service) error { h.serviceChanged(svc, svc); return nil },
+		"a leader comes":    func(h *held, _ *v1.Service) error { return h.takeOver(h.t.Context()) },
+		"the pools changed": func(h *held, _ *v1.Service) error { close(h.ready); return h.setPools(h.t.Context()) },
+		"the audit":         func(h *held, _ *v1.Service) error { return h.compare(h.t.Context()) },
+	} {
+		for _, another := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, ", another's ", another), func(t *testing.T) {
+				h := newHeldOf(t, "192.0.2.0/32")
+				svc := ofAnother(h.svc[0], "192.0.2.0")
+				if !another { // it is no load balancer any more
+					svc = showing(h.svc[0], "192.0.2.0")
+					svc.Spec.Type = v1.ServiceTypeClusterIP
+				}
+				h.tells(svc)
+				if err := hear(h, svc); err != nil {
+					t.Fatal(err)
+				}
+				if got := h.queued(); !slices.Contains(got, "d/a") {
+					t.Fatalf("queued are %v", got)
+				}
+				if err := h.sync(t.Context(), "d/a"); err != nil {
+					t.Fatal(err)
+				}
+				if c, kept := h.ledger.Claim(h.addr); kept != another || len(c.Holders) > 0 {
+					t.Errorf("the address is kept %v (%v), want %v", kept, c, another)
+				}
+				if !another {
+					return
+				}
+				h.tells(ofAnother(h.svc[0]))
+				h.queued()
+				if h.serviceChanged(svc, h.lives("a")); !slices.Contains(h.queued(), "d/a") {
+					t.Error("nobody looks at it once its status shows the address no more")
+				}
+			})
+		}
+	}
+}
+
+// TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt has it refused after an earlier process wrote
+// a status that the cache has not seen.
+func TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	delete(h.standings, h.key(0))
+	h.untold[h.key(0)] = []netip.Addr{h.addr}
+	svc := h.svc[0].DeepCopy()
+	svc.Annotations = map[string]string{"plinth.dev/ips": "none"}
+	h.tells(showing(svc, h.addr.String()))
+	if _, err := h.settle(t.Context(), svc, true); !apierrors.IsConflict(err) {
+		t.Errorf("%v, want a conflict: its status is another by now", err)
+	}
+	h.agree(h.key(0))
+}
+
+func TestGrantThatFailsLeavesAnAddressToTheStaleStatus(t *testing.T) {
+	h := newHeldOf(t, "192.0.2.0/32")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ledger.Hold(h.addr, "public", requestOf(h.svc[1]).Holder)
+	h.keepStale(ofAnother(h.svc[0], h.addr.String()))
+	h.forget(h.addr, h.key(1))
+	if c, kept := h.ledger.Claim(h.addr); !kept || len(c.Holders) > 0 {
+		t.Errorf("it is kept %v: %v", kept, c)
 	}
 }
