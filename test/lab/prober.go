@@ -103,6 +103,7 @@ func (p *Prober) Report() Report {
 		if one.err != nil {
 			r.Lost++
 			r.Errors[lastWords(one.err)]++
+			r.Losses = append(r.Losses, one.at)
 			if r.FirstLoss.IsZero() {
 				r.FirstLoss = one.at
 			}
@@ -141,6 +142,7 @@ type Report struct {
 	Slow                int            // answers after more than half a second
 	Longest             time.Duration  // from the first to the last of the longest row of lost requests
 	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
+	Losses              []time.Time    // when each was sent
 	Nodes               map[string]int // answers by the node that the pod was on
 	Errors              map[string]int // losses by their reason
 }
