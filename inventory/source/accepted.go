@@ -81,7 +81,7 @@ func (s shelf) load(ctx context.Context) (accepted, error) {
 	if err != nil {
 		return have, fmt.Errorf("the accepted inventory of generation %d: %w: %w", have.generation, errUnreadable, err)
 	}
-	inv, problems := inventory.ParseAccepted(docs...)
+	inv, problems := parseAccepted(docs, have.slices)
 	if err := problems.Err(); err != nil {
 		return have, fmt.Errorf("the accepted inventory of generation %d: %w: %w", have.generation, errUnreadable, err)
 	}
@@ -154,17 +154,14 @@ func (s shelf) discard(ctx context.Context, name string, want map[string]*v1.Con
 func shelve(inv *inventory.Inventory, generation int64, have accepted) map[string]*v1.ConfigMap {
 	out := map[string]*v1.ConfigMap{}
 	var racks strings.Builder
-	listed := map[string]int64{}
-	if common, ok := have.slices[AcceptedName]; ok {
-		listed = sliceGenerations(common)
-	}
+	reads := readGenerations(have.slices)
 	for _, rack := range inv.Racks {
 		slice := part(inv.Name, acceptedName(rack.Name), inv.Slice(rack.Name), generation)
 		if old, ok := have.slices[slice.Name]; ok {
 			if old.Data[keyInventory] == slice.Data[keyInventory] {
 				setGeneration(slice, generationOf(old))
 			}
-			keep(slice, old, listed[rack.Name])
+			keep(slice, old, reads[rack.Name])
 		}
 		fmt.Fprintf(&racks, "%s %d\n", rack.Name, generationOf(slice))
 		out[slice.Name] = slice

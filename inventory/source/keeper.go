@@ -162,6 +162,9 @@ func (k *Keeper) reload(ctx context.Context) error {
 		return err
 	}
 	k.have, k.loaded = found, true
+	if racks := halves(found.slices); len(racks) > 0 {
+		k.Log.Warn("an older version stored half of an edit; what it stored of these racks is in force, and is listed next", "racks", racks)
+	}
 	if mine.inventory == nil || found.inventory != nil && found.generation > mine.generation {
 		k.put("the accepted inventory is in force")
 		return nil

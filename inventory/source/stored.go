@@ -59,16 +59,16 @@ func keep(slice, old *v1.ConfigMap, generation int64) {
 }
 
 // inForce returns the documents of the generation that is in force: the common one, and
-// each slice that it lists.
+// each slice that is read with it, sorted by rack.
 func inForce(parts map[string]*v1.ConfigMap) ([]inventory.Document, error) {
 	common := parts[AcceptedName]
 	docs := []inventory.Document{{Source: documentSource(common, keyInventory), Data: []byte(common.Data[keyInventory])}}
-	listed := sliceGenerations(common)
-	for _, rack := range slices.Sorted(maps.Keys(listed)) {
+	reads := readGenerations(parts)
+	for _, rack := range slices.Sorted(maps.Keys(reads)) {
 		name := acceptedName(rack)
-		text, ok := textOf(parts[name], listed[rack])
+		text, ok := textOf(parts[name], reads[rack])
 		if !ok {
-			return nil, fmt.Errorf("configmap %s lacks generation %d of rack %s, which configmap %s lists", name, listed[rack], rack, AcceptedName)
+			return nil, fmt.Errorf("configmap %s lacks generation %d of rack %s, which configmap %s lists", name, reads[rack], rack, AcceptedName)
 		}
 		docs = append(docs, inventory.Document{Source: documentSource(parts[name], keyInventory), Data: []byte(text)})
 	}
