@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // forgetPrevious has all accepted ConfigMaps be as an older version left them: it kept nothing
@@ -38,11 +41,12 @@ func TestHalfOfAnEditThatAnOlderVersionStoredIsReadAfterAnUpgrade(t *testing.T) 
 		after  map[string]string
 		writes int // of the older version
 		racks  string
+		read   map[string]string
 	}{
-		"machines come to both":                      {map[string]string{"r0": "a b x", "r1": "c d y"}, 1, "[r0]"},
-		"a machine moved to the slice that is newer": {map[string]string{"r0": "a b c", "r1": "d"}, 1, "[r0]"},
-		"a machine moved to a rack that is new":      {map[string]string{"q0": "a", "r0": "b", "r1": "c d x"}, 2, "[q0 r0]"},
-		"all slices are stored":                      {map[string]string{"r0": "b", "r1": "a c d"}, 2, "[r0 r1]"},
+		"machines come to both":                      {map[string]string{"r0": "a b x", "r1": "c d y"}, 1, "[r0]", map[string]string{"r0": "a b x", "r1": "c d"}},
+		"a machine moved to the slice that is newer": {map[string]string{"r0": "a b c", "r1": "d"}, 1, "[r0]", map[string]string{"r0": "a b c", "r1": "d"}},
+		"a machine moved to a rack that is new":      {map[string]string{"q0": "a", "r0": "b", "r1": "c d x"}, 2, "[q0 r0]", map[string]string{"q0": "a", "r0": "b", "r1": "c d"}},
+		"all slices are stored":                      {map[string]string{"r0": "b", "r1": "a c d"}, 2, "[r0 r1]", map[string]string{"r0": "b", "r1": "a c d"}},
 	} {
 		for writes := range 5 {
 			t.Run(fmt.Sprint(name, " ", writes), func(t *testing.T) {
@@ -65,11 +69,20 @@ func TestHalfOfAnEditThatAnOlderVersionStoredIsReadAfterAnUpgrade(t *testing.T) 
 				var log bytes.Buffer
 				first := keeperOf(client)
 				first.Log = slog.New(slog.NewTextHandler(&log, nil))
+				read := map[string]string(nil)
+				first.Enforce = func(inv *inventory.Inventory) {
+					if read == nil {
+						read = racksOf(inv)
+					}
+				}
 				third := edit(layout(map[string]string{"q0": "b", "r0": "d a u", "r1": "c"}))
 				dying(client, writes)
 				first.edit = &third
 				_ = first.step(ctx) // it fails where there are too few writes
 				client.ReactionChain = chain
+				if !maps.Equal(read, tt.read) {
+					t.Errorf("in force is %v, want %v", read, tt.read)
+				}
 				if !strings.Contains(log.String(), "level=WARN") || !strings.Contains(log.String(), tt.racks) {
 					t.Errorf("the log says %s, want a warning of racks %s", &log, tt.racks)
 				}
@@ -99,6 +112,20 @@ func TestHalfOfAnEditThatAnOlderVersionStoredIsReadAfterAnUpgrade(t *testing.T) 
 			})
 		}
 	}
+}
+
+// racksOf returns the machines of each rack, sorted.
+func racksOf(inv *inventory.Inventory) map[string]string {
+	out := map[string]string{}
+	for _, rack := range inv.Racks {
+		var names []string
+		for _, m := range rack.Machines {
+			names = append(names, m.Name)
+		}
+		slices.Sort(names)
+		out[rack.Name] = strings.Join(names, " ")
+	}
+	return out
 }
 
 // keptBlocks checks that each machine is there and has the pod CIDRs that it had.
