@@ -27,20 +27,35 @@ func compareRested(a, b Rested) int {
 	return a.Addr.Compare(b.Addr)
 }
 
-// Resting returns all addresses that rest; whose rest ends first comes first.
+// Resting returns all addresses that rest, and those that are blocked and rest on once they
+// no longer are; whose rest ends first comes first.
 func (l *Ledger) Resting() []Rested {
-	var all []Rested
+	all := l.blockedRests()
 	for _, r := range l.queue {
 		if l.rests(r) {
 			all = append(all, r)
 		}
 	}
+	slices.SortFunc(all, compareRested)
 	return all
 }
 
-// Rest has a free address rest.
+func (l *Ledger) blockedRests() (all []Rested) {
+	for _, c := range l.claims {
+		if c.foreign() && c.rest != nil {
+			all = append(all, *c.rest)
+		}
+	}
+	return all
+}
+
+// Rest has a free address rest, and one that is blocked once it no longer is.
 func (l *Ledger) Rest(r Rested) {
-	if _, held := l.claims[r.Addr]; held {
+	if c, held := l.claims[r.Addr]; held {
+		if c.foreign() {
+			c.rest = new(r)
+			l.claims[r.Addr] = c
+		}
 		return
 	}
 	l.endRest(r.Addr)

@@ -120,3 +120,32 @@ func TestAddressThatWasBlockedMeanwhileRestsOn(t *testing.T) {
 		t.Errorf("at the end of the rest another gets %s", got)
 	}
 }
+
+// TestRestOfAnAddressThatIsBlockedIsKnown has another Ledger learn what rests while an address
+// is blocked, as after a restart, before or after it learns that.
+func TestRestOfAnAddressThatIsBlockedIsKnown(t *testing.T) {
+	const yaml = `    - {name: a, addresses: [192.0.2.0/30]}`
+	l, a, one := ledgerOf(t, yaml), netip.MustParseAddr("192.0.2.0"), service("d/one", "4")
+	apply(l, one, noon)
+	l.Release(a, one.Service, noon)
+	l.Block(a)
+	want := []Rested{{Addr: a, Owner: one.Service, Until: noon.Add(RestTime)}}
+	if got := l.Resting(); !slices.Equal(got, want) {
+		t.Fatalf("while it is blocked %v rests, want %v", got, want)
+	}
+	for _, blockedFirst := range []bool{false, true} {
+		next := ledgerOf(t, yaml)
+		if blockedFirst {
+			next.Block(a)
+		}
+		next.Rest(want[0])
+		next.Block(a)
+		if got := next.Resting(); !slices.Equal(got, want) {
+			t.Errorf("blocked first %t: %v rests, want %v", blockedFirst, got, want)
+		}
+		next.Unblock(a)
+		if got := brief(Allocate(next, service("d/other", "4"), noon)); got != "192.0.2.1" {
+			t.Errorf("blocked first %t: another gets %s", blockedFirst, got)
+		}
+	}
+}
