@@ -16,6 +16,10 @@ const (
 	LabelUnit   = "plinth.dev/unit"
 )
 
+// labelDomainTaints is the domain of the labels that say which taints of a Node are Plinth's;
+// its subdomains belong to it.
+const labelDomainTaints = "plinth.node-restriction.kubernetes.io"
+
 // betaTwins are deprecated labels that Kubernetes copies over the new ones, so
 // that both must be kept.
 var betaTwins = map[string]string{

@@ -207,8 +207,20 @@ func (v *validation) reserved(labels entries[string]) {
 		case ok:
 			v.refuse(e.key.node, refusal{code: ReservedLabel, message: "is filled from " + from, accepted: "labels that nothing else fills", suggestion: from})
 		case strings.HasPrefix(e.key.v, "plinth.dev/"):
-			v.refuse(e.key.node, refusal{code: ReservedLabel, message: "is a label of Plinth's own", accepted: "labels outside plinth.dev/",
-				suggestion: "example.com/" + strings.TrimPrefix(e.key.v, "plinth.dev/")})
+			v.refuseOwn(e.key, "plinth.dev/")
+		case recordsTaints(e.key.v):
+			v.refuseOwn(e.key, labelDomainTaints+"/ and its subdomains")
 		}
 	}
+}
+
+// recordsTaints reports whether a label belongs to the record of taints.
+func recordsTaints(label string) bool {
+	domain, _, _ := strings.Cut(label, "/")
+	return domain == labelDomainTaints || strings.HasSuffix(domain, "."+labelDomainTaints)
+}
+
+func (v *validation) refuseOwn(key scalar[string], domain string) {
+	_, name, _ := strings.Cut(key.v, "/")
+	v.refuse(key.node, refusal{code: ReservedLabel, message: "is a label of Plinth's own", accepted: "labels outside " + domain, suggestion: "example.com/" + name})
 }

@@ -107,8 +107,9 @@ func (w wish) patch(node *v1.Node) (patch nodePatch, ok bool, err error) {
 		return nodePatch{}, false, err
 	}
 	taints, ours := mergeTaints(node.Spec.Taints, recordedOn(node, w.formerly), w.taints)
-	labels := recordOf(ours)
+	labels := map[string]string{}
 	maps.Copy(labels, w.labels)
+	maps.Copy(labels, recordOf(ours)) // last: what is accepted from an older version may have such a label
 	retainted := !equalTaints(taints, node.Spec.Taints)
 	patch = nodePatch{APIVersion: "v1", Kind: "Node", Metadata: metadataPatch{
 		Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion, Labels: labels,

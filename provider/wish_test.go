@@ -53,6 +53,9 @@ func TestPatchSaysWhatIsOursAndNoMore(t *testing.T) {
 			wish:   wish{labels: same.labels, providerID: "plinth://SN-1", taints: []inventory.Taint{{Key: "ours", Effect: "NoSchedule"}}},
 			change: func(n *v1.Node) { n.ManagedFields = nil },
 			want:   `"labels":{"plinth.dev/rack":"r01","plinth.node-restriction.kubernetes.io/taints":"1","taint.plinth.node-restriction.kubernetes.io/2b4c1793e0da95d3":"NoSchedule","topology.kubernetes.io/zone":"a"}},"spec":{"taints":[{"key":"theirs","effect":"NoSchedule"},{"key":"ours","effect":"NoSchedule"}]}}`},
+		"an inventory does not write the record of taints": {
+			wish: wish{labels: map[string]string{labelTaints: "7", "plinth.dev/rack": "r02"}, providerID: "plinth://SN-1"},
+			want: `"labels":{"plinth.dev/rack":"r02","plinth.node-restriction.kubernetes.io/taints":"0"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24","fd00:244::/64"],"taints":[{"key":"theirs","effect":"NoSchedule"}]}}`},
 		"the last taint goes": {wish: same, change: func(n *v1.Node) {
 			n.ManagedFields = nil
 			n.Spec.Taints = taintsOf("ours:NoSchedule")
