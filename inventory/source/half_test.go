@@ -359,3 +359,43 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 		t.Errorf("the metric of readiness is %v", got)
 	}
 }
+
+// TestAFirstConflictIsNotTold has another leader store something just before the keeper
+// writes: once, and then before each write.
+func TestAFirstConflictIsNotTold(t *testing.T) {
+	for name, c := range map[string]struct {
+		conflicts int
+		ready     string
+	}{
+		"once":    {1, "true"},
+		"for now": {2, "false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, client := t.Context(), fake.NewClientset()
+			k, events := keeperOf(client), record.NewFakeRecorder(100)
+			good := edit(text("a"))
+			k.edit = &good
+			if err := k.step(ctx); err != nil {
+				t.Fatal(err)
+			}
+			k.Recorder = events
+			conflicts := c.conflicts
+			client.PrependReactor("update", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+				conflicts--
+				return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource("configmaps"), AcceptedName, errors.New("it was modified"))
+			})
+			next := edit(text("b"))
+			k.edit, k.judged = &next, false
+			if err := k.step(ctx); (err == nil) != (c.ready == "true") {
+				t.Fatal(err)
+			}
+			checkStatus(t, client, c.ready, fmt.Sprint(k.have.generation), "")
+			if told := strings.Contains(<-events.Events, ReasonNotStored); told == (c.ready == "true") || len(events.Events) > 0 {
+				t.Errorf("that it was not stored is told %v, and then %d more Events", told, len(events.Events))
+			}
+			if got := fmt.Sprint(testutil.ToFloat64(k.Metrics.ready) == 1); got != c.ready {
+				t.Errorf("the metric of readiness is 1: %s", got)
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -118,7 +119,11 @@ func (k *Keeper) watchStored(ctx context.Context, stored chan<- struct{}) error 
 // what was in force before where there is no new edit or it is refused. Its
 // error means that the cluster could not be read or written: the step is then
 // tried again.
-func (k *Keeper) step(ctx context.Context) error {
+func (k *Keeper) step(ctx context.Context) error { return k.attempt(ctx, true) }
+
+// attempt is one attempt at a step. Where another leader stored something meanwhile, the
+// first attempt says nothing, and the second begins with what that one stored.
+func (k *Keeper) attempt(ctx context.Context, first bool) error {
 	if err := k.reload(ctx); err != nil {
 		if errors.Is(err, errUnreadable) {
 			err = errors.Join(err, k.tellUnreadable(ctx, err))
@@ -139,6 +144,9 @@ func (k *Keeper) step(ctx context.Context) error {
 	}
 	if err := k.store(ctx, want); err != nil {
 		k.loaded = false
+		if first && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
+			return k.attempt(ctx, false)
+		}
 		return errors.Join(err, k.tellNotStored(ctx, err))
 	}
 	if !judge {
