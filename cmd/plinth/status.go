@@ -76,6 +76,7 @@ type sight struct {
 	claims    []networkingv1.IPAddress
 
 	controllers []v1.Pod // those of the controller; none where it runs outside of the cluster
+	forbidden   string   // what the reader has no right to see, and why; empty: nothing
 }
 
 // controllerLabel is what the controller's pods are known by.
@@ -98,10 +99,14 @@ func look(ctx context.Context, client kubernetes.Interface, namespace string) (s
 	})
 	held, err3 := client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: networkingv1.LabelManagedBy + "=" + lb.ManagedBy})
 	controllers, err4 := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: controllerLabel})
+	forbidden := ""
+	if apierrors.IsForbidden(err4) {
+		controllers, forbidden, err4 = &v1.PodList{}, "whether the controller's pods run: "+err4.Error(), nil
+	}
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return sight{}, err
 	}
-	return sight{inv, taken.Data, nodes.Items, services.Items, held.Items, controllers.Items}, nil
+	return sight{inv, taken.Data, nodes.Items, services.Items, held.Items, controllers.Items, forbidden}, nil
 }
 
 // status is how the datacenter is.
@@ -112,7 +117,8 @@ type status struct {
 	Pools      []poolStatus `json:"pools"`
 	Services   int          `json:"services"` // of type LoadBalancer
 
-	OutOfService []outOfService `json:"outOfService"` // on purpose
+	OutOfService []outOfService `json:"outOfService"`       // on purpose
+	NotKnown     string         `json:"notKnown,omitempty"` // for want of a right; no problem of the datacenter
 	NotWell      []string       `json:"notWell"`
 }
 
@@ -137,7 +143,7 @@ type poolStatus struct {
 func statusOf(seen sight) status {
 	s := status{
 		Generation: seen.taken[source.KeyGeneration], Services: len(seen.services),
-		Racks: []rackStatus{}, Pools: []poolStatus{}, OutOfService: []outOfService{}, NotWell: []string{},
+		Racks: []rackStatus{}, Pools: []poolStatus{}, OutOfService: []outOfService{}, NotKnown: seen.forbidden, NotWell: []string{},
 	}
 	s.weighController(seen.controllers)
 	if seen.inventory == nil {

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -208,5 +213,29 @@ No problems.
 `
 	if text.String() != want {
 		t.Errorf("it prints\n%s\nwant\n%s", &text, want)
+	}
+}
+
+// TestStatusIsPrintedWithoutTheRightToListPods has a reader who may read all but the pods of
+// the controller's namespace.
+func TestStatusIsPrintedWithoutTheRightToListPods(t *testing.T) {
+	client := fake.NewClientset()
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(v1.Resource("pods"), "", errors.New("jane may not list them"))
+	})
+	seen, err := look(t.Context(), client, "kube-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := well(t)
+	all.forbidden = seen.forbidden
+	got := statusOf(all)
+	var text strings.Builder
+	if err := writeStatusText(&text, got); err != nil {
+		t.Fatal(err)
+	}
+	const want = "\nServices of type LoadBalancer: 1\nNot known: whether the controller's pods run: pods is forbidden: jane may not list them\n\nOut of service:\n"
+	if !strings.Contains(text.String(), want) || len(got.NotWell) > 0 {
+		t.Errorf("%q, and it prints\n%s\nwithout\n%s", got.NotWell, &text, want)
 	}
 }

@@ -26,6 +26,9 @@ func writeStatusText(w io.Writer, s status) error {
 		return err
 	}
 	fmt.Fprintf(w, "\nServices of type LoadBalancer: %d\n", s.Services)
+	if s.NotKnown != "" {
+		fmt.Fprintf(w, "Not known: %s\n", s.NotKnown)
+	}
 	if len(s.OutOfService) > 0 {
 		fmt.Fprintln(w, "\nOut of service:")
 		for _, what := range s.OutOfService {
