@@ -32,6 +32,10 @@ const (
 	SharingKeyInvalid     Reason = "SharingKeyInvalid"     // a sharing key is at most 253 printable characters
 )
 
+// StatusNotHeld is the reason of the Event on a Service whose status shows an address of a
+// pool that it does not hold, and that nobody is given meanwhile.
+const StatusNotHeld Reason = "StatusNotHeld"
+
 // Denial is one "no" on the way to a VIP. What does not apply is empty.
 type Denial struct {
 	Reason  Reason

@@ -147,6 +147,7 @@ spec:
   racks: [{name: shelf, machines: [{name: m1, addresses: [10.10.1.11]}]}]
   pools: [`+pool+`]
 `, nil)
+	c.reports = newReports(&record.FakeRecorder{})
 	h.balancer = c.balancer
 	h.known = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	h.services = corelisters.NewServiceLister(h.known)

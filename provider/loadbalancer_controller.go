@@ -110,6 +110,7 @@ func unseen(old, svc *v1.Service) bool {
 }
 
 func (b *balancer) serviceGone(obj any) {
+	b.forgetStaleTold(obj)
 	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 		if k, ok := parseKey(key); ok && b.holdsAny(k) {
 			b.queue.Add(k.String())

@@ -109,6 +109,7 @@ func (b *balancer) decide(svc *v1.Service) lb.Decision {
 // what it says now. It reports whether others may join it that could not. b.mu is held.
 func (b *balancer) grant(r lb.Request) (d lb.Decision, changed bool) {
 	d = lb.Allocate(b.ledger, r, b.now())
+	b.explainStaleLocked(r.Service, d.Denials)
 	if d.Refused {
 		return d, b.ledger.Says(r.Holder)
 	}

@@ -223,6 +223,7 @@ func (b *balancer) blockStale(a netip.Addr) bool {
 		return false
 	}
 	b.ledger.Block(a)
+	b.queueStaleLocked(a) // that nobody gets it is told there
 	return true
 }
 
@@ -267,6 +268,15 @@ func (b *balancer) reviewStale(ctx context.Context, k lb.ServiceKey) error {
 	if err != nil {
 		return err
 	}
+	b.dropCleared(svc, k)
+	if svc != nil {
+		b.tellStale(svc)
+	}
+	return nil
+}
+
+// dropCleared notes which addresses the status of k does not show any more; no Service: all.
+func (b *balancer) dropCleared(svc *v1.Service, k lb.ServiceKey) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for a, by := range b.stale {
@@ -274,7 +284,6 @@ func (b *balancer) reviewStale(ctx context.Context, k lb.ServiceKey) error {
 			b.dropStale(a, k)
 		}
 	}
-	return nil
 }
 
 // dropStale notes that the status of k does not show a any more. b.mu is held.
