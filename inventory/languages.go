@@ -95,7 +95,7 @@ func (v *validation) writable(raw *rawRack, s Session) {
 	if f.without != "" {
 		byHand = f.without + " for this router, or " + byHand
 	}
-	v.refuse(router.OS.node, refusal{code: CannotWrite, message: fmt.Sprintf("cannot do %s, which the sessions of rack %s with this router use", f.name, raw.Name.v),
+	v.refuse(router.OS.node, refusal{code: CannotWrite, message: fmt.Sprintf("%s cannot do %s, which the sessions of rack %s with this router use", router.OS.v, f.name, raw.Name.v),
 		accepted: byHand, suggestion: f.without}, where)
 }
 
