@@ -94,6 +94,9 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 			if warned := strings.Contains(log.String(), "level=WARN"); warned == counts || !strings.Contains(log.String(), tt.says) {
 				t.Errorf("it logs %s", log.String())
 			}
+			if !counts && !strings.Contains(log.String(), filepath.Join(dir, stateFile)) {
+				t.Errorf("it does not log the file: %s", log.String())
+			}
 			for _, id := range []string{"installation-", "hardware-"} {
 				if strings.Contains(log.String(), id) {
 					t.Errorf("it logs the ID %s: %s", id, log.String())

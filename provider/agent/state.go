@@ -197,7 +197,7 @@ func (d disk) load() (inputs, error) {
 	}
 	s.Owner.Node = cmp.Or(s.Owner.Node, s.Self.Name) // an older agent wrote no owner
 	if what := s.Owner.conflict(d.owner); what != "" {
-		return inputs{}, fmt.Errorf("%w: %s", errOtherOwner, what)
+		return inputs{}, fmt.Errorf("%w: %s: %s", errOtherOwner, filepath.Join(d.dir, stateFile), what)
 	}
 	inv, problems := inventory.ParseAccepted(inventory.Document{Source: filepath.Join(d.dir, stateFile), Data: []byte(s.Inventory)})
 	if err := problems.Err(); err != nil {
