@@ -62,7 +62,7 @@ func run() int {
 	}
 	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), names.CCMControllerAliases(), flags, wait.NeverStop)
 	command.Use = "plinth-cloud-controller-manager"
-	sayVersion(command)
+	answerVersion(command)
 	return cli.Run(command)
 }
 

@@ -9,10 +9,10 @@ import (
 // version is set by the linker.
 var version = "dev"
 
-// sayVersion has --version answer with our own version. The framework's answer is the
+// answerVersion has --version answer with our own version. The framework's answer is the
 // version of the Kubernetes modules, which nobody sets. Setting it is no way out: it is
 // what feature gates are decided by as well, so each release of ours would turn some on or off.
-func sayVersion(command *cobra.Command) {
+func answerVersion(command *cobra.Command) {
 	runs := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		// Any other value is a setting of the framework.

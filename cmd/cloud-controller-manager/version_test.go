@@ -28,7 +28,7 @@ func TestTheVersionFlagAnswersOnlyWhenItIsAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sayVersion(cmd)
+		answerVersion(cmd)
 		var out strings.Builder
 		cmd.SetOut(&out)
 		cmd.SetArgs(c.args)

@@ -1,6 +1,7 @@
 // Command plinth checks inventories, writes the router's side of their BGP
-// sessions, and tells how a datacenter is. Only status asks a cluster, and diff
-// where it is told to; neither changes anything there.
+// sessions, and tells how a datacenter is. The command status asks a
+// cluster, and so do those that are given the word cluster for an inventory; none
+// changes anything there.
 package main
 
 import (

@@ -67,8 +67,8 @@ Exit codes: 0 no problems, 1 problems, 2 error.`,
 	return cmd
 }
 
-// sight is what the cluster says of one moment, or nearly so.
-type sight struct {
+// observed is what the cluster says of one moment, or nearly so.
+type observed struct {
 	inventory *inventory.Inventory
 	taken     map[string]string // data of the inventory's status
 	nodes     []v1.Node
@@ -84,14 +84,14 @@ const controllerLabel = "app.kubernetes.io/name=plinth-cloud-controller-manager"
 
 // look asks the cluster. That no inventory is in force is no error: it is the first thing
 // that somebody wants to know the cause of.
-func look(ctx context.Context, client kubernetes.Interface, namespace string) (sight, error) {
+func look(ctx context.Context, client kubernetes.Interface, namespace string) (observed, error) {
 	inv, err := source.Accepted(ctx, client, namespace)
 	if err != nil {
-		return sight{}, err
+		return observed{}, err
 	}
 	taken, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, source.StatusName, metav1.GetOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return sight{}, err
+		return observed{}, err
 	}
 	nodes, err1 := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	services, err2 := client.CoreV1().Services("").List(ctx, metav1.ListOptions{
@@ -104,9 +104,9 @@ func look(ctx context.Context, client kubernetes.Interface, namespace string) (s
 		controllers, forbidden, err4 = &v1.PodList{}, "whether the controller's pods run: "+err4.Error(), nil
 	}
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
-		return sight{}, err
+		return observed{}, err
 	}
-	return sight{inv, taken.Data, nodes.Items, services.Items, held.Items, controllers.Items, forbidden}, nil
+	return observed{inv, taken.Data, nodes.Items, services.Items, held.Items, controllers.Items, forbidden}, nil
 }
 
 // status is how the datacenter is.
@@ -139,41 +139,41 @@ type poolStatus struct {
 	VIPs  int    `json:"vips"` // held
 }
 
-// statusOf weighs what was seen.
-func statusOf(seen sight) status {
+// statusOf judges what was seen.
+func statusOf(seen observed) status {
 	s := status{
 		Generation: seen.taken[source.KeyGeneration], Services: len(seen.services),
 		Racks: []rackStatus{}, Pools: []poolStatus{}, OutOfService: []outOfService{}, NotKnown: seen.forbidden, NotWell: []string{},
 	}
-	s.weighController(seen.controllers)
+	s.checkController(seen.controllers)
 	if seen.inventory == nil {
 		s.notWell("no inventory is in force")
-		s.weighProblems(seen)
+		s.checkProblems(seen)
 		return s
 	}
 	s.Inventory = seen.inventory.Name
 	if seen.taken[source.KeyReady] != "true" {
 		s.notWell("the newest edit of the inventory is not in force")
-		s.weighProblems(seen)
+		s.checkProblems(seen)
 	}
-	s.weighMachines(seen)
-	s.Pools, s.OutOfService = poolsOf(seen), outOf(seen)
+	s.checkMachines(seen)
+	s.Pools, s.OutOfService = poolsOf(seen), outOfServiceIn(seen)
 	for _, service := range seen.services {
-		s.weighService(service)
+		s.checkService(service)
 	}
 	return s
 }
 
-// weighProblems adds those of the newest edit.
-func (s *status) weighProblems(seen sight) {
+// checkProblems adds those of the newest edit.
+func (s *status) checkProblems(seen observed) {
 	for problem := range strings.Lines(seen.taken[source.KeyProblems]) {
 		s.notWell("%s", strings.TrimSpace(problem))
 	}
 }
 
-// weighService looks at one Service. One of another program's class is not ours to
+// checkService looks at one Service. One of another program's class is not ours to
 // judge, nor is one without a class that has a VIP from somebody.
-func (s *status) weighService(service v1.Service) {
+func (s *status) checkService(service v1.Service) {
 	class := service.Spec.LoadBalancerClass
 	switch c := meta.FindStatusCondition(service.Status.Conditions, lb.VIPAllocated); {
 	case c != nil && c.Status != metav1.ConditionTrue:
@@ -187,8 +187,8 @@ func (s *status) notWell(format string, args ...any) {
 	s.NotWell = append(s.NotWell, fmt.Sprintf(format, args...))
 }
 
-// weighMachines brings machines and Nodes together.
-func (s *status) weighMachines(seen sight) {
+// checkMachines brings machines and Nodes together.
+func (s *status) checkMachines(seen observed) {
 	nodes := map[string]v1.Node{} // by machine
 	var strangers []string
 	told := map[string]bool{} // "node NAME" and "machine NAME" that have a line
@@ -209,24 +209,24 @@ func (s *status) weighMachines(seen sight) {
 	for _, rack := range seen.inventory.Racks {
 		r := rackStatus{Name: rack.Name}
 		for _, m := range rack.Machines {
-			if rests(m.State) {
+			if inactive(m.State) {
 				r.OutOfService++
 			}
 			if m.State == inventory.StateActive || m.State == inventory.StateMaintenance {
 				_, has := nodes[m.Name]
 				told["machine "+m.Name] = !has
-				s.weigh(&r, m, nodes)
+				s.checkMachine(&r, m, nodes)
 			}
 		}
 		s.Racks = append(s.Racks, r)
 	}
 	slices.Sort(strangers)
 	s.NotWell = append(s.NotWell, strangers...)
-	s.weighUnmatched(seen, told)
+	s.checkUnmatched(seen, told)
 }
 
-// weigh looks at one machine that is to have a Node.
-func (s *status) weigh(r *rackStatus, m inventory.Machine, nodes map[string]v1.Node) {
+// checkMachine looks at one machine that is to have a Node.
+func (s *status) checkMachine(r *rackStatus, m inventory.Machine, nodes map[string]v1.Node) {
 	r.Machines++
 	if m.Held {
 		s.notWell("machine %s (%s) is not in the inventory any more, and is held as it was: set its state to retired if it is gone", m.Name, m.Rack)
@@ -258,7 +258,7 @@ func condition(n v1.Node, kind v1.NodeConditionType) v1.NodeCondition {
 
 // poolsOf counts the VIPs that are held, of each pool. One that is of no pool any
 // more stays with its Service; it is counted under no name.
-func poolsOf(seen sight) []poolStatus {
+func poolsOf(seen observed) []poolStatus {
 	pools := []poolStatus{}
 	for _, p := range seen.inventory.Pools {
 		pools = append(pools, poolStatus{Name: p.Name, State: string(p.State)})

@@ -35,16 +35,16 @@ func (o outOfService) String() string {
 	return text
 }
 
-// rests reports whether a machine in that state is out of service on purpose, and not for ever.
-func rests(s inventory.State) bool {
+// inactive reports whether a machine in that state is out of service on purpose, and not for ever.
+func inactive(s inventory.State) bool {
 	return s == inventory.StateMaintenance || s == inventory.StateOff
 }
 
-// outOf lists what is out of service on purpose.
-func outOf(seen sight) []outOfService {
+// outOfServiceIn lists what is out of service on purpose.
+func outOfServiceIn(seen observed) []outOfService {
 	out := []outOfService{}
 	for _, rack := range seen.inventory.Racks {
-		out = append(out, outOfRack(rack)...)
+		out = append(out, outOfServiceInRack(rack)...)
 	}
 	for _, n := range seen.nodes {
 		if _, excluded := n.Labels[v1.LabelNodeExcludeBalancers]; excluded {
@@ -59,23 +59,23 @@ func outOf(seen sight) []outOfService {
 	return out
 }
 
-// outOfRack names the rack where its state says it all, and machines that are otherwise or
+// outOfServiceInRack names the rack where its state says it all, and machines that are otherwise or
 // have a reason of their own.
-func outOfRack(rack inventory.Rack) (out []outOfService) {
-	if rests(rack.State) {
+func outOfServiceInRack(rack inventory.Rack) (out []outOfService) {
+	if inactive(rack.State) {
 		out = append(out, outOfService{Kind: "rack", Name: rack.Name, State: string(rack.State), Reason: "with " + countOf(len(rack.Machines), "machine")})
 	}
 	for _, m := range rack.Machines {
-		if rests(m.State) && (m.State != rack.State || m.Reason != "") {
+		if inactive(m.State) && (m.State != rack.State || m.Reason != "") {
 			out = append(out, outOfService{Kind: "machine", Name: m.Name, Rack: rack.Name, State: string(m.State), Reason: m.Reason})
 		}
 	}
 	return out
 }
 
-// weighController looks at the controller's own pods: while none runs, nothing else here is
+// checkController looks at the controller's own pods: while none runs, nothing else here is
 // kept true.
-func (s *status) weighController(pods []v1.Pod) {
+func (s *status) checkController(pods []v1.Pod) {
 	for _, pod := range pods {
 		if why := whyPending(pod); why != "" {
 			s.notWell("controller: pod %s does not run: %s", pod.Name, why)
@@ -101,8 +101,8 @@ func whyPending(pod v1.Pod) string {
 	return ""
 }
 
-// weighUnmatched adds what the controller says has no counterpart, and is not told yet.
-func (s *status) weighUnmatched(seen sight, told map[string]bool) {
+// checkUnmatched adds what the controller says has no counterpart, and is not told yet.
+func (s *status) checkUnmatched(seen observed, told map[string]bool) {
 	for _, name := range strings.Fields(seen.taken[source.KeyNodesWithoutMachine]) {
 		i := slices.IndexFunc(seen.nodes, func(n v1.Node) bool { return n.Name == name })
 		if i < 0 || told["node "+name] {

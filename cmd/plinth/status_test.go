@@ -34,13 +34,13 @@ spec:
 `
 
 // well is a cluster in which there is nothing to be seen.
-func well(t *testing.T) sight {
+func well(t *testing.T) observed {
 	t.Helper()
 	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(statusInventory)})
 	if inv == nil {
 		t.Fatal(problems)
 	}
-	return sight{
+	return observed{
 		inventory: inv,
 		taken:     map[string]string{"ready": "true", "generation": "7"},
 		nodes:     []v1.Node{nodeThatIs("nuc1", v1.ConditionTrue, v1.ConditionTrue), nodeThatIs("nuc2", v1.ConditionTrue, v1.ConditionTrue)},
@@ -109,60 +109,60 @@ func serviceThatIs(allocated metav1.ConditionStatus, reason, message string) v1.
 func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		change func(*sight)
+		change func(*observed)
 		want   []string
 	}{
-		{"all is well", func(*sight) {}, nil},
-		{"an edit was refused", func(s *sight) {
+		{"all is well", func(*observed) {}, nil},
+		{"an edit was refused", func(s *observed) {
 			s.taken["ready"], s.taken["problems"] = "false", "home.yaml:1:1: error[P0001]: one\nhome.yaml:2:1: error[P0002]: two\n"
 		}, []string{"newest edit", "P0001", "P0002"}},
-		{"nobody took anything up yet", func(s *sight) { s.taken = nil }, []string{"newest edit"}},
-		{"a Node is not there", func(s *sight) { s.nodes = s.nodes[1:] }, []string{"nuc1 (shelf) has no Node"}},
-		{"a Node is not ready", func(s *sight) { s.nodes[0] = nodeThatIs("nuc1", v1.ConditionFalse, v1.ConditionTrue) }, []string{"nuc1 is not ready: kubelet says so"}},
-		{"an agent says that a session is down", func(s *sight) { s.nodes[1] = nodeThatIs("nuc2", v1.ConditionTrue, v1.ConditionFalse) }, []string{"sessions 0/1"}},
-		{"there is no agent", func(s *sight) { s.nodes[0].Status.Conditions = s.nodes[0].Status.Conditions[:1] }, []string{"no agent has said so"}},
-		{"a stranger", func(s *sight) { s.nodes = append(s.nodes, nodeThatIs("nuc9", v1.ConditionTrue, v1.ConditionTrue)) }, []string{"node nuc9"}},
-		{"a Service waits", func(s *sight) {
+		{"nobody took anything up yet", func(s *observed) { s.taken = nil }, []string{"newest edit"}},
+		{"a Node is not there", func(s *observed) { s.nodes = s.nodes[1:] }, []string{"nuc1 (shelf) has no Node"}},
+		{"a Node is not ready", func(s *observed) { s.nodes[0] = nodeThatIs("nuc1", v1.ConditionFalse, v1.ConditionTrue) }, []string{"nuc1 is not ready: kubelet says so"}},
+		{"an agent says that a session is down", func(s *observed) { s.nodes[1] = nodeThatIs("nuc2", v1.ConditionTrue, v1.ConditionFalse) }, []string{"sessions 0/1"}},
+		{"there is no agent", func(s *observed) { s.nodes[0].Status.Conditions = s.nodes[0].Status.Conditions[:1] }, []string{"no agent has said so"}},
+		{"a stranger", func(s *observed) { s.nodes = append(s.nodes, nodeThatIs("nuc9", v1.ConditionTrue, v1.ConditionTrue)) }, []string{"node nuc9"}},
+		{"a Service waits", func(s *observed) {
 			s.services[0] = serviceThatIs(metav1.ConditionFalse, "PoolExhausted", "default: all 64 addresses are in use")
 		}, []string{"service prod/web: PoolExhausted: default: all 64"}},
-		{"nobody has looked at a Service", func(s *sight) { s.services[0].Status.Conditions = nil }, []string{"service prod/web: nobody has answered it"}},
-		{"another balancer's Service", func(s *sight) {
+		{"nobody has looked at a Service", func(s *observed) { s.services[0].Status.Conditions = nil }, []string{"service prod/web: nobody has answered it"}},
+		{"another balancer's Service", func(s *observed) {
 			s.services[0].Status.Conditions = nil
 			s.services[0].Spec.LoadBalancerClass = new("example.com/other")
 		}, nil},
-		{"two Nodes of one machine", func(s *sight) {
+		{"two Nodes of one machine", func(s *observed) {
 			s.nodes[1] = nodeThatIs("other", v1.ConditionTrue, v1.ConditionTrue)
 			s.nodes[1].Spec.ProviderID = "plinth://nuc1"
 		}, []string{"nuc2 (shelf) has no Node", "node other: machine nuc1 is node nuc1 already"}},
-		{"the controller knows a Node of which it cannot be told which machine it is", func(s *sight) {
+		{"the controller knows a Node of which it cannot be told which machine it is", func(s *observed) {
 			s.nodes[0].Spec.ProviderID = "plinth://nuc1"
 			s.inventory.Racks[0].Machines[0].ID = "NEWSERIAL"
 			s.taken["nodesWithoutMachine"], s.taken["machinesWithoutNode"] = "nuc1", "nuc1"
 		}, []string{"node nuc1: its provider ID is plinth://nuc1, and that of machine nuc1 is plinth://NEWSERIAL"}},
-		{"the controller has not seen a Node", func(s *sight) { s.taken["machinesWithoutNode"] = "nuc1\n" }, []string{"machine nuc1 (shelf): the controller knows no Node of it"}},
-		{"a stranger that the controller tells of, too", func(s *sight) {
+		{"the controller has not seen a Node", func(s *observed) { s.taken["machinesWithoutNode"] = "nuc1\n" }, []string{"machine nuc1 (shelf): the controller knows no Node of it"}},
+		{"a stranger that the controller tells of, too", func(s *observed) {
 			s.nodes = append(s.nodes, nodeThatIs("nuc9", v1.ConditionTrue, v1.ConditionTrue))
 			s.taken["nodesWithoutMachine"] = "nuc9"
 		}, []string{"node nuc9"}},
-		{"a machine without a Node that the controller tells of, too", func(s *sight) {
+		{"a machine without a Node that the controller tells of, too", func(s *observed) {
 			s.nodes = s.nodes[1:]
 			s.taken["machinesWithoutNode"] = "nuc1"
 		}, []string{"nuc1 (shelf) has no Node"}},
-		{"the controller tells of a Node that is gone by now", func(s *sight) { s.taken["nodesWithoutMachine"] = "nuc9\n" }, nil},
-		{"the controller cannot be scheduled", func(s *sight) {
+		{"the controller tells of a Node that is gone by now", func(s *observed) { s.taken["nodesWithoutMachine"] = "nuc9\n" }, nil},
+		{"the controller cannot be scheduled", func(s *observed) {
 			s.controllers = []v1.Pod{podThatIs("plinth-cloud-controller-manager-x", v1.PodPending, "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector.")}
 		}, []string{"controller: pod plinth-cloud-controller-manager-x does not run: it cannot be scheduled: 0/4 nodes are available: 4 node(s) didn't match"}},
-		{"the controller's image is not to be had", func(s *sight) {
+		{"the controller's image is not to be had", func(s *observed) {
 			pod := podThatIs("p", v1.PodPending, "")
 			pod.Status.ContainerStatuses = []v1.ContainerStatus{{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
 			s.controllers = []v1.Pod{pod}
 		}, []string{"pod p does not run: ImagePullBackOff: no such image"}},
-		{"the controller runs", func(s *sight) { s.controllers = []v1.Pod{podThatIs("p", v1.PodRunning, "")} }, nil},
-		{"nothing is in force, for the controller never ran", func(s *sight) {
-			*s = sight{controllers: []v1.Pod{podThatIs("p", v1.PodPending, "no node")}}
+		{"the controller runs", func(s *observed) { s.controllers = []v1.Pod{podThatIs("p", v1.PodRunning, "")} }, nil},
+		{"nothing is in force, for the controller never ran", func(s *observed) {
+			*s = observed{controllers: []v1.Pod{podThatIs("p", v1.PodPending, "no node")}}
 		}, []string{"pod p does not run", "no inventory is in force"}},
-		{"a rack in maintenance", func(s *sight) { s.inventory.Racks[0].State = inventory.StateMaintenance }, nil},
-		{"a machine is held", func(s *sight) { s.inventory.Racks[0].Machines[0].Held = true }, []string{"nuc1 (shelf) is not in the inventory any more"}},
+		{"a rack in maintenance", func(s *observed) { s.inventory.Racks[0].State = inventory.StateMaintenance }, nil},
+		{"a machine is held", func(s *observed) { s.inventory.Racks[0].Machines[0].Held = true }, []string{"nuc1 (shelf) is not in the inventory any more"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			seen := well(t)
