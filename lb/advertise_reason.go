@@ -1,7 +1,7 @@
 package lb
 
-// Why a VIP, or a pod CIDR, is not announced, or is announced as the worse way. A pool that is disabled gives
-// [PoolIsDisabled].
+// Why a VIP, or a pod CIDR, is not announced, or is announced as the worse way. A pool that
+// is disabled gives [PoolIsDisabled].
 const (
 	MachineNotActive     Reason = "MachineNotActive"     // its state is neither active nor maintenance that is being drained
 	MachineDrained       Reason = "MachineDrained"       // the drain time is over, and everything is withdrawn

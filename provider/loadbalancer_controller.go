@@ -84,7 +84,7 @@ func (b *balancer) serviceChanged(before, now any) {
 	}
 	drifted := b.drifted(svc) // also notes a status that is right
 	k := keyOf(svc)
-	if drifted || asksAnew(old, svc) || b.isOurs(old) && !b.isOurs(svc) || b.abandoned(svc) || b.isStale(svc) || b.hasStale(k) || b.owes(k) {
+	if drifted || asksAnew(old, svc) || b.isOurs(old) && !b.isOurs(svc) || b.abandoned(svc) || b.isStale(svc) || b.keepsStale(k) || b.holdsUnreported(k) {
 		b.queue.Add(k.String())
 	}
 }
@@ -122,7 +122,7 @@ func (b *balancer) holdsAny(k lb.ServiceKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	_, waits := b.waiting[k]
-	return len(b.ledger.Holds(k)) > 0 || b.standings[k] != nil || waits || b.keepsStale(k)
+	return len(b.ledger.Holds(k)) > 0 || b.standings[k] != nil || waits || b.keepsStaleLocked(k)
 }
 
 // sync looks at one Service.
@@ -230,7 +230,7 @@ func (b *balancer) relinquishUnserved(ctx context.Context, k lb.ServiceKey) erro
 		return nil
 	default:
 		uid = svc.UID
-		b.noteStale(svc)
+		b.keepStale(svc)
 		if !b.abandoned(svc) && (servicehelper.HasLBFinalizer(svc) || b.keepsVIPs(svc)) {
 			return b.reviewStale(ctx, k)
 		}

@@ -187,9 +187,9 @@ func (b *balancer) takeOver(ctx context.Context) error {
 		}
 	}
 	for i := range services {
-		b.keepStaleOfOther(&services[i])
+		b.keepStaleOfOtherLocked(&services[i])
 	}
-	b.keepAllStale() // of those too that are no load balancers any more
+	b.keepAllStaleLocked() // of those too that are no load balancers any more
 	return nil
 }
 
@@ -202,7 +202,7 @@ func (b *balancer) takeOverFrom(svc *v1.Service) {
 		}
 		if reason := b.ledger.MayTakeOver(a, r, b.now()); reason != "" {
 			b.log.Info("a VIP in a status is not taken over", "service", r.Service, "vip", a, "reason", reason)
-			b.keepStale(svc)
+			b.keepStaleLocked(svc)
 			continue
 		}
 		b.ledger.Hold(a, b.ledger.Pool(a), r.Holder)
@@ -247,7 +247,7 @@ func (b *balancer) setPools(ctx context.Context) error {
 	b.reportKept(inv)
 	b.takeOverWaiting()
 	if closed(b.ready) { // before, takeOver does: whose status it is to stay in comes first
-		b.keepAllStale()
+		b.keepAllStaleLocked()
 	}
 	b.grantAllWaiting()
 	return nil
@@ -287,7 +287,7 @@ func (b *balancer) compare(ctx context.Context) error {
 func (b *balancer) queueStale() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.keepAllStale()
+	b.keepAllStaleLocked()
 	for _, by := range b.stale {
 		for _, k := range by {
 			b.queue.Add(k.String())

@@ -46,8 +46,9 @@ func (b *balancer) alone(a netip.Addr) (done func()) {
 
 // settle decides which VIPs a Service is to have, takes them, and gives back those
 // that it is no longer to have and its status does not show: while it does, the Service
-// holds them too, and is settled again once its status is written. A decision that is refused is no error. With ours, what
-// changed is for Plinth's own controller to write into the status.
+// holds them too, and is settled again once its status is written. A decision that is
+// refused is no error. With ours, what changed is for Plinth's own controller to write into
+// the status.
 func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.Decision, error) {
 	k := keyOf(svc)
 	defer b.occupy(k)()

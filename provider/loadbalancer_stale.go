@@ -57,9 +57,9 @@ func (b *balancer) releaseUnreported(ctx context.Context, svc *v1.Service, all [
 	return shown, b.relinquishAll(ctx, keyOf(svc), svc.UID, without(all, shown...))
 }
 
-// owes reports whether a Service holds more than it was told of: what it has moved away
-// from is given back once its status does not show it any more.
-func (b *balancer) owes(k lb.ServiceKey) bool {
+// holdsUnreported reports whether a Service holds more than it was told of: what it has
+// moved away from is given back once its status does not show it any more.
+func (b *balancer) holdsUnreported(k lb.ServiceKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.standings[k]
@@ -183,16 +183,16 @@ func (b *balancer) mustClear(svc *v1.Service) bool {
 	return !b.keepsVIPs(svc) && !servicehelper.HasLBFinalizer(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
 }
 
-// hasStale is keepsStale without b.mu held.
-func (b *balancer) hasStale(k lb.ServiceKey) bool {
+// keepsStale is keepsStaleLocked without b.mu held.
+func (b *balancer) keepsStale(k lb.ServiceKey) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.keepsStale(k)
+	return b.keepsStaleLocked(k)
 }
 
-// keepsStale reports whether an address is kept from others since a Service's status shows
-// it. b.mu is held.
-func (b *balancer) keepsStale(k lb.ServiceKey) bool {
+// keepsStaleLocked reports whether an address is kept from others since a Service's status
+// shows it. b.mu is held.
+func (b *balancer) keepsStaleLocked(k lb.ServiceKey) bool {
 	for _, by := range b.stale {
 		if slices.Contains(by, k) {
 			return true
@@ -201,9 +201,9 @@ func (b *balancer) keepsStale(k lb.ServiceKey) bool {
 	return false
 }
 
-// keepStale keeps from others what the status of a Service shows and it does not hold, once
-// nobody else holds it, and has the Service looked at. b.mu is held.
-func (b *balancer) keepStale(svc *v1.Service) {
+// keepStaleLocked keeps from others what the status of a Service shows and it does not
+// hold, once nobody else holds it, and has the Service looked at. b.mu is held.
+func (b *balancer) keepStaleLocked(svc *v1.Service) {
 	k := keyOf(svc)
 	for _, a := range b.unheld(svc) {
 		if slices.Contains(b.stale[a], k) {
@@ -227,30 +227,30 @@ func (b *balancer) blockStale(a netip.Addr) bool {
 	return true
 }
 
-// keepAllStale is keepStale for those Services in the cache that are not Plinth's to serve.
-// What another Service holds stays with that one; such a status is cleared all the same.
-// b.mu is held.
-func (b *balancer) keepAllStale() {
+// keepAllStaleLocked is keepStaleLocked for those Services in the cache that are not
+// Plinth's to serve. What another Service holds stays with that one; such a status is
+// cleared all the same. b.mu is held.
+func (b *balancer) keepAllStaleLocked() {
 	all, _ := b.services.List(labels.Everything()) // a cache never fails
 	for _, svc := range all {
-		b.keepStaleOfOther(svc)
+		b.keepStaleOfOtherLocked(svc)
 	}
 }
 
-// noteStale is keepStale without b.mu held.
-func (b *balancer) noteStale(svc *v1.Service) {
+// keepStale is keepStaleLocked without b.mu held.
+func (b *balancer) keepStale(svc *v1.Service) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.keepStale(svc)
+	b.keepStaleLocked(svc)
 }
 
-// keepStaleOfOther is keepStale for a Service that is not Plinth's to serve, and has its
-// status cleared if that is Plinth's to do. b.mu is held.
-func (b *balancer) keepStaleOfOther(svc *v1.Service) {
+// keepStaleOfOtherLocked is keepStaleLocked for a Service that is not Plinth's to serve,
+// and has its status cleared if that is Plinth's to do. b.mu is held.
+func (b *balancer) keepStaleOfOtherLocked(svc *v1.Service) {
 	if b.isOurs(svc) {
 		return
 	}
-	if b.keepStale(svc); b.mustClear(svc) {
+	if b.keepStaleLocked(svc); b.mustClear(svc) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
@@ -258,7 +258,7 @@ func (b *balancer) keepStaleOfOther(svc *v1.Service) {
 // reviewStale looks at the status of a Service anew, if addresses are kept from others
 // since it shows them, and lets others have those that it shows no more.
 func (b *balancer) reviewStale(ctx context.Context, k lb.ServiceKey) error {
-	if !b.hasStale(k) {
+	if !b.keepsStale(k) {
 		return nil
 	}
 	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})

@@ -139,7 +139,7 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	if held := h.ledger.Holds(h.key(0)); len(held) != 2 {
 		t.Errorf("it holds %v while its status shows the old one", held)
 	}
-	if !h.owes(h.key(0)) {
+	if !h.holdsUnreported(h.key(0)) {
 		t.Error("nobody would look when its status is written")
 	}
 	if err := h.writeOwnStatus(t.Context(), svc, d); err != nil {
@@ -155,7 +155,7 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	if err := h.sync(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
-	if held := h.ledger.Holds(h.key(0)); !slices.Equal(held, addrs(d.VIPs)) || h.owes(h.key(0)) {
+	if held := h.ledger.Holds(h.key(0)); !slices.Equal(held, addrs(d.VIPs)) || h.holdsUnreported(h.key(0)) {
 		t.Errorf("it holds %v, want %v", held, addrs(d.VIPs))
 	}
 }
@@ -254,7 +254,7 @@ func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T)
 		},
 		"a Service that another leader gave it to since": {
 			func(h *held) {
-				h.noteStale(h.lives("a"))
+				h.keepStale(h.lives("a"))
 				h.learn(h.addr, newClaim(h.addr, "public", h.key(1), h.svc[1].UID), true)
 			},
 			func(h *held) { h.gives(1) },
@@ -372,8 +372,8 @@ func TestServiceWhoseStatusIsStaleIsQueued(t *testing.T) {
 	}
 }
 
-// TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt has it refused after an earlier process wrote
-// a status that the cache has not seen.
+// TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt has it refused after an
+// earlier process wrote a status that the cache has not seen.
 func TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
@@ -393,7 +393,7 @@ func TestGrantThatFailsLeavesAnAddressToTheStaleStatus(t *testing.T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ledger.Hold(h.addr, "public", requestOf(h.svc[1]).Holder)
-	h.keepStale(ofAnother(h.svc[0], h.addr.String()))
+	h.keepStaleLocked(ofAnother(h.svc[0], h.addr.String()))
 	h.forget(h.addr, h.key(1))
 	if c, kept := h.ledger.Claim(h.addr); !kept || len(c.Holders) > 0 {
 		t.Errorf("it is kept %v: %v", kept, c)

@@ -17,7 +17,7 @@ func TestServiceIsToldThatAStatusShowsTheAddressItAsksFor(t *testing.T) {
 		"e": "AddressInUse (192.0.2.0, the status of a Service of another namespace shows it; it is free once that is cleared)",
 	} {
 		h := newHeld(t)
-		h.noteStale(ofAnother(h.svc[0], h.addr.String()))
+		h.keepStale(ofAnother(h.svc[0], h.addr.String()))
 		asks := h.svc[1].DeepCopy()
 		asks.Namespace = namespace
 		if got := sentence(h.decide(asks)); !strings.Contains(got, want) {
@@ -29,7 +29,7 @@ func TestServiceIsToldThatAStatusShowsTheAddressItAsksFor(t *testing.T) {
 func TestAddressThatAServiceHoldsIsSaidToBeThatOnes(t *testing.T) {
 	h := newHeld(t)
 	h.settled(1)
-	h.noteStale(ofAnother(h.svc[0], h.addr.String()))
+	h.keepStale(ofAnother(h.svc[0], h.addr.String()))
 	third := h.svc[1].DeepCopy()
 	third.Name, third.Annotations["metallb.io/allow-shared-ip"] = "c", "other"
 	if got := sentence(h.decide(third)); !strings.Contains(got, "d/b") || strings.Contains(got, "d/a") {
