@@ -79,7 +79,7 @@ test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD 
 
 # What has an API server of its own and mostly waits runs side by side; a story
 # that counts lost packets has the machine for itself.
-BESIDE = $$(go list -C test ./... | grep -v /e2e)
+BESIDE = $$(go list -C test ./... | grep -vE '/(e2e|real|upstream)$$')
 
 .PHONY: test-e2e
 test-e2e: controlplane ## the stories on a whole lab
