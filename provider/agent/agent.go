@@ -246,8 +246,11 @@ func (a *Agent) signOfLife() {
 
 // checkSettings tells of kernel settings that keep packets from pods, or changes them.
 func (a *Agent) checkSettings() {
+	if !a.planned {
+		return // it may wait for its inventory still
+	}
 	m, err := a.inputs.machine()
-	if !a.planned || err != nil {
+	if err != nil {
 		return
 	}
 	found, err := kernel.BadSettings(m.Addresses)
