@@ -97,6 +97,14 @@ test-real: lab-tools ## the shipped images and chart on real kubelets and contai
 	$(call step,real machines: the overlay, iptables, BIRD)
 	@go test -C test $(EXEC) -count=1 -timeout 45m ./real -args -proxy-mode=iptables -install=overlay -router=bird
 
+.PHONY: e2e-upstream
+e2e-upstream: lab-tools ## Kubernetes' own tests of LoadBalancer Services on real machines; writes docs/reference/conformance.md
+	@$(AS_ROOT) test/install-deps.sh gcc libc6-dev libseccomp-dev pkg-config busybox-static netcat-openbsd wget curl
+	@$(MAKE) --no-print-directory images REGISTRY=registry.example.com/plinth VERSION=v0.1.0
+	@$(LAB) build --upstream
+	$(call step,Kubernetes' own tests)
+	@go test -C test $(EXEC) -count=1 -timeout 2h -v ./upstream -args -record
+
 .PHONY: bench
 bench: controlplane ## measure what the docs give a figure for
 	$(call step,planners)

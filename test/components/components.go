@@ -198,3 +198,13 @@ func Root() (string, error) {
 	}
 	return "", errors.New("the source tree of Plinth is neither above the working folder nor above this program")
 }
+
+// KubernetesVersion is the version of Kubernetes that all is built of.
+func KubernetesVersion() (string, error) {
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	kubernetes, _, err := versions(filepath.Join(root, "test", kubernetesSource))
+	return kubernetes, err
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -37,7 +38,8 @@ func (l *Lab) makeImages(context.Context) error {
 		{dnsImage, l.program("coredns")},
 	} {
 		file := filepath.Join(folder, filepath.Base(i.program)+".tar")
-		if err := writeImage(file, i.image, i.program); err != nil {
+		one := []File{{From: i.program, To: "/" + filepath.Base(i.program)}}
+		if err := WriteImage(file, i.image, one); err != nil {
 			return err
 		}
 		l.images = append(l.images, file)
@@ -46,29 +48,21 @@ func (l *Lab) makeImages(context.Context) error {
 	return nil
 }
 
-// writeImage writes an archive with an image of one program, as docker save does.
-func writeImage(file, image, program string) error {
+// File is a file of an image: a copy of one of the host's, or a link to another of the image.
+type File struct{ From, Link, To string }
+
+// WriteImage writes an archive with an image of some files, as docker save does. The
+// first is its entry point.
+func WriteImage(archive, image string, files []File) error {
 	tag, err := name.NewTag(image)
 	if err != nil {
 		return err
 	}
-	data, err := os.ReadFile(program)
+	content, err := pack(files)
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	inside := filepath.Base(program)
-	if err := w.WriteHeader(&tar.Header{Name: inside, Mode: 0o755, Size: int64(len(data))}); err != nil {
-		return err
-	}
-	if _, err := w.Write(data); err != nil {
-		return err
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
 	if err != nil {
 		return err
 	}
@@ -81,9 +75,39 @@ func writeImage(file, image, program string) error {
 		return err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Config = "linux", runtime.GOARCH, v1.Config{Entrypoint: []string{"/" + inside}}
+	config.OS, config.Architecture = "linux", runtime.GOARCH
+	config.Config = v1.Config{Entrypoint: []string{files[0].To}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin:/"}}
 	if img, err = mutate.ConfigFile(img, config); err != nil {
 		return err
 	}
-	return tarball.WriteToFile(file, tag, img)
+	return tarball.WriteToFile(archive, tag, img)
+}
+
+// pack is the layer of an image.
+func pack(files []File) ([]byte, error) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	if err := w.WriteHeader(&tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}); err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		inside := strings.TrimPrefix(f.To, "/")
+		if f.Link != "" {
+			if err := w.WriteHeader(&tar.Header{Name: inside, Typeflag: tar.TypeSymlink, Linkname: f.Link, Mode: 0o777}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		data, err := os.ReadFile(f.From)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.WriteHeader(&tar.Header{Name: inside, Mode: 0o755, Size: int64(len(data))}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(data); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), w.Close()
 }

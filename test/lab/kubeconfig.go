@@ -58,3 +58,10 @@ func (l *Lab) connect() error {
 	l.Kube, err = kubernetes.NewForConfig(config)
 	return err
 }
+
+// InsideKubeconfig writes a kubeconfig of an admin who is on a real machine's
+// management network, and returns its file.
+func (l *Lab) InsideKubeconfig() (string, error) {
+	file := l.pki("inside.conf")
+	return file, l.writeKubeconfig(file, l.server(), "admin", "")
+}

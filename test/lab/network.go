@@ -159,6 +159,12 @@ func (l *Lab) buildManagement() error {
 	if err := l.plug(controlHost, "mgmt0", managementBridge, controlHost, Dual{V4: managementAddress(slot, 1)}); err != nil {
 		return err
 	}
+	if l.Topology.Real {
+		// Whoever runs Kubernetes' own tests asks the API server from where the client is.
+		if err := l.plug(clientHost, "mgmt0", managementBridge, clientHost+".m", Dual{V4: managementAddress(slot, 2)}); err != nil {
+			return err
+		}
+	}
 	for n, m := range l.Topology.Machines() {
 		at := Dual{V4: managementAddress(slot, 11+n)}
 		if err := l.plug(m.Name, "mgmt0", managementBridge, m.Name+".m", at); err != nil {

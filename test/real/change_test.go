@@ -31,11 +31,11 @@ func TestAnUpgradeAndADowngradeCostNoRequest(t *testing.T) {
 			{"daemonset", "plinth-agent", "agent"},
 			{"deployment", "plinth-cloud-controller-manager", "cloud-controller-manager"},
 		} {
-			_, err := g.run(t.Context(), fmt.Sprintf("kubectl -n kube-system set image %s/%s '*=%s%s:%s'\nkubectl -n kube-system rollout status %s/%s --timeout=5m",
+			_, err := g.Run(t.Context(), fmt.Sprintf("kubectl -n kube-system set image %s/%s '*=%s%s:%s'\nkubectl -n kube-system rollout status %s/%s --timeout=5m",
 				workload.kind, workload.name, registry, workload.name, version, workload.kind, workload.name))
 			must(t, err)
 		}
-		must(t, plinthUp(t.Context(), l))
+		must(t, PlinthUp(t.Context(), l))
 		clients.lostNone(t, "rolling out "+version)
 	}
 }
@@ -43,7 +43,7 @@ func TestAnUpgradeAndADowngradeCostNoRequest(t *testing.T) {
 // TestAMachineIsTakenOutOfServiceAsTheGuideSays drains the second machine.
 func TestAMachineIsTakenOutOfServiceAsTheGuideSays(t *testing.T) {
 	l, g := installed(t)
-	drain, err := g.commands("## Take a machine out of service")
+	drain, err := g.Commands("## Take a machine out of service")
 	must(t, err)
 	vips := slices.Concat(
 		service(t, l, "everywhere", corev1.ServiceExternalTrafficPolicyCluster),
@@ -54,14 +54,14 @@ func TestAMachineIsTakenOutOfServiceAsTheGuideSays(t *testing.T) {
 	for _, vip := range vips {
 		must(t, l.WaitAnnounced(t.Context(), vip, "nuc1", "nuc3"))
 	}
-	_, err = g.run(t.Context(), drain[0])
+	_, err = g.Run(t.Context(), drain[0])
 	must(t, err)
 	clients.lostNone(t, "maintenance and drain of nuc2")
 
-	_, err = g.run(t.Context(), "kubectl uncordon nuc2")
+	_, err = g.Run(t.Context(), "kubectl uncordon nuc2")
 	must(t, err)
 	must(t, l.ApplyInventory(t.Context(), inventory))
-	must(t, plinthUp(t.Context(), l))
+	must(t, PlinthUp(t.Context(), l))
 }
 
 // TestAPowerCutCostsWhatTheHoldTimeAllows, and the machine serves again when it is back.
@@ -83,7 +83,7 @@ func TestAPowerCutCostsWhatTheHoldTimeAllows(t *testing.T) {
 		}
 	}
 	must(t, l.PowerOn(t.Context(), "nuc3"))
-	must(t, plinthUp(t.Context(), l))
+	must(t, PlinthUp(t.Context(), l))
 	for _, vip := range vips {
 		must(t, l.WaitAnnounced(t.Context(), vip, "nuc1", "nuc2", "nuc3"))
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestTheGuideLeadsToServicesThatAnswer(t *testing.T) {
 	l, g := installed(t)
-	out, err := g.run(t.Context(), "kubectl plinth status; kubectl get nodes -L topology.kubernetes.io/zone,plinth.dev/rack")
+	out, err := g.Run(t.Context(), "kubectl plinth status; kubectl get nodes -L topology.kubernetes.io/zone,plinth.dev/rack")
 	must(t, err)
 	t.Log(out)
 	must(t, l.WaitPods(t.Context(), 2*time.Minute, "kube-system", "k8s-app=kube-dns"))

@@ -2,7 +2,6 @@ package real
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -47,43 +45,23 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// begin starts the lab, three machines behind a router, and does what comes before a
-// guide's first command: a cluster that runs. Its machines import the images that
-// `make images` has made.
-var begin = sync.OnceValues(func() (*guide, error) {
+// begin starts the lab and puts Plinth on it.
+var begin = sync.OnceValues(func() (*Guide, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute) // the first time it builds Kubernetes and containerd
 	defer cancel()
-	root, err := components.Root()
+	g, err := Start(ctx, Options{Name: labName, Install: *install, ProxyMode: *proxyMode, RouterOS: *routerOS})
 	if err != nil {
 		return nil, err
 	}
-	t := lab.Homelab()
-	t.Real, t.ProxyMode = true, *proxyMode
-	t.Routers[0].OS = *routerOS
-	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
-		archive := filepath.Join(root, "bin", "images", name+".tar")
-		if _, err := os.Stat(archive); err != nil {
-			return nil, fmt.Errorf("%w: `make images` makes it", err)
-		}
-		t.Images = append(t.Images, archive)
-	}
-	l, err := lab.Start(ctx, t, lab.Options{Name: labName, Progress: os.Stderr})
-	if err != nil {
-		return nil, err
-	}
-	g, err := newGuide(root, l)
-	if err != nil {
-		return nil, err
-	}
-	return g, g.install(ctx)
+	return g, g.Install(ctx)
 })
 
 // installed returns the lab with Plinth on it, and the guide that put it there.
-func installed(t *testing.T) (*lab.Lab, *guide) {
+func installed(t *testing.T) (*lab.Lab, *Guide) {
 	t.Helper()
 	g, err := begin()
 	must(t, err)
-	return g.lab, g
+	return g.Lab, g
 }
 
 func must(t *testing.T, err error) {
@@ -91,14 +69,4 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// plinthUp waits until all of Plinth runs and every machine is in order.
-func plinthUp(ctx context.Context, l *lab.Lab) error {
-	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
-		if err := l.WaitPods(ctx, 2*time.Minute, lab.PlinthNamespace, "app.kubernetes.io/name="+name); err != nil {
-			return err
-		}
-	}
-	return errors.Join(l.WaitReady(ctx, 2*time.Minute), l.WaitFabric(ctx))
 }

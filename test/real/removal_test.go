@@ -29,16 +29,16 @@ func TestTheRemovalLeavesNothing(t *testing.T) {
 	for _, vip := range vips {
 		must(t, l.WaitGone(t.Context(), vip))
 	}
-	blocks, err := g.commands("## Remove")
+	blocks, err := g.Commands("## Remove")
 	must(t, err)
 	for _, block := range blocks {
 		if *install == "helm" {
 			block = strings.Replace(block, "kubectl delete -k deploy/overlays/mine\n", "helm uninstall plinth -n kube-system\n", 1)
 		}
-		_, err := g.run(t.Context(), block)
+		_, err := g.Run(t.Context(), block)
 		must(t, err)
 	}
-	traces, err := g.run(t.Context(), strings.Join([]string{
+	traces, err := g.Run(t.Context(), strings.Join([]string{
 		"kubectl get nodes,services,leases,configmaps,secrets,serviceaccounts,pods,daemonsets,deployments,ipaddresses -A -o json",
 		"kubectl get clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings -o json",
 	}, "\n"))

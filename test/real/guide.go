@@ -8,25 +8,62 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
-// guide runs the commands of docs/guides/install.md, as they stand there, in a shell of
-// somebody who is at the control plane with a clone of the source.
-type guide struct {
-	lab    *lab.Lab
-	text   string
-	folder string // the working folder: what a clone has of deploy/, with bin/ and an inventory
+// Options are what two clusters of real machines differ in.
+type Options struct {
+	Name      string   // of the lab
+	Install   string   // how Plinth is installed: "helm" or "overlay"
+	ProxyMode string   // of kube-proxy: "nftables" or "iptables"
+	RouterOS  string   // what the router is: lab.FRR or lab.BIRD
+	Images    []string // archives that machines import besides Plinth's
 }
 
-func newGuide(root string, l *lab.Lab) (*guide, error) {
+// Start starts a lab of three real machines behind a router. They import the images that
+// `make images` has made; Plinth does not run yet, see [Guide.Install].
+func Start(ctx context.Context, o Options) (*Guide, error) {
+	root, err := components.Root()
+	if err != nil {
+		return nil, err
+	}
+	t := lab.Homelab()
+	t.Real, t.ProxyMode = true, o.ProxyMode
+	t.Routers[0].OS = o.RouterOS
+	t.Images = o.Images
+	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
+		archive := filepath.Join(root, "bin", "images", name+".tar")
+		if _, err := os.Stat(archive); err != nil {
+			return nil, fmt.Errorf("%w: `make images` makes it", err)
+		}
+		t.Images = append(t.Images, archive)
+	}
+	l, err := lab.Start(ctx, t, lab.Options{Name: o.Name, Progress: os.Stderr})
+	if err != nil {
+		return nil, err
+	}
+	return newGuide(root, l, o)
+}
+
+// Guide runs the commands of docs/guides/install.md, as they stand there, in a shell of
+// somebody who is at the control plane with a clone of the source.
+type Guide struct {
+	Lab     *lab.Lab
+	options Options
+	text    string
+	folder  string // the working folder: what a clone has of deploy/, with bin/ and an inventory
+}
+
+func newGuide(root string, l *lab.Lab, o Options) (*Guide, error) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "guides", "install.md"))
 	if err != nil {
 		return nil, err
 	}
-	g := &guide{lab: l, text: string(text), folder: filepath.Join(l.Dir(), "operator")}
+	g := &Guide{Lab: l, options: o, text: string(text), folder: filepath.Join(l.Dir(), "operator")}
 	bin := filepath.Join(g.folder, "bin")
 	if err := errors.Join(os.RemoveAll(g.folder), os.MkdirAll(bin, 0o755)); err != nil {
 		return nil, err
@@ -41,7 +78,7 @@ func newGuide(root string, l *lab.Lab) (*guide, error) {
 }
 
 // section returns what stands below a heading, up to the next of its level or above.
-func (g *guide) section(heading string) (string, error) {
+func (g *Guide) section(heading string) (string, error) {
 	var found []string
 	inside := false
 	level := strings.Count(strings.Fields(heading)[0], "#")
@@ -64,8 +101,8 @@ func (g *guide) section(heading string) (string, error) {
 	return strings.Join(found, ""), nil
 }
 
-// commands returns the blocks of commands below a heading, those of its subsections not included.
-func (g *guide) commands(heading string) ([]string, error) {
+// Commands returns the blocks of commands below a heading, those of its subsections not included.
+func (g *Guide) Commands(heading string) ([]string, error) {
 	section, err := g.section(heading)
 	if err != nil {
 		return nil, err
@@ -88,9 +125,9 @@ func (g *guide) commands(heading string) ([]string, error) {
 	return blocks, nil
 }
 
-// run runs commands; what differs between the guide's cluster and this one is replaced
+// Run runs commands; what differs between the guide's cluster and this one is replaced
 // first, as pairs of old and new, each of which has to be there.
-func (g *guide) run(ctx context.Context, commands string, replace ...string) (string, error) {
+func (g *Guide) Run(ctx context.Context, commands string, replace ...string) (string, error) {
 	for i := 0; i < len(replace); i += 2 {
 		if !strings.Contains(commands, replace[i]) {
 			return "", fmt.Errorf("the guide's commands have no %q to replace:\n%s", replace[i], commands)
@@ -99,10 +136,10 @@ func (g *guide) run(ctx context.Context, commands string, replace ...string) (st
 	}
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", commands)
 	cmd.Dir = g.folder
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+g.lab.Kubeconfig(), "PATH="+filepath.Join(g.folder, "bin")+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+g.Lab.Kubeconfig(), "PATH="+filepath.Join(g.folder, "bin")+":"+os.Getenv("PATH"))
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
-	err := netns.Start(g.lab.Namespace(lab.ControlHost), cmd)
+	err := netns.Start(g.Lab.Namespace(lab.ControlHost), cmd)
 	if err == nil {
 		err = cmd.Wait()
 	}
@@ -112,25 +149,25 @@ func (g *guide) run(ctx context.Context, commands string, replace ...string) (st
 	return out.String(), nil
 }
 
-// install goes through the guide up to a datacenter that works. The images are built
+// Install goes through the guide up to a datacenter that works. The images are built
 // already, under the names that the guide gives them.
-func (g *guide) install(ctx context.Context) error {
-	check, err1 := g.commands("## 1. Check the inventory")
-	tell, err2 := g.commands("## 2. Tell the router")
+func (g *Guide) Install(ctx context.Context) error {
+	check, err1 := g.Commands("## 1. Check the inventory")
+	tell, err2 := g.Commands("## 2. Tell the router")
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	if _, err := g.run(ctx, check[0], "make build\n", ""); err != nil {
+	if _, err := g.Run(ctx, check[0], "make build\n", ""); err != nil {
 		return err
 	}
-	config, err := g.run(ctx, tell[0], "--os frr", "--os "+*routerOS)
+	config, err := g.Run(ctx, tell[0], "--os frr", "--os "+g.options.RouterOS)
 	if err != nil {
 		return err
 	}
-	if err := g.lab.ConfigureRouter(ctx, "gateway", config); err != nil {
+	if err := g.Lab.ConfigureRouter(ctx, "gateway", config); err != nil {
 		return err
 	}
-	if *install == "overlay" {
+	if g.options.Install == "overlay" {
 		err = g.installOverlay(ctx)
 	} else {
 		err = g.installChart(ctx)
@@ -138,30 +175,40 @@ func (g *guide) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return plinthUp(ctx, g.lab)
+	return PlinthUp(ctx, g.Lab)
 }
 
-func (g *guide) installOverlay(ctx context.Context) error {
-	apply, err := g.commands("## 4. Apply")
+func (g *Guide) installOverlay(ctx context.Context) error {
+	apply, err := g.Commands("## 4. Apply")
 	if err != nil {
 		return err
 	}
 	for _, block := range apply {
 		// The last command of the second block is a question that is answered once all is up.
 		before, _, _ := strings.Cut(block, "kubectl plinth status")
-		if _, err := g.run(ctx, before); err != nil {
+		if _, err := g.Run(ctx, before); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (g *guide) installChart(ctx context.Context) error {
-	blocks, err := g.commands("### Or with Helm")
+func (g *Guide) installChart(ctx context.Context) error {
+	blocks, err := g.Commands("### Or with Helm")
 	if err != nil {
 		return err
 	}
 	// One control-plane node: the guide says what to set.
-	_, err = g.run(ctx, blocks[0], "helm install plinth", "helm install plinth --set controller.replicas=1")
+	_, err = g.Run(ctx, blocks[0], "helm install plinth", "helm install plinth --set controller.replicas=1")
 	return err
+}
+
+// PlinthUp waits until all of Plinth runs and every machine is in order.
+func PlinthUp(ctx context.Context, l *lab.Lab) error {
+	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
+		if err := l.WaitPods(ctx, 2*time.Minute, lab.PlinthNamespace, "app.kubernetes.io/name="+name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(l.WaitReady(ctx, 2*time.Minute), l.WaitFabric(ctx))
 }
