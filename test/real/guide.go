@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
@@ -175,7 +177,28 @@ func (g *Guide) Install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return PlinthUp(ctx, g.Lab)
+	if err := PlinthUp(ctx, g.Lab); err != nil {
+		return err
+	}
+	return g.noAgentEnded(ctx)
+}
+
+// noAgentEnded says which agent had to be started again: none has a reason to end.
+func (g *Guide) noAgentEnded(ctx context.Context) error {
+	pods, err := g.Lab.Kube.CoreV1().Pods(lab.PlinthNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=plinth-agent"})
+	if err != nil {
+		return err
+	}
+	var ended []error
+	for _, p := range pods.Items {
+		for _, c := range p.Status.ContainerStatuses {
+			if last := c.LastTerminationState.Terminated; last != nil {
+				log, _ := g.Run(ctx, "kubectl -n kube-system logs --previous "+p.Name+" | tail -n 30")
+				ended = append(ended, fmt.Errorf("the agent of %s ended with %d and was started again:\n%s", p.Spec.NodeName, last.ExitCode, log))
+			}
+		}
+	}
+	return errors.Join(ended...)
 }
 
 func (g *Guide) installOverlay(ctx context.Context) error {
