@@ -24,7 +24,7 @@ import (
 // machine: Plinth's controller runs nowhere else.
 const ControlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// prepareReal finds what real machines run, and makes the images of their pods.
+// prepareReal finds what real machines run, and builds what runs in their pods.
 func (l *Lab) prepareReal(ctx context.Context) error {
 	found, err := components.FindNode(ctx, l.say)
 	if err != nil {
@@ -33,10 +33,7 @@ func (l *Lab) prepareReal(ctx context.Context) error {
 	for name, file := range found {
 		l.binaries.found[name] = file
 	}
-	if err := l.buildTree(ctx, "test", "./lab/cmd/lab-machine", "./lab/cmd/lab-pause", "./lab/cmd/lab-web"); err != nil {
-		return err
-	}
-	return nil
+	return l.buildTree(ctx, "test", "./lab/cmd/lab-machine", "./lab/cmd/lab-pause", "./lab/cmd/lab-web")
 }
 
 // StartMachine switches a real machine on.
@@ -65,7 +62,7 @@ func (l *Lab) machineConfig(name string) machine.Config {
 	for program, file := range l.binaries.found {
 		programs[program] = file
 	}
-	config := machine.Config{
+	return machine.Config{
 		Name: name, Lab: l.record.Name, Disk: filepath.Join(l.Dir(), "disks", name),
 		Programs: programs, Images: l.images,
 		CA: l.pki("ca.crt"), Kubeconfig: l.pki("kubelet-" + name + ".conf"), ProxyConf: l.pki("kube-proxy.conf"),
@@ -76,7 +73,6 @@ func (l *Lab) machineConfig(name string) machine.Config {
 			"ip6": {PodCIDR6.String(), ServiceCIDR6.String()},
 		},
 	}
-	return config
 }
 
 func (t Topology) proxyMode() string {
@@ -142,7 +138,7 @@ func (l *Lab) PowerOn(ctx context.Context, name string) error {
 	return l.StartMachine(name) // which also clears the rules that were its cables' cut
 }
 
-// inMachine runs a program in all namespaces of a machine and returns what it printed.
+// InMachine runs a program in all namespaces of a machine and returns what it printed.
 func (l *Lab) InMachine(ctx context.Context, name string, command ...string) (string, error) {
 	p, ok := l.Process(machineName(name))
 	if !ok {

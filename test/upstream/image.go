@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -45,6 +46,12 @@ func writeAgnhost(ctx context.Context, agnhost, archive string) error {
 			files[m[1]] = lab.File{From: real, To: m[1]}
 		}
 	}
+	// GNU's wget tries twenty times unless it is told otherwise; that of the original image once.
+	settings := filepath.Join(filepath.Dir(archive), "wgetrc")
+	if err := os.WriteFile(settings, []byte("tries = 1\n"), 0o644); err != nil {
+		return err
+	}
+	files["/etc/wgetrc"] = lab.File{From: settings, To: "/etc/wgetrc"}
 	all := []lab.File{{From: agnhost, To: "/agnhost"}} // the entry point
 	for _, to := range slices.Sorted(maps.Keys(files)) {
 		all = append(all, files[to])

@@ -20,6 +20,7 @@ import (
 var (
 	// All of the LoadBalancer tests, and those of Services that make one.
 	focus  = flag.String("focus", `\[sig-network\] LoadBalancers|\[sig-network\] Services.*(LoadBalancer|session affinity|externalTrafficPolicy|healthCheckNodePort)`, "tests to run, a regular expression")
+	skip   = flag.String("skip", "", "tests to leave out of those, a regular expression")
 	record = flag.Bool("record", false, "write docs/reference/conformance.md")
 	keep   = flag.Bool("keep", false, "leave the lab running")
 )
@@ -81,7 +82,7 @@ func runUpstream(t *testing.T, l *lab.Lab, program, out string) []conformance.Re
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, "--kubeconfig="+kubeconfig, "--provider=local", "--kubectl-path="+l.Program("kubectl"),
-		"--ginkgo.focus="+*focus, "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.timeout=2h", "--ginkgo.junit-report="+junit,
+		"--ginkgo.focus="+*focus, "--ginkgo.skip="+*skip, "--ginkgo.v", "--ginkgo.no-color", "--ginkgo.timeout=2h", "--ginkgo.junit-report="+junit,
 		"--disable-log-dump", "--report-dir="+out, "--system-pods-startup-timeout=1m")
 	cmd.Dir = out
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)

@@ -19,11 +19,9 @@ type Config struct {
 	ProxyMode  string            // nftables or iptables
 	PodCIDRs   string            // of all machines, a comma list
 	ClusterDNS string            // address of the cluster's DNS Service
-	NodeIPs    string            // what the kubelet says are its addresses, a comma list; empty: nothing
 	// Masquerade lists, for each family, the networks that pods reach under their own
 	// addresses; everywhere else they go under the machine's, as with any CNI.
 	Masquerade map[string][]string // "ip", "ip6"
-	Flags      []string            // of the kubelet, besides
 }
 
 // Read reads a configuration that Write wrote.

@@ -140,14 +140,10 @@ maxPods: 110
 `
 
 func (c Config) kubeletFlags() []string {
-	flags := []string{
+	return []string{
 		"--config=" + kubeletFile, "--kubeconfig=" + c.Kubeconfig, "--hostname-override=" + c.Name,
 		"--cloud-provider=external", "--v=2",
 	}
-	if c.NodeIPs != "" {
-		flags = append(flags, "--node-ip="+c.NodeIPs)
-	}
-	return append(flags, c.Flags...)
 }
 
 func (c Config) proxyFlags() []string {

@@ -18,7 +18,6 @@ import (
 type reaper struct {
 	mu   sync.Mutex
 	ends map[int]chan syscall.WaitStatus // of processes that run waits for
-
 }
 
 func newReaper() *reaper {
