@@ -21,7 +21,7 @@ step = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z][a-z-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the three programs into bin/
@@ -59,7 +59,7 @@ lab-down: ## remove every trace of it
 	@$(AS_ROOT) $(LAB) down
 
 .PHONY: test
-test: deps lint test-unit test-privileged test-e2e ## run every test there is: unit, namespaces, routers, API server, lab
+test: deps lint test-unit test-privileged test-e2e ## run every test but those on real kubelets: unit, namespaces, routers, API server, lab
 	@printf '\nall tests passed\n'
 
 .PHONY: fresh
