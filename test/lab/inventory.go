@@ -37,12 +37,21 @@ spec:
 `, t.Name, name, strings.Join(addresses, `", "`))
 }
 
+// list prints what a topology has of both families, as YAML.
+func list(t Topology, v4, v6 fmt.Stringer) string {
+	if t.IPv4Only {
+		return fmt.Sprintf("[%s]", v4)
+	}
+	return fmt.Sprintf("[%s, %q]", v4, v6)
+}
+
 var inventoryTemplate = template.Must(template.New("inventory").Funcs(template.FuncMap{
-	"join":   strings.Join,
-	"uuid":   SystemUUID,
-	"unit":   func(i int) int { return i + 1 },
-	"subnet": func(i int) []string { v4, v6 := rackSubnet(i); return []string{v4.String(), v6.String()} },
-	"addr":   func(t Topology, machine string) Dual { return t.MachineAddress(machine) },
+	"join":    strings.Join,
+	"uuid":    SystemUUID,
+	"unit":    func(i int) int { return i + 1 },
+	"subnets": func(t Topology, i int) string { v4, v6 := rackSubnet(i); return list(t, v4, v6) },
+	"list":    list,
+	"addr":    func(t Topology, machine string) Dual { return t.MachineAddress(machine) },
 	"router": func(t Topology, name string) Dual {
 		for _, rack := range t.Racks {
 			if a := t.RouterAddress(name, rack.Name); a.V4.IsValid() {
@@ -62,17 +71,17 @@ spec:
 {{- if not .T.StaticPods}}
   podNetwork:
     mode: fabric
-    cidrs: [{{.Pods4}}, "{{.Pods6}}"]
-    rackPrefix: {ipv4: 20, ipv6: 56}
-    nodePrefix: {ipv4: 24, ipv6: 64}
+    cidrs: {{list .T .Pods4 .Pods6}}
+    rackPrefix: {ipv4: 20{{if not .T.IPv4Only}}, ipv6: 56{{end}}}
+    nodePrefix: {ipv4: 24{{if not .T.IPv4Only}}, ipv6: 64{{end}}}
 {{- end}}
   routers:
 {{- range .T.Routers}}{{$a := router $.T .Name}}
-    - {name: {{.Name}}, addresses: [{{$a.V4}}, "{{$a.V6}}"], asn: {{.ASN}}, os: {{.OS}}}
+    - {name: {{.Name}}, addresses: {{list $.T $a.V4 $a.V6}}, asn: {{.ASN}}, os: {{.OS}}}
 {{- end}}
   pools:
     - name: public
-      addresses: [{{.Pool4}}, "{{.Pool6}}"]
+      addresses: {{list .T .Pool4 .Pool6}}
   racks:
 {{- range $i, $rack := .T.Racks}}
     - name: {{.Name}}
@@ -80,11 +89,11 @@ spec:
       zone: {{.}}
 {{- end}}
       row: a
-      subnets: ["{{join (subnet $i) "\", \""}}"]
+      subnets: {{subnets $.T $i}}
       peers: [{{join .Routers ", "}}]
       machines:
 {{- range $m, $machine := .Machines}}{{$a := addr $.T .Name}}
-        - {name: {{.Name}}, addresses: [{{$a.V4}}, "{{$a.V6}}"], unit: {{unit $m}}, type: lab-small{{if not $.T.Real}}, match: {systemUUID: {{uuid .Name}}}{{end}}}
+        - {name: {{.Name}}, addresses: {{list $.T $a.V4 $a.V6}}, unit: {{unit $m}}, type: lab-small{{if not $.T.Real}}, match: {systemUUID: {{uuid .Name}}}{{end}}}
 {{- end}}
 {{- end}}
 `))

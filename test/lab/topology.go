@@ -22,6 +22,8 @@ type Topology struct {
 	// StaticPods gives every machine pod CIDRs by the lab's own hand, with routes
 	// in machines and routers, as a CNI would: for inventories without podNetwork.
 	StaticPods bool
+	// IPv4Only leaves IPv6 out of the inventory: no Node, pod or VIP has such an address.
+	IPv4Only bool
 	// Real gives every machine a kubelet, containerd and pods in containers, in
 	// place of the lab's own kubelet.
 	Real      bool

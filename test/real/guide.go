@@ -24,6 +24,7 @@ type Options struct {
 	ProxyMode string   // of kube-proxy: "nftables" or "iptables"
 	RouterOS  string   // what the router is: lab.FRR or lab.BIRD
 	Images    []string // archives that machines import besides Plinth's
+	IPv4Only  bool     // no IPv6 in the inventory
 }
 
 // Start starts a lab of three real machines behind a router. They import the images that
@@ -36,7 +37,7 @@ func Start(ctx context.Context, o Options) (*Guide, error) {
 	t := lab.Homelab()
 	t.Real, t.ProxyMode = true, o.ProxyMode
 	t.Routers[0].OS = o.RouterOS
-	t.Images = o.Images
+	t.Images, t.IPv4Only = o.Images, o.IPv4Only
 	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
 		archive := filepath.Join(root, "bin", "images", name+".tar")
 		if _, err := os.Stat(archive); err != nil {

@@ -27,6 +27,14 @@ var (
 
 const labName = "upstream"
 
+// cannotPass are tests that no announcement of VIPs by BGP passes, each with the reason.
+// One that passes all the same is an error, so that this list stays true.
+var cannotPass = map[string]string{
+	"[sig-network] LoadBalancers should be able to switch session affinity for LoadBalancer service with Local traffic policy": "the router " +
+		"would have to hash layer 3 while the Service has session affinity, and layer 4 as soon as it has none; with layer 3 all requests of " +
+		"the client stay at one machine, where `Local` has one pod",
+}
+
 func TestKubernetesOwnTestsOfLoadBalancers(t *testing.T) {
 	ctx := context.Background()
 	// What an earlier run that was killed has left.
@@ -51,7 +59,7 @@ func TestKubernetesOwnTestsOfLoadBalancers(t *testing.T) {
 	if err := writeAgnhost(ctx, programs["agnhost"], archive); err != nil {
 		t.Fatal(err)
 	}
-	g, err := real.Start(ctx, real.Options{Name: labName, Install: "helm", ProxyMode: "nftables", RouterOS: lab.FRR, Images: []string{archive}})
+	g, err := real.Start(ctx, real.Options{Name: labName, Install: "helm", ProxyMode: "nftables", RouterOS: lab.FRR, Images: []string{archive}, IPv4Only: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +73,7 @@ func TestKubernetesOwnTestsOfLoadBalancers(t *testing.T) {
 	if err := g.Lab.WaitPods(ctx, 2*time.Minute, "kube-system", "k8s-app=kube-dns"); err != nil {
 		t.Fatal(err)
 	}
-	judge(t, runUpstream(t, g.Lab, programs["e2e.test"], out))
+	judge(t, conformance.Expect(runUpstream(t, g.Lab, programs["e2e.test"], out), cannotPass))
 }
 
 // runUpstream runs the tests from where the client is, and returns their report.
@@ -104,10 +112,10 @@ func judge(t *testing.T, all []conformance.Result) {
 	passed := 0
 	for _, r := range all {
 		switch r.Outcome {
-		case "passed":
+		case conformance.Passed:
 			passed++
-		case "skipped":
-			t.Logf("skipped: %s: %s", r.Name, r.Reason)
+		case conformance.Skipped, conformance.CannotPass:
+			t.Logf("%s: %s: %s", r.Outcome, r.Name, r.Reason)
 		default:
 			t.Errorf("%s: %s: %s", r.Outcome, r.Name, r.Reason)
 		}
