@@ -1,7 +1,5 @@
-// Package lb decides which VIP a Service gets and which prefixes a machine
-// announces to which router, and says why not.
+// Package lb is the vocabulary of Services and their VIPs: what names a Service, the
+// families, the reasons for every "no", and what the programs write for each other.
 //
-// It does no I/O and has no clock. [Advertise] is a function of its [View];
-// [Allocate] decides on a [Ledger] that its caller keeps up to date. What they
-// decide is carried out by others.
+// Who holds which VIP is decided in lb/ipam, what a machine announces in lb/advertise.
 package lb

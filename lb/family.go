@@ -34,19 +34,5 @@ func (f Family) String() string {
 	return "none"
 }
 
-// other is the family that f is not.
-func (f Family) other() Family { return IPv4 + IPv6 - f }
-
-// Want says which families a Service asks for: spec.ipFamilies under
-// spec.ipFamilyPolicy. SingleStack has a First alone; RequireDualStack a Second
-// too; PreferDualStack a Second that is Optional, and then either will do.
-type Want struct {
-	First, Second Family
-	Optional      bool
-}
-
-// has reports whether f is among the families asked for.
-func (w Want) has(f Family) bool { return f != NoFamily && (f == w.First || f == w.Second) }
-
-// dual reports whether both families are asked for.
-func (w Want) dual() bool { return w.Second != NoFamily }
+// Other is the family that f is not.
+func (f Family) Other() Family { return IPv4 + IPv6 - f }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 const (
@@ -68,7 +69,7 @@ func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
 		created:         obj.CreationTimestamp.Time,
 		parent:          lb.ServiceKey{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name},
 		serviceUID:      types.UID(obj.Annotations[lb.ServiceUIDAnnotation]),
-		pool:            obj.Annotations[lb.PoolAnnotation],
+		pool:            obj.Annotations[ipam.PoolAnnotation],
 	}
 	for s := range strings.SplitSeq(obj.Annotations[lb.SharedByAnnotation], ",") {
 		if k, ok := parseKey(s); ok {
@@ -89,7 +90,7 @@ func newClaim(a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) *networ
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        a.String(),
 			Labels:      map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy, networkingv1.LabelIPAddressFamily: lb.FamilyOf(a).String()},
-			Annotations: map[string]string{lb.ServiceUIDAnnotation: string(uid), lb.PoolAnnotation: pool},
+			Annotations: map[string]string{lb.ServiceUIDAnnotation: string(uid), ipam.PoolAnnotation: pool},
 		},
 		Spec: networkingv1.IPAddressSpec{
 			ParentRef: &networkingv1.ParentReference{Resource: resourceOfService, Namespace: k.Namespace, Name: k.Name},

@@ -28,6 +28,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // versionedClient changes an IPAddress object only for those who know it as it is, as
@@ -465,7 +466,7 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 		t.Errorf("the Event says %q", got)
 	}
 	later := s.decision
-	later.Denials = []lb.Denial{{Reason: lb.PoolLacksFamily, Pool: "public", Family: lb.IPv6}}
+	later.Denials = []ipam.Denial{{Reason: lb.PoolLacksFamily, Pool: "public", Family: lb.IPv6}}
 	h.note(svc, later, true)
 	if h.drifted(svc) {
 		t.Error("a condition that is not written yet is taken for one that somebody changed")

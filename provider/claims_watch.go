@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // watchClaims has the ledger follow the IPAddress objects of ours until ctx ends, and
@@ -100,7 +101,7 @@ func (b *balancer) admit(a netip.Addr, pool string, k lb.ServiceKey) {
 	if b.holds(a, k) {
 		return
 	}
-	holder := lb.Holder{Service: k}
+	holder := ipam.Holder{Service: k}
 	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.isOurs(svc) {
 		holder = requestOf(svc).Holder
 	}
@@ -134,9 +135,9 @@ func (b *balancer) forget(a netip.Addr, k lb.ServiceKey) {
 
 // enter notes a holder. One that may not share with those before it is entered
 // without its ports and key, and so moves when it is settled. b.mu is held.
-func (b *balancer) enter(a netip.Addr, pool string, h lb.Holder) {
+func (b *balancer) enter(a netip.Addr, pool string, h ipam.Holder) {
 	if c, held := b.ledger.Claim(a); held && len(c.Holders) > 0 && b.ledger.MayJoin(a, h) != "" {
-		h = lb.Holder{Service: h.Service}
+		h = ipam.Holder{Service: h.Service}
 	}
 	b.ledger.Hold(a, pool, h)
 }

@@ -16,6 +16,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // seededWithin is how long a Service that is to be deleted waits while the VIPs that
@@ -60,7 +61,7 @@ type balancer struct {
 	writing [256]sync.Mutex // by hash of the address: its object is written by one at a time; locked last, and one of them
 
 	mu           sync.Mutex
-	ledger       *lb.Ledger
+	ledger       *ipam.Ledger
 	claims       map[netip.Addr]claim           // as the API server has them
 	foreign      map[netip.Addr]bool            // held by objects that are not ours
 	stale        map[netip.Addr][]lb.ServiceKey // not held by these, whose statuses show it: nobody else is given it meanwhile
@@ -80,7 +81,7 @@ func newBalancer(c *Cloud) *balancer {
 		now:          time.Now,
 		seeded:       make(chan struct{}),
 		ready:        make(chan struct{}),
-		ledger:       lb.NewLedger(),
+		ledger:       ipam.NewLedger(),
 		claims:       map[netip.Addr]claim{},
 		foreign:      map[netip.Addr]bool{},
 		stale:        map[netip.Addr][]lb.ServiceKey{},

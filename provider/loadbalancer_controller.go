@@ -16,6 +16,7 @@ import (
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // balancerWorkers is how many Services Plinth's own controller looks at at once.
@@ -161,7 +162,7 @@ func (b *balancer) serve(ctx context.Context, svc *v1.Service) error {
 
 // lookAfterRests has a Service looked at when an address that it asks for, and that is
 // another's for now, ends its rest: nothing else happens then.
-func (b *balancer) lookAfterRests(k lb.ServiceKey, d lb.Decision) {
+func (b *balancer) lookAfterRests(k lb.ServiceKey, d ipam.Decision) {
 	for _, x := range d.Denials {
 		if !x.Until.IsZero() {
 			b.queue.AddAfter(k.String(), x.Until.Sub(b.now()))
@@ -171,7 +172,7 @@ func (b *balancer) lookAfterRests(k lb.ServiceKey, d lb.Decision) {
 
 // writeOwnStatus writes a status that is Plinth's own controller's to write, and one that
 // somebody overwrote.
-func (b *balancer) writeOwnStatus(ctx context.Context, svc *v1.Service, d lb.Decision) error {
+func (b *balancer) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) error {
 	k, drifted := keyOf(svc), b.drifted(svc)
 	if drifted {
 		now, after := b.mayRight(k)

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // watchIgnored records an Event on each Service of ours that has annotations of another
@@ -25,7 +26,7 @@ func (b *balancer) tellIgnored(obj any) {
 	if !ok {
 		return
 	}
-	ignored := lb.IgnoredAnnotations(svc.Annotations)
+	ignored := ipam.IgnoredAnnotations(svc.Annotations)
 	if len(ignored) == 0 || !b.isOurs(svc) {
 		b.forgetIgnored(svc)
 		return

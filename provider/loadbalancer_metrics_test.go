@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // gauge returns the value of a metric without labels.
@@ -31,8 +31,8 @@ func TestRestThatIsOverIsNotCounted(t *testing.T) {
 	h := newHeld(t)
 	at := noon
 	h.now = func() time.Time { return at }
-	h.ledger.Rest(lb.Rested{Addr: h.addr, Owner: h.key(0), Until: noon.Add(5 * time.Minute)})
-	h.ledger.Rest(lb.Rested{Addr: h.addr.Next(), Owner: h.key(1), Until: noon.Add(lb.RestTime)})
+	h.ledger.Rest(ipam.Rested{Addr: h.addr, Owner: h.key(0), Until: noon.Add(5 * time.Minute)})
+	h.ledger.Rest(ipam.Rested{Addr: h.addr.Next(), Owner: h.key(1), Until: noon.Add(ipam.RestTime)})
 	for _, tt := range []struct {
 		after time.Duration
 		want  float64

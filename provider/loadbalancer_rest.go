@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // The ConfigMap that keeps what rests over a restart.
@@ -51,7 +52,7 @@ func (b *balancer) readReleased(ctx context.Context) error {
 	defer b.mu.Unlock()
 	for _, r := range all {
 		if k, ok := parseKey(r.Owner); ok && r.Until.After(b.now()) {
-			b.ledger.Rest(lb.Rested{Addr: r.Address, Owner: k, Until: earlier(r.Until, b.now().Add(lb.RestTime))})
+			b.ledger.Rest(ipam.Rested{Addr: r.Address, Owner: k, Until: earlier(r.Until, b.now().Add(ipam.RestTime))})
 		}
 	}
 	return nil
@@ -172,7 +173,7 @@ func (b *balancer) releasedData() (data string, gone map[netip.Addr]lb.ServiceKe
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	gone = maps.Clone(b.released)
-	var order [3][]lb.Rested
+	var order [3][]ipam.Rested
 	for _, r := range b.ledger.Resting() {
 		_, hasObject := gone[r.Addr]
 		switch {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // TestWhatCannotBeWrittenDownKeepsItsObject releases more addresses than the ConfigMap has
@@ -15,13 +16,13 @@ import (
 func TestWhatCannotBeWrittenDownKeepsItsObject(t *testing.T) {
 	const all = 2*releasedMost + 10
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	b := &balancer{ledger: lb.NewLedger(), released: map[netip.Addr]lb.ServiceKey{}, now: func() time.Time { return now }}
+	b := &balancer{ledger: ipam.NewLedger(), released: map[netip.Addr]lb.ServiceKey{}, now: func() time.Time { return now }}
 	moved := lb.ServiceKey{Namespace: "d", Name: fmt.Sprint("s", all-1)} // released last, and holds another address
-	b.ledger.Hold(netip.MustParseAddr("192.0.2.1"), "", lb.Holder{Service: moved})
+	b.ledger.Hold(netip.MustParseAddr("192.0.2.1"), "", ipam.Holder{Service: moved})
 	a := netip.MustParseAddr("10.0.0.0")
 	for i := range all {
 		k := lb.ServiceKey{Namespace: "d", Name: fmt.Sprint("s", i)}
-		b.ledger.Rest(lb.Rested{Addr: a, Owner: k, Until: now.Add(time.Minute + time.Duration(i)*time.Millisecond)})
+		b.ledger.Rest(ipam.Rested{Addr: a, Owner: k, Until: now.Add(time.Minute + time.Duration(i)*time.Millisecond)})
 		b.released[a] = k
 		a = a.Next()
 	}
@@ -70,8 +71,8 @@ func TestRestOfAPredecessorWhoseClockWasAheadIsKept(t *testing.T) {
 	}{
 		{"it is over", noon, time.Time{}},
 		{"it goes on", noon.Add(time.Minute), noon.Add(time.Minute)},
-		{"it ends later than it could", noon.Add(lb.RestTime + time.Second), noon.Add(lb.RestTime)},
-		{"it ends much later", noon.Add(48 * time.Hour), noon.Add(lb.RestTime)},
+		{"it ends later than it could", noon.Add(ipam.RestTime + time.Second), noon.Add(ipam.RestTime)},
+		{"it ends much later", noon.Add(48 * time.Hour), noon.Add(ipam.RestTime)},
 	} {
 		h := newHeld(t)
 		data, err := json.Marshal([]rested{{Address: h.addr, Owner: "d/a", Until: tt.until}})

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 const (
@@ -125,7 +126,7 @@ func (b *balancer) seedClaims(objects []networkingv1.IPAddress, holders map[lb.S
 // seeded is a Service that may hold something, and its place among them, who was edited
 // last at the end.
 type seeded struct {
-	lb.Holder
+	ipam.Holder
 	place int
 }
 
@@ -161,7 +162,7 @@ func (b *balancer) seedClaim(obj *networkingv1.IPAddress, holders map[lb.Service
 	for _, k := range inOrder {
 		h, known := holders[k]
 		if !known {
-			h.Holder = lb.Holder{Service: k}
+			h.Holder = ipam.Holder{Service: k}
 			b.queue.Add(k.String())
 		}
 		b.enter(a, c.pool, h.Holder)

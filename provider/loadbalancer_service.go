@@ -12,6 +12,7 @@ import (
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 func keyOf(svc *v1.Service) lb.ServiceKey {
@@ -40,10 +41,10 @@ func (b *balancer) isOurs(svc *v1.Service) bool {
 }
 
 // requestOf returns all that a Service says about its VIPs.
-func requestOf(svc *v1.Service) lb.Request {
-	ask, sharing := lb.AskOf(svc.Annotations, svc.Spec.LoadBalancerIP)
-	return lb.Request{
-		Holder: lb.Holder{Service: keyOf(svc), Sharing: sharing, Ports: portsOf(svc), Backends: backendsOf(svc)},
+func requestOf(svc *v1.Service) ipam.Request {
+	ask, sharing := ipam.AskOf(svc.Annotations, svc.Spec.LoadBalancerIP)
+	return ipam.Request{
+		Holder: ipam.Holder{Service: keyOf(svc), Sharing: sharing, Ports: portsOf(svc), Backends: backendsOf(svc)},
 		Ask:    ask,
 		Want:   wantOf(svc),
 		Labels: svc.Labels,
@@ -52,7 +53,7 @@ func requestOf(svc *v1.Service) lb.Request {
 
 // wantOf reads the families. The API server has filled them in by its own rules: a
 // single-stack cluster leaves one, whatever the policy.
-func wantOf(svc *v1.Service) lb.Want {
+func wantOf(svc *v1.Service) ipam.Want {
 	var families []lb.Family
 	for _, f := range svc.Spec.IPFamilies {
 		switch f {
@@ -64,21 +65,21 @@ func wantOf(svc *v1.Service) lb.Want {
 	}
 	switch {
 	case len(families) == 0:
-		return lb.Want{First: lb.IPv4}
+		return ipam.Want{First: lb.IPv4}
 	case len(families) == 1:
-		return lb.Want{First: families[0]}
+		return ipam.Want{First: families[0]}
 	}
 	policy := svc.Spec.IPFamilyPolicy
 	prefers := policy != nil && *policy == v1.IPFamilyPolicyPreferDualStack
-	return lb.Want{First: families[0], Second: families[1], Optional: prefers}
+	return ipam.Want{First: families[0], Second: families[1], Optional: prefers}
 }
 
-func portsOf(svc *v1.Service) []lb.Port {
-	ports := make([]lb.Port, 0, len(svc.Spec.Ports))
+func portsOf(svc *v1.Service) []ipam.Port {
+	ports := make([]ipam.Port, 0, len(svc.Spec.Ports))
 	for _, p := range svc.Spec.Ports {
-		ports = append(ports, lb.Port{Protocol: string(cmp.Or(p.Protocol, v1.ProtocolTCP)), Number: uint16(p.Port)})
+		ports = append(ports, ipam.Port{Protocol: string(cmp.Or(p.Protocol, v1.ProtocolTCP)), Number: uint16(p.Port)})
 	}
-	slices.SortFunc(ports, lb.Port.Compare)
+	slices.SortFunc(ports, ipam.Port.Compare)
 	return ports
 }
 
@@ -94,7 +95,7 @@ func backendsOf(svc *v1.Service) string {
 	return labels.Set(svc.Spec.Selector).String()
 }
 
-func addrs(vips []lb.Assignment) []netip.Addr {
+func addrs(vips []ipam.Assignment) []netip.Addr {
 	out := make([]netip.Addr, 0, len(vips))
 	for _, v := range vips {
 		out = append(out, v.Addr)

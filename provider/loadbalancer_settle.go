@@ -13,12 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // standing is what a Service was last told.
 type standing struct {
 	uid      types.UID // of the Service that was told
-	decision lb.Decision
+	decision ipam.Decision
 	ours     bool      // its status is for Plinth's own controller to write: the stock one was told nothing
 	seen     bool      // its status has had these VIPs since
 	told     bool      // its condition has said so since
@@ -49,7 +50,7 @@ func (b *balancer) alone(a netip.Addr) (done func()) {
 // holds them too, and is settled again once its status is written. A decision that is
 // refused is no error. With ours, what changed is for Plinth's own controller to write into
 // the status.
-func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.Decision, error) {
+func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (ipam.Decision, error) {
 	k := keyOf(svc)
 	defer b.occupy(k)()
 	for range claimAttempts {
@@ -75,7 +76,7 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (lb.D
 		_, err = b.releaseUnreported(ctx, svc, d.Release)
 		return d, err
 	}
-	return lb.Decision{}, errContended
+	return ipam.Decision{}, errContended
 }
 
 // untoldOf returns what a Service acquired and still holds, and neither it nor anybody who
@@ -93,7 +94,7 @@ func (b *balancer) untoldOf(svc *v1.Service) []netip.Addr {
 // decide asks the ledger, and enters what was granted. A holder whose ports, key or
 // backends have changed may make room for others beside it. Who gets less than it asks
 // for waits from this moment: others may give back what it lacks before it is told.
-func (b *balancer) decide(svc *v1.Service) lb.Decision {
+func (b *balancer) decide(svc *v1.Service) ipam.Decision {
 	r := requestOf(svc)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,8 +109,8 @@ func (b *balancer) decide(svc *v1.Service) lb.Decision {
 // grant decides what a Service is to have and enters it, so that nobody else is granted
 // the same while it is being taken. Who is refused keeps what it holds, and serves there
 // what it says now. It reports whether others may join it that could not. b.mu is held.
-func (b *balancer) grant(r lb.Request) (d lb.Decision, changed bool) {
-	d = lb.Allocate(b.ledger, r, b.now())
+func (b *balancer) grant(r ipam.Request) (d ipam.Decision, changed bool) {
+	d = ipam.Allocate(b.ledger, r, b.now())
 	b.explainStaleLocked(r.Service, d.Denials)
 	if d.Refused {
 		return d, b.ledger.Says(r.Holder)
@@ -122,7 +123,7 @@ func (b *balancer) grant(r lb.Request) (d lb.Decision, changed bool) {
 
 // acquireAll acquires the VIPs of a decision. It reports false when somebody else holds
 // one of them; the ledger then knows, and has forgotten what was not acquired.
-func (b *balancer) acquireAll(ctx context.Context, svc *v1.Service, d lb.Decision) (bool, error) {
+func (b *balancer) acquireAll(ctx context.Context, svc *v1.Service, d ipam.Decision) (bool, error) {
 	for i, v := range d.VIPs {
 		ok, err := b.acquire(ctx, v.Addr, v.Pool, keyOf(svc), svc.UID)
 		if err != nil || !ok {
@@ -137,7 +138,7 @@ func (b *balancer) acquireAll(ctx context.Context, svc *v1.Service, d lb.Decisio
 // noteUntold notes what was acquired before something else could not be, and what may have
 // been: the answer can be lost. It is noted whether the ledger had it before or not, since
 // who waits is granted addresses before acquiring them.
-func (b *balancer) noteUntold(k lb.ServiceKey, vips []lb.Assignment) {
+func (b *balancer) noteUntold(k lb.ServiceKey, vips []ipam.Assignment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var told []netip.Addr
@@ -189,7 +190,7 @@ const retryAfterRollBack = time.Second
 
 // rollBack strikes out what was entered and could not be acquired. An object that was
 // made all the same, its answer lost, comes back by the watch.
-func (b *balancer) rollBack(k lb.ServiceKey, vips []lb.Assignment) {
+func (b *balancer) rollBack(k lb.ServiceKey, vips []ipam.Assignment) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, v := range vips {
@@ -212,7 +213,7 @@ func (b *balancer) standing(k lb.ServiceKey) (standing, bool) {
 }
 
 // note remembers what a Service was told.
-func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
+func (b *balancer) note(svc *v1.Service, d ipam.Decision, ours bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.standings[keyOf(svc)]
@@ -220,7 +221,7 @@ func (b *balancer) note(svc *v1.Service, d lb.Decision, ours bool) {
 		s = &standing{uid: svc.UID}
 		b.standings[keyOf(svc)] = s
 	}
-	if !slices.EqualFunc(s.decision.VIPs, d.VIPs, func(x, y lb.Assignment) bool { return x.Addr == y.Addr }) {
+	if !slices.EqualFunc(s.decision.VIPs, d.VIPs, func(x, y ipam.Assignment) bool { return x.Addr == y.Addr }) {
 		s.seen = false
 		s.ours = s.ours || ours
 	}
@@ -248,15 +249,15 @@ func (w waiter) mayTake(a netip.Addr) bool {
 
 // noteWaiting notes that a Service waits if a decision gives it less than it asks for.
 // b.mu is held.
-func (b *balancer) noteWaiting(svc *v1.Service, d lb.Decision) {
+func (b *balancer) noteWaiting(svc *v1.Service, d ipam.Decision) {
 	if d.Refused || len(d.Denials) > 0 {
 		b.waiting[keyOf(svc)] = waiterOf(svc, d)
 	}
 }
 
 // waiterOf returns what a Service waits for after a decision.
-func waiterOf(svc *v1.Service, d lb.Decision) waiter {
-	_, key := lb.AskOf(svc.Annotations, "")
+func waiterOf(svc *v1.Service, d ipam.Decision) waiter {
+	_, key := ipam.AskOf(svc.Annotations, "")
 	w := waiter{key: keyOf(svc), created: svc.CreationTimestamp.Time, shares: key != ""}
 	if !d.Refused && len(d.VIPs) == 1 {
 		w.lacks = lb.IPv4 + lb.IPv6 - lb.FamilyOf(d.VIPs[0].Addr)
@@ -282,7 +283,7 @@ func (b *balancer) grantFreed(a netip.Addr) {
 // wasDenied reports whether a Service was told why it does not get a. b.mu is held.
 func (b *balancer) wasDenied(k lb.ServiceKey, a netip.Addr) bool {
 	s := b.standings[k]
-	return s != nil && slices.ContainsFunc(s.decision.Denials, func(d lb.Denial) bool { return d.Address == a })
+	return s != nil && slices.ContainsFunc(s.decision.Denials, func(d ipam.Denial) bool { return d.Address == a })
 }
 
 // grantSharers is grantWaiting when k joined or left others at an address, or serves other

@@ -18,6 +18,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
@@ -126,7 +127,7 @@ func TestServiceThatWaitsOnIsToldWhoHoldsTheAddressNow(t *testing.T) {
 func TestRestIsWaitedForByANewLeader(t *testing.T) {
 	h := newHeld(t)
 	close(h.ready)
-	h.ledger.Rest(lb.Rested{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)})
+	h.ledger.Rest(ipam.Rested{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)})
 	svc := h.refused("s")
 	s, _ := h.standing(keyOf(svc))
 	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // tells has the API server and the cache say of a Service what a test wants.
@@ -45,9 +46,9 @@ func (h *held) lives(name string) *v1.Service {
 // showing is a copy of a Service whose status says that it has these VIPs.
 func showing(svc *v1.Service, vips ...string) *v1.Service {
 	svc = svc.DeepCopy()
-	d := lb.Decision{}
+	d := ipam.Decision{}
 	for _, ip := range vips {
-		d.VIPs = append(d.VIPs, lb.Assignment{Addr: netip.MustParseAddr(ip)})
+		d.VIPs = append(d.VIPs, ipam.Assignment{Addr: netip.MustParseAddr(ip)})
 	}
 	svc.Status.LoadBalancer.Ingress = ingressOf(addrs(d.VIPs))
 	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, d, noon)}
@@ -163,7 +164,7 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 func TestStatusIsNotWrittenByADecisionThatAnotherFollowed(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	earlier := lb.Decision{VIPs: []lb.Assignment{{Addr: netip.MustParseAddr("192.0.2.2"), Pool: "public"}}}
+	earlier := ipam.Decision{VIPs: []ipam.Assignment{{Addr: netip.MustParseAddr("192.0.2.2"), Pool: "public"}}}
 	h.client.ClearActions()
 	if wrote, err := h.writeStatus(t.Context(), h.svc[0], earlier); wrote || err != nil {
 		t.Errorf("wrote %v, %v", wrote, err)

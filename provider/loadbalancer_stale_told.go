@@ -10,11 +10,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // explainStaleLocked says of each address that is denied since a stale status shows it why
 // that is so. The name of a Service of another namespace is told to nobody. b.mu is held.
-func (b *balancer) explainStaleLocked(k lb.ServiceKey, denials []lb.Denial) {
+func (b *balancer) explainStaleLocked(k lb.ServiceKey, denials []ipam.Denial) {
 	for i, d := range denials {
 		by := without(b.stale[d.Address], k)
 		if c, _ := b.ledger.Claim(d.Address); d.Reason != lb.AddressInUse || b.foreign[d.Address] || len(c.Holders) > 0 || len(by) == 0 {

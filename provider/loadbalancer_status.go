@@ -17,6 +17,7 @@ import (
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // Reasons of [lb.VIPAllocated] when it is true.
@@ -51,7 +52,7 @@ const (
 
 // conditionOf says how a decision went. Of a refusal the reason is the [lb.Reason] of the
 // first pool that was looked at, and the message has those of all.
-func conditionOf(svc *v1.Service, d lb.Decision, now time.Time) metav1.Condition {
+func conditionOf(svc *v1.Service, d ipam.Decision, now time.Time) metav1.Condition {
 	c := metav1.Condition{
 		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: bounded(sentence(d), maxCondition),
 		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
@@ -69,7 +70,7 @@ func conditionOf(svc *v1.Service, d lb.Decision, now time.Time) metav1.Condition
 }
 
 // sentence prints a decision: what was given from where, then every "no".
-func sentence(d lb.Decision) string {
+func sentence(d ipam.Decision) string {
 	var said []string
 	for _, v := range d.VIPs {
 		s := v.Addr.String()
@@ -99,7 +100,7 @@ func bounded(s string, most int) string {
 // It holds for the Service as it was read and no other: a leader that was stopped for a
 // while cannot write over what its successor wrote.
 // The finalizer of the stock controller goes with the VIPs of its Services.
-func statusPatch(svc *v1.Service, d lb.Decision, now time.Time) map[string]any {
+func statusPatch(svc *v1.Service, d ipam.Decision, now time.Time) map[string]any {
 	status, metadata := map[string]any{}, map[string]any{}
 	ingress := ingressOf(addrs(d.VIPs))
 	if !sameIngress(svc, ingress) {
@@ -126,7 +127,7 @@ func needsFinalizer(svc *v1.Service) bool {
 // writeStatus makes the Service say what was decided, and reports whether it wrote. A
 // Service that gets nothing keeps a status that is none of ours: another balancer may
 // serve it.
-func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decision) (bool, error) {
+func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (bool, error) {
 	patch := statusPatch(svc, d, b.now())
 	if patch == nil {
 		return false, nil
@@ -146,7 +147,7 @@ func (b *balancer) writeStatus(ctx context.Context, svc *v1.Service, d lb.Decisi
 
 // isTold reports whether a decision is the last one about a Service: what it held by an
 // earlier one may be another's by now.
-func (b *balancer) isTold(svc *v1.Service, d lb.Decision) bool {
+func (b *balancer) isTold(svc *v1.Service, d ipam.Decision) bool {
 	s, known := b.standing(keyOf(svc))
 	return known && s.uid == svc.UID && slices.Equal(addrs(s.decision.VIPs), addrs(d.VIPs))
 }
@@ -177,7 +178,7 @@ func (b *balancer) patchStatus(ctx context.Context, svc *v1.Service, patch map[s
 
 // recordEvent records an Event when a decision went otherwise than the last one. The stock
 // controller records its own for what it writes.
-func (b *balancer) recordEvent(svc *v1.Service, d lb.Decision) {
+func (b *balancer) recordEvent(svc *v1.Service, d ipam.Decision) {
 	c := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
 	now := conditionOf(svc, d, b.now())
 	if c != nil && c.Status == now.Status && c.Reason == now.Reason && c.Message == now.Message {
@@ -208,13 +209,13 @@ func (b *balancer) drifted(svc *v1.Service) bool {
 }
 
 // saysDecision reports whether the condition of a Service says how a decision went.
-func saysDecision(svc *v1.Service, d lb.Decision) bool {
+func saysDecision(svc *v1.Service, d ipam.Decision) bool {
 	c, want := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated), conditionOf(svc, d, time.Time{})
 	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message
 }
 
 // sameDecision reports whether the condition says the same of two decisions.
-func sameDecision(x, y lb.Decision) bool {
+func sameDecision(x, y ipam.Decision) bool {
 	return x.Refused == y.Refused && len(x.Denials) == len(y.Denials) && sentence(x) == sentence(y)
 }
 
@@ -246,7 +247,7 @@ func (b *balancer) hasRighted(k lb.ServiceKey) {
 }
 
 // overwritten says what of a status another program wrote.
-func overwritten(svc *v1.Service, d lb.Decision) string {
+func overwritten(svc *v1.Service, d ipam.Decision) string {
 	if sameIngress(svc, ingressOf(addrs(d.VIPs))) {
 		return "another program changed condition " + lb.VIPAllocated + "; Plinth sets it right, ever less often if this goes on"
 	}

@@ -21,6 +21,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -51,11 +52,11 @@ func TestRequestSaysWhatTheServiceSays(t *testing.T) {
 		svc.Annotations = map[string]string{"metallb.io/allow-shared-ip": "k", "plinth.dev/pool": "p"}
 		svc.Spec.LoadBalancerIP = "192.0.2.1"
 	}))
-	want := lb.Request{
-		Holder: lb.Holder{Service: lb.ServiceKey{Namespace: "d", Name: "s"}, Sharing: "k", Backends: "a=1,b=2",
-			Ports: []lb.Port{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}, {Protocol: "UDP", Number: 443}}},
-		Ask:    lb.Ask{Pool: "p", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
-		Want:   lb.Want{First: lb.IPv4},
+	want := ipam.Request{
+		Holder: ipam.Holder{Service: lb.ServiceKey{Namespace: "d", Name: "s"}, Sharing: "k", Backends: "a=1,b=2",
+			Ports: []ipam.Port{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}, {Protocol: "UDP", Number: 443}}},
+		Ask:    ipam.Ask{Pool: "p", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
+		Want:   ipam.Want{First: lb.IPv4},
 		Labels: map[string]string{"tier": "web"},
 	}
 	if diff := cmp.Diff(want, r, sameAddr); diff != "" {
@@ -67,13 +68,13 @@ func TestFamiliesAreThoseThatTheAPIServerFilledIn(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*v1.Service)
-		want   lb.Want
+		want   ipam.Want
 	}{
-		{"SingleStack", dual(v1.IPFamilyPolicySingleStack, v1.IPv6Protocol), lb.Want{First: lb.IPv6}},
-		{"RequireDualStack", dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv6Protocol, v1.IPv4Protocol), lb.Want{First: lb.IPv6, Second: lb.IPv4}},
-		{"PreferDualStack", dual(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol, v1.IPv6Protocol), lb.Want{First: lb.IPv4, Second: lb.IPv6, Optional: true}},
-		{"PreferDualStack in a cluster of one family", dual(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol), lb.Want{First: lb.IPv4}},
-		{"none filled in", dual(v1.IPFamilyPolicySingleStack), lb.Want{First: lb.IPv4}},
+		{"SingleStack", dual(v1.IPFamilyPolicySingleStack, v1.IPv6Protocol), ipam.Want{First: lb.IPv6}},
+		{"RequireDualStack", dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv6Protocol, v1.IPv4Protocol), ipam.Want{First: lb.IPv6, Second: lb.IPv4}},
+		{"PreferDualStack", dual(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol, v1.IPv6Protocol), ipam.Want{First: lb.IPv4, Second: lb.IPv6, Optional: true}},
+		{"PreferDualStack in a cluster of one family", dual(v1.IPFamilyPolicyPreferDualStack, v1.IPv4Protocol), ipam.Want{First: lb.IPv4}},
+		{"none filled in", dual(v1.IPFamilyPolicySingleStack), ipam.Want{First: lb.IPv4}},
 	} {
 		if got := wantOf(loadBalancerService(tt.change)); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
@@ -116,9 +117,9 @@ func TestOnlyServicesOfOursAreServed(t *testing.T) {
 }
 
 func TestStatusPatchSaysWhatIsMissingAndNothingElse(t *testing.T) {
-	vip := lb.Assignment{Addr: netip.MustParseAddr("192.0.2.1"), Pool: "public"}
-	given := lb.Decision{VIPs: []lb.Assignment{vip}}
-	refused := lb.Decision{Refused: true, Denials: []lb.Denial{{Reason: lb.PoolExhausted, Pool: "public", Family: lb.IPv4}}}
+	vip := ipam.Assignment{Addr: netip.MustParseAddr("192.0.2.1"), Pool: "public"}
+	given := ipam.Decision{VIPs: []ipam.Assignment{vip}}
+	refused := ipam.Decision{Refused: true, Denials: []ipam.Denial{{Reason: lb.PoolExhausted, Pool: "public", Family: lb.IPv4}}}
 	stated := func(svc *v1.Service) {
 		svc.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{vip.Addr})
 		svc.Status.Conditions = []metav1.Condition{conditionOf(svc, given, noon)}
@@ -131,7 +132,7 @@ func TestStatusPatchSaysWhatIsMissingAndNothingElse(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		svc      *v1.Service
-		decision lb.Decision
+		decision ipam.Decision
 		want     string
 	}{
 		{"the first VIP, with the finalizer of the stock controller", loadBalancerService(), given,
@@ -162,9 +163,9 @@ func TestStatusPatchSaysWhatIsMissingAndNothingElse(t *testing.T) {
 }
 
 func TestConditionMessageIsBounded(t *testing.T) {
-	d := lb.Decision{Refused: true}
+	d := ipam.Decision{Refused: true}
 	for range 500 {
-		d.Denials = append(d.Denials, lb.Denial{Reason: lb.PoolIsDraining, Pool: "a-pool-with-a-name"})
+		d.Denials = append(d.Denials, ipam.Denial{Reason: lb.PoolIsDraining, Pool: "a-pool-with-a-name"})
 	}
 	if s := bounded(sentence(d), maxCondition); len(s) > maxCondition || !strings.HasSuffix(s, "...") {
 		t.Errorf("%d bytes: %s", len(s), s)
@@ -261,7 +262,7 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 		if err := h.relinquishHeld(t.Context(), keyOf(leaves), leaves.UID); err != nil {
 			t.Fatal(err)
 		}
-		at = at.Add(lb.RestTime / 2)
+		at = at.Add(ipam.RestTime / 2)
 	}
 	h.departed()
 	<-h.restsChanged // of the two that left

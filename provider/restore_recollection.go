@@ -18,12 +18,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 const (
 	// recalledFor is how long what was known before a restore counts: as long as an
 	// address rests.
-	recalledFor = lb.RestTime
+	recalledFor = ipam.RestTime
 	// silentEvery is how often the cluster is asked for its resource version while it
 	// does not answer, and answerWithin how long it has for an answer.
 	silentEvery  = time.Second

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // How long, and how often, is tried to save what a backup does not have.
@@ -60,7 +61,7 @@ func uidsOf(services []v1.Service) map[lb.ServiceKey]types.UID {
 }
 
 // lost returns the claims that have no object, and forgets that they ever had one.
-func (b *balancer) lost(there map[netip.Addr]bool) (all []lb.Claim) {
+func (b *balancer) lost(there map[netip.Addr]bool) (all []ipam.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, c := range b.ledger.Claims() {
@@ -75,7 +76,7 @@ func (b *balancer) lost(there map[netip.Addr]bool) (all []lb.Claim) {
 // saveClaims makes the API server's word agree with what the ledger has of these claims,
 // but for holders that are no more, and writes down what rests. A failure does not keep
 // it from the others.
-func (b *balancer) saveClaims(ctx context.Context, claims []lb.Claim, uids map[lb.ServiceKey]types.UID) error {
+func (b *balancer) saveClaims(ctx context.Context, claims []ipam.Claim, uids map[lb.ServiceKey]types.UID) error {
 	errs := make([]error, len(claims))
 	workqueue.ParallelizeUntil(ctx, balancerWorkers, len(claims), func(i int) { errs[i] = b.saveClaim(ctx, claims[i], uids) })
 	data, _, _ := b.releasedData()
@@ -102,7 +103,7 @@ func firstOf(errs []error) error {
 	return first
 }
 
-func (b *balancer) saveClaim(ctx context.Context, c lb.Claim, uids map[lb.ServiceKey]types.UID) error {
+func (b *balancer) saveClaim(ctx context.Context, c ipam.Claim, uids map[lb.ServiceKey]types.UID) error {
 	var errs []error
 	for _, h := range c.Holders {
 		if uid, lives := uids[h.Service]; lives {
@@ -158,7 +159,7 @@ func (b *balancer) recall(ctx context.Context, known, now string, services []v1.
 // enterLost enters who held a VIP before a restore and is named by no object now, if the
 // Service is there still and has no other VIP of the family, and returns what was entered.
 // An address that nobody holds then rests.
-func (b *balancer) enterLost(before map[netip.Addr]remembered, services []v1.Service) (kept []lb.Claim) {
+func (b *balancer) enterLost(before map[netip.Addr]remembered, services []v1.Service) (kept []ipam.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	live := map[lb.ServiceKey]*v1.Service{}
@@ -168,7 +169,7 @@ func (b *balancer) enterLost(before map[netip.Addr]remembered, services []v1.Ser
 		}
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(before), netip.Addr.Compare) {
-		r, c := before[a], lb.Claim{Addr: a, Pool: before[a].Pool}
+		r, c := before[a], ipam.Claim{Addr: a, Pool: before[a].Pool}
 		object, there := b.claims[a]
 		for i, k := range r.Holders {
 			svc := live[k]
@@ -187,7 +188,7 @@ func (b *balancer) enterLost(before map[netip.Addr]remembered, services []v1.Ser
 		case len(c.Holders) > 0:
 			kept = append(kept, c)
 		case !there && len(r.Holders) > 0:
-			b.ledger.Rest(lb.Rested{Addr: a, Owner: r.Holders[0], Until: b.now().Add(lb.RestTime)})
+			b.ledger.Rest(ipam.Rested{Addr: a, Owner: r.Holders[0], Until: b.now().Add(ipam.RestTime)})
 		}
 	}
 	return kept

@@ -8,6 +8,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -55,14 +56,14 @@ func TestRoutersLetInNothingElse(t *testing.T) {
 // everything is what a machine says to a router when it serves the first and the
 // last address of every range of every pool, each with local traffic and without.
 func everything(inv *inventory.Inventory, m inventory.Machine, router string) []netip.Prefix {
-	view := lb.View{Inventory: inv, Machine: m, PodCIDRs: m.PodCIDRs, ProxyHealthy: true}
+	view := advertise.View{Inventory: inv, Machine: m, PodCIDRs: m.PodCIDRs, ProxyHealthy: true}
 	view.Machine.State = inventory.StateActive
-	var offers []lb.Offer
+	var offers []advertise.Offer
 	for i, pool := range inv.Pools {
 		for j, r := range pool.Ranges {
-			o := lb.Offer{
+			o := advertise.Offer{
 				Service:   lb.ServiceKey{Name: fmt.Sprintf("s%d-%d", i, j)},
-				Endpoints: lb.Endpoints{Local: 1, Any: 1},
+				Endpoints: advertise.Endpoints{Local: 1, Any: 1},
 			}
 			for _, o.VIP = range []netip.Addr{r.First, r.Last} {
 				for _, o.LocalTraffic = range []bool{false, true} {
@@ -74,7 +75,7 @@ func everything(inv *inventory.Inventory, m inventory.Machine, router string) []
 	}
 	view.Offers = sorted.Of(offers...)
 	var out []netip.Prefix
-	for _, s := range lb.Advertise(view).Sessions {
+	for _, s := range advertise.PlanOf(view).Sessions {
 		for ad := range s.Advertisements.All() {
 			if s.Session.Router == router {
 				out = append(out, ad.Prefix)

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // fabric is a rack's router with two machines and a neighbour upstream. The router
@@ -123,12 +123,12 @@ func (f *fabric) machine(t testing.TB, name string, pods bool) Config {
 	if !ok {
 		t.Fatalf("no machine %s", name)
 	}
-	view := lb.View{Inventory: f.inv, Machine: m, ProxyHealthy: true}
+	view := advertise.View{Inventory: f.inv, Machine: m, ProxyHealthy: true}
 	if pods {
 		view.PodCIDRs = m.PodCIDRs
 	}
 	c := Config{RouterID: m.Addresses[0], Within: f.inv.PodNetwork.CIDRs}
-	for _, s := range lb.Advertise(view).Sessions {
+	for _, s := range advertise.PlanOf(view).Sessions {
 		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: s})
 	}
 	return c

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
 // withAttributes is an advertisement with every attribute that there is.
-func withAttributes(t *testing.T, prefix string) lb.Advertisement {
-	return lb.Advertisement{
+func withAttributes(t *testing.T, prefix string) advertise.Advertisement {
+	return advertise.Advertisement{
 		Prefix: netip.MustParsePrefix(prefix), LocalPref: 200, Prepend: 2,
 		Communities: communities(t, "65010:100", "65535:0", "large:65010:1:7"),
 	}
@@ -108,7 +108,7 @@ func TestWeightsReachTheKernelOfFRR(t *testing.T) {
 			hops := []netip.Addr{tt.first, eleventhOf(tt.first)}
 			for i, from := range hops {
 				s := speaker(t)
-				ad := lb.Advertisement{Prefix: netip.PrefixFrom(netip.MustParseAddr(tt.vip), from.BitLen()), Bandwidth: uint32(125_000 * (3 - 2*i))}
+				ad := advertise.Advertisement{Prefix: netip.PrefixFrom(netip.MustParseAddr(tt.vip), from.BitLen()), Bandwidth: uint32(125_000 * (3 - 2*i))}
 				c := config(announcing(tt.session(), ad))
 				c.RouterID = netip.AddrFrom4([4]byte{10, 99, 250, byte(1 + i)})
 				c.Sessions[0].Session.Local = from

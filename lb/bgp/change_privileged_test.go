@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // follow hands out what the router's kernel says about its routes, as it says it.
@@ -53,11 +53,11 @@ func oneOfMany(b *testing.B, n int, another bool) {
 	s := NewSpeaker(Options{}) // a benchmark that logs prints nothing else
 	b.Cleanup(func() { must(b, s.Leave(context.Background())) })
 	next := netip.MustParseAddr("198.18.0.1")
-	draw := func() []lb.Advertisement {
+	draw := func() []advertise.Advertisement {
 		next = next.Next()
-		return []lb.Advertisement{{Prefix: netip.PrefixFrom(next, 32)}}
+		return []advertise.Advertisement{{Prefix: netip.PrefixFrom(next, 32)}}
 	}
-	var ads []lb.Advertisement
+	var ads []advertise.Advertisement
 	for range n {
 		ads = append(ads, draw()...)
 	}
@@ -66,7 +66,7 @@ func oneOfMany(b *testing.B, n int, another bool) {
 	isUp(b, s, 10*time.Second)
 	r.count(10*time.Second, n)
 	updates := r.follow()
-	var last, gone []lb.Advertisement
+	var last, gone []advertise.Advertisement
 	var setting, all []time.Duration
 	for b.Loop() {
 		now := draw()

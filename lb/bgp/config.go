@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // Config is all that a [Speaker] is to announce, and to whom.
@@ -29,7 +29,7 @@ type Config struct {
 
 // SessionConfig is one session, what is to be announced over it, and its password.
 type SessionConfig struct {
-	lb.SessionPlan
+	advertise.SessionPlan
 	Password Password
 }
 

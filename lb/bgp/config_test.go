@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 func TestAPasswordNeverShows(t *testing.T) {
@@ -59,7 +59,7 @@ func TestTermsThatCannotWorkAreRefusedAndDoNotHarmTheOthers(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := NewSpeaker(Options{Log: logger(t)})
 			defer func() { _ = s.Leave(context.Background()) }()
-			c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{{SessionPlan: lb.SessionPlan{Session: sessionTo("127.0.0.77")}}}}
+			c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{{SessionPlan: advertise.SessionPlan{Session: sessionTo("127.0.0.77")}}}}
 			tt.change(&c)
 			if err := s.Set(t.Context(), c); !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
@@ -77,7 +77,7 @@ func TestTermsThatCannotWorkAreRefusedAndDoNotHarmTheOthers(t *testing.T) {
 
 func TestTwoSessionsToOneAddressAreAnError(t *testing.T) {
 	s := NewSpeaker(Options{Log: logger(t)})
-	one := SessionConfig{SessionPlan: lb.SessionPlan{Session: sessionTo("127.0.0.77")}}
+	one := SessionConfig{SessionPlan: advertise.SessionPlan{Session: sessionTo("127.0.0.77")}}
 	one.Session.Local = netip.MustParseAddr("127.0.0.1")
 	err := s.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{one, one}})
 	if !errors.Is(err, ErrTwice) {
@@ -102,7 +102,7 @@ func TestOnlyWithAPortDoesAnybodyGetToConnect(t *testing.T) {
 	session := func(router string) SessionConfig {
 		s := sessionTo(router)
 		s.Local, s.NextHop4, s.Families.IPv6 = netip.MustParseAddr("127.0.0.61"), netip.Addr{}, false
-		return SessionConfig{SessionPlan: lb.SessionPlan{Session: s}}
+		return SessionConfig{SessionPlan: advertise.SessionPlan{Session: s}}
 	}
 	for _, port := range []int32{0, 10179} {
 		s := NewSpeaker(Options{Log: logger(t), ListenPort: port})

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 func TestADeadMachineIsWithdrawnAfterTheHoldTimeDespiteGracefulRestart(t *testing.T) {
@@ -34,10 +34,10 @@ func TestADeadMachineIsWithdrawnAfterTheHoldTimeDespiteGracefulRestart(t *testin
 func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 	r := newRouter(t).bird(neighbour{})
 	s := speaker(t)
-	var ads []lb.Advertisement
+	var ads []advertise.Advertisement
 	a := netip.MustParseAddr("198.18.0.1")
 	for range 10_000 {
-		ads = append(ads, lb.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
+		ads = append(ads, advertise.Advertisement{Prefix: netip.PrefixFrom(a, 32)})
 		a = a.Next()
 	}
 	c := config(announcing(r.session4(), ads...))
@@ -51,7 +51,7 @@ func TestTenThousandRoutesAreThereSoonAndOneMoreSooner(t *testing.T) {
 	var took []time.Duration
 	for range 20 {
 		time.Sleep(50 * time.Millisecond)
-		c.Sessions[0].Advertisements = c.Sessions[0].Advertisements.Edit(nil, []lb.Advertisement{{Prefix: netip.PrefixFrom(a, 32)}})
+		c.Sessions[0].Advertisements = c.Sessions[0].Advertisements.Edit(nil, []advertise.Advertisement{{Prefix: netip.PrefixFrom(a, 32)}})
 		a = a.Next()
 		begin = time.Now()
 		must(t, s.Set(t.Context(), c))

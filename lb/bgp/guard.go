@@ -9,6 +9,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -71,7 +72,7 @@ func (k *withheld) err() error {
 }
 
 // routes are the advertisements of one session.
-type routes = sorted.List[lb.Advertisement]
+type routes = sorted.List[advertise.Advertisement]
 
 // bounds are what no session may announce beyond, whatever the planner decides.
 type bounds struct {
@@ -145,7 +146,7 @@ func (g *guard) first(most int) (routes, withheld) {
 	return sorted.Of(all[:most]...), k
 }
 
-func admit(s inventory.Session, ad lb.Advertisement, b bounds) (Reason, error) {
+func admit(s inventory.Session, ad advertise.Advertisement, b bounds) (Reason, error) {
 	p := ad.Prefix
 	switch {
 	case !p.IsValid() || p != p.Masked() || p.Addr().Is4In6():
@@ -175,7 +176,7 @@ func admit(s inventory.Session, ad lb.Advertisement, b bounds) (Reason, error) {
 // address, which GoBGP fills in. Routes of the family that the session does not
 // run over need an address of the machine (RFC 4760, section 3), except for IPv4
 // over IPv6, where the IPv6 address will do (RFC 8950).
-func nextHop(s inventory.Session, ad lb.Advertisement) (netip.Addr, error) {
+func nextHop(s inventory.Session, ad advertise.Advertisement) (netip.Addr, error) {
 	v4 := ad.Prefix.Addr().Is4()
 	if ad.NextHop.IsValid() {
 		if v4 != ad.NextHop.Is4() {

@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -27,18 +28,18 @@ func sessionTo(router string) inventory.Session {
 func boundsOf(within []netip.Prefix, sessions ...inventory.Session) bounds {
 	c := Config{Within: within}
 	for _, s := range sessions {
-		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: lb.SessionPlan{Session: s}})
+		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: advertise.SessionPlan{Session: s}})
 	}
 	return c.bounds()
 }
 
 // announcing is a session with some advertisements.
-func announcing(s inventory.Session, ads ...lb.Advertisement) SessionConfig {
-	return SessionConfig{SessionPlan: lb.SessionPlan{Session: s, Advertisements: sorted.Of(ads...)}}
+func announcing(s inventory.Session, ads ...advertise.Advertisement) SessionConfig {
+	return SessionConfig{SessionPlan: advertise.SessionPlan{Session: s, Advertisements: sorted.Of(ads...)}}
 }
 
-func advertisement(prefix string) lb.Advertisement {
-	return lb.Advertisement{Prefix: netip.MustParsePrefix(prefix)}
+func advertisement(prefix string) advertise.Advertisement {
+	return advertise.Advertisement{Prefix: netip.MustParsePrefix(prefix)}
 }
 
 func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
@@ -78,7 +79,7 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			good, kept := new(guard).admit(announcing(tt.session, lb.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
+			good, kept := new(guard).admit(announcing(tt.session, advertise.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
 			err := kept.err()
 			if leaves := good.Len() == 1; leaves != (tt.want == "") {
 				t.Fatalf("leaves: %v, error: %v", leaves, err)
@@ -113,8 +114,8 @@ func TestTheGuardSaysTheSameOfAChangeAsOfTheWhole(t *testing.T) {
 	only4 := sessionTo("10.10.1.1")
 	only4.Families.IPv6 = false
 	rapid.Check(t, func(t *rapid.T) {
-		one := rapid.Custom(func(t *rapid.T) lb.Advertisement {
-			return lb.Advertisement{Prefix: netip.MustParsePrefix(rapid.SampledFrom(prefixes).Draw(t, "prefix")), NextHop: rapid.SampledFrom(hops).Draw(t, "next hop")}
+		one := rapid.Custom(func(t *rapid.T) advertise.Advertisement {
+			return advertise.Advertisement{Prefix: netip.MustParsePrefix(rapid.SampledFrom(prefixes).Draw(t, "prefix")), NextHop: rapid.SampledFrom(hops).Draw(t, "next hop")}
 		})
 		var g guard
 		c := announcing(sessionTo("10.10.1.1"))
@@ -137,10 +138,10 @@ func TestTheGuardSaysTheSameOfAChangeAsOfTheWhole(t *testing.T) {
 }
 
 func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
-	var ads []lb.Advertisement
+	var ads []advertise.Advertisement
 	a := netip.MustParseAddr("2001:db8:113::")
 	for range maxAdvertisements + 7 {
-		ads = append(ads, lb.Advertisement{Prefix: netip.PrefixFrom(a, 128)})
+		ads = append(ads, advertise.Advertisement{Prefix: netip.PrefixFrom(a, 128)})
 		a = a.Next()
 	}
 	c := announcing(sessionTo("10.10.1.1"), ads...)
@@ -187,7 +188,7 @@ func TestANextHopIsAlwaysOneThatTheRouterCanReach(t *testing.T) {
 	tests := []struct {
 		name    string
 		session inventory.Session
-		ad      lb.Advertisement
+		ad      advertise.Advertisement
 		want    string
 	}{
 		{"IPv4 over IPv4: the session's own", sessionTo("10.10.1.1"), advertisement("203.0.113.10/32"), "0.0.0.0"},

@@ -14,6 +14,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -69,24 +70,24 @@ spec:
 }
 
 // planned is what the planner makes of a Service in each pool, and of others.
-func planned(t testing.TB, inv *inventory.Inventory, others ...lb.Offer) Config {
+func planned(t testing.TB, inv *inventory.Inventory, others ...advertise.Offer) Config {
 	t.Helper()
 	m, ok := inv.Machine("m1")
 	if !ok {
 		t.Fatal("no machine")
 	}
-	v := lb.View{Inventory: inv, Machine: m, ProxyHealthy: true}
-	var offers []lb.Offer
+	v := advertise.View{Inventory: inv, Machine: m, ProxyHealthy: true}
+	var offers []advertise.Offer
 	for _, vips := range []string{
 		"203.0.113.10 2001:db8:113::10", "203.0.113.74 2001:db8:113:1::10", "203.0.113.138 2001:db8:113:2::18", "203.0.113.202 2001:db8:113:3::10",
 	} {
 		for vip := range strings.FieldsSeq(vips) {
-			offers = append(offers, lb.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: vips}, VIP: netip.MustParseAddr(vip), Endpoints: lb.Endpoints{Any: 1}})
+			offers = append(offers, advertise.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: vips}, VIP: netip.MustParseAddr(vip), Endpoints: advertise.Endpoints{Any: 1}})
 		}
 	}
 	v.Offers = sorted.Of(append(offers, others...)...)
 	c := config()
-	for _, s := range lb.Advertise(v).Sessions {
+	for _, s := range advertise.PlanOf(v).Sessions {
 		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: s})
 	}
 	for _, p := range inv.Pools {
@@ -163,7 +164,7 @@ func TestAnAttackOnWhatIsAnnouncedChangesNothingInTheRouters(t *testing.T) {
 	attack := func(prefixes ...string) error {
 		bad := c
 		bad.Sessions = slices.Clone(c.Sessions)
-		var ads []lb.Advertisement
+		var ads []advertise.Advertisement
 		for _, p := range prefixes {
 			ads = append(ads, advertisement(p))
 		}

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -40,10 +40,10 @@ func randomSession(r *rand.Rand, s inventory.Session) SessionConfig {
 	if s.RouterAddr.Is6() {
 		a = netip.MustParseAddr("2001:db8:113::10")
 	}
-	var ads []lb.Advertisement
+	var ads []advertise.Advertisement
 	for range 8 {
 		a = a.Next()
-		ad := lb.Advertisement{Prefix: netip.PrefixFrom(a, a.BitLen()), Prepend: uint8(r.IntN(2)), LocalPref: r.Uint32N(2)}
+		ad := advertise.Advertisement{Prefix: netip.PrefixFrom(a, a.BitLen()), Prepend: uint8(r.IntN(2)), LocalPref: r.Uint32N(2)}
 		var cs []inventory.Community
 		for _, c := range []inventory.Community{{Global: 65010, Local1: 100}, inventory.GracefulShutdown, {Large: true, Global: 65010, Local1: 1, Local2: 7}} {
 			if r.IntN(3) == 0 {
@@ -58,7 +58,7 @@ func randomSession(r *rand.Rand, s inventory.Session) SessionConfig {
 			ads = append(ads, ad)
 		}
 	}
-	return SessionConfig{SessionPlan: lb.SessionPlan{Session: s, Advertisements: sorted.Of(ads...)}}
+	return SessionConfig{SessionPlan: advertise.SessionPlan{Session: s, Advertisements: sorted.Of(ads...)}}
 }
 
 // wanted is what BIRD is to hold of a Config.

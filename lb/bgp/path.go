@@ -5,14 +5,14 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 const asTrans = 23456 // RFC 6793, section 9
 
 // path writes an advertisement the way GoBGP wants it. What it writes depends on
 // its arguments alone.
-func path(s inventory.Session, ad lb.Advertisement) (*apiutil.Path, error) {
+func path(s inventory.Session, ad advertise.Advertisement) (*apiutil.Path, error) {
 	nlri, err := gobgp.NewIPAddrPrefix(ad.Prefix)
 	if err != nil {
 		return nil, err
@@ -38,14 +38,14 @@ func path(s inventory.Session, ad lb.Advertisement) (*apiutil.Path, error) {
 	return p, nil
 }
 
-func family(ad lb.Advertisement) gobgp.Family {
+func family(ad advertise.Advertisement) gobgp.Family {
 	if ad.Prefix.Addr().Is4() {
 		return gobgp.RF_IPv4_UC
 	}
 	return gobgp.RF_IPv6_UC
 }
 
-func attributes(s inventory.Session, ad lb.Advertisement) []gobgp.PathAttributeInterface {
+func attributes(s inventory.Session, ad advertise.Advertisement) []gobgp.PathAttributeInterface {
 	attrs := []gobgp.PathAttributeInterface{gobgp.NewPathAttributeOrigin(gobgp.BGP_ORIGIN_ATTR_TYPE_IGP)}
 	if s.IBGP() {
 		if ad.LocalPref != 0 {
@@ -79,7 +79,7 @@ func prepended(asn uint32, times uint8) *gobgp.PathAttributeAsPath {
 
 // bandwidth is the link bandwidth community (draft-ietf-idr-link-bandwidth), which
 // has room for two octets of the ASN.
-func bandwidth(s inventory.Session, ad lb.Advertisement) []gobgp.ExtendedCommunityInterface {
+func bandwidth(s inventory.Session, ad advertise.Advertisement) []gobgp.ExtendedCommunityInterface {
 	asn := uint16(asTrans)
 	if s.LocalASN <= 0xffff {
 		asn = uint16(s.LocalASN)

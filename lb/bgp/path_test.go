@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 func communities(t *testing.T, ss ...string) inventory.Communities {
@@ -29,7 +29,7 @@ func TestARouteBearsTheAttributesOfItsAdvertisement(t *testing.T) {
 	own.RouterASN = own.LocalASN
 	large := sessionTo("10.10.1.1")
 	large.LocalASN = 4200000001
-	full := func(prefix string) lb.Advertisement {
+	full := func(prefix string) advertise.Advertisement {
 		ad := advertisement(prefix)
 		ad.LocalPref, ad.Prepend, ad.Bandwidth = 200, 2, 125_000
 		ad.Communities = communities(t, "65010:100", "65535:0", "large:65010:1:7")
@@ -38,7 +38,7 @@ func TestARouteBearsTheAttributesOfItsAdvertisement(t *testing.T) {
 	tests := []struct {
 		name    string
 		session inventory.Session
-		ad      lb.Advertisement
+		ad      advertise.Advertisement
 		want    []string
 	}{
 		{"the least", sessionTo("10.10.1.1"), advertisement("203.0.113.10/32"), []string{"{Origin: i}", "{Nexthop: 0.0.0.0}"}},

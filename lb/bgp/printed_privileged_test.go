@@ -18,6 +18,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/routerconfig"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // agreed is what both ends are to agree on; empty fields mean the ordinary.
@@ -138,9 +139,9 @@ func (r *router) rib(language string) string {
 }
 
 // localTraffic is a Service with local traffic in each pool with an aggregate.
-func localTraffic(vips ...string) (offers []lb.Offer) {
+func localTraffic(vips ...string) (offers []advertise.Offer) {
 	for _, vip := range vips {
-		offers = append(offers, lb.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: "local"}, VIP: netip.MustParseAddr(vip), LocalTraffic: true, Endpoints: lb.Endpoints{Local: 1, Any: 1}})
+		offers = append(offers, advertise.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: "local"}, VIP: netip.MustParseAddr(vip), LocalTraffic: true, Endpoints: advertise.Endpoints{Local: 1, Any: 1}})
 	}
 	return offers
 }

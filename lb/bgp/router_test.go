@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // The tests run in network, mount and process namespaces of their own: their
@@ -429,7 +429,7 @@ func (r *router) both4() inventory.Session {
 
 // plan announces prefixes over a session.
 func plan(s inventory.Session, prefixes ...string) SessionConfig {
-	var ads []lb.Advertisement
+	var ads []advertise.Advertisement
 	for _, p := range prefixes {
 		ads = append(ads, advertisement(p))
 	}

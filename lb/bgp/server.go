@@ -14,7 +14,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/server"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // batch is how many paths go to GoBGP at once: it holds its lock for that long.
@@ -40,7 +40,7 @@ type instance struct {
 
 // start brings a server up with all its routes, and only then adds the router.
 // Events go to onEvent until the instance is closed; onEvent may block.
-func start(ctx context.Context, t terms, ads []lb.Advertisement, restarting bool, port int32, n *notes, onEvent func(event)) (*instance, error) {
+func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarting bool, port int32, n *notes, onEvent func(event)) (*instance, error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	in := &instance{terms: t, notes: n, bgp: server.NewBgpServer(server.LoggerOption(n.logger(), nil)), done: done}
 	go in.bgp.Serve()
@@ -111,7 +111,7 @@ func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 }
 
 // add announces routes, each in place of an older one to the same prefix.
-func (in *instance) add(ads []lb.Advertisement) error {
+func (in *instance) add(ads []advertise.Advertisement) error {
 	return in.each(ads, func(ps []*apiutil.Path) error {
 		_, err := in.bgp.AddPath(apiutil.AddPathRequest{Paths: ps})
 		return err
@@ -120,7 +120,7 @@ func (in *instance) add(ads []lb.Advertisement) error {
 
 // remove withdraws routes, by what they are and not by an identifier: that would
 // search all of them for each.
-func (in *instance) remove(ads []lb.Advertisement) error {
+func (in *instance) remove(ads []advertise.Advertisement) error {
 	return in.each(ads, func(ps []*apiutil.Path) error {
 		return in.bgp.DeletePath(apiutil.DeletePathRequest{Paths: ps})
 	})
@@ -128,7 +128,7 @@ func (in *instance) remove(ads []lb.Advertisement) error {
 
 // each hands over paths in batches, none of them empty: GoBGP takes an empty
 // request for something else than nothing.
-func (in *instance) each(ads []lb.Advertisement, do func([]*apiutil.Path) error) error {
+func (in *instance) each(ads []advertise.Advertisement, do func([]*apiutil.Path) error) error {
 	var errs []error
 	for some := range slices.Chunk(ads, batch) {
 		ps := make([]*apiutil.Path, 0, len(some))

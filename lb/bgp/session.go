@@ -14,7 +14,7 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -48,10 +48,10 @@ type session struct {
 	guard guard // used by Set alone
 
 	terms           terms
-	refused         error              // the terms cannot work
-	want            routes             // what is to be announced
-	have            routes             // what the server was given
-	unsure          []lb.Advertisement // what it may have been given
+	refused         error                     // the terms cannot work
+	want            routes                    // what is to be announced
+	have            routes                    // what the server was given
+	unsure          []advertise.Advertisement // what it may have been given
 	in              *instance
 	notes           *notes
 	bfd             *bfdSession // nil: off
@@ -177,7 +177,7 @@ func (s *session) sync() error {
 	s.stale = true
 	s.noteEmptied(gone)
 	if err := errors.Join(s.in.add(add), s.in.remove(gone)); err != nil {
-		s.unsure = slices.DeleteFunc(slices.Concat(gone, add), func(ad lb.Advertisement) bool {
+		s.unsure = slices.DeleteFunc(slices.Concat(gone, add), func(ad advertise.Advertisement) bool {
 			_, err := path(s.terms.Session, ad)
 			return err != nil // the server never saw it
 		})

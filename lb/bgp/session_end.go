@@ -9,7 +9,7 @@ import (
 
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // leave closes the session without a NOTIFICATION, and ends the goroutine.
@@ -62,9 +62,9 @@ const (
 
 // noteEmptied notes that all routes are being withdrawn, if they are: the server does so
 // in its own time, and if it were closed at once, the router would never learn of it.
-func (s *session) noteEmptied(gone []lb.Advertisement) {
+func (s *session) noteEmptied(gone []advertise.Advertisement) {
 	s.emptied = nil
-	if s.want.Len() > 0 || !slices.ContainsFunc(gone, func(ad lb.Advertisement) bool { return s.agreed.Has(ad.Prefix) }) {
+	if s.want.Len() > 0 || !slices.ContainsFunc(gone, func(ad advertise.Advertisement) bool { return s.agreed.Has(ad.Prefix) }) {
 		return
 	}
 	if before, err := s.in.counts(context.Background()); err == nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -20,7 +20,7 @@ import (
 func unanswered(router string, prefixes ...string) SessionConfig {
 	s := sessionTo(router)
 	s.Local = netip.MustParseAddr("127.0.0.1")
-	var ads []lb.Advertisement
+	var ads []advertise.Advertisement
 	for _, p := range prefixes {
 		ads = append(ads, advertisement(p))
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -175,10 +175,10 @@ func TestEverySessionThatAnInventoryAllowsIsSurvived(t *testing.T) {
 func (r *router) speak(t *testing.T, inv *inventory.Inventory, port int32) {
 	t.Helper()
 	m, _ := inv.Machine("m1")
-	offers := sorted.Of(lb.Offer{VIP: netip.MustParseAddr("203.0.113.10"), Endpoints: lb.Endpoints{Any: 1}}, lb.Offer{VIP: netip.MustParseAddr("2001:db8:113::10"), Endpoints: lb.Endpoints{Any: 1}})
+	offers := sorted.Of(advertise.Offer{VIP: netip.MustParseAddr("203.0.113.10"), Endpoints: advertise.Endpoints{Any: 1}}, advertise.Offer{VIP: netip.MustParseAddr("2001:db8:113::10"), Endpoints: advertise.Endpoints{Any: 1}})
 	c := config()
 	want := map[string]bool{}
-	for _, p := range lb.Advertise(lb.View{Inventory: inv, Machine: m, ProxyHealthy: true, Offers: offers}).Sessions {
+	for _, p := range advertise.PlanOf(advertise.View{Inventory: inv, Machine: m, ProxyHealthy: true, Offers: offers}).Sessions {
 		sc := SessionConfig{SessionPlan: p}
 		if p.Session.Password.Key == "tor" {
 			sc.Password = "open-sesame"

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -78,7 +78,7 @@ type Agent struct {
 	last          plan
 	reached       kernel.State
 	router        routing.Planner
-	announcer     lb.Planner
+	announcer     advertise.Planner
 	lastBasis     basis               // that last was made from
 	lastRoutesKey planKey             // that last.Routing was made from
 	down          map[netip.Addr]bool // routers that others stand in for

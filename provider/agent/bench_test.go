@@ -7,6 +7,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 )
@@ -54,7 +55,7 @@ func BenchmarkPass(b *testing.B) {
 			slice := &endpoints{Service: k, IPv4: true}
 			full := &endpoints{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true)}}
 			routes := routing.Plan(routingView(in, m, inventory.ModeNone, nil))
-			var announcer lb.Planner
+			var announcer advertise.Planner
 			pass := func() {
 				in.Offers = c.all()
 				p := planOf(&announcer, in, m, phase{}, true, stage{}, routes)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -16,15 +17,15 @@ type catalog struct {
 	claims   map[lb.ServiceKey]map[netip.Addr]claim
 	slices   map[lb.ServiceKey]map[string]endpoints
 	touched  map[lb.ServiceKey]struct{}
-	offers   map[lb.ServiceKey][]lb.Offer
-	offered  sorted.List[lb.Offer] // all of them
-	changes  uint64                // of offered, so far
+	offers   map[lb.ServiceKey][]advertise.Offer
+	offered  sorted.List[advertise.Offer] // all of them
+	changes  uint64                       // of offered, so far
 }
 
 func newCatalog() *catalog {
 	return &catalog{
 		services: map[lb.ServiceKey]service{}, claims: map[lb.ServiceKey]map[netip.Addr]claim{},
-		slices: map[lb.ServiceKey]map[string]endpoints{}, touched: map[lb.ServiceKey]struct{}{}, offers: map[lb.ServiceKey][]lb.Offer{},
+		slices: map[lb.ServiceKey]map[string]endpoints{}, touched: map[lb.ServiceKey]struct{}{}, offers: map[lb.ServiceKey][]advertise.Offer{},
 	}
 }
 
@@ -83,8 +84,8 @@ func remove[K, N comparable, V any](m map[K]map[N]V, k K, name N) {
 
 // all returns the offers of all Services. They are the same ones until changes says
 // otherwise. Many events change nothing here: a Service comes before its VIP does.
-func (c *catalog) all() sorted.List[lb.Offer] {
-	var gone, put []lb.Offer
+func (c *catalog) all() sorted.List[advertise.Offer] {
+	var gone, put []advertise.Offer
 	for k := range c.touched {
 		before, now := c.offers[k], c.offer(k)
 		if slices.Equal(before, now) {
@@ -106,18 +107,18 @@ func (c *catalog) all() sorted.List[lb.Offer] {
 // offer is what a Service offers: each of its VIPs with the endpoints of that family. A
 // VIP is its own if the claim of that name says so; what the Service's status says
 // counts for nothing (CVE-2020-8554).
-func (c *catalog) offer(k lb.ServiceKey) []lb.Offer {
+func (c *catalog) offer(k lb.ServiceKey) []advertise.Offer {
 	s, ok := c.services[k]
 	if !ok || !s.Ours {
 		return nil
 	}
-	var out []lb.Offer
+	var out []advertise.Offer
 	for vip, claim := range c.claims[k] {
 		if claim.heldBy(s) {
-			out = append(out, lb.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: c.count(k, vip.Is4())})
+			out = append(out, advertise.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: c.count(k, vip.Is4())})
 		}
 	}
-	slices.SortFunc(out, lb.Offer.Compare)
+	slices.SortFunc(out, advertise.Offer.Compare)
 	return out
 }
 
@@ -127,8 +128,8 @@ func (c claim) heldBy(s service) bool {
 	return c.Holders[0] != s.Key || c.UID == "" || c.UID == s.UID
 }
 
-func (c *catalog) count(k lb.ServiceKey, ipv4 bool) lb.Endpoints {
-	byAddr := map[netip.Addr]lb.Endpoint{}
+func (c *catalog) count(k lb.ServiceKey, ipv4 bool) advertise.Endpoints {
+	byAddr := map[netip.Addr]advertise.Endpoint{}
 	for _, slice := range c.slices[k] {
 		if slice.IPv4 != ipv4 {
 			continue
@@ -139,16 +140,16 @@ func (c *catalog) count(k lb.ServiceKey, ipv4 bool) lb.Endpoints {
 			}
 		}
 	}
-	all := make([]lb.Endpoint, 0, len(byAddr))
+	all := make([]advertise.Endpoint, 0, len(byAddr))
 	for _, e := range byAddr {
 		all = append(all, e)
 	}
-	return lb.Count(all)
+	return advertise.Count(all)
 }
 
 // worth orders what two slices say of one address: that it can take traffic counts for
 // more, whichever of them was updated last.
-func worth(e lb.Endpoint) int {
+func worth(e advertise.Endpoint) int {
 	switch {
 	case e.Ready:
 		return 2

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 func key(name string) lb.ServiceKey { return lb.ServiceKey{Namespace: "prod", Name: name} }
@@ -17,7 +18,7 @@ func key(name string) lb.ServiceKey { return lb.ServiceKey{Namespace: "prod", Na
 func vip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 func ready(addr string, local bool) endpoint {
-	return endpoint{vip(addr), lb.Endpoint{Local: local, Ready: true, Serving: true}}
+	return endpoint{vip(addr), advertise.Endpoint{Local: local, Ready: true, Serving: true}}
 }
 
 // seeded is a catalog with one Service that holds two VIPs.
@@ -123,14 +124,14 @@ func TestOffersOfManyEventsAreThoseOfAFreshStart(t *testing.T) {
 
 func TestEndpointInTwoSlicesIsTheOneThatCanTakeTraffic(t *testing.T) {
 	addr := vip("10.244.1.9")
-	ready, ending, dead := lb.Endpoint{Local: true, Ready: true}, lb.Endpoint{Local: true, Serving: true, Terminating: true}, lb.Endpoint{Local: true}
-	for _, both := range [][2]lb.Endpoint{{ready, dead}, {ready, ending}, {ending, dead}} {
+	ready, ending, dead := advertise.Endpoint{Local: true, Ready: true}, advertise.Endpoint{Local: true, Serving: true, Terminating: true}, advertise.Endpoint{Local: true}
+	for _, both := range [][2]advertise.Endpoint{{ready, dead}, {ready, ending}, {ending, dead}} {
 		for range 20 { // the order of a map is another each time
 			c := newCatalog()
 			for i, e := range both {
 				c.sliceChanged(fmt.Sprintf("prod/web-%d", i), nil, &endpoints{Service: key("web"), IPv4: true, All: []endpoint{{addr, e}}})
 			}
-			if got, want := c.count(key("web"), true), lb.Count(both[:1]); got != want {
+			if got, want := c.count(key("web"), true), advertise.Count(both[:1]); got != want {
 				t.Fatalf("of %+v: %+v, want %+v", both, got, want)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 	"go4.org/netipx"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/sorted"
@@ -21,7 +21,7 @@ type inputs struct {
 	Inventory *inventory.Inventory
 	Self      node
 	Nodes     []*routing.Node // by name
-	Offers    sorted.List[lb.Offer]
+	Offers    sorted.List[advertise.Offer]
 	Passwords map[inventory.SecretKey]bgp.Password
 
 	version version
@@ -48,14 +48,14 @@ func (in inputs) machine() (inventory.Machine, error) {
 type plan struct {
 	BGP     bgp.Config
 	Routing routing.Table
-	Refused sorted.List[lb.Refusal]
-	Demoted sorted.List[lb.Demotion]
+	Refused sorted.List[advertise.Refusal]
+	Demoted sorted.List[advertise.Demotion]
 }
 
 // planOf plans announcements beside the routes. A pod CIDR of ours that an older Node
 // claims is not announced: what we said of it would draw that Node's packets here.
-func planOf(announcer *lb.Planner, in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
-	announce := announcer.Plan(lb.View{
+func planOf(announcer *advertise.Planner, in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
+	announce := announcer.Plan(advertise.View{
 		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Offers,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
 	})

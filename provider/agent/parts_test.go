@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -179,7 +179,7 @@ func someInputs(t *testing.T) inputs {
 		Inventory: oneMachine(t),
 		Self:      node{Node: routing.Node{Name: "nuc1", Rack: "shelf", Created: time.Unix(1, 0).UTC(), PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}, Identity: inventory.NodeIdentity{Name: "nuc1"}},
 		Nodes:     []*routing.Node{{Name: "nuc2", Rack: "shelf", Addresses: []netip.Addr{vip("192.168.1.12")}}},
-		Offers:    sorted.Of(lb.Offer{Service: key("web"), VIP: vip("192.168.50.40"), Endpoints: lb.Endpoints{Any: 1}}),
+		Offers:    sorted.Of(advertise.Offer{Service: key("web"), VIP: vip("192.168.50.40"), Endpoints: advertise.Endpoints{Any: 1}}),
 		Passwords: map[inventory.SecretKey]bgp.Password{{Secret: "bgp", Key: "tor"}: "s3cret"},
 	}
 }
@@ -344,7 +344,7 @@ func TestReferenceNamesEveryMetric(t *testing.T) {
 func TestPasswordsNeverShow(t *testing.T) {
 	in := someInputs(t)
 	m, _ := in.machine()
-	p := planOf(new(lb.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil)))
+	p := planOf(new(advertise.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil)))
 	for _, s := range []string{fmt.Sprintf("%v %+v %#v", in.Passwords, p, p)} {
 		if strings.Contains(s, "s3cret") {
 			t.Errorf("it shows in %s", s)
@@ -378,10 +378,10 @@ func TestWhatASessionKeepsBackIsInTheStatusAndTheMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := planOf(new(lb.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil))).BGP
+	c := planOf(new(advertise.Planner), in, m, phase{}, true, stage{}, routing.Plan(routingView(in, m, inventory.ModeDirect, nil))).BGP
 	c.Sessions[0].Session.Password = inventory.SecretKey{Secret: "bgp", Key: "missing"} // so that nobody is connected to
 	c.Sessions[0].Password = ""
-	c.Sessions[0].Advertisements = sorted.Of(lb.Advertisement{Prefix: netip.MustParsePrefix("0.0.0.0/0")})
+	c.Sessions[0].Advertisements = sorted.Of(advertise.Advertisement{Prefix: netip.MustParsePrefix("0.0.0.0/0")})
 	if err := speaker.Set(t.Context(), c); !errors.Is(err, bgp.ErrRefused) {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/routing"
 )
 
@@ -124,7 +125,7 @@ type endpoints struct {
 // endpoint is told apart by its address: while a slice is split, two list it.
 type endpoint struct {
 	Addr netip.Addr
-	lb.Endpoint
+	advertise.Endpoint
 }
 
 func reduceSlice(nodeName string) func(any) endpoints {
@@ -144,7 +145,7 @@ func reduceSlice(nodeName string) func(any) endpoints {
 				continue
 			}
 			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
-			out.All = append(out.All, endpoint{addr, lb.Endpoint{
+			out.All = append(out.All, endpoint{addr, advertise.Endpoint{
 				Local:       e.NodeName != nil && *e.NodeName == nodeName,
 				Ready:       ready,
 				Serving:     e.Conditions.Serving == nil && ready || e.Conditions.Serving != nil && *e.Conditions.Serving,

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 var addresses = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
@@ -62,9 +63,9 @@ func TestEndpointsAreSeenAsKubeProxySeesThem(t *testing.T) {
 		},
 	}
 	want := endpoints{Service: key("web"), IPv4: true, All: []endpoint{
-		{vip("10.0.0.1"), lb.Endpoint{Local: true, Ready: true, Serving: true}},
-		{vip("10.0.0.2"), lb.Endpoint{Serving: true, Terminating: true}},
-		{vip("10.0.0.3"), lb.Endpoint{}},
+		{vip("10.0.0.1"), advertise.Endpoint{Local: true, Ready: true, Serving: true}},
+		{vip("10.0.0.2"), advertise.Endpoint{Serving: true, Terminating: true}},
+		{vip("10.0.0.3"), advertise.Endpoint{}},
 	}}
 	if d := cmp.Diff(want, reduceSlice("w1")(slice), addresses); d != "" {
 		t.Errorf("-want +got:\n%s", d)

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 )
 
@@ -84,7 +84,7 @@ func cutOff(states []bgp.SessionState, now time.Time) bool {
 func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {
 	for _, cidr := range a.inputs.Self.PodCIDRs {
 		_, told := slices.BinarySearchFunc(have.Announced, cidr, netip.Prefix.Compare)
-		if !told && want.Advertisements.Has(lb.Advertisement{Prefix: cidr}) {
+		if !told && want.Advertisements.Has(advertise.Advertisement{Prefix: cidr}) {
 			return false
 		}
 	}

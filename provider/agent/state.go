@@ -17,6 +17,7 @@ import (
 	"plinth.dev/plinth/durable"
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/sorted"
@@ -135,10 +136,10 @@ type savedOffer struct {
 	Service      lb.ServiceKey
 	VIPs         []netip.Addr
 	LocalTraffic bool
-	Endpoints    lb.Endpoints
+	Endpoints    advertise.Endpoints
 }
 
-func saveOffers(all sorted.List[lb.Offer]) []savedOffer {
+func saveOffers(all sorted.List[advertise.Offer]) []savedOffer {
 	out := make([]savedOffer, 0, all.Len())
 	for o := range all.All() {
 		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints})
@@ -146,11 +147,11 @@ func saveOffers(all sorted.List[lb.Offer]) []savedOffer {
 	return out
 }
 
-func loadOffers(all []savedOffer) sorted.List[lb.Offer] {
-	out := make([]lb.Offer, 0, len(all))
+func loadOffers(all []savedOffer) sorted.List[advertise.Offer] {
+	out := make([]advertise.Offer, 0, len(all))
 	for _, o := range all {
 		for _, vip := range o.VIPs {
-			out = append(out, lb.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints})
+			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints})
 		}
 	}
 	return sorted.Of(out...)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/routing"
 )
 
@@ -74,7 +74,7 @@ func TestAStateWithANullAnywhereIsSurvived(t *testing.T) {
 		}
 		for _, mode := range []inventory.Mode{inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
 			routes := new(routing.Planner).Plan(routingView(in, m, mode, nil))
-			planOf(new(lb.Planner), in, m, phase{}, true, stage{routes: mode}, routes)
+			planOf(new(advertise.Planner), in, m, phase{}, true, stage{routes: mode}, routes)
 		}
 	}
 	if loaded == 0 {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
@@ -123,7 +123,7 @@ func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Durat
 	}
 }
 
-func refusals(all sorted.List[lb.Refusal]) []RefusalStatus {
+func refusals(all sorted.List[advertise.Refusal]) []RefusalStatus {
 	out := make([]RefusalStatus, 0, all.Len())
 	for r := range all.All() {
 		s := RefusalStatus{Router: r.Router, Reason: string(r.Reason)}

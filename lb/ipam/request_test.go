@@ -1,4 +1,4 @@
-package lb
+package ipam
 
 import (
 	"math/rand/v2"

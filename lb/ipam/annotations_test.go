@@ -1,7 +1,8 @@
-package lb
+package ipam
 
 import (
 	"net/netip"
+	"plinth.dev/plinth/lb"
 	"strings"
 	"testing"
 	"unicode"
@@ -73,7 +74,7 @@ func TestAskOfRefusesHostileSpellings(t *testing.T) {
 		strings.Repeat("1", 300),
 	} {
 		for _, ask := range []Ask{asked(map[string]string{IPsAnnotation: ips}, ""), asked(nil, ips)} {
-			if len(ask.Addrs) > 0 || len(ask.Invalid) == 0 || ask.Invalid[0].Reason != AddressInvalid {
+			if len(ask.Addrs) > 0 || len(ask.Invalid) == 0 || ask.Invalid[0].Reason != lb.AddressInvalid {
 				t.Errorf("%q: addresses %v, refused for %v", ips, ask.Addrs, ask.Invalid)
 			}
 		}
@@ -96,7 +97,7 @@ func asked(annotations map[string]string, loadBalancerIP string) Ask {
 func TestAskOfRefusesAnUnprintableSharingKey(t *testing.T) {
 	for _, key := range []string{"a\nb", "\x1b[31m", strings.Repeat("k", 254)} {
 		ask, got := AskOf(map[string]string{SharingAnnotation: key}, "")
-		if got != "" || len(ask.Invalid) != 1 || ask.Invalid[0].Reason != SharingKeyInvalid {
+		if got != "" || len(ask.Invalid) != 1 || ask.Invalid[0].Reason != lb.SharingKeyInvalid {
 			t.Errorf("%q: key %q, refused for %v", key, got, ask.Invalid)
 		}
 	}

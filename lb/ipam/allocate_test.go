@@ -1,4 +1,4 @@
-package lb
+package ipam
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -45,11 +46,11 @@ func ledgerOf(t testing.TB, yaml string) *Ledger {
 // second makes it optional.
 func service(key, families string) Request {
 	ns, name, _ := strings.Cut(key, "/")
-	r := Request{Holder: Holder{Service: ServiceKey{ns, name}, Ports: []Port{{"TCP", 80}}}}
+	r := Request{Holder: Holder{Service: lb.ServiceKey{Namespace: ns, Name: name}, Ports: []Port{{"TCP", 80}}}}
 	r.Want.Optional = strings.HasSuffix(families, "?")
-	fs := []Family{}
+	fs := []lb.Family{}
 	for _, c := range strings.TrimSuffix(families, "?") {
-		fs = append(fs, map[rune]Family{'4': IPv4, '6': IPv6}[c])
+		fs = append(fs, map[rune]lb.Family{'4': lb.IPv4, '6': lb.IPv6}[c])
 	}
 	r.Want.First = fs[0]
 	if len(fs) > 1 {
@@ -329,23 +330,23 @@ func TestAStatusIsTakenOverOnlyIfAskingForItWouldDo(t *testing.T) {
     - {name: b, addresses: [198.51.100.0/30], state: disabled}
     - {name: c, addresses: [203.0.113.0/30], namespaces: [prod]}
 `
-	resting, former := netip.MustParseAddr("192.0.2.1"), ServiceKey{"d", "former"}
+	resting, former := netip.MustParseAddr("192.0.2.1"), lb.ServiceKey{Namespace: "d", Name: "former"}
 	for _, tt := range []struct {
 		service, vip string
 		after        time.Duration
-		want         Reason
+		want         lb.Reason
 	}{
 		{"e/two", "192.0.2.2", 0, ""},
-		{"e/two", "192.0.2.0", 0, AddressInUse},
-		{"e/two", "192.0.2.4", 0, AddressExcluded},
-		{"e/two", "192.0.2.5", 0, AddressReserved},
+		{"e/two", "192.0.2.0", 0, lb.AddressInUse},
+		{"e/two", "192.0.2.4", 0, lb.AddressExcluded},
+		{"e/two", "192.0.2.5", 0, lb.AddressReserved},
 		{"x/y", "192.0.2.5", 0, ""},
-		{"e/two", "192.0.2.99", 0, AddressNotInPool},
+		{"e/two", "192.0.2.99", 0, lb.AddressNotInPool},
 		{"e/two", "198.51.100.1", 0, ""},
-		{"e/two", "203.0.113.1", 0, NamespaceNotAllowed},
+		{"e/two", "203.0.113.1", 0, lb.NamespaceNotAllowed},
 		{"d/former", "192.0.2.1", 0, ""},
 		{"d/two", "192.0.2.1", 0, ""},
-		{"e/two", "192.0.2.1", RestTime - 1, AddressResting},
+		{"e/two", "192.0.2.1", RestTime - 1, lb.AddressResting},
 		{"e/two", "192.0.2.1", RestTime, ""},
 		{"x/y", "192.0.2.6", 0, ""}, // which rests, too, and is reserved for it since
 	} {
@@ -401,13 +402,13 @@ func TestDenialReadsWell(t *testing.T) {
 		denial Denial
 		want   string
 	}{
-		{Denial{Reason: NoPools}, "NoPools"},
-		{Denial{Reason: PoolExhausted, Pool: "public", Family: IPv4}, "pool public: PoolExhausted (IPv4)"},
-		{Denial{Reason: AddressInUse, Pool: "public", Address: netip.MustParseAddr("192.0.2.1"), Holder: ServiceKey{"d", "s"}},
+		{Denial{Reason: lb.NoPools}, "NoPools"},
+		{Denial{Reason: lb.PoolExhausted, Pool: "public", Family: lb.IPv4}, "pool public: PoolExhausted (IPv4)"},
+		{Denial{Reason: lb.AddressInUse, Pool: "public", Address: netip.MustParseAddr("192.0.2.1"), Holder: lb.ServiceKey{Namespace: "d", Name: "s"}},
 			"pool public: AddressInUse (192.0.2.1, of d/s)"},
-		{Denial{Reason: AddressResting, Address: netip.MustParseAddr("192.0.2.1"), Holder: ServiceKey{"d", "s"}, Until: noon},
+		{Denial{Reason: lb.AddressResting, Address: netip.MustParseAddr("192.0.2.1"), Holder: lb.ServiceKey{Namespace: "d", Name: "s"}, Until: noon},
 			"AddressResting (192.0.2.1, of d/s, until 2026-01-01T12:00:00Z)"},
-		{Denial{Reason: AddressInvalid, Detail: "it has a zone"}, "AddressInvalid (it has a zone)"},
+		{Denial{Reason: lb.AddressInvalid, Detail: "it has a zone"}, "AddressInvalid (it has a zone)"},
 	} {
 		if got := tt.denial.String(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)

@@ -1,10 +1,11 @@
-package lb
+package ipam
 
 import (
 	"net/netip"
 	"slices"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // pool is a pool of the inventory with what of it is free.
@@ -16,7 +17,7 @@ type pool struct {
 }
 
 // index is where a family's addresses stand in a pair.
-func (f Family) index() int { return int(f - IPv4) }
+func index(f lb.Family) int { return int(f - lb.IPv4) }
 
 // span is a run of addresses that may be given to Services, and their pool.
 type span struct {
@@ -136,8 +137,8 @@ func (l *Ledger) SetPools(inv *inventory.Inventory, cluster ...netip.Prefix) {
 		l.pools = append(l.pools, ours)
 		for _, r := range usable(p, never, l.used, given) {
 			l.spans = append(l.spans, span{r, ours})
-			ours.has[FamilyOf(r.first).index()] = true
-			ours.free[FamilyOf(r.first).index()].giveRun(r)
+			ours.has[index(lb.FamilyOf(r.first))] = true
+			ours.free[index(lb.FamilyOf(r.first))].giveRun(r)
 		}
 		given = append(given, p.Ranges...)
 		l.reserve(p.Reserved)
@@ -148,7 +149,7 @@ func (l *Ledger) SetPools(inv *inventory.Inventory, cluster ...netip.Prefix) {
 
 func (l *Ledger) reserve(all []inventory.Reservation) {
 	for _, r := range all {
-		key := ServiceKey{Namespace: r.Namespace, Name: r.Name}
+		key := lb.ServiceKey{Namespace: r.Namespace, Name: r.Name}
 		l.reserved[r.Addr] = key
 		l.reservedFor[key] = append(l.reservedFor[key], r.Addr)
 	}
@@ -172,7 +173,7 @@ func (l *Ledger) index() {
 // taken notes that a is no longer free.
 func (l *Ledger) taken(a netip.Addr) {
 	if p := l.poolOf(a); p != nil {
-		p.free[FamilyOf(a).index()].take(a)
+		p.free[index(lb.FamilyOf(a))].take(a)
 	}
 }
 

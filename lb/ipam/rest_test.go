@@ -1,8 +1,9 @@
-package lb
+package ipam
 
 import (
 	"fmt"
 	"net/netip"
+	"plinth.dev/plinth/lb"
 	"slices"
 	"testing"
 	"time"
@@ -16,7 +17,7 @@ func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
 	released := func(t *testing.T) *Ledger {
 		l := ledgerOf(t, yaml)
 		apply(l, service("d/one", "4"), noon)
-		l.Release(netip.MustParseAddr("192.0.2.0"), ServiceKey{"d", "one"}, noon)
+		l.Release(netip.MustParseAddr("192.0.2.0"), lb.ServiceKey{Namespace: "d", Name: "one"}, noon)
 		return l
 	}
 	for _, tt := range []struct {
@@ -91,7 +92,7 @@ func TestAddressThatCouldNotBeTakenRestsOn(t *testing.T) {
 
 func TestAddressThatIsReservedWhileItRestsIsNobodyElses(t *testing.T) {
 	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/32], reserved: {192.0.2.0: x/y}}`)
-	l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.0"), Owner: ServiceKey{"d", "one"}, Until: noon.Add(RestTime)})
+	l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.0"), Owner: lb.ServiceKey{Namespace: "d", Name: "one"}, Until: noon.Add(RestTime)})
 	for who, want := range map[string]string{"d/other": "refused a:PoolExhausted", "d/one": "refused a:PoolExhausted", "x/y": "192.0.2.0"} {
 		if got := brief(Allocate(l, service(who, "4"), noon)); got != want {
 			t.Errorf("%s: %s, want %s", who, got, want)

@@ -1,8 +1,9 @@
-package lb
+package ipam
 
 import (
 	"cmp"
 	"net/netip"
+	"plinth.dev/plinth/lb"
 	"slices"
 	"strings"
 )
@@ -18,7 +19,7 @@ type Request struct {
 // Holder is a Service that has a VIP, with what decides whether others may have
 // the same one.
 type Holder struct {
-	Service  ServiceKey
+	Service  lb.ServiceKey
 	Sharing  string // key under which it shares a VIP within its namespace; empty: with nobody
 	Ports    []Port // sorted by [Port.Compare]
 	Backends string // with externalTrafficPolicy Local its selector in canonical form, else empty
@@ -57,18 +58,18 @@ func (h Holder) equal(o Holder) bool {
 }
 
 // refusesToShare says why h cannot hold a VIP beside o; empty: it can.
-func (h Holder) refusesToShare(o Holder) Reason {
+func (h Holder) refusesToShare(o Holder) lb.Reason {
 	switch {
 	case h.Sharing == "":
-		return AddressInUse
+		return lb.AddressInUse
 	case h.Service.Namespace != o.Service.Namespace:
-		return SharingNamespace
+		return lb.SharingNamespace
 	case h.Sharing != o.Sharing:
-		return SharingKeyDiffers
+		return lb.SharingKeyDiffers
 	case inCommon(h.Ports, o.Ports, Port.Compare):
-		return SharingPortInUse
+		return lb.SharingPortInUse
 	case h.Backends != o.Backends:
-		return SharingBackendsDiffer
+		return lb.SharingBackendsDiffer
 	}
 	return ""
 }
@@ -81,9 +82,9 @@ type Ask struct {
 }
 
 // addr returns the address of family f that is asked for.
-func (a Ask) addr(f Family) (netip.Addr, bool) {
+func (a Ask) addr(f lb.Family) (netip.Addr, bool) {
 	for _, x := range a.Addrs {
-		if FamilyOf(x) == f {
+		if lb.FamilyOf(x) == f {
 			return x, true
 		}
 	}

@@ -1,4 +1,4 @@
-package lb
+package advertise
 
 // Endpoint is one endpoint of a Service, as its EndpointSlice tells of it. An
 // endpoint that several slices list counts once; who reads them sees to that.

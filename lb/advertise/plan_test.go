@@ -1,4 +1,4 @@
-package lb
+package advertise
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -68,7 +69,7 @@ func view(t testing.TB, inv *inventory.Inventory, machine string) View {
 // offer is a Service with endpoints on this machine and elsewhere.
 func offer(name string, local, any int, vips ...string) (all []Offer) {
 	for _, v := range vips {
-		all = append(all, Offer{Service: ServiceKey{"prod", name}, VIP: netip.MustParseAddr(v), Endpoints: Endpoints{Local: local, Any: any}})
+		all = append(all, Offer{Service: lb.ServiceKey{Namespace: "prod", Name: name}, VIP: netip.MustParseAddr(v), Endpoints: Endpoints{Local: local, Any: any}})
 	}
 	return all
 }
@@ -330,7 +331,7 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 		},
 	}
 	inv := load(t, datacenter)
-	given := map[Reason]bool{}
+	given := map[lb.Reason]bool{}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v := view(t, inv, orElse(tt.machine, "w1"))
@@ -338,7 +339,7 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 			if tt.view != nil {
 				tt.view(&v)
 			}
-			p := Advertise(v)
+			p := PlanOf(v)
 			if d := cmp.Diff(tt.want, text(p)); d != "" {
 				t.Error(d)
 			}
@@ -381,7 +382,7 @@ spec:
 `)
 	v := view(t, inv, "nuc1")
 	v.PodCIDRs = cidrs("10.42.0.0/24")
-	if d := cmp.Diff([]string{"10.42.0.0/24 via gateway/192.168.1.1"}, text(Advertise(v))); d != "" {
+	if d := cmp.Diff([]string{"10.42.0.0/24 via gateway/192.168.1.1"}, text(PlanOf(v))); d != "" {
 		t.Error(d)
 	}
 }
@@ -412,10 +413,10 @@ func TestEndpointsAreCountedTheWayKubeProxyDoes(t *testing.T) {
 	}
 }
 
-// advertiseReasons lists every reason that [Advertise] gives.
-func advertiseReasons() []Reason {
-	return []Reason{
-		MachineNotActive, MachineDrained, NodeExcluded, ProxyUnhealthy, NoSession, SessionLacksFamily, PoolIsDisabled,
-		PoolLimitedToRacks, PoolLimitedToZones, PoolLimitedToRouters, VIPOutsidePools, NoEndpoint, NoLocalEndpoint, PodCIDROutsideNetwork,
+// advertiseReasons lists every reason that [PlanOf] gives.
+func advertiseReasons() []lb.Reason {
+	return []lb.Reason{
+		lb.MachineNotActive, lb.MachineDrained, lb.NodeExcluded, lb.ProxyUnhealthy, lb.NoSession, lb.SessionLacksFamily, lb.PoolIsDisabled,
+		lb.PoolLimitedToRacks, lb.PoolLimitedToZones, lb.PoolLimitedToRouters, lb.VIPOutsidePools, lb.NoEndpoint, lb.NoLocalEndpoint, lb.PodCIDROutsideNetwork,
 	}
 }

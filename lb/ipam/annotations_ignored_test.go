@@ -1,7 +1,8 @@
-package lb
+package ipam
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -74,7 +75,11 @@ func TestAWishForDHCPIsNoWishForAnAddress(t *testing.T) {
 }
 
 func TestTheReferenceListsAllThatIsUnderstood(t *testing.T) {
-	page := referencePage(t, "services.md")
+	data, err := os.ReadFile("../../docs/reference/services.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(data)
 	for _, names := range [][]string{poolAnnotations, ipsAnnotations, sharingAnnotations} {
 		at := 0
 		for _, name := range names {

@@ -1,10 +1,11 @@
-package lb
+package advertise
 
 import (
 	"cmp"
 	"net/netip"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -52,11 +53,11 @@ type SessionPlan struct {
 // Refusal says why a VIP or a pod CIDR is not announced to a router, or to any when
 // Router is empty. It compares with ==.
 type Refusal struct {
-	Service ServiceKey   // zero: of a pod CIDR
-	VIP     netip.Addr   // invalid: of a pod CIDR
-	PodCIDR netip.Prefix // invalid: of a VIP
+	Service lb.ServiceKey // zero: of a pod CIDR
+	VIP     netip.Addr    // invalid: of a pod CIDR
+	PodCIDR netip.Prefix  // invalid: of a VIP
 	Router  string
-	Reason  Reason
+	Reason  lb.Reason
 }
 
 // Compare sorts by Service, VIP, pod CIDR, router and reason.
@@ -72,7 +73,7 @@ func (r Refusal) Compare(o Refusal) int {
 // drained. It compares with ==.
 type Demotion struct {
 	Prefix netip.Prefix
-	Reason Reason
+	Reason lb.Reason
 }
 
 // Compare sorts by prefix: each is announced in one way.

@@ -1,11 +1,8 @@
 package lb
 
-import (
-	"fmt"
-	"net/netip"
-	"strings"
-	"time"
-)
+// Reason names a "no". It is a metric label, the reason of an Event or
+// condition, and has a row in docs/reference/reasons.md.
+type Reason string
 
 // Why a Service gets no VIP, or not the one that it asks for.
 const (
@@ -36,46 +33,29 @@ const (
 // pool that it does not hold, and that nobody is given meanwhile.
 const StatusNotHeld Reason = "StatusNotHeld"
 
-// Denial is one "no" on the way to a VIP. What does not apply is empty.
-type Denial struct {
-	Reason  Reason
-	Pool    string
-	Family  Family
-	Address netip.Addr
-	Holder  ServiceKey // who has it, who had it, or whom it is kept for
-	Until   time.Time  // when a rest ends
-	Detail  string
-}
+// AnnotationIgnored is the reason of the Event on a Service of which an annotation of
+// another balancer does not count.
+const AnnotationIgnored Reason = "AnnotationIgnored"
 
-// String prints the denial for an operator.
-func (d Denial) String() string {
-	var b strings.Builder
-	if d.Pool != "" {
-		fmt.Fprintf(&b, "pool %s: ", d.Pool)
-	}
-	b.WriteString(string(d.Reason))
-	sep := " ("
-	add := func(format string, v any) {
-		fmt.Fprintf(&b, sep+format, v)
-		sep = ", "
-	}
-	if d.Address.IsValid() {
-		add("%v", d.Address)
-	}
-	if d.Family != NoFamily {
-		add("%v", d.Family)
-	}
-	if d.Holder != (ServiceKey{}) {
-		add("of %v", d.Holder)
-	}
-	if !d.Until.IsZero() {
-		add("until %s", d.Until.UTC().Format(time.RFC3339))
-	}
-	if d.Detail != "" {
-		add("%s", d.Detail)
-	}
-	if sep == ", " {
-		b.WriteByte(')')
-	}
-	return b.String()
-}
+// Why a VIP, or a pod CIDR, is not announced, or is announced as the worse way. A pool that
+// is disabled gives [PoolIsDisabled].
+const (
+	MachineNotActive     Reason = "MachineNotActive"     // its state is neither active nor maintenance that is being drained
+	MachineDrained       Reason = "MachineDrained"       // the drain time is over, and everything is withdrawn
+	NodeExcluded         Reason = "NodeExcluded"         // the Node bears node.kubernetes.io/exclude-from-external-load-balancers
+	ProxyUnhealthy       Reason = "ProxyUnhealthy"       // kube-proxy on this machine says that it does not work
+	NoSession            Reason = "NoSession"            // the machine has no session with any router
+	SessionLacksFamily   Reason = "SessionLacksFamily"   // no session with the router carries the address family
+	PoolLimitedToRacks   Reason = "PoolLimitedToRacks"   // the pool is announced from other racks
+	PoolLimitedToZones   Reason = "PoolLimitedToZones"   // the pool is announced from other zones
+	PoolLimitedToRouters Reason = "PoolLimitedToRouters" // the pool is announced to other routers
+	VIPOutsidePools      Reason = "VIPOutsidePools"      // no pool of the inventory has the address
+	NoEndpoint           Reason = "NoEndpoint"           // no endpoint anywhere can take traffic
+	NoLocalEndpoint      Reason = "NoLocalEndpoint"      // externalTrafficPolicy is Local, and no endpoint of this machine can take traffic
+	// LocalEndpointsTerminating: with externalTrafficPolicy Local, all endpoints of this
+	// machine that can take traffic terminate, and others are ready elsewhere. A prefix is
+	// announced as the worse way for it.
+	LocalEndpointsTerminating Reason = "LocalEndpointsTerminating"
+
+	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork" // the pod CIDR lies outside the pod network of the inventory
+)

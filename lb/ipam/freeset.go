@@ -1,4 +1,4 @@
-package lb
+package ipam
 
 import (
 	"net/netip"

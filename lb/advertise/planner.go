@@ -1,4 +1,4 @@
-package lb
+package advertise
 
 import (
 	"math"
@@ -9,7 +9,7 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// Planner plans like [Advertise], again and again, and remembers what it has planned:
+// Planner plans like [PlanOf], again and again, and remembers what it has planned:
 // where only offers differ from the last view, it decides anew on their prefixes alone.
 // Plans share what stays. Its zero value has planned nothing yet.
 type Planner struct {

@@ -1,8 +1,9 @@
-package lb
+package ipam
 
 import (
 	"encoding/json"
 	"net/netip"
+	"plinth.dev/plinth/lb"
 	"strings"
 	"unicode"
 )
@@ -48,7 +49,7 @@ func AskOf(annotations map[string]string, loadBalancerIP string) (ask Ask, shari
 	ask.Pool, _ = first(annotations, poolAnnotations)
 	sharing, source := first(annotations, sharingAnnotations)
 	if !validKey(sharing) {
-		ask.Invalid = append(ask.Invalid, Denial{Reason: SharingKeyInvalid, Detail: source})
+		ask.Invalid = append(ask.Invalid, Denial{Reason: lb.SharingKeyInvalid, Detail: source})
 		sharing = ""
 	}
 	ips, source := firstIPs(annotations)
@@ -115,7 +116,7 @@ func (ask *Ask) readAddrs(list, source string) {
 			ask.invalid(a, why)
 			return
 		}
-		if _, twice := ask.addr(FamilyOf(a)); twice {
+		if _, twice := ask.addr(lb.FamilyOf(a)); twice {
 			ask.invalid(a, "a second address of its family")
 			return
 		}
@@ -125,7 +126,7 @@ func (ask *Ask) readAddrs(list, source string) {
 
 func (ask *Ask) invalid(a netip.Addr, why string) {
 	ask.Addrs = nil
-	ask.Invalid = append(ask.Invalid, Denial{Reason: AddressInvalid, Address: a, Detail: why})
+	ask.Invalid = append(ask.Invalid, Denial{Reason: lb.AddressInvalid, Address: a, Detail: why})
 }
 
 // unfit says why an address can be nobody's VIP.

@@ -1,4 +1,4 @@
-package lb
+package ipam
 
 import (
 	"net/netip"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // Assignment is a VIP that a Service has, or is to have.
@@ -52,8 +53,8 @@ type search struct {
 	got [2]Assignment // by family
 }
 
-func (s *search) missing(f Family) bool {
-	return s.r.Want.has(f) && !s.got[f.index()].Addr.IsValid()
+func (s *search) missing(f lb.Family) bool {
+	return s.r.Want.has(f) && !s.got[index(f)].Addr.IsValid()
 }
 
 // short reports whether too little was found.
@@ -70,9 +71,9 @@ func (s *search) short() bool {
 // late and gave it a second, then agree, and what it has been announced at stays.
 func (s *search) keep(may func(netip.Addr) bool) {
 	for _, a := range s.l.byService[s.r.Service] {
-		f, c := FamilyOf(a), s.l.claims[a]
-		if s.r.Want.has(f) && (s.missing(f) || c.before(s.l.claims[s.got[f.index()].Addr])) && may(a) {
-			s.got[f.index()] = Assignment{Addr: a, Pool: c.pool}
+		f, c := lb.FamilyOf(a), s.l.claims[a]
+		if s.r.Want.has(f) && (s.missing(f) || c.before(s.l.claims[s.got[index(f)].Addr])) && may(a) {
+			s.got[index(f)] = Assignment{Addr: a, Pool: c.pool}
 		}
 	}
 }
@@ -80,7 +81,7 @@ func (s *search) keep(may func(netip.Addr) bool) {
 // mayStay reports whether the Service itself did nothing that moves it away from a.
 func (s *search) mayStay(a netip.Addr) bool {
 	c := s.l.claims[a]
-	if asked, ok := s.r.addr(FamilyOf(a)); ok {
+	if asked, ok := s.r.addr(lb.FamilyOf(a)); ok {
 		if asked != a {
 			return false
 		}
@@ -109,11 +110,11 @@ func (s *search) askedRefused() bool {
 
 // denyAsked says why the Service cannot have an address that it asks for.
 func (s *search) denyAsked(a netip.Addr) Denial {
-	f := FamilyOf(a)
+	f := lb.FamilyOf(a)
 	if !s.r.Want.has(f) {
-		return Denial{Reason: FamilyNotRequested, Address: a, Family: f}
+		return Denial{Reason: lb.FamilyNotRequested, Address: a, Family: f}
 	}
-	if s.got[f.index()].Addr == a {
+	if s.got[index(f)].Addr == a {
 		return Denial{}
 	}
 	p := s.l.poolOf(a)
@@ -123,7 +124,7 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 	d := Denial{Pool: p.Name, Address: a}
 	switch owner := s.l.reserved[a]; {
 	case s.r.Pool != "" && s.r.Pool != p.Name:
-		d.Reason = AddressNotInPool
+		d.Reason = lb.AddressNotInPool
 		d.Pool = s.r.Pool
 	default:
 		d.Reason = s.gate(p, a, true)
@@ -131,7 +132,7 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 			d.Reason, d.Holder = s.occupied(a, owner)
 		}
 		if rest, rests := s.l.resting[a]; d.Reason == "" && rests && s.isStranger(rest) {
-			d.Reason, d.Holder, d.Until = AddressResting, rest.Owner, rest.Until
+			d.Reason, d.Holder, d.Until = lb.AddressResting, rest.Owner, rest.Until
 		}
 	}
 	return d
@@ -149,51 +150,51 @@ func (l *Ledger) denyOutside(a netip.Addr) Denial {
 	for _, p := range l.pools {
 		for _, r := range p.Ranges {
 			if r.Contains(a) {
-				return Denial{Reason: AddressExcluded, Pool: p.Name, Address: a}
+				return Denial{Reason: lb.AddressExcluded, Pool: p.Name, Address: a}
 			}
 		}
 	}
-	return Denial{Reason: AddressNotInPool, Address: a}
+	return Denial{Reason: lb.AddressNotInPool, Address: a}
 }
 
 // occupied says whether a is reserved for, or held by, somebody who does not share it.
-func (s *search) occupied(a netip.Addr, reservedFor ServiceKey) (Reason, ServiceKey) {
+func (s *search) occupied(a netip.Addr, reservedFor lb.ServiceKey) (lb.Reason, lb.ServiceKey) {
 	c, held := s.l.claims[a]
-	if reservedFor != (ServiceKey{}) && reservedFor != s.r.Service {
+	if reservedFor != (lb.ServiceKey{}) && reservedFor != s.r.Service {
 		if _, shares := c.holder(reservedFor); !shares {
-			return AddressReserved, reservedFor
+			return lb.AddressReserved, reservedFor
 		}
 	}
 	if held {
 		return c.refuses(s.r.Holder)
 	}
-	return "", ServiceKey{}
+	return "", lb.ServiceKey{}
 }
 
 // gate says why a pool does not let the Service in; asked is true when the Service
 // asks for a or it is reserved for it. A reservation is the operator's word for that
 // Service, so it outweighs the pool's namespaces and selector.
-func (s *search) gate(p *pool, a netip.Addr, asked bool) Reason {
+func (s *search) gate(p *pool, a netip.Addr, asked bool) lb.Reason {
 	switch {
 	case p.State == inventory.PoolDisabled:
-		return PoolIsDisabled
+		return lb.PoolIsDisabled
 	case p.State == inventory.PoolDraining:
-		return PoolIsDraining
+		return lb.PoolIsDraining
 	}
 	return s.bars(p, a, asked)
 }
 
 // bars is gate, whatever the pool's state.
-func (s *search) bars(p *pool, a netip.Addr, asked bool) Reason {
+func (s *search) bars(p *pool, a netip.Addr, asked bool) lb.Reason {
 	switch {
 	case a.IsValid() && s.l.reserved[a] == s.r.Service:
 		return ""
 	case len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, s.r.Service.Namespace):
-		return NamespaceNotAllowed
+		return lb.NamespaceNotAllowed
 	case !p.Selector.Matches(s.r.Labels):
-		return LabelsNotSelected
+		return lb.LabelsNotSelected
 	case !p.AutoAssign && !asked && s.r.Pool != p.Name:
-		return PoolNotAutomatic
+		return lb.PoolNotAutomatic
 	}
 	return ""
 }
@@ -201,7 +202,7 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) Reason {
 // MayTakeOver says whether a Service that another program gave a may go on having
 // it: under the rules for asking for it at the time now, but from a pool of any state.
 // A Reason other than "" says why not.
-func (l *Ledger) MayTakeOver(a netip.Addr, r Request, now time.Time) Reason {
+func (l *Ledger) MayTakeOver(a netip.Addr, r Request, now time.Time) lb.Reason {
 	l.endRests(now)
 	s := search{l: l, r: r}
 	p := l.poolOf(a)
@@ -213,7 +214,7 @@ func (l *Ledger) MayTakeOver(a netip.Addr, r Request, now time.Time) Reason {
 	}
 	reason, _ := s.occupied(a, l.reserved[a])
 	if rest, rests := l.resting[a]; reason == "" && rests && s.isStranger(rest) {
-		return AddressResting
+		return lb.AddressResting
 	}
 	return reason
 }
@@ -236,7 +237,7 @@ func (s *search) fill() {
 }
 
 // claimed looks for an address that the Service has a better claim to than others.
-func (s *search) claimed(f Family) {
+func (s *search) claimed(f lb.Family) {
 	if !s.missing(f) {
 		return
 	}
@@ -245,14 +246,14 @@ func (s *search) claimed(f Family) {
 		return
 	}
 	for _, a := range s.l.reservedFor[s.r.Service] {
-		if FamilyOf(a) == f && s.reservedFree(a) {
+		if lb.FamilyOf(a) == f && s.reservedFree(a) {
 			s.take(a)
 			return
 		}
 	}
 	former := s.l.former[s.r.Service]
 	for i := len(former) - 1; i >= 0; i-- {
-		if a := former[i].Addr; FamilyOf(a) == f && s.open(s.l.poolOf(a)) && s.l.reserved[a] == (ServiceKey{}) {
+		if a := former[i].Addr; lb.FamilyOf(a) == f && s.open(s.l.poolOf(a)) && s.l.reserved[a] == (lb.ServiceKey{}) {
 			s.take(a)
 			return
 		}
@@ -272,8 +273,8 @@ func (s *search) reservedFree(a netip.Addr) bool {
 // pair takes both families from the first pool that has both.
 func (s *search) pair() bool {
 	for _, p := range s.l.pools {
-		four, ok4 := p.free[IPv4.index()].lowest()
-		six, ok6 := p.free[IPv6.index()].lowest()
+		four, ok4 := p.free[index(lb.IPv4)].lowest()
+		six, ok6 := p.free[index(lb.IPv6)].lowest()
 		if ok4 && ok6 && s.open(p) {
 			s.take(four)
 			s.take(six)
@@ -285,11 +286,11 @@ func (s *search) pair() bool {
 
 // fresh takes a free address: of the pool that the other family is from if it can,
 // of any other pool if it must, and one that still rests if nothing else is left.
-func (s *search) fresh(f Family) {
+func (s *search) fresh(f lb.Family) {
 	if !s.missing(f) {
 		return
 	}
-	if o := s.got[f.other().index()]; o.Addr.IsValid() && s.freeOf(s.l.poolOf(o.Addr), f) {
+	if o := s.got[index(f.Other())]; o.Addr.IsValid() && s.freeOf(s.l.poolOf(o.Addr), f) {
 		return
 	}
 	for _, p := range s.l.pools {
@@ -298,18 +299,18 @@ func (s *search) fresh(f Family) {
 		}
 	}
 	for _, p := range s.l.pools {
-		if q := p.resting[f.index()]; len(q) > 0 && s.open(p) {
+		if q := p.resting[index(f)]; len(q) > 0 && s.open(p) {
 			s.take(q[0].Addr)
 			return
 		}
 	}
 }
 
-func (s *search) freeOf(p *pool, f Family) bool {
+func (s *search) freeOf(p *pool, f lb.Family) bool {
 	if p == nil {
 		return false
 	}
-	a, ok := p.free[f.index()].lowest()
+	a, ok := p.free[index(f)].lowest()
 	if !ok || !s.open(p) {
 		return false
 	}
@@ -318,7 +319,7 @@ func (s *search) freeOf(p *pool, f Family) bool {
 }
 
 func (s *search) take(a netip.Addr) {
-	s.got[FamilyOf(a).index()] = Assignment{Addr: a, Pool: s.l.Pool(a), New: !s.holds(a)}
+	s.got[index(lb.FamilyOf(a))] = Assignment{Addr: a, Pool: s.l.Pool(a), New: !s.holds(a)}
 }
 
 func (s *search) holds(a netip.Addr) bool {
@@ -330,7 +331,7 @@ func (s *search) holds(a netip.Addr) bool {
 func (s *search) granted() Decision {
 	d := Decision{VIPs: s.vips()}
 	for _, a := range s.l.byService[s.r.Service] {
-		if s.got[FamilyOf(a).index()].Addr != a {
+		if s.got[index(lb.FamilyOf(a))].Addr != a {
 			d.Release = append(d.Release, a)
 		}
 	}
@@ -345,7 +346,7 @@ func (s *search) granted() Decision {
 func (s *search) refused() Decision {
 	d := Decision{Refused: true, Denials: s.denials()}
 	for _, a := range s.l.byService[s.r.Service] {
-		if !s.r.Want.has(FamilyOf(a)) {
+		if !s.r.Want.has(lb.FamilyOf(a)) {
 			d.Release = append(d.Release, a)
 		}
 	}
@@ -366,9 +367,9 @@ func (s *search) vips() []Assignment {
 		return nil
 	}
 	vips := make([]Assignment, 0, n)
-	for _, f := range [...]Family{s.r.Want.First, s.r.Want.Second} {
-		if f != NoFamily && s.got[f.index()].Addr.IsValid() {
-			vips = append(vips, s.got[f.index()])
+	for _, f := range [...]lb.Family{s.r.Want.First, s.r.Want.Second} {
+		if f != lb.NoFamily && s.got[index(f)].Addr.IsValid() {
+			vips = append(vips, s.got[index(f)])
 		}
 	}
 	return vips
@@ -390,9 +391,9 @@ func (s *search) denials() []Denial {
 	case len(all) > 0:
 		return all
 	case len(s.l.pools) == 0:
-		return append(all, Denial{Reason: NoPools})
+		return append(all, Denial{Reason: lb.NoPools})
 	case s.r.Pool != "" && s.l.poolNamed(s.r.Pool) == nil:
-		return append(all, Denial{Reason: PoolUnknown, Pool: s.r.Pool})
+		return append(all, Denial{Reason: lb.PoolUnknown, Pool: s.r.Pool})
 	}
 	for _, p := range s.l.pools {
 		if s.r.Pool == "" || s.r.Pool == p.Name {
@@ -406,13 +407,13 @@ func (s *search) denyPool(all []Denial, p *pool) []Denial {
 	if reason := s.gate(p, netip.Addr{}, false); reason != "" {
 		return append(all, Denial{Reason: reason, Pool: p.Name})
 	}
-	for _, f := range [...]Family{s.r.Want.First, s.r.Want.Second} {
+	for _, f := range [...]lb.Family{s.r.Want.First, s.r.Want.Second} {
 		switch {
-		case f == NoFamily || !s.missing(f):
-		case p.has[f.index()]:
-			all = append(all, Denial{Reason: PoolExhausted, Pool: p.Name, Family: f})
+		case f == lb.NoFamily || !s.missing(f):
+		case p.has[index(f)]:
+			all = append(all, Denial{Reason: lb.PoolExhausted, Pool: p.Name, Family: f})
 		default:
-			all = append(all, Denial{Reason: PoolLacksFamily, Pool: p.Name, Family: f})
+			all = append(all, Denial{Reason: lb.PoolLacksFamily, Pool: p.Name, Family: f})
 		}
 	}
 	return all

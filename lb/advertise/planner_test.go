@@ -1,4 +1,4 @@
-package lb
+package advertise
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -21,7 +22,7 @@ func drawOffer(t *rapid.T) Offer {
 		vip = vip.Next()
 	}
 	return Offer{
-		Service: ServiceKey{"prod", rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "service")}, VIP: vip, LocalTraffic: rapid.Bool().Draw(t, "local traffic"),
+		Service: lb.ServiceKey{Namespace: "prod", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "service")}, VIP: vip, LocalTraffic: rapid.Bool().Draw(t, "local traffic"),
 		Endpoints: Endpoints{Local: rapid.IntRange(0, 2).Draw(t, "local"), Any: rapid.IntRange(0, 2).Draw(t, "any"), Terminating: rapid.Bool().Draw(t, "terminating")},
 	}
 }
@@ -49,8 +50,8 @@ func turn(t *rapid.T, v *View, inv *inventory.Inventory) {
 	}
 }
 
-// TestAPlannerPlansLikeAdvertise is the law that lets it decide only on what changed.
-func TestAPlannerPlansLikeAdvertise(t *testing.T) {
+// TestAPlannerPlansLikePlanOf is the law that lets it decide only on what changed.
+func TestAPlannerPlansLikePlanOf(t *testing.T) {
 	inv := load(t, datacenter)
 	rapid.Check(t, func(rt *rapid.T) {
 		v := view(t, inv, rapid.SampledFrom(machines).Draw(rt, "machine"))
@@ -64,7 +65,7 @@ func TestAPlannerPlansLikeAdvertise(t *testing.T) {
 			}
 			fresh := v
 			fresh.Offers = sorted.Of(slices.Collect(v.Offers.All())...)
-			if d := cmp.Diff(text(Advertise(fresh)), text(p.Plan(v))); d != "" {
+			if d := cmp.Diff(text(PlanOf(fresh)), text(p.Plan(v))); d != "" {
 				rt.Fatalf("-want +got:\n%s", d)
 			}
 		}
@@ -93,7 +94,7 @@ func BenchmarkPlan(b *testing.B) {
 		var all []Offer
 		vip := netip.MustParseAddr("2001:db8:113::1")
 		for range n {
-			all = append(all, Offer{Service: ServiceKey{"prod", "web"}, VIP: vip, Endpoints: Endpoints{Any: 1}})
+			all = append(all, Offer{Service: lb.ServiceKey{Namespace: "prod", Name: "web"}, VIP: vip, Endpoints: Endpoints{Any: 1}})
 			vip = vip.Next()
 		}
 		v.Offers = sorted.Of(append(all, one...)...)
@@ -108,7 +109,7 @@ func BenchmarkPlan(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("all of %d", n+1), func(b *testing.B) {
 			for b.Loop() {
-				Advertise(v)
+				PlanOf(v)
 			}
 		})
 	}

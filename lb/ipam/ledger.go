@@ -1,4 +1,4 @@
-package lb
+package ipam
 
 import (
 	"net/netip"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // Ledger says who holds which VIP, and keeps an index of what is free in each
@@ -13,18 +14,18 @@ import (
 // safe for concurrent use.
 type Ledger struct {
 	claims    map[netip.Addr]claim
-	byService map[ServiceKey][]netip.Addr // sorted
-	shared    map[sharing][]netip.Addr    // sorted
+	byService map[lb.ServiceKey][]netip.Addr // sorted
+	shared    map[sharing][]netip.Addr       // sorted
 
 	resting map[netip.Addr]Rested
-	former  map[ServiceKey][]Rested // sorted
-	queue   []Rested                // sorted; may hold some that rest no more, but not at its front
+	former  map[lb.ServiceKey][]Rested // sorted
+	queue   []Rested                   // sorted; may hold some that rest no more, but not at its front
 
 	pools       []*pool           // by preference
 	spans       []span            // sorted
 	used        []inventory.Range // by the inventory and the cluster themselves
-	reserved    map[netip.Addr]ServiceKey
-	reservedFor map[ServiceKey][]netip.Addr // in the order of the pools
+	reserved    map[netip.Addr]lb.ServiceKey
+	reservedFor map[lb.ServiceKey][]netip.Addr // in the order of the pools
 }
 
 // claim is an address that is held. Without a first holder it is held by a program
@@ -49,12 +50,12 @@ type Claim struct {
 func NewLedger() *Ledger {
 	return &Ledger{
 		claims:      map[netip.Addr]claim{},
-		byService:   map[ServiceKey][]netip.Addr{},
+		byService:   map[lb.ServiceKey][]netip.Addr{},
 		shared:      map[sharing][]netip.Addr{},
 		resting:     map[netip.Addr]Rested{},
-		former:      map[ServiceKey][]Rested{},
-		reserved:    map[netip.Addr]ServiceKey{},
-		reservedFor: map[ServiceKey][]netip.Addr{},
+		former:      map[lb.ServiceKey][]Rested{},
+		reserved:    map[netip.Addr]lb.ServiceKey{},
+		reservedFor: map[lb.ServiceKey][]netip.Addr{},
 	}
 }
 
@@ -82,7 +83,7 @@ func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 		return saidElse
 	}
 	l.unshare(a, c, old)
-	for k := range sharings(FamilyOf(a), h) {
+	for k := range sharings(lb.FamilyOf(a), h) {
 		l.shared[k] = insertAddr(l.shared[k], a)
 	}
 	return true
@@ -119,7 +120,7 @@ func (c claim) said(granted Holder) Holder {
 }
 
 // unsaid is a copy of what holders say without what s says; nil: nothing.
-func unsaid(says []Holder, s ServiceKey) []Holder {
+func unsaid(says []Holder, s lb.ServiceKey) []Holder {
 	if len(says) == 0 {
 		return nil
 	}
@@ -157,12 +158,12 @@ func (l *Ledger) Block(a netip.Addr) {
 // Release notes that a Service gave a back. When it was the last holder, the
 // address rests until now + [RestTime], unless it is reserved. It reports whether
 // it was the last.
-func (l *Ledger) Release(a netip.Addr, s ServiceKey, now time.Time) bool {
+func (l *Ledger) Release(a netip.Addr, s lb.ServiceKey, now time.Time) bool {
 	last, was := l.leave(a, s)
 	if !was || !last {
 		return last
 	}
-	if l.reserved[a] == (ServiceKey{}) {
+	if l.reserved[a] == (lb.ServiceKey{}) {
 		l.Rest(Rested{Addr: a, Owner: s, Until: now.Add(RestTime)})
 	}
 	return true
@@ -170,7 +171,7 @@ func (l *Ledger) Release(a netip.Addr, s ServiceKey, now time.Time) bool {
 
 // Forget undoes Hold as if it had never been: the address rests on if it did, and else
 // is free. It reports whether the address rests.
-func (l *Ledger) Forget(a netip.Addr, s ServiceKey) (rests bool) {
+func (l *Ledger) Forget(a netip.Addr, s lb.ServiceKey) (rests bool) {
 	rest := l.claims[a].rest
 	last, was := l.leave(a, s)
 	switch {
@@ -198,7 +199,7 @@ func (l *Ledger) Unblock(a netip.Addr) {
 }
 
 // Holds returns the addresses that a Service holds, sorted. It must not be changed.
-func (l *Ledger) Holds(s ServiceKey) []netip.Addr { return l.byService[s] }
+func (l *Ledger) Holds(s lb.ServiceKey) []netip.Addr { return l.byService[s] }
 
 // Claim returns who holds a.
 func (l *Ledger) Claim(a netip.Addr) (Claim, bool) {
@@ -236,14 +237,14 @@ func (l *Ledger) Uses(a netip.Addr) bool {
 
 // MayJoin reports whether h may hold a, which others hold, beside them; a Reason
 // other than "" says why not.
-func (l *Ledger) MayJoin(a netip.Addr, h Holder) Reason {
+func (l *Ledger) MayJoin(a netip.Addr, h Holder) lb.Reason {
 	reason, _ := l.claims[a].refuses(h)
 	return reason
 }
 
 // leave takes a holder off a claim, and reports whether it was the last holder and
 // whether it was one at all.
-func (l *Ledger) leave(a netip.Addr, s ServiceKey) (last, was bool) {
+func (l *Ledger) leave(a netip.Addr, s lb.ServiceKey) (last, was bool) {
 	c := l.claims[a]
 	h, was := c.holder(s)
 	if !was {
@@ -270,13 +271,13 @@ func (l *Ledger) dropHolders(a netip.Addr, c claim) {
 
 // freed makes a, which nobody holds, free again, if it may be given at all.
 func (l *Ledger) freed(a netip.Addr) {
-	if p := l.poolOf(a); p != nil && l.reserved[a] == (ServiceKey{}) {
-		p.free[FamilyOf(a).index()].give(a)
+	if p := l.poolOf(a); p != nil && l.reserved[a] == (lb.ServiceKey{}) {
+		p.free[index(lb.FamilyOf(a))].give(a)
 	}
 }
 
 // foreign reports whether no Service is known to hold the address.
-func (c claim) foreign() bool { return c.first.Service == ServiceKey{} }
+func (c claim) foreign() bool { return c.first.Service == lb.ServiceKey{} }
 
 // before reports whether c was made before o; false if neither is known to be.
 func (c claim) before(o claim) bool {
@@ -295,7 +296,7 @@ func (c claim) each(f func(Holder) bool) {
 	}
 }
 
-func (c claim) holder(s ServiceKey) (found Holder, ok bool) {
+func (c claim) holder(s lb.ServiceKey) (found Holder, ok bool) {
 	c.each(func(h Holder) bool {
 		if h.Service == s {
 			found, ok = h, true
@@ -306,9 +307,9 @@ func (c claim) holder(s ServiceKey) (found Holder, ok bool) {
 }
 
 // refuses says why h may not join, and which holder stands in the way.
-func (c claim) refuses(h Holder) (reason Reason, by ServiceKey) {
+func (c claim) refuses(h Holder) (reason lb.Reason, by lb.ServiceKey) {
 	if c.foreign() {
-		return AddressInUse, ServiceKey{}
+		return lb.AddressInUse, lb.ServiceKey{}
 	}
 	c.each(func(o Holder) bool {
 		if o.Service != h.Service {
@@ -341,7 +342,7 @@ func (c claim) with(h Holder) claim {
 	return c
 }
 
-func (c claim) minus(s ServiceKey) claim {
+func (c claim) minus(s lb.ServiceKey) claim {
 	c.says = unsaid(c.says, s)
 	if c.first.Service != s {
 		c.more = slices.DeleteFunc(slices.Clone(c.more), func(h Holder) bool { return h.Service == s })

@@ -1,7 +1,8 @@
-package lb
+package ipam
 
 import (
 	"net/netip"
+	"plinth.dev/plinth/lb"
 	"slices"
 	"time"
 )
@@ -15,7 +16,7 @@ const RestTime = 10 * time.Minute
 // other than its former owner before Until, unless nothing else is free.
 type Rested struct {
 	Addr  netip.Addr
-	Owner ServiceKey
+	Owner lb.ServiceKey
 	Until time.Time
 }
 
@@ -69,10 +70,10 @@ func (l *Ledger) Rest(r Rested) {
 // pool's gift, resting or not.
 func (l *Ledger) restInPool(r Rested) {
 	p := l.poolOf(r.Addr)
-	if p == nil || l.reserved[r.Addr] != (ServiceKey{}) {
+	if p == nil || l.reserved[r.Addr] != (lb.ServiceKey{}) {
 		return
 	}
-	i := FamilyOf(r.Addr).index()
+	i := index(lb.FamilyOf(r.Addr))
 	p.free[i].take(r.Addr)
 	p.resting[i] = insertRested(p.resting[i], r)
 }
@@ -108,7 +109,7 @@ func (l *Ledger) endRest(a netip.Addr) (r Rested, rested bool) {
 		l.former[r.Owner] = own
 	}
 	if p := l.poolOf(a); p != nil {
-		i := FamilyOf(a).index()
+		i := index(lb.FamilyOf(a))
 		p.resting[i] = l.trim(p.resting[i])
 	}
 	l.queue = l.trim(l.queue)

@@ -1,8 +1,9 @@
-package lb
+package ipam
 
 import (
 	"iter"
 	"net/netip"
+	"plinth.dev/plinth/lb"
 	"slices"
 	"sort"
 )
@@ -12,12 +13,12 @@ import (
 // theirs those on which it is taken.
 type sharing struct {
 	namespace, key, backends string
-	family                   Family
+	family                   lb.Family
 	port                     Port // zero: whatever the ports
 }
 
 // sharings are the places of the index that h puts a VIP of the family in.
-func sharings(f Family, h Holder) iter.Seq[sharing] {
+func sharings(f lb.Family, h Holder) iter.Seq[sharing] {
 	return func(yield func(sharing) bool) {
 		k := sharing{namespace: h.Service.Namespace, key: h.Sharing, backends: h.Backends, family: f}
 		if h.Sharing == "" || !yield(k) {
@@ -34,7 +35,7 @@ func sharings(f Family, h Holder) iter.Seq[sharing] {
 // unshare takes a out of the places of the index where h put it, but for those where
 // another holder puts it too.
 func (l *Ledger) unshare(a netip.Addr, c claim, h Holder) {
-	for k := range sharings(FamilyOf(a), h) {
+	for k := range sharings(lb.FamilyOf(a), h) {
 		if c.has(k) {
 			continue
 		}
@@ -63,7 +64,7 @@ func (h Holder) serves(p Port) bool {
 // share looks for an address that a Service with the same sharing key holds. Of the
 // ports asked for it picks the one that is taken on the most shared VIPs, and tries only
 // VIPs where that one is free.
-func (s *search) share(f Family) {
+func (s *search) share(f lb.Family) {
 	if s.r.Sharing == "" {
 		return
 	}

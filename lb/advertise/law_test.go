@@ -1,4 +1,4 @@
-package lb
+package advertise
 
 import (
 	"net/netip"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -49,7 +50,7 @@ func (w spread) paths(t testing.TB, inv *inventory.Inventory) map[string][]netip
 	for _, m := range machines {
 		v := view(t, inv, m)
 		v.Offers = sorted.Of(w.offer(m))
-		for _, s := range Advertise(v).Sessions {
+		for _, s := range PlanOf(v).Sessions {
 			for a := range s.Advertisements.All() {
 				all[m] = append(all[m], a.Prefix)
 			}
@@ -66,7 +67,7 @@ func (w spread) offer(machine string) Offer {
 			es = append(es, e)
 		}
 	}
-	return Offer{Service: ServiceKey{"prod", "web"}, VIP: w.vip, LocalTraffic: w.local, Endpoints: Count(es)}
+	return Offer{Service: lb.ServiceKey{Namespace: "prod", Name: "web"}, VIP: w.vip, LocalTraffic: w.local, Endpoints: Count(es)}
 }
 
 func TestSomebodyAnnouncesIfAndOnlyIfSomebodyCanServe(t *testing.T) {
@@ -123,7 +124,7 @@ func TestAMachineIsTheWorseWayIfAndOnlyIfItsEndpointsEndAndOthersAreReady(t *tes
 		for _, m := range machines {
 			v := view(t, inv, m)
 			v.Offers = sorted.Of(w.offer(m))
-			p := Advertise(v)
+			p := PlanOf(v)
 			want := w.local && !ready(m) && anyReady
 			told := 0
 			for _, s := range p.Sessions {
@@ -166,13 +167,13 @@ func TestTheLongestPrefixOfAVIPWithLocalTrafficLeadsOnlyWhereItIsServed(t *testi
 				offers = append(offers, o)
 			}
 			v.Offers = sorted.Of(offers...)
-			for _, s := range Advertise(v).Sessions {
+			for _, s := range PlanOf(v).Sessions {
 				router := s.Session.Router
 				for a := range s.Advertisements.All() {
 					hears[router][a.Prefix] = append(hears[router][a.Prefix], m)
 				}
 				for _, o := range offers {
-					if o.refusal() == "" && s.Session.Families.IPv4 {
+					if refusalOf(&o) == "" && s.Session.Families.IPv4 {
 						serves[router][o.VIP] = append(serves[router][o.VIP], m)
 					}
 				}
@@ -219,10 +220,10 @@ func TestEveryVIPIsAnnouncedOrRefusedAndNothingElseIs(t *testing.T) {
 		vips, endpoints := rapid.SliceOfN(addr, 0, 5).Draw(rt, "vips"), Endpoints{Any: rapid.IntRange(0, 1).Draw(rt, "endpoints")}
 		var offers []Offer
 		for _, vip := range vips {
-			offers = append(offers, Offer{Service: ServiceKey{"prod", "web"}, VIP: vip, Endpoints: endpoints})
+			offers = append(offers, Offer{Service: lb.ServiceKey{Namespace: "prod", Name: "web"}, VIP: vip, Endpoints: endpoints})
 		}
 		v.Offers = sorted.Of(offers...)
-		p := Advertise(v)
+		p := PlanOf(v)
 		told := 0
 		for _, s := range p.Sessions {
 			told += s.Advertisements.Len()
@@ -288,7 +289,7 @@ func TestAMachineAnnouncesWhatAnyServiceOfAVIPCanServeThereAndRefusesTheOthers(t
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			h := rapid.SampledFrom(heard).Draw(rt, name)
 			local := rapid.IntRange(0, 2).Draw(rt, "local endpoints")
-			o := Offer{Service: ServiceKey{"prod", name}, VIP: netip.MustParseAddr(h.vip), LocalTraffic: rapid.Bool().Draw(rt, "local traffic"),
+			o := Offer{Service: lb.ServiceKey{Namespace: "prod", Name: name}, VIP: netip.MustParseAddr(h.vip), LocalTraffic: rapid.Bool().Draw(rt, "local traffic"),
 				Endpoints: Endpoints{Local: local, Any: local + rapid.IntRange(0, 1).Draw(rt, "elsewhere")}}
 			offers = append(offers, o)
 			serves := o.Endpoints.Any > 0 && (!o.LocalTraffic || local > 0)
@@ -302,7 +303,7 @@ func TestAMachineAnnouncesWhatAnyServiceOfAVIPCanServeThereAndRefusesTheOthers(t
 			}
 		}
 		v.Offers = sorted.Of(offers...)
-		p := Advertise(v)
+		p := PlanOf(v)
 		for _, s := range p.Sessions {
 			for a := range s.Advertisements.All() {
 				lawful(rt, inv, v, s.Session, a)

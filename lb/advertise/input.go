@@ -1,4 +1,4 @@
-package lb
+package advertise
 
 import (
 	"cmp"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 const (
@@ -19,42 +20,42 @@ const (
 	drainPrepend = 1
 )
 
-// Advertise decides what a machine announces over each of its sessions: the VIPs that it
+// PlanOf decides what a machine announces over each of its sessions: the VIPs that it
 // can serve, and its pod CIDRs. For every VIP that it does not announce to a router
 // there is a refusal that says why. Equal views give equal plans.
-func Advertise(v View) Plan { return new(Planner).Plan(v) }
+func PlanOf(v View) Plan { return new(Planner).Plan(v) }
 
 // machineRefusal is why the machine announces nothing at all; empty: it does.
-func (v View) machineRefusal() Reason {
+func (v View) machineRefusal() lb.Reason {
 	switch {
 	case v.Withdrawn:
-		return MachineDrained
+		return lb.MachineDrained
 	case v.Machine.State == inventory.StateActive:
 		return ""
 	case v.Draining && v.Machine.State == inventory.StateMaintenance:
 		return "" // it was active until now
 	}
-	return MachineNotActive
+	return lb.MachineNotActive
 }
 
 // proxyRefusal is why the machine announces no VIP; empty: it does.
-func (v View) proxyRefusal() Reason {
+func (v View) proxyRefusal() lb.Reason {
 	switch {
 	case v.Excluded:
-		return NodeExcluded
+		return lb.NodeExcluded
 	case !v.ProxyHealthy:
-		return ProxyUnhealthy
+		return lb.ProxyUnhealthy
 	}
 	return ""
 }
 
 // refusal is why an offer's VIPs are not served here; empty: they are.
-func (o *Offer) refusal() Reason {
+func refusalOf(o *Offer) lb.Reason {
 	switch {
 	case o.Endpoints.Any == 0:
-		return NoEndpoint
+		return lb.NoEndpoint
 	case o.LocalTraffic && o.Endpoints.Local == 0:
-		return NoLocalEndpoint
+		return lb.NoLocalEndpoint
 	}
 	return ""
 }
@@ -63,9 +64,9 @@ func (o *Offer) refusal() Reason {
 // machine whose endpoints all terminate serves on until they have ended, and routers that
 // know a machine with ready ones send new connections there: so somebody announces exactly
 // while somebody can serve.
-func (o *Offer) demotion() Reason {
+func demotionOf(o *Offer) lb.Reason {
 	if o.LocalTraffic && o.Endpoints.Terminating {
-		return LocalEndpointsTerminating
+		return lb.LocalEndpointsTerminating
 	}
 	return ""
 }
@@ -74,7 +75,7 @@ func (o *Offer) demotion() Reason {
 type ground struct {
 	view     View // without offers
 	rack     inventory.Rack
-	refusal  Reason // of every VIP; empty: there is none
+	refusal  lb.Reason // of every VIP; empty: there is none
 	sessions []inventory.Session
 	scopes   []*scope // of each pool, in the inventory's order
 }
@@ -83,7 +84,7 @@ type ground struct {
 // announced.
 type scope struct {
 	pool        *inventory.Pool // nil: pod CIDRs
-	refusal     Reason          // here, to anybody
+	refusal     lb.Reason       // here, to anybody
 	announcedTo []bool          // each session
 	attributes  []Advertisement // for each session, without prefix and bandwidth
 	worse       []Advertisement // the same, as the worse way
@@ -93,10 +94,10 @@ type scope struct {
 // same: VIPs that share an aggregate, Services that share a VIP.
 type candidate struct {
 	prefix    netip.Prefix
-	demotion  Reason // why it is announced as the worse way; empty: it is not
+	demotion  lb.Reason // why it is announced as the worse way; empty: it is not
 	bandwidth uint32
 	vip       netip.Addr // invalid: a pod CIDR
-	service   ServiceKey
+	service   lb.ServiceKey
 	scope     *scope
 }
 
@@ -129,11 +130,11 @@ func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusa
 		o := &offers[i]
 		no := Refusal{Service: o.Service, VIP: o.VIP}
 		sc := g.scopeOf(o.VIP)
-		if no.Reason = cmp.Or(g.refusal, o.refusal(), sc.refusal); no.Reason != "" {
+		if no.Reason = cmp.Or(g.refusal, refusalOf(o), sc.refusal); no.Reason != "" {
 			refused = append(refused, no)
 			continue
 		}
-		c := candidate{prefix: aggregate(sc.pool, o.VIP), demotion: o.demotion(), bandwidth: weight(sc.pool, o), vip: o.VIP, service: o.Service, scope: sc}
+		c := candidate{prefix: aggregate(sc.pool, o.VIP), demotion: demotionOf(o), bandwidth: weight(sc.pool, o), vip: o.VIP, service: o.Service, scope: sc}
 		candidates = append(candidates, c)
 		if alone := hostPrefix(o.VIP); o.LocalTraffic && c.prefix != alone {
 			own := c
@@ -151,7 +152,7 @@ func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusa
 }
 
 // outside is the scope of what lies in no pool.
-var outside = &scope{refusal: VIPOutsidePools}
+var outside = &scope{refusal: lb.VIPOutsidePools}
 
 // scopeOf returns the scope of the pool whose ranges hold the address, be it excluded
 // or not: an address that was given before somebody excluded it stays announced.
@@ -166,16 +167,16 @@ func (g *ground) scopeOf(vip netip.Addr) *scope {
 
 // sessionRefusal is why a VIP's prefix is not announced to a router. A session that lacks
 // the family is no reason where another one with the same router has it.
-func (g *ground) sessionRefusal(i int, c candidate) Reason {
+func (g *ground) sessionRefusal(i int, c candidate) lb.Reason {
 	if !c.scope.announcedTo[i] {
-		return PoolLimitedToRouters
+		return lb.PoolLimitedToRouters
 	}
 	for j := range g.sessions {
 		if s := &g.sessions[j]; s.Router == g.sessions[i].Router && s.Families.Has(c.prefix) {
 			return ""
 		}
 	}
-	return SessionLacksFamily
+	return lb.SessionLacksFamily
 }
 
 // advertisement is what a session announces for a candidate; false: nothing.
@@ -202,17 +203,17 @@ func (g *ground) poolScope(pool *inventory.Pool) *scope {
 
 // poolRefusal is why no VIP of a pool is announced from this machine. Where the pool
 // names racks and zones, both have to fit.
-func (g *ground) poolRefusal(pool *inventory.Pool) Reason {
+func (g *ground) poolRefusal(pool *inventory.Pool) lb.Reason {
 	a := pool.Advertise
 	switch {
 	case pool.State == inventory.PoolDisabled:
-		return PoolIsDisabled
+		return lb.PoolIsDisabled
 	case len(a.Racks) > 0 && !slices.Contains(a.Racks, g.rack.Name):
-		return PoolLimitedToRacks
+		return lb.PoolLimitedToRacks
 	case len(a.Zones) > 0 && !slices.Contains(a.Zones, g.rack.Zone):
-		return PoolLimitedToZones
+		return lb.PoolLimitedToZones
 	case len(g.sessions) == 0:
-		return NoSession
+		return lb.NoSession
 	}
 	return ""
 }
@@ -287,12 +288,12 @@ func (g *ground) pods() (candidates []candidate, refused []Refusal) {
 // cidrRefusal keeps a Node from announcing what is not the pods': its pod CIDRs come
 // from the API, not from the inventory. Where a CNI gives them out, the inventory
 // knows no pod network, and they are taken as they are.
-func (g *ground) cidrRefusal(cidr netip.Prefix) Reason {
+func (g *ground) cidrRefusal(cidr netip.Prefix) lb.Reason {
 	declared := g.view.Inventory.PodNetwork.CIDRs
 	declared = append(slices.Clone(declared), g.view.Machine.PodCIDRs...)
 	inside := func(outer netip.Prefix) bool { return inventory.Covers(outer, cidr) }
 	if len(declared) == 0 || slices.ContainsFunc(declared, inside) {
 		return ""
 	}
-	return PodCIDROutsideNetwork
+	return lb.PodCIDROutsideNetwork
 }

@@ -1,9 +1,10 @@
-package lb
+package ipam
 
 import (
 	"fmt"
 	"math/rand"
 	"net/netip"
+	"plinth.dev/plinth/lb"
 	"testing"
 	"time"
 )
@@ -26,7 +27,7 @@ func filled(b *testing.B, prefix string, n int, scattered bool) *Ledger {
 	for _, o := range order {
 		a := base
 		a[14], a[15] = byte(o>>8), byte(o)
-		key := ServiceKey{"d", fmt.Sprintf("s%d", o)}
+		key := lb.ServiceKey{Namespace: "d", Name: fmt.Sprintf("s%d", o)}
 		l.Hold(netip.AddrFrom16(a).Unmap(), "a", Holder{Service: key, Sharing: key.Name, Ports: []Port{{"TCP", 80}}})
 	}
 	return l
@@ -98,7 +99,7 @@ func BenchmarkAllocateShares(b *testing.B) {
 			l := ledgerOf(b, pools)
 			a := netip.MustParseAddr(bm.base)
 			for i := range 3000 {
-				h := Holder{Service: ServiceKey{"d", fmt.Sprint("s", i)}, Sharing: "k", Ports: []Port{{"TCP", 80}, {"TCP", uint16(1000 + i)}}}
+				h := Holder{Service: lb.ServiceKey{Namespace: "d", Name: fmt.Sprint("s", i)}, Sharing: "k", Ports: []Port{{"TCP", 80}, {"TCP", uint16(1000 + i)}}}
 				if bm.backends != "" {
 					h.Backends = fmt.Sprintf(bm.backends, i)
 				}
@@ -106,7 +107,7 @@ func BenchmarkAllocateShares(b *testing.B) {
 				a = a.Next()
 			}
 			if bm.more {
-				l.Hold(a, "a", Holder{Service: ServiceKey{"d", "more"}, Sharing: "k", Ports: []Port{{"TCP", 25}}})
+				l.Hold(a, "a", Holder{Service: lb.ServiceKey{Namespace: "d", Name: "more"}, Sharing: "k", Ports: []Port{{"TCP", 25}}})
 			}
 			r := service("d/new", "4")
 			r.Sharing, r.Ports = "k", nil

@@ -1,4 +1,4 @@
-package lb
+package ipam
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 func TestNoAddressIsHeldTwice(t *testing.T) { live(t, nil, (*world).noAddressIsHeldTwice) }
@@ -60,14 +61,14 @@ func (w *world) whatIsHeldIsKept(t *rapid.T) {
 }
 
 func (w *world) remove(t *rapid.T) {
-	var keys []ServiceKey
+	var keys []lb.ServiceKey
 	for k := range w.requests {
 		keys = append(keys, k)
 	}
 	if len(keys) == 0 {
 		return
 	}
-	slices.SortFunc(keys, ServiceKey.Compare)
+	slices.SortFunc(keys, lb.ServiceKey.Compare)
 	k := rapid.SampledFrom(keys).Draw(t, "service")
 	for _, a := range slices.Clone(w.ledger.Holds(k)) {
 		w.ledger.Release(a, k, w.now)
@@ -105,7 +106,7 @@ func (w *world) noAddressIsHeldTwice(t *rapid.T) {
 }
 
 // settled reports whether a Service says what it was granted.
-func (w *world) settled(k ServiceKey) bool { return w.requests[k].Holder.equal(w.said[k].Holder) }
+func (w *world) settled(k lb.ServiceKey) bool { return w.requests[k].Holder.equal(w.said[k].Holder) }
 
 // fitsSettled is fits among those that say what they were granted.
 func (w *world) fitsSettled(h Holder, a netip.Addr) bool {
@@ -127,7 +128,7 @@ func (w *world) neverOutsideItsPool(t *rapid.T, a answer) {
 		if !ok || p.Name != v.Pool || p.State != inventory.PoolActive {
 			t.Fatalf("%v was given from %q, pool is %v %v", v.Addr, v.Pool, p.Name, p.State)
 		}
-		asked, asks := r.addr(FamilyOf(v.Addr))
+		asked, asks := r.addr(lb.FamilyOf(v.Addr))
 		if asks && asked != v.Addr {
 			t.Fatalf("%v asked for, %v given", asked, v.Addr)
 		}
@@ -138,7 +139,7 @@ func (w *world) neverOutsideItsPool(t *rapid.T, a answer) {
 			t.Fatalf("%v was given, which skipFirstLast leaves out", v.Addr)
 		}
 		owner := reserver(p, v.Addr)
-		if owner != (ServiceKey{}) && owner != r.Service && !slices.Contains(w.given[owner], v.Addr) {
+		if owner != (lb.ServiceKey{}) && owner != r.Service && !slices.Contains(w.given[owner], v.Addr) {
 			t.Fatalf("%v is reserved for %v, which does not have it, and was given to %v", v.Addr, owner, r.Service)
 		}
 		if owner == r.Service {
@@ -161,13 +162,13 @@ func isEnd(p inventory.Pool, a netip.Addr) bool {
 	return p.SkipFirstLast && slices.ContainsFunc(p.Ranges, func(r inventory.Range) bool { return r.Prefix && (a == r.First || a == r.Last) })
 }
 
-func reserver(p inventory.Pool, a netip.Addr) ServiceKey {
+func reserver(p inventory.Pool, a netip.Addr) lb.ServiceKey {
 	for _, r := range p.Reserved {
 		if r.Addr == a {
-			return ServiceKey{r.Namespace, r.Name}
+			return lb.ServiceKey{Namespace: r.Namespace, Name: r.Name}
 		}
 	}
-	return ServiceKey{}
+	return lb.ServiceKey{}
 }
 
 // oracle says, by looking at every single address, for which families there is
@@ -177,7 +178,7 @@ func (w *world) oracle(r Request) (free [2]bool) {
 		for _, rg := range p.Ranges {
 			for a := rg.First; rg.Contains(a); a = a.Next() {
 				if w.couldGet(r, p, a) {
-					free[FamilyOf(a).index()] = true
+					free[index(lb.FamilyOf(a))] = true
 				}
 			}
 		}
@@ -186,7 +187,7 @@ func (w *world) oracle(r Request) (free [2]bool) {
 }
 
 func (w *world) couldGet(r Request, p inventory.Pool, a netip.Addr) bool {
-	asked, asks := r.addr(FamilyOf(a))
+	asked, asks := r.addr(lb.FamilyOf(a))
 	owner := reserver(p, a)
 	mine := owner == r.Service
 	switch {
@@ -198,7 +199,7 @@ func (w *world) couldGet(r Request, p inventory.Pool, a netip.Addr) bool {
 		return false
 	case !mine && !asks && !p.AutoAssign && r.Pool == "":
 		return false
-	case !mine && owner != (ServiceKey{}) && !slices.Contains(w.given[owner], a):
+	case !mine && owner != (lb.ServiceKey{}) && !slices.Contains(w.given[owner], a):
 		return false
 	}
 	for _, x := range w.ledger.Resting() {
@@ -214,7 +215,7 @@ func (w *world) exhaustedIffNothingIsFree(t *rapid.T, a answer) {
 	if len(held) > 0 {
 		return // what is kept has its own tables
 	}
-	first, second := free[r.Want.First.index()], r.Want.dual() && free[r.Want.Second.index()]
+	first, second := free[index(r.Want.First)], r.Want.dual() && free[index(r.Want.Second)]
 	want := first && (second || !r.Want.dual())
 	if _, asks := r.addr(r.Want.Second); r.Want.Optional && asks {
 		want = first && second // it asks for both, so it does not do with one
@@ -306,8 +307,8 @@ func TestWorkAndMemoryOfAnAllocationFollowWhatIsHeldAndNotThePoolsSize(t *testin
 		for i := range held {
 			apply(l, service(fmt.Sprintf("d/s%d", i), "46"), noon)
 			if i%2 == 1 {
-				for _, a := range slices.Clone(l.Holds(ServiceKey{"d", fmt.Sprintf("s%d", i)})) {
-					l.Forget(a, ServiceKey{"d", fmt.Sprintf("s%d", i)})
+				for _, a := range slices.Clone(l.Holds(lb.ServiceKey{Namespace: "d", Name: fmt.Sprintf("s%d", i)})) {
+					l.Forget(a, lb.ServiceKey{Namespace: "d", Name: fmt.Sprintf("s%d", i)})
 				}
 			}
 		}
@@ -337,15 +338,15 @@ func TestServiceSharesTheLowestAddressThatItMayShare(t *testing.T) {
 			return // it does not look for one to share, or has a reservation
 		}
 		s := search{l: w.ledger, r: a.Request}
-		for _, f := range []Family{IPv4, IPv6} {
+		for _, f := range []lb.Family{lb.IPv4, lb.IPv6} {
 			s.share(f)
 			want := netip.Addr{}
 			for _, c := range w.ledger.Claims() { // sorted
-				if FamilyOf(c.Addr) == f && !want.IsValid() && w.mayJoin(a.Request, c) {
+				if lb.FamilyOf(c.Addr) == f && !want.IsValid() && w.mayJoin(a.Request, c) {
 					want = c.Addr
 				}
 			}
-			if got := s.got[f.index()].Addr; got != want {
+			if got := s.got[index(f)].Addr; got != want {
 				t.Fatalf("%+v may share %v, and is led to %v", a.Request, want, got)
 			}
 		}

@@ -1,4 +1,4 @@
-package lb
+package ipam
 
 import (
 	"cmp"
@@ -7,10 +7,6 @@ import (
 	"slices"
 	"strings"
 )
-
-// AnnotationIgnored is the reason of the Event on a Service of which an annotation of
-// another balancer does not count.
-const AnnotationIgnored Reason = "AnnotationIgnored"
 
 // Ignored is an annotation of another balancer that a Service has and Plinth does not
 // honour.

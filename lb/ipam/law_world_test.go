@@ -1,4 +1,4 @@
-package lb
+package ipam
 
 import (
 	"fmt"
@@ -10,15 +10,16 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // world is a Ledger with all that its laws speak of, most of it kept beside the Ledger.
 type world struct {
 	ledger   *Ledger
 	inv      *inventory.Inventory
-	requests map[ServiceKey]Request      // what was last granted
-	said     map[ServiceKey]Request      // what was last asked for, granted or not
-	given    map[ServiceKey][]netip.Addr // by the decisions alone; sorted
+	requests map[lb.ServiceKey]Request      // what was last granted
+	said     map[lb.ServiceKey]Request      // what was last asked for, granted or not
+	given    map[lb.ServiceKey][]netip.Addr // by the decisions alone; sorted
 	since    map[netip.Addr]time.Time
 	foreign  map[netip.Addr]bool // held by another program
 	now      time.Time
@@ -114,9 +115,9 @@ func drawRequest(t *rapid.T) Request {
 }
 
 // drawAddr draws an address of a pool, or near one.
-func drawAddr(t *rapid.T, f Family) netip.Addr {
+func drawAddr(t *rapid.T, f lb.Family) netip.Addr {
 	format := "10.0.%d.%d"
-	if f == IPv6 {
+	if f == lb.IPv6 {
 		format = "2001:db8:%d::%d"
 	}
 	return netip.MustParseAddr(fmt.Sprintf(format, rapid.IntRange(0, 3).Draw(t, "net"), rapid.IntRange(0, 7).Draw(t, "host")))
@@ -134,8 +135,8 @@ type answer struct {
 // it is entered, and the world to always after each event; either may be nil.
 func live(t *testing.T, answers func(*world, *rapid.T, answer), always func(*world, *rapid.T)) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{ledger: NewLedger(), inv: drawInventory(t), requests: map[ServiceKey]Request{}, said: map[ServiceKey]Request{},
-			given: map[ServiceKey][]netip.Addr{}, since: map[netip.Addr]time.Time{}, foreign: map[netip.Addr]bool{}, now: noon}
+		w := &world{ledger: NewLedger(), inv: drawInventory(t), requests: map[lb.ServiceKey]Request{}, said: map[lb.ServiceKey]Request{},
+			given: map[lb.ServiceKey][]netip.Addr{}, since: map[netip.Addr]time.Time{}, foreign: map[netip.Addr]bool{}, now: noon}
 		w.ledger.SetPools(w.inv)
 		request := func(t *rapid.T) { w.request(t, drawRequest(t), answers) }
 		join := func(t *rapid.T) { w.request(t, w.drawJoin(t), answers) }
@@ -170,7 +171,7 @@ func (w *world) drawJoin(t *rapid.T) Request {
 		return r
 	}
 	c := rapid.SampledFrom(claims).Draw(t, "claim")
-	r.Want = Want{First: FamilyOf(c.Addr)}
+	r.Want = Want{First: lb.FamilyOf(c.Addr)}
 	r.Ask = ips(c.Addr.String())
 	if len(c.Holders) > 0 && rapid.Bool().Draw(t, "of its namespace") {
 		r.Service.Namespace = c.Holders[0].Service.Namespace
@@ -217,7 +218,7 @@ func (w *world) forgetSince() {
 
 // meddle has another program take an address, or leave one that it took.
 func (w *world) meddle(t *rapid.T) {
-	a := drawAddr(t, rapid.SampledFrom([]Family{IPv4, IPv6}).Draw(t, "family"))
+	a := drawAddr(t, rapid.SampledFrom([]lb.Family{lb.IPv4, lb.IPv6}).Draw(t, "family"))
 	if w.foreign[a] {
 		delete(w.foreign, a)
 		w.ledger.Unblock(a)

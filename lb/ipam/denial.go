@@ -1,0 +1,53 @@
+package ipam
+
+import (
+	"fmt"
+	"net/netip"
+	"plinth.dev/plinth/lb"
+	"strings"
+	"time"
+)
+
+// Denial is one "no" on the way to a VIP. What does not apply is empty.
+type Denial struct {
+	Reason  lb.Reason
+	Pool    string
+	Family  lb.Family
+	Address netip.Addr
+	Holder  lb.ServiceKey // who has it, who had it, or whom it is kept for
+	Until   time.Time     // when a rest ends
+	Detail  string
+}
+
+// String prints the denial for an operator.
+func (d Denial) String() string {
+	var b strings.Builder
+	if d.Pool != "" {
+		fmt.Fprintf(&b, "pool %s: ", d.Pool)
+	}
+	b.WriteString(string(d.Reason))
+	sep := " ("
+	add := func(format string, v any) {
+		fmt.Fprintf(&b, sep+format, v)
+		sep = ", "
+	}
+	if d.Address.IsValid() {
+		add("%v", d.Address)
+	}
+	if d.Family != lb.NoFamily {
+		add("%v", d.Family)
+	}
+	if d.Holder != (lb.ServiceKey{}) {
+		add("of %v", d.Holder)
+	}
+	if !d.Until.IsZero() {
+		add("until %s", d.Until.UTC().Format(time.RFC3339))
+	}
+	if d.Detail != "" {
+		add("%s", d.Detail)
+	}
+	if sep == ", " {
+		b.WriteByte(')')
+	}
+	return b.String()
+}
