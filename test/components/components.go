@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 )
@@ -71,8 +70,14 @@ func FindNode(ctx context.Context, say func(format string, args ...any)) (map[st
 	return find(ctx, node, say)
 }
 
-// FindUpstream returns Kubernetes' own tests, as Find does.
+// FindUpstream returns Kubernetes' own tests, as Find does. Only the newest version's are pinned.
 func FindUpstream(ctx context.Context, say func(format string, args ...any)) (map[string]string, error) {
+	switch chosen, err := Chosen(); {
+	case err != nil:
+		return nil, err
+	case chosen.source != kubernetesSource:
+		return nil, fmt.Errorf("%s=%s: Kubernetes' own tests are pinned for the newest version alone", KubernetesVariable, chosen.Minor)
+	}
 	return find(ctx, upstream, say)
 }
 
@@ -86,14 +91,16 @@ func find(ctx context.Context, set []program, say func(format string, args ...an
 		return nil, err
 	}
 	cache = filepath.Join(cache, "plinth")
-	kubernetes, etcd, err := versions(filepath.Join(root, "test", kubernetesSource))
+	chosen, err := Chosen()
 	if err != nil {
 		return nil, err
 	}
 	found, missing := map[string]string{}, []program(nil)
 	for _, p := range set {
-		folder := filepath.Join(cache, kubernetesSource, kubernetes+"-etcd-"+etcd)
-		if p.source != kubernetesSource {
+		folder := filepath.Join(cache, kubernetesSource, chosen.Kubernetes+"-etcd-"+chosen.Etcd)
+		if p.source == kubernetesSource {
+			p.source = chosen.source
+		} else {
 			pin, err := pinOf(filepath.Join(root, "test", p.source))
 			if err != nil {
 				return nil, err
@@ -106,10 +113,10 @@ func find(ctx context.Context, set []program, say func(format string, args ...an
 		}
 	}
 	if len(missing) > 0 {
-		say("building %d programs of Kubernetes %s and around it, once, into %s: about two minutes each on two cores", len(missing), kubernetes, cache)
+		say("building %d programs of Kubernetes %s and around it, once, into %s: about two minutes each on two cores", len(missing), chosen.Kubernetes, cache)
 	}
 	for _, p := range missing {
-		if err := build(ctx, filepath.Join(root, "test", p.source), p, kubernetes, found[p.name], say); err != nil {
+		if err := build(ctx, filepath.Join(root, "test", p.source), p, chosen.Kubernetes, found[p.name], say); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +125,8 @@ func find(ctx context.Context, set []program, say func(format string, args ...an
 
 // place is where a program is, or will be.
 func place(cache, name string) string {
-	if assets := os.Getenv("KUBEBUILDER_ASSETS"); assets != "" && executable(filepath.Join(assets, name)) {
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets != "" && os.Getenv(KubernetesVariable) == "" && executable(filepath.Join(assets, name)) {
 		return filepath.Join(assets, name)
 	}
 	return filepath.Join(cache, name)
@@ -157,27 +165,6 @@ func executable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-var required = regexp.MustCompile(`(?m)^\s*(k8s\.io/kubernetes|go\.etcd\.io/etcd/server/v3) (v\S+)`)
-
-// versions reads the pinned versions from the module that pins them.
-func versions(folder string) (kubernetes, etcd string, err error) {
-	data, err := os.ReadFile(filepath.Join(folder, "go.mod"))
-	if err != nil {
-		return "", "", err
-	}
-	for _, m := range required.FindAllStringSubmatch(string(data), -1) {
-		if m[1] == "k8s.io/kubernetes" {
-			kubernetes = m[2]
-		} else {
-			etcd = m[2]
-		}
-	}
-	if kubernetes == "" || etcd == "" {
-		return "", "", fmt.Errorf("%s/go.mod pins no k8s.io/kubernetes or no go.etcd.io/etcd/server/v3", folder)
-	}
-	return kubernetes, etcd, nil
-}
-
 // Root finds the source tree of Plinth: from the working folder upwards, or from
 // the folder of this program.
 func Root() (string, error) {
@@ -201,10 +188,6 @@ func Root() (string, error) {
 
 // KubernetesVersion is the version of Kubernetes that all is built of.
 func KubernetesVersion() (string, error) {
-	root, err := Root()
-	if err != nil {
-		return "", err
-	}
-	kubernetes, _, err := versions(filepath.Join(root, "test", kubernetesSource))
-	return kubernetes, err
+	p, err := Chosen()
+	return p.Kubernetes, err
 }

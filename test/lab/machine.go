@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
@@ -38,11 +39,16 @@ func (l *Lab) startMachines(ctx context.Context) error {
 
 // StartKubelet starts the kubelet of a machine.
 func (l *Lab) StartKubelet(machine string) error {
+	version, err := components.KubernetesVersion()
+	if err != nil {
+		return err
+	}
 	command := []string{filepath.Join(l.binaries.plinth, "lab-kubelet"),
 		"--node=" + machine,
 		"--netns=" + l.Namespace(machine),
 		"--kubeconfig=" + l.pki("kubelet-"+machine+".conf"),
 		"--system-uuid=" + SystemUUID(machine),
+		"--kubernetes=" + version,
 		"--kube-proxy=" + l.program("kube-proxy"),
 		"--kube-proxy-kubeconfig=" + l.pki("kube-proxy.conf"),
 		"--cluster-cidr=" + PodCIDR4.String() + "," + PodCIDR6.String(),
@@ -60,7 +66,7 @@ func (l *Lab) StartKubelet(machine string) error {
 			command = append(command, "--pod-cidrs="+v4.String()+","+v6.String())
 		}
 	}
-	_, err := l.start(machine, "kubelet-"+machine, nil, command...)
+	_, err = l.start(machine, "kubelet-"+machine, nil, command...)
 	return err
 }
 

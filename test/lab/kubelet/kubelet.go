@@ -24,6 +24,7 @@ type Config struct {
 	Node          string // name
 	Netns         string // the machine's network namespace
 	SystemUUID    string
+	Version       string         // of Kubernetes, that the Node shows
 	CloudProvider string         // "external": register with the taint uninitialized
 	NodeIP        string         // for the annotation alpha.kubernetes.io/provided-node-ip; empty: none
 	PodCIDRs      []netip.Prefix // empty: those of the Node

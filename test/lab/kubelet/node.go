@@ -96,7 +96,7 @@ func (k *kubelet) nodeStatus(old []corev1.NodeCondition) corev1.NodeStatus {
 		NodeInfo: corev1.NodeSystemInfo{
 			MachineID: k.SystemUUID, SystemUUID: k.SystemUUID, BootID: k.SystemUUID,
 			KernelVersion: "linux", OSImage: "Plinth lab", ContainerRuntimeVersion: "netns://1",
-			KubeletVersion: "v1.37.1", OperatingSystem: "linux", Architecture: runtime.GOARCH,
+			KubeletVersion: k.Version, OperatingSystem: "linux", Architecture: runtime.GOARCH,
 		},
 	}
 }

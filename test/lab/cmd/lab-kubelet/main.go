@@ -30,6 +30,7 @@ func run() error {
 	flag.StringVar(&c.Node, "node", "", "name of the Node")
 	flag.StringVar(&c.Netns, "netns", "", "network namespace of the machine")
 	flag.StringVar(&c.SystemUUID, "system-uuid", "", "UUID of the machine's firmware")
+	flag.StringVar(&c.Version, "kubernetes", "", "version of Kubernetes that the Node shows")
 	flag.StringVar(&c.CloudProvider, "cloud-provider", "external", "external: register the Node with the taint uninitialized")
 	flag.StringVar(&c.NodeIP, "node-ip", "", "addresses that the cloud provider must know too")
 	flag.StringVar(&c.Proxy.Program, "kube-proxy", "", "kube-proxy to run; empty: none")
