@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -100,6 +101,7 @@ func TestAStolenTokenOfAnAgent(t *testing.T) {
 		})
 	}
 	t.Run("by other kinds of patch", func(t *testing.T) { otherPatches(t, s, thief) })
+	t.Run("every field of the status", func(t *testing.T) { everyField(t, s, thief) })
 	t.Run("what else it may do", func(t *testing.T) { refusals(t, thief) })
 	t.Run("the kubelet is left alone", func(t *testing.T) {
 		if err := patch(t.Context(), s.Client, "w2", "status", `{"status":{"conditions":[{"type":"Ready","status":"True"}]}}`); err != nil {
@@ -153,6 +155,40 @@ func otherPatches(t *testing.T, s *apiserver.Server, thief kubernetes.Interface)
 		}
 		if after := nodeNow(t, s, "w1"); !equality.Semantic.DeepEqual(before, after) {
 			t.Errorf("%s by %s: the Node was %+v and is %+v", c.name, c.kind, before, after)
+		}
+	}
+}
+
+// everyField changes all that a status of the newest Kubernetes has. What an older API
+// server does not know has no effect there, and is no reason to refuse anything.
+func everyField(t *testing.T, s *apiserver.Server, thief kubernetes.Interface) {
+	patches := map[string]string{
+		"capacity": `{"cpu":"999"}`, "allocatable": `{"cpu":"999"}`, "phase": `"Running"`,
+		"addresses":       `[{"type":"InternalIP","address":"10.0.0.99"}]`,
+		"daemonEndpoints": `{"kubeletEndpoint":{"Port":10250}}`, "nodeInfo": `{"kernelVersion":"6.2"}`,
+		"images": `[{"names":["a"],"sizeBytes":1}]`, "volumesInUse": `["a"]`, "volumesAttached": `[{"name":"a","devicePath":"b"}]`,
+		"config": `{"error":"a"}`, "runtimeHandlers": `[{"name":"a"}]`, "features": `{"supplementalGroupsPolicy":true}`,
+		"declaredFeatures": `["Some"]`,
+	}
+	status := reflect.TypeFor[v1.NodeStatus]()
+	for i := range status.NumField() {
+		field, _, _ := strings.Cut(status.Field(i).Tag.Get("json"), ",")
+		if field == "conditions" {
+			continue
+		}
+		value, ok := patches[field]
+		if !ok {
+			t.Errorf("no patch changes field %s of a Node's status", field)
+			continue
+		}
+		before := nodeNow(t, s, "w1")
+		body := fmt.Sprintf(`{"status":{%q:%s}}`, field, value)
+		_, err := thief.CoreV1().Nodes().Patch(t.Context(), "w1", types.MergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+		if err != nil && !apierrors.IsForbidden(err) {
+			t.Errorf("%s: %v", body, err)
+		}
+		if after := nodeNow(t, s, "w1"); !equality.Semantic.DeepEqual(before, after) {
+			t.Errorf("%s: the Node was %+v and is %+v", body, before, after)
 		}
 	}
 }
