@@ -14,6 +14,7 @@ import (
 type claimStore struct {
 	balancer *balancer
 	there    map[netip.Addr]types.UID
+	version  string        // the newest resource version that was seen
 	filled   chan struct{} // closed when the first list was taken in
 }
 
@@ -26,7 +27,7 @@ func newClaimStore(b *balancer) *claimStore {
 // Add takes in an object that is new.
 func (s *claimStore) Add(obj any) error {
 	if a, o, ok := addressOf(obj); ok {
-		s.there[a] = o.UID
+		s.there[a], s.version = o.UID, later(s.version, o.ResourceVersion)
 		s.balancer.learn(a, o, false)
 	}
 	return nil
@@ -39,14 +40,21 @@ func (s *claimStore) Update(obj any) error { return s.Add(obj) }
 func (s *claimStore) Delete(obj any) error {
 	if a, o, ok := addressOf(obj); ok {
 		delete(s.there, a)
+		s.version = later(s.version, o.ResourceVersion)
 		s.balancer.vanished(a, o.UID)
 	}
 	return nil
 }
 
-// Replace takes in a list of all objects.
-func (s *claimStore) Replace(list []any, _ string) error {
+// Replace takes in a list of all objects. A list never goes back of itself: one that is
+// older than what was seen is of another history, and does not overwrite the proof of that.
+func (s *claimStore) Replace(list []any, version string) error {
+	if newer(s.version, version) {
+		s.balancer.listWentBack(s.version, version)
+		return nil
+	}
 	before := s.there
+	s.version = later(s.version, version)
 	s.there = make(map[netip.Addr]types.UID, len(list))
 	for _, obj := range list {
 		_ = s.Add(obj) // never fails

@@ -3,6 +3,7 @@ package provider
 import (
 	"slices"
 	"testing"
+	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,4 +97,37 @@ func TestClaimThatIsShownAfterItsSuccessorIsNotBelieved(t *testing.T) {
 	h.agree(h.key(1))
 	h.wrote(h.addr, earlier) // as does the answer to a write
 	h.agree(h.key(1))
+}
+
+// An API server that was started on a backup refuses what watches until it has read its
+// roles. Who is refused lists anew, and then knows nothing that is newer than what there is.
+func TestAListOlderThanWhatWasSeenEndsTheProcess(t *testing.T) {
+	h := newHeld(t)
+	ended := make(chan struct{})
+	h.cloud.options.Restart = func() { close(ended) }
+	h.settled(0)
+	s, o := newClaimStore(h.balancer), h.object()
+	o.ResourceVersion = "7"
+	for _, version := range []string{"9", "9", "100"} {
+		if err := s.Replace([]any{o}, version); err != nil || len(h.wentBack) > 0 {
+			t.Fatal("a list of version", version, err, "is none of a restore")
+		}
+	}
+	later := o.DeepCopy()
+	later.ResourceVersion = "120"
+	if err := s.Update(later); err != nil {
+		t.Fatal(err)
+	}
+	go h.watchForRestore(t.Context())
+	if err := s.Replace(nil, "119"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("the process has not ended")
+	}
+	if _, known := h.claimOf(h.addr); !known {
+		t.Error("what is to be saved of the time before was forgotten")
+	}
 }

@@ -55,6 +55,7 @@ type balancer struct {
 	ready  chan struct{} // closed when it has pools, too, and knows the statuses: addresses may be given
 
 	rewatched chan struct{} // has a word when a watch began anew
+	wentBack  chan struct{} // has a word when a list was older than what was seen before
 	ending    sync.Once     // etcd was restored, and the process ends
 
 	busy    [256]sync.Mutex // by hash of the Service: one is settled by one goroutine at a time
@@ -91,6 +92,7 @@ func newBalancer(c *Cloud) *balancer {
 		released:     map[netip.Addr]lb.ServiceKey{},
 		restsChanged: make(chan struct{}, 1),
 		rewatched:    make(chan struct{}, 1),
+		wentBack:     make(chan struct{}, 1),
 	}
 	b.queue = newQueue("plinth_loadbalancer", c.log, b.sync)
 	return b

@@ -20,7 +20,9 @@ const (
 // goes on from a version that is yet to come, and says nothing for hours
 // (kubernetes/kubernetes#107457), so all that this process knows of Services, Nodes and
 // VIPs may never have been. What of it the next process cannot know is saved first.
-// It looks whenever a watch had to begin anew, as all do when an API server starts.
+// It looks whenever a watch had to begin anew, as all do when an API server starts. Where
+// that watch had to list first, as after a refusal by a server that has not read its roles
+// yet, what is known is what there is, and the list alone shows that it went back.
 func (b *balancer) watchForRestore(ctx context.Context) {
 	select {
 	case <-b.rewatched: // for the first time
@@ -30,10 +32,11 @@ func (b *balancer) watchForRestore(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-b.wentBack:
 		case <-b.rewatched:
-		}
-		if !b.wasRestored(ctx) {
-			continue
+			if !b.wasRestored(ctx) {
+				continue
+			}
 		}
 		b.restored(ctx)
 		return
@@ -173,4 +176,13 @@ func (b *balancer) liveVersions(ctx context.Context) (all map[string]string, new
 		all[keyOf(&svc).String()] = svc.ResourceVersion
 	}
 	return all, claims.ResourceVersion, nil
+}
+
+// listWentBack notes that a list of claims was older than what was seen of them before.
+func (b *balancer) listWentBack(before, now string) {
+	b.log.Error("resource versions went back", "before", before, "now", now)
+	select {
+	case b.wentBack <- struct{}{}:
+	default:
+	}
 }
