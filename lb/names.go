@@ -20,10 +20,15 @@ const (
 	// FabricCutOff is its reason where all routes are there, pods of other subnets are reached
 	// through routers, and no router keeps this machine's routes any more.
 	FabricCutOff = "CutOff"
+	// FabricOutdated is its reason where it is true, and a newer version has stored what this
+	// machine's agent does not read: what was known before stays in force.
+	FabricOutdated = "Outdated"
 
 	// ManagedBy is the value of ipaddress.kubernetes.io/managed-by on the IPAddress objects
 	// that are Plinth's: the claims.
 	ManagedBy = "plinth.dev"
+	// ClaimFormat is the number of the format of the claims.
+	ClaimFormat = 1
 	// ServiceUIDAnnotation has the UID of the Service that a claim's parentRef names.
 	ServiceUIDAnnotation = "plinth.dev/service-uid"
 	// SharedByAnnotation names the holders of a claim that several Services share:

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 )
@@ -58,6 +60,15 @@ func (c claim) uidWith(k lb.ServiceKey, uid types.UID) types.UID {
 	return c.serviceUID
 }
 
+// claimFormat is an error where a newer version wrote an IPAddress object of ours: who holds
+// the address cannot be told then, so that nothing is given or taken away by it.
+func claimFormat(obj *networkingv1.IPAddress) error {
+	if obj.Labels[networkingv1.LabelManagedBy] != lb.ManagedBy {
+		return nil
+	}
+	return inventory.CheckFormat("ipaddress "+obj.Name, obj.Annotations, lb.ClaimFormat)
+}
+
 // readClaim reads an IPAddress object; ours is false if another program made it.
 func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
 	if obj.Labels[networkingv1.LabelManagedBy] != lb.ManagedBy || obj.Spec.ParentRef == nil || obj.Spec.ParentRef.Resource != resourceOfService {
@@ -90,7 +101,7 @@ func newClaim(a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) *networ
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        a.String(),
 			Labels:      map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy, networkingv1.LabelIPAddressFamily: lb.FamilyOf(a).String()},
-			Annotations: map[string]string{lb.ServiceUIDAnnotation: string(uid), ipam.PoolAnnotation: pool},
+			Annotations: map[string]string{lb.ServiceUIDAnnotation: string(uid), ipam.PoolAnnotation: pool, inventory.AnnotationFormat: strconv.Itoa(lb.ClaimFormat)},
 		},
 		Spec: networkingv1.IPAddressSpec{
 			ParentRef: &networkingv1.ParentReference{Resource: resourceOfService, Namespace: k.Namespace, Name: k.Name},

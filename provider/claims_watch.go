@@ -54,8 +54,13 @@ func (b *balancer) watchesAnew() {
 
 // learn takes over what an object says, unless a later one of that address is known, be
 // it the same one or its successor. What was read live counts whatever its resource
-// version, which goes back when etcd is restored.
+// version, which goes back when etcd is restored. Of an object of a newer version's what was
+// known before holds.
 func (b *balancer) learn(a netip.Addr, obj *networkingv1.IPAddress, live bool) {
+	if err := claimFormat(obj); err != nil {
+		b.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", a, "err", err)
+		return
+	}
 	c, ours := readClaim(obj)
 	b.mu.Lock()
 	defer b.mu.Unlock()

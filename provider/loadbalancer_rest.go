@@ -3,9 +3,11 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,14 +16,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 )
 
 // The ConfigMap that keeps what rests over a restart.
 const (
-	releasedName  = "plinth-released"
-	releasedKey   = "released.json"
+	releasedName = "plinth-released"
+	releasedKey  = "released.json"
+
+	releasedFormat = 1 // the number of its format
+
 	releasedEvery = 2 * time.Second // a write at most, however many are released
 	releasedMost  = 5000            // about 500 kB; for the others their objects speak
 	releasedAgain = 30 * time.Second
@@ -42,6 +48,9 @@ func (b *balancer) readReleased(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if err := inventory.CheckFormat("configmap "+releasedName, m.Annotations, releasedFormat); err != nil {
+		return fmt.Errorf("which VIPs were released a moment ago is not known: %w", err)
 	}
 	var all []rested
 	if err := json.Unmarshal([]byte(m.Data[releasedKey]), &all); err != nil {
@@ -201,13 +210,17 @@ func (b *balancer) releasedData() (data string, gone map[netip.Addr]lb.ServiceKe
 
 func (b *balancer) writeReleased(ctx context.Context, data string) error {
 	configMaps := b.client.CoreV1().ConfigMaps(b.cloud.options.Namespace)
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{releasedKey: data}})
+	released := v1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: releasedName, Annotations: map[string]string{inventory.AnnotationFormat: strconv.Itoa(releasedFormat)}},
+		Data:       map[string]string{releasedKey: data},
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": released.Annotations}, "data": released.Data})
 	if err != nil {
 		return err
 	}
 	_, err = configMaps.Patch(ctx, releasedName, types.MergePatchType, patch, metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = configMaps.Create(ctx, &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: releasedName}, Data: map[string]string{releasedKey: data}}, metav1.CreateOptions{})
+		_, err = configMaps.Create(ctx, &released, metav1.CreateOptions{})
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package provider
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -45,11 +46,14 @@ func (b *balancer) begin(ctx context.Context) bool {
 	return true
 }
 
-// insist calls f until it succeeds or ctx ends.
+// insist calls f until it succeeds or ctx ends. It says once for each reason why it does
+// not succeed.
 func (b *balancer) insist(ctx context.Context, f func(context.Context) error) bool {
+	said := ""
 	err := wait.PollUntilContextCancel(ctx, seedRetry, true, func(ctx context.Context) (bool, error) {
 		err := f(ctx)
-		if err != nil {
+		if err != nil && err.Error() != said {
+			said = err.Error()
 			b.log.Error("cannot learn which VIPs are in use, trying again", "err", err)
 		}
 		return err == nil, nil
@@ -97,6 +101,11 @@ func (b *balancer) seed(ctx context.Context) error {
 	objects, err := b.listClaims(ctx)
 	if err != nil {
 		return err
+	}
+	for i := range objects.Items {
+		if err := claimFormat(&objects.Items[i]); err != nil {
+			return fmt.Errorf("no VIP is given or taken away: %w", err)
+		}
 	}
 	services, err := b.loadBalancers(ctx)
 	if err != nil {

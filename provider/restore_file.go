@@ -8,9 +8,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"plinth.dev/plinth/durable"
+	"plinth.dev/plinth/inventory"
 )
 
 // The file of --state-dir, and how often it is written: soon after a claim has changed,
@@ -21,6 +23,8 @@ const (
 	writtenEvery     = 2 * time.Second
 	agedEvery        = time.Minute
 	writtenAgain     = time.Minute // after a failure
+
+	writtenFormat = 1 // the number of the file's format; without one it is the first
 )
 
 // recollectionFile is where the recollection is written down; empty: nowhere.
@@ -33,7 +37,8 @@ func (o Options) recollectionFile() string {
 
 // written is the recollection as it stands in its file.
 type written struct {
-	Version string
+	Format  int
+	Version string // of the newest resource
 	Claims  map[netip.Addr]remembered
 	Before  map[netip.Addr]remembered `json:",omitempty"`
 	BackAt  time.Time                 `json:",omitzero"`
@@ -49,8 +54,15 @@ func (r *recollection) load() {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
+	var head struct{ Format int } // of a newer one all else may have another form
 	var w written
 	if err == nil {
+		err = json.Unmarshal(text, &head)
+	}
+	switch {
+	case err == nil && head.Format > writtenFormat:
+		err = &inventory.NewerFormatError{Object: "file " + r.file, Format: strconv.Itoa(head.Format), Reads: writtenFormat}
+	case err == nil:
 		err = json.Unmarshal(text, &w)
 	}
 	if err != nil {
@@ -106,7 +118,7 @@ func (r *recollection) due(last edition) ([]byte, edition) {
 	if next.changes == last.changes && !aged {
 		return nil, last
 	}
-	text, err := json.Marshal(written{r.version, r.claims, r.before, r.backAt})
+	text, err := json.Marshal(written{writtenFormat, r.version, r.claims, r.before, r.backAt})
 	if err != nil {
 		r.log.Error("cannot write down which VIPs are held", "err", err)
 		return nil, last

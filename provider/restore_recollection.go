@@ -229,6 +229,9 @@ func (r *recollection) add(obj any) {
 	}
 	r.version = later(r.version, o.ResourceVersion)
 	r.changes++
+	if claimFormat(o) != nil {
+		return // what was known of it holds
+	}
 	if c, ours := readClaim(o); ours {
 		r.claims[a] = c.remembered()
 	} else {

@@ -243,6 +243,9 @@ func (s *status) checkMachine(r *rackStatus, m inventory.Machine, nodes map[stri
 	}
 	if c := condition(n, lb.FabricReady); c.Status == v1.ConditionTrue {
 		r.FabricReady++
+		if c.Reason == lb.FabricOutdated {
+			s.notWell("machine %s (%s): its agent is of an older version than what is stored: %s", m.Name, m.Rack, c.Message)
+		}
 	} else {
 		s.notWell("machine %s (%s): its fabric is not ready: %s", m.Name, m.Rack, cmp.Or(c.Message, "no agent has said so"))
 	}

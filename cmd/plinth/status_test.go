@@ -180,6 +180,19 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 	}
 }
 
+func TestStatusTellsOfAnAgentThatANewerVersionHasLeftBehind(t *testing.T) {
+	seen := well(t)
+	c := &seen.nodes[0].Status.Conditions[1]
+	c.Reason, c.Message = "Outdated", "routes 1/1, sessions 1/1; configmap plinth-accepted is of format 2"
+	got := statusOf(seen)
+	if len(got.NotWell) != 1 || !strings.Contains(got.NotWell[0], "nuc1 (shelf): its agent is of an older version") || !strings.Contains(got.NotWell[0], "of format 2") {
+		t.Errorf("it says %q", got.NotWell)
+	}
+	if got.Racks[0].FabricReady != 2 {
+		t.Errorf("%d fabrics are ready: it announces and routes as before", got.Racks[0].FabricReady)
+	}
+}
+
 func TestStatusCountsWhatIsToBeThere(t *testing.T) {
 	seen := well(t)
 	seen.claims = append(seen.claims, networkingv1.IPAddress{ObjectMeta: metav1.ObjectMeta{Name: "192.0.2.1"}})

@@ -24,6 +24,9 @@ const (
 	LabelAccepted        = "plinth.dev/accepted"   // on each of them: the inventory's name
 	AnnotationGeneration = "plinth.dev/generation" // of the last change of that ConfigMap
 
+	// Format is the number of the format of these ConfigMaps; see [inventory.AnnotationFormat].
+	Format = 1
+
 	keyInventory = "inventory.yaml"
 	keyRacks     = "racks" // of the common one: "<rack> <generation of its slice>", a line each
 )
@@ -76,6 +79,9 @@ func (s shelf) load(ctx context.Context) (accepted, error) {
 	if !ok {
 		return have, nil
 	}
+	if err := checkFormats(slices.Collect(maps.Values(have.slices))...); err != nil {
+		return accepted{}, fmt.Errorf("the accepted inventory: %w", err)
+	}
 	have.generation = generationOf(common)
 	docs, err := inForce(have.slices)
 	if err != nil {
@@ -98,7 +104,23 @@ func (s shelf) generation(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("reading the accepted inventory: %w", err)
 	}
+	if err := checkFormats(common); err != nil {
+		return 0, fmt.Errorf("the accepted inventory: %w", err)
+	}
 	return generationOf(common), nil
+}
+
+// checkFormats returns the error of the first ConfigMap, by name, that a newer version
+// stored in a format of its own. Those that are nil are passed over.
+func checkFormats(parts ...*v1.ConfigMap) error {
+	parts = slices.DeleteFunc(parts, func(cm *v1.ConfigMap) bool { return cm == nil })
+	slices.SortFunc(parts, func(a, b *v1.ConfigMap) int { return strings.Compare(a.Name, b.Name) })
+	for _, cm := range parts {
+		if err := inventory.CheckFormat("configmap "+cm.Name, cm.Annotations, Format); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // save stores an inventory as the generation after have, writing only what
@@ -200,7 +222,7 @@ func writingOrder(parts map[string]*v1.ConfigMap) []string {
 }
 
 func setGeneration(cm *v1.ConfigMap, n int64) {
-	cm.Annotations = map[string]string{AnnotationGeneration: strconv.FormatInt(n, 10)}
+	cm.Annotations = map[string]string{AnnotationGeneration: strconv.FormatInt(n, 10), inventory.AnnotationFormat: strconv.Itoa(Format)}
 }
 
 // generationOf is 0 where the annotation is missing or was tampered with: the

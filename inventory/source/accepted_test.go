@@ -133,7 +133,9 @@ func TestAnAgentGetsItsRackAndOnlyPairsOfOneGeneration(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, done := make(chan *inventory.Inventory, 10), make(chan error)
-	go func() { done <- Follow(ctx, client, namespace, "r1", func(inv *inventory.Inventory) { got <- inv }) }()
+	go func() {
+		done <- Follow(ctx, client, namespace, "r1", func(inv *inventory.Inventory, _ error) { got <- inv })
+	}()
 	zone := func() string {
 		t.Helper()
 		select {

@@ -2,7 +2,7 @@ package source
 
 import (
 	"context"
-	"log/slog"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,14 +18,20 @@ import (
 // it (what is common, and that rack), once it is there and after each change,
 // until ctx ends. It reads two ConfigMaps and hands out only what is of one
 // generation in both, so that a rack never sees its new peers before the routers that
-// they name. While there is nothing such it hands out nothing.
-func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack string, set func(*inventory.Inventory)) error {
+// they name. While there is nothing such it hands out nothing. What is there and cannot be
+// read is an error and no inventory: whatever was handed out before stays in force.
+func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack string, set func(*inventory.Inventory, error)) error {
 	common := named(client, namespace, acceptedName(""))
 	slice := named(client, namespace, acceptedName(rack))
 	last := ""
 	return follow(ctx, func() {
 		c, s := get(common, namespace, acceptedName("")), get(slice, namespace, acceptedName(rack))
 		if c == nil {
+			return
+		}
+		if err := checkFormats(c, s); err != nil {
+			last = "" // handed out again once it can be read
+			set(nil, err)
 			return
 		}
 		text, ok := textOf(s, sliceGenerations(c)[rack])
@@ -42,13 +48,13 @@ func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack st
 	}, common, slice)
 }
 
-func handOut(docs []inventory.Document, set func(*inventory.Inventory)) {
+func handOut(docs []inventory.Document, set func(*inventory.Inventory, error)) {
 	inv, problems := inventory.ParseAccepted(docs...)
 	if err := problems.Err(); err != nil {
-		slog.Error("the accepted inventory cannot be read; the last one stays", "err", err)
+		set(nil, fmt.Errorf("the accepted inventory cannot be read: %w", err))
 		return
 	}
-	set(inv)
+	set(inv, nil)
 }
 
 // named is an informer of a single ConfigMap.

@@ -162,7 +162,7 @@ func rackOfAnAgent(t *testing.T, client *fake.Clientset, rack string) *inventory
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := make(chan *inventory.Inventory, 9)
-	go Follow(ctx, client, namespace, rack, func(inv *inventory.Inventory) { got <- inv })
+	go Follow(ctx, client, namespace, rack, func(inv *inventory.Inventory, _ error) { got <- inv })
 	select {
 	case inv := <-got:
 		return inv

@@ -45,7 +45,8 @@ type Keeper struct {
 	judged bool     // edit was taken up or refused
 	status status
 	last   verdict // that was told
-	failed bool    // the last write, which was told since
+	failed bool    // the last write, or to read what is stored, which was told since
+	newer  string  // why what is stored is not read: a newer version wrote it; empty: it is
 
 	inForce atomic.Int64 // the generation of have, once it was put into force
 }
@@ -125,6 +126,9 @@ func (k *Keeper) step(ctx context.Context) error { return k.attempt(ctx, true) }
 // first attempt says nothing, and the second begins with what that one stored.
 func (k *Keeper) attempt(ctx context.Context, first bool) error {
 	if err := k.reload(ctx); err != nil {
+		if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
+			return k.tellNewer(ctx, newer)
+		}
 		if errors.Is(err, errUnreadable) {
 			err = errors.Join(err, k.tellUnreadable(ctx, err))
 		}
@@ -159,7 +163,8 @@ func (k *Keeper) attempt(ctx context.Context, first bool) error {
 
 // reload reads what is stored, if it may be other than the keeper knows. A
 // generation that is not the keeper's own is taken as it is; what vanished or
-// was changed by hand will be stored again.
+// was changed by hand will be stored again. What a newer version stored is left alone, and
+// so is what is in force here.
 func (k *Keeper) reload(ctx context.Context) error {
 	if k.loaded {
 		return nil
@@ -170,6 +175,7 @@ func (k *Keeper) reload(ctx context.Context) error {
 		return err
 	}
 	k.have, k.loaded = found, true
+	k.readable()
 	if racks := halves(found.slices); len(racks) > 0 {
 		k.Log.Warn("an older version stored half of an edit; what it stored of these racks is in force, and is listed next", "racks", racks)
 	}

@@ -13,6 +13,7 @@ type Metrics struct {
 	problems   *prometheus.GaugeVec
 	refused    prometheus.Counter
 	failed     prometheus.Counter
+	newer      prometheus.Gauge
 }
 
 // NewMetrics returns the metrics of one keeper, not yet registered anywhere.
@@ -28,6 +29,8 @@ func NewMetrics() *Metrics {
 			Name: "plinth_inventory_refused_total", Help: "Edits that were refused."}),
 		failed: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "plinth_inventory_store_failures_total", Help: "Failures to read or store the accepted inventory."}),
+		newer: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "plinth_inventory_newer_format", Help: "1 while the accepted inventory is stored in a format of a newer version, so that no edit is taken up."}),
 	}
 }
 
@@ -46,7 +49,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.generation, m.ready, m.problems, m.refused, m.failed}
+	return []prometheus.Collector{m.generation, m.ready, m.problems, m.refused, m.failed, m.newer}
 }
 
 // tell counts what became of an edit.

@@ -39,7 +39,8 @@ const (
 	ReasonRefused = "InventoryRefused"
 	ReasonWarning = "InventoryWarning"
 
-	ReasonNotStored = "InventoryNotStored"
+	ReasonNotStored   = "InventoryNotStored"
+	ReasonNewerFormat = "InventoryNewerFormat"
 )
 
 // How much of the problems is told: an Event holds 1 KiB, and a status should
@@ -70,7 +71,11 @@ func (k *Keeper) tell(ctx context.Context, v verdict) error {
 	k.Metrics.tell(v)
 	errs, warnings := v.problems.Errors(), v.problems.Warnings()
 	if v.refused() {
-		k.Log.Error("the inventory was refused; what is in force stays", "generation", k.have.generation,
+		what := "the inventory was refused; what is in force stays"
+		if k.have.inventory == nil {
+			what = "no inventory is in force yet: waiting for one without errors"
+		}
+		k.Log.Error(what, "generation", k.have.generation,
 			"errors", len(errs), "first", errs[0].String())
 	}
 	for _, carrier := range k.carriers(v.edit) {
@@ -113,6 +118,36 @@ func (k *Keeper) tellNotStored(ctx context.Context, why error) error {
 		k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNotStored, fmt.Sprintf("%.*s", eventBytes, why))
 	}
 	return k.publish(ctx, data)
+}
+
+// tellNewer says, once for each reason, that a newer version has stored what this one does
+// not read. Until that changes no edit is taken up and nothing is stored: this version
+// cannot tell what it would take away.
+func (k *Keeper) tellNewer(ctx context.Context, why *inventory.NewerFormatError) error {
+	k.Metrics.newer.Set(1)
+	k.Metrics.ready.Set(0)
+	if k.newer != why.Error() {
+		k.newer = why.Error()
+		k.Log.Error("a newer version stored the inventory; what is in force here stays, and no edit is taken up", "generation", k.have.generation, "err", why)
+		for _, carrier := range k.carriers(Edit{}) {
+			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNewerFormat, fmt.Sprintf("%.*s", eventBytes, why))
+		}
+	}
+	k.failed = true
+	return k.publish(ctx, map[string]string{
+		KeyReady:      "false",
+		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
+		KeyProblems:   shorten(why.Error(), statusLines),
+	})
+}
+
+// readable notes that what is stored can be read.
+func (k *Keeper) readable() {
+	k.Metrics.newer.Set(0)
+	if k.newer != "" {
+		k.Log.Info("the stored inventory can be read again")
+	}
+	k.newer = ""
 }
 
 // tellStored says what was said before a write failed that has succeeded since.

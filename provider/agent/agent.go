@@ -90,6 +90,7 @@ type Agent struct {
 	waiting       string           // for what; what is in force stays in force meanwhile
 	waitsSince    time.Time        // for that
 	lastFailure   string           // of the last pass
+	unread        []string         // of what is stored, as last told
 	rereadDue     bool             // the kernel's routes are to be read back
 	lastReread    time.Time        // because of an event
 	reported      time.Time
@@ -165,7 +166,7 @@ func (a *Agent) restore() {
 		slog.Info("the state on disk is too old to go by")
 	default:
 		a.restored = &in
-		a.sources.remembered = in.Passwords
+		a.sources.remembered = rememberedOf(in)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,7 @@ const (
 	SessionsDown = lb.FabricSessionsDown
 	CutOff       = lb.FabricCutOff
 	Incomplete   = "Incomplete"
+	Outdated     = lb.FabricOutdated
 )
 
 const (
@@ -54,6 +56,19 @@ func (t tally) condition() condition {
 		c.Reason = Degraded
 	default:
 		c.Reason = SessionsDown
+	}
+	return c
+}
+
+// outdated adds that a newer version stored what this agent does not read. All else that
+// the agent does it does well, so that it does not become false for that.
+func (c condition) outdated(unread []string) condition {
+	if len(unread) == 0 {
+		return c
+	}
+	c.Message += "; " + strings.Join(unread, "; ")
+	if c.Ready == corev1.ConditionTrue {
+		c.Reason = Outdated
 	}
 	return c
 }

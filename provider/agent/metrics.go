@@ -74,12 +74,13 @@ var (
 	badSettings   = prometheus.NewDesc("plinth_agent_bad_kernel_settings", "Kernel settings that keep packets from pods; /status names them.", nil, nil)
 	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
 	waiting       = prometheus.NewDesc("plinth_agent_waiting", "1 while something is missing that a plan is made of; /status names it, and what was planned before stays in force.", nil, nil)
+	notRead       = prometheus.NewDesc("plinth_agent_newer_format", "1 while a newer version has stored what this agent does not read; /status names it, and what was known before stays in force.", nil, nil)
 	fromDisk      = prometheus.NewDesc("plinth_agent_from_disk", "1 while the plan is made of what an earlier process knew.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, waiting, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, waiting, notRead, fromDisk} {
 		ch <- d
 	}
 }
@@ -110,6 +111,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	status := s.a.status.Load()
 	gauge(proxyHealthy, number(status.ProxyHealthy))
 	gauge(waiting, number(status.WaitingFor != ""))
+	gauge(notRead, number(len(status.Unread) > 0))
 	gauge(fromDisk, number(status.FromDisk))
 	gauge(badSettings, float64(len(status.settings)))
 	gauge(routesWanted, float64(status.reached.Want))

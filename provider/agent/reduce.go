@@ -95,6 +95,7 @@ type claim struct {
 	VIP     netip.Addr
 	Holders []lb.ServiceKey // the first is the parent
 	UID     string          // of the parent; empty: not told
+	Unread  string          // why the object is not read, and this is what was known before; empty: it is
 }
 
 func reduceClaim(obj any) claim {

@@ -45,7 +45,8 @@ func (a *Agent) report(ctx context.Context) {
 // tell says in the Node's condition what was reached, and what is long waited for:
 // what is in force then may be old.
 func (a *Agent) tell() {
-	c := a.tally().condition()
+	a.tellUnread()
+	c := a.tally().condition().outdated(a.unread)
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
 		c = condition{corev1.ConditionFalse, Incomplete, c.Message + "; waiting for " + a.waiting}
 	}
@@ -95,7 +96,7 @@ func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {
 func (a *Agent) publish() {
 	s := &Status{
 		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
-		Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
+		Unread: a.unread, Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
 		passed: time.Now(), settings: a.settings, plan: a.last, reached: a.reached,
 	}
 	s.ProxyHealthy, _ = a.proxy.state()

@@ -28,7 +28,7 @@ type sources struct {
 	namespace string
 	nodeName  string
 	changed   func()
-	follow    func(ctx context.Context, rack string, set func(*inventory.Inventory)) error // the accepted inventory
+	follow    func(ctx context.Context, rack string, set func(*inventory.Inventory, error)) error // the accepted inventory
 
 	mu        sync.Mutex // guards the mirrors, and what follows
 	self      *mirror[node]
@@ -39,6 +39,7 @@ type sources struct {
 	catalog   *catalog
 	secrets   map[string]*mirror[map[string][]byte]
 	inventory *inventory.Inventory
+	unread    unread
 	accepted  time.Time // the API server said anything about the inventory
 	known     node      // as last seen: its deletion changes nothing that is announced
 	version   version
@@ -55,10 +56,10 @@ type sources struct {
 	nextNodes     *mirror[*routing.Node] // takes the place of nodes once it is filled
 	nodesFollowed bool
 	grace         time.Duration
-	patience      time.Duration                        // with a Secret that the API server says nothing of
-	remembered    map[inventory.SecretKey]bgp.Password // by the process before this one
-	doubted       bool                                 // the newest list of Nodes; guarded by mu
-	back          time.Time                            // since when this machine's Node is there again; zero: no doubt, or it is not
+	patience      time.Duration // with a Secret that the API server says nothing of
+	remembered    remembered
+	doubted       bool      // the newest list of Nodes; guarded by mu
+	back          time.Time // since when this machine's Node is there again; zero: no doubt, or it is not
 }
 
 // graceAfterDoubt is for how long Nodes that no list has are kept once this machine's own
@@ -75,14 +76,18 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, catalog: newCatalog(), moved: map[string]*routing.Node{},
 		secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
-	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory)) error {
+	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory, error)) error {
 		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, set)
 	}
 	s.self = newMirror("node", &s.mu, reduceNode, changed)
 	s.services = newMirror("services", &s.mu, reduceService, changed)
-	s.claims = newMirror("ipaddresses", &s.mu, reduceClaim, changed)
+	s.claims = newMirror("ipaddresses", &s.mu, s.readClaim, changed)
 	s.endpoints = newMirror("endpointslices", &s.mu, reduceSlice(nodeName), changed)
-	s.services.change, s.claims.change, s.endpoints.change = s.catalog.serviceChanged, s.catalog.claimChanged, s.catalog.sliceChanged
+	s.services.change, s.endpoints.change = s.catalog.serviceChanged, s.catalog.sliceChanged
+	s.claims.change = func(key string, old, now *claim) {
+		s.catalog.claimChanged(key, old, now)
+		s.unread.claim(key, now)
+	}
 	s.self.change = func(_ string, _, now *node) {
 		if now != nil && now.Name == nodeName {
 			s.known = *now
@@ -140,7 +145,7 @@ func (s *sources) followRack(ctx context.Context, rack string) {
 	own, s.stopRack = context.WithCancel(ctx)
 	go func() {
 		for own.Err() == nil {
-			err := s.follow(own, rack, func(inv *inventory.Inventory) { s.accept(own, inv) })
+			err := s.follow(own, rack, func(inv *inventory.Inventory, err error) { s.accept(own, inv, err) })
 			if own.Err() == nil {
 				slog.Warn("following the accepted inventory ended; starting again", "rack", rack, "err", err)
 				pause(own, time.Second)
@@ -156,10 +161,18 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (s *sources) accept(ctx context.Context, inv *inventory.Inventory) {
+// accept takes an inventory, or the reason why what is stored of it cannot be read: the last
+// one then stays, or that of the process before this one.
+func (s *sources) accept(ctx context.Context, inv *inventory.Inventory, err error) {
 	s.mu.Lock()
 	if ctx.Err() == nil {
-		s.inventory = inv
+		s.unread.inventory = err
+		switch {
+		case err == nil:
+			s.inventory = inv
+		case s.inventory == nil && s.remembered.hasRack(s.known.Rack):
+			s.inventory = s.remembered.Inventory
+		}
 	}
 	s.mu.Unlock()
 	s.changed()
@@ -309,6 +322,9 @@ func (s *sources) missing() string {
 		if s.known.Rack == "" {
 			return "the label " + inventory.LabelRack + " on this machine's Node"
 		}
+		if s.unread.inventory != nil {
+			return "an inventory that this agent can read: " + s.unread.inventory.Error()
+		}
 		return "the accepted inventory"
 	}
 	if labels, needed := s.neighbourhood(s.inventory); needed && !s.nodesAre(labels) {
@@ -363,7 +379,7 @@ func (s *sources) nodesAre(labels string) bool {
 // passwords are what the Secrets say, or what they said to the process before this one.
 func (s *sources) passwords() map[inventory.SecretKey]bgp.Password {
 	out := map[inventory.SecretKey]bgp.Password{}
-	for key, password := range s.remembered {
+	for key, password := range s.remembered.Passwords {
 		if m := s.secrets[key.Secret]; m != nil && !m.synced {
 			out[key] = password
 		}

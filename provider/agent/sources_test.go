@@ -87,8 +87,8 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 	})
 	s := newSources(client, "kube-system", "w1", func() {})
 	s.shift.pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
-	s.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory)) error {
-		set(oneRack(t, mode))
+	s.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory, error)) error {
+		set(oneRack(t, mode), nil)
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -227,7 +227,7 @@ func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 		return nil
 	}
 	client.lists.Store(&wait)
-	s.accept(t.Context(), oneRack(t, inventory.ModeOverlay))
+	s.accept(t.Context(), oneRack(t, inventory.ModeOverlay), nil)
 	s.adjust(t.Context())
 	<-time.After(3 * s.shift.pause)
 	if _, missing := s.snapshot(); missing != "the nodes" {
@@ -248,7 +248,7 @@ func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
 		return !readable.Load(), nil, apierrors.NewForbidden(corev1.Resource("secrets"), "bgp", nil)
 	})
 	s := newSources(client, "kube-system", "w1", func() {})
-	s.remembered = map[inventory.SecretKey]bgp.Password{key: "s3cret", {Secret: "other", Key: "tor"}: "none of ours"}
+	s.remembered.Passwords = map[inventory.SecretKey]bgp.Password{key: "s3cret", {Secret: "other", Key: "tor"}: "none of ours"}
 	s.followSecrets(t.Context(), []string{"bgp"})
 	locked := func() (map[inventory.SecretKey]bgp.Password, uint64) {
 		s.mu.Lock()

@@ -221,9 +221,9 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 	a := New(o)
 	a.patience = patience
 	a.sources.shift.pause, a.sources.patience = 100*time.Millisecond, 300*time.Millisecond
-	a.sources.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory)) error {
+	a.sources.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory, error)) error {
 		if inv != nil {
-			set(inv)
+			set(inv, nil)
 		}
 		<-ctx.Done()
 		return ctx.Err()

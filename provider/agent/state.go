@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +30,10 @@ const (
 	stateFile = "state.json" // what the last plan was made of
 	aliveFile = "alive.json" // that there was a process, and when
 
+	// The formats of the two files: in state.json the number is called Version, as it was
+	// before others had one. A file of a newer one is not read, and is written anew.
 	stateVersion = 1
+	signFormat   = 1
 	// followsWithin is how long after another process's last sign of life this one
 	// counts as its restart. Routers keep routes for the restart time, a minute.
 	followsWithin = 5 * time.Minute
@@ -64,6 +69,7 @@ func openDisk(dir string, self owner) (disk, error) {
 // sign is a process's sign of life. Up is the time since the machine booted,
 // sleep included: no clock that somebody sets can move it.
 type sign struct {
+	Format int // 0: an older agent wrote this
 	Owner  owner
 	BootID string
 	Up     time.Duration
@@ -75,7 +81,7 @@ type sign struct {
 }
 
 func (d disk) now() sign {
-	return sign{Owner: d.owner, BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
+	return sign{Format: signFormat, Owner: d.owner, BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
 }
 
 // sign is a sign of life as of now, of how far a drain has come, and of the routers that
@@ -102,7 +108,15 @@ type past struct {
 func (d disk) predecessor() past {
 	var last sign
 	now := d.now()
-	switch err := d.read(aliveFile, &last); {
+	var head struct{ Format int }
+	err := d.read(aliveFile, &head)
+	if err == nil && head.Format > signFormat {
+		err = newerFile(d.dir, aliveFile, head.Format, signFormat)
+		slog.Warn("starting as if no agent had run here before", "why", err)
+	} else {
+		err = d.read(aliveFile, &last)
+	}
+	switch {
 	case err != nil, last.Owner.conflict(d.owner) != "":
 		return past{booted: now.Up < bootsFor}
 	case last.BootID != now.BootID:
@@ -189,12 +203,19 @@ var (
 )
 
 func (d disk) load() (inputs, error) {
+	var head struct{ Version int } // of another version all else may have another form
 	var s saved
-	if err := d.read(stateFile, &s); err != nil {
-		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
+	err := d.read(stateFile, &head)
+	switch {
+	case err == nil && head.Version > stateVersion:
+		err = newerFile(d.dir, stateFile, head.Version, stateVersion)
+	case err == nil && head.Version < 1:
+		err = fmt.Errorf("version %d", head.Version)
+	case err == nil:
+		err = d.read(stateFile, &s)
 	}
-	if s.Version != stateVersion {
-		return inputs{}, fmt.Errorf("%w: version %d", errNoState, s.Version)
+	if err != nil {
+		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}
 	s.Owner.Node = cmp.Or(s.Owner.Node, s.Self.Name) // an older agent wrote no owner
 	if what := s.Owner.conflict(d.owner); what != "" {
@@ -211,6 +232,10 @@ func (d disk) load() (inputs, error) {
 		in.Passwords[p.Key] = bgp.Password(p.Value)
 	}
 	return in, nil
+}
+
+func newerFile(dir, name string, format, reads int) error {
+	return &inventory.NewerFormatError{Object: "file " + filepath.Join(dir, name), Format: strconv.Itoa(format), Reads: reads}
 }
 
 func (d disk) read(name string, into any) error {

@@ -27,7 +27,8 @@ type Status struct {
 	Rack         string           `json:"rack,omitempty"`
 	Ready        bool             `json:"ready"`
 	WaitingFor   string           `json:"waitingFor,omitempty"`
-	FromDisk     bool             `json:"fromDisk"` // the API server has not told all yet
+	FromDisk     bool             `json:"fromDisk"`         // the API server has not told all yet
+	Unread       []string         `json:"unread,omitempty"` // what a newer version stored: what was known of it before stays in force
 	ProxyHealthy bool             `json:"proxyHealthy"`
 	Draining     bool             `json:"draining"`
 	Withdrawn    bool             `json:"withdrawn"`

@@ -1,0 +1,109 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// unread is what the API server has and this agent does not read, since a newer version
+// stored it. What was known of it before holds.
+type unread struct {
+	inventory error             // nil: it is read
+	claims    map[string]string // of IPAddresses: why, by name
+}
+
+// claim notes an IPAddress as it is now; nil: it is gone.
+func (u *unread) claim(name string, now *claim) {
+	if now == nil || now.Unread == "" {
+		delete(u.claims, name)
+		return
+	}
+	if u.claims == nil {
+		u.claims = map[string]string{}
+	}
+	u.claims[name] = now.Unread
+}
+
+// list has a sentence for each kind of object; none where all is read.
+func (u *unread) list() (all []string) {
+	if u.inventory != nil {
+		all = append(all, u.inventory.Error())
+	}
+	if len(u.claims) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(u.claims)))
+		all = append(all, fmt.Sprintf("IPAddresses that are not read: %d; the first: %s", len(u.claims), u.claims[first]))
+	}
+	return all
+}
+
+// unreadNow is what the API server has and is not read at the moment.
+func (s *sources) unreadNow() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unread.list()
+}
+
+// readClaim is [reduceClaim] for objects of a format that this agent reads. Of another one it
+// is what was known: to this process, or to the one before it. The lock is held.
+func (s *sources) readClaim(obj any) claim {
+	ip := obj.(*networkingv1.IPAddress)
+	err := inventory.CheckFormat("ipaddress "+ip.Name, ip.Annotations, lb.ClaimFormat)
+	if err == nil {
+		return reduceClaim(obj)
+	}
+	c, known := s.claims.items[ip.Name]
+	if !known {
+		c = s.remembered.claims[ip.Name]
+	}
+	c.Unread = err.Error()
+	return c
+}
+
+// remembered is what the process before this one knew. It is never changed.
+type remembered struct {
+	inputs
+	claims map[string]claim // by the name of the IPAddress
+}
+
+func rememberedOf(in inputs) remembered {
+	r := remembered{inputs: in, claims: map[string]claim{}}
+	for o := range in.Offers.All() {
+		c := r.claims[o.VIP.String()]
+		c.VIP, c.Holders = o.VIP, append(c.Holders, o.Service)
+		r.claims[o.VIP.String()] = c
+	}
+	return r
+}
+
+// hasRack reports whether an inventory is remembered that has the rack.
+func (r remembered) hasRack(name string) bool {
+	if r.Inventory == nil {
+		return false
+	}
+	_, ok := r.Inventory.Rack(name)
+	return ok
+}
+
+// tellUnread logs what is not read where it has changed.
+func (a *Agent) tellUnread() {
+	now := a.sources.unreadNow()
+	if slices.Equal(now, a.unread) {
+		return
+	}
+	for _, what := range now {
+		if !slices.Contains(a.unread, what) {
+			slog.Error("a newer version stored what this agent does not read; what was known before stays in force", "err", what)
+		}
+	}
+	if len(now) == 0 {
+		slog.Info("all that is stored can be read again")
+	}
+	a.unread = now
+}

@@ -1,0 +1,124 @@
+package nodes
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/apiserver"
+)
+
+const withPool = `
+  pools: [{name: public, addresses: [203.0.113.0/28]}]
+  racks:
+    - name: r01
+      zone: ZONE
+      machines:
+        - {name: w1, addresses: [10.10.1.11]}
+        - {name: old, addresses: [10.10.1.12], state: STATE}
+`
+
+// skewed is the inventory of the story of a newer version.
+func skewed(zone, state string) string {
+	return apiserver.Document(strings.NewReplacer("ZONE", zone, "STATE", state).Replace(withPool))
+}
+
+// format has an object bear a number of the format; empty: none, as before there was one.
+func (c *cluster) format(kind, name, number string) {
+	c.t.Helper()
+	arg := "plinth.dev/format-"
+	if number != "" {
+		arg = "plinth.dev/format=" + number
+	}
+	c.Kubectl("annotate", "--overwrite", "-n", "kube-system", kind, name, arg)
+}
+
+// vip waits until a Service has one.
+func (c *cluster) vip(service string) (ip string) {
+	c.t.Helper()
+	c.Eventually(20*time.Second, "Service "+service+" has a VIP", func(ctx context.Context) error {
+		svc, err := c.Client.CoreV1().Services("default").Get(ctx, service, metav1.GetOptions{})
+		if err == nil && len(svc.Status.LoadBalancer.Ingress) != 1 {
+			err = fmt.Errorf("its status is %v", svc.Status.LoadBalancer)
+		}
+		if err == nil {
+			ip = svc.Status.LoadBalancer.Ingress[0].IP
+		}
+		return err
+	})
+	return ip
+}
+
+// TestWhatANewerVersionStoredIsKeptAndSaid has the objects of a cluster be those of a newer
+// version, beneath a controller manager that leads and before one that starts: it says so,
+// takes up no edit, deletes no Node, gives and takes no VIP. Then they are set back.
+func TestWhatANewerVersionStoredIsKeptAndSaid(t *testing.T) {
+	for _, starts := range []bool{false, true} {
+		t.Run(fmt.Sprint("it starts: ", starts), func(t *testing.T) { newerVersionStored(t, starts) })
+	}
+}
+
+func newerVersionStored(t *testing.T, starts bool) {
+	c := newCluster(t, apiserver.Options{})
+	c.edit(skewed("a", "active"))
+	stop := c.start()
+	for _, name := range []string{"w1", "old"} {
+		c.register(node{name: name, notReady: name == "old"})
+		c.until(name, "is initialised", apiserver.Initialised)
+	}
+	c.Kubectl("create", "service", "loadbalancer", "web", "--tcp=80")
+	vip := c.vip("web")
+	c.format("ipaddress", vip, "")
+	for _, name := range []string{"plinth-accepted", "plinth-accepted-r01"} {
+		c.format("configmap", name, "") // an older version stored all of it
+	}
+	c.Quiet(apiserver.ControllerName, 0)
+
+	if starts {
+		stop()
+	}
+	c.format("configmap", "plinth-accepted", "2")
+	stored := c.stored()
+	c.format("ipaddress", vip, "2")
+	if starts {
+		c.start()
+	}
+	c.AwaitStatus("ready", "false")
+	c.event("ConfigMap", "plinth-inventory-status", "InventoryNewerFormat", `configmap plinth-accepted is of format "2"`)
+	c.edit(skewed("b", "retired"))
+	c.Kubectl("delete", "service", "web", "--wait=false")
+	c.Kubectl("create", "service", "loadbalancer", "other", "--tcp=80")
+	c.stays(outlives, "w1", "old")
+	if err := labelled(map[string]string{"topology.kubernetes.io/zone": "a"})(c.get("w1")); err != nil {
+		t.Error(err)
+	}
+	if now := c.stored(); !maps.Equal(now, stored) {
+		t.Errorf("stored was\n%v\nand is\n%v", stored, now)
+	}
+	if _, err := c.Client.NetworkingV1().IPAddresses().Get(t.Context(), vip, metav1.GetOptions{}); err != nil {
+		t.Errorf("the VIP was given back: %v", err)
+	}
+	if n := strings.Count(c.Log(apiserver.ControllerName), "a newer version stored the inventory"); n != 1 {
+		t.Errorf("it was said %d times", n)
+	}
+
+	c.format("ipaddress", vip, "1")
+	c.format("configmap", "plinth-accepted", "1")
+	c.AwaitStatus("ready", "true")
+	c.until("w1", "has seen the edit", inZone("b"))
+	c.vip("other")
+}
+
+// stored is what was accepted, but for the annotations.
+func (c *cluster) stored() map[string]string {
+	out := map[string]string{}
+	for name, cm := range c.accepted() {
+		out[name] = fmt.Sprint(cm.Data)
+	}
+	return out
+}
