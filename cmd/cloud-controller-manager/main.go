@@ -62,6 +62,7 @@ func run() int {
 	}
 	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), names.CCMControllerAliases(), flags, wait.NeverStop)
 	command.Use = "plinth-cloud-controller-manager"
+	awaitServer(command, standard)
 	answerVersion(command)
 	return cli.Run(command)
 }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/cloud-provider/options"
+	"k8s.io/klog/v2"
+)
+
+// How often the API server is asked whether it is there, and how long it has for an answer.
+const (
+	askEvery     = time.Second
+	answerWithin = 5 * time.Second
+)
+
+// awaitServer has a command wait for the API server before it runs. The framework asks it for
+// a ConfigMap first of all, and ends the process half a minute later with the answer that
+// this one could not be read.
+func awaitServer(command *cobra.Command, o *options.CloudControllerManagerOptions) {
+	runs := command.RunE
+	command.RunE = func(cmd *cobra.Command, args []string) error {
+		config, err := clientcmd.BuildConfigFromFlags(o.Master, o.Generic.ClientConnection.Kubeconfig)
+		if err != nil {
+			return fmt.Errorf("how to reach the API server: %w", err)
+		}
+		if err := untilItAnswers(cmd.Context(), config); err != nil {
+			return err
+		}
+		return runs(cmd, args)
+	}
+}
+
+// untilItAnswers returns when the API server answers, whatever that is but a fault of its
+// own. It says once for each reason why it waits.
+func untilItAnswers(ctx context.Context, config *rest.Config) error {
+	config = rest.CopyConfig(config)
+	config.Timeout = answerWithin
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return fmt.Errorf("how to reach the API server: %w", err)
+	}
+	said := ""
+	for {
+		err := answer(ctx, client)
+		switch {
+		case err == nil && said != "":
+			klog.InfoS("The API server answers", "server", config.Host)
+			return nil
+		case err == nil:
+			return nil
+		case err.Error() != said:
+			said = err.Error()
+			klog.InfoS("Waiting for the API server", "server", config.Host, "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// answer asks whether the API server is healthy. That it does not tell us is an answer too.
+func answer(ctx context.Context, client *discovery.DiscoveryClient) error {
+	code := 0
+	err := client.RESTClient().Get().AbsPath("/healthz").Do(ctx).StatusCode(&code).Error()
+	switch {
+	case code >= http.StatusInternalServerError:
+		return errors.Join(fmt.Errorf("it is not healthy: it answers with status %d", code), err)
+	case code > 0:
+		return nil
+	}
+	return err
+}
