@@ -130,6 +130,16 @@ func (c *Cloud) onInventory(ctx context.Context, f func()) {
 	}
 }
 
+// onceInForce calls f when an inventory is in force for the first time, unless ctx ends
+// before. Stock controllers that ask before then get an error for each Node, each time.
+func (c *Cloud) onceInForce(ctx context.Context, f func()) {
+	select {
+	case <-ctx.Done():
+	case <-c.inventories():
+		f()
+	}
+}
+
 // inventories has a word when an inventory is in force, or has come into force since the
 // last word.
 func (c *Cloud) inventories() <-chan struct{} {

@@ -79,7 +79,7 @@ func startCloudNodeController(ctx context.Context, c *Cloud, s start) error {
 	if err != nil {
 		return err
 	}
-	go stock.RunWithContext(ctx, s.context.ControllerManagerMetrics)
+	go c.onceInForce(ctx, func() { stock.RunWithContext(ctx, s.context.ControllerManagerMetrics) })
 	go c.onInventory(ctx, func() {
 		if err := stock.UpdateNodeStatus(ctx); err != nil {
 			c.log.Error("cannot look at the addresses of nodes", "err", err)

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	stockroute "k8s.io/cloud-provider/controllers/route"
 )
@@ -65,8 +66,9 @@ func (r *routeController) run(ctx context.Context, clusterCIDRs string) error {
 	}
 	s, c := r.start, r.cloud
 	shared := s.config.ComponentConfig.KubeCloudShared
-	stock, err := stockroute.New(routes{inventory: c.inventory, nodes: c.nodes}, s.config.ClientBuilder.ClientOrDie(s.client),
-		fabricInformer{c.informers.Core().V1().Nodes()}, shared.ClusterName, cidrs)
+	pending := &pendingRoutes{routes: routes{inventory: c.inventory, nodes: c.nodes}}
+	stock, err := stockroute.New(pending, s.config.ClientBuilder.ClientOrDie(s.client),
+		fabricInformer{c.informers.Core().V1().Nodes(), pending}, shared.ClusterName, cidrs)
 	if err != nil {
 		return err
 	}
@@ -112,7 +114,15 @@ func parseCIDRs(list string) ([]*net.IPNet, error) {
 // fabricInformer has the route controller, in its watch-based mode, look again
 // when an agent changes its word: of itself it looks only at pod CIDRs and
 // addresses, and after that for hours at nothing.
-type fabricInformer struct{ coreinformers.NodeInformer }
+type fabricInformer struct {
+	coreinformers.NodeInformer
+	pending *pendingRoutes
+}
+
+// Lister lists the Nodes that the route controller has something to do for.
+func (f fabricInformer) Lister() corelisters.NodeLister {
+	return pendingNodes{f.NodeInformer.Lister(), f.pending}
+}
 
 // Informer returns the shared informer of Nodes.
 func (f fabricInformer) Informer() cache.SharedIndexInformer {
