@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -34,7 +36,10 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errs)
-	cmd, err := root.ExecuteC()
+	cmd, err := root, noCommand(root, args)
+	if err == nil {
+		cmd, err = root.ExecuteC()
+	}
 	var said exit
 	switch {
 	case err == nil:
@@ -50,6 +55,20 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	}
 	fmt.Fprintln(errs, "Error:", err)
 	return exitError
+}
+
+// noCommand refuses what is no command, with a request for help as well: cobra then answers
+// with the help of the program, as if all were well.
+func noCommand(root *cobra.Command, args []string) error {
+	found, rest, err := root.Find(args)
+	if err != nil || found != root {
+		return nil // the command itself says what is wrong
+	}
+	asked := slices.DeleteFunc(slices.Clone(rest), func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	if len(asked) == 0 || asked[0] == "help" || asked[0] == "completion" || strings.HasPrefix(asked[0], cobra.ShellCompRequestCmd) {
+		return nil // cobra's own, which it adds when it runs
+	}
+	return root.Args(root, asked)
 }
 
 func newRootCommand() *cobra.Command {
