@@ -4,7 +4,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X main.version=$(VERSION)
+# What the Kubernetes libraries say of themselves: in user agents our version, in the metric
+# kubernetes_build_info their own. By the latter feature gates are decided too, so it cannot
+# be ours.
+K8S     := v1$(patsubst v0%,%,$(shell awk '$$1 == "k8s.io/component-base" {print $$2}' go.mod))
+LDFLAGS := -s -w -X main.version=$(VERSION) -X k8s.io/client-go/pkg/version.gitVersion=$(VERSION) \
+	-X k8s.io/component-base/version.gitVersion=$(K8S) -X k8s.io/component-base/version.gitCommit=
 # grpcnotrace leaves out a page of gRPC's that nobody looks at. It draws in templates,
 # with which the linker has to keep every method there is: a third of a program.
 BUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags '$(LDFLAGS)'

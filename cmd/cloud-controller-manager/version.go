@@ -10,8 +10,8 @@ import (
 var version = "dev"
 
 // answerVersion has --version answer with our own version. The framework's answer is the
-// version of the Kubernetes modules, which nobody sets. Setting it is no way out: it is
-// what feature gates are decided by as well, so each release of ours would turn some on or off.
+// version of the Kubernetes modules, which make sets. It cannot be ours: it is what feature
+// gates are decided by as well, so each release of ours would turn some on or off.
 func answerVersion(command *cobra.Command) {
 	runs := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
