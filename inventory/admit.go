@@ -12,8 +12,8 @@ import (
 // mentioned if its name is, or its ID under another name.
 //
 // It refuses next, with an error among the problems, where more machines would
-// be dropped or retired at once than inForce.MaxRemoved and allowRemovals let
-// go. inForce may be nil.
+// be dropped, retired or replaced at once than inForce.MaxRemoved and
+// allowRemovals let go. A machine is replaced if its name stays and its ID does not. inForce may be nil.
 func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
 	if inForce == nil {
 		return Carve(next, nil)
@@ -21,6 +21,7 @@ func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
 	out := next.clone()
 	removed := removals(out, inForce)
 	problems := refuseRemovals(out, inForce, removed, allowRemovals)
+	problems = append(problems, out.tellReplaced(inForce)...)
 	problems = append(problems, out.hold(inForce)...)
 	out.settle()
 	carved, more := Carve(out, inForce)
@@ -31,7 +32,8 @@ func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
 	return carved, problems
 }
 
-// removals are the names of the machines that the change drops or retires.
+// removals are the names of the machines that the change drops or retires, or has another
+// machine in the place of.
 func removals(next, inForce *Inventory) []string {
 	var out []string
 	for i := range inForce.Racks {
@@ -39,13 +41,35 @@ func removals(next, inForce *Inventory) []string {
 			now, mentioned := next.same(old)
 			retires := mentioned && now.State == StateRetired
 			drops := !mentioned && !old.Held
-			if old.State != StateRetired && (retires || drops) {
+			if old.State != StateRetired && (retires || drops || mentioned && replaces(now, old)) {
 				out = append(out, old.Name)
 			}
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// replaces reports whether a machine is another one, of the same name, than the one before. A
+// machine that is planned has no Node yet, and so no provider ID.
+func replaces(now, old Machine) bool {
+	return now.Name == old.Name && now.ID != old.ID && old.State != StatePlanned && old.State != StateRetired
+}
+
+// tellReplaced warns of machines whose Nodes are now of a machine that is no more.
+func (inv *Inventory) tellReplaced(inForce *Inventory) (problems Problems) {
+	for i := range inv.Racks {
+		for _, m := range inv.Racks[i].Machines {
+			if old, ok := inForce.Machine(m.Name); ok && replaces(m, old) {
+				problems = append(problems, inv.problemAt(machinePath(m.Rack, m.Name), Problem{
+					Severity: Warning, Code: MachineReplaced, Value: m.ID,
+					Message:  fmt.Sprintf("is another machine than %s, whose Node, if it is there, Plinth leaves alone from now on: a Node's providerID never changes", old.ID),
+					Accepted: fmt.Sprintf("once the machine is in place, kubectl delete node %s, and a restart of the kubelet there; or id: %s, if nothing was replaced", m.Name, old.ID),
+				}))
+			}
+		}
+	}
+	return problems
 }
 
 // refuseRemovals is the brake on large removals.
@@ -57,7 +81,7 @@ func refuseRemovals(next, inForce *Inventory, removed []string, allowed int) Pro
 	}
 	return Problems{{
 		Severity: Error, Code: TooManyRemovals, Path: "spec.racks",
-		Message:    fmt.Sprintf("drops or retires %d of %d machines at once, and %d may go: %s", len(removed), total, limit, shortList(removed, 10)),
+		Message:    fmt.Sprintf("drops, retires or gives another id to %d of %d machines at once, and %d may go: %s", len(removed), total, limit, shortList(removed, 10)),
 		Value:      fmt.Sprint(len(removed)),
 		Accepted:   fmt.Sprintf("safety.maxRemoved (%s) of the inventory in force, or on the ConfigMap the annotation plinth.dev/allow-removals", inForce.MaxRemoved),
 		Suggestion: fmt.Sprintf("plinth.dev/allow-removals: \"%d\"", len(removed)),

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -18,6 +19,11 @@ func fleet(n, retired int) string {
 		fmt.Fprintf(&b, "  - {name: w%02d, addresses: [10.1.1.%d], state: %s}\n", i, i+1, state)
 	}
 	return b.String()
+}
+
+// withIDs gives every machine of a fleet an id.
+func withIDs(fleet string) string {
+	return regexp.MustCompile(`name: (w\d+)`).ReplaceAllString(fleet, "name: $1, id: SN-$1")
 }
 
 func TestTheBrakeStopsLargeRemovals(t *testing.T) {
@@ -37,6 +43,9 @@ func TestTheBrakeStopsLargeRemovals(t *testing.T) {
 		{"the limit is that in force, not that of the change", "safety: {maxRemoved: 1}\n" + fleet(10, 0), "safety: {maxRemoved: 100%}\n" + fleet(1, 0), 0, false},
 		{"a limit of none lets nothing go", "safety: {maxRemoved: 0}\n" + fleet(10, 0), fleet(9, 0), 0, false},
 		{"a part of a machine is a whole one", "safety: {maxRemoved: 5%}\n" + fleet(10, 0), fleet(9, 0), 0, true},
+		{"another id is another machine", fleet(10, 0), strings.NewReplacer("{name: w01,", "{name: w01, id: SN-1,", "{name: w02,", "{name: w02, id: SN-2,").Replace(fleet(10, 0)), 0, false},
+		{"one machine of ten may be replaced", fleet(10, 0), strings.Replace(fleet(10, 0), "{name: w01,", "{name: w01, id: SN-1,", 1), 0, true},
+		{"what is planned may get its ids", strings.ReplaceAll(fleet(10, 0), "active", "planned"), withIDs(fleet(10, 0)), 0, true},
 		{"the whole fleet may go by percentage", "safety: {maxRemoved: 100%}\n" + fleet(10, 0), "region: dc1", 0, true},
 	} {
 		inv, problems := Admit(parsed(t, c.after), parsed(t, c.before), c.allow)
@@ -103,6 +112,26 @@ func TestAMachineWithANewNameIsStillMentioned(t *testing.T) {
 	}
 	if m, err := inv.MachineOf(NodeIdentity{ProviderID: "plinth://SN-1", Name: "old"}); err != nil || m.Name != "new" {
 		t.Error(m, err)
+	}
+}
+
+func TestAMachineInThePlaceOfAnotherKeepsItsPodCIDRsAndIsWarnedOf(t *testing.T) {
+	const network = "podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}\n"
+	before, _ := Admit(parsed(t, network+fleet(3, 0)), nil, 0)
+	next := parsed(t, network+strings.Replace(fleet(3, 0), "{name: w01,", "{name: w01, id: SN-1,", 1))
+	inv, problems := Admit(next, before, 0)
+	if inv == nil || len(problems) != 1 || problems[0].Code != MachineReplaced || !strings.Contains(problems[0].Accepted, "kubectl delete node w01,") {
+		t.Fatal(problems)
+	}
+	was, _ := before.Machine("w01")
+	if is, _ := inv.Machine("w01"); is.PodCIDRs[0] != was.PodCIDRs[0] {
+		t.Errorf("it had %v, and has %v", was.PodCIDRs, is.PodCIDRs)
+	}
+	if d := Diff(before, inv); len(d.Machines) != 1 || d.Machines[0].Kind != Replaced || !strings.Contains(d.String(), "w01 of rack r01 is replaced") {
+		t.Errorf("the difference is told as: %s", d)
+	}
+	if _, problems := Admit(next, inv, 0); len(problems) > 0 {
+		t.Errorf("it is warned of again: %v", problems)
 	}
 }
 

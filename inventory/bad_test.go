@@ -83,7 +83,7 @@ func TestFourInFiveMistakesComeWithASuggestion(t *testing.T) {
 }
 
 func TestEveryCodeHasAFileThatShowsIt(t *testing.T) {
-	elsewhere := []Code{TooManyAliases, Unlabelled, PodCIDRKept, TooManyRemovals, HeldLosesClaim, TooLarge}
+	elsewhere := []Code{TooManyAliases, Unlabelled, PodCIDRKept, TooManyRemovals, HeldLosesClaim, TooLarge, MachineReplaced}
 	var shown []string
 	for _, b := range badFiles(t) {
 		shown = append(shown, b.expect)

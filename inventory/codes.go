@@ -264,8 +264,8 @@ const (
 
 // Taking up.
 const (
-	// The change drops or retires more machines at once than safety.maxRemoved lets go. If it is
-	// meant, say so with the annotation plinth.dev/allow-removals on the ConfigMap.
+	// The change drops or retires more machines at once than safety.maxRemoved lets go, or gives
+	// them another id, which is as much as another machine in the place of each. If it is meant, say so with the annotation plinth.dev/allow-removals on the ConfigMap.
 	TooManyRemovals Code = "P1001"
 	// A machine that nobody mentions any more is held, and somebody else has its address, alias or
 	// systemUUID now. Retire it if it is gone.
@@ -275,4 +275,9 @@ const (
 	// beside the rack its last version is kept, compressed. Split the rack into several, which
 	// may share subnets and routers, or shorten names and labels.
 	TooLarge Code = "P1003"
+	// The id of a machine is another one now, and its name is the same: another machine has its place.
+	// The Node of the old one keeps its providerID, which cannot change, and Plinth keeps its labels,
+	// taints and addresses no more. Delete the Node once the new machine is in place, and restart the
+	// kubelet there: the Node that it makes has the same pod CIDRs.
+	MachineReplaced Code = "P1004"
 )

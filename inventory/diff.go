@@ -28,6 +28,7 @@ const (
 	Changed  ChangeKind = "changed"  // in some field
 	HeldNow  ChangeKind = "held"     // kept though nobody mentions it
 	Retired  ChangeKind = "retired"  // its Node may be deleted
+	Replaced ChangeKind = "replaced" // by another of the same name
 	Appears  ChangeKind = "appears"  // a session
 	Vanishes ChangeKind = "vanishes" // a session
 	Resets   ChangeKind = "resets"   // a session goes down and comes up again
@@ -129,6 +130,8 @@ func diffMachine(before *Inventory, m *Machine) (MachineChange, bool) {
 		c.Kind = Retired
 	case m.Held && !old.Held:
 		c.Kind = HeldNow
+	case replaces(*m, old):
+		c.Kind = Replaced
 	case old.Rack != m.Rack:
 		c.Kind = Moved
 	default:

@@ -25,12 +25,13 @@ func (d Difference) String() string {
 
 // machineWords tell what happens to a machine.
 var machineWords = map[ChangeKind]string{
-	Added:   "machine %s is added to rack %s",
-	Removed: "machine %s of rack %s is no longer mentioned, and will be held",
-	Moved:   "machine %s moves to rack %s",
-	Changed: "machine %s of rack %s changes",
-	HeldNow: "machine %s of rack %s is held, though nobody mentions it any more",
-	Retired: "machine %s of rack %s is retired: its Node may be deleted",
+	Added:    "machine %s is added to rack %s",
+	Removed:  "machine %s of rack %s is no longer mentioned, and will be held",
+	Moved:    "machine %s moves to rack %s",
+	Changed:  "machine %s of rack %s changes",
+	HeldNow:  "machine %s of rack %s is held, though nobody mentions it any more",
+	Retired:  "machine %s of rack %s is retired: its Node may be deleted",
+	Replaced: "machine %s of rack %s is replaced by another: its Node is to be deleted and made anew",
 }
 
 // String tells what happens to the machine.

@@ -149,7 +149,8 @@ func (inv *Inventory) MachineOf(n NodeIdentity) (Machine, error) {
 	}
 	m := ix.at(found[0])
 	if count == 1 && m.SystemUUID != "" && uuid != "" && m.SystemUUID != uuid && n.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.ProviderID) {
-		return Machine{}, fmt.Errorf("%w: machine %s has systemUUID %s, the node reports %s", ErrNoMachine, m.Name, m.SystemUUID, uuid)
+		return Machine{}, fmt.Errorf("%w: machine %s has systemUUID %s, the node reports %s; if this is machine %s now, write match: {systemUUID: %s}, and its id if that is another",
+			ErrNoMachine, m.Name, m.SystemUUID, uuid, m.Name, uuid)
 	}
 	return m, nil
 }

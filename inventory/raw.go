@@ -112,7 +112,7 @@ type rawExpect struct {
 type rawSafety struct {
 	node *yaml.Node
 
-	// Machines that one change may drop or retire: a number, or a percentage of the machines in force. Default: the larger of 1 and 5%.
+	// Machines that one change may drop, retire or replace: a number, or a percentage of the machines in force. Default: the larger of 1 and 5%.
 	MaxRemoved scalar[Limit] `key:"maxRemoved"`
 }
 
@@ -382,7 +382,7 @@ type rawMachine struct {
 
 	// The name of the Kubernetes Node.
 	Name scalar[string] `key:"name" required:"true"`
-	// What stays with the machine for its life, such as a serial number; the Node's providerID is plinth://<id>. It never holds a place. Default: the name.
+	// What stays with the machine for its life, such as a serial number; the Node's providerID is plinth://<id>. It never holds a place: another id under the same name is another machine. Default: the name.
 	ID scalar[string] `key:"id"`
 	// Other ways to know the machine.
 	Match rawMatch `key:"match"`

@@ -20,8 +20,14 @@ type sharedMachineError struct {
 	nodes   []string // sorted
 }
 
+// Error says what to do about it: a machine that has another name now has left the Node of
+// its former name behind.
 func (e *sharedMachineError) Error() string {
-	return fmt.Sprintf("machine %s is claimed by the nodes %s", e.machine, strings.Join(e.nodes, ", "))
+	text := fmt.Sprintf("machine %s is claimed by the nodes %s", e.machine, strings.Join(e.nodes, ", "))
+	if others := slices.DeleteFunc(slices.Clone(e.nodes), func(n string) bool { return n == e.machine }); len(others) < len(e.nodes) {
+		return fmt.Sprintf("%s: if %s is its name now, run: kubectl delete node %s", text, e.machine, strings.Join(others, " "))
+	}
+	return text + ": delete those that it is not"
 }
 
 // identity is what a Node says about which machine it is.
@@ -33,9 +39,12 @@ func identity(node *v1.Node) inventory.NodeIdentity {
 	}
 }
 
-// ours reports whether a provider ID is one that Plinth gave.
-func ours(providerID string) bool {
-	return strings.HasPrefix(providerID, inventory.ProviderScheme+"://")
+// stateOf is what a Node shows of its machine.
+func stateOf(node *v1.Node) inventory.NodeState {
+	return inventory.NodeState{
+		NodeIdentity: identity(node), Ready: ready(node), Volumes: len(node.Status.VolumesAttached),
+		OutOfService: slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Key == inventory.OutOfServiceTaint }),
+	}
 }
 
 // machineOf returns the machine that a Node is, and the inventory that says so.
@@ -53,9 +62,7 @@ func (c *Cloud) machineOf(node *v1.Node) (*inventory.Inventory, inventory.Machin
 	return inv, m, nil
 }
 
-// match finds the machine of an identity. An ID that Plinth gave is never
-// overruled by a name or UUID: a machine whose name was used before must not
-// inherit the Node of the other.
+// match finds the machine of an identity.
 func match(inv *inventory.Inventory, id inventory.NodeIdentity) (inventory.Machine, error) {
 	if inv == nil {
 		return inventory.Machine{}, errNoInventory
@@ -63,14 +70,5 @@ func match(inv *inventory.Inventory, id inventory.NodeIdentity) (inventory.Machi
 	if id == (inventory.NodeIdentity{}) {
 		return inventory.Machine{}, errors.New("it says nothing of itself")
 	}
-	m, err := inv.MachineOf(id)
-	switch {
-	case errors.Is(err, inventory.ErrNoMachine) && ours(id.ProviderID):
-		return inventory.Machine{}, fmt.Errorf("its provider ID %s is of no machine of the inventory", id.ProviderID)
-	case err != nil:
-		return inventory.Machine{}, err
-	case ours(id.ProviderID) && id.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, id.ProviderID):
-		return inventory.Machine{}, fmt.Errorf("its provider ID is %s, that of machine %s is %s", id.ProviderID, m.Name, m.ProviderID())
-	}
-	return m, nil
+	return inv.Identify(id)
 }

@@ -26,11 +26,12 @@ const taintUninitialized = api.TaintExternalCloudProvider
 
 // Reasons of Events on Nodes.
 const (
-	reasonNoMachine     = "NoMachine"     // the inventory has no machine for the Node
-	reasonUnexpected    = "Unexpected"    // the machine is planned or retired and should have no Node
-	reasonAmbiguous     = "Ambiguous"     // it cannot be told which machine the Node is
-	reasonPodCIDRInUse  = "PodCIDRInUse"  // another Node has the pod CIDRs that this one should get
-	reasonPodCIDRDiffer = "PodCIDRDiffer" // the Node has other pod CIDRs than the inventory gives its machine
+	reasonNoMachine     = "NoMachine"       // the inventory has no machine for the Node
+	reasonUnexpected    = "Unexpected"      // the machine is planned or retired and should have no Node
+	reasonAmbiguous     = "Ambiguous"       // it cannot be told which machine the Node is
+	reasonReplaced      = "MachineReplaced" // another machine, or none, is in the place of the Node's
+	reasonPodCIDRInUse  = "PodCIDRInUse"    // another Node has the pod CIDRs that this one should get
+	reasonPodCIDRDiffer = "PodCIDRDiffer"   // the Node has other pod CIDRs than the inventory gives its machine
 )
 
 // nodeController keeps labels, taints, provider ID and pod CIDRs of every Node
@@ -77,13 +78,15 @@ func (n *nodeController) handler() cache.ResourceEventHandler {
 				n.queue.Add(node.Name)
 			}
 		},
+		// Another Node may have waited for its machine or its pod CIDRs.
+		DeleteFunc: func(any) { n.all() },
 	}
 }
 
 // changed reports whether a Node differs in what the inventory has a say in.
-// Heartbeats and conditions do not count.
+// Heartbeats do not count.
 func changed(a, b *v1.Node) bool {
-	return a.UID != b.UID || identity(a) != identity(b) || !maps.Equal(a.Labels, b.Labels) ||
+	return a.UID != b.UID || stateOf(a) != stateOf(b) || !maps.Equal(a.Labels, b.Labels) ||
 		!equalTaints(a.Spec.Taints, b.Spec.Taints) || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
 }
 
@@ -131,6 +134,7 @@ func (c *Cloud) wishOf(node *v1.Node) (w wish, ok bool) {
 	if !c.explain(node, err) || m.State == inventory.StateRetired {
 		return wish{}, false
 	}
+	c.reportMismatches(node, m)
 	w = wishFor(inv, m)
 	w.formerly = c.wantedTaints.of(m, w.taints)
 	if initialising(node) && expected(m) != nil {
@@ -142,12 +146,15 @@ func (c *Cloud) wishOf(node *v1.Node) (w wish, ok bool) {
 
 // explain reports why a Node has no machine; it returns true where it has one.
 func (c *Cloud) explain(node *v1.Node, err error) bool {
-	reasons := []string{reasonNoMachine, reasonAmbiguous}
+	reasons := []string{reasonNoMachine, reasonAmbiguous, reasonReplaced}
 	reason := ""
+	var replaced *inventory.ReplacedError
 	switch {
 	case err == nil, errors.Is(err, errNoInventory):
 	case errors.Is(err, inventory.ErrNoMachine):
 		reason = reasonNoMachine
+	case errors.As(err, &replaced):
+		reason = reasonReplaced
 	default:
 		reason = reasonAmbiguous
 	}
@@ -159,6 +166,21 @@ func (c *Cloud) explain(node *v1.Node, err error) bool {
 		}
 	}
 	return err == nil
+}
+
+// reportMismatches reports in what a Node does not fit its machine, and the next step.
+func (c *Cloud) reportMismatches(node *v1.Node, m inventory.Machine) {
+	found := map[inventory.MismatchReason]string{}
+	for _, mismatch := range m.Mismatches(stateOf(node)) {
+		found[mismatch.Reason] = mismatch.Message
+	}
+	for _, reason := range inventory.MismatchReasons {
+		if message, there := found[reason]; there {
+			c.reports.warn(node, string(reason), fmt.Sprintf("node %s: %s", node.Name, message))
+		} else {
+			c.reports.settle(node, string(reason))
+		}
+	}
 }
 
 // freePodCIDRs returns the pod CIDRs that a Node without any should get. Blocks
@@ -175,7 +197,7 @@ func (c *Cloud) freePodCIDRs(node *v1.Node, m inventory.Machine) []netip.Prefix 
 		return nil
 	}
 	if holder, taken := c.roster.holder(m.PodCIDRs, node.Name); taken {
-		c.reports.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v", holder, m.PodCIDRs))
+		c.reports.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v; if its machine is gone, run: kubectl delete node %s", holder, m.PodCIDRs, holder))
 		return nil
 	}
 	c.reports.settle(node, reasonPodCIDRInUse)

@@ -205,6 +205,10 @@ func (s *status) checkMachines(seen observed) {
 			continue
 		}
 		nodes[m.Name] = n
+		if why := misfits(seen.inventory, n); len(why) > 0 {
+			told["node "+n.Name], told["machine "+m.Name] = true, true // the other end of the same
+			strangers = append(strangers, why...)
+		}
 	}
 	for _, rack := range seen.inventory.Racks {
 		r := rackStatus{Name: rack.Name}
@@ -214,7 +218,7 @@ func (s *status) checkMachines(seen observed) {
 			}
 			if m.State == inventory.StateActive || m.State == inventory.StateMaintenance {
 				_, has := nodes[m.Name]
-				told["machine "+m.Name] = !has
+				told["machine "+m.Name] = told["machine "+m.Name] || !has
 				s.checkMachine(&r, m, nodes)
 			}
 		}

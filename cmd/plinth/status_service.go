@@ -123,14 +123,25 @@ func (s *status) checkUnmatched(seen observed, told map[string]bool) {
 // whyUnmatched is why the controller does not care for a Node whose machine seems to be
 // known.
 func whyUnmatched(inv *inventory.Inventory, n v1.Node) string {
-	m, err := inv.MachineOf(identityOf(n))
-	switch {
-	case err != nil:
+	if _, err := inv.Identify(identityOf(n)); err != nil {
 		return err.Error()
-	case strings.HasPrefix(n.Spec.ProviderID, inventory.ProviderScheme+"://") && n.Spec.ProviderID != m.ProviderID():
-		return fmt.Sprintf("its provider ID is %s, and that of machine %s is %s. A provider ID never changes: set the machine's id back, or delete the Node and let it join anew", n.Spec.ProviderID, m.Name, m.ProviderID())
 	}
 	return "the controller knows no machine that it is: its Events say why"
+}
+
+// misfits says in what a Node does not fit the machine that it seems to be, and what to do.
+func misfits(inv *inventory.Inventory, n v1.Node) (lines []string) {
+	m, err := inv.Identify(identityOf(n))
+	if err != nil {
+		return []string{fmt.Sprintf("node %s: %v", n.Name, err)}
+	}
+	for _, mismatch := range m.Mismatches(inventory.NodeState{
+		NodeIdentity: identityOf(n), Ready: condition(n, v1.NodeReady).Status == v1.ConditionTrue, Volumes: len(n.Status.VolumesAttached),
+		OutOfService: slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == inventory.OutOfServiceTaint }),
+	}) {
+		lines = append(lines, fmt.Sprintf("node %s: %s", n.Name, mismatch.Message))
+	}
+	return lines
 }
 
 func identityOf(n v1.Node) inventory.NodeIdentity {

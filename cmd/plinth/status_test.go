@@ -138,7 +138,20 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.nodes[0].Spec.ProviderID = "plinth://nuc1"
 			s.inventory.Racks[0].Machines[0].ID = "NEWSERIAL"
 			s.taken["nodesWithoutMachine"], s.taken["machinesWithoutNode"] = "nuc1", "nuc1"
-		}, []string{"node nuc1: its provider ID is plinth://nuc1, and that of machine nuc1 is plinth://NEWSERIAL"}},
+		}, []string{"node nuc1: it has the provider ID plinth://nuc1, and machine nuc1 is plinth://NEWSERIAL now; a provider ID never changes: if another machine is in its place, drain the Node if pods run there, run: kubectl delete node nuc1, and restart the kubelet there"}},
+		{"a Node of a machine that the inventory has another in the place of, before the controller has said so", func(s *observed) {
+			s.nodes[0].Spec.ProviderID = "plinth://nuc1"
+			s.inventory.Racks[0].Machines[0].ID = "NEWSERIAL"
+		}, []string{"run: kubectl delete node nuc1"}},
+		{"a board that the inventory does not know", func(s *observed) {
+			s.nodes[0].Status.NodeInfo.SystemUUID = "4C4C4544-0032-3010-8053-B7C04F585932"
+			s.nodes[0].Spec.ProviderID = "plinth://nuc1"
+			s.inventory.Racks[0].Machines[0].SystemUUID = "4c4c4544-0032-3010-8053-b7c04f585931"
+		}, []string{"node nuc1: it reports systemUUID 4c4c4544-0032-3010-8053-b7c04f585932, and the inventory has 4c4c4544-0032-3010-8053-b7c04f585931 for machine nuc1"}},
+		{"a machine that is off with a volume", func(s *observed) {
+			s.nodes = append(s.nodes, nodeThatIs("nuc4", v1.ConditionUnknown, v1.ConditionUnknown))
+			s.nodes[2].Status.VolumesAttached = []v1.AttachedVolume{{Name: "disk"}}
+		}, []string{"node nuc4: machine nuc4 is off, and what is attached to it can be used nowhere else (volumes: 1)"}},
 		{"the controller has not seen a Node", func(s *observed) { s.taken["machinesWithoutNode"] = "nuc1\n" }, []string{"machine nuc1 (shelf): the controller knows no Node of it"}},
 		{"a stranger that the controller tells of, too", func(s *observed) {
 			s.nodes = append(s.nodes, nodeThatIs("nuc9", v1.ConditionTrue, v1.ConditionTrue))

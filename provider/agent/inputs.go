@@ -44,6 +44,14 @@ func (in inputs) machine() (inventory.Machine, error) {
 	return in.Inventory.MachineOf(in.Self.Identity)
 }
 
+// begin says why this Node is not to be served by an agent that begins: it was left behind by
+// a machine in whose place the inventory has another. One that runs goes on, for an edit of an ID
+// alone is no reason to take traffic from a machine.
+func (in inputs) begin() error {
+	_, err := in.Inventory.Identify(in.Self.Identity)
+	return err
+}
+
 // plan is what is to be said and to be in the kernel.
 type plan struct {
 	BGP     bgp.Config

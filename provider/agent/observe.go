@@ -17,7 +17,11 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	a.sources.adjust(ctx)
 	in, missing := a.sources.snapshot()
 	if missing == "" {
-		missing = noMachine(in.machine())
+		_, err := in.machine()
+		missing = noMachine(err)
+	}
+	if begins := !a.live && !a.planned && a.restored == nil; missing == "" && begins {
+		missing = noMachine(in.begin())
 	}
 	switch {
 	case missing == "":
@@ -32,7 +36,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	}
 	m, err := a.inputs.machine()
 	if err != nil {
-		return inventory.Machine{}, a.wait(noMachine(m, err))
+		return inventory.Machine{}, a.wait(noMachine(err))
 	}
 	if a.wait(missing); missing == "" {
 		a.saver.save(a.inputs)
@@ -48,7 +52,7 @@ func (a *Agent) givesTime() bool {
 	return left > 0
 }
 
-func noMachine(_ inventory.Machine, err error) string {
+func noMachine(err error) string {
 	if err == nil {
 		return ""
 	}

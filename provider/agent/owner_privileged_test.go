@@ -8,9 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // TestWhatAnotherNodeOrMachineLeftIsNotAnnounced: a machine that joins under another name,
@@ -47,4 +50,49 @@ func TestWhatAnotherNodeOrMachineLeftIsNotAnnounced(t *testing.T) {
 	again := start(t, away, nil, dir, proxyURL, here)
 	learned(t, ask, all...)
 	again.stop()
+}
+
+// withID is the site in which w1 has an id.
+func withID(t *testing.T, id string) *inventory.Inventory {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(strings.NewReplacer("STATE", "active", "{name: w1,", "{name: w1, id: "+id+",").Replace(site))})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+// TestTheNodeOfAMachineThatWasReplacedIsNotBegunOn: the new machine's kubelet has taken the
+// old machine's Node. An agent that runs goes on, whatever becomes of its machine's ID, and
+// follows what changes besides.
+func TestTheNodeOfAMachineThatWasReplacedIsNotBegunOn(t *testing.T) {
+	ask, client, proxyURL, _ := machineWithRouter(t)
+	all := []string{"10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64"}
+	dir := t.TempDir()
+	runs := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	learned(t, ask, all...)
+	runs.sources.accept(t.Context(), withID(t, "SN-2"))
+	if _, err := client.NetworkingV1().IPAddresses().Create(t.Context(), aClaim("203.0.113.8", "prod", "web", "uid-1"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	all = append(all, "203.0.113.8/32")
+	learned(t, ask, all...)
+	runs.stop()
+	again := start(t, client, withID(t, "SN-2"), dir, proxyURL, nil)
+	learned(t, ask, all...)
+	again.stop()
+	sh(t, "ip route flush proto 114")
+
+	begins := start(t, client, withID(t, "SN-2"), t.TempDir(), proxyURL, nil)
+	eventually(t, "the agent says what it waits for", func() (bool, string) {
+		s := begins.show(t)
+		return strings.Contains(s.WaitingFor, "run: kubectl delete node w1"), fmt.Sprintf("%+v", s)
+	})
+	never(t, "it begins", func() (bool, string) {
+		s := begins.show(t)
+		return s.Ready || len(s.Sessions) > 0, fmt.Sprintf("%+v", s)
+	})
+	if got := sh(t, "ip route show proto 114"); strings.TrimSpace(got) != "" {
+		t.Errorf("the kernel has %s", got)
+	}
 }

@@ -1,0 +1,107 @@
+package inventory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// OutOfServiceTaint tells Kubernetes that a machine has no power: its pods are deleted
+// without their kubelet's word, and its volumes detached (KEP-2268). People set it, or
+// programs that have seen to the power.
+const OutOfServiceTaint = "node.kubernetes.io/out-of-service"
+
+// ReplacedError means that a Node has a provider ID that Plinth gave, and the inventory has
+// another machine in its place, or none.
+type ReplacedError struct {
+	Node NodeIdentity
+	Now  Machine // without a name: no machine
+}
+
+// Error says what to do about it.
+func (e *ReplacedError) Error() string {
+	node := cmp.Or(e.Node.Name, "NAME")
+	if e.Now.Name == "" {
+		return fmt.Sprintf("its provider ID %s is of no machine of the inventory; if that machine is gone, run: kubectl delete node %s", e.Node.ProviderID, node)
+	}
+	return fmt.Sprintf("it has the provider ID %s, and machine %s is %s now; a provider ID never changes: "+
+		"if another machine is in its place, drain the Node if pods run there, run: kubectl delete node %s, and restart the kubelet there; if not, set id: %s in the inventory",
+		e.Node.ProviderID, e.Now.Name, e.Now.ProviderID(), node, strings.TrimPrefix(e.Node.ProviderID, ProviderScheme+"://"))
+}
+
+// Identify is [Inventory.MachineOf], but for a Node with a provider ID that Plinth gave:
+// no name and no systemUUID overrules that. A machine in the place of another does not
+// inherit the other's Node, and the answer is a [ReplacedError].
+func (inv *Inventory) Identify(n NodeIdentity) (Machine, error) {
+	m, err := inv.MachineOf(n)
+	ours := strings.HasPrefix(n.ProviderID, ProviderScheme+"://")
+	switch {
+	case ours && errors.Is(err, ErrNoMachine):
+		namesake, _ := inv.Machine(n.Name)
+		return Machine{}, &ReplacedError{Node: n, Now: namesake}
+	case err != nil:
+		return Machine{}, err
+	case ours && n.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.ProviderID):
+		return Machine{}, &ReplacedError{Node: n, Now: m}
+	}
+	return m, nil
+}
+
+// NodeState is what a Node shows of its machine.
+type NodeState struct {
+	NodeIdentity
+	Ready        bool
+	OutOfService bool // it bears OutOfServiceTaint
+	Volumes      int  // that are attached to it
+}
+
+// MismatchReason says in what a Node does not fit what the inventory says of its machine.
+type MismatchReason string
+
+// The ways in which a Node may not fit its machine.
+const (
+	SystemUUIDDiffers   MismatchReason = "SystemUUIDDiffers"   // the kubelet runs on another board
+	StillOff            MismatchReason = "StillOff"            // by the inventory, and the kubelet is ready
+	StillOutOfService   MismatchReason = "StillOutOfService"   // by the taint, and the kubelet is ready
+	NotKnownToBeOff     MismatchReason = "NotKnownToBeOff"     // the taint says so, the inventory does not
+	VolumesStayAttached MismatchReason = "VolumesStayAttached" // to a machine that is off
+)
+
+// MismatchReasons are all of them.
+var MismatchReasons = []MismatchReason{SystemUUIDDiffers, StillOff, StillOutOfService, NotKnownToBeOff, VolumesStayAttached}
+
+// Mismatch is one such way, with the next step.
+type Mismatch struct {
+	Reason  MismatchReason
+	Message string
+}
+
+// Mismatches says in what the Node of a machine does not fit what the inventory says of it.
+func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
+	add := func(reason MismatchReason, format string, args ...any) {
+		out = append(out, Mismatch{reason, fmt.Sprintf(format, args...)})
+	}
+	if m.State == StateRetired {
+		return nil // it is to go
+	}
+	if uuid := strings.ToLower(n.SystemUUID); m.SystemUUID != "" && uuid != "" && uuid != m.SystemUUID {
+		add(SystemUUIDDiffers, "it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, write match: {systemUUID: %s}; "+
+			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid, n.Name)
+	}
+	taint := OutOfServiceTaint + "=nodeshutdown:NoExecute"
+	switch off := m.State == StateOff; {
+	case n.Ready && off:
+		add(StillOff, "its kubelet is ready, and the inventory says that machine %s is off, so nothing is announced there: set state: active if it is back", m.Name)
+	case n.Ready && n.OutOfService:
+		add(StillOutOfService, "its kubelet is ready, and the taint %s keeps all pods away: if the machine is back, run: kubectl taint nodes %s %s-", OutOfServiceTaint, n.Name, OutOfServiceTaint)
+	case !off && n.OutOfService:
+		add(NotKnownToBeOff, "it has the taint %s, by which its volumes are used elsewhere, and the inventory does not say that machine %s is off: "+
+			"if it still runs, two write to one volume; see that it has no power, and set state: off", OutOfServiceTaint, m.Name)
+	case !n.Ready && off && n.Volumes > 0 && !n.OutOfService:
+		add(VolumesStayAttached, "machine %s is off, and what is attached to it can be used nowhere else (volumes: %d): "+
+			"if it surely has no power, and is to stay off, run: kubectl taint nodes %s %s", m.Name, n.Volumes, n.Name, taint)
+	}
+	return out
+}
