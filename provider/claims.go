@@ -25,6 +25,7 @@ import (
 const (
 	parentLeft        = "released" // value of service-uid when others hold the VIP and the parent does not
 	claimAttempts     = 8
+	claimWorkers      = 16 // how many objects are written at once, where many have to be
 	claimSelector     = networkingv1.LabelManagedBy + "=" + lb.ManagedBy
 	resourceOfService = "services"
 )

@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -25,7 +24,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
@@ -168,6 +166,8 @@ spec:
 	if err := h.setPools(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	close(h.seeded)
+	close(h.ready)
 	return h
 }
 
@@ -177,7 +177,7 @@ func (h *held) key(i int) lb.ServiceKey { return keyOf(h.svc[i]) }
 // settled settles one of the Services, which is to get the address.
 func (h *held) settled(i int) {
 	h.t.Helper()
-	if d, err := h.settle(h.t.Context(), h.svc[i], true); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.settle(h.t.Context(), h.svc[i]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		h.t.Fatalf("%v got %v, %v", h.key(i), d, err)
 	}
 }
@@ -246,7 +246,7 @@ func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
 			}
 		})
 		both.Go(func() {
-			if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || d.VIPs[0].Addr != h.addr {
+			if d, err := h.settle(t.Context(), h.svc[1]); err != nil || d.VIPs[0].Addr != h.addr {
 				t.Errorf("%v, %v", d, err)
 			}
 		})
@@ -287,7 +287,7 @@ func TestSharersThatComeAndGoAtOnceCostAWriteEach(t *testing.T) {
 		all.Wait()
 	}
 	atOnce(func(svc *v1.Service) error {
-		_, err := h.settle(t.Context(), svc, true)
+		_, err := h.settle(t.Context(), svc)
 		return err
 	})
 	joined := h.client.changes
@@ -349,12 +349,12 @@ func TestServiceGivesBackWhatAnEarlierOneOfItsNameTook(t *testing.T) {
 	}
 	now := h.svc[0].DeepCopy()
 	now.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.2"}
-	if _, err := h.settle(t.Context(), now, true); err != nil {
+	if _, err := h.settle(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
 	h.departed()
 	h.agree()
-	if _, err := h.settle(t.Context(), earlier, true); !apierrors.IsConflict(err) {
+	if _, err := h.settle(t.Context(), earlier); !apierrors.IsConflict(err) {
 		t.Errorf("the earlier one is settled: %v", err)
 	}
 }
@@ -391,33 +391,6 @@ func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
 	}
 }
 
-func TestServiceThatCameToBeOfPlinthsClassIsNotTheStockControllersToClear(t *testing.T) {
-	h := newHeld(t)
-	close(h.seeded)
-	h.settled(0)
-	now := h.svc[0].DeepCopy()
-	class := lb.LoadBalancerClass
-	now.Spec.LoadBalancerClass = &class
-	if err := h.known.Update(now); err != nil {
-		t.Fatal(err)
-	}
-	was := h.svc[0].DeepCopy() // as the stock controller read it
-	was.Spec.Type = v1.ServiceTypeClusterIP
-	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", was); err != nil {
-		t.Fatal(err)
-	}
-	h.agree(h.key(0))
-	h.client.ClearActions()
-	stock := serviceClient{Interface: h.client, balancer: h.balancer}
-	clears := []byte(`{"status":{"loadBalancer":{"ingress":null}}}`)
-	if _, err := stock.CoreV1().Services("d").Patch(t.Context(), "a", types.StrategicMergePatchType, clears, metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-	if got := h.client.Actions(); len(got) > 0 {
-		t.Errorf("its status is cleared: %v", got)
-	}
-}
-
 func TestWhoWaitsLongestIsServedFirst(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
@@ -430,10 +403,10 @@ func TestWhoWaitsLongestIsServedFirst(t *testing.T) {
 	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := h.settle(t.Context(), waits[0], true); err != nil || !d.Refused { // however early it is looked at
+	if d, err := h.settle(t.Context(), waits[0]); err != nil || !d.Refused { // however early it is looked at
 		t.Errorf("the younger gets %v, %v", d.VIPs, err)
 	}
-	if d, err := h.settle(t.Context(), waits[1], true); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.settle(t.Context(), waits[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		t.Errorf("the older gets %v, %v", d, err)
 	}
 	h.agree(keyOf(waits[1]))
@@ -467,20 +440,8 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 	}
 	later := s.decision
 	later.Denials = []ipam.Denial{{Reason: lb.PoolLacksFamily, Pool: "public", Family: lb.IPv6}}
-	h.note(svc, later, true)
+	h.note(svc, later)
 	if h.drifted(svc) {
 		t.Error("a condition that is not written yet is taken for one that somebody changed")
 	}
-}
-
-func TestStockControllerIsToldOfNoConflict(t *testing.T) {
-	h := newHeld(t)
-	close(h.ready)
-	h.settled(0)
-	earlier := h.svc[0].DeepCopy()
-	earlier.UID = "an earlier one"
-	if _, err := h.EnsureLoadBalancer(t.Context(), "", earlier, nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
-		t.Errorf("it hears %v, and would try again after its backoff", err)
-	}
-	h.agree(h.key(0))
 }

@@ -38,7 +38,7 @@ func TestWhatAnotherLeaderGaveStays(t *testing.T) {
 			continue
 		}
 		h.agree(h.key(0))
-		d, err := h.settle(t.Context(), h.svc[1], true)
+		d, err := h.settle(t.Context(), h.svc[1])
 		if want := netip.MustParseAddr("192.0.2.1"); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{want}) {
 			t.Errorf("the other gets %v, %v", d, err)
 		}

@@ -44,8 +44,9 @@ type Cloud struct {
 	keeper       *source.Keeper
 	roster       *roster
 	wantedTaints wantedTaints
-	balancer     *balancer     // see loadbalancer.go
-	recollection *recollection // nil: without Remember
+	balancer     *balancer      // see loadbalancer.go
+	linked       *stockBalancer // see loadbalancer_linked.go
+	recollection *recollection  // nil: without Remember
 }
 
 var (
@@ -64,6 +65,7 @@ func New(o Options) *Cloud {
 	}
 	c := &Cloud{options: o, log: o.Log, roster: newRoster()}
 	c.balancer = newBalancer(c)
+	c.linked = &stockBalancer{balancer: c.balancer}
 	return c
 }
 

@@ -18,14 +18,10 @@ const (
 	nodeControllerName   = "plinth-node-controller"
 	volumeControllerName = "plinth-volume-controller"
 	orphanControllerName = "plinth-orphan-controller"
-
-	// Its controller gives Services their VIPs, those of the stock service controller
-	// included.
-	loadBalancerControllerName = "plinth-loadbalancer-controller"
 )
 
-// Controllers returns the stock controllers, started in Plinth's own way,
-// and Plinth's.
+// Controllers returns the stock controllers for Nodes and routes, started in Plinth's own
+// way, and Plinth's. One of them is in the place of the stock service controller.
 func Controllers() map[string]app.ControllerInitFuncConstructor {
 	all := maps.Clone(app.DefaultInitFuncConstructors)
 	for name, start := range map[string]starter{
@@ -35,14 +31,21 @@ func Controllers() map[string]app.ControllerInitFuncConstructor {
 		nodeControllerName:                 startNodeController,
 		volumeControllerName:               startVolumeController,
 		orphanControllerName:               startOrphans,
-		names.ServiceLBController:          startServiceController,
-		loadBalancerControllerName:         startLoadBalancer,
+		names.ServiceLBController:          startLoadBalancer,
 	} {
 		all[name] = app.ControllerInitFuncConstructor{
 			InitContext: all[name].InitContext, // the client's name, for stock controllers
 			Constructor: start.constructor,
 		}
 	}
+	return all
+}
+
+// ControllerAliases returns former names of controllers, by which --controllers knows them,
+// too.
+func ControllerAliases() map[string]string {
+	all := maps.Clone(names.CCMControllerAliases())
+	all["plinth-loadbalancer-controller"] = names.ServiceLBController
 	return all
 }
 

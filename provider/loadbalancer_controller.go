@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/netip"
 	"slices"
@@ -19,18 +20,20 @@ import (
 	"plinth.dev/plinth/lb/ipam"
 )
 
-// balancerWorkers is how many Services Plinth's own controller looks at at once.
-const balancerWorkers = 16
+// Reasons of Events on Services.
+const (
+	reasonStatusOverwritten = "StatusOverwritten"      // another program wrote the status
+	reasonSyncFailed        = "SyncLoadBalancerFailed" // the API server failed; also the stock controller's word for it
+)
 
-// reasonStatusOverwritten is the reason of the Event on a Service whose status another
-// program wrote.
-const reasonStatusOverwritten = "StatusOverwritten"
+// startLoadBalancer starts what gives Services their VIPs, in place of the stock service
+// controller: those of the class plinth.dev/bgp, and those without a class.
+func startLoadBalancer(ctx context.Context, c *Cloud, s start) error {
+	return c.balancer.start(ctx, int(s.config.ComponentConfig.ServiceController.ConcurrentServiceSyncs))
+}
 
-// startLoadBalancer starts what gives Services their VIPs: it serves the class
-// plinth.dev/bgp, Services that wait, and statuses that somebody overwrote. What the
-// stock controller asks is answered from here too.
-func startLoadBalancer(ctx context.Context, c *Cloud, _ start) error {
-	b := c.balancer
+func (b *balancer) start(ctx context.Context, workers int) error {
+	c := b.cloud
 	b.client = c.client
 	services := c.informers.Core().V1().Services()
 	b.services = services.Lister()
@@ -46,37 +49,37 @@ func startLoadBalancer(ctx context.Context, c *Cloud, _ start) error {
 		return err
 	}
 	register(vipCollector{b})
-	go b.run(ctx, registration.HasSynced)
+	go b.run(ctx, workers, registration.HasSynced)
 	return nil
 }
 
-func (b *balancer) run(ctx context.Context, synced cache.InformerSynced) {
+func (b *balancer) run(ctx context.Context, workers int, synced cache.InformerSynced) {
 	if !cache.WaitForCacheSync(ctx.Done(), synced) {
 		return
 	}
 	go b.keepReleased(ctx)
-	if !b.begin(ctx) {
+	if !b.beginGivingBack(ctx) {
+		return
+	}
+	go b.queue.run(ctx, workers)
+	if !b.beginGiving(ctx) {
 		return
 	}
 	go b.cloud.onInventory(ctx, func() { b.insist(ctx, b.setPools) })
 	go b.audit(ctx)
-	go b.watchForRestore(ctx)
-	b.queue.run(ctx, balancerWorkers)
+	b.watchForRestore(ctx)
 }
 
-// serviceCame queues a Service that only Plinth's own controller looks at. Those without
-// a class are the stock controller's, but for those that were served before; see
-// [stockServices].
+// serviceCame queues a Service that is to be served, or shows what Plinth once wrote.
 func (b *balancer) serviceCame(obj any) {
 	svc, ok := obj.(*v1.Service)
-	if ok && (b.drifted(svc) || ofOurClass(svc) || fullyWritten(svc) && b.isOurs(svc) || b.abandoned(svc) || b.isStale(svc)) {
+	if ok && (b.isOurs(svc) || b.hasOurFinalizer(svc) || b.isStale(svc)) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
 
-// serviceChanged queues a Service when there may be something to do for Plinth's own
-// controller: the stock one does not look at labels, deletions without a finalizer,
-// nor at what others write into a status.
+// serviceChanged queues a Service when there may be something to do: it asks for something
+// else, is to be served no more, or somebody has written into its status.
 func (b *balancer) serviceChanged(before, now any) {
 	old, ok1 := before.(*v1.Service)
 	svc, ok2 := now.(*v1.Service)
@@ -85,33 +88,19 @@ func (b *balancer) serviceChanged(before, now any) {
 	}
 	drifted := b.drifted(svc) // also notes a status that is right
 	k := keyOf(svc)
-	if drifted || asksAnew(old, svc) || b.isOurs(old) && !b.isOurs(svc) || b.abandoned(svc) || b.isStale(svc) || b.keepsStale(k) || b.holdsUnreported(k) {
+	if drifted || b.isOurs(svc) && asksAnew(old, svc) || !b.isOurs(svc) && b.holdsAny(k) || b.hasOurFinalizer(svc) || b.isStale(svc) || b.keepsStale(k) || b.holdsUnreported(k) {
 		b.queue.Add(k.String())
 	}
 }
 
-// asksAnew reports whether a Service asks for something else and the stock
-// controller does not look.
+// asksAnew reports whether a Service asks for something else than before, or is another one.
 func asksAnew(old, svc *v1.Service) bool {
-	switch {
-	case old.UID != svc.UID || !maps.Equal(old.Labels, svc.Labels):
-		return true
-	case ofOurClass(svc):
-		return !maps.Equal(old.Annotations, svc.Annotations) || !apiequality.Semantic.DeepEqual(old.Spec, svc.Spec)
-	}
-	return classless(svc) && unseen(old, svc)
-}
-
-// unseen reports whether what changed of a Service without a class is its backends, or
-// whether one family will do: the stock controller compares neither selectors nor policies.
-func unseen(old, svc *v1.Service) bool {
-	was, is := &old.Spec, &svc.Spec
-	return was.ExternalTrafficPolicy == is.ExternalTrafficPolicy && backendsOf(old) != backendsOf(svc) ||
-		len(was.IPFamilies) == len(is.IPFamilies) && wantOf(old) != wantOf(svc)
+	return old.UID != svc.UID || !maps.Equal(old.Labels, svc.Labels) || !maps.Equal(old.Annotations, svc.Annotations) ||
+		!apiequality.Semantic.DeepEqual(old.Spec, svc.Spec)
 }
 
 func (b *balancer) serviceGone(obj any) {
-	b.forgetStaleTold(obj)
+	b.forgetReports(obj)
 	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
 		if k, ok := parseKey(key); ok && b.holdsAny(k) {
 			b.queue.Add(k.String())
@@ -138,9 +127,11 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 		return nil
 	case gone:
 		return b.relinquishUnserved(ctx, k)
+	case b.isOurs(svc) && !closed(b.ready):
+		return nil // every Service is looked at once anything may be given
 	case b.isOurs(svc):
 		return b.serve(ctx, svc)
-	case holds || b.abandoned(svc) || b.isStale(svc):
+	case holds || b.hasOurFinalizer(svc) || b.isStale(svc):
 		return b.relinquishUnserved(ctx, k)
 	}
 	return nil
@@ -148,16 +139,32 @@ func (b *balancer) sync(ctx context.Context, name string) error {
 
 // serve settles which VIPs a Service has, and has the Service say so.
 func (b *balancer) serve(ctx context.Context, svc *v1.Service) error {
-	d, err := b.settle(ctx, svc, true)
+	d, err := b.settle(ctx, svc)
+	b.reportFailure(svc, err)
 	if err != nil {
 		return err
 	}
-	b.recordEvent(svc, d)
 	b.lookAfterRests(keyOf(svc), d)
+	if b.byStock {
+		return nil
+	}
+	b.recordEvent(svc, d)
 	if err := b.writeOwnStatus(ctx, svc, d); err != nil {
 		return err
 	}
 	return b.reviewStale(ctx, keyOf(svc))
+}
+
+// reportFailure records an Event on a Service that cannot be served since the API server
+// fails what is asked of it, once for each answer. That others were faster is no failure.
+func (b *balancer) reportFailure(svc *v1.Service, err error) {
+	switch {
+	case b.byStock, errors.Is(err, errContended), apierrors.IsConflict(err):
+	case err == nil:
+		b.cloud.reports.settle(svc, reasonSyncFailed)
+	default:
+		b.cloud.reports.warn(svc, reasonSyncFailed, bounded(err.Error(), maxEvent))
+	}
 }
 
 // lookAfterRests has a Service looked at when an address that it asks for, and that is
@@ -170,18 +177,14 @@ func (b *balancer) lookAfterRests(k lb.ServiceKey, d ipam.Decision) {
 	}
 }
 
-// writeOwnStatus writes a status that is Plinth's own controller's to write, and one that
-// somebody overwrote.
+// writeOwnStatus writes what was decided, and how often it likes what somebody overwrote.
 func (b *balancer) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) error {
 	k, drifted := keyOf(svc), b.drifted(svc)
 	if drifted {
-		now, after := b.mayRight(k)
-		if !now {
+		if now, after := b.mayRight(k); !now {
 			b.queue.AddAfter(k.String(), after)
 			return nil
 		}
-	} else if !b.writes(k) {
-		return nil
 	}
 	wrote, err := b.writeStatus(ctx, svc, d)
 	if drifted && wrote {
@@ -191,21 +194,19 @@ func (b *balancer) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.D
 	return err
 }
 
-// writes reports whether the status of a Service is Plinth's own controller's to
-// write. What of it is not the VIPs always is.
-func (b *balancer) writes(k lb.ServiceKey) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.standings[k]
-	return s != nil && (s.ours || s.seen)
-}
-
-// abandoned reports whether a Service without a class was served by Plinth before it came
-// to serve its class only, and goes, or is no load balancer any more: nobody else takes
-// the finalizer off. If another balancer has given it an address since, that one does.
-func (b *balancer) abandoned(svc *v1.Service) bool {
-	if !b.cloud.options.ClassOnly || !servicehelper.HasLBFinalizer(svc) || ofOurClass(svc) ||
-		meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil || classless(svc) && svc.DeletionTimestamp == nil {
+// hasOurFinalizer reports whether a Service that is not to be served, or no more, has the
+// finalizer of load balancers on it, and it is Plinth's to take off: of a Service without a
+// class, or of Plinth's. One of another class, or without a class where Plinth serves its
+// own alone, only if Plinth has served it before, and no other balancer has given it an
+// address since.
+func (b *balancer) hasOurFinalizer(svc *v1.Service) bool {
+	if b.byStock || !servicehelper.HasLBFinalizer(svc) || b.isOurs(svc) || b.keepsVIPs(svc) {
+		return false
+	}
+	if ofOurClass(svc) || !b.cloud.options.ClassOnly && svc.Spec.LoadBalancerClass == nil {
+		return true
+	}
+	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil {
 		return false
 	}
 	b.mu.Lock()
@@ -217,8 +218,8 @@ func (b *balancer) abandoned(svc *v1.Service) bool {
 }
 
 // relinquishUnserved clears the status of a Service that is gone, or not Plinth's any more,
-// and gives back what it holds. The cache is not enough to say so. While the stock
-// controller's finalizer is on it, it is the stock controller that has it given back.
+// and gives back what it holds. The cache is not enough to say so. While another balancer's
+// finalizer is on it, what it holds stays.
 func (b *balancer) relinquishUnserved(ctx context.Context, k lb.ServiceKey) error {
 	svc, err := b.client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 	var uid types.UID
@@ -232,7 +233,7 @@ func (b *balancer) relinquishUnserved(ctx context.Context, k lb.ServiceKey) erro
 	default:
 		uid = svc.UID
 		b.keepStale(svc)
-		if !b.abandoned(svc) && (servicehelper.HasLBFinalizer(svc) || b.keepsVIPs(svc)) {
+		if b.mustWait(svc) {
 			return b.reviewStale(ctx, k)
 		}
 	}
@@ -241,4 +242,13 @@ func (b *balancer) relinquishUnserved(ctx context.Context, k lb.ServiceKey) erro
 		return err
 	}
 	return b.reviewStale(ctx, k)
+}
+
+// mustWait reports whether a Service that is not Plinth's to serve has to keep what it
+// holds for now.
+func (b *balancer) mustWait(svc *v1.Service) bool {
+	if b.byStock {
+		return b.stockShows(svc)
+	}
+	return !b.hasOurFinalizer(svc) && (servicehelper.HasLBFinalizer(svc) || b.keepsVIPs(svc))
 }

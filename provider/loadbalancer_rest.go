@@ -156,7 +156,7 @@ func (b *balancer) keepReleased(ctx context.Context) {
 // were acquired again.
 func (b *balancer) deleteReleasedObjects(ctx context.Context, gone map[netip.Addr]lb.ServiceKey) {
 	addrs := slices.SortedFunc(maps.Keys(gone), netip.Addr.Compare)
-	workqueue.ParallelizeUntil(ctx, balancerWorkers, len(addrs), func(i int) {
+	workqueue.ParallelizeUntil(ctx, claimWorkers, len(addrs), func(i int) {
 		if err := b.deleteReleasedObject(ctx, addrs[i], gone[addrs[i]]); err != nil {
 			b.log.Error("cannot remove the claim of a VIP that was released; will try again", "vip", addrs[i], "err", err)
 			b.writeReleasedSoon()

@@ -12,6 +12,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"plinth.dev/plinth/lb"
@@ -23,17 +24,19 @@ const (
 	auditEvery = 5 * time.Minute
 )
 
-// begin learns what is held, first from the IPAddress objects and then, once there
-// are pools, from the statuses of Services. Only then is anything given. It reads
-// live, since a cache may be older than what this process's predecessor gave.
-func (b *balancer) begin(ctx context.Context) bool {
-	if !b.insist(ctx, b.seed) {
-		return false
-	}
-	if !b.watchClaims(ctx) {
+// beginGivingBack learns what is held from the IPAddress objects, which is enough to give
+// back. It reads live, since a cache may be older than what this process's predecessor gave.
+func (b *balancer) beginGivingBack(ctx context.Context) bool {
+	if !b.insist(ctx, b.seed) || !b.watchClaims(ctx) {
 		return false
 	}
 	close(b.seeded)
+	return true
+}
+
+// beginGiving learns what else is held from the statuses of Services, once there are pools.
+// Only then is anything given, and every Service looked at.
+func (b *balancer) beginGiving(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -43,6 +46,10 @@ func (b *balancer) begin(ctx context.Context) bool {
 		return false
 	}
 	close(b.ready)
+	all, _ := b.services.List(labels.Everything()) // a cache never fails
+	for _, svc := range all {
+		b.serviceCame(svc)
+	}
 	return true
 }
 

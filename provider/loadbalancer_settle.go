@@ -20,10 +20,8 @@ import (
 type standing struct {
 	uid      types.UID // of the Service that was told
 	decision ipam.Decision
-	ours     bool      // its status is for Plinth's own controller to write: the stock one was told nothing
 	seen     bool      // its status has had these VIPs since
 	told     bool      // its condition has said so since
-	version  string    // resource version of the Service as it was when it was told
 	righted  time.Time // when its status was last set right
 	rights   int       // how often it was, since it was left alone for long
 }
@@ -48,9 +46,8 @@ func (b *balancer) alone(a netip.Addr) (done func()) {
 // settle decides which VIPs a Service is to have, takes them, and gives back those
 // that it is no longer to have and its status does not show: while it does, the Service
 // holds them too, and is settled again once its status is written. A decision that is
-// refused is no error. With ours, what changed is for Plinth's own controller to write into
-// the status.
-func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (ipam.Decision, error) {
+// refused is no error.
+func (b *balancer) settle(ctx context.Context, svc *v1.Service) (ipam.Decision, error) {
 	k := keyOf(svc)
 	defer b.occupy(k)()
 	for range claimAttempts {
@@ -72,7 +69,7 @@ func (b *balancer) settle(ctx context.Context, svc *v1.Service, ours bool) (ipam
 		if !acquired {
 			continue
 		}
-		b.note(svc, d, ours)
+		b.note(svc, d)
 		_, err = b.releaseUnreported(ctx, svc, d.Release)
 		return d, err
 	}
@@ -213,7 +210,7 @@ func (b *balancer) standing(k lb.ServiceKey) (standing, bool) {
 }
 
 // note remembers what a Service was told.
-func (b *balancer) note(svc *v1.Service, d ipam.Decision, ours bool) {
+func (b *balancer) note(svc *v1.Service, d ipam.Decision) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := b.standings[keyOf(svc)]
@@ -223,11 +220,9 @@ func (b *balancer) note(svc *v1.Service, d ipam.Decision, ours bool) {
 	}
 	if !slices.EqualFunc(s.decision.VIPs, d.VIPs, func(x, y ipam.Assignment) bool { return x.Addr == y.Addr }) {
 		s.seen = false
-		s.ours = s.ours || ours
 	}
 	s.told = s.told && sameDecision(s.decision, d)
-	s.decision, s.version = d, svc.ResourceVersion
-	s.ours = s.ours && !s.seen || d.Refused || ofOurClass(svc)
+	s.decision = d
 	delete(b.untold, keyOf(svc))
 	delete(b.waiting, keyOf(svc))
 	b.noteWaiting(svc, d)

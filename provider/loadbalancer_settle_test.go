@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
-	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
@@ -41,11 +40,11 @@ func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
 	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
 		t.Fatal(err)
 	}
-	h.note(svc, d, true) // it is told only now
+	h.note(svc, d) // it is told only now
 	if got := h.queued(); !slices.Contains(got, "d/s") {
 		t.Errorf("queued %v: it would wait for ever", got)
 	}
-	if d, err := h.settle(t.Context(), svc, true); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.settle(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		t.Errorf("it gets %v, %v", d, err)
 	}
 	h.agree(keyOf(svc))
@@ -73,7 +72,7 @@ func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 	if h.drifted(anew) {
 		t.Error("its status is taken for one that somebody overwrote")
 	}
-	d, err := h.settle(t.Context(), anew, true)
+	d, err := h.settle(t.Context(), anew)
 	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		t.Fatal(d, err)
 	}
@@ -98,7 +97,7 @@ func (h *held) refused(name string, change ...func(*v1.Service)) *v1.Service {
 	if err := h.known.Add(svc); err != nil {
 		h.t.Fatal(err)
 	}
-	if d, err := h.settle(h.t.Context(), svc, true); err != nil || !d.Refused {
+	if d, err := h.settle(h.t.Context(), svc); err != nil || !d.Refused {
 		h.t.Fatal(d, err)
 	}
 	return svc
@@ -116,22 +115,21 @@ func TestServiceThatWaitsOnIsToldWhoHoldsTheAddressNow(t *testing.T) {
 	if got, want := h.queued(), []string{"d/first", "d/later"}; !slices.Equal(got, want) {
 		t.Errorf("queued %v, want %v", got, want)
 	}
-	d, err := h.settle(t.Context(), later, true)
+	d, err := h.settle(t.Context(), later)
 	if err != nil || !d.Refused || d.Denials[0].Holder.Name != "first" {
 		t.Errorf("it is told %v, %v", d, err)
 	}
 }
 
-// TestRestIsWaitedForByANewLeader has the stock controller ask for a Service that was told
-// by an earlier process how long an address rests: nothing is to be written.
+// TestRestIsWaitedForByANewLeader has a Service that was told by an earlier process how long
+// an address rests: nothing is to be written.
 func TestRestIsWaitedForByANewLeader(t *testing.T) {
 	h := newHeld(t)
-	close(h.ready)
 	h.ledger.Rest(ipam.Rested{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)})
 	svc := h.refused("s")
 	s, _ := h.standing(keyOf(svc))
 	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}
-	if _, err := h.EnsureLoadBalancer(t.Context(), "", svc, nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
+	if err := h.serve(t.Context(), svc); err != nil {
 		t.Fatal(err)
 	}
 	looked := make(chan string)
@@ -167,7 +165,7 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 			svc := h.svc[0]
 			if tt.had {
 				svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.1"}
-				if d, err := h.settle(t.Context(), svc, true); err != nil || d.Refused {
+				if d, err := h.settle(t.Context(), svc); err != nil || d.Refused {
 					t.Fatal(d, err)
 				}
 				svc = svc.DeepCopy()
@@ -180,13 +178,13 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 					obj := a.(clienttesting.CreateAction).GetObject().(*networkingv1.IPAddress)
 					return tt.fails && obj.Name == "2001:db8::1", nil, apierrors.NewInternalError(errors.New("the store does not answer"))
 				})
-				if d, err := h.settle(t.Context(), svc, true); err == nil {
+				if d, err := h.settle(t.Context(), svc); err == nil {
 					t.Fatalf("the API server fails, and it is given %v", d)
 				}
 				h.agree(h.key(0)) // what it took is kept for the next try
 				tt.fails = false
 			}
-			d, err := h.settle(t.Context(), svc, true)
+			d, err := h.settle(t.Context(), svc)
 			if err != nil || !d.Refused || !slices.Equal(addrs(d.VIPs), tt.want) {
 				t.Errorf("it gets %v, %v, want refused with %v", d, err, tt.want)
 			}
@@ -214,10 +212,10 @@ func TestServiceThatWaitedKeepsNothingThatItNeverHad(t *testing.T) {
 		dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
 		svc.Annotations = nil // they share with nobody
 	}
-	if d, err := h.settle(t.Context(), h.svc[0], true); err != nil || len(d.VIPs) != 2 {
+	if d, err := h.settle(t.Context(), h.svc[0]); err != nil || len(d.VIPs) != 2 {
 		t.Fatal(d, err)
 	}
-	if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || !d.Refused {
+	if d, err := h.settle(t.Context(), h.svc[1]); err != nil || !d.Refused {
 		t.Fatal(d, err)
 	}
 	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
@@ -228,7 +226,7 @@ func TestServiceThatWaitedKeepsNothingThatItNeverHad(t *testing.T) {
 		t.Fatalf("it waited, and is granted %v", got)
 	}
 	h.takenByAnotherProgram("2001:db8::1")
-	if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || !d.Refused || len(d.VIPs) > 0 {
+	if d, err := h.settle(t.Context(), h.svc[1]); err != nil || !d.Refused || len(d.VIPs) > 0 {
 		t.Errorf("it gets %v, %v", d, err)
 	}
 	h.departed()
@@ -251,7 +249,7 @@ func TestServiceKeepsNothingOfWhichTheAnswerWasLost(t *testing.T) {
 		}
 		return true, nil, apierrors.NewInternalError(errors.New("the answer is lost"))
 	})
-	if d, err := h.settle(t.Context(), svc, true); err == nil {
+	if d, err := h.settle(t.Context(), svc); err == nil {
 		t.Fatalf("the API server fails, and it is given %v", d)
 	}
 	a := netip.MustParseAddr("192.0.2.0")
@@ -261,7 +259,7 @@ func TestServiceKeepsNothingOfWhichTheAnswerWasLost(t *testing.T) {
 	}
 	h.learn(a, obj, false) // by the watch
 	h.takenByAnotherProgram("2001:db8::1")
-	if d, err := h.settle(t.Context(), svc, true); err != nil || !d.Refused || len(d.VIPs) > 0 {
+	if d, err := h.settle(t.Context(), svc); err != nil || !d.Refused || len(d.VIPs) > 0 {
 		t.Errorf("it gets %v, %v", d, err)
 	}
 	h.departed()

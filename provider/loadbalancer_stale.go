@@ -69,7 +69,7 @@ func (b *balancer) holdsUnreported(k lb.ServiceKey) bool {
 // clearReported clears the status of a Service before what it holds is given back. A later
 // Service of its name says what is its own. Who changes the Service in between is no failure.
 func (b *balancer) clearReported(ctx context.Context, k lb.ServiceKey, uid types.UID) (err error) {
-	if uid == "" { // it is gone
+	if uid == "" || b.byStock { // it is gone, or shows nothing that it holds
 		return nil
 	}
 	for range claimAttempts {
@@ -85,7 +85,7 @@ func (b *balancer) clearAsRead(ctx context.Context, k lb.ServiceKey, uid types.U
 	if svc == nil || err != nil {
 		return err
 	}
-	if b.abandoned(svc) {
+	if b.hasOurFinalizer(svc) {
 		return b.dropFinalizer(ctx, svc)
 	}
 	return b.clearStatus(ctx, svc)
@@ -176,11 +176,10 @@ func (b *balancer) isStale(svc *v1.Service) bool {
 		slices.ContainsFunc(b.unheld(svc), func(a netip.Addr) bool { return !slices.Contains(b.stale[a], keyOf(svc)) })
 }
 
-// mustClear reports whether Plinth's own controller has a status to clear that is not
-// Plinth's to write any more. While the finalizer is on a Service, that waits for the
-// stock controller, or another balancer. b.mu is held.
+// mustClear reports whether there is a status to clear of a Service that is not Plinth's to
+// serve any more. While a finalizer is on it, whoever takes that off clears it. b.mu is held.
 func (b *balancer) mustClear(svc *v1.Service) bool {
-	return !b.keepsVIPs(svc) && !servicehelper.HasLBFinalizer(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
+	return !b.byStock && !b.keepsVIPs(svc) && !servicehelper.HasLBFinalizer(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
 }
 
 // keepsStale is keepsStaleLocked without b.mu held.

@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
@@ -101,9 +99,8 @@ func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
 	}
 }
 
-func TestStockControllersDeletionClearsTheStatusFirst(t *testing.T) {
+func TestDeletionClearsTheStatusAndTakesTheFinalizerOffFirst(t *testing.T) {
 	h := newHeld(t)
-	close(h.seeded)
 	h.settled(0)
 	svc := leaving(showing(h.svc[0], h.addr.String()))
 	svc.Finalizers = append(svc.Finalizers, "service.kubernetes.io/load-balancer-cleanup")
@@ -114,15 +111,15 @@ func TestStockControllersDeletionClearsTheStatusFirst(t *testing.T) {
 		return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource(resourceOfService), "a", errOtherService)
 	})
 	h.failing(1, "patch", "services")
-	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", svc); err == nil {
+	if err := h.sync(t.Context(), "d/a"); err == nil {
 		t.Error("that its status could not be cleared is no error")
 	}
 	h.agree(h.key(0))
-	if err := h.EnsureLoadBalancerDeleted(t.Context(), "", svc); err != nil || conflicts >= 0 {
+	if err := h.sync(t.Context(), "d/a"); err != nil || conflicts >= 0 {
 		t.Fatal(err, conflicts)
 	}
-	if held, now := h.ledger.Holds(h.key(0)), h.lives("a"); len(held) > 0 || len(now.Status.LoadBalancer.Ingress) > 0 {
-		t.Errorf("it holds %v, and its status says %v", held, now.Status)
+	if held, now := h.ledger.Holds(h.key(0)), h.lives("a"); len(held) > 0 || len(now.Status.LoadBalancer.Ingress) > 0 || slices.Contains(now.Finalizers, "service.kubernetes.io/load-balancer-cleanup") {
+		t.Errorf("it holds %v, its status says %v and its finalizers are %v", held, now.Status, now.Finalizers)
 	}
 }
 
@@ -133,7 +130,7 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	svc := showing(h.svc[0], h.addr.String())
 	svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.1"}
 	h.tells(svc)
-	d, err := h.settle(t.Context(), svc, true)
+	d, err := h.settle(t.Context(), svc)
 	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.1")}) {
 		t.Fatal(d, err)
 	}
@@ -169,16 +166,8 @@ func TestStatusIsNotWrittenByADecisionThatAnotherFollowed(t *testing.T) {
 	if wrote, err := h.writeStatus(t.Context(), h.svc[0], earlier); wrote || err != nil {
 		t.Errorf("wrote %v, %v", wrote, err)
 	}
-	stock := serviceClient{Interface: h.client, balancer: h.balancer}
-	patch, _ := json.Marshal(map[string]any{"status": map[string]any{"loadBalancer": map[string]any{"ingress": ingressOf(addrs(earlier.VIPs))}}})
-	if _, err := stock.CoreV1().Services("d").Patch(t.Context(), "a", types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		t.Error(err)
-	}
 	if slices.ContainsFunc(h.client.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "patch" }) {
 		t.Errorf("a status was written: %v", h.client.Actions())
-	}
-	if got := h.queued(); !slices.Contains(got, "d/a") {
-		t.Errorf("queued are %v, and nobody writes what was decided since", got)
 	}
 }
 
@@ -211,7 +200,7 @@ func TestNobodyGetsAnAddressThatAStaleStatusShows(t *testing.T) {
 			if err := h.takeOver(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || len(d.VIPs) > 0 {
+			if d, err := h.settle(t.Context(), h.svc[1]); err != nil || len(d.VIPs) > 0 {
 				t.Errorf("another gets %v, %v", d, err)
 			}
 			if !slices.Contains(h.queued(), "d/a") {
@@ -231,7 +220,7 @@ func TestNobodyGetsAnAddressThatAStaleStatusShows(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if d, err := h.settle(t.Context(), h.svc[1], true); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+			if d, err := h.settle(t.Context(), h.svc[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 				t.Errorf("another gets %v, %v", d, err)
 			}
 		})
@@ -286,14 +275,14 @@ func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T)
 			if err := h.known.Add(third); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.settle(t.Context(), third, true); err != nil || len(d.VIPs) > 0 {
+			if d, err := h.settle(t.Context(), third); err != nil || len(d.VIPs) > 0 {
 				t.Errorf("another gets %v, %v", d, err)
 			}
 			h.tells(ofAnother(h.svc[0]))
 			if err := h.sync(t.Context(), "d/a"); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.settle(t.Context(), third, true); err != nil || len(d.VIPs) != 1 {
+			if d, err := h.settle(t.Context(), third); err != nil || len(d.VIPs) != 1 {
 				t.Errorf("once no status shows it, another gets %v, %v", d, err)
 			}
 		})
@@ -318,12 +307,13 @@ func TestVIPIsTakenOverThoughAServiceThatGoesShowsItToo(t *testing.T) {
 	}
 	h.tells(leaving(showing(h.svc[0], "192.0.2.2")))
 	h.tells(showing(h.svc[1], "192.0.2.2"))
+	h.ready = make(chan struct{}) // a leader begins
 	for _, step := range []func(context.Context) error{h.setPools, h.takeOver} {
 		if err := step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d, err := h.settle(t.Context(), h.lives("b"), true)
+	d, err := h.settle(t.Context(), h.lives("b"))
 	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.2")}) {
 		t.Errorf("its VIP was 192.0.2.2, and now it gets %v, %v", d, err)
 	}
@@ -336,7 +326,7 @@ func TestServiceWhoseStatusIsStaleIsQueued(t *testing.T) {
 		"it comes":          func(h *held, svc *v1.Service) error { h.serviceCame(svc); return nil },
 		"it changes":        func(h *held, svc *v1.Service) error { h.serviceChanged(svc, svc); return nil },
 		"a leader comes":    func(h *held, _ *v1.Service) error { return h.takeOver(h.t.Context()) },
-		"the pools changed": func(h *held, _ *v1.Service) error { close(h.ready); return h.setPools(h.t.Context()) },
+		"the pools changed": func(h *held, _ *v1.Service) error { return h.setPools(h.t.Context()) },
 		"the audit":         func(h *held, _ *v1.Service) error { return h.compare(h.t.Context()) },
 	} {
 		for _, another := range []bool{true, false} {
@@ -383,7 +373,7 @@ func TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt(t *testing.T
 	svc := h.svc[0].DeepCopy()
 	svc.Annotations = map[string]string{"plinth.dev/ips": "none"}
 	h.tells(showing(svc, h.addr.String()))
-	if _, err := h.settle(t.Context(), svc, true); !apierrors.IsConflict(err) {
+	if _, err := h.settle(t.Context(), svc); !apierrors.IsConflict(err) {
 		t.Errorf("%v, want a conflict: its status is another by now", err)
 	}
 	h.agree(h.key(0))

@@ -58,13 +58,14 @@ func (b *balancer) keptByOther(svc *v1.Service) (shown []string) {
 	return shown
 }
 
-// forgetStaleTold has a Service that is gone take no memory.
-func (b *balancer) forgetStaleTold(obj any) {
+// forgetReports has a Service that is gone take no memory.
+func (b *balancer) forgetReports(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
 	if svc, ok := obj.(*v1.Service); ok {
 		b.cloud.reports.settle(svc, string(lb.StatusNotHeld))
+		b.cloud.reports.settle(svc, reasonSyncFailed)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
-	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
@@ -196,17 +195,6 @@ func TestClaimSaysWhoHoldsIt(t *testing.T) {
 	}
 }
 
-func TestStockPatchCarriesWhatPlinthAdds(t *testing.T) {
-	got := string(merged([]byte(`{"status":{"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`),
-		map[string]any{"conditions": []any{"c"}}, map[string]any{"finalizers": []string{"f"}}))
-	if want := `{"metadata":{"finalizers":["f"]},"status":{"conditions":["c"],"loadBalancer":{"ingress":[{"ip":"192.0.2.1"}]}}}`; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if got := string(merged([]byte("no JSON"), nil, nil)); got != "no JSON" {
-		t.Errorf("a patch that is not understood became %s", got)
-	}
-}
-
 func TestPausesBeforeAStatusIsSetRightDouble(t *testing.T) {
 	var got []time.Duration
 	for n := range 9 {
@@ -255,7 +243,7 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 	h.now = func() time.Time { return at }
 	h.settled(0)
 	svc, vip := loadBalancerService(), []netip.Addr{netip.MustParseAddr("192.0.2.1")}
-	if d, err := h.settle(t.Context(), svc, true); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
+	if d, err := h.settle(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
 		t.Fatal(d, err)
 	}
 	for _, leaves := range []*v1.Service{h.svc[0], svc} {
@@ -267,7 +255,7 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 	h.departed()
 	<-h.restsChanged // of the two that left
 	h.failing(1, "create", "ipaddresses")
-	if d, err := h.settle(t.Context(), svc, true); err == nil {
+	if d, err := h.settle(t.Context(), svc); err == nil {
 		t.Fatalf("the API server fails, and it is given %v", d)
 	}
 	select {
@@ -275,21 +263,17 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 	default:
 		t.Error("that the address rests on is not written down: it may just have been left out")
 	}
-	if d, err := h.settle(t.Context(), svc, true); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
+	if d, err := h.settle(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
 		t.Errorf("it had %v before, and gets %v, %v", vip, d, err)
 	}
 }
 
-func TestServiceThatTheAPIServerFailsIsServedBeforeTheStockControllerTriesAgain(t *testing.T) {
+func TestServiceThatTheAPIServerFailedIsServedTheNextTime(t *testing.T) {
 	h := newHeld(t)
-	close(h.ready)
 	h.cloud.recorder = record.NewFakeRecorder(9)
 	h.failing(1, "create", "ipaddresses")
-	if _, err := h.EnsureLoadBalancer(t.Context(), "", h.svc[0], nil); !apierrors.IsInternalError(err) {
-		t.Errorf("the stock controller hears %v, and makes no Event of what failed", err)
-	}
-	if n := h.queue.NumRequeues("d/a"); n != 1 {
-		t.Errorf("it is queued %d times", n)
+	if err := h.sync(t.Context(), "d/a"); !apierrors.IsInternalError(err) {
+		t.Errorf("the API server fails, and %v is heard of it", err)
 	}
 	if err := h.sync(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
@@ -299,7 +283,7 @@ func TestServiceThatTheAPIServerFailsIsServedBeforeTheStockControllerTriesAgain(
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.EnsureLoadBalancer(t.Context(), "", now, nil); !errors.Is(err, cloudprovider.ImplementedElsewhere) {
-		t.Errorf("its status is %v, and the stock controller hears %v", now.Status, err)
+	if s, _ := h.standing(h.key(0)); statusPatch(now, s.decision, h.now()) != nil {
+		t.Errorf("its status is %v", now.Status)
 	}
 }

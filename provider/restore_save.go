@@ -78,7 +78,7 @@ func (b *balancer) lost(there map[netip.Addr]bool) (all []ipam.Claim) {
 // it from the others.
 func (b *balancer) saveClaims(ctx context.Context, claims []ipam.Claim, uids map[lb.ServiceKey]types.UID) error {
 	errs := make([]error, len(claims))
-	workqueue.ParallelizeUntil(ctx, balancerWorkers, len(claims), func(i int) { errs[i] = b.saveClaim(ctx, claims[i], uids) })
+	workqueue.ParallelizeUntil(ctx, claimWorkers, len(claims), func(i int) { errs[i] = b.saveClaim(ctx, claims[i], uids) })
 	data, _, _ := b.releasedData()
 	return firstOf(append(errs, ctx.Err(), b.writeReleased(ctx, data)))
 }

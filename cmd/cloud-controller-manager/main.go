@@ -15,7 +15,6 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
-	"k8s.io/cloud-provider/names"
 	"k8s.io/cloud-provider/options"
 	"k8s.io/component-base/cli"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -60,7 +59,7 @@ func run() int {
 		plinth.Remember(context.Background(), c.Client)
 		return plinth
 	}
-	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), names.CCMControllerAliases(), flags, wait.NeverStop)
+	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), provider.ControllerAliases(), flags, wait.NeverStop)
 	command.Use = "plinth-cloud-controller-manager"
 	awaitServer(command, standard)
 	answerVersion(command)

@@ -1,4 +1,3 @@
 // Package services tests the life of LoadBalancer Services against a real API
-// server: the stock service controller inside Plinth's controller manager, and
-// Plinth's own.
+// server, with Plinth's controller manager as it is shipped.
 package services

@@ -1,0 +1,31 @@
+// Command linked is a cloud controller manager of somebody else's: it links Plinth's
+// provider with the stock controllers as they are, the service controller among them.
+package main
+
+import (
+	"os"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/cloud-provider/app"
+	"k8s.io/cloud-provider/app/config"
+	"k8s.io/cloud-provider/names"
+	"k8s.io/cloud-provider/options"
+	"k8s.io/component-base/cli"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"plinth.dev/plinth/provider"
+)
+
+func main() {
+	standard, err := options.NewCloudControllerManagerOptions()
+	if err != nil {
+		panic(err)
+	}
+	standard.KubeCloudShared.CloudProvider.Name = provider.Name
+	cloud := func(*config.CompletedConfig) cloudprovider.Interface {
+		return provider.New(provider.Options{Namespace: "kube-system"})
+	}
+	command := app.NewCloudControllerManagerCommand(standard, cloud, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), cliflag.NamedFlagSets{}, wait.NeverStop)
+	os.Exit(cli.Run(command))
+}
