@@ -20,11 +20,13 @@ const module = "plinth.dev/plinth"
 // floors lists every package of the house. A package imports only from floors
 // below its own.
 var floors = map[string]int{
-	"cmd/cloud-controller-manager": 4,
-	"cmd/node-agent":               4,
-	"cmd/plinth":                   4,
-	"provider":                     3,
+	"cmd/cloud-controller-manager": 5,
+	"cmd/node-agent":               5,
+	"cmd/plinth":                   5,
+	"provider":                     4,
 	"provider/agent":               3,
+	"provider/volume":              3,
+	"provider/queue":               2,
 	"lb/bgp":                       2,
 	"routing/kernel":               2,
 	"inventory/source":             2,
@@ -61,7 +63,7 @@ var doors = map[string][]string{
 	"github.com/osrg/gobgp":          {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/agent", "inventory/source",
+		"provider", "provider/agent", "provider/queue", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -58,8 +58,8 @@ func cloudWith(t *testing.T, text string, change func(*inventory.Inventory)) *Cl
 	if change != nil {
 		change(inv)
 	}
-	c.follow(c.roster.judge)
-	c.enforce(inv)
+	c.inForce.Follow(c.roster.judge)
+	c.inForce.Set(inv)
 	return c
 }
 

@@ -1,11 +1,8 @@
 package provider
 
 import (
-	"context"
 	"log/slog"
 	"os"
-	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -26,9 +23,7 @@ type Cloud struct {
 	options Options
 	log     *slog.Logger
 
-	force     sync.Mutex // held while an inventory comes into force
-	current   atomic.Pointer[inventory.Inventory]
-	followers []func(*inventory.Inventory)
+	inForce source.InForce
 
 	// What follows is set by Initialize and SetInformers, in this order, before
 	// any controller runs.
@@ -82,8 +77,8 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 	c.client = clients.ClientOrDie("plinth")
 	c.endpoint = clients.ConfigOrDie("plinth").Host
 	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
-	c.follow(c.wantedTaints.learn)
-	c.follow(c.roster.judge)
+	c.inForce.Follow(c.wantedTaints.learn)
+	c.inForce.Follow(c.roster.judge)
 	c.keeper = c.newKeeper()
 	register(c.keeper.Metrics)
 	c.stop = stop
@@ -105,62 +100,4 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 }
 
 // inventory returns the inventory in force; nil while there is none.
-func (c *Cloud) inventory() *inventory.Inventory { return c.current.Load() }
-
-// follow has f called with each inventory that comes into force, and at once
-// with the one that is. The calls come one after the other; f must not block.
-func (c *Cloud) follow(f func(*inventory.Inventory)) {
-	c.force.Lock()
-	defer c.force.Unlock()
-	c.followers = append(c.followers, f)
-	if inv := c.inventory(); inv != nil {
-		f(inv)
-	}
-}
-
-// onInventory calls f each time that an inventory comes into force, until ctx
-// ends. While f runs, several are taken for one.
-func (c *Cloud) onInventory(ctx context.Context, f func()) {
-	came := c.inventories()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-came:
-			f()
-		}
-	}
-}
-
-// onceInForce calls f when an inventory is in force for the first time, unless ctx ends
-// before. Stock controllers that ask before then get an error for each Node, each time.
-func (c *Cloud) onceInForce(ctx context.Context, f func()) {
-	select {
-	case <-ctx.Done():
-	case <-c.inventories():
-		f()
-	}
-}
-
-// inventories has a word when an inventory is in force, or has come into force since the
-// last word.
-func (c *Cloud) inventories() <-chan struct{} {
-	came := make(chan struct{}, 1)
-	c.follow(func(*inventory.Inventory) {
-		select {
-		case came <- struct{}{}:
-		default:
-		}
-	})
-	return came
-}
-
-// enforce puts an inventory into force. It must never be changed afterwards.
-func (c *Cloud) enforce(inv *inventory.Inventory) {
-	c.force.Lock()
-	defer c.force.Unlock()
-	c.current.Store(inv)
-	for _, f := range c.followers {
-		f(inv)
-	}
-}
+func (c *Cloud) inventory() *inventory.Inventory { return c.inForce.Get() }

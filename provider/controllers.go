@@ -82,8 +82,8 @@ func startCloudNodeController(ctx context.Context, c *Cloud, s start) error {
 	if err != nil {
 		return err
 	}
-	go c.onceInForce(ctx, func() { stock.RunWithContext(ctx, s.context.ControllerManagerMetrics) })
-	go c.onInventory(ctx, func() {
+	go c.inForce.Once(ctx, func() { stock.RunWithContext(ctx, s.context.ControllerManagerMetrics) })
+	go c.inForce.OnChange(ctx, func() {
 		if err := stock.UpdateNodeStatus(ctx); err != nil {
 			c.log.Error("cannot look at the addresses of nodes", "err", err)
 		}

@@ -17,7 +17,7 @@ func (c *Cloud) newKeeper() *source.Keeper {
 		Recorder:  c.recorder,
 		Log:       c.log,
 		Metrics:   source.NewMetrics(),
-		Enforce:   c.enforce,
+		Enforce:   c.inForce.Set,
 	}
 }
 

@@ -32,7 +32,7 @@ func startLifecycleController(ctx context.Context, c *Cloud, s start) error {
 	if err != nil {
 		return err
 	}
-	go c.onceInForce(ctx, func() { stock.Run(ctx, s.context.ControllerManagerMetrics) })
+	go c.inForce.Once(ctx, func() { stock.Run(ctx, s.context.ControllerManagerMetrics) })
 	return nil
 }
 

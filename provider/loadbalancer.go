@@ -11,6 +11,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/queue"
 )
 
 // balancer gives Services their VIPs, and is the only writer of their statuses. A VIP is taken by creating the IPAddress
@@ -33,7 +34,7 @@ type balancer struct {
 	client   kubernetes.Interface
 	services corelisters.ServiceLister
 	now      func() time.Time
-	queue    *queue
+	queue    *queue.Queue
 	byStock  bool // the stock service controller runs in its place, and writes the statuses; see stockBalancer
 
 	seeded chan struct{} // closed when the ledger knows all claims: addresses may be given back
@@ -79,7 +80,7 @@ func newBalancer(c *Cloud) *balancer {
 		rewatched:    make(chan struct{}, 1),
 		wentBack:     make(chan struct{}, 1),
 	}
-	b.queue = newQueue("plinth_loadbalancer", c.log, b.sync)
+	b.queue = queue.New("plinth_loadbalancer", c.log, b.sync)
 	return b
 }
 

@@ -61,11 +61,11 @@ func (b *balancer) run(ctx context.Context, workers int, synced cache.InformerSy
 	if !b.beginGivingBack(ctx) {
 		return
 	}
-	go b.queue.run(ctx, workers)
+	go b.queue.Run(ctx, workers)
 	if !b.beginGiving(ctx) {
 		return
 	}
-	go b.cloud.onInventory(ctx, func() { b.insist(ctx, b.setPools) })
+	go b.cloud.inForce.OnChange(ctx, func() { b.insist(ctx, b.setPools) })
 	go b.audit(ctx)
 	b.watchForRestore(ctx)
 }

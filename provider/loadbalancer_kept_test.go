@@ -45,7 +45,7 @@ spec:
 				t.Fatal(err)
 			}
 			for range 2 {
-				h.cloud.enforce(inv)
+				h.cloud.inForce.Set(inv)
 				if err := h.setPools(t.Context()); err != nil {
 					t.Fatal(err)
 				}

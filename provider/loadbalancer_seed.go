@@ -40,7 +40,7 @@ func (b *balancer) beginGiving(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-b.cloud.inventories():
+	case <-b.cloud.inForce.Changes():
 	}
 	if !b.insist(ctx, b.setPools) || !b.insist(ctx, b.takeOver) {
 		return false

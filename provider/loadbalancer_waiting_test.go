@@ -81,7 +81,7 @@ func TestServicesThatWaitAreEachLookedAtAFewTimesWhenAPoolGrows(t *testing.T) {
 			h.settled(0)
 			h.waitingWith(n, key)
 			grown := newHeldWith(t, "{name: public, addresses: [192.0.2.0/32]}, {name: big, addresses: [10.20.0.0/16]}")
-			h.cloud.current.Store(grown.cloud.inventory())
+			h.cloud.inForce.Set(grown.cloud.inventory())
 			read, queue := 0, &countingQueue{TypedRateLimitingInterface: h.queue.TypedRateLimitingInterface}
 			h.services, h.queue.TypedRateLimitingInterface = countingLister{h.services, &read}, queue
 			if err := h.setPools(t.Context()); err != nil {

@@ -19,6 +19,7 @@ import (
 	api "k8s.io/cloud-provider/api"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/provider/queue"
 	"plinth.dev/plinth/routing"
 )
 
@@ -38,13 +39,13 @@ const (
 // as the inventory wants them, for as long as the Node lives.
 type nodeController struct {
 	cloud *Cloud
-	queue *queue
+	queue *queue.Queue
 }
 
 // startNodeController starts the controller of labels, taints and pod CIDRs.
 func startNodeController(ctx context.Context, c *Cloud, s start) error {
 	n := &nodeController{cloud: c}
-	n.queue = newQueue("plinth_nodes", c.log, n.sync)
+	n.queue = queue.New("plinth_nodes", c.log, n.sync)
 	informer := c.informers.Core().V1().Nodes().Informer()
 	if _, err := informer.AddEventHandler(n.handler()); err != nil {
 		return err
@@ -58,8 +59,8 @@ func (n *nodeController) run(ctx context.Context, workers int, synced cache.Info
 		return
 	}
 	go wait.UntilWithContext(ctx, (&overlaps{cloud: n.cloud}).look, overlapsEvery)
-	n.cloud.follow(func(*inventory.Inventory) { n.all() })
-	n.queue.run(ctx, workers)
+	n.cloud.inForce.Follow(func(*inventory.Inventory) { n.all() })
+	n.queue.Run(ctx, workers)
 }
 
 // handler queues a Node when something changed that this controller keeps. A

@@ -85,7 +85,7 @@ func TestTheRosterFollowsTheInformerAndTheInventory(t *testing.T) {
 	if len(nodes) > 0 || !slices.Equal(machines, []string{"active", "held", "maintenance", "other"}) {
 		t.Errorf("without a counterpart: %v, %v", nodes, machines)
 	}
-	c.enforce(&inventory.Inventory{Name: "dc1"})
+	c.inForce.Set(&inventory.Inventory{Name: "dc1"})
 	if nodes, _, _ = c.roster.orphans(); !slices.Equal(nodes, []string{"stranger"}) {
 		t.Errorf("with an empty inventory: %v", nodes)
 	}

@@ -26,7 +26,7 @@ func startRouteController(ctx context.Context, c *Cloud, s start) error {
 		return fmt.Errorf("--cluster-cidr: %w", err)
 	}
 	r := &routeController{cloud: c, start: s, stop: func() {}}
-	go c.onInventory(ctx, func() { r.adapt(ctx) })
+	go c.inForce.OnChange(ctx, func() { r.adapt(ctx) })
 	return nil
 }
 

@@ -1,10 +1,15 @@
-package provider
+package volume
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/inventory"
 )
 
 const storages = `
@@ -59,17 +64,17 @@ func TestVolumesAreWhereTheirStorageIs(t *testing.T) {
 		"local without a host":    {of(v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{}}), nil},
 		"a host path":             {of(v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}), nil},
 	}
-	c := cloudWith(t, storages, nil)
-	var nodes []*v1.Node
-	for _, name := range []string{"w1", "w2", "stranger"} {
-		n := nodeNamed(name, "")
-		n.Labels = map[string]string{v1.LabelHostname: name}
-		nodes = append(nodes, n)
+	inv, problems := inventory.Load(inventory.Document{Source: "test.yaml", Data: []byte(storages)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
 	}
-	c.nodes = listerOf(t, nodes...)
+	places := Places{Nodes: nodesNamed(t, "w1", "w2", "stranger"), MachineOf: func(node *v1.Node) (*inventory.Inventory, inventory.Machine, error) {
+		m, err := inv.MachineOf(inventory.NodeIdentity{Name: node.Name})
+		return inv, m, err
+	}}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := c.GetLabelsForVolume(t.Context(), &v1.PersistentVolume{Spec: tc.volume})
+			got, err := places.Labels(inv, &v1.PersistentVolume{Spec: tc.volume})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,4 +83,16 @@ func TestVolumesAreWhereTheirStorageIs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nodesNamed lists Nodes that have their names as host names.
+func nodesNamed(t *testing.T, names ...string) corelisters.NodeLister {
+	t.Helper()
+	index := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, name := range names {
+		if err := index.Add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return corelisters.NewNodeLister(index)
 }

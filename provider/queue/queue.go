@@ -1,4 +1,4 @@
-package provider
+package queue
 
 import (
 	"context"
@@ -16,25 +16,25 @@ const (
 	lastRetry  = time.Minute
 )
 
-// queue is a work queue of names, and those who work on it.
-type queue struct {
+// Queue is a work queue of names, and those who work on it.
+type Queue struct {
 	workqueue.TypedRateLimitingInterface[string]
 	log  *slog.Logger
 	sync func(ctx context.Context, name string) error
 }
 
-// newQueue returns a queue for a controller. Its name is a label of metrics.
-func newQueue(name string, log *slog.Logger, sync func(context.Context, string) error) *queue {
+// New returns a queue for a controller. Its name is a label of metrics.
+func New(name string, log *slog.Logger, sync func(context.Context, string) error) *Queue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
-	return &queue{
+	return &Queue{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Name: name}),
 		log:                        log,
 		sync:                       sync,
 	}
 }
 
-// run has the items synced until ctx ends.
-func (q *queue) run(ctx context.Context, workers int) {
+// Run has the items synced until ctx ends.
+func (q *Queue) Run(ctx context.Context, workers int) {
 	defer q.ShutDown()
 	for range workers {
 		go wait.UntilWithContext(ctx, q.work, time.Second)
@@ -42,7 +42,7 @@ func (q *queue) run(ctx context.Context, workers int) {
 	<-ctx.Done()
 }
 
-func (q *queue) work(ctx context.Context) {
+func (q *Queue) work(ctx context.Context) {
 	for {
 		name, quit := q.Get()
 		if quit {
@@ -52,7 +52,7 @@ func (q *queue) work(ctx context.Context) {
 	}
 }
 
-func (q *queue) handle(ctx context.Context, name string) {
+func (q *Queue) handle(ctx context.Context, name string) {
 	defer q.Done(name)
 	err := q.sync(ctx, name)
 	switch {
