@@ -145,7 +145,7 @@ func statusOf(seen observed) status {
 		Generation: seen.taken[source.KeyGeneration], Services: len(seen.services),
 		Racks: []rackStatus{}, Pools: []poolStatus{}, OutOfService: []outOfService{}, NotKnown: seen.forbidden, NotWell: []string{},
 	}
-	s.checkController(seen.controllers)
+	s.checkController(seen.controllers, seen.nodes)
 	if seen.inventory == nil {
 		s.notWell("no inventory is in force")
 		s.checkProblems(seen)

@@ -73,13 +73,27 @@ func outOfServiceInRack(rack inventory.Rack) (out []outOfService) {
 	return out
 }
 
+// labelControlPlane is on the Nodes that the controller runs on.
+const labelControlPlane = "node-role.kubernetes.io/control-plane"
+
 // checkController looks at the controller's own pods: while none runs, nothing else here is
-// kept true.
-func (s *status) checkController(pods []v1.Pod) {
-	for _, pod := range pods {
-		if why := whyPending(pod); why != "" {
-			s.notWell("controller: pod %s does not run: %s", pod.Name, why)
+// kept true. Two of them share no Node.
+func (s *status) checkController(pods []v1.Pod, nodes []v1.Node) {
+	places := 0
+	for _, n := range nodes {
+		if _, ok := n.Labels[labelControlPlane]; ok {
+			places++
 		}
+	}
+	for _, pod := range pods {
+		why := whyPending(pod)
+		if why == "" {
+			continue
+		}
+		if pod.Spec.NodeName == "" && places == 1 && len(pods) > 1 {
+			why += "; the cluster has one control-plane node: set the replicas of the controller to 1"
+		}
+		s.notWell("controller: pod %s does not run: %s", pod.Name, why)
 	}
 }
 

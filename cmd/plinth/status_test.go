@@ -193,6 +193,21 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 	}
 }
 
+// Of two controllers on one control-plane node one waits for ever.
+func TestStatusSaysThatOneControlPlaneNodeHasRoomForOneController(t *testing.T) {
+	for places, hint := range map[int]bool{0: false, 1: true, 2: false} {
+		seen := well(t)
+		for i := range places {
+			seen.nodes[i].Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+		}
+		seen.controllers = []v1.Pod{podThatIs("ccm-1", v1.PodRunning, ""), podThatIs("ccm-2", v1.PodPending, "0/2 nodes are available")}
+		got := statusOf(seen)
+		if len(got.NotWell) != 1 || strings.Contains(got.NotWell[0], "set the replicas of the controller to 1") != hint {
+			t.Errorf("%d control-plane nodes: it says %q", places, got.NotWell)
+		}
+	}
+}
+
 func TestStatusTellsOfAnAgentThatANewerVersionHasLeftBehind(t *testing.T) {
 	seen := well(t)
 	c := &seen.nodes[0].Status.Conditions[1]
