@@ -4,11 +4,12 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 # What the Kubernetes libraries say of themselves: in user agents our version, in the metric
 # kubernetes_build_info their own. By the latter feature gates are decided too, so it cannot
 # be ours.
 K8S     := v1$(patsubst v0%,%,$(shell awk '$$1 == "k8s.io/component-base" {print $$2}' go.mod))
-LDFLAGS := -s -w -X main.version=$(VERSION) -X k8s.io/client-go/pkg/version.gitVersion=$(VERSION) \
+LDFLAGS := -s -w -X main.version=$(VERSION) -X k8s.io/client-go/pkg/version.gitVersion=$(VERSION) -X k8s.io/client-go/pkg/version.gitCommit=$(REVISION) \
 	-X k8s.io/component-base/version.gitVersion=$(K8S) -X k8s.io/component-base/version.gitCommit=
 # grpcnotrace leaves out a page of gRPC's that nobody looks at. It draws in templates,
 # with which the linker has to keep every method there is: a third of a program.
@@ -36,7 +37,6 @@ build: ## build the three programs into bin/
 	@$(BUILD) -o bin/plinth ./cmd/plinth
 
 # When an image says that it was made: the time of the commit, so that two builds are equal.
-REVISION   = $(shell git rev-parse HEAD 2>/dev/null)
 EPOCH      = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 REGISTRY  ?= docker.io/library
 PLATFORMS := amd64 arm64

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -42,6 +43,9 @@ func TestImagesAreMadeOfProgramsThatKnowTheirVersion(t *testing.T) {
 		t.Fatalf("make images builds %d programs, want 2:\n%s", len(builds), out)
 	}
 	for _, b := range builds {
+		if !strings.Contains(b, "-X k8s.io/client-go/pkg/version.gitCommit=") {
+			t.Errorf("the commit does not reach the linker: %s", b)
+		}
 		// In user agents it is ours. What the framework says of itself, and decides feature
 		// gates by, is its own.
 		for _, want := range []string{`-X main\.version=v9\.8\.7 `, `-X k8s\.io/client-go/pkg/version\.gitVersion=v9\.8\.7 `, `-X k8s\.io/component-base/version\.gitVersion=v1\.[0-9]+\.[0-9]+ `} {
