@@ -15,15 +15,18 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// How often the API server is asked whether it is there, and how long it has for an answer.
+// How often the API server is asked whether it is there, how long it has for an answer, and
+// for how long it is asked: less than a startup probe waits, and then the framework asks on.
 const (
 	askEvery     = time.Second
 	answerWithin = 5 * time.Second
+	askFor       = 20 * time.Second
 )
 
-// awaitServer has a command wait for the API server before it runs. The framework asks it for
-// a ConfigMap first of all, and ends the process half a minute later with the answer that
-// this one could not be read.
+// awaitServer has a command wait for the API server before it runs, and say so. The framework
+// says nothing for half a minute and more where the server's address is silent, and ends the
+// process then. Where connections are refused, its leader election asks on for as long as it
+// takes.
 func awaitServer(command *cobra.Command, o *options.CloudControllerManagerOptions) {
 	runs := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
@@ -31,7 +34,7 @@ func awaitServer(command *cobra.Command, o *options.CloudControllerManagerOption
 		if err != nil {
 			return fmt.Errorf("how to reach the API server: %w", err)
 		}
-		if err := untilItAnswers(cmd.Context(), config); err != nil {
+		if err := untilItAnswers(cmd.Context(), config, askFor); err != nil {
 			return err
 		}
 		return runs(cmd, args)
@@ -39,15 +42,13 @@ func awaitServer(command *cobra.Command, o *options.CloudControllerManagerOption
 }
 
 // untilItAnswers returns when the API server answers, whatever that is but a fault of its
-// own. It says once for each reason why it waits.
-func untilItAnswers(ctx context.Context, config *rest.Config) error {
-	config = rest.CopyConfig(config)
-	config.Timeout = answerWithin
+// own, or when the time is over. It says once for each reason why it waits.
+func untilItAnswers(ctx context.Context, config *rest.Config, limit time.Duration) error {
 	client, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return fmt.Errorf("how to reach the API server: %w", err)
 	}
-	said := ""
+	said, end := "", time.Now().Add(limit)
 	for {
 		err := answer(ctx, client)
 		switch {
@@ -55,6 +56,9 @@ func untilItAnswers(ctx context.Context, config *rest.Config) error {
 			klog.InfoS("The API server answers", "server", config.Host)
 			return nil
 		case err == nil:
+			return nil
+		case time.Now().After(end):
+			klog.InfoS("Going on without an answer of the API server", "server", config.Host, "err", err)
 			return nil
 		case err.Error() != said:
 			said = err.Error()
@@ -70,6 +74,8 @@ func untilItAnswers(ctx context.Context, config *rest.Config) error {
 
 // answer asks whether the API server is healthy. That it does not tell us is an answer too.
 func answer(ctx context.Context, client *discovery.DiscoveryClient) error {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
 	code := 0
 	err := client.RESTClient().Get().AbsPath("/healthz").Do(ctx).StatusCode(&code).Error()
 	switch {

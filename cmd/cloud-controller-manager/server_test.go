@@ -53,7 +53,7 @@ func TestTheAPIServerIsWaitedFor(t *testing.T) {
 	listener.Close()
 
 	came := make(chan error, 1)
-	go func() { came <- untilItAnswers(t.Context(), &rest.Config{Host: "http://" + address}) }()
+	go func() { came <- untilItAnswers(t.Context(), &rest.Config{Host: "http://" + address}, time.Hour) }()
 	awaitLog(t, log, "connection refused")
 	if !strings.Contains(log.String(), "http://"+address) {
 		t.Errorf("it does not say whom it waits for: %s", log)
@@ -100,6 +100,23 @@ func awaitLog(t *testing.T, log *written, want string) {
 		if time.Now().After(end) {
 			t.Fatalf("no word of %q: %s", want, log)
 		}
+	}
+}
+
+// TestASilentServerIsNotWaitedForForEver: it takes connections and answers none.
+func TestASilentServerIsNotWaitedForForEver(t *testing.T) {
+	log := captureLog(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	if err := untilItAnswers(t.Context(), &rest.Config{Host: "http://" + listener.Addr().String()}, time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	klog.Flush()
+	if said := log.String(); !strings.Contains(said, "Going on without an answer") || !strings.Contains(said, listener.Addr().String()) {
+		t.Errorf("it says %q", said)
 	}
 }
 

@@ -15,7 +15,7 @@ func TestTheAPIServerIsWaitedForFromTheStart(t *testing.T) {
 	c := newCluster(t, apiserver.Options{})
 	c.edit(apiserver.ManyMachines(1))
 	c.StopServer()
-	p := c.Launch("--node-monitor-period=1s")
+	p := c.Launch(elected...)
 	c.Eventually(20*time.Second, "it says what it waits for", func(context.Context) error {
 		if log := c.Log(apiserver.ControllerName); !strings.Contains(log, `"Waiting for the API server" server="`+c.URL()) {
 			return fmt.Errorf("it says %q", log)
