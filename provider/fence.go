@@ -42,6 +42,9 @@ func (f fence) RoundTrip(r *http.Request) (*http.Response, error) {
 	return f.next.RoundTrip(r)
 }
 
+// WrappedRoundTripper has the client cancel a request that takes too long.
+func (f fence) WrappedRoundTripper() http.RoundTripper { return f.next }
+
 // heartbeat notices when the process was stopped: its beats are too far apart.
 type heartbeat struct {
 	limit   time.Duration
