@@ -149,7 +149,7 @@ func removeCrashFolders(processes []Process) error {
 // nothing else is in it.
 func removeDir(dir string) error {
 	var err error
-	for _, name := range []string{"bin", "logs", "pki", "etcd", "routers", "agents", "disks", "images", "operator", "kubeconfig"} {
+	for _, name := range []string{"bin", "logs", "pki", "etcd", "routers", "agents", "disks", "volumes", "images", "operator", "kubeconfig"} {
 		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	if err != nil {

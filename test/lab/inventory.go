@@ -47,7 +47,6 @@ func list(t Topology, v4, v6 fmt.Stringer) string {
 
 var inventoryTemplate = template.Must(template.New("inventory").Funcs(template.FuncMap{
 	"join":    strings.Join,
-	"uuid":    SystemUUID,
 	"unit":    func(i int) int { return i + 1 },
 	"subnets": func(t Topology, i int) string { v4, v6 := rackSubnet(i); return list(t, v4, v6) },
 	"list":    list,
@@ -93,7 +92,7 @@ spec:
       peers: [{{join .Routers ", "}}]
       machines:
 {{- range $m, $machine := .Machines}}{{$a := addr $.T .Name}}
-        - {name: {{.Name}}, addresses: {{list $.T $a.V4 $a.V6}}, unit: {{unit $m}}, type: lab-small{{if not $.T.Real}}, match: {systemUUID: {{uuid .Name}}}{{end}}}
+        - {name: {{.Name}}, {{with .ID}}id: {{.}}, {{end}}addresses: {{list $.T $a.V4 $a.V6}}, unit: {{unit $m}}, type: lab-small, match: {systemUUID: {{.SystemUUID}}}}
 {{- end}}
 {{- end}}
 `))

@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -47,7 +46,7 @@ func (l *Lab) StartKubelet(machine string) error {
 		"--node=" + machine,
 		"--netns=" + l.Namespace(machine),
 		"--kubeconfig=" + l.pki("kubelet-"+machine+".conf"),
-		"--system-uuid=" + SystemUUID(machine),
+		"--system-uuid=" + Machine{Name: machine}.SystemUUID(),
 		"--kubernetes=" + version,
 		"--kube-proxy=" + l.program("kube-proxy"),
 		"--kube-proxy-kubeconfig=" + l.pki("kube-proxy.conf"),
@@ -68,12 +67,6 @@ func (l *Lab) StartKubelet(machine string) error {
 	}
 	_, err = l.start(machine, "kubelet-"+machine, nil, command...)
 	return err
-}
-
-// SystemUUID is what the firmware of a machine says that it is.
-func SystemUUID(machine string) string {
-	sum := sha256.Sum256([]byte("plinth lab: " + machine))
-	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 // dead drops all that a machine would send or receive, before anything else

@@ -33,7 +33,7 @@ func (l *Lab) prepareReal(ctx context.Context) error {
 	for name, file := range found {
 		l.binaries.found[name] = file
 	}
-	return l.buildTree(ctx, "test", "./lab/cmd/lab-machine", "./lab/cmd/lab-pause", "./lab/cmd/lab-web")
+	return l.buildTree(ctx, "test", "./lab/cmd/lab-machine", "./lab/cmd/lab-csi", "./lab/cmd/lab-pause", "./lab/cmd/lab-web")
 }
 
 // StartMachine switches a real machine on.
@@ -58,12 +58,16 @@ func startIsolated(namespace string, cmd *exec.Cmd) error {
 }
 
 func (l *Lab) machineConfig(name string) machine.Config {
-	programs := map[string]string{}
+	programs := map[string]string{"lab-csi": filepath.Join(l.binaries.plinth, "lab-csi")}
 	for program, file := range l.binaries.found {
 		programs[program] = file
 	}
+	l.mu.Lock()
+	m := *l.Topology.machine(name)
+	l.mu.Unlock()
 	return machine.Config{
-		Name: name, Lab: l.record.Name, Disk: filepath.Join(l.Dir(), "disks", name),
+		Name: name, Lab: l.record.Name, Disk: l.disk(name), Volumes: filepath.Join(l.Dir(), "volumes"),
+		MachineID: idOf("disk", l.record.Name, name, fmt.Sprint(m.Disks)), SystemUUID: m.SystemUUID(),
 		Programs: programs, Images: l.images,
 		CA: l.pki("ca.crt"), Kubeconfig: l.pki("kubelet-" + name + ".conf"), ProxyConf: l.pki("kube-proxy.conf"),
 		ProxyMode: l.Topology.proxyMode(), PodCIDRs: PodCIDR4.String() + "," + PodCIDR6.String(),

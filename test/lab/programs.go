@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -276,8 +275,7 @@ func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 // writeMachineID writes what a machine has as its ID (machine-id(5)), and returns where.
 func (l *Lab) writeMachineID(machine string) (string, error) {
 	file := filepath.Join(l.Dir(), "agents", machine+".machine-id")
-	id := sha256.Sum256([]byte(l.record.Name + "/" + machine))
-	return file, os.WriteFile(file, fmt.Appendf(nil, "%x\n", id[:16]), 0o444)
+	return file, os.WriteFile(file, []byte(idOf(l.record.Name, machine)+"\n"), 0o444)
 }
 
 // StopAgent sends a machine's agent a signal and waits for its end.

@@ -45,6 +45,9 @@ type Machine struct {
 	// BareTaint leaves the taint uninitialized away, as a kubelet without
 	// --cloud-provider=external would.
 	BareTaint bool
+	ID        string // in the inventory; empty: none is given
+	Boards    int    // of a real machine, that were replaced
+	Disks     int    // of a real machine, that were replaced by empty ones
 }
 
 // Router is a BGP router in a namespace of its own.

@@ -52,21 +52,32 @@ func Start(ctx context.Context, o Options) (*Guide, error) {
 	return newGuide(root, l, o)
 }
 
-// Guide runs the commands of docs/guides/install.md, as they stand there, in a shell of
+// Guide runs the commands of a page of docs/guides, as they stand there, in a shell of
 // somebody who is at the control plane with a clone of the source.
 type Guide struct {
 	Lab     *lab.Lab
 	options Options
+	root    string // of the source
 	text    string
 	folder  string // the working folder: what a clone has of deploy/, with bin/ and an inventory
 }
 
-func newGuide(root string, l *lab.Lab, o Options) (*Guide, error) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "guides", "install.md"))
+// Page is the same shell with another page of docs/guides.
+func (g *Guide) Page(name string) (*Guide, error) {
+	text, err := os.ReadFile(filepath.Join(g.root, "docs", "guides", name))
 	if err != nil {
 		return nil, err
 	}
-	g := &Guide{Lab: l, options: o, text: string(text), folder: filepath.Join(l.Dir(), "operator")}
+	other := *g
+	other.text = string(text)
+	return &other, nil
+}
+
+func newGuide(root string, l *lab.Lab, o Options) (*Guide, error) {
+	g, err := (&Guide{Lab: l, options: o, root: root, folder: filepath.Join(l.Dir(), "operator")}).Page("install.md")
+	if err != nil {
+		return nil, err
+	}
 	bin := filepath.Join(g.folder, "bin")
 	if err := errors.Join(os.RemoveAll(g.folder), os.MkdirAll(bin, 0o755)); err != nil {
 		return nil, err

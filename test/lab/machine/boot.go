@@ -2,8 +2,6 @@ package machine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -82,6 +80,9 @@ func (c Config) mount() error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
+	if err := c.mountFirmware(); err != nil {
+		return fmt.Errorf("firmware: %w", err)
+	}
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
 		return fmt.Errorf("/run: %w", err)
 	}
@@ -134,16 +135,10 @@ func missingParents(dir string) iter.Seq[string] {
 func (c Config) identity() map[string]string {
 	return map[string]string{
 		"/etc/hostname":    c.Name + "\n",
-		"/etc/machine-id":  MachineID(c.Lab, c.Name) + "\n",
+		"/etc/machine-id":  c.MachineID + "\n",
 		"/etc/hosts":       "127.0.0.1 localhost\n::1 localhost\n127.0.1.1 " + c.Name + "\n",
 		"/etc/resolv.conf": "# a lab has no DNS but the cluster's own\nnameserver 127.0.0.1\n",
 	}
-}
-
-// MachineID is the machine-id(5) of a machine.
-func MachineID(lab, name string) string {
-	sum := sha256.Sum256([]byte("plinth lab " + lab + ": " + name))
-	return hex.EncodeToString(sum[:16])
 }
 
 // serve starts all programs in their order, and keeps them running.
@@ -158,6 +153,7 @@ func (c Config) serve(ctx context.Context) error {
 		return err
 	}
 	go r.keep(ctx, "kubelet", c.Programs["kubelet"], c.kubeletFlags()...)
+	go r.keep(ctx, "lab-csi", c.Programs["lab-csi"], c.Name, c.Volumes)
 	go r.keep(ctx, "kube-proxy", c.Programs["kube-proxy"], c.proxyFlags()...)
 	slog.Info("machine runs", "machine", c.Name)
 	<-ctx.Done()

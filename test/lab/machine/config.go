@@ -6,11 +6,17 @@ import (
 	"os"
 )
 
+// CSIDriver is the driver of volumes that every machine has.
+const CSIDriver = "disks.lab.plinth.dev"
+
 // Config is what one machine is.
 type Config struct {
 	Name       string
 	Lab        string            // tells the cgroups of two labs apart
 	Disk       string            // folder of the host that outlives the machine's power
+	Volumes    string            // folder of the host with the volumes that any machine can mount
+	MachineID  string            // machine-id(5), of the disk
+	SystemUUID string            // of the board
 	Programs   map[string]string // name -> file of the host
 	Images     []string          // archives that containerd imports at each start
 	CA         string            // file with the certificate of the cluster's authority
