@@ -18,8 +18,8 @@ BUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -l
 # What makes namespaces needs root; everything else runs as whoever calls make,
 # compiling included: go test builds as you and runs the test through sudo.
 ifneq ($(shell id -u),0)
-AS_ROOT := sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,CI,GOPROXY,GOFLAGS env PATH="$$PATH"
-EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,CI env PATH=$(PATH)'
+AS_ROOT := sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI,GOPROXY,GOFLAGS env PATH="$$PATH"
+EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI env PATH=$(PATH)'
 endif
 LAB     := bin/plinth-lab
 
@@ -101,6 +101,13 @@ test-real: lab-tools ## the shipped images and chart on real kubelets and contai
 	@go test -C test $(EXEC) -count=1 -timeout 45m ./real
 	$(call step,real machines: the overlay, iptables, BIRD)
 	@go test -C test $(EXEC) -count=1 -timeout 45m ./real -args -proxy-mode=iptables -install=overlay -router=bird
+
+.PHONY: test-versions
+test-versions: lab-tools ## all stories on Kubernetes 1.33, 1.34 and the newest, about half an hour each (VERSIONS="1.35 1.36": on others; ONLY=e2e,real); writes the table in README.md
+	@$(AS_ROOT) test/install-deps.sh gcc libc6-dev libseccomp-dev pkg-config iptables
+	@$(MAKE) --no-print-directory images REGISTRY=registry.example.com/plinth VERSION=v0.1.0
+	$(call step,versions of Kubernetes)
+	@go run -C test ./versions $(EXEC) -only '$(ONLY)' $(VERSIONS)
 
 .PHONY: e2e-upstream
 e2e-upstream: lab-tools ## Kubernetes' own tests of LoadBalancer Services on real machines; writes docs/reference/conformance.md

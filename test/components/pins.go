@@ -62,10 +62,11 @@ func Chosen() (Pin, error) {
 	if err != nil {
 		return Pin{}, err
 	}
-	return choose(pins, os.Getenv(KubernetesVariable))
+	return Choose(pins, os.Getenv(KubernetesVariable))
 }
 
-func choose(pins []Pin, minor string) (Pin, error) {
+// Choose returns the pin of a version, as "1.34"; of none the newest.
+func Choose(pins []Pin, minor string) (Pin, error) {
 	if minor == "" {
 		return pins[len(pins)-1], nil
 	}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"plinth.dev/plinth/test/components"
+)
+
+const (
+	before = "# P\n" + above + "| Kubernetes | etcd | VIPs | Nodes, inventory | manifests, rights | whole datacenters | real kubelets | on |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- | --- |\n" +
+		"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |\n" +
+		"| 1.34.9 | 3.6.4 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-02 |\n" +
+		"| 1.32.1 | 3.5.9 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-01 |\n" +
+		below + "more\n"
+)
+
+func pinned(minors ...string) []components.Pin {
+	var pins []components.Pin
+	for _, m := range minors {
+		pins = append(pins, components.Pin{Minor: m})
+	}
+	return pins
+}
+
+func all(said string) map[string]string {
+	cells := map[string]string{}
+	for _, s := range suites {
+		cells[s.title] = said
+	}
+	return cells
+}
+
+func TestARunChangesTheRowsOfItsVersionsAlone(t *testing.T) {
+	pins := pinned("1.33", "1.34", "1.37")
+	for name, c := range map[string]struct {
+		ran  row
+		want []string
+	}{
+		"a version that had no row": {row{"1.33.5", "3.5.9", all("9 passed"), "2026-02-01"}, []string{
+			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |",
+			"| 1.34.9 | 3.6.4 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-02 |",
+			"| 1.33.5 | 3.5.9 | 9 passed | 9 passed | 9 passed | 9 passed | 9 passed | 2026-02-01 |",
+		}},
+		"another patch": {row{"1.34.10", "3.6.4", all("**1 of 9 failed**"), "2026-02-01"}, []string{
+			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |",
+			"| 1.34.10 | 3.6.4 | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | **1 of 9 failed** | 2026-02-01 |",
+		}},
+		"one suite once more": {row{"1.34.9", "3.6.4", map[string]string{"VIPs": "7 passed"}, "2026-02-01"}, []string{
+			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |",
+			"| 1.34.9 | 3.6.4 | 7 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-02 |",
+		}},
+		"one suite of another patch": {row{"1.34.10", "3.6.4", map[string]string{"VIPs": "7 passed"}, "2026-02-01"}, []string{
+			"| 1.37.1 | 3.7.0 | 1 passed | 2 passed | 3 passed | 4 passed | 5 passed | 2026-01-03 |",
+			"| 1.34.10 | 3.6.4 | 7 passed | not run | not run | not run | not run | 2026-02-01 |",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			have, err := rewrite(before, pins, []row{c.ran})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(before, "\n")
+			want := strings.Join(slices.Concat(lines[:4], c.want, lines[len(lines)-3:]), "\n")
+			if have != want {
+				t.Errorf("the README is\n%s\nwant\n%s", have, want)
+			}
+			if again, err := rewrite(have, pins, nil); err != nil || again != have {
+				t.Errorf("nothing ran, and it is\n%s\n%v", again, err)
+			}
+		})
+	}
+}
+
+// A suite more makes a column more: rows of before have not run it.
+func TestAColumnMoreWasNotRunBefore(t *testing.T) {
+	narrow := above + "| Kubernetes | etcd | VIPs | on |\n| --- | --- | --- | --- |\n| 1.34.9 | 3.6.4 | 1 passed | 2026-01-02 |\n" + below
+	have, err := rewrite(narrow, pinned("1.34"), nil)
+	if want := "| 1.34.9 | 3.6.4 | 1 passed | not run | not run | not run | not run | 2026-01-02 |\n"; err != nil || !strings.Contains(have, want) {
+		t.Errorf("the README is\n%s, %v", have, err)
+	}
+}
+
+func TestAReadmeWithoutItsTableIsNotWritten(t *testing.T) {
+	for _, readme := range []string{"", above, below, below + above, above + "| a | b |\n|---|---|\n| c |\n" + below} {
+		if have, err := rewrite(readme, pinned("1.34"), nil); err == nil {
+			t.Errorf("%q became %q", readme, have)
+		}
+	}
+}
+
+func TestAVersionThatFailsKeepsNoOtherFromRunning(t *testing.T) {
+	var mu sync.Mutex
+	var ran []string
+	r := runner{
+		suites: suites,
+		build: func(_ context.Context, pin components.Pin, _ []suite) error {
+			if pin.Minor == "1.1" {
+				return errors.New("no such compiler")
+			}
+			return nil
+		},
+		run: func(_ context.Context, pin components.Pin, s suite) tally {
+			mu.Lock()
+			defer mu.Unlock()
+			ran = append(ran, pin.Minor+" "+s.name)
+			if pin.Minor == "1.2" && s.name == "nodes" {
+				return tally{passed: 1, failed: []string{"TestA"}}
+			}
+			return tally{passed: 2}
+		},
+	}
+	rows, good, err := r.all(t.Context(), []components.Pin{{Minor: "1.1", Kubernetes: "v1.1.0"}, {Minor: "1.2", Kubernetes: "v1.2.0"}, {Minor: "1.3", Kubernetes: "v1.3.0"}})
+	if err != nil || good || len(ran) != 2*len(suites) {
+		t.Errorf("good: %v, %v; ran %q", good, err, ran)
+	}
+	for i, want := range []string{
+		"| 1.3.0 |  | 2 passed | 2 passed | 2 passed | 2 passed | 2 passed | " + today() + " |",
+		"| 1.2.0 |  | 2 passed | **1 of 2 failed** | 2 passed | 2 passed | 2 passed | " + today() + " |",
+		"| 1.1.0 |  | **not built** | **not built** | **not built** | **not built** | **not built** | " + today() + " |",
+	} {
+		if have := strings.Split(table(rows), "\n")[i+2]; have != want {
+			t.Errorf("the row is\n%s\nwant\n%s", have, want)
+		}
+	}
+	if _, good, err := r.all(t.Context(), []components.Pin{{Minor: "1.3", Kubernetes: "v1.3.0"}}); err != nil || !good {
+		t.Errorf("all passed, and it says good: %v, %v", good, err)
+	}
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := r.all(interrupted, []components.Pin{{Minor: "1.3", Kubernetes: "v1.3.0"}}); err == nil {
+		t.Error("a run that was interrupted counts")
+	}
+}
+
+func TestStoriesAreCounted(t *testing.T) {
+	const story = `{"Action":"run","Test":"TestA"}
+{"Action":"output","Test":"TestA/x","Output":"hello\n"}
+{"Action":"fail","Test":"TestA/x"}
+{"Action":"fail","Test":"TestA"}
+{"Action":"skip","Test":"TestB"}
+{"Action":"pass","Test":"TestC/y"}
+{"Action":"pass","Test":"TestC"}
+{"Action":"fail"}
+`
+	var log strings.Builder
+	have, err := count(strings.NewReader(story), &log)
+	if err != nil || have.passed != 1 || !slices.Equal(have.failed, []string{"TestA", "TestB"}) || log.String() != "hello\n" {
+		t.Errorf("%+v, %v; the log has %q", have, err, log.String())
+	}
+	for want, said := range map[string]tally{
+		"**2 of 3 failed**": have,
+		"4 passed":          {passed: 4},
+		"**no test ran**":   {},
+		"**failed**":        {passed: 4, err: os.ErrDeadlineExceeded},
+	} {
+		if said.String() != want || said.good() != strings.HasSuffix(want, " passed") {
+			t.Errorf("%+v is %q, good: %v; want %q", said, said, said.good(), want)
+		}
+	}
+}
+
+// What is no event, as a linker's message, must not hold up the program that prints it.
+func TestAProgramThatPrintsNoEventsHasFailed(t *testing.T) {
+	if said := follow(exec.Command("sh", "-c", "yes | head -c 1000000"), new(strings.Builder)); said.good() || said.err == nil {
+		t.Errorf("%+v", said)
+	}
+}
+
+// Of each version that is tested in full the README has a row, and of the patch that is
+// pinned now.
+func TestTheReadmeIsOfThePinnedVersions(t *testing.T) {
+	root, err := components.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins, err := components.Pins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if same, err := rewrite(string(readme), pins, nil); err != nil || same != string(readme) {
+		t.Errorf("the table is not as make test-versions writes it: %v", err)
+	}
+	_, rest, _ := strings.Cut(string(readme), above)
+	text, _, _ := strings.Cut(rest, below)
+	rows, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, minor := range inFull(pins) {
+		pin, err := components.Choose(pins, minor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(rows, func(r row) bool { return "v"+r.patch == pin.Kubernetes && "v"+r.etcd == pin.Etcd }) {
+			t.Errorf("Kubernetes %s with etcd %s has no row: make test-versions VERSIONS=%s", pin.Kubernetes, pin.Etcd, minor)
+		}
+	}
+}
