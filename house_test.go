@@ -25,7 +25,9 @@ var floors = map[string]int{
 	"cmd/plinth":                   5,
 	"provider":                     4,
 	"provider/agent":               3,
+	"provider/vip":                 3,
 	"provider/volume":              3,
+	"provider/event":               2,
 	"provider/queue":               2,
 	"lb/bgp":                       2,
 	"routing/kernel":               2,
@@ -63,7 +65,7 @@ var doors = map[string][]string{
 	"github.com/osrg/gobgp":          {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/agent", "provider/queue", "provider/volume", "inventory/source",
+		"provider", "provider/agent", "provider/event", "provider/queue", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

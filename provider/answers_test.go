@@ -16,6 +16,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/provider/event"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/reference/cloud-provider.md anew")
@@ -47,7 +48,7 @@ spec:
 func cloudWith(t *testing.T, text string, change func(*inventory.Inventory)) *Cloud {
 	t.Helper()
 	c := New(Options{})
-	c.reports = newReports(record.NewFakeRecorder(100))
+	c.reports = event.NewReports(record.NewFakeRecorder(100))
 	if text == "" {
 		return c
 	}

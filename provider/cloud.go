@@ -13,6 +13,8 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/provider/event"
+	"plinth.dev/plinth/provider/vip"
 )
 
 // Name is the name of the cloud provider, as in --cloud-provider.
@@ -31,7 +33,7 @@ type Cloud struct {
 	client    kubernetes.Interface
 	events    record.EventBroadcaster
 	recorder  record.EventRecorder
-	reports   *reports
+	reports   *event.Reports
 	informers informers.SharedInformerFactory
 	nodes     corelisters.NodeLister
 	endpoint  string // of the API server
@@ -39,9 +41,7 @@ type Cloud struct {
 	keeper       *source.Keeper
 	roster       *roster
 	wantedTaints wantedTaints
-	balancer     *balancer      // see loadbalancer.go
-	linked       *stockBalancer // see loadbalancer_linked.go
-	recollection *recollection  // nil: without Remember
+	vips         *vip.Controller
 }
 
 var (
@@ -59,8 +59,9 @@ func New(o Options) *Cloud {
 		o.Restart = func() { os.Exit(1) }
 	}
 	c := &Cloud{options: o, log: o.Log, roster: newRoster()}
-	c.balancer = newBalancer(c)
-	c.linked = &stockBalancer{balancer: c.balancer}
+	c.vips = vip.New(vip.Options{
+		Namespace: o.Namespace, ClassOnly: o.ClassOnly, StateDir: o.StateDir, InForce: &c.inForce, Log: o.Log, Restart: o.Restart,
+	})
 	return c
 }
 
@@ -90,13 +91,14 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	c.informers = f
 	nodes := f.Core().V1().Nodes()
 	c.nodes = nodes.Lister()
-	if err := f.Core().V1().Services().Informer().SetTransform(keptOfService); err != nil {
+	if err := f.Core().V1().Services().Informer().SetTransform(vip.TrimService); err != nil {
 		c.log.Error("cannot keep less of Services", "err", err)
 	}
 	if _, err := nodes.Informer().AddEventHandler(c.roster.handler()); err != nil {
 		c.log.Error("cannot watch nodes", "err", err)
 	}
-	go c.watchVersions(wait.ContextForChannel(c.stop), nodes.Informer().LastSyncResourceVersion)
+	c.vips.Use(vip.Cluster{Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop})
+	go c.vips.WatchVersions(wait.ContextForChannel(c.stop), nodes.Informer().LastSyncResourceVersion)
 }
 
 // inventory returns the inventory in force; nil while there is none.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
+	"plinth.dev/plinth/provider/event"
 )
 
 // component is what Events of ours are reported by.
@@ -19,7 +20,7 @@ func (c *Cloud) startEvents(ctx context.Context, client kubernetes.Interface) {
 	c.events = record.NewBroadcaster(record.WithContext(ctx))
 	c.events.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	c.recorder = c.events.NewRecorder(scheme.Scheme, v1.EventSource{Component: component})
-	c.reports = newReports(c.recorder)
+	c.reports = event.NewReports(c.recorder)
 }
 
 // quietEvents is a client of Events that does not send those that are dropped.

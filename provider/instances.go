@@ -63,10 +63,10 @@ func (i instances) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudpro
 		return nil, err
 	}
 	if err := expected(m); err != nil {
-		i.cloud.reports.warn(node, reasonUnexpected, err.Error())
+		i.cloud.reports.Warn(node, reasonUnexpected, err.Error())
 		return nil, err
 	}
-	i.cloud.reports.settle(node, reasonUnexpected)
+	i.cloud.reports.Clear(node, reasonUnexpected)
 	i.cloud.checkNodeIPs(node, m)
 	return metadata(inv, m, node.Spec.ProviderID), nil
 }

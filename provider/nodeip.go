@@ -20,10 +20,10 @@ const reasonNodeIPUnknown = "NodeIPUnknown"
 func (c *Cloud) checkNodeIPs(node *v1.Node, m inventory.Machine) {
 	given := node.Annotations[api.AnnotationAlphaProvidedIPAddr]
 	if given == "" || len(unknownIPs(given, m)) == 0 {
-		c.reports.settle(node, reasonNodeIPUnknown)
+		c.reports.Clear(node, reasonNodeIPUnknown)
 		return
 	}
-	c.reports.warn(node, reasonNodeIPUnknown, fmt.Sprintf(
+	c.reports.Warn(node, reasonNodeIPUnknown, fmt.Sprintf(
 		"the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", given, m.Name, givenIPs(m)))
 }
 

@@ -161,9 +161,9 @@ func (c *Cloud) explain(node *v1.Node, err error) bool {
 	}
 	for _, r := range reasons {
 		if r == reason {
-			c.reports.warn(node, r, err.Error())
+			c.reports.Warn(node, r, err.Error())
 		} else {
-			c.reports.settle(node, r)
+			c.reports.Clear(node, r)
 		}
 	}
 	return err == nil
@@ -177,9 +177,9 @@ func (c *Cloud) reportMismatches(node *v1.Node, m inventory.Machine) {
 	}
 	for _, reason := range inventory.MismatchReasons {
 		if message, there := found[reason]; there {
-			c.reports.warn(node, string(reason), fmt.Sprintf("node %s: %s", node.Name, message))
+			c.reports.Warn(node, string(reason), fmt.Sprintf("node %s: %s", node.Name, message))
 		} else {
-			c.reports.settle(node, string(reason))
+			c.reports.Clear(node, string(reason))
 		}
 	}
 }
@@ -192,16 +192,16 @@ func (c *Cloud) freePodCIDRs(node *v1.Node, m inventory.Machine) []netip.Prefix 
 	}
 	if len(node.Spec.PodCIDRs) > 0 {
 		if has := routing.ParsePodCIDRs(node.Spec.PodCIDRs); !slices.Equal(has, m.PodCIDRs) {
-			c.reports.warn(node, reasonPodCIDRDiffer, fmt.Sprintf(
+			c.reports.Warn(node, reasonPodCIDRDiffer, fmt.Sprintf(
 				"the node has the pod CIDRs %v, the inventory gives machine %s %v; a node's pod CIDRs never change", has, m.Name, m.PodCIDRs))
 		}
 		return nil
 	}
 	if holder, taken := c.roster.holder(m.PodCIDRs, node.Name); taken {
-		c.reports.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v; if its machine is gone, run: kubectl delete node %s", holder, m.PodCIDRs, holder))
+		c.reports.Warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v; if its machine is gone, run: kubectl delete node %s", holder, m.PodCIDRs, holder))
 		return nil
 	}
-	c.reports.settle(node, reasonPodCIDRInUse)
+	c.reports.Clear(node, reasonPodCIDRInUse)
 	return m.PodCIDRs
 }
 

@@ -28,9 +28,9 @@ func (o *overlaps) look(context.Context) {
 			continue // it is gone
 		}
 		if other := with[name]; other != "" {
-			o.cloud.reports.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap this one's %v; the older of the two is routed to", other, node.Spec.PodCIDRs))
+			o.cloud.reports.Warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap this one's %v; the older of the two is routed to", other, node.Spec.PodCIDRs))
 		} else {
-			o.cloud.reports.settle(node, reasonPodCIDRInUse)
+			o.cloud.reports.Clear(node, reasonPodCIDRInUse)
 		}
 	}
 	o.nodes = slices.Sorted(maps.Keys(with))

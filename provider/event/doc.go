@@ -1,0 +1,3 @@
+// Package event records Events once for each thing that goes wrong, however often a controller
+// comes by.
+package event

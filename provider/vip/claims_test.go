@@ -1,0 +1,455 @@
+package vip
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	typednetworkingv1 "k8s.io/client-go/kubernetes/typed/networking/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/event"
+)
+
+// versionedClient changes an IPAddress object only for those who know it as it is, as
+// the API server does.
+type versionedClient struct {
+	*fake.Clientset
+	mu      sync.Mutex
+	changes int
+	deleted func() // called when one was, before the answer arrives
+}
+
+func (c *versionedClient) NetworkingV1() typednetworkingv1.NetworkingV1Interface {
+	return versionedGroup{c.Clientset.NetworkingV1(), c}
+}
+
+type versionedGroup struct {
+	typednetworkingv1.NetworkingV1Interface
+	client *versionedClient
+}
+
+func (g versionedGroup) IPAddresses() typednetworkingv1.IPAddressInterface {
+	return versionedObjects{g.NetworkingV1Interface.IPAddresses(), g.client}
+}
+
+type versionedObjects struct {
+	typednetworkingv1.IPAddressInterface
+	client *versionedClient
+}
+
+// next returns the version after the next change of an object, if it is as it was.
+func (o versionedObjects) next(ctx context.Context, name string, uid types.UID, version string) (string, error) {
+	now, err := o.Get(ctx, name, metav1.GetOptions{})
+	if err == nil && (now.UID != uid || now.ResourceVersion != version) {
+		err = apierrors.NewConflict(networkingv1.Resource("ipaddresses"), name, fmt.Errorf("it is at %s, not %s", now.ResourceVersion, version))
+	}
+	o.client.changes++
+	return strconv.Itoa(o.client.changes), err
+}
+
+func (o versionedObjects) Create(ctx context.Context, obj *networkingv1.IPAddress, opts metav1.CreateOptions) (*networkingv1.IPAddress, error) {
+	o.client.mu.Lock()
+	defer o.client.mu.Unlock()
+	o.client.changes++
+	obj.ResourceVersion = strconv.Itoa(o.client.changes)
+	obj.UID = types.UID("object " + obj.ResourceVersion)
+	return o.IPAddressInterface.Create(ctx, obj, opts)
+}
+
+func (o versionedObjects) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, sub ...string) (*networkingv1.IPAddress, error) {
+	var patch struct {
+		Metadata map[string]any `json:"metadata"`
+	}
+	if err := json.Unmarshal(data, &patch); err != nil {
+		return nil, err
+	}
+	o.client.mu.Lock()
+	defer o.client.mu.Unlock()
+	version, err := o.next(ctx, name, types.UID(patch.Metadata["uid"].(string)), patch.Metadata["resourceVersion"].(string))
+	if err != nil {
+		return nil, err
+	}
+	patch.Metadata["resourceVersion"] = version
+	data, _ = json.Marshal(patch)
+	return o.IPAddressInterface.Patch(ctx, name, kind, data, opts, sub...)
+}
+
+func (o versionedObjects) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	err := o.delete(ctx, name, opts)
+	if f := o.client.deleted; err == nil && f != nil {
+		o.client.deleted = nil
+		f()
+	}
+	return err
+}
+
+func (o versionedObjects) delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	o.client.mu.Lock()
+	defer o.client.mu.Unlock()
+	if _, err := o.next(ctx, name, *opts.Preconditions.UID, *opts.Preconditions.ResourceVersion); err != nil {
+		return err
+	}
+	return o.IPAddressInterface.Delete(ctx, name, metav1.DeleteOptions{})
+}
+
+// held is a balancer with an address of a pool and two Services d/a and d/b that may
+// share it. It follows no watch, so that a test says what is in flight.
+type held struct {
+	*Controller
+	t      *testing.T
+	client *versionedClient
+	addr   netip.Addr
+	svc    [2]*v1.Service
+	known  cache.Indexer // the Services in the informer's cache
+}
+
+func newHeld(t *testing.T) *held {
+	t.Helper()
+	return newHeldOf(t, "192.0.2.0/30")
+}
+
+// newHeldOf has a pool of these addresses.
+func newHeldOf(t *testing.T, addresses string) *held {
+	t.Helper()
+	return newHeldWith(t, "{name: public, addresses: ["+addresses+"]}")
+}
+
+func newHeldWith(t *testing.T, pool string) *held {
+	t.Helper()
+	h := &held{t: t, addr: netip.MustParseAddr("192.0.2.0"), client: &versionedClient{}}
+	inv, problems := inventory.Load(inventory.Document{Source: "test.yaml", Data: []byte(`
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: test}
+spec:
+  bgp: {asn: 64514}
+  routers: [{name: gateway, address: 10.10.1.1, asn: 64513}]
+  racks: [{name: shelf, machines: [{name: m1, addresses: [10.10.1.11]}]}]
+  pools: [` + pool + `]
+`)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	h.Controller = New(Options{InForce: new(source.InForce), Log: slog.Default()})
+	h.options.InForce.Set(inv)
+	h.cluster.Reports = event.NewReports(&record.FakeRecorder{})
+	h.known = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	h.services = corelisters.NewServiceLister(h.known)
+	h.now = func() time.Time { return noon }
+	for i, name := range []string{"a", "b"} {
+		h.svc[i] = loadBalancerService(func(svc *v1.Service) {
+			svc.Name, svc.UID = name, types.UID("service "+name)
+			svc.Spec.Ports = []v1.ServicePort{{Protocol: v1.ProtocolTCP, Port: int32(80 + i)}}
+			svc.Annotations = map[string]string{"metallb.io/allow-shared-ip": "web", "plinth.dev/ips": h.addr.String()}
+		})
+		if err := h.known.Add(h.svc[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.client.Clientset = fake.NewClientset(h.svc[0], h.svc[1])
+	h.cluster.Client = h.client
+	if err := h.setPools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(h.seeded)
+	close(h.ready)
+	return h
+}
+
+// key returns who one of the Services is.
+func (h *held) key(i int) lb.ServiceKey { return keyOf(h.svc[i]) }
+
+// settled settles one of the Services, which is to get the address.
+func (h *held) settled(i int) {
+	h.t.Helper()
+	if d, err := h.settle(h.t.Context(), h.svc[i]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+		h.t.Fatalf("%v got %v, %v", h.key(i), d, err)
+	}
+}
+
+// agree checks that the object and the ledger name the same holders.
+func (h *held) agree(want ...lb.ServiceKey) {
+	h.t.Helper()
+	var object, ledger []lb.ServiceKey
+	if obj, err := h.client.NetworkingV1().IPAddresses().Get(h.t.Context(), h.addr.String(), metav1.GetOptions{}); err == nil {
+		c, _ := readClaim(obj)
+		object = c.holders
+	}
+	c, _ := h.ledger.Claim(h.addr)
+	for _, x := range c.Holders {
+		ledger = with(ledger, x.Service)
+	}
+	if known, _ := h.claimOf(h.addr); !slices.Equal(object, want) || !slices.Equal(ledger, want) || !slices.Equal(known.holders, want) {
+		h.t.Errorf("the object names %v, the ledger %v, what is known %v; want %v", object, ledger, known.holders, want)
+	}
+}
+
+// departed removes what is released.
+func (h *held) departed() {
+	h.t.Helper()
+	_, gone, _ := h.releasedData()
+	h.deleteReleasedObjects(h.t.Context(), gone)
+}
+
+func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	d := h.decide(h.svc[1]) // b is about to write that it joins
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	if acquired, err := h.acquireAll(t.Context(), h.svc[1], d); !acquired || err != nil {
+		t.Fatal(acquired, err)
+	}
+	h.agree(h.key(1))
+	if err := h.relinquishHeld(t.Context(), h.key(1), h.svc[1].UID); err != nil {
+		t.Fatal(err)
+	}
+	h.departed()
+	h.agree()
+}
+
+func TestHolderThatLeavesIsNotKeptByOneThatNeverJoins(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	d := h.decide(h.svc[1])
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	h.rollBack(h.key(1), d.VIPs) // its write failed
+	h.agree(h.key(1))            // which holds it all the same
+}
+
+func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	for range 50 {
+		var both sync.WaitGroup
+		both.Go(func() {
+			if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if d, err := h.settle(t.Context(), h.svc[1]); err != nil || d.VIPs[0].Addr != h.addr {
+				t.Errorf("%v, %v", d, err)
+			}
+		})
+		both.Wait()
+		h.departed()
+		h.agree(h.key(1))
+		h.settled(0)
+		h.agree(h.key(0), h.key(1))
+		if err := h.relinquishHeld(t.Context(), h.key(1), h.svc[1].UID); err != nil {
+			t.Fatal(err)
+		}
+		h.agree(h.key(0))
+	}
+}
+
+// TestSharersThatComeAndGoAtOnceCostAWriteEach has none of them in another's way.
+func TestSharersThatComeAndGoAtOnceCostAWriteEach(t *testing.T) {
+	h := newHeld(t)
+	var sharers []*v1.Service
+	for i := range 40 {
+		svc := h.svc[0].DeepCopy()
+		svc.Name, svc.UID = fmt.Sprint("s", i), types.UID(fmt.Sprint("service ", i))
+		svc.Spec.Ports[0].Port = int32(1000 + i)
+		sharers = append(sharers, svc)
+		if err := h.known.Add(svc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	atOnce := func(f func(*v1.Service) error) {
+		var all sync.WaitGroup
+		for _, svc := range sharers {
+			all.Go(func() {
+				if err := f(svc); err != nil {
+					t.Errorf("%s: %v", svc.Name, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	atOnce(func(svc *v1.Service) error {
+		_, err := h.settle(t.Context(), svc)
+		return err
+	})
+	joined := h.client.changes
+	if joined != len(sharers) {
+		t.Errorf("%d writes to the object until all %d hold it", joined, len(sharers))
+	}
+	atOnce(func(svc *v1.Service) error { return h.relinquishHeld(t.Context(), keyOf(svc), svc.UID) })
+	if n := h.client.changes - joined; n != len(sharers)-1 { // the last one leaves it to be removed
+		t.Errorf("%d writes to the object until all %d have left", n, len(sharers))
+	}
+	h.departed()
+	h.agree()
+}
+
+func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	h.client.deleted = func() { // the DELETE's answer is under way
+		if _, there := h.claimOf(h.addr); !there {
+			t.Fatal("the claim is forgotten before it is known to be gone")
+		}
+		obj, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), newClaim(h.addr, "public", h.key(1), h.svc[1].UID), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.learn(h.addr, obj, false) // of another leader
+	}
+	h.departed()
+	h.agree(h.key(1))
+	if h.isReleased(h.addr) {
+		t.Error("the new claim is to be removed")
+	}
+}
+
+func TestLaterServiceOfTheNameKeepsWhatItWasTold(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	if err := h.relinquishHeld(t.Context(), h.key(0), "an earlier one"); err != nil {
+		t.Fatal(err)
+	}
+	h.agree(h.key(0))
+	if _, told := h.standing(h.key(0)); !told {
+		t.Error("what the Service was told is forgotten")
+	}
+}
+
+func TestServiceGivesBackWhatAnEarlierOneOfItsNameTook(t *testing.T) {
+	h := newHeld(t)
+	earlier := h.svc[0].DeepCopy()
+	earlier.UID = "an earlier one"
+	if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), newClaim(h.addr, "public", h.key(0), earlier.UID), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.look(t.Context(), h.addr); err != nil {
+		t.Fatal(err)
+	}
+	now := h.svc[0].DeepCopy()
+	now.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.2"}
+	if _, err := h.settle(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	h.departed()
+	h.agree()
+	if _, err := h.settle(t.Context(), earlier); !apierrors.IsConflict(err) {
+		t.Errorf("the earlier one is settled: %v", err)
+	}
+}
+
+func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
+	h := newHeld(t)
+	events := record.NewFakeRecorder(9)
+	h.cluster.Recorder = events
+	h.settled(0)
+	d, _ := h.standing(h.key(0))
+	right := h.svc[0].DeepCopy()
+	right.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
+	h.drifted(right) // which it was seen to say
+	conflict := apierrors.NewConflict(v1.Resource(resourceOfService), "a", errOtherService)
+	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		err := error(conflict)
+		if conflict == nil {
+			err = nil
+		}
+		return true, h.svc[0], err
+	})
+	if err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); !apierrors.IsConflict(err) {
+		t.Fatal(err)
+	}
+	if s, _ := h.standing(h.key(0)); s.rights != 0 || len(events.Events) != 0 {
+		t.Errorf("%d are counted and %d told after a conflict", s.rights, len(events.Events))
+	}
+	conflict = nil
+	if err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); err != nil {
+		t.Fatal(err)
+	}
+	if s, _ := h.standing(h.key(0)); s.rights != 1 || len(events.Events) != 1 {
+		t.Errorf("%d are counted and %d told after it was set right", s.rights, len(events.Events))
+	}
+}
+
+func TestWhoWaitsLongestIsServedFirst(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	var waits []*v1.Service
+	for i, name := range []string{"younger", "older"} {
+		waits = append(waits, h.refused(name, func(svc *v1.Service) {
+			svc.CreationTimestamp = metav1.NewTime(noon.Add(-time.Duration(i) * time.Hour))
+		}))
+	}
+	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := h.settle(t.Context(), waits[0]); err != nil || !d.Refused { // however early it is looked at
+		t.Errorf("the younger gets %v, %v", d.VIPs, err)
+	}
+	if d, err := h.settle(t.Context(), waits[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+		t.Errorf("the older gets %v, %v", d, err)
+	}
+	h.agree(keyOf(waits[1]))
+	if _, still := h.waiting[keyOf(waits[1])]; still {
+		t.Error("the older waits on")
+	}
+}
+
+func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	svc := h.svc[0].DeepCopy()
+	svc.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
+	if h.drifted(svc) {
+		t.Error("a condition that is not there yet is taken for one that somebody removed")
+	}
+	s, _ := h.standing(h.key(0))
+	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}
+	if h.drifted(svc) {
+		t.Error("a status that is right is taken for another")
+	}
+	forged := svc.DeepCopy()
+	forged.Status.Conditions[0].Status = metav1.ConditionFalse
+	wiped := svc.DeepCopy()
+	wiped.Status.Conditions = nil
+	if !h.drifted(forged) || !h.drifted(wiped) {
+		t.Error("a condition that is forged or wiped is left so")
+	}
+	if got := overwritten(wiped, s.decision); !strings.Contains(got, lb.VIPAllocated) {
+		t.Errorf("the Event says %q", got)
+	}
+	later := s.decision
+	later.Denials = []ipam.Denial{{Reason: lb.PoolLacksFamily, Pool: "public", Family: lb.IPv6}}
+	h.note(svc, later)
+	if h.drifted(svc) {
+		t.Error("a condition that is not written yet is taken for one that somebody changed")
+	}
+}

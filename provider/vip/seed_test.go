@@ -1,0 +1,50 @@
+package vip
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"plinth.dev/plinth/lb"
+)
+
+func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testing.T) {
+	for edited := range 2 {
+		h := newHeld(t)
+		at := metav1.NewTime(noon.Add(time.Hour))
+		for i, svc := range h.svc {
+			delete(svc.Annotations, "plinth.dev/ips")
+			svc.Spec.Ports[0].Port = 443
+			svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "plinth", Subresource: "status", Time: &at}}
+			if i == edited {
+				svc.ManagedFields = append(svc.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl", Time: &at})
+			}
+		}
+		// The fake client keeps managed fields of its own.
+		h.client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, &v1.ServiceList{Items: []v1.Service{*h.svc[0], *h.svc[1]}}, nil
+		})
+		obj := newClaim(h.addr, "public", h.key(0), h.svc[0].UID)
+		obj.Annotations[lb.SharedByAnnotation] = joined(with(with(nil, h.key(0)), h.key(1)))
+		if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.seed(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, svc := range h.svc {
+			want := h.addr
+			if i == edited {
+				want = netip.MustParseAddr("192.0.2.1")
+			}
+			if d := h.decide(svc); d.Refused || d.VIPs[0].Addr != want {
+				t.Errorf("%s was edited last, and %s is to have %v, not %v", h.svc[edited].Name, svc.Name, d.VIPs, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package vip
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
+)
+
+func keyOf(svc *v1.Service) lb.ServiceKey {
+	return lb.ServiceKey{Namespace: svc.Namespace, Name: svc.Name}
+}
+
+// parseKey reads what ServiceKey prints.
+func parseKey(s string) (lb.ServiceKey, bool) {
+	ns, name, ok := strings.Cut(s, "/")
+	return lb.ServiceKey{Namespace: ns, Name: name}, ok && ns != "" && name != ""
+}
+
+// ofOurClass reports whether a Service is for Plinth's own controller alone.
+func ofOurClass(svc *v1.Service) bool {
+	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == lb.LoadBalancerClass
+}
+
+// classless reports whether a Service is for the cluster's default load balancer.
+func classless(svc *v1.Service) bool {
+	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
+}
+
+// isOurs reports whether a Service is Plinth's to answer.
+func (b *Controller) isOurs(svc *v1.Service) bool {
+	return svc.DeletionTimestamp == nil && (ofOurClass(svc) || classless(svc) && !b.options.ClassOnly)
+}
+
+// requestOf returns all that a Service says about its VIPs.
+func requestOf(svc *v1.Service) ipam.Request {
+	ask, sharing := ipam.AskOf(svc.Annotations, svc.Spec.LoadBalancerIP)
+	return ipam.Request{
+		Holder: ipam.Holder{Service: keyOf(svc), Sharing: sharing, Ports: portsOf(svc), Backends: backendsOf(svc)},
+		Ask:    ask,
+		Want:   wantOf(svc),
+		Labels: svc.Labels,
+	}
+}
+
+// wantOf reads the families. The API server has filled them in by its own rules: a
+// single-stack cluster leaves one, whatever the policy.
+func wantOf(svc *v1.Service) ipam.Want {
+	var families []lb.Family
+	for _, f := range svc.Spec.IPFamilies {
+		switch f {
+		case v1.IPv4Protocol:
+			families = append(families, lb.IPv4)
+		case v1.IPv6Protocol:
+			families = append(families, lb.IPv6)
+		}
+	}
+	switch {
+	case len(families) == 0:
+		return ipam.Want{First: lb.IPv4}
+	case len(families) == 1:
+		return ipam.Want{First: families[0]}
+	}
+	policy := svc.Spec.IPFamilyPolicy
+	prefers := policy != nil && *policy == v1.IPFamilyPolicyPreferDualStack
+	return ipam.Want{First: families[0], Second: families[1], Optional: prefers}
+}
+
+func portsOf(svc *v1.Service) []ipam.Port {
+	ports := make([]ipam.Port, 0, len(svc.Spec.Ports))
+	for _, p := range svc.Spec.Ports {
+		ports = append(ports, ipam.Port{Protocol: string(cmp.Or(p.Protocol, v1.ProtocolTCP)), Number: uint16(p.Port)})
+	}
+	slices.SortFunc(ports, ipam.Port.Compare)
+	return ports
+}
+
+// backendsOf names the endpoints that decide which machines announce a Service;
+// empty where any machine may. Without a selector they are its own and nobody else's.
+func backendsOf(svc *v1.Service) string {
+	switch {
+	case !servicehelper.RequestsOnlyLocalTraffic(svc):
+		return ""
+	case len(svc.Spec.Selector) == 0:
+		return "endpoints of " + svc.Name
+	}
+	return labels.Set(svc.Spec.Selector).String()
+}
+
+func addrs(vips []ipam.Assignment) []netip.Addr {
+	out := make([]netip.Addr, 0, len(vips))
+	for _, v := range vips {
+		out = append(out, v.Addr)
+	}
+	return out
+}
+
+// ingressOf is what a Service with these VIPs has in its status. It says all that
+// the API server would fill in: what is compared must not differ by a default.
+func ingressOf(vips []netip.Addr) []v1.LoadBalancerIngress {
+	var all []v1.LoadBalancerIngress
+	for _, a := range vips {
+		mode := v1.LoadBalancerIPModeVIP
+		all = append(all, v1.LoadBalancerIngress{IP: a.String(), IPMode: &mode})
+	}
+	return all
+}
+
+func sameIngress(svc *v1.Service, want []v1.LoadBalancerIngress) bool {
+	return apiequality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, want)
+}

@@ -1,0 +1,259 @@
+package vip
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
+)
+
+// Reasons of [lb.VIPAllocated] when it is true.
+const (
+	reasonAllocated = "Allocated"
+	reasonOneFamily = "OneFamilyOnly" // PreferDualStack, and only one family is to be had
+)
+
+// A status that somebody else overwrote is set right at once, then after a pause that
+// doubles, so that two programs that both insist do not keep the API server busy. A
+// status that is left alone for long enough is set right at once again.
+const (
+	firstPause = time.Second
+	lastPause  = time.Minute
+	longEnough = 5 * time.Minute
+)
+
+// pauseBefore is how long a status is left alone that was set right so many times.
+func pauseBefore(rights int) time.Duration {
+	if rights == 0 {
+		return 0
+	}
+	return min(firstPause<<min(rights-1, 6), lastPause)
+}
+
+// Bounds of messages in bytes: a condition names what each of some hundred pools said
+// (the API allows 32768), an Event as much as the API takes.
+const (
+	maxCondition = 16384
+	maxEvent     = 1024
+)
+
+// conditionOf says how a decision went. Of a refusal the reason is the [lb.Reason] of the
+// first pool that was looked at, and the message has those of all.
+func conditionOf(svc *v1.Service, d ipam.Decision, now time.Time) metav1.Condition {
+	c := metav1.Condition{
+		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: bounded(sentence(d), maxCondition),
+		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
+	}
+	switch {
+	case d.Refused:
+		c.Status, c.Reason = metav1.ConditionFalse, string(d.Denials[0].Reason)
+	case len(d.Denials) > 0:
+		c.Reason = reasonOneFamily
+	}
+	if old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated); old != nil && old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	return c
+}
+
+// sentence prints a decision: what was given from where, then every "no".
+func sentence(d ipam.Decision) string {
+	var said []string
+	for _, v := range d.VIPs {
+		s := v.Addr.String()
+		if v.Pool != "" {
+			s += " of pool " + v.Pool
+		}
+		if d.Refused {
+			s = "keeps " + s
+		}
+		said = append(said, s)
+	}
+	for _, x := range d.Denials {
+		said = append(said, x.String())
+	}
+	return strings.Join(said, "; ")
+}
+
+// bounded cuts a message that is longer than so many bytes.
+func bounded(s string, most int) string {
+	if len(s) > most {
+		s = s[:most-3] + "..."
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+// statusPatch is what a Service's status lacks to say what the decision says; nil: nothing.
+// It holds for the Service as it was read and no other: a leader that was stopped for a
+// while cannot write over what its successor wrote.
+// The finalizer of the stock controller goes with the VIPs of its Services.
+func statusPatch(svc *v1.Service, d ipam.Decision, now time.Time) map[string]any {
+	status, metadata := map[string]any{}, map[string]any{}
+	ingress := ingressOf(addrs(d.VIPs))
+	if !sameIngress(svc, ingress) {
+		status["loadBalancer"] = map[string]any{"ingress": ingress}
+	}
+	c := conditionOf(svc, d, now)
+	if old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated); old == nil || *old != c {
+		status["conditions"] = []metav1.Condition{c}
+	}
+	if needsFinalizer(svc) && len(ingress) > 0 {
+		metadata["finalizers"] = []string{servicehelper.LoadBalancerCleanupFinalizer}
+	}
+	if len(status) == 0 && len(metadata) == 0 {
+		return nil
+	}
+	metadata["uid"], metadata["resourceVersion"] = svc.UID, svc.ResourceVersion
+	return map[string]any{"metadata": metadata, "status": status}
+}
+
+func needsFinalizer(svc *v1.Service) bool {
+	return classless(svc) && svc.DeletionTimestamp == nil && !slices.Contains(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
+}
+
+// writeStatus makes the Service say what was decided, and reports whether it wrote. A
+// Service that gets nothing keeps a status that is none of ours: another balancer may
+// serve it.
+func (b *Controller) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (bool, error) {
+	patch := statusPatch(svc, d, b.now())
+	if patch == nil {
+		return false, nil
+	}
+	if status := patch["status"].(map[string]any); len(d.VIPs) == 0 && !b.concernsUs(svc) {
+		if delete(status, "loadBalancer"); len(status) == 0 {
+			return false, nil
+		}
+	}
+	defer b.occupy(keyOf(svc))()
+	if !b.isTold(svc, d) {
+		return false, nil // it moves again, or is gone
+	}
+	err := b.patchStatus(ctx, svc, patch)
+	return err == nil, err
+}
+
+// isTold reports whether a decision is the last one about a Service: what it held by an
+// earlier one may be another's by now.
+func (b *Controller) isTold(svc *v1.Service, d ipam.Decision) bool {
+	s, known := b.standing(keyOf(svc))
+	return known && s.uid == svc.UID && slices.Equal(addrs(s.decision.VIPs), addrs(d.VIPs))
+}
+
+// concernsUs reports whether a status has an address of a pool, or one that is used by
+// machines, routers or the cluster, whose traffic every kube-proxy would then take.
+func (b *Controller) concernsUs(svc *v1.Service) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
+		a, err := netip.ParseAddr(i.IP)
+		return err == nil && (b.ledger.Pool(a) != "" || b.ledger.Uses(a))
+	})
+}
+
+// patchStatus sends a patch; a Service that is gone needs none.
+func (b *Controller) patchStatus(ctx context.Context, svc *v1.Service, patch map[string]any) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = b.cluster.Client.CoreV1().Services(svc.Namespace).Patch(ctx, svc.Name, types.StrategicMergePatchType, data, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// recordEvent records an Event when a decision went otherwise than the last one. The stock
+// controller records its own for what it writes.
+func (b *Controller) recordEvent(svc *v1.Service, d ipam.Decision) {
+	c := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
+	now := conditionOf(svc, d, b.now())
+	if c != nil && c.Status == now.Status && c.Reason == now.Reason && c.Message == now.Message {
+		return
+	}
+	switch {
+	case d.Refused:
+		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, now.Reason, bounded(now.Message, maxEvent))
+	case c == nil || c.Status == metav1.ConditionFalse:
+		b.cluster.Recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, bounded(now.Message, maxEvent))
+	}
+}
+
+// withoutCondition is what removes [lb.VIPAllocated] in a strategic merge patch.
+var withoutCondition = map[string]any{"$patch": "delete", "type": lb.VIPAllocated}
+
+// drifted reports whether a status that was as it should be no longer is.
+func (b *Controller) drifted(svc *v1.Service) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.standings[keyOf(svc)]
+	if s == nil || s.uid != svc.UID { // an earlier one of its name was told
+		return false
+	}
+	same, says := sameIngress(svc, ingressOf(addrs(s.decision.VIPs))), saysDecision(svc, s.decision)
+	s.seen, s.told = s.seen || same, s.told || says
+	return s.seen && !same || s.told && !says
+}
+
+// saysDecision reports whether the condition of a Service says how a decision went.
+func saysDecision(svc *v1.Service, d ipam.Decision) bool {
+	c, want := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated), conditionOf(svc, d, time.Time{})
+	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message
+}
+
+// sameDecision reports whether the condition says the same of two decisions.
+func sameDecision(x, y ipam.Decision) bool {
+	return x.Refused == y.Refused && len(x.Denials) == len(y.Denials) && sentence(x) == sentence(y)
+}
+
+// mayRight reports whether a status may be set right now, or else how long to wait.
+func (b *Controller) mayRight(k lb.ServiceKey) (now bool, after time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.standings[k]
+	if s == nil {
+		return true, 0
+	}
+	at := b.now()
+	if at.Sub(s.righted) > longEnough {
+		s.rights = 0
+	}
+	if wait := s.righted.Add(pauseBefore(s.rights)).Sub(at); wait > 0 {
+		return false, wait
+	}
+	return true, 0
+}
+
+// hasRighted counts that a status was set right, which makes the next pause longer.
+func (b *Controller) hasRighted(k lb.ServiceKey) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s := b.standings[k]; s != nil {
+		s.righted, s.rights = b.now(), s.rights+1
+	}
+}
+
+// overwritten says what of a status another program wrote.
+func overwritten(svc *v1.Service, d ipam.Decision) string {
+	if sameIngress(svc, ingressOf(addrs(d.VIPs))) {
+		return "another program changed condition " + lb.VIPAllocated + "; Plinth sets it right, ever less often if this goes on"
+	}
+	var ips []string
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		ips = append(ips, i.IP+i.Hostname)
+	}
+	return fmt.Sprintf("another program set the status to %q; Plinth sets it right, ever less often if this goes on", strings.Join(ips, ","))
+}
