@@ -173,12 +173,6 @@ func (s *story) switchOff() {
 	s.until("off", "is up again", hasNot(shutdown))
 }
 
-// ready sets a Node's condition, as its kubelet would.
-func (s *story) ready(name string, ok bool) {
-	s.patch(name, "status", fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Kubelet"}]}}`,
-		map[bool]v1.ConditionStatus{true: v1.ConditionTrue, false: v1.ConditionFalse}[ok]))
-}
-
 // rest waits until the five minutes are over, and then looks at everything once more.
 func (s *story) rest(down types.UID) {
 	select {

@@ -58,6 +58,7 @@ func (c *cluster) register(n node) *v1.Node {
 	c.t.Helper()
 	obj := &v1.Node{Spec: v1.NodeSpec{ProviderID: n.providerID, PodCIDRs: n.podCIDRs}}
 	obj.Name = n.name
+	obj.Status.NodeInfo.SystemUUID = n.systemUUID // told from the first
 	obj.Labels = map[string]string{v1.LabelHostname: n.name, v1.LabelOSStable: "linux"}
 	for k, v := range n.labels {
 		obj.Labels[k] = v
@@ -145,6 +146,12 @@ func (c *cluster) patch(name, subresource, merge string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// ready sets a Node's condition, as its kubelet would.
+func (c *cluster) ready(name string, ok bool) {
+	c.patch(name, "status", fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","status":%q,"reason":"Kubelet"}]}}`,
+		map[bool]v1.ConditionStatus{true: v1.ConditionTrue, false: v1.ConditionFalse}[ok]))
 }
 
 // event waits for an Event with a reason on an object.
