@@ -47,8 +47,7 @@ func Down(ctx context.Context, name string) error {
 		if err := Eventually(ctx, 50*time.Millisecond, gone); err != nil {
 			return err
 		}
-		removePlaces(r.Places)
-		if err := errors.Join(removeDir(r.Dir), removeCrashFolders(r.Processes)); err != nil {
+		if err := errors.Join(removePlaces(name, r.Places), removeDir(r.Dir), removeCrashFolders(r.Processes)); err != nil {
 			return err
 		}
 	}

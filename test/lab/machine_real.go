@@ -91,10 +91,11 @@ func (t Topology) proxyMode() string {
 func (l *Lab) startRealMachines(ctx context.Context) error {
 	made, err := machine.MakePlaces()
 	l.mu.Lock()
-	l.record.Places = append(l.record.Places, made...)
+	others, more := placesOfOthers(l.record.Name)
+	l.record.Places = slices.Concat(l.record.Places, made, others)
 	saved := l.record.save()
 	l.mu.Unlock()
-	if err := errors.Join(err, saved, l.makeImages(ctx), l.routeToKubelets()); err != nil {
+	if err := errors.Join(err, more, saved, l.makeImages(ctx), l.routeToKubelets()); err != nil {
 		return err
 	}
 	l.say("machines: containerd, a kubelet and kube-proxy (%s) on each", l.Topology.proxyMode())
@@ -156,14 +157,40 @@ func (l *Lab) InMachine(ctx context.Context, name string, command ...string) (st
 	return string(out), nil
 }
 
-// removePlaces removes what real machines needed of the host, where nobody has put
-// anything there since.
-func removePlaces(places []string) {
-	for _, p := range slices.Backward(places) {
+// placesOfOthers returns what other labs have made of the host's folders and files for
+// their real machines, and will remove: whoever is last is to do that, for a place that is
+// removed is gone for every machine that has mounted something over it.
+func placesOfOthers(name string) (places []string, err error) {
+	names, err := Names()
+	for _, other := range names {
+		if other == name {
+			continue
+		}
+		if r, readErr := readRecord(other); readErr == nil { // or it goes away just now
+			places = append(places, r.Places...)
+		}
+	}
+	slices.Sort(places) // a folder before what is in it
+	return slices.Compact(places), err
+}
+
+// removePlaces removes what real machines needed of the host, unless another lab needs it,
+// where nobody has put anything there since.
+func removePlaces(name string, places []string) error {
+	others, err := placesOfOthers(name)
+	if err != nil {
+		return err
+	}
+	slices.Sort(places)
+	for _, p := range slices.Backward(slices.Compact(places)) {
+		if _, needed := slices.BinarySearch(others, p); needed {
+			continue
+		}
 		if info, err := os.Stat(p); err == nil && (info.IsDir() || info.Size() == 0) {
 			os.Remove(p) // fails where something is in it
 		}
 	}
+	return nil
 }
 
 // WaitPods waits until all pods of a namespace that fit a selector are ready, and
