@@ -39,7 +39,11 @@ func look(t *testing.T) machine {
 	must(t, err)
 	crashes, err := filepath.Glob("/var/tmp/frr/*")
 	must(t, err)
-	m.Folders = append(m.Folders, crashes...)
+	// What belongs to a daemon that runs is that of another lab, or of the host.
+	m.Folders = append(m.Folders, slices.DeleteFunc(crashes, func(folder string) bool {
+		_, err := os.Stat("/proc/" + strings.TrimPrefix(filepath.Ext(folder), "."))
+		return err == nil
+	})...)
 	for _, p := range lines(t, "ps", "-eo", "args") {
 		if strings.Contains(p, "plinth") && strings.Contains(p, "traces") {
 			m.Processes = append(m.Processes, p)
