@@ -213,8 +213,8 @@ func (b *Controller) hasOurFinalizer(svc *v1.Service) bool {
 }
 
 // relinquishUnserved clears the status of a Service that is gone, or not Plinth's any more,
-// and gives back what it holds. The cache is not enough to say so. While another balancer's
-// finalizer is on it, what it holds stays.
+// and gives back what it holds. The cache is not enough to say so. Another balancer's
+// finalizer, and what that one says in the status, stay.
 func (b *Controller) relinquishUnserved(ctx context.Context, k lb.ServiceKey) error {
 	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 	var uid types.UID
@@ -245,5 +245,5 @@ func (b *Controller) mustWait(svc *v1.Service) bool {
 	if b.byStock {
 		return b.stockShows(svc)
 	}
-	return !b.hasOurFinalizer(svc) && (servicehelper.HasLBFinalizer(svc) || b.keepsVIPs(svc))
+	return b.keepsVIPs(svc)
 }

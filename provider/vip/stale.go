@@ -177,9 +177,9 @@ func (b *Controller) isStale(svc *v1.Service) bool {
 }
 
 // mustClear reports whether there is a status to clear of a Service that is not Plinth's to
-// serve any more. While a finalizer is on it, whoever takes that off clears it. b.mu is held.
+// serve any more. b.mu is held.
 func (b *Controller) mustClear(svc *v1.Service) bool {
-	return !b.byStock && !b.keepsVIPs(svc) && !servicehelper.HasLBFinalizer(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
+	return !b.byStock && !b.keepsVIPs(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
 }
 
 // keepsStale is keepsStaleLocked without b.mu held.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
+	servicehelper "k8s.io/cloud-provider/service/helpers"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
@@ -70,6 +71,11 @@ func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
 		"with another balancer's VIP": func(svc *v1.Service) {
 			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, v1.LoadBalancerIngress{IP: "198.51.100.9"})
 		},
+		"with another balancer's VIP and finalizer": func(svc *v1.Service) {
+			svc.Spec.LoadBalancerClass, svc.DeletionTimestamp = &foreign, nil
+			svc.Finalizers = append(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
+			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, v1.LoadBalancerIngress{IP: "198.51.100.9"})
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHeld(t)
@@ -94,6 +100,9 @@ func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
 			}
 			if want := len(svc.Status.LoadBalancer.Ingress) - 1; len(now.Status.LoadBalancer.Ingress) != want {
 				t.Errorf("its status has %v, want %d of another balancer's", now.Status.LoadBalancer.Ingress, want)
+			}
+			if !slices.Equal(now.Finalizers, svc.Finalizers) {
+				t.Errorf("its finalizers are %v, want %v", now.Finalizers, svc.Finalizers)
 			}
 		})
 	}
