@@ -21,6 +21,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/event"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -285,5 +286,45 @@ func TestServiceThatTheAPIServerFailedIsServedTheNextTime(t *testing.T) {
 	}
 	if s, _ := h.standing(h.key(0)); statusPatch(now, s.decision, h.now()) != nil {
 		t.Errorf("its status is %v", now.Status)
+	}
+}
+
+// TestServiceIsToldWhatTheAPIServerFails has each write fail twice, and then succeed.
+func TestServiceIsToldWhatTheAPIServerFails(t *testing.T) {
+	for name, tt := range map[string]struct {
+		verb, resource string
+		svc            func(*held) *v1.Service
+	}{
+		"its claim":     {"create", "ipaddresses", func(h *held) *v1.Service { return h.svc[0] }},
+		"its status":    {"patch", "services", func(h *held) *v1.Service { return h.svc[0] }},
+		"its finalizer": {"patch", "services", func(h *held) *v1.Service { h.settled(0); return leaving(showing(h.svc[0], h.addr.String())) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, events := newHeld(t), record.NewFakeRecorder(9)
+			h.cluster.Recorder, h.cluster.Reports = events, event.NewReports(events)
+			h.tells(tt.svc(h))
+			h.failing(2, tt.verb, tt.resource)
+			for range 2 {
+				if err := h.sync(t.Context(), "d/a"); !apierrors.IsInternalError(err) {
+					t.Fatalf("the API server fails, and %v is heard of it", err)
+				}
+			}
+			if open := h.cluster.Reports.Open(); open != 1 {
+				t.Errorf("%d things are wrong, want 1", open)
+			}
+			if err := h.sync(t.Context(), "d/a"); err != nil || h.cluster.Reports.Open() > 0 {
+				t.Errorf("%v, and %d things are wrong still", err, h.cluster.Reports.Open())
+			}
+			close(events.Events)
+			told := 0
+			for e := range events.Events {
+				if strings.HasPrefix(e, "Warning SyncLoadBalancerFailed ") {
+					told++
+				}
+			}
+			if told != 1 {
+				t.Errorf("it was told %d times, want once", told)
+			}
+		})
 	}
 }

@@ -125,17 +125,17 @@ func (b *Controller) sync(ctx context.Context, name string) error {
 	case b.isOurs(svc) && !closed(b.ready):
 		return nil // every Service is looked at once anything may be given
 	case b.isOurs(svc):
-		return b.serve(ctx, svc)
+		err = b.serve(ctx, svc)
 	case holds || b.hasOurFinalizer(svc) || b.isStale(svc):
-		return b.relinquishUnserved(ctx, k)
+		err = b.relinquishUnserved(ctx, k)
 	}
-	return nil
+	b.reportFailure(svc, err)
+	return err
 }
 
 // serve settles which VIPs a Service has, and has the Service say so.
 func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
 	d, err := b.settle(ctx, svc)
-	b.reportFailure(svc, err)
 	if err != nil {
 		return err
 	}
@@ -150,8 +150,9 @@ func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
 	return b.reviewStale(ctx, keyOf(svc))
 }
 
-// reportFailure records an Event on a Service that cannot be served since the API server
-// fails what is asked of it, once for each answer. That others were faster is no failure.
+// reportFailure records an Event on a Service that cannot be served, or let go, since the
+// API server fails what is asked of it, once for each answer. That others were faster is
+// no failure.
 func (b *Controller) reportFailure(svc *v1.Service, err error) {
 	switch {
 	case b.byStock, errors.Is(err, errContended), apierrors.IsConflict(err):
