@@ -384,14 +384,14 @@ func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
 		}
 		return true, h.svc[0], err
 	})
-	if err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); !apierrors.IsConflict(err) {
+	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
 	if s, _ := h.standing(h.key(0)); s.rights != 0 || len(events.Events) != 0 {
 		t.Errorf("%d are counted and %d told after a conflict", s.rights, len(events.Events))
 	}
 	conflict = nil
-	if err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); err != nil {
+	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); err != nil {
 		t.Fatal(err)
 	}
 	if s, _ := h.standing(h.key(0)); s.rights != 1 || len(events.Events) != 1 {

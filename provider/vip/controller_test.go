@@ -135,7 +135,7 @@ func TestStatusPatchSaysWhatIsMissingAndNothingElse(t *testing.T) {
 		decision ipam.Decision
 		want     string
 	}{
-		{"the first VIP, with the finalizer of the stock controller", loadBalancerService(), given,
+		{"the first VIP, with the finalizer", loadBalancerService(), given,
 			`{"metadata":{"finalizers":["service.kubernetes.io/load-balancer-cleanup"],"resourceVersion":"7","uid":"u1"},"status":{` +
 				condition("True", "2026-01-01T12:00:01Z", "Allocated", "192.0.2.1 of pool public") + `,` + ingress + `}}`},
 		{"no finalizer on a Service of our class", loadBalancerService(func(svc *v1.Service) { c := lb.LoadBalancerClass; svc.Spec.LoadBalancerClass = &c }), given,
@@ -326,5 +326,29 @@ func TestServiceIsToldWhatTheAPIServerFails(t *testing.T) {
 				t.Errorf("it was told %d times, want once", told)
 			}
 		})
+	}
+}
+
+func TestDecisionIsToldOnceThoughSomebodyElseWasFaster(t *testing.T) {
+	h, events := newHeld(t), record.NewFakeRecorder(9)
+	h.cluster.Recorder = events
+	conflicts := 1
+	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		conflicts--
+		return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource(resourceOfService), "a", errOtherService)
+	})
+	if err := h.sync(t.Context(), "d/a"); !apierrors.IsConflict(err) {
+		t.Fatal(err)
+	}
+	if err := h.sync(t.Context(), "d/a"); err != nil {
+		t.Fatal(err)
+	}
+	close(events.Events)
+	var told []string
+	for e := range events.Events {
+		told = append(told, e)
+	}
+	if want := []string{"Normal Allocated 192.0.2.0 of pool public"}; !slices.Equal(told, want) {
+		t.Errorf("it was told %q, want %q", told, want)
 	}
 }

@@ -143,9 +143,12 @@ func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
 	if b.byStock {
 		return nil
 	}
-	b.recordEvent(svc, d)
-	if err := b.writeOwnStatus(ctx, svc, d); err != nil {
+	wrote, err := b.writeOwnStatus(ctx, svc, d)
+	if err != nil {
 		return err
+	}
+	if wrote {
+		b.recordEvent(svc, d)
 	}
 	return b.reviewStale(ctx, keyOf(svc))
 }
@@ -173,21 +176,22 @@ func (b *Controller) lookAfterRests(k lb.ServiceKey, d ipam.Decision) {
 	}
 }
 
-// writeOwnStatus writes what was decided, and how often it likes what somebody overwrote.
-func (b *Controller) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) error {
+// writeOwnStatus writes what was decided, and reports whether it wrote: what somebody
+// overwrote it sets right ever less often.
+func (b *Controller) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (wrote bool, err error) {
 	k, drifted := keyOf(svc), b.drifted(svc)
 	if drifted {
 		if now, after := b.mayRight(k); !now {
 			b.queue.AddAfter(k.String(), after)
-			return nil
+			return false, nil
 		}
 	}
-	wrote, err := b.writeStatus(ctx, svc, d)
+	wrote, err = b.writeStatus(ctx, svc, d)
 	if drifted && wrote {
 		b.hasRighted(k)
 		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, reasonStatusOverwritten, overwritten(svc, d))
 	}
-	return err
+	return wrote, err
 }
 
 // hasOurFinalizer reports whether a Service that is not to be served, or no more, has the

@@ -76,7 +76,7 @@ func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		t.Fatal(d, err)
 	}
-	if err := h.writeOwnStatus(t.Context(), anew, d); err != nil {
+	if _, err := h.writeOwnStatus(t.Context(), anew, d); err != nil {
 		t.Fatal(err)
 	}
 	if s, _ := h.standing(h.key(0)); writes != 1 || s.rights != 0 || len(events.Events) != 0 {

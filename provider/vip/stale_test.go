@@ -149,7 +149,7 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	if !h.holdsUnreported(h.key(0)) {
 		t.Error("nobody would look when its status is written")
 	}
-	if err := h.writeOwnStatus(t.Context(), svc, d); err != nil {
+	if _, err := h.writeOwnStatus(t.Context(), svc, d); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.known.Update(h.lives("a")); err != nil {

@@ -99,7 +99,7 @@ func bounded(s string, most int) string {
 // statusPatch is what a Service's status lacks to say what the decision says; nil: nothing.
 // It holds for the Service as it was read and no other: a leader that was stopped for a
 // while cannot write over what its successor wrote.
-// The finalizer of the stock controller goes with the VIPs of its Services.
+// The finalizer goes with the VIPs, on Services without a class.
 func statusPatch(svc *v1.Service, d ipam.Decision, now time.Time) map[string]any {
 	status, metadata := map[string]any{}, map[string]any{}
 	ingress := ingressOf(addrs(d.VIPs))
@@ -176,8 +176,8 @@ func (b *Controller) patchStatus(ctx context.Context, svc *v1.Service, patch map
 	return err
 }
 
-// recordEvent records an Event when a decision went otherwise than the last one. The stock
-// controller records its own for what it writes.
+// recordEvent records an Event when a decision that was written went otherwise than the last
+// one.
 func (b *Controller) recordEvent(svc *v1.Service, d ipam.Decision) {
 	c := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
 	now := conditionOf(svc, d, b.now())
