@@ -228,8 +228,7 @@ func (b *Controller) relinquishUnserved(ctx context.Context, k lb.ServiceKey) er
 	case err != nil:
 		return err
 	case b.isOurs(svc):
-		b.queue.AddRateLimited(k.String()) // the cache has not seen it yet
-		return nil
+		return errCacheIsLate(k)
 	default:
 		uid = svc.UID
 		b.keepStale(svc)
@@ -242,6 +241,11 @@ func (b *Controller) relinquishUnserved(ctx context.Context, k lb.ServiceKey) er
 		return err
 	}
 	return b.reviewStale(ctx, k)
+}
+
+// errCacheIsLate is a conflict, as that of a write would be.
+func errCacheIsLate(k lb.ServiceKey) error {
+	return apierrors.NewConflict(v1.Resource(resourceOfService), k.String(), errors.New("the cache has not seen yet that it is to be served"))
 }
 
 // mustWait reports whether a Service that is not Plinth's to serve has to keep what it

@@ -399,3 +399,17 @@ func TestGrantThatFailsLeavesAnAddressToTheStaleStatus(t *testing.T) {
 		t.Errorf("it is kept %v: %v", kept, c)
 	}
 }
+
+// TestServiceThatIsOursBeforeTheCacheKnowsIsAskedForEverLessOften has a cache that hangs: only
+// a conflict makes the queue's pauses double.
+func TestServiceThatIsOursBeforeTheCacheKnowsIsAskedForEverLessOften(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	if err := h.known.Update(leaving(h.svc[0])); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.sync(t.Context(), "d/a"); !apierrors.IsConflict(err) {
+		t.Errorf("%v, want a conflict", err)
+	}
+	h.agree(h.key(0))
+}
