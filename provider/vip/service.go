@@ -35,9 +35,10 @@ func classless(svc *v1.Service) bool {
 	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass == nil
 }
 
-// isOurs reports whether a Service is Plinth's to answer.
+// isOurs reports whether a Service is Plinth's to answer. The stock controller asks for none
+// that has a class.
 func (b *Controller) isOurs(svc *v1.Service) bool {
-	return svc.DeletionTimestamp == nil && (ofOurClass(svc) || classless(svc) && !b.options.ClassOnly)
+	return svc.DeletionTimestamp == nil && (ofOurClass(svc) && !b.byStock || classless(svc) && !b.options.ClassOnly)
 }
 
 // requestOf returns all that a Service says about its VIPs.
