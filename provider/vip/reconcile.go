@@ -94,12 +94,12 @@ func asksAnew(old, svc *v1.Service) bool {
 		!apiequality.Semantic.DeepEqual(old.Spec, svc.Spec)
 }
 
+// serviceGone queues a Service whatever it holds: a worker may have read it a moment ago, and
+// be about to take something for it.
 func (b *Controller) serviceGone(obj any) {
 	b.forgetReports(obj)
 	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
-		if k, ok := parseKey(key); ok && b.holdsAny(k) {
-			b.queue.Add(k.String())
-		}
+		b.queue.Add(key)
 	}
 }
 

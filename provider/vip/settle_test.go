@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
@@ -264,4 +265,58 @@ func TestServiceKeepsNothingOfWhichTheAnswerWasLost(t *testing.T) {
 	}
 	h.departed()
 	h.agree()
+}
+
+// goingLister has a Service go right after it was read.
+type goingLister struct {
+	corelisters.ServiceLister
+	h *held
+}
+
+func (l goingLister) Services(namespace string) corelisters.ServiceNamespaceLister {
+	return goingNamespace{l.ServiceLister.Services(namespace), l.h}
+}
+
+type goingNamespace struct {
+	corelisters.ServiceNamespaceLister
+	h *held
+}
+
+func (l goingNamespace) Get(name string) (*v1.Service, error) {
+	svc, err := l.ServiceNamespaceLister.Get(name)
+	if err == nil {
+		l.h.goes(svc)
+	}
+	return svc, err
+}
+
+// goes has a Service be deleted, and the cache know it.
+func (h *held) goes(svc *v1.Service) {
+	h.t.Helper()
+	if err := h.client.CoreV1().Services(svc.Namespace).Delete(h.t.Context(), svc.Name, metav1.DeleteOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.known.Delete(svc); err != nil {
+		h.t.Fatal(err)
+	}
+	h.serviceGone(svc)
+}
+
+// TestServiceThatGoesBeforeItIsGivenAnythingHoldsNothingForLong is of a worker that has read
+// it and waits for a lock.
+func TestServiceThatGoesBeforeItIsGivenAnythingHoldsNothingForLong(t *testing.T) {
+	h := newHeld(t)
+	h.cluster.Recorder = record.NewFakeRecorder(9)
+	known := h.services
+	h.services = goingLister{known, h}
+	if err := h.sync(t.Context(), "d/a"); err != nil {
+		t.Fatal(err)
+	}
+	h.services = known
+	if !slices.Contains(h.queued(), "d/a") {
+		t.Fatalf("it holds %v, and nobody looks", h.ledger.Holds(h.key(0)))
+	}
+	if err := h.sync(t.Context(), "d/a"); err != nil || len(h.ledger.Holds(h.key(0))) > 0 {
+		t.Errorf("it holds %v: %v", h.ledger.Holds(h.key(0)), err)
+	}
 }
