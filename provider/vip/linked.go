@@ -27,7 +27,7 @@ type stockBalancer struct {
 // controller asks about.
 const stockWorkers = 4
 
-// start has the balancer run, where the stock service controller is in its place.
+// start has the controller run, where the stock service controller is in its place.
 func (s *stockBalancer) start() error {
 	s.begun.Do(func() {
 		s.balancer.byStock = true

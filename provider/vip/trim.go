@@ -10,9 +10,9 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// keptOfService is the transform of the Services' informer. What nobody looks at is not
-// kept: a cluster has thousands of Services, and the stock controller copies those that
-// it serves once more. What is written to a Service is a patch, so that no field is lost.
+// TrimService is the transform of the Services' informer. What nobody looks at is not
+// kept: a cluster has thousands of Services. What is written to a Service is a patch, so
+// that no field is lost.
 func TrimService(obj any) (any, error) {
 	svc, ok := obj.(*v1.Service)
 	if !ok {

@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// kinds are the Services that Plinth answers: the stock controller asks it for those
-// without a class.
+// kinds are the Services that Plinth serves.
 var kinds = map[string]func(*v1.Service){"class": class, "no class": func(*v1.Service) {}}
 
 // onlyAddress is the one that all want.
