@@ -10,5 +10,6 @@
 //
 // Where to look: load is the start of a leader, reconcile the work on one Service, settle who
 // waits and who is granted what, stale the statuses that show what their Services do not
-// hold, quarantine what was given back a moment ago, restore a backup of etcd.
+// hold, quarantine what was given back a moment ago, restore a backup of etcd, linked the
+// answers to the stock service controller, which Plinth's own program does not run.
 package vip

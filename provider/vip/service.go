@@ -25,7 +25,7 @@ func parseKey(s string) (lb.ServiceKey, bool) {
 	return lb.ServiceKey{Namespace: ns, Name: name}, ok && ns != "" && name != ""
 }
 
-// ofOurClass reports whether a Service is for Plinth's own controller alone.
+// ofOurClass reports whether a Service is of Plinth's class.
 func ofOurClass(svc *v1.Service) bool {
 	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == lb.LoadBalancerClass
 }
