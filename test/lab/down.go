@@ -56,7 +56,15 @@ func Down(ctx context.Context, name string) error {
 
 // killAll ends the recorded processes, and whatever else runs in a namespace of
 // the lab. It kills again until none is left, as one may have forked meanwhile.
+//
+// A process that its maker had no time to record has its crash folder removed here.
 func killAll(ctx context.Context, name string, r *record) error {
+	unrecorded := map[string]bool{} // crash folders
+	defer func() {
+		for folder := range unrecorded {
+			os.RemoveAll(folder)
+		}
+	}()
 	return Eventually(ctx, 20*time.Millisecond, func(context.Context) error {
 		var left []string
 		if r != nil {
@@ -75,6 +83,9 @@ func killAll(ctx context.Context, name string, r *record) error {
 			for _, pid := range pids {
 				if pid == os.Getpid() {
 					continue // a thread of ours that still waits for its goroutine to end
+				}
+				if daemon, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil {
+					unrecorded[crashFolder(strings.TrimSpace(string(daemon)), pid)] = true
 				}
 				if syscall.Kill(pid, syscall.SIGKILL) == nil && running(pid) {
 					left = append(left, fmt.Sprintf("pid %d in %s", pid, s))
@@ -134,11 +145,15 @@ func removeHostLink(device string) error {
 // it would say if it crashed, whatever it is told about other folders.
 const crashFolders = "/var/tmp/frr"
 
+func crashFolder(daemon string, pid int) string {
+	return fmt.Sprintf("%s/%s.%d", crashFolders, daemon, pid)
+}
+
 func removeCrashFolders(processes []Process) error {
 	var err error
 	for _, p := range processes {
 		daemon, _, _ := strings.Cut(p.Name, "-")
-		err = errors.Join(err, os.RemoveAll(fmt.Sprintf("%s/%s.%d", crashFolders, daemon, p.Pid)))
+		err = errors.Join(err, os.RemoveAll(crashFolder(daemon, p.Pid)))
 	}
 	os.Remove(crashFolders) // fails while an FRR of somebody else's has one in it
 	return err
