@@ -1,9 +1,11 @@
 package vip
 
 import (
+	"bytes"
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -85,11 +87,25 @@ func (b *Controller) clearAsRead(ctx context.Context, k lb.ServiceKey, uid types
 	if svc == nil || err != nil {
 		return err
 	}
-	if b.hasOurFinalizer(svc) {
+	if b.hasOurFinalizer(svc) || addedFinalizer(svc) {
 		return b.dropFinalizer(ctx, svc)
 	}
 	return b.clearStatus(ctx, svc)
 }
+
+// addedFinalizer reports whether it was Plinth that put the finalizer of load balancers on a
+// Service, which the API server keeps in the managed fields. Another balancer that knows of no
+// finalizer would never take it off. The Service was read live: the cache has no managed fields.
+func addedFinalizer(svc *v1.Service) bool {
+	key := []byte(`"v:\"` + servicehelper.LoadBalancerCleanupFinalizer + `\""`)
+	return servicehelper.HasLBFinalizer(svc) && slices.ContainsFunc(svc.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return strings.HasPrefix(f.Manager, fieldManager) && f.FieldsV1 != nil && bytes.Contains(f.FieldsV1.GetRawBytes(), key)
+	})
+}
+
+// fieldManager is what the name of the program begins with, by which the API server knows
+// whoever gives no name of a field manager.
+const fieldManager = "plinth"
 
 // clearStatus takes off a Service that is not Plinth's to serve what Plinth said in its
 // status.

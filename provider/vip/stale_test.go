@@ -76,6 +76,13 @@ func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
 			svc.Finalizers = append(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
 			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, v1.LoadBalancerIngress{IP: "198.51.100.9"})
 		},
+		"with another balancer's VIP and Plinth's finalizer": func(svc *v1.Service) {
+			svc.Spec.LoadBalancerClass = &foreign
+			svc.Finalizers = append(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
+			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, v1.LoadBalancerIngress{IP: "198.51.100.9"})
+			svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "plinth-cloud-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status",
+				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{".":{},"v:\"service.kubernetes.io/load-balancer-cleanup\"":{}}}}`)}}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHeld(t)
@@ -101,8 +108,12 @@ func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
 			if want := len(svc.Status.LoadBalancer.Ingress) - 1; len(now.Status.LoadBalancer.Ingress) != want {
 				t.Errorf("its status has %v, want %d of another balancer's", now.Status.LoadBalancer.Ingress, want)
 			}
-			if !slices.Equal(now.Finalizers, svc.Finalizers) {
-				t.Errorf("its finalizers are %v, want %v", now.Finalizers, svc.Finalizers)
+			finalizers := svc.Finalizers
+			if len(svc.ManagedFields) > 0 { // they say that Plinth put the second one on
+				finalizers = finalizers[:1]
+			}
+			if !slices.Equal(now.Finalizers, finalizers) {
+				t.Errorf("its finalizers are %v, want %v", now.Finalizers, finalizers)
 			}
 		})
 	}
