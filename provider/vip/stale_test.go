@@ -81,7 +81,7 @@ func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
 			svc.Finalizers = append(svc.Finalizers, servicehelper.LoadBalancerCleanupFinalizer)
 			svc.Status.LoadBalancer.Ingress = append(svc.Status.LoadBalancer.Ingress, v1.LoadBalancerIngress{IP: "198.51.100.9"})
 			svc.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "plinth-cloud-controller-manager", Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status",
-				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:finalizers":{".":{},"v:\"service.kubernetes.io/load-balancer-cleanup\"":{}}}}`)}}}
+				FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:finalizers":{".":{},"v:\"service.kubernetes.io/load-balancer-cleanup\"":{}}}}`)}}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
