@@ -7,7 +7,7 @@ import (
 )
 
 // CSIDriver is the driver of volumes that every machine has.
-const CSIDriver = "disks.lab.plinth.dev"
+const CSIDriver = "disks.lab.example"
 
 // Config is what one machine is.
 type Config struct {
