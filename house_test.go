@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"provider/agent":               3,
 	"provider/vip":                 3,
 	"provider/volume":              3,
+	"provider/claim":               2,
 	"provider/event":               2,
 	"provider/queue":               2,
 	"lb/bgp":                       2,
@@ -65,7 +66,7 @@ var doors = map[string][]string{
 	"github.com/osrg/gobgp":          {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/agent", "provider/event", "provider/queue", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/agent", "provider/claim", "provider/event", "provider/queue", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -98,7 +98,6 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 		c.log.Error("cannot watch nodes", "err", err)
 	}
 	c.vips.Use(vip.Cluster{Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop})
-	go c.vips.WatchVersions(wait.ContextForChannel(c.stop), nodes.Informer().LastSyncResourceVersion)
 }
 
 // inventory returns the inventory in force; nil while there is none.

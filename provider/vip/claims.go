@@ -2,149 +2,65 @@ package vip
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strconv"
-	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
 )
 
 const (
-	parentLeft        = "released" // value of service-uid when others hold the VIP and the parent does not
-	claimAttempts     = 8
-	claimWorkers      = 16 // how many objects are written at once, where many have to be
-	claimSelector     = networkingv1.LabelManagedBy + "=" + lb.ManagedBy
-	resourceOfService = "services"
+	claimAttempts = 8
+	claimWorkers  = 16 // how many objects are written at once, where many have to be
 )
 
 // errContended is what comes of losing every race for an address.
 var errContended = errors.New("other programs keep taking or changing the addresses")
 
-// claim is an IPAddress object of ours.
-type claim struct {
-	uid             types.UID
-	resourceVersion string
-	created         time.Time
-	parent          lb.ServiceKey
-	serviceUID      types.UID // of the parent
-	pool            string
-	holders         []lb.ServiceKey // sorted
+var errOtherService = errors.New("there is another Service of that name now, or it holds its VIP anew")
+
+// staleService is the error of whoever acts on a Service that is another one by now.
+func staleService(k lb.ServiceKey) error {
+	return apierrors.NewConflict(v1.Resource("services"), k.String(), errOtherService)
 }
 
-func (c claim) heldBy(k lb.ServiceKey) bool { return slices.Contains(c.holders, k) }
-
-// isOfAnother reports whether the parent k of the claim is known to be another Service
-// than the one of that UID.
-func (c claim) isOfAnother(k lb.ServiceKey, uid types.UID) bool {
-	known := func(u types.UID) bool { return u != "" && u != parentLeft }
-	return k == c.parent && known(uid) && known(c.serviceUID) && uid != c.serviceUID
-}
-
-// uidWith is what service-uid says once k has that UID.
-func (c claim) uidWith(k lb.ServiceKey, uid types.UID) types.UID {
-	if k == c.parent {
-		return uid
-	}
-	return c.serviceUID
-}
-
-// claimFormat is an error where a newer version wrote an IPAddress object of ours: who holds
-// the address cannot be told then, so that nothing is given or taken away by it.
-func claimFormat(obj *networkingv1.IPAddress) error {
-	if obj.Labels[networkingv1.LabelManagedBy] != lb.ManagedBy {
-		return nil
-	}
-	return inventory.CheckFormat("ipaddress "+obj.Name, obj.Annotations, lb.ClaimFormat)
-}
-
-// readClaim reads an IPAddress object; ours is false if another program made it.
-func readClaim(obj *networkingv1.IPAddress) (c claim, ours bool) {
-	if obj.Labels[networkingv1.LabelManagedBy] != lb.ManagedBy || obj.Spec.ParentRef == nil || obj.Spec.ParentRef.Resource != resourceOfService {
-		return claim{}, false
-	}
-	c = claim{
-		uid:             obj.UID,
-		resourceVersion: obj.ResourceVersion,
-		created:         obj.CreationTimestamp.Time,
-		parent:          lb.ServiceKey{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name},
-		serviceUID:      types.UID(obj.Annotations[lb.ServiceUIDAnnotation]),
-		pool:            obj.Annotations[ipam.PoolAnnotation],
-	}
-	for s := range strings.SplitSeq(obj.Annotations[lb.SharedByAnnotation], ",") {
-		if k, ok := parseKey(s); ok {
-			c.holders = append(c.holders, k)
-		}
-	}
-	if len(c.holders) == 0 {
-		c.holders = []lb.ServiceKey{c.parent}
-	}
-	return c, true
-}
-
-// newClaim is the object by which a Service holds a. The API server's own controllers
-// leave alone what another program's label is on. parentRef cannot be changed, so where
-// [lb.SharedByAnnotation] is there, it alone says who holds the VIP.
-func newClaim(a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) *networkingv1.IPAddress {
-	return &networkingv1.IPAddress{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        a.String(),
-			Labels:      map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy, networkingv1.LabelIPAddressFamily: lb.FamilyOf(a).String()},
-			Annotations: map[string]string{lb.ServiceUIDAnnotation: string(uid), ipam.PoolAnnotation: pool, inventory.AnnotationFormat: strconv.Itoa(lb.ClaimFormat)},
-		},
-		Spec: networkingv1.IPAddressSpec{
-			ParentRef: &networkingv1.ParentReference{Resource: resourceOfService, Namespace: k.Namespace, Name: k.Name},
-		},
-	}
-}
-
-// acquire has the API server record that a Service holds a. It reports false if somebody
-// else does; the ledger then knows.
-func (b *Controller) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) (bool, error) {
-	defer b.alone(a)()
+// acquire has the API server record that a Service holds a VIP that it was granted. It
+// reports false if somebody else does; the state then knows.
+func (b *Controller) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string) (bool, error) {
+	defer b.ofAddress.lock(a.String())()
 	for range claimAttempts {
-		c, known := b.claimToAcquire(a, k)
+		w := ask(b, func(s *ipam.State) ipam.Write { return s.Claim(a, k, uid) })
+		var obj *networkingv1.IPAddress
 		var err error
-		switch {
-		case !known:
-			err = b.create(ctx, a, pool, k, uid)
-		case !c.heldBy(k) && b.isReleased(a):
-			if err = b.deleteObject(ctx, a, c); err == nil {
-				continue
-			}
-		case !c.heldBy(k):
-			if !b.mayJoin(a, k) {
-				return false, nil
-			}
-			err = b.annotate(ctx, a, c, with(c.holders, k), c.uidWith(k, uid))
-		case c.uidWith(k, uid) != c.serviceUID:
-			if err := b.confirm(ctx, k, uid); err != nil {
-				return false, err
-			}
-			err = b.annotate(ctx, a, c, c.holders, uid)
-		default:
+		switch w.Verb {
+		case ipam.Nothing:
 			return true, nil
+		case ipam.Refused:
+			return false, nil
+		case ipam.Create:
+			obj, err = b.claims.Create(ctx, a, pool, k, uid)
+		case ipam.Delete:
+			err = b.deleteObject(ctx, w.Object)
+		case ipam.Update:
+			if w.Confirm {
+				if err := b.confirm(ctx, k, uid); err != nil {
+					return false, err
+				}
+			}
+			obj, err = b.claims.Update(ctx, w)
 		}
-		if err == nil {
-			return true, nil
-		}
-		if err := b.reconsider(ctx, a, err); err != nil {
+		if err := b.wrote(ctx, a, obj, err); err != nil {
 			return false, err
 		}
-		if b.isForeign(a) {
-			return false, nil
+		if obj != nil && err == nil {
+			return true, nil
 		}
 	}
 	return false, errContended
@@ -152,178 +68,169 @@ func (b *Controller) acquire(ctx context.Context, a netip.Addr, pool string, k l
 
 // confirm asks the API server whether a Service still is the one of that UID: a
 // process that was stopped for a while may know an earlier one of its name.
-func (b *Controller) confirm(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
+func (b *Controller) confirm(ctx context.Context, k lb.ServiceKey, uid string) error {
 	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
-	if err == nil && svc.UID != uid {
+	if err == nil && string(svc.UID) != uid {
 		err = staleService(k)
 	}
 	return err
 }
 
-// staleService is the error of whoever acts on a Service that is another one by now.
-func staleService(k lb.ServiceKey) error {
-	return apierrors.NewConflict(v1.Resource(resourceOfService), k.String(), errOtherService)
+// releaseAll releases several addresses of a Service. What another Service of the name holds
+// is not this one's to release.
+func (b *Controller) releaseAll(ctx context.Context, k lb.ServiceKey, uid string, all []netip.Addr) error {
+	for _, a := range all {
+		done, err := b.release(ctx, a, k, uid)
+		if err == nil && !done {
+			err = staleService(k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-var errOtherService = errors.New("there is another Service of that name now, or it holds its VIP anew")
+// release is releaseAs. It also releases what an earlier Service of this name claimed, once
+// that Service is confirmed gone.
+func (b *Controller) release(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid string) (bool, error) {
+	done, err := b.releaseAs(ctx, a, k, uid)
+	if done || err != nil {
+		return done, err
+	}
+	switch err := b.confirm(ctx, k, uid); {
+	case apierrors.IsConflict(err):
+		return false, nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return false, err
+	}
+	return b.releaseAs(ctx, a, k, "")
+}
 
-// relinquishAs has the API server record that the Service of that UID, or any of its
-// name, no longer holds a, and the ledger release it. What another Service of the name
-// holds is left alone: it then reports false. So is a claim that was made after the call:
-// it is not the one that was to go.
-func (b *Controller) relinquishAs(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid types.UID) (bool, error) {
-	before, _ := b.claimOf(a)
-	defer b.alone(a)()
+// releaseAs has the API server record that the Service of that UID, or any of its name, no
+// longer holds a, and the state free it. What another Service of the name holds is left
+// alone: it then reports false. So is what was claimed after the call: it is not what was to
+// go.
+func (b *Controller) releaseAs(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid string) (bool, error) {
+	first := b.object(a)
+	defer b.ofAddress.lock(a.String())()
 	for range claimAttempts {
-		c, known := b.claimOf(a)
-		if !known || !c.heldBy(k) {
-			b.release(a, k)
+		var w ipam.Write
+		b.apply(func(s *ipam.State) (e ipam.Effects) {
+			w, e = s.Unclaim(a, k, uid, first, b.now())
+			return e
+		})
+		switch w.Verb {
+		case ipam.Nothing:
 			return true, nil
-		}
-		if c.isOfAnother(k, uid) {
+		case ipam.Another:
 			return false, nil
-		}
-		if before.uid != "" && (c.uid != before.uid || c.isOfAnother(k, before.serviceUID)) {
+		case ipam.Late:
 			return false, staleService(k)
 		}
-		rest := without(c.holders, k)
-		if len(rest) == 0 {
-			if rest = b.releaseKeepingObject(a, k); len(rest) == 0 {
-				return true, nil
-			}
-		}
-		if err := b.reconsider(ctx, a, b.annotate(ctx, a, c, rest, c.uidWith(k, parentLeft))); err != nil {
+		obj, err := b.claims.Update(ctx, w)
+		if err := b.wrote(ctx, a, obj, err); err != nil {
 			return false, err
 		}
 	}
 	return false, errContended
 }
 
-// reconsider looks at the object anew when a write failed because it is not what
-// we thought. Any other failure it returns.
-func (b *Controller) reconsider(ctx context.Context, a netip.Addr, err error) error {
+// wrote takes in the answer to a write, and reads the object anew when it failed because
+// it is not as it was known. Any other failure it returns. obj is nil if there is none now.
+func (b *Controller) wrote(ctx context.Context, a netip.Addr, obj *networkingv1.IPAddress, err error) error {
 	switch {
+	case err == nil && obj == nil:
+		return nil
 	case err == nil:
+		if o, ours := claim.Read(obj); ours {
+			b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveWrite(o, b.holdersOf(s.Newcomers(o))) })
+		}
 		return nil
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return b.look(ctx, a)
+		return b.refresh(ctx, a)
 	}
 	return fmt.Errorf("claim of %v: %w", a, err)
 }
 
-// look reads one object live.
-func (b *Controller) look(ctx context.Context, a netip.Addr) error {
-	obj, err := b.cluster.Client.NetworkingV1().IPAddresses().Get(ctx, a.String(), metav1.GetOptions{})
+// refresh reads one object live.
+func (b *Controller) refresh(ctx context.Context, a netip.Addr) error {
+	obj, err := b.claims.Get(ctx, a)
 	switch {
 	case apierrors.IsNotFound(err):
-		b.vanished(a, "")
+		sink{b}.ObserveDeleted(a, "")
 		return nil
 	case err != nil:
 		return fmt.Errorf("claim of %v: %w", a, err)
 	}
-	b.learn(a, obj, true)
+	b.observe(obj, true)
 	return nil
 }
 
-func (b *Controller) create(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid types.UID) error {
-	obj, err := b.cluster.Client.NetworkingV1().IPAddresses().Create(ctx, newClaim(a, pool, k, uid), metav1.CreateOptions{})
-	if err != nil {
-		return err
+// observe takes in what an object says.
+func (b *Controller) observe(obj *networkingv1.IPAddress, live bool) {
+	o, ours := claim.Read(obj)
+	switch err := claim.CheckFormat(obj); {
+	case err != nil:
+		b.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", obj.Name, "err", err)
+	case ours:
+		b.observeObject(o, live)
+	case o.Addr.IsValid():
+		sink{b}.ObserveForeign(o.Addr)
 	}
-	b.wrote(a, obj)
-	return nil
 }
 
-// annotate writes who holds a, if the object is still what we think it is.
-func (b *Controller) annotate(ctx context.Context, a netip.Addr, c claim, holders []lb.ServiceKey, uid types.UID) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": c.uid, "resourceVersion": c.resourceVersion,
-		"annotations": map[string]string{lb.SharedByAnnotation: joined(holders), lb.ServiceUIDAnnotation: string(uid)},
-	}})
-	if err != nil {
-		return err
+func (b *Controller) observeObject(o ipam.Object, live bool) {
+	b.apply(func(s *ipam.State) ipam.Effects { return s.Observe(o, b.holdersOf(s.Newcomers(o)), live) })
+	// Machines would take the VIP for an earlier Service's.
+	if svc, err := b.services.Services(o.Parent.Namespace).Get(o.Parent.Name); err == nil && o.HeldBy(o.Parent) && o.ParentUID != string(svc.UID) {
+		b.queue.Add(o.Parent.String())
 	}
-	obj, err := b.cluster.Client.NetworkingV1().IPAddresses().Patch(ctx, a.String(), types.MergePatchType, patch, metav1.PatchOptions{})
-	if err != nil {
-		return err
-	}
-	b.wrote(a, obj)
-	return nil
 }
 
-// deleteObject deletes the object, if it is still what we think it is.
-func (b *Controller) deleteObject(ctx context.Context, a netip.Addr, c claim) error {
-	err := b.cluster.Client.NetworkingV1().IPAddresses().Delete(ctx, a.String(), metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &c.uid, ResourceVersion: &c.resourceVersion},
-	})
-	if err != nil {
-		return err
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.claims[a].uid == c.uid { // or else somebody took it meanwhile
-		delete(b.claims, a)
-		delete(b.released, a)
-	}
-	return nil
-}
-
-func (b *Controller) claimOf(a netip.Addr) (claim, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c, ok := b.claims[a]
-	return c, ok
-}
-
-func (b *Controller) isForeign(a netip.Addr) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.foreign[a]
-}
-
-// mayJoin reports whether the ledger lets the Service hold a beside the others.
-func (b *Controller) mayJoin(a netip.Addr, k lb.ServiceKey) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c, _ := b.ledger.Claim(a)
-	for _, h := range c.Holders {
-		if h.Service == k {
-			return b.ledger.MayJoin(a, h) == ""
+// holdersOf returns what those of Plinth's Services serve that are in the cache.
+func (b *Controller) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
+	for _, k := range services {
+		if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.isOurs(svc) {
+			all = append(all, requestOf(svc).Holder)
 		}
 	}
-	return false
+	return all
 }
 
-// wrote remembers what the API server answered to a write of ours, unless a later object
-// is known already. No watch tells it again, so the ledger follows here.
-func (b *Controller) wrote(a netip.Addr, obj *networkingv1.IPAddress) {
-	c, ours := readClaim(obj)
-	if !ours {
-		return
+// deleteObject deletes an object, if it is still as it is known.
+func (b *Controller) deleteObject(ctx context.Context, o ipam.Object) error {
+	err := b.claims.Delete(ctx, o)
+	if err == nil {
+		b.apply(func(s *ipam.State) ipam.Effects { s.Deleted(o); return ipam.Effects{} })
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if old, known := b.claims[a]; known && newer(old.resourceVersion, c.resourceVersion) {
-		return
-	}
-	delete(b.released, a)
-	b.enterAll(a, c)
+	return err
 }
 
-func with(holders []lb.ServiceKey, k lb.ServiceKey) []lb.ServiceKey {
-	all := append(slices.Clone(holders), k)
-	slices.SortFunc(all, func(x, y lb.ServiceKey) int { return strings.Compare(x.String(), y.String()) })
-	return slices.Compact(all)
+// object returns the object of an address; zero: there is none.
+func (b *Controller) object(a netip.Addr) ipam.Object {
+	return ask(b, func(s *ipam.State) ipam.Object {
+		o, _ := s.Object(a)
+		return o
+	})
 }
 
-func without[T comparable](all []T, some ...T) []T {
-	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return slices.Contains(some, x) })
+// sink is told of claims by the journal while this process leads.
+type sink struct{ b *Controller }
+
+// Observe takes in an object as a list or a watch shows it.
+func (s sink) Observe(o ipam.Object) { s.b.observeObject(o, false) }
+
+// ObserveForeign takes in that an address is another program's.
+func (s sink) ObserveForeign(a netip.Addr) {
+	s.b.apply(func(s *ipam.State) ipam.Effects { s.ObserveForeign(a); return ipam.Effects{} })
 }
 
-func joined(holders []lb.ServiceKey) string {
-	var s []string
-	for _, h := range holders {
-		s = append(s, h.String())
-	}
-	return strings.Join(s, ",")
+// ObserveDeleted takes in that an object is gone, the one of that UID or any.
+func (s sink) ObserveDeleted(a netip.Addr, uid string) {
+	b := s.b
+	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveDeleted(a, uid, b.now()) })
 }
+
+// Objects returns all that are known.
+func (s sink) Objects() []ipam.Object { return ask(s.b, (*ipam.State).Objects) }

@@ -30,6 +30,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
 	"plinth.dev/plinth/provider/event"
 )
 
@@ -153,7 +154,7 @@ spec:
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	h.Controller = New(Options{InForce: new(source.InForce), Log: slog.Default()})
+	h.Controller = New(Options{Namespace: "kube-system", InForce: new(source.InForce), Log: slog.Default()})
 	h.options.InForce.Set(inv)
 	h.cluster.Reports = event.NewReports(&record.FakeRecorder{})
 	h.known = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -171,10 +172,12 @@ spec:
 	}
 	h.client.Clientset = fake.NewClientset(h.svc[0], h.svc[1])
 	h.cluster.Client = h.client
+	h.claims = claim.Client{Kube: h.client, Namespace: h.options.Namespace}
+	h.journal = claim.NewJournal(h.log, h.claims, "")
 	if err := h.setPools(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	close(h.seeded)
+	close(h.loaded)
 	close(h.ready)
 	return h
 }
@@ -185,7 +188,7 @@ func (h *held) key(i int) lb.ServiceKey { return keyOf(h.svc[i]) }
 // settled settles one of the Services, which is to get the address.
 func (h *held) settled(i int) {
 	h.t.Helper()
-	if d, err := h.settle(h.t.Context(), h.svc[i]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.assign(h.t.Context(), h.svc[i]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		h.t.Fatalf("%v got %v, %v", h.key(i), d, err)
 	}
 }
@@ -195,37 +198,82 @@ func (h *held) agree(want ...lb.ServiceKey) {
 	h.t.Helper()
 	var object, ledger []lb.ServiceKey
 	if obj, err := h.client.NetworkingV1().IPAddresses().Get(h.t.Context(), h.addr.String(), metav1.GetOptions{}); err == nil {
-		c, _ := readClaim(obj)
-		object = c.holders
+		o, _ := claim.Read(obj)
+		object = o.Holders
 	}
-	c, _ := h.ledger.Claim(h.addr)
-	for _, x := range c.Holders {
-		ledger = with(ledger, x.Service)
+	for _, x := range h.holders(h.addr) {
+		ledger = append(ledger, x.Service)
 	}
-	if known, _ := h.claimOf(h.addr); !slices.Equal(object, want) || !slices.Equal(ledger, want) || !slices.Equal(known.holders, want) {
-		h.t.Errorf("the object names %v, the ledger %v, what is known %v; want %v", object, ledger, known.holders, want)
+	slices.SortFunc(ledger, lb.ServiceKey.Compare)
+	if known := h.object(h.addr).Holders; !slices.Equal(object, want) || !slices.Equal(ledger, want) || !slices.Equal(known, want) {
+		h.t.Errorf("the object names %v, the ledger %v, what is known %v; want %v", object, ledger, known, want)
 	}
 }
 
 // departed removes what is released.
 func (h *held) departed() {
 	h.t.Helper()
-	_, gone, _ := h.releasedData()
-	h.deleteReleasedObjects(h.t.Context(), gone)
+	if _, err := h.released.write(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// holders returns who holds an address.
+func (h *held) holders(a netip.Addr) []ipam.Holder {
+	for _, c := range h.state.Claims() {
+		if c.Addr == a {
+			return c.Holders
+		}
+	}
+	return nil
+}
+
+// quarantined returns what is in quarantine, sorted by its end.
+func (h *held) quarantined() []ipam.Rested {
+	all, _ := h.state.Quarantined(h.now())
+	return all
+}
+
+// releasing reports whether an address is released and still has its object.
+func (h *held) releasing(a netip.Addr) bool {
+	_, releasing := h.state.Releasing(a)
+	return releasing
+}
+
+// told is what a Service was told last.
+func (h *held) told(k lb.ServiceKey) (lastReported, bool) {
+	h.reports.mu.Lock()
+	defer h.reports.mu.Unlock()
+	if l := h.reports.last[k]; l != nil {
+		return *l, true
+	}
+	return lastReported{}, false
+}
+
+// observeShownBy takes in what the status of a Service shows.
+func (h *held) observeShownBy(svc *v1.Service) {
+	h.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(keyOf(svc), shownBy(svc)) })
+}
+
+// follow is a journal that tells this controller, and follows no watch of its own.
+func (h *held) follow() *claim.Journal {
+	j := claim.NewJournal(h.log, h.claims, "")
+	j.Lead(sink{h.Controller}, "", func() {})
+	return j
 }
 
 func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
 	d := h.decide(h.svc[1]) // b is about to write that it joins
-	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
 	if acquired, err := h.acquireAll(t.Context(), h.svc[1], d); !acquired || err != nil {
 		t.Fatal(acquired, err)
 	}
 	h.agree(h.key(1))
-	if err := h.relinquishHeld(t.Context(), h.key(1), h.svc[1].UID); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(1), string(h.svc[1].UID)); err != nil {
 		t.Fatal(err)
 	}
 	h.departed()
@@ -236,11 +284,11 @@ func TestHolderThatLeavesIsNotKeptByOneThatNeverJoins(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
 	d := h.decide(h.svc[1])
-	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
-	h.rollBack(h.key(1), d.VIPs) // its write failed
-	h.agree(h.key(1))            // which holds it all the same
+	h.apply(func(s *ipam.State) ipam.Effects { return s.Revert(h.key(1), d.VIPs) }) // its write failed
+	h.agree(h.key(1))                                                               // which holds it all the same
 }
 
 func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
@@ -249,12 +297,12 @@ func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
 	for range 50 {
 		var both sync.WaitGroup
 		both.Go(func() {
-			if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+			if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 				t.Error(err)
 			}
 		})
 		both.Go(func() {
-			if d, err := h.settle(t.Context(), h.svc[1]); err != nil || d.VIPs[0].Addr != h.addr {
+			if d, err := h.assign(t.Context(), h.svc[1]); err != nil || d.VIPs[0].Addr != h.addr {
 				t.Errorf("%v, %v", d, err)
 			}
 		})
@@ -263,7 +311,7 @@ func TestHoldersComeAndGoAtOnceAndTheObjectAgrees(t *testing.T) {
 		h.agree(h.key(1))
 		h.settled(0)
 		h.agree(h.key(0), h.key(1))
-		if err := h.relinquishHeld(t.Context(), h.key(1), h.svc[1].UID); err != nil {
+		if err := h.clearAndRelease(t.Context(), h.key(1), string(h.svc[1].UID)); err != nil {
 			t.Fatal(err)
 		}
 		h.agree(h.key(0))
@@ -295,14 +343,14 @@ func TestSharersThatComeAndGoAtOnceCostAWriteEach(t *testing.T) {
 		all.Wait()
 	}
 	atOnce(func(svc *v1.Service) error {
-		_, err := h.settle(t.Context(), svc)
+		_, err := h.assign(t.Context(), svc)
 		return err
 	})
 	joined := h.client.changes
 	if joined != len(sharers) {
 		t.Errorf("%d writes to the object until all %d hold it", joined, len(sharers))
 	}
-	atOnce(func(svc *v1.Service) error { return h.relinquishHeld(t.Context(), keyOf(svc), svc.UID) })
+	atOnce(func(svc *v1.Service) error { return h.clearAndRelease(t.Context(), keyOf(svc), string(svc.UID)) })
 	if n := h.client.changes - joined; n != len(sharers)-1 { // the last one leaves it to be removed
 		t.Errorf("%d writes to the object until all %d have left", n, len(sharers))
 	}
@@ -313,22 +361,22 @@ func TestSharersThatComeAndGoAtOnceCostAWriteEach(t *testing.T) {
 func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
 	h.client.deleted = func() { // the DELETE's answer is under way
-		if _, there := h.claimOf(h.addr); !there {
+		if there := h.object(h.addr).UID != ""; !there {
 			t.Fatal("the claim is forgotten before it is known to be gone")
 		}
-		obj, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), newClaim(h.addr, "public", h.key(1), h.svc[1].UID), metav1.CreateOptions{})
+		obj, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), claim.New(h.addr, "public", h.key(1), string(h.svc[1].UID)), metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.learn(h.addr, obj, false) // of another leader
+		h.observe(obj, false) // of another leader
 	}
 	h.departed()
 	h.agree(h.key(1))
-	if h.isReleased(h.addr) {
+	if h.releasing(h.addr) {
 		t.Error("the new claim is to be removed")
 	}
 }
@@ -336,11 +384,11 @@ func TestClaimThatReplacesAReleasedOneIsNotForgotten(t *testing.T) {
 func TestLaterServiceOfTheNameKeepsWhatItWasTold(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	if err := h.relinquishHeld(t.Context(), h.key(0), "an earlier one"); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(0), "an earlier one"); err != nil {
 		t.Fatal(err)
 	}
 	h.agree(h.key(0))
-	if _, told := h.standing(h.key(0)); !told {
+	if _, told := h.told(h.key(0)); !told {
 		t.Error("what the Service was told is forgotten")
 	}
 }
@@ -349,20 +397,20 @@ func TestServiceGivesBackWhatAnEarlierOneOfItsNameTook(t *testing.T) {
 	h := newHeld(t)
 	earlier := h.svc[0].DeepCopy()
 	earlier.UID = "an earlier one"
-	if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), newClaim(h.addr, "public", h.key(0), earlier.UID), metav1.CreateOptions{}); err != nil {
+	if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), claim.New(h.addr, "public", h.key(0), string(earlier.UID)), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.look(t.Context(), h.addr); err != nil {
+	if err := h.refresh(t.Context(), h.addr); err != nil {
 		t.Fatal(err)
 	}
 	now := h.svc[0].DeepCopy()
 	now.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.2"}
-	if _, err := h.settle(t.Context(), now); err != nil {
+	if _, err := h.assign(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
 	h.departed()
 	h.agree()
-	if _, err := h.settle(t.Context(), earlier); !apierrors.IsConflict(err) {
+	if _, err := h.assign(t.Context(), earlier); !apierrors.IsConflict(err) {
 		t.Errorf("the earlier one is settled: %v", err)
 	}
 }
@@ -372,11 +420,11 @@ func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
 	events := record.NewFakeRecorder(9)
 	h.cluster.Recorder = events
 	h.settled(0)
-	d, _ := h.standing(h.key(0))
+	d, _ := h.told(h.key(0))
 	right := h.svc[0].DeepCopy()
 	right.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
-	h.drifted(right) // which it was seen to say
-	conflict := apierrors.NewConflict(v1.Resource(resourceOfService), "a", errOtherService)
+	h.reports.observe(right) // which it was seen to say
+	conflict := apierrors.NewConflict(v1.Resource("services"), "a", errOtherService)
 	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		err := error(conflict)
 		if conflict == nil {
@@ -387,15 +435,15 @@ func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
 	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
-	if s, _ := h.standing(h.key(0)); s.rights != 0 || len(events.Events) != 0 {
-		t.Errorf("%d are counted and %d told after a conflict", s.rights, len(events.Events))
+	if s, _ := h.told(h.key(0)); s.repairs != 0 || len(events.Events) != 0 {
+		t.Errorf("%d are counted and %d told after a conflict", s.repairs, len(events.Events))
 	}
 	conflict = nil
 	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := h.standing(h.key(0)); s.rights != 1 || len(events.Events) != 1 {
-		t.Errorf("%d are counted and %d told after it was set right", s.rights, len(events.Events))
+	if s, _ := h.told(h.key(0)); s.repairs != 1 || len(events.Events) != 1 {
+		t.Errorf("%d are counted and %d told after it was set right", s.repairs, len(events.Events))
 	}
 }
 
@@ -408,17 +456,17 @@ func TestWhoWaitsLongestIsServedFirst(t *testing.T) {
 			svc.CreationTimestamp = metav1.NewTime(noon.Add(-time.Duration(i) * time.Hour))
 		}))
 	}
-	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := h.settle(t.Context(), waits[0]); err != nil || !d.Refused { // however early it is looked at
+	if d, err := h.assign(t.Context(), waits[0]); err != nil || !d.Refused { // however early it is looked at
 		t.Errorf("the younger gets %v, %v", d.VIPs, err)
 	}
-	if d, err := h.settle(t.Context(), waits[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.assign(t.Context(), waits[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		t.Errorf("the older gets %v, %v", d, err)
 	}
 	h.agree(keyOf(waits[1]))
-	if _, still := h.waiting[keyOf(waits[1])]; still {
+	if slices.Contains(h.state.Pending(), keyOf(waits[1])) {
 		t.Error("the older waits on")
 	}
 }
@@ -428,19 +476,19 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 	h.settled(0)
 	svc := h.svc[0].DeepCopy()
 	svc.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
-	if h.drifted(svc) {
+	if h.reports.observe(svc) {
 		t.Error("a condition that is not there yet is taken for one that somebody removed")
 	}
-	s, _ := h.standing(h.key(0))
+	s, _ := h.told(h.key(0))
 	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}
-	if h.drifted(svc) {
+	if h.reports.observe(svc) {
 		t.Error("a status that is right is taken for another")
 	}
 	forged := svc.DeepCopy()
 	forged.Status.Conditions[0].Status = metav1.ConditionFalse
 	wiped := svc.DeepCopy()
 	wiped.Status.Conditions = nil
-	if !h.drifted(forged) || !h.drifted(wiped) {
+	if !h.reports.observe(forged) || !h.reports.observe(wiped) {
 		t.Error("a condition that is forged or wiped is left so")
 	}
 	if got := overwritten(wiped, s.decision); !strings.Contains(got, lb.VIPAllocated) {
@@ -448,8 +496,24 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 	}
 	later := s.decision
 	later.Denials = []ipam.Denial{{Reason: lb.PoolLacksFamily, Pool: "public", Family: lb.IPv6}}
-	h.note(svc, later)
-	if h.drifted(svc) {
+	h.settle(svc, later)
+	if h.reports.observe(svc) {
 		t.Error("a condition that is not written yet is taken for one that somebody changed")
+	}
+}
+
+// begins has a leader learn what is held, which knows nothing of before.
+func (h *held) begins() error {
+	h.journal = claim.NewJournal(h.log, h.claims, "")
+	h.journal.Begin()
+	_, err := h.load(h.t.Context())
+	return err
+}
+
+// loads is begins, and has to succeed.
+func (h *held) loads() {
+	h.t.Helper()
+	if err := h.begins(); err != nil {
+		h.t.Fatal(err)
 	}
 }

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"testing"
 
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/provider/claim"
 )
 
 // TestWhatAnotherLeaderGaveStays has d/b about to take the address that another leader
@@ -20,10 +23,10 @@ func TestWhatAnotherLeaderGaveStays(t *testing.T) {
 		if !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 			t.Fatal(d)
 		}
-		if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), newClaim(h.addr, "public", h.key(0), h.svc[0].UID), metav1.CreateOptions{}); err != nil {
+		if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), claim.New(h.addr, "public", h.key(0), string(h.svc[0].UID)), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.look(t.Context(), h.addr); err != nil {
+		if err := h.refresh(t.Context(), h.addr); err != nil {
 			t.Fatal(err)
 		}
 		if got := h.queued(); slices.Contains(got, "d/b") == shared {
@@ -38,9 +41,102 @@ func TestWhatAnotherLeaderGaveStays(t *testing.T) {
 			continue
 		}
 		h.agree(h.key(0))
-		d, err := h.settle(t.Context(), h.svc[1])
+		d, err := h.assign(t.Context(), h.svc[1])
 		if want := netip.MustParseAddr("192.0.2.1"); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{want}) {
 			t.Errorf("the other gets %v, %v", d, err)
 		}
 	}
+}
+
+// ipAddress is the IPAddress object as it is.
+func (h *held) ipAddress() *networkingv1.IPAddress {
+	h.t.Helper()
+	o, err := h.client.NetworkingV1().IPAddresses().Get(h.t.Context(), h.addr.String(), metav1.GetOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return o
+}
+
+// queued empties the queue and returns what was in it.
+func (h *held) queued() (all []string) {
+	for h.queue.Len() > 0 {
+		name, _ := h.queue.Get()
+		h.queue.Done(name)
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestClaimThatIsMissingInALaterListIsGone(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	s := h.follow()
+	if err := s.Replace([]any{h.ipAddress()}, "1"); err != nil {
+		t.Fatal(err)
+	}
+	h.queued()
+	if err := s.Replace(nil, "2"); err != nil {
+		t.Fatal(err)
+	}
+	if known := h.object(h.addr).UID != ""; known {
+		t.Error("the claim is still known")
+	}
+	if got := h.queued(); !slices.Equal(got, []string{"d/a"}) {
+		t.Errorf("queued %v; its holder is to take it again", got)
+	}
+}
+
+func TestClaimThatNoListHasShownYetIsNotMissing(t *testing.T) {
+	h := newHeld(t)
+	h.client.changes = 5
+	s := h.follow()
+	if err := s.Replace(nil, "5"); err != nil {
+		t.Fatal(err)
+	}
+	h.settled(0) // by a write, of which the watch has not told
+	if err := s.Replace(nil, "5"); err != nil {
+		t.Fatal(err)
+	}
+	h.agree(h.key(0))
+}
+
+func TestClaimThatTheWatchShowsGoneIsGone(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	s, o := h.follow(), h.ipAddress()
+	earlier := o.DeepCopy()
+	earlier.UID = "an earlier one"
+	for _, step := range []struct {
+		do    func(any) error
+		obj   *networkingv1.IPAddress
+		known bool
+	}{{s.Add, o, true}, {s.Update, o, true}, {s.Delete, earlier, true}, {s.Delete, o, false}} {
+		if err := step.do(step.obj); err != nil {
+			t.Fatal(err)
+		}
+		if known := h.object(h.addr).UID != ""; known != step.known {
+			t.Fatalf("after object %q: known %v, want %v", step.obj.UID, known, step.known)
+		}
+	}
+}
+
+func TestClaimThatIsShownAfterItsSuccessorIsNotBelieved(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	s, earlier := h.follow(), h.ipAddress()
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
+		t.Fatal(err)
+	}
+	h.departed()
+	h.settled(1)
+	if err := s.Update(earlier); err != nil { // the watch lags
+		t.Fatal(err)
+	}
+	h.agree(h.key(1))
+	if err := h.wrote(t.Context(), h.addr, earlier, nil); err != nil { // as does the answer to a write
+		t.Fatal(err)
+	}
+	h.agree(h.key(1))
 }

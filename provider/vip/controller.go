@@ -2,7 +2,7 @@ package vip
 
 import (
 	"log/slog"
-	"net/netip"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -16,13 +16,14 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
 	"plinth.dev/plinth/provider/event"
 	"plinth.dev/plinth/provider/queue"
 )
 
-// Controller gives Services their VIPs, and is the only writer of their statuses. A VIP is taken by creating the IPAddress
-// object of its name; the ledger follows what the API server says about these
-// objects, and decides what to try next.
+// Controller gives Services their VIPs, and is the only writer of their statuses. A VIP is
+// claimed by creating the IPAddress object of its name; the state follows what the API server
+// says about these objects, and decides what to try next.
 //
 // It uses these verbs of the API:
 //
@@ -35,37 +36,28 @@ import (
 //
 // The finalizer of a Service is put on and taken off by way of services/status, too.
 type Controller struct {
-	options      Options
-	cluster      Cluster
-	log          *slog.Logger
-	services     corelisters.ServiceLister
-	now          func() time.Time
-	queue        *queue.Queue
-	linked       *stockBalancer
-	recollection *recollection // nil: without Remember
-	byStock      bool          // the stock service controller runs in its place, and writes the statuses; see stockBalancer
+	options  Options
+	cluster  Cluster
+	log      *slog.Logger
+	services corelisters.ServiceLister
+	now      func() time.Time
+	queue    *queue.Queue
+	claims   claim.Client
+	journal  *claim.Journal
+	linked   *stockBalancer
+	byStock  bool // the stock service controller runs in its place, and writes the statuses; see stockBalancer
+	released *releasedKeeper
+	reports  *reports
 
-	seeded chan struct{} // closed when the ledger knows all claims: addresses may be given back
-	ready  chan struct{} // closed when it has pools, too, and knows the statuses: addresses may be given
+	loaded chan struct{} // closed when all claims are known: addresses may be released
+	ready  chan struct{} // closed when the pools and the statuses are known, too: addresses may be given
 
-	rewatched chan struct{} // has a word when a watch began anew
-	wentBack  chan struct{} // has a word when a list was older than what was seen before
-	ending    sync.Once     // etcd was restored, and the process ends
+	ofService keyedLock[lb.ServiceKey] // one goroutine at a time reconciles a Service
+	ofAddress keyedLock[string]        // one at a time writes the object of an address; locked last, and one of them
 
-	busy    [256]sync.Mutex // by hash of the Service: one is settled by one goroutine at a time
-	writing [256]sync.Mutex // by hash of the address: its object is written by one at a time; locked last, and one of them
-
-	mu           sync.Mutex
-	ledger       *ipam.Ledger
-	claims       map[netip.Addr]claim           // as the API server has them
-	foreign      map[netip.Addr]bool            // held by objects that are not ours
-	stale        map[netip.Addr][]lb.ServiceKey // not held by these, whose statuses show it: nobody else is given it meanwhile
-	standings    map[lb.ServiceKey]*standing
-	waiting      map[lb.ServiceKey]waiter
-	untold       map[lb.ServiceKey][]netip.Addr // acquired by a Service that was not told of them
-	released     map[netip.Addr]lb.ServiceKey   // whose objects are still there; by whom
-	restsChanged chan struct{}                  // has a word when what rests has changed
-	kept         map[keptVIP]lb.Reason          // held, and would not be given now
+	mu       sync.Mutex
+	state    *ipam.State
+	retained map[retainedVIP]lb.Reason // held, and would not be given now
 }
 
 // Options say how Services are served.
@@ -76,6 +68,14 @@ type Options struct {
 	InForce   *source.InForce
 	Log       *slog.Logger
 	Restart   func() // ends this process, so that another starts with nothing remembered
+}
+
+// journalFile is where it is written down who holds which VIP; empty: nowhere.
+func (o Options) journalFile() string {
+	if o.StateDir == "" {
+		return ""
+	}
+	return filepath.Join(o.StateDir, "claims.json")
 }
 
 // Cluster is what the API server is reached by.
@@ -90,41 +90,62 @@ type Cluster struct {
 // New returns a Controller that does nothing yet. Use comes before Start.
 func New(o Options) *Controller {
 	b := &Controller{
-		options:      o,
-		log:          o.Log,
-		now:          time.Now,
-		seeded:       make(chan struct{}),
-		ready:        make(chan struct{}),
-		ledger:       ipam.NewLedger(),
-		claims:       map[netip.Addr]claim{},
-		foreign:      map[netip.Addr]bool{},
-		stale:        map[netip.Addr][]lb.ServiceKey{},
-		standings:    map[lb.ServiceKey]*standing{},
-		waiting:      map[lb.ServiceKey]waiter{},
-		untold:       map[lb.ServiceKey][]netip.Addr{},
-		released:     map[netip.Addr]lb.ServiceKey{},
-		restsChanged: make(chan struct{}, 1),
-		rewatched:    make(chan struct{}, 1),
-		wentBack:     make(chan struct{}, 1),
+		options: o,
+		log:     o.Log,
+		now:     time.Now,
+		loaded:  make(chan struct{}),
+		ready:   make(chan struct{}),
+		state:   ipam.NewState(),
 	}
 	b.linked = &stockBalancer{balancer: b}
-	b.queue = queue.New("plinth_loadbalancer", o.Log, b.sync)
+	b.released = &releasedKeeper{balancer: b, changed: make(chan struct{}, 1)}
+	b.reports = newReports(func() time.Time { return b.now() })
+	b.queue = queue.New("plinth_loadbalancer", o.Log, b.reconcile)
 	return b
 }
 
 // Use takes what the API server is reached by, before anything is started.
-func (b *Controller) Use(c Cluster) { b.cluster = c }
+func (b *Controller) Use(c Cluster) {
+	b.cluster, b.claims = c, claim.Client{Kube: c.Client, Namespace: b.options.Namespace}
+}
 
 // Stock answers the stock service controller, in a program that runs that one in place of
 // this.
 func (b *Controller) Stock() cloudprovider.LoadBalancer { return b.linked }
 
-// lookAgain has a Service looked at that is to be served, though what it held was given
-// back a moment ago: it was no load balancer for a while, and is one again.
-func (b *Controller) lookAgain(k lb.ServiceKey) {
-	if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.isOurs(svc) {
-		b.queue.Add(k.String())
+// apply has verbs change the state, all at once, and carries out what follows.
+func (b *Controller) apply(verbs ...func(*ipam.State) ipam.Effects) {
+	var e ipam.Effects
+	b.mu.Lock()
+	for _, verb := range verbs {
+		e = e.And(verb(b.state))
 	}
+	b.mu.Unlock()
+	b.carryOut(e)
+}
+
+// carryOut does what follows from a change of the state.
+func (b *Controller) carryOut(e ipam.Effects) {
+	for _, s := range e.Stale {
+		b.log.Warn("a status shows an address that its Service does not hold; nobody else gets it before that is cleared", "service", s.Service, "vip", s.Addr)
+	}
+	if e.Quarantine {
+		b.released.writeSoon()
+	}
+	for _, r := range e.Reconcile {
+		if r.After > 0 {
+			b.queue.AddAfter(r.Service.String(), r.After)
+		} else {
+			b.queue.Add(r.Service.String())
+		}
+	}
+}
+
+// ask returns what the state answers.
+func ask[T any](b *Controller, question func(*ipam.State) T) T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return question(b.state)
 }
 
 func closed(c <-chan struct{}) bool {

@@ -11,11 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
@@ -176,26 +174,6 @@ func TestConditionMessageIsBounded(t *testing.T) {
 	}
 }
 
-func TestClaimSaysWhoHoldsIt(t *testing.T) {
-	key := lb.ServiceKey{Namespace: "d", Name: "s"}
-	obj := newClaim(netip.MustParseAddr("2001:db8::1"), "public", key, "u1")
-	if obj.Name != "2001:db8::1" {
-		t.Errorf("name %s is not canonical", obj.Name)
-	}
-	c, ours := readClaim(obj)
-	if !ours || !c.heldBy(key) || c.serviceUID != "u1" || c.pool != "public" {
-		t.Errorf("ours %v: %+v", ours, c)
-	}
-	obj.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
-	if c, _ := readClaim(obj); c.heldBy(key) || len(c.holders) != 2 {
-		t.Errorf("shared: held by %v", c.holders)
-	}
-	obj.Labels[networkingv1.LabelManagedBy] = "example.com"
-	if _, ours := readClaim(obj); ours {
-		t.Error("another program's object was taken for ours")
-	}
-}
-
 func TestPausesBeforeAStatusIsSetRightDouble(t *testing.T) {
 	var got []time.Duration
 	for n := range 9 {
@@ -203,29 +181,6 @@ func TestPausesBeforeAStatusIsSetRightDouble(t *testing.T) {
 	}
 	if want := []time.Duration{0, 1, 2, 4, 8, 16, 32, 60, 60}; !slices.Equal(got, want) {
 		t.Errorf("%v seconds, want %v", got, want)
-	}
-}
-
-func TestClaimOfALaterServiceOfTheNameIsTold(t *testing.T) {
-	key, other := lb.ServiceKey{Namespace: "d", Name: "s"}, lb.ServiceKey{Namespace: "d", Name: "t"}
-	c := claim{parent: key, serviceUID: "u2", holders: []lb.ServiceKey{key, other}}
-	for _, tt := range []struct {
-		name string
-		key  lb.ServiceKey
-		uid  types.UID
-		want bool
-	}{
-		{"the same Service", key, "u2", false},
-		{"an earlier one of its name", key, "u1", true},
-		{"any of its name", key, "", false},
-		{"one that shares it", other, "u1", false},
-	} {
-		if got := c.isOfAnother(tt.key, tt.uid); got != tt.want {
-			t.Errorf("%s: %v", tt.name, got)
-		}
-	}
-	if c.serviceUID = parentLeft; c.isOfAnother(key, "u1") {
-		t.Error("a parent that has left is taken for another Service")
 	}
 }
 
@@ -244,27 +199,27 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 	h.now = func() time.Time { return at }
 	h.settled(0)
 	svc, vip := loadBalancerService(), []netip.Addr{netip.MustParseAddr("192.0.2.1")}
-	if d, err := h.settle(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
+	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
 		t.Fatal(d, err)
 	}
 	for _, leaves := range []*v1.Service{h.svc[0], svc} {
-		if err := h.relinquishHeld(t.Context(), keyOf(leaves), leaves.UID); err != nil {
+		if err := h.clearAndRelease(t.Context(), keyOf(leaves), string(leaves.UID)); err != nil {
 			t.Fatal(err)
 		}
 		at = at.Add(ipam.RestTime / 2)
 	}
 	h.departed()
-	<-h.restsChanged // of the two that left
+	<-h.released.changed // of the two that left
 	h.failing(1, "create", "ipaddresses")
-	if d, err := h.settle(t.Context(), svc); err == nil {
+	if d, err := h.assign(t.Context(), svc); err == nil {
 		t.Fatalf("the API server fails, and it is given %v", d)
 	}
 	select {
-	case <-h.restsChanged:
+	case <-h.released.changed:
 	default:
 		t.Error("that the address rests on is not written down: it may just have been left out")
 	}
-	if d, err := h.settle(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
+	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
 		t.Errorf("it had %v before, and gets %v, %v", vip, d, err)
 	}
 }
@@ -273,10 +228,10 @@ func TestServiceThatTheAPIServerFailedIsServedTheNextTime(t *testing.T) {
 	h := newHeld(t)
 	h.cluster.Recorder = record.NewFakeRecorder(9)
 	h.failing(1, "create", "ipaddresses")
-	if err := h.sync(t.Context(), "d/a"); !apierrors.IsInternalError(err) {
+	if err := h.reconcile(t.Context(), "d/a"); !apierrors.IsInternalError(err) {
 		t.Errorf("the API server fails, and %v is heard of it", err)
 	}
-	if err := h.sync(t.Context(), "d/a"); err != nil {
+	if err := h.reconcile(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
 	h.agree(h.key(0))
@@ -284,7 +239,7 @@ func TestServiceThatTheAPIServerFailedIsServedTheNextTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := h.standing(h.key(0)); statusPatch(now, s.decision, h.now()) != nil {
+	if s, _ := h.told(h.key(0)); statusPatch(now, s.decision, h.now()) != nil {
 		t.Errorf("its status is %v", now.Status)
 	}
 }
@@ -305,14 +260,14 @@ func TestServiceIsToldWhatTheAPIServerFails(t *testing.T) {
 			h.tells(tt.svc(h))
 			h.failing(2, tt.verb, tt.resource)
 			for range 2 {
-				if err := h.sync(t.Context(), "d/a"); !apierrors.IsInternalError(err) {
+				if err := h.reconcile(t.Context(), "d/a"); !apierrors.IsInternalError(err) {
 					t.Fatalf("the API server fails, and %v is heard of it", err)
 				}
 			}
 			if open := h.cluster.Reports.Open(); open != 1 {
 				t.Errorf("%d things are wrong, want 1", open)
 			}
-			if err := h.sync(t.Context(), "d/a"); err != nil || h.cluster.Reports.Open() > 0 {
+			if err := h.reconcile(t.Context(), "d/a"); err != nil || h.cluster.Reports.Open() > 0 {
 				t.Errorf("%v, and %d things are wrong still", err, h.cluster.Reports.Open())
 			}
 			close(events.Events)
@@ -335,12 +290,12 @@ func TestDecisionIsToldOnceThoughSomebodyElseWasFaster(t *testing.T) {
 	conflicts := 1
 	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		conflicts--
-		return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource(resourceOfService), "a", errOtherService)
+		return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource("services"), "a", errOtherService)
 	})
-	if err := h.sync(t.Context(), "d/a"); !apierrors.IsConflict(err) {
+	if err := h.reconcile(t.Context(), "d/a"); !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
-	if err := h.sync(t.Context(), "d/a"); err != nil {
+	if err := h.reconcile(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
 	close(events.Events)

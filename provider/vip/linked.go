@@ -4,13 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"net/netip"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/lb/ipam"
 )
 
 // stockBalancer answers the stock service controller. That one writes the status, and the
@@ -39,13 +41,10 @@ func (s *stockBalancer) start() error {
 // GetLoadBalancer returns the VIPs that a Service holds. It exists while there is one, so
 // that it will be given back.
 func (s *stockBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *v1.Service) (*v1.LoadBalancerStatus, bool, error) {
-	if err := errors.Join(s.start(), until(ctx, s.balancer.seeded)); err != nil {
+	if err := errors.Join(s.start(), until(ctx, s.balancer.loaded)); err != nil {
 		return nil, false, err
 	}
-	b := s.balancer
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	held := b.ledger.Holds(keyOf(svc))
+	held := ask(s.balancer, func(s *ipam.State) []netip.Addr { return s.Holds(keyOf(svc)) })
 	return &v1.LoadBalancerStatus{Ingress: ingressOf(held)}, len(held) > 0, nil
 }
 
@@ -61,7 +60,7 @@ func (s *stockBalancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v
 	if err := errors.Join(s.start(), until(ctx, s.balancer.ready)); err != nil {
 		return nil, err
 	}
-	d, err := s.balancer.settle(ctx, svc)
+	d, err := s.balancer.assign(ctx, svc)
 	if err != nil {
 		return nil, err
 	}
@@ -89,10 +88,7 @@ func (s *stockBalancer) EnsureLoadBalancerDeleted(context.Context, string, *v1.S
 
 // stockShows reports whether the status of a Service still shows what it holds.
 func (b *Controller) stockShows(svc *v1.Service) bool {
-	b.mu.Lock()
-	held := slices.Clone(b.ledger.Holds(keyOf(svc)))
-	b.mu.Unlock()
-	return len(showsIn(svc, held)) > 0
+	return len(showsIn(svc, ask(b, func(s *ipam.State) []netip.Addr { return s.Holds(keyOf(svc)) }))) > 0
 }
 
 // linkedWithin is how long an answer to the stock controller waits for what has to be known.

@@ -18,7 +18,7 @@ func TestUnderTheStockControllerAServiceOfPlinthsClassTakesNoVIP(t *testing.T) {
 		change(svc)
 		h.tells(svc)
 		h.serviceCame(svc)
-		if err := h.sync(t.Context(), h.key(i).String()); err != nil {
+		if err := h.reconcile(t.Context(), h.key(i).String()); err != nil {
 			t.Fatal(err)
 		}
 	}

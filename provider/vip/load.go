@@ -3,6 +3,7 @@ package vip
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,23 +15,48 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
 )
 
 const (
-	seedRetry  = time.Second
+	loadRetry  = time.Second
 	auditEvery = 5 * time.Minute
+	// loadedWithin is how long a leader waits for the file of what was known before.
+	loadedWithin = 5 * time.Second
 )
 
-// beginGivingBack learns what is held from the IPAddress objects, which is enough to give
-// back. It reads live, since a cache may be older than what this process's predecessor gave.
-func (b *Controller) beginGivingBack(ctx context.Context) bool {
-	if !b.insist(ctx, b.seed) || !b.watchClaims(ctx) {
+var (
+	errJournalLate = errors.New("what this process wrote down before is not read yet")
+	errListLate    = errors.New("claims have changed since they were listed")
+)
+
+// Remember has this process remember who holds which VIP until ctx ends, whether it leads or
+// not: should it lead after etcd was restored from a backup, it knows what the backup does
+// not. It is to be called once at most, before the process can lead.
+func (b *Controller) Remember(ctx context.Context, client kubernetes.Interface) {
+	b.journal = claim.NewJournal(b.log, claim.Client{Kube: client, Namespace: b.options.Namespace}, b.options.journalFile())
+	go b.journal.Run(ctx)
+}
+
+// beginReleasing learns what is held from the IPAddress objects, which is enough to release.
+// It reads live, since a cache may be older than what this process's predecessor gave.
+func (b *Controller) beginReleasing(ctx context.Context) bool {
+	if b.journal == nil {
+		b.Remember(ctx, b.cluster.Client)
+	}
+	var restored <-chan struct{}
+	if !b.retryUntilDone(ctx, func(ctx context.Context) (err error) {
+		restored, err = b.load(ctx)
+		return err
+	}) {
 		return false
 	}
-	close(b.seeded)
+	close(b.loaded)
+	go b.watchForRestore(ctx, restored)
 	return true
 }
 
@@ -42,7 +68,7 @@ func (b *Controller) beginGiving(ctx context.Context) bool {
 		return false
 	case <-b.options.InForce.Changes():
 	}
-	if !b.insist(ctx, b.setPools) || !b.insist(ctx, b.takeOver) {
+	if !b.retryUntilDone(ctx, b.setPools) || !b.retryUntilDone(ctx, b.adopt) {
 		return false
 	}
 	close(b.ready)
@@ -53,11 +79,11 @@ func (b *Controller) beginGiving(ctx context.Context) bool {
 	return true
 }
 
-// insist calls f until it succeeds or ctx ends. It says once for each reason why it does
-// not succeed.
-func (b *Controller) insist(ctx context.Context, f func(context.Context) error) bool {
+// retryUntilDone calls f until it succeeds or ctx ends. It says once for each reason why it
+// does not succeed.
+func (b *Controller) retryUntilDone(ctx context.Context, f func(context.Context) error) bool {
 	said := ""
-	err := wait.PollUntilContextCancel(ctx, seedRetry, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, loadRetry, true, func(ctx context.Context) (bool, error) {
 		err := f(ctx)
 		if err != nil && err.Error() != said {
 			said = err.Error()
@@ -77,73 +103,88 @@ func (b *Controller) loadBalancers(ctx context.Context) ([]v1.Service, error) {
 		return nil, err
 	}
 	slices.SortFunc(list.Items, func(x, y v1.Service) int {
-		return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time),
-			cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+		return cmp.Or(x.CreationTimestamp.Compare(y.CreationTimestamp.Time), keyOf(&x).Compare(keyOf(&y)))
 	})
 	return list.Items, nil
 }
 
-// listClaims lists the IPAddress objects of ours, live.
-func (b *Controller) listClaims(ctx context.Context) (*networkingv1.IPAddressList, error) {
-	return b.cluster.Client.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: claimSelector})
+// load takes over every claim, and what was written down of released ones. From then on the
+// journal tells of each that changes, and restored is closed when etcd is restored.
+func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err error) {
+	limit, cancel := context.WithTimeout(ctx, loadedWithin)
+	defer cancel()
+	select {
+	case <-b.journal.Loaded():
+	case <-limit.Done():
+		return nil, errJournalLate
+	}
+	released, err := b.released.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	restored = b.journal.Restored()
+	list, err := b.claims.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	services, err := b.loadBalancers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := objectsOf(list)
+	if err != nil {
+		return nil, fmt.Errorf("no VIP is given or taken away: %w", err)
+	}
+	took := b.journal.Lead(sink{b}, list.ResourceVersion, func() {
+		b.apply(func(s *ipam.State) ipam.Effects {
+			*s = *ipam.NewState()
+			s.Quarantine(released.Quarantined, b.now())
+			return s.Load(objects, b.holdersByEdit(services))
+		})
+	})
+	if !took {
+		return nil, errListLate
+	}
+	b.log.Info("learnt which VIPs are held", "vips", len(objects))
+	b.restoreFrom(ctx, services)
+	return restored, nil
+}
+
+// objectsOf reads a list of claims. One of a newer version is an error.
+func objectsOf(list *networkingv1.IPAddressList) (all []ipam.Object, err error) {
+	for i := range list.Items {
+		if err := claim.CheckFormat(&list.Items[i]); err != nil {
+			return nil, err
+		}
+		if o, ours := claim.Read(&list.Items[i]); ours {
+			all = append(all, o)
+		}
+	}
+	return all, nil
 }
 
 // addressesIn is the set of the addresses whose objects a list has.
 func addressesIn(list *networkingv1.IPAddressList) map[netip.Addr]bool {
 	there := make(map[netip.Addr]bool, len(list.Items))
 	for i := range list.Items {
-		if a, _, ok := addressOf(&list.Items[i]); ok {
+		if a, err := netip.ParseAddr(list.Items[i].Name); err == nil {
 			there[a] = true
 		}
 	}
 	return there
 }
 
-// seed enters every claim.
-func (b *Controller) seed(ctx context.Context) error {
-	if err := b.readReleased(ctx); err != nil {
-		return err
-	}
-	known := b.remembers(ctx)
-	objects, err := b.listClaims(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range objects.Items {
-		if err := claimFormat(&objects.Items[i]); err != nil {
-			return fmt.Errorf("no VIP is given or taken away: %w", err)
-		}
-	}
-	services, err := b.loadBalancers(ctx)
-	if err != nil {
-		return err
-	}
+// holdersByEdit returns what Plinth's Services serve, who was edited last at the end.
+func (b *Controller) holdersByEdit(services []v1.Service) []ipam.Holder {
+	services = slices.Clone(services)
 	slices.SortStableFunc(services, func(x, y v1.Service) int { return lastEdit(&x).Compare(lastEdit(&y)) })
-	holders := map[lb.ServiceKey]seeded{}
+	var all []ipam.Holder
 	for i := range services {
-		if svc := &services[i]; b.isOurs(svc) {
-			holders[keyOf(svc)] = seeded{requestOf(svc).Holder, len(holders)}
+		if b.isOurs(&services[i]) {
+			all = append(all, requestOf(&services[i]).Holder)
 		}
 	}
-	b.seedClaims(objects.Items, holders)
-	b.recall(ctx, known, objects.ResourceVersion, services)
-	return nil
-}
-
-func (b *Controller) seedClaims(objects []networkingv1.IPAddress, holders map[lb.ServiceKey]seeded) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range objects {
-		b.seedClaim(&objects[i], holders)
-	}
-	b.log.Info("learnt which VIPs are held", "vips", len(b.claims))
-}
-
-// seeded is a Service that may hold something, and its place among them, who was edited
-// last at the end.
-type seeded struct {
-	ipam.Holder
-	place int
+	return all
 }
 
 // lastEdit is when somebody last changed the Service itself, not its status.
@@ -157,90 +198,42 @@ func lastEdit(svc *v1.Service) time.Time {
 	return last
 }
 
-// seedClaim enters one claim. Its holders that are not Services of ours any more
-// hold it until a live look confirms that. Of holders that were made to clash while
-// nobody looked, who was edited last is the one that moves. b.mu is held.
-func (b *Controller) seedClaim(obj *networkingv1.IPAddress, holders map[lb.ServiceKey]seeded) {
-	c, ours := readClaim(obj)
-	a, err := netip.ParseAddr(obj.Name)
-	if !ours || err != nil {
-		return
-	}
-	b.claims[a] = c
-	place := func(k lb.ServiceKey) int {
-		if h, known := holders[k]; known {
-			return h.place
-		}
-		return len(holders) // it must stand in nobody's way
-	}
-	inOrder := slices.Clone(c.holders)
-	slices.SortStableFunc(inOrder, func(x, y lb.ServiceKey) int { return cmp.Compare(place(x), place(y)) })
-	for _, k := range inOrder {
-		h, known := holders[k]
-		if !known {
-			h.Holder = ipam.Holder{Service: k}
-			b.queue.Add(k.String())
-		}
-		b.enter(a, c.pool, h.Holder)
-	}
-	b.ledger.HeldSince(a, c.created)
-}
-
-// takeOver enters the addresses in the statuses of Services that nobody holds yet:
-// another balancer's, or an older version's. Each becomes a claim when its Service
-// is settled, which the start of the controllers sees to. An address that the
-// Service would not get by asking for it is not taken over: anybody may have
-// written it there. It is kept from others until the status is cleared.
-func (b *Controller) takeOver(ctx context.Context) error {
+// adopt takes over the addresses in the statuses of Services that nobody holds yet, and keeps
+// from others what statuses show of Services that are not Plinth's to serve.
+func (b *Controller) adopt(ctx context.Context) error {
 	services, err := b.loadBalancers(ctx)
 	if err != nil {
 		return err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range services {
-		if svc := &services[i]; b.isOurs(svc) {
-			b.takeOverFrom(svc)
+	b.apply(func(s *ipam.State) (e ipam.Effects) {
+		for i := range services {
+			if svc := &services[i]; b.isOurs(svc) {
+				e = e.And(b.adoptFrom(s, svc))
+			}
 		}
-	}
-	for i := range services {
-		b.keepStaleOfOtherLocked(&services[i])
-	}
-	b.keepAllStaleLocked() // of those too that are no load balancers any more
+		for i := range services {
+			e = e.And(b.observeShown(s, &services[i]))
+		}
+		return e.And(b.observeAllShown(s)) // of those too that are no load balancers any more
+	})
 	return nil
 }
 
-func (b *Controller) takeOverFrom(svc *v1.Service) {
-	r := requestOf(svc)
-	for _, ingress := range svc.Status.LoadBalancer.Ingress {
-		a, err := netip.ParseAddr(ingress.IP)
-		if err != nil || b.holds(a, r.Service) {
-			continue
-		}
-		if reason := b.ledger.MayTakeOver(a, r, b.now()); reason != "" {
-			b.log.Info("a VIP in a status is not taken over", "service", r.Service, "vip", a, "reason", reason)
-			b.keepStaleLocked(svc)
-			continue
-		}
-		b.ledger.Hold(a, b.ledger.Pool(a), r.Holder)
-		b.log.Info("took over a VIP from a status", "service", r.Service, "vip", a)
+// adoptFrom has the state adopt what the status of a Service shows.
+func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
+	adopted, denied, e := s.Adopt(requestOf(svc), shownBy(svc), b.now())
+	for _, a := range adopted {
+		b.log.Info("took over a VIP from a status", "service", keyOf(svc), "vip", a)
 	}
+	for _, d := range denied {
+		b.log.Info("a VIP in a status is not taken over", "service", keyOf(svc), "vip", d.Address, "reason", d.Reason)
+	}
+	return e
 }
 
-// takeOverWaiting is takeOver for those that wait, once the pools have changed: another
-// balancer may serve whom no pool let in before. What it gave them must not be given
-// to others first. b.mu is held.
-func (b *Controller) takeOverWaiting() {
-	for _, w := range b.waiters(anyWaiter) {
-		svc, err := b.services.Services(w.key.Namespace).Get(w.key.Name)
-		if err == nil && b.isOurs(svc) && len(b.ledger.Holds(w.key)) == 0 {
-			b.takeOverFrom(svc)
-		}
-	}
-}
-
-// setPools gives the ledger the pools in force, without the networks that the
-// cluster gives Services' own addresses from, and serves those that wait.
+// setPools has the state know the pools in force, without the networks that the cluster gives
+// Services' own addresses from, and serves those that are pending. Another balancer may serve
+// whom no pool let in before: what it gave them is adopted before anything is offered.
 func (b *Controller) setPools(ctx context.Context) error {
 	inv := b.options.InForce.Get()
 	if inv == nil {
@@ -258,16 +251,29 @@ func (b *Controller) setPools(ctx context.Context) error {
 			}
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ledger.SetPools(inv, cluster...)
-	b.reportKept(inv)
-	b.takeOverWaiting()
-	if closed(b.ready) { // before, takeOver does: whose status it is to stay in comes first
-		b.keepAllStaleLocked()
-	}
-	b.grantAllWaiting()
+	b.apply(func(s *ipam.State) (e ipam.Effects) {
+		s.SetPools(inv, cluster...)
+		b.reportRetained(s, inv)
+		for _, k := range s.Pending() {
+			if svc := b.service(k); svc != nil && b.isOurs(svc) && len(s.Holds(k)) == 0 {
+				e = e.And(b.adoptFrom(s, svc))
+			}
+		}
+		if closed(b.ready) { // before, adopt does: whose status it is to stay in comes first
+			e = e.And(b.observeAllShown(s))
+		}
+		return e.And(s.OfferAll(b.now()))
+	})
 	return nil
+}
+
+// service returns a Service from the cache; nil: it has none.
+func (b *Controller) service(k lb.ServiceKey) *v1.Service {
+	svc, err := b.services.Services(k.Namespace).Get(k.Name)
+	if err != nil {
+		return nil
+	}
+	return svc
 }
 
 // audit compares what is known with a live list from time to time: a watch can miss
@@ -281,61 +287,30 @@ func (b *Controller) audit(ctx context.Context) {
 }
 
 func (b *Controller) compare(ctx context.Context) error {
-	list, err := b.listClaims(ctx)
+	list, err := b.claims.List(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range list.Items {
-		if a, o, ok := addressOf(&list.Items[i]); ok {
-			b.learn(a, o, false)
-		}
+		b.observe(&list.Items[i], false)
 	}
-	b.queueHoldersWithoutService()
-	b.queueStale()
-	for _, a := range b.unlisted(addressesIn(list)) {
-		if err := b.look(ctx, a); err != nil {
+	b.apply(b.reconcileGone, b.observeAllShown, (*ipam.State).ReconcileShown)
+	for _, a := range ask(b, func(s *ipam.State) []netip.Addr { return s.Unlisted(addressesIn(list)) }) {
+		if err := b.refresh(ctx, a); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// queueStale queues the Services whose statuses show what they do not hold.
-func (b *Controller) queueStale() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.keepAllStaleLocked()
-	for _, by := range b.stale {
-		for _, k := range by {
-			b.queue.Add(k.String())
-		}
-	}
-}
-
-// unlisted returns what is held and is not there: a list should have had it, or other
-// programs hold it.
-func (b *Controller) unlisted(there map[netip.Addr]bool) []netip.Addr {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var all []netip.Addr
-	for _, c := range b.ledger.Claims() {
-		if !there[c.Addr] {
-			all = append(all, c.Addr)
-		}
-	}
-	return all
-}
-
-// queueHoldersWithoutService queues the Services that hold something and are not in the
-// cache.
-func (b *Controller) queueHoldersWithoutService() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range b.ledger.Claims() {
+// reconcileGone has the Services looked at that hold something and are not in the cache.
+func (b *Controller) reconcileGone(s *ipam.State) (e ipam.Effects) {
+	for _, c := range s.Claims() {
 		for _, h := range c.Holders {
-			if _, err := b.services.Services(h.Service.Namespace).Get(h.Service.Name); err != nil {
-				b.queue.Add(h.Service.String())
+			if b.service(h.Service) == nil {
+				e.Reconcile = append(e.Reconcile, ipam.Retry{Service: h.Service})
 			}
 		}
 	}
+	return e
 }

@@ -1,6 +1,10 @@
 package vip
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"plinth.dev/plinth/lb/ipam"
+)
 
 var (
 	vipsHeld    = prometheus.NewDesc("plinth_vips_held", "VIPs that are held, by the pool that they lie in; none: in no pool any more.", []string{"pool"}, nil)
@@ -20,30 +24,12 @@ func (c vipCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect sends what is.
 func (c vipCollector) Collect(out chan<- prometheus.Metric) {
-	held, waiting := map[string]int{}, map[string]int{}
-	c.b.mu.Lock()
-	for _, claim := range c.b.ledger.Claims() {
-		if len(claim.Holders) > 0 {
-			held[c.b.ledger.Pool(claim.Addr)]++
-		}
-	}
-	for k := range c.b.waiting {
-		if s := c.b.standings[k]; s != nil && len(s.decision.Denials) > 0 {
-			waiting[string(s.decision.Denials[0].Reason)]++
-		}
-	}
-	resting := 0
-	for _, r := range c.b.ledger.Resting() { // the ledger ends a rest only when it gives something
-		if r.Until.After(c.b.now()) {
-			resting++
-		}
-	}
-	c.b.mu.Unlock()
-	for pool, n := range held {
+	now := ask(c.b, func(s *ipam.State) ipam.Count { return s.Count(c.b.now()) })
+	for pool, n := range now.Held {
 		out <- prometheus.MustNewConstMetric(vipsHeld, prometheus.GaugeValue, float64(n), pool)
 	}
-	for reason, n := range waiting {
-		out <- prometheus.MustNewConstMetric(waitingFor, prometheus.GaugeValue, float64(n), reason)
+	for reason, n := range now.Pending {
+		out <- prometheus.MustNewConstMetric(waitingFor, prometheus.GaugeValue, float64(n), string(reason))
 	}
-	out <- prometheus.MustNewConstMetric(vipsResting, prometheus.GaugeValue, float64(resting))
+	out <- prometheus.MustNewConstMetric(vipsResting, prometheus.GaugeValue, float64(now.Quarantined))
 }

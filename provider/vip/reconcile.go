@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -27,7 +26,7 @@ const (
 	reasonSyncFailed        = "SyncLoadBalancerFailed" // the API server failed; also the stock controller's word for it
 )
 
-// start starts the controller, which runs until ctx ends. It serves Services of Plinth's
+// Start starts the controller, which runs until ctx ends. It serves Services of Plinth's
 // class, and those without a class.
 func (b *Controller) Start(ctx context.Context, workers int) error {
 	services := b.cluster.Informers.Core().V1().Services()
@@ -49,20 +48,16 @@ func (b *Controller) Start(ctx context.Context, workers int) error {
 }
 
 func (b *Controller) run(ctx context.Context, workers int, synced cache.InformerSynced) {
-	if !cache.WaitForCacheSync(ctx.Done(), synced) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced) || !b.beginReleasing(ctx) {
 		return
 	}
-	go b.keepReleased(ctx)
-	if !b.beginGivingBack(ctx) {
-		return
-	}
+	go b.released.run(ctx)
 	go b.queue.Run(ctx, workers)
 	if !b.beginGiving(ctx) {
 		return
 	}
-	go b.options.InForce.OnChange(ctx, func() { b.insist(ctx, b.setPools) })
-	go b.audit(ctx)
-	b.watchForRestore(ctx)
+	go b.options.InForce.OnChange(ctx, func() { b.retryUntilDone(ctx, b.setPools) })
+	b.audit(ctx)
 }
 
 // serviceCame queues a Service that is to be served, or shows what Plinth once wrote.
@@ -81,9 +76,13 @@ func (b *Controller) serviceChanged(before, now any) {
 	if !ok1 || !ok2 {
 		return
 	}
-	drifted := b.drifted(svc) // also notes a status that is right
-	k := keyOf(svc)
-	if drifted || b.isOurs(svc) && asksAnew(old, svc) || !b.isOurs(svc) && b.holdsAny(k) || b.hasOurFinalizer(svc) || b.isStale(svc) || b.keepsStale(k) || b.holdsUnreported(k) {
+	k, ours := keyOf(svc), b.isOurs(svc)
+	if !ours {
+		b.withdraw(k)
+	}
+	drifted := b.reports.observe(svc)
+	unfinished := ask(b, func(s *ipam.State) bool { return !ours && s.Knows(k) || len(s.Shows(k)) > 0 || s.HoldsMore(k) })
+	if drifted || unfinished || ours && asksAnew(old, svc) || b.hasOurFinalizer(svc) || b.isStale(svc) {
 		b.queue.Add(k.String())
 	}
 }
@@ -99,35 +98,41 @@ func asksAnew(old, svc *v1.Service) bool {
 func (b *Controller) serviceGone(obj any) {
 	b.forgetReports(obj)
 	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+		if k, ok := lb.ParseServiceKey(key); ok {
+			b.withdraw(k)
+		}
 		b.queue.Add(key)
 	}
 }
 
-func (b *Controller) holdsAny(k lb.ServiceKey) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	_, waits := b.waiting[k]
-	return len(b.ledger.Holds(k)) > 0 || b.standings[k] != nil || waits || b.keepsStaleLocked(k)
+// withdraw has nothing offered any more to a Service that is not to be served.
+func (b *Controller) withdraw(k lb.ServiceKey) {
+	b.apply(func(s *ipam.State) ipam.Effects { s.Withdraw(k); return ipam.Effects{} })
 }
 
-// sync looks at one Service.
-func (b *Controller) sync(ctx context.Context, name string) error {
-	k, ok := parseKey(name)
+// knows reports whether a Service holds something, waits, or was given an answer.
+func (b *Controller) knows(k lb.ServiceKey) bool {
+	return ask(b, func(s *ipam.State) bool { return s.Knows(k) })
+}
+
+// reconcile looks at one Service.
+func (b *Controller) reconcile(ctx context.Context, name string) error {
+	k, ok := lb.ParseServiceKey(name)
 	if !ok {
 		return nil
 	}
 	svc, err := b.services.Services(k.Namespace).Get(k.Name)
-	switch gone, holds := err != nil, b.holdsAny(k); {
-	case gone && !holds:
+	switch gone, knows := err != nil, b.knows(k); {
+	case gone && !knows:
 		return nil
 	case gone:
-		return b.relinquishUnserved(ctx, k)
+		return b.letGo(ctx, k)
 	case b.isOurs(svc) && !closed(b.ready):
 		return nil // every Service is looked at once anything may be given
 	case b.isOurs(svc):
 		err = b.serve(ctx, svc)
-	case holds || b.hasOurFinalizer(svc) || b.isStale(svc):
-		err = b.relinquishUnserved(ctx, k)
+	case knows || b.hasOurFinalizer(svc) || b.isStale(svc):
+		err = b.letGo(ctx, k)
 	}
 	b.reportFailure(svc, err)
 	return err
@@ -135,11 +140,11 @@ func (b *Controller) sync(ctx context.Context, name string) error {
 
 // serve settles which VIPs a Service has, and has the Service say so.
 func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
-	d, err := b.settle(ctx, svc)
+	d, err := b.assign(ctx, svc)
 	if err != nil {
 		return err
 	}
-	b.lookAfterRests(keyOf(svc), d)
+	b.retryAfterQuarantine(keyOf(svc), d)
 	if b.byStock {
 		return nil
 	}
@@ -166,9 +171,9 @@ func (b *Controller) reportFailure(svc *v1.Service, err error) {
 	}
 }
 
-// lookAfterRests has a Service looked at when an address that it asks for, and that is
-// another's for now, ends its rest: nothing else happens then.
-func (b *Controller) lookAfterRests(k lb.ServiceKey, d ipam.Decision) {
+// retryAfterQuarantine has a Service looked at when the quarantine ends of an address that it
+// asks for, and that is another's for now: nothing else happens then.
+func (b *Controller) retryAfterQuarantine(k lb.ServiceKey, d ipam.Decision) {
 	for _, x := range d.Denials {
 		if !x.Until.IsZero() {
 			b.queue.AddAfter(k.String(), x.Until.Sub(b.now()))
@@ -177,18 +182,18 @@ func (b *Controller) lookAfterRests(k lb.ServiceKey, d ipam.Decision) {
 }
 
 // writeOwnStatus writes what was decided, and reports whether it wrote: what somebody
-// overwrote it sets right ever less often.
+// overwrote it repairs ever less often.
 func (b *Controller) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (wrote bool, err error) {
-	k, drifted := keyOf(svc), b.drifted(svc)
+	k, drifted := keyOf(svc), b.reports.observe(svc)
 	if drifted {
-		if now, after := b.mayRight(k); !now {
+		if now, after := b.reports.mayRepair(k); !now {
 			b.queue.AddAfter(k.String(), after)
 			return false, nil
 		}
 	}
 	wrote, err = b.writeStatus(ctx, svc, d)
 	if drifted && wrote {
-		b.hasRighted(k)
+		b.reports.repaired(k)
 		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, reasonStatusOverwritten, overwritten(svc, d))
 	}
 	return wrote, err
@@ -209,20 +214,20 @@ func (b *Controller) hasOurFinalizer(svc *v1.Service) bool {
 	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil {
 		return false
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return !slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
-		a, err := netip.ParseAddr(i.IP)
-		return err != nil || b.ledger.Pool(a) == "" && !b.holds(a, keyOf(svc))
+	return ask(b, func(s *ipam.State) bool {
+		return !slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
+			a, err := netip.ParseAddr(i.IP)
+			return err != nil || s.Pool(a) == "" && !s.IsHolder(a, keyOf(svc))
+		})
 	})
 }
 
-// relinquishUnserved clears the status of a Service that is gone, or not Plinth's any more,
-// and gives back what it holds. The cache is not enough to say so. Another balancer's
-// finalizer, and what that one says in the status, stay.
-func (b *Controller) relinquishUnserved(ctx context.Context, k lb.ServiceKey) error {
+// letGo clears the status of a Service that is gone, or not Plinth's any more, and releases
+// what it holds. The cache is not enough to say so. Another balancer's finalizer, and what
+// that one says in the status, stay.
+func (b *Controller) letGo(ctx context.Context, k lb.ServiceKey) error {
 	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
-	var uid types.UID
+	uid := ""
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
@@ -230,22 +235,48 @@ func (b *Controller) relinquishUnserved(ctx context.Context, k lb.ServiceKey) er
 	case b.isOurs(svc):
 		return errCacheIsLate(k)
 	default:
-		uid = svc.UID
-		b.keepStale(svc)
+		uid = string(svc.UID)
+		b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(k, shownBy(svc)) })
 		if b.mustWait(svc) {
 			return b.reviewStale(ctx, k)
 		}
 	}
 	defer b.lookAgain(k)
-	if err := b.relinquishHeld(ctx, k, uid); err != nil {
+	if err := b.clearAndRelease(ctx, k, uid); err != nil {
 		return err
 	}
 	return b.reviewStale(ctx, k)
 }
 
+// clearAndRelease releases all that the Service of that UID, or any of its name, holds, and
+// forgets the Service, unless there is another of its name by now. Its status is cleared
+// first: should this process end in between, its successor releases the rest.
+func (b *Controller) clearAndRelease(ctx context.Context, k lb.ServiceKey, uid string) error {
+	defer b.ofService.lock(k)()
+	if err := b.clearReported(ctx, k, uid); err != nil {
+		return err
+	}
+	for _, a := range ask(b, func(s *ipam.State) []netip.Addr { return s.Holds(k) }) {
+		if done, err := b.release(ctx, a, k, uid); err != nil || !done {
+			return err
+		}
+	}
+	b.reports.forget(k)
+	b.apply(func(s *ipam.State) ipam.Effects { s.Forget(k); return ipam.Effects{} })
+	return nil
+}
+
+// lookAgain has a Service looked at that is to be served, though what it held was released a
+// moment ago: it was no load balancer for a while, and is one again.
+func (b *Controller) lookAgain(k lb.ServiceKey) {
+	if svc := b.service(k); svc != nil && b.isOurs(svc) {
+		b.queue.Add(k.String())
+	}
+}
+
 // errCacheIsLate is a conflict, as that of a write would be.
 func errCacheIsLate(k lb.ServiceKey) error {
-	return apierrors.NewConflict(v1.Resource(resourceOfService), k.String(), errors.New("the cache has not seen yet that it is to be served"))
+	return apierrors.NewConflict(v1.Resource("services"), k.String(), errors.New("the cache has not seen yet that it is to be served"))
 }
 
 // mustWait reports whether a Service that is not Plinth's to serve has to keep what it

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -17,12 +16,6 @@ import (
 
 func keyOf(svc *v1.Service) lb.ServiceKey {
 	return lb.ServiceKey{Namespace: svc.Namespace, Name: svc.Name}
-}
-
-// parseKey reads what ServiceKey prints.
-func parseKey(s string) (lb.ServiceKey, bool) {
-	ns, name, ok := strings.Cut(s, "/")
-	return lb.ServiceKey{Namespace: ns, Name: name}, ok && ns != "" && name != ""
 }
 
 // ofOurClass reports whether a Service is of Plinth's class.
@@ -102,6 +95,16 @@ func addrs(vips []ipam.Assignment) []netip.Addr {
 		out = append(out, v.Addr)
 	}
 	return out
+}
+
+// shownBy returns the addresses that the status of a Service shows.
+func shownBy(svc *v1.Service) (all []netip.Addr) {
+	for _, i := range svc.Status.LoadBalancer.Ingress {
+		if a, err := netip.ParseAddr(i.IP); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 // ingressOf is what a Service with these VIPs has in its status. It says all that

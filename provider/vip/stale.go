@@ -3,6 +3,7 @@ package vip
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -12,24 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
-	"plinth.dev/plinth/lb"
-)
+	"k8s.io/client-go/tools/cache"
 
-// Every kube-proxy serves what a status shows until the Service is gone, whatever its
-// deletion timestamp says. Of two Services that show one address, each machine picks one.
-// So an address is given back only once its Service's status does not show it any more,
-// and one that nobody holds is not given while any status shows it: a stale status is what
-// an older version left, another program wrote, or was never cleared since the controller
-// manager was down.
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
+)
 
 // reported returns the Service of that UID as the API server has it now; nil if it is
 // gone.
-func (b *Controller) reported(ctx context.Context, k lb.ServiceKey, uid types.UID) (*v1.Service, error) {
+func (b *Controller) reported(ctx context.Context, k lb.ServiceKey, uid string) (*v1.Service, error) {
 	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && svc.UID != uid {
+	if apierrors.IsNotFound(err) || err == nil && string(svc.UID) != uid {
 		return nil, nil
 	}
 	return svc, err
@@ -40,37 +36,27 @@ func showsIn(svc *v1.Service, all []netip.Addr) []netip.Addr {
 	if svc == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool {
-		return !slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool { return i.IP == a.String() })
-	})
+	shown := shownBy(svc)
+	return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !slices.Contains(shown, a) })
 }
 
-// releaseUnreported gives back those addresses of a Service that its status does not show,
-// and returns the others. They are given back once the status is written.
+// releaseUnreported releases those addresses of a Service that its status does not show, and
+// returns the others. They are released once the status is written.
 func (b *Controller) releaseUnreported(ctx context.Context, svc *v1.Service, all []netip.Addr) (shown []netip.Addr, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	now, err := b.reported(ctx, keyOf(svc), svc.UID)
+	now, err := b.reported(ctx, keyOf(svc), string(svc.UID))
 	if err != nil {
 		return nil, err
 	}
 	shown = showsIn(now, all)
-	return shown, b.relinquishAll(ctx, keyOf(svc), svc.UID, without(all, shown...))
-}
-
-// holdsUnreported reports whether a Service holds more than it was told of: what it has
-// moved away from is given back once its status does not show it any more.
-func (b *Controller) holdsUnreported(k lb.ServiceKey) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.standings[k]
-	return s != nil && len(b.ledger.Holds(k)) > len(s.decision.VIPs)
+	return shown, b.releaseAll(ctx, keyOf(svc), string(svc.UID), without(all, shown...))
 }
 
 // clearReported clears the status of a Service before what it holds is given back. A later
 // Service of its name says what is its own. Who changes the Service in between is no failure.
-func (b *Controller) clearReported(ctx context.Context, k lb.ServiceKey, uid types.UID) (err error) {
+func (b *Controller) clearReported(ctx context.Context, k lb.ServiceKey, uid string) (err error) {
 	if uid == "" || b.byStock { // it is gone, or shows nothing that it holds
 		return nil
 	}
@@ -82,7 +68,7 @@ func (b *Controller) clearReported(ctx context.Context, k lb.ServiceKey, uid typ
 	return err
 }
 
-func (b *Controller) clearAsRead(ctx context.Context, k lb.ServiceKey, uid types.UID) error {
+func (b *Controller) clearAsRead(ctx context.Context, k lb.ServiceKey, uid string) error {
 	svc, err := b.reported(ctx, k, uid)
 	if svc == nil || err != nil {
 		return err
@@ -110,9 +96,7 @@ const fieldManager = "plinth"
 // clearStatus takes off a Service that is not Plinth's to serve what Plinth said in its
 // status.
 func (b *Controller) clearStatus(ctx context.Context, svc *v1.Service) error {
-	b.mu.Lock()
 	status := b.clearedStatus(svc)
-	b.mu.Unlock()
 	if len(status) == 0 {
 		return nil
 	}
@@ -124,9 +108,7 @@ func (b *Controller) clearStatus(ctx context.Context, svc *v1.Service) error {
 // dropFinalizer takes the finalizer off a Service, and with it what Plinth said in the
 // status. What it holds is given back next, by whoever leads then.
 func (b *Controller) dropFinalizer(ctx context.Context, svc *v1.Service) error {
-	b.mu.Lock()
 	status := b.clearedStatus(svc)
-	b.mu.Unlock()
 	return b.patchStatus(ctx, svc, map[string]any{
 		"metadata": map[string]any{
 			"uid": svc.UID, "resourceVersion": svc.ResourceVersion,
@@ -138,17 +120,18 @@ func (b *Controller) dropFinalizer(ctx context.Context, svc *v1.Service) error {
 
 // clearedStatus is the patch of a status that takes Plinth's words out of it: the
 // condition, and each address that the Service holds, and, where Plinth served it, that is
-// of a pool or used by machines, routers or the cluster. Another balancer's stay. b.mu is
-// held.
+// of a pool or used by machines, routers or the cluster. Another balancer's stay.
 func (b *Controller) clearedStatus(svc *v1.Service) map[string]any {
 	status := map[string]any{}
 	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil {
 		status["conditions"] = []any{withoutCondition}
 	}
-	k, was := keyOf(svc), svc.Status.LoadBalancer.Ingress
-	rest := slices.DeleteFunc(slices.Clone(was), func(i v1.LoadBalancerIngress) bool {
-		a, err := netip.ParseAddr(i.IP)
-		return err == nil && (b.holds(a, k) || b.served(svc) && (b.ledger.Pool(a) != "" || b.ledger.Uses(a)))
+	was := svc.Status.LoadBalancer.Ingress
+	rest := ask(b, func(s *ipam.State) []v1.LoadBalancerIngress {
+		return slices.DeleteFunc(slices.Clone(was), func(i v1.LoadBalancerIngress) bool {
+			a, err := netip.ParseAddr(i.IP)
+			return err == nil && (s.IsHolder(a, keyOf(svc)) || b.served(svc) && (s.Pool(a) != "" || s.Uses(a)))
+		})
 	})
 	if len(rest) < len(was) {
 		status["loadBalancer"] = map[string]any{"ingress": rest}
@@ -168,154 +151,98 @@ func (b *Controller) keepsVIPs(svc *v1.Service) bool {
 	return b.options.ClassOnly && classless(svc) && svc.DeletionTimestamp == nil
 }
 
-// unheld returns the addresses of pools that the status of a Service shows and that it is
-// not known to hold. b.mu is held.
-func (b *Controller) unheld(svc *v1.Service) (all []netip.Addr) {
-	for _, i := range svc.Status.LoadBalancer.Ingress {
-		a, err := netip.ParseAddr(i.IP)
-		if err == nil && b.ledger.Pool(a) != "" && !b.holds(a, keyOf(svc)) {
-			all = append(all, a)
-		}
-	}
-	return all
-}
-
 // isStale reports whether the status of a Service that is not Plinth's to serve shows what
 // is to be cleared, or is to be kept from others.
 func (b *Controller) isStale(svc *v1.Service) bool {
 	if b.isOurs(svc) || len(svc.Status.LoadBalancer.Ingress) == 0 && !b.served(svc) {
 		return false
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mustClear(svc) ||
-		slices.ContainsFunc(b.unheld(svc), func(a netip.Addr) bool { return !slices.Contains(b.stale[a], keyOf(svc)) })
+	k := keyOf(svc)
+	return b.mustClear(svc) || ask(b, func(s *ipam.State) bool {
+		return len(without(s.Unheld(k, shownBy(svc)), s.Shows(k)...)) > 0
+	})
 }
 
 // mustClear reports whether there is a status to clear of a Service that is not Plinth's to
-// serve any more. b.mu is held.
+// serve any more.
 func (b *Controller) mustClear(svc *v1.Service) bool {
 	return !b.byStock && !b.keepsVIPs(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
 }
 
-// keepsStale is keepsStaleLocked without b.mu held.
-func (b *Controller) keepsStale(k lb.ServiceKey) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.keepsStaleLocked(k)
-}
-
-// keepsStaleLocked reports whether an address is kept from others since a Service's status
-// shows it. b.mu is held.
-func (b *Controller) keepsStaleLocked(k lb.ServiceKey) bool {
-	for _, by := range b.stale {
-		if slices.Contains(by, k) {
-			return true
-		}
-	}
-	return false
-}
-
-// keepStaleLocked keeps from others what the status of a Service shows and it does not
-// hold, once nobody else holds it, and has the Service looked at. b.mu is held.
-func (b *Controller) keepStaleLocked(svc *v1.Service) {
-	k := keyOf(svc)
-	for _, a := range b.unheld(svc) {
-		if slices.Contains(b.stale[a], k) {
-			continue
-		}
-		b.log.Warn("a status shows an address that its Service does not hold; nobody else gets it before that is cleared", "service", k, "vip", a)
-		b.stale[a] = append(b.stale[a], k)
-		b.blockStale(a)
-		b.queue.Add(k.String())
-	}
-}
-
-// blockStale blocks an address that a stale status shows, unless a Service holds it, and
-// reports whether it is blocked. b.mu is held.
-func (b *Controller) blockStale(a netip.Addr) bool {
-	if c, _ := b.ledger.Claim(a); len(b.stale[a]) == 0 || len(c.Holders) > 0 {
-		return false
-	}
-	b.ledger.Block(a)
-	b.queueStaleLocked(a) // that nobody gets it is told there
-	return true
-}
-
-// keepAllStaleLocked is keepStaleLocked for those Services in the cache that are not
-// Plinth's to serve. What another Service holds stays with that one; such a status is
-// cleared all the same. b.mu is held.
-func (b *Controller) keepAllStaleLocked() {
+// observeAllShown keeps from others what the statuses in the cache show of Services that are
+// not Plinth's to serve. What another Service holds stays with that one.
+func (b *Controller) observeAllShown(s *ipam.State) (e ipam.Effects) {
 	all, _ := b.services.List(labels.Everything()) // a cache never fails
 	for _, svc := range all {
-		b.keepStaleOfOtherLocked(svc)
+		e = e.And(b.observeShown(s, svc))
 	}
+	return e
 }
 
-// keepStale is keepStaleLocked without b.mu held.
-func (b *Controller) keepStale(svc *v1.Service) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.keepStaleLocked(svc)
-}
-
-// keepStaleOfOtherLocked is keepStaleLocked for a Service that is not Plinth's to serve,
-// and has its status cleared if that is Plinth's to do. b.mu is held.
-func (b *Controller) keepStaleOfOtherLocked(svc *v1.Service) {
-	if b.isOurs(svc) {
-		return
+// observeShown keeps from others what the status of a Service shows that is not Plinth's to
+// serve, and has it looked at if it is Plinth's to clear.
+func (b *Controller) observeShown(s *ipam.State, svc *v1.Service) ipam.Effects {
+	if b.isOurs(svc) || len(svc.Status.LoadBalancer.Ingress) == 0 && !b.served(svc) {
+		return ipam.Effects{}
 	}
-	if b.keepStaleLocked(svc); b.mustClear(svc) {
-		b.queue.Add(keyOf(svc).String())
+	e := s.ObserveShown(keyOf(svc), shownBy(svc))
+	if !b.byStock && !b.keepsVIPs(svc) && b.served(svc) {
+		e.Reconcile = append(e.Reconcile, ipam.Retry{Service: keyOf(svc)})
 	}
+	return e
 }
 
 // reviewStale looks at the status of a Service anew, if addresses are kept from others
 // since it shows them, and lets others have those that it shows no more.
 func (b *Controller) reviewStale(ctx context.Context, k lb.ServiceKey) error {
-	if !b.keepsStale(k) {
+	if len(ask(b, func(s *ipam.State) []netip.Addr { return s.Shows(k) })) == 0 {
 		return nil
 	}
 	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		svc, err = nil, nil
+		svc, err = &v1.Service{}, nil
 	}
 	if err != nil {
 		return err
 	}
-	b.dropCleared(svc, k)
-	if svc != nil {
+	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveCleared(k, shownBy(svc), b.now()) })
+	if svc.Name != "" {
 		b.tellStale(svc)
 	}
 	return nil
 }
 
-// dropCleared notes which addresses the status of k does not show any more; no Service: all.
-func (b *Controller) dropCleared(svc *v1.Service, k lb.ServiceKey) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for a, by := range b.stale {
-		if slices.Contains(by, k) && len(showsIn(svc, []netip.Addr{a})) == 0 {
-			b.dropStale(a, k)
-		}
+// tellStale records an Event on a Service whose status keeps addresses of pools from
+// everybody and is not Plinth's to clear: once, and again when the addresses change.
+func (b *Controller) tellStale(svc *v1.Service) {
+	var shown []netip.Addr
+	if !b.isOurs(svc) && (!b.served(svc) || b.keepsVIPs(svc)) {
+		shown = ask(b, func(s *ipam.State) []netip.Addr { return s.ShowsAlone(keyOf(svc)) })
+	}
+	if len(shown) == 0 {
+		b.cluster.Reports.Clear(svc, string(lb.StatusNotHeld))
+		return
+	}
+	var vips []string
+	for _, a := range shown {
+		vips = append(vips, a.String())
+	}
+	b.cluster.Reports.Warn(svc, string(lb.StatusNotHeld), bounded(fmt.Sprintf("the status shows %s, which Plinth has not given to this Service, and gives to nobody before the status shows it no more. "+
+		"If no other balancer serves this Service: kubectl patch service %s -n %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":null}}'",
+		strings.Join(vips, ", "), svc.Name, svc.Namespace), maxEvent))
+}
+
+// forgetReports has a Service that is gone take no memory.
+func (b *Controller) forgetReports(obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	if svc, ok := obj.(*v1.Service); ok {
+		b.cluster.Reports.Clear(svc, string(lb.StatusNotHeld))
+		b.cluster.Reports.Clear(svc, reasonSyncFailed)
 	}
 }
 
-// dropStale notes that the status of k does not show a any more. b.mu is held.
-func (b *Controller) dropStale(a netip.Addr, k lb.ServiceKey) {
-	if b.stale[a] = without(b.stale[a], k); len(b.stale[a]) > 0 {
-		return
-	}
-	delete(b.stale, a)
-	b.unblock(a)
-}
-
-// unblock lets Services have an address again that another program held, or a stale status
-// showed, unless the other of the two still does. b.mu is held.
-func (b *Controller) unblock(a netip.Addr) {
-	if b.foreign[a] || len(b.stale[a]) > 0 {
-		return
-	}
-	b.ledger.Unblock(a)
-	b.grantFreed(a)
+func without[T comparable](all []T, some ...T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return slices.Contains(some, x) })
 }

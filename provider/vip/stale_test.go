@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +18,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
 )
 
 // tells has the API server and the cache say of a Service what a test wants.
@@ -91,14 +91,14 @@ func TestVIPIsHeldUntilTheStatusOfItsServiceIsCleared(t *testing.T) {
 			change(svc)
 			h.tells(svc)
 			h.failing(1, "patch", "services")
-			if err := h.sync(t.Context(), "d/a"); err == nil {
+			if err := h.reconcile(t.Context(), "d/a"); err == nil {
 				t.Error("that its status could not be cleared is no error")
 			}
 			h.agree(h.key(0))
-			if err := h.sync(t.Context(), "d/a"); err != nil {
+			if err := h.reconcile(t.Context(), "d/a"); err != nil {
 				t.Fatal(err)
 			}
-			if held := h.ledger.Holds(h.key(0)); len(held) > 0 {
+			if held := h.state.Holds(h.key(0)); len(held) > 0 {
 				t.Errorf("it still holds %v", held)
 			}
 			now := h.lives("a")
@@ -128,17 +128,17 @@ func TestDeletionClearsTheStatusAndTakesTheFinalizerOffFirst(t *testing.T) {
 	conflicts := 2 // somebody else changes it meanwhile, which is not for an Event
 	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		conflicts--
-		return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource(resourceOfService), "a", errOtherService)
+		return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource("services"), "a", errOtherService)
 	})
 	h.failing(1, "patch", "services")
-	if err := h.sync(t.Context(), "d/a"); err == nil {
+	if err := h.reconcile(t.Context(), "d/a"); err == nil {
 		t.Error("that its status could not be cleared is no error")
 	}
 	h.agree(h.key(0))
-	if err := h.sync(t.Context(), "d/a"); err != nil || conflicts >= 0 {
+	if err := h.reconcile(t.Context(), "d/a"); err != nil || conflicts >= 0 {
 		t.Fatal(err, conflicts)
 	}
-	if held, now := h.ledger.Holds(h.key(0)), h.lives("a"); len(held) > 0 || len(now.Status.LoadBalancer.Ingress) > 0 || slices.Contains(now.Finalizers, "service.kubernetes.io/load-balancer-cleanup") {
+	if held, now := h.state.Holds(h.key(0)), h.lives("a"); len(held) > 0 || len(now.Status.LoadBalancer.Ingress) > 0 || slices.Contains(now.Finalizers, "service.kubernetes.io/load-balancer-cleanup") {
 		t.Errorf("it holds %v, its status says %v and its finalizers are %v", held, now.Status, now.Finalizers)
 	}
 }
@@ -150,14 +150,14 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	svc := showing(h.svc[0], h.addr.String())
 	svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.1"}
 	h.tells(svc)
-	d, err := h.settle(t.Context(), svc)
+	d, err := h.assign(t.Context(), svc)
 	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.1")}) {
 		t.Fatal(d, err)
 	}
-	if held := h.ledger.Holds(h.key(0)); len(held) != 2 {
+	if held := h.state.Holds(h.key(0)); len(held) != 2 {
 		t.Errorf("it holds %v while its status shows the old one", held)
 	}
-	if !h.holdsUnreported(h.key(0)) {
+	if !h.state.HoldsMore(h.key(0)) {
 		t.Error("nobody would look when its status is written")
 	}
 	if _, err := h.writeOwnStatus(t.Context(), svc, d); err != nil {
@@ -170,10 +170,10 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	if h.serviceChanged(svc, h.lives("a")); !slices.Contains(h.queued(), "d/a") {
 		t.Error("nobody looks once its status is written")
 	}
-	if err := h.sync(t.Context(), "d/a"); err != nil {
+	if err := h.reconcile(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
-	if held := h.ledger.Holds(h.key(0)); !slices.Equal(held, addrs(d.VIPs)) || h.holdsUnreported(h.key(0)) {
+	if held := h.state.Holds(h.key(0)); !slices.Equal(held, addrs(d.VIPs)) || h.state.HoldsMore(h.key(0)) {
 		t.Errorf("it holds %v, want %v", held, addrs(d.VIPs))
 	}
 }
@@ -217,16 +217,16 @@ func TestNobodyGetsAnAddressThatAStaleStatusShows(t *testing.T) {
 			delete(shows.Annotations, "plinth.dev/ips")
 			shows = tt.svc(shows)
 			h.tells(shows)
-			if err := h.takeOver(t.Context()); err != nil {
+			if err := h.adopt(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.settle(t.Context(), h.svc[1]); err != nil || len(d.VIPs) > 0 {
+			if d, err := h.assign(t.Context(), h.svc[1]); err != nil || len(d.VIPs) > 0 {
 				t.Errorf("another gets %v, %v", d, err)
 			}
 			if !slices.Contains(h.queued(), "d/a") {
 				t.Error("nobody looks at it")
 			}
-			if err := h.sync(t.Context(), "d/a"); err != nil {
+			if err := h.reconcile(t.Context(), "d/a"); err != nil {
 				t.Fatal(err)
 			}
 			cleared := len(showsIn(h.lives("a"), []netip.Addr{h.addr})) == 0
@@ -236,11 +236,11 @@ func TestNobodyGetsAnAddressThatAStaleStatusShows(t *testing.T) {
 			if !cleared {
 				shows.Status.LoadBalancer.Ingress = nil // the other balancer has moved it
 				h.tells(shows)
-				if err := h.sync(t.Context(), "d/a"); err != nil {
+				if err := h.reconcile(t.Context(), "d/a"); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if d, err := h.settle(t.Context(), h.svc[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+			if d, err := h.assign(t.Context(), h.svc[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 				t.Errorf("another gets %v, %v", d, err)
 			}
 		})
@@ -264,14 +264,14 @@ func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T)
 		},
 		"a Service that another leader gave it to since": {
 			func(h *held) {
-				h.keepStale(h.lives("a"))
-				h.learn(h.addr, newClaim(h.addr, "public", h.key(1), h.svc[1].UID), true)
+				h.observeShownBy(h.lives("a"))
+				h.observe(claim.New(h.addr, "public", h.key(1), string(h.svc[1].UID)), true)
 			},
 			func(h *held) { h.gives(1) },
 		},
 		"another program": {
-			func(h *held) { h.learn(h.addr, &networkingv1.IPAddress{}, true) },
-			func(h *held) { h.vanished(h.addr, "") },
+			func(h *held) { sink{h.Controller}.ObserveForeign(h.addr) },
+			func(h *held) { sink{h.Controller}.ObserveDeleted(h.addr, "") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,11 +279,11 @@ func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T)
 			h.cluster.Recorder = record.NewFakeRecorder(9)
 			h.tells(ofAnother(h.svc[0], h.addr.String()))
 			tt.held(h)
-			if err := h.sync(t.Context(), "d/a"); err != nil {
+			if err := h.reconcile(t.Context(), "d/a"); err != nil {
 				t.Fatal(err)
 			}
 			h.serviceCame(h.lives("a"))
-			if err := h.sync(t.Context(), "d/a"); err != nil {
+			if err := h.reconcile(t.Context(), "d/a"); err != nil {
 				t.Fatal(err)
 			}
 			tt.gone(h)
@@ -295,14 +295,14 @@ func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T)
 			if err := h.known.Add(third); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.settle(t.Context(), third); err != nil || len(d.VIPs) > 0 {
+			if d, err := h.assign(t.Context(), third); err != nil || len(d.VIPs) > 0 {
 				t.Errorf("another gets %v, %v", d, err)
 			}
 			h.tells(ofAnother(h.svc[0]))
-			if err := h.sync(t.Context(), "d/a"); err != nil {
+			if err := h.reconcile(t.Context(), "d/a"); err != nil {
 				t.Fatal(err)
 			}
-			if d, err := h.settle(t.Context(), third); err != nil || len(d.VIPs) != 1 {
+			if d, err := h.assign(t.Context(), third); err != nil || len(d.VIPs) != 1 {
 				t.Errorf("once no status shows it, another gets %v, %v", d, err)
 			}
 		})
@@ -313,7 +313,7 @@ func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T)
 func (h *held) gives(i int) {
 	h.t.Helper()
 	h.tells(leaving(h.svc[i]))
-	if err := h.sync(h.t.Context(), h.key(i).String()); err != nil {
+	if err := h.reconcile(h.t.Context(), h.key(i).String()); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -328,12 +328,12 @@ func TestVIPIsTakenOverThoughAServiceThatGoesShowsItToo(t *testing.T) {
 	h.tells(leaving(showing(h.svc[0], "192.0.2.2")))
 	h.tells(showing(h.svc[1], "192.0.2.2"))
 	h.ready = make(chan struct{}) // a leader begins
-	for _, step := range []func(context.Context) error{h.setPools, h.takeOver} {
+	for _, step := range []func(context.Context) error{h.setPools, h.adopt} {
 		if err := step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d, err := h.settle(t.Context(), h.lives("b"))
+	d, err := h.assign(t.Context(), h.lives("b"))
 	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.2")}) {
 		t.Errorf("its VIP was 192.0.2.2, and now it gets %v, %v", d, err)
 	}
@@ -345,7 +345,7 @@ func TestServiceWhoseStatusIsStaleIsQueued(t *testing.T) {
 	for name, hear := range map[string]func(*held, *v1.Service) error{
 		"it comes":          func(h *held, svc *v1.Service) error { h.serviceCame(svc); return nil },
 		"it changes":        func(h *held, svc *v1.Service) error { h.serviceChanged(svc, svc); return nil },
-		"a leader comes":    func(h *held, _ *v1.Service) error { return h.takeOver(h.t.Context()) },
+		"a leader comes":    func(h *held, _ *v1.Service) error { return h.adopt(h.t.Context()) },
 		"the pools changed": func(h *held, _ *v1.Service) error { return h.setPools(h.t.Context()) },
 		"the audit":         func(h *held, _ *v1.Service) error { return h.compare(h.t.Context()) },
 	} {
@@ -364,10 +364,10 @@ func TestServiceWhoseStatusIsStaleIsQueued(t *testing.T) {
 				if got := h.queued(); !slices.Contains(got, "d/a") {
 					t.Fatalf("queued are %v", got)
 				}
-				if err := h.sync(t.Context(), "d/a"); err != nil {
+				if err := h.reconcile(t.Context(), "d/a"); err != nil {
 					t.Fatal(err)
 				}
-				if c, kept := h.ledger.Claim(h.addr); kept != another || len(c.Holders) > 0 {
+				if c, kept := h.state.ClaimOf(h.addr); kept != another || len(c.Holders) > 0 {
 					t.Errorf("the address is kept %v (%v), want %v", kept, c, another)
 				}
 				if !another {
@@ -388,12 +388,14 @@ func TestServiceWhoseStatusIsStaleIsQueued(t *testing.T) {
 func TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	delete(h.standings, h.key(0))
-	h.untold[h.key(0)] = []netip.Addr{h.addr}
+	h.apply(func(s *ipam.State) ipam.Effects { // it was claimed, and another VIP could not be
+		s.Forget(h.key(0))
+		return ipam.Effects{}
+	})
 	svc := h.svc[0].DeepCopy()
 	svc.Annotations = map[string]string{"plinth.dev/ips": "none"}
 	h.tells(showing(svc, h.addr.String()))
-	if _, err := h.settle(t.Context(), svc); !apierrors.IsConflict(err) {
+	if _, err := h.assign(t.Context(), svc); !apierrors.IsConflict(err) {
 		t.Errorf("%v, want a conflict: its status is another by now", err)
 	}
 	h.agree(h.key(0))
@@ -401,12 +403,10 @@ func TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt(t *testing.T
 
 func TestGrantThatFailsLeavesAnAddressToTheStaleStatus(t *testing.T) {
 	h := newHeldOf(t, "192.0.2.0/32")
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.ledger.Hold(h.addr, "public", requestOf(h.svc[1]).Holder)
-	h.keepStaleLocked(ofAnother(h.svc[0], h.addr.String()))
-	h.forget(h.addr, h.key(1))
-	if c, kept := h.ledger.Claim(h.addr); !kept || len(c.Holders) > 0 {
+	d := h.decide(h.svc[1])
+	h.observeShownBy(ofAnother(h.svc[0], h.addr.String()))
+	h.apply(func(s *ipam.State) ipam.Effects { return s.Revert(h.key(1), d.VIPs) })
+	if c, kept := h.state.ClaimOf(h.addr); !kept || len(c.Holders) > 0 {
 		t.Errorf("it is kept %v: %v", kept, c)
 	}
 }
@@ -419,7 +419,7 @@ func TestServiceThatIsOursBeforeTheCacheKnowsIsAskedForEverLessOften(t *testing.
 	if err := h.known.Update(leaving(h.svc[0])); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.sync(t.Context(), "d/a"); !apierrors.IsConflict(err) {
+	if err := h.reconcile(t.Context(), "d/a"); !apierrors.IsConflict(err) {
 		t.Errorf("%v, want a conflict", err)
 	}
 	h.agree(h.key(0))

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/record"
+
 	"plinth.dev/plinth/provider/event"
 )
 
@@ -18,7 +19,7 @@ func TestServiceIsToldThatAStatusShowsTheAddressItAsksFor(t *testing.T) {
 		"e": "AddressInUse (192.0.2.0, the status of a Service of another namespace shows it; it is free once that is cleared)",
 	} {
 		h := newHeld(t)
-		h.keepStale(ofAnother(h.svc[0], h.addr.String()))
+		h.observeShownBy(ofAnother(h.svc[0], h.addr.String()))
 		asks := h.svc[1].DeepCopy()
 		asks.Namespace = namespace
 		if got := sentence(h.decide(asks)); !strings.Contains(got, want) {
@@ -30,7 +31,7 @@ func TestServiceIsToldThatAStatusShowsTheAddressItAsksFor(t *testing.T) {
 func TestAddressThatAServiceHoldsIsSaidToBeThatOnes(t *testing.T) {
 	h := newHeld(t)
 	h.settled(1)
-	h.keepStale(ofAnother(h.svc[0], h.addr.String()))
+	h.observeShownBy(ofAnother(h.svc[0], h.addr.String()))
 	third := h.svc[1].DeepCopy()
 	third.Name, third.Annotations["metallb.io/allow-shared-ip"] = "c", "other"
 	if got := sentence(h.decide(third)); !strings.Contains(got, "d/b") || strings.Contains(got, "d/a") {
@@ -57,7 +58,7 @@ func TestAddressThatIsKeptFromAllIsToldOnceOnTheServiceThatShowsIt(t *testing.T)
 		{"it is Plinth's to clear", shows(leaving(showing(h.svc[0], "192.0.2.0"))), nil},
 	} {
 		step.do()
-		if err := h.sync(t.Context(), "d/a"); err != nil {
+		if err := h.reconcile(t.Context(), "d/a"); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(recorder.Events); n != min(1, len(step.want)) {
@@ -74,7 +75,7 @@ func TestAddressThatIsKeptFromAllIsToldOnceOnTheServiceThatShowsIt(t *testing.T)
 		}
 	}
 	h.tells(ofAnother(h.svc[0], "192.0.2.0"))
-	if err := h.sync(t.Context(), "d/a"); err != nil {
+	if err := h.reconcile(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
 	h.serviceGone(h.svc[0])
@@ -91,7 +92,7 @@ func TestAddressIsToldToBeKeptOnceItsHolderIsGone(t *testing.T) {
 	h.cluster.Reports = event.NewReports(recorder)
 	h.settled(1)
 	h.tells(ofAnother(h.svc[0], h.addr.String()))
-	if err := h.sync(t.Context(), "d/a"); err != nil {
+	if err := h.reconcile(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(recorder.Events); n > 0 {
@@ -102,7 +103,7 @@ func TestAddressIsToldToBeKeptOnceItsHolderIsGone(t *testing.T) {
 	if got := h.queued(); !slices.Contains(got, "d/a") {
 		t.Fatalf("queued are %v", got)
 	}
-	if err := h.sync(t.Context(), "d/a"); err != nil {
+	if err := h.reconcile(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
 	if len(recorder.Events) != 1 {

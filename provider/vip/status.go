@@ -26,23 +26,6 @@ const (
 	reasonOneFamily = "OneFamilyOnly" // PreferDualStack, and only one family is to be had
 )
 
-// A status that somebody else overwrote is set right at once, then after a pause that
-// doubles, so that two programs that both insist do not keep the API server busy. A
-// status that is left alone for long enough is set right at once again.
-const (
-	firstPause = time.Second
-	lastPause  = time.Minute
-	longEnough = 5 * time.Minute
-)
-
-// pauseBefore is how long a status is left alone that was set right so many times.
-func pauseBefore(rights int) time.Duration {
-	if rights == 0 {
-		return 0
-	}
-	return min(firstPause<<min(rights-1, 6), lastPause)
-}
-
 // Bounds of messages in bytes: a condition names what each of some hundred pools said
 // (the API allows 32768), an Event as much as the API takes.
 const (
@@ -137,29 +120,19 @@ func (b *Controller) writeStatus(ctx context.Context, svc *v1.Service, d ipam.De
 			return false, nil
 		}
 	}
-	defer b.occupy(keyOf(svc))()
-	if !b.isTold(svc, d) {
+	defer b.ofService.lock(keyOf(svc))()
+	if !b.reports.isLast(svc, d) {
 		return false, nil // it moves again, or is gone
 	}
 	err := b.patchStatus(ctx, svc, patch)
 	return err == nil, err
 }
 
-// isTold reports whether a decision is the last one about a Service: what it held by an
-// earlier one may be another's by now.
-func (b *Controller) isTold(svc *v1.Service, d ipam.Decision) bool {
-	s, known := b.standing(keyOf(svc))
-	return known && s.uid == svc.UID && slices.Equal(addrs(s.decision.VIPs), addrs(d.VIPs))
-}
-
 // concernsUs reports whether a status has an address of a pool, or one that is used by
 // machines, routers or the cluster, whose traffic every kube-proxy would then take.
 func (b *Controller) concernsUs(svc *v1.Service) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
-		a, err := netip.ParseAddr(i.IP)
-		return err == nil && (b.ledger.Pool(a) != "" || b.ledger.Uses(a))
+	return ask(b, func(s *ipam.State) bool {
+		return slices.ContainsFunc(shownBy(svc), func(a netip.Addr) bool { return s.Pool(a) != "" || s.Uses(a) })
 	})
 }
 
@@ -195,19 +168,6 @@ func (b *Controller) recordEvent(svc *v1.Service, d ipam.Decision) {
 // withoutCondition is what removes [lb.VIPAllocated] in a strategic merge patch.
 var withoutCondition = map[string]any{"$patch": "delete", "type": lb.VIPAllocated}
 
-// drifted reports whether a status that was as it should be no longer is.
-func (b *Controller) drifted(svc *v1.Service) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.standings[keyOf(svc)]
-	if s == nil || s.uid != svc.UID { // an earlier one of its name was told
-		return false
-	}
-	same, says := sameIngress(svc, ingressOf(addrs(s.decision.VIPs))), saysDecision(svc, s.decision)
-	s.seen, s.told = s.seen || same, s.told || says
-	return s.seen && !same || s.told && !says
-}
-
 // saysDecision reports whether the condition of a Service says how a decision went.
 func saysDecision(svc *v1.Service, d ipam.Decision) bool {
 	c, want := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated), conditionOf(svc, d, time.Time{})
@@ -219,41 +179,14 @@ func sameDecision(x, y ipam.Decision) bool {
 	return x.Refused == y.Refused && len(x.Denials) == len(y.Denials) && sentence(x) == sentence(y)
 }
 
-// mayRight reports whether a status may be set right now, or else how long to wait.
-func (b *Controller) mayRight(k lb.ServiceKey) (now bool, after time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.standings[k]
-	if s == nil {
-		return true, 0
-	}
-	at := b.now()
-	if at.Sub(s.righted) > longEnough {
-		s.rights = 0
-	}
-	if wait := s.righted.Add(pauseBefore(s.rights)).Sub(at); wait > 0 {
-		return false, wait
-	}
-	return true, 0
-}
-
-// hasRighted counts that a status was set right, which makes the next pause longer.
-func (b *Controller) hasRighted(k lb.ServiceKey) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if s := b.standings[k]; s != nil {
-		s.righted, s.rights = b.now(), s.rights+1
-	}
-}
-
 // overwritten says what of a status another program wrote.
 func overwritten(svc *v1.Service, d ipam.Decision) string {
 	if sameIngress(svc, ingressOf(addrs(d.VIPs))) {
-		return "another program changed condition " + lb.VIPAllocated + "; Plinth sets it right, ever less often if this goes on"
+		return "another program changed condition " + lb.VIPAllocated + "; Plinth repairs it, ever less often if this goes on"
 	}
 	var ips []string
 	for _, i := range svc.Status.LoadBalancer.Ingress {
 		ips = append(ips, i.IP+i.Hostname)
 	}
-	return fmt.Sprintf("another program set the status to %q; Plinth sets it right, ever less often if this goes on", strings.Join(ips, ","))
+	return fmt.Sprintf("another program set the status to %q; Plinth repairs it, ever less often if this goes on", strings.Join(ips, ","))
 }

@@ -11,6 +11,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/claim"
 )
 
 func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testing.T) {
@@ -29,12 +30,13 @@ func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testi
 		h.client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, &v1.ServiceList{Items: []v1.Service{*h.svc[0], *h.svc[1]}}, nil
 		})
-		obj := newClaim(h.addr, "public", h.key(0), h.svc[0].UID)
-		obj.Annotations[lb.SharedByAnnotation] = joined(with(with(nil, h.key(0)), h.key(1)))
+		obj := claim.New(h.addr, "public", h.key(0), string(h.svc[0].UID))
+		obj.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
 		if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), obj, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := h.seed(t.Context()); err != nil {
+		h.loads()
+		if err := h.setPools(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for i, svc := range h.svc {

@@ -19,6 +19,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
 )
 
 func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
@@ -34,18 +35,18 @@ func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
 	if !d.Refused {
 		t.Fatal(d)
 	}
-	if !h.holdsAny(keyOf(svc)) {
+	if !h.knows(keyOf(svc)) {
 		t.Error("if it went now, nobody would forget that it waits")
 	}
 	h.queued()
-	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
-	h.note(svc, d) // it is told only now
+	h.settle(svc, d) // it is told only now
 	if got := h.queued(); !slices.Contains(got, "d/s") {
 		t.Errorf("queued %v: it would wait for ever", got)
 	}
-	if d, err := h.settle(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		t.Errorf("it gets %v, %v", d, err)
 	}
 	h.agree(keyOf(svc))
@@ -59,7 +60,7 @@ func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 	h.settled(0)
 	right := h.svc[0].DeepCopy()
 	right.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
-	h.drifted(right) // which it was seen to say
+	h.reports.observe(right) // which it was seen to say
 	anew := h.svc[0].DeepCopy()
 	anew.UID = "a later one"
 	h.client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -70,18 +71,18 @@ func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 		writes++
 		return true, anew, nil
 	})
-	if h.drifted(anew) {
+	if h.reports.observe(anew) {
 		t.Error("its status is taken for one that somebody overwrote")
 	}
-	d, err := h.settle(t.Context(), anew)
+	d, err := h.assign(t.Context(), anew)
 	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
 		t.Fatal(d, err)
 	}
 	if _, err := h.writeOwnStatus(t.Context(), anew, d); err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := h.standing(h.key(0)); writes != 1 || s.rights != 0 || len(events.Events) != 0 {
-		t.Errorf("its status is written %d times; %d count as set right, and %d are told", writes, s.rights, len(events.Events))
+	if s, _ := h.told(h.key(0)); writes != 1 || s.repairs != 0 || len(events.Events) != 0 {
+		t.Errorf("its status is written %d times; %d count as set right, and %d are told", writes, s.repairs, len(events.Events))
 	}
 }
 
@@ -98,7 +99,7 @@ func (h *held) refused(name string, change ...func(*v1.Service)) *v1.Service {
 	if err := h.known.Add(svc); err != nil {
 		h.t.Fatal(err)
 	}
-	if d, err := h.settle(h.t.Context(), svc); err != nil || !d.Refused {
+	if d, err := h.assign(h.t.Context(), svc); err != nil || !d.Refused {
 		h.t.Fatal(d, err)
 	}
 	return svc
@@ -110,13 +111,13 @@ func TestServiceThatWaitsOnIsToldWhoHoldsTheAddressNow(t *testing.T) {
 	h.refused("first")
 	later := h.refused("later")
 	h.queued()
-	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := h.queued(), []string{"d/first", "d/later"}; !slices.Equal(got, want) {
 		t.Errorf("queued %v, want %v", got, want)
 	}
-	d, err := h.settle(t.Context(), later)
+	d, err := h.assign(t.Context(), later)
 	if err != nil || !d.Refused || d.Denials[0].Holder.Name != "first" {
 		t.Errorf("it is told %v, %v", d, err)
 	}
@@ -126,9 +127,9 @@ func TestServiceThatWaitsOnIsToldWhoHoldsTheAddressNow(t *testing.T) {
 // an address rests: nothing is to be written.
 func TestRestIsWaitedForByANewLeader(t *testing.T) {
 	h := newHeld(t)
-	h.ledger.Rest(ipam.Rested{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)})
+	h.state.Quarantine([]ipam.Rested{ipam.Rested{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)}}, h.now())
 	svc := h.refused("s")
-	s, _ := h.standing(keyOf(svc))
+	s, _ := h.told(keyOf(svc))
 	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}
 	if err := h.serve(t.Context(), svc); err != nil {
 		t.Fatal(err)
@@ -166,7 +167,7 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 			svc := h.svc[0]
 			if tt.had {
 				svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.1"}
-				if d, err := h.settle(t.Context(), svc); err != nil || d.Refused {
+				if d, err := h.assign(t.Context(), svc); err != nil || d.Refused {
 					t.Fatal(d, err)
 				}
 				svc = svc.DeepCopy()
@@ -179,13 +180,13 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 					obj := a.(clienttesting.CreateAction).GetObject().(*networkingv1.IPAddress)
 					return tt.fails && obj.Name == "2001:db8::1", nil, apierrors.NewInternalError(errors.New("the store does not answer"))
 				})
-				if d, err := h.settle(t.Context(), svc); err == nil {
+				if d, err := h.assign(t.Context(), svc); err == nil {
 					t.Fatalf("the API server fails, and it is given %v", d)
 				}
 				h.agree(h.key(0)) // what it took is kept for the next try
 				tt.fails = false
 			}
-			d, err := h.settle(t.Context(), svc)
+			d, err := h.assign(t.Context(), svc)
 			if err != nil || !d.Refused || !slices.Equal(addrs(d.VIPs), tt.want) {
 				t.Errorf("it gets %v, %v, want refused with %v", d, err, tt.want)
 			}
@@ -198,7 +199,7 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 // takenByAnotherProgram makes an IPAddress object that is not Plinth's.
 func (h *held) takenByAnotherProgram(a string) {
 	h.t.Helper()
-	foreign := newClaim(netip.MustParseAddr(a), "", h.key(1), "")
+	foreign := claim.New(netip.MustParseAddr(a), "", h.key(1), "")
 	foreign.Labels = nil
 	if _, err := h.client.NetworkingV1().IPAddresses().Create(h.t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)
@@ -213,21 +214,21 @@ func TestServiceThatWaitedKeepsNothingThatItNeverHad(t *testing.T) {
 		dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
 		svc.Annotations = nil // they share with nobody
 	}
-	if d, err := h.settle(t.Context(), h.svc[0]); err != nil || len(d.VIPs) != 2 {
+	if d, err := h.assign(t.Context(), h.svc[0]); err != nil || len(d.VIPs) != 2 {
 		t.Fatal(d, err)
 	}
-	if d, err := h.settle(t.Context(), h.svc[1]); err != nil || !d.Refused {
+	if d, err := h.assign(t.Context(), h.svc[1]); err != nil || !d.Refused {
 		t.Fatal(d, err)
 	}
-	if err := h.relinquishHeld(t.Context(), h.key(0), h.svc[0].UID); err != nil {
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
 	h.departed()
-	if got := h.ledger.Holds(h.key(1)); len(got) != 2 {
+	if got := h.state.Holds(h.key(1)); len(got) != 2 {
 		t.Fatalf("it waited, and is granted %v", got)
 	}
 	h.takenByAnotherProgram("2001:db8::1")
-	if d, err := h.settle(t.Context(), h.svc[1]); err != nil || !d.Refused || len(d.VIPs) > 0 {
+	if d, err := h.assign(t.Context(), h.svc[1]); err != nil || !d.Refused || len(d.VIPs) > 0 {
 		t.Errorf("it gets %v, %v", d, err)
 	}
 	h.departed()
@@ -250,7 +251,7 @@ func TestServiceKeepsNothingOfWhichTheAnswerWasLost(t *testing.T) {
 		}
 		return true, nil, apierrors.NewInternalError(errors.New("the answer is lost"))
 	})
-	if d, err := h.settle(t.Context(), svc); err == nil {
+	if d, err := h.assign(t.Context(), svc); err == nil {
 		t.Fatalf("the API server fails, and it is given %v", d)
 	}
 	a := netip.MustParseAddr("192.0.2.0")
@@ -258,9 +259,9 @@ func TestServiceKeepsNothingOfWhichTheAnswerWasLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.learn(a, obj, false) // by the watch
+	h.observe(obj, false) // by the watch
 	h.takenByAnotherProgram("2001:db8::1")
-	if d, err := h.settle(t.Context(), svc); err != nil || !d.Refused || len(d.VIPs) > 0 {
+	if d, err := h.assign(t.Context(), svc); err != nil || !d.Refused || len(d.VIPs) > 0 {
 		t.Errorf("it gets %v, %v", d, err)
 	}
 	h.departed()
@@ -309,14 +310,14 @@ func TestServiceThatGoesBeforeItIsGivenAnythingHoldsNothingForLong(t *testing.T)
 	h.cluster.Recorder = record.NewFakeRecorder(9)
 	known := h.services
 	h.services = goingLister{known, h}
-	if err := h.sync(t.Context(), "d/a"); err != nil {
+	if err := h.reconcile(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
 	h.services = known
 	if !slices.Contains(h.queued(), "d/a") {
-		t.Fatalf("it holds %v, and nobody looks", h.ledger.Holds(h.key(0)))
+		t.Fatalf("it holds %v, and nobody looks", h.state.Holds(h.key(0)))
 	}
-	if err := h.sync(t.Context(), "d/a"); err != nil || len(h.ledger.Holds(h.key(0))) > 0 {
-		t.Errorf("it holds %v: %v", h.ledger.Holds(h.key(0)), err)
+	if err := h.reconcile(t.Context(), "d/a"); err != nil || len(h.state.Holds(h.key(0))) > 0 {
+		t.Errorf("it holds %v: %v", h.state.Holds(h.key(0)), err)
 	}
 }

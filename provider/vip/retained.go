@@ -8,16 +8,17 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 )
 
-// keptVIP is a VIP that a Service keeps though it would not get it now.
-type keptVIP struct {
+// retainedVIP is a VIP that a Service keeps though it would not get it now.
+type retainedVIP struct {
 	vip     netip.Addr
 	service lb.ServiceKey
 }
 
-// keptSays is what a Service is told of a VIP that it keeps.
-var keptSays = map[lb.Reason]string{
+// retainedSays is what a Service is told of a VIP that it keeps.
+var retainedSays = map[lb.Reason]string{
 	lb.VIPOutsidePools:     "is kept, but no pool has it any more, so it is not announced",
 	lb.PoolIsDisabled:      "is kept, but its pool is disabled, so it is not announced",
 	lb.AddressExcluded:     "is kept and announced, but its pool leaves it out now, or a machine, a router or the cluster uses it",
@@ -26,34 +27,34 @@ var keptSays = map[lb.Reason]string{
 	lb.LabelsNotSelected:   "is kept and announced, but its pool's serviceSelector does not match the Service",
 }
 
-// reportKept tells Services which of their VIPs they would not get from these pools, and
-// whether it is announced all the same. b.mu is held.
-func (b *Controller) reportKept(inv *inventory.Inventory) {
-	kept := map[keptVIP]lb.Reason{}
-	for _, c := range b.ledger.Claims() {
+// reportRetained tells Services which of their VIPs they would not get from these pools, and
+// whether it is announced all the same.
+func (b *Controller) reportRetained(s *ipam.State, inv *inventory.Inventory) {
+	retained := map[retainedVIP]lb.Reason{}
+	for _, c := range s.Claims() {
 		for _, h := range c.Holders {
 			svc, err := b.services.Services(h.Service.Namespace).Get(h.Service.Name)
 			if err != nil {
 				continue
 			}
-			reason := b.keptThough(inv, c.Addr, svc)
+			reason := b.retainedThough(s, inv, c.Addr, svc)
 			if reason == "" {
 				continue
 			}
-			k := keptVIP{c.Addr, h.Service}
-			if kept[k] = reason; b.kept[k] != reason {
+			k := retainedVIP{c.Addr, h.Service}
+			if retained[k] = reason; b.retained[k] != reason {
 				b.log.Warn("a VIP is kept that would not be given now", "vip", c.Addr, "service", h.Service, "reason", reason)
-				b.cluster.Recorder.Eventf(svc, v1.EventTypeWarning, string(reason), "%v %s", c.Addr, keptSays[reason])
+				b.cluster.Recorder.Eventf(svc, v1.EventTypeWarning, string(reason), "%v %s", c.Addr, retainedSays[reason])
 			}
 		}
 	}
-	b.kept = kept
+	b.retained = retained
 }
 
-// keptThough says why a Service would not get a VIP that it holds; empty: it would. What
+// retainedThough says why a Service would not get a VIP that it holds; empty: it would. What
 // decides whether machines announce it comes first. A pool that is being drained is left
 // out: that its VIPs stay is what it is for.
-func (b *Controller) keptThough(inv *inventory.Inventory, a netip.Addr, svc *v1.Service) lb.Reason {
+func (b *Controller) retainedThough(s *ipam.State, inv *inventory.Inventory, a netip.Addr, svc *v1.Service) lb.Reason {
 	by := slices.IndexFunc(inv.Pools, func(p inventory.Pool) bool { return p.Covers(a) })
 	switch {
 	case by < 0:
@@ -61,8 +62,8 @@ func (b *Controller) keptThough(inv *inventory.Inventory, a netip.Addr, svc *v1.
 	case inv.Pools[by].State == inventory.PoolDisabled:
 		return lb.PoolIsDisabled
 	}
-	reason := b.ledger.MayTakeOver(a, requestOf(svc), b.now())
-	if _, told := keptSays[reason]; !told {
+	reason := s.MayKeep(a, requestOf(svc), b.now())
+	if _, told := retainedSays[reason]; !told {
 		return ""
 	}
 	return reason

@@ -90,7 +90,7 @@ func TestServicesThatWaitAreEachLookedAtAFewTimesWhenAPoolGrows(t *testing.T) {
 			if read > most*n || queue.added > most*n {
 				t.Fatalf("%s: %d Services that wait are read %d times and queued %d times, want at most %d of each", name, n, read, queue.added, most*n)
 			}
-			if held := len(h.ledger.Holds(lb.ServiceKey{Namespace: "d", Name: fmt.Sprint("w", n-1)})); held != 1 {
+			if held := len(h.state.Holds(lb.ServiceKey{Namespace: "d", Name: fmt.Sprint("w", n-1)})); held != 1 {
 				t.Errorf("%s: the last of %d is granted %d addresses, want 1", name, n, held)
 			}
 		}
@@ -104,10 +104,9 @@ func TestServiceThatWaitsToShareIsLookedAtWhenOneBeforeItIsGranted(t *testing.T)
 	h.settled(0)
 	h.waitingWith(3, func(int) string { return "k" })
 	h.queued()
-	h.mu.Lock()
-	h.ledger.Release(h.addr, h.key(0), noon)
-	h.grantWaiting(func(w waiter) bool { return w.key.Name == "w0" }, func() bool { return false })
-	h.mu.Unlock()
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []string{"d/w0", "d/w1", "d/w2"} {
 		if got, _ := h.queue.Get(); got != want {
 			t.Errorf("queued is %s, want %s", got, want)

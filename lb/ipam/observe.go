@@ -1,0 +1,166 @@
+package ipam
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+)
+
+// Newcomers returns the holders that an object names and that are not known to hold its
+// address: [State.Observe] asks what they serve.
+func (s *State) Newcomers(o Object) []lb.ServiceKey {
+	return slices.DeleteFunc(slices.Clone(o.Holders), func(k lb.ServiceKey) bool { return s.IsHolder(o.Addr, k) })
+}
+
+// Observe takes over what an object says, unless a later one of its address is known, be it
+// the same one or its successor. What was read live counts whatever its version, which goes
+// back when etcd is restored. newcomers are what those serve of [State.Newcomers] that are
+// Services.
+func (s *State) Observe(o Object, newcomers []Holder, live bool) Effects {
+	x := s.known(o.Addr)
+	switch {
+	case x.object != nil && !live && !after(o.Version, x.object.Version):
+		return Effects{}
+	case x.object != nil && x.releasing != (lb.ServiceKey{}) && x.object.Version == o.Version:
+		return Effects{}
+	}
+	s.learn(o.Addr, func(x *addressRecord) { x.foreign = false })
+	s.enter(o, newcomers)
+	return s.effects()
+}
+
+// ObserveWrite takes over what the API server answered to a write of ours, unless a later
+// object is known already.
+func (s *State) ObserveWrite(o Object, newcomers []Holder) Effects {
+	if x := s.known(o.Addr); x.object == nil || !after(x.object.Version, o.Version) {
+		s.enter(o, newcomers)
+	}
+	return s.effects()
+}
+
+// ObserveForeign notes that another program's object has an address.
+func (s *State) ObserveForeign(a netip.Addr) {
+	s.learn(a, func(x *addressRecord) { x.object, x.releasing, x.foreign = nil, lb.ServiceKey{}, true })
+	s.ledger.Block(a)
+}
+
+// ObserveDeleted notes that the object of an address is gone, the one of that UID or any.
+// Services that hold the address claim it anew, and who waits is offered what another
+// program had.
+func (s *State) ObserveDeleted(a netip.Addr, uid string, now time.Time) Effects {
+	x := s.known(a)
+	if x.object != nil && uid != "" && x.object.UID != uid {
+		return Effects{}
+	}
+	s.learn(a, func(x *addressRecord) { x.object, x.releasing, x.foreign = nil, lb.ServiceKey{}, false })
+	if x.foreign {
+		s.unblock(a, now)
+	}
+	c, _ := s.ledger.Claim(a)
+	for _, h := range c.Holders {
+		s.reconcile(h.Service)
+	}
+	return s.effects()
+}
+
+// Deleted notes that an object was deleted by us, unless there is another by now.
+func (s *State) Deleted(o Object) {
+	s.learn(o.Addr, func(x *addressRecord) {
+		if x.object != nil && x.object.UID == o.UID {
+			x.object, x.releasing = nil, lb.ServiceKey{}
+		}
+	})
+}
+
+// enter has the ledger know all whom an object names. Those it did not know are looked at.
+func (s *State) enter(o Object, newcomers []Holder) {
+	s.learn(o.Addr, func(x *addressRecord) { x.object, x.releasing = &o, lb.ServiceKey{} })
+	for _, k := range o.Holders {
+		if s.IsHolder(o.Addr, k) {
+			continue
+		}
+		h := Holder{Service: k}
+		if i := slices.IndexFunc(newcomers, func(n Holder) bool { return n.Service == k }); i >= 0 {
+			h = newcomers[i]
+		}
+		if s.ledger.MayJoin(o.Addr, h) != "" {
+			s.evictUnnamed(o)
+		}
+		s.hold(o.Addr, o.Pool, h)
+		s.reconcile(k)
+	}
+	s.ledger.HeldSince(o.Addr, o.Created)
+}
+
+// evictUnnamed strikes out who was granted an address here and is not named by its object:
+// another leader, or one that is gone, was faster. They look for another address.
+func (s *State) evictUnnamed(o Object) {
+	c, _ := s.ledger.Claim(o.Addr)
+	for _, h := range c.Holders {
+		if !o.HeldBy(h.Service) {
+			s.revert(o.Addr, h.Service)
+			s.reconcile(h.Service)
+		}
+	}
+}
+
+// hold has the ledger know a holder. One that may not share with those before it is entered
+// without its ports and key, and so moves when it is reconciled.
+func (s *State) hold(a netip.Addr, pool string, h Holder) {
+	if c, held := s.ledger.Claim(a); held && len(c.Holders) > 0 && s.ledger.MayJoin(a, h) != "" {
+		h = Holder{Service: h.Service}
+	}
+	s.ledger.Hold(a, pool, h)
+}
+
+// Load takes over a list of all objects of ours, before anything else is known. services are
+// those that may hold something, who was edited last at the end: of holders that were made to
+// clash while nobody looked, that one moves. A holder that is none of them holds its address
+// until it is looked at.
+func (s *State) Load(objects []Object, services []Holder) Effects {
+	place := make(map[lb.ServiceKey]int, len(services))
+	for i, h := range services {
+		place[h.Service] = i + 1
+	}
+	for _, o := range objects {
+		s.learn(o.Addr, func(x *addressRecord) { x.object = &o })
+		order := slices.Clone(o.Holders)
+		slices.SortStableFunc(order, func(x, y lb.ServiceKey) int { // who is unknown must stand in nobody's way
+			return cmp.Or(cmp.Compare(min(place[y], 1), min(place[x], 1)), cmp.Compare(place[x], place[y]))
+		})
+		for _, k := range order {
+			h := Holder{Service: k}
+			if i := place[k]; i > 0 {
+				h = services[i-1]
+			} else {
+				s.reconcile(k)
+			}
+			s.hold(o.Addr, o.Pool, h)
+		}
+		s.ledger.HeldSince(o.Addr, o.Created)
+	}
+	return s.effects()
+}
+
+// Adopt enters the addresses that the status of a Service shows and nobody holds: another
+// balancer's, or an older version's. Each is claimed once the Service is reconciled. One that
+// the Service would not get by asking for it is denied, since anybody may have written it
+// there, and kept from others until the status is cleared.
+func (s *State) Adopt(r Request, shown []netip.Addr, now time.Time) (adopted []netip.Addr, denied []Denial, e Effects) {
+	for _, a := range shown {
+		if s.IsHolder(a, r.Service) {
+			continue
+		}
+		if reason := s.ledger.MayTakeOver(a, r, now); reason != "" {
+			denied = append(denied, Denial{Reason: reason, Address: a})
+			s.noteShown(r.Service, shown)
+			continue
+		}
+		s.ledger.Hold(a, s.ledger.Pool(a), r.Holder)
+		adopted = append(adopted, a)
+	}
+	return adopted, denied, s.effects()
+}

@@ -1,0 +1,127 @@
+package ipam
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+)
+
+// Every kube-proxy serves what a status shows until the Service is gone, whatever its
+// deletion timestamp says. Of two Services that show one address, each machine picks one.
+// So an address is released only once its Service's status does not show it any more, and
+// one that nobody holds is not given while any status shows it: a stale status is what an
+// older version left, another program wrote, or was never cleared since the controller
+// manager was down.
+
+// Unheld returns those of the addresses that lie in pools and that a Service does not hold.
+func (s *State) Unheld(k lb.ServiceKey, shown []netip.Addr) (all []netip.Addr) {
+	for _, a := range shown {
+		if s.ledger.Pool(a) != "" && !s.IsHolder(a, k) {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// ObserveShown notes what the status of a Service shows: what it does not hold is kept from
+// others once nobody else holds it, and the Service is looked at.
+func (s *State) ObserveShown(k lb.ServiceKey, shown []netip.Addr) Effects {
+	s.noteShown(k, shown)
+	return s.effects()
+}
+
+func (s *State) noteShown(k lb.ServiceKey, shown []netip.Addr) {
+	for _, a := range s.Unheld(k, shown) {
+		if slices.Contains(s.known(a).shownBy, k) {
+			continue
+		}
+		s.learn(a, func(x *addressRecord) { x.shownBy = append(slices.Clone(x.shownBy), k) })
+		x := s.record(k)
+		x.shows = append(x.shows, a)
+		s.blockShown(a)
+		s.out.Stale = append(s.out.Stale, Stale{k, a})
+		s.reconcile(k)
+	}
+}
+
+// ObserveCleared notes what the status of a Service shows, read live: others may have what it
+// shows no more.
+func (s *State) ObserveCleared(k lb.ServiceKey, shown []netip.Addr, now time.Time) Effects {
+	for _, a := range minus(s.Shows(k), shown...) {
+		x := s.record(k)
+		x.shows = minus(x.shows, a)
+		s.learn(a, func(x *addressRecord) { x.shownBy = minus(x.shownBy, k) })
+		s.unblock(a, now)
+	}
+	s.forgetIfEmpty(k)
+	return s.effects()
+}
+
+// Shows returns what is kept from others since the status of a Service shows it.
+func (s *State) Shows(k lb.ServiceKey) []netip.Addr {
+	if x := s.services[k]; x != nil {
+		return x.shows
+	}
+	return nil
+}
+
+// ShowsAlone returns those of [State.Shows] that nobody holds.
+func (s *State) ShowsAlone(k lb.ServiceKey) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(s.Shows(k)), func(a netip.Addr) bool {
+		c, _ := s.ledger.Claim(a)
+		return len(c.Holders) > 0 || s.ledger.Pool(a) == ""
+	})
+}
+
+// ReconcileShown has all Services looked at whose statuses show what they do not hold.
+func (s *State) ReconcileShown() Effects {
+	for k, x := range s.services {
+		if len(x.shows) > 0 {
+			s.reconcile(k)
+		}
+	}
+	return s.effects()
+}
+
+// blockShown keeps an address from everybody that a status shows, unless a Service holds it,
+// and reports whether it does. That nobody gets it is told on the Services that show it.
+func (s *State) blockShown(a netip.Addr) bool {
+	by := s.known(a).shownBy
+	if c, _ := s.ledger.Claim(a); len(by) == 0 || len(c.Holders) > 0 {
+		return false
+	}
+	s.ledger.Block(a)
+	for _, k := range by {
+		s.reconcile(k)
+	}
+	return true
+}
+
+// unblock lets Services have an address again that another program had, or a status showed,
+// unless the other of the two still does.
+func (s *State) unblock(a netip.Addr, now time.Time) {
+	if x := s.known(a); x.foreign || len(x.shownBy) > 0 {
+		return
+	}
+	s.ledger.Unblock(a)
+	s.offerFreed(a, now)
+}
+
+// explainShown says of each address that is denied since a status shows it why that is so.
+// The name of a Service of another namespace is told to nobody.
+func (s *State) explainShown(k lb.ServiceKey, denials []Denial) {
+	for i, d := range denials {
+		x := s.known(d.Address)
+		by := minus(x.shownBy, k)
+		if c, _ := s.ledger.Claim(d.Address); d.Reason != lb.AddressInUse || x.foreign || len(c.Holders) > 0 || len(by) == 0 {
+			continue
+		}
+		who := "a Service of another namespace"
+		if j := slices.IndexFunc(by, func(o lb.ServiceKey) bool { return o.Namespace == k.Namespace }); j >= 0 {
+			who = "Service " + by[j].String()
+		}
+		denials[i].Detail = "the status of " + who + " shows it; it is free once that is cleared"
+	}
+}

@@ -1,0 +1,82 @@
+package claim
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
+)
+
+const (
+	// Selector selects the IPAddress objects that are Plinth's.
+	Selector = networkingv1.LabelManagedBy + "=" + lb.ManagedBy
+
+	resourceOfService = "services"
+)
+
+// CheckFormat is an error where a newer version wrote an IPAddress object of ours: who holds
+// the address cannot be told then, so that nothing is given or taken away by it.
+func CheckFormat(obj *networkingv1.IPAddress) error {
+	if obj.Labels[networkingv1.LabelManagedBy] != lb.ManagedBy {
+		return nil
+	}
+	return inventory.CheckFormat("ipaddress "+obj.Name, obj.Annotations, lb.ClaimFormat)
+}
+
+// Read reads an IPAddress object; ours is false if another program made it, or it is of no
+// address.
+func Read(obj *networkingv1.IPAddress) (o ipam.Object, ours bool) {
+	a, err := netip.ParseAddr(obj.Name)
+	if err != nil || obj.Labels[networkingv1.LabelManagedBy] != lb.ManagedBy || obj.Spec.ParentRef == nil || obj.Spec.ParentRef.Resource != resourceOfService {
+		return ipam.Object{Addr: a}, false
+	}
+	o = ipam.Object{
+		Addr:      a,
+		UID:       string(obj.UID),
+		Version:   obj.ResourceVersion,
+		Created:   obj.CreationTimestamp.Time,
+		Pool:      obj.Annotations[ipam.PoolAnnotation],
+		Parent:    lb.ServiceKey{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name},
+		ParentUID: obj.Annotations[lb.ServiceUIDAnnotation],
+	}
+	for s := range strings.SplitSeq(obj.Annotations[lb.SharedByAnnotation], ",") {
+		if k, ok := lb.ParseServiceKey(s); ok {
+			o.Holders = append(o.Holders, k)
+		}
+	}
+	if len(o.Holders) == 0 {
+		o.Holders = []lb.ServiceKey{o.Parent}
+	}
+	return o, true
+}
+
+// New returns the object by which a Service holds an address. The API server's own controllers
+// leave alone what another program's label is on. parentRef cannot be changed, so where
+// [lb.SharedByAnnotation] is there, it alone says who holds the VIP.
+func New(a netip.Addr, pool string, k lb.ServiceKey, uid string) *networkingv1.IPAddress {
+	return &networkingv1.IPAddress{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        a.String(),
+			Labels:      map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy, networkingv1.LabelIPAddressFamily: lb.FamilyOf(a).String()},
+			Annotations: map[string]string{lb.ServiceUIDAnnotation: uid, ipam.PoolAnnotation: pool, inventory.AnnotationFormat: strconv.Itoa(lb.ClaimFormat)},
+		},
+		Spec: networkingv1.IPAddressSpec{
+			ParentRef: &networkingv1.ParentReference{Resource: resourceOfService, Namespace: k.Namespace, Name: k.Name},
+		},
+	}
+}
+
+// joined prints holders as [lb.SharedByAnnotation] has them.
+func joined(holders []lb.ServiceKey) string {
+	all := make([]string, len(holders))
+	for i, k := range holders {
+		all[i] = k.String()
+	}
+	return strings.Join(all, ",")
+}

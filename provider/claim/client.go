@@ -1,0 +1,57 @@
+package claim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
+)
+
+// Client reads and writes claims, and what is written down of released ones.
+type Client struct {
+	Kube      kubernetes.Interface
+	Namespace string // of ConfigMap plinth-released
+}
+
+// List lists the IPAddress objects of ours, live.
+func (c Client) List(ctx context.Context) (*networkingv1.IPAddressList, error) {
+	return c.Kube.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: Selector})
+}
+
+// Get reads one object, live.
+func (c Client) Get(ctx context.Context, a netip.Addr) (*networkingv1.IPAddress, error) {
+	return c.Kube.NetworkingV1().IPAddresses().Get(ctx, a.String(), metav1.GetOptions{})
+}
+
+// Create has a Service hold an address that has no object.
+func (c Client) Create(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string) (*networkingv1.IPAddress, error) {
+	return c.Kube.NetworkingV1().IPAddresses().Create(ctx, New(a, pool, k, uid), metav1.CreateOptions{})
+}
+
+// Update writes who holds an address into its object, if that is still as it is known.
+func (c Client) Update(ctx context.Context, w ipam.Write) (*networkingv1.IPAddress, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": w.Object.UID, "resourceVersion": w.Object.Version,
+		"annotations": map[string]string{lb.SharedByAnnotation: joined(w.Holders), lb.ServiceUIDAnnotation: w.ParentUID},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("claim of %v: %w", w.Object.Addr, err)
+	}
+	return c.Kube.NetworkingV1().IPAddresses().Patch(ctx, w.Object.Addr.String(), types.MergePatchType, patch, metav1.PatchOptions{})
+}
+
+// Delete deletes an object, if it is still as it is known.
+func (c Client) Delete(ctx context.Context, o ipam.Object) error {
+	uid := types.UID(o.UID)
+	return c.Kube.NetworkingV1().IPAddresses().Delete(ctx, o.Addr.String(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &o.Version},
+	})
+}

@@ -1,0 +1,79 @@
+package vip
+
+import (
+	"context"
+	"net/netip"
+
+	v1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/lb/ipam"
+)
+
+// assign decides which VIPs a Service is to have, acquires them, and releases those that it is
+// no longer to have and its status does not show: while it does, the Service holds them too,
+// and is reconciled again once its status is written. A decision that is refused is no error.
+func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision, error) {
+	k := keyOf(svc)
+	defer b.ofService.lock(k)()
+	for range claimAttempts {
+		d := b.decide(svc)
+		if unreported := b.unreported(svc); d.Refused && len(unreported) > 0 {
+			shown, err := b.releaseUnreported(ctx, svc, unreported)
+			if err == nil && len(shown) > 0 {
+				err = staleService(k)
+			}
+			if err != nil {
+				return d, err
+			}
+			continue
+		}
+		acquired, err := b.acquireAll(ctx, svc, d)
+		if err != nil {
+			return d, err
+		}
+		if !acquired {
+			continue
+		}
+		b.settle(svc, d)
+		_, err = b.releaseUnreported(ctx, svc, d.Release)
+		return d, err
+	}
+	return ipam.Decision{}, errContended
+}
+
+// decide asks for what a Service is to have.
+func (b *Controller) decide(svc *v1.Service) (d ipam.Decision) {
+	r := requestOf(svc)
+	b.apply(func(s *ipam.State) (e ipam.Effects) {
+		d, e = s.Request(r, svc.CreationTimestamp.Time, b.now())
+		return e
+	})
+	return d
+}
+
+// unreported is [ipam.State.Unreported].
+func (b *Controller) unreported(svc *v1.Service) []netip.Addr {
+	return ask(b, func(s *ipam.State) []netip.Addr { return s.Unreported(keyOf(svc), string(svc.UID), shownBy(svc)) })
+}
+
+// acquireAll acquires the VIPs of a decision. It reports false when somebody else holds one of
+// them; the state then knows, and has undone what was not acquired.
+func (b *Controller) acquireAll(ctx context.Context, svc *v1.Service, d ipam.Decision) (bool, error) {
+	for i, v := range d.VIPs {
+		ok, err := b.acquire(ctx, v.Addr, v.Pool, keyOf(svc), string(svc.UID))
+		if err != nil || !ok {
+			b.apply(func(s *ipam.State) ipam.Effects { return s.Revert(keyOf(svc), d.VIPs[i:]) })
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// settle notes that a decision was carried out, and is to be told.
+func (b *Controller) settle(svc *v1.Service, d ipam.Decision) {
+	b.apply(func(s *ipam.State) ipam.Effects {
+		s.Settle(requestOf(svc), string(svc.UID), svc.CreationTimestamp.Time, d)
+		return ipam.Effects{}
+	})
+	b.reports.note(svc, d)
+}

@@ -1,0 +1,145 @@
+package vip
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/util/workqueue"
+
+	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
+)
+
+const (
+	releasedEvery = 2 * time.Second  // a write at most, however many are released
+	countedEvery  = 10 * time.Second // a write at least, which a restore of etcd is told from
+	releasedAgain = 30 * time.Second // where there was no room for all
+)
+
+// releasedKeeper writes down which addresses are in quarantine, and removes the objects of
+// what was released once it is: whoever leads next knows it from one of the two.
+type releasedKeeper struct {
+	balancer *Controller
+	changed  chan struct{}  // what is in quarantine has changed
+	last     claim.Released // as it was read or written last
+	changes  int            // of claims, at that time
+}
+
+// writeSoon has it written down soon.
+func (r *releasedKeeper) writeSoon() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// run writes it down until ctx ends: at once when it changed but not too often, and now and
+// then to have been counted. What there is no room for keeps its object until there is.
+func (r *releasedKeeper) run(ctx context.Context) {
+	for {
+		full, err := r.write(ctx)
+		if err != nil {
+			r.balancer.log.Error("cannot write down which VIPs were released; will try again", "err", err)
+			r.writeSoon()
+		}
+		again := countedEvery
+		if full {
+			again = releasedAgain
+		}
+		if !pause(ctx, releasedEvery, nil) || !pause(ctx, again-releasedEvery, r.changed) {
+			return
+		}
+	}
+}
+
+// pause waits for so long, or until something changed; it reports false once ctx has ended.
+func pause(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-timer.C:
+	}
+	return true
+}
+
+// write writes down what is in quarantine, and removes the objects of what was released and
+// is written down, or need not be. It reports whether there was no room for something.
+func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
+	b := r.balancer
+	var releasing []netip.Addr
+	all := ask(b, func(s *ipam.State) (all []ipam.Rested) {
+		all, releasing = s.Quarantined(b.now())
+		return all
+	})
+	for range claimAttempts {
+		now, err := b.claims.WriteReleased(ctx, r.last, all)
+		switch {
+		case err == nil:
+			r.last = now
+			b.journal.Saw(now.Writes)
+			left := addressesOf(all[len(now.Quarantined):])
+			r.removeObjects(ctx, without(releasing, left...))
+			return len(left) > 0, nil
+		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
+			return false, err
+		}
+		if _, err := r.read(ctx); err != nil {
+			return false, err
+		}
+	}
+	return false, errContended
+}
+
+// read reads what is written down.
+func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
+	b := r.balancer
+	now, err := b.claims.ReadReleased(ctx)
+	if errors.Is(err, claim.ErrUnreadable) {
+		b.log.Error("it is forgotten", "err", err)
+		err = nil
+	}
+	if err == nil {
+		r.last = now
+		b.journal.Saw(now.Writes)
+	}
+	return now, err
+}
+
+// removeObjects deletes the objects of addresses that were released, unless they were claimed
+// again.
+func (r *releasedKeeper) removeObjects(ctx context.Context, releasing []netip.Addr) {
+	workqueue.ParallelizeUntil(ctx, claimWorkers, len(releasing), func(i int) {
+		if err := r.removeObject(ctx, releasing[i]); err != nil {
+			r.balancer.log.Error("cannot remove the claim of a VIP that was released; will try again", "vip", releasing[i], "err", err)
+			r.writeSoon()
+		}
+	})
+}
+
+func (r *releasedKeeper) removeObject(ctx context.Context, a netip.Addr) error {
+	b := r.balancer
+	defer b.ofAddress.lock(a.String())()
+	o, releasing := ipam.Object{}, false
+	ask(b, func(s *ipam.State) bool {
+		o, releasing = s.Releasing(a)
+		return releasing
+	})
+	if !releasing {
+		return nil
+	}
+	return b.wrote(ctx, a, nil, b.deleteObject(ctx, o))
+}
+
+func addressesOf(all []ipam.Rested) []netip.Addr {
+	addrs := make([]netip.Addr, len(all))
+	for i, r := range all {
+		addrs[i] = r.Addr
+	}
+	return addrs
+}

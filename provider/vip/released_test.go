@@ -1,0 +1,91 @@
+package vip
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
+)
+
+// TestWhatCannotBeWrittenDownKeepsItsObject releases more addresses than the ConfigMap has
+// room for: of each, the ConfigMap or the object has to know at any time.
+func TestWhatCannotBeWrittenDownKeepsItsObject(t *testing.T) {
+	const all = 10000 // of some 200 bytes
+	h := newHeldOf(t, "10.0.0.0/16")
+	now := noon
+	h.now = func() time.Time { return now }
+	long := strings.Repeat("n", 60)
+	var objects []ipam.Object
+	for i, a := 0, netip.MustParseAddr("10.0.0.0"); i < all; i, a = i+1, a.Next() {
+		k := lb.ServiceKey{Namespace: long, Name: fmt.Sprint(long, i)}
+		objects = append(objects, ipam.Object{Addr: a, UID: "u", Version: "1", Parent: k, Holders: []lb.ServiceKey{k}})
+	}
+	last := objects[all-1]
+	moved := last // its Service holds another address, and so could take this one for its own after a restart
+	moved.Addr = netip.MustParseAddr("10.0.255.1")
+	h.apply(func(s *ipam.State) ipam.Effects { return s.Load(append(objects, moved), nil) })
+	for i, o := range objects {
+		h.apply(func(s *ipam.State) ipam.Effects {
+			_, e := s.Unclaim(o.Addr, o.Parent, "", ipam.Object{}, noon.Add(-ipam.RestTime+time.Minute+time.Duration(i)*time.Millisecond))
+			return e
+		})
+	}
+	for _, step := range []struct {
+		after time.Duration
+		full  bool
+	}{{0, true}, {30 * time.Second, true}, {time.Minute + all*2/3*time.Millisecond, false}, {time.Hour, false}} {
+		now = noon.Add(step.after)
+		full, err := h.released.write(t.Context())
+		if err != nil || full != step.full {
+			t.Fatalf("after %v: full %v, %v", step.after, full, err)
+		}
+		stored, err := h.claims.ReadReleased(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := map[netip.Addr]bool{}
+		for _, r := range stored.Quarantined {
+			written[r.Addr] = true
+		}
+		for _, r := range h.quarantined() {
+			if !written[r.Addr] && !h.releasing(r.Addr) {
+				t.Fatalf("after %v nobody knows of %v", step.after, r.Addr)
+			}
+		}
+		if !written[last.Addr] && step.after < time.Minute {
+			t.Errorf("after %v the address whose owner could take it for its own is not among the first", step.after)
+		}
+		if h.releasing(last.Addr) {
+			t.Errorf("after %v its object is still there", step.after)
+		}
+	}
+}
+
+func TestQuarantineOfAPredecessorWhoseClockWasAheadIsKept(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		until, want time.Time
+	}{
+		{"it is over", noon, time.Time{}},
+		{"it goes on", noon.Add(time.Minute), noon.Add(time.Minute)},
+		{"it ends later than it could", noon.Add(ipam.RestTime + time.Second), noon.Add(ipam.RestTime)},
+		{"it ends much later", noon.Add(48 * time.Hour), noon.Add(ipam.RestTime)},
+	} {
+		h := newHeld(t)
+		if _, err := h.claims.WriteReleased(t.Context(), h.released.last, []ipam.Rested{{Addr: h.addr, Owner: h.key(0), Until: tt.until}}); err != nil {
+			t.Fatal(err)
+		}
+		h.loads()
+		var got time.Time
+		for _, r := range h.quarantined() {
+			got = r.Until
+		}
+		if !got.Equal(tt.want) {
+			t.Errorf("%s: it is in quarantine until %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

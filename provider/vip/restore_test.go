@@ -1,0 +1,96 @@
+package vip
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/claim"
+)
+
+// restoredFrom has a leader begin after a restore of what a journal knew before.
+func (h *held) restoredFrom(objects ...*networkingv1.IPAddress) {
+	h.t.Helper()
+	j := claim.NewJournal(h.log, h.claims, "")
+	var all []any
+	for _, o := range objects {
+		all = append(all, o)
+	}
+	j.Saw(20)
+	_ = j.Replace(all, "9")
+	h.released.last.Writes = 12
+	j.Saw(12)
+	h.journal = j
+	h.restoreFrom(h.t.Context(), []v1.Service{*h.svc[0], *h.svc[1]})
+}
+
+func claimAt(a, name string, uid types.UID) *networkingv1.IPAddress {
+	return claim.New(netip.MustParseAddr(a), "public", lb.ServiceKey{Namespace: "d", Name: name}, string(uid))
+}
+
+func TestRestoreKeepsWhatIsRemembered(t *testing.T) {
+	h := newHeld(t)
+	h.restoredFrom(claimAt("192.0.2.1", "a", h.svc[0].UID), claimAt("192.0.2.2", "gone", "service gone"), claimAt("192.0.2.3", "a", "service a before"))
+	if got := h.holders(netip.MustParseAddr("192.0.2.1")); len(got) != 1 || got[0].Service != h.key(0) {
+		t.Errorf("192.0.2.1 is held by %v", got)
+	}
+	if _, err := h.client.NetworkingV1().IPAddresses().Get(t.Context(), "192.0.2.1", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+	var quarantined []string
+	for _, r := range h.quarantined() {
+		quarantined = append(quarantined, r.Addr.String()+" "+r.Owner.String())
+	}
+	if d := cmp.Diff([]string{"192.0.2.2 d/gone", "192.0.2.3 d/a"}, quarantined); d != "" {
+		t.Error(d)
+	}
+	if _, again := h.journal.BeforeRestore(); again {
+		t.Error("what the cluster has again would be claimed once more")
+	}
+}
+
+func TestServiceThatHasAnotherVIPAfterARestoreKeepsThat(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	shared := claimAt("192.0.2.0", "a", h.svc[0].UID) // which the backup has of a alone
+	shared.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
+	h.restoredFrom(claimAt("192.0.2.1", "a", h.svc[0].UID), shared)
+	for i := range h.svc {
+		if got := h.state.Holds(h.key(i)); !slices.Equal(got, []netip.Addr{h.addr}) {
+			t.Errorf("%s holds %v", h.svc[i].Name, got)
+		}
+	}
+	if o := h.object(h.addr); !o.HeldBy(h.key(0)) || !o.HeldBy(h.key(1)) {
+		t.Errorf("its object says that it is held by %v", o.Holders)
+	}
+	if got := h.quarantined(); len(got) != 1 || got[0].Addr.String() != "192.0.2.1" {
+		t.Errorf("%v is in quarantine", got)
+	}
+}
+
+// TestALeaderThatLearnsOfARestoreClaimsAnewWhatTheBackupLacks before it ends.
+func TestALeaderThatLearnsOfARestoreClaimsAnewWhatTheBackupLacks(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	if err := h.client.NetworkingV1().IPAddresses().Delete(t.Context(), h.addr.String(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &h.ipAddress().UID, ResourceVersion: &h.ipAddress().ResourceVersion},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	h.options.Restart = func() { ended = true }
+	restored := make(chan struct{})
+	close(restored)
+	h.watchForRestore(t.Context(), restored)
+	h.agree(h.key(0))
+	if !ended {
+		t.Error("it goes on with what it knows")
+	}
+}
