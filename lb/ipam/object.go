@@ -56,7 +56,7 @@ func after(a, b string) bool {
 // Verb is what has to be written for a Service to hold or release an address.
 type Verb int
 
-// What [State.Claim] and [State.Unclaim] answer.
+// What [State.ToHold] and [State.ToRelease] answer.
 const (
 	Nothing Verb = iota // all is as it should be
 	Create              // make the object

@@ -20,30 +20,30 @@ func (s *State) Newcomers(o Object) []lb.ServiceKey {
 // back when etcd is restored. newcomers are what those serve of [State.Newcomers] that are
 // Services.
 func (s *State) Observe(o Object, newcomers []Holder, live bool) Effects {
-	x := s.known(o.Addr)
+	x := s.addresses.of(o.Addr)
 	switch {
 	case x.object != nil && !live && !after(o.Version, x.object.Version):
 		return Effects{}
 	case x.object != nil && x.releasing != (lb.ServiceKey{}) && x.object.Version == o.Version:
 		return Effects{}
 	}
-	s.learn(o.Addr, func(x *addressRecord) { x.foreign = false })
+	s.addresses.learn(o.Addr, func(x *addressRecord) { x.foreign = false })
 	s.enter(o, newcomers)
-	return s.effects()
+	return s.out.take()
 }
 
 // ObserveWrite takes over what the API server answered to a write of ours, unless a later
 // object is known already.
 func (s *State) ObserveWrite(o Object, newcomers []Holder) Effects {
-	if x := s.known(o.Addr); x.object == nil || !after(x.object.Version, o.Version) {
+	if x := s.addresses.of(o.Addr); x.object == nil || !after(x.object.Version, o.Version) {
 		s.enter(o, newcomers)
 	}
-	return s.effects()
+	return s.out.take()
 }
 
 // ObserveForeign notes that another program's object has an address.
 func (s *State) ObserveForeign(a netip.Addr) {
-	s.learn(a, func(x *addressRecord) { x.object, x.releasing, x.foreign = nil, lb.ServiceKey{}, true })
+	s.addresses.learn(a, func(x *addressRecord) { x.object, x.releasing, x.foreign = nil, lb.ServiceKey{}, true })
 	s.ledger.Block(a)
 }
 
@@ -51,24 +51,24 @@ func (s *State) ObserveForeign(a netip.Addr) {
 // Services that hold the address claim it anew, and who waits is offered what another
 // program had.
 func (s *State) ObserveDeleted(a netip.Addr, uid string, now time.Time) Effects {
-	x := s.known(a)
+	x := s.addresses.of(a)
 	if x.object != nil && uid != "" && x.object.UID != uid {
 		return Effects{}
 	}
-	s.learn(a, func(x *addressRecord) { x.object, x.releasing, x.foreign = nil, lb.ServiceKey{}, false })
+	s.addresses.learn(a, func(x *addressRecord) { x.object, x.releasing, x.foreign = nil, lb.ServiceKey{}, false })
 	if x.foreign {
 		s.unblock(a, now)
 	}
-	c, _ := s.ledger.Claim(a)
+	c, _ := s.Claim(a)
 	for _, h := range c.Holders {
-		s.reconcile(h.Service)
+		s.out.retry(0, h.Service)
 	}
-	return s.effects()
+	return s.out.take()
 }
 
 // Deleted notes that an object was deleted by us, unless there is another by now.
 func (s *State) Deleted(o Object) {
-	s.learn(o.Addr, func(x *addressRecord) {
+	s.addresses.learn(o.Addr, func(x *addressRecord) {
 		if x.object != nil && x.object.UID == o.UID {
 			x.object, x.releasing = nil, lb.ServiceKey{}
 		}
@@ -77,7 +77,7 @@ func (s *State) Deleted(o Object) {
 
 // enter has the ledger know all whom an object names. Those it did not know are looked at.
 func (s *State) enter(o Object, newcomers []Holder) {
-	s.learn(o.Addr, func(x *addressRecord) { x.object, x.releasing = &o, lb.ServiceKey{} })
+	s.addresses.learn(o.Addr, func(x *addressRecord) { x.object, x.releasing = &o, lb.ServiceKey{} })
 	for _, k := range o.Holders {
 		if s.IsHolder(o.Addr, k) {
 			continue
@@ -90,7 +90,7 @@ func (s *State) enter(o Object, newcomers []Holder) {
 			s.evictUnnamed(o)
 		}
 		s.hold(o.Addr, o.Pool, h)
-		s.reconcile(k)
+		s.out.retry(0, k)
 	}
 	s.ledger.HeldSince(o.Addr, o.Created)
 }
@@ -98,11 +98,11 @@ func (s *State) enter(o Object, newcomers []Holder) {
 // evictUnnamed strikes out who was granted an address here and is not named by its object:
 // another leader, or one that is gone, was faster. They look for another address.
 func (s *State) evictUnnamed(o Object) {
-	c, _ := s.ledger.Claim(o.Addr)
+	c, _ := s.Claim(o.Addr)
 	for _, h := range c.Holders {
 		if !o.HeldBy(h.Service) {
 			s.revert(o.Addr, h.Service)
-			s.reconcile(h.Service)
+			s.out.retry(0, h.Service)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (s *State) evictUnnamed(o Object) {
 // hold has the ledger know a holder. One that may not share with those before it is entered
 // without its ports and key, and so moves when it is reconciled.
 func (s *State) hold(a netip.Addr, pool string, h Holder) {
-	if c, held := s.ledger.Claim(a); held && len(c.Holders) > 0 && s.ledger.MayJoin(a, h) != "" {
+	if c, held := s.Claim(a); held && len(c.Holders) > 0 && s.ledger.MayJoin(a, h) != "" {
 		h = Holder{Service: h.Service}
 	}
 	s.ledger.Hold(a, pool, h)
@@ -126,7 +126,7 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 		place[h.Service] = i + 1
 	}
 	for _, o := range objects {
-		s.learn(o.Addr, func(x *addressRecord) { x.object = &o })
+		s.addresses.learn(o.Addr, func(x *addressRecord) { x.object = &o })
 		order := slices.Clone(o.Holders)
 		slices.SortStableFunc(order, func(x, y lb.ServiceKey) int { // who is unknown must stand in nobody's way
 			return cmp.Or(cmp.Compare(min(place[y], 1), min(place[x], 1)), cmp.Compare(place[x], place[y]))
@@ -136,13 +136,13 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 			if i := place[k]; i > 0 {
 				h = services[i-1]
 			} else {
-				s.reconcile(k)
+				s.out.retry(0, k)
 			}
 			s.hold(o.Addr, o.Pool, h)
 		}
 		s.ledger.HeldSince(o.Addr, o.Created)
 	}
-	return s.effects()
+	return s.out.take()
 }
 
 // Adopt enters the addresses that the status of a Service shows and nobody holds: another
@@ -154,13 +154,13 @@ func (s *State) Adopt(r Request, shown []netip.Addr, now time.Time) (adopted []n
 		if s.IsHolder(a, r.Service) {
 			continue
 		}
-		if reason := s.ledger.MayTakeOver(a, r, now); reason != "" {
+		if reason := s.MayTakeOver(a, r, now); reason != "" {
 			denied = append(denied, Denial{Reason: reason, Address: a})
 			s.noteShown(r.Service, shown)
 			continue
 		}
-		s.ledger.Hold(a, s.ledger.Pool(a), r.Holder)
+		s.ledger.Hold(a, s.Pool(a), r.Holder)
 		adopted = append(adopted, a)
 	}
-	return adopted, denied, s.effects()
+	return adopted, denied, s.out.take()
 }

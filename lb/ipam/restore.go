@@ -21,14 +21,14 @@ type Remembered struct {
 // nobody of them may have is put into quarantine.
 func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Claim, e Effects) {
 	for _, r := range before {
-		x, c := s.known(r.Addr), Claim{Addr: r.Addr, Pool: r.Pool}
+		x, c := s.addresses.of(r.Addr), Claim{Addr: r.Addr, Pool: r.Pool}
 		for _, h := range r.Holders {
 			named := x.object != nil && x.object.HeldBy(h.Service)
-			if named || s.holdsOther(r.Addr, h.Service) || x.object != nil && s.ledger.MayJoin(r.Addr, h) != "" {
+			if named || s.ledger.holdsOther(r.Addr, h.Service) || x.object != nil && s.ledger.MayJoin(r.Addr, h) != "" {
 				continue
 			}
 			s.hold(r.Addr, r.Pool, h)
-			s.reconcile(h.Service)
+			s.out.retry(0, h.Service)
 			c.Holders = append(c.Holders, h)
 		}
 		switch {
@@ -38,28 +38,22 @@ func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Claim
 			s.ledger.Rest(Rested{Addr: r.Addr, Owner: r.Former, Until: now.Add(RestTime)})
 		}
 	}
-	return missing, s.effects()
+	return missing, s.out.take()
 }
 
 // holdsOther reports whether k holds another address of a's family.
-func (s *State) holdsOther(a netip.Addr, k lb.ServiceKey) bool {
-	return slices.ContainsFunc(s.ledger.Holds(k), func(x netip.Addr) bool { return x != a && lb.FamilyOf(x) == lb.FamilyOf(a) })
+func (l *Ledger) holdsOther(a netip.Addr, k lb.ServiceKey) bool {
+	return slices.ContainsFunc(l.Holds(k), func(x netip.Addr) bool { return x != a && lb.FamilyOf(x) == lb.FamilyOf(a) })
 }
 
 // Missing returns what Services hold that is not in a list of all objects, and forgets that it
 // ever had one.
 func (s *State) Missing(listed map[netip.Addr]bool) (all []Claim) {
-	for _, c := range s.ledger.Claims() {
+	for _, c := range s.Claims() {
 		if !listed[c.Addr] && len(c.Holders) > 0 {
-			s.learn(c.Addr, func(x *addressRecord) { x.object = nil })
+			s.addresses.learn(c.Addr, func(x *addressRecord) { x.object = nil })
 			all = append(all, c)
 		}
 	}
 	return all
-}
-
-// Drop notes that a Service that is no more holds an address no more.
-func (s *State) Drop(a netip.Addr, k lb.ServiceKey, now time.Time) Effects {
-	s.release(a, k, now)
-	return s.effects()
 }

@@ -18,7 +18,7 @@ import (
 // Unheld returns those of the addresses that lie in pools and that a Service does not hold.
 func (s *State) Unheld(k lb.ServiceKey, shown []netip.Addr) (all []netip.Addr) {
 	for _, a := range shown {
-		if s.ledger.Pool(a) != "" && !s.IsHolder(a, k) {
+		if s.Pool(a) != "" && !s.IsHolder(a, k) {
 			all = append(all, a)
 		}
 	}
@@ -29,20 +29,19 @@ func (s *State) Unheld(k lb.ServiceKey, shown []netip.Addr) (all []netip.Addr) {
 // others once nobody else holds it, and the Service is looked at.
 func (s *State) ObserveShown(k lb.ServiceKey, shown []netip.Addr) Effects {
 	s.noteShown(k, shown)
-	return s.effects()
+	return s.out.take()
 }
 
 func (s *State) noteShown(k lb.ServiceKey, shown []netip.Addr) {
 	for _, a := range s.Unheld(k, shown) {
-		if slices.Contains(s.known(a).shownBy, k) {
+		if slices.Contains(s.addresses.of(a).shownBy, k) {
 			continue
 		}
-		s.learn(a, func(x *addressRecord) { x.shownBy = append(slices.Clone(x.shownBy), k) })
-		x := s.record(k)
-		x.shows = append(x.shows, a)
+		s.addresses.learn(a, func(x *addressRecord) { x.shownBy = append(slices.Clone(x.shownBy), k) })
+		s.services.learn(k, func(x *serviceRecord) { x.shows = append(x.shows, a) })
 		s.blockShown(a)
 		s.out.Stale = append(s.out.Stale, Stale{k, a})
-		s.reconcile(k)
+		s.out.retry(0, k)
 	}
 }
 
@@ -50,28 +49,18 @@ func (s *State) noteShown(k lb.ServiceKey, shown []netip.Addr) {
 // shows no more.
 func (s *State) ObserveCleared(k lb.ServiceKey, shown []netip.Addr, now time.Time) Effects {
 	for _, a := range minus(s.Shows(k), shown...) {
-		x := s.record(k)
-		x.shows = minus(x.shows, a)
-		s.learn(a, func(x *addressRecord) { x.shownBy = minus(x.shownBy, k) })
+		s.services.learn(k, func(x *serviceRecord) { x.shows = minus(x.shows, a) })
+		s.addresses.learn(a, func(x *addressRecord) { x.shownBy = minus(x.shownBy, k) })
 		s.unblock(a, now)
 	}
-	s.forgetIfEmpty(k)
-	return s.effects()
-}
-
-// Shows returns what is kept from others since the status of a Service shows it.
-func (s *State) Shows(k lb.ServiceKey) []netip.Addr {
-	if x := s.services[k]; x != nil {
-		return x.shows
-	}
-	return nil
+	return s.out.take()
 }
 
 // ShowsAlone returns those of [State.Shows] that nobody holds.
 func (s *State) ShowsAlone(k lb.ServiceKey) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.Shows(k)), func(a netip.Addr) bool {
-		c, _ := s.ledger.Claim(a)
-		return len(c.Holders) > 0 || s.ledger.Pool(a) == ""
+		c, _ := s.Claim(a)
+		return len(c.Holders) > 0 || s.Pool(a) == ""
 	})
 }
 
@@ -79,22 +68,22 @@ func (s *State) ShowsAlone(k lb.ServiceKey) []netip.Addr {
 func (s *State) ReconcileShown() Effects {
 	for k, x := range s.services {
 		if len(x.shows) > 0 {
-			s.reconcile(k)
+			s.out.retry(0, k)
 		}
 	}
-	return s.effects()
+	return s.out.take()
 }
 
 // blockShown keeps an address from everybody that a status shows, unless a Service holds it,
 // and reports whether it does. That nobody gets it is told on the Services that show it.
 func (s *State) blockShown(a netip.Addr) bool {
-	by := s.known(a).shownBy
-	if c, _ := s.ledger.Claim(a); len(by) == 0 || len(c.Holders) > 0 {
+	by := s.addresses.of(a).shownBy
+	if c, _ := s.Claim(a); len(by) == 0 || len(c.Holders) > 0 {
 		return false
 	}
 	s.ledger.Block(a)
 	for _, k := range by {
-		s.reconcile(k)
+		s.out.retry(0, k)
 	}
 	return true
 }
@@ -102,7 +91,7 @@ func (s *State) blockShown(a netip.Addr) bool {
 // unblock lets Services have an address again that another program had, or a status showed,
 // unless the other of the two still does.
 func (s *State) unblock(a netip.Addr, now time.Time) {
-	if x := s.known(a); x.foreign || len(x.shownBy) > 0 {
+	if x := s.addresses.of(a); x.foreign || len(x.shownBy) > 0 {
 		return
 	}
 	s.ledger.Unblock(a)
@@ -113,9 +102,9 @@ func (s *State) unblock(a netip.Addr, now time.Time) {
 // The name of a Service of another namespace is told to nobody.
 func (s *State) explainShown(k lb.ServiceKey, denials []Denial) {
 	for i, d := range denials {
-		x := s.known(d.Address)
+		x := s.addresses.of(d.Address)
 		by := minus(x.shownBy, k)
-		if c, _ := s.ledger.Claim(d.Address); d.Reason != lb.AddressInUse || x.foreign || len(c.Holders) > 0 || len(by) == 0 {
+		if c, _ := s.Claim(d.Address); d.Reason != lb.AddressInUse || x.foreign || len(c.Holders) > 0 || len(by) == 0 {
 			continue
 		}
 		who := "a Service of another namespace"

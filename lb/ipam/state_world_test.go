@@ -231,7 +231,7 @@ func (c *cluster) acquire(k lb.ServiceKey, svc *liveService, d Decision) (bool, 
 	for i, v := range d.VIPs {
 		ok, err := false, error(nil)
 		for range 8 {
-			w := c.state.Claim(v.Addr, k, svc.uid)
+			w := c.state.ToHold(v.Addr, k, svc.uid)
 			if w.Verb == Nothing || w.Verb == Refused {
 				ok = w.Verb == Nothing
 				break
@@ -252,7 +252,7 @@ func (c *cluster) release(k lb.ServiceKey, uid string, all []netip.Addr) error {
 	for _, a := range all {
 		first, _ := c.state.Object(a)
 		for {
-			w, e := c.state.Unclaim(a, k, uid, first, c.now)
+			w, e := c.state.ToRelease(a, k, uid, first, c.now)
 			c.follow(e)
 			if w.Verb == Nothing {
 				break

@@ -36,7 +36,7 @@ func staleService(k lb.ServiceKey) error {
 func (b *Controller) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string) (bool, error) {
 	defer b.ofAddress.lock(a.String())()
 	for range claimAttempts {
-		w := ask(b, func(s *ipam.State) ipam.Write { return s.Claim(a, k, uid) })
+		w := ask(b, func(s *ipam.State) ipam.Write { return s.ToHold(a, k, uid) })
 		var obj *networkingv1.IPAddress
 		var err error
 		switch w.Verb {
@@ -117,7 +117,7 @@ func (b *Controller) releaseAs(ctx context.Context, a netip.Addr, k lb.ServiceKe
 	for range claimAttempts {
 		var w ipam.Write
 		b.apply(func(s *ipam.State) (e ipam.Effects) {
-			w, e = s.Unclaim(a, k, uid, first, b.now())
+			w, e = s.ToRelease(a, k, uid, first, b.now())
 			return e
 		})
 		switch w.Verb {

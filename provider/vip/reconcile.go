@@ -256,7 +256,7 @@ func (b *Controller) clearAndRelease(ctx context.Context, k lb.ServiceKey, uid s
 	if err := b.clearReported(ctx, k, uid); err != nil {
 		return err
 	}
-	for _, a := range ask(b, func(s *ipam.State) []netip.Addr { return s.Holds(k) }) {
+	for _, a := range ask(b, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(k)) }) {
 		if done, err := b.release(ctx, a, k, uid); err != nil || !done {
 			return err
 		}

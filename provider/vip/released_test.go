@@ -30,7 +30,7 @@ func TestWhatCannotBeWrittenDownKeepsItsObject(t *testing.T) {
 	h.apply(func(s *ipam.State) ipam.Effects { return s.Load(append(objects, moved), nil) })
 	for i, o := range objects {
 		h.apply(func(s *ipam.State) ipam.Effects {
-			_, e := s.Unclaim(o.Addr, o.Parent, "", ipam.Object{}, noon.Add(-ipam.RestTime+time.Minute+time.Duration(i)*time.Millisecond))
+			_, e := s.ToRelease(o.Addr, o.Parent, "", ipam.Object{}, noon.Add(-ipam.RestTime+time.Minute+time.Duration(i)*time.Millisecond))
 			return e
 		})
 	}

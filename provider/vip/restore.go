@@ -132,7 +132,10 @@ func (b *Controller) rewrite(ctx context.Context, missing []ipam.Claim, uids map
 				errs[i] = errors.Join(errs[i], err)
 				continue
 			}
-			b.apply(func(s *ipam.State) ipam.Effects { return s.Drop(c.Addr, h.Service, b.now()) })
+			b.apply(func(s *ipam.State) ipam.Effects {
+				_, e := s.ToRelease(c.Addr, h.Service, "", ipam.Object{}, b.now())
+				return e
+			})
 		}
 	})
 	_, err := b.released.write(ctx)

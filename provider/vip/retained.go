@@ -62,7 +62,7 @@ func (b *Controller) retainedThough(s *ipam.State, inv *inventory.Inventory, a n
 	case inv.Pools[by].State == inventory.PoolDisabled:
 		return lb.PoolIsDisabled
 	}
-	reason := s.MayKeep(a, requestOf(svc), b.now())
+	reason := s.MayTakeOver(a, requestOf(svc), b.now())
 	if _, told := retainedSays[reason]; !told {
 		return ""
 	}

@@ -8,10 +8,10 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Claim says what is to be written next so that a Service, of that UID, holds an address that
+// ToHold says what is to be written next so that a Service, of that UID, holds an address that
 // it was granted; [Nothing]: it does. Who writes it observes the answer and asks again.
-func (s *State) Claim(a netip.Addr, k lb.ServiceKey, uid string) Write {
-	x := s.known(a)
+func (s *State) ToHold(a netip.Addr, k lb.ServiceKey, uid string) Write {
+	x := s.addresses.of(a)
 	switch {
 	case x.foreign:
 		return Write{Verb: Refused}
@@ -21,37 +21,35 @@ func (s *State) Claim(a netip.Addr, k lb.ServiceKey, uid string) Write {
 	o := *x.object
 	switch named := o.HeldBy(k); {
 	case named && o.parentUIDWith(k, uid) == o.ParentUID:
-		s.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} }) // it has it again
+		s.addresses.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} }) // it has it again
 		return Write{}
 	case named:
-		s.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} })
+		s.addresses.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} })
 		return Write{Verb: Update, Object: o, Holders: o.Holders, ParentUID: uid, Confirm: true}
 	case x.releasing != (lb.ServiceKey{}):
 		return Write{Verb: Delete, Object: o}
-	case !s.mayJoin(a, k):
+	case !s.ledger.mayStayBeside(a, k):
 		return Write{Verb: Refused}
 	}
 	return Write{Verb: Update, Object: o, Holders: withHolder(o.Holders, k), ParentUID: o.parentUIDWith(k, uid)}
 }
 
-// mayJoin reports whether the ledger lets a Service that it has as a holder hold an address
-// beside the others.
-func (s *State) mayJoin(a netip.Addr, k lb.ServiceKey) bool {
-	c, _ := s.ledger.Claim(a)
-	i := slices.IndexFunc(c.Holders, func(h Holder) bool { return h.Service == k })
-	return i >= 0 && s.ledger.MayJoin(a, c.Holders[i]) == ""
+// mayStayBeside reports whether a holder of an address may be one beside the others.
+func (l *Ledger) mayStayBeside(a netip.Addr, k lb.ServiceKey) bool {
+	h, holds := l.claims[a].holder(k)
+	return holds && l.MayJoin(a, h) == ""
 }
 
-// Unclaim says what is to be written next so that the Service of that UID, or any of its name,
+// ToRelease says what is to be written next so that the Service of that UID, or any of its name,
 // holds an address no more; [Nothing]: it does not, and the ledger knows. first is the object
 // that there was when the address was to be released: what was made since then is not the one
 // that was to go. The object of an address without holders stays until it is written down that
 // the address is in quarantine: whoever leads next knows it from one of the two.
-func (s *State) Unclaim(a netip.Addr, k lb.ServiceKey, uid string, first Object, now time.Time) (Write, Effects) {
-	x := s.known(a)
+func (s *State) ToRelease(a netip.Addr, k lb.ServiceKey, uid string, first Object, now time.Time) (Write, Effects) {
+	x := s.addresses.of(a)
 	if x.object == nil || !x.object.HeldBy(k) {
 		s.release(a, k, now)
-		return Write{}, s.effects()
+		return Write{}, s.out.take()
 	}
 	o := *x.object
 	switch {
@@ -62,20 +60,20 @@ func (s *State) Unclaim(a netip.Addr, k lb.ServiceKey, uid string, first Object,
 	}
 	rest := minus(o.Holders, k)
 	if len(rest) == 0 {
-		rest = s.othersAt(a, k) // that are about to join it
+		rest = s.ledger.othersAt(a, k) // that are about to join it
 	}
 	if len(rest) > 0 {
 		return Write{Verb: Update, Object: o, Holders: rest, ParentUID: o.parentUIDWith(k, ParentLeft)}, Effects{}
 	}
 	if s.release(a, k, now) {
-		s.learn(a, func(x *addressRecord) { x.releasing = k })
+		s.addresses.learn(a, func(x *addressRecord) { x.releasing = k })
 	}
-	return Write{}, s.effects()
+	return Write{}, s.out.take()
 }
 
 // othersAt returns who else than k holds an address, sorted as it is written.
-func (s *State) othersAt(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey) {
-	c, _ := s.ledger.Claim(a)
+func (l *Ledger) othersAt(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey) {
+	c, _ := l.Claim(a)
 	for _, h := range c.Holders {
 		if h.Service != k {
 			others = withHolder(others, h.Service)
@@ -99,14 +97,6 @@ func (s *State) release(a netip.Addr, k lb.ServiceKey, now time.Time) bool {
 	}
 	s.out.Quarantine = true
 	return true
-}
-
-// Releasing returns the object of an address that was released and still has one.
-func (s *State) Releasing(a netip.Addr) (Object, bool) {
-	if x := s.known(a); x.object != nil && x.releasing != (lb.ServiceKey{}) {
-		return *x.object, true
-	}
-	return Object{}, false
 }
 
 // Quarantine puts addresses into quarantine again of which it was written down, each until
@@ -138,9 +128,9 @@ func (s *State) Quarantined(now time.Time) (all []Rested, releasing []netip.Addr
 	for _, r := range s.ledger.Resting() {
 		switch {
 		case !r.Until.After(now):
-		case s.known(r.Addr).releasing == lb.ServiceKey{}:
+		case s.addresses.of(r.Addr).releasing == lb.ServiceKey{}:
 			order[0] = append(order[0], r)
-		case len(s.ledger.Holds(r.Owner)) > 0:
+		case len(s.Holds(r.Owner)) > 0:
 			order[1] = append(order[1], r)
 		default:
 			order[2] = append(order[2], r)

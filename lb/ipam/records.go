@@ -1,0 +1,155 @@
+package ipam
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+)
+
+// addresses has what is known of each address besides who holds it, which the ledger has. An
+// address of which there is no more to say has no record.
+type addresses map[netip.Addr]*addressRecord
+
+type addressRecord struct {
+	object    *Object         // nil: there is none of ours
+	foreign   bool            // another program's object has it
+	releasing lb.ServiceKey   // released it, and its object is still there; zero: nobody
+	shownBy   []lb.ServiceKey // statuses show it, of Services that do not hold it
+}
+
+// of is what is known of an address.
+func (all addresses) of(a netip.Addr) addressRecord {
+	if x := all[a]; x != nil {
+		return *x
+	}
+	return addressRecord{}
+}
+
+// learn changes what is known of an address.
+func (all addresses) learn(a netip.Addr, change func(*addressRecord)) {
+	x := all.of(a)
+	change(&x)
+	if x.object == nil && !x.foreign && x.releasing == (lb.ServiceKey{}) && len(x.shownBy) == 0 {
+		delete(all, a)
+		return
+	}
+	all[a] = &x
+}
+
+// Object returns the object of an address, if it has one of ours.
+func (all addresses) Object(a netip.Addr) (Object, bool) {
+	if o := all.of(a).object; o != nil {
+		return *o, true
+	}
+	return Object{}, false
+}
+
+// Objects returns all objects, in no order.
+func (all addresses) Objects() []Object {
+	out := make([]Object, 0, len(all))
+	for _, x := range all {
+		if x.object != nil {
+			out = append(out, *x.object)
+		}
+	}
+	return out
+}
+
+// Releasing returns the object of an address that was released and still has one.
+func (all addresses) Releasing(a netip.Addr) (Object, bool) {
+	if x := all.of(a); x.object != nil && x.releasing != (lb.ServiceKey{}) {
+		return *x.object, true
+	}
+	return Object{}, false
+}
+
+// services has what is known of each Service besides what it holds and lacks. One of which
+// there is no more to say has no record.
+type services map[lb.ServiceKey]*serviceRecord
+
+type serviceRecord struct {
+	last  *Decision    // that was carried out; nil: none
+	uid   string       // of the Service that it was about
+	shows []netip.Addr // that its status shows and it does not hold
+}
+
+// last is the decision about a Service that was carried out last; zero: none was.
+func (all services) last(k lb.ServiceKey) Decision {
+	if x := all[k]; x != nil && x.last != nil {
+		return *x.last
+	}
+	return Decision{}
+}
+
+// learn changes what is known of a Service.
+func (all services) learn(k lb.ServiceKey, change func(*serviceRecord)) {
+	x := all[k]
+	if x == nil {
+		x = &serviceRecord{}
+		all[k] = x
+	}
+	if change(x); x.last == nil && len(x.shows) == 0 {
+		delete(all, k)
+	}
+}
+
+// wasDenied reports whether a Service was told why it does not get a.
+func (all services) wasDenied(k lb.ServiceKey, a netip.Addr) bool {
+	return slices.ContainsFunc(all.last(k).Denials, func(d Denial) bool { return d.Address == a })
+}
+
+// Shows returns what is kept from others since the status of a Service shows it.
+func (all services) Shows(k lb.ServiceKey) []netip.Addr {
+	if x := all[k]; x != nil {
+		return x.shows
+	}
+	return nil
+}
+
+// pendings has what each Service asks for that has less.
+type pendings map[lb.ServiceKey]*pending
+
+type pending struct {
+	request Request
+	created time.Time
+	lacks   lb.Family // that alone is missing; none: anything may help
+}
+
+// mayTake reports whether an address may be what it lacks.
+func (p pending) mayTake(a netip.Addr) bool {
+	return p.lacks == lb.NoFamily || p.lacks == lb.FamilyOf(a)
+}
+
+// note notes that a Service is pending if a decision gives it less than it asks for.
+func (all pendings) note(r Request, created time.Time, d Decision) {
+	if !d.Refused && len(d.Denials) == 0 {
+		return
+	}
+	p := &pending{request: r, created: created}
+	if !d.Refused && len(d.VIPs) == 1 {
+		p.lacks = lb.FamilyOf(d.VIPs[0].Addr).Other()
+	}
+	all[r.Service] = p
+}
+
+// where returns those whom something may help; who waits longest comes first.
+func (all pendings) where(helps func(lb.ServiceKey, *pending) bool) []lb.ServiceKey {
+	var some []lb.ServiceKey
+	for k, p := range all {
+		if helps(k, p) {
+			some = append(some, k)
+		}
+	}
+	slices.SortFunc(some, func(x, y lb.ServiceKey) int {
+		return cmp.Or(all[x].created.Compare(all[y].created), x.Compare(y))
+	})
+	return some
+}
+
+// Pending returns the Services that are pending, who waits longest first.
+func (all pendings) Pending() []lb.ServiceKey { return all.where(anyone) }
+
+func anyone(lb.ServiceKey, *pending) bool { return true }
