@@ -53,7 +53,7 @@ func (b *Controller) decide(svc *v1.Service) (d ipam.Decision) {
 
 // unreported is [ipam.State.Unreported].
 func (b *Controller) unreported(svc *v1.Service) []netip.Addr {
-	return ask(b, func(s *ipam.State) []netip.Addr { return s.Unreported(keyOf(svc), string(svc.UID), shownBy(svc)) })
+	return ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unreported(keyOf(svc), string(svc.UID), shownBy(svc)) })
 }
 
 // acquireAll acquires the VIPs of a decision. It reports false when somebody else holds one of

@@ -33,7 +33,7 @@ func staleService(k lb.ServiceKey) error {
 
 // acquire has the API server record that a Service holds a VIP that it was granted. It
 // reports false if somebody else does; the state then knows.
-func (b *Controller) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string) (bool, error) {
+func (b *store) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string) (bool, error) {
 	defer b.ofAddress.lock(a.String())()
 	for range claimAttempts {
 		w := ask(b, func(s *ipam.State) ipam.Write { return s.ToHold(a, k, uid) })
@@ -68,7 +68,7 @@ func (b *Controller) acquire(ctx context.Context, a netip.Addr, pool string, k l
 
 // confirm asks the API server whether a Service still is the one of that UID: a
 // process that was stopped for a while may know an earlier one of its name.
-func (b *Controller) confirm(ctx context.Context, k lb.ServiceKey, uid string) error {
+func (b *store) confirm(ctx context.Context, k lb.ServiceKey, uid string) error {
 	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 	if err == nil && string(svc.UID) != uid {
 		err = staleService(k)
@@ -78,7 +78,7 @@ func (b *Controller) confirm(ctx context.Context, k lb.ServiceKey, uid string) e
 
 // releaseAll releases several addresses of a Service. What another Service of the name holds
 // is not this one's to release.
-func (b *Controller) releaseAll(ctx context.Context, k lb.ServiceKey, uid string, all []netip.Addr) error {
+func (b *store) releaseAll(ctx context.Context, k lb.ServiceKey, uid string, all []netip.Addr) error {
 	for _, a := range all {
 		done, err := b.release(ctx, a, k, uid)
 		if err == nil && !done {
@@ -93,7 +93,7 @@ func (b *Controller) releaseAll(ctx context.Context, k lb.ServiceKey, uid string
 
 // release is releaseAs. It also releases what an earlier Service of this name claimed, once
 // that Service is confirmed gone.
-func (b *Controller) release(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid string) (bool, error) {
+func (b *store) release(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid string) (bool, error) {
 	done, err := b.releaseAs(ctx, a, k, uid)
 	if done || err != nil {
 		return done, err
@@ -111,7 +111,7 @@ func (b *Controller) release(ctx context.Context, a netip.Addr, k lb.ServiceKey,
 // longer holds a, and the state free it. What another Service of the name holds is left
 // alone: it then reports false. So is what was claimed after the call: it is not what was to
 // go.
-func (b *Controller) releaseAs(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid string) (bool, error) {
+func (b *store) releaseAs(ctx context.Context, a netip.Addr, k lb.ServiceKey, uid string) (bool, error) {
 	first := b.object(a)
 	defer b.ofAddress.lock(a.String())()
 	for range claimAttempts {
@@ -138,7 +138,7 @@ func (b *Controller) releaseAs(ctx context.Context, a netip.Addr, k lb.ServiceKe
 
 // wrote takes in the answer to a write, and reads the object anew when it failed because
 // it is not as it was known. Any other failure it returns. obj is nil if there is none now.
-func (b *Controller) wrote(ctx context.Context, a netip.Addr, obj *networkingv1.IPAddress, err error) error {
+func (b *store) wrote(ctx context.Context, a netip.Addr, obj *networkingv1.IPAddress, err error) error {
 	switch {
 	case err == nil && obj == nil:
 		return nil
@@ -154,7 +154,7 @@ func (b *Controller) wrote(ctx context.Context, a netip.Addr, obj *networkingv1.
 }
 
 // refresh reads one object live.
-func (b *Controller) refresh(ctx context.Context, a netip.Addr) error {
+func (b *store) refresh(ctx context.Context, a netip.Addr) error {
 	obj, err := b.claims.Get(ctx, a)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -168,7 +168,7 @@ func (b *Controller) refresh(ctx context.Context, a netip.Addr) error {
 }
 
 // observe takes in what an object says.
-func (b *Controller) observe(obj *networkingv1.IPAddress, live bool) {
+func (b *store) observe(obj *networkingv1.IPAddress, live bool) {
 	o, ours := claim.Read(obj)
 	switch err := claim.CheckFormat(obj); {
 	case err != nil:
@@ -180,7 +180,7 @@ func (b *Controller) observe(obj *networkingv1.IPAddress, live bool) {
 	}
 }
 
-func (b *Controller) observeObject(o ipam.Object, live bool) {
+func (b *store) observeObject(o ipam.Object, live bool) {
 	b.apply(func(s *ipam.State) ipam.Effects { return s.Observe(o, b.holdersOf(s.Newcomers(o)), live) })
 	// Machines would take the VIP for an earlier Service's.
 	if svc, err := b.services.Services(o.Parent.Namespace).Get(o.Parent.Name); err == nil && o.HeldBy(o.Parent) && o.ParentUID != string(svc.UID) {
@@ -189,7 +189,7 @@ func (b *Controller) observeObject(o ipam.Object, live bool) {
 }
 
 // holdersOf returns what those of Plinth's Services serve that are in the cache.
-func (b *Controller) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
+func (b *store) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
 	for _, k := range services {
 		if svc, err := b.services.Services(k.Namespace).Get(k.Name); err == nil && b.isOurs(svc) {
 			all = append(all, requestOf(svc).Holder)
@@ -199,7 +199,7 @@ func (b *Controller) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
 }
 
 // deleteObject deletes an object, if it is still as it is known.
-func (b *Controller) deleteObject(ctx context.Context, o ipam.Object) error {
+func (b *store) deleteObject(ctx context.Context, o ipam.Object) error {
 	err := b.claims.Delete(ctx, o)
 	if err == nil {
 		b.apply(func(s *ipam.State) ipam.Effects { s.Deleted(o); return ipam.Effects{} })
@@ -208,7 +208,7 @@ func (b *Controller) deleteObject(ctx context.Context, o ipam.Object) error {
 }
 
 // object returns the object of an address; zero: there is none.
-func (b *Controller) object(a netip.Addr) ipam.Object {
+func (b *store) object(a netip.Addr) ipam.Object {
 	return ask(b, func(s *ipam.State) ipam.Object {
 		o, _ := s.Object(a)
 		return o
@@ -216,7 +216,7 @@ func (b *Controller) object(a netip.Addr) ipam.Object {
 }
 
 // sink is told of claims by the journal while this process leads.
-type sink struct{ b *Controller }
+type sink struct{ b *store }
 
 // Observe takes in an object as a list or a watch shows it.
 func (s sink) Observe(o ipam.Object) { s.b.observeObject(o, false) }

@@ -258,7 +258,7 @@ func (h *held) observeShownBy(svc *v1.Service) {
 // follow is a journal that tells this controller, and follows no watch of its own.
 func (h *held) follow() *claim.Journal {
 	j := claim.NewJournal(h.log, h.claims, "")
-	j.Lead(sink{h.Controller}, "", func() {})
+	j.Lead(sink{h.store}, "", func() {})
 	return j
 }
 

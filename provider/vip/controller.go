@@ -3,7 +3,6 @@ package vip
 import (
 	"log/slog"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/informers"
@@ -36,28 +35,15 @@ import (
 //
 // The finalizer of a Service is put on and taken off by way of services/status, too.
 type Controller struct {
-	options  Options
-	cluster  Cluster
-	log      *slog.Logger
-	services corelisters.ServiceLister
-	now      func() time.Time
-	queue    *queue.Queue
-	claims   claim.Client
+	*statuses
 	journal  *claim.Journal
 	linked   *stockBalancer
-	byStock  bool // the stock service controller runs in its place, and writes the statuses; see stockBalancer
 	released *releasedKeeper
-	reports  *reports
 
 	loaded chan struct{} // closed when all claims are known: addresses may be released
 	ready  chan struct{} // closed when the pools and the statuses are known, too: addresses may be given
 
-	ofService keyedLock[lb.ServiceKey] // one goroutine at a time reconciles a Service
-	ofAddress keyedLock[string]        // one at a time writes the object of an address; locked last, and one of them
-
-	mu       sync.Mutex
-	state    *ipam.State
-	retained map[retainedVIP]lb.Reason // held, and would not be given now
+	retained map[retainedVIP]lb.Reason // held, and would not be given now; written with the store's lock held
 }
 
 // Options say how Services are served.
@@ -87,20 +73,29 @@ type Cluster struct {
 	Stop      <-chan struct{} // closed when the controllers end
 }
 
+// environment is what all parts use, and say together: which Services are Plinth's to serve.
+type environment struct {
+	options  Options
+	cluster  Cluster
+	log      *slog.Logger
+	now      func() time.Time
+	services corelisters.ServiceLister
+	queue    *queue.Queue
+	byStock  bool // the stock service controller runs in its place, and writes the statuses; see stockBalancer
+}
+
 // New returns a Controller that does nothing yet. Use comes before Start.
 func New(o Options) *Controller {
+	e := &environment{options: o, log: o.Log, now: time.Now}
+	held := &store{environment: e, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1)}
 	b := &Controller{
-		options: o,
-		log:     o.Log,
-		now:     time.Now,
-		loaded:  make(chan struct{}),
-		ready:   make(chan struct{}),
-		state:   ipam.NewState(),
+		statuses: &statuses{store: held, reports: newReports(func() time.Time { return e.now() })},
+		loaded:   make(chan struct{}),
+		ready:    make(chan struct{}),
 	}
 	b.linked = &stockBalancer{balancer: b}
-	b.released = &releasedKeeper{balancer: b, changed: make(chan struct{}, 1)}
-	b.reports = newReports(func() time.Time { return b.now() })
-	b.queue = queue.New("plinth_loadbalancer", o.Log, b.reconcile)
+	b.released = &releasedKeeper{balancer: b}
+	e.queue = queue.New("plinth_loadbalancer", o.Log, b.reconcile)
 	return b
 }
 
@@ -112,41 +107,6 @@ func (b *Controller) Use(c Cluster) {
 // Stock answers the stock service controller, in a program that runs that one in place of
 // this.
 func (b *Controller) Stock() cloudprovider.LoadBalancer { return b.linked }
-
-// apply has verbs change the state, all at once, and carries out what follows.
-func (b *Controller) apply(verbs ...func(*ipam.State) ipam.Effects) {
-	var e ipam.Effects
-	b.mu.Lock()
-	for _, verb := range verbs {
-		e = e.And(verb(b.state))
-	}
-	b.mu.Unlock()
-	b.carryOut(e)
-}
-
-// carryOut does what follows from a change of the state.
-func (b *Controller) carryOut(e ipam.Effects) {
-	for _, s := range e.Stale {
-		b.log.Warn("a status shows an address that its Service does not hold; nobody else gets it before that is cleared", "service", s.Service, "vip", s.Addr)
-	}
-	if e.Quarantine {
-		b.released.writeSoon()
-	}
-	for _, r := range e.Reconcile {
-		if r.After > 0 {
-			b.queue.AddAfter(r.Service.String(), r.After)
-		} else {
-			b.queue.Add(r.Service.String())
-		}
-	}
-}
-
-// ask returns what the state answers.
-func ask[T any](b *Controller, question func(*ipam.State) T) T {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return question(b.state)
-}
 
 func closed(c <-chan struct{}) bool {
 	select {

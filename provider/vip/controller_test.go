@@ -209,13 +209,13 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 		at = at.Add(ipam.RestTime / 2)
 	}
 	h.departed()
-	<-h.released.changed // of the two that left
+	<-h.quarantineChanged // of the two that left
 	h.failing(1, "create", "ipaddresses")
 	if d, err := h.assign(t.Context(), svc); err == nil {
 		t.Fatalf("the API server fails, and it is given %v", d)
 	}
 	select {
-	case <-h.released.changed:
+	case <-h.quarantineChanged:
 	default:
 		t.Error("that the address rests on is not written down: it may just have been left out")
 	}

@@ -12,7 +12,7 @@ import (
 
 // watchIgnored records an Event on each Service of ours that has annotations of another
 // balancer which do not count: once, and again when they change.
-func (b *Controller) watchIgnored(services cache.SharedInformer) error {
+func (b *environment) watchIgnored(services cache.SharedInformer) error {
 	_, err := services.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    b.tellIgnored,
 		UpdateFunc: func(_, now any) { b.tellIgnored(now) },
@@ -21,7 +21,7 @@ func (b *Controller) watchIgnored(services cache.SharedInformer) error {
 	return err
 }
 
-func (b *Controller) tellIgnored(obj any) {
+func (b *environment) tellIgnored(obj any) {
 	svc, ok := obj.(*v1.Service)
 	if !ok {
 		return
@@ -38,7 +38,7 @@ func (b *Controller) tellIgnored(obj any) {
 	b.cluster.Reports.Warn(svc, string(lb.AnnotationIgnored), bounded(strings.Join(said, "; "), maxEvent))
 }
 
-func (b *Controller) forgetIgnored(obj any) {
+func (b *environment) forgetIgnored(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}

@@ -15,7 +15,7 @@ import (
 
 func TestAnIgnoredAnnotationIsToldOnceForEachChange(t *testing.T) {
 	recorder := record.NewFakeRecorder(100)
-	b := &Controller{cluster: Cluster{Recorder: recorder, Reports: event.NewReports(recorder)}}
+	b := &environment{cluster: Cluster{Recorder: recorder, Reports: event.NewReports(recorder)}}
 	told := func() (all []string) {
 		for len(recorder.Events) > 0 {
 			all = append(all, <-recorder.Events)

@@ -45,7 +45,7 @@ func (s *stockBalancer) GetLoadBalancer(ctx context.Context, _ string, svc *v1.S
 	if err := errors.Join(s.start(), until(ctx, s.balancer.loaded)); err != nil {
 		return nil, false, err
 	}
-	held := ask(s.balancer, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(keyOf(svc))) })
+	held := ask(s.balancer.store, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(keyOf(svc))) })
 	return &v1.LoadBalancerStatus{Ingress: ingressOf(held)}, len(held) > 0, nil
 }
 
@@ -89,7 +89,7 @@ func (s *stockBalancer) EnsureLoadBalancerDeleted(context.Context, string, *v1.S
 
 // stockShows reports whether the status of a Service still shows what it holds.
 func (b *Controller) stockShows(svc *v1.Service) bool {
-	return len(showsIn(svc, ask(b, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(keyOf(svc))) }))) > 0
+	return len(showsIn(svc, ask(b.store, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(keyOf(svc))) }))) > 0
 }
 
 // linkedWithin is how long an answer to the stock controller waits for what has to be known.

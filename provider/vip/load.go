@@ -95,7 +95,7 @@ func (b *Controller) retryUntilDone(ctx context.Context, f func(context.Context)
 }
 
 // loadBalancers lists the Services of that type, live, the oldest first.
-func (b *Controller) loadBalancers(ctx context.Context) ([]v1.Service, error) {
+func (b *environment) loadBalancers(ctx context.Context) ([]v1.Service, error) {
 	list, err := b.cluster.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("spec.type", string(v1.ServiceTypeLoadBalancer)).String(),
 	})
@@ -135,7 +135,7 @@ func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err er
 	if err != nil {
 		return nil, fmt.Errorf("no VIP is given or taken away: %w", err)
 	}
-	took := b.journal.Lead(sink{b}, list.ResourceVersion, func() {
+	took := b.journal.Lead(sink{b.store}, list.ResourceVersion, func() {
 		b.apply(func(s *ipam.State) ipam.Effects {
 			*s = *ipam.NewState()
 			s.Quarantine(released.Quarantined, b.now())
@@ -175,7 +175,7 @@ func addressesIn(list *networkingv1.IPAddressList) map[netip.Addr]bool {
 }
 
 // holdersByEdit returns what Plinth's Services serve, who was edited last at the end.
-func (b *Controller) holdersByEdit(services []v1.Service) []ipam.Holder {
+func (b *environment) holdersByEdit(services []v1.Service) []ipam.Holder {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, func(x, y v1.Service) int { return lastEdit(&x).Compare(lastEdit(&y)) })
 	var all []ipam.Holder
@@ -268,7 +268,7 @@ func (b *Controller) setPools(ctx context.Context) error {
 }
 
 // service returns a Service from the cache; nil: it has none.
-func (b *Controller) service(k lb.ServiceKey) *v1.Service {
+func (b *environment) service(k lb.ServiceKey) *v1.Service {
 	svc, err := b.services.Services(k.Namespace).Get(k.Name)
 	if err != nil {
 		return nil
@@ -295,7 +295,7 @@ func (b *Controller) compare(ctx context.Context) error {
 		b.observe(&list.Items[i], false)
 	}
 	b.apply(b.reconcileGone, b.observeAllShown, (*ipam.State).ReconcileShown)
-	for _, a := range ask(b, func(s *ipam.State) []netip.Addr { return s.Unlisted(addressesIn(list)) }) {
+	for _, a := range ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unlisted(addressesIn(list)) }) {
 		if err := b.refresh(ctx, a); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (c vipCollector) Describe(out chan<- *prometheus.Desc) {
 
 // Collect sends what is.
 func (c vipCollector) Collect(out chan<- prometheus.Metric) {
-	now := ask(c.b, func(s *ipam.State) ipam.Count { return s.Count(c.b.now()) })
+	now := ask(c.b.store, func(s *ipam.State) ipam.Count { return s.Count(c.b.now()) })
 	for pool, n := range now.Held {
 		out <- prometheus.MustNewConstMetric(vipsHeld, prometheus.GaugeValue, float64(n), pool)
 	}

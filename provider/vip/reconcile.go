@@ -81,7 +81,7 @@ func (b *Controller) serviceChanged(before, now any) {
 		b.withdraw(k)
 	}
 	drifted := b.reports.observe(svc)
-	unfinished := ask(b, func(s *ipam.State) bool { return !ours && s.Knows(k) || len(s.Shows(k)) > 0 || s.HoldsMore(k) })
+	unfinished := ask(b.store, func(s *ipam.State) bool { return !ours && s.Knows(k) || len(s.Shows(k)) > 0 || s.HoldsMore(k) })
 	if drifted || unfinished || ours && asksAnew(old, svc) || b.hasOurFinalizer(svc) || b.isStale(svc) {
 		b.queue.Add(k.String())
 	}
@@ -106,12 +106,12 @@ func (b *Controller) serviceGone(obj any) {
 }
 
 // withdraw has nothing offered any more to a Service that is not to be served.
-func (b *Controller) withdraw(k lb.ServiceKey) {
+func (b *store) withdraw(k lb.ServiceKey) {
 	b.apply(func(s *ipam.State) ipam.Effects { s.Withdraw(k); return ipam.Effects{} })
 }
 
 // knows reports whether a Service holds something, waits, or was given an answer.
-func (b *Controller) knows(k lb.ServiceKey) bool {
+func (b *store) knows(k lb.ServiceKey) bool {
 	return ask(b, func(s *ipam.State) bool { return s.Knows(k) })
 }
 
@@ -161,7 +161,7 @@ func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
 // reportFailure records an Event on a Service that cannot be served, or let go, since the
 // API server fails what is asked of it, once for each answer. That others were faster is
 // no failure.
-func (b *Controller) reportFailure(svc *v1.Service, err error) {
+func (b *statuses) reportFailure(svc *v1.Service, err error) {
 	switch {
 	case b.byStock, errors.Is(err, errContended), apierrors.IsConflict(err):
 	case err == nil:
@@ -183,7 +183,7 @@ func (b *Controller) retryAfterQuarantine(k lb.ServiceKey, d ipam.Decision) {
 
 // writeOwnStatus writes what was decided, and reports whether it wrote: what somebody
 // overwrote it repairs ever less often.
-func (b *Controller) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (wrote bool, err error) {
+func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (wrote bool, err error) {
 	k, drifted := keyOf(svc), b.reports.observe(svc)
 	if drifted {
 		if now, after := b.reports.mayRepair(k); !now {
@@ -204,7 +204,7 @@ func (b *Controller) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam
 // class, or of Plinth's. One of another class, or without a class where Plinth serves its
 // own alone, only if Plinth has served it before, and no other balancer has given it an
 // address since.
-func (b *Controller) hasOurFinalizer(svc *v1.Service) bool {
+func (b *statuses) hasOurFinalizer(svc *v1.Service) bool {
 	if b.byStock || !servicehelper.HasLBFinalizer(svc) || b.isOurs(svc) || b.keepsVIPs(svc) {
 		return false
 	}
@@ -214,7 +214,7 @@ func (b *Controller) hasOurFinalizer(svc *v1.Service) bool {
 	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil {
 		return false
 	}
-	return ask(b, func(s *ipam.State) bool {
+	return ask(b.store, func(s *ipam.State) bool {
 		return !slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
 			a, err := netip.ParseAddr(i.IP)
 			return err != nil || s.Pool(a) == "" && !s.IsHolder(a, keyOf(svc))
@@ -256,7 +256,7 @@ func (b *Controller) clearAndRelease(ctx context.Context, k lb.ServiceKey, uid s
 	if err := b.clearReported(ctx, k, uid); err != nil {
 		return err
 	}
-	for _, a := range ask(b, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(k)) }) {
+	for _, a := range ask(b.store, func(s *ipam.State) []netip.Addr { return slices.Clone(s.Holds(k)) }) {
 		if done, err := b.release(ctx, a, k, uid); err != nil || !done {
 			return err
 		}
@@ -268,7 +268,7 @@ func (b *Controller) clearAndRelease(ctx context.Context, k lb.ServiceKey, uid s
 
 // lookAgain has a Service looked at that is to be served, though what it held was released a
 // moment ago: it was no load balancer for a while, and is one again.
-func (b *Controller) lookAgain(k lb.ServiceKey) {
+func (b *environment) lookAgain(k lb.ServiceKey) {
 	if svc := b.service(k); svc != nil && b.isOurs(svc) {
 		b.queue.Add(k.String())
 	}

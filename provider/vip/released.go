@@ -23,17 +23,8 @@ const (
 // what was released once it is: whoever leads next knows it from one of the two.
 type releasedKeeper struct {
 	balancer *Controller
-	changed  chan struct{}  // what is in quarantine has changed
 	last     claim.Released // as it was read or written last
 	changes  int            // of claims, at that time
-}
-
-// writeSoon has it written down soon.
-func (r *releasedKeeper) writeSoon() {
-	select {
-	case r.changed <- struct{}{}:
-	default:
-	}
 }
 
 // run writes it down until ctx ends: at once when it changed but not too often, and now and
@@ -43,13 +34,13 @@ func (r *releasedKeeper) run(ctx context.Context) {
 		full, err := r.write(ctx)
 		if err != nil {
 			r.balancer.log.Error("cannot write down which VIPs were released; will try again", "err", err)
-			r.writeSoon()
+			r.balancer.writeReleasedSoon()
 		}
 		again := countedEvery
 		if full {
 			again = releasedAgain
 		}
-		if !pause(ctx, releasedEvery, nil) || !pause(ctx, again-releasedEvery, r.changed) {
+		if !pause(ctx, releasedEvery, nil) || !pause(ctx, again-releasedEvery, r.balancer.quarantineChanged) {
 			return
 		}
 	}
@@ -73,7 +64,7 @@ func pause(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 	b := r.balancer
 	var releasing []netip.Addr
-	all := ask(b, func(s *ipam.State) (all []ipam.Rested) {
+	all := ask(b.store, func(s *ipam.State) (all []ipam.Rested) {
 		all, releasing = s.Quarantined(b.now())
 		return all
 	})
@@ -117,7 +108,7 @@ func (r *releasedKeeper) removeObjects(ctx context.Context, releasing []netip.Ad
 	workqueue.ParallelizeUntil(ctx, claimWorkers, len(releasing), func(i int) {
 		if err := r.removeObject(ctx, releasing[i]); err != nil {
 			r.balancer.log.Error("cannot remove the claim of a VIP that was released; will try again", "vip", releasing[i], "err", err)
-			r.writeSoon()
+			r.balancer.writeReleasedSoon()
 		}
 	})
 }
@@ -126,7 +117,7 @@ func (r *releasedKeeper) removeObject(ctx context.Context, a netip.Addr) error {
 	b := r.balancer
 	defer b.ofAddress.lock(a.String())()
 	o, releasing := ipam.Object{}, false
-	ask(b, func(s *ipam.State) bool {
+	ask(b.store, func(s *ipam.State) bool {
 		o, releasing = s.Releasing(a)
 		return releasing
 	})

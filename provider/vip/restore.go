@@ -3,6 +3,7 @@ package vip
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -33,12 +34,12 @@ func (b *Controller) watchForRestore(ctx context.Context, restored <-chan struct
 	case <-restored:
 	}
 	b.log.Error("the API server's store was restored from a backup; starting anew")
-	b.retryForAWhile(ctx, b.rewriteMissing)
+	retryForAWhile(ctx, b.log, b.rewriteMissing)
 	b.options.Restart()
 }
 
 // retryForAWhile calls f until it succeeds, but not for long.
-func (b *Controller) retryForAWhile(ctx context.Context, f func(context.Context) error) bool {
+func retryForAWhile(ctx context.Context, log *slog.Logger, f func(context.Context) error) bool {
 	start := time.Now()
 	for {
 		err := f(ctx)
@@ -46,7 +47,7 @@ func (b *Controller) retryForAWhile(ctx context.Context, f func(context.Context)
 			return true
 		}
 		if time.Since(start) > rewriteFor || !pause(ctx, rewriteEvery, nil) {
-			b.log.Error("cannot claim anew the VIPs that the backup does not have", "err", err)
+			log.Error("cannot claim anew the VIPs that the backup does not have", "err", err)
 			return false
 		}
 	}
@@ -64,7 +65,7 @@ func (b *Controller) rewriteMissing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	missing := ask(b, func(s *ipam.State) []ipam.Claim { return s.Missing(addressesIn(list)) })
+	missing := ask(b.store, func(s *ipam.State) []ipam.Claim { return s.Missing(addressesIn(list)) })
 	return b.rewrite(ctx, missing, uidsOf(services))
 }
 
@@ -82,14 +83,14 @@ func (b *Controller) restoreFrom(ctx context.Context, services []v1.Service) {
 		return e
 	})
 	b.log.Info("remembers VIPs that the backup does not have", "remembered", len(before), "kept", len(missing))
-	if b.retryForAWhile(ctx, func(ctx context.Context) error { return b.rewrite(ctx, missing, uidsOf(services)) }) {
+	if retryForAWhile(ctx, b.log, func(ctx context.Context) error { return b.rewrite(ctx, missing, uidsOf(services)) }) {
 		b.journal.Forget()
 	}
 }
 
 // remembered is what was known before a restore, sorted by address, with the Services that are
 // there still.
-func (b *Controller) remembered(before map[netip.Addr]claim.Entry, services []v1.Service) (all []ipam.Remembered) {
+func (b *environment) remembered(before map[netip.Addr]claim.Entry, services []v1.Service) (all []ipam.Remembered) {
 	live := map[lb.ServiceKey]*v1.Service{}
 	for i := range services {
 		if svc := &services[i]; b.isOurs(svc) {

@@ -30,7 +30,7 @@ func classless(svc *v1.Service) bool {
 
 // isOurs reports whether a Service is Plinth's to answer. The stock controller asks for none
 // that has a class.
-func (b *Controller) isOurs(svc *v1.Service) bool {
+func (b *environment) isOurs(svc *v1.Service) bool {
 	return svc.DeletionTimestamp == nil && (ofOurClass(svc) && !b.byStock || classless(svc) && !b.options.ClassOnly)
 }
 

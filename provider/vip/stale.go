@@ -23,7 +23,7 @@ import (
 
 // reported returns the Service of that UID as the API server has it now; nil if it is
 // gone.
-func (b *Controller) reported(ctx context.Context, k lb.ServiceKey, uid string) (*v1.Service, error) {
+func (b *statuses) reported(ctx context.Context, k lb.ServiceKey, uid string) (*v1.Service, error) {
 	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) || err == nil && string(svc.UID) != uid {
 		return nil, nil
@@ -56,7 +56,7 @@ func (b *Controller) releaseUnreported(ctx context.Context, svc *v1.Service, all
 
 // clearReported clears the status of a Service before what it holds is given back. A later
 // Service of its name says what is its own. Who changes the Service in between is no failure.
-func (b *Controller) clearReported(ctx context.Context, k lb.ServiceKey, uid string) (err error) {
+func (b *statuses) clearReported(ctx context.Context, k lb.ServiceKey, uid string) (err error) {
 	if uid == "" || b.byStock { // it is gone, or shows nothing that it holds
 		return nil
 	}
@@ -68,7 +68,7 @@ func (b *Controller) clearReported(ctx context.Context, k lb.ServiceKey, uid str
 	return err
 }
 
-func (b *Controller) clearAsRead(ctx context.Context, k lb.ServiceKey, uid string) error {
+func (b *statuses) clearAsRead(ctx context.Context, k lb.ServiceKey, uid string) error {
 	svc, err := b.reported(ctx, k, uid)
 	if svc == nil || err != nil {
 		return err
@@ -95,7 +95,7 @@ const fieldManager = "plinth"
 
 // clearStatus takes off a Service that is not Plinth's to serve what Plinth said in its
 // status.
-func (b *Controller) clearStatus(ctx context.Context, svc *v1.Service) error {
+func (b *statuses) clearStatus(ctx context.Context, svc *v1.Service) error {
 	status := b.clearedStatus(svc)
 	if len(status) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (b *Controller) clearStatus(ctx context.Context, svc *v1.Service) error {
 
 // dropFinalizer takes the finalizer off a Service, and with it what Plinth said in the
 // status. What it holds is given back next, by whoever leads then.
-func (b *Controller) dropFinalizer(ctx context.Context, svc *v1.Service) error {
+func (b *statuses) dropFinalizer(ctx context.Context, svc *v1.Service) error {
 	status := b.clearedStatus(svc)
 	return b.patchStatus(ctx, svc, map[string]any{
 		"metadata": map[string]any{
@@ -121,13 +121,13 @@ func (b *Controller) dropFinalizer(ctx context.Context, svc *v1.Service) error {
 // clearedStatus is the patch of a status that takes Plinth's words out of it: the
 // condition, and each address that the Service holds, and, where Plinth served it, that is
 // of a pool or used by machines, routers or the cluster. Another balancer's stay.
-func (b *Controller) clearedStatus(svc *v1.Service) map[string]any {
+func (b *statuses) clearedStatus(svc *v1.Service) map[string]any {
 	status := map[string]any{}
 	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil {
 		status["conditions"] = []any{withoutCondition}
 	}
 	was := svc.Status.LoadBalancer.Ingress
-	rest := ask(b, func(s *ipam.State) []v1.LoadBalancerIngress {
+	rest := ask(b.store, func(s *ipam.State) []v1.LoadBalancerIngress {
 		return slices.DeleteFunc(slices.Clone(was), func(i v1.LoadBalancerIngress) bool {
 			a, err := netip.ParseAddr(i.IP)
 			return err == nil && (s.IsHolder(a, keyOf(svc)) || b.served(svc) && (s.Pool(a) != "" || s.Uses(a)))
@@ -140,38 +140,38 @@ func (b *Controller) clearedStatus(svc *v1.Service) map[string]any {
 }
 
 // served reports whether a Service that is not Plinth's to serve was so before.
-func (b *Controller) served(svc *v1.Service) bool {
+func (b *environment) served(svc *v1.Service) bool {
 	ours := ofOurClass(svc) || classless(svc) && !b.options.ClassOnly
 	return ours || meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil
 }
 
 // keepsVIPs reports whether a Service was served before Plinth came to serve its class
 // only: nothing more is written to it.
-func (b *Controller) keepsVIPs(svc *v1.Service) bool {
+func (b *environment) keepsVIPs(svc *v1.Service) bool {
 	return b.options.ClassOnly && classless(svc) && svc.DeletionTimestamp == nil
 }
 
 // isStale reports whether the status of a Service that is not Plinth's to serve shows what
 // is to be cleared, or is to be kept from others.
-func (b *Controller) isStale(svc *v1.Service) bool {
+func (b *statuses) isStale(svc *v1.Service) bool {
 	if b.isOurs(svc) || len(svc.Status.LoadBalancer.Ingress) == 0 && !b.served(svc) {
 		return false
 	}
 	k := keyOf(svc)
-	return b.mustClear(svc) || ask(b, func(s *ipam.State) bool {
+	return b.mustClear(svc) || ask(b.store, func(s *ipam.State) bool {
 		return len(without(s.Unheld(k, shownBy(svc)), s.Shows(k)...)) > 0
 	})
 }
 
 // mustClear reports whether there is a status to clear of a Service that is not Plinth's to
 // serve any more.
-func (b *Controller) mustClear(svc *v1.Service) bool {
+func (b *statuses) mustClear(svc *v1.Service) bool {
 	return !b.byStock && !b.keepsVIPs(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
 }
 
 // observeAllShown keeps from others what the statuses in the cache show of Services that are
 // not Plinth's to serve. What another Service holds stays with that one.
-func (b *Controller) observeAllShown(s *ipam.State) (e ipam.Effects) {
+func (b *store) observeAllShown(s *ipam.State) (e ipam.Effects) {
 	all, _ := b.services.List(labels.Everything()) // a cache never fails
 	for _, svc := range all {
 		e = e.And(b.observeShown(s, svc))
@@ -181,7 +181,7 @@ func (b *Controller) observeAllShown(s *ipam.State) (e ipam.Effects) {
 
 // observeShown keeps from others what the status of a Service shows that is not Plinth's to
 // serve, and has it looked at if it is Plinth's to clear.
-func (b *Controller) observeShown(s *ipam.State, svc *v1.Service) ipam.Effects {
+func (b *store) observeShown(s *ipam.State, svc *v1.Service) ipam.Effects {
 	if b.isOurs(svc) || len(svc.Status.LoadBalancer.Ingress) == 0 && !b.served(svc) {
 		return ipam.Effects{}
 	}
@@ -195,7 +195,7 @@ func (b *Controller) observeShown(s *ipam.State, svc *v1.Service) ipam.Effects {
 // reviewStale looks at the status of a Service anew, if addresses are kept from others
 // since it shows them, and lets others have those that it shows no more.
 func (b *Controller) reviewStale(ctx context.Context, k lb.ServiceKey) error {
-	if len(ask(b, func(s *ipam.State) []netip.Addr { return s.Shows(k) })) == 0 {
+	if len(ask(b.store, func(s *ipam.State) []netip.Addr { return s.Shows(k) })) == 0 {
 		return nil
 	}
 	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
@@ -214,10 +214,10 @@ func (b *Controller) reviewStale(ctx context.Context, k lb.ServiceKey) error {
 
 // tellStale records an Event on a Service whose status keeps addresses of pools from
 // everybody and is not Plinth's to clear: once, and again when the addresses change.
-func (b *Controller) tellStale(svc *v1.Service) {
+func (b *statuses) tellStale(svc *v1.Service) {
 	var shown []netip.Addr
 	if !b.isOurs(svc) && (!b.served(svc) || b.keepsVIPs(svc)) {
-		shown = ask(b, func(s *ipam.State) []netip.Addr { return s.ShowsAlone(keyOf(svc)) })
+		shown = ask(b.store, func(s *ipam.State) []netip.Addr { return s.ShowsAlone(keyOf(svc)) })
 	}
 	if len(shown) == 0 {
 		b.cluster.Reports.Clear(svc, string(lb.StatusNotHeld))
@@ -233,7 +233,7 @@ func (b *Controller) tellStale(svc *v1.Service) {
 }
 
 // forgetReports has a Service that is gone take no memory.
-func (b *Controller) forgetReports(obj any) {
+func (b *statuses) forgetReports(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}

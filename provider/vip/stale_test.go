@@ -270,8 +270,8 @@ func TestAddressThatAStaleStatusShowsIsNotGivenOnceItsHolderIsGone(t *testing.T)
 			func(h *held) { h.gives(1) },
 		},
 		"another program": {
-			func(h *held) { sink{h.Controller}.ObserveForeign(h.addr) },
-			func(h *held) { sink{h.Controller}.ObserveDeleted(h.addr, "") },
+			func(h *held) { sink{h.store}.ObserveForeign(h.addr) },
+			func(h *held) { sink{h.store}.ObserveDeleted(h.addr, "") },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -26,6 +26,13 @@ const (
 	reasonOneFamily = "OneFamilyOnly" // PreferDualStack, and only one family is to be had
 )
 
+// statuses writes what Services are told.
+type statuses struct {
+	*store
+	reports   *reports
+	ofService keyedLock[lb.ServiceKey] // one goroutine at a time reconciles a Service
+}
+
 // Bounds of messages in bytes: a condition names what each of some hundred pools said
 // (the API allows 32768), an Event as much as the API takes.
 const (
@@ -110,7 +117,7 @@ func needsFinalizer(svc *v1.Service) bool {
 // writeStatus makes the Service say what was decided, and reports whether it wrote. A
 // Service that gets nothing keeps a status that is none of ours: another balancer may
 // serve it.
-func (b *Controller) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (bool, error) {
+func (b *statuses) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (bool, error) {
 	patch := statusPatch(svc, d, b.now())
 	if patch == nil {
 		return false, nil
@@ -130,14 +137,14 @@ func (b *Controller) writeStatus(ctx context.Context, svc *v1.Service, d ipam.De
 
 // concernsUs reports whether a status has an address of a pool, or one that is used by
 // machines, routers or the cluster, whose traffic every kube-proxy would then take.
-func (b *Controller) concernsUs(svc *v1.Service) bool {
-	return ask(b, func(s *ipam.State) bool {
+func (b *statuses) concernsUs(svc *v1.Service) bool {
+	return ask(b.store, func(s *ipam.State) bool {
 		return slices.ContainsFunc(shownBy(svc), func(a netip.Addr) bool { return s.Pool(a) != "" || s.Uses(a) })
 	})
 }
 
 // patchStatus sends a patch; a Service that is gone needs none.
-func (b *Controller) patchStatus(ctx context.Context, svc *v1.Service, patch map[string]any) error {
+func (b *statuses) patchStatus(ctx context.Context, svc *v1.Service, patch map[string]any) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return err
@@ -151,7 +158,7 @@ func (b *Controller) patchStatus(ctx context.Context, svc *v1.Service, patch map
 
 // recordEvent records an Event when a decision that was written went otherwise than the last
 // one.
-func (b *Controller) recordEvent(svc *v1.Service, d ipam.Decision) {
+func (b *statuses) recordEvent(svc *v1.Service, d ipam.Decision) {
 	c := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
 	now := conditionOf(svc, d, b.now())
 	if c != nil && c.Status == now.Status && c.Reason == now.Reason && c.Message == now.Message {
