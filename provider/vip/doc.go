@@ -1,15 +1,22 @@
 // Package vip gives Services of type LoadBalancer their VIPs. A Service comes in; the IPAddress
-// object that claims a VIP, the Service's status and its Events go out.
+// object that claims a VIP, the Service's status and its Events go out. It is the only writer of
+// a status.
 //
-// A [Controller] has the state, in package ipam's ledger and beside it, and is the only
-// writer of a status. In every path a status is cleared before its VIP is given back, for
-// kube-proxy serves what a status shows. Each Service is looked at by one worker at a time:
-// settle decides and claims, status reports. What is written down holds for the object as it
-// was read and no other, so that a process that dies, or leads no more, between two writes
-// leaves nothing that its successor cannot read from the claims and statuses.
+// Four layers, each of which calls the one below and none above: environment says which Services
+// are Plinth's; store has the state of package ipam under its lock, and makes the API server's
+// claims agree with it; statuses writes what Services are told; [Controller] does the work, in a
+// queue that is keyed by Service. What follows from a change of the state comes back as a value
+// and is carried out by store: nothing calls into the state while it decides.
 //
-// Where to look: load is the start of a leader, reconcile the work on one Service, settle who
-// waits and who is granted what, stale the statuses that show what their Services do not
-// hold, quarantine what was given back a moment ago, restore a backup of etcd, linked the
-// answers to the stock service controller, which Plinth's own program does not run.
+// In every path a status is cleared before its VIP is released, for kube-proxy serves what a
+// status shows. What is written holds for the object as it was read and no other, so that a
+// process that dies, or leads no more, between two writes leaves nothing that its successor
+// cannot read from claims and statuses.
+//
+// Where to look: package ipam decides that a Service is pending, who gets what comes free, and
+// which address is in quarantine. Here, load is the start of a leader, reconcile the work on one
+// Service, assign its way to its VIPs, claims the writes of IPAddress objects, status and stale
+// those of statuses, released what outlives the process, restore the day after a backup of etcd
+// was restored, linked the answers to the stock service controller, which Plinth's own program
+// does not run.
 package vip

@@ -77,8 +77,10 @@ func (s *Server) URL() string { return fmt.Sprintf("https://%s:%d", s.Host, serv
 
 func (s *Server) etcdURL() string { return fmt.Sprintf("http://%s:%d", s.Host, etcdPort) }
 
+func (s *Server) etcdPeerURL() string { return fmt.Sprintf("http://%s:%d", s.Host, etcdPeerPort) }
+
 func (s *Server) startEtcd() {
-	client, peers := s.etcdURL(), fmt.Sprintf("http://%s:%d", s.Host, etcdPeerPort)
+	client, peers := s.etcdURL(), s.etcdPeerURL()
 	s.etcd = s.run("etcd", "--data-dir="+s.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
 		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)

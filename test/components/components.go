@@ -27,6 +27,7 @@ const kubernetesSource = "controlplane"
 // controlPlane lists what a cluster has besides its machines.
 var controlPlane = []program{
 	{name: "etcd", source: kubernetesSource, pkg: "go.etcd.io/etcd/server/v3"},
+	{name: "etcdutl", source: kubernetesSource, pkg: "go.etcd.io/etcd/etcdutl/v3"},
 	{name: "kubectl", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kubectl"},
 	{name: "kube-apiserver", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kube-apiserver"},
 	{name: "kube-controller-manager", source: kubernetesSource, pkg: "k8s.io/kubernetes/cmd/kube-controller-manager"},

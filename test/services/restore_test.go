@@ -51,6 +51,40 @@ func TestSlowRestoreOfEtcdIsNoticedFromWhatTheLeaderWroteDown(t *testing.T) {
 	})
 }
 
+// With --bump-revision and --mark-compacted, as etcd's manual asks for Kubernetes, resource
+// versions never go back.
+func TestBumpedRestoreOfEtcdIsNoticedFromWhatTheLeaderWroteDown(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var leader *apiserver.Process
+	var state string
+	testRestore(t, restored{
+		start: func(c *cluster) {
+			state = filepath.Join(t.TempDir(), "state")
+			leader = c.elected("--state-dir=" + state)
+		},
+		restore: func(c *cluster, b apiserver.Backup) {
+			c.RestoreBumped(b, func() {
+				leader.Ended(30 * time.Second)
+				c.elected("--state-dir=" + state)
+			})
+		},
+	})
+}
+
+// The leader lives through it.
+func TestBumpedRestoreOfEtcdIsNoticedByTheLeader(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var leader *apiserver.Process
+	testRestore(t, restored{
+		start: func(c *cluster) { leader = c.Launch("--configure-cloud-routes=false") },
+		restore: func(c *cluster, b apiserver.Backup) {
+			c.RestoreBumped(b, func() {})
+			leader.Ended(30 * time.Second)
+			c.start()
+		},
+	})
+}
+
 // With two replicas the one that waited remembers, without a file.
 func TestSlowRestoreOfEtcdIsNoticedByWhoWaitedToLead(t *testing.T) {
 	t.Parallel() // it mostly waits
