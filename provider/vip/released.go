@@ -24,7 +24,6 @@ const (
 type releasedKeeper struct {
 	balancer *Controller
 	last     claim.Released // as it was read or written last
-	changes  int            // of claims, at that time
 }
 
 // run writes it down until ctx ends: at once when it changed but not too often, and now and
