@@ -32,9 +32,9 @@ type Decision struct {
 // with two families, of the first pool that has both. When nothing else is left,
 // it is the address that was released first.
 //
-// The Ledger forgets rests that are over, and is otherwise left as it is.
+// The Ledger ends quarantines that are over, and is otherwise left as it is.
 func Allocate(l *Ledger, r Request, now time.Time) Decision {
-	l.endRests(now)
+	l.endQuarantines(now)
 	s := search{l: l, r: r}
 	s.keep(s.mayStay)
 	if !s.askedRefused() {
@@ -71,8 +71,8 @@ func (s *search) short() bool {
 // late and gave it a second, then agree, and what it has been announced at stays.
 func (s *search) keep(may func(netip.Addr) bool) {
 	for _, a := range s.l.byService[s.r.Service] {
-		f, c := lb.FamilyOf(a), s.l.claims[a]
-		if s.r.Want.has(f) && (s.missing(f) || c.before(s.l.claims[s.got[index(f)].Addr])) && may(a) {
+		f, c := lb.FamilyOf(a), s.l.holdings[a]
+		if s.r.Want.has(f) && (s.missing(f) || c.before(s.l.holdings[s.got[index(f)].Addr])) && may(a) {
 			s.got[index(f)] = Assignment{Addr: a, Pool: c.pool}
 		}
 	}
@@ -80,7 +80,7 @@ func (s *search) keep(may func(netip.Addr) bool) {
 
 // mayStay reports whether the Service itself did nothing that moves it away from a.
 func (s *search) mayStay(a netip.Addr) bool {
-	c := s.l.claims[a]
+	c := s.l.holdings[a]
 	if asked, ok := s.r.addr(lb.FamilyOf(a)); ok {
 		if asked != a {
 			return false
@@ -131,17 +131,17 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 		if d.Reason == "" {
 			d.Reason, d.Holder = s.occupied(a, owner)
 		}
-		if rest, rests := s.l.resting[a]; d.Reason == "" && rests && s.isStranger(rest) {
-			d.Reason, d.Holder, d.Until = lb.AddressResting, rest.Owner, rest.Until
+		if q, in := s.l.quarantine[a]; d.Reason == "" && in && s.isStranger(q) {
+			d.Reason, d.Holder, d.Until = lb.AddressResting, q.Owner, q.Until
 		}
 	}
 	return d
 }
 
-// isStranger reports whether the Service does not get what rests by naming it: who knows
+// isStranger reports whether the Service does not get what is in quarantine by naming it: who knows
 // an address must not have it by lying in wait for its owner to let go of it for a
-// moment. A reservation is the operator's word, and outweighs the rest.
-func (s *search) isStranger(r Rested) bool {
+// moment. A reservation is the operator's word, and outweighs that.
+func (s *search) isStranger(r Quarantined) bool {
 	return r.Owner.Namespace != s.r.Service.Namespace && s.l.reserved[r.Addr] != s.r.Service
 }
 
@@ -159,7 +159,7 @@ func (l *Ledger) denyOutside(a netip.Addr) Denial {
 
 // occupied says whether a is reserved for, or held by, somebody who does not share it.
 func (s *search) occupied(a netip.Addr, reservedFor lb.ServiceKey) (lb.Reason, lb.ServiceKey) {
-	c, held := s.l.claims[a]
+	c, held := s.l.holdings[a]
 	if reservedFor != (lb.ServiceKey{}) && reservedFor != s.r.Service {
 		if _, shares := c.holder(reservedFor); !shares {
 			return lb.AddressReserved, reservedFor
@@ -202,8 +202,8 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) lb.Reason {
 // MayTakeOver says whether a Service that another program gave a may go on having
 // it: under the rules for asking for it at the time now, but from a pool of any state.
 // A Reason other than "" says why not.
-func (l *Ledger) MayTakeOver(a netip.Addr, r Request, now time.Time) lb.Reason {
-	l.endRests(now)
+func (l *Ledger) MayAdopt(a netip.Addr, r Request, now time.Time) lb.Reason {
+	l.endQuarantines(now)
 	s := search{l: l, r: r}
 	p := l.poolOf(a)
 	if p == nil {
@@ -213,7 +213,7 @@ func (l *Ledger) MayTakeOver(a netip.Addr, r Request, now time.Time) lb.Reason {
 		return reason
 	}
 	reason, _ := s.occupied(a, l.reserved[a])
-	if rest, rests := l.resting[a]; reason == "" && rests && s.isStranger(rest) {
+	if q, in := l.quarantine[a]; reason == "" && in && s.isStranger(q) {
 		return lb.AddressResting
 	}
 	return reason
@@ -227,8 +227,8 @@ func (s *search) open(p *pool) bool {
 // fill finds what is missing.
 func (s *search) fill() {
 	first, second := s.r.Want.First, s.r.Want.Second
-	s.claimed(first)
-	s.claimed(second)
+	s.ownClaim(first)
+	s.ownClaim(second)
 	if s.missing(first) && s.missing(second) && s.pair() {
 		return
 	}
@@ -236,8 +236,8 @@ func (s *search) fill() {
 	s.fresh(second)
 }
 
-// claimed looks for an address that the Service has a better claim to than others.
-func (s *search) claimed(f lb.Family) {
+// ownClaim looks for an address that the Service has a better claim to than others.
+func (s *search) ownClaim(f lb.Family) {
 	if !s.missing(f) {
 		return
 	}
@@ -285,7 +285,7 @@ func (s *search) pair() bool {
 }
 
 // fresh takes a free address: of the pool that the other family is from if it can,
-// of any other pool if it must, and one that still rests if nothing else is left.
+// of any other pool if it must, and one in quarantine if nothing else is left.
 func (s *search) fresh(f lb.Family) {
 	if !s.missing(f) {
 		return
@@ -299,7 +299,7 @@ func (s *search) fresh(f lb.Family) {
 		}
 	}
 	for _, p := range s.l.pools {
-		if q := p.resting[index(f)]; len(q) > 0 && s.open(p) {
+		if q := p.quarantine[index(f)]; len(q) > 0 && s.open(p) {
 			s.take(q[0].Addr)
 			return
 		}

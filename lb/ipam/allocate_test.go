@@ -346,16 +346,16 @@ func TestAStatusIsTakenOverOnlyIfAskingForItWouldDo(t *testing.T) {
 		{"e/two", "203.0.113.1", 0, lb.NamespaceNotAllowed},
 		{"d/former", "192.0.2.1", 0, ""},
 		{"d/two", "192.0.2.1", 0, ""},
-		{"e/two", "192.0.2.1", RestTime - 1, lb.AddressResting},
-		{"e/two", "192.0.2.1", RestTime, ""},
+		{"e/two", "192.0.2.1", QuarantineTime - 1, lb.AddressResting},
+		{"e/two", "192.0.2.1", QuarantineTime, ""},
 		{"x/y", "192.0.2.6", 0, ""}, // which rests, too, and is reserved for it since
 	} {
 		t.Run(tt.service+" "+tt.vip, func(t *testing.T) {
 			l := ledgerOf(t, yaml)
 			apply(l, service("d/holder", "4"), noon)
-			l.Rest(Rested{Addr: resting, Owner: former, Until: noon.Add(RestTime)})
-			l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.6"), Owner: former, Until: noon.Add(RestTime)})
-			if got := l.MayTakeOver(netip.MustParseAddr(tt.vip), service(tt.service, "4"), noon.Add(tt.after)); got != tt.want {
+			l.Quarantine(Quarantined{Addr: resting, Owner: former, Until: noon.Add(QuarantineTime)})
+			l.Quarantine(Quarantined{Addr: netip.MustParseAddr("192.0.2.6"), Owner: former, Until: noon.Add(QuarantineTime)})
+			if got := l.MayAdopt(netip.MustParseAddr(tt.vip), service(tt.service, "4"), noon.Add(tt.after)); got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})

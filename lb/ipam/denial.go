@@ -15,7 +15,7 @@ type Denial struct {
 	Family  lb.Family
 	Address netip.Addr
 	Holder  lb.ServiceKey // who has it, who had it, or whom it is kept for
-	Until   time.Time     // when a rest ends
+	Until   time.Time     // when a quarantine ends
 	Detail  string
 }
 

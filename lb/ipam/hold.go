@@ -36,7 +36,7 @@ func (s *State) ToHold(a netip.Addr, k lb.ServiceKey, uid string) Write {
 
 // mayStayBeside reports whether a holder of an address may be one beside the others.
 func (l *Ledger) mayStayBeside(a netip.Addr, k lb.ServiceKey) bool {
-	h, holds := l.claims[a].holder(k)
+	h, holds := l.holdings[a].holder(k)
 	return holds && l.MayJoin(a, h) == ""
 }
 
@@ -73,7 +73,7 @@ func (s *State) ToRelease(a netip.Addr, k lb.ServiceKey, uid string, first Objec
 
 // othersAt returns who else than k holds an address, sorted as it is written.
 func (l *Ledger) othersAt(a netip.Addr, k lb.ServiceKey) (others []lb.ServiceKey) {
-	c, _ := l.Claim(a)
+	c, _ := l.Holding(a)
 	for _, h := range c.Holders {
 		if h.Service != k {
 			others = withHolder(others, h.Service)
@@ -100,16 +100,16 @@ func (s *State) release(a netip.Addr, k lb.ServiceKey, now time.Time) bool {
 }
 
 // Quarantine puts addresses into quarantine again of which it was written down, each until
-// its time, but none for longer than [RestTime]: a clock may have been ahead.
-func (s *State) Quarantine(all []Rested, now time.Time) {
+// its time, but none for longer than [QuarantineTime]: a clock may have been ahead.
+func (s *State) Quarantine(all []Quarantined, now time.Time) {
 	for _, r := range all {
 		if !r.Until.After(now) {
 			continue
 		}
-		if latest := now.Add(RestTime); r.Until.After(latest) {
+		if latest := now.Add(QuarantineTime); r.Until.After(latest) {
 			r.Until = latest
 		}
-		s.ledger.Rest(r)
+		s.ledger.Quarantine(r)
 	}
 }
 
@@ -117,15 +117,15 @@ func (s *State) Quarantine(all []Rested, now time.Time) {
 // beginning: what has no object any more; what its owner could take for its own after a
 // restart, since it holds another address; what was released first. releasing are all
 // addresses that were released and still have an object, sorted.
-func (s *State) Quarantined(now time.Time) (all []Rested, releasing []netip.Addr) {
+func (s *State) Quarantined(now time.Time) (all []Quarantined, releasing []netip.Addr) {
 	for a, x := range s.addresses {
 		if x.releasing != (lb.ServiceKey{}) {
 			releasing = append(releasing, a)
 		}
 	}
 	slices.SortFunc(releasing, netip.Addr.Compare)
-	var order [3][]Rested
-	for _, r := range s.ledger.Resting() {
+	var order [3][]Quarantined
+	for _, r := range s.ledger.Quarantined() {
 		switch {
 		case !r.Until.After(now):
 		case s.addresses.of(r.Addr).releasing == lb.ServiceKey{}:

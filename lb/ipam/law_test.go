@@ -93,7 +93,7 @@ func (w *world) noAddressIsHeldTwice(t *rapid.T) {
 			}
 		}
 	}
-	for _, c := range w.ledger.Claims() {
+	for _, c := range w.ledger.Holdings() {
 		if w.foreign[c.Addr] != (len(c.Holders) == 0) {
 			t.Fatalf("%v is held by %v; by another program: %v", c.Addr, c.Holders, w.foreign[c.Addr])
 		}
@@ -202,7 +202,7 @@ func (w *world) couldGet(r Request, p inventory.Pool, a netip.Addr) bool {
 	case !mine && owner != (lb.ServiceKey{}) && !slices.Contains(w.given[owner], a):
 		return false
 	}
-	for _, x := range w.ledger.Resting() {
+	for _, x := range w.ledger.Quarantined() {
 		if asks && x.Addr == a && x.Until.After(w.now) && x.Owner.Namespace != r.Service.Namespace && !mine {
 			return false
 		}
@@ -237,7 +237,7 @@ func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, was answer) {
 	inv.Pools = slices.Clone(inv.Pools)
 	shuffle.Shuffle(len(inv.Pools), func(i, j int) { inv.Pools[i], inv.Pools[j] = inv.Pools[j], inv.Pools[i] })
 	other := NewLedger()
-	claims, resting := w.ledger.Claims(), w.ledger.Resting()
+	claims, resting := w.ledger.Holdings(), w.ledger.Quarantined()
 	shuffle.Shuffle(len(claims), func(i, j int) { claims[i], claims[j] = claims[j], claims[i] })
 	if shuffle.Intn(2) == 0 {
 		other.SetPools(&inv)
@@ -255,7 +255,7 @@ func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, was answer) {
 		other.Says(said.Holder)
 	}
 	for _, x := range resting {
-		other.Rest(x)
+		other.Quarantine(x)
 	}
 	other.SetPools(&inv)
 	a, b := Allocate(w.ledger, r, w.now), Allocate(other, r, w.now)
@@ -266,7 +266,7 @@ func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, was answer) {
 
 // forgottenIsAsItWas has a Service fail to take what it is to have.
 func (w *world) forgottenIsAsItWas(t *rapid.T, was answer) {
-	resting := w.ledger.Resting()
+	resting := w.ledger.Quarantined()
 	for _, v := range was.VIPs {
 		if v.New {
 			w.ledger.Hold(v.Addr, v.Pool, was.Holder)
@@ -274,10 +274,10 @@ func (w *world) forgottenIsAsItWas(t *rapid.T, was answer) {
 	}
 	for _, v := range was.VIPs {
 		if v.New {
-			w.ledger.Forget(v.Addr, was.Service)
+			w.ledger.Revert(v.Addr, was.Service)
 		}
 	}
-	if got := w.ledger.Resting(); !slices.Equal(got, resting) {
+	if got := w.ledger.Quarantined(); !slices.Equal(got, resting) {
 		t.Fatalf("%v rested, and now %v does", resting, got)
 	}
 	if again := Allocate(w.ledger, was.Request, w.now); !reflect.DeepEqual(again, was.Decision) {
@@ -308,7 +308,7 @@ func TestWorkAndMemoryOfAnAllocationFollowWhatIsHeldAndNotThePoolsSize(t *testin
 			apply(l, service(fmt.Sprintf("d/s%d", i), "46"), noon)
 			if i%2 == 1 {
 				for _, a := range slices.Clone(l.Holds(lb.ServiceKey{Namespace: "d", Name: fmt.Sprintf("s%d", i)})) {
-					l.Forget(a, lb.ServiceKey{Namespace: "d", Name: fmt.Sprintf("s%d", i)})
+					l.Revert(a, lb.ServiceKey{Namespace: "d", Name: fmt.Sprintf("s%d", i)})
 				}
 			}
 		}
@@ -341,7 +341,7 @@ func TestServiceSharesTheLowestAddressThatItMayShare(t *testing.T) {
 		for _, f := range []lb.Family{lb.IPv4, lb.IPv6} {
 			s.share(f)
 			want := netip.Addr{}
-			for _, c := range w.ledger.Claims() { // sorted
+			for _, c := range w.ledger.Holdings() { // sorted
 				if lb.FamilyOf(c.Addr) == f && !want.IsValid() && w.mayJoin(a.Request, c) {
 					want = c.Addr
 				}
@@ -354,7 +354,7 @@ func TestServiceSharesTheLowestAddressThatItMayShare(t *testing.T) {
 }
 
 // mayJoin is share for one address, by the rules as the reference tells them.
-func (w *world) mayJoin(r Request, c Claim) bool {
+func (w *world) mayJoin(r Request, c Holding) bool {
 	p, _ := w.inv.PoolOf(c.Addr)
 	r.Addrs = nil
 	return r.Sharing != "" && len(c.Holders) > 0 && w.couldGet(r, p, c.Addr)

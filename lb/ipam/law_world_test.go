@@ -166,7 +166,7 @@ func live(t *testing.T, answers func(*world, *rapid.T, answer), always func(*wor
 // drawJoin draws a Service that asks for a VIP of another, much as that one did.
 func (w *world) drawJoin(t *rapid.T) Request {
 	r := drawRequest(t)
-	claims := w.ledger.Claims()
+	claims := w.ledger.Holdings()
 	if len(claims) == 0 {
 		return r
 	}
@@ -210,7 +210,7 @@ func (w *world) request(t *rapid.T, r Request, answers func(*world, *rapid.T, an
 // forgetSince forgets since when an address is held that nobody holds.
 func (w *world) forgetSince() {
 	for a := range w.since {
-		if _, held := w.ledger.Claim(a); !held {
+		if _, held := w.ledger.Holding(a); !held {
 			delete(w.since, a)
 		}
 	}

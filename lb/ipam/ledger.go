@@ -13,13 +13,13 @@ import (
 // pool. The index grows with what is held, not with the size of a pool. It is not
 // safe for concurrent use.
 type Ledger struct {
-	claims    map[netip.Addr]claim
+	holdings  map[netip.Addr]holding
 	byService map[lb.ServiceKey][]netip.Addr // sorted
 	shared    map[sharing][]netip.Addr       // sorted
 
-	resting map[netip.Addr]Rested
-	former  map[lb.ServiceKey][]Rested // sorted
-	queue   []Rested                   // sorted; may hold some that rest no more, but not at its front
+	quarantine map[netip.Addr]Quarantined
+	former     map[lb.ServiceKey][]Quarantined // sorted
+	queue      []Quarantined                   // sorted; may hold some whose quarantine has ended, but not at its front
 
 	pools       []*pool           // by preference
 	spans       []span            // sorted
@@ -28,19 +28,19 @@ type Ledger struct {
 	reservedFor map[lb.ServiceKey][]netip.Addr // in the order of the pools
 }
 
-// claim is an address that is held. Without a first holder it is held by a program
+// holding is an address that is held. Without a first holder it is held by a program
 // other than Plinth.
-type claim struct {
-	pool  string
-	since int64 // Unix time in seconds; 0: not known, and so taken for the newest
-	first Holder
-	more  []Holder // sorted by Service
-	says  []Holder // what some holders say now that do not get it; see [Ledger.Says]
-	rest  *Rested  // that Hold or Block ended; nil: none, or the address is known to be held
+type holding struct {
+	pool       string
+	since      int64 // Unix time in seconds; 0: not known, and so taken for the newest
+	first      Holder
+	more       []Holder     // sorted by Service
+	says       []Holder     // what some holders say now that do not get it; see [Ledger.Says]
+	quarantine *Quarantined // that Hold or Block ended; nil: none, or the address is known to be held
 }
 
-// Claim is a VIP that is held.
-type Claim struct {
+// Holding is a VIP that is held.
+type Holding struct {
 	Addr    netip.Addr
 	Pool    string   // that it was given from; empty: not known
 	Holders []Holder // the first holder, then the others, sorted; none: held by another program
@@ -49,11 +49,11 @@ type Claim struct {
 // NewLedger returns an empty Ledger without pools.
 func NewLedger() *Ledger {
 	return &Ledger{
-		claims:      map[netip.Addr]claim{},
+		holdings:    map[netip.Addr]holding{},
 		byService:   map[lb.ServiceKey][]netip.Addr{},
 		shared:      map[sharing][]netip.Addr{},
-		resting:     map[netip.Addr]Rested{},
-		former:      map[lb.ServiceKey][]Rested{},
+		quarantine:  map[netip.Addr]Quarantined{},
+		former:      map[lb.ServiceKey][]Quarantined{},
 		reserved:    map[netip.Addr]lb.ServiceKey{},
 		reservedFor: map[lb.ServiceKey][]netip.Addr{},
 	}
@@ -62,10 +62,10 @@ func NewLedger() *Ledger {
 // Hold notes that h holds a, given from the pool of that name. A holder that is
 // there already is brought up to date. It reports whether the holder is new or changed.
 func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
-	c, held := l.claims[a]
+	c, held := l.holdings[a]
 	if !held {
-		if r, rested := l.endRest(a); rested {
-			c.rest = new(r)
+		if r, was := l.endQuarantine(a); was {
+			c.quarantine = new(r)
 		}
 		l.taken(a)
 	}
@@ -75,7 +75,7 @@ func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 	if pool != "" {
 		c.pool = pool
 	}
-	l.claims[a] = c
+	l.holdings[a] = c
 	if !wasHolder {
 		l.byService[h.Service] = insertAddr(l.byService[h.Service], a)
 	}
@@ -95,7 +95,7 @@ func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 // reports whether it said something else before.
 func (l *Ledger) Says(h Holder) (changed bool) {
 	for _, a := range l.byService[h.Service] {
-		c := l.claims[a]
+		c := l.holdings[a]
 		granted, _ := c.holder(h.Service)
 		if c.said(granted).equal(h) {
 			continue
@@ -104,13 +104,13 @@ func (l *Ledger) Says(h Holder) (changed bool) {
 		if c.says = unsaid(c.says, h.Service); !granted.equal(h) {
 			c.says = append(c.says, h)
 		}
-		l.claims[a] = c
+		l.holdings[a] = c
 	}
 	return changed
 }
 
 // said is what a holder says, if it is something else than it was granted.
-func (c claim) said(granted Holder) Holder {
+func (c holding) said(granted Holder) Holder {
 	for _, h := range c.says {
 		if h.Service == granted.Service {
 			return h
@@ -134,89 +134,89 @@ func unsaid(says []Holder, s lb.ServiceKey) []Holder {
 // HeldSince notes since when a is held, and so that it no longer is about to be. Of two
 // addresses of one family a Service keeps the one that it has held longer.
 func (l *Ledger) HeldSince(a netip.Addr, t time.Time) {
-	if c, held := l.claims[a]; held && !t.IsZero() {
-		c.since, c.rest = t.Unix(), nil
-		l.claims[a] = c
+	if c, held := l.holdings[a]; held && !t.IsZero() {
+		c.since, c.quarantine = t.Unix(), nil
+		l.holdings[a] = c
 	}
 }
 
-// Block notes that another program holds a, or that nobody is to have it for now. A rest
-// goes on after that.
+// Block notes that another program holds a, or that nobody is to have it for now. A
+// quarantine goes on after that.
 func (l *Ledger) Block(a netip.Addr) {
-	c, held := l.claims[a]
+	c, held := l.holdings[a]
 	if held {
 		l.dropHolders(a, c)
 	}
-	blocked := claim{rest: c.rest}
-	if r, rested := l.endRest(a); rested {
-		blocked.rest = new(r)
+	blocked := holding{quarantine: c.quarantine}
+	if r, was := l.endQuarantine(a); was {
+		blocked.quarantine = new(r)
 	}
-	l.claims[a] = blocked
+	l.holdings[a] = blocked
 	l.taken(a)
 }
 
 // Release notes that a Service gave a back. When it was the last holder, the
-// address rests until now + [RestTime], unless it is reserved. It reports whether
+// address is in quarantine until now + [QuarantineTime], unless it is reserved. It reports whether
 // it was the last.
 func (l *Ledger) Release(a netip.Addr, s lb.ServiceKey, now time.Time) bool {
-	last, was := l.leave(a, s)
+	last, was := l.dropHolder(a, s)
 	if !was || !last {
 		return last
 	}
 	if l.reserved[a] == (lb.ServiceKey{}) {
-		l.Rest(Rested{Addr: a, Owner: s, Until: now.Add(RestTime)})
+		l.Quarantine(Quarantined{Addr: a, Owner: s, Until: now.Add(QuarantineTime)})
 	}
 	return true
 }
 
-// Forget undoes Hold as if it had never been: the address rests on if it did, and else
-// is free. It reports whether the address rests.
-func (l *Ledger) Forget(a netip.Addr, s lb.ServiceKey) (rests bool) {
-	rest := l.claims[a].rest
-	last, was := l.leave(a, s)
+// Revert undoes Hold as if it had never been: the address is in quarantine again if it was,
+// and else is free. It reports whether it is in quarantine.
+func (l *Ledger) Revert(a netip.Addr, s lb.ServiceKey) (quarantined bool) {
+	before := l.holdings[a].quarantine
+	last, was := l.dropHolder(a, s)
 	switch {
 	case !was || !last:
 		return false
-	case rest == nil:
+	case before == nil:
 		l.freed(a)
 		return false
 	}
-	l.Rest(*rest)
+	l.Quarantine(*before)
 	return true
 }
 
 // Unblock notes that no other program holds a any more, and that it may be had again.
 func (l *Ledger) Unblock(a netip.Addr) {
-	c, held := l.claims[a]
+	c, held := l.holdings[a]
 	if !held || !c.foreign() {
 		return
 	}
-	delete(l.claims, a)
+	delete(l.holdings, a)
 	l.freed(a)
-	if c.rest != nil {
-		l.Rest(*c.rest)
+	if c.quarantine != nil {
+		l.Quarantine(*c.quarantine)
 	}
 }
 
 // Holds returns the addresses that a Service holds, sorted. It must not be changed.
 func (l *Ledger) Holds(s lb.ServiceKey) []netip.Addr { return l.byService[s] }
 
-// Claim returns who holds a.
-func (l *Ledger) Claim(a netip.Addr) (Claim, bool) {
-	c, held := l.claims[a]
+// Holding returns who holds a.
+func (l *Ledger) Holding(a netip.Addr) (Holding, bool) {
+	c, held := l.holdings[a]
 	if !held {
-		return Claim{}, false
+		return Holding{}, false
 	}
 	return c.public(a), true
 }
 
-// Claims returns all that is held, sorted by address.
-func (l *Ledger) Claims() []Claim {
-	all := make([]Claim, 0, len(l.claims))
-	for a, c := range l.claims {
+// Holdings returns all that is held, sorted by address.
+func (l *Ledger) Holdings() []Holding {
+	all := make([]Holding, 0, len(l.holdings))
+	for a, c := range l.holdings {
 		all = append(all, c.public(a))
 	}
-	slices.SortFunc(all, func(x, y Claim) int { return x.Addr.Compare(y.Addr) })
+	slices.SortFunc(all, func(x, y Holding) int { return x.Addr.Compare(y.Addr) })
 	return all
 }
 
@@ -238,14 +238,14 @@ func (l *Ledger) Uses(a netip.Addr) bool {
 // MayJoin reports whether h may hold a, which others hold, beside them; a Reason
 // other than "" says why not.
 func (l *Ledger) MayJoin(a netip.Addr, h Holder) lb.Reason {
-	reason, _ := l.claims[a].refuses(h)
+	reason, _ := l.holdings[a].refuses(h)
 	return reason
 }
 
-// leave takes a holder off a claim, and reports whether it was the last holder and
+// dropHolder takes a holder off a holding, and reports whether it was the last holder and
 // whether it was one at all.
-func (l *Ledger) leave(a netip.Addr, s lb.ServiceKey) (last, was bool) {
-	c := l.claims[a]
+func (l *Ledger) dropHolder(a netip.Addr, s lb.ServiceKey) (last, was bool) {
+	c := l.holdings[a]
 	h, was := c.holder(s)
 	if !was {
 		return false, false
@@ -256,16 +256,16 @@ func (l *Ledger) leave(a netip.Addr, s lb.ServiceKey) (last, was bool) {
 	}
 	l.unshare(a, c, h)
 	if c.foreign() {
-		delete(l.claims, a)
+		delete(l.holdings, a)
 		return true, true
 	}
-	l.claims[a] = c
+	l.holdings[a] = c
 	return false, true
 }
 
-func (l *Ledger) dropHolders(a netip.Addr, c claim) {
+func (l *Ledger) dropHolders(a netip.Addr, c holding) {
 	for _, h := range c.public(a).Holders {
-		l.leave(a, h.Service)
+		l.dropHolder(a, h.Service)
 	}
 }
 
@@ -277,15 +277,15 @@ func (l *Ledger) freed(a netip.Addr) {
 }
 
 // foreign reports whether no Service is known to hold the address.
-func (c claim) foreign() bool { return c.first.Service == lb.ServiceKey{} }
+func (c holding) foreign() bool { return c.first.Service == lb.ServiceKey{} }
 
 // before reports whether c was made before o; false if neither is known to be.
-func (c claim) before(o claim) bool {
+func (c holding) before(o holding) bool {
 	return c.since != 0 && (o.since == 0 || c.since < o.since)
 }
 
 // each calls f for every holder until f says no.
-func (c claim) each(f func(Holder) bool) {
+func (c holding) each(f func(Holder) bool) {
 	if c.foreign() || !f(c.first) {
 		return
 	}
@@ -296,7 +296,7 @@ func (c claim) each(f func(Holder) bool) {
 	}
 }
 
-func (c claim) holder(s lb.ServiceKey) (found Holder, ok bool) {
+func (c holding) holder(s lb.ServiceKey) (found Holder, ok bool) {
 	c.each(func(h Holder) bool {
 		if h.Service == s {
 			found, ok = h, true
@@ -307,7 +307,7 @@ func (c claim) holder(s lb.ServiceKey) (found Holder, ok bool) {
 }
 
 // refuses says why h may not join, and which holder stands in the way.
-func (c claim) refuses(h Holder) (reason lb.Reason, by lb.ServiceKey) {
+func (c holding) refuses(h Holder) (reason lb.Reason, by lb.ServiceKey) {
 	if c.foreign() {
 		return lb.AddressInUse, lb.ServiceKey{}
 	}
@@ -325,8 +325,8 @@ func (c claim) refuses(h Holder) (reason lb.Reason, by lb.ServiceKey) {
 	return reason, by
 }
 
-// with returns the claim with h on it. Holders that others still see are copied.
-func (c claim) with(h Holder) claim {
+// with returns the holding with h on it. Holders that others still see are copied.
+func (c holding) with(h Holder) holding {
 	c.says = unsaid(c.says, h.Service)
 	if c.foreign() || c.first.Service == h.Service {
 		c.first = h
@@ -342,21 +342,21 @@ func (c claim) with(h Holder) claim {
 	return c
 }
 
-func (c claim) minus(s lb.ServiceKey) claim {
+func (c holding) minus(s lb.ServiceKey) holding {
 	c.says = unsaid(c.says, s)
 	if c.first.Service != s {
 		c.more = slices.DeleteFunc(slices.Clone(c.more), func(h Holder) bool { return h.Service == s })
 		return c
 	}
 	if len(c.more) == 0 {
-		return claim{pool: c.pool}
+		return holding{pool: c.pool}
 	}
 	c.first, c.more = c.more[0], slices.Clone(c.more[1:])
 	return c
 }
 
-func (c claim) public(a netip.Addr) Claim {
-	out := Claim{Addr: a, Pool: c.pool}
+func (c holding) public(a netip.Addr) Holding {
+	out := Holding{Addr: a, Pool: c.pool}
 	c.each(func(h Holder) bool {
 		out.Holders = append(out.Holders, h)
 		return true

@@ -59,7 +59,7 @@ func (s *State) ObserveDeleted(a netip.Addr, uid string, now time.Time) Effects 
 	if x.foreign {
 		s.unblock(a, now)
 	}
-	c, _ := s.Claim(a)
+	c, _ := s.Holding(a)
 	for _, h := range c.Holders {
 		s.out.retry(0, h.Service)
 	}
@@ -98,7 +98,7 @@ func (s *State) enter(o Object, newcomers []Holder) {
 // evictUnnamed strikes out who was granted an address here and is not named by its object:
 // another leader, or one that is gone, was faster. They look for another address.
 func (s *State) evictUnnamed(o Object) {
-	c, _ := s.Claim(o.Addr)
+	c, _ := s.Holding(o.Addr)
 	for _, h := range c.Holders {
 		if !o.HeldBy(h.Service) {
 			s.revert(o.Addr, h.Service)
@@ -110,7 +110,7 @@ func (s *State) evictUnnamed(o Object) {
 // hold has the ledger know a holder. One that may not share with those before it is entered
 // without its ports and key, and so moves when it is reconciled.
 func (s *State) hold(a netip.Addr, pool string, h Holder) {
-	if c, held := s.Claim(a); held && len(c.Holders) > 0 && s.ledger.MayJoin(a, h) != "" {
+	if c, held := s.Holding(a); held && len(c.Holders) > 0 && s.ledger.MayJoin(a, h) != "" {
 		h = Holder{Service: h.Service}
 	}
 	s.ledger.Hold(a, pool, h)
@@ -154,7 +154,7 @@ func (s *State) Adopt(r Request, shown []netip.Addr, now time.Time) (adopted []n
 		if s.IsHolder(a, r.Service) {
 			continue
 		}
-		if reason := s.MayTakeOver(a, r, now); reason != "" {
+		if reason := s.MayAdopt(a, r, now); reason != "" {
 			denied = append(denied, Denial{Reason: reason, Address: a})
 			s.noteShown(r.Service, shown)
 			continue

@@ -90,7 +90,7 @@ func (s *State) Revert(k lb.ServiceKey, vips []Assignment) Effects {
 // revert strikes out a holder that no object names. An address that is in quarantine again is
 // written down anew: it may have been left out meanwhile.
 func (s *State) revert(a netip.Addr, k lb.ServiceKey) {
-	if s.ledger.Forget(a, k) {
+	if s.ledger.Revert(a, k) {
 		s.out.Quarantine = true
 	}
 	s.blockShown(a)
@@ -106,7 +106,7 @@ func (s *State) OfferAll(now time.Time) Effects {
 // told who holds it are told anew.
 func (s *State) offerFreed(a netip.Addr, now time.Time) {
 	s.offer(now, func(_ lb.ServiceKey, p *pending) bool { return p.mayTake(a) }, func() bool {
-		_, held := s.Claim(a)
+		_, held := s.Holding(a)
 		return held
 	})
 	s.out.retry(0, s.where(func(k lb.ServiceKey, _ *pending) bool { return s.wasDenied(k, a) })...)

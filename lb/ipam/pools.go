@@ -11,9 +11,9 @@ import (
 // pool is a pool of the inventory with what of it is free.
 type pool struct {
 	inventory.Pool
-	free    [2]freeSet  // by family: neither held, nor reserved, nor resting
-	resting [2][]Rested // by family, the oldest first; may hold some that rest no more
-	has     [2]bool     // the pool has addresses of the family
+	free       [2]freeSet       // by family: neither held, nor reserved, nor in quarantine
+	quarantine [2][]Quarantined // by family, the oldest first; may hold some whose quarantine has ended
+	has        [2]bool          // the pool has addresses of the family
 }
 
 // index is where a family's addresses stand in a pair.
@@ -155,17 +155,17 @@ func (l *Ledger) reserve(all []inventory.Reservation) {
 	}
 }
 
-// index takes what is held, reserved and resting out of what is free.
+// index takes what is held, reserved and in quarantine out of what is free.
 func (l *Ledger) index() {
-	for a := range l.claims {
+	for a := range l.holdings {
 		l.taken(a)
 	}
 	for a := range l.reserved {
 		l.taken(a)
 	}
 	for _, r := range l.queue {
-		if l.rests(r) {
-			l.restInPool(r)
+		if l.inQuarantine(r) {
+			l.quarantineInPool(r)
 		}
 	}
 }

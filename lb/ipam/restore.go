@@ -19,9 +19,9 @@ type Remembered struct {
 // RestoreFrom enters who held what before a restore and is named by no object now, unless it
 // has another VIP of the family. It returns the addresses that are to be claimed anew. One that
 // nobody of them may have is put into quarantine.
-func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Claim, e Effects) {
+func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Holding, e Effects) {
 	for _, r := range before {
-		x, c := s.addresses.of(r.Addr), Claim{Addr: r.Addr, Pool: r.Pool}
+		x, c := s.addresses.of(r.Addr), Holding{Addr: r.Addr, Pool: r.Pool}
 		for _, h := range r.Holders {
 			named := x.object != nil && x.object.HeldBy(h.Service)
 			if named || s.ledger.holdsOther(r.Addr, h.Service) || x.object != nil && s.ledger.MayJoin(r.Addr, h) != "" {
@@ -35,7 +35,7 @@ func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Claim
 		case len(c.Holders) > 0:
 			missing = append(missing, c)
 		case x.object == nil:
-			s.ledger.Rest(Rested{Addr: r.Addr, Owner: r.Former, Until: now.Add(RestTime)})
+			s.ledger.Quarantine(Quarantined{Addr: r.Addr, Owner: r.Former, Until: now.Add(QuarantineTime)})
 		}
 	}
 	return missing, s.out.take()
@@ -48,8 +48,8 @@ func (l *Ledger) holdsOther(a netip.Addr, k lb.ServiceKey) bool {
 
 // Missing returns what Services hold that is not in a list of all objects, and forgets that it
 // ever had one.
-func (s *State) Missing(listed map[netip.Addr]bool) (all []Claim) {
-	for _, c := range s.Claims() {
+func (s *State) Missing(listed map[netip.Addr]bool) (all []Holding) {
+	for _, c := range s.Holdings() {
 		if !listed[c.Addr] && len(c.Holders) > 0 {
 			s.addresses.learn(c.Addr, func(x *addressRecord) { x.object = nil })
 			all = append(all, c)

@@ -34,7 +34,7 @@ func sharings(f lb.Family, h Holder) iter.Seq[sharing] {
 
 // unshare takes a out of the places of the index where h put it, but for those where
 // another holder puts it too.
-func (l *Ledger) unshare(a netip.Addr, c claim, h Holder) {
+func (l *Ledger) unshare(a netip.Addr, c holding, h Holder) {
 	for k := range sharings(lb.FamilyOf(a), h) {
 		if c.has(k) {
 			continue
@@ -46,7 +46,7 @@ func (l *Ledger) unshare(a netip.Addr, c claim, h Holder) {
 }
 
 // has reports whether a holder puts the VIP in that place.
-func (c claim) has(k sharing) (has bool) {
+func (c holding) has(k sharing) (has bool) {
 	c.each(func(h Holder) bool {
 		has = h.Sharing == k.key && h.Service.Namespace == k.namespace && h.Backends == k.backends &&
 			(k.port == Port{} || h.serves(k.port))

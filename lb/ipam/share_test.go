@@ -114,13 +114,13 @@ func TestSharedAddressIsFreeOnlyWhenTheLastHolderGoes(t *testing.T) {
 	if l.Release(vip, one.Service, noon) {
 		t.Error("the first of two holders was the last")
 	}
-	if c, _ := l.Claim(vip); len(c.Holders) != 1 || c.Holders[0].Service != two.Service {
+	if c, _ := l.Holding(vip); len(c.Holders) != 1 || c.Holders[0].Service != two.Service {
 		t.Errorf("held by %v", c.Holders)
 	}
 	if !l.Release(vip, two.Service, noon) {
 		t.Error("the second of two holders was not the last")
 	}
-	if _, held := l.Claim(vip); held || len(l.shared) > 0 {
+	if _, held := l.Holding(vip); held || len(l.shared) > 0 {
 		t.Errorf("still held or shared: %v", l.shared)
 	}
 }

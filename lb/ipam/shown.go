@@ -59,7 +59,7 @@ func (s *State) ObserveCleared(k lb.ServiceKey, shown []netip.Addr, now time.Tim
 // ShowsAlone returns those of [State.Shows] that nobody holds.
 func (s *State) ShowsAlone(k lb.ServiceKey) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(s.Shows(k)), func(a netip.Addr) bool {
-		c, _ := s.Claim(a)
+		c, _ := s.Holding(a)
 		return len(c.Holders) > 0 || s.Pool(a) == ""
 	})
 }
@@ -78,7 +78,7 @@ func (s *State) ReconcileShown() Effects {
 // and reports whether it does. That nobody gets it is told on the Services that show it.
 func (s *State) blockShown(a netip.Addr) bool {
 	by := s.addresses.of(a).shownBy
-	if c, _ := s.Claim(a); len(by) == 0 || len(c.Holders) > 0 {
+	if c, _ := s.Holding(a); len(by) == 0 || len(c.Holders) > 0 {
 		return false
 	}
 	s.ledger.Block(a)
@@ -104,7 +104,7 @@ func (s *State) explainShown(k lb.ServiceKey, denials []Denial) {
 	for i, d := range denials {
 		x := s.addresses.of(d.Address)
 		by := minus(x.shownBy, k)
-		if c, _ := s.Claim(d.Address); d.Reason != lb.AddressInUse || x.foreign || len(c.Holders) > 0 || len(by) == 0 {
+		if c, _ := s.Holding(d.Address); d.Reason != lb.AddressInUse || x.foreign || len(c.Holders) > 0 || len(by) == 0 {
 			continue
 		}
 		who := "a Service of another namespace"

@@ -24,11 +24,11 @@ type State struct {
 // Reader is what may be read of a [Ledger].
 type Reader interface {
 	Holds(lb.ServiceKey) []netip.Addr
-	Claim(netip.Addr) (Claim, bool)
-	Claims() []Claim
+	Holding(netip.Addr) (Holding, bool)
+	Holdings() []Holding
 	Pool(netip.Addr) string
 	Uses(netip.Addr) bool
-	MayTakeOver(netip.Addr, Request, time.Time) lb.Reason
+	MayAdopt(netip.Addr, Request, time.Time) lb.Reason
 }
 
 // NewState returns a State without pools that knows of nothing.
@@ -54,7 +54,7 @@ func (s *State) IsHolder(a netip.Addr, k lb.ServiceKey) bool { return slices.Con
 
 // Unlisted returns what is held, or blocked, and is not in a list of all objects.
 func (s *State) Unlisted(listed map[netip.Addr]bool) (all []netip.Addr) {
-	for _, c := range s.Claims() {
+	for _, c := range s.Holdings() {
 		if !listed[c.Addr] {
 			all = append(all, c.Addr)
 		}
@@ -79,7 +79,7 @@ type Count struct {
 // Count counts what there is at the time now.
 func (s *State) Count(now time.Time) Count {
 	n := Count{Held: map[string]int{}, Pending: map[lb.Reason]int{}}
-	for _, c := range s.Claims() {
+	for _, c := range s.Holdings() {
 		if len(c.Holders) > 0 {
 			n.Held[s.Pool(c.Addr)]++
 		}
@@ -89,7 +89,7 @@ func (s *State) Count(now time.Time) Count {
 			n.Pending[d.Denials[0].Reason]++
 		}
 	}
-	for _, r := range s.ledger.Resting() { // the ledger ends a rest only when it gives something
+	for _, r := range s.ledger.Quarantined() { // the ledger ends a quarantine only when it gives something
 		if r.Until.After(now) {
 			n.Quarantined++
 		}

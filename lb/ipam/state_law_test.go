@@ -198,8 +198,8 @@ func TestAtRestNothingIsLeftOfWhatIsGone(t *testing.T) {
 		c.settles()
 		c.now = c.now.Add(time.Hour)
 		c.settles()
-		if len(c.objects) > 0 || len(c.state.Claims()) > 0 || len(c.state.addresses) > 0 || len(c.state.services) > 0 || len(c.state.pendings) > 0 {
-			c.t.Fatalf("%v\n%v %v %v %v", c, c.state.Claims(), c.state.addresses, c.state.services, c.state.pendings)
+		if len(c.objects) > 0 || len(c.state.Holdings()) > 0 || len(c.state.addresses) > 0 || len(c.state.services) > 0 || len(c.state.pendings) > 0 {
+			c.t.Fatalf("%v\n%v %v %v %v", c, c.state.Holdings(), c.state.addresses, c.state.services, c.state.pendings)
 		}
 	})
 }

@@ -26,7 +26,7 @@ type cluster struct {
 	objects  map[netip.Addr]Object
 	services map[lb.ServiceKey]*liveService
 	watch    []func(*State) Effects // what it has not told yet
-	written  []Rested               // of what was released
+	written  []Quarantined          // of what was released
 	changes  int
 
 	state *State
@@ -322,7 +322,7 @@ func (c *cluster) settles() {
 		for k := range c.services {
 			c.queue[k] = true
 		}
-		for _, h := range c.state.Claims() {
+		for _, h := range c.state.Holdings() {
 			for _, x := range h.Holders {
 				c.queue[x.Service] = true // the audit finds those that are gone
 			}

@@ -17,7 +17,7 @@ import (
 const (
 	// rememberedFor is how long what was known before a restore counts: as long as an address
 	// is in quarantine.
-	rememberedFor = ipam.RestTime
+	rememberedFor = ipam.QuarantineTime
 	// checkEvery is how often the count of writes is compared, silentEvery how often while the
 	// cluster does not answer, and answerWithin how long it has for an answer.
 	checkEvery   = 10 * time.Second

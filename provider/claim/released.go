@@ -35,7 +35,7 @@ var ErrUnreadable = errors.New("what was released before is unreadable")
 
 // Released is what the ConfigMap says.
 type Released struct {
-	Quarantined []ipam.Rested
+	Quarantined []ipam.Quarantined
 	Writes      int64  // how often it was written
 	exists      bool   // there is one
 	version     string // of the object
@@ -69,7 +69,7 @@ func (c Client) ReadReleased(ctx context.Context) (Released, error) {
 	}
 	for _, x := range all {
 		if k, ok := lb.ParseServiceKey(x.Owner); ok {
-			r.Quarantined = append(r.Quarantined, ipam.Rested{Addr: x.Address, Owner: k, Until: x.Until})
+			r.Quarantined = append(r.Quarantined, ipam.Quarantined{Addr: x.Address, Owner: k, Until: x.Until})
 		}
 	}
 	return r, nil
@@ -77,7 +77,7 @@ func (c Client) ReadReleased(ctx context.Context) (Released, error) {
 
 // WriteReleased writes down which addresses are in quarantine, as many as there is room for,
 // if the ConfigMap is still as it was in before, and returns what it says now.
-func (c Client) WriteReleased(ctx context.Context, before Released, quarantined []ipam.Rested) (Released, error) {
+func (c Client) WriteReleased(ctx context.Context, before Released, quarantined []ipam.Quarantined) (Released, error) {
 	text, room := printReleased(quarantined)
 	after := Released{Quarantined: quarantined[:room], Writes: before.Writes + 1, exists: true}
 	m := &v1.ConfigMap{
@@ -107,7 +107,7 @@ func (c Client) WriteReleased(ctx context.Context, before Released, quarantined 
 }
 
 // printReleased prints as many of what is in quarantine as there is room for.
-func printReleased(all []ipam.Rested) (text string, room int) {
+func printReleased(all []ipam.Quarantined) (text string, room int) {
 	buf := []byte("[")
 	for ; room < len(all); room++ {
 		r := all[room]

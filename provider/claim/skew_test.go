@@ -24,7 +24,7 @@ var updateGolden = flag.Bool("update-golden", false, "write the files of testdat
 func TestClaimsAndReleasedVIPsAreStoredAsTheirFormatsSay(t *testing.T) {
 	c := Client{Kube: fake.NewClientset(), Namespace: "kube-system"}
 	owner := lb.ServiceKey{Namespace: "d", Name: "a"}
-	quarantined := []ipam.Rested{{Addr: netip.MustParseAddr("192.0.2.3"), Owner: owner, Until: noon.Add(time.Minute)}}
+	quarantined := []ipam.Quarantined{{Addr: netip.MustParseAddr("192.0.2.3"), Owner: owner, Until: noon.Add(time.Minute)}}
 	var last Released
 	for range 2 { // it is made, then changed
 		var err error
@@ -66,9 +66,9 @@ func TestClaimsAndReleasedVIPsAreStoredAsTheirFormatsSay(t *testing.T) {
 }
 
 func TestWhatThereIsNoRoomForIsNotWritten(t *testing.T) {
-	var all []ipam.Rested
+	var all []ipam.Quarantined
 	for a := netip.MustParseAddr("10.0.0.0"); len(all) < 20000; a = a.Next() {
-		all = append(all, ipam.Rested{Addr: a, Owner: lb.ServiceKey{Namespace: "d", Name: "a"}, Until: noon})
+		all = append(all, ipam.Quarantined{Addr: a, Owner: lb.ServiceKey{Namespace: "d", Name: "a"}, Until: noon})
 	}
 	text, room := printReleased(all)
 	var read []released

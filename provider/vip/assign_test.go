@@ -127,7 +127,7 @@ func TestServiceThatWaitsOnIsToldWhoHoldsTheAddressNow(t *testing.T) {
 // an address rests: nothing is to be written.
 func TestRestIsWaitedForByANewLeader(t *testing.T) {
 	h := newHeld(t)
-	h.state.Quarantine([]ipam.Rested{ipam.Rested{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)}}, h.now())
+	h.state.Quarantine([]ipam.Quarantined{ipam.Quarantined{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)}}, h.now())
 	svc := h.refused("s")
 	s, _ := h.told(keyOf(svc))
 	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}

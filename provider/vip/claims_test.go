@@ -220,7 +220,7 @@ func (h *held) departed() {
 
 // holders returns who holds an address.
 func (h *held) holders(a netip.Addr) []ipam.Holder {
-	for _, c := range h.state.Claims() {
+	for _, c := range h.state.Holdings() {
 		if c.Addr == a {
 			return c.Holders
 		}
@@ -229,7 +229,7 @@ func (h *held) holders(a netip.Addr) []ipam.Holder {
 }
 
 // quarantined returns what is in quarantine, sorted by its end.
-func (h *held) quarantined() []ipam.Rested {
+func (h *held) quarantined() []ipam.Quarantined {
 	all, _ := h.state.Quarantined(h.now())
 	return all
 }

@@ -206,7 +206,7 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 		if err := h.clearAndRelease(t.Context(), keyOf(leaves), string(leaves.UID)); err != nil {
 			t.Fatal(err)
 		}
-		at = at.Add(ipam.RestTime / 2)
+		at = at.Add(ipam.QuarantineTime / 2)
 	}
 	h.departed()
 	<-h.quarantineChanged // of the two that left

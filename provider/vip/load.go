@@ -305,7 +305,7 @@ func (b *Controller) compare(ctx context.Context) error {
 
 // reconcileGone has the Services looked at that hold something and are not in the cache.
 func (b *Controller) reconcileGone(s *ipam.State) (e ipam.Effects) {
-	for _, c := range s.Claims() {
+	for _, c := range s.Holdings() {
 		for _, h := range c.Holders {
 			if b.service(h.Service) == nil {
 				e.Reconcile = append(e.Reconcile, ipam.Retry{Service: h.Service})

@@ -31,8 +31,8 @@ func TestRestThatIsOverIsNotCounted(t *testing.T) {
 	h := newHeld(t)
 	at := noon
 	h.now = func() time.Time { return at }
-	h.state.Quarantine([]ipam.Rested{ipam.Rested{Addr: h.addr, Owner: h.key(0), Until: noon.Add(5 * time.Minute)}}, h.now())
-	h.state.Quarantine([]ipam.Rested{ipam.Rested{Addr: h.addr.Next(), Owner: h.key(1), Until: noon.Add(ipam.RestTime)}}, h.now())
+	h.state.Quarantine([]ipam.Quarantined{ipam.Quarantined{Addr: h.addr, Owner: h.key(0), Until: noon.Add(5 * time.Minute)}}, h.now())
+	h.state.Quarantine([]ipam.Quarantined{ipam.Quarantined{Addr: h.addr.Next(), Owner: h.key(1), Until: noon.Add(ipam.QuarantineTime)}}, h.now())
 	for _, tt := range []struct {
 		after time.Duration
 		want  float64

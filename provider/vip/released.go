@@ -63,7 +63,7 @@ func pause(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 	b := r.balancer
 	var releasing []netip.Addr
-	all := ask(b.store, func(s *ipam.State) (all []ipam.Rested) {
+	all := ask(b.store, func(s *ipam.State) (all []ipam.Quarantined) {
 		all, releasing = s.Quarantined(b.now())
 		return all
 	})
@@ -126,7 +126,7 @@ func (r *releasedKeeper) removeObject(ctx context.Context, a netip.Addr) error {
 	return b.wrote(ctx, a, nil, b.deleteObject(ctx, o))
 }
 
-func addressesOf(all []ipam.Rested) []netip.Addr {
+func addressesOf(all []ipam.Quarantined) []netip.Addr {
 	addrs := make([]netip.Addr, len(all))
 	for i, r := range all {
 		addrs[i] = r.Addr

@@ -30,7 +30,7 @@ func TestWhatCannotBeWrittenDownKeepsItsObject(t *testing.T) {
 	h.apply(func(s *ipam.State) ipam.Effects { return s.Load(append(objects, moved), nil) })
 	for i, o := range objects {
 		h.apply(func(s *ipam.State) ipam.Effects {
-			_, e := s.ToRelease(o.Addr, o.Parent, "", ipam.Object{}, noon.Add(-ipam.RestTime+time.Minute+time.Duration(i)*time.Millisecond))
+			_, e := s.ToRelease(o.Addr, o.Parent, "", ipam.Object{}, noon.Add(-ipam.QuarantineTime+time.Minute+time.Duration(i)*time.Millisecond))
 			return e
 		})
 	}
@@ -72,11 +72,11 @@ func TestQuarantineOfAPredecessorWhoseClockWasAheadIsKept(t *testing.T) {
 	}{
 		{"it is over", noon, time.Time{}},
 		{"it goes on", noon.Add(time.Minute), noon.Add(time.Minute)},
-		{"it ends later than it could", noon.Add(ipam.RestTime + time.Second), noon.Add(ipam.RestTime)},
-		{"it ends much later", noon.Add(48 * time.Hour), noon.Add(ipam.RestTime)},
+		{"it ends later than it could", noon.Add(ipam.QuarantineTime + time.Second), noon.Add(ipam.QuarantineTime)},
+		{"it ends much later", noon.Add(48 * time.Hour), noon.Add(ipam.QuarantineTime)},
 	} {
 		h := newHeld(t)
-		if _, err := h.claims.WriteReleased(t.Context(), h.released.last, []ipam.Rested{{Addr: h.addr, Owner: h.key(0), Until: tt.until}}); err != nil {
+		if _, err := h.claims.WriteReleased(t.Context(), h.released.last, []ipam.Quarantined{{Addr: h.addr, Owner: h.key(0), Until: tt.until}}); err != nil {
 			t.Fatal(err)
 		}
 		h.loads()

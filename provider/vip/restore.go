@@ -65,7 +65,7 @@ func (b *Controller) rewriteMissing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	missing := ask(b.store, func(s *ipam.State) []ipam.Claim { return s.Missing(addressesIn(list)) })
+	missing := ask(b.store, func(s *ipam.State) []ipam.Holding { return s.Missing(addressesIn(list)) })
 	return b.rewrite(ctx, missing, uidsOf(services))
 }
 
@@ -77,7 +77,7 @@ func (b *Controller) restoreFrom(ctx context.Context, services []v1.Service) {
 	if !restored {
 		return
 	}
-	var missing []ipam.Claim
+	var missing []ipam.Holding
 	b.apply(func(s *ipam.State) (e ipam.Effects) {
 		missing, e = s.RestoreFrom(b.remembered(before, services), b.now())
 		return e
@@ -123,7 +123,7 @@ func uidsOf(services []v1.Service) map[lb.ServiceKey]string {
 
 // rewrite has the API server record what Services hold, but for those that are no more, and
 // writes down what is in quarantine. A failure does not keep it from the others.
-func (b *Controller) rewrite(ctx context.Context, missing []ipam.Claim, uids map[lb.ServiceKey]string) error {
+func (b *Controller) rewrite(ctx context.Context, missing []ipam.Holding, uids map[lb.ServiceKey]string) error {
 	errs := make([]error, len(missing))
 	workqueue.ParallelizeUntil(ctx, claimWorkers, len(missing), func(i int) {
 		c := missing[i]

@@ -31,7 +31,7 @@ var retainedSays = map[lb.Reason]string{
 // whether it is announced all the same.
 func (b *Controller) reportRetained(s *ipam.State, inv *inventory.Inventory) {
 	retained := map[retainedVIP]lb.Reason{}
-	for _, c := range s.Claims() {
+	for _, c := range s.Holdings() {
 		for _, h := range c.Holders {
 			svc, err := b.services.Services(h.Service.Namespace).Get(h.Service.Name)
 			if err != nil {
@@ -62,7 +62,7 @@ func (b *Controller) retainedThough(s *ipam.State, inv *inventory.Inventory, a n
 	case inv.Pools[by].State == inventory.PoolDisabled:
 		return lb.PoolIsDisabled
 	}
-	reason := s.MayTakeOver(a, requestOf(svc), b.now())
+	reason := s.MayAdopt(a, requestOf(svc), b.now())
 	if _, told := retainedSays[reason]; !told {
 		return ""
 	}

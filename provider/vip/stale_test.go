@@ -367,7 +367,7 @@ func TestServiceWhoseStatusIsStaleIsQueued(t *testing.T) {
 				if err := h.reconcile(t.Context(), "d/a"); err != nil {
 					t.Fatal(err)
 				}
-				if c, kept := h.state.Claim(h.addr); kept != another || len(c.Holders) > 0 {
+				if c, kept := h.state.Holding(h.addr); kept != another || len(c.Holders) > 0 {
 					t.Errorf("the address is kept %v (%v), want %v", kept, c, another)
 				}
 				if !another {
@@ -406,7 +406,7 @@ func TestGrantThatFailsLeavesAnAddressToTheStaleStatus(t *testing.T) {
 	d := h.decide(h.svc[1])
 	h.observeShownBy(ofAnother(h.svc[0], h.addr.String()))
 	h.apply(func(s *ipam.State) ipam.Effects { return s.Revert(h.key(1), d.VIPs) })
-	if c, kept := h.state.Claim(h.addr); !kept || len(c.Holders) > 0 {
+	if c, kept := h.state.Holding(h.addr); !kept || len(c.Holders) > 0 {
 		t.Errorf("it is kept %v: %v", kept, c)
 	}
 }

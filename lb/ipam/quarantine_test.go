@@ -31,12 +31,12 @@ func TestReleasedAddressRestsForItsFormerOwner(t *testing.T) {
 		{"the former owner gets it", 1, time.Minute, service("d/one", "4"), "192.0.2.0"},
 		{"another that asks for it gets it", 0, time.Minute, with(service("d/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
 		{"another of another namespace that asks for it does not", 0, time.Minute, with(service("e/two", "4"), ips("192.0.2.0")), "refused a:AddressResting"},
-		{"another of another namespace that asks for it gets it at the end", 0, RestTime, with(service("e/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
+		{"another of another namespace that asks for it gets it at the end", 0, QuarantineTime, with(service("e/two", "4"), ips("192.0.2.0")), "192.0.2.0"},
 		{"one that it is reserved for since gets it by asking", 0, time.Minute, with(service("x/z", "4"), ips("192.0.2.0")), "192.0.2.0"},
 		{"and without asking", 0, time.Minute, service("x/z", "4"), "192.0.2.0"},
 		{"another gets it if nothing else is free", 2, time.Minute, service("d/two", "4"), "192.0.2.0"},
-		{"just before the end", 0, RestTime - 1, service("d/two", "4"), "192.0.2.1"},
-		{"at the end", 0, RestTime, service("d/two", "4"), "192.0.2.0"},
+		{"just before the end", 0, QuarantineTime - 1, service("d/two", "4"), "192.0.2.1"},
+		{"at the end", 0, QuarantineTime, service("d/two", "4"), "192.0.2.0"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := released(t)
@@ -62,7 +62,7 @@ func TestAddressThatCouldNotBeTakenRestsOn(t *testing.T) {
 		l.Release(a, one.Service, noon)
 	}
 	for _, a := range slices.Clone(l.Holds(other.Service)) { // what is lower is free
-		l.Forget(a, other.Service)
+		l.Revert(a, other.Service)
 	}
 	for range 2 {
 		d := apply(l, one, noon)
@@ -70,29 +70,29 @@ func TestAddressThatCouldNotBeTakenRestsOn(t *testing.T) {
 			t.Fatalf("its former owner gets %s", got)
 		}
 		for _, v := range d.VIPs {
-			l.Forget(v.Addr, one.Service)
+			l.Revert(v.Addr, one.Service)
 		}
 	}
 	a := netip.MustParseAddr("192.0.2.1")
 	l.Hold(a, "a", one.Holder)
 	l.HeldSince(a, noon)
-	l.Forget(a, one.Service) // it was held: that it rested once is past
-	if got := l.Resting(); len(got) != 1 || got[0].Addr != netip.MustParseAddr("2001:db8::1") {
+	l.Revert(a, one.Service) // it was held: that it rested once is past
+	if got := l.Quarantined(); len(got) != 1 || got[0].Addr != netip.MustParseAddr("2001:db8::1") {
 		t.Errorf("what rests is %v", got)
 	}
 	d := apply(l, one, noon)
-	Allocate(l, other, noon.Add(RestTime)) // as time passes while it is being taken
+	Allocate(l, other, noon.Add(QuarantineTime)) // as time passes while it is being taken
 	for _, v := range d.VIPs {
-		l.Forget(v.Addr, one.Service)
+		l.Revert(v.Addr, one.Service)
 	}
-	if got := brief(Allocate(l, one, noon.Add(RestTime))); got != "192.0.2.0 2001:db8::" || len(l.Resting()) > 0 {
-		t.Errorf("once its rest is over its former owner gets %s, and %v rests", got, l.Resting())
+	if got := brief(Allocate(l, one, noon.Add(QuarantineTime))); got != "192.0.2.0 2001:db8::" || len(l.Quarantined()) > 0 {
+		t.Errorf("once its rest is over its former owner gets %s, and %v rests", got, l.Quarantined())
 	}
 }
 
 func TestAddressThatIsReservedWhileItRestsIsNobodyElses(t *testing.T) {
 	l := ledgerOf(t, `    - {name: a, addresses: [192.0.2.0/32], reserved: {192.0.2.0: x/y}}`)
-	l.Rest(Rested{Addr: netip.MustParseAddr("192.0.2.0"), Owner: lb.ServiceKey{Namespace: "d", Name: "one"}, Until: noon.Add(RestTime)})
+	l.Quarantine(Quarantined{Addr: netip.MustParseAddr("192.0.2.0"), Owner: lb.ServiceKey{Namespace: "d", Name: "one"}, Until: noon.Add(QuarantineTime)})
 	for who, want := range map[string]string{"d/other": "refused a:PoolExhausted", "d/one": "refused a:PoolExhausted", "x/y": "192.0.2.0"} {
 		if got := brief(Allocate(l, service(who, "4"), noon)); got != want {
 			t.Errorf("%s: %s, want %s", who, got, want)
@@ -117,7 +117,7 @@ func TestAddressThatWasBlockedMeanwhileRestsOn(t *testing.T) {
 	if got := brief(Allocate(l, one, noon)); got != "192.0.2.0" {
 		t.Errorf("its former owner gets %s", got)
 	}
-	if got := brief(Allocate(l, other, noon.Add(RestTime))); got != "192.0.2.0" {
+	if got := brief(Allocate(l, other, noon.Add(QuarantineTime))); got != "192.0.2.0" {
 		t.Errorf("at the end of the rest another gets %s", got)
 	}
 }
@@ -130,8 +130,8 @@ func TestRestOfAnAddressThatIsBlockedIsKnown(t *testing.T) {
 	apply(l, one, noon)
 	l.Release(a, one.Service, noon)
 	l.Block(a)
-	want := []Rested{{Addr: a, Owner: one.Service, Until: noon.Add(RestTime)}}
-	if got := l.Resting(); !slices.Equal(got, want) {
+	want := []Quarantined{{Addr: a, Owner: one.Service, Until: noon.Add(QuarantineTime)}}
+	if got := l.Quarantined(); !slices.Equal(got, want) {
 		t.Fatalf("while it is blocked %v rests, want %v", got, want)
 	}
 	for _, blockedFirst := range []bool{false, true} {
@@ -139,9 +139,9 @@ func TestRestOfAnAddressThatIsBlockedIsKnown(t *testing.T) {
 		if blockedFirst {
 			next.Block(a)
 		}
-		next.Rest(want[0])
+		next.Quarantine(want[0])
 		next.Block(a)
-		if got := next.Resting(); !slices.Equal(got, want) {
+		if got := next.Quarantined(); !slices.Equal(got, want) {
 			t.Errorf("blocked first %t: %v rests, want %v", blockedFirst, got, want)
 		}
 		next.Unblock(a)

@@ -1,0 +1,137 @@
+package ipam
+
+import (
+	"net/netip"
+	"plinth.dev/plinth/lb"
+	"slices"
+	"time"
+)
+
+// QuarantineTime is how long a released address is in quarantine: within it only its former
+// owner gets it, unless nothing else is free. Caches and clients of the former
+// Service then do not meet a stranger.
+const QuarantineTime = 10 * time.Minute
+
+// Quarantined is an address that was released and is not to be given to a Service
+// other than its former owner before Until, unless nothing else is free.
+type Quarantined struct {
+	Addr  netip.Addr
+	Owner lb.ServiceKey
+	Until time.Time
+}
+
+// compareQuarantined sorts by the end of the quarantine, then by address.
+func compareQuarantined(a, b Quarantined) int {
+	if c := a.Until.Compare(b.Until); c != 0 {
+		return c
+	}
+	return a.Addr.Compare(b.Addr)
+}
+
+// Quarantined returns all addresses in quarantine, and those that are blocked and will be in it
+// once they no longer are; whose quarantine ends first comes first.
+func (l *Ledger) Quarantined() []Quarantined {
+	all := l.blockedQuarantines()
+	for _, r := range l.queue {
+		if l.inQuarantine(r) {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, compareQuarantined)
+	return all
+}
+
+func (l *Ledger) blockedQuarantines() (all []Quarantined) {
+	for _, c := range l.holdings {
+		if c.foreign() && c.quarantine != nil {
+			all = append(all, *c.quarantine)
+		}
+	}
+	return all
+}
+
+// Quarantine puts a free address into quarantine, and one that is blocked once it no longer is.
+func (l *Ledger) Quarantine(r Quarantined) {
+	if c, held := l.holdings[r.Addr]; held {
+		if c.foreign() {
+			c.quarantine = new(r)
+			l.holdings[r.Addr] = c
+		}
+		return
+	}
+	l.endQuarantine(r.Addr)
+	l.quarantine[r.Addr] = r
+	l.former[r.Owner] = insertQuarantined(l.former[r.Owner], r)
+	l.queue = insertQuarantined(l.queue, r)
+	l.quarantineInPool(r)
+}
+
+// quarantineInPool has the pool of an address know, if it has one. What is reserved is in no
+// pool's gift, in quarantine or not.
+func (l *Ledger) quarantineInPool(r Quarantined) {
+	p := l.poolOf(r.Addr)
+	if p == nil || l.reserved[r.Addr] != (lb.ServiceKey{}) {
+		return
+	}
+	i := index(lb.FamilyOf(r.Addr))
+	p.free[i].take(r.Addr)
+	p.quarantine[i] = insertQuarantined(p.quarantine[i], r)
+}
+
+// insertQuarantined keeps a queue sorted; a new entry nearly always belongs at its end, or
+// takes the place of one whose quarantine has ended.
+func insertQuarantined(q []Quarantined, r Quarantined) []Quarantined {
+	if n := len(q); n == 0 || compareQuarantined(q[n-1], r) < 0 {
+		return append(q, r)
+	}
+	i, found := slices.BinarySearchFunc(q, r, compareQuarantined)
+	if found {
+		q[i] = r
+		return q
+	}
+	return slices.Insert(q, i, r)
+}
+
+// inQuarantine reports whether an entry of a queue still holds.
+func (l *Ledger) inQuarantine(r Quarantined) bool { return l.quarantine[r.Addr] == r }
+
+// endQuarantine ends the quarantine of a and returns it, if it was in one. The address is then
+// neither in quarantine nor free.
+func (l *Ledger) endQuarantine(a netip.Addr) (r Quarantined, was bool) {
+	if r, was = l.quarantine[a]; !was {
+		return r, false
+	}
+	delete(l.quarantine, a)
+	own := l.former[r.Owner]
+	if own = slices.DeleteFunc(own, func(x Quarantined) bool { return x.Addr == a }); len(own) == 0 {
+		delete(l.former, r.Owner)
+	} else {
+		l.former[r.Owner] = own
+	}
+	if p := l.poolOf(a); p != nil {
+		i := index(lb.FamilyOf(a))
+		p.quarantine[i] = l.trim(p.quarantine[i])
+	}
+	l.queue = l.trim(l.queue)
+	return r, true
+}
+
+// trim drops what has ended from the front of a queue.
+func (l *Ledger) trim(q []Quarantined) []Quarantined {
+	for len(q) > 0 && !l.inQuarantine(q[0]) {
+		q = q[1:]
+	}
+	if len(q) == 0 {
+		return nil
+	}
+	return q
+}
+
+// endQuarantines frees the addresses whose quarantine is over.
+func (l *Ledger) endQuarantines(now time.Time) {
+	for len(l.queue) > 0 && !l.queue[0].Until.After(now) {
+		a := l.queue[0].Addr
+		l.endQuarantine(a)
+		l.freed(a)
+	}
+}
