@@ -271,9 +271,8 @@ const (
 	// systemUUID now. Retire it if it is gone.
 	HeldLosesClaim Code = "P1002"
 	// What is accepted is stored in the cluster in a ConfigMap for each rack and one for what all
-	// share, and a ConfigMap holds 1 MiB. Each machine is stored with all that its rack gives it, and
-	// beside the rack its last version is kept, compressed. Split the rack into several, which
-	// may share subnets and routers, or shorten names and labels.
+	// share, and a ConfigMap holds 1 MiB. Each machine is stored with all that its rack gives it.
+	// Split the rack into several, which may share subnets and routers, or shorten names and labels.
 	TooLarge Code = "P1003"
 	// The id of a machine is another one now, and its name is the same: another machine has its place.
 	// The Node of the old one keeps its providerID, which cannot change, and Plinth keeps its labels,

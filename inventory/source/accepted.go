@@ -6,21 +6,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"plinth.dev/plinth/inventory"
 )
 
-// How the accepted inventory is kept in ConfigMaps: what all machines need in
-// one, each rack in one of its own.
+// How the accepted inventory is kept in ConfigMaps: each rack in slices of its own, which are
+// named by generation and never changed, and what all machines need in one more, which lists
+// the slices that are in force. Only that one's write is the commit of a generation.
 const (
-	AcceptedName         = "plinth-accepted"       // the ConfigMap; those of racks add "-" and the rack's name
+	AcceptedName         = "plinth-accepted"       // the ConfigMap that lists the slices
 	LabelAccepted        = "plinth.dev/accepted"   // on each of them: the inventory's name
 	AnnotationGeneration = "plinth.dev/generation" // of the last change of that ConfigMap
 
@@ -28,34 +29,37 @@ const (
 	Format = 1
 
 	keyInventory = "inventory.yaml"
-	keyRacks     = "racks" // of the common one: "<rack> <generation of its slice>", a line each
+	keyRacks     = "racks"    // of the common one: "<rack> <generation of its slice>", a line each
+	keyPrevious  = "previous" // of the common one: what racks was in the generation before
 )
 
-// acceptedName is the name of the ConfigMap of a rack; of the common one where
-// the rack is empty.
-func acceptedName(rack string) string {
-	if rack == "" {
-		return AcceptedName
-	}
-	return AcceptedName + "-" + rack
+// sliceName is the name of a slice. No rack can have a name that makes two of them one, or one
+// of them a [copyName].
+func sliceName(rack string, generation int64) string {
+	return fmt.Sprintf("%s.%s.%d", AcceptedName, rack, generation)
 }
 
 // accepted is an inventory as it is stored in the cluster.
 type accepted struct {
-	inventory  *inventory.Inventory // nil: nothing was accepted yet
+	inventory  *inventory.Inventory // in force; nil: nothing was accepted yet
+	stored     *inventory.Inventory // what the ConfigMaps say; nil: nothing that can be read
 	generation int64
-	slices     map[string]*v1.ConfigMap // by name; the common one among them
+	parts      map[string]*v1.ConfigMap // by name
 }
 
-// shelf is where accepted inventories are kept.
-type shelf struct {
+// acceptedStore is where accepted inventories are kept.
+type acceptedStore struct {
 	client    kubernetes.Interface
 	namespace string
 }
 
+func (s acceptedStore) maps() clientcorev1.ConfigMapInterface {
+	return s.client.CoreV1().ConfigMaps(s.namespace)
+}
+
 // Accepted reads the inventory that is in force in a cluster; nil where none is.
 func Accepted(ctx context.Context, client kubernetes.Interface, namespace string) (*inventory.Inventory, error) {
-	have, err := shelf{client: client, namespace: namespace}.load(ctx)
+	have, err := acceptedStore{client, namespace}.load(ctx)
 	return have.inventory, err
 }
 
@@ -64,40 +68,44 @@ func Accepted(ctx context.Context, client kubernetes.Interface, namespace string
 // for machines that are held would be forgotten and pod CIDRs given anew.
 var errUnreadable = errors.New("it cannot be read: restore the ConfigMaps, or delete those labelled " + LabelAccepted + " to begin anew")
 
-// load reads what was accepted. The list is read from etcd, not from a cache
-// that may lag behind it.
-func (s shelf) load(ctx context.Context) (accepted, error) {
-	list, err := s.client.CoreV1().ConfigMaps(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: LabelAccepted})
+// load reads what was accepted. One list is of one moment: of etcd's, not of a cache that may
+// lag behind it.
+func (s acceptedStore) load(ctx context.Context) (accepted, error) {
+	list, err := s.maps().List(ctx, metav1.ListOptions{LabelSelector: LabelAccepted})
 	if err != nil {
 		return accepted{}, fmt.Errorf("reading the accepted inventory: %w", err)
 	}
-	have := accepted{slices: map[string]*v1.ConfigMap{}}
+	have := accepted{parts: map[string]*v1.ConfigMap{}}
 	for i := range list.Items {
-		have.slices[list.Items[i].Name] = &list.Items[i]
+		have.parts[list.Items[i].Name] = &list.Items[i]
 	}
-	common, ok := have.slices[AcceptedName]
+	common, ok := have.parts[AcceptedName]
 	if !ok {
 		return have, nil
 	}
-	if err := checkFormats(slices.Collect(maps.Values(have.slices))...); err != nil {
+	if err := checkFormats(slices.Collect(maps.Values(have.parts))...); err != nil {
 		return accepted{}, fmt.Errorf("the accepted inventory: %w", err)
 	}
 	have.generation = generationOf(common)
-	docs, err := inForce(have.slices)
-	if err != nil {
-		return have, fmt.Errorf("the accepted inventory of generation %d: %w: %w", have.generation, errUnreadable, err)
+	docs := []inventory.Document{documentOf(common)}
+	for rack, n := range listed(common, keyRacks) {
+		slice, ok := sliceIn(have.parts, rack, n)
+		if !ok {
+			return have, fmt.Errorf("the accepted inventory of generation %d: %w: there is no configmap %s", have.generation, errUnreadable, sliceName(rack, n))
+		}
+		docs = append(docs, slice)
 	}
-	inv, problems := parseAccepted(docs, have.slices)
+	inv, problems := inventory.ParseAccepted(docs...)
 	if err := problems.Err(); err != nil {
 		return have, fmt.Errorf("the accepted inventory of generation %d: %w: %w", have.generation, errUnreadable, err)
 	}
-	have.inventory = inv
+	have.inventory, have.stored = inv, inv
 	return have, nil
 }
 
 // generation reads the number of the generation that is stored; 0: none is.
-func (s shelf) generation(ctx context.Context) (int64, error) {
-	common, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, AcceptedName, metav1.GetOptions{})
+func (s acceptedStore) generation(ctx context.Context) (int64, error) {
+	common, err := s.maps().Get(ctx, AcceptedName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}
@@ -123,126 +131,63 @@ func checkFormats(parts ...*v1.ConfigMap) error {
 	return nil
 }
 
-// save stores an inventory as the generation after have, writing only what
-// differs. The slices of the racks come first, then the common ConfigMap, which
-// makes the generation valid: until then everybody reads the last one, which the
-// slices keep. What somebody else wrote meanwhile is a conflict.
-func (s shelf) save(ctx context.Context, inv *inventory.Inventory, have accepted) (accepted, error) {
-	next := accepted{inventory: inv, generation: have.next(), slices: map[string]*v1.ConfigMap{}}
-	want := shelve(inv, next.generation, have)
-	if same(want, have.slices) {
-		return have, nil
-	}
-	for _, name := range writingOrder(want) {
-		written, err := s.write(ctx, want[name], have.slices[name])
+// save stores an inventory as the generation after have, writing only what differs: the slices
+// of the racks first, then the ConfigMap that lists them. Until that is written the generation
+// before is in force, and nothing of it is touched. What somebody else wrote meanwhile is a
+// conflict.
+func (s acceptedStore) save(ctx context.Context, inv *inventory.Inventory, have accepted) (accepted, error) {
+	next := accepted{inventory: inv, stored: inv, parts: map[string]*v1.ConfigMap{}}
+	maps.Copy(next.parts, have.parts)
+	for _, want := range render(inv, have) {
+		written, err := s.write(ctx, want, have.parts[want.Name])
 		if err != nil {
-			return have, fmt.Errorf("storing the accepted inventory: configmap %s: %w", name, err)
+			return have, fmt.Errorf("storing the accepted inventory: configmap %s: %w", want.Name, err)
 		}
-		next.slices[name] = written
+		next.parts[want.Name] = written
 	}
-	for name := range have.slices {
-		if err := s.discard(ctx, name, want); err != nil {
-			return next, fmt.Errorf("storing the accepted inventory: configmap %s of a rack that is gone: %w", name, err)
-		}
-	}
+	next.generation = generationOf(next.parts[AcceptedName])
 	return next, nil
 }
 
-func (s shelf) write(ctx context.Context, want, have *v1.ConfigMap) (*v1.ConfigMap, error) {
-	maps := s.client.CoreV1().ConfigMaps(s.namespace)
+// tidy does what a commit leaves to do, for as often as it takes: it writes the copies for
+// older versions, and deletes the slices that neither the generation in force lists nor the
+// one before, which somebody may be about to read.
+func (s acceptedStore) tidy(ctx context.Context, have accepted) error {
+	common, ok := have.parts[AcceptedName]
+	if !ok {
+		return nil
+	}
+	keep := map[string]bool{AcceptedName: true}
+	for rack, n := range listed(common, keyRacks) {
+		want := copyOf(rack, have.parts[sliceName(rack, n)])
+		written, err := s.write(ctx, want, have.parts[want.Name])
+		if err != nil {
+			return fmt.Errorf("configmap %s: %w", want.Name, err)
+		}
+		keep[want.Name], keep[sliceName(rack, n)], have.parts[want.Name] = true, true, written
+	}
+	for rack, n := range listed(common, keyPrevious) {
+		keep[sliceName(rack, n)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(have.parts)) {
+		if keep[name] || generationOf(have.parts[name]) > have.generation { // or another leader is about to list it
+			continue
+		}
+		if err := s.maps().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting configmap %s, which is not listed any more: %w", name, err)
+		}
+		delete(have.parts, name)
+	}
+	return nil
+}
+
+func (s acceptedStore) write(ctx context.Context, want, have *v1.ConfigMap) (*v1.ConfigMap, error) {
 	switch {
 	case have == nil:
-		return maps.Create(ctx, want, metav1.CreateOptions{})
-	case sameSlice(want, have):
+		return s.maps().Create(ctx, want, metav1.CreateOptions{})
+	case maps.Equal(want.Data, have.Data) && maps.Equal(want.Labels, have.Labels) && generationOf(want) == generationOf(have):
 		return have, nil
 	}
 	want.ResourceVersion = have.ResourceVersion
-	return maps.Update(ctx, want, metav1.UpdateOptions{})
-}
-
-func (s shelf) discard(ctx context.Context, name string, want map[string]*v1.ConfigMap) error {
-	if _, ok := want[name]; ok {
-		return nil
-	}
-	err := s.client.CoreV1().ConfigMaps(s.namespace).Delete(ctx, name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-// shelve makes the ConfigMaps of an inventory. A slice that did not change
-// keeps the generation of its last change.
-func shelve(inv *inventory.Inventory, generation int64, have accepted) map[string]*v1.ConfigMap {
-	out := map[string]*v1.ConfigMap{}
-	var racks strings.Builder
-	reads := readGenerations(have.slices)
-	for _, rack := range inv.Racks {
-		slice := part(inv.Name, acceptedName(rack.Name), inv.Slice(rack.Name), generation)
-		if old, ok := have.slices[slice.Name]; ok {
-			if old.Data[keyInventory] == slice.Data[keyInventory] {
-				setGeneration(slice, generationOf(old))
-			}
-			keep(slice, old, reads[rack.Name])
-		}
-		fmt.Fprintf(&racks, "%s %d\n", rack.Name, generationOf(slice))
-		out[slice.Name] = slice
-	}
-	common := part(inv.Name, AcceptedName, inv.Common(), generation)
-	common.Data[keyRacks] = racks.String()
-	out[common.Name] = common
-	return out
-}
-
-func part(inventoryName, name string, inv *inventory.Inventory, generation int64) *v1.ConfigMap {
-	cm := &v1.ConfigMap{Data: map[string]string{keyInventory: string(inv.FormatAccepted())}}
-	cm.Name = name
-	cm.Labels = map[string]string{LabelAccepted: inventoryName}
-	setGeneration(cm, generation)
-	return cm
-}
-
-// same reports whether nothing would have to be written but the number of the
-// generation.
-func same(want, have map[string]*v1.ConfigMap) bool {
-	return maps.EqualFunc(want, have, func(w, h *v1.ConfigMap) bool {
-		return maps.Equal(w.Data, h.Data) && w.Labels[LabelAccepted] == h.Labels[LabelAccepted]
-	})
-}
-
-func sameSlice(want, have *v1.ConfigMap) bool {
-	return maps.Equal(want.Data, have.Data) && generationOf(want) == generationOf(have) &&
-		want.Labels[LabelAccepted] == have.Labels[LabelAccepted]
-}
-
-// writingOrder sorts the names, the common one last.
-func writingOrder(parts map[string]*v1.ConfigMap) []string {
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(parts)), func(n string) bool { return n == AcceptedName })
-	return append(names, AcceptedName)
-}
-
-func setGeneration(cm *v1.ConfigMap, n int64) {
-	cm.Annotations = map[string]string{AnnotationGeneration: strconv.FormatInt(n, 10), inventory.AnnotationFormat: strconv.Itoa(Format)}
-}
-
-// generationOf is 0 where the annotation is missing or was tampered with: the
-// ConfigMap is then written anew.
-func generationOf(cm *v1.ConfigMap) int64 {
-	n, err := strconv.ParseInt(cm.Annotations[AnnotationGeneration], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// sliceGenerations reads the generation of each rack's slice from the common ConfigMap.
-func sliceGenerations(common *v1.ConfigMap) map[string]int64 {
-	out := map[string]int64{}
-	for line := range strings.Lines(common.Data[keyRacks]) {
-		rack, n, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if generation, err := strconv.ParseInt(n, 10, 64); err == nil {
-			out[rack] = generation
-		}
-	}
-	return out
+	return s.maps().Update(ctx, want, metav1.UpdateOptions{})
 }

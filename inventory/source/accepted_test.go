@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -41,7 +43,7 @@ func text(zones ...string) string {
 
 func TestOnlyWhatChangedIsStoredAndTheCommonPartLast(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	s := shelf{client: client, namespace: namespace}
+	s := acceptedStore{client, namespace}
 	save := func(inv *inventory.Inventory) []string {
 		t.Helper()
 		have, err := s.load(ctx)
@@ -49,7 +51,10 @@ func TestOnlyWhatChangedIsStoredAndTheCommonPartLast(t *testing.T) {
 			t.Fatal(err)
 		}
 		client.ClearActions()
-		if _, err := s.save(ctx, inv, have); err != nil {
+		if have, err = s.save(ctx, inv, have); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.tidy(ctx, have); err != nil {
 			t.Fatal(err)
 		}
 		return written(client)
@@ -59,11 +64,13 @@ func TestOnlyWhatChangedIsStoredAndTheCommonPartLast(t *testing.T) {
 		inv  *inventory.Inventory
 		want []string
 	}{
-		{"the first", dc(t, "a", "a"), []string{"create plinth-accepted-r0", "create plinth-accepted-r1", "create plinth-accepted"}},
+		{"the first", dc(t, "a", "a"), []string{"create plinth-accepted.r0.1", "create plinth-accepted.r1.1", "create plinth-accepted",
+			"create plinth-accepted-r0", "create plinth-accepted-r1"}},
 		{"the same again", dc(t, "a", "a"), nil},
-		{"one rack moves", dc(t, "a", "b"), []string{"update plinth-accepted-r1", "update plinth-accepted"}},
-		{"a rack more", dc(t, "a", "b", "c"), []string{"create plinth-accepted-r2", "update plinth-accepted"}},
+		{"one rack moves", dc(t, "a", "b"), []string{"create plinth-accepted.r1.2", "update plinth-accepted", "update plinth-accepted-r1"}},
+		{"a rack more", dc(t, "a", "b", "c"), []string{"create plinth-accepted.r2.3", "update plinth-accepted", "create plinth-accepted-r2", "delete plinth-accepted.r1.1"}},
 		{"a rack less", dc(t, "a", "b"), []string{"update plinth-accepted", "delete plinth-accepted-r2"}},
+		{"and one moves", dc(t, "b", "b"), []string{"create plinth-accepted.r0.5", "update plinth-accepted", "update plinth-accepted-r0", "delete plinth-accepted.r2.3"}},
 	}
 	for _, step := range steps {
 		if diff := cmp.Diff(step.want, save(step.inv)); diff != "" {
@@ -88,7 +95,7 @@ func written(client *fake.Clientset) []string {
 
 func TestWhatWasStoredIsLoadedAsItWas(t *testing.T) {
 	ctx := t.Context()
-	s := shelf{client: fake.NewClientset(), namespace: namespace}
+	s := acceptedStore{fake.NewClientset(), namespace}
 	inv := dc(t, "a", "b", "c")
 	if _, err := s.save(ctx, inv, accepted{}); err != nil {
 		t.Fatal(err)
@@ -107,7 +114,7 @@ func TestWhatWasStoredIsLoadedAsItWas(t *testing.T) {
 
 func TestWhatIsSpoiledIsNotTakenForNothing(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	s := shelf{client: client, namespace: namespace}
+	s := acceptedStore{client, namespace}
 	if _, err := s.save(ctx, dc(t, "a"), accepted{}); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +134,7 @@ func TestWhatIsSpoiledIsNotTakenForNothing(t *testing.T) {
 func TestAnAgentGetsItsRackAndOnlyPairsOfOneGeneration(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	client := fake.NewClientset()
-	s := shelf{client: client, namespace: namespace}
+	s := acceptedStore{client, namespace}
 	have, err := s.save(ctx, dc(t, "a", "b"), accepted{})
 	if err != nil {
 		t.Fatal(err)
@@ -152,16 +159,19 @@ func TestAnAgentGetsItsRackAndOnlyPairsOfOneGeneration(t *testing.T) {
 	if z := zone(); z != "b" {
 		t.Errorf("zone %s", z)
 	}
-	// The keeper dies between the slice and the common part, then comes again.
-	want := shelve(dc(t, "a", "c"), 2, have)
-	if _, err := s.write(ctx, want[acceptedName("r1")], have.slices[acceptedName("r1")]); err != nil {
+	chain := client.ReactionChain
+	dying(client, 1) // the leader dies between the slice and what lists it, then another comes
+	if _, err := s.save(ctx, dc(t, "a", "x"), have); err == nil {
+		t.Fatal("the leader did not die")
+	}
+	client.ReactionChain = chain
+	if _, err := s.save(ctx, dc(t, "a", "c"), have); err == nil || !apierrors.IsAlreadyExists(err) {
+		t.Errorf("over what is left of it another is stored: %v", err)
+	}
+	if have, err = s.load(ctx); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * quiet) // a wrong answer would come by now
-	if len(got) > 0 {
-		t.Error("a slice was handed out before its generation was valid")
-	}
-	if _, err := s.write(ctx, want[AcceptedName], have.slices[AcceptedName]); err != nil {
+	if _, err := s.save(ctx, dc(t, "a", "c"), have); err != nil {
 		t.Fatal(err)
 	}
 	if z := zone(); z != "c" {
@@ -170,5 +180,46 @@ func TestAnAgentGetsItsRackAndOnlyPairsOfOneGeneration(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnAgentReadsAgainWhereASliceIsGone has it be there again without any word of what lists
+// it, and then has another one be listed.
+func TestAnAgentReadsAgainWhereASliceIsGone(t *testing.T) {
+	ctx, client := t.Context(), fake.NewClientset()
+	s := acceptedStore{client, namespace}
+	have, err := s.save(ctx, dc(t, "a"), accepted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slice := have.parts[sliceName("r0", 1)]
+	if err := s.maps().Delete(ctx, slice.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	looked := make(chan struct{}, 99)
+	client.PrependReactor("list", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		if strings.Contains(a.(clienttesting.ListAction).GetListRestrictions().Fields.String(), slice.Name) {
+			looked <- struct{}{}
+		}
+		return false, nil, nil
+	})
+	got := make(chan *inventory.Inventory, 9)
+	go Follow(ctx, client, namespace, "r0", func(inv *inventory.Inventory, _ error) { got <- inv })
+	<-looked
+	if _, err := s.maps().Create(ctx, slice, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, zone := range []string{"a", "b"} {
+		select {
+		case inv := <-got:
+			if inv == nil || inv.Racks[0].Zone != zone {
+				t.Errorf("it gets %v, want zone %s", inv, zone)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("it gets nothing of zone %s", zone)
+		}
+		if have, err = s.save(ctx, dc(t, "b"), have); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -33,7 +32,7 @@ const (
 	patient = 2 * time.Second
 )
 
-// resync is how often informers show everything anew: nothing should need it.
+// resync is how often what informers follow is read again, though nothing has changed.
 const resync = 10 * time.Minute
 
 // ConfigMaps follows the ConfigMaps of a namespace that bear [LabelInventory].
@@ -47,38 +46,40 @@ type ConfigMaps struct {
 func (c ConfigMaps) Run(ctx context.Context, set func(Edit)) error {
 	informer := coreinformers.NewFilteredConfigMapInformer(c.Client, c.Namespace, resync, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = LabelInventory })
-	return follow(ctx, func() { set(read(informer.GetStore())) }, informer)
+	return follow(ctx, func() error { set(read(informer.GetStore())); return nil }, informer)
 }
 
-// follow runs informers and calls changed, when all of them have synced and
-// after each burst of changes.
-func follow(ctx context.Context, changed func(), informers ...cache.SharedIndexInformer) error {
+// follow runs an informer and calls changed, when it has synced and after each burst of
+// changes; again after a pause where that fails.
+func follow(ctx context.Context, changed func() error, informer cache.SharedIndexInformer) error {
 	dirty := make(chan struct{}, 1)
-	synced := make([]cache.InformerSynced, len(informers))
-	for i, informer := range informers {
-		registration, err := informer.AddEventHandler(touch(dirty))
-		if err != nil {
-			return err
-		}
-		go informer.RunWithContext(ctx)
-		synced[i] = registration.HasSynced // of the handler: it has marked what was there
+	registration, err := informer.AddEventHandler(touch(dirty))
+	if err != nil {
+		return err
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+	go informer.RunWithContext(ctx)
+	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) { // of the handler: it has marked what was there
 		return nil
 	}
 	select {
 	case <-dirty:
 	default:
 	}
+	pause := firstRetry
 	for {
-		changed()
-		if !settle(ctx, dirty) {
+		var again <-chan time.Time
+		if err := changed(); err == nil {
+			pause = firstRetry
+		} else {
+			again, pause = time.After(pause), min(2*pause, lastRetry)
+		}
+		if !settle(ctx, dirty, again) {
 			return nil
 		}
 	}
 }
 
-// touch marks a state as dirty on every event that changes something.
+// touch marks a state as dirty on every event.
 func touch(dirty chan<- struct{}) cache.ResourceEventHandler {
 	mark := func() {
 		select {
@@ -87,28 +88,20 @@ func touch(dirty chan<- struct{}) cache.ResourceEventHandler {
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { mark() },
-		UpdateFunc: func(was, is any) {
-			if differ(was.(*v1.ConfigMap), is.(*v1.ConfigMap)) {
-				mark()
-			}
-		},
+		AddFunc:    func(any) { mark() },
+		UpdateFunc: func(any, any) { mark() },
 		DeleteFunc: func(any) { mark() },
 	}
 }
 
-// differ reports whether two states of a ConfigMap differ in what anybody reads.
-func differ(a, b *v1.ConfigMap) bool {
-	return a.UID != b.UID || !maps.Equal(a.Data, b.Data) || !maps.EqualFunc(a.BinaryData, b.BinaryData, bytes.Equal) ||
-		!maps.Equal(a.Labels, b.Labels) || !maps.Equal(a.Annotations, b.Annotations)
-}
-
 // settle waits for a change and then for the end of the burst that it belongs
-// to. It returns false when ctx ends.
-func settle(ctx context.Context, dirty <-chan struct{}) bool {
+// to, or until it is time to try again. It returns false when ctx ends.
+func settle(ctx context.Context, dirty <-chan struct{}, again <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():
 		return false
+	case <-again:
+		return true
 	case <-dirty:
 	}
 	limit := time.NewTimer(patient)

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,36 +17,34 @@ import (
 
 // Follow calls set with the accepted inventory as the machines of one rack need
 // it (what is common, and that rack), once it is there and after each change,
-// until ctx ends. It reads two ConfigMaps and hands out only what is of one
-// generation in both, so that a rack never sees its new peers before the routers that
-// they name. While there is nothing such it hands out nothing. What is there and cannot be
+// until ctx ends. It watches the ConfigMap that lists the slices, and reads the slice that it
+// lists, so that a rack never sees its new peers before the routers that they name. While
+// there is nothing such it hands out nothing. What is there and cannot be
 // read is an error and no inventory: whatever was handed out before stays in force.
 func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack string, set func(*inventory.Inventory, error)) error {
-	common := named(client, namespace, acceptedName(""))
-	slice := named(client, namespace, acceptedName(rack))
-	last := ""
-	return follow(ctx, func() {
-		c, s := get(common, namespace, acceptedName("")), get(slice, namespace, acceptedName(rack))
-		if c == nil {
-			return
+	common := coreinformers.NewFilteredConfigMapInformer(client, namespace, resync, cache.Indexers{},
+		func(o *metav1.ListOptions) { *o = named(*o, AcceptedName) })
+	store, last := acceptedStore{client, namespace}, ""
+	return follow(ctx, func() error {
+		obj, ok, err := common.GetStore().GetByKey(cache.NewObjectName(namespace, AcceptedName).String())
+		if !ok || err != nil {
+			return err
 		}
-		if err := checkFormats(c, s); err != nil {
+		docs, err := store.loadRack(ctx, obj.(*v1.ConfigMap), rack)
+		if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
 			last = "" // handed out again once it can be read
 			set(nil, err)
-			return
+			return nil
 		}
-		text, ok := textOf(s, sliceGenerations(c)[rack])
-		if !ok {
-			return
+		if err != nil || len(docs) == 0 {
+			return err
 		}
-		if content := c.Data[keyInventory] + text; content != last {
+		if content := string(docs[0].Data) + string(docs[1].Data); content != last {
 			last = content
-			handOut([]inventory.Document{
-				{Source: documentSource(c, keyInventory), Data: []byte(c.Data[keyInventory])},
-				{Source: documentSource(s, keyInventory), Data: []byte(text)},
-			}, set)
+			handOut(docs, set)
 		}
-	}, common, slice)
+		return nil
+	}, common)
 }
 
 func handOut(docs []inventory.Document, set func(*inventory.Inventory, error)) {
@@ -57,19 +56,47 @@ func handOut(docs []inventory.Document, set func(*inventory.Inventory, error)) {
 	set(inv, nil)
 }
 
-// named is an informer of a single ConfigMap.
-func named(client kubernetes.Interface, namespace, name string) cache.SharedIndexInformer {
-	return coreinformers.NewFilteredConfigMapInformer(client, namespace, resync, cache.Indexers{},
-		func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-		})
+// loadRack reads the slice of a rack that is listed; none where the rack is not. One that is
+// gone is an error: what lists it is then older than what is in force, or somebody deleted it.
+func (s acceptedStore) loadRack(ctx context.Context, common *v1.ConfigMap, rack string) ([]inventory.Document, error) {
+	if err := checkFormats(common); err != nil {
+		return nil, err
+	}
+	for name, n := range listed(common, keyRacks) {
+		if name != rack {
+			continue
+		}
+		parts := map[string]*v1.ConfigMap{}
+		for _, name := range []string{sliceName(rack, n), copyName(rack)} {
+			if err := s.loadPart(ctx, parts, name); err != nil {
+				return nil, err
+			}
+			if slice, ok := sliceIn(parts, rack, n); ok {
+				return []inventory.Document{documentOf(common), slice}, nil
+			}
+		}
+		return nil, fmt.Errorf("configmap %s is not there, which configmap %s lists", sliceName(rack, n), AcceptedName)
+	}
+	return nil, nil
 }
 
-// get is a ConfigMap that an informer knows; nil where there is none.
-func get(informer cache.SharedIndexInformer, namespace, name string) *v1.ConfigMap {
-	obj, ok, err := informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String())
-	if !ok || err != nil {
-		return nil
+// loadPart reads a ConfigMap as an agent may, which has no right to get one.
+func (s acceptedStore) loadPart(ctx context.Context, parts map[string]*v1.ConfigMap, name string) error {
+	list, err := s.maps().List(ctx, named(metav1.ListOptions{}, name))
+	if err != nil {
+		return err
 	}
-	return obj.(*v1.ConfigMap)
+	for i := range list.Items {
+		if part := &list.Items[i]; part.Name == name { // a fake client lists all
+			parts[name] = part
+			return checkFormats(part)
+		}
+	}
+	return nil
+}
+
+// named selects a single object.
+func named(o metav1.ListOptions, name string) metav1.ListOptions {
+	o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	return o
 }

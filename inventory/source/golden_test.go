@@ -3,6 +3,7 @@ package source
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,9 +18,11 @@ import (
 
 var update = flag.Bool("update", false, "write what is stored into testdata: only with a new number of the format, or where every reader of the old one reads it as before")
 
-// Where the golden files are: what is stored today, and what was before objects had a number.
+// Where the golden files are: what is stored today, what version 0.1 stored, which wrote slices
+// in place, and what was stored before objects had a number.
 var (
 	goldenFolder     = filepath.Join("testdata", "format-1")
+	inPlaceFolder    = filepath.Join("testdata", "in-place")
 	unnumberedFolder = filepath.Join("testdata", "unnumbered")
 )
 
@@ -38,7 +41,7 @@ func storedTwice(t *testing.T) (*inventory.Inventory, map[string]*v1.ConfigMap) 
 	before := *inv
 	before.Racks = append([]inventory.Rack(nil), inv.Racks...)
 	before.Racks[0].Zone = "before"
-	s := shelf{client: fake.NewClientset(), namespace: namespace}
+	s := acceptedStore{fake.NewClientset(), namespace}
 	have, err := s.save(t.Context(), &before, accepted{})
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +49,10 @@ func storedTwice(t *testing.T) (*inventory.Inventory, map[string]*v1.ConfigMap) 
 	if have, err = s.save(t.Context(), inv, have); err != nil {
 		t.Fatal(err)
 	}
-	return inv, have.slices
+	if err := s.tidy(t.Context(), have); err != nil {
+		t.Fatal(err)
+	}
+	return inv, have.parts
 }
 
 // TestWhatIsStoredIsAsItsFormatSays holds the bytes that other versions read. A difference
@@ -58,27 +64,22 @@ func TestWhatIsStoredIsAsItsFormatSays(t *testing.T) {
 		writeGolden(t, stored)
 	}
 	want := readGolden(t, goldenFolder)
-	if d := cmp.Diff(legible(t, want), legible(t, stored)); d != "" {
+	if d := cmp.Diff(legible(want), legible(stored)); d != "" {
 		t.Error(d)
 	}
 }
 
-// TestWhatWasStoredBeforeObjectsHadANumberIsRead: an upgrade loses nothing, and writes
-// nothing anew.
-func TestWhatWasStoredBeforeObjectsHadANumberIsRead(t *testing.T) {
+// TestWhatAnOlderVersionStoredIsRead: an upgrade loses nothing, and no generation comes of it.
+func TestWhatAnOlderVersionStoredIsRead(t *testing.T) {
 	inv, _ := storedTwice(t)
-	for _, folder := range []string{goldenFolder, unnumberedFolder} {
-		objects := readGolden(t, folder)
-		client := fake.NewClientset()
-		for _, cm := range objects {
-			if err := client.Tracker().Add(cm); err != nil {
-				t.Fatal(err)
-			}
-			if _, numbered := cm.Annotations[inventory.AnnotationFormat]; numbered != (folder == goldenFolder) {
-				t.Errorf("%s in %s has the number: %v", cm.Name, folder, numbered)
+	for _, folder := range []string{goldenFolder, inPlaceFolder, unnumberedFolder} {
+		client := stored(t, folder)
+		for name, cm := range readGolden(t, folder) {
+			if _, numbered := cm.Annotations[inventory.AnnotationFormat]; numbered != (folder != unnumberedFolder) {
+				t.Errorf("%s in %s has the number: %v", name, folder, numbered)
 			}
 		}
-		s := shelf{client: client, namespace: namespace}
+		s := acceptedStore{client, namespace}
 		have, err := s.load(t.Context())
 		if err != nil {
 			t.Fatal(folder, err)
@@ -86,10 +87,66 @@ func TestWhatWasStoredBeforeObjectsHadANumberIsRead(t *testing.T) {
 		if !have.inventory.Equal(inv) || have.generation != 2 {
 			t.Errorf("%s: generation %d says\n%s", folder, have.generation, have.inventory.FormatAccepted())
 		}
-		if next, err := s.save(t.Context(), inv, have); err != nil || next.generation != 2 {
+		agentsHave(t, client, inv)
+		client.ClearActions()
+		next, err := s.save(t.Context(), inv, have)
+		if err != nil || next.generation != 2 {
 			t.Errorf("%s: the same inventory is stored as generation %d, %v", folder, next.generation, err)
 		}
+		want := []string{"create " + sliceName("r01", 2), "create " + sliceName("r02", 1)}
+		if folder == goldenFolder {
+			want = nil
+		}
+		if err := s.tidy(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(want, written(client)); d != "" {
+			t.Errorf("%s: written is %s", folder, d)
+		}
 	}
+}
+
+// TestHalfOfAnEditOfVersion01IsNotTakenUp has its leader have died between the slices of an
+// edit that moves machine a from r0 to r1: in r0's slice it is no more, in r1's it is not yet.
+// The leader that takes over may die after any write, too.
+func TestHalfOfAnEditOfVersion01IsNotTakenUp(t *testing.T) {
+	blocks := map[string]string{"a": "r0 [10.244.0.0/24]", "b": "r0 [10.244.1.0/24]", "c": "r1 [10.244.16.0/24]"}
+	for writes, all := 0, false; !all; writes++ {
+		client := stored(t, filepath.Join("testdata", "in-place-torn"))
+		chain := client.ReactionChain
+		dying(client, writes)
+		first := keeperOf(client)
+		e := edit(layout(map[string]string{"r0": "b", "r1": "c a d"}))
+		first.Enforce = func(inv *inventory.Inventory) {
+			if got := place(inv); got["b"] != blocks["b"] || got["c"] != blocks["c"] || got["a"] != blocks["a"] && got["a"] != "r1 [10.244.0.0/24]" {
+				t.Errorf("%d writes: in force is %v", writes, got)
+			}
+		}
+		first.edit = &e
+		all = first.step(t.Context()) == nil
+		client.ReactionChain = chain
+		left, err := Accepted(t.Context(), client, namespace)
+		if err != nil {
+			t.Fatalf("%d writes: %v", writes, err)
+		}
+		if got := place(left); !maps.Equal(got, blocks) && (got["a"] != "r1 [10.244.0.0/24]" || got["d"] != "r1 [10.244.17.0/24]") {
+			t.Errorf("%d writes: stored is %v", writes, got)
+		}
+		agentsHave(t, client, left)
+		checkOlder(t, client, left, nil)
+	}
+}
+
+// stored is an API server with the ConfigMaps of a folder.
+func stored(t *testing.T, folder string) *fake.Clientset {
+	t.Helper()
+	client := fake.NewClientset()
+	for _, cm := range readGolden(t, folder) {
+		if err := client.Tracker().Add(cm); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return client
 }
 
 func writeGolden(t *testing.T, stored map[string]*v1.ConfigMap) {
@@ -130,26 +187,14 @@ func readGolden(t *testing.T, folder string) map[string]*v1.ConfigMap {
 	return out
 }
 
-// legible is all that readers go by, with what was compressed as text: which bytes that makes
-// is the library's to say.
-func legible(t *testing.T, objects map[string]*v1.ConfigMap) map[string]map[string]string {
-	t.Helper()
+// legible is all that readers go by.
+func legible(objects map[string]*v1.ConfigMap) map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for name, cm := range objects {
-		said := map[string]string{}
+		said := map[string]string{"immutable": fmt.Sprint(cm.Immutable != nil && *cm.Immutable), "binary": fmt.Sprint(len(cm.BinaryData))}
 		maps.Copy(said, cm.Labels)
 		maps.Copy(said, cm.Annotations)
 		maps.Copy(said, cm.Data)
-		for key := range cm.BinaryData {
-			said[key] = "unreadable"
-		}
-		if len(cm.BinaryData) > 0 {
-			text, ok := textOf(cm, 1)
-			if !ok {
-				t.Errorf("%s does not keep generation 1", name)
-			}
-			said[keyPrevious] = text
-		}
 		out[name] = said
 	}
 	return out

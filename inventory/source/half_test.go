@@ -82,9 +82,10 @@ func blocks(inv *inventory.Inventory) map[string]string {
 	return out
 }
 
-// TestALeaderThatDiesAfterAnyWriteLeavesWhatWasInForceOrWhatWasTakenUp has the leader die
-// after each number of writes, and one come after it, with the same edit or another one.
-func TestALeaderThatDiesAfterAnyWriteLeavesWhatWasInForceOrWhatWasTakenUp(t *testing.T) {
+// TestALeaderThatDiesAfterAnyWriteLeavesOneGenerationForAll has the leader die after each number
+// of writes of an edit. The next leader, an agent that starts now, one that was there all
+// the time and one of version 0.1 have what was in force or what was taken up, never a mix.
+func TestALeaderThatDiesAfterAnyWriteLeavesOneGenerationForAll(t *testing.T) {
 	before := map[string]string{"r0": "a b", "r1": "c"}
 	afters := map[string]map[string]string{
 		"a machine moves to a later rack":      {"r0": "b", "r1": "c a"},
@@ -96,61 +97,145 @@ func TestALeaderThatDiesAfterAnyWriteLeavesWhatWasInForceOrWhatWasTakenUp(t *tes
 		"two racks are new, one of them first": {"q0": "a", "r0": "b", "r1": "c", "r2": "d"},
 	}
 	for name, after := range afters {
-		for writes := range 6 {
-			t.Run(fmt.Sprint(name, " ", writes), func(t *testing.T) {
-				ctx, client := t.Context(), fake.NewClientset()
-				first, was, is := keeperOf(client), edit(layout(before)), edit(layout(after))
-				first.edit = &was
-				if err := first.step(ctx); err != nil {
-					t.Fatal(err)
-				}
-				inForce := first.have.inventory
-				chain := client.ReactionChain
-				dying(client, writes)
-				first.edit, first.judged = &is, false
-				died := first.step(ctx) != nil
-				next, _ := admit(is, inForce)
-				client.ReactionChain = chain
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for writes, all := 0, false; !all; writes++ {
+				all = diesAfter(t, writes, before, after)
+			}
+		})
+	}
+}
 
-				wants := []map[string]string{place(inForce), place(next)}
-				second := keeperOf(client)
-				second.Enforce = func(inv *inventory.Inventory) {
-					if got := place(inv); !slices.ContainsFunc(wants, func(w map[string]string) bool { return maps.Equal(w, got) }) {
-						t.Errorf("in force is %v, which nobody accepted; want one of %v", got, wants)
-					}
-				}
-				if left, err := Accepted(ctx, client, namespace); died {
-					if err != nil {
-						t.Fatal(err)
-					}
-					for _, rack := range left.Racks {
-						if got := rackOfAnAgent(t, client, rack.Name); got == nil || !maps.Equal(place(got), place(left.Slice(rack.Name))) {
-							t.Errorf("an agent of %s that starts now gets %v, want its part of %v", rack.Name, got, place(left))
-						}
-					}
-				}
-				if err := second.step(ctx); err != nil {
-					t.Fatal(err)
-				}
-				third := layout(map[string]string{"r0": "a b c f", "r1": "d"})
-				for _, text := range []string{layout(after), third} {
-					e := edit(text)
-					second.edit, second.judged = &e, false
-					second.Enforce = func(*inventory.Inventory) {}
-					if err := second.step(ctx); err != nil {
-						t.Fatal(err)
-					}
-					for machine, block := range blocks(second.have.inventory) {
-						if had, ok := blocks(inForce)[machine]; ok && had != block {
-							t.Errorf("machine %s had %s and now has %s", machine, had, block)
-						}
-					}
-				}
-				stored, err := Accepted(ctx, client, namespace)
-				if err != nil || !maps.Equal(place(stored), place(second.have.inventory)) {
-					t.Errorf("stored is %v (%v), in force %v", place(stored), err, place(second.have.inventory))
-				}
-			})
+// diesAfter has the leader die after so many writes of an edit, and another one come. It
+// reports whether the edit needs no more writes than these.
+func diesAfter(t *testing.T, writes int, before, after map[string]string) (all bool) {
+	t.Logf("the leader dies after %d writes", writes)
+	ctx, client := t.Context(), fake.NewClientset()
+	first, was, is := keeperOf(client), edit(layout(before)), edit(layout(after))
+	for _, e := range []Edit{edit(layout(map[string]string{"r0": "a", "r1": "c b"})), was} {
+		first.edit, first.judged = &e, false
+		if err := first.step(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inForce := first.have.inventory
+	next, _ := admit(is, inForce)
+	agent := make(chan *inventory.Inventory, 99)
+	go Follow(ctx, client, namespace, "r1", func(inv *inventory.Inventory, _ error) { agent <- inv })
+	<-agent
+	chain := client.ReactionChain
+	dying(client, writes)
+	first.edit, first.judged = &is, false
+	all = first.step(ctx) == nil
+	client.ReactionChain = chain
+
+	left, err := Accepted(ctx, client, namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !left.Equal(inForce) && !left.Equal(next) {
+		t.Errorf("in force is %v, which nobody accepted", place(left))
+	}
+	agentsHave(t, client, left)
+	checkOlder(t, client, left, inForce)
+
+	second := keeperOf(client)
+	if err := second.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !second.have.inventory.Equal(left) {
+		t.Errorf("the next leader has %v, want %v", place(second.have.inventory), place(left))
+	}
+	checkOlder(t, client, left, left)
+	for _, text := range []string{layout(after), layout(map[string]string{"r0": "a b c f", "r1": "d"})} {
+		e := edit(text)
+		second.edit, second.judged = &e, false
+		if err := second.step(ctx); err != nil {
+			t.Fatal(err)
+		}
+		keptBlocks(t, inForce, second.have.inventory)
+	}
+	stored, err := Accepted(ctx, client, namespace)
+	if err != nil || !stored.Equal(second.have.inventory) {
+		t.Errorf("stored is %v (%v), in force %v", place(stored), err, place(second.have.inventory))
+	}
+	checkKept(t, second.have)
+	for last := (*inventory.Inventory)(nil); last == nil || !maps.Equal(place(last), place(stored.Slice("r1"))); {
+		select {
+		case last = <-agent:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("an agent that was there all the time has %v", place(last))
+		}
+		if got := place(last); !maps.Equal(got, place(inForce.Slice("r1"))) && !maps.Equal(got, place(next.Slice("r1"))) && !maps.Equal(got, place(stored.Slice("r1"))) {
+			t.Errorf("an agent that was there all the time got %v, which nobody accepted", got)
+		}
+	}
+	return all
+}
+
+// agentsHave checks that an agent of each rack that starts now gets its part of an inventory.
+func agentsHave(t *testing.T, client *fake.Clientset, want *inventory.Inventory) {
+	t.Helper()
+	for _, rack := range want.Racks {
+		if got := rackOfAnAgent(t, client, rack.Name); got == nil || !maps.Equal(place(got), place(want.Slice(rack.Name))) {
+			t.Errorf("an agent of %s that starts now gets %v, want its part of %v", rack.Name, got, place(want))
+		}
+	}
+}
+
+// checkOlder checks that what version 0.1 takes is of the generation in force, or, before the
+// copies are written, nothing new: it takes a slice whose generation the common one lists.
+func checkOlder(t *testing.T, client *fake.Clientset, inForce, before *inventory.Inventory) {
+	t.Helper()
+	have, err := acceptedStore{client, namespace}.load(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rack, n := range listed(have.parts[AcceptedName], keyRacks) {
+		slice := have.parts[AcceptedName+"-"+rack]
+		switch want := string(inForce.Slice(rack).FormatAccepted()); {
+		case slice != nil && slice.Annotations[AnnotationGeneration] == fmt.Sprint(n):
+			if slice.Data[keyInventory] != want {
+				t.Errorf("version 0.1 takes for rack %s\n%s\nwant\n%s", rack, slice.Data[keyInventory], want)
+			}
+		case inForce == before:
+			t.Errorf("version 0.1 finds nothing of generation %d of rack %s", n, rack)
+		}
+	}
+}
+
+// checkKept checks that the slices of two generations are stored, with the copies for version
+// 0.1, and nothing else of that age.
+func checkKept(t *testing.T, have accepted) {
+	t.Helper()
+	want := map[string]bool{AcceptedName: true}
+	for rack, n := range listed(have.parts[AcceptedName], keyRacks) {
+		want[sliceName(rack, n)], want[copyName(rack)] = true, true
+	}
+	for rack, n := range listed(have.parts[AcceptedName], keyPrevious) {
+		want[sliceName(rack, n)] = true
+	}
+	for name, part := range have.parts {
+		if !want[name] && generationOf(part) <= have.generation {
+			t.Errorf("%s is stored, which nobody reads", name)
+		}
+		if strings.HasPrefix(name, AcceptedName+".") && (part.Immutable == nil || !*part.Immutable) {
+			t.Errorf("%s may be changed", name)
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not stored: %v", want)
+	}
+}
+
+// keptBlocks checks that each machine is there and has the pod CIDRs that it had.
+func keptBlocks(t *testing.T, had, has *inventory.Inventory) {
+	t.Helper()
+	is := blocks(has)
+	for machine, block := range blocks(had) {
+		if is[machine] != block {
+			t.Errorf("machine %s had %s and now has %q", machine, block, is[machine])
 		}
 	}
 }
@@ -195,22 +280,12 @@ func TestWhatAnAgentIsGivenIsOfOneGenerationThoughAnEditFailedHalfWay(t *testing
 			t.Errorf("an agent gets %v, want what is in force", inv)
 		}
 	}
-	left, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, AcceptedName+"-r0", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := step(map[string]string{"r0": "a u", "r1": "b"}); err != nil {
 		t.Fatal(err)
 	}
-	common, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, AcceptedName, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n := sliceGenerations(common)["r0"]; n == generationOf(left) {
-		t.Errorf("generation %d of r0 is what failed before and what is in force: an agent may pair the one with the other", n)
-	}
-	if inv := rackOfAnAgent(t, client, "r0"); inv == nil || inv.Size() != 2 {
-		t.Errorf("an agent gets %v", inv)
+	agentsHave(t, client, k.have.inventory)
+	if _, there := k.have.inventory.Machine("u"); !there {
+		t.Errorf("in force is %v", place(k.have.inventory))
 	}
 }
 
@@ -294,8 +369,8 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	}
 	<-events.Events
 	chain := client.ReactionChain
-	client.PrependReactor("update", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		return nameOf(a) == AcceptedName+"-r1", nil, errors.New("a policy says no")
+	client.PrependReactor("create", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		return nameOf(a) == sliceName("r1", 2), nil, errors.New("a policy says no")
 	})
 	next := edit(layout(map[string]string{"r0": "a c", "r1": "b d"}))
 	k.edit, k.judged = &next, false
@@ -303,7 +378,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 		if err := k.step(ctx); err == nil {
 			t.Fatal("the write did not fail")
 		}
-		checkStatus(t, client, "false", "1", "configmap plinth-accepted-r1: a policy says no")
+		checkStatus(t, client, "false", "1", "configmap plinth-accepted.r1.2: a policy says no")
 	}
 	if got := testutil.ToFloat64(k.Metrics.ready); got != 0 {
 		t.Errorf("the metric of readiness is %v", got)
@@ -336,8 +411,10 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := client.CoreV1().ConfigMaps(namespace).Delete(ctx, AcceptedName+"-r1", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{sliceName("r1", 1), copyName("r1")} {
+		if err := client.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	chain := client.ReactionChain
 	dying(client, 0)
@@ -354,9 +431,12 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	checkStatus(t, client, "true", fmt.Sprint(k.have.generation), "")
+	checkStatus(t, client, "true", "2", "")
 	if got := testutil.ToFloat64(k.Metrics.ready); got != 1 {
 		t.Errorf("the metric of readiness is %v", got)
+	}
+	if err := k.Current(ctx); err != nil {
+		t.Errorf("one that has just stored it again: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -108,11 +109,21 @@ func latest(edits chan Edit, e Edit) {
 func (k *Keeper) watchStored(ctx context.Context, stored chan<- struct{}) error {
 	informer := coreinformers.NewFilteredConfigMapInformer(k.Client, k.Namespace, resync, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = LabelAccepted })
-	return follow(ctx, func() {
+	err := informer.SetTransform(func(obj any) (any, error) { // only that they changed is of interest
+		if cm, ok := obj.(*v1.ConfigMap); ok {
+			cm.Data, cm.BinaryData, cm.ManagedFields = nil, nil, nil
+		}
+		return obj, nil
+	})
+	if err != nil {
+		return err
+	}
+	return follow(ctx, func() error {
 		select {
 		case stored <- struct{}{}:
 		default:
 		}
+		return nil
 	}, informer)
 }
 
@@ -146,19 +157,21 @@ func (k *Keeper) attempt(ctx context.Context, first bool) error {
 			want = next
 		}
 	}
-	if err := k.store(ctx, want); err != nil {
+	if err := k.commit(ctx, want); err != nil {
 		k.loaded = false
 		if first && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
 			return k.attempt(ctx, false)
 		}
 		return errors.Join(err, k.tellNotStored(ctx, err))
 	}
-	if !judge {
-		return k.tellStored(ctx)
+	var err error
+	if judge {
+		err = k.tell(ctx, verdict{edit: *k.edit, problems: problems, changed: k.have.generation != before})
+		k.judged = err == nil
+	} else {
+		err = k.tellStored(ctx)
 	}
-	err := k.tell(ctx, verdict{edit: *k.edit, problems: problems, changed: k.have.generation != before})
-	k.judged = err == nil
-	return err
+	return errors.Join(err, k.tidy(ctx))
 }
 
 // reload reads what is stored, if it may be other than the keeper knows. A
@@ -170,15 +183,12 @@ func (k *Keeper) reload(ctx context.Context) error {
 		return nil
 	}
 	mine := k.have
-	found, err := k.shelf().load(ctx)
+	found, err := k.store().load(ctx)
 	if err != nil && (mine.inventory == nil || !errors.Is(err, errUnreadable)) {
 		return err
 	}
 	k.have, k.loaded = found, true
 	k.readable()
-	if racks := halves(found.slices); len(racks) > 0 {
-		k.Log.Warn("an older version stored half of an edit; what it stored of these racks is in force, and is listed next", "racks", racks)
-	}
 	if mine.inventory == nil || found.inventory != nil && found.generation > mine.generation {
 		k.put("the accepted inventory is in force")
 		return nil
@@ -187,20 +197,36 @@ func (k *Keeper) reload(ctx context.Context) error {
 	return nil
 }
 
-// store makes an inventory the accepted one, and then puts it into force.
-func (k *Keeper) store(ctx context.Context, want *inventory.Inventory) error {
+// commit makes an inventory the accepted one, and then puts it into force.
+func (k *Keeper) commit(ctx context.Context, want *inventory.Inventory) error {
 	if want == nil {
 		return nil
 	}
-	saved, err := k.shelf().save(ctx, want, k.have)
-	if saved.generation != k.have.generation {
-		changed := want != k.have.inventory
-		k.have = saved
-		if changed {
-			k.put("a new inventory is in force")
-		}
+	saved, err := k.store().save(ctx, want, k.have)
+	if err != nil {
+		return err
 	}
-	return err
+	changed := want != k.have.inventory && saved.generation != k.have.generation
+	if !changed {
+		saved.inventory = k.have.inventory
+	}
+	k.have = saved
+	k.inForce.Store(saved.generation)
+	k.Metrics.generation.Set(float64(saved.generation))
+	if changed {
+		k.put("a new inventory is in force")
+	}
+	return nil
+}
+
+// tidy has nothing be stored that nobody reads any more.
+func (k *Keeper) tidy(ctx context.Context) error {
+	err := k.store().tidy(ctx, k.have)
+	if err != nil {
+		k.loaded = false
+		return fmt.Errorf("tidying up after generation %d of the inventory: %w", k.have.generation, err)
+	}
+	return nil
 }
 
 // admit judges an edit. The inventory is nil if and only if the problems have
@@ -236,7 +262,7 @@ func (k *Keeper) put(why string) {
 // cluster; nil where the cluster was just seen to have the same generation. It
 // is for those who are about to do what cannot be undone.
 func (k *Keeper) Current(ctx context.Context) error {
-	stored, err := k.shelf().generation(ctx)
+	stored, err := k.store().generation(ctx)
 	if err != nil {
 		return err
 	}
@@ -246,7 +272,7 @@ func (k *Keeper) Current(ctx context.Context) error {
 	return nil
 }
 
-func (k *Keeper) shelf() shelf { return shelf{client: k.Client, namespace: k.Namespace} }
+func (k *Keeper) store() acceptedStore { return acceptedStore{k.Client, k.Namespace} }
 
 // complain says that the cluster could not be read or written.
 func (k *Keeper) complain(ctx context.Context, err error) {

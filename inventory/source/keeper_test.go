@@ -77,7 +77,7 @@ func TestASpoiledStoreIsToldAndWaitedFor(t *testing.T) {
 		t.Errorf("one that has just stored a generation: %v", err)
 	}
 	maps := client.CoreV1().ConfigMaps(namespace)
-	stored, err := maps.Get(ctx, AcceptedName+"-r0", metav1.GetOptions{})
+	stored, err := maps.Get(ctx, sliceName("r0", 1), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

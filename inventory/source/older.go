@@ -1,92 +1,48 @@
 package source
 
 import (
-	"maps"
-	"slices"
+	"bytes"
+	"compress/gzip"
+	"io"
 	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
 )
 
-// An older version kept nothing of a slice that it wrote, and read all slices as they were.
-// Where it failed half-way, or died, there are slices newer than the common ConfigMap lists
-// that do not keep the listed generation. The controller manager reads these as that version
-// would have, for nothing else knows their machines; agents wait until it lists them.
+// Version 0.1 changed each rack's slice in place, before the common ConfigMap made its
+// generation valid, and kept the generation in force compressed beside it. What it stored is
+// read, and a copy of each slice in force is written for it, after the commit: its agents take
+// a slice of the generation that is listed, and until then keep the inventory that they have.
+const (
+	annotationPrevious = "plinth.dev/previous-generation"
+	keyPreviousText    = "previous.yaml.gz" // in binaryData
+)
 
-// readGenerations returns, by rack, the generation in which the controller manager reads
-// each slice: the one that the common ConfigMap lists, but where an older version left half
-// of an edit.
-func readGenerations(parts map[string]*v1.ConfigMap) map[string]int64 {
-	common, ok := parts[AcceptedName]
-	if !ok {
-		return nil
-	}
-	reads := sliceGenerations(common)
-	var half int64 // the generation that the older version was writing
-	for rack, listed := range reads {
-		if n := leftByOlder(parts[acceptedName(rack)], listed); n > 0 {
-			reads[rack] = n
-			half = max(half, n)
-		}
-	}
-	for name, slice := range parts { // of racks that came with that generation
-		rack, ok := strings.CutPrefix(name, AcceptedName+"-")
-		if _, listed := reads[rack]; !ok || listed {
-			continue
-		}
-		if n := leftByOlder(slice, generationOf(common)); n > 0 && n <= half {
-			reads[rack] = n
-		}
-	}
-	return reads
+func copyName(rack string) string { return AcceptedName + "-" + rack }
+
+// copyOf is what a slice is to version 0.1.
+func copyOf(rack string, slice *v1.ConfigMap) *v1.ConfigMap {
+	cm := &v1.ConfigMap{Data: slice.Data}
+	cm.Name, cm.Labels, cm.Annotations = copyName(rack), slice.Labels, slice.Annotations
+	return cm
 }
 
-// leftByOlder returns the generation that an older version left in a slice, or that this one
-// keeps of that; 0: the slice says what it should of the listed generation, or nothing does.
-func leftByOlder(slice *v1.ConfigMap, listed int64) int64 {
-	if slice == nil || generationOf(slice) <= listed {
-		return 0
+// inPlace returns what a slice says of a generation that version 0.1 changed in place.
+func inPlace(slice *v1.ConfigMap, generation int64) (inventory.Document, bool) {
+	switch {
+	case slice == nil:
+		return inventory.Document{}, false
+	case generationOf(slice) == generation:
+		return documentOf(slice), true
+	case slice.Annotations[annotationPrevious] != strconv.FormatInt(generation, 10):
+		return inventory.Document{}, false
 	}
-	previous, kept := slice.Annotations[annotationPrevious]
-	if !kept {
-		return generationOf(slice)
+	doc := documentOf(slice)
+	r, err := gzip.NewReader(bytes.NewReader(slice.BinaryData[keyPreviousText]))
+	if err == nil {
+		doc.Data, err = io.ReadAll(io.LimitReader(r, maxStored))
 	}
-	if n, err := strconv.ParseInt(previous, 10, 64); err == nil && n > listed {
-		return n
-	}
-	return 0
-}
-
-// halves returns the racks whose slices are not read in the generation that is listed, sorted.
-func halves(parts map[string]*v1.ConfigMap) []string {
-	common, ok := parts[AcceptedName]
-	if !ok {
-		return nil
-	}
-	listed, reads := sliceGenerations(common), readGenerations(parts)
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(reads)), func(rack string) bool { return reads[rack] == listed[rack] })
-}
-
-// parseAccepted reads documents of what was accepted. Where some are of half an edit, a machine
-// that moved may be in two racks: it is in the one whose slice is newer.
-func parseAccepted(docs []inventory.Document, parts map[string]*v1.ConfigMap) (*inventory.Inventory, inventory.Problems) {
-	inv, problems := inventory.ParseAccepted(docs...)
-	if inv == nil || len(halves(parts)) == 0 {
-		return inv, problems
-	}
-	reads := readGenerations(parts)
-	newest := map[string]int64{} // by machine
-	for _, rack := range inv.Racks {
-		for _, m := range rack.Machines {
-			newest[m.Name] = max(newest[m.Name], reads[rack.Name])
-		}
-	}
-	for i := range inv.Racks {
-		rack := &inv.Racks[i]
-		rack.Machines = slices.DeleteFunc(rack.Machines, func(m inventory.Machine) bool { return reads[rack.Name] < newest[m.Name] })
-	}
-	return inventory.ParseAccepted(inventory.Document{Source: docs[0].Source, Data: inv.FormatAccepted()})
+	return doc, err == nil
 }

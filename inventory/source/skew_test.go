@@ -48,7 +48,7 @@ func acceptedNow(t *testing.T, client *fake.Clientset) map[string]string {
 // controller manager that leads and before one that comes to lead. Neither writes over it,
 // each says why, and what is in force stays. Then the object is set back.
 func TestWhatANewerVersionStoredIsKept(t *testing.T) {
-	for _, name := range []string{AcceptedName, AcceptedName + "-r0", AcceptedName + "-r1"} {
+	for _, name := range []string{AcceptedName, AcceptedName + ".r0.1", AcceptedName + "-r1"} {
 		for _, leads := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: ", leading", false: ", coming to lead"}[leads], func(t *testing.T) {
 				ctx, client := t.Context(), fake.NewClientset()
@@ -129,9 +129,9 @@ func TestAStatusIsAsItWasOnceWhatANewerVersionStoredIsSetBack(t *testing.T) {
 
 // TestAnAgentIsToldOfWhatItDoesNotRead and keeps what it was given, until it reads it.
 func TestAnAgentIsToldOfWhatItDoesNotRead(t *testing.T) {
-	for _, name := range []string{AcceptedName, AcceptedName + "-r1"} {
+	for _, name := range []string{AcceptedName, sliceName("r1", 1)} {
 		client := fake.NewClientset()
-		s := shelf{client: client, namespace: namespace}
+		s := acceptedStore{client, namespace}
 		if _, err := s.save(t.Context(), dc(t, "a", "b"), accepted{}); err != nil {
 			t.Fatal(err)
 		}
@@ -147,6 +147,9 @@ func TestAnAgentIsToldOfWhatItDoesNotRead(t *testing.T) {
 		for _, format := range []string{"", "2", "1"} {
 			if format != "" {
 				number(t, client, name, format)
+			}
+			if name != AcceptedName { // slices are read when what lists them is new
+				number(t, client, AcceptedName, "1")
 			}
 			select {
 			case g := <-got:

@@ -13,7 +13,7 @@
 //	""                  nodes         list, watch   its own by name; those of its rack by label; in overlay all
 //	""                  nodes/status  patch         the condition plinth.dev/FabricReady of its own Node
 //	""                  services      list, watch   with the field selector spec.type=LoadBalancer
-//	""                  configmaps    list, watch   plinth-accepted and plinth-accepted-<rack>, by name, in Plinth's namespace
+//	""                  configmaps    list, watch   plinth-accepted and the slice of its rack that it lists, by name, in Plinth's namespace
 //	""                  secrets       list, watch   those that the inventory takes passwords from, by name, in Plinth's namespace
 //	discovery.k8s.io    endpointslices  list, watch
 //	networking.k8s.io   ipaddresses     list, watch   labelled ipaddress.kubernetes.io/managed-by=plinth.dev

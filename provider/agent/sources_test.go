@@ -359,7 +359,7 @@ func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 	}
 	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "kube-system", Name: name} }
 	own := rackNode("w1", "10.244.1.0/24", 1)
-	for _, obj := range []runtime.Object{&corev1.ConfigMap{ObjectMeta: meta("plinth-accepted-r1")}, &corev1.Secret{ObjectMeta: meta("bgp")}, own} {
+	for _, obj := range []runtime.Object{&corev1.ConfigMap{ObjectMeta: meta("plinth-accepted")}, &corev1.Secret{ObjectMeta: meta("bgp")}, own} {
 		if err := client.Tracker().Add(obj); err != nil {
 			t.Fatal(err)
 		}

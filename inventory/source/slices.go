@@ -1,0 +1,127 @@
+package source
+
+import (
+	"bytes"
+	"iter"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// maxStored is how many bytes of values the API server lets a ConfigMap have.
+const maxStored = v1.MaxSecretSize
+
+// render makes the ConfigMaps of the generation after have, the one that lists the slices last. A rack that
+// did not change keeps its slice, and an inventory that did not change all that is stored,
+// however another version spelt it.
+func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
+	unchanged := inv == have.stored || inv.Equal(have.stored)
+	old, generation := have.parts[AcceptedName], have.generation+1
+	was := map[string]int64{}
+	for rack, n := range listed(old, keyRacks) {
+		was[rack] = n
+	}
+	var racks strings.Builder
+	for _, rack := range inv.Racks {
+		n := was[rack.Name]
+		slice, ok := sliceIn(have.parts, rack.Name, n)
+		text := slice.Data
+		if !unchanged {
+			text = inv.Slice(rack.Name).FormatAccepted()
+		}
+		if !ok || !bytes.Equal(slice.Data, text) {
+			n = have.free(rack.Name, generation, text)
+		}
+		next := part(inv.Name, sliceName(rack.Name, n), text, n)
+		next.Immutable = new(true)
+		parts = append(parts, next)
+		racks.WriteString(rack.Name + " " + strconv.FormatInt(n, 10) + "\n")
+	}
+	if unchanged {
+		return append(parts, old)
+	}
+	common := part(inv.Name, AcceptedName, inv.Common().FormatAccepted(), generation)
+	common.Data[keyRacks] = racks.String()
+	if old != nil {
+		common.Data[keyPrevious] = old.Data[keyRacks]
+	}
+	return append(parts, common)
+}
+
+func part(inventoryName, name string, text []byte, generation int64) *v1.ConfigMap {
+	cm := &v1.ConfigMap{Data: map[string]string{keyInventory: string(text)}}
+	cm.Name = name
+	cm.Labels = map[string]string{LabelAccepted: inventoryName}
+	cm.Annotations = map[string]string{AnnotationGeneration: strconv.FormatInt(generation, 10), inventory.AnnotationFormat: strconv.Itoa(Format)}
+	return cm
+}
+
+// sliceIn returns what a generation says of a rack; false: nothing there does.
+func sliceIn(parts map[string]*v1.ConfigMap, rack string, generation int64) (inventory.Document, bool) {
+	if slice, ok := parts[sliceName(rack, generation)]; ok {
+		return documentOf(slice), true
+	}
+	return inPlace(parts[copyName(rack)], generation)
+}
+
+func documentOf(cm *v1.ConfigMap) inventory.Document {
+	return inventory.Document{Source: documentSource(cm, keyInventory), Data: []byte(cm.Data[keyInventory])}
+}
+
+// generationOf is 0 where the annotation is missing or was tampered with.
+func generationOf(cm *v1.ConfigMap) int64 {
+	n, err := strconv.ParseInt(cm.Annotations[AnnotationGeneration], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// listed are the racks, with the generations of their slices, that the common ConfigMap lists
+// under a key, in its order; none where there is no such ConfigMap.
+func listed(common *v1.ConfigMap, key string) iter.Seq2[string, int64] {
+	return func(yield func(string, int64) bool) {
+		if common == nil {
+			return
+		}
+		for line := range strings.Lines(common.Data[key]) {
+			rack, n, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if generation, err := strconv.ParseInt(n, 10, 64); err == nil && !yield(rack, generation) {
+				return
+			}
+		}
+	}
+}
+
+// free returns the first generation, from one on, of which nothing says anything else of a
+// rack than the text: what an edit left that failed half-way is not written over.
+func (a accepted) free(rack string, generation int64, text []byte) int64 {
+	for {
+		slice, there := sliceIn(a.parts, rack, generation)
+		if !there || bytes.Equal(slice.Data, text) {
+			return generation
+		}
+		generation++
+	}
+}
+
+// tooLarge says what of an inventory does not fit into its ConfigMap, once have is stored.
+func tooLarge(inv *inventory.Inventory, have accepted) (problems inventory.Problems) {
+	for i, part := range render(inv, have) {
+		n := 0
+		for _, v := range part.Data {
+			n += len(v)
+		}
+		switch {
+		case n <= maxStored:
+		case i < len(inv.Racks):
+			problems = append(problems, inventory.TooLargeRack(inv.Racks[i].Name, len(inv.Racks[i].Machines), n, maxStored))
+		default:
+			problems = append(problems, inventory.TooLargeCommon(n, maxStored))
+		}
+	}
+	return problems
+}
