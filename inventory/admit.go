@@ -9,18 +9,18 @@ import (
 // Admit returns what is to be in force after next: next itself, carved, and
 // every machine of inForce that next does not mention, held as it was with its
 // rack and its routers. Only a machine that is retired may go. A machine is
-// mentioned if its name is, or its ID under another name.
+// mentioned if its ID is, under whatever name, or else its name.
 //
 // It refuses next, with an error among the problems, where more machines would
 // be dropped, retired or replaced at once than inForce.MaxRemoved and
-// allowRemovals let go. A machine is replaced if its name stays and its ID does not. inForce may be nil.
+// allowRemovals let go. A machine is replaced if its ID is gone and its name stays. inForce may be nil.
 func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
 	if inForce == nil {
 		return Carve(next, nil)
 	}
 	out := next.clone()
 	removed := removals(out, inForce)
-	problems := refuseRemovals(out, inForce, removed, allowRemovals)
+	problems := refuseRemovals(inForce, removed, allowRemovals)
 	problems = append(problems, out.tellReplaced(inForce)...)
 	problems = append(problems, out.hold(inForce)...)
 	out.settle()
@@ -58,9 +58,9 @@ func replaces(now, old Machine) bool {
 
 // tellReplaced warns of machines whose Nodes are now of a machine that is no more.
 func (inv *Inventory) tellReplaced(inForce *Inventory) (problems Problems) {
-	for i := range inv.Racks {
-		for _, m := range inv.Racks[i].Machines {
-			if old, ok := inForce.Machine(m.Name); ok && replaces(m, old) {
+	for i := range inForce.Racks {
+		for _, old := range inForce.Racks[i].Machines {
+			if m, ok := inv.same(old); ok && replaces(m, old) {
 				problems = append(problems, inv.problemAt(machinePath(m.Rack, m.Name), Problem{
 					Severity: Warning, Code: MachineReplaced, Value: m.ID,
 					Message:  fmt.Sprintf("is another machine than %s, whose Node, if it is there, Plinth leaves alone from now on: a Node's providerID never changes", old.ID),
@@ -73,7 +73,7 @@ func (inv *Inventory) tellReplaced(inForce *Inventory) (problems Problems) {
 }
 
 // refuseRemovals is the brake on large removals.
-func refuseRemovals(next, inForce *Inventory, removed []string, allowed int) Problems {
+func refuseRemovals(inForce *Inventory, removed []string, allowed int) Problems {
 	total := inForce.Size()
 	limit := max(inForce.MaxRemoved.Of(total), allowed)
 	if len(removed) <= limit {

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -167,5 +168,53 @@ func TestAHeldMachineIsNotRetiredWithItsRack(t *testing.T) {
 		if w1.State != StateRetired || w2.State != StateMaintenance {
 			t.Errorf("w1 is %s, w2 is %s", w1.State, w2.State)
 		}
+	}
+}
+
+// TestAMachineIsKnownByItsIDWhateverItsNameIsNow: its pod CIDR goes with it, and only those
+// whose ID is gone count as removed.
+func TestAMachineIsKnownByItsIDWhateverItsNameIsNow(t *testing.T) {
+	rack := func(machines string) *Inventory {
+		t.Helper()
+		return parsed(t, "podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}\nsafety: {maxRemoved: 0}\nracks: [{name: r0, machines: ["+machines+"]}]")
+	}
+	one, two, three := "id: one, addresses: [10.10.0.11]}", "id: two, addresses: [10.10.0.12]}", "id: three, addresses: [10.10.0.13]}"
+	const first, second, third = "10.244.0.0/24", "10.244.1.0/24", "10.244.2.0/24"
+	for name, tt := range map[string]struct {
+		next    string
+		removed int
+		blocks  map[string]string // by ID
+	}{
+		"its name is given to a new machine":          {"{name: c, " + one + ", {name: b, " + two + ", {name: a, " + three, 0, map[string]string{"one": first, "two": second, "three": third}},
+		"two swap their names":                        {"{name: b, " + one + ", {name: a, " + two, 0, map[string]string{"one": first, "two": second}},
+		"one has the name of one that goes":           {"{name: a, " + two, 1, map[string]string{"two": second}},
+		"a new machine has the name of one that goes": {"{name: a, " + three + ", {name: b, " + two, 1, map[string]string{"three": first, "two": second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, problems := Admit(rack("{name: a, "+one+", {name: b, "+two), nil, 0)
+			if before == nil {
+				t.Fatal(problems)
+			}
+			if inv, problems := Admit(rack(tt.next), before, tt.removed-1); tt.removed > 0 && inv != nil {
+				t.Errorf("%d machines are removed, and nobody let them: %v", tt.removed, problems)
+			}
+			inv, problems := Admit(rack(tt.next), before, tt.removed)
+			if inv == nil {
+				t.Fatal(problems)
+			}
+			got := map[string]string{}
+			for _, m := range inv.Racks[0].Machines {
+				got[m.ID] = m.PodCIDRs[0].String()
+			}
+			if !maps.Equal(got, tt.blocks) {
+				t.Errorf("the pod CIDRs are %v, want %v", got, tt.blocks)
+			}
+			if warned := len(problems) == 1 && problems[0].Code == MachineReplaced; warned != (tt.removed > 0) {
+				t.Errorf("it is said: %v", problems)
+			}
+			if again, problems := ParseAccepted(Document{"accepted", inv.FormatAccepted()}); again == nil {
+				t.Errorf("what was accepted cannot be read: %v", problems)
+			}
+		})
 	}
 }

@@ -141,8 +141,8 @@ func (c *carver) keepMachines(r *Rack) {
 	}
 }
 
-// before returns the block that the machine has in force; a machine that goes
-// by another name now is known by its ID.
+// before returns the block that the machine has in force; none where that is the block of
+// a machine that only gave it its name.
 func (c *carver) before(m *Machine) (netip.Prefix, bool) {
 	if c.was == nil {
 		return netip.Prefix{}, false
@@ -151,20 +151,19 @@ func (c *carver) before(m *Machine) (netip.Prefix, bool) {
 	if !ok {
 		return netip.Prefix{}, false
 	}
+	if now, _ := c.inv.same(old); now.ID != m.ID {
+		return netip.Prefix{}, false
+	}
 	return ofFamily(old.PodCIDRs, c.cidr)
 }
 
-// same returns the machine that m was before.
+// same returns the machine that m is in another inventory: that of its ID, or else of its name.
 func (inv *Inventory) same(m Machine) (Machine, bool) {
-	if old, ok := inv.Machine(m.Name); ok {
-		return old, true
-	}
 	ix := inv.find()
-	at, ok := ix.byProvider[m.ProviderID()]
-	if !ok {
-		return Machine{}, false
+	if at, ok := ix.byProvider[m.ProviderID()]; ok {
+		return ix.at(at), true
 	}
-	return ix.at(at), true
+	return inv.Machine(m.Name)
 }
 
 func (c *carver) takeByHand(r *Rack, m *Machine, p netip.Prefix) {
@@ -288,7 +287,6 @@ func ofFamily(ps []netip.Prefix, like netip.Prefix) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// inside reports whether all of p lies in block.
 // Covers reports whether all addresses of p are in block.
 func Covers(block, p netip.Prefix) bool { return block.Bits() <= p.Bits() && block.Contains(p.Addr()) }
 
