@@ -83,7 +83,7 @@ func TestFourInFiveMistakesComeWithASuggestion(t *testing.T) {
 }
 
 func TestEveryCodeHasAFileThatShowsIt(t *testing.T) {
-	elsewhere := []Code{TooManyAliases, Unlabelled, PodCIDRKept, TooManyRemovals, HeldLosesClaim, TooLarge, MachineReplaced}
+	elsewhere := []Code{TooManyAliases, Unlabelled, PodCIDRKept, TooManyRemovals, HeldLosesClaim, TooLarge, MachineReplaced, LeaveLeftBehind, CopyPassedOver}
 	var shown []string
 	for _, b := range badFiles(t) {
 		shown = append(shown, b.expect)

@@ -265,7 +265,8 @@ const (
 // Taking up.
 const (
 	// The change drops or retires more machines at once than safety.maxRemoved lets go, or gives
-	// them another id, which is as much as another machine in the place of each. If it is meant, say so with the annotation plinth.dev/allow-removals on the ConfigMap.
+	// them another id, which is as much as another machine in the place of each. If it is meant, say
+	// so with the annotation plinth.dev/allow-removals on the ConfigMap.
 	TooManyRemovals Code = "P1001"
 	// A machine that nobody mentions any more is held, and somebody else has its address, alias or
 	// systemUUID now. Retire it if it is gone.
@@ -279,4 +280,11 @@ const (
 	// taints and addresses no more. Delete the Node once the new machine is in place, and restart the
 	// kubelet there: the Node that it makes has the same pod CIDRs.
 	MachineReplaced Code = "P1004"
+	// The annotation plinth.dev/allow-removals lets so many machines go, and this edit does not need
+	// it. Left behind, it lets a later mistake pass. Take it away.
+	LeaveLeftBehind Code = "P1005"
+	// Of ConfigMaps whose names differ only in the hash that kustomize adds, ten letters at the end,
+	// the youngest is read, and this one is not: older copies stand there until they are pruned. If
+	// an older state is to come back, or both are meant, delete the younger one or rename them.
+	CopyPassedOver Code = "P1006"
 )

@@ -42,9 +42,9 @@ func (d *decoder) place(pages []page) Problems {
 func (f fault) problem(places map[*yaml.Node]place) Problem {
 	at := places[f.node]
 	p := Problem{
-		Source: at.Source, Line: at.Line, Column: at.Column, Path: at.path,
+		Source: at.Source, Line: at.Line, Column: at.Column, Path: shortened(at.path, 1000),
 		Severity: cmp.Or(f.severity, Error), Code: f.code, Message: f.message,
-		Value: f.value, Accepted: f.accepted, Suggestion: f.suggestion,
+		Value: shortened(f.value, 200), Accepted: f.accepted, Suggestion: f.suggestion,
 	}
 	if f.value == "" && f.node != nil && f.node.Kind == yaml.ScalarNode {
 		p.Value = shortened(f.node.Value, 200)

@@ -128,9 +128,11 @@ func read(store cache.Store) Edit {
 		all = append(all, obj.(*v1.ConfigMap))
 	}
 	var edit Edit
-	for _, cm := range newestCopies(all) {
+	kept, passed := newestCopies(all)
+	for _, cm := range kept {
 		edit.add(cm)
 	}
+	edit.Problems = append(edit.Problems, passed...)
 	return edit
 }
 
@@ -164,23 +166,29 @@ var hashed = regexp.MustCompile(`^(.+)-[2456789bcdfghkmt]{10}$`)
 
 // newestCopies leaves of each set of kustomize's copies, which differ in the
 // hash at the end of their names, the one created last: the older ones stand
-// there until they are pruned, or for ever. The result is sorted by name.
-func newestCopies(all []*v1.ConfigMap) []*v1.ConfigMap {
+// there until they are pruned, or for ever. The result is sorted by name; each
+// that is left out is a warning, for it may be the one that was meant.
+func newestCopies(all []*v1.ConfigMap) (kept []*v1.ConfigMap, passed inventory.Problems) {
 	slices.SortFunc(all, func(a, b *v1.ConfigMap) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	taken := map[string]bool{}
-	kept := slices.DeleteFunc(slices.Clone(all), func(cm *v1.ConfigMap) bool {
-		parts := hashed.FindStringSubmatch(cm.Name)
-		if parts == nil {
-			return false
+	taken := map[string]string{}
+	for _, cm := range all {
+		if parts := hashed.FindStringSubmatch(cm.Name); parts != nil {
+			if younger := taken[parts[1]]; younger != "" {
+				passed = append(passed, inventory.Problem{
+					Source: carrierSource(reference(cm)), Severity: inventory.Warning, Code: inventory.CopyPassedOver, Path: "metadata.name",
+					Message: "is not read: " + younger + " is younger, and its name differs only in a hash", Value: cm.Name,
+					Accepted: "one of the two, or names that do not end alike",
+				})
+				continue
+			}
+			taken[parts[1]] = cm.Name
 		}
-		before := taken[parts[1]]
-		taken[parts[1]] = true
-		return before
-	})
+		kept = append(kept, cm)
+	}
 	slices.SortFunc(kept, func(a, b *v1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
-	return kept
+	return kept, passed
 }
 
 // badAllowance is a warning: without the annotation's leave the removals are
@@ -190,6 +198,14 @@ func badAllowance(cm *v1.ConfigMap, written string) inventory.Problem {
 		Source: carrierSource(reference(cm)), Severity: inventory.Warning, Code: inventory.BadLimit,
 		Path: "metadata.annotations[" + AnnotationAllowRemovals + "]", Message: "not a number of machines, so it allows nothing",
 		Value: written, Accepted: "a whole number, such as \"3\"",
+	}
+}
+
+// leaveLeftBehind warns of leave that an edit does not need: with it any other would pass.
+func leaveLeftBehind(removals int) inventory.Problem {
+	return inventory.Problem{
+		Severity: inventory.Warning, Code: inventory.LeaveLeftBehind, Path: "metadata.annotations[" + AnnotationAllowRemovals + "]",
+		Message: "is not needed, and lets as many machines go with any edit to come", Value: strconv.Itoa(removals), Accepted: "no such annotation",
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -44,6 +45,16 @@ func (e Edit) InFile(at inventory.Position) inventory.Position {
 		return inventory.Position{Source: begin.Source, Line: begin.Line}
 	}
 	return inventory.Position{Source: begin.Source, Line: begin.Line + at.Line - 1, Column: begin.Column + at.Column - 1}
+}
+
+// in returns the documents that stand in a ConfigMap.
+func (e Edit) in(c Carrier) (out []inventory.Document) {
+	for _, d := range e.Documents {
+		if strings.HasPrefix(d.Source, carrierSource(c.ObjectReference)+"/") {
+			out = append(out, d)
+		}
+	}
+	return out
 }
 
 // same reports whether two edits would be judged alike.

@@ -244,7 +244,12 @@ func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inven
 		return nil, append(wrong, problems...)
 	}
 	admitted, more := inventory.Admit(next, inForce, edit.AllowRemovals)
-	return admitted, append(problems, more...)
+	if problems = append(problems, more...); edit.AllowRemovals > 0 {
+		if without, _ := inventory.Admit(next, inForce, 0); without != nil {
+			problems = append(problems, leaveLeftBehind(edit.AllowRemovals))
+		}
+	}
+	return admitted, problems
 }
 
 func (k *Keeper) put(why string) {

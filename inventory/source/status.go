@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,6 +49,7 @@ const (
 const (
 	eventBytes  = 1000
 	statusLines = 200
+	statusBytes = 64 << 10
 )
 
 // verdict is what became of an edit.
@@ -78,7 +80,13 @@ func (k *Keeper) tell(ctx context.Context, v verdict) error {
 		k.Log.Error(what, "generation", k.have.generation,
 			"errors", len(errs), "first", errs[0].String())
 	}
-	for _, carrier := range k.carriers(v.edit) {
+	carriers := v.edit.Carriers
+	if !v.refused() && !k.status.refused {
+		carriers = slices.DeleteFunc(slices.Clone(carriers), func(c Carrier) bool {
+			return slices.EqualFunc(v.edit.in(c), k.last.edit.in(c), sameDocument)
+		})
+	}
+	for _, carrier := range k.references(carriers) {
 		switch {
 		case v.refused():
 			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonRefused, about(carrier, errs))
@@ -104,18 +112,18 @@ func (k *Keeper) tellNotStored(ctx context.Context, why error) error {
 	data := map[string]string{
 		KeyReady:      "false",
 		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
-		KeyProblems:   shorten(why.Error(), statusLines),
+		KeyProblems:   shorten(why.Error()),
 	}
 	k.failed = true
 	if maps.Equal(data, k.status.data) {
 		return nil
 	}
-	var edit Edit
+	var carriers []Carrier
 	if k.edit != nil {
-		edit = *k.edit
+		carriers = k.edit.Carriers
 	}
-	for _, carrier := range k.carriers(edit) {
-		k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNotStored, fmt.Sprintf("%.*s", eventBytes, why))
+	for _, carrier := range k.references(carriers) {
+		k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNotStored, cut(why.Error(), eventBytes))
 	}
 	return k.publish(ctx, data)
 }
@@ -129,15 +137,15 @@ func (k *Keeper) tellNewer(ctx context.Context, why *inventory.NewerFormatError)
 	if k.newer != why.Error() {
 		k.newer = why.Error()
 		k.Log.Error("a newer version stored the inventory; what is in force here stays, and no edit is taken up", "generation", k.have.generation, "err", why)
-		for _, carrier := range k.carriers(Edit{}) {
-			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNewerFormat, fmt.Sprintf("%.*s", eventBytes, why))
+		for _, carrier := range k.references(nil) {
+			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNewerFormat, cut(why.Error(), eventBytes))
 		}
 	}
 	k.failed = true
 	return k.publish(ctx, map[string]string{
 		KeyReady:      "false",
 		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
-		KeyProblems:   shorten(why.Error(), statusLines),
+		KeyProblems:   shorten(why.Error()),
 	})
 }
 
@@ -164,17 +172,16 @@ func (k *Keeper) tellStored(ctx context.Context) error {
 	return err
 }
 
-// carriers returns the ConfigMaps of an edit; the status where it came from
-// files, for an Event needs something to stand on.
-func (k *Keeper) carriers(edit Edit) []v1.ObjectReference {
-	if len(edit.Carriers) > 0 {
-		var out []v1.ObjectReference
-		for _, c := range edit.Carriers {
-			out = append(out, c.ObjectReference)
-		}
-		return out
+// references returns what Events on ConfigMaps stand on; the status where there are none, as
+// with an edit that came from files, or that only took one away.
+func (k *Keeper) references(carriers []Carrier) (out []v1.ObjectReference) {
+	for _, c := range carriers {
+		out = append(out, c.ObjectReference)
 	}
-	return []v1.ObjectReference{{APIVersion: "v1", Kind: "ConfigMap", Namespace: k.Namespace, Name: StatusName}}
+	if len(out) == 0 {
+		out = []v1.ObjectReference{{APIVersion: "v1", Kind: "ConfigMap", Namespace: k.Namespace, Name: StatusName}}
+	}
+	return out
 }
 
 // tellUnreadable says that nothing is in force because what was accepted cannot
@@ -184,7 +191,7 @@ func (k *Keeper) tellUnreadable(ctx context.Context, why error) error {
 	return k.publish(ctx, map[string]string{
 		KeyReady:      "false",
 		KeyGeneration: "0",
-		KeyProblems:   shorten(why.Error(), statusLines),
+		KeyProblems:   shorten(why.Error()),
 	})
 }
 
@@ -193,7 +200,7 @@ func (k *Keeper) told(v verdict) map[string]string {
 	return map[string]string{
 		KeyReady:      strconv.FormatBool(!v.refused()),
 		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
-		KeyProblems:   shorten(v.problems.String(), statusLines),
+		KeyProblems:   shorten(v.problems.String()),
 	}
 }
 
@@ -245,14 +252,28 @@ func about(r v1.ObjectReference, problems inventory.Problems) string {
 	if len(text) <= eventBytes {
 		return text
 	}
-	return fmt.Sprintf("%d problems; see configmap %s. The first: %.*s", len(own), StatusName, eventBytes-100, own[0])
+	return fmt.Sprintf("%d problems; see configmap %s. The first: %s", len(own), StatusName, cut(own[0].String(), eventBytes-100))
 }
 
-// shorten cuts a text after some lines and says how many are left out.
-func shorten(text string, limit int) string {
+// shorten cuts a text to the lines that a status has room for, and says how many are left out.
+func shorten(text string) string {
 	lines := strings.Split(text, "\n")
-	if len(lines) <= limit {
+	n, size := 0, 0
+	for n < min(len(lines), statusLines) && (n == 0 || size+len(lines[n]) < statusBytes) {
+		size += len(lines[n]) + 1
+		n++
+	}
+	out := cut(strings.Join(lines[:n], "\n"), statusBytes)
+	if n < len(lines) {
+		out += fmt.Sprintf("\n… and %d more", len(lines)-n)
+	}
+	return out
+}
+
+// cut shortens a text to so many bytes, at the end of a character.
+func cut(text string, bytes int) string {
+	if len(text) <= bytes {
 		return text
 	}
-	return strings.Join(lines[:limit], "\n") + fmt.Sprintf("\n… and %d more", len(lines)-limit)
+	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }
