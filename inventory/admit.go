@@ -23,7 +23,7 @@ func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
 	problems := refuseRemovals(inForce, removed, allowRemovals)
 	problems = append(problems, out.tellReplaced(inForce)...)
 	problems = append(problems, out.hold(inForce)...)
-	out.settle()
+	out.normalize()
 	carved, more := Carve(out, inForce)
 	problems = append(problems, more...).sorted()
 	if len(problems.Errors()) > 0 {
@@ -121,7 +121,7 @@ func shortList(names []string, n int) string {
 // hold adds to inv every machine of inForce that is not mentioned, with its
 // rack and the routers that it needs.
 func (inv *Inventory) hold(inForce *Inventory) Problems {
-	claims := inv.claims()
+	all := inv.owned()
 	var problems Problems
 	missing := make(map[string][]Machine)
 	for _, old := range inForce.Racks {
@@ -130,7 +130,7 @@ func (inv *Inventory) hold(inForce *Inventory) Problems {
 				continue
 			}
 			m.Held, m.OwnState = true, m.State // whatever becomes of its rack
-			problems = append(problems, claims.yield(&m)...)
+			problems = append(problems, all.release(&m)...)
 			missing[old.Name] = append(missing[old.Name], m)
 		}
 	}

@@ -289,7 +289,7 @@ racks:
 	slice := inv.Slice("r01")
 	x, _ := slice.Machine("x")
 	if y, _ := inv.Machine("y"); !slice.SameSubnet(x, y) {
-		t.Error("a machine of a rack that the slice does not have is judged by the slice's subnets")
+		t.Error("a machine of a rack that the slice does not have is decided by the slice's subnets")
 	}
 }
 

@@ -53,7 +53,7 @@ func (d *decoder) build(raw *rawInventory) *Inventory {
 	if d.lenient {
 		inv.Routers = knownOnce(inv.Routers)
 	}
-	inv.settle()
+	inv.normalize()
 	return inv
 }
 
@@ -75,9 +75,9 @@ func knownOnce(routers []Router) []Router {
 	return out
 }
 
-// settle sorts what has names, fills in what depends on the whole, and makes
+// normalize sorts what has names, fills in what depends on the whole, and makes
 // the inventory quick to ask.
-func (inv *Inventory) settle() {
+func (inv *Inventory) normalize() {
 	sortByName(inv.BFDProfiles, func(p BFDProfile) string { return p.Name })
 	sortByName(inv.Routers, func(r Router) string { return r.Name })
 	sortByName(inv.Pools, func(p Pool) string { return p.Name })

@@ -13,11 +13,11 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// judge holds a value against the keywords that our schema uses, and says no
+// checker holds a value against the keywords that our schema uses, and says no
 // where a keyword is used that it does not know.
-type judge struct{ defs map[string]any }
+type checker struct{ defs map[string]any }
 
-func (j judge) check(schema map[string]any, v any, path string) error {
+func (c checker) check(schema map[string]any, v any, path string) error {
 	for keyword, arg := range schema {
 		rule, known := rules[keyword]
 		if !known {
@@ -33,7 +33,7 @@ func (j judge) check(schema map[string]any, v any, path string) error {
 	return nil
 }
 
-type rule func(j judge, schema map[string]any, arg, v any, path string) error
+type rule func(c checker, schema map[string]any, arg, v any, path string) error
 
 // rules are the keywords; those without one only tell something.
 var rules map[string]rule
@@ -41,10 +41,10 @@ var rules map[string]rule
 func init() {
 	rules = map[string]rule{
 		"$schema": nil, "$id": nil, "title": nil, "description": nil, "$defs": nil, "patternProperties": nil,
-		"$ref": func(j judge, _ map[string]any, arg, v any, path string) error {
-			return j.check(j.defs[strings.TrimPrefix(arg.(string), "#/$defs/")].(map[string]any), v, path)
+		"$ref": func(c checker, _ map[string]any, arg, v any, path string) error {
+			return c.check(c.defs[strings.TrimPrefix(arg.(string), "#/$defs/")].(map[string]any), v, path)
 		},
-		"type": func(_ judge, _ map[string]any, arg, v any, path string) error {
+		"type": func(_ checker, _ map[string]any, arg, v any, path string) error {
 			for _, t := range anyList(arg) {
 				if t == typeName(v) {
 					return nil
@@ -52,45 +52,45 @@ func init() {
 			}
 			return fmt.Errorf("%s is %s, want %v", path, typeName(v), arg)
 		},
-		"enum": func(_ judge, _ map[string]any, arg, v any, path string) error {
+		"enum": func(_ checker, _ map[string]any, arg, v any, path string) error {
 			if slices.Contains(anyList(arg), v) {
 				return nil
 			}
 			return fmt.Errorf("%s: %v is none of %v", path, v, arg)
 		},
-		"const": func(_ judge, _ map[string]any, arg, v any, path string) error {
+		"const": func(_ checker, _ map[string]any, arg, v any, path string) error {
 			if arg == v {
 				return nil
 			}
 			return fmt.Errorf("%s: %v is not %v", path, v, arg)
 		},
-		"pattern": func(_ judge, _ map[string]any, arg, v any, path string) error {
+		"pattern": func(_ checker, _ map[string]any, arg, v any, path string) error {
 			if s, ok := v.(string); ok && !regexp.MustCompile(arg.(string)).MatchString(s) {
 				return fmt.Errorf("%s: %q does not match %s", path, s, arg)
 			}
 			return nil
 		},
-		"minimum": func(_ judge, _ map[string]any, arg, v any, path string) error { return bound(v, arg, path, -1) },
-		"maximum": func(_ judge, _ map[string]any, arg, v any, path string) error { return bound(v, arg, path, 1) },
-		"anyOf": func(j judge, _ map[string]any, arg, v any, path string) error {
+		"minimum": func(_ checker, _ map[string]any, arg, v any, path string) error { return bound(v, arg, path, -1) },
+		"maximum": func(_ checker, _ map[string]any, arg, v any, path string) error { return bound(v, arg, path, 1) },
+		"anyOf": func(c checker, _ map[string]any, arg, v any, path string) error {
 			var last error
 			for _, s := range arg.([]any) {
-				if last = j.check(s.(map[string]any), v, path); last == nil {
+				if last = c.check(s.(map[string]any), v, path); last == nil {
 					return nil
 				}
 			}
 			return last
 		},
-		"items": func(j judge, _ map[string]any, arg, v any, path string) error {
+		"items": func(c checker, _ map[string]any, arg, v any, path string) error {
 			list, _ := v.([]any)
 			for i, item := range list {
-				if err := j.check(arg.(map[string]any), item, fmt.Sprintf("%s[%d]", path, i)); err != nil {
+				if err := c.check(arg.(map[string]any), item, fmt.Sprintf("%s[%d]", path, i)); err != nil {
 					return err
 				}
 			}
 			return nil
 		},
-		"required": func(_ judge, _ map[string]any, arg, v any, path string) error {
+		"required": func(_ checker, _ map[string]any, arg, v any, path string) error {
 			m, isMap := v.(map[string]any)
 			for _, k := range anyList(arg) {
 				if _, ok := m[k.(string)]; isMap && !ok {
@@ -99,11 +99,11 @@ func init() {
 			}
 			return nil
 		},
-		"properties": func(j judge, _ map[string]any, arg, v any, path string) error {
+		"properties": func(c checker, _ map[string]any, arg, v any, path string) error {
 			m, _ := v.(map[string]any)
 			for k, s := range arg.(map[string]any) {
 				if have, ok := m[k]; ok {
-					if err := j.check(s.(map[string]any), have, path+"."+k); err != nil {
+					if err := c.check(s.(map[string]any), have, path+"."+k); err != nil {
 						return err
 					}
 				}
@@ -114,7 +114,7 @@ func init() {
 	}
 }
 
-func additional(j judge, schema map[string]any, arg, v any, path string) error {
+func additional(c checker, schema map[string]any, arg, v any, path string) error {
 	m, _ := v.(map[string]any)
 	known, _ := schema["properties"].(map[string]any)
 	for k, have := range m {
@@ -124,7 +124,7 @@ func additional(j judge, schema map[string]any, arg, v any, path string) error {
 		if arg == false {
 			return fmt.Errorf("%s has %s", path, k)
 		}
-		if err := j.check(arg.(map[string]any), have, path+"."+k); err != nil {
+		if err := c.check(arg.(map[string]any), have, path+"."+k); err != nil {
 			return err
 		}
 	}
@@ -165,13 +165,13 @@ func bound(v, arg any, path string, sign float64) error {
 	return nil
 }
 
-func newJudge(t *testing.T) (judge, map[string]any) {
+func newJudge(t *testing.T) (checker, map[string]any) {
 	t.Helper()
 	var schema map[string]any
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
-	return judge{schema["$defs"].(map[string]any)}, schema
+	return checker{schema["$defs"].(map[string]any)}, schema
 }
 
 // checkAll holds every document of a file against the schema.
@@ -182,7 +182,7 @@ func checkAll(t *testing.T, data []byte) error {
 		return err
 	}
 	for _, d := range docs {
-		if err := j.check(schema, d, "document"); err != nil {
+		if err := c.check(schema, d, "document"); err != nil {
 			return err
 		}
 	}
@@ -226,7 +226,7 @@ func TestTheSchemaRefusesBadShapesAndOnlyThose(t *testing.T) {
 
 func TestTheSchemaDescribesEveryField(t *testing.T) {
 	j, _ := newJudge(t)
-	for name, def := range j.defs {
+	for name, def := range c.defs {
 		d := def.(map[string]any)
 		if text, _ := d["description"].(string); text == "" {
 			t.Errorf("%s is not described", name)

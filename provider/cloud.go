@@ -38,7 +38,7 @@ type Cloud struct {
 	nodes     corelisters.NodeLister
 	endpoint  string // of the API server
 
-	keeper       *source.Keeper
+	keeper       *source.Reconciler
 	roster       *roster
 	wantedTaints wantedTaints
 	vips         *vip.Controller

@@ -9,8 +9,8 @@ import (
 	"plinth.dev/plinth/inventory/source"
 )
 
-func (c *Cloud) newKeeper() *source.Keeper {
-	return &source.Keeper{
+func (c *Cloud) newKeeper() *source.Reconciler {
+	return &source.Reconciler{
 		Client:    c.client,
 		Namespace: c.options.Namespace,
 		Source:    c.source(),

@@ -41,7 +41,7 @@ func TestANodeIsLetGoOnlyAfterALookAtTheCluster(t *testing.T) {
 				client = fake.NewClientset(tc.live)
 			}
 			c := cloudWith(t, machinesOfEveryState, nil)
-			c.keeper = &source.Keeper{Client: client, Namespace: "kube-system"}
+			c.keeper = &source.Reconciler{Client: client, Namespace: "kube-system"}
 			if tc.generation != "" {
 				cm := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: source.AcceptedName, Annotations: map[string]string{source.AnnotationGeneration: tc.generation}}}
 				if _, err := client.CoreV1().ConfigMaps("kube-system").Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {

@@ -63,7 +63,7 @@ func Accepted(ctx context.Context, client kubernetes.Interface, namespace string
 	return have.inventory, err
 }
 
-// errUnreadable means that somebody spoiled what was accepted. A keeper that
+// errUnreadable means that somebody spoiled what was accepted. A reconciler that
 // still knows it stores it again; one that does not must not begin with nothing,
 // for machines that are held would be forgotten and pod CIDRs given anew.
 var errUnreadable = errors.New("it cannot be read: restore the ConfigMaps, or delete those labelled " + LabelAccepted + " to begin anew")

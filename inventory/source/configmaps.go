@@ -73,7 +73,7 @@ func follow(ctx context.Context, changed func() error, informer cache.SharedInde
 		} else {
 			again, pause = time.After(pause), min(2*pause, lastRetry)
 		}
-		if !settle(ctx, dirty, again) {
+		if !debounce(ctx, dirty, again) {
 			return nil
 		}
 	}
@@ -94,9 +94,9 @@ func touch(dirty chan<- struct{}) cache.ResourceEventHandler {
 	}
 }
 
-// settle waits for a change and then for the end of the burst that it belongs
+// debounce waits for a change and then for the end of the burst that it belongs
 // to, or until it is time to try again. It returns false when ctx ends.
-func settle(ctx context.Context, dirty <-chan struct{}, again <-chan time.Time) bool {
+func debounce(ctx context.Context, dirty <-chan struct{}, again <-chan time.Time) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -128,7 +128,7 @@ func read(store cache.Store) Edit {
 		all = append(all, obj.(*v1.ConfigMap))
 	}
 	var edit Edit
-	kept, passed := newestCopies(all)
+	kept, passed := latestCopies(all)
 	for _, cm := range kept {
 		edit.add(cm)
 	}
@@ -164,11 +164,11 @@ func (e *Edit) add(cm *v1.ConfigMap) {
 // letters of its own alphabet after the name that was written.
 var hashed = regexp.MustCompile(`^(.+)-[2456789bcdfghkmt]{10}$`)
 
-// newestCopies leaves of each set of kustomize's copies, which differ in the
+// latestCopies leaves of each set of kustomize's copies, which differ in the
 // hash at the end of their names, the one created last: the older ones stand
 // there until they are pruned, or for ever. The result is sorted by name; each
 // that is left out is a warning, for it may be the one that was meant.
-func newestCopies(all []*v1.ConfigMap) (kept []*v1.ConfigMap, passed inventory.Problems) {
+func latestCopies(all []*v1.ConfigMap) (kept []*v1.ConfigMap, passed inventory.Problems) {
 	slices.SortFunc(all, func(a, b *v1.ConfigMap) int {
 		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})

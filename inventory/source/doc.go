@@ -1,10 +1,18 @@
 // Package source follows a folder or ConfigMaps and hands out each new valid
 // inventory; it keeps the accepted one.
 //
-// A source ([Files], [ConfigMaps]) tells what stands in it at one moment, as an
-// [Edit]. The [Keeper] decides whether an edit comes into force: it parses it,
-// compares it with what is in force, stores it in the cluster in one slice a
-// rack, and only then hands it out. What is wrong with an edit changes nothing
-// but a log line, a metric, an Event and the status. An agent follows what was
-// accepted with [Follow], never an edit.
+// A [Source] ([Files], [ConfigMaps]) reads what people wrote at one moment, as an [Edit]. The
+// [Reconciler], which runs on the leader alone, decides on an edit: it parses and validates it,
+// compares it with what is in force, stores it in the cluster, and only then enforces it, by way
+// of [InForce]. An edit that is wrong changes nothing but a log line, a metric, an Event and the
+// status. An agent follows what was accepted with [Follow], never an edit.
+//
+// Who owns what: people own the ConfigMaps that bear [LabelInventory]; the Reconciler owns those
+// that bear [LabelAccepted], and its keys of the status. Before you change how these are written,
+// mind that
+//
+//   - a generation is in force with the write of the ConfigMap [AcceptedName], and with no other: a process may
+//     die before and after each write (TestALeaderThatDiesAfterAnyWriteLeavesOneGenerationForAll);
+//   - a slice is never changed, and its name is never used for another text;
+//   - other versions read what is stored (testdata, and docs/reference/skew.md).
 package source

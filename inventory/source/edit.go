@@ -57,7 +57,7 @@ func (e Edit) in(c Carrier) (out []inventory.Document) {
 	return out
 }
 
-// same reports whether two edits would be judged alike.
+// same reports whether two edits would be decided alike.
 func (e Edit) same(other Edit) bool {
 	return e.AllowRemovals == other.AllowRemovals && slices.Equal(e.Carriers, other.Carriers) &&
 		slices.EqualFunc(e.Documents, other.Documents, sameDocument) && e.Problems.String() == other.Problems.String()

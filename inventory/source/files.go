@@ -57,7 +57,7 @@ type watched struct {
 func (w *watched) look(set func(Edit)) {
 	edit, err := Read(w.path)
 	if err != nil {
-		w.complain(err)
+		w.reportError(err)
 		return
 	}
 	w.failure = ""
@@ -71,9 +71,9 @@ func (w *watched) look(set func(Edit)) {
 	}
 }
 
-// complain logs a failure to read once, not at every look. What was read before
+// reportError logs a failure to read once, not at every look. What was read before
 // remains: a folder that is gone for a moment is not an empty one.
-func (w *watched) complain(err error) {
+func (w *watched) reportError(err error) {
 	if w.log != nil && w.failure != err.Error() {
 		w.log.Error("cannot read the inventory", "path", w.path, "err", err)
 	}

@@ -115,7 +115,7 @@ func TestHalfOfAnEditOfVersion01IsNotTakenUp(t *testing.T) {
 		client := stored(t, filepath.Join("testdata", "in-place-torn"))
 		chain := client.ReactionChain
 		dying(client, writes)
-		first := keeperOf(client)
+		first := reconcilerOf(client)
 		e := edit(layout(map[string]string{"r0": "b", "r1": "c a d"}))
 		first.Enforce = func(inv *inventory.Inventory) {
 			if got := place(inv); got["b"] != blocks["b"] || got["c"] != blocks["c"] || got["a"] != blocks["a"] && got["a"] != "r1 [10.244.0.0/24]" {

@@ -111,9 +111,9 @@ func TestALeaderThatDiesAfterAnyWriteLeavesOneGenerationForAll(t *testing.T) {
 func diesAfter(t *testing.T, writes int, before, after map[string]string) (all bool) {
 	t.Logf("the leader dies after %d writes", writes)
 	ctx, client := t.Context(), fake.NewClientset()
-	first, was, is := keeperOf(client), edit(layout(before)), edit(layout(after))
+	first, was, is := reconcilerOf(client), edit(layout(before)), edit(layout(after))
 	for _, e := range []Edit{edit(layout(map[string]string{"r0": "a", "r1": "c b"})), was} {
-		first.edit, first.judged = &e, false
+		first.edit, first.decided = &e, false
 		if err := first.step(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	<-agent
 	chain := client.ReactionChain
 	dying(client, writes)
-	first.edit, first.judged = &is, false
+	first.edit, first.decided = &is, false
 	all = first.step(ctx) == nil
 	client.ReactionChain = chain
 
@@ -139,7 +139,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	agentsHave(t, client, left)
 	checkOlder(t, client, left, inForce)
 
-	second := keeperOf(client)
+	second := reconcilerOf(client)
 	if err := second.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	checkOlder(t, client, left, left)
 	for _, text := range []string{layout(after), layout(map[string]string{"r0": "a b c f", "r1": "d"})} {
 		e := edit(text)
-		second.edit, second.judged = &e, false
+		second.edit, second.decided = &e, false
 		if err := second.step(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -260,10 +260,10 @@ func rackOfAnAgent(t *testing.T, client *fake.Clientset, rack string) *inventory
 // before a third one succeeds: what the first left is no part of it.
 func TestWhatAnAgentIsGivenIsOfOneGenerationThoughAnEditFailedHalfWay(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	k := keeperOf(client)
+	k := reconcilerOf(client)
 	step := func(racks map[string]string) error {
 		e := edit(layout(racks))
-		k.edit, k.judged = &e, false
+		k.edit, k.decided = &e, false
 		return k.step(ctx)
 	}
 	if err := step(map[string]string{"r0": "a", "r1": "b"}); err != nil {
@@ -319,7 +319,7 @@ func wide(machines int) string {
 func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	limited(client)
-	k, events := keeperOf(client), record.NewFakeRecorder(100)
+	k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 	k.Recorder = events
 	small := edit(wide(10))
 	k.edit = &small
@@ -329,7 +329,7 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 	<-events.Events
 	client.ClearActions()
 	large := edit(wide(9000))
-	k.edit, k.judged = &large, false
+	k.edit, k.decided = &large, false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 	if rackOfAnAgent(t, client, "r0") == nil {
 		t.Error("an agent of another rack that starts now gets no inventory")
 	}
-	k.edit, k.judged = &small, false
+	k.edit, k.decided = &small, false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -360,7 +360,7 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 // TestAWriteThatFailsIsTold has the API server refuse one slice, for whatever reason.
 func TestAWriteThatFailsIsTold(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	k, events := keeperOf(client), record.NewFakeRecorder(100)
+	k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 	k.Recorder = events
 	good := edit(layout(map[string]string{"r0": "a", "r1": "b"}))
 	k.edit = &good
@@ -373,7 +373,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 		return nameOf(a) == sliceName("r1", 2), nil, errors.New("a policy says no")
 	})
 	next := edit(layout(map[string]string{"r0": "a c", "r1": "b d"}))
-	k.edit, k.judged = &next, false
+	k.edit, k.decided = &next, false
 	for range 3 {
 		if err := k.step(ctx); err == nil {
 			t.Fatal("the write did not fail")
@@ -405,7 +405,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 // deleted, and cannot be stored again for a while.
 func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	k := keeperOf(client)
+	k := reconcilerOf(client)
 	good := edit(layout(map[string]string{"r0": "a", "r1": "b"}))
 	k.edit = &good
 	if err := k.step(ctx); err != nil {
@@ -423,7 +423,7 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 		t.Fatal("the write did not fail")
 	}
 	checkStatus(t, client, "false", "1", "the leader is dead")
-	other := keeperOf(client)
+	other := reconcilerOf(client)
 	if err := other.step(ctx); !errors.Is(err, errUnreadable) {
 		t.Errorf("one that comes now takes what is left for all: %v", err)
 	}
@@ -440,7 +440,7 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	}
 }
 
-// TestAFirstConflictIsNotTold has another leader store something just before the keeper
+// TestAFirstConflictIsNotTold has another leader store something just before the reconciler
 // writes: once, and then before each write.
 func TestAFirstConflictIsNotTold(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -452,7 +452,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx, client := t.Context(), fake.NewClientset()
-			k, events := keeperOf(client), record.NewFakeRecorder(100)
+			k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 			good := edit(text("a"))
 			k.edit = &good
 			if err := k.step(ctx); err != nil {
@@ -465,7 +465,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 				return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource("configmaps"), AcceptedName, errors.New("it was modified"))
 			})
 			next := edit(text("b"))
-			k.edit, k.judged = &next, false
+			k.edit, k.decided = &next, false
 			if err := k.step(ctx); (err == nil) != (c.ready == "true") {
 				t.Fatal(err)
 			}

@@ -6,7 +6,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// Metrics tells Prometheus how the inventory fares.
+// Metrics are what Prometheus is told of the inventory.
 type Metrics struct {
 	generation prometheus.Gauge
 	ready      prometheus.Gauge
@@ -16,7 +16,7 @@ type Metrics struct {
 	newer      prometheus.Gauge
 }
 
-// NewMetrics returns the metrics of one keeper, not yet registered anywhere.
+// NewMetrics returns the metrics of one reconciler, not yet registered anywhere.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		generation: prometheus.NewGauge(prometheus.GaugeOpts{
@@ -52,13 +52,19 @@ func (m *Metrics) all() []prometheus.Collector {
 	return []prometheus.Collector{m.generation, m.ready, m.problems, m.refused, m.failed, m.newer}
 }
 
-// tell counts what became of an edit.
-func (m *Metrics) tell(v verdict) {
-	m.ready.Set(1)
-	if v.refused() {
-		m.ready.Set(0)
+// report counts what became of an edit.
+func (m *Metrics) report(res result) {
+	m.setReady(res)
+	if res.refused() {
 		m.refused.Inc()
 	}
-	m.problems.WithLabelValues(string(inventory.Error)).Set(float64(len(v.problems.Errors())))
-	m.problems.WithLabelValues(string(inventory.Warning)).Set(float64(len(v.problems.Warnings())))
+	m.problems.WithLabelValues(string(inventory.Error)).Set(float64(len(res.problems.Errors())))
+	m.problems.WithLabelValues(string(inventory.Warning)).Set(float64(len(res.problems.Warnings())))
+}
+
+func (m *Metrics) setReady(res result) {
+	m.ready.Set(1)
+	if res.refused() {
+		m.ready.Set(0)
+	}
 }

@@ -52,7 +52,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 		for _, leads := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: ", leading", false: ", coming to lead"}[leads], func(t *testing.T) {
 				ctx, client := t.Context(), fake.NewClientset()
-				k, first, other := keeperOf(client), edit(layout(map[string]string{"r0": "a", "r1": "b"})), edit(layout(map[string]string{"r0": "a", "r2": "b"}))
+				k, first, other := reconcilerOf(client), edit(layout(map[string]string{"r0": "a", "r1": "b"})), edit(layout(map[string]string{"r0": "a", "r2": "b"}))
 				k.edit = &first
 				if err := k.step(ctx); err != nil {
 					t.Fatal(err)
@@ -61,7 +61,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 				number(t, client, name, "2")
 				before := acceptedNow(t, client)
 				if !leads {
-					k = keeperOf(client)
+					k = reconcilerOf(client)
 				}
 				k.Enforce = func(*inventory.Inventory) { t.Error("something came into force") }
 				events := k.Recorder.(*record.FakeRecorder).Events
@@ -70,7 +70,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 				}
 				k.loaded = false // as the watch tells it
 				for range 3 {
-					k.edit, k.judged = &other, false
+					k.edit, k.decided = &other, false
 					if err := k.step(ctx); err != nil {
 						t.Fatal(err)
 					}
@@ -113,7 +113,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 // TestAStatusIsAsItWasOnceWhatANewerVersionStoredIsSetBack: no edit comes meanwhile.
 func TestAStatusIsAsItWasOnceWhatANewerVersionStoredIsSetBack(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	k, e := keeperOf(client), edit(layout(map[string]string{"r0": "a"}))
+	k, e := reconcilerOf(client), edit(layout(map[string]string{"r0": "a"}))
 	k.edit = &e
 	for _, s := range []struct{ format, ready string }{{"", "true"}, {"7", "false"}, {"1", "true"}} {
 		if s.format != "" {

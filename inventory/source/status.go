@@ -21,14 +21,14 @@ import (
 // StatusName is the ConfigMap that says whether what people wrote is in force.
 const StatusName = "plinth-inventory-status"
 
-// Keys of the status that are the keeper's.
+// Keys of the status that are the reconciler's.
 const (
 	KeyReady      = "ready"      // "true": what stands in the sources is in force
 	KeyGeneration = "generation" // in force; "0": none
 	KeyProblems   = "problems"   // of what stands in the sources, one a line; warnings too
 )
 
-// Keys of the status that are the controller's: what has no counterpart, a name a line.
+// Keys of the status that are the node controller's: what is unmatched, a name a line.
 const (
 	KeyNodesWithoutMachine = "nodesWithoutMachine"
 	KeyMachinesWithoutNode = "machinesWithoutNode"
@@ -44,7 +44,7 @@ const (
 	ReasonNewerFormat = "InventoryNewerFormat"
 )
 
-// How much of the problems is told: an Event holds 1 KiB, and a status should
+// How much of the problems is reported: an Event holds 1 KiB, and a status should
 // fit a screen or two.
 const (
 	eventBytes  = 1000
@@ -52,167 +52,145 @@ const (
 	statusBytes = 64 << 10
 )
 
-// verdict is what became of an edit.
-type verdict struct {
+// result is what became of an edit.
+type result struct {
 	edit     Edit
 	problems inventory.Problems
 	changed  bool // it is a new generation
 }
 
-func (v verdict) refused() bool { return v.problems.Err() != nil }
+func (res result) refused() bool { return res.problems.Err() != nil }
 
-// status is what was last told.
+// status is what was last reported.
 type status struct {
 	data    map[string]string
 	refused bool
 }
 
-// tell says what became of an edit: in the log, the metrics, Events on the
+// report says what became of an edit: in the log, the metrics, Events on the
 // ConfigMaps, and the status. An edit that changed nothing is not worth an Event.
-func (k *Keeper) tell(ctx context.Context, v verdict) error {
-	k.Metrics.tell(v)
-	errs, warnings := v.problems.Errors(), v.problems.Warnings()
-	if v.refused() {
+func (r *Reconciler) report(ctx context.Context, res result) error {
+	r.Metrics.report(res)
+	errs, warnings := res.problems.Errors(), res.problems.Warnings()
+	if res.refused() {
 		what := "the inventory was refused; what is in force stays"
-		if k.have.inventory == nil {
+		if r.have.inventory == nil {
 			what = "no inventory is in force yet: waiting for one without errors"
 		}
-		k.Log.Error(what, "generation", k.have.generation,
+		r.Log.Error(what, "generation", r.have.generation,
 			"errors", len(errs), "first", errs[0].String())
 	}
-	carriers := v.edit.Carriers
-	if !v.refused() && !k.status.refused {
+	carriers := res.edit.Carriers
+	if !res.refused() && !r.status.refused {
 		carriers = slices.DeleteFunc(slices.Clone(carriers), func(c Carrier) bool {
-			return slices.EqualFunc(v.edit.in(c), k.last.edit.in(c), sameDocument)
+			return slices.EqualFunc(res.edit.in(c), r.last.edit.in(c), sameDocument)
 		})
 	}
-	for _, carrier := range k.references(carriers) {
+	for _, carrier := range r.references(carriers) {
 		switch {
-		case v.refused():
-			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonRefused, about(carrier, errs))
-		case v.changed || k.status.refused:
-			k.Recorder.Event(&carrier, v1.EventTypeNormal, ReasonTakenUp, fmt.Sprintf("generation %d is in force", k.have.generation))
+		case res.refused():
+			r.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonRefused, about(carrier, errs))
+		case res.changed || r.status.refused:
+			r.Recorder.Event(&carrier, v1.EventTypeNormal, ReasonTakenUp, fmt.Sprintf("generation %d is in force", r.have.generation))
 		}
-		if len(warnings) > 0 && v.changed {
-			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonWarning, about(carrier, warnings))
+		if len(warnings) > 0 && res.changed {
+			r.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonWarning, about(carrier, warnings))
 		}
 	}
-	k.status.refused = v.refused()
-	k.last, k.failed = v, false
-	return k.publish(ctx, k.told(v))
+	r.status.refused = res.refused()
+	r.last, r.failed = res, false
+	return r.publish(ctx, r.statusData(!res.refused(), res.problems.String()))
 }
 
-// tellNotStored says that what is to be in force could not be stored, once however often it
+// reportNotStored says that what is to be in force could not be stored, once however often it
 // is tried again for the same reason.
-func (k *Keeper) tellNotStored(ctx context.Context, why error) error {
+func (r *Reconciler) reportNotStored(ctx context.Context, why error) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	k.Metrics.ready.Set(0)
-	data := map[string]string{
-		KeyReady:      "false",
-		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
-		KeyProblems:   shorten(why.Error()),
-	}
-	k.failed = true
-	if maps.Equal(data, k.status.data) {
-		return nil
-	}
 	var carriers []Carrier
-	if k.edit != nil {
-		carriers = k.edit.Carriers
+	if r.edit != nil {
+		carriers = r.edit.Carriers
 	}
-	for _, carrier := range k.references(carriers) {
-		k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNotStored, cut(why.Error(), eventBytes))
-	}
-	return k.publish(ctx, data)
+	return r.reportNotReady(ctx, why, ReasonNotStored, carriers)
 }
 
-// tellNewer says, once for each reason, that a newer version has stored what this one does
+// reportNewerFormat says, once for each reason, that a newer version has stored what this one does
 // not read. Until that changes no edit is taken up and nothing is stored: this version
-// cannot tell what it would take away.
-func (k *Keeper) tellNewer(ctx context.Context, why *inventory.NewerFormatError) error {
-	k.Metrics.newer.Set(1)
-	k.Metrics.ready.Set(0)
-	if k.newer != why.Error() {
-		k.newer = why.Error()
-		k.Log.Error("a newer version stored the inventory; what is in force here stays, and no edit is taken up", "generation", k.have.generation, "err", why)
-		for _, carrier := range k.references(nil) {
-			k.Recorder.Event(&carrier, v1.EventTypeWarning, ReasonNewerFormat, cut(why.Error(), eventBytes))
+// does not know what it would take away.
+func (r *Reconciler) reportNewerFormat(ctx context.Context, why *inventory.NewerFormatError) error {
+	r.Metrics.newer.Set(1)
+	if !r.newer {
+		r.Log.Error("a newer version stored the inventory; what is in force here stays, and no edit is taken up", "generation", r.have.generation, "err", why)
+	}
+	r.newer = true
+	return r.reportNotReady(ctx, why, ReasonNewerFormat, nil)
+}
+
+// reportNotReady says why what people wrote is not in force, though nobody refused it: on the
+// status, and where that is new with an Event, if there is a reason for one.
+func (r *Reconciler) reportNotReady(ctx context.Context, why error, reason string, carriers []Carrier) error {
+	r.Metrics.ready.Set(0)
+	r.failed = true
+	data := r.statusData(false, why.Error())
+	if reason != "" && !maps.Equal(data, r.status.data) {
+		for _, carrier := range r.references(carriers) {
+			r.Recorder.Event(&carrier, v1.EventTypeWarning, reason, cut(why.Error(), eventBytes))
 		}
 	}
-	k.failed = true
-	return k.publish(ctx, map[string]string{
-		KeyReady:      "false",
-		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
-		KeyProblems:   shorten(why.Error()),
-	})
+	return r.publish(ctx, data)
 }
 
 // readable notes that what is stored can be read.
-func (k *Keeper) readable() {
-	k.Metrics.newer.Set(0)
-	if k.newer != "" {
-		k.Log.Info("the stored inventory can be read again")
+func (r *Reconciler) readable() {
+	r.Metrics.newer.Set(0)
+	if r.newer {
+		r.Log.Info("the stored inventory can be read again")
 	}
-	k.newer = ""
+	r.newer = false
 }
 
-// tellStored says what was said before a write failed that has succeeded since.
-func (k *Keeper) tellStored(ctx context.Context) error {
-	if !k.failed {
+// reportStored reports the last result again, once a write has succeeded that had failed.
+func (r *Reconciler) reportStored(ctx context.Context) error {
+	if !r.failed {
 		return nil
 	}
-	k.Metrics.ready.Set(0)
-	if !k.last.refused() {
-		k.Metrics.ready.Set(1)
-	}
-	err := k.publish(ctx, k.told(k.last))
-	k.failed = err != nil
+	r.Metrics.setReady(r.last)
+	err := r.publish(ctx, r.statusData(!r.last.refused(), r.last.problems.String()))
+	r.failed = err != nil
 	return err
 }
 
 // references returns what Events on ConfigMaps stand on; the status where there are none, as
 // with an edit that came from files, or that only took one away.
-func (k *Keeper) references(carriers []Carrier) (out []v1.ObjectReference) {
+func (r *Reconciler) references(carriers []Carrier) (out []v1.ObjectReference) {
 	for _, c := range carriers {
 		out = append(out, c.ObjectReference)
 	}
 	if len(out) == 0 {
-		out = []v1.ObjectReference{{APIVersion: "v1", Kind: "ConfigMap", Namespace: k.Namespace, Name: StatusName}}
+		out = []v1.ObjectReference{{APIVersion: "v1", Kind: "ConfigMap", Namespace: r.Namespace, Name: StatusName}}
 	}
 	return out
 }
 
-// tellUnreadable says that nothing is in force because what was accepted cannot
-// be read.
-func (k *Keeper) tellUnreadable(ctx context.Context, why error) error {
-	k.Metrics.ready.Set(0)
-	return k.publish(ctx, map[string]string{
-		KeyReady:      "false",
-		KeyGeneration: "0",
-		KeyProblems:   shorten(why.Error()),
-	})
-}
-
-// told is what the status says of an edit.
-func (k *Keeper) told(v verdict) map[string]string {
+// statusData is the content of the status.
+func (r *Reconciler) statusData(ready bool, problems string) map[string]string {
 	return map[string]string{
-		KeyReady:      strconv.FormatBool(!v.refused()),
-		KeyGeneration: strconv.FormatInt(k.have.generation, 10),
-		KeyProblems:   shorten(v.problems.String()),
+		KeyReady:      strconv.FormatBool(ready),
+		KeyGeneration: strconv.FormatInt(r.have.generation, 10),
+		KeyProblems:   shorten(problems),
 	}
 }
 
 // publish writes the status where it differs from what was last written.
-func (k *Keeper) publish(ctx context.Context, data map[string]string) error {
-	if maps.Equal(data, k.status.data) {
+func (r *Reconciler) publish(ctx context.Context, data map[string]string) error {
+	if maps.Equal(data, r.status.data) {
 		return nil
 	}
-	if err := WriteStatus(ctx, k.Client, k.Namespace, data); err != nil {
+	if err := WriteStatus(ctx, r.Client, r.Namespace, data); err != nil {
 		return err
 	}
-	k.status.data = data
+	r.status.data = data
 	return nil
 }
 

@@ -32,7 +32,7 @@ func editOf(t *testing.T, documents map[string]string) Edit {
 	return read(store)
 }
 
-// told has the Events of a keeper, as "reason name".
+// told has the Events of a reconciler, as "reason name".
 type told []string
 
 func (e *told) Event(object runtime.Object, _, reason, message string) {
@@ -42,10 +42,10 @@ func (e *told) Event(object runtime.Object, _, reason, message string) {
 	}
 }
 
-// take has a keeper judge an edit, and returns what its Events and the status tell of it.
-func take(t *testing.T, k *Keeper, e Edit) (events told, status map[string]string) {
+// take has a reconciler decide on an edit, and returns what its Events and the status tell of it.
+func take(t *testing.T, k *Reconciler, e Edit) (events told, status map[string]string) {
 	t.Helper()
-	k.edit, k.judged, k.Recorder = &e, false, &events
+	k.edit, k.decided, k.Recorder = &e, false, &events
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestAnEditIsToldOnTheConfigMapsThatChanged(t *testing.T) {
 		{"refused", map[string]string{"a": text("b"), "b": pools("nowhere")}, told{"InventoryRefused a", "InventoryRefused b"}},
 		{"put right", map[string]string{"a": text("b"), "b": pools("192.0.2.0/27")}, told{"InventoryTakenUp a", "InventoryTakenUp b"}},
 	}
-	k := keeperOf(fake.NewClientset())
+	k := reconcilerOf(fake.NewClientset())
 	for _, e := range edits {
 		got, status := take(t, k, editOf(t, e.documents))
 		if diff := cmp.Diff(e.want, got); diff != "" {
@@ -84,7 +84,7 @@ func TestAnEditIsToldOnTheConfigMapsThatChanged(t *testing.T) {
 }
 
 func TestCopiesThatArePassedOverAreNamed(t *testing.T) {
-	k := keeperOf(fake.NewClientset())
+	k := reconcilerOf(fake.NewClientset())
 	events, status := take(t, k, editOf(t, map[string]string{"dc1-2tg9k6h4fc": text("a"), "dc1-m8b7ck72fg": text("b")}))
 	for _, want := range []string{"warning[P1006]", "configmap/kube-system/dc1-m8b7ck72fg", "dc1-2tg9k6h4fc is younger"} {
 		if !strings.Contains(status[KeyProblems], want) {
@@ -98,7 +98,7 @@ func TestCopiesThatArePassedOverAreNamed(t *testing.T) {
 
 // TestLeaveToRemoveThatIsLeftBehindIsWarnedOf where the edit needs none of it.
 func TestLeaveToRemoveThatIsLeftBehindIsWarnedOf(t *testing.T) {
-	k := keeperOf(fake.NewClientset())
+	k := reconcilerOf(fake.NewClientset())
 	leave := func(racks map[string]string, n int) string {
 		e := edit(layout(racks))
 		e.AllowRemovals = n
@@ -127,7 +127,7 @@ func TestProblemsAreToldHoweverLongTheyAre(t *testing.T) {
 	client.PrependReactor("patch", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return len(a.(clienttesting.PatchAction).GetPatch()) > 1<<20, nil, apierrors.NewRequestEntityTooLargeError("patch")
 	})
-	k := keeperOf(client)
+	k := reconcilerOf(client)
 	take(t, k, edit(text("a")))
 	var many strings.Builder
 	for range 300 {
@@ -139,8 +139,8 @@ func TestProblemsAreToldHoweverLongTheyAre(t *testing.T) {
 		"of a carrier":     {Problems: inventory.Problems{{Severity: inventory.Error, Message: strings.Repeat("é", 1<<20)}}},
 	} {
 		events, status := take(t, k, e)
-		if !k.judged || status[KeyReady] != "false" || len(status[KeyProblems]) > 100_000 || !utf8.ValidString(status[KeyProblems]) {
-			t.Errorf("%s: it is told %v, ready %s with %d bytes of problems", what, k.judged, status[KeyReady], len(status[KeyProblems]))
+		if !k.decided || status[KeyReady] != "false" || len(status[KeyProblems]) > 100_000 || !utf8.ValidString(status[KeyProblems]) {
+			t.Errorf("%s: it is told %v, ready %s with %d bytes of problems", what, k.decided, status[KeyReady], len(status[KeyProblems]))
 		}
 		if diff := cmp.Diff(told{"InventoryRefused " + StatusName}, events); diff != "" {
 			t.Errorf("%s: %s", what, diff)
@@ -152,7 +152,7 @@ func TestProblemsAreToldHoweverLongTheyAre(t *testing.T) {
 // different words would else take turns for ever.
 func TestWhatIsSpeltInAnotherWayIsNotWrittenOver(t *testing.T) {
 	client := fake.NewClientset()
-	k := keeperOf(client)
+	k := reconcilerOf(client)
 	take(t, k, edit(layout(map[string]string{"r0": "a", "r1": "b"})))
 	other, err := k.store().load(t.Context())
 	if err != nil {
@@ -169,7 +169,7 @@ func TestWhatIsSpeltInAnotherWayIsNotWrittenOver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, next := range []*Keeper{k, keeperOf(client)} {
+	for _, next := range []*Reconciler{k, reconcilerOf(client)} {
 		next.loaded = false
 		take(t, next, edit(layout(map[string]string{"r0": "a", "r1": "b"})))
 		if next.have.generation != 2 {

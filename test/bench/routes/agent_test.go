@@ -142,7 +142,7 @@ func (s *stand) accept(mode inventory.Mode, n int) {
 	s.t.Helper()
 	ctx, stop := context.WithTimeout(s.t.Context(), time.Minute)
 	defer stop()
-	k := &source.Keeper{
+	k := &source.Reconciler{
 		Client: s.Client, Namespace: "kube-system", Source: oneEdit(s.inventoryOf(mode, n)), Recorder: silent{},
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: source.NewMetrics(),
 		Enforce: func(inv *inventory.Inventory) {

@@ -34,10 +34,10 @@ func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
 		{"another zone", other, 2, 1, 2, 2},
 	}
 	enforced := 0
-	k := keeperOf(fake.NewClientset())
+	k := reconcilerOf(fake.NewClientset())
 	k.Enforce = func(*inventory.Inventory) { enforced++ }
 	for _, s := range steps {
-		k.edit, k.judged = &s.edit, false
+		k.edit, k.decided = &s.edit, false
 		if err := k.step(context.Background()); err != nil {
 			t.Fatalf("%s: %v", s.what, err)
 		}
@@ -51,7 +51,7 @@ func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
 
 func TestTheMetricsOfTheInventoryAreWellNamed(t *testing.T) {
 	m := NewMetrics()
-	m.tell(verdict{})
+	m.report(result{})
 	problems, err := testutil.CollectAndLint(m)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("promlint says %v, %v", problems, err)
@@ -67,7 +67,7 @@ func edit(text string) Edit {
 
 func TestASpoiledStoreIsToldAndWaitedFor(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	first := keeperOf(client)
+	first := reconcilerOf(client)
 	e := edit(text("a"))
 	first.edit = &e
 	if err := first.step(ctx); err != nil {
@@ -87,7 +87,7 @@ func TestASpoiledStoreIsToldAndWaitedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	next := keeperOf(client)
+	next := reconcilerOf(client)
 	next.edit = &e
 	next.Enforce = func(*inventory.Inventory) { t.Error("an inventory came into force") }
 	if err := next.step(ctx); !errors.Is(err, errUnreadable) {
@@ -114,8 +114,8 @@ func TestASpoiledStoreIsToldAndWaitedFor(t *testing.T) {
 	}
 }
 
-func keeperOf(client kubernetes.Interface) *Keeper {
-	return &Keeper{
+func reconcilerOf(client kubernetes.Interface) *Reconciler {
+	return &Reconciler{
 		Client: client, Namespace: namespace, Recorder: record.NewFakeRecorder(100),
 		Log: slog.New(slog.DiscardHandler), Metrics: NewMetrics(), Enforce: func(*inventory.Inventory) {},
 	}

@@ -6,38 +6,38 @@ import (
 	"slices"
 )
 
-// claims are what the machines and routers of an inventory have for themselves alone.
-type claims struct {
+// owned is what the machines and routers of an inventory have for themselves alone.
+type owned struct {
 	addresses map[netip.Addr]string
 	uuids     map[string]string
 	aliases   map[string]string
 }
 
-// claims collects them, each with the name of its holder.
-func (inv *Inventory) claims() claims {
-	c := claims{map[netip.Addr]string{}, map[string]string{}, map[string]string{}}
+// owned collects them, each with the name of its holder.
+func (inv *Inventory) owned() owned {
+	o := owned{map[netip.Addr]string{}, map[string]string{}, map[string]string{}}
 	for i := range inv.Racks {
 		for _, m := range inv.Racks[i].Machines {
 			for _, a := range slices.Concat(m.Addresses, m.ExternalAddresses) {
-				c.addresses[a] = m.Name
+				o.addresses[a] = m.Name
 			}
 			for _, a := range m.Aliases {
-				c.aliases[a] = m.Name
+				o.aliases[a] = m.Name
 			}
-			c.uuids[m.SystemUUID] = m.Name
+			o.uuids[m.SystemUUID] = m.Name
 		}
 	}
 	for _, r := range inv.Routers {
 		for _, a := range r.Addresses {
-			c.addresses[a] = r.Name
+			o.addresses[a] = r.Name
 		}
 	}
-	delete(c.uuids, "")
-	return c
+	delete(o.uuids, "")
+	return o
 }
 
-// yield takes from a held machine what somebody who is mentioned has now.
-func (c claims) yield(m *Machine) Problems {
+// release takes from a held machine what somebody who is mentioned has now.
+func (o owned) release(m *Machine) Problems {
 	var problems Problems
 	lose := func(what, value, to string) {
 		problems = append(problems, Problem{
@@ -46,7 +46,7 @@ func (c claims) yield(m *Machine) Problems {
 		})
 	}
 	free := func(a netip.Addr) bool {
-		to, taken := c.addresses[a]
+		to, taken := o.addresses[a]
 		if taken {
 			lose("address", a.String(), to)
 		}
@@ -55,13 +55,13 @@ func (c claims) yield(m *Machine) Problems {
 	m.Addresses = slices.DeleteFunc(slices.Clone(m.Addresses), free)
 	m.ExternalAddresses = slices.DeleteFunc(slices.Clone(m.ExternalAddresses), free)
 	m.Aliases = slices.DeleteFunc(slices.Clone(m.Aliases), func(a string) bool {
-		to, taken := c.aliases[a]
+		to, taken := o.aliases[a]
 		if taken {
 			lose("alias", a, to)
 		}
 		return taken
 	})
-	if to, taken := c.uuids[m.SystemUUID]; taken {
+	if to, taken := o.uuids[m.SystemUUID]; taken {
 		lose("systemUUID", m.SystemUUID, to)
 		m.SystemUUID = ""
 	}

@@ -1,0 +1,293 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Recorder records Events on the ConfigMaps that people edit.
+type Recorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// Reconciler decides which inventory is in force, and stores it. There should be one in a
+// cluster. Of two, the second finds a conflict, or a generation that it did not write, and takes
+// up what the first stored. It never writes the same edit again over another's generation, so two
+// that disagree do not fight.
+type Reconciler struct {
+	Client    kubernetes.Interface
+	Namespace string
+	Source    Source
+	Recorder  Recorder
+	Log       *slog.Logger
+	Metrics   *Metrics
+	// Enforce takes an inventory that is in force from now on: that which was
+	// accepted earlier, then each that is taken up.
+	Enforce func(*inventory.Inventory)
+
+	have    accepted // what is in the cluster, as far as this reconciler knows
+	loaded  bool     // have is known
+	edit    *Edit    // the last one; nil: none yet
+	decided bool     // edit was taken up or refused
+	status  status
+	last    result // that was reported
+	failed  bool   // to read or write what is stored, which was reported since
+	newer   bool   // what is stored is not read: a newer version wrote it
+
+	inForce atomic.Int64 // the generation of have, once it was put into force
+}
+
+// How long after a failed write the next one is tried.
+const (
+	firstRetry = time.Second
+	lastRetry  = time.Minute
+)
+
+// Run loads what was accepted, then takes up what the source hands out, until
+// ctx ends.
+func (r *Reconciler) Run(ctx context.Context) error {
+	edits, stored := make(chan Edit, 1), make(chan struct{}, 1)
+	failed := make(chan error, 2)
+	go func() { failed <- r.Source.Run(ctx, func(e Edit) { latest(edits, e) }) }()
+	go func() { failed <- r.watchStored(ctx, stored) }()
+	pause := firstRetry
+	retry := time.NewTimer(0)
+	defer retry.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			if err != nil {
+				return err
+			}
+			continue
+		case edit := <-edits:
+			if r.edit == nil || !r.edit.same(edit) {
+				r.edit, r.decided = &edit, false
+			}
+		case <-stored:
+			r.loaded = false
+		case <-retry.C:
+		}
+		if err := r.step(ctx); err != nil {
+			r.reportError(ctx, err)
+			retry.Reset(pause)
+			pause = min(2*pause, lastRetry)
+		} else {
+			pause = firstRetry
+		}
+	}
+}
+
+// latest puts an edit into a channel of one place, instead of an older one that
+// nobody took yet.
+func latest(edits chan Edit, e Edit) {
+	select {
+	case <-edits:
+	default:
+	}
+	edits <- e
+}
+
+// watchStored sends when the accepted ConfigMaps may not be those that the reconciler knows.
+func (r *Reconciler) watchStored(ctx context.Context, stored chan<- struct{}) error {
+	informer := coreinformers.NewFilteredConfigMapInformer(r.Client, r.Namespace, resync, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.LabelSelector = LabelAccepted })
+	err := informer.SetTransform(func(obj any) (any, error) { // only that they changed is of interest
+		if cm, ok := obj.(*v1.ConfigMap); ok {
+			cm.Data, cm.BinaryData, cm.ManagedFields = nil, nil, nil
+		}
+		return obj, nil
+	})
+	if err != nil {
+		return err
+	}
+	return follow(ctx, func() error {
+		select {
+		case stored <- struct{}{}:
+		default:
+		}
+		return nil
+	}, informer)
+}
+
+// step brings the cluster, and what is in force, in line with the edit; with
+// what was in force before where there is no new edit or it is refused. Its
+// error means that the cluster could not be read or written: the step is then
+// tried again.
+func (r *Reconciler) step(ctx context.Context) error { return r.attempt(ctx, true) }
+
+// attempt is one attempt at a step. Where another leader stored something meanwhile, the
+// first attempt reports nothing, and the second begins with what that one stored.
+func (r *Reconciler) attempt(ctx context.Context, first bool) error {
+	if err := r.reload(ctx); err != nil {
+		if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
+			return r.reportNewerFormat(ctx, newer)
+		}
+		if errors.Is(err, errUnreadable) {
+			err = errors.Join(err, r.reportNotReady(ctx, err, "", nil))
+		}
+		return err
+	}
+	before, undecided := r.have.generation, r.edit != nil && !r.decided
+	want, problems := r.have.inventory, inventory.Problems(nil)
+	if undecided {
+		want, problems = r.decide(*r.edit)
+	}
+	if err := r.commit(ctx, want); err != nil {
+		r.loaded = false
+		if first && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
+			return r.attempt(ctx, false)
+		}
+		return errors.Join(err, r.reportNotStored(ctx, err))
+	}
+	var err error
+	if undecided {
+		err = r.report(ctx, result{edit: *r.edit, problems: problems, changed: r.have.generation != before})
+		r.decided = err == nil
+	} else {
+		err = r.reportStored(ctx)
+	}
+	return errors.Join(err, r.tidy(ctx))
+}
+
+// decide returns the inventory that is to be in force with an edit: that of the edit, or where
+// it is refused the one that is in force.
+func (r *Reconciler) decide(edit Edit) (*inventory.Inventory, inventory.Problems) {
+	next, problems := admit(edit, r.have.inventory)
+	if next != nil {
+		problems = append(problems, tooLarge(next, r.have)...)
+	}
+	if problems.Err() != nil {
+		return r.have.inventory, problems
+	}
+	return next, problems
+}
+
+// reload reads what is stored, if it may be other than the reconciler knows. A
+// generation that is not the reconciler's own is taken as it is; what vanished or
+// was changed by hand will be stored again. What a newer version stored is left alone, and
+// so is what is in force here.
+func (r *Reconciler) reload(ctx context.Context) error {
+	if r.loaded {
+		return nil
+	}
+	mine := r.have
+	found, err := r.store().load(ctx)
+	if err != nil && (mine.inventory == nil || !errors.Is(err, errUnreadable)) {
+		return err
+	}
+	r.have, r.loaded = found, true
+	r.readable()
+	if mine.inventory == nil || found.inventory != nil && found.generation > mine.generation {
+		r.enforce("the accepted inventory is in force")
+		return nil
+	}
+	r.have.inventory, r.have.generation = mine.inventory, max(mine.generation, found.generation)
+	return nil
+}
+
+// commit makes an inventory the accepted one, and then puts it into force.
+func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory) error {
+	if want == nil {
+		return nil
+	}
+	saved, err := r.store().save(ctx, want, r.have)
+	if err != nil {
+		return err
+	}
+	changed := want != r.have.inventory && saved.generation != r.have.generation
+	if !changed {
+		saved.inventory = r.have.inventory
+	}
+	r.have = saved
+	r.inForce.Store(saved.generation)
+	r.Metrics.generation.Set(float64(saved.generation))
+	if changed {
+		r.enforce("a new inventory is in force")
+	}
+	return nil
+}
+
+// tidy does what the last commit left to do.
+func (r *Reconciler) tidy(ctx context.Context) error {
+	if err := r.store().tidy(ctx, r.have); err != nil {
+		r.loaded = false
+		return fmt.Errorf("tidying up after generation %d of the inventory: %w", r.have.generation, err)
+	}
+	return nil
+}
+
+// admit decides on an edit. The inventory is nil if and only if the problems have
+// an error.
+func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inventory.Problems) {
+	if edit.Problems.Err() != nil {
+		return nil, edit.Problems
+	}
+	next, problems := inventory.Parse(edit.Documents...)
+	problems = append(problems, edit.Problems...)
+	if next == nil {
+		return nil, problems
+	}
+	if wrong := mislabelled(edit.Carriers, next.Name); len(wrong) > 0 {
+		return nil, append(wrong, problems...)
+	}
+	admitted, more := inventory.Admit(next, inForce, edit.AllowRemovals)
+	if problems = append(problems, more...); edit.AllowRemovals > 0 {
+		if without, _ := inventory.Admit(next, inForce, 0); without != nil {
+			problems = append(problems, leaveLeftBehind(edit.AllowRemovals))
+		}
+	}
+	return admitted, problems
+}
+
+func (r *Reconciler) enforce(why string) {
+	r.Metrics.generation.Set(float64(r.have.generation))
+	r.inForce.Store(r.have.generation)
+	inv := r.have.inventory
+	if inv == nil {
+		return
+	}
+	r.Log.Info(why, "inventory", inv.Name, "generation", r.have.generation, "machines", inv.Size())
+	r.Enforce(inv)
+}
+
+// Current says why what is in force here may not be what is in force in the
+// cluster; nil where the cluster was just seen to have the same generation. It
+// is for those who are about to do what cannot be undone.
+func (r *Reconciler) Current(ctx context.Context) error {
+	stored, err := r.store().generation(ctx)
+	if err != nil {
+		return err
+	}
+	if here := r.inForce.Load(); here != stored {
+		return fmt.Errorf("generation %d of the inventory is in force here, generation %d is stored", here, stored)
+	}
+	return nil
+}
+
+func (r *Reconciler) store() acceptedStore { return acceptedStore{r.Client, r.Namespace} }
+
+// reportError logs and counts that the cluster could not be read or written.
+func (r *Reconciler) reportError(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	r.Metrics.failed.Inc()
+	r.Log.Error("cannot keep the inventory; will try again", "err", err)
+}
