@@ -26,7 +26,7 @@ func (c checker) check(schema map[string]any, v any, path string) error {
 		if rule == nil {
 			continue
 		}
-		if err := rule(j, schema, arg, v, path); err != nil {
+		if err := rule(c, schema, arg, v, path); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func bound(v, arg any, path string, sign float64) error {
 	return nil
 }
 
-func newJudge(t *testing.T) (checker, map[string]any) {
+func newChecker(t *testing.T) (checker, map[string]any) {
 	t.Helper()
 	var schema map[string]any
 	if err := json.Unmarshal(Schema(), &schema); err != nil {
@@ -176,7 +176,7 @@ func newJudge(t *testing.T) (checker, map[string]any) {
 
 // checkAll holds every document of a file against the schema.
 func checkAll(t *testing.T, data []byte) error {
-	j, schema := newJudge(t)
+	c, schema := newChecker(t)
 	var docs []any
 	if err := yaml.Load(data, &docs, yaml.WithAllDocuments()); err != nil {
 		return err
@@ -225,7 +225,7 @@ func TestTheSchemaRefusesBadShapesAndOnlyThose(t *testing.T) {
 }
 
 func TestTheSchemaDescribesEveryField(t *testing.T) {
-	j, _ := newJudge(t)
+	c, _ := newChecker(t)
 	for name, def := range c.defs {
 		d := def.(map[string]any)
 		if text, _ := d["description"].(string); text == "" {
