@@ -131,8 +131,11 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 		if d.Reason == "" {
 			d.Reason, d.Holder = s.occupied(a, owner)
 		}
+		if d.Holder.Namespace != s.r.Service.Namespace {
+			d.Holder = lb.ServiceKey{} // who holds what in other namespaces is nobody's business
+		}
 		if q, in := s.l.quarantine[a]; d.Reason == "" && in && s.isStranger(q) {
-			d.Reason, d.Holder, d.Until = lb.AddressResting, q.Owner, q.Until
+			d.Reason, d.Until = lb.AddressResting, q.Until // its owner is of another namespace
 		}
 	}
 	return d
@@ -393,7 +396,7 @@ func (s *search) denials() []Denial {
 	case len(s.l.pools) == 0:
 		return append(all, Denial{Reason: lb.NoPools})
 	case s.r.Pool != "" && s.l.poolNamed(s.r.Pool) == nil:
-		return append(all, Denial{Reason: lb.PoolUnknown, Pool: s.r.Pool})
+		return append(all, Denial{Reason: lb.PoolUnknown, Pool: s.r.Pool, Detail: "there is " + s.l.poolNames()})
 	}
 	for _, p := range s.l.pools {
 		if s.r.Pool == "" || s.r.Pool == p.Name {

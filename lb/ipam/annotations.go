@@ -3,9 +3,11 @@ package ipam
 import (
 	"encoding/json"
 	"net/netip"
-	"plinth.dev/plinth/lb"
+	"regexp"
 	"strings"
 	"unicode"
+
+	"plinth.dev/plinth/lb"
 )
 
 // Annotations of a Service that are Plinth's own.
@@ -41,13 +43,20 @@ const (
 	maxIPs = 256
 )
 
+// poolForm is the form of a pool's name, or nothing: what else a person wrote is told to nobody.
+var poolForm = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?$`)
+
 // AskOf reads what a Service asks for from its annotations and spec.loadBalancerIP.
 // It also returns the sharing key. What cannot be understood is in Ask.Invalid, and
 // nothing is guessed: an address that is spelled in a way that others might read as
 // another one is refused.
 func AskOf(annotations map[string]string, loadBalancerIP string) (ask Ask, sharing string) {
-	ask.Pool, _ = first(annotations, poolAnnotations)
-	sharing, source := first(annotations, sharingAnnotations)
+	pool, source := first(annotations, poolAnnotations)
+	if ask.Pool = pool; !poolForm.MatchString(pool) {
+		ask.Invalid = append(ask.Invalid, Denial{Reason: lb.PoolUnknown, Detail: source + " is no name of a pool"})
+		ask.Pool = ""
+	}
+	sharing, source = first(annotations, sharingAnnotations)
 	if !validKey(sharing) {
 		ask.Invalid = append(ask.Invalid, Denial{Reason: lb.SharingKeyInvalid, Detail: source})
 		sharing = ""

@@ -1,8 +1,10 @@
 package ipam
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -205,6 +207,19 @@ func (l *Ledger) lastAlike(a netip.Addr) netip.Addr {
 		return l.spans[i+1].first.Prev()
 	}
 	return lastOfAll
+}
+
+// poolNames names the pools, or as many as a message has room for.
+func (l *Ledger) poolNames() string {
+	var names []string
+	for i, p := range l.pools {
+		if i == 10 {
+			names = append(names, fmt.Sprintf("and %d more", len(l.pools)-i))
+			break
+		}
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // poolNamed returns the pool of that name, or nil.
