@@ -56,6 +56,13 @@ func Read(obj *networkingv1.IPAddress) (o ipam.Object, ours bool) {
 	return o, true
 }
 
+// LostLabel reports whether an object is a claim of Plinth's that somebody took the label off:
+// no other program writes its annotations. It is Plinth's still.
+func LostLabel(obj *networkingv1.IPAddress) bool {
+	_, held := obj.Annotations[lb.ServiceUIDAnnotation]
+	return held && obj.Labels[networkingv1.LabelManagedBy] == "" && obj.Spec.ParentRef != nil && obj.Spec.ParentRef.Resource == resourceOfService
+}
+
 // New returns the object by which a Service holds an address. The API server's own controllers
 // leave alone what another program's label is on. parentRef cannot be changed, so where
 // [lb.SharedByAnnotation] is there, it alone says who holds the VIP.

@@ -8,8 +8,13 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
@@ -46,6 +51,41 @@ func (c Client) Update(ctx context.Context, w ipam.Write) (*networkingv1.IPAddre
 		return nil, fmt.Errorf("claim of %v: %w", w.Object.Addr, err)
 	}
 	return c.Kube.NetworkingV1().IPAddresses().Patch(ctx, w.Object.Addr.String(), types.MergePatchType, patch, metav1.PatchOptions{})
+}
+
+// Label puts the label of a claim back on an object, if that is still as it was read.
+func (c Client) Label(ctx context.Context, obj *networkingv1.IPAddress) (*networkingv1.IPAddress, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": obj.UID, "resourceVersion": obj.ResourceVersion, "labels": map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy},
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("claim of %s: %w", obj.Name, err)
+	}
+	return c.Kube.NetworkingV1().IPAddresses().Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+}
+
+// Follow calls gone once the object of an address is another program's no more, or ctx ends.
+func (c Client) Follow(ctx context.Context, a netip.Addr, gone func()) {
+	objects := c.Kube.NetworkingV1().IPAddresses()
+	one := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", a.String()).String()
+	}
+	listing := &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			one(&o)
+			return objects.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			one(&o)
+			return objects.Watch(ctx, o)
+		},
+	}
+	_, _ = watchtools.UntilWithSync(ctx, cache.ToListWatcherWithWatchListSemantics(listing, c.Kube), &networkingv1.IPAddress{}, func(s cache.Store) (bool, error) {
+		return len(s.List()) == 0, nil
+	}, func(e watch.Event) (bool, error) {
+		return e.Type == watch.Deleted, nil
+	})
+	gone()
 }
 
 // Delete deletes an object, if it is still as it is known.

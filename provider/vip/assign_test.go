@@ -200,7 +200,7 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 func (h *held) takenByAnotherProgram(a string) {
 	h.t.Helper()
 	foreign := claim.New(netip.MustParseAddr(a), "", h.key(1), "")
-	foreign.Labels = nil
+	foreign.Labels, foreign.Annotations = nil, nil
 	if _, err := h.client.NetworkingV1().IPAddresses().Create(h.t.Context(), foreign, metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)
 	}

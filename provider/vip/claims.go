@@ -18,7 +18,8 @@ import (
 
 const (
 	claimAttempts = 8
-	claimWorkers  = 16 // how many objects are written at once, where many have to be
+	claimWorkers  = 16  // how many objects are written at once, where many have to be
+	foreignMost   = 100 // how many addresses of other programs are followed
 )
 
 // errContended is what comes of losing every race for an address.
@@ -160,7 +161,11 @@ func (b *store) refresh(ctx context.Context, a netip.Addr) error {
 	case apierrors.IsNotFound(err):
 		sink{b}.ObserveDeleted(a, "")
 		return nil
-	case err != nil:
+	case err == nil && claim.LostLabel(obj):
+		b.log.Warn("a claim has lost its label, which is put back", "vip", a)
+		obj, err = b.claims.Label(ctx, obj)
+	}
+	if err != nil {
 		return fmt.Errorf("claim of %v: %w", a, err)
 	}
 	b.observe(obj, true)
@@ -178,6 +183,25 @@ func (b *store) observe(obj *networkingv1.IPAddress, live bool) {
 	case o.Addr.IsValid():
 		sink{b}.ObserveForeign(o.Addr)
 	}
+}
+
+// followForeign waits until another program gives up an address of a pool, of which the watch of
+// claims does not tell. Of very many the audit tells.
+func (b *store) followForeign(a netip.Addr) {
+	b.following.Lock()
+	defer b.following.Unlock()
+	if len(b.followed) >= foreignMost || b.followed[a] || b.ctx == nil || ask(b, func(s *ipam.State) bool { return s.Pool(a) == "" }) {
+		return
+	}
+	b.followed[a] = true
+	go b.claims.Follow(b.ctx, a, func() {
+		b.following.Lock()
+		delete(b.followed, a)
+		b.following.Unlock()
+		if err := b.refresh(b.ctx, a); err != nil && b.ctx.Err() == nil {
+			b.log.Error("cannot learn whether another program has given up an address", "vip", a, "err", err)
+		}
+	})
 }
 
 func (b *store) observeObject(o ipam.Object, live bool) {
@@ -224,6 +248,7 @@ func (s sink) Observe(o ipam.Object) { s.b.observeObject(o, false) }
 // ObserveForeign takes in that an address is another program's.
 func (s sink) ObserveForeign(a netip.Addr) {
 	s.b.apply(func(s *ipam.State) ipam.Effects { s.ObserveForeign(a); return ipam.Effects{} })
+	s.b.followForeign(a)
 }
 
 // ObserveDeleted takes in that an object is gone, the one of that UID or any.

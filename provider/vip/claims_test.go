@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	typednetworkingv1 "k8s.io/client-go/kubernetes/typed/networking/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -172,6 +173,7 @@ spec:
 	}
 	h.client.Clientset = fake.NewClientset(h.svc[0], h.svc[1])
 	h.cluster.Client = h.client
+	h.cluster.Informers = informers.NewSharedInformerFactory(h.client, 0)
 	h.claims = claim.Client{Kube: h.client, Namespace: h.options.Namespace}
 	h.journal = claim.NewJournal(h.log, h.claims, "")
 	if err := h.setPools(t.Context()); err != nil {

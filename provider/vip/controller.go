@@ -2,6 +2,7 @@ package vip
 
 import (
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"time"
 
@@ -27,7 +28,7 @@ import (
 // It uses these verbs of the API:
 //
 //	networking.k8s.io ipaddresses       get list watch create patch delete
-//	networking.k8s.io servicecidrs      list
+//	networking.k8s.io servicecidrs      list watch
 //	                  services          get list watch
 //	                  services/status   patch
 //	                  events            create patch
@@ -87,7 +88,7 @@ type environment struct {
 // New returns a Controller that does nothing yet. Use comes before Start.
 func New(o Options) *Controller {
 	e := &environment{options: o, log: o.Log, now: time.Now}
-	held := &store{environment: e, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1)}
+	held := &store{environment: e, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1), followed: map[netip.Addr]bool{}}
 	b := &Controller{
 		statuses: &statuses{store: held, reports: newReports(func() time.Time { return e.now() })},
 		loaded:   make(chan struct{}),

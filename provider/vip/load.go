@@ -234,17 +234,17 @@ func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
 // setPools has the state know the pools in force, without the networks that the cluster gives
 // Services' own addresses from, and serves those that are pending. Another balancer may serve
 // whom no pool let in before: what it gave them is adopted before anything is offered.
-func (b *Controller) setPools(ctx context.Context) error {
+func (b *Controller) setPools(context.Context) error {
 	inv := b.options.InForce.Get()
 	if inv == nil {
 		return errNotReady
 	}
-	list, err := b.cluster.Client.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{})
+	list, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Lister().List(labels.Everything())
 	if err != nil {
 		return err
 	}
 	var cluster []netip.Prefix
-	for _, c := range list.Items {
+	for _, c := range list {
 		for _, s := range c.Spec.CIDRs {
 			if p, err := netip.ParsePrefix(s); err == nil {
 				cluster = append(cluster, p)

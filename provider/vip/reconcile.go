@@ -29,6 +29,7 @@ const (
 // Start starts the controller, which runs until ctx ends. It serves Services of Plinth's
 // class, and those without a class.
 func (b *Controller) Start(ctx context.Context, workers int) error {
+	b.ctx = ctx
 	services := b.cluster.Informers.Core().V1().Services()
 	b.services = services.Lister()
 	registration, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -42,13 +43,17 @@ func (b *Controller) Start(ctx context.Context, workers int) error {
 	if err := b.watchIgnored(services.Informer()); err != nil {
 		return err
 	}
+	cidrs, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer().AddEventHandler(b.poolsChange(ctx))
+	if err != nil {
+		return err
+	}
 	legacyregistry.RawMustRegister(vipCollector{b})
-	go b.run(ctx, workers, registration.HasSynced)
+	go b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced)
 	return nil
 }
 
-func (b *Controller) run(ctx context.Context, workers int, synced cache.InformerSynced) {
-	if !cache.WaitForCacheSync(ctx.Done(), synced) || !b.beginReleasing(ctx) {
+func (b *Controller) run(ctx context.Context, workers int, synced ...cache.InformerSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !b.beginReleasing(ctx) {
 		return
 	}
 	go b.released.run(ctx)
@@ -58,6 +63,17 @@ func (b *Controller) run(ctx context.Context, workers int, synced cache.Informer
 	}
 	go b.options.InForce.OnChange(ctx, func() { b.retryUntilDone(ctx, b.setPools) })
 	b.audit(ctx)
+}
+
+// poolsChange has no pool give what the cluster begins to give itself, and the pools have back
+// what it gives no more.
+func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler {
+	changed := func(any) {
+		if closed(b.ready) {
+			b.retryUntilDone(ctx, b.setPools)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed}
 }
 
 // serviceCame queues a Service that is to be served, or shows what Plinth once wrote.

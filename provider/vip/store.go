@@ -1,6 +1,8 @@
 package vip
 
 import (
+	"context"
+	"net/netip"
 	"sync"
 
 	"plinth.dev/plinth/lb/ipam"
@@ -14,6 +16,10 @@ type store struct {
 	ofAddress keyedLock[string] // one goroutine at a time writes the object of an address; locked last, and one of them
 
 	quarantineChanged chan struct{} // what is in quarantine has changed
+
+	ctx       context.Context // of the run; nil: it has not begun
+	following sync.Mutex
+	followed  map[netip.Addr]bool // addresses of other programs that are waited for
 
 	mu    sync.Mutex
 	state *ipam.State

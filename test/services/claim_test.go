@@ -9,7 +9,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func TestServicesShareAVIP(t *testing.T) {
@@ -104,6 +106,66 @@ func TestAddressOfAnotherProgramIsLeftAlone(t *testing.T) {
 	c.has("a", "192.0.2.1", "2001:db8:2::1")
 	c.service("b", annotated("plinth.dev/ips", "192.0.2.0"))
 	c.refused("b", "AddressInUse")
+	if err := c.Client.NetworkingV1().IPAddresses().Delete(t.Context(), "192.0.2.0", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.has("b", "192.0.2.0") // long before the next audit
+}
+
+func TestClaimThatLosesItsLabelIsStillAClaim(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.pools(onePool)
+	c.service("a")
+	c.has("a", "192.0.2.0")
+	patch := []byte(`{"metadata":{"labels":{"ipaddress.kubernetes.io/managed-by":null}}}`)
+	if _, err := c.Client.NetworkingV1().IPAddresses().Patch(t.Context(), "192.0.2.0", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.Eventually(10*time.Second, "the label is there again", func(ctx context.Context) error {
+		obj, err := c.Client.NetworkingV1().IPAddresses().Get(ctx, "192.0.2.0", metav1.GetOptions{})
+		if err == nil && obj.Labels[networkingv1.LabelManagedBy] != "plinth.dev" {
+			err = fmt.Errorf("its labels are %v", obj.Labels)
+		}
+		return err
+	})
+	c.has("a", "192.0.2.0")
+	c.service("b")
+	c.has("b", "192.0.2.1")
+}
+
+func TestNoVIPIsGivenFromAServiceCIDRThatCameLater(t *testing.T) {
+	c := newCluster(t)
+	c.start()
+	c.pools(onePool)
+	c.service("a")
+	c.has("a", "192.0.2.0")
+	cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "late"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"192.0.2.4/30"}}}
+	if _, err := c.Client.NetworkingV1().ServiceCIDRs().Create(t.Context(), cidr, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	c.Eventually(20*time.Second, "Plinth has heard of the ServiceCIDR", func(ctx context.Context) error {
+		name := fmt.Sprint("early", tried)
+		tried++
+		c.service(name, annotated("plinth.dev/ips", "192.0.2.5"))
+		defer c.remove(name)
+		for ; ; time.Sleep(10 * time.Millisecond) {
+			svc, err := c.Client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			switch got := meta.FindStatusCondition(svc.Status.Conditions, "plinth.dev/VIPAllocated"); {
+			case got != nil && got.Status == metav1.ConditionTrue:
+				return fmt.Errorf("a Service is given %v", svc.Status.LoadBalancer.Ingress)
+			case got != nil:
+				return nil
+			}
+		}
+	})
+	c.service("asks", annotated("plinth.dev/ips", "192.0.2.5"))
+	c.refused("asks", "AddressExcluded")
+	c.has("a", "192.0.2.0") // what is held stays
 }
 
 func TestClaimThatSomebodyDeletedIsMadeAgain(t *testing.T) {
