@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -41,46 +40,6 @@ type refusal struct {
 // refuse notes that the node is refused; related are other places to look at.
 func (d *decoder) refuse(n *yaml.Node, r refusal, related ...*yaml.Node) {
 	d.faults = append(d.faults, fault{node: n, refusal: r, related: related})
-}
-
-// table says how each key of a mapping is read into a raw value.
-type table[T any] map[string]func(*decoder, *yaml.Node, *T)
-
-// keys are the keys of a table that people may write.
-func (t table[T]) keys() []string {
-	var out []string
-	for k := range t {
-		if !hiddenKeys[k] {
-			out = append(out, k)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// hiddenKeys are read but never suggested: Plinth writes them, or they are there to be refused.
-var hiddenKeys = map[string]bool{"held": true, "carved": true, "neighbours": true, "password": true}
-
-// object reads a mapping by its table. It reports whether there was one.
-func object[T any](d *decoder, n *yaml.Node, into *T, t table[T]) bool {
-	n = deref(n)
-	if n == nil || isNull(n) {
-		return false
-	}
-	if n.Kind != yaml.MappingNode {
-		d.wrongType(n, "a mapping")
-		return false
-	}
-	d.each(n, func(key, value *yaml.Node) {
-		if read, ok := t[key.Value]; ok {
-			read(d, value, into)
-			return
-		}
-		if !d.lenient && !strings.HasPrefix(key.Value, "x-") {
-			d.unknownKey(n, key, t.keys())
-		}
-	})
-	return true
 }
 
 // unknownKey refuses a key. That the one that was meant is missing then needs no saying.
@@ -186,38 +145,6 @@ func (d *decoder) step(n *yaml.Node) bool {
 	return d.steps > 0
 }
 
-// one reads a scalar.
-func one[T any](d *decoder, n *yaml.Node, into *scalar[T], read func(*decoder, *yaml.Node) (T, bool)) {
-	n = deref(n)
-	if isNull(n) || !d.step(n) {
-		return
-	}
-	if v, ok := read(d, n); ok {
-		*into = scalar[T]{v, n}
-	}
-}
-
-// many reads a sequence of scalars.
-func many[T any](d *decoder, n *yaml.Node, into *list[scalar[T]], read func(*decoder, *yaml.Node) (T, bool)) {
-	d.items(n, &into.node, func(item *yaml.Node) {
-		var s scalar[T]
-		if one(d, item, &s, read); s.given() {
-			into.v = append(into.v, s)
-		}
-	})
-}
-
-// objects reads a sequence of mappings.
-func objects[T any](d *decoder, n *yaml.Node, into *list[T], t table[T], at func(*T) **yaml.Node) {
-	d.items(n, &into.node, func(item *yaml.Node) {
-		var v T
-		*at(&v) = deref(item)
-		if object(d, item, &v, t) {
-			into.v = append(into.v, v)
-		}
-	})
-}
-
 // items yields the items of a sequence and notes where it is. An empty value is
 // no sequence at all; an empty item is refused.
 func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield func(*yaml.Node)) {
@@ -241,24 +168,18 @@ func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield func(*yaml.Node)) {
 	}
 }
 
-// mapping reads a mapping with keys of the writer's own choice.
-func mapping[T any](d *decoder, n *yaml.Node, into *entries[T], key func(*decoder, *yaml.Node) (string, bool), read func(*decoder, *yaml.Node) (T, bool)) {
+// entries yields the keys and values of a mapping with keys of the writer's own choice, and
+// notes where it is.
+func (d *decoder) entries(n *yaml.Node, at **yaml.Node, yield func(key, value *yaml.Node)) {
 	n = deref(n)
-	if isNull(n) {
-		return
-	}
-	if n.Kind != yaml.MappingNode {
+	switch {
+	case isNull(n):
+	case n.Kind != yaml.MappingNode:
 		d.wrongType(n, "a mapping")
-		return
+	default:
+		*at = n
+		d.each(n, yield)
 	}
-	into.node = n
-	d.each(n, func(k, v *yaml.Node) {
-		name, ok := key(d, k)
-		e := entry[T]{key: scalar[string]{name, k}}
-		if one(d, v, &e.value, read); ok && e.value.given() {
-			into.v = append(into.v, e)
-		}
-	})
 }
 
 // deref follows an alias to what it stands for.

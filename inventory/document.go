@@ -120,7 +120,7 @@ func (d *decoder) decode(pages []page) *rawInventory {
 	for _, p := range pages {
 		var r rawInventory
 		r.node = p.root
-		if !object(d, p.root, &r, inventoryTable) || !d.goodHeader(&r) {
+		if !object(d, p.root, &r) || !d.goodHeader(&r) {
 			continue
 		}
 		if whole == nil {

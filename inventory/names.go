@@ -20,22 +20,6 @@ var (
 	labelJunk      = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 )
 
-// Readers of names.
-var (
-	readName      = checked(name)      // of racks, routers, pools and the like
-	readNodeName  = checked(nodeName)  // of machines
-	readLabel     = checked(labelText) // values of labels
-	readID        = checked(machineID)
-	readUUID      = checked(uuid)
-	readAlias     = checked(alias)
-	readSecret    = checked(nodeName)
-	readSecretKey = checked(secretKey)
-	readHostname  = checked(hostname)
-	readNamespace = checked(namespace)
-	readLabelKey  = checked(labelKey)
-	readReason    = checked(reason)
-)
-
 func name(s string) (string, *refusal) {
 	return form(s, subdomainForm, 63, BadName, `at most 63 lower-case letters, digits, "-" and "."`)
 }
@@ -252,3 +236,6 @@ func readPortal(d *decoder, n *yaml.Node) (string, bool) {
 	}
 	return s, true
 }
+
+// anyKey takes every key as it is.
+func anyKey(_ *decoder, n *yaml.Node) (string, bool) { return n.Value, true }

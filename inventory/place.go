@@ -3,6 +3,7 @@ package inventory
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
@@ -106,7 +107,7 @@ func (t *trail) String() string {
 	switch {
 	case t.parent == nil:
 		return ""
-	case t.parent.below() && secretKeyTable[t.key] == nil, tellsSecret(t.key):
+	case t.parent.below() && fieldsByType[reflect.TypeFor[rawSecretKey]()][t.key].index == nil, tellsSecret(t.key):
 		return t.parent.String()
 	case t.item != nil:
 		return fmt.Sprintf("%s[%s]", t.parent, itemName(t.item, t.index))

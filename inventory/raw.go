@@ -9,7 +9,14 @@ import (
 
 // The raw types are what a document says, field by field, before any default.
 // Their comments are the reference documentation and the descriptions of the
-// JSON Schema; the key of a field is in its tag.
+// JSON Schema. Their tags say how they are read:
+//
+//	key       the key of the field
+//	form      which values of its type it takes (see forms): a word, or the least and the
+//	          largest; of a mapping with free keys that of the keys, "=", that of the values
+//	required  whether it must be given
+//	hidden    not for people to write; own: what Plinth alone writes
+//	merge     once: of several documents one may give the list
 
 // scalar is one value and the place where it was written. Its node is nil where
 // nobody wrote it.
@@ -48,9 +55,14 @@ type entry[T any] struct {
 	value scalar[T]
 }
 
+// mapped is where a mapping was written; nil: nowhere.
+type mapped struct{ node *yaml.Node }
+
+func (m *mapped) at() **yaml.Node { return &m.node }
+
 // rawInventory is one document, or all of them after the merge.
 type rawInventory struct {
-	node *yaml.Node
+	mapped
 
 	// The version of this format: plinth.dev/v1alpha1.
 	APIVersion scalar[string] `key:"apiVersion" required:"true"`
@@ -64,30 +76,30 @@ type rawInventory struct {
 
 // rawMetadata names the inventory.
 type rawMetadata struct {
-	node *yaml.Node
+	mapped
 
 	// At most 63 lower-case letters, digits, "-" and ".". ConfigMaps bear it in the label plinth.dev/inventory.
-	Name scalar[string] `key:"name" required:"true"`
+	Name scalar[string] `key:"name" form:"name" required:"true"`
 }
 
 // rawSpec is the datacenter.
 type rawSpec struct {
-	node *yaml.Node
+	mapped
 
 	// The value of topology.kubernetes.io/region. Default: metadata.name.
-	Region scalar[string] `key:"region"`
+	Region scalar[string] `key:"region" form:"label"`
 	// What must be present before a set of documents is taken up.
 	Expect rawExpect `key:"expect"`
 	// What one change may do at most.
 	Safety rawSafety `key:"safety"`
 	// Labels of every Node.
-	Labels entries[string] `key:"labels"`
+	Labels entries[string] `key:"labels" form:"labelKey=label"`
 	// Defaults for every BGP session. A rack overrides them, and a router a rack.
 	BGP rawBGP `key:"bgp"`
 	// Named sets of BFD timers.
 	BFDProfiles list[rawBFDProfile] `key:"bfdProfiles"`
 	// Names for BGP communities, to be used in pools.
-	Communities entries[Community] `key:"communities"`
+	Communities entries[Community] `key:"communities" form:"name="`
 	// How pods reach each other. Without it a CNI routes pods, and Plinth does not.
 	PodNetwork rawPodNetwork `key:"podNetwork"`
 	// BGP neighbours of all racks that have none of their own.
@@ -102,15 +114,15 @@ type rawSpec struct {
 
 // rawExpect guards against a set of documents that is half there.
 type rawExpect struct {
-	node *yaml.Node
+	mapped
 
 	// Racks without which the set is not taken up.
-	Racks list[scalar[string]] `key:"racks"`
+	Racks list[scalar[string]] `key:"racks" form:"name"`
 }
 
 // rawSafety guards against large removals.
 type rawSafety struct {
-	node *yaml.Node
+	mapped
 
 	// Machines that one change may drop, retire or replace: a number, or a percentage of the machines in force. Default: the larger of 1 and 5%.
 	MaxRemoved scalar[Limit] `key:"maxRemoved"`
@@ -119,15 +131,15 @@ type rawSafety struct {
 // rawSession holds what the spec, a rack and a router may each say about a session.
 type rawSession struct {
 	// Seconds without a word from the other end until the session is down (RFC 4271). Default: 9s; the least is 3s.
-	HoldTime scalar[time.Duration] `key:"holdTime"`
+	HoldTime scalar[time.Duration] `key:"holdTime" form:"holdTime"`
 	// What a router does while the agent restarts (RFC 4724); the word off does without.
-	GracefulRestart scalar[time.Duration] `key:"gracefulRestart"`
+	GracefulRestart scalar[time.Duration] `key:"gracefulRestart" form:"gracefulRestart"`
 	// Accept packets only from directly connected neighbours, by their TTL of 255 (RFC 5082). Default: false.
 	TTLSecurity scalar[bool] `key:"ttlSecurity"`
 	// Hops to the other end. Default: 0, directly connected.
-	Multihop scalar[int] `key:"multihop"`
+	Multihop scalar[int] `key:"multihop" form:"0..255"`
 	// The BFD profile of the session, or off. Default: off.
-	BFD scalar[string] `key:"bfd"`
+	BFD scalar[string] `key:"bfd" form:"name"`
 	// The Secret that holds the session's password (RFC 2385). A password itself is never written here.
 	PasswordFrom rawSecretKey `key:"passwordFrom"`
 	// What machines announce besides VIPs.
@@ -137,28 +149,28 @@ type rawSession struct {
 	// and never put into the machine's kernel. Default: none.
 	Learn scalar[Learn] `key:"learn"`
 	// Refused: a password belongs into a Secret, see passwordFrom.
-	Password scalar[string] `key:"password" hidden:"true"`
+	Password scalar[string] `key:"password" form:"password" hidden:"true"`
 }
 
 // rawSecretKey names one key of a Secret in Plinth's namespace.
 type rawSecretKey struct {
-	node *yaml.Node
+	mapped
 
 	// The name of the Secret.
-	Secret scalar[string] `key:"secret" required:"true"`
+	Secret scalar[string] `key:"secret" form:"node" required:"true"`
 	// The key in it.
-	Key scalar[string] `key:"key" required:"true"`
+	Key scalar[string] `key:"key" form:"secretKey" required:"true"`
 }
 
 // rawGracefulRestart is the long form of gracefulRestart.
 type rawGracefulRestart struct {
 	// Time that a router keeps our routes after the session broke, at most 4095s. Default: 60s.
-	RestartTime scalar[time.Duration] `key:"restartTime"`
+	RestartTime scalar[time.Duration] `key:"restartTime" form:"restartTime"`
 }
 
 // rawAnnounce says what machines announce besides VIPs.
 type rawAnnounce struct {
-	node *yaml.Node
+	mapped
 
 	// Announce the machine's own pod CIDRs. Default: true if podNetwork.mode is fabric.
 	PodCIDRs scalar[bool] `key:"podCIDRs"`
@@ -166,7 +178,7 @@ type rawAnnounce struct {
 
 // rawBGP holds the defaults for every session.
 type rawBGP struct {
-	node *yaml.Node
+	mapped
 
 	// The AS number of the machines: an integer, or asdot in quotes ("65010.10").
 	ASN scalar[ASN] `key:"asn"`
@@ -175,24 +187,24 @@ type rawBGP struct {
 
 // rawBFDProfile is a set of BFD timers (RFC 5880).
 type rawBFDProfile struct {
-	node *yaml.Node
+	mapped
 
 	// The name that sessions refer to.
-	Name scalar[string] `key:"name" required:"true"`
+	Name scalar[string] `key:"name" form:"name" required:"true"`
 	// Time between two packets, both ways: 10ms to 60s.
-	Interval scalar[time.Duration] `key:"interval" required:"true"`
+	Interval scalar[time.Duration] `key:"interval" form:"10ms..1m" required:"true"`
 	// Packets that may be missed until the session is down: 1 to 255. Default: 3.
-	Multiplier scalar[int] `key:"multiplier"`
+	Multiplier scalar[int] `key:"multiplier" form:"1..255"`
 }
 
 // rawPodNetwork says how pods reach each other, and what their addresses are carved from.
 type rawPodNetwork struct {
-	node *yaml.Node
+	mapped
 
 	// How pods of different subnets reach each other: direct (not at all), fabric (through the routers) or overlay (through VXLAN). Nodes of one subnet always use kernel routes.
 	Mode scalar[Mode] `key:"mode" required:"true"`
 	// What racks and machines carve their pod CIDRs from: at most one prefix of each family. Absent: somebody else fills spec.podCIDRs of the Nodes.
-	CIDRs list[scalar[netip.Prefix]] `key:"cidrs"`
+	CIDRs list[scalar[netip.Prefix]] `key:"cidrs" merge:"once"`
 	// Length of the block that each rack gets, so that a router carries one aggregate a rack. Default: 20 for IPv4 and 56 for IPv6, or less where cidrs are small.
 	RackPrefix rawLengths `key:"rackPrefix"`
 	// Length of the block that each machine gets. Default: 24 for IPv4 and 64 for IPv6.
@@ -201,54 +213,54 @@ type rawPodNetwork struct {
 
 // rawLengths is a prefix length for each family.
 type rawLengths struct {
-	node *yaml.Node
+	mapped
 
 	// Length for IPv4: 0 to 32.
-	IPv4 scalar[int] `key:"ipv4"`
+	IPv4 scalar[int] `key:"ipv4" form:"1..32"`
 	// Length for IPv6: 0 to 128.
-	IPv6 scalar[int] `key:"ipv6"`
+	IPv6 scalar[int] `key:"ipv6" form:"1..128"`
 }
 
 // rawRouter is a BGP neighbour of machines.
 type rawRouter struct {
-	node *yaml.Node
+	mapped
 
 	// The name that peers refer to.
-	Name scalar[string] `key:"name" required:"true"`
+	Name scalar[string] `key:"name" form:"name" required:"true"`
 	// The address that sessions go to. It carries both families. A link-local one is
 	// written with the machines' interface that leads to it: "fe80::1%eth0".
-	Address scalar[netip.Addr] `key:"address"`
+	Address scalar[netip.Addr] `key:"address" form:"router"`
 	// Instead of address: one address of each family, for a session each.
-	Addresses list[scalar[netip.Addr]] `key:"addresses"`
+	Addresses list[scalar[netip.Addr]] `key:"addresses" form:"router"`
 	// The router's AS number: an integer, or asdot in quotes ("65010.10").
 	ASN scalar[ASN] `key:"asn" required:"true"`
 	// The TCP port of its BGP. Default: 179.
-	Port scalar[int] `key:"port"`
+	Port scalar[int] `key:"port" form:"1..65535"`
 	// The language that plinth router-config writes the router's side in: bird, eos, frr, junos, nvue, openbgpd, opnsense, routeros, unifi or vyos. Leave it out for a router whose side is written by hand. An error where the language has no word for something that sessions with the router have.
-	OS scalar[string] `key:"os"`
+	OS scalar[string] `key:"os" form:"name"`
 	rawSession
 }
 
 // rawPool is a set of addresses that Services may get.
 type rawPool struct {
-	node *yaml.Node
+	mapped
 
 	// The name that Services ask for by the annotation plinth.dev/pool.
-	Name scalar[string] `key:"name" required:"true"`
+	Name scalar[string] `key:"name" form:"name" required:"true"`
 	// Prefixes, ranges ("first-last") and single addresses, of both families if wanted.
 	Addresses list[scalar[Range]] `key:"addresses" required:"true"`
 	// Prefixes, ranges and addresses among them that no Service gets.
 	Exclude list[scalar[Range]] `key:"exclude"`
 	// Addresses kept for one Service each: an address, then namespace/name.
-	Reserved entries[Reservation] `key:"reserved"`
+	Reserved entries[Reservation] `key:"reserved" form:"address="`
 	// Give addresses to Services that do not ask for a pool. Default: true.
 	AutoAssign scalar[bool] `key:"autoAssign"`
 	// Leave out the first and last address of each prefix. Default: false.
 	SkipFirstLast scalar[bool] `key:"skipFirstLast"`
 	// Order among pools that would do: lower first, then by name. Default: 0.
-	Priority scalar[int] `key:"priority"`
+	Priority scalar[int] `key:"priority" form:"-1000000..1000000"`
 	// Namespaces whose Services may use the pool. Empty: all.
-	Namespaces list[scalar[string]] `key:"namespaces"`
+	Namespaces list[scalar[string]] `key:"namespaces" form:"namespace"`
 	// Services that may use the pool. Empty: all.
 	ServiceSelector rawSelector `key:"serviceSelector"`
 	// active, draining (gives no new VIP) or disabled (gives none and is withdrawn). Default: active.
@@ -259,56 +271,56 @@ type rawPool struct {
 
 // rawSelector is a Kubernetes label selector.
 type rawSelector struct {
-	node *yaml.Node
+	mapped
 
 	// Labels that must be there with these values.
-	MatchLabels entries[string] `key:"matchLabels"`
+	MatchLabels entries[string] `key:"matchLabels" form:"labelKey=label"`
 	// Conditions that must all hold.
 	MatchExpressions list[rawRequirement] `key:"matchExpressions"`
 }
 
 // rawRequirement is one condition on one label.
 type rawRequirement struct {
-	node *yaml.Node
+	mapped
 
 	// The key of the label.
-	Key scalar[string] `key:"key" required:"true"`
+	Key scalar[string] `key:"key" form:"labelKey" required:"true"`
 	// In, NotIn, Exists or DoesNotExist.
 	Operator scalar[Operator] `key:"operator" required:"true"`
 	// The values of In and NotIn.
-	Values list[scalar[string]] `key:"values"`
+	Values list[scalar[string]] `key:"values" form:"label"`
 }
 
 // rawAdvertise says where and how VIPs are announced.
 type rawAdvertise struct {
-	node *yaml.Node
+	mapped
 
 	// Racks whose machines announce. Empty: all.
-	Racks list[scalar[string]] `key:"racks"`
+	Racks list[scalar[string]] `key:"racks" form:"name"`
 	// Zones whose machines announce. Empty: all.
-	Zones list[scalar[string]] `key:"zones"`
+	Zones list[scalar[string]] `key:"zones" form:"label"`
 	// Routers that are told. Empty: all.
-	Routers list[scalar[string]] `key:"routers"`
+	Routers list[scalar[string]] `key:"routers" form:"name"`
 	// Length of the prefix that is announced around a VIP. Default: 32 for IPv4 and 128 for IPv6, the VIP alone. A VIP of a Service with externalTrafficPolicy: Local is announced alone as well, so that routers send its packets only to machines that have an endpoint.
 	Aggregate rawLengths `key:"aggregate"`
 	// LOCAL_PREF on sessions within one AS (RFC 4271). Default: 100.
-	LocalPref scalar[int] `key:"localPref"`
+	LocalPref scalar[int] `key:"localPref" form:"0..4294967295"`
 	// Names of spec.communities, well-known names such as no-export, or communities such as 65010:100.
 	Communities list[scalar[string]] `key:"communities"`
 	// Times that our own AS number is put before the path once more: 0 to 10. Default: 0.
-	Prepend scalar[int] `key:"prepend"`
+	Prepend scalar[int] `key:"prepend" form:"0..10"`
 	// Tell routers the number of ready endpoints of each machine as link bandwidth, for weighted ECMP. Default: false.
 	Weighted scalar[bool] `key:"weighted"`
 }
 
 // rawStorage is a place that volumes live in.
 type rawStorage struct {
-	node *yaml.Node
+	mapped
 
 	// Its name.
-	Name scalar[string] `key:"name" required:"true"`
+	Name scalar[string] `key:"name" form:"name" required:"true"`
 	// The rack that it stands in.
-	Rack scalar[string] `key:"rack" required:"true"`
+	Rack scalar[string] `key:"rack" form:"name" required:"true"`
 	// Volumes of this NFS server.
 	NFS rawNFS `key:"nfs"`
 	// Volumes of this iSCSI portal.
@@ -319,7 +331,7 @@ type rawStorage struct {
 
 // rawNFS is an NFS server.
 type rawNFS struct {
-	node *yaml.Node
+	mapped
 
 	// Its name or address, as PersistentVolumes have it in spec.nfs.server.
 	Server scalar[string] `key:"server" required:"true"`
@@ -327,34 +339,34 @@ type rawNFS struct {
 
 // rawISCSI is an iSCSI portal.
 type rawISCSI struct {
-	node *yaml.Node
+	mapped
 
 	// Its address and port, as PersistentVolumes have it in spec.iscsi.targetPortal.
-	Portal scalar[string] `key:"portal" required:"true"`
+	Portal scalar[string] `key:"portal" form:"portal" required:"true"`
 }
 
 // rawCSI is a CSI driver.
 type rawCSI struct {
-	node *yaml.Node
+	mapped
 
 	// Its name, as PersistentVolumes have it in spec.csi.driver.
-	Driver scalar[string] `key:"driver" required:"true"`
+	Driver scalar[string] `key:"driver" form:"node" required:"true"`
 	// Volume attributes that must all be there with these values.
-	Attributes entries[string] `key:"attributes"`
+	Attributes entries[string] `key:"attributes" form:"any="`
 }
 
 // rawRack is a place with machines, subnets and routers of its own.
 type rawRack struct {
-	node *yaml.Node
+	mapped
 
 	// The value of plinth.dev/rack.
-	Name scalar[string] `key:"name" required:"true"`
+	Name scalar[string] `key:"name" form:"name" required:"true"`
 	// The value of topology.kubernetes.io/zone. Default: the rack's name.
-	Zone scalar[string] `key:"zone"`
+	Zone scalar[string] `key:"zone" form:"label"`
 	// The value of plinth.dev/row.
-	Row scalar[string] `key:"row"`
+	Row scalar[string] `key:"row" form:"label"`
 	// Height of the rack in units; no machine may stand above it.
-	Units scalar[int] `key:"units"`
+	Units scalar[int] `key:"units" form:"1..1000"`
 	// The AS number of the rack's machines. Default: bgp.asn.
 	ASN scalar[ASN] `key:"asn"`
 	// Subnets of the machines. Nodes of one subnet reach each other without a router.
@@ -362,7 +374,7 @@ type rawRack struct {
 	// BGP neighbours of this rack.
 	Routers list[rawRouter] `key:"routers"`
 	// Names of the routers that the machines have sessions with. Default: the rack's own routers, else all routers of the spec.
-	Peers list[scalar[string]] `key:"peers"`
+	Peers list[scalar[string]] `key:"peers" form:"name"`
 	// The rack's block of each family of podNetwork.cidrs. Default: carved from them.
 	PodCIDRs list[scalar[netip.Prefix]] `key:"podCIDRs"`
 	// Like a machine's state; of the two the graver one counts. Default: active.
@@ -371,65 +383,65 @@ type rawRack struct {
 	// The machines.
 	Machines list[rawMachine] `key:"machines"`
 	// Written by Plinth alone, in what it keeps in the cluster: the blocks were carved.
-	Carved scalar[bool] `key:"carved" hidden:"true"`
+	Carved scalar[bool] `key:"carved" hidden:"own"`
 	// Written by Plinth alone, in what it keeps in the cluster: other racks on one of the subnets.
-	Neighbours list[scalar[string]] `key:"neighbours" hidden:"true"`
+	Neighbours list[scalar[string]] `key:"neighbours" form:"name" hidden:"own"`
 }
 
 // rawMachine is one machine, and the Kubernetes Node that runs on it.
 type rawMachine struct {
-	node *yaml.Node
+	mapped
 
 	// The name of the Kubernetes Node.
-	Name scalar[string] `key:"name" required:"true"`
+	Name scalar[string] `key:"name" form:"node" required:"true"`
 	// What stays with the machine for its life, such as a serial number; the Node's providerID is plinth://<id>. It never holds a place: another id under the same name is another machine. Default: the name.
-	ID scalar[string] `key:"id"`
+	ID scalar[string] `key:"id" form:"id"`
 	// Other ways to know the machine.
 	Match rawMatch `key:"match"`
 	// ProviderIDs of other clouds that mean this machine.
-	Aliases list[scalar[string]] `key:"aliases"`
+	Aliases list[scalar[string]] `key:"aliases" form:"alias"`
 	// The lowest unit of the rack that it takes; the value of plinth.dev/unit.
-	Unit scalar[int] `key:"unit"`
+	Unit scalar[int] `key:"unit" form:"1..1000"`
 	// The value of node.kubernetes.io/instance-type.
-	Type scalar[string] `key:"type"`
+	Type scalar[string] `key:"type" form:"label"`
 	// The Node's addresses of type InternalIP, in order of preference. A BGP session comes from the first one in the rack's subnet that the router is in; with multihop, or where there is none, from the first of its family. Required, but for machines that are planned or retired.
 	Addresses list[scalar[netip.Addr]] `key:"addresses"`
 	// The Node's addresses of type ExternalIP.
 	ExternalAddresses list[scalar[netip.Addr]] `key:"externalAddresses"`
 	// The Node's address of type Hostname. Default: the name.
-	Hostname scalar[string] `key:"hostname"`
+	Hostname scalar[string] `key:"hostname" form:"hostname"`
 	// The machine's block of each family of podNetwork.cidrs. Default: carved from the rack's.
 	PodCIDRs list[scalar[netip.Prefix]] `key:"podCIDRs"`
 	// Labels of the Node, besides those of the spec.
-	Labels entries[string] `key:"labels"`
+	Labels entries[string] `key:"labels" form:"labelKey=label"`
 	// Taints of the Node.
 	Taints list[rawTaint] `key:"taints"`
 	// planned, active, maintenance, off or retired. Default: active.
 	State scalar[State] `key:"state"`
 	// Why it is in that state, for people.
-	Reason scalar[string] `key:"reason"`
+	Reason scalar[string] `key:"reason" form:"reason"`
 	// Written by Plinth alone, in what it keeps in the cluster: nobody mentions the machine any more.
-	Held scalar[bool] `key:"held" hidden:"true"`
+	Held scalar[bool] `key:"held" hidden:"own"`
 	// Written by Plinth alone, in what it keeps in the cluster: the blocks were carved.
-	Carved scalar[bool] `key:"carved" hidden:"true"`
+	Carved scalar[bool] `key:"carved" hidden:"own"`
 }
 
 // rawMatch tells a machine by what its Node reports.
 type rawMatch struct {
-	node *yaml.Node
+	mapped
 
 	// The Node's status.nodeInfo.systemUUID, in any case.
-	SystemUUID scalar[string] `key:"systemUUID"`
+	SystemUUID scalar[string] `key:"systemUUID" form:"uuid"`
 }
 
 // rawTaint is a taint of a Node.
 type rawTaint struct {
-	node *yaml.Node
+	mapped
 
 	// Its key.
-	Key scalar[string] `key:"key" required:"true"`
+	Key scalar[string] `key:"key" form:"labelKey" required:"true"`
 	// Its value. Default: empty.
-	Value scalar[string] `key:"value"`
+	Value scalar[string] `key:"value" form:"label"`
 	// NoSchedule, PreferNoSchedule or NoExecute.
-	Effect scalar[string] `key:"effect" required:"true"`
+	Effect scalar[string] `key:"effect" form:"effect" required:"true"`
 }

@@ -26,6 +26,7 @@ var codeSource string
 type FieldDoc struct {
 	Key      string
 	Type     string // as in raw.go: scalar[string], list[rawRack], entries[string] …
+	Form     string // which values of that type: a word, or the least and the largest, such as "1..255"
 	Required bool
 	Doc      string
 	Hidden   bool // not for people to write
@@ -86,7 +87,7 @@ func typeDoc(name, doc string, s *ast.StructType, before map[string]TypeDoc) Typ
 		text, _ := strconv.Unquote(f.Tag.Value)
 		tag := reflect.StructTag(text)
 		t.Fields = append(t.Fields, FieldDoc{
-			Key: tag.Get("key"), Type: typeText(f.Type), Doc: oneLine(f.Doc.Text()),
+			Key: tag.Get("key"), Type: typeText(f.Type), Form: tag.Get("form"), Doc: oneLine(f.Doc.Text()),
 			Required: tag.Get("required") != "", Hidden: tag.Get("hidden") != "",
 		})
 	}

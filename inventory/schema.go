@@ -65,6 +65,9 @@ func (t TypeDoc) schema() jsonObject {
 // schema describes one key.
 func (f FieldDoc) schema() jsonObject {
 	out := schemaOf(f.Type)
+	if low, high, ok := strings.Cut(f.Form, ".."); ok && f.Type == "scalar[int]" {
+		out["minimum"], out["maximum"] = json.Number(low), json.Number(high)
+	}
 	if special, ok := fieldSchemas[f.Key]; ok && strings.HasPrefix(f.Type, "scalar") {
 		out = special()
 	}
@@ -162,15 +165,6 @@ var fieldSchemas = map[string]func() jsonObject{
 	"kind":       func() jsonObject { return jsonObject{"const": Kind} },
 	"effect":     func() jsonObject { return jsonObject{"enum": []any{"NoSchedule", "PreferNoSchedule", "NoExecute"}} },
 	"os":         func() jsonObject { return orNull(jsonObject{"enum": languageWords()}) },
-	"unit":       func() jsonObject { return bounds(1, 1000) },
-	"units":      func() jsonObject { return bounds(1, 1000) },
-	"port":       func() jsonObject { return bounds(1, 65535) },
-	"multihop":   func() jsonObject { return bounds(0, 255) },
-	"multiplier": func() jsonObject { return bounds(1, 255) },
-	"prepend":    func() jsonObject { return bounds(0, 10) },
-	"ipv4":       func() jsonObject { return bounds(1, 32) },
-	"ipv6":       func() jsonObject { return bounds(1, 128) },
-	"localPref":  func() jsonObject { return bounds(0, 4294967295) },
 	"gracefulRestart": func() jsonObject {
 		return jsonObject{"anyOf": []any{jsonObject{"enum": []any{"off", nil}}, jsonObject{"$ref": "#/$defs/gracefulRestart"}}}
 	},
@@ -182,8 +176,4 @@ func languageWords() []any {
 		out = append(out, l)
 	}
 	return out
-}
-
-func bounds(low, high int) jsonObject {
-	return jsonObject{"type": []string{"integer", "null"}, "minimum": low, "maximum": high}
 }

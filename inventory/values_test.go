@@ -1,8 +1,10 @@
 package inventory
 
 import (
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -152,42 +154,29 @@ func TestAnOlderProgramReadsWhatANewerOneWrote(t *testing.T) {
 	}
 }
 
-func TestTheTablesReadEveryFieldOfTheRawTypes(t *testing.T) {
-	tables := map[string][]string{
-		"rawInventory": all(inventoryTable), "rawMetadata": all(metadataTable), "rawSpec": all(specTable), "rawExpect": all(expectTable),
-		"rawSafety": all(safetyTable), "rawSecretKey": all(secretKeyTable), "rawGracefulRestart": all(gracefulTable), "rawAnnounce": all(announceTable),
-		"rawBGP": all(bgpTable), "rawBFDProfile": all(bfdTable), "rawPodNetwork": all(podNetworkTable), "rawLengths": all(lengthsTable),
-		"rawRouter": all(routerTable), "rawPool": all(poolTable), "rawSelector": all(selectorTable), "rawRequirement": all(requirementTable),
-		"rawAdvertise": all(advertiseTable), "rawStorage": all(storageTable), "rawNFS": all(nfsTable), "rawISCSI": all(iscsiTable), "rawCSI": all(csiTable),
-		"rawRack": all(rackTable), "rawMachine": all(machineTable), "rawMatch": all(matchTable), "rawTaint": all(taintTable),
+func TestEveryFieldOfTheRawTypesIsReadAndDescribed(t *testing.T) {
+	read := map[string]fields{}
+	for raw, all := range fieldsByType {
+		read[raw.Name()] = all
 	}
 	for _, doc := range Types() {
-		var fields []string
+		var keys []string
 		for _, f := range doc.Fields {
-			fields = append(fields, f.Key)
+			keys = append(keys, f.Key)
 			if f.Doc == "" || f.Key == "" {
 				t.Errorf("%s.%s is not described", doc.Name, f.Key)
 			}
-			if f.Hidden != hiddenKeys[f.Key] {
-				t.Errorf("%s.%s: hidden or not?", doc.Name, f.Key)
+			if read := read[doc.Name][f.Key].read; read == nil && !strings.Contains(f.Type, "raw") {
+				t.Errorf("%s.%s: its form %q has no reader", doc.Name, f.Key, f.Form)
 			}
 		}
-		slices.Sort(fields)
-		if !slices.Equal(fields, tables[doc.Name]) {
-			t.Errorf("%s has the fields\n%v\nand its table reads\n%v", doc.Name, fields, tables[doc.Name])
+		slices.Sort(keys)
+		if got := slices.Sorted(maps.Keys(read[doc.Name])); !slices.Equal(keys, got) {
+			t.Errorf("%s has the fields\n%v\nand these are read\n%v", doc.Name, keys, got)
 		}
-		delete(tables, doc.Name)
+		delete(read, doc.Name)
 	}
-	for name := range tables {
+	for name := range read {
 		t.Errorf("%s is no type", name)
 	}
-}
-
-func all[T any](t table[T]) []string {
-	var keys []string
-	for k := range t {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
