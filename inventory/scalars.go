@@ -44,7 +44,6 @@ func checked[T any](parse func(string) (T, *refusal)) func(*decoder, *yaml.Node)
 // Readers of values that have a form.
 var (
 	readAddress   = checked(readAddr)
-	readRouter    = checked(readRouterAddr)
 	readCIDR      = checked(readPrefix)
 	readAddrRange = checked(readRange)
 	readDuration  = checked(parseDuration)
