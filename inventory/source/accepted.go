@@ -80,6 +80,9 @@ func (s acceptedStore) load(ctx context.Context) (accepted, error) {
 		have.parts[list.Items[i].Name] = &list.Items[i]
 	}
 	common, ok := have.parts[AcceptedName]
+	if !ok && anyCopy(have.parts) {
+		return have, fmt.Errorf("the accepted inventory: %w: there is no configmap %s", errUnreadable, AcceptedName)
+	}
 	if !ok {
 		return have, nil
 	}

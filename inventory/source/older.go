@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"io"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -21,6 +22,16 @@ const (
 )
 
 func copyName(rack string) string { return AcceptedName + "-" + rack }
+
+// anyCopy reports whether there is a copy, and so was a commit.
+func anyCopy(parts map[string]*v1.ConfigMap) bool {
+	for name := range parts {
+		if strings.HasPrefix(name, copyName("")) {
+			return true
+		}
+	}
+	return false
+}
 
 // copyOf is what a slice is to version 0.1.
 func copyOf(rack string, slice *v1.ConfigMap) *v1.ConfigMap {

@@ -114,6 +114,39 @@ func TestASpoiledStoreIsToldAndWaitedFor(t *testing.T) {
 	}
 }
 
+// TestWhatListsTheSlicesIsNotTakenForNothingWhenItIsGone: the slices know of machines that are
+// held, and of pod CIDRs.
+func TestWhatListsTheSlicesIsNotTakenForNothingWhenItIsGone(t *testing.T) {
+	ctx, client := t.Context(), fake.NewClientset()
+	e := edit(text("a"))
+	first := reconcilerOf(client)
+	first.edit = &e
+	if err := first.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	maps := client.CoreV1().ConfigMaps(namespace)
+	if err := maps.Delete(ctx, AcceptedName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	next := reconcilerOf(client)
+	next.edit = &e
+	next.Enforce = func(*inventory.Inventory) { t.Error("an inventory came into force") }
+	if err := next.step(ctx); !errors.Is(err, errUnreadable) {
+		t.Errorf("its error is %v", err)
+	}
+	checkStatus(t, client, "false", "0", "no configmap plinth-accepted")
+	for _, name := range []string{sliceName("r0", 1), copyName("r0")} {
+		if err := maps.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next.Enforce = func(*inventory.Inventory) {}
+	if err := next.step(ctx); err != nil {
+		t.Fatal(err)
+	}
+	checkStatus(t, client, "true", "1", "")
+}
+
 func reconcilerOf(client kubernetes.Interface) *Reconciler {
 	return &Reconciler{
 		Client: client, Namespace: namespace, Recorder: record.NewFakeRecorder(100),
