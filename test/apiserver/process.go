@@ -127,6 +127,19 @@ func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }
 // Resume has the program go on where it was stopped.
 func (p *Process) Resume() { p.signal(syscall.SIGCONT) }
 
+// Running reports whether the program has not ended yet.
+func (p *Process) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Signal sends a signal to a program that may have ended meanwhile.
+func (p *Process) Signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
 func (p *Process) signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {

@@ -128,14 +128,18 @@ func Eventually(t testing.TB, limit time.Duration, what string, check func(conte
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := check(ctx)
 		if err == nil {
 			return
 		}
+		if ctx.Err() == nil || last == nil { // else it says that the time is over, and no more
+			last = err
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("not within %s: %s: %v", limit, what, err)
+			t.Fatalf("not within %s: %s: %v", limit, what, last)
 		case <-tick.C:
 		}
 	}
@@ -144,8 +148,15 @@ func Eventually(t testing.TB, limit time.Duration, what string, check func(conte
 // WriteKubeconfig writes a kubeconfig for a token and returns its file.
 func (s *Server) WriteKubeconfig(user, token string) string {
 	s.t.Helper()
+	return s.WriteKubeconfigOf(s.URL(), user, token)
+}
+
+// WriteKubeconfigOf writes a kubeconfig for a token and something that stands before the
+// server, and returns its file.
+func (s *Server) WriteKubeconfigOf(url, user, token string) string {
+	s.t.Helper()
 	config := clientcmdapi.NewConfig()
-	config.Clusters["test"] = &clientcmdapi.Cluster{Server: s.URL(), InsecureSkipTLSVerify: true}
+	config.Clusters["test"] = &clientcmdapi.Cluster{Server: url, InsecureSkipTLSVerify: true}
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: user}
 	config.CurrentContext = "test"
