@@ -75,7 +75,12 @@ func inForce(t *testing.T, l *lab.Lab, documents ...string) {
 // report begins once all is well.
 func probing(t *testing.T, l *lab.Lab, vip netip.Addr, rate int) *lab.Prober {
 	t.Helper()
-	p := l.Probe(t.Context(), lab.URL(vip, lab.WebPort), rate)
+	return probingURL(t, l, lab.URL(vip, lab.WebPort), rate)
+}
+
+func probingURL(t *testing.T, l *lab.Lab, url string, rate int) *lab.Prober {
+	t.Helper()
+	p := l.Probe(t.Context(), url, rate)
 	t.Cleanup(func() { p.Stop() })
 	steady(t, p, time.Second)
 	p.Forget()

@@ -3,12 +3,16 @@ package lab
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"plinth.dev/plinth/test/lab/netns"
@@ -38,6 +42,8 @@ type probe struct {
 	took time.Duration
 	node string // that answered
 	err  error
+	// opened is when its connection was established, where it was reset after that.
+	opened time.Time
 }
 
 // Probe starts a prober of so many requests a second.
@@ -69,8 +75,17 @@ func (p *Prober) one(client *http.Client, url string, at time.Time) {
 	// Not the prober's own context: what is under way when it stops is waited for.
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
+	var opened atomic.Pointer[time.Time]
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
+		now := time.Now()
+		opened.Store(&now)
+	}})
 	a, err := request(ctx, client, url)
-	p.add(probe{at, time.Since(at), a.Node, err})
+	done := probe{at: at, took: time.Since(at), node: a.Node, err: err}
+	if since := opened.Load(); since != nil && errors.Is(err, syscall.ECONNRESET) {
+		done.opened = *since
+	}
+	p.add(done)
 }
 
 func (p *Prober) add(one probe) {
@@ -104,6 +119,9 @@ func (p *Prober) Report() Report {
 			r.Lost++
 			r.Errors[lastWords(one.err)]++
 			r.Losses = append(r.Losses, one.at)
+			if !one.opened.IsZero() {
+				r.Cuts = append(r.Cuts, Cut{Sent: one.at, Opened: one.opened, Reset: one.at.Add(one.took)})
+			}
 			if r.FirstLoss.IsZero() {
 				r.FirstLoss = one.at
 			}
@@ -143,14 +161,21 @@ type Report struct {
 	Longest             time.Duration  // from the first to the last of the longest row of lost requests
 	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
 	Losses              []time.Time    // when each was sent
+	Cuts                []Cut          // those of them whose connection was established, and then reset
 	Nodes               map[string]int // answers by the node that the pod was on
 	Errors              map[string]int // losses by their reason
 }
+
+// Cut is a request whose connection was established and then reset.
+type Cut struct{ Sent, Opened, Reset time.Time }
 
 func (r Report) String() string {
 	text := fmt.Sprintf("%d requests, %d lost", r.Sent, r.Lost)
 	if r.Lost > 0 {
 		text += fmt.Sprintf(" (within %s, longest row %s)", r.LastLoss.Sub(r.FirstLoss).Round(time.Millisecond), r.Longest.Round(time.Millisecond))
+	}
+	if len(r.Cuts) > 0 {
+		text += fmt.Sprintf(", %d of them reset while under way", len(r.Cuts))
 	}
 	if r.Slow > 0 {
 		text += fmt.Sprintf(", %d answers after more than %s", r.Slow, slowly)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"plinth.dev/plinth/test/lab/netns"
 )
@@ -45,12 +46,34 @@ func serve(namespace string, p ports, who Answer) (*server, error) {
 	return s, nil
 }
 
+// LastsParameter is the parameter of a request's URL that says for how long its answer is to
+// be sent, bit by bit: "200ms". At most it is maxLasts.
+const LastsParameter = "lasts"
+
+const (
+	maxLasts = time.Second
+	bit      = 5 * time.Millisecond
+)
+
 func answer(who Answer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		reply := who
 		reply.Client, _, _ = net.SplitHostPort(r.RemoteAddr)
 		w.Header().Set("Content-Type", "application/json")
+		if d, err := time.ParseDuration(r.URL.Query().Get(LastsParameter)); err == nil {
+			pad(w, min(d, maxLasts))
+		}
 		json.NewEncoder(w).Encode(reply) // a client that has gone away wants no answer
+	}
+}
+
+// pad sends blanks, which JSON allows, for so long. The client acknowledges each.
+func pad(w http.ResponseWriter, d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(bit) {
+		if _, err := io.WriteString(w, " "); err != nil {
+			return
+		}
+		http.NewResponseController(w).Flush()
 	}
 }
 
