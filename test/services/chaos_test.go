@@ -42,6 +42,12 @@ func TestChangesOfTheLeaderInChaosDoubleMoveAndLeakNothing(t *testing.T) {
 	testChaos(t, func(*chaos) {})
 }
 
+// Two controller managers are at work at once, as they must never be: of these, too, one
+// gives nothing away that the other has given.
+func TestTwoLeadersInChaosDoubleMoveAndLeakNothing(t *testing.T) {
+	testChaos(t, (*chaos).letTwoLead)
+}
+
 func testChaos(t *testing.T, disorder func(*chaos)) {
 	seed := *chaosSeed
 	if seed == 0 {

@@ -88,6 +88,14 @@ func (c *chaos) deploy(n int) {
 	}
 }
 
+// letTwoLead starts one more, which leads whether or not another one does.
+func (c *chaos) letTwoLead() {
+	c.t.Helper()
+	state := filepath.Join(c.t.TempDir(), "state")
+	c.loner = &replica{start: func() *apiserver.Process { return c.Launch("--configure-cloud-routes=false", "--state-dir="+state) }}
+	c.loner.process = c.loner.start()
+}
+
 // tend starts a controller manager again that has ended, and resumes one that was stopped
 // for long enough.
 func (c *chaos) tend(r *replica) {
