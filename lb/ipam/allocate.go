@@ -33,9 +33,12 @@ type Decision struct {
 // it is the address that was released first.
 //
 // The Ledger ends quarantines that are over, and is otherwise left as it is.
-func Allocate(l *Ledger, r Request, now time.Time) Decision {
+func Allocate(l *Ledger, r Request, now time.Time) Decision { return allocate(l, r, nil, now) }
+
+// allocate is Allocate for a Service that was told of VIPs.
+func allocate(l *Ledger, r Request, told []Assignment, now time.Time) Decision {
 	l.endQuarantines(now)
-	s := search{l: l, r: r}
+	s := search{l: l, r: r, told: told}
 	s.keep(s.mayStay)
 	if !s.askedRefused() {
 		s.fill()
@@ -48,9 +51,10 @@ func Allocate(l *Ledger, r Request, now time.Time) Decision {
 
 // search is the state of one decision.
 type search struct {
-	l   *Ledger
-	r   Request
-	got [2]Assignment // by family
+	l    *Ledger
+	r    Request
+	told []Assignment  // to the Service, though its status may not show it yet
+	got  [2]Assignment // by family
 }
 
 func (s *search) missing(f lb.Family) bool {
@@ -66,16 +70,31 @@ func (s *search) short() bool {
 	return first || second
 }
 
-// keep takes over what the Service holds and may go on holding. Of two addresses of
-// one family it is the older: two leaders that gave it one each, or one that woke up
-// late and gave it a second, then agree, and what it has been announced at stays.
+// keep takes over what the Service holds and may go on holding. Of two addresses of one family
+// it is the one that its status shows, by which clients know it, then the one that it was told
+// of, then the older: two leaders that gave it one each, or one that woke up late and gave it a
+// second, then agree. What an earlier Service of its name left is neither shown nor told.
 func (s *search) keep(may func(netip.Addr) bool) {
 	for _, a := range s.l.byService[s.r.Service] {
-		f, c := lb.FamilyOf(a), s.l.holdings[a]
-		if s.r.Want.has(f) && (s.missing(f) || c.before(s.l.holdings[s.got[index(f)].Addr])) && may(a) {
-			s.got[index(f)] = Assignment{Addr: a, Pool: c.pool}
+		f := lb.FamilyOf(a)
+		if s.r.Want.has(f) && (s.missing(f) || s.prefers(a, s.got[index(f)].Addr)) && may(a) {
+			s.got[index(f)] = Assignment{Addr: a, Pool: s.l.holdings[a].pool}
 		}
 	}
+}
+
+// prefers reports whether the Service is to keep a, and not b.
+func (s *search) prefers(a, b netip.Addr) bool {
+	isTold := func(x netip.Addr) bool {
+		return slices.ContainsFunc(s.told, func(t Assignment) bool { return t.Addr == x })
+	}
+	if x, y := slices.Contains(s.r.Shown, a), slices.Contains(s.r.Shown, b); x != y {
+		return x
+	}
+	if x, y := isTold(a), isTold(b); x != y {
+		return x
+	}
+	return s.l.holdings[a].before(s.l.holdings[b])
 }
 
 // mayStay reports whether the Service itself did nothing that moves it away from a.

@@ -149,14 +149,14 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 // balancer's, or an older version's. Each is claimed once the Service is reconciled. One that
 // the Service would not get by asking for it is denied, since anybody may have written it
 // there, and kept from others until the status is cleared.
-func (s *State) Adopt(r Request, shown []netip.Addr, now time.Time) (adopted []netip.Addr, denied []Denial, e Effects) {
-	for _, a := range shown {
+func (s *State) Adopt(r Request, now time.Time) (adopted []netip.Addr, denied []Denial, e Effects) {
+	for _, a := range r.Shown {
 		if s.IsHolder(a, r.Service) {
 			continue
 		}
 		if reason := s.MayAdopt(a, r, now); reason != "" {
 			denied = append(denied, Denial{Reason: reason, Address: a})
-			s.noteShown(r.Service, shown)
+			s.noteShown(r.Service, r.Shown)
 			continue
 		}
 		s.ledger.Hold(a, s.Pool(a), r.Holder)

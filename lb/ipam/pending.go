@@ -22,8 +22,8 @@ func (s *State) Request(r Request, created, now time.Time) (Decision, Effects) {
 
 // Settle notes that a decision was carried out: the Service of that UID holds what it was
 // granted.
-func (s *State) Settle(r Request, uid string, created time.Time, d Decision) {
-	s.services.learn(r.Service, func(x *serviceRecord) { x.last, x.uid = &d, uid })
+func (s *State) Settle(r Request, created time.Time, d Decision) {
+	s.services.learn(r.Service, func(x *serviceRecord) { x.last, x.uid = &d, r.UID })
 	delete(s.pendings, r.Service)
 	s.pendings.note(r, created, d)
 }
@@ -40,7 +40,7 @@ func (s *State) Forget(k lb.ServiceKey) {
 // grant decides what a Service is to have and enters it. Who is refused keeps what it holds,
 // and serves there what it says now. It reports whether others may join it that could not.
 func (s *State) grant(r Request, now time.Time) (d Decision, changed bool) {
-	d = Allocate(s.ledger, r, now)
+	d = allocate(s.ledger, r, s.toldOf(r), now)
 	s.explainShown(r.Service, d.Denials)
 	if d.Refused {
 		return d, s.ledger.Says(r.Holder)
@@ -51,15 +51,11 @@ func (s *State) grant(r Request, now time.Time) (d Decision, changed bool) {
 	return d, changed && r.Sharing != ""
 }
 
-// Unreported returns what the Service of that UID holds that it was not told of, nor anybody who reads its
-// status, which shows what is in shown: one family was acquired and the other could not be, or
+// Unreported returns what a Service holds that neither it nor anybody who reads its status was
+// told of: one family was acquired and the other could not be, or
 // an earlier Service of its name held it. If it is refused it must not keep what it never had.
-func (s *State) Unreported(k lb.ServiceKey, uid string, shown []netip.Addr) []netip.Addr {
-	all := minus(s.Holds(k), shown...)
-	if x := s.services[k]; x != nil && x.uid == uid {
-		all = minus(all, addrsOf(s.last(k).VIPs)...)
-	}
-	return all
+func (s *State) Unreported(r Request) []netip.Addr {
+	return minus(minus(s.Holds(r.Service), r.Shown...), addrsOf(s.toldOf(r))...)
 }
 
 func addrsOf(vips []Assignment) []netip.Addr {

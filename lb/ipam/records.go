@@ -84,6 +84,14 @@ func (all services) last(k lb.ServiceKey) Decision {
 	return Decision{}
 }
 
+// toldOf is what a Service was last told that it has, and no earlier one of its name.
+func (all services) toldOf(r Request) []Assignment {
+	if x := all[r.Service]; x == nil || x.uid != r.UID {
+		return nil
+	}
+	return all.last(r.Service).VIPs
+}
+
 // learn changes what is known of a Service.
 func (all services) learn(k lb.ServiceKey, change func(*serviceRecord)) {
 	x := all[k]

@@ -14,6 +14,8 @@ type Request struct {
 	Ask
 	Want   Want
 	Labels map[string]string
+	UID    string       // of the Service
+	Shown  []netip.Addr // that its status shows
 }
 
 // Holder is a Service that has a VIP, with what decides whether others may have

@@ -117,6 +117,22 @@ func TestNoTwoStatusesShowOneAddressUnlessTheyShareIt(t *testing.T) {
 	}, func(*cluster) {})
 }
 
+// What a status shows is what clients know a Service by, whoever leads and whatever is left of
+// an earlier Service of its name.
+func TestNoServiceMoves(t *testing.T) {
+	happen(t, func(c *cluster) {
+		for _, svc := range c.services {
+			for _, a := range svc.shown {
+				i := index(lb.FamilyOf(a))
+				if was := svc.first[i]; was.IsValid() && was != a {
+					c.t.Fatalf("%v showed %v, and shows %v\n%v", svc.Service, was, a, c)
+				}
+				svc.first[i] = a
+			}
+		}
+	}, func(*cluster) {})
+}
+
 func TestAtRestStatusObjectAndStateAgree(t *testing.T) {
 	happen(t, func(*cluster) {}, func(c *cluster) {
 		named := map[lb.ServiceKey][]netip.Addr{}

@@ -40,6 +40,14 @@ type liveService struct {
 	made  int  // the later the higher
 	gone  bool // it is being deleted, and somebody's finalizer keeps it
 	shown []netip.Addr
+	first [2]netip.Addr // that it was seen to show, by family
+}
+
+// asks is what it asks for at this moment.
+func (svc *liveService) asks() Request {
+	r := svc.Request
+	r.UID, r.Shown = svc.uid, svc.shown
+	return r
 }
 
 // dead is what the controller ends with.
@@ -144,7 +152,7 @@ func (c *cluster) begin() {
 	c.state.SetPools(c.inv)
 	for _, k := range keys {
 		if svc := c.services[k]; !svc.gone {
-			_, _, e := c.state.Adopt(svc.Request, svc.shown, c.now)
+			_, _, e := c.state.Adopt(svc.asks(), c.now)
 			c.follow(e)
 		}
 	}
@@ -185,9 +193,9 @@ func (c *cluster) reconcile(k lb.ServiceKey) {
 
 func (c *cluster) serve(k lb.ServiceKey, svc *liveService) error {
 	for range 8 {
-		d, e := c.state.Request(svc.Request, c.now, c.now)
+		d, e := c.state.Request(svc.asks(), c.now, c.now)
 		c.follow(e)
-		if unreported := c.state.Unreported(k, svc.uid, svc.shown); d.Refused && len(unreported) > 0 {
+		if unreported := c.state.Unreported(svc.asks()); d.Refused && len(unreported) > 0 {
 			if err := c.release(k, svc.uid, unreported); err != nil {
 				return err
 			}
@@ -199,7 +207,7 @@ func (c *cluster) serve(k lb.ServiceKey, svc *liveService) error {
 			}
 			continue
 		}
-		c.state.Settle(svc.Request, svc.uid, c.now, d)
+		c.state.Settle(svc.asks(), c.now, d)
 		if err := c.release(k, svc.uid, minus(d.Release, svc.shown...)); err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func (b *Controller) decide(svc *v1.Service) (d ipam.Decision) {
 
 // unreported is [ipam.State.Unreported].
 func (b *Controller) unreported(svc *v1.Service) []netip.Addr {
-	return ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unreported(keyOf(svc), string(svc.UID), shownBy(svc)) })
+	return ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unreported(requestOf(svc)) })
 }
 
 // acquireAll acquires the VIPs of a decision. It reports false when somebody else holds one of
@@ -72,7 +72,7 @@ func (b *Controller) acquireAll(ctx context.Context, svc *v1.Service, d ipam.Dec
 // settle notes that a decision was carried out, and is to be told.
 func (b *Controller) settle(svc *v1.Service, d ipam.Decision) {
 	b.apply(func(s *ipam.State) ipam.Effects {
-		s.Settle(requestOf(svc), string(svc.UID), svc.CreationTimestamp.Time, d)
+		s.Settle(requestOf(svc), svc.CreationTimestamp.Time, d)
 		return ipam.Effects{}
 	})
 	b.reports.note(svc, d)

@@ -53,9 +53,9 @@ func TestRequestSaysWhatTheServiceSays(t *testing.T) {
 	want := ipam.Request{
 		Holder: ipam.Holder{Service: lb.ServiceKey{Namespace: "d", Name: "s"}, Sharing: "k", Backends: "a=1,b=2",
 			Ports: []ipam.Port{{Protocol: "TCP", Number: 80}, {Protocol: "TCP", Number: 443}, {Protocol: "UDP", Number: 443}}},
-		Ask:    ipam.Ask{Pool: "p", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
-		Want:   ipam.Want{First: lb.IPv4},
-		Labels: map[string]string{"tier": "web"},
+		Ask:  ipam.Ask{Pool: "p", Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}},
+		Want: ipam.Want{First: lb.IPv4},
+		UID:  "u1", Labels: map[string]string{"tier": "web"},
 	}
 	if diff := cmp.Diff(want, r, sameAddr); diff != "" {
 		t.Error(diff)

@@ -221,7 +221,7 @@ func (b *Controller) adopt(ctx context.Context) error {
 
 // adoptFrom has the state adopt what the status of a Service shows.
 func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
-	adopted, denied, e := s.Adopt(requestOf(svc), shownBy(svc), b.now())
+	adopted, denied, e := s.Adopt(requestOf(svc), b.now())
 	for _, a := range adopted {
 		b.log.Info("took over a VIP from a status", "service", keyOf(svc), "vip", a)
 	}

@@ -42,6 +42,8 @@ func requestOf(svc *v1.Service) ipam.Request {
 		Ask:    ask,
 		Want:   wantOf(svc),
 		Labels: svc.Labels,
+		UID:    string(svc.UID),
+		Shown:  shownBy(svc),
 	}
 }
 
