@@ -415,3 +415,29 @@ func TestDenialReadsWell(t *testing.T) {
 		}
 	}
 }
+
+func TestServiceKeepsTheAddressThatItsStatusShows(t *testing.T) {
+	older, newer := netip.MustParseAddr("192.0.2.0"), netip.MustParseAddr("192.0.2.1")
+	for name, tt := range map[string]struct {
+		shown []netip.Addr
+		told  []Assignment
+		want  netip.Addr
+	}{
+		"it shows neither":                        {nil, nil, older},
+		"it shows the newer":                      {[]netip.Addr{newer}, nil, newer},
+		"it was told of the newer":                {nil, []Assignment{{Addr: newer}}, newer},
+		"it shows the older, and knows the newer": {[]netip.Addr{older}, []Assignment{{Addr: newer}}, older},
+	} {
+		l := NewLedger()
+		l.SetPools(pools(t, "    - {name: a, addresses: [192.0.2.0/30]}"))
+		r := service("d/s", "4")
+		r.Shown = tt.shown
+		for i, a := range []netip.Addr{older, newer} {
+			l.Hold(a, "a", r.Holder)
+			l.HeldSince(a, noon.Add(time.Duration(i)*time.Second))
+		}
+		if d := allocate(l, r, tt.told, noon); len(d.VIPs) != 1 || d.VIPs[0].Addr != tt.want {
+			t.Errorf("%s: it keeps %v, want %v", name, d.VIPs, tt.want)
+		}
+	}
+}
