@@ -26,8 +26,11 @@ var floors = map[string]int{
 	"provider":                     4,
 	"provider/agent":               3,
 	"provider/vip":                 3,
+	"provider/node":                3,
+	"provider/stock":               3,
 	"provider/volume":              3,
 	"provider/claim":               2,
+	"provider/nodeindex":           2,
 	"provider/event":               2,
 	"provider/queue":               2,
 	"lb/bgp":                       2,
@@ -66,7 +69,7 @@ var doors = map[string][]string{
 	"github.com/osrg/gobgp":          {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/agent", "provider/claim", "provider/event", "provider/queue", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/agent", "provider/claim", "provider/event", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -52,7 +52,7 @@ var programs = []struct {
 	name     string
 	packages []string
 }{
-	{"plinth-cloud-controller-manager", []string{"inventory/source", "provider", "provider/vip"}},
+	{"plinth-cloud-controller-manager", []string{"inventory/source", "provider/node", "provider/vip"}},
 	{"plinth-agent", []string{"provider/agent"}},
 }
 

@@ -12,11 +12,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/provider/event"
+	"plinth.dev/plinth/provider/node"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/reference/cloud-provider.md anew")
@@ -48,7 +50,8 @@ spec:
 func cloudWith(t *testing.T, text string, change func(*inventory.Inventory)) *Cloud {
 	t.Helper()
 	c := New(Options{})
-	c.reports = event.NewReports(record.NewFakeRecorder(100))
+	c.informers = informers.NewSharedInformerFactory(nil, 0) // never started
+	c.nodes.Use(node.Cluster{Nodes: c.informers.Core().V1().Nodes(), Reports: event.NewReports(record.NewFakeRecorder(100))})
 	if text == "" {
 		return c
 	}
@@ -59,7 +62,6 @@ func cloudWith(t *testing.T, text string, change func(*inventory.Inventory)) *Cl
 	if change != nil {
 		change(inv)
 	}
-	c.inForce.Follow(c.roster.judge)
 	c.inForce.Set(inv)
 	return c
 }
@@ -90,8 +92,8 @@ func situations(t *testing.T) []situation {
 	ambiguous := nodeNamed("active", "")
 	ambiguous.Status.NodeInfo.SystemUUID = "00000000-0000-0000-0000-000000000001"
 	shared := nodeNamed("shared", "")
-	c.roster.add(shared)
-	c.roster.add(nodeNamed("twin", "k3s://shared"))
+	c.index.Handler().OnAdd(shared, true)
+	c.index.Handler().OnAdd(nodeNamed("twin", "k3s://shared"), true)
 	return append(out,
 		situation{"two machines match", c, ambiguous},
 		situation{"two Nodes match", c, shared},
@@ -115,11 +117,14 @@ type question struct {
 
 func questions() []question {
 	ctx := context.Background()
-	by := func(c *Cloud) legacy { return legacy{c} }
+	v2 := func(c *Cloud) cloudprovider.InstancesV2 { all, _ := c.InstancesV2(); return all }
+	by := func(c *Cloud) cloudprovider.Instances { all, _ := c.Instances(); return all }
+	zones := func(c *Cloud) cloudprovider.Zones { all, _ := c.Zones(); return all }
+	clusters := func(c *Cloud) cloudprovider.Clusters { all, _ := c.Clusters(); return all }
 	return []question{
-		{"InstancesV2.InstanceExists", func(c *Cloud, n *v1.Node) (any, error) { return instances{c}.InstanceExists(ctx, n) }},
-		{"InstancesV2.InstanceShutdown", func(c *Cloud, n *v1.Node) (any, error) { return instances{c}.InstanceShutdown(ctx, n) }},
-		{"InstancesV2.InstanceMetadata", func(c *Cloud, n *v1.Node) (any, error) { return instances{c}.InstanceMetadata(ctx, n) }},
+		{"InstancesV2.InstanceExists", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceExists(ctx, n) }},
+		{"InstancesV2.InstanceShutdown", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceShutdown(ctx, n) }},
+		{"InstancesV2.InstanceMetadata", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceMetadata(ctx, n) }},
 		{"Instances.NodeAddresses", func(c *Cloud, n *v1.Node) (any, error) { return by(c).NodeAddresses(ctx, types.NodeName(n.Name)) }},
 		{"Instances.NodeAddressesByProviderID", func(c *Cloud, n *v1.Node) (any, error) {
 			return by(c).NodeAddressesByProviderID(ctx, n.Spec.ProviderID)
@@ -136,11 +141,11 @@ func questions() []question {
 		{"Instances.CurrentNodeName", func(c *Cloud, n *v1.Node) (any, error) { return by(c).CurrentNodeName(ctx, n.Name) }},
 		{"Instances.AddSSHKeyToAllInstances", func(c *Cloud, n *v1.Node) (any, error) { return nil, by(c).AddSSHKeyToAllInstances(ctx, "root", nil) }},
 		{"Zones.GetZoneByNodeName", func(c *Cloud, n *v1.Node) (any, error) {
-			return zones{c}.GetZoneByNodeName(ctx, types.NodeName(n.Name))
+			return zones(c).GetZoneByNodeName(ctx, types.NodeName(n.Name))
 		}},
-		{"Zones.GetZoneByProviderID", func(c *Cloud, n *v1.Node) (any, error) { return zones{c}.GetZoneByProviderID(ctx, n.Spec.ProviderID) }},
-		{"Clusters.ListClusters", func(c *Cloud, n *v1.Node) (any, error) { return clusters{c}.ListClusters(ctx) }},
-		{"Clusters.Master", func(c *Cloud, n *v1.Node) (any, error) { return clusters{c}.Master(ctx, "dc1") }},
+		{"Zones.GetZoneByProviderID", func(c *Cloud, n *v1.Node) (any, error) { return zones(c).GetZoneByProviderID(ctx, n.Spec.ProviderID) }},
+		{"Clusters.ListClusters", func(c *Cloud, n *v1.Node) (any, error) { return clusters(c).ListClusters(ctx) }},
+		{"Clusters.Master", func(c *Cloud, n *v1.Node) (any, error) { return clusters(c).Master(ctx, "dc1") }},
 		{"PVLabeler.GetLabelsForVolume", func(c *Cloud, n *v1.Node) (any, error) { return c.GetLabelsForVolume(ctx, &v1.PersistentVolume{}) }},
 	}
 }
@@ -205,11 +210,13 @@ func TestTheReferenceSaysWhatEveryMethodAnswers(t *testing.T) {
 
 func TestOnlyARetiredMachineLetsItsNodeBeDeleted(t *testing.T) {
 	for _, s := range situations(t) {
-		exists, err := instances{s.cloud}.InstanceExists(t.Context(), s.node)
+		v2, _ := s.cloud.InstancesV2()
+		exists, err := v2.InstanceExists(t.Context(), s.node)
 		if gone := err == nil && !exists; gone != (s.name == "retired") {
 			t.Errorf("%s: %t, %v", s.name, exists, err)
 		}
-		_, err = legacy{s.cloud}.InstanceID(t.Context(), types.NodeName(s.node.Name))
+		older, _ := s.cloud.Instances()
+		_, err = older.InstanceID(t.Context(), types.NodeName(s.node.Name))
 		if gone := errors.Is(err, cloudprovider.InstanceNotFound); gone != (s.name == "retired") {
 			t.Errorf("%s, as Instances tells it: %v", s.name, err)
 		}

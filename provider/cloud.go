@@ -7,25 +7,32 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/provider/event"
+	"plinth.dev/plinth/provider/node"
+	"plinth.dev/plinth/provider/nodeindex"
+	"plinth.dev/plinth/provider/stock"
 	"plinth.dev/plinth/provider/vip"
 )
 
 // Name is the name of the cloud provider, as in --cloud-provider.
 const Name = inventory.ProviderScheme
 
-// Cloud answers the controllers of k8s.io/cloud-provider from the inventory in force.
+// Cloud assembles the controllers, and answers those of k8s.io/cloud-provider from the
+// inventory in force.
 type Cloud struct {
 	options Options
 	log     *slog.Logger
 
 	inForce source.InForce
+	index   *nodeindex.Index
+	nodes   *node.Controller
+	vips    *vip.Controller
 
 	// What follows is set by Initialize and SetInformers, in this order, before
 	// any controller runs.
@@ -34,14 +41,10 @@ type Cloud struct {
 	events    record.EventBroadcaster
 	recorder  record.EventRecorder
 	reports   *event.Reports
-	informers informers.SharedInformerFactory
-	nodes     corelisters.NodeLister
 	endpoint  string // of the API server
-
-	keeper       *source.Reconciler
-	roster       *roster
-	wantedTaints wantedTaints
-	vips         *vip.Controller
+	keeper    *source.Reconciler
+	informers informers.SharedInformerFactory
+	stock     *stock.Controllers
 }
 
 var (
@@ -58,7 +61,9 @@ func New(o Options) *Cloud {
 	if o.Restart == nil {
 		o.Restart = func() { os.Exit(1) }
 	}
-	c := &Cloud{options: o, log: o.Log, roster: newRoster()}
+	c := &Cloud{options: o, log: o.Log, index: nodeindex.New()}
+	c.nodes = node.New(node.Options{Namespace: o.Namespace, InForce: &c.inForce, Index: c.index, Log: o.Log})
+	c.inForce.Follow(c.index.Reindex) // before any controller that runs, and after node.New
 	c.vips = vip.New(vip.Options{
 		Namespace: o.Namespace, ClassOnly: o.ClassOnly, StateDir: o.StateDir, InForce: &c.inForce, Log: o.Log, Restart: o.Restart,
 	})
@@ -72,16 +77,14 @@ func (c *Cloud) ProviderName() string { return Name }
 func (c *Cloud) HasClusterID() bool { return true }
 
 // Initialize makes the clients and begins to follow the inventory. It is called
-// on the leader only, and must not wait for anything.
+// on the leader only, and must not block.
 func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
 	ctx := wait.ContextForChannel(stop)
 	c.client = clients.ClientOrDie("plinth")
 	c.endpoint = clients.ConfigOrDie("plinth").Host
 	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
-	c.inForce.Follow(c.wantedTaints.learn)
-	c.inForce.Follow(c.roster.judge)
 	c.keeper = c.newKeeper()
-	register(c.keeper.Metrics)
+	legacyregistry.RawMustRegister(c.keeper.Metrics)
 	c.stop = stop
 	go c.keepInventory(ctx)
 }
@@ -90,15 +93,15 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	c.informers = f
 	nodes := f.Core().V1().Nodes()
-	c.nodes = nodes.Lister()
 	if err := f.Core().V1().Services().Informer().SetTransform(vip.TrimService); err != nil {
-		c.log.Error("cannot keep less of Services", "err", err)
+		c.log.Error("cannot trim Services in the cache", "err", err)
 	}
-	if _, err := nodes.Informer().AddEventHandler(c.roster.handler()); err != nil {
+	if _, err := nodes.Informer().AddEventHandler(c.index.Handler()); err != nil {
 		c.log.Error("cannot watch nodes", "err", err)
+	}
+	c.nodes.Use(node.Cluster{Client: c.client, Nodes: nodes, Recorder: c.recorder, Reports: c.reports})
+	c.stock = &stock.Controllers{
+		Cloud: c, InForce: &c.inForce, Nodes: nodes, Initialize: c.nodes.Initialize, Current: c.keeper.Current, Log: c.log,
 	}
 	c.vips.Use(vip.Cluster{Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop})
 }
-
-// inventory returns the inventory in force; nil while there is none.
-func (c *Cloud) inventory() *inventory.Inventory { return c.inForce.Get() }

@@ -7,10 +7,12 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
-	cloudnode "k8s.io/cloud-provider/controllers/node"
 	"k8s.io/cloud-provider/names"
 	genericcontrollermanager "k8s.io/controller-manager/app"
 	"k8s.io/controller-manager/controller"
+
+	"plinth.dev/plinth/provider/stock"
+	"plinth.dev/plinth/provider/volume"
 )
 
 // Names of the controllers that are Plinth's own, for --controllers.
@@ -25,12 +27,12 @@ const (
 func Controllers() map[string]app.ControllerInitFuncConstructor {
 	all := maps.Clone(app.DefaultInitFuncConstructors)
 	for name, start := range map[string]starter{
-		names.CloudNodeController:          startCloudNodeController,
-		names.CloudNodeLifecycleController: startLifecycleController,
-		names.NodeRouteController:          startRouteController,
-		nodeControllerName:                 startNodeController,
-		volumeControllerName:               startVolumeController,
-		orphanControllerName:               startOrphans,
+		names.CloudNodeController:          func(ctx context.Context, c *Cloud, s stock.Start) error { return c.stock.StartNode(ctx, s) },
+		names.CloudNodeLifecycleController: func(ctx context.Context, c *Cloud, s stock.Start) error { return c.stock.StartLifecycle(ctx, s) },
+		names.NodeRouteController:          func(ctx context.Context, c *Cloud, s stock.Start) error { return c.stock.StartRoute(ctx, s) },
+		nodeControllerName:                 startNode,
+		volumeControllerName:               startVolume,
+		orphanControllerName:               func(ctx context.Context, c *Cloud, _ stock.Start) error { return c.nodes.StartUnmatched(ctx) },
 		names.ServiceLBController:          startLoadBalancer,
 	} {
 		all[name] = app.ControllerInitFuncConstructor{
@@ -49,44 +51,27 @@ func ControllerAliases() map[string]string {
 	return all
 }
 
-// starter starts a controller on the leader. It must not wait for anything.
-type starter func(ctx context.Context, c *Cloud, s start) error
-
-// start is what a controller is started with.
-type start struct {
-	config  *config.CompletedConfig
-	client  string // name of its client
-	context genericcontrollermanager.ControllerContext
-}
+// starter starts a controller on the leader. It must not block.
+type starter func(ctx context.Context, c *Cloud, s stock.Start) error
 
 func (f starter) constructor(init app.ControllerInitContext, config *config.CompletedConfig, cloud cloudprovider.Interface) app.InitFunc {
 	return func(ctx context.Context, context genericcontrollermanager.ControllerContext) (controller.Interface, bool, error) {
-		err := f(ctx, cloud.(*Cloud), start{config: config, client: init.ClientName, context: context})
+		err := f(ctx, cloud.(*Cloud), stock.Start{Config: config, Client: init.ClientName, Context: context})
 		return nil, err == nil, err
 	}
 }
 
-// startCloudNodeController starts the stock controller that initialises Nodes
-// and keeps their addresses. It looks at addresses every five minutes, and when
-// a new inventory is in force.
-func startCloudNodeController(ctx context.Context, c *Cloud, s start) error {
-	settings := s.config.ComponentConfig
-	stock, err := cloudnode.NewCloudNodeController(
-		c.informers.Core().V1().Nodes(),
-		thriftyClient{s.config.ClientBuilder.ClientOrDie(s.client), c},
-		c,
-		settings.NodeStatusUpdateFrequency.Duration,
-		settings.NodeController.ConcurrentNodeSyncs,
-		settings.NodeController.ConcurrentNodeStatusUpdates,
-	)
-	if err != nil {
-		return err
-	}
-	go c.inForce.Once(ctx, func() { stock.RunWithContext(ctx, s.context.ControllerManagerMetrics) })
-	go c.inForce.OnChange(ctx, func() {
-		if err := stock.UpdateNodeStatus(ctx); err != nil {
-			c.log.Error("cannot look at the addresses of nodes", "err", err)
-		}
-	})
-	return nil
+func startNode(ctx context.Context, c *Cloud, s stock.Start) error {
+	return c.nodes.Start(ctx, int(s.Config.ComponentConfig.NodeController.ConcurrentNodeSyncs))
+}
+
+func startVolume(ctx context.Context, c *Cloud, _ stock.Start) error {
+	controller := &volume.Controller{Places: c.places(), InForce: &c.inForce, Client: c.client, Log: c.log}
+	return controller.Start(ctx, c.informers)
+}
+
+// startLoadBalancer starts what gives Services their VIPs, in place of the stock service
+// controller.
+func startLoadBalancer(ctx context.Context, c *Cloud, s stock.Start) error {
+	return c.vips.Start(ctx, int(s.Config.ComponentConfig.ServiceController.ConcurrentServiceSyncs))
 }

@@ -1,10 +1,13 @@
-// Package provider answers Kubernetes as a cloud: instances, zones, routes; it keeps the
-// labels, taints and pod CIDRs of Nodes, and assembles the controllers. VIPs are given by
-// package vip, and volumes labelled by package volume.
+// Package provider assembles Plinth's controllers, and is the k8s.io/cloud-provider.Interface that
+// those of k8s.io/cloud-provider ask.
 //
-// A [Cloud] is what the controllers of k8s.io/cloud-provider ask. It knows
-// nothing but the inventory in force and what the API server says. Questions
-// about Nodes, zones, routes and volumes are answered from memory; a "no" that
-// would delete a Node is confirmed at the API server first. Where it does not know, it
-// answers with an error, because "no" deletes a Node.
+// A [Cloud] owns what the controllers share and nothing of what they decide: the inventory in
+// force, the index of Nodes, clients, informers, and who records Events. The framework calls New
+// in every process, and on the leader Initialize, SetInformers and the constructors of
+// [Controllers], in this order; none of them may block. Each controller lives in a package of
+// its own, gets what it uses and never the Cloud: VIPs in vip, Nodes in node, volumes in volume,
+// what the stock controllers see and write in stock.
+//
+// Before a change: an answer of [Cloud] that is "no" deletes a Node, so where it does not know
+// it answers with an error.
 package provider

@@ -19,15 +19,17 @@ const (
 // Queue is a work queue of names, and those who work on it.
 type Queue struct {
 	workqueue.TypedRateLimitingInterface[string]
+	name string
 	log  *slog.Logger
 	sync func(ctx context.Context, name string) error
 }
 
-// New returns a queue for a controller. Its name is a label of metrics.
+// New returns a queue for a controller. Its name is a label of metrics, and in the log.
 func New(name string, log *slog.Logger, sync func(context.Context, string) error) *Queue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
 	return &Queue{
 		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Name: name}),
+		name:                       name,
 		log:                        log,
 		sync:                       sync,
 	}
@@ -61,7 +63,7 @@ func (q *Queue) handle(ctx context.Context, name string) {
 	case apierrors.IsConflict(err):
 		q.AddRateLimited(name) // somebody was faster; the informer will show it in a moment
 	default:
-		q.log.Error("will try again", "object", name, "err", err)
+		q.log.Error("cannot reconcile; will retry", "queue", q.name, "key", name, "err", err)
 		q.AddRateLimited(name)
 	}
 }

@@ -1,4 +1,4 @@
-package provider
+package stock
 
 import (
 	"context"
@@ -12,35 +12,37 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	stockroute "k8s.io/cloud-provider/controllers/route"
+	"k8s.io/cloud-provider/names"
+
+	"plinth.dev/plinth/inventory"
 )
 
-// startRouteController has the stock route controller run while the inventory
-// in force has a pod network. Its cluster CIDRs are the pod network's, or those
-// of --cluster-cidr; without any the stock start would end the process.
-func startRouteController(ctx context.Context, c *Cloud, s start) error {
-	if !s.config.ComponentConfig.KubeCloudShared.ConfigureCloudRoutes {
+// StartRoute has the stock route controller run while the inventory in force has
+// a pod network. Its cluster CIDRs are the pod network's, or those of
+// --cluster-cidr; without any the stock start would end the process.
+func (c *Controllers) StartRoute(ctx context.Context, s Start) error {
+	if !s.Config.ComponentConfig.KubeCloudShared.ConfigureCloudRoutes {
 		return nil
 	}
-	given := s.config.ComponentConfig.KubeCloudShared.ClusterCIDR
-	if _, err := parseCIDRs(given); err != nil {
+	if _, err := parseCIDRs(s.Config.ComponentConfig.KubeCloudShared.ClusterCIDR); err != nil {
 		return fmt.Errorf("--cluster-cidr: %w", err)
 	}
-	r := &routeController{cloud: c, start: s, stop: func() {}}
-	go c.inForce.OnChange(ctx, func() { r.adapt(ctx) })
+	r := &routeController{Controllers: c, start: s, stop: func() {}}
+	go c.InForce.OnChange(ctx, func() { r.adapt(ctx) })
 	return nil
 }
 
 // routeController runs the stock controller, anew each time that the cluster
 // CIDRs change.
 type routeController struct {
-	cloud        *Cloud
-	start        start
+	*Controllers
+	start        Start
 	clusterCIDRs string // that it runs with; empty: it does not run
 	stop         func()
 }
 
 func (r *routeController) adapt(ctx context.Context) {
-	want := r.cloud.clusterCIDRs(r.start.config.ComponentConfig.KubeCloudShared.ClusterCIDR)
+	want := clusterCIDRs(r.InForce.Get(), r.start.Config.ComponentConfig.KubeCloudShared.ClusterCIDR)
 	if want == r.clusterCIDRs {
 		return
 	}
@@ -49,14 +51,15 @@ func (r *routeController) adapt(ctx context.Context) {
 	if want == "" {
 		return
 	}
+	log := r.Log.With("controller", names.NodeRouteController, "clusterCIDRs", want)
 	inner, cancel := context.WithCancel(ctx)
 	if err := r.run(inner, want); err != nil {
 		cancel()
-		r.cloud.log.Error("cannot look after the routes of pods", "clusterCIDRs", want, "err", err)
+		log.Error("cannot start the route controller", "err", err)
 		return
 	}
 	r.clusterCIDRs, r.stop = want, cancel
-	r.cloud.log.Info("looking after the routes of pods", "clusterCIDRs", want)
+	log.Info("started the route controller")
 }
 
 func (r *routeController) run(ctx context.Context, clusterCIDRs string) error {
@@ -64,29 +67,27 @@ func (r *routeController) run(ctx context.Context, clusterCIDRs string) error {
 	if err != nil {
 		return err
 	}
-	s, c := r.start, r.cloud
-	shared := s.config.ComponentConfig.KubeCloudShared
-	pending := &pendingRoutes{routes: routes{inventory: c.inventory, nodes: c.nodes}}
-	stock, err := stockroute.New(pending, s.config.ClientBuilder.ClientOrDie(s.client),
-		fabricInformer{c.informers.Core().V1().Nodes(), pending}, shared.ClusterName, cidrs)
+	shared := r.start.Config.ComponentConfig.KubeCloudShared
+	pending := &pendingRoutes{Routes: Routes{InForce: r.InForce, Nodes: r.Nodes.Lister()}}
+	stock, err := stockroute.New(pending, r.start.client(), fabricInformer{r.Nodes, pending}, shared.ClusterName, cidrs)
 	if err != nil {
 		return err
 	}
-	go stock.Run(ctx, shared.RouteReconciliationPeriod.Duration, s.context.ControllerManagerMetrics)
+	go stock.Run(ctx, shared.RouteReconciliationPeriod.Duration, r.start.Context.ControllerManagerMetrics)
 	return nil
 }
 
 // clusterCIDRs returns what the route controller is responsible for, comma
 // separated; empty where a CNI makes the routes.
-func (c *Cloud) clusterCIDRs(given string) string {
-	if _, ok := c.Routes(); !ok {
+func clusterCIDRs(inv *inventory.Inventory, given string) string {
+	if !Offered(inv) {
 		return ""
 	}
 	if given != "" {
 		return given
 	}
 	var out []string
-	for _, p := range c.inventory().PodNetwork.CIDRs {
+	for _, p := range inv.PodNetwork.CIDRs {
 		out = append(out, p.String())
 	}
 	return strings.Join(out, ",")
@@ -112,7 +113,7 @@ func parseCIDRs(list string) ([]*net.IPNet, error) {
 }
 
 // fabricInformer has the route controller, in its watch-based mode, look again
-// when an agent changes its word: of itself it looks only at pod CIDRs and
+// when an agent changes its condition: of itself it looks only at pod CIDRs and
 // addresses, and after that for hours at nothing.
 type fabricInformer struct {
 	coreinformers.NodeInformer
@@ -131,7 +132,7 @@ func (f fabricInformer) Informer() cache.SharedIndexInformer {
 
 type fabricIndexInformer struct{ cache.SharedIndexInformer }
 
-// AddEventHandler shows a change of the agent's word as an update from a Node
+// AddEventHandler shows a change of the agent's condition as an update from a Node
 // to itself, which the route controller takes for a resync.
 func (f fabricIndexInformer) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return f.SharedIndexInformer.AddEventHandler(fabricHandler{handler})

@@ -1,8 +1,7 @@
-package provider
+package stock
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
@@ -12,30 +11,30 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/nodeindex"
 )
 
-// routes tells what the agents acknowledged. It makes no route itself: the
+// Routes tells what the agents acknowledged. It makes no route itself: the
 // agents do that, from the same Nodes.
-type routes struct {
-	inventory func() *inventory.Inventory
-	nodes     corelisters.NodeLister
+type Routes struct {
+	InForce *source.InForce
+	Nodes   corelisters.NodeLister
 }
 
-var _ cloudprovider.Routes = routes{}
+var _ cloudprovider.Routes = Routes{}
 
-// Routes answers for pod routes, unless a CNI makes them.
-func (c *Cloud) Routes() (cloudprovider.Routes, bool) {
-	if inv := c.inventory(); inv == nil || inv.PodNetwork.Mode == inventory.ModeNone {
-		return nil, false
-	}
-	return routes{inventory: c.inventory, nodes: c.nodes}, true
+// Offered reports whether an inventory has Plinth make the routes to pods: without, a CNI
+// does.
+func Offered(inv *inventory.Inventory) bool {
+	return inv != nil && inv.PodNetwork.Mode != inventory.ModeNone
 }
 
 // ListRoutes returns the pod CIDRs of every Node whose agent has acknowledged
 // that they can be reached.
-func (r routes) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
-	nodes, err := r.nodes.List(labels.Everything())
+func (r Routes) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
+	nodes, err := r.Nodes.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +64,11 @@ func routesOf(node *v1.Node) []*cloudprovider.Route {
 // CreateRoute returns nil once the agent of the Node has acknowledged its
 // routes: by that the stock controller tells the scheduler that the Node's
 // network is available.
-func (r routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider.Route) error {
-	if r.inventory() == nil {
-		return errNoInventory
+func (r Routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider.Route) error {
+	if r.InForce.Get() == nil {
+		return nodeindex.ErrNoInventory
 	}
-	node, err := r.nodes.Get(string(route.TargetNode))
+	node, err := r.Nodes.Get(string(route.TargetNode))
 	if err != nil {
 		return err
 	}
@@ -77,9 +76,9 @@ func (r routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider
 	case r.acknowledged(node):
 		return nil
 	case condition.Status == "":
-		return errors.New("its agent has not said yet that the route is in place")
+		return fmt.Errorf("node %s: its agent has not said yet that the route is in place", node.Name)
 	default:
-		return fmt.Errorf("its agent says: %s", condition.Message)
+		return fmt.Errorf("node %s: its agent says: %s", node.Name, condition.Message)
 	}
 }
 
@@ -87,14 +86,14 @@ func (r routes) CreateRoute(_ context.Context, _, _ string, route *cloudprovider
 // carries them counts: where that is routers, a Node that never had a network waits until
 // a router knows it. A router that goes down takes no network away that a Node had: pods of
 // other racks are reached through the other routers.
-func (r routes) acknowledged(node *v1.Node) bool {
+func (r Routes) acknowledged(node *v1.Node) bool {
 	switch fabric := fabric(node); {
 	case fabric.Status == v1.ConditionTrue, fabric.Reason == lb.FabricDegraded:
 		return true
 	case fabric.Reason == lb.FabricSessionsDown:
-		return condition(node, v1.NodeNetworkUnavailable).Status == v1.ConditionFalse || !routersCarryPods(r.inventory(), node)
+		return condition(node, v1.NodeNetworkUnavailable).Status == v1.ConditionFalse || !routersCarryPods(r.InForce.Get(), node)
 	case fabric.Reason == lb.FabricCutOff:
-		return !routersCarryPods(r.inventory(), node)
+		return !routersCarryPods(r.InForce.Get(), node)
 	}
 	return false
 }
@@ -102,7 +101,7 @@ func (r routes) acknowledged(node *v1.Node) bool {
 // routersCarryPods reports whether routers are on the way between the Node's pods and those
 // of any other machine that has a Node: in fabric, beyond its own subnet.
 func routersCarryPods(inv *inventory.Inventory, node *v1.Node) bool {
-	m, err := match(inv, identity(node))
+	m, err := nodeindex.Match(inv, nodeindex.Identity(node))
 	switch {
 	case err != nil:
 		return true // it cannot be told
@@ -122,7 +121,7 @@ func routersCarryPods(inv *inventory.Inventory, node *v1.Node) bool {
 
 // DeleteRoute has nothing to do: the agents drop the routes of a Node that is
 // gone when they see that it is.
-func (r routes) DeleteRoute(context.Context, string, *cloudprovider.Route) error { return nil }
+func (r Routes) DeleteRoute(context.Context, string, *cloudprovider.Route) error { return nil }
 
 // fabric returns the Node's condition [lb.FabricReady]; its zero value where there is none.
 func fabric(node *v1.Node) v1.NodeCondition { return condition(node, lb.FabricReady) }

@@ -1,4 +1,4 @@
-package provider
+package stock
 
 import (
 	"context"
@@ -19,27 +19,27 @@ const routeCreated = "RouteCreated"
 // to do for, and no others: it logs a line for each pod CIDR that it is shown, every ten
 // seconds. Only its one goroutine uses it.
 type pendingRoutes struct {
-	routes
+	Routes
 	shown map[types.NodeName]bool // whose routes were listed last
 }
 
-// settled reports whether the stock route controller has said of a Node what there is to say:
+// done reports whether the stock route controller has said of a Node what there is to say:
 // its agent has acknowledged the routes, and its network is available.
-func (r routes) settled(node *v1.Node) bool {
+func (r Routes) done(node *v1.Node) bool {
 	said := condition(node, v1.NodeNetworkUnavailable)
 	return said.Status == v1.ConditionFalse && said.Reason == routeCreated && r.acknowledged(node)
 }
 
-// ListRoutes is that of [routes] without the Nodes that are settled.
+// ListRoutes is that of [Routes] without the Nodes that are done.
 func (p *pendingRoutes) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
-	nodes, err := p.nodes.List(labels.Everything())
+	nodes, err := p.Nodes.List(labels.Everything())
 	if err != nil {
 		return nil, err
 	}
 	p.shown = map[types.NodeName]bool{}
 	var out []*cloudprovider.Route
 	for _, node := range nodes {
-		if p.acknowledged(node) && !p.settled(node) {
+		if p.acknowledged(node) && !p.done(node) {
 			p.shown[types.NodeName(node.Name)] = true
 			out = append(out, routesOf(node)...)
 		}
@@ -47,7 +47,7 @@ func (p *pendingRoutes) ListRoutes(context.Context, string) ([]*cloudprovider.Ro
 	return out, nil
 }
 
-// pendingNodes lists the Nodes that are not settled.
+// pendingNodes lists the Nodes that are not done.
 type pendingNodes struct {
 	corelisters.NodeLister
 	pending *pendingRoutes
@@ -60,6 +60,6 @@ func (l pendingNodes) List(selector labels.Selector) ([]*v1.Node, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(nodes, func(n *v1.Node) bool {
-		return !l.pending.shown[types.NodeName(n.Name)] && l.pending.settled(n)
+		return !l.pending.shown[types.NodeName(n.Name)] && l.pending.done(n)
 	}), nil
 }

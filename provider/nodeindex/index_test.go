@@ -1,4 +1,4 @@
-package provider
+package nodeindex
 
 import (
 	"errors"
@@ -14,28 +14,62 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
+const machines = `
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: dc1}
+spec:
+  bgp: {asn: 65010}
+  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]
+  racks:
+    - name: r01
+      machines:
+        - {name: active, addresses: [10.10.1.11]}
+        - {name: maintenance, addresses: [10.10.1.12], state: maintenance, reason: disks}
+        - {name: "off", addresses: [10.10.1.13], state: "off", reason: summer}
+        - {name: planned, addresses: [10.10.1.14], state: planned}
+        - {name: other, addresses: [10.10.1.17], match: {systemUUID: 00000000-0000-0000-0000-000000000001}}
+        - {name: shared, addresses: [10.10.1.18], aliases: ["k3s://shared"]}
+`
+
+// indexed returns an Index of these machines.
+func indexed(t *testing.T) *Index {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(machines)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	x := New()
+	x.Reindex(inv)
+	return x
+}
+
+func nodeNamed(name, providerID string) *v1.Node {
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{ProviderID: providerID}}
+}
+
 func TestTwoNodesOfOneMachineAreAnErrorOnBoth(t *testing.T) {
-	c := cloudWith(t, machinesOfEveryState, nil)
+	x := indexed(t)
 	one, twin := nodeNamed("shared", ""), nodeNamed("twin", "k3s://shared")
-	c.roster.add(one)
-	if _, m, err := c.machineOf(one); err != nil || m.Name != "shared" {
+	x.observe(one)
+	if _, m, err := x.MachineOf(one); err != nil || m.Name != "shared" {
 		t.Fatalf("alone: %s, %v", m.Name, err)
 	}
-	c.roster.add(twin)
+	x.observe(twin)
 	for _, n := range []*v1.Node{one, twin} {
 		var shared *sharedMachineError
-		if _, _, err := c.machineOf(n); !errors.As(err, &shared) || !slices.Equal(shared.nodes, []string{"shared", "twin"}) {
+		if _, _, err := x.MachineOf(n); !errors.As(err, &shared) || !slices.Equal(shared.nodes, []string{"shared", "twin"}) {
 			t.Errorf("node %s: %v", n.Name, err)
 		}
 	}
-	c.roster.remove("twin")
-	if _, _, err := c.machineOf(one); err != nil {
+	x.observeDeleted("twin")
+	if _, _, err := x.MachineOf(one); err != nil {
 		t.Errorf("alone again: %v", err)
 	}
 }
 
 func TestAnIDOfOursIsNeverOverruledByAName(t *testing.T) {
-	c := cloudWith(t, machinesOfEveryState, nil)
+	x := indexed(t)
 	cases := map[string]struct {
 		providerID string
 		machine    string
@@ -47,7 +81,7 @@ func TestAnIDOfOursIsNeverOverruledByAName(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, m, err := c.machineOf(nodeNamed("active", tc.providerID))
+			_, m, err := x.MachineOf(nodeNamed("active", tc.providerID))
 			if m.Name != tc.machine || (err == nil) != (tc.machine != "") || errors.Is(err, inventory.ErrNoMachine) {
 				t.Errorf("%q, %v", m.Name, err)
 			}
@@ -56,48 +90,38 @@ func TestAnIDOfOursIsNeverOverruledByAName(t *testing.T) {
 }
 
 func TestPodCIDRsOfAnotherNodeAreNotGivenAgain(t *testing.T) {
-	r := newRoster()
+	x := New()
 	other := nodeNamed("other", "")
 	other.Spec.PodCIDRs = []string{"10.244.0.0/20"}
-	r.add(other)
+	x.observe(other)
 	for cidr, want := range map[string]bool{"10.244.3.0/24": true, "10.244.16.0/24": false, "10.0.0.0/8": true, "fd00::/64": false} {
-		if _, taken := r.holder(routing.ParsePodCIDRs([]string{cidr}), "w1"); taken != want {
+		if _, taken := x.PodCIDRHolder(routing.ParsePodCIDRs([]string{cidr}), "w1"); taken != want {
 			t.Errorf("%s is taken: %t", cidr, taken)
 		}
 	}
-	if _, taken := r.holder(routing.ParsePodCIDRs([]string{"10.244.0.0/24"}), "other"); taken {
+	if _, taken := x.PodCIDRHolder(routing.ParsePodCIDRs([]string{"10.244.0.0/24"}), "other"); taken {
 		t.Error("a Node's own pod CIDRs are in its way")
 	}
 }
 
-func TestTheRosterFollowsTheInformerAndTheInventory(t *testing.T) {
-	c := cloudWith(t, machinesOfEveryState, nil)
-	h := c.roster.handler()
+func TestTheIndexFollowsTheInformerAndTheInventory(t *testing.T) {
+	x := indexed(t)
+	h := x.Handler()
 	h.OnAdd(nodeNamed("active", ""), true)
 	h.OnAdd(nodeNamed("stranger", ""), true)
-	nodes, machines, ok := c.roster.orphans()
-	if !ok || !slices.Equal(nodes, []string{"stranger"}) || !slices.Equal(machines, []string{"held", "maintenance", "other", "shared"}) {
-		t.Errorf("without a counterpart: %v, %v", nodes, machines)
+	nodes, machines, ok := x.Unmatched()
+	if !ok || !slices.Equal(nodes, []string{"stranger"}) || !slices.Equal(machines, []string{"maintenance", "other", "shared"}) {
+		t.Errorf("unmatched: %v, %v", nodes, machines)
 	}
 	h.OnUpdate(nodeNamed("stranger", ""), nodeNamed("stranger", "k3s://shared"))
 	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "active"})
-	nodes, machines, _ = c.roster.orphans()
-	if len(nodes) > 0 || !slices.Equal(machines, []string{"active", "held", "maintenance", "other"}) {
-		t.Errorf("without a counterpart: %v, %v", nodes, machines)
+	nodes, machines, _ = x.Unmatched()
+	if len(nodes) > 0 || !slices.Equal(machines, []string{"active", "maintenance", "other"}) {
+		t.Errorf("unmatched: %v, %v", nodes, machines)
 	}
-	c.inForce.Set(&inventory.Inventory{Name: "dc1"})
-	if nodes, _, _ = c.roster.orphans(); !slices.Equal(nodes, []string{"stranger"}) {
+	x.Reindex(&inventory.Inventory{Name: "dc1"})
+	if nodes, _, _ = x.Unmatched(); !slices.Equal(nodes, []string{"stranger"}) {
 		t.Errorf("with an empty inventory: %v", nodes)
-	}
-}
-
-func TestNodeIPsThatTheMachineDoesNotHave(t *testing.T) {
-	c := cloudWith(t, machinesOfEveryState, nil)
-	m, _ := c.inventory().Machine("active")
-	for given, want := range map[string]int{"10.10.1.11": 0, "10.10.1.99": 1, "10.10.1.11,fd00::1": 1, "::ffff:10.10.1.11": 0, "junk": 1} {
-		if got := unknownIPs(given, m); len(got) != want {
-			t.Errorf("%s: %v", given, got)
-		}
 	}
 }
 
@@ -114,11 +138,11 @@ func TestNodesThatShareAPodCIDRAreFoundOnBothSides(t *testing.T) {
 		{"three", map[string][]string{"a": {"10.0.0.0/16"}, "b": {"10.0.1.0/24"}, "c": {"10.0.2.0/24"}}, map[string]string{"a": "b", "b": "a", "c": "a"}},
 		{"its own twice", map[string][]string{"a": {"10.0.0.0/16", "10.0.1.0/24"}}, map[string]string{}},
 	} {
-		r := newRoster()
+		x := New()
 		for name, cidrs := range c.has {
-			r.add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{PodCIDRs: cidrs}})
+			x.observe(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{PodCIDRs: cidrs}})
 		}
-		if got := r.shared(); !maps.Equal(got, c.want) {
+		if got := x.PodCIDROverlaps(); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}

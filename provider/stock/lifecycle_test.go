@@ -1,6 +1,7 @@
-package provider
+package stock
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -10,16 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory/source"
 )
 
-func TestANodeIsLetGoOnlyAfterALookAtTheCluster(t *testing.T) {
+// gone is a cloud to which every machine is retired.
+type gone struct{ cloudprovider.Interface }
+
+func (gone) InstancesV2() (cloudprovider.InstancesV2, bool) { return goneInstances{}, true }
+
+type goneInstances struct{ cloudprovider.InstancesV2 }
+
+func (goneInstances) InstanceExists(context.Context, *v1.Node) (bool, error) { return false, nil }
+
+func TestANodeIsDeletedOnlyAsItWasVerified(t *testing.T) {
 	unready := v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionFalse}}}
 	isReady := v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}}
 	live := func(uid types.UID, status v1.NodeStatus) *v1.Node {
-		n := nodeNamed("retired", "")
-		n.UID, n.ResourceVersion, n.Status = uid, "7", status
+		n := &v1.Node{}
+		n.Name, n.UID, n.ResourceVersion, n.Status = "retired", uid, "7", status
 		return n
 	}
 	cases := map[string]struct {
@@ -40,29 +51,28 @@ func TestANodeIsLetGoOnlyAfterALookAtTheCluster(t *testing.T) {
 			if tc.live != nil {
 				client = fake.NewClientset(tc.live)
 			}
-			c := cloudWith(t, machinesOfEveryState, nil)
-			c.keeper = &source.Reconciler{Client: client, Namespace: "kube-system"}
+			keeper := &source.Reconciler{Client: client, Namespace: "kube-system"}
 			if tc.generation != "" {
 				cm := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: source.AcceptedName, Annotations: map[string]string{source.AnnotationGeneration: tc.generation}}}
 				if _, err := client.CoreV1().ConfigMaps("kube-system").Create(t.Context(), cm, metav1.CreateOptions{}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			seen := &sync.Map{}
-			answers, _ := carefulCloud{c, client.CoreV1().Nodes(), seen}.InstancesV2()
+			cloud := &verifyingCloud{Interface: gone{}, nodes: client.CoreV1().Nodes(), current: keeper.Current}
+			answers, _ := cloud.InstancesV2()
 			exists, err := answers.InstanceExists(t.Context(), live("1", unready))
 			if tc.want == "" && (exists || err != nil) || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
 				t.Errorf("exists %v, error %v; want false and %q", exists, err, tc.want)
 			}
-			checkDeletion(t, client, seen, tc.want == "")
+			checkDeletion(t, client, &cloud.verified, tc.want == "")
 		})
 	}
 }
 
-// checkDeletion checks that a Node is deleted as it was seen, or not at all.
-func checkDeletion(t *testing.T, client *fake.Clientset, seen *sync.Map, want bool) {
+// checkDeletion checks that a Node is deleted as it was verified, or not at all.
+func checkDeletion(t *testing.T, client *fake.Clientset, verified *sync.Map, want bool) {
 	t.Helper()
-	err := carefulClient{client, seen}.CoreV1().Nodes().Delete(t.Context(), "retired", metav1.DeleteOptions{})
+	err := preconditionClient(client, verified).CoreV1().Nodes().Delete(t.Context(), "retired", metav1.DeleteOptions{})
 	if (err == nil) != want {
 		t.Errorf("deleting it: %v", err)
 	}

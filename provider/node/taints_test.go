@@ -1,4 +1,4 @@
-package provider
+package node
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	api "k8s.io/cloud-provider/api"
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
@@ -75,14 +76,14 @@ func TestMergeOfTaints(t *testing.T) {
 	}
 }
 
-func TestTaintsOfOthersSurviveEverySequenceOfWishes(t *testing.T) {
+func TestTaintsOfOthersSurviveEverySequenceOfInventories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		wish := rapid.SliceOfDistinct(rapid.SampledFrom(wantedOf("a:NoSchedule a=x:NoExecute b=y:NoSchedule c:NoSchedule")),
+		wanted := rapid.SliceOfDistinct(rapid.SampledFrom(wantedOf("a:NoSchedule a=x:NoExecute b=y:NoSchedule c:NoSchedule")),
 			func(w inventory.Taint) string { return w.Key + w.Effect })
 		theirs := rapid.SliceOfDistinct(rapid.SampledFrom(taintsOf("a:NoSchedule d:NoSchedule e=1:NoExecute")), spelled).Draw(t, "theirs")
 		taints, record := slices.Clone(theirs), []v1.Taint(nil)
 		for range rapid.IntRange(1, 6).Draw(t, "edits") {
-			want := wish.Draw(t, "want")
+			want := wanted.Draw(t, "want")
 			taints, record = mergeTaints(taints, among(record), want)
 			again, sameRecord := mergeTaints(taints, among(record), want)
 			if !equalTaints(again, taints) || !equalTaints(sameRecord, record) {
@@ -113,7 +114,7 @@ func TestRecordOfTaintsIsTakenFromWhereAKubeletCannotWrite(t *testing.T) {
 		"what no record has":              {formerly: ours},
 		"the labels without their number": {labels: map[string]string{recordKey(taintsOf(ours)[0]): "NoSchedule"}, want: ours},
 		"a Node that is new": {annotation: ours, formerly: ours, change: func(n *v1.Node) {
-			n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: taintUninitialized, Effect: v1.TaintEffectNoSchedule})
+			n.Spec.Taints = append(n.Spec.Taints, v1.Taint{Key: api.TaintExternalCloudProvider, Effect: v1.TaintEffectNoSchedule})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,4 +1,4 @@
-package provider
+package stock
 
 import (
 	"context"
@@ -9,21 +9,22 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/provider/nodeindex"
 )
 
-// instances answers for Nodes. No answer of its ever waits for anything.
-type instances struct{ cloud *Cloud }
+// InstancesV2 answers for Nodes. No answer of its ever blocks.
+type InstancesV2 struct {
+	Index  *nodeindex.Index
+	Report func(node *v1.Node, m inventory.Machine, err error) // told which machine a Node is, or why none
+}
 
-var _ cloudprovider.InstancesV2 = instances{}
-
-// InstancesV2 answers for machines.
-func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) { return instances{c}, true }
+var _ cloudprovider.InstancesV2 = InstancesV2{}
 
 // InstanceExists is false for a machine that is retired, and for nothing else:
 // with "false" the lifecycle controller deletes a Node that is not Ready within
 // seconds. An error protects it.
-func (i instances) InstanceExists(_ context.Context, node *v1.Node) (bool, error) {
-	_, m, err := i.cloud.machineOf(node)
+func (i InstancesV2) InstanceExists(_ context.Context, node *v1.Node) (bool, error) {
+	_, m, err := i.Index.MachineOf(node)
 	return exists(m, err)
 }
 
@@ -40,8 +41,8 @@ func exists(m inventory.Machine, err error) (bool, error) {
 }
 
 // InstanceShutdown is true for a machine that is off.
-func (i instances) InstanceShutdown(_ context.Context, node *v1.Node) (bool, error) {
-	_, m, err := i.cloud.machineOf(node)
+func (i InstancesV2) InstanceShutdown(_ context.Context, node *v1.Node) (bool, error) {
+	_, m, err := i.Index.MachineOf(node)
 	return shutdown(m, err)
 }
 
@@ -57,29 +58,16 @@ func shutdown(m inventory.Machine, err error) (bool, error) {
 
 // InstanceMetadata tells what the inventory knows of a Node. It is never nil
 // without an error: the stock controller would take the whole process down.
-func (i instances) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
-	inv, m, err := i.cloud.machineOf(node)
-	if !i.cloud.explain(node, err) {
+func (i InstancesV2) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovider.InstanceMetadata, error) {
+	inv, m, err := i.Index.MachineOf(node)
+	i.Report(node, m, err)
+	if err != nil {
 		return nil, err
 	}
-	if err := expected(m); err != nil {
-		i.cloud.reports.Warn(node, reasonUnexpected, err.Error())
+	if err := nodeindex.Expected(m); err != nil {
 		return nil, err
 	}
-	i.cloud.reports.Clear(node, reasonUnexpected)
-	i.cloud.checkNodeIPs(node, m)
 	return metadata(inv, m, node.Spec.ProviderID), nil
-}
-
-// expected says why a machine should have no Node; nil where it should.
-func expected(m inventory.Machine) error {
-	switch m.State {
-	case inventory.StateRetired:
-		return fmt.Errorf("machine %s is retired: %w", m.Name, cloudprovider.InstanceNotFound)
-	case inventory.StatePlanned:
-		return fmt.Errorf("machine %s is planned: set its state to active when it may join", m.Name)
-	}
-	return nil
 }
 
 // metadata describes a machine. A provider ID that the Node has stays.

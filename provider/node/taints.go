@@ -1,4 +1,4 @@
-package provider
+package node
 
 import (
 	"cmp"
@@ -120,48 +120,32 @@ func equalTaints(a, b []v1.Taint) bool {
 	})
 }
 
-// wantedTaints remembers which taints the inventory wanted of each machine since this
-// process started, by provider ID: the first inventory is the one that its predecessor left
-// in force.
+// wantedTaints has which taints the inventories wanted of each machine since this process
+// started, by provider ID: the first inventory is the one that its predecessor left in force.
 type wantedTaints struct {
 	mu  sync.Mutex
 	all map[string]map[string]bool
 }
 
-// learn adds what an inventory wants.
-func (w *wantedTaints) learn(inv *inventory.Inventory) {
+// observe adds what an inventory wants.
+func (w *wantedTaints) observe(inv *inventory.Inventory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, rack := range inv.Racks {
 		for _, m := range rack.Machines {
 			for _, t := range inv.Taints(m) {
-				w.add(m.ProviderID(), spelled(taintOf(t)))
+				if w.all[m.ProviderID()] == nil {
+					w.all[m.ProviderID()] = map[string]bool{}
+				}
+				w.all[m.ProviderID()][spelled(taintOf(t))] = true
 			}
 		}
 	}
 }
 
-func (w *wantedTaints) add(machine, taint string) {
-	if w.all == nil {
-		w.all = map[string]map[string]bool{}
-	}
-	if w.all[machine] == nil {
-		w.all[machine] = map[string]bool{}
-	}
-	w.all[machine][taint] = true
-}
-
-// of returns what was wanted of a machine, with what is wanted now: an inventory may be
-// asked of a Node before it is learnt.
-func (w *wantedTaints) of(m inventory.Machine, now []inventory.Taint) map[string]bool {
+// of returns what was wanted of a machine.
+func (w *wantedTaints) of(m inventory.Machine) map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := maps.Clone(w.all[m.ProviderID()])
-	for _, t := range now {
-		if all == nil {
-			all = map[string]bool{}
-		}
-		all[spelled(taintOf(t))] = true
-	}
-	return all
+	return maps.Clone(w.all[m.ProviderID()])
 }

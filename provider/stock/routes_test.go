@@ -1,4 +1,4 @@
-package provider
+package stock
 
 import (
 	"maps"
@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 )
 
@@ -28,7 +30,7 @@ func listerOf(t *testing.T, nodes ...*v1.Node) corelisters.NodeLister {
 }
 
 func nodeWithFabric(name string, status v1.ConditionStatus, podCIDRs ...string) *v1.Node {
-	n := nodeNamed(name, "")
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	n.Spec.PodCIDRs = podCIDRs
 	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.10.1.11"}}
 	if status != "" {
@@ -37,10 +39,25 @@ func nodeWithFabric(name string, status v1.ConditionStatus, podCIDRs ...string) 
 	return n
 }
 
+// inForce has an inventory in force; without a text an empty one.
+func inForce(t *testing.T, text string) *source.InForce {
+	t.Helper()
+	inv := &inventory.Inventory{}
+	if text != "" {
+		var problems inventory.Problems
+		if inv, problems = inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(text)}); problems.Err() != nil {
+			t.Fatal(problems.Err())
+		}
+	}
+	f := &source.InForce{}
+	f.Set(inv)
+	return f
+}
+
 func TestRoutesAreThoseThatAgentsAcknowledged(t *testing.T) {
-	r := routes{
-		inventory: func() *inventory.Inventory { return &inventory.Inventory{} },
-		nodes: listerOf(t,
+	r := Routes{
+		InForce: inForce(t, ""),
+		Nodes: listerOf(t,
 			nodeWithFabric("ready", v1.ConditionTrue, "10.244.1.0/24", "fd00:244:1::/64"),
 			nodeWithFabric("broken", v1.ConditionFalse, "10.244.2.0/24"),
 			nodeWithFabric("silent", "", "10.244.3.0/24")),
@@ -129,7 +146,7 @@ func TestANetworkIsThereWhileWhatCarriesPodsIs(t *testing.T) {
 					n.Status.Conditions = append(n.Status.Conditions, v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: tt.unavailable})
 				}
 				head := "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n  routers: [{name: tor, address: 10.10.1.1, asn: 65101, multihop: 2}]"
-				r := routes{inventory: cloudWith(t, head+text, nil).inventory, nodes: listerOf(t, n)}
+				r := Routes{InForce: inForce(t, head+text), Nodes: listerOf(t, n)}
 				want := slices.Contains(tt.want, carrier)
 				listed, err := r.ListRoutes(t.Context(), "kubernetes")
 				if err != nil || len(listed) == 1 != want {
@@ -153,25 +170,26 @@ func TestRoutesAreNotOfferedWhereACNIMakesThem(t *testing.T) {
 		"direct":              {"  podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}\n", "10.244.0.0/16"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := strings.Replace(machinesOfEveryState, "  racks:\n", c.podNetwork+"  racks:\n", 1)
-			cloud := cloudWith(t, text, nil)
-			if _, ok := cloud.Routes(); ok != (c.want != "") {
-				t.Errorf("offered: %t", ok)
+			text := "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]\n" +
+				c.podNetwork + "  racks: [{name: r01, machines: [{name: w1, addresses: [10.10.1.11]}]}]\n"
+			inv := inForce(t, text).Get()
+			if Offered(inv) != (c.want != "") {
+				t.Errorf("offered: %t", Offered(inv))
 			}
-			if got := cloud.clusterCIDRs(""); got != c.want {
+			if got := clusterCIDRs(inv, ""); got != c.want {
 				t.Errorf("cluster CIDRs %q, not %q", got, c.want)
 			}
-			if got := cloud.clusterCIDRs("10.0.0.0/8"); c.want != "" && got != "10.0.0.0/8" {
+			if got := clusterCIDRs(inv, "10.0.0.0/8"); c.want != "" && got != "10.0.0.0/8" {
 				t.Errorf("--cluster-cidr was overruled by %q", got)
 			}
 		})
 	}
-	if _, ok := cloudWith(t, "", nil).Routes(); ok {
+	if Offered(nil) || clusterCIDRs(nil, "10.0.0.0/8") != "" {
 		t.Error("offered without an inventory")
 	}
 }
 
-func TestAnAgentsWordLooksLikeAResyncToTheRouteController(t *testing.T) {
+func TestAnAgentsConditionLooksLikeAResyncToTheRouteController(t *testing.T) {
 	cases := map[string]struct {
 		was, is           v1.ConditionStatus
 		wasReason, reason string

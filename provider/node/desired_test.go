@@ -1,6 +1,7 @@
-package provider
+package node
 
 import (
+	"encoding/json"
 	"maps"
 	"net/netip"
 	"testing"
@@ -31,38 +32,38 @@ func appliedNode() *v1.Node {
 }
 
 func TestPatchSaysWhatIsOursAndNoMore(t *testing.T) {
-	same := wish{labels: map[string]string{"plinth.dev/rack": "r01", "topology.kubernetes.io/zone": "a"}, providerID: "plinth://SN-1"}
+	same := desired{labels: map[string]string{"plinth.dev/rack": "r01", "topology.kubernetes.io/zone": "a"}, providerID: "plinth://SN-1"}
 	cases := map[string]struct {
-		wish   wish
+		wants  desired
 		change func(*v1.Node)
 		want   string // of the patch, from its labels on; empty: there is nothing to do
 	}{
-		"as wished": {wish: same},
-		"a label has another value": {wish: same, change: func(n *v1.Node) { n.Labels["plinth.dev/rack"] = "r02" },
+		"as desired": {wants: same},
+		"a label has another value": {wants: same, change: func(n *v1.Node) { n.Labels["plinth.dev/rack"] = "r02" },
 			want: `"labels":{"plinth.dev/rack":"r01","plinth.node-restriction.kubernetes.io/taints":"0","topology.kubernetes.io/zone":"a"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24","fd00:244::/64"],"taints":[{"key":"theirs","effect":"NoSchedule"}]}}`},
-		"a label is no longer wished for": {wish: wish{labels: map[string]string{"plinth.dev/rack": "r01"}, providerID: "plinth://SN-1"},
+		"a label is no longer desired": {wants: desired{labels: map[string]string{"plinth.dev/rack": "r01"}, providerID: "plinth://SN-1"},
 			want: `"labels":{"plinth.dev/rack":"r01","plinth.node-restriction.kubernetes.io/taints":"0"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24","fd00:244::/64"],"taints":[{"key":"theirs","effect":"NoSchedule"}]}}`},
-		"an adopted Node keeps its provider ID, its pod CIDRs and its taints out of the patch": {wish: same,
+		"an adopted Node keeps its provider ID, its pod CIDRs and its taints out of the patch": {wants: same,
 			change: func(n *v1.Node) { n.ManagedFields = nil; n.Labels = nil; n.Spec.ProviderID = "k3s://w1" },
 			want:   `"labels":{"plinth.dev/rack":"r01","plinth.node-restriction.kubernetes.io/taints":"0","topology.kubernetes.io/zone":"a"}},"spec":{}}`},
 		"an adopted Node without provider ID and pod CIDRs gets them": {
-			wish:   wish{labels: same.labels, providerID: "plinth://SN-1", podCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.7.0/24")}},
+			wants:  desired{labels: same.labels, providerID: "plinth://SN-1", podCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.7.0/24")}},
 			change: func(n *v1.Node) { n.ManagedFields = nil; n.Spec = v1.NodeSpec{} },
 			want:   `"labels":{"plinth.dev/rack":"r01","plinth.node-restriction.kubernetes.io/taints":"0","topology.kubernetes.io/zone":"a"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.7.0/24","podCIDRs":["10.244.7.0/24"]}}`},
 		"a taint is added to those of others": {
-			wish:   wish{labels: same.labels, providerID: "plinth://SN-1", taints: []inventory.Taint{{Key: "ours", Effect: "NoSchedule"}}},
+			wants:  desired{labels: same.labels, providerID: "plinth://SN-1", taints: []inventory.Taint{{Key: "ours", Effect: "NoSchedule"}}},
 			change: func(n *v1.Node) { n.ManagedFields = nil },
 			want:   `"labels":{"plinth.dev/rack":"r01","plinth.node-restriction.kubernetes.io/taints":"1","taint.plinth.node-restriction.kubernetes.io/2b4c1793e0da95d3":"NoSchedule","topology.kubernetes.io/zone":"a"}},"spec":{"taints":[{"key":"theirs","effect":"NoSchedule"},{"key":"ours","effect":"NoSchedule"}]}}`},
 		"an inventory does not write the record of taints": {
-			wish: wish{labels: map[string]string{labelTaints: "7", "plinth.dev/rack": "r02"}, providerID: "plinth://SN-1"},
-			want: `"labels":{"plinth.dev/rack":"r02","plinth.node-restriction.kubernetes.io/taints":"0"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24","fd00:244::/64"],"taints":[{"key":"theirs","effect":"NoSchedule"}]}}`},
-		"the last taint goes": {wish: same, change: func(n *v1.Node) {
+			wants: desired{labels: map[string]string{labelTaints: "7", "plinth.dev/rack": "r02"}, providerID: "plinth://SN-1"},
+			want:  `"labels":{"plinth.dev/rack":"r02","plinth.node-restriction.kubernetes.io/taints":"0"}},"spec":{"providerID":"plinth://SN-1","podCIDR":"10.244.0.0/24","podCIDRs":["10.244.0.0/24","fd00:244::/64"],"taints":[{"key":"theirs","effect":"NoSchedule"}]}}`},
+		"the last taint goes": {wants: same, change: func(n *v1.Node) {
 			n.ManagedFields = nil
 			n.Spec.Taints = taintsOf("ours:NoSchedule")
 			maps.Copy(n.Labels, recordOf(n.Spec.Taints))
 		}, want: `"labels":{"plinth.dev/rack":"r01","plinth.node-restriction.kubernetes.io/taints":"0","topology.kubernetes.io/zone":"a"}},"spec":{"taints":[]}}`},
 		"what an older version put on record, and not what somebody added": {
-			wish: wish{labels: same.labels, providerID: "plinth://SN-1", formerly: map[string]bool{"ours:NoSchedule": true}},
+			wants: desired{labels: same.labels, providerID: "plinth://SN-1", formerly: map[string]bool{"ours:NoSchedule": true}},
 			change: func(n *v1.Node) {
 				n.ManagedFields = nil
 				delete(n.Labels, labelTaints)
@@ -76,14 +77,14 @@ func TestPatchSaysWhatIsOursAndNoMore(t *testing.T) {
 			if c.change != nil {
 				c.change(n)
 			}
-			patch, ok, err := c.wish.patch(n)
+			patch, ok, err := c.wants.patch(n)
 			if err != nil || ok != (c.want != "") {
 				t.Fatalf("to do: %t, %v", ok, err)
 			}
 			if !ok {
 				return
 			}
-			data, err := patch.bytes()
+			data, err := json.Marshal(patch)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,9 +96,9 @@ func TestPatchSaysWhatIsOursAndNoMore(t *testing.T) {
 	}
 }
 
-func BenchmarkPatchOfANodeThatIsAsWished(b *testing.B) {
+func BenchmarkPatchOfANodeThatIsAsDesired(b *testing.B) {
 	n := appliedNode()
-	w := wish{labels: map[string]string{"plinth.dev/rack": "r01", "topology.kubernetes.io/zone": "a"}, taints: []inventory.Taint{}, providerID: "plinth://SN-1"}
+	w := desired{labels: map[string]string{"plinth.dev/rack": "r01", "topology.kubernetes.io/zone": "a"}, taints: []inventory.Taint{}, providerID: "plinth://SN-1"}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, ok, err := w.patch(n); ok || err != nil {

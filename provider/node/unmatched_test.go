@@ -1,10 +1,13 @@
-package provider
+package node
 
 import (
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"k8s.io/client-go/tools/record"
+
+	"plinth.dev/plinth/inventory/source"
 )
 
 func TestOnlyMachinesThatNewlyLackANodeAreWorthAnEvent(t *testing.T) {
@@ -13,9 +16,9 @@ func TestOnlyMachinesThatNewlyLackANodeAreWorthAnEvent(t *testing.T) {
 		many = append(many, fmt.Sprintf("m%02d", i))
 	}
 	recorder := record.NewFakeRecorder(1)
-	c := New(Options{Namespace: "kube-system"})
-	c.recorder = recorder
-	o := newOrphans(c)
+	c := New(Options{Namespace: "kube-system", InForce: &source.InForce{}, Log: slog.Default()})
+	c.cluster.Recorder = recorder
+	u := newUnmatched(c)
 	for _, step := range []struct {
 		machines []string
 		want     string
@@ -27,7 +30,7 @@ func TestOnlyMachinesThatNewlyLackANodeAreWorthAnEvent(t *testing.T) {
 		{[]string{"a", "b"}, "Warning MachineWithoutNode no Node has joined as a"},
 		{many, "Warning MachineWithoutNode no Node has joined as m00, m01, m02, m03, m04, m05, m06, m07, m08, m09 and 2 more"},
 	} {
-		o.tellLacking(step.machines)
+		u.reportLacking(step.machines)
 		got := ""
 		select {
 		case got = <-recorder.Events:

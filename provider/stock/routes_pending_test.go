@@ -1,4 +1,4 @@
-package provider
+package stock
 
 import (
 	"slices"
@@ -9,7 +9,6 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 )
 
@@ -40,7 +39,7 @@ func TestTheRouteControllerSeesOnlyWhatItHasSomethingToDoFor(t *testing.T) {
 			t.Fatal(err)
 		}
 		nodes := corelisters.NewNodeLister(all)
-		pending := &pendingRoutes{routes: routes{inventory: func() *inventory.Inventory { return &inventory.Inventory{} }, nodes: nodes}}
+		pending := &pendingRoutes{Routes: Routes{InForce: inForce(t, ""), Nodes: nodes}}
 		listed, err := pending.ListRoutes(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +65,7 @@ func TestARouteIsNeverSeenWithoutItsNode(t *testing.T) {
 	node.Status.Conditions = []v1.NodeCondition{{Type: lb.FabricReady, Status: v1.ConditionTrue}}
 	all := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	nodes := corelisters.NewNodeLister(all)
-	pending := &pendingRoutes{routes: routes{inventory: func() *inventory.Inventory { return &inventory.Inventory{} }, nodes: nodes}}
+	pending := &pendingRoutes{Routes: Routes{InForce: inForce(t, ""), Nodes: nodes}}
 	for _, settled := range []bool{false, true} {
 		if err := all.Add(node); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,145 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/record"
+	api "k8s.io/cloud-provider/api"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/provider/event"
+	"plinth.dev/plinth/provider/nodeindex"
+)
+
+// loaded is an inventory of one rack with these machines.
+func loaded(t *testing.T, machines string) *inventory.Inventory {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(
+		"apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n" +
+			"  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]\n  podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}\n  racks: [{name: r01, machines: [" + machines + "]}]")})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return inv
+}
+
+func TestWhatIsWrongWithANode(t *testing.T) {
+	const uuid, another = "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000002"
+	inv := loaded(t, `{name: w1, addresses: [10.10.1.11, "fd00::11"], externalAddresses: [192.0.2.1], podCIDRs: [10.244.1.0/24], match: {systemUUID: `+uuid+`}},
+		{name: later, addresses: [10.10.1.12], state: planned}, {name: former, addresses: [10.10.1.13], state: retired}, {name: "off", addresses: [10.10.1.14], state: "off"}`)
+	nodeIP := func(given string) func(*v1.Node) {
+		return func(n *v1.Node) { n.Annotations = map[string]string{api.AnnotationAlphaProvidedIPAddr: given} }
+	}
+	ready := func(n *v1.Node) {
+		n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+	}
+	for _, c := range []struct {
+		what, machine string
+		change        func(*v1.Node)
+		want          string // the reasons
+		says          string
+	}{
+		{what: "nothing", machine: "w1"},
+		{what: "all that it should have", machine: "w1", change: func(n *v1.Node) { nodeIP("10.10.1.11,fd00::11")(n); n.Spec.PodCIDRs = []string{"10.244.1.0/24"} }},
+		{what: "an external address", machine: "w1", change: nodeIP("192.0.2.1")},
+		{what: "an address mapped into IPv6", machine: "w1", change: nodeIP("::ffff:10.10.1.11")},
+		{what: "an address of nobody", machine: "w1", change: nodeIP("10.10.1.11, 10.10.1.99"), want: "NodeIPUnknown", says: "the addresses 10.10.1.11,fd00::11,192.0.2.1"},
+		{what: "no address", machine: "w1", change: nodeIP("junk"), want: "NodeIPUnknown"},
+		{what: "another pod CIDR", machine: "w1", change: func(n *v1.Node) { n.Spec.PodCIDRs = []string{"10.244.9.0/24"} }, want: "PodCIDRDiffer", says: "[10.244.1.0/24]"},
+		{what: "another board", machine: "w1", change: func(n *v1.Node) { n.Status.NodeInfo.SystemUUID = another }, want: "SystemUUIDDiffers", says: "node w1: it reports"},
+		{what: "a machine that is planned", machine: "later", want: "Unexpected", says: "planned"},
+		{what: "a machine that is retired, and ready", machine: "former", change: ready, want: "Unexpected", says: "retired"},
+		{what: "a machine that is off, and ready", machine: "off", change: ready, want: "StillOff"},
+	} {
+		m, _ := inv.Machine(c.machine)
+		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.machine}}
+		if c.change != nil {
+			c.change(n)
+		}
+		found := faults(n, m, nil)
+		if got := strings.Join(slices.Sorted(maps.Keys(found)), " "); got != c.want || !strings.Contains(found[c.want], c.says) {
+			t.Errorf("%s: %q, want %s: ...%s", c.what, found, c.want, c.says)
+		}
+	}
+	for want, err := range map[string]error{
+		"NoMachine": fmt.Errorf("node x: %w", inventory.ErrNoMachine), "MachineReplaced": fmt.Errorf("node x: %w", &inventory.ReplacedError{}),
+		"Ambiguous": errors.New("two claim it"), "": fmt.Errorf("node x: %w", nodeindex.ErrNoInventory),
+	} {
+		if got := faults(&v1.Node{}, inventory.Machine{}, err); len(got) != 1 || got[want] != err.Error() {
+			t.Errorf("%v: %q, want %s", err, got, want)
+		}
+	}
+}
+
+// desk is a Controller with an informer that the test fills, and what it reported.
+type desk struct {
+	*Controller
+	t       *testing.T
+	inForce *source.InForce
+	events  *record.FakeRecorder
+}
+
+func newDesk(t *testing.T, machines string) *desk {
+	d := &desk{t: t, inForce: &source.InForce{}, events: record.NewFakeRecorder(100)}
+	index := nodeindex.New()
+	d.Controller = New(Options{InForce: d.inForce, Index: index, Log: slog.Default()})
+	d.inForce.Follow(index.Reindex)
+	d.inForce.Set(loaded(t, machines))
+	d.Use(Cluster{Nodes: informers.NewSharedInformerFactory(nil, 0).Core().V1().Nodes(), Recorder: d.events, Reports: event.NewReports(d.events)})
+	return d
+}
+
+// sees has the informer show a Node, and the Controller sync it.
+func (d *desk) sees(n *v1.Node) {
+	d.t.Helper()
+	if err := d.cluster.Nodes.Informer().GetIndexer().Update(n); err != nil {
+		d.t.Fatal(err)
+	}
+	d.options.Index.Handler().OnUpdate(nil, n)
+	if err := d.sync(d.t.Context(), n.Name); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// reported checks which Event came since the last time; empty: none.
+func (d *desk) reported(want string) {
+	d.t.Helper()
+	got := ""
+	for len(d.events.Events) > 0 {
+		got += <-d.events.Events + "\n"
+	}
+	if want == "" && got != "" || !strings.Contains(got, want) {
+		d.t.Errorf("reported: %q, want %q", got, want)
+	}
+}
+
+// TestWhatWasWrongIsReportedAgain: a Node's machine is retired, or gone, while something is
+// wrong with it, and comes back with the same fault.
+func TestWhatWasWrongIsReportedAgain(t *testing.T) {
+	const off, elsewhere = `{name: w1, addresses: [10.10.1.11], state: "off"}`, `{name: w2, addresses: [10.10.1.12]}`
+	for name, meanwhile := range map[string]string{"retired": `{name: w1, addresses: [10.10.1.11], state: retired}`, "gone": elsewhere} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, elsewhere)
+			n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", UID: "1"}}
+			n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+			n.Spec.Taints = []v1.Taint{{Key: api.TaintExternalCloudProvider}}
+			m, _ := loaded(t, off).Machine("w1")
+			d.Report(n, m, nil)
+			d.reported("StillOff")
+			d.inForce.Set(loaded(t, meanwhile))
+			d.sees(n)
+			d.Report(n, m, nil)
+			d.reported("StillOff")
+		})
+	}
+}

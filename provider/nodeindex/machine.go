@@ -1,0 +1,75 @@
+package nodeindex
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	cloudprovider "k8s.io/cloud-provider"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// ErrNoInventory is the answer to every question until an inventory is in force.
+var ErrNoInventory = errors.New("no inventory is in force yet")
+
+// sharedMachineError means that a Node is not the only one that claims its machine.
+type sharedMachineError struct {
+	machine string
+	nodes   []string // that claim it, sorted
+}
+
+// Error says what to do about it: a machine that has another name now has left the Node of
+// its former name behind.
+func (e *sharedMachineError) Error() string {
+	text := fmt.Sprintf("machine %s is claimed by the nodes %s", e.machine, strings.Join(e.nodes, ", "))
+	if others := slices.DeleteFunc(slices.Clone(e.nodes), func(n string) bool { return n == e.machine }); len(others) < len(e.nodes) {
+		return fmt.Sprintf("%s: if %s is its name now, run: kubectl delete node %s", text, e.machine, strings.Join(others, " "))
+	}
+	return text + ": delete those that it is not"
+}
+
+// Identity is what a Node says about which machine it is.
+func Identity(node *v1.Node) inventory.NodeIdentity {
+	return inventory.NodeIdentity{
+		ProviderID: node.Spec.ProviderID,
+		SystemUUID: node.Status.NodeInfo.SystemUUID,
+		Name:       node.Name,
+	}
+}
+
+// State is what a Node shows of its machine.
+func State(node *v1.Node) inventory.NodeState {
+	return inventory.NodeState{
+		NodeIdentity: Identity(node), Volumes: len(node.Status.VolumesAttached),
+		Ready: slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
+			return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
+		}),
+		OutOfService: slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Key == inventory.OutOfServiceTaint }),
+	}
+}
+
+// Match finds the machine of an identity, whoever else claims it. Without an inventory the
+// error is [ErrNoInventory].
+func Match(inv *inventory.Inventory, id inventory.NodeIdentity) (inventory.Machine, error) {
+	if inv == nil {
+		return inventory.Machine{}, ErrNoInventory
+	}
+	if id == (inventory.NodeIdentity{}) {
+		return inventory.Machine{}, errors.New("neither a provider ID nor a system UUID nor a name is given")
+	}
+	return inv.Identify(id)
+}
+
+// Expected says why a machine should have no Node; nil where it should.
+func Expected(m inventory.Machine) error {
+	switch m.State {
+	case inventory.StateRetired:
+		return fmt.Errorf("machine %s is retired: %w", m.Name, cloudprovider.InstanceNotFound)
+	case inventory.StatePlanned:
+		return fmt.Errorf("machine %s is planned: set its state to active when it may join", m.Name)
+	}
+	return nil
+}
