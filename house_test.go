@@ -32,6 +32,7 @@ var floors = map[string]int{
 	"provider/claim":               2,
 	"provider/nodeindex":           2,
 	"provider/event":               2,
+	"provider/leader":              2,
 	"provider/queue":               2,
 	"lb/bgp":                       2,
 	"routing/kernel":               2,
@@ -69,7 +70,7 @@ var doors = map[string][]string{
 	"github.com/osrg/gobgp":          {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/agent", "provider/claim", "provider/event", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/agent", "provider/claim", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

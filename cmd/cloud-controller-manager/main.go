@@ -9,9 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
 	cloudprovider "k8s.io/cloud-provider"
 	"k8s.io/cloud-provider/app"
 	"k8s.io/cloud-provider/app/config"
@@ -21,7 +19,6 @@ import (
 	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
-	"k8s.io/controller-manager/pkg/clientbuilder"
 	"k8s.io/klog/v2"
 
 	"plinth.dev/plinth/memory"
@@ -54,7 +51,7 @@ func run() int {
 	cloud := func(c *config.CompletedConfig) cloudprovider.Interface {
 		own.Log = slog.New(logr.ToSlogHandler(klog.Background()))
 		own.Restart = func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
-		fence(c, own.Restart)
+		lead(c, own.Restart)
 		plinth := provider.New(own)
 		plinth.Remember(context.Background(), c.Client)
 		return plinth
@@ -64,24 +61,6 @@ func run() int {
 	awaitServer(command, standard)
 	answerVersion(command)
 	return cli.Run(command)
-}
-
-// fence keeps a leader that was stopped for a while from writing: for longer than the
-// lease duration less the renew deadline, another one may lead.
-func fence(c *config.CompletedConfig, restart func()) {
-	lease := c.ComponentConfig.Generic.LeaderElection
-	if !lease.LeaderElect {
-		return
-	}
-	configs := []*rest.Config{c.Kubeconfig}
-	if c.ComponentConfig.KubeCloudShared.UseServiceAccountCredentials {
-		// The builder has a copy of the configuration, made before anybody could ask
-		// for a fence around it.
-		accounts := rest.AnonymousClientConfig(c.Kubeconfig)
-		c.ClientBuilder = clientbuilder.NewDynamicClientBuilder(accounts, c.Client.CoreV1(), metav1.NamespaceSystem)
-		configs = append(configs, accounts)
-	}
-	provider.Fence(lease.LeaseDuration.Duration-lease.RenewDeadline.Duration, restart, configs...)
 }
 
 // suit sets the defaults that suit a datacenter: the stock ones allow 20

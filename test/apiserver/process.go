@@ -114,12 +114,11 @@ func (p *Process) Kill() {
 // Pid is the number of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Terminate asks the program to end, and waits until it has.
-func (p *Process) Terminate() {
-	p.t.Helper()
-	p.signal(syscall.SIGTERM)
-	p.Ended(30 * time.Second)
-}
+// Terminate asks the program to end.
+func (p *Process) Terminate() { p.signal(syscall.SIGTERM) }
+
+// ExitCode is that of a program that has ended; -1 where a signal ended it.
+func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }
 
 // Pause stops the program where it is, as a host does that has no time for it.
 func (p *Process) Pause() { p.signal(syscall.SIGSTOP) }

@@ -18,44 +18,54 @@ import (
 	"k8s.io/controller-manager/pkg/clientbuilder"
 )
 
-// TestAFenceIsAroundEveryClient stands for a leader that was stopped: with a lease that
-// is over at once no client may write, with one that lasts all may.
+// TestAFenceIsAroundEveryClient closes it as a leader does that is to end.
 func TestAFenceIsAroundEveryClient(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		accounts bool // --use-service-account-credentials
-		lasts    time.Duration
-		writes   bool
-	}{
-		{"one account, stopped", false, time.Nanosecond, false},
-		{"an account for each controller, stopped", true, time.Nanosecond, false},
-		{"one account, running", false, time.Hour, true},
-		{"an account for each controller, running", true, time.Hour, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
+	for name, accounts := range map[string]bool{"one account": false, "an account for each controller": true} { // --use-service-account-credentials
+		t.Run(name, func(t *testing.T) {
 			var written atomic.Int32
 			api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, &written) }))
 			defer api.Close()
-			config := configOf(t, api.URL, c.accounts, c.lasts)
-			restarted := make(chan struct{}, 1)
-			fence(config, func() { restarted <- struct{}{} })
-			_, err := config.ClientBuilder.ClientOrDie("node-controller").CoreV1().Nodes().Create(t.Context(), &v1.Node{}, metav1.CreateOptions{})
-			if wrote := written.Load() > 0; wrote != c.writes || (err == nil) != c.writes {
-				t.Errorf("wrote: %v, want %v; %v", wrote, c.writes, err)
+			config := configOf(t, api.URL, accounts)
+			fence := enclose(config, func() { t.Error("it was never stopped") })
+			write := func() error {
+				_, err := config.ClientBuilder.ClientOrDie("node-controller").CoreV1().Nodes().Create(t.Context(), &v1.Node{}, metav1.CreateOptions{})
+				return err
 			}
-			if !c.writes {
-				<-restarted
+			if err := write(); err != nil || written.Load() != 1 {
+				t.Errorf("while it leads it wrote %d times; %v", written.Load(), err)
+			}
+			if err := fence.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := write(); err == nil || written.Load() != 1 {
+				t.Errorf("after that it wrote %d times; %v", written.Load()-1, err)
 			}
 		})
 	}
 }
 
+// TestAStoppedLeaderIsSureToLeadForWhatTheFlagsLeave is arithmetic of client-go's election.
+func TestAStoppedLeaderIsSureToLeadForWhatTheFlagsLeave(t *testing.T) {
+	for _, c := range []struct{ duration, deadline, retry, want time.Duration }{
+		{15 * time.Second, 10 * time.Second, 2 * time.Second, 3 * time.Second}, // the defaults
+		{8 * time.Second, 6 * time.Second, 500 * time.Millisecond, 1500 * time.Millisecond},
+		{12 * time.Second, 10 * time.Second, 2 * time.Second, time.Second},
+	} {
+		var config cloudconfig.Config
+		lease := &config.ComponentConfig.Generic.LeaderElection
+		lease.LeaseDuration.Duration, lease.RenewDeadline.Duration, lease.RetryPeriod.Duration = c.duration, c.deadline, c.retry
+		if got := stallLimit(config.Complete()); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // configOf is what the framework makes of its flags.
-func configOf(t *testing.T, url string, accounts bool, lasts time.Duration) *cloudconfig.CompletedConfig {
+func configOf(t *testing.T, url string, accounts bool) *cloudconfig.CompletedConfig {
 	t.Helper()
 	c := &cloudconfig.Config{Kubeconfig: &rest.Config{Host: url}}
 	lease := &c.ComponentConfig.Generic.LeaderElection
-	lease.LeaderElect, lease.LeaseDuration.Duration = true, lasts
+	lease.LeaderElect, lease.LeaseDuration.Duration = true, time.Hour
 	c.ComponentConfig.KubeCloudShared.UseServiceAccountCredentials = accounts
 	own := *c.Kubeconfig // of the process itself: it fetches the tokens
 	c.Client = kubernetes.NewForConfigOrDie(&own)

@@ -1,4 +1,4 @@
-package provider
+package leader
 
 import (
 	"errors"
@@ -15,8 +15,8 @@ func TestProcessThatWasStoppedWritesNothing(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served++ }))
 	defer server.Close()
 	restarted := make(chan struct{}, 2)
-	h := &heartbeat{limit: time.Minute, last: uptime.Now(), restart: func() { restarted <- struct{}{} }}
-	client := http.Client{Transport: fence{http.DefaultTransport, h}}
+	stalls := &stallDetector{limit: time.Minute, last: uptime.Now(), onStall: func() { restarted <- struct{}{} }}
+	client := http.Client{Transport: fenced{http.DefaultTransport, &SelfFence{stalls: stalls}}}
 	send := func(method string) error {
 		r, err := http.NewRequestWithContext(t.Context(), method, server.URL, nil)
 		if err != nil {
@@ -31,9 +31,9 @@ func TestProcessThatWasStoppedWritesNothing(t *testing.T) {
 	if err := send(http.MethodPost); err != nil || served != 1 {
 		t.Fatalf("while it runs: %v", err)
 	}
-	h.last -= 2 * time.Minute
-	for range 2 { // the second finds a beat that was a moment ago
-		if err := send(http.MethodPatch); !errors.Is(err, errFenced) {
+	stalls.last -= 2 * time.Minute
+	for range 2 { // the second finds that it ran a moment ago
+		if err := send(http.MethodPatch); !errors.Is(err, errStalled) {
 			t.Errorf("after it was stopped: %v", err)
 		}
 	}

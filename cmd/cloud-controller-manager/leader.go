@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/cloud-provider/app/config"
+	"k8s.io/controller-manager/pkg/clientbuilder"
+	"k8s.io/klog/v2"
+
+	"plinth.dev/plinth/provider/leader"
+)
+
+// lead has a process that is elected write only while it surely leads, and hand over when it
+// is asked to end.
+func lead(c *config.CompletedConfig, restart func()) {
+	if !c.ComponentConfig.Generic.LeaderElection.LeaderElect {
+		return
+	}
+	fence := enclose(c, restart)
+	self := &leader.Identity{EventRecorder: c.EventRecorder}
+	c.EventRecorder = self
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM, os.Interrupt)
+	go func() {
+		<-asked
+		klog.FlushAndExit(klog.ExitFlushTimeout, handOver(c, fence, self))
+	}()
+}
+
+// handOver returns the exit code of a process that has given up its lease, or has none. It
+// has as long as the lease is sure to be its own without being renewed.
+func handOver(c *config.CompletedConfig, fence *leader.SelfFence, self *leader.Identity) int {
+	lease := c.ComponentConfig.Generic.LeaderElection
+	ctx, cancel := context.WithTimeout(context.Background(), lease.RenewDeadline.Duration)
+	defer cancel()
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: lease.ResourceNamespace, Name: lease.ResourceName},
+		Client:    c.Client.CoordinationV1(), // made before the fence
+	}
+	klog.InfoS("Asked to end: handing over", "lease", lock.Describe())
+	if err := leader.HandOver(ctx, fence, lock, self.Name); err != nil {
+		klog.ErrorS(err, "Cannot hand over; the next leader waits until the lease expires")
+		return 1
+	}
+	return 0
+}
+
+// enclose puts a fence around every client that controllers write with.
+func enclose(c *config.CompletedConfig, restart func()) *leader.SelfFence {
+	fence := leader.NewSelfFence(stallLimit(c), restart)
+	fence.Enclose(c.Kubeconfig)
+	if c.ComponentConfig.KubeCloudShared.UseServiceAccountCredentials {
+		// The builder has a copy of the configuration, made before anybody could ask
+		// for a fence around it.
+		accounts := rest.AnonymousClientConfig(c.Kubeconfig)
+		fence.Enclose(accounts)
+		c.ClientBuilder = clientbuilder.NewDynamicClientBuilder(accounts, c.Client.CoreV1(), metav1.NamespaceSystem)
+	}
+	return fence
+}
+
+// stallLimit is for how long a leader may have been stopped and still be sure to lead. It
+// gives up a renew deadline after the retry period that follows its last renewal (client-go,
+// leaderelection.go, renew), and others take over a lease duration after that renewal.
+func stallLimit(c *config.CompletedConfig) time.Duration {
+	lease := c.ComponentConfig.Generic.LeaderElection
+	return max(lease.LeaseDuration.Duration-lease.RenewDeadline.Duration-lease.RetryPeriod.Duration, leastStall)
+}
+
+// leastStall is the least limit, where the flags leave no more: a process that was not stopped
+// may be without a processor for a moment.
+const leastStall = time.Second
