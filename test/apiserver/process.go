@@ -114,8 +114,15 @@ func (p *Process) Kill() {
 // Pid is the number of the process.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Terminate asks the program to end.
-func (p *Process) Terminate() { p.signal(syscall.SIGTERM) }
+// Terminate asks the program to end, and waits until it has.
+func (p *Process) Terminate() {
+	p.t.Helper()
+	p.AskToEnd()
+	p.Ended(30 * time.Second)
+}
+
+// AskToEnd asks the program to end.
+func (p *Process) AskToEnd() { p.signal(syscall.SIGTERM) }
 
 // ExitCode is that of a program that has ended; -1 where a signal ended it.
 func (p *Process) ExitCode() int { return p.cmd.ProcessState.ExitCode() }

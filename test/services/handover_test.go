@@ -117,7 +117,7 @@ func TestALeaderThatIsToEndHandsOver(t *testing.T) {
 	c.service("late")
 	<-proxy.held
 	begin := time.Now()
-	first.Terminate()
+	first.AskToEnd()
 	c.service("during")
 	c.served(3)
 	waited := time.Since(begin)
