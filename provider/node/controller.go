@@ -100,12 +100,20 @@ func (c *Controller) handler() cache.ResourceEventHandler {
 		},
 		UpdateFunc: func(was, is any) {
 			old, node := was.(*v1.Node), is.(*v1.Node)
+			if old.UID != node.UID { // it was missed that the old one went
+				c.cluster.Reports.Forget(old.UID)
+			}
 			if !initialising(node) && (old.ResourceVersion == node.ResourceVersion || changed(old, node)) {
 				c.queue.Add(node.Name)
 			}
 		},
-		// Another Node may need its machine or its pod CIDRs.
-		DeleteFunc: func(any) { c.enqueueAll() },
+		DeleteFunc: func(o any) {
+			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
+				o = last.Obj
+			}
+			c.cluster.Reports.Forget(o.(*v1.Node).UID)
+			c.enqueueAll() // another Node may need its machine or its pod CIDRs
+		},
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *Controller) freePodCIDRs(node *v1.Node, m inventory.Machine) []netip.Pr
 		return nil // they never change
 	}
 	if holder, taken := c.options.Index.PodCIDRHolder(m.PodCIDRs, node.Name); taken {
-		c.cluster.Reports.Warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v; if its machine is gone, run: kubectl delete node %s", holder, m.PodCIDRs, holder))
+		c.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap %v; if its machine is gone, run: kubectl delete node %s", holder, m.PodCIDRs, holder))
 		return nil
 	}
 	c.cluster.Reports.Clear(node, reasonPodCIDRInUse)

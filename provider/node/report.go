@@ -36,10 +36,19 @@ func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
 	}
 	for _, reason := range reasons {
 		if message, there := found[reason]; there {
-			c.cluster.Reports.Warn(node, reason, message)
+			c.warn(node, reason, message)
 		} else {
 			c.cluster.Reports.Clear(node, reason)
 		}
+	}
+}
+
+// warn reports what is wrong with a Node. Of one that went meanwhile nothing is remembered:
+// nobody would clear it any more.
+func (c *Controller) warn(node *v1.Node, reason, message string) {
+	c.cluster.Reports.Warn(node, reason, message)
+	if cached, err := c.nodes.Get(node.Name); err != nil || cached.UID != node.UID {
+		c.cluster.Reports.Forget(node.UID)
 	}
 }
 

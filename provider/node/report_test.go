@@ -11,7 +11,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	api "k8s.io/cloud-provider/api"
 
@@ -95,7 +100,9 @@ func newDesk(t *testing.T, machines string) *desk {
 	d.Controller = New(Options{InForce: d.inForce, Index: index, Log: slog.Default()})
 	d.inForce.Follow(index.Reindex)
 	d.inForce.Set(loaded(t, machines))
-	d.Use(Cluster{Nodes: informers.NewSharedInformerFactory(nil, 0).Core().V1().Nodes(), Recorder: d.events, Reports: event.NewReports(d.events)})
+	client := fake.NewClientset()
+	client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &v1.Node{}, nil })
+	d.Use(Cluster{Client: client, Nodes: informers.NewSharedInformerFactory(nil, 0).Core().V1().Nodes(), Recorder: d.events, Reports: event.NewReports(d.events)})
 	return d
 }
 
@@ -111,14 +118,14 @@ func (d *desk) sees(n *v1.Node) {
 	}
 }
 
-// reported checks which Event came since the last time; empty: none.
+// reported checks which Event came since the last time; empty: none; *: any.
 func (d *desk) reported(want string) {
 	d.t.Helper()
 	got := ""
 	for len(d.events.Events) > 0 {
 		got += <-d.events.Events + "\n"
 	}
-	if want == "" && got != "" || !strings.Contains(got, want) {
+	if want != "*" && (want == "" && got != "" || !strings.Contains(got, want)) {
 		d.t.Errorf("reported: %q, want %q", got, want)
 	}
 }
@@ -132,14 +139,47 @@ func TestWhatWasWrongIsReportedAgain(t *testing.T) {
 			d := newDesk(t, elsewhere)
 			n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", UID: "1"}}
 			n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
-			n.Spec.Taints = []v1.Taint{{Key: api.TaintExternalCloudProvider}}
-			m, _ := loaded(t, off).Machine("w1")
-			d.Report(n, m, nil)
+			d.inForce.Set(loaded(t, off))
+			d.sees(n)
 			d.reported("StillOff")
+			d.sees(n)
+			d.reported("")
 			d.inForce.Set(loaded(t, meanwhile))
 			d.sees(n)
-			d.Report(n, m, nil)
+			d.inForce.Set(loaded(t, off))
+			d.sees(n)
 			d.reported("StillOff")
 		})
+	}
+}
+
+// TestNodesThatAreGoneLeaveNoReports: Nodes come and go, and each is a stranger.
+func TestNodesThatAreGoneLeaveNoReports(t *testing.T) {
+	d := newDesk(t, `{name: w1, addresses: [10.10.1.11]}`)
+	stranger := func(i int) *v1.Node {
+		return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "stranger", UID: types.UID(fmt.Sprint(i))}}
+	}
+	for i, goes := range []func(n, next *v1.Node){
+		func(n, _ *v1.Node) { d.handler().OnDelete(n) },
+		func(n, _ *v1.Node) { d.handler().OnDelete(cache.DeletedFinalStateUnknown{Key: n.Name, Obj: n}) },
+		func(n, next *v1.Node) { d.handler().OnUpdate(n, next) }, // the informer missed that it went
+		func(n, next *v1.Node) {
+			d.handler().OnUpdate(n, next)
+			d.sees(next)
+			d.Report(n, inventory.Machine{}, inventory.ErrNoMachine) // by whoever has it still in hand
+			d.handler().OnDelete(next)
+		},
+	} {
+		n := stranger(2 * i)
+		d.sees(n)
+		d.reported("NoMachine")
+		if open := d.cluster.Reports.Open(); open != 1 {
+			t.Errorf("%d reports of the Node that is there", open)
+		}
+		goes(n, stranger(2*i+1))
+		if open := d.cluster.Reports.Open(); open > 0 {
+			t.Errorf("case %d: %d reports of Nodes that are gone are remembered", i, open)
+		}
+		d.reported("*")
 	}
 }
