@@ -43,20 +43,34 @@ func (x *Index) MachineOf(node *v1.Node) (*inventory.Inventory, inventory.Machin
 	if err != nil {
 		return x.inventory, m, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	if nodes := x.nodesClaiming(m.Name, node.Name); len(nodes) > 1 {
-		return x.inventory, inventory.Machine{}, &sharedMachineError{machine: m.Name, nodes: slices.Sorted(slices.Values(nodes))}
+	if nodes := x.nodesClaiming(m, Identity(node)); len(nodes) > 1 || nodes[0] != node.Name {
+		return x.inventory, inventory.Machine{}, &claimedError{machine: m.Name, node: node.Name, nodes: slices.Sorted(slices.Values(nodes))}
 	}
 	return x.inventory, m, nil
 }
 
-// nodesClaiming returns the Nodes that claim a machine; node is among them even if it was not
-// observed yet.
-func (x *Index) nodesClaiming(machine, node string) []string {
-	nodes := x.machines[machine]
-	if !slices.Contains(nodes, node) {
-		return append(slices.Clip(nodes), node)
+// nodesClaiming returns the Nodes that claim a machine, with one that may not have been
+// observed yet. A kubelet writes the system UUID of its Node itself: beside a Node that has
+// the machine's provider ID or name, one that has only its system UUID does not count.
+func (x *Index) nodesClaiming(m inventory.Machine, node inventory.NodeIdentity) []string {
+	nodes := x.machines[m.Name]
+	if !slices.Contains(nodes, node.Name) {
+		nodes = append(slices.Clip(nodes), node.Name)
 	}
-	return nodes
+	if len(nodes) == 1 {
+		return nodes
+	}
+	certain := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
+		id := x.nodes[name].identity
+		if name == node.Name {
+			id = node
+		}
+		return id.Name != m.Name && id.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, id.ProviderID)
+	})
+	if len(certain) == 0 {
+		return nodes
+	}
+	return certain
 }
 
 // PodCIDRHolder returns another Node whose pod CIDRs overlap one of these.

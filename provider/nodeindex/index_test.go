@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ func TestTwoNodesOfOneMachineAreAnErrorOnBoth(t *testing.T) {
 	}
 	x.observe(twin)
 	for _, n := range []*v1.Node{one, twin} {
-		var shared *sharedMachineError
+		var shared *claimedError
 		if _, _, err := x.MachineOf(n); !errors.As(err, &shared) || !slices.Equal(shared.nodes, []string{"shared", "twin"}) {
 			t.Errorf("node %s: %v", n.Name, err)
 		}
@@ -65,6 +66,46 @@ func TestTwoNodesOfOneMachineAreAnErrorOnBoth(t *testing.T) {
 	x.observeDeleted("twin")
 	if _, _, err := x.MachineOf(one); err != nil {
 		t.Errorf("alone again: %v", err)
+	}
+}
+
+// TestANodeThatReportsAnothersSystemUUIDIsNotItsMachine: a kubelet writes its system UUID
+// itself, and neither its name nor the provider ID that the controller gave it.
+func TestANodeThatReportsAnothersSystemUUIDIsNotItsMachine(t *testing.T) {
+	const uuid = "00000000-0000-0000-0000-000000000001"
+	liar := nodeNamed("liar", "")
+	liar.Status.NodeInfo.SystemUUID = uuid
+	byUUID := func(n *v1.Node) *v1.Node { n.Status.NodeInfo.SystemUUID = uuid; return n }
+	for name, holder := range map[string]*v1.Node{
+		"by provider ID":           byUUID(nodeNamed("elsewhere", "plinth://other")),
+		"by provider ID alone":     nodeNamed("elsewhere", "plinth://other"),
+		"by name, not yet written": byUUID(nodeNamed("other", "")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := indexed(t)
+			x.observe(liar)
+			if _, m, err := x.MachineOf(liar); err != nil || m.Name != "other" {
+				t.Errorf("alone it is %q, %v", m.Name, err)
+			}
+			for _, seen := range []string{"not observed yet", "observed"} {
+				if _, m, err := x.MachineOf(holder); err != nil || m.Name != "other" {
+					t.Errorf("%s: the machine's node is %q, %v", seen, m.Name, err)
+				}
+				x.observe(holder)
+			}
+			if _, m, err := x.MachineOf(liar); err == nil || errors.Is(err, inventory.ErrNoMachine) || !strings.Contains(err.Error(), holder.Name) {
+				t.Errorf("the other is %q, %v", m.Name, err)
+			}
+		})
+	}
+	x := indexed(t)
+	second := byUUID(nodeNamed("second", ""))
+	x.observe(liar)
+	x.observe(second)
+	for _, n := range []*v1.Node{liar, second} {
+		if _, m, err := x.MachineOf(n); err == nil {
+			t.Errorf("where both have no more than that, %s is %q", n.Name, m.Name)
+		}
 	}
 }
 

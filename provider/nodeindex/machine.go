@@ -15,15 +15,20 @@ import (
 // ErrNoInventory is the answer to every question until an inventory is in force.
 var ErrNoInventory = errors.New("no inventory is in force yet")
 
-// sharedMachineError means that a Node is not the only one that claims its machine.
-type sharedMachineError struct {
+// claimedError means that a Node claims a machine that is another Node's, or could be.
+type claimedError struct {
 	machine string
-	nodes   []string // that claim it, sorted
+	node    string   // which machine that is, is asked
+	nodes   []string // whose the machine could be, sorted
 }
 
 // Error says what to do about it: a machine that has another name now has left the Node of
 // its former name behind.
-func (e *sharedMachineError) Error() string {
+func (e *claimedError) Error() string {
+	if !slices.Contains(e.nodes, e.node) {
+		return fmt.Sprintf("node %s reports the system UUID of machine %s, which by provider ID or name is %s: write the machine's own into match: {systemUUID: ...}, or delete the node that it is not",
+			e.node, e.machine, strings.Join(e.nodes, ", "))
+	}
 	text := fmt.Sprintf("machine %s is claimed by the nodes %s", e.machine, strings.Join(e.nodes, ", "))
 	if others := slices.DeleteFunc(slices.Clone(e.nodes), func(n string) bool { return n == e.machine }); len(others) < len(e.nodes) {
 		return fmt.Sprintf("%s: if %s is its name now, run: kubectl delete node %s", text, e.machine, strings.Join(others, " "))
