@@ -1,6 +1,7 @@
 package event
 
 import (
+	"maps"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,24 +16,25 @@ type Reports struct {
 	recorder record.EventRecorder
 
 	mu   sync.Mutex
-	said map[types.UID]map[string]string // messages by reason
+	said map[report]string // the message
+}
+
+type report struct {
+	uid    types.UID
+	reason string
 }
 
 // NewReports returns Reports of which nothing is told yet.
 func NewReports(recorder record.EventRecorder) *Reports {
-	return &Reports{recorder: recorder, said: map[types.UID]map[string]string{}}
+	return &Reports{recorder: recorder, said: map[report]string{}}
 }
 
 // Warn records a Warning unless it was the last that was said for this reason.
 func (r *Reports) Warn(obj object, reason, message string) {
+	key := report{obj.GetUID(), reason}
 	r.mu.Lock()
-	said := r.said[obj.GetUID()]
-	if said == nil {
-		said = map[string]string{}
-		r.said[obj.GetUID()] = said
-	}
-	again := said[reason] == message
-	said[reason] = message
+	again := r.said[key] == message
+	r.said[key] = message
 	r.mu.Unlock()
 	if !again {
 		r.recorder.Event(obj, v1.EventTypeWarning, reason, message)
@@ -43,28 +45,21 @@ func (r *Reports) Warn(obj object, reason, message string) {
 func (r *Reports) Clear(obj object, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if said := r.said[obj.GetUID()]; said != nil {
-		if delete(said, reason); len(said) == 0 {
-			delete(r.said, obj.GetUID())
-		}
-	}
+	delete(r.said, report{obj.GetUID(), reason})
 }
 
 // Forget clears all reasons of an object that is gone.
 func (r *Reports) Forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.said, uid)
+	maps.DeleteFunc(r.said, func(key report, _ string) bool { return key.uid == uid })
 }
 
 // Open returns how many warnings are not cleared.
-func (r *Reports) Open() (n int) {
+func (r *Reports) Open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, said := range r.said {
-		n += len(said)
-	}
-	return n
+	return len(r.said)
 }
 
 // object is anything that Events stand on.

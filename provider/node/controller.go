@@ -30,7 +30,7 @@ import (
 //
 //	nodes       get list watch patch
 //	events      create patch
-//	configmaps  patch, of the name plinth-inventory-status in Plinth's namespace
+//	configmaps  create patch, of the name plinth-inventory-status in Plinth's namespace
 type Controller struct {
 	options Options
 	cluster Cluster

@@ -85,32 +85,11 @@ const reasonSynced = "Synced"
 // initEvents is a client of Events that does not send those.
 type initEvents struct{ typedv1.EventInterface }
 
-func says(e *v1.Event) bool { return e.Type != v1.EventTypeNormal || e.Reason != reasonSynced }
-
-// CreateWithEventNamespace creates an Event. It is what the recorder of a stock controller
-// calls.
+// CreateWithEventNamespace creates an Event. It is what the recorder of the stock controller
+// calls; to count an Event it calls this as well, where none was created.
 func (e initEvents) CreateWithEventNamespace(event *v1.Event) (*v1.Event, error) {
-	return e.CreateWithEventNamespaceWithContext(context.Background(), event)
-}
-
-// CreateWithEventNamespaceWithContext creates an Event.
-func (e initEvents) CreateWithEventNamespaceWithContext(ctx context.Context, event *v1.Event) (*v1.Event, error) {
-	if !says(event) {
+	if event.Type == v1.EventTypeNormal && event.Reason == reasonSynced {
 		return event, nil
 	}
-	return e.EventInterface.CreateWithEventNamespaceWithContext(ctx, event)
-}
-
-// PatchWithEventNamespace counts an Event that was seen before. It is what the recorder of
-// a stock controller calls.
-func (e initEvents) PatchWithEventNamespace(event *v1.Event, data []byte) (*v1.Event, error) {
-	return e.PatchWithEventNamespaceWithContext(context.Background(), event, data)
-}
-
-// PatchWithEventNamespaceWithContext counts an Event that was seen before.
-func (e initEvents) PatchWithEventNamespaceWithContext(ctx context.Context, event *v1.Event, data []byte) (*v1.Event, error) {
-	if !says(event) {
-		return event, nil
-	}
-	return e.EventInterface.PatchWithEventNamespaceWithContext(ctx, event, data)
+	return e.EventInterface.CreateWithEventNamespaceWithContext(context.Background(), event)
 }
