@@ -43,13 +43,13 @@ func BenchmarkAmong(b *testing.B) {
 		present = n
 		for i := range *rounds {
 			for _, c := range s.contenders() {
-				if c.name == "plinth" || n <= metallbMost {
+				if c.ours || n <= metallbMost {
 					name := fmt.Sprintf("%s/%d", c.name, n)
 					s.among(c, n, results.of(name))
 					results.progress(name, i+1)
 				}
 			}
-			results.of(fmt.Sprintf("floor/%d", n)).times("create", s.floor())
+			results.of(fmt.Sprintf("floor/%d", n)).times("create", s.leastTimes())
 		}
 	}
 	results.report(b)
@@ -90,7 +90,7 @@ func (s *stand) among(c contender, n int, r *result) {
 	time.Sleep(atRest)
 	r.add("MB-agent", s.memory(speaker))
 	r.add("MB-controller", s.memory(controller))
-	if c.name == "plinth" && n > 0 {
+	if c.ours && n > 0 {
 		speaker = s.restarts(c, n, speaker, r)
 	}
 	speaker.Terminate()
@@ -207,9 +207,9 @@ func (s *stand) createAndAwait(name string, shown sightings) (whole, seen time.D
 	return at.Sub(begun), at.Sub(shown.of(name))
 }
 
-// floor is what the API server alone takes: Service created, seen by a second client,
+// leastTimes are what the API server alone takes: Service created, seen by a second client,
 // IPAddress created by it, seen by a third.
-func (s *stand) floor() (took []time.Duration) {
+func (s *stand) leastTimes() (took []time.Duration) {
 	s.b.Helper()
 	ctx, stop := context.WithCancel(s.b.Context())
 	defer stop()

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -21,7 +22,8 @@ const programs = "PLINTH_BENCH_PROGRAMS"
 var (
 	rounds = flag.Int("rounds", 5, "how often the contenders take turns; the median counts")
 	most   = flag.Int("most", 10_000, "the largest number of Services that are present")
-	only   = flag.String("only", "", "plinth or metallb; else both")
+	only   = flag.String("only", "", "names of contenders, comma separated: plinth, metallb, floor, before; else all")
+	older  = flag.String("before", "", "file of an older controller manager, which is measured beside the others as \"before\"")
 )
 
 func TestMain(m *testing.M) {
@@ -90,7 +92,40 @@ func build(folder string) error {
 	if err := goBuild(root, folder, "plinth-agent", "./cmd/node-agent"); err != nil {
 		return err
 	}
+	if err := goBuild(filepath.Join(root, "test"), folder, "plinth-floor", "./bench/vips/floor"); err != nil {
+		return err
+	}
+	if err := linkBefore(folder); err != nil {
+		return err
+	}
+	if !wanted("metallb") {
+		return nil
+	}
 	return buildMetalLB(filepath.Join(root, "test", "bench", "metallb"), folder)
+}
+
+// linkBefore gives the older controller manager a name of its own, by which its log is found.
+// It is no copy: how a file was written decides how much of it a process has in memory.
+func linkBefore(folder string) error {
+	if *older == "" {
+		return nil
+	}
+	if _, err := os.Stat(*older); err != nil {
+		return err
+	}
+	file, err := filepath.Abs(*older)
+	if err != nil {
+		return err
+	}
+	return os.Symlink(file, filepath.Join(folder, "plinth-before"))
+}
+
+// wanted reports whether a contender takes part.
+func wanted(name string) bool {
+	if name == "before" && *older == "" {
+		return false
+	}
+	return *only == "" || slices.Contains(strings.Split(*only, ","), name)
 }
 
 func goBuild(source, folder, program, pkg string, flags ...string) error {

@@ -1,6 +1,7 @@
 package vips
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -78,14 +79,19 @@ func rewrite(file, old, new string) error {
 	return os.WriteFile(file, []byte(strings.Replace(string(text), old, new, 1)), 0o644)
 }
 
+// moduleDir is where a module is, which is downloaded if it is not there yet.
 func moduleDir(source, module string) (string, error) {
-	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
-	list.Dir = source
-	dir, err := components.AsCaller(list).Output()
+	download := exec.Command("go", "mod", "download", "-json", module)
+	download.Dir = source
+	out, err := components.AsCaller(download).Output()
 	if err != nil {
+		return "", fmt.Errorf("downloading the module %s: %w: %s", module, err, out)
+	}
+	var there struct{ Dir string }
+	if err := json.Unmarshal(out, &there); err != nil {
 		return "", fmt.Errorf("where the module %s is: %w", module, err)
 	}
-	return strings.TrimSpace(string(dir)), nil
+	return there.Dir, nil
 }
 
 var format = regexp.MustCompile(`(?m)^ *format: int32\n`)

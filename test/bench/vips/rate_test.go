@@ -17,17 +17,34 @@ import (
 // ("s/start"), and how much is written for each, Events included ("writes/service").
 // Then one is deleted, and what is written for that is counted ("writes/delete"), and
 // what of it to Services ("service-writes/delete": a finalizer of its own is one).
+//
+// The floor is a program that makes the writes of Plinth and decides nothing. What Plinth
+// reaches of it, of MetalLB's rate and of its own former one is the median of the rounds'
+// ratios: of two that ran within a minute, since the machine changes within an hour.
 func BenchmarkRate(b *testing.B) {
 	s := newStand(b)
 	results, contenders := newResults(), s.contenders()
+	if wanted("floor") {
+		contenders = append(contenders, s.floor())
+	}
+	all := sizes(1000, 3000)
 	for i := range *rounds {
-		for _, n := range sizes(1000, 3000) {
+		for _, n := range all {
 			for _, c := range contenders {
 				name := fmt.Sprintf("%s/%d", c.name, n)
 				s.rate(c, n, results.of(name))
 				results.progress(name, i+1)
 			}
 		}
+		slices.Reverse(contenders) // nobody is always the one after
+	}
+	for _, n := range all {
+		for _, other := range []string{"floor", "metallb", "before"} {
+			results.ratio(fmt.Sprintf("plinth/%d", n), fmt.Sprintf("%s/%d", other, n), "services/s")
+		}
+	}
+	if len(all) == 2 {
+		results.ratio("plinth/3000", "plinth/1000", "services/s")
 	}
 	results.report(b)
 }

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -64,6 +65,18 @@ func (r *result) medians() iter.Seq2[string, float64] {
 				return
 			}
 		}
+	}
+}
+
+// ratio notes how much of what one reached in a unit the other did, round by round, where
+// both were measured.
+func (rs *results) ratio(one, other, unit string) {
+	if rs.by[one] == nil || rs.by[other] == nil {
+		return
+	}
+	of := rs.by[other].by[unit]
+	for i, value := range rs.by[one].by[unit] {
+		rs.of(one+"÷"+strings.ReplaceAll(other, "/", "_")).add("of-"+unit, value/of[i])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"regexp"
 	"slices"
@@ -38,9 +39,10 @@ type stand struct {
 	agent  string               // kubeconfig of the agent
 }
 
-// contender is one of the two, in two parts.
+// contender is one of those that take turns, in two parts.
 type contender struct {
 	name       string
+	ours       bool                      // Plinth, as it is or as it was
 	controller func() *apiserver.Process // gives addresses
 	speaker    func() *apiserver.Process // tells the router
 	deletions  int                       // a round, each with a creation right after it
@@ -68,7 +70,9 @@ spec:
   pools: [{name: public, addresses: [%s]}]
   racks: [{name: r1, machines: [{name: %s, addresses: [%s]}]}]
 `, machineASN, routerAddr, routerASN, pool, machine, machineAddr), nil)
-	s.installMetalLB()
+	if wanted("metallb") {
+		s.installMetalLB()
+	}
 	return s
 }
 
@@ -96,6 +100,7 @@ func (s *stand) plinth() contender {
 	dir := s.b.TempDir()
 	return contender{
 		name:       "plinth",
+		ours:       true,
 		deletions:  50,
 		controller: func() *apiserver.Process { return s.Launch() },
 		speaker: func() *apiserver.Process {
@@ -104,16 +109,37 @@ func (s *stand) plinth() contender {
 	}
 }
 
-// contenders are those that take turns.
+// before is an older controller manager, with the rights and the agent of today.
+func (s *stand) before() contender {
+	c := s.plinth()
+	c.name = "before"
+	c.controller = func() *apiserver.Process {
+		return s.Spawn(program("plinth-before"), "--kubeconfig="+s.Limited, "--secure-port=0", "--leader-elect=false")
+	}
+	return c
+}
+
+// floor makes Plinth's writes and decides nothing. It tells no router.
+func (s *stand) floor() contender {
+	first := netip.MustParsePrefix(pool).Addr().String()
+	return contender{
+		name: "floor",
+		controller: func() *apiserver.Process {
+			return s.Spawn(program("plinth-floor"), "--kubeconfig="+s.Limited, "--first="+first, "--pool=public")
+		},
+	}
+}
+
+// contenders are those that take turns and announce what they give.
 func (s *stand) contenders() []contender {
-	both := []contender{s.plinth(), s.metallb()}
-	return slices.DeleteFunc(both, func(c contender) bool { return *only != "" && *only != c.name })
+	all := []contender{s.plinth(), s.metallb(), s.before()}
+	return slices.DeleteFunc(all, func(c contender) bool { return !wanted(c.name) })
 }
 
 // start starts the controller and waits until it is at work.
 func (c contender) start(s *stand) *apiserver.Process {
 	p := c.controller()
-	if c.name == "plinth" {
+	if c.ours {
 		s.AwaitStatus("ready", "true")
 	}
 	s.awaitRack()
@@ -133,13 +159,18 @@ func (s *stand) awaitRack() {
 }
 
 // memory is how much of a process is in memory, in MB.
-func (s *stand) memory(p *apiserver.Process) float64 {
+func (s *stand) memory(p *apiserver.Process) float64 { return s.megabytes(p, "VmRSS") }
+
+// heap is memory without the program's own file, which several processes have in common.
+func (s *stand) heap(p *apiserver.Process) float64 { return s.megabytes(p, "RssAnon") }
+
+func (s *stand) megabytes(p *apiserver.Process, field string) float64 {
 	s.b.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
 	check(s.b, err)
-	m := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(data)
+	m := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(data)
 	if m == nil {
-		s.b.Fatalf("no VmRSS in %s", data)
+		s.b.Fatalf("no %s in %s", field, data)
 	}
 	kB, _ := strconv.ParseFloat(string(m[1]), 64)
 	return kB / 1024
