@@ -136,18 +136,27 @@ func (c *cluster) caughtUp(r *recorder) {
 	})
 }
 
-// judged stops a recorder and fails the test if a law was broken, or it did not see all.
-func (c *cluster) judged(r *recorder) *history {
+// seen returns all events so far, in the order of etcd.
+func (c *cluster) seen(r *recorder) []event {
 	c.t.Helper()
 	c.caughtUp(r)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return inOrder(r.events)
+}
+
+// judged stops a recorder and fails the test if a law was broken, or it did not see all.
+func (c *cluster) judged(r *recorder) {
+	c.t.Helper()
+	events := c.seen(r)
 	r.stop()
 	r.done.Wait()
 	if r.blind != nil {
 		c.t.Error("the recorder did not see all: ", r.blind)
 	}
-	h := replay(r.events)
+	h := replay(events)
 	if len(h.violations) > 0 {
-		c.t.Logf("with -artifacts all is kept in %s", save(c.t, inOrder(r.events)))
+		c.t.Logf("with -artifacts all is kept in %s", save(c.t, events))
 	}
 	for i, x := range h.violations {
 		if i == 10 {
@@ -155,13 +164,12 @@ func (c *cluster) judged(r *recorder) *history {
 			break
 		}
 		c.t.Errorf("%s", x.text)
-		for _, e := range inOrder(r.events) {
+		for _, e := range events {
 			if e.version <= x.version && e.concerns(x.subjects) {
 				c.t.Log("  ", e)
 			}
 		}
 	}
-	return h
 }
 
 // save writes events into a file.
