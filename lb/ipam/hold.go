@@ -99,11 +99,11 @@ func (s *State) release(a netip.Addr, k lb.ServiceKey, now time.Time) bool {
 	return true
 }
 
-// Quarantine puts addresses into quarantine again of which it was written down, each until
-// its time, but none for longer than [QuarantineTime]: a clock may have been ahead.
+// Quarantine puts free addresses into quarantine of which it was written down, each until its
+// time, but none for longer than [QuarantineTime]: a clock may have been ahead.
 func (s *State) Quarantine(all []Quarantined, now time.Time) {
 	for _, r := range all {
-		if !r.Until.After(now) {
+		if _, in := s.ledger.quarantine[r.Addr]; in || !r.Until.After(now) {
 			continue
 		}
 		if latest := now.Add(QuarantineTime); r.Until.After(latest) {

@@ -62,11 +62,7 @@ func pause(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 // is written down, or need not be. It reports whether there was no room for something.
 func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 	b := r.balancer
-	var releasing []netip.Addr
-	all := ask(b.store, func(s *ipam.State) (all []ipam.Quarantined) {
-		all, releasing = s.Quarantined(b.now())
-		return all
-	})
+	all, releasing := r.quarantined()
 	for range claimAttempts {
 		now, err := b.claims.WriteReleased(ctx, r.last, all)
 		switch {
@@ -79,11 +75,23 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
 			return false, err
 		}
-		if _, err := r.read(ctx); err != nil {
+		others, err := r.read(ctx) // another leader's, that knows what it released
+		if err != nil {
 			return false, err
 		}
+		b.apply(func(s *ipam.State) ipam.Effects { s.Quarantine(others.Quarantined, b.now()); return ipam.Effects{} })
+		all, releasing = r.quarantined()
 	}
 	return false, errContended
+}
+
+// quarantined is [ipam.State.Quarantined].
+func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []netip.Addr) {
+	r.balancer.apply(func(s *ipam.State) ipam.Effects {
+		all, releasing = s.Quarantined(r.balancer.now())
+		return ipam.Effects{}
+	})
+	return all, releasing
 }
 
 // read reads what is written down.

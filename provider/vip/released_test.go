@@ -89,3 +89,25 @@ func TestQuarantineOfAPredecessorWhoseClockWasAheadIsKept(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAnotherLeaderReleasedIsNotWrittenOver has two leaders at work, as there must never be.
+func TestWhatAnotherLeaderReleasedIsNotWrittenOver(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	other := lb.ServiceKey{Namespace: "d", Name: "other"}
+	theirs := []ipam.Quarantined{{Addr: netip.MustParseAddr("192.0.2.3"), Owner: other, Until: noon.Add(time.Minute)}}
+	if _, err := h.claims.WriteReleased(t.Context(), h.released.last, theirs); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
+		t.Fatal(err)
+	}
+	h.departed() // which finds that there is a ConfigMap now
+	stored, err := h.claims.ReadReleased(t.Context())
+	if err != nil || len(stored.Quarantined) != 2 {
+		t.Errorf("written down are %v, %v", stored.Quarantined, err)
+	}
+	if got := h.quarantined(); len(got) != 2 {
+		t.Errorf("in quarantine are %v", got)
+	}
+}
