@@ -15,6 +15,9 @@ import (
 func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision, error) {
 	k := keyOf(svc)
 	defer b.ofService.lock(k)()
+	if err := b.refreshShown(ctx, svc); err != nil {
+		return ipam.Decision{}, err
+	}
 	for range claimAttempts {
 		d := b.decide(svc)
 		if unreported := b.unreported(svc); d.Refused && len(unreported) > 0 {
@@ -39,6 +42,19 @@ func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision
 		return d, err
 	}
 	return ipam.Decision{}, errContended
+}
+
+// refreshShown reads live the claims of what a status shows and its Service is not known to
+// hold: another leader, or one that is gone, may have given it a moment ago. It is what clients
+// know the Service by.
+func (b *Controller) refreshShown(ctx context.Context, svc *v1.Service) error {
+	shown := shownBy(svc)
+	for _, a := range ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unheld(keyOf(svc), shown) }) {
+		if err := b.refresh(ctx, a); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // decide asks for what a Service is to have.
