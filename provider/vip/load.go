@@ -118,12 +118,15 @@ func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err er
 	case <-limit.Done():
 		return nil, errJournalLate
 	}
-	released, err := b.released.read(ctx)
-	if err != nil {
+	if err := b.journal.Check(ctx); err != nil {
 		return nil, err
 	}
 	restored = b.journal.Restored()
 	list, err := b.claims.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	released, err := b.released.read(ctx) // after the list: what has no object any more was written down before
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,7 +24,8 @@ const (
 // what was released once it is: whoever leads next knows it from one of the two.
 type releasedKeeper struct {
 	balancer *Controller
-	last     claim.Released // as it was read or written last
+	last     claim.Released     // as it was read or written last
+	others   []ipam.Quarantined // that another leader wrote down
 }
 
 // run writes it down until ctx ends: at once when it changed but not too often, and now and
@@ -75,23 +77,28 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
 			return false, err
 		}
-		others, err := r.read(ctx) // another leader's, that knows what it released
+		now, err = r.read(ctx)
 		if err != nil {
 			return false, err
 		}
-		b.apply(func(s *ipam.State) ipam.Effects { s.Quarantine(others.Quarantined, b.now()); return ipam.Effects{} })
+		r.others = now.Quarantined // which is not ours to forget, though we have it as held
+		b.apply(func(s *ipam.State) ipam.Effects { s.Quarantine(r.others, b.now()); return ipam.Effects{} })
 		all, releasing = r.quarantined()
 	}
 	return false, errContended
 }
 
-// quarantined is [ipam.State.Quarantined].
+// quarantined is [ipam.State.Quarantined], and what another leader wrote down besides.
 func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []netip.Addr) {
 	r.balancer.apply(func(s *ipam.State) ipam.Effects {
 		all, releasing = s.Quarantined(r.balancer.now())
 		return ipam.Effects{}
 	})
-	return all, releasing
+	r.others = slices.DeleteFunc(r.others, func(o ipam.Quarantined) bool {
+		ours := slices.ContainsFunc(all, func(x ipam.Quarantined) bool { return x.Addr == o.Addr })
+		return ours || !o.Until.After(r.balancer.now())
+	})
+	return slices.Concat(all, r.others), releasing
 }
 
 // read reads what is written down.

@@ -111,3 +111,19 @@ func TestWhatAnotherLeaderReleasedIsNotWrittenOver(t *testing.T) {
 		t.Errorf("in quarantine are %v", got)
 	}
 }
+
+// TestWhatAnotherLeaderReleasedIsWrittenDownThoughItIsHeldHere until this one has released it too.
+func TestWhatAnotherLeaderReleasedIsWrittenDownThoughItIsHeldHere(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	theirs := []ipam.Quarantined{{Addr: h.addr, Owner: h.key(0), Until: noon.Add(time.Minute)}}
+	if _, err := h.claims.WriteReleased(t.Context(), h.released.last, theirs); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		h.departed()
+		if stored, err := h.claims.ReadReleased(t.Context()); err != nil || len(stored.Quarantined) != 1 {
+			t.Errorf("written down are %v, %v", stored.Quarantined, err)
+		}
+	}
+}
