@@ -136,10 +136,21 @@ func (j *Journal) Check(ctx context.Context) error {
 	j.mu.Lock()
 	j.silent = err != nil
 	j.mu.Unlock()
-	if err == nil {
+	if err == nil && r.exists { // people delete it, which is no restore
 		j.Saw(r.Writes)
 	}
 	return err
+}
+
+// Counted returns what was read with the count that goes on from what is known, where somebody
+// has deleted the ConfigMap.
+func (j *Journal) Counted(r Released) Released {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !r.exists {
+		r.Writes = j.writes
+	}
+	return r
 }
 
 // Saw takes in a count of writes that was read, or written. One that is smaller than known is

@@ -110,8 +110,8 @@ func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 		err = nil
 	}
 	if err == nil {
-		r.last = now
-		b.journal.Saw(now.Writes)
+		r.last = b.journal.Counted(now)
+		b.journal.Saw(r.last.Writes)
 	}
 	return now, err
 }
