@@ -3,9 +3,10 @@ package ipam
 import (
 	"cmp"
 	"net/netip"
-	"plinth.dev/plinth/lb"
 	"slices"
 	"strings"
+
+	"plinth.dev/plinth/lb"
 )
 
 // Request is all that a Service says about the VIPs that it would like.
@@ -75,6 +76,20 @@ func (h Holder) refusesToShare(o Holder) lb.Reason {
 	}
 	return ""
 }
+
+// Want says which families a Service asks for: spec.ipFamilies under
+// spec.ipFamilyPolicy. SingleStack has a First alone; RequireDualStack a Second
+// too; PreferDualStack a Second that is Optional, and then either will do.
+type Want struct {
+	First, Second lb.Family
+	Optional      bool
+}
+
+// has reports whether f is among the families asked for.
+func (w Want) has(f lb.Family) bool { return f != lb.NoFamily && (f == w.First || f == w.Second) }
+
+// dual reports whether both families are asked for.
+func (w Want) dual() bool { return w.Second != lb.NoFamily }
 
 // Ask is what the annotations of a Service ask for; see [AskOf].
 type Ask struct {

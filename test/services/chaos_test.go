@@ -43,12 +43,13 @@ func TestChangesOfTheLeaderInChaosDoubleMoveAndLeakNothing(t *testing.T) {
 }
 
 // Two controller managers are at work at once, as they must never be: of these, too, one
-// gives nothing away that the other has given.
-func TestTwoLeadersInChaosDoubleMoveAndLeakNothing(t *testing.T) {
-	testChaos(t, (*chaos).letTwoLead)
+// gives nothing away that the other has given. A Service may move that both serve in the same
+// moment, and its status may show for a moment what the other has just given back.
+func TestTwoLeadersInChaosDoubleAndLeakNothing(t *testing.T) {
+	testChaos(t, (*chaos).letTwoLead, "moved", "not held")
 }
 
-func testChaos(t *testing.T, disorder func(*chaos)) {
+func testChaos(t *testing.T, disorder func(*chaos), notPromised ...string) {
 	seed := *chaosSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -56,7 +57,7 @@ func testChaos(t *testing.T, disorder func(*chaos)) {
 	t.Logf("to see it again: -chaos-seed=%d", seed)
 	c := newChaos(t, seed)
 	r := c.record()
-	defer c.judged(r) // whether or not the story comes to its end
+	defer c.judged(r, notPromised...) // whether or not the story comes to its end
 	c.deploy(2)
 
 	c.faults.Fail(chaosRate)
