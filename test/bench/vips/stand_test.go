@@ -121,7 +121,9 @@ func (s *stand) before() contender {
 
 // floor makes Plinth's writes and decides nothing. It tells no router.
 func (s *stand) floor() contender {
-	first := netip.MustParsePrefix(pool).Addr().String()
+	a := netip.MustParsePrefix(pool).Addr().As4()
+	a[2] += 64 // the others begin at the first address, and may not have given all back
+	first := netip.AddrFrom4(a).String()
 	return contender{
 		name: "floor",
 		controller: func() *apiserver.Process {

@@ -85,7 +85,7 @@ type floor struct {
 func (f *floor) run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(f.client, 0)
 	services := factory.Core().V1().Services()
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute)) // as Plinth's
 	add := func(obj any) {
 		if name, err := cache.ObjectToName(obj); err == nil {
 			queue.Add(name)
