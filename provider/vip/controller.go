@@ -100,9 +100,12 @@ func New(o Options) *Controller {
 	return b
 }
 
-// Use takes what the API server is reached by, before anything is started.
+// Use takes what the API server is reached by, before anything is started. Where the stock
+// service controller asks first, it starts long after the informers, so it asks for its own here.
 func (b *Controller) Use(c Cluster) {
 	b.cluster, b.claims = c, claim.Client{Kube: c.Client, Namespace: b.options.Namespace}
+	c.Informers.Core().V1().Services().Informer()
+	c.Informers.Networking().V1().ServiceCIDRs().Informer()
 }
 
 // Stock answers the stock service controller, in a program that runs that one in place of
