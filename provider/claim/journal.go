@@ -129,6 +129,7 @@ func (j *Journal) checkSoon(ctx context.Context) time.Duration {
 
 // Check compares the count of writes that the cluster has with the one that is known.
 func (j *Journal) Check(ctx context.Context) error {
+	known := j.Writes()
 	r, err := j.client.ReadReleased(ctx)
 	if errors.Is(err, ErrUnreadable) {
 		err = nil // the count is not
@@ -137,29 +138,29 @@ func (j *Journal) Check(ctx context.Context) error {
 	j.silent = err != nil
 	j.mu.Unlock()
 	if err == nil && r.exists { // people delete it, which is no restore
-		j.Saw(r.Writes)
+		j.Saw(known, r.Writes)
 	}
 	return err
 }
 
-// Counted returns what was read with the count that goes on from what is known, where somebody
-// has deleted the ConfigMap.
-func (j *Journal) Counted(r Released) Released {
+	if err == nil && r.exists { // people delete it, which is no restore
+		j.Saw(known, r.Writes)
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !r.exists {
-		r.Writes = j.writes
-	}
-	return r
+	return j.writes
 }
 
-// Saw takes in a count of writes that was read, or written. One that is smaller than known is
+// Saw takes in a count of writes that was read, or written, and what [Journal.Writes] returned
+// before the cluster was asked: another's answer may have arrived since. One that is smaller is
 // of a restored etcd: what is known is set aside, and the objects are listed anew.
-func (j *Journal) Saw(writes int64) {
+func (j *Journal) Saw(known, writes int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if writes >= j.writes {
-		j.writes = writes
+	switch {
+	case known > j.writes: // a restore was noticed meanwhile, and the answer may be of before
+		return
+	case writes >= known:
+		j.writes = max(j.writes, writes)
 		return
 	}
 	j.log.Error("etcd was restored from a backup: configmap "+ReleasedName+" was written less often than is known", "before", j.writes, "now", writes)

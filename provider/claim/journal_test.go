@@ -7,12 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -35,13 +41,16 @@ func newTestJournal(t *testing.T, file string) *Journal {
 	return j
 }
 
+// counts has the journal read a count of writes.
+func (j *Journal) counts(writes int64) { j.Saw(j.Writes(), writes) }
+
 // lists has the journal take in a list after the count of writes was read.
 func (j *Journal) lists(writes int64, version string, objects ...*networkingv1.IPAddress) {
 	var all []any
 	for _, o := range objects {
 		all = append(all, o)
 	}
-	j.Saw(writes)
+	j.counts(writes)
 	_ = j.Replace(all, version)
 }
 
@@ -65,21 +74,21 @@ func TestOnlyARestoreBringsBackWhatIsRemembered(t *testing.T) {
 		want    []string
 	}{
 		"nothing":                         {func(*Journal) {}, nil},
-		"the count is the same":           {func(j *Journal) { j.Saw(20) }, nil},
-		"it has grown":                    {func(j *Journal) { j.Saw(21) }, nil},
-		"it went back":                    {func(j *Journal) { j.Saw(19) }, both},
+		"the count is the same":           {func(j *Journal) { j.counts(20) }, nil},
+		"it has grown":                    {func(j *Journal) { j.counts(21) }, nil},
+		"it went back":                    {func(j *Journal) { j.counts(19) }, both},
 		"the ConfigMap is not there":      {func(j *Journal) { _ = j.Check(context.Background()) }, nil},
-		"it is made anew":                 {func(j *Journal) { j.Saw(j.Counted(Released{}).Writes + 1) }, nil},
+		"it is made anew":                 {func(j *Journal) { j.counts(j.Counted(Released{}).Writes + 1) }, nil},
 		"it went back before a list came": {func(j *Journal) { j.lists(12, "7", one) }, both},
 		// etcdutl snapshot restore --bump-revision
 		"it went back, and versions did not":  {func(j *Journal) { j.lists(12, "1000000009", one) }, both},
-		"it went back, and grows again":       {func(j *Journal) { j.Saw(12); j.Saw(13) }, both},
-		"one was deleted":                     {func(j *Journal) { _ = j.Delete(deleted); j.Saw(21) }, nil},
-		"one was deleted, then restored":      {func(j *Journal) { _ = j.Delete(deleted); j.Saw(12) }, both[:1]},
-		"one is not in the next list":         {func(j *Journal) { j.lists(20, "12", one); j.Saw(19) }, both[:1]},
+		"it went back, and grows again":       {func(j *Journal) { j.counts(12); j.counts(13) }, both},
+		"one was deleted":                     {func(j *Journal) { _ = j.Delete(deleted); j.counts(21) }, nil},
+		"one was deleted, then restored":      {func(j *Journal) { _ = j.Delete(deleted); j.counts(12) }, both[:1]},
+		"one is not in the next list":         {func(j *Journal) { j.lists(20, "12", one); j.counts(19) }, both[:1]},
 		"restored, and the cluster has it":    {func(j *Journal) { j.lists(12, "7", one); j.Forget() }, nil},
 		"restored twice":                      {func(j *Journal) { j.lists(12, "7", one); j.lists(11, "6") }, both},
-		"another program's object, from here": {func(j *Journal) { o := claimAt("192.0.2.2", "b", "11"); o.Labels = nil; _ = j.Update(o); j.Saw(3) }, both[:1]},
+		"another program's object, from here": {func(j *Journal) { o := claimAt("192.0.2.2", "b", "11"); o.Labels = nil; _ = j.Update(o); j.counts(3) }, both[:1]},
 		"restored long ago": {func(j *Journal) {
 			j.lists(12, "7", one)
 			j.now = func() time.Time { return noon.Add(11 * time.Minute) }
@@ -88,7 +97,7 @@ func TestOnlyARestoreBringsBackWhatIsRemembered(t *testing.T) {
 			o := two.DeepCopy()
 			o.ResourceVersion, o.Annotations[inventory.AnnotationFormat] = "12", "2"
 			_ = j.Update(o)
-			j.Saw(12)
+			j.counts(12)
 		}, both},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,11 +112,83 @@ func TestOnlyARestoreBringsBackWhatIsRemembered(t *testing.T) {
 	}
 }
 
+// lateClient has something happen after an answer was given, and before it arrives.
+type lateClient struct {
+	kubernetes.Interface
+	answered func()
+}
+
+func (c *lateClient) CoreV1() typedv1.CoreV1Interface { return lateGroup{c.Interface.CoreV1(), c} }
+
+type lateGroup struct {
+	typedv1.CoreV1Interface
+	client *lateClient
+}
+
+func (g lateGroup) ConfigMaps(namespace string) typedv1.ConfigMapInterface {
+	return lateMaps{g.CoreV1Interface.ConfigMaps(namespace), g.client}
+}
+
+type lateMaps struct {
+	typedv1.ConfigMapInterface
+	client *lateClient
+}
+
+func (m lateMaps) Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.ConfigMap, error) {
+	answer, err := m.ConfigMapInterface.Get(ctx, name, o)
+	if f := m.client.answered; f != nil {
+		m.client.answered = nil
+		f()
+	}
+	return answer, err
+}
+
+// TestAnswerThatComesLateIsNoRestore has the count read twice at once, and the earlier answer
+// arrive last.
+func TestAnswerThatComesLateIsNoRestore(t *testing.T) {
+	for name, c := range map[string]struct {
+		writes int64 // that are there when it is asked again
+		told   bool
+	}{
+		"it is written meanwhile":      {21, false},
+		"etcd is restored meanwhile":   {12, true},
+		"nothing is written meanwhile": {20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newTestJournal(t, "")
+			kube := &lateClient{Interface: j.client.Kube}
+			j.client.Kube = kube
+			check := func(writes int64) {
+				t.Helper()
+				m := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ReleasedName}, Data: map[string]string{writesKey: strconv.FormatInt(writes, 10)}}
+				maps := kube.CoreV1().ConfigMaps(j.client.Namespace)
+				if _, err := maps.Update(t.Context(), m, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+					_, _ = maps.Create(t.Context(), m, metav1.CreateOptions{})
+				}
+				if err := j.Check(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			check(19)
+			var last <-chan struct{}
+			kube.answered = func() { check(c.writes); last = j.Restored() }
+			check(20)
+			check(c.writes)
+			if _, told := j.BeforeRestore(); told != c.told || j.writes != c.writes {
+				t.Errorf("told %v, and %d writes are known", told, j.writes)
+			}
+			if j.Restored() != last {
+				t.Error("told once more")
+			}
+		})
+	}
+}
+
 func TestARestoreIsToldOnce(t *testing.T) {
 	j := newTestJournal(t, "")
-	j.Saw(20)
+	j.counts(20)
 	first := j.Restored()
-	j.Saw(19)
+	j.counts(19)
 	select {
 	case <-first:
 	default:
@@ -130,7 +211,7 @@ func TestJournalOutlivesItsProcess(t *testing.T) {
 	if err := j.write(text); err != nil {
 		t.Fatal(err)
 	}
-	j.Saw(21)
+	j.counts(21)
 	if text, _ := j.due(last); text != nil {
 		t.Error("written again though only a moment has gone by")
 	}

@@ -66,11 +66,12 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 	b := r.balancer
 	all, releasing := r.quarantined()
 	for range claimAttempts {
+		known := b.journal.Writes()
 		now, err := b.claims.WriteReleased(ctx, r.last, all)
 		switch {
 		case err == nil:
 			r.last = now
-			b.journal.Saw(now.Writes)
+			b.journal.Saw(known, now.Writes)
 			left := addressesOf(all[len(now.Quarantined):])
 			r.removeObjects(ctx, without(releasing, left...))
 			return len(left) > 0, nil
@@ -104,6 +105,7 @@ func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []neti
 // read reads what is written down.
 func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 	b := r.balancer
+	known := b.journal.Writes()
 	now, err := b.claims.ReadReleased(ctx)
 	if errors.Is(err, claim.ErrUnreadable) {
 		b.log.Error("it is forgotten", "err", err)
@@ -111,7 +113,7 @@ func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 	}
 	if err == nil {
 		r.last = b.journal.Counted(now)
-		b.journal.Saw(r.last.Writes)
+		b.journal.Saw(known, r.last.Writes)
 	}
 	return now, err
 }

@@ -23,10 +23,10 @@ func (h *held) restoredFrom(objects ...*networkingv1.IPAddress) {
 	for _, o := range objects {
 		all = append(all, o)
 	}
-	j.Saw(20)
+	j.Saw(0, 20)
 	_ = j.Replace(all, "9")
 	h.released.last.Writes = 12
-	j.Saw(12)
+	j.Saw(20, 12)
 	h.journal = j
 	h.restoreFrom(h.t.Context(), []v1.Service{*h.svc[0], *h.svc[1]})
 }
