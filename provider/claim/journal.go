@@ -143,8 +143,17 @@ func (j *Journal) Check(ctx context.Context) error {
 	return err
 }
 
-	if err == nil && r.exists { // people delete it, which is no restore
-		j.Saw(known, r.Writes)
+// Counted returns what was read with the count that goes on from what is known, where somebody
+// has deleted the ConfigMap.
+func (j *Journal) Counted(r Released) Released {
+	if !r.exists {
+		r.Writes = j.Writes()
+	}
+	return r
+}
+
+// Writes returns the greatest count of writes that is known.
+func (j *Journal) Writes() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.writes

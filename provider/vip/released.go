@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,7 @@ const (
 // what was released once it is: whoever leads next knows it from one of the two.
 type releasedKeeper struct {
 	balancer *Controller
+	writing  sync.Mutex         // one write at a time: who notices a restore writes, too
 	last     claim.Released     // as it was read or written last
 	others   []ipam.Quarantined // that another leader wrote down
 }
@@ -63,8 +65,22 @@ func pause(ctx context.Context, d time.Duration, changed <-chan struct{}) bool {
 // write writes down what is in quarantine, and removes the objects of what was released and
 // is written down, or need not be. It reports whether there was no room for something.
 func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
+	left, releasing, err := r.writeDown(ctx)
+	if err != nil {
+		return false, err
+	}
+	r.removeObjects(ctx, without(releasing, left...))
+	return len(left) > 0, nil
+}
+
+// writeDown writes down what is in quarantine. It returns what there was no room for, and what
+// was released and still has its object.
+func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip.Addr, err error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	b := r.balancer
-	all, releasing := r.quarantined()
+	var all []ipam.Quarantined
+	all, releasing = r.quarantined()
 	for range claimAttempts {
 		known := b.journal.Writes()
 		now, err := b.claims.WriteReleased(ctx, r.last, all)
@@ -72,21 +88,19 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 		case err == nil:
 			r.last = now
 			b.journal.Saw(known, now.Writes)
-			left := addressesOf(all[len(now.Quarantined):])
-			r.removeObjects(ctx, without(releasing, left...))
-			return len(left) > 0, nil
+			return addressesOf(all[len(now.Quarantined):]), releasing, nil
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
-			return false, err
+			return nil, nil, err
 		}
 		now, err = r.read(ctx)
 		if err != nil {
-			return false, err
+			return nil, nil, err
 		}
 		r.others = now.Quarantined // which is not ours to forget, though we have it as held
 		b.apply(func(s *ipam.State) ipam.Effects { s.Quarantine(r.others, b.now()); return ipam.Effects{} })
 		all, releasing = r.quarantined()
 	}
-	return false, errContended
+	return nil, nil, errContended
 }
 
 // quarantined is [ipam.State.Quarantined], and what another leader wrote down besides.
@@ -102,7 +116,7 @@ func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []neti
 	return slices.Concat(all, r.others), releasing
 }
 
-// read reads what is written down.
+// read reads what is written down, while nobody writes.
 func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 	b := r.balancer
 	known := b.journal.Writes()
