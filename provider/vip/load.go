@@ -109,7 +109,9 @@ func (b *environment) loadBalancers(ctx context.Context) ([]v1.Service, error) {
 }
 
 // load takes over every claim, and what was written down of released ones. From then on the
-// journal tells of each that changes, and restored is closed when etcd is restored.
+// journal tells of each that changes, and restored is closed when etcd is restored. What was
+// written down is read before the claims, for its count, and after them: whoever led before
+// may still write it down that a VIP was released, and then remove its claim.
 func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err error) {
 	limit, cancel := context.WithTimeout(ctx, loadedWithin)
 	defer cancel()

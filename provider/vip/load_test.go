@@ -2,10 +2,12 @@ package vip
 
 import (
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
@@ -48,5 +50,32 @@ func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testi
 				t.Errorf("%s was edited last, and %s is to have %v, not %v", h.svc[edited].Name, svc.Name, d.VIPs, want)
 			}
 		}
+	}
+}
+
+// TestWhatAnotherReleasesWhileALeaderLoadsIsKnown has the one that led before write down what
+// it released, and remove the claim, while its successor learns what there is.
+func TestWhatAnotherReleasesWhileALeaderLoadsIsKnown(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	once := sync.OnceFunc(func() {
+		m := &v1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: claim.ReleasedName},
+			Data:       map[string]string{"released.json": `[{"address":"192.0.2.0","owner":"d/a","until":"2026-01-01T12:10:00Z"}]`, "writes": "7"},
+		}
+		if err := h.client.Tracker().Add(m); err != nil {
+			t.Error(err)
+		}
+		if err := h.client.Tracker().Delete(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), "", h.addr.String()); err != nil {
+			t.Error(err)
+		}
+	})
+	h.client.PrependReactor("list", "ipaddresses", func(clienttesting.Action) (bool, runtime.Object, error) {
+		once()
+		return false, nil, nil
+	})
+	h.loads()
+	if got := h.quarantined(); len(got) != 1 || got[0].Addr != h.addr {
+		t.Errorf("%v is in quarantine", got)
 	}
 }
