@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	networkinglisters "k8s.io/client-go/listers/networking/v1"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
@@ -240,23 +241,12 @@ func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
 // Services' own addresses from, and serves those that are pending. Another balancer may serve
 // whom no pool let in before: what it gave them is adopted before anything is offered.
 func (b *Controller) setPools(context.Context) error {
-	inv := b.options.InForce.Get()
-	if inv == nil {
+	if b.options.InForce.Get() == nil {
 		return errNotReady
 	}
-	list, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Lister().List(labels.Everything())
-	if err != nil {
-		return err
-	}
-	var cluster []netip.Prefix
-	for _, c := range list {
-		for _, s := range c.Spec.CIDRs {
-			if p, err := netip.ParsePrefix(s); err == nil {
-				cluster = append(cluster, p)
-			}
-		}
-	}
-	b.apply(func(s *ipam.State) (e ipam.Effects) {
+	all := b.cluster.Informers.Networking().V1().ServiceCIDRs().Lister()
+	b.apply(func(s *ipam.State) (e ipam.Effects) { // reads both here, or who read earlier could come later
+		inv, cluster := b.options.InForce.Get(), prefixesOf(all)
 		s.SetPools(inv, cluster...)
 		b.reportRetained(s, inv)
 		for _, k := range s.Pending() {
@@ -270,6 +260,19 @@ func (b *Controller) setPools(context.Context) error {
 		return e.And(s.OfferAll(b.now()))
 	})
 	return nil
+}
+
+// prefixesOf returns what the cluster gives Services' own addresses from.
+func prefixesOf(all networkinglisters.ServiceCIDRLister) (cluster []netip.Prefix) {
+	list, _ := all.List(labels.Everything()) // a cache never fails
+	for _, c := range list {
+		for _, s := range c.Spec.CIDRs {
+			if p, err := netip.ParsePrefix(s); err == nil {
+				cluster = append(cluster, p)
+			}
+		}
+	}
+	return cluster
 }
 
 // service returns a Service from the cache; nil: it has none.

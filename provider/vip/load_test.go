@@ -10,6 +10,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/networking"
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/lb"
@@ -77,5 +79,50 @@ func TestWhatAnotherReleasesWhileALeaderLoadsIsKnown(t *testing.T) {
 	h.loads()
 	if got := h.quarantined(); len(got) != 1 || got[0].Addr != h.addr {
 		t.Errorf("%v is in quarantine", got)
+	}
+}
+
+// hookedInformers has something happen when those of networking are asked for.
+type hookedInformers struct {
+	informers.SharedInformerFactory
+	asked func()
+}
+
+func (i hookedInformers) Networking() networking.Interface {
+	i.asked()
+	return i.SharedInformerFactory.Networking()
+}
+
+// TestAnInventoryThatComesIntoForceMeanwhileIsNotUndone has a ServiceCIDR change, which is
+// another reason to set the pools, while an inventory comes into force.
+func TestAnInventoryThatComesIntoForceMeanwhileIsNotUndone(t *testing.T) {
+	h, next := newHeld(t), newHeldOf(t, "198.51.100.0/30").options.InForce.Get()
+	shared := h.cluster.Informers
+	h.cluster.Informers = hookedInformers{shared, func() {
+		h.cluster.Informers = shared
+		h.options.InForce.Set(next)
+		if err := h.setPools(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}}
+	if err := h.setPools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if pool := h.state.Pool(netip.MustParseAddr("198.51.100.1")); pool != "public" {
+		t.Error("the pools are those of the inventory before")
+	}
+}
+
+// TestAServiceCIDRThatComesWhileStatusesAreReadCounts, though nothing may be given yet.
+func TestAServiceCIDRThatComesWhileStatusesAreReadCounts(t *testing.T) {
+	h := newHeld(t)
+	h.ready = make(chan struct{})
+	cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "more"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"192.0.2.0/31"}}}
+	if err := h.cluster.Informers.Networking().V1().ServiceCIDRs().Informer().GetIndexer().Add(cidr); err != nil {
+		t.Fatal(err)
+	}
+	h.poolsChange(t.Context()).OnAdd(cidr, false)
+	if !h.state.Uses(h.addr) {
+		t.Error("the pools were set a moment before, and are not set again")
 	}
 }

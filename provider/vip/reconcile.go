@@ -66,11 +66,12 @@ func (b *Controller) run(ctx context.Context, workers int, synced ...cache.Infor
 }
 
 // poolsChange has no pool give what the cluster begins to give itself, and the pools have back
-// what it gives no more.
+// what it gives no more. Before an inventory is in force there is none; who sets the first looks
+// at the cluster, too.
 func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler {
 	changed := func(any) {
-		if closed(b.ready) {
-			b.retryUntilDone(ctx, b.setPools)
+		if closed(b.loaded) {
+			_ = b.setPools(ctx) // fails only where none is in force
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed}
