@@ -177,6 +177,9 @@ func (j *Journal) Saw(known, writes int64) {
 		j.before = map[netip.Addr]Entry{}
 	}
 	maps.Copy(j.before, j.entries())
+	if j.sink == nil {
+		clear(j.objects) // no list of the restored cluster would show those gone that are newer than it
+	}
 	j.writes, j.backAt = writes, j.now()
 	j.changes++
 	close(j.restored)

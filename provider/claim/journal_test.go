@@ -88,6 +88,7 @@ func TestOnlyARestoreBringsBackWhatIsRemembered(t *testing.T) {
 		"one is not in the next list":         {func(j *Journal) { j.lists(20, "12", one); j.counts(19) }, both[:1]},
 		"restored, and the cluster has it":    {func(j *Journal) { j.lists(12, "7", one); j.Forget() }, nil},
 		"restored twice":                      {func(j *Journal) { j.lists(12, "7", one); j.lists(11, "6") }, both},
+		"restored, and much later once more":  {func(j *Journal) { j.lists(12, "7", one); j.Forget(); j.counts(11) }, both[:1]},
 		"another program's object, from here": {func(j *Journal) { o := claimAt("192.0.2.2", "b", "11"); o.Labels = nil; _ = j.Update(o); j.counts(3) }, both[:1]},
 		"restored long ago": {func(j *Journal) {
 			j.lists(12, "7", one)
