@@ -28,6 +28,14 @@ func (s *State) Settle(r Request, created time.Time, d Decision) {
 	s.pendings.note(r, created, d)
 }
 
+// Revise notes that a Service that is pending asks for something else: what comes free before
+// it is looked at is offered to it by that.
+func (s *State) Revise(r Request) {
+	if p := s.pendings[r.Service]; p != nil {
+		s.pendings[r.Service] = &pending{request: r, created: p.created}
+	}
+}
+
 // Withdraw notes that a Service asks for nothing any more. What it holds it holds on.
 func (s *State) Withdraw(k lb.ServiceKey) { delete(s.pendings, k) }
 

@@ -113,3 +113,24 @@ func TestServiceThatWaitsToShareIsLookedAtWhenOneBeforeItIsGranted(t *testing.T)
 		}
 	}
 }
+
+// TestServiceThatWaitsIsOfferedWhatItAsksForNow has an address come free after a Service that
+// waits was edited, and before a worker looks at it: a VIP that it was once granted it keeps.
+func TestServiceThatWaitsIsOfferedWhatItAsksForNow(t *testing.T) {
+	h := newHeldWith(t, "{name: public, addresses: [192.0.2.0/32], serviceSelector: {matchLabels: {tier: web}}}")
+	h.svc[0].Labels = map[string]string{"tier": "web"}
+	h.settled(0)
+	old := h.refused("waits", func(svc *v1.Service) { svc.Labels = map[string]string{"tier": "web"} })
+	svc := old.DeepCopy()
+	svc.Labels = nil
+	if err := h.known.Update(svc); err != nil {
+		t.Fatal(err)
+	}
+	h.serviceChanged(old, svc)
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
+		t.Fatal(err)
+	}
+	if d := h.decide(svc); !d.Refused || len(d.VIPs) > 0 {
+		t.Errorf("it gets %v of a pool that does not select it", d.VIPs)
+	}
+}

@@ -94,12 +94,16 @@ func (b *Controller) serviceChanged(before, now any) {
 		return
 	}
 	k, ours := keyOf(svc), b.isOurs(svc)
-	if !ours {
+	anew := ours && asksAnew(old, svc)
+	switch {
+	case !ours:
 		b.withdraw(k)
+	case anew:
+		b.revise(svc)
 	}
 	drifted := b.reports.observe(svc)
 	unfinished := ask(b.store, func(s *ipam.State) bool { return !ours && s.Knows(k) || len(s.Shows(k)) > 0 || s.HoldsMore(k) })
-	if drifted || unfinished || ours && asksAnew(old, svc) || b.hasOurFinalizer(svc) || b.isStale(svc) {
+	if drifted || unfinished || anew || b.hasOurFinalizer(svc) || b.isStale(svc) {
 		b.queue.Add(k.String())
 	}
 }
@@ -125,6 +129,11 @@ func (b *Controller) serviceGone(obj any) {
 // withdraw has nothing offered any more to a Service that is not to be served.
 func (b *store) withdraw(k lb.ServiceKey) {
 	b.apply(func(s *ipam.State) ipam.Effects { s.Withdraw(k); return ipam.Effects{} })
+}
+
+// revise has what comes free offered to a Service by what it asks for now.
+func (b *store) revise(svc *v1.Service) {
+	b.apply(func(s *ipam.State) ipam.Effects { s.Revise(requestOf(svc)); return ipam.Effects{} })
 }
 
 // knows reports whether a Service holds something, waits, or was given an answer.
