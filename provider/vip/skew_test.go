@@ -78,6 +78,28 @@ func tracked(h *held, f func() error) {
 	}
 }
 
+// TestALeaderWritesNothingOverWhatANewerVersionReleased: the object of what it released itself
+// stays, by which whoever leads next knows of it.
+func TestALeaderWritesNothingOverWhatANewerVersionReleased(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	m := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.options.Namespace, Name: claim.ReleasedName, Annotations: map[string]string{inventory.AnnotationFormat: "2"}}}
+	tracked(h, func() error { return h.client.Tracker().Add(m) })
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.released.write(t.Context()); !errors.As(err, new(*inventory.NewerFormatError)) {
+		t.Errorf("it goes on: %v", err)
+	}
+	now, err := h.client.CoreV1().ConfigMaps(m.Namespace).Get(t.Context(), m.Name, metav1.GetOptions{})
+	if err != nil || len(now.Data) > 0 || now.Annotations[inventory.AnnotationFormat] != "2" {
+		t.Errorf("it says %v %v, %v", now.Annotations, now.Data, err)
+	}
+	if o := h.ipAddress(); o.Name != h.addr.String() {
+		t.Error(o)
+	}
+}
+
 // TestAClaimThatANewerVersionWritesIsKnownAsBefore to who leads and reads it live.
 func TestAClaimThatANewerVersionWritesIsKnownAsBefore(t *testing.T) {
 	h := newHeld(t)
