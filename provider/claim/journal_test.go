@@ -185,6 +185,18 @@ func TestAnswerThatComesLateIsNoRestore(t *testing.T) {
 	}
 }
 
+// TestAJournalThatIsAheadOfTheClusterListsAnew is of a restore that no count tells of, as that
+// of an older version's cluster: its watch would say nothing for hours, and nobody could lead.
+func TestAJournalThatIsAheadOfTheClusterListsAnew(t *testing.T) {
+	j := newTestJournal(t, "")
+	j.lists(0, "1000", claimAt("192.0.2.1", "a", "900"))
+	relisted := false
+	j.relist = func() { relisted = true }
+	if j.Lead(nil, "800", func() { t.Error("it takes over what is older than it knows") }) || !relisted {
+		t.Errorf("lists anew: %v", relisted)
+	}
+}
+
 func TestARestoreIsToldOnce(t *testing.T) {
 	j := newTestJournal(t, "")
 	j.counts(20)

@@ -57,11 +57,15 @@ func (j *Journal) listing() cache.ListerWatcher {
 
 // Lead has a sink keep the objects from now on, if it knows all that this journal has seen:
 // take is called with nothing changing meanwhile, and takes over a list of that resource
-// version. It reports false where the journal has seen later ones.
+// version. It reports false where the journal has seen later ones. It then lists anew: etcd may
+// have been restored without that it was noticed, and the watch would say nothing for hours.
 func (j *Journal) Lead(sink Sink, version string, take func()) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if newer(j.version, version) {
+		if j.relist != nil {
+			j.relist()
+		}
 		return false
 	}
 	take()
