@@ -16,9 +16,9 @@ import (
 // manager was down.
 
 // Unheld returns those of the addresses that lie in pools and that a Service does not hold.
-func (s *State) Unheld(k lb.ServiceKey, shown []netip.Addr) (all []netip.Addr) {
+func (l *Ledger) Unheld(k lb.ServiceKey, shown []netip.Addr) (all []netip.Addr) {
 	for _, a := range shown {
-		if s.Pool(a) != "" && !s.IsHolder(a, k) {
+		if l.Pool(a) != "" && !slices.Contains(l.Holds(k), a) {
 			all = append(all, a)
 		}
 	}
