@@ -130,7 +130,7 @@ cgroupDriver: cgroupfs
 clusterDomain: cluster.local
 failSwapOn: false
 containerRuntimeEndpoint: unix://{{.Socket}}
-evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}
+evictionHard: {memory.available: 100Mi, nodefs.available: 100Mi, imagefs.available: 100Mi, nodefs.inodesFree: 1%}
 imageGCHighThresholdPercent: 100
 resolvConf: /etc/kubernetes/resolv.conf
 staticPodPath: /etc/kubernetes/manifests
