@@ -20,6 +20,7 @@ type failover struct {
 	*cluster
 	leader, other *apiserver.Process
 	backup        apiserver.Backup
+	counted       string // how often a leader was, when the backup was made
 	step          int
 }
 
@@ -72,7 +73,7 @@ func TestNodesOutliveEveryFailureOfTheControlPlane(t *testing.T) {
 		{"the leader is killed", f.killLeader, "a"},
 		{"the leader stands still for longer than its lease, and goes on with what it knew", f.pauseLeader, "b"},
 		{"both end, and one that asks for no lease starts", f.startAlone, "b"},
-		{"etcd and the API server restart", func() { f.backup = f.Backup() }, "b"},
+		{"etcd and the API server restart", func() { f.backup, f.counted = f.Backup(), f.count() }, "b"},
 		{"the API server restarts, and every watch is too old to be resumed", f.expire, "c"},
 		{"etcd is restored from a backup: resource versions go back", f.restore, "d"},
 	} {
@@ -133,11 +134,28 @@ func (f *failover) expire() {
 	})
 }
 
+// restore puts back a backup that is old enough for a leader to have been counted since.
 func (f *failover) restore() {
 	f.t.Helper()
+	f.Eventually(30*time.Second, "the leader is counted", func(context.Context) error {
+		if now := f.count(); now == f.counted {
+			return fmt.Errorf("it is at %q", now)
+		}
+		return nil
+	})
 	f.Restore(f.backup)
 	f.leader.Ended(60 * time.Second)
 	f.startAlone()
+}
+
+// count returns how often a leader was counted.
+func (f *failover) count() string {
+	f.t.Helper()
+	m, err := f.Client.CoreV1().ConfigMaps("kube-system").Get(f.t.Context(), "plinth-released", metav1.GetOptions{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return m.Data["writes"]
 }
 
 // works edits the inventory and waits until every machine's Node shows it.
