@@ -64,7 +64,7 @@ func (c Client) Label(ctx context.Context, obj *networkingv1.IPAddress) (*networ
 	return c.Kube.NetworkingV1().IPAddresses().Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
-// Follow calls gone once the object of an address is another program's no more, or ctx ends.
+// Follow calls gone once an address has no object any more, whosever it was, or ctx ends.
 func (c Client) Follow(ctx context.Context, a netip.Addr, gone func()) {
 	objects := c.Kube.NetworkingV1().IPAddresses()
 	one := func(o *metav1.ListOptions) {

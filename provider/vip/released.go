@@ -18,7 +18,6 @@ import (
 const (
 	releasedEvery = 2 * time.Second  // a write at most, however many are released
 	countedEvery  = 10 * time.Second // a write at least, which a restore of etcd is told from
-	releasedAgain = 30 * time.Second // where there was no room for all
 )
 
 // releasedKeeper writes down which addresses are in quarantine, and removes the objects of
@@ -34,16 +33,11 @@ type releasedKeeper struct {
 // then to have been counted. What there is no room for keeps its object until there is.
 func (r *releasedKeeper) run(ctx context.Context) {
 	for {
-		full, err := r.write(ctx)
-		if err != nil {
+		if _, err := r.write(ctx); err != nil {
 			r.balancer.log.Error("cannot write down which VIPs were released; will try again", "err", err)
 			r.balancer.writeReleasedSoon()
 		}
-		again := countedEvery
-		if full {
-			again = releasedAgain
-		}
-		if !pause(ctx, releasedEvery, nil) || !pause(ctx, again-releasedEvery, r.balancer.quarantineChanged) {
+		if !pause(ctx, releasedEvery, nil) || !pause(ctx, countedEvery-releasedEvery, r.balancer.quarantineChanged) {
 			return
 		}
 	}

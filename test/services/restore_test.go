@@ -35,40 +35,29 @@ func TestRestoredEtcdNeitherMovesNorDoublesAnAddress(t *testing.T) {
 // it is when people restore a backup. The container is started again meanwhile.
 func TestSlowRestoreOfEtcdIsNoticedFromWhatTheLeaderWroteDown(t *testing.T) {
 	t.Parallel() // it mostly waits
-	var leader *apiserver.Process
-	var state string
-	testRestore(t, restored{
-		start: func(c *cluster) {
-			state = filepath.Join(t.TempDir(), "state")
-			leader = c.elected("--state-dir=" + state)
-		},
-		restore: func(c *cluster, b apiserver.Backup) {
-			c.SlowRestore(b, func() {
-				leader.Ended(30 * time.Second)
-				c.elected("--state-dir=" + state)
-			})
-		},
-	})
+	testRestore(t, writtenDown(t, func(c *cluster, b apiserver.Backup, meanwhile func()) { c.SlowRestore(b, meanwhile) }))
 }
 
 // With --bump-revision and --mark-compacted, as etcd's manual asks for Kubernetes, resource
 // versions never go back.
 func TestBumpedRestoreOfEtcdIsNoticedFromWhatTheLeaderWroteDown(t *testing.T) {
 	t.Parallel() // it mostly waits
+	testRestore(t, writtenDown(t, func(c *cluster, b apiserver.Backup, meanwhile func()) { c.RestoreBumped(b, meanwhile) }))
+}
+
+// writtenDown has the leader end before the backup is put back, and the next one read its file.
+func writtenDown(t *testing.T, put func(c *cluster, b apiserver.Backup, meanwhile func())) restored {
 	var leader *apiserver.Process
-	var state string
-	testRestore(t, restored{
-		start: func(c *cluster) {
-			state = filepath.Join(t.TempDir(), "state")
-			leader = c.elected("--state-dir=" + state)
-		},
+	state := filepath.Join(t.TempDir(), "state")
+	return restored{
+		start: func(c *cluster) { leader = c.elected("--state-dir=" + state) },
 		restore: func(c *cluster, b apiserver.Backup) {
-			c.RestoreBumped(b, func() {
+			put(c, b, func() {
 				leader.Ended(30 * time.Second)
 				c.elected("--state-dir=" + state)
 			})
 		},
-	})
+	}
 }
 
 // The leader lives through it.
