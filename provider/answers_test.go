@@ -51,6 +51,9 @@ func cloudWith(t *testing.T, text string, change func(*inventory.Inventory)) *Cl
 	t.Helper()
 	c := New(Options{})
 	c.informers = informers.NewSharedInformerFactory(nil, 0) // never started
+	if err := c.index.Use(c.informers.Core().V1().Nodes().Informer()); err != nil {
+		t.Fatal(err)
+	}
 	c.nodes.Use(node.Cluster{Nodes: c.informers.Core().V1().Nodes(), Reports: event.NewReports(record.NewFakeRecorder(100))})
 	if text == "" {
 		return c
@@ -92,8 +95,11 @@ func situations(t *testing.T) []situation {
 	ambiguous := nodeNamed("active", "")
 	ambiguous.Status.NodeInfo.SystemUUID = "00000000-0000-0000-0000-000000000001"
 	shared := nodeNamed("shared", "")
-	c.index.Handler().OnAdd(shared, true)
-	c.index.Handler().OnAdd(nodeNamed("twin", "k3s://shared"), true)
+	for _, n := range []*v1.Node{shared, nodeNamed("twin", "k3s://shared")} {
+		if err := c.informers.Core().V1().Nodes().Informer().GetIndexer().Add(n); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return append(out,
 		situation{"two machines match", c, ambiguous},
 		situation{"two Nodes match", c, shared},

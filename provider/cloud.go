@@ -96,8 +96,8 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	if err := f.Core().V1().Services().Informer().SetTransform(vip.TrimService); err != nil {
 		c.log.Error("cannot trim Services in the cache", "err", err)
 	}
-	if _, err := nodes.Informer().AddEventHandler(c.index.Handler()); err != nil {
-		c.log.Error("cannot watch nodes", "err", err)
+	if err := c.index.Use(nodes.Informer()); err != nil {
+		c.log.Error("cannot index Nodes", "err", err)
 	}
 	c.nodes.Use(node.Cluster{Client: c.client, Nodes: nodes, Recorder: c.recorder, Reports: c.reports})
 	c.stock = &stock.Controllers{

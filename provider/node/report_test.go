@@ -102,7 +102,11 @@ func newDesk(t *testing.T, machines string) *desk {
 	d.inForce.Set(loaded(t, machines))
 	client := fake.NewClientset()
 	client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, &v1.Node{}, nil })
-	d.Use(Cluster{Client: client, Nodes: informers.NewSharedInformerFactory(nil, 0).Core().V1().Nodes(), Recorder: d.events, Reports: event.NewReports(d.events)})
+	nodes := informers.NewSharedInformerFactory(client, 0).Core().V1().Nodes()
+	if err := index.Use(nodes.Informer()); err != nil {
+		t.Fatal(err)
+	}
+	d.Use(Cluster{Client: client, Nodes: nodes, Recorder: d.events, Reports: event.NewReports(d.events)})
 	return d
 }
 
@@ -112,7 +116,6 @@ func (d *desk) sees(n *v1.Node) {
 	if err := d.cluster.Nodes.Informer().GetIndexer().Update(n); err != nil {
 		d.t.Fatal(err)
 	}
-	d.options.Index.Handler().OnUpdate(nil, n)
 	if err := d.sync(d.t.Context(), n.Name); err != nil {
 		d.t.Fatal(err)
 	}

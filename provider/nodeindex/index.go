@@ -3,9 +3,12 @@ package nodeindex
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"net/netip"
 	"slices"
-	"sync"
+	"strings"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -14,76 +17,110 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// Index has of every Node which machine it claims to be, and which pod CIDRs it has.
+// Index answers from the Nodes of the informer and the inventory in force.
+//
+// It keeps nothing of a Node itself: the informer's store is up to date before any handler of
+// any controller is told of a change, so whoever is told may ask at once.
 type Index struct {
-	mu        sync.Mutex
-	inventory *inventory.Inventory // in force; nil: none yet
-	nodes     map[string]entry
-	machines  map[string][]string // names of the Nodes that claim it, by machine
+	inventory atomic.Pointer[inventory.Inventory] // in force; nil: none yet
+	nodes     cache.Indexer
 }
 
-type entry struct {
-	identity inventory.NodeIdentity
-	machine  string // empty: none
-	podCIDRs []netip.Prefix
+// The indices that Use adds to the informer.
+const (
+	byProviderID = "plinth.dev/provider-id"
+	bySystemUUID = "plinth.dev/system-uuid" // in lower case, as those of an inventory are
+)
+
+// New returns an Index without an inventory. Use comes before any question.
+func New() *Index { return &Index{} }
+
+// Use takes the informer of all Nodes, before it is started.
+func (x *Index) Use(nodes cache.SharedIndexInformer) error {
+	x.nodes = nodes.GetIndexer()
+	return nodes.AddIndexers(cache.Indexers{
+		byProviderID: indexedBy(func(n *v1.Node) string { return n.Spec.ProviderID }),
+		bySystemUUID: indexedBy(func(n *v1.Node) string { return strings.ToLower(n.Status.NodeInfo.SystemUUID) }),
+	})
 }
 
-// New returns an Index without Nodes and without an inventory.
-func New() *Index {
-	return &Index{nodes: map[string]entry{}, machines: map[string][]string{}}
+func indexedBy(value func(*v1.Node) string) cache.IndexFunc {
+	return func(o any) ([]string, error) { return []string{value(o.(*v1.Node))}, nil }
+}
+
+// Reindex takes the inventory that came into force: every Node may be another machine now.
+func (x *Index) Reindex(inv *inventory.Inventory) { x.inventory.Store(inv) }
+
+// all returns every Node.
+func (x *Index) all() iter.Seq[*v1.Node] {
+	return func(yield func(*v1.Node) bool) {
+		for _, o := range x.nodes.List() {
+			if !yield(o.(*v1.Node)) {
+				return
+			}
+		}
+	}
 }
 
 // MachineOf returns the machine that a Node is, and the inventory that says so.
 // An error that is [inventory.ErrNoMachine] means that the Node is none of ours;
 // any other that it cannot be told, and must be left alone.
 func (x *Index) MachineOf(node *v1.Node) (*inventory.Inventory, inventory.Machine, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	m, err := Match(x.inventory, Identity(node))
+	inv := x.inventory.Load()
+	m, err := Match(inv, Identity(node))
 	if err != nil {
-		return x.inventory, m, fmt.Errorf("node %s: %w", node.Name, err)
+		return inv, m, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	if nodes := x.nodesClaiming(m, Identity(node)); len(nodes) > 1 || nodes[0] != node.Name {
-		return x.inventory, inventory.Machine{}, &claimedError{machine: m.Name, node: node.Name, nodes: slices.Sorted(slices.Values(nodes))}
+	if nodes := x.nodesClaiming(inv, m, node); len(nodes) > 1 || nodes[0] != node.Name {
+		return inv, inventory.Machine{}, &claimedError{machine: m.Name, node: node.Name, nodes: nodes}
 	}
-	return x.inventory, m, nil
+	return inv, m, nil
 }
 
-// nodesClaiming returns the Nodes that claim a machine, with one that may not have been
-// observed yet. A kubelet writes the system UUID of its Node itself: beside a Node that has
-// the machine's provider ID or name, one that has only its system UUID does not count.
-func (x *Index) nodesClaiming(m inventory.Machine, node inventory.NodeIdentity) []string {
-	nodes := x.machines[m.Name]
-	if !slices.Contains(nodes, node.Name) {
-		nodes = append(slices.Clip(nodes), node.Name)
-	}
-	if len(nodes) == 1 {
-		return nodes
-	}
-	certain := slices.DeleteFunc(slices.Clone(nodes), func(name string) bool {
-		id := x.nodes[name].identity
-		if name == node.Name {
-			id = node
+// nodesClaiming returns the names of the Nodes that claim a machine, sorted, with one that the
+// informer may not have seen yet. A kubelet writes the system UUID of its Node itself: beside a
+// Node that has the machine's provider ID or name, one that has only its system UUID does not
+// count.
+func (x *Index) nodesClaiming(inv *inventory.Inventory, m inventory.Machine, node *v1.Node) []string {
+	claims := map[string]bool{} // by name: whether by more than its system UUID
+	for _, n := range append(x.candidates(m), node) {
+		if claimed, err := Match(inv, Identity(n)); err == nil && claimed.Name == m.Name {
+			claims[n.Name] = n.Name == m.Name || n.Spec.ProviderID == m.ProviderID() || slices.Contains(m.Aliases, n.Spec.ProviderID)
 		}
-		return id.Name != m.Name && id.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, id.ProviderID)
-	})
+	}
+	names := slices.Sorted(maps.Keys(claims))
+	certain := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !claims[name] })
 	if len(certain) == 0 {
-		return nodes
+		return names
 	}
 	return certain
 }
 
+// candidates returns the Nodes that say anything by which they could be a machine.
+func (x *Index) candidates(m inventory.Machine) (nodes []*v1.Node) {
+	add := func(found []any, _ error) { // an index that there is returns no error
+		for _, o := range found {
+			nodes = append(nodes, o.(*v1.Node))
+		}
+	}
+	for _, id := range append([]string{m.ProviderID()}, m.Aliases...) {
+		add(x.nodes.ByIndex(byProviderID, id))
+	}
+	if m.SystemUUID != "" {
+		add(x.nodes.ByIndex(bySystemUUID, m.SystemUUID))
+	}
+	if o, ok, _ := x.nodes.GetByKey(m.Name); ok {
+		nodes = append(nodes, o.(*v1.Node))
+	}
+	return nodes
+}
+
 // PodCIDRHolder returns another Node whose pod CIDRs overlap one of these.
 func (x *Index) PodCIDRHolder(cidrs []netip.Prefix, node string) (string, bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for name, e := range x.nodes {
-		if name == node {
-			continue
-		}
-		for _, p := range e.podCIDRs {
-			if slices.ContainsFunc(cidrs, p.Overlaps) {
-				return name, true
+	for n := range x.all() {
+		for _, p := range routing.ParsePodCIDRs(n.Spec.PodCIDRs) {
+			if n.Name != node && slices.ContainsFunc(cidrs, p.Overlaps) {
+				return n.Name, true
 			}
 		}
 	}
@@ -97,14 +134,12 @@ func (x *Index) PodCIDROverlaps() map[string]string {
 		cidr netip.Prefix
 		node string
 	}
-	x.mu.Lock()
 	var all []block
-	for name, e := range x.nodes {
-		for _, p := range e.podCIDRs {
-			all = append(all, block{p, name})
+	for n := range x.all() {
+		for _, p := range routing.ParsePodCIDRs(n.Spec.PodCIDRs) {
+			all = append(all, block{p, n.Name})
 		}
 	}
-	x.mu.Unlock()
 	slices.SortFunc(all, func(a, b block) int {
 		return cmp.Or(a.cidr.Addr().Compare(b.cidr.Addr()), cmp.Compare(a.cidr.Bits(), b.cidr.Bits()), cmp.Compare(a.node, b.node))
 	})
@@ -126,83 +161,25 @@ func (x *Index) PodCIDROverlaps() map[string]string {
 	return with
 }
 
-// Reindex takes the inventory that came into force: every Node may be another machine now.
-func (x *Index) Reindex(inv *inventory.Inventory) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.inventory = inv
-	clear(x.machines)
-	for name, e := range x.nodes {
-		x.insert(name, e)
-	}
-}
-
-func (x *Index) observe(node *v1.Node) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	old, known := x.nodes[node.Name]
-	e := entry{identity: Identity(node), podCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs)}
-	if known && old.identity == e.identity && slices.Equal(old.podCIDRs, e.podCIDRs) {
-		return
-	}
-	x.unclaim(node.Name)
-	x.insert(node.Name, e)
-}
-
-func (x *Index) observeDeleted(name string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.unclaim(name)
-	delete(x.nodes, name)
-}
-
-func (x *Index) insert(name string, e entry) {
-	e.machine = ""
-	if m, err := Match(x.inventory, e.identity); err == nil {
-		e.machine = m.Name
-		x.machines[m.Name] = append(x.machines[m.Name], name)
-	}
-	x.nodes[name] = e
-}
-
-func (x *Index) unclaim(name string) {
-	machine := x.nodes[name].machine
-	x.machines[machine] = slices.DeleteFunc(x.machines[machine], func(n string) bool { return n == name })
-	if len(x.machines[machine]) == 0 {
-		delete(x.machines, machine)
-	}
-}
-
-// Handler observes the Nodes of an informer.
-func (x *Index) Handler() cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { x.observe(o.(*v1.Node)) },
-		UpdateFunc: func(_, o any) { x.observe(o.(*v1.Node)) },
-		DeleteFunc: func(o any) {
-			if name, err := cache.DeletionHandlingObjectToName(o); err == nil {
-				x.observeDeleted(name.Name)
-			}
-		},
-	}
-}
-
 // Unmatched returns the Nodes that are no machine and the machines that have no
 // Node and should, both sorted; ok is false while there is no inventory.
 func (x *Index) Unmatched() (nodes, machines []string, ok bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.inventory == nil {
+	inv := x.inventory.Load()
+	if inv == nil {
 		return nil, nil, false
 	}
-	for name, e := range x.nodes {
-		if e.machine == "" {
-			nodes = append(nodes, name)
+	claimed := map[string]bool{}
+	for n := range x.all() {
+		if m, err := Match(inv, Identity(n)); err != nil {
+			nodes = append(nodes, n.Name)
+		} else {
+			claimed[m.Name] = true
 		}
 	}
-	for _, rack := range x.inventory.Racks {
+	for _, rack := range inv.Racks {
 		for _, m := range rack.Machines {
 			awaited := m.State == inventory.StateActive || m.State == inventory.StateMaintenance
-			if awaited && !m.Held && len(x.machines[m.Name]) == 0 {
+			if awaited && !m.Held && !claimed[m.Name] {
 				machines = append(machines, m.Name)
 			}
 		}

@@ -40,9 +40,27 @@ func indexed(t *testing.T) *Index {
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	x := New()
+	x := empty(t)
 	x.Reindex(inv)
 	return x
+}
+
+// empty returns an Index without an inventory, of an informer that the test fills.
+func empty(t *testing.T) *Index {
+	t.Helper()
+	x := New()
+	if err := x.Use(cache.NewSharedIndexInformer(&cache.ListWatch{}, &v1.Node{}, 0, cache.Indexers{})); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// sees has the informer show a Node.
+func (x *Index) sees(t *testing.T, node *v1.Node) {
+	t.Helper()
+	if err := x.nodes.Update(node); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func nodeNamed(name, providerID string) *v1.Node {
@@ -52,18 +70,20 @@ func nodeNamed(name, providerID string) *v1.Node {
 func TestTwoNodesOfOneMachineAreAnErrorOnBoth(t *testing.T) {
 	x := indexed(t)
 	one, twin := nodeNamed("shared", ""), nodeNamed("twin", "k3s://shared")
-	x.observe(one)
+	x.sees(t, one)
 	if _, m, err := x.MachineOf(one); err != nil || m.Name != "shared" {
 		t.Fatalf("alone: %s, %v", m.Name, err)
 	}
-	x.observe(twin)
+	x.sees(t, twin)
 	for _, n := range []*v1.Node{one, twin} {
 		var shared *claimedError
 		if _, _, err := x.MachineOf(n); !errors.As(err, &shared) || !slices.Equal(shared.nodes, []string{"shared", "twin"}) {
 			t.Errorf("node %s: %v", n.Name, err)
 		}
 	}
-	x.observeDeleted("twin")
+	if err := x.nodes.Delete(twin); err != nil {
+		t.Fatal(err)
+	}
 	if _, _, err := x.MachineOf(one); err != nil {
 		t.Errorf("alone again: %v", err)
 	}
@@ -83,7 +103,7 @@ func TestANodeThatReportsAnothersSystemUUIDIsNotItsMachine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			x := indexed(t)
-			x.observe(liar)
+			x.sees(t, liar)
 			if _, m, err := x.MachineOf(liar); err != nil || m.Name != "other" {
 				t.Errorf("alone it is %q, %v", m.Name, err)
 			}
@@ -91,7 +111,7 @@ func TestANodeThatReportsAnothersSystemUUIDIsNotItsMachine(t *testing.T) {
 				if _, m, err := x.MachineOf(holder); err != nil || m.Name != "other" {
 					t.Errorf("%s: the machine's node is %q, %v", seen, m.Name, err)
 				}
-				x.observe(holder)
+				x.sees(t, holder)
 			}
 			if _, m, err := x.MachineOf(liar); err == nil || errors.Is(err, inventory.ErrNoMachine) || !strings.Contains(err.Error(), holder.Name) {
 				t.Errorf("the other is %q, %v", m.Name, err)
@@ -100,8 +120,8 @@ func TestANodeThatReportsAnothersSystemUUIDIsNotItsMachine(t *testing.T) {
 	}
 	x := indexed(t)
 	second := byUUID(nodeNamed("second", ""))
-	x.observe(liar)
-	x.observe(second)
+	x.sees(t, liar)
+	x.sees(t, second)
 	for _, n := range []*v1.Node{liar, second} {
 		if _, m, err := x.MachineOf(n); err == nil {
 			t.Errorf("where both have no more than that, %s is %q", n.Name, m.Name)
@@ -131,10 +151,10 @@ func TestAnIDOfOursIsNeverOverruledByAName(t *testing.T) {
 }
 
 func TestPodCIDRsOfAnotherNodeAreNotGivenAgain(t *testing.T) {
-	x := New()
+	x := empty(t)
 	other := nodeNamed("other", "")
 	other.Spec.PodCIDRs = []string{"10.244.0.0/20"}
-	x.observe(other)
+	x.sees(t, other)
 	for cidr, want := range map[string]bool{"10.244.3.0/24": true, "10.244.16.0/24": false, "10.0.0.0/8": true, "fd00::/64": false} {
 		if _, taken := x.PodCIDRHolder(routing.ParsePodCIDRs([]string{cidr}), "w1"); taken != want {
 			t.Errorf("%s is taken: %t", cidr, taken)
@@ -147,15 +167,16 @@ func TestPodCIDRsOfAnotherNodeAreNotGivenAgain(t *testing.T) {
 
 func TestTheIndexFollowsTheInformerAndTheInventory(t *testing.T) {
 	x := indexed(t)
-	h := x.Handler()
-	h.OnAdd(nodeNamed("active", ""), true)
-	h.OnAdd(nodeNamed("stranger", ""), true)
+	x.sees(t, nodeNamed("active", ""))
+	x.sees(t, nodeNamed("stranger", ""))
 	nodes, machines, ok := x.Unmatched()
 	if !ok || !slices.Equal(nodes, []string{"stranger"}) || !slices.Equal(machines, []string{"maintenance", "other", "shared"}) {
 		t.Errorf("unmatched: %v, %v", nodes, machines)
 	}
-	h.OnUpdate(nodeNamed("stranger", ""), nodeNamed("stranger", "k3s://shared"))
-	h.OnDelete(cache.DeletedFinalStateUnknown{Key: "active"})
+	x.sees(t, nodeNamed("stranger", "k3s://shared"))
+	if err := x.nodes.Delete(nodeNamed("active", "")); err != nil {
+		t.Fatal(err)
+	}
 	nodes, machines, _ = x.Unmatched()
 	if len(nodes) > 0 || !slices.Equal(machines, []string{"active", "maintenance", "other"}) {
 		t.Errorf("unmatched: %v, %v", nodes, machines)
@@ -179,9 +200,9 @@ func TestNodesThatShareAPodCIDRAreFoundOnBothSides(t *testing.T) {
 		{"three", map[string][]string{"a": {"10.0.0.0/16"}, "b": {"10.0.1.0/24"}, "c": {"10.0.2.0/24"}}, map[string]string{"a": "b", "b": "a", "c": "a"}},
 		{"its own twice", map[string][]string{"a": {"10.0.0.0/16", "10.0.1.0/24"}}, map[string]string{}},
 	} {
-		x := New()
+		x := empty(t)
 		for name, cidrs := range c.has {
-			x.observe(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{PodCIDRs: cidrs}})
+			x.sees(t, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{PodCIDRs: cidrs}})
 		}
 		if got := x.PodCIDROverlaps(); !maps.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
