@@ -48,7 +48,7 @@ func (p program) compile(ctx context.Context, source, linker, file string) error
 	flags := []string{"-tags", p.tags, "-ldflags", linker, "-o", file, p.pkg}
 	switch {
 	case p.test:
-		return goTool(ctx, source, nil, append([]string{"test", "-c", "-trimpath"}, flags...)...)
+		return goTool(ctx, source, nil, append([]string{"test", "-c", "-vet=off", "-trimpath"}, flags...)...)
 	case p.cgo:
 		return goTool(ctx, source, []string{"CGO_ENABLED=1"}, append([]string{"build", "-trimpath"}, flags...)...)
 	}
