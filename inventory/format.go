@@ -3,7 +3,9 @@ package inventory
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
+	"time"
 )
 
 // Format prints the inventory as one canonical YAML document: sections and
@@ -26,47 +28,66 @@ type formatter struct {
 
 func (f *formatter) document() []byte {
 	var p printer
-	doc := mapOf{{"apiVersion", APIVersion}, {"kind", Kind}, {"metadata", mapOf{{"name", f.inv.Name}}}}
-	doc.put("spec", f.spec())
-	p.mapping(doc, 0)
+	p.mapping(filled(mapOf{{"apiVersion", APIVersion}, {"kind", Kind}, {"metadata", mapOf{{"name", f.inv.Name}}}, {"spec", f.spec()}}), 0)
 	return p.Bytes()
 }
 
 func (f *formatter) spec() mapOf {
 	inv := f.inv
-	var m mapOf
-	if f.accepted || inv.Region != inv.Name {
-		m.put("region", inv.Region)
-	}
-	m.put("expect", listAt("racks", inv.Expect))
-	if inv.MaxRemoved.Given() {
-		m.put("safety", mapOf{{"maxRemoved", limitValue(inv.MaxRemoved)}})
-	}
-	m.put("labels", textsOf(inv.NodeLabels))
-	m.put("bgp", f.bgp())
-	m.put("bfdProfiles", mapsOf(inv.BFDProfiles, bfdMap))
-	m.put("communities", textsOf(inv.Communities))
-	m.put("podNetwork", podNetworkMap(inv.PodNetwork))
-	m.put("routers", f.routers(""))
-	m.put("pools", mapsOf(inv.Pools, poolMap))
-	m.put("storage", mapsOf(inv.Storage, storageMap))
-	m.put("racks", mapsOf(inv.Racks, f.rack))
-	return m
+	return filled(mapOf{
+		{"region", unless(inv.Region, implied(f, inv.Name))},
+		{"expect", filled(mapOf{{"racks", inv.Expect}})},
+		{"safety", filled(mapOf{{"maxRemoved", limitValue(inv.MaxRemoved)}})},
+		{"labels", textsOf(inv.NodeLabels)},
+		{"bgp", append(filled(mapOf{{"asn", plain(inv.BGP.ASN, 0)}}), sessionMap(inv.BGP.Session)...)},
+		{"bfdProfiles", mapsOf(inv.BFDProfiles, bfdMap)},
+		{"communities", textsOf(inv.Communities)},
+		{"podNetwork", podNetworkMap(inv.PodNetwork)},
+		{"routers", f.routers("")},
+		{"pools", mapsOf(inv.Pools, poolMap)},
+		{"storage", mapsOf(inv.Storage, storageMap)},
+		{"racks", mapsOf(inv.Racks, f.rack)},
+	})
 }
 
-// listAt is a mapping with one key, empty where its value is.
-func listAt(key string, v []string) mapOf {
-	var m mapOf
-	m.put(key, v)
-	return m
+// implied is a value that goes without saying, where any does.
+func implied[T any](f *formatter, v T) T {
+	if f.accepted {
+		var none T
+		return none
+	}
+	return v
 }
 
-// limitValue prints a number as a number.
-func limitValue(l Limit) any {
-	if l.kind == limitNumber {
-		return bare(l.String())
+// unless is a text, or nothing where it goes without saying.
+func unless[T ~string](v, none T) string {
+	if v == none {
+		return ""
 	}
-	return l.String()
+	return string(v)
+}
+
+// plain is a number or a truth value, or nothing where it goes without saying.
+func plain[T comparable](v, none T) bare {
+	if v == none {
+		return ""
+	}
+	return bare(fmt.Sprint(v))
+}
+
+// given is the text of a setting, or nothing where nobody made it.
+func given[T comparable](o Option[T], text func(T) string) string {
+	if !o.Set {
+		return ""
+	}
+	return text(o.Value)
+}
+
+func limitValue(l Limit) bare {
+	if !l.Given() {
+		return ""
+	}
+	return bare(l.String())
 }
 
 // mapsOf maps every value.
@@ -96,43 +117,27 @@ func stringsOf[T fmt.Stringer](all []T) []string {
 	return out
 }
 
-func (f *formatter) bgp() mapOf {
-	var m mapOf
-	m.put("asn", num(f.inv.BGP.ASN, 0))
-	return append(m, sessionMap(f.inv.BGP.Session)...)
-}
-
 func sessionMap(o SessionOptions) mapOf {
-	var m mapOf
-	if o.HoldTime.Set {
-		m.put("holdTime", shortDuration(o.HoldTime.Value))
-	}
-	if r := o.RestartTime; r.Set && r.Value == 0 {
-		m.put("gracefulRestart", "off")
-	} else if r.Set {
-		m.put("gracefulRestart", mapOf{{"restartTime", shortDuration(r.Value)}})
-	}
-	putOption(&m, "ttlSecurity", o.TTLSecurity)
-	putOption(&m, "multihop", o.Multihop)
-	if o.BFD.Set {
-		m.put("bfd", orOff(o.BFD.Value))
-	}
-	if p := o.Password; p.Set {
-		m.put("passwordFrom", mapOf{{"secret", p.Value.Secret}, {"key", p.Value.Key}})
-	}
-	if a := o.AdvertisePodCIDRs; a.Set {
-		m.put("advertise", mapOf{{"podCIDRs", bare(fmt.Sprint(a.Value))}})
-	}
-	if o.Learn.Set {
-		m.put("learn", string(o.Learn.Value))
-	}
-	return m
+	return filled(mapOf{
+		{"holdTime", given(o.HoldTime, shortDuration)},
+		{"gracefulRestart", restartValue(o.RestartTime)},
+		{"ttlSecurity", bare(given(o.TTLSecurity, printed))},
+		{"multihop", bare(given(o.Multihop, printed))},
+		{"bfd", given(o.BFD, orOff)},
+		{"passwordFrom", filled(mapOf{{"secret", o.Password.Value.Secret}, {"key", o.Password.Value.Key}})},
+		{"advertise", filled(mapOf{{"podCIDRs", bare(given(o.AdvertisePodCIDRs, printed))}})},
+		{"learn", string(o.Learn.Value)},
+	})
 }
 
-func putOption[T comparable](m *mapOf, key string, o Option[T]) {
-	if o.Set {
-		m.put(key, bare(fmt.Sprint(o.Value)))
+func printed[T any](v T) string { return fmt.Sprint(v) }
+
+// restartValue is off, or a mapping.
+func restartValue(o Option[time.Duration]) any {
+	if o.Set && o.Value == 0 {
+		return "off"
 	}
+	return filled(mapOf{{"restartTime", given(o, shortDuration)}})
 }
 
 func orOff(name string) string {
@@ -143,25 +148,20 @@ func orOff(name string) string {
 }
 
 func bfdMap(b BFDProfile) mapOf {
-	m := mapOf{{"name", b.Name}, {"interval", shortDuration(b.Interval)}}
-	m.put("multiplier", num(b.Multiplier, 0))
-	return m
+	return filled(mapOf{{"name", b.Name}, {"interval", shortDuration(b.Interval)}, {"multiplier", plain(b.Multiplier, 0)}})
 }
 
 func podNetworkMap(p PodNetwork) mapOf {
-	var m mapOf
-	m.put("mode", string(p.Mode))
-	m.put("cidrs", stringsOf(p.CIDRs))
-	m.put("rackPrefix", lengthsMap(p.RackPrefix, PrefixLengths{}))
-	m.put("nodePrefix", lengthsMap(p.NodePrefix, PrefixLengths{}))
-	return m
+	return filled(mapOf{
+		{"mode", string(p.Mode)},
+		{"cidrs", stringsOf(p.CIDRs)},
+		{"rackPrefix", lengthsMap(p.RackPrefix, PrefixLengths{})},
+		{"nodePrefix", lengthsMap(p.NodePrefix, PrefixLengths{})},
+	})
 }
 
 func lengthsMap(l, none PrefixLengths) mapOf {
-	var m mapOf
-	m.put("ipv4", num(l.IPv4, none.IPv4))
-	m.put("ipv6", num(l.IPv6, none.IPv6))
-	return m
+	return filled(mapOf{{"ipv4", plain(l.IPv4, none.IPv4)}, {"ipv6", plain(l.IPv6, none.IPv6)}})
 }
 
 // routers are those of a rack, or of the spec.
@@ -176,150 +176,125 @@ func (f *formatter) routers(rack string) []mapOf {
 }
 
 func routerMap(r Router) mapOf {
-	m := mapOf{{"name", r.Name}}
+	addresses := pair{"addresses", stringsOf(r.Addresses)}
 	if len(r.Addresses) == 1 {
-		m.put("address", r.Addresses[0].String())
-	} else {
-		m.put("addresses", stringsOf(r.Addresses))
+		addresses = pair{"address", r.Addresses[0].String()}
 	}
-	m.put("asn", num(r.ASN, 0))
-	m.put("port", num(r.Port, defaultPort))
-	m.put("os", r.OS)
+	m := filled(mapOf{{"name", r.Name}, addresses, {"asn", plain(r.ASN, 0)}, {"port", plain(r.Port, defaultPort)}, {"os", r.OS}})
 	return append(m, sessionMap(r.Session)...)
 }
 
 func poolMap(p Pool) mapOf {
-	m := mapOf{{"name", p.Name}}
-	m.put("addresses", stringsOf(p.Ranges))
-	m.put("exclude", stringsOf(p.Exclude))
 	var reserved mapOf
 	for _, r := range p.Reserved {
-		reserved.put(r.Addr.String(), r.Namespace+"/"+r.Name)
+		reserved = append(reserved, pair{r.Addr.String(), r.Namespace + "/" + r.Name})
 	}
-	m.put("reserved", reserved)
-	m.put("autoAssign", truthOf(p.AutoAssign, true))
-	m.put("skipFirstLast", truthOf(p.SkipFirstLast, false))
-	if p.Priority != 0 {
-		m.put("priority", bare(fmt.Sprint(p.Priority)))
-	}
-	m.put("namespaces", p.Namespaces)
-	m.put("serviceSelector", selectorMap(p.Selector))
-	if p.State != PoolActive {
-		m.put("state", string(p.State))
-	}
-	m.put("advertise", advertiseMap(p.Advertise))
-	return m
+	return filled(mapOf{
+		{"name", p.Name},
+		{"addresses", stringsOf(p.Ranges)},
+		{"exclude", stringsOf(p.Exclude)},
+		{"reserved", reserved},
+		{"autoAssign", plain(p.AutoAssign, true)},
+		{"skipFirstLast", plain(p.SkipFirstLast, false)},
+		{"priority", plain(p.Priority, 0)},
+		{"namespaces", p.Namespaces},
+		{"serviceSelector", selectorMap(p.Selector)},
+		{"state", unless(p.State, PoolActive)},
+		{"advertise", advertiseMap(p.Advertise)},
+	})
 }
 
 func selectorMap(s Selector) mapOf {
-	var m mapOf
-	m.put("matchLabels", textsOf(s.MatchLabels))
-	m.put("matchExpressions", mapsOf(s.MatchExpressions, func(r Requirement) mapOf {
-		q := mapOf{{"key", r.Key}, {"operator", string(r.Operator)}}
-		q.put("values", r.Values)
-		return q
-	}))
-	return m
+	requirement := func(r Requirement) mapOf {
+		return filled(mapOf{{"key", r.Key}, {"operator", string(r.Operator)}, {"values", r.Values}})
+	}
+	return filled(mapOf{{"matchLabels", textsOf(s.MatchLabels)}, {"matchExpressions", mapsOf(s.MatchExpressions, requirement)}})
 }
 
 func advertiseMap(a Advertise) mapOf {
-	var m mapOf
-	m.put("racks", a.Racks)
-	m.put("zones", a.Zones)
-	m.put("routers", a.Routers)
-	m.put("aggregate", lengthsMap(a.Aggregate, PrefixLengths{32, 128}))
-	m.put("localPref", num(a.LocalPref, defaultLocalPref))
-	var communities []string
-	for c := range a.Communities.All() {
-		communities = append(communities, c.String())
-	}
-	m.put("communities", communities)
-	m.put("prepend", num(a.Prepend, 0))
-	m.put("weighted", truthOf(a.Weighted, false))
-	return m
+	return filled(mapOf{
+		{"racks", a.Racks},
+		{"zones", a.Zones},
+		{"routers", a.Routers},
+		{"aggregate", lengthsMap(a.Aggregate, PrefixLengths{32, 128})},
+		{"localPref", plain(a.LocalPref, defaultLocalPref)},
+		{"communities", stringsOf(slices.Collect(a.Communities.All()))},
+		{"prepend", plain(a.Prepend, 0)},
+		{"weighted", plain(a.Weighted, false)},
+	})
 }
 
 func storageMap(s Storage) mapOf {
-	m := mapOf{{"name", s.Name}}
-	m.put("rack", s.Rack)
-	m.put("nfs", textAt("server", s.NFSServer))
-	m.put("iscsi", textAt("portal", s.ISCSIPortal))
-	csi := textAt("driver", s.CSIDriver)
-	csi.put("attributes", textsOf(s.CSIAttributes))
-	m.put("csi", csi)
-	return m
-}
-
-// textAt is a mapping with one key, empty where its value is.
-func textAt(key, v string) mapOf {
-	var m mapOf
-	m.put(key, v)
-	return m
+	return filled(mapOf{
+		{"name", s.Name},
+		{"rack", s.Rack},
+		{"nfs", filled(mapOf{{"server", s.NFSServer}})},
+		{"iscsi", filled(mapOf{{"portal", s.ISCSIPortal}})},
+		{"csi", filled(mapOf{{"driver", s.CSIDriver}, {"attributes", textsOf(s.CSIAttributes)}})},
+	})
 }
 
 func (f *formatter) rack(r Rack) mapOf {
-	m := mapOf{{"name", r.Name}}
-	if f.accepted || r.Zone != r.Name {
-		m.put("zone", r.Zone)
-	}
-	m.put("row", r.Row)
-	m.put("units", num(r.Units, 0))
-	if f.accepted || r.ASN != f.inv.BGP.ASN {
-		m.put("asn", num(r.ASN, 0))
-	}
-	m.put("subnets", stringsOf(r.Subnets))
-	m.put("routers", f.routers(r.Name))
-	if f.accepted || !slices.Equal(r.Peers, f.inv.defaultPeers(r.Name)) {
-		m = append(m, pair{"peers", r.Peers})
-	}
-	if f.accepted || !r.Carved {
-		m.put("podCIDRs", stringsOf(r.PodCIDRs))
-	}
-	m.put("carved", truthOf(f.accepted && r.Carved, false))
-	if f.accepted {
-		m.put("neighbours", r.Neighbours)
-	}
-	if r.State != StateActive {
-		m.put("state", string(r.State))
-	}
-	m = append(m, sessionMap(r.Session)...)
 	var machines []mapOf
 	for i := range r.Machines {
 		if f.accepted || !r.Machines[i].Held {
 			machines = append(machines, f.machine(&r.Machines[i]))
 		}
 	}
-	m.put("machines", machines)
-	return m
+	peers := mapOf{{"peers", r.Peers}} // told, too, where there are none
+	if !f.accepted && slices.Equal(r.Peers, f.inv.defaultPeers(r.Name)) {
+		peers = nil
+	}
+	neighbours := r.Neighbours
+	if !f.accepted {
+		neighbours = nil
+	}
+	place := filled(mapOf{
+		{"name", r.Name},
+		{"zone", unless(r.Zone, implied(f, r.Name))},
+		{"row", r.Row},
+		{"units", plain(r.Units, 0)},
+		{"asn", plain(r.ASN, implied(f, f.inv.BGP.ASN))},
+		{"subnets", stringsOf(r.Subnets)},
+		{"routers", f.routers(r.Name)},
+	})
+	rest := filled(mapOf{
+		{"podCIDRs", f.podCIDRs(r.PodCIDRs, r.Carved)},
+		{"carved", plain(f.accepted && r.Carved, false)},
+		{"neighbours", neighbours},
+		{"state", unless(r.State, StateActive)},
+	})
+	return slices.Concat(place, peers, rest, sessionMap(r.Session), filled(mapOf{{"machines", machines}}))
+}
+
+// podCIDRs are those that people wrote, and what is accepted has the carved ones, too.
+func (f *formatter) podCIDRs(all []netip.Prefix, carved bool) []string {
+	if carved && !f.accepted {
+		return nil
+	}
+	return stringsOf(all)
 }
 
 func (f *formatter) machine(r *Machine) mapOf {
-	m := mapOf{{"name", r.Name}}
-	if r.ID != r.Name {
-		m.put("id", r.ID)
+	taint := func(t Taint) mapOf {
+		return filled(mapOf{{"key", t.Key}, {"value", t.Value}, {"effect", t.Effect}})
 	}
-	m.put("match", textAt("systemUUID", r.SystemUUID))
-	m.put("aliases", r.Aliases)
-	m.put("unit", num(r.Unit, 0))
-	m.put("type", r.Type)
-	m.put("addresses", stringsOf(r.Addresses))
-	m.put("externalAddresses", stringsOf(r.ExternalAddresses))
-	m.put("hostname", r.Hostname)
-	if f.accepted || !r.Carved {
-		m.put("podCIDRs", stringsOf(r.PodCIDRs))
-	}
-	m.put("labels", textsOf(r.Labels))
-	m.put("taints", mapsOf(r.Taints, func(t Taint) mapOf {
-		q := mapOf{{"key", t.Key}}
-		q.put("value", t.Value)
-		q.put("effect", t.Effect)
-		return q
-	}))
-	if r.OwnState != StateActive {
-		m.put("state", string(r.OwnState))
-	}
-	m.put("reason", r.Reason)
-	m.put("held", truthOf(f.accepted && r.Held, false))
-	m.put("carved", truthOf(f.accepted && r.Carved, false))
-	return m
+	return filled(mapOf{
+		{"name", r.Name},
+		{"id", unless(r.ID, r.Name)},
+		{"match", filled(mapOf{{"systemUUID", r.SystemUUID}})},
+		{"aliases", r.Aliases},
+		{"unit", plain(r.Unit, 0)},
+		{"type", r.Type},
+		{"addresses", stringsOf(r.Addresses)},
+		{"externalAddresses", stringsOf(r.ExternalAddresses)},
+		{"hostname", r.Hostname},
+		{"podCIDRs", f.podCIDRs(r.PodCIDRs, r.Carved)},
+		{"labels", textsOf(r.Labels)},
+		{"taints", mapsOf(r.Taints, taint)},
+		{"state", unless(r.OwnState, StateActive)},
+		{"reason", r.Reason},
+		{"held", plain(f.accepted && r.Held, false)},
+		{"carved", plain(f.accepted && r.Carved, false)},
+	})
 }

@@ -3,8 +3,9 @@ package inventory
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 )
 
@@ -20,47 +21,9 @@ type pair struct {
 // bare is a scalar that is printed as it is: a number or a truth value.
 type bare string
 
-// put appends a value that is not empty.
-func (m *mapOf) put(key string, value any) {
-	switch v := value.(type) {
-	case string:
-		if v == "" {
-			return
-		}
-	case bare:
-		if v == "" {
-			return
-		}
-	case []string:
-		if len(v) == 0 {
-			return
-		}
-	case mapOf:
-		if len(v) == 0 {
-			return
-		}
-	case []mapOf:
-		if len(v) == 0 {
-			return
-		}
-	}
-	*m = append(*m, pair{key, value})
-}
-
-// num is a number that is not printed where it is none.
-func num[T ~int | ~uint8 | ~uint16 | ~uint32](n, none T) bare {
-	if n == none {
-		return ""
-	}
-	return bare(fmt.Sprint(uint64(n)))
-}
-
-// truthOf is a truth value that is not printed where it is the default.
-func truthOf(v, none bool) bare {
-	if v == none {
-		return ""
-	}
-	return bare(strconv.FormatBool(v))
+// filled is a mapping without what is empty. Every value is a text or a list.
+func filled(m mapOf) mapOf {
+	return slices.DeleteFunc(m, func(p pair) bool { return reflect.ValueOf(p.value).Len() == 0 })
 }
 
 // printer writes YAML: mappings and lists of mappings in blocks, lists of
