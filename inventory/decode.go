@@ -1,6 +1,8 @@
 package inventory
 
 import (
+	"iter"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -64,8 +66,7 @@ func (d *decoder) has(mapping *yaml.Node, key string) bool {
 // merges in (<<) and does not have itself.
 func (d *decoder) each(n *yaml.Node, yield func(key, value *yaml.Node)) {
 	seen := make(map[string]*yaml.Node, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
+	for key, value := range pairs(n) {
 		if key.Tag == "!!merge" || !d.step(n) || !d.goodKey(key) {
 			continue
 		}
@@ -82,11 +83,11 @@ func (d *decoder) each(n *yaml.Node, yield func(key, value *yaml.Node)) {
 
 // merged yields what n merges in and is not seen yet.
 func (d *decoder) merged(n *yaml.Node, seen map[string]*yaml.Node, yield func(key, value *yaml.Node), depth int) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Tag != "!!merge" {
+	for key, value := range pairs(n) {
+		if key.Tag != "!!merge" {
 			continue
 		}
-		for _, source := range mergeSources(n.Content[i+1]) {
+		for _, source := range mergeSources(value) {
 			if source.Kind != yaml.MappingNode {
 				d.wrongType(source, "a mapping, or a list of mappings, to merge")
 				continue
@@ -102,13 +103,12 @@ func (d *decoder) mergeOne(source *yaml.Node, seen map[string]*yaml.Node, yield 
 		d.refuse(source, refusal{code: TooManyAliases, message: "merges are nested too deeply", accepted: "at most 32 levels"})
 		return
 	}
-	for i := 0; i+1 < len(source.Content); i += 2 {
-		key := source.Content[i]
+	for key, value := range pairs(source) {
 		if key.Tag == "!!merge" || seen[key.Value] != nil || !d.step(source) || !d.goodKey(key) {
 			continue
 		}
 		seen[key.Value] = key
-		yield(key, source.Content[i+1])
+		yield(key, value)
 	}
 	d.merged(source, seen, yield, depth+1)
 }
@@ -179,6 +179,20 @@ func (d *decoder) entries(n *yaml.Node, at **yaml.Node, yield func(key, value *y
 	default:
 		*at = n
 		d.each(n, yield)
+	}
+}
+
+// pairs yields the keys and values of a mapping as it was written; nothing of what is none.
+func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return
+		}
+		for pair := range slices.Chunk(n.Content, 2) {
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
 	}
 }
 

@@ -181,8 +181,7 @@ func (d *decoder) sameName(whole, r *rawInventory) bool {
 // hasKey reports whether somebody wrote a value under the key, be it a bad one.
 func hasKey(n *yaml.Node, key string) bool {
 	n = deref(n)
-	for i := 0; n != nil && i+1 < len(n.Content); i += 2 {
-		k, v := n.Content[i], n.Content[i+1]
+	for k, v := range pairs(n) {
 		if k.Value == key && !isNull(deref(v)) {
 			return true
 		}

@@ -88,11 +88,10 @@ func walk(n *yaml.Node, t trail, visit func(*yaml.Node, *trail)) {
 	visit(n, &t)
 	switch n.Kind {
 	case yaml.MappingNode:
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			key := n.Content[i]
+		for key, value := range pairs(n) {
 			step := trail{parent: &t, key: key.Value}
 			visit(key, &step)
-			walk(n.Content[i+1], step, visit)
+			walk(value, step, visit)
 		}
 	case yaml.SequenceNode:
 		for i, c := range n.Content {
@@ -119,8 +118,8 @@ func (t *trail) String() string {
 
 // itemName is the name of a list item, or else its index.
 func itemName(n *yaml.Node, index int) string {
-	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-		if v := deref(n.Content[i+1]); n.Content[i].Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" {
+	for key, value := range pairs(n) {
+		if v := deref(value); key.Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" {
 			return v.Value
 		}
 	}
@@ -132,8 +131,8 @@ func itemName(n *yaml.Node, index int) string {
 func positionsOf(raw *rawInventory, pages []page) map[string]Position {
 	source := map[*yaml.Node]string{}
 	for _, p := range pages {
-		for i := 0; i+1 < len(p.root.Content); i += 2 {
-			for _, section := range p.root.Content[i+1].Content {
+		for _, value := range pairs(p.root) {
+			for _, section := range value.Content {
 				for _, item := range section.Content {
 					source[item] = p.source
 				}

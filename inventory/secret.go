@@ -138,15 +138,14 @@ func secretNodes(pages []page) map[*yaml.Node]bool {
 	known := map[string]bool{} // keys come again and again
 	for _, p := range pages {
 		walk(p.root, trail{}, func(n *yaml.Node, _ *trail) {
-			for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
-				key := n.Content[i].Value
-				secret, ok := known[key]
+			for key, value := range pairs(n) {
+				secret, ok := known[key.Value]
 				if !ok {
-					secret = looksSecret(key)
-					known[key] = secret
+					secret = looksSecret(key.Value)
+					known[key.Value] = secret
 				}
 				if secret {
-					mark(n.Content[i+1])
+					mark(value)
 				}
 			}
 		})
