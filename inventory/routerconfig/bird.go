@@ -60,8 +60,10 @@ func birdRacks(p *page, s *side) {
 	s.withoutMachines()
 	for _, v4 := range []bool{true, false} {
 		if len(s.aggregatesOf(v4)) > 0 {
-			p.line("protocol static plinth_racks%s {", digit(v4))
-			p.line("  %s;", ipv(v4))
+			p.text(`
+protocol static plinth_racks%s {
+  %s;
+`, digit(v4), ipv(v4))
 			for _, a := range s.aggregatesOf(v4) {
 				p.line("  route %s unreachable; # %s", a.block, a.rack)
 			}
@@ -71,13 +73,15 @@ func birdRacks(p *page, s *side) {
 		for _, b := range s.summed(v4) {
 			parts = append(parts, fmt.Sprintf("%s{%d,%d}", b, b.Bits()+1, b.Addr().BitLen()))
 		}
-		p.line("function plinth_part%s() {", digit(v4))
+		inPart := "false"
 		if len(parts) > 0 {
-			p.line("  return net ~ [ %s ];", strings.Join(parts, ", "))
-		} else {
-			p.line("  return false;")
+			inPart = "net ~ [ " + strings.Join(parts, ", ") + " ]"
 		}
-		p.line("}")
+		p.text(`
+function plinth_part%s() {
+  return %s;
+}
+`, digit(v4), inPart)
 	}
 	p.line("")
 }
@@ -92,21 +96,26 @@ func birdKernel(s *side, v4 bool) string {
 
 // birdRouter writes what a router needs besides its neighbours.
 func birdRouter(p *page, s *side) {
-	p.line("log syslog all;")
-	p.line("router id %s;", routerID(s.router))
-	p.line("protocol device { }")
-	p.line("protocol direct { ipv4; ipv6; }")
+	p.text(`
+log syslog all;
+router id %s;
+protocol device { }
+protocol direct { ipv4; ipv6; }
+`, routerID(s.router))
 	for _, v4 := range []bool{true, false} {
-		p.line("protocol kernel plinth_kernel%s {", digit(v4))
-		p.line("  merge paths on limit %d;", min(s.paths, birdPaths))
+		learn, kept := "", "none"
 		if s.learns() {
-			p.line("  learn;")
+			learn, kept = "  learn;\n", "where net = "+defaultRoute(v4)
 		}
-		p.line("  %s {", ipv(v4))
-		p.line("    import %s;", map[bool]string{true: "where net = " + defaultRoute(v4), false: "none"}[s.learns()])
-		p.line("    export where source = RTS_BGP%s;", birdKernel(s, v4))
-		p.line("  };")
-		p.line("}")
+		p.text(`
+protocol kernel plinth_kernel%s {
+  merge paths on limit %d;
+%s  %s {
+    import %s;
+    export where source = RTS_BGP%s;
+  };
+}
+`, digit(v4), min(s.paths, birdPaths), learn, ipv(v4), kept, birdKernel(s, v4))
 	}
 	if len(s.profiles()) > 0 {
 		p.line("protocol bfd { }")
@@ -120,13 +129,17 @@ func birdFilter(p *page, f *filter, v4 bool) {
 	if v4 {
 		vips, pods = f.vip4, f.pod4
 	}
-	p.line("filter %s {", birdFilterName(f, v4))
-	p.line("  if (65535, 0) ~ bgp_community then bgp_local_pref = 0; # GRACEFUL_SHUTDOWN, RFC 8326")
+	p.text(`
+filter %s {
+  if (65535, 0) ~ bgp_community then bgp_local_pref = 0; # GRACEFUL_SHUTDOWN, RFC 8326
+`, birdFilterName(f, v4))
 	birdAccept(p, vips, "VIPs")
 	birdAccept(p, pods, "pods")
-	p.line("  reject;")
-	p.line("}")
-	p.line("")
+	p.text(`
+  reject;
+}
+
+`)
 }
 
 func birdFilterName(f *filter, v4 bool) string {
@@ -149,34 +162,33 @@ func birdAccept(p *page, rules []rule, what string) {
 		p.line("  if net ~ [ %s ] then accept; # %s", patterns[0], what)
 		return
 	}
-	p.line("  if net ~ [ # %s", what)
-	p.line("    %s", strings.Join(patterns, ",\n    "))
-	p.line("  ] then accept;")
+	p.text(`
+  if net ~ [ # %s
+    %s
+  ] then accept;
+`, what, strings.Join(patterns, ",\n    "))
 }
 
 // birdTemplate writes what the sessions of a group have in common. The machines
 // connect to the router, never the other way round: nobody listens there.
 func birdTemplate(p *page, s *side, g *group, o Options) {
-	p.line("template bgp %s {", birdTemplateName(g))
-	p.line("  %s;", birdLocal(s, g))
-	p.line("  passive on;")
+	hops := "direct"
+	if g.terms.Multihop > 0 {
+		hops = fmt.Sprintf("multihop %d", g.terms.Multihop)
+	}
 	// Of itself BIRD lets no machine in for a minute after any error, such as a
 	// hold timer that expired while the machine was without power.
-	p.line("  error wait time 1, 10;")
-	switch {
-	case g.terms.Multihop > 0:
-		p.line("  multihop %d;", g.terms.Multihop)
-	default:
-		p.line("  direct;")
-	}
+	p.text(`
+template bgp %s {
+  %s;
+  passive on;
+  error wait time 1, 10;
+  %s;
+`, birdTemplateName(g), birdLocal(s, g), hops)
 	if g.terms.TTLSecurity {
 		p.line("  ttl security on;")
 	}
-	if word, ok := o.password(g); ok {
-		p.line("  password %q;", word)
-	} else if g.needsPassword(o) {
-		p.line("  # password \"<key %s of Secret %s>\";", g.terms.Password.Key, g.terms.Password.Secret)
-	}
+	p.password(g, o, "  password %q;", `  # password "<%s>";`)
 	if b := g.terms.BFD; b.Name != "" {
 		ms := b.Interval / time.Millisecond
 		p.line("  bfd { min rx interval %d ms; min tx interval %d ms; multiplier %d; };", ms, ms, b.Multiplier)
@@ -210,11 +222,13 @@ func birdFamily(p *page, g *group, v4 bool) {
 	if g.learns() {
 		export = "where net = " + defaultRoute(v4)
 	}
-	p.line("  %s {", ipv(v4))
-	p.line("    import filter %s;", birdFilterName(g.filter, v4))
-	p.line("    export %s;", export)
-	p.line("    import limit %d action restart;", g.limit(v4))
-	p.line("  };")
+	p.text(`
+  %s {
+    import filter %s;
+    export %s;
+    import limit %d action restart;
+  };
+`, ipv(v4), birdFilterName(g.filter, v4), export, g.limit(v4))
 }
 
 // birdNeighbour writes one session.
@@ -223,19 +237,23 @@ func birdNeighbour(p *page, s *side, g *group, m member, taken map[string]bool) 
 	if len(s.router.Addresses) > 1 {
 		name += "_v" + digit(g.over4())
 	}
-	p.line("protocol bgp %s from %s {", free(name, taken), birdTemplateName(g))
-	p.line("  description %q;", m.description())
-	p.line("  neighbor %s as %d;", m.addr, uint32(g.terms.LocalASN))
-	p.line("}")
+	p.text(`
+protocol bgp %s from %s {
+  description %q;
+  neighbor %s as %d;
+}
+`, free(name, taken), birdTemplateName(g), m.description(), m.addr, uint32(g.terms.LocalASN))
 }
 
 // birdRanges lets in every address of the group's subnets.
 func birdRanges(p *page, g *group, taken map[string]bool) {
 	for _, r := range g.subnets {
 		name := free(birdTemplateName(g)+"_any", taken)
-		p.line("protocol bgp %s from %s {", name, birdTemplateName(g))
-		p.line("  neighbor range %s as %d;", r, uint32(g.terms.LocalASN))
-		p.line("  dynamic name %q;", name+"_")
-		p.line("}")
+		p.text(`
+protocol bgp %s from %s {
+  neighbor range %s as %d;
+  dynamic name %q;
+}
+`, name, birdTemplateName(g), r, uint32(g.terms.LocalASN), name+"_")
 	}
 }

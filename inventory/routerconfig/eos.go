@@ -1,8 +1,12 @@
 package routerconfig
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // eosPaths is how many equal paths most of Arista's switches take.
@@ -61,42 +65,48 @@ func eosFilter(p *page, f *filter) {
 	p.line("ip community-list PLINTH_GSHUT permit GSHUT")
 	seq := 10
 	for _, l := range f.lists() {
-		ip := ip(l.v4)
-		p.line("route-map %s_IN permit %d", f.name, seq)
-		p.line("   match %s address prefix-list %s", ip, l.name)
-		p.line("   match community PLINTH_GSHUT")
-		p.line("   set local-preference 0")
-		p.line("!")
-		p.line("route-map %s_IN permit %d", f.name, seq+5)
-		p.line("   match %s address prefix-list %s", ip, l.name)
-		p.line("!")
+		p.text(`
+route-map %[1]s_IN permit %[2]d
+   match %[4]s address prefix-list %[5]s
+   match community PLINTH_GSHUT
+   set local-preference 0
+!
+route-map %[1]s_IN permit %[3]d
+   match %[4]s address prefix-list %[5]s
+!
+`, f.name, seq, seq+5, ip(l.v4), l.name)
 		seq += 10
 	}
-	p.line("route-map %s_IN deny 100", f.name)
-	p.line("!")
+	p.text(`
+route-map %s_IN deny 100
+!
+`, f.name)
 }
 
 func eosOut(p *page, s *side) {
-	if s.any(func(g *group) bool { return !g.learns() }) {
-		p.line("route-map PLINTH_NONE deny 10")
-		p.line("!")
+	if s.tellsNothing() {
+		p.text(`
+route-map PLINTH_NONE deny 10
+!
+`)
 	}
-	if !s.learns() {
-		return
+	if s.learns() {
+		p.text(`
+ip prefix-list PLINTH_DEFAULT4 seq 10 permit 0.0.0.0/0
+!
+ipv6 prefix-list PLINTH_DEFAULT6
+   seq 10 permit ::/0
+!
+route-map PLINTH_DEFAULT permit 10
+   match ip address prefix-list PLINTH_DEFAULT4
+!
+route-map PLINTH_DEFAULT permit 20
+   match ipv6 address prefix-list PLINTH_DEFAULT6
+!
+route-map PLINTH_DEFAULT deny 100
+!
+`)
 	}
-	p.line("ip prefix-list PLINTH_DEFAULT4 seq 10 permit 0.0.0.0/0")
-	p.line("!")
-	p.line("ipv6 prefix-list PLINTH_DEFAULT6")
-	p.line("   seq 10 permit ::/0")
-	p.line("!")
-	p.line("route-map PLINTH_DEFAULT permit 10")
-	p.line("   match ip address prefix-list PLINTH_DEFAULT4")
-	p.line("!")
-	p.line("route-map PLINTH_DEFAULT permit 20")
-	p.line("   match ipv6 address prefix-list PLINTH_DEFAULT6")
-	p.line("!")
-	p.line("route-map PLINTH_DEFAULT deny 100")
-	p.line("!")
 }
 
 // eosBFD writes the timers that all sessions of the switch share.
@@ -105,24 +115,23 @@ func eosBFD(p *page, s *side) {
 	if len(profiles) == 0 {
 		return
 	}
-	b := profiles[0]
-	for _, other := range profiles[1:] {
-		if other.Interval < b.Interval {
-			b = other
-		}
-	}
+	b := slices.MinFunc(profiles, func(a, b inventory.BFDProfile) int { return cmp.Compare(a.Interval, b.Interval) })
 	ms := b.Interval / time.Millisecond
 	s.note("BFD timers are one for the whole switch: %d ms x %d.", ms, b.Multiplier)
-	p.line("router bfd")
-	p.line("   interval %d min-rx %d multiplier %d default", ms, ms, b.Multiplier)
-	p.line("!")
+	p.text(`
+router bfd
+   interval %[1]d min-rx %[1]d multiplier %[2]d default
+!
+`, ms, b.Multiplier)
 }
 
 func eosGroup(p *page, s *side, g *group, o Options) {
 	n := "   neighbor " + g.name
-	p.line("%s peer group", n)
-	p.line("%s remote-as %d", n, uint32(g.terms.LocalASN))
-	p.line("%s passive", n)
+	p.text(`
+%[1]s peer group
+%[1]s remote-as %[2]d
+%[1]s passive
+`, n, uint32(g.terms.LocalASN))
 	switch {
 	case g.terms.TTLSecurity:
 		p.line("%s ttl maximum-hops 1", n)
@@ -133,23 +142,24 @@ func eosGroup(p *page, s *side, g *group, o Options) {
 		s.note("Sessions come from %s: name the interface that has it in update-source.", g.terms.RouterAddr)
 		p.remark("%s update-source <the interface with %s>", n[3:], g.terms.RouterAddr)
 	}
-	if word, ok := o.password(g); ok {
-		p.line("%s password 0 %s", n, word)
-	} else if g.needsPassword(o) {
-		p.remark("%s password 0 <key %s of Secret %s>", n[3:], g.terms.Password.Key, g.terms.Password.Secret)
-	}
+	p.password(g, o, n+" password 0 %s", "! "+n[3:]+" password 0 <%s>")
 	if g.terms.BFD.Name != "" {
 		p.line("%s bfd", n)
 	}
 	if g.terms.RestartTime > 0 {
 		p.line("%s graceful-restart-helper", n)
 	}
-	p.line("%s route-map %s_IN in", n, g.filter.name)
-	p.line("%s route-map %s out", n, outMap(g))
-	p.line("%s maximum-routes %d", n, bothLimits(g))
-	p.line("%s idle-restart-timer 300", n) // in seconds; without it the session stays down until somebody clears it
+	// The timer is in seconds; without it the session stays down until somebody clears it.
+	p.text(`
+%[1]s route-map %[2]s_IN in
+%[1]s route-map %[3]s out
+%[1]s maximum-routes %[4]d
+%[1]s idle-restart-timer 300
+`, n, g.filter.name, outMap(g), bothLimits(g))
 	for _, m := range g.members {
-		p.line("   neighbor %s peer group %s", m.addr, g.name)
-		p.line("   neighbor %s description %s", m.addr, m.description())
+		p.text(`
+   neighbor %[1]s peer group %[2]s
+   neighbor %[1]s description %[3]s
+`, m.addr, g.name, m.description())
 	}
 }

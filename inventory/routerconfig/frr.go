@@ -16,10 +16,12 @@ const frrListen = 100
 // policies in both directions, so that bgp ebgp-requires-policy may stay on.
 func writeFRR(p *page, s *side, o Options) {
 	if o.Standalone {
-		p.line("hostname %s", s.router.Name)
-		p.line("ip forwarding")
-		p.line("ipv6 forwarding")
-		p.line("!")
+		p.text(`
+hostname %s
+ip forwarding
+ipv6 forwarding
+!
+`, s.router.Name)
 	}
 	for _, f := range s.filters {
 		frrLists(p, f)
@@ -64,37 +66,44 @@ func frrLists(p *page, f *filter) {
 func frrRouteMap(p *page, f *filter) {
 	seq := 10
 	for _, l := range f.lists() {
-		p.line("route-map %s_IN permit %d", f.name, seq)
-		p.line(" match %s address prefix-list %s", ip(l.v4), l.name)
-		p.line("exit")
+		p.text(`
+route-map %s_IN permit %d
+ match %s address prefix-list %s
+exit
+`, f.name, seq, ip(l.v4), l.name)
 		seq += 10
 	}
-	p.line("route-map %s_IN deny 100", f.name)
-	p.line("exit")
-	p.line("!")
+	p.text(`
+route-map %s_IN deny 100
+exit
+!
+`, f.name)
 }
 
 // frrOut writes what goes out to the machines: nothing, or default routes alone.
 func frrOut(p *page, s *side) {
-	if s.any(func(g *group) bool { return !g.learns() }) {
-		p.line("route-map PLINTH_NONE deny 10")
-		p.line("exit")
-		p.line("!")
+	if s.tellsNothing() {
+		p.text(`
+route-map PLINTH_NONE deny 10
+exit
+!
+`)
 	}
-	if !s.learns() {
-		return
+	if s.learns() {
+		p.text(`
+ip prefix-list PLINTH_DEFAULT4 seq 5 permit 0.0.0.0/0
+ipv6 prefix-list PLINTH_DEFAULT6 seq 5 permit ::/0
+route-map PLINTH_DEFAULT permit 10
+ match ip address prefix-list PLINTH_DEFAULT4
+exit
+route-map PLINTH_DEFAULT permit 20
+ match ipv6 address prefix-list PLINTH_DEFAULT6
+exit
+route-map PLINTH_DEFAULT deny 100
+exit
+!
+`)
 	}
-	p.line("ip prefix-list PLINTH_DEFAULT4 seq 5 permit 0.0.0.0/0")
-	p.line("ipv6 prefix-list PLINTH_DEFAULT6 seq 5 permit ::/0")
-	p.line("route-map PLINTH_DEFAULT permit 10")
-	p.line(" match ip address prefix-list PLINTH_DEFAULT4")
-	p.line("exit")
-	p.line("route-map PLINTH_DEFAULT permit 20")
-	p.line(" match ipv6 address prefix-list PLINTH_DEFAULT6")
-	p.line("exit")
-	p.line("route-map PLINTH_DEFAULT deny 100")
-	p.line("exit")
-	p.line("!")
 }
 
 func frrBFD(p *page, profiles []inventory.BFDProfile) {
@@ -103,24 +112,29 @@ func frrBFD(p *page, profiles []inventory.BFDProfile) {
 	}
 	p.line("bfd")
 	for _, b := range profiles {
-		ms := b.Interval / time.Millisecond
-		p.line(" profile plinth-%s", b.Name)
-		p.line("  detect-multiplier %d", b.Multiplier)
-		p.line("  receive-interval %d", ms)
-		p.line("  transmit-interval %d", ms)
-		p.line(" exit")
+		p.text(`
+ profile plinth-%[1]s
+  detect-multiplier %[2]d
+  receive-interval %[3]d
+  transmit-interval %[3]d
+ exit
+`, b.Name, b.Multiplier, b.Interval/time.Millisecond)
 	}
-	p.line("exit")
-	p.line("!")
+	p.text(`
+exit
+!
+`)
 }
 
 // frrGroup writes a peer group and its members. The machines connect to the
 // router, never the other way round: nobody listens there.
 func frrGroup(p *page, g *group, o Options) {
 	n := " neighbor " + g.name
-	p.line("%s peer-group", n)
-	p.line("%s remote-as %d", n, uint32(g.terms.LocalASN))
-	p.line("%s passive", n)
+	p.text(`
+%[1]s peer-group
+%[1]s remote-as %[2]d
+%[1]s passive
+`, n, uint32(g.terms.LocalASN))
 	switch {
 	case g.terms.TTLSecurity:
 		p.line("%s ttl-security hops 1", n)
@@ -130,14 +144,13 @@ func frrGroup(p *page, g *group, o Options) {
 	if g.terms.Multihop > 0 {
 		p.line("%s update-source %s", n, g.terms.RouterAddr)
 	}
-	if word, ok := o.password(g); ok {
-		p.line("%s password %s", n, word)
-	} else if g.needsPassword(o) {
-		p.remark("%s password <key %s of Secret %s>", n[1:], g.terms.Password.Key, g.terms.Password.Secret)
-	}
+	p.password(g, o, n+" password %s", "!"+n+" password <%s>")
 	if b := g.terms.BFD.Name; b != "" {
-		p.line("%s bfd", n) // as FRR prints it, or frr-reload takes it away again
-		p.line("%s bfd profile plinth-%s", n, b)
+		// Both, as FRR prints it, or frr-reload takes it away again.
+		p.text(`
+%[1]s bfd
+%[1]s bfd profile plinth-%[2]s
+`, n, b)
 	}
 	if g.terms.RestartTime > 0 {
 		p.line("%s graceful-restart-helper", n)
@@ -148,8 +161,10 @@ func frrGroup(p *page, g *group, o Options) {
 		}
 	}
 	for _, m := range g.members {
-		p.line(" neighbor %s peer-group %s", m.addr, g.name)
-		p.line(" neighbor %s description %s", m.addr, cut(m.description(), 80))
+		p.text(`
+ neighbor %[1]s peer-group %[2]s
+ neighbor %[1]s description %[3]s
+`, m.addr, g.name, cut(m.description(), 80))
 	}
 }
 
@@ -159,8 +174,10 @@ func frrFamily(p *page, s *side, v4 bool) {
 	if !v4 && !s.carries(v4) {
 		return
 	}
-	p.line(" !")
-	p.line(" address-family %s unicast", map[bool]string{true: "ipv4", false: "ipv6"}[v4])
+	p.text(`
+ !
+ address-family %s unicast
+`, ipv(v4))
 	for _, g := range s.groups {
 		n := "neighbor " + g.name
 		if !g.carries(v4) {
@@ -169,10 +186,12 @@ func frrFamily(p *page, s *side, v4 bool) {
 			}
 			continue
 		}
-		p.line("  %s activate", n)
-		p.line("  %s route-map %s_IN in", n, g.filter.name)
-		p.line("  %s route-map %s out", n, outMap(g))
-		p.line("  %s maximum-prefix %d restart 5", n, g.limit(v4))
+		p.text(`
+  %[1]s activate
+  %[1]s route-map %[2]s_IN in
+  %[1]s route-map %[3]s out
+  %[1]s maximum-prefix %[4]d restart 5
+`, n, g.filter.name, outMap(g), g.limit(v4))
 	}
 	for _, a := range s.aggregatesOf(v4) {
 		p.line("  aggregate-address %s%s", a.block, only(a, " summary-only"))

@@ -11,10 +11,12 @@ func writeJunos(p *page, s *side, o Options) {
 		junosFilter(p, f)
 	}
 	junosOut(p, s)
-	p.line("set policy-options policy-statement PLINTH_ECMP then load-balance per-packet")
-	p.remark("per flow, whatever the name says; without the next line one path alone is installed")
-	p.line("set routing-options forwarding-table export PLINTH_ECMP")
-	p.line("set routing-options autonomous-system %d", uint32(s.router.ASN))
+	p.text(`
+set policy-options policy-statement PLINTH_ECMP then load-balance per-packet
+# per flow, whatever the name says; without the next line one path alone is installed
+set routing-options forwarding-table export PLINTH_ECMP
+set routing-options autonomous-system %d
+`, uint32(s.router.ASN))
 	for _, g := range s.groups {
 		junosGroup(p, s, g, o)
 	}
@@ -56,11 +58,13 @@ func junosRacks(p *page, s *side) {
 }
 
 func junosFilter(p *page, f *filter) {
-	p.line("set policy-options community PLINTH_GSHUT members graceful-shutdown")
 	policy := "set policy-options policy-statement " + f.name + "_IN"
-	p.line("%s term gshut from community PLINTH_GSHUT", policy)
-	p.line("%s term gshut then local-preference 0", policy)
-	p.line("%s term gshut then next term", policy)
+	p.text(`
+set policy-options community PLINTH_GSHUT members graceful-shutdown
+%[1]s term gshut from community PLINTH_GSHUT
+%[1]s term gshut then local-preference 0
+%[1]s term gshut then next term
+`, policy)
 	for _, l := range f.lists() {
 		term := policy + " term " + l.name
 		p.line("%s from family %s", term, junosFamily(l.v4))
@@ -77,17 +81,18 @@ func junosFilter(p *page, f *filter) {
 }
 
 func junosOut(p *page, s *side) {
-	if s.any(func(g *group) bool { return !g.learns() }) {
+	if s.tellsNothing() {
 		p.line("set policy-options policy-statement PLINTH_NONE then reject")
 	}
 	if !s.learns() {
 		return
 	}
 	for _, v4 := range []bool{true, false} {
-		term := "set policy-options policy-statement PLINTH_DEFAULT term " + junosFamily(v4)
-		p.line("%s from family %s", term, junosFamily(v4))
-		p.line("%s from route-filter %s exact", term, defaultRoute(v4))
-		p.line("%s then accept", term)
+		p.text(`
+set policy-options policy-statement PLINTH_DEFAULT term %[1]s from family %[1]s
+set policy-options policy-statement PLINTH_DEFAULT term %[1]s from route-filter %[2]s exact
+set policy-options policy-statement PLINTH_DEFAULT term %[1]s then accept
+`, junosFamily(v4), defaultRoute(v4))
 	}
 	p.line("set policy-options policy-statement PLINTH_DEFAULT then reject")
 }
@@ -95,12 +100,16 @@ func junosOut(p *page, s *side) {
 func junosGroup(p *page, s *side, g *group, o Options) {
 	set := "set protocols bgp group " + g.name
 	if g.terms.IBGP() {
-		p.line("%s type internal", set)
-		p.line("%s multipath", set)
+		p.text(`
+%[1]s type internal
+%[1]s multipath
+`, set)
 	} else {
-		p.line("%s type external", set)
-		p.line("%s peer-as %d", set, uint32(g.terms.LocalASN))
-		p.line("%s multipath multiple-as", set)
+		p.text(`
+%[1]s type external
+%[1]s peer-as %[2]d
+%[1]s multipath multiple-as
+`, set, uint32(g.terms.LocalASN))
 	}
 	p.line("%s passive", set)
 	switch {
@@ -113,24 +122,25 @@ func junosGroup(p *page, s *side, g *group, o Options) {
 	if g.terms.Multihop > 0 {
 		p.line("%s local-address %s", set, g.terms.RouterAddr)
 	}
-	if word, ok := o.password(g); ok {
-		p.line("%s authentication-key %q", set, word)
-	} else if g.needsPassword(o) {
-		p.remark("%s authentication-key \"<key %s of Secret %s>\"", set, g.terms.Password.Key, g.terms.Password.Secret)
-	}
+	p.password(g, o, set+" authentication-key %q", "# "+set+` authentication-key "<%s>"`)
 	if b := g.terms.BFD; b.Name != "" {
-		p.line("%s bfd-liveness-detection minimum-interval %d", set, b.Interval/time.Millisecond)
-		p.line("%s bfd-liveness-detection multiplier %d", set, b.Multiplier)
+		p.text(`
+%[1]s bfd-liveness-detection minimum-interval %[2]d
+%[1]s bfd-liveness-detection multiplier %[3]d
+`, set, b.Interval/time.Millisecond, b.Multiplier)
 	}
-	p.line("%s import %s_IN", set, g.filter.name)
-	p.line("%s export %s", set, outMap(g))
+	p.text(`
+%[1]s import %[2]s_IN
+%[1]s export %[3]s
+`, set, g.filter.name, outMap(g))
 	for _, v4 := range []bool{true, false} {
 		if g.carries(v4) {
-			limit := set + " family " + junosFamily(v4) + " unicast prefix-limit"
-			p.line("%s maximum %d", limit, g.limit(v4))
 			// Without teardown Junos only logs. It warns from 80 % on, and lets the session
 			// come back after 5 minutes.
-			p.line("%s teardown 80 idle-timeout 5", limit)
+			p.text(`
+%[1]s family %[2]s unicast prefix-limit maximum %[3]d
+%[1]s family %[2]s unicast prefix-limit teardown 80 idle-timeout 5
+`, set, junosFamily(v4), g.limit(v4))
 		}
 	}
 	for _, m := range g.members {

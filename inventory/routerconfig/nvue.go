@@ -52,21 +52,28 @@ func nvueFilter(p *page, f *filter) {
 		list := "nv set router policy prefix-list " + l.name
 		p.line("%s type %s", list, ipv(l.v4))
 		for j, r := range l.rules {
-			rule := fmt.Sprintf("%s rule %d", list, 10*(j+1))
-			p.line("%s match %s min-prefix-len %d", rule, r.block, r.length)
-			p.line("%s match %s max-prefix-len %d", rule, r.block, r.length)
-			p.line("%s action permit", rule)
+			p.text(`
+%[1]s rule %[2]d match %[3]s min-prefix-len %[4]d
+%[1]s rule %[2]d match %[3]s max-prefix-len %[4]d
+%[1]s rule %[2]d action permit
+`, list, 10*(j+1), r.block, r.length)
 		}
-		rule := fmt.Sprintf("nv set router policy route-map %s_IN rule %d", f.name, 10*(i+1))
-		p.line("%s match type %s", rule, ipv(l.v4))
-		p.line("%s match ip-prefix-list %s", rule, l.name)
-		p.line("%s action permit", rule)
+		nvuePermit(p, f.name+"_IN", 10*(i+1), l.name, l.v4)
 	}
 	p.line("nv set router policy route-map %s_IN rule 100 action deny", f.name)
 }
 
+// nvuePermit writes a rule of a route map that lets in what a prefix list has.
+func nvuePermit(p *page, routeMap string, rule int, list string, v4 bool) {
+	p.text(`
+nv set router policy route-map %[1]s rule %[2]d match type %[3]s
+nv set router policy route-map %[1]s rule %[2]d match ip-prefix-list %[4]s
+nv set router policy route-map %[1]s rule %[2]d action permit
+`, routeMap, rule, ipv(v4), list)
+}
+
 func nvueOut(p *page, s *side) {
-	if s.any(func(g *group) bool { return !g.learns() }) {
+	if s.tellsNothing() {
 		p.line("nv set router policy route-map PLINTH_NONE rule 10 action deny")
 	}
 	if !s.learns() {
@@ -74,41 +81,42 @@ func nvueOut(p *page, s *side) {
 	}
 	for i, v4 := range []bool{true, false} {
 		list := "PLINTH_DEFAULT" + digit(v4)
-		p.line("nv set router policy prefix-list %s type %s", list, ipv(v4))
-		p.line("nv set router policy prefix-list %s rule 10 match %s", list, defaultRoute(v4))
-		p.line("nv set router policy prefix-list %s rule 10 action permit", list)
-		rule := fmt.Sprintf("nv set router policy route-map PLINTH_DEFAULT rule %d", 10*(i+1))
-		p.line("%s match type %s", rule, ipv(v4))
-		p.line("%s match ip-prefix-list %s", rule, list)
-		p.line("%s action permit", rule)
+		p.text(`
+nv set router policy prefix-list %[1]s type %[2]s
+nv set router policy prefix-list %[1]s rule 10 match %[3]s
+nv set router policy prefix-list %[1]s rule 10 action permit
+`, list, ipv(v4), defaultRoute(v4))
+		nvuePermit(p, "PLINTH_DEFAULT", 10*(i+1), list, v4)
 	}
 	p.line("nv set router policy route-map PLINTH_DEFAULT rule 100 action deny")
 }
 
 func nvueGroup(p *page, bgp string, g *group, o Options) {
 	set := bgp + " peer-group " + g.name
-	p.line("%s remote-as %d", set, uint32(g.terms.LocalASN))
-	p.line("%s passive-mode on", set)
+	p.text(`
+%[1]s remote-as %[2]d
+%[1]s passive-mode on
+`, set, uint32(g.terms.LocalASN))
 	switch {
 	case g.terms.TTLSecurity:
-		p.line("%s ttl-security enable on", set)
-		p.line("%s ttl-security hops 1", set)
+		p.text(`
+%[1]s ttl-security enable on
+%[1]s ttl-security hops 1
+`, set)
 	case g.terms.Multihop > 0 && !g.terms.IBGP():
 		p.line("%s multihop-ttl %d", set, g.terms.Multihop)
 	}
 	if g.terms.Multihop > 0 {
 		p.line("%s update-source %s", set, g.terms.RouterAddr)
 	}
-	if word, ok := o.password(g); ok {
-		p.line("%s password '%s'", set, word)
-	} else if g.needsPassword(o) {
-		p.remark("%s password '<key %s of Secret %s>'", set, g.terms.Password.Key, g.terms.Password.Secret)
-	}
+	p.password(g, o, set+" password '%s'", "# "+set+" password '<%s>'")
 	if b := g.terms.BFD; b.Name != "" {
-		p.line("%s bfd enable on", set)
-		p.line("%s bfd detect-multiplier %d", set, b.Multiplier)
-		p.line("%s bfd min-rx-interval %d", set, b.Interval/time.Millisecond)
-		p.line("%s bfd min-tx-interval %d", set, b.Interval/time.Millisecond)
+		p.text(`
+%[1]s bfd enable on
+%[1]s bfd detect-multiplier %[2]d
+%[1]s bfd min-rx-interval %[3]d
+%[1]s bfd min-tx-interval %[3]d
+`, set, b.Multiplier, b.Interval/time.Millisecond)
 	}
 	for _, v4 := range []bool{true, false} {
 		af := fmt.Sprintf("%s address-family %s-unicast", set, ipv(v4))
@@ -116,13 +124,17 @@ func nvueGroup(p *page, bgp string, g *group, o Options) {
 			p.line("%s enable off", af)
 			continue
 		}
-		p.line("%s enable on", af)
-		p.line("%s policy inbound route-map %s_IN", af, g.filter.name)
-		p.line("%s policy outbound route-map %s", af, outMap(g))
-		p.line("%s prefix-limits inbound maximum %d", af, g.limit(v4))
+		p.text(`
+%[1]s enable on
+%[1]s policy inbound route-map %[2]s_IN
+%[1]s policy outbound route-map %[3]s
+%[1]s prefix-limits inbound maximum %[4]d
+`, af, g.filter.name, outMap(g), g.limit(v4))
 	}
 	for _, m := range g.members {
-		p.line("%s neighbor %s peer-group %s", bgp, m.addr, g.name)
-		p.line("%s neighbor %s description '%s'", bgp, m.addr, m.description())
+		p.text(`
+%[1]s neighbor %[2]s peer-group %[3]s
+%[1]s neighbor %[2]s description '%[4]s'
+`, bgp, m.addr, g.name, m.description())
 	}
 }

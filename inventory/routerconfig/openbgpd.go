@@ -55,10 +55,12 @@ func openbgpdRacks(p *page, s *side) {
 			parts = append(parts, fmt.Sprintf("%s prefixlen > %d", a.block, a.block.Bits()))
 		}
 	}
-	p.line("prefix-set PLINTH_RACKS {")
-	p.line("\t%s", strings.Join(blocks, ",\n\t"))
-	p.line("}")
-	p.line("network prefix-set PLINTH_RACKS")
+	p.text(`
+prefix-set PLINTH_RACKS {
+	%s
+}
+network prefix-set PLINTH_RACKS
+`, strings.Join(blocks, ",\n\t"))
 	if len(parts) > 0 {
 		p.line("deny to any prefix { %s }", strings.Join(parts, ", "))
 	}
@@ -73,17 +75,21 @@ func openbgpdSets(p *page, f *filter) {
 				patterns[i] += fmt.Sprintf(" prefixlen = %d", r.length)
 			}
 		}
-		p.line("prefix-set %s {", cut(l.name, openbgpdName))
-		p.line("\t%s", strings.Join(patterns, ",\n\t"))
-		p.line("}")
+		p.text(`
+prefix-set %s {
+	%s
+}
+`, cut(l.name, openbgpdName), strings.Join(patterns, ",\n\t"))
 	}
 	p.line("")
 }
 
 func openbgpdGroup(p *page, g *group, o Options) {
-	p.line("group %q {", cut(g.name, openbgpdName))
-	p.line("\tremote-as %d", uint32(g.terms.LocalASN))
-	p.line("\tpassive")
+	p.text(`
+group %q {
+	remote-as %d
+	passive
+`, cut(g.name, openbgpdName), uint32(g.terms.LocalASN))
 	switch {
 	case g.terms.TTLSecurity:
 		p.line("\tttl-security yes")
@@ -93,11 +99,7 @@ func openbgpdGroup(p *page, g *group, o Options) {
 	if g.terms.Multihop > 0 {
 		p.line("\tlocal-address %s", g.terms.RouterAddr)
 	}
-	if word, ok := o.password(g); ok {
-		p.line("\ttcp md5sig password %q", word)
-	} else if g.needsPassword(o) {
-		p.line("\t# tcp md5sig password \"<key %s of Secret %s>\"", g.terms.Password.Key, g.terms.Password.Secret)
-	}
+	p.password(g, o, "\ttcp md5sig password %q", "\t# tcp md5sig password \"<%s>\"")
 	for _, v4 := range []bool{true, false} {
 		p.line("\tannounce IPv%s %s", digit(v4), map[bool]string{true: "unicast", false: "none"}[g.carries(v4)])
 	}
@@ -108,21 +110,27 @@ func openbgpdGroup(p *page, g *group, o Options) {
 	for _, m := range g.members {
 		p.line("\tneighbor %s { descr %q }", m.addr, cut(m.description(), openbgpdName))
 	}
-	p.line("}")
-	p.line("")
+	p.text(`
+}
+
+`)
 }
 
 func openbgpdRules(p *page, g *group) {
 	name := cut(g.name, openbgpdName)
-	p.line("deny from group %q", name)
-	p.line("deny to group %q", name)
+	p.text(`
+deny from group %[1]q
+deny to group %[1]q
+`, name)
 	for _, l := range g.filter.lists() {
 		p.line("allow from group %q prefix-set %s", name, cut(l.name, openbgpdName))
 	}
 	p.line("match from group %q community GRACEFUL_SHUTDOWN set { localpref 0 }", name)
 	if g.learns() {
-		p.line("allow to group %q prefix 0.0.0.0/0", name)
-		p.line("allow to group %q prefix ::/0", name)
+		p.text(`
+allow to group %[1]q prefix 0.0.0.0/0
+allow to group %[1]q prefix ::/0
+`, name)
 	}
 	p.line("")
 }

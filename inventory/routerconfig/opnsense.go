@@ -15,14 +15,16 @@ func writeOPNsense(p *page, s *side, o Options) {
 	if len(s.aggregates) > 0 {
 		s.note("The forms have no field for racks' blocks: others hear of each machine's pod CIDR, if of any.")
 	}
-	p.line("Routing > General")
-	p.line("  Enable                          yes")
-	p.line("  Firewall rules                  yes")
-	p.line("")
-	p.line("Routing > BGP > General")
-	p.line("  Enable                          yes")
-	p.line("  BGP AS Number                   %d", uint32(s.router.ASN))
-	p.line("  Bestpath                        as-path multipath-relax")
+	p.text(`
+Routing > General
+  Enable                          yes
+  Firewall rules                  yes
+
+Routing > BGP > General
+  Enable                          yes
+  BGP AS Number                   %d
+  Bestpath                        as-path multipath-relax
+`, uint32(s.router.ASN))
 	if s.ebgp() {
 		p.line("  Maximum Paths                   %d", min(s.paths, 64))
 	}
@@ -34,16 +36,20 @@ func writeOPNsense(p *page, s *side, o Options) {
 	opnsenseRouteMaps(p, s)
 	opnsenseNeighbors(p, s, o)
 	if len(s.profiles()) > 0 {
-		p.line("Routing > BFD > General")
-		p.line("  Enable                          yes")
-		p.line("")
+		p.text(`
+Routing > BFD > General
+  Enable                          yes
+
+`)
 	}
 	p.line("Apply.")
 }
 
 func opnsensePrefixLists(p *page, s *side) {
-	p.line("Routing > BGP > Prefix Lists")
-	p.line("Name,IP Version,Number,Action,Network")
+	p.text(`
+Routing > BGP > Prefix Lists
+Name,IP Version,Number,Action,Network
+`)
 	for _, f := range s.filters {
 		for _, l := range f.lists() {
 			for i, r := range l.rules {
@@ -52,28 +58,34 @@ func opnsensePrefixLists(p *page, s *side) {
 		}
 	}
 	if s.learns() {
-		p.line("PLINTH_DEFAULT4,IPv4,10,Permit,0.0.0.0/0")
-		p.line("PLINTH_DEFAULT6,IPv6,10,Permit,::/0")
+		p.text(`
+PLINTH_DEFAULT4,IPv4,10,Permit,0.0.0.0/0
+PLINTH_DEFAULT6,IPv6,10,Permit,::/0
+`)
 	}
 	p.line("")
 }
 
 func opnsenseRouteMaps(p *page, s *side) {
-	p.line("Routing > BGP > Route Maps")
-	p.line("Name,Action,ID,Prefix List")
+	p.text(`
+Routing > BGP > Route Maps
+Name,Action,ID,Prefix List
+`)
 	for _, f := range s.filters {
 		for i, l := range f.lists() {
 			p.line("%s_IN,Permit,%d,%s", f.name, 10*(i+1), l.name)
 		}
 		p.line("%s_IN,Deny,100,", f.name)
 	}
-	if s.any(func(g *group) bool { return !g.learns() }) {
+	if s.tellsNothing() {
 		p.line("PLINTH_NONE,Deny,10,")
 	}
 	if s.learns() {
-		p.line("PLINTH_DEFAULT,Permit,10,PLINTH_DEFAULT4")
-		p.line("PLINTH_DEFAULT,Permit,20,PLINTH_DEFAULT6")
-		p.line("PLINTH_DEFAULT,Deny,100,")
+		p.text(`
+PLINTH_DEFAULT,Permit,10,PLINTH_DEFAULT4
+PLINTH_DEFAULT,Permit,20,PLINTH_DEFAULT6
+PLINTH_DEFAULT,Deny,100,
+`)
 	}
 	p.line("")
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,12 +59,7 @@ var dialects = map[string]dialect{
 
 // Languages lists what Render can write.
 func Languages() []string {
-	var names []string
-	for name := range dialects {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(dialects))
 }
 
 // Render writes the router's side of every session that machines of the
@@ -182,6 +178,11 @@ type page struct {
 	comment string
 }
 
+// text writes lines as they stand in the source; the break before the first is not theirs.
+func (p *page) text(format string, args ...any) {
+	p.WriteString(strings.TrimPrefix(fmt.Sprintf(format, args...), "\n"))
+}
+
 // line writes a line; trailing space is cut.
 func (p *page) line(format string, args ...any) {
 	p.WriteString(strings.TrimRight(fmt.Sprintf(format, args...), " ") + "\n")
@@ -189,6 +190,16 @@ func (p *page) line(format string, args ...any) {
 
 // remark writes a comment.
 func (p *page) remark(format string, args ...any) { p.line(p.comment+format, args...) }
+
+// password writes the line with a group's password, or one that says which is missing. Each
+// has one place for it.
+func (p *page) password(g *group, o Options, known, missing string) {
+	if word, ok := o.password(g); ok {
+		p.line(known, word)
+	} else if g.needsPassword(o) {
+		p.line(missing, fmt.Sprintf("key %s of Secret %s", g.terms.Password.Key, g.terms.Password.Secret))
+	}
+}
 
 // cut shortens a text to what a language allows.
 func cut(s string, most int) string { return s[:min(len(s), most)] }

@@ -9,24 +9,22 @@ import (
 
 // routerosMarks find what an earlier text made, in the order in which it can go:
 // connections before the filters and the instance that they name.
-var routerosMarks = []string{
-	`/routing/bgp/connection remove [find where name~"^plinth-"]`,
-	`/routing/bgp/instance remove [find where name="plinth"]`,
-	`/routing/filter/rule remove [find where chain~"^plinth-"]`,
-	`/routing/bfd/configuration remove [find where comment~"^plinth "]`,
-	`/ip/route remove [find where comment~"^plinth "]`,
-	`/ipv6/route remove [find where comment~"^plinth "]`,
-	`/ip/firewall/address-list remove [find where list="plinth-racks"]`,
-	`/ipv6/firewall/address-list remove [find where list="plinth-racks"]`,
-}
+const routerosMarks = `
+/routing/bgp/connection remove [find where name~"^plinth-"]
+/routing/bgp/instance remove [find where name="plinth"]
+/routing/filter/rule remove [find where chain~"^plinth-"]
+/routing/bfd/configuration remove [find where comment~"^plinth "]
+/ip/route remove [find where comment~"^plinth "]
+/ipv6/route remove [find where comment~"^plinth "]
+/ip/firewall/address-list remove [find where list="plinth-racks"]
+/ipv6/firewall/address-list remove [find where list="plinth-racks"]
+`
 
 // writeRouterOS writes commands for RouterOS 7.20 and later. They take away what an
 // earlier text made and add everything anew: adding alone stops at the first name that is
 // there already, and a rule that is added later would stand behind the one that rejects.
 func writeRouterOS(p *page, s *side, o Options) {
-	for _, mark := range routerosMarks {
-		p.line("%s", mark)
-	}
+	p.text(routerosMarks)
 	if len(s.groups) == 0 {
 		return
 	}
@@ -93,9 +91,10 @@ func routerosRacks(p *page, s *side) {
 	s.note("Racks' blocks go out where your own connections have output.network=plinth-racks; a jump to plinth-parts, first in their output chain, keeps back what lies in them.")
 	s.withoutMachines()
 	for _, a := range s.aggregates {
-		ip := ip(a.block.Addr().Is4())
-		p.line("/%s/route add dst-address=%s blackhole comment=\"plinth %s\"", ip, a.block, a.rack)
-		p.line("/%s/firewall/address-list add list=plinth-racks address=%s comment=\"plinth %s\"", ip, a.block, a.rack)
+		p.text(`
+/%[1]s/route add dst-address=%[2]s blackhole comment="plinth %[3]s"
+/%[1]s/firewall/address-list add list=plinth-racks address=%[2]s comment="plinth %[3]s"
+`, ip(a.block.Addr().Is4()), a.block, a.rack)
 		if a.alone {
 			p.line(`/routing/filter/rule add chain=plinth-parts rule="if (dst in %s && dst-len > %d) { reject }"`, a.block, a.block.Bits())
 		}
@@ -108,12 +107,14 @@ func routerosChain(f *filter) string {
 }
 
 func routerosOut(p *page, s *side) {
-	if s.any(func(g *group) bool { return !g.learns() }) {
+	if s.tellsNothing() {
 		p.line(`/routing/filter/rule add chain=plinth-none rule="reject"`)
 	}
 	if s.learns() {
-		p.line(`/routing/filter/rule add chain=plinth-default rule="if (dst == 0.0.0.0/0 || dst == ::/0) { accept }"`)
-		p.line(`/routing/filter/rule add chain=plinth-default rule="reject"`)
+		p.text(`
+/routing/filter/rule add chain=plinth-default rule="if (dst == 0.0.0.0/0 || dst == ::/0) { accept }"
+/routing/filter/rule add chain=plinth-default rule="reject"
+`)
 	}
 }
 

@@ -244,8 +244,10 @@ func (s *side) ibgp() bool { return s.any(func(g *group) bool { return g.terms.I
 // carries reports whether any session carries the family.
 func (s *side) carries(v4 bool) bool { return s.any(func(g *group) bool { return g.carries(v4) }) }
 
-// learns reports whether any machine takes default routes from the router.
-func (s *side) learns() bool { return s.any((*group).learns) }
+// learns reports whether any machine takes default routes from the router, and tellsNothing
+// whether any takes none.
+func (s *side) learns() bool       { return s.any((*group).learns) }
+func (s *side) tellsNothing() bool { return s.any(func(g *group) bool { return !g.learns() }) }
 
 func (s *side) any(of func(*group) bool) bool { return slices.ContainsFunc(s.groups, of) }
 

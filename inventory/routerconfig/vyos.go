@@ -1,6 +1,7 @@
 package routerconfig
 
 import (
+	"fmt"
 	"time"
 )
 
@@ -20,9 +21,11 @@ func writeVyOS(p *page, s *side, o Options) {
 	vyosOut(p, s)
 	for _, b := range s.profiles() {
 		set := "set protocols bfd profile plinth-" + b.Name
-		p.line("%s interval multiplier %d", set, b.Multiplier)
-		p.line("%s interval receive %d", set, b.Interval/time.Millisecond)
-		p.line("%s interval transmit %d", set, b.Interval/time.Millisecond)
+		p.text(`
+%[1]s interval multiplier %[2]d
+%[1]s interval receive %[3]d
+%[1]s interval transmit %[3]d
+`, set, b.Multiplier, b.Interval/time.Millisecond)
 	}
 	p.line("set protocols bgp system-as %d", uint32(s.router.ASN))
 	if s.ebgp() {
@@ -47,48 +50,56 @@ func writeVyOS(p *page, s *side, o Options) {
 
 func vyosFilter(p *page, f *filter) {
 	for i, l := range f.lists() {
-		list, match := "prefix-list", "ip"
+		list := "prefix-list"
 		if !l.v4 {
-			list, match = "prefix-list6", "ipv6"
+			list = "prefix-list6"
 		}
 		for j, r := range l.rules {
-			set := "set policy " + list + " " + l.name + " rule"
-			n := 10 * (j + 1)
-			p.line("%s %d action permit", set, n)
-			p.line("%s %d prefix %s", set, n, r.block)
+			set := fmt.Sprintf("set policy %s %s rule %d", list, l.name, 10*(j+1))
+			p.text(`
+%[1]s action permit
+%[1]s prefix %[2]s
+`, set, r.block)
 			if !r.exact() {
-				p.line("%s %d ge %d", set, n, r.length)
-				p.line("%s %d le %d", set, n, r.length)
+				p.text(`
+%[1]s ge %[2]d
+%[1]s le %[2]d
+`, set, r.length)
 			}
 		}
-		p.line("set policy route-map %s_IN rule %d action permit", f.name, 10*(i+1))
-		p.line("set policy route-map %s_IN rule %d match %s address prefix-list %s", f.name, 10*(i+1), match, l.name)
+		p.text(`
+set policy route-map %[1]s_IN rule %[2]d action permit
+set policy route-map %[1]s_IN rule %[2]d match %[3]s address prefix-list %[4]s
+`, f.name, 10*(i+1), ip(l.v4), l.name)
 	}
 	p.line("set policy route-map %s_IN rule 100 action deny", f.name)
 }
 
 func vyosOut(p *page, s *side) {
-	if s.any(func(g *group) bool { return !g.learns() }) {
+	if s.tellsNothing() {
 		p.line("set policy route-map PLINTH_NONE rule 10 action deny")
 	}
-	if !s.learns() {
-		return
+	if s.learns() {
+		p.text(`
+set policy prefix-list PLINTH_DEFAULT4 rule 10 action permit
+set policy prefix-list PLINTH_DEFAULT4 rule 10 prefix 0.0.0.0/0
+set policy prefix-list6 PLINTH_DEFAULT6 rule 10 action permit
+set policy prefix-list6 PLINTH_DEFAULT6 rule 10 prefix ::/0
+set policy route-map PLINTH_DEFAULT rule 10 action permit
+set policy route-map PLINTH_DEFAULT rule 10 match ip address prefix-list PLINTH_DEFAULT4
+set policy route-map PLINTH_DEFAULT rule 20 action permit
+set policy route-map PLINTH_DEFAULT rule 20 match ipv6 address prefix-list PLINTH_DEFAULT6
+set policy route-map PLINTH_DEFAULT rule 100 action deny
+`)
 	}
-	p.line("set policy prefix-list PLINTH_DEFAULT4 rule 10 action permit")
-	p.line("set policy prefix-list PLINTH_DEFAULT4 rule 10 prefix 0.0.0.0/0")
-	p.line("set policy prefix-list6 PLINTH_DEFAULT6 rule 10 action permit")
-	p.line("set policy prefix-list6 PLINTH_DEFAULT6 rule 10 prefix ::/0")
-	p.line("set policy route-map PLINTH_DEFAULT rule 10 action permit")
-	p.line("set policy route-map PLINTH_DEFAULT rule 10 match ip address prefix-list PLINTH_DEFAULT4")
-	p.line("set policy route-map PLINTH_DEFAULT rule 20 action permit")
-	p.line("set policy route-map PLINTH_DEFAULT rule 20 match ipv6 address prefix-list PLINTH_DEFAULT6")
-	p.line("set policy route-map PLINTH_DEFAULT rule 100 action deny")
 }
 
 func vyosGroup(p *page, g *group, o Options) {
 	set := "set protocols bgp peer-group " + g.name
-	p.line("%s remote-as %d", set, uint32(g.terms.LocalASN))
-	p.line("%s passive", set)
+	p.text(`
+%[1]s remote-as %[2]d
+%[1]s passive
+`, set, uint32(g.terms.LocalASN))
 	switch {
 	case g.terms.TTLSecurity:
 		p.line("%s ttl-security hops 1", set)
@@ -98,11 +109,7 @@ func vyosGroup(p *page, g *group, o Options) {
 	if g.terms.Multihop > 0 {
 		p.line("%s update-source %s", set, g.terms.RouterAddr)
 	}
-	if word, ok := o.password(g); ok {
-		p.line("%s password '%s'", set, word)
-	} else if g.needsPassword(o) {
-		p.remark("%s password '<key %s of Secret %s>'", set, g.terms.Password.Key, g.terms.Password.Secret)
-	}
+	p.password(g, o, set+" password '%s'", "# "+set+" password '<%s>'")
 	if b := g.terms.BFD.Name; b != "" {
 		p.line("%s bfd profile plinth-%s", set, b)
 	}
@@ -111,12 +118,16 @@ func vyosGroup(p *page, g *group, o Options) {
 			continue
 		}
 		af := set + " address-family ipv" + digit(v4) + "-unicast"
-		p.line("%s route-map import %s_IN", af, g.filter.name)
-		p.line("%s route-map export %s", af, outMap(g))
-		p.line("%s maximum-prefix %d", af, g.limit(v4))
+		p.text(`
+%[1]s route-map import %[2]s_IN
+%[1]s route-map export %[3]s
+%[1]s maximum-prefix %[4]d
+`, af, g.filter.name, outMap(g), g.limit(v4))
 	}
 	for _, m := range g.members {
-		p.line("set protocols bgp neighbor %s peer-group %s", m.addr, g.name)
-		p.line("set protocols bgp neighbor %s description '%s'", m.addr, m.description())
+		p.text(`
+set protocols bgp neighbor %[1]s peer-group %[2]s
+set protocols bgp neighbor %[1]s description '%[3]s'
+`, m.addr, g.name, m.description())
 	}
 }
