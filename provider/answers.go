@@ -2,7 +2,6 @@ package provider
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -19,14 +18,16 @@ func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) {
 	return stock.InstancesV2{Index: c.index, Report: c.nodes.Report}, true
 }
 
-// Instances answers for machines by name or provider ID alone. The stock
-// controllers ask InstancesV2 instead.
-func (c *Cloud) Instances() (cloudprovider.Instances, bool) {
-	return stock.Instances{InForce: &c.inForce}, true
-}
+// Instances is not answered, and neither are Zones and Clusters: where InstancesV2 is, the stock
+// controllers ask none of them (k8s.io/cloud-provider v0.37.2, cloud.go, on InstancesV2:
+// "Implementation of this interface will disable calls to the Zones interface").
+func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return nil, false }
 
-// Zones answers where machines stand.
-func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return stock.Zones{InForce: &c.inForce}, true }
+// Zones is not answered; see Instances.
+func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return nil, false }
+
+// Clusters is not answered; see Instances.
+func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
 
 // Routes answers for pod routes, unless a CNI makes them.
 func (c *Cloud) Routes() (cloudprovider.Routes, bool) {
@@ -64,31 +65,4 @@ func (c *Cloud) GetLabelsForVolume(_ context.Context, pv *v1.PersistentVolume) (
 
 func (c *Cloud) places() volume.Places {
 	return volume.Places{Nodes: c.nodeLister(), MachineOf: c.index.MachineOf}
-}
-
-// Clusters names the cluster.
-func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return clusters{c}, true }
-
-// clusters names the one cluster that there is.
-type clusters struct{ cloud *Cloud }
-
-// ListClusters returns the name of the inventory in force.
-func (c clusters) ListClusters(context.Context) ([]string, error) {
-	inv := c.cloud.inForce.Get()
-	if inv == nil {
-		return nil, nodeindex.ErrNoInventory
-	}
-	return []string{inv.Name}, nil
-}
-
-// Master returns where this program reaches the API server of the cluster.
-func (c clusters) Master(ctx context.Context, name string) (string, error) {
-	names, err := c.ListClusters(ctx)
-	if err != nil {
-		return "", err
-	}
-	if name != names[0] {
-		return "", fmt.Errorf("there is no cluster %q, only %q", name, names[0])
-	}
-	return c.cloud.endpoint, nil
 }

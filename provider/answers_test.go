@@ -124,34 +124,10 @@ type question struct {
 func questions() []question {
 	ctx := context.Background()
 	v2 := func(c *Cloud) cloudprovider.InstancesV2 { all, _ := c.InstancesV2(); return all }
-	by := func(c *Cloud) cloudprovider.Instances { all, _ := c.Instances(); return all }
-	zones := func(c *Cloud) cloudprovider.Zones { all, _ := c.Zones(); return all }
-	clusters := func(c *Cloud) cloudprovider.Clusters { all, _ := c.Clusters(); return all }
 	return []question{
 		{"InstancesV2.InstanceExists", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceExists(ctx, n) }},
 		{"InstancesV2.InstanceShutdown", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceShutdown(ctx, n) }},
 		{"InstancesV2.InstanceMetadata", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceMetadata(ctx, n) }},
-		{"Instances.NodeAddresses", func(c *Cloud, n *v1.Node) (any, error) { return by(c).NodeAddresses(ctx, types.NodeName(n.Name)) }},
-		{"Instances.NodeAddressesByProviderID", func(c *Cloud, n *v1.Node) (any, error) {
-			return by(c).NodeAddressesByProviderID(ctx, n.Spec.ProviderID)
-		}},
-		{"Instances.InstanceID", func(c *Cloud, n *v1.Node) (any, error) { return by(c).InstanceID(ctx, types.NodeName(n.Name)) }},
-		{"Instances.InstanceType", func(c *Cloud, n *v1.Node) (any, error) { return by(c).InstanceType(ctx, types.NodeName(n.Name)) }},
-		{"Instances.InstanceTypeByProviderID", func(c *Cloud, n *v1.Node) (any, error) { return by(c).InstanceTypeByProviderID(ctx, n.Spec.ProviderID) }},
-		{"Instances.InstanceExistsByProviderID", func(c *Cloud, n *v1.Node) (any, error) {
-			return by(c).InstanceExistsByProviderID(ctx, n.Spec.ProviderID)
-		}},
-		{"Instances.InstanceShutdownByProviderID", func(c *Cloud, n *v1.Node) (any, error) {
-			return by(c).InstanceShutdownByProviderID(ctx, n.Spec.ProviderID)
-		}},
-		{"Instances.CurrentNodeName", func(c *Cloud, n *v1.Node) (any, error) { return by(c).CurrentNodeName(ctx, n.Name) }},
-		{"Instances.AddSSHKeyToAllInstances", func(c *Cloud, n *v1.Node) (any, error) { return nil, by(c).AddSSHKeyToAllInstances(ctx, "root", nil) }},
-		{"Zones.GetZoneByNodeName", func(c *Cloud, n *v1.Node) (any, error) {
-			return zones(c).GetZoneByNodeName(ctx, types.NodeName(n.Name))
-		}},
-		{"Zones.GetZoneByProviderID", func(c *Cloud, n *v1.Node) (any, error) { return zones(c).GetZoneByProviderID(ctx, n.Spec.ProviderID) }},
-		{"Clusters.ListClusters", func(c *Cloud, n *v1.Node) (any, error) { return clusters(c).ListClusters(ctx) }},
-		{"Clusters.Master", func(c *Cloud, n *v1.Node) (any, error) { return clusters(c).Master(ctx, "dc1") }},
 		{"PVLabeler.GetLabelsForVolume", func(c *Cloud, n *v1.Node) (any, error) { return c.GetLabelsForVolume(ctx, &v1.PersistentVolume{}) }},
 	}
 }
@@ -161,8 +137,6 @@ func told(answer any, err error) string {
 	switch {
 	case errors.Is(err, cloudprovider.InstanceNotFound):
 		return "InstanceNotFound"
-	case errors.Is(err, cloudprovider.NotImplemented):
-		return "NotImplemented"
 	case err != nil:
 		return "error"
 	}
@@ -221,10 +195,18 @@ func TestOnlyARetiredMachineLetsItsNodeBeDeleted(t *testing.T) {
 		if gone := err == nil && !exists; gone != (s.name == "retired") {
 			t.Errorf("%s: %t, %v", s.name, exists, err)
 		}
-		older, _ := s.cloud.Instances()
-		_, err = older.InstanceID(t.Context(), types.NodeName(s.node.Name))
-		if gone := errors.Is(err, cloudprovider.InstanceNotFound); gone != (s.name == "retired") {
-			t.Errorf("%s, as Instances tells it: %v", s.name, err)
-		}
+	}
+}
+
+// TestTheOlderInterfacesAreNotAnswered, and InstancesV2 is: the stock controllers do without
+// the older ones only there.
+func TestTheOlderInterfacesAreNotAnswered(t *testing.T) {
+	c := New(Options{})
+	_, v2 := c.InstancesV2()
+	_, instances := c.Instances()
+	_, zones := c.Zones()
+	_, clusters := c.Clusters()
+	if !v2 || instances || zones || clusters {
+		t.Errorf("InstancesV2 %t, Instances %t, Zones %t, Clusters %t", v2, instances, zones, clusters)
 	}
 }

@@ -41,7 +41,6 @@ type Cloud struct {
 	events    record.EventBroadcaster
 	recorder  record.EventRecorder
 	reports   *event.Reports
-	endpoint  string // of the API server
 	keeper    *source.Reconciler
 	informers informers.SharedInformerFactory
 	stock     *stock.Controllers
@@ -81,7 +80,6 @@ func (c *Cloud) HasClusterID() bool { return true }
 func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
 	ctx := wait.ContextForChannel(stop)
 	c.client = clients.ClientOrDie("plinth")
-	c.endpoint = clients.ConfigOrDie("plinth").Host
 	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
 	c.keeper = c.newKeeper()
 	legacyregistry.RawMustRegister(c.keeper.Metrics)

@@ -1,10 +1,9 @@
 // Package stock has what the stock controllers of k8s.io/cloud-provider that still run (node,
 // lifecycle and route) see, and what they may write.
 //
-// They ask a cloud: [InstancesV2] which machine a Node is, [Routes] which pods can be reached;
-// [Instances] and [Zones] answer who asks the older interfaces. All answers come from the
-// inventory in force and the informer of Nodes, and never block. Where the inventory does not
-// know, the answer is an error, because "no" deletes a Node.
+// They ask a cloud: [InstancesV2] which machine a Node is, [Routes] which pods can be reached.
+// All answers come from the inventory in force and the informer of Nodes, and never block.
+// Where the inventory does not know, the answer is an error, because "no" deletes a Node.
 //
 // They write through clients of this package, which belong to it alone: nodeInitClient has a
 // Node initialised by one write of package node; verifyingCloud and preconditionClient have a

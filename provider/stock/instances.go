@@ -25,10 +25,6 @@ var _ cloudprovider.InstancesV2 = InstancesV2{}
 // seconds. An error protects it.
 func (i InstancesV2) InstanceExists(_ context.Context, node *v1.Node) (bool, error) {
 	_, m, err := i.Index.MachineOf(node)
-	return exists(m, err)
-}
-
-func exists(m inventory.Machine, err error) (bool, error) {
 	switch {
 	case errors.Is(err, inventory.ErrNoMachine):
 		return true, nil // none of ours
@@ -43,10 +39,6 @@ func exists(m inventory.Machine, err error) (bool, error) {
 // InstanceShutdown is true for a machine that is off.
 func (i InstancesV2) InstanceShutdown(_ context.Context, node *v1.Node) (bool, error) {
 	_, m, err := i.Index.MachineOf(node)
-	return shutdown(m, err)
-}
-
-func shutdown(m inventory.Machine, err error) (bool, error) {
 	switch {
 	case errors.Is(err, inventory.ErrNoMachine):
 		return false, nil // none of ours
@@ -75,19 +67,14 @@ func metadata(inv *inventory.Inventory, m inventory.Machine, providerID string) 
 	if providerID == "" {
 		providerID = m.ProviderID()
 	}
-	zone := zoneOf(inv, m)
+	rack, _ := inv.Rack(m.Rack)
 	return &cloudprovider.InstanceMetadata{
 		ProviderID:    providerID,
 		InstanceType:  m.Type,
 		NodeAddresses: addresses(m),
-		Zone:          zone.FailureDomain,
-		Region:        zone.Region,
+		Zone:          rack.Zone,
+		Region:        inv.Region,
 	}
-}
-
-func zoneOf(inv *inventory.Inventory, m inventory.Machine) cloudprovider.Zone {
-	rack, _ := inv.Rack(m.Rack)
-	return cloudprovider.Zone{FailureDomain: rack.Zone, Region: inv.Region}
 }
 
 // addresses of a machine, in its order of preference. Without a host name of
