@@ -36,14 +36,12 @@ func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
 // machine in the place of.
 func removals(next, inForce *Inventory) []string {
 	var out []string
-	for i := range inForce.Racks {
-		for _, old := range inForce.Racks[i].Machines {
-			now, mentioned := next.same(old)
-			retires := mentioned && now.State == StateRetired
-			drops := !mentioned && !old.Held
-			if old.State != StateRetired && (retires || drops || mentioned && replaces(now, old)) {
-				out = append(out, old.Name)
-			}
+	for old := range inForce.Machines() {
+		now, mentioned := next.same(old)
+		retires := mentioned && now.State == StateRetired
+		drops := !mentioned && !old.Held
+		if old.State != StateRetired && (retires || drops || mentioned && replaces(now, old)) {
+			out = append(out, old.Name)
 		}
 	}
 	slices.Sort(out)
@@ -58,15 +56,13 @@ func replaces(now, old Machine) bool {
 
 // tellReplaced warns of machines whose Nodes are now of a machine that is no more.
 func (inv *Inventory) tellReplaced(inForce *Inventory) (problems Problems) {
-	for i := range inForce.Racks {
-		for _, old := range inForce.Racks[i].Machines {
-			if m, ok := inv.same(old); ok && replaces(m, old) {
-				problems = append(problems, inv.problemAt(machinePath(m.Rack, m.Name), Problem{
-					Severity: Warning, Code: MachineReplaced, Value: m.ID,
-					Message:  fmt.Sprintf("is another machine than %s, whose Node, if it is there, Plinth leaves alone from now on: a Node's providerID never changes", old.ID),
-					Accepted: fmt.Sprintf("once the machine is in place, kubectl delete node %s, and a restart of the kubelet there; or id: %s, if nothing was replaced", m.Name, old.ID),
-				}))
-			}
+	for old := range inForce.Machines() {
+		if m, ok := inv.same(old); ok && replaces(m, old) {
+			problems = append(problems, inv.problemAt(machinePath(m.Rack, m.Name), Problem{
+				Severity: Warning, Code: MachineReplaced, Value: m.ID,
+				Message:  fmt.Sprintf("is another machine than %s, whose Node, if it is there, Plinth leaves alone from now on: a Node's providerID never changes", old.ID),
+				Accepted: fmt.Sprintf("once the machine is in place, kubectl delete node %s, and a restart of the kubelet there; or id: %s, if nothing was replaced", m.Name, old.ID),
+			}))
 		}
 	}
 	return problems

@@ -92,18 +92,14 @@ func (f *formatter) settings() mapOf {
 
 func diffMachines(before, after *Inventory) []MachineChange {
 	var out []MachineChange
-	for _, r := range before.Racks {
-		for _, m := range r.Machines {
-			if _, ok := after.Machine(m.Name); !ok {
-				out = append(out, MachineChange{Name: m.Name, Kind: Removed, Rack: m.Rack})
-			}
+	for m := range before.Machines() {
+		if _, ok := after.Machine(m.Name); !ok {
+			out = append(out, MachineChange{Name: m.Name, Kind: Removed, Rack: m.Rack})
 		}
 	}
-	for _, r := range after.Racks {
-		for i := range r.Machines {
-			if c, changed := diffMachine(before, &r.Machines[i]); changed {
-				out = append(out, c)
-			}
+	for m := range after.Machines() {
+		if c, changed := diffMachine(before, &m); changed {
+			out = append(out, c)
 		}
 	}
 	slices.SortFunc(out, func(a, b MachineChange) int { return cmp.Compare(a.Name, b.Name) })
@@ -176,14 +172,12 @@ func diffSessions(before, after *Inventory) []SessionChange {
 
 func (inv *Inventory) allSessions() map[sessionKey]Session {
 	out := make(map[sessionKey]Session, inv.Size())
-	for _, r := range inv.Racks {
-		for _, m := range r.Machines {
-			if m.State == StateRetired {
-				continue
-			}
-			for _, s := range inv.Sessions(m) {
-				out[sessionKey{m.Name, s.Router, s.RouterAddr}] = s
-			}
+	for m := range inv.Machines() {
+		if m.State == StateRetired {
+			continue
+		}
+		for _, s := range inv.Sessions(m) {
+			out[sessionKey{m.Name, s.Router, s.RouterAddr}] = s
 		}
 	}
 	return out

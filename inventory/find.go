@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -59,6 +60,19 @@ func (inv *Inventory) find() *index {
 }
 
 func (ix *index) at(s spot) Machine { return ix.racks[s.rack].Machines[s.machine] }
+
+// Machines yields the machines of all racks.
+func (inv *Inventory) Machines() iter.Seq[Machine] {
+	return func(yield func(Machine) bool) {
+		for i := range inv.Racks {
+			for _, m := range inv.Racks[i].Machines {
+				if !yield(m) {
+					return
+				}
+			}
+		}
+	}
+}
 
 // Size is the number of machines.
 func (inv *Inventory) Size() int {

@@ -16,16 +16,14 @@ type owned struct {
 // owned collects them, each with the name of its holder.
 func (inv *Inventory) owned() owned {
 	o := owned{map[netip.Addr]string{}, map[string]string{}, map[string]string{}}
-	for i := range inv.Racks {
-		for _, m := range inv.Racks[i].Machines {
-			for _, a := range slices.Concat(m.Addresses, m.ExternalAddresses) {
-				o.addresses[a] = m.Name
-			}
-			for _, a := range m.Aliases {
-				o.aliases[a] = m.Name
-			}
-			o.uuids[m.SystemUUID] = m.Name
+	for m := range inv.Machines() {
+		for _, a := range slices.Concat(m.Addresses, m.ExternalAddresses) {
+			o.addresses[a] = m.Name
 		}
+		for _, a := range m.Aliases {
+			o.aliases[a] = m.Name
+		}
+		o.uuids[m.SystemUUID] = m.Name
 	}
 	for _, r := range inv.Routers {
 		for _, a := range r.Addresses {

@@ -108,12 +108,10 @@ func routersCarryPods(inv *inventory.Inventory, node *v1.Node) bool {
 	case inv.PodNetwork.Mode != inventory.ModeFabric:
 		return false
 	}
-	for _, rack := range inv.Racks {
-		for _, other := range rack.Machines {
-			hasNode := other.State != inventory.StatePlanned && other.State != inventory.StateRetired
-			if hasNode && !inv.SameSubnet(m, other) {
-				return true
-			}
+	for other := range inv.Machines() {
+		hasNode := other.State != inventory.StatePlanned && other.State != inventory.StateRetired
+		if hasNode && !inv.SameSubnet(m, other) {
+			return true
 		}
 	}
 	return false
