@@ -35,20 +35,19 @@ func (d *decoder) build(raw *rawInventory) *Inventory {
 	if inv.Region == "" && !d.lenient {
 		inv.Region = inv.Name
 	}
-	for i := range s.BFDProfiles.v {
-		inv.BFDProfiles = append(inv.BFDProfiles, d.bfdProfile(&s.BFDProfiles.v[i]))
+	for p := range s.BFDProfiles.each() {
+		inv.BFDProfiles = append(inv.BFDProfiles, d.bfdProfile(p))
 	}
-	inv.Routers = d.routers(s.Routers.v, "")
-	for i := range s.Pools.v {
-		inv.Pools = append(inv.Pools, d.pool(&s.Pools.v[i], inv.Communities))
+	inv.Routers = d.routers(&s.Routers, "")
+	for p := range s.Pools.each() {
+		inv.Pools = append(inv.Pools, d.pool(p, inv.Communities))
 	}
-	for i := range s.Storage.v {
-		inv.Storage = append(inv.Storage, d.storage(&s.Storage.v[i]))
+	for st := range s.Storage.each() {
+		inv.Storage = append(inv.Storage, d.storage(st))
 	}
-	for i := range s.Racks.v {
-		r := &s.Racks.v[i]
+	for r := range s.Racks.each() {
 		inv.Racks = append(inv.Racks, d.rack(r))
-		inv.Routers = append(inv.Routers, d.routers(r.Routers.v, r.Name.v)...)
+		inv.Routers = append(inv.Routers, d.routers(&r.Routers, r.Name.v)...)
 	}
 	if d.lenient {
 		inv.Routers = knownOnce(inv.Routers)
@@ -181,10 +180,9 @@ func (d *decoder) podNetwork(r *rawPodNetwork) PodNetwork {
 
 func (r *rawLengths) lengths() PrefixLengths { return PrefixLengths{r.IPv4.v, r.IPv6.v} }
 
-func (d *decoder) routers(raw []rawRouter, rack string) []Router {
-	out := make([]Router, 0, len(raw))
-	for i := range raw {
-		r := &raw[i]
+func (d *decoder) routers(raw *list[rawRouter], rack string) []Router {
+	out := make([]Router, 0, len(raw.v))
+	for r := range raw.each() {
 		d.require(r.node, "name", "asn")
 		router := Router{Name: r.Name.v, Rack: rack, ASN: r.ASN.v, Port: uint16(r.Port.or(defaultPort)), OS: r.OS.v, Session: d.session(&r.rawSession)}
 		if r.Address.given() {
@@ -217,8 +215,7 @@ func (d *decoder) pool(r *rawPool, named map[string]Community) Pool {
 
 func (d *decoder) selector(r *rawSelector) Selector {
 	s := Selector{MatchLabels: keyed(r.MatchLabels)}
-	for i := range r.MatchExpressions.v {
-		q := &r.MatchExpressions.v[i]
+	for q := range r.MatchExpressions.each() {
 		d.require(q.node, "key", "operator")
 		s.MatchExpressions = append(s.MatchExpressions, Requirement{q.Key.v, q.Operator.v, sortedTexts(q.Values)})
 	}
@@ -263,8 +260,8 @@ func (d *decoder) rack(r *rawRack) Rack {
 		rack.Peers = append([]string{}, sortedTexts(r.Peers)...)
 	}
 	rack.Machines = make([]Machine, 0, len(r.Machines.v))
-	for i := range r.Machines.v {
-		rack.Machines = append(rack.Machines, d.machine(&r.Machines.v[i], &rack))
+	for m := range r.Machines.each() {
+		rack.Machines = append(rack.Machines, d.machine(m, &rack))
 	}
 	return rack
 }
@@ -285,8 +282,7 @@ func (d *decoder) machine(r *rawMachine, rack *Rack) Machine {
 	if m.Held {
 		m.State = own
 	}
-	for i := range r.Taints.v {
-		t := &r.Taints.v[i]
+	for t := range r.Taints.each() {
 		d.require(t.node, "key", "effect")
 		m.Taints = append(m.Taints, Taint{t.Key.v, t.Value.v, t.Effect.v})
 	}

@@ -100,11 +100,10 @@ func (e *explainer) explain() {
 
 // raw finds what was written about the machine.
 func (e *explainer) raw() (*rawRack, *rawMachine) {
-	for i := range e.spec.Racks.v {
-		r := &e.spec.Racks.v[i]
-		for j := range r.Machines.v {
-			if r.Machines.v[j].Name.v == e.m.Name {
-				return r, &r.Machines.v[j]
+	for r := range e.spec.Racks.each() {
+		for m := range r.Machines.each() {
+			if m.Name.v == e.m.Name {
+				return r, m
 			}
 		}
 	}
@@ -165,25 +164,30 @@ func (e *explainer) taints(m *rawMachine) {
 // session tells where each setting of a session comes from: the router, the
 // rack, the spec or a default.
 func (e *explainer) session(rack *rawRack, s Session) {
-	router := e.rawRouter(s.Router)
-	field := func(name string) string { return fmt.Sprintf("sessions[%s %s].%s", s.Router, s.RouterAddr, name) }
-	said := func(node func(*rawSession) *yaml.Node) *yaml.Node {
-		return cmp.Or(node(&router.rawSession), node(&rack.rawSession), node(&e.spec.BGP.rawSession))
+	router := e.spec.router(s.Router)
+	said := e.spec.session(rack, router)
+	for _, o := range []struct {
+		field, value string
+		node         *yaml.Node
+		note         string
+	}{
+		{"address", s.RouterAddr.String(), addressNode(router, s.RouterAddr), ""},
+		{"port", fmt.Sprint(s.Port), router.Port.node, "default"},
+		{"local", s.Local.String(), nil, e.sourceNote(s)},
+		{"localASN", s.LocalASN.String(), cmp.Or(rack.ASN.node, e.spec.BGP.ASN.node), ""},
+		{"routerASN", s.RouterASN.String(), router.ASN.node, ""},
+		{"holdTime", shortDuration(s.HoldTime), said.HoldTime.node, "default"},
+		{"restartTime", shortDuration(s.RestartTime), said.GracefulRestart.node, "default"},
+		{"ttlSecurity", fmt.Sprint(s.TTLSecurity), said.TTLSecurity.node, "default"},
+		{"multihop", fmt.Sprint(s.Multihop), said.Multihop.node, "default"},
+		{"bfd", orOff(s.BFD.Name), said.BFD.node, "default"},
+		{"password", secretName(s.Password), said.PasswordFrom.node, "default"},
+		{"podCIDRs", fmt.Sprint(s.PodCIDRs), said.Advertise.PodCIDRs.node, "default: podNetwork.mode decides"},
+		{"learn", string(s.Learn), said.Learn.node, "default"},
+		{"families", s.Families.String(), nil, "what the machine has and the inventory needs"},
+	} {
+		e.add(fmt.Sprintf("sessions[%s %s].%s", s.Router, s.RouterAddr, o.field), o.value, o.node, o.note)
 	}
-	e.add(field("address"), s.RouterAddr.String(), addressNode(router, s.RouterAddr), "")
-	e.add(field("port"), fmt.Sprint(s.Port), router.Port.node, "default")
-	e.add(field("local"), s.Local.String(), nil, e.sourceNote(s))
-	e.add(field("localASN"), s.LocalASN.String(), cmp.Or(rack.ASN.node, e.spec.BGP.ASN.node), "")
-	e.add(field("routerASN"), s.RouterASN.String(), router.ASN.node, "")
-	e.add(field("holdTime"), shortDuration(s.HoldTime), said(func(r *rawSession) *yaml.Node { return r.HoldTime.node }), "default")
-	e.add(field("restartTime"), shortDuration(s.RestartTime), said(func(r *rawSession) *yaml.Node { return r.GracefulRestart.node }), "default")
-	e.add(field("ttlSecurity"), fmt.Sprint(s.TTLSecurity), said(func(r *rawSession) *yaml.Node { return r.TTLSecurity.node }), "default")
-	e.add(field("multihop"), fmt.Sprint(s.Multihop), said(func(r *rawSession) *yaml.Node { return r.Multihop.node }), "default")
-	e.add(field("bfd"), orOff(s.BFD.Name), said(func(r *rawSession) *yaml.Node { return r.BFD.node }), "default")
-	e.add(field("password"), secretName(s.Password), said(func(r *rawSession) *yaml.Node { return r.PasswordFrom.node }), "default")
-	e.add(field("podCIDRs"), fmt.Sprint(s.PodCIDRs), said(func(r *rawSession) *yaml.Node { return r.Advertise.PodCIDRs.node }), "default: podNetwork.mode decides")
-	e.add(field("learn"), string(s.Learn), said(func(r *rawSession) *yaml.Node { return r.Learn.node }), "default")
-	e.add(field("families"), s.Families.String(), nil, "what the machine has and the inventory needs")
 }
 
 // sourceNote tells why a session comes from the address that it comes from.
@@ -200,17 +204,6 @@ func secretName(k SecretKey) string {
 		return "none"
 	}
 	return "secret " + k.Secret + ", key " + k.Key
-}
-
-// rawRouter finds what was written about a router.
-func (e *explainer) rawRouter(name string) *rawRouter {
-	v := validation{raw: e.spec}
-	for _, r := range v.allRouters() {
-		if r.Name.v == name {
-			return r
-		}
-	}
-	return &rawRouter{}
 }
 
 func addressNode(r *rawRouter, a netip.Addr) *yaml.Node {

@@ -64,7 +64,7 @@ func lacking(language string, s Session) *feature {
 
 // systems refuses a router's os that nothing can be written for.
 func (v *validation) systems() {
-	for _, r := range v.allRouters() {
+	for _, r := range v.raw.allRouters() {
 		if _, ok := lacks[r.OS.v]; r.OS.given() && !ok {
 			v.refuse(r.OS.node, refusal{code: UnknownWord, message: "is no system that router-config writes for",
 				accepted: strings.Join(Languages(), ", ") + ", or no os for a router whose side you write by hand", suggestion: wordMeant(r.OS.v, Languages())})
@@ -75,8 +75,8 @@ func (v *validation) systems() {
 // writable refuses a session whose other end cannot be written in the router's language, once
 // a router.
 func (v *validation) writable(raw *rawRack, s Session) {
-	router := v.routerOf(s.Router)
-	if router == nil || !router.OS.given() || v.unwritable[s.Router] {
+	router := v.raw.router(s.Router)
+	if !router.OS.given() || v.unwritable[s.Router] {
 		return
 	}
 	f := lacking(router.OS.v, s)
@@ -89,7 +89,8 @@ func (v *validation) writable(raw *rawRack, s Session) {
 	v.unwritable[s.Router] = true
 	where := cmp.Or(router.Port.node, router.Address.node, router.Addresses.node)
 	if f.where != nil {
-		where = v.said(raw, s.Router, f.where)
+		said := v.raw.session(raw, router)
+		where = f.where(&said)
 	}
 	byHand := "no os for a router whose side you write by hand"
 	if f.without != "" {
@@ -97,14 +98,4 @@ func (v *validation) writable(raw *rawRack, s Session) {
 	}
 	v.refuse(router.OS.node, refusal{code: CannotWrite, message: fmt.Sprintf("%s cannot do %s, which the sessions of rack %s with this router use", router.OS.v, f.name, raw.Name.v),
 		accepted: byHand, suggestion: f.without}, where)
-}
-
-// routerOf is what was written about a router; nil where nobody did.
-func (v *validation) routerOf(name string) *rawRouter {
-	for _, r := range v.allRouters() {
-		if r.Name.v == name {
-			return r
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"iter"
 	"net/netip"
 	"time"
 
@@ -45,6 +46,17 @@ type list[T any] struct {
 }
 
 func (l list[T]) given() bool { return l.node != nil }
+
+// each yields a pointer to every item.
+func (l *list[T]) each() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for i := range l.v {
+			if !yield(&l.v[i]) {
+				return
+			}
+		}
+	}
+}
 
 // entries is a mapping with keys of the writer's own choice.
 type entries[T any] = list[entry[T]]

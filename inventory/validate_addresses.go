@@ -14,15 +14,13 @@ import (
 // outside the subnets of the rack.
 func (v *validation) addresses() {
 	seen := make(map[netip.Addr]*yaml.Node, 2*v.inv.Size())
-	for _, r := range v.allRouters() {
+	for _, r := range v.raw.allRouters() {
 		for _, a := range r.allAddresses() {
 			v.host(seen, a)
 		}
 	}
-	for i := range v.raw.Racks.v {
-		rack := &v.raw.Racks.v[i]
-		for j := range rack.Machines.v {
-			m := &rack.Machines.v[j]
+	for rack := range v.raw.Racks.each() {
+		for m := range rack.Machines.each() {
 			if m.State.v == StateRetired {
 				continue
 			}
@@ -167,10 +165,8 @@ func (v *validation) notItsEnds(s scalar[netip.Prefix], a scalar[netip.Addr]) {
 // may be in several racks: their machines then reach each other directly.
 func (v *validation) subnets() {
 	var all []span
-	for i := range v.raw.Racks.v {
-		for _, s := range v.raw.Racks.v[i].Subnets.v {
-			all = append(all, span{RangeOf(s.v), s.node})
-		}
+	for _, s := range v.raw.allSubnets() {
+		all = append(all, span{RangeOf(s.v), s.node})
 	}
 	overlaps(all, func(a, b span) {
 		if a.Range != b.Range {

@@ -12,7 +12,7 @@ import (
 
 // routers checks that each has one address, or one of each family.
 func (v *validation) routers() {
-	for _, r := range v.allRouters() {
+	for _, r := range v.raw.allRouters() {
 		written := v.has(r.node, "address") || v.has(r.node, "addresses")
 		switch {
 		case !written:
@@ -38,8 +38,8 @@ func flowList[T fmt.Stringer](all []T) string {
 
 // bfd refuses a profile whose name means that there is none.
 func (v *validation) bfd() {
-	for i := range v.raw.BFDProfiles.v {
-		if n := v.raw.BFDProfiles.v[i].Name; n.v == "off" {
+	for p := range v.raw.BFDProfiles.each() {
+		if n := p.Name; n.v == "off" {
 			v.refuse(n.node, refusal{code: BadName, message: "off means no BFD", accepted: "another name", suggestion: "slow"})
 		}
 	}
@@ -48,8 +48,7 @@ func (v *validation) bfd() {
 // sessions checks what only the two ends together show.
 func (v *validation) sessions() {
 	v.localPrefs()
-	for i := range v.raw.Racks.v {
-		raw := &v.raw.Racks.v[i]
+	for raw := range v.raw.Racks.each() {
 		rack, ok := v.inv.Rack(raw.Name.v)
 		if !ok || len(rack.Machines) == 0 {
 			continue
@@ -84,22 +83,12 @@ func (v *validation) pair(raw *rawRack, rack Rack, name string) {
 	o := v.inv.options(rack, router)
 	hops, gtsm := int(o.Multihop.Value), o.TTLSecurity.Value
 	if hops > 0 && gtsm {
-		first, second := v.said(raw, name, func(s *rawSession) *yaml.Node { return s.TTLSecurity.node }), v.said(raw, name, func(s *rawSession) *yaml.Node { return s.Multihop.node })
-		v.refuse(second, refusal{code: SecurityMultihop, message: "ttlSecurity is for directly connected neighbours", accepted: "multihop: 0, or ttlSecurity: false", suggestion: "0"}, first)
+		said := v.raw.session(raw, v.raw.router(name))
+		v.refuse(said.Multihop.node, refusal{code: SecurityMultihop, message: "ttlSecurity is for directly connected neighbours", accepted: "multihop: 0, or ttlSecurity: false", suggestion: "0"}, said.TTLSecurity.node)
 	}
 	if hops == 0 && router.ASN != rack.ASN {
 		v.unreachable(raw, rack, router)
 	}
-}
-
-// said is where the setting that counts for a rack and a router was made.
-func (v *validation) said(raw *rawRack, router string, node func(*rawSession) *yaml.Node) *yaml.Node {
-	for _, r := range v.allRouters() {
-		if r.Name.v == router && node(&r.rawSession) != nil {
-			return node(&r.rawSession)
-		}
-	}
-	return cmp.Or(node(&raw.rawSession), node(&v.raw.BGP.rawSession))
 }
 
 // unreachable warns of a router off the rack's subnets: a session between two
@@ -125,12 +114,8 @@ func (v *validation) unreachable(raw *rawRack, rack Rack, router Router) {
 
 // routerNode is where the router's address was written.
 func (v *validation) routerNode(name string) *yaml.Node {
-	for _, r := range v.allRouters() {
-		if r.Name.v == name {
-			return cmp.Or(r.Address.node, r.Addresses.node, r.node)
-		}
-	}
-	return nil
+	r := v.raw.router(name)
+	return cmp.Or(r.Address.node, r.Addresses.node, r.node)
 }
 
 // machineSessions warns of machines that have no address of any family of their
@@ -184,8 +169,8 @@ func (v *validation) localPrefs() {
 	if len(v.inv.Routers) == 0 || v.anyInternal() {
 		return
 	}
-	for i := range v.raw.Pools.v {
-		if l := v.raw.Pools.v[i].Advertise.LocalPref; l.given() && l.v != defaultLocalPref {
+	for p := range v.raw.Pools.each() {
+		if l := p.Advertise.LocalPref; l.given() && l.v != defaultLocalPref {
 			v.refuse(l.node, refusal{code: LocalPrefUnused, severity: Warning, message: "is sent within one AS only, and every router is of another", accepted: "no localPref, or routers of the machines' AS", suggestion: "prepend: 1"})
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 // identities refuses what would make one Node mean two machines.
 func (v *validation) identities() {
-	machines := v.allMachines()
+	machines := v.raw.allMachines()
 	ids := make(map[string]*yaml.Node, len(machines))
 	uuids := make(map[string]*yaml.Node, len(machines))
 	aliases := map[string]*yaml.Node{}
@@ -41,12 +41,11 @@ func (v *validation) identity(ids map[string]*yaml.Node, m *rawMachine, n *yaml.
 
 // units refuses two machines in one unit, and machines above their rack.
 func (v *validation) units() {
-	for i := range v.raw.Racks.v {
-		r := &v.raw.Racks.v[i]
+	for r := range v.raw.Racks.each() {
 		seen := map[string]*yaml.Node{}
-		for j := range r.Machines.v {
-			u := r.Machines.v[j].Unit
-			if !u.given() || r.Machines.v[j].State.v == StateRetired {
+		for m := range r.Machines.each() {
+			u := m.Unit
+			if !u.given() || m.State.v == StateRetired {
 				continue
 			}
 			v.claim(seen, strconv.Itoa(u.v), u.node, refusal{code: UnitTwice, severity: Warning, message: "another machine of the rack stands in that unit too",
@@ -66,7 +65,7 @@ func (r *rawRack) hasUnit(unit string) bool {
 
 // taints refuses a taint that is there twice, and those that Kubernetes or Plinth keep.
 func (v *validation) taints() {
-	for _, m := range v.allMachines() {
+	for _, m := range v.raw.allMachines() {
 		seen := map[string]*yaml.Node{}
 		for _, t := range m.Taints.v {
 			if !t.Key.given() || !t.Effect.given() {
@@ -93,8 +92,7 @@ var taintOwners = map[string]string{
 
 // storages checks that a storage says what lives in it.
 func (v *validation) storages() {
-	for i := range v.raw.Storage.v {
-		s := &v.raw.Storage.v[i]
+	for s := range v.raw.Storage.each() {
 		if s.NFS.node != nil {
 			v.require(s.NFS.node, "server")
 		}
@@ -116,9 +114,8 @@ func (v *validation) storages() {
 
 // selectors checks that operators have the values that they want.
 func (v *validation) selectors() {
-	for i := range v.raw.Pools.v {
-		for j := range v.raw.Pools.v[i].ServiceSelector.MatchExpressions.v {
-			q := &v.raw.Pools.v[i].ServiceSelector.MatchExpressions.v[j]
+	for p := range v.raw.Pools.each() {
+		for q := range p.ServiceSelector.MatchExpressions.each() {
 			wants := q.Operator.v == OpIn || q.Operator.v == OpNotIn
 			switch {
 			case !q.Operator.given():

@@ -12,11 +12,11 @@ import (
 func (v *validation) names() {
 	s := v.raw
 	unique(v, s.BFDProfiles.v, func(r *rawBFDProfile) scalar[string] { return r.Name }, "BFD profile")
-	unique(v, v.allRouters(), func(r **rawRouter) scalar[string] { return (*r).Name }, "router")
+	unique(v, v.raw.allRouters(), func(r **rawRouter) scalar[string] { return (*r).Name }, "router")
 	unique(v, s.Pools.v, func(r *rawPool) scalar[string] { return r.Name }, "pool")
 	unique(v, s.Storage.v, func(r *rawStorage) scalar[string] { return r.Name }, "storage")
 	unique(v, s.Racks.v, func(r *rawRack) scalar[string] { return r.Name }, "rack")
-	unique(v, v.allMachines(), func(r **rawMachine) scalar[string] { return (*r).Name }, "machine")
+	unique(v, v.raw.allMachines(), func(r **rawMachine) scalar[string] { return (*r).Name }, "machine")
 	unique(v, s.Communities.v, func(e *entry[Community]) scalar[string] { return e.key }, "community")
 	unique(v, s.Labels.v, func(e *entry[string]) scalar[string] { return e.key }, "label")
 }
@@ -63,31 +63,6 @@ func (v *validation) claim(seen map[string]*yaml.Node, value string, n *yaml.Nod
 	return true
 }
 
-// allRouters are those of the spec and of the racks.
-func (v *validation) allRouters() []*rawRouter {
-	var out []*rawRouter
-	for i := range v.raw.Routers.v {
-		out = append(out, &v.raw.Routers.v[i])
-	}
-	for i := range v.raw.Racks.v {
-		for j := range v.raw.Racks.v[i].Routers.v {
-			out = append(out, &v.raw.Racks.v[i].Routers.v[j])
-		}
-	}
-	return out
-}
-
-// allMachines are those of all racks.
-func (v *validation) allMachines() []*rawMachine {
-	out := make([]*rawMachine, 0, v.inv.Size())
-	for i := range v.raw.Racks.v {
-		for j := range v.raw.Racks.v[i].Machines.v {
-			out = append(out, &v.raw.Racks.v[i].Machines.v[j])
-		}
-	}
-	return out
-}
-
 // names of everything that can be referred to.
 func (v *validation) rackNames() []string {
 	return namesOf(v.inv.Racks, func(r *Rack) string { return r.Name })
@@ -117,17 +92,16 @@ func namesOf[T any](all []T, name func(*T) string) []string {
 func (v *validation) references() {
 	racks, routers, zones, bfd := v.rackNames(), v.routerNames(), v.zoneNames(), v.bfdNames()
 	v.refer(UnknownBFD, "BFD profile", bfd, v.raw.BGP.BFD)
-	for i := range v.raw.Racks.v {
-		r := &v.raw.Racks.v[i]
+	for r := range v.raw.Racks.each() {
 		v.refer(UnknownRouter, "router", routers, r.Peers.v...)
 		v.refer(UnknownBFD, "BFD profile", bfd, r.BFD)
 		v.once(r.Peers)
 	}
-	for _, r := range v.allRouters() {
+	for _, r := range v.raw.allRouters() {
 		v.refer(UnknownBFD, "BFD profile", bfd, r.BFD)
 	}
-	for i := range v.raw.Pools.v {
-		a := &v.raw.Pools.v[i].Advertise
+	for p := range v.raw.Pools.each() {
+		a := &p.Advertise
 		v.refer(UnknownRack, "rack", racks, a.Racks.v...)
 		v.refer(UnknownZone, "zone", zones, a.Zones.v...)
 		v.refer(UnknownRouter, "router", routers, a.Routers.v...)
@@ -135,10 +109,10 @@ func (v *validation) references() {
 		v.once(a.Zones)
 		v.once(a.Routers)
 		v.once(a.Communities)
-		v.once(v.raw.Pools.v[i].Namespaces)
+		v.once(p.Namespaces)
 	}
-	for i := range v.raw.Storage.v {
-		v.refer(UnknownRack, "rack", racks, v.raw.Storage.v[i].Rack)
+	for s := range v.raw.Storage.each() {
+		v.refer(UnknownRack, "rack", racks, s.Rack)
 	}
 }
 
@@ -195,7 +169,7 @@ var reservedLabels = map[string]string{
 // labelKeys refuses labels that Plinth or the kubelet fill from elsewhere.
 func (v *validation) labelKeys() {
 	v.reserved(v.raw.Labels)
-	for _, m := range v.allMachines() {
+	for _, m := range v.raw.allMachines() {
 		v.reserved(m.Labels)
 	}
 }

@@ -47,12 +47,10 @@ func (v *validation) prefixLengths(c scalar[netip.Prefix]) {
 
 // podsAndOthers refuses a pod network that has addresses of machines, routers or their subnets.
 func (v *validation) podsAndOthers(c scalar[netip.Prefix]) {
-	for i := range v.raw.Racks.v {
-		for _, s := range v.raw.Racks.v[i].Subnets.v {
-			if s.v.Overlaps(c.v) {
-				v.refuse(c.node, refusal{code: PodsOnSubnet, message: "overlaps the subnet " + s.v.String(), accepted: "a prefix for pods alone", suggestion: v.freeNetwork(c.v)}, s.node)
-				return
-			}
+	for _, s := range v.raw.allSubnets() {
+		if s.v.Overlaps(c.v) {
+			v.refuse(c.node, refusal{code: PodsOnSubnet, message: "overlaps the subnet " + s.v.String(), accepted: "a prefix for pods alone", suggestion: v.freeNetwork(c.v)}, s.node)
+			return
 		}
 	}
 	for _, h := range v.hosts {
@@ -93,7 +91,7 @@ func (v *validation) podFamilies() {
 	if v.inv.PodNetwork.Mode == ModeNone {
 		return
 	}
-	for _, m := range v.allMachines() {
+	for _, m := range v.raw.allMachines() {
 		if len(m.Addresses.v) == 0 {
 			continue
 		}
@@ -114,33 +112,29 @@ func (v *validation) podsApart() {
 	}
 	var places []Machine // one of each
 	seen := map[string]bool{}
-	for _, r := range v.inv.Racks {
-		for _, m := range r.Machines {
-			at := fmt.Sprint(m.Rack, v.inv.Subnet(m))
-			if m.State == StateRetired || len(m.Addresses) == 0 || seen[at] {
-				continue
-			}
-			if i := slices.IndexFunc(places, func(p Machine) bool { return !v.inv.SameSubnet(p, m) }); i >= 0 {
-				v.refuse(v.raw.PodNetwork.Mode.node, refusal{code: PodsApart, severity: Warning,
-					message:  fmt.Sprintf("leads only within a subnet, and %s of rack %s and %s of rack %s share none", places[i].Name, places[i].Rack, m.Name, m.Rack),
-					accepted: "fabric or overlay, or a subnet that both racks name", suggestion: string(ModeOverlay)})
-				return
-			}
-			seen[at] = true
-			places = append(places, m)
+	for m := range v.inv.Machines() {
+		at := fmt.Sprint(m.Rack, v.inv.Subnet(m))
+		if m.State == StateRetired || len(m.Addresses) == 0 || seen[at] {
+			continue
 		}
+		if i := slices.IndexFunc(places, func(p Machine) bool { return !v.inv.SameSubnet(p, m) }); i >= 0 {
+			v.refuse(v.raw.PodNetwork.Mode.node, refusal{code: PodsApart, severity: Warning,
+				message:  fmt.Sprintf("leads only within a subnet, and %s of rack %s and %s of rack %s share none", places[i].Name, places[i].Rack, m.Name, m.Rack),
+				accepted: "fabric or overlay, or a subnet that both racks name", suggestion: string(ModeOverlay)})
+			return
+		}
+		seen[at] = true
+		places = append(places, m)
 	}
 }
 
 // podCIDRs checks the blocks that were given by hand.
 func (v *validation) podCIDRs() {
 	var racks, machines []span
-	for i := range v.raw.Racks.v {
-		r := &v.raw.Racks.v[i]
+	for r := range v.raw.Racks.each() {
 		v.byHand(r.PodCIDRs)
 		racks = append(racks, spans(r.PodCIDRs)...)
-		for j := range r.Machines.v {
-			m := &r.Machines.v[j]
+		for m := range r.Machines.each() {
 			v.byHand(m.PodCIDRs)
 			v.inRack(r, m)
 			machines = append(machines, spans(m.PodCIDRs)...)

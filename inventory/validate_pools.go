@@ -15,8 +15,7 @@ import (
 // those that no VIP can be of.
 func (v *validation) poolRanges() {
 	var all []span
-	for i := range v.raw.Pools.v {
-		p := &v.raw.Pools.v[i]
+	for p := range v.raw.Pools.each() {
 		for _, r := range p.Addresses.v {
 			all = append(all, span{r.v, r.node})
 			v.fitForVIPs(r)
@@ -105,8 +104,7 @@ func (p *rawPool) like(r Range) string {
 // poolsAndOthers refuses pools that hold the address of a machine or router or
 // that overlap pod CIDRs, and warns of those on a machines' subnet.
 func (v *validation) poolsAndOthers() {
-	for i := range v.raw.Pools.v {
-		p := &v.raw.Pools.v[i]
+	for p := range v.raw.Pools.each() {
 		for _, r := range p.Addresses.v {
 			v.poolAndHosts(p, r)
 			for _, c := range v.raw.PodNetwork.CIDRs.v {
@@ -123,10 +121,10 @@ func (v *validation) poolsAndOthers() {
 // hostAddresses are those of all machines and routers, sorted.
 func (v *validation) hostAddresses() []scalar[netip.Addr] {
 	var out []scalar[netip.Addr]
-	for _, r := range v.allRouters() {
+	for _, r := range v.raw.allRouters() {
 		out = append(out, r.allAddresses()...)
 	}
-	for _, m := range v.allMachines() {
+	for _, m := range v.raw.allMachines() {
 		out = append(append(out, m.Addresses.v...), m.ExternalAddresses.v...)
 	}
 	slices.SortStableFunc(out, func(a, b scalar[netip.Addr]) int { return a.v.Compare(b.v) })
@@ -149,13 +147,11 @@ func (v *validation) poolAndHosts(p *rawPool, r scalar[Range]) {
 // poolOnSubnet warns once a range: neighbours on the subnet ask for the VIP by
 // ARP or neighbour discovery, and nobody answers.
 func (v *validation) poolOnSubnet(p *rawPool, r scalar[Range]) {
-	for i := range v.raw.Racks.v {
-		for _, s := range v.raw.Racks.v[i].Subnets.v {
-			if r.v.Overlaps(RangeOf(s.v)) {
-				v.refuse(r.node, refusal{code: PoolOnSubnet, severity: Warning, message: "lies on the subnet " + s.v.String() + ", whose hosts look for it on the wire and not at their router",
-					accepted: "addresses that are routed to, outside every subnet", suggestion: without(r.v, RangeOf(s.v))}, s.node)
-				return
-			}
+	for _, s := range v.raw.allSubnets() {
+		if r.v.Overlaps(RangeOf(s.v)) {
+			v.refuse(r.node, refusal{code: PoolOnSubnet, severity: Warning, message: "lies on the subnet " + s.v.String() + ", whose hosts look for it on the wire and not at their router",
+				accepted: "addresses that are routed to, outside every subnet", suggestion: without(r.v, RangeOf(s.v))}, s.node)
+			return
 		}
 	}
 }
@@ -163,8 +159,7 @@ func (v *validation) poolOnSubnet(p *rawPool, r scalar[Range]) {
 // reservations refuses an address that is reserved twice, or that its pool does not give.
 func (v *validation) reservations() {
 	seen := map[string]*yaml.Node{}
-	for i := range v.raw.Pools.v {
-		raw := &v.raw.Pools.v[i]
+	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
 		for _, e := range raw.Reserved.v {
 			addr, err := netip.ParseAddr(e.key.v)
@@ -211,8 +206,7 @@ func (v *validation) outsidePool(p Pool, key scalar[string], addr netip.Addr) {
 // poolReach warns of pools whose VIPs no session can carry.
 func (v *validation) poolReach() {
 	carried := v.carried()
-	for i := range v.raw.Pools.v {
-		raw := &v.raw.Pools.v[i]
+	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
 		reach, somewhere := carried.of(v.inv, p.Advertise)
 		if !somewhere {
@@ -278,8 +272,7 @@ func allowed(list []string, s string) bool { return len(list) == 0 || slices.Con
 // aggregates warns of an aggregate that draws in traffic for addresses that the
 // pool does not have.
 func (v *validation) aggregates() {
-	for i := range v.raw.Pools.v {
-		raw := &v.raw.Pools.v[i]
+	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
 		var have netipx.IPSetBuilder
 		for _, r := range p.Ranges {
