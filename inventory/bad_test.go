@@ -89,9 +89,9 @@ func TestEveryCodeHasAFileThatShowsIt(t *testing.T) {
 		shown = append(shown, b.expect)
 	}
 	all := strings.Join(shown, "\n")
-	for _, c := range Codes() {
-		if !strings.Contains(all, "["+string(c)+"]") && !slices.Contains(elsewhere, c) {
-			t.Errorf("no bad file shows %s", c)
+	for _, d := range CodeDocs() {
+		if !strings.Contains(all, "["+string(d.Code)+"]") && !slices.Contains(elsewhere, d.Code) {
+			t.Errorf("no bad file shows %s", d.Code)
 		}
 	}
 }

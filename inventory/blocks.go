@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"net/netip"
+	"slices"
 
 	"go4.org/netipx"
 )
@@ -15,12 +16,7 @@ func (b *blocks) take(p netip.Prefix) { b.all = append(b.all, p) }
 
 // overlap reports whether p shares an address with any of them.
 func (b *blocks) overlap(p netip.Prefix) bool {
-	for _, t := range b.all {
-		if t.Overlaps(p) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.all, p.Overlaps)
 }
 
 // in is the supply of free blocks of a length within a larger one.

@@ -218,17 +218,7 @@ func diffPool(before *Inventory, p Pool) (PoolChange, bool) {
 }
 
 // addresses is the set of what the pool gives.
-func (p Pool) addresses() *netipx.IPSet {
-	var b netipx.IPSetBuilder
-	for _, r := range p.Ranges {
-		b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
-	}
-	for _, r := range p.Exclude {
-		b.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
-	}
-	set, _ := b.IPSet() // ranges of valid addresses have no error
-	return set
-}
+func (p Pool) addresses() *netipx.IPSet { return setOf(p.Ranges, p.Exclude) }
 
 // gains is what p gives and other does not.
 func gains(p, other Pool) []Range {

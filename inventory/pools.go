@@ -14,12 +14,7 @@ func (p Pool) Contains(a netip.Addr) bool { return p.Covers(a) && !inRanges(p.Ex
 func (p Pool) Covers(a netip.Addr) bool { return inRanges(p.Ranges, a) }
 
 func inRanges(rs []Range, a netip.Addr) bool {
-	for i := range rs {
-		if rs[i].Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rs, func(r Range) bool { return r.Contains(a) })
 }
 
 // Pool returns the pool of that name.

@@ -76,6 +76,19 @@ func (r Range) Size() uint64 {
 	return low + 1
 }
 
+// setOf are the addresses of some ranges without those of others.
+func setOf(ranges, without []Range) *netipx.IPSet {
+	var b netipx.IPSetBuilder
+	for _, r := range ranges {
+		b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
+	}
+	for _, r := range without {
+		b.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
+	}
+	set, _ := b.IPSet() // ranges of valid addresses have no error
+	return set
+}
+
 // Is4 reports whether the range is of IPv4 addresses.
 func (r Range) Is4() bool { return r.First.Is4() }
 

@@ -141,15 +141,6 @@ func CodeDocs() []CodeDoc {
 	return out
 }
 
-// Codes returns every code, sorted.
-func Codes() []Code {
-	var out []Code
-	for _, d := range CodeDocs() {
-		out = append(out, d.Code)
-	}
-	return out
-}
-
 // DocOf describes one code; its Doc is empty where there is no such code.
 func DocOf(c Code) CodeDoc {
 	for _, d := range CodeDocs() {

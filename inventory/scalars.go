@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,7 +79,7 @@ var synonyms = map[string]string{
 
 // wordMeant is a word that means the same, or one that is spelt alike.
 func wordMeant(s string, words []string) string {
-	if same := synonyms[strings.ToLower(s)]; contains(words, same) {
+	if same := synonyms[strings.ToLower(s)]; slices.Contains(words, same) {
 		return same
 	}
 	return nearest(s, words)

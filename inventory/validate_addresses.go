@@ -64,14 +64,14 @@ func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) 
 // where there is none near.
 func (v *validation) nextAddress(a netip.Addr) string {
 	const near = 256
-	i, _ := slices.BinarySearchFunc(v.hosts, a, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
+	i, _ := v.hostAt(a)
 	next := a.Next()
 	for _, h := range v.hosts[i:min(i+near, len(v.hosts))] {
 		if h.v == next {
 			next = next.Next()
 		}
 	}
-	if _, taken := slices.BinarySearchFunc(v.hosts, next, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) }); taken || !next.IsValid() {
+	if _, taken := v.hostAt(next); taken || !next.IsValid() {
 		return ""
 	}
 	return next.String()

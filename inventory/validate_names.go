@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -119,7 +120,7 @@ func (v *validation) references() {
 // refer refuses every name that is not among the known ones.
 func (v *validation) refer(code Code, what string, known []string, names ...scalar[string]) {
 	for _, n := range names {
-		if !n.given() || contains(known, n.v) {
+		if !n.given() || slices.Contains(known, n.v) {
 			continue
 		}
 		r := refusal{code: code, message: "there is no " + what + " of that name", suggestion: nearest(n.v, known), accepted: "the name of a " + what}
@@ -128,15 +129,6 @@ func (v *validation) refer(code Code, what string, known []string, names ...scal
 		}
 		v.refuse(n.node, r)
 	}
-}
-
-func contains(all []string, s string) bool {
-	for _, x := range all {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // once warns of an entry that stands twice in one list.
@@ -151,7 +143,7 @@ func (v *validation) once(l list[scalar[string]]) {
 func (v *validation) expected() {
 	known := v.rackNames()
 	for _, r := range v.raw.Expect.Racks.v {
-		if !contains(known, r.v) {
+		if !slices.Contains(known, r.v) {
 			v.refuse(r.node, refusal{code: ExpectNotMet, message: "the rack is expected, and no document has it",
 				accepted: "documents with every rack that is expected", suggestion: nearest(r.v, known)})
 		}

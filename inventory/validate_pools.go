@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v4"
-	"go4.org/netipx"
 )
 
 // poolRanges refuses ranges that overlap, within a pool or between two, and
@@ -29,16 +28,12 @@ func (v *validation) poolRanges() {
 
 // without is what is left of a range in one piece.
 func without(r, less Range) string {
-	var b netipx.IPSetBuilder
-	b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
-	b.RemoveRange(netipx.IPRangeFrom(less.First, less.Last))
-	set, err := b.IPSet()
-	if err != nil || len(set.Ranges()) != 1 {
+	left := setOf([]Range{r}, []Range{less}).Ranges()
+	if len(left) != 1 {
 		return ""
 	}
-	left := set.Ranges()[0]
-	_, isPrefix := left.Prefix()
-	return Range{First: left.From(), Last: left.To(), Prefix: isPrefix}.String()
+	_, isPrefix := left[0].Prefix()
+	return Range{First: left[0].From(), Last: left[0].To(), Prefix: isPrefix}.String()
 }
 
 // fitForVIPs refuses addresses that routers do not carry.
@@ -60,18 +55,16 @@ func (v *validation) fitForVIPs(r scalar[Range]) {
 
 // excluded warns of exclusions that exclude nothing, or everything.
 func (v *validation) excluded(p *rawPool) {
-	var left netipx.IPSetBuilder
+	var gives []Range
 	for _, r := range p.Addresses.v {
-		gives := p.gives(r.v)
-		left.AddRange(netipx.IPRangeFrom(gives.First, gives.Last))
+		gives = append(gives, p.gives(r.v))
 	}
 	for _, e := range p.Exclude.v {
 		if !slices.ContainsFunc(p.Addresses.v, func(r scalar[Range]) bool { return r.v.Overlaps(e.v) }) {
 			v.refuse(e.node, refusal{code: NothingExcluded, severity: Warning, message: "excludes nothing, for it is no part of the pool", accepted: "addresses of the pool", suggestion: p.like(e.v)}, p.Addresses.node)
 		}
-		left.RemoveRange(netipx.IPRangeFrom(e.v.First, e.v.Last))
 	}
-	if set, err := left.IPSet(); err == nil && len(set.Ranges()) == 0 && len(p.Addresses.v) > 0 {
+	if left := setOf(gives, values(p.Exclude)); len(left.Ranges()) == 0 && len(gives) > 0 {
 		v.refuse(p.Exclude.node, refusal{code: PoolEmpty, severity: Warning, message: "excludes every address that the pool would give", accepted: "some addresses that are left", suggestion: "state: disabled"}, p.Addresses.node)
 	}
 }
@@ -131,8 +124,13 @@ func (v *validation) hostAddresses() []scalar[netip.Addr] {
 	return out
 }
 
+// hostAt is the place among them of an address, and whether one has it.
+func (v *validation) hostAt(a netip.Addr) (int, bool) {
+	return slices.BinarySearchFunc(v.hosts, a, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
+}
+
 func (v *validation) poolAndHosts(p *rawPool, r scalar[Range]) {
-	from, _ := slices.BinarySearchFunc(v.hosts, r.v.First, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
+	from, _ := v.hostAt(r.v.First)
 	for _, h := range v.hosts[from:] {
 		if !r.v.Contains(h.v) {
 			return
@@ -274,19 +272,12 @@ func allowed(list []string, s string) bool { return len(list) == 0 || slices.Con
 func (v *validation) aggregates() {
 	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
-		var have netipx.IPSetBuilder
-		for _, r := range p.Ranges {
-			have.AddRange(netipx.IPRangeFrom(r.First, r.Last))
-		}
-		set, err := have.IPSet()
-		if err != nil {
-			continue
-		}
+		have := setOf(p.Ranges, nil)
 		for _, r := range p.Ranges {
 			length := cmp.Or(p.Advertise.Aggregate.For(r.First), r.First.BitLen())
 			around, err := r.First.Prefix(length)
 			at := lengthNode(&raw.Advertise.Aggregate, r.First)
-			if err == nil && at != nil && !set.ContainsPrefix(around) {
+			if err == nil && at != nil && !have.ContainsPrefix(around) {
 				v.refuse(at, refusal{code: WideAggregate, severity: Warning, message: fmt.Sprintf("announces %s, and the pool has only %s of it", around, r),
 					accepted: "a length that keeps within the pool", suggestion: narrowest(r)})
 			}
