@@ -45,6 +45,9 @@ func (r Range) AsPrefix() (netip.Prefix, bool) {
 	return netipx.IPRangeFrom(r.First, r.Last).Prefix()
 }
 
+// Prefixes are the fewest prefixes that cover exactly the range, in ascending order.
+func (r Range) Prefixes() []netip.Prefix { return netipx.IPRangeFrom(r.First, r.Last).Prefixes() }
+
 // Contains reports whether a lies in the range.
 func (r Range) Contains(a netip.Addr) bool {
 	return r.First.BitLen() == a.BitLen() && r.First.Compare(a) <= 0 && a.Compare(r.Last) <= 0

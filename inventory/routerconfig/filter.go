@@ -78,7 +78,7 @@ func (f *filter) equal(o *filter) bool {
 // too: one that was given before somebody excluded it stays where it is.
 func (f *filter) addPool(p inventory.Pool) {
 	for _, r := range p.Ranges {
-		for _, block := range blocks(r) {
+		for _, block := range r.Prefixes() {
 			alone := rule{block: block, length: block.Addr().BitLen()}
 			f.addVIP(alone)
 			if length := p.Advertise.Aggregate.For(block.Addr()); length >= block.Bits() && length < alone.length {
@@ -103,40 +103,6 @@ func (f *filter) addPods(block netip.Prefix, length int) {
 	} else {
 		f.pod6 = append(f.pod6, r)
 	}
-}
-
-// blocks cuts a range into the fewest prefixes that cover exactly it.
-func blocks(r inventory.Range) []netip.Prefix {
-	var out []netip.Prefix
-	for a := r.First; a.IsValid() && a.Compare(r.Last) <= 0; {
-		p := netip.PrefixFrom(a, a.BitLen())
-		for wider := widen(p); wider.IsValid() && wider.Addr() == a && last(wider).Compare(r.Last) <= 0; wider = widen(p) {
-			p = wider
-		}
-		out = append(out, p)
-		a = last(p).Next()
-	}
-	return out
-}
-
-// widen is the prefix one bit shorter, invalid where there is none.
-func widen(p netip.Prefix) netip.Prefix {
-	return netip.PrefixFrom(p.Addr(), p.Bits()-1).Masked()
-}
-
-// last is the last address of a prefix.
-func last(p netip.Prefix) netip.Addr {
-	b := p.Addr().AsSlice()
-	for i := range b {
-		switch host := len(b[:i+1])*8 - p.Bits(); {
-		case host >= 8:
-			b[i] = 0xff
-		case host > 0:
-			b[i] |= 1<<host - 1
-		}
-	}
-	a, _ := netip.AddrFromSlice(b)
-	return a
 }
 
 // prefixList is the rules of one kind and family, under a name of its own.

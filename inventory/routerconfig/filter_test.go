@@ -28,7 +28,7 @@ func TestBlocksAreTheFewestPrefixesOfARange(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, b := range blocks(r) {
+			for _, b := range r.Prefixes() {
 				got = append(got, b.String())
 			}
 			if d := cmp.Diff(c.want, got); d != "" {
@@ -50,11 +50,11 @@ func TestBlocksCoverARangeOnceAndNothingElse(t *testing.T) {
 			first, final = final, first
 		}
 		next := first
-		for _, b := range blocks(inventory.Range{First: first, Last: final}) {
+		for _, b := range (inventory.Range{First: first, Last: final}).Prefixes() {
 			if b != b.Masked() || b.Addr() != next {
 				t.Fatalf("%v does not begin at %v", b, next)
 			}
-			next = last(b).Next()
+			next = inventory.RangeOf(b).Last.Next()
 		}
 		if next != final.Next() {
 			t.Fatalf("the blocks end before %v", next)
