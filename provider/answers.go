@@ -3,14 +3,11 @@ package provider
 import (
 	"context"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
 
-	"plinth.dev/plinth/provider/nodeindex"
 	"plinth.dev/plinth/provider/stock"
-	"plinth.dev/plinth/provider/volume"
 )
 
 // InstancesV2 answers for machines.
@@ -49,20 +46,4 @@ func (c *Cloud) LoadBalancer() (cloudprovider.LoadBalancer, bool) {
 // or not; see [vip.Controller.Remember].
 func (c *Cloud) Remember(ctx context.Context, client kubernetes.Interface) {
 	c.vips.Remember(ctx, client)
-}
-
-var _ cloudprovider.PVLabeler = (*Cloud)(nil)
-
-// GetLabelsForVolume returns region, zone and rack of a PersistentVolume; see
-// [volume.Places.Labels].
-func (c *Cloud) GetLabelsForVolume(_ context.Context, pv *v1.PersistentVolume) (map[string]string, error) {
-	inv := c.inForce.Get()
-	if inv == nil {
-		return nil, nodeindex.ErrNoInventory
-	}
-	return c.places().Labels(inv, pv)
-}
-
-func (c *Cloud) places() volume.Places {
-	return volume.Places{Nodes: c.nodeLister(), MachineOf: c.index.MachineOf}
 }

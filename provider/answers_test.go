@@ -128,7 +128,6 @@ func questions() []question {
 		{"InstancesV2.InstanceExists", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceExists(ctx, n) }},
 		{"InstancesV2.InstanceShutdown", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceShutdown(ctx, n) }},
 		{"InstancesV2.InstanceMetadata", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceMetadata(ctx, n) }},
-		{"PVLabeler.GetLabelsForVolume", func(c *Cloud, n *v1.Node) (any, error) { return c.GetLabelsForVolume(ctx, &v1.PersistentVolume{}) }},
 	}
 }
 

@@ -66,7 +66,8 @@ func startNode(ctx context.Context, c *Cloud, s stock.Start) error {
 }
 
 func startVolume(ctx context.Context, c *Cloud, _ stock.Start) error {
-	controller := &volume.Controller{Places: c.places(), InForce: &c.inForce, Client: c.client, Log: c.log}
+	places := volume.Places{Nodes: c.nodeLister(), MachineOf: c.index.MachineOf}
+	controller := &volume.Controller{Places: places, InForce: &c.inForce, Client: c.client, Log: c.log}
 	return controller.Start(ctx, c.informers)
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 // Controller gives PersistentVolumes the labels of their places. Nothing in Kubernetes asks
-// a cloud provider's PVLabeler any more.
+// a cloud provider's PVLabeler for them any more, so there is none.
 type Controller struct {
 	Places  Places
 	InForce *source.InForce
