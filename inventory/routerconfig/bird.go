@@ -103,19 +103,22 @@ protocol device { }
 protocol direct { ipv4; ipv6; }
 `, routerID(s.router))
 	for _, v4 := range []bool{true, false} {
-		learn, kept := "", "none"
-		if s.learns() {
-			learn, kept = "  learn;\n", "where net = "+defaultRoute(v4)
-		}
 		p.text(`
 protocol kernel plinth_kernel%s {
   merge paths on limit %d;
-%s  %s {
+`, digit(v4), min(s.paths, birdPaths))
+		learned := "none"
+		if s.learns() {
+			p.line("  learn;")
+			learned = "where net = " + defaultRoute(v4)
+		}
+		p.text(`
+  %s {
     import %s;
     export where source = RTS_BGP%s;
   };
 }
-`, digit(v4), min(s.paths, birdPaths), learn, ipv(v4), kept, birdKernel(s, v4))
+`, ipv(v4), learned, birdKernel(s, v4))
 	}
 	if len(s.profiles()) > 0 {
 		p.line("protocol bfd { }")
