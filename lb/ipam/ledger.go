@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -28,18 +29,17 @@ type Ledger struct {
 	reservedFor map[lb.ServiceKey][]netip.Addr // in the order of the pools
 }
 
-// holding is an address that is held. Without a first holder it is held by a program
-// other than Plinth.
+// holding is an address that is held. Without holders it is held by a program other than
+// Plinth.
 type holding struct {
 	pool       string
-	since      int64 // Unix time in seconds; 0: not known, and so taken for the newest
-	first      Holder
-	more       []Holder     // sorted by Service
+	since      int64        // Unix time in seconds; 0: not known, and so taken for the newest
+	holders    []Holder     // the first holder, then the others, sorted; copied when it changes
 	says       []Holder     // what some holders say now that do not get it; see [Ledger.Says]
 	quarantine *Quarantined // that Hold or Block ended; nil: none, or the address is known to be held
 }
 
-// Holding is a VIP that is held.
+// Holding is a VIP that is held. Its holders must not be changed.
 type Holding struct {
 	Addr    netip.Addr
 	Pool    string   // that it was given from; empty: not known
@@ -64,9 +64,7 @@ func NewLedger() *Ledger {
 func (l *Ledger) Hold(a netip.Addr, pool string, h Holder) bool {
 	c, held := l.holdings[a]
 	if !held {
-		if r, was := l.endQuarantine(a); was {
-			c.quarantine = new(r)
-		}
+		c.quarantine = l.endQuarantine(a)
 		l.taken(a)
 	}
 	old, wasHolder := c.holder(h.Service)
@@ -101,7 +99,7 @@ func (l *Ledger) Says(h Holder) (changed bool) {
 			continue
 		}
 		changed = true
-		if c.says = unsaid(c.says, h.Service); !granted.equal(h) {
+		if c.says = others(c.says, h.Service); !granted.equal(h) {
 			c.says = append(c.says, h)
 		}
 		l.holdings[a] = c
@@ -119,16 +117,13 @@ func (c holding) said(granted Holder) Holder {
 	return granted
 }
 
-// unsaid is a copy of what holders say without what s says; nil: nothing.
-func unsaid(says []Holder, s lb.ServiceKey) []Holder {
-	if len(says) == 0 {
+// others is a copy of holders without s; nil: there is no other.
+func others(all []Holder, s lb.ServiceKey) []Holder {
+	all = slices.DeleteFunc(slices.Clone(all), func(h Holder) bool { return h.Service == s })
+	if len(all) == 0 {
 		return nil
 	}
-	says = slices.DeleteFunc(slices.Clone(says), func(h Holder) bool { return h.Service == s })
-	if len(says) == 0 {
-		return nil
-	}
-	return says
+	return all
 }
 
 // HeldSince notes since when a is held, and so that it no longer is about to be. Of two
@@ -143,15 +138,11 @@ func (l *Ledger) HeldSince(a netip.Addr, t time.Time) {
 // Block notes that another program holds a, or that nobody is to have it for now. A
 // quarantine goes on after that.
 func (l *Ledger) Block(a netip.Addr) {
-	c, held := l.holdings[a]
-	if held {
-		l.dropHolders(a, c)
+	c := l.holdings[a]
+	for _, h := range c.holders {
+		l.dropHolder(a, h.Service)
 	}
-	blocked := holding{quarantine: c.quarantine}
-	if r, was := l.endQuarantine(a); was {
-		blocked.quarantine = new(r)
-	}
-	l.holdings[a] = blocked
+	l.holdings[a] = holding{quarantine: cmp.Or(l.endQuarantine(a), c.quarantine)}
 	l.taken(a)
 }
 
@@ -159,9 +150,8 @@ func (l *Ledger) Block(a netip.Addr) {
 // address is in quarantine until now + [QuarantineTime], unless it is reserved. It reports whether
 // it was the last.
 func (l *Ledger) Release(a netip.Addr, s lb.ServiceKey, now time.Time) bool {
-	last, was := l.dropHolder(a, s)
-	if !was || !last {
-		return last
+	if !l.dropHolder(a, s) {
+		return false
 	}
 	if l.reserved[a] == (lb.ServiceKey{}) {
 		l.Quarantine(Quarantined{Addr: a, Owner: s, Until: now.Add(QuarantineTime)})
@@ -173,29 +163,26 @@ func (l *Ledger) Release(a netip.Addr, s lb.ServiceKey, now time.Time) bool {
 // and else is free. It reports whether it is in quarantine.
 func (l *Ledger) Revert(a netip.Addr, s lb.ServiceKey) (quarantined bool) {
 	before := l.holdings[a].quarantine
-	last, was := l.dropHolder(a, s)
-	switch {
-	case !was || !last:
-		return false
-	case before == nil:
+	return l.dropHolder(a, s) && l.resume(a, before)
+}
+
+// Unblock notes that no other program holds a any more, and that it may be had again.
+func (l *Ledger) Unblock(a netip.Addr) {
+	if c, held := l.holdings[a]; held && c.foreign() {
+		delete(l.holdings, a)
+		l.resume(a, c.quarantine)
+	}
+}
+
+// resume has an address that nobody holds any more be what it was before it was held: in
+// quarantine, which it reports, or free.
+func (l *Ledger) resume(a netip.Addr, before *Quarantined) (quarantined bool) {
+	if before == nil {
 		l.freed(a)
 		return false
 	}
 	l.Quarantine(*before)
 	return true
-}
-
-// Unblock notes that no other program holds a any more, and that it may be had again.
-func (l *Ledger) Unblock(a netip.Addr) {
-	c, held := l.holdings[a]
-	if !held || !c.foreign() {
-		return
-	}
-	delete(l.holdings, a)
-	l.freed(a)
-	if c.quarantine != nil {
-		l.Quarantine(*c.quarantine)
-	}
 }
 
 // Holds returns the addresses that a Service holds, sorted. It must not be changed.
@@ -242,127 +229,78 @@ func (l *Ledger) MayJoin(a netip.Addr, h Holder) lb.Reason {
 	return reason
 }
 
-// dropHolder takes a holder off a holding, and reports whether it was the last holder and
-// whether it was one at all.
-func (l *Ledger) dropHolder(a netip.Addr, s lb.ServiceKey) (last, was bool) {
+// dropHolder takes a holder off a holding, and reports whether it was the last.
+func (l *Ledger) dropHolder(a netip.Addr, s lb.ServiceKey) (last bool) {
 	c := l.holdings[a]
 	h, was := c.holder(s)
 	if !was {
-		return false, false
+		return false
 	}
-	c = c.minus(s)
+	c.holders, c.says = others(c.holders, s), others(c.says, s)
 	if l.byService[s] = removeAddr(l.byService[s], a); len(l.byService[s]) == 0 {
 		delete(l.byService, s)
 	}
 	l.unshare(a, c, h)
 	if c.foreign() {
 		delete(l.holdings, a)
-		return true, true
+		return true
 	}
 	l.holdings[a] = c
-	return false, true
-}
-
-func (l *Ledger) dropHolders(a netip.Addr, c holding) {
-	for _, h := range c.public(a).Holders {
-		l.dropHolder(a, h.Service)
-	}
-}
-
-// freed makes a, which nobody holds, free again, if it may be given at all.
-func (l *Ledger) freed(a netip.Addr) {
-	if p := l.poolOf(a); p != nil && l.reserved[a] == (lb.ServiceKey{}) {
-		p.free[index(lb.FamilyOf(a))].give(a)
-	}
+	return false
 }
 
 // foreign reports whether no Service is known to hold the address.
-func (c holding) foreign() bool { return c.first.Service == lb.ServiceKey{} }
+func (c holding) foreign() bool { return len(c.holders) == 0 }
 
 // before reports whether c was made before o; false if neither is known to be.
 func (c holding) before(o holding) bool {
 	return c.since != 0 && (o.since == 0 || c.since < o.since)
 }
 
-// each calls f for every holder until f says no.
-func (c holding) each(f func(Holder) bool) {
-	if c.foreign() || !f(c.first) {
-		return
-	}
-	for _, h := range c.more {
-		if !f(h) {
-			return
-		}
-	}
+// place is where a Service stands among the holders; negative: it is none.
+func (c holding) place(s lb.ServiceKey) int {
+	return slices.IndexFunc(c.holders, func(h Holder) bool { return h.Service == s })
 }
 
-func (c holding) holder(s lb.ServiceKey) (found Holder, ok bool) {
-	c.each(func(h Holder) bool {
-		if h.Service == s {
-			found, ok = h, true
-		}
-		return !ok
-	})
-	return found, ok
+func (c holding) holder(s lb.ServiceKey) (Holder, bool) {
+	if i := c.place(s); i >= 0 {
+		return c.holders[i], true
+	}
+	return Holder{}, false
 }
 
 // refuses says why h may not join, and which holder stands in the way.
-func (c holding) refuses(h Holder) (reason lb.Reason, by lb.ServiceKey) {
+func (c holding) refuses(h Holder) (lb.Reason, lb.ServiceKey) {
 	if c.foreign() {
 		return lb.AddressInUse, lb.ServiceKey{}
 	}
-	c.each(func(o Holder) bool {
-		if o.Service != h.Service {
-			reason, by = h.refusesToShare(o), o.Service
-		}
-		return reason == ""
-	})
-	for _, o := range c.says {
-		if reason == "" && o.Service != h.Service {
-			reason, by = h.refusesToShare(o), o.Service
+	for _, all := range [...][]Holder{c.holders, c.says} {
+		for _, o := range all {
+			if o.Service == h.Service {
+				continue
+			}
+			if reason := h.refusesToShare(o); reason != "" {
+				return reason, o.Service
+			}
 		}
 	}
-	return reason, by
+	return "", lb.ServiceKey{}
 }
 
-// with returns the holding with h on it. Holders that others still see are copied.
+// with returns the holding with h on it.
 func (c holding) with(h Holder) holding {
-	c.says = unsaid(c.says, h.Service)
-	if c.foreign() || c.first.Service == h.Service {
-		c.first = h
+	c.says, c.holders = others(c.says, h.Service), slices.Clone(c.holders)
+	if i := c.place(h.Service); i >= 0 {
+		c.holders[i] = h
 		return c
 	}
-	i, found := slices.BinarySearchFunc(c.more, h, compareHolders)
-	c.more = slices.Clone(c.more)
-	if found {
-		c.more[i] = h
-	} else {
-		c.more = slices.Insert(c.more, i, h)
-	}
+	first := min(1, len(c.holders))
+	i, _ := slices.BinarySearchFunc(c.holders[first:], h, compareHolders)
+	c.holders = slices.Insert(c.holders, first+i, h)
 	return c
 }
 
-func (c holding) minus(s lb.ServiceKey) holding {
-	c.says = unsaid(c.says, s)
-	if c.first.Service != s {
-		c.more = slices.DeleteFunc(slices.Clone(c.more), func(h Holder) bool { return h.Service == s })
-		return c
-	}
-	if len(c.more) == 0 {
-		return holding{pool: c.pool}
-	}
-	c.first, c.more = c.more[0], slices.Clone(c.more[1:])
-	return c
-}
-
-func (c holding) public(a netip.Addr) Holding {
-	out := Holding{Addr: a, Pool: c.pool}
-	c.each(func(h Holder) bool {
-		out.Holders = append(out.Holders, h)
-		return true
-	})
-	return out
-}
+func (c holding) public(a netip.Addr) Holding { return Holding{a, c.pool, c.holders} }
 
 func compareHolders(a, b Holder) int { return a.Service.Compare(b.Service) }
 

@@ -179,6 +179,13 @@ func (l *Ledger) taken(a netip.Addr) {
 	}
 }
 
+// freed makes a, which nobody holds, free again, if it may be given at all.
+func (l *Ledger) freed(a netip.Addr) {
+	if p := l.poolOf(a); p != nil && l.reserved[a] == (lb.ServiceKey{}) {
+		p.free[index(lb.FamilyOf(a))].give(a)
+	}
+}
+
 // poolOf returns the pool that gives a, or nil.
 func (l *Ledger) poolOf(a netip.Addr) *pool {
 	if i := l.spanAt(a); i >= 0 && l.spans[i].contains(a) {

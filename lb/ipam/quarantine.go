@@ -95,11 +95,12 @@ func insertQuarantined(q []Quarantined, r Quarantined) []Quarantined {
 // inQuarantine reports whether an entry of a queue still holds.
 func (l *Ledger) inQuarantine(r Quarantined) bool { return l.quarantine[r.Addr] == r }
 
-// endQuarantine ends the quarantine of a and returns it, if it was in one. The address is then
-// neither in quarantine nor free.
-func (l *Ledger) endQuarantine(a netip.Addr) (r Quarantined, was bool) {
-	if r, was = l.quarantine[a]; !was {
-		return r, false
+// endQuarantine ends the quarantine of a and returns it; nil: it was in none. The address is
+// then neither in quarantine nor free.
+func (l *Ledger) endQuarantine(a netip.Addr) *Quarantined {
+	r, was := l.quarantine[a]
+	if !was {
+		return nil
 	}
 	delete(l.quarantine, a)
 	own := l.former[r.Owner]
@@ -113,7 +114,7 @@ func (l *Ledger) endQuarantine(a netip.Addr) (r Quarantined, was bool) {
 		p.quarantine[i] = l.trim(p.quarantine[i])
 	}
 	l.queue = l.trim(l.queue)
-	return r, true
+	return new(r)
 }
 
 // trim drops what has ended from the front of a queue.

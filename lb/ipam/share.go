@@ -46,13 +46,10 @@ func (l *Ledger) unshare(a netip.Addr, c holding, h Holder) {
 }
 
 // has reports whether a holder puts the VIP in that place.
-func (c holding) has(k sharing) (has bool) {
-	c.each(func(h Holder) bool {
-		has = h.Sharing == k.key && h.Service.Namespace == k.namespace && h.Backends == k.backends &&
-			(k.port == Port{} || h.serves(k.port))
-		return !has
+func (c holding) has(k sharing) bool {
+	return slices.ContainsFunc(c.holders, func(h Holder) bool {
+		return h.Sharing == k.key && h.Service.Namespace == k.namespace && h.Backends == k.backends && (k.port == Port{} || h.serves(k.port))
 	})
-	return has
 }
 
 // serves reports whether a holder serves a port.
