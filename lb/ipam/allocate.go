@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -61,6 +62,9 @@ func (s *search) missing(f lb.Family) bool {
 	return s.r.Want.has(f) && !s.got[index(f)].Addr.IsValid()
 }
 
+// slot is what was found of the family of a.
+func (s *search) slot(a netip.Addr) *Assignment { return &s.got[index(lb.FamilyOf(a))] }
+
 // short reports whether too little was found.
 func (s *search) short() bool {
 	first, second := s.missing(s.r.Want.First), s.missing(s.r.Want.Second)
@@ -76,9 +80,9 @@ func (s *search) short() bool {
 // second, then agree. What an earlier Service of its name left is neither shown nor told.
 func (s *search) keep(may func(netip.Addr) bool) {
 	for _, a := range s.l.byService[s.r.Service] {
-		f := lb.FamilyOf(a)
-		if s.r.Want.has(f) && (s.missing(f) || s.prefers(a, s.got[index(f)].Addr)) && may(a) {
-			s.got[index(f)] = Assignment{Addr: a, Pool: s.l.holdings[a].pool}
+		got := s.slot(a)
+		if s.r.Want.has(lb.FamilyOf(a)) && (!got.Addr.IsValid() || s.prefers(a, got.Addr)) && may(a) {
+			*got = Assignment{Addr: a, Pool: s.l.holdings[a].pool}
 		}
 	}
 }
@@ -129,42 +133,26 @@ func (s *search) askedRefused() bool {
 
 // denyAsked says why the Service cannot have an address that it asks for.
 func (s *search) denyAsked(a netip.Addr) Denial {
-	f := lb.FamilyOf(a)
-	if !s.r.Want.has(f) {
-		return Denial{Reason: lb.FamilyNotRequested, Address: a, Family: f}
-	}
-	if s.got[index(f)].Addr == a {
-		return Denial{}
-	}
 	p := s.l.poolOf(a)
-	if p == nil {
+	switch {
+	case !s.r.Want.has(lb.FamilyOf(a)):
+		return Denial{Reason: lb.FamilyNotRequested, Address: a, Family: lb.FamilyOf(a)}
+	case s.slot(a).Addr == a:
+		return Denial{}
+	case p == nil:
 		return s.l.denyOutside(a)
-	}
-	d := Denial{Pool: p.Name, Address: a}
-	switch owner := s.l.reserved[a]; {
 	case s.r.Pool != "" && s.r.Pool != p.Name:
-		d.Reason = lb.AddressNotInPool
-		d.Pool = s.r.Pool
-	default:
-		d.Reason = s.gate(p, a, true)
-		if d.Reason == "" {
-			d.Reason, d.Holder = s.occupied(a, owner)
-		}
-		if d.Holder.Namespace != s.r.Service.Namespace {
-			d.Holder = lb.ServiceKey{} // who holds what in other namespaces is nobody's business
-		}
-		if q, in := s.l.quarantine[a]; d.Reason == "" && in && s.isStranger(q) {
-			d.Reason, d.Until = lb.AddressResting, q.Until // its owner is of another namespace
-		}
+		return Denial{Reason: lb.AddressNotInPool, Pool: s.r.Pool, Address: a}
 	}
+	d := Denial{Reason: s.gate(p, a, true)}
+	if d.Reason == "" {
+		d = s.occupied(a)
+	}
+	if d.Holder.Namespace != s.r.Service.Namespace {
+		d.Holder = lb.ServiceKey{} // who holds what in other namespaces is nobody's business
+	}
+	d.Pool, d.Address = p.Name, a
 	return d
-}
-
-// isStranger reports whether the Service does not get what is in quarantine by naming it: who knows
-// an address must not have it by lying in wait for its owner to let go of it for a
-// moment. A reservation is the operator's word, and outweighs that.
-func (s *search) isStranger(r Quarantined) bool {
-	return r.Owner.Namespace != s.r.Service.Namespace && s.l.reserved[r.Addr] != s.r.Service
 }
 
 // denyOutside tells an address that a pool leaves out from one that none has.
@@ -179,18 +167,24 @@ func (l *Ledger) denyOutside(a netip.Addr) Denial {
 	return Denial{Reason: lb.AddressNotInPool, Address: a}
 }
 
-// occupied says whether a is reserved for, or held by, somebody who does not share it.
-func (s *search) occupied(a netip.Addr, reservedFor lb.ServiceKey) (lb.Reason, lb.ServiceKey) {
+// occupied says whether a is reserved for, or held by, somebody who does not share it, or in
+// quarantine after a Service of another namespace: who knows an address must not have it by
+// lying in wait for its owner to let go of it for a moment. A reservation is the operator's
+// word, and outweighs that.
+func (s *search) occupied(a netip.Addr) (d Denial) {
 	c, held := s.l.holdings[a]
-	if reservedFor != (lb.ServiceKey{}) && reservedFor != s.r.Service {
-		if _, shares := c.holder(reservedFor); !shares {
-			return lb.AddressReserved, reservedFor
-		}
+	former, resting := s.l.quarantine[a]
+	owner := s.l.reserved[a]
+	_, shares := c.holder(owner)
+	switch {
+	case owner != (lb.ServiceKey{}) && owner != s.r.Service && !shares:
+		d.Reason, d.Holder = lb.AddressReserved, owner
+	case held:
+		d.Reason, d.Holder = c.refuses(s.r.Holder)
+	case resting && former.Owner.Namespace != s.r.Service.Namespace && owner != s.r.Service:
+		d.Reason, d.Until = lb.AddressResting, former.Until
 	}
-	if held {
-		return c.refuses(s.r.Holder)
-	}
-	return "", lb.ServiceKey{}
+	return d
 }
 
 // gate says why a pool does not let the Service in; asked is true when the Service
@@ -221,7 +215,7 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) lb.Reason {
 	return ""
 }
 
-// MayTakeOver says whether a Service that another program gave a may go on having
+// MayAdopt says whether a Service that another program gave a may go on having
 // it: under the rules for asking for it at the time now, but from a pool of any state.
 // A Reason other than "" says why not.
 func (l *Ledger) MayAdopt(a netip.Addr, r Request, now time.Time) lb.Reason {
@@ -231,14 +225,7 @@ func (l *Ledger) MayAdopt(a netip.Addr, r Request, now time.Time) lb.Reason {
 	if p == nil {
 		return l.denyOutside(a).Reason
 	}
-	if reason := s.bars(p, a, true); reason != "" {
-		return reason
-	}
-	reason, _ := s.occupied(a, l.reserved[a])
-	if q, in := l.quarantine[a]; reason == "" && in && s.isStranger(q) {
-		return lb.AddressResting
-	}
-	return reason
+	return cmp.Or(s.bars(p, a, true), s.occupied(a).Reason)
 }
 
 // open reports whether the Service may have any address of the pool without asking for it.
@@ -285,18 +272,14 @@ func (s *search) ownClaim(f lb.Family) {
 
 func (s *search) reservedFree(a netip.Addr) bool {
 	p := s.l.poolOf(a)
-	if p == nil || s.r.Pool != "" && s.r.Pool != p.Name || s.gate(p, a, true) != "" {
-		return false
-	}
-	reason, _ := s.occupied(a, s.r.Service)
-	return reason == ""
+	return p != nil && (s.r.Pool == "" || s.r.Pool == p.Name) && s.gate(p, a, true) == "" && s.occupied(a).Reason == ""
 }
 
 // pair takes both families from the first pool that has both.
 func (s *search) pair() bool {
 	for _, p := range s.l.pools {
-		four, ok4 := p.free[index(lb.IPv4)].lowest()
-		six, ok6 := p.free[index(lb.IPv6)].lowest()
+		four, ok4 := p.of(lb.IPv4).free.lowest()
+		six, ok6 := p.of(lb.IPv6).free.lowest()
 		if ok4 && ok6 && s.open(p) {
 			s.take(four)
 			s.take(six)
@@ -321,7 +304,7 @@ func (s *search) fresh(f lb.Family) {
 		}
 	}
 	for _, p := range s.l.pools {
-		if q := p.quarantine[index(f)]; len(q) > 0 && s.open(p) {
+		if q := p.of(f).quarantine; len(q) > 0 && s.open(p) {
 			s.take(q[0].Addr)
 			return
 		}
@@ -329,31 +312,26 @@ func (s *search) fresh(f lb.Family) {
 }
 
 func (s *search) freeOf(p *pool, f lb.Family) bool {
-	if p == nil {
+	if !s.open(p) {
 		return false
 	}
-	a, ok := p.free[index(f)].lowest()
-	if !ok || !s.open(p) {
-		return false
+	a, ok := p.of(f).free.lowest()
+	if ok {
+		s.take(a)
 	}
-	s.take(a)
-	return true
+	return ok
 }
 
 func (s *search) take(a netip.Addr) {
-	s.got[index(lb.FamilyOf(a))] = Assignment{Addr: a, Pool: s.l.Pool(a), New: !s.holds(a)}
-}
-
-func (s *search) holds(a netip.Addr) bool {
-	_, found := slices.BinarySearchFunc(s.l.byService[s.r.Service], a, netip.Addr.Compare)
-	return found
+	_, held := s.l.holdings[a].holder(s.r.Service)
+	*s.slot(a) = Assignment{Addr: a, Pool: s.l.Pool(a), New: !held}
 }
 
 // granted is the decision when enough was found.
 func (s *search) granted() Decision {
 	d := Decision{VIPs: s.vips()}
 	for _, a := range s.l.byService[s.r.Service] {
-		if s.got[index(lb.FamilyOf(a))].Addr != a {
+		if s.slot(a).Addr != a {
 			d.Release = append(d.Release, a)
 		}
 	}
@@ -378,20 +356,10 @@ func (s *search) refused() Decision {
 	return d
 }
 
-func (s *search) vips() []Assignment {
-	n := 0
-	for _, g := range s.got {
-		if g.Addr.IsValid() {
-			n++
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	vips := make([]Assignment, 0, n)
-	for _, f := range [...]lb.Family{s.r.Want.First, s.r.Want.Second} {
-		if f != lb.NoFamily && s.got[index(f)].Addr.IsValid() {
-			vips = append(vips, s.got[index(f)])
+func (s *search) vips() (vips []Assignment) {
+	for _, f := range s.r.Want.families() {
+		if got := s.got[index(f)]; got.Addr.IsValid() {
+			vips = append(vips, got)
 		}
 	}
 	return vips
@@ -429,10 +397,10 @@ func (s *search) denyPool(all []Denial, p *pool) []Denial {
 	if reason := s.gate(p, netip.Addr{}, false); reason != "" {
 		return append(all, Denial{Reason: reason, Pool: p.Name})
 	}
-	for _, f := range [...]lb.Family{s.r.Want.First, s.r.Want.Second} {
+	for _, f := range s.r.Want.families() {
 		switch {
-		case f == lb.NoFamily || !s.missing(f):
-		case p.has[index(f)]:
+		case !s.missing(f):
+		case p.of(f).any:
 			all = append(all, Denial{Reason: lb.PoolExhausted, Pool: p.Name, Family: f})
 		default:
 			all = append(all, Denial{Reason: lb.PoolLacksFamily, Pool: p.Name, Family: f})

@@ -312,9 +312,9 @@ func TestWorkAndMemoryOfAnAllocationFollowWhatIsHeldAndNotThePoolsSize(t *testin
 				}
 			}
 		}
-		for f, free := range l.pools[0].free {
+		for f, stock := range l.pools[0].stocks {
 			runs := 0
-			for _, leaf := range free.leaves {
+			for _, leaf := range stock.free.leaves {
 				runs += len(leaf)
 			}
 			if runs > held+1 {

@@ -13,10 +13,18 @@ import (
 // pool is a pool of the inventory with what of it is free.
 type pool struct {
 	inventory.Pool
-	free       [2]freeSet       // by family: neither held, nor reserved, nor in quarantine
-	quarantine [2][]Quarantined // by family, the oldest first; may hold some whose quarantine has ended
-	has        [2]bool          // the pool has addresses of the family
+	stocks [2]stock // by family
 }
+
+// stock is what a pool has of one family.
+type stock struct {
+	any        bool          // it has addresses of the family
+	free       freeSet       // neither held, nor reserved, nor in quarantine
+	quarantine []Quarantined // the oldest first; may hold some whose quarantine has ended
+}
+
+// of is what a pool has of a family.
+func (p *pool) of(f lb.Family) *stock { return &p.stocks[index(f)] }
 
 // index is where a family's addresses stand in a pair.
 func index(f lb.Family) int { return int(f - lb.IPv4) }
@@ -139,8 +147,9 @@ func (l *Ledger) SetPools(inv *inventory.Inventory, cluster ...netip.Prefix) {
 		l.pools = append(l.pools, ours)
 		for _, r := range usable(p, never, l.used, given) {
 			l.spans = append(l.spans, span{r, ours})
-			ours.has[index(lb.FamilyOf(r.first))] = true
-			ours.free[index(lb.FamilyOf(r.first))].giveRun(r)
+			of := ours.of(lb.FamilyOf(r.first))
+			of.any = true
+			of.free.giveRun(r)
 		}
 		given = append(given, p.Ranges...)
 		l.reserve(p.Reserved)
@@ -174,16 +183,24 @@ func (l *Ledger) index() {
 
 // taken notes that a is no longer free.
 func (l *Ledger) taken(a netip.Addr) {
-	if p := l.poolOf(a); p != nil {
-		p.free[index(lb.FamilyOf(a))].take(a)
+	if s := l.stockOf(a); s != nil {
+		s.free.take(a)
 	}
 }
 
 // freed makes a, which nobody holds, free again, if it may be given at all.
 func (l *Ledger) freed(a netip.Addr) {
-	if p := l.poolOf(a); p != nil && l.reserved[a] == (lb.ServiceKey{}) {
-		p.free[index(lb.FamilyOf(a))].give(a)
+	if s := l.stockOf(a); s != nil && l.reserved[a] == (lb.ServiceKey{}) {
+		s.free.give(a)
 	}
+}
+
+// stockOf returns what the pool that gives a has of its family, or nil.
+func (l *Ledger) stockOf(a netip.Addr) *stock {
+	if p := l.poolOf(a); p != nil {
+		return p.of(lb.FamilyOf(a))
+	}
+	return nil
 }
 
 // poolOf returns the pool that gives a, or nil.

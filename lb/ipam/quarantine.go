@@ -69,13 +69,10 @@ func (l *Ledger) Quarantine(r Quarantined) {
 // quarantineInPool has the pool of an address know, if it has one. What is reserved is in no
 // pool's gift, in quarantine or not.
 func (l *Ledger) quarantineInPool(r Quarantined) {
-	p := l.poolOf(r.Addr)
-	if p == nil || l.reserved[r.Addr] != (lb.ServiceKey{}) {
-		return
+	if s := l.stockOf(r.Addr); s != nil && l.reserved[r.Addr] == (lb.ServiceKey{}) {
+		s.free.take(r.Addr)
+		s.quarantine = insertQuarantined(s.quarantine, r)
 	}
-	i := index(lb.FamilyOf(r.Addr))
-	p.free[i].take(r.Addr)
-	p.quarantine[i] = insertQuarantined(p.quarantine[i], r)
 }
 
 // insertQuarantined keeps a queue sorted; a new entry nearly always belongs at its end, or
@@ -109,9 +106,8 @@ func (l *Ledger) endQuarantine(a netip.Addr) *Quarantined {
 	} else {
 		l.former[r.Owner] = own
 	}
-	if p := l.poolOf(a); p != nil {
-		i := index(lb.FamilyOf(a))
-		p.quarantine[i] = l.trim(p.quarantine[i])
+	if s := l.stockOf(a); s != nil {
+		s.quarantine = l.trim(s.quarantine)
 	}
 	l.queue = l.trim(l.queue)
 	return new(r)

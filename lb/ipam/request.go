@@ -91,6 +91,14 @@ func (w Want) has(f lb.Family) bool { return f != lb.NoFamily && (f == w.First |
 // dual reports whether both families are asked for.
 func (w Want) dual() bool { return w.Second != lb.NoFamily }
 
+// families are those that are asked for, in order.
+func (w Want) families() []lb.Family {
+	if w.dual() {
+		return []lb.Family{w.First, w.Second}
+	}
+	return []lb.Family{w.First}
+}
+
 // Ask is what the annotations of a Service ask for; see [AskOf].
 type Ask struct {
 	Pool    string       // empty: any

@@ -79,7 +79,7 @@ func (s *search) share(f lb.Family) {
 			i = past(all, s.l.lastAlike(a))
 			continue
 		}
-		if reason, _ := s.occupied(a, s.l.reserved[a]); reason == "" {
+		if s.occupied(a).Reason == "" {
 			s.take(a)
 			return
 		}
