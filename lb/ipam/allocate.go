@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"plinth.dev/plinth/inventory"
@@ -19,10 +20,39 @@ type Assignment struct {
 
 // Decision is the answer to a [Request].
 type Decision struct {
-	VIPs    []Assignment // at most one per family, in the order of Request.Want
-	Release []netip.Addr // held, and to be given back once the VIPs are held; sorted
-	Refused bool         // the Service does not get what it asks for; VIPs is what it keeps
-	Denials []Denial     // why not; also why PreferDualStack got one family only
+	VIPs       []Assignment // at most one per family, in the order of Request.Want
+	Release    []netip.Addr // held, and to be given back once the VIPs are held; sorted
+	Refused    bool         // the Service does not get what it asks for; VIPs is what it keeps
+	Denials    []Denial     // why not; also why PreferDualStack got one family only
+	Unreported []netip.Addr // of who is refused: to be given back before it is told; see [State.Request]
+}
+
+// Addrs returns the addresses of the VIPs.
+func (d Decision) Addrs() []netip.Addr {
+	all := make([]netip.Addr, len(d.VIPs))
+	for i, v := range d.VIPs {
+		all[i] = v.Addr
+	}
+	return all
+}
+
+// String prints for an operator what was given from where, then every "no".
+func (d Decision) String() string {
+	var said []string
+	for _, v := range d.VIPs {
+		s := v.Addr.String()
+		if v.Pool != "" {
+			s += " of pool " + v.Pool
+		}
+		if d.Refused {
+			s = "keeps " + s
+		}
+		said = append(said, s)
+	}
+	for _, x := range d.Denials {
+		said = append(said, x.String())
+	}
+	return strings.Join(said, "; ")
 }
 
 // Allocate decides which VIPs a Service is to have at the time now. A VIP that it

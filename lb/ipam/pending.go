@@ -1,38 +1,94 @@
 package ipam
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"time"
 
 	"plinth.dev/plinth/lb"
 )
 
+// pendings has what each Service asks for that has less.
+type pendings map[lb.ServiceKey]*pending
+
+type pending struct {
+	request Request
+	lacks   lb.Family // that alone is missing; none: anything may help
+}
+
+// mayTake reports whether an address may be what it lacks.
+func (p pending) mayTake(a netip.Addr) bool {
+	return p.lacks == lb.NoFamily || p.lacks == lb.FamilyOf(a)
+}
+
+// note notes that a Service is pending if a decision gives it less than it asks for.
+func (all pendings) note(r Request, d Decision) {
+	if !d.Refused && len(d.Denials) == 0 {
+		return
+	}
+	p := &pending{request: r}
+	if !d.Refused && len(d.VIPs) == 1 {
+		p.lacks = lb.FamilyOf(d.VIPs[0].Addr).Other()
+	}
+	all[r.Service] = p
+}
+
+// where returns those whom something may help; who waits longest comes first.
+func (all pendings) where(helps func(lb.ServiceKey, *pending) bool) []lb.ServiceKey {
+	var some []lb.ServiceKey
+	for k, p := range all {
+		if helps(k, p) {
+			some = append(some, k)
+		}
+	}
+	slices.SortFunc(some, func(x, y lb.ServiceKey) int {
+		return cmp.Or(all[x].request.Created.Compare(all[y].request.Created), x.Compare(y))
+	})
+	return some
+}
+
+// Pending returns the Services that are pending, who waits longest first.
+func (all pendings) Pending() []lb.ServiceKey { return all.where(anyone) }
+
+func anyone(lb.ServiceKey, *pending) bool { return true }
+
 // Request decides what a Service is to have, and enters it, so that nobody else is granted
 // the same while it is claimed. A holder whose ports, key or backends have changed may make
 // room for others beside it. Who gets less than it asks for is pending from this moment:
-// others may release what it lacks before it is told. created is when the Service was.
-func (s *State) Request(r Request, created, now time.Time) (Decision, Effects) {
+// others may release what it lacks before it is told. Who asks for an address that is
+// another's for now is looked at when its quarantine ends: nothing else happens then.
+//
+// Who is refused must not keep what it never had: it has to give back what it holds and
+// neither it nor anybody who reads its status was told of. One family was acquired and the
+// other could not be, or an earlier Service of its name held it.
+func (s *State) Request(r Request, now time.Time) (Decision, Effects) {
 	d, changed := s.grant(r, now)
 	if changed {
 		s.offerSharers(r.Service, now)
 	}
-	s.pendings.note(r, created, d)
+	s.pendings.note(r, d)
+	for _, x := range d.Denials {
+		if !x.Until.IsZero() {
+			s.out.retry(x.Until.Sub(now), r.Service)
+		}
+	}
 	return d, s.out.take()
 }
 
 // Settle notes that a decision was carried out: the Service of that UID holds what it was
 // granted.
-func (s *State) Settle(r Request, created time.Time, d Decision) {
+func (s *State) Settle(r Request, d Decision) {
 	s.services.learn(r.Service, func(x *serviceRecord) { x.last, x.uid = &d, r.UID })
 	delete(s.pendings, r.Service)
-	s.pendings.note(r, created, d)
+	s.pendings.note(r, d)
 }
 
 // Revise notes that a Service that is pending asks for something else: what comes free before
 // it is looked at is offered to it by that.
 func (s *State) Revise(r Request) {
-	if p := s.pendings[r.Service]; p != nil {
-		s.pendings[r.Service] = &pending{request: r, created: p.created}
+	if s.pendings[r.Service] != nil {
+		s.pendings[r.Service] = &pending{request: r}
 	}
 }
 
@@ -48,30 +104,17 @@ func (s *State) Forget(k lb.ServiceKey) {
 // grant decides what a Service is to have and enters it. Who is refused keeps what it holds,
 // and serves there what it says now. It reports whether others may join it that could not.
 func (s *State) grant(r Request, now time.Time) (d Decision, changed bool) {
-	d = allocate(s.ledger, r, s.toldOf(r), now)
+	told, _ := s.Told(r.Service, r.UID)
+	d = allocate(s.ledger, r, told.VIPs, now)
 	s.explainShown(r.Service, d.Denials)
 	if d.Refused {
+		d.Unreported = minus(minus(s.Holds(r.Service), r.Shown...), told.Addrs()...)
 		return d, s.ledger.Says(r.Holder)
 	}
 	for _, v := range d.VIPs {
 		changed = s.ledger.Hold(v.Addr, v.Pool, r.Holder) || changed
 	}
 	return d, changed && r.Sharing != ""
-}
-
-// Unreported returns what a Service holds that neither it nor anybody who reads its status was
-// told of: one family was acquired and the other could not be, or
-// an earlier Service of its name held it. If it is refused it must not keep what it never had.
-func (s *State) Unreported(r Request) []netip.Addr {
-	return minus(minus(s.Holds(r.Service), r.Shown...), addrsOf(s.toldOf(r))...)
-}
-
-func addrsOf(vips []Assignment) []netip.Addr {
-	all := make([]netip.Addr, len(vips))
-	for i, v := range vips {
-		all[i] = v.Addr
-	}
-	return all
 }
 
 // retryAfterRevert is how long an address that could not be acquired is left to who failed:

@@ -1,10 +1,8 @@
 package ipam
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
-	"time"
 
 	"plinth.dev/plinth/lb"
 )
@@ -39,12 +37,12 @@ func (all addresses) learn(a netip.Addr, change func(*addressRecord)) {
 	all[a] = &x
 }
 
-// Object returns the object of an address, if it has one of ours.
-func (all addresses) Object(a netip.Addr) (Object, bool) {
+// Object returns the object of an address; zero: it has none of ours.
+func (all addresses) Object(a netip.Addr) Object {
 	if o := all.of(a).object; o != nil {
-		return *o, true
+		return *o
 	}
-	return Object{}, false
+	return Object{}
 }
 
 // Objects returns all objects, in no order.
@@ -58,12 +56,12 @@ func (all addresses) Objects() []Object {
 	return out
 }
 
-// Releasing returns the object of an address that was released and still has one.
-func (all addresses) Releasing(a netip.Addr) (Object, bool) {
-	if x := all.of(a); x.object != nil && x.releasing != (lb.ServiceKey{}) {
-		return *x.object, true
+// Releasing returns the object of an address that was released and still has one, or nil.
+func (all addresses) Releasing(a netip.Addr) *Object {
+	if x := all.of(a); x.releasing != (lb.ServiceKey{}) {
+		return x.object
 	}
-	return Object{}, false
+	return nil
 }
 
 // services has what is known of each Service besides what it holds and lacks. One of which
@@ -84,12 +82,12 @@ func (all services) last(k lb.ServiceKey) Decision {
 	return Decision{}
 }
 
-// toldOf is what a Service was last told that it has, and no earlier one of its name.
-func (all services) toldOf(r Request) []Assignment {
-	if x := all[r.Service]; x == nil || x.uid != r.UID {
-		return nil
+// Told is what the Service of that UID was told last; told is false if it was told nothing yet.
+func (all services) Told(k lb.ServiceKey, uid string) (d Decision, told bool) {
+	if x := all[k]; x != nil && x.last != nil && x.uid == uid {
+		return *x.last, true
 	}
-	return all.last(r.Service).VIPs
+	return Decision{}, false
 }
 
 // learn changes what is known of a Service.
@@ -116,48 +114,3 @@ func (all services) Shows(k lb.ServiceKey) []netip.Addr {
 	}
 	return nil
 }
-
-// pendings has what each Service asks for that has less.
-type pendings map[lb.ServiceKey]*pending
-
-type pending struct {
-	request Request
-	created time.Time
-	lacks   lb.Family // that alone is missing; none: anything may help
-}
-
-// mayTake reports whether an address may be what it lacks.
-func (p pending) mayTake(a netip.Addr) bool {
-	return p.lacks == lb.NoFamily || p.lacks == lb.FamilyOf(a)
-}
-
-// note notes that a Service is pending if a decision gives it less than it asks for.
-func (all pendings) note(r Request, created time.Time, d Decision) {
-	if !d.Refused && len(d.Denials) == 0 {
-		return
-	}
-	p := &pending{request: r, created: created}
-	if !d.Refused && len(d.VIPs) == 1 {
-		p.lacks = lb.FamilyOf(d.VIPs[0].Addr).Other()
-	}
-	all[r.Service] = p
-}
-
-// where returns those whom something may help; who waits longest comes first.
-func (all pendings) where(helps func(lb.ServiceKey, *pending) bool) []lb.ServiceKey {
-	var some []lb.ServiceKey
-	for k, p := range all {
-		if helps(k, p) {
-			some = append(some, k)
-		}
-	}
-	slices.SortFunc(some, func(x, y lb.ServiceKey) int {
-		return cmp.Or(all[x].created.Compare(all[y].created), x.Compare(y))
-	})
-	return some
-}
-
-// Pending returns the Services that are pending, who waits longest first.
-func (all pendings) Pending() []lb.ServiceKey { return all.where(anyone) }
-
-func anyone(lb.ServiceKey, *pending) bool { return true }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"plinth.dev/plinth/lb"
 )
@@ -13,10 +14,11 @@ import (
 type Request struct {
 	Holder
 	Ask
-	Want   Want
-	Labels map[string]string
-	UID    string       // of the Service
-	Shown  []netip.Addr // that its status shows
+	Want    Want
+	Labels  map[string]string
+	UID     string       // of the Service
+	Created time.Time    // the Service was; who is older waits longer
+	Shown   []netip.Addr // that its status shows
 }
 
 // Holder is a Service that has a VIP, with what decides whether others may have

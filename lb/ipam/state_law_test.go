@@ -63,6 +63,7 @@ func (c *cluster) comes(t *rapid.T) {
 		return
 	}
 	c.changes++
+	r.Created = c.now
 	c.services[r.Service] = &liveService{Request: r, uid: fmt.Sprint("uid ", c.changes), made: c.changes}
 	c.queue[r.Service] = true
 }

@@ -193,10 +193,10 @@ func (c *cluster) reconcile(k lb.ServiceKey) {
 
 func (c *cluster) serve(k lb.ServiceKey, svc *liveService) error {
 	for range 8 {
-		d, e := c.state.Request(svc.asks(), c.now, c.now)
+		d, e := c.state.Request(svc.asks(), c.now)
 		c.follow(e)
-		if unreported := c.state.Unreported(svc.asks()); d.Refused && len(unreported) > 0 {
-			if err := c.release(k, svc.uid, unreported); err != nil {
+		if len(d.Unreported) > 0 {
+			if err := c.release(k, svc.uid, d.Unreported); err != nil {
 				return err
 			}
 			continue
@@ -207,11 +207,11 @@ func (c *cluster) serve(k lb.ServiceKey, svc *liveService) error {
 			}
 			continue
 		}
-		c.state.Settle(svc.asks(), c.now, d)
+		c.state.Settle(svc.asks(), d)
 		if err := c.release(k, svc.uid, minus(d.Release, svc.shown...)); err != nil {
 			return err
 		}
-		want := addrsOf(d.VIPs)
+		want := d.Addrs()
 		if !slices.Equal(want, svc.shown) {
 			if err := c.write(func() error { svc.shown = want; return nil }); err != nil {
 				return err
@@ -258,7 +258,7 @@ func (c *cluster) acquire(k lb.ServiceKey, svc *liveService, d Decision) (bool, 
 
 func (c *cluster) release(k lb.ServiceKey, uid string, all []netip.Addr) error {
 	for _, a := range all {
-		first, _ := c.state.Object(a)
+		first := c.state.Object(a)
 		for {
 			w, e := c.state.ToRelease(a, k, uid, first, c.now)
 			c.follow(e)
@@ -305,7 +305,7 @@ func (c *cluster) writeReleased() {
 		return
 	}
 	for _, a := range releasing {
-		if o, still := c.state.Releasing(a); still && c.send(Write{Verb: Delete, Object: o}, "", lb.ServiceKey{}, "") != nil {
+		if o := c.state.Releasing(a); o != nil && c.send(Write{Verb: Delete, Object: *o}, "", lb.ServiceKey{}, "") != nil {
 			return
 		}
 	}

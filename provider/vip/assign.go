@@ -13,32 +13,32 @@ import (
 // no longer to have and its status does not show: while it does, the Service holds them too,
 // and is reconciled again once its status is written. A decision that is refused is no error.
 func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision, error) {
-	k := keyOf(svc)
-	defer b.ofService.lock(k)()
-	if err := b.refreshShown(ctx, svc); err != nil {
+	r := requestOf(svc)
+	defer b.ofService.lock(r.Service)()
+	if err := b.refreshShown(ctx, r); err != nil {
 		return ipam.Decision{}, err
 	}
 	for range claimAttempts {
-		d := b.decide(svc)
-		if unreported := b.unreported(svc); d.Refused && len(unreported) > 0 {
-			shown, err := b.releaseUnreported(ctx, svc, unreported)
+		d := b.decide(r)
+		if len(d.Unreported) > 0 {
+			shown, err := b.releaseHidden(ctx, r, d.Unreported)
 			if err == nil && len(shown) > 0 {
-				err = staleService(k)
+				err = staleService(r.Service)
 			}
 			if err != nil {
 				return d, err
 			}
 			continue
 		}
-		acquired, err := b.acquireAll(ctx, svc, d)
+		acquired, err := b.acquireAll(ctx, r, d)
 		if err != nil {
 			return d, err
 		}
 		if !acquired {
 			continue
 		}
-		b.settle(svc, d)
-		_, err = b.releaseUnreported(ctx, svc, d.Release)
+		b.settle(r, d)
+		_, err = b.releaseHidden(ctx, r, d.Release)
 		return d, err
 	}
 	return ipam.Decision{}, errContended
@@ -47,9 +47,8 @@ func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision
 // refreshShown reads live the claims of what a status shows and its Service is not known to
 // hold: another leader, or one that is gone, may have given it a moment ago. It is what clients
 // know the Service by.
-func (b *Controller) refreshShown(ctx context.Context, svc *v1.Service) error {
-	shown := shownBy(svc)
-	for _, a := range ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unheld(keyOf(svc), shown) }) {
+func (b *Controller) refreshShown(ctx context.Context, r ipam.Request) error {
+	for _, a := range ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unheld(r.Service, r.Shown) }) {
 		if err := b.refresh(ctx, a); err != nil {
 			return err
 		}
@@ -58,27 +57,21 @@ func (b *Controller) refreshShown(ctx context.Context, svc *v1.Service) error {
 }
 
 // decide asks for what a Service is to have.
-func (b *Controller) decide(svc *v1.Service) (d ipam.Decision) {
-	r := requestOf(svc)
+func (b *Controller) decide(r ipam.Request) (d ipam.Decision) {
 	b.apply(func(s *ipam.State) (e ipam.Effects) {
-		d, e = s.Request(r, svc.CreationTimestamp.Time, b.now())
+		d, e = s.Request(r, b.now())
 		return e
 	})
 	return d
 }
 
-// unreported is [ipam.State.Unreported].
-func (b *Controller) unreported(svc *v1.Service) []netip.Addr {
-	return ask(b.store, func(s *ipam.State) []netip.Addr { return s.Unreported(requestOf(svc)) })
-}
-
 // acquireAll acquires the VIPs of a decision. It reports false when somebody else holds one of
 // them; the state then knows, and has undone what was not acquired.
-func (b *Controller) acquireAll(ctx context.Context, svc *v1.Service, d ipam.Decision) (bool, error) {
+func (b *Controller) acquireAll(ctx context.Context, r ipam.Request, d ipam.Decision) (bool, error) {
 	for i, v := range d.VIPs {
-		ok, err := b.acquire(ctx, v.Addr, v.Pool, keyOf(svc), string(svc.UID))
+		ok, err := b.acquire(ctx, v.Addr, v.Pool, r.Service, r.UID)
 		if err != nil || !ok {
-			b.apply(func(s *ipam.State) ipam.Effects { return s.Revert(keyOf(svc), d.VIPs[i:]) })
+			b.apply(func(s *ipam.State) ipam.Effects { return s.Revert(r.Service, d.VIPs[i:]) })
 			return false, err
 		}
 	}
@@ -86,10 +79,20 @@ func (b *Controller) acquireAll(ctx context.Context, svc *v1.Service, d ipam.Dec
 }
 
 // settle notes that a decision was carried out, and is to be told.
-func (b *Controller) settle(svc *v1.Service, d ipam.Decision) {
-	b.apply(func(s *ipam.State) ipam.Effects {
-		s.Settle(requestOf(svc), svc.CreationTimestamp.Time, d)
-		return ipam.Effects{}
-	})
-	b.reports.note(svc, d)
+func (b *Controller) settle(r ipam.Request, d ipam.Decision) {
+	b.apply(func(s *ipam.State) ipam.Effects { s.Settle(r, d); return ipam.Effects{} })
+}
+
+// releaseHidden releases those addresses of a Service that its status does not show, and
+// returns the others. They are released once the status is written.
+func (b *Controller) releaseHidden(ctx context.Context, r ipam.Request, all []netip.Addr) (shown []netip.Addr, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	now, err := b.reported(ctx, r.Service, r.UID)
+	if err != nil {
+		return nil, err
+	}
+	shown = showsIn(now, all)
+	return shown, b.releaseAll(ctx, r.Service, r.UID, without(all, shown...))
 }

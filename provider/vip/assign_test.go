@@ -31,7 +31,7 @@ func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
 	if err := h.known.Add(svc); err != nil {
 		t.Fatal(err)
 	}
-	d := h.decide(svc)
+	d := h.decide(requestOf(svc))
 	if !d.Refused {
 		t.Fatal(d)
 	}
@@ -42,11 +42,11 @@ func TestServiceThatIsRefusedWhileItsAddressIsGivenBackGetsIt(t *testing.T) {
 	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
-	h.settle(svc, d) // it is told only now
+	h.settle(requestOf(svc), d) // it is told only now
 	if got := h.queued(); !slices.Contains(got, "d/s") {
 		t.Errorf("queued %v: it would wait for ever", got)
 	}
-	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(d.Addrs(), []netip.Addr{h.addr}) {
 		t.Errorf("it gets %v, %v", d, err)
 	}
 	h.agree(keyOf(svc))
@@ -60,7 +60,7 @@ func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 	h.settled(0)
 	right := h.svc[0].DeepCopy()
 	right.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
-	h.reports.observe(right) // which it was seen to say
+	h.drifted(right) // which it was seen to say
 	anew := h.svc[0].DeepCopy()
 	anew.UID = "a later one"
 	h.client.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -71,17 +71,17 @@ func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 		writes++
 		return true, anew, nil
 	})
-	if h.reports.observe(anew) {
+	if h.drifted(anew) {
 		t.Error("its status is taken for one that somebody overwrote")
 	}
 	d, err := h.assign(t.Context(), anew)
-	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if err != nil || !slices.Equal(d.Addrs(), []netip.Addr{h.addr}) {
 		t.Fatal(d, err)
 	}
 	if _, err := h.writeOwnStatus(t.Context(), anew, d); err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := h.told(h.key(0)); writes != 1 || s.repairs != 0 || len(events.Events) != 0 {
+	if s := h.seen(h.key(0)); writes != 1 || s.repairs != 0 || len(events.Events) != 0 {
 		t.Errorf("its status is written %d times; %d count as set right, and %d are told", writes, s.repairs, len(events.Events))
 	}
 }
@@ -129,8 +129,8 @@ func TestRestIsWaitedForByANewLeader(t *testing.T) {
 	h := newHeld(t)
 	h.state.Quarantine([]ipam.Quarantined{ipam.Quarantined{Addr: h.addr, Owner: lb.ServiceKey{Namespace: "other", Name: "s"}, Until: noon.Add(time.Millisecond)}}, h.now())
 	svc := h.refused("s")
-	s, _ := h.told(keyOf(svc))
-	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}
+	told, _ := h.told(svc)
+	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, told, noon)}
 	if err := h.serve(t.Context(), svc); err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 				tt.fails = false
 			}
 			d, err := h.assign(t.Context(), svc)
-			if err != nil || !d.Refused || !slices.Equal(addrs(d.VIPs), tt.want) {
+			if err != nil || !d.Refused || !slices.Equal(d.Addrs(), tt.want) {
 				t.Errorf("it gets %v, %v, want refused with %v", d, err, tt.want)
 			}
 			h.departed()

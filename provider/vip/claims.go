@@ -233,10 +233,7 @@ func (b *store) deleteObject(ctx context.Context, o ipam.Object) error {
 
 // object returns the object of an address; zero: there is none.
 func (b *store) object(a netip.Addr) ipam.Object {
-	return ask(b, func(s *ipam.State) ipam.Object {
-		o, _ := s.Object(a)
-		return o
-	})
+	return ask(b, func(s *ipam.State) ipam.Object { return s.Object(a) })
 }
 
 // sink is told of claims by the journal while this process leads.

@@ -103,7 +103,7 @@ func (h *held) key(i int) lb.ServiceKey { return keyOf(h.svc[i]) }
 // settled settles one of the Services, which is to get the address.
 func (h *held) settled(i int) {
 	h.t.Helper()
-	if d, err := h.assign(h.t.Context(), h.svc[i]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.assign(h.t.Context(), h.svc[i]); err != nil || !slices.Equal(d.Addrs(), []netip.Addr{h.addr}) {
 		h.t.Fatalf("%v got %v, %v", h.key(i), d, err)
 	}
 }
@@ -151,18 +151,18 @@ func (h *held) quarantined() []ipam.Quarantined {
 
 // releasing reports whether an address is released and still has its object.
 func (h *held) releasing(a netip.Addr) bool {
-	_, releasing := h.state.Releasing(a)
+	releasing := h.state.Releasing(a) != nil
 	return releasing
 }
 
-// told is what a Service was told last.
-func (h *held) told(k lb.ServiceKey) (lastReported, bool) {
+// seen is what the status of a Service was seen to say.
+func (h *held) seen(k lb.ServiceKey) seenStatus {
 	h.reports.mu.Lock()
 	defer h.reports.mu.Unlock()
-	if l := h.reports.last[k]; l != nil {
-		return *l, true
+	if l := h.reports.seen[k]; l != nil {
+		return *l
 	}
-	return lastReported{}, false
+	return seenStatus{}
 }
 
 // observeShownBy takes in what the status of a Service shows.
@@ -180,11 +180,11 @@ func (h *held) follow() *claim.Journal {
 func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	d := h.decide(h.svc[1]) // b is about to write that it joins
+	d := h.decide(requestOf(h.svc[1])) // b is about to write that it joins
 	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
-	if acquired, err := h.acquireAll(t.Context(), h.svc[1], d); !acquired || err != nil {
+	if acquired, err := h.acquireAll(t.Context(), requestOf(h.svc[1]), d); !acquired || err != nil {
 		t.Fatal(acquired, err)
 	}
 	h.agree(h.key(1))
@@ -198,7 +198,7 @@ func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
 func TestHolderThatLeavesIsNotKeptByOneThatNeverJoins(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
-	d := h.decide(h.svc[1])
+	d := h.decide(requestOf(h.svc[1]))
 	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func TestLaterServiceOfTheNameKeepsWhatItWasTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.agree(h.key(0))
-	if _, told := h.told(h.key(0)); !told {
+	if _, told := h.told(h.svc[0]); !told {
 		t.Error("what the Service was told is forgotten")
 	}
 }
@@ -335,10 +335,10 @@ func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
 	events := record.NewFakeRecorder(9)
 	h.cluster.Recorder = events
 	h.settled(0)
-	d, _ := h.told(h.key(0))
+	d, _ := h.told(h.svc[0])
 	right := h.svc[0].DeepCopy()
 	right.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
-	h.reports.observe(right) // which it was seen to say
+	h.drifted(right) // which it was seen to say
 	conflict := apierrors.NewConflict(v1.Resource("services"), "a", errOtherService)
 	h.client.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		err := error(conflict)
@@ -347,17 +347,17 @@ func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
 		}
 		return true, h.svc[0], err
 	})
-	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); !apierrors.IsConflict(err) {
+	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d); !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
-	if s, _ := h.told(h.key(0)); s.repairs != 0 || len(events.Events) != 0 {
+	if s := h.seen(h.key(0)); s.repairs != 0 || len(events.Events) != 0 {
 		t.Errorf("%d are counted and %d told after a conflict", s.repairs, len(events.Events))
 	}
 	conflict = nil
-	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d.decision); err != nil {
+	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d); err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := h.told(h.key(0)); s.repairs != 1 || len(events.Events) != 1 {
+	if s := h.seen(h.key(0)); s.repairs != 1 || len(events.Events) != 1 {
 		t.Errorf("%d are counted and %d told after it was set right", s.repairs, len(events.Events))
 	}
 }
@@ -377,7 +377,7 @@ func TestWhoWaitsLongestIsServedFirst(t *testing.T) {
 	if d, err := h.assign(t.Context(), waits[0]); err != nil || !d.Refused { // however early it is looked at
 		t.Errorf("the younger gets %v, %v", d.VIPs, err)
 	}
-	if d, err := h.assign(t.Context(), waits[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+	if d, err := h.assign(t.Context(), waits[1]); err != nil || !slices.Equal(d.Addrs(), []netip.Addr{h.addr}) {
 		t.Errorf("the older gets %v, %v", d, err)
 	}
 	h.agree(keyOf(waits[1]))
@@ -391,28 +391,28 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 	h.settled(0)
 	svc := h.svc[0].DeepCopy()
 	svc.Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
-	if h.reports.observe(svc) {
+	if h.drifted(svc) {
 		t.Error("a condition that is not there yet is taken for one that somebody removed")
 	}
-	s, _ := h.told(h.key(0))
-	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, s.decision, noon)}
-	if h.reports.observe(svc) {
+	told, _ := h.told(svc)
+	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, told, noon)}
+	if h.drifted(svc) {
 		t.Error("a status that is right is taken for another")
 	}
 	forged := svc.DeepCopy()
 	forged.Status.Conditions[0].Status = metav1.ConditionFalse
 	wiped := svc.DeepCopy()
 	wiped.Status.Conditions = nil
-	if !h.reports.observe(forged) || !h.reports.observe(wiped) {
+	if !h.drifted(forged) || !h.drifted(wiped) {
 		t.Error("a condition that is forged or wiped is left so")
 	}
-	if got := overwritten(wiped, s.decision); !strings.Contains(got, lb.VIPAllocated) {
+	if got := overwritten(wiped, told); !strings.Contains(got, lb.VIPAllocated) {
 		t.Errorf("the Event says %q", got)
 	}
-	later := s.decision
+	later := told
 	later.Denials = []ipam.Denial{{Reason: lb.PoolLacksFamily, Pool: "public", Family: lb.IPv6}}
-	h.settle(svc, later)
-	if h.reports.observe(svc) {
+	h.settle(requestOf(svc), later)
+	if h.drifted(svc) {
 		t.Error("a condition that is not written yet is taken for one that somebody changed")
 	}
 }

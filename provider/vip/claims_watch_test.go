@@ -19,8 +19,8 @@ func TestWhatAnotherLeaderGaveStays(t *testing.T) {
 		if !shared {
 			h.svc[0].Annotations, h.svc[1].Annotations = nil, nil
 		}
-		d := h.decide(h.svc[1])
-		if !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+		d := h.decide(requestOf(h.svc[1]))
+		if !slices.Equal(d.Addrs(), []netip.Addr{h.addr}) {
 			t.Fatal(d)
 		}
 		if _, err := h.client.NetworkingV1().IPAddresses().Create(t.Context(), claim.New(h.addr, "public", h.key(0), string(h.svc[0].UID)), metav1.CreateOptions{}); err != nil {
@@ -33,7 +33,7 @@ func TestWhatAnotherLeaderGaveStays(t *testing.T) {
 			t.Errorf("shared %v: queued %v", shared, got)
 		}
 		h.settled(0)
-		if acquired, err := h.acquireAll(t.Context(), h.svc[1], d); acquired != shared || err != nil {
+		if acquired, err := h.acquireAll(t.Context(), requestOf(h.svc[1]), d); acquired != shared || err != nil {
 			t.Fatalf("shared %v: acquired %v, %v", shared, acquired, err)
 		}
 		if shared {
@@ -42,7 +42,7 @@ func TestWhatAnotherLeaderGaveStays(t *testing.T) {
 		}
 		h.agree(h.key(0))
 		d, err := h.assign(t.Context(), h.svc[1])
-		if want := netip.MustParseAddr("192.0.2.1"); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{want}) {
+		if want := netip.MustParseAddr("192.0.2.1"); err != nil || !slices.Equal(d.Addrs(), []netip.Addr{want}) {
 			t.Errorf("the other gets %v, %v", d, err)
 		}
 	}

@@ -165,7 +165,7 @@ func TestConditionMessageIsBounded(t *testing.T) {
 	for range 500 {
 		d.Denials = append(d.Denials, ipam.Denial{Reason: lb.PoolIsDraining, Pool: "a-pool-with-a-name"})
 	}
-	if s := bounded(sentence(d), maxCondition); len(s) > maxCondition || !strings.HasSuffix(s, "...") {
+	if s := bounded(d.String(), maxCondition); len(s) > maxCondition || !strings.HasSuffix(s, "...") {
 		t.Errorf("%d bytes: %s", len(s), s)
 	}
 	d.Denials = d.Denials[:200]
@@ -199,7 +199,7 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 	h.now = func() time.Time { return at }
 	h.settled(0)
 	svc, vip := loadBalancerService(), []netip.Addr{netip.MustParseAddr("192.0.2.1")}
-	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
+	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(d.Addrs(), vip) {
 		t.Fatal(d, err)
 	}
 	for _, leaves := range []*v1.Service{h.svc[0], svc} {
@@ -219,7 +219,7 @@ func TestServiceThatComesAgainGetsItsVIPThoughTheAPIServerFails(t *testing.T) {
 	default:
 		t.Error("that the address rests on is not written down: it may just have been left out")
 	}
-	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(addrs(d.VIPs), vip) {
+	if d, err := h.assign(t.Context(), svc); err != nil || !slices.Equal(d.Addrs(), vip) {
 		t.Errorf("it had %v before, and gets %v, %v", vip, d, err)
 	}
 }
@@ -239,7 +239,7 @@ func TestServiceThatTheAPIServerFailedIsServedTheNextTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, _ := h.told(h.key(0)); statusPatch(now, s.decision, h.now()) != nil {
+	if told, _ := h.told(h.svc[0]); statusPatch(now, told, h.now()) != nil {
 		t.Errorf("its status is %v", now.Status)
 	}
 }

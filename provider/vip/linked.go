@@ -65,10 +65,10 @@ func (s *stockBalancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v
 	if err != nil {
 		return nil, err
 	}
-	ingress := ingressOf(addrs(d.VIPs))
+	ingress := ingressOf(d.Addrs())
 	switch {
 	case d.Refused:
-		return nil, fmt.Errorf("service %s gets no VIP: %s", keyOf(svc), bounded(sentence(d), maxEvent/2))
+		return nil, fmt.Errorf("service %s gets no VIP: %s", keyOf(svc), bounded(d.String(), maxEvent/2))
 	case sameIngress(svc, ingress):
 		return nil, cloudprovider.ImplementedElsewhere
 	}

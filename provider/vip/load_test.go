@@ -48,7 +48,7 @@ func TestOfTwoThatWereMadeToClashWhileNobodyLookedTheOneEditedLastMoves(t *testi
 			if i == edited {
 				want = netip.MustParseAddr("192.0.2.1")
 			}
-			if d := h.decide(svc); d.Refused || d.VIPs[0].Addr != want {
+			if d := h.decide(requestOf(svc)); d.Refused || d.VIPs[0].Addr != want {
 				t.Errorf("%s was edited last, and %s is to have %v, not %v", h.svc[edited].Name, svc.Name, d.VIPs, want)
 			}
 		}

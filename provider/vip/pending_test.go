@@ -62,7 +62,7 @@ func (h *held) waitingWith(n int, key func(i int) string) {
 		if err := h.known.Add(svc); err != nil {
 			h.t.Fatal(err)
 		}
-		if d := h.decide(svc); !d.Refused {
+		if d := h.decide(requestOf(svc)); !d.Refused {
 			h.t.Fatal(d)
 		}
 	}
@@ -130,7 +130,7 @@ func TestServiceThatWaitsIsOfferedWhatItAsksForNow(t *testing.T) {
 	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
 		t.Fatal(err)
 	}
-	if d := h.decide(svc); !d.Refused || len(d.VIPs) > 0 {
+	if d := h.decide(requestOf(svc)); !d.Refused || len(d.VIPs) > 0 {
 		t.Errorf("it gets %v of a pool that does not select it", d.VIPs)
 	}
 }

@@ -101,7 +101,7 @@ func (b *Controller) serviceChanged(before, now any) {
 	case anew:
 		b.revise(svc)
 	}
-	drifted := b.reports.observe(svc)
+	drifted := b.drifted(svc)
 	unfinished := ask(b.store, func(s *ipam.State) bool { return !ours && s.Knows(k) || len(s.Shows(k)) > 0 || s.HoldsMore(k) })
 	if drifted || unfinished || anew || b.hasOurFinalizer(svc) || b.isStale(svc) {
 		b.queue.Add(k.String())
@@ -170,7 +170,6 @@ func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
 	if err != nil {
 		return err
 	}
-	b.retryAfterQuarantine(keyOf(svc), d)
 	if b.byStock {
 		return nil
 	}
@@ -197,20 +196,10 @@ func (b *statuses) reportFailure(svc *v1.Service, err error) {
 	}
 }
 
-// retryAfterQuarantine has a Service looked at when the quarantine ends of an address that it
-// asks for, and that is another's for now: nothing else happens then.
-func (b *Controller) retryAfterQuarantine(k lb.ServiceKey, d ipam.Decision) {
-	for _, x := range d.Denials {
-		if !x.Until.IsZero() {
-			b.queue.AddAfter(k.String(), x.Until.Sub(b.now()))
-		}
-	}
-}
-
 // writeOwnStatus writes what was decided, and reports whether it wrote: what somebody
 // overwrote it repairs ever less often.
 func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (wrote bool, err error) {
-	k, drifted := keyOf(svc), b.reports.observe(svc)
+	k, drifted := keyOf(svc), b.drifted(svc)
 	if drifted {
 		if now, after := b.reports.mayRepair(k); !now {
 			b.queue.AddAfter(k.String(), after)
@@ -223,6 +212,13 @@ func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.D
 		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, reasonStatusOverwritten, overwritten(svc, d))
 	}
 	return wrote, err
+}
+
+// drifted reports whether somebody overwrote the status of a Service: it said what the Service
+// was told last, and no longer does.
+func (b *statuses) drifted(svc *v1.Service) bool {
+	d, told := b.told(svc)
+	return told && b.reports.observe(svc, d)
 }
 
 // hasOurFinalizer reports whether a Service that is not to be served, or no more, has the
@@ -287,8 +283,8 @@ func (b *Controller) clearAndRelease(ctx context.Context, k lb.ServiceKey, uid s
 			return err
 		}
 	}
-	b.reports.forget(k)
 	b.apply(func(s *ipam.State) ipam.Effects { s.Forget(k); return ipam.Effects{} })
+	b.reports.forget(k)
 	return nil
 }
 

@@ -140,15 +140,11 @@ func (r *releasedKeeper) removeObjects(ctx context.Context, releasing []netip.Ad
 func (r *releasedKeeper) removeObject(ctx context.Context, a netip.Addr) error {
 	b := r.balancer
 	defer b.ofAddress.lock(a.String())()
-	o, releasing := ipam.Object{}, false
-	ask(b.store, func(s *ipam.State) bool {
-		o, releasing = s.Releasing(a)
-		return releasing
-	})
-	if !releasing {
+	o := ask(b.store, func(s *ipam.State) *ipam.Object { return s.Releasing(a) })
+	if o == nil {
 		return nil
 	}
-	return b.wrote(ctx, a, nil, b.deleteObject(ctx, o))
+	return b.wrote(ctx, a, nil, b.deleteObject(ctx, *o))
 }
 
 func addressesOf(all []ipam.Quarantined) []netip.Addr {

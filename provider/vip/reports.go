@@ -1,11 +1,13 @@
 package vip
 
 import (
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
 	"plinth.dev/plinth/lb"
@@ -29,72 +31,57 @@ func pauseBefore(repairs int) time.Duration {
 	return min(firstPause<<min(repairs-1, 6), lastPause)
 }
 
-// reports is what each Service was told last.
+// reports is what the statuses of Services were seen to say.
 type reports struct {
 	now  func() time.Time
 	mu   sync.Mutex
-	last map[lb.ServiceKey]*lastReported
+	seen map[lb.ServiceKey]*seenStatus
 }
 
-// lastReported is what a Service was told last.
-type lastReported struct {
-	uid           types.UID // of the Service that was told
-	decision      ipam.Decision
-	vipsSeen      bool      // its status has had these VIPs since
-	conditionSeen bool      // its condition has said so since
-	repairedAt    time.Time // zero: never
-	repairs       int       // since it was left alone for long
+// seenStatus is what the status of a Service was seen to say that it was told to say.
+type seenStatus struct {
+	uid        types.UID // of the Service
+	vips       []netip.Addr
+	vipsSeen   bool      // vips were
+	message    string    // of the condition; empty: none was
+	repairedAt time.Time // zero: never
+	repairs    int       // since it was left alone for long
 }
 
 func newReports(now func() time.Time) *reports {
-	return &reports{now: now, last: map[lb.ServiceKey]*lastReported{}}
+	return &reports{now: now, seen: map[lb.ServiceKey]*seenStatus{}}
 }
 
-// note remembers what a Service is told.
-func (r *reports) note(svc *v1.Service, d ipam.Decision) {
+// observe takes in the status of a Service, and reports whether it has said what the Service
+// was told last, and no longer does.
+func (r *reports) observe(svc *v1.Service, told ipam.Decision) (drifted bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.last[keyOf(svc)]
-	if l == nil || l.uid != svc.UID {
-		l = &lastReported{uid: svc.UID}
-		r.last[keyOf(svc)] = l
+	l := r.seen[keyOf(svc)]
+	if l == nil || l.uid != svc.UID { // that was an earlier one of its name
+		l = &seenStatus{uid: svc.UID}
+		r.seen[keyOf(svc)] = l
 	}
-	if !slices.EqualFunc(l.decision.VIPs, d.VIPs, func(x, y ipam.Assignment) bool { return x.Addr == y.Addr }) {
-		l.vipsSeen = false
+	vips := told.Addrs()
+	if sameIngress(svc, ingressOf(vips)) {
+		l.vips, l.vipsSeen = vips, true
+	} else if l.vipsSeen && slices.Equal(l.vips, vips) {
+		drifted = true
 	}
-	l.conditionSeen = l.conditionSeen && sameDecision(l.decision, d)
-	l.decision = d
-	l.vipsSeen = l.vipsSeen || !d.Refused && sameIngress(svc, ingressOf(addrs(d.VIPs)))
-}
-
-// observe takes in the status of a Service, and reports whether one that was as it should be no
-// longer is.
-func (r *reports) observe(svc *v1.Service) (drifted bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.last[keyOf(svc)]
-	if l == nil || l.uid != svc.UID { // an earlier one of its name was told
-		return false
+	c, want := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated), conditionOf(svc, told, time.Time{})
+	if says(c, want) {
+		l.message = c.Message
+	} else if l.message == want.Message {
+		drifted = true
 	}
-	same, says := sameIngress(svc, ingressOf(addrs(l.decision.VIPs))), saysDecision(svc, l.decision)
-	l.vipsSeen, l.conditionSeen = l.vipsSeen || same, l.conditionSeen || says
-	return l.vipsSeen && !same || l.conditionSeen && !says
-}
-
-// isLast reports whether a decision is the last one about a Service: what it held by an
-// earlier one may be another's by now.
-func (r *reports) isLast(svc *v1.Service, d ipam.Decision) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.last[keyOf(svc)]
-	return l != nil && l.uid == svc.UID && slices.Equal(addrs(l.decision.VIPs), addrs(d.VIPs))
+	return drifted
 }
 
 // mayRepair reports whether a status may be repaired now, or else how long to wait.
 func (r *reports) mayRepair(k lb.ServiceKey) (now bool, after time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.last[k]
+	l := r.seen[k]
 	if l == nil {
 		return true, 0
 	}
@@ -112,14 +99,14 @@ func (r *reports) mayRepair(k lb.ServiceKey) (now bool, after time.Duration) {
 func (r *reports) repaired(k lb.ServiceKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if l := r.last[k]; l != nil {
+	if l := r.seen[k]; l != nil {
 		l.repairedAt, l.repairs = r.now(), l.repairs+1
 	}
 }
 
-// forget forgets what a Service was told.
+// forget forgets a Service.
 func (r *reports) forget(k lb.ServiceKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.last, k)
+	delete(r.seen, k)
 }

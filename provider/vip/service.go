@@ -38,12 +38,13 @@ func (b *environment) isOurs(svc *v1.Service) bool {
 func requestOf(svc *v1.Service) ipam.Request {
 	ask, sharing := ipam.AskOf(svc.Annotations, svc.Spec.LoadBalancerIP)
 	return ipam.Request{
-		Holder: ipam.Holder{Service: keyOf(svc), Sharing: sharing, Ports: portsOf(svc), Backends: backendsOf(svc)},
-		Ask:    ask,
-		Want:   wantOf(svc),
-		Labels: svc.Labels,
-		UID:    string(svc.UID),
-		Shown:  shownBy(svc),
+		Holder:  ipam.Holder{Service: keyOf(svc), Sharing: sharing, Ports: portsOf(svc), Backends: backendsOf(svc)},
+		Ask:     ask,
+		Want:    wantOf(svc),
+		Labels:  svc.Labels,
+		UID:     string(svc.UID),
+		Created: svc.CreationTimestamp.Time,
+		Shown:   shownBy(svc),
 	}
 }
 
@@ -89,14 +90,6 @@ func backendsOf(svc *v1.Service) string {
 		return "endpoints of " + svc.Name
 	}
 	return labels.Set(svc.Spec.Selector).String()
-}
-
-func addrs(vips []ipam.Assignment) []netip.Addr {
-	out := make([]netip.Addr, 0, len(vips))
-	for _, v := range vips {
-		out = append(out, v.Addr)
-	}
-	return out
 }
 
 // shownBy returns the addresses that the status of a Service shows.

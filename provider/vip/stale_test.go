@@ -49,7 +49,7 @@ func showing(svc *v1.Service, vips ...string) *v1.Service {
 	for _, ip := range vips {
 		d.VIPs = append(d.VIPs, ipam.Assignment{Addr: netip.MustParseAddr(ip)})
 	}
-	svc.Status.LoadBalancer.Ingress = ingressOf(addrs(d.VIPs))
+	svc.Status.LoadBalancer.Ingress = ingressOf(d.Addrs())
 	svc.Status.Conditions = []metav1.Condition{conditionOf(svc, d, noon)}
 	return svc
 }
@@ -151,7 +151,7 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.1"}
 	h.tells(svc)
 	d, err := h.assign(t.Context(), svc)
-	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.1")}) {
+	if err != nil || !slices.Equal(d.Addrs(), []netip.Addr{netip.MustParseAddr("192.0.2.1")}) {
 		t.Fatal(d, err)
 	}
 	if held := h.state.Holds(h.key(0)); len(held) != 2 {
@@ -173,8 +173,8 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	if err := h.reconcile(t.Context(), "d/a"); err != nil {
 		t.Fatal(err)
 	}
-	if held := h.state.Holds(h.key(0)); !slices.Equal(held, addrs(d.VIPs)) || h.state.HoldsMore(h.key(0)) {
-		t.Errorf("it holds %v, want %v", held, addrs(d.VIPs))
+	if held := h.state.Holds(h.key(0)); !slices.Equal(held, d.Addrs()) || h.state.HoldsMore(h.key(0)) {
+		t.Errorf("it holds %v, want %v", held, d.Addrs())
 	}
 }
 
@@ -240,7 +240,7 @@ func TestNobodyGetsAnAddressThatAStaleStatusShows(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if d, err := h.assign(t.Context(), h.svc[1]); err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{h.addr}) {
+			if d, err := h.assign(t.Context(), h.svc[1]); err != nil || !slices.Equal(d.Addrs(), []netip.Addr{h.addr}) {
 				t.Errorf("another gets %v, %v", d, err)
 			}
 		})
@@ -334,7 +334,7 @@ func TestVIPIsTakenOverThoughAServiceThatGoesShowsItToo(t *testing.T) {
 		}
 	}
 	d, err := h.assign(t.Context(), h.lives("b"))
-	if err != nil || !slices.Equal(addrs(d.VIPs), []netip.Addr{netip.MustParseAddr("192.0.2.2")}) {
+	if err != nil || !slices.Equal(d.Addrs(), []netip.Addr{netip.MustParseAddr("192.0.2.2")}) {
 		t.Errorf("its VIP was 192.0.2.2, and now it gets %v, %v", d, err)
 	}
 }
@@ -403,7 +403,7 @@ func TestAddressThatAServiceWasNotToldOfIsKeptWhileItsStatusShowsIt(t *testing.T
 
 func TestGrantThatFailsLeavesAnAddressToTheStaleStatus(t *testing.T) {
 	h := newHeldOf(t, "192.0.2.0/32")
-	d := h.decide(h.svc[1])
+	d := h.decide(requestOf(h.svc[1]))
 	h.observeShownBy(ofAnother(h.svc[0], h.addr.String()))
 	h.apply(func(s *ipam.State) ipam.Effects { return s.Revert(h.key(1), d.VIPs) })
 	if c, kept := h.state.Holding(h.addr); !kept || len(c.Holders) > 0 {

@@ -22,7 +22,7 @@ func TestServiceIsToldThatAStatusShowsTheAddressItAsksFor(t *testing.T) {
 		h.observeShownBy(ofAnother(h.svc[0], h.addr.String()))
 		asks := h.svc[1].DeepCopy()
 		asks.Namespace = namespace
-		if got := sentence(h.decide(asks)); !strings.Contains(got, want) {
+		if got := h.decide(requestOf(asks)).String(); !strings.Contains(got, want) {
 			t.Errorf("one of namespace %s is told %q, want %q", namespace, got, want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestAddressThatAServiceHoldsIsSaidToBeThatOnes(t *testing.T) {
 	h.observeShownBy(ofAnother(h.svc[0], h.addr.String()))
 	third := h.svc[1].DeepCopy()
 	third.Name, third.Annotations["metallb.io/allow-shared-ip"] = "c", "other"
-	if got := sentence(h.decide(third)); !strings.Contains(got, "d/b") || strings.Contains(got, "d/a") {
+	if got := h.decide(requestOf(third)).String(); !strings.Contains(got, "d/b") || strings.Contains(got, "d/a") {
 		t.Errorf("it is told %q", got)
 	}
 }

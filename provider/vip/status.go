@@ -44,7 +44,7 @@ const (
 // first pool that was looked at, and the message has those of all.
 func conditionOf(svc *v1.Service, d ipam.Decision, now time.Time) metav1.Condition {
 	c := metav1.Condition{
-		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: bounded(sentence(d), maxCondition),
+		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: bounded(d.String(), maxCondition),
 		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
 	}
 	switch {
@@ -57,25 +57,6 @@ func conditionOf(svc *v1.Service, d ipam.Decision, now time.Time) metav1.Conditi
 		c.LastTransitionTime = old.LastTransitionTime
 	}
 	return c
-}
-
-// sentence prints a decision: what was given from where, then every "no".
-func sentence(d ipam.Decision) string {
-	var said []string
-	for _, v := range d.VIPs {
-		s := v.Addr.String()
-		if v.Pool != "" {
-			s += " of pool " + v.Pool
-		}
-		if d.Refused {
-			s = "keeps " + s
-		}
-		said = append(said, s)
-	}
-	for _, x := range d.Denials {
-		said = append(said, x.String())
-	}
-	return strings.Join(said, "; ")
 }
 
 // bounded cuts a message that is longer than so many bytes.
@@ -92,7 +73,7 @@ func bounded(s string, most int) string {
 // The finalizer goes with the VIPs, on Services without a class.
 func statusPatch(svc *v1.Service, d ipam.Decision, now time.Time) map[string]any {
 	status, metadata := map[string]any{}, map[string]any{}
-	ingress := ingressOf(addrs(d.VIPs))
+	ingress := ingressOf(d.Addrs())
 	if !sameIngress(svc, ingress) {
 		status["loadBalancer"] = map[string]any{"ingress": ingress}
 	}
@@ -128,8 +109,8 @@ func (b *statuses) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Deci
 		}
 	}
 	defer b.ofService.lock(keyOf(svc))()
-	if !b.reports.isLast(svc, d) {
-		return false, nil // it moves again, or is gone
+	if last, told := b.told(svc); !told || !slices.Equal(last.Addrs(), d.Addrs()) {
+		return false, nil // it moves again, or is gone: what it held may be another's by now
 	}
 	err := b.patchStatus(ctx, svc, patch)
 	return err == nil, err
@@ -161,7 +142,7 @@ func (b *statuses) patchStatus(ctx context.Context, svc *v1.Service, patch map[s
 func (b *statuses) recordEvent(svc *v1.Service, d ipam.Decision) {
 	c := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated)
 	now := conditionOf(svc, d, b.now())
-	if c != nil && c.Status == now.Status && c.Reason == now.Reason && c.Message == now.Message {
+	if says(c, now) {
 		return
 	}
 	switch {
@@ -175,20 +156,14 @@ func (b *statuses) recordEvent(svc *v1.Service, d ipam.Decision) {
 // withoutCondition is what removes [lb.VIPAllocated] in a strategic merge patch.
 var withoutCondition = map[string]any{"$patch": "delete", "type": lb.VIPAllocated}
 
-// saysDecision reports whether the condition of a Service says how a decision went.
-func saysDecision(svc *v1.Service, d ipam.Decision) bool {
-	c, want := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated), conditionOf(svc, d, time.Time{})
+// says reports whether a condition says the same as another, since whenever it does.
+func says(c *metav1.Condition, want metav1.Condition) bool {
 	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message
-}
-
-// sameDecision reports whether the condition says the same of two decisions.
-func sameDecision(x, y ipam.Decision) bool {
-	return x.Refused == y.Refused && len(x.Denials) == len(y.Denials) && sentence(x) == sentence(y)
 }
 
 // overwritten says what of a status another program wrote.
 func overwritten(svc *v1.Service, d ipam.Decision) string {
-	if sameIngress(svc, ingressOf(addrs(d.VIPs))) {
+	if sameIngress(svc, ingressOf(d.Addrs())) {
 		return "another program changed condition " + lb.VIPAllocated + "; Plinth repairs it, ever less often if this goes on"
 	}
 	var ips []string

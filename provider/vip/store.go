@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"sync"
 
+	v1 "k8s.io/api/core/v1"
+
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
 )
@@ -58,6 +60,13 @@ func ask[T any](b *store, question func(*ipam.State) T) T {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return question(b.state)
+}
+
+// told is what a Service was told last; false: nothing yet.
+func (b *store) told(svc *v1.Service) (ipam.Decision, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.state.Told(keyOf(svc), string(svc.UID))
 }
 
 // writeReleasedSoon has what is in quarantine written down soon.
