@@ -92,8 +92,11 @@ func (s *search) missing(f lb.Family) bool {
 	return s.r.Want.has(f) && !s.got[index(f)].Addr.IsValid()
 }
 
-// slot is what was found of the family of a.
-func (s *search) slot(a netip.Addr) *Assignment { return &s.got[index(lb.FamilyOf(a))] }
+// slot is what was found of the family of a, and whether that one is asked for.
+func (s *search) slot(a netip.Addr) (got *Assignment, wanted bool) {
+	f := lb.FamilyOf(a)
+	return &s.got[index(f)], s.r.Want.has(f)
+}
 
 // short reports whether too little was found.
 func (s *search) short() bool {
@@ -110,8 +113,7 @@ func (s *search) short() bool {
 // second, then agree. What an earlier Service of its name left is neither shown nor told.
 func (s *search) keep(may func(netip.Addr) bool) {
 	for _, a := range s.l.byService[s.r.Service] {
-		got := s.slot(a)
-		if s.r.Want.has(lb.FamilyOf(a)) && (!got.Addr.IsValid() || s.prefers(a, got.Addr)) && may(a) {
+		if got, wanted := s.slot(a); wanted && (!got.Addr.IsValid() || s.prefers(a, got.Addr)) && may(a) {
 			*got = Assignment{Addr: a, Pool: s.l.holdings[a].pool}
 		}
 	}
@@ -163,11 +165,12 @@ func (s *search) askedRefused() bool {
 
 // denyAsked says why the Service cannot have an address that it asks for.
 func (s *search) denyAsked(a netip.Addr) Denial {
+	got, wanted := s.slot(a)
 	p := s.l.poolOf(a)
 	switch {
-	case !s.r.Want.has(lb.FamilyOf(a)):
+	case !wanted:
 		return Denial{Reason: lb.FamilyNotRequested, Address: a, Family: lb.FamilyOf(a)}
-	case s.slot(a).Addr == a:
+	case got.Addr == a:
 		return Denial{}
 	case p == nil:
 		return s.l.denyOutside(a)
@@ -263,11 +266,25 @@ func (s *search) open(p *pool) bool {
 	return p != nil && (s.r.Pool == "" || s.r.Pool == p.Name) && s.gate(p, netip.Addr{}, false) == ""
 }
 
-// fill finds what is missing.
+// fill finds what is missing: what the Service has a better claim to than others comes first.
 func (s *search) fill() {
+	for _, a := range s.r.Addrs {
+		if got, wanted := s.slot(a); wanted && !got.Addr.IsValid() {
+			s.take(a)
+		}
+	}
+	for _, a := range s.l.reservedFor[s.r.Service] {
+		s.takeKept(a)
+	}
+	for _, r := range slices.Backward(s.l.former[s.r.Service]) {
+		s.takeKept(r.Addr)
+	}
 	first, second := s.r.Want.First, s.r.Want.Second
-	s.ownClaim(first)
-	s.ownClaim(second)
+	for _, f := range s.r.Want.families() {
+		if s.missing(f) {
+			s.share(f)
+		}
+	}
 	if s.missing(first) && s.missing(second) && s.pair() {
 		return
 	}
@@ -275,34 +292,17 @@ func (s *search) fill() {
 	s.fresh(second)
 }
 
-// ownClaim looks for an address that the Service has a better claim to than others.
-func (s *search) ownClaim(f lb.Family) {
-	if !s.missing(f) {
-		return
-	}
-	if a, ok := s.r.addr(f); ok {
+// takeKept takes an address that was kept for the Service, if it lacks one of that family.
+func (s *search) takeKept(a netip.Addr) {
+	if got, wanted := s.slot(a); wanted && !got.Addr.IsValid() && s.lets(a) && s.occupied(a).Reason == "" {
 		s.take(a)
-		return
 	}
-	for _, a := range s.l.reservedFor[s.r.Service] {
-		if lb.FamilyOf(a) == f && s.reservedFree(a) {
-			s.take(a)
-			return
-		}
-	}
-	former := s.l.former[s.r.Service]
-	for i := len(former) - 1; i >= 0; i-- {
-		if a := former[i].Addr; lb.FamilyOf(a) == f && s.open(s.l.poolOf(a)) && s.l.reserved[a] == (lb.ServiceKey{}) {
-			s.take(a)
-			return
-		}
-	}
-	s.share(f)
 }
 
-func (s *search) reservedFree(a netip.Addr) bool {
+// lets is open for the pool of an address that may be reserved for the Service.
+func (s *search) lets(a netip.Addr) bool {
 	p := s.l.poolOf(a)
-	return p != nil && (s.r.Pool == "" || s.r.Pool == p.Name) && s.gate(p, a, true) == "" && s.occupied(a).Reason == ""
+	return p != nil && (s.r.Pool == "" || s.r.Pool == p.Name) && s.gate(p, a, false) == ""
 }
 
 // pair takes both families from the first pool that has both.
@@ -354,14 +354,15 @@ func (s *search) freeOf(p *pool, f lb.Family) bool {
 
 func (s *search) take(a netip.Addr) {
 	_, held := s.l.holdings[a].holder(s.r.Service)
-	*s.slot(a) = Assignment{Addr: a, Pool: s.l.Pool(a), New: !held}
+	got, _ := s.slot(a)
+	*got = Assignment{Addr: a, Pool: s.l.Pool(a), New: !held}
 }
 
 // granted is the decision when enough was found.
 func (s *search) granted() Decision {
 	d := Decision{VIPs: s.vips()}
 	for _, a := range s.l.byService[s.r.Service] {
-		if s.slot(a).Addr != a {
+		if got, _ := s.slot(a); got.Addr != a {
 			d.Release = append(d.Release, a)
 		}
 	}
@@ -376,7 +377,7 @@ func (s *search) granted() Decision {
 func (s *search) refused() Decision {
 	d := Decision{Refused: true, Denials: s.denials()}
 	for _, a := range s.l.byService[s.r.Service] {
-		if !s.r.Want.has(lb.FamilyOf(a)) {
+		if _, wanted := s.slot(a); !wanted {
 			d.Release = append(d.Release, a)
 		}
 	}

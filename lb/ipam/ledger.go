@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"cmp"
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -301,6 +302,56 @@ func (c holding) with(h Holder) holding {
 }
 
 func (c holding) public(a netip.Addr) Holding { return Holding{a, c.pool, c.holders} }
+
+// sharing is what holders of one VIP have in common: the key within its namespace, the
+// backends and the family. The index has the VIPs of each, and for each port of
+// theirs those on which it is taken.
+type sharing struct {
+	namespace, key, backends string
+	family                   lb.Family
+	port                     Port // zero: whatever the ports
+}
+
+// sharings are the places of the index that h puts a VIP of the family in.
+func sharings(f lb.Family, h Holder) iter.Seq[sharing] {
+	return func(yield func(sharing) bool) {
+		k := sharing{namespace: h.Service.Namespace, key: h.Sharing, backends: h.Backends, family: f}
+		if h.Sharing == "" || !yield(k) {
+			return
+		}
+		for _, k.port = range h.Ports {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// unshare takes a out of the places of the index where h put it, but for those where
+// another holder puts it too.
+func (l *Ledger) unshare(a netip.Addr, c holding, h Holder) {
+	for k := range sharings(lb.FamilyOf(a), h) {
+		if c.has(k) {
+			continue
+		}
+		if l.shared[k] = removeAddr(l.shared[k], a); len(l.shared[k]) == 0 {
+			delete(l.shared, k)
+		}
+	}
+}
+
+// has reports whether a holder puts the VIP in that place.
+func (c holding) has(k sharing) bool {
+	return slices.ContainsFunc(c.holders, func(h Holder) bool {
+		return h.Sharing == k.key && h.Service.Namespace == k.namespace && h.Backends == k.backends && (k.port == Port{} || h.serves(k.port))
+	})
+}
+
+// serves reports whether a holder serves a port.
+func (h Holder) serves(p Port) bool {
+	_, found := slices.BinarySearchFunc(h.Ports, p, Port.Compare)
+	return found
+}
 
 func compareHolders(a, b Holder) int { return a.Service.Compare(b.Service) }
 

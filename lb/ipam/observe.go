@@ -61,7 +61,7 @@ func (s *State) ObserveDeleted(a netip.Addr, uid string, now time.Time) Effects 
 	}
 	c, _ := s.Holding(a)
 	for _, h := range c.Holders {
-		s.out.retry(0, h.Service)
+		s.retry(0, h.Service)
 	}
 	return s.out.take()
 }
@@ -90,7 +90,7 @@ func (s *State) enter(o Object, newcomers []Holder) {
 			s.evictUnnamed(o)
 		}
 		s.hold(o.Addr, o.Pool, h)
-		s.out.retry(0, k)
+		s.retry(0, k)
 	}
 	s.ledger.HeldSince(o.Addr, o.Created)
 }
@@ -102,7 +102,7 @@ func (s *State) evictUnnamed(o Object) {
 	for _, h := range c.Holders {
 		if !o.HeldBy(h.Service) {
 			s.revert(o.Addr, h.Service)
-			s.out.retry(0, h.Service)
+			s.retry(0, h.Service)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 			if i := place[k]; i > 0 {
 				h = services[i-1]
 			} else {
-				s.out.retry(0, k)
+				s.retry(0, k)
 			}
 			s.hold(o.Addr, o.Pool, h)
 		}

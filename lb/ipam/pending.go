@@ -14,12 +14,12 @@ type pendings map[lb.ServiceKey]*pending
 
 type pending struct {
 	request Request
-	lacks   lb.Family // that alone is missing; none: anything may help
+	has     netip.Addr // alone, so that the other family is missing; zero: anything may help
 }
 
 // mayTake reports whether an address may be what it lacks.
 func (p pending) mayTake(a netip.Addr) bool {
-	return p.lacks == lb.NoFamily || p.lacks == lb.FamilyOf(a)
+	return !p.has.IsValid() || p.has.Is4() != a.Is4()
 }
 
 // note notes that a Service is pending if a decision gives it less than it asks for.
@@ -29,7 +29,7 @@ func (all pendings) note(r Request, d Decision) {
 	}
 	p := &pending{request: r}
 	if !d.Refused && len(d.VIPs) == 1 {
-		p.lacks = lb.FamilyOf(d.VIPs[0].Addr).Other()
+		p.has = d.VIPs[0].Addr
 	}
 	all[r.Service] = p
 }
@@ -56,8 +56,7 @@ func anyone(lb.ServiceKey, *pending) bool { return true }
 // Request decides what a Service is to have, and enters it, so that nobody else is granted
 // the same while it is claimed. A holder whose ports, key or backends have changed may make
 // room for others beside it. Who gets less than it asks for is pending from this moment:
-// others may release what it lacks before it is told. Who asks for an address that is
-// another's for now is looked at when its quarantine ends: nothing else happens then.
+// others may release what it lacks before it is told.
 //
 // Who is refused must not keep what it never had: it has to give back what it holds and
 // neither it nor anybody who reads its status was told of. One family was acquired and the
@@ -68,20 +67,29 @@ func (s *State) Request(r Request, now time.Time) (Decision, Effects) {
 		s.offerSharers(r.Service, now)
 	}
 	s.pendings.note(r, d)
-	for _, x := range d.Denials {
-		if !x.Until.IsZero() {
-			s.out.retry(x.Until.Sub(now), r.Service)
-		}
-	}
 	return d, s.out.take()
 }
 
 // Settle notes that a decision was carried out: the Service of that UID holds what it was
-// granted.
-func (s *State) Settle(r Request, d Decision) {
+// granted. Who asks for an address that is another's for now is looked at when its quarantine
+// ends: nothing else happens then.
+func (s *State) Settle(r Request, d Decision, now time.Time) Effects {
 	s.services.learn(r.Service, func(x *serviceRecord) { x.last, x.uid = &d, r.UID })
 	delete(s.pendings, r.Service)
 	s.pendings.note(r, d)
+	for _, x := range d.Denials {
+		if !x.Until.IsZero() {
+			s.retry(x.Until.Sub(now), r.Service)
+		}
+	}
+	return s.out.take()
+}
+
+// retry has Services looked at, after a while or at once.
+func (s *State) retry(after time.Duration, all ...lb.ServiceKey) {
+	for _, k := range all {
+		s.out.Reconcile = append(s.out.Reconcile, Retry{k, after})
+	}
 }
 
 // Revise notes that a Service that is pending asks for something else: what comes free before
@@ -128,7 +136,7 @@ func (s *State) Revert(k lb.ServiceKey, vips []Assignment) Effects {
 	for _, v := range vips {
 		if o := s.addresses.of(v.Addr).object; o == nil && v.New || o != nil && !o.HeldBy(k) {
 			s.revert(v.Addr, k)
-			s.out.retry(retryAfterRevert, s.where(func(o lb.ServiceKey, p *pending) bool { return o != k && p.mayTake(v.Addr) })...)
+			s.retry(retryAfterRevert, s.where(func(o lb.ServiceKey, p *pending) bool { return o != k && p.mayTake(v.Addr) })...)
 		}
 	}
 	return s.out.take()
@@ -156,7 +164,7 @@ func (s *State) offerFreed(a netip.Addr, now time.Time) {
 		_, held := s.Holding(a)
 		return held
 	})
-	s.out.retry(0, s.where(func(k lb.ServiceKey, _ *pending) bool { return s.wasDenied(k, a) })...)
+	s.retry(0, s.where(func(k lb.ServiceKey, _ *pending) bool { return s.wasDenied(k, a) })...)
 }
 
 // offerSharers offers what those may share by now that are pending, since k joined or left
@@ -180,9 +188,9 @@ func (s *State) offer(now time.Time, helps func(lb.ServiceKey, *pending) bool, d
 		if _, changed := s.grant(s.pendings[k].request, now); changed {
 			joinable[k.Namespace] = true
 		}
-		s.out.retry(0, k)
+		s.retry(0, k)
 	}
 	if len(joinable) > 0 {
-		s.out.retry(0, s.where(func(k lb.ServiceKey, p *pending) bool { return p.request.Sharing != "" && joinable[k.Namespace] })...)
+		s.retry(0, s.where(func(k lb.ServiceKey, p *pending) bool { return p.request.Sharing != "" && joinable[k.Namespace] })...)
 	}
 }

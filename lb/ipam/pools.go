@@ -205,27 +205,28 @@ func (l *Ledger) stockOf(a netip.Addr) *stock {
 
 // poolOf returns the pool that gives a, or nil.
 func (l *Ledger) poolOf(a netip.Addr) *pool {
-	if i := l.spanAt(a); i >= 0 && l.spans[i].contains(a) {
+	if i, within := l.spanAt(a); within {
 		return l.spans[i].pool
 	}
 	return nil
 }
 
-// spanAt is the place of the last span that begins at a or before it; -1: there is none.
-func (l *Ledger) spanAt(a netip.Addr) int {
+// spanAt is the place of the last span that begins at a or before it, and whether a lies
+// within; -1: there is none.
+func (l *Ledger) spanAt(a netip.Addr) (i int, within bool) {
 	i, found := slices.BinarySearchFunc(l.spans, a, func(s span, a netip.Addr) int { return s.first.Compare(a) })
 	if !found {
 		i--
 	}
-	return i
+	return i, i >= 0 && !l.spans[i].last.Less(a)
 }
 
 // lastAlike returns the end of the address run around a: of its span if a pool has a,
 // else the last address before the next span.
 func (l *Ledger) lastAlike(a netip.Addr) netip.Addr {
-	i := l.spanAt(a)
+	i, within := l.spanAt(a)
 	switch {
-	case i >= 0 && l.spans[i].contains(a):
+	case within:
 		return l.spans[i].last
 	case i+1 < len(l.spans):
 		return l.spans[i+1].first.Prev()

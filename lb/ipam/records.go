@@ -106,11 +106,3 @@ func (all services) learn(k lb.ServiceKey, change func(*serviceRecord)) {
 func (all services) wasDenied(k lb.ServiceKey, a netip.Addr) bool {
 	return slices.ContainsFunc(all.last(k).Denials, func(d Denial) bool { return d.Address == a })
 }
-
-// Shows returns what is kept from others since the status of a Service shows it.
-func (all services) Shows(k lb.ServiceKey) []netip.Addr {
-	if x := all[k]; x != nil {
-		return x.shows
-	}
-	return nil
-}

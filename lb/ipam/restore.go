@@ -28,7 +28,7 @@ func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Holdi
 				continue
 			}
 			s.hold(r.Addr, r.Pool, h)
-			s.out.retry(0, h.Service)
+			s.retry(0, h.Service)
 			c.Holders = append(c.Holders, h)
 		}
 		switch {

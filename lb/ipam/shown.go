@@ -18,7 +18,7 @@ import (
 // Unheld returns those of the addresses that lie in pools and that a Service does not hold.
 func (l *Ledger) Unheld(k lb.ServiceKey, shown []netip.Addr) (all []netip.Addr) {
 	for _, a := range shown {
-		if l.Pool(a) != "" && !slices.Contains(l.Holds(k), a) {
+		if l.poolOf(a) != nil && !slices.Contains(l.Holds(k), a) {
 			all = append(all, a)
 		}
 	}
@@ -41,8 +41,16 @@ func (s *State) noteShown(k lb.ServiceKey, shown []netip.Addr) {
 		s.services.learn(k, func(x *serviceRecord) { x.shows = append(x.shows, a) })
 		s.blockShown(a)
 		s.out.Stale = append(s.out.Stale, Stale{k, a})
-		s.out.retry(0, k)
+		s.retry(0, k)
 	}
+}
+
+// Shows returns what is kept from others since the status of a Service shows it.
+func (all services) Shows(k lb.ServiceKey) []netip.Addr {
+	if x := all[k]; x != nil {
+		return x.shows
+	}
+	return nil
 }
 
 // ObserveCleared notes what the status of a Service shows, read live: others may have what it
@@ -68,7 +76,7 @@ func (s *State) ShowsAlone(k lb.ServiceKey) []netip.Addr {
 func (s *State) ReconcileShown() Effects {
 	for k, x := range s.services {
 		if len(x.shows) > 0 {
-			s.out.retry(0, k)
+			s.retry(0, k)
 		}
 	}
 	return s.out.take()
@@ -83,7 +91,7 @@ func (s *State) blockShown(a netip.Addr) bool {
 	}
 	s.ledger.Block(a)
 	for _, k := range by {
-		s.out.retry(0, k)
+		s.retry(0, k)
 	}
 	return true
 }

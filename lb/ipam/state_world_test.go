@@ -207,7 +207,7 @@ func (c *cluster) serve(k lb.ServiceKey, svc *liveService) error {
 			}
 			continue
 		}
-		c.state.Settle(svc.asks(), d)
+		c.follow(c.state.Settle(svc.asks(), d, c.now))
 		if err := c.release(k, svc.uid, minus(d.Release, svc.shown...)); err != nil {
 			return err
 		}

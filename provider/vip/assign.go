@@ -21,7 +21,7 @@ func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision
 	for range claimAttempts {
 		d := b.decide(r)
 		if len(d.Unreported) > 0 {
-			shown, err := b.releaseHidden(ctx, r, d.Unreported)
+			shown, err := b.releaseUnreported(ctx, r, d.Unreported)
 			if err == nil && len(shown) > 0 {
 				err = staleService(r.Service)
 			}
@@ -38,7 +38,7 @@ func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision
 			continue
 		}
 		b.settle(r, d)
-		_, err = b.releaseHidden(ctx, r, d.Release)
+		_, err = b.releaseUnreported(ctx, r, d.Release)
 		return d, err
 	}
 	return ipam.Decision{}, errContended
@@ -80,19 +80,5 @@ func (b *Controller) acquireAll(ctx context.Context, r ipam.Request, d ipam.Deci
 
 // settle notes that a decision was carried out, and is to be told.
 func (b *Controller) settle(r ipam.Request, d ipam.Decision) {
-	b.apply(func(s *ipam.State) ipam.Effects { s.Settle(r, d); return ipam.Effects{} })
-}
-
-// releaseHidden releases those addresses of a Service that its status does not show, and
-// returns the others. They are released once the status is written.
-func (b *Controller) releaseHidden(ctx context.Context, r ipam.Request, all []netip.Addr) (shown []netip.Addr, err error) {
-	if len(all) == 0 {
-		return nil, nil
-	}
-	now, err := b.reported(ctx, r.Service, r.UID)
-	if err != nil {
-		return nil, err
-	}
-	shown = showsIn(now, all)
-	return shown, b.releaseAll(ctx, r.Service, r.UID, without(all, shown...))
+	b.apply(func(s *ipam.State) ipam.Effects { return s.Settle(r, d, b.now()) })
 }

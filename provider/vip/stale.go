@@ -40,6 +40,20 @@ func showsIn(svc *v1.Service, all []netip.Addr) []netip.Addr {
 	return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !slices.Contains(shown, a) })
 }
 
+// releaseUnreported releases those addresses of a Service that its status does not show, and
+// returns the others. They are released once the status is written.
+func (b *Controller) releaseUnreported(ctx context.Context, r ipam.Request, all []netip.Addr) (shown []netip.Addr, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	now, err := b.reported(ctx, r.Service, r.UID)
+	if err != nil {
+		return nil, err
+	}
+	shown = showsIn(now, all)
+	return shown, b.releaseAll(ctx, r.Service, r.UID, without(all, shown...))
+}
+
 // clearReported clears the status of a Service before what it holds is given back. A later
 // Service of its name says what is its own. Who changes the Service in between is no failure.
 func (b *statuses) clearReported(ctx context.Context, k lb.ServiceKey, uid string) (err error) {
