@@ -12,28 +12,29 @@ import (
 type Remembered struct {
 	Addr    netip.Addr
 	Pool    string
-	Holders []Holder      // that are there still, and served
+	Holders []Request     // of those that are there still, and served
 	Former  lb.ServiceKey // whose the address is while nobody of Holders may have it
 }
 
 // RestoreFrom enters who held what before a restore and is named by no object now, unless it
-// has another VIP of the family. It returns the addresses that are to be claimed anew. One that
-// nobody of them may have is put into quarantine.
-func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Holding, e Effects) {
+// has another VIP of the family. It returns those, to claim it anew. An address that nobody of
+// them may have is put into quarantine.
+func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Remembered, e Effects) {
 	for _, r := range before {
-		x, c := s.addresses.of(r.Addr), Holding{Addr: r.Addr, Pool: r.Pool}
-		for _, h := range r.Holders {
+		x, all := s.addresses.of(r.Addr), r.Holders
+		r.Holders = nil
+		for _, h := range all {
 			named := x.object != nil && x.object.HeldBy(h.Service)
-			if named || s.ledger.holdsOther(r.Addr, h.Service) || x.object != nil && s.ledger.MayJoin(r.Addr, h) != "" {
+			if named || s.ledger.holdsOther(r.Addr, h.Service) || x.object != nil && s.ledger.MayJoin(r.Addr, h.Holder) != "" {
 				continue
 			}
-			s.hold(r.Addr, r.Pool, h)
+			s.hold(r.Addr, r.Pool, h.Holder)
 			s.retry(0, h.Service)
-			c.Holders = append(c.Holders, h)
+			r.Holders = append(r.Holders, h)
 		}
 		switch {
-		case len(c.Holders) > 0:
-			missing = append(missing, c)
+		case len(r.Holders) > 0:
+			missing = append(missing, r)
 		case x.object == nil:
 			s.ledger.Quarantine(Quarantined{Addr: r.Addr, Owner: r.Former, Until: now.Add(QuarantineTime)})
 		}
@@ -44,16 +45,4 @@ func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Holdi
 // holdsOther reports whether k holds another address of a's family.
 func (l *Ledger) holdsOther(a netip.Addr, k lb.ServiceKey) bool {
 	return slices.ContainsFunc(l.Holds(k), func(x netip.Addr) bool { return x != a && lb.FamilyOf(x) == lb.FamilyOf(a) })
-}
-
-// Missing returns what Services hold that is not in a list of all objects, and forgets that it
-// ever had one.
-func (s *State) Missing(listed map[netip.Addr]bool) (all []Holding) {
-	for _, c := range s.Holdings() {
-		if !listed[c.Addr] && len(c.Holders) > 0 {
-			s.addresses.learn(c.Addr, func(x *addressRecord) { x.object = nil })
-			all = append(all, c)
-		}
-	}
-	return all
 }

@@ -43,25 +43,25 @@ func (c Client) Create(ctx context.Context, a netip.Addr, pool string, k lb.Serv
 
 // Update writes who holds an address into its object, if that is still as it is known.
 func (c Client) Update(ctx context.Context, w ipam.Write) (*networkingv1.IPAddress, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	return c.patch(ctx, w.Object.Addr.String(), map[string]any{
 		"uid": w.Object.UID, "resourceVersion": w.Object.Version,
 		"annotations": map[string]string{lb.SharedByAnnotation: joined(w.Holders), lb.ServiceUIDAnnotation: w.ParentUID},
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("claim of %v: %w", w.Object.Addr, err)
-	}
-	return c.Kube.NetworkingV1().IPAddresses().Patch(ctx, w.Object.Addr.String(), types.MergePatchType, patch, metav1.PatchOptions{})
+	})
 }
 
 // Label puts the label of a claim back on an object, if that is still as it was read.
 func (c Client) Label(ctx context.Context, obj *networkingv1.IPAddress) (*networkingv1.IPAddress, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	return c.patch(ctx, obj.Name, map[string]any{
 		"uid": obj.UID, "resourceVersion": obj.ResourceVersion, "labels": map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy},
-	}})
+	})
+}
+
+func (c Client) patch(ctx context.Context, name string, metadata map[string]any) (*networkingv1.IPAddress, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
-		return nil, fmt.Errorf("claim of %s: %w", obj.Name, err)
+		return nil, fmt.Errorf("claim of %s: %w", name, err)
 	}
-	return c.Kube.NetworkingV1().IPAddresses().Patch(ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return c.Kube.NetworkingV1().IPAddresses().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
 // Follow calls gone once an address has no object any more, whosever it was, or ctx ends.

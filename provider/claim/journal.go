@@ -40,7 +40,6 @@ type Journal struct {
 	now    func() time.Time
 	client Client
 
-	loaded   chan struct{} // closed when the file was read
 	restored chan struct{} // closed when a restore was noticed, and made anew
 	relist   context.CancelFunc
 
@@ -48,7 +47,7 @@ type Journal struct {
 	objects  map[netip.Addr]ipam.Object // nil: the sink has them
 	sink     Sink                       // nil: this process does not lead
 	version  string                     // the newest resource version that the watch has shown
-	changes  int                        // of objects
+	changes  int                        // of the objects, and of what is remembered
 	previous map[netip.Addr]Entry       // that an earlier process wrote down; nil once the objects were listed
 	writes   int64                      // the greatest count of writes that is known
 	before   map[netip.Addr]Entry       // known before a restore
@@ -77,14 +76,12 @@ type Entry struct {
 func NewJournal(log *slog.Logger, client Client, file string) *Journal {
 	return &Journal{
 		log: log, client: client, file: file, now: time.Now,
-		loaded: make(chan struct{}), restored: make(chan struct{}),
-		objects: map[netip.Addr]ipam.Object{},
+		restored: make(chan struct{}), objects: map[netip.Addr]ipam.Object{},
 	}
 }
 
-// Run follows the claims and the count of writes until ctx ends.
+// Run follows the claims and the count of writes until ctx ends. [Journal.Load] comes first.
 func (j *Journal) Run(ctx context.Context) {
-	j.Begin()
 	var running sync.WaitGroup
 	defer running.Wait()
 	if j.file != "" {
@@ -100,15 +97,6 @@ func (j *Journal) Run(ctx context.Context) {
 		pause.Stop()
 	}
 }
-
-// Begin reads what an earlier process wrote down. Run does it first.
-func (j *Journal) Begin() {
-	j.load()
-	close(j.loaded)
-}
-
-// Loaded is closed once what an earlier process wrote down is known.
-func (j *Journal) Loaded() <-chan struct{} { return j.loaded }
 
 // Restored is closed when it is noticed next that etcd was restored.
 func (j *Journal) Restored() <-chan struct{} {
@@ -129,27 +117,39 @@ func (j *Journal) checkSoon(ctx context.Context) time.Duration {
 
 // Check compares the count of writes that the cluster has with the one that is known.
 func (j *Journal) Check(ctx context.Context) error {
-	known := j.Writes()
-	r, err := j.client.ReadReleased(ctx)
+	_, err := j.ReadReleased(ctx)
 	if errors.Is(err, ErrUnreadable) {
 		err = nil // the count is not
 	}
 	j.mu.Lock()
+	defer j.mu.Unlock()
 	j.silent = err != nil
-	j.mu.Unlock()
-	if err == nil && r.exists { // people delete it, which is no restore
-		j.Saw(known, r.Writes)
-	}
 	return err
 }
 
-// Counted returns what was read with the count that goes on from what is known, where somebody
-// has deleted the ConfigMap.
-func (j *Journal) Counted(r Released) Released {
+// ReadReleased is [Client.ReadReleased], and takes in the count of writes. Where somebody has
+// deleted the ConfigMap, which is no restore, the count goes on from what is known.
+func (j *Journal) ReadReleased(ctx context.Context) (Released, error) {
+	known := j.Writes()
+	r, err := j.client.ReadReleased(ctx)
+	if err != nil && !errors.Is(err, ErrUnreadable) {
+		return r, err
+	}
 	if !r.exists {
 		r.Writes = j.Writes()
 	}
-	return r
+	j.Saw(known, r.Writes)
+	return r, err
+}
+
+// WriteReleased is [Client.WriteReleased], and takes in the count of writes.
+func (j *Journal) WriteReleased(ctx context.Context, before Released, quarantined []ipam.Quarantined) (Released, error) {
+	known := j.Writes()
+	r, err := j.client.WriteReleased(ctx, before, quarantined)
+	if err == nil {
+		j.Saw(known, r.Writes)
+	}
+	return r, err
 }
 
 // Writes returns the greatest count of writes that is known.
@@ -211,13 +211,6 @@ func (j *Journal) Forget() {
 	defer j.mu.Unlock()
 	j.before = nil
 	j.changes++
-}
-
-// Changes counts what has changed of the objects and of what is remembered.
-func (j *Journal) Changes() int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.changes
 }
 
 // entries is what is worth remembering of all objects. j.mu is held.

@@ -420,7 +420,7 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 // begins has a leader learn what is held, which knows nothing of before.
 func (h *held) begins() error {
 	h.journal = claim.NewJournal(h.log, h.claims, "")
-	h.journal.Begin()
+	*h.state = *ipam.NewState()
 	_, err := h.load(h.t.Context())
 	return err
 }

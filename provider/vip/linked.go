@@ -58,7 +58,7 @@ func (s *stockBalancer) GetLoadBalancerName(_ context.Context, _ string, svc *v1
 // which the controller makes an Event. One whose status says already what it should is
 // [cloudprovider.ImplementedElsewhere], so that a restart is no Event on every Service.
 func (s *stockBalancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v1.Service, _ []*v1.Node) (*v1.LoadBalancerStatus, error) {
-	if err := errors.Join(s.start(), until(ctx, s.balancer.ready)); err != nil {
+	if err := errors.Join(s.start(), until(ctx, s.balancer.ready), s.balancer.ctx.Err()); err != nil {
 		return nil, err
 	}
 	d, err := s.balancer.assign(ctx, svc)

@@ -26,20 +26,17 @@ import (
 const (
 	loadRetry  = time.Second
 	auditEvery = 5 * time.Minute
-	// loadedWithin is how long a leader waits for the file of what was known before.
-	loadedWithin = 5 * time.Second
 )
 
-var (
-	errJournalLate = errors.New("what this process wrote down before is not read yet")
-	errListLate    = errors.New("claims have changed since they were listed")
-)
+var errListLate = errors.New("claims have changed since they were listed")
 
 // Remember has this process remember who holds which VIP until ctx ends, whether it leads or
 // not: should it lead after etcd was restored from a backup, it knows what the backup does
-// not. It is to be called once at most, before the process can lead.
+// not. It is to be called once at most, before the process can lead: where the disk hangs that
+// the file is on, another one leads.
 func (b *Controller) Remember(ctx context.Context, client kubernetes.Interface) {
 	b.journal = claim.NewJournal(b.log, claim.Client{Kube: client, Namespace: b.options.Namespace}, b.options.journalFile())
+	b.journal.Load()
 	go b.journal.Run(ctx)
 }
 
@@ -114,13 +111,6 @@ func (b *environment) loadBalancers(ctx context.Context) ([]v1.Service, error) {
 // written down is read before the claims, for its count, and after them: whoever led before
 // may still write it down that a VIP was released, and then remove its claim.
 func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err error) {
-	limit, cancel := context.WithTimeout(ctx, loadedWithin)
-	defer cancel()
-	select {
-	case <-b.journal.Loaded():
-	case <-limit.Done():
-		return nil, errJournalLate
-	}
 	if err := b.journal.Check(ctx); err != nil {
 		return nil, err
 	}
@@ -129,7 +119,7 @@ func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err er
 	if err != nil {
 		return nil, err
 	}
-	released, err := b.released.read(ctx) // after the list: what has no object any more was written down before
+	released, err := b.released.begin(ctx) // after the list: what has no object any more was written down before
 	if err != nil {
 		return nil, err
 	}
@@ -143,8 +133,10 @@ func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err er
 	}
 	took := b.journal.Lead(sink{b.store}, list.ResourceVersion, func() {
 		b.apply(func(s *ipam.State) ipam.Effects {
+			known, _ := s.Quarantined(b.now()) // of who led before etcd was restored
 			*s = *ipam.NewState()
 			s.Quarantine(released.Quarantined, b.now())
+			s.Quarantine(known, b.now())
 			return s.Load(objects, b.holdersByEdit(services))
 		})
 	})

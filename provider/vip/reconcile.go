@@ -29,7 +29,7 @@ const (
 // Start starts the controller, which runs until ctx ends. It serves Services of Plinth's
 // class, and those without a class.
 func (b *Controller) Start(ctx context.Context, workers int) error {
-	b.ctx = ctx
+	b.ctx, b.stop = context.WithCancel(ctx)
 	services := b.cluster.Informers.Core().V1().Services()
 	b.services = services.Lister()
 	registration, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -56,13 +56,13 @@ func (b *Controller) run(ctx context.Context, workers int, synced ...cache.Infor
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !b.beginReleasing(ctx) {
 		return
 	}
-	go b.released.run(ctx)
-	go b.queue.Run(ctx, workers)
-	if !b.beginGiving(ctx) {
+	go b.released.run(b.ctx)
+	go b.queue.Run(b.ctx, workers)
+	if !b.beginGiving(b.ctx) {
 		return
 	}
-	go b.options.InForce.OnChange(ctx, func() { b.retryUntilDone(ctx, b.setPools) })
-	b.audit(ctx)
+	go b.options.InForce.OnChange(b.ctx, func() { b.retryUntilDone(b.ctx, b.setPools) })
+	b.audit(b.ctx)
 }
 
 // poolsChange has no pool give what the cluster begins to give itself, and the pools have back
@@ -188,7 +188,7 @@ func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
 // no failure.
 func (b *statuses) reportFailure(svc *v1.Service, err error) {
 	switch {
-	case b.byStock, errors.Is(err, errContended), apierrors.IsConflict(err):
+	case b.byStock, errors.Is(err, errContended), errors.Is(err, context.Canceled), apierrors.IsConflict(err):
 	case err == nil:
 		b.cluster.Reports.Clear(svc, reasonSyncFailed)
 	default:

@@ -76,12 +76,10 @@ func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip
 	var all []ipam.Quarantined
 	all, releasing = r.quarantined()
 	for range claimAttempts {
-		known := b.journal.Writes()
-		now, err := b.claims.WriteReleased(ctx, r.last, all)
+		now, err := b.journal.WriteReleased(ctx, r.last, all)
 		switch {
 		case err == nil:
 			r.last = now
-			b.journal.Saw(known, now.Writes)
 			return addressesOf(all[len(now.Quarantined):]), releasing, nil
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
 			return nil, nil, err
@@ -110,18 +108,22 @@ func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []neti
 	return slices.Concat(all, r.others), releasing
 }
 
+// begin reads what was written down before this process led, or before etcd was restored.
+func (r *releasedKeeper) begin(ctx context.Context) (claim.Released, error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	return r.read(ctx)
+}
+
 // read reads what is written down, while nobody writes.
 func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
-	b := r.balancer
-	known := b.journal.Writes()
-	now, err := b.claims.ReadReleased(ctx)
+	now, err := r.balancer.journal.ReadReleased(ctx)
 	if errors.Is(err, claim.ErrUnreadable) {
-		b.log.Error("it is forgotten", "err", err)
+		r.balancer.log.Error("it is forgotten", "err", err)
 		err = nil
 	}
 	if err == nil {
-		r.last = b.journal.Counted(now)
-		b.journal.Saw(known, r.last.Writes)
+		r.last = now
 	}
 	return now, err
 }

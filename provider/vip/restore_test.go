@@ -1,9 +1,12 @@
 package vip
 
 import (
+	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
@@ -12,11 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
 )
 
-// restoredFrom has a leader begin after a restore of what a journal knew before.
-func (h *held) restoredFrom(objects ...*networkingv1.IPAddress) {
+// restored has a journal know these objects, and learn that etcd was restored.
+func (h *held) restored(version string, objects ...*networkingv1.IPAddress) {
 	h.t.Helper()
 	j := claim.NewJournal(h.log, h.claims, "")
 	var all []any
@@ -24,10 +28,16 @@ func (h *held) restoredFrom(objects ...*networkingv1.IPAddress) {
 		all = append(all, o)
 	}
 	j.Saw(0, 20)
-	_ = j.Replace(all, "9")
+	_ = j.Replace(all, version)
 	h.released.last.Writes = 12
 	j.Saw(20, 12)
 	h.journal = j
+}
+
+// restoredFrom has a leader begin after a restore of what a journal knew before.
+func (h *held) restoredFrom(objects ...*networkingv1.IPAddress) {
+	h.t.Helper()
+	h.restored("9", objects...)
 	h.restoreFrom(h.t.Context(), []v1.Service{*h.svc[0], *h.svc[1]})
 }
 
@@ -75,22 +85,31 @@ func TestServiceThatHasAnotherVIPAfterARestoreKeepsThat(t *testing.T) {
 	}
 }
 
-// TestALeaderThatLearnsOfARestoreClaimsAnewWhatTheBackupLacks before it ends.
+// TestALeaderThatLearnsOfARestoreClaimsAnewWhatTheBackupLacks before it ends, and serves nobody
+// meanwhile.
 func TestALeaderThatLearnsOfARestoreClaimsAnewWhatTheBackupLacks(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)
+	released := netip.MustParseAddr("192.0.2.3")
+	h.state.Quarantine([]ipam.Quarantined{{Addr: released, Owner: h.key(1), Until: noon.Add(time.Minute)}}, h.now())
 	if err := h.client.NetworkingV1().IPAddresses().Delete(t.Context(), h.addr.String(), metav1.DeleteOptions{
 		Preconditions: &metav1.Preconditions{UID: &h.ipAddress().UID, ResourceVersion: &h.ipAddress().ResourceVersion},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	ended := false
-	h.options.Restart = func() { ended = true }
+	h.restored("", claimAt(h.addr.String(), "a", h.svc[0].UID))
+	var happened []string
+	h.ctx, h.stop = context.WithCancel(t.Context())
+	h.options.Restart = func() { happened = append(happened, fmt.Sprintf("ends, serving: %v", h.ctx.Err() == nil)) }
 	restored := make(chan struct{})
 	close(restored)
 	h.watchForRestore(t.Context(), restored)
 	h.agree(h.key(0))
-	if !ended {
-		t.Error("it goes on with what it knows")
+	if want := []string{"ends, serving: false"}; !slices.Equal(happened, want) {
+		t.Errorf("it %v, want %v", happened, want)
+	}
+	stored, err := h.claims.ReadReleased(t.Context())
+	if err != nil || len(stored.Quarantined) != 1 || stored.Quarantined[0].Addr != released {
+		t.Errorf("in quarantine are %v, %v", stored.Quarantined, err)
 	}
 }

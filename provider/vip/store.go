@@ -19,7 +19,8 @@ type store struct {
 
 	quarantineChanged chan struct{} // what is in quarantine has changed
 
-	ctx       context.Context // of the run; nil: it has not begun
+	ctx       context.Context // of serving Services; nil: that has not begun
+	stop      func()          // ends it
 	following sync.Mutex
 	followed  map[netip.Addr]bool // addresses of other programs that are waited for
 
