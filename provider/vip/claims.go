@@ -226,7 +226,7 @@ func (b *store) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
 func (b *store) deleteObject(ctx context.Context, o ipam.Object) error {
 	err := b.claims.Delete(ctx, o)
 	if err == nil {
-		b.apply(func(s *ipam.State) ipam.Effects { s.Deleted(o); return ipam.Effects{} })
+		b.note(func(s *ipam.State) { s.Deleted(o) })
 	}
 	return err
 }
@@ -244,7 +244,7 @@ func (s sink) Observe(o ipam.Object) { s.b.observeObject(o, false) }
 
 // ObserveForeign takes in that an address is another program's.
 func (s sink) ObserveForeign(a netip.Addr) {
-	s.b.apply(func(s *ipam.State) ipam.Effects { s.ObserveForeign(a); return ipam.Effects{} })
+	s.b.note(func(s *ipam.State) { s.ObserveForeign(a) })
 	s.b.followForeign(a)
 }
 

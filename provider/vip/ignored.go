@@ -10,25 +10,12 @@ import (
 	"plinth.dev/plinth/lb/ipam"
 )
 
-// watchIgnored records an Event on each Service of ours that has annotations of another
-// balancer which do not count: once, and again when they change.
-func (b *environment) watchIgnored(services cache.SharedInformer) error {
-	_, err := services.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    b.tellIgnored,
-		UpdateFunc: func(_, now any) { b.tellIgnored(now) },
-		DeleteFunc: b.forgetIgnored,
-	})
-	return err
-}
-
-func (b *environment) tellIgnored(obj any) {
-	svc, ok := obj.(*v1.Service)
-	if !ok {
-		return
-	}
+// tellIgnored records an Event on a Service of ours that has annotations of another balancer
+// which do not count: once, and again when they change.
+func (b *environment) tellIgnored(svc *v1.Service) {
 	ignored := ipam.IgnoredAnnotations(svc.Annotations)
 	if len(ignored) == 0 || !b.isOurs(svc) {
-		b.forgetIgnored(svc)
+		b.cluster.Reports.Clear(svc, string(lb.AnnotationIgnored))
 		return
 	}
 	said := make([]string, len(ignored))
@@ -38,11 +25,14 @@ func (b *environment) tellIgnored(obj any) {
 	b.cluster.Reports.Warn(svc, string(lb.AnnotationIgnored), bounded(strings.Join(said, "; "), maxEvent))
 }
 
-func (b *environment) forgetIgnored(obj any) {
+// forgetReports has a Service that is gone take no memory.
+func (b *environment) forgetReports(obj any) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
 	if svc, ok := obj.(*v1.Service); ok {
-		b.cluster.Reports.Clear(svc, string(lb.AnnotationIgnored))
+		for _, reason := range [...]string{string(lb.AnnotationIgnored), string(lb.StatusNotHeld), reasonSyncFailed} {
+			b.cluster.Reports.Clear(svc, reason)
+		}
 	}
 }

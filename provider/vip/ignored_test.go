@@ -45,7 +45,7 @@ func TestAnIgnoredAnnotationIsToldOnceForEachChange(t *testing.T) {
 			other.Spec.LoadBalancerClass = new("example.com/other")
 			b.tellIgnored(other)
 		}, nil},
-		{"the first goes", func() { b.forgetIgnored(cache.DeletedFinalStateUnknown{Obj: svc("1", dhcp)}) }, nil},
+		{"the first goes", func() { b.forgetReports(cache.DeletedFinalStateUnknown{Obj: svc("1", dhcp)}) }, nil},
 	} {
 		step.do()
 		got := told()

@@ -40,9 +40,6 @@ func (b *Controller) Start(ctx context.Context, workers int) error {
 	if err != nil {
 		return err
 	}
-	if err := b.watchIgnored(services.Informer()); err != nil {
-		return err
-	}
 	cidrs, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer().AddEventHandler(b.poolsChange(ctx))
 	if err != nil {
 		return err
@@ -80,7 +77,11 @@ func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler
 // serviceCame queues a Service that is to be served, or shows what Plinth once wrote.
 func (b *Controller) serviceCame(obj any) {
 	svc, ok := obj.(*v1.Service)
-	if ok && (b.isOurs(svc) || b.hasOurFinalizer(svc) || b.isStale(svc)) {
+	if !ok {
+		return
+	}
+	b.tellIgnored(svc)
+	if b.isOurs(svc) || b.hasOurFinalizer(svc) || b.isStale(svc) {
 		b.queue.Add(keyOf(svc).String())
 	}
 }
@@ -93,6 +94,7 @@ func (b *Controller) serviceChanged(before, now any) {
 	if !ok1 || !ok2 {
 		return
 	}
+	b.tellIgnored(svc)
 	k, ours := keyOf(svc), b.isOurs(svc)
 	anew := ours && asksAnew(old, svc)
 	switch {
@@ -128,12 +130,12 @@ func (b *Controller) serviceGone(obj any) {
 
 // withdraw has nothing offered any more to a Service that is not to be served.
 func (b *store) withdraw(k lb.ServiceKey) {
-	b.apply(func(s *ipam.State) ipam.Effects { s.Withdraw(k); return ipam.Effects{} })
+	b.note(func(s *ipam.State) { s.Withdraw(k) })
 }
 
 // revise has what comes free offered to a Service by what it asks for now.
 func (b *store) revise(svc *v1.Service) {
-	b.apply(func(s *ipam.State) ipam.Effects { s.Revise(requestOf(svc)); return ipam.Effects{} })
+	b.note(func(s *ipam.State) { s.Revise(requestOf(svc)) })
 }
 
 // knows reports whether a Service holds something, waits, or was given an answer.
@@ -283,7 +285,7 @@ func (b *Controller) clearAndRelease(ctx context.Context, k lb.ServiceKey, uid s
 			return err
 		}
 	}
-	b.apply(func(s *ipam.State) ipam.Effects { s.Forget(k); return ipam.Effects{} })
+	b.note(func(s *ipam.State) { s.Forget(k) })
 	b.reports.forget(k)
 	return nil
 }

@@ -89,7 +89,7 @@ func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip
 			return nil, nil, err
 		}
 		r.others = now.Quarantined // which is not ours to forget, though we have it as held
-		b.apply(func(s *ipam.State) ipam.Effects { s.Quarantine(r.others, b.now()); return ipam.Effects{} })
+		b.note(func(s *ipam.State) { s.Quarantine(r.others, b.now()) })
 		all, releasing = r.quarantined()
 	}
 	return nil, nil, errContended
@@ -97,10 +97,7 @@ func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip
 
 // quarantined is [ipam.State.Quarantined], and what another leader wrote down besides.
 func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []netip.Addr) {
-	r.balancer.apply(func(s *ipam.State) ipam.Effects {
-		all, releasing = s.Quarantined(r.balancer.now())
-		return ipam.Effects{}
-	})
+	r.balancer.note(func(s *ipam.State) { all, releasing = s.Quarantined(r.balancer.now()) })
 	r.others = slices.DeleteFunc(r.others, func(o ipam.Quarantined) bool {
 		ours := slices.ContainsFunc(all, func(x ipam.Quarantined) bool { return x.Addr == o.Addr })
 		return ours || !o.Until.After(r.balancer.now())

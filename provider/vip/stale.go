@@ -15,8 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
-	"k8s.io/client-go/tools/cache"
-
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 )
@@ -54,7 +52,8 @@ func (b *Controller) releaseUnreported(ctx context.Context, r ipam.Request, all 
 	return shown, b.releaseAll(ctx, r.Service, r.UID, without(all, shown...))
 }
 
-// clearReported clears the status of a Service before what it holds is given back. A later
+// clearReported clears the status of a Service before what it holds is given back, and takes off
+// the finalizer with it: what the Service holds is given back next, by whoever leads then. A later
 // Service of its name says what is its own. Who changes the Service in between is no failure.
 func (b *statuses) clearReported(ctx context.Context, k lb.ServiceKey, uid string) (err error) {
 	if uid == "" || b.byStock { // it is gone, or shows nothing that it holds
@@ -73,10 +72,13 @@ func (b *statuses) clearAsRead(ctx context.Context, k lb.ServiceKey, uid string)
 	if svc == nil || err != nil {
 		return err
 	}
+	metadata, status := map[string]any{"uid": svc.UID, "resourceVersion": svc.ResourceVersion}, b.clearedStatus(svc)
 	if b.hasOurFinalizer(svc) || addedFinalizer(svc) {
-		return b.dropFinalizer(ctx, svc)
+		metadata["$deleteFromPrimitiveList/finalizers"] = []string{servicehelper.LoadBalancerCleanupFinalizer}
+	} else if len(status) == 0 {
+		return nil
 	}
-	return b.clearStatus(ctx, svc)
+	return b.patchStatus(ctx, svc, map[string]any{"metadata": metadata, "status": status})
 }
 
 // addedFinalizer reports whether it was Plinth that put the finalizer of load balancers on a
@@ -92,31 +94,6 @@ func addedFinalizer(svc *v1.Service) bool {
 // fieldManager is what the name of the program begins with, by which the API server knows
 // whoever gives no name of a field manager.
 const fieldManager = "plinth"
-
-// clearStatus takes off a Service that is not Plinth's to serve what Plinth said in its
-// status.
-func (b *statuses) clearStatus(ctx context.Context, svc *v1.Service) error {
-	status := b.clearedStatus(svc)
-	if len(status) == 0 {
-		return nil
-	}
-	return b.patchStatus(ctx, svc, map[string]any{
-		"metadata": map[string]any{"uid": svc.UID, "resourceVersion": svc.ResourceVersion}, "status": status,
-	})
-}
-
-// dropFinalizer takes the finalizer off a Service, and with it what Plinth said in the
-// status. What it holds is given back next, by whoever leads then.
-func (b *statuses) dropFinalizer(ctx context.Context, svc *v1.Service) error {
-	status := b.clearedStatus(svc)
-	return b.patchStatus(ctx, svc, map[string]any{
-		"metadata": map[string]any{
-			"uid": svc.UID, "resourceVersion": svc.ResourceVersion,
-			"$deleteFromPrimitiveList/finalizers": []string{servicehelper.LoadBalancerCleanupFinalizer},
-		},
-		"status": status,
-	})
-}
 
 // clearedStatus is the patch of a status that takes Plinth's words out of it: the
 // condition, and each address that the Service holds, and, where Plinth served it, that is
@@ -158,15 +135,15 @@ func (b *statuses) isStale(svc *v1.Service) bool {
 		return false
 	}
 	k := keyOf(svc)
-	return b.mustClear(svc) || ask(b.store, func(s *ipam.State) bool {
+	return b.mayClear(svc) && len(b.clearedStatus(svc)) > 0 || ask(b.store, func(s *ipam.State) bool {
 		return len(without(s.Unheld(k, shownBy(svc)), s.Shows(k)...)) > 0
 	})
 }
 
-// mustClear reports whether there is a status to clear of a Service that is not Plinth's to
-// serve any more.
-func (b *statuses) mustClear(svc *v1.Service) bool {
-	return !b.byStock && !b.keepsVIPs(svc) && b.served(svc) && len(b.clearedStatus(svc)) > 0
+// mayClear reports whether the status of a Service that is not Plinth's to serve any more is
+// Plinth's to clear.
+func (b *environment) mayClear(svc *v1.Service) bool {
+	return !b.byStock && !b.keepsVIPs(svc) && b.served(svc)
 }
 
 // observeAllShown keeps from others what the statuses in the cache show of Services that are
@@ -186,7 +163,7 @@ func (b *store) observeShown(s *ipam.State, svc *v1.Service) ipam.Effects {
 		return ipam.Effects{}
 	}
 	e := s.ObserveShown(keyOf(svc), shownBy(svc))
-	if !b.byStock && !b.keepsVIPs(svc) && b.served(svc) {
+	if b.mayClear(svc) {
 		e.Reconcile = append(e.Reconcile, ipam.Retry{Service: keyOf(svc)})
 	}
 	return e
@@ -230,17 +207,6 @@ func (b *statuses) tellStale(svc *v1.Service) {
 	b.cluster.Reports.Warn(svc, string(lb.StatusNotHeld), bounded(fmt.Sprintf("the status shows %s, which Plinth has not given to this Service, and gives to nobody before the status shows it no more. "+
 		"If no other balancer serves this Service: kubectl patch service %s -n %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":null}}'",
 		strings.Join(vips, ", "), svc.Name, svc.Namespace), maxEvent))
-}
-
-// forgetReports has a Service that is gone take no memory.
-func (b *statuses) forgetReports(obj any) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	if svc, ok := obj.(*v1.Service); ok {
-		b.cluster.Reports.Clear(svc, string(lb.StatusNotHeld))
-		b.cluster.Reports.Clear(svc, reasonSyncFailed)
-	}
 }
 
 func without[T comparable](all []T, some ...T) []T {

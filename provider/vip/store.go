@@ -39,6 +39,13 @@ func (b *store) apply(verbs ...func(*ipam.State) ipam.Effects) {
 	b.carryOut(e)
 }
 
+// note has the state take in something from which nothing follows.
+func (b *store) note(verb func(*ipam.State)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	verb(b.state)
+}
+
 // carryOut does what follows from a change of the state.
 func (b *store) carryOut(e ipam.Effects) {
 	for _, s := range e.Stale {
