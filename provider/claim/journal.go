@@ -89,12 +89,17 @@ func (j *Journal) Run(ctx context.Context) {
 	}
 	running.Go(func() { j.follow(ctx) })
 	for ctx.Err() == nil {
-		pause := time.NewTimer(j.checkSoon(ctx))
-		select {
-		case <-ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
+		sleep(ctx, j.checkSoon(ctx))
+	}
+}
+
+// sleep waits for so long, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 

@@ -72,7 +72,7 @@ func (j *Journal) Load() {
 func (j *Journal) keep(ctx context.Context) {
 	durable.RemoveParts(j.file)
 	last := revision{at: j.now()}
-	for {
+	for ctx.Err() == nil {
 		pause := writtenEvery
 		if text, next := j.due(last); text != nil {
 			if err := j.write(text); err != nil {
@@ -82,13 +82,7 @@ func (j *Journal) keep(ctx context.Context) {
 				last = next
 			}
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+		sleep(ctx, pause)
 	}
 }
 
