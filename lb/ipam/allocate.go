@@ -67,7 +67,7 @@ func (d Decision) String() string {
 func Allocate(l *Ledger, r Request, now time.Time) Decision { return allocate(l, r, nil, now) }
 
 // allocate is Allocate for a Service that was told of VIPs.
-func allocate(l *Ledger, r Request, told []Assignment, now time.Time) Decision {
+func allocate(l *Ledger, r Request, told []netip.Addr, now time.Time) Decision {
 	l.endQuarantines(now)
 	s := search{l: l, r: r, told: told}
 	s.keep(s.mayStay)
@@ -84,7 +84,7 @@ func allocate(l *Ledger, r Request, told []Assignment, now time.Time) Decision {
 type search struct {
 	l    *Ledger
 	r    Request
-	told []Assignment  // to the Service, though its status may not show it yet
+	told []netip.Addr  // to the Service, though its status may not show it yet
 	got  [2]Assignment // by family
 }
 
@@ -121,13 +121,10 @@ func (s *search) keep(may func(netip.Addr) bool) {
 
 // prefers reports whether the Service is to keep a, and not b.
 func (s *search) prefers(a, b netip.Addr) bool {
-	isTold := func(x netip.Addr) bool {
-		return slices.ContainsFunc(s.told, func(t Assignment) bool { return t.Addr == x })
-	}
 	if x, y := slices.Contains(s.r.Shown, a), slices.Contains(s.r.Shown, b); x != y {
 		return x
 	}
-	if x, y := isTold(a), isTold(b); x != y {
+	if x, y := slices.Contains(s.told, a), slices.Contains(s.told, b); x != y {
 		return x
 	}
 	return s.l.holdings[a].before(s.l.holdings[b])

@@ -420,13 +420,13 @@ func TestServiceKeepsTheAddressThatItsStatusShows(t *testing.T) {
 	older, newer := netip.MustParseAddr("192.0.2.0"), netip.MustParseAddr("192.0.2.1")
 	for name, tt := range map[string]struct {
 		shown []netip.Addr
-		told  []Assignment
+		told  []netip.Addr
 		want  netip.Addr
 	}{
 		"it shows neither":                        {nil, nil, older},
 		"it shows the newer":                      {[]netip.Addr{newer}, nil, newer},
-		"it was told of the newer":                {nil, []Assignment{{Addr: newer}}, newer},
-		"it shows the older, and knows the newer": {[]netip.Addr{older}, []Assignment{{Addr: newer}}, older},
+		"it was told of the newer":                {nil, []netip.Addr{newer}, newer},
+		"it shows the older, and knows the newer": {[]netip.Addr{older}, []netip.Addr{newer}, older},
 	} {
 		l := NewLedger()
 		l.SetPools(pools(t, "    - {name: a, addresses: [192.0.2.0/30]}"))

@@ -112,11 +112,12 @@ func (s *State) Forget(k lb.ServiceKey) {
 // grant decides what a Service is to have and enters it. Who is refused keeps what it holds,
 // and serves there what it says now. It reports whether others may join it that could not.
 func (s *State) grant(r Request, now time.Time) (d Decision, changed bool) {
-	told, _ := s.Told(r.Service, r.UID)
-	d = allocate(s.ledger, r, told.VIPs, now)
+	last, _ := s.Told(r.Service, r.UID)
+	told := last.Addrs()
+	d = allocate(s.ledger, r, told, now)
 	s.explainShown(r.Service, d.Denials)
 	if d.Refused {
-		d.Unreported = minus(minus(s.Holds(r.Service), r.Shown...), told.Addrs()...)
+		d.Unreported = minus(minus(s.Holds(r.Service), r.Shown...), told...)
 		return d, s.ledger.Says(r.Holder)
 	}
 	for _, v := range d.VIPs {
