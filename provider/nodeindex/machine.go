@@ -62,9 +62,6 @@ func Match(inv *inventory.Inventory, id inventory.NodeIdentity) (inventory.Machi
 	if inv == nil {
 		return inventory.Machine{}, ErrNoInventory
 	}
-	if id == (inventory.NodeIdentity{}) {
-		return inventory.Machine{}, errors.New("neither a provider ID nor a system UUID nor a name is given")
-	}
 	return inv.Identify(id)
 }
 
