@@ -100,16 +100,12 @@ func (s *State) release(a netip.Addr, k lb.ServiceKey, now time.Time) bool {
 }
 
 // Quarantine puts free addresses into quarantine of which it was written down, each until its
-// time, but none for longer than [QuarantineTime]: a clock may have been ahead.
+// time.
 func (s *State) Quarantine(all []Quarantined, now time.Time) {
 	for _, r := range all {
-		if _, in := s.ledger.quarantine[r.Addr]; in || !r.Until.After(now) {
-			continue
+		if _, in := s.ledger.quarantine[r.Addr]; !in && r.Until.After(now) {
+			s.ledger.Quarantine(r)
 		}
-		if latest := now.Add(QuarantineTime); r.Until.After(latest) {
-			r.Until = latest
-		}
-		s.ledger.Quarantine(r)
 	}
 }
 

@@ -26,7 +26,7 @@ type releasedKeeper struct {
 	balancer *Controller
 	writing  sync.Mutex         // one write at a time: who notices a restore writes, too
 	last     claim.Released     // as it was read or written last
-	others   []ipam.Quarantined // that another leader wrote down
+	others   []ipam.Quarantined // that another leader wrote down: not ours to forget, though we may have it as held
 }
 
 // run writes it down until ctx ends: at once when it changed but not too often, and now and
@@ -84,12 +84,10 @@ func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) && !apierrors.IsNotFound(err):
 			return nil, nil, err
 		}
-		now, err = r.read(ctx)
-		if err != nil {
+		if now, err = r.read(ctx); err != nil {
 			return nil, nil, err
 		}
-		r.others = now.Quarantined // which is not ours to forget, though we have it as held
-		b.note(func(s *ipam.State) { s.Quarantine(r.others, b.now()) })
+		b.note(func(s *ipam.State) { s.Quarantine(now.Quarantined, b.now()) })
 		all, releasing = r.quarantined()
 	}
 	return nil, nil, errContended
@@ -97,12 +95,18 @@ func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip
 
 // quarantined is [ipam.State.Quarantined], and what another leader wrote down besides.
 func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []netip.Addr) {
-	r.balancer.note(func(s *ipam.State) { all, releasing = s.Quarantined(r.balancer.now()) })
-	r.others = slices.DeleteFunc(r.others, func(o ipam.Quarantined) bool {
-		ours := slices.ContainsFunc(all, func(x ipam.Quarantined) bool { return x.Addr == o.Addr })
-		return ours || !o.Until.After(r.balancer.now())
-	})
-	return slices.Concat(all, r.others), releasing
+	now, ours := r.balancer.now(), map[netip.Addr]bool{}
+	r.balancer.note(func(s *ipam.State) { all, releasing = s.Quarantined(now) })
+	for _, x := range all {
+		ours[x.Addr] = true
+	}
+	r.others = slices.DeleteFunc(r.others, func(o ipam.Quarantined) bool { return !o.Until.After(now) })
+	for _, o := range r.others {
+		if !ours[o.Addr] {
+			all = append(all, o)
+		}
+	}
+	return all, releasing
 }
 
 // begin reads what was written down before this process led, or before etcd was restored.
@@ -119,10 +123,17 @@ func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 		r.balancer.log.Error("it is forgotten", "err", err)
 		err = nil
 	}
-	if err == nil {
-		r.last = now
+	if err != nil {
+		return now, err
 	}
-	return now, err
+	latest := r.balancer.now().Add(ipam.QuarantineTime)
+	for i, x := range now.Quarantined {
+		if x.Until.After(latest) { // a clock was ahead
+			now.Quarantined[i].Until = latest
+		}
+	}
+	r.last, r.others = now, slices.Clone(now.Quarantined)
+	return now, nil
 }
 
 // removeObjects deletes the objects of addresses that were released, unless they were claimed

@@ -8,8 +8,11 @@ import (
 	"testing"
 	"time"
 
+	networkingv1 "k8s.io/api/networking/v1"
+
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
 )
 
 // TestWhatCannotBeWrittenDownKeepsItsObject releases more addresses than the ConfigMap has
@@ -144,5 +147,54 @@ func TestWhatAnotherLeaderReleasedIsWrittenDownThoughItIsHeldHere(t *testing.T) 
 		if stored, err := h.claims.ReadReleased(t.Context()); err != nil || len(stored.Quarantined) != 1 {
 			t.Errorf("written down are %v, %v", stored.Quarantined, err)
 		}
+	}
+}
+
+// TestWhatAPredecessorWroteDownStaysSoWhileItsClaimIsThereYet is of one that removes the claim a
+// moment after its successor has listed it: should the successor end before it knows, only the
+// ConfigMap tells of the address, for as long as a quarantine is, whatever its clock said.
+func TestWhatAPredecessorWroteDownStaysSoWhileItsClaimIsThereYet(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	theirs := []ipam.Quarantined{{Addr: h.addr, Owner: h.key(0), Until: noon.Add(48 * time.Hour)}}
+	if _, err := h.claims.WriteReleased(t.Context(), h.released.last, theirs); err != nil {
+		t.Fatal(err)
+	}
+	h.loads()
+	for _, at := range []struct {
+		now  time.Time
+		want int
+	}{{noon, 1}, {noon.Add(30 * time.Second), 1}, {noon.Add(11 * time.Minute), 0}} {
+		h.now = func() time.Time { return at.now }
+		h.departed()
+		if stored, err := h.claims.ReadReleased(t.Context()); err != nil || len(stored.Quarantined) != at.want {
+			t.Errorf("%v later written down are %v, %v", at.now.Sub(noon), stored.Quarantined, err)
+		}
+	}
+}
+
+// TestWhatIsQuarantinedHereAndThenHeldIsWrittenDownOn has a watch that is late show a claim that
+// another leader has removed already.
+func TestWhatIsQuarantinedHereAndThenHeldIsWrittenDownOn(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	late := h.ipAddress()
+	h.loads()
+	if err := h.client.Tracker().Delete(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), "", h.addr.String()); err != nil {
+		t.Fatal(err)
+	}
+	sink{h.store}.ObserveDeleted(h.addr, "")
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
+		t.Fatal(err)
+	}
+	theirs := []ipam.Quarantined{{Addr: h.addr, Owner: h.key(0), Until: noon.Add(time.Minute)}}
+	if _, err := h.claims.WriteReleased(t.Context(), claim.Released{}, theirs); err != nil {
+		t.Fatal(err)
+	}
+	h.departed()
+	h.observe(late, false)
+	h.departed()
+	if stored, err := h.claims.ReadReleased(t.Context()); err != nil || len(stored.Quarantined) != 1 {
+		t.Errorf("written down are %v, %v", stored.Quarantined, err)
 	}
 }
