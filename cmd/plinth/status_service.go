@@ -115,8 +115,14 @@ func whyPending(pod v1.Pod) string {
 	return ""
 }
 
-// checkUnmatched adds what the controller says has no counterpart, and is not told yet.
+// checkUnmatched adds what the controller says has no counterpart, and is not told yet. Its
+// word is some seconds old: a Node that has its machine's provider ID has it from the controller.
 func (s *status) checkUnmatched(seen observed, told map[string]bool) {
+	for _, n := range seen.nodes {
+		if m, err := seen.inventory.Identify(identityOf(n)); err == nil && n.Spec.ProviderID == m.ProviderID() {
+			told["node "+n.Name], told["machine "+m.Name] = true, true
+		}
+	}
 	for _, name := range strings.Fields(seen.taken[source.KeyNodesWithoutMachine]) {
 		i := slices.IndexFunc(seen.nodes, func(n v1.Node) bool { return n.Name == name })
 		if i < 0 || told["node "+name] {

@@ -153,6 +153,10 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.nodes[2].Status.VolumesAttached = []v1.AttachedVolume{{Name: "disk"}}
 		}, []string{"node nuc4: machine nuc4 is off, and what is attached to it can be used nowhere else (volumes: 1)"}},
 		{"the controller has not seen a Node", func(s *observed) { s.taken["machinesWithoutNode"] = "nuc1\n" }, []string{"machine nuc1 (shelf): the controller knows no Node of it"}},
+		{"the controller has initialised a Node, and has not said so yet", func(s *observed) {
+			s.nodes[0].Spec.ProviderID = "plinth://nuc1"
+			s.taken["machinesWithoutNode"], s.taken["nodesWithoutMachine"] = "nuc1\n", "nuc1\n"
+		}, nil},
 		{"a stranger that the controller tells of, too", func(s *observed) {
 			s.nodes = append(s.nodes, nodeThatIs("nuc9", v1.ConditionTrue, v1.ConditionTrue))
 			s.taken["nodesWithoutMachine"] = "nuc9"
