@@ -135,8 +135,8 @@ func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err er
 		b.apply(func(s *ipam.State) ipam.Effects {
 			known, _ := s.Quarantined(b.now()) // of who led before etcd was restored
 			*s = *ipam.NewState()
+			s.Quarantine(known, b.now()) // of two the first counts, and what a backup says is the earlier
 			s.Quarantine(released.Quarantined, b.now())
-			s.Quarantine(known, b.now())
 			return s.Load(objects, b.holdersByEdit(services))
 		})
 	})
@@ -286,7 +286,12 @@ func (b *Controller) audit(ctx context.Context) {
 	}, auditEvery)
 }
 
+// compare reads the count of writes before the list, as [Controller.load] does: what a restored
+// etcd does not have was never deleted.
 func (b *Controller) compare(ctx context.Context) error {
+	if err := b.journal.Check(ctx); err != nil {
+		return err
+	}
 	list, err := b.claims.List(ctx)
 	if err != nil {
 		return err

@@ -113,3 +113,49 @@ func TestALeaderThatLearnsOfARestoreClaimsAnewWhatTheBackupLacks(t *testing.T) {
 		t.Errorf("in quarantine are %v, %v", stored.Quarantined, err)
 	}
 }
+
+// TestWhatAnAuditFindsGoneAfterARestoreIsClaimedAnew: it may read the list of a restored cluster
+// before anybody has read the count of writes. What it then takes for deleted was held all the
+// same.
+func TestWhatAnAuditFindsGoneAfterARestoreIsClaimedAnew(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	h.journal = h.follow()
+	h.journal.Saw(0, 20)
+	restored := h.journal.Restored()
+	if _, err := h.claims.WriteReleased(t.Context(), claim.Released{Writes: 11}, nil); err != nil { // as the backup has it
+		t.Fatal(err)
+	}
+	if err := h.client.Tracker().Delete(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), "", h.addr.String()); err != nil {
+		t.Fatal(err)
+	}
+	h.ctx, h.stop = context.WithCancel(t.Context())
+	h.options.Restart = func() {}
+	_ = h.compare(t.Context())
+	if err := h.journal.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !closed(restored) {
+		t.Fatal("the restore was not noticed")
+	}
+	h.watchForRestore(t.Context(), restored)
+	h.agree(h.key(0))
+}
+
+// TestAQuarantineOutlastsARestoreOfAShorterOne: the backup has the address in quarantine since an
+// earlier release.
+func TestAQuarantineOutlastsARestoreOfAShorterOne(t *testing.T) {
+	h := newHeld(t)
+	backup := []ipam.Quarantined{{Addr: h.addr, Owner: h.key(0), Until: noon.Add(time.Minute)}}
+	if _, err := h.claims.WriteReleased(t.Context(), claim.Released{}, backup); err != nil {
+		t.Fatal(err)
+	}
+	later := ipam.Quarantined{Addr: h.addr, Owner: h.key(1), Until: noon.Add(9 * time.Minute)}
+	h.state.Quarantine([]ipam.Quarantined{later}, noon)
+	if _, err := h.load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := h.quarantined(); !slices.Equal(got, []ipam.Quarantined{later}) {
+		t.Errorf("in quarantine is %v, want %v", got, later)
+	}
+}
