@@ -22,6 +22,7 @@ const (
 	writtenEvery = 2 * time.Second
 	countedEvery = time.Minute
 	writtenAgain = time.Minute // after a failure
+	readWithin   = 2 * time.Second
 
 	fileFormat = 1 // the number of the file's format; without one it is the first
 )
@@ -42,7 +43,11 @@ func (j *Journal) Load() {
 	if j.file == "" {
 		return
 	}
+	late := time.AfterFunc(readWithin, func() {
+		j.log.Error("which VIPs were held before is being read for long, and this process neither leads nor answers probes before it is; does the disk answer?", "file", j.file)
+	})
 	text, err := os.ReadFile(j.file)
+	late.Stop()
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}

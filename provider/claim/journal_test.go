@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -286,4 +288,43 @@ func TestFileThatCannotBeReadIsNoJournal(t *testing.T) {
 			t.Errorf("%s: remembers %v, knows %v", name, got, j.objects)
 		}
 	}
+}
+
+// TestAFileThatIsReadForLongIsTold: who waits for it neither leads nor answers probes, and would
+// say nothing.
+func TestAFileThatIsReadForLongIsTold(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "claims.json")
+	if err := syscall.Mkfifo(file, 0o600); err != nil { // which is as silent as a disk that hangs
+		t.Fatal(err)
+	}
+	said, read := make(chan string, 10), make(chan struct{})
+	j := NewJournal(slog.New(slog.NewTextHandler(lines(said), nil)), Client{}, file)
+	go func() {
+		j.Load()
+		close(read)
+	}()
+	select {
+	case line := <-said:
+		if !strings.Contains(line, file) {
+			t.Errorf("it says %s", line)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("nothing is said for ten seconds")
+	}
+	answers, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := answers.Close(); err != nil {
+		t.Fatal(err)
+	}
+	<-read
+}
+
+// lines is sent each line that is logged.
+type lines chan<- string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
 }
