@@ -117,6 +117,9 @@ func (x *Index) candidates(m inventory.Machine) (nodes []*v1.Node) {
 
 // PodCIDRHolder returns another Node whose pod CIDRs overlap one of these.
 func (x *Index) PodCIDRHolder(cidrs []netip.Prefix, node string) (string, bool) {
+	if len(cidrs) == 0 {
+		return "", false
+	}
 	for n := range x.all() {
 		for _, p := range routing.ParsePodCIDRs(n.Spec.PodCIDRs) {
 			if n.Name != node && slices.ContainsFunc(cidrs, p.Overlaps) {

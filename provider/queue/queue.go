@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,17 +36,20 @@ func New(name string, log *slog.Logger, sync func(context.Context, string) error
 	}
 }
 
-// Run has the items synced until ctx ends.
+// Run has the items synced until ctx ends, and returns when nobody works on one any more. Those
+// that are queued then are left.
 func (q *Queue) Run(ctx context.Context, workers int) {
-	defer q.ShutDown()
+	var working sync.WaitGroup
 	for range workers {
-		go wait.UntilWithContext(ctx, q.work, time.Second)
+		working.Go(func() { wait.UntilWithContext(ctx, q.work, time.Second) })
 	}
 	<-ctx.Done()
+	q.ShutDown()
+	working.Wait()
 }
 
 func (q *Queue) work(ctx context.Context) {
-	for {
+	for ctx.Err() == nil {
 		name, quit := q.Get()
 		if quit {
 			return

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/informers"
@@ -40,6 +41,8 @@ type Controller struct {
 	journal  *claim.Journal
 	linked   *stockBalancer
 	released *releasedKeeper
+
+	serving sync.WaitGroup // all that serves Services until the context of serving ends
 
 	loaded chan struct{} // closed when all claims are known: addresses may be released
 	ready  chan struct{} // closed when the pools and the statuses are known, too: addresses may be given

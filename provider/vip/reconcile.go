@@ -40,12 +40,12 @@ func (b *Controller) Start(ctx context.Context, workers int) error {
 	if err != nil {
 		return err
 	}
-	cidrs, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer().AddEventHandler(b.poolsChange(ctx))
+	cidrs, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer().AddEventHandler(b.poolsChange(b.ctx))
 	if err != nil {
 		return err
 	}
 	legacyregistry.RawMustRegister(vipCollector{b})
-	go b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced)
+	b.serving.Go(func() { b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced) })
 	return nil
 }
 
@@ -53,12 +53,12 @@ func (b *Controller) run(ctx context.Context, workers int, synced ...cache.Infor
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !b.beginReleasing(ctx) {
 		return
 	}
-	go b.released.run(b.ctx)
-	go b.queue.Run(b.ctx, workers)
+	b.serving.Go(func() { b.released.run(b.ctx) })
+	b.serving.Go(func() { b.queue.Run(b.ctx, workers) })
 	if !b.beginGiving(b.ctx) {
 		return
 	}
-	go b.options.InForce.OnChange(b.ctx, func() { b.retryUntilDone(b.ctx, b.setPools) })
+	b.serving.Go(func() { b.options.InForce.OnChange(b.ctx, func() { b.retryUntilDone(b.ctx, b.setPools) }) })
 	b.audit(b.ctx)
 }
 

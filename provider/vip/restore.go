@@ -37,6 +37,7 @@ func (b *Controller) watchForRestore(ctx context.Context, restored <-chan struct
 	}
 	b.log.Error("the API server's store was restored from a backup; starting anew")
 	b.stop()
+	b.serving.Wait() // what somebody decided by what was known before must not come into what is read now
 	retryForAWhile(ctx, b.log, func(ctx context.Context) error {
 		_, err := b.load(ctx)
 		return err
