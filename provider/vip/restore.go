@@ -114,6 +114,9 @@ func (b *Controller) rewrite(ctx context.Context, missing []ipam.Remembered) err
 			errs[i] = errors.Join(errs[i], err)
 		}
 	})
-	_, err := b.released.write(ctx)
+	full, err := b.released.write(ctx)
+	if full {
+		err = errors.New("there is no room to write down all that is in quarantine")
+	}
 	return errors.Join(cmp.Or(errs...), ctx.Err(), err)
 }
