@@ -6,13 +6,16 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/routing"
@@ -203,5 +206,71 @@ func repair(b *testing.B, tab *Table, doubt <-chan struct{}, routes []routing.Ro
 			b.Fatal(err)
 		}
 		restored += s.Changed
+	}
+}
+
+// BenchmarkForeignReplacements is what another program's changes of its own routes cost
+// beside 100,000 of these: how often the tables are read again in a second, at the agent's
+// pace, and the share of one CPU that this takes.
+func BenchmarkForeignReplacements(b *testing.B) {
+	uplink(b)
+	var lines strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&lines, "route add 20.%d.%d.%d/32 via 10.1.0.1 proto bird metric 32\n", i/62500, (i/250)%250, i%250+1)
+	}
+	file := filepath.Join(b.TempDir(), "batch")
+	if err := os.WriteFile(file, []byte(lines.String()), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	ip(b, "-batch "+file)
+	tab, want := table(b), mixed()
+	mustSet(b, tab, want)
+	doubt, err := tab.Watch(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	replaced := make(chan error, 1)
+	go func() { replaced <- replaceOften(ctx) }()
+	const pace = 20 * time.Millisecond // the agent's
+	rereads, spent, began := 0, time.Duration(0), time.Now()
+	for b.Loop() {
+		for end := time.After(time.Second); end != nil; {
+			select {
+			case <-end:
+				end = nil
+			case <-doubt:
+				from := time.Now()
+				tab.Doubt()
+				mustSet(b, tab, want)
+				rereads, spent = rereads+1, spent+time.Since(from)
+				<-time.After(pace - time.Since(from))
+			}
+		}
+	}
+	took := time.Since(began)
+	stop()
+	if err := <-replaced; err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(rereads)/took.Seconds(), "rereads/s")
+	b.ReportMetric(100*spent.Seconds()/took.Seconds(), "cpu-%")
+}
+
+// replaceOften gives one foreign route another next hop a hundred times a second.
+func replaceOften(ctx context.Context) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := netlink.RouteReplace(&netlink.Route{Dst: &net.IPNet{IP: net.IPv4(20, 0, 0, 1), Mask: net.CIDRMask(32, 32)},
+			Gw: net.IPv4(10, 1, 0, byte(1+i%2)), Protocol: unix.RTPROT_BIRD, Priority: 32})
+		if err != nil {
+			return err
+		}
 	}
 }

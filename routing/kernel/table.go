@@ -46,9 +46,10 @@ type Table struct {
 	ruled    [2]bool         // for which families there is our rule, if sure
 	sure     bool
 
-	tunnel    atomic.Uint32           // index of the tunnel device, which the watcher reads too; 0: none
-	tunnelled routing.Tunnel          // as it is, if sure
-	entries   atomic.Pointer[entries] // that the tunnel is to have; for the watcher
+	wanted    atomic.Pointer[[]routing.Route] // by the last Set, for the watcher; nil: nothing was set yet
+	tunnel    atomic.Uint32                   // index of the tunnel device, which the watcher reads too; 0: none
+	tunnelled routing.Tunnel                  // as it is, if sure
+	entries   atomic.Pointer[entries]         // that the tunnel is to have; for the watcher
 }
 
 // NewTable returns a table that has not looked at the kernel yet.
@@ -82,11 +83,13 @@ func (t *Table) Doubt() { t.sure = false }
 // Set makes want, which is sorted and has each key once, the routes that bear our
 // mark. Routes are added before others are deleted. What fails does not keep the
 // rest from being done: the state says what was reached, the error why not all of it.
+// The table keeps want: nobody changes it later.
 // A route in State.Failed has the kernel's error, or [ErrForeign].
 func (t *Table) Set(ctx context.Context, want []routing.Route) (State, error) {
 	if err := ctx.Err(); err != nil {
 		return State{Want: len(want)}, err
 	}
+	t.wanted.Store(&want) // before the kernel tells of what follows
 	state, err := t.set(want)
 	if err != nil {
 		t.hangUp()

@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/routing"
 )
 
 // watched are the groups whose events can mean that a route of ours is gone. For
@@ -35,7 +39,6 @@ func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 			return nil, err
 		}
 	}
-	ours := watcher{mark: t.mark, port: t.conn.port, tunnel: &t.tunnel, entries: &t.entries}
 	c, err := dial(watched...)
 	if err != nil {
 		return nil, err
@@ -45,14 +48,19 @@ func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 		return nil, err
 	}
 	doubt := make(chan struct{}, 1)
-	go ours.listen(ctx, c, doubt)
+	go t.watcher().listen(ctx, c, doubt)
 	return doubt, nil
+}
+
+func (t *Table) watcher() watcher {
+	return watcher{mark: t.mark, port: t.conn.port, wanted: &t.wanted, tunnel: &t.tunnel, entries: &t.entries}
 }
 
 // watcher tells events that concern us from others.
 type watcher struct {
 	mark
-	port    uint32         // of the socket that we write with
+	port    uint32 // of the socket that we write with
+	wanted  *atomic.Pointer[[]routing.Route]
 	tunnel  *atomic.Uint32 // index of the device
 	entries *atomic.Pointer[entries]
 }
@@ -93,7 +101,7 @@ func (w watcher) concerns(h unix.NlMsghdr, body []byte) bool {
 	switch h.Type {
 	case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
 		// A replacement may be of a route of ours by another program's.
-		return len(body) >= unix.SizeofRtMsg && (body[5] == w.protocol || h.Flags&unix.NLM_F_REPLACE != 0)
+		return len(body) >= unix.SizeofRtMsg && (body[5] == w.protocol || h.Flags&unix.NLM_F_REPLACE != 0 && w.wants(body))
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		return len(body) >= unix.SizeofNdMsg && w.tunnelled(h.Type == unix.RTM_NEWNEIGH, body)
 	case unix.RTM_NEWLINK:
@@ -102,6 +110,25 @@ func (w watcher) concerns(h unix.NlMsghdr, body []byte) bool {
 		return true
 	}
 	return false
+}
+
+// wants reports whether the destination of a route message is one that we want a route to.
+// A router's daemon replaces routes all day, and each reread costs more the more there are.
+func (w watcher) wants(body []byte) bool {
+	routes := w.wanted.Load()
+	if routes == nil {
+		return true
+	}
+	addr := unspecified(body[0])
+	for kind, value := range attributes(body[unix.SizeofRtMsg:]) {
+		if kind == unix.RTA_DST {
+			addr, _ = netip.AddrFromSlice(value)
+		}
+	}
+	dst := netip.PrefixFrom(addr, int(body[1]))
+	// Unicast is the first kind: of the routes to dst none comes before this one.
+	i, _ := slices.BinarySearchFunc(*routes, routing.Route{Dst: dst, Kind: routing.Unicast}, routing.Route.Compare)
+	return i < len(*routes) && (*routes)[i].Dst == dst
 }
 
 // linkChanged reports whether a link went up or down; statistics and the like are
