@@ -149,7 +149,9 @@ const (
 
 // Addresses of machines and routers.
 const (
-	// Two machines or routers have the same address. Machines that are retired do not count.
+	// Two machines or routers have the same address. Machines that are retired do not count. A
+	// router's link-local address is one of its link alone: routers of different racks may have the
+	// same.
 	AddressTwice Code = "P0601"
 	// The address is in none of the subnets of its rack. Either the machine is in another rack or a
 	// subnet is missing.

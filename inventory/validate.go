@@ -26,7 +26,7 @@ func (d *decoder) validate(raw *rawInventory, inv *Inventory) {
 		v.identities, v.units, v.taints,
 		v.addresses, v.subnets,
 		v.poolRanges, v.poolsAndOthers, v.reservations, v.poolReach, v.aggregates,
-		v.systems, v.sessions, v.routers, v.bfd,
+		v.systems, v.sessions, v.routers, v.linkLocals, v.bfd,
 		v.storages, v.selectors,
 		v.podNetwork, v.podCIDRs,
 	} {

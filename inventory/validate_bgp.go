@@ -27,6 +27,42 @@ func (v *validation) routers() {
 	}
 }
 
+// linkLocals refuses two routers of a rack that have one link-local address on one interface:
+// a machine's sessions with both go to the same end. Routers of other racks are on links of
+// their own, and often have the same address there.
+func (v *validation) linkLocals() {
+	told := map[*yaml.Node]bool{}
+	for _, rack := range v.inv.Racks {
+		seen := map[netip.Addr]*yaml.Node{}
+		for _, a := range v.linkLocalsOf(rack) {
+			first, taken := seen[a.v]
+			if !taken {
+				seen[a.v] = a.node
+			} else if !told[a.node] {
+				told[a.node] = true
+				v.refuse(a.node, refusal{code: AddressTwice, message: fmt.Sprintf("is the address of another router of rack %s on the same interface", rack.Name),
+					accepted: "an address that no other router of the rack has there, or another interface", suggestion: v.nextAddress(a.v)}, first)
+			}
+		}
+	}
+}
+
+// linkLocalsOf are the link-local addresses of the routers that a rack's machines have
+// sessions with, in the order in which they were written.
+func (v *validation) linkLocalsOf(rack Rack) (all []scalar[netip.Addr]) {
+	if len(rack.Machines) == 0 {
+		return nil
+	}
+	for _, r := range v.allRouters() {
+		for _, a := range r.allAddresses() {
+			if a.v.Zone() != "" && contains(rack.Peers, r.Name.v) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
 // flowList prints values as people write a short list.
 func flowList[T fmt.Stringer](all []T) string {
 	words := make([]string, len(all))
