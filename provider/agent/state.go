@@ -120,9 +120,9 @@ func (d disk) predecessor() past {
 	case err != nil, last.Owner.conflict(d.owner) != "":
 		return past{booted: now.Up < bootsFor}
 	case last.BootID != now.BootID:
-		return past{counts: now.Wall.Sub(last.Wall) < keepsFor, booted: true, lost: last.Lost}
+		return past{counts: isAge(now.Wall.Sub(last.Wall), keepsFor), booted: true, lost: last.Lost}
 	}
-	p := past{counts: true, follows: now.Up-last.Up < followsWithin, lost: last.Lost}
+	p := past{counts: true, follows: isAge(now.Up-last.Up, followsWithin), lost: last.Lost}
 	if p.follows && last.Drained != nil {
 		p.drained = last.Drained
 		if *p.drained >= 0 {
@@ -131,6 +131,11 @@ func (d disk) predecessor() past {
 	}
 	return p
 }
+
+// isAge reports whether something is younger than a limit. What is yet to come has no age:
+// a machine whose clock has no battery begins at the same day after every boot, and took
+// what it had written a month before for young.
+func isAge(d, limit time.Duration) bool { return d >= 0 && d < limit }
 
 // saved is inputs as they stand on disk. Passwords are among them: a session needs
 // its own when the API server is away. The file is its owner's alone.

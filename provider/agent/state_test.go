@@ -121,6 +121,8 @@ func TestPredecessorIsOfThisBootAndAMomentAgo(t *testing.T) {
 		{"an hour ago, in this boot", sign{BootID: now.BootID, Up: now.Up - time.Hour, Drained: ago(time.Second)}, past{counts: true}},
 		{"before a reboot", sign{BootID: "other", Up: now.Up, Wall: now.Wall.Add(-time.Hour), Drained: ago(time.Second)}, past{counts: true, booted: true}},
 		{"long before a reboot", sign{BootID: "other", Wall: now.Wall.Add(-48 * time.Hour)}, past{booted: true}},
+		{"before a reboot, after which the clock begins anew", sign{BootID: "other", Wall: now.Wall.Add(24 * time.Hour)}, past{booted: true}},
+		{"later in this boot than it is now, as in a machine that was set back", sign{BootID: now.BootID, Up: now.Up + time.Hour, Drained: ago(time.Second)}, past{counts: true}},
 		{"a moment ago, on a clock that was set since", sign{BootID: now.BootID, Up: now.Up, Wall: now.Wall.Add(9000 * time.Hour)}, past{follows: true, counts: true}},
 		{"a minute ago, in a drain", sign{BootID: now.BootID, Up: now.Up - time.Minute, Drained: ago(time.Second)}, past{follows: true, counts: true, drained: ago(61 * time.Second)}},
 		{"a minute ago, in no drain", sign{BootID: now.BootID, Up: now.Up - time.Minute, Drained: ago(-1)}, past{follows: true, counts: true, drained: ago(-1)}},
