@@ -448,3 +448,26 @@ func TestEntriesOfTheTunnelThatSomebodyRemovesOrChangesAreBack(t *testing.T) {
 		}
 	})
 }
+
+// TestAPodWithALargerMTUThanTheTunnelHearsOfIt is what docs/guides/pod-networks.md says of a
+// CNI whose MTU does not follow the tunnel's.
+func TestAPodWithALargerMTUThanTheTunnelHearsOfIt(t *testing.T) {
+	nodes, pods, views := overlaySite(t)
+	inEach(t, nodes, views, true)
+	for _, addr := range []string{"10.244.3.2", "fd00:244:0:3::2"} {
+		out, _ := pods[0].run("ping", "-n", "-M", "do", "-s", "1440", "-c", "3", "-W", "1", addr)
+		if !strings.Contains(out, "1450") {
+			t.Errorf("no ICMP error names the tunnel's MTU:\n%s", out)
+		}
+		if out, _ := pods[0].run("ip", "route", "get", addr); !strings.Contains(out, "mtu 1450") {
+			t.Errorf("the pod has not learned the MTU: %s", out)
+		}
+		if out, ok := pods[0].run("ping", "-n", "-M", "do", "-s", "1390", "-c", "1", "-W", "2", addr); !ok {
+			t.Errorf("what fits does not arrive: %s", out)
+		}
+	}
+	pods[1].ip("link set eth0 mtu 1450")
+	if out, ok := pods[1].run("ping", "-n", "-M", "do", "-s", "1422", "-c", "1", "-W", "2", "10.244.3.2"); !ok {
+		t.Errorf("a whole packet of the tunnel's MTU does not arrive: %s", out)
+	}
+}

@@ -50,6 +50,7 @@ type Table struct {
 	tunnel    atomic.Uint32                   // index of the tunnel device, which the watcher reads too; 0: none
 	tunnelled routing.Tunnel                  // as it is, if sure
 	entries   atomic.Pointer[entries]         // that the tunnel is to have; for the watcher
+	mtus      atomic.Pointer[mtus]            // of the tunnel and of the link below it; for the watcher
 }
 
 // NewTable returns a table that has not looked at the kernel yet.

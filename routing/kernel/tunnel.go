@@ -54,8 +54,17 @@ func (t *Table) setTunnel(was, want routing.Tunnel) error {
 	if t.sure && t.tunnel.Load() != 0 && was.SameDevice(want) {
 		return t.changePeers(entriesOf(was.Peers), want.Peers)
 	}
-	link, err := ensureDevice(want)
+	below, err := underlay(want.Local)
 	if err != nil {
+		return err
+	}
+	mtu := below.MTU - overhead(want.Local)
+	link, err := ensureDevice(want, mtu)
+	if err != nil {
+		return err
+	}
+	t.mtus.Store(&mtus{below.Index: below.MTU, link.Attrs().Index: mtu}) // before the kernel tells of what follows
+	if err := adjustDevice(link, want, mtu); err != nil {
 		return err
 	}
 	if index := uint32(link.Attrs().Index); index != t.tunnel.Load() {
@@ -71,6 +80,7 @@ func (t *Table) dropTunnel() error {
 	}
 	t.tunnel.Store(0)
 	t.tunnelled = routing.Tunnel{}
+	t.mtus.Store(nil)
 	return removeDevice()
 }
 
@@ -87,11 +97,7 @@ func removeDevice() error {
 }
 
 // ensureDevice returns the device, made anew if one of that name cannot become it.
-func ensureDevice(want routing.Tunnel) (netlink.Link, error) {
-	mtu, err := tunnelMTU(want.Local)
-	if err != nil {
-		return nil, err
-	}
+func ensureDevice(want routing.Tunnel, mtu int) (netlink.Link, error) {
 	link, err := netlink.LinkByName(routing.TunnelDevice)
 	if err == nil && !isTunnel(link, want) {
 		if err := netlink.LinkDel(link); err != nil {
@@ -100,11 +106,9 @@ func ensureDevice(want routing.Tunnel) (netlink.Link, error) {
 		link = nil
 	}
 	if link == nil || err != nil {
-		if link, err = addDevice(want, mtu); err != nil {
-			return nil, err
-		}
+		return addDevice(want, mtu)
 	}
-	return link, adjustDevice(link, want, mtu)
+	return link, nil
 }
 
 func addDevice(want routing.Tunnel, mtu int) (netlink.Link, error) {
@@ -146,26 +150,33 @@ func adjustDevice(link netlink.Link, want routing.Tunnel, mtu int) error {
 	return err
 }
 
-// tunnelMTU is that of the link with the tunnel's address, less what VXLAN adds.
-func tunnelMTU(local netip.Addr) (int, error) {
-	overhead, family := overhead4, unix.AF_INET
-	if local.Is6() {
-		overhead, family = overhead6, unix.AF_INET6
+// mtus are those that links are known to have, by their index.
+type mtus map[int]int
+
+// overhead is what the packets of a tunnel with this end bear besides.
+func overhead(local netip.Addr) int {
+	if local.Is4() {
+		return overhead4
 	}
-	addrs, err := netlink.AddrList(nil, family)
+	return overhead6
+}
+
+// underlay is the link with the tunnel's address.
+func underlay(local netip.Addr) (*netlink.LinkAttrs, error) {
+	addrs, err := netlink.AddrList(nil, int(family(local)))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for _, a := range addrs {
 		if have, _ := netip.AddrFromSlice(a.IP); have.Unmap() == local {
 			link, err := netlink.LinkByIndex(a.LinkIndex)
 			if err != nil {
-				return 0, err
+				return nil, err
 			}
-			return link.Attrs().MTU - overhead, nil
+			return link.Attrs(), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %v", ErrNoUnderlay, local)
+	return nil, fmt.Errorf("%w: %v", ErrNoUnderlay, local)
 }
 
 // setInner gives the device its addresses. To a link-local one belongs the network of

@@ -53,7 +53,7 @@ func (t *Table) Watch(ctx context.Context) (<-chan struct{}, error) {
 }
 
 func (t *Table) watcher() watcher {
-	return watcher{mark: t.mark, port: t.conn.port, wanted: &t.wanted, tunnel: &t.tunnel, entries: &t.entries}
+	return watcher{mark: t.mark, port: t.conn.port, wanted: &t.wanted, tunnel: &t.tunnel, entries: &t.entries, mtus: &t.mtus}
 }
 
 // watcher tells events that concern us from others.
@@ -63,6 +63,7 @@ type watcher struct {
 	wanted  *atomic.Pointer[[]routing.Route]
 	tunnel  *atomic.Uint32 // index of the device
 	entries *atomic.Pointer[entries]
+	mtus    *atomic.Pointer[mtus]
 }
 
 // listen reads events until the context ends.
@@ -105,7 +106,7 @@ func (w watcher) concerns(h unix.NlMsghdr, body []byte) bool {
 	case unix.RTM_NEWNEIGH, unix.RTM_DELNEIGH:
 		return len(body) >= unix.SizeofNdMsg && w.tunnelled(h.Type == unix.RTM_NEWNEIGH, body)
 	case unix.RTM_NEWLINK:
-		return len(body) >= unix.SizeofIfInfomsg && linkChanged(body)
+		return len(body) >= unix.SizeofIfInfomsg && w.linkChanged(body)
 	case unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR, unix.RTM_NEWRULE, unix.RTM_DELRULE:
 		return true
 	}
@@ -131,11 +132,26 @@ func (w watcher) wants(body []byte) bool {
 	return i < len(*routes) && (*routes)[i].Dst == dst
 }
 
-// linkChanged reports whether a link went up or down; statistics and the like are
-// events as well.
-func linkChanged(body []byte) bool {
-	changed := binary.NativeEndian.Uint32(body[12:])
-	return changed&(unix.IFF_UP|unix.IFF_RUNNING|unix.IFF_LOWER_UP) != 0
+// linkChanged reports whether a link went up or down, or whether the MTU of one that the
+// tunnel needs is not what it was. Statistics and the like are events as well.
+func (w watcher) linkChanged(body []byte) bool {
+	if changed := binary.NativeEndian.Uint32(body[12:]); changed&(unix.IFF_UP|unix.IFF_RUNNING|unix.IFF_LOWER_UP) != 0 {
+		return true
+	}
+	known := w.mtus.Load()
+	if known == nil {
+		return false
+	}
+	mtu, needed := (*known)[int(binary.NativeEndian.Uint32(body[4:]))]
+	if !needed {
+		return false
+	}
+	for kind, value := range attributes(body[unix.SizeofIfInfomsg:]) {
+		if kind == unix.IFLA_MTU && len(value) == 4 {
+			return int(binary.NativeEndian.Uint32(value)) != mtu
+		}
+	}
+	return false
 }
 
 // tunnelled reports whether an event says that an entry of the tunnel is not as it is to

@@ -3,8 +3,10 @@
 package kernel
 
 import (
+	"context"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -82,5 +84,57 @@ func TestARouteOfAnotherProgramsIsNoEventUnlessItTakesThePlaceOfOurs(t *testing.
 	tab.Doubt()
 	for _, args := range []string{"route del 10.244.2.0/24 proto bird", "-6 route del fd00:244:0:2::/64 proto bird", "route del default proto bird", "-6 route del default proto bird"} {
 		ip(t, args)
+	}
+}
+
+// endOfATunnel is one end, whose only peer is in another subnet.
+func endOfATunnel() routing.Tunnel {
+	return routing.Tunnel{
+		Local: netip.MustParseAddr("10.1.0.11"), MAC: routing.MAC{2, 0x72, 10, 1, 0, 11}, Inner: []netip.Addr{netip.MustParseAddr("10.244.1.0")},
+		Peers: []routing.Peer{{Inner: netip.MustParseAddr("10.244.3.0"), MAC: routing.MAC{2, 0x72, 10, 2, 0, 13}, Outer: netip.MustParseAddr("10.2.0.13")}},
+	}
+}
+
+func mustSetTunnel(t testing.TB, tab *Table, want routing.Tunnel) {
+	t.Helper()
+	if err := tab.SetTunnel(context.Background(), want); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAChangeOfAnMTUThatTheTunnelNeedsIsAnEvent(t *testing.T) {
+	uplink(t)
+	ip(t, "link add side0 type veth peer name side1")
+	t.Cleanup(func() { ip(t, "link del side0") })
+	tab := table(t)
+	mustSetTunnel(t, tab, endOfATunnel())
+	set(t, tab, nil)
+	links := []uint16{unix.RTM_NEWLINK}
+	for _, tt := range []struct {
+		what, args string
+		event      bool
+	}{
+		{"of a link that the tunnel does not go over", "link set side0 mtu 1400", false},
+		{"of the uplink, to what it is", "link set up0 mtu 1500", false},
+		{"of the uplink", "link set up0 mtu 1400", true},
+		{"of the tunnel", "link set plinth-vxlan mtu 9000", true},
+	} {
+		if n := concerned(t, tab, links, func() { ip(t, tt.args) }); n > 0 != tt.event {
+			t.Errorf("%s: %d events are taken for ours", tt.what, n)
+		}
+	}
+	mend := concerned(t, tab, links, func() {
+		tab.Doubt()
+		mustSetTunnel(t, tab, endOfATunnel())
+	})
+	if mend > 0 {
+		t.Errorf("%d events of our own are taken for another's", mend)
+	}
+	if got := ip(t, "link show plinth-vxlan"); !strings.Contains(got, "mtu 1350") {
+		t.Errorf("the tunnel does not follow its uplink: %s", got)
+	}
+	mustSetTunnel(t, tab, routing.Tunnel{})
+	if n := concerned(t, tab, links, func() { ip(t, "link set up0 mtu 1500") }); n > 0 {
+		t.Errorf("without a tunnel: %d events are taken for ours", n)
 	}
 }
