@@ -173,7 +173,7 @@ func (b *batch) list(family, table, protocol uint8) {
 type reader struct {
 	mark
 	tunnel uint32 // index of the tunnel device; 0: none
-	links  links
+	links  *links
 }
 
 // decode reads a route message. It reports false for what does not bear our mark. A

@@ -493,3 +493,36 @@ func TestLostMessagesAreADoubt(t *testing.T) {
 		t.Error("nobody was told that messages were lost")
 	}
 }
+
+func TestARouteWhoseNextHopHasAHostRouteOverAnotherLinkIsWrittenOnce(t *testing.T) {
+	uplink(t)
+	ip(t, "link add side0 type veth peer name side1")
+	t.Cleanup(func() { ip(t, "link del side0") })
+	for _, args := range []string{
+		"link set side0 up", "link set side1 up", "addr add 10.9.0.1/24 dev side0", "-6 addr add fd09::1/64 dev side0 nodad",
+		"route add 10.1.0.12/32 dev side0", "-6 route add fd01::12/128 dev side0",
+	} {
+		ip(t, args)
+	}
+	tab := table(t)
+	want := sorted(via("10.244.2.0/24", "10.1.0.12"), via("10.244.0.0/16", "10.1.0.1", "10.1.0.12"), via("fd00:244:0:2::/64", "fd01::12"))
+	set(t, tab, want)
+	if got := ip(t, "route show 10.244.2.0/24"); !strings.Contains(got, "dev side0") {
+		t.Fatalf("the kernel does not take the host route: %s", got)
+	}
+	for i := range 3 {
+		tab.Doubt()
+		if s := set(t, tab, want); s.Changed > 0 {
+			t.Errorf("resync %d: %d routes written though nothing changed: %s", i+1, s.Changed, ip(t, "route show proto 114"))
+		}
+	}
+	ip(t, "route del 10.1.0.12/32 dev side0")
+	ip(t, "-6 route del fd01::12/128 dev side0")
+	tab.Doubt()
+	if s := set(t, tab, want); s.Changed != len(want) {
+		t.Errorf("%d routes follow their next hops back to the subnet's link, want %d", s.Changed, len(want))
+	}
+	if got := ip(t, "route show proto 114") + ip(t, "-6 route show proto 114"); strings.Contains(got, "side0") {
+		t.Errorf("routes stay on the other link:\n%s", got)
+	}
+}

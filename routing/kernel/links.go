@@ -8,7 +8,10 @@ import (
 )
 
 // links are the prefixes that are on link, and where.
-type links []onLink
+type links struct {
+	prefixes []onLink
+	asked    map[netip.Addr]uint32 // what the kernel said of addresses that it was asked for
+}
 
 type onLink struct {
 	prefix netip.Prefix
@@ -18,17 +21,18 @@ type onLink struct {
 // connected reads the addresses of all links; with errInterrupted, what could be read
 // of them.
 func connected() (all links, err error) {
+	all.asked = map[netip.Addr]uint32{}
 	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if errors.Is(err, netlink.ErrDumpInterrupted) {
 		err = errInterrupted
 	} else if err != nil {
-		return nil, err
+		return all, err
 	}
 	for _, a := range addrs {
 		ip, ok := netip.AddrFromSlice(a.IP)
 		bits, _ := a.Mask.Size()
 		if p := netip.PrefixFrom(ip.Unmap(), bits); ok && p.IsValid() && !p.IsSingleIP() {
-			all = append(all, onLink{p.Masked(), uint32(a.LinkIndex)})
+			all.prefixes = append(all.prefixes, onLink{p.Masked(), uint32(a.LinkIndex)})
 		}
 	}
 	return all, err
@@ -37,9 +41,9 @@ func connected() (all links, err error) {
 // right reports whether each next hop of a route is on the link that the route
 // takes. When a machine's address moves to another link, as when a bridge or a bond is
 // put over the old one, the kernel leaves routes on the old.
-func (ls links) right(r rawRoute) bool {
+func (ls *links) right(r rawRoute) bool {
 	for i := range min(r.hops, len(r.via)) {
-		if !ls.reach(r.via[i], r.devices[i]) {
+		if !ls.reach(r.via[i], r.devices[i]) && ls.ask(r.via[i]) != r.devices[i] {
 			return false
 		}
 	}
@@ -48,9 +52,9 @@ func (ls links) right(r rawRoute) bool {
 
 // reach reports whether an address is on a link, as far as one can tell: where
 // no link has it, the kernel knew better when it took the route.
-func (ls links) reach(a netip.Addr, device uint32) bool {
+func (ls *links) reach(a netip.Addr, device uint32) bool {
 	found := false
-	for _, l := range ls {
+	for _, l := range ls.prefixes {
 		if l.prefix.Contains(a) {
 			if l.device == device {
 				return true
@@ -59,4 +63,21 @@ func (ls links) reach(a netip.Addr, device uint32) bool {
 		}
 	}
 	return !found
+}
+
+// ask has the kernel say which link leads to an address; 0: none does without a router in
+// between. A host route over another link than the subnet's, as wg-quick and proxy ARP make
+// it, has the kernel take that one for a route via the address as well. What we wrote anew
+// would come back the same.
+func (ls *links) ask(a netip.Addr) uint32 {
+	if device, known := ls.asked[a]; known {
+		return device
+	}
+	found, err := netlink.RouteGetWithOptions(a.AsSlice(), &netlink.RouteGetOptions{FIBMatch: true})
+	if err == nil && len(found) == 1 && found[0].Gw == nil && found[0].Via == nil && len(found[0].MultiPath) == 0 {
+		ls.asked[a] = uint32(found[0].LinkIndex)
+	} else {
+		ls.asked[a] = 0
+	}
+	return ls.asked[a]
 }

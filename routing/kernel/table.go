@@ -182,7 +182,7 @@ func (t *Table) read() ([]routing.Route, error) {
 	if interrupted != nil && !errors.Is(interrupted, errInterrupted) {
 		return nil, interrupted
 	}
-	reader := reader{mark: t.mark, tunnel: t.tunnel.Load(), links: links}
+	reader := reader{mark: t.mark, tunnel: t.tunnel.Load(), links: &links}
 	for _, family := range t.families {
 		for _, table := range []uint8{unix.RT_TABLE_MAIN, ForwardedTable} {
 			err := t.list(reader, family, table, func(r routing.Route) { all = append(all, r) })
