@@ -79,7 +79,7 @@ func network(v *View) (routes []Route, refused []Refusal) {
 		case inventory.ModeOverlay:
 			routes = append(routes, Route{Dst: c.Masked(), Kind: Unreachable})
 		case inventory.ModeFabric:
-			via := Via(ofFamily(v.Gateways, c.Addr())...)
+			via := Via(leadingTo(v.Gateways, c.Addr())...)
 			if !via.First().IsValid() {
 				refused = append(refused, Refusal{CIDR: c, Reason: NoGateway})
 				continue
@@ -168,12 +168,20 @@ func (g *ground) covered(n *Node, f int) netip.Addr {
 	return netip.Addr{}
 }
 
-func ofFamily(addrs []netip.Addr, of netip.Addr) []netip.Addr {
-	var kept []netip.Addr
-	for _, a := range addrs {
-		if a.Is4() == of.Is4() {
-			kept = append(kept, a)
+// leadingTo are the gateways that are next hops of a route to what is of the family of to:
+// those with an address of it, or else those that a link-local address is known of. The two
+// are not mixed: whether a router is lost is judged among those of one kind.
+func leadingTo(gateways []netip.Addr, to netip.Addr) []netip.Addr {
+	var numbered, linkLocal []netip.Addr
+	for _, a := range gateways {
+		if a.Zone() != "" {
+			linkLocal = append(linkLocal, a)
+		} else if a.Is4() == to.Is4() {
+			numbered = append(numbered, a)
 		}
 	}
-	return kept
+	if len(numbered) > 0 {
+		return numbered
+	}
+	return linkLocal
 }

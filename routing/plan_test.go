@@ -73,6 +73,30 @@ func TestPlan(t *testing.T) {
 			"unreachable fd00:244:0:1::/64",
 			"fd00:244:0:2::/64 via fd01::12",
 		}},
+		{"fabric sends both families to a router that a link-local address is known of", func() View {
+			v := view(inventory.ModeFabric)
+			v.Gateways = addrs("fe80::1%up0", "fe80::1%up1")
+			return v
+		}, []string{
+			"10.244.0.0/16 nexthop via inet6 fe80::1 dev up0 nexthop via inet6 fe80::1 dev up1",
+			"unreachable 10.244.1.0/24",
+			"10.244.2.0/24 via 10.1.0.12",
+			"fd00:244::/48 nexthop via fe80::1 dev up0 nexthop via fe80::1 dev up1",
+			"unreachable fd00:244:0:1::/64",
+			"fd00:244:0:2::/64 via fd01::12",
+		}},
+		{"fabric takes such a router only where none has an address of the family", func() View {
+			v := view(inventory.ModeFabric)
+			v.Gateways = addrs("10.1.0.1", "fe80::1%up1")
+			return v
+		}, []string{
+			"10.244.0.0/16 via 10.1.0.1",
+			"unreachable 10.244.1.0/24",
+			"10.244.2.0/24 via 10.1.0.12",
+			"fd00:244::/48 via fe80::1 dev up1",
+			"unreachable fd00:244:0:1::/64",
+			"fd00:244:0:2::/64 via fd01::12",
+		}},
 		{"overlay tunnels to nodes of other subnets only", func() View { return view(inventory.ModeOverlay) }, []string{
 			"unreachable 10.244.0.0/16",
 			"unreachable 10.244.1.0/24",

@@ -31,7 +31,7 @@ const (
 
 // NextHops are the addresses that a route spreads traffic over: sorted, each once. It
 // compares with ==. Nearly every route has one, which is why that one costs no more
-// than itself.
+// than itself. A link-local one that is not through the tunnel bears its link as zone.
 type NextHops struct {
 	first netip.Addr
 	rest  unique.Handle[moreHops] // zero: there are none
@@ -100,7 +100,14 @@ func (r Route) String() string {
 		if len(hops) > 1 {
 			b.WriteString(" nexthop")
 		}
-		b.WriteString(" via " + hop.String())
+		b.WriteString(" via ")
+		if r.Dst.Addr().Is4() && hop.Is6() {
+			b.WriteString("inet6 ")
+		}
+		b.WriteString(hop.WithZone("").String())
+		if hop.Zone() != "" {
+			b.WriteString(" dev " + hop.Zone())
+		}
 	}
 	if r.Tunnel {
 		b.WriteString(" dev " + TunnelDevice + " onlink")

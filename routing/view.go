@@ -14,7 +14,7 @@ type View struct {
 	Self     Node
 	Subnets  []netip.Prefix // of this node's rack; none: the nodes of one rack are one subnet
 	Nodes    []*Node        // sorted by name; the others, of our subnet in direct and fabric, all in overlay; Self may be among them
-	Gateways []netip.Addr   // routers that are directly connected, for fabric
+	Gateways []netip.Addr   // routers that are directly connected, for fabric; a link-local address bears its link as zone
 	// Declared is what the inventory gives machines by hand, by the name of the Node: be it
 	// outside of the pod network.
 	Declared map[string][]netip.Prefix
@@ -58,8 +58,8 @@ const (
 	NodeWithoutAddress Reason = "NodeWithoutAddress"
 	// NodeOfOtherSubnet: in mode direct only nodes of one subnet reach each other.
 	NodeOfOtherSubnet Reason = "NodeOfOtherSubnet"
-	// NoGateway: in mode fabric this machine has no directly connected router of
-	// the family.
+	// NoGateway: in mode fabric this machine has no directly connected router that
+	// leads to the family.
 	NoGateway Reason = "NoGateway"
 )
 

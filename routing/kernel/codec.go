@@ -125,23 +125,41 @@ func (b *batch) put(m mark, r routing.Route, flags uint16, tunnel uint32) {
 	b.number(unix.RTA_PRIORITY, m.metricOf(r.Kind))
 	switch hops := r.Via.All(); {
 	case len(hops) == 1:
-		b.address(unix.RTA_GATEWAY, hops[0])
+		b.gateway(r.Dst, hops[0])
 		if r.Tunnel {
 			b.number(unix.RTA_OIF, tunnel)
+		} else if zone := hops[0].Zone(); zone != "" {
+			b.number(unix.RTA_OIF, deviceIndex(zone))
 		}
 	case len(hops) > 1:
-		b.multipath(hops)
+		b.multipath(r.Dst, hops)
 	}
 	b.end()
 }
 
-func (b *batch) multipath(hops []netip.Addr) {
+// gateway writes a next hop. One of the other family has an attribute of its own, for IPv4
+// routes alone (RTA_VIA, Linux 5.2).
+func (b *batch) gateway(dst netip.Prefix, hop netip.Addr) {
+	if family(dst.Addr()) == family(hop) {
+		b.address(unix.RTA_GATEWAY, hop)
+		return
+	}
+	at := b.attribute(unix.RTA_VIA)
+	b.buf = binary.NativeEndian.AppendUint16(b.buf, uint16(family(hop)))
+	b.buf = appendAddr(b.buf, hop)
+	b.sized(at)
+}
+
+func (b *batch) multipath(dst netip.Prefix, hops []netip.Addr) {
 	at := b.attribute(unix.RTA_MULTIPATH)
 	for _, hop := range hops {
 		start := len(b.buf)
 		b.buf = append(b.buf, make([]byte, unix.SizeofRtNexthop)...)
-		b.address(unix.RTA_GATEWAY, hop)
+		b.gateway(dst, hop)
 		binary.NativeEndian.PutUint16(b.buf[start:], uint16(len(b.buf)-start))
+		if hop.Zone() != "" {
+			binary.NativeEndian.PutUint32(b.buf[start+4:], deviceIndex(hop.Zone()))
+		}
 	}
 	b.sized(at)
 }
@@ -195,9 +213,12 @@ func (m reader) decode(body []byte) (e routing.Route, ours bool) {
 	}
 	e.Tunnel = m.tunnel != 0 && raw.devices[0] == m.tunnel
 	unreachable := body[7] == unix.RTN_UNREACHABLE
-	if unreachable != (e.Kind != routing.Unicast) || raw.hops > len(raw.via) || !e.Tunnel && !m.links.right(raw) {
+	if unreachable != (e.Kind != routing.Unicast) || raw.hops > len(raw.via) || !e.Tunnel && !m.links.right(&raw) {
 		e.Tunnel = e.Kind != routing.Unicast
 		return e, true
+	}
+	if !e.Tunnel {
+		m.links.zones(&raw)
 	}
 	e.Via = routing.Via(raw.via[:raw.hops]...)
 	return e, true
@@ -235,6 +256,8 @@ func (r *rawRoute) read(attrs []byte) {
 			r.devices[0] = binary.NativeEndian.Uint32(value)
 		case unix.RTA_GATEWAY:
 			r.hop(value, r.devices[0])
+		case unix.RTA_VIA:
+			r.hop(viaOf(value), r.devices[0])
 		case unix.RTA_MULTIPATH:
 			r.nextHops(value)
 		}
@@ -258,13 +281,19 @@ func (r *rawRoute) nextHops(b []byte) {
 		}
 		device := binary.NativeEndian.Uint32(b[4:])
 		for kind, value := range attributes(b[unix.SizeofRtNexthop:n]) {
-			if kind == unix.RTA_GATEWAY {
+			switch kind {
+			case unix.RTA_GATEWAY:
 				r.hop(value, device)
+			case unix.RTA_VIA:
+				r.hop(viaOf(value), device)
 			}
 		}
 		b = b[min(len(b), align(n)):]
 	}
 }
+
+// viaOf is the address in a next hop of the other family, after two bytes that say which.
+func viaOf(value []byte) []byte { return value[min(2, len(value)):] }
 
 func unspecified(family uint8) netip.Addr {
 	if family == unix.AF_INET {

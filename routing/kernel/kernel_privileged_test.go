@@ -526,3 +526,41 @@ func TestARouteWhoseNextHopHasAHostRouteOverAnotherLinkIsWrittenOnce(t *testing.
 		t.Errorf("routes stay on the other link:\n%s", got)
 	}
 }
+
+func TestLinkLocalNextHopsLeadToBothFamilies(t *testing.T) {
+	uplink(t)
+	ip(t, "link add side0 type veth peer name side1")
+	t.Cleanup(func() { ip(t, "link del side0") })
+	ip(t, "link set side1 up")
+	ip(t, "link set side0 up")
+	tab := table(t)
+	for _, tt := range []struct {
+		hops []string
+		want []string // in what ip shows of IPv4 and IPv6
+	}{
+		{[]string{"fe80::1%up0"}, []string{"10.244.0.0/16 via inet6 fe80::1 dev up0", "fd00:244::/48 via fe80::1 dev up0"}},
+		{[]string{"fe80::1%side0"}, []string{"10.244.0.0/16 via inet6 fe80::1 dev side0", "fd00:244::/48 via fe80::1 dev side0"}},
+		{[]string{"fe80::1%side0", "fe80::1%up0"}, []string{"nexthop via inet6 fe80::1 dev side0", "nexthop via inet6 fe80::1 dev up0", "nexthop via fe80::1 dev side0", "nexthop via fe80::1 dev up0"}},
+		{[]string{"fe80::2%up0"}, []string{"10.244.0.0/16 via inet6 fe80::2 dev up0", "fd00:244::/48 via fe80::2 dev up0"}},
+	} {
+		want := sorted(via("10.244.0.0/16", tt.hops...), via("fd00:244::/48", tt.hops...))
+		if s := set(t, tab, want); s.Changed != len(want) {
+			t.Errorf("%v: changed %d", tt.hops, s.Changed)
+		}
+		wantHeld(t, want)
+		got := ip(t, "route show proto 114") + ip(t, "-6 route show proto 114")
+		for _, line := range tt.want {
+			if !strings.Contains(got, line) {
+				t.Errorf("no %q in\n%s", line, got)
+			}
+		}
+		tab.Doubt()
+		if s := set(t, tab, want); s.Changed != 0 {
+			t.Errorf("%v: read back, %d are written again", tt.hops, s.Changed)
+		}
+	}
+	gone := sorted(via("10.244.0.0/16", "fe80::1%gone0"), via("10.244.2.0/24", "10.1.0.12"))
+	if s, err := tab.Set(context.Background(), gone); err == nil || s.Have != 1 || len(s.Failed) != 1 {
+		t.Errorf("over a link that is not there: %+v, %v", s, err)
+	}
+}

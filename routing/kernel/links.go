@@ -11,6 +11,7 @@ import (
 type links struct {
 	prefixes []onLink
 	asked    map[netip.Addr]uint32 // what the kernel said of addresses that it was asked for
+	names    map[uint32]string     // of links that lead to link-local next hops
 }
 
 type onLink struct {
@@ -21,7 +22,7 @@ type onLink struct {
 // connected reads the addresses of all links; with errInterrupted, what could be read
 // of them.
 func connected() (all links, err error) {
-	all.asked = map[netip.Addr]uint32{}
+	all.asked, all.names = map[netip.Addr]uint32{}, map[uint32]string{}
 	addrs, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if errors.Is(err, netlink.ErrDumpInterrupted) {
 		err = errInterrupted
@@ -41,7 +42,7 @@ func connected() (all links, err error) {
 // right reports whether each next hop of a route is on the link that the route
 // takes. When a machine's address moves to another link, as when a bridge or a bond is
 // put over the old one, the kernel leaves routes on the old.
-func (ls *links) right(r rawRoute) bool {
+func (ls *links) right(r *rawRoute) bool {
 	for i := range min(r.hops, len(r.via)) {
 		if !ls.reach(r.via[i], r.devices[i]) && ls.ask(r.via[i]) != r.devices[i] {
 			return false
@@ -63,6 +64,26 @@ func (ls *links) reach(a netip.Addr, device uint32) bool {
 		}
 	}
 	return !found
+}
+
+// zones gives a route's link-local next hops the names of their links as zones. One whose
+// link is gone has none, and so differs from all that are wanted.
+func (ls *links) zones(r *rawRoute) {
+	for i := range min(r.hops, len(r.via)) {
+		if r.via[i].IsLinkLocalUnicast() {
+			r.via[i] = r.via[i].WithZone(ls.name(r.devices[i]))
+		}
+	}
+}
+
+func (ls *links) name(device uint32) string {
+	if name, known := ls.names[device]; known {
+		return name
+	}
+	if link, err := netlink.LinkByIndex(int(device)); err == nil {
+		ls.names[device] = link.Attrs().Name
+	}
+	return ls.names[device]
 }
 
 // ask has the kernel say which link leads to an address; 0: none does without a router in
