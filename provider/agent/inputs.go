@@ -107,7 +107,7 @@ func routingView(in inputs, m inventory.Machine, mode inventory.Mode, down map[n
 		Subnets: rack.Subnets, Nodes: in.Nodes, Declared: declared(in.Inventory), Pools: poolPrefixes(in.Inventory),
 	}
 	for _, s := range in.Inventory.Sessions(m) {
-		if s.Multihop == 0 && s.RouterAddr.Zone() == "" {
+		if s.Multihop == 0 {
 			v.Gateways = append(v.Gateways, s.RouterAddr)
 		}
 	}
