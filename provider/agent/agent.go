@@ -245,7 +245,7 @@ func (a *Agent) signOfLife() {
 	a.saver.sign(a.drain.lasted(time.Now()), a.down)
 }
 
-// checkSettings tells of kernel settings that keep packets from pods, or changes them.
+// checkSettings tells of kernel settings that stand in the way of pods' packets, or changes them.
 func (a *Agent) checkSettings() {
 	if !a.planned {
 		return // it may wait for its inventory still
@@ -254,17 +254,17 @@ func (a *Agent) checkSettings() {
 	if err != nil {
 		return
 	}
-	found, err := kernel.BadSettings(m.Addresses)
+	found, err := kernel.BadSettings(m.Addresses, a.last.Routing.Routes)
 	if a.o.SetSysctls && len(found) > 0 {
 		slog.Info("changing kernel settings", "settings", fmt.Sprint(found))
 		err = errors.Join(err, kernel.FixSettings(found))
-		found, _ = kernel.BadSettings(m.Addresses)
+		found, _ = kernel.BadSettings(m.Addresses, a.last.Routing.Routes)
 	}
 	if err != nil {
 		slog.Warn("kernel settings", "err", err)
 	}
 	if !slices.Equal(found, a.settings) && len(found) > 0 {
-		slog.Warn("kernel settings keep packets from pods", "settings", fmt.Sprint(found))
+		slog.Warn("kernel settings stand in the way of pods' packets", "settings", fmt.Sprint(found))
 	}
 	a.settings = found
 }

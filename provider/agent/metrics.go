@@ -71,7 +71,7 @@ var (
 	routesWanted  = prometheus.NewDesc("plinth_agent_routes_wanted", "Routes that the plan has.", nil, nil)
 	routesHeld    = prometheus.NewDesc("plinth_agent_routes_held", "Routes of the plan that the kernel holds.", nil, nil)
 	refusedNow    = prometheus.NewDesc("plinth_agent_refusals", "VIPs and pod CIDRs that are not announced or not routed, by reason.", []string{"reason"}, nil)
-	badSettings   = prometheus.NewDesc("plinth_agent_bad_kernel_settings", "Kernel settings that keep packets from pods; /status names them.", nil, nil)
+	badSettings   = prometheus.NewDesc("plinth_agent_bad_kernel_settings", "Kernel settings that stand in the way of packets for pods and VIPs; /status names them.", nil, nil)
 	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
 	waiting       = prometheus.NewDesc("plinth_agent_waiting", "1 while something is missing that a plan is made of; /status names it, and what was planned before stays in force.", nil, nil)
 	notRead       = prometheus.NewDesc("plinth_agent_newer_format", "1 while a newer version has stored what this agent does not read; /status names it, and what was known before stays in force.", nil, nil)

@@ -3,6 +3,7 @@ package kernel
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -10,9 +11,13 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/routing"
 )
 
-// Setting is a kernel setting that keeps packets from pods, as it is.
+// Setting is a kernel setting that keeps packets from pods, or has them take one way of
+// several, as it is.
 type Setting struct {
 	Name  string // as sysctl has it, with slashes: a link's name may have dots
 	Value string
@@ -28,34 +33,97 @@ const (
 	whyForward = "packets for pods and VIPs are not passed on"
 	whyFilter  = "what comes in on another link than replies would take is dropped"
 	whyRA      = "with forwarding on, router advertisements are ignored, and the default route runs out"
+	whyHash    = "all connections between two addresses take the same router"
 )
 
-// BadSettings returns the settings that a machine with these addresses should not have,
-// sorted by name. They are those of the network namespace it is called in. An error of the
-// kernel's or of reading /proc/sys leaves the list incomplete.
-func BadSettings(addrs []netip.Addr) ([]Setting, error) {
+// BadSettings returns the settings that a machine with these addresses and these routes of
+// ours should not have, sorted by name. They are those of the network namespace it is called
+// in. An error of the kernel's or of reading /proc/sys leaves the list incomplete.
+func BadSettings(addrs []netip.Addr, routes []routing.Route) ([]Setting, error) {
 	devices, err := devicesOf(addrs)
 	if err != nil {
 		return nil, err
 	}
+	for _, r := range routes {
+		for _, hop := range r.Via.All() {
+			if hop.Zone() != "" {
+				devices = append(devices, hop.Zone())
+			}
+		}
+	}
+	devices = sortedOnce(devices)
 	check := checker{}
 	if slices.ContainsFunc(addrs, netip.Addr.Is4) {
-		check.not("net/ipv4/ip_forward", "0", "1", whyForward)
-		check.not("net/ipv4/conf/all/rp_filter", "1", "2", whyFilter)
+		check.ipv4(devices, routes)
 	}
 	if slices.ContainsFunc(addrs, netip.Addr.Is6) {
-		check.not("net/ipv6/conf/all/forwarding", "0", "1", whyForward)
-	}
-	for _, d := range devices {
-		if slices.ContainsFunc(addrs, netip.Addr.Is4) && check.value("net/ipv4/conf/all/rp_filter") != "2" {
-			check.not("net/ipv4/conf/"+d+"/rp_filter", "1", "2", whyFilter) // the larger one of the two holds
-		}
-		if slices.ContainsFunc(addrs, netip.Addr.Is6) {
-			check.not("net/ipv6/conf/"+d+"/accept_ra", "1", "2", whyRA)
-		}
+		check.ipv6(devices)
 	}
 	slices.SortFunc(check.found, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
 	return check.found, check.err
+}
+
+// ipv4 checks the links, and the default of those that are yet to come: of pods, or the
+// tunnel. Turning ip_forward on turns it on for all of them.
+func (c *checker) ipv4(devices []string, routes []routing.Route) {
+	c.not("net/ipv4/ip_forward", "0", "1", whyForward)
+	c.not("net/ipv4/conf/all/rp_filter", "1", "2", whyFilter)
+	all := c.value("net/ipv4/conf/all/rp_filter")
+	for _, d := range append([]string{"default"}, devices...) {
+		if c.value("net/ipv4/ip_forward") == "1" {
+			c.not("net/ipv4/conf/"+d+"/forwarding", "0", "1", whyForward)
+		}
+		if d != "default" && all != "2" {
+			c.not("net/ipv4/conf/"+d+"/rp_filter", "1", "2", whyFilter) // the larger one of the two holds
+		}
+	}
+	if slices.ContainsFunc(routes, func(r routing.Route) bool { return r.Dst.Addr().Is4() && len(r.Via.All()) > 1 }) {
+		c.not("net/ipv4/fib_multipath_hash_policy", "0", "1", whyHash) // IPv6 counts the flow label by default
+	}
+}
+
+// ipv6 checks the links, and those that a router advertisement gave a default route over. Of
+// one link alone the kernel does not ask whether it forwards.
+func (c *checker) ipv6(devices []string) {
+	c.not("net/ipv6/conf/all/forwarding", "0", "1", whyForward)
+	advertised, err := advertisedOver()
+	c.err = errors.Join(c.err, err)
+	for _, d := range sortedOnce(append(advertised, devices...)) {
+		c.not("net/ipv6/conf/"+d+"/accept_ra", "1", "2", whyRA)
+	}
+}
+
+func sortedOnce(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// advertisedOver are the names of the links over which router advertisements gave a default
+// route.
+func advertisedOver() (names []string, err error) {
+	c, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	b := batch{first: c.nextSeq(1)}
+	b.list(unix.AF_INET6, unix.RT_TABLE_MAIN, unix.RTPROT_RA)
+	err = c.dump(b.buf, b.first, func(h unix.NlMsghdr, body []byte) {
+		if h.Type != unix.RTM_NEWROUTE || len(body) < unix.SizeofRtMsg || body[0] != unix.AF_INET6 || body[1] != 0 || body[5] != unix.RTPROT_RA {
+			return
+		}
+		var r rawRoute
+		r.read(body[unix.SizeofRtMsg:])
+		for _, device := range r.devices[:max(1, min(r.hops, len(r.devices)))] {
+			if link, err := netlink.LinkByIndex(int(device)); err == nil {
+				names = append(names, link.Attrs().Name)
+			}
+		}
+	})
+	if errors.Is(err, errInterrupted) {
+		err = nil // the next look sees what was missed
+	}
+	return names, err
 }
 
 // FixSettings sets what BadSettings returned to what is wanted. It tries all of them, and
@@ -89,7 +157,8 @@ func (c *checker) not(name, bad, want, why string) {
 
 func path(name string) string { return filepath.Join("/proc/sys", name) }
 
-// devicesOf are the names of the links that have the addresses, sorted.
+// devicesOf are the names of the links that have the addresses. Over the loopback link,
+// where machines of a routed fabric have theirs, nothing comes in.
 func devicesOf(addrs []netip.Addr) ([]string, error) {
 	all, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
 	if err != nil {
@@ -105,8 +174,9 @@ func devicesOf(addrs []netip.Addr) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		names = append(names, link.Attrs().Name)
+		if link.Attrs().Flags&net.FlagLoopback == 0 {
+			names = append(names, link.Attrs().Name)
+		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return names, nil
 }
