@@ -171,11 +171,15 @@ func (d *decoder) podNetwork(r *rawPodNetwork) PodNetwork {
 	if !d.lenient && !r.Mode.given() {
 		d.require(r.node, "mode")
 	}
-	p := PodNetwork{Mode: r.Mode.v, CIDRs: values(r.CIDRs), RackPrefix: r.RackPrefix.lengths(), NodePrefix: r.NodePrefix.lengths()}
+	p := PodNetwork{Mode: r.Mode.v, CIDRs: values(r.CIDRs), RackPrefix: r.RackPrefix.lengths(), NodePrefix: r.NodePrefix.lengths(), VXLAN: r.VXLAN.vxlan()}
 	for _, c := range p.CIDRs {
 		p.defaultLengths(c)
 	}
 	return p
+}
+
+func (r *rawVXLAN) vxlan() VXLAN {
+	return VXLAN{uint16(r.Port.or(int(DefaultVXLAN.Port))), uint32(r.VNI.or(int(DefaultVXLAN.VNI)))}
 }
 
 func (r *rawLengths) lengths() PrefixLengths { return PrefixLengths{r.IPv4.v, r.IPv6.v} }

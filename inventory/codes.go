@@ -262,6 +262,11 @@ const (
 	// subnet has all machines. Pods that lie apart do not reach each other unless routers of yours
 	// know the way.
 	PodsApart Code = "P0914"
+	// The port that the tunnel is to have is one that the agent listens at itself.
+	VXLANPortTaken Code = "P0915"
+	// The tunnel's port and network are given, and the mode is not overlay, the only one with a
+	// tunnel.
+	VXLANUnused Code = "P0916"
 )
 
 // Taking up.

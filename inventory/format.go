@@ -157,7 +157,15 @@ func podNetworkMap(p PodNetwork) mapOf {
 		{"cidrs", stringsOf(p.CIDRs)},
 		{"rackPrefix", lengthsMap(p.RackPrefix, PrefixLengths{})},
 		{"nodePrefix", lengthsMap(p.NodePrefix, PrefixLengths{})},
+		{"vxlan", vxlanMap(p.VXLAN)},
 	})
+}
+
+func vxlanMap(x VXLAN) mapOf {
+	if x == (VXLAN{}) {
+		return nil // there is no pod network
+	}
+	return filled(mapOf{{"port", plain(x.Port, DefaultVXLAN.Port)}, {"vni", plain(x.VNI, DefaultVXLAN.VNI)}})
 }
 
 func lengthsMap(l, none PrefixLengths) mapOf {

@@ -116,7 +116,17 @@ type PodNetwork struct {
 	CIDRs      []netip.Prefix // at most one per family
 	RackPrefix PrefixLengths
 	NodePrefix PrefixLengths
+	VXLAN      VXLAN
 }
+
+// VXLAN is what tells the packets of one tunnel from others (RFC 7348). Both ends have the same.
+type VXLAN struct {
+	Port uint16 // of UDP
+	VNI  uint32 // 24 bits
+}
+
+// DefaultVXLAN has the port that IANA gave to VXLAN.
+var DefaultVXLAN = VXLAN{Port: 4789, VNI: 114}
 
 // PrefixLengths is a prefix length per family; 0 means not given.
 type PrefixLengths struct{ IPv4, IPv6 int }

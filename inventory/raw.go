@@ -221,6 +221,18 @@ type rawPodNetwork struct {
 	RackPrefix rawLengths `key:"rackPrefix"`
 	// Length of the block that each machine gets. Default: 24 for IPv4 and 64 for IPv6.
 	NodePrefix rawLengths `key:"nodePrefix"`
+	// What the packets of overlay bear. Set it where another program of the machines, such as a CNI, has the same port. Machines change over within ten seconds, without a lost packet.
+	VXLAN rawVXLAN `key:"vxlan"`
+}
+
+// rawVXLAN tells Plinth's tunnel from those of others.
+type rawVXLAN struct {
+	mapped
+
+	// The UDP port that machines send to and listen at. Firewalls between them have to let it through. Default: 4789, which IANA gave to VXLAN.
+	Port scalar[int] `key:"port" form:"1..65535"`
+	// The VXLAN network identifier (VNI). Default: 114.
+	VNI scalar[int] `key:"vni" form:"1..16777215"`
 }
 
 // rawLengths is a prefix length for each family.

@@ -24,6 +24,22 @@ func (v *validation) podNetwork() {
 	}
 	v.podFamilies()
 	v.podsApart()
+	v.vxlan()
+}
+
+// bfdPorts are those that the agent hears BFD at (RFC 5881, RFC 5883).
+var bfdPorts = []int{3784, 4784}
+
+// vxlan refuses a port that the agent has itself, and warns of settings of a tunnel that
+// there is not.
+func (v *validation) vxlan() {
+	raw := &v.raw.PodNetwork.VXLAN
+	if slices.Contains(bfdPorts, raw.Port.v) {
+		v.refuse(raw.Port.node, refusal{code: VXLANPortTaken, message: "is a port of BFD, which the agent listens at", accepted: "a UDP port that no program of the machines has", suggestion: fmt.Sprint(DefaultVXLAN.Port)})
+	}
+	if mode := v.inv.PodNetwork.Mode; raw.node != nil && mode != ModeOverlay && mode != ModeNone {
+		v.refuse(raw.node, refusal{code: VXLANUnused, severity: Warning, message: fmt.Sprintf("means nothing in the mode %s, which has no tunnel", mode), accepted: "the mode overlay, or no vxlan"}, v.raw.PodNetwork.Mode.node)
+	}
 }
 
 // prefixLengths checks that machines fit into racks, and racks into the network.
