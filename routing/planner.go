@@ -94,7 +94,7 @@ func compareNodes(old, now []*Node) (changes []change) {
 
 // sameGround reports whether two views differ in their Nodes at most.
 func sameGround(a, b *View) bool {
-	return a.Mode == b.Mode && a.Self.equal(&b.Self) &&
+	return a.Mode == b.Mode && a.VXLAN == b.VXLAN && a.AlsoVXLAN == b.AlsoVXLAN && a.Self.equal(&b.Self) &&
 		slices.Equal(a.Cluster, b.Cluster) && slices.Equal(a.Subnets, b.Subnets) && slices.Equal(a.Gateways, b.Gateways) &&
 		slices.Equal(a.Pools, b.Pools) && maps.EqualFunc(a.Declared, b.Declared, slices.Equal)
 }

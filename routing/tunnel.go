@@ -8,12 +8,8 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// The VXLAN device that overlay uses, and its network. The port is IANA's.
-const (
-	TunnelDevice  = "plinth-vxlan"
-	TunnelNetwork = 114 // VNI
-	TunnelPort    = 4789
-)
+// TunnelDevice is the VXLAN device that overlay uses.
+const TunnelDevice = "plinth-vxlan"
 
 // MAC is a hardware address. It compares with ==.
 type MAC [6]byte
@@ -21,7 +17,9 @@ type MAC [6]byte
 // Tunnel is the device that overlay sends through: no flooding and no learning,
 // each peer has a static entry. Its zero value is no device.
 type Tunnel struct {
-	Local netip.Addr // this machine's end; its family is that of all peers
+	VXLAN inventory.VXLAN // that packets are sent with
+	Also  inventory.VXLAN // that packets are taken with as well, as peers still or already send them; zero: none
+	Local netip.Addr      // this machine's end; its family is that of all peers
 	MAC   MAC
 	Inner []netip.Addr // ours, sorted: a source for what the node itself sends that is answered through the tunnel, and the device's link-local address
 	Peers []Peer       // sorted by Inner
@@ -35,7 +33,7 @@ func (t Tunnel) Equal(o Tunnel) bool { return t.SameDevice(o) && slices.Equal(t.
 
 // SameDevice reports whether two tunnels differ in their peers at most.
 func (t Tunnel) SameDevice(o Tunnel) bool {
-	return t.Local == o.Local && t.MAC == o.MAC && slices.Equal(t.Inner, o.Inner)
+	return t.VXLAN == o.VXLAN && t.Also == o.Also && t.Local == o.Local && t.MAC == o.MAC && slices.Equal(t.Inner, o.Inner)
 }
 
 // Peer is another node's end of the tunnel.
@@ -69,7 +67,7 @@ func tunnelOf(v *View) Tunnel {
 	if v.Mode != inventory.ModeOverlay || !local.IsValid() {
 		return Tunnel{}
 	}
-	t := Tunnel{Local: local, MAC: macOf(local)}
+	t := Tunnel{VXLAN: v.VXLAN, Also: v.AlsoVXLAN, Local: local, MAC: macOf(local)}
 	for _, c := range v.Self.PodCIDRs {
 		t.Inner = append(t.Inner, c.Masked().Addr())
 	}

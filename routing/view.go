@@ -18,7 +18,10 @@ type View struct {
 	// Declared is what the inventory gives machines by hand, by the name of the Node: be it
 	// outside of the pod network.
 	Declared map[string][]netip.Prefix
-	Pools    []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
+	VXLAN    inventory.VXLAN // of the tunnel
+	// AlsoVXLAN is what the tunnel takes packets with as well, while a change of it is under way.
+	AlsoVXLAN inventory.VXLAN
+	Pools     []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
 }
 
 // Node is a machine as pod routes see it. One that a [View] has pointed to is never

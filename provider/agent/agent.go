@@ -330,7 +330,7 @@ func (a *Agent) syncSpeaker(ctx context.Context) error {
 // force as it is, and a change that waits for something has not begun.
 func (a *Agent) stage(now time.Time) stage {
 	if a.restored != nil {
-		s := shift{to: a.inputs.Inventory.PodNetwork.Mode}
+		s := shift{to: carriageOf(a.inputs.Inventory)}
 		st, _ := s.at(now)
 		return st
 	}
@@ -350,9 +350,12 @@ func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
 		return a.last.Routing
 	}
 	a.lastRoutesKey, a.downChanged = now, false
-	t := a.router.Plan(routingView(a.inputs, m, st.routes, a.down))
+	view := routingView(a.inputs, m, st.routes, a.down)
+	view.VXLAN, view.AlsoVXLAN = st.vxlan, st.also
+	t := a.router.Plan(view)
 	if st.tunnel && st.routes != inventory.ModeOverlay {
-		t.Tunnel = routing.Plan(routingView(a.inputs, m, inventory.ModeOverlay, a.down)).Tunnel
+		view.Mode = inventory.ModeOverlay
+		t.Tunnel = routing.Plan(view).Tunnel
 	}
 	tellRefusals(a.last.Routing.Refusals, t.Refusals)
 	return t

@@ -295,6 +295,34 @@ func inMode(t testing.TB, mode string) *inventory.Inventory {
 	return inv
 }
 
+func TestPortAndNetworkOfTheTunnelChangeLive(t *testing.T) {
+	_, client, proxyURL, _ := machineWithRouter(t)
+	far := aNode("w3", "10.2.0.13", "fd02::13", "10.244.3.0/24", "fd00:244:0:3::/64")
+	far.Labels[inventory.LabelRack] = "r2"
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), far, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a := start(t, client, inMode(t, "overlay"), t.TempDir(), proxyURL, nil)
+	devices := func() string { return sh(t, "ip -d link show type vxlan") + sh(t, "ip route show proto 114") }
+	for _, step := range []struct{ mode, port, both string }{
+		{"overlay", "dstport 4789", ""},
+		{"overlay, vxlan: {port: 8472, vni: 77}", "vxlan id 77 local 10.1.0.11 srcport 0 0 dstport 8472", "dstport 4789"},
+		{"overlay", "vxlan id 114 local 10.1.0.11 srcport 0 0 dstport 4789", "dstport 8472"},
+	} {
+		a.sources.accept(t.Context(), inMode(t, step.mode), nil)
+		if step.both != "" {
+			eventually(t, "both tunnels are there", func() (bool, string) {
+				got := devices()
+				return strings.Contains(got, step.port) && strings.Contains(got, step.both), got
+			})
+		}
+		eventually(t, "the tunnel is as in "+step.mode, func() (bool, string) {
+			got := devices()
+			return strings.Contains(got, step.port) && strings.Count(got, "dstport") == 1 && strings.Contains(got, "10.244.3.0/24 via 10.244.3.0 dev plinth-vxlan "), got
+		})
+	}
+}
+
 func TestModeOfThePodNetworkChangesLive(t *testing.T) {
 	ask, client, proxyURL, _ := machineWithRouter(t)
 	far := aNode("w3", "10.2.0.13", "fd02::13", "10.244.3.0/24", "fd00:244:0:3::/64")

@@ -103,7 +103,7 @@ func routingView(in inputs, m inventory.Machine, mode inventory.Mode, down map[n
 		self.Addresses = m.Addresses // others see none, and so have nothing that this could differ from
 	}
 	v := routing.View{
-		Mode: mode, Cluster: in.Inventory.PodNetwork.CIDRs, Self: self,
+		Mode: mode, Cluster: in.Inventory.PodNetwork.CIDRs, VXLAN: in.Inventory.PodNetwork.VXLAN, Self: self,
 		Subnets: rack.Subnets, Nodes: in.Nodes, Declared: declared(in.Inventory), Pools: poolPrefixes(in.Inventory),
 	}
 	for _, s := range in.Inventory.Sessions(m) {

@@ -118,7 +118,7 @@ func (s *sources) adjust(ctx context.Context) {
 	if inv == nil {
 		return
 	}
-	s.shift.mode(inv.PodNetwork.Mode, time.Now())
+	s.shift.change(carriageOf(inv), time.Now())
 	switch labels, needed := s.neighbourhood(inv); {
 	case needed && (!s.nodesFollowed || labels != s.labels):
 		s.followNodes(ctx, labels)

@@ -235,7 +235,7 @@ func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 	}
 	close(answer)
 	a.inputs = until(t, s, "the Nodes of the overlay are known", are("w1", "w2"))
-	if st, want := a.stage(time.Now()), (stage{inventory.ModeFabric, true, true}); st != want {
+	if st, want := a.stage(time.Now()), (stage{routes: inventory.ModeFabric, tunnel: true, fabric: true, vxlan: inventory.DefaultVXLAN}); st != want {
 		t.Errorf("the first step is %+v, want %+v", st, want)
 	}
 }

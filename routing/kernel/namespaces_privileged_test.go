@@ -270,7 +270,7 @@ func overlaySite(t testing.TB) (nodes, pods []host, views []routing.View) {
 		pod.ip("-6 route add default via " + gw6.String())
 		nodes, pods = append(nodes, h), append(pods, pod)
 		views = append(views, routing.View{
-			Mode: inventory.ModeOverlay, Cluster: cidrs("10.244.0.0/16", "fd00:244::/48"), Self: *all[i], Nodes: all,
+			Mode: inventory.ModeOverlay, Cluster: cidrs("10.244.0.0/16", "fd00:244::/48"), VXLAN: inventory.DefaultVXLAN, Self: *all[i], Nodes: all,
 			Subnets: cidrs(fmt.Sprintf("10.%d.0.0/24", subnet), fmt.Sprintf("fd%02d::/64", subnet)),
 		})
 	}

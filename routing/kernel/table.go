@@ -162,7 +162,11 @@ func (t *Table) learn() (complete bool, err error) {
 	if t.sure {
 		return true, nil
 	}
-	t.tunnel.Store(deviceIndex(routing.TunnelDevice))
+	tunnel, err := deviceOf(t.tunnelled)
+	if err != nil {
+		return false, err
+	}
+	t.tunnel.Store(tunnel)
 	if err := t.learnFamilies(); err != nil {
 		return false, err
 	}

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/routing"
 )
 
@@ -19,6 +22,10 @@ const (
 	overhead4 = 14 + 8 + 8 + 20
 	overhead6 = 14 + 8 + 8 + 40
 )
+
+// deviceNames are those that the tunnel's device can have. The second is for the time of a
+// change of the port or network, which no device can change.
+var deviceNames = []string{routing.TunnelDevice, routing.TunnelDevice + "-2"}
 
 // ErrNoUnderlay is the error of a tunnel whose own address no link has.
 var ErrNoUnderlay = errors.New("no link has the tunnel's address")
@@ -59,19 +66,23 @@ func (t *Table) setTunnel(was, want routing.Tunnel) error {
 		return err
 	}
 	mtu := below.MTU - overhead(want.Local)
-	link, err := ensureDevice(want, mtu)
-	if err != nil {
+	devices, err := ensureDevices(want, mtu)
+	if len(devices) == 0 {
 		return err
 	}
-	t.mtus.Store(&mtus{below.Index: below.MTU, link.Attrs().Index: mtu}) // before the kernel tells of what follows
-	if err := adjustDevice(link, want, mtu); err != nil {
-		return err
+	known := mtus{below.Index: below.MTU}
+	for _, d := range devices {
+		known[d.Attrs().Index] = mtu
 	}
-	if index := uint32(link.Attrs().Index); index != t.tunnel.Load() {
+	t.mtus.Store(&known) // before the kernel tells of what follows
+	for _, d := range devices {
+		err = errors.Join(err, adjustDevice(d, want, mtu))
+	}
+	if index := uint32(devices[0].Attrs().Index); index != t.tunnel.Load() {
 		t.tunnel.Store(index)
 		t.Doubt()
 	}
-	return errors.Join(setInner(link, want.Inner), t.setPeers(want.Peers))
+	return errors.Join(err, setInner(devices[0], want.Inner), t.setPeers(want.Peers))
 }
 
 func (t *Table) dropTunnel() error {
@@ -84,55 +95,148 @@ func (t *Table) dropTunnel() error {
 	return removeDevice()
 }
 
-// removeDevice deletes the tunnel, which bears our name.
-func removeDevice() error {
-	link, err := netlink.LinkByName(routing.TunnelDevice)
-	if errors.As(err, &netlink.LinkNotFoundError{}) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return netlink.LinkDel(link)
-}
-
-// ensureDevice returns the device, made anew if one of that name cannot become it.
-func ensureDevice(want routing.Tunnel, mtu int) (netlink.Link, error) {
-	link, err := netlink.LinkByName(routing.TunnelDevice)
-	if err == nil && !isTunnel(link, want) {
-		if err := netlink.LinkDel(link); err != nil {
+// devices are the links that bear a name of the tunnel's, the first name first.
+func devices() (all []netlink.Link, err error) {
+	for _, name := range deviceNames {
+		link, err := netlink.LinkByName(name)
+		if errors.As(err, &netlink.LinkNotFoundError{}) {
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
-		link = nil
+		all = append(all, link)
 	}
-	if link == nil || err != nil {
-		return addDevice(want, mtu)
-	}
-	return link, nil
+	return all, nil
 }
 
-func addDevice(want routing.Tunnel, mtu int) (netlink.Link, error) {
+// deviceOf returns the index of the device that a tunnel sends through; of any that bears
+// its name, where there is to be none or that one is gone; 0: there is none.
+func deviceOf(t routing.Tunnel) (uint32, error) {
+	all, err := devices()
+	if len(all) == 0 {
+		return 0, err
+	}
+	i := slices.IndexFunc(all, func(l netlink.Link) bool {
+		x, usable := vxlanOf(l, t.Local)
+		return usable && x == t.VXLAN
+	})
+	return uint32(all[max(i, 0)].Attrs().Index), nil
+}
+
+// removeDevice deletes the tunnel, which bears our name.
+func removeDevice() error {
+	all, err := devices()
+	for _, link := range all {
+		err = errors.Join(err, netlink.LinkDel(link))
+	}
+	return err
+}
+
+// ensureDevices returns the device that packets are sent through, and after it the one that
+// they are taken from as well, if there is to be one. What is there of another kind goes. With
+// an error it returns the first one, if only the second could not be made.
+func ensureDevices(want routing.Tunnel, mtu int) (all []netlink.Link, err error) {
+	have, err := devices()
+	if err != nil {
+		return nil, err
+	}
+	free := slices.Clone(deviceNames)
+	found := map[inventory.VXLAN]netlink.Link{}
+	for _, link := range have {
+		x, usable := vxlanOf(link, want.Local)
+		if !usable || x != want.VXLAN && x != want.Also {
+			if err := netlink.LinkDel(link); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		found[x] = link
+		free = slices.DeleteFunc(free, func(name string) bool { return name == link.Attrs().Name })
+	}
+	for _, x := range []inventory.VXLAN{want.VXLAN, want.Also} {
+		if x == (inventory.VXLAN{}) {
+			continue
+		}
+		link := found[x]
+		if link == nil {
+			if link, err = addDevice(free[0], want, x, mtu); err != nil {
+				return all, err
+			}
+			free = free[1:]
+		}
+		all = append(all, link)
+	}
+	return all, takeFirstName(all)
+}
+
+// takeFirstName gives the tunnel the name that people know once it is the only one. Linux
+// before 6.2 renames no device that is up: it keeps the second name until the next change.
+func takeFirstName(all []netlink.Link) error {
+	if len(all) != 1 || all[0].Attrs().Name == deviceNames[0] {
+		return nil
+	}
+	if err := netlink.LinkSetName(all[0], deviceNames[0]); err != nil && !errors.Is(err, unix.EBUSY) {
+		return err
+	}
+	return nil
+}
+
+func addDevice(name string, want routing.Tunnel, x inventory.VXLAN, mtu int) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name, attrs.MTU, attrs.HardwareAddr = routing.TunnelDevice, mtu, want.MAC[:]
+	attrs.Name, attrs.MTU, attrs.HardwareAddr = name, mtu, want.MAC[:]
 	err := netlink.LinkAdd(&netlink.Vxlan{
-		LinkAttrs: attrs, VxlanId: routing.TunnelNetwork, Port: routing.TunnelPort, SrcAddr: want.Local.AsSlice(),
+		LinkAttrs: attrs, VxlanId: int(x.VNI), Port: int(x.Port), SrcAddr: want.Local.AsSlice(),
 		Learning: false, // each peer has a static entry
 		UDPCSum:  true,  // most network cards work checksums out for free, and receivers then merge packets (GRO)
 	})
 	if err != nil {
-		return nil, err
+		return nil, whose(err, x)
 	}
-	return netlink.LinkByName(routing.TunnelDevice)
+	return netlink.LinkByName(name)
 }
 
-// isTunnel reports whether a device can be used: what cannot be changed on it is right.
-func isTunnel(link netlink.Link, want routing.Tunnel) bool {
+// vxlanOf returns what a device's packets bear, and whether it can be used with this address:
+// what cannot be changed on it is right.
+func vxlanOf(link netlink.Link, local netip.Addr) (x inventory.VXLAN, usable bool) {
 	v, ok := link.(*netlink.Vxlan)
 	if !ok {
-		return false
+		return x, false
 	}
-	local, _ := netip.AddrFromSlice(v.SrcAddr)
-	return v.VxlanId == routing.TunnelNetwork && v.Port == routing.TunnelPort && !v.Learning && local.Unmap() == want.Local
+	at, _ := netip.AddrFromSlice(v.SrcAddr)
+	return inventory.VXLAN{Port: uint16(v.Port), VNI: uint32(v.VxlanId)}, !v.Learning && at.Unmap() == local
+}
+
+// whose names the device that has the port already, or the network at it: the kernel shares
+// a port among devices that agree on the rest, and opens it once a device is up.
+func whose(err error, x inventory.VXLAN) error {
+	if !errors.Is(err, unix.EADDRINUSE) && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	holder := "another program of this machine"
+	if names := vxlansAt(x.Port); len(names) > 0 {
+		holder = strings.Join(names, " and ")
+	}
+	if errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("VNI %d at UDP port %d is that of %s: set podNetwork.vxlan.vni or port in the inventory to another that is free on all machines: %w", x.VNI, x.Port, holder, err)
+	}
+	return fmt.Errorf("UDP port %d is that of %s: set podNetwork.vxlan.port in the inventory to another that is free on all machines: %w", x.Port, holder, err)
+}
+
+// vxlansAt are the VXLAN devices of other programs at a port.
+func vxlansAt(port uint16) (names []string) {
+	links, _ := netlink.LinkList()
+	for _, link := range links {
+		v, ok := link.(*netlink.Vxlan)
+		switch {
+		case !ok, v.Port != int(port), slices.Contains(deviceNames, v.Name):
+		case v.FlowBased:
+			names = append(names, fmt.Sprintf("VXLAN device %s (of any VNI)", v.Name))
+		default:
+			names = append(names, fmt.Sprintf("VXLAN device %s (VNI %d)", v.Name, v.VxlanId))
+		}
+	}
+	return names
 }
 
 func adjustDevice(link netlink.Link, want routing.Tunnel, mtu int) error {
@@ -145,7 +249,10 @@ func adjustDevice(link netlink.Link, want routing.Tunnel, mtu int) error {
 		err = errors.Join(err, netlink.LinkSetMTU(link, mtu))
 	}
 	if attrs.Flags&net.FlagUp == 0 {
-		err = errors.Join(err, netlink.LinkSetUp(link))
+		x, _ := vxlanOf(link, want.Local)
+		if refused := netlink.LinkSetUp(link); refused != nil {
+			err = errors.Join(err, whose(refused, x))
+		}
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/routing"
 )
 
@@ -90,6 +91,7 @@ func TestARouteOfAnotherProgramsIsNoEventUnlessItTakesThePlaceOfOurs(t *testing.
 // endOfATunnel is one end, whose only peer is in another subnet.
 func endOfATunnel() routing.Tunnel {
 	return routing.Tunnel{
+		VXLAN: inventory.DefaultVXLAN,
 		Local: netip.MustParseAddr("10.1.0.11"), MAC: routing.MAC{2, 0x72, 10, 1, 0, 11}, Inner: []netip.Addr{netip.MustParseAddr("10.244.1.0")},
 		Peers: []routing.Peer{{Inner: netip.MustParseAddr("10.244.3.0"), MAC: routing.MAC{2, 0x72, 10, 2, 0, 13}, Outer: netip.MustParseAddr("10.2.0.13")}},
 	}
