@@ -152,7 +152,7 @@ func vipSite(t *testing.T) (router, node, pod host) {
 	return router, node, pod
 }
 
-// serves answers HTTP requests until the test ends.
+// serves answers HTTP requests until the test ends, and those for /big with 300,000 bytes.
 func (h host) serves(address string) {
 	h.Helper()
 	var listener net.Listener
@@ -165,7 +165,11 @@ func (h host) serves(address string) {
 	if listener == nil {
 		h.Fatalf("nobody listens in %s", h.name)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/big" {
+			_, _ = w.Write(make([]byte, 300_000))
+		}
+	})}
 	go func() { _ = server.Serve(listener) }()
 	h.Cleanup(func() { _ = server.Close() })
 }
