@@ -322,7 +322,7 @@ func TestRoutesOfOtherFamiliesAreNotTakenForThoseAskedFor(t *testing.T) {
 	if err := tab.conn.dump(b.buf, b.first, func(_ unix.NlMsghdr, body []byte) { got[body[0]]++ }); err != nil || got[unix.AF_INET] == 0 {
 		t.Fatalf("the kernel answers with routes of the families %v: %v", got, err)
 	}
-	err := tab.list(reader{mark: tab.mark}, absent, unix.RT_TABLE_MAIN, func(r routing.Route) {
+	err := tab.list(reader{mark: tab.mark, links: new(links)}, absent, unix.RT_TABLE_MAIN, func(r routing.Route) {
 		t.Errorf("%v was taken for a route of family %d", r, absent)
 	})
 	if err != nil {
