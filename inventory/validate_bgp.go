@@ -53,9 +53,9 @@ func (v *validation) linkLocalsOf(rack Rack) (all []scalar[netip.Addr]) {
 	if len(rack.Machines) == 0 {
 		return nil
 	}
-	for _, r := range v.allRouters() {
+	for _, r := range v.raw.allRouters() {
 		for _, a := range r.allAddresses() {
-			if a.v.Zone() != "" && contains(rack.Peers, r.Name.v) {
+			if a.v.Zone() != "" && slices.Contains(rack.Peers, r.Name.v) {
 				all = append(all, a)
 			}
 		}
