@@ -52,6 +52,10 @@ const (
 	VIPOutsidePools      Reason = "VIPOutsidePools"      // no pool of the inventory has the address
 	NoEndpoint           Reason = "NoEndpoint"           // no endpoint anywhere can take traffic
 	NoLocalEndpoint      Reason = "NoLocalEndpoint"      // externalTrafficPolicy is Local, and no endpoint of this machine can take traffic
+	ProxyRulesPending    Reason = "ProxyRulesPending"    // kube-proxy on this machine has no rules for it yet, as far as it shows them
+	// ProxyRulesOverdue: a VIP is announced although kube-proxy on this machine has not shown
+	// rules for it within the bound.
+	ProxyRulesOverdue Reason = "ProxyRulesOverdue"
 	// LocalEndpointsTerminating: with externalTrafficPolicy Local, all endpoints of this
 	// machine that can take traffic terminate, and others are ready elsewhere. A prefix is
 	// announced as the worse way for it.

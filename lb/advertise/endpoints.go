@@ -21,7 +21,8 @@ func Count(all []Endpoint) Endpoints {
 			ending.add(e)
 		}
 	}
-	if ready.Local == 0 {
+	ready.Ready = ready.Local > 0
+	if !ready.Ready {
 		ready.Local, ready.Terminating = ending.Local, ending.Local > 0 && ready.Any > 0
 	}
 	if ready.Any == 0 {

@@ -60,6 +60,14 @@ func refusalOf(o *Offer) lb.Reason {
 	return ""
 }
 
+// pendingOf is why an offer that could be served is not announced yet; empty: it is.
+func pendingOf(o *Offer) lb.Reason {
+	if o.RulesPending {
+		return lb.ProxyRulesPending
+	}
+	return ""
+}
+
 // demotion is why an offer's VIPs are announced as the worse way; empty: they are not. A
 // machine whose endpoints all terminate serves on until they have ended, and routers that
 // know a machine with ready ones send new connections there: so somebody announces exactly
@@ -130,7 +138,7 @@ func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusa
 		o := &offers[i]
 		no := Refusal{Service: o.Service, VIP: o.VIP}
 		sc := g.scopeOf(o.VIP)
-		if no.Reason = cmp.Or(g.refusal, refusalOf(o), sc.refusal); no.Reason != "" {
+		if no.Reason = cmp.Or(g.refusal, refusalOf(o), sc.refusal, pendingOf(o)); no.Reason != "" {
 			refused = append(refused, no)
 			continue
 		}

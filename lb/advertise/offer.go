@@ -14,6 +14,15 @@ type Endpoints struct {
 	// Terminating says that those of this machine serve while they terminate, and that
 	// others are ready elsewhere.
 	Terminating bool `json:",omitempty"`
+	// Ready says that one of this machine is ready.
+	Ready bool `json:",omitempty"`
+}
+
+// Frontend is where a Service is reached, as far as it matters to find out whether
+// kube-proxy has its rules. It compares with ==.
+type Frontend struct {
+	Ports           string // its first ones, as "80/TCP,443/TCP"; empty: not known
+	HealthCheckPort uint16 // where kube-proxy says how many endpoints are ready; 0: nowhere
 }
 
 // Offer is one VIP of a Service, as a machine sees it when it decides what to announce.
@@ -22,6 +31,8 @@ type Offer struct {
 	VIP          netip.Addr // held by this Service's IPAddress object, whatever its status says
 	LocalTraffic bool       // externalTrafficPolicy: Local
 	Endpoints    Endpoints  // of the VIP's family
+	Frontend     Frontend
+	RulesPending bool // kube-proxy on this machine may not have the rules for it yet: see [Gate]
 }
 
 // Compare sorts by VIP and, where several share it, by Service.

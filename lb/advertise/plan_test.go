@@ -81,6 +81,14 @@ func localOnly(all []Offer) []Offer {
 	return all
 }
 
+// pending has kube-proxy lack the rules.
+func pending(all []Offer) []Offer {
+	for i := range all {
+		all[i].RulesPending = true
+	}
+	return all
+}
+
 // terminating has local endpoints serve that terminate, while others are ready elsewhere.
 func terminating(all []Offer) []Offer {
 	for i := range all {
@@ -166,6 +174,11 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 			name:   "with local traffic the endpoints of other machines do not count",
 			offers: [][]Offer{localOnly(offer("web", 0, 3, "203.0.113.10")), localOnly(offer("db", 1, 3, "203.0.113.11"))},
 			want:   []string{"203.0.113.11/32 via tor1/10.10.1.1 [65010:100] prepend 1", "no prod/web 203.0.113.10: NoLocalEndpoint"},
+		},
+		{
+			name:   "what kube-proxy has no rules for yet is not announced, for that reason only where there is no other",
+			offers: [][]Offer{pending(offer("new", 1, 1, "203.0.113.10")), pending(offer("off", 1, 1, "192.0.2.1")), pending(offer("none", 0, 0, "203.0.113.11"))},
+			want:   []string{"no prod/new 203.0.113.10: ProxyRulesPending", "no prod/none 203.0.113.11: NoEndpoint", "no prod/off 192.0.2.1: PoolIsDisabled"},
 		},
 		{
 			name: "Services that share a VIP announce it as long as one of them can serve",
@@ -398,11 +411,11 @@ func TestEndpointsAreCountedTheWayKubeProxyDoes(t *testing.T) {
 	}{
 		{"none", nil, Endpoints{}},
 		{"neither starting nor dead ones count", []Endpoint{starting, local(starting), dead, local(dead)}, Endpoints{}},
-		{"ready ones count", []Endpoint{ready, local(ready), local(ready)}, Endpoints{Local: 2, Any: 3}},
+		{"ready ones count", []Endpoint{ready, local(ready), local(ready)}, Endpoints{Local: 2, Any: 3, Ready: true}},
 		{"those that end do not count beside ready ones", []Endpoint{ready, ending}, Endpoints{Any: 1}},
 		{"those that end count where nothing else is", []Endpoint{ending, local(ending)}, Endpoints{Local: 1, Any: 2}},
 		{"a machine falls back on its own, which end while another is ready", []Endpoint{ready, local(ending)}, Endpoints{Local: 1, Any: 1, Terminating: true}},
-		{"those that end beside a ready one of the machine make no difference", []Endpoint{local(ready), ready, local(ending)}, Endpoints{Local: 1, Any: 2}},
+		{"those that end beside a ready one of the machine make no difference", []Endpoint{local(ready), ready, local(ending)}, Endpoints{Local: 1, Any: 2, Ready: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -417,6 +430,6 @@ func TestEndpointsAreCountedTheWayKubeProxyDoes(t *testing.T) {
 func advertiseReasons() []lb.Reason {
 	return []lb.Reason{
 		lb.MachineNotActive, lb.MachineDrained, lb.NodeExcluded, lb.ProxyUnhealthy, lb.NoSession, lb.SessionLacksFamily, lb.PoolIsDisabled,
-		lb.PoolLimitedToRacks, lb.PoolLimitedToZones, lb.PoolLimitedToRouters, lb.VIPOutsidePools, lb.NoEndpoint, lb.NoLocalEndpoint, lb.PodCIDROutsideNetwork,
+		lb.PoolLimitedToRacks, lb.PoolLimitedToZones, lb.PoolLimitedToRouters, lb.VIPOutsidePools, lb.NoEndpoint, lb.NoLocalEndpoint, lb.ProxyRulesPending, lb.PodCIDROutsideNetwork,
 	}
 }

@@ -1,0 +1,310 @@
+package advertise
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/sorted"
+)
+
+// Gate holds offers back until kube-proxy on this machine has the rules for them: packets
+// that come sooner are lost. It asks nobody and has no clock: it says what is to be asked
+// ([Gate.Questions]) and takes what was answered ([Gate.Answer]).
+//
+//   - An offer without endpoints passes as it is, so that a withdrawal never waits. Once it
+//     has endpoints again it is held back like a new one.
+//   - An offer with endpoints passes once there is evidence of its rules, or nobody can be
+//     asked for any, or the bound is over. From then on it passes while it has endpoints.
+//   - An offer that passes as the worse way, because its endpoints here terminate, stays so
+//     until there is evidence of the ready endpoint that has arrived.
+//
+// The clock of a question runs only while the machine would announce the VIP but for the
+// rules: [Gate.Observe] takes that from the plan.
+type Gate struct {
+	bound    time.Duration
+	offers   sorted.List[Offer]    // as they are
+	passed   sorted.List[Offer]    // as they are to be planned with
+	refusals sorted.List[Refusal]  // of the last plan
+	entries  map[offerKey]*entry   // of the offers that have endpoints
+	asked    map[offerKey]struct{} // of these, the ones with a question
+	changes  uint64                // of passed
+	asks     uint64                // changes of what is asked
+	due      time.Time             // no question's bound is over before; zero: there is none that has one
+}
+
+// offerKey tells offers apart.
+type offerKey struct {
+	service lb.ServiceKey
+	vip     netip.Addr
+}
+
+func keyOf(o Offer) offerKey { return offerKey{o.Service, o.VIP} }
+
+// entry is where one offer with endpoints stands.
+type entry struct {
+	passes  bool
+	worse   bool      // it passes as the worse way
+	overdue bool      // it passes without evidence
+	since   time.Time // there is a question, since then; zero: there is none
+}
+
+// Evidence is what is known of kube-proxy's rules for one offer.
+type Evidence string
+
+// What the answer to a [Question] can be, and what a question ends with.
+const (
+	Absent  Evidence = "absent"  // the rules are not there yet
+	Present Evidence = "present" // they are there
+	Unknown Evidence = "unknown" // nobody can be asked
+	Overdue Evidence = "overdue" // they were not there when the bound was over
+)
+
+// Question asks for evidence of the rules for one VIP of a Service, and so for one family.
+type Question struct {
+	Service  lb.ServiceKey
+	VIP      netip.Addr
+	Frontend Frontend
+	Ready    bool // that kube-proxy knows of a ready endpoint of this machine is asked too
+	Overdue  bool // the VIP is announced meanwhile: the answer is not urgent
+	Since    time.Time
+}
+
+// Answer is what was found out.
+type Answer struct {
+	Question Question
+	Evidence Evidence
+}
+
+// NewGate returns a gate that passes an offer without evidence after the bound.
+func NewGate(bound time.Duration) *Gate {
+	return &Gate{bound: bound, entries: map[offerKey]*entry{}, asked: map[offerKey]struct{}{}}
+}
+
+// Adopt says what the process before this one has announced: it passes at once, so that
+// routers that kept it never miss it. An offer that was held back then is left out.
+func (g *Gate) Adopt(offers sorted.List[Offer]) {
+	for o := range offers.All() {
+		if refusalOf(&o) == "" && !o.RulesPending {
+			g.entries[keyOf(o)] = &entry{passes: true, worse: demotionOf(&o) != ""}
+		}
+	}
+}
+
+// Apply takes all offers as they are, and returns them as they are to be planned with.
+func (g *Gate) Apply(offers sorted.List[Offer], now time.Time) sorted.List[Offer] {
+	gone, put := sorted.Diff(g.offers, offers)
+	g.offers = offers
+	for _, o := range gone {
+		if !offers.Has(o) {
+			g.drop(keyOf(o))
+		}
+	}
+	for i, o := range put {
+		put[i] = g.pass(o, now)
+	}
+	if len(gone)+len(put) > 0 {
+		g.passed = g.passed.Edit(gone, put)
+		g.changes++
+	}
+	return g.passed
+}
+
+// pass is one offer as it is to be planned with.
+func (g *Gate) pass(o Offer, now time.Time) Offer {
+	key := keyOf(o)
+	o.RulesPending = false // what an earlier process knew
+	if _, asked := g.asked[key]; asked {
+		g.asks++ // about what has changed
+	}
+	if refusalOf(&o) != "" {
+		g.drop(key)
+		return o
+	}
+	e := g.entries[key]
+	if e == nil {
+		e = &entry{}
+		g.entries[key] = e
+		if g.refusals.Has(pendingRefusal(o.Service, o.VIP)) {
+			g.ask(key, e, now)
+		}
+	}
+	switch {
+	case !e.passes:
+		o.RulesPending = true
+	case e.worse && o.LocalTraffic && o.Endpoints.Ready:
+		g.ask(key, e, now)
+		o.Endpoints.Terminating = true
+	default:
+		e.worse = demotionOf(&o) != ""
+		if !e.overdue {
+			g.stopAsking(key, e)
+		}
+	}
+	return o
+}
+
+func (g *Gate) drop(key offerKey) {
+	if e := g.entries[key]; e != nil {
+		g.stopAsking(key, e)
+		delete(g.entries, key)
+	}
+}
+
+func (g *Gate) ask(key offerKey, e *entry, now time.Time) {
+	g.asks++ // the question may be another one
+	g.asked[key] = struct{}{}
+	if e.since.IsZero() || e.overdue {
+		e.since, e.overdue = now, false
+	}
+	if g.due.IsZero() {
+		g.due = now.Add(g.bound) // all have the same bound, so that those that come later are due later
+	}
+}
+
+func (g *Gate) stopAsking(key offerKey, e *entry) {
+	if !e.since.IsZero() {
+		g.asks++
+	}
+	e.since, e.overdue = time.Time{}, false
+	delete(g.asked, key)
+}
+
+// pendingRefusal is what a plan says of an offer that it would announce but for the rules.
+func pendingRefusal(service lb.ServiceKey, vip netip.Addr) Refusal {
+	return Refusal{Service: service, VIP: vip, Reason: lb.ProxyRulesPending}
+}
+
+// Observe takes the refusals of the plan that was made of what Apply returned: what the
+// machine does not announce for the rules alone is asked about.
+func (g *Gate) Observe(refusals sorted.List[Refusal], now time.Time) {
+	gone, put := sorted.Diff(g.refusals, refusals)
+	g.refusals = refusals
+	held := func(r Refusal) *entry {
+		if e := g.entries[offerKey{r.Service, r.VIP}]; e != nil && !e.passes && r.Reason == lb.ProxyRulesPending {
+			return e
+		}
+		return nil
+	}
+	for _, r := range gone {
+		if e := held(r); e != nil {
+			g.stopAsking(offerKey{r.Service, r.VIP}, e)
+		}
+	}
+	for _, r := range put {
+		if e := held(r); e != nil {
+			g.ask(offerKey{r.Service, r.VIP}, e, now)
+		}
+	}
+}
+
+// Questions are what is to be asked, by VIP and Service; none: nothing is pending.
+func (g *Gate) Questions() []Question {
+	all := make([]Question, 0, len(g.asked))
+	for key := range g.asked {
+		all = append(all, g.question(key))
+	}
+	slices.SortFunc(all, func(a, b Question) int { return cmp.Or(a.VIP.Compare(b.VIP), a.Service.Compare(b.Service)) })
+	return all
+}
+
+// question is the one about an offer that is asked about.
+func (g *Gate) question(key offerKey) Question {
+	o, _ := g.offers.Next(Offer{Service: key.service, VIP: key.vip})
+	e := g.entries[key]
+	return Question{
+		Service: o.Service, VIP: o.VIP, Frontend: o.Frontend, Ready: o.LocalTraffic && o.Endpoints.Ready, Overdue: e.overdue, Since: e.since,
+	}
+}
+
+// Passage says how a question ended: what was found out, and how long that took.
+type Passage struct {
+	Question Question
+	Evidence Evidence
+	After    time.Duration
+}
+
+// Answer takes answers. Those to a question that is not asked any more, or is another one
+// by now, count for nothing.
+func (g *Gate) Answer(answers []Answer, now time.Time) []Passage {
+	var ended []Passage
+	var again []offerKey
+	for _, a := range answers {
+		key := offerKey{a.Question.Service, a.Question.VIP}
+		if _, asked := g.asked[key]; !asked || a.Evidence == Absent {
+			continue
+		}
+		q := g.question(key)
+		if a.Question.Overdue = q.Overdue; a.Question != q {
+			continue
+		}
+		if !q.Overdue {
+			ended = append(ended, Passage{q, a.Evidence, now.Sub(q.Since)})
+		}
+		e := g.entries[key]
+		e.passes, e.worse = true, false
+		g.stopAsking(key, e)
+		again = append(again, key)
+	}
+	g.passAgain(again, now)
+	return ended
+}
+
+// Expire lets through what has waited for the bound. Its questions are asked on.
+func (g *Gate) Expire(now time.Time) []Passage {
+	if g.due.IsZero() || now.Before(g.due) {
+		return nil
+	}
+	g.due = time.Time{}
+	var ended []Passage
+	var again []offerKey
+	for _, q := range g.Questions() {
+		due := q.Since.Add(g.bound)
+		switch {
+		case q.Overdue:
+		case now.Before(due):
+			if g.due.IsZero() || due.Before(g.due) {
+				g.due = due
+			}
+		default:
+			key := offerKey{q.Service, q.VIP}
+			e := g.entries[key]
+			e.passes, e.worse, e.overdue = true, false, true
+			again = append(again, key)
+			ended = append(ended, Passage{q, Overdue, now.Sub(q.Since)})
+		}
+	}
+	g.asks += uint64(len(again))
+	g.passAgain(again, now)
+	return ended
+}
+
+// passAgain passes some offers anew.
+func (g *Gate) passAgain(keys []offerKey, now time.Time) {
+	if len(keys) == 0 {
+		return
+	}
+	offers := make([]Offer, 0, len(keys))
+	for _, key := range keys {
+		o, _ := g.offers.Next(Offer{Service: key.service, VIP: key.vip})
+		offers = append(offers, g.pass(o, now))
+	}
+	g.passed = g.passed.Edit(nil, offers)
+	g.changes++
+}
+
+// Changes counts the changes of what Apply returns, so far.
+func (g *Gate) Changes() uint64 { return g.changes }
+
+// Asks counts the changes of what Questions returns, so far, and may count too many.
+func (g *Gate) Asks() uint64 { return g.asks }
+
+// Next is how long it takes until a bound may be over; 0: nothing is pending.
+func (g *Gate) Next(now time.Time) time.Duration {
+	if g.due.IsZero() {
+		return 0
+	}
+	return max(1, g.due.Sub(now))
+}
