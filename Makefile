@@ -80,7 +80,7 @@ test-unit: ## the tests that need neither root nor a network
 .PHONY: test-privileged
 test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD in network namespaces
 	$(call step,kernel and router tests)
-	@go test $(EXEC) -tags privileged -count=1 -timeout 45m ./lb/bgp ./routing/kernel ./provider/agent ./inventory/routerconfig ./cmd/node-agent
+	@go test $(EXEC) -tags privileged -count=1 -timeout 45m ./lb/bgp ./lb/kubeproxy ./routing/kernel ./provider/agent ./inventory/routerconfig ./cmd/node-agent
 
 # What has an API server of its own and mostly waits runs side by side; a story
 # that counts lost packets has the machine for itself.

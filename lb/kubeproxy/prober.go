@@ -1,0 +1,187 @@
+package kubeproxy
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/lb/advertise"
+)
+
+// atOnce is how many questions are asked at the same time: health checks wait for kube-proxy.
+const atOnce = 16
+
+// Prober asks. Its methods may be called at any time.
+type Prober struct {
+	filter netfilter
+}
+
+// Round is what a round of questions is asked with.
+type Round struct {
+	Addresses []netip.Addr // of the Node
+	Proxy     bool         // there is a kube-proxy on this machine, by what it says of itself
+}
+
+// Ask answers questions, each in its place. When ctx ends, what is left counts as absent.
+func (p *Prober) Ask(ctx context.Context, r Round, questions []advertise.Question) []advertise.Answer {
+	answers := make([]advertise.Answer, len(questions))
+	modes := map[uint8]mode{}
+	for i, q := range questions {
+		answers[i] = advertise.Answer{Question: q, Evidence: advertise.Absent}
+		if _, known := modes[family(q.VIP)]; !known {
+			modes[family(q.VIP)] = p.mode(q.VIP, r.Proxy)
+		}
+	}
+	var workers sync.WaitGroup
+	limit := make(chan struct{}, atOnce)
+	for i := range answers {
+		limit <- struct{}{}
+		workers.Go(func() {
+			defer func() { <-limit }()
+			if a := &answers[i]; ctx.Err() == nil {
+				a.Evidence = p.evidence(ctx, modes[family(a.Question.VIP)], r.Addresses, a.Question)
+			}
+		})
+	}
+	workers.Wait()
+	return answers
+}
+
+// mode is how kube-proxy works in one family, by what the kernel shows.
+type mode string
+
+const (
+	nftables mode = "nftables"
+	iptables mode = "iptables"
+	starting mode = "starting" // it runs, and has no rules of any kind yet
+	hidden   mode = "hidden"   // it shows nothing that could be evidence, or there is none
+)
+
+// ipvsLink is the device that has the VIPs in mode ipvs.
+const ipvsLink = "kube-ipvs0"
+
+func (p *Prober) mode(a netip.Addr, proxy bool) mode {
+	found, err := p.filter.hasMap(a, servicesMap)
+	switch _, ipvs := net.InterfaceByName(ipvsLink); {
+	case err == nil && found:
+		return nftables
+	case ipvs == nil:
+		return hidden
+	case p.filter.hasChains(a):
+		return iptables
+	case proxy:
+		return starting
+	}
+	return hidden
+}
+
+// evidence answers one question.
+func (p *Prober) evidence(ctx context.Context, m mode, node []netip.Addr, q advertise.Question) advertise.Evidence {
+	ports := portsIn(q.Frontend.Ports)
+	found := advertise.Unknown
+	switch m {
+	case nftables:
+		found = p.inRules(q.VIP, ports)
+	case iptables:
+		found = p.passesOn(q.VIP, ports)
+	case starting:
+		return advertise.Absent
+	}
+	if found != advertise.Present || !q.Ready || q.Frontend.HealthCheckPort == 0 {
+		return found
+	}
+	return p.arrived(ctx, m, node, q, ports)
+}
+
+// inRules looks the ports up: the rules of all are written together, and a port that no
+// endpoint serves has none.
+func (p *Prober) inRules(vip netip.Addr, ports []port) advertise.Evidence {
+	if len(ports) == 0 {
+		return advertise.Unknown
+	}
+	for _, port := range ports {
+		if found, err := p.filter.inMap(servicesMap, vip, port); err != nil {
+			return advertise.Unknown
+		} else if found {
+			return advertise.Present
+		}
+	}
+	return advertise.Absent
+}
+
+// passesOn connects to the ports. One that shows nothing stands for none of the others.
+func (p *Prober) passesOn(vip netip.Addr, ports []port) advertise.Evidence {
+	found := advertise.Unknown
+	for _, port := range ports {
+		if port.protocol != unix.IPPROTO_TCP {
+			continue
+		}
+		switch p.filter.connect(vip, port) {
+		case advertise.Present:
+			return advertise.Present
+		case advertise.Absent:
+			found = advertise.Absent
+		}
+	}
+	return found
+}
+
+// arrived reports whether kube-proxy has a ready endpoint of this machine in its rules.
+// Where no health check node port answers, as where nodePortAddresses names other networks,
+// mode nftables still shows that there is some endpoint.
+func (p *Prober) arrived(ctx context.Context, m mode, node []netip.Addr, q advertise.Question, ports []port) advertise.Evidence {
+	n, err := readyHere(ctx, healthAddresses(q.VIP, node), q.Frontend.HealthCheckPort)
+	switch {
+	case err == nil && n > 0:
+		return advertise.Present
+	case err == nil || m != nftables:
+		return advertise.Absent
+	}
+	for _, port := range ports {
+		if none, err := p.filter.inMap(endpointless, q.VIP, port); err == nil && !none {
+			return advertise.Present
+		}
+	}
+	return advertise.Absent
+}
+
+// healthAddresses are where a health check node port may be open: the VIP's family comes
+// first, for kube-proxy counts the endpoints of each by itself where it can.
+func healthAddresses(vip netip.Addr, node []netip.Addr) []netip.Addr {
+	all := append(slices.Clone(node), netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback())
+	other := func(a netip.Addr) int {
+		if a.Is4() == vip.Is4() {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b netip.Addr) int { return cmp.Compare(other(a), other(b)) })
+	return all
+}
+
+// port is one of a Service's.
+type port struct {
+	protocol uint8
+	number   uint16
+}
+
+var protocols = map[string]uint8{"TCP": unix.IPPROTO_TCP, "UDP": unix.IPPROTO_UDP, "SCTP": unix.IPPROTO_SCTP}
+
+// portsIn reads "80/TCP,53/UDP". What it does not understand is left out.
+func portsIn(text string) (all []port) {
+	for one := range strings.SplitSeq(text, ",") {
+		number, protocol, _ := strings.Cut(one, "/")
+		n, err := strconv.ParseUint(number, 10, 16)
+		if p, known := protocols[protocol]; known && err == nil {
+			all = append(all, port{p, uint16(n)})
+		}
+	}
+	return all
+}
