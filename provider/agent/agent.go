@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/lb/kubeproxy"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -57,6 +58,7 @@ type Agent struct {
 	o       Options
 	sources *sources
 	proxy   *proxy
+	gate    gate // used by the goroutine of Run alone
 	writer  *writer
 	metrics *metrics
 	dirty   chan struct{}
@@ -101,6 +103,9 @@ func New(o Options) *Agent {
 	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
+	if o.ProxyURL != "" {
+		a.gate = newGate(&kubeproxy.Prober{}, a.touch)
+	}
 	a.writer = newWriter(o.Client, o.NodeName, a.sources.selfNow)
 	a.metrics = newMetrics(a)
 	a.status.Store(&Status{Node: o.NodeName, WaitingFor: "the first pass"})
@@ -140,6 +145,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer stop()
 	a.sources.start(work)
 	go a.proxy.run(work)
+	if a.gate.asker != nil {
+		go a.gate.asker.run(work)
+	}
 	go a.writer.run(work)
 	a.saver.start(work)
 	a.schedule.timer = time.NewTimer(0)
@@ -166,6 +174,9 @@ func (a *Agent) restore() {
 		slog.Info("the state on disk is too old to go by")
 	default:
 		a.restored = &in
+		if before.follows && a.gate.rules != nil {
+			a.gate.rules.Adopt(in.Offers)
+		}
 		a.sources.remembered = rememberedOf(in)
 	}
 }
@@ -282,6 +293,12 @@ func (a *Agent) pass(ctx context.Context) {
 	healthy, _ := a.proxy.state()
 	st := a.stage(started)
 	a.decide(m, healthy, st)
+	a.observePlan(started)
+	if !a.planned && a.gate.askNow(ctx) { // routers take what is missing from the first words for gone
+		a.admit(time.Now())
+		a.decide(m, healthy, st)
+		a.observePlan(time.Now())
+	}
 	err := a.apply(ctx)
 	a.finish(started, err)
 	a.report(ctx)
@@ -313,6 +330,12 @@ func (a *Agent) decide(m inventory.Machine, healthy bool, st stage) {
 	a.speakerInSync, a.lastBasis = false, now
 	a.last = planOf(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
 	a.last.BGP.Restarting = a.restarting
+}
+
+// observePlan has kube-proxy's rules looked for where the plan lacks nothing else.
+func (a *Agent) observePlan(now time.Time) {
+	with := kubeproxy.Round{Addresses: a.inputs.Self.Addresses, Proxy: a.proxy.isKubeProxy()}
+	a.schedule.wakeIn(a.gate.observe(a.last, with, now))
 }
 
 // syncSpeaker gives the Speaker what is planned. A plan that it took without an error is

@@ -71,7 +71,7 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 		})
 		c.sliceChanged("web-1", before, &now)
 		before = &now
-		in.Offers = c.all()
+		in.Passed = c.all()
 		p := planOf(&announcer, in, m, phase{}, true, stage{}, routing.Table{})
 		ads, worse := 0, 0
 		for _, s := range p.BGP.Sessions {

@@ -22,6 +22,7 @@ type inputs struct {
 	Self      node
 	Nodes     []*routing.Node // by name
 	Offers    sorted.List[advertise.Offer]
+	Passed    sorted.List[advertise.Offer] // the same, as the gate has them planned with
 	Passwords map[inventory.SecretKey]bgp.Password
 
 	version version
@@ -31,11 +32,12 @@ type inputs struct {
 type version struct {
 	inventory                    *inventory.Inventory
 	self, nodes, secrets, offers uint64 // changes so far
+	passed                       uint64
 }
 
 // forRoutes is the part of a version that routes depend on: most events are about Services.
 func (v version) forRoutes() version {
-	v.offers = 0
+	v.offers, v.passed = 0, 0
 	return v
 }
 
@@ -64,7 +66,7 @@ type plan struct {
 // claims is not announced: what we said of it would draw that Node's packets here.
 func planOf(announcer *advertise.Planner, in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
 	announce := announcer.Plan(advertise.View{
-		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Offers,
+		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Passed,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
 	})
 	p := plan{Refused: announce.Refusals, Demoted: announce.Demotions, Routing: routes}

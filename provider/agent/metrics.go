@@ -17,6 +17,8 @@ type metrics struct {
 	written  prometheus.Counter
 	retried  prometheus.Counter
 	doubts   prometheus.Counter
+
+	rulesWait *prometheus.HistogramVec
 }
 
 func newMetrics(a *Agent) *metrics {
@@ -39,7 +41,12 @@ func newMetrics(a *Agent) *metrics {
 			Name: "plinth_agent_kernel_doubts_total", Help: "Times that the kernel's routes were read back because of an event.",
 		}),
 	}
-	m.registry.MustRegister(m.passes, m.duration, m.written, m.retried, m.doubts, scraped{a})
+	m.rulesWait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "plinth_agent_proxy_rules_wait_seconds",
+		Help:    "Time that a VIP waited for kube-proxy's rules before it was announced, by how that ended: present (they were seen), unknown (nobody could be asked), overdue (the bound was over).",
+		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 45},
+	}, []string{"evidence"})
+	m.registry.MustRegister(m.passes, m.duration, m.written, m.retried, m.doubts, m.rulesWait, scraped{a})
 	return m
 }
 
@@ -73,6 +80,7 @@ var (
 	refusedNow    = prometheus.NewDesc("plinth_agent_refusals", "VIPs and pod CIDRs that are not announced or not routed, by reason.", []string{"reason"}, nil)
 	badSettings   = prometheus.NewDesc("plinth_agent_bad_kernel_settings", "Kernel settings that stand in the way of packets for pods and VIPs; /status names them.", nil, nil)
 	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
+	rulesOverdue  = prometheus.NewDesc("plinth_agent_proxy_rules_overdue", "VIPs that are announced although kube-proxy's rules for them were not seen within the bound; /status names them.", nil, nil)
 	waiting       = prometheus.NewDesc("plinth_agent_waiting", "1 while something is missing that a plan is made of; /status names it, and what was planned before stays in force.", nil, nil)
 	notRead       = prometheus.NewDesc("plinth_agent_newer_format", "1 while a newer version has stored what this agent does not read; /status names it, and what was known before stays in force.", nil, nil)
 	fromDisk      = prometheus.NewDesc("plinth_agent_from_disk", "1 while the plan is made of what an earlier process knew.", nil, nil)
@@ -80,7 +88,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, waiting, notRead, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, waiting, notRead, fromDisk} {
 		ch <- d
 	}
 }
@@ -110,6 +118,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	}
 	status := s.a.status.Load()
 	gauge(proxyHealthy, number(status.ProxyHealthy))
+	gauge(rulesOverdue, float64(len(status.overdue)))
 	gauge(waiting, number(status.WaitingFor != ""))
 	gauge(notRead, number(len(status.Unread) > 0))
 	gauge(fromDisk, number(status.FromDisk))

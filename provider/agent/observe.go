@@ -31,6 +31,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	case !a.planned:
 		return inventory.Machine{}, a.wait(missing)
 	}
+	a.admit(time.Now())
 	if _, asked := a.proxy.state(); !asked {
 		return inventory.Machine{}, a.wait("kube-proxy's health")
 	}

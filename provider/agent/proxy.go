@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -26,6 +28,7 @@ type proxy struct {
 	served  bool // at least once
 	bad     int
 	healthy bool
+	genuine bool // it has said something that kube-proxy alone says
 }
 
 // answer is what kube-proxy says.
@@ -77,11 +80,30 @@ func (p *proxy) ask(ctx context.Context) answer {
 	if err != nil {
 		return silent
 	}
+	p.recognize(res.Body)
 	_ = res.Body.Close()
 	if res.StatusCode == http.StatusServiceUnavailable {
 		return unhealthy
 	}
 	return serves
+}
+
+// recognize notes whether it is kube-proxy that answers, and not a program in its place:
+// they do not say whether the Node is eligible.
+func (p *proxy) recognize(body io.Reader) {
+	var said struct{ NodeEligible *bool }
+	if json.NewDecoder(io.LimitReader(body, 1<<16)).Decode(&said) != nil || said.NodeEligible == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.genuine = true
+}
+
+func (p *proxy) isKubeProxy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.genuine
 }
 
 // hear takes one answer and reports whether the state changed. At the start, when

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -77,17 +79,29 @@ type service struct {
 	Key          lb.ServiceKey
 	UID          string
 	LocalTraffic bool
+	Frontend     advertise.Frontend
 	Ours         bool // no other program's class
 }
+
+// portsKept bounds how many ports of a Service are kept: one that has endpoints is enough.
+const portsKept = 8
 
 func reduceService(obj any) service {
 	s := obj.(*corev1.Service)
 	class := s.Spec.LoadBalancerClass
 	return service{
 		Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, UID: string(s.UID),
-		LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal,
-		Ours:         s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || *class == lb.LoadBalancerClass),
+		LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(s),
+		Ours: s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || *class == lb.LoadBalancerClass),
 	}
+}
+
+func frontendOf(s *corev1.Service) advertise.Frontend {
+	var ports []string
+	for _, p := range s.Spec.Ports[:min(len(s.Spec.Ports), portsKept)] {
+		ports = append(ports, fmt.Sprintf("%d/%s", p.Port, cmp.Or(p.Protocol, corev1.ProtocolTCP)))
+	}
+	return advertise.Frontend{Ports: strings.Join(ports, ","), HealthCheckPort: uint16(s.Spec.HealthCheckNodePort)}
 }
 
 // claim is what the agent needs of an IPAddress: who holds which VIP.

@@ -97,7 +97,7 @@ func (a *Agent) publish() {
 	s := &Status{
 		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
 		Unread: a.unread, Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
-		passed: time.Now(), settings: a.settings, plan: a.last, reached: a.reached,
+		passed: time.Now(), settings: a.settings, plan: a.last, overdue: a.gate.overdue, reached: a.reached,
 	}
 	s.ProxyHealthy, _ = a.proxy.state()
 	if a.inputs.Inventory != nil {

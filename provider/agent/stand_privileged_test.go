@@ -27,6 +27,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -208,6 +209,9 @@ type running struct {
 // patience is what agents of these tests have with what comes up after a boot.
 var patience = time.Hour
 
+// bound is how long agents of these tests wait for kube-proxy's rules.
+var bound = rulesBound
+
 // start starts an agent on the machine; the inventory is told directly.
 func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, proxyURL string, change func(*Options)) running {
 	t.Helper()
@@ -220,6 +224,9 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 	}
 	a := New(o)
 	a.patience = patience
+	if a.gate.rules != nil {
+		a.gate.rules = advertise.NewGate(bound)
+	}
 	a.sources.shift.pause, a.sources.patience = 100*time.Millisecond, 300*time.Millisecond
 	a.sources.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory, error)) error {
 		if inv != nil {

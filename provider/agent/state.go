@@ -156,12 +156,18 @@ type savedOffer struct {
 	VIPs         []netip.Addr
 	LocalTraffic bool
 	Endpoints    advertise.Endpoints
+	Frontend     advertise.Frontend `json:",omitzero"`
+	// RulesPending says that the VIP was not announced, for kube-proxy's rules. Older agents
+	// wrote it of none, and announced all.
+	RulesPending bool `json:",omitempty"`
 }
 
-func saveOffers(all sorted.List[advertise.Offer]) []savedOffer {
+func saveOffers(all, passed sorted.List[advertise.Offer]) []savedOffer {
 	out := make([]savedOffer, 0, all.Len())
 	for o := range all.All() {
-		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints})
+		p, _ := passed.Next(o)
+		pending := p.Compare(o) == 0 && p.RulesPending
+		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints, o.Frontend, pending})
 	}
 	return out
 }
@@ -170,7 +176,7 @@ func loadOffers(all []savedOffer) sorted.List[advertise.Offer] {
 	out := make([]advertise.Offer, 0, len(all))
 	for _, o := range all {
 		for _, vip := range o.VIPs {
-			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints})
+			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints, Frontend: o.Frontend, RulesPending: o.RulesPending})
 		}
 	}
 	return sorted.Of(out...)
@@ -182,7 +188,7 @@ type savedPassword struct {
 }
 
 func (d disk) save(in inputs) error {
-	s := saved{Version: stateVersion, Owner: d.owner, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers)}
+	s := saved{Version: stateVersion, Owner: d.owner, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed)}
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
 	}

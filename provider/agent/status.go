@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
@@ -38,6 +39,7 @@ type Status struct {
 	Sessions     []SessionStatus  `json:"sessions"`
 	Refusals     []RefusalStatus  `json:"refusals"` // VIPs and pod CIDRs that are not announced
 	Demoted      []DemotionStatus `json:"demoted"`  // prefixes that are announced as the worse way, though the machine does not drain
+	Overdue      []RefusalStatus  `json:"overdue"`  // VIPs that are announced although kube-proxy's rules for them were not seen
 	Unrouted     []RefusalStatus  `json:"unrouted"` // pod CIDRs that have no route
 	Settings     []string         `json:"settings"` // of the kernel, that keep packets from pods
 	// Staleness is, for each kind of object, how many seconds ago the API server
@@ -47,6 +49,7 @@ type Status struct {
 	passed   time.Time
 	settings []kernel.Setting
 	plan     plan
+	overdue  []advertise.Question
 	reached  kernel.State
 }
 
@@ -103,6 +106,10 @@ type DemotionStatus struct {
 func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Duration) {
 	s.Sessions = sessionStatus(sessions)
 	s.Refusals, s.Unrouted = refusals(s.plan.Refused), unrouted(s.plan.Routing.Refusals)
+	s.Overdue = []RefusalStatus{}
+	for _, q := range s.overdue {
+		s.Overdue = append(s.Overdue, RefusalStatus{Service: q.Service.String(), VIP: q.VIP.String(), Reason: string(lb.ProxyRulesOverdue)})
+	}
 	s.Demoted = []DemotionStatus{}
 	for d := range s.plan.Demoted.All() {
 		s.Demoted = append(s.Demoted, DemotionStatus{d.Prefix.String(), string(d.Reason)})

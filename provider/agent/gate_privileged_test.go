@@ -1,0 +1,136 @@
+//go:build privileged
+
+package agent
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/lb"
+)
+
+// kubeProxySays is how kube-proxy answers at /healthz.
+const kubeProxySays = `{"lastUpdated":"2026-01-01T00:00:00Z","currentTime":"2026-01-01T00:00:00Z","nodeEligible":true}`
+
+// gatedSite is a machine with a router, kube-proxy's word, and a Service that it may have
+// rules for.
+func gatedSite(t *testing.T) (ask func(string) string, client *fake.Clientset, proxyURL string) {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(kubeProxySays)) }))
+	t.Cleanup(srv.Close)
+	return router(t), fake.NewClientset(append(servedAt("web", "203.0.113.5"),
+		aNode("w1", "10.1.0.11", "fd01::11", "10.244.1.0/24", "fd00:244:0:1::/64"))...), srv.URL
+}
+
+// servedAt is a Service with a port, an endpoint elsewhere, and its VIP.
+func servedAt(name, vip string) []runtime.Object {
+	all := aService(name, vip)
+	all[0].(*corev1.Service).Spec.Ports = []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}
+	return all
+}
+
+// nft has one transaction carried out.
+func nft(t *testing.T, transaction string) {
+	t.Helper()
+	cmd := exec.Command("nft", "-f", "-")
+	cmd.Stdin = strings.NewReader(transaction)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("nft: %v\n%s", err, out)
+	}
+}
+
+// kubeProxysTable is what a sync of kube-proxy's leaves, for no Service.
+func kubeProxysTable(t *testing.T) {
+	nft(t, `table ip kube-proxy {
+	chain external-X { }
+	map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
+}
+`)
+	t.Cleanup(func() { sh(t, "nft delete table ip kube-proxy") })
+}
+
+func rulesFor(t *testing.T, vip string) {
+	nft(t, fmt.Sprintf("add element ip kube-proxy service-ips { %s . tcp . 80 : goto external-X }\n", vip))
+}
+
+var podCIDRsOfW1 = []string{"10.244.1.0/24", "fd00:244:0:1::/64"}
+
+func (a running) pending(t *testing.T, vip string) bool {
+	return slices.ContainsFunc(a.show(t).Refusals, func(r RefusalStatus) bool {
+		return r.VIP == vip && r.Reason == string(lb.ProxyRulesPending)
+	})
+}
+
+// TestAVIPIsAnnouncedWhenKubeProxyHasItsRules from kube-proxy's first sync on, and by the
+// next agent without a question.
+func TestAVIPIsAnnouncedWhenKubeProxyHasItsRules(t *testing.T) {
+	ask, client, proxyURL := gatedSite(t)
+	dir := t.TempDir()
+	a := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	learned(t, ask, podCIDRsOfW1...)
+	eventually(t, "/status says what it waits for", func() (bool, string) { return a.pending(t, "203.0.113.5"), fmt.Sprint(a.show(t).Refusals) })
+	never(t, "the VIP is announced before kube-proxy's first sync", func() (bool, string) { out := ask("show route"); return strings.Contains(out, "203.0.113.5"), out })
+	kubeProxysTable(t)
+	never(t, "the VIP is announced without rules", func() (bool, string) { out := ask("show route"); return strings.Contains(out, "203.0.113.5"), out })
+	rulesFor(t, "203.0.113.5")
+	began := time.Now()
+	learned(t, ask, append(podCIDRsOfW1, "203.0.113.5/32")...)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it was announced %v after its rules were in", took)
+	}
+
+	// What kube-proxy says from now on makes no difference to it.
+	sh(t, "nft flush map ip kube-proxy service-ips")
+	gone := func() (bool, string) {
+		out := ask("show route")
+		return !strings.Contains(out, "203.0.113.5"), out
+	}
+	never(t, "the VIP was withdrawn for missing rules", gone)
+	a.stop()
+	a = start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	eventually(t, "the next agent has its session", func() (bool, string) {
+		s := a.show(t)
+		return s.Ready && len(s.Sessions) == 1 && s.Sessions[0].Up, fmt.Sprint(s.Sessions)
+	})
+	never(t, "the next agent does not announce the VIP", gone)
+}
+
+// TestAnAgentThatBeginsOnAnIdleClusterAnnouncesWhatKubeProxyHasLongKnown: nothing changes
+// that could be evidence.
+func TestAnAgentThatBeginsOnAnIdleClusterAnnouncesWhatKubeProxyHasLongKnown(t *testing.T) {
+	ask, client, proxyURL := gatedSite(t)
+	kubeProxysTable(t)
+	rulesFor(t, "203.0.113.5")
+	start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, nil)
+	learned(t, ask, append(podCIDRsOfW1, "203.0.113.5/32")...)
+}
+
+// TestAVIPWhoseRulesNeverComeIsAnnouncedAfterTheBoundAndNamed until they do come.
+func TestAVIPWhoseRulesNeverComeIsAnnouncedAfterTheBoundAndNamed(t *testing.T) {
+	was := bound
+	bound = time.Second
+	t.Cleanup(func() { bound = was })
+	ask, client, proxyURL := gatedSite(t)
+	kubeProxysTable(t)
+	a := start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, nil)
+	eventually(t, "it is pending", func() (bool, string) { return a.pending(t, "203.0.113.5"), fmt.Sprint(a.show(t).Refusals) })
+	learned(t, ask, append(podCIDRsOfW1, "203.0.113.5/32")...)
+	if got := fmt.Sprint(a.show(t).Overdue); !strings.Contains(got, "203.0.113.5") || !strings.Contains(got, string(lb.ProxyRulesOverdue)) {
+		t.Errorf("/status says of what is overdue: %s", got)
+	}
+	if got := a.get("/metrics"); !strings.Contains(got, "plinth_agent_proxy_rules_overdue 1") || !strings.Contains(got, `plinth_agent_proxy_rules_wait_seconds_count{evidence="overdue"} 1`) {
+		t.Errorf("the metrics do not say that it is overdue:\n%s", got)
+	}
+	rulesFor(t, "203.0.113.5")
+	eventually(t, "its rules were seen at last", func() (bool, string) { s := a.show(t).Overdue; return len(s) == 0, fmt.Sprint(s) })
+}

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/lb/kubeproxy"
+	"plinth.dev/plinth/sorted"
+)
+
+// rules are kube-proxy's, as a test has them.
+type rules struct {
+	mu    sync.Mutex
+	have  map[netip.Addr]advertise.Evidence // absent, if not there
+	asked int
+}
+
+func (r *rules) Ask(_ context.Context, _ kubeproxy.Round, questions []advertise.Question) (all []advertise.Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked++
+	for _, q := range questions {
+		e := r.have[q.VIP]
+		if e == "" {
+			e = advertise.Absent
+		}
+		all = append(all, advertise.Answer{Question: q, Evidence: e})
+	}
+	return all
+}
+
+func (r *rules) set(vip netip.Addr, e advertise.Evidence) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.have[vip] = e
+}
+
+func (r *rules) rounds() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
+}
+
+// askedOf starts an asker, and returns how to ask it and what tells of answers.
+func askedOf(t *testing.T, r *rules) (a *asker, told <-chan struct{}) {
+	changed := make(chan struct{}, 100)
+	a = newAsker(r, func() { changed <- struct{}{} })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); a.run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return a, changed
+}
+
+var askedVIP = netip.MustParseAddr("203.0.113.5")
+
+func waitFor(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("not within 10 s:", what)
+		}
+	}
+}
+
+func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {
+	r := &rules{have: map[netip.Addr]advertise.Evidence{}}
+	a, told := askedOf(t, r)
+	time.Sleep(3 * askEvery) // nothing is to happen
+	if n := r.rounds(); n > 0 {
+		t.Errorf("asked %d times for nothing", n)
+	}
+	a.rounds.put(round{questions: []advertise.Question{{VIP: askedVIP}}})
+	waitFor(t, "it asks again and again", func() bool { return r.rounds() > 3 })
+	if len(told) > 0 {
+		t.Error("it tells that there are no rules")
+	}
+	r.set(askedVIP, advertise.Present)
+	<-told
+	if got := a.take(); len(got) == 0 || got[0].Evidence != advertise.Present {
+		t.Errorf("answers %v", got)
+	}
+	a.rounds.put(round{})
+	waitFor(t, "it has heard that nothing is to be asked", func() bool { return len(a.rounds) == 0 })
+	n := r.rounds() + 1 // one that had begun
+	time.Sleep(3 * askEvery)
+	if now := r.rounds(); now > n {
+		t.Errorf("asked %d times after it was told to stop", now-n)
+	}
+}
+
+func TestAQuestionThatIsUrgentDoesNotWaitForOnesThatAreOverdue(t *testing.T) {
+	late := advertise.Question{VIP: netip.MustParseAddr("203.0.113.9"), Overdue: true}
+	r := &rules{have: map[netip.Addr]advertise.Evidence{askedVIP: advertise.Present}}
+	a, told := askedOf(t, r)
+	a.rounds.put(round{questions: []advertise.Question{late}})
+	waitFor(t, "the overdue one is asked", func() bool { return r.rounds() == 1 })
+	began := time.Now()
+	a.rounds.put(round{questions: []advertise.Question{late, {VIP: askedVIP}}})
+	<-told
+	if took := time.Since(began); took > askOverdueEvery/2 {
+		t.Errorf("answered after %v", took)
+	}
+}
+
+// TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither goes by the state on disk.
+func TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither(t *testing.T) {
+	held, announced := aSavedOffer("held", "203.0.113.5"), aSavedOffer("announced", "203.0.113.6")
+	passed := held
+	passed.RulesPending = true
+	in := someInputs(t)
+	in.Offers, in.Passed = sorted.Of(held, announced), sorted.Of(passed, announced)
+	d, err := openDisk(t.TempDir(), owner{Node: "nuc1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.save(in); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := d.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(&rules{}, func() {})
+	g.rules.Adopt(loaded.Offers)
+	in = inputs{Offers: sorted.Of(held, announced)}
+	g.apply(&in, time.Now())
+	if got := slices.Collect(in.Passed.All()); len(got) != 2 || !got[0].RulesPending || got[1].RulesPending {
+		t.Errorf("passed: %v", got)
+	}
+	if first, _ := loaded.Offers.Next(held); first.Frontend != held.Frontend {
+		t.Errorf("where it is reached was forgotten: %v", first)
+	}
+}
+
+func aSavedOffer(name, vip string) advertise.Offer {
+	return advertise.Offer{
+		Service: lb.ServiceKey{Namespace: "prod", Name: name}, VIP: netip.MustParseAddr(vip), Endpoints: advertise.Endpoints{Any: 1},
+		Frontend: advertise.Frontend{Ports: "80/TCP", HealthCheckPort: 31999},
+	}
+}
+
+func TestKubeProxyIsToldFromAProgramInItsPlace(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"lastUpdated":"2026-01-01T00:00:00Z","currentTime":"2026-01-01T00:00:00Z","nodeEligible":true,"status":{}}`: true,
+		`{"lastUpdated": "2026-01-01 00:00:00 +0000 UTC","currentTime": "2026-01-01 00:00:00 +0000 UTC"}`:             false, // Cilium
+		"ok": false, "": false,
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
+		p := newProxy(srv.URL, func() {})
+		p.ask(t.Context())
+		srv.Close()
+		if got := p.isKubeProxy(); got != want {
+			t.Errorf("%q: %v", body, got)
+		}
+	}
+}
