@@ -69,14 +69,16 @@ const ipvsLink = "kube-ipvs0"
 
 func (p *Prober) mode(a netip.Addr, proxy bool) mode {
 	found, err := p.filter.hasMap(a, servicesMap)
-	switch _, ipvs := net.InterfaceByName(ipvsLink); {
-	case err == nil && found:
+	if found {
 		return nftables
-	case ipvs == nil:
+	}
+	_, noLink := net.InterfaceByName(ipvsLink)
+	switch {
+	case noLink == nil:
 		return hidden
 	case p.filter.hasChains(a):
 		return iptables
-	case proxy:
+	case proxy && err == nil:
 		return starting
 	}
 	return hidden
