@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +19,14 @@ import (
 // leaves it as it found it.
 const sharedName = "e2e"
 
+var (
+	proxyMode    = flag.String("proxy-mode", "nftables", "mode of kube-proxy: nftables or iptables")
+	others       = flag.Int("others", 0, "Services of other programs that kube-proxy has rules for beside")
+	proxyMinSync = flag.Duration("proxy-min-sync", 0, "least time between two syncs of kube-proxy; 0: its default")
+)
+
 func TestMain(m *testing.M) {
+	flag.Parse()
 	ctx := context.Background()
 	if os.Getenv(makerVariable) != "" {
 		makeAndHang(ctx)
@@ -45,7 +53,9 @@ func TestMain(m *testing.M) {
 var start = sync.OnceValues(func() (*lab.Lab, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute) // the first time it builds Kubernetes
 	defer cancel()
-	l, err := lab.Start(ctx, lab.TwoRacks(), lab.Options{Name: sharedName, Progress: os.Stderr})
+	topology := lab.TwoRacks()
+	topology.ProxyMode, topology.ProxyMinSync = *proxyMode, *proxyMinSync
+	l, err := lab.Start(ctx, topology, lab.Options{Name: sharedName, Progress: os.Stderr})
 	if err != nil {
 		return nil, err
 	}

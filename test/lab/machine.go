@@ -50,6 +50,8 @@ func (l *Lab) StartKubelet(machine string) error {
 		"--kubernetes=" + version,
 		"--kube-proxy=" + l.program("kube-proxy"),
 		"--kube-proxy-kubeconfig=" + l.pki("kube-proxy.conf"),
+		"--kube-proxy-mode=" + l.Topology.proxyMode(),
+		"--kube-proxy-min-sync=" + l.Topology.ProxyMinSync.String(),
 		"--cluster-cidr=" + PodCIDR4.String() + "," + PodCIDR6.String(),
 		"--log-dir=" + filepath.Join(l.Dir(), "logs"),
 	}

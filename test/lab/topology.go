@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 )
 
 // The router implementations that a lab can run.
@@ -26,9 +27,10 @@ type Topology struct {
 	IPv4Only bool
 	// Real gives every machine a kubelet, containerd and pods in containers, in
 	// place of the lab's own kubelet.
-	Real      bool
-	ProxyMode string   // of kube-proxy on real machines: nftables, if empty, or iptables
-	Images    []string // archives that real machines import besides the lab's own
+	Real         bool
+	ProxyMode    string        // of kube-proxy: nftables, if empty, or iptables
+	ProxyMinSync time.Duration // of kube-proxy between two syncs, at least, where machines are not real; zero: its default
+	Images       []string      // archives that real machines import besides the lab's own
 }
 
 // Rack is machines on one subnet.

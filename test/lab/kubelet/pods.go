@@ -16,6 +16,18 @@ import (
 // ReadyAnnotation set to "false" makes a running pod unready, as a failing readiness probe would.
 const ReadyAnnotation = "lab.plinth.dev/ready"
 
+// ReadyAfterAnnotation is how long after its start a pod becomes ready.
+const ReadyAfterAnnotation = "lab.plinth.dev/ready-after"
+
+// readyIn is how long it takes until a pod is ready; 0 or less: it is.
+func readyIn(p *corev1.Pod, started time.Time) time.Duration {
+	after, err := time.ParseDuration(p.Annotations[ReadyAfterAnnotation])
+	if err != nil {
+		return 0
+	}
+	return time.Until(started.Add(after))
+}
+
 // pod is a Pod that runs here.
 type pod struct {
 	key       string // namespace/name

@@ -18,6 +18,8 @@ type Proxy struct {
 	Program     string // empty: none
 	Kubeconfig  string
 	ClusterCIDR string
+	Mode        string        // nftables or iptables
+	MinSync     time.Duration // between two syncs, at least; zero: its default
 	LogDir      string
 }
 
@@ -64,14 +66,18 @@ func (k *kubelet) runProxy(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(k.Proxy.Program,
-		"--kubeconfig="+k.Proxy.Kubeconfig, "--hostname-override="+k.Node,
-		"--proxy-mode=nftables", "--cluster-cidr="+strings.TrimSuffix(k.Proxy.ClusterCIDR, ","),
+	flags := []string{
+		"--kubeconfig=" + k.Proxy.Kubeconfig, "--hostname-override=" + k.Node,
+		"--proxy-mode=" + k.Proxy.Mode, "--cluster-cidr=" + strings.TrimSuffix(k.Proxy.ClusterCIDR, ","),
 		"--healthz-bind-address=0.0.0.0:10256", "--metrics-bind-address=127.0.0.1:10249",
 		// The limits of connection tracking belong to the whole kernel, which is not the lab's.
 		"--conntrack-max-per-core=0", "--conntrack-min=0",
 		"--conntrack-tcp-timeout-established=0s", "--conntrack-tcp-timeout-close-wait=0s",
-	)
+	}
+	if k.Proxy.MinSync > 0 {
+		flags = append(flags, "--iptables-min-sync-period="+k.Proxy.MinSync.String()) // which is that of mode nftables, too
+	}
+	cmd := exec.Command(k.Proxy.Program, flags...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

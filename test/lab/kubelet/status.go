@@ -12,7 +12,11 @@ import (
 
 // reportPod tells the API server how a pod is, when that has changed.
 func (k *kubelet) reportPod(ctx context.Context, p *corev1.Pod, running *pod) error {
-	ready := p.Annotations[ReadyAnnotation] != "false"
+	starts := readyIn(p, running.started.Time)
+	if starts > 0 {
+		k.markAfter(starts)
+	}
+	ready := starts <= 0 && p.Annotations[ReadyAnnotation] != "false"
 	next := p.Status.DeepCopy()
 	next.Phase = corev1.PodRunning
 	next.StartTime = &running.started
