@@ -67,6 +67,18 @@ const (
 // ipvsLink is the device that has the VIPs in mode ipvs.
 const ipvsLink = "kube-ipvs0"
 
+// substitutes are devices of programs that do kube-proxy's work, and need not answer at its
+// health check: Cilium, kube-router, and Calico with eBPF.
+var substitutes = []string{"cilium_host", "kube-dummy-if", "bpfin.cali"}
+
+// Replaced reports whether another program may do kube-proxy's work on this machine.
+func Replaced() bool {
+	return slices.ContainsFunc(substitutes, func(device string) bool {
+		_, err := net.InterfaceByName(device)
+		return err == nil
+	})
+}
+
 func (p *Prober) mode(a netip.Addr, proxy bool) mode {
 	found, err := p.filter.hasMap(a, servicesMap)
 	if found {

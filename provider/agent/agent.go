@@ -193,9 +193,11 @@ func (a *Agent) follow(before past) {
 			a.down[router], a.inherited[router] = true, true
 		}
 	}
+	if first := !before.follows && !kubeproxy.Replaced(); first || before.booted {
+		a.proxy.comesUp = time.Now().Add(a.patience) // both begin together on a machine that joins
+	}
 	if before.booted {
-		a.comesUp = time.Now().Add(a.patience)
-		a.proxy.comesUp = a.comesUp
+		a.comesUp = a.proxy.comesUp
 		slog.Info("the machine has booted", "the API server and kube-proxy are given", a.patience)
 	}
 }

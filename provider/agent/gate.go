@@ -18,7 +18,7 @@ const (
 	rulesBound = 45 * time.Second
 	// askEvery is how often kube-proxy's rules are looked for while a VIP waits for them: what
 	// waiting costs at most, at the median half of it.
-	askEvery = 20 * time.Millisecond
+	askEvery = 10 * time.Millisecond
 	// askShare is how much of the time goes into looking at most: one part in so many.
 	askShare = 5
 	// askOverdueEvery is how often it is asked about a VIP that is announced without.

@@ -4,6 +4,7 @@ package agent
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
@@ -133,4 +134,38 @@ func TestAVIPWhoseRulesNeverComeIsAnnouncedAfterTheBoundAndNamed(t *testing.T) {
 	}
 	rulesFor(t, "203.0.113.5")
 	eventually(t, "its rules were seen at last", func() (bool, string) { s := a.show(t).Overdue; return len(s) == 0, fmt.Sprint(s) })
+}
+
+// TestTheFirstAgentOfAMachineGivesKubeProxyTimeToComeUp: both begin together where a machine
+// joins. Where another program does kube-proxy's work nothing is waited for.
+func TestTheFirstAgentOfAMachineGivesKubeProxyTimeToComeUp(t *testing.T) {
+	const late = "127.0.0.2:10256" // connections come from 127.0.0.1, so none takes it
+	ask, client, _ := gatedSite(t)
+	sh(t, "ip link set lo up")
+	a := start(t, client, siteWith(t, "active"), t.TempDir(), "http://"+late, nil)
+	learned(t, ask, podCIDRsOfW1...)
+	never(t, "the VIP is announced before kube-proxy has come up", func() (bool, string) { out := ask("show route"); return strings.Contains(out, "203.0.113.5"), out })
+	listener, err := net.Listen("tcp", late)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(kubeProxySays)) })}
+	go func() { _ = srv.Serve(listener) }()
+	t.Cleanup(func() { _ = srv.Close() })
+	eventually(t, "it waits for the rules", func() (bool, string) { return a.pending(t, "203.0.113.5"), fmt.Sprint(a.show(t).Refusals) })
+	kubeProxysTable(t)
+	rulesFor(t, "203.0.113.5")
+	learned(t, ask, append(podCIDRsOfW1, "203.0.113.5/32")...)
+	a.stop()
+	_ = srv.Close()
+
+	sh(t, "ip link add cilium_host type bridge")
+	t.Cleanup(func() { sh(t, "ip link del cilium_host") })
+	sh(t, "nft delete table ip kube-proxy")
+	t.Cleanup(func() { nft(t, "add table ip kube-proxy\n") }) // which is deleted in the end
+	start(t, client, siteWith(t, "active"), t.TempDir(), "http://"+late, nil)
+	eventually(t, "the VIP is announced at once", func() (bool, string) {
+		out := ask("show route")
+		return strings.Contains(out, "203.0.113.5"), out
+	})
 }

@@ -17,11 +17,12 @@ const (
 
 // proxy asks kube-proxy whether it serves. Where it cannot be asked the answer is
 // yes: its rules outlive it, and there are clusters without it. On a machine that has
-// just booted no rules are there that could: it is given time to come up.
+// just booted, or that had no agent, there may be no rules that could: it is given time to
+// come up.
 type proxy struct {
 	url     string // empty: there is none
 	changed func()
-	comesUp time.Time // until then; zero: the machine has been up for long
+	comesUp time.Time // until then; zero: it has had the time
 
 	mu      sync.Mutex
 	asked   bool
