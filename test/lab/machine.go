@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -158,4 +159,18 @@ func nodeReady(n *corev1.Node) error {
 		}
 	}
 	return fmt.Errorf("node %s: not Ready", n.Name)
+}
+
+// SignalProxy sends a signal to a machine's kube-proxy.
+func (l *Lab) SignalProxy(machine string, s syscall.Signal) error {
+	pids, err := netns.Pids(l.Namespace(machine))
+	if err != nil {
+		return err
+	}
+	for _, pid := range pids {
+		if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); strings.TrimSpace(string(name)) == "kube-proxy" {
+			return syscall.Kill(pid, s)
+		}
+	}
+	return fmt.Errorf("no kube-proxy runs on %s", machine)
 }
