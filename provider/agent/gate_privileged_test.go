@@ -86,8 +86,10 @@ func TestAVIPIsAnnouncedWhenKubeProxyHasItsRules(t *testing.T) {
 	rulesFor(t, "203.0.113.5")
 	began := time.Now()
 	learned(t, ask, append(podCIDRsOfW1, "203.0.113.5/32")...)
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("it was announced %v after its rules were in", took)
+	took := time.Since(began)
+	t.Logf("the router has it %v after its rules were in", took)
+	if took > time.Second {
+		t.Error("that is more than a second")
 	}
 
 	// What kube-proxy says from now on makes no difference to it.
