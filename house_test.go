@@ -39,6 +39,7 @@ var floors = map[string]int{
 	"routing/kernel":               2,
 	"inventory/source":             2,
 	"inventory/routerconfig":       2,
+	"bfd":                          1,
 	"lb/ipam":                      1,
 	"lb/advertise":                 1,
 	"routing":                      1,

@@ -13,6 +13,7 @@ import (
 	api "github.com/osrg/gobgp/v4/api"
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
+	"plinth.dev/plinth/bfd"
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
@@ -38,10 +39,10 @@ type session struct {
 	log          *slog.Logger
 	port         int32 // to listen on; 0: connect only
 	changed      func()
-	bfdListeners *bfdListeners
+	bfdListeners *bfd.Listeners
 	calls        chan func()
 	events       chan event
-	bfdEvents    chan bfdEvent
+	last         func()        // what the goroutine does last; set before quit is closed
 	quit         chan struct{} // closed: the goroutine is to end
 	ended        chan struct{} // closed: it has
 
@@ -54,7 +55,8 @@ type session struct {
 	unsure          []advertise.Advertisement // what it may have been given
 	in              *instance
 	notes           *notes
-	bfd             *bfdSession // nil: off
+	bfd             *bfd.Session // nil: off
+	pathLosses      uint64       // of bfd, that were seen
 	timer           *time.Timer
 	cancelDiagnosis context.CancelFunc // not nil: the cause is being diagnosed
 	diagnoses       int                // that were started
@@ -74,7 +76,7 @@ type session struct {
 	base            counts  // of the servers before this one
 }
 
-func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, listeners *bfdListeners, changed func()) *session {
+func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, listeners *bfd.Listeners, changed func()) *session {
 	s := &session{
 		key:          k,
 		log:          log.With("router", k.Router, "address", k.Addr.String()),
@@ -83,7 +85,6 @@ func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, l
 		calls:        make(chan func()),
 		bfdListeners: listeners,
 		events:       make(chan event),
-		bfdEvents:    make(chan bfdEvent),
 		quit:         make(chan struct{}),
 		ended:        make(chan struct{}),
 		timer:        time.NewTimer(time.Hour),
@@ -105,11 +106,12 @@ func (s *session) run() {
 			f()
 		case e := <-s.events:
 			s.onPeerState(e)
-		case e := <-s.bfdEvents:
-			s.onBFD(e)
+		case <-s.pathChanged():
+			s.onPath()
 		case <-s.timer.C:
 			s.onTimer()
 		case <-s.quit:
+			s.last()
 			return
 		}
 	}
@@ -155,7 +157,7 @@ func (s *session) restart(ctx context.Context) error {
 		s.down(Connecting, "its terms have changed")
 	}
 	if s.refused = s.terms.check(); s.refused != nil {
-		s.endBFD(0)
+		s.endBFD(ctx, 0)
 		s.down(causeOfTerms(s.refused))
 		return s.refused
 	}
@@ -249,7 +251,7 @@ func (s *session) onEstablished() {
 		s.log.Warn("the path to the router is not watched", "err", err)
 	}
 	if s.bfd != nil {
-		s.bfd.begin()
+		s.bfd.Begin()
 	}
 	if s.unconfirmed {
 		s.timer.Reset(s.terms.Session.HoldTime + time.Second)

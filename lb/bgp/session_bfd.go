@@ -7,11 +7,31 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/osrg/gobgp/v4/pkg/packet/bfd"
+	"plinth.dev/plinth/bfd"
+	"plinth.dev/plinth/inventory"
 )
+
+// GoBGP's own BFD is not used: with a server for each session, all but one of them
+// would receive nothing on the shared UDP port, and in v4.8.0 a reset that it asks for
+// while the session is down is carried out on the next one.
 
 // frrSettles is how long FRR may take to set its BFD up after BGP.
 const frrSettles = 2 * time.Second
+
+// bfdOf are the terms of a session's BFD.
+func bfdOf(s inventory.Session) bfd.Terms {
+	t := bfd.Terms{
+		Local: s.Local, Remote: s.RouterAddr, Multihop: s.Multihop > 1,
+		Timers: bfd.Timers{Interval: s.BFD.Interval, Multiplier: s.BFD.Multiplier},
+	}
+	if t.Multihop {
+		t.MinTTL = uint8(minTTL(s)) // BIRD's packets start with 64
+	}
+	if !t.Local.IsValid() {
+		t.Local = linkLocal(s.RouterAddr.Zone())
+	}
+	return t
+}
 
 // openBFD opens the BFD session that the terms ask for; it begins when the BGP session
 // is first up. Not sooner: FRR moves its end of a BFD session to another
@@ -19,19 +39,19 @@ const frrSettles = 2 * time.Second
 // BFD session with the same terms stays as it is.
 func (s *session) openBFD() error {
 	t := bfdOf(s.terms.Session)
-	if !t.local.IsValid() {
-		t.local = linkLocal(t.router.Zone())
-	}
-	if s.bfd != nil && s.bfd.terms == t {
+	if s.bfd != nil && s.bfd.Terms() == t {
 		return nil
 	}
-	s.endBFD(0)
-	if t.profile.Interval == 0 {
+	s.endBFD(context.Background(), 0)
+	if t.Interval == 0 {
 		return nil
 	}
-	var err error
-	s.bfd, err = newBFDSession(t, s.bfdListeners, s.log, s.bfdEvents)
-	return err
+	opened, err := s.bfdListeners.Open(t, s.log)
+	if err != nil {
+		return err
+	}
+	s.bfd, s.pathLosses = opened, 0
+	return nil
 }
 
 // watchPath opens the BFD session that could not be opened before, such as when another
@@ -44,19 +64,19 @@ func (s *session) watchPath() error {
 		return err
 	}
 	if s.isEstablished {
-		s.bfd.begin()
+		s.bfd.Begin()
 	}
 	return nil
 }
 
-// bfdState is "up", "init" or "down", which it also is when it cannot be opened; empty:
-// the terms ask for no BFD.
+// bfdState is the state of the BFD session: down, too, when it cannot be opened; empty: the
+// terms ask for no BFD.
 func (s *session) bfdState() string {
 	switch {
 	case s.bfd != nil:
-		return s.bfd.String()
+		return s.bfd.Status().State.String()
 	case s.terms.Session.BFD.Interval > 0:
-		return bfd.StateDown.String()
+		return bfd.Down.String()
 	}
 	return ""
 }
@@ -79,22 +99,33 @@ func linkLocal(device string) netip.Addr {
 }
 
 // endBFD ends the BFD session; holdFor above 0 asks the router to keep it up that long
-// for the next process.
-func (s *session) endBFD(holdFor time.Duration) {
+// for the next process, as far as ctx allows.
+func (s *session) endBFD(ctx context.Context, holdFor time.Duration) {
 	if s.bfd != nil {
-		s.bfd.close(holdFor)
+		s.bfd.Close(ctx, holdFor)
 		s.bfd = nil
 	}
 }
 
-// onBFD closes a session whose path is lost, with a NOTIFICATION: the routes that the
+// pathChanged receives a value when BFD has something to tell.
+func (s *session) pathChanged() <-chan struct{} {
+	if s.bfd == nil {
+		return nil
+	}
+	return s.bfd.Changed()
+}
+
+// onPath closes a session whose path was lost, with a NOTIFICATION: the routes that the
 // router has of it lead nowhere.
 //
 // FRR sets BFD up anew as soon as BGP is up, and reports it down for that moment. This
 // is ignored; should it be true, BGP's hold timer ends the session.
-func (s *session) onBFD(e bfdEvent) {
-	settling := e == bfdNeighborDown && time.Since(s.establishedAt) < frrSettles
-	if e != bfdTimedOut && e != bfdNeighborDown || !s.isEstablished || settling {
+func (s *session) onPath() {
+	path := s.bfd.Status()
+	lost := path.Losses > s.pathLosses
+	s.pathLosses = path.Losses
+	settling := path.LastLoss == bfd.NeighborDown && time.Since(s.establishedAt) < frrSettles
+	if !lost || !s.isEstablished || settling {
 		return
 	}
 	s.keepCounts(context.Background())

@@ -15,7 +15,7 @@ import (
 // leave closes the session without a NOTIFICATION, and ends the goroutine.
 func (s *session) leave(ctx context.Context) error {
 	return s.end(ctx, func() error {
-		s.endBFD(s.terms.Session.RestartTime)
+		s.endBFD(ctx, s.terms.Session.RestartTime)
 		if s.in != nil {
 			s.in.close(ctx, true)
 		}
@@ -39,15 +39,25 @@ func (s *session) stop(ctx context.Context, reason string) error {
 	})
 }
 
-// end runs last on the session's goroutine, and then ends the goroutine, even after an
-// error.
+// end has the session's goroutine do last, and then end, even after an error and whatever
+// becomes of ctx: nothing may go on announcing behind its back. ctx bounds how long last may
+// take, and how long it is waited for.
 func (s *session) end(ctx context.Context, last func() error) error {
-	defer func() { close(s.quit) }()
-	err := s.do(ctx, func() error {
+	result := make(chan error, 1)
+	s.last = func() {
 		s.stopDiagnosis()
-		defer func() { s.in = nil; s.endBFD(0) }()
-		return last()
-	})
+		err := last()
+		s.in = nil
+		s.endBFD(ctx, 0)
+		result <- err
+	}
+	close(s.quit)
+	var err error
+	select {
+	case err = <-result:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
 	if err != nil {
 		return fmt.Errorf("%v: %w", s.key, err)
 	}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/netip"
 	"slices"
 	"sync"
+
+	"plinth.dev/plinth/bfd"
 )
 
 // Options are what a [Speaker] is made with.
@@ -24,7 +25,7 @@ type Speaker struct {
 	log          *slog.Logger
 	port         int32
 	changed      chan struct{}
-	bfdListeners *bfdListeners
+	bfdListeners *bfd.Listeners
 
 	setting  sync.Mutex // held by Set, Leave and Stop from beginning to end
 	mu       sync.Mutex // guards what follows, and is never held for long
@@ -38,7 +39,7 @@ func NewSpeaker(o Options) *Speaker {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), bfdListeners: &bfdListeners{byAddr: map[netip.AddrPort]*bfdListener{}}, sessions: map[Key]*session{}}
+	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), bfdListeners: bfd.NewListeners(), sessions: map[Key]*session{}}
 }
 
 // Set makes the Speaker announce what is in c, and nothing else. What is announced already

@@ -1,4 +1,4 @@
-package bgp
+package bfd
 
 import (
 	"context"
@@ -9,51 +9,54 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/osrg/gobgp/v4/pkg/packet/bfd"
 	"golang.org/x/sys/unix"
 )
 
-// bfdListeners are the sockets that BFD packets arrive at: one for each address and
-// port of this machine, however many routers send to it.
-type bfdListeners struct {
+// Listeners are the sockets that packets arrive at: one for each address and port of this
+// machine, however many peers send to it. The sessions of a process share one Listeners. It
+// can be used by several goroutines.
+type Listeners struct {
 	mu     sync.Mutex
-	byAddr map[netip.AddrPort]*bfdListener
+	byAddr map[netip.AddrPort]*listener
 }
 
-// bfdListener is one of them.
-type bfdListener struct {
-	group    *bfdListeners
+// NewListeners returns Listeners without a socket.
+func NewListeners() *Listeners { return &Listeners{byAddr: map[netip.AddrPort]*listener{}} }
+
+// listener is one of the sockets.
+type listener struct {
+	group    *Listeners
 	at       netip.AddrPort
 	conn     *net.UDPConn
-	sessions map[netip.Addr]*bfdSession // by router; guarded by group.mu
+	sessions map[netip.Addr]*Session // by peer; guarded by group.mu
 }
 
-// register delivers to s what its router sends to a port. The first session of an
-// address and port opens the socket.
-func (ls *bfdListeners) register(s *bfdSession, port uint16) (*bfdListener, error) {
+// register delivers to s what its peer sends to a port. The first session of an address and
+// port opens the socket.
+func (ls *Listeners) register(s *Session, port uint16) (*listener, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	at := netip.AddrPortFrom(s.terms.local, port)
+	at := netip.AddrPortFrom(s.terms.Local, port)
 	if l := ls.byAddr[at]; l != nil {
-		l.sessions[s.terms.router] = s
+		l.sessions[s.terms.Remote] = s
 		return l, nil
 	}
-	conn, err := listenBFD(at)
+	conn, err := listen(at)
 	if err != nil {
 		return nil, err
 	}
-	l := &bfdListener{group: ls, at: at, conn: conn, sessions: map[netip.Addr]*bfdSession{s.terms.router: s}}
+	l := &listener{group: ls, at: at, conn: conn, sessions: map[netip.Addr]*Session{s.terms.Remote: s}}
 	ls.byAddr[at] = l
 	go l.receive()
 	return l, nil
 }
 
 // unregister ends that, and closes the socket after the last session.
-func (l *bfdListener) unregister(s *bfdSession) {
+func (l *listener) unregister(s *Session) {
 	l.group.mu.Lock()
 	defer l.group.mu.Unlock()
-	if l.sessions[s.terms.router] == s {
-		delete(l.sessions, s.terms.router)
+	if l.sessions[s.terms.Remote] == s {
+		delete(l.sessions, s.terms.Remote)
 	}
 	if len(l.sessions) == 0 && l.group.byAddr[l.at] == l {
 		delete(l.group.byAddr, l.at)
@@ -61,7 +64,7 @@ func (l *bfdListener) unregister(s *bfdSession) {
 	}
 }
 
-func listenBFD(at netip.AddrPort) (*net.UDPConn, error) {
+func listen(at netip.AddrPort) (*net.UDPConn, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var set error
 		if err := c.Control(func(fd uintptr) {
@@ -83,7 +86,7 @@ func listenBFD(at netip.AddrPort) (*net.UDPConn, error) {
 }
 
 // receive delivers packets to their sessions until the socket is closed.
-func (l *bfdListener) receive() {
+func (l *listener) receive() {
 	// The length of a control packet is one byte: padding that does not fit is not read.
 	buf, oob := make([]byte, 256), make([]byte, 128)
 	for {
@@ -94,46 +97,31 @@ func (l *bfdListener) receive() {
 		if err != nil {
 			continue
 		}
-		h, ok := parseBFD(buf[:n])
+		p, ok := parse(buf[:n])
 		if !ok {
 			continue
 		}
 		l.group.mu.Lock()
 		s := l.sessions[from.Addr().Unmap()]
 		l.group.mu.Unlock()
-		if s != nil && receivedTTL(oob[:m]) >= s.terms.minTTL {
-			s.deliver(bfdPacket{h, l.at.Port()})
+		if s != nil && receivedTTL(oob[:m]) >= s.terms.minTTL() {
+			s.deliver(arrival{p, l.at.Port()})
 		}
 	}
 }
 
-// bfdPacket is a control packet, and the port that it was sent to.
-type bfdPacket struct {
-	bfd.BFDHeader
+// arrival is a packet, and the port that it was sent to.
+type arrival struct {
+	packet
 	port uint16
 }
 
 // deliver drops packets that the session cannot keep up with.
-func (s *bfdSession) deliver(p bfdPacket) {
+func (s *Session) deliver(a arrival) {
 	select {
-	case s.received <- p:
+	case s.received <- a:
 	default:
 	}
-}
-
-// parseBFD reads a control packet (RFC 5880, section 4.1), and refuses those that
-// are authenticated or multipoint. What follows its length is padding (RFC 9764).
-func parseBFD(b []byte) (bfd.BFDHeader, bool) {
-	var h bfd.BFDHeader
-	const least, authenticated, multipoint = 24, 0x04, 0x01
-	if len(b) < least || b[1]&(authenticated|multipoint) != 0 {
-		return h, false
-	}
-	length := int(b[3])
-	if length < least || length > len(b) || h.UnmarshalBinary(b[:length]) != nil {
-		return h, false
-	}
-	return h, true
 }
 
 // receivedTTL is the TTL or hop limit that a packet arrived with; 0: unknown.

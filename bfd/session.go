@@ -1,0 +1,169 @@
+package bfd
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+)
+
+// startDelay is how long a new session receives before it sends. In that time a
+// packet arrives from a peer that still has the session of an earlier process up,
+// and FRR, which sets its end up only once BGP is up, has done so.
+const startDelay = time.Second
+
+// Session is one session. It can be used by several goroutines.
+type Session struct {
+	terms     Terms
+	log       *slog.Logger
+	listeners []*listener
+	received  chan arrival
+	changed   chan struct{}
+	startOnce sync.Once
+	start     chan struct{} // closed: send
+	closeOnce sync.Once
+	last      farewell      // set before quit is closed
+	quit      chan struct{} // closed: end
+	ended     chan struct{} // closed: it has
+
+	mu     sync.Mutex
+	status Status
+}
+
+// farewell is how a session ends.
+type farewell struct {
+	ctx      context.Context
+	handOver time.Duration // above 0: how long the peer is asked to keep the session up
+}
+
+// Status is where a session stands.
+type Status struct {
+	State      State
+	Since      time.Time     // it has been in that state
+	Diagnostic Diagnostic    // why it is not up
+	Losses     uint64        // times that the path was lost while the session was up
+	LastLoss   Event         // the last of them: TimedOut or NeighborDown; Unchanged: none
+	LastUp     time.Duration // for how long the session was up before that
+}
+
+// Open opens the sockets of a session, which sends nothing before [Session.Begin]. A session
+// with the same peer must be closed first. Its error is [ErrTerms], or one of the system,
+// such as EADDRINUSE where another program has the port.
+func (ls *Listeners) Open(t Terms, log *slog.Logger) (*Session, error) {
+	if err := t.check(); err != nil {
+		return nil, err
+	}
+	s := &Session{
+		terms: t, log: log, received: make(chan arrival, 16), changed: make(chan struct{}, 1),
+		start: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
+		status: Status{State: Down, Since: time.Now()},
+	}
+	conn, err := dial(t, t.port())
+	if err != nil {
+		return nil, fmt.Errorf("BFD: %w", err)
+	}
+	for _, port := range t.ports() {
+		l, err := ls.register(s, port)
+		if err != nil {
+			conn.Close()
+			s.unregister()
+			return nil, fmt.Errorf("BFD: %w", err)
+		}
+		s.listeners = append(s.listeners, l)
+	}
+	go s.run(conn)
+	return s, nil
+}
+
+func (s *Session) unregister() {
+	for _, l := range s.listeners {
+		l.unregister(s)
+	}
+}
+
+// Begin starts the session, if it has not begun yet.
+func (s *Session) Begin() { s.startOnce.Do(func() { close(s.start) }) }
+
+// Terms are what the session was opened with.
+func (s *Session) Terms() Terms { return s.terms }
+
+// Status is where the session stands.
+func (s *Session) Status() Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.status
+}
+
+// Changed receives a value after the [Status] became another one. Changes that come together
+// give one value.
+func (s *Session) Changed() <-chan struct{} { return s.changed }
+
+// Close ends the session and returns when it has ended. A handOver above 0 asks the peer to
+// keep it up for that long, for the process that follows; the peer is waited for until it
+// agrees, for a detection time at most, and not longer than ctx allows. Otherwise, and where
+// the peer did not agree, the session ends as AdminDown.
+func (s *Session) Close(ctx context.Context, handOver time.Duration) {
+	s.closeOnce.Do(func() {
+		s.last = farewell{ctx, handOver}
+		close(s.quit)
+	})
+	<-s.ended
+}
+
+// run owns the detector.
+func (s *Session) run(conn *net.UDPConn) {
+	defer close(s.ended)
+	defer s.unregister()
+	l := &loop{Session: s, conn: conn, port: s.terms.port()}
+	defer func() { l.conn.Close() }()
+	select {
+	case <-s.start:
+	case <-s.quit:
+		return
+	}
+	for len(s.received) > 0 {
+		<-s.received // it arrived before the session began
+	}
+	l.detector, l.nextSend = newDetector(s.terms.Timers, s.terms.discriminator()), time.Now().Add(startDelay)
+	l.work()
+}
+
+// publish makes the state known, and what led to it. It never waits for whoever looks.
+func (s *Session) publish(d *detector, e Event) {
+	now := time.Now()
+	s.mu.Lock()
+	before := s.status
+	if e.isLoss() {
+		s.status.Losses++
+		s.status.LastLoss, s.status.LastUp = e, now.Sub(before.Since)
+	}
+	if s.status.State != d.state {
+		s.status.State, s.status.Since = d.state, now
+	}
+	s.status.Diagnostic = d.diagnostic
+	same := s.status == before
+	s.mu.Unlock()
+	s.report(d, e)
+	if same {
+		return
+	}
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Session) report(d *detector, e Event) {
+	switch e {
+	case CameUp:
+		s.log.Info("BFD is up")
+	case TimedOut, NeighborDown:
+		s.log.Warn("BFD lost the peer", "diagnostic", d.diagnostic.String())
+	case EndedByPeer:
+		s.log.Info("the peer ended BFD")
+	case RestartedByPeer:
+		s.log.Info("the peer began BFD anew")
+	}
+}

@@ -1,0 +1,107 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// nft runs lines of nftables in the router's namespace.
+func (r *router) nft(lines ...string) {
+	r.t.Helper()
+	run(r.t, "ip", "netns", "exec", r.ns, "nft", strings.Join(lines, "; "))
+}
+
+// dropBFD drops the BFD packets of both ends for which a match holds. TCP is left alone.
+func (r *router) dropBFD(match string) {
+	r.t.Helper()
+	r.nft("add table netdev cutbfd", "add chain netdev cutbfd in { type filter hook ingress device eth0 priority 0; }",
+		"add rule netdev cutbfd in udp dport { 3784, 4784 } "+match+" drop",
+		"add table inet cutbfd", "add chain inet cutbfd out { type filter hook output priority 0; }", "add rule inet cutbfd out udp dport { 3784, 4784 } "+match+" drop")
+}
+
+func TestARouterThatChangesItsTimersLosesNothing(t *testing.T) {
+	for dialect, lines := range withBFDOf {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t).withBFD(dialect, lines)
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")), withFastBFD(plan(r.session6(), "2001:db8:113::10/128")))))
+			bfdUp(t, s)
+			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
+			was := pace.Interval.Milliseconds()
+			for _, ms := range []int64{700, 150, 300} {
+				if dialect == "frr" {
+					r.vtysh("bfd", "profile fast", fmt.Sprintf("transmit-interval %d", ms), fmt.Sprintf("receive-interval %d", ms))
+				} else {
+					r.configure(nil, fmt.Sprintf("min rx interval %d ms", was), fmt.Sprintf("min rx interval %d ms", ms),
+						fmt.Sprintf("min tx interval %d ms", was), fmt.Sprintf("min tx interval %d ms", ms))
+				}
+				was = ms
+				never(t, 4*time.Second, "a session was lost", func() (bool, string) {
+					st := s.State(t.Context())
+					return st[0].Losses+st[1].Losses > 0 || st[0].BFD != "up" || st[1].BFD != "up", fmt.Sprint(st)
+				})
+			}
+			r.dropPackets() // and it is still there to notice this
+			eventually(t, 6*time.Second, "both sessions are down for the path", func() (bool, string) {
+				st := s.State(t.Context())
+				return st[0].Cause == PathDown && st[1].Cause == PathDown, fmt.Sprint(st)
+			})
+		})
+	}
+}
+
+func TestABFDDaemonThatWasRestartedIsFoundAgain(t *testing.T) {
+	r := newRouter(t).withBFD("frr", "")
+	s := speaker(t)
+	must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD = pace })...)))
+	bfdUp(t, s)
+	eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
+	bfdd := r.daemon[1]
+	if !strings.Contains(bfdd.String(), "bfdd") {
+		t.Fatal(bfdd)
+	}
+	must(t, bfdd.Process.Kill())
+	_ = bfdd.Wait()
+	bfdIsNotUp(t, s)
+	r.startBFDD()
+	bfdUp(t, s)
+	eventually(t, 15*time.Second, "BFD is up at the router", r.bfdSessions(2))
+	r.holds(5*time.Second, r.vipRoutes())
+}
+
+// patientPace outlives nine packets in a row that get lost.
+func patientPace(c *SessionConfig) {
+	c.Session.BFD = pace
+	c.Session.BFD.Multiplier = 10
+}
+
+func TestAFifthOfThePacketsMayGetLost(t *testing.T) {
+	for dialect, lines := range withBFDOf {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t).withBFD(dialect, lines)
+			if dialect == "frr" {
+				r.vtysh("bfd", "profile fast", "detect-multiplier 10")
+			} else {
+				r.configure(nil, "multiplier 4", "multiplier 10")
+			}
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(r.vips(patientPace)...)))
+			bfdUp(t, s)
+			r.dropBFD("numgen random mod 5 0")
+			never(t, 15*time.Second, "a session was lost", func() (bool, string) {
+				st := s.State(t.Context())
+				return st[0].Losses+st[1].Losses > 0, fmt.Sprint(st)
+			})
+			if out, err := exec.Command("ip", "netns", "exec", r.ns, "nft", "list", "ruleset").CombinedOutput(); err != nil || !strings.Contains(string(out), "numgen") {
+				t.Errorf("%v %s", err, out)
+			}
+		})
+	}
+}
