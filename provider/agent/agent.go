@@ -53,9 +53,23 @@ type Options struct {
 	Table   *kernel.Table
 }
 
+// speaker is what a pass announces by.
+type speaker interface {
+	Set(context.Context, bgp.Config) error
+	State(context.Context) []bgp.SessionState
+}
+
+// routeTable is what a pass routes by.
+type routeTable interface {
+	Set(context.Context, []routing.Route) (kernel.State, error)
+	SetTunnel(context.Context, routing.Tunnel) error
+}
+
 // Agent is the agent of one node.
 type Agent struct {
 	o       Options
+	speaker speaker    // of a pass
+	table   routeTable // of a pass
 	sources *sources
 	proxy   *proxy
 	gate    gate // used by the goroutine of Run alone
@@ -100,7 +114,7 @@ type Agent struct {
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}}
+	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	if o.ProxyURL != "" {
@@ -346,7 +360,7 @@ func (a *Agent) syncSpeaker(ctx context.Context) error {
 	if a.speakerInSync {
 		return nil
 	}
-	err := a.o.Speaker.Set(ctx, a.last.BGP)
+	err := a.speaker.Set(ctx, a.last.BGP)
 	a.speakerInSync = err == nil
 	return err
 }
@@ -415,12 +429,12 @@ func (a *Agent) apply(ctx context.Context) error {
 	t := a.last.Routing
 	var tunnelErr error
 	if t.Tunnel.Exists() {
-		tunnelErr = a.o.Table.SetTunnel(ctx, t.Tunnel)
+		tunnelErr = a.table.SetTunnel(ctx, t.Tunnel)
 	}
 	var tableErr error
-	a.reached, tableErr = a.o.Table.Set(ctx, t.Routes)
+	a.reached, tableErr = a.table.Set(ctx, t.Routes)
 	if !t.Tunnel.Exists() {
-		tunnelErr = a.o.Table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
+		tunnelErr = a.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
 	}
 	if first := a.reached.Retried; len(first) > 0 {
 		slog.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.reached.Failed))

@@ -8,6 +8,23 @@
 // stays in force while the API server is away, and is on disk for the process that
 // follows this one.
 //
+// How data moves from the API server to a plan, and back:
+//
+//	API server            watches of their own
+//	   |                        |
+//	   v                        v
+//	mirror, catalog -> sources.snapshot -> inputs -+-> routing.Planner ---+
+//	 (one a kind)       (what is missing)    ^     |                      v
+//	                                         |     +-> advertise.Planner -> plan
+//	state on disk -> restored ---------------+     |                      |
+//	kube-proxy's health, drain, maintenance -------+              apply: routeTable, speaker
+//	                                                                      |
+//	disk <- saver   Node's condition <- writer   /status, /metrics <------+ reached
+//
+// All between inputs and reached is one pass. It reads the world by what was handed to
+// it alone, and touches it by a [bgp.Speaker] and a [kernel.Table], of which it uses two methods each.
+// A router that lost its session comes back in as an input: the next plan passes it by.
+//
 // The API server is asked for no more than this:
 //
 //	""                  nodes         list, watch   its own by name; those of its rack by label; in overlay all

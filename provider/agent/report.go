@@ -26,7 +26,7 @@ func (a *Agent) report(ctx context.Context) {
 		return
 	}
 	a.reported = time.Now()
-	sessions := a.o.Speaker.State(ctx)
+	sessions := a.speaker.State(ctx)
 	if ctx.Err() != nil {
 		return // not all of them have answered
 	}
