@@ -70,6 +70,7 @@ var impure = []string{"os", "os/exec", "net", "net/http", "syscall", "io/ioutil"
 // doors says which packages alone may import a library that touches the world.
 var doors = map[string][]string{
 	"github.com/osrg/gobgp":          {"lb/bgp"},
+	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
 		"provider", "provider/agent", "provider/claim", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",

@@ -24,6 +24,35 @@ func (r *router) dropBFD(match string) {
 		"add table inet cutbfd", "add chain inet cutbfd out { type filter hook output priority 0; }", "add rule inet cutbfd out udp dport { 3784, 4784 } "+match+" drop")
 }
 
+func (r *router) passBFD() { r.nft("delete table netdev cutbfd", "delete table inet cutbfd") }
+
+func TestARouterWhosePathComesAndGoesIsLeftAloneForAWhile(t *testing.T) {
+	for dialect, lines := range withBFDOf {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t).withBFD(dialect, lines)
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))))
+			bfdUp(t, s)
+			const flaps = 7
+			for range flaps {
+				r.dropBFD("")
+				bfdIsNotUp(t, s)
+				r.passBFD()
+				eventually(t, 15*time.Second, "BFD is up", func() (bool, string) {
+					st := s.State(t.Context())[0]
+					return st.BFD == "up", fmt.Sprint(st, " BFD ", st.BFD)
+				})
+			}
+			st := s.State(t.Context())[0]
+			t.Logf("after %d flaps of the path: %v, %d losses", flaps, st, st.Losses)
+			if st.Losses > 4 || st.Cause != Flapping || !strings.Contains(st.Detail, string(PathDown)) || time.Until(st.HeldUntil) < 8*time.Second {
+				t.Errorf("the path flapped %d times; BGP was lost %d times, is held until %v: %v", flaps, st.Losses, st.HeldUntil, st)
+			}
+		})
+	}
+}
+
 func TestARouterThatChangesItsTimersLosesNothing(t *testing.T) {
 	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {

@@ -32,6 +32,7 @@ const (
 	RouterRefused    Cause = "RouterRefused"    // a NOTIFICATION of the router's, of another kind
 	MalformedMessage Cause = "MalformedMessage" // the router sent what is not BGP
 	PathDown         Cause = "PathDown"         // BFD lost the router
+	Flapping         Cause = "Flapping"         // it was lost again and again, and waits
 )
 
 // verdict is a cause, and the same in a sentence.

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/eapache/channels"
 	api "github.com/osrg/gobgp/v4/api"
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
@@ -35,6 +36,7 @@ type instance struct {
 	terms terms
 	notes *notes
 	bgp   *server.BgpServer
+	queue *channels.InfiniteChannel // of what is yet to be sent; nil: there is no peer
 	done  context.CancelFunc
 }
 
@@ -59,6 +61,7 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 			return nil, fmt.Errorf("%w: %w", ErrTerms, err)
 		}
 	}
+	in.queue = queueOf(in.bgp)
 	return in, nil
 }
 
@@ -152,7 +155,9 @@ func (in *instance) each(ads []advertise.Advertisement, do func([]*apiutil.Path)
 func (in *instance) close(ctx context.Context, quiet bool) {
 	in.done()
 	// The error says only that the server has ended already.
-	_ = in.bgp.StopBgp(ctx, &api.StopBgpRequest{AllowGracefulRestart: quiet})
+	if err := in.bgp.StopBgp(ctx, &api.StopBgpRequest{AllowGracefulRestart: quiet}); err == nil {
+		empty(in.queue)
+	}
 	in.bgp.Stop() // its BFD server too, which StopBgp leaves running
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/bits"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -48,26 +46,28 @@ type session struct {
 
 	guard guard // used by Set alone
 
+	undamped bool // for tests: a session that is lost again and again is not held back
+
+	phase           phase
 	terms           terms
-	refused         error                     // the terms cannot work
 	want            routes                    // what is to be announced
 	have            routes                    // what the server was given
 	unsure          []advertise.Advertisement // what it may have been given
-	in              *instance
+	in              *instance                 // nil: no server runs
 	notes           *notes
 	bfd             *bfd.Session // nil: off
 	pathLosses      uint64       // of bfd, that were seen
-	timer           *time.Timer
-	cancelDiagnosis context.CancelFunc // not nil: the cause is being diagnosed
+	timer           *time.Timer  // of the phase
+	cancelDiagnosis context.CancelFunc
 	diagnoses       int                // that were started
 	attempts        int                // that failed since the session was last up for long
-	isEstablished   bool               // GoBGP has a session
-	establishedAt   time.Time
+	attempt         symptoms           // of the last one
+	establishedAt   time.Time          // that GoBGP has a session
 	agreed          inventory.Families // that the router takes
-	openReceived    bool               // the router sent its OPEN, and never took ours
-	hung            bool               // the router took the connection, and then nothing came
-	unconfirmed     bool               // the session may be up at this end only
+	fellSilent      bool               // the last session did, soon: the next may be up at this end only
 	limits          int                // times in a row that the router sent too much
+	damping         bfd.Damping        // of a session that is lost again and again
+	heldUntil       time.Time          // it is paused on purpose; zero: it is not
 	loss            verdict            // why it was lost; not before it was up with these terms
 	keepFor         time.Time          // until then a router may hold our routes (RFC 4724)
 	state           SessionState
@@ -88,6 +88,7 @@ func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, l
 		quit:         make(chan struct{}),
 		ended:        make(chan struct{}),
 		timer:        time.NewTimer(time.Hour),
+		phase:        paused,
 		state:        SessionState{Key: k, Since: time.Now(), Cause: Connecting, Detail: "not connected yet"},
 	}
 	if restarting {
@@ -137,13 +138,13 @@ func (s *session) do(ctx context.Context, f func() error) error {
 
 // set takes over new terms and routes. Terms that stay leave the session up.
 func (s *session) set(ctx context.Context, t terms, want routes) error {
-	same := s.terms == t && (s.in != nil || s.cancelDiagnosis != nil || s.refused != nil || s.limits > 0)
+	same := s.terms == t && (s.phase != paused || !s.heldUntil.IsZero())
 	s.terms, s.want = t, want
-	if !same {
+	switch {
+	case !same:
 		return s.restart(ctx)
-	}
-	if s.refused != nil {
-		return s.refused
+	case s.phase == refused:
+		return s.terms.check()
 	}
 	return errors.Join(s.sync(), s.watchPath())
 }
@@ -151,16 +152,19 @@ func (s *session) set(ctx context.Context, t terms, want routes) error {
 // restart begins anew, with new terms.
 func (s *session) restart(ctx context.Context) error {
 	s.stopDiagnosis()
-	s.attempts, s.limits, s.unconfirmed, s.loss = 0, 0, false, verdict{}
-	if s.in != nil {
-		s.closeQuietly(ctx)
+	s.attempts, s.limits, s.fellSilent, s.loss = 0, 0, false, verdict{}
+	s.damping, s.heldUntil = bfd.Damping{}, time.Time{}
+	if s.phase.hasServer() {
+		s.closeServer(ctx, quietly)
 		s.down(Connecting, "its terms have changed")
 	}
-	if s.refused = s.terms.check(); s.refused != nil {
+	if err := s.terms.check(); err != nil {
+		s.move(termsRefused)
 		s.endBFD(ctx, 0)
-		s.down(causeOfTerms(s.refused))
-		return s.refused
+		s.down(causeOfTerms(err))
+		return err
 	}
+	s.move(termsAccepted)
 	return s.connect(ctx)
 }
 
@@ -201,9 +205,9 @@ func (s *session) connect(ctx context.Context) error {
 		s.down(causeOfStart(s.terms.Session), err.Error())
 		return err
 	}
-	unwatched := s.openBFD()
-	s.in, s.have, s.unsure, s.stale, s.openReceived, s.hung = in, s.want, nil, true, false, false
-	return unwatched
+	s.move(serverStarted)
+	s.in, s.have, s.unsure, s.stale, s.attempt = in, s.want, nil, true, symptoms{}
+	return s.openBFD()
 }
 
 func (s *session) attemptTime() time.Duration {
@@ -226,16 +230,16 @@ func (s *session) onPeerState(e event) {
 	if e.from != s.in || s.in == nil {
 		return
 	}
-	established := e.state == gobgp.BGP_FSM_ESTABLISHED
+	stands := e.state == gobgp.BGP_FSM_ESTABLISHED
 	switch limit := e.admin == api.PeerState_ADMIN_STATE_PFX_CT; {
-	case established && !s.isEstablished:
+	case stands && s.phase == connecting:
 		s.agreed = e.agreed
 		s.onEstablished()
 	case limit:
 		s.onPrefixLimit()
 	case e.state == gobgp.BGP_FSM_OPENCONFIRM:
-		s.openReceived = true
-	case s.isEstablished && !established:
+		s.attempt.openReceived = true
+	case s.phase.hasSession() && !stands:
 		s.onSessionLost(causeOfLoss(s.notes.read()))
 	}
 }
@@ -244,7 +248,7 @@ func (s *session) onPeerState(e event) {
 // the last start counts as up only once it has lived for longer than that: with TTL
 // security at the router's end alone, our end comes up, and then receives nothing.
 func (s *session) onEstablished() {
-	s.isEstablished, s.establishedAt, s.emptied = true, time.Now(), nil
+	s.establishedAt, s.emptied = time.Now(), nil
 	s.notes.reset()
 	// An interface that just came up may have had no usable address before.
 	if err := s.openBFD(); err != nil {
@@ -253,26 +257,53 @@ func (s *session) onEstablished() {
 	if s.bfd != nil {
 		s.bfd.Begin()
 	}
-	if s.unconfirmed {
+	if s.fellSilent {
+		s.move(sessionDoubted)
 		s.timer.Reset(s.terms.Session.HoldTime + time.Second)
 		return
 	}
+	s.move(sessionStands)
 	s.up()
 }
 
 // onSessionLost replaces a server that lost its session, or looks for the cause.
 func (s *session) onSessionLost(c Cause, detail string) {
-	s.unconfirmed = c == HoldTimerExpired && time.Since(s.establishedAt) < s.terms.Session.HoldTime+steady
-	if !s.unconfirmed {
-		s.reconnect(c, detail)
+	lived := time.Since(s.establishedAt)
+	if lost, _ := s.pathWasLost(); lost {
+		c, detail = PathDown, pathDetail
+	}
+	s.fellSilent = c == HoldTimerExpired && lived < s.terms.Session.HoldTime+steady
+	s.closeServer(context.Background(), quietly)
+	if !s.fellSilent {
+		s.down(c, detail)
+		s.reconnect(lived)
 		return
 	}
-	s.closeQuietly(context.Background())
 	if s.state.Up || s.state.Cause == Connecting {
 		s.down(c, detail)
 	}
 	s.attempts++
 	s.diagnoseOrConnect()
+}
+
+// reconnect tries again at once after a loss, and later where the session is lost again and
+// again, each time after so long a time up.
+func (s *session) reconnect(up time.Duration) {
+	hold := s.damping.Lost(up)
+	if hold == 0 || s.undamped {
+		s.heldUntil = time.Time{}
+		s.tryConnect()
+		return
+	}
+	s.heldUntil = time.Now().Add(hold)
+	s.timer.Reset(hold)
+	s.showFlaps()
+}
+
+// showFlaps says that the session is held down, and why it was lost last.
+func (s *session) showFlaps() {
+	s.down(Flapping, fmt.Sprintf("it was lost %d times in a row, each time less than %v after it came up, and is left down for %v; the last time for %s: %s",
+		s.damping.Flaps(), bfd.Steady, time.Until(s.heldUntil).Round(time.Second), s.loss.cause, s.loss.detail))
 }
 
 func (s *session) up() {
@@ -301,178 +332,55 @@ func (s *session) down(c Cause, detail string) {
 	}
 }
 
-// reconnect replaces the server at once.
-func (s *session) reconnect(c Cause, detail string) {
-	s.closeQuietly(context.Background())
-	s.down(c, detail)
-	s.tryConnect()
-}
-
 func (s *session) tryConnect() {
 	if err := s.connect(context.Background()); err != nil {
 		s.log.Debug("cannot connect", "err", err) // its state says so
 	}
 }
 
-// closeQuietly closes the server without a NOTIFICATION: a router in graceful restart keeps what
-// it has until the session is back.
-func (s *session) closeQuietly(ctx context.Context) {
+// farewell is how a session ends.
+type farewell bool
+
+const (
+	quietly          farewell = true  // a router in graceful restart keeps what it has until the session is back
+	withNotification farewell = false // a router withdraws at once
+)
+
+// closeServer closes the server, and the session with it.
+func (s *session) closeServer(ctx context.Context, how farewell) {
 	s.keepCounts(ctx)
-	s.in.close(ctx, true)
-	s.in, s.have, s.isEstablished = nil, routes{}, false
+	s.in.close(ctx, how == quietly)
+	s.in, s.have = nil, routes{}
+	s.move(serverClosed)
 }
 
 // onPrefixLimit pauses a session whose router sent too much. GoBGP by itself would
 // close it for ever.
 func (s *session) onPrefixLimit() {
 	s.limits++
-	s.closeQuietly(context.Background())
+	s.closeServer(context.Background(), quietly)
 	s.down(causeOfPrefixLimit())
-	s.timer.Reset(min(limitPause<<min(s.limits-1, 10), limitPauseMax))
+	pause := min(limitPause<<min(s.limits-1, 10), limitPauseMax)
+	s.heldUntil = time.Now().Add(pause)
+	s.timer.Reset(pause)
 }
 
-// onTimer carries on when nothing has happened for as long as the timer was set to.
+// onTimer carries on when nothing has happened for as long as the phase gave it.
 func (s *session) onTimer() {
-	switch {
-	case s.refused != nil:
-	case s.cancelDiagnosis != nil:
+	switch s.phase {
+	case refused:
+	case diagnosing:
 		s.onDiagnosis(s.diagnoses, CauseNone, "")
-	case s.state.Up:
-		s.limits, s.attempts = 0, 0
-	case s.isEstablished:
-		s.unconfirmed = false
+	case established:
+		s.limits, s.attempts, s.damping = 0, 0, bfd.Damping{}
+	case unconfirmed:
+		s.fellSilent = false
+		s.move(doubtOutlived)
 		s.up()
-	case s.in == nil:
+	case paused:
+		s.heldUntil = time.Time{}
 		s.tryConnect()
-	default:
+	case connecting:
 		s.onAttemptTimeout()
 	}
-}
-
-// onAttemptTimeout ends an attempt that takes too long. Where its cause is not plain,
-// after some attempts no new one is made for a while, so that probes can look for it.
-func (s *session) onAttemptTimeout() {
-	s.attempts++
-	c, detail, sure := causeOfAttempt(s.notes.read())
-	s.hung = s.isHung()
-	s.closeQuietly(context.Background())
-	if sure || s.state.Cause == Connecting {
-		s.down(c, detail)
-	}
-	if sure {
-		s.tryConnect()
-		return
-	}
-	s.diagnoseOrConnect()
-}
-
-// diagnosisDue reports whether to diagnose after so many attempts: 1, 2, 4, 8, 16, 32,
-// 48... What is wrong may change, so in the end it is diagnosed every four minutes.
-func diagnosisDue(attempts int) bool {
-	return bits.OnesCount(uint(attempts)) == 1 || attempts%16 == 0
-}
-
-// diagnoseOrConnect looks for the cause, unless that was done lately.
-func (s *session) diagnoseOrConnect() {
-	if !diagnosisDue(s.attempts) {
-		s.tryConnect()
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), diagnosisTime)
-	s.cancelDiagnosis = cancel
-	s.diagnoses++
-	before := symptoms{openReceived: s.openReceived, hung: s.hung}
-	t, diagnosis := s.terms, s.diagnoses
-	go func() {
-		c, detail := diagnose(ctx, t, before)
-		// A result that comes when the time is up counts too.
-		_ = s.do(context.Background(), func() error { s.onDiagnosis(diagnosis, c, detail); return nil })
-	}()
-	s.timer.Reset(diagnosisTime + time.Second)
-}
-
-// onDiagnosis ends a diagnosis, unless it has ended already. One without a result
-// leaves the cause as it is.
-func (s *session) onDiagnosis(diagnosis int, c Cause, detail string) {
-	if s.cancelDiagnosis == nil || diagnosis != s.diagnoses {
-		return
-	}
-	s.stopDiagnosis()
-	// That the router takes no connection does not refute what was found before.
-	switch {
-	case c == CauseNone, c == ClosedByRouter && s.state.Cause == TTLMismatch:
-	case s.loss.outlives(c):
-		s.down(s.loss.cause, s.loss.detail+"; since then "+detail)
-	default:
-		s.down(c, detail)
-	}
-	s.tryConnect()
-}
-
-// isHung reports whether the one connection of an attempt still waits for an OPEN.
-func (s *session) isHung() bool {
-	c, err := s.in.counts(context.Background())
-	return err == nil && c.opensSent == 1 && c.opensReceived == 0
-}
-
-func (s *session) stopDiagnosis() {
-	if s.cancelDiagnosis != nil {
-		s.cancelDiagnosis()
-		s.cancelDiagnosis = nil
-	}
-}
-
-// keepCounts adds up what the server counted before it goes.
-func (s *session) keepCounts(ctx context.Context) {
-	c, err := s.in.counts(ctx)
-	if err != nil {
-		return
-	}
-	s.base.updatesSent += c.updatesSent
-	s.base.updatesReceived += c.updatesReceived
-}
-
-// snapshot is the state as it is now. Where the session's goroutine is busy for
-// longer than ctx allows, it is a state without a cause.
-func (s *session) snapshot(ctx context.Context) SessionState {
-	st := SessionState{Key: s.key, Cause: Connecting, Detail: "the session is busy"}
-	answer := make(chan SessionState, 1)
-	if err := s.do(ctx, func() error { answer <- s.report(ctx); return nil }); err == nil {
-		st = <-answer
-	}
-	return st
-}
-
-func (s *session) report(ctx context.Context) SessionState {
-	var c counts
-	if s.in != nil {
-		if now, err := s.in.counts(ctx); err == nil {
-			c = now
-		}
-		if n, err := s.in.accepted(); err == nil {
-			s.state.Accepted = n
-		}
-		if s.stale && s.state.Up {
-			s.state.Announced, s.stale = s.announced(), false
-		}
-	}
-	st := s.state
-	st.BFD = s.bfdState()
-	st.UpdatesSent = s.base.updatesSent + c.updatesSent
-	st.UpdatesReceived = s.base.updatesReceived + c.updatesReceived
-	return st
-}
-
-// announced lists what GoBGP has announced to the router, or is about to: all that the
-// server was given, as far as the router takes the family. To ask GoBGP for its
-// adj-RIB-out would take a third of a second for ten thousand routes, in which it
-// does nothing else; a test compares the two.
-func (s *session) announced() []netip.Prefix {
-	ps := make([]netip.Prefix, 0, s.have.Len())
-	for ad := range s.have.All() {
-		if s.agreed.Has(ad.Prefix) {
-			ps = append(ps, ad.Prefix)
-		}
-	}
-	return ps
 }

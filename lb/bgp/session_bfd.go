@@ -63,7 +63,7 @@ func (s *session) watchPath() error {
 	if err := s.openBFD(); err != nil {
 		return err
 	}
-	if s.isEstablished {
+	if s.phase.hasSession() {
 		s.bfd.Begin()
 	}
 	return nil
@@ -115,22 +115,53 @@ func (s *session) pathChanged() <-chan struct{} {
 	return s.bfd.Changed()
 }
 
+// pathDetail explains PathDown where it was our end that noticed.
+const pathDetail = "BFD lost the router"
+
+// pathWasLost reports whether BFD has lost the path since it was last asked, and what it says.
+func (s *session) pathWasLost() (bool, bfd.Status) {
+	if s.bfd == nil {
+		return false, bfd.Status{}
+	}
+	path := s.bfd.Status()
+	lost := path.Losses > s.pathLosses
+	s.pathLosses = path.Losses
+	return lost, path
+}
+
 // onPath closes a session whose path was lost, with a NOTIFICATION: the routes that the
 // router has of it lead nowhere.
 //
 // FRR sets BFD up anew as soon as BGP is up, and reports it down for that moment. This
 // is ignored; should it be true, BGP's hold timer ends the session.
 func (s *session) onPath() {
-	path := s.bfd.Status()
-	lost := path.Losses > s.pathLosses
-	s.pathLosses = path.Losses
+	lost, path := s.pathWasLost()
 	settling := path.LastLoss == bfd.NeighborDown && time.Since(s.establishedAt) < frrSettles
-	if !lost || !s.isEstablished || settling {
-		return
+	switch {
+	case !lost, s.phase.hasSession() && settling:
+	case s.phase.hasSession():
+		s.closeServer(context.Background(), withNotification)
+		s.down(PathDown, pathDetail)
+		s.reconnect(min(path.LastUp, time.Since(s.establishedAt)))
+	case s.loss.cause == RouterRefused && time.Since(s.state.Since) < sameLoss:
+		s.explainLoss(verdict{PathDown, pathDetail})
+	case s.phase == paused && s.state.Cause == Flapping:
+		s.reconnect(path.LastUp) // the path comes and goes still
 	}
-	s.keepCounts(context.Background())
-	s.in.close(context.Background(), false)
-	s.in, s.have, s.isEstablished = nil, routes{}, false
-	s.down(PathDown, "BFD lost the router")
-	s.tryConnect()
+}
+
+// sameLoss is how far apart both ends may notice one loss of the path. BIRD, where it is
+// first, closes the session with a NOTIFICATION that does not say why.
+const sameLoss = 500 * time.Millisecond
+
+// explainLoss has a session that is down be so for a better reason.
+func (s *session) explainLoss(v verdict) {
+	was := s.loss
+	s.loss = v
+	switch s.state.Cause {
+	case was.cause:
+		s.down(v.cause, v.detail)
+	case Flapping:
+		s.showFlaps()
+	}
 }

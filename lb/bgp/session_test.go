@@ -130,7 +130,7 @@ func TestADiagnosisWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	for range 20 { // what a select takes of two is chance
 		onOwner(t, x, func() {
-			x.closeQuietly(t.Context())
+			x.closeServer(t.Context(), quietly)
 			x.attempts = 1
 			x.diagnoseOrConnect()
 			x.cancelDiagnosis() // its time is up
@@ -139,7 +139,7 @@ func TestADiagnosisWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
 			if time.Since(begin) > 5*time.Second {
 				t.Fatal("no attempt followed")
 			}
-			onOwner(t, x, func() { trying = x.in != nil })
+			onOwner(t, x, func() { trying = x.phase == connecting })
 		}
 	}
 }
@@ -147,12 +147,13 @@ func TestADiagnosisWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
 func TestADiagnosisWithoutAnAnswerIsGivenUp(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
-		x.closeQuietly(t.Context())
+		x.closeServer(t.Context(), quietly)
 		x.down(ASNMismatch, "as was found before")
+		x.move(diagnosisBegun)
 		x.cancelDiagnosis, x.diagnoses = func() {}, 1
 		x.onTimer()
-		if x.in == nil || x.cancelDiagnosis != nil || x.state.Cause != ASNMismatch {
-			t.Errorf("an attempt: %v, still a diagnosis: %v, %v", x.in != nil, x.cancelDiagnosis != nil, x.state)
+		if x.phase != connecting || x.state.Cause != ASNMismatch {
+			t.Errorf("it is %s: %v", x.phase, x.state)
 		}
 	})
 }
@@ -160,14 +161,15 @@ func TestADiagnosisWithoutAnAnswerIsGivenUp(t *testing.T) {
 func TestWhatADiagnosisFindsAfterItWasGivenUpCountsNoMore(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
-		x.closeQuietly(t.Context())
+		x.closeServer(t.Context(), quietly)
+		x.move(diagnosisBegun)
 		x.cancelDiagnosis, x.diagnoses = func() {}, 2
 		x.onDiagnosis(1, ASNMismatch, "of the first diagnosis")
-		if x.in != nil || x.cancelDiagnosis == nil || x.state.Cause == ASNMismatch {
+		if x.phase != diagnosing || x.state.Cause == ASNMismatch {
 			t.Errorf("the first diagnosis ended the second: %v", x.state)
 		}
 		x.onDiagnosis(2, Refused, "of the second diagnosis")
-		if x.in == nil || x.cancelDiagnosis != nil || x.state.Cause != Refused {
+		if x.phase != connecting || x.state.Cause != Refused {
 			t.Errorf("the second diagnosis did not end: %v", x.state)
 		}
 	})

@@ -27,6 +27,8 @@ type Speaker struct {
 	changed      chan struct{}
 	bfdListeners *bfd.Listeners
 
+	undamped bool // for tests: what is lost again and again is not held back
+
 	setting  sync.Mutex // held by Set, Leave and Stop from beginning to end
 	mu       sync.Mutex // guards what follows, and is never held for long
 	sessions map[Key]*session
@@ -109,6 +111,7 @@ func (s *Speaker) session(c Config, sc SessionConfig) *session {
 	x := s.sessions[k]
 	if x == nil {
 		x = newSession(k, s.log, s.port, c.Restarting, sc.terms(c.RouterID), s.bfdListeners, s.notify)
+		x.undamped = s.undamped
 		s.sessions[k] = x
 	}
 	return x

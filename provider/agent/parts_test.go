@@ -398,6 +398,9 @@ func TestWhatASessionKeepsBackIsInTheStatusAndTheMetrics(t *testing.T) {
 	if diff := cmp.Diff(want, s.Sessions[0].Refusals); diff != "" || s.Sessions[0].Refused != 1 {
 		t.Errorf("%d refused: %s", s.Sessions[0].Refused, diff)
 	}
+	if s.Sessions[0].Phase != "refused" {
+		t.Errorf("without its password the session is %q", s.Sessions[0].Phase)
+	}
 	if metrics := get("/metrics"); !strings.Contains(metrics, `plinth_agent_session_refused_prefixes{address="192.168.1.1",router="gateway"} 1`) {
 		t.Error(metrics)
 	}

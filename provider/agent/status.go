@@ -57,13 +57,16 @@ type Status struct {
 type SessionStatus struct {
 	Router    string    `json:"router"`
 	Address   string    `json:"address"`
+	Phase     string    `json:"phase"` // what the session is doing
 	Up        bool      `json:"up"`
 	Since     time.Time `json:"since"`
 	Cause     string    `json:"cause,omitempty"`
 	Detail    string    `json:"detail,omitempty"`
 	BFD       string    `json:"bfd,omitempty"`
 	Losses    uint64    `json:"losses"`
-	Announced []string  `json:"announced"` // in the adj-RIB-out
+	Flaps     int       `json:"flaps,omitempty"`    // losses in a row, each soon after it came up
+	HeldUntil time.Time `json:"heldUntil,omitzero"` // it is left down until then
+	Announced []string  `json:"announced"`          // in the adj-RIB-out
 	Accepted  int       `json:"accepted"`
 
 	Refused  int             `json:"refused,omitempty"`  // prefixes that were planned and may not leave
@@ -158,8 +161,8 @@ func sessionStatus(all []bgp.SessionState) []SessionStatus {
 	out := make([]SessionStatus, 0, len(all))
 	for _, s := range all {
 		x := SessionStatus{
-			Router: s.Router, Address: s.Addr.String(), Up: s.Up, Since: s.Since.UTC(), Cause: string(s.Cause), Detail: s.Detail,
-			BFD: s.BFD, Losses: s.Losses, Accepted: s.Accepted, Refused: s.Refused, Announced: make([]string, 0, len(s.Announced)),
+			Router: s.Router, Address: s.Addr.String(), Phase: s.Phase, Up: s.Up, Since: s.Since.UTC(), Cause: string(s.Cause), Detail: s.Detail,
+			BFD: s.BFD, Losses: s.Losses, Flaps: s.Flaps, HeldUntil: s.HeldUntil.UTC(), Accepted: s.Accepted, Refused: s.Refused, Announced: make([]string, 0, len(s.Announced)),
 		}
 		for _, p := range s.Announced {
 			x.Announced = append(x.Announced, p.String())

@@ -1,0 +1,132 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+var resets = flag.Int64("resets", 1000, "how often sessions are lost in TestNothingIsLeftOfASessionThatWasLost")
+
+// restless are routers that end each session soon, until they have ended so many.
+type restless struct {
+	until, ended, sessions atomic.Int64
+}
+
+// waysToEnd are the ways in which a router ends a session.
+var waysToEnd = []func(net.Conn){
+	func(c net.Conn) {
+		send(c, gobgp.NewBGPNotificationMessage(gobgp.BGP_ERROR_CEASE, gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET, nil))
+	},
+	func(c net.Conn) {
+		send(c, gobgp.NewBGPNotificationMessage(gobgp.BGP_ERROR_CEASE, gobgp.BGP_ERROR_SUB_OUT_OF_RESOURCES, nil))
+	},
+	func(net.Conn) {},
+	func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) },
+}
+
+// at has such a router at an address.
+func (r *restless) at(t *testing.T, a netip.Addr, end func(net.Conn)) {
+	l, err := net.Listen("tcp", netip.AddrPortFrom(a, 179).String())
+	must(t, err)
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			r.serve(c, end)
+		}
+	}()
+}
+
+func (r *restless) serve(c net.Conn, end func(net.Conn)) {
+	defer c.Close()
+	if !handshake(c) {
+		return
+	}
+	r.sessions.Add(1)
+	gone := make(chan struct{})
+	go func() { defer close(gone); _, _ = io.Copy(io.Discard, c) }()
+	for r.ended.Load() >= r.until.Load() {
+		select {
+		case <-gone:
+			return
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	r.ended.Add(1)
+	end(c)
+}
+
+// usage is what a process holds on to.
+type usage struct {
+	goroutines int
+	bytes      uint64
+}
+
+func used() usage {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return usage{runtime.NumGoroutine(), m.HeapAlloc + m.StackInuse}
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("%d goroutines, %d KiB", u.goroutines, u.bytes>>10)
+}
+
+// TestNothingIsLeftOfASessionThatWasLost; 10,000 of them take ten minutes: -resets 10000.
+func TestNothingIsLeftOfASessionThatWasLost(t *testing.T) {
+	var r restless
+	var all []SessionConfig
+	for i := range 32 {
+		a := netip.AddrFrom4([4]byte{127, 0, 12, byte(i + 1)})
+		r.at(t, a, waysToEnd[i%len(waysToEnd)])
+		s := sessionTo(a.String())
+		s.Local, s.RouterASN, s.LocalASN, s.HoldTime, s.Port = netip.MustParseAddr("127.0.0.1"), routerASN, ourASN, 9*time.Second, 179
+		s.Families.IPv6 = false
+		all = append(all, plan(s, hundred("203.0.113.%d/32")...))
+	}
+	s := NewSpeaker(Options{})
+	s.undamped = true
+	t.Cleanup(func() { must(t, s.Leave(context.Background())) })
+	must(t, s.Set(t.Context(), config(all...)))
+	after := func(n int64) usage {
+		begin := time.Now()
+		r.until.Store(n)
+		eventually(t, time.Duration(n)*time.Second, fmt.Sprintf("%d sessions were lost", n), func() (bool, string) {
+			return r.ended.Load() >= n, fmt.Sprint(r.ended.Load())
+		})
+		isUp(t, s, 30*time.Second)
+		changed, last := time.Now(), used()
+		eventually(t, 30*time.Second, "the routers' own goroutines end", func() (bool, string) {
+			if now := used(); now.goroutines < last.goroutines {
+				changed, last = time.Now(), now
+			}
+			return time.Since(changed) > 3*time.Second, last.String()
+		})
+		u := used()
+		t.Logf("after %d resets: %v; it took %v", r.ended.Load(), u, time.Since(begin))
+		return u
+	}
+	few := after(100)
+	for n := int64(1000); n <= *resets; n *= 10 {
+		if now := after(n); now.goroutines > few.goroutines+5 || now.bytes > few.bytes+20<<20 {
+			t.Errorf("after 100 resets it has %v, after %d %v", few, n, now)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package bgp
+
+import "testing"
+
+// TestTheQueueOfAPeerIsFound fails where a version of GoBGP has it elsewhere: then see
+// whether it still leaves anything behind.
+func TestTheQueueOfAPeerIsFound(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	onOwner(t, x, func() {
+		if x.in.queue == nil {
+			t.Fatal("what is left of a lost session cannot be taken out of GoBGP's queue")
+		}
+		queue := x.in.queue
+		for i := range 1000 {
+			queue.In() <- i
+		}
+		x.closeServer(t.Context(), quietly)
+		if left, open := <-queue.Out(); open {
+			t.Errorf("%v is left in the queue", left)
+		}
+	})
+}

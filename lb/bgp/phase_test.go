@@ -1,0 +1,216 @@
+package bgp
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	api "github.com/osrg/gobgp/v4/api"
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+	"pgregory.net/rapid"
+)
+
+// TestTheTableOfTransitionsIsThePicture is the table as a reader of STATUS sees it.
+func TestTheTableOfTransitionsIsThePicture(t *testing.T) {
+	var got []string
+	for from, ways := range transitions {
+		for _, to := range ways {
+			got = append(got, fmt.Sprintf("%s > %s", from, to))
+		}
+	}
+	slices.Sort(got)
+	want := strings.TrimSpace(`
+connecting > established
+connecting > paused
+connecting > unconfirmed
+diagnosing > paused
+established > paused
+paused > connecting
+paused > diagnosing
+paused > refused
+refused > paused
+refused > refused
+unconfirmed > established
+unconfirmed > paused
+`)
+	if now := strings.Join(got, "\n"); now != want {
+		t.Errorf("the transitions are\n%s\nwant\n%s", now, want)
+	}
+}
+
+func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
+	reached := map[phase]bool{paused: true}
+	for next := []phase{paused}; len(next) > 0; next = next[1:] {
+		for _, to := range transitions[next[0]] {
+			if !reached[to] {
+				reached[to], next = true, append(next, to)
+			}
+		}
+	}
+	for _, p := range []phase{paused, refused, connecting, unconfirmed, established, diagnosing} {
+		if !reached[p] || len(transitions[p]) == 0 {
+			t.Errorf("%s: reached %v, left by %v", p, reached[p], transitions[p])
+		}
+		for o := termsRefused; o <= diagnosisEnded; o++ {
+			s := session{phase: p}
+			want, leads := transitions[p][o]
+			if s.move(o) != leads || leads && s.phase != want || !leads && s.phase != p {
+				t.Errorf("occurrence %d takes %s to %s", o, p, s.phase)
+			}
+		}
+	}
+	if len(reached) != len(transitions) {
+		t.Errorf("reached %v of %v", slices.Sorted(maps.Keys(reached)), slices.Sorted(maps.Keys(transitions)))
+	}
+}
+
+// acts are all that can happen to a session. What a server reports is made up.
+var acts = map[string]func(*testing.T, *session, terms){
+	"it is set as it was":  func(t *testing.T, s *session, good terms) { _ = s.set(t.Context(), s.terms, s.want) },
+	"it is set good terms": func(t *testing.T, s *session, good terms) { _ = s.set(t.Context(), good, s.want) },
+	"it is set other good ones": func(t *testing.T, s *session, good terms) {
+		good.Session.HoldTime *= 2
+		_ = s.set(t.Context(), good, s.want)
+	},
+	"it is set bad terms": func(t *testing.T, s *session, good terms) {
+		good.Session.HoldTime = 0
+		_ = s.set(t.Context(), good, s.want)
+	},
+	"the router sends an OPEN": func(_ *testing.T, s *session, _ terms) {
+		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_OPENCONFIRM})
+	},
+	"GoBGP has a session": func(_ *testing.T, s *session, _ terms) {
+		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED})
+	},
+	"an old server has a session": func(_ *testing.T, s *session, _ terms) {
+		s.onPeerState(event{from: &instance{}, state: gobgp.BGP_FSM_ESTABLISHED})
+	},
+	"GoBGP has none": func(_ *testing.T, s *session, _ terms) { s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_IDLE}) },
+	"the router falls silent": func(_ *testing.T, s *session, _ terms) {
+		if s.in != nil {
+			s.notes.holdExpired = true
+		}
+		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_IDLE})
+	},
+	"the router sends too much": func(_ *testing.T, s *session, _ terms) {
+		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED, admin: api.PeerState_ADMIN_STATE_PFX_CT})
+	},
+	"time passes":             func(_ *testing.T, s *session, _ terms) { s.onTimer() },
+	"a diagnosis ends":        func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses, Refused, "nobody listens") },
+	"an old diagnosis ends":   func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses-1, ASNMismatch, "long ago") },
+	"a snapshot is asked for": func(t *testing.T, s *session, _ terms) { s.report(t.Context()) },
+}
+
+// TestASessionIsInOnePhaseWhateverHappens: what a session is doing follows from its phase alone.
+func TestASessionIsInOnePhaseWhateverHappens(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	var good terms
+	onOwner(t, x, func() { good = x.terms })
+	seen := map[phase]bool{}
+	happens := func(name string) (wrong string) {
+		onOwner(t, x, func() {
+			before := x.phase
+			acts[name](t, x, good)
+			seen[x.phase] = true
+			if wrong = x.contradiction(); wrong != "" {
+				wrong = fmt.Sprintf("%s while %s: %s: %+v", name, before, wrong, x.state)
+			}
+		})
+		return wrong
+	}
+	for _, name := range []string{ // through all phases
+		"GoBGP has a session", "the router falls silent", "a diagnosis ends", "GoBGP has a session", "time passes", "the router sends too much", "it is set bad terms",
+	} {
+		if wrong := happens(name); wrong != "" {
+			t.Fatal(wrong)
+		}
+	}
+	for p := range transitions {
+		if !seen[p] {
+			t.Errorf("never %s: %v", p, seen)
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		for _, name := range rapid.SliceOfN(rapid.SampledFrom(slices.Sorted(maps.Keys(acts))), 1, 60).Draw(rt, "what happens") {
+			if wrong := happens(name); wrong != "" {
+				rt.Fatal(wrong)
+			}
+		}
+	})
+}
+
+// contradiction is what of a session does not fit its phase.
+func (s *session) contradiction() string {
+	switch {
+	case (s.in != nil) != s.phase.hasServer():
+		return fmt.Sprintf("in %s a server runs: %v", s.phase, s.in != nil)
+	case s.state.Up != (s.phase == established):
+		return fmt.Sprintf("in %s it is up: %v", s.phase, s.state.Up)
+	case s.state.Up != (s.state.Cause == CauseNone):
+		return fmt.Sprintf("up: %v, and down for %q", s.state.Up, s.state.Cause)
+	case (s.terms.check() != nil) != (s.phase == refused):
+		return fmt.Sprintf("in %s its terms: %v", s.phase, s.terms.check())
+	case !s.heldUntil.IsZero() && s.phase != paused:
+		return fmt.Sprintf("in %s it is held until %v", s.phase, s.heldUntil)
+	case s.phase.hasServer() && s.have.Len() != s.want.Len():
+		return fmt.Sprintf("in %s the server has %d routes of %d", s.phase, s.have.Len(), s.want.Len())
+	}
+	return ""
+}
+
+func TestASessionThatIsLostAgainAndAgainIsLeftDownLongerEachTime(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	comesAndGoes := func() {
+		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
+		x.notes.received = &notification{code: gobgp.BGP_ERROR_CEASE, subcode: gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET}
+		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
+	}
+	onOwner(t, x, func() {
+		if comesAndGoes(); x.phase != connecting || x.state.Cause != RouterShutdown {
+			t.Errorf("after one loss it is %s: %v", x.phase, x.state)
+		}
+		for i, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
+			comesAndGoes()
+			left := time.Until(x.heldUntil)
+			if x.phase != paused || left > want*time.Second || left < want*time.Second-time.Second {
+				t.Errorf("after %d losses it is %s for %v, want %vs", i+2, x.phase, left, int(want))
+			}
+			st := x.report(t.Context())
+			if st.Cause != Flapping || !strings.Contains(st.Detail, string(RouterShutdown)) || st.Flaps != i+2 || st.HeldUntil.IsZero() || st.Losses != uint64(i+2) {
+				t.Errorf("after %d losses: %v, %d flaps, held until %v", i+2, st, st.Flaps, st.HeldUntil)
+			}
+			if err := x.set(t.Context(), x.terms, x.want); err != nil || x.phase != paused {
+				t.Errorf("set as it was it is %s: %v", x.phase, err)
+			}
+			x.onTimer()
+		}
+		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
+		x.onTimer() // it has been up for long
+		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
+		if x.phase != connecting || x.state.Cause == Flapping {
+			t.Errorf("after a long time up it is %s: %v", x.phase, x.state)
+		}
+	})
+}
+
+// BIRD closes the session without a reason where its BFD was first.
+func TestALossThatIsExplainedLaterIsStillOne(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	onOwner(t, x, func() {
+		for n, want := range []Cause{PathDown, Flapping} {
+			x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
+			x.notes.received = &notification{code: gobgp.BGP_ERROR_CEASE}
+			x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
+			if x.loss.cause != RouterRefused {
+				t.Fatal(x.loss)
+			}
+			x.explainLoss(verdict{PathDown, pathDetail})
+			if st := x.report(t.Context()); st.Cause != want || !strings.Contains(st.Detail, pathDetail) || st.Flaps != n+1 || st.Losses != uint64(n+1) {
+				t.Errorf("after %d losses: %v, %d losses, %d flaps", n+1, st, st.Losses, st.Flaps)
+			}
+		}
+	})
+}
