@@ -9,6 +9,10 @@
 // as the session is up, and a router that kept our routes drops those that come
 // after it.
 //
+// A session is in exactly one phase: transitions (phase.go) says which there are and what leads
+// from one to the next. A server runs in three of them. One goroutine owns all of a
+// session; what GoBGP, BFD and diagnoses have to tell comes to it by channels.
+//
 // A process leaves in one of two ways. [Speaker.Leave] closes the connections
 // without a NOTIFICATION, and routers in graceful restart keep the routes for the process
 // that follows. [Speaker.Stop] withdraws everything and says why.

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -92,10 +94,15 @@ func (u usage) String() string {
 // TestNothingIsLeftOfASessionThatWasLost; 10,000 of them take ten minutes: -resets 10000.
 func TestNothingIsLeftOfASessionThatWasLost(t *testing.T) {
 	var r restless
+	var honest restless // ends none
 	var all []SessionConfig
-	for i := range 32 {
+	for i := range 33 {
 		a := netip.AddrFrom4([4]byte{127, 0, 12, byte(i + 1)})
-		r.at(t, a, waysToEnd[i%len(waysToEnd)])
+		if i < 32 {
+			r.at(t, a, waysToEnd[i%len(waysToEnd)])
+		} else {
+			honest.at(t, a, nil)
+		}
 		s := sessionTo(a.String())
 		s.Local, s.RouterASN, s.LocalASN, s.HoldTime, s.Port = netip.MustParseAddr("127.0.0.1"), routerASN, ourASN, 9*time.Second, 179
 		s.Families.IPv6 = false
@@ -123,10 +130,39 @@ func TestNothingIsLeftOfASessionThatWasLost(t *testing.T) {
 		t.Logf("after %d resets: %v; it took %v", r.ended.Load(), u, time.Since(begin))
 		return u
 	}
+	others := func() string {
+		st := s.State(t.Context())
+		last := st[slices.IndexFunc(st, func(st SessionState) bool { return st.Addr == all[32].Session.RouterAddr })]
+		return fmt.Sprintf("up %v since %v, %d losses, %d updates", last.Up, last.Since, last.Losses, last.UpdatesSent)
+	}
 	few := after(100)
+	was := others()
 	for n := int64(1000); n <= *resets; n *= 10 {
 		if now := after(n); now.goroutines > few.goroutines+5 || now.bytes > few.bytes+20<<20 {
 			t.Errorf("after 100 resets it has %v, after %d %v", few, n, now)
 		}
+	}
+	if now := others(); now != was {
+		t.Errorf("the honest router noticed: %s, and now %s", was, now)
+	}
+}
+
+func TestARouterThatResetsAgainAndAgainIsLeftAloneForAWhile(t *testing.T) {
+	t.Parallel()
+	var r restless
+	r.until.Store(1 << 30)
+	a := netip.AddrFrom4([4]byte{127, 0, 13, 1})
+	r.at(t, a, waysToEnd[0])
+	c := sessionTo(a.String())
+	c.Local, c.Port = netip.MustParseAddr("127.0.0.1"), 179
+	s := speaker(t)
+	must(t, s.Set(t.Context(), config(plan(c, "203.0.113.10/32"))))
+	eventually(t, 60*time.Second, "it waits eight seconds", func() (bool, string) {
+		st := s.State(t.Context())[0]
+		return st.Flaps == 4 && st.Phase == "paused" && time.Until(st.HeldUntil) > 7*time.Second, fmt.Sprint(st, st.Flaps, st.Phase)
+	})
+	st := s.State(t.Context())[0]
+	if n := r.sessions.Load(); n != 4 || st.Cause != Flapping || !strings.Contains(st.Detail, "RouterShutdown") {
+		t.Errorf("%d sessions, %v", n, st)
 	}
 }

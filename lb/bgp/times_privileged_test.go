@@ -34,6 +34,7 @@ func BenchmarkBackAfterReset(b *testing.B) {
 			d := dialects[name]
 			r := d.start(newRouter(b), neighbour{lines: d.lines})
 			s := speaker(b)
+			s.undamped = true
 			must(b, s.Set(b.Context(), config(plan(r.session4(), "203.0.113.10/32"))))
 			there := map[string]string{"203.0.113.10": r.Local4.String()}
 			r.holds(15*time.Second, there)
@@ -67,6 +68,7 @@ func BenchmarkDeadMachine(b *testing.B) {
 	held.Sessions[0].Session.HoldTime = 3 * time.Second
 	must(b, speaker(b).Set(b.Context(), held))
 	watching := speaker(b)
+	watching.undamped = true
 	must(b, watching.Set(b.Context(), config(withFastBFD(plan(byBFD.session4(), "203.0.113.10/32")))))
 	machine := byFRR.frrMachine()
 
