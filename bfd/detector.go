@@ -16,8 +16,10 @@ type detector struct {
 	local, remote uint32 // discriminators
 	state         State
 	diagnostic    Diagnostic
-	poll          bool // new intervals wait for the peer's confirmation
-	tx            time.Duration
+	poll          bool          // new intervals wait for the peer's confirmation
+	tx            time.Duration // as told to the peer; to it, Interval is the other
+	agreedTx      time.Duration // in force, until the peer has confirmed a longer one
+	agreedRx      time.Duration // in force, until the peer has confirmed a shorter one
 	lastPacket    time.Time
 	unsent        bool // no packet was sent yet
 
@@ -30,7 +32,8 @@ type detector struct {
 }
 
 func newDetector(t Timers, local uint32) *detector {
-	d := &detector{Timers: t, local: local, state: Down, tx: max(slowInterval, t.Interval), unsent: true}
+	d := &detector{Timers: t, local: local, state: Down, unsent: true}
+	d.setTx(max(slowInterval, t.Interval))
 	d.forget()
 	return d
 }
@@ -71,8 +74,8 @@ func (d *detector) receive(p packet, now time.Time) Event {
 	anew := d.state == Up && p.yours == 0 && p.mine != d.remote && p.state == Down
 	d.remote, d.lastPacket = p.mine, now
 	d.remoteState, d.remoteDemand, d.remoteTx, d.remoteRx, d.remoteMult = p.state, p.demand, p.minTx, p.minRx, p.multiplier
-	if p.final {
-		d.poll = false
+	if p.final && d.poll {
+		d.poll, d.agreedTx, d.agreedRx = false, d.tx, d.Interval
 	}
 	if d.unsent && p.state == Up && p.yours == d.local {
 		return d.goUp() // the session of an earlier process, which the peer still has up
@@ -103,8 +106,8 @@ func (d *detector) transition(remote State) Event {
 // goUp tells the peer the interval of a session that is up by a poll (RFC 5880, section
 // 6.8.3).
 func (d *detector) goUp() Event {
-	d.unsent, d.state, d.diagnostic = false, Up, NoDiagnostic
-	d.tx, d.poll = d.Interval, true
+	d.unsent, d.state, d.diagnostic, d.poll = false, Up, NoDiagnostic, true
+	d.setTx(d.Interval)
 	return CameUp
 }
 
@@ -112,11 +115,30 @@ func (d *detector) goUp() Event {
 // already as it is.
 func (d *detector) goDown(why Diagnostic, e Event) Event {
 	was := d.state
-	d.state, d.diagnostic, d.poll, d.tx = Down, why, false, max(slowInterval, d.Interval)
+	d.state, d.diagnostic, d.poll = Down, why, false
+	d.setTx(max(slowInterval, d.Interval))
 	if was == Up {
 		return e
 	}
 	return Unchanged
+}
+
+// setTx sends at another interval from now on, and expects packets at that of the timers.
+func (d *detector) setTx(interval time.Duration) {
+	d.tx, d.agreedTx, d.agreedRx = interval, interval, d.Interval
+}
+
+// setTimers changes the timers. While the session is up the peer is asked by a poll, and
+// what it may not know yet is not counted on: packets go on at the shorter interval, and are
+// waited for by the longer one (RFC 5880, section 6.8.3).
+func (d *detector) setTimers(t Timers) {
+	d.Timers = t
+	if d.state != Up {
+		d.setTx(max(slowInterval, t.Interval))
+		return
+	}
+	d.tx, d.poll = t.Interval, true
+	d.agreedTx, d.agreedRx = min(d.agreedTx, d.tx), max(d.agreedRx, t.Interval)
 }
 
 // timeOut forgets the peer after the detection time without a packet, in any state (RFC 5880,
@@ -149,12 +171,12 @@ func (d *detector) detects() bool { return d.remote != 0 }
 
 // detectionTime is the detection time (RFC 5880, section 6.8.4).
 func (d *detector) detectionTime() time.Duration {
-	return time.Duration(d.remoteMult) * max(d.Interval, d.remoteTx)
+	return time.Duration(d.remoteMult) * max(d.agreedRx, d.remoteTx)
 }
 
 // interval is how far apart packets are sent: the longer one of what both ends ask for (RFC
 // 5880, section 6.8.7).
-func (d *detector) interval() time.Duration { return max(d.tx, d.remoteRx) }
+func (d *detector) interval() time.Duration { return max(d.agreedTx, d.remoteRx) }
 
 // untilNext is the time until the next packet: 75 to 100 % of the interval, at most 90 %
 // where one lost packet is one too many (RFC 5880, section 6.8.7).

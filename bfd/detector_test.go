@@ -205,6 +205,39 @@ func TestNewIntervalsWaitForThePeersWord(t *testing.T) {
 	}
 }
 
+func TestNewTimersCountOnceThePeerHasConfirmedThem(t *testing.T) {
+	now := time.Unix(0, 0)
+	patient := Timers{Interval: time.Second, Multiplier: 5}
+	for _, tt := range []struct {
+		was, is         Timers
+		interval, waits time.Duration // until the peer has confirmed them: how far apart it sends, and for how long it waits
+	}{
+		{fast, patient, fast.Interval, 3 * patient.Interval},
+		{patient, fast, fast.Interval, 3 * patient.Interval},
+	} {
+		d, peer := pair(t, tt.was, fast)
+		peer.agreedTx = 10 * time.Millisecond
+		d.remoteRx = time.Microsecond // the peer takes any pace
+		d.setTimers(tt.is)
+		if p := d.next(false); !p.poll || p.minTx != tt.is.Interval || p.minRx != tt.is.Interval || p.multiplier != tt.is.Multiplier {
+			t.Errorf("%v to %v: it asks with %+v", tt.was, tt.is, p)
+		}
+		if d.interval() != tt.interval || d.detectionTime() != tt.waits {
+			t.Errorf("%v to %v: before the answer it sends every %v and waits %v, want %v and %v", tt.was, tt.is, d.interval(), d.detectionTime(), tt.interval, tt.waits)
+		}
+		peer.hear(d.next(false), now)
+		final := peer.next(true)
+		final.minRx = time.Microsecond
+		if d.hear(final, now); d.poll || d.interval() != tt.is.Interval || d.detectionTime() != 3*max(tt.is.Interval, fast.Interval) {
+			t.Errorf("%v to %v: after it every %v, waiting %v", tt.was, tt.is, d.interval(), d.detectionTime())
+		}
+	}
+	d := newDetector(fast, 7)
+	if d.setTimers(patient); d.poll || d.next(false).minRx != patient.Interval {
+		t.Errorf("down it asks with %+v", d.next(false))
+	}
+}
+
 func TestThePauseBetweenPacketsIsJittered(t *testing.T) {
 	for _, tt := range []struct {
 		Timers
@@ -217,7 +250,8 @@ func TestThePauseBetweenPacketsIsJittered(t *testing.T) {
 		{Timers{100 * time.Millisecond, 1}, time.Microsecond, 75 * time.Millisecond, 90 * time.Millisecond},
 	} {
 		d := newDetector(tt.Timers, 7)
-		d.state, d.tx, d.remoteRx = Up, tt.Interval, tt.peer
+		d.state, d.remoteRx = Up, tt.peer
+		d.setTx(tt.Interval)
 		least, most := time.Hour, time.Duration(0)
 		for range 10_000 {
 			least, most = min(least, d.untilNext()), max(most, d.untilNext())

@@ -24,6 +24,11 @@ func (l *loop) work() {
 		select {
 		case a := <-l.received:
 			l.onPacket(a, time.Now())
+		case t := <-l.timers:
+			l.setTimers(t)
+			if !l.unsent {
+				l.nextSend = time.Now()
+			}
 		case <-timer.C:
 			l.checkDeadline(time.Now())
 		case <-l.quit:

@@ -20,6 +20,7 @@ type Session struct {
 	log       *slog.Logger
 	listeners []*listener
 	received  chan arrival
+	timers    chan Timers // to change to; the latest
 	changed   chan struct{}
 	startOnce sync.Once
 	start     chan struct{} // closed: send
@@ -30,6 +31,7 @@ type Session struct {
 
 	mu     sync.Mutex
 	status Status
+	now    Timers // of the terms, as they were set last
 }
 
 // farewell is how a session ends.
@@ -56,9 +58,9 @@ func (ls *Listeners) Open(t Terms, log *slog.Logger) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{
-		terms: t, log: log, received: make(chan arrival, 16), changed: make(chan struct{}, 1),
+		terms: t, log: log, received: make(chan arrival, 16), timers: make(chan Timers, 1), changed: make(chan struct{}, 1),
 		start: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
-		status: Status{State: Down, Since: time.Now()},
+		status: Status{State: Down, Since: time.Now()}, now: t.Timers,
 	}
 	conn, err := dial(t, t.port())
 	if err != nil {
@@ -86,8 +88,33 @@ func (s *Session) unregister() {
 // Begin starts the session, if it has not begun yet.
 func (s *Session) Begin() { s.startOnce.Do(func() { close(s.start) }) }
 
-// Terms are what the session was opened with.
-func (s *Session) Terms() Terms { return s.terms }
+// Terms are what the session was opened with, and the timers that it was set last.
+func (s *Session) Terms() Terms {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.terms
+	t.Timers = s.now
+	return t
+}
+
+// SetTimers changes the timers of a session, which stays up: the peer is asked by a poll. Its
+// error is [ErrTerms].
+func (s *Session) SetTimers(t Timers) error {
+	terms := s.terms
+	terms.Timers = t
+	if err := terms.check(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = t
+	select {
+	case <-s.timers: // which nobody has seen yet
+	default:
+	}
+	s.timers <- t
+	return nil
+}
 
 // Status is where the session stands.
 func (s *Session) Status() Status {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // nft runs lines of nftables in the router's namespace.
@@ -81,6 +83,69 @@ func TestARouterThatChangesItsTimersLosesNothing(t *testing.T) {
 				st := s.State(t.Context())
 				return st[0].Cause == PathDown && st[1].Cause == PathDown, fmt.Sprint(st)
 			})
+		})
+	}
+}
+
+// TestAnEditOfBFDTouchesNoBGPSession: the router keeps its own timers.
+func TestAnEditOfBFDTouchesNoBGPSession(t *testing.T) {
+	for dialect, lines := range withBFDOf {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t).withBFD(dialect, lines)
+			s := speaker(t)
+			profile := pace
+			set := func() {
+				must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD = profile })...)))
+			}
+			set()
+			bfdUp(t, s)
+			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
+			r.holds(5*time.Second, r.vipRoutes())
+			lost := r.watch()
+			for _, profile = range []inventory.BFDProfile{{Interval: time.Second, Multiplier: 5}, {Interval: 200 * time.Millisecond, Multiplier: 6}} {
+				set()
+				never(t, 4*time.Second, "a session noticed", func() (bool, string) {
+					st := s.State(t.Context())
+					return lost() > 0 || st[0].Losses+st[1].Losses > 0 || st[0].BFD != "up" || st[1].BFD != "up", fmt.Sprint(lost(), st)
+				})
+			}
+			r.dropPackets() // and the last is in force
+			t.Log("noticed after", eventually(t, 4*time.Second, "both sessions are down for the path", func() (bool, string) {
+				st := s.State(t.Context())
+				return isLostPath(st[0]) && isLostPath(st[1]), fmt.Sprint(st)
+			}))
+		})
+	}
+}
+
+func TestBFDIsSwitchedOnAndOffAndNoRouteIsLost(t *testing.T) {
+	for dialect, lines := range withBFDOf {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := newRouter(t).withBFD(dialect, lines)
+			s := speaker(t)
+			on, off := config(r.vips(func(c *SessionConfig) { c.Session.BFD = pace })...), config(r.vips(nil)...)
+			must(t, s.Set(t.Context(), off))
+			isUp(t, s, 15*time.Second)
+			r.holds(5*time.Second, r.vipRoutes())
+			lost := r.watch()
+			must(t, s.Set(t.Context(), on))
+			bfdUp(t, s)
+			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
+			if st := s.State(t.Context()); st[0].Losses+st[1].Losses > 0 || lost() > 0 {
+				t.Errorf("switched on: %d routes lost, %v", lost(), st)
+			}
+			must(t, s.Set(t.Context(), off))
+			isUp(t, s, 15*time.Second)
+			never(t, 4*time.Second, "a session was lost", func() (bool, string) {
+				st := s.State(t.Context())
+				return !st[0].Up || !st[1].Up || st[0].BFD+st[1].BFD != "", fmt.Sprint(st)
+			})
+			r.holds(5*time.Second, r.vipRoutes())
+			if lost() > 0 && dialect != "bird" { // which withdraws for BFD's sake, graceful restart or not
+				t.Errorf("switched off: %d routes lost", lost())
+			}
 		})
 	}
 }

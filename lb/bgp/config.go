@@ -66,6 +66,18 @@ func (c SessionConfig) terms(routerID netip.Addr) terms {
 	return terms{RouterID: routerID, Session: s, Password: c.Password}
 }
 
+// allow reports whether a session with these terms goes on with the next: where they differ
+// in BFD alone, unless that is switched off. Routers take the end of a BFD session for a lost
+// path while BGP is up (FRR 8.4 and BIRD 2.0, against RFC 5882, section 4.2), and not where the
+// BGP session is closed for a graceful restart before.
+func (t terms) allow(next terms) bool {
+	if t.Session.BFD.Interval > 0 && next.Session.BFD.Interval == 0 {
+		return false
+	}
+	t.Session.BFD, next.Session.BFD = inventory.BFDProfile{}, inventory.BFDProfile{}
+	return t == next
+}
+
 // Errors of [Speaker.Set] about a session as a whole.
 var (
 	ErrClosed          = errors.New("the speaker has left or stopped")

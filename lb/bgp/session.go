@@ -136,9 +136,9 @@ func (s *session) do(ctx context.Context, f func() error) error {
 	}
 }
 
-// set takes over new terms and routes. Terms that stay leave the session up.
+// set takes over new terms and routes. Terms that the old ones allow leave the session up.
 func (s *session) set(ctx context.Context, t terms, want routes) error {
-	same := s.terms == t && (s.phase != paused || !s.heldUntil.IsZero())
+	same := s.terms.allow(t) && (s.phase != paused || !s.heldUntil.IsZero())
 	s.terms, s.want = t, want
 	switch {
 	case !same:
@@ -250,19 +250,19 @@ func (s *session) onPeerState(e event) {
 func (s *session) onEstablished() {
 	s.establishedAt, s.emptied = time.Now(), nil
 	s.notes.reset()
-	// An interface that just came up may have had no usable address before.
-	if err := s.openBFD(); err != nil {
-		s.log.Warn("the path to the router is not watched", "err", err)
-	}
-	if s.bfd != nil {
-		s.bfd.Begin()
-	}
 	if s.fellSilent {
 		s.move(sessionDoubted)
+	} else {
+		s.move(sessionStands)
+	}
+	// An interface that just came up may have had no usable address before.
+	if err := s.watchPath(); err != nil {
+		s.log.Warn("the path to the router is not watched", "err", err)
+	}
+	if s.phase == unconfirmed {
 		s.timer.Reset(s.terms.Session.HoldTime + time.Second)
 		return
 	}
-	s.move(sessionStands)
 	s.up()
 }
 

@@ -36,11 +36,19 @@ func bfdOf(s inventory.Session) bfd.Terms {
 // openBFD opens the BFD session that the terms ask for; it begins when the BGP session
 // is first up. Not sooner: FRR moves its end of a BFD session to another
 // when BGP comes up, and would end the BGP session if the first had been up. A
-// BFD session with the same terms stays as it is.
+// BFD session between the same ends stays, and changes its timers.
 func (s *session) openBFD() error {
 	t := bfdOf(s.terms.Session)
-	if s.bfd != nil && s.bfd.Terms() == t {
-		return nil
+	if s.bfd != nil {
+		was := s.bfd.Terms()
+		same := was == t
+		was.Timers = t.Timers
+		switch {
+		case same:
+			return nil
+		case was == t && t.Interval > 0:
+			return s.bfd.SetTimers(t.Timers)
+		}
 	}
 	s.endBFD(context.Background(), 0)
 	if t.Interval == 0 {
@@ -54,16 +62,16 @@ func (s *session) openBFD() error {
 	return nil
 }
 
-// watchPath opens the BFD session that could not be opened before, such as when another
-// program had its port.
+// watchPath has the path watched as the terms ask for it, where it is not yet: BFD was
+// edited, or another program had its port.
 func (s *session) watchPath() error {
-	if s.in == nil || s.bfd != nil || s.terms.Session.BFD.Interval == 0 {
-		return nil
+	if s.in == nil {
+		return nil // the next server sees to it
 	}
 	if err := s.openBFD(); err != nil {
 		return err
 	}
-	if s.phase.hasSession() {
+	if s.bfd != nil && s.phase.hasSession() {
 		s.bfd.Begin()
 	}
 	return nil
