@@ -377,3 +377,28 @@ func TestASocketThatCannotBeOpenedFailsAlikeEachTime(t *testing.T) {
 		t.Errorf("%v, then %v", once, again)
 	}
 }
+
+func TestTimersChangeWhileTheSessionIsUp(t *testing.T) {
+	t.Parallel()
+	r := up(t, loopback(107))
+	before := r.s.Status()
+	next := Timers{Interval: 250 * time.Millisecond, Multiplier: 7}
+	if err := r.s.SetTimers(next); err != nil {
+		t.Fatal(err)
+	}
+	for tries := 1; ; tries++ {
+		p := r.answer(0)
+		if p.minTx == next.Interval && p.minRx == next.Interval && p.multiplier == next.Multiplier && !p.poll {
+			break
+		}
+		if tries == 100 {
+			t.Fatalf("it sends %+v", p)
+		}
+	}
+	if now := r.s.Status(); now != before || r.s.Terms().Timers != next {
+		t.Errorf("%+v, and was %+v; its terms are %+v", now, before, r.s.Terms())
+	}
+	if err := r.s.SetTimers(Timers{}); !errors.Is(err, ErrTerms) {
+		t.Errorf("no timers at all: %v", err)
+	}
+}
