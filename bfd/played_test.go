@@ -402,3 +402,23 @@ func TestTimersChangeWhileTheSessionIsUp(t *testing.T) {
 		t.Errorf("no timers at all: %v", err)
 	}
 }
+
+func TestANewStateIsSentAtOnce(t *testing.T) {
+	t.Parallel()
+	terms := loopback(108)
+	terms.Interval = 5 * time.Second
+	r := listens(t, terms)
+	r.s.Begin()
+	r.hears()
+	began, ours := time.Now(), uint32(0)
+	for _, step := range []struct{ said, want State }{{Down, Init}, {Init, Up}, {Down, Down}} {
+		r.send(packet{state: step.said, multiplier: 3, mine: 4711, yours: ours, minTx: time.Second, minRx: time.Second}, r.port, maxTTL, 0)
+		p := r.hears()
+		if ours = p.mine; p.state != step.want {
+			t.Errorf("told of %v it sends %+v, want %v", step.said, p, step.want)
+		}
+	}
+	if took := time.Since(began); took > terms.Interval/2 {
+		t.Errorf("three states took %v", took)
+	}
+}
