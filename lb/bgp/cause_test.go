@@ -133,3 +133,22 @@ func causes() []Cause {
 		PasswordMismatch, ASNMismatch, HoldTimerExpired, PrefixLimit, RouterShutdown, RouterRefused, MalformedMessage, PathDown,
 	}
 }
+
+// TestALossRightAfterTheSessionCameUpIsExplained: GoBGP may have read the router's NOTIFICATION
+// before its session's goroutine has heard that the session stands.
+func TestALossRightAfterTheSessionCameUpIsExplained(t *testing.T) {
+	n := &notes{log: slog.New(slog.DiscardHandler)}
+	l := n.logger()
+	l.Warn("failed to connect", "Error", "connection refused")
+	l.Info("Peer Up")
+	l.Warn("received notification", "Code", 6, "Subcode", 4)
+	l.Info("Peer Down")
+	s := &session{log: n.log, notes: n, timer: time.NewTimer(time.Hour), phase: connecting, changed: func() {}}
+	s.onEstablished()
+	if c, detail := causeOfLoss(n.read()); c != RouterShutdown {
+		t.Errorf("%s: %s", c, detail)
+	}
+	if dial := n.read().dial; dial != "" {
+		t.Errorf("an attempt of before the session is remembered: %s", dial)
+	}
+}

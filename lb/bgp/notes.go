@@ -46,14 +46,6 @@ func (n *notes) read() noted {
 	return n.noted
 }
 
-// reset drops what was noted, so that the past of a session does not explain its
-// future.
-func (n *notes) reset() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.noted = noted{}
-}
-
 func (n *notes) record(r slog.Record) {
 	fields := map[string]slog.Value{}
 	collect := func() {
@@ -62,6 +54,8 @@ func (n *notes) record(r slog.Record) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	switch r.Message {
+	case "Peer Up": // before anything that comes over the session
+		n.noted = noted{} // what came before does not explain how it ends
 	case "failed to connect":
 		collect()
 		n.dial = fields["Error"].String()

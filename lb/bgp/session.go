@@ -249,7 +249,6 @@ func (s *session) onPeerState(e event) {
 // security at the router's end alone, our end comes up, and then receives nothing.
 func (s *session) onEstablished() {
 	s.establishedAt, s.emptied = time.Now(), nil
-	s.notes.reset()
 	if s.fellSilent {
 		s.move(sessionDoubted)
 	} else {
