@@ -106,7 +106,8 @@ func causeIs(t testing.TB, s *Speaker, n int, want Cause, detail string, again f
 	eventually(t, 25*time.Second, fmt.Sprintf("%d sessions are down for %s: %s", n, want, detail), func() (bool, string) {
 		st := s.State(t.Context())
 		for _, st := range st {
-			if st.Cause == want && strings.Contains(st.Detail, detail) {
+			named := st.Cause == want || st.Cause == Flapping && strings.Contains(st.Detail, fmt.Sprintf("the last time for %s: ", want))
+			if named && strings.Contains(st.Detail, detail) {
 				seen[st.Addr] = st.Detail
 			}
 		}
