@@ -66,6 +66,15 @@ func (s *State) ObserveDeleted(a netip.Addr, uid string, now time.Time) Effects 
 	return s.out.take()
 }
 
+// Resume notes that an address is held still that was to be released: by those whom its object
+// names.
+func (s *State) Resume(o Object, newcomers []Holder) Effects {
+	if x := s.addresses.of(o.Addr); x.object != nil && x.object.Version == o.Version {
+		s.enter(o, newcomers)
+	}
+	return s.out.take()
+}
+
 // Deleted notes that an object was deleted by us, unless there is another by now.
 func (s *State) Deleted(o Object) {
 	s.addresses.learn(o.Addr, func(x *addressRecord) {

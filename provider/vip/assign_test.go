@@ -174,6 +174,7 @@ func TestServiceThatIsRefusedKeepsNothingThatItNeverHad(t *testing.T) {
 			}
 			svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.0,2001:db8::1"}
 			dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
+			h.edited(svc)
 			h.takenByAnotherProgram("2001:db8::1")
 			if tt.fails {
 				h.client.PrependReactor("create", "ipaddresses", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -213,6 +214,7 @@ func TestServiceThatWaitedKeepsNothingThatItNeverHad(t *testing.T) {
 	for _, svc := range h.svc[:2] {
 		dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
 		svc.Annotations = nil // they share with nobody
+		h.edited(svc)
 	}
 	if d, err := h.assign(t.Context(), h.svc[0]); err != nil || len(d.VIPs) != 2 {
 		t.Fatal(d, err)
@@ -239,6 +241,7 @@ func TestServiceKeepsNothingOfWhichTheAnswerWasLost(t *testing.T) {
 	h := newHeldOf(t, `192.0.2.0/30, "2001:db8::1-2001:db8::1"`)
 	svc := h.svc[0]
 	dual(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol)(svc)
+	h.edited(svc)
 	lost := true
 	h.client.PrependReactor("create", "ipaddresses", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		if !lost {

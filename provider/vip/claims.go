@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -222,13 +223,38 @@ func (b *store) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
 	return all
 }
 
-// deleteObject deletes an object, if it is still as it is known.
+// deleteObject deletes the object of a released address, if it is still as it is known. Where
+// the status of a Service that it names shows the address again, another leader serves that
+// Service, and the address is not released.
 func (b *store) deleteObject(ctx context.Context, o ipam.Object) error {
+	switch shown, err := b.isReported(ctx, o); {
+	case err != nil:
+		return err
+	case shown:
+		b.apply(func(s *ipam.State) ipam.Effects { return s.Resume(o, b.holdersOf(s.Newcomers(o))) })
+		return nil
+	}
 	err := b.claims.Delete(ctx, o)
 	if err == nil {
 		b.note(func(s *ipam.State) { s.Deleted(o) })
 	}
 	return err
+}
+
+// isReported reports whether a Service that an object names has its address in the status, where
+// Plinth writes that status.
+func (b *store) isReported(ctx context.Context, o ipam.Object) (bool, error) {
+	for _, k := range o.Holders {
+		svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return false, err
+		case b.served(svc) && slices.Contains(shownBy(svc), o.Addr):
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // object returns the object of an address; zero: there is none.

@@ -320,6 +320,7 @@ func TestServiceGivesBackWhatAnEarlierOneOfItsNameTook(t *testing.T) {
 	}
 	now := h.svc[0].DeepCopy()
 	now.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.2"}
+	h.edited(now)
 	if _, err := h.assign(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
@@ -431,4 +432,55 @@ func (h *held) loads() {
 	if err := h.begins(); err != nil {
 		h.t.Fatal(err)
 	}
+}
+
+// edited has the API server have a Service as it is here.
+func (h *held) edited(svc *v1.Service) {
+	h.t.Helper()
+	if err := h.client.Tracker().Update(v1.SchemeGroupVersion.WithResource("services"), svc, svc.Namespace); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// claimedByAnotherLeader has another leader have given the first Service the address.
+func (h *held) claimedByAnotherLeader() {
+	h.t.Helper()
+	obj, err := h.client.NetworkingV1().IPAddresses().Create(h.t.Context(), claim.New(h.addr, "public", h.key(0), string(h.svc[0].UID)), metav1.CreateOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.observe(obj, false)
+}
+
+func TestWhatAServiceAsksForByNowIsNotReleasedByALeaderThatReadItBefore(t *testing.T) {
+	h := newHeld(t)
+	h.claimedByAnotherLeader()
+	before := h.svc[0].DeepCopy()
+	before.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.2"}
+	if _, err := h.assign(t.Context(), before); !apierrors.IsConflict(err) {
+		t.Errorf("it is settled by what it asked for before: %v", err)
+	}
+	h.departed()
+	if o := h.object(h.addr); !o.HeldBy(h.key(0)) {
+		t.Errorf("%v is released: %v", h.addr, o)
+	}
+}
+
+func TestClaimStaysThatAnotherLeaderServesAgain(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	if err := h.clearAndRelease(t.Context(), h.key(0), string(h.svc[0].UID)); err != nil {
+		t.Fatal(err)
+	}
+	if !h.releasing(h.addr) {
+		t.Fatal("it is not about to be removed")
+	}
+	h.svc[0].Status.LoadBalancer.Ingress = ingressOf([]netip.Addr{h.addr})
+	h.edited(h.svc[0])
+	h.departed()
+	h.agree(h.key(0))
+	if d, err := h.assign(t.Context(), h.svc[1]); err != nil || !slices.Equal(d.Addrs(), []netip.Addr{h.addr}) {
+		t.Errorf("who may share it gets %v, %v", d, err)
+	}
+	h.agree(h.key(0), h.key(1))
 }

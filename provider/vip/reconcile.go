@@ -300,7 +300,7 @@ func (b *environment) lookAgain(k lb.ServiceKey) {
 
 // errCacheIsLate is a conflict, as that of a write would be.
 func errCacheIsLate(k lb.ServiceKey) error {
-	return apierrors.NewConflict(v1.Resource("services"), k.String(), errors.New("the cache has not seen yet that it is to be served"))
+	return apierrors.NewConflict(v1.Resource("services"), k.String(), errors.New("the cache has not seen yet what it asks for now"))
 }
 
 // mustWait reports whether a Service that is not Plinth's to serve has to keep what it
