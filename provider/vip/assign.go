@@ -21,7 +21,7 @@ func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision
 	for range claimAttempts {
 		d := b.decide(r)
 		if len(d.Unreported) > 0 {
-			shown, err := b.releaseUnreported(ctx, svc, d.Unreported)
+			shown, err := b.releaseUnreported(ctx, r, d.Unreported)
 			if err == nil && len(shown) > 0 {
 				err = staleService(r.Service)
 			}
@@ -38,7 +38,7 @@ func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision
 			continue
 		}
 		b.settle(r, d)
-		_, err = b.releaseUnreported(ctx, svc, d.Release)
+		_, err = b.releaseUnreported(ctx, r, d.Release)
 		return d, err
 	}
 	return ipam.Decision{}, errContended

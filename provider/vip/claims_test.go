@@ -466,6 +466,26 @@ func TestWhatAServiceAsksForByNowIsNotReleasedByALeaderThatReadItBefore(t *testi
 	}
 }
 
+func TestServiceMovesThoughTheCacheHasLessOfItThanTheAPIServer(t *testing.T) {
+	h := newHeld(t)
+	h.settled(0)
+	svc := h.svc[0].DeepCopy()
+	svc.CreationTimestamp = metav1.Time{Time: noon.In(time.FixedZone("elsewhere", 3600))}
+	svc.Annotations = map[string]string{"plinth.dev/ips": "192.0.2.2", v1.LastAppliedConfigAnnotation: "{}"}
+	svc.Spec.Selector, svc.Spec.Ports[0].NodePort = map[string]string{"app": "a"}, 30080
+	h.edited(svc)
+	cached := svc.DeepCopy()
+	cached.CreationTimestamp = metav1.Time{Time: noon}
+	if _, err := TrimService(cached); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := h.assign(t.Context(), cached); err != nil || !slices.Equal(d.Addrs(), []netip.Addr{netip.MustParseAddr("192.0.2.2")}) {
+		t.Errorf("it gets %v, %v", d, err)
+	}
+	h.departed()
+	h.agree()
+}
+
 func TestClaimStaysThatAnotherLeaderServesAgain(t *testing.T) {
 	h := newHeld(t)
 	h.settled(0)

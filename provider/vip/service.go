@@ -3,7 +3,9 @@ package vip
 import (
 	"cmp"
 	"net/netip"
+	"reflect"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -46,6 +48,14 @@ func requestOf(svc *v1.Service) ipam.Request {
 		Created: svc.CreationTimestamp.Time,
 		Shown:   shownBy(svc),
 	}
+}
+
+// asksTheSame reports whether a Service asks for the same as when it was read before, whatever
+// its status shows.
+func asksTheSame(before, now ipam.Request) bool {
+	before.Shown, now.Shown = nil, nil
+	before.Created, now.Created = time.Time{}, time.Time{} // which may be in another time zone
+	return reflect.DeepEqual(before, now)
 }
 
 // wantOf reads the families. The API server has filled them in by its own rules: a

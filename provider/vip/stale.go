@@ -41,16 +41,15 @@ func showsIn(svc *v1.Service, all []netip.Addr) []netip.Addr {
 // releaseUnreported releases those addresses of a Service that its status does not show, and
 // returns the others. They are released once the status is written. Where the Service asks for
 // something else by now, another leader may have given it one of them a moment ago.
-func (b *Controller) releaseUnreported(ctx context.Context, svc *v1.Service, all []netip.Addr) (shown []netip.Addr, err error) {
+func (b *Controller) releaseUnreported(ctx context.Context, r ipam.Request, all []netip.Addr) (shown []netip.Addr, err error) {
 	if len(all) == 0 {
 		return nil, nil
 	}
-	r := requestOf(svc)
 	now, err := b.reported(ctx, r.Service, r.UID)
 	if err != nil {
 		return nil, err
 	}
-	if now != nil && asksAnew(svc, now) {
+	if now != nil && (!b.isOurs(now) || !asksTheSame(r, requestOf(now))) {
 		return nil, errCacheIsLate(r.Service)
 	}
 	shown = showsIn(now, all)
