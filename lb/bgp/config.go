@@ -101,6 +101,8 @@ func (t terms) check() error {
 		return fmt.Errorf("%w: %v", ErrRouterID, t.RouterID)
 	case !s.RouterAddr.IsValid():
 		return fmt.Errorf("%w: the router has no address", ErrTerms)
+	case s.RouterAddr.Is6() && s.RouterAddr.IsLinkLocalUnicast() && s.RouterAddr.Zone() == "":
+		return fmt.Errorf("%w: the link-local address %v does not say on which interface; write %v%%IFACE", ErrTerms, s.RouterAddr, s.RouterAddr)
 	case s.RouterAddr.Zone() != "" && s.Multihop > 0:
 		return fmt.Errorf("%w: a link-local address is one hop away, and multihop is %d", ErrTerms, s.Multihop)
 	case s.LocalASN == 0 || s.RouterASN == 0:
@@ -117,17 +119,28 @@ func (t terms) check() error {
 	return nil
 }
 
-// index lists the sessions by their keys, and those that were given twice.
+// index lists the sessions by their keys, and those that were given twice. Two routers cannot
+// have one link-local address on one interface: this machine would reach one of them, and
+// the two sessions would collide for ever.
 func (c Config) index() (map[Key]SessionConfig, []Key, error) {
 	var errs []error
 	byKey := make(map[Key]SessionConfig, len(c.Sessions))
+	onLink := map[netip.Addr]string{} // the routers of link-local addresses, which have a zone
 	for _, s := range c.Sessions {
 		k := s.key()
-		if _, twice := byKey[k]; twice {
+		other, onSameLink := onLink[k.Addr]
+		switch _, twice := byKey[k]; {
+		case twice:
 			errs = append(errs, fmt.Errorf("%v: %w", k, ErrTwice))
-			continue
+		case onSameLink:
+			errs = append(errs, fmt.Errorf("%v: %w: %s has that link-local address on that interface too; give one of them another address, or another interface, as in %v%%IFACE",
+				k, ErrTwice, other, k.Addr.WithZone("")))
+		default:
+			byKey[k] = s
+			if k.Addr.Zone() != "" {
+				onLink[k.Addr] = k.Router
+			}
 		}
-		byKey[k] = s
 	}
 	keys := make([]Key, 0, len(byKey))
 	for k := range byKey {

@@ -91,6 +91,36 @@ func TestTwoSessionsToOneAddressAreAnError(t *testing.T) {
 	}
 }
 
+func TestTwoRoutersOfOneLinkLocalAddressAreAnErrorOnOneLinkAlone(t *testing.T) {
+	session := func(router, addr string) SessionConfig {
+		s := sessionTo("127.0.0.77")
+		s.Router, s.RouterAddr, s.Local = router, netip.MustParseAddr(addr), netip.Addr{}
+		return SessionConfig{SessionPlan: advertise.SessionPlan{Session: s}}
+	}
+	a, b := session("tor-a", "fe80::1%eth0"), session("tor-b", "fe80::1%eth0")
+	byKey, keys, err := Config{Sessions: []SessionConfig{a, b}}.index()
+	if !errors.Is(err, ErrTwice) || len(keys) != 1 || keys[0] != a.key() || len(byKey) != 1 {
+		t.Errorf("on one link: sessions %v, error %v", keys, err)
+	}
+	want := "tor-b/fe80::1%eth0: two sessions to the same address of a router: tor-a has that link-local address on that interface too; give one of them another address, or another interface, as in fe80::1%IFACE"
+	if err != nil && err.Error() != want {
+		t.Errorf("error %q, want %q", err, want)
+	}
+	_, keys, err = Config{Sessions: []SessionConfig{a, session("tor-b", "fe80::1%eth1"), session("tor-c", "fe80::2%eth0")}}.index()
+	if err != nil || len(keys) != 3 {
+		t.Errorf("on links of their own, or with addresses of their own: sessions %v, error %v", keys, err)
+	}
+}
+
+func TestALinkLocalAddressWithoutItsInterfaceIsRefused(t *testing.T) {
+	s := sessionTo("127.0.0.77")
+	s.RouterAddr = netip.MustParseAddr("fe80::1")
+	err := terms{RouterID: netip.MustParseAddr("10.0.0.1"), Session: s}.check()
+	if want := "the session cannot be set up: the link-local address fe80::1 does not say on which interface; write fe80::1%IFACE"; !errors.Is(err, ErrTerms) || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
 func TestOnlyWithAPortDoesAnybodyGetToConnect(t *testing.T) {
 	listens := func(addr string) bool {
 		c, err := net.DialTimeout("tcp", addr, time.Second)
