@@ -33,6 +33,7 @@ const (
 	MalformedMessage Cause = "MalformedMessage" // the router sent what is not BGP
 	PathDown         Cause = "PathDown"         // BFD lost the router
 	Flapping         Cause = "Flapping"         // it was lost again and again, and waits
+	SessionTaken     Cause = "SessionTaken"     // another speaker has it, from the same address
 )
 
 // verdict is a cause, and the same in a sentence.
@@ -90,6 +91,8 @@ const ceaseBFDDown = 10 // RFC 9384
 func causeOfReceived(n notification) (Cause, string) {
 	detail := "the router says " + n.String()
 	switch {
+	case n.isCollision():
+		return SessionTaken, detail + collisionDetail
 	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
 		return ASNMismatch, detail + ": it expects this machine in another AS"
 	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:

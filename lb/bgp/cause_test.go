@@ -27,6 +27,8 @@ func TestWhatARouterSaysLeadsToACause(t *testing.T) {
 		{"neighbour removed", noted{received: &notification{code: 6, subcode: 3}}, RouterShutdown},
 		{"administrative reset", noted{received: &notification{code: 6, subcode: 4}}, RouterShutdown},
 		{"BFD down", noted{received: &notification{code: 6, subcode: 10}}, PathDown},
+		{"that somebody else has the session", noted{received: &notification{code: 6, subcode: 7}}, SessionTaken},
+		{"that it rejects the connection", noted{received: &notification{code: 6, subcode: 5}}, RouterRefused},
 		{"out of resources", noted{received: &notification{code: 6, subcode: 8}}, RouterRefused},
 		{"a malformed UPDATE", noted{sent: &notification{code: 3, subcode: 1}}, MalformedMessage},
 		{"an OPEN with another AS", noted{sent: &notification{code: 2, subcode: 2}}, ASNMismatch},
@@ -130,7 +132,7 @@ func TestTheCauseIsLookedForEveryFourMinutesHoweverLongASessionIsDown(t *testing
 func causes() []Cause {
 	return []Cause{
 		Connecting, Misconfigured, PasswordMissing, Unreachable, NoAnswer, Refused, ClosedByRouter, TTLMismatch,
-		PasswordMismatch, ASNMismatch, HoldTimerExpired, PrefixLimit, RouterShutdown, RouterRefused, MalformedMessage, PathDown,
+		PasswordMismatch, ASNMismatch, HoldTimerExpired, PrefixLimit, RouterShutdown, RouterRefused, MalformedMessage, PathDown, Flapping, SessionTaken,
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 // notes are what GoBGP writes to its log about why a session is down, and nowhere
 // else. The texts are those of v4.8.0; a test against real routers holds them.
 type notes struct {
-	log *slog.Logger
+	log        *slog.Logger
+	beforeDial func() // called each time that GoBGP is about to connect, and waited for; nil: nothing
 
 	mu sync.Mutex
 	noted
@@ -105,6 +106,9 @@ func (h noteTaker) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h noteTaker) WithGroup(string) slog.Handler            { return h }
 
 func (h noteTaker) Handle(ctx context.Context, r slog.Record) error {
+	if r.Message == "try to connect" && h.n.beforeDial != nil {
+		h.n.beforeDial()
+	}
 	h.n.record(r)
 	if r.Level >= slog.LevelInfo && h.n.log.Enabled(ctx, slog.LevelDebug) {
 		h.n.log.LogAttrs(ctx, slog.LevelDebug, "gobgp: "+r.Message)

@@ -3,6 +3,7 @@ package bgp
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -98,10 +99,14 @@ var acts = map[string]func(*testing.T, *session, terms){
 	"the router sends too much": func(_ *testing.T, s *session, _ terms) {
 		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED, admin: api.PeerState_ADMIN_STATE_PFX_CT})
 	},
-	"time passes":             func(_ *testing.T, s *session, _ terms) { s.onTimer() },
-	"a diagnosis ends":        func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses, Refused, "nobody listens") },
-	"an old diagnosis ends":   func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses-1, ASNMismatch, "long ago") },
-	"a snapshot is asked for": func(t *testing.T, s *session, _ terms) { s.report(t.Context()) },
+	"another program has the session": func(_ *testing.T, s *session, _ terms) {
+		s.onPeerState(event{from: s.in, other: &connection{}})
+	},
+	"the router has another session": func(_ *testing.T, s *session, _ terms) { refuseCollision(s) },
+	"time passes":                    func(_ *testing.T, s *session, _ terms) { s.onTimer() },
+	"a diagnosis ends":               func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses, Refused, "nobody listens") },
+	"an old diagnosis ends":          func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses-1, ASNMismatch, "long ago") },
+	"a snapshot is asked for":        func(t *testing.T, s *session, _ terms) { s.report(t.Context()) },
 }
 
 // TestASessionIsInOnePhaseWhateverHappens: what a session is doing follows from its phase alone.
@@ -159,6 +164,60 @@ func (s *session) contradiction() string {
 		return fmt.Sprintf("in %s the server has %d routes of %d", s.phase, s.have.Len(), s.want.Len())
 	}
 	return ""
+}
+
+// refuseCollision has the router refuse an attempt, since another speaker has the session.
+func refuseCollision(s *session) {
+	if s.in != nil {
+		s.notes.received = &notification{code: gobgp.BGP_ERROR_CEASE, subcode: gobgp.BGP_ERROR_SUB_CONNECTION_COLLISION_RESOLUTION}
+	}
+	s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_IDLE})
+}
+
+func TestARouterWhoseSessionSomebodyElseHasIsAskedLaterEachTime(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	onOwner(t, x, func() {
+		for i, want := range []time.Duration{0, 2, 4, 8, 16, 32, 60, 60} {
+			refuseCollision(x)
+			st, left := x.report(t.Context()), time.Until(x.heldUntil)
+			if st.Cause != SessionTaken || !strings.Contains(st.Detail, "no other program's connection is seen here") {
+				t.Errorf("refused %d times: %v", i+1, st)
+			}
+			if want == 0 {
+				if x.phase != connecting {
+					t.Errorf("refused once it is %s", x.phase)
+				}
+				continue
+			}
+			if x.phase != paused || left > want*time.Second || left < want*time.Second-time.Second {
+				t.Errorf("refused %d times it is %s for %v, want %vs", i+1, x.phase, left, int(want))
+			}
+			x.onTimer()
+		}
+		x.lastCollision = time.Now().Add(-takenForgotten)
+		if refuseCollision(x); x.phase != connecting {
+			t.Errorf("refused long after it is %s until %v", x.phase, x.heldUntil)
+		}
+	})
+}
+
+func TestASessionThatAnotherProgramTakesIsLeftToItForLongerEachTime(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	onOwner(t, x, func() {
+		for i, want := range []time.Duration{8, 8, 8, 8, 16, 32, 60, 60} {
+			x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
+			x.closeServer(t.Context(), quietly)
+			x.onTaken(connection{local: netip.MustParseAddrPort("10.0.0.1:40000"), remote: netip.MustParseAddrPort("10.0.0.2:179"), user: 7})
+			st, left := x.report(t.Context()), time.Until(x.heldUntil)
+			if x.phase != paused || left > want*time.Second || left < want*time.Second-time.Second {
+				t.Errorf("taken %d times it is %s for %v, want %vs", i+1, x.phase, left, int(want))
+			}
+			if st.Cause != SessionTaken || st.Losses != uint64(i+1) || !strings.Contains(st.Detail, "10.0.0.1:40000 to 10.0.0.2:179 of user 7") {
+				t.Errorf("taken %d times: %v, %d losses", i+1, st, st.Losses)
+			}
+			x.onTimer()
+		}
+	})
 }
 
 func TestASessionThatIsLostAgainAndAgainIsLeftDownLongerEachTime(t *testing.T) {

@@ -27,6 +27,7 @@ type event struct {
 	state  gobgp.FSMState
 	admin  api.PeerState_AdminState
 	agreed inventory.Families // that the router takes
+	other  *connection        // another program's, with the session's router; nil: the server's state is the news
 }
 
 // instance is one GoBGP server with one router, from the first attempt to connect
@@ -45,6 +46,7 @@ type instance struct {
 func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarting bool, port int32, n *notes, onEvent func(event)) (*instance, error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	in := &instance{terms: t, notes: n, bgp: server.NewBgpServer(server.LoggerOption(n.logger(), nil)), done: done}
+	n.beforeDial = func() { in.awaitTurn(watch, onEvent) }
 	go in.bgp.Serve()
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return in.begin(ctx, port) },

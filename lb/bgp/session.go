@@ -67,9 +67,11 @@ type session struct {
 	fellSilent      bool               // the last session did, soon: the next may be up at this end only
 	limits          int                // times in a row that the router sent too much
 	damping         bfd.Damping        // of a session that is lost again and again
-	heldUntil       time.Time          // it is paused on purpose; zero: it is not
-	loss            verdict            // why it was lost; not before it was up with these terms
-	keepFor         time.Time          // until then a router may hold our routes (RFC 4724)
+	collisions      bfd.Damping        // with another speaker of the same address
+	lastCollision   time.Time
+	heldUntil       time.Time // it is paused on purpose; zero: it is not
+	loss            verdict   // why it was lost; not before it was up with these terms
+	keepFor         time.Time // until then a router may hold our routes (RFC 4724)
 	state           SessionState
 	stale           bool    // state.Announced needs another look
 	emptied         *uint64 // UPDATEs sent before all routes were withdrawn; nil: they were not, over this session
@@ -153,7 +155,7 @@ func (s *session) set(ctx context.Context, t terms, want routes) error {
 func (s *session) restart(ctx context.Context) error {
 	s.stopDiagnosis()
 	s.attempts, s.limits, s.fellSilent, s.loss = 0, 0, false, verdict{}
-	s.damping, s.heldUntil = bfd.Damping{}, time.Time{}
+	s.damping, s.collisions, s.heldUntil = bfd.Damping{}, bfd.Damping{}, time.Time{}
 	if s.phase.hasServer() {
 		s.closeServer(ctx, quietly)
 		s.down(Connecting, "its terms have changed")
@@ -195,8 +197,11 @@ func (s *session) sync() error {
 	return nil
 }
 
-// connect starts a server with all routes in it.
+// connect starts a server with all routes in it, unless another program has the session.
 func (s *session) connect(ctx context.Context) error {
+	if s.yield(takenPause) {
+		return nil
+	}
 	restarting := s.terms.Session.RestartTime > 0 && time.Now().Before(s.keepFor)
 	s.notes = &notes{log: s.log}
 	in, err := start(ctx, s.terms, slices.Collect(s.want.All()), restarting, s.port, s.notes, s.sendEvent)
@@ -230,15 +235,19 @@ func (s *session) onPeerState(e event) {
 	if e.from != s.in || s.in == nil {
 		return
 	}
-	stands := e.state == gobgp.BGP_FSM_ESTABLISHED
+	stands := e.state == gobgp.BGP_FSM_ESTABLISHED && e.other == nil
 	switch limit := e.admin == api.PeerState_ADMIN_STATE_PFX_CT; {
 	case stands && s.phase == connecting:
 		s.agreed = e.agreed
 		s.onEstablished()
+	case e.other != nil:
+		s.onOther(*e.other)
 	case limit:
 		s.onPrefixLimit()
 	case e.state == gobgp.BGP_FSM_OPENCONFIRM:
 		s.attempt.openReceived = true
+	case s.phase == connecting && e.state == gobgp.BGP_FSM_IDLE && s.isCollision():
+		s.onAttemptTimeout() // GoBGP would try again in its own time
 	case s.phase.hasSession() && !stands:
 		s.onSessionLost(causeOfLoss(s.notes.read()))
 	}
@@ -267,13 +276,18 @@ func (s *session) onEstablished() {
 
 // onSessionLost replaces a server that lost its session, or looks for the cause.
 func (s *session) onSessionLost(c Cause, detail string) {
+	other, taken := heldByOther(s.terms.Session) // at once: FRR closes its connection soon
 	lived := time.Since(s.establishedAt)
 	if lost, _ := s.pathWasLost(); lost {
 		c, detail = PathDown, pathDetail
 	}
-	s.fellSilent = c == HoldTimerExpired && lived < s.terms.Session.HoldTime+steady
+	s.fellSilent = !taken && c == HoldTimerExpired && lived < s.terms.Session.HoldTime+steady
 	s.closeServer(context.Background(), quietly)
-	if !s.fellSilent {
+	switch {
+	case taken:
+		s.onTaken(other)
+		return
+	case !s.fellSilent:
 		s.down(c, detail)
 		s.reconnect(lived)
 		return
@@ -294,9 +308,16 @@ func (s *session) reconnect(up time.Duration) {
 		s.tryConnect()
 		return
 	}
-	s.heldUntil = time.Now().Add(hold)
-	s.timer.Reset(hold)
-	s.showFlaps()
+	if !s.yield(max(hold, takenPause)) {
+		s.pause(hold)
+		s.showFlaps()
+	}
+}
+
+// pause leaves the session down for a while.
+func (s *session) pause(d time.Duration) {
+	s.heldUntil = time.Now().Add(d)
+	s.timer.Reset(d)
 }
 
 // showFlaps says that the session is held down, and why it was lost last.
@@ -359,9 +380,7 @@ func (s *session) onPrefixLimit() {
 	s.limits++
 	s.closeServer(context.Background(), quietly)
 	s.down(causeOfPrefixLimit())
-	pause := min(limitPause<<min(s.limits-1, 10), limitPauseMax)
-	s.heldUntil = time.Now().Add(pause)
-	s.timer.Reset(pause)
+	s.pause(min(limitPause<<min(s.limits-1, 10), limitPauseMax))
 }
 
 // onTimer carries on when nothing has happened for as long as the phase gave it.

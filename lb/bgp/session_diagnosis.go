@@ -17,7 +17,7 @@ func (s *session) onAttemptTimeout() {
 		s.down(c, detail)
 	}
 	if sure {
-		s.tryConnect()
+		s.connectAfter(c)
 		return
 	}
 	s.diagnoseOrConnect()
@@ -34,6 +34,9 @@ func (s *session) diagnoseOrConnect() {
 	if !diagnosisDue(s.attempts) {
 		s.tryConnect()
 		return
+	}
+	if s.yield(takenPause) {
+		return // a probe could take the session as well
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), diagnosisTime)
 	s.move(diagnosisBegun)
@@ -63,7 +66,7 @@ func (s *session) onDiagnosis(diagnosis int, c Cause, detail string) {
 	default:
 		s.down(c, detail)
 	}
-	s.tryConnect()
+	s.connectAfter(c)
 }
 
 // isHung reports whether the one connection of an attempt still waits for an OPEN.

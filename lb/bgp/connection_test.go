@@ -1,0 +1,97 @@
+package bgp
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// asConnecting makes this binary another program, which connects from 127.0.0.1 to the address
+// in the variable.
+const asConnecting = "PLINTH_TEST_CONNECTING"
+
+func TestConnectingProcess(t *testing.T) {
+	to := os.Getenv(asConnecting)
+	if to == "" {
+		return // only when started by connectElsewhere
+	}
+	if _, err := net.DialTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(to))); err != nil {
+		t.Fatal(err)
+	}
+	select {}
+}
+
+// connectElsewhere has another program connect, until the test ends.
+func connectElsewhere(t *testing.T, to net.Addr) {
+	t.Helper()
+	c := exec.Command("/proc/self/exe", "-test.run=^TestConnectingProcess$")
+	c.Env = append(os.Environ(), asConnecting+"="+to.String(), "PLINTH_TEST_AGENT=connecting")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+}
+
+func TestAConnectionOfAnotherProgramIsToldFromOurOwn(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.77:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	router := netip.MustParseAddrPort(l.Addr().String())
+	s := sessionTo(router.Addr().String())
+	s.Local, s.Port = netip.MustParseAddr("127.0.0.1"), router.Port()
+	own, err := net.DialTCP("tcp4", &net.TCPAddr{IP: s.Local.AsSlice()}, net.TCPAddrFromAddrPort(router))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	ends := connections(s.Local, s.RouterAddr, 0, s.Port)
+	if len(ends) != 1 || ends[0].local.String() != own.LocalAddr().String() || ends[0].remote != router || int(ends[0].user) != os.Getuid() {
+		t.Fatalf("our connection from %v: %v", own.LocalAddr(), ends)
+	}
+	if c, taken := heldByOther(s); taken {
+		t.Errorf("%v is our own", c)
+	}
+	connectElsewhere(t, l.Addr())
+	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		c, taken := heldByOther(s)
+		if taken && c.local.Addr() == s.Local && c.local.String() != own.LocalAddr().String() {
+			break
+		}
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("the other program's connection is not found: %v, %v of %v", c, taken, connections(s.Local, s.RouterAddr, 0, s.Port))
+		}
+	}
+	s.Local = netip.MustParseAddr("127.0.0.2")
+	if c, taken := heldByOther(s); taken {
+		t.Errorf("%v is from another address than %v", c, s.Local)
+	}
+}
+
+// GoBGP and others listen for both families at once.
+func TestAConnectionOverIPv4OfASocketForBothFamiliesIsFound(t *testing.T) {
+	l, err := net.Listen("tcp", "[::]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	here := netip.MustParseAddr("127.0.0.1")
+	port := netip.MustParseAddrPort(l.Addr().String()).Port()
+	c, err := net.Dial("tcp4", netip.AddrPortFrom(here, port).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	if all := connections(here, here, port, 0); len(all) != 1 || all[0].remote.String() != c.LocalAddr().String() {
+		t.Errorf("the listener's end: %v", all)
+	}
+}

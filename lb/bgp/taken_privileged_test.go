@@ -1,0 +1,169 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	api "github.com/osrg/gobgp/v4/api"
+	"github.com/osrg/gobgp/v4/pkg/server"
+)
+
+// asOther makes this binary another speaker of the machine: plain GoBGP, as Talos, Cilium
+// and kube-router have it. It is set to the router's number.
+const asOther = "PLINTH_TEST_OTHER"
+
+// asGraceful has that speaker use graceful restart.
+const asGraceful = "PLINTH_TEST_GRACEFUL"
+
+func TestOtherSpeakerProcess(t *testing.T) {
+	var n int
+	if _, err := fmt.Sscan(os.Getenv(asOther), &n); err != nil {
+		return // only when started by otherGoBGP
+	}
+	var r router
+	r.number(n)
+	b := server.NewBgpServer()
+	go b.Serve()
+	must(t, b.StartBgp(t.Context(), &api.StartBgpRequest{Global: &api.Global{Asn: ourASN, RouterId: "10.99.0.77", ListenPort: -1}}))
+	graceful := os.Getenv(asGraceful) != ""
+	must(t, b.AddPeer(t.Context(), &api.AddPeerRequest{Peer: &api.Peer{
+		Conf:            &api.PeerConf{NeighborAddress: r.Addr4.String(), PeerAsn: routerASN},
+		Timers:          &api.Timers{Config: &api.TimersConfig{ConnectRetry: 1, HoldTime: 9, KeepaliveInterval: 3}},
+		Transport:       &api.Transport{LocalAddress: r.Local4.String()},
+		GracefulRestart: &api.GracefulRestart{Enabled: graceful, RestartTime: 30},
+		AfiSafis: []*api.AfiSafi{{
+			Config:            &api.AfiSafiConfig{Family: &api.Family{Afi: api.Family_AFI_IP, Safi: api.Family_SAFI_UNICAST}, Enabled: true},
+			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: graceful}},
+		}},
+	}}))
+	select {}
+}
+
+// otherSpeakers start another BGP speaker on this machine, with a session from the same
+// address to a router as ours.
+var otherSpeakers = map[string]func(*router, bool) *exec.Cmd{
+	"gobgp": (*router).otherGoBGP, "bird": (*router).otherBIRD, "frr": (*router).otherFRR,
+}
+
+func (r *router) otherGoBGP(graceful bool) *exec.Cmd {
+	c := exec.Command("/proc/self/exe", "-test.run=^TestOtherSpeakerProcess$", "-test.timeout=10m")
+	c.Env = append(os.Environ(), asAgent+"=other", fmt.Sprintf("%s=%d", asOther, r.n))
+	if graceful {
+		c.Env = append(c.Env, asGraceful+"=1")
+	}
+	return r.other(c)
+}
+
+func (r *router) otherBIRD(graceful bool) *exec.Cmd {
+	conf := filepath.Join(r.dir, "other.conf")
+	must(r.t, os.WriteFile(conf, fmt.Appendf(nil, `router id 10.99.0.77;
+protocol device { scan time 1; }
+protocol bgp tor { local %v as %d; neighbor %v as %d; strict bind on; connect delay time 1; connect retry time 1; error wait time 1, 2; hold time 9;
+ graceful restart %s; ipv4 { import all; export none; }; }
+`, r.Local4, ourASN, r.Addr4, routerASN, map[bool]string{true: "on", false: "off"}[graceful]), 0o644))
+	return r.other(exec.Command("bird", "-f", "-c", conf, "-s", filepath.Join(r.dir, "other.ctl"), "-P", filepath.Join(r.dir, "other.pid")))
+}
+
+func (r *router) otherFRR(graceful bool) *exec.Cmd {
+	dir := filepath.Join(r.dir, "other")
+	must(r.t, os.MkdirAll(dir, 0o755))
+	conf := filepath.Join(dir, "bgpd.conf")
+	how := "bgp graceful-restart-disable"
+	if graceful {
+		how = "bgp graceful-restart"
+	}
+	must(r.t, os.WriteFile(conf, fmt.Appendf(nil, `router bgp %d
+ bgp router-id 10.99.0.77
+ %s
+ no bgp ebgp-requires-policy
+ timers bgp 3 9
+ neighbor %v remote-as %d
+ neighbor %v timers connect 1
+ neighbor %v disable-connected-check
+ neighbor %v update-source %v
+`, ourASN, how, r.Addr4, routerASN, r.Addr4, r.Addr4, r.Addr4, r.Local4), 0o644))
+	run(r.t, "chown", "-R", "frr:frrvty", dir)
+	return r.other(exec.Command("/usr/lib/frr/bgpd", "-u", "frr", "-g", "frr", "--vty_socket", dir, "-f", conf, "-i", filepath.Join(dir, "bgpd.pid"), "-Z", "-p", "0", "-A", "127.0.0.1", "-P", "0"))
+}
+
+func (r *router) other(c *exec.Cmd) *exec.Cmd {
+	r.t.Helper()
+	log, err := os.OpenFile(filepath.Join(r.dir, "other.out"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	must(r.t, err)
+	defer log.Close()
+	c.Stdout, c.Stderr = log, log
+	must(r.t, c.Start())
+	r.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	return c
+}
+
+func TestTheSessionOfAnotherProgramIsLeftToIt(t *testing.T) {
+	for name, d := range dialects {
+		for other, start := range otherSpeakers {
+			for _, graceful := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s, the other is %s, graceful restart %v", name, other, graceful), func(t *testing.T) {
+					t.Parallel()
+					n := neighbour{only4: true}
+					if graceful {
+						n.lines = d.lines
+					}
+					r := d.start(newRouter(t), n)
+					first := start(r, graceful)
+					eventually(t, 20*time.Second, "the other one has a session", r.established(1))
+					sessions := func() string { // FRR counts End-of-RIB too, which comes later
+						now, _ := r.counted()
+						before, _, _ := strings.Cut(now, " Messages")
+						return before
+					}
+					before := sessions()
+					s, c := speaker(t), config(plan(r.session4(), "203.0.113.10/32"))
+					if !graceful {
+						c.Sessions[0].Session.RestartTime = 0
+					}
+					must(t, s.Set(t.Context(), c))
+					taken := func() (bool, string) {
+						st := state(t, s, r)
+						return st.Cause == SessionTaken && strings.Contains(st.Detail, "another program of this machine"), fmt.Sprint(st)
+					}
+					eventually(t, 10*time.Second, "the cause is named", taken)
+					never(t, 12*time.Second, "the other one lost its session", func() (bool, string) {
+						now := sessions()
+						return now != before, fmt.Sprintf("before\n%s\nand now\n%s\n%v", before, now, state(t, s, r))
+					})
+					t.Log(state(t, s, r))
+
+					must(t, first.Process.Kill())
+					_ = first.Wait()
+					begin := time.Now()
+					isUp(t, s, 10*time.Second)
+					t.Logf("up %v after the other one had ended", time.Since(begin))
+
+					start(r, graceful)
+					// FRR drops both for a new connection: it takes some turns on a busy machine, where
+					// this process is too late to see the other's connection.
+					since := time.Now()
+					seen := state(t, s, r)
+					eventually(t, 90*time.Second, "one of them has kept the session for 15 s, and we know which", func() (bool, string) {
+						st := state(t, s, r)
+						yes, _ := taken()
+						if now := st; now.Losses != seen.Losses || now.Up != seen.Up || st.Up == yes {
+							since, seen = time.Now(), now
+						}
+						return time.Since(since) > 15*time.Second, fmt.Sprint(st, st.Losses)
+					})
+					if seen.Losses > 6 || !graceful && seen.Losses > 0 {
+						t.Errorf("the session was lost %d times", seen.Losses)
+					}
+					t.Log(seen, seen.Losses)
+				})
+			}
+		}
+	}
+}
