@@ -95,3 +95,20 @@ func TestAConnectionOverIPv4OfASocketForBothFamiliesIsFound(t *testing.T) {
 		t.Errorf("the listener's end: %v", all)
 	}
 }
+
+func TestAConnectionOverIPv6IsFound(t *testing.T) {
+	l, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	here := netip.MustParseAddrPort(l.Addr().String())
+	c, err := net.Dial("tcp6", here.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if all := connections(here.Addr(), here.Addr(), 0, here.Port()); len(all) != 1 || all[0].local.String() != c.LocalAddr().String() || all[0].remote != here {
+		t.Errorf("the connection from %v: %v", c.LocalAddr(), all)
+	}
+}

@@ -4,6 +4,7 @@ package bgp
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,12 +63,16 @@ func (r *router) otherGoBGP(graceful bool) *exec.Cmd {
 }
 
 func (r *router) otherBIRD(graceful bool) *exec.Cmd {
+	return r.otherBIRDThat(graceful, "passive off")
+}
+
+func (r *router) otherBIRDThat(graceful bool, option string) *exec.Cmd {
 	conf := filepath.Join(r.dir, "other.conf")
 	must(r.t, os.WriteFile(conf, fmt.Appendf(nil, `router id 10.99.0.77;
 protocol device { scan time 1; }
 protocol bgp tor { local %v as %d; neighbor %v as %d; strict bind on; connect delay time 1; connect retry time 1; error wait time 1, 2; hold time 9;
- graceful restart %s; ipv4 { import all; export none; }; }
-`, r.Local4, ourASN, r.Addr4, routerASN, map[bool]string{true: "on", false: "off"}[graceful]), 0o644))
+ graceful restart %s; %s; ipv4 { import all; export none; }; }
+`, r.Local4, ourASN, r.Addr4, routerASN, map[bool]string{true: "on", false: "off"}[graceful], option), 0o644))
 	return r.other(exec.Command("bird", "-f", "-c", conf, "-s", filepath.Join(r.dir, "other.ctl"), "-P", filepath.Join(r.dir, "other.pid")))
 }
 
@@ -165,5 +170,48 @@ func TestTheSessionOfAnotherProgramIsLeftToIt(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+func TestTheSessionThatARouterBeganWithAnotherProgramIsLeftToIt(t *testing.T) {
+	t.Parallel()
+	r := newRouter(t).frr(neighbour{only4: true})
+	r.vtysh(fmt.Sprintf("router bgp %d", routerASN), fmt.Sprintf("no neighbor %v passive", r.Local4))
+	other := r.otherBIRDThat(true, "passive on")
+	eventually(t, 30*time.Second, "the other one has a session", r.established(1))
+	s := speaker(t)
+	must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"))))
+	end := fmt.Sprintf("%v:179 to %v:", r.Local4, r.Addr4)
+	eventually(t, 10*time.Second, "the cause is named", func() (bool, string) {
+		st := state(t, s, r)
+		return st.Cause == SessionTaken && strings.Contains(st.Detail, end), fmt.Sprint(st)
+	})
+	never(t, 8*time.Second, "the other one lost its session", func() (bool, string) {
+		now, _ := r.counted()
+		return !strings.Contains(now, "Sessions:1 Dropped:0"), now
+	})
+	must(t, other.Process.Kill())
+	_ = other.Wait()
+	isUp(t, s, 15*time.Second)
+}
+
+func TestAConnectionOfAnotherProgramOverALinkIsOneOfThatLinkAlone(t *testing.T) {
+	t.Parallel()
+	r, elsewhere := newRouter(t).rogue("silence"), newRouter(t)
+	machine, at := linkLocalIn(t, r.link), linkLocalIn(t, "eth0", "-n", r.ns)
+	linkLocalIn(t, elsewhere.link)
+	s := sessionTo("127.0.0.77")
+	s.Local, s.RouterAddr, s.Port = netip.Addr{}, at.WithZone(r.link), 179
+	if c, taken := heldByOther(s); taken {
+		t.Fatal(c)
+	}
+	r.other(exec.Command("bash", "-c", fmt.Sprintf("until exec 3<>/dev/tcp/%v/179; do :; done; exec sleep 600", s.RouterAddr)))
+	eventually(t, 10*time.Second, "the connection is found", func() (bool, string) {
+		c, taken := heldByOther(s)
+		return taken && c.local.Addr() == machine && c.remote.Addr() == at, fmt.Sprint(c, taken)
+	})
+	s.RouterAddr = at.WithZone(elsewhere.link)
+	if c, taken := heldByOther(s); taken {
+		t.Errorf("%v is not on %s", c, elsewhere.link)
 	}
 }
