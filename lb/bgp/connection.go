@@ -37,6 +37,9 @@ func heldByOther(s inventory.Session) (connection, bool) {
 	if !local.IsValid() {
 		local = linkLocal(s.RouterAddr.Zone())
 	}
+	if local == s.RouterAddr {
+		return connection{}, false // the router is a program of this machine: one end is always its own
+	}
 	for _, ports := range [][2]uint16{{0, s.Port}, {bgpPort, 0}} { // either end may have begun
 		for _, c := range connections(local, s.RouterAddr, ports[0], ports[1]) {
 			if c.inode != 0 && !isOurs(c.inode) {

@@ -72,6 +72,26 @@ func TestAConnectionOfAnotherProgramIsToldFromOurOwn(t *testing.T) {
 	}
 }
 
+// Of a connection within the machine the router's end is another program's as well.
+func TestARouterAtTheMachinesOwnAddressIsNoOtherSpeaker(t *testing.T) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	connectElsewhere(t, l.Addr())
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	s := sessionTo("127.0.0.1")
+	s.Local, s.Port = s.RouterAddr, netip.MustParseAddrPort(l.Addr().String()).Port()
+	if c, taken := heldByOther(s); taken {
+		t.Errorf("%v may be the router's end of ours", c)
+	}
+}
+
 // GoBGP and others listen for both families at once.
 func TestAConnectionOverIPv4OfASocketForBothFamiliesIsFound(t *testing.T) {
 	l, err := net.Listen("tcp", "[::]:0")
