@@ -12,6 +12,8 @@ import (
 	api "github.com/osrg/gobgp/v4/api"
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/bfd"
 )
 
 // TestTheTableOfTransitionsIsThePicture is the table as a reader of STATUS sees it.
@@ -257,6 +259,34 @@ func TestASessionThatIsLostAgainAndAgainIsLeftDownLongerEachTime(t *testing.T) {
 		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
 		if x.phase != connecting || x.state.Cause == Flapping {
 			t.Errorf("after a long time up it is %s: %v", x.phase, x.state)
+		}
+	})
+}
+
+// A router in graceful restart closes a session without a word where another speaker of the
+// address, which was not seen in time, connects. FRR as that speaker is back after 2 s, 4, 8...
+func TestASessionThatIsClosedWithoutAWordAgainIsLeftDownForLongEnough(t *testing.T) {
+	x := sessionWithoutRouter(t)
+	onOwner(t, x, func() {
+		for _, graceful := range []bool{true, false} {
+			x.damping, x.terms.Session.RestartTime = bfd.Damping{}, 0
+			all := []time.Duration{0, 2, 4, 8, 16, 32, 60}
+			if graceful {
+				x.terms.Session.RestartTime = time.Minute
+				all = []time.Duration{0, 8, 8, 8, 16, 32, 60}
+			}
+			for i, want := range all {
+				x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
+				x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
+				if left := max(time.Until(x.heldUntil), 0); left > want*time.Second || left < (want-1)*time.Second || x.loss.cause != ClosedByRouter {
+					t.Errorf("graceful restart %v, closed %d times it is left down for %v, want %vs: %v", graceful, i+1, left, int(want), x.loss)
+				}
+				if x.phase == paused {
+					x.onTimer()
+				}
+			}
+			x.closeServer(t.Context(), quietly)
+			x.tryConnect()
 		}
 	})
 }

@@ -308,6 +308,9 @@ func (s *session) reconnect(up time.Duration) {
 		s.tryConnect()
 		return
 	}
+	if s.loss.cause == ClosedByRouter && s.terms.Session.RestartTime > 0 {
+		hold = max(hold, takenReturn) // another speaker may have taken it, and was not seen
+	}
 	if !s.yield(max(hold, takenPause)) {
 		s.pause(hold)
 		s.showFlaps()

@@ -166,7 +166,7 @@ func TestTheSessionOfAnotherProgramIsLeftToIt(t *testing.T) {
 					if seen.Losses > 6 || !graceful && seen.Losses > 0 {
 						t.Errorf("the session was lost %d times", seen.Losses)
 					}
-					t.Log(seen, seen.Losses)
+					t.Log(state(t, s, r), seen.Losses)
 				})
 			}
 		}
