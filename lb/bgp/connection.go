@@ -1,13 +1,12 @@
 package bgp
 
 import (
-	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
-	"syscall"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/inventory"
@@ -66,28 +65,6 @@ func isOurs(inode uint32) bool {
 	return false
 }
 
-// socketID, diagRequest and diagReply are inet_diag_sockid, inet_diag_req_v2 and inet_diag_msg
-// of linux/inet_diag.h.
-type (
-	socketID struct {
-		LocalPort, RemotePort [2]byte
-		Local, Remote         [16]byte
-		Interface             uint32
-		Cookie                [2]uint32
-	}
-	diagRequest struct {
-		Family, Protocol, Extensions, _ uint8
-		States                          uint32
-		ID                              socketID
-	}
-	diagReply struct {
-		Family, State, Timer, Retransmits uint8
-		ID                                socketID
-		Expires, Receiving, Sending       uint32
-		User, Inode                       uint32
-	}
-)
-
 const tcpEstablished = 1 // TCP_ESTABLISHED of linux/tcp.h
 
 // connections lists established ones between two addresses with these ports; 0: any. A connection
@@ -97,13 +74,13 @@ func connections(local, remote netip.Addr, localPort, remotePort uint16) (all []
 	if remote.Is4() {
 		families = append(families, unix.AF_INET)
 	}
+	is := func(port, want uint16) bool { return want == 0 || port == want }
 	for _, f := range families {
-		req := diagRequest{Family: f, Protocol: unix.IPPROTO_TCP, States: 1 << tcpEstablished}
-		binary.BigEndian.PutUint16(req.ID.LocalPort[:], localPort)
-		binary.BigEndian.PutUint16(req.ID.RemotePort[:], remotePort)
-		for _, r := range dumpSockets(req) {
-			c := connection{local: r.end(r.ID.Local, r.ID.LocalPort), remote: r.end(r.ID.Remote, r.ID.RemotePort), user: r.User, inode: r.Inode}
-			if c.local.Addr() == local.WithZone("") && c.remote.Addr() == remote.WithZone("") && r.isOn(remote.Zone()) {
+		sockets, _ := netlink.SocketDiagTCP(f) // a dump that was interrupted has most of them
+		for _, s := range sockets {
+			c := connection{local: end(s.ID.Source, s.ID.SourcePort), remote: end(s.ID.Destination, s.ID.DestinationPort), user: s.UID, inode: s.INode}
+			if s.State == tcpEstablished && is(c.local.Port(), localPort) && is(c.remote.Port(), remotePort) &&
+				c.local.Addr() == local.WithZone("") && c.remote.Addr() == remote.WithZone("") && isOn(s, remote.Zone()) {
 				all = append(all, c)
 			}
 		}
@@ -111,63 +88,16 @@ func connections(local, remote netip.Addr, localPort, remotePort uint16) (all []
 	return all
 }
 
-func (r diagReply) end(addr [16]byte, port [2]byte) netip.AddrPort {
-	a := netip.AddrFrom16(addr).Unmap()
-	if r.Family == unix.AF_INET {
-		a = netip.AddrFrom4([4]byte(addr[:4]))
-	}
-	return netip.AddrPortFrom(a, binary.BigEndian.Uint16(port[:]))
+func end(ip net.IP, port uint16) netip.AddrPort {
+	a, _ := netip.AddrFromSlice(ip) // the kernel's are of four bytes or sixteen
+	return netip.AddrPortFrom(a.Unmap(), port)
 }
 
 // isOn reports whether a socket is bound to an interface, as those of link-local addresses are.
-func (r diagReply) isOn(device string) bool {
+func isOn(s *netlink.Socket, device string) bool {
 	if device == "" {
 		return true
 	}
 	link, err := net.InterfaceByName(device)
-	return err == nil && uint32(link.Index) == r.ID.Interface
-}
-
-// dumpSockets asks the kernel for the sockets that a request describes. It filters by state and
-// ports only.
-func dumpSockets(req diagRequest) (all []diagReply) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return nil
-	}
-	defer unix.Close(fd)
-	message := unix.NlMsghdr{
-		Len: uint32(unix.SizeofNlMsghdr + binary.Size(req)), Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST | unix.NLM_F_DUMP,
-	}
-	b, _ := binary.Append(nil, binary.NativeEndian, message) // what has a fixed size can be written
-	b, _ = binary.Append(b, binary.NativeEndian, req)
-	if unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) != nil {
-		return nil
-	}
-	for buffer, more := make([]byte, 1<<16), true; more; {
-		n, _, err := unix.Recvfrom(fd, buffer, 0)
-		if err == unix.EINTR {
-			continue
-		}
-		more = err == nil
-		if more {
-			all, more = appendReplies(all, buffer[:n])
-		}
-	}
-	return all
-}
-
-// appendReplies reads what the kernel sent at once, and reports whether more will follow.
-func appendReplies(all []diagReply, b []byte) ([]diagReply, bool) {
-	messages, err := syscall.ParseNetlinkMessage(b)
-	for _, m := range messages {
-		var r diagReply
-		if m.Header.Type != unix.SOCK_DIAG_BY_FAMILY { // the end, or an error
-			return all, false
-		}
-		if _, err := binary.Decode(m.Data, binary.NativeEndian, &r); err == nil {
-			all = append(all, r)
-		}
-	}
-	return all, err == nil
+	return err == nil && uint32(link.Index) == s.ID.Interface
 }
