@@ -20,15 +20,21 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// web runs web servers for the length of a story.
+// web runs so many web servers for the length of a story.
 func web(t *testing.T, l *lab.Lab, name string, replicas int32) {
 	t.Helper()
+	webs(t, l, lab.Web{Name: name, Replicas: replicas})
+}
+
+// webs runs web servers for the length of a story.
+func webs(t *testing.T, l *lab.Lab, w lab.Web) {
+	t.Helper()
 	t.Cleanup(func() {
-		if err := l.RemoveWeb(context.Background(), name); err != nil {
+		if err := l.RemoveWeb(context.Background(), w); err != nil {
 			t.Error(err)
 		}
 	})
-	must(t, l.RunWeb(t.Context(), name, replicas))
+	must(t, l.RunWeb(t.Context(), w))
 }
 
 // expose creates a Service for the length of a story, and returns its VIPs, IPv4
@@ -82,25 +88,21 @@ func probingURL(t *testing.T, l *lab.Lab, url string, rate int) *lab.Prober {
 	t.Helper()
 	p := l.Probe(t.Context(), url, rate)
 	t.Cleanup(func() { p.Stop() })
-	steady(t, p, time.Second)
+	must(t, p.Steady(t.Context(), time.Second))
 	p.Forget()
 	return p
 }
 
-// steady waits until a prober has had answers, and none lost, for so long.
-func steady(t *testing.T, p *lab.Prober, calm time.Duration) {
+// noneLost ends the probes: none of their connections was lost.
+func noneLost(t *testing.T, probes map[netip.Addr]*lab.Prober) {
 	t.Helper()
-	from := time.Now()
-	must(t, lab.Within(t.Context(), time.Minute, func(context.Context) error {
-		r := p.Report()
-		if r.LastLoss.After(from) {
-			from = r.LastLoss
+	for vip, p := range probes {
+		r := p.Stop()
+		t.Logf("%s: %s", vip, r)
+		if r.Sent == 0 || r.Lost+r.Slow > 0 {
+			t.Errorf("%s: %d of %d new connections were lost, and %d came late: %v", vip, r.Lost, r.Sent, r.Slow, r.Losses)
 		}
-		if r.Sent == 0 || time.Since(from) < calm {
-			return fmt.Errorf("%s", r)
-		}
-		return nil
-	}))
+	}
 }
 
 func errNotFrom(pool netip.Prefix, vips []netip.Addr) error {

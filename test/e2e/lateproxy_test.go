@@ -45,7 +45,7 @@ func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T)
 	goOn()
 	announced(t, l, vips)
 	pauseFor(t, 2*time.Second)
-	noneLost(t, probes, nil)
+	noneLost(t, probes)
 }
 
 // waitsForRules waits until a machine's agent says that it announces the VIPs once its

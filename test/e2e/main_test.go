@@ -21,6 +21,7 @@ const sharedName = "e2e"
 
 var (
 	proxyMode    = flag.String("proxy-mode", "nftables", "mode of kube-proxy: nftables or iptables")
+	routerOS     = flag.String("router", "", "what both routers are: frr or bird; empty: one of each")
 	others       = flag.Int("others", 0, "Services of other programs that kube-proxy has rules for beside")
 	proxyMinSync = flag.Duration("proxy-min-sync", 0, "least time between two syncs of kube-proxy; 0: its default")
 )
@@ -54,6 +55,11 @@ var start = sync.OnceValues(func() (*lab.Lab, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute) // the first time it builds Kubernetes
 	defer cancel()
 	topology := lab.TwoRacks()
+	if *routerOS != "" {
+		for i := range topology.Routers {
+			topology.Routers[i].OS = *routerOS
+		}
+	}
 	topology.ProxyMode, topology.ProxyMinSync = *proxyMode, *proxyMinSync
 	l, err := lab.Start(ctx, topology, lab.Options{Name: sharedName, Progress: os.Stderr})
 	if err != nil {

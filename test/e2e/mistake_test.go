@@ -45,7 +45,7 @@ func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 		t.Errorf("plinth status says, with error %v:\n%s", err, text)
 	}
 	must(t, l.RestartCCM(t.Context())) // also one that starts with the mistake has the last good one
-	steady(t, probe, 5*time.Second)
+	must(t, probe.Steady(t.Context(), 5*time.Second))
 	if after := routersKnow(t, l); after != before {
 		t.Errorf("the routers knew\n%s\nand now know\n%s", before, after)
 	}

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"plinth.dev/plinth/test/lab"
 )
 
 func TestAnAgentThatRestartsWhileTheAPIServerIsDownCarriesOnFromItsDisk(t *testing.T) {
@@ -64,10 +66,10 @@ func TestWithoutAControllerAgentsRestartAndFollowTheEndpoints(t *testing.T) {
 			t.Errorf("%s: two agents were restarted without a controller: %s", vip, r)
 		}
 	}
-	must(t, l.RemoveWeb(t.Context(), "headless"))
+	must(t, l.RemoveWeb(t.Context(), lab.Web{Name: "headless"}))
 	for _, vip := range vips {
 		must(t, l.WaitGone(t.Context(), vip)) // nobody can serve it any more
 	}
-	must(t, l.RunWeb(t.Context(), "headless", 4))
+	must(t, l.RunWeb(t.Context(), lab.Web{Name: "headless", Replicas: 4}))
 	announced(t, l, vips)
 }

@@ -33,7 +33,7 @@ func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	cut := time.Now()
 	announced(t, l, vips, "w1", "w2", "w3")
 	for vip, probe := range probes {
-		steady(t, probe, 2*time.Second)
+		must(t, probe.Steady(t.Context(), 2*time.Second))
 		r := probe.Stop()
 		t.Logf("%s: %s", vip, r)
 		if r.Lost == 0 {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -55,7 +54,7 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 	for p, vip := range probes {
 		r := p.Stop()
 		t.Logf("%s: %s", vip, r)
-		if lost := notCut(t, r, moved[vip]); len(lost) > 0 || r.Sent < 3*requestRate {
+		if lost := r.NotCut(moved[vip]); len(lost) > 0 || r.Sent < 3*requestRate {
 			t.Errorf("%s: %d requests were lost that no router's move had cut off: %s", vip, len(lost), r)
 		}
 	}
@@ -65,7 +64,8 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 // machines, again and again.
 func TestPodsThatEndInARollingRestartLoseNoRequest(t *testing.T) {
 	l := shared(t)
-	web(t, l, "rolling", 2)
+	rolling := lab.Web{Name: "rolling", Replicas: 2, Linger: 6 * time.Second}
+	webs(t, l, rolling)
 	service := lab.LoadBalancer("rolling", "rolling")
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	vips := expose(t, l, service)
@@ -75,37 +75,16 @@ func TestPodsThatEndInARollingRestartLoseNoRequest(t *testing.T) {
 		probes[vip] = probing(t, l, vip, requestRate)
 	}
 	for range 4 {
-		restart(t, l, "rolling", "6s")
+		must(t, l.RestartWeb(t.Context(), rolling))
 	}
 	moved := moves()
 	for vip, p := range probes {
 		r := p.Stop()
 		t.Logf("%s: %s", vip, r)
-		lost := slices.DeleteFunc(notCut(t, r, moved[vip]), func(at time.Time) bool { return inALoop(at, moved[vip]) })
-		if len(lost) > 0 {
-			t.Errorf("%s: %d of %d requests were lost that no router's move had cut off", vip, len(lost), r.Sent)
-		}
-		for _, at := range lost {
-			t.Log("lost at", at.Format(time.StampMilli))
+		if lost := r.NotMoved(moved[vip]); len(lost) > 0 {
+			t.Errorf("%s: %d of %d requests were lost, and no router's move explains it: at %v", vip, len(lost), r.Sent, lost)
 		}
 	}
-}
-
-// loopTime is more than a router takes from what it tells another one until its own kernel
-// does it (FRR tells first). Where the pods of one rack end as those of the other come, each
-// router sends to the other for that long.
-const loopTime = 50 * time.Millisecond
-
-// inALoop reports whether a request was on its way while two moves of routers followed each
-// other at once.
-func inALoop(sent time.Time, moves []time.Time) bool {
-	near := 0
-	for _, at := range moves {
-		if at.Sub(sent).Abs() < loopTime {
-			near++
-		}
-	}
-	return near > 1
 }
 
 // requestRate is how many requests a second the client sends to each VIP.
@@ -139,34 +118,6 @@ func endPodsOn(t *testing.T, l *lab.Lab, name, linger string) {
 		must(t, l.AnnotatePod(t.Context(), p.Name, kubelet.LingerAnnotation, linger))
 		must(t, l.Kube.CoreV1().Pods(p.Namespace).Delete(t.Context(), p.Name, metav1.DeleteOptions{}))
 	}
-}
-
-// restart replaces all pods of a Deployment, as kubectl rollout restart does, and waits
-// until the last old one is gone. New pods serve on for so long when they end in turn.
-func restart(t *testing.T, l *lab.Lab, name, linger string) {
-	t.Helper()
-	old, err := l.Pods(t.Context(), name)
-	must(t, err)
-	for _, p := range old {
-		must(t, l.AnnotatePod(t.Context(), p.Name, kubelet.LingerAnnotation, linger))
-	}
-	at := map[string]string{kubelet.LingerAnnotation: linger, "kubectl.kubernetes.io/restartedAt": time.Now().Format(time.RFC3339Nano)}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": at}}}})
-	must(t, err)
-	_, err = l.Kube.AppsV1().Deployments("default").Patch(t.Context(), name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	must(t, err)
-	must(t, lab.Within(t.Context(), 2*time.Minute, func(ctx context.Context) (wrong error) {
-		now, err := l.Pods(ctx, name)
-		if err != nil {
-			return err
-		}
-		for _, p := range now {
-			if slices.ContainsFunc(old, func(o corev1.Pod) bool { return o.UID == p.UID }) {
-				wrong = errors.Join(wrong, fmt.Errorf("%s is still there", p.Name))
-			}
-		}
-		return wrong
-	}))
 }
 
 // demoted are the prefixes that a machine's agent says it announces as the worse way.

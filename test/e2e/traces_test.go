@@ -81,7 +81,7 @@ func TestDownLeavesNothingBehind(t *testing.T) {
 	t.Cleanup(func() { lab.Down(context.Background(), traces) })
 	must(t, err)
 	must(t, l.StartPlinth(t.Context(), lab.Inventory(l.Topology)))
-	must(t, l.RunWeb(t.Context(), "web", 3))
+	must(t, l.RunWeb(t.Context(), lab.Web{Name: "web", Replicas: 3}))
 	vips, err := l.Expose(t.Context(), lab.LoadBalancer("web", "web"))
 	must(t, err)
 	must(t, l.WaitAnnounced(t.Context(), vips[0]))

@@ -122,9 +122,7 @@ func label(t *testing.T, l *lab.Lab, machine, key string, value any) {
 }
 
 // scale changes how many pods a Deployment has.
-func scale(t *testing.T, l *lab.Lab, name string, replicas int) {
+func scale(t *testing.T, l *lab.Lab, name string, replicas int32) {
 	t.Helper()
-	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
-	_, err := l.Kube.AppsV1().Deployments("default").Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
-	must(t, err)
+	must(t, l.ScaleWeb(t.Context(), name, replicas))
 }

@@ -13,6 +13,7 @@ import (
 // Change is a change of a route in a host's kernel.
 type Change struct {
 	At   time.Time
+	Host string
 	Text string // as ip monitor prints it
 }
 
@@ -35,7 +36,7 @@ func (l *Lab) Changes(ctx context.Context, host string, to netip.Addr) (asked fu
 		defer close(done)
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			if line := lines.Text(); strings.Contains(line+" ", to.String()+" ") {
-				seen = append(seen, Change{time.Now(), line})
+				seen = append(seen, Change{time.Now(), host, line})
 			}
 		}
 	}()

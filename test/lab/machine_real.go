@@ -206,10 +206,7 @@ func (l *Lab) WaitPods(ctx context.Context, limit time.Duration, namespace, sele
 		}
 		var not []error
 		for _, p := range list.Items {
-			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-			})
-			if !ready {
+			if !podReady(p) {
 				not = append(not, fmt.Errorf("pod %s is not ready: %s", p.Name, podStory(p)))
 			}
 		}

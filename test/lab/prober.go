@@ -42,8 +42,8 @@ type probe struct {
 	took time.Duration
 	node string // that answered
 	err  error
-	// opened is when its connection was established, where it was reset after that.
-	opened time.Time
+	// begun is when its first SYN was sent, where its connection was established and then reset.
+	begun time.Time
 }
 
 // Probe starts a prober of so many requests a second.
@@ -75,15 +75,19 @@ func (p *Prober) one(client *http.Client, url string, at time.Time) {
 	// Not the prober's own context: what is under way when it stops is waited for.
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	var opened atomic.Pointer[time.Time]
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) {
-		now := time.Now()
-		opened.Store(&now)
-	}})
+	var begun atomic.Pointer[time.Time]
+	var opened atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		ConnectStart: func(string, string) {
+			now := time.Now()
+			begun.Store(&now)
+		},
+		GotConn: func(httptrace.GotConnInfo) { opened.Store(true) },
+	})
 	a, err := request(ctx, client, url)
 	done := probe{at: at, took: time.Since(at), node: a.Node, err: err}
-	if since := opened.Load(); since != nil && errors.Is(err, syscall.ECONNRESET) {
-		done.opened = *since
+	if opened.Load() && errors.Is(err, syscall.ECONNRESET) {
+		done.begun = *begun.Load()
 	}
 	p.add(done)
 }
@@ -99,6 +103,21 @@ func (p *Prober) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.since = time.Now()
+}
+
+// Steady waits until requests have had answers, and none was lost, for so long.
+func (p *Prober) Steady(ctx context.Context, calm time.Duration) error {
+	from := time.Now()
+	return Within(ctx, time.Minute, func(context.Context) error {
+		r := p.Report()
+		if r.LastLoss.After(from) {
+			from = r.LastLoss
+		}
+		if r.Sent == 0 || time.Since(from) < calm {
+			return fmt.Errorf("%s", r)
+		}
+		return nil
+	})
 }
 
 // Stop ends the prober, waits for the requests under way and says how it went.
@@ -119,8 +138,8 @@ func (p *Prober) Report() Report {
 			r.Lost++
 			r.Errors[lastWords(one.err)]++
 			r.Losses = append(r.Losses, one.at)
-			if !one.opened.IsZero() {
-				r.Cuts = append(r.Cuts, Cut{Sent: one.at, Opened: one.opened, Reset: one.at.Add(one.took)})
+			if !one.begun.IsZero() {
+				r.Cuts = append(r.Cuts, Cut{Sent: one.at, Begun: one.begun, Reset: one.at.Add(one.took)})
 			}
 			if r.FirstLoss.IsZero() {
 				r.FirstLoss = one.at
@@ -135,6 +154,7 @@ func (p *Prober) Report() Report {
 		gapFrom = time.Time{}
 		if one.took > slowly {
 			r.Slow++
+			r.Late = append(r.Late, one.at)
 		}
 		if one.node != "" { // an echo does not say
 			r.Nodes[one.node]++
@@ -160,14 +180,14 @@ type Report struct {
 	Slow                int            // answers after more than half a second
 	Longest             time.Duration  // from the first to the last of the longest row of lost requests
 	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
-	Losses              []time.Time    // when each was sent
+	Losses, Late        []time.Time    // when each was sent that was lost, or had its answer slowly
 	Cuts                []Cut          // those of them whose connection was established, and then reset
 	Nodes               map[string]int // answers by the node that the pod was on
 	Errors              map[string]int // losses by their reason
 }
 
-// Cut is a request whose connection was established and then reset.
-type Cut struct{ Sent, Opened, Reset time.Time }
+// Cut is a request whose connection was begun, established and then reset.
+type Cut struct{ Sent, Begun, Reset time.Time }
 
 func (r Report) String() string {
 	text := fmt.Sprintf("%d requests, %d lost", r.Sent, r.Lost)

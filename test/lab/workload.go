@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,73 +20,6 @@ const workloads = metav1.NamespaceDefault
 
 // WebPort is the port of the Services that Expose makes.
 const WebPort = 80
-
-// RunWeb creates a Deployment of web servers, spread evenly over the machines,
-// and waits until they are ready.
-func (l *Lab) RunWeb(ctx context.Context, name string, replicas int32) error {
-	app := map[string]string{"app": name}
-	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: &replicas,
-			Selector: &metav1.LabelSelector{MatchLabels: app},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: app},
-				Spec: corev1.PodSpec{
-					Containers: []corev1.Container{{
-						Name: "web", Image: WebImage, ImagePullPolicy: corev1.PullNever, Env: webEnvironment(), Ports: []corev1.ContainerPort{{ContainerPort: 8080}, {ContainerPort: 8080, Protocol: corev1.ProtocolUDP}},
-					}},
-					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
-						MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,
-						LabelSelector: &metav1.LabelSelector{MatchLabels: app},
-					}},
-				},
-			},
-		},
-	}
-	if _, err := l.Kube.AppsV1().Deployments(workloads).Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
-		return err
-	}
-	return Within(ctx, 30*time.Second, func(ctx context.Context) error {
-		d, err := l.Kube.AppsV1().Deployments(workloads).Get(ctx, name, metav1.GetOptions{})
-		if err == nil && d.Status.ReadyReplicas < replicas {
-			err = fmt.Errorf("deployment %s: %d of %d pods ready", name, d.Status.ReadyReplicas, replicas)
-		}
-		return err
-	})
-}
-
-// webEnvironment tells a pod on a real machine where it is.
-func webEnvironment() []corev1.EnvVar {
-	from := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
-	}
-	return []corev1.EnvVar{from("NODE_NAME", "spec.nodeName"), from("POD_NAME", "metadata.name")}
-}
-
-// RemoveWeb deletes a Deployment and waits until its pods are gone.
-func (l *Lab) RemoveWeb(ctx context.Context, name string) error {
-	now := metav1.DeletePropagationBackground
-	if err := l.Kube.AppsV1().Deployments(workloads).Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &now}); err != nil {
-		return err
-	}
-	return Within(ctx, 30*time.Second, func(ctx context.Context) error {
-		pods, err := l.Pods(ctx, name)
-		if err == nil && len(pods) > 0 {
-			err = fmt.Errorf("deployment %s: %d pods left", name, len(pods))
-		}
-		return err
-	})
-}
-
-// Pods returns the pods of a Deployment that RunWeb made, by name.
-func (l *Lab) Pods(ctx context.Context, name string) ([]corev1.Pod, error) {
-	list, err := l.Kube.CoreV1().Pods(workloads).List(ctx, metav1.ListOptions{LabelSelector: "app=" + name})
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
-}
 
 // AnnotatePod changes how a pod behaves, see the annotations of package kubelet.
 func (l *Lab) AnnotatePod(ctx context.Context, pod, key, value string) error {

@@ -55,6 +55,7 @@ func TestTheContainersHaveTheirRightsAndNoMore(t *testing.T) {
 // returns its VIPs once they answer.
 func service(t *testing.T, l *lab.Lab, name string, policy corev1.ServiceExternalTrafficPolicy) []netip.Addr {
 	t.Helper()
+	web := lab.Web{Name: name, Replicas: int32(len(l.Topology.Machines()))}
 	t.Cleanup(func() {
 		ctx := context.Background()
 		if _, err := l.VIPs(ctx, name); err == nil {
@@ -62,11 +63,11 @@ func service(t *testing.T, l *lab.Lab, name string, policy corev1.ServiceExterna
 				t.Error(err)
 			}
 		}
-		if err := l.RemoveWeb(ctx, name); err != nil {
+		if err := l.RemoveWeb(ctx, web); err != nil {
 			t.Error(err)
 		}
 	})
-	must(t, l.RunWeb(t.Context(), name, int32(len(l.Topology.Machines()))))
+	must(t, l.RunWeb(t.Context(), web))
 	s := lab.LoadBalancer(name, name)
 	s.Spec.ExternalTrafficPolicy = policy
 	vips, err := l.Expose(t.Context(), s)

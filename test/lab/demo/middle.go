@@ -21,7 +21,7 @@ const (
 func (s *story) service(ctx context.Context) error {
 	s.title("A Service of type LoadBalancer")
 	machines := s.lab.Topology.Machines()
-	if err := s.lab.RunWeb(ctx, webName, int32(len(machines))); err != nil {
+	if err := s.lab.RunWeb(ctx, lab.Web{Name: webName, Replicas: int32(len(machines))}); err != nil {
 		return err
 	}
 	service := lab.LoadBalancer(webName, webName)
