@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/bench/fib"
+	"plinth.dev/plinth/test/bench/results"
 )
 
 const (
@@ -37,7 +39,7 @@ const (
 // an IPAddress object for each Service that it sees, until a third one sees that.
 func BenchmarkAmong(b *testing.B) {
 	s := newStand(b)
-	results, present := newResults(), 0
+	measured, present := results.New(*rounds), 0
 	for _, n := range sizes(0, 1000, 3000, 10_000) {
 		s.populate(present, n)
 		present = n
@@ -45,14 +47,14 @@ func BenchmarkAmong(b *testing.B) {
 			for _, c := range s.contenders() {
 				if c.ours || n <= metallbMost {
 					name := fmt.Sprintf("%s/%d", c.name, n)
-					s.among(c, n, results.of(name))
-					results.progress(name, i+1)
+					s.among(c, n, measured.Of(name))
+					measured.Progress(name, i+1)
 				}
 			}
-			results.of(fmt.Sprintf("floor/%d", n)).times("create", s.leastTimes())
+			measured.Of(fmt.Sprintf("floor/%d", n)).Times("create", s.leastTimes())
 		}
 	}
-	results.report(b)
+	measured.Report(b)
 }
 
 // populate has Plinth serve Services from a number up to another.
@@ -74,7 +76,7 @@ func (s *stand) populate(from, to int) {
 }
 
 // among measures one contender among the Services that are there.
-func (s *stand) among(c contender, n int, r *result) {
+func (s *stand) among(c contender, n int, r *results.Result) {
 	s.b.Helper()
 	controller := c.start(s)
 	s.quiet(s.writes())
@@ -82,14 +84,14 @@ func (s *stand) among(c contender, n int, r *result) {
 	speaker := c.speaker()
 	if n > 0 {
 		s.router.holds(5*time.Minute, n)
-		r.add("s/start", time.Since(begun).Seconds())
+		r.Add("s/start", time.Since(begun).Seconds())
 	}
 	s.router.established()
 	s.quiet(s.writes())
 	s.probe(c, n, r)
 	time.Sleep(atRest)
-	r.add("MB-agent", s.memory(speaker))
-	r.add("MB-controller", s.memory(controller))
+	r.Add("MB-agent", s.memory(speaker))
+	r.Add("MB-controller", s.memory(controller))
 	if c.ours && n > 0 {
 		speaker = s.restarts(c, n, speaker, r)
 	}
@@ -101,7 +103,7 @@ func (s *stand) among(c contender, n int, r *result) {
 
 // restarts ends the agent in both ways and starts it again; no route may leave the
 // router meanwhile.
-func (s *stand) restarts(c contender, n int, p *apiserver.Process, r *result) *apiserver.Process {
+func (s *stand) restarts(c contender, n int, p *apiserver.Process, r *results.Result) *apiserver.Process {
 	s.b.Helper()
 	before := s.router.lost()
 	for _, end := range []func(){p.Terminate, func() { p.Kill() }} {
@@ -109,15 +111,15 @@ func (s *stand) restarts(c contender, n int, p *apiserver.Process, r *result) *a
 		begun := time.Now()
 		p = c.speaker()
 		s.router.established()
-		r.add("s/restart", time.Since(begun).Seconds())
+		r.Add("s/restart", time.Since(begun).Seconds())
 		s.router.holds(time.Second, n)
 	}
-	r.add("lost/restart", float64(s.router.lost()-before))
+	r.Add("lost/restart", float64(s.router.lost()-before))
 	return p
 }
 
 // probe creates Services one by one, and waits for the route of each.
-func (s *stand) probe(c contender, n int, r *result) {
+func (s *stand) probe(c contender, n int, r *results.Result) {
 	s.b.Helper()
 	all := names("probe-"+c.name, 0, probes)
 	s.each(all, s.createSlice)
@@ -130,8 +132,8 @@ func (s *stand) probe(c contender, n int, r *result) {
 		took, own = append(took, whole), append(own, seen)
 		time.Sleep(pauseBetween)
 	}
-	r.times("create", took)
-	r.times("create-seen", own)
+	r.Times("create", took)
+	r.Times("create-seen", own)
 
 	more := names("again-"+c.name, 0, c.deletions)
 	s.each(more, s.createSlice)
@@ -142,8 +144,8 @@ func (s *stand) probe(c contender, n int, r *result) {
 		took, own = append(took, whole), append(own, seen)
 		time.Sleep(pauseBetween)
 	}
-	r.times("after-delete", took)
-	r.times("after-delete-seen", own)
+	r.Times("after-delete", took)
+	r.Times("after-delete-seen", own)
 
 	s.each(append(all[len(more):], more...), s.deleteService)
 	s.each(append(all, more...), s.deleteSlice)
@@ -197,12 +199,9 @@ func (s *stand) createAndAwait(name string, shown sightings) (whole, seen time.D
 	begun := time.Now()
 	check(s.b, s.createService(s.b.Context(), name))
 	var at time.Time
-	s.router.await(time.Minute, "a route to "+name, func(there map[netip.Addr]time.Time) bool {
-		if !s.router.newest.After(begun) {
-			return false
-		}
-		at = s.router.newest
-		return true
+	s.router.await(time.Minute, "a route to "+name, func(v fib.View) bool {
+		at = v.Newest
+		return at.After(begun)
 	})
 	return at.Sub(begun), at.Sub(shown.of(name))
 }

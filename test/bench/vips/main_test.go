@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/bench/metallb"
 	"plinth.dev/plinth/test/components"
 )
 
@@ -101,7 +102,7 @@ func build(folder string) error {
 	if !wanted("metallb") {
 		return nil
 	}
-	return buildMetalLB(filepath.Join(root, "test", "bench", "metallb"), folder)
+	return metallb.Build(folder)
 }
 
 // linkBefore gives the older controller manager a name of its own, by which its log is found.

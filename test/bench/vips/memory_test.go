@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"plinth.dev/plinth/test/bench/results"
 )
 
 // BenchmarkMemory measures how much memory the controller manager takes that was started
@@ -11,7 +13,7 @@ import (
 // and how much of it is not the program's own file ("MB-heap").
 func BenchmarkMemory(b *testing.B) {
 	s := newStand(b)
-	results, present := newResults(), 0
+	measured, present := results.New(*rounds), 0
 	for _, n := range sizes(0, 3000, 10_000) {
 		s.populate(present, n)
 		present = n
@@ -24,13 +26,13 @@ func BenchmarkMemory(b *testing.B) {
 				p := c.start(s)
 				s.quiet(s.writes())
 				time.Sleep(atRest)
-				results.of(name).add("MB", s.memory(p))
-				results.of(name).add("MB-heap", s.heap(p))
+				measured.Of(name).Add("MB", s.memory(p))
+				measured.Of(name).Add("MB-heap", s.heap(p))
 				p.Kill()
-				results.progress(name, i+1)
+				measured.Progress(name, i+1)
 			}
 		}
-		results.ratio(fmt.Sprintf("plinth/%d", n), fmt.Sprintf("before/%d", n), "MB-heap")
+		measured.Ratio(fmt.Sprintf("plinth/%d", n), fmt.Sprintf("before/%d", n), "MB-heap")
 	}
-	results.report(b)
+	measured.Report(b)
 }

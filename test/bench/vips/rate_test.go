@@ -9,6 +9,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/bench/results"
 )
 
 // BenchmarkRate has Services wait until a controller is started, and measures how
@@ -23,7 +25,7 @@ import (
 // ratios: of two that ran within a minute, since the machine changes within an hour.
 func BenchmarkRate(b *testing.B) {
 	s := newStand(b)
-	results, contenders := newResults(), s.contenders()
+	measured, contenders := results.New(*rounds), s.contenders()
 	if wanted("floor") {
 		contenders = append(contenders, s.floor())
 	}
@@ -32,24 +34,24 @@ func BenchmarkRate(b *testing.B) {
 		for _, n := range all {
 			for _, c := range contenders {
 				name := fmt.Sprintf("%s/%d", c.name, n)
-				s.rate(c, n, results.of(name))
-				results.progress(name, i+1)
+				s.rate(c, n, measured.Of(name))
+				measured.Progress(name, i+1)
 			}
 		}
 		slices.Reverse(contenders) // nobody is always the one after
 	}
 	for _, n := range all {
 		for _, other := range []string{"floor", "metallb", "before"} {
-			results.ratio(fmt.Sprintf("plinth/%d", n), fmt.Sprintf("%s/%d", other, n), "services/s")
+			measured.Ratio(fmt.Sprintf("plinth/%d", n), fmt.Sprintf("%s/%d", other, n), "services/s")
 		}
 	}
 	if len(all) == 2 {
-		results.ratio("plinth/3000", "plinth/1000", "services/s")
+		measured.Ratio("plinth/3000", "plinth/1000", "services/s")
 	}
-	results.report(b)
+	measured.Report(b)
 }
 
-func (s *stand) rate(c contender, n int, r *result) {
+func (s *stand) rate(c contender, n int, r *results.Result) {
 	s.b.Helper()
 	all := names(c.name, 0, n)
 	s.each(all, s.createService)
@@ -58,15 +60,15 @@ func (s *stand) rate(c contender, n int, r *result) {
 	begun := time.Now()
 	p := c.controller()
 	first, last := wait(5 * time.Minute)
-	r.add("services/s", float64(n-1)/last.Sub(first).Seconds())
-	r.add("s/start", last.Sub(begun).Seconds())
-	r.add("writes/service", s.quiet(before)/float64(n))
-	r.add("MB", s.memory(p))
+	r.Add("services/s", float64(n-1)/last.Sub(first).Seconds())
+	r.Add("s/start", last.Sub(begun).Seconds())
+	r.Add("writes/service", s.quiet(before)/float64(n))
+	r.Add("MB", s.memory(p))
 
 	before = s.writes()
 	check(s.b, s.deleteService(s.b.Context(), all[n/2]))
-	r.add("writes/delete", s.quiet(before)-1) // without ours
-	r.add("service-writes/delete", s.writes()["services"]-before["services"]-1)
+	r.Add("writes/delete", s.quiet(before)-1) // without ours
+	r.Add("service-writes/delete", s.writes()["services"]-before["services"]-1)
 
 	s.each(append(slices.Clone(all[:n/2]), all[n/2+1:]...), s.deleteService)
 	s.left(0)

@@ -1,4 +1,4 @@
-module plinth.dev/plinth/test/bench/metallb
+module plinth.dev/plinth/test/bench/metallb/module
 
 go 1.26.0
 

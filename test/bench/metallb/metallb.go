@@ -1,0 +1,93 @@
+// Package metallb builds MetalLB v0.15.2 of its Go modules, and says how it is run beside
+// Plinth: in native BGP mode, as its own manifest starts it, without what needs more machines
+// or a chart (webhooks, their certificates, and the list of members).
+package metallb
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const namespace = "metallb-system"
+
+// The programs that Build writes into a folder.
+const (
+	Controller = "metallb-controller"
+	Speaker    = "metallb-speaker"
+)
+
+// ControllerFlags are what its controller is started with.
+func ControllerFlags(kubeconfig string) []string {
+	return []string{"--kubeconfig=" + kubeconfig, "--namespace=" + namespace, "--port=7472", "--log-level=info",
+		"--webhook-mode=disabled", "--disable-cert-rotation"}
+}
+
+// SpeakerFlags are what the speaker of a Node is started with.
+func SpeakerFlags(kubeconfig, node string) []string {
+	return []string{"--kubeconfig=" + kubeconfig, "--namespace=" + namespace, "--port=7473", "--log-level=info",
+		"--node-name=" + node, "--pod-name=" + podOf(node), "--host=127.0.0.1", "--ml-bindaddr="}
+}
+
+// podOf is the pod that a speaker takes itself for: what it writes belongs to it.
+func podOf(node string) string { return "speaker-" + node }
+
+// Config is what it is told.
+type Config struct {
+	ASN      uint32 // of the machines
+	Peers    []Peer // of every machine
+	HoldTime time.Duration
+	Pool     string // addresses, as a prefix or "first-last"
+	Nodes    []string
+}
+
+// Peer is a router.
+type Peer struct {
+	Name    string
+	Address netip.Addr
+	ASN     uint32
+}
+
+// Install applies its resources, which Build has put into a folder, and a configuration.
+func Install(folder string, c Config, kubectl func(args ...string) error) error {
+	crds, err := filepath.Glob(filepath.Join(folder, "crd-*.yaml"))
+	if err != nil {
+		return err
+	}
+	for _, f := range crds {
+		if err := kubectl("apply", "-f", f); err != nil {
+			return err
+		}
+	}
+	if err := kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"); err != nil {
+		return err
+	}
+	file := filepath.Join(folder, "metallb.yaml")
+	if err := os.WriteFile(file, []byte(c.manifest()), 0o600); err != nil {
+		return err
+	}
+	return kubectl("apply", "-f", file)
+}
+
+// manifest has pods that nobody schedules.
+func (c Config) manifest() string {
+	documents := []string{
+		fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", namespace),
+		fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {name: speaker, namespace: %s}}", namespace),
+	}
+	resource := func(version, kind, name, spec string, args ...any) {
+		documents = append(documents, fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec: {%s}", version, kind, name, namespace, fmt.Sprintf(spec, args...)))
+	}
+	for _, node := range c.Nodes {
+		resource("v1", "Pod", podOf(node), "schedulerName: nobody, serviceAccountName: speaker, containers: [{name: speaker, image: speaker}]")
+	}
+	for _, p := range c.Peers {
+		resource("metallb.io/v1beta2", "BGPPeer", p.Name, "myASN: %d, peerASN: %d, peerAddress: %s, holdTime: %s", c.ASN, p.ASN, p.Address, c.HoldTime)
+	}
+	resource("metallb.io/v1beta1", "IPAddressPool", "public", "addresses: [%q]", c.Pool)
+	resource("metallb.io/v1beta1", "BGPAdvertisement", "public", "ipAddressPools: [public]")
+	return strings.Join(documents, "\n---\n") + "\n"
+}
