@@ -27,6 +27,9 @@ type Options struct {
 type Lab struct {
 	Topology Topology
 	Kube     kubernetes.Interface // as cluster admin, for tests and set-up
+	// AgentProgram is the file of the agents that are started from now on; empty: that of
+	// the source tree.
+	AgentProgram string
 
 	mu       sync.Mutex // guards record
 	record   *record

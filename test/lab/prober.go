@@ -48,9 +48,14 @@ type probe struct {
 
 // Probe starts a prober of so many requests a second.
 func (l *Lab) Probe(ctx context.Context, url string, rate int) *Prober {
+	return l.ProbeFrom(ctx, clientHost, url, rate)
+}
+
+// ProbeFrom is Probe from another host of the lab than the outside client.
+func (l *Lab) ProbeFrom(ctx context.Context, host, url string, rate int) *Prober {
 	ctx, stop := context.WithCancel(ctx)
 	p := &Prober{stop: stop}
-	dialer := netns.NewDialer(l.Namespace(clientHost))
+	dialer := netns.NewDialer(l.Namespace(host))
 	client := oneShot(dialer)
 	p.sent.Go(func() {
 		tick := time.NewTicker(time.Second / time.Duration(rate))
@@ -152,6 +157,9 @@ func (p *Prober) Report() Report {
 			continue
 		}
 		gapFrom = time.Time{}
+		if answered := one.at.Add(one.took); r.FirstAnswer.IsZero() || answered.Before(r.FirstAnswer) {
+			r.FirstAnswer = answered
+		}
 		if one.took > slowly {
 			r.Slow++
 			r.Late = append(r.Late, one.at)
@@ -179,6 +187,7 @@ type Report struct {
 	Sent, Lost          int
 	Slow                int            // answers after more than half a second
 	Longest             time.Duration  // from the first to the last of the longest row of lost requests
+	FirstAnswer         time.Time      // when it came; zero: there was none
 	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
 	Losses, Late        []time.Time    // when each was sent that was lost, or had its answer slowly
 	Cuts                []Cut          // those of them whose connection was established, and then reset

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -262,7 +263,7 @@ func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 	kubeconfig := l.pki("agent-" + machine + ".conf")
 	granted.Mounts = []container.Mount{
 		{From: id, To: machineID},
-		{From: filepath.Join(l.binaries.plinth, "plinth-agent"), To: agentProgram},
+		{From: cmp.Or(l.AgentProgram, filepath.Join(l.binaries.plinth, "plinth-agent")), To: agentProgram},
 		{From: kubeconfig, To: kubeconfig},
 		{From: state, To: spec.Containers[0].VolumeMounts[0].MountPath, Write: true},
 	}

@@ -1,0 +1,43 @@
+package gate
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+// labName is the lab of these benchmarks.
+const labName = "gate"
+
+var (
+	rounds  = flag.Int("rounds", 5, "how often the contenders take turns; the median counts")
+	samples = flag.Int("samples", 10, "Services that a contender announces in a turn, one after the other")
+	present = flag.Int("present", 3000, "Services that are there when an agent starts")
+	proxies = flag.String("proxy-modes", "nftables,iptables", "modes of kube-proxy, comma separated")
+	older   = flag.String("before", "", "file of an older agent, which takes turns with the others as \"before\"")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		os.Exit(m.Run())
+	}
+	down() // what an earlier run that was killed has left
+	code := m.Run()
+	down()
+	os.Exit(code)
+}
+
+func down() {
+	if err := lab.Down(context.Background(), labName); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func modes() []string { return strings.Split(*proxies, ",") }
