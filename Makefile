@@ -130,6 +130,8 @@ bench: controlplane ## measure what the docs give a figure for
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./bench/routes
 	$(call step,what waiting for kube-proxy's rules costs)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 90m ./bench/gate
+	$(call step,rollouts beside MetalLB)
+	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./bench/rollouts
 	$(call step,Services from their creation to a router beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 

@@ -82,6 +82,17 @@ func (l *Lab) start(host, name string, env []string, command ...string) (Process
 	return l.startWith(netns.Start, host, name, cmd)
 }
 
+// Run starts a program that is not the lab's own on one of its hosts, under a name that no
+// other one has. Down ends it, if Stop did not.
+func (l *Lab) Run(host, name string, command ...string) (Process, error) {
+	return l.start(host, name, nil, command...)
+}
+
+// Stop sends a program that Run has started a signal, and waits for its end.
+func (l *Lab) Stop(ctx context.Context, name string, s syscall.Signal) error {
+	return l.stop(ctx, name, s)
+}
+
 // startWith is start for a command that is started in a way of its own.
 func (l *Lab) startWith(start func(namespace string, cmd *exec.Cmd) error, host, name string, cmd *exec.Cmd) (Process, error) {
 	log := filepath.Join(l.Dir(), "logs", name+".log")

@@ -19,6 +19,8 @@ import (
 // after SIGTERM.
 type Rollouts struct {
 	Clients []RolloutClient
+	// Change changes each Service before it is created; nil: they are as they are.
+	Change func(*corev1.Service)
 
 	lab                   *Lab
 	deployment, daemonSet Web
@@ -85,6 +87,9 @@ func (r *Rollouts) services() (all []*corev1.Service) {
 		} {
 			s := LoadBalancer(w.Name+"-"+name, w.Name)
 			s.Spec.ExternalTrafficPolicy = policy
+			if r.Change != nil {
+				r.Change(s)
+			}
 			all = append(all, s)
 		}
 	}
