@@ -1,6 +1,7 @@
 package ipam
 
 import (
+	"iter"
 	"net/netip"
 	"slices"
 	"time"
@@ -8,38 +9,37 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// Remembered is who held an address before etcd was restored from a backup.
-type Remembered struct {
-	Addr    netip.Addr
-	Pool    string
-	Holders []Request     // of those that are there still, and served
-	Former  lb.ServiceKey // whose the address is while nobody of Holders may have it
+// Restore enters who held an address before etcd was restored from a backup: those of holders,
+// who are there still, that the address' object does not name now, unless they have another VIP
+// of the family, or who has this one does not share it. An address that nobody of them may have
+// is put into quarantine, as former's. It reports whether anybody has it anew.
+func (s *State) Restore(a netip.Addr, pool string, holders []Holder, former lb.ServiceKey, now time.Time) (anew bool, e Effects) {
+	x := s.addresses.of(a)
+	for _, h := range holders {
+		named := x.object != nil && x.object.HeldBy(h.Service)
+		if named || s.ledger.holdsOther(a, h.Service) || x.object != nil && s.ledger.MayJoin(a, h) != "" {
+			continue
+		}
+		s.hold(a, pool, h)
+		s.retry(0, h.Service)
+		anew = true
+	}
+	if !anew && x.object == nil {
+		s.ledger.Quarantine(Quarantined{Addr: a, Owner: former, Until: now.Add(QuarantineTime)})
+		s.out.Quarantine = true
+	}
+	return anew, s.out.take()
 }
 
-// RestoreFrom enters who held what before a restore and is named by no object now, unless it
-// has another VIP of the family. It returns those, to claim it anew. An address that nobody of
-// them may have is put into quarantine.
-func (s *State) RestoreFrom(before []Remembered, now time.Time) (missing []Remembered, e Effects) {
-	for _, r := range before {
-		x, all := s.addresses.of(r.Addr), r.Holders
-		r.Holders = nil
-		for _, h := range all {
-			named := x.object != nil && x.object.HeldBy(h.Service)
-			if named || s.ledger.holdsOther(r.Addr, h.Service) || x.object != nil && s.ledger.MayJoin(r.Addr, h.Holder) != "" {
-				continue
-			}
-			s.hold(r.Addr, r.Pool, h.Holder)
-			s.retry(0, h.Service)
-			r.Holders = append(r.Holders, h)
-		}
-		switch {
-		case len(r.Holders) > 0:
-			missing = append(missing, r)
-		case x.object == nil:
-			s.ledger.Quarantine(Quarantined{Addr: r.Addr, Owner: r.Former, Until: now.Add(QuarantineTime)})
+// Claimed reports whether all who hold these addresses are named by their objects.
+func (s *State) Claimed(all iter.Seq[netip.Addr]) bool {
+	for a := range all {
+		held, _ := s.Holding(a)
+		if slices.ContainsFunc(held.Holders, func(h Holder) bool { return !s.Object(a).HeldBy(h.Service) }) {
+			return false
 		}
 	}
-	return missing, s.out.take()
+	return true
 }
 
 // holdsOther reports whether k holds another address of a's family.

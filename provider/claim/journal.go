@@ -2,66 +2,80 @@ package claim
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
-	"unique"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"plinth.dev/plinth/durable"
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 )
 
 const (
-	// rememberedFor is how long what was known before a restore counts: as long as an address
-	// is in quarantine.
-	rememberedFor = ipam.QuarantineTime
-	// checkEvery is how often the count of writes is compared, silentEvery how often while the
-	// cluster does not answer, and answerWithin how long it has for an answer.
-	checkEvery   = 10 * time.Second
-	silentEvery  = time.Second
-	answerWithin = 5 * time.Second
+	rememberedFor = ipam.QuarantineTime // what was known before a restore counts for as long
+	checkEvery    = 10 * time.Second    // how often the count of writes is compared
+	answerWithin  = 5 * time.Second     // of the cluster, when it is
+
+	writtenEvery = 2 * time.Second // the file, at most, when something has changed
+	countedEvery = time.Minute     // when nothing has but the count of writes
+	writtenAgain = time.Minute     // after a failure
+	diskWithin   = 2 * time.Second // has to answer, or the log says so
+
+	fileFormat = 1 // the number of the file's format; without one it is the first
 )
 
-// Journal is what this process knows of claims, whether it leads or waits to lead. While etcd
-// is restored from a backup the leader loses its lease and ends, and with it all that the
-// backup does not have. Whoever leads next has it here: it waited meanwhile, or has the file
-// that its predecessor left.
+// Journal notices that etcd was restored from a backup, and knows what the backup does not. It
+// does so outside etcd: in the memory of each process, whether it leads or waits to lead, and in
+// a file for the process after it.
 //
-// Nothing of it counts unless the count of writes in ConfigMap plinth-released went back, which
-// only its leader makes grow, every ten seconds at least. Resource versions would not do: a
-// restore may raise them (etcdutl snapshot restore --bump-revision). The count is read before
-// the claims are, so that a restore is noticed before its list is believed.
+// It notices by the count of writes in ConfigMap plinth-released, which only a leader makes
+// grow, every ten seconds at least: a count that is smaller than the one before is of a restored
+// etcd. Resource versions would not do: a restore may raise them (etcdutl snapshot restore
+// --bump-revision).
+//
+// From then on the claims that were known at that moment count, and the file says them and the
+// greater count on. So each process that comes to lead, however often one dies, finds what is to
+// be claimed anew. It ends when a count is read that is greater than all that were known before:
+// that is how a leader says that it has repaired everything. Where nobody says so it ends when
+// all of it would be out of quarantine.
 type Journal struct {
 	log    *slog.Logger
-	file   string // empty: none
-	now    func() time.Time
 	client Client
+	mirror *Mirror
+	file   string // empty: it is written down nowhere
+	now    func() time.Time
 
-	restored chan struct{} // closed when a restore was noticed, and made anew
-	relist   context.CancelFunc
+	checking sync.Mutex // one question at a time, or an answer that comes late would be taken for a restore
+	writing  sync.Mutex // the file, one at a time, or the older one could come last
+	last     revision   // that was written
 
-	mu       sync.Mutex
-	objects  map[netip.Addr]ipam.Object // nil: the sink has them
-	sink     Sink                       // nil: this process does not lead
-	version  string                     // the newest resource version that the watch has shown
-	changes  int                        // of the objects, and of what is remembered
-	previous map[netip.Addr]Entry       // that an earlier process wrote down; nil once the objects were listed
-	writes   int64                      // the greatest count of writes that is known
-	before   map[netip.Addr]Entry       // known before a restore
-	backAt   time.Time                  // when that was noticed
-	silent   bool                       // the cluster did not answer when it was asked last
+	mu        sync.Mutex
+	writes    int64                // that the cluster has counted, as was read last
+	previous  map[netip.Addr]Entry // that the process before wrote down: counts until the objects are listed
+	before    *Memory              // of before a restore that is not known to be repaired; nil: there is none
+	noticed   time.Time            // when that was noticed
+	onRestore func()               // called when one is
 }
 
-// Sink keeps the objects while this process leads. Its methods are called by one goroutine at
-// a time, but for Objects.
-type Sink interface {
-	Observe(ipam.Object)                     // a list or a watch shows it
-	ObserveForeign(netip.Addr)               // it is another program's
-	ObserveDeleted(a netip.Addr, uid string) // it is gone
-	Objects() []ipam.Object                  // all that it has
+// Memory is what is known outside etcd, as it stands in the file too: it counts if the first
+// count of writes that the next process reads is smaller.
+type Memory struct {
+	Format int
+	Writes int64 // the greatest count; 0: an older version wrote the file, which did not count
+	Claims map[netip.Addr]Entry
 }
 
 // Entry is what is remembered of a claim.
@@ -71,181 +85,202 @@ type Entry struct {
 	UID     string          // of the parent; empty: not known, or it is no holder
 }
 
-// NewJournal returns a Journal that knows nothing. file is where it is written down; empty:
-// nowhere.
-func NewJournal(log *slog.Logger, client Client, file string) *Journal {
-	return &Journal{
-		log: log, client: client, file: file, now: time.Now,
-		restored: make(chan struct{}), objects: map[netip.Addr]ipam.Object{},
-	}
+// revision tells apart what was written down when.
+type revision struct {
+	changes int // of the objects
+	before  *Memory
+	at      time.Time
 }
 
-// Run follows the claims and the count of writes until ctx ends. [Journal.Load] comes first.
+// NewJournal returns a Journal that knows what a mirror does. file is where it is written down;
+// empty: nowhere.
+func NewJournal(log *slog.Logger, client Client, mirror *Mirror, file string) *Journal {
+	return &Journal{log: log, client: client, mirror: mirror, file: file, now: time.Now, onRestore: func() {}}
+}
+
+// Run compares the count of writes, and writes down what is known, until ctx ends.
+// [Journal.Load] comes first.
 func (j *Journal) Run(ctx context.Context) {
-	var running sync.WaitGroup
-	defer running.Wait()
 	if j.file != "" {
-		running.Go(func() { j.keep(ctx) })
+		go j.keep(ctx)
 	}
-	running.Go(func() { j.follow(ctx) })
-	for ctx.Err() == nil {
-		sleep(ctx, j.checkSoon(ctx))
-	}
+	wait.UntilWithContext(ctx, func(ctx context.Context) { _ = j.Check(ctx) }, checkEvery) // who needs to know says why it fails
 }
 
-// sleep waits for so long, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-}
-
-// Restored is closed when it is noticed next that etcd was restored.
-func (j *Journal) Restored() <-chan struct{} {
+// OnRestore has f called, in a goroutine of its own, when a restore is noticed from now on.
+func (j *Journal) OnRestore(f func()) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.restored
+	j.onRestore = f
 }
 
-// checkSoon is Check, and returns when to check again.
-func (j *Journal) checkSoon(ctx context.Context) time.Duration {
+// Check notices whether etcd was restored. It is called before a list of claims is believed, and
+// before a claim is taken for gone: what the backup does not have was not deleted. That somebody
+// has deleted the ConfigMap is no restore.
+func (j *Journal) Check(ctx context.Context) error {
+	j.checking.Lock()
+	defer j.checking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
-	if err := j.Check(ctx); err != nil {
-		return silentEvery
+	r, err := j.client.ReadReleased(ctx)
+	if err != nil && !errors.Is(err, ErrUnreadable) { // which the count is not
+		return fmt.Errorf("it is not known yet whether etcd was restored: %w", err)
 	}
-	return checkEvery
+	if r.exists {
+		j.counted(r.Writes)
+	}
+	return nil
 }
 
-// Check compares the count of writes that the cluster has with the one that is known.
-func (j *Journal) Check(ctx context.Context) error {
-	_, err := j.ReadReleased(ctx)
-	if errors.Is(err, ErrUnreadable) {
-		err = nil // the count is not
-	}
+// counted takes in a count that was read.
+func (j *Journal) counted(writes int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.silent = err != nil
-	return err
+	earlier, known := j.unrepaired(), j.writes
+	if j.writes = writes; writes >= known {
+		return
+	}
+	j.log.Error("etcd was restored from a backup: configmap "+ReleasedName+" was written less often than is known", "before", known, "now", writes)
+	now := &Memory{fileFormat, known, map[netip.Addr]Entry{}}
+	if earlier != nil { // it is restored once more
+		now.Writes = max(known, earlier.Writes)
+		maps.Copy(now.Claims, earlier.Claims)
+	}
+	maps.Copy(now.Claims, j.claims())
+	j.before, j.noticed = now, j.now()
+	j.mirror.Relist()
+	go j.onRestore()
 }
 
-// ReadReleased is [Client.ReadReleased], and takes in the count of writes. Where somebody has
-// deleted the ConfigMap, which is no restore, the count goes on from what is known.
-func (j *Journal) ReadReleased(ctx context.Context) (Released, error) {
-	known := j.Writes()
-	r, err := j.client.ReadReleased(ctx)
-	if err != nil && !errors.Is(err, ErrUnreadable) {
-		return r, err
+// unrepaired returns what was known before a restore, while that counts; else nil. j.mu is held.
+func (j *Journal) unrepaired() *Memory {
+	if j.before != nil && (j.writes > j.before.Writes || j.now().Sub(j.noticed) > rememberedFor) {
+		j.before = nil
 	}
-	if !r.exists {
-		r.Writes = j.Writes()
-	}
-	j.Saw(known, r.Writes)
-	return r, err
+	return j.before
 }
 
-// WriteReleased is [Client.WriteReleased], and takes in the count of writes.
-func (j *Journal) WriteReleased(ctx context.Context, before Released, quarantined []ipam.Quarantined) (Released, error) {
-	known := j.Writes()
-	r, err := j.client.WriteReleased(ctx, before, quarantined)
-	if err == nil {
-		j.Saw(known, r.Writes)
-	}
-	return r, err
+// BeforeRestore returns what was known before a restore that is not known to be repaired; nil:
+// there was none. It is not to be changed.
+func (j *Journal) BeforeRestore() *Memory {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.unrepaired()
 }
 
-// Writes returns the greatest count of writes that is known.
+// Writes returns the count of writes that was read last.
 func (j *Journal) Writes() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.writes
 }
 
-// Saw takes in a count of writes that was read, or written, and what [Journal.Writes] returned
-// before the cluster was asked: another's answer may have arrived since. One that is smaller is
-// of a restored etcd: what is known is set aside, and the objects are listed anew.
-func (j *Journal) Saw(known, writes int64) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	switch {
-	case known > j.writes: // a restore was noticed meanwhile, and the answer may be of before
-		return
-	case writes >= known:
-		j.writes = max(j.writes, writes)
-		return
+// claims is what is worth remembering of all objects, or, while they are not listed yet, of what
+// the process before wrote down. j.mu is held.
+func (j *Journal) claims() map[netip.Addr]Entry {
+	if j.mirror.Changes() == 0 {
+		return j.previous
 	}
-	j.log.Error("etcd was restored from a backup: configmap "+ReleasedName+" was written less often than is known", "before", j.writes, "now", writes)
-	if !j.remembers() {
-		j.before = map[netip.Addr]Entry{}
-	}
-	maps.Copy(j.before, j.entries())
-	if j.sink == nil {
-		clear(j.objects) // no list of the restored cluster would show those gone that are newer than it
-	}
-	j.writes, j.backAt = writes, j.now()
-	j.changes++
-	close(j.restored)
-	j.restored = make(chan struct{})
-	if j.relist != nil {
-		j.relist() // a watch waits in silence for a version that is yet to come
-	}
-}
-
-// remembers reports whether what was known before a restore still counts. j.mu is held.
-func (j *Journal) remembers() bool {
-	return j.before != nil && j.now().Sub(j.backAt) <= rememberedFor
-}
-
-// BeforeRestore returns what was known before etcd was restored a moment ago; restored is
-// false if it was not.
-func (j *Journal) BeforeRestore() (before map[netip.Addr]Entry, restored bool) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.remembers() {
-		return nil, false
-	}
-	return maps.Clone(j.before), true
-}
-
-// Forget forgets what was known before a restore: the cluster has it again.
-func (j *Journal) Forget() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.before = nil
-	j.changes++
-}
-
-// entries is what is worth remembering of all objects. j.mu is held.
-func (j *Journal) entries() map[netip.Addr]Entry {
 	all := map[netip.Addr]Entry{}
-	maps.Copy(all, j.previous)
-	for _, o := range j.all() {
-		all[o.Addr] = entryOf(o)
+	for _, o := range j.mirror.Objects() {
+		e := Entry{Pool: o.Pool, Holders: o.Holders}
+		if i := slices.Index(o.Holders, o.Parent); i >= 0 && o.ParentUID != ipam.ParentLeft {
+			e.Holders, e.UID = slices.Concat(o.Holders[i:i+1], o.Holders[:i], o.Holders[i+1:]), o.ParentUID
+		}
+		all[o.Addr] = e
 	}
 	return all
 }
 
-func entryOf(o ipam.Object) Entry {
-	e := Entry{Pool: o.Pool}
-	for _, k := range o.Holders {
-		if k == o.Parent && o.ParentUID != ipam.ParentLeft {
-			e.Holders, e.UID = append([]lb.ServiceKey{k}, e.Holders...), o.ParentUID
-			continue
-		}
-		e.Holders = append(e.Holders, k)
+// Load takes in what the process before this one wrote down. Without a file, or when it cannot
+// be read, nothing is known.
+func (j *Journal) Load() {
+	late := time.AfterFunc(diskWithin, func() {
+		j.log.Error("which VIPs were held before is being read for long, and this process neither leads nor answers probes before it is; does the disk answer?", "file", j.file)
+	})
+	text, err := os.ReadFile(j.file)
+	late.Stop()
+	if j.file == "" || errors.Is(err, fs.ErrNotExist) {
+		return
 	}
-	return e
+	var m Memory
+	if err == nil {
+		err = json.Unmarshal(text, &m)
+	}
+	if m.Format > fileFormat { // all else may have another form
+		err = &inventory.NewerFormatError{Object: "file " + j.file, Format: strconv.Itoa(m.Format), Reads: fileFormat}
+	}
+	if err != nil {
+		j.log.Error("cannot read which VIPs were held before, and goes on without", "file", j.file, "err", err)
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.writes, j.previous = m.Writes, m.Claims
 }
 
-// interned returns an object whose strings that many have are there once.
-func interned(o ipam.Object) ipam.Object {
-	intern := func(s string) string { return unique.Make(s).Value() }
-	o.Pool, o.Parent.Namespace = intern(o.Pool), intern(o.Parent.Namespace)
-	for i := range o.Holders {
-		o.Holders[i].Namespace = intern(o.Holders[i].Namespace)
+// keep writes the journal down until ctx ends.
+func (j *Journal) keep(ctx context.Context) {
+	durable.RemoveParts(j.file)
+	for ctx.Err() == nil {
+		pause := writtenEvery
+		if !j.write() {
+			pause = writtenAgain
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
-	return o
+}
+
+// Save writes the journal down once more, before this process ends. It gives up after two
+// seconds: the disk may hang.
+func (j *Journal) Save() {
+	saved := make(chan struct{})
+	go func() { j.write(); close(saved) }()
+	select {
+	case <-saved:
+	case <-time.After(diskWithin):
+		j.log.Error("cannot write down in time which VIPs were held; does the disk answer?", "file", j.file)
+	}
+}
+
+// write writes the journal down, if there is something new in it, and reports false if it cannot.
+// A disk that is full, or hangs, is in nobody's way: j.mu is not held meanwhile.
+func (j *Journal) write() bool {
+	j.writing.Lock()
+	defer j.writing.Unlock()
+	text, next := j.due(j.last)
+	if text == nil || j.file == "" {
+		return true
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(j.file), 0o700), durable.Replace(j.file, text)); err != nil {
+		j.log.Error("cannot write down which VIPs are held; will try again", "file", j.file, "err", err)
+		return false
+	}
+	j.last = next
+	return true
+}
+
+// due returns what is to be written down now; nil: nothing. Before the objects are listed what
+// the file has counts. While a restore is not repaired the file says what was known before it.
+func (j *Journal) due(last revision) ([]byte, revision) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	next := revision{j.mirror.Changes(), j.unrepaired(), j.now()}
+	if next.changes == 0 {
+		return nil, last
+	}
+	j.previous = nil
+	same := next.changes == last.changes && next.at.Sub(last.at) < countedEvery
+	if next.before == last.before && (same || next.before != nil) {
+		return nil, last
+	}
+	m := next.before
+	if m == nil {
+		m = &Memory{fileFormat, j.writes, j.claims()}
+	}
+	text, _ := json.Marshal(m) // of such a type it always succeeds
+	return text, next
 }

@@ -37,14 +37,12 @@ func claimAt(a, name, version string) *networkingv1.IPAddress {
 
 func newTestJournal(t *testing.T, file string) *Journal {
 	t.Helper()
-	j := NewJournal(slog.New(slog.NewTextHandler(t.Output(), nil)), Client{Kube: fake.NewClientset(), Namespace: "kube-system"}, file)
+	log, client := slog.New(slog.NewTextHandler(t.Output(), nil)), Client{Kube: fake.NewClientset(), Namespace: "kube-system"}
+	j := NewJournal(log, client, NewMirror(log, client), file)
 	j.now = func() time.Time { return noon }
 	j.Load()
 	return j
 }
-
-// counts has the journal read a count of writes.
-func (j *Journal) counts(writes int64) { j.Saw(j.Writes(), writes) }
 
 // lists has the journal take in a list after the count of writes was read.
 func (j *Journal) lists(writes int64, version string, objects ...*networkingv1.IPAddress) {
@@ -52,15 +50,16 @@ func (j *Journal) lists(writes int64, version string, objects ...*networkingv1.I
 	for _, o := range objects {
 		all = append(all, o)
 	}
-	j.counts(writes)
-	_ = j.Replace(all, version)
+	j.counted(writes)
+	_ = j.mirror.Replace(all, version)
 }
 
 // remembered returns the addresses that were known before a restore.
 func (j *Journal) remembered() (all []string) {
-	before, _ := j.BeforeRestore()
-	for a := range before {
-		all = append(all, a.String())
+	if before := j.BeforeRestore(); before != nil {
+		for a := range before.Claims {
+			all = append(all, a.String())
+		}
 	}
 	slices.Sort(all)
 	return all
@@ -75,26 +74,29 @@ func TestOnlyARestoreBringsBackWhatIsRemembered(t *testing.T) {
 		happens func(j *Journal)
 		want    []string
 	}{
-		"nothing":                    {func(*Journal) {}, nil},
-		"the count is the same":      {func(j *Journal) { j.counts(20) }, nil},
-		"it has grown":               {func(j *Journal) { j.counts(21) }, nil},
-		"it went back":               {func(j *Journal) { j.counts(19) }, both},
-		"the ConfigMap is not there": {func(j *Journal) { _ = j.Check(context.Background()) }, nil},
-		"it is made anew": {func(j *Journal) {
-			none, _ := j.ReadReleased(context.Background())
-			_, _ = j.WriteReleased(context.Background(), none, nil)
-		}, nil},
+		"nothing":                         {func(*Journal) {}, nil},
+		"the count is the same":           {func(j *Journal) { j.counted(20) }, nil},
+		"it has grown":                    {func(j *Journal) { j.counted(21) }, nil},
+		"it went back":                    {func(j *Journal) { j.counted(19) }, both},
+		"the ConfigMap is not there":      {func(j *Journal) { _ = j.Check(context.Background()) }, nil},
 		"it went back before a list came": {func(j *Journal) { j.lists(12, "7", one) }, both},
 		// etcdutl snapshot restore --bump-revision
-		"it went back, and versions did not":  {func(j *Journal) { j.lists(12, "1000000009", one) }, both},
-		"it went back, and grows again":       {func(j *Journal) { j.counts(12); j.counts(13) }, both},
-		"one was deleted":                     {func(j *Journal) { _ = j.Delete(deleted); j.counts(21) }, nil},
-		"one was deleted, then restored":      {func(j *Journal) { _ = j.Delete(deleted); j.counts(12) }, both[:1]},
-		"one is not in the next list":         {func(j *Journal) { j.lists(20, "12", one); j.counts(19) }, both[:1]},
-		"restored, and the cluster has it":    {func(j *Journal) { j.lists(12, "7", one); j.Forget() }, nil},
-		"restored twice":                      {func(j *Journal) { j.lists(12, "7", one); j.lists(11, "6") }, both},
-		"restored, and much later once more":  {func(j *Journal) { j.lists(12, "7", one); j.Forget(); j.counts(11) }, both[:1]},
-		"another program's object, from here": {func(j *Journal) { o := claimAt("192.0.2.2", "b", "11"); o.Labels = nil; _ = j.Update(o); j.counts(3) }, both[:1]},
+		"it went back, and versions did not": {func(j *Journal) { j.lists(12, "1000000009", one) }, both},
+		"it went back, and grows again":      {func(j *Journal) { j.counted(12); j.counted(13) }, both},
+		"it grows to what was known":         {func(j *Journal) { j.counted(12); j.counted(20) }, both},
+		"it grows further: it is repaired":   {func(j *Journal) { j.counted(12); j.counted(21) }, nil},
+		"one was deleted":                    {func(j *Journal) { _ = j.mirror.Delete(deleted); j.counted(21) }, nil},
+		"one was deleted, then restored":     {func(j *Journal) { _ = j.mirror.Delete(deleted); j.counted(12) }, both[:1]},
+		"one is not in the next list":        {func(j *Journal) { j.lists(20, "12", one); j.counted(19) }, both[:1]},
+		"restored, and the cluster has it":   {func(j *Journal) { j.lists(12, "7", one); j.counted(1020) }, nil},
+		"restored twice":                     {func(j *Journal) { j.lists(12, "7", one); j.lists(11, "6") }, both},
+		"restored, and much later once more": {func(j *Journal) { j.lists(12, "7", one); j.counted(1020); j.counted(11) }, both[:1]},
+		"another program's object, from here": {func(j *Journal) {
+			o := claimAt("192.0.2.2", "b", "11")
+			o.Labels = nil
+			_ = j.mirror.Update(o)
+			j.counted(3)
+		}, both[:1]},
 		"restored long ago": {func(j *Journal) {
 			j.lists(12, "7", one)
 			j.now = func() time.Time { return noon.Add(11 * time.Minute) }
@@ -102,14 +104,14 @@ func TestOnlyARestoreBringsBackWhatIsRemembered(t *testing.T) {
 		"a newer version wrote one of them": {func(j *Journal) {
 			o := two.DeepCopy()
 			o.ResourceVersion, o.Annotations[inventory.AnnotationFormat] = "12", "2"
-			_ = j.Update(o)
-			j.counts(12)
+			_ = j.mirror.Update(o)
+			j.counted(12)
 		}, both},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newTestJournal(t, "")
 			j.lists(20, "8", one)
-			_ = j.Add(two)
+			_ = j.mirror.Add(two)
 			c.happens(j)
 			if d := cmp.Diff(c.want, j.remembered()); d != "" {
 				t.Error(d)
@@ -149,113 +151,202 @@ func (m lateMaps) Get(ctx context.Context, name string, o metav1.GetOptions) (*v
 	return answer, err
 }
 
-// TestAnswerThatComesLateIsNoRestore has the count read twice at once, and the earlier answer
-// arrive last.
-func TestAnswerThatComesLateIsNoRestore(t *testing.T) {
-	for name, c := range map[string]struct {
-		writes int64 // that are there when it is asked again
-		told   bool
-	}{
-		"it is written meanwhile":      {21, false},
-		"etcd is restored meanwhile":   {12, true},
-		"nothing is written meanwhile": {20, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			j := newTestJournal(t, "")
-			kube := &lateClient{Interface: j.client.Kube}
-			j.client.Kube = kube
-			check := func(writes int64) {
-				t.Helper()
-				m := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ReleasedName}, Data: map[string]string{writesKey: strconv.FormatInt(writes, 10)}}
-				maps := kube.CoreV1().ConfigMaps(j.client.Namespace)
-				if _, err := maps.Update(t.Context(), m, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
-					_, _ = maps.Create(t.Context(), m, metav1.CreateOptions{})
-				}
-				if err := j.Check(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-			check(19)
-			var last <-chan struct{}
-			kube.answered = func() { check(c.writes); last = j.Restored() }
-			check(20)
-			check(c.writes)
-			if _, told := j.BeforeRestore(); told != c.told || j.writes != c.writes {
-				t.Errorf("told %v, and %d writes are known", told, j.writes)
-			}
-			if j.Restored() != last {
-				t.Error("told once more")
-			}
-		})
+// clusterCounts has the ConfigMap say that it was written so often.
+func (j *Journal) clusterCounts(t *testing.T, writes int64) {
+	t.Helper()
+	m := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: ReleasedName}, Data: map[string]string{writesKey: strconv.FormatInt(writes, 10)}}
+	all := j.client.Kube.CoreV1().ConfigMaps(j.client.Namespace)
+	_, err := all.Update(t.Context(), m, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = all.Create(t.Context(), m, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
-// TestAJournalThatIsAheadOfTheClusterListsAnew is of a restore that no count tells of, as that
-// of an older version's cluster: its watch would say nothing for hours, and nobody could lead.
-func TestAJournalThatIsAheadOfTheClusterListsAnew(t *testing.T) {
+func (j *Journal) checks(t *testing.T) {
+	t.Helper()
+	if err := j.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnswerThatComesLateIsNoRestore has the count read twice at once: an earlier answer that
+// arrived last would be smaller.
+func TestAnswerThatComesLateIsNoRestore(t *testing.T) {
 	j := newTestJournal(t, "")
-	j.lists(0, "1000", claimAt("192.0.2.1", "a", "900"))
-	relisted := false
-	j.relist = func() { relisted = true }
-	if j.Lead(nil, "800", func() { t.Error("it takes over what is older than it knows") }) || !relisted {
-		t.Errorf("lists anew: %v", relisted)
+	kube := &lateClient{Interface: j.client.Kube}
+	j.client.Kube = kube
+	j.clusterCounts(t, 20)
+	second := make(chan struct{})
+	kube.answered = func() {
+		j.clusterCounts(t, 21)
+		go func() { j.checks(t); close(second) }()
+		select {
+		case <-second: // it was asked and answered meanwhile
+		case <-time.After(100 * time.Millisecond): // it waits its turn
+		}
+	}
+	j.checks(t)
+	<-second
+	if got := j.remembered(); got != nil || j.BeforeRestore() != nil || j.Writes() != 21 {
+		t.Errorf("taken for a restore; %d writes are known", j.Writes())
 	}
 }
 
 func TestARestoreIsToldOnce(t *testing.T) {
 	j := newTestJournal(t, "")
-	j.counts(20)
-	first := j.Restored()
-	j.counts(19)
+	told, relisted := make(chan int64, 10), 0
+	j.mirror.relist = func() { relisted++ } // its watch waits for a version that is yet to come
+	j.OnRestore(func() { told <- j.Writes() })
+	for _, writes := range []int64{20, 19, 19, 20} {
+		j.counted(writes)
+	}
 	select {
-	case <-first:
-	default:
+	case <-told:
+	case <-time.After(10 * time.Second):
 		t.Fatal("it is not told")
 	}
-	select {
-	case <-j.Restored():
-		t.Error("it is told to who asks after it")
-	default:
+	j.counted(3) // once more
+	if <-told; len(told) > 0 || relisted != 2 {
+		t.Errorf("etcd was restored twice; told besides %d times, listed anew %d times", len(told), relisted)
 	}
+}
+
+// writesDown has a journal write down what there is to write, and reports whether there was
+// something.
+func (j *Journal) writesDown(t *testing.T) bool {
+	t.Helper()
+	last := j.last
+	if !j.write() {
+		t.Fatal("it cannot be written")
+	}
+	return j.last != last
 }
 
 func TestJournalOutlivesItsProcess(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "made", "claims.json")
 	j := newTestJournal(t, file)
+	if j.writesDown(t) {
+		t.Error("what is not known yet is written down")
+	}
 	shared := claimAt("2001:db8::1", "b", "8")
 	shared.Annotations[lb.SharedByAnnotation] = "d/a,d/b"
 	j.lists(20, "8", claimAt("192.0.2.1", "a", "5"), shared)
-	text, last := j.due(revision{at: noon})
-	if err := j.write(text); err != nil {
-		t.Fatal(err)
-	}
-	j.counts(21)
-	if text, _ := j.due(last); text != nil {
+	j.writesDown(t)
+	j.counted(21)
+	if j.writesDown(t) {
 		t.Error("written again though only a moment has gone by")
 	}
-	j.silent = true
-	if text, _ := j.due(last); text == nil {
-		t.Error("not written though it may have been the last moment")
+	j.now = func() time.Time { return noon.Add(countedEvery) }
+	if !j.writesDown(t) {
+		t.Error("the count is not written down")
 	}
 
 	next := newTestJournal(t, file)
-	if text, _ := next.due(revision{}); text != nil {
+	if next.writesDown(t) {
 		t.Error("what is not known yet is written over what was")
 	}
-	next.lists(19, "1000000000") // restored meanwhile
-	text, _ = next.due(revision{})
-	if err := next.write(text); err != nil {
-		t.Fatal(err)
-	}
-	third := newTestJournal(t, file)
-	got, restored := third.BeforeRestore()
+	next.lists(20, "1000000000") // restored meanwhile
 	want := map[netip.Addr]Entry{
 		netip.MustParseAddr("192.0.2.1"):   {"public", []lb.ServiceKey{{Namespace: "d", Name: "a"}}, "service a"},
 		netip.MustParseAddr("2001:db8::1"): {"public", []lb.ServiceKey{{Namespace: "d", Name: "b"}, {Namespace: "d", Name: "a"}}, "service b"},
 	}
-	if d := cmp.Diff(want, got, cmp.Comparer(func(x, y netip.Addr) bool { return x == y })); d != "" || !restored {
-		t.Error("restored:", restored, d)
+	got := next.BeforeRestore()
+	if got == nil {
+		t.Fatal("the restore is not noticed")
 	}
+	if d := cmp.Diff(want, got.Claims, cmp.Comparer(func(x, y netip.Addr) bool { return x == y })); d != "" || got.Writes != 21 {
+		t.Error(got.Writes, d)
+	}
+}
+
+// TestAProcessThatDiesAfterARestoreLeavesTheNextOneWhatWasBefore until it is repaired, wherever
+// it dies, and nothing once it is.
+func TestAProcessThatDiesAfterARestoreLeavesTheNextOneWhatWasBefore(t *testing.T) {
+	one, two := claimAt("192.0.2.1", "a", "5"), claimAt("192.0.2.2", "b", "9")
+	both := []string{"192.0.2.1", "192.0.2.2"}
+	for name, c := range map[string]struct {
+		happens func(j *Journal) // to a process that knows of the restore; then it dies
+		cluster int64            // the count that the next one reads
+		want    []string
+	}{
+		"at once":                                {func(*Journal) {}, 12, both},
+		"when it has saved it":                   {func(j *Journal) { j.Save() }, 12, both},
+		"when it has listed what the backup has": {func(j *Journal) { j.lists(12, "7", one); j.write() }, 12, both},
+		"when it has claimed it anew":            {func(j *Journal) { j.lists(13, "7", one); j.mirror.Add(two); j.write() }, 14, both},
+		"when it has said that it is repaired":   {func(j *Journal) { j.lists(13, "7", one); j.mirror.Add(two); j.write() }, 1021, nil},
+		"when it has seen what it said":          {func(j *Journal) { j.lists(13, "7", one); j.counted(1021); j.write() }, 1022, nil},
+		"when it has written it down, and etcd is restored once more": {
+			func(j *Journal) { j.lists(13, "7", one); j.counted(1021); j.write() }, 12, both[:1]},
+		"when nobody has repaired it in time": {
+			func(j *Journal) {
+				j.lists(12, "7", one)
+				j.now = func() time.Time { return noon.Add(11 * time.Minute) }
+				j.write()
+			}, 13, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "claims.json")
+			j := newTestJournal(t, file)
+			j.lists(20, "8", one)
+			j.write()
+			_ = j.mirror.Add(two)
+			j.write()
+			j.counted(12)
+			c.happens(j)
+			next := newTestJournal(t, file)
+			next.counted(c.cluster)
+			if d := cmp.Diff(c.want, next.remembered()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestTheLastWordIsWhatWasKnownBeforeTheRestore though the file was not written for a while.
+func TestTheLastWordIsWhatWasKnownBeforeTheRestore(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "claims.json")
+	j := newTestJournal(t, file)
+	j.lists(20, "8", claimAt("192.0.2.1", "a", "5"))
+	j.writesDown(t)
+	_ = j.mirror.Add(claimAt("192.0.2.2", "b", "9"))
+	j.counted(12)
+	_ = j.mirror.Replace(nil, "7") // what a restored cluster has
+	j.Save()
+	next := newTestJournal(t, file)
+	next.counted(12)
+	if d := cmp.Diff([]string{"192.0.2.1", "192.0.2.2"}, next.remembered()); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestADiskThatHangsDoesNotKeepAProcessFromEnding has a write under way that takes for ever.
+func TestADiskThatHangsDoesNotKeepAProcessFromEnding(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "claims.json")
+	j := newTestJournal(t, file)
+	j.lists(20, "8", claimAt("192.0.2.1", "a", "5"))
+	j.writing.Lock()
+	ended := make(chan struct{})
+	go func() { j.Save(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(10 * diskWithin):
+		t.Error("it waits for the disk still")
+	}
+	j.writing.Unlock() // it answers at last
+	for limit := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		_, err := os.Stat(file)
+		if err == nil {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Fatal(err)
+		}
+	}
+	j.writing.Lock() // once whoever writes has done so
+	defer j.writing.Unlock()
 }
 
 func TestFileThatCannotBeReadIsNoJournal(t *testing.T) {
@@ -268,11 +359,14 @@ func TestFileThatCannotBeReadIsNoJournal(t *testing.T) {
 		"cut off": {func(f string) error {
 			return os.WriteFile(f, []byte(`{"Writes":9,"Claims":{"192.0.2.1":{"Pool`), 0o600)
 		}, 0},
-		"empty":              {func(f string) error { return os.WriteFile(f, nil, 0o600) }, 0},
-		"null":               {func(f string) error { return os.WriteFile(f, []byte("null"), 0o600) }, 0},
-		"a folder":           {func(f string) error { return os.Mkdir(f, 0o700) }, 0},
-		"no claims":          {func(f string) error { return os.WriteFile(f, []byte(`{"Writes":9}`), 0o600) }, 0},
-		"without a number":   {func(f string) error { return os.WriteFile(f, []byte(`{"Writes":9,`+entries), 0o600) }, 1},
+		"empty":            {func(f string) error { return os.WriteFile(f, nil, 0o600) }, 0},
+		"null":             {func(f string) error { return os.WriteFile(f, []byte("null"), 0o600) }, 0},
+		"a folder":         {func(f string) error { return os.Mkdir(f, 0o700) }, 0},
+		"no claims":        {func(f string) error { return os.WriteFile(f, []byte(`{"Writes":9}`), 0o600) }, 0},
+		"without a number": {func(f string) error { return os.WriteFile(f, []byte(`{"Writes":9,`+entries), 0o600) }, 1},
+		"of a restore that was not repaired, by an older version": {func(f string) error {
+			return os.WriteFile(f, []byte(`{"Format":1,"Writes":9,"Before":{"192.0.2.8":{"Pool":"public"}},"BackAt":"2026-01-01T12:00:00Z",`+entries), 0o600)
+		}, 1},
 		"of this version":    {func(f string) error { return os.WriteFile(f, []byte(`{"Format":1,"Writes":9,`+entries), 0o600) }, 1},
 		"of one before":      {func(f string) error { return os.WriteFile(f, []byte(`{"Format":1,"Version":"900",`+entries), 0o600) }, 0}, // it did not count
 		"of a newer version": {func(f string) error { return os.WriteFile(f, []byte(`{"Format":2,"Writes":9,`+entries), 0o600) }, 0},
@@ -284,8 +378,8 @@ func TestFileThatCannotBeReadIsNoJournal(t *testing.T) {
 		}
 		j := newTestJournal(t, file)
 		j.lists(8, "8", claimAt("192.0.2.9", "z", "5"))
-		if got := j.remembered(); len(got) != c.want || len(j.objects) != 1 {
-			t.Errorf("%s: remembers %v, knows %v", name, got, j.objects)
+		if got := j.remembered(); len(got) != c.want || len(j.mirror.objects) != 1 {
+			t.Errorf("%s: remembers %v, knows %v", name, got, j.mirror.objects)
 		}
 	}
 }
@@ -298,7 +392,7 @@ func TestAFileThatIsReadForLongIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, read := make(chan string, 10), make(chan struct{})
-	j := NewJournal(slog.New(slog.NewTextHandler(lines(said), nil)), Client{}, file)
+	j := NewJournal(slog.New(slog.NewTextHandler(lines(said), nil)), Client{}, nil, file)
 	go func() {
 		j.Load()
 		close(read)

@@ -43,7 +43,7 @@ func TestClaimsAndReleasedVIPsAreStoredAsTheirFormatsSay(t *testing.T) {
 	for name, stored := range map[string]any{
 		"ipaddress.json": map[string]any{"name": claim.Name, "labels": claim.Labels, "annotations": claim.Annotations, "spec": claim.Spec},
 		"released.json":  map[string]any{"name": released.Name, "annotations": released.Annotations, "data": released.Data},
-		"claims.json":    written{fileFormat, 9, map[netip.Addr]Entry{netip.MustParseAddr("192.0.2.1"): {"public", []lb.ServiceKey{owner}, "service a"}}, nil, noon},
+		"claims.json":    Memory{fileFormat, 9, map[netip.Addr]Entry{netip.MustParseAddr("192.0.2.1"): {"public", []lb.ServiceKey{owner}, "service a"}}},
 	} {
 		text, err := json.MarshalIndent(stored, "", "  ")
 		if err != nil {

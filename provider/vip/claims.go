@@ -160,6 +160,9 @@ func (b *store) refresh(ctx context.Context, a netip.Addr) error {
 	obj, err := b.claims.Get(ctx, a)
 	switch {
 	case apierrors.IsNotFound(err):
+		if err := b.checkFewer(ctx, a); err != nil {
+			return err
+		}
 		sink{b}.ObserveDeleted(a, "")
 		return nil
 	case err == nil && claim.LostLabel(obj):
@@ -168,6 +171,10 @@ func (b *store) refresh(ctx context.Context, a netip.Addr) error {
 	}
 	if err != nil {
 		return fmt.Errorf("claim of %v: %w", a, err)
+	}
+	o, _ := claim.Read(obj)
+	if err := b.checkFewer(ctx, a, o.Holders...); err != nil {
+		return err
 	}
 	b.observe(obj, true)
 	return nil

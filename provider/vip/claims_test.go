@@ -88,7 +88,7 @@ spec:
 	h.cluster.Client = h.client
 	h.cluster.Informers = informers.NewSharedInformerFactory(h.client, 0)
 	h.claims = claim.Client{Kube: h.client, Namespace: h.options.Namespace}
-	h.journal = claim.NewJournal(h.log, h.claims, "")
+	h.remembers("")
 	if err := h.setPools(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -170,11 +170,18 @@ func (h *held) observeShownBy(svc *v1.Service) {
 	h.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(keyOf(svc), shownBy(svc)) })
 }
 
-// follow is a journal that tells this controller, and follows no watch of its own.
-func (h *held) follow() *claim.Journal {
-	j := claim.NewJournal(h.log, h.claims, "")
-	j.Lead(sink{h.store}, "", func() {})
-	return j
+// remembers has the controller know nothing of before but what is in a file.
+func (h *held) remembers(file string) {
+	h.mirror = claim.NewMirror(h.log, h.claims)
+	h.journal = claim.NewJournal(h.log, h.claims, h.mirror, file)
+	h.journal.Load()
+}
+
+// follow is a mirror that tells this controller, and follows no watch of its own.
+func (h *held) follow() *claim.Mirror {
+	h.remembers("")
+	h.mirror.Lead(sink{h.store}, "", func() {})
+	return h.mirror
 }
 
 func TestHolderThatLeavesWhileAnotherJoinsIsNamedNoMore(t *testing.T) {
@@ -420,10 +427,9 @@ func TestConditionThatSomebodyChangedIsSetRight(t *testing.T) {
 
 // begins has a leader learn what is held, which knows nothing of before.
 func (h *held) begins() error {
-	h.journal = claim.NewJournal(h.log, h.claims, "")
+	h.remembers("")
 	*h.state = *ipam.NewState()
-	_, err := h.load(h.t.Context())
-	return err
+	return h.load(h.t.Context())
 }
 
 // loads is begins, and has to succeed.

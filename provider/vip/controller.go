@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/informers"
@@ -38,11 +37,8 @@ import (
 // The finalizer of a Service is put on and taken off by way of services/status, too.
 type Controller struct {
 	*statuses
-	journal  *claim.Journal
 	linked   *stockBalancer
 	released *releasedKeeper
-
-	serving sync.WaitGroup // all that serves Services until the context of serving ends
 
 	loaded chan struct{} // closed when all claims are known: addresses may be released
 	ready  chan struct{} // closed when the pools and the statuses are known, too: addresses may be given

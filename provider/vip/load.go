@@ -35,8 +35,11 @@ var errListLate = errors.New("claims have changed since they were listed")
 // not. It is to be called once at most, before the process can lead: where the disk hangs that
 // the file is on, another one leads.
 func (b *Controller) Remember(ctx context.Context, client kubernetes.Interface) {
-	b.journal = claim.NewJournal(b.log, claim.Client{Kube: client, Namespace: b.options.Namespace}, b.options.journalFile())
+	c := claim.Client{Kube: client, Namespace: b.options.Namespace}
+	b.mirror = claim.NewMirror(b.log, c)
+	b.journal = claim.NewJournal(b.log, c, b.mirror, b.options.journalFile())
 	b.journal.Load()
+	go b.mirror.Run(ctx, b.journal.Check)
 	go b.journal.Run(ctx)
 }
 
@@ -46,15 +49,10 @@ func (b *Controller) beginReleasing(ctx context.Context) bool {
 	if b.journal == nil {
 		b.Remember(ctx, b.cluster.Client)
 	}
-	var restored <-chan struct{}
-	if !b.retryUntilDone(ctx, func(ctx context.Context) (err error) {
-		restored, err = b.load(ctx)
-		return err
-	}) {
+	if !b.retryUntilDone(ctx, b.load) {
 		return false
 	}
 	close(b.loaded)
-	go b.watchForRestore(ctx, restored)
 	return true
 }
 
@@ -107,45 +105,41 @@ func (b *environment) loadBalancers(ctx context.Context) ([]v1.Service, error) {
 }
 
 // load takes over every claim, and what was written down of released ones. From then on the
-// journal tells of each that changes, and restored is closed when etcd is restored. What was
+// mirror tells of each that changes, and a restore of etcd ends this process. What was
 // written down is read before the claims, for its count, and after them: whoever led before
 // may still write it down that a VIP was released, and then remove its claim.
-func (b *Controller) load(ctx context.Context) (restored <-chan struct{}, err error) {
+func (b *Controller) load(ctx context.Context) error {
 	if err := b.journal.Check(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	restored = b.journal.Restored()
+	b.journal.OnRestore(b.endRestored)
 	list, err := b.claims.List(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	released, err := b.released.begin(ctx) // after the list: what has no object any more was written down before
+	released, err := b.released.read(ctx) // after the list: what has no object any more was written down before
 	if err != nil {
-		return nil, err
+		return err
 	}
 	services, err := b.loadBalancers(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	objects, err := objectsOf(list)
 	if err != nil {
-		return nil, fmt.Errorf("no VIP is given or taken away: %w", err)
+		return fmt.Errorf("no VIP is given or taken away: %w", err)
 	}
-	took := b.journal.Lead(sink{b.store}, list.ResourceVersion, func() {
+	if !b.mirror.Lead(sink{b.store}, list.ResourceVersion, func() {
 		b.apply(func(s *ipam.State) ipam.Effects {
-			known, _ := s.Quarantined(b.now()) // of who led before etcd was restored
-			*s = *ipam.NewState()
-			s.Quarantine(known, b.now()) // of two the first counts, and what a backup says is the earlier
 			s.Quarantine(released.Quarantined, b.now())
 			return s.Load(objects, b.holdersByEdit(services))
 		})
-	})
-	if !took {
-		return nil, errListLate
+	}) {
+		return errListLate
 	}
 	b.log.Info("learnt which VIPs are held", "vips", len(objects))
-	b.restoreFrom(ctx, services)
-	return restored, nil
+	b.restoreFrom()
+	return nil
 }
 
 // objectsOf reads a list of claims. One of a newer version is an error.

@@ -45,7 +45,7 @@ func (b *Controller) Start(ctx context.Context, workers int) error {
 		return err
 	}
 	legacyregistry.RawMustRegister(vipCollector{b})
-	b.serving.Go(func() { b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced) })
+	go b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced)
 	return nil
 }
 
@@ -53,12 +53,12 @@ func (b *Controller) run(ctx context.Context, workers int, synced ...cache.Infor
 	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !b.beginReleasing(ctx) {
 		return
 	}
-	b.serving.Go(func() { b.released.run(b.ctx) })
-	b.serving.Go(func() { b.queue.Run(b.ctx, workers) })
+	go b.released.run(b.ctx)
+	go b.queue.Run(b.ctx, workers)
 	if !b.beginGiving(b.ctx) {
 		return
 	}
-	b.serving.Go(func() { b.options.InForce.OnChange(b.ctx, func() { b.retryUntilDone(b.ctx, b.setPools) }) })
+	go b.options.InForce.OnChange(b.ctx, func() { b.retryUntilDone(b.ctx, b.setPools) })
 	b.audit(b.ctx)
 }
 

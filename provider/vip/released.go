@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,7 +23,6 @@ const (
 // what was released once it is: whoever leads next knows it from one of the two.
 type releasedKeeper struct {
 	balancer *Controller
-	writing  sync.Mutex         // one write at a time: who notices a restore writes, too
 	last     claim.Released     // as it was read or written last
 	others   []ipam.Quarantined // that another leader wrote down: not ours to forget, though we may have it as held
 }
@@ -63,6 +61,9 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if len(left) == 0 {
+		r.balancer.finishRestore()
+	}
 	r.removeObjects(ctx, without(releasing, left...))
 	return len(left) > 0, nil
 }
@@ -70,13 +71,11 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 // writeDown writes down what is in quarantine. It returns what there was no room for, and what
 // was released and still has its object.
 func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip.Addr, err error) {
-	r.writing.Lock()
-	defer r.writing.Unlock()
 	b := r.balancer
 	var all []ipam.Quarantined
 	all, releasing = r.quarantined()
 	for range claimAttempts {
-		now, err := b.journal.WriteReleased(ctx, r.last, all)
+		now, err := b.claims.WriteReleased(ctx, r.last, all)
 		switch {
 		case err == nil:
 			r.last = now
@@ -109,22 +108,19 @@ func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []neti
 	return all, releasing
 }
 
-// begin reads what was written down before this process led, or before etcd was restored.
-func (r *releasedKeeper) begin(ctx context.Context) (claim.Released, error) {
-	r.writing.Lock()
-	defer r.writing.Unlock()
-	return r.read(ctx)
-}
-
-// read reads what is written down, while nobody writes.
+// read reads what is written down. Where somebody has deleted it, which is no restore of etcd,
+// the count of writes goes on.
 func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
-	now, err := r.balancer.journal.ReadReleased(ctx)
+	now, err := r.balancer.claims.ReadReleased(ctx)
 	if errors.Is(err, claim.ErrUnreadable) {
 		r.balancer.log.Error("it is forgotten", "err", err)
 		err = nil
 	}
 	if err != nil {
 		return now, err
+	}
+	if now.Writes == 0 {
+		now.Writes = max(r.last.Writes, r.balancer.journal.Writes())
 	}
 	latest := r.balancer.now().Add(ipam.QuarantineTime)
 	for i, x := range now.Quarantined {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -66,24 +65,6 @@ func TestWhatCannotBeWrittenDownKeepsItsObject(t *testing.T) {
 		if h.releasing(last.Addr) {
 			t.Errorf("after %v its object is still there", step.after)
 		}
-	}
-}
-
-// TestEachWriteOfWhatWasReleasedIsCounted though several come at once, as after a restore.
-func TestEachWriteOfWhatWasReleasedIsCounted(t *testing.T) {
-	const writes = 50
-	h := newHeld(t)
-	var writing sync.WaitGroup
-	for range writes {
-		writing.Go(func() {
-			if _, err := h.released.write(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	writing.Wait()
-	if now, err := h.claims.ReadReleased(t.Context()); err != nil || now.Writes != writes {
-		t.Errorf("%d are counted, %v", now.Writes, err)
 	}
 }
 

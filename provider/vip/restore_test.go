@@ -2,14 +2,17 @@ package vip
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,26 +22,80 @@ import (
 	"plinth.dev/plinth/provider/claim"
 )
 
-// restored has a journal know these objects, and learn that etcd was restored.
-func (h *held) restored(version string, objects ...*networkingv1.IPAddress) {
+// clusterCounts has ConfigMap plinth-released say that it was written so often.
+func (h *held) clusterCounts(writes int64) {
 	h.t.Helper()
-	j := claim.NewJournal(h.log, h.claims, "")
-	var all []any
-	for _, o := range objects {
-		all = append(all, o)
+	_ = h.client.CoreV1().ConfigMaps(h.options.Namespace).Delete(h.t.Context(), claim.ReleasedName, metav1.DeleteOptions{})
+	if _, err := h.claims.WriteReleased(h.t.Context(), claim.Released{Writes: writes - 1}, nil); err != nil {
+		h.t.Fatal(err)
 	}
-	j.Saw(0, 20)
-	_ = j.Replace(all, version)
-	h.released.last.Writes = 12
-	j.Saw(20, 12)
-	h.journal = j
 }
 
-// restoredFrom has a leader begin after a restore of what a journal knew before.
-func (h *held) restoredFrom(objects ...*networkingv1.IPAddress) {
+// checks has the journal read the count of writes, and returns what was known before a restore.
+func (h *held) checks() *claim.Memory {
 	h.t.Helper()
-	h.restored("9", objects...)
-	h.restoreFrom(h.t.Context(), []v1.Service{*h.svc[0], *h.svc[1]})
+	if err := h.journal.Check(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	return h.journal.BeforeRestore()
+}
+
+// restoredFrom has a leader begin after a restore of what the process before wrote down.
+func (h *held) restoredFrom(objects ...*networkingv1.IPAddress) (file string) {
+	h.t.Helper()
+	known := claim.Memory{Format: 1, Writes: 20, Claims: map[netip.Addr]claim.Entry{}}
+	for _, obj := range objects {
+		o, _ := claim.Read(obj)
+		known.Claims[o.Addr] = claim.Entry{Pool: o.Pool, Holders: o.Holders, UID: o.ParentUID}
+	}
+	text, err := json.Marshal(known)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	file = filepath.Join(h.t.TempDir(), "claims.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	h.clusterCounts(12)
+	h.leads(file)
+	return file
+}
+
+// leads has a process begin to lead that knows nothing but what is in a file.
+func (h *held) leads(file string) {
+	h.t.Helper()
+	h.remembers(file)
+	*h.state = *ipam.NewState()
+	h.released = &releasedKeeper{balancer: h.Controller}
+	if err := h.load(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := h.setPools(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// plain has the Services ask for any address.
+func (h *held) plain() {
+	for _, svc := range h.svc {
+		svc.Annotations = nil
+		h.edited(svc)
+	}
+}
+
+// vanishes takes the claim out of the cluster, without that a watch tells.
+func (h *held) vanishes() {
+	h.t.Helper()
+	if err := h.client.Tracker().Delete(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), "", h.addr.String()); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *held) quarantinedFor() (all []string) {
+	for _, r := range h.quarantined() {
+		all = append(all, r.Addr.String()+" "+r.Owner.String())
+	}
+	return all
 }
 
 func claimAt(a, name string, uid types.UID) *networkingv1.IPAddress {
@@ -51,18 +108,11 @@ func TestRestoreKeepsWhatIsRemembered(t *testing.T) {
 	if got := h.holders(netip.MustParseAddr("192.0.2.1")); len(got) != 1 || got[0].Service != h.key(0) {
 		t.Errorf("192.0.2.1 is held by %v", got)
 	}
-	if _, err := h.client.NetworkingV1().IPAddresses().Get(t.Context(), "192.0.2.1", metav1.GetOptions{}); err != nil {
-		t.Error(err)
+	if got := h.queued(); !slices.Equal(got, []string{"d/a"}) {
+		t.Errorf("looked at are %v, who have to claim something", got)
 	}
-	var quarantined []string
-	for _, r := range h.quarantined() {
-		quarantined = append(quarantined, r.Addr.String()+" "+r.Owner.String())
-	}
-	if d := cmp.Diff([]string{"192.0.2.2 d/gone", "192.0.2.3 d/a"}, quarantined); d != "" {
+	if d := cmp.Diff([]string{"192.0.2.2 d/gone", "192.0.2.3 d/a"}, h.quarantinedFor()); d != "" {
 		t.Error(d)
-	}
-	if _, again := h.journal.BeforeRestore(); again {
-		t.Error("what the cluster has again would be claimed once more")
 	}
 }
 
@@ -76,86 +126,202 @@ func TestServiceThatHasAnotherVIPAfterARestoreKeepsThat(t *testing.T) {
 		if got := h.state.Holds(h.key(i)); !slices.Equal(got, []netip.Addr{h.addr}) {
 			t.Errorf("%s holds %v", h.svc[i].Name, got)
 		}
+		h.settled(i)
 	}
-	if o := h.object(h.addr); !o.HeldBy(h.key(0)) || !o.HeldBy(h.key(1)) {
-		t.Errorf("its object says that it is held by %v", o.Holders)
-	}
+	h.agree(h.key(0), h.key(1))
 	if got := h.quarantined(); len(got) != 1 || got[0].Addr.String() != "192.0.2.1" {
 		t.Errorf("%v is in quarantine", got)
 	}
 }
 
-// TestALeaderThatLearnsOfARestoreClaimsAnewWhatTheBackupLacks before it ends, and serves nobody
-// meanwhile.
-func TestALeaderThatLearnsOfARestoreClaimsAnewWhatTheBackupLacks(t *testing.T) {
+// TestALeaderThatLearnsOfARestoreEnds, writes nothing to the cluster, and leaves its successor all
+// that it knew.
+func TestALeaderThatLearnsOfARestoreEnds(t *testing.T) {
 	h := newHeld(t)
+	file := filepath.Join(t.TempDir(), "claims.json")
+	h.clusterCounts(20)
+	h.leads(file)
 	h.settled(0)
-	released := netip.MustParseAddr("192.0.2.3")
-	h.state.Quarantine([]ipam.Quarantined{{Addr: released, Owner: h.key(1), Until: noon.Add(time.Minute)}}, h.now())
-	if err := h.client.NetworkingV1().IPAddresses().Delete(t.Context(), h.addr.String(), metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &h.ipAddress().UID, ResourceVersion: &h.ipAddress().ResourceVersion},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	h.restored("", claimAt(h.addr.String(), "a", h.svc[0].UID))
-	var happened []string
+	h.checks()
+	h.vanishes()
+	h.clusterCounts(12)
+	ended := make(chan bool, 10)
 	h.ctx, h.stop = context.WithCancel(t.Context())
-	h.options.Restart = func() { happened = append(happened, fmt.Sprintf("ends, serving: %v", h.ctx.Err() == nil)) }
-	restored := make(chan struct{})
-	close(restored)
-	h.watchForRestore(t.Context(), restored)
-	h.agree(h.key(0))
-	if want := []string{"ends, serving: false"}; !slices.Equal(happened, want) {
-		t.Errorf("it %v, want %v", happened, want)
+	h.options.Restart = func() { ended <- h.ctx.Err() == nil }
+	h.checks()
+	select {
+	case serving := <-ended:
+		if serving {
+			t.Error("it ends while it serves Services")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it does not end")
 	}
-	stored, err := h.claims.ReadReleased(t.Context())
-	if err != nil || len(stored.Quarantined) != 1 || stored.Quarantined[0].Addr != released {
-		t.Errorf("in quarantine are %v, %v", stored.Quarantined, err)
+	if now, err := h.claims.ReadReleased(t.Context()); err != nil || now.Writes != 12 {
+		t.Errorf("%d writes are counted, %v", now.Writes, err)
 	}
-}
-
-// TestWhatAnAuditFindsGoneAfterARestoreIsClaimedAnew: it may read the list of a restored cluster
-// before anybody has read the count of writes. What it then takes for deleted was held all the
-// same.
-func TestWhatAnAuditFindsGoneAfterARestoreIsClaimedAnew(t *testing.T) {
-	h := newHeld(t)
+	h.leads(file)
 	h.settled(0)
-	h.journal = h.follow()
-	h.journal.Saw(0, 20)
-	restored := h.journal.Restored()
-	if _, err := h.claims.WriteReleased(t.Context(), claim.Released{Writes: 11}, nil); err != nil { // as the backup has it
-		t.Fatal(err)
-	}
-	if err := h.client.Tracker().Delete(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), "", h.addr.String()); err != nil {
-		t.Fatal(err)
-	}
-	h.ctx, h.stop = context.WithCancel(t.Context())
-	h.options.Restart = func() {}
-	_ = h.compare(t.Context())
-	if err := h.journal.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if !closed(restored) {
-		t.Fatal("the restore was not noticed")
-	}
-	h.watchForRestore(t.Context(), restored)
 	h.agree(h.key(0))
 }
 
-// TestAQuarantineOutlastsARestoreOfAShorterOne: the backup has the address in quarantine since an
-// earlier release.
-func TestAQuarantineOutlastsARestoreOfAShorterOne(t *testing.T) {
+// TestWhoeverLeadsNextRepairsARestoreThatIsNotRepaired, wherever the one before died, and nobody
+// who leads after that.
+func TestWhoeverLeadsNextRepairsARestoreThatIsNotRepaired(t *testing.T) {
+	first, second, gone := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.3")
+	for done := range 6 {
+		t.Run(fmt.Sprint("after step ", done), func(t *testing.T) {
+			h := newHeld(t)
+			h.plain()
+			file := h.restoredFrom(claimAt(first.String(), "a", h.svc[0].UID), claimAt(second.String(), "b", h.svc[1].UID), claimAt(gone.String(), "gone", "service gone"))
+			assign := func(i int) {
+				if _, err := h.assign(t.Context(), h.svc[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			steps := []func(){
+				func() { h.departed() }, // what is to be in quarantine is written down
+				func() { assign(0) },
+				func() { assign(1) },
+				func() { h.departed() }, // it is found to be repaired
+				func() { h.departed() }, // and that is said
+			}
+			for _, step := range steps[:done] {
+				step()
+			}
+			if before := h.checks(); (before == nil) != (done == len(steps)) {
+				t.Errorf("it is taken for repaired: %v", before == nil)
+			}
+
+			h.leads(file)
+			if before := h.checks(); (before == nil) != (done == len(steps)) {
+				t.Errorf("the next one takes it for repaired: %v", before == nil)
+			}
+			for i, want := range []netip.Addr{first, second} {
+				if d, err := h.assign(t.Context(), h.svc[i]); err != nil || !slices.Equal(d.Addrs(), []netip.Addr{want}) {
+					t.Errorf("%s gets %v, %v; want %v", h.svc[i].Name, d, err, want)
+				}
+			}
+			if d := cmp.Diff([]string{"192.0.2.3 d/gone"}, h.quarantinedFor()); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestARestoreIsNotRepairedWhileThereIsNoRoomForWhatIsInQuarantine: of those addresses nobody
+// would know.
+func TestARestoreIsNotRepairedWhileThereIsNoRoomForWhatIsInQuarantine(t *testing.T) {
+	h := newHeldOf(t, "10.0.0.0/16")
+	long := strings.Repeat("n", 60)
+	var gone []*networkingv1.IPAddress
+	for i, a := 0, netip.MustParseAddr("10.0.0.0"); i < 10000; i, a = i+1, a.Next() {
+		gone = append(gone, claim.New(a, "public", lb.ServiceKey{Namespace: long, Name: fmt.Sprint(long, i)}, "u"))
+	}
+	h.restoredFrom(gone...)
+	now := noon
+	h.now = func() time.Time { return now }
+	for _, step := range []struct {
+		now            time.Time
+		full, repaired bool
+	}{{noon, true, false}, {noon, true, false}, {noon.Add(ipam.QuarantineTime), false, false}, {noon.Add(ipam.QuarantineTime), false, true}} {
+		now = step.now
+		full, err := h.released.write(t.Context())
+		if repaired := h.checks() == nil; err != nil || full != step.full || repaired != step.repaired {
+			t.Fatalf("at %v: full %v, repaired %v, %v", now, full, repaired, err)
+		}
+	}
+}
+
+// TestARestoreIsRepairedForAProcessThatCountedFurther: a leader is read every ten seconds only.
+func TestARestoreIsRepairedForAProcessThatCountedFurther(t *testing.T) {
 	h := newHeld(t)
-	backup := []ipam.Quarantined{{Addr: h.addr, Owner: h.key(0), Until: noon.Add(time.Minute)}}
-	if _, err := h.claims.WriteReleased(t.Context(), claim.Released{}, backup); err != nil {
-		t.Fatal(err)
+	h.clusterCounts(25)
+	other := claim.NewJournal(h.log, h.claims, claim.NewMirror(h.log, h.claims), "")
+	check := func() *claim.Memory {
+		t.Helper()
+		if err := other.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return other.BeforeRestore()
 	}
-	later := ipam.Quarantined{Addr: h.addr, Owner: h.key(1), Until: noon.Add(9 * time.Minute)}
-	h.state.Quarantine([]ipam.Quarantined{later}, noon)
-	if _, err := h.load(t.Context()); err != nil {
-		t.Fatal(err)
+	check()
+	h.restoredFrom(claimAt("192.0.2.2", "gone", "service gone")) // which knows of 20
+	if check() == nil {
+		t.Fatal("the other has not noticed it")
 	}
-	if got := h.quarantined(); !slices.Equal(got, []ipam.Quarantined{later}) {
-		t.Errorf("in quarantine is %v, want %v", got, later)
+	h.departed()
+	h.departed()
+	if check() != nil {
+		t.Error("the other does not know that it is repaired")
+	}
+}
+
+// TestWhatIsFoundGoneAfterARestoreIsRememberedFirst: somebody may read the list, or one claim, of a
+// restored cluster before anybody has read the count of writes.
+func TestWhatIsFoundGoneAfterARestoreIsRememberedFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		restored func(h *held) // what the backup has
+		finds    func(h *held) error
+	}{
+		"an audit finds no claim":        {(*held).vanishes, func(h *held) error { return h.compare(h.t.Context()) }},
+		"a worker finds no claim":        {(*held).vanishes, func(h *held) error { return h.refresh(h.t.Context(), h.addr) }},
+		"a worker finds fewer holders":   {(*held).loses, func(h *held) error { return h.refresh(h.t.Context(), h.addr) }},
+		"a write finds an earlier claim": {(*held).loses, func(h *held) error { return h.clearAndRelease(h.t.Context(), h.key(1), string(h.svc[1].UID)) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHeld(t)
+			h.follow()
+			h.settled(0)
+			h.settled(1)
+			h.clusterCounts(20)
+			h.checks()
+			c.restored(h)
+			h.clusterCounts(11)
+			if err := c.finds(h); err != nil {
+				t.Fatal(err)
+			}
+			before := h.checks()
+			if before == nil {
+				t.Fatal("the restore is not noticed")
+			}
+			if got, want := before.Claims[h.addr].Holders, []lb.ServiceKey{h.key(0), h.key(1)}; !slices.Equal(got, want) {
+				t.Errorf("remembered are %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// loses takes the second holder out of the claim, as one in a backup does not have it.
+func (h *held) loses() {
+	h.t.Helper()
+	o := h.ipAddress()
+	o.ResourceVersion, o.Annotations[lb.SharedByAnnotation] = "1", "d/a"
+	if err := h.client.Tracker().Update(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), o, ""); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// TestACountGoesOnWhereSomebodyDeletesTheConfigMap: that is no restore.
+func TestACountGoesOnWhereSomebodyDeletesTheConfigMap(t *testing.T) {
+	for _, successor := range []bool{false, true} {
+		h := newHeld(t)
+		h.clusterCounts(20)
+		h.checks()
+		h.departed()
+		h.checks()
+		if err := h.client.CoreV1().ConfigMaps(h.options.Namespace).Delete(t.Context(), claim.ReleasedName, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if successor { // which waited to lead
+			h.released = &releasedKeeper{balancer: h.Controller}
+			if _, err := h.released.read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.departed()
+		if now, err := h.claims.ReadReleased(t.Context()); err != nil || now.Writes != 22 || h.checks() != nil {
+			t.Errorf("successor %v: %d writes are counted, %v; taken for a restore: %v", successor, now.Writes, err, h.checks() != nil)
+		}
 	}
 }

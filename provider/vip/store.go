@@ -15,6 +15,8 @@ import (
 type store struct {
 	*environment
 	claims    claim.Client
+	mirror    *claim.Mirror
+	journal   *claim.Journal
 	ofAddress keyedLock[string] // one goroutine at a time writes the object of an address; locked last, and one of them
 
 	quarantineChanged chan struct{} // what is in quarantine has changed

@@ -20,15 +20,21 @@ type restored struct {
 
 func TestRestoredEtcdNeitherMovesNorDoublesAnAddress(t *testing.T) {
 	t.Parallel() // it mostly waits
+	testRestore(t, livedThrough(t, func(c *cluster, b apiserver.Backup) { c.Restore(b) }))
+}
+
+// livedThrough has the leader notice the restore, which ends it, and the next one read its file.
+func livedThrough(t *testing.T, put func(c *cluster, b apiserver.Backup)) restored {
 	var leader *apiserver.Process
-	testRestore(t, restored{
-		start: func(c *cluster) { leader = c.Launch("--configure-cloud-routes=false") },
+	state := "--state-dir=" + filepath.Join(t.TempDir(), "state")
+	return restored{
+		start: func(c *cluster) { leader = c.Launch("--configure-cloud-routes=false", state) },
 		restore: func(c *cluster, b apiserver.Backup) {
-			c.Restore(b)
-			leader.Ended(30 * time.Second) // it knows too much
-			c.start()
+			put(c, b)
+			leader.Ended(30 * time.Second)
+			c.start(state)
 		},
-	})
+	}
 }
 
 // The API server is away for longer than the leader may go without renewing its lease, as
@@ -63,15 +69,7 @@ func writtenDown(t *testing.T, put func(c *cluster, b apiserver.Backup, meanwhil
 // The leader lives through it.
 func TestBumpedRestoreOfEtcdIsNoticedByTheLeader(t *testing.T) {
 	t.Parallel() // it mostly waits
-	var leader *apiserver.Process
-	testRestore(t, restored{
-		start: func(c *cluster) { leader = c.Launch("--configure-cloud-routes=false") },
-		restore: func(c *cluster, b apiserver.Backup) {
-			c.RestoreBumped(b, func() {})
-			leader.Ended(30 * time.Second)
-			c.start()
-		},
-	})
+	testRestore(t, livedThrough(t, func(c *cluster, b apiserver.Backup) { c.RestoreBumped(b, func() {}) }))
 }
 
 // With two replicas the one that waited remembers, without a file.

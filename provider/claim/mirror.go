@@ -1,0 +1,250 @@
+package claim
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"unique"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/lb/ipam"
+)
+
+// Mirror follows the IPAddress objects for the whole life of a process, and is the one copy of
+// them in it: its own while the process waits to lead, that of a [Sink] while it leads.
+type Mirror struct {
+	log    *slog.Logger
+	client Client
+	relist context.CancelFunc // of the list and watch that run
+
+	mu      sync.Mutex
+	objects map[netip.Addr]ipam.Object // nil: the sink has them
+	sink    Sink                       // nil: this process does not lead
+	version string                     // the newest resource version that the watch has shown
+	changes int
+}
+
+var _ cache.ReflectorStore = (*Mirror)(nil)
+
+// Sink keeps the objects while this process leads. Its methods are called by one goroutine at
+// a time, but for Objects.
+type Sink interface {
+	Observe(ipam.Object)                     // a list or a watch shows it
+	ObserveForeign(netip.Addr)               // it is another program's
+	ObserveDeleted(a netip.Addr, uid string) // it is gone
+	Objects() []ipam.Object                  // all that it has
+}
+
+// NewMirror returns a Mirror that knows of no object.
+func NewMirror(log *slog.Logger, client Client) *Mirror {
+	return &Mirror{log: log, client: client, relist: func() {}, objects: map[netip.Addr]ipam.Object{}}
+}
+
+// Run lists and watches the objects until ctx ends. check is called before each list, which
+// waits until it succeeds: who is to learn of a restore of etcd learns of it before a list of
+// the restored cluster shows what the backup does not have as gone.
+func (m *Mirror) Run(ctx context.Context, check func(context.Context) error) {
+	for ctx.Err() == nil {
+		watching, stop := context.WithCancel(ctx)
+		m.mu.Lock()
+		m.relist, m.version = stop, ""
+		m.mu.Unlock()
+		cache.NewReflector(m.listing(check), &networkingv1.IPAddress{}, m, 0).RunWithContext(watching)
+		stop()
+	}
+}
+
+// listing lists what is there at this moment, never what a cache had a while ago.
+func (m *Mirror) listing(check func(context.Context) error) cache.ListerWatcher {
+	objects := m.client.Kube.NetworkingV1().IPAddresses()
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.LabelSelector = Selector
+			if o.Continue == "" {
+				o.ResourceVersion, o.ResourceVersionMatch = "", ""
+				if err := check(ctx); err != nil {
+					return nil, err
+				}
+			}
+			return objects.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.LabelSelector = Selector
+			if o.SendInitialEvents != nil && *o.SendInitialEvents {
+				o.ResourceVersion = ""
+				if err := check(ctx); err != nil {
+					return nil, err
+				}
+			}
+			return objects.Watch(ctx, o)
+		},
+	}, m.client.Kube)
+}
+
+// Relist ends the watch, and lists anew. After a restore of etcd a watch may wait in silence for
+// a version that is yet to come.
+func (m *Mirror) Relist() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.relist()
+}
+
+// Lead has a sink keep the objects from now on, if it knows all that this mirror has seen:
+// take is called with nothing changing meanwhile, and takes over a list of that resource
+// version. It reports false where the mirror has seen later ones. It then lists anew: etcd may
+// have been restored without that it was noticed, and the watch would say nothing for hours.
+func (m *Mirror) Lead(sink Sink, version string, take func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if newer(m.version, version) {
+		m.relist()
+		return false
+	}
+	take()
+	m.sink, m.objects = sink, nil
+	m.changes++
+	return true
+}
+
+// Objects returns all objects that are known, in no order.
+func (m *Mirror) Objects() []ipam.Object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.all()
+}
+
+// Changes returns how often the objects have changed; 0: they were not listed yet.
+func (m *Mirror) Changes() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changes
+}
+
+// Add takes in an object that is new, or has changed.
+func (m *Mirror) Add(obj any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.add(obj)
+	return nil
+}
+
+// add is Add with m.mu held. Of an object of a newer version's what was known before holds.
+func (m *Mirror) add(obj any) {
+	o, isObject := obj.(*networkingv1.IPAddress)
+	if !isObject {
+		return
+	}
+	m.saw(o.ResourceVersion)
+	if err := CheckFormat(o); err != nil {
+		m.log.Error("a newer version wrote who holds a VIP; what was known before holds", "vip", o.Name, "err", err)
+		return
+	}
+	c, ours := Read(o)
+	switch {
+	case !c.Addr.IsValid():
+	case m.sink != nil && ours:
+		m.sink.Observe(interned(c))
+	case m.sink != nil:
+		m.sink.ObserveForeign(c.Addr)
+	case ours:
+		m.objects[c.Addr] = interned(c)
+	default:
+		delete(m.objects, c.Addr)
+	}
+}
+
+// saw takes in a resource version that the watch has shown. m.mu is held.
+func (m *Mirror) saw(version string) {
+	m.changes++
+	if newer(version, m.version) {
+		m.version = version
+	}
+}
+
+// Update is Add.
+func (m *Mirror) Update(obj any) error { return m.Add(obj) }
+
+// Delete takes in that an object is gone.
+func (m *Mirror) Delete(obj any) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o, isObject := obj.(*networkingv1.IPAddress); isObject {
+		m.saw(o.ResourceVersion)
+		if a, err := netip.ParseAddr(o.Name); err == nil {
+			m.delete(a, string(o.UID))
+		}
+	}
+	return nil
+}
+
+// delete is Delete with m.mu held.
+func (m *Mirror) delete(a netip.Addr, uid string) {
+	if m.sink != nil {
+		m.sink.ObserveDeleted(a, uid)
+		return
+	}
+	delete(m.objects, a)
+}
+
+// Replace takes in a list of all objects: what it does not have is gone. A sink may know of
+// objects that were made later, by its own writes. While this process waits to lead all that is
+// known is of lists and watches, and a list that is older than that is of a restored cluster.
+func (m *Mirror) Replace(list []any, version string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	listed := make(map[netip.Addr]bool, len(list))
+	for _, obj := range list {
+		if o, isObject := obj.(*networkingv1.IPAddress); isObject {
+			if a, err := netip.ParseAddr(o.Name); err == nil {
+				listed[a] = true
+			}
+		}
+		m.add(obj)
+	}
+	for _, o := range m.all() {
+		if !listed[o.Addr] && (m.sink == nil || !newer(o.Version, version)) {
+			m.delete(o.Addr, o.UID)
+		}
+	}
+	m.saw(version)
+	return nil
+}
+
+// all returns the objects that are known. m.mu is held.
+func (m *Mirror) all() []ipam.Object {
+	if m.sink != nil {
+		return m.sink.Objects()
+	}
+	all := make([]ipam.Object, 0, len(m.objects))
+	for _, o := range m.objects {
+		all = append(all, o)
+	}
+	return all
+}
+
+// Resync does nothing.
+func (m *Mirror) Resync() error { return nil }
+
+// newer reports whether resource version a comes after b (KEP-5504); of two that cannot be
+// compared neither does, and any comes after none.
+func newer(a, b string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, b)
+	return err == nil && order > 0 || b == "" && a != ""
+}
+
+// interned returns an object whose strings that many have are there once.
+func interned(o ipam.Object) ipam.Object {
+	intern := func(s string) string { return unique.Make(s).Value() }
+	o.Pool, o.Parent.Namespace = intern(o.Pool), intern(o.Parent.Namespace)
+	for i := range o.Holders {
+		o.Holders[i].Namespace = intern(o.Holders[i].Namespace)
+	}
+	return o
+}
