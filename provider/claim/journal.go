@@ -58,12 +58,12 @@ type Journal struct {
 	file   string // empty: it is written down nowhere
 	now    func() time.Time
 
-	checking sync.Mutex // one question at a time, or an answer that comes late would be taken for a restore
+	checking sync.Mutex // one count at a time, or an answer that comes late would be taken for a restore
 	writing  sync.Mutex // the file, one at a time, or the older one could come last
 	last     revision   // that was written
 
 	mu        sync.Mutex
-	writes    int64                // that the cluster has counted, as was read last
+	writes    int64                // that the cluster has counted, as was read or written last
 	previous  map[netip.Addr]Entry // that the process before wrote down: counts until the objects are listed
 	before    *Memory              // of before a restore that is not known to be repaired; nil: there is none
 	noticed   time.Time            // when that was noticed
@@ -132,7 +132,19 @@ func (j *Journal) Check(ctx context.Context) error {
 	return nil
 }
 
-// counted takes in a count that was read.
+// WriteReleased is [Client.WriteReleased], and takes in the count: a backup of a moment ago is told
+// from what was written since.
+func (j *Journal) WriteReleased(ctx context.Context, before Released, quarantined []ipam.Quarantined) (Released, error) {
+	j.checking.Lock()
+	defer j.checking.Unlock()
+	r, err := j.client.WriteReleased(ctx, before, quarantined)
+	if err == nil {
+		j.counted(r.Writes)
+	}
+	return r, err
+}
+
+// counted takes in a count that was read, or written.
 func (j *Journal) counted(writes int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -168,7 +180,7 @@ func (j *Journal) BeforeRestore() *Memory {
 	return j.unrepaired()
 }
 
-// Writes returns the count of writes that was read last.
+// Writes returns the count of writes that was read or written last.
 func (j *Journal) Writes() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()

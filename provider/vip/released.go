@@ -75,7 +75,7 @@ func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip
 	var all []ipam.Quarantined
 	all, releasing = r.quarantined()
 	for range claimAttempts {
-		now, err := b.claims.WriteReleased(ctx, r.last, all)
+		now, err := b.journal.WriteReleased(ctx, r.last, all)
 		switch {
 		case err == nil:
 			r.last = now
@@ -120,7 +120,7 @@ func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 		return now, err
 	}
 	if now.Writes == 0 {
-		now.Writes = max(r.last.Writes, r.balancer.journal.Writes())
+		now.Writes = r.balancer.journal.Writes()
 	}
 	latest := r.balancer.now().Add(ipam.QuarantineTime)
 	for i, x := range now.Quarantined {
