@@ -72,9 +72,11 @@ func (b *Controller) finishRestore() {
 }
 
 // checkFewer asks whether etcd was restored where a live read names fewer holders of an address
-// than were known: what was known is then remembered before it is forgotten here.
+// than were known: what was known is then remembered before it is forgotten here. Of an address
+// that was released nobody has to be remembered.
 func (b *store) checkFewer(ctx context.Context, a netip.Addr, now ...lb.ServiceKey) error {
-	if len(without(b.object(a).Holders, now...)) == 0 {
+	held := ask(b, func(s *ipam.State) bool { c, _ := s.Holding(a); return len(c.Holders) > 0 })
+	if !held || len(without(b.object(a).Holders, now...)) == 0 {
 		return nil
 	}
 	return b.journal.Check(ctx)
