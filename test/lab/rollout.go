@@ -39,7 +39,7 @@ func (l *Lab) NewRollouts() *Rollouts {
 	const readyAfter, linger = 2 * time.Second, 10 * time.Second
 	return &Rollouts{
 		lab:        l,
-		deployment: Web{Name: "deployment", Replicas: 1, ReadyAfter: readyAfter, Linger: linger},
+		deployment: Web{Name: "deployment", Replicas: 1, Crowded: true, ReadyAfter: readyAfter, Linger: linger},
 		daemonSet:  Web{Name: "daemonset", Everywhere: true, ReadyAfter: readyAfter, Linger: linger},
 	}
 }

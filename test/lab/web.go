@@ -23,6 +23,7 @@ type Web struct {
 	Name       string
 	Replicas   int32         // of a Deployment
 	Everywhere bool          // a DaemonSet
+	Crowded    bool          // a Deployment whose pods share machines while others take none
 	ReadyAfter time.Duration // from a pod's start until it is ready; zero: it is at once
 	Linger     time.Duration // for which a pod serves on after SIGTERM; zero: two seconds
 }
@@ -69,11 +70,14 @@ func (w Web) template() corev1.PodTemplateSpec {
 	}
 	spec := corev1.PodSpec{Containers: []corev1.Container{container}}
 	if !w.Everywhere {
-		honor := corev1.NodeInclusionPolicyHonor // or nothing could go where a pod is once a machine is drained
 		spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: w.labels()}, NodeTaintsPolicy: &honor,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: w.labels()},
 		}}
+	}
+	if w.Crowded {
+		honor := corev1.NodeInclusionPolicyHonor
+		spec.TopologySpreadConstraints[0].NodeTaintsPolicy = &honor
 	}
 	return corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: w.labels(), Annotations: annotations}, Spec: spec}
 }
