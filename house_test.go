@@ -71,7 +71,7 @@ var impure = []string{"os", "os/exec", "net", "net/http", "syscall", "io/ioutil"
 var doors = map[string][]string{
 	"github.com/osrg/gobgp":          {"lb/bgp"},
 	"github.com/eapache/channels":    {"lb/bgp"},
-	"github.com/vishvananda/netlink": {"lb/kubeproxy", "routing/kernel"},
+	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
 		"provider", "provider/agent", "provider/claim", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
