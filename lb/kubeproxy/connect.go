@@ -33,6 +33,7 @@ func (f *netfilter) connect(vip netip.Addr, p port) advertise.Evidence {
 	case err != nil, !to.IsValid():
 		return advertise.Unknown
 	case to == vip:
+		f.forget(from, netip.AddrPortFrom(vip, p.number))
 		return advertise.Absent
 	}
 	return advertise.Present
@@ -81,6 +82,7 @@ func localPort(fd int) (netip.AddrPort, error) {
 // Attributes of conntrack, from linux/netfilter/nfnetlink_conntrack.h.
 const (
 	ctGet          = 1 // IPCTNL_MSG_CT_GET
+	ctDelete       = 2 // IPCTNL_MSG_CT_DELETE
 	ctTupleOrig    = 1
 	ctTupleReply   = 2
 	ctTupleIP      = 1
@@ -97,20 +99,37 @@ const (
 // passedOnTo is whom conntrack expects the answer to a TCP connection of this machine
 // from; invalid: it does not know the connection.
 func (f *netfilter) passedOnTo(from, to netip.AddrPort) (netip.Addr, error) {
-	src, dst := ctIPv4Src, ctIPv4Dst
-	if to.Addr().Is6() {
-		src, dst = ctIPv6Src, ctIPv6Dst
-	}
-	number := func(kind int, n uint16) *nl.RtAttr { return rawAttr(kind, binary.BigEndian.AppendUint16(nil, n)) }
-	object, _, err := f.get(unix.NFNL_SUBSYS_CTNETLINK, ctGet, family(to.Addr()), nested(ctTupleOrig,
-		nested(ctTupleIP, rawAttr(src, from.Addr().AsSlice()), rawAttr(dst, to.Addr().AsSlice())),
-		nested(ctTupleProto, rawAttr(ctProtoNumber, []byte{unix.IPPROTO_TCP}), number(ctProtoSrcPort, from.Port()), number(ctProtoDstPort, to.Port())),
-	))
+	object, _, err := f.get(unix.NFNL_SUBSYS_CTNETLINK, ctGet, family(to.Addr()), tuple(from, to))
 	if err != nil {
 		return netip.Addr{}, err
 	}
+	src, _ := ends(to.Addr())
 	answers, _ := netip.AddrFromSlice(inside(object, ctTupleReply, ctTupleIP, uint16(src)))
 	return answers, nil
+}
+
+// forget has conntrack forget a connection that nobody has answered. It would remember for two
+// minutes that no rules were met: a hundred of them a second fill its table, and a later
+// connection of the same port goes where the first one went.
+func (f *netfilter) forget(from, to netip.AddrPort) {
+	_, _, _ = f.send(unix.NFNL_SUBSYS_CTNETLINK, ctDelete, family(to.Addr()), []*nl.RtAttr{tuple(from, to)}) // or else it is forgotten later
+}
+
+// tuple is how conntrack knows a TCP connection of this machine.
+func tuple(from, to netip.AddrPort) *nl.RtAttr {
+	src, dst := ends(to.Addr())
+	number := func(kind int, n uint16) *nl.RtAttr { return rawAttr(kind, binary.BigEndian.AppendUint16(nil, n)) }
+	return nested(ctTupleOrig,
+		nested(ctTupleIP, rawAttr(src, from.Addr().AsSlice()), rawAttr(dst, to.Addr().AsSlice())),
+		nested(ctTupleProto, rawAttr(ctProtoNumber, []byte{unix.IPPROTO_TCP}), number(ctProtoSrcPort, from.Port()), number(ctProtoDstPort, to.Port())),
+	)
+}
+
+func ends(a netip.Addr) (src, dst int) {
+	if a.Is6() {
+		return ctIPv6Src, ctIPv6Dst
+	}
+	return ctIPv4Src, ctIPv4Dst
 }
 
 func rawAttr(kind int, value []byte) *nl.RtAttr { return nl.NewRtAttr(kind, value) }

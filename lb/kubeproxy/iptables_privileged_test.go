@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 
 	"plinth.dev/plinth/lb/advertise"
@@ -156,6 +157,37 @@ func TestNobodyElseHearsAConnectionWithoutRules(t *testing.T) {
 	if how := next(t, elsewhere); how != io.EOF.Error() { // the one that was just made, and closed in good order
 		t.Errorf("the other machine had a connection first that ended with %q", how)
 	}
+}
+
+// TestConnectionsWithoutRulesFillNoTable: conntrack knows none of them a moment later.
+func TestConnectionsWithoutRulesFillNoTable(t *testing.T) {
+	site(t)
+	for _, f := range families {
+		chains(t, f.iptables)
+		var p Prober
+		before := notPassedOn(t, f.vip)
+		for range 20 {
+			expect(t, "without rules", ask(t, &p, Round{}, question(f.vip, "80/TCP")), advertise.Absent)
+		}
+		if now := notPassedOn(t, f.vip); now != before {
+			t.Errorf("%v: conntrack knows %d connections, and knew %d before", f.vip, now, before)
+		}
+	}
+}
+
+// notPassedOn is how many connections to a VIP conntrack knows that met no rules.
+func notPassedOn(t testing.TB, vip netip.Addr) (n int) {
+	t.Helper()
+	all, err := netlink.ConntrackTableList(netlink.ConntrackTable, netlink.InetFamily(family(vip)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		if answers, _ := netip.AddrFromSlice(c.Reverse.SrcIP); answers.Unmap() == vip {
+			n++
+		}
+	}
+	return n
 }
 
 // next waits for the end of a connection.

@@ -30,6 +30,18 @@ func family(a netip.Addr) uint8 {
 
 // get asks for one object, and returns its attributes; false: there is none such.
 func (f *netfilter) get(subsystem, message int, family uint8, attributes ...*nl.RtAttr) (object []byte, found bool, err error) {
+	answers, found, err := f.send(subsystem, message, family, attributes)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	if len(answers) != 1 || len(answers[0]) < nl.SizeofNfgenmsg {
+		return nil, false, fmt.Errorf("netfilter: %d answers", len(answers))
+	}
+	return answers[0][nl.SizeofNfgenmsg:], true, nil
+}
+
+// send sends one message, and returns what the kernel answers; false: there is no such object.
+func (f *netfilter) send(subsystem, message int, family uint8, attributes []*nl.RtAttr) (answers [][]byte, found bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.socket == nil {
@@ -47,15 +59,13 @@ func (f *netfilter) get(subsystem, message int, family uint8, attributes ...*nl.
 	for _, a := range attributes {
 		req.AddData(a)
 	}
-	answers, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	answers, err = req.Execute(unix.NETLINK_NETFILTER, 0)
 	var no syscall.Errno
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return nil, false, nil
-	case err == nil && len(answers) == 1 && len(answers[0]) >= nl.SizeofNfgenmsg:
-		return answers[0][nl.SizeofNfgenmsg:], true, nil
 	case err == nil:
-		err = fmt.Errorf("%d answers", len(answers))
+		return answers, true, nil
 	case errors.As(err, &no) && no != unix.EAGAIN:
 		return nil, false, fmt.Errorf("netfilter: %w", err) // the kernel's answer
 	}

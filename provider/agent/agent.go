@@ -310,7 +310,7 @@ func (a *Agent) pass(ctx context.Context) {
 	st := a.stage(started)
 	a.decide(m, healthy, st)
 	a.observePlan(started)
-	if !a.planned && a.gate.askNow(ctx) { // routers take what is missing from the first words for gone
+	if !a.planned && a.gate.awaitFirst(ctx) { // routers take what is missing from the first words for gone
 		a.admit(time.Now())
 		a.decide(m, healthy, st)
 		a.observePlan(time.Now())

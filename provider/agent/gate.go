@@ -21,6 +21,8 @@ const (
 	askEvery = 10 * time.Millisecond
 	// askShare is how much of the time goes into looking at most: one part in so many.
 	askShare = 5
+	// askTogether is how many questions have their answers taken together.
+	askTogether = 500
 	// askOverdueEvery is how often it is asked about a VIP that is announced without.
 	askOverdueEvery = 5 * time.Second
 	// askFirstWithin bounds how long an agent that begins waits for its first answers.
@@ -37,6 +39,7 @@ type asker struct {
 	prober  prober
 	changed func()
 	rounds  newest[round]
+	ended   chan struct{} // has one when a round has ended
 
 	mu      sync.Mutex
 	answers []advertise.Answer // that nobody has taken yet
@@ -49,18 +52,18 @@ type round struct {
 }
 
 func newAsker(p prober, changed func()) *asker {
-	return &asker{prober: p, changed: changed, rounds: newNewest[round]()}
+	return &asker{prober: p, changed: changed, rounds: newNewest[round](), ended: make(chan struct{}, 1)}
 }
 
 // run asks what it was last told to, again and again, until the context ends.
 func (a *asker) run(ctx context.Context) {
 	var now round
 	var ended time.Time // the last time
-	var took time.Duration
+	var each time.Duration
 	for {
 		var due <-chan time.Time
-		if len(now.questions) > 0 {
-			due = time.After(time.Until(ended.Add(max(pace(now.questions), (askShare-1)*took))))
+		if n := len(now.questions); n > 0 {
+			due = time.After(time.Until(ended.Add(max(pace(now.questions), (askShare-1)*each*time.Duration(n)))))
 		}
 		select {
 		case <-ctx.Done():
@@ -70,9 +73,15 @@ func (a *asker) run(ctx context.Context) {
 		case <-due:
 		}
 		started := time.Now()
-		a.put(a.prober.Ask(ctx, now.with, now.questions))
+		for some := range slices.Chunk(now.questions, askTogether) {
+			a.put(a.prober.Ask(ctx, now.with, some))
+		}
 		ended = time.Now()
-		took = ended.Sub(started)
+		each = ended.Sub(started) / time.Duration(len(now.questions))
+		select {
+		case a.ended <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -150,14 +159,19 @@ func (g *gate) observe(p plan, with kubeproxy.Round, now time.Time) time.Duratio
 	return g.rules.Next(now)
 }
 
-// askNow asks before anything else is done, and reports whether there was a question.
-func (g *gate) askNow(ctx context.Context) bool {
+// awaitFirst waits for the first answers, but not for long, and reports whether there was a
+// question.
+func (g *gate) awaitFirst(ctx context.Context) bool {
 	if len(g.last.questions) == 0 {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, askFirstWithin)
-	defer cancel()
-	g.asker.put(g.asker.prober.Ask(ctx, g.last.with, g.last.questions))
+	limit := time.NewTimer(askFirstWithin)
+	defer limit.Stop()
+	select {
+	case <-g.asker.ended:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
 	return true
 }
 

@@ -21,12 +21,14 @@ type rules struct {
 	mu    sync.Mutex
 	have  map[netip.Addr]advertise.Evidence // absent, if not there
 	asked int
+	takes time.Duration // each question
 }
 
 func (r *rules) Ask(_ context.Context, _ kubeproxy.Round, questions []advertise.Question) (all []advertise.Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.asked++
+	time.Sleep(r.takes * time.Duration(len(questions)))
 	for _, q := range questions {
 		e := r.have[q.VIP]
 		if e == "" {
@@ -94,6 +96,29 @@ func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {
 	time.Sleep(3 * askEvery)
 	if now := r.rounds(); now > n {
 		t.Errorf("asked %d times after it was told to stop", now-n)
+	}
+}
+
+// A round of very many takes long, and asking few of them again does not.
+func TestTheFewWithoutAnAnswerDoNotWaitForTheManyThatHaveOne(t *testing.T) {
+	const many = 3000
+	all := make([]advertise.Question, many)
+	for i := range all {
+		all[i].VIP = netip.AddrFrom4([4]byte{203, 0, byte(i >> 8), byte(i)})
+	}
+	r := &rules{have: map[netip.Addr]advertise.Evidence{}, takes: time.Second / many}
+	for _, q := range all[1:] {
+		r.have[q.VIP] = advertise.Present
+	}
+	a, told := askedOf(t, r)
+	a.rounds.put(round{questions: all})
+	<-told
+	r.set(all[0].VIP, advertise.Present)
+	began := time.Now()
+	a.rounds.put(round{questions: all[:1]})
+	<-told
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("answered after %v", took)
 	}
 }
 
