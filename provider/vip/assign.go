@@ -82,3 +82,21 @@ func (b *Controller) acquireAll(ctx context.Context, r ipam.Request, d ipam.Deci
 func (b *Controller) settle(r ipam.Request, d ipam.Decision) {
 	b.apply(func(s *ipam.State) ipam.Effects { return s.Settle(r, d, b.now()) })
 }
+
+// releaseUnreported releases those addresses of a Service that its status does not show, and
+// returns the others. They are released once the status is written. Where the Service asks for
+// something else by now, another leader may have given it one of them a moment ago.
+func (b *Controller) releaseUnreported(ctx context.Context, r ipam.Request, all []netip.Addr) (shown []netip.Addr, err error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	now, err := b.reported(ctx, r.Service, r.UID)
+	if err != nil {
+		return nil, err
+	}
+	if now != nil && (!b.isOurs(now) || !asksTheSame(r, requestOf(now))) {
+		return nil, errCacheIsLate(r.Service)
+	}
+	shown = showsIn(now, all)
+	return shown, b.releaseAll(ctx, r.Service, r.UID, without(all, shown...))
+}

@@ -33,6 +33,11 @@ func staleService(k lb.ServiceKey) error {
 	return apierrors.NewConflict(v1.Resource("services"), k.String(), errOtherService)
 }
 
+// errCacheIsLate is a conflict, as that of a write would be.
+func errCacheIsLate(k lb.ServiceKey) error {
+	return apierrors.NewConflict(v1.Resource("services"), k.String(), errors.New("the cache has not seen yet what it asks for now"))
+}
+
 // acquire has the API server record that a Service holds a VIP that it was granted. It
 // reports false if somebody else does; the state then knows.
 func (b *store) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string) (bool, error) {
@@ -178,6 +183,17 @@ func (b *store) refresh(ctx context.Context, a netip.Addr) error {
 	}
 	b.observe(obj, true)
 	return nil
+}
+
+// checkFewer asks whether etcd was restored where a live read names fewer holders of an address
+// than were known: what was known is then remembered before it is forgotten here. Of an address
+// that was released nobody has to be remembered.
+func (b *store) checkFewer(ctx context.Context, a netip.Addr, now ...lb.ServiceKey) error {
+	held := ask(b, func(s *ipam.State) bool { c, _ := s.Holding(a); return len(c.Holders) > 0 })
+	if !held || len(without(b.object(a).Holders, now...)) == 0 {
+		return nil
+	}
+	return b.journal.Check(ctx)
 }
 
 // observe takes in what an object says.

@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	networkinglisters "k8s.io/client-go/listers/networking/v1"
 
-	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
 )
@@ -259,15 +258,6 @@ func prefixesOf(all networkinglisters.ServiceCIDRLister) (cluster []netip.Prefix
 		}
 	}
 	return cluster
-}
-
-// service returns a Service from the cache; nil: it has none.
-func (b *environment) service(k lb.ServiceKey) *v1.Service {
-	svc, err := b.services.Services(k.Namespace).Get(k.Name)
-	if err != nil {
-		return nil
-	}
-	return svc
 }
 
 // audit compares what is known with a live list from time to time: a watch can miss

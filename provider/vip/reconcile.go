@@ -10,69 +10,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	servicehelper "k8s.io/cloud-provider/service/helpers"
-	"k8s.io/component-base/metrics/legacyregistry"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 )
-
-// Reasons of Events on Services.
-const (
-	reasonStatusOverwritten = "StatusOverwritten"      // another program wrote the status
-	reasonSyncFailed        = "SyncLoadBalancerFailed" // the API server failed; also the stock controller's word for it
-)
-
-// Start starts the controller, which runs until ctx ends. It serves Services of Plinth's
-// class, and those without a class.
-func (b *Controller) Start(ctx context.Context, workers int) error {
-	b.ctx, b.stop = context.WithCancel(ctx)
-	services := b.cluster.Informers.Core().V1().Services()
-	b.services = services.Lister()
-	registration, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    b.serviceCame,
-		UpdateFunc: b.serviceChanged,
-		DeleteFunc: b.serviceGone,
-	})
-	if err != nil {
-		return err
-	}
-	cidrs, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer().AddEventHandler(b.poolsChange(b.ctx))
-	if err != nil {
-		return err
-	}
-	legacyregistry.RawMustRegister(vipCollector{b})
-	go b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced)
-	return nil
-}
-
-func (b *Controller) run(ctx context.Context, workers int, synced ...cache.InformerSynced) {
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !b.beginReleasing(ctx) {
-		return
-	}
-	go b.released.run(b.ctx)
-	go b.queue.Run(b.ctx, workers)
-	if !b.beginGiving(b.ctx) {
-		return
-	}
-	go b.options.InForce.OnChange(b.ctx, func() { b.retryUntilDone(b.ctx, b.setPools) })
-	b.audit(b.ctx)
-}
-
-// poolsChange has no pool give what the cluster begins to give itself, and the pools have back
-// what it gives no more. Before an inventory is in force there is none; who sets the first looks
-// at the cluster, too.
-func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler {
-	changed := func(any) {
-		if closed(b.loaded) {
-			_ = b.setPools(ctx) // fails only where none is in force
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed}
-}
 
 // serviceCame queues a Service that is to be served, or shows what Plinth once wrote.
 func (b *Controller) serviceCame(obj any) {
@@ -223,29 +166,6 @@ func (b *statuses) drifted(svc *v1.Service) bool {
 	return told && b.reports.observe(svc, d)
 }
 
-// hasOurFinalizer reports whether a Service that is not to be served, or no more, has the
-// finalizer of load balancers on it, and it is Plinth's to take off: of a Service without a
-// class, or of Plinth's. One of another class, or without a class where Plinth serves its
-// own alone, only if Plinth has served it before, and no other balancer has given it an
-// address since.
-func (b *statuses) hasOurFinalizer(svc *v1.Service) bool {
-	if b.byStock || !servicehelper.HasLBFinalizer(svc) || b.isOurs(svc) || b.keepsVIPs(svc) {
-		return false
-	}
-	if ofOurClass(svc) || !b.options.ClassOnly && svc.Spec.LoadBalancerClass == nil {
-		return true
-	}
-	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil {
-		return false
-	}
-	return ask(b.store, func(s *ipam.State) bool {
-		return !slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
-			a, err := netip.ParseAddr(i.IP)
-			return err != nil || s.Pool(a) == "" && !s.IsHolder(a, keyOf(svc))
-		})
-	})
-}
-
 // letGo clears the status of a Service that is gone, or not Plinth's any more, and releases
 // what it holds. The cache is not enough to say so. Another balancer's finalizer, and what
 // that one says in the status, stay.
@@ -296,11 +216,6 @@ func (b *environment) lookAgain(k lb.ServiceKey) {
 	if svc := b.service(k); svc != nil && b.isOurs(svc) {
 		b.queue.Add(k.String())
 	}
-}
-
-// errCacheIsLate is a conflict, as that of a write would be.
-func errCacheIsLate(k lb.ServiceKey) error {
-	return apierrors.NewConflict(v1.Resource("services"), k.String(), errors.New("the cache has not seen yet what it asks for now"))
 }
 
 // mustWait reports whether a Service that is not Plinth's to serve has to keep what it

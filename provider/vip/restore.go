@@ -1,12 +1,10 @@
 package vip
 
 import (
-	"context"
 	"maps"
 	"net/netip"
 	"slices"
 
-	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
 )
@@ -69,15 +67,4 @@ func (b *Controller) finishRestore() {
 	}
 	b.released.last.Writes = max(b.released.last.Writes, before.Writes+countAhead)
 	b.writeReleasedSoon()
-}
-
-// checkFewer asks whether etcd was restored where a live read names fewer holders of an address
-// than were known: what was known is then remembered before it is forgotten here. Of an address
-// that was released nobody has to be remembered.
-func (b *store) checkFewer(ctx context.Context, a netip.Addr, now ...lb.ServiceKey) error {
-	held := ask(b, func(s *ipam.State) bool { c, _ := s.Holding(a); return len(c.Holders) > 0 })
-	if !held || len(without(b.object(a).Holders, now...)) == 0 {
-		return nil
-	}
-	return b.journal.Check(ctx)
 }

@@ -11,12 +11,6 @@ import (
 	"plinth.dev/plinth/lb/ipam"
 )
 
-// retainedVIP is a VIP that a Service keeps though it would not get it now.
-type retainedVIP struct {
-	vip     netip.Addr
-	service lb.ServiceKey
-}
-
 // retainedSays is what a Service is told of a VIP that it keeps.
 var retainedSays = map[lb.Reason]string{
 	lb.VIPOutsidePools:     "is kept, but no pool has it any more, so it is not announced",

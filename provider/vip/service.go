@@ -9,16 +9,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 )
-
-func keyOf(svc *v1.Service) lb.ServiceKey {
-	return lb.ServiceKey{Namespace: svc.Namespace, Name: svc.Name}
-}
 
 // ofOurClass reports whether a Service is of Plinth's class.
 func ofOurClass(svc *v1.Service) bool {
@@ -125,4 +122,10 @@ func ingressOf(vips []netip.Addr) []v1.LoadBalancerIngress {
 
 func sameIngress(svc *v1.Service, want []v1.LoadBalancerIngress) bool {
 	return apiequality.Semantic.DeepEqual(svc.Status.LoadBalancer.Ingress, want)
+}
+
+// served reports whether a Service that is not Plinth's to serve was so before.
+func (b *environment) served(svc *v1.Service) bool {
+	ours := ofOurClass(svc) || classless(svc) && !b.options.ClassOnly
+	return ours || meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil
 }

@@ -19,43 +19,6 @@ import (
 	"plinth.dev/plinth/lb/ipam"
 )
 
-// reported returns the Service of that UID as the API server has it now; nil if it is
-// gone.
-func (b *statuses) reported(ctx context.Context, k lb.ServiceKey, uid string) (*v1.Service, error) {
-	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && string(svc.UID) != uid {
-		return nil, nil
-	}
-	return svc, err
-}
-
-// showsIn returns those addresses that a status shows.
-func showsIn(svc *v1.Service, all []netip.Addr) []netip.Addr {
-	if svc == nil {
-		return nil
-	}
-	shown := shownBy(svc)
-	return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !slices.Contains(shown, a) })
-}
-
-// releaseUnreported releases those addresses of a Service that its status does not show, and
-// returns the others. They are released once the status is written. Where the Service asks for
-// something else by now, another leader may have given it one of them a moment ago.
-func (b *Controller) releaseUnreported(ctx context.Context, r ipam.Request, all []netip.Addr) (shown []netip.Addr, err error) {
-	if len(all) == 0 {
-		return nil, nil
-	}
-	now, err := b.reported(ctx, r.Service, r.UID)
-	if err != nil {
-		return nil, err
-	}
-	if now != nil && (!b.isOurs(now) || !asksTheSame(r, requestOf(now))) {
-		return nil, errCacheIsLate(r.Service)
-	}
-	shown = showsIn(now, all)
-	return shown, b.releaseAll(ctx, r.Service, r.UID, without(all, shown...))
-}
-
 // clearReported clears the status of a Service before what it holds is given back, and takes off
 // the finalizer with it: what the Service holds is given back next, by whoever leads then. A later
 // Service of its name says what is its own. Who changes the Service in between is no failure.
@@ -120,10 +83,27 @@ func (b *statuses) clearedStatus(svc *v1.Service) map[string]any {
 	return status
 }
 
-// served reports whether a Service that is not Plinth's to serve was so before.
-func (b *environment) served(svc *v1.Service) bool {
-	ours := ofOurClass(svc) || classless(svc) && !b.options.ClassOnly
-	return ours || meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil
+// hasOurFinalizer reports whether a Service that is not to be served, or no more, has the
+// finalizer of load balancers on it, and it is Plinth's to take off: of a Service without a
+// class, or of Plinth's. One of another class, or without a class where Plinth serves its
+// own alone, only if Plinth has served it before, and no other balancer has given it an
+// address since.
+func (b *statuses) hasOurFinalizer(svc *v1.Service) bool {
+	if b.byStock || !servicehelper.HasLBFinalizer(svc) || b.isOurs(svc) || b.keepsVIPs(svc) {
+		return false
+	}
+	if ofOurClass(svc) || !b.options.ClassOnly && svc.Spec.LoadBalancerClass == nil {
+		return true
+	}
+	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil {
+		return false
+	}
+	return ask(b.store, func(s *ipam.State) bool {
+		return !slices.ContainsFunc(svc.Status.LoadBalancer.Ingress, func(i v1.LoadBalancerIngress) bool {
+			a, err := netip.ParseAddr(i.IP)
+			return err != nil || s.Pool(a) == "" && !s.IsHolder(a, keyOf(svc))
+		})
+	})
 }
 
 // keepsVIPs reports whether a Service was served before Plinth came to serve its class
@@ -211,8 +191,4 @@ func (b *statuses) tellStale(svc *v1.Service) {
 	b.cluster.Reports.Warn(svc, string(lb.StatusNotHeld), bounded(fmt.Sprintf("the status shows %s, which Plinth has not given to this Service, and gives to nobody before the status shows it no more. "+
 		"If no other balancer serves this Service: kubectl patch service %s -n %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":null}}'",
 		strings.Join(vips, ", "), svc.Name, svc.Namespace), maxEvent))
-}
-
-func without[T comparable](all []T, some ...T) []T {
-	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return slices.Contains(some, x) })
 }

@@ -20,6 +20,12 @@ import (
 	"plinth.dev/plinth/lb/ipam"
 )
 
+// Reasons of Events on Services.
+const (
+	reasonStatusOverwritten = "StatusOverwritten"      // another program wrote the status
+	reasonSyncFailed        = "SyncLoadBalancerFailed" // the API server failed; also the stock controller's word for it
+)
+
 // Reasons of [lb.VIPAllocated] when it is true.
 const (
 	reasonAllocated = "Allocated"
@@ -171,4 +177,23 @@ func overwritten(svc *v1.Service, d ipam.Decision) string {
 		ips = append(ips, i.IP+i.Hostname)
 	}
 	return fmt.Sprintf("another program set the status to %q; Plinth repairs it, ever less often if this goes on", strings.Join(ips, ","))
+}
+
+// reported returns the Service of that UID as the API server has it now; nil if it is
+// gone.
+func (b *statuses) reported(ctx context.Context, k lb.ServiceKey, uid string) (*v1.Service, error) {
+	svc, err := b.cluster.Client.CoreV1().Services(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && string(svc.UID) != uid {
+		return nil, nil
+	}
+	return svc, err
+}
+
+// showsIn returns those addresses that a status shows.
+func showsIn(svc *v1.Service, all []netip.Addr) []netip.Addr {
+	if svc == nil {
+		return nil
+	}
+	shown := shownBy(svc)
+	return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !slices.Contains(shown, a) })
 }

@@ -2,14 +2,64 @@ package vip
 
 import (
 	"context"
+	"log/slog"
 	"net/netip"
+	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/record"
 
+	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
+	"plinth.dev/plinth/provider/event"
+	"plinth.dev/plinth/provider/queue"
 )
+
+// Options say how Services are served.
+type Options struct {
+	Namespace string // of Plinth's ConfigMaps
+	ClassOnly bool   // serve Services of Plinth's class and none without a class
+	StateDir  string // where it is written down who holds which VIP; empty: nowhere
+	InForce   *source.InForce
+	Log       *slog.Logger
+	Restart   func() // ends this process, so that another starts with nothing remembered
+}
+
+// journalFile is where it is written down who holds which VIP; empty: nowhere.
+func (o Options) journalFile() string {
+	if o.StateDir == "" {
+		return ""
+	}
+	return filepath.Join(o.StateDir, "claims.json")
+}
+
+// Cluster is what the API server is reached by.
+type Cluster struct {
+	Client    kubernetes.Interface
+	Informers informers.SharedInformerFactory
+	Recorder  record.EventRecorder
+	Reports   *event.Reports
+	Stop      <-chan struct{} // closed when the controllers end
+}
+
+// environment is what all parts use, and say together: which Services are Plinth's to serve.
+type environment struct {
+	options  Options
+	cluster  Cluster
+	log      *slog.Logger
+	now      func() time.Time
+	services corelisters.ServiceLister
+	queue    *queue.Queue
+	byStock  bool // the stock service controller runs in its place, and writes the statuses; see stockBalancer
+}
 
 // store is the state of VIPs under its lock, and the API server's word of it.
 type store struct {
@@ -85,4 +135,30 @@ func (b *store) writeReleasedSoon() {
 	case b.quarantineChanged <- struct{}{}:
 	default:
 	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func keyOf(svc *v1.Service) lb.ServiceKey {
+	return lb.ServiceKey{Namespace: svc.Namespace, Name: svc.Name}
+}
+
+func without[T comparable](all []T, some ...T) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(x T) bool { return slices.Contains(some, x) })
+}
+
+// service returns a Service from the cache; nil: it has none.
+func (b *environment) service(k lb.ServiceKey) *v1.Service {
+	svc, err := b.services.Services(k.Namespace).Get(k.Name)
+	if err != nil {
+		return nil
+	}
+	return svc
 }

@@ -1,0 +1,90 @@
+package vip
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"k8s.io/client-go/tools/cache"
+	cloudprovider "k8s.io/cloud-provider"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/claim"
+	"plinth.dev/plinth/provider/queue"
+)
+
+// New returns a Controller that does nothing yet. Use comes before Start.
+func New(o Options) *Controller {
+	e := &environment{options: o, log: o.Log, now: time.Now}
+	held := &store{environment: e, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1), followed: map[netip.Addr]bool{}}
+	b := &Controller{
+		statuses: &statuses{store: held, reports: newReports(func() time.Time { return e.now() })},
+		loaded:   make(chan struct{}),
+		ready:    make(chan struct{}),
+	}
+	b.linked = &stockBalancer{balancer: b}
+	b.released = &releasedKeeper{balancer: b}
+	e.queue = queue.New("plinth_loadbalancer", o.Log, b.reconcile)
+	return b
+}
+
+// Use takes what the API server is reached by, before anything is started. Where the stock
+// service controller asks first, it starts long after the informers, so it asks for its own here.
+func (b *Controller) Use(c Cluster) {
+	b.cluster, b.claims = c, claim.Client{Kube: c.Client, Namespace: b.options.Namespace}
+	c.Informers.Core().V1().Services().Informer()
+	c.Informers.Networking().V1().ServiceCIDRs().Informer()
+}
+
+// Stock answers the stock service controller, in a program that runs that one in place of
+// this.
+func (b *Controller) Stock() cloudprovider.LoadBalancer { return b.linked }
+
+// Start starts the controller, which runs until ctx ends. It serves Services of Plinth's
+// class, and those without a class.
+func (b *Controller) Start(ctx context.Context, workers int) error {
+	b.ctx, b.stop = context.WithCancel(ctx)
+	services := b.cluster.Informers.Core().V1().Services()
+	b.services = services.Lister()
+	registration, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    b.serviceCame,
+		UpdateFunc: b.serviceChanged,
+		DeleteFunc: b.serviceGone,
+	})
+	if err != nil {
+		return err
+	}
+	cidrs, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer().AddEventHandler(b.poolsChange(b.ctx))
+	if err != nil {
+		return err
+	}
+	legacyregistry.RawMustRegister(vipCollector{b})
+	go b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced)
+	return nil
+}
+
+func (b *Controller) run(ctx context.Context, workers int, synced ...cache.InformerSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) || !b.beginReleasing(ctx) {
+		return
+	}
+	go b.released.run(b.ctx)
+	go b.queue.Run(b.ctx, workers)
+	if !b.beginGiving(b.ctx) {
+		return
+	}
+	go b.options.InForce.OnChange(b.ctx, func() { b.retryUntilDone(b.ctx, b.setPools) })
+	b.audit(b.ctx)
+}
+
+// poolsChange has no pool give what the cluster begins to give itself, and the pools have back
+// what it gives no more. Before an inventory is in force there is none; who sets the first looks
+// at the cluster, too.
+func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler {
+	changed := func(any) {
+		if closed(b.loaded) {
+			_ = b.setPools(ctx) // fails only where none is in force
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed}
+}
