@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -41,7 +42,7 @@ func heldByOther(s inventory.Session) (connection, bool) {
 	}
 	for _, ports := range [][2]uint16{{0, s.Port}, {bgpPort, 0}} { // either end may have begun
 		for _, c := range connections(local, s.RouterAddr, ports[0], ports[1]) {
-			if c.inode != 0 && !isOurs(c.inode) {
+			if c.inode != 0 && !isOurs(c.inode) && slices.Contains(connections(local, s.RouterAddr, ports[0], ports[1]), c) { // our own may have ended meanwhile
 				return c, true
 			}
 		}

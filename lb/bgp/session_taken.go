@@ -41,8 +41,11 @@ func (in *instance) awaitTurn(ctx context.Context, onEvent func(event)) {
 		return
 	}
 	go onEvent(event{from: in, other: &other})
-	<-ctx.Done()
-	time.Sleep(dialEnds)
+	select {
+	case <-ctx.Done():
+		time.Sleep(dialEnds)
+	case <-time.After(takenPause): // a session stands that the router began, and GoBGP waits for this to end it
+	}
 }
 
 // onOther ends an attempt that would take the session of another program.

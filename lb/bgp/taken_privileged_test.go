@@ -3,7 +3,10 @@
 package bgp
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -13,6 +16,7 @@ import (
 	"time"
 
 	api "github.com/osrg/gobgp/v4/api"
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"github.com/osrg/gobgp/v4/pkg/server"
 )
 
@@ -213,5 +217,47 @@ func TestAConnectionOfAnotherProgramOverALinkIsOneOfThatLinkAlone(t *testing.T) 
 	s.RouterAddr = at.WithZone(elsewhere.link)
 	if c, taken := heldByOther(s); taken {
 		t.Errorf("%v is not on %s", c, elsewhere.link)
+	}
+}
+
+// TestASessionThatTheRouterBeganEndsThoughAnotherProgramIsConnected has a session stand while GoBGP
+// is about to connect as well.
+func TestASessionThatTheRouterBeganEndsThoughAnotherProgramIsConnected(t *testing.T) {
+	const listen = 11790
+	here := netip.MustParseAddr("127.0.0.1")
+	l, err := net.Listen("tcp4", "127.0.17.1:0")
+	must(t, err)
+	defer l.Close()
+	router := netip.MustParseAddrPort(l.Addr().String())
+	s := NewSpeaker(Options{Log: logger(t), ListenPort: listen})
+	t.Cleanup(func() { _ = s.Leave(context.Background()) })
+	c := sessionTo(router.Addr().String())
+	c.Local, c.Port, c.HoldTime, c.RestartTime, c.Families.IPv6 = here, router.Port(), 9*time.Second, time.Minute, false
+	must(t, s.Set(t.Context(), config(plan(c, "203.0.113.10/32"))))
+	attempt, err := l.Accept()
+	must(t, err)
+	session, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: router.Addr().AsSlice()}}).Dial("tcp4", netip.AddrPortFrom(here, listen).String())
+	must(t, err)
+	open, err := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), []gobgp.OptionParameterInterface{
+		gobgp.NewOptionParameterCapability([]gobgp.ParameterCapabilityInterface{
+			gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC), gobgp.NewCapFourOctetASNumber(routerASN),
+			gobgp.NewCapGracefulRestart(false, false, 60, []*gobgp.CapGracefulRestartTuple{gobgp.NewCapGracefulRestartTuple(gobgp.RF_IPv4_UC, true)}),
+		}),
+	})
+	must(t, err)
+	send(session, open)
+	send(session, gobgp.NewBGPKeepAliveMessage())
+	go func() { _, _ = io.Copy(io.Discard, session) }()
+	isUp(t, s, 8*time.Second)
+	connectElsewhere(t, l.Addr())
+	_, err = l.Accept()
+	must(t, err)
+	must(t, attempt.Close())    // of the two the router keeps its own
+	time.Sleep(3 * time.Second) // GoBGP is about to connect again
+	must(t, session.Close())
+	for begin := time.Now(); s.State(t.Context())[0].Up; time.Sleep(100 * time.Millisecond) {
+		if time.Since(begin) > 12*time.Second {
+			t.Fatal("it is up still, over a connection that has been closed:", s.State(t.Context())[0])
+		}
 	}
 }
