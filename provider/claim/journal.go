@@ -118,25 +118,37 @@ func (j *Journal) OnRestore(f func()) {
 // before a claim is taken for gone: what the backup does not have was not deleted. That somebody
 // has deleted the ConfigMap is no restore.
 func (j *Journal) Check(ctx context.Context) error {
+	_, err := j.ReadReleased(ctx)
+	if err != nil && !errors.Is(err, ErrUnreadable) { // which the count is not
+		return fmt.Errorf("it is not known yet whether etcd was restored: %w", err)
+	}
+	return nil
+}
+
+// ReadReleased is [Client.ReadReleased], and takes in the count, if there is one.
+func (j *Journal) ReadReleased(ctx context.Context) (Released, error) {
 	j.checking.Lock()
 	defer j.checking.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	r, err := j.client.ReadReleased(ctx)
-	if err != nil && !errors.Is(err, ErrUnreadable) { // which the count is not
-		return fmt.Errorf("it is not known yet whether etcd was restored: %w", err)
-	}
-	if r.exists {
+	if r.Writes > 0 {
 		j.counted(r.Writes)
 	}
-	return nil
+	return r, err
 }
 
 // WriteReleased is [Client.WriteReleased], and takes in the count: a backup of a moment ago is told
-// from what was written since.
+// from what was written since. While a restore is not repaired the count stays as it is, since a
+// count greater than before says that it is.
 func (j *Journal) WriteReleased(ctx context.Context, before Released, quarantined []ipam.Quarantined) (Released, error) {
 	j.checking.Lock()
 	defer j.checking.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if m := j.BeforeRestore(); m != nil && before.Writes <= m.Writes {
+		before.Writes-- // which the write adds
+	}
 	r, err := j.client.WriteReleased(ctx, before, quarantined)
 	if err == nil {
 		j.counted(r.Writes)

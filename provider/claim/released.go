@@ -26,6 +26,7 @@ const (
 
 	releasedKey    = "released.json"
 	writesKey      = "writes"
+	writesMost     = 1 << 62
 	releasedFormat = 1
 	releasedMost   = 900 << 10 // bytes; an object may have 1 MiB (etcd's limit is 1.5 MiB)
 )
@@ -36,7 +37,7 @@ var ErrUnreadable = errors.New("what was released before is unreadable")
 // Released is what the ConfigMap says.
 type Released struct {
 	Quarantined []ipam.Quarantined
-	Writes      int64  // how often it was written
+	Writes      int64  // how often it was written; 0: an older version wrote it, or somebody by hand
 	exists      bool   // there is one
 	version     string // of the object
 }
@@ -62,7 +63,9 @@ func (c Client) ReadReleased(ctx context.Context) (Released, error) {
 		return Released{}, fmt.Errorf("which VIPs were released a moment ago is not known: %w", err)
 	}
 	r := Released{exists: true, version: m.ResourceVersion}
-	r.Writes, _ = strconv.ParseInt(m.Data[writesKey], 10, 64) // an older version does not count
+	if n, err := strconv.ParseInt(m.Data[writesKey], 10, 64); err == nil && n > 0 && n < writesMost {
+		r.Writes = n
+	}
 	var all []released
 	if err := json.Unmarshal([]byte(m.Data[releasedKey]), &all); err != nil && m.Data[releasedKey] != "" {
 		return r, fmt.Errorf("configmap %s: %w: %w", ReleasedName, ErrUnreadable, err)

@@ -111,7 +111,7 @@ func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []neti
 // read reads what is written down. Where somebody has deleted it, which is no restore of etcd,
 // the count of writes goes on.
 func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
-	now, err := r.balancer.claims.ReadReleased(ctx)
+	now, err := r.balancer.journal.ReadReleased(ctx)
 	if errors.Is(err, claim.ErrUnreadable) {
 		r.balancer.log.Error("it is forgotten", "err", err)
 		err = nil

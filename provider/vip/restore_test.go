@@ -3,6 +3,7 @@ package vip
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -13,9 +14,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
@@ -43,19 +48,12 @@ func (h *held) checks() *claim.Memory {
 // restoredFrom has a leader begin after a restore of what the process before wrote down.
 func (h *held) restoredFrom(objects ...*networkingv1.IPAddress) (file string) {
 	h.t.Helper()
-	known := claim.Memory{Format: 1, Writes: 20, Claims: map[netip.Addr]claim.Entry{}}
+	known := map[netip.Addr]claim.Entry{}
 	for _, obj := range objects {
 		o, _ := claim.Read(obj)
-		known.Claims[o.Addr] = claim.Entry{Pool: o.Pool, Holders: o.Holders, UID: o.ParentUID}
+		known[o.Addr] = claim.Entry{Pool: o.Pool, Holders: o.Holders, UID: o.ParentUID}
 	}
-	text, err := json.Marshal(known)
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	file = filepath.Join(h.t.TempDir(), "claims.json")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		h.t.Fatal(err)
-	}
+	file = h.fileSaying(20, known)
 	h.clusterCounts(12)
 	h.leads(file)
 	return file
@@ -341,4 +339,82 @@ func TestACountGoesOnWhereSomebodyDeletesTheConfigMap(t *testing.T) {
 			t.Errorf("successor %v: %d writes are counted, %v; taken for a restore: %v", successor, now.Writes, err, h.checks() != nil)
 		}
 	}
+}
+
+// TestARestoreIsPendingHoweverOftenTheConfigMapIsWritten has a backup of one write ago.
+func TestARestoreIsPendingHoweverOftenTheConfigMapIsWritten(t *testing.T) {
+	h := newHeld(t)
+	h.plain()
+	h.clusterCounts(12)
+	o, _ := claim.Read(claimAt(h.addr.String(), "a", h.svc[0].UID))
+	h.leads(h.fileSaying(13, map[netip.Addr]claim.Entry{h.addr: {Pool: o.Pool, Holders: o.Holders, UID: o.ParentUID}}))
+	for range 3 {
+		h.departed()
+	}
+	if h.checks() == nil {
+		t.Error("it is taken for repaired, and nobody has claimed the VIP anew")
+	}
+	if d, err := h.assign(t.Context(), h.svc[1]); err != nil || slices.Contains(d.Addrs(), h.addr) {
+		t.Errorf("another Service gets %v, %v", d, err)
+	}
+	h.settled(0)
+	h.departed()
+	h.departed()
+	if h.checks() != nil {
+		t.Error("it is not taken for repaired")
+	}
+}
+
+// TestALeaderThatReadsASmallerCountWhenItWritesLearnsOfARestore has a backup of one write ago.
+func TestALeaderThatReadsASmallerCountWhenItWritesLearnsOfARestore(t *testing.T) {
+	h := newHeld(t)
+	h.clusterCounts(20)
+	h.leads("")
+	h.departed()
+	h.clusterCounts(20)
+	conflicts := 1
+	h.client.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
+		conflicts--
+		return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource("configmaps"), claim.ReleasedName, errors.New("it was restored"))
+	})
+	h.departed()
+	if h.checks() == nil {
+		t.Error("it has written over the smaller count")
+	}
+}
+
+// TestACountThatIsNoneIsNoRestore has somebody edit the ConfigMap.
+func TestACountThatIsNoneIsNoRestore(t *testing.T) {
+	for _, text := range []string{"", "many", "-1", "9223372036854775807"} {
+		h := newHeld(t)
+		h.clusterCounts(20)
+		h.leads("")
+		h.departed()
+		maps := h.client.CoreV1().ConfigMaps(h.options.Namespace)
+		patch := []byte(`{"data":{"writes":"` + text + `"}}`)
+		if _, err := maps.Patch(t.Context(), claim.ReleasedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if h.checks() != nil {
+			t.Errorf("%q is taken for a restore", text)
+		}
+		h.departed()
+		if n := h.journal.Writes(); n != 22 || h.checks() != nil {
+			t.Errorf("after %q the count goes on at %d, want 22", text, n)
+		}
+	}
+}
+
+// fileSaying is a file that an earlier process wrote.
+func (h *held) fileSaying(writes int64, claims map[netip.Addr]claim.Entry) string {
+	h.t.Helper()
+	text, err := json.Marshal(claim.Memory{Format: 1, Writes: writes, Claims: claims})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	file := filepath.Join(h.t.TempDir(), "claims.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	return file
 }
