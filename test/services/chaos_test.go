@@ -88,8 +88,9 @@ func testChaos(t *testing.T, disorder func(*chaos), notPromised ...string) {
 	c.calm()
 	c.nothingLeft()
 	c.foreignUntouched()
-	h := replay(c.seen(r))
-	c.restsAreWrittenDown(h)
+	seen := c.seen(r)
+	h := replay(seen)
+	c.restsAreWrittenDown(h, seen)
 	c.wasChaos(r, h)
 }
 
@@ -213,7 +214,7 @@ func (c *chaos) foreignUntouched() {
 
 // restsAreWrittenDown waits until ConfigMap plinth-released has every address that a Service
 // has held, of whoever held it last: all were given back less than ten minutes ago.
-func (c *chaos) restsAreWrittenDown(h *history) {
+func (c *chaos) restsAreWrittenDown(h *history, seen []event) {
 	c.t.Helper()
 	c.Eventually(10*time.Second, "what was given back rests", func(ctx context.Context) error {
 		c.tendAll()
@@ -238,9 +239,20 @@ func (c *chaos) restsAreWrittenDown(h *history) {
 		var wrong []error
 		for ip, owner := range h.owners {
 			if owners[ip] != owner {
-				wrong = append(wrong, fmt.Errorf("%s was held by %s last, and rests for %q", ip, owner, owners[ip]))
+				wrong = append(wrong, fmt.Errorf("%s was held by %s last, and rests for %q:\n%s", ip, owner, owners[ip], concerning(seen, ip)))
 			}
 		}
 		return abridged(wrong)
 	})
+}
+
+// concerning prints the events that tell of an address.
+func concerning(seen []event, ip string) string {
+	var lines []string
+	for _, e := range inOrder(seen) {
+		if e.concerns([]string{ip}) || e.service != nil && strings.Contains(askOf(e.service), ip) {
+			lines = append(lines, e.String())
+		}
+	}
+	return strings.Join(lines, "\n")
 }
