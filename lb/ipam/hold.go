@@ -26,8 +26,9 @@ func (s *State) ToHold(a netip.Addr, k lb.ServiceKey, uid string) Write {
 	case named:
 		s.addresses.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} })
 		return Write{Verb: Update, Object: o, Holders: o.Holders, ParentUID: uid, Confirm: true}
-	case x.releasing != (lb.ServiceKey{}):
-		return Write{Verb: Delete, Object: o}
+	case x.releasing != (lb.ServiceKey{}): // in one write, or nothing would say for a moment that it was released
+		left := Object{Parent: o.Parent, ParentUID: ParentLeft}
+		return Write{Verb: Update, Object: o, Holders: []lb.ServiceKey{k}, ParentUID: left.parentUIDWith(k, uid), Released: true}
 	case !s.ledger.mayStayBeside(a, k):
 		return Write{Verb: Refused}
 	}
@@ -111,15 +112,16 @@ func (s *State) Quarantine(all []Quarantined, now time.Time) {
 
 // Quarantined returns what is in quarantine, what is to be written down first at the
 // beginning: what has no object any more; what its owner could take for its own after a
-// restart, since it holds another address; what was released first. releasing are all
-// addresses that were released and still have an object, sorted.
-func (s *State) Quarantined(now time.Time) (all []Quarantined, releasing []netip.Addr) {
+// restart, since it holds another address; what was released first. releasing are the objects,
+// sorted, of all addresses that were released: of one that was granted again the object stays,
+// for nothing else says that it was released.
+func (s *State) Quarantined(now time.Time) (all []Quarantined, releasing []Object) {
 	for a, x := range s.addresses {
-		if x.releasing != (lb.ServiceKey{}) {
-			releasing = append(releasing, a)
+		if _, granted := s.ledger.holdings[a]; x.releasing != (lb.ServiceKey{}) && !granted {
+			releasing = append(releasing, *x.object)
 		}
 	}
-	slices.SortFunc(releasing, netip.Addr.Compare)
+	slices.SortFunc(releasing, func(x, y Object) int { return x.Addr.Compare(y.Addr) })
 	var order [3][]Quarantined
 	for _, r := range s.ledger.Quarantined() {
 		switch {

@@ -61,7 +61,6 @@ const (
 	Nothing Verb = iota // all is as it should be
 	Create              // make the object
 	Update              // write holders and the parent's UID into the object
-	Delete              // the object of one that released the address, to be made anew
 	Refused             // another holds the address, and does not share it
 	Another             // a later Service of the name holds it
 	Late                // the object was made anew after it was to be released
@@ -75,6 +74,7 @@ type Write struct {
 	Holders   []lb.ServiceKey
 	ParentUID string
 	Confirm   bool // only if the Service still is the one of that UID
+	Released  bool // only if nobody is served any more whom the object names
 }
 
 // withHolder returns the holders with k, sorted as they are written.

@@ -113,26 +113,41 @@ func (c *cluster) send(w Write, pool string, k lb.ServiceKey, uid string) error 
 		case Update:
 			now.Holders, now.ParentUID = w.Holders, w.ParentUID
 			after = c.put(now)
-		case Delete:
-			c.changes++
-			delete(c.objects, a)
-			c.watch = append(c.watch, func(s *State) Effects { return s.ObserveDeleted(a, now.UID, c.now) })
 		}
 		return nil
 	})
-	switch {
-	case errors.Is(err, errChanged):
-		if now, there := c.objects[a]; there {
-			c.follow(c.state.Observe(now, c.serving(c.state.Newcomers(now)), true))
-		} else {
-			c.follow(c.state.ObserveDeleted(a, "", c.now))
-		}
-	case err != nil:
-		return err
-	case w.Verb == Delete:
-		c.state.Deleted(w.Object)
-	default:
+	if err == nil {
 		c.follow(c.state.ObserveWrite(after, c.serving(c.state.Newcomers(after))))
+	}
+	return c.refreshed(a, err)
+}
+
+// remove deletes an object as it is known, and has the State know.
+func (c *cluster) remove(o Object) error {
+	err := c.write(func() error {
+		if now := c.objects[o.Addr]; now.Version != o.Version {
+			return errChanged
+		}
+		c.changes++
+		delete(c.objects, o.Addr)
+		c.watch = append(c.watch, func(s *State) Effects { return s.ObserveDeleted(o.Addr, o.UID, c.now) })
+		return nil
+	})
+	if err == nil {
+		c.state.Deleted(o)
+	}
+	return c.refreshed(o.Addr, err)
+}
+
+// refreshed has the State know an object that is not as it was known.
+func (c *cluster) refreshed(a netip.Addr, err error) error {
+	if !errors.Is(err, errChanged) {
+		return err
+	}
+	if now, there := c.objects[a]; there {
+		c.follow(c.state.Observe(now, c.serving(c.state.Newcomers(now)), true))
+	} else {
+		c.follow(c.state.ObserveDeleted(a, "", c.now))
 	}
 	return nil
 }
@@ -304,8 +319,8 @@ func (c *cluster) writeReleased() {
 	if c.write(func() error { c.written = all; return nil }) != nil {
 		return
 	}
-	for _, a := range releasing {
-		if o := c.state.Releasing(a); o != nil && c.send(Write{Verb: Delete, Object: *o}, "", lb.ServiceKey{}, "") != nil {
+	for _, o := range releasing {
+		if now := c.state.Releasing(o.Addr); now != nil && now.Version == o.Version && c.remove(o) != nil {
 			return
 		}
 	}

@@ -229,6 +229,12 @@ func TestServiceThatWaitedKeepsNothingThatItNeverHad(t *testing.T) {
 	if got := h.state.Holds(h.key(1)); len(got) != 2 {
 		t.Fatalf("it waited, and is granted %v", got)
 	}
+	if o := h.object(h.addr); !o.HeldBy(h.key(0)) { // should this process end here, nothing else says so
+		t.Errorf("nothing says any more that %v was released", h.addr)
+	}
+	if err := h.client.Tracker().Delete(networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), "", "2001:db8::1"); err != nil {
+		t.Fatal(err)
+	}
 	h.takenByAnotherProgram("2001:db8::1")
 	if d, err := h.assign(t.Context(), h.svc[1]); err != nil || !d.Refused || len(d.VIPs) > 0 {
 		t.Errorf("it gets %v, %v", d, err)

@@ -53,12 +53,17 @@ func (b *store) acquire(ctx context.Context, a netip.Addr, pool string, k lb.Ser
 			return false, nil
 		case ipam.Create:
 			obj, err = b.claims.Create(ctx, a, pool, k, uid)
-		case ipam.Delete:
-			err = b.deleteObject(ctx, w.Object)
 		case ipam.Update:
 			if w.Confirm {
 				if err := b.confirm(ctx, k, uid); err != nil {
 					return false, err
+				}
+			}
+			if w.Released {
+				if resumed, err := b.resumeReported(ctx, w.Object); err != nil {
+					return false, err
+				} else if resumed {
+					continue
 				}
 			}
 			obj, err = b.claims.Update(ctx, w)
@@ -246,22 +251,14 @@ func (b *store) holdersOf(services []lb.ServiceKey) (all []ipam.Holder) {
 	return all
 }
 
-// deleteObject deletes the object of a released address, if it is still as it is known. Where
-// the status of a Service that it names shows the address again, another leader serves that
-// Service, and the address is not released.
-func (b *store) deleteObject(ctx context.Context, o ipam.Object) error {
-	switch shown, err := b.isReported(ctx, o); {
-	case err != nil:
-		return err
-	case shown:
+// resumeReported has those hold a released address again whom its object names, if the status of
+// one of them shows it again: another leader serves that Service. It reports whether one does.
+func (b *store) resumeReported(ctx context.Context, o ipam.Object) (bool, error) {
+	shown, err := b.isReported(ctx, o)
+	if shown {
 		b.apply(func(s *ipam.State) ipam.Effects { return s.Resume(o, b.holdersOf(s.Newcomers(o))) })
-		return nil
 	}
-	err := b.claims.Delete(ctx, o)
-	if err == nil {
-		b.note(func(s *ipam.State) { s.Deleted(o) })
-	}
-	return err
+	return shown, err
 }
 
 // isReported reports whether a Service that an object names has its address in the status, where

@@ -64,13 +64,13 @@ func (r *releasedKeeper) write(ctx context.Context) (full bool, err error) {
 	if len(left) == 0 {
 		r.balancer.finishRestore()
 	}
-	r.removeObjects(ctx, without(releasing, left...))
+	r.removeObjects(ctx, slices.DeleteFunc(releasing, func(o ipam.Object) bool { return slices.Contains(left, o.Addr) }))
 	return len(left) > 0, nil
 }
 
 // writeDown writes down what is in quarantine. It returns what there was no room for, and what
 // was released and still has its object.
-func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip.Addr, err error) {
+func (r *releasedKeeper) writeDown(ctx context.Context) (left []netip.Addr, releasing []ipam.Object, err error) {
 	b := r.balancer
 	var all []ipam.Quarantined
 	all, releasing = r.quarantined()
@@ -93,7 +93,7 @@ func (r *releasedKeeper) writeDown(ctx context.Context) (left, releasing []netip
 }
 
 // quarantined is [ipam.State.Quarantined], and what another leader wrote down besides.
-func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []netip.Addr) {
+func (r *releasedKeeper) quarantined() (all []ipam.Quarantined, releasing []ipam.Object) {
 	now, ours := r.balancer.now(), map[netip.Addr]bool{}
 	r.balancer.note(func(s *ipam.State) { all, releasing = s.Quarantined(now) })
 	for _, x := range all {
@@ -134,23 +134,31 @@ func (r *releasedKeeper) read(ctx context.Context) (claim.Released, error) {
 
 // removeObjects deletes the objects of addresses that were released, unless they were claimed
 // again.
-func (r *releasedKeeper) removeObjects(ctx context.Context, releasing []netip.Addr) {
+func (r *releasedKeeper) removeObjects(ctx context.Context, releasing []ipam.Object) {
 	workqueue.ParallelizeUntil(ctx, claimWorkers, len(releasing), func(i int) {
 		if err := r.removeObject(ctx, releasing[i]); err != nil {
-			r.balancer.log.Error("cannot remove the claim of a VIP that was released; will try again", "vip", releasing[i], "err", err)
+			r.balancer.log.Error("cannot remove the claim of a VIP that was released; will try again", "vip", releasing[i].Addr, "err", err)
 			r.balancer.writeReleasedSoon()
 		}
 	})
 }
 
-func (r *releasedKeeper) removeObject(ctx context.Context, a netip.Addr) error {
+// removeObject deletes an object as it was when it was written down that its address rests.
+func (r *releasedKeeper) removeObject(ctx context.Context, o ipam.Object) error {
 	b := r.balancer
-	defer b.ofAddress.lock(a.String())()
-	o := ask(b.store, func(s *ipam.State) *ipam.Object { return s.Releasing(a) })
-	if o == nil {
+	defer b.ofAddress.lock(o.Addr.String())()
+	now := ask(b.store, func(s *ipam.State) *ipam.Object { return s.Releasing(o.Addr) })
+	if now == nil || now.Version != o.Version {
 		return nil
 	}
-	return b.wrote(ctx, a, nil, b.deleteObject(ctx, *o))
+	if resumed, err := b.resumeReported(ctx, o); resumed || err != nil {
+		return err
+	}
+	err := b.claims.Delete(ctx, o)
+	if err == nil {
+		b.note(func(s *ipam.State) { s.Deleted(o) })
+	}
+	return b.wrote(ctx, o.Addr, nil, err)
 }
 
 func addressesOf(all []ipam.Quarantined) []netip.Addr {
