@@ -31,7 +31,7 @@ const (
 	ClaimFormat = 1
 	// ServiceUIDAnnotation has the UID of the Service that a claim's parentRef names.
 	ServiceUIDAnnotation = "plinth.dev/service-uid"
-	// SharedByAnnotation names the holders of a claim that several Services share:
-	// namespace/name of each, comma separated, sorted.
+	// SharedByAnnotation names the holders of a claim that several Services share, or that
+	// one took over from another: namespace/name of each, comma separated, sorted.
 	SharedByAnnotation = "plinth.dev/shared-by"
 )
