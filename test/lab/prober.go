@@ -81,17 +81,16 @@ func (p *Prober) one(client *http.Client, url string, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	var begun atomic.Pointer[time.Time]
-	var opened atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		ConnectStart: func(string, string) {
 			now := time.Now()
 			begun.Store(&now)
 		},
-		GotConn: func(httptrace.GotConnInfo) { opened.Store(true) },
 	})
 	a, err := request(ctx, client, url)
 	done := probe{at: at, took: time.Since(at), node: a.Node, err: err}
-	if opened.Load() && errors.Is(err, syscall.ECONNRESET) {
+	// A reset before there was an answer to the SYN is ECONNREFUSED (tcp_reset of Linux 6.1).
+	if errors.Is(err, syscall.ECONNRESET) {
 		done.begun = *begun.Load()
 	}
 	p.add(done)
