@@ -15,11 +15,13 @@ import (
 // component is what Events of ours are reported by.
 const component = "plinth"
 
-// startEvents sends Events through a client of their own, so that a burst of
-// them does not hold up the writes that matter.
+// startEvents sends Events through a client of their own, after what is to be done for
+// Services, so that a burst of them does not hold up the writes that matter.
 func (c *Cloud) startEvents(ctx context.Context, client kubernetes.Interface) {
 	c.events = record.NewBroadcaster(record.WithContext(ctx))
 	c.events.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: client.CoreV1().Events("")})
-	c.recorder = c.events.NewRecorder(scheme.Scheme, v1.EventSource{Component: component})
+	backlog := event.NewBacklog(c.events.NewRecorder(scheme.Scheme, v1.EventSource{Component: component}), c.vips.Busy, c.log)
+	go backlog.Run(ctx)
+	c.recorder = backlog
 	c.reports = event.NewReports(c.recorder)
 }

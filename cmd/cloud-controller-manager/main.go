@@ -67,8 +67,8 @@ func run() int {
 // requests a second and one Node, Service or status at a time.
 func suit(o *options.CloudControllerManagerOptions) {
 	o.KubeCloudShared.CloudProvider.Name = provider.Name
-	o.Generic.ClientConnection.QPS = 1000
-	o.Generic.ClientConnection.Burst = 2000
+	o.Generic.ClientConnection.QPS = 2000
+	o.Generic.ClientConnection.Burst = 4000
 	o.NodeController.ConcurrentNodeSyncs = 16
 	o.NodeController.ConcurrentNodeStatusUpdates = 8
 	o.NodeLifecycleController.ConcurrentNodeLifecycleSyncs = 8

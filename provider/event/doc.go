@@ -1,3 +1,3 @@
 // Package event records Events once for each thing that goes wrong, however often a controller
-// comes by.
+// comes by, and after what is more urgent.
 package event

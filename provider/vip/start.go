@@ -37,6 +37,9 @@ func (b *Controller) Use(c Cluster) {
 	c.Informers.Networking().V1().ServiceCIDRs().Informer()
 }
 
+// Busy reports whether Services wait for their turn.
+func (b *Controller) Busy() bool { return b.queue.Len() > 0 }
+
 // Stock answers the stock service controller, in a program that runs that one in place of
 // this.
 func (b *Controller) Stock() cloudprovider.LoadBalancer { return b.linked }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"os/signal"
@@ -31,13 +32,15 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
+
+	"plinth.dev/plinth/provider/event"
 )
 
 // These are Plinth's.
 const (
 	workers   = 16
-	qps       = 1000
-	burst     = 2000
+	qps       = 2000
+	burst     = 4000
 	managedBy = "plinth.dev"
 	condition = "plinth.dev/VIPAllocated"
 )
@@ -69,7 +72,12 @@ func run(ctx context.Context, kubeconfig, first, pool string) error {
 	}
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedv1.EventSinkImpl{Interface: events.CoreV1().Events("")})
-	f := &floor{client: client, from: from, pool: pool, recorder: broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "floor"})}
+	f := &floor{client: client, from: from, pool: pool,
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute)), // as Plinth's
+	}
+	backlog := event.NewBacklog(broadcaster.NewRecorder(scheme.Scheme, v1.EventSource{Component: "floor"}), func() bool { return f.queue.Len() > 0 }, slog.Default())
+	go backlog.Run(ctx)
+	f.recorder = backlog
 	return f.run(ctx)
 }
 
@@ -77,6 +85,7 @@ func run(ctx context.Context, kubeconfig, first, pool string) error {
 type floor struct {
 	client   kubernetes.Interface
 	recorder record.EventRecorder
+	queue    workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	from     netip.Addr
 	pool     string
 	given    atomic.Uint32
@@ -85,7 +94,7 @@ type floor struct {
 func (f *floor) run(ctx context.Context) error {
 	factory := informers.NewSharedInformerFactory(f.client, 0)
 	services := factory.Core().V1().Services()
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](5*time.Millisecond, time.Minute)) // as Plinth's
+	queue := f.queue
 	add := func(obj any) {
 		if name, err := cache.ObjectToName(obj); err == nil {
 			queue.Add(name)
