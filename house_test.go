@@ -39,6 +39,7 @@ var floors = map[string]int{
 	"routing/kernel":               2,
 	"inventory/source":             2,
 	"inventory/routerconfig":       2,
+	"preview":                      2,
 	"bfd":                          1,
 	"lb/ipam":                      1,
 	"lb/advertise":                 1,
@@ -59,6 +60,7 @@ var pure = map[string][]string{
 	"lb/ipam":                {},
 	"lb/advertise":           {},
 	"routing":                {},
+	"preview":                {},
 	"sorted":                 {},
 	"inventory/routerconfig": {},
 }

@@ -3,25 +3,19 @@ package inventory
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Admit returns what is to be in force after next: next itself, carved, and
 // every machine of inForce that next does not mention, held as it was with its
 // rack and its routers. Only a machine that is retired may go. A machine is
-// mentioned if its ID is, under whatever name, or else its name.
-//
-// It refuses next, with an error among the problems, where more machines would
-// be dropped, retired or replaced at once than inForce.MaxRemoved and
-// allowRemovals let go. A machine is replaced if its ID is gone and its name stays. inForce may be nil.
-func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
+// mentioned if its ID is, under whatever name, or else its name. What inForce loses by it is
+// for [Losses] to say. inForce may be nil.
+func Admit(next, inForce *Inventory) (*Inventory, Problems) {
 	if inForce == nil {
 		return Carve(next, nil)
 	}
 	out := next.clone()
-	removed := removals(out, inForce)
-	problems := refuseRemovals(inForce, removed, allowRemovals)
-	problems = append(problems, out.tellReplaced(inForce)...)
+	problems := out.tellReplaced(inForce)
 	problems = append(problems, out.hold(inForce)...)
 	out.normalize()
 	carved, more := Carve(out, inForce)
@@ -30,22 +24,6 @@ func Admit(next, inForce *Inventory, allowRemovals int) (*Inventory, Problems) {
 		return nil, problems
 	}
 	return carved, problems
-}
-
-// removals are the names of the machines that the change drops or retires, or has another
-// machine in the place of.
-func removals(next, inForce *Inventory) []string {
-	var out []string
-	for old := range inForce.Machines() {
-		now, mentioned := next.same(old)
-		retires := mentioned && now.State == StateRetired
-		drops := !mentioned && !old.Held
-		if old.State != StateRetired && (retires || drops || mentioned && replaces(now, old)) {
-			out = append(out, old.Name)
-		}
-	}
-	slices.Sort(out)
-	return out
 }
 
 // replaces reports whether a machine is another one, of the same name, than the one before. A
@@ -68,22 +46,6 @@ func (inv *Inventory) tellReplaced(inForce *Inventory) (problems Problems) {
 	return problems
 }
 
-// refuseRemovals is the brake on large removals.
-func refuseRemovals(inForce *Inventory, removed []string, allowed int) Problems {
-	total := inForce.Size()
-	limit := max(inForce.MaxRemoved.Of(total), allowed)
-	if len(removed) <= limit {
-		return nil
-	}
-	return Problems{{
-		Severity: Error, Code: TooManyRemovals, Path: "spec.racks",
-		Message:    fmt.Sprintf("drops, retires or gives another id to %d of %d machines at once, and %d may go: %s", len(removed), total, limit, shortList(removed, 10)),
-		Value:      fmt.Sprint(len(removed)),
-		Accepted:   fmt.Sprintf("safety.maxRemoved (%s) of the inventory in force, or on the ConfigMap the annotation plinth.dev/allow-removals", inForce.MaxRemoved),
-		Suggestion: fmt.Sprintf("plinth.dev/allow-removals: \"%d\"", len(removed)),
-	}}
-}
-
 // TooLargeRack is the problem of a rack with so many machines that is too large to be
 // stored. Sizes are in bytes.
 func TooLargeRack(rack string, machines, size, most int) Problem {
@@ -104,14 +66,6 @@ func TooLargeCommon(size, most int) Problem {
 		Value:    fmt.Sprintf("%d bytes", size),
 		Accepted: fmt.Sprintf("at most %d bytes: write ranges in place of single addresses in pools, or name routers inside racks", most),
 	}
-}
-
-// shortList joins the first n names and counts the rest.
-func shortList(names []string, n int) string {
-	if len(names) <= n {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
 
 // hold adds to inv every machine of inForce that is not mentioned, with its

@@ -22,6 +22,20 @@ func fleet(n, retired int) string {
 	return b.String()
 }
 
+// admit is [Admit], and then what limits removals.
+func admit(next, inForce *Inventory, removals int) (*Inventory, Problems) {
+	out, problems := Admit(next, inForce)
+	if out == nil {
+		return nil, problems
+	}
+	losses := LossesOf(out, inForce)
+	losses.Drained = nil
+	if refused, _ := losses.Refuse(inForce, Allowance{Removals: removals}); len(refused) > 0 {
+		return nil, append(refused, problems...)
+	}
+	return out, problems
+}
+
 // withIDs gives every machine of a fleet an id.
 func withIDs(fleet string) string {
 	return regexp.MustCompile(`name: (w\d+)`).ReplaceAllString(fleet, "name: $1, id: SN-$1")
@@ -49,7 +63,7 @@ func TestTheBrakeStopsLargeRemovals(t *testing.T) {
 		{"what is planned may get its ids", strings.ReplaceAll(fleet(10, 0), "active", "planned"), withIDs(fleet(10, 0)), 0, true},
 		{"the whole fleet may go by percentage", "safety: {maxRemoved: 100%}\n" + fleet(10, 0), "region: dc1", 0, true},
 	} {
-		inv, problems := Admit(parsed(t, c.after), parsed(t, c.before), c.allow)
+		inv, problems := admit(parsed(t, c.after), parsed(t, c.before), c.allow)
 		if (inv != nil) != c.ok {
 			t.Errorf("%s: %v", c.what, problems)
 		}
@@ -74,7 +88,7 @@ podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}
 racks:
   - {name: r03, machines: [{name: w3, addresses: [10.1.1.3]}]}
 `)
-	inv, problems := Admit(next, before, 10)
+	inv, problems := admit(next, before, 10)
 	if inv == nil {
 		t.Fatal(problems)
 	}
@@ -88,7 +102,7 @@ racks:
 	if m, _ := inv.Machine("w3"); m.Held || m.Rack != "r03" {
 		t.Errorf("w3 has moved: %+v", m)
 	}
-	again, problems := Admit(next, inv, 0)
+	again, problems := admit(next, inv, 0)
 	if again == nil || !again.Equal(inv) {
 		t.Errorf("held machines count anew with every change: %v", problems)
 	}
@@ -96,7 +110,7 @@ racks:
 
 func TestOnlyARetiredMachineGoes(t *testing.T) {
 	before := parsed(t, fleet(4, 1))
-	inv, problems := Admit(parsed(t, "bgp: {asn: 65010}"), before, 10)
+	inv, problems := admit(parsed(t, "bgp: {asn: 65010}"), before, 10)
 	if inv == nil {
 		t.Fatal(problems)
 	}
@@ -107,7 +121,7 @@ func TestOnlyARetiredMachineGoes(t *testing.T) {
 
 func TestAMachineWithANewNameIsStillMentioned(t *testing.T) {
 	before := parsed(t, "racks: [{name: r01, machines: [{name: old, id: SN-1, addresses: [10.1.1.1]}]}]")
-	inv, problems := Admit(parsed(t, "racks: [{name: r01, machines: [{name: new, id: SN-1, addresses: [10.1.1.1]}]}]"), before, 0)
+	inv, problems := admit(parsed(t, "racks: [{name: r01, machines: [{name: new, id: SN-1, addresses: [10.1.1.1]}]}]"), before, 0)
 	if inv == nil || inv.Size() != 1 {
 		t.Fatal(problems)
 	}
@@ -118,9 +132,9 @@ func TestAMachineWithANewNameIsStillMentioned(t *testing.T) {
 
 func TestAMachineInThePlaceOfAnotherKeepsItsPodCIDRsAndIsWarnedOf(t *testing.T) {
 	const network = "podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}\n"
-	before, _ := Admit(parsed(t, network+fleet(3, 0)), nil, 0)
+	before, _ := admit(parsed(t, network+fleet(3, 0)), nil, 0)
 	next := parsed(t, network+strings.Replace(fleet(3, 0), "{name: w01,", "{name: w01, id: SN-1,", 1))
-	inv, problems := Admit(next, before, 0)
+	inv, problems := admit(next, before, 0)
 	if inv == nil || len(problems) != 1 || problems[0].Code != MachineReplaced || !strings.Contains(problems[0].Accepted, "kubectl delete node w01,") {
 		t.Fatal(problems)
 	}
@@ -131,7 +145,7 @@ func TestAMachineInThePlaceOfAnotherKeepsItsPodCIDRsAndIsWarnedOf(t *testing.T) 
 	if d := Diff(before, inv); len(d.Machines) != 1 || d.Machines[0].Kind != Replaced || !strings.Contains(d.String(), "w01 of rack r01 is replaced") {
 		t.Errorf("the difference is told as: %s", d)
 	}
-	if _, problems := Admit(next, inv, 0); len(problems) > 0 {
+	if _, problems := admit(next, inv, 0); len(problems) > 0 {
 		t.Errorf("it is warned of again: %v", problems)
 	}
 }
@@ -139,7 +153,7 @@ func TestAMachineInThePlaceOfAnotherKeepsItsPodCIDRsAndIsWarnedOf(t *testing.T) 
 func TestAHeldMachineYieldsWhatAnotherHasNow(t *testing.T) {
 	before := parsed(t, "racks: [{name: r01, machines: [{name: old, addresses: [10.1.1.1, 10.1.1.2], match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
 	next := parsed(t, "racks: [{name: r01, machines: [{name: new, addresses: [10.1.1.1], match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
-	inv, problems := Admit(next, before, 1)
+	inv, problems := admit(next, before, 1)
 	if inv == nil || len(problems) != 2 {
 		t.Fatal(problems)
 	}
@@ -154,7 +168,7 @@ func TestAHeldMachineYieldsWhatAnotherHasNow(t *testing.T) {
 
 func TestAHeldMachineIsNotRetiredWithItsRack(t *testing.T) {
 	before := parsed(t, "racks: [{name: r01, state: maintenance, machines: [{name: w1, addresses: [10.1.1.1]}, {name: w2, addresses: [10.1.1.2]}]}]")
-	inv, problems := Admit(parsed(t, "racks: [{name: r01, state: retired, machines: [{name: w1, addresses: [10.1.1.1]}]}]"), before, 2)
+	inv, problems := admit(parsed(t, "racks: [{name: r01, state: retired, machines: [{name: w1, addresses: [10.1.1.1]}]}]"), before, 2)
 	if inv == nil {
 		t.Fatal(problems)
 	}
@@ -191,14 +205,14 @@ func TestAMachineIsKnownByItsIDWhateverItsNameIsNow(t *testing.T) {
 		"a new machine has the name of one that goes": {"{name: a, " + three + ", {name: b, " + two, 1, map[string]string{"three": first, "two": second}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before, problems := Admit(rack("{name: a, "+one+", {name: b, "+two), nil, 0)
+			before, problems := admit(rack("{name: a, "+one+", {name: b, "+two), nil, 0)
 			if before == nil {
 				t.Fatal(problems)
 			}
-			if inv, problems := Admit(rack(tt.next), before, tt.removed-1); tt.removed > 0 && inv != nil {
+			if inv, problems := admit(rack(tt.next), before, tt.removed-1); tt.removed > 0 && inv != nil {
 				t.Errorf("%d machines are removed, and nobody let them: %v", tt.removed, problems)
 			}
-			inv, problems := Admit(rack(tt.next), before, tt.removed)
+			inv, problems := admit(rack(tt.next), before, tt.removed)
 			if inv == nil {
 				t.Fatal(problems)
 			}

@@ -23,10 +23,13 @@ const (
 func (d *decoder) build(raw *rawInventory) *Inventory {
 	s := &raw.Spec
 	inv := &Inventory{
-		Name:        raw.Metadata.Name.v,
-		Region:      s.Region.or(""),
-		Expect:      sortedTexts(s.Expect.Racks),
-		MaxRemoved:  s.Safety.MaxRemoved.v,
+		Name:   raw.Metadata.Name.v,
+		Region: s.Region.or(""),
+		Expect: Expect{Racks: sortedTexts(s.Expect.Racks), Pools: sortedTexts(s.Expect.Pools)},
+		Safety: Safety{
+			MaxRemoved: option(s.Safety.MaxRemoved), MaxUnreachable: option(s.Safety.MaxUnreachable), MaxDrained: option(s.Safety.MaxDrained),
+			Paused: s.Safety.Paused.v,
+		},
 		NodeLabels:  keyed(s.Labels),
 		BGP:         BGP{ASN: s.BGP.ASN.v, Session: d.session(&s.BGP.rawSession)},
 		Communities: keyed(s.Communities),

@@ -273,7 +273,8 @@ const (
 const (
 	// The change drops or retires more machines at once than safety.maxRemoved lets go, or gives
 	// them another id, which is as much as another machine in the place of each. If it is meant, say
-	// so with the annotation plinth.dev/allow-removals on the ConfigMap.
+	// so with the annotation plinth.dev/allow-removals on the ConfigMap, or allow the losses by the
+	// digest that is printed: plinth allow DIGEST.
 	TooManyRemovals Code = "P1001"
 	// A machine that nobody mentions any more is held, and somebody else has its address, alias or
 	// systemUUID now. Retire it if it is gone.
@@ -294,4 +295,19 @@ const (
 	// the youngest is read, and this one is not: older copies stand there until they are pruned. If
 	// an older state is to come back, or both are meant, delete the younger one or rename them.
 	CopyPassedOver Code = "P1006"
+	// The change would leave VIPs in use that some machine announces without any that does: their
+	// pool is shrunk, gone or disabled, or routers, racks, zones or machines are taken from them.
+	// Clients would find nobody there. If it is meant, allow the losses by the digest that is
+	// printed: plinth allow DIGEST. It lets these losses pass, and no others.
+	VIPsUnreachable Code = "P1007"
+	// The change takes more machines out of service at once than safety.maxDrained lets go. If it is
+	// meant, do it in parts, or allow the losses by the digest that is printed: plinth allow DIGEST.
+	TooManyDrained Code = "P1008"
+	// The same edit was refused before for what it would have taken away, and by now that is lost
+	// in another way, as by a machine that died. It stays refused until it is changed or allowed: an
+	// edit must not come into force at a moment that nobody chose.
+	StaysRefused Code = "P1009"
+	// The inventory says safety.paused: true. What is in force stays, whatever else is written, until
+	// that is taken away.
+	Paused Code = "P1010"
 )

@@ -36,8 +36,8 @@ func (f *formatter) spec() mapOf {
 	inv := f.inv
 	return filled(mapOf{
 		{"region", unless(inv.Region, implied(f, inv.Name))},
-		{"expect", filled(mapOf{{"racks", inv.Expect}})},
-		{"safety", filled(mapOf{{"maxRemoved", limitValue(inv.MaxRemoved)}})},
+		{"expect", filled(mapOf{{"racks", inv.Expect.Racks}, {"pools", inv.Expect.Pools}})},
+		{"safety", safetyMap(inv.Safety)},
 		{"labels", textsOf(inv.NodeLabels)},
 		{"bgp", append(filled(mapOf{{"asn", plain(inv.BGP.ASN, 0)}}), sessionMap(inv.BGP.Session)...)},
 		{"bfdProfiles", mapsOf(inv.BFDProfiles, bfdMap)},
@@ -83,12 +83,14 @@ func given[T comparable](o Option[T], text func(T) string) string {
 	return text(o.Value)
 }
 
-func limitValue(l Limit) bare {
-	if !l.Given() {
-		return ""
-	}
-	return bare(l.String())
+func safetyMap(s Safety) mapOf {
+	return filled(mapOf{
+		{"maxRemoved", limitValue(s.MaxRemoved)}, {"maxUnreachable", limitValue(s.MaxUnreachable)}, {"maxDrained", limitValue(s.MaxDrained)},
+		{"paused", plain(s.Paused, false)},
+	})
 }
+
+func limitValue(l Option[Limit]) bare { return bare(given(l, Limit.String)) }
 
 // mapsOf maps every value.
 func mapsOf[T any](all []T, f func(T) mapOf) []mapOf {

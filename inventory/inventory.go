@@ -19,9 +19,9 @@ const ProviderScheme = "plinth"
 // its order means something to the person who wrote it (addresses, machines of a rack).
 type Inventory struct {
 	Name        string
-	Region      string            // metadata.name where none is given
-	Expect      []string          // racks without which a set is not taken up
-	MaxRemoved  Limit             // machines that one change may drop or retire
+	Region      string // metadata.name where none is given
+	Expect      Expect
+	Safety      Safety
 	NodeLabels  map[string]string // of every Node
 	BGP         BGP
 	BFDProfiles []BFDProfile
@@ -34,6 +34,20 @@ type Inventory struct {
 
 	index     *index              // see find.go
 	positions map[string]Position // of racks and machines, by their path
+}
+
+// Expect is what must be there before a set of documents is taken up.
+type Expect struct {
+	Racks []string
+	Pools []string
+}
+
+// Safety is what one change may take away at most, unless somebody allows it; see [Losses].
+type Safety struct {
+	MaxRemoved     Option[Limit] // machines that it drops, retires or replaces; default: the larger of 1 and 5%
+	MaxUnreachable Option[Limit] // VIPs in use that no machine would announce any more; default: 0
+	MaxDrained     Option[Limit] // machines that leave the state active; default: the larger of 1 and 25%
+	Paused         bool          // nothing is taken up, whatever it says
 }
 
 // BGP holds what every session has unless its rack or router says otherwise.

@@ -130,7 +130,7 @@ func TestNoBlockEverMovesWhenTheInventoryIsEdited(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var inForce *Inventory
 		for i := range 4 {
-			next, problems := Admit(drawPlan(t, fmt.Sprint("edit ", i)).parse(t), inForce, 100)
+			next, problems := admit(drawPlan(t, fmt.Sprint("edit ", i)).parse(t), inForce, 100)
 			if next == nil {
 				t.Fatal(problems)
 			}
@@ -161,7 +161,7 @@ func TestNoSequenceOfEditsWithoutRetiredLosesAMachine(t *testing.T) {
 		known := map[string]bool{}
 		for i := range 5 {
 			allow := rapid.SampledFrom([]int{0, 1, 100}).Draw(t, "allowed")
-			if next, _ := Admit(drawPlan(t, fmt.Sprint("edit ", i)).parse(t), inForce, allow); next != nil {
+			if next, _ := admit(drawPlan(t, fmt.Sprint("edit ", i)).parse(t), inForce, allow); next != nil {
 				inForce = next
 			}
 			for _, r := range racksOf(inForce) {
@@ -181,7 +181,7 @@ func TestNoSequenceOfEditsWithoutRetiredLosesAMachine(t *testing.T) {
 
 func TestAcceptedSlicesTogetherAreTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		inv, problems := Admit(drawPlan(t, "next").parse(t), drawPlan(t, "in force").parse(t), 100)
+		inv, problems := admit(drawPlan(t, "next").parse(t), drawPlan(t, "in force").parse(t), 100)
 		if inv == nil {
 			t.Fatal(problems)
 		}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Limit is how many machines one change may drop or retire. Its zero value is
-// the default: the larger of 1 and 5%.
+// Limit is how many of all machines, or VIPs, one change may take away. Its zero value is
+// none.
 type Limit struct {
 	kind limitKind
 	n    int
@@ -16,16 +16,19 @@ type Limit struct {
 type limitKind uint8
 
 const (
-	limitDefault limitKind = iota
-	limitNumber
+	limitNumber limitKind = iota
 	limitPercent
+	limitOneOrPercent // the larger of 1 and a percentage: a default, which nobody can write
 )
 
-// LimitNumber is a limit of n machines.
+// LimitNumber is a limit of n.
 func LimitNumber(n int) Limit { return Limit{limitNumber, n} }
 
-// LimitPercent is a limit of p percent of the machines.
+// LimitPercent is a limit of p percent of all.
 func LimitPercent(p int) Limit { return Limit{limitPercent, p} }
+
+// oneOrPercent is the larger of 1 and p percent of all.
+func oneOrPercent(p int) Limit { return Limit{limitOneOrPercent, p} }
 
 // ParseLimit reads "3" or "5%".
 func ParseLimit(s string) (Limit, error) {
@@ -42,28 +45,26 @@ func ParseLimit(s string) (Limit, error) {
 	return LimitNumber(int(n)), nil
 }
 
-// Of returns the limit in machines, of so many in all. A part of a machine
+// Of returns the limit as a number, of so many in all. A part of a machine
 // counts as a whole one.
 func (l Limit) Of(total int) int {
+	percent := (total*l.n + 99) / 100
 	switch l.kind {
-	case limitNumber:
-		return l.n
 	case limitPercent:
-		return (total*l.n + 99) / 100
+		return percent
+	case limitOneOrPercent:
+		return max(1, percent)
 	}
-	return max(1, LimitPercent(5).Of(total))
+	return l.n
 }
-
-// Given reports whether the limit is somebody's word and not the default.
-func (l Limit) Given() bool { return l.kind != limitDefault }
 
 // String prints the limit as it is written in an inventory.
 func (l Limit) String() string {
 	switch l.kind {
-	case limitNumber:
-		return strconv.Itoa(l.n)
 	case limitPercent:
 		return strconv.Itoa(l.n) + "%"
+	case limitOneOrPercent:
+		return strconv.Itoa(l.n) + "%, at least 1"
 	}
-	return "5%, at least 1"
+	return strconv.Itoa(l.n)
 }

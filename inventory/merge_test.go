@@ -23,7 +23,7 @@ func TestAnySectionMayBeSplitOverDocuments(t *testing.T) {
 	}
 	o := inv.BGP.Session
 	if inv.BGP.ASN != 65010 || o.HoldTime.Value != 3*time.Second || o.Password.Value != (SecretKey{"bgp", "tor"}) || len(inv.NodeLabels) != 2 ||
-		strings.Join(inv.Expect, " ") != "r01 r02" || inv.PodNetwork.Mode != ModeFabric || len(inv.Racks) != 2 || len(inv.Routers) != 1 || len(inv.Communities) != 1 {
+		strings.Join(inv.Expect.Racks, " ") != "r01 r02" || inv.PodNetwork.Mode != ModeFabric || len(inv.Racks) != 2 || len(inv.Routers) != 1 || len(inv.Communities) != 1 {
 		t.Errorf("%s", inv.Format())
 	}
 }

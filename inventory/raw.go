@@ -130,14 +130,22 @@ type rawExpect struct {
 
 	// Racks without which the set is not taken up.
 	Racks list[scalar[string]] `key:"racks" form:"name"`
+	// Pools without which the set is not taken up.
+	Pools list[scalar[string]] `key:"pools" form:"name"`
 }
 
-// rawSafety guards against large removals.
+// rawSafety guards against edits that would take away what is in use. What counts is the inventory in force, not the edit.
 type rawSafety struct {
 	mapped
 
 	// Machines that one change may drop, retire or replace: a number, or a percentage of the machines in force. Default: the larger of 1 and 5%.
 	MaxRemoved scalar[Limit] `key:"maxRemoved"`
+	// VIPs in use that one change may leave without a machine that announces them: a number, or a percentage of the VIPs in use. Default: 0.
+	MaxUnreachable scalar[Limit] `key:"maxUnreachable"`
+	// Machines that may leave the state active in one change: a number, or a percentage of the machines in force. Default: the larger of 1 and 25%.
+	MaxDrained scalar[Limit] `key:"maxDrained"`
+	// Take up nothing: what is in force stays, whatever the documents say, until this is false again. Default: false.
+	Paused scalar[bool] `key:"paused"`
 }
 
 // rawSession holds what the spec, a rack and a router may each say about a session.

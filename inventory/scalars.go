@@ -159,11 +159,11 @@ func readASN(d *decoder, n *yaml.Node) (ASN, bool) {
 	return a, err == nil
 }
 
-// readLimit reads a number of machines, or a percentage.
+// readLimit reads a number, or a percentage.
 func readLimit(d *decoder, n *yaml.Node) (Limit, bool) {
 	l, err := ParseLimit(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil {
-		r := refusal{code: BadLimit, message: "is not a limit", accepted: "a number of machines, or a percentage from 0% to 100%"}
+		r := refusal{code: BadLimit, message: "is not a limit", accepted: "a number, or a percentage from 0% to 100%"}
 		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f > 0 && f < 1 {
 			r.suggestion = strconv.Itoa(int(f*100)) + "%"
 		}

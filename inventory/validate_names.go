@@ -139,13 +139,21 @@ func (v *validation) once(l list[scalar[string]]) {
 	}
 }
 
-// expected refuses a set in which a rack is missing.
+// expected refuses a set in which a rack or a pool is missing.
 func (v *validation) expected() {
-	known := v.rackNames()
-	for _, r := range v.raw.Expect.Racks.v {
-		if !slices.Contains(known, r.v) {
-			v.refuse(r.node, refusal{code: ExpectNotMet, message: "the rack is expected, and no document has it",
-				accepted: "documents with every rack that is expected", suggestion: nearest(r.v, known)})
+	var pools []string
+	for p := range v.raw.Pools.each() {
+		pools = append(pools, p.Name.v)
+	}
+	v.expect("rack", v.raw.Expect.Racks, v.rackNames())
+	v.expect("pool", v.raw.Expect.Pools, pools)
+}
+
+func (v *validation) expect(what string, all list[scalar[string]], known []string) {
+	for _, name := range all.v {
+		if !slices.Contains(known, name.v) {
+			v.refuse(name.node, refusal{code: ExpectNotMet, message: "the " + what + " is expected, and no document has it",
+				accepted: "documents with every " + what + " that is expected", suggestion: nearest(name.v, known)})
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestLimits(t *testing.T) {
 		total int
 		want  int
 	}{
-		{Limit{}, 0, 1}, {Limit{}, 10, 1}, {Limit{}, 21, 2}, {Limit{}, 5000, 250},
+		{oneOrPercent(5), 0, 1}, {oneOrPercent(5), 10, 1}, {oneOrPercent(5), 21, 2}, {oneOrPercent(5), 5000, 250}, {Limit{}, 10, 0},
 		{LimitNumber(3), 10, 3}, {LimitNumber(0), 10, 0}, {LimitPercent(5), 10, 1}, {LimitPercent(0), 10, 0}, {LimitPercent(100), 10, 10},
 	} {
 		if got := c.limit.Of(c.total); got != c.want {

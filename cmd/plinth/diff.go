@@ -63,7 +63,7 @@ func twoInventories(cmd *cobra.Command, cluster clusterFlags, old, next string) 
 	if old != inCluster || next == inCluster {
 		return before, after, nil
 	}
-	after, problems := inventory.Admit(after.Uncarved(), before, after.Size()+before.Size())
+	after, problems := inventory.Admit(after.Uncarved(), before)
 	if len(problems) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)
 	}

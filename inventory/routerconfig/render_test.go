@@ -209,7 +209,7 @@ func TestRangesAreRefusedWhereTheyCannotDoWhatNeighboursDo(t *testing.T) {
 func TestRangesAreRefusedForAMachineOutsideItsRacksSubnets(t *testing.T) {
 	was := loaded(t, fmt.Sprintf(ranged, "10.0.0.0/24", "10.0.1.0/24", 64514, "{name: w2, addresses: [10.0.1.11]}"))
 	next := loaded(t, fmt.Sprintf(ranged, "10.0.0.0/24", "10.0.2.0/24", 64514, "{name: w3, addresses: [10.0.2.11]}"))
-	inv, problems := inventory.Admit(next, was, 0)
+	inv, problems := inventory.Admit(next, was)
 	if inv == nil {
 		t.Fatal(problems)
 	}

@@ -148,6 +148,7 @@ func (e *Edit) add(cm *v1.ConfigMap) {
 			e.Documents = append(e.Documents, inventory.Document{Source: documentSource(cm, key), Data: cm.BinaryData[key]})
 		}
 	}
+	e.Allowance.Digests = append(e.Allowance.Digests, inventory.AllowedBy(cm.Annotations[inventory.AnnotationAllow])...)
 	written, ok := cm.Annotations[AnnotationAllowRemovals]
 	if !ok {
 		return
@@ -157,7 +158,7 @@ func (e *Edit) add(cm *v1.ConfigMap) {
 		e.Problems = append(e.Problems, badAllowance(cm, written))
 		return
 	}
-	e.AllowRemovals = max(e.AllowRemovals, n)
+	e.Allowance.Removals = max(e.Allowance.Removals, n)
 }
 
 // hashed matches the name that kustomize gives a generated ConfigMap: ten

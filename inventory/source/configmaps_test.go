@@ -87,8 +87,8 @@ func TestTheAnnotationSaysHowManyMachinesMayGo(t *testing.T) {
 			cm := configMap("dc1", 0, nil)
 			cm.Annotations = map[string]string{AnnotationAllowRemovals: c.written}
 			e.add(cm)
-			if e.AllowRemovals != c.want || len(e.Problems) != c.problems {
-				t.Errorf("%d allowed, problems: %s", e.AllowRemovals, e.Problems)
+			if e.Allowance.Removals != c.want || len(e.Problems) != c.problems {
+				t.Errorf("%d allowed, problems: %s", e.Allowance.Removals, e.Problems)
 			}
 			if e.Problems.Err() != nil {
 				t.Errorf("it would stop every edit: %s", e.Problems)

@@ -2,6 +2,8 @@ package source
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strings"
@@ -13,10 +15,10 @@ import (
 
 // Edit is all that stands in a source at one moment.
 type Edit struct {
-	Documents     []inventory.Document
-	Carriers      []Carrier          // the ConfigMaps that they stand in; none for files
-	AllowRemovals int                // machines that this edit may drop or retire, whatever safety.maxRemoved says
-	Problems      inventory.Problems // of the carriers; with an error among them the edit cannot be taken up
+	Documents []inventory.Document
+	Carriers  []Carrier           // the ConfigMaps that they stand in; none for files
+	Allowance inventory.Allowance // what this edit may take away, whatever the inventory in force says
+	Problems  inventory.Problems  // of the carriers; with an error among them the edit cannot be taken up
 
 	parts map[string]inventory.Position // where in a file the documents begin that are a part of one, by their source
 }
@@ -30,7 +32,7 @@ func (e Edit) Join(other Edit) Edit {
 	maps.Copy(parts, other.parts)
 	return Edit{
 		Documents: append(slices.Clone(e.Documents), other.Documents...), Carriers: append(slices.Clone(e.Carriers), other.Carriers...),
-		AllowRemovals: max(e.AllowRemovals, other.AllowRemovals), Problems: append(slices.Clone(e.Problems), other.Problems...), parts: parts,
+		Allowance: e.Allowance.And(other.Allowance), Problems: append(slices.Clone(e.Problems), other.Problems...), parts: parts,
 	}
 }
 
@@ -59,8 +61,20 @@ func (e Edit) in(c Carrier) (out []inventory.Document) {
 
 // same reports whether two edits would be decided alike.
 func (e Edit) same(other Edit) bool {
-	return e.AllowRemovals == other.AllowRemovals && slices.Equal(e.Carriers, other.Carriers) &&
+	return e.Allowance.Equal(other.Allowance) && slices.Equal(e.Carriers, other.Carriers) &&
 		slices.EqualFunc(e.Documents, other.Documents, sameDocument) && e.Problems.String() == other.Problems.String()
+}
+
+// content names what an edit says, wherever it stands: an edit that was refused is known by it
+// again.
+func (e Edit) content() string {
+	texts := make([]string, len(e.Documents))
+	for i, d := range e.Documents {
+		texts[i] = string(d.Data)
+	}
+	slices.Sort(texts)
+	sum := sha256.Sum256([]byte(strings.Join(texts, "\n---\n")))
+	return hex.EncodeToString(sum[:])[:32]
 }
 
 // Carrier is a ConfigMap that documents stand in.

@@ -38,15 +38,20 @@ type Reconciler struct {
 	// Enforce takes an inventory that is in force from now on: that which was
 	// accepted earlier, then each that is taken up.
 	Enforce func(*inventory.Inventory)
+	// Unreachable returns how many VIPs are in use, and those that some machine announces under
+	// before and none would under after; an error where it cannot be told now. nil: nobody is asked.
+	Unreachable func(ctx context.Context, before, after *inventory.Inventory) (inUse int, lost []inventory.LostVIP, err error)
 
 	have    accepted // what is in the cluster, as far as this reconciler knows
 	loaded  bool     // have is known
 	edit    *Edit    // the last one; nil: none yet
 	decided bool     // edit was taken up or refused
 	status  status
-	last    result // that was reported
-	failed  bool   // to read or write what is stored, which was reported since
-	newer   bool   // what is stored is not read: a newer version wrote it
+	refused *string // what KeyRefused of the status says; nil: not read yet
+	leave   string  // what the stored ConfigMap allowed when the edit was decided on
+	last    result  // that was reported
+	failed  bool    // to read or write what is stored, which was reported since
+	newer   bool    // what is stored is not read: a newer version wrote it
 
 	inForce atomic.Int64 // the generation of have, once it was put into force
 }
@@ -144,10 +149,16 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 		}
 		return err
 	}
+	if r.last.losses != "" && r.have.allows() != r.leave {
+		r.decided = false
+	}
 	before, undecided := r.have.generation, r.edit != nil && !r.decided
-	want, problems := r.have.inventory, inventory.Problems(nil)
+	want, said := r.have.inventory, verdict{}
 	if undecided {
-		want, problems = r.decide(*r.edit)
+		var err error
+		if want, said, err = r.decide(ctx, *r.edit); err != nil {
+			return errors.Join(err, r.reportNotReady(ctx, err, "", nil))
+		}
 	}
 	if err := r.commit(ctx, want); err != nil {
 		r.loaded = false
@@ -158,25 +169,12 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	}
 	var err error
 	if undecided {
-		err = r.report(ctx, result{edit: *r.edit, problems: problems, changed: r.have.generation != before})
+		err = r.report(ctx, result{edit: *r.edit, verdict: said, changed: r.have.generation != before})
 		r.decided = err == nil
 	} else {
 		err = r.reportStored(ctx)
 	}
 	return errors.Join(err, r.tidy(ctx))
-}
-
-// decide returns the inventory that is to be in force with an edit: that of the edit, or where
-// it is refused the one that is in force.
-func (r *Reconciler) decide(edit Edit) (*inventory.Inventory, inventory.Problems) {
-	next, problems := admit(edit, r.have.inventory)
-	if next != nil {
-		problems = append(problems, tooLarge(next, r.have)...)
-	}
-	if problems.Err() != nil {
-		return r.have.inventory, problems
-	}
-	return next, problems
 }
 
 // reload reads what is stored, if it may be other than the reconciler knows. A
@@ -231,29 +229,6 @@ func (r *Reconciler) tidy(ctx context.Context) error {
 		return fmt.Errorf("tidying up after generation %d of the inventory: %w", r.have.generation, err)
 	}
 	return nil
-}
-
-// admit decides on an edit. The inventory is nil if and only if the problems have
-// an error.
-func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inventory.Problems) {
-	if edit.Problems.Err() != nil {
-		return nil, edit.Problems
-	}
-	next, problems := inventory.Parse(edit.Documents...)
-	problems = append(problems, edit.Problems...)
-	if next == nil {
-		return nil, problems
-	}
-	if wrong := mislabelled(edit.Carriers, next.Name); len(wrong) > 0 {
-		return nil, append(wrong, problems...)
-	}
-	admitted, more := inventory.Admit(next, inForce, edit.AllowRemovals)
-	if problems = append(problems, more...); edit.AllowRemovals > 0 {
-		if without, _ := inventory.Admit(next, inForce, 0); without != nil {
-			problems = append(problems, leaveLeftBehind(edit.AllowRemovals))
-		}
-	}
-	return admitted, problems
 }
 
 func (r *Reconciler) enforce(why string) {

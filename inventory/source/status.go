@@ -26,6 +26,7 @@ const (
 	KeyReady      = "ready"      // "true": what stands in the sources is in force
 	KeyGeneration = "generation" // in force; "0": none
 	KeyProblems   = "problems"   // of what stands in the sources, one a line; warnings too
+	KeyRefused    = "refused"    // "<content> <digest>" of an edit that is refused for its losses; empty: none is
 )
 
 // Keys of the status that are the node controller's: what is unmatched, a name a line.
@@ -54,9 +55,9 @@ const (
 
 // result is what became of an edit.
 type result struct {
-	edit     Edit
-	problems inventory.Problems
-	changed  bool // it is a new generation
+	edit Edit
+	verdict
+	changed bool // it is a new generation
 }
 
 func (res result) refused() bool { return res.problems.Err() != nil }
@@ -99,6 +100,10 @@ func (r *Reconciler) report(ctx context.Context, res result) error {
 	}
 	r.status.refused = res.refused()
 	r.last, r.failed = res, false
+	r.refused = new("")
+	if res.losses != "" {
+		*r.refused = res.edit.content() + " " + res.losses
+	}
 	return r.publish(ctx, r.statusData(!res.refused(), res.problems.String()))
 }
 
@@ -175,11 +180,15 @@ func (r *Reconciler) references(carriers []Carrier) (out []v1.ObjectReference) {
 
 // statusData is the content of the status.
 func (r *Reconciler) statusData(ready bool, problems string) map[string]string {
-	return map[string]string{
+	data := map[string]string{
 		KeyReady:      strconv.FormatBool(ready),
 		KeyGeneration: strconv.FormatInt(r.have.generation, 10),
 		KeyProblems:   shorten(problems),
 	}
+	if r.refused != nil { // else it stands there as the leader before wrote it
+		data[KeyRefused] = *r.refused
+	}
+	return data
 }
 
 // publish writes the status where it differs from what was last written.

@@ -101,7 +101,7 @@ func TestLeaveToRemoveThatIsLeftBehindIsWarnedOf(t *testing.T) {
 	k := reconcilerOf(fake.NewClientset())
 	leave := func(racks map[string]string, n int) string {
 		e := edit(layout(racks))
-		e.AllowRemovals = n
+		e.Allowance.Removals = n
 		_, status := take(t, k, e)
 		if status[KeyReady] != "true" {
 			t.Fatal(status)

@@ -1,0 +1,191 @@
+package inventory
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// AnnotationAllow is on a ConfigMap of the inventory, or on the one that lists what was accepted:
+// the digests of losses that may happen, comma separated.
+const AnnotationAllow = "plinth.dev/allow"
+
+// Losses are what a change takes away. Every list is sorted.
+type Losses struct {
+	Removed     []string // machines that it drops, retires, or has another one in the place of
+	Drained     []string // machines that leave the state active
+	Unreachable []LostVIP
+	InUse       int // VIPs, of which Unreachable are some
+}
+
+// LostVIP is a VIP in use that some machine announces, and none would any more.
+type LostVIP struct {
+	Addr     netip.Addr
+	Services []string // namespace/name
+	Why      string   // as "no pool has it"
+}
+
+// Allowance is what somebody has allowed.
+type Allowance struct {
+	Removals int      // machines that may go, whatever safety.maxRemoved says
+	Digests  []string // of losses that may happen
+}
+
+// And is what either allows.
+func (a Allowance) And(b Allowance) Allowance {
+	return Allowance{max(a.Removals, b.Removals), append(slices.Clone(a.Digests), b.Digests...)}
+}
+
+// Equal reports whether both allow the same.
+func (a Allowance) Equal(b Allowance) bool {
+	return a.Removals == b.Removals && slices.Equal(a.Digests, b.Digests)
+}
+
+// AllowedBy reads the digests in a value of [AnnotationAllow].
+func AllowedBy(written string) []string {
+	return strings.FieldsFunc(written, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+}
+
+// LossesOf says which machines next takes away from what is in force; next is what [Admit]
+// returned. What becomes of VIPs depends on more than an inventory, and is for the caller to add.
+func LossesOf(next, inForce *Inventory) Losses {
+	var l Losses
+	if inForce == nil {
+		return l
+	}
+	for old := range inForce.Machines() {
+		now, mentioned := next.same(old)
+		retires := !mentioned || now.State == StateRetired
+		drops := now.Held && !old.Held
+		if old.State != StateRetired && (retires || drops || replaces(now, old)) {
+			l.Removed = append(l.Removed, old.Name)
+		}
+		if old.State == StateActive && (!mentioned || now.State != StateActive) {
+			l.Drained = append(l.Drained, old.Name)
+		}
+	}
+	slices.Sort(l.Removed)
+	slices.Sort(l.Drained)
+	return l
+}
+
+// Refuse returns an error for each limit of the inventory in force that the losses exceed,
+// unless they are allowed, and the digest that would allow them; empty: nothing is exceeded.
+func (l Losses) Refuse(inForce *Inventory, a Allowance) (problems Problems, digest string) {
+	if inForce == nil {
+		return nil, ""
+	}
+	var beyond Losses
+	for _, limit := range l.limits(inForce, a.Removals) {
+		if n := len(limit.lost); n > limit.may {
+			limit.mark(&beyond)
+			problems = append(problems, limit.problem())
+		}
+	}
+	if len(problems) == 0 {
+		return nil, ""
+	}
+	digest = beyond.Digest()
+	if slices.Contains(a.Digests, digest) {
+		return nil, digest
+	}
+	for i := range problems {
+		problems[i].Suggestion = AnnotationAllow + ": " + digest
+	}
+	return problems, digest
+}
+
+// NeedLeave reports whether more machines go than the inventory in force lets go by itself.
+func (l Losses) NeedLeave(inForce *Inventory) bool {
+	return inForce != nil && len(l.Removed) > inForce.Safety.MaxRemoved.Or(oneOrPercent(5)).Of(inForce.Size())
+}
+
+// brake is one limit, and what is held against it.
+type brake struct {
+	code    Code
+	path    string
+	message string // of how many are lost, of how many, and how many may be
+	key     string
+	limit   Limit
+	of, may int
+	lost    []string
+	mark    func(beyond *Losses)
+}
+
+// limits are those of the inventory in force.
+func (l Losses) limits(inForce *Inventory, removals int) []brake {
+	safety, machines := inForce.Safety, inForce.Size()
+	removed := brake{
+		TooManyRemovals, "spec.racks", "drops, retires or gives another id to %d of %d machines at once, and %d may go",
+		"maxRemoved", safety.MaxRemoved.Or(oneOrPercent(5)), machines, 0, l.Removed, func(b *Losses) { b.Removed = l.Removed },
+	}
+	drained := brake{
+		TooManyDrained, "spec.racks", "takes %d of %d machines out of service at once, and %d may be",
+		"maxDrained", safety.MaxDrained.Or(oneOrPercent(25)), machines, 0, l.Drained, func(b *Losses) { b.Drained = l.Drained },
+	}
+	unreachable := brake{
+		VIPsUnreachable, "spec.pools", "takes %d of %d VIPs in use from everybody, and %d may be",
+		"maxUnreachable", safety.MaxUnreachable.Or(LimitNumber(0)), l.InUse, 0, said(l.Unreachable), func(b *Losses) { b.Unreachable = l.Unreachable },
+	}
+	all := []brake{removed, drained, unreachable}
+	for i := range all {
+		all[i].may = all[i].limit.Of(all[i].of)
+	}
+	all[0].may = max(all[0].may, removals)
+	return all
+}
+
+// problem says that the limit is exceeded.
+func (b brake) problem() Problem {
+	n := len(b.lost)
+	p := Problem{
+		Severity: Error, Code: b.code, Path: b.path, Value: fmt.Sprint(n),
+		Message:  fmt.Sprintf(b.message, n, b.of, b.may) + ": " + shortList(b.lost, 10),
+		Accepted: fmt.Sprintf("safety.%s (%s) of the inventory in force", b.key, b.limit),
+	}
+	if b.code == TooManyRemovals {
+		p.Accepted += fmt.Sprintf(", or the annotation plinth.dev/allow-removals: \"%d\"", n)
+	}
+	return p
+}
+
+// Digest names the losses, whatever edit they come from: the same machines and addresses have
+// the same one.
+func (l Losses) Digest() string {
+	h := sha256.New()
+	for _, name := range l.Removed {
+		fmt.Fprintln(h, "removed", name)
+	}
+	for _, name := range l.Drained {
+		fmt.Fprintln(h, "drained", name)
+	}
+	for _, vip := range l.Unreachable {
+		fmt.Fprintln(h, "unreachable", vip.Addr)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// said tells of each VIP what its Services lose.
+func said(lost []LostVIP) []string {
+	out := make([]string, len(lost))
+	for i, vip := range lost {
+		out[i] = vip.String()
+	}
+	return out
+}
+
+// String tells what the Services lose, and why.
+func (v LostVIP) String() string {
+	return fmt.Sprintf("service %s loses %s: %s", strings.Join(v.Services, ", "), v.Addr, v.Why)
+}
+
+// shortList joins the first n names and counts the rest.
+func shortList(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
+}

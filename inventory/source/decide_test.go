@@ -1,0 +1,157 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// judged is a reconciler with an inventory in force, that is told what each edit takes away.
+type judged struct {
+	*Reconciler
+	t      *testing.T
+	client *fake.Clientset
+	lost   []inventory.LostVIP
+	err    error
+}
+
+var oneVIP = []inventory.LostVIP{{Addr: netip.MustParseAddr("203.0.113.77"), Services: []string{"default/web"}, Why: "no pool has it"}}
+
+func newJudged(t *testing.T) *judged {
+	j := &judged{t: t, client: fake.NewClientset()}
+	j.restart()
+	j.says(edit(text("a")), "")
+	return j
+}
+
+// restart has another leader go on.
+func (j *judged) restart() {
+	j.Reconciler = reconcilerOf(j.client)
+	j.Unreachable = func(context.Context, *inventory.Inventory, *inventory.Inventory) (int, []inventory.LostVIP, error) {
+		return 3, j.lost, j.err
+	}
+}
+
+// says takes an edit, and wants it taken up, or refused with a text.
+func (j *judged) says(e Edit, want string) {
+	j.t.Helper()
+	j.edit, j.decided = &e, false
+	j.stepSays(want)
+}
+
+func (j *judged) stepSays(want string) {
+	j.t.Helper()
+	if err := j.step(j.t.Context()); err != nil {
+		j.t.Fatal(err)
+	}
+	status, err := j.client.CoreV1().ConfigMaps(j.Namespace).Get(j.t.Context(), StatusName, metav1.GetOptions{})
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	problems, ready := status.Data[KeyProblems], status.Data[KeyReady] == "true"
+	if ready != (want == "") || !strings.Contains(problems, want) {
+		j.t.Fatalf("ready is %v, problems: %s; wanted %q", ready, problems, want)
+	}
+	if (status.Data[KeyRefused] != "") != strings.Contains(problems, inventory.AnnotationAllow) {
+		j.t.Fatalf("refused is %q with problems: %s", status.Data[KeyRefused], problems)
+	}
+}
+
+// digest is that which the status says.
+func (j *judged) digest() string {
+	_, digest, err := j.refusedBefore(j.t.Context())
+	if err != nil || digest == "" {
+		j.t.Fatalf("no digest is known: %v", err)
+	}
+	return digest
+}
+
+func TestAnEditThatTakesAVIPFromEverybodyIsRefused(t *testing.T) {
+	j := newJudged(t)
+	j.lost = oneVIP
+	shrunk := edit(text("b"))
+	j.says(shrunk, "service default/web loses 203.0.113.77: no pool has it")
+	if j.have.generation != 1 {
+		t.Errorf("generation %d is in force", j.have.generation)
+	}
+	shrunk.Allowance.Digests = []string{j.digest()}
+	j.says(shrunk, "")
+	if j.have.generation != 2 {
+		t.Errorf("generation %d is in force though it was allowed", j.have.generation)
+	}
+}
+
+func TestWhatIsInForceIsNotJudged(t *testing.T) {
+	j := newJudged(t)
+	j.err = errors.New("nobody knows")
+	j.says(edit(text("a")), "")
+}
+
+func TestWhatWasRefusedStaysRefusedUntilItChangesOrIsAllowed(t *testing.T) {
+	j := newJudged(t)
+	j.lost = oneVIP
+	shrunk := edit(text("b"))
+	j.says(shrunk, "203.0.113.77")
+	digest := j.digest()
+	j.lost = nil // the machine that announced it died
+	j.restart()
+	j.says(shrunk, "P1009")
+	if j.digest() != digest {
+		t.Errorf("the digest was %s and is %s", digest, j.digest())
+	}
+	allowed := shrunk
+	allowed.Allowance.Digests = []string{digest}
+	other := edit(text("c"))
+	for what, next := range map[string]Edit{"it is allowed": allowed, "it changes": other} {
+		t.Run(what, func(t *testing.T) {
+			again := newJudged(t)
+			again.lost = oneVIP
+			again.says(shrunk, "203.0.113.77")
+			again.lost = nil
+			again.restart()
+			again.says(next, "")
+		})
+	}
+}
+
+func TestALeaveOnTheAcceptedConfigMapCounts(t *testing.T) {
+	j := newJudged(t)
+	j.lost = oneVIP
+	j.says(edit(text("b")), "203.0.113.77")
+	patch := []byte(`{"metadata":{"annotations":{"` + inventory.AnnotationAllow + `":"` + j.digest() + `"}}}`)
+	if _, err := j.client.CoreV1().ConfigMaps(j.Namespace).Patch(t.Context(), AcceptedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	j.loaded = false // as the watch says
+	j.stepSays("")
+}
+
+func TestAnEditWaitsWhileNobodyCanTellWhatItTakesAway(t *testing.T) {
+	j := newJudged(t)
+	j.err = errors.New("no EndpointSlices are known yet")
+	e := edit(text("b"))
+	j.edit, j.decided = &e, false
+	if err := j.step(t.Context()); err == nil || !strings.Contains(err.Error(), "no EndpointSlices") || j.have.generation != 1 || j.decided {
+		t.Fatalf("%v, generation %d, decided: %v", err, j.have.generation, j.decided)
+	}
+	j.err = nil
+	j.stepSays("")
+}
+
+func TestAPausedInventoryTakesNothingUp(t *testing.T) {
+	j := newJudged(t)
+	paused := strings.Replace(text("b"), "spec:", "spec:\n  safety: {paused: true}", 1)
+	j.says(edit(paused), "P1010")
+	if j.have.generation != 1 {
+		t.Errorf("generation %d is in force", j.have.generation)
+	}
+	j.says(edit(text("b")), "")
+}

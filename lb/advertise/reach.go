@@ -1,0 +1,74 @@
+package advertise
+
+import (
+	"plinth.dev/plinth/lb"
+)
+
+// Reach answers for one machine, VIP by VIP, which routers it tells, by the same rules as a
+// [Plan]. It is for those who ask about a whole datacenter, of whose thousands of VIPs most are
+// alike.
+type Reach struct{ ground *ground }
+
+// ReachOf returns the reach of the machine of a view. The view's offers do not matter.
+func ReachOf(v View) Reach { return Reach{groundOf(v)} }
+
+// Of returns the routers that the machine announces an offer's VIP to, sorted, and why it does
+// not: to a router, or where none is named to nobody.
+func (r Reach) Of(o Offer) (routers []string, refused []Refusal) {
+	candidates, refused := r.ground.judge([]Offer{o})
+	for i, s := range r.ground.sessions {
+		for _, c := range candidates {
+			if _, said := r.ground.advertisement(i, c); said {
+				routers = appendNew(routers, s.Router)
+			}
+		}
+	}
+	return routers, refused
+}
+
+// appendNew appends a name unless it is the last one already: sessions are sorted by router.
+func appendNew(names []string, name string) []string {
+	if n := len(names); n > 0 && names[n-1] == name {
+		return names
+	}
+	return append(names, name)
+}
+
+// Pool is the pool that a VIP is announced by; empty: none has it.
+func (r Reach) Pool(o Offer) string {
+	if sc := r.ground.scopeOf(o.VIP); sc != outside {
+		return sc.pool.Name
+	}
+	return ""
+}
+
+// Spread is how many endpoints of a Service, of one family, each machine has.
+type Spread struct {
+	Ready  map[string]int // by the name of the Node
+	Ending map[string]int // that serve while they terminate
+}
+
+// At counts them as [Count] does on a machine.
+func (s Spread) At(machine string) Endpoints {
+	if ready := s.Ready[machine]; ready > 0 {
+		return Endpoints{Local: ready, Any: sum(s.Ready), Ready: true}
+	}
+	n := Endpoints{Local: s.Ending[machine], Any: sum(s.Ready)}
+	n.Terminating = n.Local > 0 && n.Any > 0
+	if n.Any == 0 {
+		n.Any = sum(s.Ending)
+	}
+	return n
+}
+
+func sum(all map[string]int) (n int) {
+	for _, one := range all {
+		n += one
+	}
+	return n
+}
+
+// Unserved is the reason of a VIP that no machine can serve; empty: one can.
+func (s Spread) Unserved() lb.Reason {
+	return refusalOf(&Offer{Endpoints: s.At("")})
+}

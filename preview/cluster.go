@@ -1,0 +1,37 @@
+package preview
+
+import (
+	"net/netip"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+)
+
+// Cluster is what the API server says, as far as announcements depend on it.
+type Cluster struct {
+	// Nodes are those that there are, by name. nil: nothing is known, and each machine that is
+	// to have one counts as if it had.
+	Nodes map[string]Node
+	// Services are those that hold a VIP, sorted.
+	Services []Service
+}
+
+// Node is what matters of a Node.
+type Node struct {
+	Excluded bool // it bears node.kubernetes.io/exclude-from-external-load-balancers
+	Silent   bool // its kubelet has not been heard of: the condition Ready is Unknown
+}
+
+// Service is what matters of a Service.
+type Service struct {
+	Key          lb.ServiceKey
+	VIPs         []netip.Addr // that it holds
+	LocalTraffic bool         // externalTrafficPolicy: Local
+	Endpoints    map[lb.Family]advertise.Spread
+}
+
+// Failures are what is assumed to be dead.
+type Failures struct {
+	Machines map[string]bool
+	Routers  map[string]bool
+}

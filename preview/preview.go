@@ -1,0 +1,181 @@
+package preview
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+)
+
+// Announcement is a machine that tells a router of a VIP.
+type Announcement struct{ Machine, Router string }
+
+// VIP is an address in use, and who announces it.
+type VIP struct {
+	Addr     netip.Addr
+	Services []lb.ServiceKey // that hold it
+	// By are those who announce it, sorted by machine. Several VIPs may share the list.
+	By []Announcement
+	// Reasons say of how many machines each is why they do not, or not to some router.
+	Reasons map[lb.Reason]int
+}
+
+// Preview is what a datacenter announces.
+type Preview struct {
+	VIPs []VIP // sorted by address
+
+	machines []machine
+	failed   Failures
+	classes  map[class]answer
+}
+
+// machine is one machine and what it reaches.
+type machine struct {
+	name  string
+	reach advertise.Reach
+}
+
+// class is what VIPs have in common that every machine answers alike. The pool says where and
+// how; the family, over which sessions; the rest, whether it can be served.
+type class struct {
+	pool     string
+	family   lb.Family
+	local    bool // externalTrafficPolicy: Local, on a machine without an endpoint
+	anywhere bool // an endpoint can take traffic somewhere
+}
+
+// answer is what all machines say to a class.
+type answer struct {
+	by      []Announcement
+	reasons map[lb.Reason]int
+}
+
+// Of plans for every machine of an inventory. The inventory is whole and carved.
+func Of(inv *inventory.Inventory, c Cluster, failed Failures) *Preview {
+	p := &Preview{failed: failed, classes: map[class]answer{}}
+	for m := range inv.Machines() {
+		node, known := c.Nodes[m.Name]
+		if failed.Machines[m.Name] || c.Nodes != nil && !known {
+			continue
+		}
+		p.machines = append(p.machines, machine{m.Name, advertise.ReachOf(advertise.View{
+			Inventory: inv, Machine: m, Excluded: node.Excluded, ProxyHealthy: true,
+		})})
+	}
+	slices.SortFunc(p.machines, func(a, b machine) int { return cmp.Compare(a.name, b.name) })
+	all := map[netip.Addr]*VIP{}
+	for i := range c.Services {
+		for _, a := range c.Services[i].VIPs {
+			p.add(all, &c.Services[i], a)
+		}
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
+		p.VIPs = append(p.VIPs, *all[a])
+	}
+	return p
+}
+
+// add plans one VIP of a Service.
+func (p *Preview) add(all map[netip.Addr]*VIP, s *Service, a netip.Addr) {
+	said := p.answer(s, a)
+	vip := all[a]
+	if vip == nil {
+		all[a] = &VIP{Addr: a, Services: []lb.ServiceKey{s.Key}, By: said.by, Reasons: said.reasons}
+		return
+	}
+	vip.Services = append(vip.Services, s.Key)
+	if len(said.by) > 0 && len(vip.By) > 0 {
+		vip.By = merged(vip.By, said.by)
+	} else {
+		vip.By = append(vip.By[:len(vip.By):len(vip.By)], said.by...)
+	}
+	if len(vip.Reasons) == 0 {
+		vip.Reasons = said.reasons
+	}
+}
+
+// merged are the announcements of either.
+func merged(a, b []Announcement) []Announcement {
+	out := slices.Concat(a, b)
+	slices.SortFunc(out, Announcement.compare)
+	return slices.Compact(out)
+}
+
+func (a Announcement) compare(b Announcement) int {
+	return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Router, b.Router))
+}
+
+// answer is what all machines say to a VIP of a Service.
+func (p *Preview) answer(s *Service, a netip.Addr) answer {
+	if len(p.machines) == 0 {
+		return answer{}
+	}
+	spread := s.Endpoints[lb.FamilyOf(a)]
+	offer := advertise.Offer{Service: s.Key, VIP: a, LocalTraffic: s.LocalTraffic, Endpoints: spread.At("")}
+	kind := class{p.machines[0].reach.Pool(offer), lb.FamilyOf(a), s.LocalTraffic, offer.Endpoints.Any > 0}
+	said, known := p.classes[kind]
+	if !known {
+		said = p.ask(p.machines, func(string) advertise.Offer { return offer })
+		p.classes[kind] = said
+	}
+	if !s.LocalTraffic {
+		return said
+	}
+	return p.withEndpoints(said, offer, spread)
+}
+
+// withEndpoints is the answer to a VIP with local traffic, where that of the machines without an
+// endpoint is known.
+func (p *Preview) withEndpoints(without answer, offer advertise.Offer, spread advertise.Spread) answer {
+	here := func(m machine) bool { return spread.Ready[m.name]+spread.Ending[m.name] > 0 }
+	var some []machine
+	for _, m := range p.machines {
+		if here(m) {
+			some = append(some, m)
+		}
+	}
+	said := p.ask(some, func(machine string) advertise.Offer {
+		o := offer
+		o.Endpoints = spread.At(machine)
+		return o
+	})
+	instead := p.ask(some, func(string) advertise.Offer { return offer })
+	for reason, n := range without.reasons {
+		if n -= instead.reasons[reason]; n > 0 {
+			said.reasons[reason] += n
+		}
+	}
+	return said
+}
+
+// ask asks some machines, each about its own offer.
+func (p *Preview) ask(some []machine, offer func(machine string) advertise.Offer) answer {
+	said := answer{reasons: map[lb.Reason]int{}}
+	for _, m := range some {
+		routers, refused := m.reach.Of(offer(m.name))
+		for _, r := range routers {
+			if !p.failed.Routers[r] {
+				said.by = append(said.by, Announcement{m.name, r})
+			}
+		}
+		for i, r := range refused {
+			if i == 0 || r.Reason != refused[i-1].Reason {
+				said.reasons[r.Reason]++
+			}
+		}
+	}
+	return said
+}
+
+// VIP returns what is announced of an address; false: nobody holds it.
+func (p *Preview) VIP(a netip.Addr) (VIP, bool) {
+	i, found := slices.BinarySearchFunc(p.VIPs, a, func(v VIP, a netip.Addr) int { return v.Addr.Compare(a) })
+	if !found {
+		return VIP{}, false
+	}
+	return p.VIPs[i], true
+}
