@@ -31,6 +31,7 @@ var floors = map[string]int{
 	"provider/volume":              3,
 	"provider/claim":               2,
 	"provider/nodeindex":           2,
+	"provider/endpoints":           2,
 	"provider/event":               2,
 	"provider/leader":              2,
 	"provider/queue":               2,
@@ -75,7 +76,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/agent", "provider/claim", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/agent", "provider/claim", "provider/endpoints", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -9,6 +9,18 @@ type Endpoint struct {
 	Terminating bool
 }
 
+// Worth orders what two slices say of one endpoint: that it can take traffic counts for
+// more, whichever of them was updated last.
+func (e Endpoint) Worth() int {
+	switch {
+	case e.Ready:
+		return 2
+	case e.Serving && e.Terminating:
+		return 1
+	}
+	return 0
+}
+
 // Count counts what can take traffic the way kube-proxy does (KEP-1669): ready
 // endpoints, or, where a place has none, those that serve while they terminate.
 func Count(all []Endpoint) Endpoints {

@@ -32,7 +32,7 @@ spec:
 		k := key(fmt.Sprintf("svc-%d", i))
 		c.serviceChanged("", nil, &service{Key: k, UID: "1", Ours: true})
 		c.claimChanged("", nil, &claim{VIP: netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)}), Holders: []lb.ServiceKey{k}, UID: "1"})
-		c.sliceChanged(k.Name, nil, &endpoints{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true), ready("10.0.0.2", false)}})
+		c.sliceChanged(k.Name, nil, &endpointSlice{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true), ready("10.0.0.2", false)}})
 	}
 	in := inputs{Inventory: inv}
 	in.Self.Identity.Name, in.Self.Name = "nuc1", "nuc1"
@@ -52,8 +52,8 @@ func BenchmarkPass(b *testing.B) {
 			speaker := bgp.NewSpeaker(bgp.Options{})
 			defer func() { _ = speaker.Leave(b.Context()) }()
 			k := key("svc-0")
-			slice := &endpoints{Service: k, IPv4: true}
-			full := &endpoints{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true)}}
+			slice := &endpointSlice{Service: k, IPv4: true}
+			full := &endpointSlice{Service: k, IPv4: true, All: []endpoint{ready("10.0.0.1", true)}}
 			routes := routing.Plan(routingView(in, m, inventory.ModeNone, nil))
 			var announcer advertise.Planner
 			pass := func() {

@@ -15,7 +15,7 @@ import (
 type catalog struct {
 	services map[lb.ServiceKey]service
 	claims   map[lb.ServiceKey]map[netip.Addr]claim
-	slices   map[lb.ServiceKey]map[string]endpoints
+	slices   map[lb.ServiceKey]map[string]endpointSlice
 	touched  map[lb.ServiceKey]struct{}
 	offers   map[lb.ServiceKey][]advertise.Offer
 	offered  sorted.List[advertise.Offer] // all of them
@@ -25,7 +25,7 @@ type catalog struct {
 func newCatalog() *catalog {
 	return &catalog{
 		services: map[lb.ServiceKey]service{}, claims: map[lb.ServiceKey]map[netip.Addr]claim{},
-		slices: map[lb.ServiceKey]map[string]endpoints{}, touched: map[lb.ServiceKey]struct{}{}, offers: map[lb.ServiceKey][]advertise.Offer{},
+		slices: map[lb.ServiceKey]map[string]endpointSlice{}, touched: map[lb.ServiceKey]struct{}{}, offers: map[lb.ServiceKey][]advertise.Offer{},
 	}
 }
 
@@ -57,7 +57,7 @@ func (c *catalog) claimChanged(_ string, old, new *claim) {
 	}
 }
 
-func (c *catalog) sliceChanged(key string, old, new *endpoints) {
+func (c *catalog) sliceChanged(key string, old, new *endpointSlice) {
 	if old != nil {
 		remove(c.slices, old.Service, key)
 		c.touch(old.Service)
@@ -135,7 +135,7 @@ func (c *catalog) count(k lb.ServiceKey, ipv4 bool) advertise.Endpoints {
 			continue
 		}
 		for _, e := range slice.All {
-			if have, twice := byAddr[e.Addr]; !twice || worth(have) < worth(e.Endpoint) {
+			if have, twice := byAddr[e.Addr]; !twice || have.Worth() < e.Worth() {
 				byAddr[e.Addr] = e.Endpoint
 			}
 		}
@@ -145,16 +145,4 @@ func (c *catalog) count(k lb.ServiceKey, ipv4 bool) advertise.Endpoints {
 		all = append(all, e)
 	}
 	return advertise.Count(all)
-}
-
-// worth orders what two slices say of one address: that it can take traffic counts for
-// more, whichever of them was updated last.
-func worth(e advertise.Endpoint) int {
-	switch {
-	case e.Ready:
-		return 2
-	case e.Serving && e.Terminating:
-		return 1
-	}
-	return 0
 }

@@ -27,8 +27,8 @@ func seeded() *catalog {
 	c.serviceChanged("", nil, &service{Key: key("web"), UID: "1", Ours: true})
 	c.claimChanged("", nil, &claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"})
 	c.claimChanged("", nil, &claim{VIP: vip("2001:db8::5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"})
-	c.sliceChanged("web-4", nil, &endpoints{Service: key("web"), IPv4: true, All: []endpoint{ready("10.0.0.1", true), ready("10.0.0.2", false)}})
-	c.sliceChanged("web-6", nil, &endpoints{Service: key("web"), All: []endpoint{ready("fd00::2", false)}})
+	c.sliceChanged("web-4", nil, &endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{ready("10.0.0.1", true), ready("10.0.0.2", false)}})
+	c.sliceChanged("web-6", nil, &endpointSlice{Service: key("web"), All: []endpoint{ready("fd00::2", false)}})
 	return c
 }
 
@@ -68,7 +68,7 @@ func TestOffers(t *testing.T) {
 			c.claimChanged("", &web, &claim{VIP: web.VIP, Holders: []lb.ServiceKey{key("web"), key("dns")}, UID: "1"})
 		}, []string{"prod/dns [203.0.113.5] local=true 0/0", both[0], both[1]}},
 		{"an endpoint that two slices list counts once", func(c *catalog) {
-			c.sliceChanged("web-4b", nil, &endpoints{Service: key("web"), IPv4: true, All: []endpoint{ready("10.0.0.1", true)}})
+			c.sliceChanged("web-4b", nil, &endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{ready("10.0.0.1", true)}})
 		}, both},
 		{"a Service that goes offers nothing", func(c *catalog) {
 			c.serviceChanged("", &service{Key: key("web"), UID: "1", Ours: true}, nil)
@@ -129,7 +129,7 @@ func TestEndpointInTwoSlicesIsTheOneThatCanTakeTraffic(t *testing.T) {
 		for range 20 { // the order of a map is another each time
 			c := newCatalog()
 			for i, e := range both {
-				c.sliceChanged(fmt.Sprintf("prod/web-%d", i), nil, &endpoints{Service: key("web"), IPv4: true, All: []endpoint{{addr, e}}})
+				c.sliceChanged(fmt.Sprintf("prod/web-%d", i), nil, &endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{{addr, e}}})
 			}
 			if got, want := c.count(key("web"), true), advertise.Count(both[:1]); got != want {
 				t.Fatalf("of %+v: %+v, want %+v", both, got, want)

@@ -51,7 +51,7 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	var announcer advertise.Planner
-	var before *endpoints
+	var before *endpointSlice
 	for _, step := range []struct {
 		name   string
 		all    []discoveryv1.Endpoint

@@ -14,6 +14,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/provider/endpoints"
 	"plinth.dev/plinth/routing"
 )
 
@@ -130,8 +131,8 @@ func reduceClaim(obj any) claim {
 	return c
 }
 
-// endpoints is what the agent needs of an EndpointSlice.
-type endpoints struct {
+// endpointSlice is what the agent needs of an EndpointSlice.
+type endpointSlice struct {
 	Service lb.ServiceKey
 	IPv4    bool
 	All     []endpoint
@@ -143,29 +144,13 @@ type endpoint struct {
 	advertise.Endpoint
 }
 
-func reduceSlice(nodeName string) func(any) endpoints {
-	return func(obj any) endpoints {
-		s := obj.(*discoveryv1.EndpointSlice)
-		name := s.Labels[discoveryv1.LabelServiceName]
-		if name == "" || s.AddressType == discoveryv1.AddressTypeFQDN {
-			return endpoints{}
-		}
-		out := endpoints{Service: lb.ServiceKey{Namespace: s.Namespace, Name: name}, IPv4: s.AddressType == discoveryv1.AddressTypeIPv4}
-		for _, e := range s.Endpoints {
-			if len(e.Addresses) == 0 {
-				continue
-			}
-			addr, err := netip.ParseAddr(e.Addresses[0])
-			if err != nil {
-				continue
-			}
-			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
-			out.All = append(out.All, endpoint{addr, advertise.Endpoint{
-				Local:       e.NodeName != nil && *e.NodeName == nodeName,
-				Ready:       ready,
-				Serving:     e.Conditions.Serving == nil && ready || e.Conditions.Serving != nil && *e.Conditions.Serving,
-				Terminating: e.Conditions.Terminating != nil && *e.Conditions.Terminating,
-			}})
+func reduceSlice(nodeName string) func(any) endpointSlice {
+	return func(obj any) endpointSlice {
+		s := endpoints.Of(obj.(*discoveryv1.EndpointSlice))
+		out := endpointSlice{Service: s.Service, IPv4: s.Family == lb.IPv4}
+		for _, e := range s.All {
+			e.Local = e.Node == nodeName
+			out.All = append(out.All, endpoint{e.Addr, e.Endpoint})
 		}
 		return out
 	}

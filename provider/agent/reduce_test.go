@@ -62,7 +62,7 @@ func TestEndpointsAreSeenAsKubeProxySeesThem(t *testing.T) {
 			{Addresses: nil},
 		},
 	}
-	want := endpoints{Service: key("web"), IPv4: true, All: []endpoint{
+	want := endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{
 		{vip("10.0.0.1"), advertise.Endpoint{Local: true, Ready: true, Serving: true}},
 		{vip("10.0.0.2"), advertise.Endpoint{Serving: true, Terminating: true}},
 		{vip("10.0.0.3"), advertise.Endpoint{}},

@@ -34,7 +34,7 @@ type sources struct {
 	self      *mirror[node]
 	services  *mirror[service]
 	claims    *mirror[claim]
-	endpoints *mirror[endpoints]
+	endpoints *mirror[endpointSlice]
 	nodes     *mirror[*routing.Node]
 	catalog   *catalog
 	secrets   map[string]*mirror[map[string][]byte]
