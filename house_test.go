@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"provider/agent":               3,
 	"provider/vip":                 3,
 	"provider/node":                3,
+	"provider/cluster":             3,
 	"provider/stock":               3,
 	"provider/volume":              3,
 	"provider/claim":               2,
@@ -76,7 +77,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/agent", "provider/claim", "provider/endpoints", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

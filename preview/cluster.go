@@ -16,6 +16,17 @@ type Cluster struct {
 	Services []Service
 }
 
+// VIPsInUse is how many addresses some Service holds.
+func (c Cluster) VIPsInUse() int {
+	all := map[netip.Addr]bool{}
+	for _, s := range c.Services {
+		for _, a := range s.VIPs {
+			all[a] = true
+		}
+	}
+	return len(all)
+}
+
 // Node is what matters of a Node.
 type Node struct {
 	Excluded bool // it bears node.kubernetes.io/exclude-from-external-load-balancers

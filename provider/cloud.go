@@ -3,6 +3,7 @@ package provider
 import (
 	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -13,6 +14,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/provider/cluster"
 	"plinth.dev/plinth/provider/event"
 	"plinth.dev/plinth/provider/node"
 	"plinth.dev/plinth/provider/nodeindex"
@@ -44,6 +46,8 @@ type Cloud struct {
 	keeper    *source.Reconciler
 	informers informers.SharedInformerFactory
 	stock     *stock.Controllers
+
+	cluster atomic.Pointer[cluster.Reader] // set by SetInformers, while the keeper runs already
 }
 
 var (
@@ -90,6 +94,7 @@ func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <
 // SetInformers takes the informers that all controllers share.
 func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	c.informers = f
+	c.readCluster()
 	nodes := f.Core().V1().Nodes()
 	if err := f.Core().V1().Services().Informer().SetTransform(vip.TrimService); err != nil {
 		c.log.Error("cannot trim Services in the cache", "err", err)

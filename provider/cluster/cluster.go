@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"net/netip"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/preview"
+	"plinth.dev/plinth/provider/claim"
+	"plinth.dev/plinth/provider/endpoints"
+)
+
+// Of puts together what objects of each kind say. A claim of a newer version's is an error: who
+// holds the address cannot be told.
+func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice) (preview.Cluster, error) {
+	held, err := heldBy(claims)
+	if err != nil {
+		return preview.Cluster{}, err
+	}
+	c := preview.Cluster{Nodes: map[string]preview.Node{}}
+	for _, n := range nodes {
+		c.Nodes[n.Name] = nodeOf(n)
+	}
+	spread := spreads(all, held)
+	for _, s := range services {
+		if vips := held.of(s); len(vips) > 0 {
+			c.Services = append(c.Services, preview.Service{
+				Key: keyOf(s), VIPs: vips, Endpoints: spread[keyOf(s)],
+				LocalTraffic: s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal,
+			})
+		}
+	}
+	slices.SortFunc(c.Services, func(a, b preview.Service) int { return a.Key.Compare(b.Key) })
+	return c, nil
+}
+
+func nodeOf(n *v1.Node) preview.Node {
+	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
+	silent := slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
+		return c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
+	})
+	return preview.Node{Excluded: excluded, Silent: silent}
+}
+
+// holdings are the VIPs that each Service holds, by the word of the claims.
+type holdings map[lb.ServiceKey][]holding
+
+type holding struct {
+	vip netip.Addr
+	uid string // of the Service; empty: not told
+}
+
+// heldBy reads the claims.
+func heldBy(claims []*networkingv1.IPAddress) (holdings, error) {
+	all := holdings{}
+	for _, c := range claims {
+		obj, ours := claim.Read(c)
+		if err := claim.CheckFormat(c); err != nil {
+			return nil, err
+		}
+		if !ours {
+			continue
+		}
+		for n, k := range obj.Holders {
+			h := holding{vip: obj.Addr}
+			if n == 0 && k == obj.Parent {
+				h.uid = obj.ParentUID
+			}
+			all[k] = append(all[k], h)
+		}
+	}
+	return all, nil
+}
+
+// of are the VIPs of a Service that agents announce.
+func (all holdings) of(s *v1.Service) (vips []netip.Addr) {
+	class := s.Spec.LoadBalancerClass
+	if s.Spec.Type != v1.ServiceTypeLoadBalancer || class != nil && *class != lb.LoadBalancerClass {
+		return nil
+	}
+	for _, h := range all[keyOf(s)] {
+		if h.uid == "" || h.uid == string(s.UID) {
+			vips = append(vips, h.vip)
+		}
+	}
+	return vips
+}
+
+func keyOf(s *v1.Service) lb.ServiceKey { return lb.ServiceKey{Namespace: s.Namespace, Name: s.Name} }
+
+// spreads counts the endpoints of the Services that hold a VIP, by family and Node.
+func spreads(all []*discoveryv1.EndpointSlice, held holdings) map[lb.ServiceKey]map[lb.Family]advertise.Spread {
+	best := map[lb.ServiceKey]map[netip.Addr]endpoints.Endpoint{}
+	for _, slice := range all {
+		s := endpoints.Of(slice)
+		if len(held[s.Service]) == 0 {
+			continue
+		}
+		if best[s.Service] == nil {
+			best[s.Service] = map[netip.Addr]endpoints.Endpoint{}
+		}
+		for _, e := range s.All {
+			if have, twice := best[s.Service][e.Addr]; !twice || have.Worth() < e.Worth() {
+				best[s.Service][e.Addr] = e
+			}
+		}
+	}
+	out := map[lb.ServiceKey]map[lb.Family]advertise.Spread{}
+	for k, all := range best {
+		out[k] = map[lb.Family]advertise.Spread{}
+		for addr, e := range all {
+			out[k][lb.FamilyOf(addr)] = with(out[k][lb.FamilyOf(addr)], e)
+		}
+	}
+	return out
+}
+
+// with counts one endpoint more.
+func with(s advertise.Spread, e endpoints.Endpoint) advertise.Spread {
+	if s.Ready == nil {
+		s = advertise.Spread{Ready: map[string]int{}, Ending: map[string]int{}}
+	}
+	switch e.Worth() {
+	case 2:
+		s.Ready[e.Node]++
+	case 1:
+		s.Ending[e.Node]++
+	}
+	return s
+}

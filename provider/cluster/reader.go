@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"plinth.dev/plinth/preview"
+	"plinth.dev/plinth/provider/claim"
+)
+
+// patience is how long a reader waits for informers that have not seen everything yet.
+const patience = 10 * time.Second
+
+// Reader reads from informers that others share, and the claims from the API server itself.
+//
+// It uses these verbs of the API:
+//
+//	networking.k8s.io ipaddresses     list
+//	discovery.k8s.io  endpointslices  list watch
+//	                  services, nodes list watch
+type Reader struct {
+	claims   claim.Client
+	nodes    corelisters.NodeLister
+	services corelisters.ServiceLister
+	slices   cache.Store
+	synced   map[string]cache.InformerSynced // by what they have
+}
+
+// New returns a Reader. It asks for its informers before they are started.
+func New(claims claim.Client, f informers.SharedInformerFactory) (*Reader, error) {
+	nodes, services, slices := f.Core().V1().Nodes(), f.Core().V1().Services(), f.Discovery().V1().EndpointSlices()
+	if err := slices.Informer().SetTransform(trim); err != nil {
+		return nil, fmt.Errorf("trimming EndpointSlices in the cache: %w", err)
+	}
+	return &Reader{
+		claims: claims, nodes: nodes.Lister(), services: services.Lister(), slices: slices.Informer().GetStore(),
+		synced: map[string]cache.InformerSynced{
+			"Nodes": nodes.Informer().HasSynced, "Services": services.Informer().HasSynced, "EndpointSlices": slices.Informer().HasSynced,
+		},
+	}, nil
+}
+
+// trim leaves of an EndpointSlice what is read of it: a cluster has thousands.
+func trim(obj any) (any, error) {
+	s, ok := obj.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return obj, nil
+	}
+	name := s.Labels[discoveryv1.LabelServiceName]
+	s.Labels, s.Annotations, s.ManagedFields, s.OwnerReferences, s.Ports = map[string]string{discoveryv1.LabelServiceName: name}, nil, nil, nil, nil
+	for i, e := range s.Endpoints {
+		s.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses[:min(len(e.Addresses), 1)], NodeName: e.NodeName, Conditions: e.Conditions}
+	}
+	return s, nil
+}
+
+// Read returns what there is now. Its error names what is not known yet.
+func (r *Reader) Read(ctx context.Context) (preview.Cluster, error) {
+	if err := r.await(ctx); err != nil {
+		return preview.Cluster{}, err
+	}
+	claims, err := r.claims.List(ctx)
+	if err != nil {
+		return preview.Cluster{}, fmt.Errorf("reading the claims of VIPs: %w", err)
+	}
+	nodes, err1 := r.nodes.List(labels.Everything())
+	services, err2 := r.services.List(labels.Everything())
+	if err := errors.Join(err1, err2); err != nil {
+		return preview.Cluster{}, err
+	}
+	var all []*discoveryv1.EndpointSlice
+	for _, obj := range r.slices.List() {
+		all = append(all, obj.(*discoveryv1.EndpointSlice))
+	}
+	return Of(pointers(claims.Items), nodes, services, all)
+}
+
+// List returns what there is, with a list of each kind from the API server.
+func List(ctx context.Context, client kubernetes.Interface) (preview.Cluster, error) {
+	claims, err1 := claim.Client{Kube: client}.List(ctx)
+	nodes, err2 := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	services, err3 := client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
+	all, err4 := client.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{})
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return preview.Cluster{}, err
+	}
+	return Of(pointers(claims.Items), pointers(nodes.Items), pointers(services.Items), pointers(all.Items))
+}
+
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}
+
+// await waits for a while until the informers have seen everything.
+func (r *Reader) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for what, synced := range r.synced {
+		if !cache.WaitForCacheSync(ctx.Done(), synced) {
+			return fmt.Errorf("the %s are not known yet", what)
+		}
+	}
+	return nil
+}

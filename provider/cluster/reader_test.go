@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/preview"
+	"plinth.dev/plinth/provider/claim"
+)
+
+func reader(t *testing.T, objects ...runtime.Object) *Reader {
+	t.Helper()
+	client := fake.NewClientset(objects...)
+	f := informers.NewSharedInformerFactory(client, 0)
+	r, err := New(claim.Client{Kube: client, Namespace: "kube-system"}, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Start(t.Context().Done())
+	return r
+}
+
+func node(name string, ready v1.ConditionStatus, labels map[string]string) *v1.Node {
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: ready}}}}
+}
+
+func service(name string, policy v1.ServiceExternalTrafficPolicy) *v1.Service {
+	return &v1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-of-" + "x"},
+		Spec:       v1.ServiceSpec{Type: v1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: policy},
+	}
+}
+
+func held(vip, by, uid string) *networkingv1.IPAddress {
+	return claim.New(netip.MustParseAddr(vip), "public", lb.ServiceKey{Namespace: "default", Name: by}, uid)
+}
+
+func slice(name, of, family string, all ...discoveryv1.Endpoint) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: of}},
+		AddressType: discoveryv1.AddressType(family), Endpoints: all,
+	}
+}
+
+func endpoint(addr, node string, ready, serving, terminating bool) discoveryv1.Endpoint {
+	return discoveryv1.Endpoint{Addresses: []string{addr}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &serving, Terminating: &terminating}}
+}
+
+func TestWhatTheAPIServerSays(t *testing.T) {
+	foreign := service("foreign", "")
+	foreign.Spec.LoadBalancerClass = new("example.com/other")
+	r := reader(t,
+		node("w1", v1.ConditionTrue, nil), node("w2", v1.ConditionUnknown, nil), node("w3", v1.ConditionFalse, map[string]string{v1.LabelNodeExcludeBalancers: ""}),
+		service("web", v1.ServiceExternalTrafficPolicyLocal), service("idle", ""), service("none", ""), service("anew", ""), foreign,
+		held("203.0.113.1", "web", "uid-of-x"), held("2001:db8::1", "web", "uid-of-x"), held("203.0.113.2", "idle", ""),
+		held("203.0.113.3", "anew", "uid-of-one-before"), held("203.0.113.4", "foreign", "uid-of-x"), held("203.0.113.5", "gone", "uid-of-x"),
+		slice("web-4", "web", "IPv4", endpoint("10.0.0.1", "w1", true, true, false), endpoint("10.0.0.2", "w1", false, true, true), endpoint("10.0.0.3", "w2", false, false, false)),
+		slice("web-4-split", "web", "IPv4", endpoint("10.0.0.1", "w1", false, true, true), endpoint("10.0.0.3", "w2", true, true, false)),
+		slice("web-6", "web", "IPv6", endpoint("fd00::1", "w2", true, true, false)),
+		slice("other", "none", "IPv4", endpoint("10.0.0.9", "w1", true, true, false)),
+	)
+	got, err := r.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := preview.Cluster{
+		Nodes: map[string]preview.Node{"w1": {}, "w2": {Silent: true}, "w3": {Excluded: true}},
+		Services: []preview.Service{
+			{Key: lb.ServiceKey{Namespace: "default", Name: "idle"}, VIPs: []netip.Addr{netip.MustParseAddr("203.0.113.2")}},
+			{Key: lb.ServiceKey{Namespace: "default", Name: "web"}, VIPs: []netip.Addr{netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("203.0.113.1")}, LocalTraffic: true,
+				Endpoints: map[lb.Family]advertise.Spread{
+					lb.IPv4: {Ready: map[string]int{"w1": 1, "w2": 1}, Ending: map[string]int{"w1": 1}},
+					lb.IPv6: {Ready: map[string]int{"w2": 1}, Ending: map[string]int{}},
+				}},
+		},
+	}
+	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.EquateEmpty()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestWhatIsKeptOfAnEndpointSliceSaysTheSame(t *testing.T) {
+	whole := slice("web-4", "web", "IPv4", endpoint("10.0.0.1", "w1", true, true, false))
+	whole.Labels["kubernetes.io/managed-by"], whole.ManagedFields = "x", []metav1.ManagedFieldsEntry{{}}
+	whole.Endpoints[0].Addresses = append(whole.Endpoints[0].Addresses, "10.0.0.2")
+	whole.Endpoints[0].Zone = new("z")
+	kept, err := trim(whole.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := kept.(*discoveryv1.EndpointSlice)
+	if len(s.Labels) != 1 || s.ManagedFields != nil || len(s.Endpoints[0].Addresses) != 1 || s.Endpoints[0].Zone != nil {
+		t.Errorf("kept: %+v", s)
+	}
+	if same, err := trim("no slice"); same != "no slice" || err != nil {
+		t.Error(same, err)
+	}
+}
