@@ -41,8 +41,9 @@ func look(t *testing.T) machine {
 	must(t, err)
 	// What belongs to a daemon that runs is that of another lab, or of the host.
 	m.Folders = append(m.Folders, slices.DeleteFunc(crashes, func(folder string) bool {
-		_, err := os.Stat("/proc/" + strings.TrimPrefix(filepath.Ext(folder), "."))
-		return err == nil
+		daemon, pid, _ := strings.Cut(filepath.Base(folder), ".")
+		runs, err := os.ReadFile("/proc/" + pid + "/comm") // a number is given again, to other programs too
+		return err == nil && strings.TrimSpace(string(runs)) == daemon
 	})...)
 	for _, p := range lines(t, "ps", "-eo", "args") {
 		if strings.Contains(p, "plinth") && strings.Contains(p, "traces") {
