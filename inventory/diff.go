@@ -60,7 +60,7 @@ type PoolChange struct {
 	Name   string
 	Kind   ChangeKind
 	Gained []Range // addresses that it did not have
-	Lost   []Range // addresses that it has no longer; those in use are kept
+	Lost   []Range // addresses that it has no longer; those in use are not announced any more
 	Fields []FieldChange
 }
 
@@ -133,7 +133,7 @@ func diffMachine(before *Inventory, m *Machine) (MachineChange, bool) {
 	default:
 		c.Kind = Changed
 	}
-	return c, len(c.Fields) > 0
+	return c, len(c.Fields) > 0 || c.Kind == HeldNow
 }
 
 // sessionKey tells the sessions of one inventory apart.

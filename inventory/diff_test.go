@@ -53,7 +53,7 @@ racks:
 	- {name: r01, machines: [{name: a, addresses: [10.1.1.1]}, {name: b, addresses: [10.1.1.2]}, {name: c, addresses: [10.1.1.3]}]}
 	- {name: r02}
 `, `pool lab is added: gains 10.9.0.0/24
-pool public is shrunk: gains 203.0.114.0/28, loses 203.0.113.0/26 (addresses in use are kept)
+pool public is shrunk: gains 203.0.114.0/28, loses 203.0.113.0/26, of which none is announced any more
   addresses: [203.0.113.0/25] -> [203.0.113.64/26, 203.0.114.0/28]`},
 	} {
 		if got := Diff(specOf(t, base), specOf(t, c.spec)).String(); got != c.want {

@@ -59,7 +59,7 @@ func (p PoolChange) String() string {
 		parts = append(parts, "gains "+joined(p.Gained))
 	}
 	if len(p.Lost) > 0 {
-		parts = append(parts, "loses "+joined(p.Lost)+" (addresses in use are kept)")
+		parts = append(parts, "loses "+joined(p.Lost)+", of which none is announced any more")
 	}
 	text := fmt.Sprintf("pool %s is %s", p.Name, p.Kind)
 	if len(parts) > 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/preview"
 )
 
 func newDiffCommand() *cobra.Command {
@@ -20,8 +21,9 @@ func newDiffCommand() *cobra.Command {
 or are retired, sessions that come up, end or are reset, pools that grow or shrink.
 
 OLD and NEW are each a file, a folder, - for the standard input, or the word cluster
-for what is in force there. A change of what is in force is told as it would be taken up: machines that
-NEW does not mention are held, and no pod CIDR moves.
+for what is in force there. The change is told as it would be taken up with OLD in force: no pod CIDR
+moves, and machines that NEW does not mention are held. Compared with a cluster, Services are named that
+would lose their VIP. What would be refused is told with the reason, and with what lets it pass.
 
 Exit codes: 0 nothing changes, 1 something does, 2 error.`,
 		Example: `  plinth diff cluster inventory/
@@ -32,11 +34,10 @@ Exit codes: 0 nothing changes, 1 something does, 2 error.`,
 			if !ok {
 				return exit{exitUsage, fmt.Errorf("-o %s: want text, json or markdown", output)}
 			}
-			before, after, err := twoInventories(cmd, cluster, args[0], args[1])
+			d, err := compare(cmd, cluster, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			d := inventory.Diff(before, after)
 			if err := write(cmd.OutOrStdout(), d); err != nil {
 				return err
 			}
@@ -51,44 +52,56 @@ Exit codes: 0 nothing changes, 1 something does, 2 error.`,
 	return cmd
 }
 
-// twoInventories reads both. A new one that is compared with a cluster is
-// carved after what is in force, and has its held machines.
-func twoInventories(cmd *cobra.Command, cluster clusterFlags, old, next string) (before, after *inventory.Inventory, err error) {
-	if before, err = oneInventory(cmd, cluster, old); err != nil {
-		return nil, nil, err
+// difference is what changes, and what of it would be refused.
+type difference struct {
+	inventory.Difference
+	judgement
+}
+
+// compare reads both inventories, and the cluster where what is in force there is one of them.
+func compare(cmd *cobra.Command, cluster clusterFlags, old, next string) (d difference, err error) {
+	before, err := oneInventory(cmd, cluster, old)
+	if err != nil {
+		return d, err
 	}
-	if after, err = oneInventory(cmd, cluster, next); err != nil {
-		return nil, nil, err
+	after, err := oneInventory(cmd, cluster, next)
+	if err != nil {
+		return d, err
 	}
-	if old != inCluster || next == inCluster {
-		return before, after, nil
+	var now *preview.Cluster
+	if old == inCluster && next != inCluster {
+		if now, err = cluster.now(cmd.Context()); err != nil {
+			return d, err
+		}
 	}
-	after, problems := inventory.Admit(after.Uncarved(), before)
-	if len(problems) > 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), problems)
+	if next != inCluster {
+		admitted, problems := inventory.Admit(after.Uncarved(), before)
+		if len(problems) > 0 {
+			fmt.Fprintln(cmd.ErrOrStderr(), problems)
+		}
+		if after = admitted; after == nil {
+			return d, exit{code: exitError}
+		}
 	}
-	if after == nil {
-		return nil, nil, exit{code: exitError}
-	}
-	return before, after, nil
+	return difference{inventory.Diff(before, after), judge(before, after, now)}, nil
 }
 
 func oneInventory(cmd *cobra.Command, cluster clusterFlags, what string) (*inventory.Inventory, error) {
 	return load(cmd, cluster, []string{what})
 }
 
-var differenceWriters = map[string]func(io.Writer, inventory.Difference) error{
+var differenceWriters = map[string]func(io.Writer, difference) error{
 	"text":     writeDifferenceText,
-	"json":     func(w io.Writer, d inventory.Difference) error { return printJSON(w, differenceJSON(d)) },
+	"json":     func(w io.Writer, d difference) error { return printJSON(w, differenceJSON(d)) },
 	"markdown": writeDifferenceMarkdown,
 }
 
-func writeDifferenceText(w io.Writer, d inventory.Difference) error {
+func writeDifferenceText(w io.Writer, d difference) error {
 	text := d.String()
 	if d.Empty() {
 		text = "nothing changes"
 	}
-	_, err := fmt.Fprintln(w, text)
+	_, err := fmt.Fprintln(w, strings.Join(append([]string{text}, d.judgement.lines()...), "\n"))
 	return err
 }
 
@@ -98,9 +111,10 @@ type section struct {
 	lines []string
 }
 
-func sections(d inventory.Difference) []section {
+func sections(d difference) []section {
 	return []section{
 		{"Machines", lines(d.Machines)}, {"Sessions", lines(d.Sessions)}, {"Pools", lines(d.Pools)}, {"Settings", lines(d.Settings)},
+		{"Losses", d.judgement.lines()},
 	}
 }
 
@@ -113,7 +127,7 @@ func lines[T fmt.Stringer](all []T) []string {
 }
 
 // writeDifferenceMarkdown prints a comment for a merge request.
-func writeDifferenceMarkdown(w io.Writer, d inventory.Difference) error {
+func writeDifferenceMarkdown(w io.Writer, d difference) error {
 	var b strings.Builder
 	b.WriteString("## What changes\n")
 	if d.Empty() {
@@ -155,7 +169,7 @@ type changeJSON struct {
 }
 
 // differenceJSON is a difference as scripts read it.
-func differenceJSON(d inventory.Difference) map[string]any {
+func differenceJSON(d difference) map[string]any {
 	machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}
 	for _, m := range d.Machines {
 		machines = append(machines, changeJSON{Name: m.Name, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
@@ -166,7 +180,10 @@ func differenceJSON(d inventory.Difference) map[string]any {
 	for _, p := range d.Pools {
 		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), Fields: fieldsJSON(p.Fields)})
 	}
-	return map[string]any{"machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...)}
+	return map[string]any{
+		"machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...),
+		"losses": d.judgement.json(),
+	}
 }
 
 func fieldsJSON(all []inventory.FieldChange) []fieldJSON {

@@ -1,7 +1,7 @@
 // Command plinth checks inventories, writes the router's side of their BGP
 // sessions, and tells how a datacenter is. The command status asks a
-// cluster, and so do those that are given the word cluster for an inventory; none
-// changes anything there.
+// cluster, and so do those that are given the word cluster for an inventory. The command allow
+// alone changes anything there.
 package main
 
 import (
@@ -87,6 +87,7 @@ Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit{exitUsage, err} })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
+		newAllowCommand(),
 		newDiffCommand(),
 		newExplainCommand(),
 		newRouterConfigCommand(),

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
+)
+
+func newAllowCommand() *cobra.Command {
+	var cluster clusterFlags
+	cmd := &cobra.Command{
+		Use:   "allow DIGEST",
+		Short: "Let one refused edit pass",
+		Long: `Let an edit pass that was refused for what it would take away.
+
+DIGEST is what the refusal names. It stands for exactly these losses: an edit that takes away
+anything else is refused as before. It is written as the annotation plinth.dev/allow, on a ConfigMap
+that carries the inventory, or, where the inventory comes from files, on the one that lists what was
+accepted. Who keeps those ConfigMaps in Git writes it there.`,
+		Example: "  plinth allow 3f9a1c0e5b7d2468",
+		Args:    usage(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !digestForm.MatchString(args[0]) {
+				return exit{exitUsage, fmt.Errorf("%q is no digest: want the 16 hexadecimal digits that the refusal names", args[0])}
+			}
+			client, err := cluster.client()
+			if err != nil {
+				return err
+			}
+			said, err := allow(cmd.Context(), client, cluster.namespace, args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), said)
+			return err
+		},
+	}
+	cluster.addTo(cmd)
+	return cmd
+}
+
+var digestForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+
+// allow writes the annotation, and says where.
+func allow(ctx context.Context, client kubernetes.Interface, namespace, digest string) (string, error) {
+	carrier, err := carrierOf(ctx, client, namespace)
+	if err != nil {
+		return "", err
+	}
+	digests := inventory.AllowedBy(carrier.Annotations[inventory.AnnotationAllow])
+	if slices.Contains(digests, digest) {
+		return fmt.Sprintf("configmap %s allows it already", carrier.Name), nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": carrier.ResourceVersion,
+		"annotations":     map[string]string{inventory.AnnotationAllow: strings.Join(append(digests, digest), ",")},
+	}})
+	if err != nil {
+		return "", err
+	}
+	if _, err := client.CoreV1().ConfigMaps(namespace).Patch(ctx, carrier.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return "", fmt.Errorf("configmap %s: %w", carrier.Name, err)
+	}
+	return fmt.Sprintf("configmap %s allows it now", carrier.Name), nil
+}
+
+// carrierOf is the ConfigMap that a leave is written on: the first by name of those that carry the
+// inventory, else the one that lists what was accepted.
+func carrierOf(ctx context.Context, client kubernetes.Interface, namespace string) (*v1.ConfigMap, error) {
+	maps := client.CoreV1().ConfigMaps(namespace)
+	list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: source.LabelInventory})
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Items) > 0 {
+		first := slices.MinFunc(list.Items, func(a, b v1.ConfigMap) int { return strings.Compare(a.Name, b.Name) })
+		return &first, nil
+	}
+	accepted, err := maps.Get(ctx, source.AcceptedName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, errors.New("no inventory is in force in namespace " + namespace)
+	}
+	return accepted, err
+}
