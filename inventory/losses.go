@@ -16,7 +16,7 @@ const AnnotationAllow = "plinth.dev/allow"
 // Losses are what a change takes away. Every list is sorted.
 type Losses struct {
 	Removed     []string // machines that it drops, retires, or has another one in the place of
-	Drained     []string // machines that leave the state active
+	Drained     []string // machines that leave the state active and stay in the inventory
 	Unreachable []LostVIP
 	InUse       int // VIPs, of which Unreachable are some
 }
@@ -60,10 +60,10 @@ func LossesOf(next, inForce *Inventory) Losses {
 		now, mentioned := next.same(old)
 		retires := !mentioned || now.State == StateRetired
 		drops := now.Held && !old.Held
-		if old.State != StateRetired && (retires || drops || replaces(now, old)) {
+		switch {
+		case old.State != StateRetired && (retires || drops || replaces(now, old)):
 			l.Removed = append(l.Removed, old.Name)
-		}
-		if old.State == StateActive && (!mentioned || now.State != StateActive) {
+		case old.State == StateActive && now.State != StateActive:
 			l.Drained = append(l.Drained, old.Name)
 		}
 	}
