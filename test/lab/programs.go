@@ -135,6 +135,32 @@ func (l *Lab) ApplyInventory(ctx context.Context, documents ...string) error {
 	return err
 }
 
+// ApplyInventoryWithLosses is ApplyInventory for documents that take away more than an edit may:
+// it waits until they are refused, and lets them pass as a person would.
+func (l *Lab) ApplyInventoryWithLosses(ctx context.Context, documents ...string) error {
+	if err := l.ApplyInventory(ctx, documents...); err != nil {
+		return err
+	}
+	maps := l.Kube.CoreV1().ConfigMaps(PlinthNamespace)
+	var digest string
+	err := Within(ctx, 20*time.Second, func(ctx context.Context) error {
+		status, err := maps.Get(ctx, "plinth-inventory-status", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		_, digest, _ = strings.Cut(status.Data["refused"], " ")
+		if problems := status.Data["problems"]; digest == "" || !strings.Contains(problems, digest) {
+			return fmt.Errorf("the edit is not refused for what it takes away; problems: %s", problems)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = netns.Output(ctx, l.Namespace(controlHost), filepath.Join(l.binaries.plinth, "plinth"), "allow", "--kubeconfig="+l.Kubeconfig(), digest)
+	return err
+}
+
 // ConfigureRouters gives every router what `plinth router-config` prints for it.
 func (l *Lab) ConfigureRouters(ctx context.Context, documents ...string) error {
 	var files []string

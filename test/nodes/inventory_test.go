@@ -208,7 +208,7 @@ func TestOnlyLabelsOfOursGoWhenTheInventoryDropsThem(t *testing.T) {
 
 func TestMaintenanceTaintsARackAndTakesAwayOnlyItsOwnTaint(t *testing.T) {
 	rack := func(state string) string {
-		return apiserver.Document("  racks:\n    - name: r01\n      state: " + state + `
+		return apiserver.Document("  safety: {maxDrained: 2}\n  racks:\n    - name: r01\n      state: " + state + `
       machines:
         - {name: w1, addresses: [10.10.1.11], taints: [{key: dedicated, value: db, effect: NoSchedule}]}
         - {name: w2, addresses: [10.10.1.12]}

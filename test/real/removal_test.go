@@ -25,7 +25,7 @@ func TestTheRemovalLeavesNothing(t *testing.T) {
 	for _, m := range l.Topology.Machines() {
 		inventory = inState(inventory, m.Name, "maintenance")
 	}
-	must(t, l.ApplyInventory(t.Context(), inventory))
+	must(t, l.ApplyInventoryWithLosses(t.Context(), inventory))
 	for _, vip := range vips {
 		must(t, l.WaitGone(t.Context(), vip))
 	}

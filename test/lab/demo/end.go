@@ -116,32 +116,19 @@ func (s *story) answers(ctx context.Context, vip netip.Addr) error {
 
 func (s *story) mistake(ctx context.Context) error {
 	s.title("The inventory is edited: a mistake")
-	broken := strings.Replace(s.inventory[0], "mode: fabric", "mode: fabrik", 1)
-	if broken == s.inventory[0] {
-		return errors.New("there is nothing to break in the inventory")
+	vips, err := s.lab.VIPs(ctx, webName)
+	if err != nil {
+		return err
 	}
 	before, err := s.routersReach(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.lab.ApplyInventory(ctx, append([]string{broken}, s.inventory[1:]...)...); err != nil {
+	if err := s.refused(ctx, "mode: fabric", "mode: fabrik", "fabrik"); err != nil {
 		return err
 	}
-	err = lab.Within(ctx, longest, func(ctx context.Context) error {
-		text, well, err := s.lab.Status(ctx)
-		if err == nil && (well || !strings.Contains(text, "fabrik")) {
-			err = errors.New(text)
-		}
-		if err == nil {
-			s.quote("kubectl plinth status", text)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	vips, err := s.lab.VIPs(ctx, webName)
-	if err != nil {
+	s.say("And one that is no mistake to a parser: a digit of the pool's prefix is another.")
+	if err := s.refused(ctx, "203.0.113.0/", "203.0.112.0/", webName+" loses "+vips[0].String()); err != nil {
 		return err
 	}
 	if err := s.clientAsks(ctx, vips[:1]); err != nil {
@@ -154,9 +141,30 @@ func (s *story) mistake(ctx context.Context) error {
 	if after != before {
 		return fmt.Errorf("the routers reached\n%s\nand now reach\n%s", before, after)
 	}
-	s.say("Plinth stays on what it had, and says where the mistake is; the routers reach what they reached before.")
-	s.fact("a mistake in the inventory", "refused; no route of a router changed")
+	s.say("Plinth stays on what it had, and says where the mistake is, and whom it would have hurt; the routers reach what they reached before.")
+	s.fact("two mistakes in the inventory", "refused; no route of a router changed")
 	return s.lab.ApplyInventory(ctx, s.inventory...)
+}
+
+// refused makes an edit, and waits until Plinth says what is wrong with it.
+func (s *story) refused(ctx context.Context, old, edited, want string) error {
+	broken := strings.Replace(s.inventory[0], old, edited, 1)
+	if broken == s.inventory[0] {
+		return fmt.Errorf("there is no %q in the inventory to be edited", old)
+	}
+	if err := s.lab.ApplyInventory(ctx, append([]string{broken}, s.inventory[1:]...)...); err != nil {
+		return err
+	}
+	return lab.Within(ctx, longest, func(ctx context.Context) error {
+		text, well, err := s.lab.Status(ctx)
+		if err == nil && (well || !strings.Contains(text, want)) {
+			err = errors.New(text)
+		}
+		if err == nil {
+			s.quote("kubectl plinth status", text)
+		}
+		return err
+	})
 }
 
 // routersReach is all that the kernels of the routers learned by BGP.
