@@ -15,7 +15,11 @@ import (
 // sight of the machines lets nothing dangerous pass.
 func Unreachable(before, after *inventory.Inventory, c Cluster) []inventory.LostVIP {
 	lost := c.lost(before, after)
-	for _, vip := range c.heard().lost(before, after) {
+	heard := c.heard()
+	if len(heard.Nodes) == len(c.Nodes) {
+		return lost
+	}
+	for _, vip := range heard.lost(before, after) {
 		if !slices.ContainsFunc(lost, func(v inventory.LostVIP) bool { return v.Addr == vip.Addr }) {
 			lost = append(lost, vip)
 		}
