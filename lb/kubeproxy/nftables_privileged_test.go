@@ -75,7 +75,11 @@ func TestAnEndpointsArrivalIsWhatTheHealthCheckNodePortSays(t *testing.T) {
 		r := Round{Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.2")}}
 		expect(t, at+" says none is ready", ask(t, &p, r, q), advertise.Absent)
 		ready.Store(1)
+		// The one that counts is of the other family, and this one is a sync behind.
+		expect(t, at+" says one is ready, and the rules have none", ask(t, &p, r, q), advertise.Absent)
+		nft(t, "delete element ip kube-proxy no-endpoint-services { 203.0.113.5 . tcp . 80 }\n")
 		expect(t, at+" says one is ready", ask(t, &p, r, q), advertise.Present)
+		nft(t, "add element ip kube-proxy no-endpoint-services { 203.0.113.5 . tcp . 80 : drop }\n")
 		nft(t, "delete element ip kube-proxy service-ips { 203.0.113.5 . tcp . 80 }\n")
 		expect(t, "the VIP is not in the rules", ask(t, &p, r, q), advertise.Absent)
 		serve(t, "ip", vip4, "tcp . 80")

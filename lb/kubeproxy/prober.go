@@ -148,18 +148,28 @@ func (p *Prober) passesOn(vip netip.Addr, ports []port) advertise.Evidence {
 }
 
 // arrived reports whether kube-proxy has a ready endpoint of this machine in its rules.
-// Where no health check node port answers, as where nodePortAddresses names other networks,
-// mode nftables still shows that there is some endpoint.
+//
+// A health check node port counts them in one family. Up to 1.35 the first one of kube-proxy's
+// two has it for both, and the other may be a sync behind: mode nftables shows for each family
+// whether it has an endpoint, and mode iptables does not.
 func (p *Prober) arrived(ctx context.Context, m mode, node []netip.Addr, q advertise.Question, ports []port) advertise.Evidence {
 	n, err := readyHere(ctx, healthAddresses(q.VIP, node), q.Frontend.HealthCheckPort)
 	switch {
-	case err == nil && n > 0:
-		return advertise.Present
-	case err == nil || m != nftables:
+	case err == nil && n == 0, err != nil && m != nftables:
 		return advertise.Absent
+	case m != nftables:
+		return advertise.Present
 	}
+	return p.served(q.VIP, ports)
+}
+
+// served reports whether mode nftables passes what comes from outside on to an endpoint: with
+// externalTrafficPolicy Local, to one of this machine. Which port has none, is in a map of its own.
+func (p *Prober) served(vip netip.Addr, ports []port) advertise.Evidence {
 	for _, port := range ports {
-		if none, err := p.filter.inMap(endpointless, q.VIP, port); err == nil && !none {
+		passed, err1 := p.filter.inMap(servicesMap, vip, port)
+		dropped, err2 := p.filter.inMap(endpointless, vip, port)
+		if err1 == nil && err2 == nil && passed && !dropped {
 			return advertise.Present
 		}
 	}
