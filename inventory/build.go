@@ -207,7 +207,7 @@ func (d *decoder) pool(r *rawPool, named map[string]Community) Pool {
 		Name: r.Name.v, Ranges: values(r.Addresses), Exclude: values(r.Exclude),
 		AutoAssign: r.AutoAssign.or(true), SkipFirstLast: r.SkipFirstLast.v, Priority: r.Priority.v,
 		Namespaces: sortedTexts(r.Namespaces), Selector: d.selector(&r.ServiceSelector),
-		State: r.State.or(PoolActive), Advertise: d.advertise(&r.Advertise, named),
+		State: r.State.or(PoolActive), Advertise: d.advertisements(r, named),
 	}
 	slices.SortFunc(p.Ranges, compareRanges)
 	slices.SortFunc(p.Exclude, compareRanges)
@@ -229,6 +229,18 @@ func (d *decoder) selector(r *rawSelector) Selector {
 	return s
 }
 
+// advertisements are those of a pool. Where nobody wrote one, its VIPs are announced everywhere.
+func (d *decoder) advertisements(r *rawPool, named map[string]Community) []Advertise {
+	if len(r.Advertise.v) == 0 {
+		return []Advertise{d.advertise(&rawAdvertise{}, named)}
+	}
+	var all []Advertise
+	for a := range r.Advertise.each() {
+		all = append(all, d.advertise(a, named))
+	}
+	return all
+}
+
 func (d *decoder) advertise(r *rawAdvertise, named map[string]Community) Advertise {
 	var communities []Community
 	for _, c := range r.Communities.v {
@@ -241,7 +253,8 @@ func (d *decoder) advertise(r *rawAdvertise, named map[string]Community) Adverti
 		}
 	}
 	return Advertise{
-		Racks: sortedTexts(r.Racks), Zones: sortedTexts(r.Zones), Routers: sortedTexts(r.Routers),
+		Selector: d.selector(&r.ServiceSelector),
+		Racks:    sortedTexts(r.Racks), Zones: sortedTexts(r.Zones), Routers: sortedTexts(r.Routers),
 		Aggregate:   PrefixLengths{r.Aggregate.IPv4.or(32), r.Aggregate.IPv6.or(128)},
 		LocalPref:   uint32(r.LocalPref.or(defaultLocalPref)),
 		Communities: CommunitiesOf(communities...),

@@ -193,14 +193,18 @@ const (
 	// Addresses of this family are never announced: no session carries it, for the machines or their
 	// routers have no address of the family.
 	FamilyUncarried Code = "P0709"
-	// The pool's racks, zones and routers have no session among them, so its VIPs are announced to
-	// nobody.
+	// The racks, zones and routers of an advertisement of the pool have no session among them, so it
+	// announces VIPs to nobody.
 	NowhereToGo Code = "P0710"
 	// Routers do not carry such addresses, or the range is larger than any network.
 	NotForVIPs Code = "P0711"
 	// The aggregate is wider than the pool, so routers send traffic for addresses here that are not
 	// the pool's. That can be meant; then this is only a reminder.
 	WideAggregate Code = "P0712"
+	// An item of the pool's list advertise has no effect, for one before it announces the same prefixes to
+	// the same routers for all of its Services, and a prefix is announced with the attributes of the
+	// first. Put the narrower one first.
+	AdvertiseShadowed Code = "P0713"
 )
 
 // BGP.

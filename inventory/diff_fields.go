@@ -58,6 +58,9 @@ func flattenList(items []mapOf, path string, into map[string]string) {
 		if len(item) > 0 && item[0].key == "name" {
 			key = fmt.Sprint(item[0].value)
 		}
+		if len(item) == 0 {
+			into[path+"["+key+"]"] = "{}"
+		}
 		item.flatten(path+"["+key+"]", into)
 	}
 }

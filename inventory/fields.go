@@ -196,6 +196,25 @@ func (l *list[T]) decode(d *decoder, n *yaml.Node, read any) {
 	})
 }
 
+// decode reads a mapping, or a sequence of mappings.
+func (l *oneOrMore[T]) decode(d *decoder, n *yaml.Node, read any) {
+	n = deref(n)
+	switch {
+	case isNull(n) || n.Kind == yaml.SequenceNode:
+		l.list.decode(d, n, read)
+	case n.Kind == yaml.MappingNode:
+		var one T
+		into := any(&one).(mapping)
+		*into.at() = n
+		if object(d, n, into) {
+			l.node, l.v = n, []T{one}
+		}
+	default:
+		d.wrongType(n, "a mapping or a list of mappings")
+		d.faults[len(d.faults)-1].suggestion = "{}"
+	}
+}
+
 // decodePair reads a key and its value.
 func (e *entry[T]) decodePair(d *decoder, k, v *yaml.Node, read entryReaders) bool {
 	name, ok := read.key(d, k)

@@ -210,7 +210,7 @@ func poolMap(p Pool) mapOf {
 		{"namespaces", p.Namespaces},
 		{"serviceSelector", selectorMap(p.Selector)},
 		{"state", unless(p.State, PoolActive)},
-		{"advertise", advertiseMap(p.Advertise)},
+		{"advertise", advertiseValue(p.Advertise)},
 	})
 }
 
@@ -221,8 +221,19 @@ func selectorMap(s Selector) mapOf {
 	return filled(mapOf{{"matchLabels", textsOf(s.MatchLabels)}, {"matchExpressions", mapsOf(s.MatchExpressions, requirement)}})
 }
 
+// advertiseValue is a mapping where that says all to every version, and else a list: versions
+// that read format 1 alone read no list, and must not take one advertisement of many, or one of some
+// Services, for that of all.
+func advertiseValue(all []Advertise) any {
+	if len(all) == 1 && all[0].Selector.Empty() {
+		return advertiseMap(all[0])
+	}
+	return mapsOf(all, advertiseMap)
+}
+
 func advertiseMap(a Advertise) mapOf {
 	return filled(mapOf{
+		{"serviceSelector", selectorMap(a.Selector)},
 		{"racks", a.Racks},
 		{"zones", a.Zones},
 		{"routers", a.Routers},

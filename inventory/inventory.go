@@ -186,7 +186,7 @@ type Pool struct {
 	Namespaces    []string // empty: all
 	Selector      Selector
 	State         PoolState
-	Advertise     Advertise
+	Advertise     []Advertise // one at least; see [Advertise]
 }
 
 // Range is an inclusive range of addresses of one family. It prints as a prefix
@@ -204,8 +204,11 @@ type Reservation struct {
 	Name      string
 }
 
-// Advertise says where and how the VIPs of a pool are announced.
+// Advertise says where and how VIPs of a pool are announced. Of several that a pool has, all
+// that select a Service and fit a session count there. Each prefix is announced once, with
+// the attributes of the first of them that has it.
 type Advertise struct {
+	Selector    Selector // of Services
 	Racks       []string // empty, with Zones and Routers: everywhere
 	Zones       []string
 	Routers     []string

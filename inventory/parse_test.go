@@ -31,7 +31,7 @@ func mustLoad(t testing.TB, names ...string) *Inventory {
 }
 
 func TestParsePrintParseIsTheIdentity(t *testing.T) {
-	for _, name := range []string{"home.yaml", "full.yaml"} {
+	for _, name := range []string{"home.yaml", "full.yaml", "pools.yaml"} {
 		inv := mustLoad(t, name)
 		again, problems := Load(Document{Source: "printed", Data: inv.Format()})
 		if again == nil {

@@ -36,6 +36,18 @@ func (inv *Inventory) PoolOf(a netip.Addr) (Pool, bool) {
 	return Pool{}, false
 }
 
+// AdvertiseLabels are the keys of the labels of Services that advertisements select by, sorted.
+func (inv *Inventory) AdvertiseLabels() []string {
+	var keys []string
+	for _, p := range inv.Pools {
+		for _, a := range p.Advertise {
+			keys = append(keys, a.Selector.Keys()...)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
 // PoolsByPreference returns the pools in the order in which they are tried: by
 // priority, lower first, then by name.
 func (inv *Inventory) PoolsByPreference() []Pool {

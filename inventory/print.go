@@ -69,6 +69,9 @@ func (p *printer) field(f pair, indent int) {
 
 // item writes a mapping as an item of a list.
 func (p *printer) item(m mapOf, indent int) {
+	if len(m) == 0 {
+		p.WriteString(strings.Repeat(" ", indent) + "- {}\n")
+	}
 	for i, f := range m {
 		p.WriteString(strings.Repeat(" ", indent))
 		if i == 0 {

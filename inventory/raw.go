@@ -58,6 +58,9 @@ func (l *list[T]) each() iter.Seq[*T] {
 	}
 }
 
+// oneOrMore is a sequence of mappings, or one mapping in the place of a sequence of one.
+type oneOrMore[T any] struct{ list[T] }
+
 // entries is a mapping with keys of the writer's own choice.
 type entries[T any] = list[entry[T]]
 
@@ -297,8 +300,8 @@ type rawPool struct {
 	ServiceSelector rawSelector `key:"serviceSelector"`
 	// active, draining (gives no new VIP) or disabled (gives none and is withdrawn). Default: active.
 	State scalar[PoolState] `key:"state"`
-	// Where and how the pool's VIPs are announced.
-	Advertise rawAdvertise `key:"advertise"`
+	// Where and how the pool's VIPs are announced: a mapping, or a list of mappings. Of a list, all count that select the Service and fit the machine's rack and zone and the router. Each prefix is announced to a router once, with the attributes of the first of these that has it.
+	Advertise oneOrMore[rawAdvertise] `key:"advertise"`
 }
 
 // rawSelector is a Kubernetes label selector.
@@ -327,6 +330,8 @@ type rawRequirement struct {
 type rawAdvertise struct {
 	mapped
 
+	// Services whose VIPs are announced so. Empty: all.
+	ServiceSelector rawSelector `key:"serviceSelector"`
 	// Racks whose machines announce. Empty: all.
 	Racks list[scalar[string]] `key:"racks" form:"name"`
 	// Zones whose machines announce. Empty: all.

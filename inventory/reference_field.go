@@ -54,7 +54,7 @@ func splitPath(path string) []string {
 // typeNamed is the mapping that a field holds, or whose list it holds.
 func typeNamed(types []TypeDoc, f FieldDoc) TypeDoc {
 	name := f.Type
-	if outer, inner := unwrap(f.Type); outer == "list" {
+	if outer, inner := unwrap(f.Type); outer == "list" || outer == "oneOrMore" {
 		name = inner
 	}
 	if f.Key == "gracefulRestart" {
@@ -105,6 +105,8 @@ func (f FieldDoc) Kind() string {
 			return "list; each item: " + kindWords[i]
 		}
 		return "list of mappings"
+	case "oneOrMore":
+		return "mapping, or list of mappings"
 	}
 	return "mapping"
 }

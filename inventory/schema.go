@@ -82,6 +82,8 @@ func schemaOf(goType string) jsonObject {
 		return orNull(scalarSchema(inner))
 	case "list":
 		return jsonObject{"type": []string{"array", "null"}, "items": itemSchema(inner)}
+	case "oneOrMore":
+		return jsonObject{"anyOf": []any{schemaOf(inner), jsonObject{"type": "array", "items": itemSchema(inner)}}}
 	case "entries":
 		return jsonObject{"type": []string{"object", "null"}, "additionalProperties": scalarSchema(inner)}
 	}

@@ -33,6 +33,15 @@ type Requirement struct {
 // Empty reports whether the selector matches everything because it asks for nothing.
 func (s Selector) Empty() bool { return len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0 }
 
+// Keys are those of the labels that the selector looks at.
+func (s Selector) Keys() []string {
+	keys := slices.Collect(maps.Keys(s.MatchLabels))
+	for _, r := range s.MatchExpressions {
+		keys = append(keys, r.Key)
+	}
+	return keys
+}
+
 // Matches reports whether the labels meet every condition.
 func (s Selector) Matches(labels map[string]string) bool {
 	for k, want := range s.MatchLabels {

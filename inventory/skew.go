@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -9,6 +10,24 @@ import (
 // written in. It is raised only where a program that knows the number before would
 // misunderstand the object; see docs/reference/skew.md. An object without it is of format 1.
 const AnnotationFormat = "plinth.dev/format"
+
+// ReadsFormat is the highest number of the format of accepted inventories that this program reads.
+const ReadsFormat = 2
+
+// StoredFormat is the number of the format that an accepted inventory is stored in: 1, which
+// older versions read, unless a pool says what they would pass over and must not. They would
+// announce what is not to be announced, or so.
+func (inv *Inventory) StoredFormat() int {
+	if slices.ContainsFunc(inv.Pools, Pool.extended) {
+		return 2
+	}
+	return 1
+}
+
+// extended reports whether only programs that read format 2 understand the pool.
+func (p Pool) extended() bool {
+	return len(p.Advertise) > 1 || slices.ContainsFunc(p.Advertise, func(a Advertise) bool { return !a.Selector.Empty() })
+}
 
 // NewerFormatError means that a newer version stored an object in a format that this program
 // does not read. Whoever meets one keeps what it knew of the object, and does not write it.

@@ -206,8 +206,10 @@ func (v *validation) localPrefs() {
 		return
 	}
 	for p := range v.raw.Pools.each() {
-		if l := p.Advertise.LocalPref; l.given() && l.v != defaultLocalPref {
-			v.refuse(l.node, refusal{code: LocalPrefUnused, severity: Warning, message: "is sent within one AS only, and every router is of another", accepted: "no localPref, or routers of the machines' AS", suggestion: "prepend: 1"})
+		for a := range p.Advertise.each() {
+			if l := a.LocalPref; l.given() && l.v != defaultLocalPref {
+				v.refuse(l.node, refusal{code: LocalPrefUnused, severity: Warning, message: "is sent within one AS only, and every router is of another", accepted: "no localPref, or routers of the machines' AS", suggestion: "prepend: 1"})
+			}
 		}
 	}
 }

@@ -115,17 +115,24 @@ func (v *validation) storages() {
 // selectors checks that operators have the values that they want.
 func (v *validation) selectors() {
 	for p := range v.raw.Pools.each() {
-		for q := range p.ServiceSelector.MatchExpressions.each() {
-			wants := q.Operator.v == OpIn || q.Operator.v == OpNotIn
-			switch {
-			case !q.Operator.given():
-			case wants && len(q.Values.v) == 0:
-				instead := map[Operator]string{OpIn: "Exists", OpNotIn: "DoesNotExist"}[q.Operator.v]
-				v.refuse(q.Operator.node, refusal{code: BadSelector, message: "wants values", accepted: "values: […]", suggestion: instead})
-			case !wants && len(q.Values.v) > 0:
-				instead := map[Operator]string{OpExists: "In", OpDoesNotExist: "NotIn"}[q.Operator.v]
-				v.refuse(q.Operator.node, refusal{code: BadSelector, message: "takes no values", accepted: "no values", suggestion: instead}, q.Values.node)
-			}
+		v.selector(&p.ServiceSelector)
+		for a := range p.Advertise.each() {
+			v.selector(&a.ServiceSelector)
+		}
+	}
+}
+
+func (v *validation) selector(s *rawSelector) {
+	for q := range s.MatchExpressions.each() {
+		wants := q.Operator.v == OpIn || q.Operator.v == OpNotIn
+		switch {
+		case !q.Operator.given():
+		case wants && len(q.Values.v) == 0:
+			instead := map[Operator]string{OpIn: "Exists", OpNotIn: "DoesNotExist"}[q.Operator.v]
+			v.refuse(q.Operator.node, refusal{code: BadSelector, message: "wants values", accepted: "values: […]", suggestion: instead})
+		case !wants && len(q.Values.v) > 0:
+			instead := map[Operator]string{OpExists: "In", OpDoesNotExist: "NotIn"}[q.Operator.v]
+			v.refuse(q.Operator.node, refusal{code: BadSelector, message: "takes no values", accepted: "no values", suggestion: instead}, q.Values.node)
 		}
 	}
 }

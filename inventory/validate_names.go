@@ -102,14 +102,15 @@ func (v *validation) references() {
 		v.refer(UnknownBFD, "BFD profile", bfd, r.BFD)
 	}
 	for p := range v.raw.Pools.each() {
-		a := &p.Advertise
-		v.refer(UnknownRack, "rack", racks, a.Racks.v...)
-		v.refer(UnknownZone, "zone", zones, a.Zones.v...)
-		v.refer(UnknownRouter, "router", routers, a.Routers.v...)
-		v.once(a.Racks)
-		v.once(a.Zones)
-		v.once(a.Routers)
-		v.once(a.Communities)
+		for a := range p.Advertise.each() {
+			v.refer(UnknownRack, "rack", racks, a.Racks.v...)
+			v.refer(UnknownZone, "zone", zones, a.Zones.v...)
+			v.refer(UnknownRouter, "router", routers, a.Routers.v...)
+			v.once(a.Racks)
+			v.once(a.Zones)
+			v.once(a.Routers)
+			v.once(a.Communities)
+		}
 		v.once(p.Namespaces)
 	}
 	for s := range v.raw.Storage.each() {

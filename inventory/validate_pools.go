@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -199,104 +198,4 @@ func (v *validation) outsidePool(p Pool, key scalar[string], addr netip.Addr) {
 		r.suggestion = transplanted(addr, p.Ranges[0])
 	}
 	v.refuse(key.node, r)
-}
-
-// poolReach warns of pools whose VIPs no session can carry.
-func (v *validation) poolReach() {
-	carried := v.carried()
-	for raw := range v.raw.Pools.each() {
-		p, _ := v.inv.Pool(raw.Name.v)
-		reach, somewhere := carried.of(v.inv, p.Advertise)
-		if !somewhere {
-			if raw.Advertise.node != nil && len(carried) > 0 {
-				v.refuse(raw.Advertise.node, refusal{code: NowhereToGo, severity: Warning, message: "leaves no session to announce the pool over", accepted: "racks, zones and routers that have sessions with each other"})
-			}
-			continue
-		}
-		for _, r := range raw.Addresses.v {
-			if f := (Families{r.v.Is4(), !r.v.Is4()}); f.IPv4 && !reach.IPv4 || f.IPv6 && !reach.IPv6 {
-				v.refuse(r.node, refusal{code: FamilyUncarried, severity: Warning, message: "no session can carry this family, for machines or routers have no address of it",
-					accepted: "machines with an address of that family"})
-			}
-		}
-	}
-}
-
-// reach is what the sessions between each rack and router carry.
-type reach map[[2]string]Families
-
-// carried looks at the sessions of every machine.
-func (v *validation) carried() reach {
-	out := reach{}
-	for _, rack := range v.inv.Racks {
-		for _, m := range rack.Machines {
-			if out.complete(rack) {
-				break
-			}
-			for _, s := range v.inv.Sessions(m) {
-				key := [2]string{rack.Name, s.Router}
-				f := out[key]
-				out[key] = Families{f.IPv4 || s.Families.IPv4, f.IPv6 || s.Families.IPv6}
-			}
-		}
-	}
-	return out
-}
-
-// complete reports whether no further machine of the rack can add to what is known.
-func (c reach) complete(rack Rack) bool {
-	for _, p := range rack.Peers {
-		if c[[2]string{rack.Name, p}] != (Families{true, true}) {
-			return false
-		}
-	}
-	return true
-}
-
-// of is what is carried of a pool that is announced so.
-func (c reach) of(inv *Inventory, a Advertise) (all Families, somewhere bool) {
-	for key, f := range c {
-		rack, _ := inv.Rack(key[0])
-		if allowed(a.Racks, rack.Name) && allowed(a.Zones, rack.Zone) && allowed(a.Routers, key[1]) {
-			all = Families{all.IPv4 || f.IPv4, all.IPv6 || f.IPv6}
-			somewhere = true
-		}
-	}
-	return all, somewhere
-}
-
-func allowed(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
-
-// aggregates warns of an aggregate that draws in traffic for addresses that the
-// pool does not have.
-func (v *validation) aggregates() {
-	for raw := range v.raw.Pools.each() {
-		p, _ := v.inv.Pool(raw.Name.v)
-		have := setOf(p.Ranges, nil)
-		for _, r := range p.Ranges {
-			length := cmp.Or(p.Advertise.Aggregate.For(r.First), r.First.BitLen())
-			around, err := r.First.Prefix(length)
-			at := lengthNode(&raw.Advertise.Aggregate, r.First)
-			if err == nil && at != nil && !have.ContainsPrefix(around) {
-				v.refuse(at, refusal{code: WideAggregate, severity: Warning, message: fmt.Sprintf("announces %s, and the pool has only %s of it", around, r),
-					accepted: "a length that keeps within the pool", suggestion: narrowest(r)})
-			}
-		}
-	}
-}
-
-// lengthNode is where the length for the family of a was written.
-func lengthNode(l *rawLengths, a netip.Addr) *yaml.Node {
-	if a.Is4() {
-		return l.IPv4.node
-	}
-	return l.IPv6.node
-}
-
-// narrowest is the length of the largest prefix that the range is made of.
-func narrowest(r Range) string {
-	if p, ok := r.AsPrefix(); ok {
-		return fmt.Sprint(p.Bits())
-	}
-	return fmt.Sprint(r.First.BitLen())
 }

@@ -49,10 +49,12 @@ const (
 	PoolLimitedToRacks   Reason = "PoolLimitedToRacks"   // the pool is announced from other racks
 	PoolLimitedToZones   Reason = "PoolLimitedToZones"   // the pool is announced from other zones
 	PoolLimitedToRouters Reason = "PoolLimitedToRouters" // the pool is announced to other routers
-	VIPOutsidePools      Reason = "VIPOutsidePools"      // no pool of the inventory has the address
-	NoEndpoint           Reason = "NoEndpoint"           // no endpoint anywhere can take traffic
-	NoLocalEndpoint      Reason = "NoLocalEndpoint"      // externalTrafficPolicy is Local, and no endpoint of this machine can take traffic
-	ProxyRulesPending    Reason = "ProxyRulesPending"    // kube-proxy on this machine has no rules for it yet, as far as it shows them
+	// PoolLimitedToServices: no advertisement of the pool selects the Service by its labels.
+	PoolLimitedToServices Reason = "PoolLimitedToServices"
+	VIPOutsidePools       Reason = "VIPOutsidePools"   // no pool of the inventory has the address
+	NoEndpoint            Reason = "NoEndpoint"        // no endpoint anywhere can take traffic
+	NoLocalEndpoint       Reason = "NoLocalEndpoint"   // externalTrafficPolicy is Local, and no endpoint of this machine can take traffic
+	ProxyRulesPending     Reason = "ProxyRulesPending" // kube-proxy on this machine has no rules for it yet, as far as it shows them
 	// ProxyRulesOverdue: a VIP is announced although kube-proxy on this machine has not shown
 	// rules for it within the bound.
 	ProxyRulesOverdue Reason = "ProxyRulesOverdue"

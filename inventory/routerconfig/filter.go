@@ -72,16 +72,16 @@ func (f *filter) equal(o *filter) bool {
 		f.limit4 == o.limit4 && f.limit6 == o.limit6
 }
 
-// addPool lets in the VIPs of a pool: single addresses, and prefixes of its aggregate
+// addPool lets in the VIPs of a pool as one of its advertisements has them: single addresses, and prefixes of its aggregate
 // length where one lies wholly in the pool. With an aggregate, too, VIPs of Services
 // with local traffic are announced by themselves. Excluded addresses are let in,
 // too: one that was given before somebody excluded it stays where it is.
-func (f *filter) addPool(p inventory.Pool) {
+func (f *filter) addPool(p inventory.Pool, a inventory.Advertise) {
 	for _, r := range p.Ranges {
 		for _, block := range r.Prefixes() {
 			alone := rule{block: block, length: block.Addr().BitLen()}
 			f.addVIP(alone)
-			if length := p.Advertise.Aggregate.For(block.Addr()); length >= block.Bits() && length < alone.length {
+			if length := a.Aggregate.For(block.Addr()); length >= block.Bits() && length < alone.length {
 				f.addVIP(rule{block: block, length: length})
 			}
 		}

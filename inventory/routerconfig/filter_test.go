@@ -82,9 +82,8 @@ func TestAFilterLetsInThePoolAndNoMore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			pool := inventory.Pool{Ranges: ranges(t, c.addresses), Exclude: ranges(t, c.exclude)}
-			pool.Advertise.Aggregate = c.aggregate
 			f := &filter{}
-			f.addPool(pool)
+			f.addPool(pool, inventory.Advertise{Aggregate: c.aggregate})
 			f.sort()
 			if d := cmp.Diff(c.want, f.vip4, cmp.AllowUnexported(rule{}), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); d != "" {
 				t.Error(d)

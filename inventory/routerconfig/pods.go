@@ -11,8 +11,10 @@ import (
 func newFilter(inv *inventory.Inventory, rack inventory.Rack, terms inventory.Session) *filter {
 	f := &filter{}
 	for _, p := range inv.Pools {
-		if announced(p.Advertise, rack, terms.Router) {
-			f.addPool(p)
+		for _, a := range p.Advertise {
+			if announced(a, rack, terms.Router) {
+				f.addPool(p, a)
+			}
 		}
 	}
 	pods4, pods6 := 0, 0
@@ -28,8 +30,9 @@ func newFilter(inv *inventory.Inventory, rack inventory.Rack, terms inventory.Se
 	return f
 }
 
-// announced reports whether machines of the rack may announce the pool's VIPs to
-// the router.
+// announced reports whether machines of the rack may announce VIPs to the router by an
+// advertisement of a pool. Which Services it selects changes with their labels: a router
+// lets in whatever any of them may have.
 func announced(a inventory.Advertise, rack inventory.Rack, router string) bool {
 	in := func(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
 	return in(a.Racks, rack.Name) && in(a.Zones, rack.Zone) && in(a.Routers, router)

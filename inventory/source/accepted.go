@@ -25,9 +25,6 @@ const (
 	LabelAccepted        = "plinth.dev/accepted"   // on each of them: the inventory's name
 	AnnotationGeneration = "plinth.dev/generation" // of the last change of that ConfigMap
 
-	// Format is the number of the format of these ConfigMaps; see [inventory.AnnotationFormat].
-	Format = 1
-
 	keyInventory = "inventory.yaml"
 	keyRacks     = "racks"    // of the common one: "<rack> <generation of its slice>", a line each
 	keyPrevious  = "previous" // of the common one: what racks was in the generation before
@@ -127,7 +124,7 @@ func checkFormats(parts ...*v1.ConfigMap) error {
 	parts = slices.DeleteFunc(parts, func(cm *v1.ConfigMap) bool { return cm == nil })
 	slices.SortFunc(parts, func(a, b *v1.ConfigMap) int { return strings.Compare(a.Name, b.Name) })
 	for _, cm := range parts {
-		if err := inventory.CheckFormat("configmap "+cm.Name, cm.Annotations, Format); err != nil {
+		if err := inventory.CheckFormat("configmap "+cm.Name, cm.Annotations, inventory.ReadsFormat); err != nil {
 			return err
 		}
 	}

@@ -18,23 +18,25 @@ import (
 
 var update = flag.Bool("update", false, "write what is stored into testdata: only with a new number of the format, or where every reader of the old one reads it as before")
 
-// Where the golden files are: what is stored today, what version 0.1 stored, which wrote slices
+// Where the golden files are: what is stored today, and where a pool says what older versions do
+// not understand; what version 0.1 stored, which wrote slices
 // in place, and what was stored before objects had a number.
 var (
 	goldenFolder     = filepath.Join("testdata", "format-1")
+	format2Folder    = filepath.Join("testdata", "format-2")
 	inPlaceFolder    = filepath.Join("testdata", "in-place")
 	unnumberedFolder = filepath.Join("testdata", "unnumbered")
 )
 
-// storedTwice is what is stored of the inventory that uses every key there is, after an edit
-// of one of its racks.
-func storedTwice(t *testing.T) (*inventory.Inventory, map[string]*v1.ConfigMap) {
+// storedTwice is what is stored of an inventory, after an edit of one of its racks. full.yaml uses
+// every key of format 1.
+func storedTwice(t *testing.T, file string) (*inventory.Inventory, map[string]*v1.ConfigMap) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "testdata", "full.yaml"))
+	text, err := os.ReadFile(filepath.Join("..", "testdata", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "full.yaml", Data: text})
+	inv, problems := inventory.Load(inventory.Document{Source: file, Data: text})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -59,19 +61,40 @@ func storedTwice(t *testing.T) (*inventory.Inventory, map[string]*v1.ConfigMap) 
 // is a new number of the format, unless all who read the old one read it as before; see
 // docs/reference/skew.md.
 func TestWhatIsStoredIsAsItsFormatSays(t *testing.T) {
-	_, stored := storedTwice(t)
-	if *update {
-		writeGolden(t, stored)
+	for file, folder := range map[string]string{"full.yaml": goldenFolder, "pools.yaml": format2Folder} {
+		_, stored := storedTwice(t, file)
+		if *update {
+			writeGolden(t, folder, stored)
+		}
+		want := readGolden(t, folder)
+		if d := cmp.Diff(legible(want), legible(stored)); d != "" {
+			t.Error(file, d)
+		}
 	}
-	want := readGolden(t, goldenFolder)
-	if d := cmp.Diff(legible(want), legible(stored)); d != "" {
-		t.Error(d)
+}
+
+// TestTheFormatIsThatOfTheInventoryInIt: the next edit that older versions understand is of theirs.
+func TestTheFormatIsThatOfTheInventoryInIt(t *testing.T) {
+	s, have := acceptedStore{fake.NewClientset(), namespace}, accepted{}
+	for _, file := range []string{"full.yaml", "pools.yaml", "full.yaml"} {
+		inv, _ := storedTwice(t, file)
+		var err error
+		if have, err = s.save(t.Context(), inv, have); err != nil {
+			t.Fatal(err)
+		}
+		want := map[string]string{"full.yaml": "1", "pools.yaml": "2"}[file]
+		if got := have.parts[AcceptedName].Annotations[inventory.AnnotationFormat]; got != want {
+			t.Errorf("%s is stored as format %s", file, got)
+		}
+		if again, err := s.load(t.Context()); err != nil || !again.inventory.Equal(inv) {
+			t.Errorf("%s: %v, read back\n%s", file, err, again.inventory.FormatAccepted())
+		}
 	}
 }
 
 // TestWhatAnOlderVersionStoredIsRead: an upgrade loses nothing, and no generation comes of it.
 func TestWhatAnOlderVersionStoredIsRead(t *testing.T) {
-	inv, _ := storedTwice(t)
+	inv, _ := storedTwice(t, "full.yaml")
 	for _, folder := range []string{goldenFolder, inPlaceFolder, unnumberedFolder} {
 		client := stored(t, folder)
 		for name, cm := range readGolden(t, folder) {
@@ -149,9 +172,9 @@ func stored(t *testing.T, folder string) *fake.Clientset {
 	return client
 }
 
-func writeGolden(t *testing.T, stored map[string]*v1.ConfigMap) {
+func writeGolden(t *testing.T, folder string, stored map[string]*v1.ConfigMap) {
 	t.Helper()
-	if err := os.MkdirAll(goldenFolder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, cm := range stored {
@@ -160,7 +183,7 @@ func writeGolden(t *testing.T, stored map[string]*v1.ConfigMap) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(goldenFolder, name+".json"), append(text, '\n'), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name+".json"), append(text, '\n'), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,9 @@ import (
 
 	"plinth.dev/plinth/inventory"
 )
+
+// newerFormat is one that this program does not read.
+var newerFormat = strconv.Itoa(inventory.ReadsFormat + 1)
 
 // number has an accepted ConfigMap bear that number of the format.
 func number(t *testing.T, client *fake.Clientset, name, format string) {
@@ -58,7 +62,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 					t.Fatal(err)
 				}
 				inForce := k.have.inventory
-				number(t, client, name, "2")
+				number(t, client, name, newerFormat)
 				before := acceptedNow(t, client)
 				if !leads {
 					k = reconcilerOf(client)
@@ -82,7 +86,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 				if leads && k.have.inventory != inForce || !leads && k.have.inventory != nil {
 					t.Errorf("in force is %v", k.have.inventory)
 				}
-				checkStatus(t, client, "false", map[bool]string{true: "1", false: "0"}[leads], "configmap "+name+` is of format "2"`)
+				checkStatus(t, client, "false", map[bool]string{true: "1", false: "0"}[leads], "configmap "+name+` is of format "`+newerFormat+`"`)
 				if n := testutil.ToFloat64(k.Metrics.newer); n != 1 {
 					t.Errorf("the metric says %v", n)
 				}
@@ -144,7 +148,7 @@ func TestAnAgentIsToldOfWhatItDoesNotRead(t *testing.T) {
 		go func() {
 			done <- Follow(ctx, client, namespace, "r1", func(inv *inventory.Inventory, err error) { got <- given{inv, err} })
 		}()
-		for _, format := range []string{"", "2", "1"} {
+		for _, format := range []string{"", newerFormat, "1"} {
 			if format != "" {
 				number(t, client, name, format)
 			}
@@ -153,7 +157,7 @@ func TestAnAgentIsToldOfWhatItDoesNotRead(t *testing.T) {
 			}
 			select {
 			case g := <-got:
-				if newer := errors.As(g.err, new(*inventory.NewerFormatError)); newer != (format == "2") || newer == (g.inv != nil) {
+				if newer := errors.As(g.err, new(*inventory.NewerFormatError)); newer != (format == newerFormat) || newer == (g.inv != nil) {
 					t.Errorf("%s of format %q: it is given %v, %v", name, format, g.inv, g.err)
 				}
 			case <-time.After(10 * time.Second):

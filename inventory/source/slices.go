@@ -44,6 +44,7 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 		return append(parts, old)
 	}
 	common := part(inv.Name, AcceptedName, inv.Common().FormatAccepted(), generation)
+	common.Annotations[inventory.AnnotationFormat] = strconv.Itoa(inv.StoredFormat())
 	common.Data[keyRacks] = racks.String()
 	if old != nil {
 		common.Data[keyPrevious] = old.Data[keyRacks]
@@ -55,7 +56,7 @@ func part(inventoryName, name string, text []byte, generation int64) *v1.ConfigM
 	cm := &v1.ConfigMap{Data: map[string]string{keyInventory: string(text)}}
 	cm.Name = name
 	cm.Labels = map[string]string{LabelAccepted: inventoryName}
-	cm.Annotations = map[string]string{AnnotationGeneration: strconv.FormatInt(generation, 10), inventory.AnnotationFormat: strconv.Itoa(Format)}
+	cm.Annotations = map[string]string{AnnotationGeneration: strconv.FormatInt(generation, 10), inventory.AnnotationFormat: "1"}
 	return cm
 }
 

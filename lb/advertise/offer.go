@@ -2,6 +2,8 @@ package advertise
 
 import (
 	"net/netip"
+	"strings"
+
 	"plinth.dev/plinth/lb"
 )
 
@@ -25,6 +27,32 @@ type Frontend struct {
 	HealthCheckPort uint16 // where kube-proxy says how many endpoints are ready; 0: nowhere
 }
 
+// Labels are labels of a Service as kubectl prints them: key=value, comma separated, sorted
+// by key. They compare with ==. Empty: there are none, or nobody selects by any.
+type Labels string
+
+// LabelsOf are those of a Service's labels that have one of the keys, which are sorted.
+func LabelsOf(labels map[string]string, keys []string) Labels {
+	var all []string
+	for _, k := range keys {
+		if v, ok := labels[k]; ok {
+			all = append(all, k+"="+v)
+		}
+	}
+	return Labels(strings.Join(all, ","))
+}
+
+// Map returns the labels by their keys.
+func (l Labels) Map() map[string]string {
+	all := map[string]string{}
+	for pair := range strings.SplitSeq(string(l), ",") {
+		if k, v, ok := strings.Cut(pair, "="); ok {
+			all[k] = v
+		}
+	}
+	return all
+}
+
 // Offer is one VIP of a Service, as a machine sees it when it decides what to announce.
 type Offer struct {
 	Service      lb.ServiceKey
@@ -32,7 +60,8 @@ type Offer struct {
 	LocalTraffic bool       // externalTrafficPolicy: Local
 	Endpoints    Endpoints  // of the VIP's family
 	Frontend     Frontend
-	RulesPending bool // kube-proxy on this machine may not have the rules for it yet: see [Gate]
+	Labels       Labels // of the Service, as far as advertisements select by them
+	RulesPending bool   // kube-proxy on this machine may not have the rules for it yet: see [Gate]
 }
 
 // Compare sorts by VIP and, where several share it, by Service.

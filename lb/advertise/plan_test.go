@@ -33,6 +33,13 @@ spec:
     - {name: f-tor, addresses: [192.0.2.192/27], advertise: {routers: [tor2]}}
     - {name: g-weighted, addresses: [192.0.2.224/28], advertise: {weighted: true}}
     - {name: h-draining, addresses: [192.0.2.240/28], state: draining}
+    - name: i-several
+      addresses: [203.0.113.128/25]
+      advertise:
+        - {serviceSelector: {matchLabels: {tier: gold}}, routers: [tor1], communities: [public]}
+        - {serviceSelector: {matchExpressions: [{key: tier, operator: Exists}]}, aggregate: {ipv4: 28}, localPref: 50, prepend: 3}
+        - {serviceSelector: {matchLabels: {tier: gold}}, racks: [r2], aggregate: {ipv4: 28}, localPref: 300, weighted: true}
+        - {serviceSelector: {matchLabels: {site: zb}}, zones: [zb], racks: [r1, r2]}
   racks:
     - name: r1
       zone: za

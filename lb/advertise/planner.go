@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -71,8 +72,7 @@ func (p *Planner) change(gone, put []candidate) {
 func (p *Planner) demote(prefixes []netip.Prefix) (gone, put []Demotion) {
 	for _, prefix := range prefixes {
 		d := Demotion{Prefix: prefix}
-		if c, ok := p.first(prefix); ok && c.demotion != "" && p.announced(c) {
-			d.Reason = c.demotion
+		if d.Reason = p.demotion(prefix); d.Reason != "" {
 			put = append(put, d)
 		} else {
 			gone = append(gone, d)
@@ -81,22 +81,22 @@ func (p *Planner) demote(prefixes []netip.Prefix) (gone, put []Demotion) {
 	return gone, put
 }
 
-// announced reports whether any session announces a candidate.
-func (p *Planner) announced(c candidate) bool {
+// demotion is why any session announces a prefix as the worse way; empty: none does.
+func (p *Planner) demotion(prefix netip.Prefix) lb.Reason {
 	for i := range p.ground.sessions {
-		if _, said := p.ground.advertisement(i, c); said {
-			return true
+		if c, said := p.first(i, prefix); said && c.demotion != "" {
+			return c.demotion
 		}
 	}
-	return false
+	return ""
 }
 
 // say is what a session does not say any more of some prefixes, and what it does.
 func (p *Planner) say(i int, prefixes []netip.Prefix) (gone, put []Advertisement) {
 	put = make([]Advertisement, 0, len(prefixes))
 	for _, prefix := range prefixes {
-		if ad, said := p.advertisement(i, prefix); said {
-			put = append(put, ad)
+		if c, said := p.first(i, prefix); said {
+			put = append(put, p.ground.advertisement(i, c))
 		} else {
 			gone = append(gone, Advertisement{Prefix: prefix})
 		}
@@ -104,17 +104,18 @@ func (p *Planner) say(i int, prefixes []netip.Prefix) (gone, put []Advertisement
 	return gone, put
 }
 
-// advertisement is what a session says of a prefix, as its first candidate has it.
-func (p *Planner) advertisement(i int, prefix netip.Prefix) (Advertisement, bool) {
-	c, ok := p.first(prefix)
-	if !ok {
-		return Advertisement{}, false
+// first is the candidate whose attributes a session announces a prefix with; false: it does
+// not announce it. What one candidate of an advertisement wants of a session, all of them do.
+func (p *Planner) first(i int, prefix netip.Prefix) (candidate, bool) {
+	from := candidate{prefix: prefix, bandwidth: math.MaxUint32}
+	for {
+		c, ok := p.candidates.Next(from)
+		if !ok || c.prefix != prefix {
+			return candidate{}, false
+		}
+		if p.ground.announces(i, c) {
+			return c, true
+		}
+		from.demotion, from.order = c.demotion, c.order+1
 	}
-	return p.ground.advertisement(i, c)
-}
-
-// first is the candidate whose attributes a prefix has.
-func (p *Planner) first(prefix netip.Prefix) (candidate, bool) {
-	c, ok := p.candidates.Next(candidate{prefix: prefix, bandwidth: math.MaxUint32})
-	return c, ok && c.prefix == prefix
 }

@@ -16,7 +16,7 @@ import (
 
 // drawOffer has few VIPs, Services and aggregates, so that offers meet.
 func drawOffer(t *rapid.T) Offer {
-	near := rapid.SampledFrom([]string{"203.0.113.10", "198.51.100.3", "198.51.100.130", "192.0.2.1", "192.0.2.193", "192.0.2.225", "10.10.1.1", "10.244.1.0", "2001:db8:113::10"}).Draw(t, "near")
+	near := rapid.SampledFrom([]string{"203.0.113.10", "198.51.100.3", "198.51.100.130", "192.0.2.1", "192.0.2.193", "192.0.2.225", "10.10.1.1", "10.244.1.0", "2001:db8:113::10", "203.0.113.130", "203.0.113.130"}).Draw(t, "near")
 	vip := netip.MustParseAddr(near)
 	for range rapid.IntRange(0, 3).Draw(t, "host") {
 		vip = vip.Next()
@@ -24,6 +24,7 @@ func drawOffer(t *rapid.T) Offer {
 	return Offer{
 		Service: lb.ServiceKey{Namespace: "prod", Name: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "service")}, VIP: vip, LocalTraffic: rapid.Bool().Draw(t, "local traffic"),
 		Endpoints: Endpoints{Local: rapid.IntRange(0, 2).Draw(t, "local"), Any: rapid.IntRange(0, 2).Draw(t, "any"), Terminating: rapid.Bool().Draw(t, "terminating")},
+		Labels:    rapid.SampledFrom([]Labels{"", "", "tier=gold", "tier=silver", "site=zb", "site=zb,tier=gold"}).Draw(t, "labels"),
 	}
 }
 
@@ -45,7 +46,8 @@ func turn(t *rapid.T, v *View, inv *inventory.Inventory) {
 	case 6:
 		other := *inv
 		other.Pools = slices.Clone(inv.Pools)
-		other.Pools[1].Advertise.Weighted = true
+		other.Pools[1].Advertise = slices.Clone(other.Pools[1].Advertise)
+		other.Pools[1].Advertise[0].Weighted = true
 		v.Inventory = rapid.SampledFrom([]*inventory.Inventory{inv, &other}).Draw(t, "inventory")
 	}
 }

@@ -1,0 +1,176 @@
+package advertise
+
+import (
+	"math"
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// poolScope is where and how the VIPs of one pool are announced.
+type poolScope struct {
+	pool    *inventory.Pool
+	refusal lb.Reason // of all of them, here; empty: there is none
+	scopes  []*scope  // of its advertisements, in the inventory's order
+	selects bool      // some of these are for some Services
+}
+
+// scope is where and how VIPs are announced by one advertisement of a pool, or the machine's
+// pod CIDRs.
+type scope struct {
+	pool        *inventory.Pool      // nil: pod CIDRs
+	advertise   *inventory.Advertise // of the pool
+	order       int                  // among those of the pool
+	refusal     lb.Reason            // here, to anybody
+	announcedTo []bool               // each session
+	attributes  []Advertisement      // for each session, without prefix and bandwidth
+	worse       []Advertisement      // the same, as the worse way
+}
+
+// outside is the scope of what lies in no pool.
+var outside = &poolScope{refusal: lb.VIPOutsidePools}
+
+// poolOf returns the scope of the pool whose ranges hold the address, be it excluded
+// or not: an address that was given before somebody excluded it stays announced.
+func (g *ground) poolOf(vip netip.Addr) *poolScope {
+	for _, p := range g.pools {
+		if p.pool.Covers(vip) {
+			return p
+		}
+	}
+	return outside
+}
+
+// poolScope works out what holds for all VIPs of a pool.
+func (g *ground) poolScope(pool *inventory.Pool) *poolScope {
+	p := &poolScope{pool: pool}
+	if pool.State == inventory.PoolDisabled {
+		p.refusal = lb.PoolIsDisabled
+	}
+	for i := range pool.Advertise {
+		a := &pool.Advertise[i]
+		p.scopes = append(p.scopes, g.scope(pool, a, i))
+		p.selects = p.selects || !a.Selector.Empty()
+	}
+	return p
+}
+
+// scope works out what holds for all VIPs that one advertisement announces.
+func (g *ground) scope(pool *inventory.Pool, a *inventory.Advertise, order int) *scope {
+	sc := &scope{pool: pool, advertise: a, order: order, refusal: g.placeRefusal(a)}
+	for _, s := range g.sessions {
+		sc.announcedTo = append(sc.announcedTo, len(a.Routers) == 0 || slices.Contains(a.Routers, s.Router))
+		sc.attributes = append(sc.attributes, attributes(s, *a, g.view.Draining))
+		sc.worse = append(sc.worse, attributes(s, *a, true))
+	}
+	return sc
+}
+
+// placeRefusal is why nothing is announced from this machine by an advertisement. Where it
+// names racks and zones, both have to fit.
+func (g *ground) placeRefusal(a *inventory.Advertise) lb.Reason {
+	switch {
+	case len(a.Racks) > 0 && !slices.Contains(a.Racks, g.rack.Name):
+		return lb.PoolLimitedToRacks
+	case len(a.Zones) > 0 && !slices.Contains(a.Zones, g.rack.Zone):
+		return lb.PoolLimitedToZones
+	}
+	return ""
+}
+
+// scopesFor are those of the pool's advertisements that announce an offer's VIP from this
+// machine, or the reason why none does: that of the one that comes nearest.
+func (p *poolScope) scopesFor(o *Offer) (fit []*scope, refusal lb.Reason) {
+	if p.refusal != "" {
+		return nil, p.refusal
+	}
+	var labels map[string]string
+	if p.selects {
+		labels = o.Labels.Map()
+	}
+	refusal = lb.PoolLimitedToServices
+	for _, sc := range p.scopes {
+		switch {
+		case !sc.advertise.Selector.Matches(labels):
+		case sc.refusal == "":
+			fit = append(fit, sc)
+		case refusal != lb.PoolLimitedToZones:
+			refusal = sc.refusal
+		}
+	}
+	if len(fit) > 0 {
+		refusal = ""
+	}
+	return fit, refusal
+}
+
+// appendCandidates appends what an offer wants announced by an advertisement.
+//
+// A VIP with local traffic is announced by itself beside its aggregate: machines
+// without an endpoint of it may announce the aggregate for other VIPs, and with the
+// longer prefix a router sends nothing of this one there. The aggregate stays, for
+// routers and networks that do not let the longer prefix in.
+func (sc *scope) appendCandidates(all []candidate, o *Offer) []candidate {
+	c := candidate{
+		prefix: sc.aggregate(o.VIP), demotion: demotionOf(o), order: sc.order, bandwidth: sc.weight(o),
+		vip: o.VIP, service: o.Service, scope: sc,
+	}
+	all = append(all, c)
+	if alone := hostPrefix(o.VIP); o.LocalTraffic && c.prefix != alone {
+		c.prefix = alone
+		all = append(all, c)
+	}
+	return all
+}
+
+// attributes are what a pool's routes are announced with over a session, as the worse way
+// or not.
+func attributes(s inventory.Session, a inventory.Advertise, worse bool) Advertisement {
+	ad := Advertisement{Communities: a.Communities}
+	if s.IBGP() {
+		ad.LocalPref = a.LocalPref
+	} else {
+		ad.Prepend = a.Prepend
+	}
+	if worse {
+		ad.Communities = ad.Communities.With(inventory.GracefulShutdown)
+		if s.IBGP() {
+			ad.LocalPref = drainPref
+		} else {
+			ad.Prepend = saturate(ad.Prepend, drainPrepend)
+		}
+	}
+	return ad
+}
+
+func saturate(a, b uint8) uint8 { return uint8(min(int(a)+int(b), math.MaxUint8)) }
+
+// aggregate is what a VIP is announced as: the prefix of the advertisement's length around
+// it, or the address alone where that would reach beyond what the pool owns.
+func (sc *scope) aggregate(vip netip.Addr) netip.Prefix {
+	alone := hostPrefix(vip)
+	length := sc.advertise.Aggregate.For(vip)
+	if length <= 0 || length >= vip.BitLen() {
+		return alone
+	}
+	wide := netip.PrefixFrom(vip, length).Masked()
+	around := inventory.RangeOf(wide)
+	for _, r := range sc.pool.Ranges {
+		if r.Contains(around.First) && r.Contains(around.Last) {
+			return wide
+		}
+	}
+	return alone
+}
+
+func hostPrefix(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+// weight is the bandwidth that stands for a machine's share of an offer.
+func (sc *scope) weight(o *Offer) uint32 {
+	if !sc.advertise.Weighted || !o.LocalTraffic {
+		return 0
+	}
+	return uint32(min(uint64(o.Endpoints.Local)*perEndpoint, math.MaxUint32))
+}
