@@ -115,7 +115,7 @@ func (c *catalog) offer(k lb.ServiceKey) []advertise.Offer {
 	var out []advertise.Offer
 	for vip, claim := range c.claims[k] {
 		if claim.heldBy(s) {
-			out = append(out, advertise.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: c.count(k, vip.Is4()), Frontend: s.Frontend})
+			out = append(out, advertise.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: c.count(k, vip.Is4()), Frontend: s.Frontend, Labels: s.Labels})
 		}
 	}
 	slices.SortFunc(out, advertise.Offer.Compare)

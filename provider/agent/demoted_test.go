@@ -38,7 +38,7 @@ func TestAMachineWhoseEndpointsTerminateIsTheWorseWayAndSaysSo(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "web", UID: "u"},
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal},
 	}
-	s := reduceService(svc)
+	s := reduceService(nil)(svc)
 	c.serviceChanged("", nil, &s)
 	held := reduceClaim(&networkingv1.IPAddress{
 		ObjectMeta: metav1.ObjectMeta{Name: "192.168.50.40", Labels: map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy}},

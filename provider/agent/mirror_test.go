@@ -58,7 +58,7 @@ func (s *store) watched() []string {
 func TestMirrorListsAnewWhenEtcdIsRestored(t *testing.T) {
 	s := &store{version: "100", service: "lost"}
 	var mu sync.Mutex
-	m := newMirror("services", &mu, reduceService, func() {})
+	m := newMirror("services", &mu, reduceService(nil), func() {})
 	go follow(t.Context(), m, typed[*corev1.ServiceList](s), &corev1.Service{}, "", "")
 	knows := func(name string, watches int) {
 		t.Helper()

@@ -81,19 +81,24 @@ type service struct {
 	UID          string
 	LocalTraffic bool
 	Frontend     advertise.Frontend
-	Ours         bool // no other program's class
+	Ours         bool             // no other program's class
+	Labels       advertise.Labels // as far as the inventory's advertisements select by them
 }
 
 // portsKept bounds how many ports of a Service are kept: one that has endpoints is enough.
 const portsKept = 8
 
-func reduceService(obj any) service {
-	s := obj.(*corev1.Service)
-	class := s.Spec.LoadBalancerClass
-	return service{
-		Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, UID: string(s.UID),
-		LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(s),
-		Ours: s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || *class == lb.LoadBalancerClass),
+// reduceService keeps the labels of the given keys, which are sorted, and no others.
+func reduceService(labels []string) func(any) service {
+	return func(obj any) service {
+		s := obj.(*corev1.Service)
+		class := s.Spec.LoadBalancerClass
+		return service{
+			Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, UID: string(s.UID),
+			LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(s),
+			Ours:   s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || *class == lb.LoadBalancerClass),
+			Labels: advertise.LabelsOf(s.Labels, labels),
+		}
 	}
 }
 

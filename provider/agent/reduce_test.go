@@ -75,7 +75,7 @@ func TestEndpointsAreSeenAsKubeProxySeesThem(t *testing.T) {
 func TestServiceIsOursWithNoClassOrOurs(t *testing.T) {
 	for class, want := range map[*string]bool{nil: true, ptr(lb.LoadBalancerClass): true, ptr("example.com/other"): false} {
 		s := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer, LoadBalancerClass: class}}
-		if got := reduceService(s).Ours; got != want {
+		if got := reduceService(nil)(s).Ours; got != want {
 			t.Errorf("class %v: ours %v, want %v", class, got, want)
 		}
 	}

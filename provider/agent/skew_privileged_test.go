@@ -95,6 +95,6 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 	third.sources.accept(t.Context(), nil, newer())
 	eventually(t, "it says why it cannot go on", func() (bool, string) {
 		s := third.show(t)
-		return strings.Contains(s.WaitingFor, `configmap plinth-accepted is of format "2"`), s.WaitingFor
+		return strings.Contains(s.WaitingFor, `configmap plinth-accepted is of format "3"`), s.WaitingFor
 	})
 }

@@ -98,7 +98,7 @@ func TestFilesOfANewerAgentAreNotReadAndItIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.replace(stateFile, []byte(`{"Version":2,"Inventory":{"in":"another form"}}`)); err != nil {
+	if err := d.replace(stateFile, []byte(`{"Version":3,"Inventory":{"in":"another form"}}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.replace(aliveFile, []byte(`{"Format":2,"BootID":"`+d.bootID+`"}`)); err != nil {
@@ -114,7 +114,7 @@ func TestFilesOfANewerAgentAreNotReadAndItIsSaid(t *testing.T) {
 
 // newer is the word about a ConfigMap that a newer version stored.
 func newer() error {
-	return inventory.CheckFormat("configmap plinth-accepted", map[string]string{inventory.AnnotationFormat: "2"}, 1)
+	return inventory.CheckFormat("configmap plinth-accepted", map[string]string{inventory.AnnotationFormat: "3"}, 2)
 }
 
 // TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne and goes on with all else.
@@ -150,7 +150,7 @@ func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testin
 		if (s.inventory != nil) != want {
 			t.Errorf("the process before was of rack %q: in force is %v", rack, s.inventory)
 		}
-		if missing := s.missing(); !want && !strings.Contains(missing, `configmap plinth-accepted is of format "2"`) {
+		if missing := s.missing(); !want && !strings.Contains(missing, `configmap plinth-accepted is of format "3"`) {
 			t.Errorf("it waits for %q", missing)
 		}
 	}

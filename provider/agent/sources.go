@@ -47,6 +47,8 @@ type sources struct {
 	moved     map[string]*routing.Node // that others does not know yet; nil: gone
 
 	// What is followed at the moment; used by the agent's goroutine alone.
+	serviceLabels []string // keys; see followServices
+	stopServices  context.CancelFunc
 	shift         shift
 	rack          string
 	labels        string
@@ -80,10 +82,10 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, set)
 	}
 	s.self = newMirror("node", &s.mu, reduceNode, changed)
-	s.services = newMirror("services", &s.mu, reduceService, changed)
+	s.services = newMirror("services", &s.mu, reduceService(nil), changed)
 	s.claims = newMirror("ipaddresses", &s.mu, s.readClaim, changed)
 	s.endpoints = newMirror("endpointslices", &s.mu, reduceSlice(nodeName), changed)
-	s.services.change, s.endpoints.change = s.catalog.serviceChanged, s.catalog.sliceChanged
+	s.endpoints.change = s.catalog.sliceChanged
 	s.claims.change = func(key string, old, now *claim) {
 		s.catalog.claimChanged(key, old, now)
 		s.unread.claim(key, now)
@@ -100,9 +102,8 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 // start follows what every agent needs. The rest depends on what these say.
 func (s *sources) start(ctx context.Context) {
 	byName := fields.OneTermEqualSelector("metadata.name", s.nodeName).String()
-	loadBalancers := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
 	go follow(ctx, s.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
-	go follow(ctx, s.services, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
+	s.followServices(ctx, s.remembered.serviceLabels())
 	go follow(ctx, s.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, networkingv1.LabelManagedBy+"="+lb.ManagedBy, "")
 	go follow(ctx, s.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
 }
@@ -119,6 +120,9 @@ func (s *sources) adjust(ctx context.Context) {
 		return
 	}
 	s.shift.change(carriageOf(inv), time.Now())
+	if labels := inv.AdvertiseLabels(); !containsAll(s.serviceLabels, labels) {
+		s.followServices(ctx, labels)
+	}
 	switch labels, needed := s.neighbourhood(inv); {
 	case needed && (!s.nodesFollowed || labels != s.labels):
 		s.followNodes(ctx, labels)
@@ -134,6 +138,29 @@ func (s *sources) adjust(ctx context.Context) {
 	if m, err := inv.MachineOf(self.Identity); err == nil {
 		s.followSecrets(ctx, secretsOf(inv, m))
 	}
+}
+
+// followServices follows Services with their labels of these keys, from a list on: what was kept
+// of a Service says nothing of other labels. Until then what was planned holds; see missing.
+func (s *sources) followServices(ctx context.Context, labels []string) {
+	if s.stopServices != nil {
+		s.stopServices()
+	}
+	var own context.Context
+	own, s.stopServices = context.WithCancel(ctx)
+	next := newMirror(s.services.name, &s.mu, reduceService(labels), s.changed)
+	s.mu.Lock()
+	next.items, next.heard, next.change = s.services.items, s.services.heard, s.catalog.serviceChanged
+	s.services.items, s.services.change = map[string]service{}, func(string, *service, *service) {} // it may hear a last word
+	s.services, s.serviceLabels = next, labels
+	s.mu.Unlock()
+	loadBalancers := fields.OneTermEqualSelector("spec.type", string(corev1.ServiceTypeLoadBalancer)).String()
+	go follow(own, next, s.client.CoreV1().Services(""), &corev1.Service{}, "", loadBalancers)
+}
+
+// containsAll reports whether one list has all of another.
+func containsAll(list, others []string) bool {
+	return !slices.ContainsFunc(others, func(x string) bool { return !slices.Contains(list, x) })
 }
 
 func (s *sources) followRack(ctx context.Context, rack string) {

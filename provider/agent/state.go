@@ -31,8 +31,9 @@ const (
 	aliveFile = "alive.json" // that there was a process, and when
 
 	// The formats of the two files: in state.json the number is called Version, as it was
-	// before others had one. A file of a newer one is not read, and is written anew.
-	stateVersion = 1
+	// before others had one. A file of a newer one is not read, and is written anew. That of
+	// state.json is the number of the inventory in it: all else is as it was.
+	stateVersion = inventory.ReadsFormat
 	signFormat   = 1
 	// followsWithin is how long after another process's last sign of life this one
 	// counts as its restart. Routers keep routes for the restart time, a minute.
@@ -159,7 +160,8 @@ type savedOffer struct {
 	Frontend     advertise.Frontend `json:",omitzero"`
 	// RulesPending says that the VIP was not announced, for kube-proxy's rules. Older agents
 	// wrote it of none, and announced all.
-	RulesPending bool `json:",omitempty"`
+	RulesPending bool             `json:",omitempty"`
+	Labels       advertise.Labels `json:",omitempty"`
 }
 
 func saveOffers(all, passed sorted.List[advertise.Offer]) []savedOffer {
@@ -167,7 +169,7 @@ func saveOffers(all, passed sorted.List[advertise.Offer]) []savedOffer {
 	for o := range all.All() {
 		p, _ := passed.Next(o)
 		pending := p.Compare(o) == 0 && p.RulesPending
-		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints, o.Frontend, pending})
+		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints, o.Frontend, pending, o.Labels})
 	}
 	return out
 }
@@ -176,7 +178,7 @@ func loadOffers(all []savedOffer) sorted.List[advertise.Offer] {
 	out := make([]advertise.Offer, 0, len(all))
 	for _, o := range all {
 		for _, vip := range o.VIPs {
-			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints, Frontend: o.Frontend, RulesPending: o.RulesPending})
+			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints, Frontend: o.Frontend, RulesPending: o.RulesPending, Labels: o.Labels})
 		}
 	}
 	return sorted.Of(out...)
@@ -188,7 +190,7 @@ type savedPassword struct {
 }
 
 func (d disk) save(in inputs) error {
-	s := saved{Version: stateVersion, Owner: d.owner, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed)}
+	s := saved{Version: in.Inventory.StoredFormat(), Owner: d.owner, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed)}
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
 	}

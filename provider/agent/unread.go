@@ -82,6 +82,14 @@ func rememberedOf(in inputs) remembered {
 	return r
 }
 
+// serviceLabels are the keys of the labels of Services that the inventory needs, if one is remembered.
+func (r remembered) serviceLabels() []string {
+	if r.Inventory == nil {
+		return nil
+	}
+	return r.Inventory.AdvertiseLabels()
+}
+
 // hasRack reports whether an inventory is remembered that has the rack.
 func (r remembered) hasRack(name string) bool {
 	if r.Inventory == nil {

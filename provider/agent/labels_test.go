@@ -1,0 +1,131 @@
+package agent
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+)
+
+// selecting is the inventory of oneRack, with advertisements that select Services by these
+// labels.
+func selecting(t *testing.T, labels ...string) *inventory.Inventory {
+	t.Helper()
+	inv := *oneRack(t, inventory.ModeDirect)
+	inv.Pools = slices.Clone(inv.Pools)
+	var all []inventory.Advertise
+	for _, l := range labels {
+		a := inv.Pools[0].Advertise[0]
+		a.Selector.MatchExpressions = []inventory.Requirement{{Key: l, Operator: inventory.OpExists}}
+		all = append(all, a)
+	}
+	inv.Pools[0].Advertise = all
+	return reparsed(t, &inv)
+}
+
+// served is Service web with its claim and an endpoint.
+func served() []runtime.Object {
+	web := &corev1.Service{Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeLoadBalancer}}
+	web.ObjectMeta = metav1.ObjectMeta{Namespace: "d", Name: "web", Labels: map[string]string{"tier": "gold", "team": "a", "site": "b"}}
+	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.0.9"}}}}
+	slice.ObjectMeta = metav1.ObjectMeta{Namespace: "d", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}
+	ip := claimObject("203.0.113.7", "web", "")
+	ip.Labels = map[string]string{networkingv1.LabelManagedBy: lb.ManagedBy}
+	return []runtime.Object{rackNode("w1", "10.244.0.0/24", 1), web, slice, ip}
+}
+
+// TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers: once an inventory selects by more,
+// Services are listed anew, and nothing is planned with it before that.
+func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T) {
+	s, client := followed(t, inventory.ModeDirect, served()...)
+	has := func(labels advertise.Labels) func(inputs) bool {
+		return func(in inputs) bool {
+			o, ok := in.Offers.Next(advertise.Offer{})
+			return ok && o.Labels == labels && o.Service == lb.ServiceKey{Namespace: "d", Name: "web"} && o.Endpoints.Any == 1
+		}
+	}
+	until(t, s, "the VIP without labels", has(""))
+
+	may := make(chan struct{})
+	client.PrependReactor("list", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		<-may
+		return false, nil, nil
+	})
+	s.accept(t.Context(), selecting(t, "tier", "none"), nil)
+	s.adjust(t.Context())
+	if _, missing := s.snapshot(); missing != "the Services" {
+		t.Errorf("before they are listed anew it waits for %q", missing)
+	}
+	s.mu.Lock()
+	if all := s.catalog.all(); all.Len() != 1 {
+		t.Errorf("meanwhile there are the offers %v", all)
+	}
+	s.mu.Unlock()
+	close(may)
+	until(t, s, "the VIP with the label", has("tier=gold"))
+
+	client.ClearActions()
+	s.accept(t.Context(), selecting(t, "tier"), nil)
+	until(t, s, "an inventory that selects by less", func(in inputs) bool { return len(in.Inventory.AdvertiseLabels()) == 1 })
+	if slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("list", "services") }) {
+		t.Error("Services were listed anew for labels that are known")
+	}
+
+	web, err := client.CoreV1().Services("d").Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web.Labels["tier"] = "silver"
+	if _, err := client.CoreV1().Services("d").Update(t.Context(), web, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "the label as it is now", has("tier=silver"))
+	if err := client.CoreV1().Services("d").Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "no VIP", func(in inputs) bool { return in.Offers.Len() == 0 })
+}
+
+// TestAnAgentThatStartsAgainAsksForTheLabelsThatItsInventorySelectsBy at once.
+func TestAnAgentThatStartsAgainAsksForTheLabelsThatItsInventorySelectsBy(t *testing.T) {
+	r := remembered{inputs: inputs{Inventory: selecting(t, "tier", "site")}}
+	if got := strings.Join(r.serviceLabels(), ","); got != "site,tier" {
+		t.Error(got)
+	}
+	if got := (remembered{}).serviceLabels(); got != nil {
+		t.Error(got)
+	}
+}
+
+// TestStateThatOlderAgentsWouldMisreadIsOfAFormatThatTheyDoNotRead, and this one does.
+func TestStateThatOlderAgentsWouldMisreadIsOfAFormatThatTheyDoNotRead(t *testing.T) {
+	d, err := openDisk(t.TempDir(), thisOwner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := someInputs(t)
+	in.Inventory = selecting(t, "tier")
+	in.Offers = in.Offers.Edit(nil, []advertise.Offer{{Service: lb.ServiceKey{Namespace: "d", Name: "web"}, VIP: netip.MustParseAddr("203.0.113.7"), Labels: "tier=gold"}})
+	if err := d.save(in); err != nil {
+		t.Fatal(err)
+	}
+	var head struct{ Version int }
+	if err := d.read(stateFile, &head); err != nil || head.Version != 2 {
+		t.Errorf("it is of version %d, %v", head.Version, err)
+	}
+	got, err := d.load()
+	if err != nil || !got.Inventory.Equal(in.Inventory) || !got.Offers.Equal(in.Offers) {
+		t.Errorf("%v: %v, want %v", err, got.Offers, in.Offers)
+	}
+}
