@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,6 +80,43 @@ func TestAMappingIsStoredAsBeforeAndAListOfOneAsThatMapping(t *testing.T) {
 		}
 		if one.StoredFormat() != 1 || list.StoredFormat() != 1 {
 			t.Errorf("%s: formats %d and %d", value, one.StoredFormat(), list.StoredFormat())
+		}
+	}
+}
+
+// TestSelectorsOfAPool holds what counts as one, and what is stored as older versions know it.
+func TestSelectorsOfAPool(t *testing.T) {
+	web, mail := map[string]string{"tier": "web"}, map[string]string{"tier": "mail"}
+	for _, tt := range []struct {
+		said                string
+		web, mail, prod, my bool // a Service of that tier; a Namespace of that name; one with team: my
+		format              int
+	}{
+		{"", true, true, true, true, 1},
+		{"serviceSelector: {matchLabels: {tier: web}}", true, false, true, true, 1},
+		{"serviceSelectors: [{matchLabels: {tier: web}}]", true, false, true, true, 1},
+		{"serviceSelector: {matchLabels: {tier: web}}, serviceSelectors: [{matchLabels: {tier: mail}}]", true, true, true, true, 2},
+		{"serviceSelector: {}, serviceSelectors: [{matchLabels: {tier: mail}}]", false, true, true, true, 1},
+		{"serviceSelectors: [{matchLabels: {tier: mail}}, {}]", true, true, true, true, 1},
+		{"namespaces: [prod]", true, true, true, false, 1},
+		{"namespaceSelectors: [{matchLabels: {team: my}}]", true, true, false, true, 2},
+		{"namespaces: [prod], namespaceSelectors: [{matchLabels: {team: my}}]", true, true, true, true, 2},
+		{"namespaces: [test], namespaceSelectors: [{}]", true, true, true, true, 1},
+		{"namespaceSelectors: []", true, true, true, true, 1},
+	} {
+		inv, problems := Load(Document{"pool", fmt.Appendf(nil, "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec: {pools: [{name: a, addresses: [203.0.113.0/24], %s}]}\n", tt.said)})
+		if inv == nil {
+			t.Fatal(problems)
+		}
+		again, problems := ParseAccepted(Document{"again", inv.FormatAccepted()})
+		if again == nil || !again.Equal(inv) {
+			t.Fatal(tt.said, problems)
+		}
+		for _, p := range []Pool{inv.Pools[0], again.Pools[0]} {
+			got := []any{p.SelectsService(web), p.SelectsService(mail), p.AllowsNamespace("prod", nil), p.AllowsNamespace("x", map[string]string{"team": "my"}), inv.StoredFormat()}
+			if want := []any{tt.web, tt.mail, tt.prod, tt.my, tt.format}; !slices.Equal(got, want) {
+				t.Errorf("%s: %v, want %v", tt.said, got, want)
+			}
 		}
 	}
 }

@@ -206,8 +206,11 @@ func (d *decoder) pool(r *rawPool, named map[string]Community) Pool {
 	p := Pool{
 		Name: r.Name.v, Ranges: values(r.Addresses), Exclude: values(r.Exclude),
 		AutoAssign: r.AutoAssign.or(true), SkipFirstLast: r.SkipFirstLast.v, Priority: r.Priority.v,
-		Namespaces: sortedTexts(r.Namespaces), Selector: d.selector(&r.ServiceSelector),
+		Namespaces: sortedTexts(r.Namespaces), NamespaceSelectors: d.selectors(r.NamespaceSelectors), Selectors: d.serviceSelectors(r),
 		State: r.State.or(PoolActive), Advertise: d.advertisements(r, named),
+	}
+	if slices.ContainsFunc(p.NamespaceSelectors, Selector.Empty) {
+		p.Namespaces, p.NamespaceSelectors = nil, nil // all
 	}
 	slices.SortFunc(p.Ranges, compareRanges)
 	slices.SortFunc(p.Exclude, compareRanges)
@@ -218,6 +221,25 @@ func (d *decoder) pool(r *rawPool, named map[string]Community) Pool {
 	}
 	slices.SortFunc(p.Reserved, func(a, b Reservation) int { return a.Addr.Compare(b.Addr) })
 	return p
+}
+
+// serviceSelectors are those of a pool; none where one matches everything.
+func (d *decoder) serviceSelectors(r *rawPool) []Selector {
+	all := d.selectors(r.ServiceSelectors)
+	if one := d.selector(&r.ServiceSelector); !one.Empty() {
+		all = append([]Selector{one}, all...)
+	}
+	if slices.ContainsFunc(all, Selector.Empty) {
+		return nil
+	}
+	return all
+}
+
+func (d *decoder) selectors(l list[rawSelector]) (all []Selector) {
+	for r := range l.each() {
+		all = append(all, d.selector(r))
+	}
+	return all
 }
 
 func (d *decoder) selector(r *rawSelector) Selector {

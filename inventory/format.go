@@ -208,10 +208,19 @@ func poolMap(p Pool) mapOf {
 		{"skipFirstLast", plain(p.SkipFirstLast, false)},
 		{"priority", plain(p.Priority, 0)},
 		{"namespaces", p.Namespaces},
-		{"serviceSelector", selectorMap(p.Selector)},
+		{"namespaceSelectors", mapsOf(p.NamespaceSelectors, selectorMap)},
+		serviceSelectors(p.Selectors),
 		{"state", unless(p.State, PoolActive)},
 		{"advertise", advertiseValue(p.Advertise)},
 	})
+}
+
+// serviceSelectors is one selector, as every version reads it, or a list.
+func serviceSelectors(all []Selector) pair {
+	if len(all) == 1 {
+		return pair{"serviceSelector", selectorMap(all[0])}
+	}
+	return pair{"serviceSelectors", mapsOf(all, selectorMap)}
 }
 
 func selectorMap(s Selector) mapOf {

@@ -183,10 +183,12 @@ type Pool struct {
 	AutoAssign    bool
 	SkipFirstLast bool
 	Priority      int
-	Namespaces    []string // empty: all
-	Selector      Selector
-	State         PoolState
-	Advertise     []Advertise // one at least; see [Advertise]
+	Namespaces    []string // with NamespaceSelectors, those whose Services may use it; both empty: all
+	// NamespaceSelectors are of labels of Namespaces: what one of them matches is as if it were in Namespaces.
+	NamespaceSelectors []Selector
+	Selectors          []Selector // of Services, of which one has to match; empty: all
+	State              PoolState
+	Advertise          []Advertise // one at least; see [Advertise]
 }
 
 // Range is an inclusive range of addresses of one family. It prints as a prefix

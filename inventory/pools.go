@@ -17,6 +17,26 @@ func inRanges(rs []Range, a netip.Addr) bool {
 	return slices.ContainsFunc(rs, func(r Range) bool { return r.Contains(a) })
 }
 
+// AllowsNamespace reports whether Services of a Namespace of that name, with these labels, may use
+// the pool.
+func (p Pool) AllowsNamespace(name string, labels map[string]string) bool {
+	return len(p.Namespaces) == 0 && len(p.NamespaceSelectors) == 0 || slices.Contains(p.Namespaces, name) || anyMatches(p.NamespaceSelectors, labels)
+}
+
+// SelectsService reports whether a Service with these labels may use the pool.
+func (p Pool) SelectsService(labels map[string]string) bool {
+	return len(p.Selectors) == 0 || anyMatches(p.Selectors, labels)
+}
+
+func anyMatches(all []Selector, labels map[string]string) bool {
+	return slices.ContainsFunc(all, func(s Selector) bool { return s.Matches(labels) })
+}
+
+// SelectsNamespaces reports whether any pool is for Namespaces with some labels.
+func (inv *Inventory) SelectsNamespaces() bool {
+	return slices.ContainsFunc(inv.Pools, func(p Pool) bool { return len(p.NamespaceSelectors) > 0 })
+}
+
 // Pool returns the pool of that name.
 func (inv *Inventory) Pool(name string) (Pool, bool) {
 	i, ok := slices.BinarySearchFunc(inv.Pools, name, func(p Pool, n string) int { return cmp.Compare(p.Name, n) })

@@ -294,10 +294,14 @@ type rawPool struct {
 	SkipFirstLast scalar[bool] `key:"skipFirstLast"`
 	// Order among pools that would do: lower first, then by name. Default: 0.
 	Priority scalar[int] `key:"priority" form:"-1000000..1000000"`
-	// Namespaces whose Services may use the pool. Empty: all.
+	// Namespaces whose Services may use the pool, with those that namespaceSelectors match. Both empty: all.
 	Namespaces list[scalar[string]] `key:"namespaces" form:"namespace"`
+	// Selectors of Namespaces by their labels: Services of a Namespace that one of them matches, or that is in namespaces, may use the pool. Both empty: all.
+	NamespaceSelectors list[rawSelector] `key:"namespaceSelectors"`
 	// Services that may use the pool. Empty: all.
 	ServiceSelector rawSelector `key:"serviceSelector"`
+	// Several selectors: Services that one of them matches, or serviceSelector, may use the pool.
+	ServiceSelectors list[rawSelector] `key:"serviceSelectors"`
 	// active, draining (gives no new VIP) or disabled (gives none and is withdrawn). Default: active.
 	State scalar[PoolState] `key:"state"`
 	// Where and how the pool's VIPs are announced: a mapping, or a list of mappings. Of a list, all count that select the Service and fit the machine's rack and zone and the router. Each prefix is announced to a router once, with the attributes of the first of these that has it.

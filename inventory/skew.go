@@ -16,7 +16,7 @@ const ReadsFormat = 2
 
 // StoredFormat is the number of the format that an accepted inventory is stored in: 1, which
 // older versions read, unless a pool says what they would pass over and must not. They would
-// announce what is not to be announced, or so.
+// announce or give away what is not to be, or not so.
 func (inv *Inventory) StoredFormat() int {
 	if slices.ContainsFunc(inv.Pools, Pool.extended) {
 		return 2
@@ -26,7 +26,7 @@ func (inv *Inventory) StoredFormat() int {
 
 // extended reports whether only programs that read format 2 understand the pool.
 func (p Pool) extended() bool {
-	return len(p.Advertise) > 1 || slices.ContainsFunc(p.Advertise, func(a Advertise) bool { return !a.Selector.Empty() })
+	return len(p.NamespaceSelectors) > 0 || len(p.Selectors) > 1 || len(p.Advertise) > 1 || slices.ContainsFunc(p.Advertise, func(a Advertise) bool { return !a.Selector.Empty() })
 }
 
 // NewerFormatError means that a newer version stored an object in a format that this program

@@ -116,6 +116,12 @@ func (v *validation) storages() {
 func (v *validation) selectors() {
 	for p := range v.raw.Pools.each() {
 		v.selector(&p.ServiceSelector)
+		for s := range p.ServiceSelectors.each() {
+			v.selector(s)
+		}
+		for s := range p.NamespaceSelectors.each() {
+			v.selector(s)
+		}
 		for a := range p.Advertise.each() {
 			v.selector(&a.ServiceSelector)
 		}

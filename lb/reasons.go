@@ -11,8 +11,8 @@ const (
 	PoolNotAutomatic      Reason = "PoolNotAutomatic"      // autoAssign is off and the Service asks neither for the pool nor for an address of it
 	PoolIsDraining        Reason = "PoolIsDraining"        // the pool gives no new VIP
 	PoolIsDisabled        Reason = "PoolIsDisabled"        // the pool is withdrawn
-	NamespaceNotAllowed   Reason = "NamespaceNotAllowed"   // the pool is for other namespaces
-	LabelsNotSelected     Reason = "LabelsNotSelected"     // the pool's serviceSelector does not match the Service
+	NamespaceNotAllowed   Reason = "NamespaceNotAllowed"   // neither namespaces nor namespaceSelectors of the pool have the Service's
+	LabelsNotSelected     Reason = "LabelsNotSelected"     // no Service selector of the pool matches the Service
 	PoolLacksFamily       Reason = "PoolLacksFamily"       // the pool has no addresses of that family
 	PoolExhausted         Reason = "PoolExhausted"         // every address of that family is held or reserved
 	AddressInvalid        Reason = "AddressInvalid"        // what is asked for is not an address that anybody may have

@@ -235,9 +235,9 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) lb.Reason {
 	switch {
 	case a.IsValid() && s.l.reserved[a] == s.r.Service:
 		return ""
-	case len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, s.r.Service.Namespace):
+	case !p.AllowsNamespace(s.r.Service.Namespace, s.l.namespaces[s.r.Service.Namespace]):
 		return lb.NamespaceNotAllowed
-	case !p.Selector.Matches(s.r.Labels):
+	case !p.SelectsService(s.r.Labels):
 		return lb.LabelsNotSelected
 	case !p.AutoAssign && !asked && s.r.Pool != p.Name:
 		return lb.PoolNotAutomatic

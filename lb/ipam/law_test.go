@@ -146,14 +146,25 @@ func (w *world) neverOutsideItsPool(t *rapid.T, a answer) {
 			continue
 		}
 		switch {
-		case len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, r.Service.Namespace):
+		case !w.isFor(p, r.Service.Namespace):
 			t.Fatalf("%v was given to %v, whose namespace the pool is not for", v.Addr, r.Service)
-		case p.Selector.MatchLabels != nil && r.Labels["tier"] != "web":
+		case !selects(p, r):
 			t.Fatalf("%v was given to %v, which the pool does not select", v.Addr, r.Service)
 		case !p.AutoAssign && !asks && r.Pool != p.Name:
 			t.Fatalf("%v was given to %v, which asked for nothing of the pool", v.Addr, r.Service)
 		}
 	}
+}
+
+// isFor reports whether a pool is for a namespace: it names that, or selects the team that it is of.
+func (w *world) isFor(p inventory.Pool, namespace string) bool {
+	all := len(p.Namespaces)+len(p.NamespaceSelectors) == 0
+	return all || slices.Contains(p.Namespaces, namespace) || len(p.NamespaceSelectors) > 0 && w.teams[namespace] == "x"
+}
+
+// selects reports whether a pool has a selector with the tier of a Service, or none at all.
+func selects(p inventory.Pool, r Request) bool {
+	return len(p.Selectors) == 0 || slices.ContainsFunc(p.Selectors, func(s inventory.Selector) bool { return s.MatchLabels["tier"] == r.Labels["tier"] })
 }
 
 // isEnd reports whether a is the first or last address of a prefix of the pool that skips
@@ -193,9 +204,7 @@ func (w *world) couldGet(r Request, p inventory.Pool, a netip.Addr) bool {
 	switch {
 	case p.State != inventory.PoolActive, !p.Contains(a), isEnd(p, a), asks && asked != a, r.Pool != "" && r.Pool != p.Name:
 		return false
-	case !mine && len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, r.Service.Namespace):
-		return false
-	case !mine && p.Selector.MatchLabels != nil && r.Labels["tier"] != "web":
+	case !mine && !(w.isFor(p, r.Service.Namespace) && selects(p, r)):
 		return false
 	case !mine && !asks && !p.AutoAssign && r.Pool == "":
 		return false
@@ -256,6 +265,9 @@ func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, was answer) {
 	}
 	for _, x := range resting {
 		other.Quarantine(x)
+	}
+	for name, team := range w.teams {
+		other.SetNamespace(name, map[string]string{"team": team})
 	}
 	other.SetPools(&inv)
 	a, b := Allocate(w.ledger, r, w.now), Allocate(other, r, w.now)

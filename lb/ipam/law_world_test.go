@@ -22,6 +22,7 @@ type world struct {
 	given    map[lb.ServiceKey][]netip.Addr // by the decisions alone; sorted
 	since    map[netip.Addr]time.Time
 	foreign  map[netip.Addr]bool // held by another program
+	teams    map[string]string   // label team of each namespace
 	now      time.Time
 }
 
@@ -63,8 +64,11 @@ func drawInventory(t *rapid.T) *inventory.Inventory {
 		if rapid.IntRange(0, 4).Draw(t, "restricted") == 0 {
 			p.Namespaces = []string{"one"}
 		}
-		if rapid.IntRange(0, 4).Draw(t, "selective") == 0 {
-			p.Selector.MatchLabels = map[string]string{"tier": "web"}
+		if rapid.IntRange(0, 4).Draw(t, "of a team") == 0 {
+			p.NamespaceSelectors = []inventory.Selector{{MatchLabels: map[string]string{"team": "x"}}}
+		}
+		for _, tier := range rapid.SampledFrom([][]string{nil, nil, nil, {"web"}, {"web", "mail"}}).Draw(t, "selective") {
+			p.Selectors = append(p.Selectors, inventory.Selector{MatchLabels: map[string]string{"tier": tier}})
 		}
 		if rapid.IntRange(0, 4).Draw(t, "out") == 0 {
 			p.State = rapid.SampledFrom([]inventory.PoolState{inventory.PoolDraining, inventory.PoolDisabled}).Draw(t, "state")
@@ -96,8 +100,8 @@ func drawRequest(t *rapid.T) Request {
 	for n := range rapid.IntRange(1, 2).Draw(t, "ports") {
 		r.Ports = append(r.Ports, Port{"TCP", uint16(first + n)})
 	}
-	if rapid.IntRange(0, 3).Draw(t, "labelled") > 0 {
-		r.Labels = map[string]string{"tier": "web"}
+	if tier := rapid.SampledFrom([]string{"", "web", "web", "mail"}).Draw(t, "tier"); tier != "" {
+		r.Labels = map[string]string{"tier": tier}
 	}
 	r.Sharing = rapid.SampledFrom([]string{"", "key", "key", "key", "other"}).Draw(t, "sharing")
 	r.Backends = rapid.SampledFrom([]string{"", "", "", "app=x", "app=y"}).Draw(t, "backends")
@@ -136,7 +140,7 @@ type answer struct {
 func live(t *testing.T, answers func(*world, *rapid.T, answer), always func(*world, *rapid.T)) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{ledger: NewLedger(), inv: drawInventory(t), requests: map[lb.ServiceKey]Request{}, said: map[lb.ServiceKey]Request{},
-			given: map[lb.ServiceKey][]netip.Addr{}, since: map[netip.Addr]time.Time{}, foreign: map[netip.Addr]bool{}, now: noon}
+			given: map[lb.ServiceKey][]netip.Addr{}, since: map[netip.Addr]time.Time{}, foreign: map[netip.Addr]bool{}, teams: map[string]string{}, now: noon}
 		w.ledger.SetPools(w.inv)
 		request := func(t *rapid.T) { w.request(t, drawRequest(t), answers) }
 		join := func(t *rapid.T) { w.request(t, w.drawJoin(t), answers) }
@@ -150,6 +154,11 @@ func live(t *testing.T, answers func(*world, *rapid.T, answer), always func(*wor
 			"the inventory changes": func(t *rapid.T) {
 				w.inv = drawInventory(t)
 				w.ledger.SetPools(w.inv)
+			},
+			"a Namespace is labelled": func(t *rapid.T) {
+				name, team := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "namespace"), rapid.SampledFrom([]string{"x", "y"}).Draw(t, "team")
+				w.teams[name] = team
+				w.ledger.SetNamespace(name, map[string]string{"team": team, "other": "z"})
 			},
 			"time passes": func(t *rapid.T) {
 				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 8).Draw(t, "minutes")) * time.Minute)

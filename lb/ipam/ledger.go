@@ -23,6 +23,8 @@ type Ledger struct {
 	former     map[lb.ServiceKey][]Quarantined // sorted
 	queue      []Quarantined                   // sorted; may hold some whose quarantine has ended, but not at its front
 
+	namespaces map[string]map[string]string // labels of Namespaces, by which pools select them
+
 	pools       []*pool           // by preference
 	spans       []span            // sorted
 	used        []inventory.Range // by the inventory and the cluster themselves
@@ -55,6 +57,7 @@ func NewLedger() *Ledger {
 		shared:      map[sharing][]netip.Addr{},
 		quarantine:  map[netip.Addr]Quarantined{},
 		former:      map[lb.ServiceKey][]Quarantined{},
+		namespaces:  map[string]map[string]string{},
 		reserved:    map[netip.Addr]lb.ServiceKey{},
 		reservedFor: map[lb.ServiceKey][]netip.Addr{},
 	}

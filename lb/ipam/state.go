@@ -28,6 +28,7 @@ type Reader interface {
 	Holdings() []Holding
 	Pool(netip.Addr) string
 	Uses(netip.Addr) bool
+	HasNamespace(string) bool
 	Unheld(lb.ServiceKey, []netip.Addr) []netip.Addr
 	MayAdopt(netip.Addr, Request, time.Time) lb.Reason
 }
