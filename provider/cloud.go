@@ -99,6 +99,9 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	if err := f.Core().V1().Services().Informer().SetTransform(vip.TrimService); err != nil {
 		c.log.Error("cannot trim Services in the cache", "err", err)
 	}
+	if err := f.Core().V1().Namespaces().Informer().SetTransform(vip.TrimNamespace); err != nil {
+		c.log.Error("cannot trim Namespaces in the cache", "err", err)
+	}
 	if err := c.index.Use(nodes.Informer()); err != nil {
 		c.log.Error("cannot index Nodes", "err", err)
 	}

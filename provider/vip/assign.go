@@ -15,6 +15,9 @@ import (
 func (b *Controller) assign(ctx context.Context, svc *v1.Service) (ipam.Decision, error) {
 	r := requestOf(svc)
 	defer b.ofService.lock(r.Service)()
+	if err := b.refreshNamespace(ctx, r.Service.Namespace); err != nil {
+		return ipam.Decision{}, err
+	}
 	if err := b.refreshShown(ctx, r); err != nil {
 		return ipam.Decision{}, err
 	}

@@ -14,6 +14,7 @@ import (
 //
 //	networking.k8s.io ipaddresses       get list watch create patch delete
 //	networking.k8s.io servicecidrs      list watch
+//	                  namespaces        get list watch
 //	                  services          get list watch
 //	                  services/status   patch
 //	                  events            create patch
@@ -24,6 +25,8 @@ type Controller struct {
 	*statuses
 	linked   *stockBalancer
 	released *releasedKeeper
+
+	namespacesKnown func() bool // all of them; nil: nobody follows them
 
 	loaded chan struct{} // closed when all claims are known: addresses may be released
 	ready  chan struct{} // closed when the pools and the statuses are known, too: addresses may be given

@@ -226,8 +226,11 @@ func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
 // Services' own addresses from, and serves those that are pending. Another balancer may serve
 // whom no pool let in before: what it gave them is adopted before anything is offered.
 func (b *Controller) setPools(context.Context) error {
-	if b.options.InForce.Get() == nil {
+	switch inv := b.options.InForce.Get(); {
+	case inv == nil:
 		return errNotReady
+	case inv.SelectsNamespaces() && b.namespacesKnown != nil && !b.namespacesKnown():
+		return errNamespaces
 	}
 	all := b.cluster.Informers.Networking().V1().ServiceCIDRs().Lister()
 	b.apply(func(s *ipam.State) (e ipam.Effects) { // reads both here, or who read earlier could come later

@@ -18,7 +18,7 @@ var retainedSays = map[lb.Reason]string{
 	lb.AddressExcluded:     "is kept and announced, but its pool leaves it out now, or a machine, a router or the cluster uses it",
 	lb.AddressReserved:     "is kept and announced, but is reserved for another Service now",
 	lb.NamespaceNotAllowed: "is kept and announced, but its pool is for other namespaces now",
-	lb.LabelsNotSelected:   "is kept and announced, but its pool's serviceSelector does not match the Service",
+	lb.LabelsNotSelected:   "is kept and announced, but its pool is for Services with other labels now",
 }
 
 // reportRetained tells Services which of their VIPs they would not get from these pools, and

@@ -35,6 +35,7 @@ func (b *Controller) Use(c Cluster) {
 	b.cluster, b.claims = c, claim.Client{Kube: c.Client, Namespace: b.options.Namespace}
 	c.Informers.Core().V1().Services().Informer()
 	c.Informers.Networking().V1().ServiceCIDRs().Informer()
+	c.Informers.Core().V1().Namespaces().Informer()
 }
 
 // Busy reports whether Services wait for their turn.
@@ -62,6 +63,11 @@ func (b *Controller) Start(ctx context.Context, workers int) error {
 	if err != nil {
 		return err
 	}
+	namespaces, err := b.cluster.Informers.Core().V1().Namespaces().Informer().AddEventHandler(b.namespacesChange())
+	if err != nil {
+		return err
+	}
+	b.namespacesKnown = namespaces.HasSynced
 	legacyregistry.RawMustRegister(vipCollector{b})
 	go b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced)
 	return nil
@@ -86,7 +92,7 @@ func (b *Controller) run(ctx context.Context, workers int, synced ...cache.Infor
 func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler {
 	changed := func(any) {
 		if closed(b.loaded) {
-			_ = b.setPools(ctx) // fails only where none is in force
+			_ = b.setPools(ctx) // fails only where who sets the next looks at the cluster, too
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed}
