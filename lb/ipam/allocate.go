@@ -20,7 +20,7 @@ type Assignment struct {
 
 // Decision is the answer to a [Request].
 type Decision struct {
-	VIPs       []Assignment // at most one per family, in the order of Request.Want
+	VIPs       []Assignment // in the order of Request.Want; several of a family only where the Service asks for them, in its order
 	Release    []netip.Addr // held, and to be given back once the VIPs are held; sorted
 	Refused    bool         // the Service does not get what it asks for; VIPs is what it keeps
 	Denials    []Denial     // why not; also why PreferDualStack got one family only
@@ -70,7 +70,7 @@ func Allocate(l *Ledger, r Request, now time.Time) Decision { return allocate(l,
 func allocate(l *Ledger, r Request, told []netip.Addr, now time.Time) Decision {
 	l.endQuarantines(now)
 	s := search{l: l, r: r, told: told}
-	s.keep(s.mayStay)
+	s.keep()
 	if !s.askedRefused() {
 		s.fill()
 		if !s.short() {
@@ -80,61 +80,11 @@ func allocate(l *Ledger, r Request, told []netip.Addr, now time.Time) Decision {
 	return s.refused()
 }
 
-// search is the state of one decision.
-type search struct {
-	l    *Ledger
-	r    Request
-	told []netip.Addr  // to the Service, though its status may not show it yet
-	got  [2]Assignment // by family
-}
-
-func (s *search) missing(f lb.Family) bool {
-	return s.r.Want.has(f) && !s.got[index(f)].Addr.IsValid()
-}
-
-// slot is what was found of the family of a, and whether that one is asked for.
-func (s *search) slot(a netip.Addr) (got *Assignment, wanted bool) {
-	f := lb.FamilyOf(a)
-	return &s.got[index(f)], s.r.Want.has(f)
-}
-
-// short reports whether too little was found.
-func (s *search) short() bool {
-	first, second := s.missing(s.r.Want.First), s.missing(s.r.Want.Second)
-	if s.r.Want.Optional {
-		return first && second
-	}
-	return first || second
-}
-
-// keep takes over what the Service holds and may go on holding. Of two addresses of one family
-// it is the one that its status shows, by which clients know it, then the one that it was told
-// of, then the older: two leaders that gave it one each, or one that woke up late and gave it a
-// second, then agree. What an earlier Service of its name left is neither shown nor told.
-func (s *search) keep(may func(netip.Addr) bool) {
-	for _, a := range s.l.byService[s.r.Service] {
-		if got, wanted := s.slot(a); wanted && (!got.Addr.IsValid() || s.prefers(a, got.Addr)) && may(a) {
-			*got = Assignment{Addr: a, Pool: s.l.holdings[a].pool}
-		}
-	}
-}
-
-// prefers reports whether the Service is to keep a, and not b.
-func (s *search) prefers(a, b netip.Addr) bool {
-	if x, y := slices.Contains(s.r.Shown, a), slices.Contains(s.r.Shown, b); x != y {
-		return x
-	}
-	if x, y := slices.Contains(s.told, a), slices.Contains(s.told, b); x != y {
-		return x
-	}
-	return s.l.holdings[a].before(s.l.holdings[b])
-}
-
 // mayStay reports whether the Service itself did nothing that moves it away from a.
 func (s *search) mayStay(a netip.Addr) bool {
 	c := s.l.holdings[a]
-	if asked, ok := s.r.addr(lb.FamilyOf(a)); ok {
-		if asked != a {
+	if s.r.asks(lb.FamilyOf(a)) {
+		if !slices.Contains(s.r.Addrs, a) {
 			return false
 		}
 	} else if s.r.Pool != "" && s.r.Pool != c.pool && s.r.Pool != s.l.Pool(a) {
@@ -162,12 +112,11 @@ func (s *search) askedRefused() bool {
 
 // denyAsked says why the Service cannot have an address that it asks for.
 func (s *search) denyAsked(a netip.Addr) Denial {
-	got, wanted := s.slot(a)
 	p := s.l.poolOf(a)
 	switch {
-	case !wanted:
+	case !s.r.Want.has(lb.FamilyOf(a)):
 		return Denial{Reason: lb.FamilyNotRequested, Address: a, Family: lb.FamilyOf(a)}
-	case got.Addr == a:
+	case s.has(a):
 		return Denial{}
 	case p == nil:
 		return s.l.denyOutside(a)
@@ -266,7 +215,7 @@ func (s *search) open(p *pool) bool {
 // fill finds what is missing: what the Service has a better claim to than others comes first.
 func (s *search) fill() {
 	for _, a := range s.r.Addrs {
-		if got, wanted := s.slot(a); wanted && !got.Addr.IsValid() {
+		if s.r.Want.has(lb.FamilyOf(a)) && !s.has(a) {
 			s.take(a)
 		}
 	}
@@ -291,7 +240,7 @@ func (s *search) fill() {
 
 // takeKept takes an address that was kept for the Service, if it lacks one of that family.
 func (s *search) takeKept(a netip.Addr) {
-	if got, wanted := s.slot(a); wanted && !got.Addr.IsValid() && s.lets(a) && s.occupied(a).Reason == "" {
+	if s.missing(lb.FamilyOf(a)) && s.lets(a) && s.occupied(a).Reason == "" {
 		s.take(a)
 	}
 }
@@ -322,7 +271,7 @@ func (s *search) fresh(f lb.Family) {
 	if !s.missing(f) {
 		return
 	}
-	if o := s.got[index(f.Other())]; o.Addr.IsValid() && s.freeOf(s.l.poolOf(o.Addr), f) {
+	if o := s.first[index(f.Other())]; o.Addr.IsValid() && s.freeOf(s.l.poolOf(o.Addr), f) {
 		return
 	}
 	for _, p := range s.l.pools {
@@ -349,21 +298,15 @@ func (s *search) freeOf(p *pool, f lb.Family) bool {
 	return ok
 }
 
-func (s *search) take(a netip.Addr) {
-	_, held := s.l.holdings[a].holder(s.r.Service)
-	got, _ := s.slot(a)
-	*got = Assignment{Addr: a, Pool: s.l.Pool(a), New: !held}
-}
-
 // granted is the decision when enough was found.
 func (s *search) granted() Decision {
-	d := Decision{VIPs: s.vips()}
+	d := Decision{VIPs: s.vips(s.r.Addrs)}
 	for _, a := range s.l.byService[s.r.Service] {
-		if got, _ := s.slot(a); got.Addr != a {
+		if !s.has(a) {
 			d.Release = append(d.Release, a)
 		}
 	}
-	if len(d.VIPs) < 2 && s.r.Want.dual() {
+	if s.missing(s.r.Want.First) || s.missing(s.r.Want.Second) {
 		d.Denials = s.denials()
 	}
 	return d
@@ -374,23 +317,14 @@ func (s *search) granted() Decision {
 func (s *search) refused() Decision {
 	d := Decision{Refused: true, Denials: s.denials()}
 	for _, a := range s.l.byService[s.r.Service] {
-		if _, wanted := s.slot(a); !wanted {
+		if !s.r.Want.has(lb.FamilyOf(a)) {
 			d.Release = append(d.Release, a)
 		}
 	}
-	s.got = [2]Assignment{}
-	s.keep(func(netip.Addr) bool { return true })
-	d.VIPs = s.vips()
+	s.first, s.more = [2]Assignment{}, nil
+	s.keepReported()
+	d.VIPs = s.vips(slices.Concat(s.r.Shown, s.told))
 	return d
-}
-
-func (s *search) vips() (vips []Assignment) {
-	for _, f := range s.r.Want.families() {
-		if got := s.got[index(f)]; got.Addr.IsValid() {
-			vips = append(vips, got)
-		}
-	}
-	return vips
 }
 
 // denials says why what is missing was not found: first what is wrong with the

@@ -187,6 +187,14 @@ func TestAllocateGivesTheAddressesAskedFor(t *testing.T) {
 		{"one of two is held, the second optional", with(service("d/s", "46?"), ips("192.0.2.0,2001:db8::9")), "refused a:AddressInUse"},
 		{"a pool that does not have it", with(service("d/s", "4"), Ask{Pool: "b", Addrs: ips("192.0.2.9").Addrs}), "refused b:AddressNotInPool"},
 		{"a pool that has it", with(service("d/s", "4"), Ask{Pool: "a", Addrs: ips("192.0.2.9").Addrs}), "192.0.2.9"},
+		{"several of a family, in that order", with(service("d/s", "4"), ips("192.0.2.9,192.0.2.1,192.0.2.5")), "192.0.2.9 192.0.2.1 192.0.2.5"},
+		{"several of both families", with(service("d/s", "64"), ips("192.0.2.9,2001:db8::9,192.0.2.1,2001:db8::1")), "2001:db8::9 2001:db8::1 192.0.2.9 192.0.2.1"},
+		{"several of one family, the other found", with(service("d/s", "46"), ips("192.0.2.9,192.0.2.1")), "192.0.2.9 192.0.2.1 2001:db8::"},
+		{"several of one family, the other not to be had", with(service("d/s", "46?"), Ask{Pool: "b", Addrs: ips("198.51.100.1,198.51.100.0").Addrs}), "198.51.100.1 198.51.100.0 b:PoolLacksFamily"},
+		{"several of several pools", with(service("d/s", "4"), ips("198.51.100.2,192.0.2.9")), "198.51.100.2 192.0.2.9"},
+		{"several, one of them held", with(service("d/s", "4"), ips("192.0.2.9,192.0.2.0")), "refused a:AddressInUse"},
+		{"several, of a family that it does not have", with(service("d/s", "4"), ips("192.0.2.9,2001:db8::9,2001:db8::8")), "refused FamilyNotRequested FamilyNotRequested"},
+		{"one twice", with(service("d/s", "4"), ips("192.0.2.9,192.0.2.9")), "refused AddressInvalid"},
 		{"something else than an address", with(service("d/s", "4"), ips("::ffff:192.0.2.9")), "refused AddressInvalid"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

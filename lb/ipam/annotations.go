@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -13,7 +14,7 @@ import (
 // Annotations of a Service that are Plinth's own.
 const (
 	PoolAnnotation    = "plinth.dev/pool"
-	IPsAnnotation     = "plinth.dev/ips"         // comma list, at most one address per family
+	IPsAnnotation     = "plinth.dev/ips"         // comma list; several of a family are several VIPs
 	SharingAnnotation = "plinth.dev/sharing-key" // Services of one namespace with the same key may share a VIP
 )
 
@@ -95,11 +96,12 @@ func firstIPs(annotations map[string]string) (list, name string) {
 	return "", ""
 }
 
-// plainList turns a list of JSON into one with commas. What is none stays no list of
-// addresses.
+// plainList turns a list of JSON, with an address an item, into one with commas. What is none
+// stays no list of addresses.
 func plainList(list string) string {
 	var all []string
-	if err := json.Unmarshal([]byte(list), &all); err != nil {
+	err := json.Unmarshal([]byte(list), &all)
+	if err != nil || slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, ",") }) {
 		return "not JSON"
 	}
 	return strings.Join(all, ",")
@@ -125,8 +127,8 @@ func (ask *Ask) readAddrs(list, source string) {
 			ask.invalid(a, why)
 			return
 		}
-		if _, twice := ask.addr(lb.FamilyOf(a)); twice {
-			ask.invalid(a, "a second address of its family")
+		if slices.Contains(ask.Addrs, a) {
+			ask.invalid(a, "it is asked for twice")
 			return
 		}
 		ask.Addrs = append(ask.Addrs, a)

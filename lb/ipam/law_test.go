@@ -128,9 +128,9 @@ func (w *world) neverOutsideItsPool(t *rapid.T, a answer) {
 		if !ok || p.Name != v.Pool || p.State != inventory.PoolActive {
 			t.Fatalf("%v was given from %q, pool is %v %v", v.Addr, v.Pool, p.Name, p.State)
 		}
-		asked, asks := r.addr(lb.FamilyOf(v.Addr))
-		if asks && asked != v.Addr {
-			t.Fatalf("%v asked for, %v given", asked, v.Addr)
+		asks := r.asks(lb.FamilyOf(v.Addr))
+		if asks && !slices.Contains(r.Addrs, v.Addr) {
+			t.Fatalf("%v asked for, %v given", r.Addrs, v.Addr)
 		}
 		if !w.fits(r.Holder, v.Addr) {
 			t.Fatalf("%v was given to %+v, and does not fit with those that have it", v.Addr, r.Holder)
@@ -183,26 +183,39 @@ func reserver(p inventory.Pool, a netip.Addr) lb.ServiceKey {
 }
 
 // oracle says, by looking at every single address, for which families there is
-// one that the Service could get, apart from those it holds.
+// one that the Service could get, apart from those it holds; or all that it asks for.
 func (w *world) oracle(r Request) (free [2]bool) {
-	for _, p := range w.inv.Pools {
-		for _, rg := range p.Ranges {
-			for a := rg.First; rg.Contains(a); a = a.Next() {
-				if w.couldGet(r, p, a) {
-					free[index(lb.FamilyOf(a))] = true
-				}
-			}
-		}
+	asksFor := [2]int{}
+	for _, a := range r.Addrs {
+		asksFor[index(lb.FamilyOf(a))]++
+	}
+	could := w.could(r)
+	for f := range free {
+		free[f] = could[f] > 0 && could[f] >= asksFor[f]
 	}
 	return free
 }
 
+// could counts the addresses of each family that the Service could get.
+func (w *world) could(r Request) (could [2]int) {
+	for _, p := range w.inv.Pools {
+		for _, rg := range p.Ranges {
+			for a := rg.First; rg.Contains(a); a = a.Next() {
+				if w.couldGet(r, p, a) {
+					could[index(lb.FamilyOf(a))]++
+				}
+			}
+		}
+	}
+	return could
+}
+
 func (w *world) couldGet(r Request, p inventory.Pool, a netip.Addr) bool {
-	asked, asks := r.addr(lb.FamilyOf(a))
+	asks := r.asks(lb.FamilyOf(a))
 	owner := reserver(p, a)
 	mine := owner == r.Service
 	switch {
-	case p.State != inventory.PoolActive, !p.Contains(a), isEnd(p, a), asks && asked != a, r.Pool != "" && r.Pool != p.Name:
+	case p.State != inventory.PoolActive, !p.Contains(a), isEnd(p, a), asks && !slices.Contains(r.Addrs, a), r.Pool != "" && r.Pool != p.Name:
 		return false
 	case !mine && !(w.isFor(p, r.Service.Namespace) && selects(p, r)):
 		return false
@@ -226,9 +239,9 @@ func (w *world) exhaustedIffNothingIsFree(t *rapid.T, a answer) {
 	}
 	first, second := free[index(r.Want.First)], r.Want.dual() && free[index(r.Want.Second)]
 	want := first && (second || !r.Want.dual())
-	if _, asks := r.addr(r.Want.Second); r.Want.Optional && asks {
+	if r.Want.Optional && r.asks(r.Want.Second) {
 		want = first && second // it asks for both, so it does not do with one
-	} else if _, asks := r.addr(r.Want.First); r.Want.Optional && asks {
+	} else if r.Want.Optional && r.asks(r.Want.First) {
 		want = first
 	} else if r.Want.Optional {
 		want = first || second
@@ -358,7 +371,7 @@ func TestServiceSharesTheLowestAddressThatItMayShare(t *testing.T) {
 					want = c.Addr
 				}
 			}
-			if got := s.got[index(f)].Addr; got != want {
+			if got := s.first[index(f)].Addr; got != want {
 				t.Fatalf("%+v may share %v, and is led to %v", a.Request, want, got)
 			}
 		}

@@ -105,7 +105,7 @@ func drawRequest(t *rapid.T) Request {
 	}
 	r.Sharing = rapid.SampledFrom([]string{"", "key", "key", "key", "other"}).Draw(t, "sharing")
 	r.Backends = rapid.SampledFrom([]string{"", "", "", "app=x", "app=y"}).Draw(t, "backends")
-	switch rapid.IntRange(0, 5).Draw(t, "asks") {
+	switch rapid.IntRange(0, 6).Draw(t, "asks") {
 	case 0:
 		r.Pool = "a"
 	case 1:
@@ -114,8 +114,24 @@ func drawRequest(t *rapid.T) Request {
 		if r.Want.dual() {
 			r.Ask = ips(drawAddr(t, r.Want.First).String() + "," + drawAddr(t, r.Want.Second).String())
 		}
+	case 3:
+		r.Ask = drawSeveral(t, r.Want)
 	}
 	return r
+}
+
+// drawSeveral asks for up to three addresses of the first family, and perhaps of the second.
+func drawSeveral(t *rapid.T, want Want) (ask Ask) {
+	for range rapid.IntRange(2, 3).Draw(t, "several") {
+		f := want.First
+		if want.dual() && rapid.IntRange(0, 3).Draw(t, "of the second") == 0 {
+			f = want.Second
+		}
+		if a := drawAddr(t, f); !slices.Contains(ask.Addrs, a) {
+			ask.Addrs = append(ask.Addrs, a)
+		}
+	}
+	return ask
 }
 
 // drawAddr draws an address of a pool, or near one.

@@ -14,7 +14,7 @@ type pendings map[lb.ServiceKey]*pending
 
 type pending struct {
 	request Request
-	has     netip.Addr // alone, so that the other family is missing; zero: anything may help
+	has     netip.Addr // of the only family that it has, so that the other is missing; zero: anything may help
 }
 
 // mayTake reports whether an address may be what it lacks.
@@ -28,7 +28,7 @@ func (all pendings) note(r Request, d Decision) {
 		return
 	}
 	p := &pending{request: r}
-	if !d.Refused && len(d.VIPs) == 1 {
+	if !d.Refused && len(d.VIPs) > 0 {
 		p.has = d.VIPs[0].Addr
 	}
 	all[r.Service] = p

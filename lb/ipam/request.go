@@ -104,16 +104,11 @@ func (w Want) families() []lb.Family {
 // Ask is what the annotations of a Service ask for; see [AskOf].
 type Ask struct {
 	Pool    string       // empty: any
-	Addrs   []netip.Addr // at most one per family
+	Addrs   []netip.Addr // each once; of a family with several all are asked for, in this order
 	Invalid []Denial     // what could not be understood; then nothing new is given
 }
 
-// addr returns the address of family f that is asked for.
-func (a Ask) addr(f lb.Family) (netip.Addr, bool) {
-	for _, x := range a.Addrs {
-		if lb.FamilyOf(x) == f {
-			return x, true
-		}
-	}
-	return netip.Addr{}, false
+// asks reports whether an address of family f is asked for.
+func (a Ask) asks(f lb.Family) bool {
+	return slices.ContainsFunc(a.Addrs, func(x netip.Addr) bool { return lb.FamilyOf(x) == f })
 }

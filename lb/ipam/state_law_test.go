@@ -57,6 +57,9 @@ func (c *cluster) comes(t *rapid.T) {
 	r.Sharing = rapid.SampledFrom([]string{"", "key"}).Draw(t, "sharing")
 	if rapid.IntRange(0, 3).Draw(t, "asks") == 0 {
 		r.Ask = ips(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 3).Draw(t, "for")))
+		if a := netip.MustParseAddr(fmt.Sprintf("10.0.0.%d", rapid.IntRange(0, 3).Draw(t, "and for"))); !slices.Contains(r.Addrs, a) {
+			r.Addrs = append(r.Addrs, a)
+		}
 		r.Want = Want{First: lb.IPv4}
 	}
 	if c.services[r.Service] != nil {
@@ -125,10 +128,25 @@ func TestNoServiceMoves(t *testing.T) {
 		for _, svc := range c.services {
 			for _, a := range svc.shown {
 				i := index(lb.FamilyOf(a))
+				if len(svc.Addrs) > 0 { // it shows these, see below
+					continue
+				}
 				if was := svc.first[i]; was.IsValid() && was != a {
 					c.t.Fatalf("%v showed %v, and shows %v\n%v", svc.Service, was, a, c)
 				}
 				svc.first[i] = a
+			}
+		}
+	}, func(*cluster) {})
+}
+
+// TestWhoAsksForAddressesShowsAllOfThemInThatOrderOrNone, as does who asks for several: also when
+// the controller dies between two of them, and when somebody else is faster with one.
+func TestWhoAsksForAddressesShowsAllOfThemInThatOrderOrNone(t *testing.T) {
+	happen(t, func(c *cluster) {
+		for _, svc := range c.services {
+			if len(svc.Addrs) > 0 && len(svc.shown) > 0 && !slices.Equal(svc.shown, svc.Addrs) {
+				c.t.Fatalf("%v asks for %v, and shows %v\n%v", svc.Service, svc.Addrs, svc.shown, c)
 			}
 		}
 	}, func(*cluster) {})
@@ -180,9 +198,10 @@ func TestAtRestWhoWaitsCouldNotBeServed(t *testing.T) {
 
 // couldHave looks at every single address.
 func (c *cluster) couldHave(svc *liveService, f lb.Family) bool {
+	could := 0
 	for _, r := range c.inv.Pools[0].Ranges {
 		for a := r.First; r.Contains(a); a = a.Next() {
-			if asked, asks := svc.addr(f); lb.FamilyOf(a) != f || asks && asked != a {
+			if lb.FamilyOf(a) != f || svc.Ask.asks(f) && !slices.Contains(svc.Addrs, a) {
 				continue
 			}
 			free := true
@@ -193,16 +212,16 @@ func (c *cluster) couldHave(svc *liveService, f lb.Family) bool {
 			}
 			all, _ := c.state.Quarantined(c.now)
 			for _, x := range all { // who asks for it must not lie in wait for it
-				if _, asks := svc.addr(f); asks && x.Addr == a && x.Owner.Namespace != svc.Service.Namespace {
+				if svc.Ask.asks(f) && x.Addr == a && x.Owner.Namespace != svc.Service.Namespace {
 					free = false
 				}
 			}
 			if free {
-				return true
+				could++
 			}
 		}
 	}
-	return false
+	return could > 0 && could >= len(svc.Addrs) // which are all of one family
 }
 
 func TestAtRestNothingIsLeftOfWhatIsGone(t *testing.T) {

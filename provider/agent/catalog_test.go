@@ -52,6 +52,9 @@ func TestOffers(t *testing.T) {
 		{"a Service without a claim offers nothing", func(c *catalog) {
 			c.serviceChanged("", nil, &service{Key: key("other"), UID: "2", Ours: true})
 		}, both},
+		{"each of several VIPs of a family", func(c *catalog) {
+			c.claimChanged("", nil, &claim{VIP: vip("203.0.113.6"), Holders: []lb.ServiceKey{key("web")}, UID: "1"})
+		}, []string{both[0], both[1], "prod/web [203.0.113.6] local=false 1/2"}},
 		{"a claim that goes takes its VIP along", func(c *catalog) { c.claimChanged("", &web, nil) }, both[:1]},
 		{"a claim that changes hands does so at once", func(c *catalog) {
 			c.serviceChanged("", nil, &service{Key: key("other"), UID: "2", Ours: true})
