@@ -86,3 +86,22 @@ func TestWhatBecomesOfSeveralAddresses(t *testing.T) {
 		})
 	}
 }
+
+// TestSeveralAddressesAreKeptWhateverBecomesOfTheirPools, as one is.
+func TestSeveralAddressesAreKeptWhateverBecomesOfTheirPools(t *testing.T) {
+	for _, after := range []string{
+		"    []",
+		"    - {name: a, addresses: [192.0.2.0/28], state: draining}",
+		"    - {name: a, addresses: [192.0.2.0/28], state: disabled}",
+		"    - {name: a, addresses: [192.0.2.0/28], namespaces: [other]}",
+		"    - {name: a, addresses: [192.0.2.0/30]}",
+	} {
+		l := ledgerOf(t, "    - {name: a, addresses: [192.0.2.0/28]}")
+		r := with(service("d/s", "4"), ips("192.0.2.5,192.0.2.3,192.0.2.9"))
+		apply(l, r, noon)
+		l.SetPools(pools(t, after))
+		if d := Allocate(l, r, noon); brief(d) != "192.0.2.5 192.0.2.3 192.0.2.9" || len(d.Release) > 0 {
+			t.Errorf("after %s: %s", after, brief(d))
+		}
+	}
+}
