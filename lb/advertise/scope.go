@@ -15,6 +15,10 @@ type poolScope struct {
 	refusal lb.Reason // of all of them, here; empty: there is none
 	scopes  []*scope  // of its advertisements, in the inventory's order
 	selects bool      // some of these are for some Services
+
+	// What holds for every Service where none are selected.
+	all     []*scope
+	limited lb.Reason
 }
 
 // scope is where and how VIPs are announced by one advertisement of a pool, or the machine's
@@ -54,6 +58,7 @@ func (g *ground) poolScope(pool *inventory.Pool) *poolScope {
 		p.scopes = append(p.scopes, g.scope(pool, a, i))
 		p.selects = p.selects || !a.Selector.Empty()
 	}
+	p.all, p.limited = p.fitting(nil)
 	return p
 }
 
@@ -83,13 +88,17 @@ func (g *ground) placeRefusal(a *inventory.Advertise) lb.Reason {
 // scopesFor are those of the pool's advertisements that announce an offer's VIP from this
 // machine, or the reason why none does: that of the one that comes nearest.
 func (p *poolScope) scopesFor(o *Offer) (fit []*scope, refusal lb.Reason) {
-	if p.refusal != "" {
+	switch {
+	case p.refusal != "":
 		return nil, p.refusal
+	case !p.selects:
+		return p.all, p.limited
 	}
-	var labels map[string]string
-	if p.selects {
-		labels = o.Labels.Map()
-	}
+	return p.fitting(o.Labels.Map())
+}
+
+// fitting is scopesFor, for a Service with these labels.
+func (p *poolScope) fitting(labels map[string]string) (fit []*scope, refusal lb.Reason) {
 	refusal = lb.PoolLimitedToServices
 	for _, sc := range p.scopes {
 		switch {
