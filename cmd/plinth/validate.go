@@ -40,7 +40,7 @@ its place, what would be accepted, and what was probably meant.
 PATH is a file or a folder, - for the standard input, or the word cluster for what is
 in force there; all of them together are one inventory. ConfigMaps that bear the label plinth.dev/inventory are unwrapped, as
 the controller reads them; kustomization.yaml and documents of other kinds are passed
-over.
+over, and the last line names them.
 
 Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with errors.`,
 		Example: `  plinth validate inventory/
@@ -115,6 +115,7 @@ func writeJSON(w io.Writer, r report) error {
 	}
 	return printJSON(w, map[string]any{
 		"valid": r.inventory != nil, "errors": len(r.problems.Errors()), "warnings": len(r.problems.Warnings()), "problems": all,
+		"passedOver": append([]string{}, r.edit.PassedOver...),
 	})
 }
 

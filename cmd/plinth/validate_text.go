@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,6 +20,9 @@ func writeText(w io.Writer, r report) error {
 		writeProblem(&b, p, r.edit.Documents)
 	}
 	b.WriteString(r.summary() + "\n")
+	if others := counted(r.edit.PassedOver); len(others) > 0 {
+		b.WriteString("passed over: " + strings.Join(others, ", ") + "\n")
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -35,6 +40,21 @@ func (r report) summary() string {
 		text += "; " + countOf(n, "warning")
 	}
 	return text
+}
+
+// counted sorts words, and says once how often each is there.
+func counted(words []string) (out []string) {
+	times := map[string]int{}
+	for _, w := range words {
+		times[w]++
+	}
+	for _, w := range slices.Sorted(maps.Keys(times)) {
+		if n := times[w]; n > 1 {
+			w = fmt.Sprintf("%s (%d)", w, n)
+		}
+		out = append(out, w)
+	}
+	return out
 }
 
 func countOf(n int, what string) string {

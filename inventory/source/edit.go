@@ -20,6 +20,10 @@ type Edit struct {
 	Allowance inventory.Allowance // what this edit may take away, whatever the inventory in force says
 	Problems  inventory.Problems  // of the carriers; with an error among them the edit cannot be taken up
 
+	// PassedOver names what stood in files beside inventories and is none: the kind of a document,
+	// or the file of one that says none; the keys of an inventory's ConfigMap that hold no YAML.
+	PassedOver []string
+
 	parts map[string]inventory.Position // where in a file the documents begin that are a part of one, by their source
 }
 
@@ -32,7 +36,8 @@ func (e Edit) Join(other Edit) Edit {
 	maps.Copy(parts, other.parts)
 	return Edit{
 		Documents: append(slices.Clone(e.Documents), other.Documents...), Carriers: append(slices.Clone(e.Carriers), other.Carriers...),
-		Allowance: e.Allowance.And(other.Allowance), Problems: append(slices.Clone(e.Problems), other.Problems...), parts: parts,
+		Allowance: e.Allowance.And(other.Allowance), Problems: append(slices.Clone(e.Problems), other.Problems...),
+		PassedOver: append(slices.Clone(e.PassedOver), other.PassedOver...), parts: parts,
 	}
 }
 

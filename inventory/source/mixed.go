@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -28,6 +29,9 @@ func ReadText(name string, data []byte) Edit {
 func (e *Edit) addText(name string, data []byte) {
 	mixed := mixed{name: name, edit: e}
 	var kept []byte
+	if passedOver(name) {
+		e.PassedOver = append(e.PassedOver, name)
+	}
 	for _, text := range yamlDocuments(data) {
 		if passedOver(name) || mixed.takes(text) {
 			text = bytes.Repeat([]byte("\n"), bytes.Count(text, []byte("\n"))) // the rest keeps its lines
@@ -73,17 +77,22 @@ func (m *mixed) takes(text []byte) bool {
 		return false
 	}
 	switch kind := textAt(root, "kind"); {
-	case textAt(root, "apiVersion") != "v1":
-	case kind == "ConfigMap":
-		m.configMap(root, text)
-	case strings.HasSuffix(kind, "List"):
+	case textAt(root, "apiVersion") == "v1" && strings.HasSuffix(kind, "List"):
 		for _, item := range itemsOf(root) {
-			if kind == "ConfigMapList" || textAt(item, "kind") == "ConfigMap" {
-				m.configMap(item, text)
-			}
+			m.object(cmp.Or(textAt(item, "kind"), strings.TrimSuffix(kind, "List")), item, text)
 		}
+	default:
+		m.object(kind, root, text)
 	}
 	return true
+}
+
+// object takes the keys of a ConfigMap of an inventory, and passes over all else.
+func (m *mixed) object(kind string, root *yaml.Node, text []byte) {
+	ours := kind == "ConfigMap" && cmp.Or(textAt(root, "apiVersion"), "v1") == "v1" && m.configMap(root, text)
+	if !ours {
+		m.edit.PassedOver = append(m.edit.PassedOver, cmp.Or(kind, m.name))
+	}
 }
 
 // rootOf is the mapping that a document is; false where it is something else, or cannot
@@ -114,15 +123,21 @@ func mayBeInventory(root *yaml.Node) bool {
 	return (kind == "" || version == "") && slices.ContainsFunc(sections, func(s string) bool { return valueAt(root, s) != nil })
 }
 
-// configMap takes the keys of a ConfigMap of an inventory.
-func (m *mixed) configMap(root *yaml.Node, text []byte) {
+// configMap takes the keys of a ConfigMap, and reports whether it is an inventory's.
+func (m *mixed) configMap(root *yaml.Node, text []byte) bool {
 	metadata := valueAt(root, "metadata")
 	label := valueAt(valueAt(metadata, "labels"), LabelInventory)
 	var keys []inventory.Document
+	var others []string
 	for _, section := range []string{"data", "binaryData"} {
 		for key, value := range pairsOf(valueAt(root, section)) {
+			if value.Kind == yaml.AliasNode {
+				value = value.Alias
+			}
 			if data, ok := contentOf(section, value); ok && carries(key.Value) {
 				keys = append(keys, m.key(metadata, key, value, data, text))
+			} else {
+				others = append(others, m.source(metadata, key))
 			}
 		}
 	}
@@ -136,20 +151,30 @@ func (m *mixed) configMap(root *yaml.Node, text []byte) {
 		m.refuse(label, inventory.Problem{Severity: inventory.Error, Code: inventory.OtherInventory, Path: "metadata.labels[" + LabelInventory + "]",
 			Message: labelMismatch, Value: label.Value, Accepted: name})
 	}
-	if label != nil {
-		m.keys = append(m.keys, keys...)
+	if label == nil {
+		return false
 	}
+	m.keys = append(m.keys, keys...)
+	m.edit.PassedOver = append(m.edit.PassedOver, others...)
+	return true
 }
 
-// key makes a document of a key, named as the controller names it.
-func (m *mixed) key(metadata, key, value *yaml.Node, data, text []byte) inventory.Document {
-	source := "configmap/" + textAt(metadata, "name") + "/" + key.Value
+// source names a key as the controller does.
+func (m *mixed) source(metadata, key *yaml.Node) string {
+	name := textAt(metadata, "name")
 	if namespace := textAt(metadata, "namespace"); namespace != "" {
-		source = "configmap/" + namespace + "/" + textAt(metadata, "name") + "/" + key.Value
+		name = namespace + "/" + name
 	}
+	source := "configmap/" + name + "/" + key.Value
 	if m.name != "-" {
 		source = m.name + "#" + source
 	}
+	return source
+}
+
+// key makes a document of a key.
+func (m *mixed) key(metadata, key, value *yaml.Node, data, text []byte) inventory.Document {
+	source := m.source(metadata, key)
 	if m.edit.parts == nil {
 		m.edit.parts = map[string]inventory.Position{}
 	}
@@ -160,18 +185,26 @@ func (m *mixed) key(metadata, key, value *yaml.Node, data, text []byte) inventor
 // begin is where in the file a key's text begins: in a literal block below its key, and
 // without a column at the key where it is written in another way.
 func (m *mixed) begin(key, value *yaml.Node, text []byte) inventory.Position {
-	if value.Style&yaml.LiteralStyle == 0 {
-		return inventory.Position{Source: m.name, Line: m.line + key.Line}
-	}
-	at := inventory.Position{Source: m.name, Line: m.line + value.Line + 1, Column: 1}
-	lines := strings.Split(string(text), "\n")
-	for _, line := range lines[min(value.Line, len(lines)):] {
-		if bare := strings.TrimLeft(line, " "); bare != "" {
-			at.Column += len(line) - len(bare)
-			break
+	written, blank := firstWritten(strings.Split(value.Value, "\n"))
+	if value.Style&yaml.LiteralStyle != 0 && written != "" {
+		lines := strings.Split(string(text), "\n")
+		for i := min(value.Line, len(lines)); i < len(lines); i++ {
+			if indent, ok := strings.CutSuffix(strings.TrimRight(lines[i], "\r"), written); ok && strings.Trim(indent, " ") == "" {
+				return inventory.Position{Source: m.name, Line: m.line + i + 1 - blank, Column: 1 + len(indent)}
+			}
 		}
 	}
-	return at
+	return inventory.Position{Source: m.name, Line: m.line + key.Line}
+}
+
+// firstWritten is the first line that is not blank, and how many are before it.
+func firstWritten(lines []string) (line string, blank int) {
+	for i, line := range lines {
+		if strings.TrimSpace(line) != "" {
+			return line, i
+		}
+	}
+	return "", 0
 }
 
 func (m *mixed) refuse(at *yaml.Node, p inventory.Problem) {

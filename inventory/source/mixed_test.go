@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"plinth.dev/plinth/inventory"
 )
 
@@ -85,6 +87,54 @@ func TestAProblemInAConfigMapNamesItAndItsKey(t *testing.T) {
 		if line := strings.Split(bad, "\n")[want.Line-1]; !strings.HasPrefix(line[want.Column-1:], "192.168.50.1/26") {
 			t.Errorf("%s: %v is %q", name, want, line[want.Column-1:])
 		}
+	}
+}
+
+// However people indent a block, and whatever stands between its key and its text.
+func TestPlacesInABlockAreTrueWhateverItsIndentation(t *testing.T) {
+	const before = "kind: ConfigMap\napiVersion: v1\nmetadata: {name: a, labels: {plinth.dev/inventory: home}}\ndata:\n"
+	const text = "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: home}\nspec: {bpg: {}}\n"
+	for name, c := range map[string]struct{ header, indent, text string }{
+		"two":                    {"  a.yaml: |", "    ", text},
+		"none more than the key": {"  a.yaml: |-", "   ", text},
+		"eight":                  {"  a.yaml: |", "        ", text},
+		"said":                   {"  a.yaml: |2", "    ", "  # indented\n" + text},
+		"an empty line first":    {"  a.yaml: |", "    ", "\n\n" + text},
+		"a comment after":        {"  a.yaml: | # of home", "    ", text},
+		"a tag":                  {"  a.yaml: !!str |", "    ", text},
+		"an anchor of its own":   {"  a.yaml: &a\n    |", "    ", text},
+	} {
+		block := c.indent + strings.ReplaceAll(strings.TrimSuffix(c.text, "\n"), "\n", "\n"+c.indent)
+		whole := before + c.header + "\n" + strings.ReplaceAll(block, c.indent+"\n", "\n") + "\n"
+		e := ReadText("-", []byte(whole))
+		_, problems := inventory.Parse(e.Documents...)
+		if len(problems) != 1 {
+			t.Errorf("%s: got %v", name, problems)
+			continue
+		}
+		at := e.InFile(problems[0].Position())
+		lines := strings.Split(whole, "\n")
+		if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || !strings.HasPrefix(lines[at.Line-1][min(at.Column-1, len(lines[at.Line-1])):], "bpg") {
+			t.Errorf("%s: %v of\n%s", name, at, whole)
+		}
+	}
+}
+
+func TestAConfigMapWhoseKeysAreAliasesIsUnwrapped(t *testing.T) {
+	text := strings.Replace(rendered, "  readme.md: not for Plinth\n  home.yaml: |", "  readme.md: &text |", 1)
+	text = strings.Replace(text, "  rest.json:", "  home.yaml: *text\n  rest.json:", 1)
+	if inv, problems := parsed(t, ReadText("-", []byte(text))); problems != "" || inv == nil || len(inv.Pools) != 1 {
+		t.Errorf("got %+v\n%s", inv, problems)
+	}
+}
+
+// Whoever wonders why a document does not count sees that it was seen.
+func TestWhatIsPassedOverIsKnown(t *testing.T) {
+	e := ReadText("all.yaml", []byte(rendered+"---\n{kind: List, apiVersion: v1, items: [{kind: Secret}, {kind: ConfigMap}]}\n---\nreplicas: 2\n"))
+	e = e.Join(ReadText("a/kustomization.yaml", []byte("resources: [all.yaml]\n")))
+	want := []string{"ServiceAccount", "all.yaml#configmap/kube-system/inventory/readme.md", "DaemonSet", "Secret", "ConfigMap", "all.yaml", "a/kustomization.yaml"}
+	if diff := cmp.Diff(want, e.PassedOver); diff != "" {
+		t.Error(diff)
 	}
 }
 
