@@ -4,8 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
@@ -26,16 +24,7 @@ spec:
 	if inv == nil {
 		t.Fatal(problems)
 	}
-	slice := func(name string, part *inventory.Inventory) *v1.ConfigMap {
-		return &v1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"plinth.dev/accepted": "home"},
-				Annotations: map[string]string{"plinth.dev/generation": "1"}},
-			Data: map[string]string{"inventory.yaml": string(part.FormatAccepted())},
-		}
-	}
-	common := slice("plinth-accepted", inv.Common())
-	common.Data["racks"] = "a 1\nb 1\n"
-	client := fake.NewClientset(common, slice("plinth-accepted-a", inv.Slice("a")), slice("plinth-accepted-b", inv.Slice("b")))
+	client := fake.NewClientset(inForceOf(inv))
 	got, err := acceptedIn(t.Context(), client, "kube-system")
 	if err != nil || !got.Equal(inv) {
 		t.Errorf("%v\n%s", err, got.FormatAccepted())
