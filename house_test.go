@@ -46,6 +46,7 @@ var floors = map[string]int{
 	"lb/ipam":                      1,
 	"lb/advertise":                 1,
 	"routing":                      1,
+	"docs":                         0,
 	"durable":                      0,
 	"inventory":                    0,
 	"lb":                           0,
@@ -64,6 +65,7 @@ var pure = map[string][]string{
 	"routing":                {},
 	"preview":                {},
 	"sorted":                 {},
+	"docs":                   {},
 	"inventory/routerconfig": {},
 }
 

@@ -67,7 +67,7 @@ func TestMetricsPage(t *testing.T) {
 	page.WriteString(metricsIntroduction)
 	all, written := metrics(t), 0
 	for _, p := range programs {
-		fmt.Fprintf(&page, "\n## %s\n\n| name | type | labels | meaning |\n|---|---|---|---|\n", p.name)
+		fmt.Fprintf(&page, "\n## %s\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n", p.name)
 		for _, m := range all {
 			if slices.Contains(p.packages, m.room) {
 				fmt.Fprintf(&page, "| `%s` | %s | %s | %s |\n", m.name, m.kind, quoted(m.labels), m.help)
