@@ -28,6 +28,26 @@ func FieldAt(path string) (FieldDoc, TypeDoc, error) {
 	return field, at, nil
 }
 
+// FieldPaths returns the path of every key that people may write, in the order of the document.
+func FieldPaths() []string {
+	types := Types()
+	var paths []string
+	var walk func(of TypeDoc, before string)
+	walk = func(of TypeDoc, before string) {
+		for _, f := range of.Fields {
+			if !f.Hidden {
+				paths = append(paths, before+f.Key)
+				walk(typeNamed(types, f), before+f.Key+".")
+			}
+		}
+	}
+	walk(types[0], "")
+	return paths
+}
+
+// BarePath is a path without the names and numbers in brackets that problems have in theirs.
+func BarePath(path string) string { return strings.Join(splitPath(path), ".") }
+
 // splitPath splits at points, and drops what is in brackets.
 func splitPath(path string) []string {
 	var keys []string

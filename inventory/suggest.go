@@ -2,6 +2,10 @@ package inventory
 
 import "strings"
 
+// Nearest returns the candidate that a person who wrote word most likely meant, or "" where
+// none is near.
+func Nearest(word string, candidates []string) string { return nearest(word, candidates) }
+
 // nearest returns the candidate that a person who wrote word most likely meant,
 // or "" where none is near. Of equally near ones it is the first.
 func nearest(word string, candidates []string) string {

@@ -14,16 +14,20 @@ import (
 func newExplainCommand() *cobra.Command {
 	var cluster clusterFlags
 	cmd := &cobra.Command{
-		Use:   "explain [FIELD | CODE | machine/NAME PATH...]",
-		Short: "Say what a field or a problem means, or where a machine's values come from",
-		Long: `Say what a field or a problem means, or where a machine's values come from.
+		Use:   "explain [NAME | machine/NAME PATH...]",
+		Short: "Say what a name means that Plinth prints, or where a machine's values come from",
+		Long: `Say what a name means that Plinth prints, or where a machine's values come from.
 
-FIELD is a path such as spec.racks.machines.unit; without one the whole document is
-described. CODE is that of a problem, such as P0304. machine/NAME tells every
+NAME is a field of the inventory, with the path to it or a part of it
+(spec.racks.machines.unit, bgp.holdTime, unit), the code of a problem (P0304), a reason
+of an Event or a condition, the cause of a session that is down, a metric, a label, an
+annotation, a state. Without one the whole document is described. machine/NAME tells every
 effective value of that machine and the place in the inventory that it comes from; PATH
 is a file, a folder, - for the standard input, or the word cluster for what is in force there.`,
-		Example: `  plinth explain spec.bgp
+		Example: `  plinth explain bgp.holdTime
   plinth explain P0304
+  plinth explain PoolExhausted
+  plinth explain plinth_agent_session_up
   plinth explain machine/w1 inventory/`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
@@ -37,32 +41,27 @@ is a file, a folder, - for the standard input, or the word cluster for what is i
 			case isMachine:
 				return exit{exitUsage, fmt.Errorf("machine/%s: want the files or folders of the inventory after it", name)}
 			case len(args) > 1:
-				return exit{exitUsage, fmt.Errorf("want one field or code, got %d", len(args))}
-			case inventory.DocOf(inventory.Code(args[0])).Doc != "":
-				return explainCode(out, inventory.Code(args[0]))
+				return exit{exitUsage, fmt.Errorf("want one name, got %d", len(args))}
 			}
-			return explainField(out, args[0])
+			return explainName(out, args[0])
 		},
 	}
 	cluster.addTo(cmd)
 	return cmd
 }
 
-// explainCode prints what a problem means.
-func explainCode(w io.Writer, code inventory.Code) error {
-	d := inventory.DocOf(code)
-	_, err := fmt.Fprintf(w, "%s %s\n\n%s\n", d.Code, d.Name, wrapped(d.Doc, 80))
-	return err
-}
-
-// explainField prints a field and what can stand in it.
-func explainField(w io.Writer, path string) error {
-	field, of, err := inventory.FieldAt(path)
+// explainField prints a field and what can stand in it. Several paths are of one field that
+// stands in several places.
+func explainField(w io.Writer, paths ...string) error {
+	field, of, err := inventory.FieldAt(paths[0])
 	if err != nil {
 		return exit{exitUsage, err}
 	}
 	if field.Key != "" {
-		fmt.Fprintf(w, "%s: %s%s\n\n%s\n", path, field.Kind(), required(field), wrapped(field.Doc, 80))
+		for _, path := range paths {
+			fmt.Fprintf(w, "%s: %s%s\n", path, field.Kind(), required(field))
+		}
+		fmt.Fprintf(w, "\n%s\n", wrapped(field.Doc, 80))
 	} else {
 		fmt.Fprintln(w, wrapped(of.Doc, 80))
 	}
