@@ -57,18 +57,28 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 	return exitError
 }
 
-// noCommand refuses what is no command, with a request for help as well: cobra then answers
-// with the help of the program, as if all were well.
+// noCommand refuses what is no command where help is asked for, too: cobra then answers with
+// the help of the command before it, as if all were well.
 func noCommand(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd() // which it would add only when it runs
+	root.InitDefaultCompletionCmd(args...)
 	found, rest, err := root.Find(args)
-	if err != nil || found != root {
+	asked := withoutFlags(rest)
+	if err != nil || len(asked) == 0 || strings.HasPrefix(asked[0], cobra.ShellCompRequestCmd) {
 		return nil // the command itself says what is wrong
 	}
-	asked := slices.DeleteFunc(slices.Clone(rest), func(arg string) bool { return strings.HasPrefix(arg, "-") })
-	if len(asked) == 0 || asked[0] == "help" || asked[0] == "completion" || strings.HasPrefix(asked[0], cobra.ShellCompRequestCmd) {
-		return nil // cobra's own, which it adds when it runs
+	forHelp := found.Name() == "help"
+	if forHelp {
+		found, asked, _ = root.Find(asked)
 	}
-	return root.Args(root, asked)
+	if found == root || forHelp || !found.Runnable() {
+		return usage(cobra.NoArgs)(found, asked)
+	}
+	return nil
+}
+
+func withoutFlags(args []string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, "-") })
 }
 
 func newRootCommand() *cobra.Command {

@@ -42,7 +42,7 @@ Exit codes: 0 no problems, 1 problems, 2 error.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, ok := statusWriters[output]
 			if !ok {
-				return exit{exitUsage, fmt.Errorf("-o %s: want text or json", output)}
+				return exit{exitUsage, fmt.Errorf("-o %s: want text, json or yaml", output)}
 			}
 			client, err := cluster.client()
 			if err != nil {
@@ -62,7 +62,7 @@ Exit codes: 0 no problems, 1 problems, 2 error.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json or yaml")
 	cluster.addTo(cmd)
 	return cmd
 }
@@ -292,4 +292,5 @@ func poolsOf(seen observed) []poolStatus {
 var statusWriters = map[string]func(io.Writer, status) error{
 	"text": writeStatusText,
 	"json": func(w io.Writer, s status) error { return printJSON(w, s) },
+	"yaml": func(w io.Writer, s status) error { return printYAML(w, s) },
 }

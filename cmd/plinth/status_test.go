@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -282,5 +285,24 @@ func TestStatusIsPrintedWithoutTheRightToListPods(t *testing.T) {
 	const want = "\nServices of type LoadBalancer: 1\nNot known: whether the controller's pods run: pods is forbidden: jane may not list them\n\nOut of service:\n"
 	if !strings.Contains(text.String(), want) || len(got.NotWell) > 0 {
 		t.Errorf("%q, and it prints\n%s\nwithout\n%s", got.NotWell, &text, want)
+	}
+}
+
+// A program reads the same of both.
+func TestStatusInYAMLSaysWhatItSaysInJSON(t *testing.T) {
+	seen := well(t)
+	seen.taken["generation"] = "1e3" // which is text
+	seen.nodes[0].Status.Conditions[0].Status = v1.ConditionFalse
+	seen.nodes[0].Status.Conditions[0].Message = "off: yes\n- no # <&>"
+	var asJSON, asYAML bytes.Buffer
+	if err := errors.Join(statusWriters["json"](&asJSON, statusOf(seen)), statusWriters["yaml"](&asYAML, statusOf(seen))); err != nil {
+		t.Fatal(err)
+	}
+	var a, b any
+	if err := errors.Join(yaml.Unmarshal(asJSON.Bytes(), &a), yaml.Unmarshal(asYAML.Bytes(), &b)); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(a, b); diff != "" || !strings.HasPrefix(asYAML.String(), "inventory: home\ngeneration: \"1e3\"\nracks:\n") {
+		t.Errorf("%s\n%s", diff, &asYAML)
 	}
 }

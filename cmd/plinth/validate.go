@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
@@ -125,4 +126,30 @@ func printJSON(w io.Writer, v any) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
+}
+
+// printYAML prints what [printJSON] does, as YAML: the same keys in the same order.
+func printYAML(w io.Writer, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil { // JSON is YAML
+		return err
+	}
+	inBlocks(&root)
+	out, err := yaml.Marshal(&root)
+	if err == nil {
+		_, err = w.Write(out)
+	}
+	return err
+}
+
+// inBlocks drops the braces and quotes of JSON. What has to be quoted still is.
+func inBlocks(n *yaml.Node) {
+	n.Style = 0
+	for _, c := range n.Content {
+		inBlocks(c)
+	}
 }
