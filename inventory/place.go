@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -17,7 +18,7 @@ type place struct {
 
 // place turns the faults into problems: one walk through the documents finds
 // the source, line, column and path of every node that one is about.
-func (d *decoder) place(pages []page) Problems {
+func (d *decoder) place(pages []page, docs []Document) Problems {
 	wanted := map[*yaml.Node]place{}
 	for _, f := range d.faults {
 		wanted[f.node] = place{}
@@ -29,11 +30,15 @@ func (d *decoder) place(pages []page) Problems {
 		return nil
 	}
 	find(pages, wanted)
-	secret := secretNodes(pages)
+	secret, texts := secretNodes(pages), map[string][]string{}
+	for _, doc := range docs {
+		texts[doc.Source] = strings.Split(string(doc.Data), "\n")
+	}
 	var out Problems
 	for _, f := range d.faults {
 		p := f.problem(wanted)
-		p.hide(f, secret[f.node])
+		lines := texts[p.Source]
+		p.hide(f, secret[f.node] || p.Line > 0 && p.Line <= len(lines) && belowSecret(lines, p.Line-1))
 		out = append(out, p)
 	}
 	return slices.CompactFunc(out.sorted(), func(a, b Problem) bool { return a.String() == b.String() })
@@ -119,7 +124,7 @@ func (t *trail) String() string {
 // itemName is the name of a list item, or else its index.
 func itemName(n *yaml.Node, index int) string {
 	for key, value := range pairs(n) {
-		if v := deref(value); key.Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" {
+		if v := deref(value); key.Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" && !tellsSecret(v.Value) {
 			return v.Value
 		}
 	}

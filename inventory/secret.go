@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"bytes"
 	"regexp"
 	"strings"
 
@@ -14,32 +13,35 @@ const NotShown = "(not shown)"
 // Keys that bear a secret in some configuration or other, as people spell them
 // and misspell them. In vain hidden is better than once shown.
 var (
-	secretParts = []string{"pass", "pasw", "psw", "pwd", "psk", "secret", "md5", "hmac", "token", "credential", "authent", "key"}
+	secretParts = []string{"pass", "pasw", "psw", "pwd", "psk", "secret", "md5", "hmac", "token", "credential", "authent"}
 	secretWords = []struct {
 		word  string
 		typos int
 	}{{"password", 2}, {"passwordfrom", 3}, {"secret", 1}, {"auth", 0}, {"pw", 0}}
 	keyLike   = regexp.MustCompile(`^[\w./-]*$`)
-	separator = strings.NewReplacer("-", "", "_", "", ".", "", "/", "", " ", "")
+	separator = regexp.MustCompile(`[^\pL\pN]`)
+	bareWord  = regexp.MustCompile(`[\w./-]*\w`)
 	// inKeyPlace finds words that stand where a key does, with a colon behind them or without.
-	inKeyPlace = regexp.MustCompile(`(?:^|[{,#?&!\[]|-\s)[\s"']*([\w./-]+)|([\w./-]+)["']?\s*[:=]`)
+	inKeyPlace = regexp.MustCompile(`(?:^|[{,#?&!\[]|-\s)[\s"'-]*(\w[\w./-]*)|([\w./-]+)["']?\s*[:=]`)
 	// valueInMessage finds what a message repeats of a value: text in quotes, or a tag.
 	valueInMessage = regexp.MustCompile(`(tagged )\S*[^\s,]|"(?:[^"\\]|\\.)*"`)
-	selects        = regexp.MustCompile(`\b(oper\w*|values)["']?\s*:`)
 )
 
 // looksSecret reports whether a key may bear a password or a key. The word key
 // alone, which a selector has too, does not.
 func looksSecret(key string) bool {
 	key = strings.TrimPrefix(strings.ToLower(key), "x-")
-	if key == "key" {
+	whole := separator.ReplaceAllString(key, "")
+	if whole == "key" {
 		return false
 	}
-	whole := separator.Replace(key)
 	for _, part := range secretParts {
 		if strings.Contains(whole, part) {
 			return true
 		}
+	}
+	if strings.HasSuffix(whole, "key") || strings.HasSuffix(whole, "keys") {
+		return true // and not keycloak
 	}
 	for _, w := range secretWords {
 		if distance(whole, w.word, w.typos+1) <= w.typos {
@@ -51,14 +53,24 @@ func looksSecret(key string) bool {
 
 // bearsSecret reports whether a line has a key that may bear a password.
 func bearsSecret(line string) bool {
-	for _, m := range inKeyPlace.FindAllStringSubmatch(line, -1) {
-		for _, word := range m[1:] {
-			if looksSecret(word) || strings.EqualFold(word, "key") && !selects.MatchString(line) {
-				return true
-			}
+	sure, perhaps := secretsIn(line)
+	return sure || perhaps
+}
+
+// secretsIn reports whether a line has a word that names a secret, wherever it stands, and whether
+// it has the word key, by itself, of which only other lines may tell that it is a taint's or a
+// selector's.
+func secretsIn(line string) (sure, perhaps bool) {
+	line = namesInLine.ReplaceAllStringFunc(line, withoutNames)
+	for _, at := range bareWord.FindAllStringIndex(line, -1) {
+		switch word := line[at[0]:at[1]]; {
+		case looksSecret(word):
+			return true, false
+		case strings.EqualFold(strings.Trim(word, "-./"), "key"):
+			perhaps = perhaps || !selectsBeside(line, at[0], at[1])
 		}
 	}
-	return false
+	return false, perhaps
 }
 
 // tellsSecret reports whether text is more than a key, and has a secret in it:
@@ -69,28 +81,89 @@ func tellsSecret(text string) bool { return !keyLike.MatchString(text) && bearsS
 // better kept out of terminals and logs: it has a key that looks like that of a
 // secret, or belongs to one on a line above.
 func (d Document) MayHoldPassword(line int) bool {
-	lines := bytes.SplitN(d.Data, []byte("\n"), line+1)
+	lines := strings.SplitN(string(d.Data), "\n", line+1)
 	if line < 1 || line > len(lines) {
 		return false
 	}
-	at := string(lines[line-1])
-	if bearsSecret(at) {
-		return true
-	}
-	deep, next := indent(at), true
-	for i := line - 2; i >= 0; i-- {
-		above := strings.TrimSpace(string(lines[i]))
+	return !isName(lines, line-1) && (bearsAt(lines, line-1) || belowSecret(lines, line-1))
+}
+
+// belowSecret reports whether a line belongs to a key on a line above that looks like that of
+// a secret.
+func belowSecret(lines []string, at int) bool {
+	deep, next, open := indent(lines[at]), true, opened{}
+	// A value whose key stands above, or the rest of a text.
+	value := strings.HasPrefix(strings.TrimSpace(lines[at]), ":") || !strings.Contains(lines[at], ":")
+	for i := at - 1; i >= 0; i-- {
+		above := strings.TrimSpace(lines[i])
 		if above == "" {
 			continue
 		}
-		in := indent(string(lines[i]))
-		if (in < deep || next && strings.HasSuffix(above, ":")) && bearsSecret(above) {
+		open.add(above)
+		in, own := indent(lines[i]), opened{}
+		own.add(above)
+		below := in < deep || open.any() && own.any() && at-i < flowLines
+		item := isName(lines, i) && beginsItem(lines[at])
+		switch {
+		case next && !item && (below || goesOn(above)) && bearsAt(lines, i), next && !item && value && bearsSecret(above), below && keysSecret(lines, i):
 			return true
 		}
-		deep, next = min(deep, in), false
+		deep, next = min(deep, in), next && strings.Trim(above, "-?: ") == ""
 	}
 	return false
 }
+
+// keysSecret reports whether a key of a line looks like that of a secret.
+func keysSecret(lines []string, at int) bool {
+	for _, m := range inKeyPlace.FindAllStringSubmatch(lines[at], -1) {
+		for _, word := range m[1:] {
+			if looksSecret(word) || strings.EqualFold(word, "key") {
+				return bearsAt(lines, at)
+			}
+		}
+	}
+	return false
+}
+
+// bearsAt is [bearsSecret] for one of several lines.
+func bearsAt(lines []string, at int) bool {
+	sure, perhaps := secretsIn(lines[at])
+	return sure || perhaps && !selectsAround(lines, at)
+}
+
+// ending is what a line ends with whose value begins at the next one.
+var ending = regexp.MustCompile(`(:|[|>][-+0-9]*)\s*(#.*)?$`)
+
+// goesOn reports whether the value of a key, or text, may go on at the next line.
+func goesOn(line string) bool { return ending.MatchString(line) || !strings.Contains(line, ":") }
+
+// flowLines is how many lines a mapping in braces, or a text in quotes, may have: what is
+// further up is taken for a quote of another kind, as in a comment.
+const flowLines = 200
+
+// opened counts what lines open and do not close. It is right about YAML without quotes in
+// quotes, and else hides too much.
+type opened struct{ brackets, double, single int }
+
+// notOpening is what has no part in it: comments, and apostrophes in words.
+var notOpening = regexp.MustCompile(`(^|\s)#.*|\pL'`)
+
+func (o *opened) add(line string) {
+	for _, r := range notOpening.ReplaceAllString(line, "") {
+		switch r {
+		case '{', '[':
+			o.brackets++
+		case '}', ']':
+			o.brackets--
+		case '"':
+			o.double++
+		case '\'':
+			o.single++
+		}
+	}
+}
+
+func (o *opened) any() bool { return o.brackets > 0 || o.double%2 == 1 || o.single%2 == 1 }
 
 // indent is the number of characters before the first key of a line.
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \t-")) }
@@ -98,16 +171,28 @@ func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " \
 // hide takes out of the problem what may be a password; below says that its
 // node is the value of a secret, or a part of it.
 func (p *Problem) hide(f fault, below bool) {
-	if f.node == nil || f.value == NotShown || !below && !tellsSecret(f.node.Value) && !tellsSecret(p.Value) {
+	if f.node == nil || f.value == NotShown || !below && !tellsSecret(f.node.Tag) && !tellsSecret(f.node.Value) && !tellsSecret(p.Value) {
 		return
 	}
 	if f.node.Kind == yaml.ScalarNode {
-		p.Value = NotShown
+		p.Value, p.Path = NotShown, knownPath(p.Path)
 		if f.code != UnknownKey { // whose suggestions are other keys
 			p.Suggestion = ""
 		}
 	}
 	p.Message = valueInMessage.ReplaceAllString(p.Message, "${1}"+NotShown)
+}
+
+// knownPath is a path without a last key that is none of an inventory's: it may be the password.
+func knownPath(path string) string {
+	at := strings.LastIndexByte(path, '.')
+	last, _, _ := strings.Cut(path[at+1:], "[")
+	for _, all := range fieldsByType {
+		if _, ok := all[last]; ok {
+			return path
+		}
+	}
+	return path[:max(at, 0)]
 }
 
 // below reports whether the trail leads to the value of a secret, or into it.
@@ -137,16 +222,24 @@ func secretNodes(pages []page) map[*yaml.Node]bool {
 	}
 	known := map[string]bool{} // keys come again and again
 	for _, p := range pages {
-		walk(p.root, trail{}, func(n *yaml.Node, _ *trail) {
+		walk(p.root, trail{}, func(n *yaml.Node, t *trail) {
+			if tellsSecret(n.Tag) {
+				mark(n)
+			}
+			empty := false // the key before was a secret's, and had no value
 			for key, value := range pairs(n) {
+				if empty && n.Style&yaml.FlowStyle != 0 {
+					mark(key) // {password:, hunter2}
+				}
 				secret, ok := known[key.Value]
 				if !ok {
-					secret = looksSecret(key.Value)
+					secret = looksSecret(key.Value) || tellsSecret(key.Value)
 					known[key.Value] = secret
 				}
-				if secret {
+				if secret || strings.EqualFold(key.Value, "key") && !selects(n, t) {
 					mark(value)
 				}
+				empty = secret && isNull(value)
 			}
 		})
 	}

@@ -81,3 +81,71 @@ racks:
 		t.Errorf("got lines %v, want %v", got, want)
 	}
 }
+
+// lineOfText is the number of the line of a text that has the mark, and the text without it.
+func lineOfText(text string) (int, Document) {
+	before, _, _ := strings.Cut(text, "§")
+	return strings.Count(before, "\n") + 1, Document{"a", []byte(strings.ReplaceAll(text, "§", ""))}
+}
+
+// § marks the line in question.
+func TestOrdinaryLinesAreShown(t *testing.T) {
+	for _, text := range []string{
+		"taints: [{key: dedicated, effect: NoSchedul}]",
+		"taints: [{key: dedicated, effekt: NoSchedule}]",
+		"taints: [{key: dedicated!}]",
+		"- {name: w1, taints: [{value: a, key: b, efect: NoSchedule}], adresses: []}",
+		"taints:\n  - §key: dedicated\n    efect: NoSchedule",
+		"taints:\n- §key: dedicated!",
+		"taints:\n  - effect: NoSchedule\n    §key: dedicated!",
+		"tains:\n  - {key: a, effect: b}\n  - §key: dedicated",
+		"- efect: NoSchedule\n  §key: dedicated",
+		"serviceSelector:\n  matchExpressions:\n    - §key: tier!\n      operator: In",
+		"matchExpressions: [{key: a, operatr: In, values: [b]}]",
+		"namespaces: [default, keycloak, external-secrets]",
+		"namespaces:\n  - §external-secrets",
+		"namespaces:\n  - external-secrets\n  - §keycloak!",
+		"labels: {keycloak.org/app: a, keyboard: b}",
+		"routers: [{name: keystone, adress: 10.0.0.1}]",
+	} {
+		if n, doc := lineOfText(text); doc.MayHoldPassword(n) {
+			t.Errorf("line %d of\n%s\nis hidden", n, doc.Data)
+		}
+	}
+}
+
+func TestLinesThatAreLikeATaintAndNoneAreHidden(t *testing.T) {
+	for _, text := range []string{
+		"bgp: {key: hunter6, taints: [{effect: a}]}",
+		"{taints: [{key: a, effect: b}], key: hunter6}",
+		"bgp:\n  §key: hunter6\n  asn: 1",
+		"md5:\n  §key: hunter6\n  effect: x",
+		"passwordFrom: {effect: x, key: hunter6}",
+		"taints:\n  - key: a\n    effect: b\nbgp:\n  §key: hunter6",
+		"[password, hunter6]",
+		"- password\n  §hunter6",
+		"routers:\n  - md5\n      §a: hunter6",
+		"[a, pasword, hunter6]",
+		"- [md5, hunter6]",
+		"namespaces: [a, {password hunter6}]",
+		"namespaces: [external-secrets hunter6]",
+	} {
+		if n, doc := lineOfText(text); !doc.MayHoldPassword(n) {
+			t.Errorf("line %d of\n%s\nis shown", n, doc.Data)
+		}
+	}
+}
+
+// An example has a password's place, and apostrophes in comments: only that line is hidden.
+func TestOnlyTheLineOfThePasswordIsHiddenInAWholeInventory(t *testing.T) {
+	doc := documents(t, "full.yaml")[0]
+	var got []string
+	for n := range strings.Count(string(doc.Data), "\n") {
+		if doc.MayHoldPassword(n + 1) {
+			got = append(got, strings.TrimSpace(lineOf(doc.Data, n+1)))
+		}
+	}
+	if len(got) != 1 || !strings.HasPrefix(got[0], "passwordFrom:") {
+		t.Errorf("hidden are\n%s", strings.Join(got, "\n"))
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -101,4 +102,101 @@ func TestLinesWithoutPasswordAreShown(t *testing.T) {
 			t.Errorf("the line is not shown:\n%s", b.String())
 		}
 	}
+}
+
+// passwordKeys are what people call a password, as they write it.
+var passwordKeys = []string{"password", "Password", "passwd", "pass", "passwrd", "psk", "md5", "secret", "secrets", "token", "auth-key", "authentication-key", "tcp-md5-key", "privateKey", "key", "pw"}
+
+// written are ways to write a key and its password, in a list, a mapping or by mistake. KEY and
+// WORD are the two.
+var written = []string{
+	"KEY: WORD", "KEY: \"WORD\"", "KEY: 'WORD'", "{KEY: WORD}", "{a: b, KEY: WORD}", "{KEY: WORD, a: b}", "{\"KEY\": \"WORD\"}", "KEY: [WORD]", "KEY: {a: WORD}", "KEY: {WORD: a}",
+	"KEY:\n  WORD", "KEY:\n  - WORD", "KEY:\n  a: WORD", "KEY: |\n  WORD", "KEY: >-\n  WORD\n  more", "KEY: \"a\n  WORD\"", "{KEY: \"a\n  WORD\", c: d}", "{KEY:\n  WORD, c: d}",
+	"KEY WORD", "- KEY WORD", "- KEY: WORD", "- {KEY: WORD}", "- [KEY, WORD]", "[KEY WORD]", "{KEY WORD}", "KEY=WORD", "KEY = WORD", "a: b # KEY: WORD", "# KEY WORD", "KEY: !WORD x", "KEY: &WORD x", "? KEY\n: WORD",
+	"KEY: @WORD", "KEY: *WORD", "KEY: {WORD", "KEY: [WORD", "{KEY: WORD", "KEY: \"WORD", "KEY: WORD: x", "KEY: WORD\n\tx: y",
+}
+
+// around are places of an inventory where somebody may write one. HERE is the place.
+var around = []string{
+	"bgp:\n  HERE", "bgp:\n  asn: 1\n  HERE\n  holdtme: 9s", "bgp: HERE", "bgp: [HERE]", "routers:\n  - name: tor\n    HERE\n    adress: 10.0.0.1", "routers:\n  - HERE\n    name: tor",
+	"racks:\n  - name: r1\n    machines:\n      - name: w1\n        HERE\n        taints: [{key: dedicated, efect: NoSchedule}]",
+	"racks:\n  - name: r1\n    machines:\n      - {name: w1, taints: [{key: a, effect: b}], x: HERE}", "labels:\n  HERE", "labels: {a: b, c: HERE}", "communities:\n  HERE",
+	"pools:\n  - name: a\n    namespaces: [keycloak, external-secrets]\n    HERE", "bgp:\n  passwordFrom:\n    HERE",
+	"taints:\n  - key: a\n    efect: b\n  - HERE",
+}
+
+// written in a place of an inventory.
+func inventoryWith(written, place string) string {
+	before, _, _ := strings.Cut(place, "HERE")
+	last := before[strings.LastIndex(before, "\n")+1:]
+	indent := strings.Repeat(" ", len(last))
+	if begun := strings.TrimLeft(last, " -"); begun != "" {
+		indent = strings.Repeat(" ", len(last)-len(strings.TrimLeft(last, " "))+2)
+	}
+	spec := strings.Replace(place, "HERE", strings.ReplaceAll(written, "\n", "\n"+indent), 1)
+	return "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  " + strings.ReplaceAll(spec, "\n", "\n  ") + "\n"
+}
+
+// told is what is printed of an inventory: the lines, and what all forms of output tell.
+func told(t interface{ Fatal(...any) }, text string) string {
+	r := report{edit: source.ReadText("a.yaml", []byte(text))}
+	r.inventory, r.problems = loaded(r.edit)
+	var b bytes.Buffer
+	if err := writeText(&b, r); err != nil {
+		t.Fatal(err)
+	}
+	return b.String() + r.problems.String()
+}
+
+// isTaint reports whether a key is that of a taint, which is no password.
+func isTaint(key, place string) bool { return key == "key" && strings.HasPrefix(place, "taints:") }
+
+// However a password is written, wherever it stands, and whatever else is wrong there:
+// nothing that is printed has it.
+func TestNoPasswordIsShownHoweverItIsWritten(t *testing.T) {
+	for _, place := range around {
+		for _, form := range written {
+			for _, key := range passwordKeys {
+				text := inventoryWith(strings.NewReplacer("KEY", key, "WORD", canary).Replace(form), place)
+				if out := told(t, text); strings.Contains(out, canary) && !isTaint(key, place) {
+					t.Errorf("the password is told of\n%s\n%s", text, out)
+					break // one of each is enough to read
+				}
+			}
+		}
+	}
+}
+
+// slipped is a text of which one mark is left out, or in which there is one too many.
+func slipped(text string, at int, mark byte) string {
+	const marks = "{}[]:,\"'#-\n \t|>&*!?@="
+	begin := strings.Index(text, "spec:")
+	at = begin + at%(len(text)-begin)
+	if inWord := text[at] >= 'A' && text[at] <= 'Z'; !inWord && strings.IndexByte(marks, mark) >= 0 {
+		return text[:at] + string(mark) + text[at:]
+	}
+	if strings.IndexByte(marks, text[at]) >= 0 {
+		return text[:at] + text[at+1:]
+	}
+	return text
+}
+
+// A bracket, a quote, a colon, a blank or a line break too few or too many makes no password
+// known, either.
+func FuzzNoPasswordIsShown(f *testing.F) {
+	for seeds, i := rand.New(rand.NewPCG(1, 1)), 0; i < 1000; i++ {
+		f.Add(seeds.Uint32(), seeds.Uint32(), byte("{}[]:,\"'#-\n \t|>&*!?@=xxxxxxxxxxxx"[seeds.IntN(32)]))
+	}
+	f.Fuzz(func(t *testing.T, which, at uint32, mark byte) {
+		n := int(which)
+		place, form, key := around[n%len(around)], written[n/97%len(written)], passwordKeys[n/9973%len(passwordKeys)]
+		text := slipped(inventoryWith(form, place), int(at), mark)
+		if isTaint(key, place) || strings.Contains(text, "KEYWORD") {
+			return // a taint's key is none, and of one word nobody knows where the password begins
+		}
+		text = strings.NewReplacer("KEY", key, "WORD", canary).Replace(text)
+		if out := told(t, text); strings.Contains(out, canary) {
+			t.Fatalf("the password is told of\n%s\n%s", text, out)
+		}
+	})
 }
