@@ -36,6 +36,7 @@ type Node struct {
 // Service is what matters of a Service.
 type Service struct {
 	Key          lb.ServiceKey
+	Labels       map[string]string
 	VIPs         []netip.Addr // that it holds
 	LocalTraffic bool         // externalTrafficPolicy: Local
 	Endpoints    map[lb.Family]advertise.Spread

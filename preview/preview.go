@@ -29,6 +29,7 @@ type Preview struct {
 	VIPs []VIP // sorted by address
 
 	machines []machine
+	selects  []string // the keys of labels that advertisements select Services by
 	failed   Failures
 	classes  map[class]answer
 }
@@ -46,6 +47,7 @@ type class struct {
 	family   lb.Family
 	local    bool // externalTrafficPolicy: Local, on a machine without an endpoint
 	anywhere bool // an endpoint can take traffic somewhere
+	labels   advertise.Labels
 }
 
 // answer is what all machines say to a class.
@@ -56,7 +58,7 @@ type answer struct {
 
 // Of plans for every machine of an inventory. The inventory is whole and carved.
 func Of(inv *inventory.Inventory, c Cluster, failed Failures) *Preview {
-	p := &Preview{failed: failed, classes: map[class]answer{}}
+	p := &Preview{failed: failed, classes: map[class]answer{}, selects: inv.AdvertiseLabels()}
 	for m := range inv.Machines() {
 		node, known := c.Nodes[m.Name]
 		if failed.Machines[m.Name] || c.Nodes != nil && !known {
@@ -115,8 +117,8 @@ func (p *Preview) answer(s *Service, a netip.Addr) answer {
 		return answer{}
 	}
 	spread := s.Endpoints[lb.FamilyOf(a)]
-	offer := advertise.Offer{Service: s.Key, VIP: a, LocalTraffic: s.LocalTraffic, Endpoints: spread.At("")}
-	kind := class{p.machines[0].reach.Pool(offer), lb.FamilyOf(a), s.LocalTraffic, offer.Endpoints.Any > 0}
+	offer := advertise.Offer{Service: s.Key, VIP: a, LocalTraffic: s.LocalTraffic, Endpoints: spread.At(""), Labels: advertise.LabelsOf(s.Labels, p.selects)}
+	kind := class{p.machines[0].reach.Pool(offer), lb.FamilyOf(a), s.LocalTraffic, offer.Endpoints.Any > 0, offer.Labels}
 	said, known := p.classes[kind]
 	if !known {
 		said = p.ask(p.machines, func(string) advertise.Offer { return offer })

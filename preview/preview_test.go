@@ -135,6 +135,8 @@ func TestWhatAnEditTakesFromEverybody(t *testing.T) {
 		{"a pool is disabled", c, []string{"[198.51.100.0/28],", "[198.51.100.0/28], state: disabled,"}, "service default/inner loses 198.51.100.1: its pool is disabled"},
 		{"the only machine of a pool's rack is in maintenance", c, []string{"10.2.0.13]", "10.2.0.13], state: maintenance"}, "service default/inner loses 198.51.100.1: no machine for it is active"},
 		{"the machine with the endpoints is off", c, []string{"10.1.0.11]", "10.1.0.11], state: off"}, "service default/local loses 203.0.113.5: no machine for it is active"},
+		{"a pool is announced for other Services", c, []string{"advertise: {racks: [r2]}", "advertise: [{racks: [r1], serviceSelector: {matchLabels: {tier: gold}}}]"}, "service default/inner loses 198.51.100.1: no advertisement of its pool selects its Service"},
+		{"a pool is announced for all Services in one of two ways", c, []string{"advertise: {racks: [r2]}", "advertise: [{racks: [r1], serviceSelector: {matchLabels: {tier: gold}}}, {racks: [r2]}]"}, ""},
 		{"a pool goes to another rack", c, []string{"racks: [r2]", "racks: [r1]"}, ""},
 		{"a pool goes to routers that its rack does not have", c, []string{"racks: [r2]", "racks: [r2], routers: [tor-r1]"}, "service default/inner loses 198.51.100.1: its pool is announced to routers that no machine has a session with"},
 		{"what is left is silent", silent, []string{"{name: public,", "{name: public, advertise: {racks: [r2]},"}, "service default/local loses 203.0.113.5: its pool is announced from racks that have no machine for it; service default/a, default/b loses 203.0.113.77: its pool is announced from racks that have no machine for it"},

@@ -53,17 +53,18 @@ func (c Cluster) lost(before, after *inventory.Inventory) (lost []inventory.Lost
 
 // words say of a VIP that nobody announces why no machine does.
 var words = map[lb.Reason]string{
-	lb.VIPOutsidePools:      "no pool has it",
-	lb.PoolIsDisabled:       "its pool is disabled",
-	lb.PoolLimitedToRacks:   "its pool is announced from racks that have no machine for it",
-	lb.PoolLimitedToZones:   "its pool is announced from zones that have no machine for it",
-	lb.PoolLimitedToRouters: "its pool is announced to routers that no machine has a session with",
-	lb.SessionLacksFamily:   "no session carries its address family",
-	lb.NoSession:            "no machine for it has a session with a router",
-	lb.MachineNotActive:     "no machine for it is active",
-	lb.NodeExcluded:         "the Nodes for it are excluded from load balancers",
-	lb.NoEndpoint:           "its Service has no endpoint",
-	lb.NoLocalEndpoint:      "no machine that could announce it has an endpoint",
+	lb.VIPOutsidePools:       "no pool has it",
+	lb.PoolIsDisabled:        "its pool is disabled",
+	lb.PoolLimitedToRacks:    "its pool is announced from racks that have no machine for it",
+	lb.PoolLimitedToZones:    "its pool is announced from zones that have no machine for it",
+	lb.PoolLimitedToRouters:  "its pool is announced to routers that no machine has a session with",
+	lb.PoolLimitedToServices: "no advertisement of its pool selects its Service",
+	lb.SessionLacksFamily:    "no session carries its address family",
+	lb.NoSession:             "no machine for it has a session with a router",
+	lb.MachineNotActive:      "no machine for it is active",
+	lb.NodeExcluded:          "the Nodes for it are excluded from load balancers",
+	lb.NoEndpoint:            "its Service has no endpoint",
+	lb.NoLocalEndpoint:       "no machine that could announce it has an endpoint",
 }
 
 // why tells what keeps more machines from announcing a VIP than before.

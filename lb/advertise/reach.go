@@ -18,7 +18,7 @@ func (r Reach) Of(o Offer) (routers []string, refused []Refusal) {
 	candidates, refused := r.ground.judge([]Offer{o})
 	for i, s := range r.ground.sessions {
 		for _, c := range candidates {
-			if _, said := r.ground.advertisement(i, c); said {
+			if r.ground.announces(i, c) {
 				routers = appendNew(routers, s.Router)
 			}
 		}
@@ -36,8 +36,8 @@ func appendNew(names []string, name string) []string {
 
 // Pool is the pool that a VIP is announced by; empty: none has it.
 func (r Reach) Pool(o Offer) string {
-	if sc := r.ground.scopeOf(o.VIP); sc != outside {
-		return sc.pool.Name
+	if ps := r.ground.poolOf(o.VIP); ps != outside {
+		return ps.pool.Name
 	}
 	return ""
 }

@@ -30,7 +30,7 @@ func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Servi
 	for _, s := range services {
 		if vips := held.of(s); len(vips) > 0 {
 			c.Services = append(c.Services, preview.Service{
-				Key: keyOf(s), VIPs: vips, Endpoints: spread[keyOf(s)],
+				Key: keyOf(s), Labels: s.Labels, VIPs: vips, Endpoints: spread[keyOf(s)],
 				LocalTraffic: s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal,
 			})
 		}
