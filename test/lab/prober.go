@@ -26,6 +26,7 @@ type Prober struct {
 	mu     sync.Mutex
 	probes []probe
 	since  time.Time // of those that count
+	stalls stalls    // of this machine
 	// under returns the probes where they are kept elsewhere while they are under way.
 	under func() []probe
 }
@@ -55,6 +56,7 @@ func (l *Lab) Probe(ctx context.Context, url string, rate int) *Prober {
 func (l *Lab) ProbeFrom(ctx context.Context, host, url string, rate int) *Prober {
 	ctx, stop := context.WithCancel(ctx)
 	p := &Prober{stop: stop}
+	go p.stalls.watch(ctx)
 	dialer := netns.NewDialer(l.Namespace(host))
 	client := oneShot(dialer)
 	p.sent.Go(func() {
@@ -159,7 +161,11 @@ func (p *Prober) Report() Report {
 		if answered := one.at.Add(one.took); r.FirstAnswer.IsZero() || answered.Before(r.FirstAnswer) {
 			r.FirstAnswer = answered
 		}
-		if one.took > slowly {
+		switch still := p.stalls.within(one.at, one.took); {
+		case one.took <= slowly:
+		case one.took-still <= slowly:
+			r.Stalled++
+		default:
 			r.Slow++
 			r.Late = append(r.Late, one.at)
 		}
@@ -185,6 +191,7 @@ func (p *Prober) settled() []probe {
 type Report struct {
 	Sent, Lost          int
 	Slow                int            // answers after more than half a second
+	Stalled             int            // answers that took as long since this machine stood still
 	Longest             time.Duration  // from the first to the last of the longest row of lost requests
 	FirstAnswer         time.Time      // when it came; zero: there was none
 	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
@@ -207,6 +214,9 @@ func (r Report) String() string {
 	}
 	if r.Slow > 0 {
 		text += fmt.Sprintf(", %d answers after more than %s", r.Slow, slowly)
+	}
+	if r.Stalled > 0 {
+		text += fmt.Sprintf(", %d after more than %s since this machine stood still", r.Stalled, slowly)
 	}
 	if len(r.Nodes) > 0 {
 		text += ", answered by " + counts(r.Nodes)

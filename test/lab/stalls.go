@@ -1,0 +1,65 @@
+package lab
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// stalls are the times at which this machine itself stood still: a ticker of this process was
+// late. What takes long for that alone says nothing about a network.
+type stalls struct {
+	mu  sync.Mutex
+	all []stall
+}
+
+type stall struct{ from, to time.Time }
+
+const (
+	stallTick = 5 * time.Millisecond
+	// stallLeast is how late the ticker is at least: less is every scheduler's.
+	stallLeast = 50 * time.Millisecond
+)
+
+// watch notes stalls until ctx ends.
+func (s *stalls) watch(ctx context.Context) {
+	tick := time.NewTicker(stallTick)
+	defer tick.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			now := time.Now()
+			if now.Sub(last) > stallLeast {
+				s.note(last, now)
+			}
+			last = now
+		}
+	}
+}
+
+func (s *stalls) note(from, to time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, stall{from.Add(stallTick), to})
+}
+
+// within is for how long the machine stood still in a span of time.
+func (s *stalls) within(from time.Time, took time.Duration) (sum time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	to := from.Add(took)
+	for _, one := range s.all {
+		begin, end := one.from, one.to
+		if begin.Before(from) {
+			begin = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		sum += max(0, end.Sub(begin))
+	}
+	return sum
+}
