@@ -3,6 +3,7 @@ package preview
 import (
 	"net/netip"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 )
@@ -29,8 +30,11 @@ func (c Cluster) VIPsInUse() int {
 
 // Node is what matters of a Node.
 type Node struct {
-	Excluded bool // it bears node.kubernetes.io/exclude-from-external-load-balancers
-	Silent   bool // its kubelet has not been heard of: the condition Ready is Unknown
+	Identity inventory.NodeIdentity // its name is the key that the Node stands under
+	Excluded bool                   // it bears node.kubernetes.io/exclude-from-external-load-balancers
+	// Silent: there is no word that it serves. Its kubelet has not been heard of, or its agent
+	// has not said that a router keeps its routes.
+	Silent bool
 }
 
 // Service is what matters of a Service.

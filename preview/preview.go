@@ -28,8 +28,10 @@ type VIP struct {
 type Preview struct {
 	VIPs []VIP // sorted by address
 
+	inv      *inventory.Inventory
 	machines []machine
-	selects  []string // the keys of labels that advertisements select Services by
+	byNode   map[string]int // their places, by the names of their Nodes
+	selects  []string       // the keys of labels that advertisements select Services by
 	failed   Failures
 	classes  map[class]answer
 }
@@ -37,13 +39,14 @@ type Preview struct {
 // machine is one machine and what it reaches.
 type machine struct {
 	name  string
+	node  string // the name of its Node
 	reach advertise.Reach
 }
 
 // class is what VIPs have in common that every machine answers alike. The pool says where and
 // how; the family, over which sessions; the rest, whether it can be served.
 type class struct {
-	pool     string
+	pool     int // its place in the inventory; less than 0: none
 	family   lb.Family
 	local    bool // externalTrafficPolicy: Local, on a machine without an endpoint
 	anywhere bool // an endpoint can take traffic somewhere
@@ -56,19 +59,32 @@ type answer struct {
 	reasons map[lb.Reason]int
 }
 
-// Of plans for every machine of an inventory. The inventory is whole and carved.
+// Of plans for every machine of an inventory that has a Node; where no Node is known, for every
+// machine. The inventory is whole and carved.
 func Of(inv *inventory.Inventory, c Cluster, failed Failures) *Preview {
-	p := &Preview{failed: failed, classes: map[class]answer{}, selects: inv.AdvertiseLabels()}
-	for m := range inv.Machines() {
-		node, known := c.Nodes[m.Name]
-		if failed.Machines[m.Name] || c.Nodes != nil && !known {
-			continue
+	if c.Nodes == nil {
+		return of(inv, c, failed, inv.Identify, slices.Collect(inv.Machines()))
+	}
+	return of(inv, c, failed, inv.Identify, nil)
+}
+
+// of plans for the machines that Nodes are identified as, and for others.
+func of(inv *inventory.Inventory, c Cluster, failed Failures, identify func(inventory.NodeIdentity) (inventory.Machine, error), others []inventory.Machine) *Preview {
+	p := &Preview{inv: inv, failed: failed, classes: map[class]answer{}, selects: inv.AdvertiseLabels()}
+	for name, n := range c.Nodes {
+		n.Identity.Name = name
+		if m, err := identify(n.Identity); err == nil {
+			p.addMachine(m, name, n.Excluded)
 		}
-		p.machines = append(p.machines, machine{m.Name, advertise.ReachOf(advertise.View{
-			Inventory: inv, Machine: m, Excluded: node.Excluded, ProxyHealthy: true,
-		})})
+	}
+	for _, m := range others {
+		p.addMachine(m, m.Name, false)
 	}
 	slices.SortFunc(p.machines, func(a, b machine) int { return cmp.Compare(a.name, b.name) })
+	p.byNode = map[string]int{}
+	for i, m := range p.machines {
+		p.byNode[m.node] = i
+	}
 	all := map[netip.Addr]*VIP{}
 	for i := range c.Services {
 		for _, a := range c.Services[i].VIPs {
@@ -79,6 +95,18 @@ func Of(inv *inventory.Inventory, c Cluster, failed Failures) *Preview {
 		p.VIPs = append(p.VIPs, *all[a])
 	}
 	return p
+}
+
+func (p *Preview) addMachine(m inventory.Machine, node string, excluded bool) {
+	if !p.failed.Machines[m.Name] {
+		reach := advertise.ReachOf(advertise.View{Inventory: p.inv, Machine: m, Excluded: excluded, ProxyHealthy: true})
+		p.machines = append(p.machines, machine{m.Name, node, reach})
+	}
+}
+
+// poolOf is the place of the pool whose ranges hold an address; less than 0: there is none.
+func (p *Preview) poolOf(a netip.Addr) int {
+	return slices.IndexFunc(p.inv.Pools, func(pool inventory.Pool) bool { return pool.Covers(a) })
 }
 
 // add plans one VIP of a Service.
@@ -118,34 +146,28 @@ func (p *Preview) answer(s *Service, a netip.Addr) answer {
 	}
 	spread := s.Endpoints[lb.FamilyOf(a)]
 	offer := advertise.Offer{Service: s.Key, VIP: a, LocalTraffic: s.LocalTraffic, Endpoints: spread.At(""), Labels: advertise.LabelsOf(s.Labels, p.selects)}
-	kind := class{p.machines[0].reach.Pool(offer), lb.FamilyOf(a), s.LocalTraffic, offer.Endpoints.Any > 0, offer.Labels}
+	kind := class{p.poolOf(a), lb.FamilyOf(a), s.LocalTraffic, offer.Endpoints.Any > 0, offer.Labels}
 	said, known := p.classes[kind]
 	if !known {
-		said = p.ask(p.machines, func(string) advertise.Offer { return offer })
+		said = p.ask(kind.pool, p.machines, func(string) advertise.Offer { return offer })
 		p.classes[kind] = said
 	}
 	if !s.LocalTraffic {
 		return said
 	}
-	return p.withEndpoints(said, offer, spread)
+	return p.withEndpoints(kind.pool, said, offer, spread)
 }
 
 // withEndpoints is the answer to a VIP with local traffic, where that of the machines without an
 // endpoint is known.
-func (p *Preview) withEndpoints(without answer, offer advertise.Offer, spread advertise.Spread) answer {
-	here := func(m machine) bool { return spread.Ready[m.name]+spread.Ending[m.name] > 0 }
-	var some []machine
-	for _, m := range p.machines {
-		if here(m) {
-			some = append(some, m)
-		}
-	}
-	said := p.ask(some, func(machine string) advertise.Offer {
+func (p *Preview) withEndpoints(pool int, without answer, offer advertise.Offer, spread advertise.Spread) answer {
+	some := p.machinesWith(spread)
+	said := p.ask(pool, some, func(node string) advertise.Offer {
 		o := offer
-		o.Endpoints = spread.At(machine)
+		o.Endpoints = spread.At(node)
 		return o
 	})
-	instead := p.ask(some, func(string) advertise.Offer { return offer })
+	instead := p.ask(pool, some, func(string) advertise.Offer { return offer })
 	for reason, n := range without.reasons {
 		if n -= instead.reasons[reason]; n > 0 {
 			said.reasons[reason] += n
@@ -154,11 +176,28 @@ func (p *Preview) withEndpoints(without answer, offer advertise.Offer, spread ad
 	return said
 }
 
-// ask asks some machines, each about its own offer.
-func (p *Preview) ask(some []machine, offer func(machine string) advertise.Offer) answer {
+// machinesWith are the machines that have an endpoint, sorted.
+func (p *Preview) machinesWith(spread advertise.Spread) (some []machine) {
+	var places []int
+	for _, counted := range []map[string]int{spread.Ready, spread.Ending} {
+		for node := range counted {
+			if at, known := p.byNode[node]; known {
+				places = append(places, at)
+			}
+		}
+	}
+	slices.Sort(places)
+	for _, at := range slices.Compact(places) {
+		some = append(some, p.machines[at])
+	}
+	return some
+}
+
+// ask asks some machines, each about its own offer of a pool.
+func (p *Preview) ask(pool int, some []machine, offer func(node string) advertise.Offer) answer {
 	said := answer{reasons: map[lb.Reason]int{}}
 	for _, m := range some {
-		routers, refused := m.reach.Of(offer(m.name))
+		routers, refused := m.reach.Of(offer(m.node), pool)
 		for _, r := range routers {
 			if !p.failed.Routers[r] {
 				said.by = append(said.by, Announcement{m.name, r})

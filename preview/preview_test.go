@@ -130,7 +130,7 @@ func TestWhatAnEditTakesFromEverybody(t *testing.T) {
 		lost    string
 	}{
 		{"nothing changes", c, nil, ""},
-		{"a pool is shrunk", c, []string{"203.0.113.0/25", "203.0.113.0/30"}, "service default/local loses 203.0.113.5: no pool has it; service default/a, default/b loses 203.0.113.77: no pool has it"},
+		{"a pool is shrunk", c, []string{"203.0.113.0/25", "203.0.113.0/30"}, "service default/local loses 203.0.113.5: no pool has it; service default/none loses 203.0.113.6: no pool has it; service default/a, default/b loses 203.0.113.77: no pool has it"},
 		{"a pool is shrunk where nobody has an address", c, []string{"198.51.100.0/28", "198.51.100.0/29"}, ""},
 		{"a pool is disabled", c, []string{"[198.51.100.0/28],", "[198.51.100.0/28], state: disabled,"}, "service default/inner loses 198.51.100.1: its pool is disabled"},
 		{"the only machine of a pool's rack is in maintenance", c, []string{"10.2.0.13]", "10.2.0.13], state: maintenance"}, "service default/inner loses 198.51.100.1: no machine for it is active"},
@@ -139,8 +139,14 @@ func TestWhatAnEditTakesFromEverybody(t *testing.T) {
 		{"a pool is announced for all Services in one of two ways", c, []string{"advertise: {racks: [r2]}", "advertise: [{racks: [r1], serviceSelector: {matchLabels: {tier: gold}}}, {racks: [r2]}]"}, ""},
 		{"a pool goes to another rack", c, []string{"racks: [r2]", "racks: [r1]"}, ""},
 		{"a pool goes to routers that its rack does not have", c, []string{"racks: [r2]", "racks: [r2], routers: [tor-r1]"}, "service default/inner loses 198.51.100.1: its pool is announced to routers that no machine has a session with"},
-		{"what is left is silent", silent, []string{"{name: public,", "{name: public, advertise: {racks: [r2]},"}, "service default/local loses 203.0.113.5: its pool is announced from racks that have no machine for it; service default/a, default/b loses 203.0.113.77: its pool is announced from racks that have no machine for it"},
+		{"what is left is silent", silent, []string{"{name: public,", "{name: public, advertise: {racks: [r2]},"}, "service default/local loses 203.0.113.5: its pool is announced from racks that have no machine for it; service default/none loses 203.0.113.6: its pool is announced from racks that have no machine for it; service default/a, default/b loses 203.0.113.77: its pool is announced from racks that have no machine for it"},
 		{"the last way is silent, and is taken", silent, []string{"racks: [r2]", "racks: [r2], routers: [tor-r1]"}, "service default/inner loses 198.51.100.1: its pool is announced to routers that no machine has a session with"},
+		{"a machine that has fallen silent is taken out of service", silent, []string{"10.2.0.13]", "10.2.0.13], state: off"}, ""},
+		{"the Node of the last way is gone, and its agent may go on", Cluster{Nodes: nodes("w1", "w2"), Services: c.Services}, []string{"[198.51.100.0/28],", "[198.51.100.0/28], state: disabled,"}, "service default/inner loses 198.51.100.1: its pool is disabled"},
+		{"all Nodes are gone", Cluster{Nodes: map[string]Node{}, Services: c.Services}, []string{"[198.51.100.0/28],", "[198.51.100.0/28], state: disabled,"}, "service default/inner loses 198.51.100.1: its pool is disabled"},
+		{"a Node has another name than its machine", named("n3", "plinth://w3"), []string{"[198.51.100.0/28],", "[198.51.100.0/28], state: disabled,"}, "service default/inner loses 198.51.100.1: its pool is disabled"},
+		{"a machine has another name, and keeps its id", named("w3", "plinth://w3"), []string{"{name: w3,", "{name: w9, id: w3,"}, ""},
+		{"another machine is in the place of the last way", named("w3", "plinth://w3"), []string{"{name: w3,", "{name: w3, id: SN-9,"}, "service default/inner loses 198.51.100.1: its pool is announced from racks that have no machine for it; service default/local loses 203.0.113.5: no machine that could announce it has an endpoint"},
 	} {
 		var lost []string
 		for _, vip := range Unreachable(edited(t), edited(t, tt.edit...), tt.cluster) {
@@ -150,6 +156,13 @@ func TestWhatAnEditTakesFromEverybody(t *testing.T) {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.what, got, tt.lost)
 		}
 	}
+}
+
+// named is a cluster in which the Node of machine w3 has a name and a provider ID.
+func named(name, providerID string) Cluster {
+	c := Cluster{Nodes: nodes("w1", "w2"), Services: []Service{service("inner", "198.51.100.1", false, "w1"), service("local", "203.0.113.5", true, name)}}
+	c.Nodes[name] = Node{Identity: inventory.NodeIdentity{ProviderID: providerID}}
+	return c
 }
 
 // drawCluster draws Services with endpoints of every kind on the machines.

@@ -7,19 +7,37 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 // Unreachable returns the VIPs in use that some machine announces under one inventory, and none
-// would under the next. A machine that has fallen silent counts as no way left; where all ways
-// to a VIP are silent, what they would announce counts, so that an API server that has lost
-// sight of the machines lets nothing dangerous pass.
+// would under the next. An edit is lasting, and much else is not:
+//
+//   - A Service without endpoints counts as if it had some: it may have them in a second.
+//   - A machine that is silent, or has no Node, may announce on, and may not. A VIP is lost if
+//     all machines together lose it, and if those that are heard of do. To take a machine out
+//     of service that has fallen silent takes nothing away.
+//   - A Node is a machine as agents see it that run: under the next inventory, as one that
+//     begins does.
 func Unreachable(before, after *inventory.Inventory, c Cluster) []inventory.LostVIP {
-	lost := c.lost(before, after)
-	heard := c.heard()
-	if len(heard.Nodes) == len(c.Nodes) {
-		return lost
+	c = c.served()
+	dead := func(n inventory.NodeIdentity) bool {
+		m, err := after.MachineOf(n)
+		return c.Nodes[n.Name].Silent && err == nil && m.State != inventory.StateActive
 	}
-	for _, vip := range heard.lost(before, after) {
+	identify := func(n inventory.NodeIdentity) (inventory.Machine, error) {
+		if dead(n) {
+			return inventory.Machine{}, inventory.ErrNoMachine
+		}
+		return before.MachineOf(n)
+	}
+	absent, stillAbsent := c.withoutNode(before), c.withoutNode(after)
+	lost := lostOf(of(before, c, Failures{}, identify, absent), of(after, c, Failures{}, after.Identify, stillAbsent))
+	heard := c.heard()
+	if len(heard.Nodes) == len(c.Nodes) && len(absent)+len(stillAbsent) == 0 {
+		return lost // all are heard of
+	}
+	for _, vip := range lostOf(of(before, heard, Failures{}, before.MachineOf, nil), of(after, heard, Failures{}, after.Identify, nil)) {
 		if !slices.ContainsFunc(lost, func(v inventory.LostVIP) bool { return v.Addr == vip.Addr }) {
 			lost = append(lost, vip)
 		}
@@ -28,17 +46,54 @@ func Unreachable(before, after *inventory.Inventory, c Cluster) []inventory.Lost
 	return lost
 }
 
-// heard is the cluster without the Nodes that have fallen silent.
-func (c Cluster) heard() Cluster {
-	if c.Nodes != nil {
-		c.Nodes = maps.Clone(c.Nodes)
-		maps.DeleteFunc(c.Nodes, func(_ string, n Node) bool { return n.Silent })
+// served is the cluster with an endpoint for each Service that has none.
+func (c Cluster) served() Cluster {
+	c.Services = slices.Clone(c.Services)
+	for i := range c.Services {
+		s := &c.Services[i]
+		for _, vip := range s.VIPs {
+			if f := lb.FamilyOf(vip); s.Endpoints[f].Unserved() != "" {
+				s.LocalTraffic, s.Endpoints = false, maps.Clone(s.Endpoints)
+				if s.Endpoints == nil {
+					s.Endpoints = map[lb.Family]advertise.Spread{}
+				}
+				s.Endpoints[f] = advertise.Spread{Ready: map[string]int{"": 1}}
+			}
+		}
 	}
 	return c
 }
 
-func (c Cluster) lost(before, after *inventory.Inventory) (lost []inventory.LostVIP) {
-	was, is := Of(before, c, Failures{}), Of(after, c, Failures{})
+// withoutNode are the machines of an inventory that no Node is.
+func (c Cluster) withoutNode(inv *inventory.Inventory) (out []inventory.Machine) {
+	known := map[string]bool{}
+	for name, n := range c.Nodes {
+		n.Identity.Name = name
+		if m, err := inv.MachineOf(n.Identity); err == nil {
+			known[m.Name] = true
+		}
+	}
+	for m := range inv.Machines() {
+		if !known[m.Name] {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// heard is the cluster without the Nodes that are silent.
+func (c Cluster) heard() Cluster {
+	nodes := map[string]Node{}
+	for name, n := range c.Nodes {
+		if !n.Silent {
+			nodes[name] = n
+		}
+	}
+	c.Nodes = nodes
+	return c
+}
+
+func lostOf(was, is *Preview) (lost []inventory.LostVIP) {
 	for i, vip := range is.VIPs { // of the same Services, so the same addresses
 		if len(vip.By) == 0 && len(was.VIPs[i].By) > 0 {
 			l := inventory.LostVIP{Addr: vip.Addr, Why: vip.why(was.VIPs[i])}

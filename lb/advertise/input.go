@@ -121,21 +121,25 @@ func groundOf(v View) *ground {
 // judge says what some offers want announced, and what is refused to them.
 func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusal) {
 	for i := range offers {
-		o := &offers[i]
-		no := Refusal{Service: o.Service, VIP: o.VIP}
-		scopes, limited := g.poolOf(o.VIP).scopesFor(o)
-		if no.Reason = cmp.Or(g.refusal, refusalOf(o), limited, g.noSession(), pendingOf(o)); no.Reason != "" {
+		candidates, refused = g.judgeOne(&offers[i], g.poolOf(offers[i].VIP), candidates, refused)
+	}
+	return candidates, refused
+}
+
+// judgeOne adds what one offer of a pool wants announced, and what is refused to it.
+func (g *ground) judgeOne(o *Offer, pool *poolScope, candidates []candidate, refused []Refusal) ([]candidate, []Refusal) {
+	no := Refusal{Service: o.Service, VIP: o.VIP}
+	scopes, limited := pool.scopesFor(o)
+	if no.Reason = cmp.Or(g.refusal, refusalOf(o), limited, g.noSession(), pendingOf(o)); no.Reason != "" {
+		return candidates, append(refused, no)
+	}
+	for _, sc := range scopes {
+		candidates = sc.appendCandidates(candidates, o)
+	}
+	for i := range g.sessions {
+		if no.Reason = g.sessionRefusal(i, scopes, o.VIP); no.Reason != "" {
+			no.Router = g.sessions[i].Router
 			refused = append(refused, no)
-			continue
-		}
-		for _, sc := range scopes {
-			candidates = sc.appendCandidates(candidates, o)
-		}
-		for i := range g.sessions {
-			if no.Reason = g.sessionRefusal(i, scopes, o.VIP); no.Reason != "" {
-				no.Router = g.sessions[i].Router
-				refused = append(refused, no)
-			}
 		}
 	}
 	return candidates, refused

@@ -13,9 +13,14 @@ type Reach struct{ ground *ground }
 func ReachOf(v View) Reach { return Reach{groundOf(v)} }
 
 // Of returns the routers that the machine announces an offer's VIP to, sorted, and why it does
-// not: to a router, or where none is named to nobody.
-func (r Reach) Of(o Offer) (routers []string, refused []Refusal) {
-	candidates, refused := r.ground.judge([]Offer{o})
+// not: to a router, or where none is named to nobody. pool is the place of the VIP's pool among
+// those of the inventory, which is the same for every machine; less than 0: no pool has it.
+func (r Reach) Of(o Offer, pool int) (routers []string, refused []Refusal) {
+	scope := outside
+	if pool >= 0 {
+		scope = r.ground.pools[pool]
+	}
+	candidates, refused := r.ground.judgeOne(&o, scope, nil, nil)
 	for i, s := range r.ground.sessions {
 		for _, c := range candidates {
 			if r.ground.announces(i, c) {
@@ -32,14 +37,6 @@ func appendNew(names []string, name string) []string {
 		return names
 	}
 	return append(names, name)
-}
-
-// Pool is the pool that a VIP is announced by; empty: none has it.
-func (r Reach) Pool(o Offer) string {
-	if ps := r.ground.poolOf(o.VIP); ps != outside {
-		return ps.pool.Name
-	}
-	return ""
 }
 
 // Spread is how many endpoints of a Service, of one family, each machine has.
