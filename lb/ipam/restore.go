@@ -11,17 +11,17 @@ import (
 
 // Restore enters who held an address before etcd was restored from a backup: those of holders,
 // who are there still, that the address' object does not name now, unless they have another VIP
-// of the family, or who has this one does not share it. An address that nobody of them may have
+// of the family and do not ask for this one, or who has this one does not share it. An address that nobody of them may have
 // is put into quarantine, as former's. It reports whether anybody has it anew.
-func (s *State) Restore(a netip.Addr, pool string, holders []Holder, former lb.ServiceKey, now time.Time) (anew bool, e Effects) {
+func (s *State) Restore(a netip.Addr, pool string, holders []Request, former lb.ServiceKey, now time.Time) (anew bool, e Effects) {
 	x := s.addresses.of(a)
-	for _, h := range holders {
-		named := x.object != nil && x.object.HeldBy(h.Service)
-		if named || s.ledger.holdsOther(a, h.Service) || x.object != nil && s.ledger.MayJoin(a, h) != "" {
+	for _, r := range holders {
+		named, other := x.object != nil && x.object.HeldBy(r.Service), s.ledger.holdsOther(a, r.Service) && !slices.Contains(r.Addrs, a)
+		if named || other || x.object != nil && s.ledger.MayJoin(a, r.Holder) != "" {
 			continue
 		}
-		s.hold(a, pool, h)
-		s.retry(0, h.Service)
+		s.hold(a, pool, r.Holder)
+		s.retry(0, r.Service)
 		anew = true
 	}
 	if !anew && x.object == nil {

@@ -105,3 +105,18 @@ func TestSeveralAddressesAreKeptWhateverBecomesOfTheirPools(t *testing.T) {
 		}
 	}
 }
+
+// TestAfterARestoreAServiceHasAllAddressesThatItAsksForAgain: the backup is older than the second.
+func TestAfterARestoreAServiceHasAllAddressesThatItAsksForAgain(t *testing.T) {
+	first, second := netip.MustParseAddr("192.0.2.5"), netip.MustParseAddr("192.0.2.3")
+	for list, want := range map[string]bool{"192.0.2.5,192.0.2.3": true, "192.0.2.5": false} {
+		r := with(service("d/s", "4"), ips(list))
+		s := NewState()
+		s.Load([]Object{{Addr: first, Pool: "a", Parent: r.Service, Holders: []lb.ServiceKey{r.Service}}}, []Holder{r.Holder})
+		s.SetPools(pools(t, "    - {name: a, addresses: [192.0.2.0/28]}"))
+		anew, _ := s.Restore(second, "a", []Request{r}, r.Service, noon)
+		if anew != want || s.IsHolder(second, r.Service) != want {
+			t.Errorf("who asks for %s has %v: %v, again %v", list, second, s.IsHolder(second, r.Service), anew)
+		}
+	}
+}

@@ -47,11 +47,12 @@ func (b *Controller) restoreFrom() {
 	b.log.Info("remembers VIPs that the backup does not have", "remembered", len(before.Claims), "kept", kept)
 }
 
-// remembered returns those of an entry's holders that are there still, and Plinth's to serve.
-func (b *environment) remembered(e claim.Entry) (all []ipam.Holder) {
+// remembered returns what those of an entry's holders ask for that are there still, and Plinth's
+// to serve.
+func (b *environment) remembered(e claim.Entry) (all []ipam.Request) {
 	for i, k := range e.Holders {
 		if svc := b.service(k); svc != nil && b.isOurs(svc) && (i > 0 || e.UID == "" || e.UID == string(svc.UID)) {
-			all = append(all, requestOf(svc).Holder)
+			all = append(all, requestOf(svc))
 		}
 	}
 	return all
