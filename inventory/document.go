@@ -178,11 +178,14 @@ func (d *decoder) sameName(whole, r *rawInventory) bool {
 	return false
 }
 
-// hasKey reports whether somebody wrote a value under the key, be it a bad one.
+func isEmptyList(n *yaml.Node) bool { return n.Kind == yaml.SequenceNode && len(n.Content) == 0 }
+
+// hasKey reports whether somebody wrote a value under the key, be it a bad one. An empty list is
+// none: nothing of it is stored.
 func hasKey(n *yaml.Node, key string) bool {
 	n = deref(n)
 	for k, v := range pairs(n) {
-		if k.Value == key && !isNull(deref(v)) {
+		if k.Value == key && !isNull(deref(v)) && !isEmptyList(deref(v)) {
 			return true
 		}
 		if k.Tag != "!!merge" {
