@@ -93,7 +93,7 @@ func (l Losses) Refuse(inForce *Inventory, a Allowance) (problems Problems, dige
 		return nil, digest
 	}
 	for i := range problems {
-		problems[i].Suggestion = AnnotationAllow + ": " + digest
+		problems[i].Accepted += ", or if it is meant: plinth allow " + digest
 	}
 	return problems, digest
 }
@@ -102,6 +102,10 @@ func (l Losses) Refuse(inForce *Inventory, a Allowance) (problems Problems, dige
 func (l Losses) NeedLeave(inForce *Inventory) bool {
 	return inForce != nil && len(l.Removed) > inForce.Safety.MaxRemoved.Or(oneOrPercent(5)).Of(inForce.Size())
 }
+
+// namesTold is how many of those that would be lost are named: with the digest behind them
+// they fit into an Event.
+const namesTold = 5
 
 // brake is one limit, and what is held against it.
 type brake struct {
@@ -142,8 +146,8 @@ func (l Losses) limits(inForce *Inventory, removals int) []brake {
 func (b brake) problem() Problem {
 	n := len(b.lost)
 	p := Problem{
-		Severity: Error, Code: b.code, Path: b.path, Value: fmt.Sprint(n),
-		Message:  fmt.Sprintf(b.message, n, b.of, b.may) + ": " + shortList(b.lost, 10),
+		Severity: Error, Code: b.code, Path: b.path,
+		Message:  fmt.Sprintf(b.message, n, b.of, b.may) + ": " + shortList(b.lost, namesTold),
 		Accepted: fmt.Sprintf("safety.%s (%s) of the inventory in force", b.key, b.limit),
 	}
 	if b.code == TooManyRemovals {

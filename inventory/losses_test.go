@@ -66,7 +66,7 @@ func TestVIPsThatNobodyWouldAnnounceCount(t *testing.T) {
 	if len(problems) != 1 || problems[0].Code != VIPsUnreachable {
 		t.Fatal(problems)
 	}
-	for _, want := range []string{"1 of 7 VIPs", "service default/web loses 203.0.113.77: no pool has it", "safety.maxUnreachable (0)", "plinth.dev/allow: " + digest} {
+	for _, want := range []string{"1 of 7 VIPs", "service default/web loses 203.0.113.77: no pool has it", "safety.maxUnreachable (0)", "plinth allow " + digest} {
 		if !strings.Contains(problems.String(), want) {
 			t.Errorf("%q is not in %s", want, problems)
 		}

@@ -109,7 +109,7 @@ func (r *Reconciler) stays(ctx context.Context, edit Edit, allowed inventory.All
 	return inventory.Problems{{
 		Severity: inventory.Error, Code: inventory.StaysRefused, Path: "spec",
 		Message:  "was refused for what it would have taken away, which is lost by now in another way",
-		Accepted: "another edit, or the leave for this one", Suggestion: inventory.AnnotationAllow + ": " + digest,
+		Accepted: "another edit, or if this one is meant: plinth allow " + digest,
 	}}, digest, nil
 }
 

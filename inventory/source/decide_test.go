@@ -60,7 +60,7 @@ func (j *judged) stepSays(want string) {
 	if ready != (want == "") || !strings.Contains(problems, want) {
 		j.t.Fatalf("ready is %v, problems: %s; wanted %q", ready, problems, want)
 	}
-	if (status.Data[KeyRefused] != "") != strings.Contains(problems, inventory.AnnotationAllow) {
+	if (status.Data[KeyRefused] != "") != strings.Contains(problems, "plinth allow ") {
 		j.t.Fatalf("refused is %q with problems: %s", status.Data[KeyRefused], problems)
 	}
 }

@@ -157,7 +157,7 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	if undecided {
 		var err error
 		if want, said, err = r.decide(ctx, *r.edit); err != nil {
-			return errors.Join(err, r.reportNotReady(ctx, err, "", nil))
+			return errors.Join(err, r.commit(ctx, r.have.inventory), r.reportNotReady(ctx, err, "", nil))
 		}
 	}
 	if err := r.commit(ctx, want); err != nil {

@@ -48,6 +48,9 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 	common.Data[keyRacks] = racks.String()
 	if old != nil {
 		common.Data[keyPrevious] = old.Data[keyRacks]
+		if leave := old.Annotations[inventory.AnnotationAllow]; leave != "" {
+			common.Annotations[inventory.AnnotationAllow] = leave
+		}
 	}
 	return append(parts, common)
 }

@@ -100,9 +100,11 @@ func (r *Reconciler) report(ctx context.Context, res result) error {
 	}
 	r.status.refused = res.refused()
 	r.last, r.failed = res, false
-	r.refused = new("")
-	if res.losses != "" {
-		*r.refused = res.edit.content() + " " + res.losses
+	switch {
+	case res.losses != "":
+		r.refused = new(res.edit.content() + " " + res.losses)
+	case !res.refused(): // an edit that is refused for anything else says nothing of that one
+		r.refused = new("")
 	}
 	return r.publish(ctx, r.statusData(!res.refused(), res.problems.String()))
 }

@@ -13,6 +13,7 @@ import (
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/claim"
 	"plinth.dev/plinth/provider/endpoints"
+	"plinth.dev/plinth/provider/nodeindex"
 )
 
 // Of puts together what objects of each kind say. A claim of a newer version's is an error: who
@@ -41,10 +42,22 @@ func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Servi
 
 func nodeOf(n *v1.Node) preview.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
-	silent := slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool {
-		return c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown
-	})
-	return preview.Node{Excluded: excluded, Silent: silent}
+	return preview.Node{Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n)}
+}
+
+// serves reports whether the kubelet was heard of, and the agent says that some router keeps
+// its routes.
+func serves(n *v1.Node) bool {
+	told := false
+	for _, c := range n.Status.Conditions {
+		switch {
+		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
+			return false
+		case c.Type == lb.FabricReady:
+			told = c.Status != v1.ConditionFalse || c.Reason != lb.FabricSessionsDown && c.Reason != lb.FabricCutOff
+		}
+	}
+	return told
 }
 
 // holdings are the VIPs that each Service holds, by the word of the claims.

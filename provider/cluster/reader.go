@@ -33,7 +33,13 @@ type Reader struct {
 	nodes    corelisters.NodeLister
 	services corelisters.ServiceLister
 	slices   cache.Store
-	synced   map[string]cache.InformerSynced // by what they have
+	synced   []known
+}
+
+// known says whether all of one kind has been seen.
+type known struct {
+	what string
+	all  cache.InformerSynced
 }
 
 // New returns a Reader. It asks for its informers before they are started.
@@ -44,9 +50,7 @@ func New(claims claim.Client, f informers.SharedInformerFactory) (*Reader, error
 	}
 	return &Reader{
 		claims: claims, nodes: nodes.Lister(), services: services.Lister(), slices: slices.Informer().GetStore(),
-		synced: map[string]cache.InformerSynced{
-			"Nodes": nodes.Informer().HasSynced, "Services": services.Informer().HasSynced, "EndpointSlices": slices.Informer().HasSynced,
-		},
+		synced: []known{{"nodes", nodes.Informer().HasSynced}, {"services", services.Informer().HasSynced}, {"endpointslices.discovery.k8s.io", slices.Informer().HasSynced}},
 	}, nil
 }
 
@@ -109,9 +113,9 @@ func pointers[T any](items []T) []*T {
 func (r *Reader) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for what, synced := range r.synced {
-		if !cache.WaitForCacheSync(ctx.Done(), synced) {
-			return fmt.Errorf("the %s are not known yet", what)
+	for _, k := range r.synced {
+		if !cache.WaitForCacheSync(ctx.Done(), k.all) {
+			return fmt.Errorf("%s are not known yet; the controller must be allowed to list and watch them", k.what)
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/preview"
@@ -33,7 +34,37 @@ func reader(t *testing.T, objects ...runtime.Object) *Reader {
 }
 
 func node(name string, ready v1.ConditionStatus, labels map[string]string) *v1.Node {
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Status: v1.NodeStatus{Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: ready}}}}
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Status: v1.NodeStatus{Conditions: []v1.NodeCondition{
+		{Type: v1.NodeReady, Status: ready}, {Type: lb.FabricReady, Status: v1.ConditionTrue},
+	}}}
+}
+
+func named(name string) inventory.NodeIdentity { return inventory.NodeIdentity{Name: name} }
+
+func TestAMachineServesByTheWordOfItsKubeletAndItsAgent(t *testing.T) {
+	for _, tt := range []struct {
+		what   string
+		change func(*v1.Node)
+		silent bool
+	}{
+		{"all is well", func(*v1.Node) {}, false},
+		{"its kubelet is not ready, and its agent goes on", func(n *v1.Node) { n.Status.Conditions[0].Status = v1.ConditionFalse }, false},
+		{"one of two routers is down", func(n *v1.Node) {
+			n.Status.Conditions[1].Status, n.Status.Conditions[1].Reason = v1.ConditionFalse, lb.FabricDegraded
+		}, false},
+		{"its sessions are down", func(n *v1.Node) {
+			n.Status.Conditions[1].Status, n.Status.Conditions[1].Reason = v1.ConditionFalse, lb.FabricSessionsDown
+		}, true},
+		{"it is cut off", func(n *v1.Node) {
+			n.Status.Conditions[1].Status, n.Status.Conditions[1].Reason = v1.ConditionFalse, lb.FabricCutOff
+		}, true},
+		{"its agent has never said anything", func(n *v1.Node) { n.Status.Conditions = n.Status.Conditions[:1] }, true},
+	} {
+		n := node("w1", v1.ConditionTrue, nil)
+		if tt.change(n); nodeOf(n).Silent != tt.silent {
+			t.Errorf("%s: %+v", tt.what, nodeOf(n))
+		}
+	}
 }
 
 func service(name string, policy v1.ServiceExternalTrafficPolicy) *v1.Service {
@@ -76,7 +107,7 @@ func TestWhatTheAPIServerSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := preview.Cluster{
-		Nodes: map[string]preview.Node{"w1": {}, "w2": {Silent: true}, "w3": {Excluded: true}},
+		Nodes: map[string]preview.Node{"w1": {Identity: named("w1")}, "w2": {Identity: named("w2"), Silent: true}, "w3": {Identity: named("w3"), Excluded: true}},
 		Services: []preview.Service{
 			{Key: lb.ServiceKey{Namespace: "default", Name: "idle"}, VIPs: []netip.Addr{netip.MustParseAddr("203.0.113.2")}},
 			{Key: lb.ServiceKey{Namespace: "default", Name: "web"}, VIPs: []netip.Addr{netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("203.0.113.1")}, LocalTraffic: true,

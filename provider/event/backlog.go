@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/reference"
 	"k8s.io/client-go/util/flowcontrol"
 )
 
@@ -55,17 +57,28 @@ func NewBacklog(recorder record.EventRecorder, urgent func() bool, log *slog.Log
 
 // Event records an Event later.
 func (b *Backlog) Event(obj runtime.Object, kind, reason, message string) {
+	obj = referenceTo(obj)
 	b.add(func() { b.EventRecorder.Event(obj, kind, reason, message) })
 }
 
 // Eventf records an Event later.
 func (b *Backlog) Eventf(obj runtime.Object, kind, reason, format string, args ...any) {
+	obj = referenceTo(obj)
 	b.add(func() { b.EventRecorder.Eventf(obj, kind, reason, format, args...) })
 }
 
 // AnnotatedEventf records an Event later.
 func (b *Backlog) AnnotatedEventf(obj runtime.Object, annotations map[string]string, kind, reason, format string, args ...any) {
+	obj = referenceTo(obj)
 	b.add(func() { b.EventRecorder.AnnotatedEventf(obj, annotations, kind, reason, format, args...) })
+}
+
+// referenceTo is what an Event needs of an object: what waits keeps no more of it.
+func referenceTo(obj runtime.Object) runtime.Object {
+	if r, err := reference.GetReference(scheme.Scheme, obj); err == nil {
+		return r
+	}
+	return obj
 }
 
 func (b *Backlog) add(record func()) {

@@ -81,6 +81,7 @@ func TestABurstOfEventsIsRecordedWholeInOrderAndNoFasterThanItIsSent(t *testing.
 		if took := time.Since(begun); took > time.Duration(n/perSecond+1)*time.Second {
 			t.Errorf("it took %v", took)
 		}
+		synctest.Wait()
 		if b.waiting != nil {
 			t.Errorf("%d wait still", len(b.waiting))
 		}
