@@ -130,6 +130,9 @@ const (
 	ExpectNotMet Code = "P0407"
 	// An entry stands in a list twice. It counts once.
 	EntryTwice Code = "P0408"
+	// A BFD profile or a community has a name, and nothing refers to it. Either a reference is missing
+	// or mistyped, or it is left from before and can go.
+	Unused Code = "P0409"
 )
 
 // Machines and what identifies them.
@@ -145,6 +148,9 @@ const (
 	UnitTwice Code = "P0504"
 	// The machine stands above the top of its rack.
 	UnitOutside Code = "P0505"
+	// Every machine that is not planned or retired is in maintenance or off, so no VIP and no pod CIDR
+	// is announced by anybody.
+	NothingInService Code = "P0506"
 )
 
 // Addresses of machines and routers.
@@ -205,6 +211,12 @@ const (
 	// the same routers for all of its Services, and a prefix is announced with the attributes of the
 	// first. Put the narrower one first.
 	AdvertiseShadowed Code = "P0713"
+	// Every pool has autoAssign: false. A Service that asks neither for a pool nor for an address, as
+	// most do, stays pending with the reason PoolNotAutomatic.
+	NothingAutomatic Code = "P0714"
+	// Every pool has the state disabled, so no Service gets a VIP, and those that have one are not
+	// announced.
+	AllPoolsDisabled Code = "P0715"
 )
 
 // BGP.
@@ -231,6 +243,9 @@ const (
 	// plinth router-config could not write its side. A session that only one end protects stays
 	// down. Turn the setting off for that router, or leave os out and write its side by hand.
 	CannotWrite Code = "P0808"
+	// The BFD profile takes as long as the hold time or longer to find out that a router is gone, so
+	// BGP does it first, and BFD is of no use. It takes the interval times the multiplier.
+	SlowBFD Code = "P0809"
 )
 
 // The pod network.

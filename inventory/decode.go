@@ -13,6 +13,7 @@ type decoder struct {
 	faults  []fault
 	lenient bool // unknown keys are passed over
 	meant   map[meant]bool
+	pages   []page
 	steps   int // left before so many aliases are taken for an attack
 }
 

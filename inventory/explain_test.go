@@ -24,7 +24,7 @@ racks:
     addresses: [10.1.1.1]
 `)
 	origins, problems := Explain("w1", doc)
-	if len(problems) > 0 {
+	if problems.Err() != nil {
 		t.Fatal(problems)
 	}
 	got := map[string]string{}

@@ -18,7 +18,7 @@ func TestAnySectionMayBeSplitOverDocuments(t *testing.T) {
 		part("c", "routers: [{name: t1, address: 10.1.1.1, asn: 65101}]\ncommunities: {lab: \"65010:1\"}\n"),
 	}
 	inv, problems := Parse(docs...)
-	if len(problems) > 0 {
+	if problems.Err() != nil {
 		t.Fatal(problems)
 	}
 	o := inv.BGP.Session

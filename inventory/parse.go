@@ -34,6 +34,7 @@ func parse(docs []Document, d *decoder) (*Inventory, Problems) {
 // parseRaw is parse, and gives what it read besides.
 func parseRaw(docs []Document, d *decoder) (*Inventory, *rawInventory, []page, Problems) {
 	pages, problems := d.read(docs)
+	d.pages = pages
 	raw := d.decode(pages)
 	var inv *Inventory
 	if raw != nil {

@@ -29,6 +29,7 @@ func (d *decoder) validate(raw *rawInventory, inv *Inventory) {
 		v.systems, v.sessions, v.routers, v.linkLocals, v.bfd,
 		v.storages, v.selectors,
 		v.podNetwork, v.podCIDRs,
+		v.effects,
 	} {
 		check()
 	}

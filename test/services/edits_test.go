@@ -16,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/test/apiserver"
 )
 
@@ -48,7 +49,7 @@ func newWorld(t *testing.T) *cluster {
 	c := newCluster(t)
 	for _, m := range []string{"w1", "w2", "w3", "w4"} {
 		n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: m}, Spec: v1.NodeSpec{Taints: []v1.Taint{apiserver.Uninitialized()}}}
-		n.Status.Conditions = []v1.NodeCondition{apiserver.Ready(true)}
+		n.Status.Conditions = []v1.NodeCondition{apiserver.Ready(true), {Type: lb.FabricReady, Status: v1.ConditionTrue}} // its agent's word
 		_, err := c.Client.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{})
 		must(t, err)
 	}
@@ -165,6 +166,7 @@ func TestNoEditTakesAVIPFromEverybodyAndNoHonestOneIsRefused(t *testing.T) {
 		{"the pool goes to a zone without its endpoints", []string{"[203.0.113.0/25]", "[203.0.113.0/25], advertise: {zones: [r2]}"}, local},
 		{"the pool goes to a router that its rack has not", []string{inner, "advertise: {racks: [r2], routers: [tor-r1]}"}, innerLost},
 		{"the pool is announced for other Services", []string{inner, "advertise: [{serviceSelector: {matchLabels: {tier: gold}}}]"}, innerLost},
+		{"the pool is shrunk under a Service without endpoints", []string{"203.0.113.0/25", "203.0.113.76/31, 203.0.113.78"}, "service default/idle loses 203.0.113.79"},
 		{"the rack loses its router", []string{tor2, ""}, innerLost},
 		{"the machine with the endpoints is in maintenance", []string{w1, w1 + " state: maintenance,"}, local + ": no machine for it is active"},
 		{"the machine with the endpoints is off", []string{w1, w1 + " state: 'off',"}, local},
@@ -229,7 +231,12 @@ func TestWhatWasRefusedStaysRefusedUntilItIsAllowed(t *testing.T) {
 
 	stop()
 	must(t, c.Client.DiscoveryV1().EndpointSlices("default").Delete(t.Context(), "web", metav1.DeleteOptions{}))
-	c.start() // another leader, to whom web is lost already
+	stop = c.start() // another leader, who sees a Service without endpoints: it may have them in a second
+	c.decided("the edit, while web has no endpoint", shrunk, web)
+	c.remove("web")
+	c.gone("web")
+	stop()
+	c.start() // and one to whom web is lost already
 	c.decided("the same edit", shrunk, "P1009")
 	c.command(exec.Command(plinth, "allow", "--kubeconfig", c.Kubeconfig, digest[1]), 0)
 	c.decided("the edit that is allowed", shrunk, "")
