@@ -145,7 +145,7 @@ func (v *validation) writtenUnder(key string) (words []string) {
 	for _, p := range v.pages {
 		walk(p.root, trail{}, func(n *yaml.Node, _ *trail) {
 			for k, value := range pairs(n) {
-				if value = deref(value); k.Value == key && value != nil {
+				if value = deref(value); k.Value == key && value.Kind != yaml.MappingNode {
 					for _, word := range append([]*yaml.Node{value}, value.Content...) {
 						words = append(words, deref(word).Value)
 					}
