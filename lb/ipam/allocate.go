@@ -362,8 +362,8 @@ func (s *search) denyPool(all []Denial, p *pool) []Denial {
 	for _, f := range s.r.Want.families() {
 		switch {
 		case !s.missing(f):
-		case p.of(f).any:
-			all = append(all, Denial{Reason: lb.PoolExhausted, Pool: p.Name, Family: f})
+		case p.of(f).size > 0:
+			all = append(all, Denial{Reason: lb.PoolExhausted, Pool: p.Name, Family: f, Detail: p.of(f).full()})
 		default:
 			all = append(all, Denial{Reason: lb.PoolLacksFamily, Pool: p.Name, Family: f})
 		}

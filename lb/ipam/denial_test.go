@@ -1,6 +1,8 @@
 package ipam
 
 import (
+	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -48,6 +50,33 @@ func TestWhoAsksForAPoolThatIsNotThereIsToldWhichAre(t *testing.T) {
 	l.SetPools(inv)
 	if got := l.poolNames(); got != "a, b, c, d, e, f, g, h, i, j, and 2 more" {
 		t.Errorf("of many: %s", got)
+	}
+}
+
+// The number is of the inventory, and not of what is held this moment: all that are pending
+// would be told anew with each address that is given.
+func TestWhoFindsAPoolExhaustedIsToldItsSize(t *testing.T) {
+	l := NewLedger()
+	l.SetPools(pools(t, "    - {name: public, addresses: [192.0.2.0/30, 192.0.2.8], exclude: [192.0.2.1], reserved: {192.0.2.2: d/other}}\n    - {name: one, addresses: [198.51.100.1, \"2001:db8::/64\"], autoAssign: true}\n"))
+	for i := range 4 {
+		apply(l, service(fmt.Sprintf("d/s%d", i), "4"), noon)
+	}
+	want := "pool one: PoolExhausted (IPv4, its address is held or reserved); pool public: PoolExhausted (IPv4, all its 4 addresses are held or reserved)"
+	before := Allocate(l, service("d/s", "4"), noon).String()
+	if before != want {
+		t.Errorf("got  %s\nwant %s", before, want)
+	}
+	apply(l, service("d/other", "4"), noon)
+	if after := Allocate(l, service("d/s", "4"), noon).String(); after != before {
+		t.Errorf("the message changes, and pending Services are as they were: %s", after)
+	}
+}
+
+func TestAPoolLargerThanAnyNumberHasItsFamily(t *testing.T) {
+	l := NewLedger()
+	l.SetPools(pools(t, "    - {name: a, addresses: [\"2001:db8::/64\", \"2001:db8:0:1::1\"]}\n"))
+	if size := l.pools[0].of(lb.IPv6).size; size != math.MaxUint64 {
+		t.Errorf("it has %d addresses", size)
 	}
 }
 

@@ -2,6 +2,7 @@ package ipam
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -18,9 +19,26 @@ type pool struct {
 
 // stock is what a pool has of one family.
 type stock struct {
-	any        bool          // it has addresses of the family
+	size       uint64        // addresses of the family that Services may have, or the largest number where there are more
 	free       freeSet       // neither held, nor reserved, nor in quarantine
 	quarantine []Quarantined // the oldest first; may hold some whose quarantine has ended
+}
+
+// grow counts the addresses of a run.
+func (s *stock) grow(r run) {
+	more := inventory.Range{First: r.first, Last: r.last}.Size()
+	if s.size += more; s.size < more {
+		s.size = math.MaxUint64
+	}
+}
+
+// full says that nothing is free, by the number that the inventory gives: it stays the same
+// while Services are pending, who would else be told anew with each address that is given.
+func (s *stock) full() string {
+	if s.size == 1 {
+		return "its address is held or reserved"
+	}
+	return fmt.Sprintf("all its %d addresses are held or reserved", s.size)
 }
 
 // of is what a pool has of a family.
@@ -148,7 +166,7 @@ func (l *Ledger) SetPools(inv *inventory.Inventory, cluster ...netip.Prefix) {
 		for _, r := range usable(p, never, l.used, given) {
 			l.spans = append(l.spans, span{r, ours})
 			of := ours.of(lb.FamilyOf(r.first))
-			of.any = true
+			of.grow(r)
 			of.free.giveRun(r)
 		}
 		given = append(given, p.Ranges...)
