@@ -38,6 +38,7 @@ type refusal struct {
 	value      string // empty: what the node says
 	accepted   string
 	suggestion string
+	example    bool // the suggestion is one of many that would do
 }
 
 // refuse notes that the node is refused; related are other places to look at.

@@ -148,7 +148,7 @@ func (d *decoder) goodHeader(r *rawInventory) bool {
 	if !r.Metadata.Name.given() {
 		at := cmp.Or(r.Metadata.node, r.node)
 		if !d.has(at, "name") {
-			d.refuse(at, refusal{code: Missing, message: "metadata.name is missing", accepted: "metadata: {name: …}", suggestion: "name: dc1"})
+			d.refuse(at, refusal{code: Missing, message: "metadata.name is missing", accepted: "metadata: {name: …}", suggestion: "name: dc1", example: true})
 		}
 		return false
 	}

@@ -50,7 +50,7 @@ func (f fault) problem(places map[*yaml.Node]place) Problem {
 	p := Problem{
 		Source: at.Source, Line: at.Line, Column: at.Column, Path: shortened(at.path, 1000),
 		Severity: cmp.Or(f.severity, Error), Code: f.code, Message: f.message,
-		Value: shortened(f.value, 200), Accepted: f.accepted, Suggestion: f.suggestion,
+		Value: shortened(f.value, 200), Accepted: f.accepted, Suggestion: f.suggestion, Example: f.example,
 	}
 	if f.value == "" && f.node != nil && f.node.Kind == yaml.ScalarNode {
 		p.Value = shortened(f.node.Value, 200)

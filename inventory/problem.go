@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -48,6 +49,7 @@ type Problem struct {
 	Value      string     // as it was written
 	Accepted   string     // what would have been
 	Suggestion string     // what was probably meant
+	Example    bool       // the suggestion is one of many that would do
 	Related    []Position // other places that have to do with it
 }
 
@@ -55,7 +57,8 @@ type Problem struct {
 func (p Problem) Position() Position { return Position{p.Source, p.Line, p.Column} }
 
 // String prints the problem in one line:
-// source:line:column: error[P0123]: path: message; got "value"; accepted: …; did you mean "…"?; see also source:line:column
+// source:line:column: error[P0123]: path: message; got "value"; accepted: …; did you mean "…"?; see also source:line:column.
+// Of a suggestion that is one of many it says: for example "…"
 func (p Problem) String() string {
 	var b strings.Builder
 	if at := p.Position().String(); at != "" {
@@ -73,12 +76,27 @@ func (p Problem) String() string {
 		b.WriteString("; accepted: " + p.Accepted)
 	}
 	if p.Suggestion != "" {
-		fmt.Fprintf(&b, "; did you mean %q?", p.Suggestion)
+		b.WriteString("; " + p.help(strconv.Quote(p.Suggestion)))
 	}
 	for _, r := range p.Related {
 		b.WriteString("; see also " + r.String())
 	}
 	return b.String()
+}
+
+// Help says what was probably meant, or what would do; empty where nobody knows.
+func (p Problem) Help() string {
+	if p.Suggestion == "" {
+		return ""
+	}
+	return p.help(p.Suggestion)
+}
+
+func (p Problem) help(suggestion string) string {
+	if p.Example {
+		return "for example " + suggestion
+	}
+	return "did you mean " + suggestion + "?"
 }
 
 // Problems is a list of problems, sorted by place.

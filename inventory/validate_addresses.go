@@ -53,11 +53,27 @@ func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) 
 		return
 	}
 	if first, taken := seen[a.v]; taken {
-		v.refuse(a.node, refusal{code: AddressTwice, message: "is the address of something else too", accepted: "an address that is used once",
-			suggestion: v.nextAddress(a.v)}, first)
+		v.refuse(a.node, refusal{code: AddressTwice, message: "is the address of " + v.ownerOf(first) + " too", accepted: "an address that is used once",
+			suggestion: v.nextAddress(a.v), example: true}, first)
 		return
 	}
 	seen[a.v] = a.node
+}
+
+// ownerOf names the machine or router whose address was written there.
+func (v *validation) ownerOf(address *yaml.Node) string {
+	is := func(a scalar[netip.Addr]) bool { return a.node == address }
+	for _, r := range v.raw.allRouters() {
+		if slices.ContainsFunc(r.allAddresses(), is) {
+			return "router " + r.Name.v
+		}
+	}
+	for _, m := range v.raw.allMachines() {
+		if slices.ContainsFunc(m.Addresses.v, is) || slices.ContainsFunc(m.ExternalAddresses.v, is) {
+			return "machine " + m.Name.v
+		}
+	}
+	return "a machine or router"
 }
 
 // nextAddress is the first address after a that no machine or router has; ""

@@ -41,7 +41,7 @@ func (v *validation) linkLocals() {
 			} else if !told[a.node] {
 				told[a.node] = true
 				v.refuse(a.node, refusal{code: AddressTwice, message: fmt.Sprintf("is the address of another router of rack %s on the same interface", rack.Name),
-					accepted: "an address that no other router of the rack has there, or another interface", suggestion: v.nextAddress(a.v)}, first)
+					accepted: "an address that no other router of the rack has there, or another interface", suggestion: v.nextAddress(a.v), example: true}, first)
 			}
 		}
 	}
@@ -94,7 +94,7 @@ func (v *validation) sessions() {
 			continue
 		}
 		if rack.ASN == 0 && !v.has(raw.node, "asn") && !v.has(v.raw.BGP.node, "asn") {
-			v.refuse(raw.node, refusal{code: NoASN, message: "the rack's machines have sessions but no AS number", accepted: "asn in spec.bgp or in the rack", suggestion: "spec.bgp.asn: 64512"})
+			v.refuse(raw.node, refusal{code: NoASN, message: "the rack's machines have sessions but no AS number", accepted: "asn in spec.bgp or in the rack", suggestion: "spec.bgp.asn: 64512", example: true})
 		}
 		for _, name := range rack.Peers {
 			v.pair(raw, rack, name)

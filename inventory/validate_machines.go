@@ -49,13 +49,20 @@ func (v *validation) units() {
 				continue
 			}
 			v.claim(seen, strconv.Itoa(u.v), u.node, refusal{code: UnitTwice, severity: Warning, message: "another machine of the rack stands in that unit too",
-				accepted: "one machine in each unit", suggestion: nextName(strconv.Itoa(u.v), r.hasUnit)})
+				accepted: "one machine in each unit", suggestion: nextName(strconv.Itoa(u.v), r.hasUnit), example: true})
 			if r.Units.given() && u.v > r.Units.v {
-				v.refuse(u.node, refusal{code: UnitOutside, message: fmt.Sprintf("the rack has %d units", r.Units.v),
+				v.refuse(u.node, refusal{code: UnitOutside, message: fmt.Sprintf("is above the top of the rack, which has %s", unitsOf(r.Units.v)),
 					accepted: fmt.Sprintf("1 to %d", r.Units.v), suggestion: strconv.Itoa(r.Units.v)}, r.Units.node)
 			}
 		}
 	}
+}
+
+func unitsOf(n int) string {
+	if n == 1 {
+		return "1 unit"
+	}
+	return strconv.Itoa(n) + " units"
 }
 
 // hasUnit reports whether a machine stands in the unit.

@@ -33,7 +33,7 @@ func unique[T any](v *validation, all []T, name func(*T) scalar[string], what st
 	for i := range all {
 		if n := name(&all[i]); n.given() && seen[n.v] != n.node {
 			v.refuse(n.node, refusal{code: NameTwice, message: "is the name of another " + what + " too", accepted: "a name that is used once",
-				suggestion: nextName(n.v, func(s string) bool { return seen[s] != nil })}, seen[n.v])
+				suggestion: nextName(n.v, func(s string) bool { return seen[s] != nil }), example: true}, seen[n.v])
 		}
 	}
 }
@@ -180,7 +180,11 @@ func (v *validation) reserved(labels entries[string]) {
 		from, ok := reservedLabels[e.key.v]
 		switch {
 		case ok:
-			v.refuse(e.key.node, refusal{code: ReservedLabel, message: "is filled from " + from, accepted: "labels that nothing else fills", suggestion: from})
+			r := refusal{code: ReservedLabel, message: "is filled from " + from, accepted: "labels that nothing else fills", suggestion: from}
+			if strings.Contains(from, " ") {
+				r.suggestion = "" // it is no key that could stand here
+			}
+			v.refuse(e.key.node, r)
 		case strings.HasPrefix(e.key.v, "plinth.dev/"):
 			v.refuseOwn(e.key, "plinth.dev/")
 		case recordsTaints(e.key.v):

@@ -135,7 +135,7 @@ func (v *validation) poolAndHosts(p *rawPool, r scalar[Range]) {
 			return
 		}
 		if !slices.ContainsFunc(p.Exclude.v, func(e scalar[Range]) bool { return e.v.Contains(h.v) }) {
-			v.refuse(r.node, refusal{code: PoolHoldsHost, message: "holds " + h.v.String() + ", the address of a machine or router",
+			v.refuse(r.node, refusal{code: PoolHoldsHost, message: "holds " + h.v.String() + ", the address of " + v.ownerOf(h.node),
 				accepted: "addresses that nothing else has", suggestion: fmt.Sprintf("exclude: [%s]", quoted(h.v.String()))}, h.node)
 		}
 	}
@@ -161,7 +161,7 @@ func (v *validation) reservations() {
 		for _, e := range raw.Reserved.v {
 			addr, err := netip.ParseAddr(e.key.v)
 			if err != nil || !v.claim(seen, e.key.v, e.key.node, refusal{code: ReservedTwice, message: "is reserved twice", value: e.key.node.Value, accepted: "one Service for each address",
-				suggestion: addr.Next().String()}) {
+				suggestion: addr.Next().String(), example: true}) {
 				continue
 			}
 			if !p.Contains(addr) {

@@ -92,6 +92,7 @@ type problemJSON struct {
 	Value      string         `json:"value,omitempty"`
 	Accepted   string         `json:"accepted,omitempty"`
 	Suggestion string         `json:"suggestion,omitempty"`
+	Example    bool           `json:"example,omitempty"` // the suggestion is one of many that would do
 	Related    []positionJSON `json:"related,omitempty"`
 }
 
@@ -102,7 +103,7 @@ type positionJSON struct {
 }
 
 func problemOf(p inventory.Problem) problemJSON {
-	out := problemJSON{p.Source, p.Line, p.Column, string(p.Severity), string(p.Code), p.Path, p.Message, p.Value, p.Accepted, p.Suggestion, nil}
+	out := problemJSON{p.Source, p.Line, p.Column, string(p.Severity), string(p.Code), p.Path, p.Message, p.Value, p.Accepted, p.Suggestion, p.Example, nil}
 	for _, r := range p.Related {
 		out.Related = append(out.Related, positionJSON(r))
 	}

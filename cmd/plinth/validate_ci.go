@@ -12,7 +12,7 @@ import (
 func writeGitHub(w io.Writer, r report) error {
 	for _, p := range r.problems {
 		text := p.Message
-		for _, more := range []struct{ before, text string }{{"got ", p.Value}, {"accepted: ", p.Accepted}, {"did you mean ", p.Suggestion}} {
+		for _, more := range []struct{ before, text string }{{"got ", p.Value}, {"accepted: ", p.Accepted}, {"", p.Help()}} {
 			if more.text != "" {
 				text += "; " + more.before + more.text
 			}
@@ -57,8 +57,8 @@ func sarifResult(p inventory.Problem, inFile func(inventory.Position) inventory.
 	if p.Path != "" {
 		text = p.Path + " " + text
 	}
-	if p.Suggestion != "" {
-		text += "; did you mean " + p.Suggestion + "?"
+	if help := p.Help(); help != "" {
+		text += "; " + help
 	}
 	out := map[string]any{
 		"ruleId": string(p.Code), "level": string(p.Severity), "message": map[string]any{"text": text},

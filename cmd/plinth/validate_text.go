@@ -88,9 +88,7 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Documen
 		}
 	}
 	note("accepted", p.Accepted)
-	if p.Suggestion != "" {
-		note("help", "did you mean "+p.Suggestion+"?")
-	}
+	note("help", p.Help())
 	for _, r := range p.Related {
 		note("see also", r.String())
 	}
