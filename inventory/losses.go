@@ -103,6 +103,14 @@ func (l Losses) NeedLeave(inForce *Inventory) bool {
 	return inForce != nil && len(l.Removed) > inForce.Safety.MaxRemoved.Or(oneOrPercent(5)).Of(inForce.Size())
 }
 
+// PausedProblem is that of an edit that asks for nothing to be taken up.
+func PausedProblem() Problem {
+	return Problem{
+		Severity: Error, Code: Paused, Path: "spec.safety.paused", Value: "true",
+		Message: "keeps what is in force, whatever else is written", Accepted: "false, or no such key, to take up what is written",
+	}
+}
+
 // namesTold is how many of those that would be lost are named: with the digest behind them
 // they fit into an Event.
 const namesTold = 5

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,9 +29,9 @@ func newAllowCommand() *cobra.Command {
 		Long: `Let an edit pass that was refused for what it would take away.
 
 DIGEST is what the refusal names. It stands for exactly these losses: an edit that takes away
-anything else is refused as before. It is written as the annotation plinth.dev/allow, on a ConfigMap
-that carries the inventory, or, where the inventory comes from files, on the one that lists what was
-accepted. Who keeps those ConfigMaps in Git writes it there.`,
+anything else is refused as before. It is written as the annotation plinth.dev/allow on the ConfigMap
+that lists what was accepted, and on one that carries the inventory if any does. Who keeps the latter
+in Git writes it there.`,
 		Example: "  plinth allow 3f9a1c0e5b7d2468",
 		Args:    usage(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -57,42 +58,56 @@ var digestForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 // allow writes the annotation, and says where.
 func allow(ctx context.Context, client kubernetes.Interface, namespace, digest string) (string, error) {
-	carrier, err := carrierOf(ctx, client, namespace)
+	on, err := carriersOf(ctx, client, namespace)
 	if err != nil {
 		return "", err
 	}
-	digests := inventory.AllowedBy(carrier.Annotations[inventory.AnnotationAllow])
+	var names []string
+	for _, cm := range on {
+		if err := allowOn(ctx, client, cm, digest); err != nil {
+			return "", fmt.Errorf("configmap %s: %w", cm.Name, err)
+		}
+		names = append(names, cm.Name)
+	}
+	return "allowed on configmap " + strings.Join(names, " and "), nil
+}
+
+func allowOn(ctx context.Context, client kubernetes.Interface, cm v1.ConfigMap, digest string) error {
+	digests := inventory.AllowedBy(cm.Annotations[inventory.AnnotationAllow])
 	if slices.Contains(digests, digest) {
-		return fmt.Sprintf("configmap %s allows it already", carrier.Name), nil
+		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": carrier.ResourceVersion,
+		"resourceVersion": cm.ResourceVersion,
 		"annotations":     map[string]string{inventory.AnnotationAllow: strings.Join(append(digests, digest), ",")},
 	}})
 	if err != nil {
-		return "", err
+		return err
 	}
-	if _, err := client.CoreV1().ConfigMaps(namespace).Patch(ctx, carrier.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return "", fmt.Errorf("configmap %s: %w", carrier.Name, err)
-	}
-	return fmt.Sprintf("configmap %s allows it now", carrier.Name), nil
+	_, err = client.CoreV1().ConfigMaps(cm.Namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
 }
 
-// carrierOf is the ConfigMap that a leave is written on: the first by name of those that carry the
-// inventory, else the one that lists what was accepted.
-func carrierOf(ctx context.Context, client kubernetes.Interface, namespace string) (*v1.ConfigMap, error) {
+// carriersOf are the ConfigMaps that a leave is written on: the one that lists what was accepted,
+// and the youngest of those that carry the inventory, which is no copy that kustomize left behind.
+func carriersOf(ctx context.Context, client kubernetes.Interface, namespace string) ([]v1.ConfigMap, error) {
 	maps := client.CoreV1().ConfigMaps(namespace)
-	list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: source.LabelInventory})
-	if err != nil {
-		return nil, err
-	}
-	if len(list.Items) > 0 {
-		first := slices.MinFunc(list.Items, func(a, b v1.ConfigMap) int { return strings.Compare(a.Name, b.Name) })
-		return &first, nil
-	}
 	accepted, err := maps.Get(ctx, source.AcceptedName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, errors.New("no inventory is in force in namespace " + namespace)
 	}
-	return accepted, err
+	if err != nil {
+		return nil, err
+	}
+	list, err := maps.List(ctx, metav1.ListOptions{LabelSelector: source.LabelInventory})
+	if err != nil {
+		return nil, err
+	}
+	on := []v1.ConfigMap{*accepted}
+	if len(list.Items) > 0 {
+		on = append(on, slices.MinFunc(list.Items, func(a, b v1.ConfigMap) int {
+			return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+		}))
+	}
+	return on, nil
 }

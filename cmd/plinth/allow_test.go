@@ -16,10 +16,10 @@ func TestALeaveIsWrittenOnTheInventory(t *testing.T) {
 	for _, c := range []struct {
 		what    string
 		objects []*v1.ConfigMap
-		on      string
+		on      []string
 	}{
-		{"the first that carries it", []*v1.ConfigMap{accepted, carrier("racks", "plinth.dev/inventory"), carrier("pools", "plinth.dev/inventory")}, "pools"},
-		{"what was accepted, where it comes from files", []*v1.ConfigMap{accepted}, "plinth-accepted"},
+		{"the first that carries it", []*v1.ConfigMap{accepted, carrier("racks", "plinth.dev/inventory"), carrier("pools", "plinth.dev/inventory")}, []string{"plinth-accepted", "pools"}},
+		{"what was accepted, where it comes from files", []*v1.ConfigMap{accepted}, []string{"plinth-accepted"}},
 	} {
 		client := fake.NewClientset()
 		for _, o := range c.objects {
@@ -35,9 +35,11 @@ func TestALeaveIsWrittenOnTheInventory(t *testing.T) {
 		if _, err := allow(t.Context(), client, "kube-system", "fedcba9876543210"); err != nil {
 			t.Fatalf("%s: %v", c.what, err)
 		}
-		cm, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), c.on, metav1.GetOptions{})
-		if err != nil || cm.Annotations["plinth.dev/allow"] != "0123456789abcdef,fedcba9876543210" {
-			t.Errorf("%s: %v %v", c.what, cm.Annotations, err)
+		for _, name := range c.on {
+			cm, err := client.CoreV1().ConfigMaps("kube-system").Get(t.Context(), name, metav1.GetOptions{})
+			if err != nil || cm.Annotations["plinth.dev/allow"] != "0123456789abcdef,fedcba9876543210" {
+				t.Errorf("%s: %s: %v %v", c.what, name, cm.Annotations, err)
+			}
 		}
 	}
 	if _, err := allow(t.Context(), fake.NewClientset(), "kube-system", "0123456789abcdef"); err == nil {

@@ -24,6 +24,9 @@ func judge(before, after *inventory.Inventory, asked *preview.Cluster) judgement
 		j.losses.InUse, j.losses.Unreachable = asked.VIPsInUse(), preview.Unreachable(before, after, *asked)
 	}
 	j.problems, j.digest = j.losses.Refuse(before, inventory.Allowance{})
+	if after.Safety.Paused {
+		j.problems = append(j.problems, inventory.PausedProblem())
+	}
 	return j
 }
 

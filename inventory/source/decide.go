@@ -52,7 +52,7 @@ func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inven
 		return nil, append(wrong, problems...)
 	}
 	if next.Safety.Paused {
-		return nil, append(problems, paused())
+		return nil, append(problems, inventory.PausedProblem())
 	}
 	admitted, more := inventory.Admit(next, inForce)
 	return admitted, append(problems, more...)
@@ -67,7 +67,7 @@ func (r *Reconciler) judge(ctx context.Context, edit Edit, next *inventory.Inven
 		return err
 	}
 	problems, digest := losses.Refuse(r.have.inventory, allowed)
-	if digest == "" && !next.Equal(r.have.inventory) {
+	if unaided, _ := losses.Refuse(r.have.inventory, inventory.Allowance{}); len(unaided) == 0 && !next.Equal(r.have.inventory) {
 		if problems, digest, err = r.stays(ctx, edit, allowed); err != nil {
 			return err
 		}
@@ -129,12 +129,4 @@ func (r *Reconciler) refusedBefore(ctx context.Context) (content, digest string,
 	}
 	content, digest, _ = strings.Cut(*r.refused, " ")
 	return content, digest, nil
-}
-
-// paused is the problem of an edit that asks for nothing to be taken up.
-func paused() inventory.Problem {
-	return inventory.Problem{
-		Severity: inventory.Error, Code: inventory.Paused, Path: "spec.safety.paused", Value: "true",
-		Message: "keeps what is in force, whatever else is written", Accepted: "false, or no such key, to take up what is written",
-	}
 }

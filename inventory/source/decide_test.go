@@ -122,6 +122,48 @@ func TestWhatWasRefusedStaysRefusedUntilItChangesOrIsAllowed(t *testing.T) {
 	}
 }
 
+func TestLeaveByNumberLetsTheSameEditPass(t *testing.T) {
+	j := newJudged(t)
+	j.says(edit(text("a", "b", "c")), "")
+	retired := strings.ReplaceAll(text("a", "b", "c"), "{name: w", "{state: retired, name: w")
+	all := edit(retired)
+	j.says(all, "P1001")
+	all.Allowance.Removals = 3
+	j.says(all, "")
+}
+
+func TestAMistakeInBetweenDoesNotForgetARefusal(t *testing.T) {
+	j := newJudged(t)
+	j.lost = oneVIP
+	shrunk := edit(text("b"))
+	j.says(shrunk, "203.0.113.77")
+	digest := j.digest()
+	j.edit, j.decided = new(edit("{")), false
+	if err := j.step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	j.lost = nil
+	j.restart()
+	j.says(shrunk, "P1009")
+	if j.digest() != digest {
+		t.Errorf("the digest was %s and is %s", digest, j.digest())
+	}
+}
+
+func TestALeaveStaysWhereItIs(t *testing.T) {
+	j := newJudged(t)
+	j.lost = oneVIP
+	j.says(edit(text("b")), "203.0.113.77")
+	patch := []byte(`{"metadata":{"annotations":{"` + inventory.AnnotationAllow + `":"` + j.digest() + `"}}}`)
+	if _, err := j.client.CoreV1().ConfigMaps(j.Namespace).Patch(t.Context(), AcceptedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	j.lost, j.loaded = nil, false
+	j.says(edit(text("d")), "") // a harmless one, and a generation more
+	j.lost = oneVIP
+	j.says(edit(text("b")), "")
+}
+
 func TestALeaveOnTheAcceptedConfigMapCounts(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
