@@ -37,10 +37,12 @@ func (c *cluster) start(flags ...string) (stop func()) {
 	return c.Start(append([]string{"--configure-cloud-routes=false"}, flags...)...)
 }
 
-// pools puts an inventory with these pools into force.
+// pools puts an inventory with these pools into force, whoever loses a VIP by it: what is refused
+// for that is another story.
 func (c *cluster) pools(yaml string) {
 	c.t.Helper()
 	c.EditInventory(apiserver.Document(`
+  safety: {maxUnreachable: 100%}
   racks: [{name: r01, subnets: [10.10.1.0/26], machines: [{name: w1, addresses: [10.10.1.11]}]}]
   pools:
 `+yaml), nil)
