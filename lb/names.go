@@ -34,4 +34,7 @@ const (
 	// SharedByAnnotation names the holders of a claim that several Services share, or that
 	// one took over from another: namespace/name of each, comma separated, sorted.
 	SharedByAnnotation = "plinth.dev/shared-by"
+	// RenewedAnnotation has the version that a claim was of before it was renewed for the Service
+	// that it names, so that a leader that was about to remove it does not.
+	RenewedAnnotation = "plinth.dev/renewed"
 )

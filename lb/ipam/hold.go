@@ -10,7 +10,11 @@ import (
 
 // ToHold says what is to be written next so that a Service, of that UID, holds an address that
 // it was granted; [Nothing]: it does. Who writes it observes the answer and asks again.
-func (s *State) ToHold(a netip.Addr, k lb.ServiceKey, uid string) Write {
+//
+// An object that names the Service may be about to go: another leader released it, and removes it
+// as it knows it. So where no status shows the address yet, the object is renewed first; what
+// that one removes is then another version.
+func (s *State) ToHold(a netip.Addr, k lb.ServiceKey, uid string, shown bool) Write {
 	x := s.addresses.of(a)
 	switch {
 	case x.foreign:
@@ -22,6 +26,9 @@ func (s *State) ToHold(a netip.Addr, k lb.ServiceKey, uid string) Write {
 	switch named := o.HeldBy(k); {
 	case named && o.parentUIDWith(k, uid) == o.ParentUID:
 		s.addresses.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} }) // it has it again
+		if !shown {
+			return Write{Verb: Update, Object: o, Holders: o.Holders, ParentUID: o.ParentUID, Renew: true}
+		}
 		return Write{}
 	case named:
 		s.addresses.learn(a, func(x *addressRecord) { x.releasing = lb.ServiceKey{} })

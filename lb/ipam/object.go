@@ -75,6 +75,7 @@ type Write struct {
 	ParentUID string
 	Confirm   bool // only if the Service still is the one of that UID
 	Released  bool // only if nobody is served any more whom the object names
+	Renew     bool // of an Update: the object names the Service already, and is to be another version of it
 }
 
 // withHolder returns the holders with k, sorted as they are written.

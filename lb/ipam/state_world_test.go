@@ -254,7 +254,7 @@ func (c *cluster) acquire(k lb.ServiceKey, svc *liveService, d Decision) (bool, 
 	for i, v := range d.VIPs {
 		ok, err := false, error(nil)
 		for range 8 {
-			w := c.state.ToHold(v.Addr, k, svc.uid)
+			w := c.state.ToHold(v.Addr, k, svc.uid, true)
 			if w.Verb == Nothing || w.Verb == Refused {
 				ok = w.Verb == Nothing
 				break

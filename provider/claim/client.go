@@ -43,9 +43,12 @@ func (c Client) Create(ctx context.Context, a netip.Addr, pool string, k lb.Serv
 
 // Update writes who holds an address into its object, if that is still as it is known.
 func (c Client) Update(ctx context.Context, w ipam.Write) (*networkingv1.IPAddress, error) {
+	annotations := map[string]string{lb.SharedByAnnotation: joined(w.Holders), lb.ServiceUIDAnnotation: w.ParentUID}
+	if w.Renew {
+		annotations = map[string]string{lb.RenewedAnnotation: w.Object.Version} // what it was: never twice the same
+	}
 	return c.patch(ctx, w.Object.Addr.String(), map[string]any{
-		"uid": w.Object.UID, "resourceVersion": w.Object.Version,
-		"annotations": map[string]string{lb.SharedByAnnotation: joined(w.Holders), lb.ServiceUIDAnnotation: w.ParentUID},
+		"uid": w.Object.UID, "resourceVersion": w.Object.Version, "annotations": annotations,
 	})
 }
 

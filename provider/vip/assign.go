@@ -3,6 +3,7 @@ package vip
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -72,7 +73,7 @@ func (b *Controller) decide(r ipam.Request) (d ipam.Decision) {
 // them; the state then knows, and has undone what was not acquired.
 func (b *Controller) acquireAll(ctx context.Context, r ipam.Request, d ipam.Decision) (bool, error) {
 	for i, v := range d.VIPs {
-		ok, err := b.acquire(ctx, v.Addr, v.Pool, r.Service, r.UID)
+		ok, err := b.acquire(ctx, v.Addr, v.Pool, r.Service, r.UID, slices.Contains(r.Shown, v.Addr))
 		if err != nil || !ok {
 			b.apply(func(s *ipam.State) ipam.Effects { return s.Revert(r.Service, d.VIPs[i:]) })
 			return false, err

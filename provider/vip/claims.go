@@ -39,11 +39,11 @@ func errCacheIsLate(k lb.ServiceKey) error {
 }
 
 // acquire has the API server record that a Service holds a VIP that it was granted. It
-// reports false if somebody else does; the state then knows.
-func (b *store) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string) (bool, error) {
+// reports false if somebody else does; the state then knows. shown: its status shows the VIP.
+func (b *store) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string, shown bool) (bool, error) {
 	defer b.ofAddress.lock(a.String())()
 	for range claimAttempts {
-		w := ask(b, func(s *ipam.State) ipam.Write { return s.ToHold(a, k, uid) })
+		w := ask(b, func(s *ipam.State) ipam.Write { return s.ToHold(a, k, uid, shown) })
 		var obj *networkingv1.IPAddress
 		var err error
 		switch w.Verb {
