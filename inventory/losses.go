@@ -80,7 +80,7 @@ func (l Losses) Refuse(inForce *Inventory, a Allowance) (problems Problems, dige
 	}
 	var beyond Losses
 	for _, limit := range l.limits(inForce, a.Removals) {
-		if n := len(limit.lost); n > limit.may {
+		if n := len(limit.lost); n > limit.may() {
 			limit.mark(&beyond)
 			problems = append(problems, limit.problem())
 		}
@@ -100,7 +100,7 @@ func (l Losses) Refuse(inForce *Inventory, a Allowance) (problems Problems, dige
 
 // NeedLeave reports whether more machines go than the inventory in force lets go by itself.
 func (l Losses) NeedLeave(inForce *Inventory) bool {
-	return inForce != nil && len(l.Removed) > inForce.Safety.MaxRemoved.Or(oneOrPercent(5)).Of(inForce.Size())
+	return inForce != nil && len(l.Removed) > inForce.Safety.maxRemoved().Of(inForce.Size())
 }
 
 // PausedProblem is that of an edit that asks for nothing to be taken up.
@@ -122,40 +122,42 @@ type brake struct {
 	message string // of how many are lost, of how many, and how many may be
 	key     string
 	limit   Limit
-	of, may int
+	of      int
+	allowed int // whatever the limit says
 	lost    []string
 	mark    func(beyond *Losses)
 }
+
+// maxRemoved is what holds where nobody says otherwise, too.
+func (s Safety) maxRemoved() Limit { return s.MaxRemoved.Or(oneOrPercent(5)) }
 
 // limits are those of the inventory in force.
 func (l Losses) limits(inForce *Inventory, removals int) []brake {
 	safety, machines := inForce.Safety, inForce.Size()
 	removed := brake{
-		TooManyRemovals, "spec.racks", "drops, retires or gives another id to %d of %d machines at once, and %d may go",
-		"maxRemoved", safety.MaxRemoved.Or(oneOrPercent(5)), machines, 0, l.Removed, func(b *Losses) { b.Removed = l.Removed },
+		code: TooManyRemovals, path: "spec.racks", message: "drops, retires or gives another id to %d of %d machines at once, and %d may go",
+		key: "maxRemoved", limit: safety.maxRemoved(), of: machines, allowed: removals, lost: l.Removed, mark: func(b *Losses) { b.Removed = l.Removed },
 	}
 	drained := brake{
-		TooManyDrained, "spec.racks", "takes %d of %d machines out of service at once, and %d may be",
-		"maxDrained", safety.MaxDrained.Or(oneOrPercent(25)), machines, 0, l.Drained, func(b *Losses) { b.Drained = l.Drained },
+		code: TooManyDrained, path: "spec.racks", message: "takes %d of %d machines out of service at once, and %d may be",
+		key: "maxDrained", limit: safety.MaxDrained.Or(oneOrPercent(25)), of: machines, lost: l.Drained, mark: func(b *Losses) { b.Drained = l.Drained },
 	}
 	unreachable := brake{
-		VIPsUnreachable, "spec.pools", "takes %d of %d VIPs in use from everybody, and %d may be",
-		"maxUnreachable", safety.MaxUnreachable.Or(LimitNumber(0)), l.InUse, 0, said(l.Unreachable), func(b *Losses) { b.Unreachable = l.Unreachable },
+		code: VIPsUnreachable, path: "spec.pools", message: "takes %d of %d VIPs in use from everybody, and %d may be",
+		key: "maxUnreachable", limit: safety.MaxUnreachable.Or(LimitNumber(0)), of: l.InUse, lost: said(l.Unreachable), mark: func(b *Losses) { b.Unreachable = l.Unreachable },
 	}
-	all := []brake{removed, drained, unreachable}
-	for i := range all {
-		all[i].may = all[i].limit.Of(all[i].of)
-	}
-	all[0].may = max(all[0].may, removals)
-	return all
+	return []brake{removed, drained, unreachable}
 }
+
+// may is how many may be lost.
+func (b brake) may() int { return max(b.limit.Of(b.of), b.allowed) }
 
 // problem says that the limit is exceeded.
 func (b brake) problem() Problem {
 	n := len(b.lost)
 	p := Problem{
 		Severity: Error, Code: b.code, Path: b.path,
-		Message:  fmt.Sprintf(b.message, n, b.of, b.may) + ": " + shortList(b.lost, namesTold),
+		Message:  fmt.Sprintf(b.message, n, b.of, b.may()) + ": " + shortList(b.lost, namesTold),
 		Accepted: fmt.Sprintf("safety.%s (%s) of the inventory in force", b.key, b.limit),
 	}
 	if b.code == TooManyRemovals {

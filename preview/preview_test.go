@@ -165,6 +165,17 @@ func named(name, providerID string) Cluster {
 	return c
 }
 
+// TestAFamilyWithoutEndpointsSaysNothingOfTheOther: a Service of both families may have pods of one.
+func TestAFamilyWithoutEndpointsSaysNothingOfTheOther(t *testing.T) {
+	both := service("local", "203.0.113.5", true, "w1")
+	both.VIPs = append(both.VIPs, netip.MustParseAddr("2001:db8::5"))
+	c := Cluster{Nodes: nodes("w1", "w2", "w3"), Services: []Service{both}}
+	lost := Unreachable(edited(t), edited(t, "10.1.0.11]", "10.1.0.11], state: off"), c)
+	if len(lost) != 1 || lost[0].Addr != both.VIPs[0] {
+		t.Errorf("the only machine with an endpoint goes, and lost is %v", lost)
+	}
+}
+
 // drawCluster draws Services with endpoints of every kind on the machines.
 func drawCluster(t *rapid.T) Cluster {
 	c := Cluster{Nodes: map[string]Node{}}

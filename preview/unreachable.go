@@ -3,6 +3,7 @@ package preview
 import (
 	"cmp"
 	"maps"
+	"net/netip"
 	"slices"
 
 	"plinth.dev/plinth/inventory"
@@ -46,21 +47,24 @@ func Unreachable(before, after *inventory.Inventory, c Cluster) []inventory.Lost
 	return lost
 }
 
-// served is the cluster with an endpoint for each Service that has none.
+// served is the cluster with an endpoint for each VIP that has none of its family. Where those
+// would be nobody knows, so that local traffic does not count for it.
 func (c Cluster) served() Cluster {
-	c.Services = slices.Clone(c.Services)
-	for i := range c.Services {
-		s := &c.Services[i]
-		for _, vip := range s.VIPs {
-			if f := lb.FamilyOf(vip); s.Endpoints[f].Unserved() != "" {
-				s.LocalTraffic, s.Endpoints = false, maps.Clone(s.Endpoints)
-				if s.Endpoints == nil {
-					s.Endpoints = map[lb.Family]advertise.Spread{}
-				}
-				s.Endpoints[f] = advertise.Spread{Ready: map[string]int{"": 1}}
+	var all []Service
+	for _, s := range c.Services {
+		idle := s
+		idle.VIPs, idle.LocalTraffic, idle.Endpoints = nil, false, map[lb.Family]advertise.Spread{}
+		s.VIPs = slices.DeleteFunc(slices.Clone(s.VIPs), func(vip netip.Addr) bool {
+			f := lb.FamilyOf(vip)
+			if s.Endpoints[f].Unserved() == "" {
+				return false
 			}
-		}
+			idle.VIPs, idle.Endpoints[f] = append(idle.VIPs, vip), advertise.Spread{Ready: map[string]int{"": 1}}
+			return true
+		})
+		all = append(all, s, idle)
 	}
+	c.Services = all
 	return c
 }
 

@@ -19,7 +19,7 @@ type verdict struct {
 }
 
 // decide returns the inventory that is to be in force with an edit: that of the edit, or where
-// it is refused the one that is in force. Its error means that it cannot be decided yet.
+// it is refused, or cannot be decided on yet, which is an error, the one that is in force.
 func (r *Reconciler) decide(ctx context.Context, edit Edit) (*inventory.Inventory, verdict, error) {
 	inForce := r.have.inventory
 	next, problems := admit(edit, inForce)
@@ -28,7 +28,7 @@ func (r *Reconciler) decide(ctx context.Context, edit Edit) (*inventory.Inventor
 		return inForce, said, nil
 	}
 	if err := r.judge(ctx, edit, next, &said); err != nil {
-		return nil, verdict{}, fmt.Errorf("the inventory waits, for it cannot be told what it would take away: %w", err)
+		return inForce, verdict{}, fmt.Errorf("the inventory waits, for it cannot be told what it would take away: %w", err)
 	}
 	said.problems = append(said.problems, tooLarge(next, r.have)...)
 	if said.problems.Err() != nil {

@@ -74,6 +74,16 @@ func (j *judged) digest() string {
 	return digest
 }
 
+// allow writes the digest on the ConfigMap that lists what was accepted, and the watch says so.
+func (j *judged) allow() {
+	j.t.Helper()
+	patch := []byte(`{"metadata":{"annotations":{"` + inventory.AnnotationAllow + `":"` + j.digest() + `"}}}`)
+	if _, err := j.client.CoreV1().ConfigMaps(j.Namespace).Patch(j.t.Context(), AcceptedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		j.t.Fatal(err)
+	}
+	j.loaded = false
+}
+
 func TestAnEditThatTakesAVIPFromEverybodyIsRefused(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
@@ -154,11 +164,8 @@ func TestALeaveStaysWhereItIs(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
 	j.says(edit(text("b")), "203.0.113.77")
-	patch := []byte(`{"metadata":{"annotations":{"` + inventory.AnnotationAllow + `":"` + j.digest() + `"}}}`)
-	if _, err := j.client.CoreV1().ConfigMaps(j.Namespace).Patch(t.Context(), AcceptedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	j.lost, j.loaded = nil, false
+	j.allow()
+	j.lost = nil
 	j.says(edit(text("d")), "") // a harmless one, and a generation more
 	j.lost = oneVIP
 	j.says(edit(text("b")), "")
@@ -168,11 +175,7 @@ func TestALeaveOnTheAcceptedConfigMapCounts(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
 	j.says(edit(text("b")), "203.0.113.77")
-	patch := []byte(`{"metadata":{"annotations":{"` + inventory.AnnotationAllow + `":"` + j.digest() + `"}}}`)
-	if _, err := j.client.CoreV1().ConfigMaps(j.Namespace).Patch(t.Context(), AcceptedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	j.loaded = false // as the watch says
+	j.allow()
 	j.stepSays("")
 }
 
@@ -183,6 +186,17 @@ func TestAnEditWaitsWhileNobodyCanTellWhatItTakesAway(t *testing.T) {
 	j.edit, j.decided = &e, false
 	if err := j.step(t.Context()); err == nil || !strings.Contains(err.Error(), "no EndpointSlices") || j.have.generation != 1 || j.decided {
 		t.Fatalf("%v, generation %d, decided: %v", err, j.have.generation, j.decided)
+	}
+	slice := sliceName("r0", 1)
+	if err := j.client.CoreV1().ConfigMaps(j.Namespace).Delete(t.Context(), slice, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	j.loaded = false
+	if err := j.step(t.Context()); err == nil {
+		t.Fatal("it does not wait any more")
+	}
+	if _, err := j.client.CoreV1().ConfigMaps(j.Namespace).Get(t.Context(), slice, metav1.GetOptions{}); err != nil {
+		t.Errorf("what vanished is not stored again while an edit waits: %v", err)
 	}
 	j.err = nil
 	j.stepSays("")

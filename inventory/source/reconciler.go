@@ -153,12 +153,9 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 		r.decided = false
 	}
 	before, undecided := r.have.generation, r.edit != nil && !r.decided
-	want, said := r.have.inventory, verdict{}
+	want, said, waits := r.have.inventory, verdict{}, error(nil)
 	if undecided {
-		var err error
-		if want, said, err = r.decide(ctx, *r.edit); err != nil {
-			return errors.Join(err, r.commit(ctx, r.have.inventory), r.reportNotReady(ctx, err, "", nil))
-		}
+		want, said, waits = r.decide(ctx, *r.edit)
 	}
 	if err := r.commit(ctx, want); err != nil {
 		r.loaded = false
@@ -168,10 +165,13 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 		return errors.Join(err, r.reportNotStored(ctx, err))
 	}
 	var err error
-	if undecided {
+	switch {
+	case waits != nil:
+		err = errors.Join(waits, r.reportNotReady(ctx, waits, "", nil))
+	case undecided:
 		err = r.report(ctx, result{edit: *r.edit, verdict: said, changed: r.have.generation != before})
 		r.decided = err == nil
-	} else {
+	default:
 		err = r.reportStored(ctx)
 	}
 	return errors.Join(err, r.tidy(ctx))
