@@ -80,7 +80,9 @@ func allocate(l *Ledger, r Request, told []netip.Addr, now time.Time) Decision {
 	return s.refused()
 }
 
-// mayStay reports whether the Service itself did nothing that moves it away from a.
+// mayStay reports whether the Service itself did nothing that moves it away from a. One that
+// neither its status shows nor it was told of may be what an earlier Service of its name left:
+// that stays where the Service could be given it.
 func (s *search) mayStay(a netip.Addr) bool {
 	c := s.l.holdings[a]
 	if s.r.asks(lb.FamilyOf(a)) {
@@ -88,6 +90,8 @@ func (s *search) mayStay(a netip.Addr) bool {
 			return false
 		}
 	} else if s.r.Pool != "" && s.r.Pool != c.pool && s.r.Pool != s.l.Pool(a) {
+		return false
+	} else if p := s.l.poolOf(a); s.known(a) == unreported && (p == nil || s.bars(p, a, false) != "") {
 		return false
 	}
 	if h, _ := c.holder(s.r.Service); h.equal(s.r.Holder) {

@@ -285,6 +285,7 @@ func TestVIPIsKeptWhatever(t *testing.T) {
 			l := ledgerOf(t, before)
 			apply(l, service("d/s", "4"), noon)
 			l.SetPools(pools(t, tt.after))
+			tt.request.Shown = ips("192.0.2.0").Addrs
 			if got := brief(Allocate(l, tt.request, noon)); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
