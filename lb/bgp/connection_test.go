@@ -1,6 +1,7 @@
 package bgp
 
 import (
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -18,10 +19,12 @@ func TestConnectingProcess(t *testing.T) {
 	if to == "" {
 		return // only when started by connectElsewhere
 	}
-	if _, err := net.DialTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(to))); err != nil {
+	c, err := net.DialTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(to)))
+	if err != nil {
 		t.Fatal(err)
 	}
-	select {}
+	_, err = io.Copy(io.Discard, c) // one that nothing refers to any more would be closed by the garbage collector
+	t.Log("the connection has ended: ", err)
 }
 
 // connectElsewhere has another program connect, until the test ends.
@@ -29,6 +32,7 @@ func connectElsewhere(t *testing.T, to net.Addr) {
 	t.Helper()
 	c := exec.Command("/proc/self/exe", "-test.run=^TestConnectingProcess$")
 	c.Env = append(os.Environ(), asConnecting+"="+to.String(), "PLINTH_TEST_AGENT=connecting")
+	c.Stdout, c.Stderr = t.Output(), t.Output()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +66,7 @@ func TestAConnectionOfAnotherProgramIsToldFromOurOwn(t *testing.T) {
 		if taken && c.local.Addr() == s.Local && c.local.String() != own.LocalAddr().String() {
 			break
 		}
-		if time.Since(begin) > 10*time.Second {
+		if time.Since(begin) > 30*time.Second { // a program is started on a machine that builds others
 			t.Fatalf("the other program's connection is not found: %v, %v of %v", c, taken, connections(s.Local, s.RouterAddr, 0, s.Port))
 		}
 	}
