@@ -155,19 +155,22 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.proxy.ServeHTTP(w, r)
 }
 
-// pick decides how a request fails; nil: it does not.
+// pick decides how a request fails; nil: it does not. It is one of the ways that came least
+// often so far, so that none is left out where little is asked.
 func (f *Faults) pick(writes bool) *fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.random.Float64() >= f.rate {
 		return nil
 	}
-	for {
-		if one := &faults[f.random.IntN(len(faults))]; writes || !one.writes {
-			f.counts[one.name]++
-			return one
+	var least *fault
+	for _, i := range f.random.Perm(len(faults)) {
+		if one := &faults[i]; (writes || !one.writes) && (least == nil || f.counts[one.name] < f.counts[least.name]) {
+			least = one
 		}
 	}
+	f.counts[least.name]++
+	return least
 }
 
 func (f *Faults) upTo(limit time.Duration) time.Duration {

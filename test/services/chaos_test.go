@@ -72,7 +72,7 @@ func testChaos(t *testing.T, disorder func(*chaos), notPromised ...string) {
 		time.Sleep(pace)
 	}
 	c.calm()
-	c.allServed()
+	c.allServed(r)
 
 	c.faults.Fail(chaosRate)
 	disorder(c)
@@ -106,8 +106,17 @@ func (c *chaos) wasChaos(r *recorder, h *history) {
 
 // allServed waits until each Service has what it asks for and holds it, and nothing else is
 // held.
-func (c *chaos) allServed() {
+func (c *chaos) allServed(r *recorder) {
 	c.t.Helper()
+	var asked []string // by those that lack it
+	defer func() {
+		if c.t.Failed() {
+			slices.Sort(asked)
+			for _, ip := range slices.Compact(asked) {
+				c.t.Logf("%s:\n%s", ip, concerning(c.seen(r), ip))
+			}
+		}
+	}()
 	c.Eventually(40*time.Second, "all Services have what they ask for", func(ctx context.Context) error {
 		c.tendAll()
 		list, err1 := c.Client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
@@ -116,9 +125,11 @@ func (c *chaos) allServed() {
 			return err
 		}
 		var wrong []error
+		asked = nil
 		for i := range list.Items {
 			svc := &list.Items[i]
 			if err := unserved(svc); err != nil {
+				asked = append(asked, strings.Split(svc.Annotations["plinth.dev/ips"], ",")...)
 				wrong = append(wrong, fmt.Errorf("%s: %w; %v", nameOf(svc), err, svc.Status.Conditions))
 			}
 			for _, ip := range shown(svc) {
