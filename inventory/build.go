@@ -28,7 +28,7 @@ func (d *decoder) build(raw *rawInventory) *Inventory {
 		Expect: Expect{Racks: sortedTexts(s.Expect.Racks), Pools: sortedTexts(s.Expect.Pools)},
 		Safety: Safety{
 			MaxRemoved: option(s.Safety.MaxRemoved), MaxUnreachable: option(s.Safety.MaxUnreachable), MaxDrained: option(s.Safety.MaxDrained),
-			Paused: s.Safety.Paused.v,
+			Paused: s.Safety.Paused.v, SessionTrial: option(s.Safety.SessionTrial),
 		},
 		NodeLabels:  keyed(s.Labels),
 		BGP:         BGP{ASN: s.BGP.ASN.v, Session: d.session(&s.BGP.rawSession)},

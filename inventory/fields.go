@@ -35,6 +35,7 @@ func init() { // readers read raw types themselves, so neither can be initialise
 		"secretKey": checked(secretKey), "reason": checked(reason), "router": checked(readRouterAddr), "effect": word("NoSchedule", "PreferNoSchedule", "NoExecute"),
 		"address": readAddressKey, "portal": readPortal, "any": anyKey,
 		"holdTime": readHoldTime, "gracefulRestart": readGracefulRestart, "restartTime": readRestartTime, "password": refusePassword,
+		"sessionTrial": between(0, time.Hour),
 	}
 	tabulate(reflect.TypeFor[rawInventory]())
 	tabulate(reflect.TypeFor[rawGracefulRestart]())

@@ -86,7 +86,7 @@ func given[T comparable](o Option[T], text func(T) string) string {
 func safetyMap(s Safety) mapOf {
 	return filled(mapOf{
 		{"maxRemoved", limitValue(s.MaxRemoved)}, {"maxUnreachable", limitValue(s.MaxUnreachable)}, {"maxDrained", limitValue(s.MaxDrained)},
-		{"paused", plain(s.Paused, false)},
+		{"paused", plain(s.Paused, false)}, {"sessionTrial", given(s.SessionTrial, shortDuration)},
 	})
 }
 

@@ -48,6 +48,7 @@ type Safety struct {
 	MaxUnreachable Option[Limit] // VIPs in use that no machine would announce any more; default: 0
 	MaxDrained     Option[Limit] // machines that leave the state active; default: the larger of 1 and 25%
 	Paused         bool          // nothing is taken up, whatever it says
+	SessionTrial   Option[time.Duration]
 }
 
 // BGP holds what every session has unless its rack or router says otherwise.

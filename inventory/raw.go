@@ -149,6 +149,8 @@ type rawSafety struct {
 	MaxDrained scalar[Limit] `key:"maxDrained"`
 	// Take up nothing: what is in force stays, whatever the documents say, until this is false again. Default: false.
 	Paused scalar[bool] `key:"paused"`
+	// How long a session that an edit gives other terms (AS, password, TTL, multihop, address, BFD) has to come up on the one machine for each router where it is tried first, before the edit is refused; 0s: it is not tried. Default: 30s.
+	SessionTrial scalar[time.Duration] `key:"sessionTrial" form:"sessionTrial"`
 }
 
 // rawSession holds what the spec, a rack and a router may each say about a session.

@@ -19,6 +19,7 @@ func (c *Cloud) newKeeper() *source.Reconciler {
 		Metrics:     source.NewMetrics(),
 		Enforce:     c.inForce.Set,
 		Unreachable: c.unreachable,
+		Agents:      c.agents,
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"plinth.dev/plinth/provider/cluster"
 )
 
+// errNoInformers passes: they come a moment after the reconciler has begun.
+var errNoInformers = errors.New("the informers are not there yet")
+
 // readCluster prepares what an edit of the inventory is held against.
 func (c *Cloud) readCluster() {
 	r, err := cluster.New(claim.Client{Kube: c.client, Namespace: c.options.Namespace}, c.informers)
@@ -24,7 +27,7 @@ func (c *Cloud) readCluster() {
 func (c *Cloud) unreachable(ctx context.Context, before, after *inventory.Inventory) (inUse int, lost []inventory.LostVIP, err error) {
 	r := c.cluster.Load()
 	if r == nil {
-		return 0, nil, errors.New("the informers are not there yet") // they come a moment after the reconciler has begun
+		return 0, nil, errNoInformers
 	}
 	now, err := r.Read(ctx)
 	if err != nil {

@@ -157,7 +157,7 @@ func (s acceptedStore) tidy(ctx context.Context, have accepted) error {
 	if !ok {
 		return nil
 	}
-	keep := map[string]bool{AcceptedName: true}
+	keep := map[string]bool{AcceptedName: true, TrialName: true}
 	for rack, n := range listed(common, keyRacks) {
 		want := copyOf(rack, have.parts[sliceName(rack, n)])
 		written, err := s.write(ctx, want, have.parts[want.Name])
@@ -181,12 +181,18 @@ func (s acceptedStore) tidy(ctx context.Context, have accepted) error {
 	return nil
 }
 
+// write is put, where what is there differs.
 func (s acceptedStore) write(ctx context.Context, want, have *v1.ConfigMap) (*v1.ConfigMap, error) {
-	switch {
-	case have == nil:
-		return s.maps().Create(ctx, want, metav1.CreateOptions{})
-	case maps.Equal(want.Data, have.Data) && maps.Equal(want.Labels, have.Labels) && generationOf(want) == generationOf(have):
+	if have != nil && maps.Equal(want.Data, have.Data) && maps.Equal(want.Labels, have.Labels) && generationOf(want) == generationOf(have) {
 		return have, nil
+	}
+	return s.put(ctx, want, have)
+}
+
+// put writes a ConfigMap in the place of another; nil: there is none.
+func (s acceptedStore) put(ctx context.Context, want, have *v1.ConfigMap) (*v1.ConfigMap, error) {
+	if have == nil {
+		return s.maps().Create(ctx, want, metav1.CreateOptions{})
 	}
 	want.ResourceVersion = have.ResourceVersion
 	return s.maps().Update(ctx, want, metav1.UpdateOptions{})

@@ -141,7 +141,7 @@ func TestAnAgentGetsItsRackAndOnlyPairsOfOneGeneration(t *testing.T) {
 	}
 	got, done := make(chan *inventory.Inventory, 10), make(chan error)
 	go func() {
-		done <- Follow(ctx, client, namespace, "r1", func(inv *inventory.Inventory, _ error) { got <- inv })
+		done <- Follow(ctx, client, namespace, "r1", "w1", func(f Followed, _ error) { got <- f.Inventory })
 	}()
 	zone := func() string {
 		t.Helper()
@@ -204,7 +204,7 @@ func TestAnAgentReadsAgainWhereASliceIsGone(t *testing.T) {
 		return false, nil, nil
 	})
 	got := make(chan *inventory.Inventory, 9)
-	go Follow(ctx, client, namespace, "r0", func(inv *inventory.Inventory, _ error) { got <- inv })
+	go Follow(ctx, client, namespace, "r0", "w1", func(f Followed, _ error) { got <- f.Inventory })
 	<-looked
 	if _, err := s.maps().Create(ctx, slice, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

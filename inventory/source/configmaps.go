@@ -49,16 +49,20 @@ func (c ConfigMaps) Run(ctx context.Context, set func(Edit)) error {
 	return follow(ctx, func() error { set(read(informer.GetStore())); return nil }, informer)
 }
 
-// follow runs an informer and calls changed, when it has synced and after each burst of
+// follow runs informers and calls changed, when they have synced and after each burst of
 // changes; again after a pause where that fails.
-func follow(ctx context.Context, changed func() error, informer cache.SharedIndexInformer) error {
+func follow(ctx context.Context, changed func() error, informers ...cache.SharedIndexInformer) error {
 	dirty := make(chan struct{}, 1)
-	registration, err := informer.AddEventHandler(touch(dirty))
-	if err != nil {
-		return err
+	var synced []cache.InformerSynced
+	for _, informer := range informers {
+		registration, err := informer.AddEventHandler(touch(dirty))
+		if err != nil {
+			return err
+		}
+		synced = append(synced, registration.HasSynced) // of the handler: it has marked what was there
+		go informer.RunWithContext(ctx)
 	}
-	go informer.RunWithContext(ctx)
-	if !cache.WaitForCacheSync(ctx.Done(), registration.HasSynced) { // of the handler: it has marked what was there
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 		return nil
 	}
 	select {

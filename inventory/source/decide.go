@@ -68,7 +68,7 @@ func (r *Reconciler) judge(ctx context.Context, edit Edit, next *inventory.Inven
 	}
 	problems, digest := losses.Refuse(r.have.inventory, allowed)
 	if unaided, _ := losses.Refuse(r.have.inventory, inventory.Allowance{}); len(unaided) == 0 && !next.Equal(r.have.inventory) {
-		if problems, digest, err = r.stays(ctx, edit, allowed); err != nil {
+		if problems, digest, err = r.stays(ctx, edit, next, allowed); err != nil {
 			return err
 		}
 	}
@@ -101,10 +101,14 @@ func (a accepted) allows() string {
 
 // stays refuses an edit again that was refused for its losses, though it would not cause them
 // any more: something else did meanwhile.
-func (r *Reconciler) stays(ctx context.Context, edit Edit, allowed inventory.Allowance) (inventory.Problems, string, error) {
+func (r *Reconciler) stays(ctx context.Context, edit Edit, next *inventory.Inventory, allowed inventory.Allowance) (inventory.Problems, string, error) {
 	content, digest, err := r.refusedBefore(ctx)
 	if err != nil || content != edit.content() || slices.Contains(allowed.Digests, digest) {
 		return nil, "", err
+	}
+	if inForce := r.have.inventory; inventory.RetermedBy(next, inForce).Digest() == digest {
+		failed := []string{"the same edit was tried before"}
+		return inventory.Problems{inventory.TrialFailedProblem(failed, inForce.Safety.Trial(), digest)}, digest, nil
 	}
 	return inventory.Problems{{
 		Severity: inventory.Error, Code: inventory.StaysRefused, Path: "spec",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,45 +16,107 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// Follow calls set with the accepted inventory as the machines of one rack need
-// it (what is common, and that rack), once it is there and after each change,
-// until ctx ends. It watches the ConfigMap that lists the slices, and reads the slice that it
-// lists, so that a rack never sees its new peers before the routers that they name. While
-// there is nothing such it hands out nothing. What is there and cannot be
-// read is an error and no inventory: whatever was handed out before stays in force.
-func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack string, set func(*inventory.Inventory, error)) error {
-	common := coreinformers.NewFilteredConfigMapInformer(client, namespace, resync, cache.Indexers{},
-		func(o *metav1.ListOptions) { *o = named(*o, AcceptedName) })
-	store, last := acceptedStore{client, namespace}, ""
-	return follow(ctx, func() error {
-		obj, ok, err := common.GetStore().GetByKey(cache.NewObjectName(namespace, AcceptedName).String())
-		if !ok || err != nil {
-			return err
-		}
-		docs, err := store.loadRack(ctx, obj.(*v1.ConfigMap), rack)
-		if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
-			last = "" // handed out again once it can be read
-			set(nil, err)
-			return nil
-		}
-		if err != nil || len(docs) == 0 {
-			return err
-		}
-		if content := string(docs[0].Data) + string(docs[1].Data); content != last {
-			last = content
-			handOut(docs, set)
-		}
-		return nil
-	}, common)
+// Followed is the accepted inventory as the machines of one rack need it: what is common, and that
+// rack.
+type Followed struct {
+	Inventory *inventory.Inventory
+	Trial     *Trial // nil: this Node tries nothing
 }
 
-func handOut(docs []inventory.Document, set func(*inventory.Inventory, error)) {
+// Trial is an inventory that counts for this Node alone, whose terms of sessions it tries. A Node
+// reports what became of them as a [lb.TrialReport].
+type Trial struct {
+	Inventory *inventory.Inventory
+	ID        string
+	Routers   []string  // whose sessions are tried
+	Until     time.Time // when the controller ends it; [TrialGrace] later it counts no more
+}
+
+// Follow calls set with the accepted inventory as a Node of one rack needs it, once it is there and
+// after each change, until ctx ends. It watches the ConfigMap that lists the slices, and reads the
+// slice that it lists, so that a rack never sees its new peers before the routers that they name; and the one
+// beside it that says what is tried. While there is nothing such it hands out nothing. What is
+// there and cannot be read is an error and no inventory: whatever was handed out before stays in
+// force. A trial that cannot be read is none.
+func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack, node string, set func(Followed, error)) error {
+	common, tried := informerOf(client, namespace, AcceptedName), informerOf(client, namespace, TrialName)
+	f := &follower{store: acceptedStore{client, namespace}, rack: rack, node: node, set: set}
+	return follow(ctx, func() error {
+		return f.look(ctx, inStore(common, namespace, AcceptedName), inStore(tried, namespace, TrialName))
+	}, common, tried)
+}
+
+func informerOf(client kubernetes.Interface, namespace, name string) cache.SharedIndexInformer {
+	return coreinformers.NewFilteredConfigMapInformer(client, namespace, resync, cache.Indexers{},
+		func(o *metav1.ListOptions) { *o = named(*o, name) })
+}
+
+// inStore is the ConfigMap that an informer follows; nil: there is none.
+func inStore(informer cache.SharedIndexInformer, namespace, name string) *v1.ConfigMap {
+	obj, _, _ := informer.GetStore().GetByKey(cache.NewObjectName(namespace, name).String()) // a cache never fails
+	cm, _ := obj.(*v1.ConfigMap)
+	return cm
+}
+
+// follower hands out what a Node's rack needs.
+type follower struct {
+	store      acceptedStore
+	rack, node string
+	set        func(Followed, error)
+	last       string // content that was handed out
+}
+
+// look hands out what the ConfigMaps say, where it is another than before.
+func (f *follower) look(ctx context.Context, common, tried *v1.ConfigMap) error {
+	if common == nil {
+		return nil
+	}
+	docs, err := f.store.loadRack(ctx, common, f.rack)
+	if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
+		f.last = "" // handed out again once it can be read
+		f.set(Followed{}, err)
+		return nil
+	}
+	if err != nil || len(docs) == 0 {
+		return err
+	}
+	trial := f.trial(ctx, common, tried)
+	content := string(docs[0].Data) + string(docs[1].Data)
+	if trial != nil {
+		content += trial.ID
+	}
+	if content == f.last {
+		return nil
+	}
+	f.last = content
 	inv, problems := inventory.ParseAccepted(docs...)
 	if err := problems.Err(); err != nil {
-		set(nil, fmt.Errorf("the accepted inventory cannot be read: %w", err))
-		return
+		f.set(Followed{}, fmt.Errorf("the accepted inventory cannot be read: %w", err))
+		return nil
 	}
-	set(inv, nil)
+	f.set(Followed{inv, trial}, nil)
+	return nil
+}
+
+// trial is what this Node is to try beside what is in force; nil: nothing.
+func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) *Trial {
+	if tried == nil || generationOf(tried) <= generationOf(common) {
+		return nil // it was taken up, or is of an edit that another one has overtaken
+	}
+	t := trialIn(tried)
+	routers := t.routers[f.node]
+	if len(routers) == 0 {
+		return nil
+	}
+	docs, err := f.store.loadRack(ctx, tried, f.rack)
+	if err != nil || len(docs) == 0 {
+		return nil
+	}
+	inv, problems := inventory.ParseAccepted(docs...)
+	if problems.Err() != nil {
+		return nil
+	}
+	return &Trial{inv, t.id, routers, t.until}
 }
 
 // loadRack reads the slice of a rack that is listed; none where the rack is not. One that is

@@ -121,7 +121,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	inForce := first.have.inventory
 	next, _ := admit(is, inForce)
 	agent := make(chan *inventory.Inventory, 99)
-	go Follow(ctx, client, namespace, "r1", func(inv *inventory.Inventory, _ error) { agent <- inv })
+	go Follow(ctx, client, namespace, "r1", "w1", func(f Followed, _ error) { agent <- f.Inventory })
 	<-agent
 	chain := client.ReactionChain
 	dying(client, writes)
@@ -247,7 +247,7 @@ func rackOfAnAgent(t *testing.T, client *fake.Clientset, rack string) *inventory
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	got := make(chan *inventory.Inventory, 9)
-	go Follow(ctx, client, namespace, rack, func(inv *inventory.Inventory, _ error) { got <- inv })
+	go Follow(ctx, client, namespace, rack, "w1", func(f Followed, _ error) { got <- f.Inventory })
 	select {
 	case inv := <-got:
 		return inv

@@ -41,11 +41,16 @@ type Reconciler struct {
 	// Unreachable returns how many VIPs are in use, and those that some machine announces under
 	// before and none would under after; an error where it cannot be told now. nil: nobody is asked.
 	Unreachable func(ctx context.Context, before, after *inventory.Inventory) (inUse int, lost []inventory.LostVIP, err error)
+	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
+	// Ready. nil: new terms of sessions are not tried.
+	Agents func(context.Context) (map[string]Agent, error)
+	Now    func() time.Time // nil: [time.Now]
 
 	have    accepted // what is in the cluster, as far as this reconciler knows
 	loaded  bool     // have is known
 	edit    *Edit    // the last one; nil: none yet
 	decided bool     // edit was taken up or refused
+	trial   *trial   // of edit, that runs; nil: none does
 	status  status
 	refused *string // what KeyRefused of the status says; nil: not read yet
 	leave   string  // what the stored ConfigMap allowed when the edit was decided on
@@ -93,8 +98,11 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			r.reportError(ctx, err)
 			retry.Reset(pause)
 			pause = min(2*pause, lastRetry)
-		} else {
-			pause = firstRetry
+			continue
+		}
+		pause = firstRetry
+		if r.trial != nil {
+			retry.Reset(trialPoll)
 		}
 	}
 }
@@ -157,6 +165,9 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	if undecided {
 		want, said, waits = r.decide(ctx, *r.edit)
 	}
+	if undecided && waits == nil {
+		want, said, waits = r.tryOut(ctx, *r.edit, want, said)
+	}
 	if err := r.commit(ctx, want); err != nil {
 		r.loaded = false
 		if first && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
@@ -166,6 +177,8 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	}
 	var err error
 	switch {
+	case errors.Is(waits, errOnTrial):
+		err = r.reportNotReady(ctx, waits, "", nil)
 	case waits != nil:
 		err = errors.Join(waits, r.reportNotReady(ctx, waits, "", nil))
 	case undecided:
@@ -224,7 +237,7 @@ func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory) erro
 
 // tidy does what the last commit left to do.
 func (r *Reconciler) tidy(ctx context.Context) error {
-	if err := r.store().tidy(ctx, r.have); err != nil {
+	if err := errors.Join(r.endTrial(ctx), r.store().tidy(ctx, r.have)); err != nil {
 		r.loaded = false
 		return fmt.Errorf("tidying up after generation %d of the inventory: %w", r.have.generation, err)
 	}

@@ -146,7 +146,7 @@ func TestAnAgentIsToldOfWhatItDoesNotRead(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		got, done := make(chan given, 9), make(chan error)
 		go func() {
-			done <- Follow(ctx, client, namespace, "r1", func(inv *inventory.Inventory, err error) { got <- given{inv, err} })
+			done <- Follow(ctx, client, namespace, "r1", "w1", func(f Followed, err error) { got <- given{f.Inventory, err} })
 		}()
 		for _, format := range []string{"", newerFormat, "1"} {
 			if format != "" {

@@ -27,6 +27,7 @@ const (
 	KeyGeneration = "generation" // in force; "0": none
 	KeyProblems   = "problems"   // of what stands in the sources, one a line; warnings too
 	KeyRefused    = "refused"    // "<content> <digest>" of an edit that is refused for its losses; empty: none is
+	KeyTrial      = "trial"      // "<node> <router> <router> ...", a line each, that try an edit's terms of sessions; empty: none does
 )
 
 // Keys of the status that are the node controller's: what is unmatched, a name a line.
@@ -40,6 +41,7 @@ const (
 	ReasonTakenUp = "InventoryTakenUp"
 	ReasonRefused = "InventoryRefused"
 	ReasonWarning = "InventoryWarning"
+	ReasonOnTrial = "InventoryOnTrial"
 
 	ReasonNotStored   = "InventoryNotStored"
 	ReasonNewerFormat = "InventoryNewerFormat"
@@ -186,6 +188,10 @@ func (r *Reconciler) statusData(ready bool, problems string) map[string]string {
 		KeyReady:      strconv.FormatBool(ready),
 		KeyGeneration: strconv.FormatInt(r.have.generation, 10),
 		KeyProblems:   shorten(problems),
+		KeyTrial:      "",
+	}
+	if r.trial != nil {
+		data[KeyTrial] = strings.Join(r.trial.lines(), "\n")
 	}
 	if r.refused != nil { // else it stands there as the leader before wrote it
 		data[KeyRefused] = *r.refused

@@ -102,6 +102,7 @@ type Agent struct {
 	downChanged   bool                // since the last plan of routes
 	speakerInSync bool                // the Speaker says what last says
 	sessions      []bgp.SessionState
+	tried         tried
 	settings      []kernel.Setting // that keep packets from pods
 	waiting       string           // for what; what is in force stays in force meanwhile
 	waitsSince    time.Time        // for that
@@ -315,6 +316,7 @@ func (a *Agent) pass(ctx context.Context) {
 		a.decide(m, healthy, st)
 		a.observePlan(time.Now())
 	}
+	a.tried.begin(a.inputs.trial, a.sessions)
 	err := a.apply(ctx)
 	a.finish(started, err)
 	a.report(ctx)

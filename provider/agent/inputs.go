@@ -10,6 +10,7 @@ import (
 	"go4.org/netipx"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
@@ -26,6 +27,7 @@ type inputs struct {
 	Passwords map[inventory.SecretKey]bgp.Password
 
 	version version
+	trial   *source.Trial // whose inventory this is; nil: it is the accepted one
 }
 
 // version tells inputs apart: the same version, the same plan.

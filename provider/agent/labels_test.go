@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 )
@@ -62,7 +63,7 @@ func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T)
 		<-may
 		return false, nil, nil
 	})
-	s.accept(t.Context(), selecting(t, "tier", "none"), nil)
+	s.accept(t.Context(), source.Followed{Inventory: selecting(t, "tier", "none")}, nil)
 	s.adjust(t.Context())
 	if _, missing := s.snapshot(); missing != "the Services" {
 		t.Errorf("before they are listed anew it waits for %q", missing)
@@ -76,7 +77,7 @@ func TestLabelsAreKeptForAdvertisementsThatSelectByThemAndNoOthers(t *testing.T)
 	until(t, s, "the VIP with the label", has("tier=gold"))
 
 	client.ClearActions()
-	s.accept(t.Context(), selecting(t, "tier"), nil)
+	s.accept(t.Context(), source.Followed{Inventory: selecting(t, "tier")}, nil)
 	until(t, s, "an inventory that selects by less", func(in inputs) bool { return len(in.Inventory.AdvertiseLabels()) == 1 })
 	if slices.ContainsFunc(client.Actions(), func(a clienttesting.Action) bool { return a.Matches("list", "services") }) {
 		t.Error("Services were listed anew for labels that are known")

@@ -39,7 +39,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	if err != nil {
 		return inventory.Machine{}, a.wait(noMachine(err))
 	}
-	if a.wait(missing); missing == "" {
+	if a.wait(missing); missing == "" && a.inputs.trial == nil { // a process that follows begins with what is in force
 		a.saver.save(a.inputs)
 	}
 	return m, true

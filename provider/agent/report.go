@@ -31,6 +31,7 @@ func (a *Agent) report(ctx context.Context) {
 		return // not all of them have answered
 	}
 	a.sessions = sessions
+	a.tried.observe(a.inputs.trial, a.last.BGP.Sessions, sessions)
 	down, next := lostRouters(a.sessions, a.inherited, time.Now())
 	if !maps.Equal(down, a.down) {
 		a.down, a.downChanged = down, true
@@ -47,6 +48,9 @@ func (a *Agent) report(ctx context.Context) {
 func (a *Agent) tell() {
 	a.tellUnread()
 	c := a.tally().condition().outdated(a.unread)
+	if a.inputs.trial != nil && a.tried.said.ID == a.inputs.trial.ID {
+		c.Message += "; " + a.tried.said.String()
+	}
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
 		c = condition{corev1.ConditionFalse, Incomplete, c.Message + "; waiting for " + a.waiting}
 	}

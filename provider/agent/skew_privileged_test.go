@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 )
 
 // numberClaim has the claim of a VIP bear a number of the format, and holders in its form.
@@ -51,7 +52,7 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 	first := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
 	learned(t, ask, all...)
 	reasonIs(t, client, AsPlanned)
-	first.sources.accept(t.Context(), nil, newer())
+	first.sources.accept(t.Context(), source.Followed{}, newer())
 	numberClaim(t, client, "203.0.113.5", map[string]string{inventory.AnnotationFormat: "2"})
 	reasonIs(t, client, Outdated)
 	learned(t, ask, all...)
@@ -66,7 +67,7 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 		s := second.show(t)
 		return s.WaitingFor == "the accepted inventory", s.WaitingFor
 	})
-	second.sources.accept(t.Context(), nil, newer())
+	second.sources.accept(t.Context(), source.Followed{}, newer())
 	eventually(t, "it has all that it needs", func() (bool, string) {
 		s := second.show(t)
 		return s.WaitingFor == "" && !s.FromDisk && len(s.Unread) == 2, s.WaitingFor + strings.Join(s.Unread, "; ")
@@ -79,7 +80,7 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 
 	t.Log("what is stored is set back")
 	numberClaim(t, client, "203.0.113.5", map[string]string{inventory.AnnotationFormat: "1"})
-	second.sources.accept(t.Context(), siteWith(t, "active"), nil)
+	second.sources.accept(t.Context(), source.Followed{Inventory: siteWith(t, "active")}, nil)
 	reasonIs(t, client, AsPlanned)
 	if s := second.show(t); len(s.Unread) != 0 {
 		t.Errorf("not read: %q", s.Unread)
@@ -92,7 +93,7 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 		s := third.show(t)
 		return s.WaitingFor == "the accepted inventory", s.WaitingFor
 	})
-	third.sources.accept(t.Context(), nil, newer())
+	third.sources.accept(t.Context(), source.Followed{}, newer())
 	eventually(t, "it says why it cannot go on", func() (bool, string) {
 		s := third.show(t)
 		return strings.Contains(s.WaitingFor, `configmap plinth-accepted is of format "3"`), s.WaitingFor

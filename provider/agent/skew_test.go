@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
@@ -58,7 +59,7 @@ func TestStateIsAsItsFormatSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inputs{}, "Inventory", "version"), addresses, prefix); diff != "" || !got.Inventory.Equal(want.Inventory) {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inputs{}, "Inventory", "version", "trial"), addresses, prefix); diff != "" || !got.Inventory.Equal(want.Inventory) {
 		t.Error(diff)
 	}
 }
@@ -121,7 +122,7 @@ func newer() error {
 func TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne(t *testing.T) {
 	s, _ := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.0.0/24", 1))
 	was := until(t, s, "all is known", func(inputs) bool { return true }).Inventory
-	s.accept(t.Context(), nil, newer())
+	s.accept(t.Context(), source.Followed{}, newer())
 	in := until(t, s, "it plans on", func(inputs) bool { return true })
 	if in.Inventory != was {
 		t.Errorf("in force is %v", in.Inventory)
@@ -129,7 +130,7 @@ func TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne(t *testing.T) {
 	if all := s.unreadNow(); len(all) != 1 || !strings.Contains(all[0], "plinth-accepted") {
 		t.Errorf("it says %q", all)
 	}
-	s.accept(t.Context(), oneRack(t, inventory.ModeDirect), nil)
+	s.accept(t.Context(), source.Followed{Inventory: oneRack(t, inventory.ModeDirect)}, nil)
 	if all := s.unreadNow(); len(all) != 0 {
 		t.Errorf("it says %q still", all)
 	}
@@ -146,7 +147,7 @@ func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testin
 			inv.Racks[0].Name = rack
 			s.remembered = rememberedOf(inputs{Inventory: reparsed(t, inv)})
 		}
-		s.accept(t.Context(), nil, newer())
+		s.accept(t.Context(), source.Followed{}, newer())
 		if (s.inventory != nil) != want {
 			t.Errorf("the process before was of rack %q: in force is %v", rack, s.inventory)
 		}

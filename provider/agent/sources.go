@@ -28,7 +28,7 @@ type sources struct {
 	namespace string
 	nodeName  string
 	changed   func()
-	follow    func(ctx context.Context, rack string, set func(*inventory.Inventory, error)) error // the accepted inventory
+	follow    func(ctx context.Context, rack string, set func(source.Followed, error)) error // the accepted inventory
 
 	mu        sync.Mutex // guards the mirrors, and what follows
 	self      *mirror[node]
@@ -39,6 +39,7 @@ type sources struct {
 	catalog   *catalog
 	secrets   map[string]*mirror[map[string][]byte]
 	inventory *inventory.Inventory
+	trial     *source.Trial // whose inventory that is; nil: the accepted one
 	unread    unread
 	accepted  time.Time // the API server said anything about the inventory
 	known     node      // as last seen: its deletion changes nothing that is announced
@@ -78,8 +79,8 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, catalog: newCatalog(), moved: map[string]*routing.Node{},
 		secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
-	s.follow = func(ctx context.Context, rack string, set func(*inventory.Inventory, error)) error {
-		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, set)
+	s.follow = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
+		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, nodeName, set)
 	}
 	s.self = newMirror("node", &s.mu, reduceNode, changed)
 	s.services = newMirror("services", &s.mu, reduceService(nil), changed)
@@ -172,7 +173,7 @@ func (s *sources) followRack(ctx context.Context, rack string) {
 	own, s.stopRack = context.WithCancel(ctx)
 	go func() {
 		for own.Err() == nil {
-			err := s.follow(own, rack, func(inv *inventory.Inventory, err error) { s.accept(own, inv, err) })
+			err := s.follow(own, rack, func(f source.Followed, err error) { s.accept(own, f, err) })
 			if own.Err() == nil {
 				slog.Warn("following the accepted inventory ended; starting again", "rack", rack, "err", err)
 				pause(own, time.Second)
@@ -189,20 +190,47 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // accept takes an inventory, or the reason why what is stored of it cannot be read: the last
-// one then stays, or that of the process before this one.
-func (s *sources) accept(ctx context.Context, inv *inventory.Inventory, err error) {
+// one then stays, or that of the process before this one. What this Node tries counts in its
+// place, for its time: nobody may be there to end it.
+func (s *sources) accept(ctx context.Context, f source.Followed, err error) {
 	s.mu.Lock()
 	if ctx.Err() == nil {
 		s.unread.inventory = err
 		switch {
 		case err == nil:
-			s.inventory = inv
+			s.inventory, s.trial = f.Inventory, f.Trial
+			s.tryOut(ctx, f)
 		case s.inventory == nil && s.remembered.hasRack(s.known.Rack):
 			s.inventory = s.remembered.Inventory
 		}
 	}
 	s.mu.Unlock()
 	s.changed()
+}
+
+// tryOut has what is tried count until its time is over.
+func (s *sources) tryOut(ctx context.Context, f source.Followed) {
+	if f.Trial == nil {
+		return
+	}
+	left := time.Until(f.Trial.Until.Add(source.TrialGrace))
+	if left <= 0 {
+		s.trial = nil
+		return
+	}
+	s.inventory = f.Trial.Inventory
+	time.AfterFunc(left, func() {
+		s.mu.Lock()
+		over := ctx.Err() == nil && s.trial == f.Trial
+		if over {
+			slog.Warn("nobody has ended the trial of new terms: the former ones count again", "trial", f.Trial.ID)
+			s.inventory, s.trial = f.Inventory, nil
+		}
+		s.mu.Unlock()
+		if over {
+			s.changed()
+		}
+	})
 }
 
 // followNodes follows the Nodes that bear the labels, from a list on. What was known goes
@@ -300,7 +328,7 @@ func (s *sources) snapshot() (in inputs, missing string) {
 	offers := s.catalog.all()
 	s.version.offers = s.catalog.changes
 	in = inputs{
-		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), version: s.version,
+		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), version: s.version, trial: s.trial,
 	}
 	return in, ""
 }

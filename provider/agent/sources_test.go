@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
 )
@@ -87,8 +88,8 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 	})
 	s := newSources(client, "kube-system", "w1", func() {})
 	s.shift.pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
-	s.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory, error)) error {
-		set(oneRack(t, mode), nil)
+	s.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
+		set(source.Followed{Inventory: oneRack(t, mode)}, nil)
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -227,7 +228,7 @@ func TestAChangeOfModeWaitsForTheNodesThatItNeeds(t *testing.T) {
 		return nil
 	}
 	client.lists.Store(&wait)
-	s.accept(t.Context(), oneRack(t, inventory.ModeOverlay), nil)
+	s.accept(t.Context(), source.Followed{Inventory: oneRack(t, inventory.ModeOverlay)}, nil)
 	s.adjust(t.Context())
 	<-time.After(3 * s.shift.pause)
 	if _, missing := s.snapshot(); missing != "the nodes" {
@@ -367,4 +368,36 @@ func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 	waitFor("the API server has said something about three kinds", func(silence map[string]time.Duration) bool {
 		return silence["services"] > 300*time.Millisecond && max(silence["configmaps"], silence["secrets"], silence["node"], silence["nodes"]) < silence["services"]-200*time.Millisecond
 	})
+}
+
+// TestWhatIsTriedCountsForItsTimeAlone: nobody may be there to end it.
+func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
+	accepted, tried := oneRack(t, inventory.ModeDirect), oneRack(t, inventory.ModeDirect)
+	inForce := func(s *sources) *inventory.Inventory {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.inventory
+	}
+	s := newSources(fake.NewClientset(), "kube-system", "w1", func() {})
+	trial := source.Trial{Inventory: tried, ID: "1", Routers: []string{"tor"}, Until: time.Now().Add(200*time.Millisecond - source.TrialGrace)}
+	s.accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)
+	if inForce(s) != tried {
+		t.Error("what is tried does not count")
+	}
+	for begin := time.Now(); inForce(s) != accepted; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatal("what was tried counts still")
+		}
+	}
+	over := trial
+	over.Until = time.Now().Add(-time.Hour)
+	s.accept(t.Context(), source.Followed{Inventory: accepted, Trial: &over}, nil)
+	if inForce(s) != accepted || s.trial != nil {
+		t.Error("what was over when it was read counts")
+	}
+	s.accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)
+	s.accept(t.Context(), source.Followed{Inventory: accepted}, nil)
+	if inForce(s) != accepted || s.trial != nil {
+		t.Error("what the controller ended counts")
+	}
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
@@ -228,9 +229,9 @@ func start(t testing.TB, client *fake.Clientset, inv *inventory.Inventory, dir, 
 		a.gate.rules = advertise.NewGate(bound)
 	}
 	a.sources.shift.pause, a.sources.patience = 100*time.Millisecond, 300*time.Millisecond
-	a.sources.follow = func(ctx context.Context, _ string, set func(*inventory.Inventory, error)) error {
+	a.sources.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
 		if inv != nil {
-			set(inv, nil)
+			set(source.Followed{Inventory: inv}, nil)
 		}
 		<-ctx.Done()
 		return ctx.Err()

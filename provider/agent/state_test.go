@@ -32,7 +32,7 @@ func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
 	if !got.Inventory.Equal(want.Inventory) {
 		t.Error("another inventory")
 	}
-	ignore := cmpopts.IgnoreFields(inputs{}, "Inventory", "version")
+	ignore := cmpopts.IgnoreFields(inputs{}, "Inventory", "version", "trial")
 	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	if diff := cmp.Diff(want, got, ignore, addresses, prefix); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

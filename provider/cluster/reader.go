@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -87,6 +88,14 @@ func (r *Reader) Read(ctx context.Context) (preview.Cluster, error) {
 		all = append(all, obj.(*discoveryv1.EndpointSlice))
 	}
 	return Of(pointers(claims.Items), nodes, services, all)
+}
+
+// Nodes returns the Nodes that there are now. They must not be changed.
+func (r *Reader) Nodes(ctx context.Context) ([]*v1.Node, error) {
+	if err := r.await(ctx); err != nil {
+		return nil, err
+	}
+	return r.nodes.List(labels.Everything())
 }
 
 // List returns what there is, with a list of each kind from the API server.

@@ -1,0 +1,83 @@
+package inventory
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// defaultSessionTrial is how long a session has to come up under new terms where safety does not
+// say. Routers that have ended a session take a new one after 5 to 10 s.
+const defaultSessionTrial = 30 * time.Second
+
+// Trial is how long a session that is tried under new terms has to come up; 0: nothing is tried.
+func (s Safety) Trial() time.Duration { return s.SessionTrial.Or(defaultSessionTrial) }
+
+// Retermed are sessions that an edit gives other terms, so that they go down: by router, the names
+// of the machines that have one with it, sorted.
+type Retermed map[string][]string
+
+// RetermedBy says which sessions an edit gives other terms: the same machine and router, and another AS,
+// password, TTL, address, or anything else that ends the session. Those with a router that is new
+// to a machine, or none of its any more, are not among them.
+func RetermedBy(next, inForce *Inventory) Retermed {
+	all := Retermed{}
+	if inForce == nil {
+		return all
+	}
+	type pair struct{ machine, router string }
+	vanish, appear := map[pair]bool{}, map[pair]bool{}
+	note := func(p pair) {
+		if !slices.Contains(all[p.router], p.machine) {
+			all[p.router] = append(all[p.router], p.machine)
+		}
+	}
+	for _, c := range diffSessions(inForce, next) {
+		p := pair{c.Machine, c.Router}
+		switch c.Kind {
+		case Resets:
+			note(p)
+		case Vanishes:
+			vanish[p] = true
+		case Appears:
+			appear[p] = true
+		}
+	}
+	for p := range vanish {
+		if appear[p] { // the router, or the machine, has another address
+			note(p)
+		}
+	}
+	for router := range all {
+		slices.Sort(all[router])
+	}
+	return all
+}
+
+// Routers are the names of the routers, sorted.
+func (r Retermed) Routers() []string { return slices.Sorted(maps.Keys(r)) }
+
+// Digest names the sessions, and not what their terms are: an edit that corrects the
+// terms it gives the same sessions has the same.
+func (r Retermed) Digest() string {
+	h := sha256.New()
+	for _, router := range r.Routers() {
+		fmt.Fprintln(h, "retermed", router, strings.Join(r[router], " "))
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// TrialFailedProblem is that of an edit whose sessions did not come up where they were tried; failed says
+// so of each.
+func TrialFailedProblem(failed []string, within time.Duration, digest string) Problem {
+	return Problem{
+		Severity: Error, Code: TrialFailed, Path: "spec",
+		Message: "gives sessions other terms, and not all of those that were tried came up within " + shortDuration(within) + ": " +
+			strings.Join(failed, "; ") + ". They are as before again, and all others were not touched",
+		Accepted: "terms that the router has too, or to change all at once without a trial: plinth allow " + digest,
+	}
+}
