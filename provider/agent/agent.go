@@ -103,6 +103,7 @@ type Agent struct {
 	speakerInSync bool                // the Speaker says what last says
 	sessions      []bgp.SessionState
 	tried         tried
+	rotation      rotation
 	settings      []kernel.Setting // that keep packets from pods
 	waiting       string           // for what; what is in force stays in force meanwhile
 	waitsSince    time.Time        // for that
@@ -348,6 +349,9 @@ func (a *Agent) decide(m inventory.Machine, healthy bool, st stage) {
 	a.speakerInSync, a.lastBasis = false, now
 	a.last = planOf(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
 	a.last.BGP.Restarting = a.restarting
+	for i, s := range a.last.BGP.Sessions {
+		a.last.BGP.Sessions[i].Password = a.rotation.password(s.Session, a.inputs.Passwords)
+	}
 }
 
 // observePlan has kube-proxy's rules looked for where the plan lacks nothing else.

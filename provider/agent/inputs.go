@@ -35,11 +35,12 @@ type version struct {
 	inventory                    *inventory.Inventory
 	self, nodes, secrets, offers uint64 // changes so far
 	passed                       uint64
+	rotation                     uint64 // changes so far of what sessions are planned with
 }
 
 // forRoutes is the part of a version that routes depend on: most events are about Services.
 func (v version) forRoutes() version {
-	v.offers, v.passed = 0, 0
+	v.offers, v.passed, v.rotation = 0, 0, 0
 	return v
 }
 

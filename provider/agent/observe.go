@@ -39,10 +39,24 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	if err != nil {
 		return inventory.Machine{}, a.wait(noMachine(err))
 	}
+	a.rotate(m)
 	if a.wait(missing); missing == "" && a.inputs.trial == nil { // a process that follows begins with what is in force
-		a.saver.save(a.inputs)
+		kept := a.inputs
+		kept.Passwords = a.rotation.kept(kept.Passwords)
+		a.saver.save(kept)
 	}
 	return m, true
+}
+
+// rotate decides which passwords sessions are planned with.
+func (a *Agent) rotate(m inventory.Machine) {
+	begins := a.rotation.version == 0
+	next := a.rotation.observe(a.inputs, m, a.sessions, time.Now())
+	if begins && a.sources.remembered.Inventory != nil {
+		a.rotation.seed(a.sources.remembered.Passwords)
+	}
+	a.inputs.version.rotation = a.rotation.version
+	a.schedule.wakeIn(next)
 }
 
 // givesTime reports whether what was known before a boot of the machine does not count

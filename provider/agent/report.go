@@ -48,6 +48,9 @@ func (a *Agent) report(ctx context.Context) {
 func (a *Agent) tell() {
 	a.tellUnread()
 	c := a.tally().condition().outdated(a.unread)
+	if refused := a.rotation.refused(); refused != "" {
+		c.Message += "; " + refused
+	}
 	if a.inputs.trial != nil && a.tried.said.ID == a.inputs.trial.ID {
 		c.Message += "; " + a.tried.said.String()
 	}

@@ -1,0 +1,174 @@
+package agent
+
+import (
+	"cmp"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb/bgp"
+)
+
+// alternate is how long a session that is down is left to each of two passwords: routers take a
+// session again 5 to 10 s after they lost one.
+const alternate = 10 * time.Second
+
+// rotation decides which password each session is planned with while its Secret changes. A session
+// that is up keeps the one that it is up with: the router may have that one still, and ends the
+// session itself once it has another. One that is down takes the Secret's, and while that does
+// not bring it up, in turn the last that did. So a wrong Secret ends no session, but on one machine for each
+// router of a rack, which tries it at once, for as long as terms of sessions are tried; see
+// [inventory.Safety.Trial].
+type rotation struct {
+	sessions map[bgp.Key]*rotating
+	version  uint64 // changes so far of what sessions are planned with
+}
+
+// rotating is one session.
+type rotating struct {
+	key     inventory.SecretKey
+	now     bgp.Password // that it is planned with
+	since   time.Time    // when that began
+	good    bgp.Password // that it was up with last; empty: it was not
+	tried   bgp.Password // the Secret's, that this machine tried while it knew another; empty: none
+	rejects bool         // of tried: it did not bring the session up
+}
+
+// observe looks at what sessions want and whether they are up, and decides. It returns when to look
+// again; 0: when something changes.
+func (r *rotation) observe(in inputs, m inventory.Machine, have []bgp.SessionState, now time.Time) (next time.Duration) {
+	wanted := map[bgp.Key]bool{}
+	for _, s := range in.Inventory.Sessions(m) {
+		key, latest := bgp.Key{Router: s.Router, Addr: s.RouterAddr}, in.Passwords[s.Password]
+		if wanted[key] = true; r.sessions[key] == nil || r.sessions[key].key != s.Password {
+			r.begin(key, s.Password, latest, now)
+		}
+		x := r.sessions[key]
+		up := slices.ContainsFunc(have, func(s bgp.SessionState) bool { return s.Key == key && s.Up && s.Since.After(x.since) })
+		if up {
+			x.good = x.now
+		}
+		limit := in.Inventory.Safety.Trial()
+		left := r.decide(x, key, latest, up, limit, now, func() bool { return triesFirst(in.Inventory, m, s.Router) })
+		if left > 0 && (next == 0 || left < next) {
+			next = left
+		}
+	}
+	maps.DeleteFunc(r.sessions, func(k bgp.Key, _ *rotating) bool { return !wanted[k] })
+	return next
+}
+
+// begin notes a session that is new, or takes its password from elsewhere.
+func (r *rotation) begin(key bgp.Key, from inventory.SecretKey, latest bgp.Password, now time.Time) {
+	if r.sessions == nil {
+		r.sessions = map[bgp.Key]*rotating{}
+	}
+	r.sessions[key] = &rotating{key: from, now: latest, since: now}
+	r.version++
+}
+
+// decide decides on one session. first tells whether this machine is the one that tries a new
+// password; limit is for how long, and 0 that all take it at once.
+func (r *rotation) decide(x *rotating, key bgp.Key, latest bgp.Password, up bool, limit time.Duration, now time.Time, first func() bool) (left time.Duration) {
+	take := func(p bgp.Password) {
+		x.now, x.since = p, now
+		r.version++
+	}
+	lasted := now.Sub(x.since)
+	switch {
+	case x.now == latest && (up || x.good == "" || x.good == latest):
+		if up {
+			x.rejects = false
+		}
+	case x.now == latest: // and the session is down
+		patience := alternate
+		if x.tried == latest && !x.rejects {
+			patience = limit
+		}
+		if lasted < patience {
+			return patience - lasted
+		}
+		slog.Warn("the new password does not bring the session up; the former one is tried again", "session", key, "secret", x.key)
+		x.tried, x.rejects = latest, true
+		take(x.good)
+		return alternate
+	case limit == 0, x.good == "":
+		take(latest)
+	case up && latest != "" && x.tried != latest && first():
+		slog.Info("trying the new password first, for all machines of the rack", "session", key, "secret", x.key)
+		x.tried, x.rejects = latest, false
+		take(latest)
+		return limit
+	case up: // the router has the former one still
+	case lasted < alternate:
+		return alternate - lasted
+	default:
+		take(latest)
+		return alternate
+	}
+	return 0
+}
+
+// password is what a session is planned with.
+func (r *rotation) password(s inventory.Session, all map[inventory.SecretKey]bgp.Password) bgp.Password {
+	if x := r.sessions[bgp.Key{Router: s.Router, Addr: s.RouterAddr}]; x != nil && x.key == s.Password {
+		return x.now
+	}
+	return all[s.Password]
+}
+
+// kept are the passwords for the process that follows: of sessions that are up with a former one, that.
+func (r *rotation) kept(all map[inventory.SecretKey]bgp.Password) map[inventory.SecretKey]bgp.Password {
+	former := map[inventory.SecretKey]bgp.Password{}
+	for _, x := range r.sessions {
+		if x.good != "" && x.good == x.now && x.good != all[x.key] {
+			former[x.key] = x.good
+		}
+	}
+	if len(former) == 0 {
+		return all
+	}
+	out := maps.Clone(all)
+	maps.Copy(out, former)
+	return out
+}
+
+// seed lets the session of a process that has just begun fall back on what the one before knew.
+func (r *rotation) seed(former map[inventory.SecretKey]bgp.Password) {
+	for _, x := range r.sessions {
+		if p := former[x.key]; p != "" && p != x.now && x.good == "" {
+			x.good = p
+		}
+	}
+}
+
+// refused names the routers that did not accept the new password of a Secret.
+func (r *rotation) refused() string {
+	var routers []string
+	for key, x := range r.sessions {
+		if x.rejects && x.tried != "" {
+			routers = append(routers, key.Router)
+		}
+	}
+	if len(routers) == 0 {
+		return ""
+	}
+	slices.Sort(routers)
+	return "the new password did not bring up the session with " + strings.Join(slices.Compact(routers), ", ")
+}
+
+// triesFirst reports whether a machine is the one of its rack that tries new passwords with a
+// router: the first by name that is in service and has a session with it.
+func triesFirst(inv *inventory.Inventory, m inventory.Machine, router string) bool {
+	rack, _ := inv.Rack(m.Rack)
+	var names []string
+	for _, o := range rack.Machines {
+		if cmp.Or(o.State, inventory.StateActive) == inventory.StateActive && slices.ContainsFunc(inv.Sessions(o), func(s inventory.Session) bool { return s.Router == router }) {
+			names = append(names, o.Name)
+		}
+	}
+	return len(names) > 0 && slices.Min(names) == m.Name
+}

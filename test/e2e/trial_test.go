@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+// An AS number with a digit wrong ends one session for each of its router's, that of the machine
+// which tries it first, and nobody's traffic; the right edit ends each session once.
+func TestNewTermsOfSessionsAreTriedOnOneMachineFirst(t *testing.T) {
+	l := shared(t)
+	web(t, l, "trial", 2)
+	vips := expose(t, l, lab.LoadBalancer("trial", "trial"))
+	announced(t, l, vips)
+	usual := lab.Inventory(l.Topology)
+	router := l.Topology.Routers[0].Name
+	before := losses(t, l, router)
+	probe := probing(t, l, vips[0], 50)
+
+	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), usual)) })
+	wrong := edited(t, usual, "asn: "+fmt.Sprint(lab.MachineASN)+", os:", "asn: 64999, os:")
+	must(t, l.ApplyInventory(t.Context(), wrong))
+	must(t, statusSays(t, l, "false", "on trial until", 10*time.Second))
+	must(t, statusSays(t, l, "false", "P1011", 45*time.Second))
+	text, well, err := l.Status(t.Context())
+	if err != nil || well || !strings.Contains(text, "P1011") {
+		t.Errorf("plinth status says, with error %v:\n%s", err, text)
+	}
+	must(t, l.RestartCCM(t.Context())) // the next leader does not try it again
+	must(t, statusSays(t, l, "false", "was tried before", 20*time.Second))
+	all := slices.Sorted(maps.Keys(before))
+	for _, machine := range all {
+		must(t, l.WaitSessions(t.Context(), machine))
+	}
+	after := losses(t, l, router)
+	var tried []string
+	for _, machine := range all {
+		if after[machine] > before[machine] {
+			tried = append(tried, fmt.Sprintf("%s: %d", machine, after[machine]-before[machine]))
+		}
+	}
+	t.Logf("the AS was wrong: sessions with %s were lost by %v of %v", router, tried, all)
+	if len(tried) != 1 {
+		t.Errorf("%d machines lost sessions with %s: %v; one was to try it", len(tried), router, tried)
+	}
+
+	must(t, l.ApplyInventory(t.Context(), edited(t, usual, "holdTime: 3s", "holdTime: 4s")))
+	must(t, statusSays(t, l, "true", "", 45*time.Second))
+	for _, machine := range all {
+		must(t, l.WaitSessions(t.Context(), machine))
+	}
+	must(t, probe.Steady(t.Context(), 3*time.Second))
+	if r := probe.Stop(); r.Lost > 0 {
+		t.Errorf("requests were lost: %s", r)
+	}
+}
+
+// edited is a text with one part replaced, the first.
+func edited(t *testing.T, text, old, now string) string {
+	t.Helper()
+	if !strings.Contains(text, old) {
+		t.Fatalf("there is no %q in\n%s", old, text)
+	}
+	return strings.Replace(text, old, now, 1)
+}
+
+// losses is how often machines lost a session with a router, by machine; those that have none are
+// left out.
+func losses(t *testing.T, l *lab.Lab, router string) map[string]uint64 {
+	t.Helper()
+	lost := map[string]uint64{}
+	for _, rack := range l.Topology.Racks {
+		for _, m := range rack.Machines {
+			sessions, err := l.Sessions(t.Context(), m.Name)
+			must(t, err)
+			for _, s := range sessions {
+				if s.Router == router {
+					lost[m.Name] += s.Losses
+				}
+			}
+		}
+	}
+	return lost
+}
+
+// statusSays waits until the status of the inventory is ready or not, with these words.
+func statusSays(t *testing.T, l *lab.Lab, ready, words string, limit time.Duration) error {
+	t.Helper()
+	return lab.Within(t.Context(), limit, func(ctx context.Context) error {
+		cm, err := l.Kube.CoreV1().ConfigMaps(lab.PlinthNamespace).Get(ctx, "plinth-inventory-status", metav1.GetOptions{})
+		if err == nil && (cm.Data["ready"] != ready || !strings.Contains(cm.Data["problems"], words)) {
+			err = fmt.Errorf("status %v, want ready %s and %q", cm.Data, ready, words)
+		}
+		return err
+	})
+}
