@@ -64,12 +64,13 @@ func (d Decision) String() string {
 // it is the address that was released first.
 //
 // The Ledger ends quarantines that are over, and is otherwise left as it is.
-func Allocate(l *Ledger, r Request, now time.Time) Decision { return allocate(l, r, nil, now) }
+func Allocate(l *Ledger, r Request, now time.Time) Decision { return allocate(l, r, nil, nil, now) }
 
-// allocate is Allocate for a Service that was told of VIPs.
-func allocate(l *Ledger, r Request, told []netip.Addr, now time.Time) Decision {
+// allocate is Allocate for a Service that was told of VIPs, and to whose name an earlier Service
+// left some.
+func allocate(l *Ledger, r Request, told, left []netip.Addr, now time.Time) Decision {
 	l.endQuarantines(now)
-	s := search{l: l, r: r, told: told}
+	s := search{l: l, r: r, told: told, left: left}
 	s.keep()
 	if !s.askedRefused() {
 		s.fill()
@@ -80,9 +81,8 @@ func allocate(l *Ledger, r Request, told []netip.Addr, now time.Time) Decision {
 	return s.refused()
 }
 
-// mayStay reports whether the Service itself did nothing that moves it away from a. One that
-// neither its status shows nor it was told of may be what an earlier Service of its name left:
-// that stays where the Service could be given it.
+// mayStay reports whether the Service itself did nothing that moves it away from a. What an
+// earlier Service of its name left stays where this one could be given it.
 func (s *search) mayStay(a netip.Addr) bool {
 	c := s.l.holdings[a]
 	if s.r.asks(lb.FamilyOf(a)) {
@@ -91,7 +91,7 @@ func (s *search) mayStay(a netip.Addr) bool {
 		}
 	} else if s.r.Pool != "" && s.r.Pool != c.pool && s.r.Pool != s.l.Pool(a) {
 		return false
-	} else if p := s.l.poolOf(a); s.known(a) == unreported && (p == nil || s.bars(p, a, false) != "") {
+	} else if p := s.l.poolOf(a); slices.Contains(s.left, a) && (p == nil || s.bars(p, a, false) != "") {
 		return false
 	}
 	if h, _ := c.holder(s.r.Service); h.equal(s.r.Holder) {

@@ -13,6 +13,7 @@ type search struct {
 	l     *Ledger
 	r     Request
 	told  []netip.Addr  // to the Service, though its status may not show it yet
+	left  []netip.Addr  // by an earlier Service of its name; its status shows none of them
 	first [2]Assignment // what was found first, by family
 	more  []Assignment  // what was found besides, of Services that have several of a family
 }

@@ -48,7 +48,6 @@ func TestEveryRefusalHasAReason(t *testing.T) {
 func (w *world) whatIsHeldIsKept(t *rapid.T) {
 	for k, r := range w.requests {
 		held := w.ledger.Holds(k)
-		r.Shown = held
 		d := Allocate(w.ledger, r, w.now)
 		for _, a := range held {
 			if !slices.ContainsFunc(d.VIPs, func(v Assignment) bool { return v.Addr == a && !v.New }) {

@@ -114,7 +114,7 @@ func (s *State) Forget(k lb.ServiceKey) {
 func (s *State) grant(r Request, now time.Time) (d Decision, changed bool) {
 	last, _ := s.Told(r.Service, r.UID)
 	told := last.Addrs()
-	d = allocate(s.ledger, r, told, now)
+	d = allocate(s.ledger, r, told, s.leftTo(r), now)
 	s.explainShown(r.Service, d.Denials)
 	if d.Refused {
 		d.Unreported = minus(minus(s.Holds(r.Service), r.Shown...), told...)
@@ -124,6 +124,18 @@ func (s *State) grant(r Request, now time.Time) (d Decision, changed bool) {
 		changed = s.ledger.Hold(v.Addr, v.Pool, r.Holder) || changed
 	}
 	return d, changed && r.Sharing != ""
+}
+
+// leftTo returns what the Service holds by its name alone: objects say that they were made for an earlier
+// one, which is gone, and its status shows nothing of them. Of holders that joined others later
+// no object says which Service of the name it was.
+func (s *State) leftTo(r Request) (left []netip.Addr) {
+	for _, a := range s.Holds(r.Service) {
+		if o := s.addresses.of(a).object; o != nil && o.IsOfAnother(r.Service, r.UID) && !slices.Contains(r.Shown, a) {
+			left = append(left, a)
+		}
+	}
+	return left
 }
 
 // retryAfterRevert is how long an address that could not be acquired is left to who failed:

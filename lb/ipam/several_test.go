@@ -69,7 +69,7 @@ func TestWhatBecomesOfSeveralAddresses(t *testing.T) {
 			if tt.told != "" {
 				told = addrs(tt.told)
 			}
-			d := allocate(l, r, told, noon)
+			d := allocate(l, r, told, nil, noon)
 			got := ""
 			if d.Refused {
 				got = "keeps "
