@@ -27,7 +27,7 @@ func TestNewTermsOfSessionsAreTriedOnOneMachineFirst(t *testing.T) {
 	probe := probing(t, l, vips[0], 50)
 
 	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), usual)) })
-	wrong := edited(t, usual, "asn: "+fmt.Sprint(lab.MachineASN)+", os:", "asn: 64999, os:")
+	wrong := edited(t, usual, fmt.Sprintf("asn: %d, os:", l.Topology.Routers[0].ASN), "asn: 64999, os:")
 	must(t, l.ApplyInventory(t.Context(), wrong))
 	must(t, statusSays(t, l, "false", "on trial until", 10*time.Second))
 	must(t, statusSays(t, l, "false", "P1011", 45*time.Second))
