@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,16 +36,46 @@ const (
 // tally is how much of what is wanted there is.
 type tally struct {
 	Routes, RoutesWanted, Sessions, SessionsWanted int
-	PassedBy                                       int  // sessions that are down, of routers that others stand in for
-	CutOff                                         bool // no router knows this machine's pods any more
+	PassedBy                                       int      // sessions that are down, of routers that others stand in for
+	CutOff                                         bool     // no router knows this machine's pods any more
+	Lacking                                        int      // sessions that are up, and whose routers were not told all pod CIDRs
+	Causes                                         []string // of each session that does not count, with its router
 }
 
 func (t tally) String() string {
-	return fmt.Sprintf("routes %d/%d, sessions %d/%d", t.Routes, t.RoutesWanted, t.Sessions, t.SessionsWanted)
+	s := fmt.Sprintf("routes %d/%d, sessions %d/%d", t.Routes, t.RoutesWanted, t.Sessions, t.SessionsWanted)
+	if t.Lacking > 0 {
+		s += " with all pod CIDRs" // see lb.NoSessionIsUp
+	}
+	return s
+}
+
+// A condition names so many causes, in so many bytes: a Node is read by everybody.
+const (
+	maxCauses    = 512
+	causesToName = 8
+)
+
+// causes lists the causes, sorted and bounded.
+func (t tally) causes() string {
+	if len(t.Causes) == 0 {
+		return ""
+	}
+	all, text := slices.Sorted(slices.Values(t.Causes)), ": "
+	for i, cause := range all {
+		if i > 0 {
+			text += ", "
+		}
+		if i == causesToName || len(text)+len(cause) > maxCauses {
+			return text + fmt.Sprintf("and %d more", len(all)-i)
+		}
+		text += cause
+	}
+	return text
 }
 
 func (t tally) condition() condition {
-	c := condition{Ready: corev1.ConditionFalse, Message: t.String()}
+	c := condition{Ready: corev1.ConditionFalse, Message: t.String() + t.causes()}
 	switch missing := t.SessionsWanted - t.Sessions; {
 	case t.Routes != t.RoutesWanted:
 		c.Reason = Incomplete
@@ -73,14 +104,24 @@ func (c condition) outdated(unread []string) condition {
 	return c
 }
 
+// rewordEvery is how often at most a condition is written of which only the message changes.
+const rewordEvery = 30 * time.Second
+
 // writer keeps the condition on the Node as it should be. It writes in a goroutine
 // of its own: while the API server is away nothing else waits for it.
+//
+// Status and reason are written at once: controllers go by them. A change of the message alone,
+// which people read, waits until the last such change is half a minute old, so that a session
+// whose cause changes with each attempt does not keep all who watch the Node busy.
 type writer struct {
-	client   kubernetes.Interface
-	nodeName string
-	want     newest[condition]
-	now      func() (node, bool)
-	last     written
+	client      kubernetes.Interface
+	nodeName    string
+	want        newest[condition]
+	now         func() (node, bool)
+	clock       func() time.Time
+	rewordEvery time.Duration
+	reworded    time.Time // the message alone was changed
+	last        written
 }
 
 // written is what was written last, over what, and when: until the watch shows it,
@@ -90,38 +131,65 @@ type written struct {
 	at      time.Time
 }
 
-func (l written) answers(now, c condition) bool {
-	return l.c == c && l.over == now && time.Since(l.at) < writeTimeout
+// shownAt is what a Node bears by now that was seen to bear a condition.
+func (l written) shownAt(seen condition, now time.Time) condition {
+	if l.over == seen && now.Sub(l.at) < writeTimeout {
+		return l.c
+	}
+	return seen
 }
 
 func newWriter(client kubernetes.Interface, nodeName string, now func() (node, bool)) *writer {
-	return &writer{client: client, nodeName: nodeName, want: newNewest[condition](), now: now}
+	return &writer{client: client, nodeName: nodeName, want: newNewest[condition](), now: now, clock: time.Now, rewordEvery: rewordEvery}
 }
 
 // set says what the condition should be. It never waits.
 func (w *writer) set(c condition) { w.want.put(c) }
 
+// run writes what is wanted, the newest, until ctx ends.
 func (w *writer) run(ctx context.Context) {
-	w.want.each(ctx, func(c condition) { w.write(ctx, c) })
+	var c condition
+	var again <-chan time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c = <-w.want:
+		case <-again:
+		}
+		again = nil
+		if wait := w.write(ctx, c); wait > 0 {
+			again = time.After(wait)
+		}
+	}
 }
 
-// write writes one condition unless the Node bears it, and tries again until a
-// newer one is wanted.
-func (w *writer) write(ctx context.Context, c condition) {
-	for ctx.Err() == nil && len(w.want) == 0 {
-		n, there := w.now()
-		if !there || n.Condition == c || w.last.answers(n.Condition, c) {
-			return // there is nothing to write to; the next pass sets it again
-		}
-		err := w.patch(ctx, n.Condition, c)
-		if err == nil {
-			w.last = written{n.Condition, c, time.Now()}
-			slog.Info("wrote the condition", "type", lb.FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
-			return
-		}
-		slog.Warn("the condition could not be written", "type", lb.FabricReady, "err", err)
-		pause(ctx, writeRetry)
+// write writes one condition unless the Node bears it, and returns how long to wait until it is
+// tried again; 0: until the next one is wanted.
+func (w *writer) write(ctx context.Context, c condition) time.Duration {
+	n, there := w.now()
+	if !there {
+		return 0 // there is nothing to write to; the next pass sets it again
 	}
+	now := w.clock()
+	shown := w.last.shownAt(n.Condition, now)
+	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason
+	switch left := w.reworded.Add(w.rewordEvery).Sub(now); {
+	case shown == c:
+		return 0
+	case reworded && left > 0:
+		return left
+	}
+	if err := w.patch(ctx, shown, c); err != nil {
+		slog.Warn("the condition could not be written", "type", lb.FabricReady, "err", err)
+		return writeRetry
+	}
+	w.last = written{n.Condition, c, now}
+	if reworded {
+		w.reworded = now
+	}
+	slog.Info("wrote the condition", "type", lb.FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
+	return 0
 }
 
 func (w *writer) patch(ctx context.Context, old, c condition) error {

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -70,10 +72,19 @@ func (a *Agent) tally() tally {
 		i := slices.IndexFunc(a.sessions, func(s bgp.SessionState) bool {
 			return s.Router == want.Session.Router && s.Addr == want.Session.RouterAddr
 		})
-		switch {
-		case i >= 0 && a.sessions[i].Up && a.told(want, a.sessions[i]):
+		cause := bgp.Connecting
+		switch up := i >= 0 && a.sessions[i].Up; {
+		case up && a.told(want, a.sessions[i]):
 			t.Sessions++
-		case a.down[want.Session.RouterAddr]:
+			continue
+		case up:
+			t.Lacking++
+			cause = "lacks pod CIDRs"
+		case i >= 0:
+			cause = cmp.Or(a.sessions[i].Cause, cause)
+		}
+		t.Causes = append(t.Causes, fmt.Sprintf("%v %s", bgp.Key{Router: want.Session.Router, Addr: want.Session.RouterAddr}, cause))
+		if a.down[want.Session.RouterAddr] {
 			t.PassedBy++
 		}
 	}
