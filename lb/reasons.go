@@ -62,6 +62,8 @@ const (
 	// machine that can take traffic terminate, and others are ready elsewhere. A prefix is
 	// announced as the worse way for it.
 	LocalEndpointsTerminating Reason = "LocalEndpointsTerminating"
+	NoSessionUp               Reason = "NoSessionUp"    // no machine that is to announce the VIP has a session that is up, by the word of their agents
+	NoMachineKnown            Reason = "NoMachineKnown" // no Node is a machine of the inventory
 
 	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork" // the pod CIDR lies outside the pod network of the inventory
 )

@@ -35,6 +35,8 @@ type Node struct {
 	// Silent: there is no word that it serves. Its kubelet has not been heard of, or its agent
 	// has not said that a router keeps its routes.
 	Silent bool
+	// NoSession: its kubelet is heard of, and its agent says that no session with a router is up.
+	NoSession bool
 }
 
 // Service is what matters of a Service.

@@ -124,6 +124,8 @@ var words = map[lb.Reason]string{
 	lb.NodeExcluded:          "the Nodes for it are excluded from load balancers",
 	lb.NoEndpoint:            "its Service has no endpoint",
 	lb.NoLocalEndpoint:       "no machine that could announce it has an endpoint",
+	lb.NoSessionUp:           "no machine that is to announce it has a session with a router that is up",
+	lb.NoMachineKnown:        "no Node is a machine of the inventory",
 }
 
 // why tells what keeps more machines from announcing a VIP than before.

@@ -23,6 +23,11 @@ func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Servi
 	if err != nil {
 		return preview.Cluster{}, err
 	}
+	return assemble(held, nodes, services, all), nil
+}
+
+// assemble puts together what objects of each kind say, and who holds which VIP.
+func assemble(held holdings, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice) preview.Cluster {
 	c := preview.Cluster{Nodes: map[string]preview.Node{}}
 	for _, n := range nodes {
 		c.Nodes[n.Name] = nodeOf(n)
@@ -37,12 +42,26 @@ func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Servi
 		}
 	}
 	slices.SortFunc(c.Services, func(a, b preview.Service) int { return a.Key.Compare(b.Key) })
-	return c, nil
+	return c
 }
 
 func nodeOf(n *v1.Node) preview.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
-	return preview.Node{Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n)}
+	return preview.Node{Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n)}
+}
+
+// saysNoSession reports whether the agent says that no session is up. What it said before its
+// kubelet fell silent may be long ago.
+func saysNoSession(n *v1.Node) (says bool) {
+	for _, c := range n.Status.Conditions {
+		switch {
+		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
+			return false
+		case c.Type == lb.FabricReady:
+			says = c.Status == v1.ConditionFalse && lb.NoSessionIsUp(c.Message)
+		}
+	}
+	return says
 }
 
 // serves reports whether the kubelet was heard of, and the agent says that some router keeps

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/claim"
 )
@@ -34,6 +36,7 @@ type Reader struct {
 	nodes    corelisters.NodeLister
 	services corelisters.ServiceLister
 	slices   cache.Store
+	shared   []cache.SharedIndexInformer // of Nodes, Services and EndpointSlices
 	synced   []known
 }
 
@@ -51,6 +54,7 @@ func New(claims claim.Client, f informers.SharedInformerFactory) (*Reader, error
 	}
 	return &Reader{
 		claims: claims, nodes: nodes.Lister(), services: services.Lister(), slices: slices.Informer().GetStore(),
+		shared: []cache.SharedIndexInformer{nodes.Informer(), services.Informer(), slices.Informer()},
 		synced: []known{{"nodes", nodes.Informer().HasSynced}, {"services", services.Informer().HasSynced}, {"endpointslices.discovery.k8s.io", slices.Informer().HasSynced}},
 	}, nil
 }
@@ -78,6 +82,30 @@ func (r *Reader) Read(ctx context.Context) (preview.Cluster, error) {
 	if err != nil {
 		return preview.Cluster{}, fmt.Errorf("reading the claims of VIPs: %w", err)
 	}
+	held, err := heldBy(pointers(claims.Items))
+	if err != nil {
+		return preview.Cluster{}, err
+	}
+	return r.cached(held)
+}
+
+// With returns what there is now around VIPs that are known to be held, and asks the API server
+// nothing.
+func (r *Reader) With(ctx context.Context, vips map[lb.ServiceKey][]netip.Addr) (preview.Cluster, error) {
+	if err := r.await(ctx); err != nil {
+		return preview.Cluster{}, err
+	}
+	held := holdings{}
+	for k, all := range vips {
+		for _, a := range all {
+			held[k] = append(held[k], holding{vip: a})
+		}
+	}
+	return r.cached(held)
+}
+
+// cached returns what the informers have around what is held.
+func (r *Reader) cached(held holdings) (preview.Cluster, error) {
 	nodes, err1 := r.nodes.List(labels.Everything())
 	services, err2 := r.services.List(labels.Everything())
 	if err := errors.Join(err1, err2); err != nil {
@@ -87,7 +115,7 @@ func (r *Reader) Read(ctx context.Context) (preview.Cluster, error) {
 	for _, obj := range r.slices.List() {
 		all = append(all, obj.(*discoveryv1.EndpointSlice))
 	}
-	return Of(pointers(claims.Items), nodes, services, all)
+	return assemble(held, nodes, services, all), nil
 }
 
 // Nodes returns the Nodes that there are now. They must not be changed.

@@ -1,0 +1,83 @@
+package preview
+
+import (
+	"cmp"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// Unannounced is a VIP in use that nobody announces.
+type Unannounced struct {
+	Addr     netip.Addr
+	Services []lb.ServiceKey // that hold it
+	Reason   lb.Reason       // of the machines that come nearest to announcing it
+	Others   []lb.Reason     // that other machines have, sorted
+}
+
+// String says why nobody announces the VIP.
+func (u Unannounced) String() string {
+	s := u.Addr.String() + ": " + cmp.Or(words[u.Reason], string(u.Reason))
+	if len(u.Others) == 0 {
+		return s
+	}
+	var others []string
+	for _, r := range u.Others {
+		others = append(others, string(r))
+	}
+	return s + "; other machines say " + strings.Join(others, ", ")
+}
+
+// UnannouncedOf returns the VIPs in use that nobody announces as things are, sorted by address.
+//
+// Besides what is planned it knows which agents say of themselves that they have no session. A
+// machine of which nothing is heard counts as announcing what it is to: whether it does, nobody
+// can tell here.
+func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
+	p := Of(inv, c, Failures{})
+	mute := map[string]bool{} // machines without a session
+	for _, m := range p.machines {
+		mute[m.name] = c.Nodes[m.node].NoSession
+	}
+	for _, vip := range p.VIPs {
+		u := Unannounced{Addr: vip.Addr, Services: vip.Services, Reason: lb.NoSessionUp}
+		switch {
+		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return !mute[a.Machine] }):
+			continue
+		case len(vip.Reasons) == 0 && len(vip.By) == 0:
+			u.Reason = lb.NoMachineKnown
+		case len(vip.By) == 0:
+			u.Reason, u.Others = vip.reason()
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// nearest are the reasons why a machine does not announce a VIP, of those that come nearest to it
+// first. Who is not meant by the pool at all comes last.
+var nearest = []lb.Reason{
+	lb.SessionLacksFamily, lb.NoSession, lb.PoolLimitedToServices, lb.PoolIsDisabled, lb.VIPOutsidePools, lb.NoLocalEndpoint, lb.NoEndpoint,
+	lb.NodeExcluded, lb.MachineNotActive,
+	lb.PoolLimitedToRouters, lb.PoolLimitedToZones, lb.PoolLimitedToRacks,
+}
+
+// rank is the place of a reason among the nearest.
+func rank(r lb.Reason) int {
+	if i := slices.Index(nearest, r); i >= 0 {
+		return i
+	}
+	return len(nearest)
+}
+
+// reason is that of the machines that come nearest to announcing a VIP, and those of others.
+func (v VIP) reason() (lb.Reason, []lb.Reason) {
+	all := slices.SortedFunc(maps.Keys(v.Reasons), func(a, b lb.Reason) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	others := slices.Clone(all[1:])
+	slices.Sort(others)
+	return all[0], others
+}

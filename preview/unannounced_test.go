@@ -1,0 +1,90 @@
+package preview
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/lb"
+)
+
+func TestWhyAVIPIsAnnouncedByNobody(t *testing.T) {
+	c := Cluster{Nodes: nodes("w1", "w2", "w3"), Services: []Service{
+		service("a", "203.0.113.77", false, "w1"),
+		service("b", "203.0.113.77", false), // they share it
+		service("inner", "198.51.100.1", false, "w1"),
+		service("local", "203.0.113.5", true, "w1"),
+	}}
+	with := func(name string, n Node) Cluster {
+		all := Cluster{Nodes: nodes("w1", "w2", "w3"), Services: c.Services}
+		all.Nodes[name] = n
+		return all
+	}
+	off, inner := "10.2.0.13], state: off", "[198.51.100.0/28],"
+	const racks, active = "its pool is announced from racks that have no machine for it", "no machine for it is active"
+	for _, tt := range []struct {
+		what    string
+		cluster Cluster
+		edit    []string
+		want    []string
+	}{
+		{"all is well", c, nil, nil},
+		{"no pool has it", c, []string{"203.0.113.0/25", "203.0.113.0/26"}, []string{"VIPOutsidePools 203.0.113.77: no pool has it"}},
+		{"its pool is disabled", c, []string{inner, inner + " state: disabled,"}, []string{"PoolIsDisabled 198.51.100.1: its pool is disabled"}},
+		{"the machines of its racks are off", c, []string{"10.2.0.13]", off}, []string{"MachineNotActive 198.51.100.1: " + active + "; other machines say PoolLimitedToRacks"}},
+		{"one of two machines is off, and it is for other racks", c, []string{"racks: [r2]", "racks: [r2], routers: [tor-r1]", "10.1.0.12]", "10.1.0.12], state: off"},
+			[]string{"MachineNotActive 198.51.100.1: " + active + "; other machines say PoolLimitedToRacks, PoolLimitedToRouters"}},
+		{"its racks have no machine", Cluster{Nodes: nodes("w1", "w2"), Services: c.Services}, nil, []string{"PoolLimitedToRacks 198.51.100.1: " + racks}},
+		{"the machine with its endpoints is excluded", with("w1", Node{Excluded: true}), nil, []string{"NoLocalEndpoint 203.0.113.5: no machine that could announce it has an endpoint; other machines say NodeExcluded"}},
+		{"it has no endpoint", Cluster{Nodes: c.Nodes, Services: []Service{service("none", "203.0.113.9", false)}}, nil, []string{"NoEndpoint 203.0.113.9: its Service has no endpoint"}},
+		{"no Node is a machine", Cluster{Nodes: nodes("x"), Services: c.Services[:1]}, nil, []string{"NoMachineKnown 203.0.113.77: no Node is a machine of the inventory"}},
+		{"all machines for it have lost their routers", with("w3", Node{NoSession: true}), nil, []string{"NoSessionUp 198.51.100.1: no machine that is to announce it has a session with a router that is up"}},
+		{"one of two machines has lost its routers", with("w1", Node{NoSession: true}), nil, []string{"NoSessionUp 203.0.113.5: no machine that is to announce it has a session with a router that is up"}},
+	} {
+		var got []string
+		for _, u := range UnannouncedOf(edited(t, tt.edit...), tt.cluster) {
+			got = append(got, string(u.Reason)+" "+u.String())
+		}
+		if d := cmp.Diff(tt.want, got); d != "" {
+			t.Errorf("%s: %s", tt.what, d)
+		}
+	}
+	if got := UnannouncedOf(edited(t, "203.0.113.0/25", "203.0.113.0/26"), c)[0].Services; len(got) != 2 {
+		t.Errorf("they share it: %v", got)
+	}
+}
+
+// TestEveryVIPIsAnnouncedOrHasAReason also holds it against who announces, without the Nodes' word.
+func TestEveryVIPIsAnnouncedOrHasAReason(t *testing.T) {
+	inv := edited(t)
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawCluster(t)
+		unannounced := map[netip.Addr]Unannounced{}
+		for _, u := range UnannouncedOf(inv, c) {
+			if u.Reason == "" || len(u.Services) == 0 || words[u.Reason] == "" {
+				t.Fatalf("%+v", u)
+			}
+			unannounced[u.Addr] = u
+		}
+		for _, vip := range Of(inv, c, Failures{}).VIPs {
+			if _, not := unannounced[vip.Addr]; not != (len(vip.By) == 0) {
+				t.Fatalf("%v is announced by %v, and said to be unannounced is %v", vip.Addr, vip.By, not)
+			}
+		}
+	})
+}
+
+func TestEveryReasonOfAPlanHasWords(t *testing.T) {
+	for _, r := range nearest {
+		if words[r] == "" {
+			t.Errorf("%s has no words", r)
+		}
+	}
+	for r := range words {
+		if r != lb.NoSessionUp && r != lb.NoMachineKnown && rank(r) == len(nearest) {
+			t.Errorf("%s has no rank", r)
+		}
+	}
+}

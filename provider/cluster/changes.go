@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	"maps"
+	"reflect"
+
+	v1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/tools/cache"
+)
+
+// OnChange calls a function whenever something changes that announcements depend on, and now and
+// then when nothing does. It must not block.
+func (r *Reader) OnChange(call func()) error {
+	for _, informer := range r.shared {
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { call() },
+			DeleteFunc: func(any) { call() },
+			UpdateFunc: func(was, is any) {
+				if !same(was, is) {
+					call()
+				}
+			},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// same reports whether an object says the same of announcements as before. Heartbeats of Nodes
+// come all the time, and EndpointSlices are written without that an endpoint changes.
+func same(was, is any) bool {
+	switch is := is.(type) {
+	case *v1.Node:
+		old, ok := was.(*v1.Node)
+		return ok && nodeOf(old) == nodeOf(is)
+	case *v1.Service:
+		old, ok := was.(*v1.Service)
+		return ok && old.UID == is.UID && old.Spec.Type == is.Spec.Type && reflect.DeepEqual(old.Spec.LoadBalancerClass, is.Spec.LoadBalancerClass) &&
+			old.Spec.ExternalTrafficPolicy == is.Spec.ExternalTrafficPolicy && maps.Equal(old.Labels, is.Labels)
+	case *discoveryv1.EndpointSlice:
+		old, ok := was.(*discoveryv1.EndpointSlice)
+		return ok && maps.Equal(old.Labels, is.Labels) && reflect.DeepEqual(old.Endpoints, is.Endpoints)
+	}
+	return false
+}
