@@ -38,11 +38,14 @@ the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_
 |---|---|---|
 | ` + "`plinth_inventory_ready == 0`" + ` | 1m | the newest edit of the inventory was refused, or nothing is in force; see [the status](in-force.md#the-status) |
 | ` + "`sum(plinth_services_waiting) > 0`" + ` | 5m | Services have less than they ask for; the label ` + "`reason`" + ` has the reason |
+| ` + "`sum by (reason) (plinth_vips_unannounced{reason!=\"NoEndpoint\"}) > 0`" + ` | 1m | VIPs are in use that nobody announces; the condition ` + "`plinth.dev/VIPAnnounced`" + ` of their Services has [the reason](reasons.md#why-a-vip-is-announced-by-nobody). Services without an endpoint are left out here |
+| ` + "`plinth_pool_addresses_free < 0.1 * plinth_pool_addresses`" + ` | 1h | fewer than a tenth of a pool's addresses are left |
 | ` + "`plinth_agent_session_up == 0`" + ` | 2m | a BGP session is down; ` + "`plinth_agent_session_down`" + ` has the likely cause |
 | ` + "`plinth_agent_routes_held < plinth_agent_routes_wanted`" + ` | 2m | the kernel lacks routes to pods; ` + "`/status`" + ` has those that failed |
 | ` + "`plinth_agent_waiting == 1`" + ` | 2m | an agent lacks something that a plan is made of, and keeps its last plan |
 | ` + "`plinth_agent_session_refused_prefixes > 0`" + ` | 1m | [the guard](reasons.md#why-a-session-does-not-announce-what-was-planned) withholds prefixes: a mistake in Plinth, or an inventory at odds with the network |
 | ` + "`plinth_agent_proxy_rules_overdue > 0`" + ` | 1m | a machine announces VIPs that its kube-proxy has [no rules](../explanation/announcements.md#when-vips-come-late) for |
+| ` + "`plinth_agent_bad_kernel_settings > 0`" + ` | 5m | settings of a machine's kernel keep packets from pods and VIPs; ` + "`settings`" + ` in its ` + "`/status`" + ` names [them](agent.md#kernel-settings) |
 | ` + "`plinth_agent_api_silence_seconds > 300`" + ` | | an agent does not reach the API server, and works with what it knew |
 
 Alert on the scrape targets being absent as well: an agent that does not run reports nothing.

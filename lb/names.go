@@ -8,6 +8,9 @@ const (
 	// VIPAllocated is the condition of a Service that says whether it has the VIPs that it
 	// asks for.
 	VIPAllocated = "plinth.dev/VIPAllocated"
+	// VIPAnnounced is the condition of a Service of whose VIPs one is announced by nobody. It
+	// is False then, with a [Reason], and is not there otherwise.
+	VIPAnnounced = "plinth.dev/VIPAnnounced"
 	// FabricReady is the condition of a Node by which its agent says that its BGP sessions
 	// are up and its routes are in the kernel.
 	FabricReady = "plinth.dev/FabricReady"

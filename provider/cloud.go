@@ -109,5 +109,7 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	c.stock = &stock.Controllers{
 		Cloud: c, InForce: &c.inForce, Nodes: nodes, Initialize: c.nodes.Initialize, Current: c.keeper.Current, Log: c.log,
 	}
-	c.vips.Use(vip.Cluster{Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop})
+	c.vips.Use(vip.Cluster{
+		Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop, Unannounced: c.unannounced,
+	})
 }

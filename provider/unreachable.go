@@ -3,22 +3,29 @@ package provider
 import (
 	"context"
 	"errors"
+	"net/netip"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/claim"
 	"plinth.dev/plinth/provider/cluster"
+	"plinth.dev/plinth/provider/nodeindex"
 )
 
 // errNoInformers passes: they come a moment after the reconciler has begun.
 var errNoInformers = errors.New("the informers are not there yet")
 
-// readCluster prepares what an edit of the inventory is held against.
+// readCluster prepares what an edit of the inventory is held against, and what tells who announces
+// what.
 func (c *Cloud) readCluster() {
 	r, err := cluster.New(claim.Client{Kube: c.client, Namespace: c.options.Namespace}, c.informers)
 	if err != nil {
 		c.log.Error("cannot follow EndpointSlices", "err", err)
 		return
+	}
+	if err := r.OnChange(c.vips.AnnouncementsChanged); err != nil {
+		c.log.Error("cannot follow what announcements depend on", "err", err)
 	}
 	c.cluster.Store(r)
 }
@@ -34,4 +41,21 @@ func (c *Cloud) unreachable(ctx context.Context, before, after *inventory.Invent
 		return 0, nil, err
 	}
 	return now.VIPsInUse(), preview.Unreachable(before, after, now), nil
+}
+
+// unannounced returns which of the VIPs that Services hold nobody announces, by the inventory in
+// force.
+func (c *Cloud) unannounced(ctx context.Context, held map[lb.ServiceKey][]netip.Addr) ([]preview.Unannounced, error) {
+	r, inv := c.cluster.Load(), c.inForce.Get()
+	switch {
+	case r == nil:
+		return nil, errNoInformers
+	case inv == nil:
+		return nil, nodeindex.ErrNoInventory
+	}
+	now, err := r.With(ctx, held)
+	if err != nil {
+		return nil, err
+	}
+	return preview.UnannouncedOf(inv, now), nil
 }

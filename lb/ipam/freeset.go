@@ -1,9 +1,12 @@
 package ipam
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"sort"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // run is an inclusive run of addresses of one family.
@@ -32,6 +35,19 @@ func (f *freeSet) lowest() (netip.Addr, bool) {
 		return netip.Addr{}, false
 	}
 	return f.leaves[0][0].first, true
+}
+
+// size is how many addresses the set has, or the largest number where there are more.
+func (f *freeSet) size() (n uint64) {
+	for _, leaf := range f.leaves {
+		for _, r := range leaf {
+			more := inventory.Range{First: r.first, Last: r.last}.Size()
+			if n += more; n < more {
+				return math.MaxUint64
+			}
+		}
+	}
+	return n
 }
 
 // contains reports whether a is in the set.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -263,6 +264,27 @@ func (l *Ledger) poolNames() string {
 		names = append(names, p.Name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// countPools counts the addresses of all pools, family by family. A quarantine that is over counts
+// as free: the ledger ends it only when it gives something.
+func (l *Ledger) countPools(now time.Time) (all []PoolCount) {
+	for _, p := range l.pools {
+		for _, f := range []lb.Family{lb.IPv4, lb.IPv6} {
+			s := p.of(f)
+			if s.size == 0 {
+				continue
+			}
+			n := PoolCount{Pool: p.Name, Family: f, Size: s.size, Free: s.free.size()}
+			for _, r := range s.quarantine {
+				if l.inQuarantine(r) && !r.Until.After(now) && n.Free < math.MaxUint64 {
+					n.Free++
+				}
+			}
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // poolNamed returns the pool of that name, or nil.

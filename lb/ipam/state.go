@@ -76,6 +76,16 @@ type Count struct {
 	Held        map[string]int    // VIPs that are held, by pool
 	Pending     map[lb.Reason]int // Services that have less than they ask for, by the first reason
 	Quarantined int
+	Pools       []PoolCount // by family, in the order of preference
+}
+
+// PoolCount is how many addresses of a family a pool has, or the largest number where there are
+// more.
+type PoolCount struct {
+	Pool   string
+	Family lb.Family
+	Size   uint64 // that Services may have
+	Free   uint64 // of these neither held, nor reserved, nor in quarantine
 }
 
 // Count counts what there is at the time now.
@@ -96,5 +106,6 @@ func (s *State) Count(now time.Time) Count {
 			n.Quarantined++
 		}
 	}
+	n.Pools = s.ledger.countPools(now)
 	return n
 }

@@ -78,7 +78,7 @@ func TestServiceMadeAnewIsNotToldThatItsStatusWasOverwritten(t *testing.T) {
 	if err != nil || !slices.Equal(d.Addrs(), []netip.Addr{h.addr}) {
 		t.Fatal(d, err)
 	}
-	if _, err := h.writeOwnStatus(t.Context(), anew, d); err != nil {
+	if _, err := h.writeOwnStatus(t.Context(), anew, d, announcement{}); err != nil {
 		t.Fatal(err)
 	}
 	if s := h.seen(h.key(0)); writes != 1 || s.repairs != 0 || len(events.Events) != 0 {

@@ -355,14 +355,14 @@ func TestStatusThatCouldNotBeSetRightIsNotCounted(t *testing.T) {
 		}
 		return true, h.svc[0], err
 	})
-	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d); !apierrors.IsConflict(err) {
+	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d, announcement{}); !apierrors.IsConflict(err) {
 		t.Fatal(err)
 	}
 	if s := h.seen(h.key(0)); s.repairs != 0 || len(events.Events) != 0 {
 		t.Errorf("%d are counted and %d told after a conflict", s.repairs, len(events.Events))
 	}
 	conflict = nil
-	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d); err != nil {
+	if _, err := h.writeOwnStatus(t.Context(), h.svc[0], d, announcement{}); err != nil {
 		t.Fatal(err)
 	}
 	if s := h.seen(h.key(0)); s.repairs != 1 || len(events.Events) != 1 {

@@ -146,7 +146,7 @@ func TestStatusPatchSaysWhatIsMissingAndNothingElse(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := ""
-			if patch := statusPatch(tt.svc, tt.decision, noon.Add(time.Second)); patch != nil {
+			if patch := statusPatch(tt.svc, tt.decision, announcement{}, noon.Add(time.Second)); patch != nil {
 				data, err := json.Marshal(patch)
 				if err != nil {
 					t.Fatal(err)
@@ -239,7 +239,7 @@ func TestServiceThatTheAPIServerFailedIsServedTheNextTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told, _ := h.told(h.svc[0]); statusPatch(now, told, h.now()) != nil {
+	if told, _ := h.told(h.svc[0]); statusPatch(now, told, announcement{}, h.now()) != nil {
 		t.Errorf("its status is %v", now.Status)
 	}
 }

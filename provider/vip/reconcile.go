@@ -118,12 +118,15 @@ func (b *Controller) serve(ctx context.Context, svc *v1.Service) error {
 	if b.byStock {
 		return nil
 	}
-	wrote, err := b.writeOwnStatus(ctx, svc, d)
+	said := b.announcements.said(keyOf(svc))
+	wrote, err := b.writeOwnStatus(ctx, svc, d, said)
 	if err != nil {
 		return err
 	}
 	if wrote {
 		b.recordEvent(svc, d)
+		b.recordAnnounced(svc, said)
+		b.AnnouncementsChanged() // it may hold other VIPs now
 	}
 	return b.reviewStale(ctx, keyOf(svc))
 }
@@ -143,7 +146,7 @@ func (b *statuses) reportFailure(svc *v1.Service, err error) {
 
 // writeOwnStatus writes what was decided, and reports whether it wrote: what somebody
 // overwrote it repairs ever less often.
-func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (wrote bool, err error) {
+func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.Decision, a announcement) (wrote bool, err error) {
 	k, drifted := keyOf(svc), b.drifted(svc)
 	if drifted {
 		if now, after := b.reports.mayRepair(k); !now {
@@ -151,7 +154,7 @@ func (b *statuses) writeOwnStatus(ctx context.Context, svc *v1.Service, d ipam.D
 			return false, nil
 		}
 	}
-	wrote, err = b.writeStatus(ctx, svc, d)
+	wrote, err = b.writeStatus(ctx, svc, d, a)
 	if drifted && wrote {
 		b.reports.repaired(k)
 		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, reasonStatusOverwritten, overwritten(svc, d))
@@ -207,6 +210,7 @@ func (b *Controller) clearAndRelease(ctx context.Context, k lb.ServiceKey, uid s
 	}
 	b.note(func(s *ipam.State) { s.Forget(k) })
 	b.reports.forget(k)
+	b.AnnouncementsChanged()
 	return nil
 }
 

@@ -63,12 +63,18 @@ func addedFinalizer(svc *v1.Service) bool {
 const fieldManager = "plinth"
 
 // clearedStatus is the patch of a status that takes Plinth's words out of it: the
-// condition, and each address that the Service holds, and, where Plinth served it, that is
+// conditions, and each address that the Service holds, and, where Plinth served it, that is
 // of a pool or used by machines, routers or the cluster. Another balancer's stay.
 func (b *statuses) clearedStatus(svc *v1.Service) map[string]any {
 	status := map[string]any{}
-	if meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) != nil {
-		status["conditions"] = []any{withoutCondition}
+	var conditions []any
+	for _, typ := range []string{lb.VIPAllocated, lb.VIPAnnounced} {
+		if meta.FindStatusCondition(svc.Status.Conditions, typ) != nil {
+			conditions = append(conditions, withoutCondition(typ))
+		}
+	}
+	if len(conditions) > 0 {
+		status["conditions"] = conditions
 	}
 	was := svc.Status.LoadBalancer.Ingress
 	rest := ask(b.store, func(s *ipam.State) []v1.LoadBalancerIngress {

@@ -160,7 +160,7 @@ func TestServiceThatMovesHoldsItsOldAddressUntilItsStatusSaysTheNewOne(t *testin
 	if !h.state.HoldsMore(h.key(0)) {
 		t.Error("nobody would look when its status is written")
 	}
-	if _, err := h.writeOwnStatus(t.Context(), svc, d); err != nil {
+	if _, err := h.writeOwnStatus(t.Context(), svc, d, announcement{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.known.Update(h.lives("a")); err != nil {
@@ -183,7 +183,7 @@ func TestStatusIsNotWrittenByADecisionThatAnotherFollowed(t *testing.T) {
 	h.settled(0)
 	earlier := ipam.Decision{VIPs: []ipam.Assignment{{Addr: netip.MustParseAddr("192.0.2.2"), Pool: "public"}}}
 	h.client.ClearActions()
-	if wrote, err := h.writeStatus(t.Context(), h.svc[0], earlier); wrote || err != nil {
+	if wrote, err := h.writeStatus(t.Context(), h.svc[0], earlier, announcement{}); wrote || err != nil {
 		t.Errorf("wrote %v, %v", wrote, err)
 	}
 	if slices.ContainsFunc(h.client.Actions(), func(a clienttesting.Action) bool { return a.GetVerb() == "patch" }) {

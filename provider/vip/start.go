@@ -19,9 +19,12 @@ func New(o Options) *Controller {
 	e := &environment{options: o, log: o.Log, now: time.Now}
 	held := &store{environment: e, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1), followed: map[netip.Addr]bool{}}
 	b := &Controller{
-		statuses: &statuses{store: held, reports: newReports(func() time.Time { return e.now() })},
-		loaded:   make(chan struct{}),
-		ready:    make(chan struct{}),
+		statuses: &statuses{
+			store: held, reports: newReports(func() time.Time { return e.now() }),
+			announcementsChanged: make(chan struct{}, 1), reviewEvery: reviewEvery,
+		},
+		loaded: make(chan struct{}),
+		ready:  make(chan struct{}),
 	}
 	b.linked = &stockBalancer{balancer: b}
 	b.released = &releasedKeeper{balancer: b}
@@ -82,7 +85,11 @@ func (b *Controller) run(ctx context.Context, workers int, synced ...cache.Infor
 	if !b.beginGiving(b.ctx) {
 		return
 	}
-	go b.options.InForce.OnChange(b.ctx, func() { b.retryUntilDone(b.ctx, b.setPools) })
+	go b.options.InForce.OnChange(b.ctx, func() {
+		b.retryUntilDone(b.ctx, b.setPools)
+		b.AnnouncementsChanged()
+	})
+	go b.followAnnouncements(b.ctx)
 	b.audit(b.ctx)
 }
 

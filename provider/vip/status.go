@@ -37,6 +37,10 @@ type statuses struct {
 	*store
 	reports   *reports
 	ofService keyedLock[lb.ServiceKey] // one goroutine at a time reconciles a Service
+
+	announcements        announcements
+	announcementsChanged chan struct{}
+	reviewEvery          time.Duration
 }
 
 // Bounds of messages in bytes: a condition names what each of some hundred pools said
@@ -73,19 +77,27 @@ func bounded(s string, most int) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// statusPatch is what a Service's status lacks to say what the decision says; nil: nothing.
+// statusPatch is what a Service's status lacks to say what the decision and the announcements
+// say; nil: nothing.
 // It holds for the Service as it was read and no other: a leader that was stopped for a
 // while cannot write over what its successor wrote.
 // The finalizer goes with the VIPs, on Services without a class.
-func statusPatch(svc *v1.Service, d ipam.Decision, now time.Time) map[string]any {
+func statusPatch(svc *v1.Service, d ipam.Decision, a announcement, now time.Time) map[string]any {
 	status, metadata := map[string]any{}, map[string]any{}
 	ingress := ingressOf(d.Addrs())
 	if !sameIngress(svc, ingress) {
 		status["loadBalancer"] = map[string]any{"ingress": ingress}
 	}
+	var conditions []any
 	c := conditionOf(svc, d, now)
 	if old := meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated); old == nil || *old != c {
-		status["conditions"] = []metav1.Condition{c}
+		conditions = append(conditions, c)
+	}
+	if c := announcedPatch(svc, a, now); c != nil {
+		conditions = append(conditions, c)
+	}
+	if len(conditions) > 0 {
+		status["conditions"] = conditions
 	}
 	if needsFinalizer(svc) && len(ingress) > 0 {
 		metadata["finalizers"] = []string{servicehelper.LoadBalancerCleanupFinalizer}
@@ -104,8 +116,8 @@ func needsFinalizer(svc *v1.Service) bool {
 // writeStatus makes the Service say what was decided, and reports whether it wrote. A
 // Service that gets nothing keeps a status that is none of ours: another balancer may
 // serve it.
-func (b *statuses) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Decision) (bool, error) {
-	patch := statusPatch(svc, d, b.now())
+func (b *statuses) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Decision, a announcement) (bool, error) {
+	patch := statusPatch(svc, d, a, b.now())
 	if patch == nil {
 		return false, nil
 	}
@@ -159,8 +171,10 @@ func (b *statuses) recordEvent(svc *v1.Service, d ipam.Decision) {
 	}
 }
 
-// withoutCondition is what removes [lb.VIPAllocated] in a strategic merge patch.
-var withoutCondition = map[string]any{"$patch": "delete", "type": lb.VIPAllocated}
+// withoutCondition is what removes a condition in a strategic merge patch.
+func withoutCondition(typ string) map[string]any {
+	return map[string]any{"$patch": "delete", "type": typ}
+}
 
 // says reports whether a condition says the same as another, since whenever it does.
 func says(c *metav1.Condition, want metav1.Condition) bool {

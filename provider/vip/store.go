@@ -48,6 +48,9 @@ type Cluster struct {
 	Recorder  record.EventRecorder
 	Reports   *event.Reports
 	Stop      <-chan struct{} // closed when the controllers end
+
+	// Unannounced is asked every few seconds where something changes; nil: nobody is told.
+	Unannounced Unannounced
 }
 
 // environment is what all parts use, and say together: which Services are Plinth's to serve.
