@@ -24,6 +24,10 @@ const (
 	reasonNodeIPUnknown = "NodeIPUnknown"   // the inventory does not have the kubelet's --node-ip: the stock controller leaves the Node tainted
 	reasonPodCIDRInUse  = "PodCIDRInUse"    // another Node has the pod CIDRs that this one should get
 	reasonPodCIDRDiffer = "PodCIDRDiffer"   // the Node has other pod CIDRs than the inventory gives its machine
+
+	reasonMaintenance = "MachineInMaintenance" // by the inventory; the message has its reason
+	reasonOff         = "MachineOff"           // the same
+	reasonInService   = "MachineInService"     // again
 )
 
 // Report records what is wrong with a Node, once for each thing, and clears what is wrong no
@@ -41,12 +45,48 @@ func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
 			c.cluster.Reports.Clear(node, reason)
 		}
 	}
+	if err == nil {
+		c.noteState(node, m)
+	}
+}
+
+// noteState records that the inventory has taken a machine out of service, and why, and that it is
+// in service again.
+func (c *Controller) noteState(node *v1.Node, m inventory.Machine) {
+	why, over := "", false
+	if m.Reason != "" {
+		why = ": " + m.Reason
+	}
+	for _, out := range []struct {
+		state         inventory.State
+		reason, words string
+	}{{inventory.StateMaintenance, reasonMaintenance, "in maintenance"}, {inventory.StateOff, reasonOff, "off"}} {
+		if m.State == out.state {
+			c.note(node, out.reason, "machine "+m.Name+" is "+out.words+why)
+		} else {
+			over = c.cluster.Reports.Clear(node, out.reason) || over
+		}
+	}
+	if over && m.State == inventory.StateActive {
+		c.cluster.Recorder.Event(node, v1.EventTypeNormal, reasonInService, "machine "+m.Name+" is in service again")
+	}
 }
 
 // warn reports what is wrong with a Node. Of one that went meanwhile nothing is remembered:
 // nobody would clear it any more.
 func (c *Controller) warn(node *v1.Node, reason, message string) {
 	c.cluster.Reports.Warn(node, reason, message)
+	c.forgetGone(node)
+}
+
+// note records what is no fault of a Node.
+func (c *Controller) note(node *v1.Node, reason, message string) {
+	c.cluster.Reports.Note(node, reason, message)
+	c.forgetGone(node)
+}
+
+// forgetGone forgets what was said of a Node that went meanwhile.
+func (c *Controller) forgetGone(node *v1.Node) {
 	if cached, err := c.nodes.Get(node.Name); err != nil || cached.UID != node.UID {
 		c.cluster.Reports.Forget(node.UID)
 	}

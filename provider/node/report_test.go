@@ -186,3 +186,28 @@ func TestNodesThatAreGoneLeaveNoReports(t *testing.T) {
 		d.reported("*")
 	}
 }
+
+// TestAMachineOutOfServiceIsNotedOnItsNode with the inventory's reason, once.
+func TestAMachineOutOfServiceIsNotedOnItsNode(t *testing.T) {
+	machine := func(more string) string { return "{name: w1, addresses: [10.10.1.11]" + more + "}" }
+	d := newDesk(t, machine(""))
+	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1", UID: "1"}}
+	for _, step := range []struct{ inventory, want string }{
+		{machine(""), ""},
+		{machine(", state: maintenance, reason: PSU swap"), "Normal MachineInMaintenance machine w1 is in maintenance: PSU swap"},
+		{machine(", state: maintenance, reason: PSU swap"), ""},
+		{machine(", state: maintenance, reason: the second PSU"), "Normal MachineInMaintenance machine w1 is in maintenance: the second PSU"},
+		{machine(`, state: "off"`), "Normal MachineOff machine w1 is off\n"},
+		{machine(""), "Normal MachineInService machine w1 is in service again"},
+		{machine(""), ""},
+		{machine(", state: maintenance"), "Normal MachineInMaintenance machine w1 is in maintenance\n"},
+	} {
+		d.inForce.Set(loaded(t, step.inventory))
+		d.sees(n)
+		d.reported(step.want)
+	}
+	d.handler().OnDelete(n)
+	if open := d.cluster.Reports.Open(); open > 0 {
+		t.Errorf("%d notes of a Node that is gone are remembered", open)
+	}
+}
