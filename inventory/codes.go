@@ -317,14 +317,17 @@ const (
 	// The change would leave VIPs in use that some machine announces without any that does: their
 	// pool is shrunk, gone or disabled, or routers, racks, zones or machines are taken from them.
 	// Clients would find nobody there. If it is meant, allow the losses by the digest that is
-	// printed: plinth allow DIGEST. It lets these losses pass, and no others.
+	// printed: plinth allow DIGEST. It lets these losses pass, and no others. To delete the Services
+	// first does not let the edit pass by itself: see P1009.
 	VIPsUnreachable Code = "P1007"
 	// The change takes more machines out of service at once than safety.maxDrained lets go. If it is
 	// meant, do it in parts, or allow the losses by the digest that is printed: plinth allow DIGEST.
 	TooManyDrained Code = "P1008"
 	// The same edit was refused before for what it would have taken away, and by now that is lost
 	// in another way, as by a machine that died. It stays refused until it is changed or allowed: an
-	// edit must not come into force at a moment that nobody chose.
+	// edit must not come into force at a moment that nobody chose. So it is where the Services are
+	// gone that would have lost their VIPs: run plinth allow with the digest that is printed, or
+	// change the edit in any way, and it passes.
 	StaysRefused Code = "P1009"
 	// The inventory says safety.paused: true. What is in force stays, whatever else is written, until
 	// that is taken away.
