@@ -26,6 +26,7 @@ const (
 	reviewShare  = 10              // and so many times as far apart as it takes
 	reviewAlways = time.Minute     // at least
 	tellAtOnce   = 500             // Services at most that are queued after one review
+	tellWhenBusy = 50              // the same while Services wait: who gets a VIP comes first
 )
 
 // reasonAnnounced is that of the Event which says that a VIP is announced again.
@@ -105,13 +106,17 @@ func (b *store) heldByService() map[lb.ServiceKey][]netip.Addr {
 // queueUntold queues Services whose status does not say what is known of their announcements, and
 // reports whether these were all: many that lose their endpoints at once are told in turn.
 func (b *statuses) queueUntold() bool {
+	most := tellAtOnce
+	if b.queue.Len() > 0 {
+		most = tellWhenBusy
+	}
 	all, _ := b.services.List(labels.Everything()) // a cache never fails
 	queued := 0
 	for _, svc := range all {
 		if !b.isOurs(svc) || announcedPatch(svc, b.announcements.said(keyOf(svc)), b.now()) == nil {
 			continue
 		}
-		if queued++; queued > tellAtOnce {
+		if queued++; queued > most {
 			return false
 		}
 		b.queue.Add(keyOf(svc).String())

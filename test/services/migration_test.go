@@ -90,6 +90,7 @@ func TestMetalLBIsTakenOverAsTheGuideSays(t *testing.T) {
 		{"dual", families(v1.IPFamilyPolicyRequireDualStack, v1.IPv4Protocol, v1.IPv6Protocol), []string{"192.0.2.12", "2001:db8:2::c"}},
 		{"pooled", annotated("metallb.io/address-pool", "second"), []string{"198.51.100.3"}},
 	} {
+		c.endpoints(s.name, "w1")
 		c.service(s.name, s.change)
 		c.says(s.name, s.vips...)
 		vips[s.name] = s.vips
@@ -123,8 +124,12 @@ func TestMetalLBIsTakenOverAsTheGuideSays(t *testing.T) {
 		}
 	}
 	for name := range vips {
-		if len(told[name]) != 1 {
-			t.Errorf("%s was written to %d times, want once: %+v", name, len(told[name]), told[name])
+		most := 1
+		if name == "dual" {
+			most = 2 // no session carries its IPv6 address, which it is told
+		}
+		if n := len(told[name]); n < 1 || n > most {
+			t.Errorf("%s was written to %d times, want %d at most: %+v", name, n, most, told[name])
 		}
 	}
 	if n := len(c.claims()); n != 6 {

@@ -23,6 +23,8 @@ func TestStatusThatSomebodyOverwroteIsSetRightWithoutAWar(t *testing.T) {
 	c.has("a", "192.0.2.0", "2001:db8:2::")
 	c.service("b", class)
 	c.has("b", "192.0.2.1")
+	c.unannounced("a", "NoMachineKnown") // what is written for that is not counted
+	c.unannounced("b", "NoMachineKnown")
 	before := c.statusWrites()
 	c.says("a", "10.10.1.1")
 	c.says("b", "10.10.1.1")
@@ -72,9 +74,13 @@ func TestServicesCostFewWritesAndDeletesNoneOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.start()
+	c.endpoints("first", "w1") // with an endpoint each is announced: that nobody does is no cost of all Services
 	c.service("first")
 	c.has("first", "192.0.2.0")
 	const n = 100
+	for i := range n {
+		c.endpoints(fmt.Sprintf("s%d", i), "w1")
+	}
 	before := c.writes()
 	for i := range n {
 		c.service(fmt.Sprintf("s%d", i))
@@ -128,6 +134,7 @@ func (c *cluster) sharersComeAndGo(n int) {
 	var names []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("sharer%d", i))
+		c.endpoints(names[i], "w1")
 		c.service(names[i], key, address, port(int32(1000+i)))
 	}
 	for _, name := range names {
