@@ -104,13 +104,21 @@ func (c condition) outdated(unread []string) condition {
 	return c
 }
 
+// trial is what the message says of sessions on trial, for which the controller waits.
+func (c condition) trial() string {
+	if r, ok := lb.TrialReportIn(c.Message); ok {
+		return r.String()
+	}
+	return ""
+}
+
 // rewordEvery is how often at most a condition is written of which only the message changes.
 const rewordEvery = 30 * time.Second
 
 // writer keeps the condition on the Node as it should be. It writes in a goroutine
 // of its own: while the API server is away nothing else waits for it.
 //
-// Status and reason are written at once: controllers go by them. A change of the message alone,
+// Status and reason are written at once, and so is what is said of a trial: controllers go by them. A change of the message alone,
 // which people read, waits until the last such change is half a minute old, so that a session
 // whose cause changes with each attempt does not keep all who watch the Node busy.
 type writer struct {
@@ -173,7 +181,7 @@ func (w *writer) write(ctx context.Context, c condition) time.Duration {
 	}
 	now := w.clock()
 	shown := w.last.shownAt(n.Condition, now)
-	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason
+	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason && shown.trial() == c.trial()
 	switch left := w.reworded.Add(w.rewordEvery).Sub(now); {
 	case shown == c:
 		return 0
