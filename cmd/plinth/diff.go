@@ -56,6 +56,9 @@ Exit codes: 0 nothing changes, 1 something does, 2 error.`,
 type difference struct {
 	inventory.Difference
 	judgement
+	sessions []string // lines
+	trials   []string // lines
+	routers  []string // names of those that have to be told something new
 }
 
 // compare reads both inventories, and the cluster where what is in force there is one of them.
@@ -83,7 +86,9 @@ func compare(cmd *cobra.Command, cluster clusterFlags, old, next string) (d diff
 			return d, exit{code: exitError}
 		}
 	}
-	return difference{inventory.Diff(before, after), judge(before, after, now)}, nil
+	d = difference{Difference: inventory.Diff(before, after), judgement: judge(before, after, now)}
+	d.sessions, d.trials, d.routers = sessionLines(d.Difference, before), trialLines(before, after), routersToTell(before, after)
+	return d, nil
 }
 
 func oneInventory(cmd *cobra.Command, cluster clusterFlags, what string) (*inventory.Inventory, error) {
@@ -97,11 +102,14 @@ var differenceWriters = map[string]func(io.Writer, difference) error{
 }
 
 func writeDifferenceText(w io.Writer, d difference) error {
-	text := d.String()
-	if d.Empty() {
-		text = "nothing changes"
+	var all []string
+	for _, s := range sections(d) {
+		all = append(all, s.lines...)
 	}
-	_, err := fmt.Fprintln(w, strings.Join(append([]string{text}, d.judgement.lines()...), "\n"))
+	if d.Empty() {
+		all = append([]string{"nothing changes"}, all...)
+	}
+	_, err := fmt.Fprintln(w, strings.Join(all, "\n"))
 	return err
 }
 
@@ -113,8 +121,8 @@ type section struct {
 
 func sections(d difference) []section {
 	return []section{
-		{"Machines", lines(d.Machines)}, {"Sessions", lines(d.Sessions)}, {"Pools", lines(d.Pools)}, {"Settings", lines(d.Settings)},
-		{"Losses", d.judgement.lines()},
+		{"Machines", lines(d.Machines)}, {"Sessions", append(d.sessions, d.trials...)}, {"Pools", lines(d.Pools)}, {"Settings", lines(d.Settings)},
+		{"Routers", routerLines(d.routers)}, {"Losses", d.judgement.lines()},
 	}
 }
 
@@ -122,6 +130,13 @@ func lines[T fmt.Stringer](all []T) []string {
 	out := make([]string, len(all))
 	for i, v := range all {
 		out[i] = v.String()
+	}
+	return out
+}
+
+func routerLines(names []string) (out []string) {
+	for _, name := range names {
+		out = append(out, fmt.Sprintf("router %s must be told: plinth router-config %s", name, name))
 	}
 	return out
 }
@@ -182,7 +197,7 @@ func differenceJSON(d difference) map[string]any {
 	}
 	return map[string]any{
 		"machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...),
-		"losses": d.judgement.json(),
+		"losses": d.judgement.json(), "routersToTell": append([]string{}, d.routers...),
 	}
 }
 
