@@ -63,6 +63,7 @@ const (
 	// announced as the worse way for it.
 	LocalEndpointsTerminating Reason = "LocalEndpointsTerminating"
 	NoSessionUp               Reason = "NoSessionUp"    // no machine that is to announce the VIP has a session that is up, by the word of their agents
+	NoAgent                   Reason = "NoAgent"        // the machines that are to announce the VIP have never had an agent
 	NoMachineKnown            Reason = "NoMachineKnown" // no Node is a machine of the inventory
 
 	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork" // the pod CIDR lies outside the pod network of the inventory

@@ -37,6 +37,7 @@ type Node struct {
 	Silent bool
 	// NoSession: its kubelet is heard of, and its agent says that no session with a router is up.
 	NoSession bool
+	NoAgent   bool // no agent has ever said anything of it
 }
 
 // Service is what matters of a Service.

@@ -34,24 +34,33 @@ func (u Unannounced) String() string {
 
 // UnannouncedOf returns the VIPs in use that nobody announces as things are, sorted by address.
 //
-// Besides what is planned it knows which agents say of themselves that they have no session. A
-// machine of which nothing is heard counts as announcing what it is to: whether it does, nobody
-// can tell here.
+// Besides what is planned it knows which agents say of themselves that they have no session, and
+// where none has run. A machine of which nothing is heard any more counts as announcing what it is
+// to: whether it does, nobody can tell here.
 func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 	p := Of(inv, c, Failures{})
-	mute := map[string]bool{} // machines without a session
+	mute := map[string]lb.Reason{} // machines that announce nothing, whatever is planned
 	for _, m := range p.machines {
-		mute[m.name] = c.Nodes[m.node].NoSession
+		switch n := c.Nodes[m.node]; {
+		case n.NoAgent:
+			mute[m.name] = lb.NoAgent
+		case n.NoSession:
+			mute[m.name] = lb.NoSessionUp
+		}
 	}
 	for _, vip := range p.VIPs {
-		u := Unannounced{Addr: vip.Addr, Services: vip.Services, Reason: lb.NoSessionUp}
+		u := Unannounced{Addr: vip.Addr, Services: vip.Services}
 		switch {
-		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return !mute[a.Machine] }):
+		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return mute[a.Machine] == "" }):
 			continue
 		case len(vip.Reasons) == 0 && len(vip.By) == 0:
 			u.Reason = lb.NoMachineKnown
 		case len(vip.By) == 0:
 			u.Reason, u.Others = vip.reason()
+		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return mute[a.Machine] == lb.NoSessionUp }):
+			u.Reason = lb.NoSessionUp
+		default:
+			u.Reason = lb.NoAgent
 		}
 		all = append(all, u)
 	}

@@ -41,6 +41,7 @@ func TestWhyAVIPIsAnnouncedByNobody(t *testing.T) {
 		{"it has no endpoint", Cluster{Nodes: c.Nodes, Services: []Service{service("none", "203.0.113.9", false)}}, nil, []string{"NoEndpoint 203.0.113.9: its Service has no endpoint"}},
 		{"no Node is a machine", Cluster{Nodes: nodes("x"), Services: c.Services[:1]}, nil, []string{"NoMachineKnown 203.0.113.77: no Node is a machine of the inventory"}},
 		{"all machines for it have lost their routers", with("w3", Node{NoSession: true}), nil, []string{"NoSessionUp 198.51.100.1: no machine that is to announce it has a session with a router that is up"}},
+		{"no agent has run on the machines for it", with("w3", Node{NoAgent: true}), nil, []string{"NoAgent 198.51.100.1: no agent has run on a machine that is to announce it"}},
 		{"one of two machines has lost its routers", with("w1", Node{NoSession: true}), nil, []string{"NoSessionUp 203.0.113.5: no machine that is to announce it has a session with a router that is up"}},
 	} {
 		var got []string
@@ -83,7 +84,7 @@ func TestEveryReasonOfAPlanHasWords(t *testing.T) {
 		}
 	}
 	for r := range words {
-		if r != lb.NoSessionUp && r != lb.NoMachineKnown && rank(r) == len(nearest) {
+		if r != lb.NoSessionUp && r != lb.NoAgent && r != lb.NoMachineKnown && rank(r) == len(nearest) {
 			t.Errorf("%s has no rank", r)
 		}
 	}

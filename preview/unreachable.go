@@ -125,6 +125,7 @@ var words = map[lb.Reason]string{
 	lb.NoEndpoint:            "its Service has no endpoint",
 	lb.NoLocalEndpoint:       "no machine that could announce it has an endpoint",
 	lb.NoSessionUp:           "no machine that is to announce it has a session with a router that is up",
+	lb.NoAgent:               "no agent has run on a machine that is to announce it",
 	lb.NoMachineKnown:        "no Node is a machine of the inventory",
 }
 

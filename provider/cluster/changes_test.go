@@ -74,6 +74,17 @@ func TestAnAgentWithoutASessionIsBelievedWhileItsKubeletIsHeardOf(t *testing.T) 
 	}
 }
 
+func TestAnAgentHasRunWhereANodeHasItsCondition(t *testing.T) {
+	n := node("w1", v1.ConditionUnknown, nil)
+	if nodeOf(n).NoAgent {
+		t.Error("it has, and its kubelet is not heard of any more")
+	}
+	n.Status.Conditions = n.Status.Conditions[:1]
+	if !nodeOf(n).NoAgent {
+		t.Error("it has not")
+	}
+}
+
 func TestWhatIsAroundVIPsThatAreKnownToBeHeld(t *testing.T) {
 	r := reader(t, node("w1", v1.ConditionTrue, nil), service("web", ""), service("none", ""),
 		slice("web", "web", "IPv4", endpoint("10.0.0.1", "w1", true, true, false)), held("203.0.113.9", "none", "uid-of-x"))

@@ -47,7 +47,12 @@ func assemble(held holdings, nodes []*v1.Node, services []*v1.Service, all []*di
 
 func nodeOf(n *v1.Node) preview.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
-	return preview.Node{Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n)}
+	return preview.Node{Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n), NoAgent: !hasAgent(n)}
+}
+
+// hasAgent reports whether an agent has ever said anything.
+func hasAgent(n *v1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == lb.FabricReady })
 }
 
 // saysNoSession reports whether the agent says that no session is up. What it said before its

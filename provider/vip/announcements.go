@@ -12,16 +12,17 @@ import (
 )
 
 // How long nobody announces a VIP until its Services are told. Endpoints come and go in a rollout;
-// and routers keep the routes of a session that is down, by default for a minute.
+// routers keep the routes of a session that is down, by default for a minute; and an agent that is
+// installed says so soon.
 const (
 	unannouncedFor = 10 * time.Second
-	noSessionFor   = 90 * time.Second
+	sessionFor     = 90 * time.Second
 )
 
 // patienceWith is how long a reason has to last until it is told.
 func patienceWith(r lb.Reason) time.Duration {
-	if r == lb.NoSessionUp {
-		return noSessionFor
+	if r == lb.NoSessionUp || r == lb.NoAgent {
+		return sessionFor
 	}
 	return unannouncedFor
 }

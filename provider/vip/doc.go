@@ -16,7 +16,9 @@
 // Where to look: package ipam decides that a Service is pending, who gets what comes free, and
 // which address is in quarantine. Here, load is the start of a leader, reconcile the work on one
 // Service, assign its way to its VIPs, claims the writes of IPAddress objects, status and stale
-// those of statuses, released what outlives the process, restore what a process does that learns
-// that etcd was restored from a backup (it ends) and the one that leads next (it repairs), linked
-// the answers to the stock service controller, which Plinth's own program does not run.
+// those of statuses, announcements which VIPs nobody announces, since when, and what of that is
+// told, unannounced who finds it out and has it told, released what outlives the process, restore
+// what a process does that learns that etcd was restored from a backup (it ends) and the one that
+// leads next (it repairs), linked the answers to the stock service controller, which Plinth's own
+// program does not run.
 package vip

@@ -9,7 +9,7 @@ import (
 var (
 	vipsHeld          = prometheus.NewDesc("plinth_vips_held", "VIPs that are held, by the pool that they lie in; none: in no pool any more.", []string{"pool"}, nil)
 	vipsResting       = prometheus.NewDesc("plinth_vips_resting", "Addresses that were released less than ten minutes ago.", nil, nil)
-	unannouncedVIPs   = prometheus.NewDesc("plinth_vips_unannounced", "VIPs that are held and that nobody has announced for ten seconds, or 90 where sessions are down, by the reason why.", []string{"reason"}, nil)
+	unannouncedVIPs   = prometheus.NewDesc("plinth_vips_unannounced", "VIPs that are held and that nobody has announced for ten seconds, or for 90 where sessions are down or no agent has run, by the reason why.", []string{"reason"}, nil)
 	poolAddresses     = prometheus.NewDesc("plinth_pool_addresses", "Addresses of a pool that Services may have, those that are held included.", []string{"pool", "family"}, nil)
 	poolAddressesFree = prometheus.NewDesc("plinth_pool_addresses_free", "Addresses of a pool that are neither held nor reserved, and have not been released less than ten minutes ago.", []string{"pool", "family"}, nil)
 	waitingFor        = prometheus.NewDesc("plinth_services_waiting", "Services that have less than they ask for, by the first reason why.", []string{"reason"}, nil)

@@ -310,7 +310,7 @@ func TestNobodyIsToldSoonerThanItIsSoForLong(t *testing.T) {
 				t.Fatalf("it is announced, and told is %+v", said)
 			case said.reason != "" && now.Sub(since) < unannouncedFor:
 				t.Fatalf("after %v it is told %+v", now.Sub(since), said)
-			case reason != "" && said.reason != reason && (next <= 0 || next > noSessionFor):
+			case reason != "" && said.reason != reason && (next <= 0 || next > sessionFor):
 				t.Fatalf("%s is to be told in %v, told is %+v", reason, next, said)
 			case reason != "" && reason != lb.NoSessionUp && said.reason == "" && now.Sub(since) >= unannouncedFor:
 				t.Fatalf("after %v nothing is told", now.Sub(since))

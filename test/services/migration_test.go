@@ -60,7 +60,9 @@ func (c *cluster) metallb() {
 		Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pods}}, metav1.CreateOptions{})
 	_, err5 := apps.Deployments("kube-system").Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: apiserver.ControllerName},
 		Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}}, metav1.CreateOptions{}) // it is a process of the test's
-	_, err4 := c.Client.CoreV1().Nodes().Create(ctx, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}, metav1.CreateOptions{})
+	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+	node.Status.Conditions = []v1.NodeCondition{{Type: "plinth.dev/FabricReady", Status: v1.ConditionTrue}} // its agent's word
+	_, err4 := c.Client.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
 	for _, err := range []error{err1, err2, err3, err4, err5} {
 		if err != nil {
 			c.t.Fatal(err)

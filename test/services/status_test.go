@@ -70,6 +70,7 @@ func TestServicesCostFewWritesAndDeletesNoneOfOthers(t *testing.T) {
 	c := newCluster(t)
 	c.pools(`    - {name: public, addresses: [192.0.2.0/24]}`)
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
+	node.Status.Conditions = []v1.NodeCondition{{Type: "plinth.dev/FabricReady", Status: v1.ConditionTrue}} // its agent's word
 	if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
