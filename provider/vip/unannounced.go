@@ -22,11 +22,12 @@ type Unannounced func(ctx context.Context, held map[lb.ServiceKey][]netip.Addr) 
 // How often it is asked who announces what: it takes a quarter of a second of one processor with
 // 1,600 machines and 3,000 Services.
 const (
-	reviewEvery  = 5 * time.Second // at most
-	reviewShare  = 10              // and so many times as far apart as it takes
-	reviewAlways = time.Minute     // at least
-	tellAtOnce   = 500             // Services at most that are queued after one review
-	tellWhenBusy = 50              // the same while Services wait: who gets a VIP comes first
+	reviewEvery  = 5 * time.Second  // at most
+	reviewShare  = 10               // and so many times as far apart as it takes
+	reviewLatest = 20 * time.Second // and no further apart for that
+	reviewAlways = time.Minute      // at least
+	tellAtOnce   = 500              // Services at most that are queued after one review
+	tellWhenBusy = 50               // the same while Services wait: who gets a VIP comes first
 )
 
 // reasonAnnounced is that of the Event which says that a VIP is announced again.
@@ -57,9 +58,18 @@ func (b *Controller) followAnnouncements(ctx context.Context) {
 			failed = err.Error()
 			b.log.Warn("cannot tell which VIPs nobody announces", "err", err)
 		}
-		pause := max(b.reviewEvery, reviewShare*time.Since(began))
+		pause := pauseAfter(time.Since(began), err, b.reviewEvery)
 		b.pauseReviews(ctx, pause, max(0, min(cmp.Or(next, reviewAlways), reviewAlways)-pause))
 	}
+}
+
+// pauseAfter is how long nothing is reviewed after a review that took so long. One that failed has
+// waited for informers, and so may the first that succeeds.
+func pauseAfter(took time.Duration, err error, every time.Duration) time.Duration {
+	if err != nil {
+		return every
+	}
+	return max(every, min(reviewShare*took, reviewLatest))
 }
 
 // pauseReviews waits, and then for a change, for so long at most.

@@ -325,6 +325,23 @@ func TestNobodyIsToldSoonerThanItIsSoForLong(t *testing.T) {
 	})
 }
 
+func TestReviewsTakeASmallShareOfTheTime(t *testing.T) {
+	for _, tt := range []struct {
+		took time.Duration
+		err  error
+		want time.Duration
+	}{
+		{time.Millisecond, nil, reviewEvery},
+		{time.Second, nil, 10 * time.Second},
+		{9 * time.Second, nil, reviewLatest}, // it waited for informers
+		{10 * time.Second, errors.New("services are not known yet"), reviewEvery},
+	} {
+		if got := pauseAfter(tt.took, tt.err, reviewEvery); got != tt.want {
+			t.Errorf("after %v (%v): %v, want %v", tt.took, tt.err, got, tt.want)
+		}
+	}
+}
+
 func TestAReviewFollowsAChange(t *testing.T) {
 	w := newWorld(t)
 	reviews := make(chan int)
