@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"plinth.dev/plinth/inventory"
@@ -27,10 +28,15 @@ func (c *clusterFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", metav1.NamespaceSystem, "namespace that Plinth runs in")
 }
 
-func (c clusterFlags) client() (kubernetes.Interface, error) {
+// config says how to reach the cluster.
+func (c clusterFlags) config() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = c.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
+}
+
+func (c clusterFlags) client() (kubernetes.Interface, error) {
+	config, err := c.config()
 	if err != nil {
 		return nil, err
 	}

@@ -4,48 +4,111 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
+	"strings"
 	"text/tabwriter"
+
+	"plinth.dev/plinth/diagnose"
 )
 
-// writeStatusText prints what fits a screen: racks and pools as tables, and then
-// the problems, one a line.
-func writeStatusText(w io.Writer, s status) error {
+// writeStatusText prints what fits a screen: racks and pools as tables, and then the
+// problems, one a line. What many machines have in common is one line.
+func writeStatusText(w io.Writer, s diagnose.Status) error {
+	return writeStatus(w, s, alike(s.Findings))
+}
+
+// writeStatusWide prints a line for each problem of each machine.
+func writeStatusWide(w io.Writer, s diagnose.Status) error { return writeStatus(w, s, s.NotWell) }
+
+func writeStatus(w io.Writer, s diagnose.Status, problems []string) error {
 	fmt.Fprintf(w, "inventory %s, generation %s\n\n", cmp.Or(s.Inventory, "none"), cmp.Or(s.Generation, "unknown"))
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "RACK\tMACHINES\tNODES READY\tFABRIC READY\tOUT OF SERVICE")
-	for _, r := range s.Racks {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", r.Name, r.Machines, r.NodesReady, r.FabricReady, r.OutOfService)
-	}
-	if len(s.Pools) > 0 {
-		fmt.Fprintln(t, "\nPOOL\tSTATE\tVIPS HELD")
-	}
-	for _, p := range s.Pools {
-		fmt.Fprintf(t, "%s\t%s\t%d\n", cmp.Or(p.Name, "-"), p.State, p.VIPs)
-	}
-	if err := t.Flush(); err != nil {
+	if err := writeTables(w, s); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\nServices of type LoadBalancer: %d\n", s.Services)
 	if s.NotKnown != "" {
 		fmt.Fprintf(w, "Not known: %s\n", s.NotKnown)
 	}
-	if len(s.OutOfService) > 0 {
-		fmt.Fprintln(w, "\nOut of service:")
-		for _, what := range s.OutOfService {
-			fmt.Fprintln(w, "  "+what.String())
-		}
-		fmt.Fprintln(w)
-	}
-	if len(s.NotWell) == 0 {
-		_, err := fmt.Fprintln(w, "No problems.")
+	writeList(w, "\nOut of service:", lines(s.OutOfService))
+	if len(problems) == 0 {
+		_, err := fmt.Fprintln(w, "\nNo problems.")
 		return err
 	}
-	if len(s.OutOfService) == 0 {
-		fmt.Fprintln(w)
-	}
-	fmt.Fprintln(w, "Problems:")
-	for _, what := range s.NotWell {
-		fmt.Fprintln(w, "  "+what)
-	}
+	writeList(w, "\nProblems:", problems)
 	return nil
+}
+
+func writeList(w io.Writer, title string, all []string) {
+	if len(all) > 0 {
+		fmt.Fprintln(w, title+"\n  "+strings.Join(all, "\n  "))
+	}
+}
+
+func writeTables(w io.Writer, s diagnose.Status) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "RACK\tMACHINES\tNODES READY\tFABRIC READY\tOUT OF SERVICE")
+	for _, r := range s.Racks {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\n", r.Name, r.Machines, r.NodesReady, r.FabricReady, r.OutOfService)
+	}
+	if len(s.Pools) > 0 {
+		fmt.Fprintln(t, "\nPOOL\tSTATE\tVIPS HELD\tFREE")
+	}
+	for _, p := range s.Pools {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", cmp.Or(p.Name, "-"), p.State, p.VIPs, freeOf(p))
+	}
+	return t.Flush()
+}
+
+// freeOf says how many addresses of a pool are free, by family.
+func freeOf(p diagnose.Pool) string {
+	var all []string
+	for _, f := range p.Families {
+		all = append(all, amount(f.Free)+" "+f.Family)
+	}
+	return cmp.Or(strings.Join(all, ", "), "-")
+}
+
+// amount is a number that a person can read: nobody counts the addresses of a /64.
+func amount(n uint64) string {
+	switch {
+	case n == math.MaxUint64:
+		return "2^64 or more"
+	case n >= 1<<24:
+		return fmt.Sprintf("more than 2^%d", int(math.Log2(float64(n))))
+	}
+	return strconv.FormatUint(n, 10)
+}
+
+// manyAlike is the number of machines with one and the same problem from which on they share a line.
+const manyAlike = 4
+
+// alike prints findings, those of many machines that differ in the machine alone as one, in the place
+// of the first.
+func alike(all []diagnose.Finding) (out []string) {
+	type what struct{ reason, message string }
+	names := map[what][]string{}
+	for _, f := range all {
+		if f.Kind == diagnose.KindMachine {
+			names[what{f.Reason, f.Message}] = append(names[what{f.Reason, f.Message}], f.Name)
+		}
+	}
+	for _, f := range all {
+		same := names[what{f.Reason, f.Message}]
+		switch {
+		case f.Kind != diagnose.KindMachine || len(same) < manyAlike:
+			out = append(out, f.String())
+		case same[0] == f.Name:
+			out = append(out, f.String()+"; the same: "+someNames(same[1:]))
+		}
+	}
+	return out
+}
+
+func someNames(names []string) string {
+	const most = 8
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more (-o wide has all)", strings.Join(names[:most], ", "), len(names)-most)
 }

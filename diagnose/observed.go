@@ -1,0 +1,87 @@
+package diagnose
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/preview"
+)
+
+// Observed is what a cluster says of one moment, or nearly so.
+type Observed struct {
+	Inventory *inventory.Inventory // in force; nil: none is
+	Edit      Edit
+	Nodes     []Node
+	Services  []Service       // of type LoadBalancer
+	Claimed   []netip.Addr    // VIPs that have an IPAddress object of Plinth's
+	Cluster   preview.Cluster // the same Nodes and Services, as they are planned with
+	Planned   bool            // Cluster is known
+	// Controllers and Agents are pods; none where they run outside of the cluster.
+	Controllers []Pod
+	Agents      []Pod
+	NotKnown    []string // what the reader has no right to see, and why
+}
+
+// Edit is what the controller says of the newest edit of the inventory.
+type Edit struct {
+	Ready      bool // it is in force
+	Generation string
+	Problems   []string
+	Refused    string // digest of the losses that it is refused for; empty: it is not
+	// NodesWithoutMachine and MachinesWithoutNode are what has no counterpart, by its word.
+	NodesWithoutMachine []string
+	MachinesWithoutNode []string
+}
+
+// Node is what matters of a Node.
+type Node struct {
+	inventory.NodeState
+	Excluded     bool // it bears node.kubernetes.io/exclude-from-external-load-balancers
+	ControlPlane bool
+	Kubelet      Condition // Ready
+	Fabric       Condition // plinth.dev/FabricReady
+	Tainted      time.Time // since when it bears the taint of maintenance; zero: not told
+}
+
+// Condition is a condition of a Node or a Service. Its zero value: there is none.
+type Condition struct {
+	Status  string // True, False or Unknown
+	Reason  string
+	Message string
+	Since   time.Time
+}
+
+func (c Condition) isTrue() bool { return c.Status == "True" }
+
+// Service is what matters of a Service of type LoadBalancer.
+type Service struct {
+	Key       lb.ServiceKey
+	Class     string       // empty: none
+	Shown     []netip.Addr // in its status
+	Allocated Condition    // plinth.dev/VIPAllocated
+	Announced Condition    // plinth.dev/VIPAnnounced, which is there while a VIP is not announced
+}
+
+// ours reports whether Plinth answers a Service of that class. One without a class another
+// balancer may have answered first.
+func (s Service) ours() bool { return s.Class == "" || s.Class == lb.LoadBalancerClass }
+
+// Pod is a pod of the controller or of an agent.
+type Pod struct {
+	Name    string
+	Node    string // empty: not scheduled
+	Image   string
+	Pending string // what it waits for; empty: it runs
+}
+
+// node returns the Node of that name.
+func (o Observed) node(name string) (Node, bool) {
+	i := slices.IndexFunc(o.Nodes, func(n Node) bool { return n.Name == name })
+	if i < 0 {
+		return Node{}, false
+	}
+	return o.Nodes[i], true
+}

@@ -1,0 +1,88 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// controllerFindings look at the controller's own pods: while none runs, nothing else here is
+// kept true. Two of them share no Node.
+func controllerFindings(seen Observed) (out []Finding) {
+	places := 0
+	for _, n := range seen.Nodes {
+		if n.ControlPlane {
+			places++
+		}
+	}
+	for _, pod := range seen.Controllers {
+		if pod.Pending == "" {
+			continue
+		}
+		why := fmt.Sprintf("pod %s does not run: %s", pod.Name, pod.Pending)
+		if pod.Node == "" && places == 1 && len(seen.Controllers) > 1 {
+			why += "; the cluster has one control-plane node: set the replicas of the controller to 1"
+		}
+		out = append(out, Finding{Kind: KindController, Message: why})
+	}
+	return out
+}
+
+// agentFindings look at the pods of agents: those that do not run, machines without one, and
+// those of another version.
+func agentFindings(seen Observed) (out []Finding) {
+	if len(seen.Agents) == 0 {
+		return nil // they run outside of the cluster
+	}
+	has := map[string]bool{}
+	for _, pod := range seen.Agents {
+		has[pod.Node] = true
+		if pod.Pending != "" {
+			out = append(out, Finding{Kind: KindAgent, Of: pod.Node, Message: fmt.Sprintf("pod %s does not run: %s", pod.Name, pod.Pending)})
+		}
+	}
+	for _, n := range seen.Nodes {
+		m, err := seen.Inventory.MachineOf(n.NodeIdentity)
+		if err == nil && m.State == inventory.StateActive && !has[n.Name] {
+			out = append(out, Finding{Kind: KindAgent, Of: n.Name, Message: "no pod of the agent is on this Node"})
+		}
+	}
+	slices.SortFunc(out, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Message, b.Message)) })
+	return append(out, versionFindings(seen)...)
+}
+
+// versionFindings tell of agents that run another image than most, and of agents and
+// controllers whose images have different tags.
+func versionFindings(seen Observed) (out []Finding) {
+	nodes := map[string][]string{} // by image
+	for _, pod := range seen.Agents {
+		nodes[pod.Image] = append(nodes[pod.Image], cmp.Or(pod.Node, pod.Name))
+	}
+	images := slices.SortedFunc(maps.Keys(nodes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(nodes[b]), len(nodes[a])), cmp.Compare(a, b))
+	})
+	for _, image := range images[1:] {
+		slices.Sort(nodes[image])
+		out = append(out, Finding{Kind: KindAgent, Of: someOf(nodes[image]), Message: fmt.Sprintf("is of another version: its image is %s, and that of most is %s", image, images[0])})
+	}
+	for _, pod := range seen.Controllers {
+		theirs, ours := tagOf(pod.Image), tagOf(images[0])
+		if theirs != "" && ours != "" && theirs != ours {
+			return append(out, Finding{Kind: KindController, Message: fmt.Sprintf("it is of version %s, and most agents are of %s", theirs, ours)})
+		}
+	}
+	return out
+}
+
+// tagOf is the tag of an image's name; empty: it has none, or is named by its digest.
+func tagOf(image string) string {
+	if strings.Contains(image, "@") {
+		return ""
+	}
+	_, last, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return last
+}

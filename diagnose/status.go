@@ -1,0 +1,78 @@
+package diagnose
+
+import (
+	"strings"
+
+	"plinth.dev/plinth/preview"
+)
+
+// Status is how the datacenter is.
+type Status struct {
+	Inventory  string `json:"inventory"`
+	Generation string `json:"generation"`
+	Racks      []Rack `json:"racks"`
+	Pools      []Pool `json:"pools"`
+	Services   int    `json:"services"` // of type LoadBalancer
+
+	OutOfService []OutOfService `json:"outOfService"`       // on purpose
+	NotKnown     string         `json:"notKnown,omitempty"` // for want of a right; no problem of the datacenter
+	NotWell      []string       `json:"notWell"`            // the findings, in words
+	Findings     []Finding      `json:"findings"`
+}
+
+// Of judges what was observed.
+func Of(seen Observed) Status {
+	s := Status{
+		Generation: seen.Edit.Generation, Services: len(seen.Services),
+		Racks: []Rack{}, Pools: []Pool{}, OutOfService: []OutOfService{}, NotKnown: strings.Join(seen.NotKnown, "; "), NotWell: []string{},
+	}
+	s.Findings = append([]Finding{}, controllerFindings(seen)...)
+	s.add(editFindings(seen))
+	if seen.Inventory != nil {
+		s.Inventory = seen.Inventory.Name
+		s.add(serviceFindings(seen), vipFindings(seen, plan(seen)))
+		racks, found := machineFindings(seen)
+		s.Racks, s.Pools, s.OutOfService = racks, poolsOf(seen), outOfService(seen)
+		s.add(found, poolFindings(s.Pools), agentFindings(seen))
+	}
+	for _, f := range s.Findings {
+		s.NotWell = append(s.NotWell, f.String())
+	}
+	return s
+}
+
+func (s *Status) add(all ...[]Finding) {
+	for _, found := range all {
+		s.Findings = append(s.Findings, found...)
+	}
+}
+
+// plan is what the machines are to announce; nil: not known.
+func plan(seen Observed) *preview.Preview {
+	if !seen.Planned || seen.Inventory == nil {
+		return nil
+	}
+	return preview.Of(seen.Inventory, seen.Cluster, preview.Failures{})
+}
+
+// editFindings say whether what people wrote is in force.
+func editFindings(seen Observed) (out []Finding) {
+	say := func(reason, message string) {
+		out = append(out, Finding{Kind: KindInventory, Reason: reason, Message: message})
+	}
+	switch {
+	case seen.Inventory == nil:
+		say("", "no inventory is in force")
+	case seen.Edit.Ready:
+		return nil
+	default:
+		say("InventoryRefused", "the newest edit of the inventory is not in force")
+	}
+	for _, problem := range seen.Edit.Problems {
+		say("", problem)
+	}
+	if seen.Edit.Refused != "" {
+		say("InventoryRefused", "the newest edit is refused for what it would take away; if it is meant: plinth allow "+seen.Edit.Refused)
+	}
+	return out
+}

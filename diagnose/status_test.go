@@ -1,0 +1,245 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/preview"
+)
+
+func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Observed)
+		want   []string
+	}{
+		{"all is well", func(*Observed) {}, nil},
+
+		// The inventory.
+		{"an edit has mistakes", func(s *Observed) {
+			s.Edit.Ready, s.Edit.Problems = false, []string{"home.yaml:1:1: error[P0001]: one", "home.yaml:2:1: error[P0002]: two"}
+		}, []string{"the newest edit of the inventory is not in force", "home.yaml:1:1: error[P0001]: one", "home.yaml:2:1: error[P0002]: two"}},
+		{"an edit is refused for its losses", func(s *Observed) {
+			s.Edit.Ready, s.Edit.Refused, s.Edit.Problems = false, "3f9a1c0e5b7d2468", []string{"safety: error[P1007]: takes 192.168.50.1 of prod/web"}
+		}, []string{"newest edit of the inventory is not in force", "P1007", "if it is meant: plinth allow 3f9a1c0e5b7d2468"}},
+		{"nobody took anything up yet", func(s *Observed) { s.Edit = Edit{} }, []string{"newest edit"}},
+		{"nothing is in force, for the controller never ran", func(s *Observed) {
+			*s = Observed{Controllers: []Pod{{Name: "p", Pending: "it cannot be scheduled: no node"}}}
+		}, []string{"controller: pod p does not run: it cannot be scheduled: no node", "no inventory is in force"}},
+
+		// VIPs.
+		{"the pool of a VIP is disabled", func(s *Observed) { s.Inventory.Pools[0].State = inventory.PoolDisabled },
+			[]string{"vip 192.168.50.1 (prod/web): nobody announces it: its pool is disabled"}},
+		{"no pool has a VIP", func(s *Observed) { s.Inventory.Pools = nil }, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no pool has it"}},
+		{"a pool is announced from a rack without machines", func(s *Observed) { s.Inventory.Pools[0].Advertise[0].Racks = []string{"r9"} },
+			[]string{"nobody announces it: its pool is announced from racks that have no machine for it"}},
+		{"a Service has no endpoint", func(s *Observed) { s.Cluster.Services[0].Endpoints = nil }, []string{"nobody announces it: its Service has no endpoint"}},
+		{"no machine with an endpoint is active", func(s *Observed) {
+			s.Cluster.Services[0].LocalTraffic = true
+			s.Cluster.Services[0].Endpoints = map[lb.Family]advertise.Spread{lb.IPv4: {Ready: map[string]int{"nuc2": 1}}}
+		}, []string{"no machine that could announce it has an endpoint"}},
+		{"all machines are in maintenance", func(s *Observed) {
+			for _, i := range []int{0, 1, 4} {
+				s.Inventory.Racks[0].Machines[i].State = inventory.StateMaintenance
+			}
+		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no machine for it is active"}},
+		{"all machines are off, and so are their Nodes", func(s *Observed) {
+			for i := range s.Inventory.Racks[0].Machines {
+				s.Inventory.Racks[0].Machines[i].State = inventory.StateOff
+			}
+			s.Nodes, s.Cluster.Nodes, s.Agents = nil, map[string]preview.Node{}, nil
+		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no machine is left"}},
+		{"no machine has a session", func(s *Observed) {
+			s.sessionsDown(0, "routes 1/1, sessions 0/1; gateway: ASNMismatch")
+			s.sessionsDown(2, "routes 1/1, sessions 0/1; gateway: ASNMismatch")
+		}, []string{"of the machines that are to, nuc1, nuc5, none has a session with a router", "machine nuc1 (shelf): its fabric is not ready: routes 1/1, sessions 0/1; gateway: ASNMismatch", "machine nuc5"}},
+		{"the controller alone says that a VIP is not announced", func(s *Observed) {
+			s.Services[0].Announced = Condition{Status: "False", Reason: "PoolIsDisabled", Message: "192.168.50.1: nobody announces it"}
+		}, []string{"service prod/web: PoolIsDisabled: 192.168.50.1: nobody announces it"}},
+		{"the controller says it too", func(s *Observed) {
+			s.Inventory.Pools[0].State = inventory.PoolDisabled
+			s.Services[0].Announced = Condition{Status: "False", Reason: "PoolIsDisabled", Message: "192.168.50.1: nobody announces it"}
+		}, []string{"vip 192.168.50.1"}},
+
+		// Services.
+		{"a Service waits", func(s *Observed) {
+			s.Services[0].Allocated = Condition{Status: "False", Reason: "PoolExhausted", Message: "default: all 64 addresses are in use"}
+		}, []string{"service prod/web: PoolExhausted: default: all 64"}},
+		{"nobody has looked at a Service", func(s *Observed) { s.Services[0] = Service{Key: web} }, []string{"service prod/web: nobody has answered it"}},
+		{"another balancer's Service", func(s *Observed) { s.Services[0] = Service{Key: web, Class: "example.com/other"} }, nil},
+		{"another balancer has answered a Service without a class", func(s *Observed) { s.Services[0].Allocated = Condition{} }, nil},
+
+		// Machines and Nodes.
+		{"a Node is not there", func(s *Observed) { s.Nodes = s.Nodes[1:] }, []string{"machine nuc1 (shelf) has no Node"}},
+		{"a Node is not ready", func(s *Observed) { s.Nodes[0].Kubelet.Status = "False" }, []string{"machine nuc1 (shelf): Node nuc1 is not ready: kubelet says so"}},
+		{"an agent says that a session is down", func(s *Observed) { s.sessionsDown(1, "routes 8/8, sessions 0/1") }, []string{"machine nuc2 (shelf): its fabric is not ready: routes 8/8, sessions 0/1"}},
+		{"no agent has ever said anything", func(s *Observed) { s.Nodes[0].Fabric = Condition{} }, []string{"no agent has said so"}},
+		{"an agent that a newer version has left behind", func(s *Observed) {
+			s.Nodes[0].Fabric.Reason, s.Nodes[0].Fabric.Message = lb.FabricOutdated, "routes 1/1; configmap plinth-accepted is of format 2"
+		}, []string{"nuc1 (shelf): its agent is of an older version than what is stored: routes 1/1; configmap plinth-accepted is of format 2"}},
+		{"a stranger", func(s *Observed) { s.Nodes = append(s.Nodes, nodeThatIs("nuc9")) }, []string{"node nuc9"}},
+		{"two Nodes of one machine", func(s *Observed) {
+			s.Nodes[1], s.Agents[1].Node = nodeThatIs("other"), "other"
+			s.Nodes[1].ProviderID = "plinth://nuc1"
+		}, []string{"nuc2 (shelf) has no Node", "node other: machine nuc1 is node nuc1 already"}},
+		{"a machine that another is in the place of", func(s *Observed) {
+			s.Nodes[0].ProviderID, s.Inventory.Racks[0].Machines[0].ID = "plinth://nuc1", "NEWSERIAL"
+		}, []string{"node nuc1: it has the provider ID plinth://nuc1, and machine nuc1 is plinth://NEWSERIAL now; a provider ID never changes: if another machine is in its place, drain the Node if pods run there, run: kubectl delete node nuc1"}},
+		{"the controller says so, too", func(s *Observed) {
+			s.Nodes[0].ProviderID, s.Inventory.Racks[0].Machines[0].ID = "plinth://nuc1", "NEWSERIAL"
+			s.Edit.NodesWithoutMachine, s.Edit.MachinesWithoutNode = []string{"nuc1"}, []string{"nuc1"}
+		}, []string{"node nuc1: it has the provider ID"}},
+		{"a board that the inventory does not know", func(s *Observed) {
+			s.Nodes[0].SystemUUID, s.Nodes[0].ProviderID = "4C4C4544-0032-3010-8053-B7C04F585932", "plinth://nuc1"
+			s.Inventory.Racks[0].Machines[0].SystemUUID = "4c4c4544-0032-3010-8053-b7c04f585931"
+		}, []string{"node nuc1: it reports systemUUID 4c4c4544-0032-3010-8053-b7c04f585932, and the inventory has 4c4c4544-0032-3010-8053-b7c04f585931 for machine nuc1"}},
+		{"a machine that is off with a volume", func(s *Observed) {
+			n := nodeThatIs("nuc4")
+			n.Ready, n.Kubelet.Status, n.Volumes = false, "Unknown", 1
+			s.Nodes = append(s.Nodes, n)
+		}, []string{"node nuc4: machine nuc4 is off, and what is attached to it can be used nowhere else (volumes: 1)"}},
+		{"the controller has not seen a Node", func(s *Observed) { s.Edit.MachinesWithoutNode = []string{"nuc1"} }, []string{"machine nuc1 (shelf): the controller knows no Node of it"}},
+		{"the controller knows no machine that a Node is", func(s *Observed) { s.Edit.NodesWithoutMachine = []string{"nuc1"} }, []string{"node nuc1: the controller knows no machine that it is"}},
+		{"the controller has initialised a Node, and has not said so yet", func(s *Observed) {
+			s.Nodes[0].ProviderID = "plinth://nuc1"
+			s.Edit.MachinesWithoutNode, s.Edit.NodesWithoutMachine = []string{"nuc1"}, []string{"nuc1"}
+		}, nil},
+		{"a stranger that the controller tells of, too", func(s *Observed) {
+			s.Nodes = append(s.Nodes, nodeThatIs("nuc9"))
+			s.Edit.NodesWithoutMachine = []string{"nuc9"}
+		}, []string{"node nuc9"}},
+		{"a machine without a Node that the controller tells of, too", func(s *Observed) {
+			s.Nodes, s.Edit.MachinesWithoutNode = s.Nodes[1:], []string{"nuc1"}
+		}, []string{"nuc1 (shelf) has no Node"}},
+		{"the controller tells of a Node that is gone by now", func(s *Observed) { s.Edit.NodesWithoutMachine = []string{"nuc9"} }, nil},
+		{"a rack in maintenance", func(s *Observed) { s.Inventory.Racks[0].State = inventory.StateMaintenance }, nil},
+		{"a machine is held", func(s *Observed) { s.Inventory.Racks[0].Machines[0].Held = true }, []string{"nuc1 (shelf) is not in the inventory any more"}},
+
+		// Pods of Plinth.
+		{"the controller cannot be scheduled", func(s *Observed) {
+			s.Controllers = []Pod{{Name: "ccm-x", Pending: "it cannot be scheduled: 0/4 nodes are available"}}
+		}, []string{"controller: pod ccm-x does not run: it cannot be scheduled: 0/4 nodes are available"}},
+		{"the controller runs", func(s *Observed) { s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "ccm:v1"}} }, nil},
+		{"an agent does not run", func(s *Observed) { s.Agents[1].Pending = "CrashLoopBackOff: back-off 5m0s" }, []string{"agent (nuc2): pod agent-2 does not run: CrashLoopBackOff: back-off 5m0s"}},
+		{"an agent is missing, and its last word stands", func(s *Observed) { s.Agents = s.Agents[1:] }, []string{"agent (nuc1): no pod of the agent is on this Node"}},
+		{"agents run outside of the cluster", func(s *Observed) { s.Agents = nil }, nil},
+		{"an agent is of another version", func(s *Observed) { s.Agents[2].Image = "agent:v0" }, []string{"agent (nuc5) is of another version: its image is agent:v0, and that of most is agent:v1"}},
+		{"the controller is of another version", func(s *Observed) {
+			s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "registry:5000/ccm:v2"}}
+		}, []string{"controller: it is of version v2, and most agents are of v1"}},
+		{"images are named by digest", func(s *Observed) { s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "ccm@sha256:00"}} }, nil},
+
+		// Pools.
+		{"a pool is nearly full", func(s *Observed) { s.hold(58) }, []string{"pool default is nearly full: 6 of 64 IPv4 addresses are free"}},
+		{"a pool has room", func(s *Observed) { s.hold(57) }, nil},
+		{"a pool is full", func(s *Observed) { s.hold(64) }, []string{"pool default is full: none of its 64 IPv4 addresses is free"}},
+		{"a pool that drains is full", func(s *Observed) { s.hold(64); s.Inventory.Pools[0].State = inventory.PoolDraining }, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			seen := well(t)
+			c.change(&seen)
+			got := Of(seen).NotWell
+			if len(got) != len(c.want) {
+				t.Fatalf("%q, want %d", got, len(c.want))
+			}
+			for i, want := range c.want {
+				if !strings.Contains(got[i], want) {
+					t.Errorf("%q does not say %q", got[i], want)
+				}
+			}
+		})
+	}
+}
+
+// hold has so many addresses of the pool be in use.
+func (o *Observed) hold(n int) {
+	o.Claimed = nil
+	for a := netip.MustParseAddr("192.168.50.0"); n > 0; a, n = a.Next(), n-1 {
+		o.Claimed = append(o.Claimed, a)
+	}
+}
+
+// Of two controllers on one control-plane node one waits for ever.
+func TestStatusSaysThatOneControlPlaneNodeHasRoomForOneController(t *testing.T) {
+	for places, hint := range map[int]bool{0: false, 1: true, 2: false} {
+		seen := well(t)
+		for i := range places {
+			seen.Nodes[i].ControlPlane = true
+		}
+		seen.Controllers = []Pod{{Name: "ccm-1", Node: "nuc1", Image: "ccm:v1"}, {Name: "ccm-2", Image: "ccm:v1", Pending: "0/2 nodes are available"}}
+		got := Of(seen)
+		if len(got.NotWell) != 1 || strings.Contains(got.NotWell[0], "set the replicas of the controller to 1") != hint {
+			t.Errorf("%d control-plane nodes: it says %q", places, got.NotWell)
+		}
+	}
+}
+
+// What is out of service on purpose is told, with the reason and since when, and is no problem.
+func TestStatusTellsWhatIsOutOfServiceWhyAndSinceWhen(t *testing.T) {
+	seen := well(t)
+	rack := &seen.Inventory.Racks[0]
+	rack.Machines[1].Reason = "PSU swap"
+	seen.Nodes[1].Tainted = noon
+	seen.Inventory.Racks = append(seen.Inventory.Racks, inventory.Rack{Name: "top", State: inventory.StateMaintenance, Machines: []inventory.Machine{
+		{Name: "w1", Rack: "top", State: inventory.StateMaintenance},
+		{Name: "w2", Rack: "top", State: inventory.StateOff, Reason: "no fans"},
+		{Name: "w3", Rack: "top", State: inventory.StateRetired},
+	}})
+	off := nodeThatIs("w2")
+	off.Ready, off.Kubelet = false, Condition{Status: "Unknown", Since: noon.Add(time.Hour)}
+	seen.Nodes = append(seen.Nodes, nodeThatIs("w1"), off)
+	seen.Agents = nil
+	seen.Nodes[0].Excluded = true
+	seen.Inventory.Pools[0].State = inventory.PoolDraining
+	seen.Inventory.Safety.Paused = true
+	got := Of(seen)
+	if len(got.NotWell) > 0 {
+		t.Errorf("these are no problems: %q", got.NotWell)
+	}
+	want := []string{
+		"inventory home: paused: safety.paused keeps what is in force, whatever is edited",
+		"machine nuc2 (shelf): maintenance since 2026-11-20T12:00:00Z: PSU swap",
+		"machine nuc4 (shelf): off",
+		"rack top: maintenance: with 3 machines",
+		"machine w2 (top): off since 2026-11-20T13:00:00Z: no fans",
+		"node nuc1: announces no VIP: it bears the label node.kubernetes.io/exclude-from-external-load-balancers",
+		"pool default: draining",
+	}
+	var lines []string
+	for _, o := range got.OutOfService {
+		lines = append(lines, o.String())
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("it says\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestStatusCountsWhatIsToBeThere(t *testing.T) {
+	seen := well(t)
+	seen.Claimed = append(seen.Claimed, netip.MustParseAddr("192.0.2.1"))
+	seen.Nodes[2].Fabric.Reason = lb.FabricOutdated // it announces and routes as before
+	got := Of(seen)
+	if want := []Rack{{"shelf", 3, 3, 3, 2}}; !slices.Equal(got.Racks, want) {
+		t.Errorf("racks %v, want %v: machines that are planned or off need no Node", got.Racks, want)
+	}
+	want := []Pool{{"default", "active", 1, []Stock{{"IPv4", 64, 63}}}, {"", "no pool", 1, nil}}
+	if fmt.Sprint(got.Pools) != fmt.Sprint(want) {
+		t.Errorf("pools %v, want %v", got.Pools, want)
+	}
+}
+
+func TestWithoutAPlanStatusIsSilentAboutVIPs(t *testing.T) {
+	seen := well(t)
+	seen.Planned, seen.NotKnown = false, []string{"which VIPs nobody announces: forbidden"}
+	seen.Inventory.Pools[0].State = inventory.PoolDisabled
+	if got := Of(seen); len(got.NotWell) > 0 || got.NotKnown != "which VIPs nobody announces: forbidden" {
+		t.Errorf("%q, %q", got.NotWell, got.NotKnown)
+	}
+}

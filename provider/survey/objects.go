@@ -1,0 +1,101 @@
+package survey
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"plinth.dev/plinth/diagnose"
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/nodeindex"
+)
+
+// labelControlPlane is on the Nodes that the controller runs on.
+const labelControlPlane = "node-role.kubernetes.io/control-plane"
+
+// vipAnnounced is the condition of a Service that is there while nobody announces its VIP.
+const vipAnnounced = lb.ManagedBy + "/VIPAnnounced"
+
+func nodeOf(n *v1.Node) diagnose.Node {
+	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
+	_, controlPlane := n.Labels[labelControlPlane]
+	return diagnose.Node{
+		NodeState: nodeindex.State(n), Excluded: excluded, ControlPlane: controlPlane,
+		Kubelet: nodeCondition(n, v1.NodeReady), Fabric: nodeCondition(n, lb.FabricReady), Tainted: taintedSince(n),
+	}
+}
+
+func nodeCondition(n *v1.Node, kind v1.NodeConditionType) diagnose.Condition {
+	i := slices.IndexFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return diagnose.Condition{}
+	}
+	c := n.Status.Conditions[i]
+	return diagnose.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
+}
+
+// taintedSince is when a Node got the taint of maintenance; zero: it has none, or that is not told.
+func taintedSince(n *v1.Node) time.Time {
+	for _, t := range n.Spec.Taints {
+		if t.Key == inventory.TaintMaintenance.Key && t.TimeAdded != nil {
+			return t.TimeAdded.Time
+		}
+	}
+	return time.Time{}
+}
+
+func serviceOf(s *v1.Service) diagnose.Service {
+	out := diagnose.Service{
+		Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, Allocated: serviceCondition(s, lb.VIPAllocated), Announced: serviceCondition(s, vipAnnounced),
+	}
+	if s.Spec.LoadBalancerClass != nil {
+		out.Class = *s.Spec.LoadBalancerClass
+	}
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		if a, err := netip.ParseAddr(i.IP); err == nil {
+			out.Shown = append(out.Shown, a)
+		}
+	}
+	return out
+}
+
+func serviceCondition(s *v1.Service, kind string) diagnose.Condition {
+	c := meta.FindStatusCondition(s.Status.Conditions, kind)
+	if c == nil {
+		return diagnose.Condition{}
+	}
+	return diagnose.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
+}
+
+func podOf(p *v1.Pod) diagnose.Pod {
+	out := diagnose.Pod{Name: p.Name, Node: p.Spec.NodeName, Pending: whyPending(p)}
+	if len(p.Spec.Containers) > 0 {
+		out.Image = p.Spec.Containers[0].Image
+	}
+	return out
+}
+
+// whyPending says what a pod waits for; empty where it waits for nothing.
+func whyPending(pod *v1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+			return strings.TrimSpace("it cannot be scheduled: " + cmp.Or(c.Message, c.Reason))
+		}
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil {
+			return strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Message), ": ")
+		}
+	}
+	if pod.Status.Phase == v1.PodPending {
+		return "it is Pending"
+	}
+	return ""
+}
