@@ -1,5 +1,5 @@
 // Command plinth checks inventories, writes the router's side of their BGP
-// sessions, and tells how a datacenter is. The command status asks a
+// sessions, and tells how a datacenter is. The commands status and why ask a
 // cluster, and so do those that are given the word cluster for an inventory. The command allow
 // alone changes anything there.
 package main
@@ -105,6 +105,7 @@ Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 		newStatusCommand(),
 		newValidateCommand(),
 		newVersionCommand(),
+		newWhyCommand(),
 	)
 	return root
 }

@@ -66,8 +66,10 @@ func (c clusterFlags) reader() (survey.Reader, error) {
 // chosen is the writer of a form of output.
 func chosen[T any](writers map[string]func(io.Writer, T) error, output string) (func(io.Writer, T) error, error) {
 	write, ok := writers[output]
-	if !ok {
+	if _, wide := writers["wide"]; !ok && wide {
 		return nil, exit{exitUsage, fmt.Errorf("-o %s: want text, wide, json or yaml", output)}
+	} else if !ok {
+		return nil, exit{exitUsage, fmt.Errorf("-o %s: want text, json or yaml", output)}
 	}
 	return write, nil
 }

@@ -23,7 +23,7 @@ func printed(t *testing.T) map[string]string {
 	t.Helper()
 	words := map[string]string{}
 	set := token.NewFileSet()
-	for _, folder := range []string{"inventory", "lb", "provider", "routing", "cmd"} {
+	for _, folder := range []string{"inventory", "lb", "provider", "preview", "diagnose", "routing", "cmd"} {
 		err := filepath.WalkDir("../../"+folder, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
 				return err
@@ -52,7 +52,7 @@ var (
 	ours = regexp.MustCompile(`^plinth(\.dev|\.node-restriction\.kubernetes\.io)/[A-Za-z-]+$`)
 	// named matches names of constants and of their types whose values people meet.
 	named     = regexp.MustCompile(`(?i)^(reason|fabric)|^(AsPlanned|Incomplete)$`)
-	typed     = []string{"Reason", "Cause", "MismatchReason", "State", "PoolState", "Mode", "phase"}
+	typed     = []string{"Reason", "Cause", "MismatchReason", "Mark", "State", "PoolState", "Mode", "phase"}
 	recorders = []string{"Event", "Eventf", "Warn"}
 	camelCase = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
 )

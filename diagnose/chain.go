@@ -1,0 +1,75 @@
+package diagnose
+
+import "fmt"
+
+// Mark says what is known of a link of a chain.
+type Mark string
+
+// The marks of links.
+const (
+	LinkOK       Mark = "ok"
+	LinkDegraded Mark = "degraded" // it holds, and not everywhere
+	LinkBroken   Mark = "broken"
+	LinkUnknown  Mark = "unknown" // it could not be asked
+	LinkNotAsked Mark = "unasked" // a link before it is broken
+)
+
+// Link is one step from what is wanted to what is on the wire.
+type Link struct {
+	Step   string `json:"step"`
+	Mark   Mark   `json:"mark"`
+	Reason string `json:"reason,omitempty"` // as in docs/reference/reasons.md
+	Text   string `json:"text,omitempty"`
+	Help   string `json:"help,omitempty"` // what would mend it
+}
+
+// Chain is what one thing depends on, in the order in which it is looked at.
+type Chain struct {
+	What  string `json:"what"`
+	Links []Link `json:"links"`
+	// Ask are Nodes whose agents have to be asked for the rest; none: there is nothing more to ask.
+	Ask []string `json:"-"`
+}
+
+// Well reports whether every link holds.
+func (c Chain) Well() bool {
+	for _, l := range c.Links {
+		if l.Mark != LinkOK {
+			return false
+		}
+	}
+	return true
+}
+
+// builder adds links until one is broken; those after that are not asked.
+type builder struct {
+	chain  Chain
+	broken bool
+}
+
+// link adds a step and judges it, unless one before it is broken.
+func (b *builder) link(step string, judge func() Link) {
+	l := Link{Mark: LinkNotAsked}
+	if !b.broken {
+		l = judge()
+	}
+	l.Step = step
+	b.broken = b.broken || l.Mark == LinkBroken
+	b.chain.Links = append(b.chain.Links, l)
+}
+
+func ok(format string, args ...any) Link {
+	return Link{Mark: LinkOK, Text: fmt.Sprintf(format, args...)}
+}
+
+// broken is a link that does not hold, for a reason that has a name or for none.
+func broken[R ~string](reason R, help, format string, args ...any) Link {
+	return Link{Mark: LinkBroken, Reason: string(reason), Help: help, Text: fmt.Sprintf(format, args...)}
+}
+
+// noReason is for what has no name.
+const noReason = ""
+
+// mostAsked is how many agents are asked for one chain: enough to tell a machine's fault from
+// everybody's.
+const mostAsked = 8

@@ -1,0 +1,172 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// WhyNode follows a Node from the machine that it is to what its agent has reached.
+func WhyNode(seen Observed, name string, answers map[string]Answer) Chain {
+	b := &builder{chain: Chain{What: "node/" + name}}
+	n, there := seen.node(name)
+	b.link("inventory", func() Link {
+		if seen.Inventory == nil {
+			return inventoryLink(seen)
+		}
+		return ok("%s is in force", seen.Inventory.Name)
+	})
+	b.link("Node", func() Link { return nodeLink(seen, name, there) })
+	var m inventory.Machine
+	b.link("machine", func() Link {
+		var l Link
+		l, m = machineLink(seen, n)
+		return l
+	})
+	b.link("state", func() Link { return stateLink(m, n) })
+	b.link("kubelet", func() Link {
+		if !n.Kubelet.isTrue() {
+			return broken(n.Kubelet.Reason, "kubectl describe node "+name, "%s", cmp.Or(n.Kubelet.Message, "nobody has said that it is ready"))
+		}
+		return ok("ready")
+	})
+	b.link("agent", func() Link { return agentLink(seen, n) })
+	b.link("fabric", func() Link { return fabricLink(seen, m, n) })
+	b.asked(name, answers, "sessions", sessionsLink)
+	b.asked(name, answers, "routes", routesLink)
+	b.asked(name, answers, "kernel", settingsLink)
+	return b.chain
+}
+
+func nodeLink(seen Observed, name string, there bool) Link {
+	if there {
+		return ok("there is one of that name")
+	}
+	if m, is := seen.Inventory.Machine(name); is {
+		return broken("MachineWithoutNode", "start its kubelet, or set state: planned until then", "machine %s (%s) has no Node", name, m.Rack)
+	}
+	return broken(noReason, "kubectl get nodes", "there is no Node of that name, and no machine")
+}
+
+// machineLink is whether it can be told which machine a Node is, and whether it fits.
+func machineLink(seen Observed, n Node) (Link, inventory.Machine) {
+	m, err := seen.Inventory.Identify(n.NodeIdentity)
+	if err != nil {
+		return broken(noReason, "docs/guides/replace-a-machine.md", "%v", err), m
+	}
+	for _, other := range seen.Nodes {
+		if o, err := seen.Inventory.Identify(other.NodeIdentity); err == nil && o.Name == m.Name && other.Name != n.Name {
+			return broken(noReason, "delete the Node that it is not", "machine %s is claimed by the Nodes %s and %s", m.Name, n.Name, other.Name), m
+		}
+	}
+	for _, mismatch := range m.Mismatches(n.NodeState) {
+		return broken(mismatch.Reason, "plinth explain "+string(mismatch.Reason), "%s", mismatch.Message), m
+	}
+	if m.Held {
+		return broken(noReason, "write it into the inventory again, or set state: retired", "machine %s is not in the inventory any more, and is held as it was", m.Name), m
+	}
+	return ok("%s of rack %s", m.Name, m.Rack), m
+}
+
+func stateLink(m inventory.Machine, n Node) Link {
+	if m.State == inventory.StateActive {
+		if n.Excluded {
+			return Link{Mark: LinkDegraded, Reason: "NodeExcluded", Text: "active, and announces no VIP: the Node bears the label node.kubernetes.io/exclude-from-external-load-balancers", Help: "take the label off"}
+		}
+		return ok("active")
+	}
+	text := string(m.State)
+	if at := since(m, n); at != nil {
+		text += " since " + at.UTC().Format("2006-01-02T15:04:05Z")
+	}
+	if m.Reason != "" {
+		text += ": " + m.Reason
+	}
+	return broken("MachineNotActive", "set state: active, in its rack as well, when it may carry traffic", "%s", text)
+}
+
+// agentLink looks at the pod of the agent. Where none has a pod they run as services of the machines.
+func agentLink(seen Observed, n Node) Link {
+	if len(seen.Agents) == 0 {
+		return ok("agents have no pods here")
+	}
+	i := slices.IndexFunc(seen.Agents, func(p Pod) bool { return p.Node == n.Name })
+	switch {
+	case i < 0:
+		return broken(noReason, "kubectl describe daemonset plinth-agent, in Plinth's namespace", "no pod of the agent is on this Node")
+	case seen.Agents[i].Pending != "":
+		return broken(noReason, "kubectl describe pod "+seen.Agents[i].Name, "pod %s does not run: %s", seen.Agents[i].Name, seen.Agents[i].Pending)
+	}
+	return ok("pod %s runs %s", seen.Agents[i].Name, seen.Agents[i].Image)
+}
+
+func fabricLink(seen Observed, m inventory.Machine, n Node) Link {
+	switch {
+	case len(seen.Inventory.Sessions(m)) == 0:
+		return broken("NoSession", "give its rack a router among peers, and the machine an address of the router's family", "the inventory gives it no session with any router")
+	case n.Fabric.Status == "":
+		return broken(noReason, "the log of its agent", "its agent has never said anything")
+	case !n.Fabric.isTrue():
+		return Link{Mark: LinkDegraded, Reason: n.Fabric.Reason, Text: n.Fabric.Message, Help: "plinth explain " + n.Fabric.Reason}
+	}
+	return ok("%s: %s", n.Fabric.Reason, n.Fabric.Message)
+}
+
+// asked adds a link that the agent of a Node has to be asked for.
+func (b *builder) asked(node string, answers map[string]Answer, step string, judge func(Agent) Link) {
+	b.link(step, func() Link {
+		answer, has := answers[node]
+		switch {
+		case !has:
+			b.chain.Ask = []string{node}
+			return Link{Mark: LinkUnknown, Text: "no agent was asked"}
+		case answer.Err != "":
+			return Link{Mark: LinkUnknown, Text: answer.Err, Help: "docs/guides/troubleshooting.md has the rights that this takes"}
+		}
+		return judge(answer.Agent)
+	})
+}
+
+func sessionsLink(a Agent) Link {
+	if !a.Ready {
+		return broken(noReason, "it waits for that; its log says more", "the agent waits for %s", a.WaitingFor)
+	}
+	var down []AgentSession
+	for _, s := range a.Sessions {
+		if !s.Up {
+			down = append(down, s)
+		}
+	}
+	var text []string
+	for _, s := range down {
+		text = append(text, s.down())
+	}
+	switch {
+	case len(down) == len(a.Sessions) && len(down) > 0:
+		return broken(down[0].Cause, "plinth explain "+down[0].Cause, "%s", someOf(text))
+	case len(down) > 0:
+		return Link{Mark: LinkDegraded, Reason: down[0].Cause, Text: fmt.Sprintf("%d of %d are up; %s", len(a.Sessions)-len(down), len(a.Sessions), someOf(text)), Help: "plinth explain " + down[0].Cause}
+	}
+	return ok("%s up", countOf(len(a.Sessions), "session"))
+}
+
+func routesLink(a Agent) Link {
+	if a.Routes.Held == a.Routes.Wanted && len(a.Unrouted) == 0 {
+		return ok("%d of %d in the kernel", a.Routes.Held, a.Routes.Wanted)
+	}
+	why := slices.Clone(a.Routes.Failed)
+	for _, r := range a.Unrouted {
+		why = append(why, fmt.Sprintf("%s of node %s: %s", r.PodCIDR, r.Node, r.Reason))
+	}
+	return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d in the kernel; %s", a.Routes.Held, a.Routes.Wanted, someOf(why)), Help: "docs/reference/agent.md says what is in the kernel"}
+}
+
+func settingsLink(a Agent) Link {
+	if len(a.Settings) == 0 {
+		return ok("no setting keeps packets from pods")
+	}
+	return Link{Mark: LinkDegraded, Text: strings.Join(a.Settings, "; "), Help: "docs/reference/agent.md, \"Kernel settings\""}
+}

@@ -1,0 +1,350 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/preview"
+)
+
+// WhyService follows a Service from its class to the routers that are told of its VIPs. Without answers
+// the chain ends where agents have to be asked, and says which.
+func WhyService(seen Observed, key lb.ServiceKey, answers map[string]Answer) Chain {
+	b := &builder{chain: Chain{What: "svc/" + key.String()}}
+	s, there := seen.service(key)
+	vips := seen.vipsOf(key)
+	b.link("inventory", func() Link { return inventoryLink(seen) })
+	b.link("Service", func() Link { return classLink(s, there) })
+	b.link("pool", func() Link { return allocatedLink(s, vips) })
+	b.link("address", func() Link { return claimLink(seen, s, vips) })
+	b.link("status", func() Link { return shownLink(s, vips) })
+	b.announcement(seen, key, vips, answers)
+	return b.chain
+}
+
+// WhyVIP follows an address from the pool that has it to the routers that are told of it.
+func WhyVIP(seen Observed, vip netip.Addr, answers map[string]Answer) Chain {
+	b := &builder{chain: Chain{What: "vip/" + vip.String()}}
+	var holders []lb.ServiceKey
+	for _, s := range seen.Cluster.Services {
+		if slices.Contains(s.VIPs, vip) {
+			holders = append(holders, s.Key)
+		}
+	}
+	b.link("inventory", func() Link { return inventoryLink(seen) })
+	b.link("address", func() Link { return holderLink(seen, vip, holders) })
+	b.link("status", func() Link {
+		for _, key := range holders {
+			s, _ := seen.service(key)
+			if l := shownLink(s, []netip.Addr{vip}); l.Mark != LinkOK {
+				return l
+			}
+		}
+		return ok("shown by %s", joinKeys(holders))
+	})
+	key := lb.ServiceKey{}
+	if len(holders) > 0 {
+		key = holders[0]
+	}
+	b.announcement(seen, key, []netip.Addr{vip}, answers)
+	return b.chain
+}
+
+func inventoryLink(seen Observed) Link {
+	if seen.Inventory == nil {
+		return broken(noReason, "plinth status says what is wrong with the inventory, or with the controller", "no inventory is in force")
+	}
+	if !seen.Planned {
+		return Link{Mark: LinkBroken, Text: strings.Join(seen.NotKnown, "; "), Help: "docs/guides/troubleshooting.md has the rights that this takes"}
+	}
+	return ok("%s, generation %s, is in force", seen.Inventory.Name, cmp.Or(seen.Edit.Generation, "unknown"))
+}
+
+func classLink(s Service, there bool) Link {
+	switch {
+	case !there:
+		return broken(noReason, "kubectl get services -A shows the type of each", "there is no such Service of type LoadBalancer")
+	case !s.ours():
+		return broken(noReason, "leave loadBalancerClass out, or make it "+lb.LoadBalancerClass+"; it cannot be changed later", "its class is %s: another program answers it", s.Class)
+	case s.Class == "":
+		return ok("of type LoadBalancer, without a class")
+	}
+	return ok("of type LoadBalancer, class %s", s.Class)
+}
+
+// allocatedLink is the controller's word on whether a pool lets the Service in.
+func allocatedLink(s Service, vips []netip.Addr) Link {
+	switch {
+	case s.Allocated.isTrue():
+		return ok("%s", cmp.Or(s.Allocated.Message, "the controller gave what it asks for"))
+	case s.Allocated.Status != "":
+		return broken(s.Allocated.Reason, "plinth explain "+s.Allocated.Reason, "%s", s.Allocated.Message)
+	case len(vips) > 0:
+		return ok("it holds %s", joinAddrs(vips))
+	}
+	return broken(noReason, "plinth status says whether the controller runs; one with --load-balancer-class-only leaves Services without a class alone", "nobody has answered it")
+}
+
+func claimLink(seen Observed, s Service, vips []netip.Addr) Link {
+	if len(vips) > 0 {
+		return ok("the IPAddress of %s names it", joinAddrs(vips))
+	}
+	for _, a := range s.Shown {
+		if slices.Contains(seen.Claimed, a) {
+			return broken(lb.StatusNotHeld, "plinth why vip/"+a.String()+" says who holds it", "its status shows %v, and no IPAddress names this Service", a)
+		}
+	}
+	return broken(lb.StatusNotHeld, "plinth explain StatusNotHeld", "no IPAddress object names it: it holds no address")
+}
+
+func holderLink(seen Observed, vip netip.Addr, holders []lb.ServiceKey) Link {
+	pool, within := seen.Inventory.PoolOf(vip)
+	where := "no pool has it"
+	if within {
+		where = "of pool " + pool.Name
+	}
+	switch {
+	case len(holders) > 0:
+		return ok("%s, held by %s", where, joinKeys(holders))
+	case slices.Contains(seen.Claimed, vip):
+		return broken(noReason, "kubectl get ipaddress "+vip.String()+" -o yaml names it", "%s; its IPAddress names a Service that is gone, is another one by now, or is not Plinth's", where)
+	case within:
+		return broken(noReason, "a Service gets it that asks for it with plinth.dev/ips", "%s, and nobody holds it", where)
+	}
+	return broken(lb.VIPOutsidePools, "plinth status pools lists what pools have", "%s, and nobody holds it", where)
+}
+
+// shownLink compares what a Service holds with what its status shows: kube-proxy serves the latter.
+func shownLink(s Service, vips []netip.Addr) Link {
+	for _, a := range vips {
+		if !slices.Contains(s.Shown, a) {
+			return broken(noReason, "the controller writes it within seconds: plinth status says whether it runs", "the status of %s does not show %v: kube-proxy serves what it shows", s.Key, a)
+		}
+	}
+	return ok("shows %s", joinAddrs(vips))
+}
+
+// announcement adds what the machines have to do with some addresses of a Service.
+func (b *builder) announcement(seen Observed, key lb.ServiceKey, vips []netip.Addr, answers map[string]Answer) {
+	var planned []preview.VIP
+	b.link("plan", func() Link { return planLink(seen, vips) })
+	b.link("endpoints", func() Link {
+		p := plan(seen)
+		for _, a := range vips {
+			if v, held := p.VIP(a); held {
+				planned = append(planned, v)
+			}
+		}
+		return endpointsLink(planned)
+	})
+	serving := []string{}
+	b.link("machines", func() Link {
+		var l Link
+		l, serving = machinesLink(seen, planned)
+		return l
+	})
+	b.link("announced", func() Link {
+		nodes := nodesNamed(seen, serving)
+		if answers == nil {
+			b.chain.Ask = nodes
+			return Link{Mark: LinkUnknown, Text: "no agent was asked"}
+		}
+		return announcedLink(vips, nodes, answers)
+	})
+}
+
+// planLink asks the planner who would announce the addresses if their Services had endpoints
+// everywhere.
+func planLink(seen Observed, vips []netip.Addr) Link {
+	p := preview.Of(seen.Inventory, servedEverywhere(seen.Cluster), preview.Failures{})
+	var routers []string
+	machines := 0
+	for _, a := range vips {
+		v, _ := p.VIP(a)
+		if len(v.By) == 0 {
+			reason := reasonOf(v)
+			return broken(reason, "plinth explain "+string(reason), "no machine would announce %v: %s", a, v.Why())
+		}
+		machines = max(machines, len(machinesOf(v)))
+		for _, by := range v.By {
+			routers = append(routers, by.Router)
+		}
+	}
+	slices.Sort(routers)
+	return ok("%s may announce it to %s", countOf(machines, "machine"), someOf(slices.Compact(routers)))
+}
+
+// servedEverywhere is a cluster whose Services all have endpoints, wherever they are looked for.
+func servedEverywhere(c preview.Cluster) preview.Cluster {
+	c.Services = slices.Clone(c.Services)
+	for i := range c.Services {
+		any := advertise.Spread{Ready: map[string]int{"": 1}}
+		c.Services[i].LocalTraffic, c.Services[i].Endpoints = false, map[lb.Family]advertise.Spread{lb.IPv4: any, lb.IPv6: any}
+	}
+	return c
+}
+
+func endpointsLink(planned []preview.VIP) Link {
+	for _, v := range planned {
+		if len(v.By) == 0 {
+			return broken(reasonOf(v), "kubectl get endpointslices shows which endpoints are ready, and on which Nodes", "%v: %s", v.Addr, v.Why())
+		}
+	}
+	return ok("can take traffic")
+}
+
+// machinesLink looks at the machines that are to announce: their Nodes, and what their agents say of
+// themselves. It returns those that serve.
+func machinesLink(seen Observed, planned []preview.VIP) (Link, []string) {
+	var names []string
+	for _, v := range planned {
+		names = append(names, machinesOf(v)...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	nodes := match(seen).nodes
+	var serving, not []string
+	for _, name := range names {
+		if why := notServing(nodes[name]); why != "" {
+			not = append(not, name+": "+why)
+		} else {
+			serving = append(serving, name)
+		}
+	}
+	switch {
+	case len(serving) == 0:
+		return broken(lb.FabricSessionsDown, "plinth why node/"+nodes[names[0]].Name, "%s", someOf(not)), nil
+	case len(not) > 0:
+		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d have a session with a router; %s", len(serving), len(names), someOf(not)), Help: "plinth why node/NAME, for each"}, serving
+	}
+	return ok("%s %s a session with a router: %s", countOf(len(serving), "machine"), has(len(serving)), someOf(serving)), serving
+}
+
+func has(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
+}
+
+// notServing is why a machine's Node does not announce what it is to; empty: it does, or may.
+func notServing(n Node) string {
+	switch {
+	case n.Name == "":
+		return "it has no Node"
+	case n.Kubelet.Status == "Unknown":
+		return "its kubelet is not heard of"
+	case n.Fabric.Status == "":
+		return "no agent has ever said anything"
+	case n.Fabric.Status == "False" && (n.Fabric.Reason == lb.FabricSessionsDown || n.Fabric.Reason == lb.FabricCutOff):
+		return n.Fabric.Reason + ": " + n.Fabric.Message
+	}
+	return ""
+}
+
+// nodesNamed are the Nodes of machines, as many as are asked for one chain.
+func nodesNamed(seen Observed, machines []string) (out []string) {
+	nodes := match(seen).nodes
+	for _, m := range machines[:min(len(machines), mostAsked)] {
+		out = append(out, nodes[m].Name)
+	}
+	return out
+}
+
+// announcedLink looks into the adj-RIB-outs of agents that were asked.
+func announcedLink(vips []netip.Addr, nodes []string, answers map[string]Answer) Link {
+	var told, not, silent []string
+	for _, node := range nodes {
+		answer := answerOf(answers, node)
+		switch why := notAnnounced(answer.Agent, vips); {
+		case answer.Err != "":
+			silent = append(silent, node+": "+answer.Err)
+		case why != "":
+			not = append(not, node+": "+why)
+		default:
+			told = append(told, node)
+		}
+	}
+	text := fmt.Sprintf("of %s asked, %d %s it in the adj-RIB-out of a session", countOf(len(nodes), "agent"), len(told), has(len(told)))
+	if len(told) > 0 {
+		text += ": " + someOf(told)
+	}
+	for _, rest := range [][]string{not, silent} {
+		if len(rest) > 0 {
+			text += "; " + someOf(rest)
+		}
+	}
+	help := "the router's side: plinth router-config prints what it needs, and docs/guides/routers.md how to look"
+	switch {
+	case len(told) == 0 && len(not) > 0:
+		return Link{Mark: LinkBroken, Text: text, Help: "plinth explain has each reason"}
+	case len(told) == 0:
+		return Link{Mark: LinkUnknown, Text: text, Help: "docs/guides/troubleshooting.md has the rights that this takes"}
+	case len(not) > 0:
+		return Link{Mark: LinkDegraded, Text: text}
+	}
+	return Link{Mark: LinkOK, Text: text, Help: help}
+}
+
+// notAnnounced is why an agent announces one of the addresses to nobody; empty: it announces all.
+func notAnnounced(a Agent, vips []netip.Addr) string {
+	for _, vip := range vips {
+		if slices.ContainsFunc(a.Sessions, func(s AgentSession) bool { return s.tells(vip) }) {
+			continue
+		}
+		for _, r := range a.Refusals {
+			if r.VIP == vip.String() {
+				return r.VIP + ": " + r.Reason
+			}
+		}
+		for _, s := range a.Sessions {
+			if !s.Up {
+				return s.down()
+			}
+		}
+		if !a.Ready {
+			return "it waits for " + a.WaitingFor
+		}
+		return vip.String() + " is in no adj-RIB-out"
+	}
+	return ""
+}
+
+func (o Observed) service(key lb.ServiceKey) (Service, bool) {
+	i := slices.IndexFunc(o.Services, func(s Service) bool { return s.Key == key })
+	if i < 0 {
+		return Service{Key: key}, false
+	}
+	return o.Services[i], true
+}
+
+// vipsOf are the addresses that a Service holds.
+func (o Observed) vipsOf(key lb.ServiceKey) []netip.Addr {
+	for _, s := range o.Cluster.Services {
+		if s.Key == key {
+			return s.VIPs
+		}
+	}
+	return nil
+}
+
+func joinAddrs(all []netip.Addr) string {
+	var names []string
+	for _, a := range all {
+		names = append(names, a.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+func joinKeys(all []lb.ServiceKey) string {
+	var names []string
+	for _, k := range all {
+		names = append(names, k.String())
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,199 @@
+package survey
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"plinth.dev/plinth/diagnose"
+)
+
+// Bounds of asking agents: so many at once, so long each, and so much of an answer. A machine
+// with 1,000 VIPs and two routers says 100 kB.
+const (
+	atOnce      = 32
+	askTimeout  = 10 * time.Second
+	answerBytes = 64 << 20
+)
+
+// Asker asks agents for their status, each by a port-forward to its pod: they listen on the
+// loopback of their machines, and answer nobody else. It uses
+//
+//	pods/portforward   create (get, over WebSocket)   in Plinth's namespace
+type Asker struct {
+	dial      func(pod string) (httpstream.Dialer, error)
+	port      int
+	perAgent  time.Duration
+	perMoment int
+}
+
+// NewAsker returns one that reaches agents at a port of their loopback.
+func NewAsker(config *rest.Config, r Reader, port int) Asker {
+	return Asker{port: port, perAgent: askTimeout, perMoment: atOnce, dial: func(pod string) (httpstream.Dialer, error) {
+		at := r.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(r.Namespace).Name(pod).SubResource("portforward").URL()
+		return dialer(config, at)
+	}}
+}
+
+// dialer speaks SPDY over WebSocket (KEP-4006), and bare SPDY where the API server is older or a
+// proxy lets no WebSocket through, as kubectl does.
+func dialer(config *rest.Config, at *url.URL) (httpstream.Dialer, error) {
+	transport, upgrader, err := spdy.RoundTripperFor(config)
+	if err != nil {
+		return nil, err
+	}
+	bare := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: transport}, http.MethodPost, at)
+	tunneled, err := portforward.NewSPDYOverWebsocketDialerForStreaming(at, config)
+	if err != nil {
+		return nil, err
+	}
+	return portforward.NewFallbackDialerForStreaming(tunneled, bare, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}), nil
+}
+
+// Ask asks the agents of Nodes, side by side. pods are those of agents. Every Node has an answer, if
+// only that it could not be asked.
+func (a Asker) Ask(ctx context.Context, pods []diagnose.Pod, nodes []string) map[string]diagnose.Answer {
+	on := map[string]diagnose.Pod{}
+	for _, p := range pods {
+		if other, twice := on[p.Node]; !twice || other.Pending != "" {
+			on[p.Node] = p
+		}
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	answers, slots := map[string]diagnose.Answer{}, make(chan struct{}, a.perMoment)
+	for _, node := range nodes {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			answer := a.askNode(ctx, on[node])
+			mu.Lock()
+			defer mu.Unlock()
+			answers[node] = answer
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// askNode asks the agent in a pod; a pod without a name is none.
+func (a Asker) askNode(ctx context.Context, pod diagnose.Pod) diagnose.Answer {
+	switch {
+	case pod.Name == "":
+		return diagnose.Answer{Err: "no pod of the agent runs on this Node"}
+	case pod.Pending != "":
+		return diagnose.Answer{Err: fmt.Sprintf("pod %s does not run: %s", pod.Name, pod.Pending)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, a.perAgent)
+	defer cancel()
+	answer, err := a.ask(ctx, pod.Name)
+	if err != nil {
+		return diagnose.Answer{Err: fmt.Sprintf("pod %s: %v", pod.Name, err)}
+	}
+	return diagnose.Answer{Agent: answer}
+}
+
+// ask asks one agent. Dialing knows no context: what is dialed too late is closed.
+func (a Asker) ask(ctx context.Context, pod string) (diagnose.Agent, error) {
+	d, err := a.dial(pod)
+	if err != nil {
+		return diagnose.Agent{}, err
+	}
+	type dialed struct {
+		conn httpstream.Connection
+		err  error
+	}
+	done := make(chan dialed, 1)
+	go func() {
+		conn, _, err := d.Dial(portforward.PortForwardProtocolV1Name)
+		done <- dialed{conn, err}
+	}()
+	select {
+	case <-ctx.Done():
+		go func() {
+			if late := <-done; late.err == nil {
+				_ = late.conn.Close()
+			}
+		}()
+		return diagnose.Agent{}, fmt.Errorf("no connection within %v", a.perAgent)
+	case now := <-done:
+		if now.err != nil {
+			return diagnose.Agent{}, whyRefused(now.err)
+		}
+		defer now.conn.Close()
+		stop := context.AfterFunc(ctx, func() { _ = now.conn.Close() })
+		defer stop()
+		answer, err := a.status(now.conn)
+		if err != nil && ctx.Err() != nil {
+			err = fmt.Errorf("no answer within %v", a.perAgent)
+		}
+		return answer, err
+	}
+}
+
+// whyRefused says which right is missing, if one is.
+func whyRefused(err error) error {
+	if apierrors.IsForbidden(err) || strings.Contains(err.Error(), "forbidden") {
+		return fmt.Errorf("it takes the right to create pods/portforward: %w", err)
+	}
+	return err
+}
+
+// status asks for /status over two streams, as portforward.PortForwarder makes them: one for what the
+// kubelet says, one for the agent.
+func (a Asker) status(conn httpstream.Connection) (said diagnose.Agent, err error) {
+	h := http.Header{}
+	h.Set(v1.StreamType, v1.StreamTypeError)
+	h.Set(v1.PortHeader, strconv.Itoa(a.port))
+	h.Set(v1.PortForwardRequestIDHeader, "0")
+	errs, err := conn.CreateStream(h)
+	if err != nil {
+		return said, err
+	}
+	_ = errs.Close() // nothing is written to it
+	h.Set(v1.StreamType, v1.StreamTypeData)
+	data, err := conn.CreateStream(h)
+	if err != nil {
+		return said, err
+	}
+	defer data.Close()
+	if _, err := io.WriteString(data, "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
+		return said, err
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(data), nil)
+	if err != nil {
+		return said, errors.Join(kubeletSays(errs), err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return said, fmt.Errorf("its agent answers %s", answer.Status)
+	}
+	return said, json.NewDecoder(io.LimitReader(answer.Body, answerBytes)).Decode(&said)
+}
+
+// kubeletSays is what came on the stream of errors: that nothing listens, for one.
+func kubeletSays(errs io.Reader) error {
+	text, _ := io.ReadAll(io.LimitReader(errs, 4<<10))
+	if len(text) == 0 {
+		return nil
+	}
+	return errors.New(strings.TrimSpace(string(text)))
+}
