@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -46,7 +47,7 @@ func poolsOf(seen Observed) []Pool {
 			outside.VIPs++
 		}
 	}
-	for _, stock := range ledger.Stocks() {
+	for _, stock := range ledger.CountPools(time.Time{}) {
 		p := &pools[at[stock.Pool]]
 		p.Families = append(p.Families, Stock{stock.Family.String(), stock.Size, stock.Free})
 	}

@@ -1,8 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strings"
 
@@ -24,75 +22,36 @@ func serviceFindings(seen Observed) (out []Finding) {
 	return out
 }
 
-// vipFindings tell which VIPs in use nobody announces: by plan, or since no machine that is to
-// has a router that listens; and what the controller says of others.
-func vipFindings(seen Observed, planned *preview.Preview) (out []Finding) {
-	told := map[string]bool{} // Services
-	if planned != nil {
-		heard := preview.Of(seen.Inventory, heardOf(seen.Cluster), preview.Failures{})
-		for i, vip := range planned.VIPs {
-			reason, why := unannounced(vip, heard.VIPs[i])
-			if reason == "" {
-				continue
-			}
-			out = append(out, Finding{Kind: KindVIP, Name: vip.Addr.String(), Of: holders(vip), Reason: string(reason), Message: "nobody announces it: " + why})
-			for _, s := range vip.Services {
-				told[s.String()] = true
+// vipFindings tell which VIPs in use nobody announces, and what the controller says of others.
+func vipFindings(seen Observed) (out []Finding) {
+	told := map[lb.ServiceKey]bool{}
+	if seen.Planned {
+		for _, u := range preview.UnannouncedOf(seen.Inventory, seen.Cluster) {
+			out = append(out, Finding{Kind: KindVIP, Name: u.Addr.String(), Of: holders(u.Services), Reason: string(u.Reason), Message: "nobody announces it: " + whyOf(u)})
+			for _, s := range u.Services {
+				told[s] = true
 			}
 		}
 	}
 	for _, s := range seen.Services {
-		if s.Announced.Status == "False" && !told[s.Key.String()] {
+		if s.Announced.Status == "False" && !told[s.Key] {
 			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: s.Announced.Reason, Message: s.Announced.Message})
 		}
 	}
 	return out
 }
 
-// unannounced is why nobody announces a VIP; empty: somebody does.
-func unannounced(planned, heard preview.VIP) (lb.Reason, string) {
-	switch {
-	case len(planned.By) == 0:
-		return reasonOf(planned), planned.Why()
-	case len(heard.By) == 0:
-		return lb.FabricSessionsDown, "of the machines that are to, " + someOf(machinesOf(planned)) + ", none has a session with a router"
-	}
-	return "", ""
+// whyOf is why nobody announces a VIP, without its address.
+func whyOf(u preview.Unannounced) string {
+	return strings.TrimPrefix(u.String(), u.Addr.String()+": ")
 }
 
-// reasonOf is the one that most machines give; where there is no machine that could, that none is active.
-func reasonOf(vip preview.VIP) lb.Reason {
-	reasons := slices.SortedFunc(maps.Keys(vip.Reasons), func(a, b lb.Reason) int {
-		return cmp.Or(cmp.Compare(vip.Reasons[b], vip.Reasons[a]), cmp.Compare(a, b))
-	})
-	return append(reasons, lb.MachineNotActive)[0]
-}
-
-// machinesOf are those that announce a VIP, sorted.
-func machinesOf(vip preview.VIP) (names []string) {
-	for _, a := range vip.By {
-		names = append(names, a.Machine)
-	}
-	return slices.Compact(names)
-}
-
-func holders(vip preview.VIP) string {
+// holders names Services, each once.
+func holders(all []lb.ServiceKey) string {
 	var names []string
-	for _, s := range vip.Services {
+	for _, s := range all {
 		names = append(names, s.String())
 	}
 	slices.Sort(names)
 	return strings.Join(slices.Compact(names), ", ")
-}
-
-// heardOf is a cluster without the Nodes of which there is no word that they serve.
-func heardOf(c preview.Cluster) preview.Cluster {
-	nodes := map[string]preview.Node{}
-	for name, n := range c.Nodes {
-		if !n.Silent {
-			nodes[name] = n
-		}
-	}
-	c.Nodes = nodes
-	return c
 }

@@ -1,10 +1,6 @@
 package diagnose
 
-import (
-	"strings"
-
-	"plinth.dev/plinth/preview"
-)
+import "strings"
 
 // Status is how the datacenter is.
 type Status struct {
@@ -30,7 +26,7 @@ func Of(seen Observed) Status {
 	s.add(editFindings(seen))
 	if seen.Inventory != nil {
 		s.Inventory = seen.Inventory.Name
-		s.add(serviceFindings(seen), vipFindings(seen, plan(seen)))
+		s.add(serviceFindings(seen), vipFindings(seen))
 		racks, found := machineFindings(seen)
 		s.Racks, s.Pools, s.OutOfService = racks, poolsOf(seen), outOfService(seen)
 		s.add(found, poolFindings(s.Pools), agentFindings(seen))
@@ -45,14 +41,6 @@ func (s *Status) add(all ...[]Finding) {
 	for _, found := range all {
 		s.Findings = append(s.Findings, found...)
 	}
-}
-
-// plan is what the machines are to announce; nil: not known.
-func plan(seen Observed) *preview.Preview {
-	if !seen.Planned || seen.Inventory == nil {
-		return nil
-	}
-	return preview.Of(seen.Inventory, seen.Cluster, preview.Failures{})
 }
 
 // editFindings say whether what people wrote is in force.

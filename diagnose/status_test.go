@@ -38,7 +38,9 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"the pool of a VIP is disabled", func(s *Observed) { s.Inventory.Pools[0].State = inventory.PoolDisabled },
 			[]string{"vip 192.168.50.1 (prod/web): nobody announces it: its pool is disabled"}},
 		{"no pool has a VIP", func(s *Observed) { s.Inventory.Pools = nil }, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no pool has it"}},
-		{"a pool is announced from a rack without machines", func(s *Observed) { s.Inventory.Pools[0].Advertise[0].Racks = []string{"r9"} },
+		{"a pool is announced from a rack without machines", func(s *Observed) {
+			s.Inventory.Racks[0].Machines[1].State, s.Inventory.Pools[0].Advertise[0].Racks = inventory.StateActive, []string{"r9"}
+		},
 			[]string{"nobody announces it: its pool is announced from racks that have no machine for it"}},
 		{"a Service has no endpoint", func(s *Observed) { s.Cluster.Services[0].Endpoints = nil }, []string{"nobody announces it: its Service has no endpoint"}},
 		{"no machine with an endpoint is active", func(s *Observed) {
@@ -55,11 +57,11 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 				s.Inventory.Racks[0].Machines[i].State = inventory.StateOff
 			}
 			s.Nodes, s.Cluster.Nodes, s.Agents = nil, map[string]preview.Node{}, nil
-		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no machine is left"}},
+		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no Node is a machine of the inventory"}},
 		{"no machine has a session", func(s *Observed) {
-			s.sessionsDown(0, "routes 1/1, sessions 0/1; gateway: ASNMismatch")
-			s.sessionsDown(2, "routes 1/1, sessions 0/1; gateway: ASNMismatch")
-		}, []string{"of the machines that are to, nuc1, nuc5, none has a session with a router", "machine nuc1 (shelf): its fabric is not ready: routes 1/1, sessions 0/1; gateway: ASNMismatch", "machine nuc5"}},
+			s.sessionsDown(0, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
+			s.sessionsDown(2, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
+		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: no machine that is to announce it has a session with a router that is up", "machine nuc1 (shelf): its fabric is not ready: routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch", "machine nuc5"}},
 		{"the controller alone says that a VIP is not announced", func(s *Observed) {
 			s.Services[0].Announced = Condition{Status: "False", Reason: "PoolIsDisabled", Message: "192.168.50.1: nobody announces it"}
 		}, []string{"service prod/web: PoolIsDisabled: 192.168.50.1: nobody announces it"}},

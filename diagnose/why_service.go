@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,35 +24,31 @@ func WhyService(seen Observed, key lb.ServiceKey, answers map[string]Answer) Cha
 	b.link("pool", func() Link { return allocatedLink(s, vips) })
 	b.link("address", func() Link { return claimLink(seen, s, vips) })
 	b.link("status", func() Link { return shownLink(s, vips) })
-	b.announcement(seen, key, vips, answers)
+	b.announcement(seen, vips, answers)
 	return b.chain
 }
 
 // WhyVIP follows an address from the pool that has it to the routers that are told of it.
 func WhyVIP(seen Observed, vip netip.Addr, answers map[string]Answer) Chain {
 	b := &builder{chain: Chain{What: "vip/" + vip.String()}}
-	var holders []lb.ServiceKey
+	var by []lb.ServiceKey
 	for _, s := range seen.Cluster.Services {
 		if slices.Contains(s.VIPs, vip) {
-			holders = append(holders, s.Key)
+			by = append(by, s.Key)
 		}
 	}
 	b.link("inventory", func() Link { return inventoryLink(seen) })
-	b.link("address", func() Link { return holderLink(seen, vip, holders) })
+	b.link("address", func() Link { return holderLink(seen, vip, by) })
 	b.link("status", func() Link {
-		for _, key := range holders {
+		for _, key := range by {
 			s, _ := seen.service(key)
 			if l := shownLink(s, []netip.Addr{vip}); l.Mark != LinkOK {
 				return l
 			}
 		}
-		return ok("shown by %s", joinKeys(holders))
+		return ok("shown by %s", holders(by))
 	})
-	key := lb.ServiceKey{}
-	if len(holders) > 0 {
-		key = holders[0]
-	}
-	b.announcement(seen, key, []netip.Addr{vip}, answers)
+	b.announcement(seen, []netip.Addr{vip}, answers)
 	return b.chain
 }
 
@@ -102,15 +99,15 @@ func claimLink(seen Observed, s Service, vips []netip.Addr) Link {
 	return broken(lb.StatusNotHeld, "plinth explain StatusNotHeld", "no IPAddress object names it: it holds no address")
 }
 
-func holderLink(seen Observed, vip netip.Addr, holders []lb.ServiceKey) Link {
+func holderLink(seen Observed, vip netip.Addr, by []lb.ServiceKey) Link {
 	pool, within := seen.Inventory.PoolOf(vip)
 	where := "no pool has it"
 	if within {
 		where = "of pool " + pool.Name
 	}
 	switch {
-	case len(holders) > 0:
-		return ok("%s, held by %s", where, joinKeys(holders))
+	case len(by) > 0:
+		return ok("%s, held by %s", where, holders(by))
 	case slices.Contains(seen.Claimed, vip):
 		return broken(noReason, "kubectl get ipaddress "+vip.String()+" -o yaml names it", "%s; its IPAddress names a Service that is gone, is another one by now, or is not Plinth's", where)
 	case within:
@@ -130,22 +127,18 @@ func shownLink(s Service, vips []netip.Addr) Link {
 }
 
 // announcement adds what the machines have to do with some addresses of a Service.
-func (b *builder) announcement(seen Observed, key lb.ServiceKey, vips []netip.Addr, answers map[string]Answer) {
-	var planned []preview.VIP
+func (b *builder) announcement(seen Observed, vips []netip.Addr, answers map[string]Answer) {
 	b.link("plan", func() Link { return planLink(seen, vips) })
 	b.link("endpoints", func() Link {
-		p := plan(seen)
-		for _, a := range vips {
-			if v, held := p.VIP(a); held {
-				planned = append(planned, v)
-			}
+		if u, none := nobodyFor(seen, withSessions(seen.Cluster), vips); none {
+			return broken(u.Reason, "kubectl get endpointslices shows which endpoints are ready, and on which Nodes", "%v", u)
 		}
-		return endpointsLink(planned)
+		return ok("can take traffic")
 	})
-	serving := []string{}
+	var serving []string
 	b.link("machines", func() Link {
 		var l Link
-		l, serving = machinesLink(seen, planned)
+		l, serving = machinesLink(seen, vips)
 		return l
 	})
 	b.link("announced", func() Link {
@@ -158,55 +151,65 @@ func (b *builder) announcement(seen Observed, key lb.ServiceKey, vips []netip.Ad
 	})
 }
 
+// nobodyFor is the first of some addresses that nobody announces.
+func nobodyFor(seen Observed, c preview.Cluster, vips []netip.Addr) (preview.Unannounced, bool) {
+	all := preview.UnannouncedOf(seen.Inventory, c)
+	i := slices.IndexFunc(all, func(u preview.Unannounced) bool { return slices.Contains(vips, u.Addr) })
+	if i < 0 {
+		return preview.Unannounced{}, false
+	}
+	return all[i], true
+}
+
+// announcedBy is who is to announce some addresses, by plan.
+func announcedBy(seen Observed, c preview.Cluster, vips []netip.Addr) (machines, routers []string) {
+	p := preview.Of(seen.Inventory, c, preview.Failures{})
+	for _, a := range vips {
+		v, _ := p.VIP(a)
+		for _, by := range v.By {
+			machines, routers = append(machines, by.Machine), append(routers, by.Router)
+		}
+	}
+	slices.Sort(machines)
+	slices.Sort(routers)
+	return slices.Compact(machines), slices.Compact(routers)
+}
+
 // planLink asks the planner who would announce the addresses if their Services had endpoints
 // everywhere.
 func planLink(seen Observed, vips []netip.Addr) Link {
-	p := preview.Of(seen.Inventory, servedEverywhere(seen.Cluster), preview.Failures{})
-	var routers []string
-	machines := 0
-	for _, a := range vips {
-		v, _ := p.VIP(a)
-		if len(v.By) == 0 {
-			reason := reasonOf(v)
-			return broken(reason, "plinth explain "+string(reason), "no machine would announce %v: %s", a, v.Why())
-		}
-		machines = max(machines, len(machinesOf(v)))
-		for _, by := range v.By {
-			routers = append(routers, by.Router)
-		}
+	everywhere := servedEverywhere(withSessions(seen.Cluster))
+	if u, none := nobodyFor(seen, everywhere, vips); none {
+		return broken(u.Reason, "plinth explain "+string(u.Reason), "no machine would announce %v", u)
 	}
-	slices.Sort(routers)
-	return ok("%s may announce it to %s", countOf(machines, "machine"), someOf(slices.Compact(routers)))
+	machines, routers := announcedBy(seen, everywhere, vips)
+	return ok("%s may announce it, to %s", countOf(len(machines), "machine"), someOf(routers))
+}
+
+// withSessions is a cluster whose machines all have their sessions.
+func withSessions(c preview.Cluster) preview.Cluster {
+	c.Nodes = maps.Clone(c.Nodes)
+	for name, n := range c.Nodes {
+		n.NoSession = false
+		c.Nodes[name] = n
+	}
+	return c
 }
 
 // servedEverywhere is a cluster whose Services all have endpoints, wherever they are looked for.
 func servedEverywhere(c preview.Cluster) preview.Cluster {
 	c.Services = slices.Clone(c.Services)
+	some := advertise.Spread{Ready: map[string]int{"": 1}}
 	for i := range c.Services {
-		any := advertise.Spread{Ready: map[string]int{"": 1}}
-		c.Services[i].LocalTraffic, c.Services[i].Endpoints = false, map[lb.Family]advertise.Spread{lb.IPv4: any, lb.IPv6: any}
+		c.Services[i].LocalTraffic, c.Services[i].Endpoints = false, map[lb.Family]advertise.Spread{lb.IPv4: some, lb.IPv6: some}
 	}
 	return c
 }
 
-func endpointsLink(planned []preview.VIP) Link {
-	for _, v := range planned {
-		if len(v.By) == 0 {
-			return broken(reasonOf(v), "kubectl get endpointslices shows which endpoints are ready, and on which Nodes", "%v: %s", v.Addr, v.Why())
-		}
-	}
-	return ok("can take traffic")
-}
-
 // machinesLink looks at the machines that are to announce: their Nodes, and what their agents say of
 // themselves. It returns those that serve.
-func machinesLink(seen Observed, planned []preview.VIP) (Link, []string) {
-	var names []string
-	for _, v := range planned {
-		names = append(names, machinesOf(v)...)
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
+func machinesLink(seen Observed, vips []netip.Addr) (Link, []string) {
+	names, _ := announcedBy(seen, seen.Cluster, vips)
 	nodes := match(seen).nodes
 	var serving, not []string
 	for _, name := range names {
@@ -218,7 +221,7 @@ func machinesLink(seen Observed, planned []preview.VIP) (Link, []string) {
 	}
 	switch {
 	case len(serving) == 0:
-		return broken(lb.FabricSessionsDown, "plinth why node/"+nodes[names[0]].Name, "%s", someOf(not)), nil
+		return broken(lb.NoSessionUp, "plinth why node/"+nodes[names[0]].Name, "%s", someOf(not)), nil
 	case len(not) > 0:
 		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d have a session with a router; %s", len(serving), len(names), someOf(not)), Help: "plinth why node/NAME, for each"}, serving
 	}
@@ -241,8 +244,8 @@ func notServing(n Node) string {
 		return "its kubelet is not heard of"
 	case n.Fabric.Status == "":
 		return "no agent has ever said anything"
-	case n.Fabric.Status == "False" && (n.Fabric.Reason == lb.FabricSessionsDown || n.Fabric.Reason == lb.FabricCutOff):
-		return n.Fabric.Reason + ": " + n.Fabric.Message
+	case n.Fabric.Status == "False" && lb.NoSessionIsUp(n.Fabric.Message):
+		return n.Fabric.Message
 	}
 	return ""
 }
@@ -337,14 +340,6 @@ func joinAddrs(all []netip.Addr) string {
 	var names []string
 	for _, a := range all {
 		names = append(names, a.String())
-	}
-	return strings.Join(names, ", ")
-}
-
-func joinKeys(all []lb.ServiceKey) string {
-	var names []string
-	for _, k := range all {
-		names = append(names, k.String())
 	}
 	return strings.Join(names, ", ")
 }

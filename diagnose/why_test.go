@@ -77,20 +77,24 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"its status is empty", service, func(s *Observed, _ map[string]Answer) { s.Services[0].Shown = nil }, "status: broken: the status of prod/web does not show 192.168.50.1"},
 		{"its pool is disabled", service, func(s *Observed, _ map[string]Answer) { s.Inventory.Pools[0].State = inventory.PoolDisabled }, "plan: broken: PoolIsDisabled no machine would announce 192.168.50.1: its pool is disabled"},
 		{"no pool has its address", service, func(s *Observed, _ map[string]Answer) { s.Inventory.Pools = nil }, "plan: broken: VIPOutsidePools"},
-		{"no rack announces its pool", service, func(s *Observed, _ map[string]Answer) { s.Inventory.Pools[0].Advertise[0].Racks = []string{"r9"} }, "plan: broken: PoolLimitedToRacks"},
+		{"no rack announces its pool", service, func(s *Observed, _ map[string]Answer) {
+			s.Inventory.Racks[0].Machines[1].State, s.Inventory.Pools[0].Advertise[0].Racks = inventory.StateActive, []string{"r9"}
+		}, "plan: broken: PoolLimitedToRacks"},
 		{"it has no endpoint", service, func(s *Observed, _ map[string]Answer) { s.Cluster.Services[0].Endpoints = nil }, "endpoints: broken: NoEndpoint 192.168.50.1: its Service has no endpoint"},
 		{"its endpoints are on no machine that announces", service, func(s *Observed, _ map[string]Answer) {
 			s.Cluster.Services[0].LocalTraffic = true
 			s.Cluster.Services[0].Endpoints = map[lb.Family]advertise.Spread{lb.IPv4: {Ready: map[string]int{"nuc2": 1}}}
 		}, "endpoints: broken: NoLocalEndpoint"},
 		{"no machine has a session", service, func(s *Observed, _ map[string]Answer) {
-			s.sessionsDown(0, "gateway: ASNMismatch")
-			s.sessionsDown(2, "gateway: ASNMismatch")
-		}, "machines: broken: SessionsDown nuc1: SessionsDown: gateway: ASNMismatch, nuc5: SessionsDown"},
+			s.sessionsDown(0, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
+			s.sessionsDown(2, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
+		}, "machines: broken: NoSessionUp nuc1: routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch, nuc5: routes"},
 		{"the agent of its only machine has never said anything", service, func(s *Observed, _ map[string]Answer) {
 			s.Inventory.Racks[0].Machines[4].State, s.Nodes[0].Fabric = inventory.StateOff, Condition{}
-		}, "machines: broken: SessionsDown nuc1: no agent has ever said anything"},
-		{"one machine has none", service, func(s *Observed, _ map[string]Answer) { s.sessionsDown(2, "gateway: ASNMismatch") }, "machines: degraded: 1 of 2 have a session"},
+		}, "machines: broken: NoSessionUp nuc1: no agent has ever said anything"},
+		{"one machine has none", service, func(s *Observed, _ map[string]Answer) {
+			s.sessionsDown(2, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
+		}, "machines: degraded: 1 of 2 have a session"},
 		{"no agent was asked", service, func(_ *Observed, a map[string]Answer) { clear(a) }, "announced: unknown: of 2 agents asked, 0 have it in the adj-RIB-out of a session; nuc1: it was not asked"},
 		{"agents cannot be asked", service, func(_ *Observed, a map[string]Answer) {
 			a["nuc1"], a["nuc5"] = Answer{Err: "jane may not"}, Answer{Err: "jane may not"}
@@ -157,9 +161,9 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"its machines have no Nodes", router, func(s *Observed, _ map[string]Answer) { s.Nodes = nil }, "machines: broken: MachineWithoutNode 2 machines are to have a session with it, and none has a Node"},
 		{"one of its machines has no Node", router, func(s *Observed, _ map[string]Answer) { s.Nodes = s.Nodes[1:] }, "machines: degraded: 1 of 2 that are to have a session with it have a Node"},
 		{"agents say that it is down", router, func(s *Observed, a map[string]Answer) {
-			s.sessionsDown(0, "gateway: ASNMismatch")
+			s.sessionsDown(0, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
 			a["nuc1"] = sessionless("ASNMismatch")
-		}, "fabric: degraded: Degraded of 2 fabrics 1 are ready; nuc1: gateway: ASNMismatch"},
+		}, "fabric: degraded: Degraded of 2 fabrics 1 are ready; nuc1: routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch"},
 		{"all its sessions went down a moment ago", router, func(_ *Observed, a map[string]Answer) {
 			a["nuc1"], a["nuc5"] = sessionless("HoldTimerExpired"), sessionless("HoldTimerExpired")
 		}, "sessions: broken: HoldTimerExpired of 2 agents asked: 0 sessions up; nuc1: gateway (192.168.1.1) is down: HoldTimerExpired"},

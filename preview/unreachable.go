@@ -129,9 +129,6 @@ var words = map[lb.Reason]string{
 	lb.NoMachineKnown:        "no Node is a machine of the inventory",
 }
 
-// Why tells what keeps most machines from announcing a VIP that nobody announces.
-func (v VIP) Why() string { return v.why(VIP{}) }
-
 // why tells what keeps more machines from announcing a VIP than before.
 func (v VIP) why(before VIP) string {
 	more := func(r lb.Reason) int { return v.Reasons[r] - before.Reasons[r] }

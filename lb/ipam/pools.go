@@ -266,9 +266,9 @@ func (l *Ledger) poolNames() string {
 	return strings.Join(names, ", ")
 }
 
-// countPools counts the addresses of all pools, family by family. A quarantine that is over counts
+// CountPools counts the addresses of all pools, family by family, in the order of preference. A quarantine that is over counts
 // as free: the ledger ends it only when it gives something.
-func (l *Ledger) countPools(now time.Time) (all []PoolCount) {
+func (l *Ledger) CountPools(now time.Time) (all []PoolCount) {
 	for _, p := range l.pools {
 		for _, f := range []lb.Family{lb.IPv4, lb.IPv6} {
 			s := p.of(f)

@@ -106,6 +106,6 @@ func (s *State) Count(now time.Time) Count {
 			n.Quarantined++
 		}
 	}
-	n.Pools = s.ledger.countPools(now)
+	n.Pools = s.ledger.CountPools(now)
 	return n
 }

@@ -20,9 +20,6 @@ import (
 // labelControlPlane is on the Nodes that the controller runs on.
 const labelControlPlane = "node-role.kubernetes.io/control-plane"
 
-// vipAnnounced is the condition of a Service that is there while nobody announces its VIP.
-const vipAnnounced = lb.ManagedBy + "/VIPAnnounced"
-
 func nodeOf(n *v1.Node) diagnose.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
 	_, controlPlane := n.Labels[labelControlPlane]
@@ -53,7 +50,7 @@ func taintedSince(n *v1.Node) time.Time {
 
 func serviceOf(s *v1.Service) diagnose.Service {
 	out := diagnose.Service{
-		Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, Allocated: serviceCondition(s, lb.VIPAllocated), Announced: serviceCondition(s, vipAnnounced),
+		Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, Allocated: serviceCondition(s, lb.VIPAllocated), Announced: serviceCondition(s, lb.VIPAnnounced),
 	}
 	if s.Spec.LoadBalancerClass != nil {
 		out.Class = *s.Spec.LoadBalancerClass

@@ -5,12 +5,13 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 )
 
-func TestStocksCountWhatIsLeftOfEachPool(t *testing.T) {
+func TestWhatIsLeftOfEachPoolIsCounted(t *testing.T) {
 	inv, problems := inventory.Load(inventory.Document{Source: "t.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: home}
@@ -29,8 +30,8 @@ spec:
 	l.SetPools(inv)
 	l.Block(netip.MustParseAddr("192.168.50.3"))
 	l.Block(netip.MustParseAddr("192.168.99.1")) // of no pool
-	want := []Stock{{"both", lb.IPv4, 7, 5}, {"both", lb.IPv6, math.MaxUint64, math.MaxUint64}}
-	if got := l.Stocks(); !slices.Equal(got, want) {
+	want := []PoolCount{{"both", lb.IPv4, 7, 5}, {"both", lb.IPv6, math.MaxUint64, math.MaxUint64}}
+	if got := l.CountPools(time.Time{}); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
