@@ -40,7 +40,7 @@ type AgentSession struct {
 	BFD       string         `json:"bfd"`
 	Losses    uint64         `json:"losses"`
 	Flaps     int            `json:"flaps"`
-	HeldUntil time.Time      `json:"heldUntil"`
+	HeldUntil time.Time      `json:"heldUntil,omitzero"`
 	Announced []netip.Prefix `json:"announced"` // in the adj-RIB-out
 	Accepted  int            `json:"accepted"`
 	Refused   int            `json:"refused"`

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,7 +15,7 @@ import (
 type Observed struct {
 	Inventory *inventory.Inventory // in force; nil: none is
 	Edit      Edit
-	Nodes     []Node
+	Nodes     []Node          // sorted by name
 	Services  []Service       // of type LoadBalancer
 	Claimed   []netip.Addr    // VIPs that have an IPAddress object of Plinth's
 	Cluster   preview.Cluster // the same Nodes and Services, as they are planned with
@@ -79,8 +80,8 @@ type Pod struct {
 
 // node returns the Node of that name.
 func (o Observed) node(name string) (Node, bool) {
-	i := slices.IndexFunc(o.Nodes, func(n Node) bool { return n.Name == name })
-	if i < 0 {
+	i, found := slices.BinarySearchFunc(o.Nodes, name, func(n Node, name string) int { return cmp.Compare(n.Name, name) })
+	if !found {
 		return Node{}, false
 	}
 	return o.Nodes[i], true

@@ -31,11 +31,8 @@ func reference(root *cobra.Command) string {
 	var page strings.Builder
 	fmt.Fprintf(&page, "# %s\n\n<!-- generated from the sources by make generate -->\n\n%s\n", root.Name(), root.Long)
 	fmt.Fprint(&page, "\nInstalled as `kubectl-plinth` it answers to `kubectl plinth`, too. `plinth COMMAND --help` prints what is here.\n")
-	for _, c := range root.Commands() {
-		if c.Hidden {
-			continue
-		}
-		fmt.Fprintf(&page, "\n## %s\n\n```text\n%s\n```\n\n", c.Name(), c.UseLine())
+	for _, c := range commandsOf(root) {
+		fmt.Fprintf(&page, "\n## %s\n\n```text\n%s\n```\n\n", strings.TrimPrefix(c.CommandPath(), root.Name()+" "), c.UseLine())
 		long := c.Long
 		if long == "" {
 			long = c.Short + "."
@@ -47,6 +44,16 @@ func reference(root *cobra.Command) string {
 		}
 	}
 	return page.String()
+}
+
+// commandsOf are the commands of a command, each followed by its own.
+func commandsOf(parent *cobra.Command) (all []*cobra.Command) {
+	for _, c := range parent.Commands() {
+		if !c.Hidden {
+			all = append(append(all, c), commandsOf(c)...)
+		}
+	}
+	return all
 }
 
 func writeFlags(page *strings.Builder, c *cobra.Command) {

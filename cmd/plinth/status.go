@@ -24,11 +24,14 @@ announces, sessions that are down, Nodes without a machine and the reverse, an e
 pools that are nearly full, agents that do not run or are of another version. What is out of service on
 purpose (maintenance, off, a pool that drains) is no problem.
 
-The API server alone is asked, in few requests however many machines there are.
+The API server alone is asked, in few requests however many machines there are. The subcommands sessions,
+vips, nodes, pools and routes show one kind each, and ask agents where these know more.
 
 Exit codes: 0 no problems, 1 problems, 2 error.`,
 		Example: `  kubectl plinth status
-  plinth status -o json | jq -r '.notWell[]'`,
+  plinth status -o json | jq -r '.notWell[]'
+  plinth status sessions -o wide
+  plinth status vips -w`,
 		Args: usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			write, err := chosen(statusWriters, view.output)
@@ -51,6 +54,7 @@ Exit codes: 0 no problems, 1 problems, 2 error.`,
 	}
 	view.addTo(cmd)
 	cluster.addTo(cmd)
+	cmd.AddCommand(newDetailCommands()...)
 	return cmd
 }
 
