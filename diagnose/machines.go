@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -117,6 +118,10 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 		say(c.Reason, "its fabric is not ready: %s", cmp.Or(c.Message, "no agent has said so"))
 	case c.Reason == lb.FabricOutdated:
 		say(c.Reason, "its agent is of an older version than what is stored: %s", c.Message)
+	default:
+		if _, more, has := strings.Cut(c.Message, "; "); has {
+			say(c.Reason, "its agent says: %s", more) // what the fabric is ready with all the same
+		}
 	}
 	return out
 }

@@ -32,6 +32,8 @@ type Edit struct {
 	Generation string
 	Problems   []string
 	Refused    string // digest of the losses that it is refused for; empty: it is not
+	// Trial are the Nodes that try its terms of sessions, each with the routers; none: nothing is tried.
+	Trial []string
 	// NodesWithoutMachine and MachinesWithoutNode are what has no counterpart, by its word.
 	NodesWithoutMachine []string
 	MachinesWithoutNode []string

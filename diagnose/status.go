@@ -53,6 +53,8 @@ func editFindings(seen Observed) (out []Finding) {
 		say("", "no inventory is in force")
 	case seen.Edit.Ready:
 		return nil
+	case len(seen.Edit.Trial) > 0:
+		say("InventoryOnTrial", "the newest edit of the inventory is on trial, before its terms of sessions count for all: "+strings.Join(seen.Edit.Trial, "; "))
 	default:
 		say("InventoryRefused", "the newest edit of the inventory is not in force")
 	}

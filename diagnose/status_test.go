@@ -29,6 +29,8 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"an edit is refused for its losses", func(s *Observed) {
 			s.Edit.Ready, s.Edit.Refused, s.Edit.Problems = false, "3f9a1c0e5b7d2468", []string{"safety: error[P1007]: takes 192.168.50.1 of prod/web"}
 		}, []string{"newest edit of the inventory is not in force", "P1007", "if it is meant: plinth allow 3f9a1c0e5b7d2468"}},
+		{"an edit is on trial", func(s *Observed) { s.Edit.Ready, s.Edit.Trial = false, []string{"nuc1 with gateway"} },
+			[]string{"the newest edit of the inventory is on trial, before its terms of sessions count for all: nuc1 with gateway"}},
 		{"nobody took anything up yet", func(s *Observed) { s.Edit = Edit{} }, []string{"newest edit"}},
 		{"nothing is in force, for the controller never ran", func(s *Observed) {
 			*s = Observed{Controllers: []Pod{{Name: "p", Pending: "it cannot be scheduled: no node"}}}
@@ -86,6 +88,10 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"an agent that a newer version has left behind", func(s *Observed) {
 			s.Nodes[0].Fabric.Reason, s.Nodes[0].Fabric.Message = lb.FabricOutdated, "routes 1/1; configmap plinth-accepted is of format 2"
 		}, []string{"nuc1 (shelf): its agent is of an older version than what is stored: routes 1/1; configmap plinth-accepted is of format 2"}},
+		{"settings of a kernel keep packets from pods", func(s *Observed) {
+			s.Nodes[0].Fabric.Message += "; kernel settings: net.ipv4.ip_forward is 0 and should be 1"
+		},
+			[]string{"machine nuc1 (shelf): its agent says: kernel settings: net.ipv4.ip_forward is 0 and should be 1"}},
 		{"a stranger", func(s *Observed) { s.Nodes = append(s.Nodes, nodeThatIs("nuc9")) }, []string{"node nuc9"}},
 		{"two Nodes of one machine", func(s *Observed) {
 			s.Nodes[1], s.Agents[1].Node = nodeThatIs("other"), "other"

@@ -59,6 +59,7 @@ func (a *Agent) tell() {
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
 		c = condition{corev1.ConditionFalse, Incomplete, c.Message + "; waiting for " + a.waiting}
 	}
+	c = c.withSettings(a.settings)
 	if a.planned || c.Ready == corev1.ConditionFalse {
 		a.writer.set(c)
 	}

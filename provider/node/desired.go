@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/provider/nodeindex"
@@ -63,7 +64,7 @@ func (d desired) patch(node *v1.Node) (patch nodePatch, ok bool, err error) {
 		Name: node.Name, UID: string(node.UID), ResourceVersion: node.ResourceVersion, Labels: labels,
 	}}
 	if retainted || had.taints {
-		patch.setTaints(taints)
+		patch.setTaints(stamped(taints, node.Spec.Taints, metav1.Now()))
 	}
 	filled := d.fill(&patch.Spec, node, had)
 	ok = filled || retainted || !labelled(labels, node, had)

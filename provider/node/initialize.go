@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedv1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	api "k8s.io/cloud-provider/api"
 )
@@ -44,6 +45,6 @@ func (d desired) initial(current, node *v1.Node) (nodePatch, error) {
 	}
 	patch.Metadata.ResourceVersion = node.ResourceVersion
 	taints, _ := mergeTaints(node.Spec.Taints, recordedOn(current, d.formerly), d.taints)
-	patch.setTaints(taints)
+	patch.setTaints(stamped(taints, current.Spec.Taints, metav1.Now()))
 	return patch, nil
 }

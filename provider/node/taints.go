@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -86,6 +87,18 @@ func mergeTaints(have []v1.Taint, recorded func(v1.Taint) bool, want []inventory
 
 func taintOf(t inventory.Taint) v1.Taint {
 	return v1.Taint{Key: t.Key, Value: t.Value, Effect: v1.TaintEffect(t.Effect)}
+}
+
+// stamped notes on the taint of maintenance since when it is there, which plinth status tells. One
+// that a Node has already keeps its time, or has none.
+func stamped(taints, before []v1.Taint, now metav1.Time) []v1.Taint {
+	out := slices.Clone(taints)
+	for i, t := range out {
+		if sameTaint(t, inventory.TaintMaintenance) && !slices.ContainsFunc(before, func(b v1.Taint) bool { return sameTaint(b, inventory.TaintMaintenance) }) {
+			out[i].TimeAdded = &now
+		}
+	}
+	return out
 }
 
 // sameTaint reports whether two taints are one to Kubernetes, which tells them

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	api "k8s.io/cloud-provider/api"
 	"pgregory.net/rapid"
@@ -154,5 +155,30 @@ func TestLabelsOfTheRecordAreLabelsAndOnesThatNodeRestrictionKeeps(t *testing.T)
 		if domain, _, _ := strings.Cut(k, "/"); !strings.HasSuffix(domain, "."+v1.LabelNamespaceNodeRestriction) {
 			t.Errorf("%s is a kubelet's to write", k)
 		}
+	}
+}
+
+func TestTheTaintOfMaintenanceSaysSinceWhenItIsThere(t *testing.T) {
+	maintenance := v1.Taint{Key: "plinth.dev/maintenance", Effect: v1.TaintEffectNoSchedule}
+	earlier, now := metav1.Unix(1000, 0), metav1.Unix(2000, 0)
+	other, since := v1.Taint{Key: "other", Effect: v1.TaintEffectNoSchedule}, maintenance
+	since.TimeAdded = &earlier
+	for what, c := range map[string]struct {
+		taints, before []v1.Taint
+		want           *metav1.Time
+	}{
+		"it is new":                      {[]v1.Taint{other, maintenance}, []v1.Taint{other}, &now},
+		"it is there, with its time":     {[]v1.Taint{other, since}, []v1.Taint{since, other}, &earlier},
+		"an older version has put it on": {[]v1.Taint{other, maintenance}, []v1.Taint{maintenance}, nil},
+	} {
+		got := stamped(c.taints, c.before, now)
+		if got[0].TimeAdded != nil || !got[1].TimeAdded.Equal(c.want) {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	n := appliedNode()
+	patch, ok, err := desired{taints: []inventory.Taint{inventory.TaintMaintenance}}.patch(n)
+	if err != nil || !ok || patch.Spec.Taints == nil || len(*patch.Spec.Taints) != 2 || (*patch.Spec.Taints)[1].TimeAdded == nil {
+		t.Errorf("%v, %+v", err, patch.Spec.Taints)
 	}
 }

@@ -63,7 +63,7 @@ func small(t *testing.T) *fake.Clientset {
 	waiting := []v1.ContainerStatus{{State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}
 	objects := append(accepted(t, home, "shelf 1\n"),
 		&v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "plinth-inventory-status"}, Data: map[string]string{
-			"ready": "false", "generation": "7", "problems": "a: one\nb: two\n", "refused": "hash 3f9a1c0e5b7d2468", "nodesWithoutMachine": "x\ny", "machinesWithoutNode": "z",
+			"ready": "false", "generation": "7", "problems": "a: one\nb: two\n", "refused": "hash 3f9a1c0e5b7d2468", "nodesWithoutMachine": "x\ny", "machinesWithoutNode": "z", "trial": "nuc1 gateway other\n",
 		}},
 		&v1.Node{
 			ObjectMeta: metav1.ObjectMeta{Name: "nuc1", Labels: map[string]string{v1.LabelNodeExcludeBalancers: "", labelControlPlane: ""}},
@@ -94,7 +94,7 @@ func TestWhatTheAPIServerSays(t *testing.T) {
 	}
 	web, vip := lb.ServiceKey{Namespace: "default", Name: "web"}, netip.MustParseAddr("192.168.50.1")
 	want := diagnose.Observed{
-		Edit: diagnose.Edit{Generation: "7", Problems: []string{"a: one", "b: two"}, Refused: "3f9a1c0e5b7d2468", NodesWithoutMachine: []string{"x", "y"}, MachinesWithoutNode: []string{"z"}},
+		Edit: diagnose.Edit{Generation: "7", Problems: []string{"a: one", "b: two"}, Refused: "3f9a1c0e5b7d2468", Trial: []string{"nuc1 with gateway, other"}, NodesWithoutMachine: []string{"x", "y"}, MachinesWithoutNode: []string{"z"}},
 		Nodes: []diagnose.Node{{
 			NodeState: inventory.NodeState{NodeIdentity: inventory.NodeIdentity{Name: "nuc1", ProviderID: "plinth://nuc1"}, Ready: true, OutOfService: true, Volumes: 1},
 			Excluded:  true, ControlPlane: true, Tainted: noon.Time,

@@ -1,0 +1,29 @@
+package agent
+
+import (
+	"fmt"
+	"testing"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/routing/kernel"
+)
+
+func TestTheConditionNamesKernelSettingsAndStaysTrue(t *testing.T) {
+	bad := []kernel.Setting{{Name: "net/ipv4/ip_forward", Value: "0", Want: "1", Why: "packets are not passed on"}}
+	for i := range 4 {
+		bad = append(bad, kernel.Setting{Name: fmt.Sprintf("net/ipv6/conf/eth%d/accept_ra", i), Value: "1", Want: "2"})
+	}
+	for n, want := range map[int]string{
+		0: "routes 0/0, sessions 0/0",
+		1: "routes 0/0, sessions 0/0; kernel settings: net.ipv4.ip_forward is 0 and should be 1",
+		5: "routes 0/0, sessions 0/0; kernel settings: net.ipv4.ip_forward is 0 and should be 1, net.ipv6.conf.eth0.accept_ra is 1 and should be 2, net.ipv6.conf.eth1.accept_ra is 1 and should be 2, and 2 more",
+	} {
+		c := tally{}.condition().withSettings(bad[:n])
+		if c.Message != want || c.Ready != "True" || c.Reason != AsPlanned {
+			t.Errorf("%d: %v, want %s", n, c, want)
+		}
+	}
+	if c := (tally{SessionsWanted: 2}).condition().withSettings(bad); !lb.NoSessionIsUp(c.Message) {
+		t.Errorf("it is no longer told that no session is up: %s", c.Message)
+	}
+}
