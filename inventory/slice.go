@@ -24,7 +24,7 @@ func (inv *Inventory) Slice(rack string) *Inventory {
 	out := &Inventory{Name: inv.Name}
 	r, ok := inv.Rack(rack)
 	if ok {
-		r.Neighbours = inv.neighbours(r)
+		r.Neighbours = inv.NeighboursOf(r)
 		out.Racks = []Rack{r}
 	}
 	for _, router := range inv.Routers {
@@ -40,8 +40,8 @@ func (inv *Inventory) Slice(rack string) *Inventory {
 	return out
 }
 
-// neighbours are the other racks that share an entry of a rack's subnets, sorted.
-func (inv *Inventory) neighbours(of Rack) []string {
+// NeighboursOf are the other racks that share an entry of a rack's subnets, sorted.
+func (inv *Inventory) NeighboursOf(of Rack) []string {
 	names := slices.Clone(of.Neighbours)
 	for _, r := range inv.Racks {
 		if r.Name != of.Name && slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return slices.Contains(of.Subnets, s) }) {

@@ -1,6 +1,7 @@
 package routing
 
 import (
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -223,5 +224,15 @@ func TestPlanOfTheTunnelNamesEachPeerOnce(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); d != "" {
 		t.Errorf("-want +got:\n%s", d)
+	}
+}
+
+func TestARouterThatIsAllThereIsGetsTrafficThoughItWasLost(t *testing.T) {
+	lost := map[netip.Addr]bool{}
+	for _, a := range addrs("10.0.0.1", "fd00::1") {
+		lost[a] = true
+	}
+	if got, want := fmt.Sprint(gateways(addrs("10.0.0.1", "10.0.0.2", "fd00::1"), lost)), "[10.0.0.2 fd00::1]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -2,6 +2,7 @@ package routing
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"plinth.dev/plinth/inventory"
@@ -22,6 +23,63 @@ type View struct {
 	// AlsoVXLAN is what the tunnel takes packets with as well, while a change of it is under way.
 	AlsoVXLAN inventory.VXLAN
 	Pools     []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
+}
+
+// ViewOf is what a Node knows by the inventory alone: Nodes, Declared and Pools are for the caller
+// to add. down are the addresses of routers that lost their session: they are no
+// gateways, unless no other of their family is left.
+func ViewOf(inv *inventory.Inventory, m inventory.Machine, self Node, mode inventory.Mode, down map[netip.Addr]bool) View {
+	rack, _ := inv.Rack(m.Rack)
+	self.Rack = m.Rack
+	v := View{Mode: mode, Cluster: inv.PodNetwork.CIDRs, VXLAN: inv.PodNetwork.VXLAN, Self: self, Subnets: rack.Subnets}
+	for _, s := range inv.Sessions(m) {
+		if s.Multihop == 0 {
+			v.Gateways = append(v.Gateways, s.RouterAddr)
+		}
+	}
+	v.Gateways = gateways(v.Gateways, down)
+	return v
+}
+
+// DeclaredIn is what the inventory gives machines by hand, as a [View] has it.
+func DeclaredIn(inv *inventory.Inventory) map[string][]netip.Prefix {
+	byName := map[string][]netip.Prefix{}
+	for m := range inv.Machines() {
+		byName[m.Name] = m.PodCIDRs
+	}
+	return byName
+}
+
+// Neighbourhood are the racks whose Nodes a Node of a rack plans with, sorted; all: those of every
+// rack. Where it is none, it plans no routes.
+func Neighbourhood(inv *inventory.Inventory, mode inventory.Mode, rack string) (racks []string, all bool) {
+	switch mode {
+	case inventory.ModeNone:
+		return nil, false
+	case inventory.ModeOverlay:
+		return nil, true
+	}
+	racks = []string{rack}
+	if r, ok := inv.Rack(rack); ok {
+		racks = append(racks, inv.NeighboursOf(r)...)
+	}
+	slices.Sort(racks)
+	return racks, false
+}
+
+// gateways are the routers that get traffic: all but those that are lost, unless no other
+// of the family is left.
+func gateways(all []netip.Addr, lost map[netip.Addr]bool) (out []netip.Addr) {
+	left := map[bool]bool{}
+	for _, a := range all {
+		left[a.Is4()] = left[a.Is4()] || !lost[a]
+	}
+	for _, a := range all {
+		if !lost[a] || !left[a.Is4()] {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // Node is a machine as pod routes see it. One that a [View] has pointed to is never

@@ -101,34 +101,13 @@ func ownCIDRs(self node, refused []routing.Refusal) []netip.Prefix {
 // routingView is what routes are planned from. down are the addresses of routers that
 // lost their session while another one has its own.
 func routingView(in inputs, m inventory.Machine, mode inventory.Mode, down map[netip.Addr]bool) routing.View {
-	rack, _ := in.Inventory.Rack(m.Rack)
 	self := in.Self.Node
-	self.Rack = m.Rack
 	if len(self.Addresses) == 0 {
 		self.Addresses = m.Addresses // others see none, and so have nothing that this could differ from
 	}
-	v := routing.View{
-		Mode: mode, Cluster: in.Inventory.PodNetwork.CIDRs, VXLAN: in.Inventory.PodNetwork.VXLAN, Self: self,
-		Subnets: rack.Subnets, Nodes: in.Nodes, Declared: declared(in.Inventory), Pools: poolPrefixes(in.Inventory),
-	}
-	for _, s := range in.Inventory.Sessions(m) {
-		if s.Multihop == 0 {
-			v.Gateways = append(v.Gateways, s.RouterAddr)
-		}
-	}
-	v.Gateways = gateways(v.Gateways, down)
+	v := routing.ViewOf(in.Inventory, m, self, mode, down)
+	v.Nodes, v.Declared, v.Pools = in.Nodes, routing.DeclaredIn(in.Inventory), poolPrefixes(in.Inventory)
 	return v
-}
-
-// declared is what the inventory gives machines by hand, as far as they are in our slice.
-func declared(inv *inventory.Inventory) map[string][]netip.Prefix {
-	byName := map[string][]netip.Prefix{}
-	for _, r := range inv.Racks {
-		for _, m := range r.Machines {
-			byName[m.Name] = m.PodCIDRs
-		}
-	}
-	return byName
 }
 
 // poolPrefixes are the addresses that a VIP can have, as prefixes. What a pool
@@ -208,16 +187,9 @@ func secretsOf(inv *inventory.Inventory, m inventory.Machine) []string {
 // neighbourhood selects the Nodes that a plan needs: those of the racks that share a
 // subnet with ours, all of them in overlay. It reports false where none is needed.
 func neighbourhood(inv *inventory.Inventory, mode inventory.Mode, rack string) (labels string, needed bool) {
-	switch mode {
-	case inventory.ModeNone:
-		return "", false
-	case inventory.ModeOverlay:
-		return "", true
+	racks, all := routing.Neighbourhood(inv, mode, rack)
+	if all || len(racks) == 0 {
+		return "", all
 	}
-	racks := []string{rack}
-	if r, ok := inv.Rack(rack); ok {
-		racks = append(racks, r.Neighbours...)
-	}
-	slices.Sort(racks)
 	return inventory.LabelRack + " in (" + strings.Join(racks, ",") + ")", true
 }

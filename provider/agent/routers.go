@@ -41,18 +41,3 @@ func lostRouters(states []bgp.SessionState, inherited map[netip.Addr]bool, now t
 	}
 	return lost, next
 }
-
-// gateways are the routers that get traffic: all but those that are lost, unless no other
-// of the family is left.
-func gateways(all []netip.Addr, lost map[netip.Addr]bool) (out []netip.Addr) {
-	left := map[bool]bool{}
-	for _, a := range all {
-		left[a.Is4()] = left[a.Is4()] || !lost[a]
-	}
-	for _, a := range all {
-		if !lost[a] || !left[a.Is4()] {
-			out = append(out, a)
-		}
-	}
-	return out
-}

@@ -52,14 +52,6 @@ func TestRouterThatLostItsSessionIsPassedByWhileAnotherHasOne(t *testing.T) {
 	}
 }
 
-func TestARouterThatIsAllThereIsGetsTrafficThoughItWasLost(t *testing.T) {
-	all := []netip.Addr{vip("10.0.0.1"), vip("10.0.0.2"), vip("fd00::1")}
-	lost := map[netip.Addr]bool{vip("10.0.0.1"): true, vip("fd00::1"): true}
-	if got, want := fmt.Sprint(gateways(all, lost)), "[10.0.0.2 fd00::1]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-}
-
 func TestAnAgentStartsWithTheRoutersThatTheOneBeforeHadLost(t *testing.T) {
 	d, err := openDisk(t.TempDir(), thisOwner)
 	if err != nil {
