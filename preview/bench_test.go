@@ -12,9 +12,35 @@ import (
 // BenchmarkUnreachable judges an edit of a datacenter of 1,600 machines in 100 racks, with 3,000
 // Services of which each third has local traffic, and 10 endpoints each.
 func BenchmarkUnreachable(b *testing.B) {
+	for _, pools := range []int{2, 100} { // of more than two, half of the VIPs are spread over all
+		b.Run(fmt.Sprint("pools=", pools), func(b *testing.B) { benchmarkUnreachable(b, pools) })
+	}
+}
+
+func benchmarkUnreachable(b *testing.B, pools int) {
+	text, c := large(pools)
+	before, after := loaded(b, text), loaded(b, strings.Replace(text, "10.99.0.0/16", "10.99.0.0/21", 1))
+	want := 3000 - 2048
+	if pools > 2 {
+		want /= 2
+	}
+	for b.Loop() {
+		if lost := Unreachable(before, after, c); len(lost) != want {
+			b.Fatalf("%d are lost", len(lost))
+		}
+	}
+}
+
+// large is a datacenter of 1,600 machines in 100 racks, and its cluster with 3,000 Services. All
+// pools but one are announced from two racks each.
+func large(pools int) (string, Cluster) {
 	var text strings.Builder
 	text.WriteString("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n" +
-		"  pools: [{name: public, addresses: [10.99.0.0/16]}, {name: inner, addresses: [10.98.0.0/16], advertise: {racks: [r001, r002]}}]\n  racks:\n")
+		"  pools:\n")
+	for i := 1; i < pools; i++ {
+		fmt.Fprintf(&text, "  - {name: inner%02d, addresses: [10.98.%d.0/24], advertise: {racks: [r%03d, r%03d]}}\n", i, i, i-1, i)
+	}
+	text.WriteString("  - {name: public, addresses: [10.99.0.0/16]}\n  racks:\n")
 	c := Cluster{Nodes: map[string]Node{}}
 	machine := func(i int) string { return fmt.Sprintf("m%04d", i) }
 	for i := range 1600 {
@@ -29,20 +55,21 @@ func BenchmarkUnreachable(b *testing.B) {
 		for j := range 10 {
 			on = append(on, machine((i*7+j*131)%1600))
 		}
-		s := service(fmt.Sprint(i), netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)}).String(), i%3 == 0, on...)
+		vip := netip.AddrFrom4([4]byte{10, 99, byte(i >> 8), byte(i)})
+		if pools > 2 && i%2 == 1 {
+			vip = netip.AddrFrom4([4]byte{10, 98, byte(1 + i%(pools-1)), byte(i / pools)})
+		}
+		s := service(fmt.Sprint(i), vip.String(), i%3 == 0, on...)
 		c.Services = append(c.Services, s)
 	}
-	load := func(text string) *inventory.Inventory {
-		inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(text)})
-		if inv == nil {
-			b.Fatal(problems)
-		}
-		return inv
+	return text.String(), c
+}
+
+func loaded(t testing.TB, text string) *inventory.Inventory {
+	t.Helper()
+	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(text)})
+	if inv == nil {
+		t.Fatal(problems)
 	}
-	before, after := load(text.String()), load(strings.Replace(text.String(), "10.99.0.0/16", "10.99.0.0/21", 1))
-	for b.Loop() {
-		if lost := Unreachable(before, after, c); len(lost) != 3000-2048 {
-			b.Fatalf("%d are lost", len(lost))
-		}
-	}
+	return inv
 }
