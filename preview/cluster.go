@@ -1,7 +1,10 @@
 package preview
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -38,6 +41,9 @@ type Node struct {
 	// NoSession: its kubelet is heard of, and its agent says that no session with a router is up.
 	NoSession bool
 	NoAgent   bool // no agent has ever said anything of it
+	// PodCIDRs are those of its spec. Without any the inventory's count.
+	PodCIDRs []netip.Prefix
+	Created  time.Time // of two that claim one pod CIDR the older keeps it
 }
 
 // Service is what matters of a Service.
@@ -49,8 +55,62 @@ type Service struct {
 	Endpoints    map[lb.Family]advertise.Spread
 }
 
-// Failures are what is assumed to be dead.
+// Failures are what is assumed to be dead, by name. With a machine its endpoints are gone; with a
+// router what it was told.
 type Failures struct {
 	Machines map[string]bool
 	Routers  map[string]bool
+}
+
+// And is what fails of either.
+func (f Failures) And(g Failures) Failures {
+	return Failures{united(f.Machines, g.Machines), united(f.Routers, g.Routers)}
+}
+
+func united(a, b map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// FailureOfRack is that of all machines of a rack, and of its own routers.
+func FailureOfRack(inv *inventory.Inventory, rack string) Failures {
+	f := Failures{map[string]bool{}, map[string]bool{}}
+	for m := range inv.Machines() {
+		if m.Rack == rack {
+			f.Machines[m.Name] = true
+		}
+	}
+	for _, r := range inv.Routers {
+		if r.Rack == rack {
+			f.Routers[r.Name] = true
+		}
+	}
+	return f
+}
+
+// without is the cluster's Services without the endpoints on some Nodes.
+func (c Cluster) without(nodes map[string]bool) []Service {
+	if len(nodes) == 0 {
+		return c.Services
+	}
+	all := slices.Clone(c.Services)
+	for i, s := range all {
+		all[i].Endpoints = map[lb.Family]advertise.Spread{}
+		for f, spread := range s.Endpoints {
+			all[i].Endpoints[f] = advertise.Spread{Ready: lessThan(spread.Ready, nodes), Ending: lessThan(spread.Ending, nodes)}
+		}
+	}
+	return all
+}
+
+// lessThan is a count by Node without that of some Nodes.
+func lessThan(count map[string]int, nodes map[string]bool) map[string]int {
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(count)), func(n string) bool { return nodes[n] }) {
+		return count
+	}
+	left := maps.Clone(count)
+	maps.DeleteFunc(left, func(n string, _ int) bool { return nodes[n] })
+	return left
 }

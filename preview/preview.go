@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -12,7 +13,11 @@ import (
 )
 
 // Announcement is a machine that tells a router of a VIP.
-type Announcement struct{ Machine, Router string }
+type Announcement struct {
+	Machine, Router string
+	Weight          uint32 // link bandwidth in bytes a second; 0: not sent
+	Worse           bool   // as the worse way: its endpoints terminate
+}
 
 // VIP is an address in use, and who announces it.
 type VIP struct {
@@ -33,14 +38,20 @@ type Preview struct {
 	byNode   map[string]int // their places, by the names of their Nodes
 	selects  []string       // the keys of labels that advertisements select Services by
 	failed   Failures
-	classes  map[class]answer
+	services []Service
+	// deadNodes are those of machines that failed.
+	deadNodes map[string]bool
+	classes   map[class]answer
 }
 
 // machine is one machine and what it reaches.
 type machine struct {
-	name  string
-	node  string // the name of its Node
-	reach advertise.Reach
+	name    string
+	node    string // the name of its Node
+	reach   advertise.Reach
+	inv     inventory.Machine
+	pods    []netip.Prefix
+	created time.Time
 }
 
 // class is what VIPs have in common that every machine answers alike. The pool says where and
@@ -70,38 +81,65 @@ func Of(inv *inventory.Inventory, c Cluster, failed Failures) *Preview {
 
 // of plans for the machines that Nodes are identified as, and for others.
 func of(inv *inventory.Inventory, c Cluster, failed Failures, identify func(inventory.NodeIdentity) (inventory.Machine, error), others []inventory.Machine) *Preview {
-	p := &Preview{inv: inv, failed: failed, classes: map[class]answer{}, selects: inv.AdvertiseLabels()}
+	p := &Preview{inv: inv, failed: failed, deadNodes: map[string]bool{}, classes: map[class]answer{}, selects: inv.AdvertiseLabels()}
 	for name, n := range c.Nodes {
 		n.Identity.Name = name
 		if m, err := identify(n.Identity); err == nil {
-			p.addMachine(m, name, n.Excluded)
+			p.addMachine(m, name, n)
 		}
 	}
 	for _, m := range others {
-		p.addMachine(m, m.Name, false)
+		p.addMachine(m, m.Name, Node{})
 	}
 	slices.SortFunc(p.machines, func(a, b machine) int { return cmp.Compare(a.name, b.name) })
+	p.services = c.Services
+	p.announce()
+	return p
+}
+
+// announce plans all VIPs.
+func (p *Preview) announce() {
 	p.byNode = map[string]int{}
 	for i, m := range p.machines {
 		p.byNode[m.node] = i
 	}
 	all := map[netip.Addr]*VIP{}
-	for i := range c.Services {
-		for _, a := range c.Services[i].VIPs {
-			p.add(all, &c.Services[i], a)
+	services := Cluster{Services: p.services}.without(p.deadNodes)
+	for i := range services {
+		for _, a := range services[i].VIPs {
+			p.add(all, &services[i], a)
 		}
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
 		p.VIPs = append(p.VIPs, *all[a])
 	}
-	return p
 }
 
-func (p *Preview) addMachine(m inventory.Machine, node string, excluded bool) {
-	if !p.failed.Machines[m.Name] {
-		reach := advertise.ReachOf(advertise.View{Inventory: p.inv, Machine: m, Excluded: excluded, ProxyHealthy: true})
-		p.machines = append(p.machines, machine{m.Name, node, reach})
+// With is the preview with more failures.
+func (p *Preview) With(f Failures) *Preview {
+	out := &Preview{inv: p.inv, failed: p.failed.And(f), deadNodes: maps.Clone(p.deadNodes), classes: map[class]answer{}, selects: p.selects, services: p.services}
+	for _, m := range p.machines {
+		if f.Machines[m.name] {
+			out.deadNodes[m.node] = true
+		} else {
+			out.machines = append(out.machines, m)
+		}
 	}
+	out.announce()
+	return out
+}
+
+func (p *Preview) addMachine(m inventory.Machine, node string, n Node) {
+	if p.failed.Machines[m.Name] {
+		p.deadNodes[node] = true
+		return
+	}
+	pods := n.PodCIDRs
+	if len(pods) == 0 {
+		pods = m.PodCIDRs
+	}
+	reach := advertise.ReachOf(advertise.View{Inventory: p.inv, Machine: m, PodCIDRs: pods, Excluded: n.Excluded, ProxyHealthy: true})
+	p.machines = append(p.machines, machine{m.Name, node, reach, m, pods, n.Created})
 }
 
 // poolOf is the place of the pool whose ranges hold an address; less than 0: there is none.
@@ -132,11 +170,18 @@ func (p *Preview) add(all map[netip.Addr]*VIP, s *Service, a netip.Addr) {
 func merged(a, b []Announcement) []Announcement {
 	out := slices.Concat(a, b)
 	slices.SortFunc(out, Announcement.compare)
-	return slices.Compact(out)
+	return slices.CompactFunc(out, func(a, b Announcement) bool { return a.Machine == b.Machine && a.Router == b.Router })
 }
 
+// compare puts of one machine and router that first which a router is told.
 func (a Announcement) compare(b Announcement) int {
-	return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Router, b.Router))
+	worse := func(a Announcement) int {
+		if a.Worse {
+			return 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Router, b.Router), cmp.Compare(worse(a), worse(b)), cmp.Compare(b.Weight, a.Weight))
 }
 
 // answer is what all machines say to a VIP of a Service.
@@ -197,10 +242,10 @@ func (p *Preview) machinesWith(spread advertise.Spread) (some []machine) {
 func (p *Preview) ask(pool int, some []machine, offer func(node string) advertise.Offer) answer {
 	said := answer{reasons: map[lb.Reason]int{}}
 	for _, m := range some {
-		routers, refused := m.reach.Of(offer(m.node), pool)
-		for _, r := range routers {
-			if !p.failed.Routers[r] {
-				said.by = append(said.by, Announcement{m.name, r})
+		hops, refused := m.reach.Of(offer(m.node), pool)
+		for _, h := range hops {
+			if !p.failed.Routers[h.Router] {
+				said.by = append(said.by, Announcement{m.name, h.Router, h.Weight, h.Worse})
 			}
 		}
 		for i, r := range refused {

@@ -1,6 +1,10 @@
 package advertise
 
 import (
+	"cmp"
+	"net/netip"
+	"slices"
+
 	"plinth.dev/plinth/lb"
 )
 
@@ -12,10 +16,17 @@ type Reach struct{ ground *ground }
 // ReachOf returns the reach of the machine of a view. The view's offers do not matter.
 func ReachOf(v View) Reach { return Reach{groundOf(v)} }
 
-// Of returns the routers that the machine announces an offer's VIP to, sorted, and why it does
+// Hop is how a machine announces a VIP to a router, which may take it for a next hop then.
+type Hop struct {
+	Router string
+	Weight uint32 // link bandwidth in bytes a second; 0: not sent
+	Worse  bool   // as the worse way: its endpoints terminate
+}
+
+// Of returns how the machine announces an offer's VIP, sorted by router, and why it does
 // not: to a router, or where none is named to nobody. pool is the place of the VIP's pool among
 // those of the inventory, which is the same for every machine; less than 0: no pool has it.
-func (r Reach) Of(o Offer, pool int) (routers []string, refused []Refusal) {
+func (r Reach) Of(o Offer, pool int) (hops []Hop, refused []Refusal) {
 	scope := outside
 	if pool >= 0 {
 		scope = r.ground.pools[pool]
@@ -24,19 +35,42 @@ func (r Reach) Of(o Offer, pool int) (routers []string, refused []Refusal) {
 	for i, s := range r.ground.sessions {
 		for _, c := range candidates {
 			if r.ground.announces(i, c) {
-				routers = appendNew(routers, s.Router)
+				hops = appendNew(hops, Hop{s.Router, c.bandwidth, c.demotion != ""})
 			}
 		}
 	}
-	return routers, refused
+	return hops, refused
 }
 
-// appendNew appends a name unless it is the last one already: sessions are sorted by router.
-func appendNew(names []string, name string) []string {
-	if n := len(names); n > 0 && names[n-1] == name {
-		return names
+// appendNew appends a hop unless the last one is to the same router: sessions are sorted by
+// router, and candidates as the attributes count.
+func appendNew(hops []Hop, h Hop) []Hop {
+	if n := len(hops); n > 0 && hops[n-1].Router == h.Router {
+		return hops
 	}
-	return append(names, name)
+	return append(hops, h)
+}
+
+// OfPods returns the routers that the machine announces a pod CIDR of its view to, sorted, and
+// where there is none the reason.
+func (r Reach) OfPods(cidr netip.Prefix) (routers []string, refused lb.Reason) {
+	candidates, no := r.ground.pods()
+	for i, s := range r.ground.sessions {
+		for _, c := range candidates {
+			if c.prefix == cidr && r.ground.announces(i, c) && !slices.Contains(routers, s.Router) {
+				routers = append(routers, s.Router)
+			}
+		}
+	}
+	for _, n := range no {
+		if n.PodCIDR == cidr {
+			return nil, n.Reason
+		}
+	}
+	if len(routers) == 0 {
+		refused = cmp.Or(r.ground.noSession(), lb.SessionLacksFamily)
+	}
+	return routers, refused
 }
 
 // Spread is how many endpoints of a Service, of one family, each machine has.

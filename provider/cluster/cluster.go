@@ -14,6 +14,7 @@ import (
 	"plinth.dev/plinth/provider/claim"
 	"plinth.dev/plinth/provider/endpoints"
 	"plinth.dev/plinth/provider/nodeindex"
+	"plinth.dev/plinth/routing"
 )
 
 // Of puts together what objects of each kind say. A claim of a newer version's is an error: who
@@ -47,7 +48,10 @@ func assemble(held holdings, nodes []*v1.Node, services []*v1.Service, all []*di
 
 func nodeOf(n *v1.Node) preview.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
-	return preview.Node{Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n), NoAgent: !hasAgent(n)}
+	return preview.Node{
+		Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n), NoAgent: !hasAgent(n),
+		PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs), Created: n.CreationTimestamp.UTC(),
+	}
 }
 
 // hasAgent reports whether an agent has ever said anything.
