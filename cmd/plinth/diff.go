@@ -78,12 +78,8 @@ func compare(cmd *cobra.Command, cluster clusterFlags, old, next string) (d diff
 		}
 	}
 	if next != inCluster {
-		admitted, problems := inventory.Admit(after.Uncarved(), before)
-		if len(problems) > 0 {
-			fmt.Fprintln(cmd.ErrOrStderr(), problems)
-		}
-		if after = admitted; after == nil {
-			return d, exit{code: exitError}
+		if after, err = admitted(cmd, after, before); err != nil {
+			return d, err
 		}
 	}
 	d = difference{Difference: inventory.Diff(before, after), judgement: judge(before, after, now)}

@@ -52,7 +52,7 @@ var (
 	ours = regexp.MustCompile(`^plinth(\.dev|\.node-restriction\.kubernetes\.io)/[A-Za-z-]+$`)
 	// named matches names of constants and of their types whose values people meet.
 	named     = regexp.MustCompile(`(?i)^(reason|fabric)|^(AsPlanned|Incomplete)$`)
-	typed     = []string{"Reason", "Cause", "MismatchReason", "Mark", "State", "PoolState", "Mode", "phase"}
+	typed     = []string{"Reason", "Cause", "MismatchReason", "Mark", "State", "PoolState", "Mode", "WayKind", "phase"}
 	recorders = []string{"Event", "Eventf", "Warn"}
 	camelCase = regexp.MustCompile(`^[A-Z][a-z]+[A-Za-z]*$`)
 )
@@ -65,9 +65,9 @@ func wordsIn(n ast.Node) (words []string) {
 			words = append(words, word)
 		}
 	case *ast.ValueSpec:
-		typ, _ := n.Type.(*ast.Ident)
+		typ := typeOf(n.Type)
 		for i, value := range n.Values {
-			if typ != nil && slices.Contains(typed, typ.Name) || typ == nil && named.MatchString(n.Names[i].Name) {
+			if slices.Contains(typed, typ) || typ == "" && named.MatchString(n.Names[i].Name) {
 				words = append(words, textOf(value)...)
 			}
 		}
@@ -83,6 +83,17 @@ func wordsIn(n ast.Node) (words []string) {
 		}
 	}
 	return words
+}
+
+// typeOf is the name of a type, be it another package's; empty: there is none.
+func typeOf(e ast.Expr) string {
+	switch t := e.(type) {
+	case *ast.Ident:
+		return t.Name
+	case *ast.SelectorExpr:
+		return t.Sel.Name
+	}
+	return ""
 }
 
 func textOf(e ast.Expr) []string {
@@ -109,7 +120,7 @@ func TestEveryWordThatIsPrintedIsExplained(t *testing.T) {
 	} {
 		delete(words, nowhere)
 	}
-	for _, some := range []string{"PoolExhausted", "ASNMismatch", "SystemUUIDDiffers", "InventoryRefused", "Degraded", "plinth.dev/allow-removals", "draining", "established"} {
+	for _, some := range []string{"PoolExhausted", "ASNMismatch", "SystemUUIDDiffers", "InventoryRefused", "Degraded", "plinth.dev/allow-removals", "draining", "established", "RouterFailed", "unreachable"} {
 		if words[some] == "" {
 			t.Errorf("%s is not found in the sources: this test says nothing of its like", some)
 		}

@@ -34,7 +34,7 @@ func same(was, is any) bool {
 	switch is := is.(type) {
 	case *v1.Node:
 		old, ok := was.(*v1.Node)
-		return ok && nodeOf(old) == nodeOf(is)
+		return ok && reflect.DeepEqual(nodeOf(old), nodeOf(is))
 	case *v1.Service:
 		old, ok := was.(*v1.Service)
 		return ok && old.UID == is.UID && old.Spec.Type == is.Spec.Type && reflect.DeepEqual(old.Spec.LoadBalancerClass, is.Spec.LoadBalancerClass) &&

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"plinth.dev/plinth/preview"
+)
+
+type hopsJSON struct {
+	Router string    `json:"router"`
+	VIPs   []string  `json:"vips"`
+	Before []hopJSON `json:"before"`
+	After  []hopJSON `json:"after"`
+}
+
+type hopJSON struct {
+	Machine string `json:"machine"`
+	Percent int    `json:"percent"`
+}
+
+type podsJSON struct {
+	From   string    `json:"from"`
+	To     string    `json:"to"`
+	Cut    bool      `json:"cut"`
+	Before []wayJSON `json:"before"`
+	After  []wayJSON `json:"after"`
+}
+
+type wayJSON struct {
+	Family string   `json:"family"`
+	Kind   string   `json:"kind"`
+	Out    []string `json:"out,omitempty"`
+	In     []string `json:"in,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Pairs  int      `json:"pairs"`
+}
+
+type vipJSON struct {
+	Address  string   `json:"address"`
+	Services []string `json:"services"`
+	Why      string   `json:"why,omitempty"`
+	Machines []string `json:"machines"`
+	Routers  []string `json:"routers"`
+}
+
+// json is what differs, as scripts read it.
+func (s simulated) json() map[string]any {
+	lost, changed, hops, pods := []vipJSON{}, []vipJSON{}, []hopsJSON{}, []podsJSON{}
+	for _, c := range s.VIPs {
+		v := vipJSON{c.Is.Addr.String(), lines(c.Is.Services), c.Why, append([]string{}, c.Is.Machines()...), append([]string{}, c.Is.Routers()...)}
+		if c.Why != "" {
+			lost = append(lost, v)
+		} else {
+			changed = append(changed, v)
+		}
+	}
+	for _, c := range s.Hops {
+		hops = append(hops, hopsJSON{c.Router, lines(c.VIPs), hopsIn(c.Was), hopsIn(c.Is)})
+	}
+	for _, c := range s.Pods {
+		pods = append(pods, podsJSON{c.From, c.To, c.Cut(), waysIn(c.Was), waysIn(c.Is)})
+	}
+	return map[string]any{
+		"lost": lost, "changed": changed, "nextHops": hops, "pods": pods,
+		"racksWithoutMachine": append([]string{}, s.Racks...), "notKnown": append([]string{}, s.notKnown...),
+	}
+}
+
+func hopsIn(all preview.Hops) []hopJSON {
+	out := []hopJSON{}
+	for _, h := range all {
+		out = append(out, hopJSON(h))
+	}
+	return out
+}
+
+func waysIn(all []preview.Way) []wayJSON {
+	out := []wayJSON{}
+	for _, w := range all {
+		out = append(out, wayJSON{w.Family.String(), string(w.Kind), w.Out, w.In, w.Reason, w.Pairs})
+	}
+	return out
+}
+
+func sortedKeys[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,353 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/preview"
+)
+
+// simulated is an outcome, and what it leaves out.
+type simulated struct {
+	preview.Outcome
+	notKnown []string
+}
+
+func simulatedOf(o preview.Outcome, notKnown []string) simulated { return simulated{o, notKnown} }
+
+func (s simulated) write(w io.Writer, output string) error {
+	switch output {
+	case "json":
+		return printJSON(w, s.json())
+	case "markdown":
+		return writeLines(w, s.markdown())
+	}
+	return writeLines(w, s.text())
+}
+
+// parts are what differs, worst first.
+func (s simulated) parts() []section {
+	return []section{
+		{"Unreachable", append(s.lostLines(), podLines(s.Outcome, true)...)},
+		{"Left with one machine or one router", s.singleLines()},
+		{"Next hops", s.hopLines()},
+		{"Ways of pods", podLines(s.Outcome, false)},
+	}
+}
+
+func (s simulated) text() (out []string) {
+	for _, p := range s.parts() {
+		if len(p.lines) > 0 {
+			out = append(out, p.title+":")
+			for _, l := range p.lines {
+				out = append(out, "  "+l)
+			}
+		}
+	}
+	if s.Empty() {
+		out = append(out, "nothing differs")
+	}
+	for _, n := range s.notKnown {
+		out = append(out, "Not known: "+n)
+	}
+	return out
+}
+
+// markdown is a comment for a merge request.
+func (s simulated) markdown() []string {
+	out := []string{"## What it would do"}
+	if s.Empty() {
+		out = append(out, "", "Nothing differs.")
+	}
+	for _, p := range s.parts() {
+		if len(p.lines) > 0 {
+			out = append(out, "", fmt.Sprintf("### %s (%d)", p.title, len(p.lines)), "")
+			for _, l := range p.lines {
+				out = append(out, "- "+l)
+			}
+		}
+	}
+	return append(out, notKnownInMarkdown(s.notKnown)...)
+}
+
+func notKnownInMarkdown(notKnown []string) (out []string) {
+	for _, n := range notKnown {
+		out = append(out, "", "Not known: "+n+".")
+	}
+	return out
+}
+
+// holders are those of a VIP: its Services, or the pool that it stands for.
+func holders(keys []lb.ServiceKey) string {
+	var services []string
+	for _, k := range keys {
+		services = append(services, k.String())
+	}
+	return "service " + strings.Join(services, ", ")
+}
+
+func (s simulated) lostLines() (out []string) {
+	for _, c := range s.Lost() {
+		out = append(out, lostVIP(c).String())
+	}
+	for _, rack := range s.Racks {
+		out = append(out, fmt.Sprintf("rack %s has no machine left that runs pods", rack))
+	}
+	return out
+}
+
+func lostVIP(c preview.VIPChange) inventory.LostVIP {
+	return inventory.LostVIP{Addr: c.Is.Addr, Services: strings.Split(strings.TrimPrefix(holders(c.Is.Services), "service "), ", "), Why: c.Why}
+}
+
+// single is one that all of a VIP's traffic depends on, and did not before.
+func single(was, is []string) (string, bool) {
+	if len(is) == 1 && len(was) > 1 {
+		return is[0], true
+	}
+	return "", false
+}
+
+func (s simulated) singleLines() (out []string) {
+	for _, c := range s.VIPs {
+		if machine, one := single(c.Was.Machines(), c.Is.Machines()); one {
+			out = append(out, fmt.Sprintf("%s has one machine left for %s: %s", holders(c.Is.Services), c.Is.Addr, machine))
+		}
+		if router, one := single(c.Was.Routers(), c.Is.Routers()); one {
+			out = append(out, fmt.Sprintf("%s has one router left for %s: %s", holders(c.Is.Services), c.Is.Addr, router))
+		}
+	}
+	return out
+}
+
+func (s simulated) hopLines() (out []string) {
+	for _, c := range s.Hops {
+		out = append(out, fmt.Sprintf("router %s, %s: %s -> %s", c.Router, vipsOf(c.VIPs), hopText(c.Was), hopText(c.Is)))
+	}
+	return out
+}
+
+// hopsNamed is how many next hops are named: what a person takes in at a glance.
+const hopsNamed = 8
+
+func hopText(h preview.Hops) string {
+	switch {
+	case len(h) == 0:
+		return "no next hop"
+	case len(h) > hopsNamed:
+		return fmt.Sprintf("%d next hops", len(h))
+	}
+	return h.String()
+}
+
+func vipsOf(all []netip.Addr) string { return shortened(lines(all), "VIP") }
+
+// namedAtMost is how many of a list are named.
+const namedAtMost = 4
+
+// counted names some, and counts them where they are many.
+func shortened(names []string, one string) string {
+	if len(names) <= namedAtMost {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%d %ss (%s ...)", len(names), one, strings.Join(names[:namedAtMost], ", "))
+}
+
+// podLines tell of paths that are cut, or of those that only go another way.
+func podLines(o preview.Outcome, cut bool) (out []string) {
+	groups := map[string][]preview.PodChange{}
+	for _, c := range o.Pods {
+		if c.Cut() == cut {
+			what := podChange(c)
+			groups[what] = append(groups[what], c)
+		}
+	}
+	for _, what := range sortedKeys(groups) {
+		for _, racks := range pairsOfRacks(groups[what]) {
+			out = append(out, fmt.Sprintf("pods of %s: %s", racks, what))
+		}
+	}
+	return out
+}
+
+// podChange says what becomes of a path, without what others have in common with it.
+func podChange(c preview.PodChange) string {
+	if c.Cut() {
+		var reasons []string
+		for _, w := range c.Is {
+			if w.Kind == preview.NoWay {
+				reasons = append(reasons, w.String())
+			}
+		}
+		some := ""
+		if !c.Lost() {
+			some = "some "
+		}
+		return some + strings.Join(reasons, "; ")
+	}
+	was, is := routersOf(c.Was), routersOf(c.Is)
+	var out []string
+	if k := kindsOf(c.Is); k != kindsOf(c.Was) {
+		out = append(out, cmp.Or(kindsOf(c.Was), "none")+" -> "+cmp.Or(k, "none"))
+	}
+	if gone := without(was, is); len(gone) > 0 && len(is) > 0 {
+		out = append(out, "without "+strings.Join(gone, ", "))
+	}
+	if more := without(is, was); len(more) > 0 && len(was) > 0 {
+		out = append(out, "with "+strings.Join(more, ", "))
+	}
+	return cmp.Or(strings.Join(out, ", "), "other machines by other ways than before")
+}
+
+func kindsOf(ways []preview.Way) string {
+	var all []string
+	for _, w := range ways {
+		if k := w.Family.String() + " " + string(w.Kind); !slices.Contains(all, k) {
+			all = append(all, k)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func routersOf(ways []preview.Way) (all []string) {
+	for _, w := range ways {
+		all = append(all, slices.Concat(w.Out, w.In)...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func without(all, those []string) []string {
+	return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(those, s) })
+}
+
+// pairsOfRacks names the racks of some paths: first the rack that is part of most.
+func pairsOfRacks(paths []preview.PodChange) (out []string) {
+	for len(paths) > 0 {
+		count := map[string]int{}
+		for _, p := range paths {
+			count[p.From]++
+			if p.To != p.From {
+				count[p.To]++
+			}
+		}
+		rack := slices.MaxFunc(sortedKeys(count), func(a, b string) int { return cmp.Or(cmp.Compare(count[a], count[b]), cmp.Compare(b, a)) })
+		var to, from []string
+		var left []preview.PodChange
+		for _, p := range paths {
+			switch rack {
+			case p.From:
+				to = append(to, p.To)
+				if p.To == rack {
+					from = append(from, p.From)
+				}
+			case p.To:
+				from = append(from, p.From)
+			default:
+				left = append(left, p)
+			}
+		}
+		out, paths = append(out, racksText(rack, to, from)...), left
+	}
+	return out
+}
+
+func racksText(rack string, to, from []string) (out []string) {
+	if slices.Equal(to, from) {
+		if slices.Equal(to, []string{rack}) {
+			return []string{"rack " + rack + " among each other"}
+		}
+		return []string{fmt.Sprintf("rack %s and rack %s, both ways", rack, shortened(to, "rack"))}
+	}
+	if len(to) > 0 {
+		out = append(out, fmt.Sprintf("rack %s to rack %s", rack, shortened(to, "rack")))
+	}
+	if len(from) > 0 {
+		out = append(out, fmt.Sprintf("rack %s to rack %s", shortened(from, "rack"), rack))
+	}
+	return out
+}
+
+// eachTable is what the failure of each of a kind takes away.
+type eachTable struct {
+	Kind     string
+	Rows     []eachRow
+	NotKnown []string
+}
+
+// eachRow counts what one failure does.
+type eachRow struct {
+	Fails    string   `json:"fails"`
+	VIPsLost []string `json:"vipsLost"`
+	Single   int      `json:"vipsLeftWithOne"` // machine or router
+	Shifted  int      `json:"vipsShifted"`     // VIPs that others announce
+	PodPairs int      `json:"podPathsCut"`     // of racks, each direction for itself
+	Racks    []string `json:"racksWithoutMachine"`
+	cut      bool
+}
+
+func (r eachRow) loses() bool { return r.cut }
+
+func rowOf(name string, o preview.Outcome) eachRow {
+	row := eachRow{Fails: name, VIPsLost: []string{}, Shifted: len(o.VIPs) - len(o.Lost()), Racks: append([]string{}, o.Racks...), cut: o.Loses()}
+	for _, c := range o.Lost() {
+		row.VIPsLost = append(row.VIPsLost, c.Is.Addr.String())
+	}
+	for _, c := range o.VIPs {
+		_, machine := single(c.Was.Machines(), c.Is.Machines())
+		_, router := single(c.Was.Routers(), c.Is.Routers())
+		if machine || router {
+			row.Single++
+		}
+	}
+	for _, c := range o.Pods {
+		if c.Cut() {
+			row.PodPairs++
+		}
+	}
+	return row
+}
+
+func (t eachTable) write(w io.Writer, output string) error {
+	switch output {
+	case "json":
+		return printJSON(w, map[string]any{"each": append([]eachRow{}, t.Rows...), "notKnown": append([]string{}, t.NotKnown...)})
+	case "markdown":
+		return writeLines(w, t.markdown())
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, strings.ToUpper(strings.Join(columnsOfEach, "\t")))
+	for _, r := range t.Rows {
+		fmt.Fprintln(table, strings.Join(r.cells(), "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, n := range t.NotKnown {
+		if _, err := fmt.Fprintln(w, "Not known: "+n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var columnsOfEach = []string{"fails", "VIPs lost", "left with one", "shifted", "pod paths cut", "which VIPs are lost"}
+
+func (r eachRow) cells() []string {
+	return []string{r.Fails, fmt.Sprint(len(r.VIPsLost)), fmt.Sprint(r.Single), fmt.Sprint(r.Shifted), fmt.Sprint(r.PodPairs), cmp.Or(shortened(r.VIPsLost, "VIP"), "-")}
+}
+
+func (t eachTable) markdown() []string {
+	out := []string{"## If one " + t.Kind + " fails", "", "| " + strings.Join(columnsOfEach, " | ") + " |", "|---|---|---|---|---|---|"}
+	for _, r := range t.Rows {
+		out = append(out, "| "+strings.Join(r.cells(), " | ")+" |")
+	}
+	return append(out, notKnownInMarkdown(t.NotKnown)...)
+}
