@@ -211,11 +211,11 @@ func VIPs(seen Observed, answers map[string]Answer) Details[VIPDetail] {
 	for _, u := range preview.UnannouncedOf(seen.Inventory, seen.Cluster) {
 		not[u.Addr] = u
 	}
-	telling, known := telling(answers)
+	announcing, known := announcers(answers)
 	for _, v := range preview.Of(seen.Inventory, seen.Cluster, preview.Failures{}).VIPs {
 		item := vipDetail(seen, v)
 		item.known = known
-		item.Announced = append(item.Announced, telling(v.Addr)...)
+		item.Announced = append(item.Announced, announcing(v.Addr)...)
 		if u, is := not[v.Addr]; is {
 			item.Reason, item.Message = string(u.Reason), whyOf(u)
 		}
@@ -242,8 +242,8 @@ func (d VIPDetail) well() bool {
 	return d.Reason == "" && (!d.known || len(d.Announced) >= len(d.Planned))
 }
 
-// telling returns which Nodes' agents announce an address, and whether any agent was asked.
-func telling(answers map[string]Answer) (of func(netip.Addr) []string, known bool) {
+// announcers returns which Nodes' agents announce an address, and whether any agent was asked.
+func announcers(answers map[string]Answer) (of func(netip.Addr) []string, known bool) {
 	by := map[netip.Prefix][]string{}
 	lengths := map[int]bool{} // of prefixes, so that an address is looked up a few times only
 	for node, answer := range answers {

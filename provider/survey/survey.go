@@ -73,8 +73,11 @@ func (r Reader) Read(ctx context.Context) (diagnose.Observed, error) {
 	if err != nil {
 		return diagnose.Observed{}, err
 	}
-	return raw.observed()
+	return raw.observed(), nil
 }
+
+// notPlanned is what is not known without EndpointSlices.
+const notPlanned = "which VIPs nobody announces"
 
 // fetched is what the API server answered.
 type fetched struct {
@@ -130,7 +133,7 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 		},
 	)
 	raw.note("whether the controller's pods run, and those of agents", errPods)
-	raw.note("which VIPs nobody announces", errSlices)
+	raw.note(notPlanned, errSlices)
 	return raw, err
 }
 
@@ -175,7 +178,7 @@ func all[T runtime.Object](ctx context.Context, page int64, o metav1.ListOptions
 }
 
 // observed puts together what was read.
-func (raw fetched) observed() (diagnose.Observed, error) {
+func (raw fetched) observed() diagnose.Observed {
 	seen := diagnose.Observed{Inventory: raw.inventory, Edit: editOf(raw.edit)}
 	for _, n := range raw.nodes {
 		seen.Nodes = append(seen.Nodes, nodeOf(n))
@@ -189,6 +192,9 @@ func (raw fetched) observed() (diagnose.Observed, error) {
 		}
 	}
 	for _, p := range raw.pods {
+		if p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded {
+			continue // another one is in its place, or will be
+		}
 		if p.Labels[labelName] == nameAgent {
 			seen.Agents = append(seen.Agents, podOf(p))
 		} else {
@@ -200,14 +206,20 @@ func (raw fetched) observed() (diagnose.Observed, error) {
 		seen.NotKnown = append(seen.NotKnown, what+": "+err.Error())
 	}
 	slices.Sort(seen.NotKnown)
-	if len(raw.forbidden) == 0 || raw.slices != nil {
-		var err error
-		if seen.Cluster, err = cluster.Of(raw.claims, raw.nodes, raw.services, raw.slices); err != nil {
-			return seen, err
-		}
-		seen.Planned = true
+	raw.plan(&seen)
+	return seen
+}
+
+// plan puts together what VIPs are planned by, unless something of it is not known.
+func (raw fetched) plan(seen *diagnose.Observed) {
+	if _, not := raw.forbidden[notPlanned]; not {
+		return
 	}
-	return seen, nil
+	var err error
+	if seen.Cluster, err = cluster.Of(raw.claims, raw.nodes, raw.services, raw.slices); err != nil {
+		seen.NotKnown = append(seen.NotKnown, notPlanned+": "+err.Error())
+	}
+	seen.Planned = err == nil
 }
 
 // sortAll sorts what an API server lists by its own order.

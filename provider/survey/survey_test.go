@@ -82,6 +82,7 @@ func small(t *testing.T) *fake.Clientset {
 		&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "agent", Labels: labelled(nameAgent)}, Spec: v1.PodSpec{NodeName: "nuc1", Containers: []v1.Container{{Image: "agent:v1"}}}, Status: v1.PodStatus{ContainerStatuses: waiting}},
 		&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "ccm", Labels: labelled(nameController)}, Status: v1.PodStatus{Phase: v1.PodPending}},
 		&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "placeless", Labels: labelled(nameController)}, Status: v1.PodStatus{Conditions: []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: "0/4 nodes are available"}}}},
+		&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "evicted", Labels: labelled(nameAgent)}, Status: v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted"}},
 		&v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "other", Labels: labelled("other")}},
 	)
 	return fake.NewClientset(objects...)
@@ -121,6 +122,23 @@ func TestAnEmptyClusterIsRead(t *testing.T) {
 	got, err := Reader{Client: fake.NewClientset(), Namespace: "kube-system"}.Read(t.Context())
 	if err != nil || got.Inventory != nil || got.Edit.Ready {
 		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+// What a newer version wrote says something that is not known here, and all else is told.
+func TestAClaimOfANewerVersionLeavesThePlanUnknown(t *testing.T) {
+	client := small(t)
+	claim, err := client.NetworkingV1().IPAddresses().Get(t.Context(), "192.168.50.1", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim.Annotations = map[string]string{inventory.AnnotationFormat: "99"}
+	if _, err := client.NetworkingV1().IPAddresses().Update(t.Context(), claim, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Reader{Client: client, Namespace: "kube-system"}.Read(t.Context())
+	if err != nil || got.Planned || len(got.NotKnown) != 1 || !strings.Contains(got.NotKnown[0], "ipaddress 192.168.50.1") || got.Inventory == nil {
+		t.Errorf("%v, planned %t, not known %q", err, got.Planned, got.NotKnown)
 	}
 }
 
