@@ -24,6 +24,8 @@ var everywhere = []string{
 	"net/ipv6/conf/default/accept_dad=0",
 	"net/ipv6/conf/all/accept_redirects=0",
 	"net/ipv6/conf/default/accept_redirects=0",
+	"net/ipv6/conf/all/accept_ra=0", // all addresses and routes are given by hand
+	"net/ipv6/conf/default/accept_ra=0",
 	"net/ipv4/ping_group_range=0 0",
 }
 
