@@ -70,13 +70,18 @@ No problems.
 	}
 }
 
-// What many machines have in common is one line, and with -o wide one each.
-func TestStatusPutsMachinesTogetherThatHaveTheSameProblem(t *testing.T) {
+// What many things have in common is one line, and with -o wide one each.
+func TestStatusPutsTogetherWhatHasTheSameProblem(t *testing.T) {
 	s := aStatus()
 	say := func(kind, name, message string) {
 		s.Findings = append(s.Findings, diagnose.Finding{Kind: kind, Name: name, Of: "r1", Message: message})
 	}
-	say("vip", "192.0.2.1", "nobody announces it")
+	for i := range 4 {
+		say("vip", fmt.Sprintf("192.0.2.%d", i+1), "nobody announces it: its pool is disabled")
+	}
+	for range 5 {
+		say("inventory", "", "t.yaml:1:1: error[P0101]: no such key")
+	}
 	for i := range 12 {
 		say("machine", fmt.Sprintf("w%02d", i), "its fabric is not ready: sessions 0/1; tor-r1: ASNMismatch")
 	}
@@ -88,7 +93,12 @@ func TestStatusPutsMachinesTogetherThatHaveTheSameProblem(t *testing.T) {
 	}
 	const want = `
 Problems:
-  vip 192.0.2.1 (r1): nobody announces it
+  vip 192.0.2.1 (r1): nobody announces it: its pool is disabled; the same: 192.0.2.2, 192.0.2.3, 192.0.2.4
+  t.yaml:1:1: error[P0101]: no such key
+  t.yaml:1:1: error[P0101]: no such key
+  t.yaml:1:1: error[P0101]: no such key
+  t.yaml:1:1: error[P0101]: no such key
+  t.yaml:1:1: error[P0101]: no such key
   machine w00 (r1): its fabric is not ready: sessions 0/1; tor-r1: ASNMismatch; the same: w01, w02, w03, w04, w05, w06, w07, w08 and 3 more (-o wide has all)
   machine w00 (r1) has no Node
   machine w01 (r1) has no Node

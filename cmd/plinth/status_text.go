@@ -13,12 +13,12 @@ import (
 )
 
 // writeStatusText prints what fits a screen: racks and pools as tables, and then the
-// problems, one a line. What many machines have in common is one line.
+// problems, one a line. What many things have in common is one line.
 func writeStatusText(w io.Writer, s diagnose.Status) error {
 	return writeStatus(w, s, alike(s.Findings))
 }
 
-// writeStatusWide prints a line for each problem of each machine.
+// writeStatusWide prints a line for each problem of each thing.
 func writeStatusWide(w io.Writer, s diagnose.Status) error { return writeStatus(w, s, s.NotWell) }
 
 func writeStatus(w io.Writer, s diagnose.Status, problems []string) error {
@@ -80,23 +80,21 @@ func amount(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// manyAlike is the number of machines with one and the same problem from which on they share a line.
+// manyAlike is the number of things with one and the same problem from which on they share a line.
 const manyAlike = 4
 
-// alike prints findings, those of many machines that differ in the machine alone as one, in the place
-// of the first.
+// alike prints findings, those of many machines, VIPs or Services that differ in the name alone as
+// one, in the place of the first.
 func alike(all []diagnose.Finding) (out []string) {
-	type what struct{ reason, message string }
+	type what struct{ kind, reason, message string }
 	names := map[what][]string{}
 	for _, f := range all {
-		if f.Kind == diagnose.KindMachine {
-			names[what{f.Reason, f.Message}] = append(names[what{f.Reason, f.Message}], f.Name)
-		}
+		names[what{f.Kind, f.Reason, f.Message}] = append(names[what{f.Kind, f.Reason, f.Message}], f.Name)
 	}
 	for _, f := range all {
-		same := names[what{f.Reason, f.Message}]
+		same := names[what{f.Kind, f.Reason, f.Message}]
 		switch {
-		case f.Kind != diagnose.KindMachine || len(same) < manyAlike:
+		case f.Name == "" || len(same) < manyAlike:
 			out = append(out, f.String())
 		case same[0] == f.Name:
 			out = append(out, f.String()+"; the same: "+someNames(same[1:]))
