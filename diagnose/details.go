@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -236,6 +237,14 @@ func vipDetail(seen Observed, v preview.VIP) VIPDetail {
 	slices.Sort(d.Routers)
 	d.Planned, d.Routers = slices.Compact(d.Planned), slices.Compact(d.Routers)
 	return d
+}
+
+// By counts the machines that announce it; empty: no agent was asked.
+func (d VIPDetail) By() string {
+	if !d.known {
+		return ""
+	}
+	return strconv.Itoa(len(d.Announced))
 }
 
 func (d VIPDetail) well() bool {

@@ -181,7 +181,7 @@ var vipDetails = detail[diagnose.VIPDetail]{
 		{"POOL", false, func(v diagnose.VIPDetail) string { return v.Pool }},
 		{"SERVICES", false, func(v diagnose.VIPDetail) string { return some(v.Services) }},
 		{"PLANNED", false, func(v diagnose.VIPDetail) string { return strconv.Itoa(len(v.Planned)) }},
-		{"ANNOUNCED", false, func(v diagnose.VIPDetail) string { return strconv.Itoa(len(v.Announced)) }},
+		{"ANNOUNCED", false, diagnose.VIPDetail.By},
 		{"ROUTERS", true, func(v diagnose.VIPDetail) string { return some(v.Routers) }},
 		{"BY", true, func(v diagnose.VIPDetail) string { return some(v.Announced) }},
 		{"REASON", false, func(v diagnose.VIPDetail) string { return v.Reason }},
