@@ -119,11 +119,21 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 	case c.Reason == lb.FabricOutdated:
 		say(c.Reason, "its agent is of an older version than what is stored: %s", c.Message)
 	default:
-		if _, more, has := strings.Cut(c.Message, "; "); has {
-			say(c.Reason, "its agent says: %s", more) // what the fabric is ready with all the same
+		if more := besides(c.Message); more != "" {
+			say(c.Reason, "its agent says: %s", more)
 		}
 	}
 	return out
+}
+
+// besides is what an agent says besides its sessions and routes, and what an edit that it tries comes
+// to, of which the edit's own finding tells.
+func besides(message string) string {
+	parts := strings.Split(message, "; ")[1:]
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+		_, trial := lb.TrialReportIn(part)
+		return trial
+	}), "; ")
 }
 
 // unmatched adds what the controller says has no counterpart, and is not told yet. Its word is

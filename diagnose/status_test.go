@@ -29,7 +29,10 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"an edit is refused for its losses", func(s *Observed) {
 			s.Edit.Ready, s.Edit.Refused, s.Edit.Problems = false, "3f9a1c0e5b7d2468", []string{"safety: error[P1007]: takes 192.168.50.1 of prod/web"}
 		}, []string{"newest edit of the inventory is not in force", "P1007", "if it is meant: plinth allow 3f9a1c0e5b7d2468"}},
-		{"an edit is on trial", func(s *Observed) { s.Edit.Ready, s.Edit.Trial = false, []string{"nuc1 with gateway"} },
+		{"an edit is on trial", func(s *Observed) {
+			s.Edit.Ready, s.Edit.Trial = false, []string{"nuc1 with gateway"}
+			s.Nodes[0].Fabric.Message += "; on trial 3f2a9c01: gateway up"
+		},
 			[]string{"the newest edit of the inventory is on trial, before its terms of sessions count for all: nuc1 with gateway"}},
 		{"nobody took anything up yet", func(s *Observed) { s.Edit = Edit{} }, []string{"newest edit"}},
 		{"nothing is in force, for the controller never ran", func(s *Observed) {

@@ -231,15 +231,11 @@ func sortAll(seen *diagnose.Observed) {
 	slices.SortFunc(seen.Controllers, byName)
 }
 
-// keyTrial of the inventory's status has a line "<node> <router> <router> ..." for each Node that tries an
-// edit's terms of sessions.
-const keyTrial = "trial"
-
 // editOf reads the inventory's status.
 func editOf(data map[string]string) diagnose.Edit {
 	_, digest, _ := strings.Cut(data[source.KeyRefused], " ")
 	return diagnose.Edit{
-		Ready: data[source.KeyReady] == "true", Generation: data[source.KeyGeneration], Problems: linesOf(data[source.KeyProblems]), Refused: digest, Trial: trials(data[keyTrial]),
+		Ready: data[source.KeyReady] == "true", Generation: data[source.KeyGeneration], Problems: linesOf(data[source.KeyProblems]), Refused: digest, Trial: trials(data[source.KeyTrial]),
 		NodesWithoutMachine: strings.Fields(data[source.KeyNodesWithoutMachine]), MachinesWithoutNode: strings.Fields(data[source.KeyMachinesWithoutNode]),
 	}
 }
