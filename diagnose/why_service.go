@@ -79,6 +79,8 @@ func allocatedLink(s Service, vips []netip.Addr) Link {
 	switch {
 	case s.Allocated.isTrue():
 		return ok("%s", cmp.Or(s.Allocated.Message, "the controller gave what it asks for"))
+	case s.Allocated.Status != "" && len(vips) > 0:
+		return Link{Mark: LinkDegraded, Reason: s.Allocated.Reason, Text: "it holds " + joinAddrs(vips) + "; " + s.Allocated.Message, Help: "plinth explain " + s.Allocated.Reason}
 	case s.Allocated.Status != "":
 		return broken(s.Allocated.Reason, "plinth explain "+s.Allocated.Reason, "%s", s.Allocated.Message)
 	case len(vips) > 0:

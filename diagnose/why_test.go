@@ -69,7 +69,11 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"another program's class", service, func(s *Observed, _ map[string]Answer) { s.Services[0].Class = "example.com/x" }, "Service: broken: its class is example.com/x"},
 		{"the pool does not let it in", service, func(s *Observed, _ map[string]Answer) {
 			s.Services[0].Allocated = Condition{Status: "False", Reason: "NamespaceNotAllowed", Message: "pool default: NamespaceNotAllowed"}
+			s.Cluster.Services = nil
 		}, "pool: broken: NamespaceNotAllowed"},
+		{"it has one address of two", service, func(s *Observed, _ map[string]Answer) {
+			s.Services[0].Allocated = Condition{Status: "False", Reason: "PoolLacksFamily", Message: "pool default: PoolLacksFamily (IPv6)"}
+		}, "pool: degraded: PoolLacksFamily it holds 192.168.50.1; pool default: PoolLacksFamily (IPv6)"},
 		{"nobody has answered it", service, func(s *Observed, _ map[string]Answer) {
 			s.Services[0].Allocated, s.Cluster.Services = Condition{}, nil
 		}, "pool: broken: nobody has answered it"},
