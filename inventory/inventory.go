@@ -34,6 +34,7 @@ type Inventory struct {
 
 	index     *index              // see find.go
 	positions map[string]Position // of racks and machines, by their path
+	trying    *trying             // terms of another inventory that are tried; nil: none are
 }
 
 // Expect is what must be there before a set of documents is taken up.

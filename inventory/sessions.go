@@ -34,6 +34,9 @@ func (inv *Inventory) Sessions(m Machine) []Session {
 			}
 		}
 	}
+	if inv.trying != nil {
+		out = inv.trying.sessions(m, out)
+	}
 	slices.SortFunc(out, func(a, b Session) int {
 		return cmp.Or(cmp.Compare(a.Router, b.Router), a.RouterAddr.Compare(b.RouterAddr))
 	})

@@ -17,6 +17,34 @@ const defaultSessionTrial = 30 * time.Second
 // Trial is how long a session that is tried under new terms has to come up; 0: nothing is tried.
 func (s Safety) Trial() time.Duration { return s.SessionTrial.Or(defaultSessionTrial) }
 
+// trying are sessions with some routers that are as another inventory has them.
+type trying struct {
+	next    *Inventory
+	routers []string
+}
+
+// Trying is the inventory but for the sessions with these routers, which are as next has them.
+func (inv *Inventory) Trying(next *Inventory, routers []string) *Inventory {
+	out := *inv
+	out.trying = &trying{next, routers}
+	return &out
+}
+
+func (t *trying) sessions(m Machine, all []Session) []Session {
+	now, there := t.next.Machine(m.Name)
+	if !there {
+		return all
+	}
+	tried := func(s Session) bool { return slices.Contains(t.routers, s.Router) }
+	out := slices.DeleteFunc(all, tried)
+	for _, s := range t.next.Sessions(now) {
+		if tried(s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
 // Retermed are sessions that an edit gives other terms, so that they go down: by router, the names
 // of the machines that have one with it, sorted.
 type Retermed map[string][]string

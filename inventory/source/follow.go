@@ -23,10 +23,10 @@ type Followed struct {
 	Trial     *Trial // nil: this Node tries nothing
 }
 
-// Trial is an inventory that counts for this Node alone, whose terms of sessions it tries. A Node
+// Trial is what counts for this Node alone, which tries new terms of sessions with some routers. It
 // reports what became of them as a [lb.TrialReport].
 type Trial struct {
-	Inventory *inventory.Inventory
+	Inventory *inventory.Inventory // what is in force but for those sessions
 	ID        string
 	Routers   []string  // whose sessions are tried
 	Until     time.Time // when the controller ends it; [TrialGrace] later it counts no more
@@ -93,6 +93,9 @@ func (f *follower) look(ctx context.Context, common, tried *v1.ConfigMap) error 
 	if err := problems.Err(); err != nil {
 		f.set(Followed{}, fmt.Errorf("the accepted inventory cannot be read: %w", err))
 		return nil
+	}
+	if trial != nil {
+		trial.Inventory = inv.Trying(trial.Inventory, trial.Routers)
 	}
 	f.set(Followed{inv, trial}, nil)
 	return nil

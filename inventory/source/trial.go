@@ -153,9 +153,9 @@ func (r *Reconciler) digests(edit Edit) []string {
 	return append(slices.Clone(edit.Allowance.Digests), inventory.AllowedBy(r.have.allows())...)
 }
 
-// trialNodes chooses a machine for each router whose sessions change, and as few machines as are found in
-// one pass; of those with a router one whose sessions are all up. Routers that no machine with
-// an agent has a session with are left out.
+// trialNodes chooses a machine for each router whose sessions change: one that does not try
+// another router's already, for it then keeps that one, and whose sessions are all up. Routers that
+// no machine with an agent has a session with are left out.
 func trialNodes(changed inventory.Retermed, agents map[string]Agent) map[string][]string {
 	chosen := map[string][]string{}
 	for _, router := range changed.Routers() {
@@ -169,7 +169,7 @@ func trialNodes(changed inventory.Retermed, agents map[string]Agent) map[string]
 			continue
 		}
 		rank := func(a Agent) (n int) {
-			if chosen[a.Node] == nil {
+			if chosen[a.Node] != nil {
 				n += 2
 			}
 			if !a.Up {

@@ -93,10 +93,13 @@ func (tr *trials) follows(node string) Followed {
 	return Followed{}
 }
 
+// asOf is the AS that a machine's session with a router expects.
 func asOf(inv *inventory.Inventory, router string) string {
-	for _, r := range inv.Routers {
-		if r.Name == router {
-			return r.ASN.String()
+	for m := range inv.Machines() {
+		for _, s := range inv.Sessions(m) {
+			if s.Router == router {
+				return s.RouterASN.String()
+			}
 		}
 	}
 	return ""
@@ -104,13 +107,18 @@ func asOf(inv *inventory.Inventory, router string) string {
 
 func TestNewTermsAreTriedOnOneMachineForEachRouterFirst(t *testing.T) {
 	tr := newTrials(t)
-	tr.says(inAS("65103"), "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-2 tor-b")
+	e := inAS("65103")
+	e.Documents[0].Data = []byte(strings.Replace(string(e.Documents[0].Data), "name: public", "name: other", 1))
+	tr.says(e, "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-2 tor-b")
 	if f := tr.follows("node-1"); f.Trial != nil || asOf(f.Inventory, "tor-b") != "65102" {
 		t.Errorf("another machine follows %+v", f)
 	}
 	f := tr.follows("node-2")
 	if f.Trial == nil || asOf(f.Inventory, "tor-b") != "65102" || asOf(f.Trial.Inventory, "tor-b") != "65103" || !f.Trial.Until.Equal(tr.clock.Add(20*time.Second)) {
 		t.Errorf("the machine that is to try it follows %+v", f)
+	}
+	if _, there := f.Trial.Inventory.Pool("other"); there {
+		t.Error("what else the edit says does not wait")
 	}
 	tr.clock = tr.clock.Add(19 * time.Second)
 	tr.stepSays("on trial until")
@@ -167,6 +175,15 @@ func TestATrialGoesOnUnderAnotherLeaderAndEndsWithItsEdit(t *testing.T) {
 	tr.says(inAS("65102"), "")
 	if tr.stored() != nil {
 		t.Error("the edit was taken back, and its trial is stored still")
+	}
+}
+
+func TestAMachineTriesOneRouterAndKeepsTheOther(t *testing.T) {
+	tr := newTrials(t)
+	text := strings.Replace(string(inAS("65103").Documents[0].Data), "asn: 65101", "asn: 65104", 1)
+	tr.says(edit(text), "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-1 tor-b, node-2 tor-a")
+	if f := tr.follows("node-1"); asOf(f.Trial.Inventory, "tor-a") != "65101" || asOf(f.Trial.Inventory, "tor-b") != "65103" {
+		t.Errorf("it follows %+v", f.Trial.Inventory)
 	}
 }
 

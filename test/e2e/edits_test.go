@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +22,17 @@ type edit struct {
 	want string // words of the refusal; empty: it is taken up
 }
 
+// onTrial is the code of terms of sessions that were tried, and put back.
+const onTrial = "P1011"
+
+// window is a time in which a machine with one router tried terms that did not come up: its pods are
+// out of reach then, and half of the machines or more serve on.
+type window struct{ from, to time.Time }
+
 // TestNoEditCostsAClientARequest edits the inventory of a running lab, with a client on every VIP:
 // mistakes, deletions, templates that went wrong, and honest changes. Each is refused, tried
-// and put back, or taken up, and the inventory is as it was after each.
+// and put back, or taken up, and the inventory is as it was after each. What is tried costs what
+// is said of trials, and all else nothing.
 func TestNoEditCostsAClientARequest(t *testing.T) {
 	l := shared(t)
 	web(t, l, "edits", 4)
@@ -47,15 +56,9 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 		must(t, l.WaitServed(t.Context(), vip))
 		probes[vip] = probing(t, l, vip, 20)
 	}
-	lost := func() (n int) {
-		for _, p := range probes {
-			n += p.Report().Lost
-		}
-		return n
-	}
-	all := edits(t, l, usual)
+	all, tried := edits(t, l, usual), []window{}
 	for i, e := range all {
-		text, before, begun := marked(i), lost(), time.Now()
+		text, before, begun := marked(i), reports(probes), time.Now()
 		for j := 0; j < len(e.with); j += 2 {
 			text = edited(t, text, e.with[j], e.with[j+1])
 		}
@@ -63,14 +66,25 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 		if err := decided(t, l, fmt.Sprintf("e%d", i), e.want); err != nil {
 			t.Errorf("%s: %v", e.what, err)
 		}
-		took := time.Since(begun)
-		must(t, l.ApplyInventory(t.Context(), marked(1001+i)))
-		must(t, decided(t, l, fmt.Sprintf("e%d", 1001+i), ""))
-		became := "taken up"
+		took, became := time.Since(begun), "taken up"
 		if e.want != "" {
 			became = "refused"
 		}
-		t.Logf("%-8s after %4.1fs, clients lost %d: %s", became, took.Seconds(), lost()-before, e.what)
+		if e.want == onTrial {
+			became = "put back"
+			asBefore(t, l, probes)
+			tried = append(tried, window{begun, time.Now()})
+		}
+		must(t, l.ApplyInventory(t.Context(), marked(1001+i)))
+		must(t, decided(t, l, fmt.Sprintf("e%d", 1001+i), ""))
+		lost := 0
+		for vip, r := range reports(probes) {
+			n, of := r.Lost-before[vip].Lost, r.Sent-before[vip].Sent
+			if lost += n; 2*n > of {
+				t.Errorf("%s: %s lost %d of %d requests", e.what, vip, n, of)
+			}
+		}
+		t.Logf("%-8s after %4.1fs, clients lost %d: %s", became, took.Seconds(), lost, e.what)
 	}
 	if len(all) < 40 {
 		t.Errorf("%d edits", len(all))
@@ -79,9 +93,32 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 	for vip, p := range probes {
 		r := p.Stop()
 		t.Logf("%s: %s", vip, r)
-		if still := r.NotMoved(moved[vip]); len(still) > 0 {
-			t.Errorf("%s: %d of %d requests were lost, and no router's move explains it: at %v", vip, len(still), r.Sent, still)
+		still := slices.DeleteFunc(r.NotMoved(moved[vip]), func(sent time.Time) bool {
+			return slices.ContainsFunc(tried, func(w window) bool { return sent.After(w.from) && sent.Before(w.to) })
+		})
+		if len(still) > 0 {
+			t.Errorf("%s: %d of %d requests were lost, and neither a router's move nor a trial explains it: at %v", vip, len(still), r.Sent, still)
 		}
+	}
+}
+
+// reports are what clients have seen so far.
+func reports(probes map[netip.Addr]*lab.Prober) map[netip.Addr]lab.Report {
+	all := map[netip.Addr]lab.Report{}
+	for vip, p := range probes {
+		all[vip] = p.Report()
+	}
+	return all
+}
+
+// asBefore waits until all sessions are up and all clients served.
+func asBefore(t *testing.T, l *lab.Lab, probes map[netip.Addr]*lab.Prober) {
+	t.Helper()
+	for _, m := range l.Topology.Machines() {
+		must(t, l.WaitSessions(t.Context(), m.Name))
+	}
+	for _, p := range probes {
+		must(t, p.Steady(t.Context(), 2*time.Second))
 	}
 }
 
@@ -113,12 +150,12 @@ func edits(t *testing.T, l *lab.Lab, usual string) []edit {
 		{"a template prints no racks", []string{racks, "  racks: []\n"}, "error"},
 		{"a template prints one rack", []string{racks[strings.Index(racks, "    - name: r2\n"):], ""}, "P1001"},
 		{"a pool that is expected is missing", []string{pools, "  expect: {pools: [public]}\n"}, "P0407"},
-		{"a router's AS is wrong", []string{asn(0), "asn: 64999, os:"}, "P1011"},
-		{"both routers' AS is wrong", []string{asn(0), "asn: 64998, os:", asn(1), "asn: 64999, os:"}, "P1011"},
-		{"the machines' AS is wrong", []string{fmt.Sprintf("    asn: %d\n", lab.MachineASN), "    asn: 64997\n"}, "P1011"},
-		{"TTL security that the routers have not", []string{"    holdTime: 3s\n", "    holdTime: 3s\n    ttlSecurity: true\n"}, "P1011"},
-		{"a password that the routers have not", []string{"    holdTime: 3s\n", "    holdTime: 3s\n    passwordFrom: {secret: bgp, key: nosuch}\n"}, "P1011"},
-		{"a router has another's address", []string{l.Topology.RouterAddress(l.Topology.Routers[0].Name, "r1").V4.String(), "10.10.1.99"}, "P1011"},
+		{"a router's AS is wrong", []string{asn(0), "asn: 64999, os:"}, onTrial},
+		{"both routers' AS is wrong", []string{asn(0), "asn: 64998, os:", asn(1), "asn: 64999, os:"}, onTrial},
+		{"the machines' AS is wrong", []string{fmt.Sprintf("    asn: %d\n", lab.MachineASN), "    asn: 64997\n"}, onTrial},
+		{"TTL security that the routers have not", []string{"    holdTime: 3s\n", "    holdTime: 3s\n    ttlSecurity: true\n"}, onTrial},
+		{"a password that the routers have not", []string{"    holdTime: 3s\n", "    holdTime: 3s\n    passwordFrom: {secret: bgp, key: nosuch}\n"}, onTrial},
+		{"a router has another's address", []string{l.Topology.RouterAddress(l.Topology.Routers[0].Name, "r1").V4.String(), "10.10.1.99"}, onTrial},
 		{"a hold time that BGP does not have", []string{"holdTime: 3s", "holdTime: 2s"}, "error"},
 		{"a key with a letter wrong", []string{"holdTime: 3s", "holdtime: 3s"}, "holdTime"},
 		{"an address that is none", []string{l.Topology.MachineAddress("w1").V4.String(), "10.10.1.311"}, "error"},
