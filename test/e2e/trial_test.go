@@ -15,18 +15,20 @@ import (
 )
 
 // An AS number with a digit wrong ends one session for each of its router's, that of the machine
-// which tries it first, and nobody's traffic; the right edit ends each session once.
+// which tries it first, and nobody's traffic, for the router keeps its routes for longer; the right edit ends each session once.
 func TestNewTermsOfSessionsAreTriedOnOneMachineFirst(t *testing.T) {
 	l := shared(t)
 	web(t, l, "trial", 2)
 	vips := expose(t, l, lab.LoadBalancer("trial", "trial"))
 	announced(t, l, vips)
-	usual := lab.Inventory(l.Topology)
+	usual := edited(t, lab.Inventory(l.Topology), "spec:\n", "spec:\n  safety: {sessionTrial: 15s}\n") // routers keep routes for 20s
+	must(t, l.ApplyInventory(t.Context(), usual))
+	must(t, statusSays(t, l, "true", "", 20*time.Second))
 	router := l.Topology.Routers[0].Name
 	before := losses(t, l, router)
 	probe, moves := probing(t, l, vips[0], 50), routerMoves(t, l, vips[:1])
 
-	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), usual)) })
+	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), lab.Inventory(l.Topology))) })
 	wrong := edited(t, usual, fmt.Sprintf("asn: %d, os:", l.Topology.Routers[0].ASN), "asn: 64999, os:")
 	must(t, l.ApplyInventory(t.Context(), wrong))
 	must(t, statusSays(t, l, "false", "on trial until", 10*time.Second))
