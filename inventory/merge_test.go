@@ -51,3 +51,12 @@ func TestNamesAreUniqueAcrossDocuments(t *testing.T) {
 		}
 	}
 }
+
+// A rack that is given twice, with more machines the second time, made Parse panic.
+func TestARackIsGivenTwiceWithMoreMachines(t *testing.T) {
+	const text = "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n  routers: [{name: tor, address: 10.1.0.1, asn: 65101}]\n" +
+		"  racks: [{name: r01, machines: [{name: w1, addresses: [10.1.0.11]}]}, {name: r01, machines: [{name: w2, addresses: [10.1.0.12]}, {name: w3, addresses: [10.1.0.13]}]}]\n"
+	if _, problems := Parse(Document{"twice", []byte(text)}); len(problems) != 1 || problems[0].Code != NameTwice {
+		t.Errorf("%v", problems)
+	}
+}

@@ -84,9 +84,13 @@ func (v *validation) bfd() {
 // sessions checks what only the two ends together show.
 func (v *validation) sessions() {
 	v.localPrefs()
+	racks := map[string]int{}
+	for raw := range v.raw.Racks.each() {
+		racks[raw.Name.v]++
+	}
 	for raw := range v.raw.Racks.each() {
 		rack, ok := v.inv.Rack(raw.Name.v)
-		if !ok || len(rack.Machines) == 0 {
+		if !ok || len(rack.Machines) == 0 || racks[raw.Name.v] > 1 { // of two it is not known which one is meant
 			continue
 		}
 		if len(rack.Peers) == 0 {
