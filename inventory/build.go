@@ -133,7 +133,7 @@ func (d *decoder) session(r *rawSession) SessionOptions {
 		o.BFD.Value = ""
 	}
 	if p := &r.PasswordFrom; p.node != nil {
-		if !p.Secret.given() || !p.Key.given() {
+		if !d.part && (!p.Secret.given() || !p.Key.given()) {
 			d.requireSecret(p)
 		}
 		o.Password = Some(SecretKey{p.Secret.v, p.Key.v})
@@ -171,7 +171,7 @@ func (d *decoder) podNetwork(r *rawPodNetwork) PodNetwork {
 	if r.node == nil {
 		return PodNetwork{}
 	}
-	if !d.lenient && !r.Mode.given() {
+	if !d.lenient && !d.part && !r.Mode.given() {
 		d.require(r.node, "mode")
 	}
 	p := PodNetwork{Mode: r.Mode.v, CIDRs: values(r.CIDRs), RackPrefix: r.RackPrefix.lengths(), NodePrefix: r.NodePrefix.lengths(), VXLAN: r.VXLAN.vxlan()}

@@ -12,6 +12,7 @@ import (
 type decoder struct {
 	faults  []fault
 	lenient bool // unknown keys are passed over
+	part    bool // other documents, which are not here, may have what these refer to
 	meant   map[meant]bool
 	pages   []page
 	steps   int // left before so many aliases are taken for an attack

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 )
 
 // validation checks what no single value can: names that are used twice, what
@@ -37,6 +38,9 @@ func (d *decoder) validate(raw *rawInventory, inv *Inventory) {
 
 // unknownCommunity refuses what is neither a name nor a community.
 func (d *decoder) unknownCommunity(c scalar[string], named map[string]Community, err error) {
+	if d.part && !strings.Contains(c.v, ":") {
+		return // it may be a name
+	}
 	if looksLikeCommunity(c.v) {
 		d.refuse(c.node, badCommunity(c.v, err))
 		return
