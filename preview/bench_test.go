@@ -73,3 +73,34 @@ func loaded(t testing.TB, text string) *inventory.Inventory {
 	}
 	return inv
 }
+
+// BenchmarkSimulate tells what the failure of a rack, a router and a machine does, pods included.
+func BenchmarkSimulate(b *testing.B) {
+	text, c := large(100)
+	for _, mode := range []string{"fabric", "overlay"} {
+		inv := loaded(b, strings.Replace(text, "  pools:\n", "  podNetwork: {mode: "+mode+", cidrs: [10.128.0.0/9]}\n  pools:\n", 1))
+		carved, problems := inventory.Carve(inv, nil)
+		if carved == nil {
+			b.Fatal(problems)
+		}
+		for what, failed := range map[string]Failures{
+			"rack": FailureOfRack(carved, "r007"), "router": {Routers: map[string]bool{"a7": true}}, "machine": {Machines: map[string]bool{"m0007": true}},
+		} {
+			b.Run(mode+"/"+what, func(b *testing.B) {
+				for b.Loop() {
+					if o := Compare(Simulate(carved, carved, c, failed)); o.Empty() {
+						b.Fatal("nothing differs")
+					}
+				}
+			})
+		}
+		b.Run(mode+"/each machine, one of them", func(b *testing.B) {
+			_, was := Simulate(carved, carved, c, Failures{})
+			for b.Loop() {
+				if o := Compare(was, was.With(Failures{Machines: map[string]bool{"m0007": true}})); o.Empty() {
+					b.Fatal("nothing differs")
+				}
+			}
+		})
+	}
+}

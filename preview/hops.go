@@ -83,29 +83,84 @@ func hopsAmong(all []Announcement) (hops Hops) {
 	return hops
 }
 
-// hopChanges puts VIPs together whose next hops change alike.
-func (p *Preview) hopChanges(vips []VIPChange) (all []HopChange) {
-	at := map[string]int{}
-	for _, c := range vips {
-		if c.Why != "" {
+// Hops are the changes of next hops, sorted by router: of VIPs that are not lost, at routers that have
+// not failed. VIPs that change alike are told of together.
+func (o Outcome) Hops() (all []HopChange) {
+	type lists struct{ was, is *Announcement } // that many VIPs share
+	told, at := map[lists][]int{}, map[string]int{}
+	for _, c := range o.VIPs {
+		if c.Why != "" || len(c.Is.By) == 0 {
 			continue
 		}
-		was, is := hopsOf(c.Was), hopsOf(c.Is)
-		routers := maps.Clone(was)
-		maps.Copy(routers, is)
-		for _, router := range slices.Sorted(maps.Keys(routers)) {
-			if slices.Equal(was[router], is[router]) || p.failed.Routers[router] {
-				continue
+		key := lists{is: &c.Is.By[0]}
+		if len(c.Was.By) > 0 {
+			key.was = &c.Was.By[0]
+		}
+		places, known := told[key]
+		if !known {
+			for _, h := range o.hopChanges(c) {
+				text := h.Router + fmt.Sprint(h.Was, "->", h.Is)
+				i, known := at[text]
+				if !known {
+					i, at[text] = len(all), len(all)
+					all = append(all, h)
+				}
+				places = append(places, i)
 			}
-			key := fmt.Sprint(router, was[router], is[router])
-			i, known := at[key]
-			if !known {
-				i, at[key] = len(all), len(all)
-				all = append(all, HopChange{Router: router, Was: was[router], Is: is[router]})
-			}
+			told[key] = places
+		}
+		for _, i := range places {
 			all[i].VIPs = append(all[i].VIPs, c.Is.Addr)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b HopChange) int { return cmp.Compare(a.Router, b.Router) })
 	return all
+}
+
+// hopChanges are those of one VIP, without the VIP.
+func (o Outcome) hopChanges(c VIPChange) (all []HopChange) {
+	was, is := hopsOf(c.Was), hopsOf(c.Is)
+	routers := maps.Clone(was)
+	maps.Copy(routers, is)
+	for _, router := range slices.Sorted(maps.Keys(routers)) {
+		if !slices.Equal(was[router], is[router]) && !o.failed.Routers[router] {
+			all = append(all, HopChange{Router: router, Was: was[router], Is: is[router]})
+		}
+	}
+	return all
+}
+
+// OnlyMachine is the one machine that announces it; false: there is none, or there are several.
+func (v VIP) OnlyMachine() (string, bool) {
+	return only(v.By, func(a Announcement) string { return a.Machine })
+}
+
+// OnlyRouter is the one router that it is announced to; false: there is none, or there are
+// several.
+func (v VIP) OnlyRouter() (string, bool) {
+	return only(v.By, func(a Announcement) string { return a.Router })
+}
+
+func only(by []Announcement, of func(Announcement) string) (string, bool) {
+	for _, a := range by {
+		if of(a) != of(by[0]) {
+			return "", false
+		}
+	}
+	if len(by) == 0 {
+		return "", false
+	}
+	return of(by[0]), true
+}
+
+// LeftWithOne are the machine and the router that all traffic of a VIP depends on, and did not
+// before; empty: it does not.
+func (c VIPChange) LeftWithOne() (machine, router string) {
+	if _, before := c.Was.OnlyMachine(); !before && len(c.Was.By) > 0 {
+		machine, _ = c.Is.OnlyMachine()
+	}
+	if _, before := c.Was.OnlyRouter(); !before && len(c.Was.By) > 0 {
+		router, _ = c.Is.OnlyRouter()
+	}
+	return machine, router
 }

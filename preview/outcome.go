@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -73,9 +72,10 @@ func SampleServices(inv *inventory.Inventory) (all []Service) {
 // Outcome is what differs between two previews of one cluster.
 type Outcome struct {
 	VIPs  []VIPChange // sorted by address
-	Hops  []HopChange // sorted by router; of VIPs that are not lost, at routers that have not failed
 	Pods  []PodChange // sorted by racks; those of Racks are not among them
 	Racks []string    // in which there were pods, and are none any more, sorted
+
+	failed Failures
 }
 
 // VIPChange is a VIP that others announce than before.
@@ -135,7 +135,7 @@ func Compare(was, is *Preview) (o Outcome) {
 		}
 		o.VIPs = append(o.VIPs, c)
 	}
-	o.Hops = is.hopChanges(o.VIPs)
+	o.failed = is.failed
 	o.comparePods(was, is)
 	return o
 }
@@ -201,20 +201,4 @@ func (p *Preview) podRacks() map[string]bool {
 // sameWays reports whether two paths have the same ways, for however many machines.
 func sameWays(a, b []Way) bool {
 	return slices.EqualFunc(a, b, func(a, b Way) bool { return a.compare(b) == 0 && (a.Kind != NoWay || a.Pairs == b.Pairs) })
-}
-
-// Routers are those that it is announced to, sorted.
-func (v VIP) Routers() []string { return v.distinct(func(a Announcement) string { return a.Router }) }
-
-// Machines are those that announce it, sorted.
-func (v VIP) Machines() []string {
-	return v.distinct(func(a Announcement) string { return a.Machine })
-}
-
-func (v VIP) distinct(of func(Announcement) string) (names []string) {
-	for _, a := range v.By {
-		names = append(names, of(a))
-	}
-	slices.SortFunc(names, strings.Compare)
-	return slices.Compact(names)
 }

@@ -96,7 +96,10 @@ func (p *Preview) PodPaths() []PodPath {
 	if p.inv.PodNetwork.Mode == inventory.ModeNone {
 		return nil
 	}
-	return p.pathsOf(p.podGroups())
+	if p.paths == nil {
+		p.paths = p.pathsOf(p.podGroups())
+	}
+	return p.paths
 }
 
 func (p *Preview) pathsOf(groups []podGroup) []PodPath {
@@ -296,7 +299,8 @@ func (p *Preview) podGroups() (groups []podGroup) {
 	return groups
 }
 
-// kind is all of a machine that ways depend on.
+// kind is all of a machine that ways depend on. Which routers it has follows from its rack and the
+// families of its addresses.
 func (m *podMachine) kind(inv *inventory.Inventory, subnets []netip.Prefix) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "rack", m.machine.Rack)
@@ -312,9 +316,6 @@ func (m *podMachine) kind(inv *inventory.Inventory, subnets []netip.Prefix) stri
 		inside := slices.ContainsFunc(inv.PodNetwork.CIDRs, func(n netip.Prefix) bool { return inventory.Covers(n, c) })
 		byHand := slices.ContainsFunc(m.machine.PodCIDRs, func(n netip.Prefix) bool { return inventory.Covers(n, c) })
 		fmt.Fprintln(&b, c.Addr().Is4(), inside, inside || byHand, m.announced[c.Masked()])
-	}
-	for _, s := range inv.Sessions(m.machine) {
-		fmt.Fprintln(&b, s.RouterAddr, s.Multihop)
 	}
 	return b.String()
 }

@@ -12,8 +12,15 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// fataler is what a test and a property have in common.
+type fataler interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
 // withPods is the datacenter with a pod network of some mode.
-func withPods(t testing.TB, mode string, edits ...string) *inventory.Inventory {
+func withPods(t fataler, mode string, edits ...string) *inventory.Inventory {
 	t.Helper()
 	inv := edited(t, append([]string{"  bgp: {asn: 65010}\n", "  bgp: {asn: 65010}\n  podNetwork: {mode: " + mode + ", cidrs: [10.244.0.0/16]}\n"}, edits...)...)
 	carved, problems := inventory.Carve(inv, nil)
@@ -185,6 +192,25 @@ func TestWhatDiffers(t *testing.T) {
 	}
 }
 
+func TestNextHopsShiftPerRouterForVIPsThatChangeAlike(t *testing.T) {
+	before := edited(t)
+	after := edited(t, "  - {name: inner, addresses: [198.51.100.0/28], advertise: {racks: [r2]}}\n", "", "[203.0.113.0/25]", "[203.0.113.0/25, 198.51.100.0/28], advertise: {racks: [r1]}")
+	c := Cluster{Nodes: nodes("w1", "w2", "w3"), Services: []Service{
+		service("a", "203.0.113.7", false, "w1"), service("b", "203.0.113.8", false, "w1"), service("inner", "198.51.100.1", false, "w1"),
+	}}
+	var got []string
+	for _, h := range Compare(Simulate(before, after, c, Failures{})).Hops() {
+		got = append(got, fmt.Sprintf("%s %v: %v -> %v", h.Router, h.VIPs, h.Was, h.Is))
+	}
+	want := []string{
+		"tor-r1 [198.51.100.1]:  -> w1, w2",
+		"tor-r2 [198.51.100.1 203.0.113.7 203.0.113.8]: w3 -> ",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
 // An edit that says what is in force loses nothing, and a failure is as if the machine were off:
 // the same others announce, and the same pods are reached.
 func TestAFailureIsAsAnInventoryWithoutTheMachine(t *testing.T) {
@@ -207,6 +233,12 @@ func TestAFailureIsAsAnInventoryWithoutTheMachine(t *testing.T) {
 		if _, there := c.Nodes[dead]; there {
 			gone.Services = c.without(map[string]bool{dead: true})
 		}
+		off := Of(withPods(t, "fabric", addressOf[dead]+"]", addressOf[dead]+"], state: off"), Cluster{Nodes: c.Nodes, Services: gone.Services}, Failures{})
+		for i, vip := range failed.VIPs {
+			if !slices.Equal(vip.By, off.VIPs[i].By) {
+				t.Fatalf("%v is announced by %v, and with %s off by %v", vip.Addr, vip.By, dead, off.VIPs[i].By)
+			}
+		}
 		without := Of(inv, gone, Failures{})
 		for i, vip := range failed.VIPs {
 			if !slices.Equal(vip.By, without.VIPs[i].By) {
@@ -219,6 +251,8 @@ func TestAFailureIsAsAnInventoryWithoutTheMachine(t *testing.T) {
 	})
 }
 
+var addressOf = map[string]string{"w1": "10.1.0.11", "w2": "10.1.0.12", "w3": "10.2.0.13"}
+
 // withPodsAgain is the same inventory, written and read.
 func withPodsAgain(inv *inventory.Inventory) *inventory.Inventory {
 	again, problems := inventory.ParseAccepted(inventory.Document{Source: "again.yaml", Data: inv.FormatAccepted()})
@@ -226,4 +260,29 @@ func withPodsAgain(inv *inventory.Inventory) *inventory.Inventory {
 		panic(problems)
 	}
 	return again
+}
+
+// The paths of pods that a preview with more failures has are those of one that had them at once.
+func TestFailuresOneAfterTheOtherAreAsAllAtOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		inv, failed := drawn(t)
+		c := drawCluster(t)
+		if rapid.Bool().Draw(t, "known") {
+			c.Nodes = map[string]Node{}
+			for m := range inv.Machines() {
+				c.Nodes[m.Name] = Node{PodCIDRs: m.PodCIDRs}
+			}
+		} else {
+			c.Nodes = nil
+		}
+		first := Failures{Machines: failed.Machines}
+		steps := Of(inv, c, first).With(Failures{Routers: failed.Routers})
+		once := Of(inv, c, failed)
+		if d := cmp.Diff(once.VIPs, steps.VIPs, cmp.Comparer(func(a, b VIP) bool { return fmt.Sprint(a) == fmt.Sprint(b) })); d != "" {
+			t.Fatal(d)
+		}
+		if d := cmp.Diff(pathLines(once.PodPaths()), pathLines(steps.PodPaths())); d != "" {
+			t.Fatal(d)
+		}
+	})
 }

@@ -41,6 +41,7 @@ type Preview struct {
 	services []Service
 	// deadNodes are those of machines that failed.
 	deadNodes map[string]bool
+	paths     []PodPath // once somebody has asked
 	classes   map[class]answer
 }
 

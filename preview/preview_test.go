@@ -34,7 +34,7 @@ spec:
 `
 
 // edited is the datacenter with pairs of texts replaced.
-func edited(t testing.TB, edits ...string) *inventory.Inventory {
+func edited(t fataler, edits ...string) *inventory.Inventory {
 	t.Helper()
 	text := datacenter
 	for i := 0; i < len(edits); i += 2 {

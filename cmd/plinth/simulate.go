@@ -125,7 +125,7 @@ func (f simulateFlags) readCluster(cmd *cobra.Command, sim *simulation) error {
 		if err == nil {
 			sim.cluster = *now
 			if silent := now.SilentNodes(); len(silent) > 0 {
-				sim.notKnown = append(sim.notKnown, fmt.Sprintf("nothing is heard of %s: they count as if they had no Node", shortened(silent, "Node")))
+				sim.notKnown = append(sim.notKnown, fmt.Sprintf("nothing is heard of %s: counted as if not there", shortened(silent, "Node")))
 			}
 			return nil
 		}

@@ -40,22 +40,24 @@ type vipJSON struct {
 	Address  string   `json:"address"`
 	Services []string `json:"services"`
 	Why      string   `json:"why,omitempty"`
-	Machines []string `json:"machines"`
-	Routers  []string `json:"routers"`
+	// LeftWith... is what all its traffic depends on, and did not before.
+	LeftWithMachine string `json:"leftWithMachine,omitempty"`
+	LeftWithRouter  string `json:"leftWithRouter,omitempty"`
 }
 
 // json is what differs, as scripts read it.
 func (s simulated) json() map[string]any {
 	lost, changed, hops, pods := []vipJSON{}, []vipJSON{}, []hopsJSON{}, []podsJSON{}
 	for _, c := range s.VIPs {
-		v := vipJSON{c.Is.Addr.String(), lines(c.Is.Services), c.Why, append([]string{}, c.Is.Machines()...), append([]string{}, c.Is.Routers()...)}
+		machine, router := c.LeftWithOne()
+		v := vipJSON{c.Is.Addr.String(), lines(c.Is.Services), c.Why, machine, router}
 		if c.Why != "" {
 			lost = append(lost, v)
 		} else {
 			changed = append(changed, v)
 		}
 	}
-	for _, c := range s.Hops {
+	for _, c := range s.Hops() {
 		hops = append(hops, hopsJSON{c.Router, lines(c.VIPs), hopsIn(c.Was), hopsIn(c.Is)})
 	}
 	for _, c := range s.Pods {

@@ -107,20 +107,13 @@ func lostVIP(c preview.VIPChange) inventory.LostVIP {
 	return inventory.LostVIP{Addr: c.Is.Addr, Services: strings.Split(strings.TrimPrefix(holders(c.Is.Services), "service "), ", "), Why: c.Why}
 }
 
-// single is one that all of a VIP's traffic depends on, and did not before.
-func single(was, is []string) (string, bool) {
-	if len(is) == 1 && len(was) > 1 {
-		return is[0], true
-	}
-	return "", false
-}
-
 func (s simulated) singleLines() (out []string) {
 	for _, c := range s.VIPs {
-		if machine, one := single(c.Was.Machines(), c.Is.Machines()); one {
+		machine, router := c.LeftWithOne()
+		if machine != "" {
 			out = append(out, fmt.Sprintf("%s has one machine left for %s: %s", holders(c.Is.Services), c.Is.Addr, machine))
 		}
-		if router, one := single(c.Was.Routers(), c.Is.Routers()); one {
+		if router != "" {
 			out = append(out, fmt.Sprintf("%s has one router left for %s: %s", holders(c.Is.Services), c.Is.Addr, router))
 		}
 	}
@@ -128,7 +121,7 @@ func (s simulated) singleLines() (out []string) {
 }
 
 func (s simulated) hopLines() (out []string) {
-	for _, c := range s.Hops {
+	for _, c := range s.Hops() {
 		out = append(out, fmt.Sprintf("router %s, %s: %s -> %s", c.Router, vipsOf(c.VIPs), hopText(c.Was), hopText(c.Is)))
 	}
 	return out
@@ -301,9 +294,7 @@ func rowOf(name string, o preview.Outcome) eachRow {
 		row.VIPsLost = append(row.VIPsLost, c.Is.Addr.String())
 	}
 	for _, c := range o.VIPs {
-		_, machine := single(c.Was.Machines(), c.Is.Machines())
-		_, router := single(c.Was.Routers(), c.Is.Routers())
-		if machine || router {
+		if machine, router := c.LeftWithOne(); machine+router != "" {
 			row.Single++
 		}
 	}

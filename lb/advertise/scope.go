@@ -65,6 +65,9 @@ func (g *ground) poolScope(pool *inventory.Pool) *poolScope {
 // scope works out what holds for all VIPs that one advertisement announces.
 func (g *ground) scope(pool *inventory.Pool, a *inventory.Advertise, order int) *scope {
 	sc := &scope{pool: pool, advertise: a, order: order, refusal: g.placeRefusal(a)}
+	if sc.refusal != "" {
+		return sc // nothing is announced by it
+	}
 	for _, s := range g.sessions {
 		sc.announcedTo = append(sc.announcedTo, len(a.Routers) == 0 || slices.Contains(a.Routers, s.Router))
 		sc.attributes = append(sc.attributes, attributes(s, *a, g.view.Draining))
