@@ -44,21 +44,25 @@ func inForceOf(inv *inventory.Inventory) *v1.ConfigMapList {
 	return out
 }
 
-// clusterWith answers as an API server does that has an inventory in force; KUBECONFIG says
-// how to reach it.
-func clusterWith(t *testing.T, inv *inventory.Inventory) {
+// clusterWith answers as an API server does that has an inventory in force, and lets nobody see
+// Services; KUBECONFIG says how to reach it.
+func clusterWith(t *testing.T, inv *inventory.Inventory) { clusterThatHas(t, inv, nil) }
+
+// clusterThatHas is clusterWith, with lists of objects by the path that they are asked at.
+func clusterThatHas(t *testing.T, inv *inventory.Inventory, lists map[string]any) {
 	t.Helper()
-	answer, err := json.Marshal(inForceOf(inv))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inForce := inForceOf(inv)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/api/v1/namespaces/kube-system/configmaps" || r.URL.Query().Get("labelSelector") != "plinth.dev/accepted" {
+		answer, known := lists[r.URL.Path]
+		if r.URL.Path == "/api/v1/namespaces/kube-system/configmaps" && r.URL.Query().Get("labelSelector") == "plinth.dev/accepted" {
+			answer, known = inForce, true
+		}
+		if !known {
 			http.NotFound(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer)
+		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "kubeconfig")
