@@ -1,0 +1,205 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/lab"
+)
+
+// fails are the failures that are simulated, and then made: each machine, router and rack, and ten
+// pairs.
+var fails = [][]string{
+	{"machine/w1"}, {"machine/w2"}, {"machine/w3"}, {"machine/w4"},
+	{"router/tor-r1"}, {"router/tor-r2"}, {"rack/r1"}, {"rack/r2"},
+	{"machine/w1", "machine/w2"}, {"machine/w1", "machine/w3"}, {"machine/w2", "machine/w4"}, {"machine/w3", "machine/w4"},
+	{"machine/w1", "router/tor-r1"}, {"machine/w1", "router/tor-r2"}, {"machine/w3", "router/tor-r1"}, {"machine/w4", "router/tor-r2"},
+	{"router/tor-r1", "router/tor-r2"}, {"rack/r1", "machine/w3"},
+}
+
+// noticed is how long Kubernetes takes at most to hear that a machine is dead and to say so of
+// its endpoints.
+const noticed = 2 * time.Minute
+
+// TestWhatSimulateSaysIsWhatHappens: the tables of the routers, a client and pods agree with every
+// line.
+func TestWhatSimulateSaysIsWhatHappens(t *testing.T) {
+	l := shared(t)
+	webs(t, l, lab.Web{Name: "everywhere", Everywhere: true})
+	webs(t, l, lab.Web{Name: "single", Replicas: 1})
+	local := lab.LoadBalancer("everywhere", "everywhere")
+	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	vips := expose(t, l, local)
+	single := lab.LoadBalancer("single", "single")
+	single.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	alone := expose(t, l, single)
+	announced(t, l, vips)
+	pods, err := l.Pods(t.Context(), "single")
+	must(t, err)
+	announced(t, l, alone, pods[0].Spec.NodeName)
+	all := slices.Concat(vips, alone)
+	before := hopsBefore(t, l, all)
+
+	for _, fail := range fails {
+		t.Run(strings.ReplaceAll(strings.Join(fail, " "), "/", "-"), func(t *testing.T) {
+			said, err := l.Simulate(t.Context(), fail...)
+			must(t, err)
+			dead := hostsOf(l, fail)
+			t.Cleanup(func() {
+				for _, host := range dead {
+					must(t, l.ReviveMachine(context.Background(), host))
+				}
+				must(t, lab.Within(context.Background(), noticed, func(ctx context.Context) error { return asSaid(ctx, l, lab.Forecast{}, nil, before, all) }))
+				must(t, l.WaitFabric(context.Background()))
+			})
+			for _, host := range dead {
+				must(t, l.KillMachine(t.Context(), host))
+			}
+			must(t, lab.Within(t.Context(), noticed, func(ctx context.Context) error {
+				return errors.Join(asSaid(ctx, l, said, dead, before, all), clientAgrees(ctx, l, said, all), podsAgree(ctx, l, said, dead))
+			}))
+		})
+	}
+}
+
+// hostsOf are the hosts that fail.
+func hostsOf(l *lab.Lab, fail []string) (hosts []string) {
+	for _, f := range fail {
+		kind, name, _ := strings.Cut(f, "/")
+		if kind != "rack" {
+			hosts = append(hosts, name)
+			continue
+		}
+		for _, r := range l.Topology.Racks {
+			if r.Name == name {
+				for _, m := range r.Machines {
+					hosts = append(hosts, m.Name)
+				}
+				hosts = append(hosts, r.Routers...)
+			}
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+type hopKey struct {
+	router string
+	vip    netip.Addr
+}
+
+// hopsBefore are the machines that each router has for each VIP while nothing has failed.
+func hopsBefore(t *testing.T, l *lab.Lab, vips []netip.Addr) map[hopKey][]string {
+	t.Helper()
+	out := map[hopKey][]string{}
+	for _, r := range l.Topology.Routers {
+		for _, vip := range vips {
+			have, err := l.NextHops(t.Context(), r.Name, lab.VIPPrefix(vip))
+			must(t, err)
+			for _, m := range l.Topology.Machines() {
+				if hops := l.LocalHops(r.Name, vip, []string{m.Name}); len(hops) == 1 && slices.Contains(have, hops[0]) {
+					out[hopKey{r.Name, vip}] = append(out[hopKey{r.Name, vip}], m.Name)
+				}
+			}
+		}
+	}
+	if len(out) == 0 {
+		t.Fatal("no router has a machine for any VIP: this story would say nothing")
+	}
+	return out
+}
+
+// asSaid holds the kernels of the routers that live against a forecast. A router without a machine of
+// its own for a VIP may have it from another router.
+func asSaid(ctx context.Context, l *lab.Lab, said lab.Forecast, dead []string, before map[hopKey][]string, vips []netip.Addr) error {
+	var wrong []error
+	for _, r := range l.Topology.Routers {
+		if slices.Contains(dead, r.Name) {
+			continue
+		}
+		for _, vip := range vips {
+			want := l.LocalHops(r.Name, vip, said.Hops(r.Name, vip, before[hopKey{r.Name, vip}]))
+			have, err := l.NextHops(ctx, r.Name, lab.VIPPrefix(vip))
+			have = slices.DeleteFunc(have, func(a netip.Addr) bool { return !ofMachine(l, r.Name, vip, a) })
+			if err == nil && !slices.Equal(have, want) {
+				err = fmt.Errorf("router %s has the machines %v for %s, and simulate says %v", r.Name, have, vip, want)
+			}
+			wrong = append(wrong, err)
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func ofMachine(l *lab.Lab, router string, vip, hop netip.Addr) bool {
+	for _, m := range l.Topology.Machines() {
+		if slices.Contains(l.LocalHops(router, vip, []string{m.Name}), hop) {
+			return true
+		}
+	}
+	return false
+}
+
+// webTarget is the port that pods of web servers listen on.
+const webTarget = 8080
+
+// tries is how many requests have to agree: a flow each, so that every next hop gets some.
+const tries = 10
+
+// clientAgrees holds what a client gets against a forecast.
+func clientAgrees(ctx context.Context, l *lab.Lab, said lab.Forecast, vips []netip.Addr) error {
+	var wrong []error
+	for _, vip := range vips {
+		lost := said.Loses(vip)
+		for range tries {
+			_, err := l.Get(ctx, lab.URL(vip, lab.WebPort))
+			if lost && err == nil {
+				wrong = append(wrong, fmt.Errorf("%s answers, and simulate says that it is lost", vip))
+				break
+			}
+			if !lost && err != nil {
+				wrong = append(wrong, fmt.Errorf("%s does not answer, and simulate says that it does: %w", vip, err))
+				break
+			}
+			if lost {
+				break // each costs its whole patience
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// podsAgree has a pod of every machine that lives ask one of every other. What comes back takes
+// the way of the reverse.
+func podsAgree(ctx context.Context, l *lab.Lab, said lab.Forecast, dead []string) error {
+	pods, err := l.Pods(ctx, "everywhere")
+	wrong := []error{err}
+	for _, from := range pods {
+		for _, to := range pods {
+			a, b := from.Spec.NodeName, to.Spec.NodeName
+			if a == b || slices.Contains(dead, a) || slices.Contains(dead, b) {
+				continue
+			}
+			rackA, _ := l.Topology.RackOf(a)
+			rackB, _ := l.Topology.RackOf(b)
+			cut := said.Cut(rackA.Name, rackB.Name) || said.Cut(rackB.Name, rackA.Name)
+			for _, ip := range to.Status.PodIPs {
+				addr, err := netip.ParseAddr(ip.IP)
+				if err != nil {
+					return err
+				}
+				if _, err := l.GetFromPod(ctx, a, from.Namespace, from.Name, lab.URL(addr, webTarget)); (err != nil) != cut {
+					wrong = append(wrong, fmt.Errorf("pod of %s to pod of %s (%s): %v, and simulate says that it is cut: %t", a, b, ip.IP, err, cut))
+				}
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}

@@ -1,0 +1,91 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/test/lab/netns"
+)
+
+// Forecast is what plinth simulate says of failures, as far as routers, clients and pods can tell
+// whether it is so.
+type Forecast struct {
+	Lost []struct {
+		Address netip.Addr
+		Why     string
+	}
+	NextHops []struct {
+		Router string
+		VIPs   []netip.Addr
+		After  []struct{ Machine string }
+	}
+	Pods []struct {
+		From, To string // racks
+		After    []struct{ Kind string }
+	}
+	RacksWithoutMachine []string
+}
+
+// Simulate asks plinth what failures would do: rack/NAME, router/NAME, machine/NAME.
+func (l *Lab) Simulate(ctx context.Context, fail ...string) (f Forecast, err error) {
+	text, err := netns.Output(ctx, l.Namespace(controlHost), filepath.Join(l.binaries.plinth, "plinth"),
+		"simulate", "--kubeconfig="+l.Kubeconfig(), "-o", "json", "--fail", strings.Join(fail, ","))
+	const differs = 1
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.ExitCode() == differs {
+		err = nil
+	}
+	if err != nil {
+		return f, fmt.Errorf("plinth simulate: %w: %s", err, text)
+	}
+	return f, json.Unmarshal([]byte(text), &f)
+}
+
+// LocalHops are the next hops of a router that are machines of its racks, in the family of a VIP.
+func (l *Lab) LocalHops(router string, vip netip.Addr, machines []string) []netip.Addr {
+	return l.Topology.localHops(router, vip, machines)
+}
+
+// Loses reports whether a VIP is lost.
+func (f Forecast) Loses(vip netip.Addr) bool {
+	for _, lost := range f.Lost {
+		if lost.Address == vip {
+			return true
+		}
+	}
+	return false
+}
+
+// Hops are the machines that a router has for a VIP by the forecast; before are those that it
+// had.
+func (f Forecast) Hops(router string, vip netip.Addr, before []string) []string {
+	if f.Loses(vip) {
+		return nil
+	}
+	for _, c := range f.NextHops {
+		if c.Router == router && slices.Contains(c.VIPs, vip) {
+			var after []string
+			for _, hop := range c.After {
+				after = append(after, hop.Machine)
+			}
+			return after
+		}
+	}
+	return before
+}
+
+// Cut reports whether no pod of one rack reaches one of the other, one way.
+func (f Forecast) Cut(from, to string) bool {
+	for _, p := range f.Pods {
+		if p.From == from && p.To == to {
+			return !slices.ContainsFunc(p.After, func(w struct{ Kind string }) bool { return w.Kind != "unreachable" })
+		}
+	}
+	return slices.Contains(f.RacksWithoutMachine, from) || slices.Contains(f.RacksWithoutMachine, to)
+}
