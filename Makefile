@@ -102,6 +102,11 @@ test-real: lab-tools ## the shipped images and chart on real kubelets and contai
 	$(call step,real machines: the overlay, iptables, BIRD)
 	@go test -C test $(EXEC) -count=1 -timeout 45m ./real -args -proxy-mode=iptables -install=overlay -router=bird
 
+.PHONY: test-failures
+test-failures: controlplane ## what plinth simulate says, held against each machine, router and rack that fails, and ten pairs: about twenty minutes
+	$(call step,failures of a lab)
+	@go test -C test $(EXEC) -v -count=1 -timeout 60m -run TestWhatSimulateSaysIsWhatHappens ./e2e -args -every-failure
+
 .PHONY: test-versions
 test-versions: lab-tools ## all stories on Kubernetes 1.33, 1.34 and the newest, about half an hour each (VERSIONS="1.35 1.36": on others; ONLY=e2e,real); writes the table in README.md
 	@$(AS_ROOT) test/install-deps.sh gcc libc6-dev libseccomp-dev pkg-config iptables

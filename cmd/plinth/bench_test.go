@@ -87,7 +87,7 @@ func BenchmarkDiff(b *testing.B) {
 			b.Fatal(err)
 		}
 		after, _ := inventory.Admit(edit, before)
-		d := difference{inventory.Diff(before, after), judge(before, after, &now)}
+		d := difference{Difference: inventory.Diff(before, after), judgement: judge(before, after, &now)}
 		if len(d.losses.Unreachable) != 3000-2048 || len(d.Pools) != 1 {
 			b.Fatalf("%d are lost, %v", len(d.losses.Unreachable), d.Pools)
 		}

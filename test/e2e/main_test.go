@@ -23,6 +23,7 @@ var (
 	proxyMode    = flag.String("proxy-mode", "nftables", "mode of kube-proxy: nftables or iptables")
 	routerOS     = flag.String("router", "", "what both routers are: frr or bird; empty: one of each")
 	others       = flag.Int("others", 0, "Services of other programs that kube-proxy has rules for beside")
+	everyFailure = flag.Bool("every-failure", false, "hold what is simulated against each machine, router and rack, and ten pairs of them")
 	proxyMinSync = flag.Duration("proxy-min-sync", 0, "least time between two syncs of kube-proxy; 0: its default")
 )
 
