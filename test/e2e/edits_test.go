@@ -133,7 +133,9 @@ func edits(t *testing.T, l *lab.Lab, usual string) []edit {
 	asn := func(i int) string { return fmt.Sprintf("asn: %d, os:", l.Topology.Routers[i].ASN) }
 	poolLine := strings.SplitAfter(pools, "\n")
 	onPool := func(more string) []string { return []string{poolLine[2], poolLine[2] + "      " + more + "\n"} }
-	machine := func(name, more string) []string { return []string{"{name: " + name + ", ", "{name: " + name + ", " + more + ", "} }
+	machine := func(name, more string) []string {
+		return []string{"{name: " + name + ", ", "{name: " + name + ", " + more + ", "}
+	}
 	return []edit{
 		// Mistakes.
 		{"the pool is shrunk", []string{range4, "203.0.113.0/30"}, "loses 203.0.113.77"},
