@@ -26,6 +26,7 @@ var floors = map[string]int{
 	"provider":                     4,
 	"provider/survey":              4,
 	"diagnose":                     3,
+	"provider/admission":           3,
 	"provider/agent":               3,
 	"provider/vip":                 3,
 	"provider/node":                3,
@@ -82,7 +83,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -14,6 +14,7 @@ type Options struct {
 	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory
 	ClassOnly bool   // serve Services of Plinth's class and none without a class
 	StateDir  string // where it is written down who holds which VIP, for after a restore of etcd; empty: nowhere
+	Webhook   string // host:port where edits of the inventory are judged before they are stored; empty: nowhere
 	Log       *slog.Logger
 	Restart   func() // ends this process, so that another starts with nothing remembered; nil: exits with code 1
 }
@@ -28,4 +29,6 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Serve LoadBalancer Services of class "+lb.LoadBalancerClass+" alone, and leave those without a class to another balancer.")
 	flags.StringVar(&o.StateDir, "state-dir", "",
 		"Folder that survives a restart of the container, to write down which VIPs are held: after etcd was restored from a backup, no other place knows. Default: nowhere.")
+	flags.StringVar(&o.Webhook, "inventory-webhook-address", "",
+		"Address, such as :10269, where the validating webhook for the inventory's ConfigMaps is served, by every replica. Default: nowhere.")
 }

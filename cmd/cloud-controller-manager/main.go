@@ -52,6 +52,7 @@ func run() int {
 		own.Log = slog.New(logr.ToSlogHandler(klog.Background()))
 		own.Restart = func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
 		lead(c, own.Restart)
+		serveWebhook(c, own)
 		plinth := provider.New(own)
 		plinth.Remember(context.Background(), c.Client)
 		return plinth

@@ -26,7 +26,7 @@ func TestPoliciesAndManifestsAreInstalledWithoutWarnings(t *testing.T) {
 	}
 	for name, manifest := range map[string]string{
 		"base": render(t, "base"), "overlays/homelab": render(t, "overlays/homelab"), "chart": chart,
-		"components/deny-external-ips": component(t, "deny-external-ips"),
+		"components/deny-external-ips": component(t, "deny-external-ips"), "components/inventory-webhook": component(t, "inventory-webhook"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := apiserver.Start(t, apiserver.Options{Controllers: true})
