@@ -6,8 +6,10 @@ replace plinth.dev/plinth => ../
 
 require (
 	github.com/container-storage-interface/spec v1.12.0
+	github.com/google/cel-go v0.29.2
 	github.com/google/go-cmp v0.7.0
 	github.com/google/go-containerregistry v0.22.1
+	github.com/yuin/gopher-lua v1.1.1
 	golang.org/x/sys v0.48.0
 	google.golang.org/grpc v1.82.1
 	helm.sh/helm/v4 v4.2.0
@@ -18,6 +20,7 @@ require (
 	k8s.io/component-base v0.37.2
 	k8s.io/kubelet v0.37.1
 	plinth.dev/plinth v0.0.0-00010101000000-000000000000
+	sigs.k8s.io/yaml v1.6.0
 )
 
 require (
@@ -61,7 +64,6 @@ require (
 	github.com/go-openapi/swag/yamlutils v0.27.1 // indirect
 	github.com/gobwas/glob v0.2.3 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
-	github.com/google/cel-go v0.29.2 // indirect
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.0 // indirect
@@ -137,5 +139,4 @@ require (
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
-	sigs.k8s.io/yaml v1.6.0 // indirect
 )
