@@ -15,7 +15,8 @@ import (
 // flags are the command line.
 type flags struct {
 	nodeName, namespace, kubeconfig string
-	listen, stateDir, onTerm        string
+	listen, metrics                 string
+	stateDir, onTerm                string
 	proxyHealth, logLevel           string
 	bgpPort                         int32
 	protocol                        uint8
@@ -97,6 +98,7 @@ func (f *flags) own(cmd *cobra.Command) {
 	p.StringVar(&f.namespace, "namespace", "kube-system", "Plinth's namespace")
 	p.StringVar(&f.kubeconfig, "kubeconfig", "", "how to reach the API server (default: as a pod of the cluster)")
 	p.StringVar(&f.listen, "listen", "127.0.0.1:10268", "where to serve /healthz, /readyz, /metrics and /status")
+	p.StringVar(&f.metrics, "metrics-listen", "", "where to serve /metrics to others, and nothing else (default: nowhere besides --listen)")
 	p.StringVar(&f.stateDir, "state-dir", "/var/lib/plinth", "where to keep what a restart needs while the API server is away")
 	p.Int32Var(&f.bgpPort, "bgp-port", 0, "port to accept BGP sessions at (default 0: only connect)")
 	p.StringVar(&f.proxyHealth, "proxy-health", agent.ProxyHealthURL, "health check of kube-proxy")

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
 	"strings"
@@ -98,6 +100,22 @@ func TestTheSignalToDrainIsHeardEachTime(t *testing.T) {
 		case <-time.After(20 * time.Millisecond): // it may not listen yet
 		case <-t.Context().Done():
 			t.Fatal("the signal was not heard")
+		}
+	}
+}
+
+func TestScrapersSeeMetricsAlone(t *testing.T) {
+	all := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.URL.Path)) })
+	server := httptest.NewServer(onlyMetrics(all))
+	defer server.Close()
+	for path, want := range map[string]int{"/metrics": http.StatusOK, "/status": http.StatusNotFound, "/healthz": http.StatusNotFound, "/": http.StatusNotFound} {
+		answer, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", path, answer.StatusCode, want)
 		}
 	}
 }

@@ -60,11 +60,18 @@ func run(ctx context.Context, f *flags) error {
 		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, SetSysctls: f.setSysctls, Client: client,
 		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: f.bgpPort}), Table: f.table(),
 	})
-	stop, err := serve(f.listen, a.Handler())
+	stop, err := serve("listen", f.listen, a.Handler())
 	if err != nil {
 		return err
 	}
 	defer stop()
+	if f.metrics != "" {
+		stop, err := serve("metrics-listen", f.metrics, onlyMetrics(a.Handler()))
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
 	go drainOnSignal(ctx, a.Drain)
@@ -118,16 +125,23 @@ func connect(kubeconfig string) (kubernetes.Interface, error) {
 
 // serve serves h until stop is called. An address that is taken is an error: two
 // agents of one node would fight.
-func serve(addr string, h http.Handler) (stop func(), err error) {
+func serve(flag, addr string, h http.Handler) (stop func(), err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("--listen: %w", err)
+		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
 	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout}
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			slog.Error("serving status ended", "err", err)
+			slog.Error("serving ended", "flag", flag, "err", err)
 		}
 	}()
 	return func() { _ = s.Close() }, nil
+}
+
+// onlyMetrics keeps strangers from the rest of what h serves: a scraper has no use for it.
+func onlyMetrics(h http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", h)
+	return mux
 }
