@@ -140,6 +140,48 @@ func TestTheChartGivesARealTimeAgentItsCapability(t *testing.T) {
 	}
 }
 
+func TestTheControllerGoesWhereItsValuesSay(t *testing.T) {
+	chart, err := template(namespace, values{"controller": values{
+		"nodeAffinity": nil, "nodeSelector": values{"plinth.dev/controller": "yes"}, "tolerations": []any{values{"key": "infra", "operator": "Exists"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := func(fields ...string) []string {
+		return append([]string{"spec", "template", "spec"}, fields...)
+	}
+	controller := objects(t, chart)["Deployment plinth-cloud-controller-manager"]
+	affinity, _, _ := unstructured.NestedMap(controller, pod("affinity")...)
+	if affinity["nodeAffinity"] != nil || affinity["podAntiAffinity"] == nil {
+		t.Errorf("affinity %v, want none to Nodes, and the controllers apart", affinity)
+	}
+	selector, _, _ := unstructured.NestedStringMap(controller, pod("nodeSelector")...)
+	if want := map[string]string{"kubernetes.io/os": "linux", "plinth.dev/controller": "yes"}; !maps.Equal(selector, want) {
+		t.Errorf("node selector %v, want %v", selector, want)
+	}
+	tolerations, _, _ := unstructured.NestedSlice(controller, pod("tolerations")...)
+	if last, _ := tolerations[len(tolerations)-1].(map[string]any); len(tolerations) != 6 || last["key"] != "infra" {
+		t.Errorf("tolerations %v", tolerations)
+	}
+}
+
+func TestTheAgentsMetricsAreServedWhereTheValuesSay(t *testing.T) {
+	chart, err := template(namespace, values{"agent": values{"metricsPort": 9268}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	containers, _, err := unstructured.NestedSlice(objects(t, chart)["DaemonSet plinth-agent"], "spec", "template", "spec", "containers")
+	if err != nil || len(containers) != 1 {
+		t.Fatal(containers, err)
+	}
+	container, _ := containers[0].(map[string]any)
+	args, _, _ := unstructured.NestedStringSlice(container, "args")
+	ports, _, _ := unstructured.NestedSlice(container, "ports")
+	if !slices.Contains(args, "--metrics-listen=:9268") || len(ports) != 1 {
+		t.Errorf("arguments %v, ports %v", args, ports)
+	}
+}
+
 func TestTheChartRefusesValuesThatMakeNoSense(t *testing.T) {
 	for name, v := range map[string]values{
 		"a misspelt value":              {"controler": values{}},
