@@ -50,7 +50,14 @@ func constants(t *testing.T, folder, typ string) (values []string) {
 			if !ok {
 				return true
 			}
-			if id, ok := spec.Type.(*ast.Ident); !ok || id.Name != typ {
+			name := ""
+			switch of := spec.Type.(type) {
+			case *ast.Ident:
+				name = of.Name
+			case *ast.SelectorExpr: // of another package's type
+				name = of.Sel.Name
+			}
+			if name != typ {
 				return true
 			}
 			for _, v := range spec.Values {
@@ -68,7 +75,7 @@ func constants(t *testing.T, folder, typ string) (values []string) {
 
 func TestEveryReasonAndCauseHasALineInTheReferenceAndNothingElseHas(t *testing.T) {
 	page := documented(t)
-	all := slices.Concat(constants(t, ".", "Reason"), constants(t, "bgp", "Reason"), constants(t, "bgp", "Cause"), constants(t, "../routing", "Reason"))
+	all := slices.Concat(constants(t, ".", "Reason"), constants(t, "bgp", "Reason"), constants(t, "bgp", "Cause"), constants(t, "../routing", "Reason"), constants(t, "../preview", "Reason"))
 	if len(all) < 30 {
 		t.Fatalf("found only %d names in the source", len(all))
 	}
