@@ -48,15 +48,20 @@ type Server struct {
 // without its webhook, too.
 func (s *Server) Run(ctx context.Context) {
 	go s.keepCertificate(ctx)
+	said := ""
 	for ctx.Err() == nil {
 		listener, err := net.Listen("tcp", s.Address)
 		if err == nil {
 			err = s.serve(ctx, listener)
 		}
-		if err != nil && ctx.Err() == nil {
-			s.Log.Error("the inventory webhook does not serve", "address", s.Address, "err", err)
-			pause(ctx, retryEvery)
+		if err == nil || ctx.Err() != nil {
+			continue
 		}
+		if err.Error() != said {
+			s.Log.Error("the inventory webhook does not serve", "address", s.Address, "err", err)
+		}
+		said = err.Error()
+		pause(ctx, retryEvery)
 	}
 }
 

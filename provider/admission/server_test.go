@@ -262,3 +262,46 @@ func TestWithoutItsObjectsTheWebhookSaysWhatIsMissing(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// lines keeps what is logged.
+type lines struct {
+	lock sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	return l.text.String()
+}
+
+func TestAPortThatIsTakenIsToldAndTheCertificateKept(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	var log lines
+	client := cluster()
+	s := replica(client)
+	s.Address, s.Log = taken.Addr().String(), slog.New(slog.NewTextHandler(&log, nil))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { s.Run(ctx); close(ended) }()
+	for deadline := time.Now().Add(30 * time.Second); s.serving.Load() == nil || !strings.Contains(log.String(), "address already in use"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("certificate %v, log:\n%s", s.serving.Load() != nil, log.String())
+		}
+	}
+	cancel()
+	<-ended
+	if strings.Count(log.String(), "does not serve") != 1 {
+		t.Errorf("log:\n%s", log.String())
+	}
+}
