@@ -97,8 +97,7 @@ func (s *search) mayStay(a netip.Addr) bool {
 	if h, _ := c.holder(s.r.Service); h.equal(s.r.Holder) {
 		return true
 	}
-	reason, _ := c.refuses(s.r.Holder)
-	return reason == ""
+	return !c.clashes(s.r.Holder)
 }
 
 // askedRefused reports whether the Service cannot have what it asks for by address.

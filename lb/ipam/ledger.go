@@ -273,6 +273,16 @@ func (c holding) holder(s lb.ServiceKey) (Holder, bool) {
 	return Holder{}, false
 }
 
+// clashes reports whether a holder may not stay beside the others. Those of which an object alone
+// tells, and nobody has looked at yet, are no reason: they move when they are looked at, if they
+// clash with it. Else two of them would each wait for the other.
+func (c holding) clashes(h Holder) bool {
+	return slices.ContainsFunc(slices.Concat(c.holders, c.says), func(o Holder) bool {
+		unknown := o.Sharing == "" && len(o.Ports) == 0 && o.Backends == ""
+		return o.Service != h.Service && !unknown && h.refusesToShare(o) != ""
+	})
+}
+
 // refuses says why h may not join, and which holder stands in the way.
 func (c holding) refuses(h Holder) (lb.Reason, lb.ServiceKey) {
 	if c.foreign() {
