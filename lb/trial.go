@@ -51,3 +51,23 @@ func TrialReportIn(message string) (TrialReport, bool) {
 	}
 	return TrialReport{}, false
 }
+
+// SessionsDown reads from the message of [FabricReady] which routers' sessions are down; more: others
+// are that it has no room for.
+func SessionsDown(message string) (routers []string, more bool) {
+	counts, _, _ := strings.Cut(message, "; ")
+	_, counts, _ = strings.Cut(counts, "sessions ")
+	_, causes, found := strings.Cut(counts, ": ")
+	if !found {
+		return nil, false
+	}
+	for cause := range strings.SplitSeq(causes, ", ") {
+		router, _, named := strings.Cut(cause, "/")
+		if !named {
+			more = true // "and 4 more"
+			continue
+		}
+		routers = append(routers, router)
+	}
+	return slices.Compact(routers), more
+}

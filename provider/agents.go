@@ -2,11 +2,15 @@ package provider
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/preview"
+	"plinth.dev/plinth/provider/cluster"
 	"plinth.dev/plinth/provider/nodeindex"
 )
 
@@ -18,6 +22,10 @@ func (c *Cloud) agents(ctx context.Context) (map[string]source.Agent, error) {
 		return nil, errNoInformers
 	}
 	nodes, err := r.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	alone, err := c.alone(ctx, r, inv)
 	if err != nil {
 		return nil, err
 	}
@@ -33,9 +41,48 @@ func (c *Cloud) agents(ctx context.Context) (map[string]source.Agent, error) {
 		}
 		for _, cond := range n.Status.Conditions {
 			if ready && cond.Type == lb.FabricReady {
-				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: cond.Message}
+				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: cond.Message, Alone: alone[m.Name]}
 			}
 		}
 	}
 	return all, nil
+}
+
+// aloneFor is how long it is believed who announces a VIP alone: while a trial runs it is asked each
+// second.
+const aloneFor = time.Minute
+
+// alone returns the machines that announce some VIP that nobody else does.
+func (c *Cloud) alone(ctx context.Context, r *cluster.Reader, inv *inventory.Inventory) (map[string]bool, error) {
+	if last := c.announceAlone; last.of == inv && time.Since(last.at) < aloneFor {
+		return last.machines, nil
+	}
+	now, err := r.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := aloneIn{of: inv, at: time.Now(), machines: map[string]bool{}}
+	for _, vip := range preview.Of(inv, now, preview.Failures{}).VIPs {
+		first := ""
+		for i, by := range vip.By {
+			if i == 0 {
+				first = by.Machine
+			} else if by.Machine != first {
+				first = ""
+				break
+			}
+		}
+		if first != "" {
+			found.machines[first] = true
+		}
+	}
+	c.announceAlone = found
+	return found.machines, nil
+}
+
+// aloneIn is who announces a VIP alone by an inventory, and when it was asked.
+type aloneIn struct {
+	of       *inventory.Inventory
+	at       time.Time
+	machines map[string]bool
 }

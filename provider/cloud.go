@@ -48,6 +48,8 @@ type Cloud struct {
 	stock     *stock.Controllers
 
 	cluster atomic.Pointer[cluster.Reader] // set by SetInformers, while the keeper runs already
+
+	announceAlone aloneIn // used by the keeper's goroutine alone
 }
 
 var (

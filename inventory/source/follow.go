@@ -80,7 +80,10 @@ func (f *follower) look(ctx context.Context, common, tried *v1.ConfigMap) error 
 	if err != nil || len(docs) == 0 {
 		return err
 	}
-	trial := f.trial(ctx, common, tried)
+	trial, err := f.trial(ctx, common, tried)
+	if err != nil {
+		return err
+	}
 	content := string(docs[0].Data) + string(docs[1].Data)
 	if trial != nil {
 		content += trial.ID
@@ -101,25 +104,29 @@ func (f *follower) look(ctx context.Context, common, tried *v1.ConfigMap) error 
 	return nil
 }
 
-// trial is what this Node is to try beside what is in force; nil: nothing.
-func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) *Trial {
+// trial is what this Node is to try beside what is in force; nil: nothing that it can read. Its
+// error says that the cluster could not be read.
+func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Trial, error) {
 	if tried == nil || generationOf(tried) <= generationOf(common) {
-		return nil // it was taken up, or is of an edit that another one has overtaken
+		return nil, nil // it was taken up, or is of an edit that another one has overtaken
 	}
 	t := trialIn(tried)
 	routers := t.routers[f.node]
 	if len(routers) == 0 {
-		return nil
+		return nil, nil
 	}
 	docs, err := f.store.loadRack(ctx, tried, f.rack)
+	if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
+		return nil, nil
+	}
 	if err != nil || len(docs) == 0 {
-		return nil
+		return nil, err
 	}
 	inv, problems := inventory.ParseAccepted(docs...)
 	if problems.Err() != nil {
-		return nil
+		return nil, nil
 	}
-	return &Trial{inv, t.id, routers, t.until}
+	return &Trial{inv, t.id, routers, t.until}, nil
 }
 
 // loadRack reads the slice of a rack that is listed; none where the rack is not. One that is

@@ -51,6 +51,7 @@ type Reconciler struct {
 	edit    *Edit    // the last one; nil: none yet
 	decided bool     // edit was taken up or refused
 	trial   *trial   // of edit, that runs; nil: none does
+	silent  []string // Nodes that were to try it, and said nothing
 	status  status
 	refused *string // what KeyRefused of the status says; nil: not read yet
 	leave   string  // what the stored ConfigMap allowed when the edit was decided on

@@ -42,9 +42,32 @@ const (
 
 // Agent is what is known of a machine's agent by its Node.
 type Agent struct {
-	Node string
-	Up   bool   // all of its sessions are, by the condition [lb.FabricReady]
-	Says string // the message of that condition
+	Node  string
+	Up    bool   // all of its sessions are, by the condition [lb.FabricReady]
+	Says  string // the message of that condition
+	Alone bool   // nobody else announces some VIP
+}
+
+// How a machine's session with a router is.
+const (
+	isUp = iota
+	mayBeUp
+	isDown
+)
+
+// session is how its session with a router is, as far as the condition says: it does not name all
+// that are down where they are many.
+func (a Agent) session(router string) int {
+	down, more := lb.SessionsDown(a.Says)
+	switch {
+	case a.Up:
+		return isUp
+	case slices.Contains(down, router):
+		return isDown
+	case more || a.Says == "":
+		return mayBeUp
+	}
+	return isUp
 }
 
 // trial is an edit whose terms of sessions are tried.
@@ -69,10 +92,19 @@ func (r *Reconciler) tryOut(ctx context.Context, edit Edit, next *inventory.Inve
 	if len(changed) == 0 || slices.Contains(r.digests(edit), changed.Digest()) {
 		return next, said, nil
 	}
+	if content, digest, err := r.refusedBefore(ctx); err != nil {
+		return inForce, said, err
+	} else if content == edit.content() && digest == changed.Digest() {
+		return inForce, refusedTrial(said, inForce, digest, "the same edit was tried before"), nil
+	}
 	agents, err := r.Agents(ctx)
 	if err != nil {
 		return inForce, said, fmt.Errorf("the inventory waits, for it cannot be told how machines' sessions are: %w", err)
 	}
+	if running == nil {
+		r.silent = nil
+	}
+	maps.DeleteFunc(agents, func(_ string, a Agent) bool { return slices.Contains(r.silent, a.Node) })
 	t, err := r.beginTrial(ctx, next, changed, agents, running)
 	switch {
 	case err != nil:
@@ -81,7 +113,16 @@ func (r *Reconciler) tryOut(ctx context.Context, edit Edit, next *inventory.Inve
 	case t == nil:
 		return next, said, nil
 	}
-	failed := t.failed(agents)
+	failed, silent := t.failed(agents, changed)
+	if over := !r.now().Before(t.until); over && len(silent) > 0 && len(r.silent) < mostSilent {
+		r.silent, running = append(r.silent, silent...), nil
+		maps.DeleteFunc(agents, func(_ string, a Agent) bool { return slices.Contains(r.silent, a.Node) })
+		if again, err := r.beginTrial(ctx, next, changed, agents, nil); err != nil || again != nil {
+			r.Log.Warn("who was to try new terms of sessions said nothing; others try them", "nodes", silent)
+			r.trial = again
+			return inForce, said, cmp.Or(err, errOnTrial)
+		}
+	}
 	switch {
 	case len(failed) == 0:
 		r.Log.Info("sessions came up under their new terms", "nodes", slices.Sorted(maps.Keys(t.routers)))
@@ -91,10 +132,18 @@ func (r *Reconciler) tryOut(ctx context.Context, edit Edit, next *inventory.Inve
 		return inForce, said, fmt.Errorf("%w until %s, on one machine for each router whose sessions get other terms: %s",
 			errOnTrial, t.until.UTC().Format(time.RFC3339), strings.Join(t.lines(), ", "))
 	}
-	said.losses = changed.Digest()
-	said.problems = append(inventory.Problems{inventory.TrialFailedProblem(failed, inForce.Safety.Trial(), said.losses)}, said.problems...)
-	return inForce, said, nil
+	return inForce, refusedTrial(said, inForce, changed.Digest(), failed...), nil
 }
+
+func refusedTrial(said verdict, inForce *inventory.Inventory, digest string, failed ...string) verdict {
+	said.losses = digest
+	said.problems = append(inventory.Problems{inventory.TrialFailedProblem(failed, inForce.Safety.Trial(), digest)}, said.problems...)
+	return said
+}
+
+// mostSilent is how many machines may say nothing until an edit is refused for it: their agents may
+// be dead, or older than this controller.
+const mostSilent = 2
 
 // beginTrial stores what is to be tried and by whom, or goes on with the trial of the same that
 // runs, be it another leader's. nil: there is no agent that could try it, and so no session to
@@ -153,9 +202,10 @@ func (r *Reconciler) digests(edit Edit) []string {
 	return append(slices.Clone(edit.Allowance.Digests), inventory.AllowedBy(r.have.allows())...)
 }
 
-// trialNodes chooses a machine for each router whose sessions change: one that does not try
-// another router's already, for it then keeps that one, and whose sessions are all up. Routers that
-// no machine with an agent has a session with are left out.
+// trialNodes chooses a machine for each router whose sessions change: one whose session with it is
+// up, so that there is something to learn; that does not alone announce a VIP; and that does not
+// try another router's already, for it then keeps that one. Routers that no machine with an agent
+// has a session with are left out.
 func trialNodes(changed inventory.Retermed, agents map[string]Agent) map[string][]string {
 	chosen := map[string][]string{}
 	for _, router := range changed.Routers() {
@@ -170,12 +220,12 @@ func trialNodes(changed inventory.Retermed, agents map[string]Agent) map[string]
 		}
 		rank := func(a Agent) (n int) {
 			if chosen[a.Node] != nil {
-				n += 2
-			}
-			if !a.Up {
 				n++
 			}
-			return n
+			if a.Alone {
+				n += 2
+			}
+			return n + 4*a.session(router)
 		}
 		best := slices.MinFunc(candidates, func(a, b Agent) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Node, b.Node)) })
 		chosen[best.Node] = append(chosen[best.Node], router)
@@ -203,9 +253,9 @@ func (t *trial) lines() (lines []string) {
 	return lines
 }
 
-// failed says of each session that is tried and is not known to be up, or as it was, what its
-// agent says.
-func (t *trial) failed(agents map[string]Agent) (failed []string) {
+// failed says of each session that is tried and is not known to be up, or as all sessions with the
+// router were, what its agent says; silent are the Nodes that said nothing.
+func (t *trial) failed(agents map[string]Agent, changed inventory.Retermed) (failed, silent []string) {
 	says := map[string]string{}
 	for _, a := range agents {
 		says[a.Node] = a.Says
@@ -215,18 +265,29 @@ func (t *trial) failed(agents map[string]Agent) (failed []string) {
 		for _, router := range t.routers[node] {
 			switch state := report.Sessions[router]; {
 			case !ok || report.ID != t.id:
+				silent = append(silent, node)
 				failed = append(failed, fmt.Sprintf("the agent of %s did not say how its session with %s is (an agent of an older version never does)", node, router))
+			case state == lb.TrialDownBefore && slices.ContainsFunc(changed[router], func(m string) bool {
+				a, known := agents[m]
+				return known && a.Node != node && a.session(router) == isUp
+			}):
+				failed = append(failed, fmt.Sprintf("the session of %s with %s was down before, and others are up that it would tell nothing of", node, router))
 			case state != lb.TrialUp && state != lb.TrialDownBefore:
 				failed = append(failed, fmt.Sprintf("the session of %s with %s is %s (%s)", node, router, cmp.Or(state, lb.TrialDown), says[node]))
 			}
 		}
 	}
-	return failed
+	return failed, slices.Compact(silent)
 }
 
-// endTrial takes the trial away that is stored, unless it runs.
+// endTrial takes the trial away that is stored, unless it runs: for this leader, or for the one
+// before where this one has not decided yet.
 func (r *Reconciler) endTrial(ctx context.Context) error {
-	if r.trial != nil || r.have.parts[TrialName] == nil {
+	stored := r.have.parts[TrialName]
+	switch {
+	case stored == nil || r.trial != nil:
+		return nil
+	case !r.decided && r.now().Before(trialIn(stored).until):
 		return nil
 	}
 	if err := r.store().maps().Delete(ctx, TrialName, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {

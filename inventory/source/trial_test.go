@@ -180,6 +180,7 @@ func TestATrialGoesOnUnderAnotherLeaderAndEndsWithItsEdit(t *testing.T) {
 
 func TestAMachineTriesOneRouterAndKeepsTheOther(t *testing.T) {
 	tr := newTrials(t)
+	tr.agents["w1"] = Agent{Node: "node-1", Up: true}
 	text := strings.Replace(string(inAS("65103").Documents[0].Data), "asn: 65101", "asn: 65104", 1)
 	tr.says(edit(text), "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-1 tor-b, node-2 tor-a")
 	if f := tr.follows("node-1"); asOf(f.Trial.Inventory, "tor-a") != "65101" || asOf(f.Trial.Inventory, "tor-b") != "65103" {
@@ -223,5 +224,80 @@ func TestWhatHasNothingToLoseIsNotTried(t *testing.T) {
 			}
 			tr.says(e, tt.want)
 		})
+	}
+}
+
+func TestWhoTriesNewTerms(t *testing.T) {
+	says := func(down ...string) string {
+		message := "routes 0/0, sessions 0/2"
+		for i, router := range down {
+			message += []string{": ", ", "}[min(i, 1)] + router + "/10.0.0.1 NoAnswer"
+		}
+		return message
+	}
+	for _, tt := range []struct {
+		name    string
+		agents  map[string]Agent
+		routers []string
+		want    string
+	}{
+		{"where another router is down for all, one whose session with this one is up", map[string]Agent{
+			"w1": {Node: "w1", Says: says("tor-a", "tor-b")}, "w2": {Node: "w2", Says: says("tor-b")}}, []string{"tor-a"}, "w2 tor-a"},
+		{"one that is up for both routers, and not one that is down", map[string]Agent{
+			"w1": {Node: "w1", Up: true}, "w2": {Node: "w2", Says: says("tor-a", "tor-b")}}, []string{"tor-a", "tor-b"}, "w1 tor-a tor-b"},
+		{"another one for each router", map[string]Agent{
+			"w1": {Node: "w1", Up: true}, "w2": {Node: "w2", Up: true}}, []string{"tor-a", "tor-b"}, "w1 tor-a; w2 tor-b"},
+		{"one that announces no VIP alone", map[string]Agent{
+			"w1": {Node: "w1", Up: true, Alone: true}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
+		{"one that does, where the others are down", map[string]Agent{
+			"w1": {Node: "w1", Up: true, Alone: true}, "w2": {Node: "w2", Says: says("tor-a")}}, []string{"tor-a"}, "w1 tor-a"},
+		{"one that is known to be up before one of which it is not said", map[string]Agent{
+			"w1": {Node: "w1", Says: says("tor-b") + ", and 4 more"}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
+	} {
+		changed := inventory.Retermed{}
+		for _, router := range tt.routers {
+			changed[router] = []string{"w1", "w2"}
+		}
+		if got := strings.Join((&trial{routers: trialNodes(changed, tt.agents)}).lines(), "; "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestASessionThatWasDownSaysNothingOfOthersThatAreUp(t *testing.T) {
+	tr := newTrials(t)
+	tr.says(inAS("65103"), "on trial")
+	tr.report(lb.TrialDownBefore)
+	tr.agents["w1"] = Agent{Node: "node-1", Up: true}
+	tr.clock = tr.clock.Add(20 * time.Second)
+	tr.stepSays("was down before, and others are up")
+}
+
+func TestWhereAnAgentSaysNothingAnotherTriesIt(t *testing.T) {
+	tr := newTrials(t)
+	tr.agents["w1"] = Agent{Node: "node-1", Up: true}
+	tr.says(inAS("65103"), "node-1 tor-b")
+	tr.clock = tr.clock.Add(20 * time.Second)
+	tr.stepSays("on trial")
+	if got := trialIn(tr.stored()).lines(); len(got) != 1 || got[0] != "node-2 tor-b" {
+		t.Fatalf("who tries it then: %v", got)
+	}
+	tr.clock = tr.clock.Add(20 * time.Second)
+	tr.report(lb.TrialUp)
+	tr.stepSays("")
+}
+
+// A leader that has just begun has not read the edit yet.
+func TestANewLeaderLeavesATrialAloneThatItKnowsNoEditOf(t *testing.T) {
+	tr := newTrials(t)
+	tr.says(inAS("65103"), "on trial")
+	tr.restart()
+	tr.edit = nil
+	if err := tr.step(t.Context()); err != nil || tr.stored() == nil {
+		t.Fatalf("the trial is gone; %v", err)
+	}
+	tr.clock = tr.clock.Add(time.Minute)
+	if err := tr.step(t.Context()); err != nil || tr.stored() != nil {
+		t.Errorf("what is over is stored still; %v", err)
 	}
 }

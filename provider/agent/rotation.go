@@ -43,8 +43,12 @@ func (r *rotation) observe(in inputs, m inventory.Machine, have []bgp.SessionSta
 	wanted := map[bgp.Key]bool{}
 	for _, s := range in.Inventory.Sessions(m) {
 		key, latest := bgp.Key{Router: s.Router, Addr: s.RouterAddr}, in.Passwords[s.Password]
-		if wanted[key] = true; r.sessions[key] == nil || r.sessions[key].key != s.Password {
+		wanted[key] = true
+		switch x := r.sessions[key]; {
+		case x == nil || x.key != s.Password && x.now != latest:
 			r.begin(key, s.Password, latest, now)
+		default:
+			x.key = s.Password // the same password from elsewhere leaves the session as it is
 		}
 		x := r.sessions[key]
 		up := slices.ContainsFunc(have, func(s bgp.SessionState) bool { return s.Key == key && s.Up && s.Since.After(x.since) })

@@ -142,3 +142,16 @@ func TestAProcessThatBeginsFallsBackOnWhatTheOneBeforeWasUpWith(t *testing.T) {
 	}
 	r.want(15*time.Second, "one", "w1 up with one, w2 up with one")
 }
+
+// TestTheSamePasswordFromElsewhereLeavesASessionAsItIs, and as protected as before.
+func TestTheSamePasswordFromElsewhereLeavesASessionAsItIs(t *testing.T) {
+	r := newRotations(t, "sessionTrial: 20s")
+	r.secret = "one"
+	r.want(3*time.Second, "one", "w1 up with one, w2 up with one")
+	for i := range r.inv.Routers {
+		r.inv.Routers[i].Session.Password = inventory.Some(inventory.SecretKey{Secret: "other", Key: "tor"})
+	}
+	r.want(3*time.Second, "one", "w1 up with one, w2 up with one")
+	r.secret = "wrong"
+	r.want(5*time.Second, "one", "w1 down with wrong, w2 up with one")
+}

@@ -60,6 +60,7 @@ type sources struct {
 	nodesFollowed bool
 	grace         time.Duration
 	patience      time.Duration // with a Secret that the API server says nothing of
+	trialGrace    time.Duration // [source.TrialGrace]
 	remembered    remembered
 	doubted       bool      // the newest list of Nodes; guarded by mu
 	back          time.Time // since when this machine's Node is there again; zero: no doubt, or it is not
@@ -76,7 +77,7 @@ const secretPatience = 5 * time.Second
 func newSources(client kubernetes.Interface, namespace, nodeName string, changed func()) *sources {
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: time.Now(),
-		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, catalog: newCatalog(), moved: map[string]*routing.Node{},
+		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, trialGrace: source.TrialGrace, catalog: newCatalog(), moved: map[string]*routing.Node{},
 		secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
@@ -208,16 +209,19 @@ func (s *sources) accept(ctx context.Context, f source.Followed, err error) {
 	s.changed()
 }
 
+// clocksDiffer is how far this machine's clock may be ahead of the controller's.
+const clocksDiffer = 10 * time.Minute
+
 // tryOut has what is tried count until its time is over.
 func (s *sources) tryOut(ctx context.Context, f source.Followed) {
 	if f.Trial == nil {
 		return
 	}
-	left := time.Until(f.Trial.Until.Add(source.TrialGrace))
-	if left <= 0 {
-		s.trial = nil
+	if time.Since(f.Trial.Until) > clocksDiffer {
+		s.trial = nil // nobody has taken it away for long
 		return
 	}
+	left := f.Inventory.Safety.Trial() + s.trialGrace // from now, whatever the controller's clock says
 	s.inventory = f.Trial.Inventory
 	time.AfterFunc(left, func() {
 		s.mu.Lock()

@@ -379,7 +379,8 @@ func TestWhatIsTriedCountsForItsTimeAlone(t *testing.T) {
 		return s.inventory
 	}
 	s := newSources(fake.NewClientset(), "kube-system", "w1", func() {})
-	trial := source.Trial{Inventory: tried, ID: "1", Routers: []string{"tor"}, Until: time.Now().Add(200*time.Millisecond - source.TrialGrace)}
+	accepted.Safety.SessionTrial, s.trialGrace = inventory.Some(100*time.Millisecond), 100*time.Millisecond
+	trial := source.Trial{Inventory: tried, ID: "1", Routers: []string{"tor"}, Until: time.Now().Add(-time.Minute)} // the controller's clock is behind
 	s.accept(t.Context(), source.Followed{Inventory: accepted, Trial: &trial}, nil)
 	if inForce(s) != tried {
 		t.Error("what is tried does not count")
