@@ -182,8 +182,8 @@ func TestAMachineTriesOneRouterAndKeepsTheOther(t *testing.T) {
 	tr := newTrials(t)
 	tr.agents["w1"] = Agent{Node: "node-1", Up: true}
 	text := strings.Replace(string(inAS("65103").Documents[0].Data), "asn: 65101", "asn: 65104", 1)
-	tr.says(edit(text), "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-1 tor-b, node-2 tor-a")
-	if f := tr.follows("node-1"); asOf(f.Trial.Inventory, "tor-a") != "65101" || asOf(f.Trial.Inventory, "tor-b") != "65103" {
+	tr.says(edit(text), "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-1 tor-a, node-2 tor-b")
+	if f := tr.follows("node-1"); asOf(f.Trial.Inventory, "tor-a") != "65104" || asOf(f.Trial.Inventory, "tor-b") != "65102" {
 		t.Errorf("it follows %+v", f.Trial.Inventory)
 	}
 }
