@@ -15,9 +15,9 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// fails are the failures that are simulated, and then made: one of a router and one of a machine
+// fails are the failures that are simulated, and then made: one of a machine and one of a router
 // where nobody asks for more.
-var fails = [][]string{{"router/tor-r1"}, {"machine/w3"}}
+var fails = [][]string{{"machine/w1"}, {"router/tor-r1"}}
 
 // allFails are each machine, router and rack, and ten pairs: about twenty minutes.
 var allFails = [][]string{
