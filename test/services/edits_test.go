@@ -177,7 +177,7 @@ func TestNoEditTakesAVIPFromEverybodyAndNoHonestOneIsRefused(t *testing.T) {
 		{"all machines are off", []string{"10.1.0.11]", "10.1.0.11], state: 'off'", "10.1.0.12]", "10.1.0.12], state: 'off'", "10.2.0.13]", "10.2.0.13], state: 'off'", "10.2.0.14]", "10.2.0.14], state: 'off'"}, web},
 		{"two machines are retired", []string{w2, w2 + " state: retired,", "{name: w4,", "{name: w4, state: retired,"}, "P1001"},
 		{"the racks are gone", []string{racks, "", inner, "advertise: {}"}, "4 of 4 machines"},
-		{"a router is in an AS that it is not in", []string{"asn: 65101", "asn: " + unanswered}, "the session of w1 with tor-r1 is down"},
+		{"a router is in an AS that it is not in", []string{"asn: 65101", "asn: " + unanswered}, "the session of w2 with tor-r1 is down"}, // w1 alone announces a VIP
 		{"a limit in the same edit does not count", []string{"203.0.113.0/25", "203.0.113.0/30", "  bgp:", "  safety: {maxUnreachable: 100%}\n  bgp:"}, web},
 		{"a pool that is expected is missing", []string{public, "", "  bgp:", "  expect: {pools: [public]}\n  bgp:"}, "P0407"},
 		{"it is paused", []string{"  bgp:", "  safety: {paused: true}\n  bgp:"}, "P1010"},
