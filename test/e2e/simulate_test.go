@@ -15,9 +15,9 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// fails are the failures that are simulated, and then made: one of a machine and one of a router
+// fails are the failures that are simulated, and then made: one of a router and one of a machine
 // where nobody asks for more.
-var fails = [][]string{{"machine/w1"}, {"router/tor-r1"}}
+var fails = [][]string{{"router/tor-r1"}, {"machine/w1"}}
 
 // allFails are each machine, router and rack, and ten pairs: about twenty minutes.
 var allFails = [][]string{
@@ -61,9 +61,9 @@ func TestWhatSimulateSaysIsWhatHappens(t *testing.T) {
 					must(t, l.ReviveMachine(context.Background(), host))
 				}
 				must(t, l.WaitReady(context.Background(), noticed)) // of what nothing is heard, simulate says nothing
-				must(t, l.WaitFabric(context.Background()))
 				announcedBy(t, l, vips, "everywhere")
 				announcedBy(t, l, alone, "single")
+				must(t, l.WaitFabric(context.Background())) // before, it may be what a machine said that was dead since
 			})
 			for _, host := range dead {
 				must(t, l.KillMachine(t.Context(), host))
