@@ -170,7 +170,6 @@ func edits(t *testing.T, l *lab.Lab, usual string) []edit {
 		{"a rack is in another row", []string{"row: a", "row: b"}, ""},
 		{"a machine has a taint", machine("w4", "taints: [{key: example.com/old, effect: PreferNoSchedule}]"), ""},
 		{"a machine is in maintenance", machine("w2", "state: maintenance, reason: disks"), ""},
-		{"a machine is planned", []string{"      machines:\n", "      machines:\n        - {name: w9, addresses: [10.10.1.19], state: planned}\n"}, ""},
 		{"the pool grows", []string{range4, "203.0.113.0/24"}, ""},
 		{"the pool is shrunk where nobody has an address", []string{range4, "203.0.113.0-203.0.113.100"}, ""},
 		{"the pool drains", onPool("state: draining"), ""},
