@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,7 +30,16 @@ func (c *Cloud) agents(ctx context.Context) (map[string]source.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]source.Agent{}
+	return agentsOf(inv, nodes, alone)
+}
+
+// errNoKubelet is no reason to change anything unseen: the machines may go on, and the API server
+// have lost sight of them.
+var errNoKubelet = errors.New("no machine's kubelet is heard of")
+
+// agentsOf is agents for these Nodes. That none of several is Ready is an error.
+func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, alone map[string]bool) (map[string]source.Agent, error) {
+	all, silent := map[string]source.Agent{}, 0
 	for _, n := range nodes {
 		m, err := inv.Identify(nodeindex.Identity(n))
 		if err != nil {
@@ -40,10 +50,17 @@ func (c *Cloud) agents(ctx context.Context) (map[string]source.Agent, error) {
 			ready = ready || cond.Type == v1.NodeReady && cond.Status == v1.ConditionTrue
 		}
 		for _, cond := range n.Status.Conditions {
-			if ready && cond.Type == lb.FabricReady {
+			switch {
+			case cond.Type != lb.FabricReady:
+			case !ready:
+				silent++
+			default:
 				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: cond.Message, Alone: alone[m.Name]}
 			}
 		}
+	}
+	if len(all) == 0 && silent > 0 {
+		return nil, errNoKubelet
 	}
 	return all, nil
 }
