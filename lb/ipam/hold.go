@@ -108,10 +108,11 @@ func (s *State) release(a netip.Addr, k lb.ServiceKey, now time.Time) bool {
 }
 
 // Quarantine puts free addresses into quarantine of which it was written down, each until its
-// time.
+// time. One that is in quarantine already was given to its last owner by whoever's ends later: another
+// leader may have given it, and had it back, while this one stood still.
 func (s *State) Quarantine(all []Quarantined, now time.Time) {
 	for _, r := range all {
-		if _, in := s.ledger.quarantine[r.Addr]; !in && r.Until.After(now) {
+		if known := s.ledger.quarantineOf(r.Addr); r.Until.After(now) && r.Until.After(known.Until) {
 			s.ledger.Quarantine(r)
 		}
 	}

@@ -44,10 +44,11 @@ func TestEveryRefusalHasAReason(t *testing.T) {
 	}, nil)
 }
 
-// whatIsHeldIsKept asks for all Services what they asked for before.
+// whatIsHeldIsKept asks for all Services what they asked for before, once their statuses show what they got.
 func (w *world) whatIsHeldIsKept(t *rapid.T) {
 	for k, r := range w.requests {
 		held := w.ledger.Holds(k)
+		r.Shown = held // its status has told clients: of several that nobody knows one that is refused keeps one
 		d := Allocate(w.ledger, r, w.now)
 		for _, a := range held {
 			if !slices.ContainsFunc(d.VIPs, func(v Assignment) bool { return v.Addr == a && !v.New }) {
@@ -239,12 +240,17 @@ func (w *world) exhaustedIffNothingIsFree(t *rapid.T, a answer) {
 	}
 	first, second := free[index(r.Want.First)], r.Want.dual() && free[index(r.Want.Second)]
 	want := first && (second || !r.Want.dual())
-	if r.Want.Optional && r.asks(r.Want.Second) {
-		want = first && second // it asks for both, so it does not do with one
-	} else if r.Want.Optional && r.asks(r.Want.First) {
-		want = first
-	} else if r.Want.Optional {
-		want = first || second
+	if r.Want.Optional {
+		switch one, other := r.asks(r.Want.First), r.asks(r.Want.Second); {
+		case one && other:
+			want = first && second // it asks for both, so it does not do with one
+		case one:
+			want = first
+		case other:
+			want = second
+		default:
+			want = first || second
+		}
 	}
 	if want == d.Refused {
 		t.Fatalf("%+v: free %v, but %s", r, free, brief(d))

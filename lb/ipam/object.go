@@ -18,6 +18,8 @@ type Object struct {
 	Version   string // its resource version
 	Created   time.Time
 	Pool      string          // that the address was given from; empty: not known
+	Homes     string          // the machines that are to answer for it on a link, comma separated; empty: none was chosen
+	Owner     string          // the Node that answers for it on a link, as its agent says; empty: none does
 	Holders   []lb.ServiceKey // sorted
 	Parent    lb.ServiceKey   // that it was made for
 	ParentUID string          // of the Service that is the parent; [ParentLeft]: it is no holder any more

@@ -89,6 +89,15 @@ func insertQuarantined(q []Quarantined, r Quarantined) []Quarantined {
 	return slices.Insert(q, i, r)
 }
 
+// quarantineOf is the quarantine of an address, or the one that it is in once it no longer is
+// blocked; zero: it is in none.
+func (l *Ledger) quarantineOf(a netip.Addr) Quarantined {
+	if c := l.holdings[a]; c.foreign() && c.quarantine != nil {
+		return *c.quarantine
+	}
+	return l.quarantine[a]
+}
+
 // inQuarantine reports whether an entry of a queue still holds.
 func (l *Ledger) inQuarantine(r Quarantined) bool { return l.quarantine[r.Addr] == r }
 

@@ -150,3 +150,20 @@ func TestRestOfAnAddressThatIsBlockedIsKnown(t *testing.T) {
 		}
 	}
 }
+
+// A leader that stood still sees neither that another one gave an address that it had released
+// itself, nor that it came back: it reads so when it writes down what rests.
+func TestAnAddressRestsForWhoHadItLastWhicheverLeaderKnows(t *testing.T) {
+	s := NewState()
+	s.SetPools(pools(t, `    - {name: a, addresses: [192.0.2.0/30]}`))
+	of := func(name string, ends time.Time) Quarantined {
+		return Quarantined{Addr: netip.MustParseAddr("192.0.2.1"), Owner: lb.ServiceKey{Namespace: "d", Name: name}, Until: ends}
+	}
+	first, last := of("first", noon.Add(time.Minute)), of("last", noon.Add(2*time.Minute))
+	for _, read := range []Quarantined{first, last, first} {
+		s.Quarantine([]Quarantined{read}, noon)
+	}
+	if all, _ := s.Quarantined(noon); !slices.Equal(all, []Quarantined{last}) {
+		t.Errorf("it rests for %v", all)
+	}
+}

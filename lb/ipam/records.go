@@ -56,6 +56,11 @@ func (all addresses) Objects() []Object {
 	return out
 }
 
+// Kept returns those objects whose addresses were not released, in no order.
+func (all addresses) Kept() []Object {
+	return slices.DeleteFunc(all.Objects(), func(o Object) bool { return all.Releasing(o.Addr) != nil })
+}
+
 // Releasing returns the object of an address that was released and still has one, or nil.
 func (all addresses) Releasing(a netip.Addr) *Object {
 	if x := all.of(a); x.releasing != (lb.ServiceKey{}) {

@@ -113,6 +113,7 @@ func (c *cluster) send(w Write, pool string, k lb.ServiceKey, uid string) error 
 		case Update:
 			now.Holders, now.ParentUID = w.Holders, w.ParentUID
 			after = c.put(now)
+		default: // nothing is written
 		}
 		return nil
 	})
