@@ -18,6 +18,7 @@ func Admit(next, inForce *Inventory) (*Inventory, Problems) {
 	problems := out.tellReplaced(inForce)
 	problems = append(problems, out.hold(inForce)...)
 	out.normalize()
+	out.findLinks()
 	carved, more := Carve(out, inForce)
 	problems = append(problems, more...).sorted()
 	if len(problems.Errors()) > 0 {

@@ -34,6 +34,7 @@ func (d *decoder) build(raw *rawInventory) *Inventory {
 		BGP:         BGP{ASN: s.BGP.ASN.v, Session: d.session(&s.BGP.rawSession)},
 		Communities: keyed(s.Communities),
 		PodNetwork:  d.podNetwork(&s.PodNetwork),
+		OnLink:      s.OnLink.settings(),
 	}
 	if inv.Region == "" && !d.lenient {
 		inv.Region = inv.Name
@@ -56,6 +57,9 @@ func (d *decoder) build(raw *rawInventory) *Inventory {
 		inv.Routers = knownOnce(inv.Routers)
 	}
 	inv.normalize()
+	if !d.lenient { // what is accepted says it, or is older and has none
+		inv.findLinks()
+	}
 	return inv
 }
 
@@ -207,7 +211,7 @@ func (d *decoder) pool(r *rawPool, named map[string]Community) Pool {
 		Name: r.Name.v, Ranges: values(r.Addresses), Exclude: values(r.Exclude),
 		AutoAssign: r.AutoAssign.or(true), SkipFirstLast: r.SkipFirstLast.v, Priority: r.Priority.v,
 		Namespaces: sortedTexts(r.Namespaces), NamespaceSelectors: d.selectors(r.NamespaceSelectors), Selectors: d.serviceSelectors(r),
-		State: r.State.or(PoolActive), Advertise: d.advertisements(r, named),
+		State: r.State.or(PoolActive), Advertise: d.advertisements(r, named), Via: r.via().v, Links: values(r.Links),
 	}
 	if slices.ContainsFunc(p.NamespaceSelectors, Selector.Empty) {
 		p.Namespaces, p.NamespaceSelectors = nil, nil // all
@@ -296,7 +300,10 @@ func (d *decoder) rack(r *rawRack) Rack {
 		Name: r.Name.v, Zone: r.Zone.or(r.Name.v), Row: r.Row.v, Units: r.Units.v, ASN: r.ASN.v,
 		Subnets: values(r.Subnets), PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v,
 		State: r.State.or(StateActive), Session: d.session(&r.rawSession),
-		Neighbours: sortedTexts(r.Neighbours),
+		Neighbours: sortedTexts(r.Neighbours), OnLink: r.OnLink.settings(),
+	}
+	for l := range r.Links.each() {
+		rack.Links = append(rack.Links, l.link())
 	}
 	if len(r.Peers.v) > 0 || d.lenient && r.Peers.given() {
 		rack.Peers = append([]string{}, sortedTexts(r.Peers)...)

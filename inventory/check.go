@@ -23,7 +23,7 @@ func Check(docs ...Document) Problems {
 func (v *validation) partly() {
 	for _, check := range []func(){
 		v.names, v.labelKeys, v.identities, v.units, v.taints,
-		v.poolRanges, v.routers, v.bfd, v.storages, v.selectors,
+		v.poolRanges, v.viaAgrees, v.routers, v.bfd, v.storages, v.selectors,
 	} {
 		check()
 	}

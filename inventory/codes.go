@@ -179,8 +179,8 @@ const (
 const (
 	// Two ranges of pools overlap, so an address would be in both.
 	PoolsOverlap Code = "P0701"
-	// The pool has an address that a machine or router has. A Service with that address would cut it
-	// off. Exclude the address or choose another range.
+	// The pool has an address that a machine, a router or a witness has. A Service with that address
+	// would cut it off. Exclude the address or choose another range.
 	PoolHoldsHost Code = "P0702"
 	// The pool overlaps the pod network.
 	PoolHoldsPods Code = "P0703"
@@ -193,8 +193,10 @@ const (
 	NothingExcluded Code = "P0706"
 	// Every address of the pool is excluded or left out by skipFirstLast, so it gives none.
 	PoolEmpty Code = "P0707"
-	// The pool lies on a subnet of machines. Other hosts of that subnet ask for the VIP by ARP or
-	// neighbour discovery, which nobody answers: Plinth announces VIPs to routers only.
+	// The pool lies on a subnet of machines that have routers, and does not say how its VIPs are to be
+	// announced. Other hosts of the subnet ask for a VIP by ARP or neighbour discovery: with via: link one
+	// machine answers them; with via: bgp nobody does, and the routers alone know the way. Where the
+	// machines of the subnet have no router, via: link is the default.
 	PoolOnSubnet Code = "P0708"
 	// Addresses of this family are never announced: no session carries it, for the machines or their
 	// routers have no address of the family.
@@ -217,6 +219,41 @@ const (
 	// Every pool has the state disabled, so no Service gets a VIP, and those that have one are not
 	// announced.
 	AllPoolsDisabled Code = "P0715"
+	// Two advertisements of a pool say different things under via. How an address is announced does not
+	// depend on the labels of its Service, so all advertisements of a pool say the same. Make two pools.
+	ViaDisagrees Code = "P0716"
+	// The pool says via: link, and no rack has a subnet that holds an address of it, so no machine is on
+	// such a link. Either the subnets of the racks are missing, or the addresses are others.
+	LinkWithoutSubnet Code = "P0717"
+	// The pool is announced on a subnet that no machine has an address in, so nobody answers for its
+	// VIPs there.
+	LinkWithoutMachine Code = "P0718"
+	// The pool is on a link and holds an address of the subnet that no host has: the network or broadcast
+	// address of IPv4, or the one that IPv6 has for all routers. No Service can have it. Exclude it, or say
+	// skipFirstLast where the range is the whole subnet.
+	PoolHoldsEnds Code = "P0719"
+	// The advertisement names routers, and every address of its pool is announced on a link, where no
+	// router is told. Racks and zones say which machines may answer.
+	RoutersOnLink Code = "P0720"
+	// The setting is an attribute of BGP routes, and every address of the pool is announced on a link,
+	// without BGP.
+	UnusedOnLink Code = "P0721"
+	// A witness is asked by ARP or neighbour discovery, so it has to be in a subnet of the rack; one of
+	// the spec in one of any rack's. A machine is no witness: it is what the witness tells of.
+	BadWitness Code = "P0722"
+	// Two racks have one subnet, and say different things under onLink. All machines of a subnet watch
+	// each other with the same timers, and ask the same witness.
+	OnLinkDiffers Code = "P0723"
+	// Machines of the subnet that hear less than half of the others go on only while a witness answers, a
+	// host that is always there. Nobody says which, and the inventory has no router in the subnet. Each
+	// machine then takes its default gateway, if that is a host of the subnet; here the machines have
+	// another subnet as well, so it may be a host of that one. Then of two machines the second never goes
+	// on alone. Name a host under onLink.witness.
+	LinkWithoutWitness Code = "P0724"
+	// Every machine of a subnet watches every other one, with ten packets a second each way unless onLink.bfd
+	// says otherwise. That is measured with 32 machines. Have fewer machines on the link, a slower profile, or
+	// announce the pool over BGP, where a machine watches its routers alone.
+	LinkOfMany Code = "P0725"
 )
 
 // BGP.
@@ -339,4 +376,10 @@ const (
 	// named. If all sessions are to change at once, as when the router changes in the same minute:
 	// plinth allow DIGEST.
 	TrialFailed Code = "P1011"
+	// The change would have VIPs in use announced on a link that are announced over BGP, or the other
+	// way round, and their pool does not ask for it: a rack got subnets that hold them, or lost these, or its
+	// routers. Clients that find the way by their router do not ask on the wire, and the other way
+	// round. Say via in the pool's advertise: bgp leaves them where they are, link is what is asked
+	// for. Or allow it by the digest that is printed: plinth allow DIGEST.
+	VIPsSwitched Code = "P1012"
 )

@@ -20,11 +20,11 @@ type Community struct {
 
 // Communities that every router knows.
 var (
-	GracefulShutdown = standard(65535, 0)     // RFC 8326
-	Blackhole        = standard(65535, 666)   // RFC 7999
-	NoExport         = standard(65535, 65281) // RFC 1997
-	NoAdvertise      = standard(65535, 65282) // RFC 1997
-	NoPeer           = standard(65535, 65284) // RFC 3765
+	GracefulShutdown = wellKnownOf(0)     // RFC 8326
+	Blackhole        = wellKnownOf(666)   // RFC 7999
+	NoExport         = wellKnownOf(65281) // RFC 1997
+	NoAdvertise      = wellKnownOf(65282) // RFC 1997
+	NoPeer           = wellKnownOf(65284) // RFC 3765
 )
 
 // wellKnown are the names that stand for a community without being declared.
@@ -36,8 +36,10 @@ var wellKnown = map[string]Community{
 	"no-peer":           NoPeer,
 }
 
-func standard(high, low uint16) Community {
-	return Community{Global: uint32(high), Local1: uint32(low)}
+// wellKnownOf is a community of the range that RFC 1997 keeps for those that mean the same
+// to everybody.
+func wellKnownOf(low uint16) Community {
+	return Community{Global: 65535, Local1: uint32(low)}
 }
 
 // ParseCommunity reads "65010:100", "large:65010:1:7" or a well-known name such

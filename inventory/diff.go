@@ -61,6 +61,8 @@ type PoolChange struct {
 	Kind   ChangeKind
 	Gained []Range // addresses that it did not have
 	Lost   []Range // addresses that it has no longer; those in use are not announced any more
+	ToLink []Range // addresses that were announced over BGP, and are on a link now
+	ToBGP  []Range // the other way round
 	Fields []FieldChange
 }
 
@@ -208,13 +210,14 @@ func diffPool(before *Inventory, p Pool) (PoolChange, bool) {
 		return c, true
 	}
 	c.Fields = diffFields("", poolMap(old), poolMap(p))
+	c.ToLink, c.ToBGP = switchedBy(old, p)
 	switch {
 	case len(c.Lost) > 0:
 		c.Kind = Shrunk
 	case len(c.Gained) > 0:
 		c.Kind = Grown
 	}
-	return c, len(c.Fields) > 0
+	return c, len(c.Fields)+len(c.ToLink)+len(c.ToBGP) > 0
 }
 
 // addresses is the set of what the pool gives.

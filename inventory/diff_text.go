@@ -61,6 +61,12 @@ func (p PoolChange) String() string {
 	if len(p.Lost) > 0 {
 		parts = append(parts, "loses "+joined(p.Lost)+", of which none is announced any more")
 	}
+	if len(p.ToLink) > 0 {
+		parts = append(parts, "announces "+joined(p.ToLink)+" on the link in place of BGP")
+	}
+	if len(p.ToBGP) > 0 {
+		parts = append(parts, "announces "+joined(p.ToBGP)+" over BGP in place of the link")
+	}
 	text := fmt.Sprintf("pool %s is %s", p.Name, p.Kind)
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")

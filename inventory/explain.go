@@ -96,6 +96,9 @@ func (e *explainer) explain() {
 	for _, s := range e.inv.Sessions(m) {
 		e.session(rack, s)
 	}
+	for _, l := range e.inv.LinksOf(m.Name) {
+		e.link(rack, raw, l)
+	}
 }
 
 // raw finds what was written about the machine.

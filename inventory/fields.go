@@ -28,6 +28,7 @@ func init() { // readers read raw types themselves, so neither can be initialise
 		"inventory.Mode":      word(ModeDirect, ModeFabric, ModeOverlay),
 		"inventory.PoolState": word(PoolActive, PoolDraining, PoolDisabled),
 		"inventory.State":     word(StatePlanned, StateActive, StateMaintenance, StateOff, StateRetired),
+		"inventory.Via":       word(ViaBGP, ViaLink),
 		"inventory.Operator":  word(OpIn, OpNotIn, OpExists, OpDoesNotExist),
 
 		"name": checked(name), "node": checked(nodeName), "namespace": checked(namespace), "hostname": checked(hostname),

@@ -44,7 +44,8 @@ func (f *formatter) spec() mapOf {
 		{"communities", textsOf(inv.Communities)},
 		{"podNetwork", podNetworkMap(inv.PodNetwork)},
 		{"routers", f.routers("")},
-		{"pools", mapsOf(inv.Pools, poolMap)},
+		{"onLink", onLinkMap(inv.OnLink)},
+		{"pools", mapsOf(inv.Pools, f.pool)},
 		{"storage", mapsOf(inv.Storage, storageMap)},
 		{"racks", mapsOf(inv.Racks, f.rack)},
 	})
@@ -211,8 +212,19 @@ func poolMap(p Pool) mapOf {
 		{"namespaceSelectors", mapsOf(p.NamespaceSelectors, selectorMap)},
 		serviceSelectors(p.Selectors),
 		{"state", unless(p.State, PoolActive)},
-		{"advertise", advertiseValue(p.Advertise)},
+		{"advertise", advertiseValue(p)},
 	})
+}
+
+// pool is one, with what is worked out of it where that is stored. Its advertisements are a list
+// then, which versions do not read that would pass the links over.
+func (f *formatter) pool(p Pool) mapOf {
+	m := poolMap(p)
+	if !f.accepted || len(p.Links) == 0 {
+		return m
+	}
+	m = slices.DeleteFunc(m, func(f pair) bool { return f.key == "advertise" })
+	return append(m, pair{"advertise", mapsOf(p.Advertise, p.advertiseMap)}, pair{"links", stringsOf(p.Links)})
 }
 
 // serviceSelectors is one selector, as every version reads it, or a list.
@@ -233,16 +245,17 @@ func selectorMap(s Selector) mapOf {
 // advertiseValue is a mapping where that says all to every version, and else a list: versions
 // that read format 1 alone read no list, and must not take one advertisement of many, or one of some
 // Services, for that of all.
-func advertiseValue(all []Advertise) any {
-	if len(all) == 1 && all[0].Selector.Empty() {
-		return advertiseMap(all[0])
+func advertiseValue(p Pool) any {
+	if all := p.Advertise; len(all) == 1 && all[0].Selector.Empty() {
+		return p.advertiseMap(all[0])
 	}
-	return mapsOf(all, advertiseMap)
+	return mapsOf(p.Advertise, p.advertiseMap)
 }
 
-func advertiseMap(a Advertise) mapOf {
+func (p Pool) advertiseMap(a Advertise) mapOf {
 	return filled(mapOf{
 		{"serviceSelector", selectorMap(a.Selector)},
+		{"via", string(p.Via)},
 		{"racks", a.Racks},
 		{"zones", a.Zones},
 		{"routers", a.Routers},
@@ -275,9 +288,9 @@ func (f *formatter) rack(r Rack) mapOf {
 	if !f.accepted && slices.Equal(r.Peers, f.inv.defaultPeers(r.Name)) {
 		peers = nil
 	}
-	neighbours := r.Neighbours
+	neighbours, links := r.Neighbours, r.Links
 	if !f.accepted {
-		neighbours = nil
+		neighbours, links = nil, nil
 	}
 	place := filled(mapOf{
 		{"name", r.Name},
@@ -287,11 +300,13 @@ func (f *formatter) rack(r Rack) mapOf {
 		{"asn", plain(r.ASN, implied(f, f.inv.BGP.ASN))},
 		{"subnets", stringsOf(r.Subnets)},
 		{"routers", f.routers(r.Name)},
+		{"onLink", onLinkMap(r.OnLink)},
 	})
 	rest := filled(mapOf{
 		{"podCIDRs", f.podCIDRs(r.PodCIDRs, r.Carved)},
 		{"carved", plain(f.accepted && r.Carved, false)},
 		{"neighbours", neighbours},
+		{"links", mapsOf(links, linkMap)},
 		{"state", unless(r.State, StateActive)},
 	})
 	return slices.Concat(place, peers, rest, sessionMap(r.Session), filled(mapOf{{"machines", machines}}))

@@ -28,6 +28,7 @@ type Inventory struct {
 	Communities map[string]Community // by the name that people gave them
 	PodNetwork  PodNetwork           // zero: a CNI routes pods
 	Routers     []Router             // of the spec and of the racks
+	OnLink      OnLink
 	Pools       []Pool
 	Storage     []Storage
 	Racks       []Rack
@@ -191,6 +192,9 @@ type Pool struct {
 	Selectors          []Selector // of Services, of which one has to match; empty: all
 	State              PoolState
 	Advertise          []Advertise // one at least; see [Advertise]
+	Via                Via         // as it was written; empty: nobody said
+	// Links are the subnets that addresses of the pool are announced on, in place of BGP, sorted; see [Inventory.LinkOf].
+	Links []netip.Prefix
 }
 
 // Range is an inclusive range of addresses of one family. It prints as a prefix
@@ -247,10 +251,13 @@ type Rack struct {
 	Carved   bool           // PodCIDRs come from Carve, not from a person's hand
 	State    State
 	Session  SessionOptions
+	OnLink   OnLink
 	Machines []Machine // in the order in which they were written
 	// Neighbours are the other racks that share an entry of Subnets, sorted. They are told
 	// in a [Inventory.Slice] only, where those racks themselves are not.
 	Neighbours []string
+	// Links are those that a neighbour is on as well. They are told there only, too.
+	Links []Link
 }
 
 // State is where in its life a machine is.

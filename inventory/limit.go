@@ -54,8 +54,9 @@ func (l Limit) Of(total int) int {
 		return percent
 	case limitOneOrPercent:
 		return max(1, percent)
+	default:
+		return l.n
 	}
-	return l.n
 }
 
 // String prints the limit as it is written in an inventory.
@@ -65,6 +66,7 @@ func (l Limit) String() string {
 		return strconv.Itoa(l.n) + "%"
 	case limitOneOrPercent:
 		return strconv.Itoa(l.n) + "%, at least 1"
+	default:
+		return strconv.Itoa(l.n)
 	}
-	return strconv.Itoa(l.n)
 }

@@ -18,7 +18,8 @@ type Losses struct {
 	Removed     []string // machines that it drops, retires, or has another one in the place of
 	Drained     []string // machines that leave the state active and stay in the inventory
 	Unreachable []LostVIP
-	InUse       int // VIPs, of which Unreachable are some
+	Switched    []SwitchedVIP
+	InUse       int // VIPs, of which Unreachable and Switched are some
 }
 
 // LostVIP is a VIP in use that some machine announces, and none would any more.
@@ -26,6 +27,14 @@ type LostVIP struct {
 	Addr     netip.Addr
 	Services []string // namespace/name
 	Why      string   // as "no pool has it"
+}
+
+// SwitchedVIP is a VIP in use that is announced over BGP and would be on a link, or the other way
+// round, though nobody asked for it. Clients that reach it one way may not reach it the other.
+type SwitchedVIP struct {
+	Addr     netip.Addr
+	Services []string // namespace/name
+	From, To string   // as "BGP" and "the link 192.168.1.0/24"
 }
 
 // Allowance is what somebody has allowed.
@@ -69,6 +78,12 @@ func LossesOf(next, inForce *Inventory) Losses {
 	}
 	slices.Sort(l.Removed)
 	slices.Sort(l.Drained)
+	return l
+}
+
+// WithVIPs are the losses with what others say of VIPs.
+func (l Losses) WithVIPs(of Losses) Losses {
+	l.InUse, l.Unreachable, l.Switched = of.InUse, of.Unreachable, of.Switched
 	return l
 }
 
@@ -146,7 +161,11 @@ func (l Losses) limits(inForce *Inventory, removals int) []brake {
 		code: VIPsUnreachable, path: "spec.pools", message: "takes %d of %d VIPs in use from everybody, and %d may be",
 		key: "maxUnreachable", limit: safety.MaxUnreachable.Or(LimitNumber(0)), of: l.InUse, lost: said(l.Unreachable), mark: func(b *Losses) { b.Unreachable = l.Unreachable },
 	}
-	return []brake{removed, drained, unreachable}
+	switched := brake{
+		code: VIPsSwitched, path: "spec.pools", message: "switches %d of %d VIPs in use between BGP and a link without a word of via, and %d may be",
+		limit: LimitNumber(0), of: l.InUse, lost: said(l.Switched), mark: func(b *Losses) { b.Switched = l.Switched },
+	}
+	return []brake{removed, drained, unreachable, switched}
 }
 
 // may is how many may be lost.
@@ -159,6 +178,9 @@ func (b brake) problem() Problem {
 		Severity: Error, Code: b.code, Path: b.path,
 		Message:  fmt.Sprintf(b.message, n, b.of, b.may()) + ": " + shortList(b.lost, namesTold),
 		Accepted: fmt.Sprintf("safety.%s (%s) of the inventory in force", b.key, b.limit),
+	}
+	if b.code == VIPsSwitched {
+		p.Accepted = "advertise.via in the pool, which says what is meant"
 	}
 	if b.code == TooManyRemovals {
 		p.Accepted += fmt.Sprintf(", or the annotation plinth.dev/allow-removals: \"%d\"", n)
@@ -179,11 +201,14 @@ func (l Losses) Digest() string {
 	for _, vip := range l.Unreachable {
 		fmt.Fprintln(h, "unreachable", vip.Addr)
 	}
+	for _, vip := range l.Switched {
+		fmt.Fprintln(h, "switched", vip.Addr)
+	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
 // said tells of each VIP what its Services lose.
-func said(lost []LostVIP) []string {
+func said[T fmt.Stringer](lost []T) []string {
 	out := make([]string, len(lost))
 	for i, vip := range lost {
 		out[i] = vip.String()
@@ -194,6 +219,11 @@ func said(lost []LostVIP) []string {
 // String tells what the Services lose, and why.
 func (v LostVIP) String() string {
 	return fmt.Sprintf("service %s loses %s: %s", strings.Join(v.Services, ", "), v.Addr, v.Why)
+}
+
+// String tells how the VIP would be announced, and how it is.
+func (v SwitchedVIP) String() string {
+	return fmt.Sprintf("%s of service %s goes from %s to %s", v.Addr, strings.Join(v.Services, ", "), v.From, v.To)
 }
 
 // shortList joins the first n names and counts the rest.

@@ -119,6 +119,8 @@ type rawSpec struct {
 	PodNetwork rawPodNetwork `key:"podNetwork"`
 	// BGP neighbours of all racks that have none of their own.
 	Routers list[rawRouter] `key:"routers"`
+	// What machines do that answer for VIPs on their own subnet. A rack overrides it.
+	OnLink rawOnLink `key:"onLink"`
 	// Addresses that Services of type LoadBalancer get.
 	Pools list[rawPool] `key:"pools"`
 	// Places that volumes live in, for the labels of PersistentVolumes.
@@ -278,84 +280,6 @@ type rawRouter struct {
 	rawSession
 }
 
-// rawPool is a set of addresses that Services may get.
-type rawPool struct {
-	mapped
-
-	// The name that Services ask for by the annotation plinth.dev/pool.
-	Name scalar[string] `key:"name" form:"name" required:"true"`
-	// Prefixes, ranges ("first-last") and single addresses, of both families if wanted.
-	Addresses list[scalar[Range]] `key:"addresses" required:"true"`
-	// Prefixes, ranges and addresses among them that no Service gets.
-	Exclude list[scalar[Range]] `key:"exclude"`
-	// Addresses kept for one Service each: an address, then namespace/name.
-	Reserved entries[Reservation] `key:"reserved" form:"address="`
-	// Give addresses to Services that do not ask for a pool. Default: true.
-	AutoAssign scalar[bool] `key:"autoAssign"`
-	// Leave out the first and last address of each prefix. Default: false.
-	SkipFirstLast scalar[bool] `key:"skipFirstLast"`
-	// Order among pools that would do: lower first, then by name. Default: 0.
-	Priority scalar[int] `key:"priority" form:"-1000000..1000000"`
-	// Namespaces whose Services may use the pool, with those that namespaceSelectors match. Both empty: all.
-	Namespaces list[scalar[string]] `key:"namespaces" form:"namespace"`
-	// Selectors of Namespaces by their labels: Services of a Namespace that one of them matches, or that is in namespaces, may use the pool. Both empty: all.
-	NamespaceSelectors list[rawSelector] `key:"namespaceSelectors"`
-	// Services that may use the pool. Empty: all.
-	ServiceSelector rawSelector `key:"serviceSelector"`
-	// Several selectors: Services that one of them matches, or serviceSelector, may use the pool.
-	ServiceSelectors list[rawSelector] `key:"serviceSelectors"`
-	// active, draining (gives no new VIP) or disabled (gives none and is withdrawn). Default: active.
-	State scalar[PoolState] `key:"state"`
-	// Where and how the pool's VIPs are announced: a mapping, or a list of mappings. Of a list, all count that select the Service and fit the machine's rack and zone and the router. Each prefix is announced to a router once, with the attributes of the first of these that has it.
-	Advertise oneOrMore[rawAdvertise] `key:"advertise"`
-}
-
-// rawSelector is a Kubernetes label selector.
-type rawSelector struct {
-	mapped
-
-	// Labels that must be there with these values.
-	MatchLabels entries[string] `key:"matchLabels" form:"labelKey=label"`
-	// Conditions that must all hold.
-	MatchExpressions list[rawRequirement] `key:"matchExpressions"`
-}
-
-// rawRequirement is one condition on one label.
-type rawRequirement struct {
-	mapped
-
-	// The key of the label.
-	Key scalar[string] `key:"key" form:"labelKey" required:"true"`
-	// In, NotIn, Exists or DoesNotExist.
-	Operator scalar[Operator] `key:"operator" required:"true"`
-	// The values of In and NotIn.
-	Values list[scalar[string]] `key:"values" form:"label"`
-}
-
-// rawAdvertise says where and how VIPs are announced.
-type rawAdvertise struct {
-	mapped
-
-	// Services whose VIPs are announced so. Empty: all.
-	ServiceSelector rawSelector `key:"serviceSelector"`
-	// Racks whose machines announce. Empty: all.
-	Racks list[scalar[string]] `key:"racks" form:"name"`
-	// Zones whose machines announce. Empty: all.
-	Zones list[scalar[string]] `key:"zones" form:"label"`
-	// Routers that are told. Empty: all.
-	Routers list[scalar[string]] `key:"routers" form:"name"`
-	// Length of the prefix that is announced around a VIP. Default: 32 for IPv4 and 128 for IPv6, the VIP alone. A VIP of a Service with externalTrafficPolicy: Local is announced alone as well, so that routers send its packets only to machines that have an endpoint.
-	Aggregate rawLengths `key:"aggregate"`
-	// LOCAL_PREF on sessions within one AS (RFC 4271). Default: 100.
-	LocalPref scalar[int] `key:"localPref" form:"0..4294967295"`
-	// Names of spec.communities, well-known names such as no-export, or communities such as 65010:100.
-	Communities list[scalar[string]] `key:"communities"`
-	// Times that our own AS number is put before the path once more: 0 to 10. Default: 0.
-	Prepend scalar[int] `key:"prepend" form:"0..10"`
-	// Tell routers the number of ready endpoints of each machine as link bandwidth, for weighted ECMP. Default: false.
-	Weighted scalar[bool] `key:"weighted"`
-}
-
 // rawStorage is a place that volumes live in.
 type rawStorage struct {
 	mapped
@@ -412,12 +336,14 @@ type rawRack struct {
 	Units scalar[int] `key:"units" form:"1..1000"`
 	// The AS number of the rack's machines. Default: bgp.asn.
 	ASN scalar[ASN] `key:"asn"`
-	// Subnets of the machines. Nodes of one subnet reach each other without a router.
+	// Subnets of the machines. Nodes of one subnet reach each other without a router. Addresses of pools that lie in one can be announced on it: see advertise.via.
 	Subnets list[scalar[netip.Prefix]] `key:"subnets"`
 	// BGP neighbours of this rack.
 	Routers list[rawRouter] `key:"routers"`
 	// Names of the routers that the machines have sessions with. Default: the rack's own routers, else all routers of the spec.
 	Peers list[scalar[string]] `key:"peers" form:"name"`
+	// What machines do that answer for VIPs on the rack's subnets. Racks that share a subnet must say the same.
+	OnLink rawOnLink `key:"onLink"`
 	// The rack's block of each family of podNetwork.cidrs. Default: carved from them.
 	PodCIDRs list[scalar[netip.Prefix]] `key:"podCIDRs"`
 	// Like a machine's state; of the two the graver one counts. Default: active.
@@ -429,6 +355,8 @@ type rawRack struct {
 	Carved scalar[bool] `key:"carved" hidden:"own"`
 	// Written by Plinth alone, in what it keeps in the cluster: other racks on one of the subnets.
 	Neighbours list[scalar[string]] `key:"neighbours" form:"name" hidden:"own"`
+	// Written by Plinth alone, in what it keeps in the cluster: links that other racks are on as well.
+	Links list[rawStoredLink] `key:"links" hidden:"own"`
 }
 
 // rawMachine is one machine, and the Kubernetes Node that runs on it.

@@ -1,7 +1,7 @@
 package inventory
 
 import (
-	_ "embed" // the sources below
+	"embed"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -16,8 +16,8 @@ import (
 // The raw types and the codes carry their documentation as comments. The
 // schema, the explanations and the reference pages are all made of these.
 //
-//go:embed raw.go
-var rawSource string
+//go:embed raw.go raw_pool.go raw_link.go
+var rawSources embed.FS
 
 //go:embed codes.go
 var codeSource string
@@ -42,7 +42,11 @@ type TypeDoc struct {
 // Types returns the description of every mapping of an inventory, in the order
 // in which they appear in one; the first is the document itself.
 func Types() []TypeDoc {
-	decls := parseSource(rawSource).Decls
+	var decls []ast.Decl
+	for _, file := range []string{"raw.go", "raw_pool.go", "raw_link.go"} {
+		source, _ := rawSources.ReadFile(file) // it is embedded
+		decls = append(decls, parseSource(string(source)).Decls...)
+	}
 	all := map[string]TypeDoc{}
 	var order []string
 	for _, d := range decls {

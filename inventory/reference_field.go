@@ -107,7 +107,7 @@ var kindWords = map[string]string{
 	"string": "text", "bool": "true or false", "int": "number", "ASN": "AS number", "Limit": "number or percentage", "time.Duration": "time",
 	"netip.Addr": "address", "netip.Prefix": "prefix", "Range": "prefix, range or address", "Community": "community", "Reservation": "namespace/name",
 	"Learn": "none or default", "Mode": "direct, fabric or overlay", "PoolState": "active, draining or disabled",
-	"State": "planned, active, maintenance, off or retired", "Operator": "In, NotIn, Exists or DoesNotExist",
+	"State": "planned, active, maintenance, off or retired", "Via": "bgp or link", "Operator": "In, NotIn, Exists or DoesNotExist",
 }
 
 // Kind tells in words what stands in the field.

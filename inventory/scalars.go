@@ -73,6 +73,7 @@ var synonyms = map[string]string{
 	"enabled": "active", "on": "active", "up": "active", "running": "active", "cordoned": "maintenance", "drained": "maintenance",
 	"down": "off", "shutdown": "off", "stopped": "off", "decommissioned": "retired", "removed": "retired", "deleted": "retired",
 	"new": "planned", "spare": "planned", "withdrawn": "disabled", "all": "default",
+	"arp": "link", "layer2": "link", "ndp": "link", "l3": "bgp",
 	"arista": "eos", "cumulus": "nvue", "frrouting": "frr", "juniper": "junos", "mikrotik": "routeros", "openbsd": "openbgpd",
 	"pfsense": "frr", "quagga": "frr", "sonic": "frr", "ubiquiti": "unifi",
 }

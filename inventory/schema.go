@@ -159,6 +159,7 @@ var wordsOf = map[string][]any{
 	"PoolState": {"active", "draining", "disabled"},
 	"State":     {"planned", "active", "maintenance", "off", "retired"},
 	"Operator":  {"In", "NotIn", "Exists", "DoesNotExist"},
+	"Via":       {"bgp", "link"},
 }
 
 // fieldSchemas are those of keys whose type does not tell all.

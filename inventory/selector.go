@@ -67,8 +67,9 @@ func (r Requirement) matches(labels map[string]string) bool {
 		return !ok || !slices.Contains(r.Values, have)
 	case OpExists:
 		return ok
+	default:
+		return !ok
 	}
-	return !ok
 }
 
 // String prints the selector as kubectl -l takes it.
@@ -92,6 +93,7 @@ func (r Requirement) String() string {
 		return r.Key + " notin (" + strings.Join(r.Values, ",") + ")"
 	case OpExists:
 		return r.Key
+	default:
+		return "!" + r.Key
 	}
-	return "!" + r.Key
 }

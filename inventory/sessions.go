@@ -139,11 +139,12 @@ func (inv *Inventory) families(m Machine, router Router, local netip.Addr) Famil
 	return both
 }
 
-// Families are those that the inventory needs: of its pools and of its pod network.
+// Families are those that the inventory needs of sessions: of its pools, but for what is announced on
+// links, and of its pod network.
 func (inv *Inventory) Families() Families {
 	var f Families
 	for _, p := range inv.Pools {
-		for _, r := range p.Ranges {
+		for _, r := range p.RangesOverBGP() {
 			f.add(r.First)
 		}
 	}

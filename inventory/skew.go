@@ -12,12 +12,16 @@ import (
 const AnnotationFormat = "plinth.dev/format"
 
 // ReadsFormat is the highest number of the format of accepted inventories that this program reads.
-const ReadsFormat = 2
+const ReadsFormat = 3
 
 // StoredFormat is the number of the format that an accepted inventory is stored in: 1, which
 // older versions read, unless a pool says what they would pass over and must not. They would
-// announce or give away what is not to be, or not so.
+// announce or give away what is not to be, or not so. Of 3 is what has a pool on a link: who reads 2
+// would announce its addresses over BGP.
 func (inv *Inventory) StoredFormat() int {
+	if slices.ContainsFunc(inv.Pools, func(p Pool) bool { return len(p.Links) > 0 }) {
+		return 3
+	}
 	if slices.ContainsFunc(inv.Pools, Pool.extended) {
 		return 2
 	}

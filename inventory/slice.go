@@ -25,6 +25,7 @@ func (inv *Inventory) Slice(rack string) *Inventory {
 	r, ok := inv.Rack(rack)
 	if ok {
 		r.Neighbours = inv.NeighboursOf(r)
+		r.Links = inv.sharedLinks(r)
 		out.Racks = []Rack{r}
 	}
 	for _, router := range inv.Routers {
@@ -53,7 +54,8 @@ func (inv *Inventory) NeighboursOf(of Rack) []string {
 }
 
 // meetNeighbours forgets the names of neighbours that are here themselves, as they
-// are once all slices are put together: their subnets say the same.
+// are once all slices are put together: their subnets say the same. Links of which all racks are
+// here are worked out from these.
 func (inv *Inventory) meetNeighbours() {
 	for i := range inv.Racks {
 		r := &inv.Racks[i]
@@ -62,7 +64,7 @@ func (inv *Inventory) meetNeighbours() {
 			return here
 		})
 		if len(r.Neighbours) == 0 {
-			r.Neighbours = nil
+			r.Neighbours, r.Links = nil, nil
 		}
 	}
 }

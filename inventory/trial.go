@@ -73,6 +73,7 @@ func RetermedBy(next, inForce *Inventory) Retermed {
 			vanish[p] = true
 		case Appears:
 			appear[p] = true
+		default: // changes no session
 		}
 	}
 	for p := range vanish {

@@ -27,6 +27,7 @@ func (d *decoder) validate(raw *rawInventory, inv *Inventory) {
 		v.identities, v.units, v.taints,
 		v.addresses, v.subnets,
 		v.poolRanges, v.poolsAndOthers, v.reservations, v.poolReach, v.aggregates, v.shadowed,
+		v.viaAgrees, v.links,
 		v.systems, v.sessions, v.routers, v.linkLocals, v.bfd,
 		v.storages, v.selectors,
 		v.podNetwork, v.podCIDRs,

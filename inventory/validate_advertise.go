@@ -14,6 +14,9 @@ func (v *validation) poolReach() {
 	carried := v.carried()
 	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
+		if p.OnLinksOnly() {
+			continue
+		}
 		var reach Families
 		anywhere := false
 		for i, a := range p.Advertise {
@@ -27,7 +30,8 @@ func (v *validation) poolReach() {
 			continue
 		}
 		for _, r := range raw.Addresses.v {
-			if f := (Families{r.v.Is4(), !r.v.Is4()}); f.IPv4 && !reach.IPv4 || f.IPv6 && !reach.IPv6 {
+			f := Families{r.v.Is4(), !r.v.Is4()}
+			if (f.IPv4 && !reach.IPv4 || f.IPv6 && !reach.IPv6) && (len(p.Links) == 0 || len(p.besideLinks(r.v)) > 0) {
 				v.refuse(r.node, refusal{code: FamilyUncarried, severity: Warning, message: "no session can carry this family, for machines or routers have no address of it",
 					accepted: "machines with an address of that family"})
 			}
@@ -91,6 +95,9 @@ func allowed(list []string, s string) bool { return len(list) == 0 || slices.Con
 func (v *validation) aggregates() {
 	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
+		if p.OnLinksOnly() {
+			continue
+		}
 		for i, a := range p.Advertise {
 			v.aggregate(p, a, &raw.advertise(i).Aggregate)
 		}

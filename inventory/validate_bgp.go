@@ -109,7 +109,7 @@ func (v *validation) sessions() {
 
 // noPeers warns of a rack that is to announce VIPs to nobody.
 func (v *validation) noPeers(raw *rawRack) {
-	if len(v.inv.Pools) > 0 {
+	if slices.ContainsFunc(v.inv.Pools, func(p Pool) bool { return !p.OnLinksOnly() && (p.Via != ViaLink || len(p.Links) > 0) }) {
 		v.refuse(raw.node, refusal{code: NoPeers, severity: Warning, message: "the rack's machines have no router to announce VIPs to", accepted: "routers in the rack or in the spec, or peers"})
 	}
 }
@@ -210,6 +210,9 @@ func (v *validation) localPrefs() {
 		return
 	}
 	for p := range v.raw.Pools.each() {
+		if pool, _ := v.inv.Pool(p.Name.v); pool.OnLinksOnly() {
+			continue
+		}
 		for a := range p.Advertise.each() {
 			if l := a.LocalPref; l.given() && l.v != defaultLocalPref {
 				v.refuse(l.node, refusal{code: LocalPrefUnused, severity: Warning, message: "is sent within one AS only, and every router is of another", accepted: "no localPref, or routers of the machines' AS", suggestion: "prepend: 1"})

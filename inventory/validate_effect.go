@@ -64,6 +64,7 @@ func (v *validation) nothingInService() {
 			return
 		case StateMaintenance, StateOff:
 			out++
+		case StatePlanned, StateRetired:
 		}
 	}
 	if out == 0 {
@@ -130,7 +131,7 @@ func (v *validation) unused() {
 	profiles, communities := v.writtenUnder("bfd"), v.writtenUnder("communities")
 	for p := range v.raw.BFDProfiles.each() {
 		if p.Name.given() && !slices.Contains(profiles, p.Name.v) {
-			v.refuse(p.Name.node, refusal{code: Unused, severity: Warning, message: "no bfd names this profile", accepted: "bfd: " + p.Name.v + " in spec.bgp, a rack or a router, or no such profile", suggestion: "bfd: " + p.Name.v})
+			v.refuse(p.Name.node, refusal{code: Unused, severity: Warning, message: "no bfd names this profile", accepted: "bfd: " + p.Name.v + " in spec.bgp, a rack, a router or onLink, or no such profile", suggestion: "bfd: " + p.Name.v})
 		}
 	}
 	for _, c := range v.raw.Communities.v {

@@ -93,9 +93,11 @@ func namesOf[T any](all []T, name func(*T) string) []string {
 func (v *validation) references() {
 	racks, routers, zones, bfd := v.rackNames(), v.routerNames(), v.zoneNames(), v.bfdNames()
 	v.refer(UnknownBFD, "BFD profile", bfd, v.raw.BGP.BFD)
+	v.refer(UnknownBFD, "BFD profile", bfd[:len(bfd)-1], v.raw.OnLink.BFD) // machines on a link cannot do without
 	for r := range v.raw.Racks.each() {
 		v.refer(UnknownRouter, "router", routers, r.Peers.v...)
 		v.refer(UnknownBFD, "BFD profile", bfd, r.BFD)
+		v.refer(UnknownBFD, "BFD profile", bfd[:len(bfd)-1], r.OnLink.BFD)
 		v.once(r.Peers)
 	}
 	for _, r := range v.raw.allRouters() {

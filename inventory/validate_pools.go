@@ -94,7 +94,7 @@ func (p *rawPool) like(r Range) string {
 }
 
 // poolsAndOthers refuses pools that hold the address of a machine or router or
-// that overlap pod CIDRs, and warns of those on a machines' subnet.
+// that overlap pod CIDRs.
 func (v *validation) poolsAndOthers() {
 	for p := range v.raw.Pools.each() {
 		for _, r := range p.Addresses.v {
@@ -105,7 +105,6 @@ func (v *validation) poolsAndOthers() {
 						suggestion: without(r.v, RangeOf(c.v))}, c.node)
 				}
 			}
-			v.poolOnSubnet(p, r)
 		}
 	}
 }
@@ -137,18 +136,6 @@ func (v *validation) poolAndHosts(p *rawPool, r scalar[Range]) {
 		if !slices.ContainsFunc(p.Exclude.v, func(e scalar[Range]) bool { return e.v.Contains(h.v) }) {
 			v.refuse(r.node, refusal{code: PoolHoldsHost, message: "holds " + h.v.String() + ", the address of " + v.ownerOf(h.node),
 				accepted: "addresses that nothing else has", suggestion: fmt.Sprintf("exclude: [%s]", quoted(h.v.String()))}, h.node)
-		}
-	}
-}
-
-// poolOnSubnet warns once a range: neighbours on the subnet ask for the VIP by
-// ARP or neighbour discovery, and nobody answers.
-func (v *validation) poolOnSubnet(p *rawPool, r scalar[Range]) {
-	for _, s := range v.raw.allSubnets() {
-		if r.v.Overlaps(RangeOf(s.v)) {
-			v.refuse(r.node, refusal{code: PoolOnSubnet, severity: Warning, message: "lies on the subnet " + s.v.String() + ", whose hosts look for it on the wire and not at their router",
-				accepted: "addresses that are routed to, outside every subnet", suggestion: without(r.v, RangeOf(s.v))}, s.node)
-			return
 		}
 	}
 }

@@ -176,6 +176,9 @@ func TestEveryFieldOfTheRawTypesIsReadAndDescribed(t *testing.T) {
 		}
 		delete(read, doc.Name)
 	}
+	for _, stored := range []string{"rawStoredLink", "rawStoredLinkMachine"} { // by Plinth alone
+		delete(read, stored)
+	}
 	for name := range read {
 		t.Errorf("%s is no type", name)
 	}

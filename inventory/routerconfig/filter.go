@@ -75,9 +75,10 @@ func (f *filter) equal(o *filter) bool {
 // addPool lets in the VIPs of a pool as one of its advertisements has them: single addresses, and prefixes of its aggregate
 // length where one lies wholly in the pool. With an aggregate, too, VIPs of Services
 // with local traffic are announced by themselves. Excluded addresses are let in,
-// too: one that was given before somebody excluded it stays where it is.
+// too: one that was given before somebody excluded it stays where it is. What is announced on
+// a link is not: no router is to hear of it.
 func (f *filter) addPool(p inventory.Pool, a inventory.Advertise) {
-	for _, r := range p.Ranges {
+	for _, r := range p.RangesOverBGP() {
 		for _, block := range r.Prefixes() {
 			alone := rule{block: block, length: block.Addr().BitLen()}
 			f.addVIP(alone)

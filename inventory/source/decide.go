@@ -85,10 +85,11 @@ func (r *Reconciler) judge(ctx context.Context, edit Edit, next *inventory.Inven
 func (r *Reconciler) losses(ctx context.Context, next *inventory.Inventory) (losses inventory.Losses, err error) {
 	inForce := r.have.inventory
 	losses = inventory.LossesOf(next, inForce)
-	if inForce != nil && r.Unreachable != nil && !next.Equal(inForce) {
-		losses.InUse, losses.Unreachable, err = r.Unreachable(ctx, inForce, next)
+	if inForce == nil || r.VIPLosses == nil || next.Equal(inForce) {
+		return losses, nil
 	}
-	return losses, err
+	of, err := r.VIPLosses(ctx, inForce, next)
+	return losses.WithVIPs(of), err
 }
 
 // allows is the leave that somebody wrote on the ConfigMap that lists the slices.

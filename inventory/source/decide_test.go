@@ -17,10 +17,11 @@ import (
 // judged is a reconciler with an inventory in force, that is told what each edit takes away.
 type judged struct {
 	*Reconciler
-	t      *testing.T
-	client *fake.Clientset
-	lost   []inventory.LostVIP
-	err    error
+	t        *testing.T
+	client   *fake.Clientset
+	lost     []inventory.LostVIP
+	switched []inventory.SwitchedVIP
+	err      error
 }
 
 var oneVIP = []inventory.LostVIP{{Addr: netip.MustParseAddr("203.0.113.77"), Services: []string{"default/web"}, Why: "no pool has it"}}
@@ -35,8 +36,8 @@ func newJudged(t *testing.T) *judged {
 // restart has another leader go on.
 func (j *judged) restart() {
 	j.Reconciler = reconcilerOf(j.client)
-	j.Unreachable = func(context.Context, *inventory.Inventory, *inventory.Inventory) (int, []inventory.LostVIP, error) {
-		return 3, j.lost, j.err
+	j.VIPLosses = func(context.Context, *inventory.Inventory, *inventory.Inventory) (inventory.Losses, error) {
+		return inventory.Losses{InUse: 3, Unreachable: j.lost, Switched: j.switched}, j.err
 	}
 }
 
@@ -97,6 +98,15 @@ func TestAnEditThatTakesAVIPFromEverybodyIsRefused(t *testing.T) {
 	if j.have.generation != 2 {
 		t.Errorf("generation %d is in force though it was allowed", j.have.generation)
 	}
+}
+
+func TestAnEditThatSwitchesAVIPUnaskedIsRefused(t *testing.T) {
+	j := newJudged(t)
+	j.switched = []inventory.SwitchedVIP{{Addr: netip.MustParseAddr("10.1.1.200"), Services: []string{"default/web"}, From: "BGP", To: "the link 10.1.1.0/24"}}
+	e := edit(text("b"))
+	j.says(e, "10.1.1.200 of service default/web goes from BGP to the link 10.1.1.0/24")
+	e.Allowance.Digests = []string{j.digest()}
+	j.says(e, "")
 }
 
 func TestWhatIsInForceIsNotJudged(t *testing.T) {

@@ -18,12 +18,13 @@ import (
 
 var update = flag.Bool("update", false, "write what is stored into testdata: only with a new number of the format, or where every reader of the old one reads it as before")
 
-// Where the golden files are: what is stored today, and where a pool says what older versions do
-// not understand; what version 0.1 stored, which wrote slices
+// Where the golden files are: what is stored today, where a pool says what older versions do
+// not understand, and where one is on a link; what version 0.1 stored, which wrote slices
 // in place, and what was stored before objects had a number.
 var (
 	goldenFolder     = filepath.Join("testdata", "format-1")
 	format2Folder    = filepath.Join("testdata", "format-2")
+	format3Folder    = filepath.Join("testdata", "format-3")
 	inPlaceFolder    = filepath.Join("testdata", "in-place")
 	unnumberedFolder = filepath.Join("testdata", "unnumbered")
 )
@@ -61,7 +62,7 @@ func storedTwice(t *testing.T, file string) (*inventory.Inventory, map[string]*v
 // is a new number of the format, unless all who read the old one read it as before; see
 // docs/reference/skew.md.
 func TestWhatIsStoredIsAsItsFormatSays(t *testing.T) {
-	for file, folder := range map[string]string{"full.yaml": goldenFolder, "pools.yaml": format2Folder} {
+	for file, folder := range map[string]string{"full.yaml": goldenFolder, "pools.yaml": format2Folder, "links.yaml": format3Folder} {
 		_, stored := storedTwice(t, file)
 		if *update {
 			writeGolden(t, folder, stored)
@@ -76,13 +77,13 @@ func TestWhatIsStoredIsAsItsFormatSays(t *testing.T) {
 // TestTheFormatIsThatOfTheInventoryInIt: the next edit that older versions understand is of theirs.
 func TestTheFormatIsThatOfTheInventoryInIt(t *testing.T) {
 	s, have := acceptedStore{fake.NewClientset(), namespace}, accepted{}
-	for _, file := range []string{"full.yaml", "pools.yaml", "full.yaml"} {
+	for _, file := range []string{"full.yaml", "pools.yaml", "links.yaml", "full.yaml"} {
 		inv, _ := storedTwice(t, file)
 		var err error
 		if have, err = s.save(t.Context(), inv, have); err != nil {
 			t.Fatal(err)
 		}
-		want := map[string]string{"full.yaml": "1", "pools.yaml": "2"}[file]
+		want := map[string]string{"full.yaml": "1", "pools.yaml": "2", "links.yaml": "3"}[file]
 		if got := have.parts[AcceptedName].Annotations[inventory.AnnotationFormat]; got != want {
 			t.Errorf("%s is stored as format %s", file, got)
 		}

@@ -38,9 +38,9 @@ type Reconciler struct {
 	// Enforce takes an inventory that is in force from now on: that which was
 	// accepted earlier, then each that is taken up.
 	Enforce func(*inventory.Inventory)
-	// Unreachable returns how many VIPs are in use, and those that some machine announces under
-	// before and none would under after; an error where it cannot be told now. nil: nobody is asked.
-	Unreachable func(ctx context.Context, before, after *inventory.Inventory) (inUse int, lost []inventory.LostVIP, err error)
+	// VIPLosses returns how many VIPs are in use, and what after takes from those that some machine
+	// announces under before; an error where it cannot be told now. nil: nobody is asked.
+	VIPLosses func(ctx context.Context, before, after *inventory.Inventory) (inventory.Losses, error)
 	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
 	// Ready. nil: new terms of sessions are not tried.
 	Agents func(context.Context) (map[string]Agent, error)
@@ -72,9 +72,10 @@ const (
 // ctx ends.
 func (r *Reconciler) Run(ctx context.Context) error {
 	edits, stored := make(chan Edit, 1), make(chan struct{}, 1)
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	go func() { failed <- r.Source.Run(ctx, func(e Edit) { latest(edits, e) }) }()
 	go func() { failed <- r.watchStored(ctx, stored) }()
+	go func() { failed <- r.keepStatus(ctx) }()
 	pause := firstRetry
 	retry := time.NewTimer(0)
 	defer retry.Stop()

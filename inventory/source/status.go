@@ -8,12 +8,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -209,6 +211,38 @@ func (r *Reconciler) publish(ctx context.Context, data map[string]string) error 
 	}
 	r.status.data = data
 	return nil
+}
+
+// keepStatus writes the status again where somebody deletes it, with all that it said: each of those
+// who write it writes only what changes.
+func (r *Reconciler) keepStatus(ctx context.Context) error {
+	informer := informerOf(r.Client, r.Namespace, StatusName)
+	var last atomic.Pointer[v1.ConfigMap]
+	keep := func(obj any) {
+		if cm, ok := obj.(*v1.ConfigMap); ok {
+			last.Store(cm)
+		}
+	}
+	// Of the informer's own handlers, since what follows it sees but the end of a burst.
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: keep, UpdateFunc: func(_, obj any) { keep(obj) }, DeleteFunc: keep})
+	if err != nil {
+		return err
+	}
+	return follow(ctx, func() error {
+		was := last.Load()
+		if was == nil || inStore(informer, r.Namespace, StatusName) != nil {
+			return nil
+		}
+		cm := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: StatusName}, Data: was.Data}
+		_, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Create(ctx, cm, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			r.Log.Error("cannot write the deleted status again; will try again", "configmap", StatusName, "err", err)
+		}
+		return err
+	}, informer)
 }
 
 // WriteStatus sets keys of the status ConfigMap and leaves the others alone.

@@ -1,0 +1,281 @@
+package inventory
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Via says how addresses of a pool are announced that lie in a rack's subnets.
+type Via string
+
+// The ways. Addresses outside every subnet are announced over BGP.
+const (
+	ViaBGP  Via = "bgp"
+	ViaLink Via = "link" // by ARP (RFC 826) and neighbour discovery (RFC 4861), on the subnet itself
+)
+
+// Defaults of a link where nobody says otherwise.
+const (
+	defaultLinkInterval  = 100 * time.Millisecond
+	defaultAnnounceEvery = time.Minute
+)
+
+// OnLink are the settings of links that the spec gives for all, and a rack may override.
+type OnLink struct {
+	BFD           Option[string] // name of a BFDProfile
+	Witness       []netip.Addr   // sorted; of all subnets; none: nobody said
+	AnnounceEvery Option[time.Duration]
+}
+
+// Override returns the settings, with those replaced that next gives.
+func (o OnLink) Override(next OnLink) OnLink {
+	out := OnLink{o.BFD.override(next.BFD), o.Witness, o.AnnounceEvery.override(next.AnnounceEvery)}
+	if len(next.Witness) > 0 {
+		out.Witness = next.Witness
+	}
+	return out
+}
+
+// Link is a subnet on which machines answer for addresses of pools, with every default applied.
+type Link struct {
+	Subnet netip.Prefix
+	// Machines are those of every rack that has the subnet, as far as they have an address in it and are
+	// not retired, in the inventory's order.
+	Machines   []LinkMachine
+	Interval   time.Duration // of BFD between the machines (RFC 5880)
+	Multiplier uint8         // missed packets until one is taken to be down
+	// Witness tells a machine that is alone on the subnet from one that is cut off, sorted. Empty: the
+	// inventory knows none, and each machine takes its default gateway if that lies in the subnet.
+	Witness       []netip.Addr
+	AnnounceEvery time.Duration // time between two announcements of what has not changed
+}
+
+// LinkMachine is a machine on a link.
+type LinkMachine struct {
+	Name  string
+	Rack  string
+	Zone  string
+	Addr  netip.Addr // its first one in the subnet
+	State State
+}
+
+// LinkOf returns the link that an address of a pool is announced on; false: it is announced over
+// BGP, or lies in no pool. An address that its pool excludes stays on the link, and so does one of a
+// disabled pool: whether it is announced at all is another question. In a rack's slice the
+// link of other racks has neither machines nor a witness.
+func (inv *Inventory) LinkOf(vip netip.Addr) (Link, bool) {
+	subnet, ok := inv.LinkSubnet(vip)
+	if !ok {
+		return Link{}, false
+	}
+	return inv.link(subnet), true
+}
+
+// LinkSubnet returns the subnet of [Inventory.LinkOf], and costs little.
+func (inv *Inventory) LinkSubnet(vip netip.Addr) (netip.Prefix, bool) {
+	for i := range inv.Pools {
+		if p := &inv.Pools[i]; p.Covers(vip) {
+			at := slices.IndexFunc(p.Links, func(s netip.Prefix) bool { return s.Contains(vip) })
+			if at < 0 {
+				return netip.Prefix{}, false
+			}
+			return p.Links[at], true
+		}
+	}
+	return netip.Prefix{}, false
+}
+
+// Links returns the links on which addresses of pools are announced, sorted by subnet.
+func (inv *Inventory) Links() []Link {
+	var subnets []netip.Prefix
+	for _, p := range inv.Pools {
+		subnets = append(subnets, p.Links...)
+	}
+	slices.SortFunc(subnets, comparePrefixes)
+	var out []Link
+	for _, s := range slices.Compact(subnets) {
+		out = append(out, inv.link(s))
+	}
+	return out
+}
+
+// LinksOf returns those of [Inventory.Links] that the machine of that name is on.
+func (inv *Inventory) LinksOf(machine string) []Link {
+	return slices.DeleteFunc(inv.Links(), func(l Link) bool { _, on := l.Machine(machine); return !on })
+}
+
+// Machine returns the machine of that name on the link.
+func (l Link) Machine(name string) (LinkMachine, bool) {
+	i := slices.IndexFunc(l.Machines, func(m LinkMachine) bool { return m.Name == name })
+	if i < 0 {
+		return LinkMachine{}, false
+	}
+	return l.Machines[i], true
+}
+
+// link is the one on a subnet: as a slice has it that does not have all of its racks, or else as the racks say.
+func (inv *Inventory) link(subnet netip.Prefix) Link {
+	l := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: defaultMultiplier, AnnounceEvery: defaultAnnounceEvery}
+	first := true
+	for i := range inv.Racks {
+		r := &inv.Racks[i]
+		if !slices.Contains(r.Subnets, subnet) {
+			continue
+		}
+		if at := slices.IndexFunc(r.Links, func(l Link) bool { return l.Subnet == subnet }); at >= 0 {
+			return r.Links[at]
+		}
+		if first { // all racks of a subnet say the same
+			l, first = inv.linkSettings(*r, subnet), false
+		}
+		l.Machines = append(l.Machines, r.onSubnet(subnet)...)
+	}
+	return l
+}
+
+// linkSettings is a link of a rack without its machines.
+func (inv *Inventory) linkSettings(r Rack, subnet netip.Prefix) Link {
+	o := inv.OnLink.Override(r.OnLink)
+	l := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: defaultMultiplier, AnnounceEvery: o.AnnounceEvery.Or(defaultAnnounceEvery)}
+	if p := inv.bfd(o.BFD.Value); p.Interval > 0 {
+		l.Interval, l.Multiplier = p.Interval, p.Multiplier
+	}
+	for _, a := range o.Witness {
+		if subnet.Contains(a) {
+			l.Witness = append(l.Witness, a)
+		}
+	}
+	if len(l.Witness) == 0 {
+		l.Witness = inv.routersIn(subnet)
+	}
+	return l
+}
+
+// routersIn are the addresses in a subnet of the spec's routers, and of those that racks of the subnet
+// have or peer with, sorted.
+func (inv *Inventory) routersIn(subnet netip.Prefix) (out []netip.Addr) {
+	near := func(router Router) bool {
+		return router.Rack == "" || slices.ContainsFunc(inv.Racks, func(r Rack) bool {
+			return slices.Contains(r.Subnets, subnet) && (r.Name == router.Rack || slices.Contains(r.Peers, router.Name))
+		})
+	}
+	for _, router := range inv.Routers {
+		for _, a := range router.Addresses {
+			if subnet.Contains(a) && near(router) {
+				out = append(out, a)
+			}
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
+// onSubnet are the rack's machines that have an address in the subnet.
+func (r *Rack) onSubnet(subnet netip.Prefix) (out []LinkMachine) {
+	for i := range r.Machines {
+		m := &r.Machines[i]
+		if at := slices.IndexFunc(m.Addresses, subnet.Contains); at >= 0 && m.State != StateRetired {
+			out = append(out, LinkMachine{m.Name, r.Name, r.Zone, m.Addresses[at], m.State})
+		}
+	}
+	return out
+}
+
+// sharedLinks are those of a rack that other racks are on as well.
+func (inv *Inventory) sharedLinks(of Rack) (out []Link) {
+	for _, l := range inv.Links() {
+		shared := slices.ContainsFunc(l.Machines, func(m LinkMachine) bool { return m.Rack != of.Name }) || slices.ContainsFunc(inv.Racks, func(r Rack) bool {
+			return r.Name != of.Name && slices.Contains(r.Subnets, l.Subnet)
+		})
+		if shared && slices.Contains(of.Subnets, l.Subnet) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// findLinks works out of each pool which subnets it is announced on: those that hold an address of
+// it, where it says via: link, or says nothing and no rack of the subnet has a router.
+func (inv *Inventory) findLinks() {
+	routed := map[netip.Prefix]bool{}
+	for _, r := range inv.Racks {
+		for _, s := range r.Subnets {
+			routed[s] = routed[s] || len(r.Peers) > 0
+		}
+	}
+	inv.Pools = slices.Clone(inv.Pools)
+	for i := range inv.Pools {
+		p := &inv.Pools[i]
+		p.Links = nil
+		for s, hasRouter := range routed {
+			if p.overlaps(s) && (p.Via == ViaLink || p.Via == "" && !hasRouter) {
+				p.Links = append(p.Links, s)
+			}
+		}
+		slices.SortFunc(p.Links, comparePrefixes)
+	}
+}
+
+// overlaps reports whether addresses of the pool lie in the subnet, be they excluded or not.
+func (p Pool) overlaps(subnet netip.Prefix) bool {
+	return slices.ContainsFunc(p.Ranges, func(r Range) bool { return r.Overlaps(RangeOf(subnet)) })
+}
+
+// RangesOverBGP are the pool's ranges without what is announced on links; excluded addresses are among
+// them.
+func (p Pool) RangesOverBGP() []Range {
+	if len(p.Links) == 0 {
+		return p.Ranges
+	}
+	var onLinks []Range
+	for _, s := range p.Links {
+		onLinks = append(onLinks, RangeOf(s))
+	}
+	return rangesOf(setOf(p.Ranges, onLinks))
+}
+
+// besideLinks are the addresses that the pool gives and announces over BGP.
+func (p Pool) besideLinks(rs ...Range) []Range {
+	without := slices.Clone(p.Exclude)
+	for _, s := range p.Links {
+		without = append(without, RangeOf(s))
+	}
+	return rangesOf(setOf(rs, without))
+}
+
+// OnLinksOnly reports whether every address that the pool gives is announced on a link.
+func (p Pool) OnLinksOnly() bool { return len(p.Links) > 0 && len(p.besideLinks(p.Ranges...)) == 0 }
+
+func comparePrefixes(a, b netip.Prefix) int {
+	if c := a.Addr().Compare(b.Addr()); c != 0 {
+		return c
+	}
+	return a.Bits() - b.Bits()
+}
+
+// settings are what one place says about links.
+func (r *rawOnLink) settings() OnLink {
+	o := OnLink{BFD: option(r.BFD), Witness: values(r.Witness), AnnounceEvery: option(r.AnnounceEvery)}
+	slices.SortFunc(o.Witness, netip.Addr.Compare)
+	return o
+}
+
+// link is one that a slice has.
+func (r *rawStoredLink) link() Link {
+	l := Link{Subnet: r.Subnet.v, Interval: r.Interval.v, Multiplier: uint8(r.Multiplier.v), Witness: values(r.Witness), AnnounceEvery: r.AnnounceEvery.v}
+	for m := range r.Machines.each() {
+		l.Machines = append(l.Machines, LinkMachine{m.Name.v, m.Rack.v, m.Zone.or(m.Rack.v), m.Address.v, m.State.or(StateActive)})
+	}
+	return l
+}
+
+// via is the word of the first of a pool's advertisements that has one.
+func (r *rawPool) via() scalar[Via] {
+	for a := range r.Advertise.each() {
+		if a.Via.given() {
+			return a.Via
+		}
+	}
+	return scalar[Via]{}
+}

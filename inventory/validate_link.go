@@ -1,0 +1,263 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+	"go4.org/netipx"
+)
+
+// links checks what is announced on subnets of machines.
+func (v *validation) links() {
+	v.witnesses(&v.raw.OnLink, v.raw.allSubnets())
+	for r := range v.raw.Racks.each() {
+		v.witnesses(&r.OnLink, r.Subnets.v)
+	}
+	v.sameOnLink()
+	for _, l := range v.inv.Links() {
+		v.noWitness(l)
+		v.tooMany(l)
+	}
+	for raw := range v.raw.Pools.each() {
+		p, _ := v.inv.Pool(raw.Name.v)
+		for _, r := range raw.Addresses.v {
+			v.onSubnetUnsaid(p, r)
+			v.onLink(raw, p, r)
+		}
+		if via := raw.via(); via.v == ViaLink && len(p.Links) == 0 {
+			v.refuse(via.node, refusal{code: LinkWithoutSubnet, message: "no address of the pool lies in a subnet of a rack, so there is no link to announce one on",
+				accepted: "subnets of a rack that hold addresses of the pool, or via: bgp", suggestion: "bgp"}, raw.Addresses.node)
+		}
+		if p.OnLinksOnly() {
+			for a := range raw.Advertise.each() {
+				v.unusedOnLink(a)
+			}
+		}
+	}
+}
+
+// viaAgrees refuses a pool of which two advertisements differ in via: which of them a Service is
+// announced by changes with its labels, and an address must not change its way with these.
+func (v *validation) viaAgrees() {
+	for p := range v.raw.Pools.each() {
+		said := p.via()
+		for a := range p.Advertise.each() {
+			if a.Via.given() && a.Via.v != said.v {
+				v.refuse(a.Via.node, refusal{code: ViaDisagrees, message: fmt.Sprintf("another advertisement of the pool says via: %s", said.v),
+					accepted: "the same in each of the pool's advertisements, or two pools", suggestion: string(said.v)}, said.node)
+			}
+		}
+	}
+}
+
+// onSubnetUnsaid refuses a range on a subnet of which it is not clear how its VIPs are to be announced:
+// hosts there look for them on the wire, and the machines have routers, too.
+func (v *validation) onSubnetUnsaid(p Pool, r scalar[Range]) {
+	if p.Via != "" {
+		return
+	}
+	for _, s := range v.raw.allSubnets() {
+		if !r.v.Overlaps(RangeOf(s.v)) || slices.Contains(p.Links, s.v) || !p.givesOn(r.v, s.v) {
+			continue
+		}
+		v.refuse(r.node, refusal{code: PoolOnSubnet, message: "lies on the subnet " + s.v.String() + ", whose hosts look for it on the wire, and whose machines have routers",
+			accepted: "via: link to answer on the subnet, or via: bgp to announce it to the routers alone, in the pool's advertise; or addresses outside every subnet", suggestion: "advertise: {via: link}"}, s.node)
+		return
+	}
+}
+
+// givesOn reports whether the pool gives an address of one of its ranges that lies in the subnet.
+func (p Pool) givesOn(r Range, subnet netip.Prefix) bool {
+	given := setOf([]Range{r}, p.Exclude)
+	return given.OverlapsPrefix(subnet)
+}
+
+// onLink checks one range against each link that it is on.
+func (v *validation) onLink(raw *rawPool, p Pool, r scalar[Range]) {
+	for _, s := range p.Links {
+		if !p.givesOn(r.v, s) {
+			continue
+		}
+		if l := v.inv.link(s); len(l.Machines) == 0 {
+			v.refuse(r.node, refusal{code: LinkWithoutMachine, severity: Warning, message: "no machine has an address in the subnet " + s.String() + ", so nobody answers for VIPs there",
+				accepted: "machines with an address in the subnet"}, v.subnetNode(s))
+		}
+		v.endsOf(raw, p, r, s)
+	}
+	v.holdsWitness(p, r)
+}
+
+// endsOf refuses the addresses of a subnet that no host can have: the first of IPv4 is the network's and
+// the last reaches all hosts; the first of IPv6 is every router's (RFC 4291, section 2.6.1).
+func (v *validation) endsOf(raw *rawPool, p Pool, r scalar[Range], s netip.Prefix) {
+	if s.Addr().BitLen()-s.Bits() < 2 {
+		return // RFC 3021, RFC 6164
+	}
+	ends := map[netip.Addr]string{s.Addr(): "the network address"}
+	if s.Addr().Is4() {
+		ends[netipx.PrefixLastIP(s)] = "the broadcast address"
+	} else {
+		ends[s.Addr()] = "the address of all routers"
+	}
+	for _, a := range slices.SortedFunc(maps.Keys(ends), netip.Addr.Compare) {
+		if raw.gives(r.v).Contains(a) && !inRanges(p.Exclude, a) {
+			v.refuse(r.node, refusal{code: PoolHoldsEnds, message: fmt.Sprintf("holds %s, %s of the subnet %s that it is on", a, ends[a], s),
+				accepted: "addresses that a host of the subnet can have", suggestion: fmt.Sprintf("exclude: [%s]", quoted(a.String()))}, v.subnetNode(s))
+		}
+	}
+}
+
+// holdsWitness refuses a range that holds a witness: it would be given to a Service.
+func (v *validation) holdsWitness(p Pool, r scalar[Range]) {
+	for _, w := range v.allWitnesses() {
+		_, isHost := v.hostAt(w.v)
+		if r.v.Contains(w.v) && !inRanges(p.Exclude, w.v) && !isHost {
+			v.refuse(r.node, refusal{code: PoolHoldsHost, message: "holds " + w.v.String() + ", a witness", accepted: "addresses that nothing else has",
+				suggestion: fmt.Sprintf("exclude: [%s]", quoted(w.v.String()))}, w.node)
+		}
+	}
+}
+
+func (v *validation) allWitnesses() []scalar[netip.Addr] {
+	out := slices.Clone(v.raw.OnLink.Witness.v)
+	for r := range v.raw.Racks.each() {
+		out = append(out, r.OnLink.Witness.v...)
+	}
+	return out
+}
+
+// noWitness warns of a link whose machines may have no witness: the inventory knows none, and their default
+// gateway may be on another of their subnets.
+func (v *validation) noWitness(l Link) {
+	if len(l.Machines) < 2 || len(l.Witness) > 0 || !v.inv.isElsewhereToo(l.Subnet) {
+		return
+	}
+	suggestion, gateway := "", l.Subnet.Masked().Addr().Next() // the address that most gateways have
+	if !slices.ContainsFunc(l.Machines, func(m LinkMachine) bool { return m.Addr == gateway }) {
+		suggestion = fmt.Sprintf("onLink: {witness: [%s]}", quoted(gateway.String()))
+	}
+	v.refuse(v.subnetNode(l.Subnet), refusal{code: LinkWithoutWitness, severity: Warning, suggestion: suggestion,
+		message:  "machines answer for VIPs here and have another subnet, where their default gateway may be, so that they may have no witness here",
+		accepted: "a host of the subnet under onLink.witness, or a router of the inventory with an address in it"})
+}
+
+// isElsewhereToo reports whether a machine of a subnet has an address of the same family in another one.
+func (inv *Inventory) isElsewhereToo(subnet netip.Prefix) bool {
+	elsewhere := func(a netip.Addr) bool { return a.Is4() == subnet.Addr().Is4() && !subnet.Contains(a) }
+	for m := range inv.Machines() {
+		if m.State != StateRetired && slices.ContainsFunc(m.Addresses, subnet.Contains) && slices.ContainsFunc(m.Addresses, elsewhere) {
+			return true
+		}
+	}
+	return false
+}
+
+// linkMachines is with how many machines of a link it is measured that each watches all others.
+const linkMachines = 32
+
+// tooMany warns of a link of more machines than that.
+func (v *validation) tooMany(l Link) {
+	if n := len(l.Machines); n > linkMachines {
+		v.refuse(v.subnetNode(l.Subnet), refusal{code: LinkOfMany, severity: Warning,
+			message:  fmt.Sprintf("%d machines answer for VIPs here, and each watches all others", n),
+			accepted: fmt.Sprintf("%d machines, or via: bgp in the pool's advertise", linkMachines), suggestion: "advertise: {via: bgp}"})
+	}
+}
+
+// witnesses refuses a witness that can tell nobody anything: outside the subnets it is not reached by ARP, and a
+// machine sees itself when it is cut off.
+func (v *validation) witnesses(o *rawOnLink, subnets []scalar[netip.Prefix]) {
+	for _, w := range o.Witness.v {
+		var words []string
+		for _, s := range subnets {
+			if s.v.Contains(w.v) {
+				words = nil
+				break
+			}
+			words = append(words, s.v.String())
+		}
+		slices.Sort(words)
+		switch i, isHost := v.hostAt(w.v); {
+		case len(words) > 0 || len(subnets) == 0:
+			v.refuse(w.node, refusal{code: BadWitness, message: "is in none of the subnets that it is to be a witness on",
+				accepted: "an address in " + cmp.Or(strings.Join(slices.Compact(words), " or "), "a subnet of the rack")})
+		case isHost && strings.HasPrefix(v.ownerOf(v.hosts[i].node), "machine "):
+			v.refuse(w.node, refusal{code: BadWitness, message: "is the address of " + v.ownerOf(v.hosts[i].node) + ", which is to be watched itself",
+				accepted: "a host that is no machine of the inventory, such as the subnet's gateway"}, v.hosts[i].node)
+		}
+	}
+}
+
+// sameOnLink refuses racks that share a subnet and say different things about it: the machines
+// there have to do the same.
+func (v *validation) sameOnLink() {
+	type said struct {
+		rack string
+		link Link
+		node *yaml.Node
+	}
+	first := map[netip.Prefix]said{}
+	for raw := range v.raw.Racks.each() {
+		r, ok := v.inv.Rack(raw.Name.v)
+		if !ok {
+			continue
+		}
+		at := cmp.Or(raw.OnLink.node, raw.Name.node, raw.node)
+		for _, s := range r.Subnets {
+			l := v.inv.linkSettings(r, s)
+			was, there := first[s]
+			switch {
+			case !there:
+				first[s] = said{r.Name, l, at}
+			case !l.sameSettings(was.link):
+				v.refuse(at, refusal{code: OnLinkDiffers, message: fmt.Sprintf("rack %s says something else about the subnet %s, which it has as well", was.rack, s),
+					value: r.Name, accepted: "the same onLink in every rack of a subnet, or onLink in the spec alone", suggestion: "spec.onLink"}, was.node)
+				return
+			}
+		}
+	}
+}
+
+// sameSettings reports whether two links differ in their machines alone.
+func (l Link) sameSettings(o Link) bool {
+	return l.Interval == o.Interval && l.Multiplier == o.Multiplier && l.AnnounceEvery == o.AnnounceEvery && slices.Equal(l.Witness, o.Witness)
+}
+
+// unusedOnLink refuses routers, and warns of attributes, of a pool that no router hears of.
+func (v *validation) unusedOnLink(a *rawAdvertise) {
+	if len(a.Routers.v) > 0 {
+		v.refuse(a.Routers.node, refusal{code: RoutersOnLink, message: "no router is told of addresses that are announced on a link", value: "[" + strings.Join(values(a.Routers), ", ") + "]",
+			accepted: "no routers, or via: bgp", suggestion: "racks: []", example: true})
+	}
+	for _, f := range []struct {
+		key   string
+		node  *yaml.Node
+		given bool
+	}{
+		{"aggregate", a.Aggregate.node, a.Aggregate.IPv4.given() || a.Aggregate.IPv6.given()},
+		{"localPref", a.LocalPref.node, a.LocalPref.given()},
+		{"communities", a.Communities.node, len(a.Communities.v) > 0},
+		{"prepend", a.Prepend.node, a.Prepend.given() && a.Prepend.v != 0},
+		{"weighted", a.Weighted.node, a.Weighted.v},
+	} {
+		if f.given {
+			v.refuse(f.node, refusal{code: UnusedOnLink, severity: Warning, message: f.key + " is for BGP alone, and every address of the pool is announced on a link",
+				accepted: "no " + f.key + ", or via: bgp", suggestion: "no " + f.key})
+		}
+	}
+}
+
+// subnetNode is where a subnet was written first.
+func (v *validation) subnetNode(p netip.Prefix) *yaml.Node {
+	for _, s := range v.raw.allSubnets() {
+		if s.v == p {
+			return s.node
+		}
+	}
+	return nil
+}
