@@ -16,6 +16,7 @@ type detector struct {
 	local, remote uint32 // discriminators
 	state         State
 	diagnostic    Diagnostic
+	upDiagnostic  Diagnostic    // said while the session is up
 	poll          bool          // new intervals wait for the peer's confirmation
 	tx            time.Duration // as told to the peer; to it, Interval is the other
 	agreedTx      time.Duration // in force, until the peer has confirmed a longer one
@@ -25,6 +26,7 @@ type detector struct {
 
 	// What the peer said last.
 	remoteState  State
+	remoteDiag   Diagnostic
 	remoteDemand bool
 	remoteTx     time.Duration // it wants to send at least so far apart
 	remoteRx     time.Duration // it wants packets at least so far apart; 0: none
@@ -40,7 +42,7 @@ func newDetector(t Timers, local uint32) *detector {
 
 // forget drops what the peer said.
 func (d *detector) forget() {
-	d.remote, d.remoteState, d.remoteDemand, d.remoteRx = 0, Down, false, time.Microsecond
+	d.remote, d.remoteState, d.remoteDiag, d.remoteDemand, d.remoteRx = 0, Down, NoDiagnostic, false, time.Microsecond
 }
 
 // Event is what a packet, or the lack of one, did to a session.
@@ -73,6 +75,7 @@ func (d *detector) receive(p packet, now time.Time) Event {
 	// discriminator, and reports itself down.
 	anew := d.state == Up && p.yours == 0 && p.mine != d.remote && p.state == Down
 	d.remote, d.lastPacket = p.mine, now
+	d.remoteDiag = p.diagnostic
 	d.remoteState, d.remoteDemand, d.remoteTx, d.remoteRx, d.remoteMult = p.state, p.demand, p.minTx, p.minRx, p.multiplier
 	if p.final && d.poll {
 		d.poll, d.agreedTx, d.agreedRx = false, d.tx, d.Interval
@@ -199,8 +202,12 @@ func (d *detector) sendsPeriodically() bool {
 // next is the next packet to send; final answers a poll.
 func (d *detector) next(final bool) packet {
 	d.unsent = false
+	diagnostic := d.diagnostic
+	if d.state == Up {
+		diagnostic = d.upDiagnostic
+	}
 	return packet{
-		diagnostic: d.diagnostic, state: d.state, poll: d.poll && !final, final: final, multiplier: d.Multiplier,
+		diagnostic: diagnostic, state: d.state, poll: d.poll && !final, final: final, multiplier: d.Multiplier,
 		mine: d.local, yours: d.remote, minTx: d.tx, minRx: d.Interval,
 	}
 }

@@ -8,8 +8,11 @@ import (
 	"net/netip"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/uptime"
 )
 
 // Listeners are the sockets that packets arrive at: one for each address and port of this
@@ -73,6 +76,7 @@ func listen(at netip.AddrPort) (*net.UDPConn, error) {
 			} else {
 				set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_RECVHOPLIMIT, 1)
 			}
+			set = errors.Join(set, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1))
 		}); err != nil {
 			return err
 		}
@@ -105,7 +109,7 @@ func (l *listener) receive() {
 		s := l.sessions[from.Addr().Unmap()]
 		l.group.mu.Unlock()
 		if s != nil && receivedTTL(oob[:m]) >= s.terms.minTTL() {
-			s.deliver(arrival{p, l.at.Port()})
+			s.deliver(arrival{p, l.at.Port(), uptime.Now() - age(oob[:m], time.Now())})
 		}
 	}
 }
@@ -114,6 +118,7 @@ func (l *listener) receive() {
 type arrival struct {
 	packet
 	port uint16
+	at   time.Duration // on the clock of package uptime
 }
 
 // deliver drops packets that the session cannot keep up with.
@@ -136,6 +141,23 @@ func receivedTTL(oob []byte) int {
 		if (ttl || limit) && len(m.Data) >= 4 {
 			return int(binary.NativeEndian.Uint32(m.Data))
 		}
+	}
+	return 0
+}
+
+// age is for how long a packet waited to be read. Where the wall clock was set back meanwhile
+// nobody knows, and it counts as older than anything that is waited for.
+func age(oob []byte, now time.Time) time.Duration {
+	messages, _ := unix.ParseSocketControlMessage(oob)
+	for _, m := range messages {
+		if m.Header.Level != unix.SOL_SOCKET || m.Header.Type != unix.SCM_TIMESTAMPNS || len(m.Data) < 16 {
+			continue
+		}
+		sec, nsec := binary.NativeEndian.Uint64(m.Data), binary.NativeEndian.Uint64(m.Data[8:])
+		if waited := now.Sub(time.Unix(int64(sec), int64(nsec))); waited >= 0 {
+			return waited
+		}
+		return time.Hour
 	}
 	return 0
 }

@@ -18,7 +18,7 @@ type loop struct {
 
 // work sends and receives until the session is closed.
 func (l *loop) work() {
-	timer := time.NewTimer(startDelay)
+	timer := time.NewTimer(l.delay)
 	defer timer.Stop()
 	for {
 		select {
@@ -27,6 +27,11 @@ func (l *loop) work() {
 		case t := <-l.timers:
 			l.setTimers(t)
 			if !l.unsent {
+				l.nextSend = time.Now()
+			}
+		case d := <-l.says:
+			l.upDiagnostic = d
+			if l.state == Up && !l.unsent {
 				l.nextSend = time.Now()
 			}
 		case <-timer.C:
@@ -47,6 +52,7 @@ func (l *loop) onPacket(a arrival, now time.Time) {
 	state, diagnostic, interval := l.state, l.diagnostic, l.interval()
 	l.extended = false
 	e := l.receive(a.packet, now)
+	l.note(a)
 	if state != Up {
 		l.sendTo(a.port)
 	}
@@ -58,6 +64,16 @@ func (l *loop) onPacket(a arrival, now time.Time) {
 		l.nextSend = now // the peer counts on the shorter interval from now on, or has to learn the state
 	}
 	l.publish(l.detector, e)
+}
+
+// note keeps when the peer was heard.
+func (l *loop) note(a arrival) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.heard.Last, l.heard.Detection = a.at, l.detectionTime()
+	if l.state == Up && a.state == Up && a.yours == l.local {
+		l.heard.LastUp = a.at
+	}
 }
 
 // sendTo moves the session to the port that the peer itself sends to.

@@ -28,6 +28,7 @@ const (
 	NoDiagnostic         Diagnostic = 0
 	DetectionTimeExpired Diagnostic = 1
 	NeighborSignaledDown Diagnostic = 3
+	ConcatenatedPathDown Diagnostic = 6 // said by a session that is up: what lies behind this machine is not to be used (section 6.8.17)
 	AdministrativelyDown Diagnostic = 7
 )
 

@@ -65,12 +65,13 @@ func listens(t *testing.T, terms Terms) *peer {
 	return r
 }
 
-// up brings up a session of these terms.
+// up brings up a session of these terms, both ends of it: the session is up from the moment when
+// its peer says that it begins.
 func up(t *testing.T, terms Terms) *peer {
 	t.Helper()
 	r := listens(t, terms)
 	r.s.Begin()
-	for r.s.Status().State != Up || r.poll {
+	for st := r.s.Status(); st.State != Up || st.Peer != Up || r.poll; st = r.s.Status() {
 		r.answer(0)
 	}
 	return r

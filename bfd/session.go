@@ -20,10 +20,12 @@ type Session struct {
 	log       *slog.Logger
 	listeners []*listener
 	received  chan arrival
-	timers    chan Timers // to change to; the latest
+	timers    chan Timers     // to change to; the latest
+	says      chan Diagnostic // to say while the session is up; the latest
 	changed   chan struct{}
 	startOnce sync.Once
 	start     chan struct{} // closed: send
+	delay     time.Duration // from then on until the first packet; set before start is closed
 	closeOnce sync.Once
 	last      farewell      // set before quit is closed
 	quit      chan struct{} // closed: end
@@ -32,6 +34,7 @@ type Session struct {
 	mu     sync.Mutex
 	status Status
 	now    Timers // of the terms, as they were set last
+	heard  Heard
 }
 
 // farewell is how a session ends.
@@ -45,6 +48,8 @@ type Status struct {
 	State      State
 	Since      time.Time     // it has been in that state
 	Diagnostic Diagnostic    // why it is not up
+	Peer       State         // what the peer said last of its own end; Down: it was not heard for the detection time
+	Says       Diagnostic    // what the peer said last besides, such as [ConcatenatedPathDown] of a session that is up
 	Losses     uint64        // times that the path was lost while the session was up
 	LastLoss   Event         // the last of them: TimedOut or NeighborDown; Unchanged: none
 	LastUp     time.Duration // for how long the session was up before that
@@ -58,9 +63,9 @@ func (ls *Listeners) Open(t Terms, log *slog.Logger) (*Session, error) {
 		return nil, err
 	}
 	s := &Session{
-		terms: t, log: log, received: make(chan arrival, 16), timers: make(chan Timers, 1), changed: make(chan struct{}, 1),
+		terms: t, log: log, received: make(chan arrival, 16), timers: make(chan Timers, 1), says: make(chan Diagnostic, 1), changed: make(chan struct{}, 1),
 		start: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
-		status: Status{State: Down, Since: time.Now()}, now: t.Timers,
+		status: Status{State: Down, Peer: Down, Since: time.Now()}, now: t.Timers,
 	}
 	conn, err := dial(t, t.port())
 	if err != nil {
@@ -86,7 +91,44 @@ func (s *Session) unregister() {
 }
 
 // Begin starts the session, if it has not begun yet.
-func (s *Session) Begin() { s.startOnce.Do(func() { close(s.start) }) }
+func (s *Session) Begin() { s.BeginAfter(startDelay) }
+
+// BeginAfter starts the session, if it has not begun yet: it receives for that time before it
+// sends. A peer that still has the session of an earlier process up must have sent within it;
+// otherwise that session is lost to it.
+func (s *Session) BeginAfter(delay time.Duration) {
+	s.startOnce.Do(func() {
+		s.delay = delay
+		close(s.start)
+	})
+}
+
+// SetDiagnostic has the session say d while it is up, from now on and each time that it comes
+// up. [ConcatenatedPathDown] asks the peer to use others; [NoDiagnostic] takes that back.
+func (s *Session) SetDiagnostic(d Diagnostic) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.says: // which nobody has seen yet
+	default:
+	}
+	s.says <- d
+}
+
+// Heard is when a session heard its peer, on the clock of package uptime; 0: never. The kernel
+// says when a packet arrived, so that one is not new because it was read late.
+type Heard struct {
+	Last      time.Duration // the last packet of the session
+	LastUp    time.Duration // the last with which the peer said that it hears this machine
+	Detection time.Duration // for how long the session waits for the next
+}
+
+// Heard is when the session heard its peer. That is no change of the [Status].
+func (s *Session) Heard() Heard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard
+}
 
 // Terms are what the session was opened with, and the timers that it was set last.
 func (s *Session) Terms() Terms {
@@ -153,7 +195,7 @@ func (s *Session) run(conn *net.UDPConn) {
 	for len(s.received) > 0 {
 		<-s.received // it arrived before the session began
 	}
-	l.detector, l.nextSend = newDetector(s.terms.Timers, s.terms.discriminator()), time.Now().Add(startDelay)
+	l.detector, l.nextSend = newDetector(s.terms.Timers, s.terms.discriminator()), time.Now().Add(s.delay)
 	l.work()
 }
 
@@ -169,7 +211,7 @@ func (s *Session) publish(d *detector, e Event) {
 	if s.status.State != d.state {
 		s.status.State, s.status.Since = d.state, now
 	}
-	s.status.Diagnostic = d.diagnostic
+	s.status.Diagnostic, s.status.Peer, s.status.Says = d.diagnostic, d.remoteState, d.remoteDiag
 	same := s.status == before
 	s.mu.Unlock()
 	s.report(d, e)
@@ -192,5 +234,6 @@ func (s *Session) report(d *detector, e Event) {
 		s.log.Info("the peer ended BFD")
 	case RestartedByPeer:
 		s.log.Info("the peer began BFD anew")
+	case Unchanged:
 	}
 }

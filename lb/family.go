@@ -30,8 +30,9 @@ func (f Family) String() string {
 		return "IPv4"
 	case IPv6:
 		return "IPv6"
+	default:
+		return "none"
 	}
-	return "none"
 }
 
 // Other is the family that f is not.

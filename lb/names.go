@@ -5,6 +5,8 @@ const (
 	// LoadBalancerClass is the class of the Services that Plinth answers besides those
 	// without one.
 	LoadBalancerClass = "plinth.dev/bgp"
+	// LoadBalancerClassAlias is another name of that class: VIPs on a link need no BGP.
+	LoadBalancerClassAlias = "plinth.dev/lb"
 	// VIPAllocated is the condition of a Service that says whether it has the VIPs that it
 	// asks for.
 	VIPAllocated = "plinth.dev/VIPAllocated"
@@ -37,7 +39,21 @@ const (
 	// SharedByAnnotation names the holders of a claim that several Services share, or that
 	// one took over from another: namespace/name of each, comma separated, sorted.
 	SharedByAnnotation = "plinth.dev/shared-by"
+	// HomesAnnotation has the machines that are to answer for a claim's VIP on a link, in order,
+	// comma separated. The controller chooses them.
+	HomesAnnotation = "plinth.dev/homes"
+	// OwnerLabel has the Node that answers for a claim's VIP on a link, as its agent says. People read
+	// it; nothing goes by it.
+	OwnerLabel = "plinth.dev/owner"
+	// HomeAnnotation, on a Service, names the machine that is to answer for its VIPs on a link
+	// while it can.
+	HomeAnnotation = "plinth.dev/home"
 	// RenewedAnnotation has the version that a claim was of before it was renewed for the Service
 	// that it names, so that a leader that was about to remove it does not.
 	RenewedAnnotation = "plinth.dev/renewed"
 )
+
+// IsOurClass reports whether a loadBalancerClass is Plinth's.
+func IsOurClass(class string) bool {
+	return class == LoadBalancerClass || class == LoadBalancerClassAlias
+}

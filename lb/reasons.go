@@ -68,3 +68,17 @@ const (
 
 	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork" // the pod CIDR lies outside the pod network of the inventory
 )
+
+// Why a VIP is not answered for on a link, or not by its owner alone.
+const (
+	NotOwner           Reason = "NotOwner"           // another machine answers for it
+	NoMajority         Reason = "NoMajority"         // the machine does not see most others of the subnet, or has not yet seen who is there
+	WitnessSilent      Reason = "WitnessSilent"      // the same, and the gateway does not answer either
+	NoInterface        Reason = "NoInterface"        // no Ethernet interface has the machine's address in the subnet
+	NoCarrier          Reason = "NoCarrier"          // that interface is down or has no carrier
+	CapabilityMissing  Reason = "CapabilityMissing"  // the agent may not open packet sockets
+	AddressOnInterface Reason = "AddressOnInterface" // the VIP is an address of an interface of the machine, whose kernel answers for it, too
+	AddressConflict    Reason = "AddressConflict"    // a host that is no machine of the subnet says that it has the VIP
+	AnsweredByOther    Reason = "AnsweredByOther"    // another machine answers for it than the one that is to
+	NotAnsweredOnWire  Reason = "NotAnsweredOnWire"  // the machine that is to answer for it does not, as others find on the wire
+)

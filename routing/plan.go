@@ -85,6 +85,7 @@ func network(v *View) (routes []Route, refused []Refusal) {
 				continue
 			}
 			routes = append(routes, Route{Dst: c.Masked(), Via: via})
+		case inventory.ModeNone, inventory.ModeDirect: // nothing leads to other subnets
 		}
 	}
 	for _, p := range v.Pools {

@@ -92,6 +92,7 @@ func (r Route) String() string {
 		return "unreachable " + r.Dst.String()
 	case UnreachableForwarded:
 		return "unreachable " + r.Dst.String() + " for forwarded packets"
+	case Unicast:
 	}
 	var b strings.Builder
 	b.WriteString(r.Dst.String())

@@ -58,6 +58,7 @@ func Neighbourhood(inv *inventory.Inventory, mode inventory.Mode, rack string) (
 		return nil, false
 	case inventory.ModeOverlay:
 		return nil, true
+	case inventory.ModeDirect, inventory.ModeFabric:
 	}
 	racks = []string{rack}
 	if r, ok := inv.Rack(rack); ok {

@@ -128,6 +128,9 @@ func (g *ground) judge(offers []Offer) (candidates []candidate, refused []Refusa
 
 // judgeOne adds what one offer of a pool wants announced, and what is refused to it.
 func (g *ground) judgeOne(o *Offer, pool *poolScope, candidates []candidate, refused []Refusal) ([]candidate, []Refusal) {
+	if pool.isOnLink(o.VIP) {
+		return candidates, refused // see LinksOf
+	}
 	no := Refusal{Service: o.Service, VIP: o.VIP}
 	scopes, limited := pool.scopesFor(o)
 	if no.Reason = cmp.Or(g.refusal, refusalOf(o), limited, g.noSession(), pendingOf(o)); no.Reason != "" {

@@ -53,6 +53,14 @@ func (l Labels) Map() map[string]string {
 	return all
 }
 
+// OnLink is what all machines of a link have to know alike of a VIP that one of them answers for. Lists are
+// comma separated, so that it compares with ==.
+type OnLink struct {
+	Homes string `json:",omitempty"` // machines in the controller's order
+	Home  string `json:",omitempty"` // the machine that the Service asks for
+	At    string `json:",omitempty"` // with local traffic, sorted: the machines with an endpoint that can take traffic
+}
+
 // Offer is one VIP of a Service, as a machine sees it when it decides what to announce.
 type Offer struct {
 	Service      lb.ServiceKey
@@ -61,6 +69,7 @@ type Offer struct {
 	Endpoints    Endpoints  // of the VIP's family
 	Frontend     Frontend
 	Labels       Labels // of the Service, as far as advertisements select by them
+	Link         OnLink // what only VIPs on a link have
 	RulesPending bool   // kube-proxy on this machine may not have the rules for it yet: see [Gate]
 }
 

@@ -47,6 +47,12 @@ func (g *ground) poolOf(vip netip.Addr) *poolScope {
 	return outside
 }
 
+// isOnLink reports whether an address of the pool is announced on its own subnet, and so to no
+// router.
+func (p *poolScope) isOnLink(vip netip.Addr) bool {
+	return p.pool != nil && slices.ContainsFunc(p.pool.Links, func(s netip.Prefix) bool { return s.Contains(vip) })
+}
+
 // poolScope works out what holds for all VIPs of a pool.
 func (g *ground) poolScope(pool *inventory.Pool) *poolScope {
 	p := &poolScope{pool: pool}

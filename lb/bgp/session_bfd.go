@@ -166,10 +166,9 @@ const sameLoss = 500 * time.Millisecond
 func (s *session) explainLoss(v verdict) {
 	was := s.loss
 	s.loss = v
-	switch s.state.Cause {
-	case was.cause:
+	if s.state.Cause == was.cause {
 		s.down(v.cause, v.detail)
-	case Flapping:
+	} else if s.state.Cause == Flapping {
 		s.showFlaps()
 	}
 }

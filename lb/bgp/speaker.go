@@ -1,6 +1,7 @@
 package bgp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type Options struct {
 	// ListenPort is the TCP port to accept sessions on; 0: only connect out. The sessions of one local address cannot share a port: the
 	// first of them listens, the others only connect.
 	ListenPort int32
+	BFD        *bfd.Listeners // those of the process; nil: of this Speaker alone
 }
 
 // Speaker keeps the sessions of one machine. It can be used by several goroutines.
@@ -41,7 +43,7 @@ func NewSpeaker(o Options) *Speaker {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), bfdListeners: bfd.NewListeners(), sessions: map[Key]*session{}}
+	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), bfdListeners: cmp.Or(o.BFD, bfd.NewListeners()), sessions: map[Key]*session{}}
 }
 
 // Set makes the Speaker announce what is in c, and nothing else. What is announced already

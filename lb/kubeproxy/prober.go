@@ -107,6 +107,8 @@ func (p *Prober) evidence(ctx context.Context, m mode, node []netip.Addr, q adve
 		found = p.passesOn(q.VIP, ports)
 	case starting:
 		return advertise.Absent
+	case hidden:
+		return advertise.Unknown
 	}
 	if found != advertise.Present || !q.Ready || q.Frontend.HealthCheckPort == 0 {
 		return found
@@ -142,6 +144,7 @@ func (p *Prober) passesOn(vip netip.Addr, ports []port) advertise.Evidence {
 			return advertise.Present
 		case advertise.Absent:
 			found = advertise.Absent
+		default: // it shows nothing
 		}
 	}
 	return found

@@ -272,7 +272,7 @@ func TestForeignRouteOfOurDestinationAndMetricIsReportedAndLeft(t *testing.T) {
 	ip(t, "-6 route add fd00:244:0:2::/64 via fd01::99 proto static metric 114")
 	tab := table(t)
 	s, err := tab.Set(context.Background(), mixed())
-	if err == nil || s.Have != s.Want-2 || len(s.Failed) != 2 || s.Failed[0].Err != ErrForeign || s.Failed[1].Err != ErrForeign {
+	if err == nil || s.Have != s.Want-2 || len(s.Failed) != 2 || !errors.Is(s.Failed[0].Err, ErrForeign) || !errors.Is(s.Failed[1].Err, ErrForeign) {
 		t.Fatalf("state %+v, error %v", s, err)
 	}
 	ip(t, "route del 10.244.2.0/24 via 10.1.0.99 proto static metric 114")

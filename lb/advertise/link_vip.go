@@ -1,0 +1,41 @@
+package advertise
+
+import (
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// VIPOn returns what all machines of a link see of a VIP that some offers of a pool have, or why none
+// of them answers for it. It is for those who ask about a whole datacenter; see [LinksOf].
+func VIPOn(l inventory.Link, pool *inventory.Pool, offers []Offer) (v LinkVIP, refusal lb.Reason) {
+	scope := &poolScope{pool: pool}
+	if pool.State == inventory.PoolDisabled {
+		scope.refusal = lb.PoolIsDisabled
+	}
+	var all []LinkVIP
+	for i := range offers {
+		one, refused := linkVIP(l, &offers[i], scope)
+		if refused != "" {
+			refusal = refused
+			continue
+		}
+		all = addLinkVIP(all, one)
+	}
+	if len(all) == 0 {
+		return LinkVIP{}, refusal
+	}
+	return all[0], ""
+}
+
+// Able lists the machines that can answer for a VIP, sorted: one of them is its owner.
+func (s Segment) Able(v LinkVIP) (names []string) {
+	for _, m := range s.Machines {
+		if s.canOwn(v, m.Name, m.Name) {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

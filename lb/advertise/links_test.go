@@ -1,0 +1,63 @@
+package advertise
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"plinth.dev/plinth/sorted"
+)
+
+const onALAN = `apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: home}
+spec:
+  racks: [{name: shelf, subnets: [192.168.1.0/24], machines: [{name: w1, addresses: [192.168.1.11]}, {name: w2, addresses: [192.168.1.12]}]}]
+  pools: [{name: lan, addresses: [192.168.1.200-192.168.1.219]}]
+`
+
+// A Service that comes to share a VIP has no rules yet, and those of the other one are in use.
+func TestASharedVIPIsPendingWhileTheRulesOfNoneAreThere(t *testing.T) {
+	of := func(name string, local, any int, localTraffic, pending bool) Offer {
+		o := offer(name, local, any, "192.168.1.200")[0]
+		o.LocalTraffic, o.RulesPending = localTraffic, pending
+		return o
+	}
+	fresh, other := of("fresh", 1, 1, false, true), of("later", 1, 1, false, true)
+	for _, c := range []struct {
+		name    string
+		offers  []Offer
+		pending bool
+	}{
+		{"alone", []Offer{fresh}, true},
+		{"both are fresh", []Offer{fresh, other}, true},
+		{"the other has its rules", []Offer{fresh, of("old", 1, 1, false, false)}, false},
+		{"the other has them, and comes first", []Offer{of("a", 1, 1, false, false), fresh}, false},
+		{"the other has no endpoint", []Offer{fresh, of("old", 0, 0, false, false)}, true},
+		{"the other has none here, and needs one", []Offer{fresh, of("old", 0, 1, true, false)}, true},
+	} {
+		v := view(t, load(t, onALAN), "w1")
+		v.Offers = sorted.Of(c.offers...)
+		plans := LinksOf(v)
+		if len(plans) != 1 {
+			t.Fatalf("%d links", len(plans))
+		}
+		var want []netip.Addr
+		if c.pending {
+			want = []netip.Addr{fresh.VIP}
+		}
+		if got := plans[0].Pending; !slices.Equal(got, want) {
+			t.Errorf("%s: pending are %v, want %v", c.name, got, want)
+		}
+	}
+}
+
+func TestAServiceWithoutEndpointsLeavesTheTrafficOfAnotherLocal(t *testing.T) {
+	vip := netip.MustParseAddr("192.0.2.1")
+	local := LinkVIP{VIP: vip, Local: true, At: []string{"b"}, Served: true}
+	for _, all := range [][]LinkVIP{addLinkVIP([]LinkVIP{{VIP: vip}}, local), addLinkVIP([]LinkVIP{local}, LinkVIP{VIP: vip})} {
+		if !all[0].Local || !slices.Equal(all[0].At, []string{"b"}) {
+			t.Errorf("%+v", all[0])
+		}
+	}
+}

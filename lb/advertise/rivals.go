@@ -1,0 +1,59 @@
+package advertise
+
+import "time"
+
+// rivals are the machines that were heard to claim a VIP, each with what became of it: of three that
+// claim one, each hears two others in turn.
+type rivals map[string]rival
+
+type rival struct {
+	heard   time.Duration // last
+	insists time.Duration // since when this machine answers on though it hears the other; 0: it does not
+}
+
+// hear notes that a machine claims the VIP, which this one is to have; the time is since when it insists.
+func (rs rivals) hear(now time.Duration, machine string, insist bool) time.Duration {
+	r, known := rs[machine]
+	if !known || now-r.heard >= yields {
+		r = rival{}
+	}
+	r.heard = now
+	if insist && r.insists == 0 {
+		r.insists = now
+	}
+	rs[machine] = r
+	return r.insists
+}
+
+// claims reports whether a machine was heard to claim the VIP lately.
+func (rs rivals) claims(now time.Duration, machine string) bool {
+	r, known := rs[machine]
+	return known && now-r.heard < yields
+}
+
+// insists reports whether this machine answers on though it hears another one.
+func (rs rivals) insists() bool {
+	for _, r := range rs {
+		if r.insists != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// silent reports whether nobody was heard to claim the VIP lately.
+func (rs rivals) silent(now time.Duration) bool {
+	for _, r := range rs {
+		if now-r.heard < yields {
+			return false
+		}
+	}
+	return true
+}
+
+// giveWay ends that this machine insists.
+func (rs rivals) giveWay() {
+	for machine, r := range rs {
+		rs[machine] = rival{heard: r.heard}
+	}
+}

@@ -1,0 +1,209 @@
+package advertise
+
+import (
+	"cmp"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+)
+
+// Segment is a subnet on which VIPs are announced, as one of its machines knows it.
+type Segment struct {
+	Self     string
+	Machines []Neighbor // this one included, in the inventory's order
+	// Before are the machines that were active until lately, in the inventory's order: whoever has
+	// not heard of the edit yet goes by them. Empty: those that are active now.
+	Before  []string
+	Witness Witness
+	// Lingers: this machine is leaving, and answers on for what it has until another one does.
+	Lingers bool
+}
+
+// Neighbor is a machine of a segment.
+type Neighbor struct {
+	Name     string
+	Active   bool     // by the inventory
+	Standing Standing // of this machine itself: [Up] or [Leaving]
+}
+
+// Quorum is by what right a machine answers on a segment.
+type Quorum int
+
+// The rights, the least first.
+const (
+	NoQuorum Quorum = iota // it may be cut off: it answers for nothing
+	Careful                // it may be the only one left: it answers for what nobody else answers for
+	Majority               // whoever is not with it is no majority
+)
+
+func (q Quorum) String() string { return [...]string{"none", "careful", "majority"}[q] }
+
+// Quorum is the right of this machine. The majority is more than half of the machines that are
+// active; of two halves it is that with the first machine of the inventory. While an edit of who is
+// active is young it takes the majority of both: so of two that know different inventories at
+// most one has it. A machine that an edit brought counts once it was heard, or was waited for: until then
+// it answers for nothing.
+func (s Segment) Quorum() Quorum {
+	var active []string
+	young := len(s.Before) > 0
+	for _, m := range s.Machines {
+		isNew := young && m.Standing == Unheard && !slices.Contains(s.Before, m.Name)
+		goes := young && s.Lingers && m.Name == s.Self
+		if m.Active && !isNew || goes {
+			active = append(active, m.Name)
+		}
+	}
+	switch {
+	case s.hasMajorityOf(active) && (len(s.Before) == 0 || s.hasMajorityOf(s.Before)):
+		return Majority
+	case s.Witness == WitnessAnswers:
+		return Careful
+	}
+	return NoQuorum
+}
+
+func (s Segment) hasMajorityOf(names []string) bool {
+	seen, first := 0, false
+	for i, name := range names {
+		if s.sees(name) {
+			seen++
+			first = first || i == 0
+		}
+	}
+	return 2*seen > len(names) || 2*seen == len(names) && first
+}
+
+// sees reports whether a machine is on the same side of whatever cuts the segment.
+func (s Segment) sees(name string) bool {
+	m, known := s.machine(name)
+	return known && (m.Standing == Up || m.Standing == Leaving || m.Standing == Holding)
+}
+
+func (s Segment) machine(name string) (Neighbor, bool) {
+	i := slices.IndexFunc(s.Machines, func(m Neighbor) bool { return m.Name == name })
+	if i < 0 {
+		return Neighbor{}, false
+	}
+	return s.Machines[i], true
+}
+
+// turn is how much later than the first machine this one looks for what each may have left to another: two that
+// look at once take it at once.
+func (s Segment) turn() time.Duration {
+	place := slices.IndexFunc(s.Machines, func(m Neighbor) bool { return m.Name == s.Self })
+	return time.Duration(min(max(place, 0), 6)) * 250 * time.Millisecond
+}
+
+// answering is the segment without the machines whose agents are away for a moment: they may have
+// what they had, and nothing that is new.
+func (s Segment) answering() Segment {
+	s.Machines = slices.Clone(s.Machines)
+	for i := range s.Machines {
+		if m := &s.Machines[i]; m.Standing == Holding {
+			m.Standing = Down
+		}
+	}
+	return s
+}
+
+// isNewborn reports whether it is too early to say who is there.
+func (s Segment) isNewborn() bool {
+	return slices.ContainsFunc(s.Machines, func(m Neighbor) bool { return m.Active && m.Standing == Unheard })
+}
+
+// LinkVIP is a VIP of a segment, as all its machines see it.
+type LinkVIP struct {
+	VIP    netip.Addr
+	Homes  []string // machines in the controller's order; may be empty
+	Pinned bool     // the first of them was asked for by the Service
+	May    []string // machines that an advertisement of the pool announces it from; nil: all
+	Local  bool     // externalTrafficPolicy: Local
+	At     []string // with Local, the machines with an endpoint that can take traffic
+	Served bool     // an endpoint anywhere can take traffic
+}
+
+// order lists the machines that may own the VIP: its homes, then the others by rendezvous hashing
+// (Thaler and Ravishankar, 1998), so that each VIP has an order of its own.
+func (v LinkVIP) order(s Segment) []string {
+	var order []string
+	for _, name := range v.Homes {
+		if _, known := s.machine(name); known && v.allows(name) && !slices.Contains(order, name) {
+			order = append(order, name)
+		}
+	}
+	homes := len(order)
+	for _, m := range s.Machines {
+		if v.allows(m.Name) && !slices.Contains(order[:homes], m.Name) {
+			order = append(order, m.Name)
+		}
+	}
+	slices.SortFunc(order[homes:], func(a, b string) int { return preference(v.VIP, a, b) })
+	return order
+}
+
+func (v LinkVIP) allows(name string) bool { return v.May == nil || slices.Contains(v.May, name) }
+
+// preference puts that machine first which rendezvous hashing prefers for an address.
+func preference(vip netip.Addr, a, b string) int {
+	return cmp.Or(cmp.Compare(rendezvous(vip, b), rendezvous(vip, a)), cmp.Compare(a, b))
+}
+
+func rendezvous(vip netip.Addr, machine string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(machine))
+	_, _ = h.Write(vip.AsSlice())
+	x := h.Sum64() // FNV changes little in its high bits for the last bytes: mix as SplitMix64 does
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Owner names who is to answer for a VIP, or says why nobody is. incumbent is who does, as far as is known;
+// empty: nobody is known to.
+//
+// Whoever has a VIP keeps it while it can serve it, so that a machine that comes back breaks no
+// connection; only a VIP that is pinned to a machine goes back to that. Otherwise it is the first in the order
+// that can.
+func (s Segment) Owner(v LinkVIP, incumbent string) (owner string, none lb.Reason) {
+	switch {
+	case !v.Served:
+		return "", lb.NoEndpoint
+	case v.Local && len(v.At) == 0:
+		return "", lb.NoLocalEndpoint
+	}
+	order := v.order(s)
+	pinned := v.Pinned && len(v.Homes) > 0 && s.canOwn(v, v.Homes[0], incumbent)
+	switch {
+	case pinned:
+		return v.Homes[0], ""
+	case slices.Contains(order, incumbent) && s.canOwn(v, incumbent, incumbent):
+		return incumbent, ""
+	}
+	for _, name := range order {
+		if s.canOwn(v, name, incumbent) {
+			return name, ""
+		}
+	}
+	if v.Local && !slices.ContainsFunc(v.At, s.sees) {
+		return "", lb.NoLocalEndpoint
+	}
+	return "", lb.MachineNotActive
+}
+
+// canOwn reports whether a machine can serve the VIP. One whose agent is away for a moment keeps what it
+// has, and is given nothing.
+func (s Segment) canOwn(v LinkVIP, name, incumbent string) bool {
+	m, _ := s.machine(name)
+	there := m.Standing == Up || m.Standing == Holding && (incumbent == name || incumbent == "")
+	return there && s.serves(v, name)
+}
+
+// serves reports whether a machine could serve the VIP if it is there.
+func (s Segment) serves(v LinkVIP, name string) bool {
+	m, known := s.machine(name)
+	active := m.Active || s.Lingers && name == s.Self // it was until now
+	return known && active && v.Served && v.allows(name) && (!v.Local || slices.Contains(v.At, name))
+}

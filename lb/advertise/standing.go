@@ -1,0 +1,32 @@
+package advertise
+
+// Standing is what a machine knows of another one of its subnet.
+type Standing int
+
+// The standings. The zero value is that of whom nothing is known yet.
+const (
+	Unheard Standing = iota // too early to say
+	Down                    // silent for the detection time, or it has ended its session for good
+	Up
+	Leaving // it is up and asks that others own: Concatenated Path Down (RFC 5880, section 6.8.17)
+	Holding // its agent is away for a moment, and its kernel answers: what it owns stays its own
+)
+
+func (s Standing) String() string {
+	return [...]string{"unheard", "down", "up", "leaving", "holding"}[s]
+}
+
+// Witness is what is known of the host that tells a machine that is alone on its subnet from
+// one that is cut off.
+type Witness int
+
+// What a witness does.
+const (
+	NoWitness Witness = iota // the subnet has none
+	WitnessSilent
+	WitnessAnswers
+)
+
+func (w Witness) String() string {
+	return [...]string{"none", "silent", "answers"}[w]
+}

@@ -1,0 +1,271 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"plinth.dev/plinth/bfd"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/uptime"
+)
+
+// Mesh is this machine's part of the mesh of each of its subnets. It can be used by several
+// goroutines.
+type Mesh struct {
+	options Options
+	changed chan struct{}
+
+	setting sync.Mutex // one Set or Close at a time
+	mu      sync.Mutex
+	links   map[netip.Prefix]*link
+}
+
+// New returns a Mesh without a link.
+func New(o Options) *Mesh {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Listeners == nil {
+		o.Listeners = bfd.NewListeners()
+	}
+	return &Mesh{options: o, changed: make(chan struct{}, 1), links: map[netip.Prefix]*link{}}
+}
+
+func (m *Mesh) answers(ctx context.Context, subnet netip.Prefix, addr netip.Addr) bool {
+	return m.options.Answers != nil && m.options.Answers(ctx, subnet, addr)
+}
+
+// Changed receives a value after the [Mesh.State] became another one. Changes that come
+// together give one value.
+func (m *Mesh) Changed() <-chan struct{} { return m.changed }
+
+func (m *Mesh) tell() {
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}
+
+// State is what is known of each subnet, sorted. Whoever reads it is to act on it: see
+// [Mesh.AnswersUntil].
+func (m *Mesh) State() []LinkState {
+	var all []LinkState
+	for _, l := range m.sorted() {
+		all = append(all, l.state())
+	}
+	return all
+}
+
+func (m *Mesh) sorted() []*link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []*link
+	for _, subnet := range slices.SortedFunc(maps.Keys(m.links), netip.Prefix.Compare) {
+		all = append(all, m.links[subnet])
+	}
+	return all
+}
+
+// AnswersUntil is until when, on the clock of package uptime, what [Mesh.State] said last of a
+// subnet may be acted on; 0 for a subnet without a mesh. Whoever answers a request that may
+// have waited compares it with the time of the answer.
+func (m *Mesh) AnswersUntil(subnet netip.Prefix) time.Duration {
+	m.mu.Lock()
+	l := m.links[subnet]
+	m.mu.Unlock()
+	if l == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, x := range l.members { // newer than the loop's last turn
+		l.evidence.lastUp = max(l.evidence.lastUp, x.facts().Heard.LastUp)
+	}
+	return l.evidence.until()
+}
+
+// Set makes these the links. A machine that stays keeps its session. Its error names the
+// machines whose session could not be opened: they count as silent until another Set opens it.
+func (m *Mesh) Set(ctx context.Context, configs []Config) error {
+	m.setting.Lock()
+	defer m.setting.Unlock()
+	var errs []error
+	wanted := map[netip.Prefix]bool{}
+	for _, c := range configs {
+		wanted[c.Subnet] = true
+	}
+	for _, l := range m.sorted() {
+		if !wanted[l.config.Subnet] {
+			m.remove(ctx, l, 0)
+		}
+	}
+	for _, c := range configs {
+		errs = append(errs, m.set(ctx, c.normal()))
+	}
+	return errors.Join(errs...)
+}
+
+func (m *Mesh) set(ctx context.Context, c Config) error {
+	m.mu.Lock()
+	l := m.links[c.Subnet]
+	m.mu.Unlock()
+	if l != nil {
+		return l.set(ctx, c)
+	}
+	l = &link{mesh: m, wake: make(chan struct{}, 1)}
+	l.ctx, l.stop = context.WithCancel(context.Background())
+	err := l.set(ctx, c)
+	m.mu.Lock()
+	m.links[c.Subnet] = l
+	m.mu.Unlock()
+	l.done.Add(1)
+	go l.run()
+	return err
+}
+
+// set changes the configuration of a link.
+func (l *link) set(ctx context.Context, c Config) error {
+	l.mu.Lock()
+	staying := map[Machine]*member{}
+	var leaving []*member
+	for _, x := range l.members {
+		if c.Self == l.config.Self && slices.Contains(c.Machines, x.Machine) {
+			staying[x.Machine] = x
+		} else {
+			leaving = append(leaving, x)
+		}
+	}
+	l.mu.Unlock()
+	end(ctx, leaving, 0)
+
+	var errs []error
+	var members []*member
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, machine := range c.Machines {
+		x := staying[machine]
+		if x == nil {
+			x = &member{MachineState: MachineState{Machine: machine, Since: time.Now()}, peer: peer{opened: uptime.Now()}}
+		}
+		if err := l.configure(x, c); err != nil {
+			errs = append(errs, fmt.Errorf("mesh of %v: %s: %w", c.Subnet, machine.Name, err))
+		}
+		members = append(members, x)
+	}
+	l.settle(c, members)
+	return errors.Join(errs...)
+}
+
+// settle puts the configuration in force.
+func (l *link) settle(c Config, members []*member) {
+	changed := !slices.EqualFunc(l.members, members, func(a, b *member) bool { return a == b })
+	l.config, l.members = c, members
+	l.evidence.detection, l.evidence.alone = c.detection(), len(members) == 0
+	was := l.witness.is
+	switch {
+	case len(c.Witness) == 0:
+		l.witness.is = advertise.NoWitness
+	case was == advertise.NoWitness:
+		l.witness.is = advertise.WitnessSilent
+	}
+	if changed || was != l.witness.is {
+		l.evidence.read = false
+		l.mesh.tell()
+	}
+	l.wakeUp()
+}
+
+// configure opens a machine's session, or changes what it has.
+func (l *link) configure(x *member, c Config) error {
+	x.detection, x.restartTime = c.detection(), c.RestartTime
+	if x.session == nil {
+		return l.open(x, c)
+	}
+	x.session.SetDiagnostic(diagnostic(c))
+	if x.session.Terms().Timers == c.Timers {
+		return nil
+	}
+	return x.session.SetTimers(c.Timers)
+}
+
+func diagnostic(c Config) bfd.Diagnostic {
+	if c.Leaving {
+		return bfd.ConcatenatedPathDown
+	}
+	return bfd.NoDiagnostic
+}
+
+func (l *link) open(x *member, c Config) error {
+	terms := bfd.Terms{Local: c.Self, Remote: x.Addr, Timers: c.Timers}
+	s, err := l.mesh.options.Listeners.Open(terms, l.mesh.options.Log.With("machine", x.Name, "address", x.Addr.String()))
+	if err != nil {
+		return err
+	}
+	s.SetDiagnostic(diagnostic(c))
+	x.session, x.gone, x.opened = s, make(chan struct{}), uptime.Now()
+	s.BeginAfter(c.detection())
+	gone := x.gone
+	l.done.Go(func() {
+		for {
+			select {
+			case <-s.Changed():
+				l.wakeUp()
+			case <-gone:
+				return
+			}
+		}
+	})
+	return nil
+}
+
+// end closes sessions side by side.
+func end(ctx context.Context, members []*member, handOver time.Duration) {
+	var all sync.WaitGroup
+	for _, x := range members {
+		if x.session == nil {
+			continue
+		}
+		all.Go(func() {
+			x.session.Close(ctx, handOver)
+			close(x.gone)
+		})
+	}
+	all.Wait()
+}
+
+// remove ends a link. In a hand-over what was said of it holds until the others have agreed, or did not:
+// they leave to this machine what it has, and nobody else answers. Otherwise they take over at the
+// first word.
+func (m *Mesh) remove(ctx context.Context, l *link, handOver time.Duration) {
+	if handOver > 0 {
+		end(ctx, l.members, handOver)
+	}
+	m.mu.Lock()
+	delete(m.links, l.config.Subnet)
+	m.mu.Unlock()
+	l.stop()
+	if handOver <= 0 {
+		end(ctx, l.members, 0)
+	}
+	l.done.Wait()
+	m.tell()
+}
+
+// Close ends all sessions. A handOver above 0 asks the others to wait for so long for the
+// process that follows: to them this machine is Holding meanwhile.
+func (m *Mesh) Close(ctx context.Context, handOver time.Duration) {
+	m.setting.Lock()
+	defer m.setting.Unlock()
+	var all sync.WaitGroup
+	for _, l := range m.sorted() {
+		all.Go(func() { m.remove(ctx, l, handOver) })
+	}
+	all.Wait()
+}

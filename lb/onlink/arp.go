@@ -1,0 +1,52 @@
+package onlink
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+const (
+	arpRequest = 1
+	arpReply   = 2
+	arpLength  = 28
+	// arpEthernetIPv4 is how an ARP packet for IPv4 over Ethernet begins: both types and both lengths.
+	arpEthernetIPv4 = 0x0001_0800_0604
+)
+
+// parseARP reads an ARP packet. Its sender's MAC is what caches learn, whatever the Ethernet
+// header has.
+func parseARP(b []byte) (packet, bool) {
+	if len(b) < arpLength || binary.BigEndian.Uint64(b)>>16 != arpEthernetIPv4 {
+		return packet{}, false
+	}
+	var p packet
+	copy(p.mac[:], b[8:14])
+	p.sender = netip.AddrFrom4([4]byte(b[14:18]))
+	target := netip.AddrFrom4([4]byte(b[24:28]))
+	if !p.mac.isUnicast() {
+		return packet{}, false
+	}
+	if !p.sender.IsUnspecified() {
+		p.asserts = p.sender
+	}
+	switch binary.BigEndian.Uint16(b[6:8]) {
+	case arpRequest:
+		if target != p.sender { // an announcement asks for nothing
+			p.asks = target
+		}
+	case arpReply:
+		p.answers = true
+	default:
+		return packet{}, false
+	}
+	return p, true
+}
+
+// arp is a frame with an ARP packet.
+func arp(to MAC, op uint16, mac MAC, sender netip.Addr, targetMAC MAC, target netip.Addr) []byte {
+	frame := ethernet(to, mac, etherTypeARP)
+	frame = append(frame, 0, 1, 8, 0, 6, 4)
+	frame = binary.BigEndian.AppendUint16(frame, op)
+	frame = append(append(frame, mac[:]...), sender.AsSlice()...)
+	return append(append(frame, targetMAC[:]...), target.AsSlice()...)
+}

@@ -1,0 +1,154 @@
+package onlink
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+)
+
+// Unavailable is the error of a question on a link that does not work, or is not set.
+type Unavailable struct {
+	Subnet netip.Prefix
+	Reason lb.Reason // empty: the link is not set
+}
+
+func (u Unavailable) Error() string {
+	if u.Reason == "" {
+		return fmt.Sprintf("link %v is not set", u.Subnet)
+	}
+	return fmt.Sprintf("link %v: %s", u.Subnet, u.Reason)
+}
+
+// waiter waits for who has an address.
+type waiter struct {
+	addr netip.Addr
+	from chan MAC
+}
+
+// maxAnswers is how many answers to one question are kept.
+const maxAnswers = 16
+
+// take hands over an answer to the question.
+func (w *waiter) take(p packet) {
+	if p.answers && p.asserts == w.addr {
+		select {
+		case w.from <- p.mac:
+		default:
+		}
+	}
+}
+
+// Ask asks on the link who has an address, at most the given number of times, and returns the
+// first that answers; nobody: none. What this machine itself answers does not count. After the
+// last question it waits once more. The error is the context's or [Unavailable].
+func (r *Responder) Ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]MAC, error) {
+	return r.ask(ctx, subnet, addr, tries, every, inquiry{})
+}
+
+// AskAll is [Responder.Ask] that does all its tries and returns everybody that answers, sorted.
+func (r *Responder) AskAll(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]MAC, error) {
+	return r.ask(ctx, subnet, addr, tries, every, inquiry{all: true})
+}
+
+// Probe is [Responder.Ask] without a word of who asks: by an ARP probe (RFC 5227, section
+// 2.1.1) or by the solicitation of duplicate address detection (RFC 4862, section 5.4.2), so
+// that no cache learns anything.
+func (r *Responder) Probe(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]MAC, error) {
+	return r.ask(ctx, subnet, addr, tries, every, inquiry{anonymous: true})
+}
+
+type inquiry struct {
+	all       bool // not only the first answer
+	anonymous bool
+}
+
+func (r *Responder) ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration, q inquiry) ([]MAC, error) {
+	r.mu.Lock()
+	l := r.links[subnet]
+	r.mu.Unlock()
+	if l == nil || !subnet.Contains(addr) {
+		return nil, Unavailable{Subnet: subnet}
+	}
+	w := &waiter{addr: addr, from: make(chan MAC, maxAnswers)}
+	l.wait(w)
+	defer l.stopWaiting(w)
+	var answers []MAC
+	for range tries {
+		if err := l.question(w, q.anonymous); err != nil {
+			return answers, err
+		}
+		if err := w.collect(ctx, every, q.all, &answers); err != nil || len(answers) > 0 && !q.all {
+			return answers, err
+		}
+	}
+	return answers, nil
+}
+
+// collect takes answers in for a while, or until the first.
+func (w *waiter) collect(ctx context.Context, patience time.Duration, all bool, answers *[]MAC) error {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for {
+		select {
+		case mac := <-w.from:
+			if at, found := slices.BinarySearchFunc(*answers, mac, compareMACs); !found {
+				*answers = slices.Insert(*answers, at, mac)
+			}
+			if !all {
+				return nil
+			}
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (l *link) wait(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting[w] = true
+	l.tune()
+}
+
+func (l *link) stopWaiting(w *waiter) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, w)
+	l.tune()
+}
+
+// question sends the waiter's question.
+func (l *link) question(w *waiter, anonymous bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.socket == nil || l.reason != "" {
+		return Unavailable{Subnet: l.config.Subnet, Reason: l.reason}
+	}
+	self := l.config.Self
+	if anonymous && self.Is4() {
+		self = netip.IPv4Unspecified()
+	} else if anonymous {
+		self = netip.IPv6Unspecified()
+	}
+	l.send(question(l.on.mac, self, w.addr, MAC{}))
+	return nil
+}
+
+// Machine returns which of the machines of a link has a MAC; false: none is known to.
+func (r *Responder) Machine(subnet netip.Prefix, mac MAC) (netip.Addr, bool) {
+	r.mu.Lock()
+	l := r.links[subnet]
+	r.mu.Unlock()
+	if l == nil {
+		return netip.Addr{}, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.machineWith(mac)
+}

@@ -1,0 +1,116 @@
+package onlink
+
+import (
+	"net/netip"
+	"time"
+)
+
+const (
+	// defendInterval is how long a claim is not defended again (RFC 5227, section 2.1.1).
+	defendInterval = 10 * time.Second
+	// recheckInterval is how often a stranger is asked whether it still has a claim.
+	recheckInterval = 10 * time.Second
+	// conflictEnds is after how much silence of the stranger a conflict is over.
+	conflictEnds = 35 * time.Second
+	// suspicion is how long a stranger may turn out to be a machine whose MAC is being learned.
+	suspicion = 300 * time.Millisecond
+	// notifyInterval is how often a claim that is heard again is told.
+	notifyInterval = time.Second
+)
+
+// onAssertion takes in that somebody else says to have an address.
+func (l *link) onAssertion(p packet, now time.Duration) {
+	for w := range l.waiting {
+		w.take(p)
+	}
+	if m := l.machines[p.asserts]; m != nil && p.answers {
+		l.learn(p.asserts, m, p.mac, now)
+	}
+	v := l.vips[p.asserts]
+	if v == nil {
+		return
+	}
+	if machine, known := l.machineWith(p.mac); known {
+		l.hear(v, Heard{Machine: machine, MAC: p.mac, At: now})
+		return
+	}
+	if v.claimed {
+		l.onStranger(p, v, now)
+	}
+}
+
+// hear notes that another machine claims the address.
+func (l *link) hear(v *vip, h Heard) {
+	news := v.heard.Machine != h.Machine || h.At-v.notified >= notifyInterval
+	v.heard = h
+	if news {
+		v.notified = h.At
+		l.responder.notify()
+	}
+}
+
+// onStranger notes a conflict. While a machine has not had the time to answer by which MAC it
+// is known, the stranger may be that machine: the conflict is told a moment later then.
+func (l *link) onStranger(p packet, v *vip, now time.Duration) {
+	first := v.conflict.MAC == MAC{}
+	if first {
+		v.conflict.Since = now
+		if l.isLearning() {
+			v.tellAt = now + suspicion
+			l.nudge()
+		}
+	}
+	v.conflict.MAC, v.conflict.Last = p.mac, now
+	if v.tellAt != 0 {
+		return
+	}
+	if first || v.named != p.mac && now-v.notified >= notifyInterval {
+		l.tell(p.asserts, v, now)
+	}
+	l.defend(p.asserts, v, now)
+}
+
+// tell names the stranger.
+func (l *link) tell(addr netip.Addr, v *vip, now time.Duration) {
+	v.tellAt, v.notified, v.named = 0, now, v.conflict.MAC
+	l.responder.notify()
+	l.log.Info("Another host claims an address", "address", addr.String(), "mac", v.conflict.MAC.String())
+	l.doubtMachines(now)
+}
+
+// defend announces a claim against a stranger, not too often: two that fight leave nobody
+// with a connection (RFC 5227, section 2.4).
+func (l *link) defend(addr netip.Addr, v *vip, now time.Duration) {
+	if v.defended != 0 && now-v.defended < defendInterval || !l.mayAnswer(now) {
+		return
+	}
+	v.defended = now
+	l.send(announcement(l.on.mac, addr))
+}
+
+// recheck asks who else has a claim that is in conflict, and ends the conflict when nobody
+// answers any more. It returns when to look again.
+func (l *link) recheck(addr netip.Addr, v *vip, now time.Duration) time.Duration {
+	c := &v.conflict
+	if c.MAC == (MAC{}) {
+		return never
+	}
+	if v.tellAt != 0 {
+		if now < v.tellAt {
+			return v.tellAt
+		}
+		l.tell(addr, v, now)
+		l.defend(addr, v, now)
+	}
+	if now-c.Last >= conflictEnds {
+		l.log.Info("Conflict is over", "address", addr.String(), "mac", c.MAC.String())
+		*c = Conflict{}
+		l.responder.notify()
+		return never
+	}
+	if now >= v.recheckAt {
+		v.recheckAt = now + recheckInterval
+		l.send(question(l.on.mac, l.config.Self, addr, MAC{}))
+	}
+	return min(v.recheckAt, c.Last+conflictEnds)
+}

@@ -1,0 +1,107 @@
+package onlink
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// opener opens a socket as [unix.Socket] does. Tests open them in other network namespaces.
+type opener func(domain, typ, proto int) (int, error)
+
+const (
+	maxFrame = 2048
+	// receiveBuffer holds what arrives while the process does not run: about a thousand frames.
+	receiveBuffer = 1 << 20
+	controlClass  = 7 // TC_PRIO_CONTROL: answers are not queued behind bulk traffic
+)
+
+// packetSocket sends and receives the frames of one EtherType on one interface.
+type packetSocket struct {
+	file    *os.File
+	program program
+}
+
+// listen opens a packet socket that hears nothing yet but what the program lets through:
+// it is bound to the interface only when it has it.
+func listen(open opener, index int, etherType uint16, p program) (*packetSocket, error) {
+	fd, err := open(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("packet socket: %w", err)
+	}
+	s := &packetSocket{file: os.NewFile(uintptr(fd), "packet")}
+	err = s.setFilter(p)
+	if err == nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PRIORITY, controlClass)
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: etherType<<8 | etherType>>8, Ifindex: index})
+	}
+	if err != nil {
+		s.file.Close()
+		return nil, fmt.Errorf("packet socket on interface %d: %w", index, err)
+	}
+	return s, nil
+}
+
+// setFilter replaces the filter in one step, unless it is the same.
+func (s *packetSocket) setFilter(p program) error {
+	if slices.Equal(p, s.program) {
+		return nil
+	}
+	conn, err := s.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	err = conn.Control(func(fd uintptr) {
+		set = attach(int(fd), p)
+	})
+	if err == nil {
+		err = set
+	}
+	if err == nil {
+		s.program = p
+	}
+	return err
+}
+
+func attach(fd int, p program) error {
+	prog := unix.SockFprog{Len: uint16(len(p)), Filter: (*unix.SockFilter)(unsafe.Pointer(unsafe.SliceData(p)))}
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &prog)
+}
+
+// isOn tells whether the socket is still bound to an interface: one that went, even for a
+// moment and with the same index, has unbound it.
+func (s *packetSocket) isOn(index int) bool {
+	conn, err := s.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	bound := false
+	err = conn.Control(func(fd uintptr) {
+		sa, err := unix.Getsockname(int(fd))
+		at, ok := sa.(*unix.SockaddrLinklayer)
+		bound = err == nil && ok && at.Ifindex == index
+	})
+	return err == nil && bound
+}
+
+// send writes a frame without waiting: what the interface cannot take now is lost.
+func (s *packetSocket) send(frame []byte) error {
+	conn, err := s.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = conn.Write(func(fd uintptr) bool {
+		_, sent = unix.Write(int(fd), frame)
+		return true
+	})
+	if err == nil {
+		err = sent
+	}
+	return err
+}
