@@ -26,6 +26,7 @@ type Agent struct {
 	Overdue      []AgentRefusal `json:"overdue"`
 	Unrouted     []AgentRefusal `json:"unrouted"`
 	Settings     []string       `json:"settings"`
+	Links        []AgentLink    `json:"links"`
 }
 
 // AgentSession is a session with a router.

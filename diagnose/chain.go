@@ -1,6 +1,9 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Mark says what is known of a link of a chain.
 type Mark string
@@ -31,14 +34,19 @@ type Chain struct {
 	Ask []string `json:"-"`
 }
 
+// Fault returns the first link that does not hold, if any.
+func (c Chain) Fault() (fault Link, found bool) {
+	i := slices.IndexFunc(c.Links, func(l Link) bool { return l.Mark != LinkOK })
+	if i < 0 {
+		return fault, false
+	}
+	return c.Links[i], true
+}
+
 // Well reports whether every link holds.
 func (c Chain) Well() bool {
-	for _, l := range c.Links {
-		if l.Mark != LinkOK {
-			return false
-		}
-	}
-	return true
+	_, found := c.Fault()
+	return !found
 }
 
 // builder adds links until one is broken; those after that are not asked.

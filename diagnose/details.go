@@ -257,6 +257,14 @@ func announcers(answers map[string]Answer) (of func(netip.Addr) []string, known 
 	lengths := map[int]bool{} // of prefixes, so that an address is looked up a few times only
 	for node, answer := range answers {
 		known = known || answer.Err == ""
+		for _, l := range answer.Agent.Links {
+			for _, v := range l.VIPs {
+				if a, err := netip.ParseAddr(v.VIP); err == nil && v.Answers {
+					p := netip.PrefixFrom(a, a.BitLen())
+					by[p], lengths[p.Bits()] = append(by[p], node), true
+				}
+			}
+		}
 		for _, s := range answer.Agent.Sessions {
 			if !s.Up {
 				continue

@@ -70,7 +70,7 @@ type Service struct {
 
 // ours reports whether Plinth answers a Service of that class. One without a class another
 // balancer may have answered first.
-func (s Service) ours() bool { return s.Class == "" || s.Class == lb.LoadBalancerClass }
+func (s Service) ours() bool { return s.Class == "" || lb.IsOurClass(s.Class) }
 
 // Pod is a pod of the controller or of an agent.
 type Pod struct {

@@ -27,7 +27,7 @@ func vipFindings(seen Observed) (out []Finding) {
 	told := map[lb.ServiceKey]bool{}
 	if seen.Planned {
 		for _, u := range preview.UnannouncedOf(seen.Inventory, seen.Cluster) {
-			out = append(out, Finding{Kind: KindVIP, Name: u.Addr.String(), Of: holders(u.Services), Reason: string(u.Reason), Message: "nobody announces it: " + whyOf(u)})
+			out = append(out, Finding{Kind: KindVIP, Name: u.Addr.String(), Of: holders(u.Services), Reason: string(u.Reason), Message: whatOf(u) + whyOf(u)})
 			for _, s := range u.Services {
 				told[s] = true
 			}
@@ -39,6 +39,14 @@ func vipFindings(seen Observed) (out []Finding) {
 		}
 	}
 	return out
+}
+
+// whatOf is what is wrong with a VIP.
+func whatOf(u preview.Unannounced) string {
+	if preview.Disputes(u.Reason) {
+		return "not its owner alone has it: "
+	}
+	return "nobody announces it: "
 }
 
 // whyOf is why nobody announces a VIP, without its address.

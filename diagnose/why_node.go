@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // WhyNode follows a Node from the machine that it is to what its agent has reached.
@@ -36,6 +37,9 @@ func WhyNode(seen Observed, name string, answers map[string]Answer) Chain {
 	b.link("agent", func() Link { return agentLink(seen, n) })
 	b.link("fabric", func() Link { return fabricLink(seen, m, n) })
 	b.asked(name, answers, "sessions", sessionsLink)
+	if seen.Inventory != nil && len(seen.Inventory.LinksOf(m.Name)) > 0 {
+		b.asked(name, answers, "links", linksLink)
+	}
 	b.asked(name, answers, "routes", routesLink)
 	b.asked(name, answers, "kernel", settingsLink)
 	return b.chain
@@ -105,12 +109,20 @@ func agentLink(seen Observed, n Node) Link {
 
 func fabricLink(seen Observed, m inventory.Machine, n Node) Link {
 	switch {
-	case len(seen.Inventory.Sessions(m)) == 0:
+	case len(seen.Inventory.Sessions(m))+len(seen.Inventory.LinksOf(m.Name)) == 0:
 		return broken("NoSession", "give its rack a router among peers, and the machine an address of the router's family", "the inventory gives it no session with any router")
 	case n.Fabric.Status == "":
 		return broken(noReason, "the log of its agent", "its agent has never said anything")
 	case !n.Fabric.isTrue():
 		return Link{Mark: LinkDegraded, Reason: n.Fabric.Reason, Text: n.Fabric.Message, Help: "plinth explain " + n.Fabric.Reason}
+	}
+	if more := besides(n.Fabric.Message); more != "" {
+		l := Link{Mark: LinkDegraded, Text: more, Help: "docs/reference/agent.md says what an agent tells of"}
+		if links := lb.LinkProblemsIn(n.Fabric.Message); len(links) > 0 {
+			l.Reason = string(links[0].Reason)
+			l.Help = "plinth explain " + l.Reason
+		}
+		return l
 	}
 	return ok("%s: %s", n.Fabric.Reason, n.Fabric.Message)
 }

@@ -137,6 +137,17 @@ func (b *builder) announcement(seen Observed, vips []netip.Addr, answers map[str
 		}
 		return ok("can take traffic")
 	})
+	routed, onLinks := byWay(seen, vips)
+	if len(routed) > 0 || len(vips) == 0 {
+		b.telling(seen, routed, answers)
+	}
+	if len(onLinks) > 0 {
+		b.answering(seen, onLinks, answers)
+	}
+}
+
+// telling adds what machines tell routers of some addresses.
+func (b *builder) telling(seen Observed, vips []netip.Addr, answers map[string]Answer) {
 	var serving []string
 	b.link("machines", func() Link {
 		var l Link
@@ -156,7 +167,7 @@ func (b *builder) announcement(seen Observed, vips []netip.Addr, answers map[str
 // nobodyFor is the first of some addresses that nobody announces.
 func nobodyFor(seen Observed, c preview.Cluster, vips []netip.Addr) (preview.Unannounced, bool) {
 	all := preview.UnannouncedOf(seen.Inventory, c)
-	i := slices.IndexFunc(all, func(u preview.Unannounced) bool { return slices.Contains(vips, u.Addr) })
+	i := slices.IndexFunc(all, func(u preview.Unannounced) bool { return slices.Contains(vips, u.Addr) && !preview.Disputes(u.Reason) })
 	if i < 0 {
 		return preview.Unannounced{}, false
 	}
@@ -185,14 +196,17 @@ func planLink(seen Observed, vips []netip.Addr) Link {
 		return broken(u.Reason, "plinth explain "+string(u.Reason), "no machine would announce %v", u)
 	}
 	machines, routers := announcedBy(seen, everywhere, vips)
+	if routed, _ := byWay(seen, vips); len(routed) == 0 {
+		return ok("%s is the first to answer for it, on the %s", someOf(machines), someOf(routers))
+	}
 	return ok("%s may announce it, to %s", countOf(len(machines), "machine"), someOf(routers))
 }
 
-// withSessions is a cluster whose machines all have their sessions.
+// withSessions is a cluster whose machines all have an agent with its sessions.
 func withSessions(c preview.Cluster) preview.Cluster {
 	c.Nodes = maps.Clone(c.Nodes)
 	for name, n := range c.Nodes {
-		n.NoSession = false
+		n.NoSession, n.NoAgent = false, false
 		c.Nodes[name] = n
 	}
 	return c
@@ -214,16 +228,21 @@ func machinesLink(seen Observed, vips []netip.Addr) (Link, []string) {
 	names, _ := announcedBy(seen, seen.Cluster, vips)
 	nodes := match(seen).nodes
 	var serving, not []string
+	var reason lb.Reason
 	for _, name := range names {
-		if why := notServing(nodes[name]); why != "" {
-			not = append(not, name+": "+why)
-		} else {
+		why, named := notServing(nodes[name])
+		if why == "" {
 			serving = append(serving, name)
+			continue
+		}
+		not = append(not, name+": "+why)
+		if reason != lb.NoSessionUp { // which comes nearest
+			reason = cmp.Or(named, reason)
 		}
 	}
 	switch {
 	case len(serving) == 0:
-		return broken(lb.NoSessionUp, "plinth why node/"+nodes[names[0]].Name, "%s", someOf(not)), nil
+		return broken(reason, "plinth why node/"+nodes[names[0]].Name, "%s", someOf(not)), nil
 	case len(not) > 0:
 		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d have a session with a router; %s", len(serving), len(names), someOf(not)), Help: "plinth why node/NAME, for each"}, serving
 	}
@@ -237,19 +256,20 @@ func has(n int) string {
 	return "have"
 }
 
-// notServing is why a machine's Node does not announce what it is to; empty: it does, or may.
-func notServing(n Node) string {
+// notServing is why a machine's Node does not announce what it is to, and the name of that, if it has one;
+// empty: it does, or may.
+func notServing(n Node) (why string, reason lb.Reason) {
 	switch {
 	case n.Name == "":
-		return "it has no Node"
+		return "it has no Node", noReason
 	case n.Kubelet.Status == "Unknown":
-		return "its kubelet is not heard of"
+		return "its kubelet is not heard of", noReason
 	case n.Fabric.Status == "":
-		return "no agent has ever said anything"
+		return "no agent has ever said anything", lb.NoAgent
 	case n.Fabric.Status == "False" && lb.NoSessionIsUp(n.Fabric.Message):
-		return n.Fabric.Message
+		return n.Fabric.Message, lb.NoSessionUp
 	}
-	return ""
+	return "", noReason
 }
 
 // nodesNamed are the Nodes of machines, as many as are asked for one chain.

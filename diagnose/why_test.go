@@ -95,7 +95,7 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		}, "machines: broken: NoSessionUp nuc1: routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch, nuc5: routes"},
 		{"the agent of its only machine has never said anything", service, func(s *Observed, _ map[string]Answer) {
 			s.Inventory.Racks[0].Machines[4].State, s.Nodes[0].Fabric = inventory.StateOff, Condition{}
-		}, "machines: broken: NoSessionUp nuc1: no agent has ever said anything"},
+		}, "machines: broken: NoAgent nuc1: no agent has ever said anything"},
 		{"one machine has none", service, func(s *Observed, _ map[string]Answer) {
 			s.sessionsDown(2, "routes 1/1, sessions 0/1: gateway/192.168.1.1 ASNMismatch")
 		}, "machines: degraded: 1 of 2 have a session"},

@@ -18,6 +18,11 @@ type Cluster struct {
 	Nodes map[string]Node
 	// Services are those that hold a VIP, sorted.
 	Services []Service
+	// Homes are the machines that the controller has chosen to answer for VIPs on links, in order. Those of
+	// others are chosen as it would.
+	Homes map[netip.Addr][]string
+	// Owners are the machines that answer for VIPs on links now, where that is known.
+	Owners map[netip.Addr]string
 }
 
 // VIPsInUse is how many addresses some Service holds.
@@ -41,6 +46,8 @@ type Node struct {
 	// NoSession: its kubelet is heard of, and its agent says that no session with a router is up.
 	NoSession bool
 	NoAgent   bool // no agent has ever said anything of it
+	// LinkProblems are what its agent says of its links.
+	LinkProblems []lb.LinkProblem
 	// PodCIDRs are those of its spec. Without any the inventory's count.
 	PodCIDRs []netip.Prefix
 	Created  time.Time // of two that claim one pod CIDR the older keeps it
@@ -51,6 +58,7 @@ type Service struct {
 	Key          lb.ServiceKey
 	Labels       map[string]string
 	VIPs         []netip.Addr // that it holds
+	Home         string       // the machine that it asks to answer for those on links; empty: none
 	LocalTraffic bool         // externalTrafficPolicy: Local
 	Endpoints    map[lb.Family]advertise.Spread
 }

@@ -16,6 +16,9 @@ type HopChange struct {
 	Was, Is Hops
 }
 
+// OnLink reports whether it is machines of a link that change, and not next hops of a router.
+func (c HopChange) OnLink() bool { return strings.HasPrefix(c.Router, linkPrefix) }
+
 // Hops are the next hops that a router has for a VIP: those that announce it to it, without the
 // worse ones where there are others. Where they are announced with unequal attributes, which of them
 // it takes is for its own rules.
@@ -156,6 +159,12 @@ func only(by []Announcement, of func(Announcement) string) (string, bool) {
 // LeftWithOne are the machine and the router that all traffic of a VIP depends on, and did not
 // before; empty: it does not.
 func (c VIPChange) LeftWithOne() (machine, router string) {
+	if len(c.Is.By) > 0 && c.Is.By[0].OnLink() {
+		if len(c.Was.Able) > 1 && len(c.Is.Able) == 1 {
+			machine = c.Is.Able[0]
+		}
+		return machine, ""
+	}
 	if _, before := c.Was.OnlyMachine(); !before && len(c.Was.By) > 0 {
 		machine, _ = c.Is.OnlyMachine()
 	}

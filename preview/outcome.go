@@ -28,7 +28,9 @@ func Simulate(before, after *inventory.Inventory, c Cluster, failed Failures) (w
 	if before.Equal(after) {
 		identify = after.MachineOf // agents that run go on
 	}
-	return of(before, c, Failures{}, before.MachineOf, others), of(after, c, failed, identify, othersAfter)
+	was = of(before, c, Failures{}, before.MachineOf, others)
+	c.Owners = was.ownersNow()
+	return was, of(after, c, failed, identify, othersAfter)
 }
 
 // SilentNodes are the names of those that no word is heard of, sorted.
@@ -84,6 +86,10 @@ type VIPChange struct {
 	Why     string // it is lost; empty: it is not
 }
 
+// Shifts reports whether others announce the VIP than before. Where not, one machine of a link is left
+// that can answer for it.
+func (c VIPChange) Shifts() bool { return !slices.Equal(c.Was.By, c.Is.By) }
+
 // PodChange is a path of pods that is another one.
 type PodChange struct {
 	From, To string // racks
@@ -126,11 +132,11 @@ func (o Outcome) Empty() bool { return len(o.VIPs)+len(o.Pods)+len(o.Racks) == 0
 func Compare(was, is *Preview) (o Outcome) {
 	for i, vip := range is.VIPs { // of the same Services, so the same addresses
 		before := was.VIPs[i]
-		if slices.Equal(before.By, vip.By) {
+		c := VIPChange{Was: before, Is: vip}
+		if machine, router := c.LeftWithOne(); !c.Shifts() && machine+router == "" {
 			continue
 		}
-		c := VIPChange{Was: before, Is: vip}
-		if len(vip.By) == 0 {
+		if c.Shifts() && len(vip.By) == 0 {
 			c.Why = is.lossOf(before, vip)
 		}
 		o.VIPs = append(o.VIPs, c)
@@ -142,6 +148,12 @@ func Compare(was, is *Preview) (o Outcome) {
 
 // lossOf says why nobody announces a VIP any more.
 func (p *Preview) lossOf(before, now VIP) string {
+	if before.By[0].OnLink() {
+		if len(now.Reasons) == 0 {
+			return "no machine is left on the " + before.By[0].Router
+		}
+		return now.why(before)
+	}
 	machines, routers := true, true
 	for _, a := range before.By {
 		machines = machines && p.failed.Machines[a.Machine]

@@ -48,7 +48,7 @@ type Way struct {
 	Pairs   int    // of machines
 }
 
-// RouterFailed: each router that could carry the packets is assumed to be dead.
+// RouterFailed is the reason where each router that could carry the packets is assumed to be dead.
 const RouterFailed lb.Reason = "RouterFailed"
 
 // String tells the way without the pairs.
@@ -58,8 +58,9 @@ func (w Way) String() string {
 		return fmt.Sprintf("%s unreachable (%s)", w.Family, w.Reason)
 	case Fabric:
 		return fmt.Sprintf("%s fabric by %s and %s", w.Family, strings.Join(w.Out, ", "), strings.Join(w.In, ", "))
+	default:
+		return fmt.Sprintf("%s %s", w.Family, w.Kind)
 	}
-	return fmt.Sprintf("%s %s", w.Family, w.Kind)
 }
 
 func (w Way) compare(v Way) int {

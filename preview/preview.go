@@ -12,7 +12,8 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// Announcement is a machine that tells a router of a VIP.
+// Announcement is a machine that tells a router of a VIP, or that answers for it on a link: "link"
+// and the subnet stand in the place of the router then.
 type Announcement struct {
 	Machine, Router string
 	Weight          uint32 // link bandwidth in bytes a second; 0: not sent
@@ -27,6 +28,8 @@ type VIP struct {
 	By []Announcement
 	// Reasons say of how many machines each is why they do not, or not to some router.
 	Reasons map[lb.Reason]int
+	// Able are the machines that can answer for it where it is on a link and one of them does, sorted.
+	Able []string
 }
 
 // Preview is what a datacenter announces.
@@ -39,6 +42,10 @@ type Preview struct {
 	selects  []string       // the keys of labels that advertisements select Services by
 	failed   Failures
 	services []Service
+	links    map[netip.Prefix]inventory.Link
+	homes    map[netip.Addr][]string // of VIPs on links, until now
+	chosen   map[netip.Addr][]string // as the controller would choose them; nil: nobody has asked
+	owners   map[netip.Addr]string   // who answered for them until now, where that is known
 	// deadNodes are those of machines that failed.
 	deadNodes map[string]bool
 	paths     []PodPath // once somebody has asked
@@ -53,6 +60,8 @@ type machine struct {
 	inv     inventory.Machine
 	pods    []netip.Prefix
 	created time.Time
+
+	excluded, noAgent bool
 }
 
 // class is what VIPs have in common that every machine answers alike. The pool says where and
@@ -82,7 +91,7 @@ func Of(inv *inventory.Inventory, c Cluster, failed Failures) *Preview {
 
 // of plans for the machines that Nodes are identified as, and for others.
 func of(inv *inventory.Inventory, c Cluster, failed Failures, identify func(inventory.NodeIdentity) (inventory.Machine, error), others []inventory.Machine) *Preview {
-	p := &Preview{inv: inv, failed: failed, deadNodes: map[string]bool{}, classes: map[class]answer{}, selects: inv.AdvertiseLabels()}
+	p := &Preview{inv: inv, failed: failed, deadNodes: map[string]bool{}, classes: map[class]answer{}, selects: inv.AdvertiseLabels(), links: linksOf(inv), homes: c.Homes, owners: c.Owners}
 	for name, n := range c.Nodes {
 		n.Identity.Name = name
 		if m, err := identify(n.Identity); err == nil {
@@ -105,20 +114,30 @@ func (p *Preview) announce() {
 		p.byNode[m.node] = i
 	}
 	all := map[netip.Addr]*VIP{}
+	onLinks := map[netip.Addr]*onLink{}
 	services := Cluster{Services: p.services}.without(p.deadNodes)
 	for i := range services {
 		for _, a := range services[i].VIPs {
-			p.add(all, &services[i], a)
+			if l, pool, is := p.linkOf(a); is {
+				p.addOnLink(onLinks, l, pool, &services[i], a)
+			} else {
+				p.add(all, &services[i], a)
+			}
 		}
 	}
 	for _, a := range slices.SortedFunc(maps.Keys(all), netip.Addr.Compare) {
 		p.VIPs = append(p.VIPs, *all[a])
 	}
+	if len(onLinks) > 0 {
+		p.VIPs = append(p.VIPs, p.announceOnLinks(onLinks)...)
+		slices.SortFunc(p.VIPs, func(a, b VIP) int { return a.Addr.Compare(b.Addr) })
+	}
 }
 
 // With is the preview with more failures.
 func (p *Preview) With(f Failures) *Preview {
-	out := &Preview{inv: p.inv, failed: p.failed.And(f), deadNodes: maps.Clone(p.deadNodes), classes: map[class]answer{}, selects: p.selects, services: p.services}
+	out := &Preview{inv: p.inv, failed: p.failed.And(f), deadNodes: maps.Clone(p.deadNodes), classes: map[class]answer{}, selects: p.selects, services: p.services,
+		links: p.links, homes: p.homes, chosen: p.chosen, owners: p.ownersNow()} // a machine that fails has no say in homes
 	for _, m := range p.machines {
 		if f.Machines[m.name] {
 			out.deadNodes[m.node] = true
@@ -140,7 +159,7 @@ func (p *Preview) addMachine(m inventory.Machine, node string, n Node) {
 		pods = m.PodCIDRs
 	}
 	reach := advertise.ReachOf(advertise.View{Inventory: p.inv, Machine: m, PodCIDRs: pods, Excluded: n.Excluded, ProxyHealthy: true})
-	p.machines = append(p.machines, machine{m.Name, node, reach, m, pods, n.Created})
+	p.machines = append(p.machines, machine{m.Name, node, reach, m, pods, n.Created, n.Excluded, n.NoAgent})
 }
 
 // poolOf is the place of the pool whose ranges hold an address; less than 0: there is none.

@@ -17,11 +17,15 @@ type Unannounced struct {
 	Services []lb.ServiceKey // that hold it
 	Reason   lb.Reason       // of the machines that come nearest to announcing it
 	Others   []lb.Reason     // that other machines have, sorted
+	Detail   string          // of the reason, such as a MAC; empty: there is none
 }
 
 // String says why nobody announces the VIP.
 func (u Unannounced) String() string {
 	s := u.Addr.String() + ": " + cmp.Or(words[u.Reason], string(u.Reason))
+	if u.Detail != "" {
+		s += " (" + u.Detail + ")"
+	}
 	if len(u.Others) == 0 {
 		return s
 	}
@@ -51,6 +55,13 @@ func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 	for _, vip := range p.VIPs {
 		u := Unannounced{Addr: vip.Addr, Services: vip.Services}
 		switch {
+		case len(vip.By) > 0 && vip.By[0].OnLink():
+			if u.Reason, u.Detail = p.disputedOf(c, vip); u.Reason == "" {
+				u.Reason = p.unableOf(c, vip)
+			}
+			if u.Reason == "" {
+				continue
+			}
 		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return mute[a.Machine] == "" }):
 			continue
 		case len(vip.Reasons) == 0 && len(vip.By) == 0:
@@ -67,10 +78,47 @@ func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 	return all
 }
 
+// disputedOf is what agents say of a VIP on a link that more than its owner answers for, or not its owner; empty:
+// nothing.
+func (p *Preview) disputedOf(c Cluster, vip VIP) (lb.Reason, string) {
+	for _, m := range p.machines {
+		for _, l := range c.Nodes[m.node].LinkProblems {
+			if addr, isVIP := l.VIP(); isVIP && addr == vip.Addr {
+				return l.Reason, l.Detail
+			}
+		}
+	}
+	return "", ""
+}
+
+// Disputes reports whether a reason says that a VIP on a link is answered for by whom it should not be.
+func Disputes(r lb.Reason) bool {
+	return r == lb.AddressConflict || r == lb.AnsweredByOther || r == lb.AddressOnInterface
+}
+
+// unableOf is why no machine that could answer for a VIP on a link does, by the word of their agents; empty:
+// one may. That no session with a router is up is no reason.
+func (p *Preview) unableOf(c Cluster, vip VIP) (reason lb.Reason) {
+	subnet := strings.TrimPrefix(vip.By[0].Router, linkPrefix)
+	for _, m := range p.machines {
+		if !slices.Contains(vip.Able, m.name) {
+			continue
+		}
+		problems := c.Nodes[m.node].LinkProblems
+		i := slices.IndexFunc(problems, func(l lb.LinkProblem) bool { return l.On == subnet })
+		if i < 0 {
+			return ""
+		}
+		reason = problems[i].Reason
+	}
+	return reason
+}
+
 // nearest are the reasons why a machine does not announce a VIP, of those that come nearest to it
 // first. Who is not meant by the pool at all comes last.
 var nearest = []lb.Reason{
 	lb.SessionLacksFamily, lb.NoSession, lb.PoolLimitedToServices, lb.PoolIsDisabled, lb.VIPOutsidePools, lb.NoLocalEndpoint, lb.NoEndpoint,
+	lb.WitnessSilent, lb.NoMajority, lb.NoCarrier, lb.NoInterface, lb.CapabilityMissing,
 	lb.NodeExcluded, lb.MachineNotActive,
 	lb.PoolLimitedToRouters, lb.PoolLimitedToZones, lb.PoolLimitedToRacks,
 }

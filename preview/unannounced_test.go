@@ -2,12 +2,16 @@ package preview
 
 import (
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
 )
 
 func TestWhyAVIPIsAnnouncedByNobody(t *testing.T) {
@@ -84,8 +88,41 @@ func TestEveryReasonOfAPlanHasWords(t *testing.T) {
 		}
 	}
 	for r := range words {
-		if r != lb.NoSessionUp && r != lb.NoAgent && r != lb.NoMachineKnown && rank(r) == len(nearest) {
+		said := []lb.Reason{lb.NoSessionUp, lb.NoAgent, lb.NoMachineKnown, lb.AddressConflict, lb.AnsweredByOther, lb.AddressOnInterface, lb.NotAnsweredOnWire}
+		if !slices.Contains(said, r) && rank(r) == len(nearest) { // of agents, and of no plan
 			t.Errorf("%s has no rank", r)
 		}
+	}
+}
+
+func TestAVIPOnALinkThatAStrangerClaimsIsToldWithTheStrangersMAC(t *testing.T) {
+	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(`
+apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: home}
+spec:
+  racks: [{name: shelf, subnets: [192.168.1.0/24], machines: [{name: nuc1, addresses: [192.168.1.11]}, {name: nuc2, addresses: [192.168.1.12]}]}]
+  pools: [{name: lan, addresses: [192.168.1.200-192.168.1.219]}]
+`)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	vip := netip.MustParseAddr("192.168.1.200")
+	c := Cluster{Nodes: map[string]Node{}, Services: []Service{{
+		Key: lb.ServiceKey{Namespace: "default", Name: "web"}, VIPs: []netip.Addr{vip},
+		Endpoints: map[lb.Family]advertise.Spread{lb.IPv4: {Ready: map[string]int{"nuc1": 1}}},
+	}}}
+	for _, name := range []string{"nuc1", "nuc2"} {
+		c.Nodes[name] = Node{Identity: inventory.NodeIdentity{Name: name}}
+	}
+	if all := UnannouncedOf(inv, c); len(all) != 0 {
+		t.Fatalf("before it is claimed: %v", all)
+	}
+	n := c.Nodes["nuc2"]
+	n.LinkProblems = []lb.LinkProblem{{On: vip.String(), Reason: lb.AddressConflict, Detail: "02:00:00:00:00:aa"}}
+	c.Nodes["nuc2"] = n
+	all := UnannouncedOf(inv, c)
+	if len(all) != 1 || all[0].Reason != lb.AddressConflict || !strings.Contains(all[0].String(), "02:00:00:00:00:aa") {
+		t.Fatalf("claimed by a stranger: %v", all)
 	}
 }

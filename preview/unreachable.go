@@ -47,6 +47,26 @@ func Unreachable(before, after *inventory.Inventory, c Cluster) []inventory.Lost
 	return lost
 }
 
+// VIPLosses returns what an edit takes from VIPs in use: those that are [Unreachable], and those that it
+// switches between BGP and a link without asking. Of what nobody announces nothing is
+// switched: an edit that mends is never refused.
+func VIPLosses(before, after *inventory.Inventory, c Cluster) inventory.Losses {
+	l := inventory.Losses{InUse: c.VIPsInUse(), Unreachable: Unreachable(before, after, c)}
+	for _, vip := range of(before, c.served(), Failures{}, before.MachineOf, c.withoutNode(before)).VIPs {
+		if from, to, switches := inventory.SwitchOf(vip.Addr, after, before); switches && len(vip.By) > 0 {
+			l.Switched = append(l.Switched, inventory.SwitchedVIP{Addr: vip.Addr, Services: keysOf(vip.Services), From: from, To: to})
+		}
+	}
+	return l
+}
+
+func keysOf(all []lb.ServiceKey) (out []string) {
+	for _, s := range all {
+		out = append(out, s.String())
+	}
+	return slices.Compact(out)
+}
+
 // served is the cluster with an endpoint for each VIP that has none of its family. Where those
 // would be nobody knows, so that local traffic does not count for it.
 func (c Cluster) served() Cluster {
@@ -127,6 +147,15 @@ var words = map[lb.Reason]string{
 	lb.NoSessionUp:           "no machine that is to announce it has a session with a router that is up",
 	lb.NoAgent:               "no agent has run on a machine that is to announce it",
 	lb.NoMachineKnown:        "no Node is a machine of the inventory",
+	lb.NoInterface:           "no interface of a machine for it has an address in its subnet",
+	lb.NoCarrier:             "no machine for it has a carrier in its subnet",
+	lb.CapabilityMissing:     "no agent that could answer for it may open packet sockets",
+	lb.NoMajority:            "no machine for it sees enough others of its subnet",
+	lb.AddressConflict:       "a host that is no machine of the inventory says that it has it",
+	lb.AnsweredByOther:       "another machine answers for it than the one that is to",
+	lb.AddressOnInterface:    "an interface of a machine has it, whose kernel answers as well",
+	lb.NotAnsweredOnWire:     "the machine that is to answer for it is not heard by the next one",
+	lb.WitnessSilent:         "no machine for it sees enough others of its subnet, or the gateway",
 }
 
 // why tells what keeps more machines from announcing a VIP than before.

@@ -82,6 +82,9 @@ func (c *Cloud) alone(ctx context.Context, r *cluster.Reader, inv *inventory.Inv
 	for _, vip := range preview.Of(inv, now, preview.Failures{}).VIPs {
 		first := ""
 		for i, by := range vip.By {
+			if by.OnLink() {
+				break // a session is no part of it
+			}
 			if i == 0 {
 				first = by.Machine
 			} else if by.Machine != first {

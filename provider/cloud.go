@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"context"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/provider/cluster"
 	"plinth.dev/plinth/provider/event"
+	"plinth.dev/plinth/provider/installation"
 	"plinth.dev/plinth/provider/node"
 	"plinth.dev/plinth/provider/nodeindex"
 	"plinth.dev/plinth/provider/stock"
@@ -63,6 +65,9 @@ func New(o Options) *Cloud {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	if o.Lease == "" {
+		o.Lease = installation.DefaultLease
+	}
 	if o.Restart == nil {
 		o.Restart = func() { os.Exit(1) }
 	}
@@ -82,11 +87,13 @@ func (c *Cloud) ProviderName() string { return Name }
 func (c *Cloud) HasClusterID() bool { return true }
 
 // Initialize makes the clients and begins to follow the inventory. It is called
-// on the leader only, and must not block.
+// on the leader only, and blocks while an installation in another namespace may act: the lease is
+// renewed meanwhile, and no controller has been started.
 func (c *Cloud) Initialize(clients cloudprovider.ControllerClientBuilder, stop <-chan struct{}) {
 	ctx := wait.ContextForChannel(stop)
 	c.client = clients.ClientOrDie("plinth")
 	c.startEvents(ctx, clients.ClientOrDie("plinth-events"))
+	c.guard(ctx)
 	c.keeper = c.newKeeper()
 	legacyregistry.RawMustRegister(c.keeper.Metrics)
 	c.stop = stop
@@ -114,4 +121,13 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	c.vips.Use(vip.Cluster{
 		Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop, Unannounced: c.unannounced,
 	})
+}
+
+// guard returns when no other installation may act, or when this process leads no more: what is
+// started then ends at once.
+func (c *Cloud) guard(ctx context.Context) {
+	guard := installation.Guard{Client: c.client, Namespace: c.options.Namespace, Lease: c.options.Lease, LeaseIn: c.options.LeaseIn, Log: c.log, Events: c.recorder}
+	if err := guard.Wait(ctx); err != nil {
+		c.log.Info("No longer waiting for an installation in another namespace", "err", err)
+	}
 }

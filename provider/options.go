@@ -13,6 +13,8 @@ type Options struct {
 	Namespace string // of Plinth's ConfigMaps and Secrets
 	Inventory string // a file or a folder; empty: the ConfigMaps labelled plinth.dev/inventory
 	ClassOnly bool   // serve Services of Plinth's class and none without a class
+	Lease     string // name of the lease that the leader holds; empty: the default of --leader-elect-resource-name
+	LeaseIn   string // namespace of that lease; empty: no leader is elected
 	StateDir  string // where it is written down who holds which VIP, for after a restore of etcd; empty: nowhere
 	Webhook   string // host:port where edits of the inventory are judged before they are stored; empty: nowhere
 	Log       *slog.Logger

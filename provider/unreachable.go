@@ -24,23 +24,23 @@ func (c *Cloud) readCluster() {
 		c.log.Error("cannot follow EndpointSlices", "err", err)
 		return
 	}
-	if err := r.OnChange(c.vips.AnnouncementsChanged); err != nil {
+	if err := r.OnChange(c.vips.AnnouncementsChanged, c.vips.AnnouncementsDisputed); err != nil {
 		c.log.Error("cannot follow what announcements depend on", "err", err)
 	}
 	c.cluster.Store(r)
 }
 
-// unreachable says how many VIPs are in use, and which of them an edit would take from everybody.
-func (c *Cloud) unreachable(ctx context.Context, before, after *inventory.Inventory) (inUse int, lost []inventory.LostVIP, err error) {
+// vipLosses says how many VIPs are in use, and what an edit would take from them.
+func (c *Cloud) vipLosses(ctx context.Context, before, after *inventory.Inventory) (inventory.Losses, error) {
 	r := c.cluster.Load()
 	if r == nil {
-		return 0, nil, errNoInformers
+		return inventory.Losses{}, errNoInformers
 	}
 	now, err := r.Read(ctx)
 	if err != nil {
-		return 0, nil, err
+		return inventory.Losses{}, err
 	}
-	return now.VIPsInUse(), preview.Unreachable(before, after, now), nil
+	return preview.VIPLosses(before, after, now), nil
 }
 
 // unannounced returns which of the VIPs that Services hold nobody announces, by the inventory in

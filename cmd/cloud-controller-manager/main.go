@@ -16,13 +16,16 @@ import (
 	"k8s.io/cloud-provider/options"
 	"k8s.io/component-base/cli"
 	cliflag "k8s.io/component-base/cli/flag"
-	_ "k8s.io/component-base/logs/json/register"          // --logging-format=json
+	_ "k8s.io/component-base/logs/json/register" // --logging-format=json
+	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // metrics of the client
 	_ "k8s.io/component-base/metrics/prometheus/version"  // the build's version as a metric
 	"k8s.io/klog/v2"
 
+	"plinth.dev/plinth/buildinfo"
 	"plinth.dev/plinth/memory"
 	"plinth.dev/plinth/provider"
+	"plinth.dev/plinth/provider/installation"
 )
 
 // gcPercent is by how much the heap grows until garbage is collected: where a control
@@ -41,6 +44,7 @@ func run() int {
 	}
 	suit(standard)
 
+	legacyregistry.RawMustRegister(buildinfo.Metric{})
 	debug.SetGCPercent(gcPercent)
 	go memory.Trim(context.Background())
 
@@ -51,6 +55,10 @@ func run() int {
 	cloud := func(c *config.CompletedConfig) cloudprovider.Interface {
 		own.Log = slog.New(logr.ToSlogHandler(klog.Background()))
 		own.Restart = func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
+		if lease := c.ComponentConfig.Generic.LeaderElection; lease.LeaderElect {
+			own.Lease, own.LeaseIn = lease.ResourceName, lease.ResourceNamespace
+			go installation.ReportMoved(context.Background(), c.Client, own.LeaseIn, own.Lease, own.Log)
+		}
 		lead(c, own.Restart)
 		serveWebhook(c, own)
 		plinth := provider.New(own)
@@ -60,6 +68,7 @@ func run() int {
 	command := app.NewCloudControllerManagerCommand(standard, cloud, provider.Controllers(), provider.ControllerAliases(), flags, wait.NeverStop)
 	command.Use = "plinth-cloud-controller-manager"
 	awaitServer(command, standard)
+	command.AddCommand(newValidateCommand())
 	answerVersion(command)
 	return cli.Run(command)
 }

@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/cloud-provider/options"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 )
 
@@ -30,6 +33,9 @@ const (
 func awaitServer(command *cobra.Command, o *options.CloudControllerManagerOptions) {
 	runs := command.RunE
 	command.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := logAsAsked(cmd.Flags()); err != nil {
+			return err
+		}
 		config, err := clientcmd.BuildConfigFromFlags(o.Master, o.Generic.ClientConnection.Kubeconfig)
 		if err != nil {
 			return fmt.Errorf("how to reach the API server: %w", err)
@@ -39,6 +45,21 @@ func awaitServer(command *cobra.Command, o *options.CloudControllerManagerOption
 		}
 		return runs(cmd, args)
 	}
+}
+
+// logAsAsked has what is said before the framework begins look like what follows: it takes up the flags of the
+// log after that.
+func logAsAsked(flags *pflag.FlagSet) error {
+	config, same := logsapi.NewLoggingConfiguration(), pflag.NewFlagSet("log", pflag.ContinueOnError)
+	logsapi.AddFlags(config, same)
+	var errs []error
+	flags.Visit(func(f *pflag.Flag) {
+		if same.Lookup(f.Name) != nil {
+			errs = append(errs, same.Set(f.Name, f.Value.String()))
+		}
+	})
+	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged
+	return errors.Join(append(errs, logsapi.ValidateAndApply(config, utilfeature.DefaultFeatureGate))...)
 }
 
 // untilItAnswers returns when the API server answers, whatever that is but a fault of its

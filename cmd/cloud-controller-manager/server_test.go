@@ -2,16 +2,22 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 	"k8s.io/cloud-provider/options"
+	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/klog/v2"
 )
 
@@ -134,5 +140,31 @@ func TestACommandWithoutAClusterIsAnError(t *testing.T) {
 	awaitServer(command, o)
 	if err := command.Execute(); err == nil || !strings.Contains(err.Error(), "/nowhere/kubeconfig") {
 		t.Errorf("it says %v", err)
+	}
+}
+
+// TestTheFirstLinesAreJSONWhereThatIsAskedFor runs itself: a process takes up the flags of its log once.
+func TestTheFirstLinesAreJSONWhereThatIsAskedFor(t *testing.T) {
+	const child = "PLINTH_LOGS_AS_ASKED"
+	if os.Getenv(child) != "" {
+		flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+		logsapi.AddFlags(logsapi.NewLoggingConfiguration(), flags)
+		if err := errors.Join(flags.Parse([]string{"--logging-format=json"}), logAsAsked(flags)); err != nil {
+			t.Fatal(err)
+		}
+		klog.InfoS("Waiting")
+		klog.Flush()
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), child+"=1")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	var line struct{ Msg string }
+	if err := json.Unmarshal(said.Bytes(), &line); err != nil || line.Msg != "Waiting" {
+		t.Errorf("it says %q: %v", said.String(), err)
 	}
 }

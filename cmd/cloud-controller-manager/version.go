@@ -4,10 +4,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-)
 
-// version is set by the linker.
-var version = "dev"
+	"plinth.dev/plinth/buildinfo"
+)
 
 // answerVersion has --version answer with our own version. The framework's answer is the
 // version of the Kubernetes modules, which make sets. It cannot be ours: it is what feature
@@ -17,7 +16,7 @@ func answerVersion(command *cobra.Command) {
 	command.RunE = func(cmd *cobra.Command, args []string) error {
 		// Any other value is a setting of the framework.
 		if asked := cmd.Flags().Lookup("version").Value.String(); asked == "true" || asked == "raw" {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s version %s\n", cmd.Name(), version)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s version %s\n", cmd.Name(), buildinfo.Version)
 			return err
 		}
 		return runs(cmd, args)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"plinth.dev/plinth/buildinfo"
 	"plinth.dev/plinth/provider/agent"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -17,7 +18,8 @@ type flags struct {
 	nodeName, namespace, kubeconfig string
 	listen, metrics                 string
 	stateDir, onTerm                string
-	proxyHealth, logLevel           string
+	proxyHealth                     string
+	logLevel, logFormat             string
 	bgpPort                         int32
 	protocol                        uint8
 	metric                          uint32
@@ -50,7 +52,7 @@ func newCommand() *cobra.Command {
 	f := &flags{}
 	root := &cobra.Command{
 		Use:     "plinth-agent",
-		Version: version,
+		Version: buildinfo.Version,
 		Short:   "Announce VIPs and pod CIDRs from this node, and route to the pods of others",
 		Long: `plinth-agent runs on every node. It announces the VIPs that the node can serve and its
 pod CIDRs to the routers of its rack, and keeps routes to the pods of other nodes in
@@ -89,6 +91,7 @@ func (f *flags) shared(cmd *cobra.Command) {
 	p.Uint8Var(&f.protocol, "route-protocol", kernel.DefaultProtocol, "protocol number that marks our kernel routes")
 	p.Uint32Var(&f.metric, "route-metric", kernel.DefaultMetric, "metric of our kernel routes")
 	p.StringVar(&f.logLevel, "log-level", "info", "debug, info, warn or error")
+	p.StringVar(&f.logFormat, "log-format", "text", "text or json")
 }
 
 // own declares the flags of run.

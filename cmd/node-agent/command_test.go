@@ -26,6 +26,7 @@ func TestCommandLineThatCannotBeCarriedOutIsAUsageError(t *testing.T) {
 		{"a negative drain time", []string{"--node-name=w1", "--drain-time=-1s"}, "-1s is negative"},
 		{"a port that is none", []string{"--node-name=w1", "--bgp-port=70000"}, "70000 is not a port"},
 		{"a log level that is none", []string{"--node-name=w1", "--log-level=loud"}, "--log-level"},
+		{"a log format that is none", []string{"--node-name=w1", "--log-format=xml"}, "--log-format"},
 		{"an unknown flag", []string{"--nodename=w1"}, "unknown flag"},
 		{"an argument", []string{"w1"}, "unknown command"},
 		{"a protocol beyond a byte", []string{"--route-protocol=300"}, "--route-protocol"},

@@ -7,9 +7,6 @@ import (
 	"os"
 )
 
-// version is set by the linker.
-var version = "dev"
-
 func main() {
 	if err := newCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "plinth-agent:", err)

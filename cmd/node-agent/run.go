@@ -4,21 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"plinth.dev/plinth/bfd"
 	"plinth.dev/plinth/lb/bgp"
+	"plinth.dev/plinth/lb/mesh"
+	"plinth.dev/plinth/lb/onlink"
 	"plinth.dev/plinth/memory"
 	"plinth.dev/plinth/provider/agent"
 )
@@ -42,9 +48,12 @@ func run(ctx context.Context, f *flags) error {
 	if err := f.validate(); err != nil {
 		return err
 	}
-	if err := setLog(f.logLevel); err != nil {
+	log, err := logHandler(os.Stderr, f.logLevel, f.logFormat)
+	if err != nil {
 		return usage(err)
 	}
+	slog.SetDefault(slog.New(log))
+	klog.SetSlogLogger(slog.New(log))
 	debug.SetGCPercent(gcPercent)
 	if f.realTime {
 		if err := realTime(); err != nil {
@@ -55,28 +64,51 @@ func run(ctx context.Context, f *flags) error {
 	if err != nil {
 		return err
 	}
+	listeners := bfd.NewListeners()
+	wire, machines := links(listeners)
 	a := agent.New(agent.Options{
 		NodeName: f.nodeName, Identity: agent.ThisMachine(), Namespace: f.namespace, StateDir: f.stateDir, ProxyURL: f.proxyHealth,
 		DrainTime: f.drainTime, WithdrawOnStop: f.onTerm == onTermWithdraw, SetSysctls: f.setSysctls, Client: client,
-		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: f.bgpPort}), Table: f.table(),
+		Speaker: bgp.NewSpeaker(bgp.Options{Log: slog.Default(), ListenPort: f.bgpPort, BFD: listeners}), Table: f.table(),
+		Wire: wire, Mesh: machines,
 	})
-	stop, err := serve("listen", f.listen, a.Handler())
+	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
+	defer cancel()
+	stop, err := serve(ctx, "listen", f.listen, a.Handler())
 	if err != nil {
 		return err
 	}
 	defer stop()
 	if f.metrics != "" {
-		stop, err := serve("metrics-listen", f.metrics, onlyMetrics(a.Handler()))
+		stop, err := serve(ctx, "metrics-listen", f.metrics, onlyMetrics(a.Handler()))
 		if err != nil {
 			return err
 		}
 		defer stop()
 	}
-	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
-	defer cancel()
 	go drainOnSignal(ctx, a.Drain)
 	go memory.Trim(ctx)
 	return a.Run(ctx)
+}
+
+// How another machine, or the witness, is asked whether it is there.
+const (
+	asks     = 3
+	askEvery = 40 * time.Millisecond
+)
+
+// links returns what answers for VIPs on subnets, and what knows the machines there.
+func links(listeners *bfd.Listeners) (*onlink.Responder, *mesh.Mesh) {
+	var wire *onlink.Responder
+	machines := mesh.New(mesh.Options{
+		Log: slog.Default(), Listeners: listeners,
+		Answers: func(ctx context.Context, subnet netip.Prefix, addr netip.Addr) bool {
+			macs, err := wire.Ask(ctx, subnet, addr, asks, askEvery)
+			return err == nil && len(macs) > 0
+		},
+	})
+	wire = onlink.New(onlink.Options{Log: logr.FromSlogHandler(slog.Default().Handler()), AnswersUntil: machines.AnswersUntil})
+	return wire, machines
 }
 
 func drainOnSignal(ctx context.Context, drain func()) {
@@ -93,15 +125,19 @@ func drainOnSignal(ctx context.Context, drain func()) {
 	}
 }
 
-func setLog(level string) error {
+func logHandler(out io.Writer, level, format string) (slog.Handler, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return fmt.Errorf("--log-level: %w", err)
+		return nil, fmt.Errorf("--log-level: %w", err)
 	}
-	h := slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l})
-	slog.SetDefault(slog.New(h))
-	klog.SetSlogLogger(slog.New(h))
-	return nil
+	options := &slog.HandlerOptions{Level: l}
+	switch format {
+	case "text":
+		return slog.NewTextHandler(out, options), nil
+	case "json":
+		return slog.NewJSONHandler(out, options), nil
+	}
+	return nil, fmt.Errorf("--log-format: %q is neither \"text\" nor \"json\"", format)
 }
 
 func connect(kubeconfig string) (kubernetes.Interface, error) {
@@ -123,10 +159,13 @@ func connect(kubeconfig string) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// serve serves h until stop is called. An address that is taken is an error: two
-// agents of one node would fight.
-func serve(flag, addr string, h http.Handler) (stop func(), err error) {
-	l, err := net.Listen("tcp", addr)
+// listenEvery is how often an agent tries to listen at an address that is taken.
+const listenEvery = 50 * time.Millisecond
+
+// serve serves h until stop is called. An address that is taken is waited for: two agents of one
+// machine would fight, and one that is to follow another has touched nothing until that has ended.
+func serve(ctx context.Context, flag, addr string, h http.Handler) (stop func(), err error) {
+	l, err := listen(ctx, flag, addr)
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
@@ -137,6 +176,23 @@ func serve(flag, addr string, h http.Handler) (stop func(), err error) {
 		}
 	}()
 	return func() { _ = s.Close() }, nil
+}
+
+func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
+	for said := false; ; said = true {
+		l, err := net.Listen("tcp", addr)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			return l, err
+		}
+		if !said {
+			slog.Warn("another agent of this machine, or another program, listens here: waiting for its end", "flag", flag, "address", addr)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(listenEvery):
+		}
+	}
 }
 
 // onlyMetrics keeps strangers from the rest of what h serves: a scraper has no use for it.

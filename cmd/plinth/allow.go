@@ -42,7 +42,11 @@ in Git writes it there.`,
 			if err != nil {
 				return err
 			}
-			said, err := allow(cmd.Context(), client, cluster.namespace, args[0])
+			namespace, err := cluster.in(cmd.Context(), client)
+			if err != nil {
+				return err
+			}
+			said, err := allow(cmd.Context(), client, namespace, args[0])
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/provider/installation"
 )
 
 // inCluster is the word for what is in force in a cluster.
@@ -25,7 +26,7 @@ type clusterFlags struct {
 
 func (c *clusterFlags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&c.kubeconfig, "kubeconfig", "", "file that says how to reach the cluster (default: $KUBECONFIG, ~/.kube/config)")
-	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", metav1.NamespaceSystem, "namespace that Plinth runs in")
+	cmd.Flags().StringVarP(&c.namespace, "namespace", "n", "", "namespace that Plinth runs in (default: kube-system, or the one that has an installation)")
 }
 
 // config says how to reach the cluster.
@@ -49,7 +50,19 @@ func (c clusterFlags) inForce(ctx context.Context) (*inventory.Inventory, error)
 	if err != nil {
 		return nil, err
 	}
-	return acceptedIn(ctx, client, c.namespace)
+	namespace, err := c.in(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	return acceptedIn(ctx, client, namespace)
+}
+
+// in is the namespace that was said, or else the one that has an installation.
+func (c clusterFlags) in(ctx context.Context, client kubernetes.Interface) (string, error) {
+	if c.namespace != "" {
+		return c.namespace, nil
+	}
+	return installation.Locate(ctx, client, metav1.NamespaceSystem)
 }
 
 // acceptedIn reads the accepted inventory of a namespace; that there is none is an error.

@@ -176,6 +176,8 @@ type changeJSON struct {
 	RouterAddr string      `json:"routerAddress,omitempty"`
 	Gained     []string    `json:"gained,omitempty"`
 	Lost       []string    `json:"lost,omitempty"`
+	ToLink     []string    `json:"toLink,omitempty"`
+	ToBGP      []string    `json:"toBGP,omitempty"`
 	Fields     []fieldJSON `json:"fields,omitempty"`
 }
 
@@ -189,7 +191,7 @@ func differenceJSON(d difference) map[string]any {
 		sessions = append(sessions, changeJSON{Kind: string(s.Kind), Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()})
 	}
 	for _, p := range d.Pools {
-		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), Fields: fieldsJSON(p.Fields)})
+		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), ToLink: lines(p.ToLink), ToBGP: lines(p.ToBGP), Fields: fieldsJSON(p.Fields)})
 	}
 	return map[string]any{
 		"machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...),

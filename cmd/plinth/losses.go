@@ -21,7 +21,7 @@ type judgement struct {
 func judge(before, after *inventory.Inventory, asked *preview.Cluster) judgement {
 	j := judgement{losses: inventory.LossesOf(after, before)}
 	if asked != nil {
-		j.losses.InUse, j.losses.Unreachable = asked.VIPsInUse(), preview.Unreachable(before, after, *asked)
+		j.losses = j.losses.WithVIPs(preview.VIPLosses(before, after, *asked))
 	}
 	j.problems, j.digest = j.losses.Refuse(before, inventory.Allowance{})
 	if after.Safety.Paused {
@@ -45,7 +45,7 @@ func (c clusterFlags) now(ctx context.Context) (*preview.Cluster, error) {
 
 // lines tell what Services lose, and what lets the edit pass.
 func (j judgement) lines() []string {
-	out := lines(j.losses.Unreachable)
+	out := append(lines(j.losses.Unreachable), lines(j.losses.Switched)...)
 	for _, p := range j.problems {
 		out = append(out, fmt.Sprintf("it is refused: it %s (%s)", p.Message, p.Code))
 	}
@@ -61,8 +61,13 @@ func (j judgement) json() map[string]any {
 	for _, vip := range j.losses.Unreachable {
 		lost = append(lost, map[string]any{"address": vip.Addr.String(), "services": vip.Services, "why": vip.Why})
 	}
+	switched := []map[string]any{}
+	for _, vip := range j.losses.Switched {
+		switched = append(switched, map[string]any{"address": vip.Addr.String(), "services": vip.Services, "from": vip.From, "to": vip.To})
+	}
 	return map[string]any{
-		"refused": len(j.problems) > 0, "digest": j.digest, "unreachable": lost,
+		"switched": switched,
+		"refused":  len(j.problems) > 0, "digest": j.digest, "unreachable": lost,
 		"removed": append([]string{}, j.losses.Removed...), "drained": append([]string{}, j.losses.Drained...),
 	}
 }

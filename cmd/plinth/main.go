@@ -1,7 +1,7 @@
 // Command plinth checks inventories, writes the router's side of their BGP
 // sessions, and tells how a datacenter is. The commands status and why ask a
-// cluster, and so do those that are given the word cluster for an inventory. The command allow
-// alone changes anything there.
+// cluster, and so do those that are given the word cluster for an inventory. The commands allow and
+// move alone change anything there.
 package main
 
 import (
@@ -9,15 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-)
 
-// version is set by the linker.
-var version = "dev"
+	"plinth.dev/plinth/buildinfo"
+)
 
 // Exit codes that scripts rely on.
 const (
@@ -84,7 +82,7 @@ func withoutFlags(args []string) []string {
 func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "plinth",
-		Version: version,
+		Version: buildinfo.Version,
 		Short:   "Check inventories, write the router's side of them, and show the state of the datacenter",
 		Long: `Check inventories, write the router's side of them, and show the state of the datacenter.
 
@@ -100,6 +98,7 @@ Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 		newAllowCommand(),
 		newDiffCommand(),
 		newExplainCommand(),
+		newMoveCommand(),
 		newRouterConfigCommand(),
 		newSchemaCommand(),
 		newSimulateCommand(),
@@ -120,10 +119,10 @@ func newVersionCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch output {
 			case "text":
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), version)
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), buildinfo.Version)
 				return err
 			case "json":
-				return printJSON(cmd.OutOrStdout(), map[string]string{"version": version, "goVersion": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
+				return printJSON(cmd.OutOrStdout(), buildinfo.Fields())
 			}
 			return exit{exitUsage, fmt.Errorf("-o %s: want text or json", output)}
 		},

@@ -37,6 +37,9 @@ endpoints and Nodes count as they are now, and a machine that nothing is heard o
 files there, Services are not known: two addresses stand for each pool and family, as of Services
 that every machine can serve.
 
+A VIP on a link goes to the next machine in its order that can answer for it; the gateway is taken
+to answer, and who has a VIP at the moment to be the first in that order.
+
 A machine fails with the endpoints on it, a rack with its machines and its own routers. Nothing fails
 anywhere: it is worked out with what the agents plan with. How routers reach each other is theirs,
 and so is whether a session comes up. With a CNI that routes pods, nothing is told of pods.
@@ -115,11 +118,12 @@ func (f simulateFlags) read(cmd *cobra.Command, edits []string) (sim simulation,
 	if sim.failed, err = failures(f.fail, sim.after); err != nil {
 		return sim, err
 	}
-	return sim, f.readCluster(cmd, &sim)
+	f.readCluster(cmd, &sim)
+	return sim, nil
 }
 
 // readCluster asks what Services there are, or takes some as examples.
-func (f simulateFlags) readCluster(cmd *cobra.Command, sim *simulation) error {
+func (f simulateFlags) readCluster(cmd *cobra.Command, sim *simulation) {
 	if f.against == inCluster {
 		now, err := f.cluster.now(cmd.Context())
 		if err == nil {
@@ -127,13 +131,12 @@ func (f simulateFlags) readCluster(cmd *cobra.Command, sim *simulation) error {
 			if silent := now.SilentNodes(); len(silent) > 0 {
 				sim.notKnown = append(sim.notKnown, fmt.Sprintf("nothing is heard of %s: counted as if not there", shortened(silent, "Node")))
 			}
-			return nil
+			return
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "Warning:", err) // who may read ConfigMaps alone learns the rest
 	}
 	sim.cluster.Services = preview.SampleServices(sim.before)
 	sim.notKnown = append(sim.notKnown, "Services, their endpoints and Nodes: the first and the last address of each pool stand for a Service that every machine can serve")
-	return nil
 }
 
 // admitted is an edit as it would be taken up with another inventory in force; nil: none is.

@@ -122,7 +122,11 @@ func (s simulated) singleLines() (out []string) {
 
 func (s simulated) hopLines() (out []string) {
 	for _, c := range s.Hops() {
-		out = append(out, fmt.Sprintf("router %s, %s: %s -> %s", c.Router, vipsOf(c.VIPs), hopText(c.Was), hopText(c.Is)))
+		to := "router " + c.Router
+		if c.OnLink() {
+			to = c.Router
+		}
+		out = append(out, fmt.Sprintf("%s, %s: %s -> %s", to, vipsOf(c.VIPs), hopText(c.Was), hopText(c.Is)))
 	}
 	return out
 }
@@ -289,13 +293,16 @@ type eachRow struct {
 func (r eachRow) loses() bool { return r.cut }
 
 func rowOf(name string, o preview.Outcome) eachRow {
-	row := eachRow{Fails: name, VIPsLost: []string{}, Shifted: len(o.VIPs) - len(o.Lost()), Racks: append([]string{}, o.Racks...), cut: o.Loses()}
+	row := eachRow{Fails: name, VIPsLost: []string{}, Racks: append([]string{}, o.Racks...), cut: o.Loses()}
 	for _, c := range o.Lost() {
 		row.VIPsLost = append(row.VIPsLost, c.Is.Addr.String())
 	}
 	for _, c := range o.VIPs {
 		if machine, router := c.LeftWithOne(); machine+router != "" {
 			row.Single++
+		}
+		if c.Shifts() && c.Why == "" {
+			row.Shifted++
 		}
 	}
 	for _, c := range o.Pods {

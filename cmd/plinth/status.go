@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"plinth.dev/plinth/diagnose"
 	"plinth.dev/plinth/provider/survey"
@@ -38,7 +39,7 @@ Exit codes: 0 no problems, 1 problems, 2 error.`,
 			if err != nil {
 				return err
 			}
-			reader, err := cluster.reader()
+			reader, _, err := cluster.reader(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -58,13 +59,16 @@ Exit codes: 0 no problems, 1 problems, 2 error.`,
 	return cmd
 }
 
-// reader reads the cluster.
-func (c clusterFlags) reader() (survey.Reader, error) {
-	config, err := c.config()
-	if err != nil {
-		return survey.Reader{}, err
+// reader reads the cluster that config says how to reach.
+func (c clusterFlags) reader(ctx context.Context) (r survey.Reader, config *rest.Config, err error) {
+	if config, err = c.config(); err != nil {
+		return r, nil, err
 	}
-	return survey.New(config, c.namespace)
+	if r, err = survey.New(config, c.namespace); err != nil {
+		return r, nil, err
+	}
+	r.Namespace, err = c.in(ctx, r.Client)
+	return r, config, err
 }
 
 // chosen is the writer of a form of output.

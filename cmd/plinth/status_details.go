@@ -47,7 +47,7 @@ func (d detail[T]) command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reader, asker, err := cluster.surveyors(agents)
+			reader, asker, err := cluster.surveyors(cmd.Context(), agents)
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"plinth.dev/plinth/buildinfo"
 	"plinth.dev/plinth/inventory"
 )
 
@@ -45,7 +46,7 @@ func writeSARIF(w io.Writer, r report) error {
 		"$schema": "https://json.schemastore.org/sarif-2.1.0.json",
 		"version": "2.1.0",
 		"runs": []any{map[string]any{
-			"tool":       map[string]any{"driver": map[string]any{"name": "plinth", "version": version, "rules": sarifRules(r.problems)}},
+			"tool":       map[string]any{"driver": map[string]any{"name": "plinth", "version": buildinfo.Version, "rules": sarifRules(r.problems)}},
 			"columnKind": "unicodeCodePoints",
 			"results":    results,
 		}},

@@ -43,7 +43,7 @@ Exit codes: 0 every step holds, 1 some step does not or could not be asked, 2 er
 			if err != nil {
 				return exit{exitUsage, err}
 			}
-			reader, asker, err := cluster.surveyors(agents)
+			reader, asker, err := cluster.surveyors(cmd.Context(), agents)
 			if err != nil {
 				return err
 			}
@@ -68,13 +68,12 @@ func (a *agentFlags) addTo(cmd *cobra.Command) {
 }
 
 // surveyors read the cluster, and ask agents.
-func (c clusterFlags) surveyors(agents agentFlags) (survey.Reader, survey.Asker, error) {
-	config, err := c.config()
+func (c clusterFlags) surveyors(ctx context.Context, agents agentFlags) (survey.Reader, survey.Asker, error) {
+	reader, config, err := c.reader(ctx)
 	if err != nil {
-		return survey.Reader{}, survey.Asker{}, err
+		return reader, survey.Asker{}, err
 	}
-	reader, err := survey.New(config, c.namespace)
-	return reader, survey.NewAsker(config, reader, agents.port), err
+	return reader, survey.NewAsker(config, reader, agents.port), nil
 }
 
 // question makes a chain of what is known.

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -89,7 +90,7 @@ func listen(t *testing.T, s *Server) string {
 	go func() { ended <- s.serve(ctx, listener) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-ended; err != http.ErrServerClosed {
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
 	})

@@ -12,10 +12,11 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/lb/kubeproxy"
+	"plinth.dev/plinth/lb/mesh"
+	"plinth.dev/plinth/lb/onlink"
 	"plinth.dev/plinth/routing"
 	"plinth.dev/plinth/routing/kernel"
 )
@@ -51,6 +52,8 @@ type Options struct {
 	Client  kubernetes.Interface
 	Speaker *bgp.Speaker
 	Table   *kernel.Table
+	Wire    *onlink.Responder // with Mesh: answers for VIPs on links; nil: nobody does
+	Mesh    *mesh.Mesh
 }
 
 // speaker is what a pass announces by.
@@ -70,6 +73,8 @@ type Agent struct {
 	o       Options
 	speaker speaker    // of a pass
 	table   routeTable // of a pass
+	links   *links     // nil: none is answered on
+	owners  *owners
 	sources *sources
 	proxy   *proxy
 	gate    gate // used by the goroutine of Run alone
@@ -87,6 +92,7 @@ type Agent struct {
 	patience      time.Duration // with what comes up after a boot
 	comesUp       time.Time     // until then the API server is waited for; zero: the machine has not just booted
 	live          bool          // the API server has told all
+	unlisted      bool          // the inventory has no machine for this Node any more
 	restarting    bool
 	planned       bool // at least once
 	drain         drain
@@ -104,21 +110,28 @@ type Agent struct {
 	sessions      []bgp.SessionState
 	tried         tried
 	rotation      rotation
-	settings      []kernel.Setting // that keep packets from pods
-	waiting       string           // for what; what is in force stays in force meanwhile
-	waitsSince    time.Time        // for that
-	lastFailure   string           // of the last pass
-	unread        []string         // of what is stored, as last told
-	rereadDue     bool             // the kernel's routes are to be read back
-	lastReread    time.Time        // because of an event
+	settings      []kernel.Setting             // that keep packets from pods
+	gateways      []netip.Addr                 // of the machine's default routes
+	findDefaults  func() ([]netip.Addr, error) // [kernel.DefaultGateways]
+	signed        []netip.Addr                 // that the last sign of life says are answered for
+	waiting       string                       // for what; what is in force stays in force meanwhile
+	waitsSince    time.Time                    // for that
+	lastFailure   string                       // of the last pass
+	unread        []string                     // of what is stored, as last told
+	rereadDue     bool                         // the kernel's routes are to be read back
+	lastReread    time.Time                    // because of an event
 	reported      time.Time
 }
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}}
+	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}, findDefaults: kernel.DefaultGateways}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
+	if o.Wire != nil && o.Mesh != nil {
+		a.links = newLinks(o.Wire, o.Mesh, a.touch)
+	}
+	a.owners = newOwners(o.Client, o.NodeName)
 	if o.ProxyURL != "" {
 		a.gate = newGate(&kubeproxy.Prober{}, a.touch)
 	}
@@ -166,6 +179,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	go a.writer.run(work)
 	a.saver.start(work)
+	if a.links != nil {
+		a.links.begin(work)
+		go a.owners.run(work)
+	}
 	a.schedule.timer = time.NewTimer(0)
 	defer a.schedule.timer.Stop()
 	a.loop(ctx, kernelEvents)
@@ -194,6 +211,9 @@ func (a *Agent) restore() {
 			a.gate.rules.Adopt(in.Offers)
 		}
 		a.sources.remembered = rememberedOf(in)
+		if before.follows && a.links != nil {
+			a.links.remembered = before.claims
+		}
 	}
 }
 
@@ -271,7 +291,16 @@ func (a *Agent) signOfLife() {
 	if !a.planned {
 		return // nothing that another process could follow
 	}
-	a.saver.sign(a.drain.lasted(time.Now()), a.down)
+	a.saver.sign(a.lastSigns())
+}
+
+// lastSigns are what the process after this one should know besides its inputs.
+func (a *Agent) lastSigns() signs {
+	s := signs{drained: a.drain.lasted(time.Now()), lost: a.down}
+	if a.links != nil {
+		s.claims = a.links.claims()
+	}
+	return s
 }
 
 // checkSettings tells of kernel settings that stand in the way of pods' packets, or changes them.
@@ -283,6 +312,7 @@ func (a *Agent) checkSettings() {
 	if err != nil {
 		return
 	}
+	a.findGateways(m)
 	found, err := kernel.BadSettings(m.Addresses, a.last.Routing.Routes)
 	if a.o.SetSysctls && len(found) > 0 {
 		slog.Info("changing kernel settings", "settings", fmt.Sprint(found))
@@ -298,185 +328,11 @@ func (a *Agent) checkSettings() {
 	a.settings = found
 }
 
-// pass takes a snapshot, plans, applies and reports.
-func (a *Agent) pass(ctx context.Context) {
-	started := time.Now()
-	m, ok := a.observe(ctx)
-	if !ok {
-		a.tell()
-		a.publish()
-		return
-	}
-	a.enter(a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned))
-	healthy, _ := a.proxy.state()
-	st := a.stage(started)
-	a.decide(m, healthy, st)
-	a.observePlan(started)
-	if !a.planned && a.gate.awaitFirst(ctx) { // routers take what is missing from the first words for gone
-		a.admit(time.Now())
-		a.decide(m, healthy, st)
-		a.observePlan(time.Now())
-	}
-	a.tried.begin(a.inputs.trial, a.sessions)
-	err := a.apply(ctx)
-	a.finish(started, err)
-	a.report(ctx)
-}
-
-// enter begins a phase, and leaves a sign of it for the process after this one.
-func (a *Agent) enter(ph phase) {
-	before := a.phase
-	a.phase = ph
-	if before.Draining != ph.Draining || before.Withdrawn != ph.Withdrawn {
-		a.signOfLife()
-	}
-}
-
-// basis is all that a plan depends on, besides the routers that lost their session.
-type basis struct {
-	planKey
-	draining, withdrawn bool
-	healthy             bool // kube-proxy
-}
-
-// decide makes the plan, unless all that it depends on is as it was: most events change
-// nothing of it.
-func (a *Agent) decide(m inventory.Machine, healthy bool, st stage) {
-	now := basis{planKey{a.inputs.version, st}, a.phase.Draining, a.phase.Withdrawn, healthy}
-	if a.planned && now == a.lastBasis && !a.downChanged {
-		return
-	}
-	a.speakerInSync, a.lastBasis = false, now
-	a.last = planOf(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
-	a.last.BGP.Restarting = a.restarting
-	for i, s := range a.last.BGP.Sessions {
-		a.last.BGP.Sessions[i].Password = a.rotation.password(s.Session, a.inputs.Passwords)
-	}
-}
-
-// observePlan has kube-proxy's rules looked for where the plan lacks nothing else.
-func (a *Agent) observePlan(now time.Time) {
-	with := kubeproxy.Round{Addresses: a.inputs.Self.Addresses, Proxy: a.proxy.isKubeProxy()}
-	a.schedule.wakeIn(a.gate.observe(a.last, with, now))
-}
-
-// syncSpeaker gives the Speaker what is planned. A plan that it took without an error is
-// given again only on a resync.
-func (a *Agent) syncSpeaker(ctx context.Context) error {
-	if a.speakerInSync {
-		return nil
-	}
-	err := a.speaker.Set(ctx, a.last.BGP)
-	a.speakerInSync = err == nil
-	return err
-}
-
-// stage is where a change of mode stands. What a process before this one knew is in
-// force as it is, and a change that waits for something has not begun.
-func (a *Agent) stage(now time.Time) stage {
-	if a.restored != nil {
-		s := shift{to: carriageOf(a.inputs.Inventory)}
-		st, _ := s.at(now)
-		return st
-	}
-	if a.waiting != "" {
-		return a.lastBasis.stage
-	}
-	a.sources.shift.begin(now)
-	st, left := a.sources.shift.at(now)
-	a.schedule.wakeIn(left)
-	return st
-}
-
-// routes plans the routes unless what they depend on is as it was.
-func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
-	now := planKey{a.inputs.version.forRoutes(), st}
-	if a.planned && now == a.lastRoutesKey && !a.downChanged {
-		return a.last.Routing
-	}
-	a.lastRoutesKey, a.downChanged = now, false
-	view := routingView(a.inputs, m, st.routes, a.down)
-	view.VXLAN, view.AlsoVXLAN = st.vxlan, st.also
-	t := a.router.Plan(view)
-	if st.tunnel && st.routes != inventory.ModeOverlay {
-		view.Mode = inventory.ModeOverlay
-		t.Tunnel = routing.Plan(view).Tunnel
-	}
-	tellRefusals(a.last.Routing.Refusals, t.Refusals)
-	return t
-}
-
 // refusalsTold bounds how many lines one plan can add to the log; /status has them all.
 const refusalsTold = 10
-
-// tellRefusals logs which pod CIDRs are not routed that were.
-func tellRefusals(before, now []routing.Refusal) {
-	told := 0
-	for _, r := range now {
-		if slices.Contains(before, r) {
-			continue
-		}
-		if told++; told > refusalsTold {
-			slog.Warn("more pod CIDRs have no route; see /status", "all", len(now))
-			return
-		}
-		slog.Warn("a pod CIDR has no route", "node", r.Node, "cidr", r.CIDR, "reason", r.Reason, "holder", r.Other)
-	}
-}
 
 // planKey tells apart what something was planned from: the same key, the same plan.
 type planKey struct {
 	version
 	stage
-}
-
-// apply has the plan carried out. What fails does not stop the rest.
-func (a *Agent) apply(ctx context.Context) error {
-	t := a.last.Routing
-	var tunnelErr error
-	if t.Tunnel.Exists() {
-		tunnelErr = a.table.SetTunnel(ctx, t.Tunnel)
-	}
-	var tableErr error
-	a.reached, tableErr = a.table.Set(ctx, t.Routes)
-	if !t.Tunnel.Exists() {
-		tunnelErr = a.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
-	}
-	if first := a.reached.Retried; len(first) > 0 {
-		slog.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.reached.Failed))
-	}
-	if a.reached.Changed > 0 {
-		slog.Info("changed routes", "changed", a.reached.Changed, "held", a.reached.Have, "wanted", a.reached.Want)
-	}
-	return errors.Join(tunnelErr, tableErr, a.syncSpeaker(ctx))
-}
-
-// finish counts a pass and sees to the next one.
-func (a *Agent) finish(started time.Time, err error) {
-	a.metrics.pass(time.Since(started), a.reached, err)
-	if !a.planned {
-		a.planned = true
-		a.signOfLife()
-		a.checkSettings()
-	}
-	a.restarting = false
-	a.tellFailure(err)
-	a.schedule.retryAfter(err)
-	a.schedule.wakeIn(a.phase.next)
-}
-
-// tellFailure logs what failed, unless the last pass failed for the same.
-func (a *Agent) tellFailure(err error) {
-	said := ""
-	if err != nil {
-		said = err.Error()
-	}
-	switch {
-	case said == a.lastFailure:
-	case err != nil:
-		slog.Error("not all is as planned", "err", err)
-	default:
-		slog.Info("all is as planned again")
-	}
-	a.lastFailure = said
 }

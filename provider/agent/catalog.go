@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
@@ -19,6 +21,7 @@ type catalog struct {
 	touched  map[lb.ServiceKey]struct{}
 	offers   map[lb.ServiceKey][]advertise.Offer
 	offered  sorted.List[advertise.Offer] // all of them
+	links    []netip.Prefix               // subnets that VIPs are announced on, sorted
 	changes  uint64                       // of offered, so far
 }
 
@@ -115,7 +118,15 @@ func (c *catalog) offer(k lb.ServiceKey) []advertise.Offer {
 	var out []advertise.Offer
 	for vip, claim := range c.claims[k] {
 		if claim.heldBy(s) {
-			out = append(out, advertise.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: c.count(k, vip.Is4()), Frontend: s.Frontend, Labels: s.Labels})
+			endpoints, at := c.count(k, vip.Is4())
+			o := advertise.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: endpoints, Frontend: s.Frontend, Labels: s.Labels}
+			if slices.ContainsFunc(c.links, func(p netip.Prefix) bool { return p.Contains(vip) }) {
+				o.Link = advertise.OnLink{Homes: claim.Homes, Home: s.Home}
+				if s.LocalTraffic {
+					o.Link.At = at()
+				}
+			}
+			out = append(out, o)
 		}
 	}
 	slices.SortFunc(out, advertise.Offer.Compare)
@@ -128,21 +139,51 @@ func (c claim) heldBy(s service) bool {
 	return c.Holders[0] != s.Key || c.UID == "" || c.UID == s.UID
 }
 
-func (c *catalog) count(k lb.ServiceKey, ipv4 bool) advertise.Endpoints {
-	byAddr := map[netip.Addr]advertise.Endpoint{}
+// count counts what can take traffic; at lists the machines that have it.
+func (c *catalog) count(k lb.ServiceKey, ipv4 bool) (n advertise.Endpoints, at func() string) {
+	byAddr := map[netip.Addr]endpoint{}
 	for _, slice := range c.slices[k] {
 		if slice.IPv4 != ipv4 {
 			continue
 		}
 		for _, e := range slice.All {
 			if have, twice := byAddr[e.Addr]; !twice || have.Worth() < e.Worth() {
-				byAddr[e.Addr] = e.Endpoint
+				byAddr[e.Addr] = e
 			}
 		}
 	}
 	all := make([]advertise.Endpoint, 0, len(byAddr))
 	for _, e := range byAddr {
-		all = append(all, e)
+		all = append(all, e.Endpoint)
 	}
-	return advertise.Count(all)
+	return advertise.Count(all), func() string { return machinesWith(byAddr) }
+}
+
+// machinesWith lists the machines with an endpoint that can take traffic: those with a ready one, or, where
+// there is none, with one that serves while it terminates.
+func machinesWith(byAddr map[netip.Addr]endpoint) string {
+	ready, ending := map[string]bool{}, map[string]bool{}
+	for _, e := range byAddr {
+		switch e.Worth() {
+		case 2:
+			ready[e.Node.Value()] = true
+		case 1:
+			ending[e.Node.Value()] = true
+		}
+	}
+	if len(ready) == 0 {
+		ready = ending
+	}
+	return strings.Join(slices.Sorted(maps.Keys(ready)), ",")
+}
+
+// followLinks says on which subnets VIPs are announced.
+func (c *catalog) followLinks(links []netip.Prefix) {
+	if slices.Equal(links, c.links) {
+		return
+	}
+	c.links = links
+	for k := range c.services {
+		c.touch(k)
+	}
 }

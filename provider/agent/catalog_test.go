@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -18,7 +19,7 @@ func key(name string) lb.ServiceKey { return lb.ServiceKey{Namespace: "prod", Na
 func vip(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 func ready(addr string, local bool) endpoint {
-	return endpoint{vip(addr), advertise.Endpoint{Local: local, Ready: true, Serving: true}}
+	return endpoint{vip(addr), unique.Make(""), advertise.Endpoint{Local: local, Ready: true, Serving: true}}
 }
 
 // seeded is a catalog with one Service that holds two VIPs.
@@ -132,10 +133,10 @@ func TestEndpointInTwoSlicesIsTheOneThatCanTakeTraffic(t *testing.T) {
 		for range 20 { // the order of a map is another each time
 			c := newCatalog()
 			for i, e := range both {
-				c.sliceChanged(fmt.Sprintf("prod/web-%d", i), nil, &endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{{addr, e}}})
+				c.sliceChanged(fmt.Sprintf("prod/web-%d", i), nil, &endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{{addr, unique.Make(""), e}}})
 			}
-			if got, want := c.count(key("web"), true), advertise.Count(both[:1]); got != want {
-				t.Fatalf("of %+v: %+v, want %+v", both, got, want)
+			if got, _ := c.count(key("web"), true); got != advertise.Count(both[:1]) {
+				t.Fatalf("of %+v: %+v, want %+v", both, got, advertise.Count(both[:1]))
 			}
 		}
 	}
@@ -155,5 +156,39 @@ func replaceIn[V any](items map[string]V, k string, make func(string) *V, change
 	}
 	if old != nil || v != nil {
 		change(k, old, v)
+	}
+}
+
+func TestAVIPOnALinkSaysWhereItsEndpointsAreAndWhoIsToAnswer(t *testing.T) {
+	c := newCatalog()
+	on := func(node string, e advertise.Endpoint, addr string) endpoint {
+		return endpoint{vip(addr), unique.Make(node), e}
+	}
+	readyOn := advertise.Endpoint{Ready: true, Serving: true}
+	ending := advertise.Endpoint{Serving: true, Terminating: true}
+	c.serviceChanged("", nil, &service{Key: key("web"), UID: "1", Ours: true, LocalTraffic: true, Home: "w2"})
+	c.claimChanged("", nil, &claim{VIP: vip("192.168.1.200"), Holders: []lb.ServiceKey{key("web")}, UID: "1", Homes: "w2,w1"})
+	c.claimChanged("", nil, &claim{VIP: vip("203.0.113.5"), Holders: []lb.ServiceKey{key("web")}, UID: "1"})
+	c.sliceChanged("web-4", nil, &endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{on("w2", readyOn, "10.0.0.2"), on("w1", readyOn, "10.0.0.1"), on("w3", ending, "10.0.0.3")}})
+	linkOf := func() (on, off advertise.OnLink) {
+		for o := range c.all().All() {
+			if o.VIP == vip("192.168.1.200") {
+				on = o.Link
+			} else {
+				off = o.Link
+			}
+		}
+		return on, off
+	}
+	if on, off := linkOf(); on != (advertise.OnLink{}) || off != (advertise.OnLink{}) {
+		t.Errorf("before there is a link: %+v, %+v", on, off)
+	}
+	c.followLinks([]netip.Prefix{netip.MustParsePrefix("192.168.1.0/24")})
+	if on, off := linkOf(); on != (advertise.OnLink{Homes: "w2,w1", Home: "w2", At: "w1,w2"}) || off != (advertise.OnLink{}) {
+		t.Errorf("on a link: %+v, over BGP: %+v", on, off)
+	}
+	c.sliceChanged("web-4", &endpointSlice{Service: key("web"), IPv4: true}, &endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{on("w3", ending, "10.0.0.3")}})
+	if on, _ := linkOf(); on.At != "w3" {
+		t.Errorf("with an endpoint that ends alone it is at %q", on.At)
 	}
 }

@@ -181,7 +181,7 @@ func (w *writer) write(ctx context.Context, c condition) time.Duration {
 	}
 	now := w.clock()
 	shown := w.last.shownAt(n.Condition, now)
-	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason && shown.trial() == c.trial()
+	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason && shown.trial() == c.trial() && slices.Equal(lb.LinkProblemsIn(shown.Message), lb.LinkProblemsIn(c.Message))
 	switch left := w.reworded.Add(w.rewordEvery).Sub(now); {
 	case shown == c:
 		return 0

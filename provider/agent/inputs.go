@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/fnv"
 	"net/netip"
 	"slices"
@@ -49,6 +50,15 @@ func (in inputs) machine() (inventory.Machine, error) {
 	return in.Inventory.MachineOf(in.Self.Identity)
 }
 
+// isUnlisted reports whether nothing in the inventory is of this Node, by the error of
+// [inputs.machine]. A namesake with other IDs is, and so is one on a link: the others know it by its name,
+// and count it. It may have come to another rack, which the Node does not say yet.
+func (in inputs) isUnlisted(err error) bool {
+	name := in.Self.Identity.Name
+	_, namesake := in.Inventory.Machine(name)
+	return errors.Is(err, inventory.ErrNoMachine) && !namesake && len(in.Inventory.LinksOf(name)) == 0
+}
+
 // begin says why this Node is not to be served by an agent that begins: it was left behind by
 // a machine in whose place the inventory has another. One that runs goes on, for an edit of an ID
 // alone is no reason to take traffic from a machine.
@@ -63,16 +73,21 @@ type plan struct {
 	Routing routing.Table
 	Refused sorted.List[advertise.Refusal]
 	Demoted sorted.List[advertise.Demotion]
+	Links   []advertise.LinkPlan
 }
 
 // planOf plans announcements beside the routes. A pod CIDR of ours that an older Node
 // claims is not announced: what we said of it would draw that Node's packets here.
 func planOf(announcer *advertise.Planner, in inputs, m inventory.Machine, ph phase, proxyHealthy bool, st stage, routes routing.Table) plan {
-	announce := announcer.Plan(advertise.View{
+	view := advertise.View{
 		Inventory: announcing(in.Inventory, st), Machine: m, PodCIDRs: ownCIDRs(in.Self, routes.Refusals), Offers: in.Passed,
 		Excluded: in.Self.Excluded, ProxyHealthy: proxyHealthy, Draining: ph.Draining, Withdrawn: ph.Withdrawn,
-	})
-	p := plan{Refused: announce.Refusals, Demoted: announce.Demotions, Routing: routes}
+	}
+	announce := announcer.Plan(view)
+	p := plan{Refused: announce.Refusals, Demoted: announce.Demotions, Routing: routes, Links: advertise.LinksOf(view)}
+	for _, l := range p.Links {
+		p.Refused = p.Refused.Edit(nil, l.Refusals)
+	}
 	p.BGP = bgp.Config{RouterID: routerID(m.Addresses), Within: mayLeave(in, m)}
 	for _, s := range announce.Sessions {
 		p.BGP.Sessions = append(p.BGP.Sessions, bgp.SessionConfig{SessionPlan: s, Password: in.Passwords[s.Session.Password]})
@@ -128,11 +143,11 @@ func poolPrefixes(inv *inventory.Inventory) []netip.Prefix {
 }
 
 // mayLeave bounds what any session may say, whatever the planner says: the declared
-// pools, and pod CIDRs.
+// pools, but for what is announced on links, and pod CIDRs.
 func mayLeave(in inputs, m inventory.Machine) []netip.Prefix {
 	var b netipx.IPSetBuilder
 	for _, p := range in.Inventory.Pools {
-		for _, r := range p.Ranges {
+		for _, r := range p.RangesOverBGP() {
 			b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
 		}
 	}

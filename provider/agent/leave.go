@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -24,12 +25,12 @@ func (a *Agent) leave(ctx context.Context, kernelEvents <-chan struct{}) error {
 		ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 		defer cancel()
 		slog.Info("stopping", "announcements", "withdrawn")
-		return a.o.Speaker.Stop(ctx, "the agent was stopped")
+		return errors.Join(a.links.leave(ctx, 0), a.o.Speaker.Stop(ctx, "the agent was stopped"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
 	slog.Info("leaving", "announcements", "left to graceful restart")
-	return a.o.Speaker.Leave(ctx)
+	return errors.Join(a.links.leave(ctx, handsOver), a.o.Speaker.Leave(ctx))
 }
 
 // shutsDown reports whether the machine shuts down, by its kubelet's word.
@@ -50,7 +51,7 @@ func (a *Agent) shutsDown(ctx context.Context, kernelEvents <-chan struct{}) boo
 func (a *Agent) lastWords() {
 	a.saver.stop()
 	if a.planned {
-		a.saver.writeSign(a.saver.disk.sign(a.drain.lasted(time.Now()), a.down))
+		a.saver.writeSign(a.saver.disk.sign(a.lastSigns()))
 	}
 	if a.live {
 		a.saver.writeInputs(a.inputs)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"plinth.dev/plinth/buildinfo"
 	"plinth.dev/plinth/routing/kernel"
 )
 
@@ -46,7 +47,7 @@ func newMetrics(a *Agent) *metrics {
 		Help:    "Time that a VIP waited for kube-proxy's rules before it was announced, by how that ended: present (they were seen), unknown (nobody could be asked), overdue (the bound was over).",
 		Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 45},
 	}, []string{"evidence"})
-	m.registry.MustRegister(m.passes, m.duration, m.written, m.retried, m.doubts, m.rulesWait, scraped{a})
+	m.registry.MustRegister(m.passes, m.duration, m.written, m.retried, m.doubts, m.rulesWait, scraped{a}, buildinfo.Metric{})
 	return m
 }
 
@@ -88,7 +89,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, waiting, notRead, fromDisk} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, waiting, notRead, fromDisk, linkVIPs, linkMachines, linkLosses, linkProblems, linkHasQuorum} {
 		ch <- d
 	}
 }
@@ -125,9 +126,14 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	gauge(badSettings, float64(len(status.settings)))
 	gauge(routesWanted, float64(status.reached.Want))
 	gauge(routesHeld, float64(status.reached.Have))
-	for reason, n := range status.plan.reasons() {
+	reasons := status.plan.reasons()
+	for _, r := range status.onLinks {
+		reasons[string(r.Reason)]++
+	}
+	for reason, n := range reasons {
 		gauge(refusedNow, float64(n), reason)
 	}
+	s.a.links.collect(ch)
 }
 
 // reasons counts the refusals of a plan by reason.

@@ -12,13 +12,15 @@ import (
 // API server has told all, or what the last process knew is at hand, and
 // kube-proxy has been asked. While something is missing, what is in force is planned
 // anew: endpoints stay as they were, but the machine is drained, follows kube-proxy's
-// health, and has its routes.
+// health, and has its routes. Where the inventory has this machine no more, it answers for
+// nothing on links: the others count without it.
 func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	a.sources.adjust(ctx)
 	in, missing := a.sources.snapshot()
 	if missing == "" {
 		_, err := in.machine()
 		missing = noMachine(err)
+		a.unlisted = in.isUnlisted(err)
 	}
 	if begins := !a.live && !a.planned && a.restored == nil; missing == "" && begins {
 		missing = noMachine(in.begin())

@@ -24,7 +24,7 @@ func leave(t *testing.T, dir string, who owner) {
 	if err := d.save(someInputs(t)); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.alive(d.sign(0, map[netip.Addr]bool{vip("10.0.0.1"): true})); err != nil {
+	if err := d.alive(d.sign(signs{lost: map[netip.Addr]bool{vip("10.0.0.1"): true}})); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -54,6 +55,7 @@ func reduceNode(obj any) node {
 			out.Condition = condition{c.Status, c.Reason, c.Message}
 		case corev1.NodeReady:
 			out.ShuttingDown = c.Status == corev1.ConditionFalse && strings.Contains(c.Message, shuttingDown)
+		default: // the kubelet's, or a stranger's
 		}
 	}
 	return out
@@ -83,6 +85,7 @@ type service struct {
 	Frontend     advertise.Frontend
 	Ours         bool             // no other program's class
 	Labels       advertise.Labels // as far as the inventory's advertisements select by them
+	Home         string           // the machine that is to answer for its VIPs on a link; empty: none was asked for
 }
 
 // portsKept bounds how many ports of a Service are kept: one that has endpoints is enough.
@@ -96,8 +99,8 @@ func reduceService(labels []string) func(any) service {
 		return service{
 			Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, UID: string(s.UID),
 			LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(s),
-			Ours:   s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || *class == lb.LoadBalancerClass),
-			Labels: advertise.LabelsOf(s.Labels, labels),
+			Ours:   s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || lb.IsOurClass(*class)),
+			Labels: advertise.LabelsOf(s.Labels, labels), Home: s.Annotations[lb.HomeAnnotation],
 		}
 	}
 }
@@ -115,6 +118,8 @@ type claim struct {
 	VIP     netip.Addr
 	Holders []lb.ServiceKey // the first is the parent
 	UID     string          // of the parent; empty: not told
+	Homes   string          // the machines that are to answer for it on a link, comma separated
+	Owner   string          // the Node that answers for it on a link, as the claim says
 	Unread  string          // why the object is not read, and this is what was known before; empty: it is
 }
 
@@ -125,7 +130,7 @@ func reduceClaim(obj any) claim {
 	if err != nil || vip.Is4In6() || vip.Zone() != "" || ref == nil || ref.Group != "" || ref.Resource != "services" {
 		return claim{}
 	}
-	c := claim{VIP: vip, UID: ip.Annotations[lb.ServiceUIDAnnotation]}
+	c := claim{VIP: vip, UID: ip.Annotations[lb.ServiceUIDAnnotation], Homes: ip.Annotations[lb.HomesAnnotation], Owner: ip.Labels[lb.OwnerLabel]}
 	c.Holders = append(c.Holders, lb.ServiceKey{Namespace: ref.Namespace, Name: ref.Name})
 	for _, s := range strings.Split(ip.Annotations[lb.SharedByAnnotation], ",") {
 		namespace, name, ok := strings.Cut(strings.TrimSpace(s), "/")
@@ -146,6 +151,7 @@ type endpointSlice struct {
 // endpoint is told apart by its address: while a slice is split, two list it.
 type endpoint struct {
 	Addr netip.Addr
+	Node unique.Handle[string] // thousands of endpoints are on the same few
 	advertise.Endpoint
 }
 
@@ -155,7 +161,7 @@ func reduceSlice(nodeName string) func(any) endpointSlice {
 		out := endpointSlice{Service: s.Service, IPv4: s.Family == lb.IPv4}
 		for _, e := range s.All {
 			e.Local = e.Node == nodeName
-			out.All = append(out.All, endpoint{e.Addr, e.Endpoint})
+			out.All = append(out.All, endpoint{e.Addr, unique.Make(e.Node), e.Endpoint})
 		}
 		return out
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"net/netip"
 	"testing"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -63,11 +64,11 @@ func TestEndpointsAreSeenAsKubeProxySeesThem(t *testing.T) {
 		},
 	}
 	want := endpointSlice{Service: key("web"), IPv4: true, All: []endpoint{
-		{vip("10.0.0.1"), advertise.Endpoint{Local: true, Ready: true, Serving: true}},
-		{vip("10.0.0.2"), advertise.Endpoint{Serving: true, Terminating: true}},
-		{vip("10.0.0.3"), advertise.Endpoint{}},
+		{vip("10.0.0.1"), unique.Make("w1"), advertise.Endpoint{Local: true, Ready: true, Serving: true}},
+		{vip("10.0.0.2"), unique.Make("w2"), advertise.Endpoint{Serving: true, Terminating: true}},
+		{vip("10.0.0.3"), unique.Make(""), advertise.Endpoint{}},
 	}}
-	if d := cmp.Diff(want, reduceSlice("w1")(slice), addresses); d != "" {
+	if d := cmp.Diff(want, reduceSlice("w1")(slice), addresses, cmp.Comparer(func(a, b unique.Handle[string]) bool { return a == b })); d != "" {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 )
@@ -55,6 +56,9 @@ func (a *Agent) tell() {
 	}
 	if a.inputs.trial != nil && a.tried.said.ID == a.inputs.trial.ID {
 		c.Message += "; " + a.tried.said.String()
+	}
+	if problems := a.links.problems(); len(problems) > 0 {
+		c.Message += "; " + lb.LinkProblemsText(problems)
 	}
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
 		c = condition{corev1.ConditionFalse, Incomplete, c.Message + "; waiting for " + a.waiting}
@@ -118,6 +122,7 @@ func (a *Agent) publish() {
 		Unread: a.unread, Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
 		passed: time.Now(), settings: a.settings, plan: a.last, overdue: a.gate.overdue, reached: a.reached,
 	}
+	s.Links, s.onLinks = a.links.status(), a.links.refusals()
 	s.ProxyHealthy, _ = a.proxy.state()
 	if a.inputs.Inventory != nil {
 		s.Inventory, s.Rack = a.inputs.Inventory.Name, a.inputs.Self.Rack

@@ -58,7 +58,7 @@ func TestAnAgentStartsWithTheRoutersThatTheOneBeforeHadLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := map[netip.Addr]bool{vip("10.0.0.1"): true}
-	if err := d.alive(d.sign(-1, lost)); err != nil {
+	if err := d.alive(d.sign(signs{drained: -1, lost: lost})); err != nil {
 		t.Fatal(err)
 	}
 	a := New(Options{Client: fake.NewClientset()})

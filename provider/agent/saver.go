@@ -3,9 +3,7 @@ package agent
 import (
 	"context"
 	"log/slog"
-	"net/netip"
 	"sync"
-	"time"
 )
 
 // saver writes to the state directory in goroutines of its own: the disk may hang, and
@@ -54,11 +52,8 @@ func (s *saver) save(in inputs) {
 // forget has the next inputs written whichever they are.
 func (s *saver) forget() { s.last = version{} }
 
-// sign has a sign of life written, with how far a drain has come, and
-// the routers that are lost.
-func (s *saver) sign(drained time.Duration, lost map[netip.Addr]bool) {
-	s.signs.put(s.disk.sign(drained, lost))
-}
+// sign has a sign of life written.
+func (s *saver) sign(last signs) { s.signs.put(s.disk.sign(last)) }
 
 func (s *saver) writeInputs(in inputs) {
 	if err := s.disk.save(in); err != nil {

@@ -5,6 +5,7 @@ package agent
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,6 +97,6 @@ func TestAnAgentAnnouncesOnWhatANewerVersionStored(t *testing.T) {
 	third.sources.accept(t.Context(), source.Followed{}, newer())
 	eventually(t, "it says why it cannot go on", func() (bool, string) {
 		s := third.show(t)
-		return strings.Contains(s.WaitingFor, `configmap plinth-accepted is of format "3"`), s.WaitingFor
+		return strings.Contains(s.WaitingFor, "configmap plinth-accepted is of format "+strconv.Quote(newerFormat)), s.WaitingFor
 	})
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +101,7 @@ func TestFilesOfANewerAgentAreNotReadAndItIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.replace(stateFile, []byte(`{"Version":3,"Inventory":{"in":"another form"}}`)); err != nil {
+	if err := d.replace(stateFile, fmt.Appendf(nil, `{"Version":%d,"Inventory":{"in":"another form"}}`, stateVersion+1)); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.replace(aliveFile, []byte(`{"Format":2,"BootID":"`+d.bootID+`"}`)); err != nil {
@@ -113,9 +115,11 @@ func TestFilesOfANewerAgentAreNotReadAndItIsSaid(t *testing.T) {
 	}
 }
 
+var newerFormat = strconv.Itoa(inventory.ReadsFormat + 1)
+
 // newer is the word about a ConfigMap that a newer version stored.
 func newer() error {
-	return inventory.CheckFormat("configmap plinth-accepted", map[string]string{inventory.AnnotationFormat: "3"}, 2)
+	return inventory.CheckFormat("configmap plinth-accepted", map[string]string{inventory.AnnotationFormat: newerFormat}, inventory.ReadsFormat)
 }
 
 // TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne and goes on with all else.
@@ -151,7 +155,7 @@ func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testin
 		if (s.inventory != nil) != want {
 			t.Errorf("the process before was of rack %q: in force is %v", rack, s.inventory)
 		}
-		if missing := s.missing(); !want && !strings.Contains(missing, `configmap plinth-accepted is of format "3"`) {
+		if missing := s.missing(); !want && !strings.Contains(missing, "configmap plinth-accepted is of format "+strconv.Quote(newerFormat)) {
 			t.Errorf("it waits for %q", missing)
 		}
 	}

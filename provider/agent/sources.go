@@ -3,9 +3,8 @@ package agent
 import (
 	"context"
 	"log/slog"
-	"maps"
+	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -65,10 +64,6 @@ type sources struct {
 	doubted       bool      // the newest list of Nodes; guarded by mu
 	back          time.Time // since when this machine's Node is there again; zero: no doubt, or it is not
 }
-
-// graceAfterDoubt is for how long Nodes that no list has are kept once this machine's own
-// Node is back: those of the other machines come back one by one.
-const graceAfterDoubt = 5 * time.Minute
 
 // secretPatience is for how long a plan waits for a Secret. It is told at once, unless
 // this machine may not read it: then the sessions that need it are down, and no others.
@@ -237,58 +232,6 @@ func (s *sources) tryOut(ctx context.Context, f source.Followed) {
 	})
 }
 
-// followNodes follows the Nodes that bear the labels, from a list on. What was known goes
-// when that list is believed. Where the same ones were followed, it holds until then.
-func (s *sources) followNodes(ctx context.Context, labels string) {
-	if s.stopNodes != nil {
-		s.stopNodes()
-	}
-	var own context.Context
-	own, s.stopNodes = context.WithCancel(ctx)
-	next := newMirror("nodes", &s.mu, reduceOther, s.changed)
-	next.change = func(name string, _, now **routing.Node) { s.nodeChanged(next, name, now) }
-	next.believe = func(there map[string]bool) bool { return s.believeNodes(next, there) }
-	s.mu.Lock()
-	if s.nodes != nil {
-		next.items, next.heard, next.synced = maps.Clone(s.nodes.items), s.nodes.heard, s.nodesAre(labels)
-	}
-	s.labels, s.nodesFollowed, s.nextNodes = labels, true, next
-	s.doubted, s.back = false, time.Time{}
-	s.mu.Unlock()
-	go follow(own, next, s.client.CoreV1().Nodes(), &corev1.Node{}, labels, "")
-}
-
-// believeNodes doubts a list of Nodes that lacks the one of this machine, which is there:
-// the API server has lost its store, or has an old one. Pods run on for all that. A Node
-// that is deleted, and so told of one by one, goes in any case.
-func (s *sources) believeNodes(from *mirror[*routing.Node], there map[string]bool) bool {
-	own := there[s.nodeName]
-	if from == s.nodes || from == s.nextNodes {
-		s.doubted = !own
-	}
-	if !own {
-		slog.Warn("the list of Nodes lacks this machine's own; routes to those that it lacks stay", "nodes", len(there))
-	}
-	return own
-}
-
-// settles reports whether Nodes are to be listed again after a doubt: a watch never says
-// which of those that were kept are gone for good.
-func (s *sources) settles(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch _, there := s.self.items[s.nodeName]; {
-	case !s.doubted || !there:
-		s.back = time.Time{}
-		return false
-	case s.back.IsZero():
-		s.back = now
-		time.AfterFunc(s.grace, s.changed)
-		return false
-	}
-	return now.Sub(s.back) >= s.grace
-}
-
 func (s *sources) followSecrets(ctx context.Context, names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,6 +271,9 @@ func (s *sources) snapshot() (in inputs, missing string) {
 	if missing := s.missing(); missing != "" {
 		return inputs{}, missing
 	}
+	if s.version.inventory != s.inventory {
+		s.catalog.followLinks(subnetsOf(s.inventory.Links()))
+	}
 	s.version.inventory = s.inventory
 	offers := s.catalog.all()
 	s.version.offers = s.catalog.changes
@@ -337,39 +283,11 @@ func (s *sources) snapshot() (in inputs, missing string) {
 	return in, ""
 }
 
-// neighbours returns the other Nodes by name. One that changed among thousands costs
-// what copying pointers costs.
-func (s *sources) neighbours() []*routing.Node {
-	switch {
-	case s.nodes == nil:
-		return nil
-	case s.others == nil || len(s.moved) > len(s.others)/8:
-		s.others = slices.SortedFunc(maps.Values(s.nodes.items), compareNames)
-	case len(s.moved) > 0:
-		s.others = slices.Clone(s.others)
-		for name, n := range s.moved {
-			s.others = put(s.others, name, n)
-		}
+func subnetsOf(links []inventory.Link) (all []netip.Prefix) {
+	for _, l := range links {
+		all = append(all, l.Subnet)
 	}
-	s.moved = map[string]*routing.Node{}
-	return s.others
-}
-
-func compareNames(a, b *routing.Node) int { return strings.Compare(a.Name, b.Name) }
-
-// put has a sorted list hold a Node, or none of that name.
-func put(sorted []*routing.Node, name string, n *routing.Node) []*routing.Node {
-	i, there := slices.BinarySearchFunc(sorted, name, func(n *routing.Node, name string) int { return strings.Compare(n.Name, name) })
-	switch {
-	case n == nil && there:
-		return slices.Delete(sorted, i, i+1)
-	case n == nil:
-		return sorted
-	case there:
-		sorted[i] = n
-		return sorted
-	}
-	return slices.Insert(sorted, i, n)
+	return all
 }
 
 // missing names what the API server has not told yet.
@@ -403,36 +321,6 @@ func (s *sources) missing() string {
 		}
 	}
 	return ""
-}
-
-// forgetOrder says that the Nodes are others than they were.
-func (s *sources) forgetOrder() {
-	s.others = nil
-	s.moved = map[string]*routing.Node{}
-	s.version.nodes++
-}
-
-// nodeChanged says that one Node is not as it was. A mirror that others have taken the
-// place of may still hear a last word, and one that is yet to take it counts as a whole.
-func (s *sources) nodeChanged(from *mirror[*routing.Node], name string, now **routing.Node) {
-	if from != s.nodes {
-		return
-	}
-	s.moved[name] = nil
-	if now != nil {
-		s.moved[name] = *now
-	}
-	s.version.nodes++
-}
-
-// neighbourhood selects the Nodes that are needed now, whatever mode is to come.
-func (s *sources) neighbourhood(inv *inventory.Inventory) (labels string, needed bool) {
-	st, _ := s.shift.at(time.Now())
-	return neighbourhood(inv, st.needed(), s.rack)
-}
-
-func (s *sources) nodesAre(labels string) bool {
-	return s.nodes != nil && s.nextNodes == nil && s.labels == labels
 }
 
 // passwords are what the Secrets say, or what they said to the process before this one.

@@ -79,18 +79,25 @@ type sign struct {
 	// negative: it was not. nil: an older agent wrote this.
 	Drained *time.Duration `json:",omitempty"`
 	Lost    []netip.Addr   `json:",omitempty"` // routers, as in [lostRouters]
+	Claims  []netip.Addr   `json:",omitempty"` // VIPs on links that it answered for
+}
+
+// signs are what a sign of life says besides that there is life.
+type signs struct {
+	drained time.Duration       // how far a drain has come; negative: there is none
+	lost    map[netip.Addr]bool // routers
+	claims  []netip.Addr        // VIPs on links that are answered for
 }
 
 func (d disk) now() sign {
 	return sign{Format: signFormat, Owner: d.owner, BootID: d.bootID, Up: uptime.Now(), Wall: time.Now().UTC()}
 }
 
-// sign is a sign of life as of now, of how far a drain has come, and of the routers that
-// are lost.
-func (d disk) sign(drained time.Duration, lost map[netip.Addr]bool) sign {
+// sign is a sign of life as of now.
+func (d disk) sign(last signs) sign {
 	s := d.now()
-	s.Drained = &drained
-	s.Lost = slices.SortedFunc(maps.Keys(lost), netip.Addr.Compare)
+	s.Drained, s.Claims = &last.drained, last.claims
+	s.Lost = slices.SortedFunc(maps.Keys(last.lost), netip.Addr.Compare)
 	return s
 }
 
@@ -104,6 +111,7 @@ type past struct {
 	booted  bool           // the machine has booted since, or only lately
 	drained *time.Duration // as of now, as in [sign]; nil too where it does not follow
 	lost    []netip.Addr   // routers
+	claims  []netip.Addr   // VIPs on links
 }
 
 func (d disk) predecessor() past {
@@ -123,7 +131,7 @@ func (d disk) predecessor() past {
 	case last.BootID != now.BootID:
 		return past{counts: isAge(now.Wall.Sub(last.Wall), keepsFor), booted: true, lost: last.Lost}
 	}
-	p := past{counts: true, follows: isAge(now.Up-last.Up, followsWithin), lost: last.Lost}
+	p := past{counts: true, follows: isAge(now.Up-last.Up, followsWithin), lost: last.Lost, claims: last.Claims}
 	if p.follows && last.Drained != nil {
 		p.drained = last.Drained
 		if *p.drained >= 0 {
@@ -162,6 +170,7 @@ type savedOffer struct {
 	// wrote it of none, and announced all.
 	RulesPending bool             `json:",omitempty"`
 	Labels       advertise.Labels `json:",omitempty"`
+	Link         advertise.OnLink `json:",omitzero"`
 }
 
 func saveOffers(all, passed sorted.List[advertise.Offer]) []savedOffer {
@@ -169,7 +178,7 @@ func saveOffers(all, passed sorted.List[advertise.Offer]) []savedOffer {
 	for o := range all.All() {
 		p, _ := passed.Next(o)
 		pending := p.Compare(o) == 0 && p.RulesPending
-		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints, o.Frontend, pending, o.Labels})
+		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints, o.Frontend, pending, o.Labels, o.Link})
 	}
 	return out
 }
@@ -178,7 +187,7 @@ func loadOffers(all []savedOffer) sorted.List[advertise.Offer] {
 	out := make([]advertise.Offer, 0, len(all))
 	for _, o := range all {
 		for _, vip := range o.VIPs {
-			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints, Frontend: o.Frontend, RulesPending: o.RulesPending, Labels: o.Labels})
+			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints, Frontend: o.Frontend, RulesPending: o.RulesPending, Labels: o.Labels, Link: o.Link})
 		}
 	}
 	return sorted.Of(out...)

@@ -41,6 +41,7 @@ type Status struct {
 	Demoted      []DemotionStatus `json:"demoted"`  // prefixes that are announced as the worse way, though the machine does not drain
 	Overdue      []RefusalStatus  `json:"overdue"`  // VIPs that are announced although kube-proxy's rules for them were not seen
 	Unrouted     []RefusalStatus  `json:"unrouted"` // pod CIDRs that have no route
+	Links        []LinkStatus     `json:"links"`    // on which VIPs are answered for
 	Settings     []string         `json:"settings"` // of the kernel, that keep packets from pods
 	// Staleness is, for each kind of object, how many seconds ago the API server
 	// last said anything about it, be it that nothing changed, or since it is asked in vain.
@@ -49,6 +50,7 @@ type Status struct {
 	passed   time.Time
 	settings []kernel.Setting
 	plan     plan
+	onLinks  []advertise.Refusal
 	overdue  []advertise.Question
 	reached  kernel.State
 }
@@ -108,7 +110,7 @@ type DemotionStatus struct {
 // fill works out what is long and seldom looked at.
 func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Duration) {
 	s.Sessions = sessionStatus(sessions)
-	s.Refusals, s.Unrouted = refusals(s.plan.Refused), unrouted(s.plan.Routing.Refusals)
+	s.Refusals, s.Unrouted = refusals(s.plan.Refused.Edit(nil, s.onLinks)), unrouted(s.plan.Routing.Refusals)
 	s.Overdue = []RefusalStatus{}
 	for _, q := range s.overdue {
 		s.Overdue = append(s.Overdue, RefusalStatus{Service: q.Service.String(), VIP: q.VIP.String(), Reason: string(lb.ProxyRulesOverdue)})

@@ -44,6 +44,8 @@ func Read(obj *networkingv1.IPAddress) (o ipam.Object, ours bool) {
 		Pool:      obj.Annotations[ipam.PoolAnnotation],
 		Parent:    lb.ServiceKey{Namespace: obj.Spec.ParentRef.Namespace, Name: obj.Spec.ParentRef.Name},
 		ParentUID: obj.Annotations[lb.ServiceUIDAnnotation],
+		Homes:     obj.Annotations[lb.HomesAnnotation],
+		Owner:     obj.Labels[lb.OwnerLabel],
 	}
 	for s := range strings.SplitSeq(obj.Annotations[lb.SharedByAnnotation], ",") {
 		if k, ok := lb.ParseServiceKey(s); ok {

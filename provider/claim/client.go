@@ -36,9 +36,24 @@ func (c Client) Get(ctx context.Context, a netip.Addr) (*networkingv1.IPAddress,
 	return c.Kube.NetworkingV1().IPAddresses().Get(ctx, a.String(), metav1.GetOptions{})
 }
 
-// Create has a Service hold an address that has no object.
-func (c Client) Create(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string) (*networkingv1.IPAddress, error) {
-	return c.Kube.NetworkingV1().IPAddresses().Create(ctx, New(a, pool, k, uid), metav1.CreateOptions{})
+// Create has a Service hold an address that has no object. homes are those of a VIP on a link; empty:
+// it has none.
+func (c Client) Create(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid, homes string) (*networkingv1.IPAddress, error) {
+	obj := New(a, pool, k, uid)
+	if homes != "" {
+		obj.Annotations[lb.HomesAnnotation] = homes
+	}
+	return c.Kube.NetworkingV1().IPAddresses().Create(ctx, obj, metav1.CreateOptions{})
+}
+
+// SetHomes writes the machines that are to answer for a VIP on a link, if its object is still as it is
+// known; empty: it is on no link any more.
+func (c Client) SetHomes(ctx context.Context, o ipam.Object, homes string) (*networkingv1.IPAddress, error) {
+	metadata := map[string]any{"uid": o.UID, "resourceVersion": o.Version, "annotations": map[string]any{lb.HomesAnnotation: homes}}
+	if homes == "" { // null takes them off
+		metadata["annotations"], metadata["labels"] = map[string]any{lb.HomesAnnotation: nil}, map[string]any{lb.OwnerLabel: nil}
+	}
+	return c.patch(ctx, o.Addr.String(), metadata)
 }
 
 // Update writes who holds an address into its object, if that is still as it is known.

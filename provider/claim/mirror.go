@@ -242,7 +242,7 @@ func newer(a, b string) bool {
 // interned returns an object whose strings that many have are there once.
 func interned(o ipam.Object) ipam.Object {
 	intern := func(s string) string { return unique.Make(s).Value() }
-	o.Pool, o.Parent.Namespace = intern(o.Pool), intern(o.Parent.Namespace)
+	o.Pool, o.Parent.Namespace, o.Homes, o.Owner = intern(o.Pool), intern(o.Parent.Namespace), intern(o.Homes), intern(o.Owner)
 	for i := range o.Holders {
 		o.Holders[i].Namespace = intern(o.Holders[i].Namespace)
 	}

@@ -40,6 +40,12 @@ func TestOnlyWhatAnnouncementsDependOnIsAChange(t *testing.T) {
 		}, false},
 		{"a class", service("web", ""), func(o runtime.Object) { o.(*v1.Service).Spec.LoadBalancerClass = new("x") }, false},
 		{"a label", service("web", ""), func(o runtime.Object) { o.(*v1.Service).Labels = map[string]string{"tier": "gold"} }, false},
+		{"the machine that it asks for", service("web", ""), func(o runtime.Object) {
+			o.(*v1.Service).Annotations = map[string]string{lb.HomeAnnotation: "w1"}
+		}, false},
+		{"what an agent says of its links", node("w1", v1.ConditionTrue, nil), func(o runtime.Object) {
+			o.(*v1.Node).Status.Conditions[1].Message = "routes 1/1, sessions 1/1; " + lb.LinkProblemsText([]lb.LinkProblem{{On: "192.168.1.0/24", Reason: lb.NoCarrier}})
+		}, false},
 		{"an annotation of a slice", slice("web", "web", "IPv4"), func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Annotations = map[string]string{"a": "b"} }, true},
 		{"an endpoint", slice("web", "web", "IPv4", endpoint("10.0.0.1", "w1", true, true, false)), func(o runtime.Object) {
 			o.(*discoveryv1.EndpointSlice).Endpoints[0].Conditions.Ready = new(false)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -29,7 +30,8 @@ func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Servi
 
 // assemble puts together what objects of each kind say, and who holds which VIP.
 func assemble(held holdings, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice) preview.Cluster {
-	c := preview.Cluster{Nodes: map[string]preview.Node{}}
+	c := preview.Cluster{Nodes: map[string]preview.Node{}, Homes: map[netip.Addr][]string{}, Owners: map[netip.Addr]string{}}
+	held.onLinks(&c)
 	for _, n := range nodes {
 		c.Nodes[n.Name] = nodeOf(n)
 	}
@@ -37,7 +39,7 @@ func assemble(held holdings, nodes []*v1.Node, services []*v1.Service, all []*di
 	for _, s := range services {
 		if vips := held.of(s); len(vips) > 0 {
 			c.Services = append(c.Services, preview.Service{
-				Key: keyOf(s), Labels: s.Labels, VIPs: vips, Endpoints: spread[keyOf(s)],
+				Key: keyOf(s), Labels: s.Labels, VIPs: vips, Home: s.Annotations[lb.HomeAnnotation], Endpoints: spread[keyOf(s)],
 				LocalTraffic: s.Spec.ExternalTrafficPolicy == v1.ServiceExternalTrafficPolicyLocal,
 			})
 		}
@@ -50,7 +52,8 @@ func nodeOf(n *v1.Node) preview.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
 	return preview.Node{
 		Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n), NoAgent: !hasAgent(n),
-		PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs), Created: n.CreationTimestamp.UTC(),
+		LinkProblems: linkProblems(n),
+		PodCIDRs:     routing.ParsePodCIDRs(n.Spec.PodCIDRs), Created: n.CreationTimestamp.UTC(),
 	}
 }
 
@@ -73,6 +76,20 @@ func saysNoSession(n *v1.Node) (says bool) {
 	return says
 }
 
+// linkProblems are what the agent says of its links. What it said before its kubelet fell silent may be
+// long ago.
+func linkProblems(n *v1.Node) (all []lb.LinkProblem) {
+	for _, c := range n.Status.Conditions {
+		switch {
+		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
+			return nil
+		case c.Type == lb.FabricReady:
+			all = lb.LinkProblemsIn(c.Message)
+		}
+	}
+	return all
+}
+
 // serves reports whether the kubelet was heard of, and the agent says that some router keeps
 // its routes.
 func serves(n *v1.Node) bool {
@@ -92,8 +109,10 @@ func serves(n *v1.Node) bool {
 type holdings map[lb.ServiceKey][]holding
 
 type holding struct {
-	vip netip.Addr
-	uid string // of the Service; empty: not told
+	vip   netip.Addr
+	uid   string // of the Service; empty: not told
+	homes string // machines that are to answer for the VIP on a link, comma separated; empty: not told
+	owner string // the one that says that it does; empty: none has
 }
 
 // heldBy reads the claims.
@@ -108,7 +127,7 @@ func heldBy(claims []*networkingv1.IPAddress) (holdings, error) {
 			continue
 		}
 		for n, k := range obj.Holders {
-			h := holding{vip: obj.Addr}
+			h := holding{vip: obj.Addr, homes: obj.Homes, owner: obj.Owner}
 			if n == 0 && k == obj.Parent {
 				h.uid = obj.ParentUID
 			}
@@ -118,10 +137,24 @@ func heldBy(claims []*networkingv1.IPAddress) (holdings, error) {
 	return all, nil
 }
 
+// onLinks tells who is to answer for VIPs on links, and who does.
+func (all holdings) onLinks(c *preview.Cluster) {
+	for _, held := range all {
+		for _, h := range held {
+			if h.homes != "" {
+				c.Homes[h.vip] = strings.Split(h.homes, ",")
+			}
+			if h.owner != "" {
+				c.Owners[h.vip] = h.owner
+			}
+		}
+	}
+}
+
 // of are the VIPs of a Service that agents announce.
 func (all holdings) of(s *v1.Service) (vips []netip.Addr) {
 	class := s.Spec.LoadBalancerClass
-	if s.Spec.Type != v1.ServiceTypeLoadBalancer || class != nil && *class != lb.LoadBalancerClass {
+	if s.Spec.Type != v1.ServiceTypeLoadBalancer || class != nil && !lb.IsOurClass(*class) {
 		return nil
 	}
 	for _, h := range all[keyOf(s)] {

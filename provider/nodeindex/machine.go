@@ -72,6 +72,7 @@ func Expected(m inventory.Machine) error {
 		return fmt.Errorf("machine %s is retired: %w", m.Name, cloudprovider.InstanceNotFound)
 	case inventory.StatePlanned:
 		return fmt.Errorf("machine %s is planned: set its state to active when it may join", m.Name)
+	default:
+		return nil
 	}
-	return nil
 }

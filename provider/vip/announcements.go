@@ -21,8 +21,11 @@ const (
 
 // patienceWith is how long a reason has to last until it is told.
 func patienceWith(r lb.Reason) time.Duration {
-	if r == lb.NoSessionUp || r == lb.NoAgent {
+	switch {
+	case r == lb.NoSessionUp, r == lb.NoAgent:
 		return sessionFor
+	case preview.Disputes(r):
+		return 0
 	}
 	return unannouncedFor
 }
@@ -107,7 +110,11 @@ func (a *announcements) said(k lb.ServiceKey) announcement {
 	for _, u := range a.of[k] {
 		if u.told.Reason != "" {
 			said.known, said.reason = true, cmp.Or(said.reason, u.told.Reason)
-			messages = append(messages, "nobody announces "+u.told.String())
+			what := "nobody announces "
+			if preview.Disputes(u.told.Reason) {
+				what = "not its owner alone has "
+			}
+			messages = append(messages, what+u.told.String())
 		}
 	}
 	said.message = bounded(strings.Join(messages, "; "), maxCondition)

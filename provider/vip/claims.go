@@ -42,6 +42,7 @@ func errCacheIsLate(k lb.ServiceKey) error {
 // reports false if somebody else does; the state then knows. shown: its status shows the VIP.
 func (b *store) acquire(ctx context.Context, a netip.Addr, pool string, k lb.ServiceKey, uid string, shown bool) (bool, error) {
 	defer b.ofAddress.lock(a.String())()
+	defer b.homes.made(a)
 	for range claimAttempts {
 		w := ask(b, func(s *ipam.State) ipam.Write { return s.ToHold(a, k, uid, shown) })
 		var obj *networkingv1.IPAddress
@@ -51,8 +52,9 @@ func (b *store) acquire(ctx context.Context, a netip.Addr, pool string, k lb.Ser
 			return true, nil
 		case ipam.Refused:
 			return false, nil
+		case ipam.Another, ipam.Late: // of a release alone
 		case ipam.Create:
-			obj, err = b.claims.Create(ctx, a, pool, k, uid)
+			obj, err = b.claims.Create(ctx, a, pool, k, uid, b.homesFor(a, k))
 		case ipam.Update:
 			if w.Confirm {
 				if err := b.confirm(ctx, k, uid); err != nil {
@@ -139,6 +141,7 @@ func (b *store) releaseAs(ctx context.Context, a netip.Addr, k lb.ServiceKey, ui
 			return false, nil
 		case ipam.Late:
 			return false, staleService(k)
+		case ipam.Create, ipam.Update, ipam.Refused: // a release updates
 		}
 		obj, err := b.claims.Update(ctx, w)
 		if err := b.wrote(ctx, a, obj, err); err != nil {
@@ -286,7 +289,11 @@ func (b *store) object(a netip.Addr) ipam.Object {
 type sink struct{ b *store }
 
 // Observe takes in an object as a list or a watch shows it.
-func (s sink) Observe(o ipam.Object) { s.b.observeObject(o, false) }
+func (s sink) Observe(o ipam.Object) {
+	before := s.b.object(o.Addr)
+	s.b.observeObject(o, false)
+	s.b.recordOwner(before, o)
+}
 
 // ObserveForeign takes in that an address is another program's.
 func (s sink) ObserveForeign(a netip.Addr) {

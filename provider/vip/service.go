@@ -19,7 +19,7 @@ import (
 
 // ofOurClass reports whether a Service is of Plinth's class.
 func ofOurClass(svc *v1.Service) bool {
-	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && *svc.Spec.LoadBalancerClass == lb.LoadBalancerClass
+	return svc.Spec.Type == v1.ServiceTypeLoadBalancer && svc.Spec.LoadBalancerClass != nil && lb.IsOurClass(*svc.Spec.LoadBalancerClass)
 }
 
 // classless reports whether a Service is for the cluster's default load balancer.
@@ -65,6 +65,7 @@ func wantOf(svc *v1.Service) ipam.Want {
 			families = append(families, lb.IPv4)
 		case v1.IPv6Protocol:
 			families = append(families, lb.IPv6)
+		default: // none that an address could be of
 		}
 	}
 	switch {

@@ -17,11 +17,11 @@ import (
 // New returns a Controller that does nothing yet. Use comes before Start.
 func New(o Options) *Controller {
 	e := &environment{options: o, log: o.Log, now: time.Now}
-	held := &store{environment: e, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1), followed: map[netip.Addr]bool{}}
+	held := &store{environment: e, state: ipam.NewState(), quarantineChanged: make(chan struct{}, 1), followed: map[netip.Addr]bool{}, homes: newHomes()}
 	b := &Controller{
 		statuses: &statuses{
 			store: held, reports: newReports(func() time.Time { return e.now() }),
-			announcementsChanged: make(chan struct{}, 1), reviewEvery: reviewEvery,
+			announcementsChanged: make(chan struct{}, 1), announcementsDisputed: make(chan struct{}, 1), reviewEvery: reviewEvery,
 		},
 		loaded: make(chan struct{}),
 		ready:  make(chan struct{}),
@@ -90,6 +90,7 @@ func (b *Controller) run(ctx context.Context, workers int, synced ...cache.Infor
 		b.AnnouncementsChanged()
 	})
 	go b.followAnnouncements(b.ctx)
+	go b.followHomes(b.ctx)
 	b.audit(b.ctx)
 }
 

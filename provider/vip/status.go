@@ -38,9 +38,10 @@ type statuses struct {
 	reports   *reports
 	ofService keyedLock[lb.ServiceKey] // one goroutine at a time reconciles a Service
 
-	announcements        announcements
-	announcementsChanged chan struct{}
-	reviewEvery          time.Duration
+	announcements         announcements
+	announcementsChanged  chan struct{}
+	announcementsDisputed chan struct{} // and people are to be told at once
+	reviewEvery           time.Duration
 }
 
 // Bounds of messages in bytes: a condition names what each of some hundred pools said

@@ -78,6 +78,7 @@ type store struct {
 	stop      func()          // ends it
 	following sync.Mutex
 	followed  map[netip.Addr]bool // addresses of other programs that are waited for
+	homes     homes
 
 	mu    sync.Mutex
 	state *ipam.State

@@ -26,8 +26,10 @@ const (
 	reviewShare  = 10               // and so many times as far apart as it takes
 	reviewLatest = 20 * time.Second // and no further apart for that
 	reviewAlways = time.Minute      // at least
-	tellAtOnce   = 500              // Services at most that are queued after one review
-	tellWhenBusy = 50               // the same while Services wait: who gets a VIP comes first
+	// reviewDisputed is how often at most where somebody else answers for a VIP.
+	reviewDisputed = 500 * time.Millisecond
+	tellAtOnce     = 500 // Services at most that are queued after one review
+	tellWhenBusy   = 50  // the same while Services wait: who gets a VIP comes first
 )
 
 // reasonAnnounced is that of the Event which says that a VIP is announced again.
@@ -36,8 +38,18 @@ const reasonAnnounced = "VIPAnnounced"
 // AnnouncementsChanged says that something has changed that announcements depend on. It never
 // blocks.
 func (b *statuses) AnnouncementsChanged() {
+	b.homes.look()
 	select {
 	case b.announcementsChanged <- struct{}{}:
+	default:
+	}
+}
+
+// AnnouncementsDisputed says the same of what people are to be told at once: somebody else answers for a VIP. It
+// never blocks.
+func (b *statuses) AnnouncementsDisputed() {
+	select {
+	case b.announcementsDisputed <- struct{}{}:
 	default:
 	}
 }
@@ -76,7 +88,13 @@ func pauseAfter(took time.Duration, err error, every time.Duration) time.Duratio
 func (b *statuses) pauseReviews(ctx context.Context, pause, most time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(pause):
+	case <-time.After(min(pause, reviewDisputed)):
+	}
+	select {
+	case <-ctx.Done():
+	case <-b.announcementsDisputed:
+		return
+	case <-time.After(max(0, pause-reviewDisputed)):
 	}
 	select {
 	case <-ctx.Done():

@@ -375,3 +375,25 @@ func TestAReviewFollowsAChange(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 }
+
+func TestWhoElseHasAVIPIsToldWithoutWaitingForTheNextReview(t *testing.T) {
+	w := newWorld(t)
+	for len(w.announcementsChanged) > 0 {
+		<-w.announcementsChanged
+	}
+	began := time.Now()
+	ended := make(chan struct{})
+	go func() {
+		w.pauseReviews(t.Context(), time.Hour, 0)
+		close(ended)
+	}()
+	w.AnnouncementsDisputed()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for the next review")
+	}
+	if took := time.Since(began); took < reviewDisputed {
+		t.Errorf("it is looked again after %v", took)
+	}
+}

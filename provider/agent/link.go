@@ -1,0 +1,437 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/lb/mesh"
+	"plinth.dev/plinth/lb/onlink"
+	"plinth.dev/plinth/uptime"
+)
+
+const (
+	// probeTries and probeEvery are how a VIP is looked for before it is claimed: RFC 5227, section
+	// 2.1.1, at the least of its intervals.
+	probeTries = 3
+	probeEvery = 100 * time.Millisecond
+	// probeCounts is for how long a probe counts from when it began. It takes a third of that, and a process
+	// that was stopped meanwhile has not heard who answered.
+	probeCounts = time.Second
+	// retryEvery is how long after something failed on a link it is tried again: the machine's address may not
+	// be there yet.
+	retryEvery = time.Second
+)
+
+// wire is what answers on links.
+type wire interface {
+	Set(context.Context, []onlink.Config) error
+	Probe(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
+	AskAll(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
+	Machine(subnet netip.Prefix, mac onlink.MAC) (netip.Addr, bool)
+	Announce(subnet netip.Prefix, addr netip.Addr)
+	AnnounceAnew(subnet netip.Prefix, addr netip.Addr)
+	State() []onlink.LinkState
+	Changed() <-chan struct{}
+}
+
+// neighbors is what knows which machines of a link are there.
+type neighbors interface {
+	Set(context.Context, []mesh.Config) error
+	State() []mesh.LinkState
+	Changed() <-chan struct{}
+}
+
+// links is the machine's part in answering for VIPs on its subnets. A goroutine of its own decides anew
+// whenever a machine comes or goes, so that no pass of the agent holds up a failover.
+//
+// An agent's pass hands it plans ([links.set]) and takes what came of them ([links.reached]).
+type links struct {
+	wire    wire
+	mesh    neighbors
+	changed func() // somebody else answers for something than before
+	close   func(ctx context.Context, handOver time.Duration) error
+	plans   newest[linkPlans]
+	found   chan found
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	last    []linkReached
+	audited map[netip.Addr]lb.LinkProblem // what this machine found on the wire of VIPs that others own
+
+	wireGrace time.Duration // defaultWireGrace
+
+	// Used by the goroutine of run alone.
+	self        string // the machine
+	now         []advertise.LinkPlan
+	remembered  []netip.Addr
+	successions map[netip.Prefix]*advertise.Succession
+	heard       map[netip.Addr]time.Duration
+	brokenSince map[netip.Prefix]time.Duration // since when the wire does not work
+	meshed      []mesh.Config                  // as the mesh was given them last
+	meshDue     time.Duration                  // when that is tried again; 0: it worked
+	meshFailure string
+	wireFailure string
+}
+
+// linkPlans are the plans of a machine.
+type linkPlans struct {
+	machine string
+	plans   []advertise.LinkPlan
+}
+
+// found is what a probe found.
+type found struct {
+	subnet netip.Prefix
+	vip    netip.Addr
+	began  time.Duration // uptime
+	advertise.Found
+}
+
+// linkReached is how one link does.
+type linkReached struct {
+	self   string // the machine
+	plan   advertise.LinkPlan
+	step   advertise.Step
+	claims []netip.Addr // that are answered for, sorted
+	mesh   mesh.LinkState
+	wire   onlink.LinkState
+}
+
+func newLinks(w *onlink.Responder, m *mesh.Mesh, changed func()) *links {
+	l := newLinksOf(w, m, changed)
+	l.close = func(ctx context.Context, handOver time.Duration) error {
+		m.Close(ctx, handOver) // while this machine answers on
+		w.Close()
+		return nil
+	}
+	return l
+}
+
+func newLinksOf(w wire, n neighbors, changed func()) *links {
+	return &links{
+		wire: w, mesh: n, changed: changed, plans: newNewest[linkPlans](), found: make(chan found, 16),
+		successions: map[netip.Prefix]*advertise.Succession{}, heard: map[netip.Addr]time.Duration{},
+		wireGrace: defaultWireGrace, brokenSince: map[netip.Prefix]time.Duration{},
+	}
+}
+
+// set hands over what is planned. It never waits.
+func (l *links) set(to linkPlans) { l.plans.put(to) }
+
+// reached is how the links do, sorted by subnet.
+func (l *links) reached() []linkReached {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last
+}
+
+// handsOver is how long other machines wait for the agent that follows this one: as routers do by
+// default.
+const handsOver = time.Minute
+
+// begin starts the goroutine that decides.
+func (l *links) begin(ctx context.Context) {
+	ctx, l.stop = context.WithCancel(ctx)
+	l.running.Go(func() { l.run(ctx) })
+	l.running.Go(func() { l.audit(ctx) })
+}
+
+// leave falls silent. With a time above 0 the other machines are asked to wait for so long for the process
+// that follows.
+func (l *links) leave(ctx context.Context, handOver time.Duration) error {
+	if l == nil {
+		return nil
+	}
+	l.stop()
+	l.running.Wait()
+	return l.close(ctx, handOver)
+}
+
+// claims are the VIPs that are answered for, sorted by link.
+func (l *links) claims() (all []netip.Addr) {
+	for _, r := range l.reached() {
+		all = append(all, r.claims...)
+	}
+	return all
+}
+
+// run decides until the context ends.
+func (l *links) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case to := <-l.plans:
+			l.take(to)
+		case <-l.mesh.Changed():
+		case <-l.wire.Changed():
+		case f := <-l.found:
+			if s := l.successions[f.subnet]; s != nil {
+				now := uptime.Now()
+				f.Failed = f.Failed || now-f.began > probeCounts
+				if s.Probed(now, f.vip, f.Found) {
+					l.wire.Announce(f.subnet, f.vip)
+				}
+			}
+		case <-timer.C:
+		}
+		next := l.decide(ctx)
+		if next == 0 {
+			next = time.Hour
+		}
+		timer.Reset(next)
+	}
+}
+
+// take takes over plans. A link that is gone is forgotten, and begins as newborn when it comes back: others
+// have what this machine had on it. What the process before answered for counts for the links of the first
+// plans alone.
+func (l *links) take(to linkPlans) {
+	l.self, l.now = to.machine, to.plans
+	var subnets []netip.Prefix
+	for _, p := range l.now {
+		subnets = append(subnets, p.Link.Subnet)
+	}
+	maps.DeleteFunc(l.successions, func(subnet netip.Prefix, _ *advertise.Succession) bool { return !slices.Contains(subnets, subnet) })
+	maps.DeleteFunc(l.heard, func(vip netip.Addr, _ time.Duration) bool {
+		return !slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.Contains(vip) })
+	})
+	for _, subnet := range subnets {
+		if l.successions[subnet] == nil {
+			l.successions[subnet] = advertise.NewSuccession(l.remembered)
+		}
+	}
+	l.remembered = nil
+}
+
+// decide makes a step on each link, and has the wire follow. It returns when another is due; 0: none is by
+// itself.
+func (l *links) decide(ctx context.Context) (next time.Duration) {
+	heard := l.wire.State()
+	plans, next := l.withWires(heard)
+	next = sooner(next, l.setMesh(ctx, plans))
+	there := l.mesh.State()
+	var all []linkReached
+	var configs []onlink.Config
+	for _, p := range plans {
+		r := linkReached{self: l.self, plan: p, mesh: meshOf(there, p.Link.Subnet), wire: wireOf(heard, p.Link.Subnet)}
+		l.step(&r)
+		next = sooner(next, r.step.Next)
+		all, configs = append(all, r), append(configs, wireConfig(r, l.self))
+	}
+	err := l.wire.Set(ctx, configs)
+	if ctx.Err() == nil {
+		l.wireFailure = tellNew("not all addresses can be answered for", l.wireFailure, err)
+	}
+	if err != nil {
+		next = sooner(next, retryEvery)
+	}
+	for _, r := range all { // now that the wire has the link
+		for _, vip := range r.step.Probes {
+			go l.probe(ctx, r.plan, vip)
+		}
+		for _, vip := range r.step.Again {
+			l.wire.AnnounceAnew(r.plan.Link.Subnet, vip)
+		}
+	}
+	l.publish(all)
+	return next
+}
+
+// sooner is the shorter of two times until something is due; 0: never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// step decides on one link who answers, and what is to be looked for.
+func (l *links) step(r *linkReached) {
+	subnet, now := r.plan.Link.Subnet, uptime.Now()
+	s := l.successions[subnet]
+	l.hear(s, r)
+	r.step = s.Step(now, r.plan.Segment(l.self, r.mesh.Standing, r.mesh.Witness), r.plan.VIPs)
+	r.claims = slices.DeleteFunc(slices.Clone(r.step.Claims), func(vip netip.Addr) bool {
+		_, pending := slices.BinarySearchFunc(r.plan.Pending, vip, netip.Addr.Compare)
+		return r.plan.Silent || pending
+	})
+}
+
+// hear tells a succession which other machines were heard to claim something.
+func (l *links) hear(s *advertise.Succession, r *linkReached) {
+	for _, a := range r.wire.Addresses {
+		if !a.Heard.Machine.IsValid() || a.Heard.At <= l.heard[a.Addr] {
+			continue
+		}
+		l.heard[a.Addr] = a.Heard.At
+		if s.Heard(a.Heard.At, a.Addr, machineAt(r.plan, a.Heard.Machine)) {
+			l.wire.Announce(r.plan.Link.Subnet, a.Addr)
+		}
+	}
+}
+
+// machineAt is the name of the machine with an address; empty: there is none.
+func machineAt(p advertise.LinkPlan, addr netip.Addr) string {
+	for _, m := range p.Link.Machines {
+		if m.Addr == addr {
+			return m.Name
+		}
+	}
+	return ""
+}
+
+// probe looks for who has a VIP.
+func (l *links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr) {
+	f := found{subnet: p.Link.Subnet, vip: vip, began: uptime.Now()}
+	macs, err := l.wire.Probe(ctx, p.Link.Subnet, vip, probeTries, probeEvery)
+	for _, mac := range macs {
+		addr, known := l.wire.Machine(p.Link.Subnet, mac)
+		f.Machine, f.Stranger = machineAt(p, addr), f.Stranger || !known
+	}
+	if err != nil {
+		f.Failed = true
+		select { // a link that does not work is not asked again at once
+		case <-ctx.Done():
+		case <-time.After(probeTries * probeEvery):
+		}
+	}
+	select {
+	case l.found <- f:
+	case <-ctx.Done():
+	}
+}
+
+// tellNew logs an error unless it is as the last one was, and returns what it said.
+func tellNew(what, last string, err error) string {
+	if err == nil {
+		return ""
+	}
+	if err.Error() != last {
+		slog.Error(what, "err", err)
+	}
+	return err.Error()
+}
+
+// publish makes known how the links do.
+func (l *links) publish(all []linkReached) {
+	l.mu.Lock()
+	before := l.last
+	l.last = all
+	l.mu.Unlock()
+	same := slices.EqualFunc(before, all, shownAlike)
+	subnets := map[netip.Prefix]bool{}
+	for _, r := range slices.Concat(before, all) {
+		subnets[r.plan.Link.Subnet] = true
+	}
+	for _, subnet := range slices.SortedFunc(maps.Keys(subnets), netip.Prefix.Compare) {
+		tellClaims(subnet, claimsOn(before, subnet), claimsOn(all, subnet))
+	}
+	if !same {
+		l.changed()
+	}
+}
+
+func claimsOn(all []linkReached, subnet netip.Prefix) []netip.Addr {
+	i := slices.IndexFunc(all, func(r linkReached) bool { return r.plan.Link.Subnet == subnet })
+	if i < 0 {
+		return nil
+	}
+	return all[i].claims
+}
+
+// tellClaims logs what the machine begins to answer for, and what it answers for no more.
+func tellClaims(subnet netip.Prefix, before, now []netip.Addr) {
+	without := func(all, others []netip.Addr) []netip.Addr {
+		return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return slices.Contains(others, a) })
+	}
+	if put := without(now, before); len(put) > 0 {
+		slog.Info("answering on the link", "subnet", subnet, "vips", put)
+	}
+	if gone := without(before, now); len(gone) > 0 {
+		slog.Info("answering on the link no more", "subnet", subnet, "vips", gone)
+	}
+}
+
+// setLinks hands the links what is planned.
+func (a *Agent) setLinks(m inventory.Machine) {
+	if a.links == nil {
+		return
+	}
+	plans := slices.Clone(a.last.Links)
+	for i := range plans {
+		l := &plans[i].Link
+		if len(l.Witness) > 0 {
+			continue
+		}
+		for _, gateway := range a.gateways {
+			if l.Subnet.Contains(gateway) {
+				l.Witness = append(l.Witness, gateway)
+			}
+		}
+	}
+	a.links.set(linkPlans{m.Name, plans})
+}
+
+// findGateways looks for the machine's default gateways, each of which is the witness of its subnet where
+// the inventory names none. One whose default route is gone stays that until there is another: the route goes
+// with the interface, and is back some time after it.
+func (a *Agent) findGateways(m inventory.Machine) {
+	if len(a.last.Links) == 0 {
+		return
+	}
+	found, err := a.findDefaults()
+	if err != nil {
+		slog.Warn("cannot find the default gateways", "err", err)
+		return
+	}
+	for _, p := range a.last.Links {
+		if inLink := p.Link.Subnet.Contains; !slices.ContainsFunc(found, inLink) {
+			found = append(found, slices.DeleteFunc(slices.Clone(a.gateways), func(g netip.Addr) bool { return !inLink(g) })...)
+		}
+	}
+	slices.SortFunc(found, netip.Addr.Compare)
+	if !slices.Equal(found, a.gateways) {
+		a.gateways = found
+		a.setLinks(m)
+	}
+}
+
+// signClaims leaves a sign of what is answered for, where that has changed.
+func (a *Agent) signClaims() {
+	if a.links == nil || !a.planned {
+		return
+	}
+	if claims := a.links.claims(); !slices.Equal(claims, a.signed) {
+		a.signed = claims
+		a.signOfLife()
+	}
+}
+
+// refusals are why this machine does not answer for VIPs on its links, besides what its plan says.
+func (l *links) refusals() (all []advertise.Refusal) {
+	for _, r := range l.reached() {
+		refused := r.plan.Refused(r.step.Owners)
+		if r.wire.Reason != "" {
+			refused = withReason(r.plan, r.wire.Reason)
+		}
+		all = append(all, slices.DeleteFunc(refused, func(x advertise.Refusal) bool { return slices.Contains(r.plan.Refusals, x) })...)
+	}
+	slices.SortFunc(all, advertise.Refusal.Compare)
+	return all
+}

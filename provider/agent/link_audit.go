@@ -1,0 +1,105 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/lb/onlink"
+)
+
+const (
+	// auditEvery is how often the machine that would follow a VIP's owner asks on the wire who has it.
+	auditEvery = 30 * time.Second
+	// auditAgain is how long after that what it found has to be so still: owners move.
+	auditAgain = time.Second
+)
+
+// audit asks on the wire, again and again, who has the VIPs that this machine would follow the owners of.
+// It finds what no plan knows: access points, virtual switches and inspection that swallow ARP or
+// neighbour discovery, and faults of our own.
+func (l *links) audit(ctx context.Context) {
+	for {
+		if !sleep(ctx, auditEvery) {
+			return
+		}
+		suspects := l.findWrong(ctx)
+		if len(suspects) > 0 {
+			if !sleep(ctx, auditAgain) {
+				return
+			}
+			again := l.findWrong(ctx)
+			maps.DeleteFunc(suspects, func(vip netip.Addr, p lb.LinkProblem) bool { return again[vip] != p })
+		}
+		l.mu.Lock()
+		same := maps.Equal(l.audited, suspects)
+		l.audited = suspects
+		l.mu.Unlock()
+		if !same {
+			l.changed()
+		}
+	}
+}
+
+// sleep waits, and reports false if ctx ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	pause(ctx, d)
+	return ctx.Err() == nil
+}
+
+// findWrong asks for each VIP that this machine would follow the owner of. An owner whose agent is away for a moment
+// answers for nothing meanwhile.
+func (l *links) findWrong(ctx context.Context) map[netip.Addr]lb.LinkProblem {
+	wrong := map[netip.Addr]lb.LinkProblem{}
+	for _, r := range l.reached() {
+		for _, o := range r.step.Owners {
+			if o.Next != r.self || o.Owner == r.self {
+				continue
+			}
+			macs, err := l.wire.AskAll(ctx, r.plan.Link.Subnet, o.VIP, probeTries, probeEvery)
+			if err != nil {
+				continue
+			}
+			p, ok := l.judge(r, o.VIP, o.Owner, macs)
+			if away := r.mesh.Standing(o.Owner) != advertise.Up; away && p.Reason == lb.NotAnsweredOnWire {
+				continue // as is to be expected
+			}
+			if !ok {
+				wrong[o.VIP] = p
+			}
+		}
+	}
+	return wrong
+}
+
+// findings are what audits found, sorted by VIP.
+func (l *links) findings() (all []lb.LinkProblem) {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, vip := range slices.SortedFunc(maps.Keys(l.audited), netip.Addr.Compare) {
+		all = append(all, l.audited[vip])
+	}
+	return all
+}
+
+// judge compares who answers for a VIP with who is to; ok: it is the owner alone.
+func (l *links) judge(r linkReached, vip netip.Addr, owner string, macs []onlink.MAC) (p lb.LinkProblem, ok bool) {
+	p = lb.LinkProblem{On: vip.String(), Reason: lb.NotAnsweredOnWire, Detail: owner}
+	for _, mac := range macs {
+		addr, known := l.wire.Machine(r.plan.Link.Subnet, mac)
+		switch machine := machineAt(r.plan, addr); {
+		case !known:
+			return lb.LinkProblem{On: vip.String(), Reason: lb.AddressConflict, Detail: mac.String()}, false
+		case machine != owner:
+			return lb.LinkProblem{On: vip.String(), Reason: lb.AnsweredByOther, Detail: machine}, false
+		}
+	}
+	return p, len(macs) > 0
+}

@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"context"
+	"net/netip"
+	"reflect"
+	"time"
+
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/lb/mesh"
+	"plinth.dev/plinth/uptime"
+)
+
+// setMesh has the mesh follow the machines of the plans. It returns when that is to be tried again; 0: it
+// worked.
+func (l *links) setMesh(ctx context.Context, plans []advertise.LinkPlan) (next time.Duration) {
+	var all []mesh.Config
+	for _, p := range plans {
+		all = append(all, meshConfig(p, l.self))
+	}
+	now := uptime.Now()
+	if left := l.meshDue - now; reflect.DeepEqual(all, l.meshed) && (l.meshDue == 0 || left > 0) {
+		return max(left, 0)
+	}
+	l.meshed, l.meshDue = all, 0
+	err := l.mesh.Set(ctx, all)
+	if ctx.Err() != nil {
+		return 0
+	}
+	l.meshFailure = tellNew("cannot follow the machines of a link", l.meshFailure, err)
+	if err == nil {
+		return 0
+	}
+	l.meshDue = now + retryEvery
+	return retryEvery
+}
+
+func meshConfig(p advertise.LinkPlan, self string) mesh.Config {
+	c := mesh.Config{
+		Subnet: p.Link.Subnet, Self: p.Self, Witness: p.Link.Witness, Leaving: p.Leaving != "", RestartTime: handsOver,
+	}
+	c.Timers.Interval, c.Timers.Multiplier = p.Link.Interval, p.Link.Multiplier
+	for _, m := range p.Link.Machines {
+		if m.Name != self {
+			c.Machines = append(c.Machines, mesh.Machine{Name: m.Name, Addr: m.Addr})
+		}
+	}
+	return c
+}
+
+func meshOf(all []mesh.LinkState, subnet netip.Prefix) mesh.LinkState {
+	for _, s := range all {
+		if s.Subnet == subnet {
+			return s
+		}
+	}
+	return mesh.LinkState{}
+}

@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/lb/mesh"
+	"plinth.dev/plinth/lb/onlink"
+)
+
+// LinkStatus is a subnet on which the machine answers for VIPs.
+type LinkStatus struct {
+	Subnet    string              `json:"subnet"`
+	Interface string              `json:"interface,omitempty"`
+	Reason    string              `json:"reason,omitempty"` // why nothing is answered
+	Detail    string              `json:"detail,omitempty"`
+	Quorum    string              `json:"quorum"` // by what right the machine answers: majority, careful or none
+	Witness   string              `json:"witness"`
+	Leaving   string              `json:"leaving,omitempty"` // why it asks others to answer
+	Machines  []LinkMachineStatus `json:"machines"`          // the others
+	VIPs      []LinkVIPStatus     `json:"vips"`
+}
+
+// LinkMachineStatus is another machine of a link.
+type LinkMachineStatus struct {
+	Name     string `json:"name"`
+	Standing string `json:"standing"`
+	Losses   uint64 `json:"losses"`
+}
+
+// LinkVIPStatus is a VIP of a link.
+type LinkVIPStatus struct {
+	VIP      string `json:"vip"`
+	Owner    string `json:"owner,omitempty"`    // by what this machine knows
+	Answers  bool   `json:"answers"`            // this machine does
+	Reason   string `json:"reason,omitempty"`   // why it does not
+	Conflict string `json:"conflict,omitempty"` // the MAC of a host that claims it as well
+}
+
+// status is how the links do.
+func (l *links) status() []LinkStatus {
+	all := []LinkStatus{}
+	for _, r := range l.reached() {
+		s := LinkStatus{
+			Subnet: r.plan.Link.Subnet.String(), Interface: r.wire.Interface, Reason: string(r.wire.Reason), Detail: r.wire.Detail,
+			Quorum: r.step.Quorum.String(), Witness: r.mesh.Witness.String(), Leaving: string(r.plan.Leaving),
+			Machines: []LinkMachineStatus{}, VIPs: []LinkVIPStatus{},
+		}
+		for _, m := range r.mesh.Machines {
+			s.Machines = append(s.Machines, LinkMachineStatus{m.Name, m.Standing.String(), m.Losses})
+		}
+		for _, o := range r.step.Owners {
+			v := LinkVIPStatus{VIP: o.VIP.String(), Owner: o.Owner, Answers: slices.Contains(r.claims, o.VIP), Reason: string(o.Reason)}
+			for _, a := range r.wire.Addresses {
+				if a.Addr == o.VIP && a.Reason == lb.AddressConflict {
+					v.Conflict = a.Conflict.MAC.String()
+				}
+			}
+			s.VIPs = append(s.VIPs, v)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// shownAlike reports whether what status and problems show of a link is the same.
+func shownAlike(a, b linkReached) bool {
+	return a.plan.Link.Subnet == b.plan.Link.Subnet && a.plan.Leaving == b.plan.Leaving && a.step.Quorum == b.step.Quorum &&
+		slices.Equal(a.claims, b.claims) && slices.Equal(a.step.Owners, b.step.Owners) &&
+		a.wire.Interface == b.wire.Interface && a.wire.Reason == b.wire.Reason && a.wire.Detail == b.wire.Detail && a.mesh.Witness == b.mesh.Witness &&
+		slices.EqualFunc(a.mesh.Machines, b.mesh.Machines, func(a, b mesh.MachineState) bool {
+			return a.Name == b.Name && a.Standing == b.Standing && a.Losses == b.Losses
+		}) &&
+		slices.EqualFunc(a.wire.Addresses, b.wire.Addresses, func(a, b onlink.AddressState) bool {
+			return a.Addr == b.Addr && a.Reason == b.Reason && a.OnInterface == b.OnInterface && a.Conflict.MAC == b.Conflict.MAC
+		})
+}
+
+// problems are what everybody should know of the links, sorted. What an audit and the wire both know is
+// there once.
+func (l *links) problems() (all []lb.LinkProblem) {
+	for _, r := range l.reached() {
+		if r.wire.Reason != "" {
+			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: r.wire.Reason})
+		} else if r.step.Quorum == advertise.NoQuorum && len(r.plan.VIPs) > 0 {
+			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: lonelyReason(r)})
+		}
+		for _, a := range r.wire.Addresses {
+			if a.Reason == "" {
+				continue
+			}
+			p := lb.LinkProblem{On: a.Addr.String(), Reason: a.Reason, Detail: a.OnInterface}
+			if a.Reason == lb.AddressConflict {
+				p.Detail = a.Conflict.MAC.String()
+			}
+			all = append(all, p)
+		}
+	}
+	all = append(all, l.findings()...)
+	slices.SortFunc(all, lb.LinkProblem.Compare)
+	return slices.Compact(all)
+}
+
+func lonelyReason(r linkReached) lb.Reason {
+	if r.mesh.Witness == advertise.WitnessSilent {
+		return lb.WitnessSilent
+	}
+	return lb.NoMajority
+}
+
+var (
+	linkLabels    = []string{"subnet"}
+	linkVIPs      = prometheus.NewDesc("plinth_agent_link_vips", "VIPs that the machine answers for on a subnet.", linkLabels, nil)
+	linkMachines  = prometheus.NewDesc("plinth_agent_link_machines", "Other machines of a subnet, by what this one knows of them: up, down, leaving, holding or unheard.", []string{"subnet", "standing"}, nil)
+	linkLosses    = prometheus.NewDesc("plinth_agent_link_losses_total", "Times that another machine of a subnet was lost.", []string{"subnet", "machine"}, nil)
+	linkProblems  = prometheus.NewDesc("plinth_agent_link_problems", "1 for each problem of a subnet or of a VIP on it, by reason.", []string{"on", "reason", "detail"}, nil)
+	linkHasQuorum = prometheus.NewDesc("plinth_agent_link_quorum", "By what right the machine answers on a subnet: 2 with the majority, 1 carefully, 0 not at all.", linkLabels, nil)
+)
+
+// collect are the metrics of links.
+func (l *links) collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, r := range l.reached() {
+		subnet := r.plan.Link.Subnet.String()
+		gauge(linkVIPs, float64(len(r.claims)), subnet)
+		gauge(linkHasQuorum, float64(r.step.Quorum), subnet)
+		count := map[advertise.Standing]int{}
+		for _, m := range r.mesh.Machines {
+			count[m.Standing]++
+			ch <- prometheus.MustNewConstMetric(linkLosses, prometheus.CounterValue, float64(m.Losses), subnet, m.Name)
+		}
+		for standing, n := range count {
+			gauge(linkMachines, float64(n), subnet, standing.String())
+		}
+	}
+	for _, p := range l.problems() {
+		gauge(linkProblems, 1, p.On, string(p.Reason), p.Detail)
+	}
+}

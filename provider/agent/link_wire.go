@@ -1,0 +1,76 @@
+package agent
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/lb/onlink"
+	"plinth.dev/plinth/uptime"
+)
+
+// defaultWireGrace is for how long a wire may not work until the machine asks others to own what it could. Where
+// the whole link is gone BFD tells them earlier, and one that is back before that moves nothing. What is left are
+// links on which all works but packet sockets.
+const defaultWireGrace = time.Second
+
+// withWires are the plans, where a wire that does not work is a reason to leave. next is when one that has
+// just begun not to work is to be looked at again; 0: none has.
+func (l *links) withWires(all []onlink.LinkState) (plans []advertise.LinkPlan, next time.Duration) {
+	now := uptime.Now()
+	plans = slices.Clone(l.now)
+	broken := map[netip.Prefix]time.Duration{}
+	for i := range plans {
+		p := &plans[i]
+		reason := wireOf(all, p.Link.Subnet).Reason
+		if reason == "" {
+			continue
+		}
+		since, known := l.brokenSince[p.Link.Subnet]
+		if !known {
+			since = now
+		}
+		broken[p.Link.Subnet] = since
+		if left := since + l.wireGrace - now; left > 0 {
+			next = sooner(next, left)
+		} else {
+			p.Leaving = reason
+		}
+	}
+	l.brokenSince = broken
+	return plans, next
+}
+
+func wireConfig(r linkReached, self string) onlink.Config {
+	c := onlink.Config{Link: onlink.Link{Subnet: r.plan.Link.Subnet, Self: r.plan.Self}, AnnounceEvery: r.plan.Link.AnnounceEvery, Claims: r.claims}
+	for _, m := range r.plan.Link.Machines {
+		if m.Name != self {
+			c.Machines = append(c.Machines, m.Addr)
+		}
+	}
+	for _, v := range r.plan.VIPs {
+		if _, claimed := slices.BinarySearchFunc(r.claims, v.VIP, netip.Addr.Compare); !claimed {
+			c.Watched = append(c.Watched, v.VIP)
+		}
+	}
+	return c
+}
+
+func wireOf(all []onlink.LinkState, subnet netip.Prefix) onlink.LinkState {
+	for _, s := range all {
+		if s.Subnet == subnet {
+			return s
+		}
+	}
+	return onlink.LinkState{}
+}
+
+// withReason refuses all VIPs of a link for what keeps the machine off it.
+func withReason(p advertise.LinkPlan, reason lb.Reason) (all []advertise.Refusal) {
+	for _, o := range p.Offers {
+		all = append(all, advertise.Refusal{Service: o.Service, VIP: o.VIP, Reason: reason})
+	}
+	return all
+}

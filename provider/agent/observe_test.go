@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/lb/advertise"
+)
+
+// onALink is the inventory of these machines and w9, which answer for the VIP of served on their subnet.
+func onALink(t *testing.T, names ...string) *inventory.Inventory {
+	t.Helper()
+	text := `apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: home}
+spec:
+  pools: [{name: lan, addresses: [203.0.113.4-203.0.113.12]}]
+  racks:
+    - name: r1
+      subnets: [203.0.113.0/24]
+      machines:
+        - {name: w9, addresses: [203.0.113.109]}
+`
+	for _, name := range names {
+		text += strings.ReplaceAll("        - {name: wN, addresses: [203.0.113.10N]}\n", "N", strings.TrimPrefix(name, "w"))
+	}
+	inv, problems := inventory.Load(inventory.Document{Source: "link.yaml", Data: []byte(text)})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return reparsed(t, inv)
+}
+
+// linkAgent is that of w1 at work, and what is on its link.
+func linkAgent(t *testing.T, inv *inventory.Inventory) (*Agent, *fakeLAN) {
+	t.Helper()
+	a, f := agentIn(t, &world{}), newFakeLAN()
+	f.subnet = onALink(t).Links()[0].Subnet
+	f.standing["w9"] = advertise.Up
+	a.restored = nil
+	a.links = newLinksOf(fakeWire{f}, fakeMesh{f}, a.touch)
+	beginLinks(t, a.links)
+	a.sources = newSources(fake.NewClientset(served()...), "kube-system", "w1", a.touch)
+	a.sources.follow = func(ctx context.Context, _ string, set func(source.Followed, error)) error {
+		set(source.Followed{Inventory: inv}, nil)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	a.sources.start(t.Context())
+	a.hears(serves)
+	return a, f
+}
+
+// passUntil makes passes until something is so.
+func passUntil(t *testing.T, a *Agent, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if a.pass(t.Context()); ok() {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s; it waits for %q", what, a.waiting)
+		}
+	}
+}
+
+func TestAMachineThatTheInventoryHasNoMoreAnswersForNothing(t *testing.T) {
+	a, f := linkAgent(t, onALink(t, "w1"))
+	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+	a.sources.accept(t.Context(), source.Followed{}, newer())
+	passUntil(t, a, "it cannot read the inventory", func() bool { return len(a.unread) > 0 })
+	if len(a.last.Links) != 1 {
+		t.Error("it leaves its link since it cannot read the inventory")
+	}
+	a.sources.accept(t.Context(), source.Followed{Inventory: onALink(t, "w2")}, nil)
+	passUntil(t, a, "it knows that it is gone", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
+	passUntil(t, a, "it answers no more", func() bool { return len(f.claims()) == 0 && !f.isMeshed() && len(a.links.claims()) == 0 })
+	a.sources.accept(t.Context(), source.Followed{}, newer())
+	passUntil(t, a, "it cannot read the inventory", func() bool { return len(a.unread) > 0 })
+	if len(f.claims()) > 0 || f.isMeshed() {
+		t.Error("it answers again since it cannot read the inventory")
+	}
+	a.sources.accept(t.Context(), source.Followed{Inventory: onALink(t, "w1")}, nil)
+	passUntil(t, a, "it answers again", func() bool { return len(f.claims()) == 1 })
+}
+
+// The Node says of which rack it is a moment after the inventory does.
+func TestAMachineThatComesToAnotherRackAnswersOn(t *testing.T) {
+	a, f := linkAgent(t, onALink(t, "w1"))
+	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+	moved := onALink(t)
+	moved.Racks = append(moved.Racks, inventory.Rack{Name: "r2", Subnets: moved.Racks[0].Subnets, Machines: onALink(t, "w1").Racks[0].Machines[1:]})
+	docs := []inventory.Document{{Source: "common", Data: moved.Common().FormatAccepted()}, {Source: "r1", Data: moved.Slice("r1").FormatAccepted()}}
+	seen, problems := inventory.ParseAccepted(docs...)
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	a.sources.accept(t.Context(), source.Followed{Inventory: seen}, nil)
+	passUntil(t, a, "it knows that it is in no rack that it sees", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
+	if a.unlisted || len(a.last.Links) != 1 || len(f.claims()) != 1 {
+		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.claims())
+	}
+}
+
+// A typing error in an ID is none either; see [inputs.begin].
+func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
+	a, f := linkAgent(t, onALink(t, "w1"))
+	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+	other := onALink(t, "w1")
+	for i := range other.Racks[0].Machines {
+		other.Racks[0].Machines[i].SystemUUID = "00000000-0000-0000-0000-00000000000" + other.Racks[0].Machines[i].Name[1:]
+	}
+	a.sources.mu.Lock()
+	a.sources.known.Identity.SystemUUID = "11111111-0000-0000-0000-000000000000"
+	a.sources.mu.Unlock()
+	a.sources.accept(t.Context(), source.Followed{Inventory: reparsed(t, other)}, nil)
+	passUntil(t, a, "it knows that it is another", func() bool { return strings.Contains(a.waiting, "has systemUUID") })
+	if a.unlisted || len(a.last.Links) != 1 || len(f.claims()) != 1 {
+		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.claims())
+	}
+}
+
+// A default route goes with the interface, and comes back some time after it. Until it was looked for again
+// a machine without a majority would have no witness, and answer for nothing.
+func TestAGatewayIsTheWitnessUntilThereIsAnother(t *testing.T) {
+	a, f := linkAgent(t, onALink(t, "w1"))
+	now := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.1")}
+	a.findDefaults = func() ([]netip.Addr, error) { return now, nil }
+	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+	m, err := a.inputs.machine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		found   []string
+		witness string
+	}{{[]string{"203.0.113.1"}, "203.0.113.1"}, {nil, "203.0.113.1"}, {[]string{"192.0.2.1"}, "203.0.113.1"}, {[]string{"203.0.113.2"}, "203.0.113.2"}, {nil, "203.0.113.2"}} {
+		now = nil
+		for _, addr := range step.found {
+			now = append(now, netip.MustParseAddr(addr))
+		}
+		a.findGateways(m)
+		waitFor(t, "the plans are taken", func() bool { return len(a.links.plans) == 0 })
+		waitFor(t, fmt.Sprintf("with the gateways %v the witness %s", step.found, step.witness), func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return fmt.Sprint(f.witness) == "["+step.witness+"]"
+		})
+	}
+}

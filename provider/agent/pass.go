@@ -1,0 +1,196 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb/kubeproxy"
+	"plinth.dev/plinth/routing"
+)
+
+// pass takes a snapshot, plans, applies and reports.
+func (a *Agent) pass(ctx context.Context) {
+	started := time.Now()
+	m, ok := a.observe(ctx)
+	if !ok {
+		a.tell()
+		a.publish()
+		return
+	}
+	a.enter(a.drain.at(started, m.State == inventory.StateMaintenance, !a.planned))
+	healthy, _ := a.proxy.state()
+	st := a.stage(started)
+	a.decide(m, healthy, st)
+	a.observePlan(started)
+	if !a.planned && a.gate.awaitFirst(ctx) { // routers take what is missing from the first words for gone
+		a.admit(time.Now())
+		a.decide(m, healthy, st)
+		a.observePlan(time.Now())
+	}
+	a.tried.begin(a.inputs.trial, a.sessions)
+	err := a.apply(ctx)
+	a.signClaims()
+	if a.links != nil {
+		a.owners.want.put(ownerWishes(a.o.NodeName, a.links.reached(), a.sources.ownerOf))
+	}
+	a.finish(started, err)
+	a.report(ctx)
+}
+
+// enter begins a phase, and leaves a sign of it for the process after this one.
+func (a *Agent) enter(ph phase) {
+	before := a.phase
+	a.phase = ph
+	if before.Draining != ph.Draining || before.Withdrawn != ph.Withdrawn {
+		a.signOfLife()
+	}
+}
+
+// basis is all that a plan depends on, besides the routers that lost their session.
+type basis struct {
+	planKey
+	draining, withdrawn bool
+	healthy             bool // kube-proxy
+	unlisted            bool
+}
+
+// decide makes the plan, unless all that it depends on is as it was: most events change
+// nothing of it.
+func (a *Agent) decide(m inventory.Machine, healthy bool, st stage) {
+	now := basis{planKey{a.inputs.version, st}, a.phase.Draining, a.phase.Withdrawn, healthy, a.unlisted}
+	if a.planned && now == a.lastBasis && !a.downChanged {
+		return
+	}
+	a.speakerInSync, a.lastBasis = false, now
+	a.last = planOf(&a.announcer, a.inputs, m, a.phase, healthy, st, a.routes(m, st))
+	a.last.BGP.Restarting = a.restarting
+	for i, s := range a.last.BGP.Sessions {
+		a.last.BGP.Sessions[i].Password = a.rotation.password(s.Session, a.inputs.Passwords)
+	}
+	if a.unlisted {
+		a.last.Links = nil
+	}
+	a.setLinks(m)
+}
+
+// observePlan has kube-proxy's rules looked for where the plan lacks nothing else.
+func (a *Agent) observePlan(now time.Time) {
+	with := kubeproxy.Round{Addresses: a.inputs.Self.Addresses, Proxy: a.proxy.isKubeProxy()}
+	a.schedule.wakeIn(a.gate.observe(a.last, with, now))
+}
+
+// syncSpeaker gives the Speaker what is planned. A plan that it took without an error is
+// given again only on a resync.
+func (a *Agent) syncSpeaker(ctx context.Context) error {
+	if a.speakerInSync {
+		return nil
+	}
+	err := a.speaker.Set(ctx, a.last.BGP)
+	a.speakerInSync = err == nil
+	return err
+}
+
+// stage is where a change of mode stands. What a process before this one knew is in
+// force as it is, and a change that waits for something has not begun.
+func (a *Agent) stage(now time.Time) stage {
+	if a.restored != nil {
+		s := shift{to: carriageOf(a.inputs.Inventory)}
+		st, _ := s.at(now)
+		return st
+	}
+	if a.waiting != "" {
+		return a.lastBasis.stage
+	}
+	a.sources.shift.begin(now)
+	st, left := a.sources.shift.at(now)
+	a.schedule.wakeIn(left)
+	return st
+}
+
+// routes plans the routes unless what they depend on is as it was.
+func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
+	now := planKey{a.inputs.version.forRoutes(), st}
+	if a.planned && now == a.lastRoutesKey && !a.downChanged {
+		return a.last.Routing
+	}
+	a.lastRoutesKey, a.downChanged = now, false
+	view := routingView(a.inputs, m, st.routes, a.down)
+	view.VXLAN, view.AlsoVXLAN = st.vxlan, st.also
+	t := a.router.Plan(view)
+	if st.tunnel && st.routes != inventory.ModeOverlay {
+		view.Mode = inventory.ModeOverlay
+		t.Tunnel = routing.Plan(view).Tunnel
+	}
+	tellRefusals(a.last.Routing.Refusals, t.Refusals)
+	return t
+}
+
+// tellRefusals logs which pod CIDRs are not routed that were.
+func tellRefusals(before, now []routing.Refusal) {
+	told := 0
+	for _, r := range now {
+		if slices.Contains(before, r) {
+			continue
+		}
+		if told++; told > refusalsTold {
+			slog.Warn("more pod CIDRs have no route; see /status", "all", len(now))
+			return
+		}
+		slog.Warn("a pod CIDR has no route", "node", r.Node, "cidr", r.CIDR, "reason", r.Reason, "holder", r.Other)
+	}
+}
+
+// apply has the plan carried out. What fails does not stop the rest.
+func (a *Agent) apply(ctx context.Context) error {
+	t := a.last.Routing
+	var tunnelErr error
+	if t.Tunnel.Exists() {
+		tunnelErr = a.table.SetTunnel(ctx, t.Tunnel)
+	}
+	var tableErr error
+	a.reached, tableErr = a.table.Set(ctx, t.Routes)
+	if !t.Tunnel.Exists() {
+		tunnelErr = a.table.SetTunnel(ctx, routing.Tunnel{}) // its routes went first
+	}
+	if first := a.reached.Retried; len(first) > 0 {
+		slog.Warn("the kernel did not take all routes at first", "refused", len(first), "first", first[0], "of them still", len(a.reached.Failed))
+	}
+	if a.reached.Changed > 0 {
+		slog.Info("changed routes", "changed", a.reached.Changed, "held", a.reached.Have, "wanted", a.reached.Want)
+	}
+	return errors.Join(tunnelErr, tableErr, a.syncSpeaker(ctx))
+}
+
+// finish counts a pass and sees to the next one.
+func (a *Agent) finish(started time.Time, err error) {
+	a.metrics.pass(time.Since(started), a.reached, err)
+	if !a.planned {
+		a.planned = true
+		a.signOfLife()
+		a.checkSettings()
+	}
+	a.restarting = false
+	a.tellFailure(err)
+	a.schedule.retryAfter(err)
+	a.schedule.wakeIn(a.phase.next)
+}
+
+// tellFailure logs what failed, unless the last pass failed for the same.
+func (a *Agent) tellFailure(err error) {
+	said := ""
+	if err != nil {
+		said = err.Error()
+	}
+	switch {
+	case said == a.lastFailure:
+	case err != nil:
+		slog.Error("not all is as planned", "err", err)
+	default:
+		slog.Info("all is as planned again")
+	}
+	a.lastFailure = said
+}

@@ -1,0 +1,212 @@
+package vip
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/lb/ipam"
+)
+
+const (
+	// homesEvery is how often at most it is looked whether VIPs on links have the homes that they are
+	// to have: many Services that come at once are looked at together.
+	homesEvery = 500 * time.Millisecond
+	// homesAlways is how often at least.
+	homesAlways = time.Minute
+)
+
+// homes are the machines that are to answer for VIPs on links, as this process has chosen them last: the
+// objects may say so a moment later.
+type homes struct {
+	changed chan struct{}
+
+	onLinks bool // there were VIPs on links when it was looked last; used by [Controller.followHomes] alone
+
+	mu     sync.Mutex
+	chosen map[netip.Addr][]string
+	making map[netip.Addr]lb.ServiceKey // VIPs whose objects are about to be made, and for whom
+}
+
+func newHomes() homes {
+	return homes{changed: make(chan struct{}, 1), chosen: map[netip.Addr][]string{}, making: map[netip.Addr]lb.ServiceKey{}, onLinks: true}
+}
+
+// made says that the object of a VIP is there, or will not be.
+func (h *homes) made(a netip.Addr) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.making, a)
+}
+
+// look has the homes looked at soon.
+func (h *homes) look() {
+	select {
+	case h.changed <- struct{}{}:
+	default:
+	}
+}
+
+// followHomes has the objects of VIPs on links name the machines that are to answer for them, until ctx ends.
+func (b *Controller) followHomes(ctx context.Context) {
+	inForce := b.options.InForce.Changes()
+	for ctx.Err() == nil {
+		b.writeHomes(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(homesEvery):
+		}
+		select {
+		case <-ctx.Done():
+		case <-inForce:
+		case <-b.homes.changed:
+		case <-time.After(homesAlways):
+		}
+	}
+}
+
+// writeHomes writes the homes of the VIPs that have others than they are to have. One that fails is tried
+// again with the next look.
+func (b *store) writeHomes(ctx context.Context) {
+	inv := b.options.InForce.Get()
+	if inv == nil || len(inv.Links()) == 0 && !b.homes.onLinks {
+		return
+	}
+	b.homes.onLinks = len(inv.Links()) > 0
+	for _, o := range b.strayHomes() {
+		if err := b.writeHome(ctx, o.Addr); err != nil && ctx.Err() == nil {
+			b.log.Warn("the machines that are to answer for a VIP could not be written", "vip", o.Addr, "err", err)
+			b.homes.onLinks = true
+			b.homes.look()
+			return
+		}
+	}
+}
+
+// kept are the objects that homes are chosen for: one whose VIP was released may be there for some seconds more, and
+// would have VIPs in use moved once it goes.
+func (b *store) kept() []ipam.Object { return ask(b, (*ipam.State).Kept) }
+
+// strayHomes are the objects that name other homes than they are to.
+func (b *store) strayHomes() []ipam.Object {
+	objects := b.kept()
+	chosen := b.chooseHomes(objects)
+	return slices.DeleteFunc(objects, func(o ipam.Object) bool { return o.Homes == strings.Join(chosen[o.Addr], ",") })
+}
+
+// writeHome writes the homes of one VIP, as they are chosen once nobody else writes its object.
+func (b *store) writeHome(ctx context.Context, a netip.Addr) error {
+	defer b.ofAddress.lock(a.String())()
+	objects := b.kept()
+	at := slices.IndexFunc(objects, func(o ipam.Object) bool { return o.Addr == a })
+	homes := strings.Join(b.chooseHomes(objects)[a], ",")
+	if at < 0 || objects[at].Homes == homes {
+		return nil
+	}
+	obj, err := b.claims.SetHomes(ctx, objects[at], homes)
+	return b.wrote(ctx, a, obj, err)
+}
+
+// reasonOwner is that of the Event which says which machine answers for a VIP on a link.
+const reasonOwner = "OwnerChanged"
+
+// recordOwner records an Event on each holder of a VIP on a link for which another machine answers than
+// before.
+func (b *store) recordOwner(before, o ipam.Object) {
+	if before.UID != o.UID || before.Owner == o.Owner || o.Owner == "" {
+		return
+	}
+	message := fmt.Sprintf("%s answers for %s", o.Owner, o.Addr)
+	if before.Owner != "" {
+		message += ", as " + before.Owner + " did"
+	}
+	for _, k := range o.Holders {
+		if svc := b.service(k); svc != nil {
+			b.cluster.Recorder.Event(svc, v1.EventTypeNormal, reasonOwner, message)
+		}
+	}
+}
+
+// homesFor chooses the homes of a VIP that a Service is about to hold; empty: it is on no link.
+func (b *store) homesFor(a netip.Addr, k lb.ServiceKey) string {
+	inv := b.options.InForce.Get()
+	if inv == nil {
+		return ""
+	}
+	if _, onLink := inv.LinkSubnet(a); !onLink {
+		return ""
+	}
+	objects := b.kept()
+	b.homes.mu.Lock()
+	b.homes.making[a] = k
+	b.homes.mu.Unlock()
+	return strings.Join(b.chooseHomes(objects)[a], ",")
+}
+
+// chooseHomes chooses the homes of all VIPs on links: of objects, and of those that are about to be made.
+func (b *store) chooseHomes(objects []ipam.Object) map[netip.Addr][]string {
+	inv := b.options.InForce.Get()
+	if inv == nil {
+		return nil
+	}
+	b.homes.mu.Lock()
+	defer b.homes.mu.Unlock()
+	for _, o := range objects {
+		delete(b.homes.making, o.Addr)
+	}
+	objects = slices.Clone(objects)
+	for a, k := range b.homes.making {
+		objects = append(objects, ipam.Object{Addr: a, Holders: []lb.ServiceKey{k}})
+	}
+	chosen := map[netip.Addr][]string{}
+	for _, l := range inv.Links() {
+		var all []advertise.Home
+		for _, o := range objects {
+			if on, is := inv.LinkSubnet(o.Addr); is && on == l.Subnet {
+				all = append(all, b.homeOf(inv, l, o))
+			}
+		}
+		for vip, homes := range advertise.Homes(activeOn(l), all) {
+			chosen[vip] = homes
+		}
+	}
+	b.homes.chosen = chosen
+	return chosen
+}
+
+// homeOf is a VIP on a link as its homes are chosen by.
+func (b *store) homeOf(inv *inventory.Inventory, l inventory.Link, o ipam.Object) advertise.Home {
+	h := advertise.Home{VIP: o.Addr, Held: b.homes.chosen[o.Addr]}
+	if len(h.Held) == 0 && o.Homes != "" {
+		h.Held = strings.Split(o.Homes, ",")
+	}
+	pool, _ := inv.PoolOf(o.Addr)
+	for _, k := range o.Holders {
+		if svc := b.service(k); svc != nil {
+			h.May, _ = advertise.MachinesFor(&pool, l, svc.Labels)
+			if pin := svc.Annotations[lb.HomeAnnotation]; pin != "" && h.Pin == "" {
+				h.Pin = pin
+			}
+		}
+	}
+	return h
+}
+
+// activeOn are the machines of a link that are in service.
+func activeOn(l inventory.Link) (names []string) {
+	for _, m := range l.Machines {
+		if m.State == inventory.StateActive {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}
