@@ -9,11 +9,13 @@ REVISION := $(shell git rev-parse HEAD 2>/dev/null)
 # kubernetes_build_info their own. By the latter feature gates are decided too, so it cannot
 # be ours.
 K8S     := v1$(patsubst v0%,%,$(shell awk '$$1 == "k8s.io/component-base" {print $$2}' go.mod))
-LDFLAGS := -s -w -X main.version=$(VERSION) -X k8s.io/client-go/pkg/version.gitVersion=$(VERSION) -X k8s.io/client-go/pkg/version.gitCommit=$(REVISION) \
+LDFLAGS  = -s -w -X plinth.dev/plinth/buildinfo.Version=$(VERSION) -X plinth.dev/plinth/buildinfo.Revision=$(REVISION) \
+	-X k8s.io/client-go/pkg/version.gitVersion=$(VERSION) -X k8s.io/client-go/pkg/version.gitCommit=$(REVISION) \
 	-X k8s.io/component-base/version.gitVersion=$(K8S) -X k8s.io/component-base/version.gitCommit=
 # grpcnotrace leaves out a page of gRPC's that nobody looks at. It draws in templates,
 # with which the linker has to keep every method there is: a third of a program.
-BUILD   := CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags '$(LDFLAGS)'
+# The same bytes whatever the environment says, and programs that every machine of a platform runs.
+BUILD    = CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOFIPS140=off go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags '$(LDFLAGS)'
 
 # What makes namespaces needs root; everything else runs as whoever calls make,
 # compiling included: go test builds as you and runs the test through sudo.
@@ -37,8 +39,12 @@ build: ## build the three programs into bin/
 	@$(BUILD) -o bin/plinth ./cmd/plinth
 
 # When an image says that it was made: the time of the commit, so that two builds are equal.
-EPOCH      = $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+EPOCH      = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || echo 0))
 REGISTRY  ?= docker.io/library
+# GitHub keeps the case of names, names of images have small letters alone.
+override REGISTRY := $(shell echo '$(REGISTRY)' | tr A-Z a-z)
+DOWNLOAD  ?= https://plinth.dev/plinth/releases
+SOURCE    ?= https://plinth.dev/plinth/blob
 PLATFORMS := amd64 arm64
 
 .PHONY: images
@@ -50,9 +56,52 @@ images: ## build both images as OCI archives into bin/images/, without a contain
 	done
 	@go run -C release ./images -version '$(VERSION)' -revision '$(REVISION)' -epoch $(EPOCH) -registry $(REGISTRY) -programs ../bin -out ../bin/images
 
+DIST = go run -C release ./dist -version '$(VERSION)' -epoch $(EPOCH) -registry $(REGISTRY) -download $(DOWNLOAD) -source $(SOURCE) -root .. -out ../dist
+
+# Whether the changelog knows the version is asked before all is built, not after it.
+.PHONY: release-notes
+release-notes:
+	@$(DIST) -only notes
+
+# A version that Helm and krew take, where no tag gives one.
+release sign publish-images publish-files: VERSION := $(if $(filter v%,$(VERSION)),$(VERSION),v0.0.0-g$(VERSION))
+.PHONY: release
+release: release-notes images ## all that a release consists of, in dist/: the same bytes each time
+	@for p in darwin/amd64 darwin/arm64 linux/amd64 linux/arm64 windows/amd64 windows/arm64; do \
+		folder=bin/$${p%/*}-$${p#*/} && mkdir -p $$folder && \
+		GOOS=$${p%/*} GOARCH=$${p#*/} $(BUILD) -o $$folder/ ./cmd/plinth || exit 1; \
+	done
+	@$(DIST) -programs ../bin -images ../bin/images
+	@cat dist/SHA256SUMS
+
+# What goes out is whole, and of the version that is meant, not of an earlier commit.
+.PHONY: dist-check
+dist-check:
+	@test -f 'dist/plinth_$(VERSION)_linux_amd64.tar.gz' || { echo 'dist/ has no release $(VERSION): make release first' >&2; exit 1; }
+	@cd dist && sha256sum --check --quiet --strict SHA256SUMS
+
+.PHONY: publish-images
+publish-images: dist-check ## push the images of dist/ to the REGISTRY that they were made for
+	@go run -C release ./publish $(addprefix ../,$(wildcard dist/*_image.oci.tar))
+
+# Asks Sigstore for a certificate of who or what runs it: never done without a network.
+COSIGN ?= go run github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3
+.PHONY: sign
+sign: dist-check ## sign the checksums of dist/ without a key of our own (Sigstore)
+	@$(COSIGN) sign-blob --yes --bundle dist/SHA256SUMS.sigstore.json dist/SHA256SUMS
+
+.PHONY: publish-files
+publish-files: dist-check ## make a release on GitHub of dist/, once it is signed
+	@test -s dist/SHA256SUMS.sigstore.json || { echo 'dist/ is not signed: make sign first' >&2; exit 1; }
+	@gh release create '$(VERSION)' --verify-tag $(if $(findstring -,$(VERSION)),--prerelease) --title 'Plinth $(VERSION)' --notes-file dist/NOTES.md dist/*
+
 .PHONY: demo
 demo: lab-tools ## set up a datacenter on this machine, run the main job on it, and leave nothing behind
 	@$(AS_ROOT) $(LAB) demo
+
+.PHONY: demo-home
+demo-home: lab-tools ## the same for a home: no router that speaks BGP, and a phone that opens a page
+	@$(AS_ROOT) $(LAB) demo-home
 
 .PHONY: lab-up
 lab-up: lab-tools ## the same datacenter, left running: .lab/kubeconfig, .lab/bin/kubectl
@@ -64,8 +113,8 @@ lab-down: ## remove every trace of it
 	@$(AS_ROOT) $(LAB) down
 
 .PHONY: test
-test: deps lint test-unit test-privileged test-e2e ## run every test but those on real kubelets: unit, namespaces, routers, API server, lab
-	@printf '\nall tests passed\n'
+test: ## run every test but those on real kubelets: unit, namespaces, routers, API server, lab
+	@.ci/run
 
 .PHONY: fresh
 fresh: ## demo and test in a minimal Debian with Go and nothing else (COLD=1: without caches)
@@ -80,17 +129,32 @@ test-unit: ## the tests that need neither root nor a network
 .PHONY: test-privileged
 test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD in network namespaces
 	$(call step,kernel and router tests)
-	@go test $(EXEC) -tags privileged -count=1 -timeout 45m ./lb/bgp ./lb/kubeproxy ./routing/kernel ./provider/agent ./inventory/routerconfig ./cmd/node-agent
+	@go test $(EXEC) -tags privileged -count=1 -timeout 45m ./lb/bgp ./lb/kubeproxy ./lb/mesh ./lb/onlink ./routing/kernel ./provider/agent ./inventory/routerconfig ./cmd/node-agent
 
 # What has an API server of its own and mostly waits runs side by side; a story
 # that counts lost packets has the machine for itself.
-BESIDE = $$(go list -C test ./... | grep -vE '/(e2e|real|upstream)$$')
+WAITING = $$(go list -C test ./... | grep -vE '/(e2e(/.*)?|real|stopwatch|upstream)$$')
 
 .PHONY: test-e2e
-test-e2e: controlplane ## the stories on a whole lab
+test-e2e: test-apiserver test-lab ## the stories on a real control plane: those with an API server, then those on a whole lab
+
+.PHONY: test-apiserver
+test-apiserver: controlplane ## the stories with a real API server
+	$(call step,a real API server)
+	@go test -C test $(EXEC) -count=1 -p 2 -timeout 45m $(WAITING)
+
+.PHONY: test-lab
+test-lab: controlplane ## the stories on whole labs: a datacenter and a home
 	$(call step,end to end: a real control plane with real routers)
-	@go test -C test $(EXEC) -count=1 -p 2 -timeout 45m $(BESIDE)
 	@go test -C test $(EXEC) -count=1 -p 1 -timeout 45m ./e2e/...
+
+.PHONY: ci
+ci: ## what a change must pass, in parts that say how long each took (PARTS="lint unit": these alone)
+	@.ci/run $(PARTS)
+
+.PHONY: nightly
+nightly: ## what takes too long for every change (SUITE=test-real: that alone)
+	@$(MAKE) --no-print-directory $(or $(SUITE),test-real test-failures test-versions)
 
 .PHONY: test-real
 test-real: lab-tools ## the shipped images and chart on real kubelets and containerd, with kube-proxy in nftables and iptables mode
@@ -101,6 +165,14 @@ test-real: lab-tools ## the shipped images and chart on real kubelets and contai
 	@go test -C test $(EXEC) -count=1 -timeout 45m ./real
 	$(call step,real machines: the overlay, iptables, BIRD)
 	@go test -C test $(EXEC) -count=1 -timeout 45m ./real -args -proxy-mode=iptables -install=overlay -router=bird
+
+.PHONY: stopwatch
+stopwatch: lab-tools ## how long the quick start takes on fresh real machines, with the files of a release and nothing else
+	@$(AS_ROOT) test/install-deps.sh gcc libc6-dev libseccomp-dev pkg-config iptables
+	@$(MAKE) --no-print-directory release REGISTRY=registry.example.com/plinth
+	@$(LAB) build --real
+	$(call step,the quick start on fresh machines)
+	@go test -C test $(EXEC) -v -count=1 -timeout 30m ./stopwatch
 
 .PHONY: test-failures
 test-failures: controlplane ## what plinth simulate says, held against each machine, router and rack that fails, and ten pairs: about twenty minutes
@@ -127,9 +199,11 @@ bench: controlplane ## measure what the docs give a figure for
 	$(call step,planners)
 	@go test -count=1 -run '^$$' -bench . ./inventory ./lb/ipam ./lb/advertise ./routing ./provider/...
 	$(call step,kernel)
-	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . ./routing/kernel ./provider/agent
+	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . ./routing/kernel ./provider/agent ./lb/onlink
 	$(call step,sessions)
 	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./lb/bgp
+	$(call step,machines of a subnet that watch each other)
+	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . -benchtime 120x -timeout 1h ./lb/mesh
 	$(call step,Nodes at a real API server)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -timeout 90m ./bench
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./bench/routes
@@ -140,21 +214,37 @@ bench: controlplane ## measure what the docs give a figure for
 	$(call step,Services from their creation to a router beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
+# Built from the modules that go.mod and lint/go.mod pin.
+LINTERS = $(addprefix bin/,plinth-vet revive unparam misspell actionlint staticcheck)
+$(LINTERS) &: go.mod lint/go.mod lint/vet/main.go
+	@mkdir -p bin
+	@go build -C lint -o ../bin/plinth-vet ./vet
+	@go build -C lint -o ../bin/ github.com/mgechev/revive mvdan.cc/unparam github.com/golangci/misspell/cmd/misspell github.com/rhysd/actionlint/cmd/actionlint
+	@go build -o bin/ honnef.co/go/tools/cmd/staticcheck
+
+# Words that are spelt so on purpose: the name of a system, and mistakes in inventories of tests.
+SPELT = routeros,adress,maintainance
+
 .PHONY: lint
-lint: ## gofmt, go vet, staticcheck
+lint: $(LINTERS) ## gofmt, go vet, staticcheck, and what lint/ has: errorlint, exhaustive, revive, unparam, misspell, actionlint
 	$(call step,lint)
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
-	@go vet -tags privileged ./...
-	@go vet -C test ./...
-	@go vet -C release ./...
-	@go build -o bin/staticcheck honnef.co/go/tools/cmd/staticcheck
-	@bin/staticcheck -tags privileged ./...
-	@cd test && ../bin/staticcheck ./...
-	@cd release && ../bin/staticcheck ./...
+	@out=$$(git ls-files -z | xargs -0 stat -c '%s %n' | awk '$$1 > 1048576'); [ -z "$$out" ] || { echo "built, not written: $$out"; exit 1; }
+	@git ls-files -z '*.go' '*.md' '*.yaml' Makefile | xargs -0 bin/misspell -i $(SPELT) -error
+	@bin/actionlint -shellcheck= -pyflakes= .github/workflows/* # the same, whatever else is installed
+	@bin/revive -config lint/revive.toml -formatter friendly ./...
+	@for module in . test release lint; do \
+		go vet -C $$module -tags privileged ./... && \
+		go vet -C $$module -vettool=$(CURDIR)/bin/plinth-vet -tags privileged ./... && \
+		(cd $$module && $(CURDIR)/bin/staticcheck -tags privileged ./...) || exit 1; \
+	done
+	@bin/unparam ./...
+	@for os in darwin windows; do GOOS=$$os go build -o /dev/null ./cmd/plinth || exit 1; done # as releases have it
 
 .PHONY: generate
 generate: ## write again what is generated: the reference pages, the router's side of the examples
 	@go generate ./...
+	@go generate -C release ./...
 
 .PHONY: deps
 deps: ## install the Debian packages that the lab and the tests use, where missing

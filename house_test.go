@@ -27,6 +27,7 @@ var floors = map[string]int{
 	"provider/survey":              4,
 	"diagnose":                     3,
 	"provider/admission":           3,
+	"provider/installation":        3,
 	"provider/agent":               3,
 	"provider/vip":                 3,
 	"provider/node":                3,
@@ -41,6 +42,8 @@ var floors = map[string]int{
 	"provider/queue":               2,
 	"lb/bgp":                       2,
 	"lb/kubeproxy":                 2,
+	"lb/mesh":                      2,
+	"lb/onlink":                    2,
 	"routing/kernel":               2,
 	"inventory/source":             2,
 	"inventory/routerconfig":       2,
@@ -49,6 +52,7 @@ var floors = map[string]int{
 	"lb/ipam":                      1,
 	"lb/advertise":                 1,
 	"routing":                      1,
+	"buildinfo":                    0,
 	"docs":                         0,
 	"durable":                      0,
 	"inventory":                    0,
@@ -83,7 +87,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

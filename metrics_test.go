@@ -30,7 +30,7 @@ const metricsIntroduction = `# Metrics
 
 Both programs serve them at ` + "`/metrics`" + `: the agent at its ` + "`--listen`" + `, the controller at its ` + "`--secure-port`" + `, where it stands beside what
 the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_nodes\"}`, also `plinth_loadbalancer` and `plinth_volumes`, `rest_client_*`, `leader_election_*`" + ` and others). What
-` + "`reason`" + ` can be is listed in [reasons](reasons.md). Of the controllers only the leader has ` + "`plinth_*`" + `.
+` + "`reason`" + ` can be is listed in [reasons](reasons.md). Of the controllers only the leader has ` + "`plinth_*`" + `, but for ` + "`plinth_build_info`" + `.
 
 ## What to alert on
 
@@ -58,6 +58,7 @@ var programs = []struct {
 }{
 	{"plinth-cloud-controller-manager", []string{"inventory/source", "provider/node", "provider/vip"}},
 	{"plinth-agent", []string{"provider/agent"}},
+	{"Both", []string{"buildinfo"}},
 }
 
 type metric struct {

@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -97,7 +98,7 @@ func checkImage(t *testing.T, all v1.ImageIndex, m v1.Descriptor, p program, o o
 	if h.Name != p.name || h.FileInfo().Mode().Perm() != 0o555 || string(data) != string(wanted) {
 		t.Errorf("the image of %s has %s with mode %v and %d bytes; the program has %d", p.name, h.Name, h.FileInfo().Mode(), len(data), len(wanted))
 	}
-	if _, err := r.Next(); err != io.EOF {
+	if _, err := r.Next(); !errors.Is(err, io.EOF) {
 		t.Errorf("the image of %s has more than one file", p.name)
 	}
 }
@@ -236,7 +237,7 @@ func read(t *testing.T, archive string) v1.ImageIndex {
 	r := tar.NewReader(in)
 	for {
 		h, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

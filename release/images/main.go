@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"plinth.dev/plinth/release/sbom"
 )
 
 func main() {
@@ -69,7 +71,7 @@ func (o options) write(p program, file string) error {
 	}
 	for _, arch := range o.architectures {
 		bom := filepath.Join(o.out, fmt.Sprintf("%s_linux_%s.cdx.json", p.name, arch))
-		if err := writeSBOM(o.program(p.name, arch), o.version, bom); err != nil {
+		if err := sbom.Write(o.program(p.name, arch), o.version, bom); err != nil {
 			return fmt.Errorf("SBOM: %w", err)
 		}
 	}

@@ -1,4 +1,4 @@
-package main
+package sbom
 
 import (
 	"os"
@@ -8,10 +8,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// writeSBOM writes which modules are in a program, with their versions and
+// Write writes which modules are in a program, with their versions and
 // checksums, as CycloneDX JSON. All of it is read from the program itself, where
 // the Go linker wrote it.
-func writeSBOM(program, version, file string) error {
+func Write(program, version, file string) error {
 	generator, err := bin.NewGenerator(program, bin.WithVersionOverride(version), bin.WithIncludeStdlib(true), bin.WithLogger(zerolog.Nop()))
 	if err != nil {
 		return err

@@ -1,0 +1,2 @@
+// Package sbom writes the software bill of materials of a Go program.
+package sbom
