@@ -82,6 +82,48 @@ func NewController(t testing.TB, o Options) *Controller {
 	return c
 }
 
+// LimitedIn returns a kubeconfig file with the rights that a controller manager in a namespace has, where
+// kube-system and it have an installation side by side.
+func (c *Controller) LimitedIn(own string) string {
+	c.t.Helper()
+	if own == namespace {
+		return c.Limited
+	}
+	file := c.file("ccm-" + own + ".kubeconfig")
+	if _, err := os.Stat(file); err == nil {
+		return file
+	}
+	root, err := components.Root()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "base", "rbac-ccm.yaml"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.write("rbac-"+own+".yaml", beside(string(text), own))
+	c.Kubectl("create", "namespace", own)
+	c.Kubectl("apply", "-f", c.file("rbac-"+own+".yaml"))
+	return c.WriteKubeconfig("ccm-"+own, c.AccountTokenIn(own, ControllerName))
+}
+
+// beside returns the rights of deploy/base for another namespace, in bindings of other names, as the
+// chart makes them with the value fullnameOverride.
+func beside(rights, own string) string {
+	objects := strings.Split(rights, "\n---\n")
+	for i, object := range objects {
+		bound := strings.Contains(object, "kind: ClusterRoleBinding\n") || strings.Contains(object, ControllerName+"-auth\n")
+		if bound {
+			object = strings.Replace(object, "  name: "+ControllerName, "  name: "+own+"-"+ControllerName, 1)
+		}
+		if !strings.Contains(object, "extension-apiserver-authentication-reader") {
+			object = strings.Replace(object, "  namespace: "+namespace, "  namespace: "+own, 1)
+		}
+		objects[i] = strings.ReplaceAll(object, "namespace: "+namespace+"}", "namespace: "+own+"}")
+	}
+	return strings.Join(objects, "\n---\n")
+}
+
 // ApplyRights applies a file of deploy/base.
 func (s *Server) ApplyRights(file string) {
 	s.t.Helper()
@@ -92,8 +134,14 @@ func (s *Server) ApplyRights(file string) {
 	s.Kubectl("apply", "-f", filepath.Join(root, "deploy", "base", file))
 }
 
-// AccountToken returns a token of a service account in Plinth's namespace.
+// AccountToken returns a token of a service account in namespace kube-system.
 func (s *Server) AccountToken(account string) string {
+	s.t.Helper()
+	return s.AccountTokenIn(namespace, account)
+}
+
+// AccountTokenIn returns a token of a service account.
+func (s *Server) AccountTokenIn(namespace, account string) string {
 	s.t.Helper()
 	answer, err := s.Client.CoreV1().ServiceAccounts(namespace).CreateToken(s.t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
 	if err != nil {

@@ -21,7 +21,7 @@ const version = "v9.8.7-test"
 func built(t *testing.T, folder string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), folder)
-	build := exec.Command("go", "build", "-C", "../..", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X main.version="+version, "-o", file, "./cmd/"+folder)
+	build := exec.Command("go", "build", "-C", "../..", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X plinth.dev/plinth/buildinfo.Version="+version, "-o", file, "./cmd/"+folder)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	run(t, build, "")
 	return file

@@ -21,8 +21,8 @@ import (
 // withoutExternalIPs is the value that has the chart refuse them.
 var withoutExternalIPs = values{"controller": latest["controller"], "agent": latest["agent"], "admission": values{"denyExternalIPs": true}}
 
-// component is deploy/base with a component, as an overlay has it.
-func component(t *testing.T, name string) string {
+// component is deploy/base with components, as an overlay has them.
+func component(t *testing.T, names ...string) string {
 	t.Helper()
 	folder := t.TempDir()
 	deploy, err := filepath.Abs("../../deploy")
@@ -33,7 +33,10 @@ func component(t *testing.T, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	overlay := fmt.Sprintf("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [%[1]s/base]\ncomponents: [%[1]s/components/%[2]s]\n", from, name)
+	overlay := fmt.Sprintf("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [%s/base]\ncomponents:\n", from)
+	for _, name := range names {
+		overlay += fmt.Sprintf("  - %s/components/%s\n", from, name)
+	}
 	if err := os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(overlay), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
@@ -184,11 +185,16 @@ func TestTheAgentsMetricsAreServedWhereTheValuesSay(t *testing.T) {
 
 func TestTheChartRefusesValuesThatMakeNoSense(t *testing.T) {
 	for name, v := range map[string]values{
-		"a misspelt value":              {"controler": values{}},
-		"no controller":                 {"controller": values{"replicas": 0}},
-		"an inventory without a name":   {"inventory": values{"files": values{"inventory.yaml": "x"}}},
-		"a file that would not be read": {"inventory": values{"name": "home", "files": values{"inventory.txt": "x"}}},
-		"no flag":                       {"agent": values{"extraArgs": []any{"log-level=debug"}}},
+		"a misspelt value":               {"controler": values{}},
+		"no controller":                  {"controller": values{"replicas": 0}},
+		"an inventory without a name":    {"inventory": values{"files": values{"inventory.yaml": "x"}}},
+		"a file that would not be read":  {"inventory": values{"name": "home", "files": values{"inventory.txt": "x"}}},
+		"no flag":                        {"agent": values{"extraArgs": []any{"log-level=debug"}}},
+		"a digest that is none":          {"agent": values{"image": values{"digest": "sha256:12"}}},
+		"a label that pods are found by": {"commonLabels": values{"app.kubernetes.io/name": "x"}},
+		"a format of logs that is none":  {"controller": values{"logFormat": "xml"}},
+		"a name that is none":            {"fullnameOverride": "Plinth!"},
+		"nothing to scrape":              {"monitoring": values{"podMonitor": values{"enabled": true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := template(namespace, v); err == nil {
@@ -204,6 +210,10 @@ func template(namespace string, v values) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return renderChart(chart, namespace, v)
+}
+
+func renderChart(chart *chartv2.Chart, namespace string, v values) (string, error) {
 	all, err := util.ToRenderValues(chart, v, common.ReleaseOptions{Name: "plinth", Namespace: namespace, Revision: 1, IsInstall: true}, nil)
 	if err != nil {
 		return "", err

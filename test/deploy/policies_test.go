@@ -27,6 +27,7 @@ func TestPoliciesAndManifestsAreInstalledWithoutWarnings(t *testing.T) {
 	for name, manifest := range map[string]string{
 		"base": render(t, "base"), "overlays/homelab": render(t, "overlays/homelab"), "chart": chart,
 		"components/deny-external-ips": component(t, "deny-external-ips"), "components/inventory-webhook": component(t, "inventory-webhook"),
+		"components/own-namespace": component(t, "inventory-webhook", "deny-external-ips", "on-link", "own-namespace"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := apiserver.Start(t, apiserver.Options{Controllers: true})

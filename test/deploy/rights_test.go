@@ -23,12 +23,12 @@ kind: Policy
 omitStages: [RequestReceived]
 rules:
 - level: Metadata
-  users: ["system:serviceaccount:kube-system:` + apiserver.ControllerName + `"]
+  users: ["system:serviceaccount:` + ownNamespace + `:` + apiserver.ControllerName + `"]
 - level: None
 `
 
 // TestTheControllerIsRefusedNothing runs the controller with the rights that
-// deploy/base gives it through a life of Nodes, Services and volumes.
+// deploy/overlays/homelab gives it through a life of Nodes, Services and volumes.
 func TestTheControllerIsRefusedNothing(t *testing.T) {
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "all.log")
@@ -38,8 +38,9 @@ func TestTheControllerIsRefusedNothing(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{Flags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}})
 	kubectl(t, s, render(t, "overlays/homelab"), "apply", "--server-side", "-f", "-")
 	program := must(t)(apiserver.BuildController(dir)).(string)
-	config := s.WriteKubeconfig("ccm", s.AccountToken(apiserver.ControllerName))
+	config := s.WriteKubeconfig("ccm", s.AccountTokenIn(ownNamespace, apiserver.ControllerName))
 	s.Run(program, "--kubeconfig="+config, "--authentication-kubeconfig="+config, "--authorization-kubeconfig="+config,
+		"--namespace="+ownNamespace, "--leader-elect-resource-namespace="+ownNamespace,
 		"--bind-address=127.0.0.1", "--secure-port=0", "--node-monitor-period=1s", "--cluster-cidr=10.244.0.0/16")
 	live(t, s)
 	used := map[string]bool{}
@@ -49,7 +50,7 @@ func TestTheControllerIsRefusedNothing(t *testing.T) {
 			t.Errorf("%s %s of %q was refused: %s", r.Verb, r.what(), r.ObjectRef.Name, r.ResponseStatus.Message)
 		}
 	}
-	for _, want := range []string{"patch nodes", "delete nodes", "create ipaddresses", "delete ipaddresses", "patch services/status", "update leases", "create events"} {
+	for _, want := range []string{"patch nodes", "delete nodes", "create ipaddresses", "delete ipaddresses", "patch services/status", "update leases", "list leases", "create events"} {
 		if !used[want] {
 			t.Errorf("the controller never tried to %s, so this test says nothing about it", want)
 		}
@@ -108,7 +109,7 @@ func live(t *testing.T, s *apiserver.Server) {
 
 func retire(t *testing.T, s *apiserver.Server, machine string) {
 	t.Helper()
-	maps := s.Client.CoreV1().ConfigMaps(namespace)
+	maps := s.Client.CoreV1().ConfigMaps(ownNamespace)
 	cm := must(t)(maps.Get(t.Context(), "inventory", metav1.GetOptions{})).(*v1.ConfigMap)
 	cm.Data["inventory.yaml"] = strings.Replace(cm.Data["inventory.yaml"], "{name: "+machine+",", "{name: "+machine+", state: retired,", 1)
 	must(t)(maps.Update(t.Context(), cm, metav1.UpdateOptions{}))

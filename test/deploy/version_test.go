@@ -48,7 +48,7 @@ func TestImagesAreMadeOfProgramsThatKnowTheirVersion(t *testing.T) {
 		}
 		// In user agents it is ours. What the framework says of itself, and decides feature
 		// gates by, is its own.
-		for _, want := range []string{`-X main\.version=v9\.8\.7 `, `-X k8s\.io/client-go/pkg/version\.gitVersion=v9\.8\.7 `, `-X k8s\.io/component-base/version\.gitVersion=v1\.[0-9]+\.[0-9]+ `} {
+		for _, want := range []string{`-X plinth\.dev/plinth/buildinfo\.Version=v9\.8\.7 `, `-X k8s\.io/client-go/pkg/version\.gitVersion=v9\.8\.7 `, `-X k8s\.io/component-base/version\.gitVersion=v1\.[0-9]+\.[0-9]+ `} {
 			if !regexp.MustCompile(want).MatchString(b) {
 				t.Errorf("%s does not reach the linker: %s", want, b)
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
 )
@@ -18,9 +19,9 @@ import (
 // pod at that port has ended.
 func TestPodsKeepTheirGatewayWhenOthersOnTheirMachineEnd(t *testing.T) {
 	l := shared(t)
-	web(t, l, "others", 12)
+	story.Web(t, l, "others", 12)
 	with := bridges(t, l)
-	web(t, l, "mesh", 4)
+	story.Web(t, l, "mesh", 4)
 	m := mesh(t, l, anywhere)
 	scale(t, l, "others", 0)
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
@@ -30,7 +31,7 @@ func TestPodsKeepTheirGatewayWhenOthersOnTheirMachineEnd(t *testing.T) {
 		}
 		return err
 	}))
-	pauseFor(t, 2*time.Second) // the mesh goes on without them
+	story.PauseFor(t, 2*time.Second) // the mesh goes on without them
 	if d := cmp.Diff(with, bridges(t, l)); d != "" {
 		t.Errorf("the bridges' hardware addresses with other pods and without (-with +without):\n%s", d)
 	}

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -35,19 +36,19 @@ type window struct{ from, to time.Time }
 // is said of trials, and all else nothing.
 func TestNoEditCostsAClientARequest(t *testing.T) {
 	l := shared(t)
-	web(t, l, "edits", 4)
+	story.Web(t, l, "edits", 4)
 	local := lab.LoadBalancer("edits-local", "edits")
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	high := lab.LoadBalancer("edits-high", "edits")
 	high.Annotations = map[string]string{"plinth.dev/ips": "203.0.113.77,2001:db8:113::77"}
 	var vips []netip.Addr
 	for _, s := range []*corev1.Service{local, high} {
-		vips = append(vips, expose(t, l, s)...)
+		vips = append(vips, story.Expose(t, l, s)...)
 	}
-	usual := edited(t, lab.Inventory(l.Topology), "spec:\n", "spec:\n  safety: {sessionTrial: 6s}\n")
+	usual := story.Edited(t, lab.Inventory(l.Topology), "spec:\n", "spec:\n  safety: {sessionTrial: 6s}\n")
 	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), lab.Inventory(l.Topology))) })
 	marked := func(i int) string {
-		return edited(t, usual, "spec:\n", fmt.Sprintf("spec:\n  labels: {example.com/edit: e%d}\n", i))
+		return story.Edited(t, usual, "spec:\n", fmt.Sprintf("spec:\n  labels: {example.com/edit: e%d}\n", i))
 	}
 	must(t, l.ApplyInventory(t.Context(), marked(1000)))
 	must(t, decided(t, l, "e1000", ""))
@@ -60,7 +61,7 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 	for i, e := range all {
 		text, before, begun := marked(i), reports(probes), time.Now()
 		for j := 0; j < len(e.with); j += 2 {
-			text = edited(t, text, e.with[j], e.with[j+1])
+			text = story.Edited(t, text, e.with[j], e.with[j+1])
 		}
 		must(t, l.ApplyInventory(t.Context(), text))
 		if err := decided(t, l, fmt.Sprintf("e%d", i), e.want); err != nil {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -19,19 +20,19 @@ import (
 func TestANewClusterWhoseRouterIsOffRunsPodsWhereNoRouterCarriesThem(t *testing.T) {
 	for _, mode := range []string{"direct", "overlay"} {
 		t.Run(mode, func(t *testing.T) {
-			l := besideWithoutPlinth(t, lab.Homelab())
+			l := story.Lab(t, besideName, lab.Homelab())
 			must(t, l.StopRouter(t.Context(), "gateway"))
 			must(t, errors.Join(l.BuildPlinth(t.Context()), l.GrantRights(t.Context()), l.ApplyInventory(t.Context(), inMode(l, mode)), l.StartCCM(t.Context())))
 			for _, m := range l.Topology.Machines() {
 				must(t, l.StartAgent(t.Context(), m.Name))
 			}
 			must(t, l.WaitReady(t.Context(), 90*time.Second))
-			web(t, l, "mesh", 3)
+			story.Web(t, l, "mesh", 3)
 			mesh(t, l, anywhere).Stop()
 			// The stock controller tries again every ten seconds.
 			must(t, lab.Within(t.Context(), time.Minute, func(ctx context.Context) error { return agentsSay(ctx, l, "SessionsDown") }))
 			before := failedRoutes(t, l)
-			pauseFor(t, 25*time.Second)
+			story.PauseFor(t, 25*time.Second)
 			if after := failedRoutes(t, l); after != before {
 				t.Errorf("%d Events FailedToCreateRoute have become %d in 25 s", before, after)
 			}

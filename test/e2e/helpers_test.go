@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -17,48 +15,6 @@ func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// web runs so many web servers for the length of a story.
-func web(t *testing.T, l *lab.Lab, name string, replicas int32) {
-	t.Helper()
-	webs(t, l, lab.Web{Name: name, Replicas: replicas})
-}
-
-// webs runs web servers for the length of a story.
-func webs(t *testing.T, l *lab.Lab, w lab.Web) {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := l.RemoveWeb(context.Background(), w); err != nil {
-			t.Error(err)
-		}
-	})
-	must(t, l.RunWeb(t.Context(), w))
-}
-
-// expose creates a Service for the length of a story, and returns its VIPs, IPv4
-// before IPv6.
-func expose(t *testing.T, l *lab.Lab, s *corev1.Service) []netip.Addr {
-	t.Helper()
-	t.Cleanup(func() {
-		if _, err := l.VIPs(context.Background(), s.Name); err == nil {
-			if err := l.RemoveService(context.Background(), s.Name); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	vips, err := l.Expose(t.Context(), s)
-	must(t, err)
-	return vips
-}
-
-// announced waits until every machine announces all the VIPs; where machines are
-// given, those alone.
-func announced(t *testing.T, l *lab.Lab, vips []netip.Addr, machines ...string) {
-	t.Helper()
-	for _, vip := range vips {
-		must(t, l.WaitAnnounced(t.Context(), vip, machines...))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -24,11 +25,11 @@ const villains = "villains"
 
 func TestServicesThatAskForWhatIsNotTheirsChangeNothingThatIsAnnounced(t *testing.T) {
 	l := shared(t)
-	web(t, l, "honest", 2)
+	story.Web(t, l, "honest", 2)
 	honest := lab.LoadBalancer("honest", "honest")
 	honest.Annotations = map[string]string{"plinth.dev/sharing-key": "web"}
-	vips := expose(t, l, honest)
-	announced(t, l, vips)
+	vips := story.Expose(t, l, honest)
+	story.Announced(t, l, vips)
 	before := routersKnow(t, l)
 	four, six := vips[0].String(), vips[1].String()
 
@@ -92,15 +93,15 @@ func TestServicesThatAskForWhatIsNotTheirsChangeNothingThatIsAnnounced(t *testin
 			t.Errorf("%s is held by %+v, shared by %q", c.Name, c.Spec.ParentRef, c.Annotations["plinth.dev/shared-by"])
 		}
 	}
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 }
 
 // passage waits until all agents and routers have heard of all that was done before:
 // another Service comes and goes.
 func passage(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	vips := expose(t, l, lab.LoadBalancer("passage", "honest"))
-	announced(t, l, vips)
+	vips := story.Expose(t, l, lab.LoadBalancer("passage", "honest"))
+	story.Announced(t, l, vips)
 	must(t, l.RemoveService(t.Context(), "passage"))
 	for _, vip := range vips {
 		must(t, l.WaitGone(t.Context(), vip))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -18,18 +19,18 @@ import (
 func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T) {
 	const late = "w1"
 	l := shared(t)
-	web(t, l, "late", 4)
+	story.Web(t, l, "late", 4)
 	goOn := func() {
 		if err := l.SignalProxy(late, syscall.SIGCONT); err != nil {
 			t.Error(err)
 		}
 	}
-	announced(t, l, expose(t, l, lab.LoadBalancer("early", "late"))) // each kube-proxy works
+	story.Announced(t, l, story.Expose(t, l, lab.LoadBalancer("early", "late"))) // each kube-proxy works
 	must(t, l.SignalProxy(late, syscall.SIGSTOP))
 	t.Cleanup(goOn)
-	vips := expose(t, l, lab.LoadBalancer("late", "late"))
+	vips := story.Expose(t, l, lab.LoadBalancer("late", "late"))
 	others := []string{"w2", "w3", "w4"}
-	announced(t, l, vips, others...)
+	story.Announced(t, l, vips, others...)
 	waitsForRules(t, l, late, vips)
 
 	probes := map[netip.Addr]*lab.Prober{}
@@ -40,11 +41,11 @@ func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T)
 	must(t, l.StopAgent(t.Context(), late, syscall.SIGKILL))
 	must(t, l.StartAgent(t.Context(), late))
 	waitsForRules(t, l, late, vips)
-	announced(t, l, vips, others...)
+	story.Announced(t, l, vips, others...)
 
 	goOn()
-	announced(t, l, vips)
-	pauseFor(t, 2*time.Second)
+	story.Announced(t, l, vips)
+	story.PauseFor(t, 2*time.Second)
 	noneLost(t, probes)
 }
 

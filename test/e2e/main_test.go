@@ -1,5 +1,5 @@
 // Package e2e tells what Plinth does as stories on a whole lab: a real control
-// plane, real routers, a real kernel. One story a file.
+// plane, real routers, a real kernel. One story a file. Those of VIPs on the link are in package onlink.
 package e2e
 
 import (
@@ -19,6 +19,9 @@ import (
 // leaves it as it found it.
 const sharedName = "e2e"
 
+// besideName is that of a lab that a story has for itself.
+const besideName = "beside"
+
 var (
 	proxyMode    = flag.String("proxy-mode", "nftables", "mode of kube-proxy: nftables or iptables")
 	routerOS     = flag.String("router", "", "what both routers are: frr or bird; empty: one of each")
@@ -34,7 +37,7 @@ func TestMain(m *testing.M) {
 		makeAndHang(ctx)
 	}
 	// What an earlier run that was killed has left.
-	for _, name := range []string{sharedName, "beside", "traces"} {
+	for _, name := range []string{sharedName, besideName, "traces"} {
 		if err := lab.Down(ctx, name); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

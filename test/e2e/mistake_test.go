@@ -10,14 +10,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
 func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 	l := shared(t)
-	web(t, l, "mistake", 2)
-	vips := expose(t, l, lab.LoadBalancer("mistake", "mistake"))
-	announced(t, l, vips)
+	story.Web(t, l, "mistake", 2)
+	vips := story.Expose(t, l, lab.LoadBalancer("mistake", "mistake"))
+	story.Announced(t, l, vips)
 	before := routersKnow(t, l)
 	probe := probing(t, l, vips[0], 50)
 

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
 )
@@ -36,7 +37,7 @@ func anywhere(string, string) bool { return true }
 
 func TestPodsOfTwoRacksReachEachOtherInEveryModeWhateverRestarts(t *testing.T) {
 	l := shared(t)
-	web(t, l, "mesh", 4)
+	story.Web(t, l, "mesh", 4)
 	inForce(t, l, lab.Inventory(l.Topology))
 	changeMode(t, l, "fabric", "overlay", anywhere)
 	restarts(t, l, "overlay", anywhere)
@@ -49,7 +50,7 @@ func TestPodsOfTwoRacksReachEachOtherInEveryModeWhateverRestarts(t *testing.T) {
 
 func TestPodsOfOneSubnetReachEachOtherInEveryModeWhateverRestarts(t *testing.T) {
 	l := beside(t, lab.Homelab())
-	web(t, l, "mesh", 3)
+	story.Web(t, l, "mesh", 3)
 	from := "fabric"
 	for _, mode := range []string{"direct", "fabric", "overlay"} {
 		changeMode(t, l, from, mode, anywhere)

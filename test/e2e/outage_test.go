@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -29,8 +30,8 @@ func TestAnAgentThatRestartsWhileTheAPIServerIsDownCarriesOnFromItsDisk(t *testi
 	for _, m := range l.Topology.Machines() {
 		must(t, l.WaitSessions(t.Context(), m.Name))
 	}
-	pauseFor(t, holdTime+time.Second)
-	announced(t, l, vips)
+	story.PauseFor(t, holdTime+time.Second)
+	story.Announced(t, l, vips)
 	for vip, r := range settle() {
 		if r.Lost > 0 {
 			t.Errorf("%s: every agent was restarted without an API server: %s", vip, r)
@@ -39,7 +40,7 @@ func TestAnAgentThatRestartsWhileTheAPIServerIsDownCarriesOnFromItsDisk(t *testi
 	must(t, l.StartAPIServer(t.Context()))
 	must(t, l.WaitReady(t.Context(), time.Minute))
 	must(t, l.WaitFabric(t.Context()))
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 }
 
 func TestWithoutAControllerAgentsRestartAndFollowTheEndpoints(t *testing.T) {
@@ -59,8 +60,8 @@ func TestWithoutAControllerAgentsRestartAndFollowTheEndpoints(t *testing.T) {
 		must(t, l.StartAgent(t.Context(), m))
 		must(t, l.WaitSessions(t.Context(), m))
 	}
-	pauseFor(t, holdTime+time.Second)
-	announced(t, l, vips)
+	story.PauseFor(t, holdTime+time.Second)
+	story.Announced(t, l, vips)
 	for vip, r := range settle() {
 		if r.Lost > 0 {
 			t.Errorf("%s: two agents were restarted without a controller: %s", vip, r)
@@ -71,5 +72,5 @@ func TestWithoutAControllerAgentsRestartAndFollowTheEndpoints(t *testing.T) {
 		must(t, l.WaitGone(t.Context(), vip)) // nobody can serve it any more
 	}
 	must(t, l.RunWeb(t.Context(), lab.Web{Name: "headless", Replicas: 4}))
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 }

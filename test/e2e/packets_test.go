@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -44,11 +45,11 @@ func flood(t *testing.T, l *lab.Lab, vips []netip.Addr) (settle func() map[netip
 // onlyLocally exposes a Deployment so that each machine serves its own pods alone.
 func onlyLocally(t *testing.T, l *lab.Lab, name string) []netip.Addr {
 	t.Helper()
-	web(t, l, name, 4)
+	story.Web(t, l, name, 4)
 	service := lab.LoadBalancer(name, name)
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	vips := expose(t, l, service)
-	announced(t, l, vips)
+	vips := story.Expose(t, l, service)
+	story.Announced(t, l, vips)
 	return vips
 }
 
@@ -68,7 +69,7 @@ func TestNoPacketIsLostWhileEveryAgentIsRestartedAtOnce(t *testing.T) {
 		each(func(m string) error { return l.StartAgent(t.Context(), m) })
 		each(func(m string) error { return l.WaitSessions(t.Context(), m) })
 		// A router that did not believe that all was said again would drop the rest now.
-		pauseFor(t, 2*time.Second)
+		story.PauseFor(t, 2*time.Second)
 		for vip, r := range settle() {
 			if r.Lost > 0 || r.Sent < 2*packetRate {
 				t.Errorf("%s: every agent was restarted after %v: %s", vip, s, r)
@@ -76,16 +77,7 @@ func TestNoPacketIsLostWhileEveryAgentIsRestartedAtOnce(t *testing.T) {
 		}
 	}
 	must(t, l.WaitFabric(t.Context()))
-	announced(t, l, vips)
-}
-
-// pauseFor lets a flood go on for a while.
-func pauseFor(t *testing.T, d time.Duration) {
-	t.Helper()
-	select {
-	case <-time.After(d):
-	case <-t.Context().Done():
-	}
+	story.Announced(t, l, vips)
 }
 
 func TestMaintenanceMovesNewFlowsBeforeItWithdrawsAndLosesNoPacket(t *testing.T) {
@@ -106,7 +98,7 @@ func TestMaintenanceMovesNewFlowsBeforeItWithdrawsAndLosesNoPacket(t *testing.T)
 	must(t, l.ApplyInventoryWithLosses(t.Context(), maintenance)) // half of the machines
 
 	// Both routers still know the way through the machine, and none takes it.
-	announced(t, l, vips, "w2", "w4")
+	story.Announced(t, l, vips, "w2", "w4")
 	for m, r := range leaving {
 		for _, vip := range vips {
 			if !knows(t, l, r, m, vip) {
@@ -132,7 +124,7 @@ func TestMaintenanceMovesNewFlowsBeforeItWithdrawsAndLosesNoPacket(t *testing.T)
 		return err
 	}))
 	must(t, l.ApplyInventory(t.Context(), usual))
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 	for vip, r := range settle() {
 		if r.Lost > 0 {
 			t.Errorf("%s: two machines went into maintenance and came back: %s", vip, r)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/kubelet"
 	"plinth.dev/plinth/test/lab/netns"
@@ -20,7 +21,7 @@ import (
 // anybody else knows: whoever announces a machine by its endpoints acts on old news.
 func TestAPodOfTheLabHasEndedBeforeTheAPIServerKnows(t *testing.T) {
 	l := shared(t)
-	web(t, l, "ending", 1)
+	story.Web(t, l, "ending", 1)
 	pods, err := l.Pods(t.Context(), "ending")
 	must(t, err)
 	pod := pods[0]

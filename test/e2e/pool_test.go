@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
 func TestAPoolThatIsAddedToTheInventoryServesTheServiceThatWaitsForIt(t *testing.T) {
 	l := shared(t)
-	web(t, l, "late", 4)
+	story.Web(t, l, "late", 4)
 	pool := netip.MustParsePrefix("198.51.100.0/28")
 	service := lab.LoadBalancer("late", "late")
 	service.Annotations = map[string]string{"plinth.dev/pool": "second"}
@@ -31,7 +32,7 @@ func TestAPoolThatIsAddedToTheInventoryServesTheServiceThatWaitsForIt(t *testing
 		}
 		return err
 	}))
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 	must(t, l.WaitServed(t.Context(), vips[0]))
 	must(t, l.RemoveService(t.Context(), "late")) // before its pool goes
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -16,13 +17,13 @@ const holdTime = 3 * time.Second
 
 func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	l := shared(t)
-	web(t, l, "power", 4)
+	story.Web(t, l, "power", 4)
 	// Local: a machine serves its own pods alone. With Cluster, others would go on
 	// sending to the dead one's pods until Kubernetes notices.
 	service := lab.LoadBalancer("power", "power")
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	vips := expose(t, l, service)
-	announced(t, l, vips)
+	vips := story.Expose(t, l, service)
+	story.Announced(t, l, vips)
 	probes := map[netip.Addr]*lab.Prober{}
 	for _, vip := range vips {
 		probes[vip] = probing(t, l, vip, 100)
@@ -31,7 +32,7 @@ func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	t.Cleanup(func() { l.ReviveMachine(context.Background(), "w4") }) // when the story broke off
 	must(t, l.KillMachine(t.Context(), "w4"))
 	cut := time.Now()
-	announced(t, l, vips, "w1", "w2", "w3")
+	story.Announced(t, l, vips, "w1", "w2", "w3")
 	for vip, probe := range probes {
 		must(t, probe.Steady(t.Context(), 2*time.Second))
 		r := probe.Stop()
@@ -45,6 +46,6 @@ func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	}
 
 	must(t, l.ReviveMachine(t.Context(), "w4"))
-	announced(t, l, vips) // power is back, and so is the machine
+	story.Announced(t, l, vips) // power is back, and so is the machine
 	must(t, l.WaitFabric(t.Context()))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
 )
@@ -86,8 +87,8 @@ func writable(t *testing.T, pid int) []string {
 
 func TestSessionsWithPasswordTTLSecurityAndBFDComeUpWithTheseRights(t *testing.T) {
 	l := shared(t)
-	web(t, l, "guarded", 4)
-	vips := expose(t, l, lab.LoadBalancer("guarded", "guarded"))
+	story.Web(t, l, "guarded", 4)
+	vips := story.Expose(t, l, lab.LoadBalancer("guarded", "guarded"))
 	must(t, l.SetPassword(t.Context(), "tell-nobody"))
 	guarded := strings.Replace(lab.Inventory(l.Topology), "    holdTime: 3s\n",
 		"    holdTime: 3s\n    ttlSecurity: true\n    bfd: lab\n    passwordFrom: {secret: "+lab.PasswordSecret+", key: "+lab.PasswordKey+"}\n", 1)
@@ -105,5 +106,5 @@ func TestSessionsWithPasswordTTLSecurityAndBFDComeUpWithTheseRights(t *testing.T
 		}
 		return err
 	}))
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/kubelet"
 )
@@ -37,7 +38,7 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 	endPodsOn(t, l, "ending", "6s")
 
 	// Both routers still know the way through the machine, and none takes it.
-	announced(t, l, vips, "w2", "w4")
+	story.Announced(t, l, vips, "w2", "w4")
 	for m, r := range ending {
 		for _, vip := range vips {
 			if !knows(t, l, r, m, vip) {
@@ -49,7 +50,7 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 		}
 	}
 	toldBy(t, l, vips, "w2", "w4") // they have ended
-	pauseFor(t, time.Second)
+	story.PauseFor(t, time.Second)
 	moved := moves()
 	for p, vip := range probes {
 		r := p.Stop()
@@ -65,10 +66,10 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 func TestPodsThatEndInARollingRestartLoseNoRequest(t *testing.T) {
 	l := shared(t)
 	rolling := lab.Web{Name: "rolling", Replicas: 2, Linger: 6 * time.Second}
-	webs(t, l, rolling)
+	story.Webs(t, l, rolling)
 	service := lab.LoadBalancer("rolling", "rolling")
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	vips := expose(t, l, service)
+	vips := story.Expose(t, l, service)
 	moves, probes := routerMoves(t, l, vips), map[netip.Addr]*lab.Prober{}
 	for _, vip := range vips {
 		must(t, l.WaitServed(t.Context(), vip))

@@ -12,18 +12,19 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
 func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testing.T) {
 	l := shared(t)
-	web(t, l, "story", 4)
-	vips := expose(t, l, lab.LoadBalancer("story", "story"))
+	story.Web(t, l, "story", 4)
+	vips := story.Expose(t, l, lab.LoadBalancer("story", "story"))
 	if len(vips) != 2 || !lab.PublicPool4.Contains(vips[0]) || !lab.PublicPool6.Contains(vips[1]) {
 		t.Fatalf("VIPs %v, want one of %s and one of %s", vips, lab.PublicPool4, lab.PublicPool6)
 	}
-	announced(t, l, vips) // in the kernel of each router, one next hop per machine of its rack
+	story.Announced(t, l, vips) // in the kernel of each router, one next hop per machine of its rack
 
 	for _, vip := range vips {
 		for _, r := range l.Topology.Routers {

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -19,23 +18,8 @@ import (
 // length of a story.
 func beside(t *testing.T, topology lab.Topology) *lab.Lab {
 	t.Helper()
-	l := besideWithoutPlinth(t, topology)
+	l := story.Lab(t, besideName, topology)
 	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology)))
-	return l
-}
-
-func besideWithoutPlinth(t *testing.T, topology lab.Topology) *lab.Lab {
-	t.Helper()
-	l, err := lab.Start(t.Context(), topology, lab.Options{Name: "beside"})
-	t.Cleanup(func() {
-		if t.Failed() && l != nil {
-			l.SaveLogs(filepath.Join(os.TempDir(), "plinth-e2e-logs-beside"))
-		}
-		if err := lab.Down(context.Background(), "beside"); err != nil {
-			t.Error(err)
-		}
-	})
-	must(t, err)
 	return l
 }
 
@@ -48,9 +32,9 @@ func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBeside
 	topology := lab.Homelab()
 	topology.StaticPods = true // a CNI gives pods their addresses and routes; Plinth leaves both alone
 	l := beside(t, topology)
-	web(t, l, "home", 3)
-	vips := expose(t, l, lab.LoadBalancer("home", "home"))
-	announced(t, l, vips)
+	story.Web(t, l, "home", 3)
+	vips := story.Expose(t, l, lab.LoadBalancer("home", "home"))
+	story.Announced(t, l, vips)
 	for _, vip := range vips {
 		must(t, l.WaitServed(t.Context(), vip))
 	}
@@ -78,14 +62,14 @@ func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBeside
 			return err
 		}))
 	}
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 }
 
 func TestAMachineWithTwoRoutersIsReachedThroughTheOneThatIsLeft(t *testing.T) {
 	l := beside(t, lab.TwoRouters())
-	web(t, l, "pair", 2)
-	vips := expose(t, l, lab.LoadBalancer("pair", "pair"))
-	announced(t, l, vips)
+	story.Web(t, l, "pair", 2)
+	vips := story.Expose(t, l, lab.LoadBalancer("pair", "pair"))
+	story.Announced(t, l, vips)
 	served := func() {
 		for _, vip := range vips {
 			must(t, l.WaitServed(t.Context(), vip))
@@ -121,7 +105,7 @@ func TestAMachineWithTwoRoutersIsReachedThroughTheOneThatIsLeft(t *testing.T) {
 	must(t, l.StartRouter(t.Context(), "tor-b"))
 	must(t, l.WaitFabric(t.Context()))
 	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error { return podsVia(ctx, l, "m1", a, b) }))
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 }
 
 // podsVia says whether these routers, and no others, are a machine's way to the pods of

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -35,16 +36,14 @@ const noticed = time.Minute
 // line.
 func TestWhatSimulateSaysIsWhatHappens(t *testing.T) {
 	l := shared(t)
-	webs(t, l, lab.Web{Name: "everywhere", Everywhere: true})
-	webs(t, l, lab.Web{Name: "single", Replicas: 1})
+	story.Webs(t, l, lab.Web{Name: "everywhere", Everywhere: true})
+	story.Webs(t, l, lab.Web{Name: "single", Replicas: 1})
 	local := lab.LoadBalancer("everywhere", "everywhere")
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	vips := expose(t, l, local)
+	vips := story.Expose(t, l, local)
 	single := lab.LoadBalancer("single", "single")
 	single.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	alone := expose(t, l, single)
-	announcedBy(t, l, vips, "everywhere")
-	announcedBy(t, l, alone, "single")
+	alone := story.Expose(t, l, single)
 	all := slices.Concat(vips, alone)
 
 	if *everyFailure {
@@ -52,6 +51,9 @@ func TestWhatSimulateSaysIsWhatHappens(t *testing.T) {
 	}
 	for _, fail := range fails {
 		t.Run(strings.ReplaceAll(strings.Join(fail, " "), "/", "-"), func(t *testing.T) {
+			// Now, when all sessions are up: until then a router that was away has what it had, and loses it for a moment.
+			announcedBy(t, l, vips, "everywhere")
+			announcedBy(t, l, alone, "single")
 			before := hopsBefore(t, l, all) // a pod may have moved since the last failure
 			said, err := l.Simulate(t.Context(), fail...)
 			must(t, err)

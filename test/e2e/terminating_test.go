@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -27,15 +28,15 @@ func TestVIPOfAServiceThatLingersLeadsToItsSecondHolderAloneOnEveryMachine(t *te
 		t.Run(kind, func(t *testing.T) {
 			l := shared(t)
 			inForce(t, l, lab.Inventory(l.Topology), lab.Pool(l.Topology, "one", "198.51.100.77/32", "2001:db8:77::77/128"))
-			web(t, l, "first", 4)
-			web(t, l, secondPods, 4)
-			vips := expose(t, l, ofPoolOne("first", class))
+			story.Web(t, l, "first", 4)
+			story.Web(t, l, secondPods, 4)
+			vips := story.Expose(t, l, ofPoolOne("first", class))
 			lingers(t, l, "first")
 			served(t, l, vips, "first")
 			must(t, l.Kube.CoreV1().Services(corev1.NamespaceDefault).Delete(t.Context(), "first", metav1.DeleteOptions{}))
 
 			second(t, l, "tenant-"+kind, class, vips)
-			announced(t, l, vips)
+			story.Announced(t, l, vips)
 			served(t, l, vips, secondPods)
 			kept, err := l.Kube.CoreV1().Services(corev1.NamespaceDefault).Get(t.Context(), "first", metav1.GetOptions{})
 			must(t, err)

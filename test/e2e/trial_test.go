@@ -9,8 +9,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -18,27 +17,27 @@ import (
 // which tries it first, and nobody's traffic, for the router keeps its routes for longer; the right edit ends each session once.
 func TestNewTermsOfSessionsAreTriedOnOneMachineFirst(t *testing.T) {
 	l := shared(t)
-	web(t, l, "trial", 2)
-	vips := expose(t, l, lab.LoadBalancer("trial", "trial"))
-	announced(t, l, vips)
-	usual := edited(t, lab.Inventory(l.Topology), "spec:\n", "spec:\n  safety: {sessionTrial: 15s}\n") // routers keep routes for 20s
+	story.Web(t, l, "trial", 2)
+	vips := story.Expose(t, l, lab.LoadBalancer("trial", "trial"))
+	story.Announced(t, l, vips)
+	usual := story.Edited(t, lab.Inventory(l.Topology), "spec:\n", "spec:\n  safety: {sessionTrial: 15s}\n") // routers keep routes for 20s
 	must(t, l.ApplyInventory(t.Context(), usual))
-	must(t, statusSays(t, l, "true", "", 20*time.Second))
+	must(t, story.StatusSays(t, l, "true", "", 20*time.Second))
 	router := l.Topology.Routers[0].Name
 	before := losses(t, l, router)
 	probe, moves := probing(t, l, vips[0], 50), routerMoves(t, l, vips[:1])
 
 	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), lab.Inventory(l.Topology))) })
-	wrong := edited(t, usual, fmt.Sprintf("asn: %d, os:", l.Topology.Routers[0].ASN), "asn: 64999, os:")
+	wrong := story.Edited(t, usual, fmt.Sprintf("asn: %d, os:", l.Topology.Routers[0].ASN), "asn: 64999, os:")
 	must(t, l.ApplyInventory(t.Context(), wrong))
-	must(t, statusSays(t, l, "false", "on trial until", 10*time.Second))
-	must(t, statusSays(t, l, "false", "P1011", 45*time.Second))
+	must(t, story.StatusSays(t, l, "false", "on trial until", 10*time.Second))
+	must(t, story.StatusSays(t, l, "false", "P1011", 45*time.Second))
 	text, well, err := l.Status(t.Context())
 	if err != nil || well || !strings.Contains(text, "P1011") {
 		t.Errorf("plinth status says, with error %v:\n%s", err, text)
 	}
 	must(t, l.RestartCCM(t.Context())) // the next leader does not try it again
-	must(t, statusSays(t, l, "false", "was tried before", 20*time.Second))
+	must(t, story.StatusSays(t, l, "false", "was tried before", 20*time.Second))
 	all := slices.Sorted(maps.Keys(before))
 	for _, machine := range all {
 		must(t, l.WaitSessions(t.Context(), machine))
@@ -55,8 +54,8 @@ func TestNewTermsOfSessionsAreTriedOnOneMachineFirst(t *testing.T) {
 		t.Errorf("%d machines lost sessions with %s: %v; one was to try it", len(tried), router, tried)
 	}
 
-	must(t, l.ApplyInventory(t.Context(), edited(t, usual, "holdTime: 3s", "holdTime: 4s")))
-	must(t, statusSays(t, l, "true", "", 45*time.Second))
+	must(t, l.ApplyInventory(t.Context(), story.Edited(t, usual, "holdTime: 3s", "holdTime: 4s")))
+	must(t, story.StatusSays(t, l, "true", "", 45*time.Second))
 	for _, machine := range all {
 		must(t, l.WaitSessions(t.Context(), machine))
 	}
@@ -65,15 +64,6 @@ func TestNewTermsOfSessionsAreTriedOnOneMachineFirst(t *testing.T) {
 	if r := probe.Stop(); len(r.NotMoved(moved[vips[0]])) > 0 {
 		t.Errorf("requests were lost, and no router's move explains it: %s", r)
 	}
-}
-
-// edited is a text with one part replaced, the first.
-func edited(t *testing.T, text, old, now string) string {
-	t.Helper()
-	if !strings.Contains(text, old) {
-		t.Fatalf("there is no %q in\n%s", old, text)
-	}
-	return strings.Replace(text, old, now, 1)
 }
 
 // losses is how often machines lost a session with a router, by machine; those that have none are
@@ -93,16 +83,4 @@ func losses(t *testing.T, l *lab.Lab, router string) map[string]uint64 {
 		}
 	}
 	return lost
-}
-
-// statusSays waits until the status of the inventory is ready or not, with these words.
-func statusSays(t *testing.T, l *lab.Lab, ready, words string, limit time.Duration) error {
-	t.Helper()
-	return lab.Within(t.Context(), limit, func(ctx context.Context) error {
-		cm, err := l.Kube.CoreV1().ConfigMaps(lab.PlinthNamespace).Get(ctx, "plinth-inventory-status", metav1.GetOptions{})
-		if err == nil && (cm.Data["ready"] != ready || !strings.Contains(cm.Data["problems"], words)) {
-			err = fmt.Errorf("status %v, want ready %s and %q", cm.Data, ready, words)
-		}
-		return err
-	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/kubelet"
 )
@@ -22,12 +23,12 @@ func withPool(l *lab.Lab, setting string) string {
 
 func TestMachinesGetTrafficByTheNumberOfTheirReadyPods(t *testing.T) {
 	l := shared(t)
-	web(t, l, "heavy", 12) // three on each machine
+	story.Web(t, l, "heavy", 12) // three on each machine
 	service := lab.LoadBalancer("heavy", "heavy")
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	vips := expose(t, l, service)
+	vips := story.Expose(t, l, service)
 	inForce(t, l, withPool(l, "advertise: {weighted: true}"))
-	announced(t, l, vips)
+	story.Announced(t, l, vips)
 
 	ready := func(machine string, want int) {
 		t.Helper()

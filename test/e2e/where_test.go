@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/kubelet"
 )
@@ -86,7 +87,7 @@ func TestPodsThatServeWhileTheyTerminateKeepTheirVIPs(t *testing.T) {
 		}
 		return err
 	}))
-	pauseFor(t, 3*time.Second) // all that is left serves while it terminates
+	story.PauseFor(t, 3*time.Second) // all that is left serves while it terminates
 	toldBy(t, l, vips, "w1", "w2", "w3", "w4")
 	moved := moves()
 	for vip, p := range probes {

@@ -26,7 +26,7 @@ import (
 
 const (
 	folder    = "../../deploy/gitops/"
-	namespace = "kube-system"
+	namespace = "plinth-system"
 	good      = `apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: home}

@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // Dual is an address, or a prefix, per family.
@@ -36,9 +37,11 @@ func rackAddress(i, h int) Dual {
 	return dual(fmt.Sprintf("10.10.%d.%d", i+1, h), fmt.Sprintf("2001:db8:10:%d::%d", i+1, h))
 }
 
-// machineHost is the host number of the m-th machine of a rack, routerHost that of its k-th router.
+// machineHost is the host number of the m-th machine of a rack, routerHost that of its k-th router,
+// otherHost that of its n-th other host.
 func machineHost(m int) int { return 11 + m }
 func routerHost(k int) int  { return 1 + k }
+func otherHost(n int) int   { return 101 + n }
 
 // linkAddress is one end, 0 or 1, of the n-th link between routers and client.
 func linkAddress(n, end int) Dual {
@@ -81,6 +84,16 @@ func (t Topology) RouterAddress(router, rack string) Dual {
 			if name == router && r.Name == rack {
 				return rackAddress(i, routerHost(k))
 			}
+		}
+	}
+	return Dual{}
+}
+
+// HostAddress returns the addresses of a host that is no machine in its rack.
+func (t Topology) HostAddress(name string) Dual {
+	for i, rack := range t.Racks {
+		if n := slices.Index(rack.Hosts, name); n >= 0 {
+			return rackAddress(i, otherHost(n))
 		}
 	}
 	return Dual{}

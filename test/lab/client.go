@@ -3,10 +3,14 @@ package lab
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
+	"sync"
+	"syscall"
 	"time"
 
 	"plinth.dev/plinth/test/lab/kubelet"
@@ -46,6 +50,52 @@ func get(ctx context.Context, namespace, url string) (Answer, error) {
 // oneShot is an HTTP client that uses no connection twice.
 func oneShot(d *netns.Dialer) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
+}
+
+// firstPort and lastPort are below those of NodePorts and those that kernels choose from.
+const (
+	firstPort = 1024
+	lastPort  = 29999
+)
+
+// ports are those that the next connections to a server come from.
+type ports struct {
+	mu   sync.Mutex
+	next map[string]int // by the client's host and the server's address and port
+}
+
+// take returns the port that has been without a connection from this host to this server for longest.
+func (p *ports) take(host, server string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	key := host + " " + server
+	port := max(p.next[key], firstPort)
+	if p.next == nil {
+		p.next = map[string]int{}
+	}
+	p.next[key] = port + 1
+	if port == lastPort {
+		p.next[key] = firstPort
+	}
+	return port
+}
+
+// everNew is oneShot whose connections each come from another port. A kernel chooses one again
+// after seconds, and what passed a machine before with the same addresses and ports, conntrack
+// there knows for two minutes, or for days if the client never ended it there: a connection that
+// a router moves to that machine, or opens there, is then taken for the old one, and lost.
+func (l *Lab) everNew(host string, d *netns.Dialer) *http.Client {
+	dial := func(ctx context.Context, _, server string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+		defer cancel()
+		for {
+			conn, err := d.DialFrom(ctx, l.outside.take(host, server), server)
+			if !errors.Is(err, syscall.EADDRINUSE) {
+				return conn, err
+			}
+		}
+	}
+	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 }
 
 // fetch returns what a URL holds, as a host of the lab sees it.

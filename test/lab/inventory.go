@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"text/template"
+
+	"go4.org/netipx"
 )
 
 // PublicPool4 and PublicPool6 are the addresses of the pool in every Inventory.
@@ -13,11 +15,19 @@ var (
 	PublicPool6 = netip.MustParsePrefix("2001:db8:113::/112")
 )
 
+// LANPool4 and LANPool6 are the addresses of the pool in the Inventory of a topology without a
+// router that speaks BGP: they are of the first rack's subnet.
+var (
+	LANPool4 = netipx.MustParseIPRange("10.10.1.200-10.10.1.249")
+	LANPool6 = netipx.MustParseIPRange("2001:db8:10:1::200-2001:db8:10:1::249")
+)
+
 // Inventory is what Plinth is told about a topology: all of it, with one pool.
 func Inventory(t Topology) string {
 	var b strings.Builder
 	err := inventoryTemplate.Execute(&b, map[string]any{
-		"T": t, "ASN": MachineASN, "Pods4": PodCIDR4, "Pods6": PodCIDR6, "Pool4": PublicPool4, "Pool6": PublicPool6,
+		"T": t, "Routers": t.speakers(), "ASN": MachineASN, "Pods4": PodCIDR4, "Pods6": PodCIDR6,
+		"Pool4": PublicPool4, "Pool6": PublicPool6, "LAN4": LANPool4, "LAN6": LANPool6,
 	})
 	if err != nil {
 		panic(err) // the template and its data are both ours
@@ -63,24 +73,32 @@ var inventoryTemplate = template.Must(template.New("inventory").Funcs(template.F
 kind: Inventory
 metadata: {name: {{.T.Name}}}
 spec:
+{{- if .Routers}}
   bgp:
     asn: {{.ASN}}
     holdTime: 3s
     gracefulRestart: {restartTime: 20s}
+{{- end}}
 {{- if not .T.StaticPods}}
   podNetwork:
-    mode: fabric
+    mode: {{if .Routers}}fabric{{else}}direct{{end}}
     cidrs: {{list .T .Pods4 .Pods6}}
     rackPrefix: {ipv4: 20{{if not .T.IPv4Only}}, ipv6: 56{{end}}}
     nodePrefix: {ipv4: 24{{if not .T.IPv4Only}}, ipv6: 64{{end}}}
 {{- end}}
+{{- if .Routers}}
   routers:
-{{- range .T.Routers}}{{$a := router $.T .Name}}
+{{- range .Routers}}{{$a := router $.T .Name}}
     - {name: {{.Name}}, addresses: {{list $.T $a.V4 $a.V6}}, asn: {{.ASN}}, os: {{.OS}}}
 {{- end}}
   pools:
     - name: public
       addresses: {{list .T .Pool4 .Pool6}}
+{{- else}}
+  pools:
+    - name: lan
+      addresses: {{list .T .LAN4 .LAN6}}
+{{- end}}
   racks:
 {{- range $i, $rack := .T.Racks}}
     - name: {{.Name}}
@@ -89,7 +107,9 @@ spec:
 {{- end}}
       row: a
       subnets: {{subnets $.T $i}}
+{{- if $.Routers}}
       peers: [{{join .Routers ", "}}]
+{{- end}}
       machines:
 {{- range $m, $machine := .Machines}}{{$a := addr $.T .Name}}
         - {name: {{.Name}}, {{with .ID}}id: {{.}}, {{end}}addresses: {{list $.T $a.V4 $a.V6}}, unit: {{unit $m}}, type: lab-small, match: {systemUUID: {{.SystemUUID}}}}

@@ -30,6 +30,9 @@ type Lab struct {
 	// AgentProgram is the file of the agents that are started from now on; empty: that of
 	// the source tree.
 	AgentProgram string
+	// Installed is the namespace of the programs that are started from now on; empty:
+	// PlinthNamespace.
+	Installed string
 
 	mu       sync.Mutex // guards record
 	record   *record
@@ -37,6 +40,7 @@ type Lab struct {
 	images   []string // archives that real machines import
 	progress io.Writer
 	begun    time.Time
+	outside  ports // of probers
 }
 
 // Start makes a lab: network, control plane, routers and machines whose kubelets
@@ -154,8 +158,11 @@ func (l *Lab) Hosts() []string {
 	for _, r := range l.Topology.Routers {
 		hosts = append(hosts, r.Name)
 	}
-	for _, m := range l.Topology.Machines() {
-		hosts = append(hosts, m.Name)
+	for _, rack := range l.Topology.Racks {
+		for _, m := range rack.Machines {
+			hosts = append(hosts, m.Name)
+		}
+		hosts = append(hosts, rack.Hosts...)
 	}
 	slices.Sort(hosts)
 	return hosts

@@ -22,6 +22,9 @@ import (
 // until all Nodes are registered.
 func (l *Lab) startMachines(ctx context.Context) error {
 	l.say("machines: a kubelet and a kube-proxy on each")
+	if err := l.routeToKubelets(); err != nil {
+		return err
+	}
 	for _, m := range l.Topology.Machines() {
 		if err := l.StartKubelet(m.Name); err != nil {
 			return err
@@ -35,6 +38,15 @@ func (l *Lab) startMachines(ctx context.Context) error {
 		}
 		return errors.Join(missing...)
 	})
+}
+
+// routeToKubelets lets the API server reach kubelets at the addresses of their Nodes.
+func (l *Lab) routeToKubelets() error {
+	var lines []string
+	for n, m := range l.Topology.Machines() {
+		lines = append(lines, fmt.Sprintf("route replace %s via %s", l.Topology.MachineAddress(m.Name).V4, managementAddress(l.record.Slot, 11+n)))
+	}
+	return netns.IP(l.Namespace(controlHost), lines...)
 }
 
 // StartKubelet starts the kubelet of a machine.
@@ -78,6 +90,10 @@ const dead = `table inet plinth_lab_dead {
 	chain in { type filter hook prerouting priority -500; policy drop; }
 	chain out { type filter hook output priority -500; policy drop; }
 	chain forward { type filter hook forward priority -500; policy drop; }
+}
+table arp plinth_lab_dead {
+	chain in { type filter hook input priority -500; policy drop; }
+	chain out { type filter hook output priority -500; policy drop; }
 }`
 
 // KillMachine is a power cut: the machine says nothing more, and none of its
@@ -89,7 +105,7 @@ func (l *Lab) KillMachine(ctx context.Context, machine string) error {
 
 // ReviveMachine undoes KillMachine.
 func (l *Lab) ReviveMachine(ctx context.Context, machine string) error {
-	_, err := netns.Output(ctx, l.Namespace(machine), "nft", "delete table inet plinth_lab_dead")
+	_, err := netns.Output(ctx, l.Namespace(machine), "nft", "delete table inet plinth_lab_dead; delete table arp plinth_lab_dead")
 	return errors.Join(err, l.signalAll(machine, syscall.SIGCONT))
 }
 

@@ -123,15 +123,6 @@ func (l *Lab) registered(ctx context.Context) error {
 	return errors.Join(missing...)
 }
 
-// routeToKubelets lets the API server reach kubelets at the addresses of their Nodes.
-func (l *Lab) routeToKubelets() error {
-	var lines []string
-	for n, m := range l.Topology.Machines() {
-		lines = append(lines, fmt.Sprintf("route add %s via %s", l.Topology.MachineAddress(m.Name).V4, managementAddress(l.record.Slot, 11+n)))
-	}
-	return netns.IP(l.Namespace(controlHost), lines...)
-}
-
 // PowerOff ends all that a real machine runs, and cuts its cables.
 func (l *Lab) PowerOff(ctx context.Context, name string) error {
 	_, err := netns.Output(ctx, l.Namespace(name), "nft", dead)

@@ -31,6 +31,43 @@ func agentManifest(root string) (*appsv1.DaemonSet, error) {
 	return set, nil
 }
 
+// onLinkCapabilities are those that deploy/components/on-link adds to the agents' container.
+func onLinkCapabilities(root string) (added []corev1.Capability, err error) {
+	file := filepath.Join(root, "deploy", "components", "on-link", "kustomization.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var component struct {
+		Patches []struct {
+			Target struct{ Kind string } `json:"target"`
+			Patch  string                `json:"patch"`
+		} `json:"patches"`
+	}
+	if err := yaml.Unmarshal(text, &component); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, p := range component.Patches {
+		if p.Target.Kind == "ClusterRole" { // see [Lab.GrantRights]
+			continue
+		}
+		var operations []struct {
+			Op, Path string
+			Value    corev1.Capability
+		}
+		if err := yaml.Unmarshal([]byte(p.Patch), &operations); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, o := range operations {
+			if o.Op != "add" || o.Path != "/spec/template/spec/containers/0/securityContext/capabilities/add/-" {
+				return nil, fmt.Errorf("%s: the lab knows nothing of %s %s", file, o.Op, o.Path)
+			}
+			added = append(added, o.Value)
+		}
+	}
+	return added, nil
+}
+
 // machineID is the file of a host by which the lab's agents know their machine.
 const machineID = "/etc/machine-id"
 
@@ -77,11 +114,11 @@ func rights(pod corev1.PodSpec) (container.Container, error) {
 	return c, nil
 }
 
-// agentArgs is the command line of the agent's container.
-func agentArgs(pod corev1.PodSpec) []string {
+// agentArgs is the command line of the agent's container in a namespace.
+func agentArgs(pod corev1.PodSpec, namespace string) []string {
 	var args []string
 	for _, a := range pod.Containers[0].Args {
-		args = append(args, strings.ReplaceAll(a, "$(NAMESPACE)", PlinthNamespace))
+		args = append(args, strings.ReplaceAll(a, "$(NAMESPACE)", namespace))
 	}
 	return args
 }

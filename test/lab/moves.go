@@ -62,19 +62,19 @@ func (r Report) NotCut(moves []Change) []time.Time {
 }
 
 // NotMoved is when those lost requests were sent that no move of a router explains: they were
-// neither cut nor sent while two routers sent to each other. FRR tells other routers of a
+// neither cut nor sent back while two routers sent to each other. FRR tells other routers of a
 // route some 10 ms before its kernel has it, in which another one's kernel may be faster.
 func (r Report) NotMoved(moves []Change) []time.Time {
 	loops := loopsOf(moves)
 	return slices.DeleteFunc(r.NotCut(moves), func(sent time.Time) bool {
-		return slices.ContainsFunc(loops, func(l loop) bool {
+		return slices.ContainsFunc(r.SentBack, sent.Equal) && slices.ContainsFunc(loops, func(l loop) bool {
 			return sent.After(l.from.Add(-loopSkew)) && sent.Before(l.to.Add(loopSkew))
 		})
 	})
 }
 
 // loopSkew is how late, on a busy machine, a request leaves, or a change of a kernel is heard of.
-const loopSkew = 50 * time.Millisecond
+const loopSkew = 300 * time.Millisecond
 
 // loop is a time in which two routers sent what is for one VIP to each other.
 type loop struct{ from, to time.Time }

@@ -16,6 +16,8 @@ var routing = []string{
 	"net/ipv6/fib_multipath_hash_policy=1",
 	"net/ipv4/conf/all/send_redirects=0",
 	"net/ipv4/conf/default/send_redirects=0",
+	"net/ipv4/icmp_ratemask=0", // whoever sends what goes no further is told, each time
+	"net/ipv6/icmp/ratemask=0",
 }
 
 // everywhere makes addresses usable at once.
@@ -75,7 +77,7 @@ func rackBridges(t Topology) []string {
 	return names
 }
 
-// RackInterface is the interface of a machine in its rack.
+// RackInterface is the interface of a machine, or of another host, in its rack.
 const RackInterface = "eth0"
 
 // buildRacks puts machines and routers on the subnets of their racks.
@@ -84,8 +86,7 @@ func (l *Lab) buildRacks() error {
 		var gateways4, gateways6 []string
 		for k, router := range rack.Routers {
 			at := rackAddress(i, routerHost(k))
-			// The bridge's port is named by router and rack: a router may serve several racks.
-			if err := l.plug(router, "rack"+fmt.Sprint(i), rackBridge(rack.Name), fmt.Sprintf("%s.%d", router, i), at); err != nil {
+			if err := l.plug(router, "rack"+fmt.Sprint(i), rackBridge(rack.Name), routerPort(router, i), at); err != nil {
 				return err
 			}
 			if err := netns.Sysctl(l.Namespace(router), routing...); err != nil {
@@ -94,22 +95,30 @@ func (l *Lab) buildRacks() error {
 			gateways4 = append(gateways4, "nexthop via "+at.V4.String())
 			gateways6 = append(gateways6, "nexthop via "+at.V6.String())
 		}
+		defaults := []string{"route add default " + strings.Join(gateways4, " "), "route add ::/0 " + strings.Join(gateways6, " ")}
 		for m, machine := range rack.Machines {
 			if err := l.plug(machine.Name, RackInterface, rackBridge(rack.Name), machine.Name, rackAddress(i, machineHost(m))); err != nil {
 				return err
 			}
-			err := errors.Join(
-				netns.Sysctl(l.Namespace(machine.Name), routing...),
-				netns.IP(l.Namespace(machine.Name),
-					"route add default "+strings.Join(gateways4, " "),
-					"route add ::/0 "+strings.Join(gateways6, " ")))
+			err := errors.Join(netns.Sysctl(l.Namespace(machine.Name), routing...), netns.IP(l.Namespace(machine.Name), defaults...))
 			if err != nil {
+				return err
+			}
+		}
+		for n, host := range rack.Hosts {
+			if err := l.plug(host, RackInterface, rackBridge(rack.Name), host, rackAddress(i, otherHost(n))); err != nil {
+				return err
+			}
+			if err := netns.IP(l.Namespace(host), defaults...); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
 }
+
+// routerPort is the port of a router at the bridge of the i-th rack: it may be on several.
+func routerPort(router string, i int) string { return fmt.Sprintf("%s.%d", router, i) }
 
 // plug joins a host to a bridge of the switch and gives it addresses.
 func (l *Lab) plug(host, device, bridge, port string, at Dual) error {

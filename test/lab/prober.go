@@ -35,6 +35,9 @@ type Prober struct {
 // than the second after which TCP says a lost SYN again.
 const probeTimeout = 800 * time.Millisecond
 
+// dialTimeout ends an attempt to connect before its request, whose own end would hide the reason.
+const dialTimeout = probeTimeout - 50*time.Millisecond
+
 // slowly is more than any answer takes that nothing was lost of.
 const slowly = 500 * time.Millisecond
 
@@ -58,7 +61,7 @@ func (l *Lab) ProbeFrom(ctx context.Context, host, url string, rate int) *Prober
 	p := &Prober{stop: stop}
 	go p.stalls.watch(ctx)
 	dialer := netns.NewDialer(l.Namespace(host))
-	client := oneShot(dialer)
+	client := l.everNew(host, dialer)
 	p.sent.Go(func() {
 		tick := time.NewTicker(time.Second / time.Duration(rate))
 		defer tick.Stop()
@@ -140,10 +143,18 @@ func (p *Prober) Report() Report {
 	r := Report{Sent: len(probes), Nodes: map[string]int{}, Errors: map[string]int{}}
 	var gapFrom time.Time
 	for _, one := range probes {
+		still := p.stalls.within(one.at, one.took)
+		if one.gaveUpWhile(still) {
+			r.Stalled++
+			continue
+		}
 		if one.err != nil {
 			r.Lost++
 			r.Errors[lastWords(one.err)]++
 			r.Losses = append(r.Losses, one.at)
+			if errors.Is(one.err, syscall.EHOSTUNREACH) {
+				r.SentBack = append(r.SentBack, one.at)
+			}
 			if !one.begun.IsZero() {
 				r.Cuts = append(r.Cuts, Cut{Sent: one.at, Begun: one.begun, Reset: one.at.Add(one.took)})
 			}
@@ -161,7 +172,7 @@ func (p *Prober) Report() Report {
 		if answered := one.at.Add(one.took); r.FirstAnswer.IsZero() || answered.Before(r.FirstAnswer) {
 			r.FirstAnswer = answered
 		}
-		switch still := p.stalls.within(one.at, one.took); {
+		switch {
 		case one.took <= slowly:
 		case one.took-still <= slowly:
 			r.Stalled++
@@ -176,6 +187,12 @@ func (p *Prober) Report() Report {
 	return r
 }
 
+// gaveUpWhile reports whether a request had no answer for so little time, but for that in which this
+// machine stood still, that nobody can tell whether it was lost.
+func (p probe) gaveUpWhile(still time.Duration) bool {
+	return errors.Is(p.err, context.DeadlineExceeded) && p.took-still <= slowly
+}
+
 // settled returns what has ended of what counts.
 func (p *Prober) settled() []probe {
 	p.mu.Lock()
@@ -187,16 +204,22 @@ func (p *Prober) settled() []probe {
 	return slices.DeleteFunc(probes, func(one probe) bool { return one.at.Before(p.since) })
 }
 
+// Stalled is for how long this machine itself stood still in a span of time.
+func (p *Prober) Stalled(from, to time.Time) time.Duration {
+	return p.stalls.within(from, to.Sub(from))
+}
+
 // Report is what became of a prober's requests.
 type Report struct {
 	Sent, Lost          int
 	Slow                int            // answers after more than half a second
-	Stalled             int            // answers that took as long since this machine stood still
+	Stalled             int            // answers that took as long, or were given up, since this machine stood still
 	Longest             time.Duration  // from the first to the last of the longest row of lost requests
 	FirstAnswer         time.Time      // when it came; zero: there was none
 	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
 	Losses, Late        []time.Time    // when each was sent that was lost, or had its answer slowly
 	Cuts                []Cut          // those of them whose connection was established, and then reset
+	SentBack            []time.Time    // those of them whose SYN went no further, as a router said
 	Nodes               map[string]int // answers by the node that the pod was on
 	Errors              map[string]int // losses by their reason
 }
@@ -216,7 +239,7 @@ func (r Report) String() string {
 		text += fmt.Sprintf(", %d answers after more than %s", r.Slow, slowly)
 	}
 	if r.Stalled > 0 {
-		text += fmt.Sprintf(", %d after more than %s since this machine stood still", r.Stalled, slowly)
+		text += fmt.Sprintf(", %d after more than %s or given up since this machine stood still", r.Stalled, slowly)
 	}
 	if len(r.Nodes) > 0 {
 		text += ", answered by " + counts(r.Nodes)

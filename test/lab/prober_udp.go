@@ -20,7 +20,12 @@ var errNoEcho = errors.New("no echo")
 // ProbeUDP starts a prober that sends so many numbered packets a second to an
 // echo server and counts those that do not come back.
 func (l *Lab) ProbeUDP(ctx context.Context, address string, rate int) (*Prober, error) {
-	dialer := netns.NewDialer(l.Namespace(clientHost))
+	return l.ProbeUDPFrom(ctx, clientHost, address, rate)
+}
+
+// ProbeUDPFrom is ProbeUDP from another host of the lab than the outside client.
+func (l *Lab) ProbeUDPFrom(ctx context.Context, host, address string, rate int) (*Prober, error) {
+	dialer := netns.NewDialer(l.Namespace(host))
 	defer dialer.Close()
 	e := &echoes{format: number{}, patience: probeTimeout}
 	for range udpFlows {

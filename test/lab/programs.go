@@ -21,12 +21,13 @@ import (
 
 	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab/container"
+	"plinth.dev/plinth/test/lab/kubelet"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
 const (
-	// PlinthNamespace is where Plinth's service accounts and ConfigMaps are.
-	PlinthNamespace = metav1.NamespaceSystem
+	// PlinthNamespace is where Plinth's service accounts and ConfigMaps are, as the overlay says.
+	PlinthNamespace = "plinth-system"
 	// InventoryConfigMap is the ConfigMap that ApplyInventory writes.
 	InventoryConfigMap = "inventory"
 
@@ -46,7 +47,7 @@ func (l *Lab) BuildPlinth(ctx context.Context) error {
 	return nil
 }
 
-// StartPlinth does what an operator would: grants the rights that deploy/base
+// StartPlinth does what an operator would: grants the rights that deploy/
 // asks for, applies an inventory, loads into each router what Plinth prints for
 // it, and starts the programs. It returns when all Nodes are Ready.
 func (l *Lab) StartPlinth(ctx context.Context, inventory ...string) error {
@@ -59,7 +60,9 @@ func (l *Lab) StartPlinth(ctx context.Context, inventory ...string) error {
 	if err := l.ApplyInventory(ctx, inventory...); err != nil {
 		return err
 	}
-	l.say("routers: loading what `plinth router-config` prints for each")
+	if len(l.Topology.speakers()) > 0 {
+		l.say("routers: loading what `plinth router-config` prints for each")
+	}
 	if err := l.ConfigureRouters(ctx, inventory...); err != nil {
 		return err
 	}
@@ -78,36 +81,58 @@ func (l *Lab) StartPlinth(ctx context.Context, inventory ...string) error {
 	return nil
 }
 
-// GrantRights creates the service accounts, RBAC rules and admission policy of
-// deploy/base, and nothing else of it.
+// GrantRights creates the namespace, service accounts, RBAC rules and admission policies of
+// deploy/overlays/homelab, with those of deploy/components/on-link where VIPs may be on a link, and
+// nothing else of it.
 func (l *Lab) GrantRights(ctx context.Context) error {
-	rendered, err := l.Kubectl(ctx, "kustomize", filepath.Join(l.record.Root, "deploy", "base"))
+	folder := filepath.Join(l.record.Root, "deploy", "overlays", "homelab")
+	if l.Topology.onLink() {
+		var err error
+		if folder, err = l.onLinkOverlay(); err != nil {
+			return err
+		}
+	}
+	rendered, err := l.Kubectl(ctx, "kustomize", folder)
 	if err != nil {
 		return err
 	}
 	var rights []string
 	for _, doc := range strings.Split(rendered, "\n---\n") {
-		for _, kind := range []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+		for _, kind := range []string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 			"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
 			if strings.Contains("\n"+doc+"\n", "\nkind: "+kind+"\n") {
 				rights = append(rights, doc)
 			}
 		}
 	}
+	text := strings.ReplaceAll(strings.Join(rights, "\n---\n"), PlinthNamespace, l.installed())
 	file := filepath.Join(l.Dir(), "pki", "rights.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(rights, "\n---\n")), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return err
 	}
 	_, err = l.Kubectl(ctx, "apply", "--server-side", "-f", file)
 	return err
 }
 
+// onLinkOverlay writes an overlay of deploy/overlays/homelab with the component on-link, and returns its folder.
+func (l *Lab) onLinkOverlay() (string, error) {
+	folder := filepath.Join(l.Dir(), "pki", "on-link")
+	deploy, err := filepath.Rel(folder, filepath.Join(l.record.Root, "deploy")) // it takes no absolute path
+	if err != nil {
+		return "", err
+	}
+	overlay := fmt.Sprintf("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [%[1]s/overlays/homelab]\ncomponents: [%[1]s/components/on-link]\n", deploy)
+	return folder, errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "kustomization.yaml"), []byte(overlay), 0o600))
+}
+
+func (l *Lab) installed() string { return cmp.Or(l.Installed, PlinthNamespace) }
+
 // accountKubeconfig writes a kubeconfig with a fresh token of a service account,
 // bound to an object as a kubelet binds it to a pod; nil: to none.
 func (l *Lab) accountKubeconfig(ctx context.Context, account, file string, bound *authenticationv1.BoundObjectReference) error {
 	day := int64(24 * 60 * 60)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day, BoundObjectRef: bound}}
-	token, err := l.Kube.CoreV1().ServiceAccounts(PlinthNamespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	token, err := l.Kube.CoreV1().ServiceAccounts(l.installed()).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("token of service account %s: %w", account, err)
 	}
@@ -119,7 +144,7 @@ func (l *Lab) accountKubeconfig(ctx context.Context, account, file string, bound
 func (l *Lab) ApplyInventory(ctx context.Context, documents ...string) error {
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: InventoryConfigMap, Namespace: PlinthNamespace,
+			Name: InventoryConfigMap, Namespace: l.installed(),
 			Labels: map[string]string{"plinth.dev/inventory": l.Topology.Name},
 		},
 		Data: map[string]string{},
@@ -127,7 +152,7 @@ func (l *Lab) ApplyInventory(ctx context.Context, documents ...string) error {
 	for i, d := range documents {
 		cm.Data[fmt.Sprintf("part%d.yaml", i)] = d
 	}
-	maps := l.Kube.CoreV1().ConfigMaps(PlinthNamespace)
+	maps := l.Kube.CoreV1().ConfigMaps(l.installed())
 	_, err := maps.Update(ctx, cm, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {
 		_, err = maps.Create(ctx, cm, metav1.CreateOptions{})
@@ -141,7 +166,7 @@ func (l *Lab) ApplyInventoryWithLosses(ctx context.Context, documents ...string)
 	if err := l.ApplyInventory(ctx, documents...); err != nil {
 		return err
 	}
-	maps := l.Kube.CoreV1().ConfigMaps(PlinthNamespace)
+	maps := l.Kube.CoreV1().ConfigMaps(l.installed())
 	var digest string
 	err := Within(ctx, 20*time.Second, func(ctx context.Context) error {
 		status, err := maps.Get(ctx, "plinth-inventory-status", metav1.GetOptions{})
@@ -171,7 +196,7 @@ func (l *Lab) ConfigureRouters(ctx context.Context, documents ...string) error {
 		}
 		files = append(files, file)
 	}
-	for _, r := range l.Topology.Routers {
+	for _, r := range l.Topology.speakers() {
 		config, err := l.RouterConfig(ctx, r, files...)
 		if err != nil {
 			return err
@@ -205,10 +230,10 @@ func (l *Lab) passwordFile() string { return filepath.Join(runDir(l.record.Name)
 // Sessions have it once an inventory says so.
 func (l *Lab) SetPassword(ctx context.Context, password string) error {
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: PasswordSecret, Namespace: PlinthNamespace},
+		ObjectMeta: metav1.ObjectMeta{Name: PasswordSecret, Namespace: l.installed()},
 		StringData: map[string]string{PasswordKey: password},
 	}
-	secrets := l.Kube.CoreV1().Secrets(PlinthNamespace)
+	secrets := l.Kube.CoreV1().Secrets(l.installed())
 	_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
@@ -218,12 +243,38 @@ func (l *Lab) SetPassword(ctx context.Context, password string) error {
 
 // Status is what plinth says of how the datacenter is, and whether all is well.
 func (l *Lab) Status(ctx context.Context) (text string, well bool, err error) {
-	text, err = netns.Output(ctx, l.Namespace(controlHost), filepath.Join(l.binaries.plinth, "plinth"), "status", "--kubeconfig="+l.Kubeconfig())
+	return l.plinth(ctx, "status")
+}
+
+// Ask reads what a command of plinth says, as JSON.
+func (l *Lab) Ask(ctx context.Context, answer any, words ...string) error {
+	text, _, err := l.plinth(ctx, append(words, "-o", "json")...)
+	if err != nil {
+		return fmt.Errorf("plinth %v: %w: %s", words, err, text)
+	}
+	return json.Unmarshal([]byte(text), answer)
+}
+
+// plinth runs plinth as admin, and returns what it says, and whether that is that all is well.
+func (l *Lab) plinth(ctx context.Context, words ...string) (text string, well bool, err error) {
+	command := append([]string{filepath.Join(l.binaries.plinth, "plinth")}, words...)
+	text, err = netns.Output(ctx, l.Namespace(controlHost), append(command, "--kubeconfig="+l.Kubeconfig())...)
 	const degraded = 1
 	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.ExitCode() == degraded {
 		return text, false, nil
 	}
 	return text, err == nil, err
+}
+
+// Move moves what is installed in one namespace to another, as a person would, and returns what
+// plinth says. Programs that are started afterwards are of the new one.
+func (l *Lab) Move(ctx context.Context, from, to string) (said string, err error) {
+	said, err = netns.Output(ctx, l.Namespace(controlHost), filepath.Join(l.binaries.plinth, "plinth"), "move", "--kubeconfig="+l.Kubeconfig(), "--namespace="+from, "--to="+to)
+	if err != nil {
+		return said, err
+	}
+	l.Installed = to
+	return said, l.GrantRights(ctx)
 }
 
 // StartCCM starts plinth-cloud-controller-manager with its own service account.
@@ -234,7 +285,7 @@ func (l *Lab) StartCCM(ctx context.Context) error {
 	}
 	_, err := l.start(controlHost, "ccm", nil, filepath.Join(l.binaries.plinth, "plinth-cloud-controller-manager"),
 		"--kubeconfig="+file, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
-		"--namespace="+PlinthNamespace, "--cert-dir="+filepath.Join(l.Dir(), "pki", "ccm"),
+		"--namespace="+l.installed(), "--leader-elect-resource-namespace="+l.installed(), "--cert-dir="+filepath.Join(l.Dir(), "pki", "ccm"),
 		// A leader that was killed is followed after 4 s rather than 15.
 		"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=500ms",
 		"--v=2")
@@ -273,6 +324,14 @@ func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 		return err
 	}
 	spec := set.Spec.Template.Spec
+	if l.Topology.onLink() {
+		added, err := onLinkCapabilities(l.record.Root)
+		if err != nil {
+			return err
+		}
+		c := spec.Containers[0].SecurityContext.Capabilities
+		c.Add = append(c.Add, added...)
+	}
 	granted, err := rights(spec)
 	if err != nil {
 		return err
@@ -293,7 +352,7 @@ func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 		{From: kubeconfig, To: kubeconfig},
 		{From: state, To: spec.Containers[0].VolumeMounts[0].MountPath, Write: true},
 	}
-	cmd := exec.Command(agentProgram, slices.Concat(agentArgs(spec), []string{"--kubeconfig=" + kubeconfig}, flags)...)
+	cmd := exec.Command(agentProgram, slices.Concat(agentArgs(spec, l.installed()), []string{"--kubeconfig=" + kubeconfig}, flags)...)
 	cmd.Env, cmd.Dir = []string{"NODE_NAME=" + machine}, "/"
 	_, err = l.startWith(granted.Start, machine, agentName(machine), cmd)
 	return err
@@ -311,6 +370,41 @@ func (l *Lab) StopAgent(ctx context.Context, machine string, s syscall.Signal) e
 }
 
 func agentName(machine string) string { return "agent-" + machine }
+
+// ShowAgents makes a pod of each machine's agent, as the DaemonSet would, until they are hidden: so
+// they can be found, and asked through the API server. The agents run beside them, as ever.
+func (l *Lab) ShowAgents(ctx context.Context) (hide func(context.Context) error, err error) {
+	set, err := agentManifest(l.record.Root)
+	if err != nil {
+		return nil, err
+	}
+	pods, all := l.Kube.CoreV1().Pods(l.installed()), metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector)}
+	hide = func(ctx context.Context) error {
+		now := int64(0)
+		return pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, all)
+	}
+	for _, m := range l.Topology.Machines() {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: set.Name + "-" + m.Name, Labels: set.Spec.Template.Labels, Annotations: map[string]string{kubelet.BesideAnnotation: "true"},
+		}, Spec: *set.Spec.Template.Spec.DeepCopy()}
+		p.Spec.NodeName = m.Name
+		if _, err := pods.Create(ctx, p, metav1.CreateOptions{}); err != nil {
+			return hide, err
+		}
+	}
+	return hide, Within(ctx, 10*time.Second, func(ctx context.Context) error {
+		shown, err := pods.List(ctx, all)
+		if err != nil {
+			return err
+		}
+		for _, p := range shown.Items {
+			if p.Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("pod %s is %s", p.Name, p.Status.Phase)
+			}
+		}
+		return nil
+	})
+}
 
 // AgentStatus is what a machine's agent says of itself on /status, as JSON.
 func (l *Lab) AgentStatus(ctx context.Context, machine string) (string, error) {
@@ -342,6 +436,35 @@ func (l *Lab) Sessions(ctx context.Context, machine string) ([]Session, error) {
 		return nil, fmt.Errorf("status of the agent of %s: %w", machine, err)
 	}
 	return status.Sessions, nil
+}
+
+// Link is what an agent says of a subnet on which it answers for VIPs.
+type Link struct {
+	Subnet, Interface, Reason, Quorum, Witness string
+	Machines                                   []LinkMachine // the others
+	VIPs                                       []struct {
+		VIP, Owner, Reason, Conflict string
+		Answers                      bool
+	}
+}
+
+// LinkMachine is another machine of a link, as an agent sees it.
+type LinkMachine struct {
+	Name, Standing string
+	Losses         uint64 // times that its session went down
+}
+
+// Links are what a machine's agent says of its links, by subnet.
+func (l *Lab) Links(ctx context.Context, machine string) ([]Link, error) {
+	text, err := l.AgentStatus(ctx, machine)
+	if err != nil {
+		return nil, err
+	}
+	var status struct{ Links []Link }
+	if err := json.Unmarshal([]byte(text), &status); err != nil {
+		return nil, fmt.Errorf("status of the agent of %s: %w", machine, err)
+	}
+	return status.Links, nil
 }
 
 // WaitSessions waits until a machine's agent says that all its sessions are up.

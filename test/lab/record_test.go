@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -21,7 +22,7 @@ func TestAProcessWithARecycledPidIsNeverSignalled(t *testing.T) {
 	if recycled.Alive() {
 		t.Error("a process born earlier passes for the one that has its pid now")
 	}
-	if err := recycled.Signal(syscall.SIGKILL); err != os.ErrProcessDone {
+	if err := recycled.Signal(syscall.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("signalling it gave %v, want %v", err, os.ErrProcessDone)
 	}
 	if same := (Process{Pid: cmd.Process.Pid, Born: born}); !same.Alive() {

@@ -24,8 +24,11 @@ type routerOS interface {
 }
 
 func implementation(os string) routerOS {
-	if os == BIRD {
+	switch os {
+	case BIRD:
 		return bird{}
+	case Plain:
+		return plain{}
 	}
 	return frr{}
 }
@@ -104,6 +107,9 @@ func (l *Lab) StopRouter(ctx context.Context, name string) error {
 	}
 	return err
 }
+
+// RouterRuns reports whether any program of a router runs.
+func (l *Lab) RouterRuns(name string) bool { return len(l.processesOn(name)) > 0 }
 
 // StartRouter starts a router that was stopped, with the configuration it had.
 func (l *Lab) StartRouter(ctx context.Context, name string) error {

@@ -56,6 +56,11 @@ func (frr) start(ctx context.Context, l *Lab, r Router) error {
 			return fmt.Errorf("%s does not answer: %w\n%s", daemon, err, l.logTail(daemon+"-"+r.Name))
 		}
 	}
+	// It begins with nothing. What works out a difference does so twice, and the second time finds neighbours
+	// that connect already, of whom FRR takes no other terms of graceful restart.
+	if err := os.Remove(filepath.Join(dir, "plinth.conf")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
 	own := filepath.Join(dir, "own.conf")
 	if err := os.WriteFile(own, []byte(frrOwn(l.Topology, r)), 0o644); err != nil {
 		return err

@@ -2,16 +2,9 @@ package lab
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"net/netip"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
-
-	"plinth.dev/plinth/test/lab/netns"
 )
 
 // Forecast is what plinth simulate says of failures, as far as routers, clients and pods can tell
@@ -35,16 +28,8 @@ type Forecast struct {
 
 // Simulate asks plinth what failures would do: rack/NAME, router/NAME, machine/NAME.
 func (l *Lab) Simulate(ctx context.Context, fail ...string) (f Forecast, err error) {
-	text, err := netns.Output(ctx, l.Namespace(controlHost), filepath.Join(l.binaries.plinth, "plinth"),
-		"simulate", "--kubeconfig="+l.Kubeconfig(), "-o", "json", "--fail", strings.Join(fail, ","))
-	const differs = 1
-	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) && ended.ExitCode() == differs {
-		err = nil
-	}
-	if err != nil {
-		return f, fmt.Errorf("plinth simulate: %w: %s", err, text)
-	}
-	return f, json.Unmarshal([]byte(text), &f)
+	err = l.Ask(ctx, &f, "simulate", "--fail", strings.Join(fail, ","))
+	return f, err
 }
 
 // LocalHops are the next hops of a router that are machines of its racks, in the family of a VIP.

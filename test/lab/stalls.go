@@ -13,6 +13,19 @@ type stalls struct {
 	all []stall
 }
 
+// Stalls are the times at which this machine itself stood still, as the probers count them.
+type Stalls struct{ noted stalls }
+
+// WatchStalls begins to note them, until ctx ends.
+func WatchStalls(ctx context.Context) *Stalls {
+	s := &Stalls{}
+	go s.noted.watch(ctx)
+	return s
+}
+
+// Within is for how long the machine stood still between two points in time.
+func (s *Stalls) Within(from, to time.Time) time.Duration { return s.noted.within(from, to.Sub(from)) }
+
 type stall struct{ from, to time.Time }
 
 const (

@@ -2,6 +2,8 @@ package lab
 
 import (
 	"context"
+	"fmt"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,4 +37,25 @@ func TestATickerThatIsInTimeNotesNothing(t *testing.T) {
 			t.Errorf("%v in %d stalls", still, len(s.all))
 		}
 	})
+}
+
+func TestWhatWasGivenUpWhileAMachineStoodStillIsNotLost(t *testing.T) {
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		still         time.Duration
+		err           error
+		lost, stalled int
+	}{
+		{0, context.DeadlineExceeded, 1, 0},
+		{200 * time.Millisecond, context.DeadlineExceeded, 1, 0},
+		{400 * time.Millisecond, context.DeadlineExceeded, 0, 1},
+		{400 * time.Millisecond, syscall.ECONNREFUSED, 1, 0},
+	} {
+		var p Prober
+		p.stalls.note(begin.Add(100*time.Millisecond-stallTick), begin.Add(100*time.Millisecond+c.still))
+		p.add(probe{at: begin, took: probeTimeout, err: fmt.Errorf("get: %w", c.err)})
+		if r := p.Report(); r.Lost != c.lost || r.Stalled != c.stalled {
+			t.Errorf("%v, and stood still for %v: %s", c.err, c.still, r)
+		}
+	}
 }

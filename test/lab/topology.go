@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -11,11 +12,13 @@ import (
 const (
 	FRR  = "frr"
 	BIRD = "bird"
+	// Plain forwards packets and speaks no routing protocol, as most routers at home.
+	Plain = "plain"
 )
 
 // Topology is the shape of a lab. Every router has a link to every other router
-// and to the client; every machine is on the subnet of its rack, with the rack's
-// routers as its default gateways.
+// and to the client; every machine, and every other host of a rack, is on the rack's
+// subnet, with the rack's routers as its default gateways.
 type Topology struct {
 	Name    string // of the inventory
 	Racks   []Rack
@@ -39,6 +42,7 @@ type Rack struct {
 	Zone     string // empty: the rack's name
 	Routers  []string
 	Machines []Machine
+	Hosts    []string // on the subnet besides, and no machines: phones, printers
 }
 
 // Machine is a host of a rack, and the Kubernetes Node on it.
@@ -52,12 +56,15 @@ type Machine struct {
 	Disks     int    // of a real machine, that were replaced by empty ones
 }
 
-// Router is a BGP router in a namespace of its own.
+// Router is a router in a namespace of its own.
 type Router struct {
 	Name string
-	OS   string // FRR or BIRD
-	ASN  uint32
+	OS   string // FRR, BIRD or Plain
+	ASN  uint32 // of one that speaks BGP
 }
+
+// speaks reports whether the router speaks BGP.
+func (r Router) speaks() bool { return r.OS != Plain }
 
 // MachineASN is the ASN of all machines in the inventory that Inventory prints.
 const MachineASN = 65010
@@ -89,6 +96,36 @@ func Homelab() Topology {
 	}
 }
 
+// The hosts of Home that are no machines. Phone and Laptop are on the subnet of the machines, as
+// whatever else is at home.
+const (
+	HomeGateway = "gateway"
+	Phone       = "phone"
+	Laptop      = "laptop"
+)
+
+// Home is so many small computers (nuc1, nuc2, ...) on one subnet, behind a router that speaks no
+// BGP: VIPs are on the link.
+func Home(computers int) Topology {
+	var nucs []string
+	for i := range computers {
+		nucs = append(nucs, fmt.Sprintf("nuc%d", i+1))
+	}
+	return Topology{
+		Name:    "home",
+		Routers: []Router{{Name: HomeGateway, OS: Plain}},
+		Racks: []Rack{{
+			Name: "shelf", Routers: []string{HomeGateway}, Machines: machines(nucs...), Hosts: []string{Phone, Laptop},
+		}},
+	}
+}
+
+// onLink reports whether VIPs may be on the link: a router speaks no BGP, or there is somebody on
+// a subnet of machines who would ask for them.
+func (t Topology) onLink() bool {
+	return len(t.speakers()) < len(t.Routers) || slices.ContainsFunc(t.Racks, func(r Rack) bool { return len(r.Hosts) > 0 })
+}
+
 // TwoRouters is one rack whose machines have two routers.
 func TwoRouters() Topology {
 	return Topology{
@@ -118,6 +155,11 @@ func (t Topology) Machines() []Machine {
 		list = append(list, r.Machines...)
 	}
 	return list
+}
+
+// speakers are the routers that speak BGP, in order.
+func (t Topology) speakers() []Router {
+	return slices.DeleteFunc(slices.Clone(t.Routers), func(r Router) bool { return !r.speaks() })
 }
 
 // RackOf returns the rack that a machine is in.
@@ -165,8 +207,8 @@ func (t Topology) validate() error {
 	}
 	for _, r := range t.Routers {
 		check("router", r.Name)
-		if r.OS != FRR && r.OS != BIRD {
-			problems = append(problems, fmt.Errorf("router %q: os %q: want %s or %s", r.Name, r.OS, FRR, BIRD))
+		if r.OS != FRR && r.OS != BIRD && r.OS != Plain {
+			problems = append(problems, fmt.Errorf("router %q: os %q: want %s, %s or %s", r.Name, r.OS, FRR, BIRD, Plain))
 		}
 	}
 	for _, m := range t.Machines() {
@@ -174,6 +216,9 @@ func (t Topology) validate() error {
 	}
 	for _, rack := range t.Racks {
 		check("rack", rack.Name)
+		for _, h := range rack.Hosts {
+			check("host", h)
+		}
 		for _, name := range rack.Routers {
 			if _, ok := t.Router(name); !ok {
 				problems = append(problems, fmt.Errorf("rack %q: there is no router %q", rack.Name, name))

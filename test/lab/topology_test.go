@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,7 +13,7 @@ func shapes() map[string]Topology {
 	pods.StaticPods = true
 	single := Homelab()
 	single.IPv4Only = true
-	return map[string]Topology{"two racks": TwoRacks(), "homelab": Homelab(), "two routers": TwoRouters(), "homelab with a CNI": pods, "homelab, IPv4 alone": single}
+	return map[string]Topology{"home": Home(3), "two racks": TwoRacks(), "homelab": Homelab(), "two routers": TwoRouters(), "homelab with a CNI": pods, "homelab, IPv4 alone": single}
 }
 
 func TestEveryShapeIsValidAndItsInventoryIsToo(t *testing.T) {
@@ -36,8 +37,12 @@ func TestEveryShapeIsValidAndItsInventoryIsToo(t *testing.T) {
 				if topology.IPv4Only {
 					families = 1
 				}
-				if have, want := len(inv.Sessions(machine)), families*len(rack.Routers); have != want {
-					t.Errorf("machine %s has %d sessions, want %d: one per router and family", m.Name, have, want)
+				speakers := slices.DeleteFunc(slices.Clone(rack.Routers), func(name string) bool {
+					r, _ := topology.Router(name)
+					return !r.speaks()
+				})
+				if have, want := len(inv.Sessions(machine)), families*len(speakers); have != want {
+					t.Errorf("machine %s has %d sessions, want %d: one per router that speaks BGP, and family", m.Name, have, want)
 				}
 			}
 		})
@@ -59,6 +64,9 @@ func TestNoAddressIsGivenTwice(t *testing.T) {
 			give(m.Name, topology.MachineAddress(m.Name))
 		}
 		for _, rack := range topology.Racks {
+			for _, h := range rack.Hosts {
+				give(h, topology.HostAddress(h))
+			}
 			for _, r := range rack.Routers {
 				give(r, topology.RouterAddress(r, rack.Name))
 			}

@@ -111,7 +111,7 @@ func (l *Lab) WaitAnnounced(ctx context.Context, vip netip.Addr, machines ...str
 	}
 	return Within(ctx, 20*time.Second, func(ctx context.Context) error {
 		var wrong []error
-		for _, r := range l.Topology.Routers {
+		for _, r := range l.Topology.speakers() {
 			wrong = append(wrong, l.announced(ctx, r.Name, vip, machines))
 		}
 		return errors.Join(wrong...)
@@ -121,9 +121,14 @@ func (l *Lab) WaitAnnounced(ctx context.Context, vip netip.Addr, machines ...str
 // WaitServed waits until a VIP answers the client from wherever its requests go,
 // which is once kube-proxy has heard of it too.
 func (l *Lab) WaitServed(ctx context.Context, vip netip.Addr) error {
+	return l.WaitServedFrom(ctx, clientHost, vip)
+}
+
+// WaitServedFrom is WaitServed for another host of the lab than the outside client.
+func (l *Lab) WaitServedFrom(ctx context.Context, host string, vip netip.Addr) error {
 	return Within(ctx, 20*time.Second, func(ctx context.Context) error {
 		for range 30 {
-			if _, err := l.Get(ctx, URL(vip, WebPort)); err != nil {
+			if _, err := l.GetFrom(ctx, host, URL(vip, WebPort)); err != nil {
 				return err
 			}
 		}

@@ -82,14 +82,14 @@ func newerVersionStored(t *testing.T, starts bool) {
 	if starts {
 		stop()
 	}
-	c.format("configmap", "plinth-accepted", "3")
+	c.format("configmap", "plinth-accepted", "99")
 	stored := c.stored()
-	c.format("ipaddress", vip, "2")
+	c.format("ipaddress", vip, "99")
 	if starts {
 		c.start()
 	}
 	c.AwaitStatus("ready", "false")
-	c.event("ConfigMap", "plinth-inventory-status", "InventoryNewerFormat", `configmap plinth-accepted is of format "3"`)
+	c.event("ConfigMap", "plinth-inventory-status", "InventoryNewerFormat", `configmap plinth-accepted is of format "99"`)
 	c.edit(skewed("b", "retired"))
 	c.Kubectl("delete", "service", "web", "--wait=false")
 	c.Kubectl("create", "service", "loadbalancer", "other", "--tcp=80")

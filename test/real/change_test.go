@@ -31,7 +31,7 @@ func TestAnUpgradeAndADowngradeCostNoRequest(t *testing.T) {
 			{"daemonset", "plinth-agent", "agent"},
 			{"deployment", "plinth-cloud-controller-manager", "cloud-controller-manager"},
 		} {
-			_, err := g.Run(t.Context(), fmt.Sprintf("kubectl -n kube-system set image %s/%s '*=%s%s:%s'\nkubectl -n kube-system rollout status %s/%s --timeout=5m",
+			_, err := g.Run(t.Context(), fmt.Sprintf("kubectl -n plinth-system set image %s/%s '*=%s%s:%s'\nkubectl -n plinth-system rollout status %s/%s --timeout=5m",
 				workload.kind, workload.name, registry, workload.name, version, workload.kind, workload.name))
 			must(t, err)
 		}

@@ -25,6 +25,10 @@ type Options struct {
 	RouterOS  string   // what the router is: lab.FRR or lab.BIRD
 	Images    []string // archives that machines import besides Plinth's
 	IPv4Only  bool     // no IPv6 in the inventory
+	OnLink    bool     // no router speaks BGP: VIPs are on the machines' subnet
+	// Release is a folder with the files of a release. They are all that is at hand: no clone of the
+	// source, and no machine has the images.
+	Release string
 }
 
 // Start starts a lab of three real machines behind a router. They import the images that
@@ -34,16 +38,9 @@ func Start(ctx context.Context, o Options) (*Guide, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := lab.Homelab()
-	t.Real, t.ProxyMode = true, o.ProxyMode
-	t.Routers[0].OS = o.RouterOS
-	t.Images, t.IPv4Only = o.Images, o.IPv4Only
-	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
-		archive := filepath.Join(root, "bin", "images", name+".tar")
-		if _, err := os.Stat(archive); err != nil {
-			return nil, fmt.Errorf("%w: `make images` makes it", err)
-		}
-		t.Images = append(t.Images, archive)
+	t, err := o.topology(root)
+	if err != nil {
+		return nil, err
 	}
 	l, err := lab.Start(ctx, t, lab.Options{Name: o.Name, Progress: os.Stderr})
 	if err != nil {
@@ -52,8 +49,30 @@ func Start(ctx context.Context, o Options) (*Guide, error) {
 	return newGuide(root, l, o)
 }
 
+// topology is that of the machines. Those without a release import what `make images` has made.
+func (o Options) topology(root string) (lab.Topology, error) {
+	t := lab.Homelab()
+	t.Routers[0].OS = o.RouterOS
+	if o.OnLink {
+		t = lab.Home(3)
+	}
+	t.Real, t.ProxyMode = true, o.ProxyMode
+	t.Images, t.IPv4Only = o.Images, o.IPv4Only
+	if o.Release != "" {
+		return t, nil
+	}
+	for _, name := range []string{"plinth-cloud-controller-manager", "plinth-agent"} {
+		archive := filepath.Join(root, "bin", "images", name+".tar")
+		if _, err := os.Stat(archive); err != nil {
+			return t, fmt.Errorf("%w: `make images` makes it", err)
+		}
+		t.Images = append(t.Images, archive)
+	}
+	return t, nil
+}
+
 // Guide runs the commands of a page of docs/guides, as they stand there, in a shell of
-// somebody who is at the control plane with a clone of the source.
+// somebody who is at the control plane with a clone of the source, or with a release.
 type Guide struct {
 	Lab     *lab.Lab
 	options Options
@@ -61,6 +80,9 @@ type Guide struct {
 	text    string
 	folder  string // the working folder: what a clone has of deploy/, with bin/ and an inventory
 }
+
+// Folder is where the commands run.
+func (g *Guide) Folder() string { return g.folder }
 
 // Page is the same shell with another page of docs/guides.
 func (g *Guide) Page(name string) (*Guide, error) {
@@ -82,13 +104,17 @@ func newGuide(root string, l *lab.Lab, o Options) (*Guide, error) {
 	if err := errors.Join(os.RemoveAll(g.folder), os.MkdirAll(bin, 0o755)); err != nil {
 		return nil, err
 	}
-	return g, errors.Join(
-		os.CopyFS(filepath.Join(g.folder, "deploy"), os.DirFS(filepath.Join(root, "deploy"))),
+	err = errors.Join(
 		os.WriteFile(filepath.Join(g.folder, "inventory.yaml"), []byte(lab.Inventory(l.Topology)), 0o644),
-		os.Symlink(filepath.Join(root, "bin", "plinth"), filepath.Join(bin, "plinth")),
-		os.Symlink(filepath.Join(root, "bin", "plinth"), filepath.Join(bin, "kubectl-plinth")),
 		os.Symlink(l.Program("kubectl"), filepath.Join(bin, "kubectl")),
 		os.Symlink(l.Program("helm"), filepath.Join(bin, "helm")))
+	if o.Release != "" {
+		return g, errors.Join(err, os.CopyFS(g.folder, os.DirFS(o.Release)))
+	}
+	return g, errors.Join(err,
+		os.CopyFS(filepath.Join(g.folder, "deploy"), os.DirFS(filepath.Join(root, "deploy"))),
+		os.Symlink(filepath.Join(root, "bin", "plinth"), filepath.Join(bin, "plinth")),
+		os.Symlink(filepath.Join(root, "bin", "plinth"), filepath.Join(bin, "kubectl-plinth")))
 }
 
 // section returns what stands below a heading, up to the next of its level or above.
@@ -205,7 +231,7 @@ func (g *Guide) noAgentEnded(ctx context.Context) error {
 	for _, p := range pods.Items {
 		for _, c := range p.Status.ContainerStatuses {
 			if last := c.LastTerminationState.Terminated; last != nil {
-				log, _ := g.Run(ctx, "kubectl -n kube-system logs --previous "+p.Name+" | tail -n 30")
+				log, _ := g.Run(ctx, "kubectl -n "+lab.PlinthNamespace+" logs --previous "+p.Name+" | tail -n 30")
 				ended = append(ended, fmt.Errorf("the agent of %s ended with %d and was started again:\n%s", p.Spec.NodeName, last.ExitCode, log))
 			}
 		}

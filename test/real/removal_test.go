@@ -33,7 +33,7 @@ func TestTheRemovalLeavesNothing(t *testing.T) {
 	must(t, err)
 	for _, block := range blocks {
 		if *install == "helm" {
-			block = strings.Replace(block, "kubectl delete -k deploy/overlays/mine\n", "helm uninstall plinth -n kube-system\n", 1)
+			block = strings.Replace(block, "kubectl delete -k deploy/overlays/mine\n", "helm uninstall plinth -n plinth-system\n", 1)
 		}
 		_, err := g.Run(t.Context(), block)
 		must(t, err)

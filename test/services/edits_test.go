@@ -77,9 +77,14 @@ func must(t testing.TB, err error) {
 // endpoints gives a Service one that is ready on each of some machines.
 func (c *cluster) endpoints(service string, machines ...string) {
 	c.t.Helper()
-	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}}, AddressType: discoveryv1.AddressTypeIPv4}
+	c.endpointsOf(discoveryv1.AddressTypeIPv4, service, "10.244.0.%d", machines...)
+}
+
+func (c *cluster) endpointsOf(family discoveryv1.AddressType, service, address string, machines ...string) {
+	c.t.Helper()
+	s := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: service, Labels: map[string]string{discoveryv1.LabelServiceName: service}}, AddressType: family}
 	for i, m := range machines {
-		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.244.0.%d", i+1)}, NodeName: &m})
+		s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf(address, i+1)}, NodeName: &m})
 	}
 	_, err := c.Client.DiscoveryV1().EndpointSlices("default").Create(c.t.Context(), s, metav1.CreateOptions{})
 	must(c.t, err)
@@ -221,9 +226,7 @@ func TestWhatWasRefusedStaysRefusedUntilItIsAllowed(t *testing.T) {
 	shrunk = marked(t, 2, "203.0.113.0/25", "203.0.113.78/31")
 	c.edited("the pool is shrunk", shrunk, web)
 
-	folder := t.TempDir()
-	plinth := filepath.Join(folder, "plinth")
-	c.command(exec.Command("go", "build", "-C", filepath.Join("..", ".."), "-o", plinth, "./cmd/plinth"), 0)
+	folder, plinth := t.TempDir(), c.plinth()
 	must(t, os.WriteFile(filepath.Join(folder, "edit.yaml"), []byte(shrunk), 0o644))
 	said := c.command(exec.Command(plinth, "diff", "--kubeconfig", c.Kubeconfig, "cluster", filepath.Join(folder, "edit.yaml")), 1)
 	digest := regexp.MustCompile(`plinth allow ([0-9a-f]{16})`).FindStringSubmatch(said)

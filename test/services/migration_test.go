@@ -58,7 +58,10 @@ func (c *cluster) metallb() {
 		Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}}, metav1.CreateOptions{})
 	_, err3 := apps.DaemonSets("metallb-system").Create(ctx, &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "speaker"},
 		Spec: appsv1.DaemonSetSpec{Selector: selector, Template: pods}}, metav1.CreateOptions{})
-	_, err5 := apps.Deployments("kube-system").Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: apiserver.ControllerName},
+	if _, err := c.Client.CoreV1().Namespaces().Create(ctx, &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: newNamespace}}, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+	_, err5 := apps.Deployments(newNamespace).Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: apiserver.ControllerName},
 		Spec: appsv1.DeploymentSpec{Selector: selector, Template: pods}}, metav1.CreateOptions{}) // it is a process of the test's
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}}
 	node.Status.Conditions = []v1.NodeCondition{{Type: "plinth.dev/FabricReady", Status: v1.ConditionTrue}} // its agent's word

@@ -15,7 +15,7 @@ import (
 	"plinth.dev/plinth/test/components"
 )
 
-// suite is a package of stories.
+// suite is a folder of stories.
 type suite struct {
 	name   string // folder in test/
 	title  string // in the README
@@ -144,7 +144,7 @@ func (g goTest) run(ctx context.Context, pin components.Pin, s suite) tally {
 	defer log.Close()
 	say("%s %s: begins; what it prints is in %s", pin.Kubernetes, s.name, file)
 	begun := time.Now()
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-timeout=45m", "-exec="+g.wrapper, "./"+s.name)
+	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-p=1", "-timeout=45m", "-exec="+g.wrapper, "./"+s.name+"/...")
 	cmd.Dir, cmd.Stderr = filepath.Join(g.root, "test"), log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	said := follow(cmd, log)

@@ -1,6 +1,6 @@
 // Package metallb builds MetalLB v0.15.2 of its Go modules, and says how it is run beside
-// Plinth: in native BGP mode, as its own manifest starts it, without what needs more machines
-// or a chart (webhooks, their certificates, and the list of members).
+// Plinth: in native BGP or in L2 mode, as its own manifest starts it, without what needs a chart
+// (webhooks and their certificates).
 package metallb
 
 import (
@@ -32,6 +32,14 @@ func SpeakerFlags(kubeconfig, node string) []string {
 		"--node-name=" + node, "--pod-name=" + podOf(node), "--host=127.0.0.1", "--ml-bindaddr="}
 }
 
+// MemberFlags are what the speaker of a Node is started with where speakers keep a list of
+// members, as its manifest has them do in L2 mode: at the Node's address, by the pods' labels.
+func MemberFlags(kubeconfig, node string, at netip.Addr) []string {
+	return append(SpeakerFlags(kubeconfig, node), "--ml-bindaddr="+at.String(), "--ml-labels="+memberLabels)
+}
+
+const memberLabels = "app=metallb,component=speaker"
+
 // podOf is the pod that a speaker takes itself for: what it writes belongs to it.
 func podOf(node string) string { return "speaker-" + node }
 
@@ -40,8 +48,16 @@ type Config struct {
 	ASN      uint32 // of the machines
 	Peers    []Peer // of every machine
 	HoldTime time.Duration
-	Pool     string // addresses, as a prefix or "first-last"
-	Nodes    []string
+	Pools    []string // addresses, each as a prefix or "first-last"
+	Nodes    []Node
+	// L2 has the pools announced on the link, and not to peers.
+	L2 bool
+}
+
+// Node is one that a speaker runs on.
+type Node struct {
+	Name    string
+	Address netip.Addr // of its speaker, where speakers keep a list of members
 }
 
 // Peer is a router.
@@ -69,7 +85,24 @@ func Install(folder string, c Config, kubectl func(args ...string) error) error 
 	if err := os.WriteFile(file, []byte(c.manifest()), 0o600); err != nil {
 		return err
 	}
-	return kubectl("apply", "-f", file)
+	if err := kubectl("apply", "-f", file); err != nil {
+		return err
+	}
+	return c.reportPods(kubectl)
+}
+
+// reportPods says where pods are that speakers look for, in the place of kubelets.
+func (c Config) reportPods(kubectl func(args ...string) error) error {
+	for _, n := range c.Nodes {
+		if !n.Address.IsValid() {
+			continue
+		}
+		status := fmt.Sprintf(`{"status":{"phase":"Running","podIP":%q,"podIPs":[{"ip":%[1]q}]}}`, n.Address)
+		if err := kubectl("-n", namespace, "patch", "pod", podOf(n.Name), "--subresource=status", "--type=merge", "-p", status); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // manifest has pods that nobody schedules.
@@ -79,15 +112,20 @@ func (c Config) manifest() string {
 		fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {name: speaker, namespace: %s}}", namespace),
 	}
 	resource := func(version, kind, name, spec string, args ...any) {
-		documents = append(documents, fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s, namespace: %s}\nspec: {%s}", version, kind, name, namespace, fmt.Sprintf(spec, args...)))
+		documents = append(documents, fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s, namespace: %s, labels: {app: metallb, component: speaker}}\nspec: {%s}",
+			version, kind, name, namespace, fmt.Sprintf(spec, args...)))
 	}
 	for _, node := range c.Nodes {
-		resource("v1", "Pod", podOf(node), "schedulerName: nobody, serviceAccountName: speaker, containers: [{name: speaker, image: speaker}]")
+		resource("v1", "Pod", podOf(node.Name), "schedulerName: nobody, serviceAccountName: speaker, containers: [{name: speaker, image: speaker}]")
 	}
 	for _, p := range c.Peers {
 		resource("metallb.io/v1beta2", "BGPPeer", p.Name, "myASN: %d, peerASN: %d, peerAddress: %s, holdTime: %s", c.ASN, p.ASN, p.Address, c.HoldTime)
 	}
-	resource("metallb.io/v1beta1", "IPAddressPool", "public", "addresses: [%q]", c.Pool)
-	resource("metallb.io/v1beta1", "BGPAdvertisement", "public", "ipAddressPools: [public]")
+	resource("metallb.io/v1beta1", "IPAddressPool", "public", `addresses: ["%s"]`, strings.Join(c.Pools, `", "`))
+	kind := "BGPAdvertisement"
+	if c.L2 {
+		kind = "L2Advertisement"
+	}
+	resource("metallb.io/v1beta1", kind, "public", "ipAddressPools: [public]")
 	return strings.Join(documents, "\n---\n") + "\n"
 }

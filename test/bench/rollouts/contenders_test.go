@@ -95,12 +95,12 @@ func (s *stand) stopPlinth() {
 // installMetalLB tells it of the same routers, and of a part of the same pool.
 func (s *stand) installMetalLB() {
 	s.b.Helper()
-	c := metallb.Config{ASN: lab.MachineASN, HoldTime: holdTime, Pool: metallbPool}
+	c := metallb.Config{ASN: lab.MachineASN, HoldTime: holdTime, Pools: []string{metallbPool}}
 	for _, r := range s.Topology.Routers {
 		c.Peers = append(c.Peers, metallb.Peer{Name: r.Name, Address: s.Topology.RouterAddress(r.Name, rack).V4, ASN: r.ASN})
 	}
 	for _, m := range s.Topology.Machines() {
-		c.Nodes = append(c.Nodes, m.Name)
+		c.Nodes = append(c.Nodes, metallb.Node{Name: m.Name})
 	}
 	check(s.b, metallb.Install(programs, c, func(args ...string) error {
 		_, err := s.Kubectl(s.b.Context(), args...)

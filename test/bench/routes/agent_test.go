@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/procfs"
 )
 
 const (
@@ -167,7 +167,11 @@ func (s *stand) measure(b *testing.B, mode inventory.Mode, n int) (memory float6
 		agent := s.Spawn(os.Getenv(agentVariable), "--kubeconfig="+s.Kubeconfig, "--node-name="+apiserver.MachineName(0), "--state-dir="+b.TempDir(), "--listen="+listen)
 		s.ready(mode, n)
 		time.Sleep(settle)
-		memories = append(memories, resident(b, agent.Pid()))
+		used, err := procfs.Of(agent.Pid())
+		if err != nil {
+			b.Fatal(err)
+		}
+		memories = append(memories, used.Memory)
 		all = append(all, s.add(b, mode)...)
 		agent.Terminate()
 	}
@@ -214,20 +218,6 @@ func agentStatus(ctx context.Context) (s status, text string) {
 		return s, err.Error()
 	}
 	return s, fmt.Sprintf("%+v", s)
-}
-
-// resident is the memory of a process, in MB.
-func resident(b *testing.B, pid int) float64 {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	kib, err := strconv.ParseFloat(strings.Fields(rest)[0], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return kib / 1024
 }
 
 // add creates Nodes one by one and returns how long each took to have its route. In

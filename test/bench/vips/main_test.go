@@ -2,6 +2,7 @@ package vips
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -68,15 +69,15 @@ func outside() int {
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	switch err := c.Run().(type) {
-	case nil:
-		return 0
-	case *exec.ExitError:
-		return err.ExitCode()
-	default:
+	err = c.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "these benchmarks need root and namespaces:", err)
 		return 1
 	}
+	return 0
 }
 
 func build(folder string) error {

@@ -28,7 +28,7 @@ func (s *stand) installMetalLB() {
 	s.b.Helper()
 	check(s.b, metallb.Install(os.Getenv(programs), metallb.Config{
 		ASN: machineASN, Peers: []metallb.Peer{{Name: "tor", Address: netip.MustParseAddr(routerAddr), ASN: routerASN}}, HoldTime: 90 * time.Second,
-		Pool: pool, Nodes: []string{machine},
+		Pools: []string{pool}, Nodes: []metallb.Node{{Name: machine}},
 	}, func(args ...string) error {
 		s.Kubectl(args...)
 		return nil

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/procfs"
 )
 
 const (
@@ -161,21 +161,16 @@ func (s *stand) awaitRack() {
 }
 
 // memory is how much of a process is in memory, in MB.
-func (s *stand) memory(p *apiserver.Process) float64 { return s.megabytes(p, "VmRSS") }
+func (s *stand) memory(p *apiserver.Process) float64 { return s.usage(p).Memory }
 
 // heap is memory without the program's own file, which several processes have in common.
-func (s *stand) heap(p *apiserver.Process) float64 { return s.megabytes(p, "RssAnon") }
+func (s *stand) heap(p *apiserver.Process) float64 { return s.usage(p).Private }
 
-func (s *stand) megabytes(p *apiserver.Process, field string) float64 {
+func (s *stand) usage(p *apiserver.Process) procfs.Usage {
 	s.b.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Pid()))
+	u, err := procfs.Of(p.Pid())
 	check(s.b, err)
-	m := regexp.MustCompile(field + `:\s+(\d+) kB`).FindSubmatch(data)
-	if m == nil {
-		s.b.Fatalf("no %s in %s", field, data)
-	}
-	kB, _ := strconv.ParseFloat(string(m[1]), 64)
-	return kB / 1024
+	return u
 }
 
 var request = regexp.MustCompile(`^apiserver_request_total\{.*code="2.*,resource="([a-z]+)".*verb="(POST|PUT|PATCH|DELETE|APPLY)"[^}]*\} ([0-9.e+]+)$`)

@@ -23,7 +23,7 @@ type Mount struct {
 }
 
 // capabilities are those that a manifest of Plinth's may ask for.
-var capabilities = map[string]uintptr{"NET_ADMIN": unix.CAP_NET_ADMIN, "SYS_NICE": unix.CAP_SYS_NICE}
+var capabilities = map[string]uintptr{"NET_ADMIN": unix.CAP_NET_ADMIN, "NET_RAW": unix.CAP_NET_RAW, "SYS_NICE": unix.CAP_SYS_NICE}
 
 // Start starts a command inside the network namespace. Its path is one inside the container.
 func (c Container) Start(namespace string, cmd *exec.Cmd) error {

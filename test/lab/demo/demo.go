@@ -18,14 +18,29 @@ type story struct {
 	inventory []string // documents in force
 }
 
-// Run starts a lab, tells the story on it, and removes the lab again, whatever
+// step is a part of a story.
+type step struct {
+	name string
+	do   func(context.Context) error
+}
+
+// Run starts a lab, tells the story of a datacenter on it, and removes the lab again, whatever
 // happened. Its last line is "demo: OK" if and only if all went well.
 func Run(ctx context.Context, t lab.Topology, o lab.Options, out io.Writer) error {
+	return run(ctx, t, o, out, (*story).datacenter)
+}
+
+// RunHome is Run for the story of a home, whose router speaks no BGP.
+func RunHome(ctx context.Context, t lab.Topology, o lab.Options, out io.Writer) error {
+	return run(ctx, t, o, out, (*story).home)
+}
+
+func run(ctx context.Context, t lab.Topology, o lab.Options, out io.Writer, steps func(*story, lab.Topology, lab.Options) []step) error {
 	s := &story{teller: newTeller(out), inventory: []string{lab.Inventory(t)}}
 	o.Progress = indented{out}
-	err := s.tell(ctx, t, o)
+	err := tell(ctx, steps(s, t, o))
 	s.say("")
-	s.say("removing the datacenter: namespaces, processes, links")
+	s.say("removing all of it: namespaces, processes, links")
 	// Also when ctx has ended: somebody pressed Ctrl-C.
 	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
@@ -42,11 +57,8 @@ func Run(ctx context.Context, t lab.Topology, o lab.Options, out io.Writer) erro
 	return nil
 }
 
-func (s *story) tell(ctx context.Context, t lab.Topology, o lab.Options) error {
-	steps := []struct {
-		name string
-		do   func(context.Context) error
-	}{
+func (s *story) datacenter(t lab.Topology, o lab.Options) []step {
+	return []step{
 		{"building the datacenter", func(ctx context.Context) error { return s.build(ctx, t, o) }},
 		{"taking up the inventory", s.takeUp},
 		{"nodes", s.nodes},
@@ -57,6 +69,9 @@ func (s *story) tell(ctx context.Context, t lab.Topology, o lab.Options) error {
 		{"inventory with a mistake", s.mistake},
 		{"service deleted", s.remove},
 	}
+}
+
+func tell(ctx context.Context, steps []step) error {
 	for _, step := range steps {
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)

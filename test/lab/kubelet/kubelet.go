@@ -1,6 +1,7 @@
 // Package kubelet plays a machine's kubelet in the lab: it registers the Node,
-// keeps its lease and its Ready condition fresh, and runs the Pods that the
-// scheduler binds to it, each as a network namespace with a small server in it.
+// keeps its lease and its Ready condition fresh, runs the Pods that the
+// scheduler binds to it, each as a network namespace with a small server in it,
+// and forwards ports of theirs.
 // To the API server it is a kubelet like any other, with a kubelet's rights.
 package kubelet
 
@@ -48,6 +49,9 @@ func Run(ctx context.Context, c Config) error {
 		return err
 	}
 	if err := k.register(ctx); err != nil {
+		return err
+	}
+	if err := k.listen(ctx); err != nil {
 		return err
 	}
 	go k.renewLease(ctx)

@@ -77,8 +77,11 @@ func (k *kubelet) join(p *pod, cidrs []netip.Prefix) error {
 	return netns.IP(p.netns, lines...)
 }
 
-// leave removes a pod's namespace and with it its cable.
+// leave removes a pod's namespace and with it its cable, where it has one of its own.
 func (k *kubelet) leave(p *pod) error {
+	if p.netns == "" {
+		return nil
+	}
 	return netns.Delete(p.netns)
 }
 

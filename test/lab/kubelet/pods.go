@@ -32,7 +32,7 @@ func readyIn(p *corev1.Pod, started time.Time) time.Duration {
 type pod struct {
 	key       string // namespace/name
 	uid       string
-	netns     string
+	netns     string       // of its own; empty: the machine's
 	addresses []netip.Addr // one per family
 	server    *server
 	started   metav1.Time
@@ -70,6 +70,9 @@ func (k *kubelet) syncPod(ctx context.Context, p *corev1.Pod) error {
 	}
 	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		return nil
+	}
+	if p.Spec.HostNetwork && p.Annotations[BesideAnnotation] != "" {
+		return k.reportBeside(ctx, p)
 	}
 	if p.Spec.HostNetwork {
 		return k.reject(ctx, p, "the lab runs no pods in a machine's own network namespace")

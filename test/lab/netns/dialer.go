@@ -2,7 +2,12 @@ package netns
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Dialer opens connections inside a namespace. Its threads stay there and are
@@ -18,7 +23,41 @@ func NewDialer(name string) *Dialer {
 }
 
 // DialContext connects like net.Dialer's, from inside the namespace.
-func (d *Dialer) DialContext(ctx context.Context, network, address string) (conn net.Conn, err error) {
+func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return d.dial(ctx, new(net.Dialer), network, address)
+}
+
+// DialFrom is DialContext over TCP from a port, which others may have connections from, but
+// nobody may listen at: that is EADDRINUSE. Where it had no answer, the error is also what a
+// router said about the SYN, if one did.
+func (d *Dialer) DialFrom(ctx context.Context, port int, address string) (net.Conn, error) {
+	socket := -1 // stays open for as long as it may be asked
+	shared := func(_, _ string, c syscall.RawConn) error {
+		var err error
+		control := c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+			if err == nil {
+				socket, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
+			}
+		})
+		return errors.Join(control, err)
+	}
+	conn, err := d.dial(ctx, &net.Dialer{LocalAddr: &net.TCPAddr{Port: port}, Control: shared}, "tcp", address)
+	if socket < 0 {
+		return conn, err
+	}
+	defer unix.Close(socket)
+	if err != nil {
+		// An ICMP error that comes while connect(2) still sends the SYN, as it does from a router
+		// on the same machine, ends nothing: the kernel keeps it for who asks (tcp_v4_err).
+		if said, _ := unix.GetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_ERROR); said != 0 {
+			err = fmt.Errorf("%w: %w", err, syscall.Errno(said))
+		}
+	}
+	return conn, err
+}
+
+func (d *Dialer) dial(ctx context.Context, from *net.Dialer, network, address string) (conn net.Conn, err error) {
 	worker, err := d.worker()
 	if err != nil {
 		return nil, err
@@ -26,7 +65,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (conn
 	done := make(chan struct{})
 	worker <- func() {
 		defer close(done)
-		conn, err = new(net.Dialer).DialContext(ctx, network, address)
+		conn, err = from.DialContext(ctx, network, address)
 	}
 	<-done
 	select {

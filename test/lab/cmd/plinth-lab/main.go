@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -18,13 +19,14 @@ import (
 	"plinth.dev/plinth/test/lab/demo"
 )
 
-const usage = `plinth-lab build|up|down|demo [--name NAME] [--shape two-racks|homelab|two-routers]
+const usage = `plinth-lab build|up|down|demo|demo-home [--name NAME] [--shape two-racks|homelab|two-routers|home]
 
   build  build the control plane, where it is not there yet; with --real also what
          machines with a real kubelet run, with --upstream Kubernetes' own tests
   up     start a lab with Plinth on it, and leave it running
   down   remove every trace of it
   demo   start a lab, show Plinth at work on it, and remove it
+  demo-home  the same for a home, whose router speaks no BGP
 `
 
 func main() {
@@ -48,7 +50,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet("plinth-lab", flag.ContinueOnError)
 	name := flags.String("name", lab.DefaultName, "tells labs on one machine apart")
-	shape := flags.String("shape", "two-racks", "two-racks, homelab or two-routers")
+	shape := flags.String("shape", "two-racks", "two-racks, homelab, two-routers or home")
 	real := flags.Bool("real", false, "machines with a kubelet, containerd and pods in containers")
 	upstream := flags.Bool("upstream", false, "build Kubernetes' own tests, too")
 	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
@@ -56,6 +58,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	topology, ok := map[string]func() lab.Topology{
 		"two-racks": lab.TwoRacks, "homelab": lab.Homelab, "two-routers": lab.TwoRouters,
+		"home": func() lab.Topology { return lab.Home(3) },
 	}[*shape]
 	if !ok {
 		return errUsage
@@ -69,7 +72,9 @@ func run(ctx context.Context, args []string) error {
 	case "down":
 		return lab.Down(ctx, *name)
 	case "demo":
-		return tell(ctx, topology(), options)
+		return tell(ctx, topology(), options, demo.Run)
+	case "demo-home":
+		return tell(ctx, lab.Home(3), options, demo.RunHome)
 	}
 	return errUsage
 }
@@ -89,7 +94,7 @@ func build(ctx context.Context, real, upstream bool) error {
 // demoName is the lab of the demo, beside one that somebody may have left up.
 const demoName = "demo"
 
-func tell(ctx context.Context, t lab.Topology, o lab.Options) error {
+func tell(ctx context.Context, t lab.Topology, o lab.Options, story func(context.Context, lab.Topology, lab.Options, io.Writer) error) error {
 	if o.Name == lab.DefaultName {
 		o.Name = demoName
 	}
@@ -97,7 +102,7 @@ func tell(ctx context.Context, t lab.Topology, o lab.Options) error {
 	if err := lab.Down(ctx, o.Name); err != nil {
 		return err
 	}
-	return demo.Run(ctx, t, o, os.Stdout)
+	return story(ctx, t, o, os.Stdout)
 }
 
 // up starts a lab, unless it runs already. One that is broken is made anew.

@@ -1,0 +1,44 @@
+package onlink
+
+import (
+	"slices"
+	"testing"
+
+	"plinth.dev/plinth/test/bench/results"
+	"plinth.dev/plinth/test/lab"
+)
+
+// story is one measurement of a contender.
+type story struct {
+	name string
+	run  func(*turn)
+	ours bool // it asks what only Plinth's agents say, and runs when it is named
+}
+
+var allStories = []story{
+	{"asked", (*turn).asked, false}, {"cuts", (*turn).cuts, false}, {"ends", (*turn).ends, false},
+	{"conflict", (*turn).conflict, false}, {"partition", (*turn).partition, false},
+	{"idle", (*turn).idle, true}, {"hostile", (*turn).hostile, true},
+}
+
+// BenchmarkOnLink measures each contender in its turn; see the stories for what the units say.
+func BenchmarkOnLink(b *testing.B) {
+	chosen := slices.DeleteFunc(slices.Clone(allStories), func(s story) bool {
+		return !isNamed(*stories, s.name) && (s.ours || *stories != "")
+	})
+	if len(chosen) == 0 {
+		return
+	}
+	s := newStand(b, lab.Home(*machines))
+	measured := results.New(1)
+	for _, c := range contenders(s.Lab) {
+		t := s.begin(c, measured.Of(c.name))
+		for _, story := range chosen {
+			if _, ours := c.contender.(*ours); ours || !story.ours {
+				story.run(t)
+			}
+		}
+		t.finish()
+	}
+	measured.Report(b)
+}

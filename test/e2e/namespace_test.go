@@ -1,0 +1,68 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/e2e/story"
+	"plinth.dev/plinth/test/lab"
+)
+
+// TestAMoveToAnotherNamespaceAndBackLosesNoRequest moves Plinth as the guide does with kustomize: the new
+// agents wait beside the old ones, whose rights are gone by then, and all of them change over at once. Their
+// sessions have a password, which they read in the new namespace.
+func TestAMoveToAnotherNamespaceAndBackLosesNoRequest(t *testing.T) {
+	l := shared(t)
+	story.ForgetMove(t, l)
+	story.Web(t, l, "moved", 4)
+	local := lab.LoadBalancer("moved-local", "moved")
+	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	vips := slices.Concat(story.Expose(t, l, lab.LoadBalancer("moved", "moved")), story.Expose(t, l, local))
+	must(t, l.SetPassword(t.Context(), "tell-nobody"))
+	inForce(t, l, strings.Replace(lab.Inventory(l.Topology), "    holdTime: 3s\n",
+		"    holdTime: 3s\n    passwordFrom: {secret: "+lab.PasswordSecret+", key: "+lab.PasswordKey+"}\n", 1))
+	sessionsUp(t, l)
+	probes := map[netip.Addr]*lab.Prober{}
+	for _, vip := range vips {
+		must(t, l.WaitServed(t.Context(), vip))
+		probes[vip] = probing(t, l, vip, requestRate)
+	}
+	before := story.Placed(t, l)
+
+	for _, step := range []struct{ from, to string }{{lab.PlinthNamespace, story.Elsewhere}, {story.Elsewhere, lab.PlinthNamespace}} {
+		story.Move(t, l, step.from, step.to)
+		sessionsUp(t, l)
+		if d := cmp.Diff(before, story.Placed(t, l)); d != "" {
+			t.Errorf("from %s to %s: %s", step.from, step.to, d)
+		}
+		story.PauseFor(t, 3*time.Second)
+	}
+	noneLost(t, probes)
+}
+
+// sessionsUp waits until every agent has all its sessions, some at least.
+func sessionsUp(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	must(t, lab.Within(t.Context(), 60*time.Second, func(ctx context.Context) error {
+		for _, m := range l.Topology.Machines() {
+			sessions, err := l.Sessions(ctx, m.Name)
+			if err != nil || len(sessions) == 0 {
+				return fmt.Errorf("%s: %d sessions, %w", m.Name, len(sessions), err)
+			}
+			for _, s := range sessions {
+				if !s.Up {
+					return fmt.Errorf("%s: %+v", m.Name, s)
+				}
+			}
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,170 @@
+package onlink
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/test/e2e/story"
+	"plinth.dev/plinth/test/lab"
+)
+
+func TestAPhoneAtHomeAndAClientBehindTheGatewayReachVIPsOnTheLink(t *testing.T) {
+	l := home(t)
+	story.Web(t, l, "page", 3)
+	vips := story.Expose(t, l, lab.LoadBalancer("page", "page"))
+	if !lab.LANPool4.Contains(vips[0]) || !lab.LANPool6.Contains(vips[1]) {
+		t.Fatalf("VIPs %v, want some of %s and %s", vips, lab.LANPool4, lab.LANPool6)
+	}
+	owners := owned(t, l, vips)
+	for _, vip := range vips {
+		for _, from := range []string{lab.Phone, "client", lab.HomeGateway} {
+			must(t, l.WaitServedFrom(t.Context(), from, vip))
+		}
+		t.Logf("%s answers for %s", owners[vip], vip)
+	}
+}
+
+func TestAVIPOnTheLinkFollowsThePodsOfALocalService(t *testing.T) {
+	l := home(t)
+	story.Web(t, l, "lonely", 1)
+	vips := story.Expose(t, l, local(lab.LoadBalancer("lonely", "lonely")))
+	pods, err := l.Pods(t.Context(), "lonely")
+	must(t, err)
+	for _, vip := range vips {
+		_, err := l.WaitOwner(t.Context(), lab.Laptop, vip, pods[0].Spec.NodeName)
+		must(t, err)
+		must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
+		a, err := l.GetFrom(t.Context(), lab.Phone, lab.URL(vip, lab.WebPort))
+		must(t, err)
+		if want := l.Topology.HostAddress(lab.Phone); netip.MustParseAddr(a.Client) != want.V4 && netip.MustParseAddr(a.Client) != want.V6 {
+			t.Errorf("the pod was asked by %s, want the phone, %v", a.Client, want)
+		}
+	}
+}
+
+func TestServicesThatShareAVIPOnTheLinkHaveOneOwner(t *testing.T) {
+	l := home(t)
+	story.Web(t, l, "both", 3)
+	first, second := lab.LoadBalancer("both-web", "both"), lab.LoadBalancer("both-echo", "both")
+	first.Spec.Ports, second.Spec.Ports = first.Spec.Ports[:1], second.Spec.Ports[1:]
+	first.Annotations = map[string]string{"plinth.dev/sharing-key": "both"}
+	second.Annotations = first.Annotations
+	vips := story.Expose(t, l, first)
+	if also := story.Expose(t, l, second); !slices.Equal(vips, also) {
+		t.Fatalf("the Services have %v and %v", vips, also)
+	}
+	owned(t, l, vips)
+	must(t, l.WaitServedFrom(t.Context(), lab.Phone, vips[0]))
+	p := packets(t, l, vips[0])
+	if r := p.Stop(); r.Lost > 0 {
+		t.Errorf("the other Service: %s", r)
+	}
+}
+
+func TestMaintenanceMovesVIPsOnTheLinkWithoutALoss(t *testing.T) {
+	l := home(t)
+	vips := outside(t, l, "moved-a", "moved-b", "moved-c")
+	was := owned(t, l, vips)
+	leaver := was[vips[0]]
+	v6 := vips[slices.IndexFunc(vips, func(v netip.Addr) bool { return v.Is6() && was[v] == was[vips[0]] })]
+	probes := []*lab.Prober{packets(t, l, vips[0]), packets(t, l, v6)}
+	usual := lab.Inventory(l.Topology)
+	t.Cleanup(func() {
+		must(t, l.ApplyInventory(context.Background(), usual))
+		must(t, linksUp(context.Background(), l))
+	})
+	must(t, l.ApplyInventory(t.Context(), story.Edited(t, usual, "{name: "+leaver+",", "{name: "+leaver+", state: maintenance,")))
+	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
+		now, err := l.OwnersOf(ctx, lab.Laptop, vips...)
+		for vip, owners := range now {
+			if len(owners) != 1 || owners[0] == leaver {
+				return fmt.Errorf("%v answer for %s", owners, vip)
+			}
+		}
+		return err
+	}))
+	for _, p := range probes {
+		r := p.Stop()
+		t.Logf("%s went into maintenance: %s", leaver, r)
+		if r.Sent == 0 || r.Lost > 0 {
+			t.Errorf("%d of %d packets were lost", r.Lost, r.Sent)
+		}
+	}
+	after := owned(t, l, vips)
+	for vip, owner := range was {
+		if owner != leaver && after[vip] != owner {
+			t.Errorf("%s moved from %s to %s", vip, owner, after[vip])
+		}
+	}
+}
+
+// One Service has a VIP of a pool that routers are told of, another one of a pool on the rack's
+// subnet, with the same machines.
+func TestVIPsOnTheLinkAndOverBGPLiveSideBySide(t *testing.T) {
+	topology := lab.TwoRacks()
+	topology.Racks[0].Hosts = []string{lab.Phone, lab.Laptop}
+	l := story.Lab(t, bothName, topology)
+	onLink := lab.Pool(topology, "lan", lab.LANPool4.String(), lab.LANPool6.String()) + "      autoAssign: false\n      advertise: {via: link}\n"
+	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology), onLink))
+	story.Web(t, l, "side", 4)
+	routed := story.Expose(t, l, lab.LoadBalancer("routed", "side"))
+	s := lab.LoadBalancer("linked", "side")
+	s.Annotations = map[string]string{"plinth.dev/pool": "lan"}
+	linked := story.Expose(t, l, s)
+	story.Announced(t, l, routed)
+	for _, vip := range linked {
+		_, err := l.WaitOwner(t.Context(), lab.Laptop, vip, "w1", "w2")
+		must(t, err)
+		must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
+		must(t, l.WaitServed(t.Context(), vip))
+		for _, r := range topology.Routers {
+			routes, err := l.BGPRoutes(t.Context(), r.Name, lab.VIPPrefix(vip))
+			must(t, err)
+			if len(routes) > 0 {
+				t.Errorf("%s has heard of %s: %v", r.Name, vip, routes)
+			}
+		}
+	}
+	for _, vip := range routed {
+		must(t, l.WaitServed(t.Context(), vip))
+		owners, err := l.Owners(t.Context(), lab.Laptop, vip)
+		must(t, err)
+		if len(owners) > 0 {
+			t.Errorf("%v answer for %s on the link", owners, vip)
+		}
+	}
+	switchedOnlyWhenAsked(t, l, linked, onLink)
+}
+
+// switchedOnlyWhenAsked edits how the VIPs of a pool are announced: by leaving out what says so,
+// which is refused, and by saying so.
+func switchedOnlyWhenAsked(t *testing.T, l *lab.Lab, vips []netip.Addr, pool string) {
+	t.Helper()
+	usual := lab.Inventory(l.Topology)
+	silent, said := strings.Replace(pool, "advertise: {via: link}", "", 1), strings.Replace(pool, "via: link", "via: bgp", 1)
+	must(t, l.ApplyInventory(t.Context(), usual, silent))
+	must(t, story.StatusSays(t, l, "false", "P0708", 30*time.Second))
+	for _, vip := range vips {
+		_, err := l.WaitOwner(t.Context(), lab.Laptop, vip, "w1", "w2")
+		must(t, err)
+		must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
+	}
+	must(t, l.ConfigureRouters(t.Context(), usual, said)) // they take no address that is not told
+	must(t, l.ApplyInventory(t.Context(), usual, said))
+	story.Announced(t, l, vips)
+	for _, vip := range vips {
+		must(t, l.WaitServed(t.Context(), vip))
+		must(t, lab.Within(t.Context(), 10*time.Second, func(ctx context.Context) error {
+			owners, err := l.Owners(ctx, lab.Laptop, vip)
+			if err == nil && len(owners) > 0 {
+				err = fmt.Errorf("%v answer for %s on the link still", owners, vip)
+			}
+			return err
+		}))
+	}
+}

@@ -1,0 +1,38 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/diagnose"
+	"plinth.dev/plinth/test/lab"
+)
+
+// BrokenAt says why the first step of a chain of `plinth why` that does not hold is not this one, with these
+// words.
+func BrokenAt(ctx context.Context, l *lab.Lab, what, step, words string) error {
+	var chain diagnose.Chain
+	if err := l.Ask(ctx, &chain, "why", what); err != nil {
+		return err
+	}
+	if fault, _ := chain.Fault(); fault.Step != step || !strings.Contains(fault.Reason+" "+fault.Text, words) {
+		return fmt.Errorf("%s: want %s at the step %s: %+v", what, words, step, chain.Links)
+	}
+	return nil
+}
+
+// InStatus says why `plinth status` has nothing with these words of a thing, or of what it belongs to.
+func InStatus(ctx context.Context, l *lab.Lab, name, words string) error {
+	var status diagnose.Status
+	if err := l.Ask(ctx, &status, "status"); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(status.Findings, func(f diagnose.Finding) bool {
+		return (f.Name == name || f.Of == name) && strings.Contains(f.Reason+" "+f.Message, words)
+	}) {
+		return fmt.Errorf("the status says nothing of %s and %s: %q", name, words, status.NotWell)
+	}
+	return nil
+}
