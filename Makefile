@@ -17,11 +17,17 @@ LDFLAGS  = -s -w -X plinth.dev/plinth/buildinfo.Version=$(VERSION) -X plinth.dev
 # The same bytes whatever the environment says, and programs that every machine of a platform runs.
 BUILD    = CGO_ENABLED=0 GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT= GOFIPS140=off go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags '$(LDFLAGS)'
 
+# Laws draw the same worlds in each run, and no failure of an earlier one is tried first: what draws anew is make soak.
+export RAPID_SEED ?= 1
+export RAPID_NOFAILFILE ?= 1
+export PLINTH_TEST_SEED ?= 1
+SEEDS := RAPID_SEED,RAPID_NOFAILFILE,RAPID_CHECKS,PLINTH_TEST_SEED
+
 # What makes namespaces needs root; everything else runs as whoever calls make,
 # compiling included: go test builds as you and runs the test through sudo.
 ifneq ($(shell id -u),0)
-AS_ROOT := sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI,GOPROXY,GOFLAGS env PATH="$$PATH"
-EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI env PATH=$(PATH)'
+AS_ROOT := sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI,GOPROXY,GOFLAGS,$(SEEDS) env PATH="$$PATH"
+EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI,$(SEEDS) env PATH=$(PATH)'
 endif
 LAB     := bin/plinth-lab
 
@@ -113,7 +119,7 @@ lab-down: ## remove every trace of it
 	@$(AS_ROOT) $(LAB) down
 
 .PHONY: test
-test: ## run every test but those on real kubelets: unit, namespaces, routers, API server, lab
+test: ## the gate: lint, and every test that holds a fact: unit, kernel and routers, API server, labs
 	@.ci/run
 
 .PHONY: fresh
@@ -123,8 +129,8 @@ fresh: ## demo and test in a minimal Debian with Go and nothing else (COLD=1: wi
 .PHONY: test-unit
 test-unit: ## the tests that need neither root nor a network
 	$(call step,unit tests)
-	@go test ./...
-	@go test -C release ./...
+	@go test -vet=off ./...
+	@go test -C release -vet=off ./...
 
 .PHONY: test-privileged
 test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD in network namespaces
@@ -133,7 +139,7 @@ test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD 
 
 # What has an API server of its own and mostly waits runs side by side; a story
 # that counts lost packets has the machine for itself.
-WAITING = $$(go list -C test ./... | grep -vE '/(e2e(/.*)?|real|stopwatch|upstream)$$')
+WAITING = $$(go list -C test ./... | grep -vE '/(e2e|traffic)(/.*)?$$|/(labs|real|stopwatch|upstream)$$')
 
 .PHONY: test-e2e
 test-e2e: test-apiserver test-lab ## the stories on a real control plane: those with an API server, then those on a whole lab
@@ -149,12 +155,46 @@ test-lab: controlplane ## the stories on whole labs: a datacenter and a home
 	@go test -C test $(EXEC) -count=1 -p 1 -timeout 45m ./e2e/...
 
 .PHONY: ci
-ci: ## what a change must pass, in parts that say how long each took (PARTS="lint unit": these alone)
-	@.ci/run $(PARTS)
+ci: ## what a change must pass, in parts that say how long each took (GATE="lint unit": these alone)
+	@.ci/run $(GATE)
+
+# What depends on the clock, takes long or draws new worlds.
+PARTS ?= bfd traffic waits labs chaos
+comma := ,
+
+.PHONY: test-all
+test-all: ## all that make test leaves out: what depends on the clock, takes long or draws anew (PARTS=bfd,traffic,waits,labs,chaos: these alone)
+	@$(MAKE) --no-print-directory -k $(addprefix test-part-,$(subst $(comma), ,$(PARTS)))
+
+.PHONY: test-part-bfd
+test-part-bfd: deps
+	$(call step,detection$(comma) hold times$(comma) two speakers)
+	@go test $(EXEC) -tags privileged$(comma)timing -count=1 -p 1 -parallel 2 -timeout 45m ./lb/bgp ./lb/kubeproxy ./lb/mesh ./provider/agent
+
+.PHONY: test-part-traffic
+test-part-traffic: controlplane
+	$(call step,what clients lose)
+	@go test -C test $(EXEC) -count=1 -p 1 -timeout 45m ./traffic/...
+
+.PHONY: test-part-waits
+test-part-waits: controlplane
+	$(call step,stories that mostly wait)
+	@go test -C test $(EXEC) -tags slow -count=1 -p 2 -timeout 45m ./services ./nodes
+
+.PHONY: test-part-labs
+test-part-labs: controlplane
+	$(call step,labs of other shapes)
+	@go test -C test $(EXEC) -count=1 -timeout 45m ./labs
+
+.PHONY: test-part-chaos
+test-part-chaos: controlplane
+	$(call step,chaos and sequences$(comma) drawn anew)
+	@PLINTH_TEST_SEED= go test -C test $(EXEC) -tags chaos -count=1 -p 2 -timeout 45m -run 'Chaos|Sequence' ./services ./nodes
+	@RAPID_SEED=0 RAPID_CHECKS=1000 go test -vet=off -count=1 -timeout 45m $$(git grep -l rapid.Check -- '*_test.go' ':!*privileged*' ':!test' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .PHONY: nightly
 nightly: ## what takes too long for every change (SUITE=test-real: that alone)
-	@$(MAKE) --no-print-directory $(or $(SUITE),test-real test-failures test-versions)
+	@$(MAKE) --no-print-directory $(or $(SUITE),test-all test-real test-failures test-versions)
 
 .PHONY: test-real
 test-real: lab-tools ## the shipped images and chart on real kubelets and containerd, with kube-proxy in nftables and iptables mode
@@ -177,7 +217,7 @@ stopwatch: lab-tools ## how long the quick start takes on fresh real machines, w
 .PHONY: test-failures
 test-failures: controlplane ## what plinth simulate says, held against each machine, router and rack that fails, and ten pairs: about twenty minutes
 	$(call step,failures of a lab)
-	@go test -C test $(EXEC) -v -count=1 -timeout 60m -run TestWhatSimulateSaysIsWhatHappens ./e2e -args -every-failure
+	@go test -C test $(EXEC) -v -count=1 -timeout 60m -run TestWhatSimulateSaysIsWhatHappens ./labs -args -every-failure
 
 .PHONY: test-versions
 test-versions: lab-tools ## all stories on Kubernetes 1.33, 1.34 and the newest, about half an hour each (VERSIONS="1.35 1.36": on others; ONLY=e2e,real); writes the table in README.md
@@ -199,11 +239,11 @@ bench: controlplane ## measure what the docs give a figure for
 	$(call step,planners)
 	@go test -count=1 -run '^$$' -bench . ./inventory ./lb/ipam ./lb/advertise ./routing ./provider/...
 	$(call step,kernel)
-	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . ./routing/kernel ./provider/agent ./lb/onlink
+	@go test $(EXEC) -tags privileged,timing -count=1 -run '^$$' -bench . ./routing/kernel ./provider/agent ./lb/onlink
 	$(call step,sessions)
-	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./lb/bgp
+	@go test $(EXEC) -tags privileged,timing -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./lb/bgp
 	$(call step,machines of a subnet that watch each other)
-	@go test $(EXEC) -tags privileged -count=1 -run '^$$' -bench . -benchtime 120x -timeout 1h ./lb/mesh
+	@go test $(EXEC) -tags privileged,timing -count=1 -run '^$$' -bench . -benchtime 120x -timeout 1h ./lb/mesh
 	$(call step,Nodes at a real API server)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -timeout 90m ./bench
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./bench/routes
@@ -225,6 +265,9 @@ $(LINTERS) &: go.mod lint/go.mod lint/vet/main.go
 # Words that are spelt so on purpose: the name of a system, and mistakes in inventories of tests.
 SPELT = routeros,adress,maintainance
 
+# All that tests are tagged with.
+TAGS = privileged,timing,slow,chaos
+
 .PHONY: lint
 lint: $(LINTERS) ## gofmt, go vet, staticcheck, and what lint/ has: errorlint, exhaustive, revive, unparam, misspell, actionlint
 	$(call step,lint)
@@ -234,9 +277,9 @@ lint: $(LINTERS) ## gofmt, go vet, staticcheck, and what lint/ has: errorlint, e
 	@bin/actionlint -shellcheck= -pyflakes= .github/workflows/* # the same, whatever else is installed
 	@bin/revive -config lint/revive.toml -formatter friendly ./...
 	@for module in . test release lint; do \
-		go vet -C $$module -tags privileged ./... && \
-		go vet -C $$module -vettool=$(CURDIR)/bin/plinth-vet -tags privileged ./... && \
-		(cd $$module && $(CURDIR)/bin/staticcheck -tags privileged ./...) || exit 1; \
+		go vet -C $$module -tags $(TAGS) ./... && \
+		go vet -C $$module -vettool=$(CURDIR)/bin/plinth-vet -tags $(TAGS) ./... && \
+		(cd $$module && $(CURDIR)/bin/staticcheck -tags $(TAGS) ./...) || exit 1; \
 	done
 	@bin/unparam ./...
 	@for os in darwin windows; do GOOS=$$os go build -o /dev/null ./cmd/plinth || exit 1; done # as releases have it

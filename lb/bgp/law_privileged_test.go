@@ -3,10 +3,13 @@
 package bgp
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -109,13 +112,20 @@ func changes(was, is Config) (n uint64) {
 	return n
 }
 
+// seed is what all is drawn from: 1, or what PLINTH_TEST_SEED says.
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv("PLINTH_TEST_SEED"), "1"), 10, 64)
+	must(t, err)
+	t.Log("PLINTH_TEST_SEED", n)
+	return n
+}
+
 // Whatever was set before, a router holds what the last Config says and nothing else,
 // and receives each difference once.
 func TestARouterHoldsWhatWasSetLastWhateverWasSetBefore(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Log("seed", seed)
-	draw := rand.New(rand.NewPCG(seed, 0))
+	draw := rand.New(rand.NewPCG(seed(t), 0))
 	r := newRouter(t).bird(neighbour{})
 	s := speaker(t)
 	both := []inventory.Session{r.session4(), r.session6()}

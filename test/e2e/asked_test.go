@@ -19,7 +19,7 @@ import (
 // their machines, while all is well and while something is wrong that nobody else knows of.
 func TestWhatAgentsAloneKnowIsFoundByAskingThem(t *testing.T) {
 	const hung, dead = "w1", "w4"
-	l := shared(t)
+	l := story.Shared(t)
 	hide, err := l.ShowAgents(t.Context())
 	t.Cleanup(func() {
 		if hide != nil {
@@ -31,7 +31,7 @@ func TestWhatAgentsAloneKnowIsFoundByAskingThem(t *testing.T) {
 	vips := story.Expose(t, l, lab.LoadBalancer("asked", "asked"))
 	story.Announced(t, l, vips)
 	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
-		return errors.Join(holds(ctx, l, "svc/default/asked"), holds(ctx, l, "node/"+hung), holds(ctx, l, "router/"+l.Topology.Routers[0].Name),
+		return errors.Join(story.Holds(ctx, l, "svc/default/asked"), story.Holds(ctx, l, "node/"+hung), story.Holds(ctx, l, "router/"+l.Topology.Routers[0].Name),
 			allTold(ctx, l, vips[0].String()))
 	}))
 
@@ -65,18 +65,6 @@ func TestWhatAgentsAloneKnowIsFoundByAskingThem(t *testing.T) {
 		}
 		return nil
 	}))
-}
-
-// holds says why some step of a chain does not hold.
-func holds(ctx context.Context, l *lab.Lab, what string) error {
-	var chain diagnose.Chain
-	if err := l.Ask(ctx, &chain, "why", what); err != nil {
-		return err
-	}
-	if fault, found := chain.Fault(); found {
-		return fmt.Errorf("%s: %+v", what, fault)
-	}
-	return nil
 }
 
 // allTold says what the tables of plinth status lack of a VIP that all machines announce.

@@ -47,7 +47,7 @@ var mistakes = map[string][2]mistake{
 // TestWhyASessionIsDownIsKnownFarFromItsMachine has each router be wrong in some way, both at a time, and asks
 // status and why about it, which learn of it by the API server alone.
 func TestWhyASessionIsDownIsKnownFarFromItsMachine(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	usual := routersSides(t, l)
 	t.Cleanup(func() { mend(t, l, usual) })
 	for round := range 2 {

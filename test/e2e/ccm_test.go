@@ -10,11 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
 func TestNoVIPChangesHandsWhileTheControllerIsKilledTenTimesUnderAStreamOfServices(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	const restarts, perRestart = 10, 4
 	services := l.Kube.CoreV1().Services("ccm-story")
 	_, err := l.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ccm-story"}}, metav1.CreateOptions{})

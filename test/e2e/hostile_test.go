@@ -24,13 +24,13 @@ import (
 const villains = "villains"
 
 func TestServicesThatAskForWhatIsNotTheirsChangeNothingThatIsAnnounced(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "honest", 2)
 	honest := lab.LoadBalancer("honest", "honest")
 	honest.Annotations = map[string]string{"plinth.dev/sharing-key": "web"}
 	vips := story.Expose(t, l, honest)
 	story.Announced(t, l, vips)
-	before := routersKnow(t, l)
+	before := story.RoutersKnow(t, l)
 	four, six := vips[0].String(), vips[1].String()
 
 	_, err := l.Kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: villains}}, metav1.CreateOptions{})
@@ -63,8 +63,8 @@ func TestServicesThatAskForWhatIsNotTheirsChangeNothingThatIsAnnounced(t *testin
 			overwrite(t, l, villains, fmt.Sprint("villain", i), edits[(i+round)%len(edits)])
 		}
 		overwrite(t, l, corev1.NamespaceDefault, "honest", router.V4.String())
-		passage(t, l)
-		if now := routersKnow(t, l); now != before {
+		passage(t, l, "honest")
+		if now := story.RoutersKnow(t, l); now != before {
 			t.Fatalf("the routers knew\n%s\nand now know\n%s", before, now)
 		}
 	}
@@ -74,8 +74,8 @@ func TestServicesThatAskForWhatIsNotTheirsChangeNothingThatIsAnnounced(t *testin
 	}
 	overwrite(t, l, corev1.NamespaceDefault, "honest", router.V4.String())
 	must(t, l.RestartCCM(t.Context()))
-	passage(t, l)
-	if now := routersKnow(t, l); now != before {
+	passage(t, l, "honest")
+	if now := story.RoutersKnow(t, l); now != before {
 		t.Errorf("the routers knew\n%s\nand, after the controller was restarted, know\n%s", before, now)
 	}
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
@@ -98,9 +98,9 @@ func TestServicesThatAskForWhatIsNotTheirsChangeNothingThatIsAnnounced(t *testin
 
 // passage waits until all agents and routers have heard of all that was done before:
 // another Service comes and goes.
-func passage(t *testing.T, l *lab.Lab) {
+func passage(t *testing.T, l *lab.Lab, web string) {
 	t.Helper()
-	vips := story.Expose(t, l, lab.LoadBalancer("passage", "honest"))
+	vips := story.Expose(t, l, lab.LoadBalancer("passage", web))
 	story.Announced(t, l, vips)
 	must(t, l.RemoveService(t.Context(), "passage"))
 	for _, vip := range vips {

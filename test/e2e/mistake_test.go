@@ -15,12 +15,11 @@ import (
 )
 
 func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "mistake", 2)
 	vips := story.Expose(t, l, lab.LoadBalancer("mistake", "mistake"))
 	story.Announced(t, l, vips)
-	before := routersKnow(t, l)
-	probe := probing(t, l, vips[0], 50)
+	before := story.RoutersKnow(t, l)
 
 	usual := lab.Inventory(l.Topology)
 	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), usual)) })
@@ -46,12 +45,12 @@ func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 		t.Errorf("plinth status says, with error %v:\n%s", err, text)
 	}
 	must(t, l.RestartCCM(t.Context())) // also one that starts with the mistake has the last good one
-	must(t, probe.Steady(t.Context(), 5*time.Second))
-	if after := routersKnow(t, l); after != before {
+	passage(t, l, "mistake")           // all have heard of what it does
+	if after := story.RoutersKnow(t, l); after != before {
 		t.Errorf("the routers knew\n%s\nand now know\n%s", before, after)
 	}
-	if r := probe.Stop(); r.Lost > 0 {
-		t.Errorf("requests were lost: %s", r)
+	for _, vip := range vips {
+		must(t, l.WaitServed(t.Context(), vip))
 	}
 	must(t, l.ApplyInventory(t.Context(), usual))
 	must(t, status("true"))
@@ -62,20 +61,4 @@ func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 		}
 		return err
 	}))
-}
-
-// routersKnow is all that the kernels of the routers reach.
-func routersKnow(t *testing.T, l *lab.Lab) string {
-	t.Helper()
-	var b strings.Builder
-	for _, r := range l.Topology.Routers {
-		routes, err := l.KernelRoutes(t.Context(), r.Name)
-		must(t, err)
-		for _, route := range routes {
-			if route.Protocol == "bgp" || route.Protocol == "bird" {
-				fmt.Fprintln(&b, r.Name, route.Dst, route.Gateways())
-			}
-		}
-	}
-	return b.String()
 }

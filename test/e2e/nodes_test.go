@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/e2e/story"
 )
 
 func TestNodesAreInitialisedFromTheInventory(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	for _, rack := range l.Topology.Racks {
 		for _, m := range rack.Machines {
 			n, err := l.Node(t.Context(), m.Name)
@@ -55,7 +57,7 @@ func internal(n *corev1.Node) []string {
 }
 
 func TestEveryAgentSaysThatItsFabricIsReady(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	must(t, l.WaitFabric(t.Context()))
 	for _, m := range l.Topology.Machines() {
 		n, err := l.Node(t.Context(), m.Name)

@@ -20,7 +20,7 @@ import (
 // On a real node the program of a pod has exited, and its network is gone, before
 // anybody else knows: whoever announces a machine by its endpoints acts on old news.
 func TestAPodOfTheLabHasEndedBeforeTheAPIServerKnows(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "ending", 1)
 	pods, err := l.Pods(t.Context(), "ending")
 	must(t, err)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ import (
 )
 
 func TestAPoolThatIsAddedToTheInventoryServesTheServiceThatWaitsForIt(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "late", 4)
 	pool := netip.MustParsePrefix("198.51.100.0/28")
 	service := lab.LoadBalancer("late", "late")
@@ -24,7 +25,7 @@ func TestAPoolThatIsAddedToTheInventoryServesTheServiceThatWaitsForIt(t *testing
 		t.Fatalf("the Service got %v from a pool that does not exist", vips)
 	}
 
-	inForce(t, l, lab.Inventory(l.Topology), lab.Pool(l.Topology, "second", pool.String()))
+	story.InForce(t, l, lab.Inventory(l.Topology), lab.Pool(l.Topology, "second", pool.String()))
 	var vips []netip.Addr
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) (err error) {
 		if vips, err = l.VIPs(ctx, "late"); err == nil && (len(vips) != 1 || !pool.Contains(vips[0])) {
@@ -35,4 +36,8 @@ func TestAPoolThatIsAddedToTheInventoryServesTheServiceThatWaitsForIt(t *testing
 	story.Announced(t, l, vips)
 	must(t, l.WaitServed(t.Context(), vips[0]))
 	must(t, l.RemoveService(t.Context(), "late")) // before its pool goes
+}
+
+func errNotFrom(pool netip.Prefix, vips []netip.Addr) error {
+	return fmt.Errorf("VIPs %v, want one of %s", vips, pool)
 }

@@ -23,7 +23,7 @@ const netAdmin = "0000000000001000"
 
 // Every other story is told by agents with these rights, too.
 func TestAnAgentRunsWithTheRightToWriteRoutesAlone(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	for _, m := range l.Topology.Machines() {
 		p, ok := l.Process("agent-" + m.Name)
 		if !ok {
@@ -86,14 +86,14 @@ func writable(t *testing.T, pid int) []string {
 }
 
 func TestSessionsWithPasswordTTLSecurityAndBFDComeUpWithTheseRights(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "guarded", 4)
 	vips := story.Expose(t, l, lab.LoadBalancer("guarded", "guarded"))
 	must(t, l.SetPassword(t.Context(), "tell-nobody"))
-	guarded := strings.Replace(lab.Inventory(l.Topology), "    holdTime: 3s\n",
-		"    holdTime: 3s\n    ttlSecurity: true\n    bfd: lab\n    passwordFrom: {secret: "+lab.PasswordSecret+", key: "+lab.PasswordKey+"}\n", 1)
+	guarded := strings.Replace(lab.Inventory(l.Topology), "    gracefulRestart:",
+		"    ttlSecurity: true\n    bfd: lab\n    passwordFrom: {secret: "+lab.PasswordSecret+", key: "+lab.PasswordKey+"}\n    gracefulRestart:", 1)
 	guarded = strings.Replace(guarded, "  bgp:\n", "  bfdProfiles:\n    - {name: lab, interval: 300ms, multiplier: 10}\n  bgp:\n", 1)
-	inForce(t, l, guarded)
+	story.InForce(t, l, guarded)
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) (err error) {
 		for _, m := range l.Topology.Machines() {
 			sessions, unasked := l.Sessions(ctx, m.Name)

@@ -9,15 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
-// protocol is the number that marks a route in the kernel as Plinth's.
-const protocol = "114"
-
 func TestAMachinesPodRoutesAllBearPlinthsMarkAndNoOtherRouteIsTouched(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	const host = "w1"
 	foreign := netip.MustParsePrefix("10.244.200.0/24") // within the pod network, by somebody else
 	space := l.Namespace(host)
@@ -27,7 +25,7 @@ func TestAMachinesPodRoutesAllBearPlinthsMarkAndNoOtherRouteIsTouched(t *testing
 	// Somebody deletes one of ours: it comes back, and the foreign one stays.
 	mate, err := l.Node(t.Context(), "w2")
 	must(t, err)
-	must(t, netns.IP(space, "route del "+mate.Spec.PodCIDRs[0]+" proto "+protocol))
+	must(t, netns.IP(space, "route del "+mate.Spec.PodCIDRs[0]+" proto "+story.Protocol))
 	const soon = 5 * time.Second // and even three times that is well before a resync
 	must(t, lab.Within(t.Context(), soon, func(ctx context.Context) error {
 		hops, err := l.NextHops(ctx, host, netip.MustParsePrefix(mate.Spec.PodCIDRs[0]))
@@ -50,11 +48,11 @@ func TestAMachinesPodRoutesAllBearPlinthsMarkAndNoOtherRouteIsTouched(t *testing
 			left = nil
 		case r.Dev == "pods" && r.Protocol == "kernel": // the bridge of the machine's own pods
 		case lab.PodCIDR4.Overlaps(p) || lab.PodCIDR6.Overlaps(p):
-			if r.Protocol != protocol {
+			if r.Protocol != story.Protocol {
 				t.Errorf("a route to pods without Plinth's mark: %+v", r)
 			}
 		default:
-			if r.Protocol == protocol && !lab.PublicPool4.Overlaps(p) && !lab.PublicPool6.Overlaps(p) {
+			if r.Protocol == story.Protocol && !lab.PublicPool4.Overlaps(p) && !lab.PublicPool6.Overlaps(p) {
 				t.Errorf("a route with Plinth's mark that leads to no pod and no VIP: %+v", r)
 			}
 		}

@@ -2,10 +2,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
-	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +16,7 @@ import (
 )
 
 func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "story", 4)
 	vips := story.Expose(t, l, lab.LoadBalancer("story", "story"))
 	if len(vips) != 2 || !lab.PublicPool4.Contains(vips[0]) || !lab.PublicPool6.Contains(vips[1]) {
@@ -37,23 +35,25 @@ func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testi
 		}
 		must(t, l.WaitServed(t.Context(), vip))
 		nodes := map[string]bool{}
-		for range 40 {
-			a, err := l.Get(t.Context(), lab.URL(vip, lab.WebPort))
-			must(t, err)
-			nodes[a.Node] = true
-		}
+		must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
+			a, err := l.Get(ctx, lab.URL(vip, lab.WebPort))
+			if err != nil {
+				return err
+			}
+			if nodes[a.Node] = true; len(nodes) < 2 {
+				return fmt.Errorf("all requests to %s were answered on %v", vip, nodes)
+			}
+			return nil
+		}))
 		must(t, lab.Within(t.Context(), 15*time.Second, func(ctx context.Context) error { // a kernel limits how many errors it sends
-			if _, err := l.Get(ctx, lab.URL(vip, 81)); !refused(err) {
+			if _, err := l.Get(ctx, lab.URL(vip, 81)); !story.Refused(err) {
 				return fmt.Errorf("a port of %s that nobody serves: %v, want an answer", vip, err)
 			}
 			return nil
 		}))
-		if len(nodes) < 2 {
-			t.Errorf("40 requests to %s were all answered on %v", vip, nodes)
-		}
 	}
 
-	scale(t, l, "story", 0)
+	must(t, l.ScaleWeb(t.Context(), "story", 0))
 	for _, vip := range vips {
 		must(t, l.WaitGone(t.Context(), vip))
 	}
@@ -75,12 +75,6 @@ func TestAServiceGetsAVIPInBothFamiliesAndItsPodsAnswerTheOutsideClient(t *testi
 	}
 }
 
-// refused reports whether what nobody serves was answered, rather than sent back and
-// forth until its TTL ended.
-func refused(err error) bool {
-	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ECONNREFUSED)
-}
-
 // bounces fails where machines give back to their routers what these, late to hear that
 // a VIP was withdrawn, still send to them.
 func bounces(t *testing.T, l *lab.Lab, vips []netip.Addr, what string) {
@@ -96,7 +90,7 @@ func bounces(t *testing.T, l *lab.Lab, vips []netip.Addr, what string) {
 	late("add")
 	for _, vip := range vips {
 		err := lab.Within(t.Context(), 15*time.Second, func(ctx context.Context) error { // kube-proxy may be late, too
-			if _, err := l.Get(ctx, lab.URL(vip, lab.WebPort)); !refused(err) {
+			if _, err := l.Get(ctx, lab.URL(vip, lab.WebPort)); !story.Refused(err) {
 				return fmt.Errorf("%s, a VIP %s, is still sent to machines: %v, want an answer", vip, what, err)
 			}
 			return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,18 +15,13 @@ import (
 	"plinth.dev/plinth/test/lab/kubelet"
 )
 
-// withPool is the lab's usual inventory with more said of its pool.
-func withPool(l *lab.Lab, setting string) string {
-	return strings.Replace(lab.Inventory(l.Topology), "    - name: public\n", "    - name: public\n      "+setting+"\n", 1)
-}
-
 func TestMachinesGetTrafficByTheNumberOfTheirReadyPods(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "heavy", 12) // three on each machine
 	service := lab.LoadBalancer("heavy", "heavy")
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	vips := story.Expose(t, l, service)
-	inForce(t, l, withPool(l, "advertise: {weighted: true}"))
+	story.InForce(t, l, story.WithPool(l, "advertise: {weighted: true}"))
 	story.Announced(t, l, vips)
 
 	ready := func(machine string, want int) {
@@ -55,13 +49,13 @@ func TestMachinesGetTrafficByTheNumberOfTheirReadyPods(t *testing.T) {
 		}
 	}
 	proportion(3, 3)
-	before := sessions(t, l)
+	before := story.Sessions(t, l)
 	ready("w2", 1)
 	proportion(3, 1)
 	ready("w1", 2)
 	ready("w2", 3)
 	proportion(2, 3)
-	if d := cmp.Diff(before, sessions(t, l)); d != "" {
+	if d := cmp.Diff(before, story.Sessions(t, l)); d != "" {
 		t.Errorf("sessions were lost over a change of weights (-before +after):\n%s", d)
 	}
 }

@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
 	"text/template"
+	"time"
 
 	"go4.org/netipx"
 )
@@ -27,7 +29,7 @@ func Inventory(t Topology) string {
 	var b strings.Builder
 	err := inventoryTemplate.Execute(&b, map[string]any{
 		"T": t, "Routers": t.speakers(), "ASN": MachineASN, "Pods4": PodCIDR4, "Pods6": PodCIDR6,
-		"Pool4": PublicPool4, "Pool6": PublicPool6, "LAN4": LANPool4, "LAN6": LANPool6,
+		"Pool4": PublicPool4, "Pool6": PublicPool6, "LAN4": LANPool4, "LAN6": LANPool6, "Hold": cmp.Or(t.HoldTime, 3*time.Second),
 	})
 	if err != nil {
 		panic(err) // the template and its data are both ours
@@ -76,7 +78,7 @@ spec:
 {{- if .Routers}}
   bgp:
     asn: {{.ASN}}
-    holdTime: 3s
+    holdTime: {{.Hold}}
     gracefulRestart: {restartTime: 20s}
 {{- end}}
 {{- if not .T.StaticPods}}

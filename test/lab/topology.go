@@ -28,6 +28,9 @@ type Topology struct {
 	StaticPods bool
 	// IPv4Only leaves IPv6 out of the inventory: no Node, pod or VIP has such an address.
 	IPv4Only bool
+	// HoldTime is that of all sessions; zero: 3 s, the least there is. Within it a program that gets no processor
+	// loses its sessions.
+	HoldTime time.Duration
 	// Real gives every machine a kubelet, containerd and pods in containers, in
 	// place of the lab's own kubelet.
 	Real         bool

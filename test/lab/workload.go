@@ -169,7 +169,7 @@ func (t Topology) localHops(router string, vip netip.Addr, machines []string) []
 
 // WaitGone waits until no router's kernel knows the VIP.
 func (l *Lab) WaitGone(ctx context.Context, vip netip.Addr) error {
-	return within(ctx, 20*time.Second, func(ctx context.Context) error {
+	return Within(ctx, 20*time.Second, func(ctx context.Context) error {
 		var wrong []error
 		for _, r := range l.Topology.Routers {
 			have, err := l.NextHops(ctx, r.Name, VIPPrefix(vip))

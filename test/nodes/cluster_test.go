@@ -172,3 +172,33 @@ func (c *cluster) event(kind, name, reason, text string) {
 		return fmt.Errorf("seen are only:\n%s", strings.Join(seen, "\n"))
 	})
 }
+
+// The lease is as short as a test can wait for.
+var elected = []string{
+	"--leader-elect=true", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms",
+	"--node-monitor-period=500ms",
+}
+
+// logged returns the lines that the controller manager wrote since it had written the first
+// so many bytes.
+func (c *cluster) logged(since int) (lines []string) {
+	for line := range strings.Lines(c.Log(apiserver.ControllerName)[since:]) {
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// skewed is the inventory of the story of a newer version.
+func skewed(zone, state string) string {
+	return apiserver.Document(strings.NewReplacer("ZONE", zone, "STATE", state).Replace(withPool))
+}
+
+const withPool = `
+  pools: [{name: public, addresses: [203.0.113.0/28]}]
+  racks:
+    - name: r01
+      zone: ZONE
+      machines:
+        - {name: w1, addresses: [10.10.1.11]}
+        - {name: old, addresses: [10.10.1.12], state: STATE}
+`

@@ -1,3 +1,5 @@
+//go:build slow
+
 package nodes
 
 import (
@@ -22,12 +24,6 @@ type failover struct {
 	backup        apiserver.Backup
 	counted       string // how often a leader was, when the backup was made
 	step          int
-}
-
-// The lease is as short as a test can wait for.
-var elected = []string{
-	"--leader-elect=true", "--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms",
-	"--node-monitor-period=500ms",
 }
 
 // place is an inventory of three machines. Its label shows which edit a Node has seen.

@@ -1,3 +1,5 @@
+//go:build slow
+
 package nodes
 
 import (
@@ -8,15 +10,6 @@ import (
 
 	"plinth.dev/plinth/test/apiserver"
 )
-
-// logged returns the lines that the controller manager wrote since it had written the first
-// so many bytes.
-func (c *cluster) logged(since int) (lines []string) {
-	for line := range strings.Lines(c.Log(apiserver.ControllerName)[since:]) {
-		lines = append(lines, line)
-	}
-	return lines
-}
 
 // withNetworks are so many Nodes, of racks whose pods Plinth routes, that have a network.
 func (c *cluster) withNetworks(count int) {

@@ -1,3 +1,5 @@
+//go:build chaos
+
 package nodes
 
 import (
@@ -26,8 +28,7 @@ func TestNoSequenceOfEditsWithoutRetiredLosesANode(t *testing.T) {
 		c.register(node{name: name, notReady: true})
 		c.until(name, "is initialised", apiserver.Initialised)
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := apiserver.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for step := range steps {
 		what := c.randomEdit(r, names)

@@ -1,3 +1,5 @@
+//go:build slow
+
 package nodes
 
 import (
@@ -12,21 +14,6 @@ import (
 
 	"plinth.dev/plinth/test/apiserver"
 )
-
-const withPool = `
-  pools: [{name: public, addresses: [203.0.113.0/28]}]
-  racks:
-    - name: r01
-      zone: ZONE
-      machines:
-        - {name: w1, addresses: [10.10.1.11]}
-        - {name: old, addresses: [10.10.1.12], state: STATE}
-`
-
-// skewed is the inventory of the story of a newer version.
-func skewed(zone, state string) string {
-	return apiserver.Document(strings.NewReplacer("ZONE", zone, "STATE", state).Replace(withPool))
-}
 
 // format has an object bear a number of the format; empty: none, as before there was one.
 func (c *cluster) format(kind, name, number string) {

@@ -1,24 +1,23 @@
+//go:build chaos
+
 package services
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
 
-var chaosSeed = flag.Uint64("chaos-seed", 0, "of the chaos story; 0: another one each time")
+	"plinth.dev/plinth/test/apiserver"
+)
 
 const (
 	crowd     = 200                   // Services
@@ -50,11 +49,7 @@ func TestTwoLeadersInChaosDoubleAndLeakNothing(t *testing.T) {
 }
 
 func testChaos(t *testing.T, disorder func(*chaos), notPromised ...string) {
-	seed := *chaosSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("to see it again: -chaos-seed=%d", seed)
+	seed := apiserver.Seed(t)
 	c := newChaos(t, seed)
 	r := c.record()
 	defer c.judged(r, notPromised...) // whether or not the story comes to its end
@@ -146,24 +141,6 @@ func (c *chaos) allServed(r *recorder) {
 		}
 		return abridged(wrong)
 	})
-}
-
-// unserved says what of what a Service asks for its status lacks.
-func unserved(svc *v1.Service) error {
-	has := shown(svc)
-	if svc.Spec.Type != v1.ServiceTypeLoadBalancer || svc.DeletionTimestamp != nil {
-		if len(has) > 0 {
-			return fmt.Errorf("it is to show nothing, and shows %v", has)
-		}
-		return nil
-	}
-	if len(has) != len(svc.Spec.IPFamilies) {
-		return fmt.Errorf("it shows %v, and is to have one of each of %v", has, svc.Spec.IPFamilies)
-	}
-	if ips := svc.Annotations["plinth.dev/ips"]; ips != "" && !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(strings.SplitSeq(ips, ","))) {
-		return fmt.Errorf("it shows %v, and asks for %s", has, ips)
-	}
-	return nil
 }
 
 // heldBy are the Services that hold an address of Plinth's.

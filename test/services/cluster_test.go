@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"plinth.dev/plinth/test/apiserver"
 )
@@ -235,4 +236,131 @@ func total(count map[string]int) (n int) {
 		n += x
 	}
 	return n
+}
+
+// unserved says what of what a Service asks for its status lacks.
+func unserved(svc *v1.Service) error {
+	has := shown(svc)
+	if svc.Spec.Type != v1.ServiceTypeLoadBalancer || svc.DeletionTimestamp != nil {
+		if len(has) > 0 {
+			return fmt.Errorf("it is to show nothing, and shows %v", has)
+		}
+		return nil
+	}
+	if len(has) != len(svc.Spec.IPFamilies) {
+		return fmt.Errorf("it shows %v, and is to have one of each of %v", has, svc.Spec.IPFamilies)
+	}
+	if ips := svc.Annotations["plinth.dev/ips"]; ips != "" && !slices.Equal(slices.Sorted(slices.Values(has)), slices.Sorted(strings.SplitSeq(ips, ","))) {
+		return fmt.Errorf("it shows %v, and asks for %s", has, ips)
+	}
+	return nil
+}
+
+// leader returns who has the lease.
+func (c *cluster) leader() string {
+	lease, err := c.Client.CoordinationV1().Leases("kube-system").Get(context.Background(), "cloud-controller-manager", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil {
+		return fmt.Sprintf("nobody (%v)", err)
+	}
+	return *lease.Spec.HolderIdentity
+}
+
+// elected starts a controller manager that leads only while it holds the lease.
+func (c *cluster) elected(flags ...string) *apiserver.Process {
+	c.t.Helper()
+	return c.Launch(append([]string{"--configure-cloud-routes=false", "--leader-elect=true", "--leader-elect-lease-duration=8s",
+		"--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"}, flags...)...)
+}
+
+// exclude puts a Node's label on that keeps it from load balancing, or takes it off.
+func (c *cluster) exclude(node string, on bool) {
+	c.t.Helper()
+	value := "null"
+	if on {
+		value = `""`
+	}
+	patch := fmt.Sprintf(`{"metadata":{"labels":{"%s":%s}}}`, v1.LabelNodeExcludeBalancers, value)
+	_, err := c.Client.CoreV1().Nodes().Patch(c.t.Context(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	must(c.t, err)
+}
+
+// burst creates Services of both kinds, and of one family, the other, and both.
+func (c *cluster) burst(name string, n int) {
+	c.t.Helper()
+	for i := range n {
+		var change []func(*v1.Service)
+		if i%2 == 1 {
+			change = append(change, class)
+		}
+		switch i / 2 % 4 {
+		case 1:
+			change = append(change, bothFamilies)
+		case 2:
+			change = append(change, families(v1.IPFamilyPolicySingleStack, v1.IPv6Protocol))
+		case 3:
+			change = append(change, families(v1.IPFamilyPolicyPreferDualStack, v1.IPv6Protocol, v1.IPv4Protocol))
+		}
+		c.service(fmt.Sprintf("%s%d", name, i), change...)
+	}
+}
+
+// served waits until n Services have an address of each of their families, no two of
+// them the same one, and hold what they have, and nothing else is held.
+func (c *cluster) served(n int) {
+	c.t.Helper()
+	c.Eventually(time.Minute, fmt.Sprintf("%d Services are served", n), func(ctx context.Context) error {
+		list, err := c.Client.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		served, owner := 0, map[string]string{}
+		for i := range list.Items {
+			svc := &list.Items[i]
+			has := ingress(svc)
+			for _, ip := range has {
+				if owner[ip] != "" {
+					return fmt.Errorf("%s: %s and %s", ip, owner[ip], svc.Name)
+				}
+				owner[ip] = svc.Name
+				if err := c.holds(ctx, ip, "default/"+svc.Name); err != nil {
+					return err
+				}
+			}
+			if len(has) == len(svc.Spec.IPFamilies) {
+				served++
+			}
+		}
+		if claims := c.claims(); served != n || len(claims) != len(owner) {
+			return fmt.Errorf("%d Services are served with %d VIPs, %d VIPs are held", served, len(owner), len(claims))
+		}
+		return nil
+	})
+}
+
+func (c *cluster) unannounced(name, reason string) { c.announcedAs(name, reason) }
+
+// withoutEndpoints takes from a Service those that endpoints gave it.
+func (c *cluster) withoutEndpoints(service string) {
+	c.t.Helper()
+	must(c.t, c.Client.DiscoveryV1().EndpointSlices("default").Delete(c.t.Context(), service, metav1.DeleteOptions{}))
+}
+
+// announcedAs waits until a Service says why nobody announces its VIP; empty: it says nothing.
+func (c *cluster) announcedAs(name, reason string) (since metav1.Time) {
+	c.t.Helper()
+	c.Eventually(40*time.Second, "service "+name+" says of announcements: "+reason, func(ctx context.Context) error {
+		svc, err := c.Client.CoreV1().Services("default").Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		got := meta.FindStatusCondition(svc.Status.Conditions, "plinth.dev/VIPAnnounced")
+		if (got == nil) != (reason == "") || got != nil && (got.Reason != reason || got.Status != metav1.ConditionFalse) {
+			return fmt.Errorf("the condition is %v", got)
+		}
+		if got != nil {
+			since = got.LastTransitionTime
+		}
+		return nil
+	})
+	return since
 }

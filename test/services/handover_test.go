@@ -1,3 +1,5 @@
+//go:build slow
+
 package services
 
 import (
@@ -15,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"plinth.dev/plinth/test/apiserver"
@@ -82,15 +83,6 @@ func (s *slowServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 type heldRequest struct{} // key of a context
-
-// leader returns who has the lease.
-func (c *cluster) leader() string {
-	lease, err := c.Client.CoordinationV1().Leases("kube-system").Get(context.Background(), "cloud-controller-manager", metav1.GetOptions{})
-	if err != nil || lease.Spec.HolderIdentity == nil {
-		return fmt.Sprintf("nobody (%v)", err)
-	}
-	return *lease.Spec.HolderIdentity
-}
 
 // TestALeaderThatIsToEndHandsOver is an upgrade with the default durations of the lease: a
 // leader gets SIGTERM while a claim of its is under way, and a Service is made at that

@@ -37,20 +37,6 @@ func livedThrough(t *testing.T, put func(c *cluster, b apiserver.Backup)) restor
 	}
 }
 
-// The API server is away for longer than the leader may go without renewing its lease, as
-// it is when people restore a backup. The container is started again meanwhile.
-func TestSlowRestoreOfEtcdIsNoticedFromWhatTheLeaderWroteDown(t *testing.T) {
-	t.Parallel() // it mostly waits
-	testRestore(t, writtenDown(t, func(c *cluster, b apiserver.Backup, meanwhile func()) { c.SlowRestore(b, meanwhile) }))
-}
-
-// With --bump-revision and --mark-compacted, as etcd's manual asks for Kubernetes, resource
-// versions never go back.
-func TestBumpedRestoreOfEtcdIsNoticedFromWhatTheLeaderWroteDown(t *testing.T) {
-	t.Parallel() // it mostly waits
-	testRestore(t, writtenDown(t, func(c *cluster, b apiserver.Backup, meanwhile func()) { c.RestoreBumped(b, meanwhile) }))
-}
-
 // writtenDown has the leader end before the backup is put back, and the next one read its file.
 func writtenDown(t *testing.T, put func(c *cluster, b apiserver.Backup, meanwhile func())) restored {
 	var leader *apiserver.Process
@@ -64,28 +50,6 @@ func writtenDown(t *testing.T, put func(c *cluster, b apiserver.Backup, meanwhil
 			})
 		},
 	}
-}
-
-// The leader lives through it.
-func TestBumpedRestoreOfEtcdIsNoticedByTheLeader(t *testing.T) {
-	t.Parallel() // it mostly waits
-	testRestore(t, livedThrough(t, func(c *cluster, b apiserver.Backup) { c.RestoreBumped(b, func() {}) }))
-}
-
-// With two replicas the one that waited remembers, without a file.
-func TestSlowRestoreOfEtcdIsNoticedByWhoWaitedToLead(t *testing.T) {
-	t.Parallel() // it mostly waits
-	var leader *apiserver.Process
-	testRestore(t, restored{
-		start: func(c *cluster) {
-			leader = c.elected()
-			c.isLed()
-			c.elected()
-		},
-		restore: func(c *cluster, b apiserver.Backup) {
-			c.SlowRestore(b, func() { leader.Ended(30 * time.Second) })
-		},
-	})
 }
 
 // testRestore restores a backup that lacks Services, and VIPs of Services that it has.

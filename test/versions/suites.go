@@ -17,17 +17,18 @@ import (
 
 // suite is a folder of stories.
 type suite struct {
-	name   string // folder in test/
-	title  string // in the README
-	beside bool   // mostly waits, and does not mind others
-	nodes  bool   // runs what real machines run
+	name   string   // folder in test/
+	with   []string // folders whose stories count with it
+	title  string   // in the README
+	beside bool     // mostly waits, and does not mind others
+	nodes  bool     // runs what real machines run
 }
 
 var suites = []suite{
 	{name: "services", title: "VIPs", beside: true},
 	{name: "nodes", title: "Nodes, inventory", beside: true},
 	{name: "deploy", title: "manifests, rights", beside: true},
-	{name: "e2e", title: "whole datacenters"},
+	{name: "e2e", title: "whole datacenters", with: []string{"traffic", "labs"}},
 	{name: "real", title: "real kubelets", nodes: true},
 }
 
@@ -144,7 +145,11 @@ func (g goTest) run(ctx context.Context, pin components.Pin, s suite) tally {
 	defer log.Close()
 	say("%s %s: begins; what it prints is in %s", pin.Kubernetes, s.name, file)
 	begun := time.Now()
-	cmd := exec.CommandContext(ctx, "go", "test", "-json", "-count=1", "-p=1", "-timeout=45m", "-exec="+g.wrapper, "./"+s.name+"/...")
+	arguments := []string{"test", "-json", "-tags=slow,chaos", "-count=1", "-p=1", "-timeout=45m", "-exec=" + g.wrapper}
+	for _, folder := range append([]string{s.name}, s.with...) {
+		arguments = append(arguments, "./"+folder+"/...")
+	}
+	cmd := exec.CommandContext(ctx, "go", arguments...)
 	cmd.Dir, cmd.Stderr = filepath.Join(g.root, "test"), log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	said := follow(cmd, log)

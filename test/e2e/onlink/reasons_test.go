@@ -20,8 +20,8 @@ const reasonTold = 45 * time.Second
 // TestWhatKeepsAVIPFromItsLinkIsKnownFarFromItsMachines takes one machine after another off the link, each in another
 // way, and asks status and why, which learn of it by the API server alone.
 func TestWhatKeepsAVIPFromItsLinkIsKnownFarFromItsMachines(t *testing.T) {
-	l := home(t)
-	vip := outside(t, l, "asked")[0]
+	l := story.Home(t)
+	vip := story.Outside(t, l, "asked")[0]
 	of := func(n int) string { return l.Topology.Machines()[n].Name }
 	for _, c := range []struct {
 		reason, machine string
@@ -29,7 +29,7 @@ func TestWhatKeepsAVIPFromItsLinkIsKnownFarFromItsMachines(t *testing.T) {
 	}{
 		{"NoCarrier", of(0), l.Unplug, l.PlugIn},
 		{"WitnessSilent", of(1), func(m string) error {
-			return l.SetSevered(context.Background(), lab.Apart([]string{m}, l.Others(shelf, m))...)
+			return l.SetSevered(context.Background(), lab.Apart([]string{m}, l.Others(story.Shelf, m))...)
 		}, func(string) error { return l.SetSevered(context.Background()) }},
 		{"NoInterface", of(2), func(m string) error { return moveAddress(l, m, "del") }, func(m string) error { return moveAddress(l, m, "add") }},
 	} {
@@ -40,7 +40,7 @@ func TestWhatKeepsAVIPFromItsLinkIsKnownFarFromItsMachines(t *testing.T) {
 				story.BrokenAt(ctx, l, "vip/"+vip.String(), "on the link", c.reason), story.BrokenAt(ctx, l, "node/"+c.machine, "fabric", c.reason))
 		}))
 		must(t, c.mend(c.machine))
-		must(t, linksUp(t.Context(), l))
+		must(t, story.LinksUp(t.Context(), l))
 	}
 	for _, c := range []struct {
 		reason      string
@@ -58,13 +58,13 @@ func TestWhatKeepsAVIPFromItsLinkIsKnownFarFromItsMachines(t *testing.T) {
 	}
 }
 
-// moveAddress takes a machine's address of IPv4 away from its interface on the shelf, or gives it back with the
+// moveAddress takes a machine's address of IPv4 away from its interface on the story.Shelf, or gives it back with the
 // default route that goes with it.
 func moveAddress(l *lab.Lab, machine, how string) error {
 	device, at := lab.RackInterface, l.Topology.MachineAddress(machine).V4
 	lines := []string{fmt.Sprintf("addr %s %s/24 dev %s", how, at, device)}
 	if how == "add" {
-		lines = append(lines, fmt.Sprintf("route replace default via %s", l.Topology.RouterAddress(lab.HomeGateway, shelf).V4))
+		lines = append(lines, fmt.Sprintf("route replace default via %s", l.Topology.RouterAddress(lab.HomeGateway, story.Shelf).V4))
 	}
 	return netns.IP(l.Namespace(machine), lines...)
 }

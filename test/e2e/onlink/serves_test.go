@@ -14,13 +14,13 @@ import (
 )
 
 func TestAPhoneAtHomeAndAClientBehindTheGatewayReachVIPsOnTheLink(t *testing.T) {
-	l := home(t)
+	l := story.Home(t)
 	story.Web(t, l, "page", 3)
 	vips := story.Expose(t, l, lab.LoadBalancer("page", "page"))
 	if !lab.LANPool4.Contains(vips[0]) || !lab.LANPool6.Contains(vips[1]) {
 		t.Fatalf("VIPs %v, want some of %s and %s", vips, lab.LANPool4, lab.LANPool6)
 	}
-	owners := owned(t, l, vips)
+	owners := story.Owned(t, l, vips)
 	for _, vip := range vips {
 		for _, from := range []string{lab.Phone, "client", lab.HomeGateway} {
 			must(t, l.WaitServedFrom(t.Context(), from, vip))
@@ -30,9 +30,9 @@ func TestAPhoneAtHomeAndAClientBehindTheGatewayReachVIPsOnTheLink(t *testing.T) 
 }
 
 func TestAVIPOnTheLinkFollowsThePodsOfALocalService(t *testing.T) {
-	l := home(t)
+	l := story.Home(t)
 	story.Web(t, l, "lonely", 1)
-	vips := story.Expose(t, l, local(lab.LoadBalancer("lonely", "lonely")))
+	vips := story.Expose(t, l, story.Local(lab.LoadBalancer("lonely", "lonely")))
 	pods, err := l.Pods(t.Context(), "lonely")
 	must(t, err)
 	for _, vip := range vips {
@@ -48,7 +48,7 @@ func TestAVIPOnTheLinkFollowsThePodsOfALocalService(t *testing.T) {
 }
 
 func TestServicesThatShareAVIPOnTheLinkHaveOneOwner(t *testing.T) {
-	l := home(t)
+	l := story.Home(t)
 	story.Web(t, l, "both", 3)
 	first, second := lab.LoadBalancer("both-web", "both"), lab.LoadBalancer("both-echo", "both")
 	first.Spec.Ports, second.Spec.Ports = first.Spec.Ports[:1], second.Spec.Ports[1:]
@@ -58,49 +58,9 @@ func TestServicesThatShareAVIPOnTheLinkHaveOneOwner(t *testing.T) {
 	if also := story.Expose(t, l, second); !slices.Equal(vips, also) {
 		t.Fatalf("the Services have %v and %v", vips, also)
 	}
-	owned(t, l, vips)
+	story.Owned(t, l, vips)
 	must(t, l.WaitServedFrom(t.Context(), lab.Phone, vips[0]))
-	p := packets(t, l, vips[0])
-	if r := p.Stop(); r.Lost > 0 {
-		t.Errorf("the other Service: %s", r)
-	}
-}
-
-func TestMaintenanceMovesVIPsOnTheLinkWithoutALoss(t *testing.T) {
-	l := home(t)
-	vips := outside(t, l, "moved-a", "moved-b", "moved-c")
-	was := owned(t, l, vips)
-	leaver := was[vips[0]]
-	v6 := vips[slices.IndexFunc(vips, func(v netip.Addr) bool { return v.Is6() && was[v] == was[vips[0]] })]
-	probes := []*lab.Prober{packets(t, l, vips[0]), packets(t, l, v6)}
-	usual := lab.Inventory(l.Topology)
-	t.Cleanup(func() {
-		must(t, l.ApplyInventory(context.Background(), usual))
-		must(t, linksUp(context.Background(), l))
-	})
-	must(t, l.ApplyInventory(t.Context(), story.Edited(t, usual, "{name: "+leaver+",", "{name: "+leaver+", state: maintenance,")))
-	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
-		now, err := l.OwnersOf(ctx, lab.Laptop, vips...)
-		for vip, owners := range now {
-			if len(owners) != 1 || owners[0] == leaver {
-				return fmt.Errorf("%v answer for %s", owners, vip)
-			}
-		}
-		return err
-	}))
-	for _, p := range probes {
-		r := p.Stop()
-		t.Logf("%s went into maintenance: %s", leaver, r)
-		if r.Sent == 0 || r.Lost > 0 {
-			t.Errorf("%d of %d packets were lost", r.Lost, r.Sent)
-		}
-	}
-	after := owned(t, l, vips)
-	for vip, owner := range was {
-		if owner != leaver && after[vip] != owner {
-			t.Errorf("%s moved from %s to %s", vip, owner, after[vip])
-		}
-	}
+	story.Packets(t, l, vips[0]).Stop() // the other Service is served, too
 }
 
 // One Service has a VIP of a pool that routers are told of, another one of a pool on the rack's
@@ -108,7 +68,7 @@ func TestMaintenanceMovesVIPsOnTheLinkWithoutALoss(t *testing.T) {
 func TestVIPsOnTheLinkAndOverBGPLiveSideBySide(t *testing.T) {
 	topology := lab.TwoRacks()
 	topology.Racks[0].Hosts = []string{lab.Phone, lab.Laptop}
-	l := story.Lab(t, bothName, topology)
+	l := story.Lab(t, story.BothName(), topology)
 	onLink := lab.Pool(topology, "lan", lab.LANPool4.String(), lab.LANPool6.String()) + "      autoAssign: false\n      advertise: {via: link}\n"
 	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology), onLink))
 	story.Web(t, l, "side", 4)

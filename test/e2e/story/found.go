@@ -36,3 +36,15 @@ func InStatus(ctx context.Context, l *lab.Lab, name, words string) error {
 	}
 	return nil
 }
+
+// Holds says why some step of a chain does not hold.
+func Holds(ctx context.Context, l *lab.Lab, what string) error {
+	var chain diagnose.Chain
+	if err := l.Ask(ctx, &chain, "why", what); err != nil {
+		return err
+	}
+	if fault, found := chain.Fault(); found {
+		return fmt.Errorf("%s: %+v", what, fault)
+	}
+	return nil
+}

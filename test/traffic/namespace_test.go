@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -20,20 +20,20 @@ import (
 // agents wait beside the old ones, whose rights are gone by then, and all of them change over at once. Their
 // sessions have a password, which they read in the new namespace.
 func TestAMoveToAnotherNamespaceAndBackLosesNoRequest(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.ForgetMove(t, l)
 	story.Web(t, l, "moved", 4)
 	local := lab.LoadBalancer("moved-local", "moved")
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	vips := slices.Concat(story.Expose(t, l, lab.LoadBalancer("moved", "moved")), story.Expose(t, l, local))
 	must(t, l.SetPassword(t.Context(), "tell-nobody"))
-	inForce(t, l, strings.Replace(lab.Inventory(l.Topology), "    holdTime: 3s\n",
+	story.InForce(t, l, strings.Replace(lab.Inventory(l.Topology), "    holdTime: 3s\n",
 		"    holdTime: 3s\n    passwordFrom: {secret: "+lab.PasswordSecret+", key: "+lab.PasswordKey+"}\n", 1))
 	sessionsUp(t, l)
 	probes := map[netip.Addr]*lab.Prober{}
 	for _, vip := range vips {
 		must(t, l.WaitServed(t.Context(), vip))
-		probes[vip] = probing(t, l, vip, requestRate)
+		probes[vip] = story.Probing(t, l, vip, requestRate)
 	}
 	before := story.Placed(t, l)
 
@@ -45,7 +45,7 @@ func TestAMoveToAnotherNamespaceAndBackLosesNoRequest(t *testing.T) {
 		}
 		story.PauseFor(t, 3*time.Second)
 	}
-	noneLost(t, probes)
+	story.NoneLost(t, probes)
 }
 
 // sessionsUp waits until every agent has all its sessions, some at least.

@@ -1,4 +1,4 @@
-package e2e
+package labs
 
 import (
 	"context"
@@ -14,24 +14,15 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// beside starts another lab beside the shared one, with Plinth on it, for the
-// length of a story.
-func beside(t *testing.T, topology lab.Topology) *lab.Lab {
-	t.Helper()
-	l := story.Lab(t, besideName, topology)
-	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology)))
-	return l
-}
-
 func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBesideIt(t *testing.T) {
-	other := shared(t)
+	other := story.Shared(t)
 	t.Cleanup(func() { // after this lab has gone, the one beside it has noticed nothing
 		must(t, other.WaitReady(context.Background(), 10*time.Second))
 		must(t, other.WaitFabric(context.Background()))
 	})
 	topology := lab.Homelab()
 	topology.StaticPods = true // a CNI gives pods their addresses and routes; Plinth leaves both alone
-	l := beside(t, topology)
+	l := story.Beside(t, topology)
 	story.Web(t, l, "home", 3)
 	vips := story.Expose(t, l, lab.LoadBalancer("home", "home"))
 	story.Announced(t, l, vips)
@@ -42,7 +33,7 @@ func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBeside
 		routes, err := l.KernelRoutes(t.Context(), m.Name)
 		must(t, err)
 		for _, r := range routes {
-			if p, err := netip.ParsePrefix(r.Dst); err == nil && r.Protocol == protocol && lab.PodCIDR4.Overlaps(p) {
+			if p, err := netip.ParsePrefix(r.Dst); err == nil && r.Protocol == story.Protocol && lab.PodCIDR4.Overlaps(p) {
 				t.Errorf("%s has a pod route of Plinth's, which was not asked for any: %+v", m.Name, r)
 			}
 		}
@@ -66,7 +57,7 @@ func TestAHomelabOfThreeMachinesBehindOneRouterServesWhileAnotherLabStandsBeside
 }
 
 func TestAMachineWithTwoRoutersIsReachedThroughTheOneThatIsLeft(t *testing.T) {
-	l := beside(t, lab.TwoRouters())
+	l := story.Beside(t, lab.TwoRouters())
 	story.Web(t, l, "pair", 2)
 	vips := story.Expose(t, l, lab.LoadBalancer("pair", "pair"))
 	story.Announced(t, l, vips)

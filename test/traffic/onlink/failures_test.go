@@ -27,20 +27,20 @@ const (
 )
 
 func TestAMachineWithoutPowerIsFollowedOnTheLink(t *testing.T) {
-	l := home(t)
-	vips := outside(t, l, "cut-a", "cut-b", "cut-c")
-	was := owned(t, l, vips)
+	l := story.Home(t)
+	vips := story.Outside(t, l, "cut-a", "cut-b", "cut-c")
+	was := story.Owned(t, l, vips)
 	dead := was[vips[0]]
-	v4 := packets(t, l, vips[0])
-	v6 := packets(t, l, vips[slices.IndexFunc(vips, netip.Addr.Is6)])
+	v4 := story.Packets(t, l, vips[0])
+	v6 := story.Packets(t, l, vips[slices.IndexFunc(vips, netip.Addr.Is6)])
 	if other := vips[slices.IndexFunc(vips, netip.Addr.Is6)]; was[other] != dead {
 		t.Logf("%s, of %s, is not concerned", other, was[other])
 	}
-	boot := powerless(t, l, dead)
+	boot := story.Powerless(t, l, dead)
 	must(t, v4.Steady(t.Context(), time.Second))
 	withinGap(t, "IPv4", v4, longestGap)
 	withinGap(t, "IPv6", v6, longestGap)
-	now := owned(t, l, vips)
+	now := story.Owned(t, l, vips)
 	for vip, owner := range was {
 		if owner != dead && now[vip] != owner {
 			t.Errorf("%s moved from %s to %s, which nobody had to", vip, owner, now[vip])
@@ -49,8 +49,8 @@ func TestAMachineWithoutPowerIsFollowedOnTheLink(t *testing.T) {
 	ownersSaid(t, l, now)
 	boot()
 	must(t, l.WaitReady(t.Context(), 30*time.Second))
-	must(t, linksUp(t.Context(), l))
-	stays(t, l, now)
+	must(t, story.LinksUp(t.Context(), l))
+	story.Stays(t, l, now)
 	ownersSaid(t, l, now)
 }
 
@@ -79,20 +79,20 @@ func ownersSaid(t *testing.T, l *lab.Lab, owners map[netip.Addr]string) {
 }
 
 func TestAnAgentThatIsReplacedLosesAndMovesNothingOnTheLink(t *testing.T) {
-	l := home(t)
-	vips := outside(t, l, "kept-a", "kept-b", "kept-c")
+	l := story.Home(t)
+	vips := story.Outside(t, l, "kept-a", "kept-b", "kept-c")
 	for name, signal := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGKILL": syscall.SIGKILL} {
-		was := owned(t, l, vips)
+		was := story.Owned(t, l, vips)
 		machine := was[vips[0]]
 		held, err := l.Hold(t.Context(), lab.Phone, net.JoinHostPort(vips[0].String(), "80"), 50, 100*time.Millisecond)
 		must(t, err)
-		p := packets(t, l, vips[0])
+		p := story.Packets(t, l, vips[0])
 		asker, err := l.AskFrom(t.Context(), lab.Laptop, 50*time.Millisecond, vips...)
 		must(t, err)
 		must(t, l.StopAgent(t.Context(), machine, signal))
 		story.PauseFor(t, 3*time.Second) // an image is pulled
 		must(t, l.StartAgentAgain(machine))
-		must(t, linksUp(t.Context(), l))
+		must(t, story.LinksUp(t.Context(), l))
 		story.PauseFor(t, 2*time.Second) // a newborn that takes something would
 		strangers := map[netip.Addr][]string{}
 		macs, err := l.MACs()
@@ -107,7 +107,7 @@ func TestAnAgentThatIsReplacedLosesAndMovesNothingOnTheLink(t *testing.T) {
 		if len(strangers) > 0 {
 			t.Errorf("%s: others than the owner answered: %v, by %v", name, was, strangers)
 		}
-		stays(t, l, was)
+		story.Stays(t, l, was)
 		r, h := p.Stop(), held.Stop()
 		t.Logf("%s of the agent of %s: %s; %s", name, machine, r, h)
 		if r.Sent == 0 || r.Lost > 0 || h.Answers == 0 || h.Broken > 0 {
@@ -118,28 +118,28 @@ func TestAnAgentThatIsReplacedLosesAndMovesNothingOnTheLink(t *testing.T) {
 
 // The machine that an address is to be on is back, and has left it to the one that followed.
 func TestAnAgentThatIsReplacedKeepsWhatItsMachineInheritedOnTheLink(t *testing.T) {
-	l := home(t)
-	vips := outside(t, l, "left")[:1]
-	boot := powerless(t, l, owned(t, l, vips)[vips[0]])
-	must(t, packets(t, l, vips[0]).Steady(t.Context(), time.Second))
+	l := story.Home(t)
+	vips := story.Outside(t, l, "left")[:1]
+	boot := story.Powerless(t, l, story.Owned(t, l, vips)[vips[0]])
+	must(t, story.Packets(t, l, vips[0]).Steady(t.Context(), time.Second))
 	boot()
 	must(t, l.WaitReady(t.Context(), 30*time.Second))
-	must(t, linksUp(t.Context(), l))
+	must(t, story.LinksUp(t.Context(), l))
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		was := owned(t, l, vips)
+		was := story.Owned(t, l, vips)
 		must(t, l.StopAgent(t.Context(), was[vips[0]], signal))
 		story.PauseFor(t, 3*time.Second)
 		must(t, l.StartAgentAgain(was[vips[0]]))
-		must(t, linksUp(t.Context(), l))
+		must(t, story.LinksUp(t.Context(), l))
 		story.PauseFor(t, 6*time.Second) // the first home looks every five seconds whether it is answered for
-		stays(t, l, was)
+		story.Stays(t, l, was)
 	}
 }
 
 func TestAnIsolatedOwnerFallsSilentAndOneAnswersOnceItIsBack(t *testing.T) {
-	l := home(t)
-	vips := outside(t, l, "split-a", "split-b", "split-c")
-	was := owned(t, l, vips)
+	l := story.Home(t)
+	vips := story.Outside(t, l, "split-a", "split-b", "split-c")
+	was := story.Owned(t, l, vips)
 	alone := was[vips[0]]
 	inside, err := l.AskFrom(t.Context(), lab.Laptop, 10*time.Millisecond, vips...)
 	must(t, err)
@@ -147,7 +147,7 @@ func TestAnIsolatedOwnerFallsSilentAndOneAnswersOnceItIsBack(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { must(t, l.SetSevered(context.Background())) })
 	severed := time.Now()
-	must(t, l.SetSevered(t.Context(), lab.Apart([]string{alone, lab.Laptop}, l.Others(shelf, alone, lab.Laptop))...))
+	must(t, l.SetSevered(t.Context(), lab.Apart([]string{alone, lab.Laptop}, l.Others(story.Shelf, alone, lab.Laptop))...))
 	story.PauseFor(t, 4*time.Second)
 	for _, one := range inside.Asked() {
 		if since := one.At.Sub(severed); since > longestTwice && len(one.Answers) > 0 {
@@ -157,7 +157,7 @@ func TestAnIsolatedOwnerFallsSilentAndOneAnswersOnceItIsBack(t *testing.T) {
 	}
 	healed := time.Now()
 	must(t, l.SetSevered(t.Context()))
-	must(t, linksUp(t.Context(), l))
+	must(t, story.LinksUp(t.Context(), l))
 	story.PauseFor(t, time.Second)
 	inside.Stop()
 	answered := map[netip.Addr]bool{}
@@ -173,18 +173,18 @@ func TestAnIsolatedOwnerFallsSilentAndOneAnswersOnceItIsBack(t *testing.T) {
 	if len(answered) != len(vips) {
 		t.Errorf("only %v were answered for while %s was away", answered, alone)
 	}
-	owned(t, l, vips)
+	story.Owned(t, l, vips)
 }
 
 func TestTheLastMachineServesWhileTheGatewayAnswers(t *testing.T) {
-	l := home(t)
-	vips := outside(t, l, "last")
-	was := owned(t, l, vips)
-	p := packets(t, l, vips[0])
-	powerless(t, l, was[vips[0]])
+	l := story.Home(t)
+	vips := story.Outside(t, l, "last")
+	was := story.Owned(t, l, vips)
+	p := story.Packets(t, l, vips[0])
+	story.Powerless(t, l, was[vips[0]])
 	must(t, p.Steady(t.Context(), time.Second))
-	second := owned(t, l, vips[:1])[vips[0]]
-	powerless(t, l, second)
+	second := story.Owned(t, l, vips[:1])[vips[0]]
+	story.Powerless(t, l, second)
 	last := slices.IndexFunc(l.Topology.Machines(), func(m lab.Machine) bool { return m.Name != was[vips[0]] && m.Name != second })
 	if _, err := l.WaitOwner(t.Context(), lab.Laptop, vips[0], l.Topology.Machines()[last].Name); err != nil {
 		t.Errorf("the last machine should answer: %v", err)
@@ -193,52 +193,14 @@ func TestTheLastMachineServesWhileTheGatewayAnswers(t *testing.T) {
 	withinGap(t, "two of three machines off", p, 2*time.Second)
 }
 
-func TestAStrangerWithAVIPIsNamed(t *testing.T) {
-	l := home(t)
-	vips := outside(t, l, "taken")
-	macs, err := l.MACs()
-	must(t, err)
-	var stranger string
-	for mac, host := range macs {
-		if host == lab.Laptop {
-			stranger = mac.String()
-		}
+// withinGap makes sure that one row of packets was lost at most, and how long it was, but for what
+// this machine itself stood still.
+func withinGap(t *testing.T, what string, p *lab.Prober, most time.Duration) {
+	t.Helper()
+	r := p.Stop()
+	still := p.Stalled(r.FirstLoss, r.LastLoss)
+	t.Logf("%s: %s; this machine stood still for %s", what, r, still)
+	if r.Sent == 0 || r.Longest-still > most {
+		t.Errorf("%s: a gap of %s, want %s at most", what, r.Longest-still, most)
 	}
-	for _, vip := range vips {
-		t.Cleanup(func() { must(t, l.GiveBackAddress(lab.Laptop, vip)) })
-		begun := time.Now()
-		must(t, l.TakeAddress(lab.Laptop, vip))
-		must(t, lab.Within(t.Context(), 5*time.Second, func(ctx context.Context) error {
-			s, err := l.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "taken", metav1.GetOptions{})
-			if err == nil && !slices.ContainsFunc(s.Status.Conditions, func(c metav1.Condition) bool {
-				return strings.Contains(c.Message, stranger) && strings.Contains(c.Message, vip.String())
-			}) {
-				err = fmt.Errorf("no condition names %s and %s: %+v", stranger, vip, s.Status.Conditions)
-			}
-			return err
-		}))
-		t.Logf("the Service names %s after %s", stranger, time.Since(begun))
-		if took := time.Since(begun); took > time.Second {
-			t.Errorf("the Service names it after %s", took)
-		}
-		metric := fmt.Sprintf("reason=%q", "AddressConflict")
-		var seen bool
-		for _, m := range l.Topology.Machines() {
-			text, err := l.AgentMetrics(t.Context(), m.Name)
-			must(t, err)
-			seen = seen || strings.Contains(text, metric)
-		}
-		if !seen {
-			t.Errorf("no agent has a metric with %s", metric)
-		}
-	}
-	must(t, lab.Within(t.Context(), 10*time.Second, func(ctx context.Context) error {
-		events, err := l.Kube.CoreV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{})
-		if err == nil && !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-			return e.InvolvedObject.Name == "taken" && strings.Contains(e.Message, stranger)
-		}) {
-			err = fmt.Errorf("no Event of the Service names %s", stranger)
-		}
-		return err
-	}))
 }

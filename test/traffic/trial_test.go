@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // An AS number with a digit wrong ends one session for each of its router's, that of the machine
 // which tries it first, and nobody's traffic, for the router keeps its routes for longer; the right edit ends each session once.
 func TestNewTermsOfSessionsAreTriedOnOneMachineFirst(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "trial", 2)
 	vips := story.Expose(t, l, lab.LoadBalancer("trial", "trial"))
 	story.Announced(t, l, vips)
@@ -25,7 +25,7 @@ func TestNewTermsOfSessionsAreTriedOnOneMachineFirst(t *testing.T) {
 	must(t, story.StatusSays(t, l, "true", "", 20*time.Second))
 	router := l.Topology.Routers[0].Name
 	before := losses(t, l, router)
-	probe, moves := probing(t, l, vips[0], 50), routerMoves(t, l, vips[:1])
+	probe, moves := story.Probing(t, l, vips[0], 50), story.RouterMoves(t, l, vips[:1])
 
 	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), lab.Inventory(l.Topology))) })
 	wrong := story.Edited(t, usual, fmt.Sprintf("asn: %d, os:", l.Topology.Routers[0].ASN), "asn: 64999, os:")

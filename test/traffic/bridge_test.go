@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -18,12 +18,12 @@ import (
 // own has that of its lowest port, and pods that have learned it send to nobody once the
 // pod at that port has ended.
 func TestPodsKeepTheirGatewayWhenOthersOnTheirMachineEnd(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "others", 12)
 	with := bridges(t, l)
 	story.Web(t, l, "mesh", 4)
-	m := mesh(t, l, anywhere)
-	scale(t, l, "others", 0)
+	m := story.Mesh(t, l, story.Anywhere)
+	must(t, l.ScaleWeb(t.Context(), "others", 0))
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
 		pods, err := l.Pods(ctx, "others")
 		if err == nil && len(pods) > 0 {

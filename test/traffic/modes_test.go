@@ -1,9 +1,8 @@
-package e2e
+package traffic
 
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,17 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
 )
-
-// inMode is the lab's usual inventory with another mode of the pod network.
-func inMode(l *lab.Lab, mode string) string {
-	return strings.Replace(lab.Inventory(l.Topology), "mode: fabric", "mode: "+mode, 1)
-}
 
 // sameRack is for direct, which knows no way from one subnet to another.
 func sameRack(l *lab.Lab) func(from, to string) bool {
@@ -33,28 +26,26 @@ func sameRack(l *lab.Lab) func(from, to string) bool {
 	}
 }
 
-func anywhere(string, string) bool { return true }
-
 func TestPodsOfTwoRacksReachEachOtherInEveryModeWhateverRestarts(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "mesh", 4)
-	inForce(t, l, lab.Inventory(l.Topology))
-	changeMode(t, l, "fabric", "overlay", anywhere)
-	restarts(t, l, "overlay", anywhere)
-	changeMode(t, l, "overlay", "fabric", anywhere)
-	restarts(t, l, "fabric", anywhere)
+	story.InForce(t, l, lab.Inventory(l.Topology))
+	changeMode(t, l, "fabric", "overlay", story.Anywhere)
+	restarts(t, l, "overlay", story.Anywhere)
+	changeMode(t, l, "overlay", "fabric", story.Anywhere)
+	restarts(t, l, "fabric", story.Anywhere)
 	changeMode(t, l, "fabric", "direct", sameRack(l))
 	restarts(t, l, "direct", sameRack(l))
 	changeMode(t, l, "direct", "fabric", sameRack(l))
 }
 
 func TestPodsOfOneSubnetReachEachOtherInEveryModeWhateverRestarts(t *testing.T) {
-	l := beside(t, lab.Homelab())
+	l := story.Beside(t, lab.Homelab())
 	story.Web(t, l, "mesh", 3)
 	from := "fabric"
 	for _, mode := range []string{"direct", "fabric", "overlay"} {
-		changeMode(t, l, from, mode, anywhere)
-		restarts(t, l, mode, anywhere)
+		changeMode(t, l, from, mode, story.Anywhere)
+		restarts(t, l, mode, story.Anywhere)
 		from = mode
 	}
 	for _, m := range l.Topology.Machines() {
@@ -73,7 +64,7 @@ func cleaned(t *testing.T, l *lab.Lab, machine string) {
 			out, err := netns.Output(t.Context(), space, append([]string{"ip"}, strings.Fields(what)...)...)
 			must(t, err)
 			for line := range strings.Lines(out) {
-				if strings.Contains(line, "proto "+protocol) || strings.Contains(line, "plinth") {
+				if strings.Contains(line, "proto "+story.Protocol) || strings.Contains(line, "plinth") {
 					ours = append(ours, line)
 				} else {
 					others = append(others, line)
@@ -98,107 +89,28 @@ func cleaned(t *testing.T, l *lab.Lab, machine string) {
 	}
 }
 
-// mesh probes all pods for a part of a story, which begins once all reach each other.
-func mesh(t *testing.T, l *lab.Lab, keep func(from, to string) bool) *lab.Mesh {
-	t.Helper()
-	pods, err := l.Pods(t.Context(), "mesh")
-	must(t, err)
-	must(t, lab.Within(t.Context(), time.Minute, func(ctx context.Context) error {
-		for _, from := range pods {
-			for _, to := range pods {
-				if !keep(from.Spec.NodeName, to.Spec.NodeName) {
-					continue
-				}
-				if err := reaches(ctx, l, from, to); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}))
-	m, err := l.ProbeMesh(t.Context(), pods, keep)
-	must(t, err)
-	t.Cleanup(func() { m.Stop() })
-	calm(t, m)
-	m.Forget()
-	return m
-}
-
-// reaches asks a pod from another one in both families. Nobody may rewrite who asks.
-func reaches(ctx context.Context, l *lab.Lab, from, to corev1.Pod) error {
-	if len(from.Status.PodIPs) != 2 || len(to.Status.PodIPs) != 2 {
-		return fmt.Errorf("pods with the addresses %v and %v, want one per family", from.Status.PodIPs, to.Status.PodIPs)
-	}
-	for i, ip := range to.Status.PodIPs {
-		address, err := netip.ParseAddr(ip.IP)
-		if err != nil {
-			return err
-		}
-		answer, err := l.GetFromPod(ctx, from.Spec.NodeName, from.Namespace, from.Name, lab.URL(address, 8080))
-		if err != nil {
-			return fmt.Errorf("from the pod on %s to %s on %s: %w", from.Spec.NodeName, ip.IP, to.Spec.NodeName, err)
-		}
-		if want := from.Status.PodIPs[i].IP; answer.Client != want {
-			return fmt.Errorf("the pod on %s saw a request of %s come from %s", to.Spec.NodeName, want, answer.Client)
-		}
-	}
-	return nil
-}
-
-// calm waits until each prober has lost nothing for a second.
-func calm(t *testing.T, m *lab.Mesh) {
-	t.Helper()
-	from := time.Now()
-	must(t, lab.Within(t.Context(), time.Minute, func(context.Context) error {
-		for kind, p := range m.Probers {
-			r := p.Report()
-			if r.LastLoss.After(from) {
-				from = r.LastLoss
-			}
-			if r.Sent == 0 || time.Since(from) < time.Second {
-				return fmt.Errorf("%s: %s", kind, r)
-			}
-		}
-		return nil
-	}))
-}
-
 // changeMode changes the mode live under traffic that both modes carry.
 func changeMode(t *testing.T, l *lab.Lab, from, to string, keep func(from, to string) bool) {
 	t.Helper()
-	m := mesh(t, l, keep)
-	before := sessions(t, l)
+	m := story.Mesh(t, l, keep)
+	before := story.Sessions(t, l)
 	if to == "fabric" { // routers are to take what they will be told
-		must(t, l.ConfigureRouters(t.Context(), inMode(l, to)))
+		must(t, l.ConfigureRouters(t.Context(), story.InMode(l, to)))
 	}
 	begun := time.Now()
-	must(t, l.ApplyInventory(t.Context(), inMode(l, to)))
+	must(t, l.ApplyInventory(t.Context(), story.InMode(l, to)))
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error { return carried(ctx, l, to) }))
 	took := time.Since(begun)
-	must(t, l.ConfigureRouters(t.Context(), inMode(l, to)))
-	calm(t, m)
+	must(t, l.ConfigureRouters(t.Context(), story.InMode(l, to)))
+	story.Calm(t, m)
 	must(t, m.Stop())
-	if d := cmp.Diff(before, sessions(t, l)); d != "" {
+	if d := cmp.Diff(before, story.Sessions(t, l)); d != "" {
 		t.Errorf("%s to %s: sessions were lost (-before +after):\n%s", from, to, d)
 	}
 	lost := tell(t, fmt.Sprintf("%s to %s, which took %v", from, to, took.Round(time.Millisecond)), m)
 	if stall, err := m.Stall(); err != nil || stall > took || lost > 0 {
 		t.Errorf("%s to %s took %v: %d probes were lost, a connection stood still for %v: %v", from, to, took, lost, stall, err)
 	}
-}
-
-// sessions waits until each machine's sessions are up, and returns since when they are
-// and how often they were lost.
-func sessions(t *testing.T, l *lab.Lab) map[string][]lab.Session {
-	t.Helper()
-	all := map[string][]lab.Session{}
-	for _, m := range l.Topology.Machines() {
-		must(t, l.WaitSessions(t.Context(), m.Name))
-		list, err := l.Sessions(t.Context(), m.Name)
-		must(t, err)
-		all[m.Name] = list
-	}
-	return all
 }
 
 // carried reports whether every machine has the routes of a mode.
@@ -227,7 +139,7 @@ func carried(ctx context.Context, l *lab.Lab, mode string) error {
 // restarts restarts each agent and the API server under traffic.
 func restarts(t *testing.T, l *lab.Lab, mode string, keep func(from, to string) bool) {
 	t.Helper()
-	m := mesh(t, l, keep)
+	m := story.Mesh(t, l, keep)
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		for _, machine := range l.Topology.Machines() {
 			must(t, l.StopAgent(t.Context(), machine.Name, s))
@@ -245,7 +157,7 @@ func restarts(t *testing.T, l *lab.Lab, mode string, keep func(from, to string) 
 	must(t, l.StartAPIServer(t.Context()))
 	must(t, l.WaitReady(t.Context(), time.Minute))
 	must(t, l.WaitFabric(t.Context()))
-	calm(t, m)
+	story.Calm(t, m)
 	must(t, m.Stop())
 	lost := tell(t, mode+", agents and the API server restarted", m)
 	if lost > 0 {

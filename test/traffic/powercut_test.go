@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 const holdTime = 3 * time.Second
 
 func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "power", 4)
 	// Local: a machine serves its own pods alone. With Cluster, others would go on
 	// sending to the dead one's pods until Kubernetes notices.
@@ -26,7 +26,7 @@ func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	story.Announced(t, l, vips)
 	probes := map[netip.Addr]*lab.Prober{}
 	for _, vip := range vips {
-		probes[vip] = probing(t, l, vip, 100)
+		probes[vip] = story.Probing(t, l, vip, 100)
 	}
 
 	t.Cleanup(func() { l.ReviveMachine(context.Background(), "w4") }) // when the story broke off

@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -11,8 +11,8 @@ import (
 )
 
 func TestAnAgentThatRestartsWhileTheAPIServerIsDownCarriesOnFromItsDisk(t *testing.T) {
-	l := shared(t)
-	vips := onlyLocally(t, l, "outage")
+	l := story.Shared(t)
+	vips := story.OnlyLocally(t, l, "outage")
 	settle := flood(t, l, vips)
 
 	t.Cleanup(func() { // before what needs an API server to clean up
@@ -44,8 +44,8 @@ func TestAnAgentThatRestartsWhileTheAPIServerIsDownCarriesOnFromItsDisk(t *testi
 }
 
 func TestWithoutAControllerAgentsRestartAndFollowTheEndpoints(t *testing.T) {
-	l := shared(t)
-	vips := onlyLocally(t, l, "headless")
+	l := story.Shared(t)
+	vips := story.OnlyLocally(t, l, "headless")
 	t.Cleanup(func() {
 		if _, ok := l.Process("ccm"); !ok {
 			if err := l.StartCCM(context.Background()); err != nil {

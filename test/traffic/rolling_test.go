@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -25,12 +25,12 @@ var ending = map[string]string{"w1": "tor-r1", "w3": "tor-r2"}
 // TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest: its pod serves on for a
 // while, as one with a preStop hook does, and ends before the API server knows.
 func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing.T) {
-	l := shared(t)
-	vips := onlyLocally(t, l, "ending")
-	moves, probes := routerMoves(t, l, vips), map[*lab.Prober]netip.Addr{}
+	l := story.Shared(t)
+	vips := story.OnlyLocally(t, l, "ending")
+	moves, probes := story.RouterMoves(t, l, vips), map[*lab.Prober]netip.Addr{}
 	for _, vip := range vips {
-		probes[probing(t, l, vip, requestRate)] = vip
-		probes[probingURL(t, l, lab.URL(vip, lab.WebPort)+longAnswers, requestRate)] = vip
+		probes[story.Probing(t, l, vip, requestRate)] = vip
+		probes[story.ProbingURL(t, l, lab.URL(vip, lab.WebPort)+story.LongAnswers, requestRate)] = vip
 	}
 	for m := range ending {
 		cordon(t, l, m) // no other pod comes to it
@@ -41,7 +41,7 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 	story.Announced(t, l, vips, "w2", "w4")
 	for m, r := range ending {
 		for _, vip := range vips {
-			if !knows(t, l, r, m, vip) {
+			if !story.Knows(t, l, r, m, vip) {
 				t.Errorf("%s has forgotten %s through %s, where a pod still serves", r, vip, m)
 			}
 			if says := demoted(t, l, m); !slices.Contains(says, lab.VIPPrefix(vip).String()) {
@@ -49,7 +49,7 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 			}
 		}
 	}
-	toldBy(t, l, vips, "w2", "w4") // they have ended
+	story.ToldBy(t, l, vips, "w2", "w4") // they have ended
 	story.PauseFor(t, time.Second)
 	moved := moves()
 	for p, vip := range probes {
@@ -64,16 +64,16 @@ func TestAMachineWhoseLastPodTerminatesIsTheWorseWayAndLosesNoRequest(t *testing
 // TestPodsThatEndInARollingRestartLoseNoRequest has two pods move to the two other
 // machines, again and again.
 func TestPodsThatEndInARollingRestartLoseNoRequest(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	rolling := lab.Web{Name: "rolling", Replicas: 2, Linger: 6 * time.Second}
 	story.Webs(t, l, rolling)
 	service := lab.LoadBalancer("rolling", "rolling")
 	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	vips := story.Expose(t, l, service)
-	moves, probes := routerMoves(t, l, vips), map[netip.Addr]*lab.Prober{}
+	moves, probes := story.RouterMoves(t, l, vips), map[netip.Addr]*lab.Prober{}
 	for _, vip := range vips {
 		must(t, l.WaitServed(t.Context(), vip))
-		probes[vip] = probing(t, l, vip, requestRate)
+		probes[vip] = story.Probing(t, l, vip, requestRate)
 	}
 	for range 4 {
 		must(t, l.RestartWeb(t.Context(), rolling))

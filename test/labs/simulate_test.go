@@ -1,4 +1,4 @@
-package e2e
+package labs
 
 import (
 	"context"
@@ -35,7 +35,7 @@ const noticed = time.Minute
 // TestWhatSimulateSaysIsWhatHappens: the tables of the routers, a client and pods agree with every
 // line.
 func TestWhatSimulateSaysIsWhatHappens(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Webs(t, l, lab.Web{Name: "everywhere", Everywhere: true})
 	story.Webs(t, l, lab.Web{Name: "single", Replicas: 1})
 	local := lab.LoadBalancer("everywhere", "everywhere")

@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
@@ -35,7 +36,7 @@ const (
 //	  done
 //	done
 func TestARolloutLosesNoNewConnection(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	servicesBeside(t, l, *others)
 	r := l.NewRollouts()
 	t.Cleanup(func() {

@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -6,13 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
@@ -42,20 +39,9 @@ func flood(t *testing.T, l *lab.Lab, vips []netip.Addr) (settle func() map[netip
 	}
 }
 
-// onlyLocally exposes a Deployment so that each machine serves its own pods alone.
-func onlyLocally(t *testing.T, l *lab.Lab, name string) []netip.Addr {
-	t.Helper()
-	story.Web(t, l, name, 4)
-	service := lab.LoadBalancer(name, name)
-	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	vips := story.Expose(t, l, service)
-	story.Announced(t, l, vips)
-	return vips
-}
-
 func TestNoPacketIsLostWhileEveryAgentIsRestartedAtOnce(t *testing.T) {
-	l := shared(t)
-	vips := onlyLocally(t, l, "restart")
+	l := story.Shared(t)
+	vips := story.OnlyLocally(t, l, "restart")
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		// All at once: of one machine's routes a router that drops them would go on to
 		// another's, and nobody would notice.
@@ -81,8 +67,8 @@ func TestNoPacketIsLostWhileEveryAgentIsRestartedAtOnce(t *testing.T) {
 }
 
 func TestMaintenanceMovesNewFlowsBeforeItWithdrawsAndLosesNoPacket(t *testing.T) {
-	l := shared(t)
-	vips := onlyLocally(t, l, "drain")
+	l := story.Shared(t)
+	vips := story.OnlyLocally(t, l, "drain")
 	leaving := map[string]string{"w1": "tor-r1", "w3": "tor-r2"} // one behind FRR, one behind BIRD
 	usual := lab.Inventory(l.Topology)
 	maintenance := usual
@@ -101,7 +87,7 @@ func TestMaintenanceMovesNewFlowsBeforeItWithdrawsAndLosesNoPacket(t *testing.T)
 	story.Announced(t, l, vips, "w2", "w4")
 	for m, r := range leaving {
 		for _, vip := range vips {
-			if !knows(t, l, r, m, vip) {
+			if !story.Knows(t, l, r, m, vip) {
 				t.Errorf("%s has forgotten %s through %s before the drain time is over", r, vip, m)
 			}
 		}
@@ -116,7 +102,7 @@ func TestMaintenanceMovesNewFlowsBeforeItWithdrawsAndLosesNoPacket(t *testing.T)
 	must(t, lab.Within(t.Context(), 20*time.Second, func(context.Context) (err error) {
 		for m, r := range leaving {
 			for _, vip := range vips {
-				if knows(t, l, r, m, vip) {
+				if story.Knows(t, l, r, m, vip) {
 					err = errors.Join(err, fmt.Errorf("%s still knows %s through %s", r, vip, m))
 				}
 			}
@@ -131,14 +117,4 @@ func TestMaintenanceMovesNewFlowsBeforeItWithdrawsAndLosesNoPacket(t *testing.T)
 		}
 	}
 	must(t, l.WaitFabric(t.Context()))
-}
-
-// knows reports whether a router has heard of a VIP through a machine, and not
-// taken it back, whether or not it uses that way.
-func knows(t *testing.T, l *lab.Lab, router, machine string, vip netip.Addr) bool {
-	t.Helper()
-	routes, err := l.BGPRoutes(t.Context(), router, lab.VIPPrefix(vip))
-	must(t, err)
-	at := l.Topology.MachineAddress(machine)
-	return slices.ContainsFunc(routes, func(r lab.BGPRoute) bool { return r.NextHop == at.V4 || r.NextHop == at.V6 })
 }

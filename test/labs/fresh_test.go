@@ -1,4 +1,4 @@
-package e2e
+package labs
 
 import (
 	"context"
@@ -20,15 +20,15 @@ import (
 func TestANewClusterWhoseRouterIsOffRunsPodsWhereNoRouterCarriesThem(t *testing.T) {
 	for _, mode := range []string{"direct", "overlay"} {
 		t.Run(mode, func(t *testing.T) {
-			l := story.Lab(t, besideName, lab.Homelab())
+			l := story.Lab(t, story.BesideName(), lab.Homelab())
 			must(t, l.StopRouter(t.Context(), "gateway"))
-			must(t, errors.Join(l.BuildPlinth(t.Context()), l.GrantRights(t.Context()), l.ApplyInventory(t.Context(), inMode(l, mode)), l.StartCCM(t.Context())))
+			must(t, errors.Join(l.BuildPlinth(t.Context()), l.GrantRights(t.Context()), l.ApplyInventory(t.Context(), story.InMode(l, mode)), l.StartCCM(t.Context())))
 			for _, m := range l.Topology.Machines() {
 				must(t, l.StartAgent(t.Context(), m.Name))
 			}
 			must(t, l.WaitReady(t.Context(), 90*time.Second))
 			story.Web(t, l, "mesh", 3)
-			mesh(t, l, anywhere).Stop()
+			story.Mesh(t, l, story.Anywhere).Stop()
 			// The stock controller tries again every ten seconds.
 			must(t, lab.Within(t.Context(), time.Minute, func(ctx context.Context) error { return agentsSay(ctx, l, "SessionsDown") }))
 			before := failedRoutes(t, l)

@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -35,7 +35,7 @@ type window struct{ from, to time.Time }
 // and put back, or taken up, and the inventory is as it was after each. What is tried costs what
 // is said of trials, and all else nothing.
 func TestNoEditCostsAClientARequest(t *testing.T) {
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "edits", 4)
 	local := lab.LoadBalancer("edits-local", "edits")
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
@@ -52,10 +52,10 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 	}
 	must(t, l.ApplyInventory(t.Context(), marked(1000)))
 	must(t, decided(t, l, "e1000", ""))
-	probes, moves := map[netip.Addr]*lab.Prober{}, routerMoves(t, l, vips)
+	probes, moves := map[netip.Addr]*lab.Prober{}, story.RouterMoves(t, l, vips)
 	for _, vip := range vips {
 		must(t, l.WaitServed(t.Context(), vip))
-		probes[vip] = probing(t, l, vip, 20)
+		probes[vip] = story.Probing(t, l, vip, 20)
 	}
 	all, tried := edits(t, l, usual), []window{}
 	for i, e := range all {

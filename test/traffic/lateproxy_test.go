@@ -1,4 +1,4 @@
-package e2e
+package traffic
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 // agent runs there meanwhile. The others announce it, and the client loses no request.
 func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T) {
 	const late = "w1"
-	l := shared(t)
+	l := story.Shared(t)
 	story.Web(t, l, "late", 4)
 	goOn := func() {
 		if err := l.SignalProxy(late, syscall.SIGCONT); err != nil {
@@ -36,7 +36,7 @@ func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T)
 	probes := map[netip.Addr]*lab.Prober{}
 	for _, vip := range vips {
 		must(t, l.WaitServed(t.Context(), vip))
-		probes[vip] = probing(t, l, vip, requestRate)
+		probes[vip] = story.Probing(t, l, vip, requestRate)
 	}
 	must(t, l.StopAgent(t.Context(), late, syscall.SIGKILL))
 	must(t, l.StartAgent(t.Context(), late))
@@ -46,7 +46,7 @@ func TestAMachineWhoseKubeProxyHangsAnnouncesAVIPOnceItHasTheRules(t *testing.T)
 	goOn()
 	story.Announced(t, l, vips)
 	story.PauseFor(t, 2*time.Second)
-	noneLost(t, probes)
+	story.NoneLost(t, probes)
 }
 
 // waitsForRules waits until a machine's agent says that it announces the VIPs once its

@@ -1,0 +1,59 @@
+package story
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/lab/kubelet"
+)
+
+// Probing sends the client's requests to a VIP for the length of a story. Its
+// report begins once all is well.
+func Probing(t *testing.T, l *lab.Lab, vip netip.Addr, rate int) *lab.Prober {
+	t.Helper()
+	return ProbingURL(t, l, lab.URL(vip, lab.WebPort), rate)
+}
+
+// ProbingURL is Probing for a URL.
+func ProbingURL(t *testing.T, l *lab.Lab, url string, rate int) *lab.Prober {
+	t.Helper()
+	p := l.Probe(t.Context(), url, rate)
+	t.Cleanup(func() { p.Stop() })
+	must(t, p.Steady(t.Context(), time.Second))
+	p.Forget()
+	return p
+}
+
+// NoneLost ends the probes: none of their connections was lost.
+func NoneLost(t *testing.T, probes map[netip.Addr]*lab.Prober) {
+	t.Helper()
+	for vip, p := range probes {
+		r := p.Stop()
+		t.Logf("%s: %s", vip, r)
+		if r.Sent == 0 || r.Lost+r.Slow > 0 {
+			t.Errorf("%s: %d of %d new connections were lost, and %d came late: %v", vip, r.Lost, r.Sent, r.Slow, r.Losses)
+		}
+	}
+}
+
+// LongAnswers is a query whose answer is sent bit by bit for so long: a connection that is
+// under way is sure to meet what happens meanwhile.
+const LongAnswers = "?" + kubelet.LastsParameter + "=200ms"
+
+// RouterMoves notes when a router changes its route to one of the VIPs.
+func RouterMoves(t *testing.T, l *lab.Lab, vips []netip.Addr) (moves func() map[netip.Addr][]lab.Change) {
+	t.Helper()
+	asked, err := l.RouterMoves(t.Context(), vips)
+	must(t, err)
+	return func() map[netip.Addr][]lab.Change {
+		moved := asked()
+		for _, changes := range moved {
+			for _, c := range changes {
+				t.Log(c.At.Format(time.StampMilli), c.Host, c.Text)
+			}
+		}
+		return moved
+	}
+}
