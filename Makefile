@@ -31,6 +31,8 @@ EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLI
 endif
 LAB     := bin/plinth-lab
 
+.SECONDEXPANSION:
+
 step = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 
 .PHONY: help
@@ -118,79 +120,24 @@ lab-down: ## remove every trace of it
 	@mkdir -p bin && $(BUILD_LAB)
 	@$(AS_ROOT) $(LAB) down
 
+comma := ,
+
+# The runner builds the tests of all its parts first, goes on after one that failed, and ends with what failed and why.
+RUN = go run -C test ./run $(EXEC) -root ..
+# What parts need: lint and unit nothing but Go.
+NEEDS = $(if $(PARTS),$(if $(filter-out lint unit,$(subst $(comma), ,$(PARTS))),controlplane),controlplane)
+
 .PHONY: test
-test: ## the gate: lint, and every test that holds a fact: unit, kernel and routers, API server, labs
-	@.ci/run
+test: $$(NEEDS) ## the gate: lint, and every test that holds a fact (PARTS=lint,unit,kernel,routers,cluster,lab: these alone)
+	@$(RUN) $(or $(PARTS),gate)
+
+.PHONY: test-all
+test-all: $$(NEEDS) ## all that make test leaves out: what depends on the clock, takes long or draws anew (PARTS=bfd,traffic,waits,labs,chaos: these alone)
+	@$(RUN) $(or $(PARTS),rest)
 
 .PHONY: fresh
 fresh: ## demo and test in a minimal Debian with Go and nothing else (COLD=1: without caches)
 	@$(AS_ROOT) test/fresh.sh $(if $(COLD),--cold) $(or $(TARGETS),demo test)
-
-.PHONY: test-unit
-test-unit: ## the tests that need neither root nor a network
-	$(call step,unit tests)
-	@go test -vet=off ./...
-	@go test -C release -vet=off ./...
-
-.PHONY: test-privileged
-test-privileged: deps ## the tests that need the kernel, FRR, BIRD and OpenBGPD in network namespaces
-	$(call step,kernel and router tests)
-	@go test $(EXEC) -tags privileged -count=1 -timeout 45m ./lb/bgp ./lb/kubeproxy ./lb/mesh ./lb/onlink ./routing/kernel ./provider/agent ./inventory/routerconfig ./cmd/node-agent
-
-# What has an API server of its own and mostly waits runs side by side; a story
-# that counts lost packets has the machine for itself.
-WAITING = $$(go list -C test ./... | grep -vE '/(e2e|traffic)(/.*)?$$|/(labs|real|stopwatch|upstream)$$')
-
-.PHONY: test-e2e
-test-e2e: test-apiserver test-lab ## the stories on a real control plane: those with an API server, then those on a whole lab
-
-.PHONY: test-apiserver
-test-apiserver: controlplane ## the stories with a real API server
-	$(call step,a real API server)
-	@go test -C test $(EXEC) -count=1 -p 2 -timeout 45m $(WAITING)
-
-.PHONY: test-lab
-test-lab: controlplane ## the stories on whole labs: a datacenter and a home
-	$(call step,end to end: a real control plane with real routers)
-	@go test -C test $(EXEC) -count=1 -p 1 -timeout 45m ./e2e/...
-
-.PHONY: ci
-ci: ## what a change must pass, in parts that say how long each took (GATE="lint unit": these alone)
-	@.ci/run $(GATE)
-
-# What depends on the clock, takes long or draws new worlds.
-PARTS ?= bfd traffic waits labs chaos
-comma := ,
-
-.PHONY: test-all
-test-all: ## all that make test leaves out: what depends on the clock, takes long or draws anew (PARTS=bfd,traffic,waits,labs,chaos: these alone)
-	@$(MAKE) --no-print-directory -k $(addprefix test-part-,$(subst $(comma), ,$(PARTS)))
-
-.PHONY: test-part-bfd
-test-part-bfd: deps
-	$(call step,detection$(comma) hold times$(comma) two speakers)
-	@go test $(EXEC) -tags privileged$(comma)timing -count=1 -p 1 -parallel 2 -timeout 45m ./lb/bgp ./lb/kubeproxy ./lb/mesh ./provider/agent
-
-.PHONY: test-part-traffic
-test-part-traffic: controlplane
-	$(call step,what clients lose)
-	@go test -C test $(EXEC) -count=1 -p 1 -timeout 45m ./traffic/...
-
-.PHONY: test-part-waits
-test-part-waits: controlplane
-	$(call step,stories that mostly wait)
-	@go test -C test $(EXEC) -tags slow -count=1 -p 2 -timeout 45m ./services ./nodes
-
-.PHONY: test-part-labs
-test-part-labs: controlplane
-	$(call step,labs of other shapes)
-	@go test -C test $(EXEC) -count=1 -timeout 45m ./labs
-
-.PHONY: test-part-chaos
-test-part-chaos: controlplane
-	$(call step,chaos and sequences$(comma) drawn anew)
-	@PLINTH_TEST_SEED= go test -C test $(EXEC) -tags chaos -count=1 -p 2 -timeout 45m -run 'Chaos|Sequence' ./services ./nodes
-	@RAPID_SEED=0 RAPID_CHECKS=1000 go test -vet=off -count=1 -timeout 45m $$(git grep -l rapid.Check -- '*_test.go' ':!*privileged*' ':!test' | xargs -n1 dirname | sort -u | sed 's,^,./,')
 
 .PHONY: nightly
 nightly: ## what takes too long for every change (SUITE=test-real: that alone)
@@ -254,13 +201,13 @@ bench: controlplane ## measure what the docs give a figure for
 	$(call step,Services from their creation to a router beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
-# Built from the modules that go.mod and lint/go.mod pin.
+# Built from the modules that go.mod and lint/go.mod pin. The same bytes in each clone: go vet keeps what it found, by tool.
 LINTERS = $(addprefix bin/,plinth-vet revive unparam misspell actionlint staticcheck)
 $(LINTERS) &: go.mod lint/go.mod lint/vet/main.go
 	@mkdir -p bin
-	@go build -C lint -o ../bin/plinth-vet ./vet
-	@go build -C lint -o ../bin/ github.com/mgechev/revive mvdan.cc/unparam github.com/golangci/misspell/cmd/misspell github.com/rhysd/actionlint/cmd/actionlint
-	@go build -o bin/ honnef.co/go/tools/cmd/staticcheck
+	@go build -C lint -trimpath -buildvcs=false -o ../bin/plinth-vet ./vet
+	@go build -C lint -trimpath -buildvcs=false -o ../bin/ github.com/mgechev/revive mvdan.cc/unparam github.com/golangci/misspell/cmd/misspell github.com/rhysd/actionlint/cmd/actionlint
+	@go build -trimpath -buildvcs=false -o bin/ honnef.co/go/tools/cmd/staticcheck
 
 # Words that are spelt so on purpose: the name of a system, and mistakes in inventories of tests.
 SPELT = routeros,adress,maintainance

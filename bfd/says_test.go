@@ -10,7 +10,7 @@ import (
 func TestASessionThatIsUpAsksThatOthersBeUsed(t *testing.T) {
 	t.Parallel()
 	terms := loopback(110)
-	terms.Interval = 2 * time.Second // what is said at once comes sooner
+	terms.Interval = 10 * time.Second // what is said at once comes sooner
 	r := listens(t, terms)
 	r.s.SetDiagnostic(ConcatenatedPathDown) // before it comes up
 	r.s.BeginAfter(0)

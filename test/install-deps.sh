@@ -15,7 +15,7 @@ done
 echo "installing:$missing"
 if [ ! -e /usr/sbin/policy-rc.d ]; then
 	# invoke-rc.d asks this program before it starts a service; 101 means no.
-	printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+	printf '#!/bin/sh\n# of Plinth'"'"'s test/install-deps.sh\nexit 101\n' >/usr/sbin/policy-rc.d
 	chmod 755 /usr/sbin/policy-rc.d
 	trap 'rm -f /usr/sbin/policy-rc.d' EXIT
 fi

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"plinth.dev/plinth/lb"
@@ -26,9 +27,11 @@ type rules struct {
 
 func (r *rules) Ask(_ context.Context, _ kubeproxy.Round, questions []advertise.Question) (all []advertise.Answer) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.asked++
+	r.mu.Unlock()
 	time.Sleep(r.takes * time.Duration(len(questions)))
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, q := range questions {
 		e := r.have[q.VIP]
 		if e == "" {
@@ -101,39 +104,43 @@ func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {
 
 // A round of very many takes long, and asking few of them again does not.
 func TestTheFewWithoutAnAnswerDoNotWaitForTheManyThatHaveOne(t *testing.T) {
-	const many = 3000
-	all := make([]advertise.Question, many)
-	for i := range all {
-		all[i].VIP = netip.AddrFrom4([4]byte{203, 0, byte(i >> 8), byte(i)})
-	}
-	r := &rules{have: map[netip.Addr]advertise.Evidence{}, takes: time.Second / many}
-	for _, q := range all[1:] {
-		r.have[q.VIP] = advertise.Present
-	}
-	a, told := askedOf(t, r)
-	a.rounds.put(round{questions: all})
-	<-told
-	r.set(all[0].VIP, advertise.Present)
-	began := time.Now()
-	a.rounds.put(round{questions: all[:1]})
-	<-told
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("answered after %v", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const many = 3000
+		all := make([]advertise.Question, many)
+		for i := range all {
+			all[i].VIP = netip.AddrFrom4([4]byte{203, 0, byte(i >> 8), byte(i)})
+		}
+		r := &rules{have: map[netip.Addr]advertise.Evidence{}, takes: time.Second / many}
+		for _, q := range all[1:] {
+			r.have[q.VIP] = advertise.Present
+		}
+		a, told := askedOf(t, r)
+		a.rounds.put(round{questions: all})
+		<-told
+		r.set(all[0].VIP, advertise.Present)
+		began := time.Now()
+		a.rounds.put(round{questions: all[:1]})
+		<-told
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("answered after %v", took)
+		}
+	})
 }
 
 func TestAQuestionThatIsUrgentDoesNotWaitForOnesThatAreOverdue(t *testing.T) {
-	late := advertise.Question{VIP: netip.MustParseAddr("203.0.113.9"), Overdue: true}
-	r := &rules{have: map[netip.Addr]advertise.Evidence{askedVIP: advertise.Present}}
-	a, told := askedOf(t, r)
-	a.rounds.put(round{questions: []advertise.Question{late}})
-	waitFor(t, "the overdue one is asked", func() bool { return r.rounds() == 1 })
-	began := time.Now()
-	a.rounds.put(round{questions: []advertise.Question{late, {VIP: askedVIP}}})
-	<-told
-	if took := time.Since(began); took > askOverdueEvery/2 {
-		t.Errorf("answered after %v", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		late := advertise.Question{VIP: netip.MustParseAddr("203.0.113.9"), Overdue: true}
+		r := &rules{have: map[netip.Addr]advertise.Evidence{askedVIP: advertise.Present}}
+		a, told := askedOf(t, r)
+		a.rounds.put(round{questions: []advertise.Question{late}})
+		waitFor(t, "the overdue one is asked", func() bool { return r.rounds() == 1 })
+		began := time.Now()
+		a.rounds.put(round{questions: []advertise.Question{late, {VIP: askedVIP}}})
+		<-told
+		if took := time.Since(began); took > askOverdueEvery/2 {
+			t.Errorf("answered after %v", took)
+		}
+	})
 }
 
 // TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither goes by the state on disk.

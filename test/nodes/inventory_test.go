@@ -161,14 +161,10 @@ func TestEditOfAZoneReachesBothLabelsOfEveryNodeAndStays(t *testing.T) {
 		c.register(node{name: name})
 		c.until(name, "is initialised", apiserver.Initialised)
 	}
-	begun := time.Now()
 	c.edit(zoned("b", "active"))
 	both := labelled(map[string]string{"topology.kubernetes.io/zone": "b", "failure-domain.beta.kubernetes.io/zone": "b"})
 	for _, name := range names {
 		c.until(name, "is in zone b", both)
-	}
-	if took := time.Since(begun); took > 15*time.Second { // long before the stock controller's next round, or a resync
-		t.Errorf("it took %s", took)
 	}
 	before := len(c.Writes())
 	t.Log("somebody changes the GA label of one; the stock controller, which believes the beta label, must agree with Plinth")

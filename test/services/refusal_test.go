@@ -31,13 +31,9 @@ func TestServiceThatWaitsIsToldWhyAndServedWhenThePoolGrows(t *testing.T) {
     - {name: small, addresses: [192.0.2.0/30]}
 `)
 	c.AwaitStatus("generation", "2")
-	grown := time.Now()
 	c.has("second", "192.0.2.1")
 	c.has("third", "192.0.2.2")
 	c.has("fourth", "2001:db8:6::")
-	if took := time.Since(grown); took > 4*time.Second {
-		t.Errorf("served only after %v, as if by a backoff", took)
-	}
 	c.allocated("second", "Allocated")
 	c.allocated("fourth", "OneFamilyOnly")
 

@@ -1,12 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os/exec"
-	"strings"
+
+	"plinth.dev/plinth/test/gotest"
 )
 
 // tally is what came of a suite.
@@ -49,22 +49,18 @@ func follow(cmd *exec.Cmd, log io.Writer) tally {
 // count reads the events of go test -json. A story counts once, whatever it consists of.
 func count(events io.Reader, log io.Writer) (tally, error) {
 	var t tally
-	for d := json.NewDecoder(events); ; {
-		var e struct{ Action, Test, Output string }
-		if err := d.Decode(&e); errors.Is(err, io.EOF) {
-			return t, nil
-		} else if err != nil {
-			return t, fmt.Errorf("reading what go test says: %w", err)
-		}
-		if _, err := io.WriteString(log, e.Output); err != nil {
-			return t, err
-		}
-		story := e.Test != "" && !strings.Contains(e.Test, "/")
+	var unwritten error
+	results, err := gotest.Read(events, func(line string) {
+		_, err := io.WriteString(log, line)
+		unwritten = errors.Join(unwritten, err)
+	})
+	for _, r := range results {
 		switch {
-		case story && e.Action == "pass":
+		case r.Outcome == gotest.Passed:
 			t.passed++
-		case story && (e.Action == "fail" || e.Action == "skip"):
-			t.failed = append(t.failed, e.Test)
+		case r.Test != "":
+			t.failed = append(t.failed, r.Test)
 		}
 	}
+	return t, errors.Join(err, unwritten)
 }

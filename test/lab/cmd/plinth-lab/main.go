@@ -19,7 +19,7 @@ import (
 	"plinth.dev/plinth/test/lab/demo"
 )
 
-const usage = `plinth-lab build|up|down|demo|demo-home [--name NAME] [--shape two-racks|homelab|two-routers|home]
+const usage = `plinth-lab build|up|down|demo|demo-home|sweep [--name NAME] [--shape two-racks|homelab|two-routers|home]
 
   build  build the control plane, where it is not there yet; with --real also what
          machines with a real kubelet run, with --upstream Kubernetes' own tests
@@ -27,6 +27,7 @@ const usage = `plinth-lab build|up|down|demo|demo-home [--name NAME] [--shape tw
   down   remove every trace of it
   demo   start a lab, show Plinth at work on it, and remove it
   demo-home  the same for a home, whose router speaks no BGP
+  sweep  remove what runs of tests that were killed have left
 `
 
 func main() {
@@ -71,6 +72,8 @@ func run(ctx context.Context, args []string) error {
 		return up(ctx, topology(), options)
 	case "down":
 		return lab.Down(ctx, *name)
+	case "sweep":
+		return lab.Sweep(ctx, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
 	case "demo":
 		return tell(ctx, topology(), options, demo.Run)
 	case "demo-home":

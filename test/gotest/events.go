@@ -1,0 +1,137 @@
+package gotest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Outcome is what came of a test.
+type Outcome string
+
+// The outcomes that there are.
+const (
+	Passed  Outcome = "passed"
+	Failed  Outcome = "failed"
+	Skipped Outcome = "skipped"
+	Broken  Outcome = "broken off" // its process ended before it
+)
+
+// Result is what came of one test function. Its subtests are parts of it.
+type Result struct {
+	Package string
+	Test    string // empty: of the package itself, which failed beside its tests
+	Outcome Outcome
+	Took    time.Duration
+	Output  []string // lines, those of its subtests among them
+}
+
+// event is a line of test2json (go doc test2json).
+type event struct {
+	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
+}
+
+// Read follows events until they end, hands each line that is printed to print, and returns a result for each
+// test function in the order in which they ended. A package that fails though none of its tests did has one too.
+func Read(events io.Reader, print func(line string)) ([]Result, error) {
+	r := reader{open: map[string]*Result{}}
+	for d := json.NewDecoder(events); ; {
+		var e event
+		if err := d.Decode(&e); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return r.end(), fmt.Errorf("reading what go test says: %w", err)
+		}
+		if e.Action == "output" {
+			print(e.Output)
+		}
+		r.take(e)
+	}
+	return r.end(), nil
+}
+
+type reader struct {
+	open  map[string]*Result // by package and test
+	order []string           // of those that are open
+	done  []Result
+}
+
+func (r *reader) take(e event) {
+	name, _, sub := strings.Cut(e.Test, "/")
+	key := e.Package + " " + name
+	switch e.Action {
+	case "start", "run", "output":
+		if r.open[key] == nil {
+			r.open[key] = &Result{Package: e.Package, Test: name}
+			r.order = append(r.order, key)
+		}
+		if e.Action == "output" {
+			r.open[key].Output = append(r.open[key].Output, strings.TrimRight(e.Output, "\n"))
+		}
+	case "pass", "fail", "skip":
+		if sub {
+			return // a subtest is told with its test
+		}
+		one := Result{Package: e.Package, Test: name}
+		if open := r.open[key]; open != nil {
+			one = *open
+			delete(r.open, key)
+		}
+		one.Took = time.Duration(e.Elapsed * float64(time.Second))
+		one.Outcome = map[string]Outcome{"pass": Passed, "fail": Failed, "skip": Skipped}[e.Action]
+		if name != "" || one.Outcome == Failed && !r.failed(e.Package) {
+			r.done = append(r.done, one)
+		}
+	}
+}
+
+// failed reports whether a test of a package has failed already, or has not come to its end.
+func (r *reader) failed(pkg string) bool {
+	for _, one := range r.done {
+		if one.Package == pkg && one.Outcome != Passed {
+			return true
+		}
+	}
+	for _, one := range r.open {
+		if one.Package == pkg && one.Test != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// end has what is open broken off.
+func (r *reader) end() []Result {
+	for _, key := range r.order {
+		if one := r.open[key]; one != nil && one.Test != "" {
+			one.Outcome = Broken
+			r.done = append(r.done, *one)
+		}
+	}
+	return r.done
+}
+
+// Reason is the first line of a test's output that says why it failed, with the place in the test's source;
+// empty where none does.
+func (r Result) Reason() string {
+	for _, line := range r.Output {
+		text := strings.TrimSpace(line)
+		if place, _, ok := strings.Cut(text, ": "); ok && strings.Contains(place, "_test.go:") && !strings.Contains(place, " ") {
+			return text
+		}
+		if strings.HasPrefix(text, "panic:") || strings.HasPrefix(text, "fatal error:") {
+			return text
+		}
+	}
+	for _, line := range r.Output {
+		text := strings.TrimSpace(line)
+		if text != "" && !strings.HasPrefix(text, "===") && !strings.HasPrefix(text, "---") && text != "FAIL" {
+			return text
+		}
+	}
+	return ""
+}

@@ -1,0 +1,74 @@
+package gotest
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+const said = `{"Action":"start","Package":"a"}
+{"Action":"run","Package":"a","Test":"TestGood"}
+{"Action":"output","Package":"a","Test":"TestGood","Output":"=== RUN   TestGood\n"}
+{"Action":"pass","Package":"a","Test":"TestGood","Elapsed":1.5}
+{"Action":"run","Package":"a","Test":"TestBad"}
+{"Action":"run","Package":"a","Test":"TestBad/part"}
+{"Action":"output","Package":"a","Test":"TestBad/part","Output":"    a_test.go:12: 3 writes, want 2\n"}
+{"Action":"fail","Package":"a","Test":"TestBad/part","Elapsed":0.1}
+{"Action":"fail","Package":"a","Test":"TestBad","Elapsed":0.2}
+{"Action":"run","Package":"a","Test":"TestIdle"}
+{"Action":"skip","Package":"a","Test":"TestIdle","Elapsed":0}
+{"Action":"run","Package":"a","Test":"TestHangs"}
+{"Action":"output","Package":"a","Test":"TestHangs","Output":"panic: test timed out after 1s\n"}
+`
+
+func read(t *testing.T, events string) map[string]Result {
+	t.Helper()
+	results, err := Read(strings.NewReader(events), func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]Result{}
+	for _, r := range results {
+		if _, twice := byName[r.Test]; twice {
+			t.Errorf("%s is told twice", r.Test)
+		}
+		byName[r.Test] = r
+	}
+	return byName
+}
+
+func TestEachTestIsToldOnceWithWhatItsPartsSaid(t *testing.T) {
+	got := read(t, said)
+	for name, want := range map[string]Outcome{"TestGood": Passed, "TestBad": Failed, "TestIdle": Skipped, "TestHangs": Broken} {
+		if got[name].Outcome != want {
+			t.Errorf("%s: %q, want %q", name, got[name].Outcome, want)
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d results: %v", len(got), got)
+	}
+	if r := got["TestGood"]; r.Took != 1500*time.Millisecond {
+		t.Errorf("TestGood took %v", r.Took)
+	}
+	if r := got["TestBad"].Reason(); r != "a_test.go:12: 3 writes, want 2" {
+		t.Errorf("TestBad failed for %q", r)
+	}
+	if r := got["TestHangs"].Reason(); r != "panic: test timed out after 1s" {
+		t.Errorf("TestHangs failed for %q", r)
+	}
+}
+
+func TestAPackageThatFailsBesideItsTestsIsTold(t *testing.T) {
+	got := read(t, `{"Action":"start","Package":"a"}
+{"Action":"run","Package":"a","Test":"TestGood"}
+{"Action":"pass","Package":"a","Test":"TestGood","Elapsed":1}
+{"Action":"output","Package":"a","Output":"goleak: Errors on successful test run\n"}
+{"Action":"fail","Package":"a","Elapsed":1}
+`)
+	if r := got[""]; r.Outcome != Failed || r.Reason() != "goleak: Errors on successful test run" {
+		t.Errorf("%+v", r)
+	}
+	if got := read(t, strings.Replace(said, `{"Action":"run","Package":"a","Test":"TestHangs"}`, `{"Action":"fail","Package":"a","Elapsed":1}`, 1)); got[""].Outcome != "" {
+		t.Errorf("a package is told whose tests failed: %+v", got[""])
+	}
+}

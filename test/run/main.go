@@ -1,0 +1,187 @@
+// Command run runs the tests by parts: it builds all of them first, goes on after a part that failed, and ends with
+// what failed and why, how to run exactly that again, and how many passed.
+//
+//	go run -C test ./run -root .. gate          # what a change must pass
+//	go run -C test ./run -root .. rest          # what depends on the clock, takes long or draws what happens
+//	go run -C test ./run -root .. lab traffic   # these parts
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// times is how long each test took when the gate was run on a quiet machine; -record writes it.
+//
+//go:embed times.tsv
+var times string
+
+var (
+	root    = flag.String("root", "..", "the source tree")
+	wrapper = flag.String("exec", "", "what stands before a command that needs root")
+	record  = flag.Bool("record", false, "write how long each test took as what is usual")
+)
+
+func main() {
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	good, err := runTests(ctx, strings.Join(flag.Args(), " "))
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	case !good:
+		os.Exit(1)
+	}
+}
+
+// runTests runs parts and reports on them.
+func runTests(ctx context.Context, names string) (good bool, err error) {
+	parts, unknown := named(names)
+	if len(unknown) > 0 || len(parts) == 0 {
+		return false, fmt.Errorf("there is no part %q; there are: %s", strings.Join(unknown, " "), partNames())
+	}
+	top, err := filepath.Abs(*root)
+	if err != nil {
+		return false, err
+	}
+	unlock, err := lock()
+	if err != nil {
+		return false, err
+	}
+	defer unlock()
+	folder := filepath.Join(top, "bin", "tests")
+	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o755)); err != nil {
+		return false, err
+	}
+	still := &watch{}
+	go still.run(ctx)
+	begun := time.Now()
+	worked, all := busy()
+
+	x := executor{root: top, folder: folder, wrapper: strings.Fields(*wrapper), still: still, progress: say}
+	if x.reader, err = test2json(ctx); err != nil {
+		return false, err
+	}
+	if slices.ContainsFunc(parts, func(p part) bool { return !p.plain }) {
+		if err := x.sweep(ctx); err != nil {
+			return false, err
+		}
+	}
+	title("building the tests")
+	b := &builder{root: top, folder: folder, built: map[string]string{}}
+	built := map[string][]program{}
+	for _, p := range parts {
+		for _, s := range p.suites {
+			programs, err := b.programs(ctx, s)
+			if err != nil {
+				return false, err
+			}
+			built[p.name] = append(built[p.name], programs...)
+		}
+	}
+	r := run{cpus: runtime.NumCPU(), usual: usualTimes(times), parts: []taken{{part{name: "building", usual: 2}, time.Since(begun)}}}
+	for _, p := range parts {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		title(p.name)
+		from := time.Now()
+		if len(p.command) > 0 {
+			r.outcomes = append(r.outcomes, x.command(ctx, p)...)
+		} else {
+			r.outcomes = append(r.outcomes, x.run(ctx, p, built[p.name])...)
+		}
+		r.parts = append(r.parts, taken{p, time.Since(from)})
+	}
+	r.took = time.Since(begun)
+	now, allNow := busy()
+	r.busy = float64(now-worked) / float64(max(1, allNow-all))
+	r.times, r.stood, r.longest = still.count(begun, time.Now())
+	if err := r.all(folder); err != nil {
+		return false, err
+	}
+	good = len(r.failed()) == 0 && len(r.outcomes) > 0
+	if good && *record {
+		err = errors.Join(err, copyFile(filepath.Join(folder, "times.tsv"), filepath.Join(top, "test", "run", "times.tsv")))
+	}
+	if good && names == "gate" {
+		err = errors.Join(err, green(ctx, top))
+	}
+	fmt.Println()
+	r.report(os.Stdout)
+	return good, err
+}
+
+// green notes that the gate passed on the tree of HEAD, where that is what was tested.
+func green(ctx context.Context, top string) error {
+	git := func(arguments ...string) (string, error) {
+		out, err := exec.CommandContext(ctx, "git", append([]string{"-C", top}, arguments...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	if changed, err := git("status", "--porcelain"); err != nil || changed != "" {
+		return nil // no clone of git's, or one with changes: it has no tree to note
+	}
+	tree, err := git("rev-parse", "HEAD^{tree}")
+	if err != nil {
+		return err
+	}
+	f, err := create(filepath.Join(top, ".cache", "gate", tree))
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// lock keeps two runs on one machine apart: they would take down each other's labs. It waits for the other one.
+func lock() (unlock func(), err error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, err
+	}
+	f, err := create(filepath.Join(cache, "plinth", "tests.lock"))
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		say("another run of tests is on this machine: waiting for its end")
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// test2json is the command that turns what a test binary prints into events.
+func test2json(ctx context.Context) ([]string, error) {
+	out, err := exec.CommandContext(ctx, "go", "tool", "-n", "test2json").Output()
+	if err != nil {
+		return nil, fmt.Errorf("go tool test2json: %w", err)
+	}
+	return strings.Fields(string(out)), nil
+}
+
+func copyFile(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, text, 0o644)
+}
+
+func say(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) }
+
+func title(text string) { fmt.Printf("\n\033[1m== %s\033[0m\n", text) }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/test/gotest"
+)
+
+func one(name string, came gotest.Outcome, took time.Duration, said ...string) outcome {
+	return outcome{Result: gotest.Result{Package: "plinth.dev/plinth/lb/ipam", Test: name, Outcome: came, Took: took, Output: said}, part: "unit", log: "bin/tests/unit/lb-ipam.log", again: "go test -count=1 ./lb/ipam -run '^" + name + "$'"}
+}
+
+func TestAReportSaysWhatFailedWhyAndHowToSeeItAgain(t *testing.T) {
+	r := run{took: 14 * time.Minute, cpus: 2, parts: []taken{{part{name: "unit"}, 2 * time.Minute}}, outcomes: []outcome{
+		one("TestGood", gotest.Passed, time.Second),
+		one("TestBad", gotest.Failed, 2*time.Second, "=== RUN   TestBad", "    a_test.go:12: 3 writes, want 2"),
+		one("TestIdle", gotest.Skipped, 0),
+	}}
+	var b strings.Builder
+	r.report(&b)
+	for _, want := range []string{"2 of 3 failed in 14 min 0 s", "FAIL lb/ipam TestBad  2.0 s  a_test.go:12: 3 writes, want 2", "again: go test -count=1 ./lb/ipam -run '^TestBad$'", "bin/tests/unit/lb-ipam.log", "FAIL lb/ipam TestIdle  skipped"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if !strings.HasSuffix(b.String(), "\n1 passed, 2 failed\n") {
+		t.Errorf("it ends otherwise:\n%s", b.String())
+	}
+}
+
+func TestAReportHasAtMostTwentyLines(t *testing.T) {
+	r := run{took: time.Hour, parts: []taken{{part{name: "unit", usual: 1}, time.Hour}}, usual: map[string]time.Duration{"lb/ipam TestSlow": 10 * time.Second}}
+	r.outcomes = append(r.outcomes, one("TestSlow", gotest.Passed, time.Minute))
+	for i := range 40 {
+		r.outcomes = append(r.outcomes, one(fmt.Sprint("TestBad", i), gotest.Failed, time.Second, "    a_test.go:1: no"))
+	}
+	var b strings.Builder
+	r.report(&b)
+	if n := strings.Count(b.String(), "\n"); n > lines {
+		t.Errorf("%d lines:\n%s", n, b.String())
+	}
+	for _, want := range []string{"more, in bin/tests/failed.txt", "TestSlow 60 s (10)", "unit took 60 min 0 s, which is 60.0 times", "1 passed, 40 failed"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestTimesOfARunAreReadAsUsualByTheNext(t *testing.T) {
+	folder := t.TempDir()
+	r := run{outcomes: []outcome{one("TestSlow", gotest.Passed, 12*time.Second)}}
+	if err := r.all(folder); err != nil {
+		t.Fatal(err)
+	}
+	if got := usualTimes(readFile(t, folder+"/times.tsv"))["lb/ipam TestSlow"]; got != 12*time.Second {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestPartsAreNamed(t *testing.T) {
+	parts, unknown := named("gate,traffic nosuch")
+	if len(parts) != len(gate)+1 || len(unknown) != 1 || unknown[0] != "nosuch" {
+		t.Errorf("%d parts, unknown: %v", len(parts), unknown)
+	}
+}
+
+func TestAgainIsACommandThatAPersonCanType(t *testing.T) {
+	p := program{suite: suite{module: "test", tags: "slow", env: []string{"A=1"}}, pkg: "plinth.dev/plinth/test/nodes"}
+	if got, want := (executor{}).again(p, "TestX"), "A=1 go test -C test -count=1 -tags slow ./nodes -run '^TestX$'"; got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+func readFile(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
