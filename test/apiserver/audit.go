@@ -27,7 +27,7 @@ func (s *Server) audit() []string {
 	if s.options.Unaudited {
 		return nil
 	}
-	return []string{"--audit-policy-file=" + s.file("audit.yaml"), "--audit-log-path=" + s.file("audit.log")}
+	return []string{"--audit-policy-file=" + s.own("audit.yaml"), "--audit-log-path=" + s.own("audit.log")}
 }
 
 // Write is a request that the server was sent to change something.
@@ -41,11 +41,11 @@ type Write struct {
 	Code        int // of the answer
 }
 
-// Writes returns all writes so far, but those of leases, in the order in which
-// they were answered.
+// Writes returns all writes of this test so far, but those of leases, in the order in
+// which they were answered.
 func (s *Server) Writes() []Write {
 	s.t.Helper()
-	data, err := os.ReadFile(s.file("audit.log"))
+	data, err := os.ReadFile(s.own("audit.log"))
 	if err != nil && !os.IsNotExist(err) {
 		s.t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func (s *Server) Writes() []Write {
 		agent, _, _ := strings.Cut(e.UserAgent, "/")
 		out = append(out, Write{agent, e.Verb, e.ObjectRef.Resource, e.ObjectRef.Subresource, e.ObjectRef.Namespace, e.ObjectRef.Name, e.ResponseStatus.Code})
 	}
-	return out
+	return out[min(s.earlier, len(out)):]
 }
 
 // Quiet waits until a program has written nothing for two seconds, and returns

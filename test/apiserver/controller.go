@@ -40,6 +40,7 @@ func Main(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	defer servers.close()
 	return m.Run()
 }
 
@@ -65,12 +66,25 @@ type Controller struct {
 	Limited string // kubeconfig file, with the rights of the controller manager
 }
 
-// NewController starts a server for the time of a test and gives the controller
-// manager its rights there; Start runs it. The test fails in its end if a right
-// was missing.
+// NewController gives the test a server of its own until it ends, and the controller
+// manager its rights there; Start runs it. The test fails in its end if a right was
+// missing. A server without options is one that earlier tests had, as it was at first.
 func NewController(t testing.TB, o Options) *Controller {
 	t.Helper()
+	if o.plain() {
+		c := servers.take(t)
+		t.Cleanup(c.checkLog)
+		return c
+	}
 	c := &Controller{Server: Start(t, o)}
+	c.giveRights()
+	t.Cleanup(c.checkLog)
+	return c
+}
+
+// giveRights gives the controller manager the rights that deploy/ gives it.
+func (c *Controller) giveRights() {
+	c.t.Helper()
 	c.Eventually(20*time.Second, "namespaces kube-system and default", func(ctx context.Context) error {
 		_, err1 := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		_, err2 := c.Client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
@@ -78,8 +92,6 @@ func NewController(t testing.TB, o Options) *Controller {
 	})
 	c.ApplyRights("rbac-ccm.yaml")
 	c.Limited = c.WriteKubeconfig("ccm", c.AccountToken(ControllerName))
-	t.Cleanup(c.checkLog)
-	return c
 }
 
 // LimitedIn returns a kubeconfig file with the rights that a controller manager in a namespace has, where
@@ -101,7 +113,7 @@ func (c *Controller) LimitedIn(own string) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.write("rbac-"+own+".yaml", beside(string(text), own))
+	c.write(c.file("rbac-"+own+".yaml"), beside(string(text), own))
 	c.Kubectl("create", "namespace", own)
 	c.Kubectl("apply", "-f", c.file("rbac-"+own+".yaml"))
 	return c.WriteKubeconfig("ccm-"+own, c.AccountTokenIn(own, ControllerName))

@@ -27,9 +27,9 @@ const (
 var claimed atomic.Uint32
 
 // claimHost returns an address of 127.64.0.0/10 that no other test has, of this
-// process or of another, until this test ends. Programs that are started, killed
+// process or of another, until guard is closed. Programs that are started, killed
 // and started anew there find their ports free.
-func claimHost(t testing.TB) string {
+func claimHost(t testing.TB) (host string, guard net.Listener) {
 	t.Helper()
 	for range 1000 {
 		number := uint32(os.Getpid())<<6 + claimed.Add(1)
@@ -41,7 +41,6 @@ func claimHost(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { guard.Close() })
 		for port := serverPort; port <= MetricsPort; port++ {
 			l, err := listen(host, port)
 			if err != nil {
@@ -49,10 +48,10 @@ func claimHost(t testing.TB) string {
 			}
 			l.Close()
 		}
-		return host
+		return host, guard
 	}
 	t.Fatalf("no address of 127.64.0.0/10 has port %d free", guardPort)
-	return ""
+	return "", nil
 }
 
 func listen(host string, port int) (net.Listener, error) {

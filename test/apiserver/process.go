@@ -80,7 +80,19 @@ func (s *Server) run(program string, args ...string) *Process {
 func (s *Server) Spawn(program string, args ...string) *Process {
 	s.t.Helper()
 	name := filepath.Base(program)
-	log, err := os.OpenFile(s.file(name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	p := s.launch(s.file(name+".log"), program, args...)
+	s.processes = append(s.processes, p)
+	s.t.Cleanup(func() {
+		p.Kill()
+		s.tellIfFailed(s.file(name + ".log"))
+	})
+	return p
+}
+
+// launch starts a program that ends with this process at the latest.
+func (s *Server) launch(file, program string, args ...string) *Process {
+	s.t.Helper()
+	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -90,19 +102,19 @@ func (s *Server) Spawn(program string, args ...string) *Process {
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.processes = append(s.processes, p)
 	go func() {
 		defer close(p.done)
 		p.cmd.Wait()
 		log.Close()
 	}()
-	s.t.Cleanup(func() {
-		p.Kill()
-		if s.t.Failed() {
-			s.t.Logf("the last of %s:\n%s", name, tail(s.file(name+".log")))
-		}
-	})
 	return p
+}
+
+// tellIfFailed shows the end of a log when the test has failed.
+func (s *Server) tellIfFailed(file string) {
+	if s.t.Failed() {
+		s.t.Logf("the last of %s:\n%s", strings.TrimSuffix(filepath.Base(file), ".log"), tail(file))
+	}
 }
 
 // Kill ends the program at once and waits until it has ended.
@@ -191,5 +203,5 @@ func (s *Server) writeServiceAccountKey() {
 		s.t.Fatal(err)
 	}
 	block := &pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}
-	s.write("service-account.key", string(pem.EncodeToMemory(block)))
+	s.write(s.own("service-account.key"), string(pem.EncodeToMemory(block)))
 }

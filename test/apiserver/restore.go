@@ -20,7 +20,7 @@ type Backup struct{ folder string }
 func (s *Server) Backup() Backup {
 	s.t.Helper()
 	b := Backup{folder: s.t.TempDir()}
-	s.whileStopped(func() error { return os.CopyFS(filepath.Join(b.folder, "etcd"), os.DirFS(s.file("etcd"))) })
+	s.whileStopped(func() error { return os.CopyFS(filepath.Join(b.folder, "etcd"), os.DirFS(s.own("etcd"))) })
 	return b
 }
 
@@ -34,10 +34,10 @@ func (s *Server) SlowRestore(b Backup, meanwhile func()) {
 	s.t.Helper()
 	s.whileStopped(func() error {
 		meanwhile()
-		if err := os.RemoveAll(s.file("etcd")); err != nil {
+		if err := os.RemoveAll(s.own("etcd")); err != nil {
 			return err
 		}
-		return os.CopyFS(s.file("etcd"), os.DirFS(filepath.Join(b.folder, "etcd")))
+		return os.CopyFS(s.own("etcd"), os.DirFS(filepath.Join(b.folder, "etcd")))
 	})
 }
 
@@ -51,13 +51,13 @@ func (s *Server) RestoreBumped(b Backup, meanwhile func()) {
 	}
 	s.whileStopped(func() error {
 		meanwhile()
-		if err := os.RemoveAll(s.file("etcd")); err != nil {
+		if err := os.RemoveAll(s.own("etcd")); err != nil {
 			return err
 		}
 		peers := s.etcdPeerURL()
 		out, err := exec.Command(etcdutl, "snapshot", "restore", filepath.Join(b.folder, "etcd", "member", "snap", "db"),
 			"--skip-hash-check", // which a copy of the file does not have
-			"--data-dir="+s.file("etcd"), "--bump-revision=1000000000", "--mark-compacted",
+			"--data-dir="+s.own("etcd"), "--bump-revision=1000000000", "--mark-compacted",
 			"--initial-cluster=default="+peers, "--initial-advertise-peer-urls="+peers).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("etcdutl: %w: %s", err, out)
@@ -71,7 +71,7 @@ func (s *Server) whileStopped(do func() error) {
 	s.StopServer()
 	s.etcd.Terminate() // else the last writes may stand in its log alone, which a restore of the snapshot leaves out
 	err := do()
-	s.startEtcd()
+	s.etcd = s.run("etcd", s.etcdFlags()...)
 	s.StartServer()
 	if err != nil {
 		s.t.Fatal(err)
@@ -93,21 +93,29 @@ func (s *Server) Expire() {
 
 // put writes a key of nobody, which makes a new revision.
 func (s *Server) put(ctx context.Context) error {
-	body, err := json.Marshal(map[string][]byte{"key": []byte("nobody"), "value": nil})
+	return s.askEtcd(ctx, "put", map[string][]byte{"key": []byte("nobody"), "value": nil}, nil)
+}
+
+// askEtcd sends a request to etcd's gateway for JSON (etcd 3.6, "Why gRPC gateway") and reads the answer.
+func (s *Server) askEtcd(ctx context.Context, what string, question, answer any) error {
+	body, err := json.Marshal(question)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.etcdURL()+"/v3/kv/put", bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.etcdURL()+"/v3/kv/"+what, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(request)
+	got, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("etcd: %s", answer.Status)
+	defer got.Body.Close()
+	if got.StatusCode != http.StatusOK {
+		return fmt.Errorf("etcd: %s", got.Status)
 	}
-	return nil
+	if answer == nil {
+		return nil
+	}
+	return json.NewDecoder(got.Body).Decode(answer)
 }

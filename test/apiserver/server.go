@@ -31,12 +31,14 @@ type Server struct {
 	Host       string // a loopback address where no other test listens
 
 	t       testing.TB
-	dir     string
+	dir     string // of this test
+	home    string // of etcd and the API server
 	options Options
 	etcd    *Process
 	server  *Process
+	earlier int // writes of the tests that had the server before
 
-	processes []*Process // all that were started
+	processes []*Process // all that were started, but a control plane that several tests have
 	restarted bool       // was stopped, and forbids everything until it has read its roles
 }
 
@@ -46,22 +48,15 @@ const adminToken = "admin"
 // Start starts a server for the time of a test, and waits until it serves.
 func Start(t testing.TB, o Options) *Server {
 	t.Helper()
-	s := &Server{t: t, dir: t.TempDir(), options: o, Host: claimHost(t)}
-	s.write("tokens.csv", adminToken+",admin,admin,system:masters\n")
-	s.write("audit.yaml", auditPolicy)
-	s.writeServiceAccountKey()
-	s.Config = &rest.Config{Host: s.URL(), BearerToken: adminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
-	client, err := kubernetes.NewForConfig(s.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Client, s.Kubeconfig = client, s.WriteKubeconfig("admin", adminToken)
-	s.startEtcd()
-	s.StartServer()
+	dir := t.TempDir()
+	host, guard := claimHost(t)
+	t.Cleanup(func() { guard.Close() })
+	s := &Server{t: t, dir: dir, home: dir, options: o, Host: host}
+	s.begin(s.run)
 	if o.Controllers {
 		s.run("kube-controller-manager", "--kubeconfig="+s.Kubeconfig, "--cloud-provider=external", "--allocate-node-cidrs=false",
 			"--leader-elect=false", "--secure-port=0", "--use-service-account-credentials",
-			"--service-account-private-key-file="+s.file("service-account.key"),
+			"--service-account-private-key-file="+s.own("service-account.key"),
 			"--controllers=*,bootstrap-signer-controller,token-cleaner-controller", // all there are
 			"--node-monitor-grace-period=1h")                                       // there are no kubelets to renew leases
 	}
@@ -72,6 +67,29 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
+// begin writes what a control plane reads, starts etcd and the API server, and waits until it serves.
+func (s *Server) begin(run func(program string, args ...string) *Process) {
+	s.t.Helper()
+	s.write(s.own("tokens.csv"), adminToken+",admin,admin,system:masters\n")
+	s.write(s.own("audit.yaml"), auditPolicy)
+	s.writeServiceAccountKey()
+	s.connect()
+	s.etcd = run("etcd", s.etcdFlags()...)
+	s.server = run("kube-apiserver", s.serverFlags()...)
+	s.waitReady()
+}
+
+// connect makes clients of the server.
+func (s *Server) connect() {
+	s.t.Helper()
+	s.Config = &rest.Config{Host: s.URL(), BearerToken: adminToken, TLSClientConfig: rest.TLSClientConfig{Insecure: true}, QPS: -1}
+	client, err := kubernetes.NewForConfig(s.Config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.Client, s.Kubeconfig = client, s.WriteKubeconfig("admin", adminToken)
+}
+
 // URL is where the server listens.
 func (s *Server) URL() string { return fmt.Sprintf("https://%s:%d", s.Host, serverPort) }
 
@@ -79,30 +97,39 @@ func (s *Server) etcdURL() string { return fmt.Sprintf("http://%s:%d", s.Host, e
 
 func (s *Server) etcdPeerURL() string { return fmt.Sprintf("http://%s:%d", s.Host, etcdPeerPort) }
 
-func (s *Server) startEtcd() {
+func (s *Server) etcdFlags() []string {
 	client, peers := s.etcdURL(), s.etcdPeerURL()
-	s.etcd = s.run("etcd", "--data-dir="+s.file("etcd"), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls="+client, "--advertise-client-urls="+client,
-		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers)
+	return []string{"--data-dir=" + s.own("etcd"), "--unsafe-no-fsync", "--log-level=warn",
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers}
+}
+
+func (s *Server) serverFlags() []string {
+	return slices.Concat([]string{
+		"--etcd-servers=" + s.etcdURL(),
+		"--bind-address=" + s.Host, fmt.Sprintf("--secure-port=%d", serverPort), "--cert-dir=" + s.own("certificates"),
+		"--token-auth-file=" + s.own("tokens.csv"), "--authorization-mode=Node,RBAC",
+		"--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + s.own("service-account.key"),
+		"--service-account-signing-key-file=" + s.own("service-account.key"),
+		"--disable-admission-plugins=ServiceAccount", // pods of tests need no tokens
+		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
+	}, s.audit(), s.options.Flags)
+}
+
+func (s *Server) waitReady() {
+	s.t.Helper()
+	s.Eventually(time.Minute, "the API server is ready", func(ctx context.Context) error {
+		return s.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
+	})
 }
 
 // StartServer starts the API server, as Start does, after StopServer.
 func (s *Server) StartServer() {
 	s.t.Helper()
-	s.server = s.run("kube-apiserver", slices.Concat([]string{
-		"--etcd-servers=" + s.etcdURL(),
-		"--bind-address=" + s.Host, fmt.Sprintf("--secure-port=%d", serverPort), "--cert-dir=" + s.file("certificates"),
-		"--token-auth-file=" + s.file("tokens.csv"), "--authorization-mode=Node,RBAC",
-		"--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112",
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + s.file("service-account.key"),
-		"--service-account-signing-key-file=" + s.file("service-account.key"),
-		"--disable-admission-plugins=ServiceAccount", // pods of tests need no tokens
-		"--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000",
-	}, s.audit(), s.options.Flags)...)
-	s.Eventually(time.Minute, "the API server is ready", func(ctx context.Context) error {
-		return s.Client.Discovery().RESTClient().Get().AbsPath("/readyz").Do(ctx).Error()
-	})
+	s.server = s.run("kube-apiserver", s.serverFlags()...)
+	s.waitReady()
 }
 
 // StopServer kills the API server; etcd keeps its data.
@@ -177,11 +204,13 @@ func (s *Server) WriteKubeconfigOf(url, user, token string) string {
 	return file
 }
 
+// file is a file of this test's, own is one of the control plane's.
 func (s *Server) file(name string) string { return filepath.Join(s.dir, name) }
+func (s *Server) own(name string) string  { return filepath.Join(s.home, name) }
 
-func (s *Server) write(name, content string) {
+func (s *Server) write(file, content string) {
 	s.t.Helper()
-	if err := os.WriteFile(s.file(name), []byte(content), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
 }
