@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"time"
 )
 
 // program is the test binary of a package.
@@ -20,6 +24,7 @@ type program struct {
 	folder string // of the package, in which it runs
 	file   string
 	tests  []string // those to run; nil: all
+	piece  string   // which piece of its package this is; empty: it is no piece
 }
 
 // short is what a package is called in logs: its folder.
@@ -33,8 +38,8 @@ type builder struct {
 	built        map[string]string // file by tags and package
 }
 
-// programs builds what a suite runs.
-func (b *builder) programs(ctx context.Context, s suite) ([]program, error) {
+// programs builds what a suite runs. Some packages are cut into pieces, for which it knows how long tests usually take.
+func (b *builder) programs(ctx context.Context, s suite, usual map[string]time.Duration) ([]program, error) {
 	all, err := b.list(ctx, s)
 	if err != nil {
 		return nil, err
@@ -55,11 +60,67 @@ func (b *builder) programs(ctx context.Context, s suite) ([]program, error) {
 				return nil, err
 			}
 		}
-		if p.tests == nil || len(p.tests) > 0 {
+		if s.pieces && p.tests == nil {
+			if p.tests, err = tests(ctx, p, p.file); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case p.tests == nil:
 			programs = append(programs, p)
+		case len(p.tests) > 0:
+			programs = append(programs, p.cut(s.pieces, usual)...)
 		}
 	}
 	return programs, nil
+}
+
+// piece is how long a piece of a package is to take. What a package does once for all its tests is done for each piece.
+const piece = 100 * time.Second
+
+// cut cuts the tests of a package into pieces that take about as long as each other.
+func (p program) cut(pieces bool, usual map[string]time.Duration) []program {
+	n := 1
+	if pieces {
+		n = min(int(p.usual(usual)/piece)+1, len(p.tests))
+	}
+	if n == 1 {
+		return []program{p}
+	}
+	all := make([]program, n)
+	took := make([]time.Duration, n)
+	longestFirst := slices.Clone(p.tests)
+	slices.SortStableFunc(longestFirst, func(a, b string) int { return cmp.Compare(p.of(b, usual), p.of(a, usual)) })
+	for _, test := range longestFirst {
+		least := slices.Index(took, slices.Min(took))
+		took[least] += p.of(test, usual)
+		all[least].tests = append(all[least].tests, test)
+	}
+	for i := range all {
+		mine := all[i].tests
+		all[i] = p
+		all[i].tests, all[i].piece = mine, fmt.Sprintf("%d of %d", i+1, n)
+	}
+	return all
+}
+
+// usual is how long a program takes usually, one test after the other.
+func (p program) usual(usual map[string]time.Duration) (sum time.Duration) {
+	if p.tests == nil {
+		return usual[short(p.pkg)]
+	}
+	for _, test := range p.tests {
+		sum += p.of(test, usual)
+	}
+	return sum
+}
+
+// of is how long a test takes usually; of one that is new nobody knows it.
+func (p program) of(test string, usual map[string]time.Duration) time.Duration {
+	if known, ok := usual[short(p.pkg)+" "+test]; ok {
+		return known
+	}
+	return time.Second
 }
 
 // list are the packages of a suite that have tests.
@@ -79,11 +140,28 @@ func (b *builder) list(ctx context.Context, s suite) ([]program, error) {
 		} else if err != nil {
 			return nil, err
 		}
-		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 && !leftOut(s, p.ImportPath) {
+		files := slices.Concat(p.TestGoFiles, p.XTestGoFiles)
+		if !leftOut(s, p.ImportPath) && slices.ContainsFunc(files, func(f string) bool { return hasTests(filepath.Join(p.Dir, f)) }) {
 			all = append(all, program{pkg: p.ImportPath, folder: p.Dir})
 		}
 	}
 }
+
+// hasTests tells whether a file has tests, or benchmarks and what they need alone.
+func hasTests(file string) bool {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return true // whoever builds it will say
+	}
+	for _, m := range testFunction.FindAllSubmatch(text, -1) {
+		if string(m[1]) != "TestMain" {
+			return true
+		}
+	}
+	return false
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
 
 func leftOut(s suite, pkg string) bool {
 	for _, w := range s.without {

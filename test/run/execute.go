@@ -42,29 +42,51 @@ type executor struct {
 	progress     func(format string, args ...any)
 }
 
-// run runs the programs of a part, so many side by side.
-func (x executor) run(ctx context.Context, p part, programs []program) []outcome {
+// job is what runs beside other jobs: the tests of a package, a piece of them, or a part that is a command.
+type job struct {
+	part  part
+	one   program
+	usual time.Duration
+}
+
+// run runs jobs, so many side by side, those first that take longest, and returns how long those of each part took.
+func (x executor) run(ctx context.Context, jobs []job, lanes int) (all []outcome, took map[string]time.Duration) {
+	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.usual, a.usual) })
+	took = map[string]time.Duration{}
 	var mu sync.Mutex
-	var all []outcome
 	var done sync.WaitGroup
-	places := make(chan struct{}, max(1, p.beside))
-	for _, one := range programs {
+	places := make(chan struct{}, lanes)
+	for _, j := range jobs {
 		places <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
 		done.Go(func() {
 			defer func() { <-places }()
-			of := x.program(ctx, p, one)
+			begun := time.Now()
+			var of []outcome
+			if len(j.part.command) > 0 {
+				of = x.command(ctx, j.part)
+			} else {
+				of = x.program(ctx, j.part, j.one)
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			all = append(all, of...)
+			took[j.part.name] += time.Since(begun)
 		})
 	}
 	done.Wait()
-	return all
+	return all, took
 }
 
 // program runs the tests of one package.
 func (x executor) program(ctx context.Context, p part, one program) []outcome {
-	file := filepath.Join(x.folder, p.name, strings.ReplaceAll(cmp.Or(short(one.pkg), "root"), "/", "-")+".log")
+	name := cmp.Or(short(one.pkg), "root")
+	if one.piece != "" {
+		name += " " + one.piece
+	}
+	file := filepath.Join(x.folder, p.name, strings.NewReplacer("/", "-", " ", "-").Replace(name)+".log")
 	log, err := create(file)
 	if err != nil {
 		return []outcome{x.broken(p, one, file, err)}
@@ -101,7 +123,7 @@ func (x executor) program(ctx context.Context, p part, one program) []outcome {
 	if failed > 0 {
 		said = "FAIL"
 	}
-	x.progress("%s %-32s %3d tests %6.1f s", said, short(one.pkg), n, time.Since(begun).Seconds())
+	x.progress("%s %-32s %4d tests %6.1f s%s", said, name, n, time.Since(begun).Seconds(), worked(cmd))
 	return all
 }
 
@@ -190,8 +212,16 @@ func (x executor) command(ctx context.Context, p part) []outcome {
 		o.Output = lastLines(string(text), 5)
 	}
 	o.Took = time.Since(begun)
-	x.progress("%s %-32s           %6.1f s", map[bool]string{true: "ok  ", false: "FAIL"}[o.good()], p.name, o.Took.Seconds())
+	x.progress("%s %-32s            %6.1f s%s", map[bool]string{true: "ok  ", false: "FAIL"}[o.good()], p.name, o.Took.Seconds(), worked(cmd))
 	return []outcome{o}
+}
+
+// worked says for how long a processor worked for a command and what it has started and waited for.
+func worked(cmd *exec.Cmd) string {
+	if cmd.ProcessState == nil {
+		return ""
+	}
+	return fmt.Sprintf(", of a processor %6.1f s", (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds())
 }
 
 // lastLines are the last lines of a text that are not empty.

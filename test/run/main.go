@@ -83,29 +83,37 @@ func runTests(ctx context.Context, names string) (good bool, err error) {
 	}
 	title("building the tests")
 	b := &builder{root: top, folder: folder, built: map[string]string{}}
-	built := map[string][]program{}
+	r := run{cpus: runtime.NumCPU(), usual: usualTimes(times)}
+	jobs := map[string][]job{}
 	for _, p := range parts {
+		if len(p.command) > 0 {
+			jobs[p.name] = []job{{part: p, usual: time.Duration(p.usual) * time.Minute}}
+		}
 		for _, s := range p.suites {
-			programs, err := b.programs(ctx, s)
+			programs, err := b.programs(ctx, s, r.usual)
 			if err != nil {
 				return false, err
 			}
-			built[p.name] = append(built[p.name], programs...)
+			for _, one := range programs {
+				jobs[p.name] = append(jobs[p.name], job{p, one, one.usual(r.usual)})
+			}
 		}
 	}
-	r := run{cpus: runtime.NumCPU(), usual: usualTimes(times), parts: []taken{{part{name: "building", usual: 2}, time.Since(begun)}}}
-	for _, p := range parts {
+	r.parts = []taken{{part{name: "building", usual: 2}, time.Since(begun)}}
+	for _, stage := range stages(parts) {
+		title(stage.name())
+		var now []job
+		for _, p := range stage {
+			now = append(now, jobs[p.name]...)
+		}
+		outcomes, took := x.run(ctx, now, stage.lanes(r.cpus))
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		title(p.name)
-		from := time.Now()
-		if len(p.command) > 0 {
-			r.outcomes = append(r.outcomes, x.command(ctx, p)...)
-		} else {
-			r.outcomes = append(r.outcomes, x.run(ctx, p, built[p.name])...)
+		r.outcomes = append(r.outcomes, outcomes...)
+		for _, p := range stage {
+			r.parts = append(r.parts, taken{p, took[p.name]})
 		}
-		r.parts = append(r.parts, taken{p, time.Since(from)})
 	}
 	r.took = time.Since(begun)
 	now, allNow := busy()

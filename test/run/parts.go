@@ -2,14 +2,14 @@ package main
 
 import "strings"
 
-// part is a part of the tests, which runs after the one before it has ended.
+// part is a part of the tests.
 type part struct {
 	name    string
 	command []string // in place of suites
 	suites  []suite
-	beside  int  // how many packages run side by side; zero: one
-	usual   int  // minutes on two quiet processors, once all is built
+	usual   int  // minutes that its packages take on two quiet processors, one after the other, once all is built
 	plain   bool // it needs Go alone: neither root nor a lab
+	alone   int  // nothing of another part runs meanwhile, and at most so many packages of its own; zero: parts that follow each other run side by side
 }
 
 // suite is packages of one module.
@@ -20,39 +20,40 @@ type suite struct {
 	tags     string
 	known    string   // tags: tests that there are with these alone have run elsewhere
 	flags    []string // of the test binaries
+	pieces   bool     // a package that takes long runs in pieces, side by side
 	env      []string
 }
 
-// gate is what each change must pass: facts, on which no clock and no chance has a say.
+// gate is what each change must pass: facts, on which no clock and no chance has a say. So its parts may run side by side.
 var gate = []part{
-	{name: "lint", command: []string{"make", "--no-print-directory", "lint"}, usual: 2, plain: true},
-	{name: "unit", beside: 2, usual: 3, plain: true, suites: []suite{
+	{name: "lint", command: []string{"make", "--no-print-directory", "lint"}, usual: 3, plain: true},
+	{name: "unit", usual: 4, plain: true, suites: []suite{
 		{module: ".", packages: []string{"./..."}},
 		{module: "release", packages: []string{"./..."}},
 	}},
-	{name: "kernel", beside: 2, usual: 3, suites: []suite{
+	{name: "kernel", usual: 4, suites: []suite{
 		{module: ".", packages: []string{"./routing/kernel", "./provider/agent", "./lb/onlink", "./lb/kubeproxy", "./cmd/node-agent"}, tags: "privileged", known: "none"},
 	}},
-	{name: "routers", beside: 2, usual: 4, suites: []suite{
+	{name: "routers", usual: 5, suites: []suite{
 		{module: ".", packages: []string{"./lb/bgp", "./inventory/routerconfig"}, tags: "privileged", known: "none"},
 	}},
-	{name: "cluster", beside: 2, usual: 6, suites: []suite{
-		{module: "test", packages: []string{"./..."}, without: []string{"e2e", "traffic", "labs", "real", "stopwatch", "upstream"}},
+	{name: "cluster", usual: 18, suites: []suite{
+		{module: "test", packages: []string{"./..."}, without: []string{"e2e", "traffic", "labs", "real", "stopwatch", "upstream"}, pieces: true},
 	}},
-	{name: "lab", usual: 6, suites: []suite{{module: "test", packages: []string{"./e2e/..."}}}},
+	{name: "lab", usual: 6, alone: 2, suites: []suite{{module: "test", packages: []string{"./e2e/..."}}}},
 }
 
 // rest is what depends on the clock, takes long, or draws what happens.
 var rest = []part{
-	{name: "bfd", usual: 12, suites: []suite{
+	{name: "bfd", usual: 12, alone: 1, suites: []suite{
 		{module: ".", packages: []string{"./lb/bgp", "./lb/kubeproxy", "./lb/mesh", "./provider/agent"}, tags: "privileged,timing", known: "privileged", flags: []string{"-test.parallel=2"}},
 	}},
-	{name: "traffic", usual: 15, suites: []suite{{module: "test", packages: []string{"./traffic/..."}}}},
-	{name: "waits", beside: 2, usual: 8, suites: []suite{
+	{name: "traffic", usual: 15, alone: 1, suites: []suite{{module: "test", packages: []string{"./traffic/..."}}}},
+	{name: "waits", usual: 16, alone: 2, suites: []suite{
 		{module: "test", packages: []string{"./services", "./nodes"}, tags: "slow", known: "none"},
 	}},
-	{name: "labs", usual: 6, suites: []suite{{module: "test", packages: []string{"./labs"}}}},
-	{name: "chaos", beside: 2, usual: 8, suites: []suite{
+	{name: "labs", usual: 6, alone: 1, suites: []suite{{module: "test", packages: []string{"./labs"}}}},
+	{name: "chaos", usual: 16, alone: 2, suites: []suite{
 		{module: "test", packages: []string{"./services", "./nodes"}, tags: "chaos", known: "none", env: []string{"PLINTH_TEST_SEED="}},
 		{module: ".", packages: []string{"./lb/...", "./inventory", "./preview", "./routing", "./sorted", "./bfd", "./provider/..."}, env: []string{"RAPID_SEED=0", "RAPID_CHECKS=1000"}},
 	}},
@@ -80,6 +81,37 @@ func named(names string) (parts []part, unknown []string) {
 		}
 	}
 	return parts, unknown
+}
+
+// stage is parts that run side by side.
+type stage []part
+
+// stages are parts in their order, those that need not be alone with those that follow them.
+func stages(parts []part) (all []stage) {
+	for i, p := range parts {
+		if i > 0 && p.alone == 0 && parts[i-1].alone == 0 {
+			all[len(all)-1] = append(all[len(all)-1], p)
+			continue
+		}
+		all = append(all, stage{p})
+	}
+	return all
+}
+
+func (s stage) name() string {
+	var names []string
+	for _, p := range s {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// lanes is how many packages run side by side: two for each processor, since most of what they do is to wait.
+func (s stage) lanes(cpus int) int {
+	if s[0].alone > 0 {
+		return s[0].alone
+	}
+	return 2 * cpus
 }
 
 func partNames() string {

@@ -27,7 +27,7 @@ type run struct {
 	times    int     // that the machine stood still
 	stood    time.Duration
 	longest  time.Duration
-	parts    []taken
+	parts    []taken // the time of their packages, which run side by side
 	outcomes []outcome
 	usual    map[string]time.Duration // of tests, by package and name
 }
@@ -143,7 +143,7 @@ func (r run) all(folder string) error {
 
 func key(o outcome) string { return short(o.Package) + " " + o.Test }
 
-// usualTimes reads what all wrote, of an earlier run.
+// usualTimes reads what all wrote, of an earlier run: how long each test took, and each package with all of them.
 func usualTimes(text string) map[string]time.Duration {
 	usual := map[string]time.Duration{}
 	for line := range strings.Lines(text) {
@@ -154,6 +154,7 @@ func usualTimes(text string) map[string]time.Duration {
 		}
 		if _, err := fmt.Sscan(f[3], &seconds); err == nil {
 			usual[f[1]+" "+f[2]] = time.Duration(seconds * float64(time.Second))
+			usual[f[1]] += time.Duration(seconds * float64(time.Second))
 		}
 	}
 	return usual

@@ -83,3 +83,65 @@ func readFile(t *testing.T, file string) string {
 	}
 	return string(text)
 }
+
+func TestPartsThatNeedNotBeAloneRunSideBySide(t *testing.T) {
+	var names []string
+	for _, s := range stages(append(append([]part{}, gate...), rest...)) {
+		names = append(names, fmt.Sprintf("%s: %d", s.name(), s.lanes(2)))
+	}
+	want := "lint, unit, kernel, routers, cluster: 4; lab: 2; bfd: 1; traffic: 1; waits: 2; labs: 1; chaos: 2"
+	if got := strings.Join(names, "; "); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPiecesOfAPackageHaveEachTestOnceAndTakeAboutAsLong(t *testing.T) {
+	usual := map[string]time.Duration{"test/nodes TestLong": 90 * time.Second, "test/nodes": 240 * time.Second}
+	p := program{pkg: "plinth.dev/plinth/test/nodes", tests: []string{"TestLong", "TestNew"}}
+	for i := range 15 {
+		name := fmt.Sprint("Test", i)
+		p.tests = append(p.tests, name)
+		usual["test/nodes "+name] = 10 * time.Second
+	}
+	pieces := p.cut(true, usual)
+	if len(pieces) != 3 {
+		t.Fatalf("%d pieces", len(pieces))
+	}
+	times := map[string]int{}
+	for i, one := range pieces {
+		if took := one.usual(usual); took < 70*time.Second || took > 91*time.Second {
+			t.Errorf("%s takes %v: %v", one.piece, took, one.tests)
+		}
+		if want := fmt.Sprintf("%d of 3", i+1); one.piece != want || one.pkg != p.pkg {
+			t.Errorf("piece %d is %q of %s", i, one.piece, one.pkg)
+		}
+		for _, test := range one.tests {
+			times[test]++
+		}
+	}
+	for _, test := range p.tests {
+		if times[test] != 1 {
+			t.Errorf("%s is in %d pieces", test, times[test])
+		}
+	}
+	if whole := p.cut(false, usual); len(whole) != 1 || whole[0].piece != "" {
+		t.Errorf("%d pieces of a package that is not to be cut", len(whole))
+	}
+}
+
+func TestAPackageOfBenchmarksHasNoTests(t *testing.T) {
+	for text, want := range map[string]bool{
+		"package x\n\nfunc TestMain(m *testing.M) {}\n\nfunc BenchmarkX(b *testing.B) {}\n": false,
+		"package x\n\nfunc TestMain(m *testing.M) {}\n\nfunc TestX(t *testing.T) {}\n":      true,
+		"package x\n\nfunc FuzzX(f *testing.F) {}\n":                                        true,
+		"package x\n\nfunc ExampleX() {}\n":                                                 true,
+	} {
+		file := t.TempDir() + "/x_test.go"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := hasTests(file); got != want {
+			t.Errorf("%v of\n%s", got, text)
+		}
+	}
+}
