@@ -30,7 +30,7 @@ SEEDS := RAPID_SEED,RAPID_NOFAILFILE,RAPID_CHECKS,PLINTH_TEST_SEED
 # compiling included: go test builds as you and runs the test through sudo.
 ifneq ($(shell id -u),0)
 AS_ROOT := sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI,GOPROXY,GOFLAGS,$(SEEDS) env PATH="$$PATH"
-EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI,$(SEEDS) env PATH=$(PATH)'
+EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,PLINTH_TEST_PROGRAMS,CI,GOPROXY,GOFLAGS,$(SEEDS) env PATH=$(PATH)'
 endif
 LAB     := bin/plinth-lab
 

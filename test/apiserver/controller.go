@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +26,7 @@ const namespace = "kube-system"
 // built is the controller manager that Main has built.
 var built string
 
-// Main builds the controller manager, runs the tests of a package and returns
+// Main finds or builds the controller manager, runs the tests of a package and returns
 // their exit code. It is what a TestMain calls whose tests call NewController.
 func Main(m *testing.M) (code int) {
 	folder, err := os.MkdirTemp("", "plinth-controller-")
@@ -36,27 +35,12 @@ func Main(m *testing.M) (code int) {
 		return 1
 	}
 	defer os.RemoveAll(folder)
-	if built, err = BuildController(folder); err != nil {
+	if built, err = components.Plinths(context.Background(), ControllerName, folder); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	defer servers.close()
 	return m.Run()
-}
-
-// BuildController builds the controller manager into a folder and returns its
-// file. Where it fails, the error has what the compiler said.
-func BuildController(folder string) (program string, err error) {
-	program = filepath.Join(folder, ControllerName)
-	root, err := components.Root()
-	if err != nil {
-		return "", err
-	}
-	if err := components.Own(folder); err != nil {
-		return "", err
-	}
-	flags := slices.Concat(components.Shipped, []string{"-o", program, "./cmd/cloud-controller-manager"})
-	return program, components.GoBuild(context.Background(), root, flags...)
 }
 
 // Controller is an API server with Plinth's controller manager beside it, which

@@ -21,6 +21,7 @@ type Options struct {
 	Scheduler   bool     // kube-scheduler
 	Flags       []string // more flags of the API server
 	Unaudited   bool     // Writes returns nothing, and the server has less to do
+	Fresh       bool     // no other test had the server: for what measures
 }
 
 // Server is a running API server.

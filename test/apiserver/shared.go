@@ -44,7 +44,7 @@ type shared struct {
 
 // plain tells whether a server runs as most tests want it.
 func (o Options) plain() bool {
-	return !o.Controllers && !o.Scheduler && !o.Unaudited && len(o.Flags) == 0
+	return !o.Controllers && !o.Scheduler && !o.Unaudited && !o.Fresh && len(o.Flags) == 0
 }
 
 // take gives a test a server until it ends.

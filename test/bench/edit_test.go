@@ -49,7 +49,7 @@ func BenchmarkEditOfOneMachine(b *testing.B) {
 // initialised by a controller manager that has nothing left to do.
 func atRest(b *testing.B, inventory string) *apiserver.Controller {
 	b.Helper()
-	c := apiserver.NewController(b, apiserver.Options{})
+	c := apiserver.NewController(b, apiserver.Options{Fresh: true})
 	c.EditInventory(inventory, nil)
 	c.Start()
 	c.AwaitStatus("generation", "1")

@@ -71,7 +71,7 @@ func sampleFlags(c *apiserver.Controller) []string {
 // initialise runs one round: a new cluster, and all Nodes created at once.
 func (c *contestant) initialise(b *testing.B) {
 	b.Helper()
-	cluster := apiserver.NewController(b, apiserver.Options{})
+	cluster := apiserver.NewController(b, apiserver.Options{Fresh: true})
 	defer cluster.Stop()
 	c.start(cluster)
 	before := len(cluster.Writes())

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -73,6 +74,36 @@ func goTool(ctx context.Context, folder string, env []string, args ...string) er
 // Shipped are the flags of go build that Plinth's programs are shipped with, besides
 // those of GoBuild. See the Makefile.
 var Shipped = []string{"-tags", "grpcnotrace", "-ldflags", "-s -w"}
+
+// ProgramsVariable names the folder of Plinth's programs, where somebody has just built them of this tree.
+const ProgramsVariable = "PLINTH_TEST_PROGRAMS"
+
+// Plinths returns the file of one of Plinth's programs, by the name that it is installed under: the one that make has
+// built, where ProgramsVariable says so, or else one that is built into a folder, as it is shipped. Where that fails, the
+// error has what the compiler said.
+func Plinths(ctx context.Context, name, folder string) (file string, err error) {
+	if built := os.Getenv(ProgramsVariable); built != "" {
+		file = filepath.Join(built, name)
+		_, err := os.Stat(file)
+		return file, err
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	if err := Own(folder); err != nil {
+		return "", err
+	}
+	file = filepath.Join(folder, name)
+	return file, GoBuild(ctx, root, slices.Concat(Shipped, []string{"-o", file, sources[name]})...)
+}
+
+// sources are the packages of Plinth's programs.
+var sources = map[string]string{
+	"plinth":                          "./cmd/plinth",
+	"plinth-agent":                    "./cmd/node-agent",
+	"plinth-cloud-controller-manager": "./cmd/cloud-controller-manager",
+}
 
 // AsCaller has a command run as the person who called sudo, so that no file in
 // that person's caches and source tree belongs to root.

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/components"
 )
 
 // commands are the first blocks of commands below headings of a guide that begin with these words.
@@ -47,7 +48,7 @@ func TestTheGuideMovesWhatKubectlAppliesToANamespaceOfItsOwn(t *testing.T) {
 	shell := func(lines string) string { return s.Shell(folder, "PATH=$PWD:$PATH\n"+lines) }
 	shell("kubectl apply -k deploy/overlays/mine")
 	shell("kubectl -n kube-system create secret generic bgp --from-literal=tor=secret")
-	stop := s.Run(must(t)(apiserver.BuildController(folder)).(string), "--kubeconfig="+s.Kubeconfig, "--secure-port=0", "--leader-elect-lease-duration=8s",
+	stop := s.Run(must(t)(components.Plinths(t.Context(), apiserver.ControllerName, folder)).(string), "--kubeconfig="+s.Kubeconfig, "--secure-port=0", "--leader-elect-lease-duration=8s",
 		"--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms")
 	inForce(t, s, "kube-system")
 

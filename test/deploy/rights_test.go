@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/components"
 )
 
 // audit logs every request of the controller's, reads included.
@@ -37,7 +38,7 @@ func TestTheControllerIsRefusedNothing(t *testing.T) {
 	}
 	s := apiserver.Start(t, apiserver.Options{Flags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + log}})
 	kubectl(t, s, render(t, "overlays/homelab"), "apply", "--server-side", "-f", "-")
-	program := must(t)(apiserver.BuildController(dir)).(string)
+	program := must(t)(components.Plinths(t.Context(), apiserver.ControllerName, dir)).(string)
 	config := s.WriteKubeconfig("ccm", s.AccountTokenIn(ownNamespace, apiserver.ControllerName))
 	s.Run(program, "--kubeconfig="+config, "--authentication-kubeconfig="+config, "--authorization-kubeconfig="+config,
 		"--namespace="+ownNamespace, "--leader-elect-resource-namespace="+ownNamespace,

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/components"
 )
 
 const (
@@ -95,7 +96,7 @@ func TestApplyOfATypoFails(t *testing.T) {
 	address := hostAddress(t)
 	serveFrom(t, s, address)
 
-	program := must(t)(apiserver.BuildController(t.TempDir())).(string)
+	program := must(t)(components.Plinths(t.Context(), apiserver.ControllerName, t.TempDir())).(string)
 	config := s.WriteKubeconfig("ccm", s.AccountToken(apiserver.ControllerName))
 	replica := func(port int) (stop func()) {
 		return s.Run(program, "--kubeconfig="+config, "--authentication-kubeconfig="+config, "--authorization-kubeconfig="+config,

@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/components"
 )
 
 func TestDiffTellsWhatAFileWouldChangeInTheCluster(t *testing.T) {
-	plinth := filepath.Join(t.TempDir(), "plinth")
-	build := exec.Command("go", "build", "-o", plinth, "./cmd/plinth")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building plinth: %v\n%s", err, out)
+	plinth, err := components.Plinths(t.Context(), "plinth", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	c := newCluster(t, apiserver.Options{})
 	c.start()

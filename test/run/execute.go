@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/gotest"
 )
 
@@ -99,6 +100,9 @@ func (x executor) program(ctx context.Context, p part, one program) []outcome {
 	}
 	cmd := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
 	cmd.Dir, cmd.Env = one.folder, append(os.Environ(), one.env...)
+	if !p.plain { // make has built them
+		cmd.Env = append(cmd.Env, components.ProgramsVariable+"="+filepath.Join(x.root, "bin"))
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	begun := time.Now()
 	results, err := x.follow(cmd, one.pkg, log)

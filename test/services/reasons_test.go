@@ -196,13 +196,11 @@ func TestEveryReasonForAVIPThatNobodyAnnouncesIsFound(t *testing.T) {
 // agentsAlone are the reasons that a machine's agent alone knows, and its status tells.
 var agentsAlone = []string{"MachineDrained", "ProxyUnhealthy", "ProxyRulesPending", "PodCIDROutsideNetwork"}
 
-// plinth builds the command, and returns its file.
+// plinth returns the file of the command.
 func (c *cluster) plinth() string {
 	c.t.Helper()
-	file := filepath.Join(c.t.TempDir(), "plinth")
-	root, err := components.Root()
+	file, err := components.Plinths(c.t.Context(), "plinth", c.t.TempDir())
 	must(c.t, err)
-	must(c.t, components.GoBuild(c.t.Context(), root, "-o", file, "./cmd/plinth"))
 	return file
 }
 
