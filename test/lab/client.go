@@ -80,20 +80,26 @@ func (p *ports) take(host, server string) int {
 	return port
 }
 
-// everNew is oneShot whose connections each come from another port. A kernel chooses one again
+// dial connects from a host to a server, each time from another port. A kernel chooses one again
 // after seconds, and what passed a machine before with the same addresses and ports, conntrack
 // there knows for two minutes, or for days if the client never ended it there: a connection that
 // a router moves to that machine, or opens there, is then taken for the old one, and lost.
+func (p *ports) dial(ctx context.Context, d *netns.Dialer, host, server string) (conn net.Conn, port int, err error) {
+	for {
+		port = p.take(host, server)
+		if conn, err = d.DialFrom(ctx, port, server); !errors.Is(err, syscall.EADDRINUSE) {
+			return conn, port, err
+		}
+	}
+}
+
+// everNew is oneShot whose connections each come from another port.
 func (l *Lab) everNew(host string, d *netns.Dialer) *http.Client {
 	dial := func(ctx context.Context, _, server string) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 		defer cancel()
-		for {
-			conn, err := d.DialFrom(ctx, l.outside.take(host, server), server)
-			if !errors.Is(err, syscall.EADDRINUSE) {
-				return conn, err
-			}
-		}
+		conn, _, err := l.outside.dial(ctx, d, host, server)
+		return conn, err
 	}
 	return &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
 }

@@ -76,3 +76,15 @@ func (s *stalls) within(from time.Time, took time.Duration) (sum time.Duration) 
 	}
 	return sum
 }
+
+// longest is how long the longest stall was of those that fell into a span of time, even in part.
+func (s *stalls) longest(from, to time.Time) (longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.all {
+		if one.from.Before(to) && one.to.After(from) {
+			longest = max(longest, one.to.Sub(one.from))
+		}
+	}
+	return longest
+}

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/e2e/story"
+	"plinth.dev/plinth/test/lab"
+)
+
+// TestARolloutLosesNoConnectionAsKernelsJudgeIt replaces the pods of a DaemonSet, one machine after the other, while a
+// client opens connections to them: nothing is refused, reset or unreachable, and no SYN is sent again. Each rack keeps
+// a machine that announces the VIP, so routers never send to each other what is for it (see lab.TCPProber). How long
+// answers take is a figure, and told: package traffic holds it.
+func TestARolloutLosesNoConnectionAsKernelsJudgeIt(t *testing.T) {
+	l := story.Shared(t)
+	rolled := lab.Web{Name: "rolled", Everywhere: true, ReadyAfter: 2 * time.Second, Linger: 10 * time.Second}
+	story.Webs(t, l, rolled)
+	var vips []netip.Addr
+	for name, policy := range map[string]corev1.ServiceExternalTrafficPolicy{
+		"rolled-cluster": corev1.ServiceExternalTrafficPolicyCluster, "rolled-local": corev1.ServiceExternalTrafficPolicyLocal,
+	} {
+		s := lab.LoadBalancer(name, rolled.Name)
+		s.Spec.ExternalTrafficPolicy = policy
+		vips = append(vips, story.Expose(t, l, s)...)
+	}
+	story.Announced(t, l, vips)
+	for _, vip := range vips {
+		must(t, l.WaitServed(t.Context(), vip))
+	}
+
+	p, err := l.ProbeTCP(t.Context(), 40, vips...)
+	must(t, err)
+	t.Cleanup(func() {
+		if _, err := p.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, l.RestartWeb(t.Context(), rolled))
+	story.Announced(t, l, vips) // by the last one, too
+	reports, err := p.Stop(t.Context())
+	must(t, err)
+	if len(reports) != len(vips) {
+		t.Errorf("connections were opened to %d VIPs, want %d", len(reports), len(vips))
+	}
+	for _, r := range reports {
+		t.Log(r)
+		if err := r.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
