@@ -1,6 +1,7 @@
 // Package e2e tells what Plinth does as stories on a whole lab: a real control
 // plane, real routers, a real kernel. One story a file, and each holds facts: how much is lost, and how
-// long things take, is told in package traffic. Those of VIPs on the link are in package onlink.
+// long things take, is told in package traffic, but for what kernels know of one rollout. Those of VIPs on
+// the link are in package onlink.
 package e2e
 
 import (
