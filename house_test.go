@@ -60,6 +60,7 @@ var floors = map[string]int{
 	"memory":                       0,
 	"sorted":                       0,
 	"uptime":                       0,
+	"wait":                         0,
 }
 
 // pure lists the packages that take values and return values, each with what it
@@ -177,6 +178,14 @@ func TestOnlyDoorsTouchTheWorld(t *testing.T) {
 					t.Errorf("%s imports %s, which only %s may", r.place(), imp, strings.Join(allowed, ", "))
 				}
 			}
+		}
+	}
+}
+
+func TestNoProgramImportsWhatTestsWaitWith(t *testing.T) {
+	for _, r := range rooms(t) {
+		if slices.Contains(r.Imports, module+"/wait") {
+			t.Errorf("%s imports wait, which is for tests", r.place())
 		}
 	}
 }

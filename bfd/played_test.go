@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/wait"
 )
 
 // peer is the other end of a session on loopback, played by the test.
@@ -127,11 +129,10 @@ func (r *peer) send(p packet, port uint16, ttl, padding int) {
 // eventually waits for a session to be as it should.
 func eventually(t *testing.T, s *Session, what string, ok func(Status) bool) {
 	t.Helper()
-	for begin := time.Now(); !ok(s.Status()); time.Sleep(time.Millisecond) {
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("not %s: %+v", what, s.Status())
-		}
-	}
+	wait.True(t, 20*time.Second, time.Millisecond, what, func() (bool, string) {
+		now := s.Status()
+		return ok(now), fmt.Sprintf("%+v", now)
+	})
 }
 
 func TestPacketsLeaveAsTheRFCsHaveThem(t *testing.T) {

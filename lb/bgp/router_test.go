@@ -25,6 +25,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/wait"
 )
 
 // The tests run in network, mount and process namespaces of their own: their
@@ -88,22 +89,12 @@ func run(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// eventually waits for a condition, and fails with the last thing that was seen. The limit is for a quiet
-// machine: five times as long is waited, and the last look is made after that. Who claims a duration
-// compares what it returns.
+// eventually waits for a condition as wait.True does. Who claims a duration compares what it returns.
 func eventually(t testing.TB, within time.Duration, what string, ok func() (bool, string)) time.Duration {
 	t.Helper()
-	within *= 5
-	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		over := time.Since(begin) > within
-		good, seen := ok()
-		if good {
-			return time.Since(begin)
-		}
-		if over {
-			t.Fatalf("not within %v: %s\nlast seen: %s", within, what, seen)
-		}
-	}
+	begin := time.Now()
+	wait.True(t, within, 50*time.Millisecond, what, ok)
+	return time.Since(begin)
 }
 
 // never watches that a condition does not come true.

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"plinth.dev/plinth/bfd"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/uptime"
+	"plinth.dev/plinth/wait"
 )
 
 var loopback = netip.MustParsePrefix("127.0.9.0/24")
@@ -35,20 +37,17 @@ func begin(t *testing.T, o Options, c Config) *Mesh {
 }
 
 // until waits for the first link to be as it should.
-func until(t *testing.T, m *Mesh, ok func(LinkState) bool) LinkState {
+func until(t *testing.T, m *Mesh, ok func(LinkState) bool) (link LinkState) {
 	t.Helper()
-	late := time.After(20 * time.Second)
-	for {
+	wait.True(t, 20*time.Second, time.Millisecond, "the first link", func() (bool, string) {
 		s := m.State()
 		if len(s) > 0 && ok(s[0]) {
-			return s[0]
+			link = s[0]
+			return true, ""
 		}
-		select {
-		case <-m.Changed():
-		case <-late:
-			t.Fatalf("it stays %+v", s)
-		}
-	}
+		return false, fmt.Sprintf("%+v", s)
+	})
+	return link
 }
 
 func standing(i int, want advertise.Standing) func(LinkState) bool {

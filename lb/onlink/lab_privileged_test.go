@@ -16,6 +16,8 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/testr"
 	"github.com/vishvananda/netns"
+
+	"plinth.dev/plinth/wait"
 )
 
 var (
@@ -187,13 +189,10 @@ func set(t testing.TB, r *Responder, links ...Config) {
 // within waits until f says nothing any more.
 func within(t testing.TB, what string, f func() string) {
 	t.Helper()
-	last := ""
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); <-time.After(10 * time.Millisecond) {
-		if last = f(); last == "" {
-			return
-		}
-	}
-	t.Fatalf("%s: %s", what, last)
+	wait.True(t, 10*time.Second, 10*time.Millisecond, what, func() (bool, string) {
+		wrong := f()
+		return wrong == "", wrong
+	})
 }
 
 // neighbor is what the host's kernel has about an address: its MAC, or the state.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/wait"
 )
 
 // addressState is what a responder with one link says of an address.
@@ -36,14 +37,7 @@ func macOf(h *host, name string) MAC {
 
 func waitFor(t testing.TB, r *Responder, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(10 * time.Second)
-	for !done() {
-		select {
-		case <-r.Changed():
-		case <-deadline:
-			t.Fatalf("%s: %+v", what, r.State())
-		}
-	}
+	wait.True(t, 10*time.Second, time.Millisecond, what, func() (bool, string) { return done(), fmt.Sprintf("%+v", r.State()) })
 }
 
 func TestAStrangerIsNamedOnItsFirstFrameAndDefendedAgainstOnce(t *testing.T) {

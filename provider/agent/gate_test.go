@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/kubeproxy"
 	"plinth.dev/plinth/sorted"
+	"plinth.dev/plinth/wait"
 )
 
 // rules are kube-proxy's, as a test has them.
@@ -69,11 +70,7 @@ var askedVIP = netip.MustParseAddr("203.0.113.5")
 
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("not within 10 s:", what)
-		}
-	}
+	wait.True(t, 10*time.Second, time.Millisecond, what, func() (bool, string) { return ok(), "it is not so" })
 }
 
 func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/wait"
 )
 
 // oneRack is a rack of w1 to w4 on one subnet, whose pods are in the mode.
@@ -98,18 +99,15 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 }
 
 // until has the sources adjust until a snapshot is as it should be.
-func until(t *testing.T, s *sources, what string, ok func(inputs) bool) inputs {
+func until(t *testing.T, s *sources, what string, ok func(inputs) bool) (in inputs) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+	wait.True(t, 20*time.Second, 5*time.Millisecond, what, func() (bool, string) {
 		s.adjust(t.Context())
-		in, missing := s.snapshot()
-		if missing == "" && ok(in) {
-			return in
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s; missing %q, Nodes %v", what, missing, names(in.Nodes))
-		}
-	}
+		var missing string
+		in, missing = s.snapshot()
+		return missing == "" && ok(in), fmt.Sprintf("missing %q, Nodes %v", missing, names(in.Nodes))
+	})
+	return in
 }
 
 func names(nodes []*routing.Node) (out []string) {

@@ -31,6 +31,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing/kernel"
+	"plinth.dev/plinth/wait"
 )
 
 // TestMain runs the tests again in a network namespace of their own: the machine.
@@ -61,18 +62,7 @@ func sh(t testing.TB, line string) string {
 
 func eventually(t testing.TB, what string, ok func() (bool, string)) {
 	t.Helper()
-	var last string
-	const limit = 100 * time.Second // it takes some; others may use this machine, too
-	for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) {
-		over := time.Now().After(deadline)
-		var good bool
-		if good, last = ok(); good {
-			return
-		}
-		if over {
-			t.Fatalf("not within %s: %s; last seen:\n%s", limit, what, last)
-		}
-	}
+	wait.True(t, 20*time.Second, 20*time.Millisecond, what, ok)
 }
 
 // router starts BIRD in a namespace that the machine is linked to, and returns what

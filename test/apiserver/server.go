@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"plinth.dev/plinth/wait"
 )
 
 // Options say what runs besides etcd and the API server.
@@ -145,42 +147,13 @@ func (s *Server) Eventually(limit time.Duration, what string, check func(context
 	Eventually(s.t, limit, what, check)
 }
 
-// Eventually waits until check returns no error, and fails the test with the
-// last one when the time is over. The limit is for a quiet machine: five times
-// as long is waited, since others may use this one. A test that claims a duration
-// measures it.
+// Eventually waits until check returns no error, as wait.Within does, and fails the test with the
+// last one when the time is over.
 func Eventually(t testing.TB, limit time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
-	limit *= 5
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	var last error
-	for {
-		err := check(ctx)
-		if err == nil {
-			return
-		}
-		if ctx.Err() == nil || last == nil { // else it says that the time is over, and no more
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			if lastLook(t, check) {
-				return
-			}
-			t.Fatalf("not within %s: %s: %v", limit, what, last)
-		case <-tick.C:
-		}
+	if err := wait.Within(t.Context(), limit, 50*time.Millisecond, check); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
-}
-
-// lastLook looks once more when the time is over: this process may have stood still meanwhile.
-func lastLook(t testing.TB, check func(context.Context) error) bool {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	return check(ctx) == nil
 }
 
 // WriteKubeconfig writes a kubeconfig for a token and returns its file.

@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/kubelet"
 	"plinth.dev/plinth/test/lab/netns"
+	"plinth.dev/plinth/wait"
 )
 
 // On a real node the program of a pod has exited, and its network is gone, before
@@ -51,7 +52,7 @@ func namespaceGone(t *testing.T, name string) time.Time {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	must(t, lab.Eventually(ctx, 5*time.Millisecond, func(context.Context) error {
+	must(t, wait.Until(ctx, 5*time.Millisecond, func(context.Context) error {
 		if netns.Exists(name) {
 			return fmt.Errorf("%s is still there", name)
 		}

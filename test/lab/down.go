@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/test/lab/machine"
 	"plinth.dev/plinth/test/lab/netns"
+	"plinth.dev/plinth/wait"
 )
 
 // Down removes every trace of the lab.
@@ -44,7 +45,7 @@ func Down(ctx context.Context, name string) error {
 		}
 		// A cgroup is busy until the kernel is done with what ended in it.
 		gone := func(context.Context) error { return machine.RemoveCgroups(name) }
-		if err := Eventually(ctx, 50*time.Millisecond, gone); err != nil {
+		if err := wait.Until(ctx, 50*time.Millisecond, gone); err != nil {
 			return err
 		}
 		if err := errors.Join(removePlaces(name, r.Places), removeDir(r.Dir), removeCrashFolders(r.Processes)); err != nil {
@@ -65,7 +66,7 @@ func killAll(ctx context.Context, name string, r *record) error {
 			os.RemoveAll(folder)
 		}
 	}()
-	return Eventually(ctx, 20*time.Millisecond, func(context.Context) error {
+	return wait.Until(ctx, 20*time.Millisecond, func(context.Context) error {
 		var left []string
 		if r != nil {
 			for _, p := range r.Processes {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/test/lab/netns"
+	"plinth.dev/plinth/wait"
 )
 
 // Process is a program that runs in a lab. Its pid and start time together are
@@ -49,7 +50,7 @@ func (p Process) Signal(s syscall.Signal) error {
 
 // Wait returns once the process is gone.
 func (p Process) Wait(ctx context.Context) error {
-	return Eventually(ctx, 10*time.Millisecond, func(context.Context) error {
+	return wait.Until(ctx, 10*time.Millisecond, func(context.Context) error {
 		if p.Alive() {
 			return fmt.Errorf("%s (pid %d) still runs", p.Name, p.Pid)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"plinth.dev/plinth/test/bench/results"
 	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/wait"
 )
 
 const (
@@ -104,7 +105,7 @@ func (s *stand) newVIP(name string) (all []sample) {
 		inside = append(inside, s.ProbeFrom(ctx, machine, lab.URL(vip, lab.WebPort), rate))
 		probes = append(probes, s.Probe(ctx, lab.URL(vip, lab.WebPort), rate))
 	}
-	check(s.b, lab.Eventually(ctx, 20*time.Millisecond, func(context.Context) error { return allAnswered(slices.Concat(probes, inside)) }))
+	check(s.b, wait.Until(ctx, 20*time.Millisecond, func(context.Context) error { return allAnswered(slices.Concat(probes, inside)) }))
 	time.Sleep(watched)
 	for i, p := range probes {
 		report, rules, route := p.Stop(), inside[i].Stop(), s.routes.First(vips[i])

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/wait"
 )
 
 const (
@@ -111,7 +112,7 @@ func (t *turn) conflict() {
 	begun := time.Now()
 	check(t.b, t.TakeAddress(lab.Laptop, vip))
 	waiting, stop := context.WithTimeout(ctx, patience)
-	err = lab.Eventually(waiting, 20*time.Millisecond, func(ctx context.Context) error {
+	err = wait.Until(waiting, 20*time.Millisecond, func(ctx context.Context) error {
 		yes, err := t.names(ctx, t.services[vip], stranger)
 		if err == nil && !yes {
 			err = fmt.Errorf("nobody names %s", stranger)
