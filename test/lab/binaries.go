@@ -14,18 +14,18 @@ import (
 // binaries says where the programs are that a lab runs.
 type binaries struct {
 	folder string            // the lab's own bin: links to all of the control plane
-	plinth string            // Plinth's programs and the lab's kubelet
+	plinth string            // Plinth's programs, the lab's kubelet and supervisor
 	found  map[string]string // program of the control plane -> file
 }
 
-// findBinaries finds the control plane, or builds it, and builds the lab's kubelet.
+// findBinaries finds the control plane, or builds it, and builds the lab's kubelet and supervisor.
 func (l *Lab) findBinaries(ctx context.Context) (binaries, error) {
 	b := binaries{folder: filepath.Join(l.Dir(), "bin"), plinth: filepath.Join(l.record.Root, "bin")}
 	var err error
 	if b.found, err = components.Find(ctx, l.say); err != nil {
 		return b, err
 	}
-	return b, l.buildTree(ctx, "test", "./lab/cmd/lab-kubelet")
+	return b, l.buildTree(ctx, "test", "./lab/cmd/lab-kubelet", "./lab/cmd/lab-supervisor")
 }
 
 // buildTree builds programs of the source tree into its bin. Without a Go

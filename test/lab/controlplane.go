@@ -54,7 +54,7 @@ func (l *Lab) apiReady(ctx context.Context) error {
 }
 
 func (l *Lab) logTail(name string) string {
-	return Process{Log: filepath.Join(l.Dir(), "logs", name+".log")}.tail(15)
+	return Process{Log: l.logFile(name)}.tail(15)
 }
 
 // Program is the file of a program of the control plane or of its machines.
@@ -158,23 +158,12 @@ func (l *Lab) StopAPIServer(ctx context.Context) error {
 	return l.kill(ctx, "kube-apiserver")
 }
 
-// StartAPIServer starts the API server again, on the same data, and, as the kubelet
-// of a control-plane machine would, a cloud-controller-manager that has ended
-// because it could not renew its lease.
+// StartAPIServer starts the API server again, on the same data.
 func (l *Lab) StartAPIServer(ctx context.Context) error {
 	if _, err := l.start(controlHost, "kube-apiserver", nil, l.apiServerCommand()...); err != nil {
 		return err
 	}
-	if err := Within(ctx, time.Minute, l.apiReady); err != nil {
-		return err
-	}
-	if _, err := os.Stat(l.pki("ccm.conf")); err != nil {
-		return nil // it was never started
-	}
-	if _, ok := l.Process("ccm"); ok {
-		return nil
-	}
-	return l.StartCCM(ctx)
+	return Within(ctx, time.Minute, l.apiReady)
 }
 
 // Kubectl runs kubectl as admin and returns what it printed.

@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/test/lab/machine"
 	"plinth.dev/plinth/test/lab/netns"
+	"plinth.dev/plinth/test/procfs"
 	"plinth.dev/plinth/wait"
 )
 
@@ -101,7 +102,7 @@ func killAll(ctx context.Context, name string, r *record) error {
 }
 
 func running(pid int) bool {
-	_, state, err := stat(pid)
+	_, state, err := procfs.Stat(pid)
 	return err == nil && state != "Z" && state != "X"
 }
 

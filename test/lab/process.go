@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"plinth.dev/plinth/test/lab/netns"
+	"plinth.dev/plinth/test/procfs"
 	"plinth.dev/plinth/wait"
 )
 
@@ -29,7 +28,7 @@ type Process struct {
 
 // Alive reports whether exactly this process still runs.
 func (p Process) Alive() bool {
-	born, state, err := stat(p.Pid)
+	born, state, err := procfs.Stat(p.Pid)
 	return err == nil && born == p.Born && (state != "Z" && state != "X" || threads(p.Pid) > 1)
 }
 
@@ -58,22 +57,6 @@ func (p Process) Wait(ctx context.Context) error {
 	})
 }
 
-// stat reads when a process was born, and its state letter.
-func stat(pid int) (born uint64, state string, err error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0, "", err
-	}
-	// The second field is the name in parentheses and may hold anything.
-	_, rest, _ := strings.Cut(string(data[strings.LastIndexByte(string(data), ')'):]), " ")
-	fields := strings.Fields(rest) // from the third on
-	if len(fields) < 20 {
-		return 0, "", fmt.Errorf("/proc/%d/stat: %q", pid, data)
-	}
-	born, err = strconv.ParseUint(fields[19], 10, 64)
-	return born, fields[0], err
-}
-
 // start runs a program on a host of the lab and writes it down. The program is
 // in a session of its own: it outlives the one that started it.
 func (l *Lab) start(host, name string, env []string, command ...string) (Process, error) {
@@ -96,7 +79,7 @@ func (l *Lab) Stop(ctx context.Context, name string, s syscall.Signal) error {
 
 // startWith is start for a command that is started in a way of its own.
 func (l *Lab) startWith(start func(namespace string, cmd *exec.Cmd) error, host, name string, cmd *exec.Cmd) (Process, error) {
-	log := filepath.Join(l.Dir(), "logs", name+".log")
+	log := l.logFile(name)
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return Process{}, err
@@ -108,7 +91,7 @@ func (l *Lab) startWith(start func(namespace string, cmd *exec.Cmd) error, host,
 		return Process{}, fmt.Errorf("starting %s: %w", name, err)
 	}
 	go cmd.Wait() // reaps it; whoever needs to know asks Alive
-	born, _, err := stat(cmd.Process.Pid)
+	born, _, err := procfs.Stat(cmd.Process.Pid)
 	if err != nil {
 		return Process{}, fmt.Errorf("starting %s: %w", name, err)
 	}
@@ -125,12 +108,21 @@ func (l *Lab) remember(p Process) error {
 	return l.record.save()
 }
 
-// Process returns the running process of that name.
+// Process returns the running process of that name. One that is supervised may be another one soon.
 func (l *Lab) Process(name string) (Process, bool) {
+	p, ok := l.recorded(name)
+	if kept, supervised := l.supervised(name); supervised {
+		p, ok = kept, true
+	}
+	return p, ok && p.Alive()
+}
+
+// recorded returns the process of that name that the record has.
+func (l *Lab) recorded(name string) (Process, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range l.record.Processes {
-		if p.Name == name && p.Alive() {
+		if p.Name == name {
 			return p, true
 		}
 	}
@@ -138,8 +130,12 @@ func (l *Lab) Process(name string) (Process, bool) {
 }
 
 // stop sends a signal and waits until the process is gone; SIGKILL follows when
-// ctx ends or after ten seconds. A process that does not run is fine.
+// ctx ends or after ten seconds. A process that does not run is fine. One that is
+// supervised is not started again.
 func (l *Lab) stop(ctx context.Context, name string, s syscall.Signal) error {
+	if err := l.release(ctx, name); err != nil {
+		return err
+	}
 	p, ok := l.Process(name)
 	if !ok {
 		return nil

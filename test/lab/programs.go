@@ -25,6 +25,7 @@ import (
 	"plinth.dev/plinth/test/lab/container"
 	"plinth.dev/plinth/test/lab/kubelet"
 	"plinth.dev/plinth/test/lab/netns"
+	"plinth.dev/plinth/test/lab/supervisor"
 )
 
 const (
@@ -279,21 +280,23 @@ func (l *Lab) Move(ctx context.Context, from, to string) (said string, err error
 	return said, l.GrantRights(ctx)
 }
 
-// StartCCM starts plinth-cloud-controller-manager with its own service account.
+// StartCCM starts plinth-cloud-controller-manager with its own service account. It comes back
+// when it has ended, until it is stopped.
 func (l *Lab) StartCCM(ctx context.Context) error {
 	file := l.pki("ccm.conf")
 	if err := l.accountKubeconfig(ctx, ccmAccount, file, nil); err != nil {
 		return err
 	}
-	_, err := l.start(controlHost, "ccm", nil, filepath.Join(l.binaries.plinth, "plinth-cloud-controller-manager"),
-		"--kubeconfig="+file, "--authentication-kubeconfig="+file, "--authorization-kubeconfig="+file,
-		"--namespace="+l.installed(), "--leader-elect-resource-namespace="+l.installed(), "--cert-dir="+filepath.Join(l.Dir(), "pki", "ccm"),
+	return l.supervise(ctx, controlHost, supervisor.Program{Name: "ccm", Env: os.Environ(), Dir: l.Dir(), Command: []string{
+		filepath.Join(l.binaries.plinth, "plinth-cloud-controller-manager"),
+		"--kubeconfig=" + file, "--authentication-kubeconfig=" + file, "--authorization-kubeconfig=" + file,
+		"--namespace=" + l.installed(), "--leader-elect-resource-namespace=" + l.installed(), "--cert-dir=" + filepath.Join(l.Dir(), "pki", "ccm"),
 		"--leader-elect-retry-period=500ms", // whoever waits to lead looks often; a leader may stand still for 10 s, as everywhere
-		"--v=2")
-	return err
+		"--v=2",
+	}})
 }
 
-// StopCCM sends the cloud-controller-manager a signal and waits for its end.
+// StopCCM sends the cloud-controller-manager a signal and waits for its end. It does not come back.
 func (l *Lab) StopCCM(ctx context.Context, s syscall.Signal) error { return l.stop(ctx, "ccm", s) }
 
 // RestartCCM kills the cloud-controller-manager and starts another. The lease of the one that was killed is ended
@@ -311,7 +314,8 @@ func (l *Lab) endLease(ctx context.Context) error {
 	return err
 }
 
-// StartAgent starts a machine's plinth-agent with the agents' service account.
+// StartAgent starts a machine's plinth-agent with the agents' service account. It comes back when
+// it has ended, until it is stopped.
 func (l *Lab) StartAgent(ctx context.Context, machine string, flags ...string) error {
 	file := l.pki("agent-" + machine + ".conf")
 	node, err := l.Node(ctx, machine)
@@ -363,10 +367,10 @@ func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 		{From: kubeconfig, To: kubeconfig},
 		{From: state, To: spec.Containers[0].VolumeMounts[0].MountPath, Write: true},
 	}
-	cmd := exec.Command(agentProgram, slices.Concat(agentArgs(spec, l.installed()), []string{"--kubeconfig=" + kubeconfig}, flags)...)
-	cmd.Env, cmd.Dir = []string{"NODE_NAME=" + machine}, "/"
-	_, err = l.startWith(granted.Start, machine, agentName(machine), cmd)
-	return err
+	return l.supervise(context.Background(), machine, supervisor.Program{
+		Name: agentName(machine), Env: []string{"NODE_NAME=" + machine}, Dir: "/", Container: &granted,
+		Command: slices.Concat([]string{agentProgram}, agentArgs(spec, l.installed()), []string{"--kubeconfig=" + kubeconfig}, flags),
+	})
 }
 
 // writeMachineID writes what a machine has as its ID (machine-id(5)), and returns where.
@@ -375,7 +379,7 @@ func (l *Lab) writeMachineID(machine string) (string, error) {
 	return file, os.WriteFile(file, []byte(idOf(l.record.Name, machine)+"\n"), 0o444)
 }
 
-// StopAgent sends a machine's agent a signal and waits for its end.
+// StopAgent sends a machine's agent a signal and waits for its end. It does not come back.
 func (l *Lab) StopAgent(ctx context.Context, machine string, s syscall.Signal) error {
 	return l.stop(ctx, agentName(machine), s)
 }

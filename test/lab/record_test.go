@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+
+	"plinth.dev/plinth/test/procfs"
 )
 
 func TestAProcessWithARecycledPidIsNeverSignalled(t *testing.T) {
@@ -14,7 +16,7 @@ func TestAProcessWithARecycledPidIsNeverSignalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Kill()
-	born, _, err := stat(cmd.Process.Pid)
+	born, _, err := procfs.Stat(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -138,19 +138,9 @@ func (c contender) serves(service *corev1.Service) {
 	service.Spec.LoadBalancerClass = c.class
 }
 
-// reviveCCM does what a kubelet would: on a busy machine it may have ended because it could
-// not renew its lease.
-func (s *stand) reviveCCM() {
-	s.b.Helper()
-	if _, runs := s.Process("ccm"); !runs {
-		check(s.b, s.StartCCM(s.b.Context()))
-	}
-}
-
 // warm waits until all machines announce a VIP to both routers: all sessions are up.
 func (s *stand) warm(c contender) {
 	s.b.Helper()
-	s.reviveCCM()
 	ctx := s.b.Context()
 	check(s.b, s.RunWeb(ctx, lab.Web{Name: "warm", Replicas: 1}))
 	service := lab.LoadBalancer("warm", "warm")

@@ -67,7 +67,6 @@ func (s *stand) turn(c contender) map[string]total {
 		sum.add(total{report.Sent, lost + report.Slow, report.Report.Lost - lost})
 		all[name] = sum
 	}
-	s.reviveCCM()
 	check(s.b, r.Remove(context.WithoutCancel(s.b.Context())))
 	return all
 }
