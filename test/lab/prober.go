@@ -29,6 +29,9 @@ type Prober struct {
 	stalls stalls    // of this machine
 	// under returns the probes where they are kept elsewhere while they are under way.
 	under func() []probe
+	// countDrops counts by namespace what the testbed itself has dropped so far; nil: nothing of it counts.
+	countDrops func() map[string]int
+	drops      map[string]int // when the report began
 }
 
 // probeTimeout is how long a request may take until it counts as lost. It is less
@@ -112,6 +115,9 @@ func (p *Prober) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.since = time.Now()
+	if p.countDrops != nil {
+		p.drops = p.countDrops()
+	}
 }
 
 // Steady waits until requests have had answers, and none was lost, for so long.
@@ -133,7 +139,13 @@ func (p *Prober) Steady(ctx context.Context, calm time.Duration) error {
 func (p *Prober) Stop() Report {
 	p.stop()
 	p.sent.Wait()
-	return p.Report()
+	r := p.Report()
+	if p.countDrops != nil {
+		for space, n := range p.countDrops() {
+			r.Dropped += max(0, n-p.drops[space])
+		}
+	}
+	return r
 }
 
 // Report says how it went so far. Requests under way are in none of its numbers.
@@ -214,6 +226,7 @@ type Report struct {
 	Sent, Lost          int
 	Slow                int            // answers after more than half a second
 	Stalled             int            // answers that took as long, or were given up, since this machine stood still
+	Dropped             int            // UDP packets that came, and that programs of the lab read too late; Stop counts them
 	Longest             time.Duration  // from the first to the last of the longest row of lost requests
 	FirstAnswer         time.Time      // when it came; zero: there was none
 	FirstLoss, LastLoss time.Time      // when they were sent; zero: none was lost
@@ -240,6 +253,9 @@ func (r Report) String() string {
 	}
 	if r.Stalled > 0 {
 		text += fmt.Sprintf(", %d after more than %s or given up since this machine stood still", r.Stalled, slowly)
+	}
+	if r.Dropped > 0 {
+		text += fmt.Sprintf(", the testbed dropped %d that its programs read too late", r.Dropped)
 	}
 	if len(r.Nodes) > 0 {
 		text += ", answered by " + counts(r.Nodes)

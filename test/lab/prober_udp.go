@@ -34,9 +34,29 @@ func (l *Lab) ProbeUDPFrom(ctx context.Context, host, address string, rate int) 
 			e.close()
 			return nil, err
 		}
+		if err := netns.MakeRoom(conn.(*net.UDPConn)); err != nil {
+			e.close()
+			return nil, err
+		}
 		e.flow(conn, errNoEcho)
 	}
-	return e.probe(ctx, rate), nil
+	p := e.probe(ctx, rate)
+	p.countDrops = l.udpDropped
+	p.Forget()
+	return p, nil
+}
+
+// udpDropped counts the UDP packets that the kernel has dropped since programs read them too late, by namespace of the
+// lab: those of its pods are among them. What a pod's kernel has counted goes with the pod.
+func (l *Lab) udpDropped() map[string]int {
+	counts := map[string]int{}
+	spaces, _ := namespacesOf(l.record.Name) // that it cannot be counted is no loss
+	for _, s := range spaces {
+		if n, err := netns.UDPDropped(s); err == nil { // else it has gone meanwhile
+			counts[s] = n
+		}
+	}
+	return counts
 }
 
 // number is a packet that holds its number and nothing else.
@@ -71,8 +91,11 @@ func (e *echoes) flow(conn net.Conn, loss error) {
 	go e.receive(conn)
 }
 
+// catchUp is how many packets are sent at once, at most: more would overflow what the network keeps of them.
+const catchUp = 50
+
 // send keeps the rate on a busy machine, too: what a late tick missed is sent with
-// the next one.
+// the next ones.
 func (e *echoes) send(ctx context.Context, rate int) {
 	tick := time.NewTicker(max(time.Second/time.Duration(rate), time.Millisecond))
 	defer tick.Stop()
@@ -83,7 +106,8 @@ func (e *echoes) send(ctx context.Context, rate int) {
 			return
 		case <-tick.C:
 		}
-		for due := int(time.Since(begun).Seconds() * float64(rate)); n < due; n++ {
+		due := int(time.Since(begun).Seconds() * float64(rate))
+		for end := min(due, n+catchUp); n < end; n++ {
 			e.one(n)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"plinth.dev/plinth/test/lab/netns"
@@ -78,6 +79,9 @@ func pad(w http.ResponseWriter, d time.Duration) {
 }
 
 func echo(c net.PacketConn) {
+	if socket, ok := c.(syscall.Conn); ok {
+		_ = netns.MakeRoom(socket) // without it, what is lost is counted all the same
+	}
 	buffer := make([]byte, 2048)
 	for {
 		n, from, err := c.ReadFrom(buffer)
