@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -25,6 +26,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	k8stesting "k8s.io/client-go/testing"
 	certutil "k8s.io/client-go/util/cert"
+
+	"plinth.dev/plinth/wait"
 )
 
 const (
@@ -295,11 +298,10 @@ func TestAPortThatIsTakenIsToldAndTheCertificateKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { s.Run(ctx); close(ended) }()
-	for deadline := time.Now().Add(30 * time.Second); s.serving.Load() == nil || !strings.Contains(log.String(), "address already in use"); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("certificate %v, log:\n%s", s.serving.Load() != nil, log.String())
-		}
-	}
+	wait.True(t, 30*time.Second, time.Millisecond, "it has a certificate, and says that it does not serve", func() (bool, string) {
+		made, text := s.serving.Load() != nil, log.String()
+		return made && strings.Contains(text, "address already in use"), fmt.Sprintf("certificate %t, log:\n%s", made, text)
+	})
 	cancel()
 	<-ended
 	if strings.Count(log.String(), "does not serve") != 1 {

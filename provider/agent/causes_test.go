@@ -18,6 +18,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/sorted"
+	"plinth.dev/plinth/wait"
 )
 
 // sessionAgent is an agent that wants sessions with these routers, and its pod CIDR announced.
@@ -159,10 +160,9 @@ func TestAConditionThatWaitsIsWrittenWhenItsTimeHasCome(t *testing.T) {
 		c := first
 		c.Message += cause
 		w.set(c)
-		for deadline := time.Now().Add(10 * time.Second); shown() != c; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("the Node says %v, wanted is %v", shown(), c)
-			}
-		}
+		wait.True(t, 10*time.Second, time.Millisecond, fmt.Sprintf("the Node says %v", c), func() (bool, string) {
+			now := shown()
+			return now == c, fmt.Sprint(now)
+		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/wait"
 )
 
 // onALink is the inventory of these machines and w9, which answer for the VIP of served on their subnet.
@@ -62,14 +63,10 @@ func linkAgent(t *testing.T, inv *inventory.Inventory) (*Agent, *fakeLAN) {
 // passUntil makes passes until something is so.
 func passUntil(t *testing.T, a *Agent, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		if a.pass(t.Context()); ok() {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 20 s: %s; it waits for %q", what, a.waiting)
-		}
-	}
+	wait.True(t, 20*time.Second, time.Millisecond, what, func() (bool, string) {
+		a.pass(t.Context())
+		return ok(), fmt.Sprintf("it waits for %q", a.waiting)
+	})
 }
 
 func TestAMachineThatTheInventoryHasNoMoreAnswersForNothing(t *testing.T) {

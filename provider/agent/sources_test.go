@@ -259,14 +259,10 @@ func TestPasswordOfTheProcessBeforeHoldsUntilItsSecretIsRead(t *testing.T) {
 		t.Errorf("while the Secret cannot be read there are %d passwords", len(before))
 	}
 	readable.Store(true)
-	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
-		if now, v := locked(); len(now) == 0 && v > version {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("a Secret that is not there still has its password")
-		}
-	}
+	wait.True(t, 20*time.Second, 5*time.Millisecond, "a Secret that is not there has no password", func() (bool, string) {
+		now, v := locked()
+		return len(now) == 0 && v > version, fmt.Sprintf("%d passwords, version %d", len(now), v)
+	})
 }
 
 func TestAnAgentWaitsForNoWordOfAnAPIServerThatIsAway(t *testing.T) {
@@ -331,18 +327,14 @@ func TestSilenceAboutEveryKindGrowsUntilTheNextWord(t *testing.T) {
 	s.followRack(t.Context(), "r1")
 	s.followNodes(t.Context(), "")
 	s.followSecrets(t.Context(), []string{"bgp"})
-	waitFor := func(what string, ok func(silence map[string]time.Duration) bool) map[string]time.Duration {
+	waitFor := func(what string, ok func(silence map[string]time.Duration) bool) (silence map[string]time.Duration) {
 		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); ; <-time.After(5 * time.Millisecond) {
+		wait.True(t, 20*time.Second, 5*time.Millisecond, what, func() (bool, string) {
 			s.snapshot()
-			silence := s.heard()
-			if ok(silence) {
-				return silence
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("not within 20 s: %s; silence %v", what, silence)
-			}
-		}
+			silence = s.heard()
+			return ok(silence), fmt.Sprintf("silence %v", silence)
+		})
+		return silence
 	}
 	kinds := []string{"configmaps", "endpointslices", "ipaddresses", "node", "nodes", "secrets", "services"}
 	quiet := waitFor("all are silent for a while", func(silence map[string]time.Duration) bool {

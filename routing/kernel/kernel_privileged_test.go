@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/wait"
 )
 
 // TestMain runs the tests again in a network namespace of their own.
@@ -363,17 +364,17 @@ func TestUnreachableRoutesOfAFamilyThatTheKernelLacksAreNotWanted(t *testing.T) 
 // repaired sets the table again at each doubt until the kernel holds want.
 func repaired(t *testing.T, tab *Table, doubt <-chan struct{}, want []routing.Route, within time.Duration) {
 	t.Helper()
-	for deadline := time.After(within); ; {
+	wait.True(t, within, time.Millisecond, "it is repaired", func() (bool, string) {
 		select {
 		case <-doubt:
-		case <-deadline:
-			t.Fatalf("not repaired within %v; the kernel holds %v", within, held(t))
+		default:
+			return false, fmt.Sprintf("nobody doubts that the kernel holds %v", held(t))
 		}
 		tab.Doubt()
-		if s, err := tab.Set(context.Background(), want); err == nil && s.Have == len(want) && slices.Equal(held(t), want) {
-			return
-		}
-	}
+		s, err := tab.Set(context.Background(), want)
+		has := held(t)
+		return err == nil && s.Have == len(want) && slices.Equal(has, want), fmt.Sprintf("the kernel holds %v", has)
+	})
 }
 
 func TestWhatAForeignHandChangesIsRepaired(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/wait"
 )
 
 // host is a namespace that stands for a machine, a pod, a router or a client.
@@ -439,16 +440,16 @@ func TestEntriesOfTheTunnelThatSomebodyRemovesOrChangesAreBack(t *testing.T) {
 			{"bridge", "fdb", "append", "00:00:00:00:00:00", "dev", "plinth-vxlan", "dst", "10.2.0.99"},
 		} {
 			h.must(hand...)
-			for deadline := time.After(15 * time.Second); entries() != want; {
+			wait.True(t, 15*time.Second, 10*time.Millisecond, fmt.Sprintf("%v is repaired to\n%s", hand, want), func() (bool, string) {
 				select {
 				case <-doubt:
 					tab.Doubt()
 					apply()
-				case <-deadline:
-					t.Errorf("after %v:\n%s\nwant\n%s", hand, entries(), want)
-					return
+				default:
 				}
-			}
+				now := entries()
+				return now == want, now
+			})
 		}
 	})
 }

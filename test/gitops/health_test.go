@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -22,6 +23,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/wait"
 )
 
 const (
@@ -97,17 +99,14 @@ func statuses(t *testing.T) map[string]*v1.ConfigMap {
 // await returns the status once it is as it should be.
 func await(t *testing.T, client *fake.Clientset, name string, reached func(map[string]string) bool) *v1.ConfigMap {
 	t.Helper()
-	var last *v1.ConfigMap
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		status, err := client.CoreV1().ConfigMaps(namespace).Get(t.Context(), source.StatusName, metav1.GetOptions{})
-		if err == nil && reached(status.Data) {
-			status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
-			return status
-		}
-		last = status
-	}
-	t.Fatalf("%s: the status is %v", name, last)
-	return nil
+	var status *v1.ConfigMap
+	wait.True(t, time.Minute, 5*time.Millisecond, name, func() (bool, string) {
+		var err error
+		status, err = client.CoreV1().ConfigMaps(namespace).Get(t.Context(), source.StatusName, metav1.GetOptions{})
+		return err == nil && reached(status.Data), fmt.Sprintf("the status is %v (%v)", status, err)
+	})
+	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}
+	return status
 }
 
 // object is a ConfigMap as the tools read it.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"plinth.dev/plinth/test/lab/netns"
 	"plinth.dev/plinth/test/procfs"
+	"plinth.dev/plinth/wait"
 )
 
 func TestAProgramComesBackUntilItsSupervisorEnds(t *testing.T) {
@@ -51,19 +53,15 @@ func TestAProgramComesBackUntilItsSupervisorEnds(t *testing.T) {
 }
 
 // started waits until a program has been started so often and runs, as its log says.
-func started(t *testing.T, p Program, times int) State {
+func started(t *testing.T, p Program, times int) (s State) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		over := time.Now().After(deadline)
-		s, err := Read(p.State)
+	wait.True(t, 10*time.Second, 10*time.Millisecond, fmt.Sprintf("it is started %d times", times), func() (bool, string) {
+		var err error
+		s, err = Read(p.State)
 		log, _ := os.ReadFile(p.Log)
-		if err == nil && s.Starts == times && strings.Count(string(log), "begun\n") == times {
-			return s
-		}
-		if over {
-			t.Fatalf("not started %d times: %+v, %v; its log:\n%s", times, s, err, log)
-		}
-	}
+		return err == nil && s.Starts == times && strings.Count(string(log), "begun\n") == times, fmt.Sprintf("%+v (%v), log:\n%s", s, err, log)
+	})
+	return s
 }
 
 func TestAProgramThatCannotBeStartedIsAnError(t *testing.T) {
