@@ -24,7 +24,7 @@ export GOFLAGS := $(if $(filter -trimpath,$(GOFLAGS)),$(GOFLAGS),$(strip -trimpa
 export RAPID_SEED ?= 1
 export RAPID_NOFAILFILE ?= 1
 export PLINTH_TEST_SEED ?= 1
-SEEDS := RAPID_SEED,RAPID_NOFAILFILE,RAPID_CHECKS,PLINTH_TEST_SEED
+SEEDS := RAPID_SEED,RAPID_NOFAILFILE,RAPID_CHECKS,PLINTH_TEST_SEED,PLINTH_TEST_KEEP_SEEDS
 
 # What makes namespaces needs root; everything else runs as whoever calls make,
 # compiling included: go test builds as you and runs the test through sudo.
@@ -138,13 +138,23 @@ test: $$(NEEDS) ## the gate: lint, and every test that holds a fact (PARTS=lint,
 test-all: $$(NEEDS) ## all that make test leaves out: what depends on the clock, takes long or draws anew (PARTS=bfd,traffic,waits,labs,chaos: these alone)
 	@$(RUN) $(or $(PARTS),rest)
 
+# What fails becomes a case: seeds of stories in testdata/seeds, which is committed with the mend; worlds of laws in
+# testdata/rapid, which each run of the law tries first, and which git takes with add -f alone.
+.PHONY: soak
+soak: controlplane ## draw what tests draw anew, again and again: stories of chaos, and a thousand worlds for each law (ROUNDS=10); writes what fails as a case into the tree
+	@failed=0; for round in $$(seq $(or $(ROUNDS),10)); do \
+		PLINTH_TEST_KEEP_SEEDS=1 RAPID_NOFAILFILE=0 $(RUN) chaos || failed=$$((failed + 1)); \
+	done; \
+	git status --short --ignored -- '*/testdata/seeds' '*/testdata/rapid'; \
+	echo "$$failed of $(or $(ROUNDS),10) rounds failed"; [ $$failed = 0 ]
+
 .PHONY: fresh
 fresh: ## demo and test in a minimal Debian with Go and nothing else (COLD=1: without caches)
 	@$(AS_ROOT) test/fresh.sh $(if $(COLD),--cold) $(or $(TARGETS),demo test)
 
 .PHONY: nightly
 nightly: ## what takes too long for every change (SUITE=test-real: that alone)
-	@$(MAKE) --no-print-directory $(or $(SUITE),test-all test-real test-failures test-versions)
+	@$(MAKE) --no-print-directory $(or $(SUITE),test-all soak test-real test-failures test-versions)
 
 .PHONY: test-real
 test-real: lab-tools ## the shipped images and chart on real kubelets and containerd, with kube-proxy in nftables and iptables mode

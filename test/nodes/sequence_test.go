@@ -19,6 +19,10 @@ import (
 // inventory against the real lifecycle controller, for whom every Node that is
 // not Ready and of which InstanceExists says no is to be deleted.
 func TestNoSequenceOfEditsWithoutRetiredLosesANode(t *testing.T) {
+	apiserver.Draw(t, testSequence)
+}
+
+func testSequence(t *testing.T, seed uint64) {
 	const steps = 20
 	c := newCluster(t, apiserver.Options{})
 	c.start()
@@ -28,7 +32,6 @@ func TestNoSequenceOfEditsWithoutRetiredLosesANode(t *testing.T) {
 		c.register(node{name: name, notReady: true})
 		c.until(name, "is initialised", apiserver.Initialised)
 	}
-	seed := apiserver.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	for step := range steps {
 		what := c.randomEdit(r, names)

@@ -49,7 +49,10 @@ func TestTwoLeadersInChaosDoubleAndLeakNothing(t *testing.T) {
 }
 
 func testChaos(t *testing.T, disorder func(*chaos), notPromised ...string) {
-	seed := apiserver.Seed(t)
+	apiserver.Draw(t, func(t *testing.T, seed uint64) { chaosOf(t, seed, disorder, notPromised...) })
+}
+
+func chaosOf(t *testing.T, seed uint64, disorder func(*chaos), notPromised ...string) {
 	c := newChaos(t, seed)
 	r := c.record()
 	defer c.judged(r, notPromised...) // whether or not the story comes to its end
