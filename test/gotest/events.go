@@ -25,12 +25,14 @@ type Result struct {
 	Package string
 	Test    string // empty: of the package itself, which failed beside its tests
 	Outcome Outcome
+	Began   time.Time // zero: the events have no times
 	Took    time.Duration
 	Output  []string // lines, those of its subtests among them
 }
 
 // event is a line of test2json (go doc test2json).
 type event struct {
+	Time                          time.Time
 	Action, Package, Test, Output string
 	Elapsed                       float64 // seconds
 }
@@ -66,7 +68,7 @@ func (r *reader) take(e event) {
 	switch e.Action {
 	case "start", "run", "output":
 		if r.open[key] == nil {
-			r.open[key] = &Result{Package: e.Package, Test: name}
+			r.open[key] = &Result{Package: e.Package, Test: name, Began: e.Time}
 			r.order = append(r.order, key)
 		}
 		if e.Action == "output" {

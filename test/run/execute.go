@@ -18,6 +18,7 @@ import (
 
 	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/gotest"
+	"plinth.dev/plinth/test/still"
 )
 
 // timeout is how long the tests of a package may take.
@@ -26,10 +27,12 @@ const timeout = 45 * time.Minute
 // outcome is what came of one test, or of a part that is a command.
 type outcome struct {
 	gotest.Result
-	part  string
-	log   string        // file, as seen from the root
-	again string        // the command that runs exactly this again
-	stood time.Duration // how long the machine stood still meanwhile
+	part    string
+	log     string        // file, as seen from the root
+	again   string        // the command that runs exactly this again
+	stood   time.Duration // how long the machine stood still meanwhile
+	starved []still.Wait  // why its failure shows nothing, where the part is of those that depend on the clock
+	job     job
 }
 
 func (o outcome) good() bool { return o.Outcome == gotest.Passed }
@@ -39,7 +42,7 @@ type executor struct {
 	root, folder string
 	wrapper      []string // -exec: what stands before a command that needs root
 	reader       []string // go tool test2json
-	still        *watch
+	still        *still.Watch
 	progress     func(format string, args ...any)
 }
 
@@ -81,6 +84,27 @@ func (x executor) run(ctx context.Context, jobs []job, lanes int) (all []outcome
 	return all, took
 }
 
+// judgeAgain runs tests once more that failed while programs lacked a processor, each alone on a machine that is calm, or
+// after five minutes in which it never was. It returns all outcomes as they are then, and those of the first time.
+func (x executor) judgeAgain(ctx context.Context, all []outcome) (now, before []outcome) {
+	for _, o := range all {
+		if o.good() || len(o.starved) == 0 || o.Test == "" {
+			now = append(now, o)
+			continue
+		}
+		before = append(before, o)
+		if len(before) == 1 {
+			title("once more, alone, since programs waited for a processor")
+		}
+		calm, cancel := context.WithTimeout(ctx, 5*time.Minute)
+		still.Calm(calm, 10)
+		cancel()
+		o.job.one.tests, o.job.one.piece = []string{o.Test}, "again "+o.Test
+		now = append(now, x.program(ctx, o.job.part, o.job.one)...)
+	}
+	return now, before
+}
+
 // program runs the tests of one package.
 func (x executor) program(ctx context.Context, p part, one program) []outcome {
 	name := cmp.Or(short(one.pkg), "root")
@@ -109,13 +133,20 @@ func (x executor) program(ctx context.Context, p part, one program) []outcome {
 	var all []outcome
 	failed, n := 0, 0
 	for _, r := range results {
-		o := outcome{Result: r, part: p.name, log: x.seen(file), again: x.again(one, r.Test)}
+		o := outcome{Result: r, part: p.name, log: x.seen(file), again: x.again(one, r.Test), job: job{part: p, one: one}}
 		if o.Test != "" {
 			n++
 		}
 		if !o.good() {
 			failed++
-			o.stood = x.still.stood(begun, time.Now())
+			from := o.Began
+			if from.IsZero() {
+				from = begun
+			}
+			_, o.stood, _ = x.still.Stood(from, time.Now())
+			if p.clock {
+				o.starved = x.still.Starved(from, time.Now())
+			}
 		}
 		all = append(all, o)
 	}

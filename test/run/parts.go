@@ -9,6 +9,7 @@ type part struct {
 	suites  []suite
 	usual   int  // minutes that its packages take on two quiet processors, one after the other, once all is built
 	plain   bool // it needs Go alone: neither root nor a lab
+	clock   bool // its tests depend on the clock: one that fails while programs lacked a processor is run once more
 	alone   int  // nothing of another part runs meanwhile, and at most so many packages of its own; zero: parts that follow each other run side by side
 }
 
@@ -45,14 +46,14 @@ var gate = []part{
 
 // rest is what depends on the clock, takes long, or draws what happens.
 var rest = []part{
-	{name: "bfd", usual: 12, alone: 1, suites: []suite{
+	{name: "bfd", usual: 12, alone: 1, clock: true, suites: []suite{
 		{module: ".", packages: []string{"./lb/bgp", "./lb/kubeproxy", "./lb/mesh", "./provider/agent"}, tags: "privileged,timing", known: "privileged", flags: []string{"-test.parallel=2"}},
 	}},
-	{name: "traffic", usual: 15, alone: 1, suites: []suite{{module: "test", packages: []string{"./traffic/..."}}}},
-	{name: "waits", usual: 16, alone: 2, suites: []suite{
+	{name: "traffic", usual: 15, alone: 1, clock: true, suites: []suite{{module: "test", packages: []string{"./traffic/..."}}}},
+	{name: "waits", usual: 16, alone: 2, clock: true, suites: []suite{
 		{module: "test", packages: []string{"./services", "./nodes"}, tags: "slow", known: "none"},
 	}},
-	{name: "labs", usual: 6, alone: 1, suites: []suite{{module: "test", packages: []string{"./labs"}}}},
+	{name: "labs", usual: 6, alone: 1, clock: true, suites: []suite{{module: "test", packages: []string{"./labs"}}}},
 	{name: "chaos", usual: 16, alone: 2, suites: []suite{
 		{module: "test", packages: []string{"./services", "./nodes"}, tags: "chaos", known: "none", env: []string{"PLINTH_TEST_SEED="}},
 		{module: ".", packages: []string{"./lb/...", "./inventory", "./preview", "./routing", "./sorted", "./bfd", "./provider/..."}, env: []string{"RAPID_SEED=0", "RAPID_CHECKS=1000"}},

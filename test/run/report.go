@@ -29,6 +29,7 @@ type run struct {
 	longest  time.Duration
 	parts    []taken // the time of their packages, which run side by side
 	outcomes []outcome
+	before   []outcome                // of tests that were run once more, the first time
 	usual    map[string]time.Duration // of tests, by package and name
 }
 
@@ -38,9 +39,18 @@ type taken struct {
 	took time.Duration
 }
 
-func (r run) failed() (bad []outcome) {
+// failed are the tests that failed, notJudged those that failed twice while programs lacked a processor.
+func (r run) failed() []outcome    { return r.bad(func(o outcome) bool { return !r.twice(o) }) }
+func (r run) notJudged() []outcome { return r.bad(r.twice) }
+
+// twice reports whether a failed test failed before, and programs lacked a processor both times.
+func (r run) twice(o outcome) bool {
+	return len(o.starved) > 0 && slices.ContainsFunc(r.before, func(b outcome) bool { return b.part == o.part && key(b) == key(o) })
+}
+
+func (r run) bad(which func(outcome) bool) (bad []outcome) {
 	for _, o := range r.outcomes {
-		if !o.good() {
+		if !o.good() && which(o) {
 			bad = append(bad, o)
 		}
 	}
@@ -69,7 +79,18 @@ func (r run) report(to io.Writer) {
 	if slow := r.slower(); slow != "" {
 		tail = append(tail, "slower than twice their usual time: "+slow)
 	}
-	tail = append(tail, fmt.Sprintf("%d passed, %d failed", len(r.outcomes)-len(bad), len(bad)))
+	starved := r.notJudged()
+	if len(r.before) > 0 {
+		tail = append(tail, "run once more, since programs waited for a processor: "+whoWaited(r.before))
+	}
+	if len(starved) > 0 {
+		tail = append(tail, "not judged, since they waited again: "+whoWaited(starved))
+	}
+	last := fmt.Sprintf("%d passed, %d failed", len(r.outcomes)-len(bad)-len(starved), len(bad))
+	if len(starved) > 0 {
+		last += fmt.Sprintf(", %d not judged", len(starved))
+	}
+	tail = append(tail, last)
 	var middle []string
 	for i, o := range bad {
 		one := o.report()
@@ -82,6 +103,15 @@ func (r run) report(to io.Writer) {
 	for _, line := range slices.Concat(head, middle, tail) {
 		fmt.Fprintln(to, line)
 	}
+}
+
+// whoWaited names tests, each with the program that waited longest.
+func whoWaited(all []outcome) string {
+	var names []string
+	for _, o := range all {
+		names = append(names, fmt.Sprintf("%s (%s for %.1f s)", o.Test, o.starved[0].Who, o.starved[0].Took.Seconds()))
+	}
+	return cut(strings.Join(names, ", "), 600)
 }
 
 // report is what failed and why, and how to see it again.
@@ -126,7 +156,7 @@ func (r run) slower() string {
 // all writes everything that failed with all its output, and the seconds of each test.
 func (r run) all(folder string) error {
 	var failed, times strings.Builder
-	for _, o := range r.failed() {
+	for _, o := range slices.Concat(r.failed(), r.notJudged(), r.before) {
 		fmt.Fprintf(&failed, "%s\n%s\n\n", strings.Join(o.report(), "\n"), strings.Join(o.Output, "\n"))
 	}
 	times.WriteString("part\tpackage\ttest\tseconds\toutcome\n")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/test/gotest"
+	"plinth.dev/plinth/test/still"
 )
 
 func one(name string, came gotest.Outcome, took time.Duration, said ...string) outcome {
@@ -143,5 +144,33 @@ func TestAPackageOfBenchmarksHasNoTests(t *testing.T) {
 		if got := hasTests(file); got != want {
 			t.Errorf("%v of\n%s", got, text)
 		}
+	}
+}
+
+func TestWhatFailedWhileProgramsWaitedIsToldApart(t *testing.T) {
+	waited := []still.Wait{{Who: "bgpd (process 7)", Took: 2400 * time.Millisecond}}
+	starved := func(o outcome) outcome { o.starved = waited; return o }
+	bad := func(name string) outcome {
+		return one(name, gotest.Failed, time.Second, "    a_test.go:1: 3 lost")
+	}
+	r := run{
+		outcomes: []outcome{one("TestGoodThen", gotest.Passed, time.Second), starved(bad("TestTwice")), bad("TestFault")},
+		before:   []outcome{starved(bad("TestGoodThen")), starved(bad("TestTwice")), starved(bad("TestFault"))},
+	}
+	if failed, not := r.failed(), r.notJudged(); len(failed) != 1 || failed[0].Test != "TestFault" || len(not) != 1 || not[0].Test != "TestTwice" {
+		t.Errorf("failed: %v, not judged: %v", failed, not)
+	}
+	var b strings.Builder
+	r.report(&b)
+	for _, want := range []string{
+		"run once more, since programs waited for a processor: TestGoodThen (bgpd (process 7) for 2.4 s), TestTwice",
+		"not judged, since they waited again: TestTwice (bgpd (process 7) for 2.4 s)", "FAIL lb/ipam TestFault",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if !strings.HasSuffix(b.String(), "\n1 passed, 1 failed, 1 not judged\n") {
+		t.Errorf("it ends otherwise:\n%s", b.String())
 	}
 }
