@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
@@ -35,6 +36,18 @@ func TestAMoveToAnotherNamespaceAndBackLosesNoRequest(t *testing.T) {
 		must(t, l.WaitServed(t.Context(), vip))
 		probes[vip] = story.Probing(t, l, vip, requestRate)
 	}
+	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error { // on a lab that has just begun
+		nodes, err := l.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, n := range nodes.Items {
+			if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNetworkUnavailable }) {
+				return fmt.Errorf("node %s has no network yet: %v", n.Name, n.Spec.Taints)
+			}
+		}
+		return nil
+	}))
 	before := story.Placed(t, l)
 
 	for _, step := range []struct{ from, to string }{{lab.PlinthNamespace, story.Elsewhere}, {story.Elsewhere, lab.PlinthNamespace}} {
