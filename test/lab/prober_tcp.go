@@ -27,7 +27,8 @@ import (
 // says so itself (tcpi_total_retrans of TCP_INFO, when the handshake has ended). There is one exception. The kernel
 // sends a SYN again after a second, and a machine that stands still for that long, as a virtual one does that gets no
 // processor, finds the timer and the answer side by side when it goes on: the timer comes first (TIMER_SOFTIRQ before
-// NET_RX_SOFTIRQ). A stall of a second during the handshake is therefore told, and no fault; nothing shorter is one.
+// NET_RX_SOFTIRQ). A stall of a second during the handshake is therefore told, and no fault; nothing shorter excuses it.
+// Nor is it a fault when a connection is given up after ten seconds of which this machine stood still for one or more.
 //
 // What a router moves while it is under way is reset by the machine that it comes to, which has never heard of it.
 // No clock tells that apart from a pod that has gone, but the kernels of the machines do: they note which connections
@@ -54,9 +55,9 @@ type TCPProber struct {
 // distances what was lost, and a program that gets no processor is late: both end within it.
 const tcpPatience = 10 * time.Second
 
-// synAgain is after how long a SYN is sent again (TCP_TIMEOUT_INIT of Linux), but for the tick by which a stall is
-// noted too short.
-const synAgain = time.Second - 2*stallTick
+// standsStill is how long a stall is that may have a SYN sent again (TCP_TIMEOUT_INIT of Linux), but for the tick by
+// which a stall is noted too short.
+const standsStill = time.Second - 2*stallTick
 
 // connection is what became of one.
 type connection struct {
@@ -180,7 +181,7 @@ type TCPReport struct {
 	Faults      map[TCPFault]int
 	// Moved are those that ended early since routers had moved them to another machine.
 	Moved int
-	// StoodStill are those whose SYN was sent again since this machine stood still for a second.
+	// StoodStill are those whose SYN was sent again, or that were given up, since this machine stood still for a second.
 	StoodStill int
 	// LatestAnswer is how long the slowest of those took that had an answer. It is a figure: programs have to run for it.
 	LatestAnswer time.Duration
@@ -232,7 +233,8 @@ func (p *TCPProber) count(r *TCPReport, c connection, machines []string) error {
 		return err
 	}
 	switch {
-	case fault == SentAgain && p.stalls.longest(c.begun, c.established) >= synAgain:
+	case fault == SentAgain && p.stalls.longest(c.begun, c.established) >= standsStill,
+		fault == Unanswered && timedOut(c.err) && p.stalls.longest(c.begun, c.ended) >= standsStill:
 		r.StoodStill++
 	case (fault == Reset || fault == Unanswered) && !c.established.IsZero() && len(machines) > 1:
 		r.Moved++
@@ -259,6 +261,12 @@ func (c connection) fault() (TCPFault, error) {
 		return Unanswered, nil
 	}
 	return "", fmt.Errorf("connecting to %s: %w", c.vip, c.err)
+}
+
+// timedOut reports whether a connection was given up.
+func timedOut(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
 }
 
 func (c connection) line(fault TCPFault, machines []string) string {
@@ -299,7 +307,7 @@ func (r TCPReport) String() string {
 		text += fmt.Sprintf("; %d ended early, moved by routers to another machine", r.Moved)
 	}
 	if r.StoodStill > 0 {
-		text += fmt.Sprintf("; %d sent their SYN again since this machine stood still for a second", r.StoodStill)
+		text += fmt.Sprintf("; %d sent their SYN again, or were given up, since this machine stood still for a second", r.StoodStill)
 	}
 	return text
 }

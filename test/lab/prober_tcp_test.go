@@ -3,8 +3,10 @@ package lab
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,6 +73,29 @@ func TestASYNThatIsSentAgainIsNoFaultWhereTheMachineStoodStillForASecond(t *test
 		again := connection{begun: begun, established: begun.Add(1200 * time.Millisecond), ended: begun.Add(1201 * time.Millisecond), again: 1}
 		if err := p.count(&r, again, nil); err != nil || r.StoodStill != c.stoodStill || r.Faults[SentAgain] != 1-c.stoodStill {
 			t.Errorf("a stall from %s to %s: %s, %v", c.from, c.to, r, err)
+		}
+	}
+}
+
+// TestAConnectionThatIsGivenUpIsNoFaultWhereTheMachineStoodStill for a second of its time.
+func TestAConnectionThatIsGivenUpIsNoFaultWhereTheMachineStoodStill(t *testing.T) {
+	begun := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		stall      time.Duration
+		err        error
+		stoodStill int
+	}{
+		{time.Second, os.ErrDeadlineExceeded, 1},
+		{time.Second, &net.OpError{Op: "dial", Err: context.DeadlineExceeded}, 1},
+		{900 * time.Millisecond, os.ErrDeadlineExceeded, 0},
+		{time.Second, io.ErrUnexpectedEOF, 0}, // its server ended it
+	} {
+		p := new(TCPProber)
+		p.stalls.note(begun.Add(8*time.Second), begun.Add(8*time.Second+c.stall))
+		r := TCPReport{Faults: map[TCPFault]int{}}
+		given := connection{begun: begun, established: begun.Add(time.Millisecond), ended: begun.Add(tcpPatience), err: c.err}
+		if err := p.count(&r, given, nil); err != nil || r.StoodStill != c.stoodStill || r.Faults[Unanswered] != 1-c.stoodStill {
+			t.Errorf("a stall of %s, then %v: %s, %v", c.stall, c.err, r, err)
 		}
 	}
 }
@@ -158,7 +183,7 @@ func (s *tcpStand) nft(namespace, rules string) {
 // own gives a VIP to a machine.
 func (s *tcpStand) own(machine int, vip netip.Addr) {
 	s.t.Helper()
-	s.must(netns.IP(s.machines[machine], "addr add "+VIPPrefix(vip).String()+" dev lo"))
+	s.must(netns.IP(s.machines[machine], "addr add "+VIPPrefix(vip).String()+" dev lo"+map[bool]string{true: " nodad"}[vip.Is6()]))
 }
 
 // route has the client send to a VIP through a machine.
