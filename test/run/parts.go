@@ -41,7 +41,7 @@ var gate = []part{
 	{name: "cluster", usual: 18, suites: []suite{
 		{module: "test", packages: []string{"./..."}, without: []string{"e2e", "traffic", "labs", "real", "stopwatch", "upstream"}, pieces: true},
 	}},
-	{name: "lab", usual: 8, alone: 2, suites: []suite{{module: "test", packages: []string{"./e2e/..."}}}},
+	{name: "lab", usual: 8, alone: 1, suites: []suite{{module: "test", packages: []string{"./e2e/..."}}}},
 }
 
 // rest is what depends on the clock, takes long, or draws what happens.

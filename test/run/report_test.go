@@ -90,7 +90,7 @@ func TestPartsThatNeedNotBeAloneRunSideBySide(t *testing.T) {
 	for _, s := range stages(append(append([]part{}, gate...), rest...)) {
 		names = append(names, fmt.Sprintf("%s: %d", s.name(), s.lanes(2)))
 	}
-	want := "lint, unit, kernel, routers, cluster: 4; lab: 2; bfd: 1; traffic: 1; waits: 2; labs: 1; chaos: 2"
+	want := "lint, unit, kernel, routers, cluster: 4; lab: 1; bfd: 1; traffic: 1; waits: 2; labs: 1; chaos: 2"
 	if got := strings.Join(names, "; "); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
