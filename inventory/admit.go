@@ -28,9 +28,10 @@ func Admit(next, inForce *Inventory) (*Inventory, Problems) {
 }
 
 // replaces reports whether a machine is another one, of the same name, than the one before. A
-// machine that is planned has no Node yet, and so no provider ID.
+// machine that is planned has no Node yet, and so no provider ID, unless it is held.
 func replaces(now, old Machine) bool {
-	return now.Name == old.Name && now.ID != old.ID && old.State != StatePlanned && old.State != StateRetired
+	hadNode := old.Held || old.State != StatePlanned && old.State != StateRetired
+	return now.Name == old.Name && now.ID != old.ID && hadNode
 }
 
 // tellReplaced warns of machines whose Nodes are now of a machine that is no more.
@@ -90,7 +91,19 @@ func (inv *Inventory) hold(inForce *Inventory) Problems {
 			inv.holdIn(inForce, old, held)
 		}
 	}
+	inv.adoptRouters()
 	return problems
+}
+
+// adoptRouters has routers be of the spec whose rack is gone, though a rack that is held has sessions with
+// them: no slice would have them.
+func (inv *Inventory) adoptRouters() {
+	for i := range inv.Routers {
+		r := &inv.Routers[i]
+		if !slices.ContainsFunc(inv.Racks, func(rack Rack) bool { return rack.Name == r.Rack }) {
+			r.Rack = ""
+		}
+	}
 }
 
 // holdIn puts held machines into their rack, or into what is kept of it.

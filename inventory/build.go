@@ -318,7 +318,7 @@ func (d *decoder) rack(r *rawRack) Rack {
 func (d *decoder) machine(r *rawMachine, rack *Rack) Machine {
 	own := r.State.or(StateActive)
 	d.require(r.node, "name")
-	if own != StatePlanned && own != StateRetired {
+	if heldBefore := d.lenient && !d.strict && r.Held.v; own != StatePlanned && own != StateRetired && !heldBefore {
 		d.require(r.node, "addresses")
 	}
 	m := Machine{
@@ -336,6 +336,7 @@ func (d *decoder) machine(r *rawMachine, rack *Rack) Machine {
 		m.Taints = append(m.Taints, Taint{t.Key.v, t.Value.v, t.Effect.v})
 	}
 	slices.SortFunc(m.Taints, compareTaints)
+	m.planUnreachable()
 	return m
 }
 

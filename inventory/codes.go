@@ -382,4 +382,9 @@ const (
 	// round. Say via in the pool's advertise: bgp leaves them where they are, link is what is asked
 	// for. Or allow it by the digest that is printed: plinth allow DIGEST.
 	VIPsSwitched Code = "P1012"
+	// What the change leads to could not be stored so that this version, and every older one that reads the
+	// same format, reads it again as the same. Nothing of it was written, and what is in force stays. It
+	// is a mistake in Plinth: please report it with the edit. Another edit that leads to the same, in
+	// smaller steps, may pass.
+	NotReadBack Code = "P1013"
 )

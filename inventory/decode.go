@@ -12,6 +12,7 @@ import (
 type decoder struct {
 	faults  []fault
 	lenient bool // unknown keys are passed over
+	strict  bool // of what is lenient: what older versions insist on is missing here, too
 	part    bool // other documents, which are not here, may have what these refer to
 	meant   map[meant]bool
 	pages   []page

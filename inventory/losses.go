@@ -72,7 +72,7 @@ func LossesOf(next, inForce *Inventory) Losses {
 		switch {
 		case old.State != StateRetired && (retires || drops || replaces(now, old)):
 			l.Removed = append(l.Removed, old.Name)
-		case old.State == StateActive && now.State != StateActive:
+		case old.State == StateActive && now.State != StateActive && !now.Held:
 			l.Drained = append(l.Drained, old.Name)
 		}
 	}

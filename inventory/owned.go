@@ -63,5 +63,20 @@ func (o owned) release(m *Machine) Problems {
 		lose("systemUUID", m.SystemUUID, to)
 		m.SystemUUID = ""
 	}
+	m.planUnreachable()
 	return problems
+}
+
+// planUnreachable has a held machine that has no address left be planned, since in every other state a
+// machine has one: what is stored of it could not be read again. Nobody reaches it any more. The pod CIDRs
+// stay its own, for its Node may live, and so does the taint that the Node has in maintenance.
+func (m *Machine) planUnreachable() {
+	if !m.Held || len(m.Addresses) > 0 || m.State == StatePlanned || m.State == StateRetired {
+		return
+	}
+	if m.State == StateMaintenance {
+		m.Taints = append(slices.Clone(m.Taints), TaintMaintenance)
+		slices.SortFunc(m.Taints, compareTaints)
+	}
+	m.OwnState, m.State = StatePlanned, StatePlanned
 }

@@ -98,7 +98,8 @@ func quoted(s string) string {
 	return jsonString(s)
 }
 
-// jsonString quotes as JSON does, which YAML reads too.
+// jsonString quotes as JSON does, which YAML reads too. What YAML does not let stand as it is (YAML
+// 1.2.2, section 5.1) it escapes.
 func jsonString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -107,7 +108,7 @@ func jsonString(s string) string {
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
 			b.WriteRune(r)
-		case r < ' ' || r == 0x7f || r == 0x85 || r == 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff:
+		case r < ' ' || r >= 0x7f && r <= 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff:
 			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)
