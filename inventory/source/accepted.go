@@ -100,8 +100,15 @@ func (s acceptedStore) load(ctx context.Context) (accepted, error) {
 		return have, fmt.Errorf("the accepted inventory of generation %d: %w: %w", have.generation, errUnreadable, err)
 	}
 	have.inventory, have.stored = inv, inv
+	if slices.ContainsFunc(slices.Collect(inv.Machines()), unreachable) && len(inv.ReadsBack(docs...)) > 0 {
+		have.stored = nil // older versions cannot read it: it is stored anew
+	}
 	return have, nil
 }
+
+// unreachable reports whether a machine has no address left. An earlier version stored such machines so that
+// it could not read them itself.
+func unreachable(m inventory.Machine) bool { return m.Held && len(m.Addresses) == 0 }
 
 // generation reads the number of the generation that is stored; 0: none is.
 func (s acceptedStore) generation(ctx context.Context) (int64, error) {
@@ -138,7 +145,11 @@ func checkFormats(parts ...*v1.ConfigMap) error {
 func (s acceptedStore) save(ctx context.Context, inv *inventory.Inventory, have accepted) (accepted, error) {
 	next := accepted{inventory: inv, stored: inv, parts: map[string]*v1.ConfigMap{}}
 	maps.Copy(next.parts, have.parts)
-	for _, want := range render(inv, have) {
+	parts := render(inv, have)
+	if err := notReadBack(inv, have, parts).Err(); err != nil {
+		return have, fmt.Errorf("nothing is stored of the inventory: %w", err)
+	}
+	for _, want := range parts {
 		written, err := s.write(ctx, want, have.parts[want.Name])
 		if err != nil {
 			return have, fmt.Errorf("storing the accepted inventory: configmap %s: %w", want.Name, err)

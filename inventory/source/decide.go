@@ -30,7 +30,7 @@ func (r *Reconciler) decide(ctx context.Context, edit Edit) (*inventory.Inventor
 	if err := r.judge(ctx, edit, next, &said); err != nil {
 		return inForce, verdict{}, fmt.Errorf("the inventory waits, for it cannot be told what it would take away: %w", err)
 	}
-	said.problems = append(said.problems, tooLarge(next, r.have)...)
+	said.problems = append(said.problems, notStorable(next, r.have)...)
 	if said.problems.Err() != nil {
 		return inForce, said, nil
 	}

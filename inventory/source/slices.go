@@ -112,9 +112,31 @@ func (a accepted) free(rack string, generation int64, text []byte) int64 {
 	}
 }
 
-// tooLarge says what of an inventory does not fit into its ConfigMap, once have is stored.
-func tooLarge(inv *inventory.Inventory, have accepted) (problems inventory.Problems) {
-	for i, part := range render(inv, have) {
+// notStorable says what of an inventory does not fit into its ConfigMap, or would not be read again as it
+// is, once have is stored.
+func notStorable(inv *inventory.Inventory, have accepted) inventory.Problems {
+	parts := render(inv, have)
+	if problems := tooLarge(inv, parts); len(problems) > 0 {
+		return problems
+	}
+	return notReadBack(inv, have, parts)
+}
+
+// notReadBack is the problem of an inventory that these ConfigMaps would not give back; none where that is
+// stored already, or what is there is kept.
+func notReadBack(inv *inventory.Inventory, have accepted, parts []*v1.ConfigMap) inventory.Problems {
+	if inv == have.stored || inv.Equal(have.stored) {
+		return nil
+	}
+	var docs []inventory.Document
+	for _, part := range parts {
+		docs = append(docs, documentOf(part))
+	}
+	return inv.ReadsBack(docs...)
+}
+
+func tooLarge(inv *inventory.Inventory, parts []*v1.ConfigMap) (problems inventory.Problems) {
+	for i, part := range parts {
 		n := 0
 		for _, v := range part.Data {
 			n += len(v)
