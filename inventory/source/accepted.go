@@ -150,7 +150,7 @@ func (s acceptedStore) save(ctx context.Context, inv *inventory.Inventory, have 
 		return have, fmt.Errorf("nothing is stored of the inventory: %w", err)
 	}
 	for _, want := range parts {
-		written, err := s.write(ctx, want, have.parts[want.Name])
+		written, err := s.write(ctx, want, have)
 		if err != nil {
 			return have, fmt.Errorf("storing the accepted inventory: configmap %s: %w", want.Name, err)
 		}
@@ -160,30 +160,17 @@ func (s acceptedStore) save(ctx context.Context, inv *inventory.Inventory, have 
 	return next, nil
 }
 
-// tidy does what a commit leaves to do, for as often as it takes: it writes the copies for
-// older versions, and deletes the slices that neither the generation in force lists nor the
-// one before, which somebody may be about to read.
+// tidy does what a commit leaves to do, for as often as it takes.
 func (s acceptedStore) tidy(ctx context.Context, have accepted) error {
-	common, ok := have.parts[AcceptedName]
-	if !ok {
-		return nil
-	}
-	keep := map[string]bool{AcceptedName: true, TrialName: true}
-	for rack, n := range listed(common, keyRacks) {
-		want := copyOf(rack, have.parts[sliceName(rack, n)])
-		written, err := s.write(ctx, want, have.parts[want.Name])
+	copies, gone := have.leftOver()
+	for _, want := range copies {
+		written, err := s.put(ctx, want, have.parts[want.Name])
 		if err != nil {
 			return fmt.Errorf("configmap %s: %w", want.Name, err)
 		}
-		keep[want.Name], keep[sliceName(rack, n)], have.parts[want.Name] = true, true, written
+		have.parts[want.Name] = written
 	}
-	for rack, n := range listed(common, keyPrevious) {
-		keep[sliceName(rack, n)] = true
-	}
-	for _, name := range slices.Sorted(maps.Keys(have.parts)) {
-		if keep[name] || generationOf(have.parts[name]) > have.generation { // or another leader is about to list it
-			continue
-		}
+	for _, name := range gone {
 		if err := s.maps().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("deleting configmap %s, which is not listed any more: %w", name, err)
 		}
@@ -192,12 +179,54 @@ func (s acceptedStore) tidy(ctx context.Context, have accepted) error {
 	return nil
 }
 
-// write is put, where what is there differs.
-func (s acceptedStore) write(ctx context.Context, want, have *v1.ConfigMap) (*v1.ConfigMap, error) {
-	if have != nil && maps.Equal(want.Data, have.Data) && maps.Equal(want.Labels, have.Labels) && generationOf(want) == generationOf(have) {
-		return have, nil
+// leftOver are the copies for older versions that are to be written, and the names, sorted, of the slices that
+// neither the generation in force lists nor the one before, which somebody may be about to read.
+func (a accepted) leftOver() (copies []*v1.ConfigMap, gone []string) {
+	common, ok := a.parts[AcceptedName]
+	if !ok {
+		return nil, nil
 	}
-	return s.put(ctx, want, have)
+	keep := map[string]bool{AcceptedName: true, TrialName: true}
+	for rack, n := range listed(common, keyRacks) {
+		keep[copyName(rack)], keep[sliceName(rack, n)] = true, true
+		slice := a.parts[sliceName(rack, n)]
+		if slice == nil {
+			continue
+		}
+		if want := copyOf(rack, slice); a.lacks(want) {
+			copies = append(copies, want)
+		}
+	}
+	for rack, n := range listed(common, keyPrevious) {
+		keep[sliceName(rack, n)] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.parts)) {
+		if !keep[name] && generationOf(a.parts[name]) <= a.generation { // else another leader is about to list it
+			gone = append(gone, name)
+		}
+	}
+	return copies, gone
+}
+
+// lacks reports whether a ConfigMap is not stored as it is to be.
+func (a accepted) lacks(want *v1.ConfigMap) bool {
+	have := a.parts[want.Name]
+	return have == nil || !maps.Equal(want.Data, have.Data) || !maps.Equal(want.Labels, have.Labels) || generationOf(want) != generationOf(have)
+}
+
+// with is what is stored, as another inventory that says the same.
+func (a accepted) with(inv *inventory.Inventory) accepted {
+	a.inventory, a.stored, a.generation = inv, inv, generationOf(a.parts[AcceptedName])
+	return a
+}
+
+// write is put, where what have has there differs.
+func (s acceptedStore) write(ctx context.Context, want *v1.ConfigMap, have accepted) (*v1.ConfigMap, error) {
+	was := have.parts[want.Name]
+	if !have.lacks(want) {
+		return was, nil
+	}
+	return s.put(ctx, want, was)
 }
 
 // put writes a ConfigMap in the place of another; nil: there is none.

@@ -361,6 +361,7 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 func TestAWriteThatFailsIsTold(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k, events := reconcilerOf(client), record.NewFakeRecorder(100)
+	now := clocked(k)
 	k.Recorder = events
 	good := edit(layout(map[string]string{"r0": "a", "r1": "b"}))
 	k.edit = &good
@@ -388,7 +389,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	} else if e := <-events.Events; !strings.Contains(e, "InventoryNotStored") || !strings.Contains(e, "a policy says no") {
 		t.Errorf("the Event says %s", e)
 	}
-	client.ReactionChain = chain
+	client.ReactionChain, now.now = chain, now.now.Add(lastRetry)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -406,6 +407,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k := reconcilerOf(client)
+	now := clocked(k)
 	good := edit(layout(map[string]string{"r0": "a", "r1": "b"}))
 	k.edit = &good
 	if err := k.step(ctx); err != nil {
@@ -427,7 +429,7 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	if err := other.step(ctx); !errors.Is(err, errUnreadable) {
 		t.Errorf("one that comes now takes what is left for all: %v", err)
 	}
-	client.ReactionChain = chain
+	client.ReactionChain, now.now = chain, now.now.Add(lastRetry)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}

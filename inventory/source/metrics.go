@@ -14,6 +14,7 @@ type Metrics struct {
 	refused    prometheus.Counter
 	failed     prometheus.Counter
 	newer      prometheus.Gauge
+	notStored  prometheus.Gauge
 }
 
 // NewMetrics returns the metrics of one reconciler, not yet registered anywhere.
@@ -31,6 +32,8 @@ func NewMetrics() *Metrics {
 			Name: "plinth_inventory_store_failures_total", Help: "Failures to read or store the accepted inventory."}),
 		newer: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "plinth_inventory_newer_format", Help: "1 while the accepted inventory is stored in a format of a newer version, so that no edit is taken up."}),
+		notStored: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "plinth_inventory_not_stored", Help: "1 while what is in force, or is to be, cannot be stored, or somebody else changes it again and again."}),
 	}
 }
 
@@ -49,7 +52,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.generation, m.ready, m.problems, m.refused, m.failed, m.newer}
+	return []prometheus.Collector{m.generation, m.ready, m.problems, m.refused, m.failed, m.newer, m.notStored}
 }
 
 // report counts what became of an edit.

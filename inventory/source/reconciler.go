@@ -2,9 +2,13 @@ package source
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +62,10 @@ type Reconciler struct {
 	last    result  // that was reported
 	failed  bool    // to read or write what is stored, which was reported since
 	newer   bool    // what is stored is not read: a newer version wrote it
+	said    string  // the last error that was logged, and is not over
+	trouble string  // why what is in force, or is to be, is not stored; empty: it is
+
+	saves, tidies pace
 
 	inForce atomic.Int64 // the generation of have, once it was put into force
 }
@@ -98,11 +106,16 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		}
 		if err := r.step(ctx); err != nil {
 			r.reportError(ctx, err)
+			if held := (*heldError)(nil); errors.As(err, &held) {
+				retry.Reset(held.until.Sub(r.now()))
+				continue
+			}
 			retry.Reset(pause)
 			pause = min(2*pause, lastRetry)
 			continue
 		}
 		pause = firstRetry
+		r.reportRecovery()
 		if r.trial != nil {
 			retry.Reset(trialPoll)
 		}
@@ -170,9 +183,9 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	if undecided && waits == nil {
 		want, said, waits = r.tryOut(ctx, *r.edit, want, said)
 	}
-	if err := r.commit(ctx, want); err != nil {
+	if err := r.commit(ctx, want, first); err != nil {
 		r.loaded = false
-		if first && (apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err)) {
+		if first && overtaken(err) {
 			return r.attempt(ctx, false)
 		}
 		return errors.Join(err, r.reportNotStored(ctx, err))
@@ -215,15 +228,20 @@ func (r *Reconciler) reload(ctx context.Context) error {
 	return nil
 }
 
+// overtaken reports whether another leader stored something meanwhile.
+func overtaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
 // commit makes an inventory the accepted one, and then puts it into force.
-func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory) error {
+func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory, first bool) error {
 	if want == nil {
 		return nil
 	}
-	saved, err := r.store().save(ctx, want, r.have)
+	saved, err := r.save(ctx, want, first)
 	if err != nil {
 		return err
 	}
+	r.trouble = ""
+	r.Metrics.notStored.Set(0)
 	changed := want != r.have.inventory && saved.generation != r.have.generation
 	if !changed {
 		saved.inventory = r.have.inventory
@@ -237,9 +255,41 @@ func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory) erro
 	return nil
 }
 
+// save stores an inventory, unless all of it is there, or it is too early to store the same again.
+func (r *Reconciler) save(ctx context.Context, want *inventory.Inventory, first bool) (accepted, error) {
+	parts := render(want, r.have)
+	if !slices.ContainsFunc(parts, r.have.lacks) {
+		return r.have.with(want), nil
+	}
+	sum := sha256.Sum256(want.FormatAccepted())
+	content, now := hex.EncodeToString(sum[:]), r.now()
+	if err := r.saves.hold(content, now); err != nil {
+		return r.have, err
+	}
+	saved, err := r.store().save(ctx, want, r.have)
+	if !first || !overtaken(err) { // else what the other one stored is read first
+		r.saves.note(content, now, err)
+	}
+	return saved, err
+}
+
+// tidyStore does it in the store, unless it is too early to do the same again.
+func (r *Reconciler) tidyStore(ctx context.Context) error {
+	if copies, gone := r.have.leftOver(); len(copies) == 0 && len(gone) == 0 {
+		return nil
+	}
+	content, now := strconv.FormatInt(r.have.generation, 10), r.now()
+	if err := r.tidies.hold(content, now); err != nil {
+		return err
+	}
+	err := r.store().tidy(ctx, r.have)
+	r.tidies.note(content, now, err)
+	return err
+}
+
 // tidy does what the last commit left to do.
 func (r *Reconciler) tidy(ctx context.Context) error {
-	if err := errors.Join(r.endTrial(ctx), r.store().tidy(ctx, r.have)); err != nil {
+	if err := errors.Join(r.endTrial(ctx), r.tidyStore(ctx)); err != nil {
 		r.loaded = false
 		return fmt.Errorf("tidying up after generation %d of the inventory: %w", r.have.generation, err)
 	}
@@ -273,11 +323,26 @@ func (r *Reconciler) Current(ctx context.Context) error {
 
 func (r *Reconciler) store() acceptedStore { return acceptedStore{r.Client, r.Namespace} }
 
-// reportError logs and counts that the cluster could not be read or written.
+// reportError counts that the cluster could not be read or written, and logs it once however often it is tried
+// again.
 func (r *Reconciler) reportError(ctx context.Context, err error) {
 	if ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return
 	}
-	r.Metrics.failed.Inc()
-	r.Log.Error("cannot keep the inventory; will try again", "err", err)
+	if !errors.As(err, new(*heldError)) {
+		r.Metrics.failed.Inc()
+	}
+	if r.said == err.Error() {
+		return
+	}
+	r.said = err.Error()
+	r.Log.Error("cannot keep the inventory; will try again, after pauses of up to a minute", "err", err)
+}
+
+// reportRecovery logs that an error is over.
+func (r *Reconciler) reportRecovery() {
+	if r.said != "" {
+		r.Log.Info("the inventory is kept again", "generation", r.have.generation)
+	}
+	r.said = ""
 }

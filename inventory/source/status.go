@@ -29,6 +29,7 @@ const (
 	KeyGeneration = "generation" // in force; "0": none
 	KeyProblems   = "problems"   // of what stands in the sources, one a line; warnings too
 	KeyRefused    = "refused"    // "<content> <digest>" of an edit that is refused for its losses; empty: none is
+	KeyStore      = "store"      // why what is in force, or is to be, is not stored; empty: it is
 	KeyTrial      = "trial"      // "<node> <router> <router> ...", a line each, that try an edit's terms of sessions; empty: none does
 )
 
@@ -123,6 +124,8 @@ func (r *Reconciler) reportNotStored(ctx context.Context, why error) error {
 	if r.edit != nil {
 		carriers = r.edit.Carriers
 	}
+	r.trouble = why.Error()
+	r.Metrics.notStored.Set(1)
 	return r.reportNotReady(ctx, why, ReasonNotStored, carriers)
 }
 
@@ -190,6 +193,7 @@ func (r *Reconciler) statusData(ready bool, problems string) map[string]string {
 		KeyReady:      strconv.FormatBool(ready),
 		KeyGeneration: strconv.FormatInt(r.have.generation, 10),
 		KeyProblems:   shorten(problems),
+		KeyStore:      shorten(r.trouble),
 		KeyTrial:      "",
 	}
 	if r.trial != nil {

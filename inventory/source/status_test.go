@@ -165,7 +165,7 @@ func TestWhatIsSpeltInAnotherWayIsNotWrittenOver(t *testing.T) {
 	common.Data[keyRacks] = "r0 2\nr1 1\n"
 	common.Annotations[AnnotationGeneration] = "2"
 	for _, cm := range []*v1.ConfigMap{slice, common} {
-		if _, err := k.store().write(t.Context(), cm, other.parts[cm.Name]); err != nil {
+		if _, err := k.store().write(t.Context(), cm, other); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -164,7 +164,7 @@ func (r *Reconciler) beginTrial(ctx context.Context, next *inventory.Inventory, 
 		return nil, nil
 	}
 	for _, slice := range parts[:len(parts)-1] {
-		written, err := r.store().write(ctx, slice, r.have.parts[slice.Name])
+		written, err := r.store().write(ctx, slice, r.have)
 		if err != nil {
 			return nil, fmt.Errorf("storing the inventory that is to be tried: configmap %s: %w", slice.Name, err)
 		}
