@@ -42,6 +42,7 @@ type accepted struct {
 	stored     *inventory.Inventory // what the ConfigMaps say; nil: nothing that can be read
 	generation int64
 	parts      map[string]*v1.ConfigMap // by name
+	rest       *inventory.Inventory     // what is known of one that cannot be read as a whole; nil: nothing
 }
 
 // acceptedStore is where accepted inventories are kept.
@@ -54,16 +55,18 @@ func (s acceptedStore) maps() clientcorev1.ConfigMapInterface {
 	return s.client.CoreV1().ConfigMaps(s.namespace)
 }
 
-// Accepted reads the inventory that is in force in a cluster; nil where none is.
+// Accepted reads the inventory that is in force in a cluster; nil where none is. With an error that is
+// [ErrUnreadable] it returns what a controller goes on with that knows nothing else; nil where that is nothing.
 func Accepted(ctx context.Context, client kubernetes.Interface, namespace string) (*inventory.Inventory, error) {
 	have, err := acceptedStore{client, namespace}.load(ctx)
 	return have.inventory, err
 }
 
-// errUnreadable means that somebody spoiled what was accepted. A reconciler that
+// ErrUnreadable means that somebody spoiled what was accepted. A reconciler that
 // still knows it stores it again; one that does not must not begin with nothing,
-// for machines that are held would be forgotten and pod CIDRs given anew.
-var errUnreadable = errors.New("it cannot be read: restore the ConfigMaps, or delete those labelled " + LabelAccepted + " to begin anew")
+// for machines that are held would be forgotten and pod CIDRs given anew. It goes on with what can be read,
+// and stores the next edit that is taken up.
+var ErrUnreadable = errors.New("it cannot be read, and is stored anew once the inventory has no errors")
 
 // load reads what was accepted. One list is of one moment: of etcd's, not of a cache that may
 // lag behind it.
@@ -76,34 +79,58 @@ func (s acceptedStore) load(ctx context.Context) (accepted, error) {
 	for i := range list.Items {
 		have.parts[list.Items[i].Name] = &list.Items[i]
 	}
-	common, ok := have.parts[AcceptedName]
-	if !ok && anyCopy(have.parts) {
-		return have, fmt.Errorf("the accepted inventory: %w: there is no configmap %s", errUnreadable, AcceptedName)
-	}
-	if !ok {
-		return have, nil
-	}
 	if err := checkFormats(slices.Collect(maps.Values(have.parts))...); err != nil {
 		return accepted{}, fmt.Errorf("the accepted inventory: %w", err)
 	}
-	have.generation = generationOf(common)
-	docs := []inventory.Document{documentOf(common)}
-	for rack, n := range listed(common, keyRacks) {
-		slice, ok := sliceIn(have.parts, rack, n)
-		if !ok {
-			return have, fmt.Errorf("the accepted inventory of generation %d: %w: there is no configmap %s", have.generation, errUnreadable, sliceName(rack, n))
+	common, ok := have.parts[AcceptedName]
+	if !ok && !anyCopy(have.parts) && have.parts[PreviousName] == nil {
+		return have, nil
+	}
+	docs, err := have.documents(common)
+	if err == nil {
+		have.generation = generationOf(common)
+		have.inventory, err = parseAccepted(docs)
+	}
+	if err != nil {
+		var whole bool
+		have.generation = have.latest()
+		if have.rest, whole = have.remains(); whole {
+			have.inventory = have.rest
 		}
-		docs = append(docs, slice)
+		return have, fmt.Errorf("the accepted inventory of generation %d: %w", have.generation, err)
 	}
-	inv, problems := inventory.ParseAccepted(docs...)
-	if err := problems.Err(); err != nil {
-		return have, fmt.Errorf("the accepted inventory of generation %d: %w: %w", have.generation, errUnreadable, err)
-	}
-	have.inventory, have.stored = inv, inv
-	if slices.ContainsFunc(slices.Collect(inv.Machines()), unreachable) && len(inv.ReadsBack(docs...)) > 0 {
+	have.stored = have.inventory
+	if slices.ContainsFunc(slices.Collect(have.stored.Machines()), unreachable) && len(have.stored.ReadsBack(docs...)) > 0 {
 		have.stored = nil // older versions cannot read it: it is stored anew
 	}
 	return have, nil
+}
+
+// documents are the ConfigMap that lists the slices, and those.
+func (a accepted) documents(common *v1.ConfigMap) ([]inventory.Document, error) {
+	if common == nil {
+		return nil, fmt.Errorf("%w: there is no configmap %s", ErrUnreadable, AcceptedName)
+	}
+	if err := a.spoilt(common); err != nil {
+		return nil, err
+	}
+	docs := []inventory.Document{documentOf(common)}
+	for rack, n := range listed(common, keyRacks) {
+		slice, ok := sliceIn(a.parts, rack, n)
+		if !ok {
+			return nil, fmt.Errorf("%w: there is no configmap %s", ErrUnreadable, sliceName(rack, n))
+		}
+		docs = append(docs, slice)
+	}
+	return docs, nil
+}
+
+func parseAccepted(docs []inventory.Document) (*inventory.Inventory, error) {
+	inv, problems := inventory.ParseAccepted(docs...)
+	if err := problems.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return inv, nil
 }
 
 // unreachable reports whether a machine has no address left. An earlier version stored such machines so that
@@ -146,10 +173,16 @@ func (s acceptedStore) save(ctx context.Context, inv *inventory.Inventory, have 
 	next := accepted{inventory: inv, stored: inv, parts: map[string]*v1.ConfigMap{}}
 	maps.Copy(next.parts, have.parts)
 	parts := render(inv, have)
-	if err := notReadBack(inv, have, parts).Err(); err != nil {
+	err := notReadBack(inv, have, parts).Err()
+	if err != nil {
 		return have, fmt.Errorf("nothing is stored of the inventory: %w", err)
 	}
 	for _, want := range parts {
+		if want.Name == AcceptedName && have.stored != nil && have.lacks(want) {
+			if next.parts[PreviousName], err = s.write(ctx, previousOf(have.parts[AcceptedName]), have); err != nil {
+				return have, fmt.Errorf("storing the accepted inventory: configmap %s: %w", PreviousName, err)
+			}
+		}
 		written, err := s.write(ctx, want, have)
 		if err != nil {
 			return have, fmt.Errorf("storing the accepted inventory: configmap %s: %w", want.Name, err)
@@ -186,7 +219,7 @@ func (a accepted) leftOver() (copies []*v1.ConfigMap, gone []string) {
 	if !ok {
 		return nil, nil
 	}
-	keep := map[string]bool{AcceptedName: true, TrialName: true}
+	keep := map[string]bool{AcceptedName: true, PreviousName: true, TrialName: true}
 	for rack, n := range listed(common, keyRacks) {
 		keep[copyName(rack)], keep[sliceName(rack, n)] = true, true
 		slice := a.parts[sliceName(rack, n)]

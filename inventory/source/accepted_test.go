@@ -67,10 +67,10 @@ func TestOnlyWhatChangedIsStoredAndTheCommonPartLast(t *testing.T) {
 		{"the first", dc(t, "a", "a"), []string{"create plinth-accepted.r0.1", "create plinth-accepted.r1.1", "create plinth-accepted",
 			"create plinth-accepted-r0", "create plinth-accepted-r1"}},
 		{"the same again", dc(t, "a", "a"), nil},
-		{"one rack moves", dc(t, "a", "b"), []string{"create plinth-accepted.r1.2", "update plinth-accepted", "update plinth-accepted-r1"}},
-		{"a rack more", dc(t, "a", "b", "c"), []string{"create plinth-accepted.r2.3", "update plinth-accepted", "create plinth-accepted-r2", "delete plinth-accepted.r1.1"}},
-		{"a rack less", dc(t, "a", "b"), []string{"update plinth-accepted", "delete plinth-accepted-r2"}},
-		{"and one moves", dc(t, "b", "b"), []string{"create plinth-accepted.r0.5", "update plinth-accepted", "update plinth-accepted-r0", "delete plinth-accepted.r2.3"}},
+		{"one rack moves", dc(t, "a", "b"), []string{"create plinth-accepted.r1.2", "create plinth-accepted.previous", "update plinth-accepted", "update plinth-accepted-r1"}},
+		{"a rack more", dc(t, "a", "b", "c"), []string{"create plinth-accepted.r2.3", "update plinth-accepted.previous", "update plinth-accepted", "create plinth-accepted-r2", "delete plinth-accepted.r1.1"}},
+		{"a rack less", dc(t, "a", "b"), []string{"update plinth-accepted.previous", "update plinth-accepted", "delete plinth-accepted-r2"}},
+		{"and one moves", dc(t, "b", "b"), []string{"create plinth-accepted.r0.5", "update plinth-accepted.previous", "update plinth-accepted", "update plinth-accepted-r0", "delete plinth-accepted.r2.3"}},
 	}
 	for _, step := range steps {
 		if diff := cmp.Diff(step.want, save(step.inv)); diff != "" {

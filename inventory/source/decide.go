@@ -22,7 +22,11 @@ type verdict struct {
 // it is refused, or cannot be decided on yet, which is an error, the one that is in force.
 func (r *Reconciler) decide(ctx context.Context, edit Edit) (*inventory.Inventory, verdict, error) {
 	inForce := r.have.inventory
-	next, problems := admit(edit, inForce)
+	known, err := r.known(ctx)
+	if err != nil {
+		return inForce, verdict{}, err
+	}
+	next, problems := admit(edit, known)
 	said := verdict{problems: problems}
 	if next == nil {
 		return inForce, said, nil

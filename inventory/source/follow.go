@@ -92,9 +92,9 @@ func (f *follower) look(ctx context.Context, common, tried *v1.ConfigMap) error 
 		return nil
 	}
 	f.last = content
-	inv, problems := inventory.ParseAccepted(docs...)
-	if err := problems.Err(); err != nil {
-		f.set(Followed{}, fmt.Errorf("the accepted inventory cannot be read: %w", err))
+	inv, err := parseAccepted(docs)
+	if err := errors.Join(err, checkText(common)); err != nil {
+		f.set(Followed{}, fmt.Errorf("the accepted inventory: %w", err))
 		return nil
 	}
 	if trial != nil {

@@ -15,6 +15,7 @@ type Metrics struct {
 	failed     prometheus.Counter
 	newer      prometheus.Gauge
 	notStored  prometheus.Gauge
+	unreadable prometheus.Gauge
 }
 
 // NewMetrics returns the metrics of one reconciler, not yet registered anywhere.
@@ -34,6 +35,8 @@ func NewMetrics() *Metrics {
 			Name: "plinth_inventory_newer_format", Help: "1 while the accepted inventory is stored in a format of a newer version, so that no edit is taken up."}),
 		notStored: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "plinth_inventory_not_stored", Help: "1 while what is in force, or is to be, cannot be stored, or somebody else changes it again and again."}),
+		unreadable: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "plinth_inventory_unreadable", Help: "1 while the accepted inventory that is stored cannot be read, so that what can be read of it is in force, or nothing."}),
 	}
 }
 
@@ -52,7 +55,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 func (m *Metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.generation, m.ready, m.problems, m.refused, m.failed, m.newer, m.notStored}
+	return []prometheus.Collector{m.generation, m.ready, m.problems, m.refused, m.failed, m.newer, m.notStored, m.unreadable}
 }
 
 // report counts what became of an edit.

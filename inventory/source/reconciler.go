@@ -62,13 +62,18 @@ type Reconciler struct {
 	last    result  // that was reported
 	failed  bool    // to read or write what is stored, which was reported since
 	newer   bool    // what is stored is not read: a newer version wrote it
+	torn    bool    // what is stored cannot be read, when it was last looked at
 	said    string  // the last error that was logged, and is not over
 	trouble string  // why what is in force, or is to be, is not stored; empty: it is
+	spoilt  error   // why have.inventory is but what can be read of what is stored; nil: it was accepted
 
 	saves, tidies pace
 
-	inForce atomic.Int64 // the generation of have, once it was put into force
+	inForce atomic.Int64 // the generation of have, once it was put into force; or notWhole
 }
+
+// notWhole is no generation: what is in force is but what can be read of one.
+const notWhole = -1
 
 // How long after a failed write the next one is tried.
 const (
@@ -167,9 +172,6 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 		if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
 			return r.reportNewerFormat(ctx, newer)
 		}
-		if errors.Is(err, errUnreadable) {
-			err = errors.Join(err, r.reportNotReady(ctx, err, "", nil))
-		}
 		return err
 	}
 	if r.last.losses != "" && r.have.allows() != r.leave {
@@ -182,6 +184,9 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	}
 	if undecided && waits == nil {
 		want, said, waits = r.tryOut(ctx, *r.edit, want, said)
+	}
+	if r.spoilt != nil && want == r.have.inventory {
+		return r.waitForMend(ctx, said, undecided, waits)
 	}
 	if err := r.commit(ctx, want, first); err != nil {
 		r.loaded = false
@@ -208,24 +213,48 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 // reload reads what is stored, if it may be other than the reconciler knows. A
 // generation that is not the reconciler's own is taken as it is; what vanished or
 // was changed by hand will be stored again. What a newer version stored is left alone, and
-// so is what is in force here.
+// so is what is in force here. What cannot be read is in force as far as it can, where nothing else is known.
 func (r *Reconciler) reload(ctx context.Context) error {
 	if r.loaded {
 		return nil
 	}
-	mine := r.have
+	mine, knows := r.have, r.have.inventory != nil && r.spoilt == nil
 	found, err := r.store().load(ctx)
-	if err != nil && (mine.inventory == nil || !errors.Is(err, errUnreadable)) {
+	if err != nil && !errors.Is(err, ErrUnreadable) {
 		return err
 	}
 	r.have, r.loaded = found, true
-	r.readable()
-	if mine.inventory == nil || found.inventory != nil && found.generation > mine.generation {
+	r.readable(err)
+	switch {
+	case err != nil && !knows:
+		r.spoilt = err
+		if !r.have.inventory.Equal(mine.inventory) {
+			r.enforce("what can be read of the accepted inventory is in force")
+		}
+	case !knows || err == nil && found.inventory != nil && found.generation > mine.generation:
+		r.spoilt, r.trouble = nil, ""
 		r.enforce("the accepted inventory is in force")
-		return nil
+	default:
+		r.have.inventory, r.have.generation = mine.inventory, max(mine.generation, found.generation)
 	}
-	r.have.inventory, r.have.generation = mine.inventory, max(mine.generation, found.generation)
 	return nil
+}
+
+// waitForMend reports that what is stored cannot be read, and what became of the edit that might have mended it. Until
+// one is taken up nothing is written: who follows what is stored has more than remains of it.
+func (r *Reconciler) waitForMend(ctx context.Context, said verdict, undecided bool, waits error) error {
+	err := r.spoilt
+	r.trouble, r.loaded = err.Error(), false
+	if undecided && waits == nil {
+		failed := r.report(ctx, result{edit: *r.edit, verdict: said})
+		r.decided, r.failed = failed == nil, true
+		return errors.Join(err, failed)
+	}
+	if r.edit == nil || waits != nil {
+		err = errors.Join(err, waits)
+		return errors.Join(err, r.reportNotReady(ctx, err, "", nil))
+	}
+	return err
 }
 
 // overtaken reports whether another leader stored something meanwhile.
@@ -240,8 +269,9 @@ func (r *Reconciler) commit(ctx context.Context, want *inventory.Inventory, firs
 	if err != nil {
 		return err
 	}
-	r.trouble = ""
+	r.trouble, r.spoilt = "", nil
 	r.Metrics.notStored.Set(0)
+	r.Metrics.unreadable.Set(0)
 	changed := want != r.have.inventory && saved.generation != r.have.generation
 	if !changed {
 		saved.inventory = r.have.inventory
@@ -297,9 +327,15 @@ func (r *Reconciler) tidy(ctx context.Context) error {
 }
 
 func (r *Reconciler) enforce(why string) {
-	r.Metrics.generation.Set(float64(r.have.generation))
-	r.inForce.Store(r.have.generation)
-	inv := r.have.inventory
+	inv, generation := r.have.inventory, r.have.generation
+	if inv == nil {
+		generation = 0
+	}
+	r.Metrics.generation.Set(float64(generation))
+	if r.spoilt != nil {
+		generation = notWhole
+	}
+	r.inForce.Store(generation)
 	if inv == nil {
 		return
 	}
@@ -315,7 +351,11 @@ func (r *Reconciler) Current(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if here := r.inForce.Load(); here != stored {
+	here := r.inForce.Load()
+	if here == notWhole {
+		return errors.New("what is in force here is but what can be read of what is stored")
+	}
+	if here != stored {
 		return fmt.Errorf("generation %d of the inventory is in force here, generation %d is stored", here, stored)
 	}
 	return nil

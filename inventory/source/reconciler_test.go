@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -56,95 +55,13 @@ func TestTheMetricsOfTheInventoryAreWellNamed(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("promlint says %v, %v", problems, err)
 	}
-	if n := testutil.CollectAndCount(m); n != 8 {
-		t.Errorf("%d series, want 8: a new one wants a line in docs/reference/cloud-provider.md", n)
+	if n := testutil.CollectAndCount(m); n != 9 {
+		t.Errorf("%d series, want 9: a new one wants a line in docs/reference/cloud-provider.md", n)
 	}
 }
 
 func edit(text string) Edit {
 	return Edit{Documents: []inventory.Document{{Source: "dc1.yaml", Data: []byte(text)}}}
-}
-
-func TestASpoiledStoreIsToldAndWaitedFor(t *testing.T) {
-	ctx, client := t.Context(), fake.NewClientset()
-	first := reconcilerOf(client)
-	e := edit(text("a"))
-	first.edit = &e
-	if err := first.step(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Current(ctx); err != nil {
-		t.Errorf("one that has just stored a generation: %v", err)
-	}
-	maps := client.CoreV1().ConfigMaps(namespace)
-	stored, err := maps.Get(ctx, sliceName("r0", 1), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	spoiled := stored.DeepCopy()
-	spoiled.Data[keyInventory] = "{"
-	if _, err := maps.Update(ctx, spoiled, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-
-	next := reconcilerOf(client)
-	next.edit = &e
-	next.Enforce = func(*inventory.Inventory) { t.Error("an inventory came into force") }
-	if err := next.step(ctx); !errors.Is(err, errUnreadable) {
-		t.Errorf("its error is %v", err)
-	}
-	checkStatus(t, client, "false", "0", "cannot be read")
-	if ready := testutil.ToFloat64(next.Metrics.ready); ready != 0 {
-		t.Errorf("the metric of readiness is %v", ready)
-	}
-	if err := next.Current(ctx); err == nil {
-		t.Error("one that could read nothing says that it has what is in force")
-	}
-
-	if _, err := maps.Update(ctx, stored, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	next.Enforce = func(*inventory.Inventory) {}
-	if err := next.step(ctx); err != nil {
-		t.Fatal(err)
-	}
-	checkStatus(t, client, "true", "1", "")
-	if err := next.Current(ctx); err != nil {
-		t.Errorf("once it is restored: %v", err)
-	}
-}
-
-// TestWhatListsTheSlicesIsNotTakenForNothingWhenItIsGone: the slices know of machines that are
-// held, and of pod CIDRs.
-func TestWhatListsTheSlicesIsNotTakenForNothingWhenItIsGone(t *testing.T) {
-	ctx, client := t.Context(), fake.NewClientset()
-	e := edit(text("a"))
-	first := reconcilerOf(client)
-	first.edit = &e
-	if err := first.step(ctx); err != nil {
-		t.Fatal(err)
-	}
-	maps := client.CoreV1().ConfigMaps(namespace)
-	if err := maps.Delete(ctx, AcceptedName, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	next := reconcilerOf(client)
-	next.edit = &e
-	next.Enforce = func(*inventory.Inventory) { t.Error("an inventory came into force") }
-	if err := next.step(ctx); !errors.Is(err, errUnreadable) {
-		t.Errorf("its error is %v", err)
-	}
-	checkStatus(t, client, "false", "0", "no configmap plinth-accepted")
-	for _, name := range []string{sliceName("r0", 1), copyName("r0")} {
-		if err := maps.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	next.Enforce = func(*inventory.Inventory) {}
-	if err := next.step(ctx); err != nil {
-		t.Fatal(err)
-	}
-	checkStatus(t, client, "true", "1", "")
 }
 
 func reconcilerOf(client kubernetes.Interface) *Reconciler {

@@ -155,18 +155,27 @@ func (r *Reconciler) reportNotReady(ctx context.Context, why error, reason strin
 	return r.publish(ctx, data)
 }
 
-// readable notes that what is stored can be read.
-func (r *Reconciler) readable() {
+// readable notes that no newer version stored what is there, and whether it can be read, which is logged where that
+// changes. What is in force here, if that was accepted, is then stored again.
+func (r *Reconciler) readable(err error) {
 	r.Metrics.newer.Set(0)
-	if r.newer {
+	r.Metrics.unreadable.Set(0)
+	switch {
+	case err != nil:
+		r.Metrics.unreadable.Set(1)
+		if !r.torn {
+			r.Log.Error("what is stored of the inventory cannot be read", "generation", r.have.generation, "err", err)
+		}
+	case r.newer || r.torn:
 		r.Log.Info("the stored inventory can be read again")
 	}
-	r.newer = false
+	r.newer, r.torn = false, err != nil
 }
 
-// reportStored reports the last result again, once a write has succeeded that had failed.
+// reportStored reports the last result again, once a write has succeeded that had failed, or what is in force was
+// stored again, as another generation.
 func (r *Reconciler) reportStored(ctx context.Context) error {
-	if !r.failed {
+	if said := r.status.data[KeyGeneration]; !r.failed && (said == "" || said == strconv.FormatInt(r.have.generation, 10)) {
 		return nil
 	}
 	r.Metrics.setReady(r.last)
@@ -189,9 +198,13 @@ func (r *Reconciler) references(carriers []Carrier) (out []v1.ObjectReference) {
 
 // statusData is the content of the status.
 func (r *Reconciler) statusData(ready bool, problems string) map[string]string {
+	generation := r.have.generation
+	if r.have.inventory == nil {
+		generation = 0
+	}
 	data := map[string]string{
 		KeyReady:      strconv.FormatBool(ready),
-		KeyGeneration: strconv.FormatInt(r.have.generation, 10),
+		KeyGeneration: strconv.FormatInt(generation, 10),
 		KeyProblems:   shorten(problems),
 		KeyStore:      shorten(r.trouble),
 		KeyTrial:      "",

@@ -85,7 +85,7 @@ func (r *Reconciler) tryOut(ctx context.Context, edit Edit, next *inventory.Inve
 	inForce := r.have.inventory
 	running := r.trial
 	r.trial = nil
-	if said.problems.Err() != nil || inForce == nil || next == inForce || r.Agents == nil || inForce.Safety.Trial() == 0 {
+	if said.problems.Err() != nil || inForce == nil || next == inForce || r.spoilt != nil || r.Agents == nil || inForce.Safety.Trial() == 0 {
 		return next, said, nil
 	}
 	changed := inventory.RetermedBy(next, inForce)
