@@ -14,12 +14,15 @@ import (
 // Observed is what a cluster says of one moment, or nearly so.
 type Observed struct {
 	Inventory *inventory.Inventory // in force; nil: none is
-	Edit      Edit
-	Nodes     []Node          // sorted by name
-	Services  []Service       // of type LoadBalancer
-	Claimed   []netip.Addr    // VIPs that have an IPAddress object of Plinth's
-	Cluster   preview.Cluster // the same Nodes and Services, as they are planned with
-	Planned   bool            // Cluster is known
+	// Unreadable says why what is stored of it cannot be read, and what helps; Inventory is then what can be read of it.
+	// Empty: it can.
+	Unreadable string
+	Edit       Edit
+	Nodes      []Node          // sorted by name
+	Services   []Service       // of type LoadBalancer
+	Claimed    []netip.Addr    // VIPs that have an IPAddress object of Plinth's
+	Cluster    preview.Cluster // the same Nodes and Services, as they are planned with
+	Planned    bool            // Cluster is known
 	// Controllers and Agents are pods; none where they run outside of the cluster.
 	Controllers []Pod
 	Agents      []Pod
@@ -31,6 +34,7 @@ type Edit struct {
 	Ready      bool // it is in force
 	Generation string
 	Problems   []string
+	Store      string // why what is in force, or is to be, cannot be stored or read; empty: it can
 	Refused    string // digest of the losses that it is refused for; empty: it is not
 	// Trial are the Nodes that try its terms of sessions, each with the routers; none: nothing is tried.
 	Trial []string

@@ -49,17 +49,25 @@ func editFindings(seen Observed) (out []Finding) {
 		out = append(out, Finding{Kind: KindInventory, Reason: reason, Message: message})
 	}
 	switch {
+	case seen.Unreadable != "":
+		say("InventoryUnreadable", seen.Unreadable)
+	case seen.Edit.Store != "":
+		say("InventoryNotStored", "what is in force, or is to be, cannot be stored, and is tried again: "+seen.Edit.Store)
+	}
+	switch {
 	case seen.Inventory == nil:
 		say("", "no inventory is in force")
 	case seen.Edit.Ready:
-		return nil
+		return out
 	case len(seen.Edit.Trial) > 0:
 		say("InventoryOnTrial", "the newest edit of the inventory is on trial, before its terms of sessions count for all: "+strings.Join(seen.Edit.Trial, "; "))
 	default:
 		say("InventoryRefused", "the newest edit of the inventory is not in force")
 	}
 	for _, problem := range seen.Edit.Problems {
-		say("", problem)
+		if !strings.Contains(seen.Edit.Store, problem) { // else it is said
+			say("", problem)
+		}
 	}
 	if seen.Edit.Refused != "" {
 		say("InventoryRefused", "the newest edit is refused for what it would take away; if it is meant: plinth allow "+seen.Edit.Refused)

@@ -34,6 +34,16 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.Nodes[0].Fabric.Message += "; on trial 3f2a9c01: gateway up"
 		},
 			[]string{"the newest edit of the inventory is on trial, before its terms of sessions count for all: nuc1 with gateway"}},
+		{"what is stored cannot be read, and the edit at hand has a mistake", func(s *Observed) {
+			s.Unreadable = "the accepted inventory cannot be read; kubectl helps"
+			s.Edit.Ready, s.Edit.Store, s.Edit.Problems = false, "the accepted inventory cannot be read", []string{"home.yaml:1:1: error[P0001]: one"}
+		}, []string{"the accepted inventory cannot be read; kubectl helps", "the newest edit of the inventory is not in force", "home.yaml:1:1: error[P0001]: one"}},
+		{"nothing of what is stored can be read", func(s *Observed) {
+			*s = Observed{Unreadable: "the accepted inventory cannot be read; kubectl helps", Edit: Edit{Store: "the accepted inventory cannot be read", Problems: []string{"the accepted inventory cannot be read"}}}
+		}, []string{"the accepted inventory cannot be read; kubectl helps", "no inventory is in force"}},
+		{"what is in force cannot be stored", func(s *Observed) {
+			s.Edit.Ready, s.Edit.Store, s.Edit.Problems = false, "a policy says no", []string{"a policy says no"}
+		}, []string{"cannot be stored, and is tried again: a policy says no", "the newest edit of the inventory is not in force"}},
 		{"nobody took anything up yet", func(s *Observed) { s.Edit = Edit{} }, []string{"newest edit"}},
 		{"nothing is in force, for the controller never ran", func(s *Observed) {
 			*s = Observed{Controllers: []Pod{{Name: "p", Pending: "it cannot be scheduled: no node"}}}

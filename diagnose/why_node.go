@@ -15,7 +15,7 @@ func WhyNode(seen Observed, name string, answers map[string]Answer) Chain {
 	b := &builder{chain: Chain{What: "node/" + name}}
 	n, there := seen.node(name)
 	b.link("inventory", func() Link {
-		if seen.Inventory == nil {
+		if seen.Inventory == nil || seen.Unreadable != "" {
 			return inventoryLink(seen)
 		}
 		return ok("%s is in force", seen.Inventory.Name)

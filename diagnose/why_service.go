@@ -59,6 +59,9 @@ func inventoryLink(seen Observed) Link {
 	if !seen.Planned {
 		return Link{Mark: LinkBroken, Text: strings.Join(seen.NotKnown, "; "), Help: "docs/guides/troubleshooting.md has the rights that this takes"}
 	}
+	if seen.Unreadable != "" {
+		return Link{Mark: LinkDegraded, Text: seen.Unreadable, Help: "docs/reference/in-force.md says what is in force meanwhile"}
+	}
 	return ok("%s, generation %s, is in force", seen.Inventory.Name, cmp.Or(seen.Edit.Generation, "unknown"))
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,17 +45,23 @@ func (c clusterFlags) client() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// inForce reads the accepted inventory.
-func (c clusterFlags) inForce(ctx context.Context) (*inventory.Inventory, error) {
+// inForce reads the accepted inventory. Where it cannot be read as a whole, what can be read of it is taken, and a
+// line of the standard error output says so.
+func (c clusterFlags) inForce(cmd *cobra.Command) (*inventory.Inventory, error) {
 	client, err := c.client()
 	if err != nil {
 		return nil, err
 	}
-	namespace, err := c.in(ctx, client)
+	namespace, err := c.in(cmd.Context(), client)
 	if err != nil {
 		return nil, err
 	}
-	return acceptedIn(ctx, client, namespace)
+	inv, err := acceptedIn(cmd.Context(), client, namespace)
+	if inv != nil && errors.Is(err, source.ErrUnreadable) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Warning: this is but what can be read of what is in force:", err)
+		err = nil
+	}
+	return inv, err
 }
 
 // in is the namespace that was said, or else the one that has an installation.
@@ -70,6 +77,9 @@ func acceptedIn(ctx context.Context, client kubernetes.Interface, namespace stri
 	inv, err := source.Accepted(ctx, client, namespace)
 	if err == nil && inv == nil {
 		err = errors.New("no inventory is in force in namespace " + namespace)
+	}
+	if errors.Is(err, source.ErrUnreadable) {
+		err = fmt.Errorf("%w; %s", err, source.Advice(namespace))
 	}
 	return inv, err
 }

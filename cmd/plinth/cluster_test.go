@@ -1,12 +1,14 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 )
 
 func TestWhatIsInForceIsPutTogetherFromItsSlices(t *testing.T) {
@@ -31,5 +33,12 @@ spec:
 	}
 	if _, err := acceptedIn(t.Context(), client, "other"); err == nil || !strings.Contains(err.Error(), "no inventory is in force") {
 		t.Errorf("a namespace without one: %v", err)
+	}
+
+	spoilt := inForceOf(inv)
+	spoilt.Items[len(spoilt.Items)-1].Data["racks"] = "a 9\n"
+	got, err = acceptedIn(t.Context(), fake.NewClientset(spoilt), "kube-system")
+	if got == nil || !errors.Is(err, source.ErrUnreadable) || !strings.HasSuffix(err.Error(), "kubectl -n kube-system delete configmap -l plinth.dev/accepted") {
+		t.Errorf("what cannot be read as a whole: %v, %v", got, err)
 	}
 }

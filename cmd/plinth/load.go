@@ -28,7 +28,7 @@ func read(cmd *cobra.Command, cluster clusterFlags, paths []string) (source.Edit
 func readOne(cmd *cobra.Command, cluster clusterFlags, path string) (source.Edit, error) {
 	switch path {
 	case inCluster:
-		inv, err := cluster.inForce(cmd.Context())
+		inv, err := cluster.inForce(cmd)
 		if err != nil {
 			return source.Edit{}, err
 		}
@@ -48,7 +48,7 @@ func readOne(cmd *cobra.Command, cluster clusterFlags, path string) (source.Edit
 // there, held machines and carved pod CIDRs included.
 func load(cmd *cobra.Command, cluster clusterFlags, paths []string) (*inventory.Inventory, error) {
 	if slices.Equal(paths, []string{inCluster}) {
-		return cluster.inForce(cmd.Context())
+		return cluster.inForce(cmd)
 	}
 	edit, err := read(cmd, cluster, paths)
 	if err != nil {

@@ -82,6 +82,7 @@ const notPlanned = "which VIPs nobody announces"
 // fetched is what the API server answered.
 type fetched struct {
 	inventory *inventory.Inventory
+	spoilt    string            // why it is but what can be read of what is stored; empty: it is the whole
 	edit      map[string]string // data of the inventory's status
 	nodes     []*v1.Node
 	services  []*v1.Service
@@ -101,6 +102,9 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 	err := sideBySide(
 		func() (err error) {
 			raw.inventory, err = source.Accepted(ctx, r.Client, r.Namespace)
+			if errors.Is(err, source.ErrUnreadable) { // a finding, and no reason to say nothing else
+				raw.spoilt, err = err.Error()+"; "+source.Advice(r.Namespace), nil
+			}
 			return err
 		},
 		func() error {
@@ -179,7 +183,7 @@ func all[T runtime.Object](ctx context.Context, page int64, o metav1.ListOptions
 
 // observed puts together what was read.
 func (raw fetched) observed() diagnose.Observed {
-	seen := diagnose.Observed{Inventory: raw.inventory, Edit: editOf(raw.edit)}
+	seen := diagnose.Observed{Inventory: raw.inventory, Unreadable: raw.spoilt, Edit: editOf(raw.edit)}
 	for _, n := range raw.nodes {
 		seen.Nodes = append(seen.Nodes, nodeOf(n))
 	}
@@ -235,7 +239,7 @@ func sortAll(seen *diagnose.Observed) {
 func editOf(data map[string]string) diagnose.Edit {
 	_, digest, _ := strings.Cut(data[source.KeyRefused], " ")
 	return diagnose.Edit{
-		Ready: data[source.KeyReady] == "true", Generation: data[source.KeyGeneration], Problems: linesOf(data[source.KeyProblems]), Refused: digest, Trial: trials(data[source.KeyTrial]),
+		Ready: data[source.KeyReady] == "true", Generation: data[source.KeyGeneration], Problems: linesOf(data[source.KeyProblems]), Store: data[source.KeyStore], Refused: digest, Trial: trials(data[source.KeyTrial]),
 		NodesWithoutMachine: strings.Fields(data[source.KeyNodesWithoutMachine]), MachinesWithoutNode: strings.Fields(data[source.KeyMachinesWithoutNode]),
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"plinth.dev/plinth/diagnose"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 )
 
@@ -122,6 +123,27 @@ func TestAnEmptyClusterIsRead(t *testing.T) {
 	got, err := Reader{Client: fake.NewClientset(), Namespace: "kube-system"}.Read(t.Context())
 	if err != nil || got.Inventory != nil || got.Edit.Ready {
 		t.Errorf("%v, %+v", err, got)
+	}
+}
+
+// TestWhatIsAcceptedAndCannotBeReadIsAFinding: all else is told, with what can be read of it.
+func TestWhatIsAcceptedAndCannotBeReadIsAFinding(t *testing.T) {
+	client := small(t)
+	maps := client.CoreV1().ConfigMaps("kube-system")
+	common, err := maps.Get(t.Context(), source.AcceptedName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	common.Data["racks"] = "shelf 9\n"
+	if _, err := maps.Update(t.Context(), common, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Reader{Client: client, Namespace: "kube-system"}.Read(t.Context())
+	if err != nil || got.Inventory == nil || got.Inventory.Name != "home" || len(got.Services) != 1 {
+		t.Fatalf("%v, %+v", err, got)
+	}
+	if want := "kubectl -n kube-system delete configmap -l plinth.dev/accepted"; !strings.HasSuffix(got.Unreadable, want) || !strings.Contains(got.Unreadable, "plinth-accepted.shelf.9") {
+		t.Errorf("it says %q", got.Unreadable)
 	}
 }
 
