@@ -9,34 +9,30 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/test/apiserver"
-	"plinth.dev/plinth/test/components"
 )
 
 func TestDiffTellsWhatAFileWouldChangeInTheCluster(t *testing.T) {
-	plinth, err := components.Plinths(t.Context(), "plinth", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := plinth(t)
 	c := newCluster(t, apiserver.Options{})
 	c.start()
 	c.edit(zoned("a", "active"))
 	c.AwaitStatus("generation", "1")
 	folder := c.files(map[string]string{"same.yaml": zoned("a", "active"), "other.yaml": zoned("b", "maintenance")})
 
-	if code, out := diff(t, plinth, c.Kubeconfig, filepath.Join(folder, "same.yaml")); code != 0 {
+	if code, out := diff(t, program, c.Kubeconfig, filepath.Join(folder, "same.yaml")); code != 0 {
 		t.Errorf("against what is in force: exit code %d\n%s", code, out)
 	}
-	code, out := diff(t, plinth, c.Kubeconfig, filepath.Join(folder, "other.yaml"))
+	code, out := diff(t, program, c.Kubeconfig, filepath.Join(folder, "other.yaml"))
 	if code != 1 || !strings.Contains(out, "w2") || !strings.Contains(out, "maintenance") {
 		t.Errorf("against another zone, and w2 in maintenance: exit code %d\n%s", code, out)
 	}
 }
 
 // diff compares what is in force in a cluster with a file.
-func diff(t *testing.T, plinth, kubeconfig, file string) (code int, out string) {
+func diff(t *testing.T, program, kubeconfig, file string) (code int, out string) {
 	t.Helper()
 	var text bytes.Buffer
-	cmd := exec.Command(plinth, "diff", "--kubeconfig", kubeconfig, "cluster", file)
+	cmd := exec.Command(program, "diff", "--kubeconfig", kubeconfig, "cluster", file)
 	cmd.Stdout, cmd.Stderr = &text, &text
 	err := cmd.Run()
 	var exit *exec.ExitError

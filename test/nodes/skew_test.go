@@ -3,12 +3,10 @@
 package nodes
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,22 +21,6 @@ func (c *cluster) format(kind, name, number string) {
 		arg = "plinth.dev/format=" + number
 	}
 	c.Kubectl("annotate", "--overwrite", "-n", "kube-system", kind, name, arg)
-}
-
-// vip waits until a Service has one.
-func (c *cluster) vip(service string) (ip string) {
-	c.t.Helper()
-	c.Eventually(20*time.Second, "Service "+service+" has a VIP", func(ctx context.Context) error {
-		svc, err := c.Client.CoreV1().Services("default").Get(ctx, service, metav1.GetOptions{})
-		if err == nil && len(svc.Status.LoadBalancer.Ingress) != 1 {
-			err = fmt.Errorf("its status is %v", svc.Status.LoadBalancer)
-		}
-		if err == nil {
-			ip = svc.Status.LoadBalancer.Ingress[0].IP
-		}
-		return err
-	})
-	return ip
 }
 
 // TestWhatANewerVersionStoredIsKeptAndSaid has the objects of a cluster be those of a newer
