@@ -14,5 +14,9 @@
 //   - a generation is in force with the write of the ConfigMap [AcceptedName], and with no other: a process may
 //     die before and after each write (TestALeaderThatDiesAfterAnyWriteLeavesOneGenerationForAll);
 //   - a slice is never changed, and its name is never used for another text;
+//   - what is stored reads back, as this version and as older ones of its format do: what would not is refused before
+//     the first write (TestWhatIsStoredReadsBackWhateverIsEditedAndWhoeverDies);
+//   - the same content is written again at once only the first time, and then after pauses (pace);
+//   - where what is stored cannot be read, what remains of it is in force, and is not stored (remains);
 //   - other versions read what is stored (testdata, and docs/reference/skew.md).
 package source

@@ -95,6 +95,7 @@ func checkWrites(b *testing.B, writes []apiserver.Write) {
 	expected := []string{
 		"nodes " + apiserver.MachineName(edited),
 		"configmaps plinth-accepted-" + apiserver.RackOf(edited), // for version 0.1
+		"configmaps plinth-accepted.previous",
 		"configmaps plinth-accepted",
 		"configmaps plinth-inventory-status",
 	}

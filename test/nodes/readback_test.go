@@ -206,6 +206,7 @@ func (c *cluster) storeSays(want string) {
 // TestAWriteThatIsRefusedIsTriedAgainWithoutAnotherEdit has the API server ask a webhook that is not there before it
 // takes a slice. The status says so, and the log once.
 func TestAWriteThatIsRefusedIsTriedAgainWithoutAnotherEdit(t *testing.T) {
+	program := plinth(t)
 	c := newCluster(t, apiserver.Options{})
 	c.edit(skewed("a", "active"))
 	c.start()
@@ -228,6 +229,9 @@ func TestAWriteThatIsRefusedIsTriedAgainWithoutAnotherEdit(t *testing.T) {
 	c.AwaitStatus("ready", "false")
 	if n := strings.Count(c.Log(apiserver.ControllerName), "cannot keep the inventory"); n != 1 {
 		t.Errorf("the log has %d lines of it", n)
+	}
+	if code, out := c.ask(program, "status"); code != 1 || !strings.Contains(out, "cannot be stored, and is tried again: ") || !strings.Contains(out, "failed calling webhook") {
+		t.Errorf("plinth status ends with %d:\n%s", code, out)
 	}
 	c.Kubectl("delete", "validatingwebhookconfiguration", "away")
 	c.AwaitStatus("ready", "true")
