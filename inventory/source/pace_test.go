@@ -28,6 +28,19 @@ func clocked(k *Reconciler) *clock {
 	return c
 }
 
+// oneStored is a reconciler with a clock of the test's, once it has stored an inventory.
+func oneStored(t *testing.T) (*fake.Clientset, *Reconciler, *clock) {
+	t.Helper()
+	client := fake.NewClientset()
+	k := reconcilerOf(client)
+	now, e := clocked(k), edit(text("a"))
+	k.edit = &e
+	if err := k.step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return client, k, now
+}
+
 // TestAWriteThatFailsAgainAndAgainBacksOff: for ten minutes the step is called every second, as the watch may have it.
 func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
@@ -98,14 +111,8 @@ func checkStore(t *testing.T, client *fake.Clientset, want string) {
 // TestWhatSomebodyTakesAwayAgainAndAgainIsStoredAfterPauses: at once the first time, and at once again when it stood
 // for a while.
 func TestWhatSomebodyTakesAwayAgainAndAgainIsStoredAfterPauses(t *testing.T) {
-	ctx, client := t.Context(), fake.NewClientset()
-	k := reconcilerOf(client)
-	now := clocked(k)
-	e := edit(text("a"))
-	k.edit = &e
-	if err := k.step(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ctx := t.Context()
+	client, k, now := oneStored(t)
 	began := now.now
 	var stored []int
 	spoil := func() {
@@ -152,14 +159,8 @@ func TestWhatSomebodyTakesAwayAgainAndAgainIsStoredAfterPauses(t *testing.T) {
 
 // TestACopyThatSomebodyChangesIsWrittenAfterPauses as what is in force is.
 func TestACopyThatSomebodyChangesIsWrittenAfterPauses(t *testing.T) {
-	ctx, client := t.Context(), fake.NewClientset()
-	k := reconcilerOf(client)
-	now := clocked(k)
-	e := edit(text("a"))
-	k.edit = &e
-	if err := k.step(ctx); err != nil {
-		t.Fatal(err)
-	}
+	ctx := t.Context()
+	client, k, now := oneStored(t)
 	client.PrependReactor("update", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		cm := a.(clienttesting.UpdateAction).GetObject().(*v1.ConfigMap)
 		if cm.Name == copyName("r0") {
