@@ -66,16 +66,26 @@ func NewController(t testing.TB, o Options) *Controller {
 	return c
 }
 
-// giveRights gives the controller manager the rights that deploy/ gives it.
-func (c *Controller) giveRights() {
+// giveRights gives the controller manager the rights that deploy/ gives it, and returns its token.
+func (c *Controller) giveRights() (token string) {
 	c.t.Helper()
-	c.Eventually(20*time.Second, "namespaces kube-system and default", func(ctx context.Context) error {
-		_, err1 := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
-		_, err2 := c.Client.CoreV1().Namespaces().Get(ctx, "default", metav1.GetOptions{})
-		return errors.Join(err1, err2)
-	})
+	c.Eventually(20*time.Second, "the server has all that it makes by itself", c.complete)
 	c.ApplyRights("rbac-ccm.yaml")
-	c.Limited = c.WriteKubeconfig("ccm", c.AccountToken(ControllerName))
+	token = c.AccountToken(ControllerName)
+	c.Limited = c.WriteKubeconfig("ccm", token)
+	return token
+}
+
+// complete is an error as long as the API server has not made all objects that it makes by itself.
+func (s *Server) complete(ctx context.Context) error {
+	var all []error
+	for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
+		_, err := s.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		all = append(all, err)
+	}
+	_, err1 := s.Client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+	_, err2 := s.Client.DiscoveryV1().EndpointSlices("default").Get(ctx, "kubernetes", metav1.GetOptions{})
+	return errors.Join(append(all, err1, err2)...)
 }
 
 // LimitedIn returns a kubeconfig file with the rights that a controller manager in a namespace has, where

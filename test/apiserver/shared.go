@@ -3,7 +3,6 @@ package apiserver
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -13,8 +12,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A server takes some seconds to start, and most tests want nothing but an empty one. So one that a
@@ -103,25 +100,18 @@ func newShared(t testing.TB) (*shared, *Controller) {
 	}
 	host, guard := claimHost(t)
 	one := &shared{home: home, host: host, guard: guard}
+	c := one.empty(t)
 	good := false
 	defer func() {
+		one.etcd, one.server = c.etcd, c.server
 		if !good {
 			one.close()
 		}
 	}()
-	c := one.empty(t)
 	c.begin(func(program string, args ...string) *Process {
-		p := c.launch(c.own(program+".log"), find(t, program), args...)
-		if program == "etcd" {
-			one.etcd = p
-		} else {
-			one.server = p
-		}
-		return p
+		return c.launch(c.own(program+".log"), find(t, program), args...)
 	})
-	c.giveRights()
-	one.token = c.AccountToken(ControllerName)
-	c.Eventually(20*time.Second, "the server has all that it makes by itself", c.complete)
+	one.token = c.giveRights()
 	if one.content, err = c.content(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -153,18 +143,6 @@ func (one *shared) close() {
 	}
 	one.guard.Close()
 	_ = os.RemoveAll(one.home)
-}
-
-// complete is an error as long as the API server has not made all objects that it makes by itself.
-func (s *Server) complete(ctx context.Context) error {
-	var all []error
-	for _, name := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
-		_, err := s.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		all = append(all, err)
-	}
-	_, err1 := s.Client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
-	_, err2 := s.Client.DiscoveryV1().EndpointSlices("default").Get(ctx, "kubernetes", metav1.GetOptions{})
-	return errors.Join(append(all, err1, err2)...)
 }
 
 // reset has etcd hold what it held at first, after all programs of the test have ended. Requests of
