@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/test/lab/netns"
+	"plinth.dev/plinth/test/still"
 )
 
 // Prober sends requests from the outside client at a steady rate, each over a
@@ -25,8 +26,8 @@ type Prober struct {
 	sent   sync.WaitGroup // the one that sends, and requests under way
 	mu     sync.Mutex
 	probes []probe
-	since  time.Time // of those that count
-	stalls stalls    // of this machine
+	since  time.Time   // of those that count
+	stalls still.Watch // of this machine
 	// under returns the probes where they are kept elsewhere while they are under way.
 	under func() []probe
 	// countDrops counts by namespace what the testbed itself has dropped so far; nil: nothing of it counts.
@@ -62,26 +63,31 @@ func (l *Lab) Probe(ctx context.Context, url string, rate int) *Prober {
 func (l *Lab) ProbeFrom(ctx context.Context, host, url string, rate int) *Prober {
 	ctx, stop := context.WithCancel(ctx)
 	p := &Prober{stop: stop}
-	go p.stalls.watch(ctx)
+	go p.stalls.Run(ctx)
 	dialer := netns.NewDialer(l.Namespace(host))
 	client := l.everNew(host, dialer)
 	p.sent.Go(func() {
-		tick := time.NewTicker(time.Second / time.Duration(rate))
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case at := <-tick.C:
-				p.sent.Go(func() { p.one(client, url, at) })
-			}
-		}
+		atRate(ctx, rate, func(at time.Time) { p.sent.Go(func() { p.one(client, url, at) }) })
 	})
 	context.AfterFunc(ctx, func() {
 		p.sent.Wait()
 		dialer.Close()
 	})
 	return p
+}
+
+// atRate calls do so often a second until ctx ends.
+func atRate(ctx context.Context, rate int, do func(at time.Time)) {
+	tick := time.NewTicker(time.Second / time.Duration(rate))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case at := <-tick.C:
+			do(at)
+		}
+	}
 }
 
 func (p *Prober) one(client *http.Client, url string, at time.Time) {
@@ -155,8 +161,8 @@ func (p *Prober) Report() Report {
 	r := Report{Sent: len(probes), Nodes: map[string]int{}, Errors: map[string]int{}}
 	var gapFrom time.Time
 	for _, one := range probes {
-		still := p.stalls.within(one.at, one.took)
-		if one.gaveUpWhile(still) {
+		stood := p.stalls.Within(one.at, one.at.Add(one.took))
+		if one.gaveUpWhile(stood) {
 			r.Stalled++
 			continue
 		}
@@ -186,7 +192,7 @@ func (p *Prober) Report() Report {
 		}
 		switch {
 		case one.took <= slowly:
-		case one.took-still <= slowly:
+		case one.took-stood <= slowly:
 			r.Stalled++
 		default:
 			r.Slow++
@@ -201,8 +207,8 @@ func (p *Prober) Report() Report {
 
 // gaveUpWhile reports whether a request had no answer for so little time, but for that in which this
 // machine stood still, that nobody can tell whether it was lost.
-func (p probe) gaveUpWhile(still time.Duration) bool {
-	return errors.Is(p.err, context.DeadlineExceeded) && p.took-still <= slowly
+func (p probe) gaveUpWhile(stood time.Duration) bool {
+	return errors.Is(p.err, context.DeadlineExceeded) && p.took-stood <= slowly
 }
 
 // settled returns what has ended of what counts.
@@ -218,7 +224,7 @@ func (p *Prober) settled() []probe {
 
 // Stalled is for how long this machine itself stood still in a span of time.
 func (p *Prober) Stalled(from, to time.Time) time.Duration {
-	return p.stalls.within(from, to.Sub(from))
+	return p.stalls.Within(from, to)
 }
 
 // Report is what became of a prober's requests.

@@ -77,7 +77,7 @@ func checksum(b []byte) uint16 {
 func (e *echoes) probe(ctx context.Context, rate int) *Prober {
 	ctx, stop := context.WithCancel(ctx)
 	p := &Prober{stop: stop, under: e.report}
-	go p.stalls.watch(ctx)
+	go p.stalls.Run(ctx)
 	p.sent.Go(func() {
 		e.send(ctx, rate)
 		time.Sleep(e.patience) // what comes back later than this is lost

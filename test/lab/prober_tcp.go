@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/test/lab/netns"
+	"plinth.dev/plinth/test/still"
 )
 
 // TCPProber opens connections from the outside client to VIPs at a steady rate, with one HTTP request over each, and
@@ -41,7 +42,7 @@ import (
 type TCPProber struct {
 	stop   context.CancelFunc
 	sent   sync.WaitGroup // those that send, and connections under way
-	stalls stalls         // of this machine
+	stalls still.Watch    // of this machine
 	dialer *netns.Dialer
 	ports  *ports // of the client
 	paths  *paths
@@ -57,7 +58,7 @@ const tcpPatience = 10 * time.Second
 
 // standsStill is how long a stall is that may have a SYN sent again (TCP_TIMEOUT_INIT of Linux), but for the tick by
 // which a stall is noted too short.
-const standsStill = time.Second - 2*stallTick
+const standsStill = time.Second - 2*still.Tick
 
 // connection is what became of one.
 type connection struct {
@@ -88,7 +89,7 @@ func (l *Lab) ProbeTCP(ctx context.Context, rate int, vips ...netip.Addr) (*TCPP
 func (p *TCPProber) start(ctx context.Context, rate int, vips []netip.Addr) {
 	ctx, p.stop = context.WithCancel(ctx)
 	whole, ended := context.WithCancel(context.WithoutCancel(ctx)) // until the last connection has ended, too
-	go p.stalls.watch(whole)
+	go p.stalls.Run(whole)
 	context.AfterFunc(ctx, func() {
 		p.sent.Wait()
 		ended()
@@ -96,16 +97,7 @@ func (p *TCPProber) start(ctx context.Context, rate int, vips []netip.Addr) {
 	})
 	for _, vip := range vips {
 		p.sent.Go(func() {
-			tick := time.NewTicker(time.Second / time.Duration(rate))
-			defer tick.Stop()
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-					p.sent.Go(func() { p.one(vip) })
-				}
-			}
+			atRate(ctx, rate, func(time.Time) { p.sent.Go(func() { p.one(vip) }) })
 		})
 	}
 }
@@ -233,8 +225,8 @@ func (p *TCPProber) count(r *TCPReport, c connection, machines []string) error {
 		return err
 	}
 	switch {
-	case fault == SentAgain && p.stalls.longest(c.begun, c.established) >= standsStill,
-		fault == Unanswered && timedOut(c.err) && p.stalls.longest(c.begun, c.ended) >= standsStill:
+	case fault == SentAgain && p.stalls.Longest(c.begun, c.established) >= standsStill,
+		fault == Unanswered && timedOut(c.err) && p.stalls.Longest(c.begun, c.ended) >= standsStill:
 		r.StoodStill++
 	case (fault == Reset || fault == Unanswered) && !c.established.IsZero() && len(machines) > 1:
 		r.Moved++

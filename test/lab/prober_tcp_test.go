@@ -68,7 +68,7 @@ func TestASYNThatIsSentAgainIsNoFaultWhereTheMachineStoodStillForASecond(t *test
 		{2 * time.Second, 4 * time.Second, 0},
 	} {
 		p := new(TCPProber)
-		p.stalls.note(begun.Add(c.from-stallTick), begun.Add(c.to))
+		p.stalls.StandsStill(begun.Add(c.from), begun.Add(c.to))
 		r := TCPReport{Faults: map[TCPFault]int{}}
 		again := connection{begun: begun, established: begun.Add(1200 * time.Millisecond), ended: begun.Add(1201 * time.Millisecond), again: 1}
 		if err := p.count(&r, again, nil); err != nil || r.StoodStill != c.stoodStill || r.Faults[SentAgain] != 1-c.stoodStill {
@@ -91,7 +91,7 @@ func TestAConnectionThatIsGivenUpIsNoFaultWhereTheMachineStoodStill(t *testing.T
 		{time.Second, io.ErrUnexpectedEOF, 0}, // its server ended it
 	} {
 		p := new(TCPProber)
-		p.stalls.note(begun.Add(8*time.Second), begun.Add(8*time.Second+c.stall))
+		p.stalls.StandsStill(begun.Add(8*time.Second), begun.Add(8*time.Second+c.stall))
 		r := TCPReport{Faults: map[TCPFault]int{}}
 		given := connection{begun: begun, established: begun.Add(time.Millisecond), ended: begun.Add(tcpPatience), err: c.err}
 		if err := p.count(&r, given, nil); err != nil || r.StoodStill != c.stoodStill || r.Faults[Unanswered] != 1-c.stoodStill {

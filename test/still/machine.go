@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// A machine that stands still for tick + slack has kept a process that had nothing to do but wake up from doing so.
 const (
-	tick  = 5 * time.Millisecond
+	// Tick is how often the machine is looked at. A stall may be longer than it is told by that, on either side.
+	Tick = 5 * time.Millisecond
+	// slack is how late a look is at least: less is every scheduler's.
 	slack = 50 * time.Millisecond
 )
 
@@ -22,7 +23,7 @@ type Wait struct {
 
 const machine = "the machine"
 
-// Watch notes who waits. The machine is watched always, programs by their names.
+// Watch notes who waits. Its zero value watches the machine alone.
 type Watch struct {
 	programs []string
 
@@ -30,8 +31,12 @@ type Watch struct {
 	waits []Wait
 }
 
-// New returns a watch for the machine, and for programs that are called so (comm of proc(5), at most 15 bytes).
-func New(programs ...string) *Watch { return &Watch{programs: programs} }
+// Begin watches the machine until ctx ends, and programs that are called so (comm of proc(5), at most 15 bytes).
+func Begin(ctx context.Context, programs ...string) *Watch {
+	w := &Watch{programs: programs}
+	go w.Run(ctx)
+	return w
+}
 
 // Run watches until ctx ends.
 func (w *Watch) Run(ctx context.Context) {
@@ -40,14 +45,17 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 	last := time.Now()
 	for ctx.Err() == nil {
-		time.Sleep(tick)
+		time.Sleep(Tick)
 		now := time.Now()
-		if took := now.Sub(last); took > tick+slack {
-			w.note(Wait{machine, last, took})
+		if now.Sub(last) > Tick+slack {
+			w.StandsStill(last.Add(Tick), now)
 		}
 		last = now
 	}
 }
+
+// StandsStill notes that the machine stood still from one time to another.
+func (w *Watch) StandsStill(from, to time.Time) { w.note(Wait{machine, from, to.Sub(from)}) }
 
 func (w *Watch) note(waits ...Wait) {
 	w.mu.Lock()
@@ -67,14 +75,35 @@ func (w *Watch) between(from, to time.Time) (all []Wait) {
 	return all
 }
 
-// Stood tells how often and for how long the machine stood still in a time.
+// Stood tells how often and for how long the machine stood still in a span of time, and how long the longest stall was
+// that reached into it.
 func (w *Watch) Stood(from, to time.Time) (times int, sum, longest time.Duration) {
 	for _, one := range w.between(from, to) {
-		if one.Who == machine {
-			times, sum, longest = times+1, sum+one.Took, max(longest, one.Took)
+		if one.Who != machine {
+			continue
 		}
+		begin, end := one.From, one.From.Add(one.Took)
+		if begin.Before(from) {
+			begin = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		times, sum, longest = times+1, sum+end.Sub(begin), max(longest, one.Took)
 	}
 	return times, sum, longest
+}
+
+// Within is for how long the machine stood still in a span of time.
+func (w *Watch) Within(from, to time.Time) time.Duration {
+	_, sum, _ := w.Stood(from, to)
+	return sum
+}
+
+// Longest is how long the longest stall was of those that reached into a span of time.
+func (w *Watch) Longest(from, to time.Time) time.Duration {
+	_, _, longest := w.Stood(from, to)
+	return longest
 }
 
 // Starved are the waits of a time that a test may have failed for, the longest first: those of at least a tenth of a

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/still"
 )
 
 // clock knows when this machine itself stood still.
-type clock struct{ *lab.Stalls }
+type clock struct{ *still.Watch }
 
-func watchStalls(ctx context.Context) clock { return clock{lab.WatchStalls(ctx)} }
+func watchStalls(ctx context.Context) clock { return clock{still.Begin(ctx)} }
 
 // stalled says how long the machine stood still between two points in time.
 type stalled time.Duration

@@ -15,6 +15,7 @@ import (
 
 	"plinth.dev/plinth/test/bench/results"
 	"plinth.dev/plinth/test/lab"
+	"plinth.dev/plinth/test/still"
 )
 
 const (
@@ -74,7 +75,7 @@ func newSplit(t *turn) *split {
 		turn:   t,
 		cutter: cutter{random: rand.New(rand.NewPCG(*seed, uint64(len(machines)))), machines: machines, others: []string{lab.Phone, lab.Laptop, lab.HomeGateway}},
 		judge: judge{
-			machines: machines, hosts: t.Others(rack), every: splitAsk, still: lab.WatchStalls(t.b.Context()).Within,
+			machines: machines, hosts: t.Others(rack), every: splitAsk, still: still.Begin(t.b.Context()).Within,
 			owner: map[netip.Addr]string{},
 		},
 		places: map[string]*lab.Asker{}, macs: macs, longest: map[string]finding{},
