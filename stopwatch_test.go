@@ -25,7 +25,7 @@ var (
 		"uptime/now_test.go:TestNowCountsAtLeastWhatGosClockDoes":                                        "it compares two clocks, of which the one that is read around the other has more",
 		"bfd/played_test.go:TestAnEndIsNotLongerThanItsContext":                                          "30 s where 0.2 s are given and a minute was asked for",
 		"bfd/says_test.go:TestASessionThatIsUpAsksThatOthersBeUsed":                                      "5 s for what takes a millisecond, and would take 10 s if it were not sent at once",
-		"test/lab/stalls_test.go": "it tests what counts losses, on clocks that it sets itself",
+		"test/lab/prober_test.go": "it tests what counts losses, on clocks that it sets itself",
 	}
 )
 

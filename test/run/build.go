@@ -76,7 +76,7 @@ func (b *builder) programs(ctx context.Context, s suite, usual map[string]time.D
 }
 
 // piece is how long a piece of a package is to take. What a package does once for all its tests is done for each piece.
-const piece = 100 * time.Second
+const piece = 200 * time.Second
 
 // cut cuts the tests of a package into pieces that take about as long as each other.
 func (p program) cut(pieces bool, usual map[string]time.Duration) []program {

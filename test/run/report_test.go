@@ -97,12 +97,12 @@ func TestPartsThatNeedNotBeAloneRunSideBySide(t *testing.T) {
 }
 
 func TestPiecesOfAPackageHaveEachTestOnceAndTakeAboutAsLong(t *testing.T) {
-	usual := map[string]time.Duration{"test/nodes TestLong": 90 * time.Second, "test/nodes": 240 * time.Second}
+	usual := map[string]time.Duration{"test/nodes TestLong": 9 * piece / 10}
 	p := program{pkg: "plinth.dev/plinth/test/nodes", tests: []string{"TestLong", "TestNew"}}
 	for i := range 15 {
 		name := fmt.Sprint("Test", i)
 		p.tests = append(p.tests, name)
-		usual["test/nodes "+name] = 10 * time.Second
+		usual["test/nodes "+name] = piece / 10
 	}
 	pieces := p.cut(true, usual)
 	if len(pieces) != 3 {
@@ -110,7 +110,7 @@ func TestPiecesOfAPackageHaveEachTestOnceAndTakeAboutAsLong(t *testing.T) {
 	}
 	times := map[string]int{}
 	for i, one := range pieces {
-		if took := one.usual(usual); took < 70*time.Second || took > 91*time.Second {
+		if took := one.usual(usual); took < 7*piece/10 || took > 91*piece/100 {
 			t.Errorf("%s takes %v: %v", one.piece, took, one.tests)
 		}
 		if want := fmt.Sprintf("%d of 3", i+1); one.piece != want || one.pkg != p.pkg {
