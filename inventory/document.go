@@ -73,7 +73,7 @@ func syntaxProblem(doc Document, err error) Problem {
 			p.Message += ", " + le.ContextMsg
 		}
 	}
-	if doc.MayHoldPassword(p.Line) || p.Line == 0 && bearsSecret(string(doc.Data)) {
+	if doc.Lines().MayHoldPassword(p.Line) || p.Line == 0 && bearsSecret(string(doc.Data)) {
 		p.Message = "is not YAML"
 		return p
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -30,15 +29,15 @@ func (d *decoder) place(pages []page, docs []Document) Problems {
 		return nil
 	}
 	find(pages, wanted)
-	secret, texts := secretNodes(pages), map[string][]string{}
+	secret, lines := secretNodes(pages), map[string]*Lines{}
 	for _, doc := range docs {
-		texts[doc.Source] = strings.Split(string(doc.Data), "\n")
+		lines[doc.Source] = doc.Lines()
 	}
 	var out Problems
 	for _, f := range d.faults {
 		p := f.problem(wanted)
-		lines := texts[p.Source]
-		p.hide(f, secret[f.node] || p.Line > 0 && p.Line <= len(lines) && belowSecret(lines, p.Line-1))
+		l := lines[p.Source]
+		p.hide(f, secret[f.node] || l != nil && p.Line > 0 && p.Line <= len(l.text) && l.belowSecret(p.Line-1))
 		out = append(out, p)
 	}
 	return slices.CompactFunc(out.sorted(), func(a, b Problem) bool { return a.String() == b.String() })

@@ -73,7 +73,7 @@ racks:
 	want := []int{3, 4, 5, 8, 9, 12, 13}
 	var got []int
 	for i := range strings.Count(text, "\n") + 3 {
-		if (Document{"a", []byte(text)}).MayHoldPassword(i) {
+		if (Document{"a", []byte(text)}).Lines().MayHoldPassword(i) {
 			got = append(got, i)
 		}
 	}
@@ -108,7 +108,7 @@ func TestOrdinaryLinesAreShown(t *testing.T) {
 		"labels: {keycloak.org/app: a, keyboard: b}",
 		"routers: [{name: keystone, adress: 10.0.0.1}]",
 	} {
-		if n, doc := lineOfText(text); doc.MayHoldPassword(n) {
+		if n, doc := lineOfText(text); doc.Lines().MayHoldPassword(n) {
 			t.Errorf("line %d of\n%s\nis hidden", n, doc.Data)
 		}
 	}
@@ -130,7 +130,7 @@ func TestLinesThatAreLikeATaintAndNoneAreHidden(t *testing.T) {
 		"namespaces: [a, {password hunter6}]",
 		"namespaces: [external-secrets hunter6]",
 	} {
-		if n, doc := lineOfText(text); !doc.MayHoldPassword(n) {
+		if n, doc := lineOfText(text); !doc.Lines().MayHoldPassword(n) {
 			t.Errorf("line %d of\n%s\nis shown", n, doc.Data)
 		}
 	}
@@ -141,7 +141,7 @@ func TestOnlyTheLineOfThePasswordIsHiddenInAWholeInventory(t *testing.T) {
 	doc := documents(t, "full.yaml")[0]
 	var got []string
 	for n := range strings.Count(string(doc.Data), "\n") {
-		if doc.MayHoldPassword(n + 1) {
+		if doc.Lines().MayHoldPassword(n + 1) {
 			got = append(got, strings.TrimSpace(lineOf(doc.Data, n+1)))
 		}
 	}

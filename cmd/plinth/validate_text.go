@@ -16,8 +16,12 @@ import (
 // caret under it, and help.
 func writeText(w io.Writer, r report) error {
 	var b bytes.Buffer
+	lines := map[string]*inventory.Lines{}
+	for _, d := range r.edit.Documents {
+		lines[d.Source] = d.Lines()
+	}
 	for _, p := range r.problems {
-		writeProblem(&b, p, r.edit.Documents)
+		writeProblem(&b, p, lines[p.Source])
 	}
 	b.WriteString(r.summary() + "\n")
 	if others := counted(r.edit.PassedOver); len(others) > 0 {
@@ -65,8 +69,8 @@ func countOf(n int, what string) string {
 }
 
 // writeProblem prints one problem and an empty line. A line with a password
-// stays out of terminals and build logs.
-func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Document) {
+// stays out of terminals and build logs. lines are those of its document, nil where it is about none.
+func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *inventory.Lines) {
 	fmt.Fprintf(b, "%s[%s]: ", p.Severity, p.Code)
 	if p.Path != "" {
 		b.WriteString(p.Path + " ")
@@ -76,8 +80,8 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Documen
 	if at := p.Position().String(); at != "" {
 		fmt.Fprintf(b, "%s--> %s\n", margin, at)
 	}
-	switch line, hidden, ok := lineAt(docs, p.Source, p.Line); {
-	case ok && (hidden || p.Value == inventory.NotShown):
+	switch line, ok := lines.At(p.Line); {
+	case ok && (p.Value == inventory.NotShown || lines.MayHoldPassword(p.Line)):
 		fmt.Fprintf(b, "%s |\n%d | (line not shown: it may hold a password)\n", margin, p.Line)
 	case ok:
 		fmt.Fprintf(b, "%s |\n%d | %s\n%s | %s\n", margin, p.Line, line, margin, caret(line, p))
@@ -94,23 +98,6 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, docs []inventory.Documen
 	}
 	note("more", "plinth explain "+string(p.Code))
 	b.WriteByte('\n')
-}
-
-// lineAt is a line of one of the documents, counted from 1; hidden says that it
-// is not for everybody's eyes.
-func lineAt(docs []inventory.Document, source string, line int) (text string, hidden, ok bool) {
-	for _, d := range docs {
-		if d.Source != source {
-			continue
-		}
-		n := 0
-		for l := range bytes.Lines(d.Data) {
-			if n++; n == line {
-				return strings.TrimRight(string(l), "\r\n"), d.MayHoldPassword(line), true
-			}
-		}
-	}
-	return "", false, false
 }
 
 // caret underlines the value, or points at where it begins. Tabs stay tabs, so
