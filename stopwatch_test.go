@@ -20,12 +20,9 @@ var (
 	elsewhere  = regexp.MustCompile(`^test/(traffic|labs|bench|real|stopwatch|upstream)/|^dist/|^bin/|^\.`)
 	leftOut    = []string{"timing", "slow", "chaos"}
 	stopwatchs = map[string]string{
-		"lb/onlink/bench_privileged_test.go": "benchmarks alone",
-		"provider/event/backlog_test.go:TestABurstOfEventsIsRecordedWholeInOrderAndNoFasterThanItIsSent": "its clock is that of a bubble, which backlogged makes",
-		"uptime/now_test.go:TestNowCountsAtLeastWhatGosClockDoes":                                        "it compares two clocks, of which the one that is read around the other has more",
-		"bfd/played_test.go:TestAnEndIsNotLongerThanItsContext":                                          "30 s where 0.2 s are given and a minute was asked for",
-		"bfd/says_test.go:TestASessionThatIsUpAsksThatOthersBeUsed":                                      "5 s for what takes a millisecond, and would take 10 s if it were not sent at once",
-		"test/lab/prober_test.go": "it tests what counts losses, on clocks that it sets itself",
+		"lb/onlink/bench_privileged_test.go":                      "benchmarks alone",
+		"uptime/now_test.go:TestNowCountsAtLeastWhatGosClockDoes": "it compares two clocks, of which the one that is read around the other has more",
+		"test/lab/prober_test.go":                                 "it tests what counts losses, on clocks that it sets itself",
 	}
 )
 
@@ -94,10 +91,16 @@ func measured(t *testing.T, path string, text []byte) map[place]string {
 		t.Fatal(err)
 	}
 	found := map[place]string{}
+	bubbles := map[string]bool{} // functions that run in a bubble what they are given: its clock is not this machine's
+	for _, d := range file.Decls {
+		if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil && calls(f.Body, "synctest", "Test") {
+			bubbles[f.Name.Name] = true
+		}
+	}
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if !ok || f.Body == nil || strings.HasPrefix(f.Name.Name, "Benchmark") || calls(f.Body, "synctest", "Test") {
-			continue // the clock of a bubble is not this machine's
+		if !ok || f.Body == nil || strings.HasPrefix(f.Name.Name, "Benchmark") || bubbles[f.Name.Name] || has(f.Body, bubbles) {
+			continue
 		}
 		note := func(n ast.Node, what string) { found[place{f.Name.Name, files.Position(n.Pos()).Line}] = what }
 		times := map[string]bool{} // variables that hold how long something took
@@ -169,7 +172,7 @@ func has(n ast.Node, names map[string]bool) (found bool) {
 
 // TestWhatIsMeasuredIsFound holds the rule above against what it is to find, and to let pass.
 func TestWhatIsMeasuredIsFound(t *testing.T) {
-	const head = "package x\nfunc TestX(t *testing.T) {\n"
+	const head, tail = "package x\nfunc TestX(t *testing.T) {\n", "\n}\nfunc bubble(t *testing.T, f func()) { synctest.Test(t, f) }\n"
 	for body, found := range map[string]bool{
 		"if took := time.Since(a); took > time.Second { t.Error() }":             true,
 		"took := time.Since(a)\nif time.Second <= took/2 { t.Error() }":          true,
@@ -177,11 +180,12 @@ func TestWhatIsMeasuredIsFound(t *testing.T) {
 		"for time.Since(a) < time.Second { look() }":                             false,
 		"for { if time.Since(a) > time.Second { t.Fatal() } }":                   false,
 		"synctest.Test(t, func() { if d := time.Since(a); d > 1 { t.Error() }})": false,
+		"bubble(t, func() { if d := time.Since(a); d > 1 { t.Error() }})":        false,
 		"if r := p.Stop(); r.Lost > 0 { t.Error() }":                             true,
 		"r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)); _ = r":    true,
 		"r := rand.New(rand.NewPCG(1, 2)); _ = r":                                false,
 	} {
-		if got := measured(t, "test/x_test.go", []byte(head+body+"\n}\n")); (len(got) > 0) != found {
+		if got := measured(t, "test/x_test.go", []byte(head+body+tail)); (len(got) > 0) != found {
 			t.Errorf("%s: found %v", body, got)
 		}
 	}

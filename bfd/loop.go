@@ -1,7 +1,7 @@
 package bfd
 
 import (
-	"net"
+	"io"
 	"time"
 )
 
@@ -9,7 +9,7 @@ import (
 type loop struct {
 	*Session
 	*detector
-	conn     *net.UDPConn
+	conn     io.WriteCloser
 	port     uint16    // that conn sends to
 	nextSend time.Time // when to send the next packet
 	deadline time.Time // the session times out after it; zero: it does not
@@ -81,7 +81,7 @@ func (l *loop) sendTo(port uint16) {
 	if port == l.port {
 		return
 	}
-	conn, err := dial(l.terms, port)
+	conn, err := l.dial(port)
 	if err != nil {
 		return // BFD itself notices if nothing arrives
 	}

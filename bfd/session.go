@@ -3,8 +3,8 @@ package bfd
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 )
@@ -18,6 +18,7 @@ const startDelay = time.Second
 type Session struct {
 	terms     Terms
 	log       *slog.Logger
+	dial      func(port uint16) (io.WriteCloser, error) // what packets leave through, to a port of the peer
 	listeners []*listener
 	received  chan arrival
 	timers    chan Timers     // to change to; the latest
@@ -62,12 +63,8 @@ func (ls *Listeners) Open(t Terms, log *slog.Logger) (*Session, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	s := &Session{
-		terms: t, log: log, received: make(chan arrival, 16), timers: make(chan Timers, 1), says: make(chan Diagnostic, 1), changed: make(chan struct{}, 1),
-		start: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
-		status: Status{State: Down, Peer: Down, Since: time.Now()}, now: t.Timers,
-	}
-	conn, err := dial(t, t.port())
+	s := newSession(t, log, func(port uint16) (io.WriteCloser, error) { return dial(t, port) })
+	conn, err := s.dial(t.port())
 	if err != nil {
 		return nil, fmt.Errorf("BFD: %w", err)
 	}
@@ -82,6 +79,14 @@ func (ls *Listeners) Open(t Terms, log *slog.Logger) (*Session, error) {
 	}
 	go s.run(conn)
 	return s, nil
+}
+
+func newSession(t Terms, log *slog.Logger, dial func(port uint16) (io.WriteCloser, error)) *Session {
+	return &Session{
+		terms: t, log: log, dial: dial, received: make(chan arrival, 16), timers: make(chan Timers, 1), says: make(chan Diagnostic, 1),
+		changed: make(chan struct{}, 1), start: make(chan struct{}), quit: make(chan struct{}), ended: make(chan struct{}),
+		status: Status{State: Down, Peer: Down, Since: time.Now()}, now: t.Timers,
+	}
 }
 
 func (s *Session) unregister() {
@@ -182,7 +187,7 @@ func (s *Session) Close(ctx context.Context, handOver time.Duration) {
 }
 
 // run owns the detector.
-func (s *Session) run(conn *net.UDPConn) {
+func (s *Session) run(conn io.WriteCloser) {
 	defer close(s.ended)
 	defer s.unregister()
 	l := &loop{Session: s, conn: conn, port: s.terms.port()}

@@ -3,6 +3,7 @@ package bfd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -18,7 +19,7 @@ const (
 )
 
 // dial opens the socket to send from, at a port that RFC 5881, section 4, allows.
-func dial(t Terms, port uint16) (*net.UDPConn, error) {
+func dial(t Terms, port uint16) (io.WriteCloser, error) {
 	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
 		var set error
 		if err := c.Control(func(fd uintptr) { set = sendOptions(int(fd), t.Remote) }); err != nil {
@@ -32,7 +33,7 @@ func dial(t Terms, port uint16) (*net.UDPConn, error) {
 		d.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(t.Local, uint16(firstSourcePort+rand.IntN(sourcePorts))))
 		conn, err := d.Dial("udp", to)
 		if err == nil {
-			return conn.(*net.UDPConn), nil
+			return conn, nil
 		}
 		last = err
 	}
