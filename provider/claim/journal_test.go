@@ -324,6 +324,7 @@ func TestTheLastWordIsWhatWasKnownBeforeTheRestore(t *testing.T) {
 
 // TestADiskThatHangsDoesNotKeepAProcessFromEnding has a write under way that takes for ever.
 func TestADiskThatHangsDoesNotKeepAProcessFromEnding(t *testing.T) {
+	t.Parallel() // a goroutine that hangs in the kernel or for a lock stops the clock of a bubble
 	file := filepath.Join(t.TempDir(), "claims.json")
 	j := newTestJournal(t, file)
 	j.lists(20, "8", claimAt("192.0.2.1", "a", "5"))
@@ -387,6 +388,7 @@ func TestFileThatCannotBeReadIsNoJournal(t *testing.T) {
 // TestAFileThatIsReadForLongIsTold: who waits for it neither leads nor answers probes, and would
 // say nothing.
 func TestAFileThatIsReadForLongIsTold(t *testing.T) {
+	t.Parallel() // a goroutine that hangs in the kernel or for a lock stops the clock of a bubble
 	file := filepath.Join(t.TempDir(), "claims.json")
 	if err := syscall.Mkfifo(file, 0o600); err != nil { // which is as silent as a disk that hangs
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,57 +40,41 @@ func TestAListOfARestoredClusterIsAllThereIs(t *testing.T) {
 // TestAMirrorListsOnceTheCountIsReadAndAgainWhenItIsTold: the list of a restored cluster is not
 // to be believed before the restore is noticed, and a watch may wait in silence for hours.
 func TestAMirrorListsOnceTheCountIsReadAndAgainWhenItIsTold(t *testing.T) {
-	asks := make(chan string, 1000)
-	kube := fake.NewClientset()
-	kube.PrependReactor("list", "ipaddresses", func(clienttesting.Action) (bool, runtime.Object, error) {
-		asks <- "list"
-		return true, &networkingv1.IPAddressList{ListMeta: metav1.ListMeta{ResourceVersion: "8"}}, nil
-	})
-	m := newTestJournal(t, "").mirror
-	m.client.Kube = kube
-	var unknown atomic.Bool
-	unknown.Store(true)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		m.Run(ctx, func(context.Context) error {
-			asks <- "check"
-			if unknown.Load() {
-				return errors.New("nobody answers")
-			}
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		asks := make(chan string, 1000)
+		kube := fake.NewClientset()
+		kube.PrependReactor("list", "ipaddresses", func(clienttesting.Action) (bool, runtime.Object, error) {
+			asks <- "list"
+			return true, &networkingv1.IPAddressList{ListMeta: metav1.ListMeta{ResourceVersion: "8"}}, nil
 		})
-	}()
-	defer func() { cancel(); <-ended }()
-	next := func() string {
-		select {
-		case s := <-asks:
-			return s
-		case <-time.After(30 * time.Second):
-			t.Fatal("nothing is asked for within 30 seconds")
-			return ""
+		m := newTestJournal(t, "").mirror
+		m.client.Kube = kube
+		var known atomic.Bool
+		go m.Run(t.Context(), func(context.Context) error {
+			asks <- "check"
+			if known.Load() {
+				return nil
+			}
+			return errors.New("nobody answers")
+		})
+		for range 3 {
+			if got := <-asks; got != "check" {
+				t.Fatalf("%s, though the count could not be read", got)
+			}
 		}
-	}
-	for range 3 {
-		if got := next(); got != "check" {
-			t.Fatalf("%s, though the count could not be read", got)
-		}
-	}
-	unknown.Store(false)
-	for _, when := range []string{"at first", "when it is told"} {
-		last, now := "", next()
-		for now != "list" {
-			last, now = now, next()
-		}
-		if last != "check" {
-			t.Errorf("%s it lists without a look at the count", when)
-		}
-		for limit := time.Now().Add(30 * time.Second); m.Changes() == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(limit) {
+		known.Store(true)
+		for _, when := range []string{"at first", "when it is told"} {
+			last, now := "", <-asks
+			for now != "list" {
+				last, now = now, <-asks
+			}
+			if last != "check" {
+				t.Errorf("%s it lists without a look at the count", when)
+			}
+			if synctest.Wait(); m.Changes() == 0 {
 				t.Fatal("the list is not taken in")
 			}
+			m.Relist()
 		}
-		m.Relist()
-	}
+	})
 }
