@@ -24,19 +24,20 @@ func TestPoliciesAndManifestsAreInstalledWithoutWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := apiserver.Start(t, apiserver.Options{Controllers: true})
 	for name, manifest := range map[string]string{
 		"base": render(t, "base"), "overlays/homelab": render(t, "overlays/homelab"), "chart": chart,
 		"components/deny-external-ips": component(t, "deny-external-ips"), "components/inventory-webhook": component(t, "inventory-webhook"),
 		"components/own-namespace": component(t, "inventory-webhook", "deny-external-ips", "on-link", "own-namespace"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := apiserver.Start(t, apiserver.Options{Controllers: true})
 			var out, warnings bytes.Buffer
 			apply := exec.Command(kubectlFile(t), "--kubeconfig", s.Kubeconfig, "apply", "--server-side", "-f", "-")
 			apply.Stdin, apply.Stdout, apply.Stderr = strings.NewReader(manifest), &out, &warnings
 			if err := apply.Run(); err != nil || warnings.Len() > 0 {
 				t.Errorf("%v: %v\n%s", apply, err, &warnings)
 			}
+			defer kubectl(t, s, manifest, "delete", "-f", "-")
 			want := strings.Count(manifest, "\nkind: ValidatingAdmissionPolicy\n")
 			if want == 0 {
 				t.Fatal("there is no policy in the manifest: this test says nothing")

@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -53,35 +52,40 @@ type job struct {
 	usual time.Duration
 }
 
-// run runs jobs, so many side by side, those first that take longest, and returns how long those of each part took.
-func (x executor) run(ctx context.Context, jobs []job, lanes int) (all []outcome, took map[string]time.Duration) {
-	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.usual, a.usual) })
-	took = map[string]time.Duration{}
-	var mu sync.Mutex
-	var done sync.WaitGroup
-	places := make(chan struct{}, lanes)
-	for _, j := range jobs {
-		places <- struct{}{}
-		if ctx.Err() != nil {
-			break
-		}
-		done.Go(func() {
-			defer func() { <-places }()
-			begun := time.Now()
-			var of []outcome
-			if len(j.part.command) > 0 {
-				of = x.command(ctx, j.part)
-			} else {
-				of = x.program(ctx, j.part, j.one)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			all = append(all, of...)
-			took[j.part.name] += time.Since(begun)
-		})
+// run runs jobs in so many places side by side, and returns how long those of each part took.
+func (x executor) run(ctx context.Context, jobs []job, places int) (all []outcome, took map[string]time.Duration) {
+	type done struct {
+		job
+		of   []outcome
+		took time.Duration
 	}
-	done.Wait()
-	return all, took
+	took = map[string]time.Duration{}
+	ended := make(chan done)
+	waiting, running := newQueue(jobs, places), 0
+	for {
+		for j, ok := waiting.next(); ok && ctx.Err() == nil; j, ok = waiting.next() {
+			running++
+			go func() {
+				begun := time.Now()
+				d := done{job: j}
+				if len(j.part.command) > 0 {
+					d.of = x.command(ctx, j.part)
+				} else {
+					d.of = x.program(ctx, j.part, j.one)
+				}
+				d.took = time.Since(begun)
+				ended <- d
+			}()
+		}
+		if running == 0 {
+			return all, took
+		}
+		d := <-ended
+		running--
+		waiting.ended(d.job)
+		all = append(all, d.of...)
+		took[d.part.name] += d.took
+	}
 }
 
 // judgeAgain runs tests once more that failed while programs lacked a processor, each alone on a machine that is calm, or

@@ -120,7 +120,7 @@ func runTests(ctx context.Context, names string) (r run, err error) {
 		for _, p := range stage {
 			now = append(now, jobs[p.name]...)
 		}
-		outcomes, took := x.run(ctx, now, stage.lanes(r.cpus))
+		outcomes, took := x.run(ctx, now, stage.places(r.cpus))
 		if ctx.Err() != nil {
 			return r, context.Cause(ctx)
 		}

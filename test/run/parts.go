@@ -10,6 +10,7 @@ type part struct {
 	usual   int  // minutes that its packages take on two quiet processors, all together, beside those of the parts that they run with
 	plain   bool // it needs Go alone: neither root nor a lab
 	clock   bool // its tests depend on the clock: one that fails while programs lacked a processor is run once more
+	places  int  // its packages follow each other, and each takes so many places; zero: they run side by side, in one each
 	alone   int  // nothing of another part runs meanwhile, and at most so many packages of its own; zero: parts that follow each other run side by side
 }
 
@@ -41,7 +42,7 @@ var gate = []part{
 	{name: "cluster", usual: 25, suites: []suite{
 		{module: "test", packages: []string{"./..."}, without: []string{"e2e", "traffic", "labs", "real", "stopwatch", "upstream"}, pieces: true},
 	}},
-	{name: "lab", usual: 8, alone: 1, suites: []suite{{module: "test", packages: []string{"./e2e/..."}}}},
+	{name: "lab", usual: 8, places: 2, suites: []suite{{module: "test", packages: []string{"./e2e/..."}}}},
 }
 
 // rest is what depends on the clock, takes long, or draws what happens.
@@ -107,8 +108,8 @@ func (s stage) name() string {
 	return strings.Join(names, ", ")
 }
 
-// lanes is how many packages run side by side: two for each processor, since most of what they do is to wait.
-func (s stage) lanes(cpus int) int {
+// places is how many packages run side by side: two for each processor, since most of what they do is to wait.
+func (s stage) places(cpus int) int {
 	if s[0].alone > 0 {
 		return s[0].alone
 	}
