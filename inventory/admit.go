@@ -15,7 +15,11 @@ func Admit(next, inForce *Inventory) (*Inventory, Problems) {
 		return Carve(next, nil)
 	}
 	out := next.clone()
-	problems := out.tellReplaced(inForce)
+	problems := out.keepIDs(inForce)
+	if problems.Err() != nil {
+		return nil, problems.sorted()
+	}
+	problems = append(problems, out.tellReplaced(inForce)...)
 	problems = append(problems, out.hold(inForce)...)
 	out.normalize()
 	out.findLinks()

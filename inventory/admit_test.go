@@ -152,7 +152,7 @@ func TestAMachineInThePlaceOfAnotherKeepsItsPodCIDRsAndIsWarnedOf(t *testing.T) 
 
 func TestAHeldMachineYieldsWhatAnotherHasNow(t *testing.T) {
 	before := parsed(t, "racks: [{name: r01, machines: [{name: old, addresses: [10.1.1.1, 10.1.1.2], match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
-	next := parsed(t, "racks: [{name: r01, machines: [{name: new, addresses: [10.1.1.1], match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
+	next := parsed(t, "racks: [{name: r01, machines: [{name: new, id: new, addresses: [10.1.1.1], match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
 	inv, problems := admit(next, before, 1)
 	if inv == nil || len(problems) != 2 {
 		t.Fatal(problems)

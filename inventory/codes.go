@@ -387,4 +387,21 @@ const (
 	// is a mistake in Plinth: please report it with the edit. Another edit that leads to the same, in
 	// smaller steps, may pass.
 	NotReadBack Code = "P1013"
+	// A machine that is new by its name has the board or the addresses of one that nobody mentions any more: it
+	// is taken for the same machine under another name. Its Node keeps its name until the kubelet registers under
+	// another, and its providerID, pod CIDRs and VIPs in any case. If it is another machine, write an id for it.
+	MachineRenamed Code = "P1014"
+	// The change would leave Nodes that are machines of the inventory without one, or such that each could be any
+	// of several: by its providerID, systemUUID and name. Their agents would do nothing any more, and
+	// what they announce would stay as it is, whatever becomes of the endpoints there. Mend the match or the id
+	// that is named. If it is meant: plinth allow DIGEST.
+	NodesLost Code = "P1015"
+	// The change would keep pods from reaching pods of other Nodes that they reach: podNetwork is gone though no other
+	// program is known to route pods, its mode cannot reach machines of other subnets, or routers are
+	// taken from racks. If it is meant, as when a CNI routes pods from now on: plinth allow DIGEST.
+	PodsCut Code = "P1016"
+	// The change would give a pool addresses that the cluster has: pods, Nodes or Services. Each machine keeps packets to
+	// addresses of pools that nobody has from bouncing between it and its router, so nobody would reach these any
+	// more. Take the addresses out of the pool, or list them in its exclude.
+	PoolTakesCluster Code = "P1017"
 )

@@ -29,6 +29,7 @@ const (
 	HeldNow  ChangeKind = "held"     // kept though nobody mentions it
 	Retired  ChangeKind = "retired"  // its Node may be deleted
 	Replaced ChangeKind = "replaced" // by another of the same name
+	Renamed  ChangeKind = "renamed"  // a machine that has the same ID under another name
 	Appears  ChangeKind = "appears"  // a session
 	Vanishes ChangeKind = "vanishes" // a session
 	Resets   ChangeKind = "resets"   // a session goes down and comes up again
@@ -42,8 +43,10 @@ type FieldChange struct{ Field, Old, New string }
 // MachineChange is what happens to a machine.
 type MachineChange struct {
 	Name   string
+	Was    string     // its name before, where that is another one
 	Kind   ChangeKind // the gravest that applies
 	Rack   string     // that it is in afterwards, or was in
+	Common string     // of one that is renamed, what it has under either name, as "the same board and addresses"
 	Fields []FieldChange
 }
 
@@ -75,7 +78,7 @@ func (d Difference) Empty() bool {
 func Diff(before, after *Inventory) Difference {
 	return Difference{
 		Machines: diffMachines(before, after),
-		Sessions: diffSessions(before, after),
+		Sessions: diffSessions(before, after, after),
 		Pools:    diffPools(before, after),
 		Settings: diffFields("spec", (&formatter{inv: before, accepted: true}).settings(), (&formatter{inv: after, accepted: true}).settings()),
 	}
@@ -95,7 +98,7 @@ func (f *formatter) settings() mapOf {
 func diffMachines(before, after *Inventory) []MachineChange {
 	var out []MachineChange
 	for m := range before.Machines() {
-		if _, ok := after.Machine(m.Name); !ok {
+		if _, ok := after.same(m); !ok {
 			out = append(out, MachineChange{Name: m.Name, Kind: Removed, Rack: m.Rack})
 		}
 	}
@@ -110,10 +113,14 @@ func diffMachines(before, after *Inventory) []MachineChange {
 
 func diffMachine(before *Inventory, m *Machine) (MachineChange, bool) {
 	c := MachineChange{Name: m.Name, Rack: m.Rack}
-	old, ok := before.Machine(m.Name)
+	old, ok := before.same(*m)
 	if !ok {
 		c.Kind = Added
 		return c, true
+	}
+	if old.Name != m.Name {
+		c.Was, c.Common = old.Name, old.inCommon(*m)
+		old.Name = m.Name
 	}
 	all := formatter{accepted: true}
 	c.Fields = diffFields("", all.machine(&old), all.machine(m))
@@ -128,14 +135,16 @@ func diffMachine(before *Inventory, m *Machine) (MachineChange, bool) {
 		c.Kind = Retired
 	case m.Held && !old.Held:
 		c.Kind = HeldNow
-	case replaces(*m, old):
+	case c.Was == "" && replaces(*m, old):
 		c.Kind = Replaced
+	case c.Was != "":
+		c.Kind = Renamed
 	case old.Rack != m.Rack:
 		c.Kind = Moved
 	default:
 		c.Kind = Changed
 	}
-	return c, len(c.Fields) > 0 || c.Kind == HeldNow
+	return c, len(c.Fields) > 0 || c.Kind == HeldNow || c.Kind == Renamed
 }
 
 // sessionKey tells the sessions of one inventory apart.
@@ -144,8 +153,9 @@ type sessionKey struct {
 	addr            netip.Addr
 }
 
-func diffSessions(before, after *Inventory) []SessionChange {
-	was, is := before.allSessions(), after.allSessions()
+// diffSessions names machines as the inventory names does.
+func diffSessions(before, after, names *Inventory) []SessionChange {
+	was, is := before.allSessions(names), after.allSessions(names)
 	var out []SessionChange
 	note := func(k sessionKey, kind ChangeKind) {
 		out = append(out, SessionChange{k.machine, k.router, k.addr, kind})
@@ -172,14 +182,19 @@ func diffSessions(before, after *Inventory) []SessionChange {
 	return out
 }
 
-func (inv *Inventory) allSessions() map[sessionKey]Session {
+// allSessions are those of all machines, by the names that these have in another inventory.
+func (inv *Inventory) allSessions(names *Inventory) map[sessionKey]Session {
 	out := make(map[sessionKey]Session, inv.Size())
 	for m := range inv.Machines() {
 		if m.State == StateRetired {
 			continue
 		}
+		name := m.Name
+		if now, ok := names.same(m); ok {
+			name = now.Name
+		}
 		for _, s := range inv.Sessions(m) {
-			out[sessionKey{m.Name, s.Router, s.RouterAddr}] = s
+			out[sessionKey{name, s.Router, s.RouterAddr}] = s
 		}
 	}
 	return out

@@ -36,6 +36,9 @@ var machineWords = map[ChangeKind]string{
 
 // String tells what happens to the machine.
 func (m MachineChange) String() string {
+	if m.Kind == Renamed {
+		return fmt.Sprintf("machine %s of rack %s is called %s now: %s. Its Node, providerID and pod CIDRs stay", m.Was, m.Rack, m.Name, m.Common) + fieldList(m.Fields)
+	}
 	return fmt.Sprintf(machineWords[m.Kind], m.Name, m.Rack) + fieldList(m.Fields)
 }
 

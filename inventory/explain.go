@@ -77,7 +77,7 @@ func (e *explainer) explain() {
 	rack, raw := e.raw()
 	m := e.m
 	e.add("name", m.Name, raw.Name.node, "")
-	e.add("providerID", m.ProviderID(), raw.ID.node, "default: the machine's name")
+	e.add("providerID", m.ProviderID(), raw.ID.node, "default: what it has in force, or the machine's name")
 	e.add("state", string(m.State), e.stateNode(rack, raw), "default")
 	e.add("reason", m.Reason, raw.Reason.node, "")
 	e.add("rack", m.Rack, rack.Name.node, "")

@@ -33,7 +33,7 @@ racks:
 	}
 	for field, want := range map[string]string{
 		"name":                               "w1 16 ",
-		"providerID":                         "plinth://w1 0 default: the machine's name",
+		"providerID":                         "plinth://w1 0 default: what it has in force, or the machine's name",
 		"state":                              "maintenance 13 ",
 		"rack":                               "r01 12 ",
 		"labels[example.com/site]":           "berlin 8 ",

@@ -275,7 +275,8 @@ const (
 // Machine is one machine, and the Kubernetes Node that runs on it.
 type Machine struct {
 	Name              string // of the Node
-	ID                string // of the provider ID; the name where none is given
+	ID                string // of the provider ID; the name where none is given, see Admit
+	ownID             bool   // the ID was written
 	Rack              string
 	Held              bool   // no longer mentioned by anybody; kept as it was, see Admit
 	SystemUUID        string // lower case; empty: not matched

@@ -20,6 +20,9 @@ type Losses struct {
 	Unreachable []LostVIP
 	Switched    []SwitchedVIP
 	InUse       int // VIPs, of which Unreachable and Switched are some
+	Nodes       []LostNode
+	Pods        []CutPods
+	Taken       []TakenAddress
 }
 
 // LostVIP is a VIP in use that some machine announces, and none would any more.
@@ -35,6 +38,23 @@ type SwitchedVIP struct {
 	Addr     netip.Addr
 	Services []string // namespace/name
 	From, To string   // as "BGP" and "the link 192.168.1.0/24"
+}
+
+// LostNode is a Node that is a machine, and would be none, or any of several.
+type LostNode struct{ Node, Machine, Why string }
+
+// CutPods are pods of two racks, or of one, of which some reach others, and would not any more.
+type CutPods struct {
+	From, To string
+	Pairs    int    // of machines, one way
+	Why      string // as "IPv4: NodeOfOtherSubnet"
+}
+
+// TakenAddress is an address of the cluster that a pool would have.
+type TakenAddress struct {
+	Pool string
+	Of   netip.Prefix
+	Who  string // as "the pods of node w3"
 }
 
 // Allowance is what somebody has allowed.
@@ -59,7 +79,7 @@ func AllowedBy(written string) []string {
 }
 
 // LossesOf says which machines next takes away from what is in force; next is what [Admit]
-// returned. What becomes of VIPs depends on more than an inventory, and is for the caller to add.
+// returned. What becomes of a cluster depends on more than an inventory, and is for the caller to add: see [Losses.In].
 func LossesOf(next, inForce *Inventory) Losses {
 	var l Losses
 	if inForce == nil {
@@ -81,10 +101,10 @@ func LossesOf(next, inForce *Inventory) Losses {
 	return l
 }
 
-// WithVIPs are the losses with what others say of VIPs.
-func (l Losses) WithVIPs(of Losses) Losses {
-	l.InUse, l.Unreachable, l.Switched = of.InUse, of.Unreachable, of.Switched
-	return l
+// In are the losses with what is said of a cluster: of VIPs, Nodes, pods and addresses there.
+func (l Losses) In(cluster Losses) Losses {
+	cluster.Removed, cluster.Drained = l.Removed, l.Drained
+	return cluster
 }
 
 // Refuse returns an error for each limit of the inventory in force that the losses exceed,
@@ -137,6 +157,7 @@ type brake struct {
 	message string // of how many are lost, of how many, and how many may be
 	key     string
 	limit   Limit
+	instead string // of the limit: what would be accepted
 	of      int
 	allowed int // whatever the limit says
 	lost    []string
@@ -164,8 +185,21 @@ func (l Losses) limits(inForce *Inventory, removals int) []brake {
 	switched := brake{
 		code: VIPsSwitched, path: "spec.pools", message: "switches %d of %d VIPs in use between BGP and a link without a word of via, and %d may be",
 		limit: LimitNumber(0), of: l.InUse, lost: said(l.Switched), mark: func(b *Losses) { b.Switched = l.Switched },
+		instead: "advertise.via in the pool, which says what is meant",
 	}
-	return []brake{removed, drained, unreachable, switched}
+	nodes := brake{
+		code: NodesLost, path: "spec.racks", message: "leaves %[1]d Nodes that are machines of the inventory without one", limit: LimitNumber(0),
+		lost: said(l.Nodes), mark: func(b *Losses) { b.Nodes = l.Nodes }, instead: "names, ids and matches by which each Node is one machine",
+	}
+	pods := brake{
+		code: PodsCut, path: "spec.podNetwork", message: "keeps pods from reaching each other that do, between racks %[1]d times", limit: LimitNumber(0),
+		lost: said(l.Pods), mark: func(b *Losses) { b.Pods = l.Pods }, instead: "a way for the pods",
+	}
+	taken := brake{
+		code: PoolTakesCluster, path: "spec.pools", message: "gives pools addresses that the cluster has, %[1]d times", limit: LimitNumber(0),
+		lost: said(l.Taken), mark: func(b *Losses) { b.Taken = l.Taken }, instead: "pools beside them, or exclude",
+	}
+	return []brake{removed, drained, unreachable, switched, nodes, pods, taken}
 }
 
 // may is how many may be lost.
@@ -179,8 +213,8 @@ func (b brake) problem() Problem {
 		Message:  fmt.Sprintf(b.message, n, b.of, b.may()) + ": " + shortList(b.lost, namesTold),
 		Accepted: fmt.Sprintf("safety.%s (%s) of the inventory in force", b.key, b.limit),
 	}
-	if b.code == VIPsSwitched {
-		p.Accepted = "advertise.via in the pool, which says what is meant"
+	if b.instead != "" {
+		p.Accepted = b.instead
 	}
 	if b.code == TooManyRemovals {
 		p.Accepted += fmt.Sprintf(", or the annotation plinth.dev/allow-removals: \"%d\"", n)
@@ -204,10 +238,19 @@ func (l Losses) Digest() string {
 	for _, vip := range l.Switched {
 		fmt.Fprintln(h, "switched", vip.Addr)
 	}
+	for _, n := range l.Nodes {
+		fmt.Fprintln(h, "node", n.Node)
+	}
+	for _, p := range l.Pods {
+		fmt.Fprintln(h, "pods", p.From, p.To)
+	}
+	for _, a := range l.Taken {
+		fmt.Fprintln(h, "taken", a.Pool, a.Of)
+	}
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// said tells of each VIP what its Services lose.
+// said tells of each what is lost.
 func said[T fmt.Stringer](lost []T) []string {
 	out := make([]string, len(lost))
 	for i, vip := range lost {
@@ -224,6 +267,21 @@ func (v LostVIP) String() string {
 // String tells how the VIP would be announced, and how it is.
 func (v SwitchedVIP) String() string {
 	return fmt.Sprintf("%s of service %s goes from %s to %s", v.Addr, strings.Join(v.Services, ", "), v.From, v.To)
+}
+
+// String tells which machine the Node loses, and why.
+func (n LostNode) String() string {
+	return fmt.Sprintf("node %s is not machine %s any more: %s", n.Node, n.Machine, n.Why)
+}
+
+// String tells which pods do not reach which, and why.
+func (p CutPods) String() string {
+	return fmt.Sprintf("pods of rack %s do not reach those of rack %s any more, of %d pairs of machines: %s", p.From, p.To, p.Pairs, p.Why)
+}
+
+// String tells what the pool takes, and from whom.
+func (a TakenAddress) String() string {
+	return fmt.Sprintf("pool %s takes %s of %s", a.Pool, a.Of, a.Who)
 }
 
 // shortList joins the first n names and counts the rest.

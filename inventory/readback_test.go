@@ -153,12 +153,12 @@ func TestWhatIsAcceptedReadsBack(t *testing.T) {
 	}
 }
 
-// TestAMachineThatIsRenamedReadsBack has all that it has on its old name's account go to the new one.
-func TestAMachineThatIsRenamedReadsBack(t *testing.T) {
+// TestAMachineReadsBackWhoseBoardAndAddressesAnotherHas, which says by an id that it is another.
+func TestAMachineReadsBackWhoseBoardAndAddressesAnotherHas(t *testing.T) {
 	rack := func(name, state string) *Inventory {
 		t.Helper()
 		return parsed(t, "podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}\nracks: [{name: r01, machines: [{name: "+name+
-			", addresses: [10.1.1.1], state: "+state+", match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
+			", id: "+name+", addresses: [10.1.1.1], state: "+state+", match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}}]}]")
 	}
 	for _, state := range []string{"active", "planned", "maintenance", "off"} {
 		before, _ := Admit(rack("w1", state), nil)

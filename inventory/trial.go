@@ -31,7 +31,7 @@ func (inv *Inventory) Trying(next *Inventory, routers []string) *Inventory {
 }
 
 func (t *trying) sessions(m Machine, all []Session) []Session {
-	now, there := t.next.Machine(m.Name)
+	now, there := t.next.same(m)
 	if !there {
 		return all
 	}
@@ -45,7 +45,7 @@ func (t *trying) sessions(m Machine, all []Session) []Session {
 	return out
 }
 
-// Retermed are sessions that an edit gives other terms, so that they go down: by router, the names
+// Retermed are sessions that an edit gives other terms, so that they go down: by router, the names in force
 // of the machines that have one with it, sorted.
 type Retermed map[string][]string
 
@@ -64,7 +64,7 @@ func RetermedBy(next, inForce *Inventory) Retermed {
 			all[p.router] = append(all[p.router], p.machine)
 		}
 	}
-	for _, c := range diffSessions(inForce, next) {
+	for _, c := range diffSessions(inForce, next, inForce) {
 		p := pair{c.Machine, c.Router}
 		switch c.Kind {
 		case Resets:

@@ -23,6 +23,10 @@ type Cluster struct {
 	Homes map[netip.Addr][]string
 	// Owners are the machines that answer for VIPs on links now, where that is known.
 	Owners map[netip.Addr]string
+	// Taken are the addresses of pods, Nodes and Services, and Endpoints by Node how many endpoints of any Service are
+	// ready there, where somebody asked for them.
+	Taken     []Taken
+	Endpoints map[string]int
 }
 
 // VIPsInUse is how many addresses some Service holds.

@@ -151,7 +151,7 @@ func TestAnEditThatTakesTheLastMachineOfALinkAwayIsALoss(t *testing.T) {
 		{"one of three is off", "192.168.1.12]", "192.168.1.12], state: off", "service default/local loses 192.168.1.201: no machine for it is active"},
 		{"its pool is for nobody there", "racks: [attic]", "serviceSelector: {matchLabels: {a: b}}", "service default/attic loses 192.168.1.230: no advertisement of its pool selects its Service"},
 	} {
-		l := VIPLosses(homeWith(t), homeWith(t, tt.old, tt.new), homeCluster())
+		l := Losses(homeWith(t), homeWith(t, tt.old, tt.new), homeCluster())
 		var got []string
 		for _, v := range l.Unreachable {
 			got = append(got, v.String())
@@ -161,7 +161,7 @@ func TestAnEditThatTakesTheLastMachineOfALinkAwayIsALoss(t *testing.T) {
 		}
 	}
 	said := "192.168.1.239], advertise: {racks: [attic]}"
-	l := VIPLosses(homeWith(t), homeWith(t, "subnets: [192.168.1.0/24], ", "", said, said), homeCluster())
+	l := Losses(homeWith(t), homeWith(t, "subnets: [192.168.1.0/24], ", "", said, said), homeCluster())
 	if len(l.Switched) != 3 || l.Switched[0].String() != "192.168.1.200 of service default/web goes from the link 192.168.1.0/24 to BGP" {
 		t.Errorf("the racks lose the subnet, and switched is %v", l.Switched)
 	}

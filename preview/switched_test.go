@@ -22,7 +22,7 @@ func TestAVIPThatSomebodyAnnouncesIsNotSwitchedUnasked(t *testing.T) {
 		{"nobody announces it", inUse, append([]string{"10.2.0.13]", "10.2.0.13], state: off"}, before...), after, ""},
 		{"nobody holds it", Cluster{Nodes: inUse.Nodes, Services: inUse.Services[1:]}, before, after, ""},
 	} {
-		l := VIPLosses(edited(t, tt.before...), edited(t, tt.after...), tt.cluster)
+		l := Losses(edited(t, tt.before...), edited(t, tt.after...), tt.cluster)
 		got := ""
 		for _, vip := range l.Switched {
 			got += vip.String()

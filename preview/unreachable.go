@@ -47,19 +47,6 @@ func Unreachable(before, after *inventory.Inventory, c Cluster) []inventory.Lost
 	return lost
 }
 
-// VIPLosses returns what an edit takes from VIPs in use: those that are [Unreachable], and those that it
-// switches between BGP and a link without asking. Of what nobody announces nothing is
-// switched: an edit that mends is never refused.
-func VIPLosses(before, after *inventory.Inventory, c Cluster) inventory.Losses {
-	l := inventory.Losses{InUse: c.VIPsInUse(), Unreachable: Unreachable(before, after, c)}
-	for _, vip := range of(before, c.served(), Failures{}, before.MachineOf, c.withoutNode(before)).VIPs {
-		if from, to, switches := inventory.SwitchOf(vip.Addr, after, before); switches && len(vip.By) > 0 {
-			l.Switched = append(l.Switched, inventory.SwitchedVIP{Addr: vip.Addr, Services: keysOf(vip.Services), From: from, To: to})
-		}
-	}
-	return l
-}
-
 func keysOf(all []lb.ServiceKey) (out []string) {
 	for _, s := range all {
 		out = append(out, s.String())

@@ -26,11 +26,11 @@ func (c *Cloud) agents(ctx context.Context) (map[string]source.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	alone, err := c.alone(ctx, r, inv)
+	stake, err := c.stake(ctx, r, inv)
 	if err != nil {
 		return nil, err
 	}
-	return agentsOf(inv, nodes, alone)
+	return agentsOf(inv, nodes, stake)
 }
 
 // errNoKubelet is no reason to change anything unseen: the machines may go on, and the API server
@@ -38,7 +38,7 @@ func (c *Cloud) agents(ctx context.Context) (map[string]source.Agent, error) {
 var errNoKubelet = errors.New("no machine's kubelet is heard of")
 
 // agentsOf is agents for these Nodes. That none of several is Ready is an error.
-func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, alone map[string]bool) (map[string]source.Agent, error) {
+func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]source.Agent, error) {
 	all, silent := map[string]source.Agent{}, 0
 	for _, n := range nodes {
 		m, err := inv.Identify(nodeindex.Identity(n))
@@ -55,7 +55,7 @@ func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, alone map[string]bool)
 			case !ready:
 				silent++
 			default:
-				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: cond.Message, Alone: alone[m.Name]}
+				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: cond.Message, Alone: at.alone[m.Name], Endpoints: at.endpoints[n.Name]}
 			}
 		}
 	}
@@ -65,44 +65,34 @@ func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, alone map[string]bool)
 	return all, nil
 }
 
-// aloneFor is how long it is believed who announces a VIP alone: while a trial runs it is asked each
-// second.
-const aloneFor = time.Minute
+// stakeFor is how long it is believed what machines announce and serve: while a trial runs it is asked each second.
+const stakeFor = time.Minute
 
-// alone returns the machines that announce some VIP that nobody else does.
-func (c *Cloud) alone(ctx context.Context, r *cluster.Reader, inv *inventory.Inventory) (map[string]bool, error) {
-	if last := c.announceAlone; last.of == inv && time.Since(last.at) < aloneFor {
-		return last.machines, nil
+// stake is what machines have to lose by an inventory, and when it was asked.
+type stake struct {
+	of        *inventory.Inventory
+	at        time.Time
+	alone     map[string]bool // by machine: it announces some VIP that nobody else does
+	endpoints map[string]int  // by Node: how many endpoints of Services are ready there
+}
+
+func (c *Cloud) stake(ctx context.Context, r *cluster.Reader, inv *inventory.Inventory) (stake, error) {
+	if last := c.atStake; last.of == inv && time.Since(last.at) < stakeFor {
+		return last, nil
 	}
 	now, err := r.Read(ctx)
 	if err != nil {
-		return nil, err
+		return stake{}, err
 	}
-	found := aloneIn{of: inv, at: time.Now(), machines: map[string]bool{}}
+	found := stake{of: inv, at: time.Now(), alone: map[string]bool{}, endpoints: now.Endpoints}
 	for _, vip := range preview.Of(inv, now, preview.Failures{}).VIPs {
-		first := ""
-		for i, by := range vip.By {
-			if by.OnLink() {
-				break // a session is no part of it
-			}
-			if i == 0 {
-				first = by.Machine
-			} else if by.Machine != first {
-				first = ""
-				break
-			}
+		if len(vip.By) > 0 && vip.By[0].OnLink() {
+			continue // a session is no part of it
 		}
-		if first != "" {
-			found.machines[first] = true
+		if only, ok := vip.OnlyMachine(); ok {
+			found.alone[only] = true
 		}
 	}
-	c.announceAlone = found
-	return found.machines, nil
-}
-
-// aloneIn is who announces a VIP alone by an inventory, and when it was asked.
-type aloneIn struct {
-	of       *inventory.Inventory
-	at       time.Time
-	machines map[string]bool
+	c.atStake = found
+	return found, nil
 }

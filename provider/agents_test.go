@@ -44,7 +44,7 @@ spec:
 		{"one machine is dead", []*v1.Node{node("nuc1", v1.ConditionUnknown, true), node("nuc2", v1.ConditionTrue, true)}, 1, nil},
 		{"nobody is heard of", []*v1.Node{node("nuc1", v1.ConditionUnknown, true), node("nuc2", v1.ConditionUnknown, true)}, 0, errNoKubelet},
 	} {
-		if all, err := agentsOf(inv, tt.nodes, nil); len(all) != tt.know || !errors.Is(err, tt.err) {
+		if all, err := agentsOf(inv, tt.nodes, stake{}); len(all) != tt.know || !errors.Is(err, tt.err) {
 			t.Errorf("%s: %v, %v", tt.name, all, err)
 		}
 	}

@@ -51,7 +51,7 @@ type Cloud struct {
 
 	cluster atomic.Pointer[cluster.Reader] // set by SetInformers, while the keeper runs already
 
-	announceAlone aloneIn // used by the keeper's goroutine alone
+	atStake stake // used by the keeper's goroutine alone
 }
 
 var (

@@ -11,15 +11,15 @@ import (
 
 func (c *Cloud) newKeeper() *source.Reconciler {
 	return &source.Reconciler{
-		Client:    c.client,
-		Namespace: c.options.Namespace,
-		Source:    c.source(),
-		Recorder:  c.recorder,
-		Log:       c.log,
-		Metrics:   source.NewMetrics(),
-		Enforce:   c.inForce.Set,
-		VIPLosses: c.vipLosses,
-		Agents:    c.agents,
+		Client:        c.client,
+		Namespace:     c.options.Namespace,
+		Source:        c.source(),
+		Recorder:      c.recorder,
+		Log:           c.log,
+		Metrics:       source.NewMetrics(),
+		Enforce:       c.inForce.Set,
+		ClusterLosses: c.clusterLosses,
+		Agents:        c.agents,
 	}
 }
 

@@ -30,8 +30,8 @@ func (c *Cloud) readCluster() {
 	c.cluster.Store(r)
 }
 
-// vipLosses says how many VIPs are in use, and what an edit would take from them.
-func (c *Cloud) vipLosses(ctx context.Context, before, after *inventory.Inventory) (inventory.Losses, error) {
+// clusterLosses says what an edit would take from the cluster.
+func (c *Cloud) clusterLosses(ctx context.Context, before, after *inventory.Inventory) (inventory.Losses, error) {
 	r := c.cluster.Load()
 	if r == nil {
 		return inventory.Losses{}, errNoInformers
@@ -40,7 +40,7 @@ func (c *Cloud) vipLosses(ctx context.Context, before, after *inventory.Inventor
 	if err != nil {
 		return inventory.Losses{}, err
 	}
-	return preview.VIPLosses(before, after, now), nil
+	return preview.Losses(before, after, now), nil
 }
 
 // unannounced returns which of the VIPs that Services hold nobody announces, by the inventory in

@@ -83,7 +83,7 @@ func compare(cmd *cobra.Command, cluster clusterFlags, old, next string) (d diff
 		}
 	}
 	d = difference{Difference: inventory.Diff(before, after), judgement: judge(before, after, now)}
-	d.sessions, d.trials, d.routers = sessionLines(d.Difference, before), trialLines(before, after), routersToTell(before, after)
+	d.sessions, d.trials, d.routers = sessionLines(d.Difference, before), trialLines(before, after, now), routersToTell(before, after)
 	return d, nil
 }
 
@@ -169,6 +169,7 @@ type fieldJSON struct {
 
 type changeJSON struct {
 	Name       string      `json:"name,omitempty"`
+	Was        string      `json:"was,omitempty"`
 	Kind       string      `json:"kind"`
 	Rack       string      `json:"rack,omitempty"`
 	Machine    string      `json:"machine,omitempty"`
@@ -185,7 +186,7 @@ type changeJSON struct {
 func differenceJSON(d difference) map[string]any {
 	machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}
 	for _, m := range d.Machines {
-		machines = append(machines, changeJSON{Name: m.Name, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
+		machines = append(machines, changeJSON{Name: m.Name, Was: m.Was, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
 	}
 	for _, s := range d.Sessions {
 		sessions = append(sessions, changeJSON{Kind: string(s.Kind), Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()})

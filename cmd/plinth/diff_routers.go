@@ -8,6 +8,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/routerconfig"
+	"plinth.dev/plinth/preview"
 )
 
 // sessionLines tell what becomes of sessions, and in one line of a router all of whose sessions are
@@ -40,16 +41,45 @@ func sessionLines(d inventory.Difference, before *inventory.Inventory) (out []st
 	return out
 }
 
-// trialLines tell which routers' new terms are tried on one machine first.
-func trialLines(before, after *inventory.Inventory) (out []string) {
+// trialLines tell which routers' new terms are tried on one machine first, and what that may cost there as far as a
+// cluster says: nil if none is asked.
+func trialLines(before, after *inventory.Inventory, now *preview.Cluster) (out []string) {
 	if before.Safety.Trial() == 0 {
 		return nil
 	}
 	retermed := inventory.RetermedBy(after, before)
 	for _, router := range retermed.Routers() {
-		out = append(out, fmt.Sprintf("new terms with %s: one of %d machines tries them first", router, len(retermed[router])))
+		line := fmt.Sprintf("new terms with %s: one of %d machines tries them first", router, len(retermed[router]))
+		if now != nil {
+			line += ", " + trialCost(before, retermed[router], *now)
+		}
+		out = append(out, line)
 	}
 	return out
+}
+
+// trialCost tells what is on the machine of some that has the fewest endpoints.
+func trialCost(before *inventory.Inventory, machines []string, now preview.Cluster) string {
+	least, name := -1, ""
+	for node, n := range now.Nodes {
+		n.Identity.Name = node
+		m, err := before.Identify(n.Identity)
+		if err != nil || !slices.Contains(machines, m.Name) {
+			continue
+		}
+		if here := now.Endpoints[node]; least < 0 || here < least || here == least && m.Name < name {
+			least, name = here, m.Name
+		}
+	}
+	within := "for up to " + before.Safety.Trial().String()
+	switch {
+	case least < 0:
+		return "and none of them has a Node"
+	case least == 0:
+		return "if it can one without an endpoint of a Service, as " + name + ": what runs there may lose its way to other racks " + within
+	default:
+		return fmt.Sprintf("if it can the one with the fewest endpoints of Services, which is %s with %d: these, and what else runs there, may lose their way to other racks %s", name, least, within)
+	}
 }
 
 // routersToTell are those whose configuration is another one after an edit, and those that are new.

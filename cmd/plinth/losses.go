@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/preview"
@@ -21,7 +22,7 @@ type judgement struct {
 func judge(before, after *inventory.Inventory, asked *preview.Cluster) judgement {
 	j := judgement{losses: inventory.LossesOf(after, before)}
 	if asked != nil {
-		j.losses = j.losses.WithVIPs(preview.VIPLosses(before, after, *asked))
+		j.losses = j.losses.In(preview.Losses(before, after, *asked))
 	}
 	j.problems, j.digest = j.losses.Refuse(before, inventory.Allowance{})
 	if after.Safety.Paused {
@@ -38,14 +39,15 @@ func (c clusterFlags) now(ctx context.Context) (*preview.Cluster, error) {
 	}
 	now, err := cluster.List(ctx, client)
 	if err != nil {
-		return nil, fmt.Errorf("it cannot be told which VIPs would be lost: %w", err)
+		return nil, fmt.Errorf("it cannot be told what would be lost: %w", err)
 	}
 	return &now, nil
 }
 
 // lines tell what Services lose, and what lets the edit pass.
 func (j judgement) lines() []string {
-	out := append(lines(j.losses.Unreachable), lines(j.losses.Switched)...)
+	l := j.losses
+	out := slices.Concat(lines(l.Unreachable), lines(l.Switched), lines(l.Nodes), lines(l.Pods), lines(l.Taken))
 	for _, p := range j.problems {
 		out = append(out, fmt.Sprintf("it is refused: it %s (%s)", p.Message, p.Code))
 	}
@@ -65,9 +67,19 @@ func (j judgement) json() map[string]any {
 	for _, vip := range j.losses.Switched {
 		switched = append(switched, map[string]any{"address": vip.Addr.String(), "services": vip.Services, "from": vip.From, "to": vip.To})
 	}
+	nodes, pods, taken := []map[string]any{}, []map[string]any{}, []map[string]any{}
+	for _, n := range j.losses.Nodes {
+		nodes = append(nodes, map[string]any{"node": n.Node, "machine": n.Machine, "why": n.Why})
+	}
+	for _, p := range j.losses.Pods {
+		pods = append(pods, map[string]any{"from": p.From, "to": p.To, "pairs": p.Pairs, "why": p.Why})
+	}
+	for _, a := range j.losses.Taken {
+		taken = append(taken, map[string]any{"pool": a.Pool, "of": a.Of.String(), "who": a.Who})
+	}
 	return map[string]any{
-		"switched": switched,
-		"refused":  len(j.problems) > 0, "digest": j.digest, "unreachable": lost,
+		"switched": switched, "nodes": nodes, "pods": pods, "taken": taken,
+		"refused": len(j.problems) > 0, "digest": j.digest, "unreachable": lost,
 		"removed": append([]string{}, j.losses.Removed...), "drained": append([]string{}, j.losses.Drained...),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
@@ -30,7 +31,7 @@ var writers = map[string]func(io.Writer, report) error{
 
 func newValidateCommand() *cobra.Command {
 	var output string
-	var strict bool
+	var strict, against bool
 	var cluster clusterFlags
 	cmd := &cobra.Command{
 		Use:   "validate PATH...",
@@ -45,6 +46,7 @@ over, and the last line names them.
 
 Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with errors.`,
 		Example: `  plinth validate inventory/
+  plinth validate --cluster inventory/
   plinth validate -o github inventory/        # annotations in a GitHub workflow
   plinth validate -o sarif . > plinth.sarif   # for code scanning
   kubectl kustomize . | plinth validate -`,
@@ -60,13 +62,44 @@ Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with erro
 			}
 			r := report{edit: edit}
 			r.inventory, r.problems = loaded(edit)
+			if against && r.inventory != nil {
+				if err := r.hold(cmd, cluster); err != nil {
+					return err
+				}
+			}
 			return errors.Join(write(cmd.OutOrStdout(), r), r.verdict(strict))
 		},
 	}
 	cluster.addTo(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json, github or sarif")
+	cmd.Flags().BoolVar(&against, "cluster", false, "say what would be refused as an edit of what is in force in the cluster, too")
 	cmd.Flags().BoolVar(&strict, "strict", false, "end with exit code 1 if there are warnings")
 	return cmd
+}
+
+// hold adds what a cluster would say to the inventory as an edit.
+func (r *report) hold(cmd *cobra.Command, flags clusterFlags) error {
+	inForce, err := flags.inForce(cmd)
+	if err != nil {
+		return err
+	}
+	now, err := flags.now(cmd.Context())
+	if err != nil {
+		return err
+	}
+	next, problems := inventory.Admit(r.inventory.Uncarved(), inForce)
+	if next != nil {
+		problems = append(judge(inForce, next, now).problems, problems...)
+	}
+	for _, p := range problems { // what the inventory says by itself is there already
+		if !slices.ContainsFunc(r.problems, func(o inventory.Problem) bool { return o.String() == p.String() }) {
+			r.problems = append(r.problems, p)
+		}
+	}
+	if r.problems.Err() != nil {
+		r.inventory = nil
+	}
+	return nil
 }
 
 // verdict is the exit code that the report calls for.

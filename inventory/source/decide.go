@@ -89,11 +89,11 @@ func (r *Reconciler) judge(ctx context.Context, edit Edit, next *inventory.Inven
 func (r *Reconciler) losses(ctx context.Context, next *inventory.Inventory) (losses inventory.Losses, err error) {
 	inForce := r.have.inventory
 	losses = inventory.LossesOf(next, inForce)
-	if inForce == nil || r.VIPLosses == nil || next.Equal(inForce) {
+	if inForce == nil || r.ClusterLosses == nil || next.Equal(inForce) {
 		return losses, nil
 	}
-	of, err := r.VIPLosses(ctx, inForce, next)
-	return losses.WithVIPs(of), err
+	of, err := r.ClusterLosses(ctx, inForce, next)
+	return losses.In(of), err
 }
 
 // allows is the leave that somebody wrote on the ConfigMap that lists the slices.

@@ -36,7 +36,7 @@ func newJudged(t *testing.T) *judged {
 // restart has another leader go on.
 func (j *judged) restart() {
 	j.Reconciler = reconcilerOf(j.client)
-	j.VIPLosses = func(context.Context, *inventory.Inventory, *inventory.Inventory) (inventory.Losses, error) {
+	j.ClusterLosses = func(context.Context, *inventory.Inventory, *inventory.Inventory) (inventory.Losses, error) {
 		return inventory.Losses{InUse: 3, Unreachable: j.lost, Switched: j.switched}, j.err
 	}
 }

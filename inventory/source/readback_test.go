@@ -49,7 +49,7 @@ func TestAMachineThatIsRenamedIsStoredOnce(t *testing.T) {
 func TestWhatAnEarlierVersionStoredOfARenamedMachineIsStoredAnew(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k := reconcilerOf(client)
-	for _, name := range []string{"name: w0", "name: w9"} {
+	for _, name := range []string{"name: w0", "name: w9, id: w9"} {
 		e := edit(strings.Replace(text("a"), "name: w0", name, 1))
 		k.edit, k.decided = &e, false
 		if err := k.step(ctx); err != nil {

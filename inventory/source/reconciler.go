@@ -42,9 +42,9 @@ type Reconciler struct {
 	// Enforce takes an inventory that is in force from now on: that which was
 	// accepted earlier, then each that is taken up.
 	Enforce func(*inventory.Inventory)
-	// VIPLosses returns how many VIPs are in use, and what after takes from those that some machine
-	// announces under before; an error where it cannot be told now. nil: nobody is asked.
-	VIPLosses func(ctx context.Context, before, after *inventory.Inventory) (inventory.Losses, error)
+	// ClusterLosses returns what after takes from the cluster that it has under before: VIPs in use, Nodes' machines,
+	// ways between pods, addresses; an error where it cannot be told now. nil: nobody is asked.
+	ClusterLosses func(ctx context.Context, before, after *inventory.Inventory) (inventory.Losses, error)
 	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
 	// Ready. nil: new terms of sessions are not tried.
 	Agents func(context.Context) (map[string]Agent, error)

@@ -46,6 +46,8 @@ type Agent struct {
 	Up    bool   // all of its sessions are, by the condition [lb.FabricReady]
 	Says  string // the message of that condition
 	Alone bool   // nobody else announces some VIP
+	// Endpoints are those of Services that are ready on it: their clients, and pods, may lose their way while it tries.
+	Endpoints int
 }
 
 // How a machine's session with a router is.
@@ -203,8 +205,8 @@ func (r *Reconciler) digests(edit Edit) []string {
 }
 
 // trialNodes chooses a machine for each router whose sessions change: one whose session with it is
-// up, so that there is something to learn; that does not alone announce a VIP; and that does not
-// try another router's already, for it then keeps that one. Routers that no machine with an agent
+// up, so that there is something to learn; that does not alone announce a VIP; that has no endpoint, or few; and that
+// does not try another router's already, for it then keeps that one. Routers that no machine with an agent
 // has a session with are left out.
 func trialNodes(changed inventory.Retermed, agents map[string]Agent) map[string][]string {
 	chosen := map[string][]string{}
@@ -222,12 +224,17 @@ func trialNodes(changed inventory.Retermed, agents map[string]Agent) map[string]
 			if chosen[a.Node] != nil {
 				n++
 			}
-			if a.Alone {
+			if a.Endpoints > 0 {
 				n += 2
 			}
-			return n + 4*a.session(router)
+			if a.Alone {
+				n += 4
+			}
+			return n + 8*a.session(router)
 		}
-		best := slices.MinFunc(candidates, func(a, b Agent) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Node, b.Node)) })
+		best := slices.MinFunc(candidates, func(a, b Agent) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Endpoints, b.Endpoints), strings.Compare(a.Node, b.Node))
+		})
 		chosen[best.Node] = append(chosen[best.Node], router)
 	}
 	return chosen

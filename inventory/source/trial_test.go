@@ -249,6 +249,12 @@ func TestWhoTriesNewTerms(t *testing.T) {
 			"w1": {Node: "w1", Up: true}, "w2": {Node: "w2", Up: true}}, []string{"tor-a", "tor-b"}, "w1 tor-a; w2 tor-b"},
 		{"one that announces no VIP alone", map[string]Agent{
 			"w1": {Node: "w1", Up: true, Alone: true}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
+		{"one without endpoints, or with few", map[string]Agent{
+			"w1": {Node: "w1", Up: true, Endpoints: 3}, "w2": {Node: "w2", Up: true, Endpoints: 2}}, []string{"tor-a"}, "w2 tor-a"},
+		{"one without endpoints for both routers", map[string]Agent{
+			"w1": {Node: "w1", Up: true, Endpoints: 3}, "w2": {Node: "w2", Up: true}}, []string{"tor-a", "tor-b"}, "w2 tor-a tor-b"},
+		{"one with endpoints before one that announces a VIP alone", map[string]Agent{
+			"w1": {Node: "w1", Up: true, Endpoints: 3}, "w2": {Node: "w2", Up: true, Alone: true}}, []string{"tor-a"}, "w1 tor-a"},
 		{"one that does, where the others are down", map[string]Agent{
 			"w1": {Node: "w1", Up: true, Alone: true}, "w2": {Node: "w2", Says: says("tor-a")}}, []string{"tor-a"}, "w1 tor-a"},
 		{"one that is known to be up before one of which it is not said", map[string]Agent{

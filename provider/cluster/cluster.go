@@ -25,7 +25,9 @@ func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Servi
 	if err != nil {
 		return preview.Cluster{}, err
 	}
-	return assemble(held, nodes, services, all), nil
+	c := assemble(held, nodes, services, all)
+	c.Taken, c.Endpoints = taken(nodes, services, all), endpointsOn(all)
+	return c, nil
 }
 
 // assemble puts together what objects of each kind say, and who holds which VIP.

@@ -86,10 +86,10 @@ func (r *Reader) Read(ctx context.Context) (preview.Cluster, error) {
 	if err != nil {
 		return preview.Cluster{}, err
 	}
-	return r.cached(held)
+	return r.cached(held, true)
 }
 
-// With returns what there is now around VIPs that are known to be held, and asks the API server
+// With returns what there is now around VIPs that are known to be held, and nothing beside it, and asks the API server
 // nothing.
 func (r *Reader) With(ctx context.Context, vips map[lb.ServiceKey][]netip.Addr) (preview.Cluster, error) {
 	if err := r.await(ctx); err != nil {
@@ -101,11 +101,11 @@ func (r *Reader) With(ctx context.Context, vips map[lb.ServiceKey][]netip.Addr) 
 			held[k] = append(held[k], holding{vip: a})
 		}
 	}
-	return r.cached(held)
+	return r.cached(held, false)
 }
 
-// cached returns what the informers have around what is held.
-func (r *Reader) cached(held holdings) (preview.Cluster, error) {
+// cached returns what the informers have around what is held, and what does not depend on that where the whole is asked for.
+func (r *Reader) cached(held holdings, whole bool) (preview.Cluster, error) {
 	nodes, err1 := r.nodes.List(labels.Everything())
 	services, err2 := r.services.List(labels.Everything())
 	if err := errors.Join(err1, err2); err != nil {
@@ -115,7 +115,11 @@ func (r *Reader) cached(held holdings) (preview.Cluster, error) {
 	for _, obj := range r.slices.List() {
 		all = append(all, obj.(*discoveryv1.EndpointSlice))
 	}
-	return assemble(held, nodes, services, all), nil
+	c := assemble(held, nodes, services, all)
+	if whole {
+		c.Taken, c.Endpoints = taken(nodes, services, all), endpointsOn(all)
+	}
+	return c, nil
 }
 
 // Nodes returns the Nodes that there are now. They must not be changed.

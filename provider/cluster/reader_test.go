@@ -117,8 +117,38 @@ func TestWhatTheAPIServerSays(t *testing.T) {
 				}},
 		},
 	}
+	got.Taken, got.Endpoints = nil, nil // another test's
 	if d := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }), cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestTheAddressesOfAClusterAreThoseOfItsPodsNodesAndServices are those that no pool may have.
+func TestTheAddressesOfAClusterAreThoseOfItsPodsNodesAndServices(t *testing.T) {
+	n := node("w1", v1.ConditionTrue, nil)
+	n.Spec.PodCIDRs = []string{"10.244.1.0/24", "fd00:1::/64"}
+	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.10.0.11"}, {Type: v1.NodeHostName, Address: "w1"}}
+	inside, headless := service("web", ""), service("headless", "")
+	inside.Spec.ClusterIPs, headless.Spec.ClusterIPs = []string{"10.96.0.7", "fd00:96::7"}, []string{v1.ClusterIPNone}
+	r := reader(t, n, inside, headless, slice("web", "web", "IPv4", endpoint("172.16.0.1", "w1", true, true, false), endpoint("192.0.2.1", "", true, true, false)))
+	c, err := r.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, taken := range c.Taken {
+		got = append(got, taken.Prefix.String()+" "+taken.Who)
+	}
+	want := []string{"10.244.1.0/24 the pods of node w1", "fd00:1::/64 the pods of node w1", "10.10.0.11/32 node w1", "10.96.0.7/32 service default/web inside the cluster",
+		"fd00:96::7/128 service default/web inside the cluster", "172.16.0.1/32 an endpoint of service default/web on node w1"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[string]int{"w1": 1}, c.Endpoints); d != "" {
+		t.Error(d)
+	}
+	if c, err := r.With(t.Context(), nil); err != nil || c.Taken != nil || c.Endpoints != nil {
+		t.Errorf("nobody asked for them: %v, %v", c.Taken, err)
 	}
 }
 

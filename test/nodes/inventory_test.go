@@ -47,7 +47,7 @@ func TestNoEditButRetiredLetsANodeGo(t *testing.T) {
 		"half a file":            zoned("a", "active")[:150],
 		"nothing at all":         "",
 		"no machine":             apiserver.Document("  racks: [{name: r01, machines: []}]\n"),
-		"two of three machines":  strings.Replace(strings.Replace(zoned("b", "active"), "{name: w2", "{name: x2", 1), "{name: w3", "{name: x3", 1),
+		"two of three machines":  strings.Replace(strings.Replace(zoned("b", "active"), "{name: w2", "{name: x2, id: x2", 1), "{name: w3", "{name: x3, id: x3", 1),
 		"all machines retired":   strings.ReplaceAll(zoned("b", "retired"), "13]}", "13], state: retired}"),
 		"another inventory name": strings.Replace(zoned("b", "active"), "name: dc1", "name: dc2", 1),
 		"an address used twice":  strings.Replace(zoned("b", "active"), "10.10.1.12", "10.10.1.11", 1),

@@ -67,52 +67,6 @@ func (c *cluster) vip(service string) (ip string) {
 	return ip
 }
 
-// TestAMachineThatIsRenamedIsStoredOnceAndReadByAll: its Node keeps its pod CIDR, and the new name gets another.
-func TestAMachineThatIsRenamedIsStoredOnceAndReadByAll(t *testing.T) {
-	program := plinth(t)
-	c := newCluster(t, apiserver.Options{})
-	const uuid = "4c4c4544-0032-3010-8053-b7c04f585931"
-	named := func(name string) string {
-		text := strings.Replace(skewed("a", "active"), "  racks:\n", "  podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}\n  racks:\n", 1)
-		return strings.Replace(text, "{name: w1, ", "{name: "+name+", match: {systemUUID: "+uuid+"}, ", 1)
-	}
-	c.edit(named("w1"))
-	stop := c.start()
-	c.register(node{name: "w1", systemUUID: uuid})
-	c.until("w1", "has a pod CIDR", func(n *v1.Node) error {
-		if n.Spec.PodCIDR != "10.244.0.0/24" {
-			return fmt.Errorf("it is %q", n.Spec.PodCIDR)
-		}
-		return nil
-	})
-	c.edit(named("w9"))
-	c.AwaitStatus("generation", "2")
-	c.quiet(5*time.Second, "plinth-accepted")
-	for range 2 {
-		if code, out := c.ask(program, "status"); code > 1 || strings.Contains(out, "cannot be read") || !strings.Contains(out, "dc1") {
-			t.Errorf("plinth status ends with %d:\n%s", code, out)
-		}
-		if code, out := c.ask(program, "diff", "cluster", filepath.Join(c.files(map[string]string{"dc1.yaml": named("w9")}), "dc1.yaml")); code > 1 || strings.Contains(out, "cannot be read") {
-			t.Errorf("plinth diff cluster ends with %d:\n%s", code, out)
-		}
-		stop()
-		stop = c.start()
-		c.AwaitStatus("ready", "true")
-		c.quiet(3*time.Second, "plinth-accepted")
-	}
-	if got := c.slice().Data["inventory.yaml"]; strings.Count(got, "10.244.0.0/24") != 1 || !strings.Contains(got, "held: true") {
-		t.Errorf("the slice is\n%s", got)
-	}
-	c.service("web")
-	c.vip("web")
-	c.edit(named("w1"))
-	c.AwaitStatus("generation", "3")
-	c.quiet(3*time.Second, "plinth-accepted")
-	if got := c.get("w1").Spec.PodCIDR; got != "10.244.0.0/24" {
-		t.Errorf("w1 has %s", got)
-	}
-}
-
 // TestAStoreThatIsBrokenByHandIsGoneOnWithAndMended by a controller that was started after it was broken. At first the
 // edit at hand has a mistake.
 func TestAStoreThatIsBrokenByHandIsGoneOnWithAndMended(t *testing.T) {

@@ -1,0 +1,104 @@
+package inventory
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+)
+
+// keepIDs has each machine whose ID nobody wrote keep the one that it has in force, under its name or under another: a
+// Node's providerID never changes, so the Node of a machine that is renamed stays its Node, with its pod CIDRs.
+func (inv *Inventory) keepIDs(inForce *Inventory) (problems Problems) {
+	gone := inv.unmentioned(inForce)
+	for i := range inv.Racks {
+		machines := inv.Racks[i].Machines
+		for j := range machines {
+			m := &machines[j]
+			if m.ownID {
+				continue
+			}
+			if old, known := inForce.Machine(m.Name); known {
+				m.ID = old.ID
+				continue
+			}
+			at := slices.IndexFunc(gone, m.was)
+			if at < 0 {
+				continue
+			}
+			old := gone[at]
+			gone = slices.Delete(gone, at, at+1)
+			m.ID = old.ID
+			problems = append(problems, inv.problemAt(machinePath(m.Rack, m.Name), Problem{
+				Severity: Warning, Code: MachineRenamed, Value: m.Name,
+				Message:  fmt.Sprintf("is machine %s under another name: it has %s. Its Node keeps its name, its providerID %s and its pod CIDRs", old.Name, old.inCommon(*m), m.ProviderID()),
+				Accepted: fmt.Sprintf("id: %s, if it is another machine", m.Name),
+			}))
+		}
+	}
+	inv.reindex()
+	return append(problems, inv.idsTwice()...)
+}
+
+// unmentioned are the machines in force that no machine has the name of, nor, by its own hand, the ID.
+func (inv *Inventory) unmentioned(inForce *Inventory) (gone []Machine) {
+	names, ids := map[string]bool{}, map[string]bool{}
+	for m := range inv.Machines() {
+		names[m.Name] = true
+		ids[m.ID] = ids[m.ID] || m.ownID
+	}
+	for old := range inForce.Machines() {
+		if !names[old.Name] && !ids[old.ID] && old.State != StateRetired {
+			gone = append(gone, old)
+		}
+	}
+	return gone
+}
+
+// was reports whether a machine that nobody mentions any more is this one: it has the same board, or the same
+// addresses and perhaps the same board.
+func (m *Machine) was(old Machine) bool {
+	if m.SystemUUID != "" && old.SystemUUID != "" {
+		return m.SystemUUID == old.SystemUUID
+	}
+	return len(m.Addresses) > 0 && slices.Equal(sortedAddrs(m.Addresses), sortedAddrs(old.Addresses))
+}
+
+func sortedAddrs(all []netip.Addr) []netip.Addr {
+	return slices.SortedFunc(slices.Values(all), netip.Addr.Compare)
+}
+
+// inCommon says in words by which a machine is known to be another one under a new name.
+func (m Machine) inCommon(other Machine) string {
+	board := m.SystemUUID != "" && m.SystemUUID == other.SystemUUID
+	addresses := slices.Equal(sortedAddrs(m.Addresses), sortedAddrs(other.Addresses))
+	switch {
+	case board && addresses:
+		return "the same board and addresses"
+	case board:
+		return "the same board"
+	default:
+		return "the same addresses"
+	}
+}
+
+// idsTwice has a problem for each machine whose ID is its name by default, and which a machine has that was called so
+// before.
+func (inv *Inventory) idsTwice() (problems Problems) {
+	first := map[string]Machine{}
+	for m := range inv.Machines() {
+		other, taken := first[m.ID]
+		if !taken {
+			first[m.ID] = m
+			continue
+		}
+		if m.Name != m.ID && other.Name == m.ID {
+			m, other = other, m // the one that is new
+		}
+		problems = append(problems, inv.problemAt(machinePath(m.Rack, m.Name), Problem{
+			Severity: Error, Code: ProviderIDTwice, Value: m.ID,
+			Message:  fmt.Sprintf("has the id %s by its name, and machine %s, which was called so before, keeps it", m.ID, other.Name),
+			Accepted: fmt.Sprintf("id: %s-2, or any other that no machine has", m.Name),
+		}))
+	}
+	return problems
+}

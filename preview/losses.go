@@ -1,0 +1,137 @@
+package preview
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Losses returns what an edit takes from a cluster: VIPs in use that are [Unreachable], and those that it switches
+// between BGP and a link without asking; Nodes that lose their machine; pods that do not reach each other any
+// more; addresses of the cluster that a pool gets. Of what is lost already nothing is lost: an edit that mends is
+// never refused.
+func Losses(before, after *inventory.Inventory, c Cluster) inventory.Losses {
+	l := inventory.Losses{InUse: c.VIPsInUse(), Unreachable: Unreachable(before, after, c), Nodes: lostNodes(before, after, c), Taken: takenBy(before, after, c)}
+	was := of(before, c.served(), Failures{}, before.MachineOf, c.withoutNode(before))
+	for _, vip := range was.VIPs {
+		if from, to, switches := inventory.SwitchOf(vip.Addr, after, before); switches && len(vip.By) > 0 {
+			l.Switched = append(l.Switched, inventory.SwitchedVIP{Addr: vip.Addr, Services: keysOf(vip.Services), From: from, To: to})
+		}
+	}
+	l.Pods = cutPods(was, of(after, c, Failures{}, after.Identify, nil), c)
+	return l
+}
+
+// lostNodes are the Nodes that are a machine and would be none, or any of several. A machine that goes, or that another
+// one takes the place of, is told of as removed.
+func lostNodes(before, after *inventory.Inventory, c Cluster) (lost []inventory.LostNode) {
+	removed := inventory.LossesOf(after, before).Removed
+	for name, n := range c.Nodes {
+		n.Identity.Name = name
+		old, err := before.MachineOf(n.Identity)
+		if err != nil || slices.Contains(removed, old.Name) {
+			continue
+		}
+		if _, err = after.MachineOf(n.Identity); err != nil {
+			lost = append(lost, inventory.LostNode{Node: name, Machine: old.Name, Why: err.Error()})
+		}
+	}
+	slices.SortFunc(lost, func(a, b inventory.LostNode) int { return cmp.Compare(a.Node, b.Node) })
+	return lost
+}
+
+// notRouted is why pods of other Nodes are not reached where the inventory has no podNetwork any more.
+const notRouted = "podNetwork is gone, and with it the routes that Plinth keeps"
+
+// cutPods are the pairs of racks between whose pods more pairs of machines lack a way than before, among the Nodes that
+// have pod CIDRs, and pods under both inventories. Machines may change their rack: in all more pairs must lack one.
+func cutPods(was, is *Preview, c Cluster) (cut []inventory.CutPods) {
+	had, has := was.podNodes(), is.podNodes()
+	for _, p := range []*Preview{was, is} {
+		p.machines = slices.DeleteFunc(slices.Clone(p.machines), func(m machine) bool {
+			return !had[m.node] || !has[m.node] || len(c.Nodes[m.node].PodCIDRs) == 0
+		})
+	}
+	before, lacked := map[[2]string]int{}, 0
+	for _, p := range was.PodPaths() {
+		n := unreachablePairs(p.Ways)
+		before[[2]string{p.From, p.To}] = n
+		lacked += n
+		if reached := pairsOf(p.Ways) - n; reached > 0 && is.inv.PodNetwork.Mode == inventory.ModeNone {
+			cut = append(cut, inventory.CutPods{From: p.From, To: p.To, Pairs: reached, Why: notRouted})
+		}
+	}
+	for _, p := range is.PodPaths() {
+		n := unreachablePairs(p.Ways)
+		lacked -= n
+		if more := n - before[[2]string{p.From, p.To}]; more > 0 {
+			cut = append(cut, inventory.CutPods{From: p.From, To: p.To, Pairs: more, Why: whyNot(p.Ways)})
+		}
+	}
+	if lacked >= 0 && is.inv.PodNetwork.Mode != inventory.ModeNone {
+		return nil
+	}
+	return cut
+}
+
+// podNodes are the Nodes of machines that have pods.
+func (p *Preview) podNodes() map[string]bool {
+	out := map[string]bool{}
+	for _, m := range p.machines {
+		if m.hasPods() {
+			out[m.node] = true
+		}
+	}
+	return out
+}
+
+func pairsOf(ways []Way) (n int) {
+	for _, w := range ways {
+		n += w.Pairs
+	}
+	return n
+}
+
+// whyNot tells why there are no ways.
+func whyNot(ways []Way) string {
+	var all []string
+	for _, w := range ways {
+		if w.Kind == NoWay {
+			all = append(all, fmt.Sprintf("%s: %s", w.Family, w.Reason))
+		}
+	}
+	return strings.Join(slices.Compact(all), ", ")
+}
+
+// Taken is an address, or a block of them, that somebody in the cluster has.
+type Taken struct {
+	Prefix netip.Prefix
+	Who    string // as "the pods of node w3"
+}
+
+// takenBy are the addresses of the cluster that a pool has under the next inventory, and none had. What is in a block
+// that is told of is not told again.
+func takenBy(before, after *inventory.Inventory, c Cluster) (taken []inventory.TakenAddress) {
+	if len(c.Taken) == 0 {
+		return nil
+	}
+	pools := inventory.Diff(before, after).Pools
+	for _, p := range pools {
+		for _, t := range c.Taken {
+			had := slices.ContainsFunc(pools, func(o inventory.PoolChange) bool { return overlap(o.Lost, t.Prefix) })
+			told := slices.ContainsFunc(taken, func(o inventory.TakenAddress) bool { return o.Pool == p.Name && inventory.Covers(o.Of, t.Prefix) })
+			if !had && !told && overlap(p.Gained, t.Prefix) {
+				taken = append(taken, inventory.TakenAddress{Pool: p.Name, Of: t.Prefix, Who: t.Who})
+			}
+		}
+	}
+	return taken
+}
+
+func overlap(ranges []inventory.Range, block netip.Prefix) bool {
+	return slices.ContainsFunc(ranges, inventory.RangeOf(block).Overlaps)
+}
