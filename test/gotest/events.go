@@ -25,9 +25,11 @@ type Result struct {
 	Package string
 	Test    string // empty: of the package itself, which failed beside its tests
 	Outcome Outcome
-	Began   time.Time // zero: the events have no times
-	Took    time.Duration
-	Output  []string // lines, those of its subtests among them
+	Began   time.Time     // zero: the events have no times
+	Took    time.Duration // by the clock, with its subtests; of one that waits for others to run beside it, without the wait and these
+	Output  []string      // lines, those of its subtests among them
+
+	waits bool // it calls t.Parallel
 }
 
 // event is a line of test2json (go doc test2json).
@@ -74,6 +76,10 @@ func (r *reader) take(e event) {
 		if e.Action == "output" {
 			r.open[key].Output = append(r.open[key].Output, strings.TrimRight(e.Output, "\n"))
 		}
+	case "pause":
+		if open := r.open[key]; open != nil && !sub {
+			open.waits = true
+		}
 	case "pass", "fail", "skip":
 		if sub {
 			return // a subtest is told with its test
@@ -83,7 +89,10 @@ func (r *reader) take(e event) {
 			one = *open
 			delete(r.open, key)
 		}
-		one.Took = time.Duration(e.Elapsed * float64(time.Second))
+		one.Took = time.Duration(e.Elapsed * float64(time.Second)) // without subtests that call t.Parallel
+		if !one.waits && !one.Began.IsZero() {
+			one.Took = max(one.Took, e.Time.Sub(one.Began))
+		}
 		one.Outcome = map[string]Outcome{"pass": Passed, "fail": Failed, "skip": Skipped}[e.Action]
 		if name != "" || one.Outcome == Failed && !r.failed(e.Package) {
 			r.done = append(r.done, one)

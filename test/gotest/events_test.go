@@ -72,3 +72,23 @@ func TestAPackageThatFailsBesideItsTestsIsTold(t *testing.T) {
 		t.Errorf("a package is told whose tests failed: %+v", got[""])
 	}
 }
+
+// TestSubtestsThatRunBesideEachOtherTakeTime of their test, though go test says that it took none. How long one takes that
+// waits itself for others is not told by the clock.
+func TestSubtestsThatRunBesideEachOtherTakeTime(t *testing.T) {
+	got := read(t, `{"Time":"2026-01-01T12:00:00Z","Action":"run","Package":"a","Test":"TestOfParts"}
+{"Time":"2026-01-01T12:00:00Z","Action":"run","Package":"a","Test":"TestOfParts/one"}
+{"Time":"2026-01-01T12:00:00Z","Action":"pause","Package":"a","Test":"TestOfParts/one"}
+{"Time":"2026-01-01T12:00:09Z","Action":"pass","Package":"a","Test":"TestOfParts/one","Elapsed":9}
+{"Time":"2026-01-01T12:00:09Z","Action":"pass","Package":"a","Test":"TestOfParts","Elapsed":0}
+{"Time":"2026-01-01T12:00:09Z","Action":"run","Package":"a","Test":"TestThatWaits"}
+{"Time":"2026-01-01T12:00:09Z","Action":"pause","Package":"a","Test":"TestThatWaits"}
+{"Time":"2026-01-01T12:00:30Z","Action":"cont","Package":"a","Test":"TestThatWaits"}
+{"Time":"2026-01-01T12:00:32Z","Action":"pass","Package":"a","Test":"TestThatWaits","Elapsed":2}
+`)
+	for name, want := range map[string]time.Duration{"TestOfParts": 9 * time.Second, "TestThatWaits": 2 * time.Second} {
+		if got[name].Took != want {
+			t.Errorf("%s took %v, want %v", name, got[name].Took, want)
+		}
+	}
+}

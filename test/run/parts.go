@@ -28,7 +28,7 @@ type suite struct {
 
 // gate is what each change must pass: facts, on which no clock and no chance has a say. So its parts may run side by side.
 var gate = []part{
-	{name: "lint", command: []string{"make", "--no-print-directory", "lint"}, usual: 4, plain: true},
+	{name: "lint", command: []string{"make", "--no-print-directory", "lint"}, usual: 7, plain: true},
 	{name: "unit", usual: 9, plain: true, suites: []suite{
 		{module: ".", packages: []string{"./..."}},
 		{module: "release", packages: []string{"./..."}},
@@ -42,7 +42,7 @@ var gate = []part{
 	{name: "cluster", usual: 25, suites: []suite{
 		{module: "test", packages: []string{"./..."}, without: []string{"e2e", "traffic", "labs", "real", "stopwatch", "upstream"}, pieces: true},
 	}},
-	{name: "lab", usual: 8, places: 2, suites: []suite{{module: "test", packages: []string{"./e2e/..."}}}},
+	{name: "lab", usual: 12, places: 2, suites: []suite{{module: "test", packages: []string{"./e2e/..."}}}},
 }
 
 // rest is what depends on the clock, takes long, or draws what happens.
