@@ -26,6 +26,7 @@ type Observed struct {
 	// Controllers and Agents are pods; none where they run outside of the cluster.
 	Controllers []Pod
 	Agents      []Pod
+	Leader      *Leader  // of the controllers; nil: it is not known whether there is one
 	NotKnown    []string // what the reader has no right to see, and why
 }
 
@@ -82,6 +83,14 @@ type Pod struct {
 	Node    string // empty: not scheduled
 	Image   string
 	Pending string // what it waits for; empty: it runs
+}
+
+// Leader is what the lease of the controllers says.
+type Leader struct {
+	Lease  string        // namespace/name
+	Exists bool          // there is one
+	Holder string        // empty: nobody has it
+	Silent time.Duration // for how long its holder has not renewed it, longer than it lasts; zero: it has
 }
 
 // node returns the Node of that name.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -29,7 +30,28 @@ func controllerFindings(seen Observed) (out []Finding) {
 		}
 		out = append(out, Finding{Kind: KindController, Message: why})
 	}
-	return out
+	return append(out, leaderFindings(seen)...)
+}
+
+// leaderFindings tell of a controller that is dead, or was never there: nothing else here would say so, for what it
+// wrote last stands there still.
+func leaderFindings(seen Observed) []Finding {
+	l := seen.Leader
+	runs := slices.ContainsFunc(seen.Controllers, func(p Pod) bool { return p.Pending == "" })
+	if l == nil || l.Holder != "" && l.Silent == 0 || !l.Exists && runs {
+		return nil // one that runs with --leader-elect=false has no lease
+	}
+	why := fmt.Sprintf("none leads: nobody has the lease %s", l.Lease)
+	if !l.Exists {
+		why = fmt.Sprintf("none leads: there is no lease %s, as of one that runs with --leader-elect=false outside of the cluster", l.Lease)
+	}
+	if l.Holder != "" {
+		why = fmt.Sprintf("none leads: %s had the lease %s, and renewed it %s ago the last time", l.Holder, l.Lease, l.Silent.Round(time.Second))
+	}
+	return []Finding{{
+		Kind: KindController, Reason: "NoLeader",
+		Message: why + ". Until one does, no edit, no new Service and no new Node is looked at; what is announced stays. Its log says why it ended, or does not lead",
+	}}
 }
 
 // agentFindings look at the pods of agents: those that do not run, machines without one, and

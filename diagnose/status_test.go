@@ -147,6 +147,16 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"the controller cannot be scheduled", func(s *Observed) {
 			s.Controllers = []Pod{{Name: "ccm-x", Pending: "it cannot be scheduled: 0/4 nodes are available"}}
 		}, []string{"controller: pod ccm-x does not run: it cannot be scheduled: 0/4 nodes are available"}},
+		{"no controller ever led", func(s *Observed) { s.Leader = &Leader{Lease: "a/b"} }, []string{"controller: none leads: there is no lease a/b, as of one"}},
+		{"none has led, and one runs", func(s *Observed) {
+			s.Leader, s.Controllers = &Leader{Lease: "a/b"}, []Pod{{Name: "p", Node: "nuc1", Image: "ccm:v1"}}
+		}, nil},
+		{"the controller that led has ended", func(s *Observed) { s.Leader = &Leader{Lease: "a/b", Exists: true} }, []string{"controller: none leads: nobody has the lease a/b. Until one does, no edit"}},
+		{"the controller that led is dead", func(s *Observed) {
+			s.Leader = &Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Silent: 90 * time.Second}
+		},
+			[]string{"controller: none leads: w1_x had the lease a/b, and renewed it 1m30s ago the last time"}},
+		{"a controller leads", func(s *Observed) { s.Leader = &Leader{Lease: "a/b", Exists: true, Holder: "w1_x"} }, nil},
 		{"the controller runs", func(s *Observed) { s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "ccm:v1"}} }, nil},
 		{"an agent does not run", func(s *Observed) { s.Agents[1].Pending = "CrashLoopBackOff: back-off 5m0s" }, []string{"agent (nuc2): pod agent-2 does not run: CrashLoopBackOff: back-off 5m0s"}},
 		{"an agent is missing, and its last word stands", func(s *Observed) { s.Agents = s.Agents[1:] }, []string{"agent (nuc1): no pod of the agent is on this Node"}},

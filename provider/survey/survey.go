@@ -28,7 +28,7 @@ import (
 )
 
 // Objects of one page: as many as make some megabytes, so that an API server answers in a few
-// hundred milliseconds and a cluster of 1,600 machines in 20 requests.
+// hundred milliseconds and a cluster of 1,600 machines in 21 requests.
 const (
 	nodesOfPage    = 1000 // 15 kB each
 	podsOfPage     = 1000
@@ -61,13 +61,14 @@ func New(config *rest.Config, namespace string) (Reader, error) {
 }
 
 // Read asks the API server for all that a summary needs, side by side. It uses these verbs of the
-// API, and says what it may not read where the last two are refused:
+// API, and says what it may not read where the last three are refused:
 //
 //	                  configmaps             get list   in Plinth's namespace
 //	                  nodes, services        list
 //	networking.k8s.io ipaddresses            list
 //	discovery.k8s.io  endpointslices         list
 //	                  pods                   list       in Plinth's namespace
+//	coordination.k8s.io leases               get        in Plinth's namespace
 func (r Reader) Read(ctx context.Context) (diagnose.Observed, error) {
 	raw, err := r.fetch(ctx)
 	if err != nil {
@@ -76,8 +77,11 @@ func (r Reader) Read(ctx context.Context) (diagnose.Observed, error) {
 	return raw.observed(), nil
 }
 
-// notPlanned is what is not known without EndpointSlices.
-const notPlanned = "which VIPs nobody announces"
+// What is not known without EndpointSlices, and without the lease.
+const (
+	notPlanned = "which VIPs nobody announces"
+	notLed     = "whether a controller leads"
+)
 
 // fetched is what the API server answered.
 type fetched struct {
@@ -89,6 +93,7 @@ type fetched struct {
 	claims    []*networkingv1.IPAddress
 	slices    []*discoveryv1.EndpointSlice
 	pods      []*v1.Pod
+	leader    *diagnose.Leader
 	forbidden map[string]error // what may not be read, and why
 }
 
@@ -98,7 +103,7 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 	raw, core := fetched{forbidden: map[string]error{}}, r.Client.CoreV1()
 	byType := fields.OneTermEqualSelector("spec.type", string(v1.ServiceTypeLoadBalancer)).String()
 	byName := fmt.Sprintf("%s in (%s,%s)", labelName, nameAgent, nameController)
-	var errPods, errSlices error
+	var errPods, errSlices, errLeader error
 	err := sideBySide(
 		func() (err error) {
 			raw.inventory, err = source.Accepted(ctx, r.Client, r.Namespace)
@@ -135,9 +140,14 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 			raw.pods, errPods = all[*v1.Pod](ctx, podsOfPage, metav1.ListOptions{LabelSelector: byName}, list(core.Pods(r.Namespace).List))
 			return unlessForbidden(errPods)
 		},
+		func() error {
+			raw.leader, errLeader = r.leader(ctx)
+			return unlessForbidden(errLeader)
+		},
 	)
 	raw.note("whether the controller's pods run, and those of agents", errPods)
 	raw.note(notPlanned, errSlices)
+	raw.note(notLed, errLeader)
 	return raw, err
 }
 
@@ -210,6 +220,9 @@ func (raw fetched) observed() diagnose.Observed {
 		seen.NotKnown = append(seen.NotKnown, what+": "+err.Error())
 	}
 	slices.Sort(seen.NotKnown)
+	if _, not := raw.forbidden[notLed]; !not {
+		seen.Leader = raw.leader
+	}
 	raw.plan(&seen)
 	return seen
 }

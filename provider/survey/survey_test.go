@@ -106,7 +106,7 @@ func TestWhatTheAPIServerSays(t *testing.T) {
 			Key: web, Class: "plinth.dev/bgp", Shown: []netip.Addr{vip},
 			Allocated: diagnose.Condition{Status: "True", Reason: "Allocated"}, Announced: diagnose.Condition{Status: "False", Reason: "NoEndpoint", Message: "none"},
 		}},
-		Claimed: []netip.Addr{vip}, Planned: true,
+		Claimed: []netip.Addr{vip}, Planned: true, Leader: &diagnose.Leader{Lease: "kube-system/cloud-controller-manager"},
 		Agents:      []diagnose.Pod{{Name: "agent", Node: "nuc1", Image: "agent:v1", Pending: "ImagePullBackOff: no such image"}},
 		Controllers: []diagnose.Pod{{Name: "ccm", Pending: "it is Pending"}, {Name: "placeless", Pending: "it cannot be scheduled: 0/4 nodes are available"}},
 	}
@@ -186,21 +186,21 @@ func TestWhatMayNotBeReadIsSaid(t *testing.T) {
 	}
 }
 
-// TestASummaryOf1600MachinesTakes20Requests counts them.
-func TestASummaryOf1600MachinesTakes20Requests(t *testing.T) {
+// TestASummaryOf1600MachinesTakes21Requests counts them.
+func TestASummaryOf1600MachinesTakes21Requests(t *testing.T) {
 	api := large(t)
 	seen, err := api.serve(t).Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(api.asked) > 20 {
+	if len(api.asked) > 21 {
 		t.Errorf("%d requests:\n%s", len(api.asked), strings.Join(api.asked, "\n"))
 	}
 	if len(seen.Nodes) != 1600 || len(seen.Services) != 3000 || len(seen.Cluster.Services) != 3000 || len(seen.Agents) != 1600 || len(seen.Claimed) != 3000 {
 		t.Errorf("%d Nodes, %d Services of which %d hold a VIP, %d agents, %d claims", len(seen.Nodes), len(seen.Services), len(seen.Cluster.Services), len(seen.Agents), len(seen.Claimed))
 	}
 	s := diagnose.Of(seen)
-	if len(s.Findings) != 1 || !strings.Contains(s.NotWell[0], "newest edit") { // there is no ConfigMap with its status
+	if len(s.Findings) != 2 || !strings.Contains(s.NotWell[0], "none leads") || !strings.Contains(s.NotWell[1], "newest edit") { // there is no lease, and no ConfigMap with its status
 		t.Errorf("%.10q", s.NotWell)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,5 +33,33 @@ func TestAStatusThatIsDeletedIsWrittenAgain(t *testing.T) {
 			err = fmt.Errorf("it says %v, and said %v", is.Data, was.Data)
 		}
 		return err
+	})
+}
+
+// TestStatusSaysThatNoControllerLeads within the time that docs/reference/names.md says, and not while one does: what the
+// dead one wrote last says that all is well.
+func TestStatusSaysThatNoControllerLeads(t *testing.T) {
+	program := plinth(t)
+	c := newCluster(t, apiserver.Options{})
+	c.edit(skewed("a", "active"))
+	stop := c.start(elected...)
+	c.AwaitStatus("generation", "1")
+	const none = "controller: none leads"
+	if code, out := c.ask(program, "status"); code > 1 || strings.Contains(out, none) {
+		t.Errorf("while one leads plinth status ends with %d:\n%s", code, out)
+	}
+	stop()
+	c.Eventually(20*time.Second, "plinth status says that it is dead", func(context.Context) error {
+		if code, out := c.ask(program, "status"); code != 1 || !strings.Contains(out, none+": ") || !strings.Contains(out, " had the lease kube-system/cloud-controller-manager, and renewed it ") {
+			return fmt.Errorf("it ends with %d:\n%s", code, out)
+		}
+		return nil
+	})
+	c.start(elected...)
+	c.Eventually(20*time.Second, "plinth status says that one leads", func(context.Context) error {
+		if code, out := c.ask(program, "status"); code > 1 || strings.Contains(out, none) {
+			return fmt.Errorf("it ends with %d:\n%s", code, out)
+		}
+		return nil
 	})
 }

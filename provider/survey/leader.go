@@ -1,0 +1,63 @@
+package survey
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"plinth.dev/plinth/diagnose"
+	"plinth.dev/plinth/provider/installation"
+)
+
+// A lease that looks as if nobody renewed it is looked at again: the clocks of its holder and of whoever reads it may
+// differ. Controllers renew theirs every 2 s, unless --leader-elect-retry-period says otherwise.
+const (
+	looksAgainFor   = 5 * time.Second
+	looksAgainEvery = 500 * time.Millisecond
+)
+
+// leader reads who leads the controllers, and for how long it has been silent.
+func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
+	said := &diagnose.Leader{Lease: r.Namespace + "/" + installation.DefaultLease}
+	first, err := r.lease(ctx)
+	if err != nil || first == nil {
+		return said, err
+	}
+	said.Exists, said.Holder = true, ptr.Deref(first.Spec.HolderIdentity, "")
+	renewed := ptr.Deref(first.Spec.RenewTime, metav1.MicroTime{}).Time
+	lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second
+	silent := time.Since(renewed)
+	if said.Holder == "" || silent >= 0 && silent <= lasts {
+		return said, nil
+	}
+	for begun := time.Now(); time.Since(begun) < looksAgainFor; {
+		select {
+		case <-ctx.Done():
+			return said, fmt.Errorf("looking whether a controller leads: %w", context.Cause(ctx))
+		case <-time.After(looksAgainEvery):
+		}
+		now, err := r.lease(ctx)
+		if err != nil {
+			return said, err
+		}
+		if now == nil || !ptr.Deref(now.Spec.RenewTime, metav1.MicroTime{}).Time.Equal(renewed) {
+			return said, nil
+		}
+	}
+	said.Silent = max(silent, looksAgainFor)
+	return said, nil
+}
+
+// lease is that of the controllers; nil: there is none.
+func (r Reader) lease(ctx context.Context) (*coordinationv1.Lease, error) {
+	l, err := r.Client.CoordinationV1().Leases(r.Namespace).Get(ctx, installation.DefaultLease, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return l, err
+}

@@ -1,0 +1,58 @@
+package survey
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+// TestALeaseThatIsRenewedIsHeldWhateverClocksSay: who reads it may have another clock than who renews it.
+func TestALeaseThatIsRenewedIsHeldWhateverClocksSay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		holder string
+		ahead  time.Duration // the holder's clock
+		renews bool          // every two seconds
+		silent time.Duration
+	}{
+		"it is renewed":                       {"w1", 0, true, 0},
+		"it was, a moment ago":                {"w1", -10 * time.Second, false, 0},
+		"it is not":                           {"w1", -time.Minute, false, time.Minute},
+		"it is, by a clock that is late":      {"w1", -time.Hour, true, 0},
+		"it is, by a clock that is early":     {"w1", time.Hour, true, 0},
+		"it is not, by a clock that is early": {"w1", time.Hour, false, looksAgainFor},
+		"it was given back by whoever had it": {"", -time.Minute, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cloud-controller-manager"}}
+				lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &tt.holder, new(int32(15))
+				renew := func() { lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now().Add(tt.ahead)} }
+				renew()
+				client := fake.NewClientset(lease.DeepCopy())
+				if tt.renews {
+					go func() {
+						for {
+							select {
+							case <-t.Context().Done():
+								return
+							case <-time.After(2 * time.Second):
+								renew()
+								if _, err := client.CoordinationV1().Leases("kube-system").Update(t.Context(), lease.DeepCopy(), metav1.UpdateOptions{}); err != nil {
+									return
+								}
+							}
+						}
+					}()
+				}
+				got, err := Reader{Client: client, Namespace: "kube-system"}.leader(t.Context())
+				if err != nil || got.Holder != tt.holder || got.Silent != tt.silent || got.Lease != "kube-system/cloud-controller-manager" {
+					t.Errorf("%+v, %v", got, err)
+				}
+			})
+		})
+	}
+}
