@@ -53,7 +53,7 @@ func Down(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	return os.RemoveAll(runDir(name))
+	return errors.Join(os.RemoveAll(runDir(name)), removeRunFolder())
 }
 
 // killAll ends the recorded processes, and whatever else runs in a namespace of

@@ -106,16 +106,39 @@ func claim(r *record) error {
 	return r.save()
 }
 
+// lockLabs locks the folder of all labs, which the last one to go removes: whoever waited for it looks whether it is
+// still there.
 func lockLabs() (unlock func(), err error) {
-	if err := os.MkdirAll(runFolder, 0o755); err != nil {
-		return nil, err
+	for {
+		if err := os.MkdirAll(runFolder, 0o755); err != nil {
+			return nil, err
+		}
+		folder, err := os.Open(runFolder)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		if err := unix.Flock(int(folder.Fd()), unix.LOCK_EX); err != nil {
+			return nil, fmt.Errorf("locking %s: %w", runFolder, errors.Join(err, folder.Close()))
+		}
+		locked, err1 := folder.Stat()
+		if now, err2 := os.Stat(runFolder); err1 == nil && err2 == nil && os.SameFile(locked, now) {
+			return func() { folder.Close() }, nil
+		}
+		folder.Close()
 	}
-	file, err := os.OpenFile(filepath.Join(runFolder, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+}
+
+// removeRunFolder removes the folder of all labs once there is none.
+func removeRunFolder() error {
+	unlock, err := lockLabs()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
-		return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
+	defer unlock()
+	if err := os.Remove(runFolder); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+		return err
 	}
-	return func() { file.Close() }, nil
+	return nil
 }

@@ -19,12 +19,13 @@ import (
 	"plinth.dev/plinth/test/lab/demo"
 )
 
-const usage = `plinth-lab build|up|down|demo|demo-home|sweep [--name NAME] [--shape two-racks|homelab|two-routers|home]
+const usage = `plinth-lab build|up|down|restart|demo|demo-home|sweep [--name NAME] [--shape two-racks|homelab|two-routers|home]
 
   build  build the control plane, where it is not there yet; with --real also what
          machines with a real kubelet run, with --upstream Kubernetes' own tests
   up     start a lab with Plinth on it, and leave it running
   down   remove every trace of it
+  restart ccm|MACHINE...  start the controller, or the agent of a machine, whatever became of it
   demo   start a lab, show Plinth at work on it, and remove it
   demo-home  the same for a home, whose router speaks no BGP
   sweep  remove what runs of tests that were killed have left
@@ -54,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 	shape := flags.String("shape", "two-racks", "two-racks, homelab, two-routers or home")
 	real := flags.Bool("real", false, "machines with a kubelet, containerd and pods in containers")
 	upstream := flags.Bool("upstream", false, "build Kubernetes' own tests, too")
-	if err := flags.Parse(args[1:]); err != nil || flags.NArg() > 0 {
+	if err := flags.Parse(args[1:]); err != nil || (flags.NArg() > 0) != (args[0] == "restart") {
 		return errUsage
 	}
 	topology, ok := map[string]func() lab.Topology{
@@ -72,6 +73,8 @@ func run(ctx context.Context, args []string) error {
 		return up(ctx, topology(), options)
 	case "down":
 		return lab.Down(ctx, *name)
+	case "restart":
+		return restart(ctx, *name, flags.Args())
 	case "sweep":
 		return lab.Sweep(ctx, func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
 	case "demo":
@@ -130,6 +133,25 @@ func up(ctx context.Context, t lab.Topology, o lab.Options) error {
 	fmt.Printf("\nlab %s is up:\n", o.Name)
 	fmt.Printf("  export KUBECONFIG=%s\n  %s/bin/kubectl get nodes\n  ip netns exec %s curl http://VIP/\n", l.Kubeconfig(), l.Dir(), l.Namespace("client"))
 	return nil
+}
+
+// restart starts the controller or agents of a lab that runs.
+func restart(ctx context.Context, name string, programs []string) error {
+	l, err := lab.Open(name, os.Stdout)
+	if err != nil {
+		return err
+	}
+	for _, p := range programs {
+		if p == "ccm" {
+			err = l.RestartCCM(ctx)
+		} else {
+			err = errors.Join(l.StopAgent(ctx, p, syscall.SIGTERM), l.StartAgent(ctx, p))
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	return handOver(l.Dir())
 }
 
 // handOver gives the lab's files to the person who called sudo.
