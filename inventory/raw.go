@@ -365,7 +365,7 @@ type rawMachine struct {
 
 	// The name of the Kubernetes Node.
 	Name scalar[string] `key:"name" form:"node" required:"true"`
-	// What stays with the machine for its life, such as a serial number; the Node's providerID is plinth://<id>. It never holds a place: another id under the same name is another machine. Default: the name.
+	// What stays with the machine for its life, such as a serial number; the Node's providerID is plinth://<id>. It never holds a place: another id under the same name is another machine. Default: the one that the machine has in force, also where its name is another one now; of a new machine its name.
 	ID scalar[string] `key:"id" form:"id"`
 	// Other ways to know the machine.
 	Match rawMatch `key:"match"`

@@ -19,7 +19,7 @@ func newWhyCommand() *cobra.Command {
 	var agents agentFlags
 	var output string
 	cmd := &cobra.Command{
-		Use:   "why svc/NAMESPACE/NAME | vip/ADDRESS | node/NAME | router/NAME",
+		Use:   "why svc/NAMESPACE/NAME | [vip/]ADDRESS | node/NAME | router/NAME",
 		Short: "Show what one thing depends on, and where that breaks",
 		Long: `Show what one thing depends on, step by step from what is wanted to what is on the wire, and
 the first step that does not hold, with the reason and what would mend it. What comes after a broken step
@@ -81,7 +81,10 @@ type question func(diagnose.Observed, map[string]diagnose.Answer) diagnose.Chain
 
 // subject reads what a person asks about.
 func subject(text string) (question, error) {
-	kind, name, _ := strings.Cut(text, "/")
+	if _, err := netip.ParseAddr(text); err == nil {
+		text = "vip/" + text
+	}
+	kind, name, several := strings.Cut(text, "/")
 	switch kind {
 	case "svc", "service", "services":
 		key, ok := lb.ParseServiceKey(name)
@@ -112,7 +115,14 @@ func subject(text string) (question, error) {
 			}, nil
 		}
 	}
-	return nil, fmt.Errorf("%s: want svc/NAMESPACE/NAME, vip/ADDRESS, node/NAME or router/NAME", text)
+	meant := ""
+	switch {
+	case several && name != "" && !strings.Contains(name, "/"):
+		meant = "; did you mean svc/" + text + "?"
+	case !several && text != "":
+		meant = fmt.Sprintf("; did you mean node/%s, router/%[1]s or svc/default/%[1]s?", text)
+	}
+	return nil, fmt.Errorf("%s: want svc/NAMESPACE/NAME, vip/ADDRESS, node/NAME or router/NAME%s", text, meant)
 }
 
 // why asks the API server, and agents where the chain comes so far.

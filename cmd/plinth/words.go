@@ -149,9 +149,20 @@ func unknownName(name string) error {
 		_, _, err := inventory.FieldAt(name)
 		return err
 	}
+	if kind, of, several := strings.Cut(name, "/"); several {
+		switch kind {
+		case "node", "nodes":
+			return fmt.Errorf("%s: of a machine plinth explain machine/%s cluster says where its values come from, and plinth why node/%[2]s how its Node is", name, of)
+		case "svc", "vip", "router":
+			return fmt.Errorf("%s: plinth why %[1]s says how it is", name)
+		}
+	}
 	err := fmt.Errorf("%s: Plinth prints no such name; there are fields of the inventory, codes of problems, reasons, causes, metrics, labels, annotations and states", name)
 	if near := inventory.Nearest(name, allNames()); near != "" {
-		err = fmt.Errorf("%w; did you mean %q?", err, near)
+		return fmt.Errorf("%w; did you mean %q?", err, near)
+	}
+	if strings.ToLower(name) == name && !strings.Contains(name, ".") { // as machines are called
+		err = fmt.Errorf("%w; of a machine: plinth explain machine/%s cluster", err, name)
 	}
 	return err
 }
