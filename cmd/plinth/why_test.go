@@ -14,7 +14,7 @@ import (
 
 func TestWhyKnowsWhatItIsAskedAbout(t *testing.T) {
 	for text, want := range map[string]string{
-		"svc/default/web": "svc/default/web", "service/default/web": "svc/default/web", "vip/203.0.113.7": "vip/203.0.113.7", "vip/2001:DB8::1": "vip/2001:db8::1",
+		"svc/default/web": "svc/default/web", "service/default/web": "svc/default/web", "203.0.113.7": "vip/203.0.113.7", "vip/203.0.113.7": "vip/203.0.113.7", "vip/2001:DB8::1": "vip/2001:db8::1",
 		"vip/::ffff:203.0.113.7": "vip/203.0.113.7", "node/w1": "node/w1", "router/tor-r1": "router/tor-r1",
 	} {
 		ask, err := subject(text)
@@ -25,6 +25,7 @@ func TestWhyKnowsWhatItIsAskedAbout(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
+		"default/web": "did you mean svc/default/web?", "w1": "did you mean node/w1, router/w1 or svc/default/w1?",
 		"web": "want svc/NAMESPACE/NAME, vip/ADDRESS, node/NAME or router/NAME", "svc/web": "want svc/NAMESPACE/NAME", "vip/web": "want vip/ADDRESS", "node/": "or router/NAME", "rack/r1": "or router/NAME",
 	} {
 		var errs bytes.Buffer
