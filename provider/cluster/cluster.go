@@ -18,27 +18,39 @@ import (
 	"plinth.dev/plinth/routing"
 )
 
-// Of puts together what objects of each kind say. A claim of a newer version's is an error: who
+// objects are those of each kind, but the claims.
+type objects struct {
+	nodes    []*v1.Node
+	services []*v1.Service
+	slices   []*discoveryv1.EndpointSlice
+}
+
+// Of puts together what objects of each kind say around what is held. A claim of a newer version's is an error: who
 // holds the address cannot be told.
 func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice) (preview.Cluster, error) {
 	held, err := heldBy(claims)
 	if err != nil {
 		return preview.Cluster{}, err
 	}
-	c := assemble(held, nodes, services, all)
-	c.Taken, c.Endpoints = taken(nodes, services, all), endpointsOn(all)
-	return c, nil
+	return objects{nodes, services, all}.around(held), nil
 }
 
-// assemble puts together what objects of each kind say, and who holds which VIP.
-func assemble(held holdings, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice) preview.Cluster {
+// whole is around, and what does not depend on what is held besides: it takes a look at each endpoint there is.
+func (o objects) whole(held holdings) preview.Cluster {
+	c := o.around(held)
+	c.Taken, c.Endpoints = o.taken(), o.endpoints()
+	return c
+}
+
+// around puts together what the objects say around the VIPs that are held.
+func (o objects) around(held holdings) preview.Cluster {
 	c := preview.Cluster{Nodes: map[string]preview.Node{}, Homes: map[netip.Addr][]string{}, Owners: map[netip.Addr]string{}}
 	held.onLinks(&c)
-	for _, n := range nodes {
+	for _, n := range o.nodes {
 		c.Nodes[n.Name] = nodeOf(n)
 	}
-	spread := spreads(all, held)
-	for _, s := range services {
+	spread := spreads(o.slices, held)
+	for _, s := range o.services {
 		if vips := held.of(s); len(vips) > 0 {
 			c.Services = append(c.Services, preview.Service{
 				Key: keyOf(s), Labels: s.Labels, VIPs: vips, Home: s.Annotations[lb.HomeAnnotation], Endpoints: spread[keyOf(s)],

@@ -86,7 +86,11 @@ func (r *Reader) Read(ctx context.Context) (preview.Cluster, error) {
 	if err != nil {
 		return preview.Cluster{}, err
 	}
-	return r.cached(held, true)
+	o, err := r.cached()
+	if err != nil {
+		return preview.Cluster{}, err
+	}
+	return o.whole(held), nil
 }
 
 // With returns what there is now around VIPs that are known to be held, and nothing beside it, and asks the API server
@@ -101,25 +105,25 @@ func (r *Reader) With(ctx context.Context, vips map[lb.ServiceKey][]netip.Addr) 
 			held[k] = append(held[k], holding{vip: a})
 		}
 	}
-	return r.cached(held, false)
+	o, err := r.cached()
+	if err != nil {
+		return preview.Cluster{}, err
+	}
+	return o.around(held), nil
 }
 
-// cached returns what the informers have around what is held, and what does not depend on that where the whole is asked for.
-func (r *Reader) cached(held holdings, whole bool) (preview.Cluster, error) {
+// cached returns what the informers have.
+func (r *Reader) cached() (o objects, err error) {
 	nodes, err1 := r.nodes.List(labels.Everything())
 	services, err2 := r.services.List(labels.Everything())
 	if err := errors.Join(err1, err2); err != nil {
-		return preview.Cluster{}, err
+		return objects{}, err
 	}
-	var all []*discoveryv1.EndpointSlice
+	o = objects{nodes: nodes, services: services}
 	for _, obj := range r.slices.List() {
-		all = append(all, obj.(*discoveryv1.EndpointSlice))
+		o.slices = append(o.slices, obj.(*discoveryv1.EndpointSlice))
 	}
-	c := assemble(held, nodes, services, all)
-	if whole {
-		c.Taken, c.Endpoints = taken(nodes, services, all), endpointsOn(all)
-	}
-	return c, nil
+	return o, nil
 }
 
 // Nodes returns the Nodes that there are now. They must not be changed.
@@ -139,7 +143,11 @@ func List(ctx context.Context, client kubernetes.Interface) (preview.Cluster, er
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return preview.Cluster{}, err
 	}
-	return Of(pointers(claims.Items), pointers(nodes.Items), pointers(services.Items), pointers(all.Items))
+	held, err := heldBy(pointers(claims.Items))
+	if err != nil {
+		return preview.Cluster{}, err
+	}
+	return objects{pointers(nodes.Items), pointers(services.Items), pointers(all.Items)}.whole(held), nil
 }
 
 func pointers[T any](items []T) []*T {

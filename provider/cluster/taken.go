@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 
-	v1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/endpoints"
 	"plinth.dev/plinth/routing"
@@ -14,8 +11,8 @@ import (
 
 // taken are the addresses of the cluster: those of Nodes, of their pods, and of Services inside. Of pods that are in no pod
 // CIDR of a Node, as some CNIs have them, the endpoints are known. Blocks come before what is in them.
-func taken(nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice) (out []preview.Taken) {
-	for _, n := range nodes {
+func (o objects) taken() (out []preview.Taken) {
+	for _, n := range o.nodes {
 		for _, p := range routing.ParsePodCIDRs(n.Spec.PodCIDRs) {
 			out = append(out, preview.Taken{Prefix: p, Who: "the pods of node " + n.Name})
 		}
@@ -25,14 +22,14 @@ func taken(nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.Endpoint
 			}
 		}
 	}
-	for _, s := range services {
+	for _, s := range o.services {
 		for _, a := range s.Spec.ClusterIPs {
 			if addr, err := netip.ParseAddr(a); err == nil { // and not None
 				out = append(out, single(addr, fmt.Sprintf("service %s/%s inside the cluster", s.Namespace, s.Name)))
 			}
 		}
 	}
-	for _, slice := range all {
+	for _, slice := range o.slices {
 		s := endpoints.Of(slice)
 		for _, e := range s.All {
 			if e.Node != "" {
@@ -43,10 +40,10 @@ func taken(nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.Endpoint
 	return out
 }
 
-// endpointsOn counts the addresses that are ready endpoints of any Service, by Node.
-func endpointsOn(all []*discoveryv1.EndpointSlice) map[string]int {
+// endpoints counts the addresses that are ready endpoints of any Service, by Node.
+func (o objects) endpoints() map[string]int {
 	counted, out := map[netip.Addr]bool{}, map[string]int{}
-	for _, slice := range all {
+	for _, slice := range o.slices {
 		for _, e := range endpoints.Of(slice).All {
 			if e.Ready && e.Node != "" && !counted[e.Addr] {
 				counted[e.Addr] = true

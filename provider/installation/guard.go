@@ -106,11 +106,11 @@ func (g *Guard) alive(i Installation, now time.Duration) bool {
 		return false
 	}
 	last := g.seen[i.Namespace]
-	if last.holder != i.Holder || !last.renewed.Equal(i.renewed) {
-		last = lastSeen{i.Holder, i.renewed, now}
+	if last.holder != i.Holder || !last.renewed.Equal(i.Renewed) {
+		last = lastSeen{i.Holder, i.Renewed, now}
 		g.seen[i.Namespace] = last
 	}
-	return now-last.at < i.duration
+	return now-last.at < i.Lasts
 }
 
 // judge returns why the installation of a namespace may not act; empty: it may. alive says by
@@ -157,7 +157,7 @@ func ReportMoved(ctx context.Context, client kubernetes.Interface, namespace, le
 		return // whoever elects a leader needs the lease as well, and reports it
 	}
 	own := Installation{Namespace: namespace}
-	own.readLease(l)
+	own.ReadLease(l)
 	if to := own.parkedFor(); to != "" {
 		log.Error("This controller never leads: its installation was moved", "namespace", namespace, "to", to, "back", moveCommand(to, namespace))
 	}

@@ -37,8 +37,8 @@ type Installation struct {
 	Generation string // of the inventory in force; empty: none was accepted
 	MovedTo    string // namespace that it was moved to; empty: it was not
 
-	renewed  time.Time     // of the lease, by its holder's clock
-	duration time.Duration // for which the lease is held without being renewed
+	Renewed time.Time     // of the lease, by its holder's clock
+	Lasts   time.Duration // for which the lease is held without being renewed
 }
 
 // established reports whether the namespace has what the cluster runs on.
@@ -73,7 +73,7 @@ func Find(ctx context.Context, client kubernetes.Interface, lease string) ([]Ins
 	}
 	for i := range leases.Items {
 		if l := &leases.Items[i]; l.Name == lease {
-			in(l.Namespace).readLease(l)
+			in(l.Namespace).ReadLease(l)
 		}
 	}
 	for i := range accepted.Items {
@@ -92,10 +92,11 @@ func named(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
-func (i *Installation) readLease(l *coordinationv1.Lease) {
+// ReadLease takes in what the lease of an installation says.
+func (i *Installation) ReadLease(l *coordinationv1.Lease) {
 	i.Holder = ptr.Deref(l.Spec.HolderIdentity, "")
-	i.renewed = ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Time
-	i.duration = time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
+	i.Renewed = ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Time
+	i.Lasts = time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
 }
 
 func (i *Installation) readAccepted(cm *v1.ConfigMap) {

@@ -40,7 +40,7 @@ func (m Move) park(ctx context.Context) error {
 			return err
 		}
 		now := Installation{Namespace: m.From}
-		now.readLease(lease)
+		now.ReadLease(lease)
 		if now.parkedFor() == m.To {
 			return nil
 		}
@@ -78,7 +78,7 @@ func (m Move) unpark(ctx context.Context) error {
 		return err
 	}
 	now := Installation{Namespace: m.To}
-	now.readLease(lease)
+	now.ReadLease(lease)
 	if now.parkedFor() == "" {
 		return nil
 	}

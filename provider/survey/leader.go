@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"plinth.dev/plinth/diagnose"
 	"plinth.dev/plinth/provider/installation"
@@ -28,11 +26,9 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 	if err != nil || first == nil {
 		return said, err
 	}
-	said.Exists, said.Holder = true, ptr.Deref(first.Spec.HolderIdentity, "")
-	renewed := ptr.Deref(first.Spec.RenewTime, metav1.MicroTime{}).Time
-	lasts := time.Duration(ptr.Deref(first.Spec.LeaseDurationSeconds, 0)) * time.Second
-	silent := time.Since(renewed)
-	if said.Holder == "" || silent >= 0 && silent <= lasts {
+	said.Exists, said.Holder = true, first.Holder
+	silent := time.Since(first.Renewed)
+	if said.Holder == "" || silent >= 0 && silent <= first.Lasts {
 		return said, nil
 	}
 	for begun := time.Now(); time.Since(begun) < looksAgainFor; {
@@ -45,7 +41,7 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 		if err != nil {
 			return said, err
 		}
-		if now == nil || !ptr.Deref(now.Spec.RenewTime, metav1.MicroTime{}).Time.Equal(renewed) {
+		if now == nil || !now.Renewed.Equal(first.Renewed) {
 			return said, nil
 		}
 	}
@@ -53,11 +49,16 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 	return said, nil
 }
 
-// lease is that of the controllers; nil: there is none.
-func (r Reader) lease(ctx context.Context) (*coordinationv1.Lease, error) {
+// lease is what the controllers' lease says; nil: there is none.
+func (r Reader) lease(ctx context.Context) (*installation.Installation, error) {
 	l, err := r.Client.CoordinationV1().Leases(r.Namespace).Get(ctx, installation.DefaultLease, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return l, err
+	i := &installation.Installation{Namespace: r.Namespace}
+	i.ReadLease(l)
+	return i, nil
 }
