@@ -84,6 +84,8 @@ func TestAnEditThatKeepsPodsFromEachOtherIsALoss(t *testing.T) {
 		{"podNetwork comes", edited(t), fabric, ""},
 		{"a mode that does not reach other subnets", fabric, withPods(t, "direct"), "pods of rack r1 do not reach those of rack r2 any more, of 2 pairs of machines: IPv4: NodeOfOtherSubnet; " +
 			"pods of rack r2 do not reach those of rack r1 any more, of 2 pairs of machines: IPv4: NodeOfOtherSubnet"},
+		{"the router of a rack goes", fabric, withPods(t, "fabric", "    routers: [{name: tor-r2, address: 10.2.0.1, asn: 65102}]\n", ""), "pods of rack r1 do not reach those of rack r2 any more, of 2 pairs of machines: IPv4: NoSession; " +
+			"pods of rack r2 do not reach those of rack r1 any more, of 2 pairs of machines: IPv4: NoGateway"},
 		{"one that does", fabric, withPods(t, "overlay"), ""},
 		{"of what is cut off already nothing is lost", withPods(t, "direct"), withPods(t, "direct", "10.1.0.11]", "10.1.0.11], reason: disks"), ""},
 		{"a machine that is off has no pods", fabric, withPods(t, "fabric", "10.2.0.13]", "10.2.0.13], state: off"), ""},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"plinth.dev/plinth/inventory"
@@ -61,13 +62,14 @@ func trialLines(before, after *inventory.Inventory, now *preview.Cluster) (out [
 // trialCost tells what is on the machine of some that has the fewest endpoints.
 func trialCost(before *inventory.Inventory, machines []string, now preview.Cluster) string {
 	least, name := -1, ""
-	for node, n := range now.Nodes {
-		n.Identity.Name = node
-		m, err := before.Identify(n.Identity)
+	for _, node := range slices.Sorted(maps.Keys(now.Nodes)) {
+		id := now.Nodes[node].Identity
+		id.Name = node
+		m, err := before.Identify(id)
 		if err != nil || !slices.Contains(machines, m.Name) {
 			continue
 		}
-		if here := now.Endpoints[node]; least < 0 || here < least || here == least && m.Name < name {
+		if here := now.Endpoints[node]; least < 0 || here < least {
 			least, name = here, m.Name
 		}
 	}

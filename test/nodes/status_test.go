@@ -36,8 +36,8 @@ func TestAStatusThatIsDeletedIsWrittenAgain(t *testing.T) {
 	})
 }
 
-// TestStatusSaysThatNoControllerLeads within the time that docs/reference/names.md says, and not while one does: what the
-// dead one wrote last says that all is well.
+// TestStatusSaysThatNoControllerLeads once the lease is over, and not while one does: what the dead one wrote last says
+// that all is well.
 func TestStatusSaysThatNoControllerLeads(t *testing.T) {
 	program := plinth(t)
 	c := newCluster(t, apiserver.Options{})
