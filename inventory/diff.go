@@ -29,7 +29,7 @@ const (
 	HeldNow  ChangeKind = "held"     // kept though nobody mentions it
 	Retired  ChangeKind = "retired"  // its Node may be deleted
 	Replaced ChangeKind = "replaced" // by another of the same name
-	Renamed  ChangeKind = "renamed"  // a machine that has the same ID under another name
+	Renamed  ChangeKind = "renamed"  // a machine that has the same ID under another name, or a session whose router has
 	Appears  ChangeKind = "appears"  // a session
 	Vanishes ChangeKind = "vanishes" // a session
 	Resets   ChangeKind = "resets"   // a session goes down and comes up again
@@ -56,6 +56,7 @@ type SessionChange struct {
 	Router     string
 	RouterAddr netip.Addr
 	Kind       ChangeKind
+	Was        string // the router's name before, where that is another one
 }
 
 // PoolChange is what happens to a pool.
@@ -158,11 +159,15 @@ func diffSessions(before, after, names *Inventory) []SessionChange {
 	was, is := before.allSessions(names), after.allSessions(names)
 	var out []SessionChange
 	note := func(k sessionKey, kind ChangeKind) {
-		out = append(out, SessionChange{k.machine, k.router, k.addr, kind})
+		out = append(out, SessionChange{Machine: k.machine, Router: k.router, RouterAddr: k.addr, Kind: kind})
 	}
+	renamed := renamedSessions(was, is)
 	for k, old := range was {
 		now, ok := is[k]
-		switch {
+		switch new, same := renamed[k]; {
+		case same:
+			out = append(out, SessionChange{Machine: k.machine, Router: new.router, RouterAddr: k.addr, Kind: Renamed, Was: k.router})
+			delete(is, new)
 		case !ok:
 			note(k, Vanishes)
 		case old.Terms() != now.Terms():
@@ -179,6 +184,36 @@ func diffSessions(before, after, names *Inventory) []SessionChange {
 	slices.SortFunc(out, func(a, b SessionChange) int {
 		return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Router, b.Router), a.RouterAddr.Compare(b.RouterAddr))
 	})
+	return out
+}
+
+// renamedSessions are those that stay though their router has another name: speakers know them by its address. Where one
+// machine has several sessions to an address none is told from another.
+func renamedSessions(was, is map[sessionKey]Session) map[sessionKey]sessionKey {
+	type end struct {
+		machine string
+		addr    netip.Addr
+	}
+	coming, going := map[end][]sessionKey{}, map[end][]sessionKey{}
+	for k := range is {
+		if _, ok := was[k]; !ok {
+			coming[end{k.machine, k.addr}] = append(coming[end{k.machine, k.addr}], k)
+		}
+	}
+	for k := range was {
+		if _, ok := is[k]; !ok {
+			going[end{k.machine, k.addr}] = append(going[end{k.machine, k.addr}], k)
+		}
+	}
+	out := map[sessionKey]sessionKey{}
+	for e, old := range going {
+		if new := coming[e]; len(old) == 1 && len(new) == 1 {
+			before, after := was[old[0]], is[new[0]]
+			if before.Router = after.Router; before.Terms() == after.Terms() {
+				out[old[0]] = new[0]
+			}
+		}
+	}
 	return out
 }
 

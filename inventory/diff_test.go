@@ -45,6 +45,25 @@ session of b with tor (10.1.0.1) changes what it carries, and stays up
 session of c with tor (10.1.0.1) changes what it carries, and stays up
 spec.bgp.advertise.podCIDRs is set to true
 spec.racks[r01].holdTime is set to 3s`},
+		{"a router has another name, and a second one is in its place", `
+bgp: {asn: 65010}
+routers: [{name: leaf, address: 10.1.0.1, asn: 65101}, {name: tor, address: 10.1.0.2, asn: 65101}]
+pools: [{name: public, addresses: [203.0.113.0/25]}]
+racks:
+	- {name: r01, machines: [{name: a, addresses: [10.1.1.1]}, {name: b, addresses: [10.1.1.2]}, {name: c, addresses: [10.1.1.3]}]}
+	- {name: r02}
+`, `session of a with tor (10.1.0.1) stays up under the name leaf
+session of a with tor (10.1.0.2) comes up
+session of b with tor (10.1.0.1) stays up under the name leaf
+session of b with tor (10.1.0.2) comes up
+session of c with tor (10.1.0.1) stays up under the name leaf
+session of c with tor (10.1.0.2) comes up
+spec.racks[r01].peers: [tor] -> [leaf, tor]
+spec.racks[r02].peers: [tor] -> [leaf, tor]
+spec.routers[leaf].address is set to 10.1.0.1
+spec.routers[leaf].asn is set to 65101
+spec.routers[leaf].name is set to leaf
+spec.routers[tor].address: 10.1.0.1 -> 10.1.0.2`},
 		{"a pool shrinks and grows, another comes", `
 bgp: {asn: 65010}
 routers: [{name: tor, address: 10.1.0.1, asn: 65101}]

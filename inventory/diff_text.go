@@ -52,6 +52,9 @@ var sessionWords = map[ChangeKind]string{
 
 // String tells what happens to the session.
 func (s SessionChange) String() string {
+	if s.Kind == Renamed {
+		return fmt.Sprintf("session of %s with %s (%s) stays up under the name %s", s.Machine, s.Was, s.RouterAddr, s.Router)
+	}
 	return fmt.Sprintf(sessionWords[s.Kind], s.Machine, s.Router, s.RouterAddr)
 }
 

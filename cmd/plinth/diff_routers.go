@@ -13,7 +13,7 @@ import (
 )
 
 // sessionLines tell what becomes of sessions, and in one line of a router all of whose sessions are
-// reset.
+// reset, or that has another name.
 func sessionLines(d inventory.Difference, before *inventory.Inventory) (out []string) {
 	resets, all := map[string]int{}, map[string]int{}
 	for _, s := range d.Sessions {
@@ -28,8 +28,14 @@ func sessionLines(d inventory.Difference, before *inventory.Inventory) (out []st
 			}
 		}
 	}
-	told := map[string]bool{}
+	told, renamed := map[string]bool{}, map[string]int{}
 	for _, s := range d.Sessions {
+		if s.Kind == inventory.Renamed {
+			if renamed[s.Was]++; renamed[s.Was] == 1 {
+				out = append(out, fmt.Sprintf("router %s is called %s now: the same address, and its sessions stay up", s.Was, s.Router))
+			}
+			continue
+		}
 		whole := s.Kind == inventory.Resets && resets[s.Router] > 1 && resets[s.Router] == all[s.Router]
 		switch {
 		case !whole:

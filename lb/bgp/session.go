@@ -81,7 +81,7 @@ type session struct {
 func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, listeners *bfd.Listeners, changed func()) *session {
 	s := &session{
 		key:          k,
-		log:          log.With("router", k.Router, "address", k.Addr.String()),
+		log:          logOf(log, k),
 		port:         port,
 		changed:      changed,
 		calls:        make(chan func()),
@@ -98,6 +98,16 @@ func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, l
 	}
 	go s.run()
 	return s
+}
+
+func logOf(log *slog.Logger, k Key) *slog.Logger {
+	return log.With("router", k.Router, "address", k.Addr.String())
+}
+
+// rename gives the router another name, of which the session does not depend.
+func (s *session) rename(k Key, log *slog.Logger) {
+	s.log.Info("the router has another name now", "name", k.Router)
+	s.key, s.log, s.state.Key, s.terms.Session.Router = k, logOf(log, k), k, k.Router
 }
 
 func (s *session) run() {

@@ -17,8 +17,8 @@ func (s *session) keepCounts(ctx context.Context) {
 
 // snapshot is the state as it is now. Where the session's goroutine is busy for
 // longer than ctx allows, it is a state without a cause.
-func (s *session) snapshot(ctx context.Context) SessionState {
-	st := SessionState{Key: s.key, Cause: Connecting, Detail: "the session is busy"}
+func (s *session) snapshot(ctx context.Context, k Key) SessionState {
+	st := SessionState{Key: k, Cause: Connecting, Detail: "the session is busy"}
 	answer := make(chan SessionState, 1)
 	if err := s.do(ctx, func() error { answer <- s.report(ctx); return nil }); err == nil {
 		st = <-answer

@@ -171,3 +171,28 @@ func TestWhatIsNotAgreedOnNeverResetsASession(t *testing.T) {
 		t.Errorf("the session was up since %v, now %v", up, st)
 	}
 }
+
+// TestARouterThatHasAnotherNameKeepsItsSession, and what is announced over it.
+func TestARouterThatHasAnotherNameKeepsItsSession(t *testing.T) {
+	r := newRouter(t).bird(neighbour{})
+	s := speaker(t)
+	named := func(name string, vips ...string) Config {
+		session := r.session4()
+		session.Router = name
+		return config(plan(session, vips...))
+	}
+	must(t, s.Set(t.Context(), named("tor-a", "203.0.113.10/32")))
+	isUp(t, s, 10*time.Second)
+	was := s.State(t.Context())[0]
+	must(t, s.Set(t.Context(), named("tor-b", "203.0.113.10/32", "203.0.113.11/32")))
+	r.holds(5*time.Second, map[string]string{"203.0.113.10": r.Local4.String(), "203.0.113.11": r.Local4.String()})
+	now := s.State(t.Context())
+	if len(now) != 1 || now[0].Router != "tor-b" || !now[0].Since.Equal(was.Since) || now[0].Losses != was.Losses {
+		t.Errorf("the session was %+v, and those now are %+v", was, now)
+	}
+	must(t, s.Set(t.Context(), named("tor-c")))
+	r.holds(5*time.Second, nil)
+	if now := s.State(t.Context()); len(now) != 1 || now[0].Router != "tor-c" || !now[0].Since.Equal(was.Since) {
+		t.Errorf("the session was %+v, and those now are %+v", was, now)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -62,12 +63,13 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 		return ErrClosed
 	}
 	byKey, keys, errs := c.index()
+	errs = errors.Join(errs, s.rename(ctx, byKey))
 	gone := s.remove(func(k Key) bool { _, stays := byKey[k]; return !stays })
 	limits := c.bounds()
 	stop := func(x *session) error { return x.stop(ctx, "the session is no longer wanted") }
 	set := func(k Key) error { return s.setOne(ctx, c, byKey[k], limits) }
-	// A session ends before another begins with the same router under a new name, or
-	// listens on the same port. No other session waits for those that go.
+	// A session ends before another begins to the same address, or listens on the same
+	// port. No other session waits for those that go.
 	before, beside := partition(gone, func(x *session) bool {
 		return s.port > 0 || slices.ContainsFunc(keys, func(k Key) bool { return k.Addr == x.key.Addr })
 	})
@@ -78,6 +80,35 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 	wg.Go(func() { stopErr = each(beside, stop) })
 	wg.Wait()
 	return errors.Join(errs, stopErr, setErr)
+}
+
+// rename has sessions of a router that has a new name go on: nothing between the two ends depends on it. Where two
+// sessions to one address come or go it is not told which is which, and they end and begin.
+func (s *Speaker) rename(ctx context.Context, byKey map[Key]SessionConfig) (err error) {
+	s.mu.Lock()
+	going, coming := map[netip.Addr][]*session{}, map[netip.Addr][]Key{}
+	for k, x := range s.sessions {
+		if _, stays := byKey[k]; !stays {
+			going[k.Addr] = append(going[k.Addr], x)
+		}
+	}
+	for k := range byKey {
+		if s.sessions[k] == nil {
+			coming[k.Addr] = append(coming[k.Addr], k)
+		}
+	}
+	renamed := map[*session]Key{}
+	for addr, all := range going {
+		if new := coming[addr]; len(all) == 1 && len(new) == 1 {
+			delete(s.sessions, all[0].key)
+			s.sessions[new[0]], renamed[all[0]] = all[0], new[0]
+		}
+	}
+	s.mu.Unlock()
+	for x, k := range renamed {
+		err = errors.Join(err, x.do(ctx, func() error { x.rename(k, s.log); return nil }))
+	}
+	return err
 }
 
 // partition separates the sessions that something holds for from the others.
@@ -153,15 +184,15 @@ func (s *Speaker) notify() {
 // State reports on every session, sorted by router and address.
 func (s *Speaker) State(ctx context.Context) []SessionState {
 	s.mu.Lock()
-	all := slices.Collect(maps.Values(s.sessions))
+	all := maps.Clone(s.sessions)
 	s.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(all), Key.compare)
 	states := make([]SessionState, len(all))
 	var wg sync.WaitGroup
-	for i, x := range all {
-		wg.Go(func() { states[i] = x.snapshot(ctx) })
+	for i, k := range keys {
+		wg.Go(func() { states[i] = all[k].snapshot(ctx, k) })
 	}
 	wg.Wait()
-	slices.SortFunc(states, func(a, b SessionState) int { return a.Key.compare(b.Key) })
 	return states
 }
 
