@@ -45,6 +45,7 @@ the Kubernetes libraries measure of themselves (` + "`workqueue_*{name=\"plinth_
 | ` + "`plinth_agent_waiting == 1`" + ` | 2m | an agent lacks something that a plan is made of, and keeps its last plan |
 | ` + "`plinth_agent_session_refused_prefixes > 0`" + ` | 1m | [the guard](reasons.md#why-a-session-does-not-announce-what-was-planned) withholds prefixes: a mistake in Plinth, or an inventory at odds with the network |
 | ` + "`plinth_agent_proxy_rules_overdue > 0`" + ` | 1m | a machine announces VIPs that its kube-proxy has [no rules](../explanation/announcements.md#when-vips-come-late) for |
+| ` + "`plinth_agent_proxy_rules_lost > 0`" + ` | 1m | the [rules of kube-proxy are gone](../explanation/announcements.md#when-the-rules-are-gone) on a machine |
 | ` + "`plinth_agent_bad_kernel_settings > 0`" + ` | 5m | settings of a machine's kernel keep packets from pods and VIPs; ` + "`settings`" + ` in its ` + "`/status`" + ` names [them](agent.md#kernel-settings) |
 | ` + "`plinth_agent_api_silence_seconds > 300`" + ` | | an agent does not reach the API server, and works with what it knew |
 

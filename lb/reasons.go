@@ -58,6 +58,8 @@ const (
 	// ProxyRulesOverdue: a VIP is announced although kube-proxy on this machine has not shown
 	// rules for it within the bound.
 	ProxyRulesOverdue Reason = "ProxyRulesOverdue"
+	// ProxyRulesLost: kube-proxy on this machine had rules for the VIP, and they are gone.
+	ProxyRulesLost Reason = "ProxyRulesLost"
 	// LocalEndpointsTerminating: with externalTrafficPolicy Local, all endpoints of this
 	// machine that can take traffic terminate, and others are ready elsewhere. A prefix is
 	// announced as the worse way for it.
@@ -81,4 +83,10 @@ const (
 	AddressConflict    Reason = "AddressConflict"    // a host that is no machine of the subnet says that it has the VIP
 	AnsweredByOther    Reason = "AnsweredByOther"    // another machine answers for it than the one that is to
 	NotAnsweredOnWire  Reason = "NotAnsweredOnWire"  // the machine that is to answer for it does not, as others find on the wire
+)
+
+// What a summary of a cluster says besides.
+const (
+	AgentSilent        Reason = "AgentSilent"        // the agent of a machine has said nothing for much longer than its kubelet
+	ServedByOtherProxy Reason = "ServedByOtherProxy" // a label of the Service keeps kube-proxy from it
 )

@@ -50,6 +50,7 @@ type Node struct {
 	// NoSession: its kubelet is heard of, and its agent says that no session with a router is up.
 	NoSession bool
 	NoAgent   bool // no agent has ever said anything of it
+	NoRules   bool // its agent says that kube-proxy's rules for all VIPs are gone
 	// LinkProblems are what its agent says of its links.
 	LinkProblems []lb.LinkProblem
 	// PodCIDRs are those of its spec. Without any the inventory's count.

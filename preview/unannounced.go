@@ -50,6 +50,8 @@ func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 			mute[m.name] = lb.NoAgent
 		case n.NoSession:
 			mute[m.name] = lb.NoSessionUp
+		case n.NoRules:
+			mute[m.name] = lb.ProxyRulesLost
 		}
 	}
 	for _, vip := range p.VIPs {
@@ -68,14 +70,22 @@ func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 			u.Reason = lb.NoMachineKnown
 		case len(vip.By) == 0:
 			u.Reason, u.Others = vip.reason()
-		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return mute[a.Machine] == lb.NoSessionUp }):
-			u.Reason = lb.NoSessionUp
 		default:
-			u.Reason = lb.NoAgent
+			u.Reason = nearestOf(vip.By, mute)
 		}
 		all = append(all, u)
 	}
 	return all
+}
+
+// nearestOf is why machines that are to announce a VIP do not, of those that come nearest to it.
+func nearestOf(by []Announcement, mute map[string]lb.Reason) lb.Reason {
+	for _, reason := range []lb.Reason{lb.ProxyRulesLost, lb.NoSessionUp} {
+		if slices.ContainsFunc(by, func(a Announcement) bool { return mute[a.Machine] == reason }) {
+			return reason
+		}
+	}
+	return lb.NoAgent
 }
 
 // disputedOf is what agents say of a VIP on a link that more than its owner answers for, or not its owner; empty:
@@ -118,7 +128,7 @@ func (p *Preview) unableOf(c Cluster, vip VIP) (reason lb.Reason) {
 // first. Who is not meant by the pool at all comes last.
 var nearest = []lb.Reason{
 	lb.SessionLacksFamily, lb.NoSession, lb.PoolLimitedToServices, lb.PoolIsDisabled, lb.VIPOutsidePools, lb.NoLocalEndpoint, lb.NoEndpoint,
-	lb.WitnessSilent, lb.NoMajority, lb.NoCarrier, lb.NoInterface, lb.CapabilityMissing,
+	lb.ProxyRulesLost, lb.WitnessSilent, lb.NoMajority, lb.NoCarrier, lb.NoInterface, lb.CapabilityMissing,
 	lb.NodeExcluded, lb.MachineNotActive,
 	lb.PoolLimitedToRouters, lb.PoolLimitedToZones, lb.PoolLimitedToRacks,
 }

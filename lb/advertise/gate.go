@@ -20,6 +20,9 @@ import (
 //     asked for any, or the bound is over. From then on it passes while it has endpoints.
 //   - An offer that passes as the worse way, because its endpoints here terminate, stays so
 //     until there is evidence of the ready endpoint that has arrived.
+//   - An offer whose rules were seen, and are gone, is held back until they are there again,
+//     without a bound: where another machine can serve it ([Offer.RulesLost]). Which offers pass is
+//     told for that ([Gate.Passing]).
 //
 // The clock of a question runs only while the machine would announce the VIP but for the
 // rules: [Gate.Observe] takes that from the plan.
@@ -48,6 +51,8 @@ type entry struct {
 	passes  bool
 	worse   bool      // it passes as the worse way
 	overdue bool      // it passes without evidence
+	lost    bool      // it passed, and its rules are gone
+	ruled   *Frontend // that rules were seen for, when it was last asked about; nil: for none
 	since   time.Time // there is a question, since then; zero: there is none
 }
 
@@ -59,6 +64,7 @@ const (
 	Absent  Evidence = "absent"  // the rules are not there yet
 	Present Evidence = "present" // they are there
 	Unknown Evidence = "unknown" // nobody can be asked
+	Gone    Evidence = "gone"    // they were there, and are not any more
 	Overdue Evidence = "overdue" // they were not there when the bound was over
 )
 
@@ -69,7 +75,14 @@ type Question struct {
 	Frontend Frontend
 	Ready    bool // that kube-proxy knows of a ready endpoint of this machine is asked too
 	Overdue  bool // the VIP is announced meanwhile: the answer is not urgent
+	Lost     bool // the rules are gone: nor is it then
+	Seen     bool // of [Gate.Passing]: the rules were there when it was asked about
 	Since    time.Time
+}
+
+// Compare sorts by VIP and Service.
+func (q Question) Compare(o Question) int {
+	return cmp.Or(q.VIP.Compare(o.VIP), q.Service.Compare(o.Service))
 }
 
 // Answer is what was found out.
@@ -115,7 +128,7 @@ func (g *Gate) Apply(offers sorted.List[Offer], now time.Time) sorted.List[Offer
 // pass is one offer as it is to be planned with.
 func (g *Gate) pass(o Offer, now time.Time) Offer {
 	key := keyOf(o)
-	o.RulesPending = false // what an earlier process knew
+	o.RulesPending, o.RulesLost = false, false // what an earlier process knew
 	if _, asked := g.asked[key]; asked {
 		g.asks++ // about what has changed
 	}
@@ -133,7 +146,7 @@ func (g *Gate) pass(o Offer, now time.Time) Offer {
 	}
 	switch {
 	case !e.passes:
-		o.RulesPending = true
+		o.RulesPending, o.RulesLost = true, e.lost
 	case e.worse && o.LocalTraffic && o.Endpoints.Ready:
 		g.ask(key, e, now)
 		o.Endpoints.Terminating = true
@@ -183,7 +196,7 @@ func (g *Gate) Observe(refusals sorted.List[Refusal], now time.Time) {
 	gone, put := sorted.Diff(g.refusals, refusals)
 	g.refusals = refusals
 	held := func(r Refusal) *entry {
-		if e := g.entries[offerKey{r.Service, r.VIP}]; e != nil && !e.passes && r.Reason == lb.ProxyRulesPending {
+		if e := g.entries[offerKey{r.Service, r.VIP}]; e != nil && !e.passes && !e.lost && r.Reason == lb.ProxyRulesPending {
 			return e
 		}
 		return nil
@@ -206,7 +219,7 @@ func (g *Gate) Questions() []Question {
 	for key := range g.asked {
 		all = append(all, g.question(key))
 	}
-	slices.SortFunc(all, func(a, b Question) int { return cmp.Or(a.VIP.Compare(b.VIP), a.Service.Compare(b.Service)) })
+	slices.SortFunc(all, Question.Compare)
 	return all
 }
 
@@ -215,8 +228,41 @@ func (g *Gate) question(key offerKey) Question {
 	o, _ := g.offers.Next(Offer{Service: key.service, VIP: key.vip})
 	e := g.entries[key]
 	return Question{
-		Service: o.Service, VIP: o.VIP, Frontend: o.Frontend, Ready: o.LocalTraffic && o.Endpoints.Ready, Overdue: e.overdue, Since: e.since,
+		Service: o.Service, VIP: o.VIP, Frontend: o.Frontend, Ready: o.LocalTraffic && o.Endpoints.Ready, Overdue: e.overdue, Lost: e.lost, Since: e.since,
 	}
+}
+
+// Passing are questions about all offers with endpoints that pass, and that nothing is asked about, by VIP
+// and Service: whether their rules are still there.
+func (g *Gate) Passing() []Question {
+	var all []Question
+	for o := range g.offers.All() {
+		if e := g.entries[keyOf(o)]; e != nil && e.passes && e.since.IsZero() {
+			all = append(all, Question{Service: o.Service, VIP: o.VIP, Frontend: o.Frontend, Seen: e.ruled != nil && *e.ruled == o.Frontend})
+		}
+	}
+	return all
+}
+
+// Lose says that rules that were there are gone, by the questions of [Gate.Passing]. What has changed since counts
+// for nothing.
+func (g *Gate) Lose(gone []Question, now time.Time) []Passage {
+	var ended []Passage
+	var again []offerKey
+	for _, q := range gone {
+		key := offerKey{q.Service, q.VIP}
+		e := g.entries[key]
+		if o, _ := g.offers.Next(Offer{Service: q.Service, VIP: q.VIP}); e == nil || !e.passes || !e.since.IsZero() || o.Frontend != q.Frontend {
+			continue
+		}
+		e.passes, e.worse, e.lost = false, false, true
+		g.asks++
+		g.asked[key], e.since = struct{}{}, now // it has no bound
+		ended = append(ended, Passage{g.question(key), Gone, 0})
+		again = append(again, key)
+	}
+	g.passAgain(again, now)
+	return ended
 }
 
 // Passage says how a question ended: what was found out, and how long that took.
@@ -244,7 +290,10 @@ func (g *Gate) Answer(answers []Answer, now time.Time) []Passage {
 			ended = append(ended, Passage{q, a.Evidence, now.Sub(q.Since)})
 		}
 		e := g.entries[key]
-		e.passes, e.worse = true, false
+		e.passes, e.worse, e.lost, e.ruled = true, false, false, nil
+		if a.Evidence == Present {
+			e.ruled = &q.Frontend
+		}
 		g.stopAsking(key, e)
 		again = append(again, key)
 	}
@@ -263,7 +312,7 @@ func (g *Gate) Expire(now time.Time) []Passage {
 	for _, q := range g.Questions() {
 		due := q.Since.Add(g.bound)
 		switch {
-		case q.Overdue:
+		case q.Overdue, q.Lost:
 		case now.Before(due):
 			if g.due.IsZero() || due.Before(g.due) {
 				g.due = due

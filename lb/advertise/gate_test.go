@@ -121,6 +121,68 @@ func TestTheBoundLetsAVIPThroughAndItIsAskedOn(t *testing.T) {
 	g.expect(t, "seen at last", gatedVIP, "yes", 0)
 }
 
+// gone has the rules of everything that passes vanish.
+func (g *gated) gone() {
+	g.gate.Lose(g.gate.Passing(), g.now)
+	g.replan()
+}
+
+func TestAVIPWhoseRulesAreGoneIsLeftToOtherMachinesUntilTheyAreBack(t *testing.T) {
+	g := newGated(t)
+	g.put(cluster(gatedVIP, 2))
+	g.answer(Present)
+	g.gone()
+	g.expect(t, "gone", gatedVIP, "", 1)
+	if no := (Refusal{Service: web, VIP: gatedVIP, Reason: lb.ProxyRulesLost}); !g.plan.Refusals.Has(no) {
+		t.Errorf("refusals %v", g.plan.Refusals)
+	}
+	g.wait(2 * testBound)
+	g.expect(t, "gone for long", gatedVIP, "", 1)
+	g.answer(Absent)
+	g.expect(t, "looked for", gatedVIP, "", 1)
+	g.answer(Present)
+	g.expect(t, "back", gatedVIP, "yes", 0)
+	if n := len(g.gate.Passing()); n != 1 {
+		t.Errorf("%d pass", n)
+	}
+}
+
+// One endpoint, which is here: routers would drop what the machine rejects at least.
+func TestAVIPThatNobodyElseCanServeStaysAnnouncedWithoutItsRules(t *testing.T) {
+	g := newGated(t)
+	g.put(localOffer(local(Endpoint{Ready: true, Serving: true})))
+	g.answer(Present)
+	g.gone()
+	g.expect(t, "gone", gatedVIP, "yes", 1)
+	if q := g.gate.Questions()[0]; !q.Lost {
+		t.Errorf("the question does not say that the rules are gone: %v", q)
+	}
+	g.put(localOffer(local(Endpoint{Ready: true, Serving: true}), Endpoint{Ready: true, Serving: true}))
+	g.expect(t, "an endpoint elsewhere", gatedVIP, "", 1)
+	g.answer(Present)
+	g.expect(t, "back", gatedVIP, "yes", 0)
+}
+
+func TestRulesThatAreGoneForWhatHasChangedCountForNothing(t *testing.T) {
+	g := newGated(t)
+	g.put(cluster(gatedVIP, 2))
+	g.answer(Present)
+	was := g.gate.Passing()
+	other := cluster(gatedVIP, 2)
+	other.Frontend.Ports = "81/TCP"
+	g.put(other)
+	g.gate.Lose(was, g.now)
+	g.replan()
+	g.expect(t, "other ports", gatedVIP, "yes", 0)
+	was = g.gate.Passing()
+	g.put(cluster(gatedVIP, 0))
+	g.gate.Lose(was, g.now)
+	g.put(cluster(gatedVIP, 2))
+	g.expect(t, "new endpoints wait as usual", gatedVIP, "", 1)
+	g.wait(testBound)
+	g.expect(t, "at the bound", gatedVIP, "yes", 1)
+}
+
 func TestWhereNobodyCanBeAskedTheGateIsOpen(t *testing.T) {
 	g := newGated(t)
 	g.put(cluster(gatedVIP, 1))

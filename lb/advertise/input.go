@@ -59,12 +59,25 @@ func refusalOf(o *Offer) lb.Reason {
 	return ""
 }
 
-// pendingOf is why an offer that could be served is not announced yet; empty: it is.
-func pendingOf(o *Offer) lb.Reason {
-	if o.RulesPending {
-		return lb.ProxyRulesPending
+// pendingOf is why an offer that could be served is not announced yet, or not any more, for kube-proxy's rules; empty:
+// it is.
+func (g *ground) pendingOf(o *Offer) lb.Reason {
+	switch {
+	case !o.RulesPending, o.RulesLost && !g.servedElsewhere(o):
+		return ""
+	case o.RulesLost:
+		return lb.ProxyRulesLost
 	}
-	return ""
+	return lb.ProxyRulesPending
+}
+
+// servedElsewhere reports whether another machine can serve an offer, as far as this one knows: it has an endpoint,
+// or serves those of all machines. Of other racks a machine knows the endpoints alone.
+func (g *ground) servedElsewhere(o *Offer) bool {
+	if o.Endpoints.Terminating || o.Endpoints.Any > o.Endpoints.Local {
+		return true
+	}
+	return !o.LocalTraffic && g.others
 }
 
 // demotion is why an offer's VIPs are announced as the worse way; empty: they are not. A
@@ -85,6 +98,7 @@ type ground struct {
 	refusal  lb.Reason // of every VIP; empty: there is none
 	sessions []inventory.Session
 	pools    []*poolScope // in the inventory's order
+	others   bool         // another machine of the rack is active
 }
 
 // candidate is a VIP or a pod CIDR that wants a prefix announced. Several can want the
@@ -112,6 +126,7 @@ func (c candidate) Compare(d candidate) int {
 func groundOf(v View) *ground {
 	g := &ground{view: v, sessions: v.Inventory.Sessions(v.Machine), refusal: cmp.Or(v.machineRefusal(), v.proxyRefusal())}
 	g.rack, _ = v.Inventory.Rack(v.Machine.Rack)
+	g.others = slices.ContainsFunc(g.rack.Machines, func(m inventory.Machine) bool { return m.Name != v.Machine.Name && m.State == inventory.StateActive })
 	for i := range v.Inventory.Pools {
 		g.pools = append(g.pools, g.poolScope(&v.Inventory.Pools[i]))
 	}
@@ -133,7 +148,7 @@ func (g *ground) judgeOne(o *Offer, pool *poolScope, candidates []candidate, ref
 	}
 	no := Refusal{Service: o.Service, VIP: o.VIP}
 	scopes, limited := pool.scopesFor(o)
-	if no.Reason = cmp.Or(g.refusal, refusalOf(o), limited, g.noSession(), pendingOf(o)); no.Reason != "" {
+	if no.Reason = cmp.Or(g.refusal, refusalOf(o), limited, g.noSession(), g.pendingOf(o)); no.Reason != "" {
 		return candidates, append(refused, no)
 	}
 	for _, sc := range scopes {

@@ -12,12 +12,14 @@ import (
 // LinkPlan is what a machine does on one link, as far as that does not depend on which machines are
 // there at the moment: that is for its [Succession].
 type LinkPlan struct {
-	Link    inventory.Link
-	Self    netip.Addr // of this machine, on the link
-	Leaving lb.Reason  // why others are to own what it could; empty: it owns what it can
-	Silent  bool       // it answers for nothing, whoever else does
-	VIPs    []LinkVIP  // sorted
-	Offers  []Offer    // of these, sorted
+	Link inventory.Link
+	Self netip.Addr // of this machine, on the link
+	// Leaving is why others are to own what it could; empty: it owns what it can. That kube-proxy's rules are gone is
+	// a reason where those of all its VIPs are: a machine asks it for all or for none.
+	Leaving lb.Reason
+	Silent  bool      // it answers for nothing, whoever else does
+	VIPs    []LinkVIP // sorted
+	Offers  []Offer   // of these, sorted
 	// Pending are those of these that kube-proxy on this machine may have no rules for yet, sorted. One that
 	// several Services share is not, while the rules of any that is served are there.
 	Pending []netip.Addr
@@ -46,6 +48,7 @@ func (g *ground) linkPlan(l inventory.Link) LinkPlan {
 		p.Leaving = lb.MachineDrained
 	}
 	var ruled []netip.Addr // whose rules are there, of some Service
+	lost := false
 	for o := range g.view.Offers.All() {
 		pool := g.poolOf(o.VIP)
 		if !l.Subnet.Contains(o.VIP) || !pool.isOnLink(o.VIP) {
@@ -57,6 +60,8 @@ func (g *ground) linkPlan(l inventory.Link) LinkPlan {
 			p.VIPs = addLinkVIP(p.VIPs, vip)
 			switch {
 			case refusalOf(&o) != "" || p.Leaving != "":
+			case o.RulesLost:
+				lost = true
 			case o.RulesPending:
 				p.Pending = append(p.Pending, o.VIP)
 				refusal = lb.ProxyRulesPending
@@ -67,6 +72,9 @@ func (g *ground) linkPlan(l inventory.Link) LinkPlan {
 		if refusal != "" {
 			p.Refusals = append(p.Refusals, Refusal{Service: o.Service, VIP: o.VIP, Reason: refusal})
 		}
+	}
+	if lost && len(ruled) == 0 {
+		p.Leaving = lb.ProxyRulesLost
 	}
 	p.Pending = slices.DeleteFunc(slices.Compact(p.Pending), func(vip netip.Addr) bool { return slices.Contains(ruled, vip) })
 	return p

@@ -71,6 +71,7 @@ type Offer struct {
 	Labels       Labels // of the Service, as far as advertisements select by them
 	Link         OnLink // what only VIPs on a link have
 	RulesPending bool   // kube-proxy on this machine may not have the rules for it yet: see [Gate]
+	RulesLost    bool   // it had them, and they are gone; RulesPending, too
 }
 
 // Compare sorts by VIP and, where several share it, by Service.

@@ -20,6 +20,12 @@ func (f *netfilter) hasMap(a netip.Addr, name string) (bool, error) {
 	return found, err
 }
 
+// hasProxyTable reports whether a family has kube-proxy's table.
+func (f *netfilter) hasProxyTable(a netip.Addr) bool {
+	_, found, err := f.get(unix.NFNL_SUBSYS_NFTABLES, unix.NFT_MSG_GETTABLE, family(a), text(unix.NFTA_TABLE_NAME, proxyTable))
+	return err == nil && found
+}
+
 // inMap reports whether a map of kube-proxy's has the key "address . protocol . port".
 // Where there is no such map there is no such key either.
 func (f *netfilter) inMap(name string, vip netip.Addr, p port) (bool, error) {

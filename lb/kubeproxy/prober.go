@@ -79,6 +79,11 @@ func Replaced() bool {
 	})
 }
 
+// Connects reports whether questions are answered by connections to endpoints, in either family.
+func (p *Prober) Connects(r Round) bool {
+	return p.mode(netip.IPv4Unspecified(), r.Proxy) == iptables || p.mode(netip.IPv6Unspecified(), r.Proxy) == iptables
+}
+
 func (p *Prober) mode(a netip.Addr, proxy bool) mode {
 	found, err := p.filter.hasMap(a, servicesMap)
 	if found {
@@ -88,6 +93,8 @@ func (p *Prober) mode(a netip.Addr, proxy bool) mode {
 	switch {
 	case noLink == nil:
 		return hidden
+	case p.filter.hasProxyTable(a):
+		return hidden // of a version that has other maps
 	case p.filter.hasChains(a):
 		return iptables
 	case proxy && err == nil:

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/kubeproxy"
 )
@@ -25,6 +26,8 @@ const (
 	askTogether = 500
 	// askOverdueEvery is how often it is asked about a VIP that is announced without.
 	askOverdueEvery = 5 * time.Second
+	// askLostEvery is how often it is asked about a VIP whose rules are gone.
+	askLostEvery = time.Second
 	// askFirstWithin bounds how long an agent that begins waits for its first answers.
 	askFirstWithin = time.Second
 )
@@ -32,6 +35,7 @@ const (
 // prober says what kube-proxy has rules for: [kubeproxy.Prober].
 type prober interface {
 	Ask(context.Context, kubeproxy.Round, []advertise.Question) []advertise.Answer
+	Connects(kubeproxy.Round) bool
 }
 
 // asker asks in a goroutine of its own, for as long as there are questions.
@@ -42,13 +46,15 @@ type asker struct {
 	ended   chan struct{} // has one when a round has ended
 
 	mu      sync.Mutex
-	answers []advertise.Answer // that nobody has taken yet
+	answers []advertise.Answer   // that nobody has taken yet
+	gone    []advertise.Question // rules, nor these
 }
 
 // round is what is asked, and with what.
 type round struct {
 	with      kubeproxy.Round
 	questions []advertise.Question
+	passing   []advertise.Question // whose rules are looked for again
 }
 
 func newAsker(p prober, changed func()) *asker {
@@ -60,6 +66,9 @@ func (a *asker) run(ctx context.Context) {
 	var now round
 	var ended time.Time // the last time
 	var each time.Duration
+	again := lookout{prober: a.prober}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		var due <-chan time.Time
 		if n := len(now.questions); n > 0 {
@@ -69,6 +78,10 @@ func (a *asker) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now = <-a.rounds:
+			again.update(now.passing)
+			continue
+		case <-look.C:
+			a.putGone(again.look(ctx, now.with))
 			continue
 		case <-due:
 		}
@@ -87,10 +100,16 @@ func (a *asker) run(ctx context.Context) {
 
 // pace is how long it takes at least until some questions are asked again.
 func pace(questions []advertise.Question) time.Duration {
-	if slices.ContainsFunc(questions, func(q advertise.Question) bool { return !q.Overdue }) {
-		return askEvery
+	every := askOverdueEvery
+	for _, q := range questions {
+		switch {
+		case q.Lost:
+			every = askLostEvery
+		case !q.Overdue:
+			return askEvery
+		}
 	}
-	return askOverdueEvery
+	return every
 }
 
 // put has the agent take answers, if there is one among them that changes anything.
@@ -105,12 +124,23 @@ func (a *asker) put(answers []advertise.Answer) {
 	a.changed()
 }
 
-func (a *asker) take() []advertise.Answer {
+// putGone has the agent take that rules are gone.
+func (a *asker) putGone(gone []advertise.Question) {
+	if len(gone) == 0 {
+		return
+	}
+	a.mu.Lock()
+	a.gone = append(a.gone, gone...)
+	a.mu.Unlock()
+	a.changed()
+}
+
+func (a *asker) take() (answers []advertise.Answer, gone []advertise.Question) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := a.answers
-	a.answers = nil
-	return all
+	answers, gone = a.answers, a.gone
+	a.answers, a.gone = nil, nil
+	return answers, gone
 }
 
 // gate holds VIPs back until kube-proxy on this machine has the rules for them. Its methods
@@ -121,7 +151,10 @@ type gate struct {
 	last    round
 	asks    uint64               // what was asked last
 	built   time.Time            // when
-	overdue []advertise.Question // announced without rules that were seen
+	passes  uint64               // what was looked for again last
+	looked  time.Time            // when that was put together
+	overdue []advertise.Question // announced without rules
+	lost    int                  // VIPs of Services whose rules are gone
 }
 
 func newGate(p prober, changed func()) gate {
@@ -134,29 +167,73 @@ func (g *gate) apply(in *inputs, now time.Time) []advertise.Passage {
 		in.Passed = in.Offers
 		return nil
 	}
-	ended := append(g.rules.Answer(g.asker.take(), now), g.rules.Expire(now)...)
+	answers, gone := g.asker.take()
+	ended := slices.Concat(g.rules.Answer(answers, now), g.rules.Lose(gone, now), g.rules.Expire(now))
 	in.Passed = g.rules.Apply(in.Offers, now)
 	in.version.passed = g.rules.Changes()
 	return ended
 }
 
-// observe has asked what a plan holds back, and returns when it is to be called again; 0:
-// nothing is pending. In a burst of plans it is put together once for each round.
+// observe has asked what a plan holds back, and looked for what passes, and returns when it is to be called again;
+// 0: nothing is pending. In a burst of plans that is put together once for each round.
 func (g *gate) observe(p plan, with kubeproxy.Round, now time.Time) time.Duration {
 	if g.rules == nil {
 		return 0
 	}
 	g.rules.Observe(p.Refused, now)
-	if g.asks == g.rules.Asks() && with.Proxy == g.last.with.Proxy && slices.Equal(with.Addresses, g.last.with.Addresses) {
-		return g.rules.Next(now)
-	}
-	if wait := askEvery - now.Sub(g.built); wait > 0 {
+	next := g.rules.Next(now)
+	asks := g.asks != g.rules.Asks() || with.Proxy != g.last.with.Proxy || !slices.Equal(with.Addresses, g.last.with.Addresses)
+	passes := g.passes != g.rules.Changes()
+	if wait := askEvery - now.Sub(g.built); asks && wait > 0 {
 		return wait
 	}
-	g.last, g.asks, g.built = round{with, g.rules.Questions()}, g.rules.Asks(), now
+	if wait := lookEvery - now.Sub(g.looked); passes && wait > 0 {
+		next, passes = sooner(next, wait), false
+	}
+	if !asks && !passes {
+		return next
+	}
+	g.last.with = with
+	if asks {
+		lost := g.lost
+		g.last.questions, g.asks, g.built = g.rules.Questions(), g.rules.Asks(), now
+		g.sort(p)
+		passes = passes || g.lost != lost // which is told in proportion
+	}
+	if passes {
+		g.last.passing, g.passes, g.looked = g.rules.Passing(), g.rules.Changes(), now
+	}
 	g.asker.rounds.put(g.last)
-	g.overdue = slices.DeleteFunc(slices.Clone(g.last.questions), func(q advertise.Question) bool { return !q.Overdue })
-	return g.rules.Next(now)
+	return next
+}
+
+// sort tells what is announced without rules, and whose rules are gone, from what waits.
+func (g *gate) sort(p plan) {
+	g.overdue, g.lost = nil, 0
+	for _, q := range g.last.questions {
+		if q.Lost {
+			g.lost++
+		}
+		if q.Overdue || q.Lost && !p.withholds(q) {
+			g.overdue = append(g.overdue, q)
+		}
+	}
+}
+
+// withholds reports whether a VIP whose rules are gone is left to other machines.
+func (p plan) withholds(q advertise.Question) bool {
+	onLink := slices.ContainsFunc(p.Links, func(l advertise.LinkPlan) bool {
+		return l.Leaving != "" && l.Link.Subnet.Contains(q.VIP)
+	})
+	return onLink || p.Refused.Has(advertise.Refusal{Service: q.Service, VIP: q.VIP, Reason: lb.ProxyRulesLost})
+}
+
+// said is what the Node's condition says of rules that are gone; empty: nothing.
+func (g *gate) said() string {
+	if g.lost == 0 {
+		return ""
+	}
+	return lb.RulesLostText(g.lost, g.lost+len(g.last.passing))
 }
 
 // awaitFirst waits for the first answers, but not for long, and reports whether there was a
@@ -177,18 +254,28 @@ func (g *gate) awaitFirst(ctx context.Context) bool {
 
 // admit applies the gate to the inputs.
 func (a *Agent) admit(now time.Time) {
-	ended := a.gate.apply(&a.inputs, now)
-	told := 0
-	for _, p := range ended {
-		a.metrics.rulesWait.WithLabelValues(string(p.Evidence)).Observe(p.After.Seconds())
-		if p.Evidence != advertise.Overdue {
-			continue
-		}
-		if told++; told <= refusalsTold {
-			slog.Warn("announcing a VIP without kube-proxy's rules for it", "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
+	told := map[string]int{}
+	tell := func(level slog.Level, what string, p advertise.Passage) {
+		if told[what]++; told[what] <= refusalsTold {
+			slog.Log(context.Background(), level, what, "service", p.Question.Service, "vip", p.Question.VIP, "after", p.After.Round(time.Millisecond))
 		}
 	}
-	if told > refusalsTold {
-		slog.Warn("announcing more VIPs without kube-proxy's rules; see /status", "all", told)
+	for _, p := range a.gate.apply(&a.inputs, now) {
+		switch {
+		case p.Evidence == advertise.Gone:
+			tell(slog.LevelWarn, "kube-proxy's rules for a VIP are gone", p)
+			continue
+		case p.Question.Lost:
+			tell(slog.LevelInfo, "kube-proxy's rules for a VIP are there again", p)
+			continue
+		case p.Evidence == advertise.Overdue:
+			tell(slog.LevelWarn, "announcing a VIP without kube-proxy's rules for it", p)
+		}
+		a.metrics.rulesWait.WithLabelValues(string(p.Evidence)).Observe(p.After.Seconds())
+	}
+	for what, n := range told {
+		if n > refusalsTold {
+			slog.Warn(what+", and more of them; see /status", "all", n)
+		}
 	}
 }

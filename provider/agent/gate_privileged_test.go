@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
 
@@ -86,20 +87,63 @@ func TestAVIPIsAnnouncedWhenKubeProxyHasItsRules(t *testing.T) {
 	rulesFor(t, "203.0.113.5")
 	learned(t, ask, append(podCIDRsOfW1, "203.0.113.5/32")...)
 
-	// What kube-proxy says from now on makes no difference to it.
-	sh(t, "nft flush map ip kube-proxy service-ips")
-	gone := func() (bool, string) {
-		out := ask("show route")
-		return !strings.Contains(out, "203.0.113.5"), out
-	}
-	never(t, "the VIP was withdrawn for missing rules", gone)
 	a.stop()
 	a = start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
 	eventually(t, "the next agent has its session", func() (bool, string) {
 		s := a.show(t)
 		return s.Ready && len(s.Sessions) == 1 && s.Sessions[0].Up, fmt.Sprint(s.Sessions)
 	})
-	never(t, "the next agent does not announce the VIP", gone)
+	never(t, "the next agent does not announce the VIP", func() (bool, string) {
+		out := ask("show route")
+		return !strings.Contains(out, "203.0.113.5"), out
+	})
+}
+
+// TestAVIPWhoseRulesAreGoneIsWithdrawnUntilTheyAreBack: its Service has an endpoint elsewhere.
+func TestAVIPWhoseRulesAreGoneIsWithdrawnUntilTheyAreBack(t *testing.T) {
+	ask, client, proxyURL := gatedSite(t)
+	kubeProxysTable(t)
+	rulesFor(t, "203.0.113.5")
+	dir := t.TempDir()
+	a := start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	all := append(podCIDRsOfW1, "203.0.113.5/32")
+	learned(t, ask, all...)
+	never(t, "it is withdrawn though its rules are there", func() (bool, string) { // meanwhile they are seen again
+		out := ask("show route")
+		return !strings.Contains(out, "203.0.113.5"), out
+	})
+	sh(t, "nft flush map ip kube-proxy service-ips")
+	learned(t, ask, podCIDRsOfW1...)
+	said := func(what string) {
+		eventually(t, what+" says that the rules are gone", func() (bool, string) {
+			n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+			if err != nil {
+				return false, err.Error()
+			}
+			message := reduceNode(n).Condition.Message
+			refused := slices.ContainsFunc(a.show(t).Refusals, func(r RefusalStatus) bool { return r.VIP == "203.0.113.5" && r.Reason == string(lb.ProxyRulesLost) })
+			return refused && strings.Contains(message, lb.RulesLostText(1, 1)) && strings.Contains(a.get("/metrics"), "plinth_agent_proxy_rules_lost 1"), message
+		})
+	}
+	said("everything")
+	rulesFor(t, "203.0.113.5")
+	learned(t, ask, all...)
+	if s := a.show(t); len(s.Overdue) > 0 || strings.Contains(a.get("/metrics"), "plinth_agent_proxy_rules_lost 1") {
+		t.Errorf("it is said on: %v", s.Overdue)
+	}
+
+	sh(t, "nft delete table ip kube-proxy") // with all that was in it
+	learned(t, ask, podCIDRsOfW1...)
+	a.stop()
+	start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	learned(t, ask, podCIDRsOfW1...)
+	nft(t, `table ip kube-proxy {
+	chain external-X { }
+	map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
+}
+`)
+	rulesFor(t, "203.0.113.5")
+	learned(t, ask, all...)
 }
 
 // TestAnAgentThatBeginsOnAnIdleClusterAnnouncesWhatKubeProxyHasLongKnown: nothing changes

@@ -23,12 +23,17 @@ type rules struct {
 	mu    sync.Mutex
 	have  map[netip.Addr]advertise.Evidence // absent, if not there
 	asked int
+	each  int           // questions, of all rounds
 	takes time.Duration // each question
+	slow  bool          // each takes a connection
 }
+
+func (r *rules) Connects(kubeproxy.Round) bool { return r.slow }
 
 func (r *rules) Ask(_ context.Context, _ kubeproxy.Round, questions []advertise.Question) (all []advertise.Answer) {
 	r.mu.Lock()
 	r.asked++
+	r.each += len(questions)
 	r.mu.Unlock()
 	time.Sleep(r.takes * time.Duration(len(questions)))
 	r.mu.Lock()
@@ -87,7 +92,7 @@ func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {
 	}
 	r.set(askedVIP, advertise.Present)
 	<-told
-	if got := a.take(); len(got) == 0 || got[0].Evidence != advertise.Present {
+	if got, _ := a.take(); len(got) == 0 || got[0].Evidence != advertise.Present {
 		t.Errorf("answers %v", got)
 	}
 	a.rounds.put(round{})

@@ -85,6 +85,8 @@ func (l *links) problems() (all []lb.LinkProblem) {
 	for _, r := range l.reached() {
 		if r.wire.Reason != "" {
 			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: r.wire.Reason})
+		} else if r.plan.Leaving == lb.ProxyRulesLost {
+			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: lb.ProxyRulesLost})
 		} else if r.step.Quorum == advertise.NoQuorum && len(r.plan.VIPs) > 0 {
 			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: lonelyReason(r)})
 		}

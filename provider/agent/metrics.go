@@ -81,7 +81,8 @@ var (
 	refusedNow    = prometheus.NewDesc("plinth_agent_refusals", "VIPs and pod CIDRs that are not announced or not routed, by reason.", []string{"reason"}, nil)
 	badSettings   = prometheus.NewDesc("plinth_agent_bad_kernel_settings", "Kernel settings that stand in the way of packets for pods and VIPs; /status names them.", nil, nil)
 	proxyHealthy  = prometheus.NewDesc("plinth_agent_proxy_healthy", "0 if kube-proxy says that it does not serve.", nil, nil)
-	rulesOverdue  = prometheus.NewDesc("plinth_agent_proxy_rules_overdue", "VIPs that are announced although kube-proxy's rules for them were not seen within the bound; /status names them.", nil, nil)
+	rulesOverdue  = prometheus.NewDesc("plinth_agent_proxy_rules_overdue", "VIPs that are announced although kube-proxy's rules for them were not seen within the bound, or are gone; /status names them.", nil, nil)
+	rulesLost     = prometheus.NewDesc("plinth_agent_proxy_rules_lost", "VIPs whose rules of kube-proxy were there, and are gone; where another machine serves them they are not announced.", nil, nil)
 	waiting       = prometheus.NewDesc("plinth_agent_waiting", "1 while something is missing that a plan is made of; /status names it, and what was planned before stays in force.", nil, nil)
 	notRead       = prometheus.NewDesc("plinth_agent_newer_format", "1 while a newer version has stored what this agent does not read; /status names it, and what was known before stays in force.", nil, nil)
 	fromDisk      = prometheus.NewDesc("plinth_agent_from_disk", "1 while the plan is made of what an earlier process knew.", nil, nil)
@@ -89,7 +90,7 @@ var (
 
 // Describe implements [prometheus.Collector].
 func (scraped) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, waiting, notRead, fromDisk, linkVIPs, linkMachines, linkLosses, linkProblems, linkHasQuorum} {
+	for _, d := range []*prometheus.Desc{sessionUp, sessionDown, pathWatched, sessionSince, sessionTold, sessionKept, sessionHeard, sessionLost, staleness, routesWanted, routesHeld, refusedNow, badSettings, proxyHealthy, rulesOverdue, rulesLost, waiting, notRead, fromDisk, linkVIPs, linkMachines, linkLosses, linkProblems, linkHasQuorum} {
 		ch <- d
 	}
 }
@@ -120,6 +121,7 @@ func (s scraped) Collect(ch chan<- prometheus.Metric) {
 	status := s.a.status.Load()
 	gauge(proxyHealthy, number(status.ProxyHealthy))
 	gauge(rulesOverdue, float64(len(status.overdue)))
+	gauge(rulesLost, float64(status.lost))
 	gauge(waiting, number(status.WaitingFor != ""))
 	gauge(notRead, number(len(status.Unread) > 0))
 	gauge(fromDisk, number(status.FromDisk))

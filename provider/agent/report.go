@@ -60,6 +60,9 @@ func (a *Agent) tell() {
 	if problems := a.links.problems(); len(problems) > 0 {
 		c.Message += "; " + lb.LinkProblemsText(problems)
 	}
+	if said := a.gate.said(); said != "" {
+		c.Message += "; " + said
+	}
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
 		c = condition{corev1.ConditionFalse, Incomplete, c.Message + "; waiting for " + a.waiting}
 	}
@@ -120,7 +123,7 @@ func (a *Agent) publish() {
 	s := &Status{
 		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
 		Unread: a.unread, Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
-		passed: time.Now(), settings: a.settings, plan: a.last, overdue: a.gate.overdue, reached: a.reached,
+		passed: time.Now(), settings: a.settings, plan: a.last, overdue: a.gate.overdue, lost: a.gate.lost, reached: a.reached,
 	}
 	s.Links, s.onLinks = a.links.status(), a.links.refusals()
 	s.ProxyHealthy, _ = a.proxy.state()

@@ -39,7 +39,7 @@ type Status struct {
 	Sessions     []SessionStatus  `json:"sessions"`
 	Refusals     []RefusalStatus  `json:"refusals"` // VIPs and pod CIDRs that are not announced
 	Demoted      []DemotionStatus `json:"demoted"`  // prefixes that are announced as the worse way, though the machine does not drain
-	Overdue      []RefusalStatus  `json:"overdue"`  // VIPs that are announced although kube-proxy's rules for them were not seen
+	Overdue      []RefusalStatus  `json:"overdue"`  // VIPs that are announced although kube-proxy's rules for them were not seen, or are gone
 	Unrouted     []RefusalStatus  `json:"unrouted"` // pod CIDRs that have no route
 	Links        []LinkStatus     `json:"links"`    // on which VIPs are answered for
 	Settings     []string         `json:"settings"` // of the kernel, that keep packets from pods
@@ -52,6 +52,7 @@ type Status struct {
 	plan     plan
 	onLinks  []advertise.Refusal
 	overdue  []advertise.Question
+	lost     int
 	reached  kernel.State
 }
 
@@ -113,7 +114,11 @@ func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Durat
 	s.Refusals, s.Unrouted = refusals(s.plan.Refused.Edit(nil, s.onLinks)), unrouted(s.plan.Routing.Refusals)
 	s.Overdue = []RefusalStatus{}
 	for _, q := range s.overdue {
-		s.Overdue = append(s.Overdue, RefusalStatus{Service: q.Service.String(), VIP: q.VIP.String(), Reason: string(lb.ProxyRulesOverdue)})
+		reason := lb.ProxyRulesOverdue
+		if q.Lost {
+			reason = lb.ProxyRulesLost
+		}
+		s.Overdue = append(s.Overdue, RefusalStatus{Service: q.Service.String(), VIP: q.VIP.String(), Reason: string(reason)})
 	}
 	s.Demoted = []DemotionStatus{}
 	for d := range s.plan.Demoted.All() {
@@ -187,10 +192,12 @@ func (a *Agent) Handler() http.Handler {
 	return mux
 }
 
+func (s *Status) isStuck() bool { return !s.passed.IsZero() && time.Since(s.passed) > stuckAfter }
+
 // healthz fails when the agent is stuck. Sessions that are down are no reason to
 // start it anew.
 func (a *Agent) healthz(w http.ResponseWriter, _ *http.Request) {
-	if s := a.status.Load(); !s.passed.IsZero() && time.Since(s.passed) > stuckAfter {
+	if s := a.status.Load(); s.isStuck() {
 		http.Error(w, fmt.Sprintf("no pass for %v", time.Since(s.passed).Round(time.Second)), http.StatusServiceUnavailable)
 		return
 	}

@@ -66,8 +66,8 @@ func nodeOf(n *v1.Node) preview.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
 	return preview.Node{
 		Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n), NoAgent: !hasAgent(n),
-		LinkProblems: linkProblems(n),
-		PodCIDRs:     routing.ParsePodCIDRs(n.Spec.PodCIDRs), Created: n.CreationTimestamp.UTC(),
+		LinkProblems: lb.LinkProblemsIn(saidNow(n)), NoRules: lostAllRules(n),
+		PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs), Created: n.CreationTimestamp.UTC(),
 	}
 }
 
@@ -90,18 +90,24 @@ func saysNoSession(n *v1.Node) (says bool) {
 	return says
 }
 
-// linkProblems are what the agent says of its links. What it said before its kubelet fell silent may be
-// long ago.
-func linkProblems(n *v1.Node) (all []lb.LinkProblem) {
+// lostAllRules reports whether the agent says that kube-proxy's rules for all VIPs are gone.
+func lostAllRules(n *v1.Node) bool {
+	gone, all := lb.RulesLostIn(saidNow(n))
+	return gone > 0 && gone == all
+}
+
+// saidNow is what the agent says besides what has a reason. What it said before its kubelet fell silent may be long
+// ago.
+func saidNow(n *v1.Node) (message string) {
 	for _, c := range n.Status.Conditions {
 		switch {
 		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
-			return nil
+			return ""
 		case c.Type == lb.FabricReady:
-			all = lb.LinkProblemsIn(c.Message)
+			message = c.Message
 		}
 	}
-	return all
+	return message
 }
 
 // serves reports whether the kubelet was heard of, and the agent says that some router keeps

@@ -190,3 +190,32 @@ func (l *Lab) SignalProxy(machine string, s syscall.Signal) error {
 	}
 	return fmt.Errorf("no kube-proxy runs on %s", machine)
 }
+
+// FlushRules takes away what kube-proxy has in a machine's kernel, as a firewall does that begins with a flush.
+func (l *Lab) FlushRules(ctx context.Context, machine string) error {
+	_, err := netns.Output(ctx, l.Namespace(machine), "nft", "flush ruleset")
+	return err
+}
+
+// WriteRulesAnew has every kube-proxy write all of its rules, by the Service of docs/explanation/announcements.md.
+func (l *Lab) WriteRulesAnew(ctx context.Context) error {
+	page, err := os.ReadFile(filepath.Join(l.record.Root, "docs/explanation/announcements.md"))
+	if err != nil {
+		return err
+	}
+	_, service, _ := strings.Cut(string(page), "delete service write-rules-anew\n")
+	service, _, found := strings.Cut(service, "EOF\n")
+	if !found {
+		return errors.New("the page has no Service write-rules-anew")
+	}
+	file := filepath.Join(l.Dir(), "write-rules-anew.yaml")
+	if err := os.WriteFile(file, []byte(service), 0o600); err != nil {
+		return err
+	}
+	if _, err := l.Kubectl(ctx, "create", "-f", file); err != nil {
+		return err
+	}
+	time.Sleep(3 * time.Second) // as the page does
+	_, err = l.Kubectl(ctx, "delete", "service", "write-rules-anew")
+	return err
+}

@@ -32,6 +32,7 @@ func TestWhatKeepsAVIPFromItsLinkIsKnownFarFromItsMachines(t *testing.T) {
 			return l.SetSevered(context.Background(), lab.Apart([]string{m}, l.Others(story.Shelf, m))...)
 		}, func(string) error { return l.SetSevered(context.Background()) }},
 		{"NoInterface", of(2), func(m string) error { return moveAddress(l, m, "del") }, func(m string) error { return moveAddress(l, m, "add") }},
+		{"ProxyRulesLost", of(0), func(m string) error { return l.FlushRules(context.Background(), m) }, func(string) error { return l.WriteRulesAnew(context.Background()) }},
 	} {
 		t.Cleanup(func() { _ = c.mend(c.machine) })
 		must(t, c.cut(c.machine))

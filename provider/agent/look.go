@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/lb/kubeproxy"
+)
+
+const (
+	// lookEvery is how often some of kube-proxy's rules are looked for again, and how long those that are missing have
+	// until they are gone.
+	lookEvery = time.Second
+	// lookAtOnce is how many are looked for at a time where a lookup in the kernel is enough: all of 3,000 within half a
+	// minute. What took one of them most likely took all, and that is seen at once.
+	lookAtOnce = 100
+	// connectAtOnce is how many where each takes a connection to an endpoint.
+	connectAtOnce = 1
+)
+
+// lookout looks for rules again that were there. A firewall that is loaded anew takes kube-proxy's rules away with its
+// own, and kube-proxy's mode nftables does not notice before a Service changes. Its methods are for one goroutine.
+type lookout struct {
+	prober  prober
+	passing []advertise.Question // sorted by VIP and Service
+	next    int                  // of these
+	seen    map[advertise.Question]bool
+	missing []advertise.Question // that were seen, at the last look
+}
+
+// update says what there is to look for. What changed counts as not seen yet.
+func (l *lookout) update(all []advertise.Question) {
+	passing, seen := make([]advertise.Question, len(all)), make(map[advertise.Question]bool, len(all))
+	for i, q := range all {
+		was := q.Seen
+		if q.Seen = false; was || l.seen[q] {
+			seen[q] = true
+		}
+		passing[i] = q
+	}
+	if l.next < len(l.passing) {
+		l.next, _ = slices.BinarySearchFunc(passing, l.passing[l.next], advertise.Question.Compare)
+	}
+	l.passing, l.seen = passing, seen
+	l.missing = slices.DeleteFunc(l.missing, func(q advertise.Question) bool { return !seen[q] })
+}
+
+// look looks for the next few, and returns which rules are gone: missing in two looks.
+func (l *lookout) look(ctx context.Context, with kubeproxy.Round) (gone []advertise.Question) {
+	before := l.missing
+	l.missing = nil
+	if len(before) > 0 {
+		return l.absent(ctx, with, before)
+	}
+	if len(l.absent(ctx, with, l.turn(with))) > 0 {
+		l.missing = l.absent(ctx, with, l.passing)
+	}
+	return nil
+}
+
+// turn is what is looked for next.
+func (l *lookout) turn(with kubeproxy.Round) (some []advertise.Question) {
+	n := len(l.passing)
+	if n == 0 {
+		return nil
+	}
+	most := lookAtOnce
+	if l.prober.Connects(with) {
+		most = connectAtOnce
+	}
+	for range min(most, n) {
+		l.next %= n
+		some = append(some, l.passing[l.next])
+		l.next++
+	}
+	return some
+}
+
+// absent are those of some whose rules were seen, and are not there.
+func (l *lookout) absent(ctx context.Context, with kubeproxy.Round, some []advertise.Question) (all []advertise.Question) {
+	for part := range slices.Chunk(some, askTogether) {
+		answers := l.prober.Ask(ctx, with, part)
+		if ctx.Err() != nil {
+			return nil // what was not asked counts as absent
+		}
+		for _, a := range answers {
+			switch {
+			case a.Evidence == advertise.Present:
+				l.seen[a.Question] = true
+			case a.Evidence == advertise.Absent && l.seen[a.Question]:
+				all = append(all, a.Question)
+			}
+		}
+	}
+	return all
+}
