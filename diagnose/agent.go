@@ -77,6 +77,7 @@ type AgentRefusal struct {
 type Answer struct {
 	Agent Agent
 	Err   string // why it could not be asked; empty: it answered
+	Help  string // what would help then
 }
 
 // answerOf is the answer of a Node's agent; one that was not asked could not be.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -113,6 +114,9 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 	if !n.Kubelet.isTrue() {
 		say(n.Kubelet.Reason, "Node %s is not ready: %s", n.Name, cmp.Or(n.Kubelet.Message, "nobody has said so"))
 	}
+	if silent := n.agentSilent(); silent > 0 {
+		say(string(lb.AgentSilent), "its agent has said nothing for %s longer than its kubelet: what it said before may be old", silent.Round(time.Minute))
+	}
 	switch c := n.Fabric; {
 	case !c.isTrue():
 		say(c.Reason, "its fabric is not ready: %s", cmp.Or(c.Message, "no agent has said so"))
@@ -120,7 +124,7 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 		say(c.Reason, "its agent is of an older version than what is stored: %s", c.Message)
 	default:
 		if more := besides(c.Message); more != "" {
-			say(c.Reason, "its agent says: %s", more)
+			say(reasonBesides(c), "its agent says: %s", more)
 		}
 	}
 	return out
@@ -134,6 +138,33 @@ func besides(message string) string {
 		_, trial := lb.TrialReportIn(part)
 		return trial
 	}), "; ")
+}
+
+// agentSilentAfter is how much later than its agent a machine's kubelet may have been heard. Both say every five minutes
+// at least that they are there.
+const agentSilentAfter = 12 * time.Minute
+
+// agentSilent is how much longer ago an agent was heard than its kubelet, if that is too long. Both go by the clock of
+// their machine.
+func (n Node) agentSilent() time.Duration {
+	if n.Fabric.Heard.IsZero() || !n.Kubelet.isTrue() {
+		return 0
+	}
+	if silent := n.Kubelet.Heard.Sub(n.Fabric.Heard); silent >= agentSilentAfter {
+		return silent
+	}
+	return 0
+}
+
+// reasonBesides is the reason of what an agent says besides its sessions and routes.
+func reasonBesides(c Condition) string {
+	if gone, _ := lb.RulesLostIn(c.Message); gone > 0 {
+		return string(lb.ProxyRulesLost)
+	}
+	if links := lb.LinkProblemsIn(c.Message); len(links) > 0 {
+		return string(links[0].Reason)
+	}
+	return c.Reason
 }
 
 // unmatched adds what the controller says has no counterpart, and is not told yet. Its word is

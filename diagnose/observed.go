@@ -37,6 +37,7 @@ type Edit struct {
 	Problems   []string
 	Store      string // why what is in force, or is to be, cannot be stored or read; empty: it can
 	Refused    string // digest of the losses that it is refused for; empty: it is not
+	Unread     bool   // all this is of another edit than stands in the ConfigMaps
 	// Trial are the Nodes that try its terms of sessions, each with the routers; none: nothing is tried.
 	Trial []string
 	// NodesWithoutMachine and MachinesWithoutNode are what has no counterpart, by its word.
@@ -60,6 +61,7 @@ type Condition struct {
 	Reason  string
 	Message string
 	Since   time.Time
+	Heard   time.Time // when it was last written, be it that nothing changed; of Nodes alone
 }
 
 func (c Condition) isTrue() bool { return c.Status == "True" }
@@ -68,6 +70,7 @@ func (c Condition) isTrue() bool { return c.Status == "True" }
 type Service struct {
 	Key       lb.ServiceKey
 	Class     string       // empty: none
+	Proxy     string       // the label service.kubernetes.io/service-proxy-name; empty: kube-proxy serves it
 	Shown     []netip.Addr // in its status
 	Allocated Condition    // plinth.dev/VIPAllocated
 	Announced Condition    // plinth.dev/VIPAnnounced, which is there while a VIP is not announced

@@ -18,8 +18,16 @@ func serviceFindings(seen Observed) (out []Finding) {
 		case s.Allocated.Status == "" && s.ours() && len(s.Shown) == 0:
 			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Message: "nobody has answered it"})
 		}
+		if s.Proxy != "" && s.ours() {
+			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(lb.ServedByOtherProxy), Message: otherProxy(s)})
+		}
 	}
 	return out
+}
+
+// otherProxy says why kube-proxy serves a Service nowhere. Whether another program does, nobody can tell here.
+func otherProxy(s Service) string {
+	return "its label service.kubernetes.io/service-proxy-name says that " + s.Proxy + " serves it, so that kube-proxy leaves it alone"
 }
 
 // vipFindings tell which VIPs in use nobody announces, and what the controller says of others.

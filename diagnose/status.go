@@ -54,6 +54,9 @@ func editFindings(seen Observed) (out []Finding) {
 	case seen.Edit.Store != "":
 		say("InventoryNotStored", "what is in force, or is to be, cannot be stored, and is tried again: "+seen.Edit.Store)
 	}
+	if seen.Edit.Unread {
+		say("InventoryUnread", "nobody has looked at the newest edit of the inventory yet: what follows is of the one before. A controller that leads does so within two seconds")
+	}
 	switch {
 	case seen.Inventory == nil:
 		say("", "no inventory is in force")

@@ -44,6 +44,7 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"what is in force cannot be stored", func(s *Observed) {
 			s.Edit.Ready, s.Edit.Store, s.Edit.Problems = false, "a policy says no", []string{"a policy says no"}
 		}, []string{"cannot be stored, and is tried again: a policy says no", "the newest edit of the inventory is not in force"}},
+		{"nobody has looked at the newest edit", func(s *Observed) { s.Edit.Unread = true }, []string{"nobody has looked at the newest edit of the inventory yet"}},
 		{"nobody took anything up yet", func(s *Observed) { s.Edit = Edit{} }, []string{"newest edit"}},
 		{"nothing is in force, for the controller never ran", func(s *Observed) {
 			*s = Observed{Controllers: []Pod{{Name: "p", Pending: "it cannot be scheduled: no node"}}}
@@ -85,7 +86,15 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.Services[0].Announced = Condition{Status: "False", Reason: "PoolIsDisabled", Message: "192.168.50.1: nobody announces it"}
 		}, []string{"vip 192.168.50.1"}},
 
+		{"the rules of all machines are gone", func(s *Observed) {
+			for name, n := range s.Cluster.Nodes {
+				n.NoRules = true
+				s.Cluster.Nodes[name] = n
+			}
+		}, []string{"vip 192.168.50.1 (prod/web): nobody announces it: kube-proxy's rules are gone on the machines that are to announce it"}},
+
 		// Services.
+		{"a label keeps kube-proxy from a Service", func(s *Observed) { s.Services[0].Proxy = "other" }, []string{"service prod/web: ServedByOtherProxy: its label service.kubernetes.io/service-proxy-name says that other serves it"}},
 		{"a Service waits", func(s *Observed) {
 			s.Services[0].Allocated = Condition{Status: "False", Reason: "PoolExhausted", Message: "default: all 64 addresses are in use"}
 		}, []string{"service prod/web: PoolExhausted: default: all 64"}},
@@ -97,6 +106,17 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"a Node is not there", func(s *Observed) { s.Nodes = s.Nodes[1:] }, []string{"machine nuc1 (shelf) has no Node"}},
 		{"a Node is not ready", func(s *Observed) { s.Nodes[0].Kubelet.Status = "False" }, []string{"machine nuc1 (shelf): Node nuc1 is not ready: kubelet says so"}},
 		{"an agent says that a session is down", func(s *Observed) { s.sessionsDown(1, "routes 8/8, sessions 0/1") }, []string{"machine nuc2 (shelf): its fabric is not ready: routes 8/8, sessions 0/1"}},
+		{"an agent fell silent", func(s *Observed) {
+			s.Nodes[0].Kubelet.Heard, s.Nodes[0].Fabric.Heard = noon, noon.Add(-15*time.Minute)
+		}, []string{"machine nuc1 (shelf): its agent has said nothing for 15m0s longer than its kubelet"}},
+		{"an agent was heard five minutes before its kubelet", func(s *Observed) {
+			s.Nodes[0].Kubelet.Heard, s.Nodes[0].Fabric.Heard = noon, noon.Add(-5*time.Minute)
+		}, nil},
+		{"an agent whose kubelet fell silent with it", func(s *Observed) {
+			s.Nodes[0].Kubelet, s.Nodes[0].Fabric.Heard = Condition{Status: "Unknown", Message: "kubelet is silent", Heard: noon}, noon.Add(-15*time.Minute)
+		}, []string{"machine nuc1 (shelf): Node nuc1 is not ready: kubelet is silent"}},
+		{"kube-proxy's rules are gone on a machine", func(s *Observed) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLostText(1, 3) },
+			[]string{"machine nuc1 (shelf): its agent says: ProxyRulesLost: kube-proxy's rules are gone for 1 of 3 VIPs"}},
 		{"no agent has ever said anything", func(s *Observed) { s.Nodes[0].Fabric = Condition{} }, []string{"no agent has said so"}},
 		{"an agent that a newer version has left behind", func(s *Observed) {
 			s.Nodes[0].Fabric.Reason, s.Nodes[0].Fabric.Message = lb.FabricOutdated, "routes 1/1; configmap plinth-accepted is of format 2"

@@ -146,9 +146,10 @@ func notOnLink(n Node, subnet netip.Prefix) (why string, reason lb.Reason) {
 func answeredLink(vips []netip.Addr, nodes []string, able int, answers map[string]Answer) Link {
 	worst := Link{Mark: LinkOK}
 	var text, silent []string
+	help := ""
 	for _, node := range nodes {
 		if answer := answerOf(answers, node); answer.Err != "" {
-			silent = append(silent, node+": "+answer.Err)
+			silent, help = append(silent, node+": "+answer.Err), answer.Help
 		}
 	}
 	for _, vip := range vips {
@@ -176,7 +177,7 @@ func answeredLink(vips []netip.Addr, nodes []string, able int, answers map[strin
 	case LinkOK:
 		worst.Help = "the other side: arping or ndisc6 from a host of the subnet shows the MAC"
 	case LinkUnknown:
-		worst.Help = "docs/guides/troubleshooting.md has the rights that this takes"
+		worst.Help = help
 	default:
 		worst.Help = "plinth explain has each reason"
 	}

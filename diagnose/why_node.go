@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -34,7 +35,12 @@ func WhyNode(seen Observed, name string, answers map[string]Answer) Chain {
 		}
 		return ok("ready")
 	})
-	b.link("agent", func() Link { return agentLink(seen, n) })
+	b.link("agent", func() Link {
+		if len(seen.Agents) == 0 {
+			return b.programLink(n, answers)
+		}
+		return agentLink(seen, n)
+	})
 	b.link("fabric", func() Link { return fabricLink(seen, m, n) })
 	b.asked(name, answers, "sessions", sessionsLink)
 	if seen.Inventory != nil && len(seen.Inventory.LinksOf(m.Name)) > 0 {
@@ -92,11 +98,20 @@ func stateLink(m inventory.Machine, n Node) Link {
 	return broken("MachineNotActive", "set state: active, in its rack as well, when it may carry traffic", "%s", text)
 }
 
-// agentLink looks at the pod of the agent. Where none has a pod they run as services of the machines.
-func agentLink(seen Observed, n Node) Link {
-	if len(seen.Agents) == 0 {
-		return ok("agents have no pods here")
+// programLink asks the agent whether it is there: where none has a pod they run as programs of their machines.
+func (b *builder) programLink(n Node, answers map[string]Answer) Link {
+	if answers == nil {
+		b.chain.Ask = []string{n.Name}
+		return Link{Mark: LinkUnknown, Text: "agents have no pods here, and it was not asked"}
 	}
+	if answer := answerOf(answers, n.Name); answer.Err != "" {
+		return Link{Mark: LinkUnknown, Text: answer.Err, Help: answer.Help}
+	}
+	return ok("it answers; agents have no pods here")
+}
+
+// agentLink looks at the pod of the agent.
+func agentLink(seen Observed, n Node) Link {
 	i := slices.IndexFunc(seen.Agents, func(p Pod) bool { return p.Node == n.Name })
 	switch {
 	case i < 0:
@@ -113,14 +128,15 @@ func fabricLink(seen Observed, m inventory.Machine, n Node) Link {
 		return broken("NoSession", "give its rack a router among peers, and the machine an address of the router's family", "the inventory gives it no session with any router")
 	case n.Fabric.Status == "":
 		return broken(noReason, "the log of its agent", "its agent has never said anything")
+	case n.agentSilent() > 0:
+		return broken(lb.AgentSilent, "does it run? its log says what it waits for", "its agent has said nothing for %s longer than its kubelet", n.agentSilent().Round(time.Minute))
 	case !n.Fabric.isTrue():
 		return Link{Mark: LinkDegraded, Reason: n.Fabric.Reason, Text: n.Fabric.Message, Help: "plinth explain " + n.Fabric.Reason}
 	}
 	if more := besides(n.Fabric.Message); more != "" {
 		l := Link{Mark: LinkDegraded, Text: more, Help: "docs/reference/agent.md says what an agent tells of"}
-		if links := lb.LinkProblemsIn(n.Fabric.Message); len(links) > 0 {
-			l.Reason = string(links[0].Reason)
-			l.Help = "plinth explain " + l.Reason
+		if reason := reasonBesides(n.Fabric); reason != n.Fabric.Reason {
+			l.Reason, l.Help = reason, "plinth explain "+reason
 		}
 		return l
 	}
@@ -136,7 +152,7 @@ func (b *builder) asked(node string, answers map[string]Answer, step string, jud
 			b.chain.Ask = []string{node}
 			return Link{Mark: LinkUnknown, Text: "no agent was asked"}
 		case answer.Err != "":
-			return Link{Mark: LinkUnknown, Text: answer.Err, Help: "docs/guides/troubleshooting.md has the rights that this takes"}
+			return Link{Mark: LinkUnknown, Text: answer.Err, Help: answer.Help}
 		}
 		return judge(answer.Agent)
 	})

@@ -117,12 +117,12 @@ func (a Agent) sessionsWith(router string) []AgentSession {
 }
 
 func routerSessionsLink(router string, ask []string, answers map[string]Answer) Link {
-	up, cause := 0, ""
+	up, cause, unasked := 0, "", ""
 	var down, silent []string
 	for _, node := range ask {
 		answer := answerOf(answers, node)
 		if err := answer.Err; err != "" {
-			silent = append(silent, node+": "+err)
+			silent, unasked = append(silent, node+": "+err), answer.Help
 			continue
 		}
 		sessions := answer.Agent.sessionsWith(router)
@@ -152,7 +152,7 @@ func routerSessionsLink(router string, ask []string, answers map[string]Answer) 
 	case up == 0 && len(down) > 0:
 		return Link{Mark: LinkBroken, Reason: cause, Text: text, Help: help}
 	case up == 0:
-		return Link{Mark: LinkUnknown, Text: text, Help: "docs/guides/troubleshooting.md has the rights that this takes"}
+		return Link{Mark: LinkUnknown, Text: text, Help: unasked}
 	case len(down) > 0:
 		return Link{Mark: LinkDegraded, Reason: cause, Text: text, Help: help}
 	}
@@ -161,9 +161,16 @@ func routerSessionsLink(router string, ask []string, answers map[string]Answer) 
 
 // routerAnnouncedLink counts what agents announce to a router, and what they keep back from it.
 func routerAnnouncedLink(router string, ask []string, answers map[string]Answer) Link {
-	announced, kept := 0, ""
+	announced, kept, help := 0, "", ""
+	heard := 0
 	for _, node := range ask {
-		for _, s := range answers[node].Agent.sessionsWith(router) {
+		answer := answerOf(answers, node)
+		if answer.Err != "" {
+			help = answer.Help
+			continue
+		}
+		heard++
+		for _, s := range answer.Agent.sessionsWith(router) {
 			announced += len(s.Announced)
 			for _, r := range s.Refusals {
 				kept = fmt.Sprintf("%s: %s is kept back: %s: %s", node, r.Prefix, r.Reason, r.Detail)
@@ -172,6 +179,9 @@ func routerAnnouncedLink(router string, ask []string, answers map[string]Answer)
 	}
 	if kept != "" {
 		return Link{Mark: LinkDegraded, Text: kept}
+	}
+	if heard == 0 && len(ask) > 0 {
+		return Link{Mark: LinkUnknown, Text: "none of " + countOf(len(ask), "agent") + " could be asked", Help: help}
 	}
 	if announced == 0 {
 		return Link{Mark: LinkDegraded, Text: "nothing is announced to it by those that were asked", Help: "plinth status vips says which VIPs are to be announced"}

@@ -71,6 +71,8 @@ func classLink(s Service, there bool) Link {
 		return broken(noReason, "kubectl get services -A shows the type of each", "there is no such Service of type LoadBalancer")
 	case !s.ours():
 		return broken(noReason, "leave loadBalancerClass out, or make it "+lb.LoadBalancerClass+"; it cannot be changed later", "its class is %s: another program answers it", s.Class)
+	case s.Proxy != "":
+		return Link{Mark: LinkDegraded, Reason: string(lb.ServedByOtherProxy), Text: otherProxy(s), Help: "take the label off, or look whether that program serves it"}
 	case s.Class == "":
 		return ok("of type LoadBalancer, without a class")
 	}
@@ -272,6 +274,9 @@ func notServing(n Node) (why string, reason lb.Reason) {
 	case n.Fabric.Status == "False" && lb.NoSessionIsUp(n.Fabric.Message):
 		return n.Fabric.Message, lb.NoSessionUp
 	}
+	if gone, all := lb.RulesLostIn(n.Fabric.Message); gone > 0 && gone == all {
+		return "kube-proxy's rules are gone", lb.ProxyRulesLost
+	}
 	return "", noReason
 }
 
@@ -287,11 +292,12 @@ func nodesNamed(seen Observed, machines []string) (out []string) {
 // announcedLink looks into the adj-RIB-outs of agents that were asked.
 func announcedLink(vips []netip.Addr, nodes []string, answers map[string]Answer) Link {
 	var told, not, silent []string
+	unasked := ""
 	for _, node := range nodes {
 		answer := answerOf(answers, node)
 		switch why := notAnnounced(answer.Agent, vips); {
 		case answer.Err != "":
-			silent = append(silent, node+": "+answer.Err)
+			silent, unasked = append(silent, node+": "+answer.Err), answer.Help
 		case why != "":
 			not = append(not, node+": "+why)
 		default:
@@ -312,7 +318,7 @@ func announcedLink(vips []netip.Addr, nodes []string, answers map[string]Answer)
 	case len(told) == 0 && len(not) > 0:
 		return Link{Mark: LinkBroken, Text: text, Help: "plinth explain has each reason"}
 	case len(told) == 0:
-		return Link{Mark: LinkUnknown, Text: text, Help: "docs/guides/troubleshooting.md has the rights that this takes"}
+		return Link{Mark: LinkUnknown, Text: text, Help: unasked}
 	case len(not) > 0:
 		return Link{Mark: LinkDegraded, Text: text}
 	}

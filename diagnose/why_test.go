@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
@@ -74,6 +75,18 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"it has one address of two", service, func(s *Observed, _ map[string]Answer) {
 			s.Services[0].Allocated = Condition{Status: "False", Reason: "PoolLacksFamily", Message: "pool default: PoolLacksFamily (IPv6)"}
 		}, "pool: degraded: PoolLacksFamily it holds 192.168.50.1; pool default: PoolLacksFamily (IPv6)"},
+		{"a label keeps kube-proxy from it", service, func(s *Observed, _ map[string]Answer) { s.Services[0].Proxy = "other" }, "Service: degraded: ServedByOtherProxy its label"},
+		{"agents have no pods, and answer", node, func(s *Observed, _ map[string]Answer) { s.Agents = nil }, "ok"},
+		{"agents have no pods, and nobody can be asked", node, func(s *Observed, a map[string]Answer) {
+			s.Agents, a["nuc1"] = nil, Answer{Err: "no answer", Help: "look there"}
+		}, "agent: unknown: no answer"},
+		{"its agent fell silent", node, func(s *Observed, _ map[string]Answer) {
+			s.Nodes[0].Kubelet.Heard, s.Nodes[0].Fabric.Heard = noon, noon.Add(-time.Hour)
+		}, "fabric: broken: AgentSilent its agent has said nothing for 1h0m0s longer than its kubelet"},
+		{"the rules of its machine are gone", node, func(s *Observed, _ map[string]Answer) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLostText(1, 1) },
+			"fabric: degraded: ProxyRulesLost"},
+		{"the rules of one machine are gone", service, func(s *Observed, _ map[string]Answer) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLostText(1, 1) },
+			"machines: degraded: 1 of 2 have a session with a router; nuc1: kube-proxy's rules are gone"},
 		{"nobody has answered it", service, func(s *Observed, _ map[string]Answer) {
 			s.Services[0].Allocated, s.Cluster.Services = Condition{}, nil
 		}, "pool: broken: nobody has answered it"},
@@ -223,5 +236,17 @@ func TestWhyAsksAFewAgentsAndNoneBehindABrokenLink(t *testing.T) {
 	nodes[17].Fabric.Status = "False"
 	if got := askedOf(nodes); len(got) != mostAsked || got[0] != "n17" {
 		t.Errorf("of a router's machines it asks %v", got)
+	}
+}
+
+func TestOfARouterWhoseMachinesNobodyCouldAskNothingIsSaid(t *testing.T) {
+	seen, none := well(t), map[string]Answer{}
+	for _, name := range []string{"nuc1", "nuc2", "nuc5"} {
+		none[name] = Answer{Err: "no answer", Help: "look there"}
+	}
+	for _, l := range WhyRouter(seen, "gateway", none).Links[3:] {
+		if l.Mark != LinkUnknown || l.Help != "look there" {
+			t.Errorf("%+v", l)
+		}
 	}
 }

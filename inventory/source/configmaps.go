@@ -125,12 +125,29 @@ func debounce(ctx context.Context, dirty <-chan struct{}, again <-chan time.Time
 	}
 }
 
+// Written reads what stands in the ConfigMaps at the moment. It lists the ConfigMaps of the namespace.
+func (c ConfigMaps) Written(ctx context.Context) (Edit, error) {
+	list, err := c.Client.CoreV1().ConfigMaps(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: LabelInventory})
+	if err != nil {
+		return Edit{}, err
+	}
+	var all []*v1.ConfigMap
+	for i := range list.Items {
+		all = append(all, &list.Items[i])
+	}
+	return editIn(all), nil
+}
+
 // read makes an edit of all ConfigMaps of a store.
 func read(store cache.Store) Edit {
 	var all []*v1.ConfigMap
 	for _, obj := range store.List() {
 		all = append(all, obj.(*v1.ConfigMap))
 	}
+	return editIn(all)
+}
+
+func editIn(all []*v1.ConfigMap) Edit {
 	var edit Edit
 	kept, passed := latestCopies(all)
 	for _, cm := range kept {

@@ -72,9 +72,20 @@ func (e Edit) same(other Edit) bool {
 
 // content names what an edit says, wherever it stands: an edit that was refused is known by it
 // again.
-func (e Edit) content() string {
-	texts := make([]string, len(e.Documents))
-	for i, d := range e.Documents {
+func (e Edit) content() string { return hashOf(e.Documents) }
+
+// Written names what stands in the ConfigMaps of an edit, beside whatever files.
+func (e Edit) Written() string {
+	var all []inventory.Document
+	for _, c := range e.Carriers {
+		all = append(all, e.in(c)...)
+	}
+	return hashOf(all)
+}
+
+func hashOf(documents []inventory.Document) string {
+	texts := make([]string, len(documents))
+	for i, d := range documents {
 		texts[i] = string(d.Data)
 	}
 	slices.Sort(texts)

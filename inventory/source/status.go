@@ -30,6 +30,7 @@ const (
 	KeyProblems   = "problems"   // of what stands in the sources, one a line; warnings too
 	KeyRefused    = "refused"    // "<content> <digest>" of an edit that is refused for its losses; empty: none is
 	KeyStore      = "store"      // why what is in force, or is to be, is not stored; empty: it is
+	KeyRead       = "read"       // the content of the ConfigMaps that all this is said of: see [Edit.Written]
 	KeyTrial      = "trial"      // "<node> <router> <router> ...", a line each, that try an edit's terms of sessions; empty: none does
 )
 
@@ -208,6 +209,9 @@ func (r *Reconciler) statusData(ready bool, problems string) map[string]string {
 		KeyProblems:   shorten(problems),
 		KeyStore:      shorten(r.trouble),
 		KeyTrial:      "",
+	}
+	if r.edit != nil {
+		data[KeyRead] = r.edit.Written()
 	}
 	if r.trial != nil {
 		data[KeyTrial] = strings.Join(r.trial.lines(), "\n")

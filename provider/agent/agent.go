@@ -136,6 +136,7 @@ func New(o Options) *Agent {
 		a.gate = newGate(&kubeproxy.Prober{}, a.touch)
 	}
 	a.writer = newWriter(o.Client, o.NodeName, a.sources.selfNow)
+	a.writer.stuck = func() bool { return a.status.Load().isStuck() }
 	a.metrics = newMetrics(a)
 	a.status.Store(&Status{Node: o.NodeName, WaitingFor: "the first pass"})
 	return a

@@ -1,11 +1,13 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"math/rand"
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -141,6 +143,45 @@ func TestAConditionThatIsOnlyRewordedIsWrittenOnceInHalfAMinute(t *testing.T) {
 			t.Errorf("after %v: %d writes, the next in %v, want %d and %v", step.after, writes, wait, step.writes, step.wait)
 		}
 	}
+}
+
+// Who reads a condition learns that the agent is there.
+func TestAConditionThatStaysIsWrittenEveryFiveMinutesUnlessTheAgentIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w1"}})
+		w := newWriter(client, "w1", func() (node, bool) {
+			n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
+			return reduceNode(n), err == nil
+		})
+		stuck := false
+		w.stuck = func() bool { return stuck }
+		written := func() (n int) {
+			for _, a := range client.Actions() {
+				if a.GetVerb() == "patch" {
+					n++
+				}
+			}
+			return n
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); w.run(ctx) }()
+		w.set(tally{}.condition())
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := written(); n < 12 || n > 14 {
+			t.Errorf("written %d times within an hour", n)
+		}
+		stuck = true
+		n := written()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if now := written(); now != n {
+			t.Errorf("an agent that is stuck has written %d times", now-n)
+		}
+		cancel()
+		<-done
+	})
 }
 
 func TestAConditionThatWaitsIsWrittenWhenItsTimeHasCome(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -112,13 +113,31 @@ func (c condition) trial() string {
 	return ""
 }
 
+// lacksRules reports whether the message says that kube-proxy's rules are gone, for some VIPs or for all.
+func (c condition) lacksRules() (some, all bool) {
+	gone, of := lb.RulesLostIn(c.Message)
+	return gone > 0, gone > 0 && gone == of
+}
+
+// saysAlike reports whether what controllers read of the message is the same.
+func (c condition) saysAlike(o condition) bool {
+	some1, all1 := c.lacksRules()
+	some2, all2 := o.lacksRules()
+	return c.trial() == o.trial() && some1 == some2 && all1 == all2 && slices.Equal(lb.LinkProblemsIn(c.Message), lb.LinkProblemsIn(o.Message))
+}
+
 // rewordEvery is how often at most a condition is written of which only the message changes.
 const rewordEvery = 30 * time.Second
+
+// beatEvery is how often a condition is written of which nothing changes, as kubelets do with theirs: who reads it
+// learns that the agent is there. The first time comes sooner, at random, so that agents that began together do not
+// write together.
+const beatEvery = 5 * time.Minute
 
 // writer keeps the condition on the Node as it should be. It writes in a goroutine
 // of its own: while the API server is away nothing else waits for it.
 //
-// Status and reason are written at once, and so is what is said of a trial: controllers go by them. A change of the message alone,
+// While nothing changes it is written every five minutes. Status and reason are written at once, and so is what is said of a trial: controllers go by them. A change of the message alone,
 // which people read, waits until the last such change is half a minute old, so that a session
 // whose cause changes with each attempt does not keep all who watch the Node busy.
 type writer struct {
@@ -129,6 +148,7 @@ type writer struct {
 	clock       func() time.Time
 	rewordEvery time.Duration
 	reworded    time.Time // the message alone was changed
+	stuck       func() bool
 	last        written
 }
 
@@ -148,7 +168,9 @@ func (l written) shownAt(seen condition, now time.Time) condition {
 }
 
 func newWriter(client kubernetes.Interface, nodeName string, now func() (node, bool)) *writer {
-	return &writer{client: client, nodeName: nodeName, want: newNewest[condition](), now: now, clock: time.Now, rewordEvery: rewordEvery}
+	return &writer{
+		client: client, nodeName: nodeName, want: newNewest[condition](), now: now, stuck: func() bool { return false }, clock: time.Now, rewordEvery: rewordEvery,
+	}
 }
 
 // set says what the condition should be. It never waits.
@@ -158,10 +180,16 @@ func (w *writer) set(c condition) { w.want.put(c) }
 func (w *writer) run(ctx context.Context) {
 	var c condition
 	var again <-chan time.Time
+	beat := time.NewTimer(rand.N(beatEvery))
+	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-beat.C:
+			w.beat(ctx, c)
+			beat.Reset(beatEvery)
+			continue
 		case c = <-w.want:
 		case <-again:
 		}
@@ -181,7 +209,7 @@ func (w *writer) write(ctx context.Context, c condition) time.Duration {
 	}
 	now := w.clock()
 	shown := w.last.shownAt(n.Condition, now)
-	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason && shown.trial() == c.trial() && slices.Equal(lb.LinkProblemsIn(shown.Message), lb.LinkProblemsIn(c.Message))
+	reworded := shown.Ready == c.Ready && shown.Reason == c.Reason && shown.saysAlike(c)
 	switch left := w.reworded.Add(w.rewordEvery).Sub(now); {
 	case shown == c:
 		return 0
@@ -198,6 +226,17 @@ func (w *writer) write(ctx context.Context, c condition) time.Duration {
 	}
 	slog.Info("wrote the condition", "type", lb.FabricReady, "status", c.Ready, "reason", c.Reason, "message", c.Message)
 	return 0
+}
+
+// beat writes a condition that the Node bears once more, unless the agent is stuck: what its condition says may not be
+// so any more.
+func (w *writer) beat(ctx context.Context, c condition) {
+	if n, there := w.now(); !there || w.last.shownAt(n.Condition, w.clock()) != c || w.stuck() {
+		return
+	}
+	if err := w.patch(ctx, c, c); err != nil {
+		slog.Warn("the condition could not be written again", "type", lb.FabricReady, "err", err)
+	}
 }
 
 func (w *writer) patch(ctx context.Context, old, c condition) error {

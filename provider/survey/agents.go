@@ -33,11 +33,14 @@ const (
 )
 
 // Asker asks agents for their status, each by a port-forward to its pod: they listen on the
-// loopback of their machines, and answer nobody else. It uses
+// loopback of their machines, and answer nobody else. Where none has a pod they run as programs of their machines, and
+// are asked through the API server's proxy to Nodes, at their port of the Node's address. It uses
 //
 //	pods/portforward   create (get, over WebSocket)   in Plinth's namespace
+//	nodes/proxy        get                            where agents have no pods
 type Asker struct {
 	dial      func(pod string) (httpstream.Dialer, error)
+	fetch     func(ctx context.Context, node string) ([]byte, error) // /status of an agent without a pod
 	port      int
 	perAgent  time.Duration
 	perMoment int
@@ -48,6 +51,8 @@ func NewAsker(config *rest.Config, r Reader, port int) Asker {
 	return Asker{port: port, perAgent: askTimeout, perMoment: atOnce, dial: func(pod string) (httpstream.Dialer, error) {
 		at := r.Client.CoreV1().RESTClient().Post().Resource("pods").Namespace(r.Namespace).Name(pod).SubResource("portforward").URL()
 		return dialer(config, at)
+	}, fetch: func(ctx context.Context, node string) ([]byte, error) {
+		return r.Client.CoreV1().RESTClient().Get().Resource("nodes").Name(fmt.Sprintf("%s:%d", node, port)).SubResource("proxy").Suffix("status").DoRaw(ctx)
 	}}
 }
 
@@ -84,7 +89,7 @@ func (a Asker) Ask(ctx context.Context, pods []diagnose.Pod, nodes []string) map
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			answer := a.askNode(ctx, on[node])
+			answer := a.askNode(ctx, node, on[node], len(pods) > 0)
 			mu.Lock()
 			defer mu.Unlock()
 			answers[node] = answer
@@ -94,21 +99,48 @@ func (a Asker) Ask(ctx context.Context, pods []diagnose.Pod, nodes []string) map
 	return answers
 }
 
-// askNode asks the agent in a pod; a pod without a name is none.
-func (a Asker) askNode(ctx context.Context, pod diagnose.Pod) diagnose.Answer {
-	switch {
-	case pod.Name == "":
-		return diagnose.Answer{Err: "no pod of the agent runs on this Node"}
-	case pod.Pending != "":
-		return diagnose.Answer{Err: fmt.Sprintf("pod %s does not run: %s", pod.Name, pod.Pending)}
-	}
+// askNode asks the agent of a Node, in its pod; a pod without a name is none.
+func (a Asker) askNode(ctx context.Context, node string, pod diagnose.Pod, pods bool) diagnose.Answer {
 	ctx, cancel := context.WithTimeout(ctx, a.perAgent)
 	defer cancel()
+	switch {
+	case !pods:
+		return a.askProgram(ctx, node)
+	case pod.Name == "":
+		return diagnose.Answer{Err: "no pod of the agent runs on this Node", Help: "kubectl describe daemonset plinth-agent, in Plinth's namespace"}
+	case pod.Pending != "":
+		return diagnose.Answer{Err: fmt.Sprintf("pod %s does not run: %s", pod.Name, pod.Pending), Help: "kubectl describe pod " + pod.Name + ", in Plinth's namespace"}
+	}
 	answer, err := a.ask(ctx, pod.Name)
 	if err != nil {
-		return diagnose.Answer{Err: fmt.Sprintf("pod %s: %v", pod.Name, err)}
+		return diagnose.Answer{Err: fmt.Sprintf("pod %s: %v", pod.Name, err), Help: helpFor(err, "its log: kubectl logs "+pod.Name+", in Plinth's namespace")}
 	}
 	return diagnose.Answer{Agent: answer}
+}
+
+// askProgram asks an agent that is no pod.
+func (a Asker) askProgram(ctx context.Context, node string) (answer diagnose.Answer) {
+	text, err := a.fetch(ctx, node)
+	if err == nil {
+		err = json.Unmarshal(text, &answer.Agent)
+	}
+	if err != nil {
+		answer.Err = fmt.Sprintf("agents have no pods, and none answers at port %d of the Node's address: %v", a.port, whyRefused(err, "get nodes/proxy"))
+		answer.Help = helpFor(err, "docs/reference/agent.md, \"Agents that are no pods\"")
+	}
+	return answer
+}
+
+// helpFor is what helps where an agent could not be asked: rights, or else.
+func helpFor(err error, otherwise string) string {
+	if isForbidden(err) {
+		return "docs/guides/troubleshooting.md has the rights that this takes"
+	}
+	return otherwise
+}
+
+func isForbidden(err error) bool {
+	return apierrors.IsForbidden(err) || strings.Contains(err.Error(), "forbidden")
 }
 
 // ask asks one agent. Dialing knows no context: what is dialed too late is closed.
@@ -136,7 +168,7 @@ func (a Asker) ask(ctx context.Context, pod string) (diagnose.Agent, error) {
 		return diagnose.Agent{}, fmt.Errorf("no connection within %v", a.perAgent)
 	case now := <-done:
 		if now.err != nil {
-			return diagnose.Agent{}, whyRefused(now.err)
+			return diagnose.Agent{}, whyRefused(now.err, "create pods/portforward")
 		}
 		defer now.conn.Close()
 		stop := context.AfterFunc(ctx, func() { _ = now.conn.Close() })
@@ -150,9 +182,9 @@ func (a Asker) ask(ctx context.Context, pod string) (diagnose.Agent, error) {
 }
 
 // whyRefused says which right is missing, if one is.
-func whyRefused(err error) error {
-	if apierrors.IsForbidden(err) || strings.Contains(err.Error(), "forbidden") {
-		return fmt.Errorf("it takes the right to create pods/portforward: %w", err)
+func whyRefused(err error, right string) error {
+	if isForbidden(err) {
+		return fmt.Errorf("it takes the right to %s: %w", right, err)
 	}
 	return err
 }

@@ -235,3 +235,35 @@ func emptyIn(v reflect.Value, path string) (out []string) {
 	}
 	return nil
 }
+
+// Where no agent has a pod, the API server's proxy to Nodes leads to them.
+func TestAgentsWithoutPodsAreAskedAtTheirNodes(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/api/v1/nodes/w1:10268/proxy/status":
+			_, _ = io.WriteString(w, says("w1"))
+		case "/api/v1/nodes/w2:10268/proxy/status":
+			http.Error(w, "dial tcp 10.0.0.2:10268: connection refused", http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"nodes w3 is forbidden","code":403}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	config := &rest.Config{Host: server.URL}
+	reader, err := New(config, "kube-system")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := NewAsker(config, reader, 10268).Ask(t.Context(), nil, []string{"w1", "w2", "w3"})
+	if a := got["w1"]; a.Err != "" || a.Agent.Node != "w1" || len(a.Agent.Sessions) != 1 {
+		t.Errorf("w1: %+v", a)
+	}
+	if a := got["w2"]; !strings.Contains(a.Err, "none answers at port 10268") || !strings.Contains(a.Help, "Agents that are no pods") {
+		t.Errorf("w2: %+v", a)
+	}
+	if a := got["w3"]; !strings.Contains(a.Err, "it takes the right to get nodes/proxy") || !strings.Contains(a.Help, "rights") {
+		t.Errorf("w3: %+v", a)
+	}
+}

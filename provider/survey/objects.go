@@ -20,6 +20,10 @@ import (
 // labelControlPlane is on the Nodes that the controller runs on.
 const labelControlPlane = "node-role.kubernetes.io/control-plane"
 
+// labelServiceProxy is on Services that another program serves than kube-proxy: apis.LabelServiceProxyName of
+// k8s.io/kubernetes.
+const labelServiceProxy = "service.kubernetes.io/service-proxy-name"
+
 func nodeOf(n *v1.Node) diagnose.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
 	_, controlPlane := n.Labels[labelControlPlane]
@@ -35,7 +39,7 @@ func nodeCondition(n *v1.Node, kind v1.NodeConditionType) diagnose.Condition {
 		return diagnose.Condition{}
 	}
 	c := n.Status.Conditions[i]
-	return diagnose.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time}
+	return diagnose.Condition{Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time, Heard: c.LastHeartbeatTime.Time}
 }
 
 // taintedSince is when a Node got the taint of maintenance; zero: it has none, or that is not told.
@@ -50,7 +54,8 @@ func taintedSince(n *v1.Node) time.Time {
 
 func serviceOf(s *v1.Service) diagnose.Service {
 	out := diagnose.Service{
-		Key: lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, Allocated: serviceCondition(s, lb.VIPAllocated), Announced: serviceCondition(s, lb.VIPAnnounced),
+		Proxy: s.Labels[labelServiceProxy],
+		Key:   lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, Allocated: serviceCondition(s, lb.VIPAllocated), Announced: serviceCondition(s, lb.VIPAnnounced),
 	}
 	if s.Spec.LoadBalancerClass != nil {
 		out.Class = *s.Spec.LoadBalancerClass

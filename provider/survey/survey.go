@@ -88,6 +88,7 @@ type fetched struct {
 	inventory *inventory.Inventory
 	spoilt    string            // why it is but what can be read of what is stored; empty: it is the whole
 	edit      map[string]string // data of the inventory's status
+	written   string            // what stands in the ConfigMaps that people write
 	nodes     []*v1.Node
 	services  []*v1.Service
 	claims    []*networkingv1.IPAddress
@@ -118,6 +119,11 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 				return nil
 			}
 			raw.edit = cm.Data
+			return err
+		},
+		func() error {
+			edit, err := source.ConfigMaps{Client: r.Client, Namespace: r.Namespace}.Written(ctx)
+			raw.written = edit.Written()
 			return err
 		},
 		func() (err error) {
@@ -193,7 +199,7 @@ func all[T runtime.Object](ctx context.Context, page int64, o metav1.ListOptions
 
 // observed puts together what was read.
 func (raw fetched) observed() diagnose.Observed {
-	seen := diagnose.Observed{Inventory: raw.inventory, Unreadable: raw.spoilt, Edit: editOf(raw.edit)}
+	seen := diagnose.Observed{Inventory: raw.inventory, Unreadable: raw.spoilt, Edit: editOf(raw.edit, raw.written)}
 	for _, n := range raw.nodes {
 		seen.Nodes = append(seen.Nodes, nodeOf(n))
 	}
@@ -248,11 +254,14 @@ func sortAll(seen *diagnose.Observed) {
 	slices.SortFunc(seen.Controllers, byName)
 }
 
-// editOf reads the inventory's status.
-func editOf(data map[string]string) diagnose.Edit {
+// editOf reads the inventory's status, beside what is written. A controller of an older version does not say what it
+// has read.
+func editOf(data map[string]string, written string) diagnose.Edit {
+	read, says := data[source.KeyRead]
 	_, digest, _ := strings.Cut(data[source.KeyRefused], " ")
 	return diagnose.Edit{
 		Ready: data[source.KeyReady] == "true", Generation: data[source.KeyGeneration], Problems: linesOf(data[source.KeyProblems]), Store: data[source.KeyStore], Refused: digest, Trial: trials(data[source.KeyTrial]),
+		Unread:              says && read != written,
 		NodesWithoutMachine: strings.Fields(data[source.KeyNodesWithoutMachine]), MachinesWithoutNode: strings.Fields(data[source.KeyMachinesWithoutNode]),
 	}
 }

@@ -39,7 +39,8 @@ func (l *Lab) StartAgent(ctx context.Context, machine string, flags ...string) e
 }
 
 // StartAgentAgain starts a machine's agent with the token that it had, which
-// works while the API server does not. It runs as deploy/base says, and has those rights alone.
+// works while the API server does not. It runs as deploy/base says, and has those rights alone. As one that is no pod it
+// listens where the API server reaches it.
 func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 	set, err := agentManifest(l.record.Root)
 	if err != nil {
@@ -76,7 +77,7 @@ func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
 	}
 	return l.supervise(context.Background(), machine, supervisor.Program{
 		Name: agentName(machine), Env: []string{"NODE_NAME=" + machine}, Dir: "/", Container: &granted,
-		Command: slices.Concat([]string{agentProgram}, agentArgs(spec, l.installed()), []string{"--kubeconfig=" + kubeconfig}, flags),
+		Command: slices.Concat([]string{agentProgram}, agentArgs(spec, l.installed()), []string{"--kubeconfig=" + kubeconfig, "--listen=:10268"}, flags),
 	})
 }
 
