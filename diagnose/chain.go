@@ -1,9 +1,6 @@
 package diagnose
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Mark says what is known of a link of a chain.
 type Mark string
@@ -34,13 +31,16 @@ type Chain struct {
 	Ask []string `json:"-"`
 }
 
-// Fault returns the first link that does not hold, if any.
+// Fault returns the first link that does not hold, if any; where all that are known hold, the first that is not known.
 func (c Chain) Fault() (fault Link, found bool) {
-	i := slices.IndexFunc(c.Links, func(l Link) bool { return l.Mark != LinkOK })
-	if i < 0 {
-		return fault, false
+	for _, known := range []bool{true, false} {
+		for _, l := range c.Links {
+			if l.Mark != LinkOK && known == (l.Mark != LinkUnknown) {
+				return l, true
+			}
+		}
 	}
-	return c.Links[i], true
+	return fault, false
 }
 
 // Well reports whether every link holds.
