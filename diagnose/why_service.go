@@ -207,11 +207,11 @@ func planLink(seen Observed, vips []netip.Addr) Link {
 	return ok("%s may announce it, to %s", countOf(len(machines), "machine"), someOf(routers))
 }
 
-// withSessions is a cluster whose machines all have an agent with its sessions.
+// withSessions is a cluster whose machines all have an agent with its sessions, and the rules of kube-proxy.
 func withSessions(c preview.Cluster) preview.Cluster {
 	c.Nodes = maps.Clone(c.Nodes)
 	for name, n := range c.Nodes {
-		n.NoSession, n.NoAgent = false, false
+		n.NoSession, n.NoAgent, n.NoRules = false, false, false
 		c.Nodes[name] = n
 	}
 	return c

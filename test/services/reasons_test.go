@@ -178,6 +178,8 @@ func TestEveryReasonForAVIPThatNobodyAnnouncesIsFound(t *testing.T) {
 	found("web", "machines", "NoSessionUp")
 	c.fabricOfAll(v1.NodeCondition{})
 	found("web", "machines", "NoAgent")
+	c.fabricOfAll(fabric(v1.ConditionTrue, "Ready", "routes 0/0, sessions 1/1; "+lb.RulesLostText(1, 1)))
+	found("web", "machines", "ProxyRulesLost")
 	c.fabricOfAll(fabric(v1.ConditionTrue, "Ready", "routes 0/0, sessions 1/1"))
 
 	edit("machines:\n", "state: maintenance\n      machines:\n")
