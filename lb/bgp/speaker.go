@@ -86,10 +86,10 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 // sessions to one address come or go it is not told which is which, and they end and begin.
 func (s *Speaker) rename(ctx context.Context, byKey map[Key]SessionConfig) (err error) {
 	s.mu.Lock()
-	going, coming := map[netip.Addr][]*session{}, map[netip.Addr][]Key{}
-	for k, x := range s.sessions {
+	going, coming := map[netip.Addr][]Key{}, map[netip.Addr][]Key{}
+	for k := range s.sessions {
 		if _, stays := byKey[k]; !stays {
-			going[k.Addr] = append(going[k.Addr], x)
+			going[k.Addr] = append(going[k.Addr], k)
 		}
 	}
 	for k := range byKey {
@@ -98,10 +98,11 @@ func (s *Speaker) rename(ctx context.Context, byKey map[Key]SessionConfig) (err 
 		}
 	}
 	renamed := map[*session]Key{}
-	for addr, all := range going {
-		if new := coming[addr]; len(all) == 1 && len(new) == 1 {
-			delete(s.sessions, all[0].key)
-			s.sessions[new[0]], renamed[all[0]] = all[0], new[0]
+	for addr, old := range going {
+		if new := coming[addr]; len(old) == 1 && len(new) == 1 {
+			x := s.sessions[old[0]]
+			delete(s.sessions, old[0])
+			s.sessions[new[0]], renamed[x] = x, new[0]
 		}
 	}
 	s.mu.Unlock()

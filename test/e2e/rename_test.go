@@ -51,14 +51,7 @@ func TestAMachineThatIsRenamedLosesNoConnection(t *testing.T) {
 		}))
 		passage(t, l, "renamed") // all have heard of it
 	}
-	reports, err := p.Stop(t.Context())
-	must(t, err)
-	for _, r := range reports {
-		t.Log(r)
-		if err := r.Err(); err != nil {
-			t.Error(err)
-		}
-	}
+	story.NoneHarmed(t, p, len(vips))
 	now, err := l.Kube.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 	must(t, err)
 	if now.Spec.ProviderID != was.Spec.ProviderID || now.UID != was.UID || now.Spec.PodCIDR != was.Spec.PodCIDR {

@@ -38,6 +38,23 @@ func NoneLost(t *testing.T, probes map[netip.Addr]*lab.Prober) {
 	}
 }
 
+// NoneHarmed ends a probe by connections: to each of so many VIPs some were opened, and no kernel did anything to one of
+// them that a client would notice.
+func NoneHarmed(t *testing.T, p *lab.TCPProber, vips int) {
+	t.Helper()
+	reports, err := p.Stop(t.Context())
+	must(t, err)
+	if len(reports) != vips {
+		t.Errorf("connections were opened to %d VIPs, want %d", len(reports), vips)
+	}
+	for _, r := range reports {
+		t.Log(r)
+		if err := r.Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // LongAnswers is a query whose answer is sent bit by bit for so long: a connection that is
 // under way is sure to meet what happens meanwhile.
 const LongAnswers = "?" + kubelet.LastsParameter + "=200ms"
