@@ -34,6 +34,7 @@ type Gate struct {
 	entries  map[offerKey]*entry   // of the offers that have endpoints
 	asked    map[offerKey]struct{} // of these, the ones with a question
 	changes  uint64                // of passed
+	editions uint64                // changes of frontends
 	asks     uint64                // changes of what is asked
 	due      time.Time             // no question's bound is over before; zero: there is none that has one
 }
@@ -52,8 +53,11 @@ type entry struct {
 	worse   bool      // it passes as the worse way
 	overdue bool      // it passes without evidence
 	lost    bool      // it passed, and its rules are gone
-	ruled   *Frontend // that rules were seen for, when it was last asked about; nil: for none
 	since   time.Time // there is a question, since then; zero: there is none
+
+	frontend Frontend
+	edition  uint64 // another one after each change of it
+	ruled    bool   // the rules for it were there when it was last asked about
 }
 
 // Evidence is what is known of kube-proxy's rules for one offer.
@@ -76,8 +80,11 @@ type Question struct {
 	Ready    bool // that kube-proxy knows of a ready endpoint of this machine is asked too
 	Overdue  bool // the VIP is announced meanwhile: the answer is not urgent
 	Lost     bool // the rules are gone: nor is it then
-	Seen     bool // of [Gate.Passing]: the rules were there when it was asked about
 	Since    time.Time
+
+	// Of [Gate.Passing] alone.
+	Seen    bool   // the rules were there when it was asked about
+	Edition uint64 // another one: the frontend has changed meanwhile, be it that it changed back
 }
 
 // Compare sorts by VIP and Service.
@@ -101,7 +108,7 @@ func NewGate(bound time.Duration) *Gate {
 func (g *Gate) Adopt(offers sorted.List[Offer]) {
 	for o := range offers.All() {
 		if refusalOf(&o) == "" && !o.RulesPending {
-			g.entries[keyOf(o)] = &entry{passes: true, worse: demotionOf(&o) != ""}
+			g.entries[keyOf(o)] = &entry{passes: true, worse: demotionOf(&o) != "", frontend: o.Frontend, ruled: o.RulesSeen}
 		}
 	}
 }
@@ -128,7 +135,7 @@ func (g *Gate) Apply(offers sorted.List[Offer], now time.Time) sorted.List[Offer
 // pass is one offer as it is to be planned with.
 func (g *Gate) pass(o Offer, now time.Time) Offer {
 	key := keyOf(o)
-	o.RulesPending, o.RulesLost = false, false // what an earlier process knew
+	o.RulesPending, o.RulesLost, o.RulesSeen = false, false, false // what an earlier process knew
 	if _, asked := g.asked[key]; asked {
 		g.asks++ // about what has changed
 	}
@@ -144,6 +151,12 @@ func (g *Gate) pass(o Offer, now time.Time) Offer {
 			g.ask(key, e, now)
 		}
 	}
+	if was := e.frontend; was != o.Frontend { // kube-proxy may not have heard yet, unless it was the sooner to hear that the VIP is shown
+		was.Shown = true
+		e.frontend, e.ruled = o.Frontend, e.ruled && was == o.Frontend
+		g.editions++
+		e.edition = g.editions
+	}
 	switch {
 	case !e.passes:
 		o.RulesPending, o.RulesLost = true, e.lost
@@ -156,6 +169,7 @@ func (g *Gate) pass(o Offer, now time.Time) Offer {
 			g.stopAsking(key, e)
 		}
 	}
+	o.RulesSeen = e.passes && e.ruled
 	return o
 }
 
@@ -233,15 +247,29 @@ func (g *Gate) question(key offerKey) Question {
 }
 
 // Passing are questions about all offers with endpoints that pass, and that nothing is asked about, by VIP
-// and Service: whether their rules are still there.
+// and Service: whether their rules are still there. Of a VIP that its Service's status does not show, whoever wrote it,
+// kube-proxy has none anywhere.
 func (g *Gate) Passing() []Question {
 	var all []Question
 	for o := range g.offers.All() {
-		if e := g.entries[keyOf(o)]; e != nil && e.passes && e.since.IsZero() {
-			all = append(all, Question{Service: o.Service, VIP: o.VIP, Frontend: o.Frontend, Seen: e.ruled != nil && *e.ruled == o.Frontend})
+		if e := g.entries[keyOf(o)]; e != nil && e.passes && e.since.IsZero() && o.Frontend.Shown {
+			all = append(all, Question{Service: o.Service, VIP: o.VIP, Frontend: o.Frontend, Seen: e.ruled, Edition: e.edition})
 		}
 	}
 	return all
+}
+
+// See says that rules are there, by the questions of [Gate.Passing]. What has changed since counts for nothing.
+func (g *Gate) See(there []Question, now time.Time) {
+	var again []offerKey
+	for _, q := range there {
+		key := offerKey{q.Service, q.VIP}
+		if e := g.entries[key]; e != nil && e.passes && !e.ruled && e.edition == q.Edition {
+			e.ruled = true
+			again = append(again, key)
+		}
+	}
+	g.passAgain(again, now)
 }
 
 // Lose says that rules that were there are gone, by the questions of [Gate.Passing]. What has changed since counts
@@ -252,7 +280,7 @@ func (g *Gate) Lose(gone []Question, now time.Time) []Passage {
 	for _, q := range gone {
 		key := offerKey{q.Service, q.VIP}
 		e := g.entries[key]
-		if o, _ := g.offers.Next(Offer{Service: q.Service, VIP: q.VIP}); e == nil || !e.passes || !e.since.IsZero() || o.Frontend != q.Frontend {
+		if e == nil || !e.passes || !e.since.IsZero() || e.edition != q.Edition {
 			continue
 		}
 		e.passes, e.worse, e.lost = false, false, true
@@ -290,10 +318,7 @@ func (g *Gate) Answer(answers []Answer, now time.Time) []Passage {
 			ended = append(ended, Passage{q, a.Evidence, now.Sub(q.Since)})
 		}
 		e := g.entries[key]
-		e.passes, e.worse, e.lost, e.ruled = true, false, false, nil
-		if a.Evidence == Present {
-			e.ruled = &q.Frontend
-		}
+		e.passes, e.worse, e.lost, e.ruled = true, false, false, a.Evidence == Present
 		g.stopAsking(key, e)
 		again = append(again, key)
 	}

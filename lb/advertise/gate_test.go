@@ -79,13 +79,13 @@ var (
 )
 
 func cluster(vip netip.Addr, endpoints int) Offer {
-	return Offer{Service: web, VIP: vip, Endpoints: Endpoints{Any: endpoints}}
+	return Offer{Service: web, VIP: vip, Endpoints: Endpoints{Any: endpoints}, Frontend: Frontend{Shown: true}}
 }
 
 func local(e Endpoint) Endpoint { e.Local = true; return e }
 
 func localOffer(all ...Endpoint) Offer {
-	return Offer{Service: web, VIP: gatedVIP, LocalTraffic: true, Endpoints: Count(all)}
+	return Offer{Service: web, VIP: gatedVIP, LocalTraffic: true, Endpoints: Count(all), Frontend: Frontend{Shown: true}}
 }
 
 func TestAVIPIsAnnouncedOnceItsRulesAreSeenAndNeverGatedAgain(t *testing.T) {
@@ -181,6 +181,65 @@ func TestRulesThatAreGoneForWhatHasChangedCountForNothing(t *testing.T) {
 	g.expect(t, "new endpoints wait as usual", gatedVIP, "", 1)
 	g.wait(testBound)
 	g.expect(t, "at the bound", gatedVIP, "yes", 1)
+}
+
+// kube-proxy may hear of a new VIP sooner than the agent, and have its rules by then.
+func TestRulesThatWereSeenBeforeTheStatusAreSeen(t *testing.T) {
+	g := newGated(t)
+	fresh := cluster(gatedVIP, 2)
+	fresh.Frontend.Shown = false
+	g.put(fresh)
+	g.answer(Present)
+	g.put(cluster(gatedVIP, 2))
+	if now := g.gate.Passing(); len(now) != 1 || !now[0].Seen {
+		t.Errorf("passing %v", now)
+	}
+}
+
+// A status that somebody else has written makes kube-proxy drop the rules everywhere. They have to be seen again before they
+// can be gone.
+func TestAVIPThatTheStatusDoesNotShowIsNotLookedFor(t *testing.T) {
+	g := newGated(t)
+	shown := cluster(gatedVIP, 2)
+	g.put(shown)
+	g.answer(Present)
+	was := g.gate.Passing()
+	if len(was) != 1 || !was[0].Seen {
+		t.Fatalf("passing %v", was)
+	}
+	overwritten := shown
+	overwritten.Frontend.Shown = false
+	g.put(overwritten)
+	if now := g.gate.Passing(); len(now) != 0 {
+		t.Errorf("passing %v", now)
+	}
+	g.gate.Lose(was, g.now)
+	g.replan()
+	g.expect(t, "overwritten", gatedVIP, "yes", 0)
+	g.put(shown)
+	if now := g.gate.Passing(); len(now) != 1 || now[0].Seen || now[0] == was[0] {
+		t.Errorf("passing %v", now)
+	}
+	g.gate.Lose(was, g.now)
+	g.replan()
+	g.expect(t, "as it was again", gatedVIP, "yes", 0)
+}
+
+// The rules may go while no agent runs.
+func TestTheNextProcessLooksForRulesThatTheOneBeforeHasSeen(t *testing.T) {
+	g := newGated(t)
+	g.put(cluster(gatedVIP, 2))
+	g.answer(Unknown)
+	if now := g.gate.Passing(); len(now) != 1 || now[0].Seen {
+		t.Fatalf("passing %v", now)
+	}
+	g.gate.See(g.gate.Passing(), g.now)
+	next := newGated(t)
+	next.gate.Adopt(g.gate.passed)
+	next.put(cluster(gatedVIP, 2))
+	if now := next.gate.Passing(); len(now) != 1 || !now[0].Seen {
+		t.Errorf("passing %v", now)
+	}
 }
 
 func TestWhereNobodyCanBeAskedTheGateIsOpen(t *testing.T) {

@@ -25,6 +25,7 @@ type Endpoints struct {
 type Frontend struct {
 	Ports           string // its first ones, as "80/TCP,443/TCP"; empty: not known
 	HealthCheckPort uint16 // where kube-proxy says how many endpoints are ready; 0: nowhere
+	Shown           bool   `json:",omitempty"` // the Service's status shows the VIP: kube-proxy serves no other
 }
 
 // Labels are labels of a Service as kubectl prints them: key=value, comma separated, sorted
@@ -72,6 +73,7 @@ type Offer struct {
 	Link         OnLink // what only VIPs on a link have
 	RulesPending bool   // kube-proxy on this machine may not have the rules for it yet: see [Gate]
 	RulesLost    bool   // it had them, and they are gone; RulesPending, too
+	RulesSeen    bool   // it had them when it was last asked
 }
 
 // Compare sorts by VIP and, where several share it, by Service.

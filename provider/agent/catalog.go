@@ -109,7 +109,7 @@ func (c *catalog) all() sorted.List[advertise.Offer] {
 
 // offer is what a Service offers: each of its VIPs with the endpoints of that family. A
 // VIP is its own if the claim of that name says so; what the Service's status says
-// counts for nothing (CVE-2020-8554).
+// counts for nothing (CVE-2020-8554), but that kube-proxy has no rules for what it does not show.
 func (c *catalog) offer(k lb.ServiceKey) []advertise.Offer {
 	s, ok := c.services[k]
 	if !ok || !s.Ours {
@@ -119,7 +119,9 @@ func (c *catalog) offer(k lb.ServiceKey) []advertise.Offer {
 	for vip, claim := range c.claims[k] {
 		if claim.heldBy(s) {
 			endpoints, at := c.count(k, vip.Is4())
-			o := advertise.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: endpoints, Frontend: s.Frontend, Labels: s.Labels}
+			frontend := s.Frontend
+			frontend.Shown = slices.Contains(s.Shown, vip)
+			o := advertise.Offer{Service: k, VIP: vip, LocalTraffic: s.LocalTraffic, Endpoints: endpoints, Frontend: frontend, Labels: s.Labels}
 			if slices.ContainsFunc(c.links, func(p netip.Prefix) bool { return p.Contains(vip) }) {
 				o.Link = advertise.OnLink{Homes: claim.Homes, Home: s.Home}
 				if s.LocalTraffic {

@@ -48,6 +48,7 @@ type asker struct {
 	mu      sync.Mutex
 	answers []advertise.Answer   // that nobody has taken yet
 	gone    []advertise.Question // rules, nor these
+	there   []advertise.Question // rules that are seen for the first time
 }
 
 // round is what is asked, and with what.
@@ -81,7 +82,7 @@ func (a *asker) run(ctx context.Context) {
 			again.update(now.passing)
 			continue
 		case <-look.C:
-			a.putGone(again.look(ctx, now.with))
+			a.putSeen(again.look(ctx, now.with))
 			continue
 		case <-due:
 		}
@@ -124,23 +125,23 @@ func (a *asker) put(answers []advertise.Answer) {
 	a.changed()
 }
 
-// putGone has the agent take that rules are gone.
-func (a *asker) putGone(gone []advertise.Question) {
-	if len(gone) == 0 {
+// putSeen has the agent take that rules are there, and that others are gone.
+func (a *asker) putSeen(there, gone []advertise.Question) {
+	if len(there)+len(gone) == 0 {
 		return
 	}
 	a.mu.Lock()
-	a.gone = append(a.gone, gone...)
+	a.there, a.gone = append(a.there, there...), append(a.gone, gone...)
 	a.mu.Unlock()
 	a.changed()
 }
 
-func (a *asker) take() (answers []advertise.Answer, gone []advertise.Question) {
+func (a *asker) take() (answers []advertise.Answer, there, gone []advertise.Question) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	answers, gone = a.answers, a.gone
-	a.answers, a.gone = nil, nil
-	return answers, gone
+	answers, there, gone = a.answers, a.there, a.gone
+	a.answers, a.there, a.gone = nil, nil, nil
+	return answers, there, gone
 }
 
 // gate holds VIPs back until kube-proxy on this machine has the rules for them. Its methods
@@ -167,7 +168,8 @@ func (g *gate) apply(in *inputs, now time.Time) []advertise.Passage {
 		in.Passed = in.Offers
 		return nil
 	}
-	answers, gone := g.asker.take()
+	answers, there, gone := g.asker.take()
+	g.rules.See(there, now)
 	ended := slices.Concat(g.rules.Answer(answers, now), g.rules.Lose(gone, now), g.rules.Expire(now))
 	in.Passed = g.rules.Apply(in.Offers, now)
 	in.version.passed = g.rules.Changes()

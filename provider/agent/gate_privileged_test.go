@@ -38,11 +38,13 @@ func gatedSite(t *testing.T) (ask func(string) string, client *fake.Clientset, p
 func servedAt(name, vip string) []runtime.Object {
 	all := aService(name, vip)
 	all[0].(*corev1.Service).Spec.Ports = []corev1.ServicePort{{Port: 80, Protocol: corev1.ProtocolTCP}}
+	all[0].(*corev1.Service).Status.LoadBalancer.Ingress = []corev1.LoadBalancerIngress{{IP: vip}}
 	return all
 }
 
 // nft has one transaction carried out.
-func nft(t *testing.T, transaction string) {
+func nft(t testing.TB, transaction string) {
+	t.Helper()
 	t.Helper()
 	cmd := exec.Command("nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(transaction)
@@ -52,7 +54,8 @@ func nft(t *testing.T, transaction string) {
 }
 
 // kubeProxysTable is what a sync of kube-proxy's leaves, for no Service.
-func kubeProxysTable(t *testing.T) {
+func kubeProxysTable(t testing.TB) {
+	t.Helper()
 	nft(t, `table ip kube-proxy {
 	chain external-X { }
 	map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
@@ -132,18 +135,27 @@ func TestAVIPWhoseRulesAreGoneIsWithdrawnUntilTheyAreBack(t *testing.T) {
 		t.Errorf("it is said on: %v", s.Overdue)
 	}
 
-	sh(t, "nft delete table ip kube-proxy") // with all that was in it
-	learned(t, ask, podCIDRsOfW1...)
-	a.stop()
-	start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
-	learned(t, ask, podCIDRsOfW1...)
-	nft(t, `table ip kube-proxy {
+	anew := func() {
+		nft(t, `table ip kube-proxy {
 	chain external-X { }
 	map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
 }
 `)
-	rulesFor(t, "203.0.113.5")
-	learned(t, ask, all...)
+		rulesFor(t, "203.0.113.5")
+		learned(t, ask, all...)
+	}
+	sh(t, "nft delete table ip kube-proxy") // with all that was in it
+	learned(t, ask, podCIDRsOfW1...)
+	a.stop()
+	a = start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	learned(t, ask, podCIDRsOfW1...)
+	anew()
+
+	a.stop() // and while no agent runs
+	sh(t, "nft delete table ip kube-proxy")
+	start(t, client, siteWith(t, "active"), dir, proxyURL, nil)
+	learned(t, ask, podCIDRsOfW1...)
+	anew()
 }
 
 // TestAnAgentThatBeginsOnAnIdleClusterAnnouncesWhatKubeProxyHasLongKnown: nothing changes

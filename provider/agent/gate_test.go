@@ -92,7 +92,7 @@ func TestKubeProxyIsAskedOnlyWhileSomethingIsPending(t *testing.T) {
 	}
 	r.set(askedVIP, advertise.Present)
 	<-told
-	if got, _ := a.take(); len(got) == 0 || got[0].Evidence != advertise.Present {
+	if got, _, _ := a.take(); len(got) == 0 || got[0].Evidence != advertise.Present {
 		t.Errorf("answers %v", got)
 	}
 	a.rounds.put(round{})

@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	// lookEvery is how often some of kube-proxy's rules are looked for again, and how long those that are missing have
-	// until they are gone.
+	// lookEvery is how often some of kube-proxy's rules are looked for again.
 	lookEvery = time.Second
+	// goneAfter is in how many looks in a row rules have to be missing to be gone: kube-proxy makes changes that come
+	// together known a second later, and may have heard of one sooner than the agent.
+	goneAfter = 3
 	// lookAtOnce is how many are looked for at a time where a lookup in the kernel is enough: all of 3,000 within half a
 	// minute. What took one of them most likely took all, and that is seen at once.
 	lookAtOnce = 100
@@ -27,7 +29,9 @@ type lookout struct {
 	passing []advertise.Question // sorted by VIP and Service
 	next    int                  // of these
 	seen    map[advertise.Question]bool
-	missing []advertise.Question // that were seen, at the last look
+	missing []advertise.Question // that were seen, at the last looks
+	misses  int                  // of these
+	there   []advertise.Question // that were seen for the first time, since all were last looked for
 }
 
 // update says what there is to look for. What changed counts as not seen yet.
@@ -47,17 +51,24 @@ func (l *lookout) update(all []advertise.Question) {
 	l.missing = slices.DeleteFunc(l.missing, func(q advertise.Question) bool { return !seen[q] })
 }
 
-// look looks for the next few, and returns which rules are gone: missing in two looks.
-func (l *lookout) look(ctx context.Context, with kubeproxy.Round) (gone []advertise.Question) {
-	before := l.missing
-	l.missing = nil
-	if len(before) > 0 {
-		return l.absent(ctx, with, before)
+// look looks for the next few, or for those that were missing, and returns which rules are gone, and, once all were looked for,
+// which are there for the first time.
+func (l *lookout) look(ctx context.Context, with kubeproxy.Round) (there, gone []advertise.Question) {
+	before := l.next
+	switch {
+	case len(l.missing) > 0:
+		l.missing = l.absent(ctx, with, l.missing)
+		l.misses++
+	case len(l.absent(ctx, with, l.turn(with))) > 0:
+		l.missing, l.misses = l.absent(ctx, with, l.passing), 1
 	}
-	if len(l.absent(ctx, with, l.turn(with))) > 0 {
-		l.missing = l.absent(ctx, with, l.passing)
+	if l.misses >= goneAfter {
+		gone, l.missing, l.misses = l.missing, nil, 0
 	}
-	return nil
+	if l.next < before || l.next == len(l.passing) {
+		there, l.there = l.there, nil
+	}
+	return there, gone
 }
 
 // turn is what is looked for next.
@@ -87,8 +98,9 @@ func (l *lookout) absent(ctx context.Context, with kubeproxy.Round, some []adver
 		}
 		for _, a := range answers {
 			switch {
-			case a.Evidence == advertise.Present:
+			case a.Evidence == advertise.Present && !l.seen[a.Question]:
 				l.seen[a.Question] = true
+				l.there = append(l.there, a.Question)
 			case a.Evidence == advertise.Absent && l.seen[a.Question]:
 				all = append(all, a.Question)
 			}

@@ -86,6 +86,7 @@ type service struct {
 	Ours         bool             // no other program's class
 	Labels       advertise.Labels // as far as the inventory's advertisements select by them
 	Home         string           // the machine that is to answer for its VIPs on a link; empty: none was asked for
+	Shown        []netip.Addr     // in its status, which kube-proxy goes by
 }
 
 // portsKept bounds how many ports of a Service are kept: one that has endpoints is enough.
@@ -101,8 +102,18 @@ func reduceService(labels []string) func(any) service {
 			LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(s),
 			Ours:   s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || lb.IsOurClass(*class)),
 			Labels: advertise.LabelsOf(s.Labels, labels), Home: s.Annotations[lb.HomeAnnotation],
+			Shown: shownBy(s),
 		}
 	}
+}
+
+func shownBy(s *corev1.Service) (all []netip.Addr) {
+	for _, i := range s.Status.LoadBalancer.Ingress {
+		if a, err := netip.ParseAddr(i.IP); err == nil {
+			all = append(all, a)
+		}
+	}
+	return all
 }
 
 func frontendOf(s *corev1.Service) advertise.Frontend {

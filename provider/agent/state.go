@@ -169,6 +169,7 @@ type savedOffer struct {
 	// RulesPending says that the VIP was not announced, for kube-proxy's rules. Older agents
 	// wrote it of none, and announced all.
 	RulesPending bool             `json:",omitempty"`
+	RulesSeen    bool             `json:",omitempty"` // kube-proxy had its rules
 	Labels       advertise.Labels `json:",omitempty"`
 	Link         advertise.OnLink `json:",omitzero"`
 }
@@ -177,8 +178,10 @@ func saveOffers(all, passed sorted.List[advertise.Offer]) []savedOffer {
 	out := make([]savedOffer, 0, all.Len())
 	for o := range all.All() {
 		p, _ := passed.Next(o)
-		pending := p.Compare(o) == 0 && p.RulesPending
-		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints, o.Frontend, pending, o.Labels, o.Link})
+		if p.Compare(o) != 0 {
+			p = advertise.Offer{}
+		}
+		out = append(out, savedOffer{o.Service, []netip.Addr{o.VIP}, o.LocalTraffic, o.Endpoints, o.Frontend, p.RulesPending, p.RulesSeen, o.Labels, o.Link})
 	}
 	return out
 }
@@ -187,7 +190,7 @@ func loadOffers(all []savedOffer) sorted.List[advertise.Offer] {
 	out := make([]advertise.Offer, 0, len(all))
 	for _, o := range all {
 		for _, vip := range o.VIPs {
-			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints, Frontend: o.Frontend, RulesPending: o.RulesPending, Labels: o.Labels, Link: o.Link})
+			out = append(out, advertise.Offer{Service: o.Service, VIP: vip, LocalTraffic: o.LocalTraffic, Endpoints: o.Endpoints, Frontend: o.Frontend, RulesPending: o.RulesPending, RulesSeen: o.RulesSeen, Labels: o.Labels, Link: o.Link})
 		}
 	}
 	return sorted.Of(out...)
