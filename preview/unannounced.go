@@ -71,21 +71,12 @@ func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 		case len(vip.By) == 0:
 			u.Reason, u.Others = vip.reason()
 		default:
-			u.Reason = nearestOf(vip.By, mute)
+			by := slices.MinFunc(vip.By, func(a, b Announcement) int { return nearer(mute[a.Machine], mute[b.Machine]) })
+			u.Reason = mute[by.Machine]
 		}
 		all = append(all, u)
 	}
 	return all
-}
-
-// nearestOf is why machines that are to announce a VIP do not, of those that come nearest to it.
-func nearestOf(by []Announcement, mute map[string]lb.Reason) lb.Reason {
-	for _, reason := range []lb.Reason{lb.ProxyRulesLost, lb.NoSessionUp} {
-		if slices.ContainsFunc(by, func(a Announcement) bool { return mute[a.Machine] == reason }) {
-			return reason
-		}
-	}
-	return lb.NoAgent
 }
 
 // disputedOf is what agents say of a VIP on a link that more than its owner answers for, or not its owner; empty:
@@ -128,12 +119,14 @@ func (p *Preview) unableOf(c Cluster, vip VIP) (reason lb.Reason) {
 // first. Who is not meant by the pool at all comes last.
 var nearest = []lb.Reason{
 	lb.SessionLacksFamily, lb.NoSession, lb.PoolLimitedToServices, lb.PoolIsDisabled, lb.VIPOutsidePools, lb.NoLocalEndpoint, lb.NoEndpoint,
-	lb.ProxyRulesLost, lb.WitnessSilent, lb.NoMajority, lb.NoCarrier, lb.NoInterface, lb.CapabilityMissing,
+	lb.ProxyRulesLost, lb.NoSessionUp, lb.NoAgent, lb.WitnessSilent, lb.NoMajority, lb.NoCarrier, lb.NoInterface, lb.CapabilityMissing,
 	lb.NodeExcluded, lb.MachineNotActive,
 	lb.PoolLimitedToRouters, lb.PoolLimitedToZones, lb.PoolLimitedToRacks,
 }
 
-// rank is the place of a reason among the nearest.
+// nearer sorts reasons by their place among the nearest.
+func nearer(a, b lb.Reason) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) }
+
 func rank(r lb.Reason) int {
 	if i := slices.Index(nearest, r); i >= 0 {
 		return i
@@ -143,7 +136,7 @@ func rank(r lb.Reason) int {
 
 // reason is that of the machines that come nearest to announcing a VIP, and those of others.
 func (v VIP) reason() (lb.Reason, []lb.Reason) {
-	all := slices.SortedFunc(maps.Keys(v.Reasons), func(a, b lb.Reason) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	all := slices.SortedFunc(maps.Keys(v.Reasons), nearer)
 	others := slices.Clone(all[1:])
 	slices.Sort(others)
 	return all[0], others
