@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -54,11 +53,5 @@ func TestAnInventoryWithAMistakeChangesNothingAndIsToldWhereItIs(t *testing.T) {
 	}
 	must(t, l.ApplyInventory(t.Context(), usual))
 	must(t, status("true"))
-	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error {
-		text, well, err := l.Status(ctx)
-		if err == nil && !well {
-			err = errors.New(text)
-		}
-		return err
-	}))
+	must(t, lab.Within(t.Context(), 20*time.Second, func(ctx context.Context) error { return story.AllWell(ctx, l) }))
 }

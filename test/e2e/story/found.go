@@ -2,6 +2,7 @@ package story
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,15 @@ func InStatus(ctx context.Context, l *lab.Lab, name, words string) error {
 		return fmt.Errorf("the status says nothing of %s and %s: %q", name, words, status.NotWell)
 	}
 	return nil
+}
+
+// AllWell says what plinth status has to say.
+func AllWell(ctx context.Context, l *lab.Lab) error {
+	text, well, err := l.Status(ctx)
+	if err == nil && !well {
+		err = errors.New(text)
+	}
+	return err
 }
 
 // Holds says why some step of a chain does not hold.
