@@ -22,6 +22,7 @@ type Losses struct {
 	InUse       int // VIPs, of which Unreachable and Switched are some
 	Nodes       []LostNode
 	Pods        []CutPods
+	Resting     []CutPods // that are, since a machine is put in maintenance: no loss, for that is what it says
 	Taken       []TakenAddress
 }
 

@@ -22,7 +22,11 @@ func Losses(before, after *inventory.Inventory, c Cluster) inventory.Losses {
 			l.Switched = append(l.Switched, inventory.SwitchedVIP{Addr: vip.Addr, Services: keysOf(vip.Services), From: from, To: to})
 		}
 	}
-	l.Pods = cutPods(was, of(after, c, Failures{}, after.Identify, nil), c)
+	is := of(after, c, Failures{}, after.Identify, nil)
+	l.Pods = cutPods(*was, *is, c, inventory.StateActive)
+	if rests := func(m machine) bool { return m.inv.State == inventory.StateMaintenance }; len(l.Pods) == 0 && slices.ContainsFunc(is.machines, rests) {
+		l.Resting = cutPods(*was, *is, c, inventory.StateActive, inventory.StateMaintenance)
+	}
 	return l
 }
 
@@ -48,10 +52,12 @@ func lostNodes(before, after *inventory.Inventory, c Cluster) (lost []inventory.
 const notRouted = "podNetwork is gone, and with it the routes that Plinth keeps"
 
 // cutPods are the pairs of racks between whose pods more pairs of machines lack a way than before, among the Nodes that
-// have pod CIDRs, and pods under both inventories. Machines may change their rack: in all more pairs must lack one.
-func cutPods(was, is *Preview, c Cluster) (cut []inventory.CutPods) {
-	had, has := was.podNodes(), is.podNodes()
-	for _, p := range []*Preview{was, is} {
+// have pod CIDRs, and pods under both inventories, whose machines are in one of these states under the next one. Machines may
+// change their rack: in all more pairs must lack one.
+func cutPods(was, is Preview, c Cluster, states ...inventory.State) (cut []inventory.CutPods) {
+	had, has := was.podNodes(), is.podNodes(states...)
+	for _, p := range []*Preview{&was, &is} {
+		p.paths = nil
 		p.machines = slices.DeleteFunc(slices.Clone(p.machines), func(m machine) bool {
 			return !had[m.node] || !has[m.node] || len(c.Nodes[m.node].PodCIDRs) == 0
 		})
@@ -78,11 +84,11 @@ func cutPods(was, is *Preview, c Cluster) (cut []inventory.CutPods) {
 	return cut
 }
 
-// podNodes are the Nodes of machines that have pods.
-func (p *Preview) podNodes() map[string]bool {
+// podNodes are the Nodes of machines that have pods, in one of these states; of none: in any.
+func (p *Preview) podNodes(states ...inventory.State) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range p.machines {
-		if m.hasPods() {
+		if m.hasPods() && (len(states) == 0 || slices.Contains(states, m.inv.State)) {
 			out[m.node] = true
 		}
 	}

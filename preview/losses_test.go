@@ -89,6 +89,9 @@ func TestAnEditThatKeepsPodsFromEachOtherIsALoss(t *testing.T) {
 		{"one that does", fabric, withPods(t, "overlay"), ""},
 		{"of what is cut off already nothing is lost", withPods(t, "direct"), withPods(t, "direct", "10.1.0.11]", "10.1.0.11], reason: disks"), ""},
 		{"a machine that is off has no pods", fabric, withPods(t, "fabric", "10.2.0.13]", "10.2.0.13], state: off"), ""},
+		{"a machine in maintenance is to be out of reach", fabric, withPods(t, "fabric", "10.2.0.13]", "10.2.0.13], state: maintenance"), ""},
+		{"what is lost besides counts", fabric, withPods(t, "direct", "10.1.0.11]", "10.1.0.11], state: maintenance"), "pods of rack r1 do not reach those of rack r2 any more, of 1 pairs of machines: IPv4: NodeOfOtherSubnet; " +
+			"pods of rack r2 do not reach those of rack r1 any more, of 1 pairs of machines: IPv4: NodeOfOtherSubnet"},
 		{"a rack under another name", fabric, withPods(t, "fabric", "name: r2", "name: r9", "racks: [r2]", "racks: [r9]"), ""},
 	} {
 		c := withPodCIDRs(tt.before)
@@ -96,6 +99,17 @@ func TestAnEditThatKeepsPodsFromEachOtherIsALoss(t *testing.T) {
 		if got := strings.Join(lossLines(Losses(tt.before, tt.after, c)), "; "); got != tt.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.what, got, tt.want)
 		}
+	}
+}
+
+func TestPodsOfAMachineInMaintenanceAreToldOfAndNotLost(t *testing.T) {
+	fabric := withPods(t, "fabric")
+	l := Losses(fabric, withPods(t, "fabric", "10.2.0.13]", "10.2.0.13], state: maintenance"), withPodCIDRs(fabric))
+	if len(l.Resting) != 1 || l.Resting[0].String() != "pods of rack r1 do not reach those of rack r2 any more, of 2 pairs of machines: IPv4: MachineNotActive" {
+		t.Errorf("resting: %v", l.Resting)
+	}
+	if problems, _ := l.Refuse(fabric, inventory.Allowance{}); len(problems) > 0 {
+		t.Error(problems)
 	}
 }
 

@@ -48,6 +48,9 @@ func (c clusterFlags) now(ctx context.Context) (*preview.Cluster, error) {
 func (j judgement) lines() []string {
 	l := j.losses
 	out := slices.Concat(lines(l.Unreachable), lines(l.Switched), lines(l.Nodes), lines(l.Pods), lines(l.Taken))
+	for _, p := range l.Resting {
+		out = append(out, p.String()+"; that is what maintenance does")
+	}
 	for _, p := range j.problems {
 		out = append(out, fmt.Sprintf("it is refused: it %s (%s)", p.Message, p.Code))
 	}
@@ -67,19 +70,24 @@ func (j judgement) json() map[string]any {
 	for _, vip := range j.losses.Switched {
 		switched = append(switched, map[string]any{"address": vip.Addr.String(), "services": vip.Services, "from": vip.From, "to": vip.To})
 	}
-	nodes, pods, taken := []map[string]any{}, []map[string]any{}, []map[string]any{}
+	nodes, taken := []map[string]any{}, []map[string]any{}
 	for _, n := range j.losses.Nodes {
 		nodes = append(nodes, map[string]any{"node": n.Node, "machine": n.Machine, "why": n.Why})
-	}
-	for _, p := range j.losses.Pods {
-		pods = append(pods, map[string]any{"from": p.From, "to": p.To, "pairs": p.Pairs, "why": p.Why})
 	}
 	for _, a := range j.losses.Taken {
 		taken = append(taken, map[string]any{"pool": a.Pool, "of": a.Of.String(), "who": a.Who})
 	}
 	return map[string]any{
-		"switched": switched, "nodes": nodes, "pods": pods, "taken": taken,
+		"switched": switched, "nodes": nodes, "pods": cutPodsJSON(j.losses.Pods), "resting": cutPodsJSON(j.losses.Resting), "taken": taken,
 		"refused": len(j.problems) > 0, "digest": j.digest, "unreachable": lost,
 		"removed": append([]string{}, j.losses.Removed...), "drained": append([]string{}, j.losses.Drained...),
 	}
+}
+
+func cutPodsJSON(cut []inventory.CutPods) []map[string]any {
+	out := []map[string]any{}
+	for _, p := range cut {
+		out = append(out, map[string]any{"from": p.From, "to": p.To, "pairs": p.Pairs, "why": p.Why})
+	}
+	return out
 }
