@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -105,11 +106,8 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	c.informers = f
 	c.readCluster()
 	nodes := f.Core().V1().Nodes()
-	if err := f.Core().V1().Services().Informer().SetTransform(vip.TrimService); err != nil {
-		c.log.Error("cannot trim Services in the cache", "err", err)
-	}
-	if err := f.Core().V1().Namespaces().Informer().SetTransform(vip.TrimNamespace); err != nil {
-		c.log.Error("cannot trim Namespaces in the cache", "err", err)
+	if err := trim(f); err != nil {
+		c.log.Error("cannot trim objects in the cache", "err", err)
 	}
 	if err := c.index.Use(nodes.Informer()); err != nil {
 		c.log.Error("cannot index Nodes", "err", err)
@@ -121,6 +119,11 @@ func (c *Cloud) SetInformers(f informers.SharedInformerFactory) {
 	c.vips.Use(vip.Cluster{
 		Client: c.client, Informers: f, Recorder: c.recorder, Reports: c.reports, Stop: c.stop, Unannounced: c.unannounced,
 	})
+}
+
+// trim has informers keep what somebody looks at.
+func trim(f informers.SharedInformerFactory) error {
+	return errors.Join(f.Core().V1().Services().Informer().SetTransform(vip.TrimService), f.Core().V1().Namespaces().Informer().SetTransform(vip.TrimNamespace))
 }
 
 // guard returns when no other installation may act, or when this process leads no more: what is

@@ -21,7 +21,7 @@ func TrimService(obj any) (any, error) {
 	svc.ManagedFields = nil
 	delete(svc.Annotations, v1.LastAppliedConfigAnnotation)
 	if svc.Spec.Type != v1.ServiceTypeLoadBalancer && !servicehelper.HasLBFinalizer(svc) && meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil {
-		svc.Annotations, svc.Labels, svc.Spec = nil, nil, v1.ServiceSpec{Type: svc.Spec.Type}
+		svc.Annotations, svc.Labels, svc.Spec = nil, nil, v1.ServiceSpec{Type: svc.Spec.Type, ClusterIPs: svc.Spec.ClusterIPs}
 	}
 	svc.Spec = keptOfSpec(svc)
 	for i := range svc.Finalizers {
@@ -39,11 +39,12 @@ func TrimService(obj any) (any, error) {
 	return svc, nil
 }
 
-// keptOfSpec is what a decision about VIPs depends on.
+// keptOfSpec is what a decision about VIPs depends on, and what no pool may have.
 func keptOfSpec(svc *v1.Service) v1.ServiceSpec {
 	s := &svc.Spec
 	kept := v1.ServiceSpec{
 		Type:                  one(s.Type),
+		ClusterIPs:            s.ClusterIPs,
 		LoadBalancerClass:     s.LoadBalancerClass,
 		LoadBalancerIP:        s.LoadBalancerIP,
 		IPFamilies:            s.IPFamilies,

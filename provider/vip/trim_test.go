@@ -75,7 +75,7 @@ func TestWhatNobodyLooksAtIsNotKept(t *testing.T) {
 	want := loadBalancerService(full)
 	delete(want.Annotations, v1.LastAppliedConfigAnnotation)
 	want.ManagedFields, want.Spec = nil, v1.ServiceSpec{
-		Type: v1.ServiceTypeLoadBalancer, IPFamilies: []v1.IPFamily{v1.IPv4Protocol},
+		Type: v1.ServiceTypeLoadBalancer, ClusterIPs: []string{"10.96.0.1"}, IPFamilies: []v1.IPFamily{v1.IPv4Protocol},
 		Ports: []v1.ServicePort{{Protocol: v1.ProtocolTCP, Port: 443}, {Protocol: v1.ProtocolTCP, Port: 80}, {Protocol: v1.ProtocolUDP, Port: 443}},
 	}
 	if diff := cmp.Diff(want, kept); diff != "" {
@@ -87,7 +87,7 @@ func TestOfAServiceThatIsNoLoadBalancerItsNameIsKept(t *testing.T) {
 	inside := func(svc *v1.Service) { svc.Spec.Type = v1.ServiceTypeClusterIP }
 	bare := func(svc *v1.Service) { svc.Finalizers, svc.Status = nil, v1.ServiceStatus{} }
 	kept := keptOf(t, loadBalancerService(full, inside, bare))
-	want := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "s", UID: "u1", ResourceVersion: "7"}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP}}
+	want := &v1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "d", Name: "s", UID: "u1", ResourceVersion: "7"}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIPs: []string{"10.96.0.1"}}}
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Error(diff)
 	}

@@ -157,6 +157,8 @@ func TestNoEditTakesAVIPFromEverybodyAndNoHonestOneIsRefused(t *testing.T) {
 			return cmp.Or(err, unserved(svc))
 		})
 	}
+	inside, err := c.Client.CoreV1().Services("default").Get(t.Context(), "kubernetes", metav1.GetOptions{})
+	must(t, err)
 	racks := world[strings.Index(world, "  racks:"):strings.Index(world, "  pools:")]
 	for i, tt := range []struct {
 		what string
@@ -185,6 +187,7 @@ func TestNoEditTakesAVIPFromEverybodyAndNoHonestOneIsRefused(t *testing.T) {
 		{"a router is in an AS that it is not in", []string{"asn: 65101", "asn: " + unanswered}, "the session of w2 with tor-r1 is down"}, // w1 alone announces a VIP
 		{"a limit in the same edit does not count", []string{"203.0.113.0/25", "203.0.113.0/30", "  bgp:", "  safety: {maxUnreachable: 100%}\n  bgp:"}, web},
 		{"a pool that is expected is missing", []string{public, "", "  bgp:", "  expect: {pools: [public]}\n  bgp:"}, "P0407"},
+		{"a pool has the address of a Service inside", []string{"192.0.2.0/28", inside.Spec.ClusterIP + ", 192.0.2.0/28"}, "pool spare takes " + inside.Spec.ClusterIP + "/32 of service default/kubernetes inside the cluster"},
 		{"it is paused", []string{"  bgp:", "  safety: {paused: true}\n  bgp:"}, "P1010"},
 		{"a key is misspelt", []string{"addresses: [203.0.113.0/25]", "adresses: [203.0.113.0/25]"}, "P0201"},
 
