@@ -198,7 +198,8 @@ racks:
 		{"by a name whose machine has another systemUUID", NodeIdentity{SystemUUID: "00000000-0000-0000-0000-000000000001", Name: "w1"}, "none"},
 		{"by nothing", NodeIdentity{ProviderID: "aws:///x", Name: "x"}, "none"},
 		{"by an empty identity", NodeIdentity{}, "none"},
-		{"by providerID of one and name of another", NodeIdentity{ProviderID: "plinth://SN-1", Name: "w2"}, "ambiguous"},
+		{"by providerID, under the name of another", NodeIdentity{ProviderID: "plinth://SN-1", Name: "w2"}, "w1"},
+		{"by systemUUID of one and name of another", NodeIdentity{SystemUUID: uuid, Name: "w2"}, "ambiguous"},
 		{"by systemUUID of one and providerID of another", NodeIdentity{ProviderID: "plinth://w2", SystemUUID: uuid}, "ambiguous"},
 	} {
 		m, err := inv.MachineOf(c.node)

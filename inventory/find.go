@@ -135,7 +135,8 @@ func (e *AmbiguousError) Error() string {
 }
 
 // MachineOf returns the machine that a Node is: by its providerID (ours, then
-// aliases), then by its systemUUID, then by its name. Where two of these name
+// aliases) and its systemUUID, and by its name where the providerID is of no machine:
+// machines may have each other's names. Where two of these name
 // different machines the answer is an [AmbiguousError], never a guess; where
 // none does, or the machine of that name has another systemUUID, it is
 // [ErrNoMachine].
@@ -151,8 +152,11 @@ func (inv *Inventory) MachineOf(n NodeIdentity) (Machine, error) {
 	}
 	uuid := strings.ToLower(n.SystemUUID)
 	add(ix.byProvider, n.ProviderID)
+	known := count > 0
 	add(ix.byUUID, uuid)
-	add(ix.byName, n.Name)
+	if !known {
+		add(ix.byName, n.Name)
+	}
 	if count == 0 {
 		return Machine{}, ErrNoMachine
 	}

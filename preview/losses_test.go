@@ -48,6 +48,7 @@ func TestAnEditThatLeavesNodesWithoutAMachineIsALoss(t *testing.T) {
 			`node w1 is not machine w1 any more: node w1 (providerID "plinth://w1", systemUUID "` + one + `") could be any of the machines w1, w2`,
 			`node w2 is not machine w2 any more: node w2 (providerID "plinth://w2", systemUUID "` + two + `") could be any of the machines w1, w2`,
 		}},
+		{"two names swapped, and the ids written", matched(one, two), edited(t, "name: w1,", "name: x, id: w1, match: {systemUUID: "+one+"},", "name: w2,", "name: w1, id: w2, match: {systemUUID: "+two+"},", "name: x,", "name: w2,"), right, nil},
 		{"two numbers put right", matched(two, one), matched(one, two), right, nil},
 		{"a number that all boards of a rack have", edited(t), edited(t, "name: w2,", "name: w2, match: {systemUUID: "+one+"},"),
 			Cluster{Nodes: withBoards(map[string]string{"w1": one, "w2": one, "w3": three})},
