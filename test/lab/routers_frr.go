@@ -33,8 +33,11 @@ func (frr) start(ctx context.Context, l *Lab, r Router) error {
 			"-f", filepath.Join(dir, "empty.conf"), "-i", filepath.Join(dir, daemon+".pid"), "-z", filepath.Join(dir, "zserv.api"),
 			"--log", "stdout",
 		}
-		if daemon == "bfdd" {
+		switch daemon {
+		case "bfdd":
 			command = append(command, "--bfdctl", filepath.Join(dir, "bfdd.sock"))
+		case "zebra": // as docs/guides/routers.md has it: IPv6 routes are replaced, and not taken away and added
+			command = append(command, "--v6-rr-semantics")
 		}
 		if _, err := l.start(r.Name, daemon+"-"+r.Name, nil, command...); err != nil {
 			return err
