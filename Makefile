@@ -30,7 +30,7 @@ SEEDS := RAPID_SEED,RAPID_NOFAILFILE,RAPID_CHECKS,PLINTH_TEST_SEED,PLINTH_TEST_K
 # compiling included: go test builds as you and runs the test through sudo.
 ifneq ($(shell id -u),0)
 AS_ROOT := sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,CI,GOPROXY,GOFLAGS,$(SEEDS) env PATH="$$PATH"
-EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,PLINTH_TEST_PROGRAMS,CI,GOPROXY,GOFLAGS,$(SEEDS) env PATH=$(PATH)'
+EXEC    := -exec 'sudo --preserve-env=HOME,XDG_CACHE_HOME,KUBEBUILDER_ASSETS,PLINTH_TEST_KUBERNETES,PLINTH_TEST_PROGRAMS,PLINTH_TEST_GOGC,CI,GOPROXY,GOFLAGS,$(SEEDS) env PATH=$(PATH)'
 endif
 LAB     := bin/plinth-lab
 
@@ -42,7 +42,9 @@ step = @printf '\n\033[1m== %s\033[0m\n' "$(1)"
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z][a-z0-9-]*:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# Compilers and linters collect their garbage seldom: processors are scarcer than memory.
 .PHONY: build
+build: export GOGC := 400
 build: ## build the three programs into bin/
 	@mkdir -p bin
 	@$(BUILD) -o bin/plinth-cloud-controller-manager ./cmd/cloud-controller-manager
@@ -229,6 +231,7 @@ SPELT = routeros,adress,maintainance
 TAGS = privileged,timing,slow,chaos
 
 .PHONY: lint
+lint: export GOGC := 400
 lint: $(LINTERS) ## gofmt, go vet, staticcheck, and what lint/ has: errorlint, exhaustive, revive, unparam, misspell, actionlint
 	$(call step,lint)
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }

@@ -73,14 +73,19 @@ func (s *Server) Shell(folder, line string) string {
 // run starts a program of the control plane.
 func (s *Server) run(program string, args ...string) *Process {
 	s.t.Helper()
-	return s.Spawn(find(s.t, program), args...)
+	return s.spawn(components.Environment(), find(s.t, program), args...)
 }
 
 // Spawn starts a program as Run does, and returns its process.
 func (s *Server) Spawn(program string, args ...string) *Process {
 	s.t.Helper()
+	return s.spawn(nil, program, args...)
+}
+
+func (s *Server) spawn(env []string, program string, args ...string) *Process {
+	s.t.Helper()
 	name := filepath.Base(program)
-	p := s.launch(s.file(name+".log"), program, args...)
+	p := s.launch(s.file(name+".log"), env, program, args...)
 	s.processes = append(s.processes, p)
 	s.t.Cleanup(func() {
 		p.Kill()
@@ -90,14 +95,14 @@ func (s *Server) Spawn(program string, args ...string) *Process {
 }
 
 // launch starts a program that ends with this process at the latest.
-func (s *Server) launch(file, program string, args ...string) *Process {
+func (s *Server) launch(file string, env []string, program string, args ...string) *Process {
 	s.t.Helper()
 	log, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	p := &Process{t: s.t, cmd: exec.Command(program, args...), done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, append(os.Environ(), env...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := p.cmd.Start(); err != nil {
 		s.t.Fatal(err)

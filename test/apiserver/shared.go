@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"plinth.dev/plinth/test/components"
 )
 
 // A server takes some seconds to start, and most tests want nothing but an empty one. So one that a
@@ -109,7 +111,7 @@ func newShared(t testing.TB) (*shared, *Controller) {
 		}
 	}()
 	c.begin(func(program string, args ...string) *Process {
-		return c.launch(c.own(program+".log"), find(t, program), args...)
+		return c.launch(c.own(program+".log"), components.Environment(), find(t, program), args...)
 	})
 	one.token = c.giveRights()
 	if one.content, err = c.content(t.Context()); err != nil {

@@ -71,6 +71,18 @@ func FindNode(ctx context.Context, say func(format string, args ...any)) (map[st
 	return find(ctx, node, say)
 }
 
+// GarbageVariable is the GOGC of Kubernetes' programs: where all tests run, processors are scarcer than memory. Benchmarks
+// leave it alone.
+const GarbageVariable = "PLINTH_TEST_GOGC"
+
+// Environment is what programs of Kubernetes have in theirs besides.
+func Environment() []string {
+	if percent := os.Getenv(GarbageVariable); percent != "" {
+		return []string{"GOGC=" + percent}
+	}
+	return nil
+}
+
 // FindUpstream returns Kubernetes' own tests, as Find does. Only the newest version's are pinned.
 func FindUpstream(ctx context.Context, say func(format string, args ...any)) (map[string]string, error) {
 	switch chosen, err := Chosen(); {

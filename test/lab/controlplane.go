@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"plinth.dev/plinth/test/components"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
@@ -18,10 +19,10 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 	if err := errors.Join(l.linkBinaries(), l.issueCertificates()); err != nil {
 		return err
 	}
-	if _, err := l.start(controlHost, "etcd", nil, l.etcdCommand()...); err != nil {
+	if _, err := l.start(controlHost, "etcd", components.Environment(), l.etcdCommand()...); err != nil {
 		return err
 	}
-	if _, err := l.start(controlHost, "kube-apiserver", nil, l.apiServerCommand()...); err != nil {
+	if _, err := l.start(controlHost, "kube-apiserver", components.Environment(), l.apiServerCommand()...); err != nil {
 		return err
 	}
 	if err := l.connect(); err != nil {
@@ -35,8 +36,8 @@ func (l *Lab) startControlPlane(ctx context.Context) error {
 }
 
 func (l *Lab) startControllers() error {
-	_, err1 := l.start(controlHost, "kube-controller-manager", nil, l.controllerManagerCommand()...)
-	_, err2 := l.start(controlHost, "kube-scheduler", nil,
+	_, err1 := l.start(controlHost, "kube-controller-manager", components.Environment(), l.controllerManagerCommand()...)
+	_, err2 := l.start(controlHost, "kube-scheduler", components.Environment(),
 		l.program("kube-scheduler"), "--kubeconfig="+l.pki("scheduler.conf"),
 		"--authentication-kubeconfig="+l.pki("scheduler.conf"), "--authorization-kubeconfig="+l.pki("scheduler.conf"),
 		"--leader-elect=false")
@@ -160,7 +161,7 @@ func (l *Lab) StopAPIServer(ctx context.Context) error {
 
 // StartAPIServer starts the API server again, on the same data.
 func (l *Lab) StartAPIServer(ctx context.Context) error {
-	if _, err := l.start(controlHost, "kube-apiserver", nil, l.apiServerCommand()...); err != nil {
+	if _, err := l.start(controlHost, "kube-apiserver", components.Environment(), l.apiServerCommand()...); err != nil {
 		return err
 	}
 	return Within(ctx, time.Minute, l.apiReady)

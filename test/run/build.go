@@ -27,6 +27,9 @@ type program struct {
 	piece  string   // which piece of its package this is; empty: it is no piece
 }
 
+// garbage is the GOGC of compilers, and of Kubernetes' programs: processors are scarcer than memory.
+const garbage = "400"
+
 // short is what a package is called in logs: its folder.
 func short(pkg string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(pkg, "plinth.dev/plinth"), "/")
@@ -256,6 +259,7 @@ func (b *builder) golang(ctx context.Context, module string, errs io.Writer, arg
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "go", arguments...)
 	cmd.Dir = filepath.Join(b.root, module)
+	cmd.Env = append(os.Environ(), "GOGC="+garbage)
 	cmd.Stderr = &said
 	if errs != nil {
 		cmd.Stderr = io.MultiWriter(&said, errs)

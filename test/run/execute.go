@@ -127,7 +127,7 @@ func (x executor) program(ctx context.Context, p part, one program) []outcome {
 		arguments = append(arguments, "-test.run="+exactly(one.tests))
 	}
 	cmd := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
-	cmd.Dir, cmd.Env = one.folder, append(os.Environ(), one.env...)
+	cmd.Dir, cmd.Env = one.folder, append(append(os.Environ(), components.GarbageVariable+"="+garbage), one.env...)
 	if !p.plain { // make has built them
 		cmd.Env = append(cmd.Env, components.ProgramsVariable+"="+filepath.Join(x.root, "bin"))
 	}
