@@ -342,7 +342,8 @@ const (
 	// The id of a machine is another one now, and its name is the same: another machine has its place.
 	// The Node of the old one keeps its providerID, which cannot change, and Plinth keeps its labels,
 	// taints and addresses no more. Delete the Node once the new machine is in place, and restart the
-	// kubelet there: the Node that it makes has the same pod CIDRs.
+	// kubelet there: the Node that it makes has the same pod CIDRs. To undo it, write the id that it had:
+	// a machine for which no id is written keeps the one in force.
 	MachineReplaced Code = "P1004"
 	// The annotation plinth.dev/allow-removals lets so many machines go, and this edit does not need
 	// it. Left behind, it lets a later mistake pass. Take it away.

@@ -45,13 +45,13 @@ func (t *trying) sessions(m Machine, all []Session) []Session {
 	return out
 }
 
-// Retermed are sessions that an edit gives other terms, so that they go down: by router, the names in force
-// of the machines that have one with it, sorted.
+// Retermed are sessions that an edit gives other terms, so that they go down, or that take the place of all that a machine
+// has: by router, the names in force of the machines that have one with it, sorted.
 type Retermed map[string][]string
 
 // RetermedBy says which sessions an edit gives other terms: the same machine and router, and another AS,
 // password, TTL, address, or anything else that ends the session. Those with a router that is new
-// to a machine, or none of its any more, are not among them.
+// to a machine are among them where it stays in its rack and keeps no session besides: should they not come up, it has none.
 func RetermedBy(next, inForce *Inventory) Retermed {
 	all := Retermed{}
 	if inForce == nil {
@@ -59,6 +59,7 @@ func RetermedBy(next, inForce *Inventory) Retermed {
 	}
 	type pair struct{ machine, router string }
 	vanish, appear := map[pair]bool{}, map[pair]bool{}
+	vanished := map[string]int{} // sessions, by machine
 	note := func(p pair) {
 		if !slices.Contains(all[p.router], p.machine) {
 			all[p.router] = append(all[p.router], p.machine)
@@ -71,6 +72,7 @@ func RetermedBy(next, inForce *Inventory) Retermed {
 			note(p)
 		case Vanishes:
 			vanish[p] = true
+			vanished[c.Machine]++
 		case Appears:
 			appear[p] = true
 		default: // changes no session
@@ -81,10 +83,25 @@ func RetermedBy(next, inForce *Inventory) Retermed {
 			note(p)
 		}
 	}
+	for p := range appear {
+		if n := vanished[p.machine]; n > 0 && n == inForce.sessionsInstead(next, p.machine) {
+			note(p)
+		}
+	}
 	for router := range all {
 		slices.Sort(all[router])
 	}
 	return all
+}
+
+// sessionsInstead is how many sessions a machine has that stays in its rack under another inventory; 0: it does not.
+func (inv *Inventory) sessionsInstead(next *Inventory, machine string) int {
+	m, known := inv.Machine(machine)
+	now, there := next.same(m)
+	if !known || !there || now.Rack != m.Rack {
+		return 0
+	}
+	return len(inv.Sessions(m))
 }
 
 // Routers are the names of the routers, sorted.

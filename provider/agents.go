@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -55,7 +56,7 @@ func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]
 			case !ready:
 				silent++
 			default:
-				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: cond.Message, Alone: at.alone[m.Name], Endpoints: at.endpoints[n.Name]}
+				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: cond.Message, Alone: at.alone[m.Name], Routers: routersOf(inv, m), Endpoints: at.endpoints[n.Name]}
 			}
 		}
 	}
@@ -63,6 +64,16 @@ func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]
 		return nil, errNoKubelet
 	}
 	return all, nil
+}
+
+// routersOf are those that a machine has sessions with.
+func routersOf(inv *inventory.Inventory, m inventory.Machine) (routers []string) {
+	for _, s := range inv.Sessions(m) {
+		if !slices.Contains(routers, s.Router) {
+			routers = append(routers, s.Router)
+		}
+	}
+	return routers
 }
 
 // stakeFor is how long it is believed what machines announce and serve: while a trial runs it is asked each second.

@@ -46,6 +46,8 @@ type Agent struct {
 	Up    bool   // all of its sessions are, by the condition [lb.FabricReady]
 	Says  string // the message of that condition
 	Alone bool   // nobody else announces some VIP
+	// Routers are those that it has sessions with; empty: not known.
+	Routers []string
 	// Endpoints are those of Services that are ready on it: their clients, and pods, may lose their way while it tries.
 	Endpoints int
 }
@@ -58,13 +60,17 @@ const (
 )
 
 // session is how its session with a router is, as far as the condition says: it does not name all
-// that are down where they are many.
+// that are down where they are many. With a router that it has none with, it is that of all others, whose place it takes.
 func (a Agent) session(router string) int {
 	down, more := lb.SessionsDown(a.Says)
+	of := []string{router}
+	if len(a.Routers) > 0 && !slices.Contains(a.Routers, router) {
+		of = a.Routers
+	}
 	switch {
 	case a.Up:
 		return isUp
-	case slices.Contains(down, router):
+	case !slices.ContainsFunc(of, func(r string) bool { return !slices.Contains(down, r) }):
 		return isDown
 	case more || a.Says == "":
 		return mayBeUp

@@ -199,6 +199,8 @@ func TestWhatHasNothingToLoseIsNotTried(t *testing.T) {
 		{"no agent runs", func(tr *trials) { tr.agents = nil }, "", [2]string{}, ""},
 		{"the session was down before", nil, lb.TrialDownBefore, [2]string{}, ""},
 		{"a router more", nil, "", [2]string{"asn: 65103}", "asn: 65102}\n    - {name: tor-c, address: 10.0.0.3, asn: 65103}"}, ""},
+		{"a router for another, beside one that stays", nil, "", [2]string{"{name: tor-b, address: 10.0.0.2,", "{name: tor-c, address: 10.0.0.3,"}, ""},
+		{"a router for all that there are", nil, "", [2]string{"{name: tor-a, address: 10.0.0.1, asn: 65101}\n    - {name: tor-b, address: 10.0.0.2,", "{name: tor-c, address: 10.0.0.3,"}, "node-2 tor-c"},
 		{"a pool", nil, "", [2]string{"asn: 65103}\n  pools: [{name: public", "asn: 65102}\n  pools: [{name: other"}, ""},
 		{"another address of a router", nil, "", [2]string{"address: 10.0.0.2, asn: 65103", "address: 10.0.0.9, asn: 65102"}, "on trial"},
 		{"TTL security", nil, "", [2]string{"asn: 65103}", "asn: 65102, ttlSecurity: true}"}, "on trial"},
@@ -257,6 +259,8 @@ func TestWhoTriesNewTerms(t *testing.T) {
 			"w1": {Node: "w1", Up: true, Endpoints: 3}, "w2": {Node: "w2", Up: true, Alone: true}}, []string{"tor-a"}, "w1 tor-a"},
 		{"one that does, where the others are down", map[string]Agent{
 			"w1": {Node: "w1", Up: true, Alone: true}, "w2": {Node: "w2", Says: says("tor-a")}}, []string{"tor-a"}, "w1 tor-a"},
+		{"of a router that takes the place of others, one that has one of these", map[string]Agent{
+			"w1": {Node: "w1", Says: says("tor-a", "tor-b"), Routers: []string{"tor-a", "tor-b"}}, "w2": {Node: "w2", Says: says("tor-b"), Routers: []string{"tor-a", "tor-b"}}}, []string{"tor-c"}, "w2 tor-c"},
 		{"one that is known to be up before one of which it is not said", map[string]Agent{
 			"w1": {Node: "w1", Says: says("tor-b") + ", and 4 more"}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
 	} {

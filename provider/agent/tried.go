@@ -16,14 +16,18 @@ type tried struct {
 }
 
 // begin notes, before new terms are applied, which sessions were down under the old ones: those
-// have nothing to lose.
+// have nothing to lose. One with a router that there was none with takes the place of others: nothing is lost where all are down.
 func (t *tried) begin(trial *source.Trial, have []bgp.SessionState) {
 	if trial == nil || t.id == trial.ID {
 		return
 	}
 	*t = tried{id: trial.ID}
 	for _, router := range trial.Routers {
-		if !slices.ContainsFunc(have, func(s bgp.SessionState) bool { return s.Router == router && s.Up }) {
+		with := slices.DeleteFunc(slices.Clone(have), func(s bgp.SessionState) bool { return s.Router != router })
+		if len(with) == 0 {
+			with = have
+		}
+		if !slices.ContainsFunc(with, func(s bgp.SessionState) bool { return s.Up }) {
 			t.before = append(t.before, router)
 		}
 	}

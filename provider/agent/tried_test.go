@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"plinth.dev/plinth/inventory"
@@ -19,10 +20,17 @@ func TestWhatIsSaidOfSessionsOnTrial(t *testing.T) {
 		}
 		return all
 	}
-	have := func(up ...netip.Addr) (all []bgp.SessionState) {
-		for _, x := range up {
+	only := func(all ...netip.Addr) (out []bgp.SessionState) {
+		for _, x := range all {
 			router := map[netip.Addr]string{a4: "tor-a", a6: "tor-a", b: "tor-b"}[x]
-			all = append(all, bgp.SessionState{Key: bgp.Key{Router: router, Addr: x}, Up: true})
+			out = append(out, bgp.SessionState{Key: bgp.Key{Router: router, Addr: x}, Up: true})
+		}
+		return out
+	}
+	have := func(up ...netip.Addr) []bgp.SessionState {
+		all := only(a4, a6, b)
+		for i := range all {
+			all[i].Up = slices.Contains(up, all[i].Addr)
 		}
 		return all
 	}
@@ -35,6 +43,9 @@ func TestWhatIsSaidOfSessionsOnTrial(t *testing.T) {
 		{"all come up", have(a4, b), have(a4, a6, b), "on trial 1: tor-a up, tor-b up"},
 		{"one of both families does not", have(a4, a6, b), have(a4, b), "on trial 1: tor-a down, tor-b up"},
 		{"one was down before", have(a4, a6), have(a4, a6), "on trial 1: tor-a up, tor-b down as before"},
+		{"one that takes the place of others does not", only(a4, a6), have(a4, a6), "on trial 1: tor-a up, tor-b down"},
+		{"and comes up", only(a4, a6), have(a4, a6, b), "on trial 1: tor-a up, tor-b up"},
+		{"and does not, where all were down", have()[:2], have(), "on trial 1: tor-a down as before, tor-b down as before"},
 		{"that comes up", have(a4, a6), have(a4, a6, b), "on trial 1: tor-a up, tor-b up"},
 	} {
 		var x tried

@@ -188,13 +188,9 @@ func (l *Lab) ApplyInventoryWithLosses(ctx context.Context, documents ...string)
 
 // ConfigureRouters gives every router what `plinth router-config` prints for it.
 func (l *Lab) ConfigureRouters(ctx context.Context, documents ...string) error {
-	var files []string
-	for i, d := range documents {
-		file := filepath.Join(runDir(l.record.Name), fmt.Sprintf("inventory%d.yaml", i))
-		if err := os.WriteFile(file, []byte(d), 0o644); err != nil {
-			return err
-		}
-		files = append(files, file)
+	files, err := l.written(documents)
+	if err != nil {
+		return err
 	}
 	for _, r := range l.Topology.speakers() {
 		config, err := l.RouterConfig(ctx, r, files...)
@@ -206,6 +202,25 @@ func (l *Lab) ConfigureRouters(ctx context.Context, documents ...string) error {
 		}
 	}
 	return nil
+}
+
+// written writes documents, a file each.
+func (l *Lab) written(documents []string) (files []string, err error) {
+	for i, d := range documents {
+		file := filepath.Join(runDir(l.record.Name), fmt.Sprintf("inventory%d.yaml", i))
+		files, err = append(files, file), errors.Join(err, os.WriteFile(file, []byte(d), 0o644))
+	}
+	return files, err
+}
+
+// Diff is what plinth says that an inventory would change if it were applied.
+func (l *Lab) Diff(ctx context.Context, document string) (text string, err error) {
+	files, err := l.written([]string{document})
+	if err != nil {
+		return "", err
+	}
+	text, _, err = l.plinth(ctx, "diff", "cluster", files[0])
+	return text, err
 }
 
 // RouterConfig is what Plinth prints for a router.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -26,17 +28,24 @@ type edit struct {
 // onTrial is the code of terms of sessions that were tried, and put back.
 const onTrial = "P1011"
 
+// otherLabel is the code of documents of another inventory than their ConfigMap's label says.
+const otherLabel = "P0105"
+
 // window is a time in which a machine with one router tried terms that did not come up: its pods are
 // out of reach then, and half of the machines or more serve on.
 type window struct{ from, to time.Time }
 
-// TestNoEditCostsAClientARequest edits the inventory of a running lab, with a client on every VIP:
-// mistakes, deletions, templates that went wrong, and honest changes. Each is refused, tried
-// and put back, or taken up, and the inventory is as it was after each. What is tried costs what
-// is said of trials, and all else nothing.
+// inForceFor is for how long an edit that is taken up stays: agents follow within a second, and clients notice what they do.
+const inForceFor = 3 * time.Second
+
+// TestNoEditCostsAClientARequest edits the inventory of a running lab, with a client on every VIP and pings between pods of both racks:
+// mistakes, deletions, templates that went wrong, other names, other places, and honest changes. Each is refused, tried
+// and put back, or taken up, as plinth diff says before; and the inventory is as it was after each. What is tried costs what
+// is said of trials, and all else nothing. In the end Nodes, Services, routers and what is stored are as they were.
 func TestNoEditCostsAClientARequest(t *testing.T) {
 	l := story.Shared(t)
 	story.Web(t, l, "edits", 4)
+	story.Web(t, l, "mesh", 4)
 	local := lab.LoadBalancer("edits-local", "edits")
 	local.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	high := lab.LoadBalancer("edits-high", "edits")
@@ -46,6 +55,9 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 		vips = append(vips, story.Expose(t, l, s)...)
 	}
 	usual := story.Edited(t, lab.Inventory(l.Topology), "spec:\n", "spec:\n  safety: {sessionTrial: 6s}\n")
+	for _, m := range l.Topology.Machines() { // else names that are put back keep the ids that they have meanwhile
+		usual = story.Edited(t, usual, "{name: "+m.Name+",", "{name: "+m.Name+", id: "+m.Name+",")
+	}
 	t.Cleanup(func() { must(t, l.ApplyInventory(context.Background(), lab.Inventory(l.Topology))) })
 	marked := func(i int) string {
 		return story.Edited(t, usual, "spec:\n", fmt.Sprintf("spec:\n  labels: {example.com/edit: e%d}\n", i))
@@ -57,24 +69,33 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 		must(t, l.WaitServed(t.Context(), vip))
 		probes[vip] = story.Probing(t, l, vip, 20)
 	}
+	mesh := story.Mesh(t, l, func(from, to string) bool { return acrossRacks[from] == to || acrossRacks[to] == from })
+	begin := stateOf(t, l)
 	all, tried := edits(t, l, usual), []window{}
 	for i, e := range all {
-		text, before, begun := marked(i), reports(probes), time.Now()
+		text := marked(i)
 		for j := 0; j < len(e.with); j += 2 {
 			text = story.Edited(t, text, e.with[j], e.with[j+1])
 		}
+		if err := foretold(t, l, e, text); err != nil {
+			t.Errorf("%s: %v", e.what, err)
+		}
+		before, pings, begun := reports(probes), reports(mesh.Probers), time.Now()
 		must(t, l.ApplyInventory(t.Context(), text))
 		if err := decided(t, l, fmt.Sprintf("e%d", i), e.want); err != nil {
 			t.Errorf("%s: %v", e.what, err)
 		}
 		took, became := time.Since(begun), "taken up"
-		if e.want != "" {
-			became = "refused"
-		}
-		if e.want == onTrial {
+		switch e.want {
+		case "":
+			story.PauseFor(t, inForceFor)
+		case onTrial:
 			became = "put back"
 			asBefore(t, l, probes)
+			story.Calm(t, mesh)
 			tried = append(tried, window{begun, time.Now()})
+		default:
+			became = "refused"
 		}
 		must(t, l.ApplyInventory(t.Context(), marked(1001+i)))
 		must(t, decided(t, l, fmt.Sprintf("e%d", 1001+i), ""))
@@ -85,29 +106,92 @@ func TestNoEditCostsAClientARequest(t *testing.T) {
 				t.Errorf("%s: %s lost %d of %d requests", e.what, vip, n, of)
 			}
 		}
-		t.Logf("%-8s after %4.1fs, clients lost %d: %s", became, took.Seconds(), lost, e.what)
+		between := 0
+		for kind, r := range reports(mesh.Probers) {
+			between += r.Lost - pings[kind].Lost
+		}
+		t.Logf("%-8s after %4.1fs, clients lost %d, pods %d: %s", became, took.Seconds(), lost, between, e.what)
 	}
-	if len(all) < 40 {
+	if len(all) < 70 {
 		t.Errorf("%d edits", len(all))
+	}
+	must(t, lab.Within(t.Context(), time.Minute, func(context.Context) error {
+		if d := cmp.Diff(begin, stateOf(t, l)); d != "" {
+			return fmt.Errorf("all is not as it was (-before +after):\n%s", d)
+		}
+		return nil
+	}))
+	whileTried := func(sent time.Time) bool {
+		return slices.ContainsFunc(tried, func(w window) bool { return sent.After(w.from) && sent.Before(w.to) })
 	}
 	moved := moves()
 	for vip, p := range probes {
 		r := p.Stop()
 		t.Logf("%s: %s", vip, r)
-		still := slices.DeleteFunc(r.NotMoved(moved[vip]), func(sent time.Time) bool {
-			return slices.ContainsFunc(tried, func(w window) bool { return sent.After(w.from) && sent.Before(w.to) })
-		})
-		if len(still) > 0 {
+		if still := slices.DeleteFunc(r.NotMoved(moved[vip]), whileTried); len(still) > 0 {
 			t.Errorf("%s: %d of %d requests were lost, and neither a router's move nor a trial explains it: at %v", vip, len(still), r.Sent, still)
+		}
+	}
+	must(t, mesh.Stop())
+	for kind, r := range reports(mesh.Probers) {
+		t.Logf("%s between pods: %s", kind, r)
+		if still := slices.DeleteFunc(r.Losses, whileTried); r.Sent == 0 || len(still) > 0 {
+			t.Errorf("%s between pods: %d of %d were lost, and no trial explains it: at %v", kind, len(still), r.Sent, still)
 		}
 	}
 }
 
+// acrossRacks is who pings whom, and is pinged.
+var acrossRacks = map[string]string{"w1": "w3", "w2": "w4"}
+
+// state is what edits that are put back leave as it was.
+type state struct {
+	Routers, Status string
+	Placed          map[string]string // Nodes and Services
+	Stored          []string          // what is in force, generations and the mark of the edit left out
+}
+
+func stateOf(t *testing.T, l *lab.Lab) state {
+	t.Helper()
+	status, _, err := l.Status(t.Context())
+	must(t, err)
+	s := state{Routers: story.RoutersKnow(t, l), Status: theGeneration.ReplaceAllString(status, ""), Placed: story.Placed(t, l)}
+	for node, was := range s.Placed {
+		s.Placed[node] = theMark.ReplaceAllString(was, "edit")
+	}
+	list, err := l.Kube.CoreV1().ConfigMaps(lab.PlinthNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "plinth.dev/accepted"})
+	must(t, err)
+	for _, cm := range list.Items {
+		s.Stored = append(s.Stored, theGeneration.ReplaceAllString(cm.Name, "")+" "+theMark.ReplaceAllString(cm.Data["inventory.yaml"], "edit"))
+	}
+	slices.Sort(s.Stored)
+	return s
+}
+
+var (
+	theMark       = regexp.MustCompile(`example\.com/edit: ?e\d+`)
+	theGeneration = regexp.MustCompile(`(?m)(\.|, generation )\d+$`)
+)
+
+// foretold says why plinth diff did not say before what would become of an edit.
+func foretold(t *testing.T, l *lab.Lab, e edit, text string) error {
+	t.Helper()
+	said, err := l.Diff(t.Context(), text)
+	refused := err != nil || strings.Contains(said, "it is refused: ")
+	if e.want == otherLabel {
+		return nil // a file has no label
+	}
+	if e.want == onTrial && !strings.Contains(said, "tries them first") || e.want != onTrial && refused != (e.want != "") {
+		return fmt.Errorf("plinth diff says, with error %v:\n%s", err, said)
+	}
+	return nil
+}
+
 // reports are what clients have seen so far.
-func reports(probes map[netip.Addr]*lab.Prober) map[netip.Addr]lab.Report {
-	all := map[netip.Addr]lab.Report{}
-	for vip, p := range probes {
-		all[vip] = p.Report()
+func reports[K comparable](probes map[K]*lab.Prober) map[K]lab.Report {
+	all := map[K]lab.Report{}
+	for of, p := range probes {
+		all[of] = p.Report()
 	}
 	return all
 }
@@ -136,6 +220,19 @@ func edits(t *testing.T, l *lab.Lab, usual string) []edit {
 	onPool := func(more string) []string { return []string{poolLine[2], poolLine[2] + "      " + more + "\n"} }
 	machine := func(name, more string) []string {
 		return []string{"{name: " + name + ", ", "{name: " + name + ", " + more + ", "}
+	}
+	swapped := func(a, b string) []string { return []string{a, "\x00", b, a, "\x00", b} }
+	line := func(of string) string {
+		at := strings.Index(usual, of)
+		return usual[strings.LastIndex(usual[:at], "\n")+1 : at+strings.Index(usual[at:], "\n")+1]
+	}
+	rack2 := racks[strings.Index(racks, "    - name: r2\n"):]
+	rack1 := strings.TrimPrefix(strings.TrimSuffix(racks, rack2), "  racks:\n")
+	podNetwork := usual[strings.Index(usual, "  podNetwork:\n"):strings.Index(usual, "  routers:\n")]
+	at := l.Topology.MachineAddress
+	uuid := func(name string) string { return lab.Machine{Name: name}.SystemUUID() }
+	morePool := func(addresses string) []string {
+		return []string{pools, pools + "    - {name: more, addresses: [" + addresses + "], autoAssign: false}\n"}
 	}
 	return []edit{
 		// Mistakes.
@@ -184,6 +281,41 @@ func edits(t *testing.T, l *lab.Lab, usual string) []edit {
 		{"another restart time", []string{"restartTime: 20s", "restartTime: 30s"}, ""},
 		{"limits", []string{"sessionTrial: 6s", "sessionTrial: 6s, maxDrained: 50%"}, ""},
 		{"a note", []string{"spec:\n", "spec:\n  x-note: of the night shift\n"}, ""},
+		// Other names.
+		{"a machine is renamed", []string{"{name: w1,", "{name: w9,"}, ""},
+		{"two machines swap their names and ids", swapped("{name: w1, id: w1,", "{name: w2, id: w2,"), "P1015"},
+		{"two machines swap their names and keep their ids", swapped("{name: w1,", "{name: w2,"), ""},
+		{"a router is renamed", []string{"{name: tor-r1,", "{name: tor-x,", "peers: [tor-r1]", "peers: [tor-x]"}, ""},
+		{"two routers swap their names", slices.Concat(swapped("{name: tor-r1,", "{name: tor-r2,"), swapped("peers: [tor-r1]", "peers: [tor-r2]")), ""},
+		{"a rack is renamed", []string{"- name: r1\n", "- name: r7\n"}, ""},
+		{"two racks swap their names", swapped("- name: r1\n", "- name: r2\n"), ""},
+		{"the pool is renamed", []string{"- name: public\n", "- name: open\n"}, ""},
+		{"a zone is renamed", []string{"zone: lab-a", "zone: lab-c"}, ""},
+		{"a region", []string{"spec:\n", "spec:\n  region: north\n"}, ""},
+		{"the inventory is renamed", []string{"metadata: {name: lab}", "metadata: {name: shelf}"}, otherLabel},
+		// Other places.
+		{"the racks are in another order", []string{rack1 + rack2, rack2 + rack1}, ""},
+		{"a machine moves to a rack without its subnet", []string{line("{name: w2,"), "", line("{name: w4,"), line("{name: w4,") + line("{name: w2,")}, "P0602"},
+		{"two machines swap their boards", swapped(uuid("w1"), uuid("w2")), "P1015"},
+		{"a machine has a board with a digit wrong", []string{uuid("w1"), "0" + uuid("w1")[1:]}, ""},
+		{"a machine is known by its name alone", []string{", match: {systemUUID: " + uuid("w1") + "}", ""}, ""},
+		{"two machines swap their addresses", slices.Concat(swapped(at("w1").V4.String()+",", at("w2").V4.String()+","), swapped(at("w1").V6.String(), at("w2").V6.String())), onTrial},
+		{"a machine's address has a digit wrong", []string{at("w3").V4.String() + ",", "10.10.2.133,"}, onTrial},
+		{"a machine has one family", []string{at("w4").V4.String() + ", \"" + at("w4").V6.String() + "\"", at("w4").V4.String()}, "P1016"},
+		{"another machine in the same place", []string{"id: w4,", "id: w4-2026,"}, ""},
+		{"a rack has the other's router, too", []string{"peers: [tor-r1]", "peers: [tor-r1, tor-r2]"}, ""},
+		{"a rack has the other's router", []string{"peers: [tor-r1]", "peers: [tor-r2]"}, onTrial},
+		{"a rack has all routers", []string{"      peers: [tor-r1]\n", ""}, ""},
+		{"a rack more", []string{racks, racks + "    - {name: r3, subnets: [10.10.3.0/24], machines: []}\n"}, ""},
+		// What pods have.
+		{"the pod network is gone", []string{podNetwork, ""}, "P1016"},
+		{"the pods' way knows no other subnet", []string{"mode: fabric", "mode: direct"}, "P1016"},
+		{"pods are reached through tunnels", []string{"mode: fabric", "mode: overlay"}, ""},
+		{"pods get other addresses", []string{lab.PodCIDR4.String(), "10.245.0.0/16"}, "P1016"},
+		{"new Nodes get fewer addresses for their pods", []string{"ipv4: 24", "ipv4: 25"}, ""},
+		{"a pool of the pods' addresses", morePool("10.244.16.0/26"), "P0703"},
+		{"a pool of the Nodes' addresses", morePool("10.10.1.0/26"), "P0702"},
+		{"a pool of the addresses of Services inside", morePool("10.96.0.0/26"), "P1017"},
 	}
 }
 
@@ -191,7 +323,7 @@ func edits(t *testing.T, l *lab.Lab, usual string) []edit {
 func decided(t *testing.T, l *lab.Lab, mark, want string) error {
 	t.Helper()
 	maps := l.Kube.CoreV1().ConfigMaps(lab.PlinthNamespace)
-	return lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
+	return lab.Within(t.Context(), 6*time.Second, func(ctx context.Context) error {
 		status, err := maps.Get(ctx, "plinth-inventory-status", metav1.GetOptions{})
 		if err != nil {
 			return err
