@@ -3,10 +3,12 @@
 package kubeproxy
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -34,6 +36,30 @@ func TestTheElementInKubeProxysMapIsTheEvidence(t *testing.T) {
 			expect(t, "without them again", ask(t, &p, Round{}, q), advertise.Absent)
 			expect(t, "of a Service whose ports are not known", ask(t, &p, Round{}, question(f.vip, "")), advertise.Unknown)
 		})
+	}
+}
+
+// A look takes several questions, and kube-proxy's first sync, or a firewall that is loaded anew, may come between two.
+func TestRulesThatComeOrGoWhileTheyAreLookedForAreNotOfAnotherVersion(t *testing.T) {
+	var p Prober
+	var asked sync.WaitGroup
+	ctx, stop := context.WithCancel(t.Context())
+	looks, unknown := 0, 0
+	asked.Go(func() {
+		for ; ctx.Err() == nil; looks++ {
+			if p.Ask(context.Background(), Round{Proxy: true}, []advertise.Question{question(vip4, "80/TCP")})[0].Evidence == advertise.Unknown {
+				unknown++
+			}
+		}
+	})
+	for range 100 {
+		nft(t, "add table ip kube-proxy\nadd map ip kube-proxy service-ips { type ipv4_addr . inet_proto . inet_service : verdict ; }\n")
+		nft(t, "delete table ip kube-proxy\n")
+	}
+	stop()
+	asked.Wait()
+	if looks < 100 || unknown > 0 {
+		t.Errorf("%d of %d looks found nobody to ask", unknown, looks)
 	}
 }
 

@@ -85,6 +85,7 @@ func (p *Prober) Connects(r Round) bool {
 }
 
 func (p *Prober) mode(a netip.Addr, proxy bool) mode {
+	table := p.filter.hasProxyTable(a) // before its maps, which come with it in one transaction
 	found, err := p.filter.hasMap(a, servicesMap)
 	if found {
 		return nftables
@@ -93,7 +94,7 @@ func (p *Prober) mode(a netip.Addr, proxy bool) mode {
 	switch {
 	case noLink == nil:
 		return hidden
-	case p.filter.hasProxyTable(a):
+	case table && p.filter.hasProxyTable(a): // and has not gone meanwhile
 		return hidden // of a version that has other maps
 	case p.filter.hasChains(a):
 		return iptables
