@@ -139,8 +139,8 @@ func TestTheAddressesOfAClusterAreThoseOfItsPodsNodesAndServices(t *testing.T) {
 	for _, taken := range c.Taken {
 		got = append(got, taken.Prefix.String()+" "+taken.Who)
 	}
-	want := []string{"10.244.1.0/24 the pods of node w1", "fd00:1::/64 the pods of node w1", "10.10.0.11/32 node w1", "10.96.0.7/32 service default/web inside the cluster",
-		"fd00:96::7/128 service default/web inside the cluster", "172.16.0.1/32 an endpoint of service default/web on node w1"}
+	want := []string{"fd00:1::/64 the pods of node w1", "10.244.1.0/24 the pods of node w1", "10.10.0.11/32 node w1", "10.96.0.7/32 service default/web inside the cluster",
+		"172.16.0.1/32 an endpoint of service default/web on node w1", "fd00:96::7/128 service default/web inside the cluster"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

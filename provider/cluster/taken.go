@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/endpoints"
@@ -10,7 +13,8 @@ import (
 )
 
 // taken are the addresses of the cluster: those of Nodes, of their pods, and of Services inside. Of pods that are in no pod
-// CIDR of a Node, as some CNIs have them, the endpoints are known. Blocks come before what is in them.
+// CIDR of a Node, as some CNIs have them, the endpoints are known. They are sorted, blocks
+// before what is in them: informers list objects in any order, and the digest that allows an edit goes by this one.
 func (o objects) taken() (out []preview.Taken) {
 	for _, n := range o.nodes {
 		for _, p := range routing.ParsePodCIDRs(n.Spec.PodCIDRs) {
@@ -37,6 +41,10 @@ func (o objects) taken() (out []preview.Taken) {
 			}
 		}
 	}
+	slices.SortFunc(out, func(a, b preview.Taken) int {
+		wider := func(t preview.Taken) int { return t.Prefix.Bits() - t.Prefix.Addr().BitLen() }
+		return cmp.Or(cmp.Compare(wider(a), wider(b)), a.Prefix.Addr().Compare(b.Prefix.Addr()), strings.Compare(a.Who, b.Who))
+	})
 	return out
 }
 
