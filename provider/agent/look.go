@@ -51,8 +51,8 @@ func (l *lookout) update(all []advertise.Question) {
 	l.missing = slices.DeleteFunc(l.missing, func(q advertise.Question) bool { return !seen[q] })
 }
 
-// look looks for the next few, or for those that were missing, and returns which rules are gone, and, once all were looked for,
-// which are there for the first time.
+// look looks for the next few, or for those that were missing, and returns which rules are there for the first time, once all were
+// looked for, and which are gone.
 func (l *lookout) look(ctx context.Context, with kubeproxy.Round) (there, gone []advertise.Question) {
 	before := l.next
 	switch {

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,14 +52,17 @@ func TestWhatIsBrokenIsInTheStatusUntilItIsMended(t *testing.T) {
 func controllerKilled(t *testing.T, l *lab.Lab) (mend func()) {
 	t.Helper()
 	must(t, l.StopCCM(t.Context(), syscall.SIGKILL))
-	return once(t, func() error { return l.StartCCM(context.Background()) })
+	return sync.OnceFunc(func() { must(t, l.StartCCM(context.Background())) })
 }
 
 func editedUnderNobody(t *testing.T, l *lab.Lab) (mend func()) {
 	t.Helper()
-	mend = controllerKilled(t, l)
+	start := controllerKilled(t, l)
 	must(t, l.ApplyInventory(t.Context(), lab.Inventory(l.Topology)+"# nothing but a remark\n"))
-	return mend
+	return sync.OnceFunc(func() {
+		start()
+		must(t, l.ApplyInventory(context.Background(), lab.Inventory(l.Topology)))
+	})
 }
 
 // agentSilenced kills an agent, and turns back the time at which it was last heard.
@@ -72,7 +76,7 @@ func agentSilenced(t *testing.T, l *lab.Lab) (mend func()) {
 	conditionOf(t, n, lb.FabricReady).LastHeartbeatTime = metav1.NewTime(ready.LastHeartbeatTime.Add(-13 * time.Minute))
 	_, err = l.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), n, metav1.UpdateOptions{})
 	must(t, err)
-	return once(t, func() error { return l.StartAgentAgain(machine) })
+	return sync.OnceFunc(func() { must(t, l.StartAgentAgain(machine)) })
 }
 
 func conditionOf(t *testing.T, n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
@@ -89,18 +93,5 @@ func servedByOther(t *testing.T, l *lab.Lab) (mend func()) {
 	service := lab.LoadBalancer("elsewhere", "elsewhere")
 	service.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "other"}
 	story.Expose(t, l, service)
-	return once(t, func() error { return l.RemoveService(context.Background(), service.Name) })
-}
-
-// once mends what is broken, be it that the story breaks off.
-func once(t *testing.T, mend func() error) func() {
-	done := false
-	return func() {
-		if !done {
-			done = true
-			if err := mend(); err != nil {
-				t.Error(err)
-			}
-		}
-	}
+	return sync.OnceFunc(func() { must(t, l.RemoveService(context.Background(), service.Name)) })
 }

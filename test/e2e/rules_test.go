@@ -11,7 +11,7 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// lostTold is how soon everybody knows that the rules of a machine are gone: two looks, a pass of its agent, and a write.
+// lostTold is how soon everybody knows that the rules of a machine are gone: four looks, a pass of its agent, and a write.
 const lostTold = 20 * time.Second
 
 // TestAMachineWhoseRulesAreGoneLeavesItsVIPsToOthers says so, and has them again after the command of the docs. A
