@@ -370,8 +370,8 @@ const (
 	// The inventory says safety.paused: true. What is in force stays, whatever else is written, until
 	// that is taken away.
 	Paused Code = "P1010"
-	// The change gives sessions other terms, as another AS, password, TTL or address, which ends them.
-	// They were tried on one machine for each router first, and did not all come up within
+	// The change gives sessions other terms, as another AS, password, TTL or address, which ends them; or it
+	// gives the machines of a rack another router in place of all that they had. They were tried on one machine for each router first, and did not all come up within
 	// safety.sessionTrial. Those machines have their former terms again, and no other session was
 	// touched. Correct the terms, or change the router first; plinth explain knows the cause that is
 	// named. If all sessions are to change at once, as when the router changes in the same minute:
