@@ -115,7 +115,9 @@ func (l *Lab) signalAll(host string, s syscall.Signal) error {
 		if pid == os.Getpid() {
 			continue // whoever acts on a machine is not one of its programs
 		}
-		err = errors.Join(err, syscall.Kill(pid, s))
+		if failed := syscall.Kill(pid, s); failed != syscall.ESRCH { // a program may end meanwhile
+			err = errors.Join(err, failed)
+		}
 	}
 	return err
 }

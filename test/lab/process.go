@@ -39,12 +39,17 @@ func threads(pid int) int {
 	return len(tasks)
 }
 
-// Signal sends a signal, if exactly this process still runs.
+// Signal sends a signal, if exactly this process still runs; else it returns [os.ErrProcessDone].
 func (p Process) Signal(s syscall.Signal) error {
+	holder, err := os.FindProcess(p.Pid) // by a file descriptor: whoever has the pid later is another
+	if err != nil {
+		return err
+	}
+	defer holder.Release()
 	if !p.Alive() {
 		return os.ErrProcessDone
 	}
-	return syscall.Kill(p.Pid, s)
+	return holder.Signal(s)
 }
 
 // Wait returns once the process is gone.

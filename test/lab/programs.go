@@ -314,7 +314,10 @@ func (l *Lab) StopCCM(ctx context.Context, s syscall.Signal) error { return l.st
 // RestartCCM kills the cloud-controller-manager and starts another. The lease of the one that was killed is ended
 // for it: the next would wait 15 s for that, and no story is about it.
 func (l *Lab) RestartCCM(ctx context.Context) error {
-	return errors.Join(l.StopCCM(ctx, syscall.SIGKILL), l.endLease(ctx), l.StartCCM(ctx))
+	if err := l.StopCCM(ctx, syscall.SIGKILL); err != nil {
+		return err // one that may still run has its port
+	}
+	return errors.Join(l.endLease(ctx), l.StartCCM(ctx))
 }
 
 // endLease takes a leader's name off the controller's lease.
