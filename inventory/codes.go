@@ -371,11 +371,11 @@ const (
 	// that is taken away.
 	Paused Code = "P1010"
 	// The change gives sessions other terms, as another AS, password, TTL or address, which ends them; or it
-	// gives the machines of a rack another router in place of all that they had. They were tried on one machine for each router first, and did not all come up within
-	// safety.sessionTrial. Those machines have their former terms again, and no other session was
-	// touched. Correct the terms, or change the router first; plinth explain knows the cause that is
-	// named. If all sessions are to change at once, as when the router changes in the same minute:
-	// plinth allow DIGEST.
+	// gives the machines of a rack another router in place of all that they had. They were tried on one
+	// machine for each router first, and did not all come up within safety.sessionTrial. Those machines
+	// have their former terms again, and no other session was touched. Correct the terms, or change the
+	// router first; plinth explain knows the cause that is named. If all sessions are to change at once,
+	// as when the router changes in the same minute: plinth allow DIGEST.
 	TrialFailed Code = "P1011"
 	// The change would have VIPs in use announced on a link that are announced over BGP, or the other
 	// way round, and their pool does not ask for it: a rack got subnets that hold them, or lost these, or its

@@ -67,10 +67,11 @@ func (a Agent) session(router string) int {
 	if len(a.Routers) > 0 && !slices.Contains(a.Routers, router) {
 		of = a.Routers
 	}
+	notDown := slices.DeleteFunc(slices.Clone(of), func(r string) bool { return slices.Contains(down, r) })
 	switch {
 	case a.Up:
 		return isUp
-	case !slices.ContainsFunc(of, func(r string) bool { return !slices.Contains(down, r) }):
+	case len(notDown) == 0:
 		return isDown
 	case more || a.Says == "":
 		return mayBeUp

@@ -45,7 +45,6 @@ func servedAt(name, vip string) []runtime.Object {
 // nft has one transaction carried out.
 func nft(t testing.TB, transaction string) {
 	t.Helper()
-	t.Helper()
 	cmd := exec.Command("nft", "-f", "-")
 	cmd.Stdin = strings.NewReader(transaction)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -53,14 +52,16 @@ func nft(t testing.TB, transaction string) {
 	}
 }
 
-// kubeProxysTable is what a sync of kube-proxy's leaves, for no Service.
-func kubeProxysTable(t testing.TB) {
-	t.Helper()
-	nft(t, `table ip kube-proxy {
+const emptyTable = `table ip kube-proxy {
 	chain external-X { }
 	map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
 }
-`)
+`
+
+// kubeProxysTable is what a sync of kube-proxy's leaves, for no Service.
+func kubeProxysTable(t testing.TB) {
+	t.Helper()
+	nft(t, emptyTable)
 	t.Cleanup(func() { sh(t, "nft delete table ip kube-proxy") })
 }
 
@@ -136,11 +137,7 @@ func TestAVIPWhoseRulesAreGoneIsWithdrawnUntilTheyAreBack(t *testing.T) {
 	}
 
 	anew := func() {
-		nft(t, `table ip kube-proxy {
-	chain external-X { }
-	map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
-}
-`)
+		nft(t, emptyTable)
 		rulesFor(t, "203.0.113.5")
 		learned(t, ask, all...)
 	}

@@ -102,18 +102,9 @@ func reduceService(labels []string) func(any) service {
 			LocalTraffic: s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal, Frontend: frontendOf(s),
 			Ours:   s.Spec.Type == corev1.ServiceTypeLoadBalancer && (class == nil || lb.IsOurClass(*class)),
 			Labels: advertise.LabelsOf(s.Labels, labels), Home: s.Annotations[lb.HomeAnnotation],
-			Shown: shownBy(s),
+			Shown: endpoints.ShownBy(s),
 		}
 	}
-}
-
-func shownBy(s *corev1.Service) (all []netip.Addr) {
-	for _, i := range s.Status.LoadBalancer.Ingress {
-		if a, err := netip.ParseAddr(i.IP); err == nil {
-			all = append(all, a)
-		}
-	}
-	return all
 }
 
 func frontendOf(s *corev1.Service) advertise.Frontend {

@@ -1,2 +1,2 @@
-// Package endpoints reads EndpointSlices the way kube-proxy does (KEP-1669).
+// Package endpoints reads EndpointSlices (KEP-1669), and what Services show, the way kube-proxy does.
 package endpoints

@@ -3,7 +3,6 @@ package survey
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"plinth.dev/plinth/diagnose"
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/provider/endpoints"
 	"plinth.dev/plinth/provider/nodeindex"
 )
 
@@ -56,14 +56,10 @@ func serviceOf(s *v1.Service) diagnose.Service {
 	out := diagnose.Service{
 		Proxy: s.Labels[labelServiceProxy],
 		Key:   lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, Allocated: serviceCondition(s, lb.VIPAllocated), Announced: serviceCondition(s, lb.VIPAnnounced),
+		Shown: endpoints.ShownBy(s),
 	}
 	if s.Spec.LoadBalancerClass != nil {
 		out.Class = *s.Spec.LoadBalancerClass
-	}
-	for _, i := range s.Status.LoadBalancer.Ingress {
-		if a, err := netip.ParseAddr(i.IP); err == nil {
-			out.Shown = append(out.Shown, a)
-		}
 	}
 	return out
 }

@@ -15,6 +15,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
+	"plinth.dev/plinth/provider/endpoints"
 )
 
 const (
@@ -273,7 +274,7 @@ func (b *store) isReported(ctx context.Context, o ipam.Object) (bool, error) {
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return false, err
-		case b.served(svc) && slices.Contains(shownBy(svc), o.Addr):
+		case b.served(svc) && slices.Contains(endpoints.ShownBy(svc), o.Addr):
 			return true, nil
 		}
 	}

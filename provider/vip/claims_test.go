@@ -27,6 +27,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
+	"plinth.dev/plinth/provider/endpoints"
 	"plinth.dev/plinth/provider/event"
 )
 
@@ -167,7 +168,7 @@ func (h *held) seen(k lb.ServiceKey) seenStatus {
 
 // observeShownBy takes in what the status of a Service shows.
 func (h *held) observeShownBy(svc *v1.Service) {
-	h.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(keyOf(svc), shownBy(svc)) })
+	h.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(keyOf(svc), endpoints.ShownBy(svc)) })
 }
 
 // remembers has the controller know nothing of before but what is in a file.

@@ -15,6 +15,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/endpoints"
 )
 
 // serviceCame queues a Service that is to be served, or shows what Plinth once wrote.
@@ -183,7 +184,7 @@ func (b *Controller) letGo(ctx context.Context, k lb.ServiceKey) error {
 		return errCacheIsLate(k)
 	default:
 		uid = string(svc.UID)
-		b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(k, shownBy(svc)) })
+		b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveShown(k, endpoints.ShownBy(svc)) })
 		if b.mustWait(svc) {
 			return b.reviewStale(ctx, k)
 		}

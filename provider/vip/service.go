@@ -15,6 +15,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/endpoints"
 )
 
 // ofOurClass reports whether a Service is of Plinth's class.
@@ -43,7 +44,7 @@ func requestOf(svc *v1.Service) ipam.Request {
 		Labels:  svc.Labels,
 		UID:     string(svc.UID),
 		Created: svc.CreationTimestamp.Time,
-		Shown:   shownBy(svc),
+		Shown:   endpoints.ShownBy(svc),
 	}
 }
 
@@ -98,16 +99,6 @@ func backendsOf(svc *v1.Service) string {
 		return "endpoints of " + svc.Name
 	}
 	return labels.Set(svc.Spec.Selector).String()
-}
-
-// shownBy returns the addresses that the status of a Service shows.
-func shownBy(svc *v1.Service) (all []netip.Addr) {
-	for _, i := range svc.Status.LoadBalancer.Ingress {
-		if a, err := netip.ParseAddr(i.IP); err == nil {
-			all = append(all, a)
-		}
-	}
-	return all
 }
 
 // ingressOf is what a Service with these VIPs has in its status. It says all that

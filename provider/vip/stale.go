@@ -17,6 +17,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/endpoints"
 )
 
 // clearReported clears the status of a Service before what it holds is given back, and takes off
@@ -126,7 +127,7 @@ func (b *statuses) isStale(svc *v1.Service) bool {
 	}
 	k := keyOf(svc)
 	return b.mayClear(svc) && len(b.clearedStatus(svc)) > 0 || ask(b.store, func(s *ipam.State) bool {
-		return len(without(s.Unheld(k, shownBy(svc)), s.Shows(k)...)) > 0
+		return len(without(s.Unheld(k, endpoints.ShownBy(svc)), s.Shows(k)...)) > 0
 	})
 }
 
@@ -152,7 +153,7 @@ func (b *store) observeShown(s *ipam.State, svc *v1.Service) ipam.Effects {
 	if b.isOurs(svc) || len(svc.Status.LoadBalancer.Ingress) == 0 && !b.served(svc) {
 		return ipam.Effects{}
 	}
-	e := s.ObserveShown(keyOf(svc), shownBy(svc))
+	e := s.ObserveShown(keyOf(svc), endpoints.ShownBy(svc))
 	if b.mayClear(svc) {
 		e.Reconcile = append(e.Reconcile, ipam.Retry{Service: keyOf(svc)})
 	}
@@ -172,7 +173,7 @@ func (b *Controller) reviewStale(ctx context.Context, k lb.ServiceKey) error {
 	if err != nil {
 		return err
 	}
-	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveCleared(k, shownBy(svc), b.now()) })
+	b.apply(func(s *ipam.State) ipam.Effects { return s.ObserveCleared(k, endpoints.ShownBy(svc), b.now()) })
 	if svc.Name != "" {
 		b.tellStale(svc)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/provider/endpoints"
 )
 
 // Reasons of Events on Services.
@@ -139,7 +140,7 @@ func (b *statuses) writeStatus(ctx context.Context, svc *v1.Service, d ipam.Deci
 // machines, routers or the cluster, whose traffic every kube-proxy would then take.
 func (b *statuses) concernsUs(svc *v1.Service) bool {
 	return ask(b.store, func(s *ipam.State) bool {
-		return slices.ContainsFunc(shownBy(svc), func(a netip.Addr) bool { return s.Pool(a) != "" || s.Uses(a) })
+		return slices.ContainsFunc(endpoints.ShownBy(svc), func(a netip.Addr) bool { return s.Pool(a) != "" || s.Uses(a) })
 	})
 }
 
@@ -209,6 +210,6 @@ func showsIn(svc *v1.Service, all []netip.Addr) []netip.Addr {
 	if svc == nil {
 		return nil
 	}
-	shown := shownBy(svc)
+	shown := endpoints.ShownBy(svc)
 	return slices.DeleteFunc(slices.Clone(all), func(a netip.Addr) bool { return !slices.Contains(shown, a) })
 }
