@@ -12,6 +12,7 @@ const (
 	KindInventory  = "inventory"
 	KindMachine    = "machine"
 	KindNode       = "node"
+	KindPods       = "pods"
 	KindPool       = "pool"
 	KindService    = "service"
 	KindVIP        = "vip"
@@ -21,8 +22,8 @@ const (
 type Finding struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name,omitempty"`
-	Of      string `json:"of,omitempty"`     // the rack of a machine, the Services of a VIP
-	Reason  string `json:"reason,omitempty"` // as in docs/reference/reasons.md
+	Of      string `json:"of,omitempty"` // the rack of a machine, the Services of a VIP
+	Reason  string `json:"reason"`       // as plinth explain knows it
 	Message string `json:"message"`
 }
 
@@ -38,10 +39,11 @@ func (f Finding) String() string {
 	if f.Of != "" {
 		text += " (" + f.Of + ")"
 	}
-	if f.Kind == KindService && f.Reason != "" {
+	if f.Kind == KindService {
 		text += ": " + f.Reason
 	}
-	if is := strings.HasPrefix(f.Message, "has ") || strings.HasPrefix(f.Message, "is "); is {
+	verb, _, _ := strings.Cut(f.Message, " ")
+	if verb == "has" || verb == "is" || verb == "have" {
 		return text + " " + f.Message
 	}
 	return text + ": " + f.Message

@@ -35,14 +35,16 @@ func match(seen Observed) counterparts {
 	c := counterparts{nodes: map[string]Node{}, judged: map[string]bool{}}
 	for _, n := range seen.Nodes {
 		m, err := seen.Inventory.MachineOf(n.NodeIdentity)
-		if err == nil {
+		if err != nil {
+			_, err = seen.Inventory.Identify(n.NodeIdentity) // it may be that of a machine that is gone
+		} else {
 			if other, twice := c.nodes[m.Name]; twice {
 				err = fmt.Errorf("machine %s is node %s already", m.Name, other.Name)
 			}
 		}
 		if err != nil {
 			c.judged["node "+n.Name] = true
-			c.odd = append(c.odd, Finding{Kind: KindNode, Name: n.Name, Message: err.Error()})
+			c.odd = append(c.odd, noMachine(n, err))
 			continue
 		}
 		c.nodes[m.Name] = n
@@ -59,12 +61,17 @@ func match(seen Observed) counterparts {
 func misfits(inv *inventory.Inventory, n Node) (out []Finding) {
 	m, err := inv.Identify(n.NodeIdentity)
 	if err != nil {
-		return []Finding{{Kind: KindNode, Name: n.Name, Message: err.Error()}}
+		return []Finding{noMachine(n, err)}
 	}
 	for _, mismatch := range m.Mismatches(n.NodeState) {
 		out = append(out, Finding{Kind: KindNode, Name: n.Name, Reason: string(mismatch.Reason), Message: mismatch.Message})
 	}
 	return out
+}
+
+// noMachine tells of a Node that is no machine.
+func noMachine(n Node, err error) Finding {
+	return Finding{Kind: KindNode, Name: n.Name, Reason: string(inventory.WhyNoMachine(err)), Message: err.Error()}
 }
 
 // machineFindings look at every machine that is to have a Node, and at Nodes that fit none.
@@ -105,21 +112,21 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 		out = append(out, Finding{Kind: KindMachine, Name: m.Name, Of: m.Rack, Reason: reason, Message: fmt.Sprintf(format, args...)})
 	}
 	if m.Held {
-		say("", "is not in the inventory any more, and is held as it was: set its state to retired if it is gone")
+		say(string(MachineHeld), "is not in the inventory any more, and is held as it was: set its state to retired if it is gone")
 	}
 	if !has {
-		say("MachineWithoutNode", "has no Node")
+		say(reasonMachineWithoutNode, "has no Node")
 		return out
 	}
 	if !n.Kubelet.isTrue() {
-		say(n.Kubelet.Reason, "Node %s is not ready: %s", n.Name, cmp.Or(n.Kubelet.Message, "nobody has said so"))
+		say(string(NodeNotReady), "Node %s is not ready: %s", n.Name, cmp.Or(n.Kubelet.Message, "nobody has said so"))
 	}
 	if silent := n.agentSilent(); silent > 0 {
-		say(string(lb.AgentSilent), "its agent has said nothing for %s longer than its kubelet: what it said before may be old", silent.Round(time.Minute))
+		say(string(AgentSilent), "its agent has said nothing for %s longer than its kubelet: what it said before may be old", silent.Round(time.Minute))
 	}
 	switch c := n.Fabric; {
 	case !c.isTrue():
-		say(c.Reason, "its fabric is not ready: %s", cmp.Or(c.Message, "no agent has said so"))
+		say(cmp.Or(c.Reason, string(AgentMissing)), "its fabric is not ready: %s", cmp.Or(c.Message, "no agent has said so"))
 	case c.Reason == lb.FabricOutdated:
 		say(c.Reason, "its agent is of an older version than what is stored: %s", c.Message)
 	default:
@@ -158,11 +165,17 @@ func (n Node) agentSilent() time.Duration {
 
 // reasonBesides is the reason of what an agent says besides its sessions and routes.
 func reasonBesides(c Condition) string {
-	if gone, _ := lb.RulesLostIn(c.Message); gone > 0 {
+	gone, _ := lb.RulesLostIn(c.Message)
+	links := lb.LinkProblemsIn(c.Message)
+	switch {
+	case gone > 0:
 		return string(lb.ProxyRulesLost)
-	}
-	if links := lb.LinkProblemsIn(c.Message); len(links) > 0 {
+	case len(links) > 0:
 		return string(links[0].Reason)
+	case strings.Contains(c.Message, "; "+lb.SaysPassword):
+		return string(PasswordNotTaken)
+	case strings.Contains(c.Message, "; "+lb.SaysSettings):
+		return string(KernelSettings)
 	}
 	return c.Reason
 }
@@ -180,14 +193,14 @@ func (c counterparts) unmatched(seen Observed) (out []Finding) {
 		if !ok || c.judged["node "+name] {
 			continue
 		}
-		out = append(out, Finding{Kind: KindNode, Name: name, Message: whyUnmatched(seen.Inventory, n).Error()})
+		out = append(out, noMachine(n, whyUnmatched(seen.Inventory, n)))
 		if m, err := seen.Inventory.MachineOf(n.NodeIdentity); err == nil {
 			c.judged["machine "+m.Name] = true // the other end of the same
 		}
 	}
 	for _, name := range seen.Edit.MachinesWithoutNode {
 		if m, ok := seen.Inventory.Machine(name); ok && !c.judged["machine "+name] {
-			out = append(out, Finding{Kind: KindMachine, Name: name, Of: m.Rack, Reason: "MachineWithoutNode", Message: "the controller knows no Node of it"})
+			out = append(out, Finding{Kind: KindMachine, Name: name, Of: m.Rack, Reason: reasonMachineWithoutNode, Message: "the controller knows no Node of it"})
 		}
 	}
 	return out

@@ -28,7 +28,7 @@ func controllerFindings(seen Observed) (out []Finding) {
 		if pod.Node == "" && places == 1 && len(seen.Controllers) > 1 {
 			why += "; the cluster has one control-plane node: set the replicas of the controller to 1"
 		}
-		out = append(out, Finding{Kind: KindController, Message: why})
+		out = append(out, Finding{Kind: KindController, Reason: string(ControllerNotRunning), Message: why})
 	}
 	return append(out, leaderFindings(seen)...)
 }
@@ -49,7 +49,7 @@ func leaderFindings(seen Observed) []Finding {
 		why = fmt.Sprintf("none leads: %s had the lease %s, and renewed it %s ago the last time", l.Holder, l.Lease, l.Silent.Round(time.Second))
 	}
 	return []Finding{{
-		Kind: KindController, Reason: "NoLeader",
+		Kind: KindController, Reason: string(NoLeader),
 		Message: why + ". Until one does, no edit, no new Service and no new Node is looked at; what is announced stays. Its log says why it ended, or does not lead",
 	}}
 }
@@ -64,13 +64,13 @@ func agentFindings(seen Observed) (out []Finding) {
 	for _, pod := range seen.Agents {
 		has[pod.Node] = true
 		if pod.Pending != "" {
-			out = append(out, Finding{Kind: KindAgent, Of: pod.Node, Message: fmt.Sprintf("pod %s does not run: %s", pod.Name, pod.Pending)})
+			out = append(out, Finding{Kind: KindAgent, Of: pod.Node, Reason: string(AgentNotRunning), Message: fmt.Sprintf("pod %s does not run: %s", pod.Name, pod.Pending)})
 		}
 	}
 	for _, n := range seen.Nodes {
 		m, err := seen.Inventory.MachineOf(n.NodeIdentity)
 		if err == nil && m.State == inventory.StateActive && !has[n.Name] {
-			out = append(out, Finding{Kind: KindAgent, Of: n.Name, Message: "no pod of the agent is on this Node"})
+			out = append(out, Finding{Kind: KindAgent, Of: n.Name, Reason: string(AgentMissing), Message: "no pod of the agent is on this Node"})
 		}
 	}
 	slices.SortFunc(out, func(a, b Finding) int { return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.Message, b.Message)) })
@@ -89,12 +89,12 @@ func versionFindings(seen Observed) (out []Finding) {
 	})
 	for _, image := range images[1:] {
 		slices.Sort(nodes[image])
-		out = append(out, Finding{Kind: KindAgent, Of: someOf(nodes[image]), Message: fmt.Sprintf("is of another version: its image is %s, and that of most is %s", image, images[0])})
+		out = append(out, Finding{Kind: KindAgent, Of: someOf(nodes[image]), Reason: string(VersionsDiffer), Message: fmt.Sprintf("is of another version: its image is %s, and that of most is %s", image, images[0])})
 	}
 	for _, pod := range seen.Controllers {
 		theirs, ours := tagOf(pod.Image), tagOf(images[0])
 		if theirs != "" && ours != "" && theirs != ours {
-			return append(out, Finding{Kind: KindController, Message: fmt.Sprintf("it is of version %s, and most agents are of %s", theirs, ours)})
+			return append(out, Finding{Kind: KindController, Reason: string(VersionsDiffer), Message: fmt.Sprintf("it is of version %s, and most agents are of %s", theirs, ours)})
 		}
 	}
 	return out

@@ -66,7 +66,7 @@ func poolFindings(pools []Pool) (out []Finding) {
 			if p.State != string(inventory.PoolActive) || s.Size < least || s.Size == math.MaxUint64 || s.Free > s.Size/100*nearlyFull+s.Size%100*nearlyFull/100 {
 				continue
 			}
-			f := Finding{Kind: KindPool, Name: p.Name, Message: fmt.Sprintf("is nearly full: %d of %d %s addresses are free", s.Free, s.Size, s.Family)}
+			f := Finding{Kind: KindPool, Name: p.Name, Reason: string(PoolNearlyFull), Message: fmt.Sprintf("is nearly full: %d of %d %s addresses are free", s.Free, s.Size, s.Family)}
 			if s.Free == 0 {
 				f.Reason, f.Message = string(lb.PoolExhausted), fmt.Sprintf("is full: none of its %d %s addresses is free", s.Size, s.Family)
 			}

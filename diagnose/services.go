@@ -16,10 +16,10 @@ func serviceFindings(seen Observed) (out []Finding) {
 		case s.Allocated.Status != "" && !s.Allocated.isTrue():
 			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: s.Allocated.Reason, Message: s.Allocated.Message})
 		case s.Allocated.Status == "" && s.ours() && len(s.Shown) == 0:
-			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Message: "nobody has answered it"})
+			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(ServiceUnanswered), Message: "nobody has answered it"})
 		}
 		if s.Proxy != "" && s.ours() {
-			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(lb.ServedByOtherProxy), Message: otherProxy(s)})
+			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(ServedByOtherProxy), Message: otherProxy(s)})
 		}
 	}
 	return out

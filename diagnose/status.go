@@ -29,7 +29,7 @@ func Of(seen Observed) Status {
 		s.add(serviceFindings(seen), vipFindings(seen))
 		racks, found := machineFindings(seen)
 		s.Racks, s.Pools, s.OutOfService = racks, poolsOf(seen), outOfService(seen)
-		s.add(found, poolFindings(s.Pools), agentFindings(seen))
+		s.add(found, podCIDRFindings(seen), podFindings(seen), poolFindings(s.Pools), agentFindings(seen))
 	}
 	for _, f := range s.Findings {
 		s.NotWell = append(s.NotWell, f.String())
@@ -50,30 +50,32 @@ func editFindings(seen Observed) (out []Finding) {
 	}
 	switch {
 	case seen.Unreadable != "":
-		say("InventoryUnreadable", seen.Unreadable)
+		say(string(InventoryUnreadable), seen.Unreadable)
 	case seen.Edit.Store != "":
-		say("InventoryNotStored", "what is in force, or is to be, cannot be stored, and is tried again: "+seen.Edit.Store)
+		say(reasonNotStored, "what is in force, or is to be, cannot be stored, and is tried again: "+seen.Edit.Store)
 	}
 	if seen.Edit.Unread {
-		say("InventoryUnread", "nobody has looked at the newest edit of the inventory yet: what follows is of the one before. A controller that leads does so within two seconds")
+		say(string(InventoryUnread), "nobody has looked at the newest edit of the inventory yet: what follows is of the one before. A controller that leads does so within two seconds")
 	}
+	of := reasonRefused
 	switch {
 	case seen.Inventory == nil:
-		say("", "no inventory is in force")
+		say(string(NoInventory), "no inventory is in force")
 	case seen.Edit.Ready:
 		return out
 	case len(seen.Edit.Trial) > 0:
-		say("InventoryOnTrial", "the newest edit of the inventory is on trial, before its terms of sessions count for all: "+strings.Join(seen.Edit.Trial, "; "))
+		of = reasonOnTrial
+		say(of, "the newest edit of the inventory is on trial, before its terms of sessions count for all: "+strings.Join(seen.Edit.Trial, "; "))
 	default:
-		say("InventoryRefused", "the newest edit of the inventory is not in force")
+		say(of, "the newest edit of the inventory is not in force")
 	}
 	for _, problem := range seen.Edit.Problems {
 		if !strings.Contains(seen.Edit.Store, problem) { // else it is said
-			say("", problem)
+			say(of, problem)
 		}
 	}
 	if seen.Edit.Refused != "" {
-		say("InventoryRefused", "the newest edit is refused for what it would take away; if it is meant: plinth allow "+seen.Edit.Refused)
+		say(reasonRefused, "the newest edit is refused for what it would take away; if it is meant: plinth allow "+seen.Edit.Refused)
 	}
 	return out
 }

@@ -98,7 +98,7 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"a Service waits", func(s *Observed) {
 			s.Services[0].Allocated = Condition{Status: "False", Reason: "PoolExhausted", Message: "default: all 64 addresses are in use"}
 		}, []string{"service prod/web: PoolExhausted: default: all 64"}},
-		{"nobody has looked at a Service", func(s *Observed) { s.Services[0] = Service{Key: web} }, []string{"service prod/web: nobody has answered it"}},
+		{"nobody has looked at a Service", func(s *Observed) { s.Services[0] = Service{Key: web} }, []string{"service prod/web: ServiceUnanswered: nobody has answered it"}},
 		{"another balancer's Service", func(s *Observed) { s.Services[0] = Service{Key: web, Class: "example.com/other"} }, nil},
 		{"another balancer has answered a Service without a class", func(s *Observed) { s.Services[0].Allocated = Condition{} }, nil},
 
@@ -122,10 +122,16 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.Nodes[0].Fabric.Reason, s.Nodes[0].Fabric.Message = lb.FabricOutdated, "routes 1/1; configmap plinth-accepted is of format 2"
 		}, []string{"nuc1 (shelf): its agent is of an older version than what is stored: routes 1/1; configmap plinth-accepted is of format 2"}},
 		{"settings of a kernel keep packets from pods", func(s *Observed) {
-			s.Nodes[0].Fabric.Message += "; kernel settings: net.ipv4.ip_forward is 0 and should be 1"
+			s.Nodes[0].Fabric.Message += "; " + lb.SaysSettings + "net.ipv4.ip_forward is 0 and should be 1"
 		},
 			[]string{"machine nuc1 (shelf): its agent says: kernel settings: net.ipv4.ip_forward is 0 and should be 1"}},
+		{"a router does not take a new password", func(s *Observed) { s.Nodes[0].Fabric.Message += "; " + lb.SaysPassword + "gateway" },
+			[]string{"machine nuc1 (shelf): its agent says: the new password did not bring up the session with gateway"}},
 		{"a stranger", func(s *Observed) { s.Nodes = append(s.Nodes, nodeThatIs("nuc9")) }, []string{"node nuc9"}},
+		{"a Node of a machine that is gone", func(s *Observed) {
+			s.Nodes = append(s.Nodes, nodeThatIs("nuc9"))
+			s.Nodes[3].ProviderID = "plinth://nuc9"
+		}, []string{"node nuc9: its provider ID plinth://nuc9 is of no machine of the inventory; if that machine is gone, run: kubectl delete node nuc9"}},
 		{"two Nodes of one machine", func(s *Observed) {
 			s.Nodes[1], s.Agents[1].Node = nodeThatIs("other"), "other"
 			s.Nodes[1].ProviderID = "plinth://nuc1"
@@ -160,6 +166,14 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.Nodes, s.Edit.MachinesWithoutNode = s.Nodes[1:], []string{"nuc1"}
 		}, []string{"nuc1 (shelf) has no Node"}},
 		{"the controller tells of a Node that is gone by now", func(s *Observed) { s.Edit.NodesWithoutMachine = []string{"nuc9"} }, nil},
+		{"a Node of a planned machine", func(s *Observed) { s.Nodes = append(s.Nodes, nodeThatIs("nuc3")) }, []string{"node nuc3: machine nuc3 is planned"}},
+		{"a kubelet with an address of nobody", func(s *Observed) { s.Nodes[0].NodeIPs = "192.168.1.99" }, []string{"node nuc1: the kubelet runs with --node-ip=192.168.1.99"}},
+		{"other pod CIDRs than the inventory's", func(s *Observed) {
+			s.Nodes[0].PodCIDRs, s.Inventory.Racks[0].Machines[0].PodCIDRs = blocks("10.244.9.0/24"), blocks("10.244.1.0/24")
+		}, []string{"node nuc1: it has the pod CIDRs [10.244.9.0/24], the inventory gives machine nuc1 [10.244.1.0/24]"}},
+		{"two Nodes of one pod CIDR", func(s *Observed) {
+			s.Nodes[0].PodCIDRs, s.Nodes[1].PodCIDRs, s.Nodes[2].PodCIDRs = blocks("10.244.0.0/20"), blocks("10.244.16.0/24"), blocks("10.244.3.0/24")
+		}, []string{"node nuc1 has pod CIDRs [10.244.0.0/20], and Node nuc5 has one that overlaps", "node nuc5 has pod CIDRs [10.244.3.0/24], and Node nuc1 has"}},
 		{"a rack in maintenance", func(s *Observed) { s.Inventory.Racks[0].State = inventory.StateMaintenance }, nil},
 		{"a machine is held", func(s *Observed) { s.Inventory.Racks[0].Machines[0].Held = true }, []string{"nuc1 (shelf) is not in the inventory any more"}},
 
@@ -200,12 +214,62 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			if len(got) != len(c.want) {
 				t.Fatalf("%q, want %d", got, len(c.want))
 			}
+			for _, f := range Of(seen).Findings {
+				if f.Reason == "" {
+					t.Errorf("%q has no reason", f)
+				}
+			}
 			for i, want := range c.want {
 				if !strings.Contains(got[i], want) {
 					t.Errorf("%q does not say %q", got[i], want)
 				}
 			}
 		})
+	}
+}
+
+func blocks(all ...string) (out []netip.Prefix) {
+	for _, s := range all {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}
+
+// Pods that do not reach each other are a finding, once for each family and reason; those of machines that somebody took
+// out of service are not.
+func TestStatusTellsOfPodsThatDoNotReachEachOther(t *testing.T) {
+	const two = "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: two}\nspec:\n" +
+		"  bgp: {asn: 65000}\n  podNetwork: {mode: MODE, cidrs: [10.244.0.0/16]}\n" +
+		"  racks:\n" +
+		"    - {name: r1, routers: [{name: tor, address: 10.1.0.1, asn: 65101}], subnets: [10.1.0.0/24], machines: [{name: a, addresses: [10.1.0.11]}, {name: b, addresses: [10.1.0.12]}]}\n" +
+		"    - {name: r2, subnets: [10.2.0.0/24], machines: [{name: c, addresses: [10.2.0.11]}]}\n"
+	for _, c := range []struct {
+		what, mode string
+		state      inventory.State // of the machine of the other rack
+		want       []string
+	}{
+		{"a tunnel", "overlay", inventory.StateActive, nil},
+		{"two subnets", "direct", inventory.StateActive, []string{"pods (r1 to r2, r2 to r1) have no way over IPv4 between 4 pairs of machines: NodeOfOtherSubnet"}},
+		{"a rack without a router", "fabric", inventory.StateActive, []string{
+			"pods (r2 to r1) have no way over IPv4 between 2 pairs of machines: NoGateway", "pods (r1 to r2) have no way over IPv4 between 2 pairs of machines: NoSession",
+		}},
+		{"on purpose", "fabric", inventory.StateMaintenance, nil},
+	} {
+		inv, problems := inventory.Load(inventory.Document{Source: "two.yaml", Data: []byte(strings.Replace(two, "MODE", c.mode, 1))})
+		if inv == nil {
+			t.Fatal(problems)
+		}
+		inv.Racks[1].Machines[0].State = c.state
+		seen := Observed{Inventory: inv, Edit: Edit{Ready: true}, Planned: true, Cluster: preview.Cluster{Nodes: map[string]preview.Node{}}}
+		for m := range inv.Machines() {
+			n := nodeThatIs(m.Name)
+			n.PodCIDRs = m.PodCIDRs
+			seen.Nodes = append(seen.Nodes, n)
+			seen.Cluster.Nodes[m.Name] = preview.Node{Identity: n.NodeIdentity, PodCIDRs: n.PodCIDRs}
+		}
+		if got := Of(seen).NotWell; !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
 	}
 }
 

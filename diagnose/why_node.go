@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
 )
 
 // WhyNode follows a Node from the machine that it is to what its agent has reached.
@@ -31,7 +30,7 @@ func WhyNode(seen Observed, name string, answers map[string]Answer) Chain {
 	b.link("state", func() Link { return stateLink(m, n) })
 	b.link("kubelet", func() Link {
 		if !n.Kubelet.isTrue() {
-			return broken(n.Kubelet.Reason, "kubectl describe node "+name, "%s", cmp.Or(n.Kubelet.Message, "nobody has said that it is ready"))
+			return broken(NodeNotReady, "kubectl describe node "+name, "%s", cmp.Or(n.Kubelet.Message, "nobody has said that it is ready"))
 		}
 		return ok("ready")
 	})
@@ -56,7 +55,7 @@ func nodeLink(seen Observed, name string, there bool) Link {
 		return ok("there is one of that name")
 	}
 	if m, is := seen.Inventory.Machine(name); is {
-		return broken("MachineWithoutNode", "start its kubelet, or set state: planned until then", "machine %s (%s) has no Node", name, m.Rack)
+		return broken(reasonMachineWithoutNode, "start its kubelet, or set state: planned until then", "machine %s (%s) has no Node", name, m.Rack)
 	}
 	return broken(noReason, "kubectl get nodes", "there is no Node of that name, and no machine")
 }
@@ -65,18 +64,18 @@ func nodeLink(seen Observed, name string, there bool) Link {
 func machineLink(seen Observed, n Node) (Link, inventory.Machine) {
 	m, err := seen.Inventory.Identify(n.NodeIdentity)
 	if err != nil {
-		return broken(noReason, "docs/guides/replace-a-machine.md", "%v", err), m
+		return broken(inventory.WhyNoMachine(err), "docs/guides/replace-a-machine.md", "%v", err), m
 	}
 	for _, other := range seen.Nodes {
 		if o, err := seen.Inventory.Identify(other.NodeIdentity); err == nil && o.Name == m.Name && other.Name != n.Name {
-			return broken(noReason, "delete the Node that it is not", "machine %s is claimed by the Nodes %s and %s", m.Name, n.Name, other.Name), m
+			return broken(inventory.Ambiguous, "delete the Node that it is not", "machine %s is claimed by the Nodes %s and %s", m.Name, n.Name, other.Name), m
 		}
 	}
 	for _, mismatch := range m.Mismatches(n.NodeState) {
 		return broken(mismatch.Reason, "plinth explain "+string(mismatch.Reason), "%s", mismatch.Message), m
 	}
 	if m.Held {
-		return broken(noReason, "write it into the inventory again, or set state: retired", "machine %s is not in the inventory any more, and is held as it was", m.Name), m
+		return broken(MachineHeld, "write it into the inventory again, or set state: retired", "machine %s is not in the inventory any more, and is held as it was", m.Name), m
 	}
 	return ok("%s of rack %s", m.Name, m.Rack), m
 }
@@ -115,9 +114,9 @@ func agentLink(seen Observed, n Node) Link {
 	i := slices.IndexFunc(seen.Agents, func(p Pod) bool { return p.Node == n.Name })
 	switch {
 	case i < 0:
-		return broken(noReason, "kubectl describe daemonset plinth-agent, in Plinth's namespace", "no pod of the agent is on this Node")
+		return broken(AgentMissing, "kubectl describe daemonset plinth-agent, in Plinth's namespace", "no pod of the agent is on this Node")
 	case seen.Agents[i].Pending != "":
-		return broken(noReason, "kubectl describe pod "+seen.Agents[i].Name, "pod %s does not run: %s", seen.Agents[i].Name, seen.Agents[i].Pending)
+		return broken(AgentNotRunning, "kubectl describe pod "+seen.Agents[i].Name, "pod %s does not run: %s", seen.Agents[i].Name, seen.Agents[i].Pending)
 	}
 	return ok("pod %s runs %s", seen.Agents[i].Name, seen.Agents[i].Image)
 }
@@ -127,9 +126,9 @@ func fabricLink(seen Observed, m inventory.Machine, n Node) Link {
 	case len(seen.Inventory.Sessions(m))+len(seen.Inventory.LinksOf(m.Name)) == 0:
 		return broken("NoSession", "give its rack a router among peers, and the machine an address of the router's family", "the inventory gives it no session with any router")
 	case n.Fabric.Status == "":
-		return broken(noReason, "the log of its agent", "its agent has never said anything")
+		return broken(AgentMissing, "the log of its agent", "its agent has never said anything")
 	case n.agentSilent() > 0:
-		return broken(lb.AgentSilent, "does it run? its log says what it waits for", "its agent has said nothing for %s longer than its kubelet", n.agentSilent().Round(time.Minute))
+		return broken(AgentSilent, "does it run? its log says what it waits for", "its agent has said nothing for %s longer than its kubelet", n.agentSilent().Round(time.Minute))
 	case !n.Fabric.isTrue():
 		return Link{Mark: LinkDegraded, Reason: n.Fabric.Reason, Text: n.Fabric.Message, Help: "plinth explain " + n.Fabric.Reason}
 	}
@@ -196,5 +195,5 @@ func settingsLink(a Agent) Link {
 	if len(a.Settings) == 0 {
 		return ok("no setting keeps packets from pods")
 	}
-	return Link{Mark: LinkDegraded, Text: strings.Join(a.Settings, "; "), Help: "docs/reference/agent.md, \"Kernel settings\""}
+	return Link{Mark: LinkDegraded, Reason: string(KernelSettings), Text: strings.Join(a.Settings, "; "), Help: "docs/reference/agent.md, \"Kernel settings\""}
 }

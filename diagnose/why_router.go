@@ -67,7 +67,7 @@ func peersLink(seen Observed, router string) (Link, []Node) {
 	case active == 0:
 		return broken(lb.NoSession, "name it among the peers of a rack whose machines have an address of its family", "no active machine has a session with it"), nil
 	case absent == active:
-		return broken("MachineWithoutNode", "start their kubelets", "%s to have a session with it, and none has a Node", counted(active, "machine is", "machines are")), nil
+		return broken(reasonMachineWithoutNode, "start their kubelets", "%s to have a session with it, and none has a Node", counted(active, "machine is", "machines are")), nil
 	case absent > 0:
 		return Link{Mark: LinkDegraded, Text: fmt.Sprintf("%d of %d that are to have a session with it have a Node", active-absent, active)}, nodes
 	}

@@ -54,7 +54,7 @@ func WhyVIP(seen Observed, vip netip.Addr, answers map[string]Answer) Chain {
 
 func inventoryLink(seen Observed) Link {
 	if seen.Inventory == nil {
-		return broken(noReason, "plinth status says what is wrong with the inventory, or with the controller", "no inventory is in force")
+		return broken(NoInventory, "plinth status says what is wrong with the inventory, or with the controller", "no inventory is in force")
 	}
 	if !seen.Planned {
 		return Link{Mark: LinkBroken, Text: strings.Join(seen.NotKnown, "; "), Help: "docs/guides/troubleshooting.md has the rights that this takes"}
@@ -72,7 +72,7 @@ func classLink(s Service, there bool) Link {
 	case !s.ours():
 		return broken(noReason, "leave loadBalancerClass out, or make it "+lb.LoadBalancerClass+"; it cannot be changed later", "its class is %s: another program answers it", s.Class)
 	case s.Proxy != "":
-		return Link{Mark: LinkDegraded, Reason: string(lb.ServedByOtherProxy), Text: otherProxy(s), Help: "take the label off, or look whether that program serves it"}
+		return Link{Mark: LinkDegraded, Reason: string(ServedByOtherProxy), Text: otherProxy(s), Help: "take the label off, or look whether that program serves it"}
 	case s.Class == "":
 		return ok("of type LoadBalancer, without a class")
 	}
@@ -91,7 +91,7 @@ func allocatedLink(s Service, vips []netip.Addr) Link {
 	case len(vips) > 0:
 		return ok("it holds %s", joinAddrs(vips))
 	}
-	return broken(noReason, "plinth status says whether the controller runs; one with --load-balancer-class-only leaves Services without a class alone", "nobody has answered it")
+	return broken(ServiceUnanswered, "plinth status says whether the controller runs; one with --load-balancer-class-only leaves Services without a class alone", "nobody has answered it")
 }
 
 func claimLink(seen Observed, s Service, vips []netip.Addr) Link {

@@ -64,7 +64,7 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		want   string
 	}{
 		{"all is well", service, nil, "ok"},
-		{"nothing is in force", service, func(s *Observed, _ map[string]Answer) { s.Inventory = nil }, "inventory: broken: no inventory is in force"},
+		{"nothing is in force", service, func(s *Observed, _ map[string]Answer) { s.Inventory = nil }, "inventory: broken: NoInventory no inventory is in force"},
 		{"EndpointSlices may not be read", service, func(s *Observed, _ map[string]Answer) { s.Planned, s.NotKnown = false, []string{"jane may not"} }, "inventory: broken: jane may not"},
 		{"there is no such Service", func(s Observed, a map[string]Answer) Chain { return WhyService(s, other, a) }, nil, "Service: broken: there is no such Service"},
 		{"another program's class", service, func(s *Observed, _ map[string]Answer) { s.Services[0].Class = "example.com/x" }, "Service: broken: its class is example.com/x"},
@@ -89,7 +89,7 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 			"machines: degraded: 1 of 2 have a session with a router; nuc1: kube-proxy's rules are gone"},
 		{"nobody has answered it", service, func(s *Observed, _ map[string]Answer) {
 			s.Services[0].Allocated, s.Cluster.Services = Condition{}, nil
-		}, "pool: broken: nobody has answered it"},
+		}, "pool: broken: ServiceUnanswered nobody has answered it"},
 		{"no IPAddress names it", service, func(s *Observed, _ map[string]Answer) { s.Cluster.Services = nil }, "address: broken: StatusNotHeld its status shows 192.168.50.1"},
 		{"its status is empty", service, func(s *Observed, _ map[string]Answer) { s.Services[0].Shown = nil }, "status: broken: the status of prod/web does not show 192.168.50.1"},
 		{"its pool is disabled", service, func(s *Observed, _ map[string]Answer) { s.Inventory.Pools[0].State = inventory.PoolDisabled }, "plan: broken: PoolIsDisabled no machine would announce 192.168.50.1: its pool is disabled"},
@@ -131,28 +131,28 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"all is well", node, nil, "ok"},
 		{"there is no such Node", func(s Observed, a map[string]Answer) Chain { return WhyNode(s, "nuc9", a) }, nil, "Node: broken: there is no Node of that name, and no machine"},
 		{"its machine is there, and it is not", node, func(s *Observed, _ map[string]Answer) { s.Nodes = s.Nodes[1:] }, "Node: broken: MachineWithoutNode machine nuc1 (shelf) has no Node"},
-		{"it is no machine", func(s Observed, a map[string]Answer) Chain { return WhyNode(s, "x", a) }, func(s *Observed, _ map[string]Answer) { s.Nodes = append(s.Nodes, nodeThatIs("x")) }, "machine: broken: the inventory has no such machine"},
+		{"it is no machine", func(s Observed, a map[string]Answer) Chain { return WhyNode(s, "x", a) }, func(s *Observed, _ map[string]Answer) { s.Nodes = append(s.Nodes, nodeThatIs("x")) }, "machine: broken: NoMachine the inventory has no such machine"},
 		{"another is in its place", node, func(s *Observed, _ map[string]Answer) {
 			s.Nodes[0].ProviderID, s.Inventory.Racks[0].Machines[0].ID = "plinth://nuc1", "NEW"
-		}, "machine: broken: it has the provider ID plinth://nuc1"},
+		}, "machine: broken: MachineReplaced it has the provider ID plinth://nuc1"},
 		{"two claim its machine", node, func(s *Observed, _ map[string]Answer) {
 			s.Nodes[1].ProviderID, s.Nodes[1].Name = "plinth://nuc1", "other"
-		}, "machine: broken: machine nuc1 is claimed by the Nodes nuc1 and other"},
+		}, "machine: broken: Ambiguous machine nuc1 is claimed by the Nodes nuc1 and other"},
 		{"its board is another one", node, func(s *Observed, _ map[string]Answer) {
 			s.Nodes[0].SystemUUID, s.Nodes[0].ProviderID, s.Inventory.Racks[0].Machines[0].SystemUUID = "a", "plinth://nuc1", "b"
 		}, "machine: broken: SystemUUIDDiffers"},
-		{"it is held", node, func(s *Observed, _ map[string]Answer) { s.Inventory.Racks[0].Machines[0].Held = true }, "machine: broken: machine nuc1 is not in the inventory any more"},
+		{"it is held", node, func(s *Observed, _ map[string]Answer) { s.Inventory.Racks[0].Machines[0].Held = true }, "machine: broken: MachineHeld machine nuc1 is not in the inventory any more"},
 		{"it is in maintenance", func(s Observed, a map[string]Answer) Chain { return WhyNode(s, "nuc2", a) }, func(s *Observed, _ map[string]Answer) {
 			s.Inventory.Racks[0].Machines[1].Reason, s.Nodes[1].Tainted = "PSU swap", noon
 		}, "state: broken: MachineNotActive maintenance since 2026-11-20T12:00:00Z: PSU swap"},
 		{"it is excluded", node, func(s *Observed, _ map[string]Answer) { s.Nodes[0].Excluded = true }, "state: degraded: NodeExcluded"},
 		{"its kubelet is not ready", node, func(s *Observed, _ map[string]Answer) {
 			s.Nodes[0].Kubelet = Condition{Status: "Unknown", Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status."}
-		}, "kubelet: broken: NodeStatusUnknown Kubelet stopped"},
-		{"it has no agent", node, func(s *Observed, _ map[string]Answer) { s.Agents = s.Agents[1:] }, "agent: broken: no pod of the agent is on this Node"},
-		{"its agent does not run", node, func(s *Observed, _ map[string]Answer) { s.Agents[0].Pending = "ImagePullBackOff" }, "agent: broken: pod agent-1 does not run: ImagePullBackOff"},
+		}, "kubelet: broken: NodeNotReady Kubelet stopped"},
+		{"it has no agent", node, func(s *Observed, _ map[string]Answer) { s.Agents = s.Agents[1:] }, "agent: broken: AgentMissing no pod of the agent is on this Node"},
+		{"its agent does not run", node, func(s *Observed, _ map[string]Answer) { s.Agents[0].Pending = "ImagePullBackOff" }, "agent: broken: AgentNotRunning pod agent-1 does not run: ImagePullBackOff"},
 		{"it has no session by the inventory", node, func(s *Observed, _ map[string]Answer) { s.Inventory.Racks[0].Peers = nil }, "fabric: broken: NoSession"},
-		{"its agent has never said anything", node, func(s *Observed, _ map[string]Answer) { s.Nodes[0].Fabric = Condition{} }, "fabric: broken: its agent has never said anything"},
+		{"its agent has never said anything", node, func(s *Observed, _ map[string]Answer) { s.Nodes[0].Fabric = Condition{} }, "fabric: broken: AgentMissing its agent has never said anything"},
 		{"its agent cannot be asked", node, func(_ *Observed, a map[string]Answer) { a["nuc1"] = Answer{Err: "jane may not"} }, "sessions: unknown: jane may not"},
 		{"its agent waits", node, func(_ *Observed, a map[string]Answer) { a["nuc1"] = Answer{Agent: Agent{WaitingFor: "the inventory"}} }, "sessions: broken: the agent waits for the inventory"},
 		{"its session is down", node, func(_ *Observed, a map[string]Answer) { a["nuc1"] = sessionless("ASNMismatch") }, "sessions: broken: ASNMismatch gateway (192.168.1.1) is down: ASNMismatch: of the router"},
@@ -170,7 +170,7 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 			x := a["nuc1"]
 			x.Agent.Settings = []string{"net.ipv4.ip_forward is 0, want 1"}
 			a["nuc1"] = x
-		}, "kernel: degraded: net.ipv4.ip_forward is 0, want 1"},
+		}, "kernel: degraded: KernelSettings net.ipv4.ip_forward is 0, want 1"},
 
 		{"all is well", router, nil, "ok"},
 		{"there is no such router", func(s Observed, a map[string]Answer) Chain { return WhyRouter(s, "tor", a) }, nil, "inventory: broken: it has no router of that name"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -53,12 +54,40 @@ func (inv *Inventory) Identify(n NodeIdentity) (Machine, error) {
 type NodeState struct {
 	NodeIdentity
 	Ready        bool
-	OutOfService bool // it bears OutOfServiceTaint
-	Volumes      int  // that are attached to it
+	OutOfService bool           // it bears OutOfServiceTaint
+	Volumes      int            // that are attached to it
+	NodeIPs      string         // what its kubelet was given as --node-ip, a comma list; empty: nothing
+	PodCIDRs     []netip.Prefix // those of its spec
 }
 
-// MismatchReason says in what a Node does not fit what the inventory says of its machine.
+// Equal reports whether a Node shows the same.
+func (n NodeState) Equal(o NodeState) bool {
+	return n.NodeIdentity == o.NodeIdentity && n.Ready == o.Ready && n.OutOfService == o.OutOfService && n.Volumes == o.Volumes &&
+		n.NodeIPs == o.NodeIPs && slices.Equal(n.PodCIDRs, o.PodCIDRs)
+}
+
+// MismatchReason says why a Node is no machine of the inventory, or in what it does not fit what the inventory says of its
+// machine. It is the reason of an Event on the Node, and has a row in docs/reference/cloud-provider.md.
 type MismatchReason string
+
+// Why a Node is no machine of the inventory.
+const (
+	NoMachine    MismatchReason = "NoMachine"       // the inventory has none for it
+	Ambiguous    MismatchReason = "Ambiguous"       // it cannot be told which
+	OtherMachine MismatchReason = "MachineReplaced" // another machine, or none, is in the place of the Node's
+)
+
+// WhyNoMachine is the reason of an error of [Inventory.Identify], or of whoever finds that two Nodes are one machine.
+func WhyNoMachine(err error) MismatchReason {
+	var replaced *ReplacedError
+	switch {
+	case errors.Is(err, ErrNoMachine):
+		return NoMachine
+	case errors.As(err, &replaced):
+		return OtherMachine
+	}
+	return Ambiguous
+}
 
 // The ways in which a Node may not fit its machine.
 const (
@@ -67,10 +96,16 @@ const (
 	StillOutOfService   MismatchReason = "StillOutOfService"   // by the taint, and the kubelet is ready
 	NotKnownToBeOff     MismatchReason = "NotKnownToBeOff"     // the taint says so, the inventory does not
 	VolumesStayAttached MismatchReason = "VolumesStayAttached" // to a machine that is off
+	Unexpected          MismatchReason = "Unexpected"          // the machine is planned or retired, and should have no Node
+	NodeIPUnknown       MismatchReason = "NodeIPUnknown"       // the inventory does not have the kubelet's --node-ip: the stock controller leaves the Node tainted
+	PodCIDRDiffer       MismatchReason = "PodCIDRDiffer"       // the Node has other pod CIDRs than the inventory gives its machine
 )
 
 // MismatchReasons are all of them.
-var MismatchReasons = []MismatchReason{SystemUUIDDiffers, StillOff, StillOutOfService, NotKnownToBeOff, VolumesStayAttached}
+var MismatchReasons = []MismatchReason{
+	NoMachine, Ambiguous, OtherMachine,
+	SystemUUIDDiffers, StillOff, StillOutOfService, NotKnownToBeOff, VolumesStayAttached, Unexpected, NodeIPUnknown, PodCIDRDiffer,
+}
 
 // Mismatch is one such way, with the next step.
 type Mismatch struct {
@@ -83,12 +118,35 @@ func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
 	add := func(reason MismatchReason, format string, args ...any) {
 		out = append(out, Mismatch{reason, fmt.Sprintf(format, args...)})
 	}
-	if m.State == StateRetired {
+	switch {
+	case m.State == StateRetired && n.Ready:
+		add(Unexpected, "machine %s is retired, and the kubelet of its Node is ready: stop the kubelet, and the Node is deleted", m.Name)
+		return out
+	case m.State == StateRetired:
 		return nil // it is to go
 	}
 	if uuid := strings.ToLower(n.SystemUUID); m.SystemUUID != "" && uuid != "" && uuid != m.SystemUUID {
 		add(SystemUUIDDiffers, "it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, write match: {systemUUID: %s}; "+
 			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid, n.Name)
+	}
+	out = append(out, m.powerMismatches(n)...)
+	if m.State == StatePlanned {
+		add(Unexpected, "machine %s is planned, and should have no Node, which is not initialised: set state: active when it may join", m.Name)
+		return out
+	}
+	if known := slices.Concat(m.Addresses, m.ExternalAddresses); !allKnown(n.NodeIPs, known) {
+		add(NodeIPUnknown, "the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", n.NodeIPs, m.Name, listed(known))
+	}
+	if len(n.PodCIDRs) > 0 && len(m.PodCIDRs) > 0 && !slices.Equal(n.PodCIDRs, m.PodCIDRs) {
+		add(PodCIDRDiffer, "it has the pod CIDRs %v, the inventory gives machine %s %v; a Node's pod CIDRs never change", n.PodCIDRs, m.Name, m.PodCIDRs)
+	}
+	return out
+}
+
+// powerMismatches say where the inventory, the kubelet and the taint do not agree whether a machine has power.
+func (m Machine) powerMismatches(n NodeState) (out []Mismatch) {
+	add := func(reason MismatchReason, format string, args ...any) {
+		out = append(out, Mismatch{reason, fmt.Sprintf(format, args...)})
 	}
 	taint := OutOfServiceTaint + "=nodeshutdown:NoExecute"
 	switch off := m.State == StateOff; {
@@ -104,4 +162,23 @@ func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
 			"if it surely has no power, and is to stay off, run: kubectl taint nodes %s %s", m.Name, n.Volumes, n.Name, taint)
 	}
 	return out
+}
+
+// allKnown reports whether all of a comma list of addresses are known; an empty list has none.
+func allKnown(given string, known []netip.Addr) bool {
+	for s := range strings.SplitSeq(given, ",") {
+		a, err := netip.ParseAddr(strings.TrimSpace(s))
+		if given != "" && (err != nil || !slices.Contains(known, a.Unmap())) {
+			return false
+		}
+	}
+	return true
+}
+
+func listed(addrs []netip.Addr) string {
+	var all []string
+	for _, a := range addrs {
+		all = append(all, a.String())
+	}
+	return strings.Join(all, ",")
 }

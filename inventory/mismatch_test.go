@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,12 @@ func TestEveryWayANodeDoesNotFitItsMachineNamesTheNextStep(t *testing.T) {
 		{"a crash", StateActive, NodeState{Volumes: 2}, "", ""},
 		{"off without volumes", StateOff, NodeState{}, "", ""},
 		{"off and tainted", StateOff, NodeState{OutOfService: true, Volumes: 2}, "", ""},
+		{"retired, and ready", StateRetired, NodeState{Ready: true}, Unexpected, "stop the kubelet"},
+		{"planned", StatePlanned, NodeState{Ready: true, NodeIPs: "192.0.2.9"}, Unexpected, "set state: active"},
+		{"an address that the inventory has", StateActive, NodeState{NodeIPs: "192.0.2.1"}, "", ""},
+		{"an address that it does not have", StateActive, NodeState{NodeIPs: "192.0.2.1,192.0.2.9"}, NodeIPUnknown, "the addresses 192.0.2.1"},
+		{"its pod CIDRs", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}, "", ""},
+		{"other pod CIDRs", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.2.0/24")}}, PodCIDRDiffer, "gives machine w1 [10.244.1.0/24]"},
 		{"retired", StateRetired, NodeState{NodeIdentity: NodeIdentity{SystemUUID: newBoard}, OutOfService: true}, "", ""},
 		{"the same board in capitals", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: strings.ToUpper(oldBoard)}, Ready: true}, "", ""},
 		{"another board", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: newBoard}, Ready: true}, SystemUUIDDiffers, "match: {systemUUID: " + newBoard + "}"},
@@ -68,7 +75,10 @@ func TestEveryWayANodeDoesNotFitItsMachineNamesTheNextStep(t *testing.T) {
 		{"back, and still tainted", StateActive, NodeState{Ready: true, OutOfService: true}, StillOutOfService, "kubectl taint nodes w1 node.kubernetes.io/out-of-service-"},
 	} {
 		c.node.Name = "w1"
-		found := Machine{Name: "w1", State: c.state, SystemUUID: oldBoard}.Mismatches(c.node)
+		found := Machine{
+			Name: "w1", State: c.state, SystemUUID: oldBoard,
+			Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")},
+		}.Mismatches(c.node)
 		switch {
 		case c.reason == "" && len(found) == 0:
 		case len(found) != 1 || found[0].Reason != c.reason || !strings.Contains(found[0].Message, c.step):

@@ -84,9 +84,3 @@ const (
 	AnsweredByOther    Reason = "AnsweredByOther"    // another machine answers for it than the one that is to
 	NotAnsweredOnWire  Reason = "NotAnsweredOnWire"  // the machine that is to answer for it does not, as others find on the wire
 )
-
-// What a summary of a cluster says besides.
-const (
-	AgentSilent        Reason = "AgentSilent"        // the agent of a machine has said nothing for much longer than its kubelet
-	ServedByOtherProxy Reason = "ServedByOtherProxy" // a label of the Service keeps kube-proxy from it
-)

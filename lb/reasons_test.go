@@ -75,7 +75,7 @@ func constants(t *testing.T, folder, typ string) (values []string) {
 
 func TestEveryReasonAndCauseHasALineInTheReferenceAndNothingElseHas(t *testing.T) {
 	page := documented(t)
-	all := slices.Concat(constants(t, ".", "Reason"), constants(t, "bgp", "Reason"), constants(t, "bgp", "Cause"), constants(t, "../routing", "Reason"), constants(t, "../preview", "Reason"))
+	all := slices.Concat(constants(t, ".", "Reason"), constants(t, "bgp", "Reason"), constants(t, "bgp", "Cause"), constants(t, "../routing", "Reason"), constants(t, "../preview", "Reason"), constants(t, "../diagnose", "Reason"))
 	if len(all) < 30 {
 		t.Fatalf("found only %d names in the source", len(all))
 	}

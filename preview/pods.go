@@ -282,7 +282,7 @@ func (p *Preview) podGroups() (groups []podGroup) {
 	at := map[string]int{}
 	for _, m := range machines {
 		key := m.kind(p.inv, subnets)
-		if crowded[m.node.Name] {
+		if crowded[m.node.Name] != "" {
 			key = m.node.Name
 		}
 		i, known := at[key]
@@ -323,29 +323,12 @@ func (m *podMachine) kind(inv *inventory.Inventory, subnets []netip.Prefix) stri
 
 // crowded are the Nodes of whose pod CIDRs one overlaps with another's: of those the planner
 // decides by their age, so each stands for itself.
-func crowded(machines []*podMachine) map[string]bool {
-	type claim struct {
-		cidr netip.Prefix
-		node string
-	}
-	var all []claim
+func crowded(machines []*podMachine) map[string]string {
+	cidrs := map[string][]netip.Prefix{}
 	for _, m := range machines {
-		for _, c := range m.node.PodCIDRs {
-			all = append(all, claim{c.Masked(), m.node.Name})
-		}
+		cidrs[m.node.Name] = m.node.PodCIDRs
 	}
-	slices.SortFunc(all, func(a, b claim) int { return cmp.Or(a.cidr.Compare(b.cidr), cmp.Compare(a.node, b.node)) })
-	out := map[string]bool{}
-	for i, widest := 1, 0; i < len(all); i++ { // what contains comes before what it contains
-		if !all[widest].cidr.Overlaps(all[i].cidr) {
-			widest = i
-			continue
-		}
-		if all[widest].node != all[i].node {
-			out[all[widest].node], out[all[i].node] = true, true
-		}
-	}
-	return out
+	return routing.Overlaps(cidrs)
 }
 
 // hasPods reports whether the machine runs pods that are routed. One that is planned, off or

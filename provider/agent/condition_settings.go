@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/routing/kernel"
 )
 
@@ -22,7 +23,7 @@ func (c condition) withSettings(bad []kernel.Setting) condition {
 		all = append(all, fmt.Sprintf("%s is %s and should be %s", strings.ReplaceAll(s.Name, "/", "."), s.Value, s.Want))
 	}
 	if len(all) > 0 {
-		c.Message += "; kernel settings: " + strings.Join(all, ", ")
+		c.Message += "; " + lb.SaysSettings + strings.Join(all, ", ")
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 )
 
@@ -161,7 +162,7 @@ func (r *rotation) refused() string {
 		return ""
 	}
 	slices.Sort(routers)
-	return "the new password did not bring up the session with " + strings.Join(slices.Compact(routers), ", ")
+	return lb.SaysPassword + strings.Join(slices.Compact(routers), ", ")
 }
 
 // triesFirst reports whether a machine is the one of its rack that tries new passwords with a

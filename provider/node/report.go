@@ -3,27 +3,16 @@ package node
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	api "k8s.io/cloud-provider/api"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/provider/nodeindex"
-	"plinth.dev/plinth/routing"
 )
 
-// Reasons of Events on Nodes.
+// Reasons of Events on Nodes, besides [inventory.MismatchReasons].
 const (
-	reasonNoMachine     = "NoMachine"       // the inventory has no machine for the Node
-	reasonUnexpected    = "Unexpected"      // the machine is planned or retired and should have no Node
-	reasonAmbiguous     = "Ambiguous"       // it cannot be told which machine the Node is
-	reasonReplaced      = "MachineReplaced" // another machine, or none, is in the place of the Node's
-	reasonNodeIPUnknown = "NodeIPUnknown"   // the inventory does not have the kubelet's --node-ip: the stock controller leaves the Node tainted
-	reasonPodCIDRInUse  = "PodCIDRInUse"    // another Node has the pod CIDRs that this one should get
-	reasonPodCIDRDiffer = "PodCIDRDiffer"   // the Node has other pod CIDRs than the inventory gives its machine
+	reasonPodCIDRInUse = "PodCIDRInUse" // another Node has the pod CIDRs that this one should get
 
 	reasonMaintenance = "MachineInMaintenance" // by the inventory; the message has its reason
 	reasonOff         = "MachineOff"           // the same
@@ -34,11 +23,8 @@ const (
 // more. m and err are what [nodeindex.Index.MachineOf] says of it.
 func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
 	found := faults(node, m, err)
-	reasons := []string{reasonNoMachine, reasonUnexpected, reasonAmbiguous, reasonReplaced, reasonNodeIPUnknown, reasonPodCIDRDiffer}
 	for _, r := range inventory.MismatchReasons {
-		reasons = append(reasons, string(r))
-	}
-	for _, reason := range reasons {
+		reason := string(r)
 		if message, there := found[reason]; there {
 			c.warn(node, reason, message)
 		} else {
@@ -94,56 +80,15 @@ func (c *Controller) forgetGone(node *v1.Node) {
 
 // faults returns what is wrong with a Node, and the next step, by reason.
 func faults(node *v1.Node, m inventory.Machine, err error) map[string]string {
-	if err != nil {
-		return map[string]string{reasonOf(err): err.Error()}
-	}
 	found := map[string]string{}
-	for _, mismatch := range m.Mismatches(nodeindex.State(node)) {
-		found[string(mismatch.Reason)] = fmt.Sprintf("node %s: %s", node.Name, mismatch.Message)
-	}
-	if err := nodeindex.Expected(m); err != nil {
-		found[reasonUnexpected] = err.Error()
-		return found
-	}
-	known := slices.Concat(m.Addresses, m.ExternalAddresses)
-	if given := node.Annotations[api.AnnotationAlphaProvidedIPAddr]; !allKnown(given, known) {
-		found[reasonNodeIPUnknown] = fmt.Sprintf("the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", given, m.Name, listed(known))
-	}
-	if has := routing.ParsePodCIDRs(node.Spec.PodCIDRs); len(has) > 0 && len(m.PodCIDRs) > 0 && !slices.Equal(has, m.PodCIDRs) {
-		found[reasonPodCIDRDiffer] = fmt.Sprintf("the node has the pod CIDRs %v, the inventory gives machine %s %v; a node's pod CIDRs never change", has, m.Name, m.PodCIDRs)
-	}
-	return found
-}
-
-// reasonOf is why a Node has no machine; empty where there is no inventory to have one.
-func reasonOf(err error) string {
-	var replaced *inventory.ReplacedError
 	switch {
-	case errors.Is(err, nodeindex.ErrNoInventory):
-		return ""
-	case errors.Is(err, inventory.ErrNoMachine):
-		return reasonNoMachine
-	case errors.As(err, &replaced):
-		return reasonReplaced
-	}
-	return reasonAmbiguous
-}
-
-// allKnown reports whether all of a comma list of addresses are known; an empty list has none.
-func allKnown(given string, known []netip.Addr) bool {
-	for s := range strings.SplitSeq(given, ",") {
-		a, err := netip.ParseAddr(strings.TrimSpace(s))
-		if given != "" && (err != nil || !slices.Contains(known, a.Unmap())) {
-			return false
+	case errors.Is(err, nodeindex.ErrNoInventory): // there is none to have a machine
+	case err != nil:
+		found[string(inventory.WhyNoMachine(err))] = err.Error()
+	default:
+		for _, mismatch := range m.Mismatches(nodeindex.State(node)) {
+			found[string(mismatch.Reason)] = fmt.Sprintf("node %s: %s", node.Name, mismatch.Message)
 		}
 	}
-	return true
-}
-
-func listed(addrs []netip.Addr) string {
-	var all []string
-	for _, a := range addrs {
-		all = append(all, a.String())
-	}
-	return strings.Join(all, ",")
+	return found
 }

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"maps"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -77,8 +76,8 @@ func (c *Controller) handler() cache.ResourceEventHandler {
 // changed reports whether a Node differs in what the inventory has a say in.
 // Heartbeats do not count.
 func changed(a, b *v1.Node) bool {
-	return a.UID != b.UID || nodeindex.State(a) != nodeindex.State(b) || !maps.Equal(a.Labels, b.Labels) ||
-		!equalTaints(a.Spec.Taints, b.Spec.Taints) || !slices.Equal(a.Spec.PodCIDRs, b.Spec.PodCIDRs)
+	return a.UID != b.UID || !nodeindex.State(a).Equal(nodeindex.State(b)) || !maps.Equal(a.Labels, b.Labels) ||
+		!equalTaints(a.Spec.Taints, b.Spec.Taints)
 }
 
 // enqueueAll queues every Node: a new inventory is in force. Those that are not initialised

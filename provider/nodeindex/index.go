@@ -1,7 +1,6 @@
 package nodeindex
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -133,35 +132,11 @@ func (x *Index) PodCIDRHolder(cidrs []netip.Prefix, node string) (string, bool) 
 // PodCIDROverlaps returns the Nodes that have a pod CIDR which overlaps another Node's, each
 // with one such.
 func (x *Index) PodCIDROverlaps() map[string]string {
-	type block struct {
-		cidr netip.Prefix
-		node string
-	}
-	var all []block
+	cidrs := map[string][]netip.Prefix{}
 	for n := range x.all() {
-		for _, p := range routing.ParsePodCIDRs(n.Spec.PodCIDRs) {
-			all = append(all, block{p, n.Name})
-		}
+		cidrs[n.Name] = routing.ParsePodCIDRs(n.Spec.PodCIDRs)
 	}
-	slices.SortFunc(all, func(a, b block) int {
-		return cmp.Or(a.cidr.Addr().Compare(b.cidr.Addr()), cmp.Compare(a.cidr.Bits(), b.cidr.Bits()), cmp.Compare(a.node, b.node))
-	})
-	with := map[string]string{}
-	var widest block // of those so far, the one that may hold the next
-	for _, b := range all {
-		if !widest.cidr.IsValid() || !widest.cidr.Overlaps(b.cidr) {
-			widest = b
-			continue
-		}
-		if b.node == widest.node {
-			continue
-		}
-		with[b.node] = widest.node
-		if with[widest.node] == "" {
-			with[widest.node] = b.node
-		}
-	}
-	return with
+	return routing.Overlaps(cidrs)
 }
 
 // Unmatched returns the Nodes that are no machine and the machines that have no

@@ -8,8 +8,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	cloudprovider "k8s.io/cloud-provider"
+	api "k8s.io/cloud-provider/api"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/routing"
 )
 
 // ErrNoInventory is the answer to every question until an inventory is in force.
@@ -49,6 +51,7 @@ func Identity(node *v1.Node) inventory.NodeIdentity {
 func State(node *v1.Node) inventory.NodeState {
 	return inventory.NodeState{
 		NodeIdentity: Identity(node), Volumes: len(node.Status.VolumesAttached),
+		NodeIPs: node.Annotations[api.AnnotationAlphaProvidedIPAddr], PodCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs),
 		Ready: slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
 			return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
 		}),

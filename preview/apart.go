@@ -1,0 +1,37 @@
+package preview
+
+import (
+	"cmp"
+	"slices"
+
+	"plinth.dev/plinth/lb"
+)
+
+// PodsApart are pods that do not reach each other, for one reason.
+type PodsApart struct {
+	Family lb.Family
+	Reason string      // as of a [Way]
+	Racks  [][2]string // from and to, sorted
+	Pairs  int         // of machines, each way counted
+}
+
+// PodsApart returns the ways that pods lack, by family and reason, sorted.
+func (p *Preview) PodsApart() (out []PodsApart) {
+	for _, path := range p.PodPaths() {
+		for _, w := range path.Ways {
+			if w.Kind != NoWay {
+				continue
+			}
+			i := slices.IndexFunc(out, func(a PodsApart) bool { return a.Family == w.Family && a.Reason == w.Reason })
+			if i < 0 {
+				i, out = len(out), append(out, PodsApart{Family: w.Family, Reason: w.Reason})
+			}
+			out[i].Racks = append(out[i].Racks, [2]string{path.From, path.To})
+			out[i].Pairs += w.Pairs
+		}
+	}
+	slices.SortFunc(out, func(a, b PodsApart) int {
+		return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Reason, b.Reason))
+	})
+	return out
+}
