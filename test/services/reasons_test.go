@@ -90,7 +90,7 @@ func TestEveryReasonForNoVIPIsFound(t *testing.T) {
 		c.found(plinth, s.Namespace+"/"+s.Name, "pool", w.reason)
 		seen = append(seen, w.reason)
 	}
-	everyReason(t, "Why a Service gets no VIP", seen)
+	everyReason(t, "reasons.md", "Why a Service gets no VIP", seen)
 }
 
 // unreached is an inventory with pools that nobody may announce, for another reason each.
@@ -191,8 +191,8 @@ func TestEveryReasonForAVIPThatNobodyAnnouncesIsFound(t *testing.T) {
 	}
 	found("web", "plan", "NoMachineKnown")
 
-	everyReason(t, "Why a VIP is announced by nobody", append(seen, agentsAlone...))
-	everyReason(t, "Why a VIP or a pod CIDR is not announced", append(seen, agentsAlone...))
+	everyReason(t, "reasons.md", "Why a VIP is announced by nobody", append(seen, agentsAlone...))
+	everyReason(t, "reasons.md", "Why a VIP or a pod CIDR is not announced", append(seen, agentsAlone...))
 }
 
 // agentsAlone are the reasons that a machine's agent alone knows, and its status tells.
@@ -239,10 +239,10 @@ func (c *cluster) asks(ctx context.Context, answer any, plinth string, words ...
 	return json.Unmarshal(out, answer)
 }
 
-// everyReason holds the reasons of a section of the reference against those that were seen.
-func everyReason(t *testing.T, section string, seen []string) {
+// everyReason holds the reasons of a section of a page of the reference against those that were seen.
+func everyReason(t *testing.T, name, section string, seen []string) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "reasons.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", name))
 	must(t, err)
 	_, text, there := strings.Cut(string(page), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
