@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/apiserver"
@@ -56,6 +57,48 @@ func TestTheControllerIsRefusedNothing(t *testing.T) {
 			t.Errorf("the controller never tried to %s, so this test says nothing about it", want)
 		}
 	}
+	rights := rightsOf(t, s)
+	for _, right := range rights {
+		if !used[right] && seldomUsed[right] == "" {
+			t.Errorf("the controller may %s, and had no use for it", right)
+		}
+	}
+	for right := range seldomUsed {
+		if !slices.Contains(rights, right) {
+			t.Errorf("the controller may not %s, which is said to be seldom of use", right)
+		}
+	}
+}
+
+// seldomUsed are rights of the controller that the life of this story does not come to, and what they are for.
+var seldomUsed = map[string]string{
+	"list nodes":              "an API server that does not stream lists (KEP-3157)",
+	"list namespaces":         "the same",
+	"list servicecidrs":       "the same",
+	"list endpointslices":     "the same",
+	"list persistentvolumes":  "the same",
+	"update nodes":            "the stock node controller, where a Node lacks something of its initialisation still",
+	"get ipaddresses":         "a write that another one was before",
+	"get namespaces":          "pools that select Namespaces by label",
+	"patch ipaddresses":       "Services that share a VIP",
+	"patch persistentvolumes": "volumes that lack their place",
+	"patch events":            "what is said again",
+	"delete configmaps":       "generations of the inventory that nobody reads any more",
+}
+
+// rightsOf lists what the roles of the controller allow, each verb with each resource.
+func rightsOf(t *testing.T, s *apiserver.Server) (rights []string) {
+	t.Helper()
+	ofCluster := must(t)(s.Client.RbacV1().ClusterRoles().Get(t.Context(), apiserver.ControllerName, metav1.GetOptions{})).(*rbacv1.ClusterRole)
+	ofNamespace := must(t)(s.Client.RbacV1().Roles(ownNamespace).Get(t.Context(), apiserver.ControllerName, metav1.GetOptions{})).(*rbacv1.Role)
+	for _, rule := range slices.Concat(ofCluster.Rules, ofNamespace.Rules) {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				rights = append(rights, verb+" "+resource)
+			}
+		}
+	}
+	return rights
 }
 
 // live lets a Node be initialised and removed, a Service get its VIP and lose it.
