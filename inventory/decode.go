@@ -11,9 +11,10 @@ import (
 // decoder turns nodes into raw values. It collects what it refuses and carries on.
 type decoder struct {
 	faults  []fault
-	lenient bool // unknown keys are passed over
-	strict  bool // of what is lenient: what older versions insist on is missing here, too
-	part    bool // other documents, which are not here, may have what these refer to
+	inForce string // the name of the inventory that is; empty: none
+	lenient bool   // unknown keys are passed over
+	strict  bool   // of what is lenient: what older versions insist on is missing here, too
+	part    bool   // other documents, which are not here, may have what these refer to
 	meant   map[meant]bool
 	pages   []page
 	steps   int // left before so many aliases are taken for an attack

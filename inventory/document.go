@@ -116,16 +116,21 @@ func (d *decoder) decode(pages []page) *rawInventory {
 		d.steps += 10 * countNodes(p.root)
 	}
 	d.steps += 1000
-	var whole *rawInventory
+	var all []*rawInventory
 	for _, p := range pages {
 		var r rawInventory
 		r.node = p.root
-		if !object(d, p.root, &r) || !d.goodHeader(&r) {
-			continue
+		if object(d, p.root, &r) && d.goodHeader(&r) {
+			all = append(all, &r)
 		}
-		if whole == nil {
-			whole = &r
-		} else if d.sameName(whole, &r) {
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	first := max(0, slices.IndexFunc(all, func(r *rawInventory) bool { return r.Metadata.Name.v == d.inForce }))
+	whole := all[first]
+	for i, r := range all {
+		if i != first && d.sameName(whole, r) {
 			d.merge(&whole.Spec, &r.Spec)
 		}
 	}

@@ -7,6 +7,12 @@ func Parse(docs ...Document) (*Inventory, Problems) {
 	return parse(docs, &decoder{})
 }
 
+// ParseFor is Parse where an inventory of that name is in force. As long as a document has it, those of other inventories are
+// refused: it is not the newer one that is taken for the right one. An empty name is none.
+func ParseFor(inForce string, docs ...Document) (*Inventory, Problems) {
+	return parse(docs, &decoder{inForce: inForce})
+}
+
 // Load is Parse, then [Carve] with nothing in force: what a program takes that
 // has no cluster to ask.
 func Load(docs ...Document) (*Inventory, Problems) {

@@ -97,6 +97,28 @@ func TestTheAnnotationSaysHowManyMachinesMayGo(t *testing.T) {
 	}
 }
 
+// TestOfTwoInventoriesTheOneThatIsNotInForceIsRefused, in whatever order their ConfigMaps are read.
+func TestOfTwoInventoriesTheOneThatIsNotInForceIsRefused(t *testing.T) {
+	document := func(name string) inventory.Document {
+		return inventory.Document{Source: "configmap/kube-system/" + name, Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: " + name + "}\nspec: {bgp: {asn: 65010}}\n")}
+	}
+	both := Edit{Documents: []inventory.Document{document("aaa"), document("lab")}}
+	for _, c := range []struct {
+		inForce *inventory.Inventory
+		refused string
+	}{
+		{nil, "lab"}, // there is no better reason
+		{&inventory.Inventory{Name: "aaa"}, "lab"},
+		{&inventory.Inventory{Name: "lab"}, "aaa"},
+		{&inventory.Inventory{Name: "former"}, "lab"},
+	} {
+		next, problems := admit(both, c.inForce)
+		if next != nil || len(problems) != 1 || problems[0].Code != inventory.OtherInventory || problems[0].Value != c.refused || problems[0].Source != "configmap/kube-system/"+c.refused {
+			t.Errorf("with %v in force: %s, want %s refused", c.inForce, problems, c.refused)
+		}
+	}
+}
+
 func TestALabelThatNamesAnotherInventoryIsAnError(t *testing.T) {
 	carriers := []Carrier{{Inventory: "dc1"}, {Inventory: "dc2"}}
 	got := mislabelled(carriers, "dc1")

@@ -47,7 +47,11 @@ func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inven
 	if edit.Problems.Err() != nil {
 		return nil, edit.Problems
 	}
-	next, problems := inventory.Parse(edit.Documents...)
+	name := ""
+	if inForce != nil {
+		name = inForce.Name
+	}
+	next, problems := inventory.ParseFor(name, edit.Documents...)
 	problems = append(problems, edit.Problems...)
 	if next == nil {
 		return nil, problems
