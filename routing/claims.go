@@ -22,7 +22,7 @@ func (c claim) compare(o claim) int {
 // claimsOf returns what a Node claims, and refuses what leaves the pod network.
 func claimsOf(v *View, n *Node) (all []claim, refused []Refusal) {
 	for _, c := range n.PodCIDRs {
-		if !within(v.Cluster, c) && !within(v.Declared[n.Name], c) {
+		if !within(v.Cluster, c) && !within(v.Declared[n.Name], c) && !within(v.Declared[n.ProviderID], c) {
 			refused = append(refused, Refusal{Node: n.Name, CIDR: c, Reason: PodCIDROutsideNetwork})
 			continue
 		}

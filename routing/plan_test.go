@@ -181,6 +181,13 @@ func TestPlan(t *testing.T) {
 			"192.0.2.0/24 via 10.1.0.12",
 			"PodCIDROutsideNetwork w2 0.0.0.0/0",
 		}},
+		{"a CIDR of a machine that is called otherwise than its Node", func() View {
+			v := view(inventory.ModeDirect)
+			v.Self.PodCIDRs, v.Nodes = nil, v.Nodes[1:]
+			v.Nodes[0].PodCIDRs, v.Nodes[0].ProviderID = prefixes("192.0.2.0/24"), "plinth://SN-2"
+			v.Declared = DeclaredIn(&inventory.Inventory{Racks: []inventory.Rack{{Machines: []inventory.Machine{{Name: "renamed", ID: "SN-2", PodCIDRs: prefixes("192.0.2.0/24")}}}}})
+			return v
+		}, []string{"192.0.2.0/24 via 10.1.0.12"}},
 		{"a node that holds the whole pod network sends none of it away", func() View {
 			v := view(inventory.ModeFabric)
 			v.Cluster, v.Nodes = prefixes("10.244.0.0/16"), nil

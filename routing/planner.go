@@ -100,7 +100,7 @@ func sameGround(a, b *View) bool {
 }
 
 func (n *Node) equal(o *Node) bool {
-	return n.Name == o.Name && n.Rack == o.Rack && n.Created.Equal(o.Created) &&
+	return n.Name == o.Name && n.ProviderID == o.ProviderID && n.Rack == o.Rack && n.Created.Equal(o.Created) &&
 		slices.Equal(n.Addresses, o.Addresses) && slices.Equal(n.PodCIDRs, o.PodCIDRs)
 }
 

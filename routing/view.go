@@ -16,8 +16,8 @@ type View struct {
 	Subnets  []netip.Prefix // of this node's rack; none: the nodes of one rack are one subnet
 	Nodes    []*Node        // sorted by name; the others, of our subnet in direct and fabric, all in overlay; Self may be among them
 	Gateways []netip.Addr   // routers that are directly connected, for fabric; a link-local address bears its link as zone
-	// Declared is what the inventory gives machines by hand, by the name of the Node: be it
-	// outside of the pod network.
+	// Declared is what the inventory gives machines by hand, be it outside of the pod network: by the name of the machine,
+	// which is most often the Node's, and by what the Node's provider ID may be.
 	Declared map[string][]netip.Prefix
 	VXLAN    inventory.VXLAN // of the tunnel
 	// AlsoVXLAN is what the tunnel takes packets with as well, while a change of it is under way.
@@ -43,11 +43,13 @@ func ViewOf(inv *inventory.Inventory, m inventory.Machine, self Node, mode inven
 
 // DeclaredIn is what the inventory gives machines by hand, as a [View] has it.
 func DeclaredIn(inv *inventory.Inventory) map[string][]netip.Prefix {
-	byName := map[string][]netip.Prefix{}
+	declared := map[string][]netip.Prefix{}
 	for m := range inv.Machines() {
-		byName[m.Name] = m.PodCIDRs
+		for _, key := range append([]string{m.Name, m.ProviderID()}, m.Aliases...) {
+			declared[key] = m.PodCIDRs
+		}
 	}
-	return byName
+	return declared
 }
 
 // Neighbourhood are the racks whose Nodes a Node of a rack plans with, sorted; all: those of every
@@ -86,11 +88,13 @@ func gateways(all []netip.Addr, lost map[netip.Addr]bool) (out []netip.Addr) {
 // Node is a machine as pod routes see it. One that a [View] has pointed to is never
 // changed: the same pointer means the same Node.
 type Node struct {
-	Name      string
-	Rack      string
-	Created   time.Time    // of the Node object; of two that claim one CIDR the older keeps it
-	Addresses []netip.Addr // internal ones, in order of preference
-	PodCIDRs  []netip.Prefix
+	Name string
+	// ProviderID is that of its spec: a machine that is called otherwise than its Node is known by it.
+	ProviderID string `json:",omitempty"`
+	Rack       string
+	Created    time.Time    // of the Node object; of two that claim one CIDR the older keeps it
+	Addresses  []netip.Addr // internal ones, in order of preference
+	PodCIDRs   []netip.Prefix
 }
 
 // ParsePodCIDRs reads spec.podCIDRs of a Node. The API server has checked it, and sees to

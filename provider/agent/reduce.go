@@ -43,7 +43,7 @@ func reduceNode(obj any) node {
 	_, excluded := n.Labels[corev1.LabelNodeExcludeBalancers]
 	out := node{
 		Node: routing.Node{
-			Name: n.Name, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
+			Name: n.Name, ProviderID: n.Spec.ProviderID, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
 			Addresses: internalAddresses(n), PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs),
 		},
 		Identity: inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Name: n.Name},
