@@ -1,0 +1,47 @@
+package traffic
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/test/e2e/story"
+	"plinth.dev/plinth/test/lab"
+)
+
+// rulesMissed is how soon a machine leaves its VIPs to others once kube-proxy's rules are gone: four looks, and a pass of its
+// agent.
+const rulesMissed = 10 * time.Second
+
+// TestWhatClientsLoseWithTheRulesOfAMachineIsOverInSeconds takes kube-proxy's rules from a machine under clients. The routers send it
+// a part of what is new until it withdraws; nothing is lost after that.
+func TestWhatClientsLoseWithTheRulesOfAMachineIsOverInSeconds(t *testing.T) {
+	l := story.Shared(t)
+	story.Web(t, l, "flushed", 4)
+	service := lab.LoadBalancer("flushed", "flushed")
+	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
+	vips := story.Expose(t, l, service)
+	story.Announced(t, l, vips)
+	probes := map[netip.Addr]*lab.Prober{}
+	for _, vip := range vips {
+		probes[vip] = story.Probing(t, l, vip, 100)
+	}
+	t.Cleanup(func() { must(t, l.WriteRulesAnew(context.Background())) })
+
+	must(t, l.FlushRules(t.Context(), "w1"))
+	flushed := time.Now()
+	story.Announced(t, l, vips, "w2", "w3", "w4")
+	for vip, probe := range probes {
+		must(t, probe.Steady(t.Context(), 5*time.Second))
+		r := probe.Stop()
+		t.Logf("%s: %s", vip, r)
+		if after := r.LastLoss.Sub(flushed); r.Lost > 0 && after > rulesMissed {
+			t.Errorf("%s: the last request was lost %s after the rules, want at most %s", vip, after, rulesMissed)
+		}
+	}
+	must(t, l.WriteRulesAnew(t.Context()))
+	story.Announced(t, l, vips)
+}
