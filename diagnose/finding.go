@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -42,8 +43,7 @@ func (f Finding) String() string {
 	if f.Kind == KindService {
 		text += ": " + f.Reason
 	}
-	verb, _, _ := strings.Cut(f.Message, " ")
-	if verb == "has" || verb == "is" || verb == "have" {
+	if verb, _, _ := strings.Cut(f.Message, " "); slices.Contains([]string{"has", "is", "gets"}, verb) {
 		return text + " " + f.Message
 	}
 	return text + ": " + f.Message

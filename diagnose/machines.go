@@ -30,26 +30,31 @@ type counterparts struct {
 	judged map[string]bool // "node NAME" and "machine NAME" that have a finding
 }
 
-// match brings machines and Nodes together.
+// match brings machines and Nodes together. Of several Nodes of one machine that of its name counts, or else the first.
 func match(seen Observed) counterparts {
 	c := counterparts{nodes: map[string]Node{}, judged: map[string]bool{}}
+	odd := func(n Node, err error) {
+		c.judged["node "+n.Name] = true
+		c.odd = append(c.odd, noMachine(n, err))
+	}
 	for _, n := range seen.Nodes {
 		m, err := seen.Inventory.MachineOf(n.NodeIdentity)
 		if err != nil {
 			_, err = seen.Inventory.Identify(n.NodeIdentity) // it may be that of a machine that is gone
-		} else {
-			if other, twice := c.nodes[m.Name]; twice {
-				err = fmt.Errorf("machine %s is node %s already", m.Name, other.Name)
-			}
-		}
-		if err != nil {
-			c.judged["node "+n.Name] = true
-			c.odd = append(c.odd, noMachine(n, err))
+			odd(n, err)
 			continue
 		}
-		c.nodes[m.Name] = n
+		other, twice := c.nodes[m.Name]
+		if !twice || n.Name == m.Name {
+			c.nodes[m.Name], n = n, other
+		}
+		if twice {
+			odd(n, fmt.Errorf("machine %s is node %s already", m.Name, c.nodes[m.Name].Name))
+		}
+	}
+	for machine, n := range c.nodes {
 		if odd := misfits(seen.Inventory, n); len(odd) > 0 {
-			c.judged["node "+n.Name], c.judged["machine "+m.Name] = true, true // the other end of the same
+			c.judged["node "+n.Name], c.judged["machine "+machine] = true, true // the other end of the same
 			c.odd = append(c.odd, odd...)
 		}
 	}
@@ -84,11 +89,14 @@ func machineFindings(seen Observed) (racks []Rack, out []Finding) {
 			if inactive(m.State) {
 				r.OutOfService++
 			}
-			if m.State == inventory.StateActive || m.State == inventory.StateMaintenance {
+			switch {
+			case m.State == inventory.StateActive || m.State == inventory.StateMaintenance:
 				n, has := c.nodes[m.Name]
 				c.judged["machine "+m.Name] = c.judged["machine "+m.Name] || !has
 				r.count(n)
 				out = append(out, oneMachine(m, n, has)...)
+			case m.Held:
+				out = append(out, held(m))
 			}
 		}
 		racks = append(racks, r)
@@ -112,7 +120,7 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 		out = append(out, Finding{Kind: KindMachine, Name: m.Name, Of: m.Rack, Reason: reason, Message: fmt.Sprintf(format, args...)})
 	}
 	if m.Held {
-		say(string(MachineHeld), "is not in the inventory any more, and is held as it was: set its state to retired if it is gone")
+		out = append(out, held(m))
 	}
 	if !has {
 		say(reasonMachineWithoutNode, "has no Node")
@@ -135,6 +143,14 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 		}
 	}
 	return out
+}
+
+// held tells of a machine that nobody mentions any more.
+func held(m inventory.Machine) Finding {
+	return Finding{
+		Kind: KindMachine, Name: m.Name, Of: m.Rack, Reason: string(MachineHeld),
+		Message: "is not in the inventory any more, and is held as it was: set its state to retired if it is gone",
+	}
 }
 
 // besides is what an agent says besides its sessions and routes, and what an edit that it tries comes

@@ -16,13 +16,14 @@ type Observed struct {
 	Inventory *inventory.Inventory // in force; nil: none is
 	// Unreadable says why what is stored of it cannot be read, and what helps; Inventory is then what can be read of it.
 	// Empty: it can.
-	Unreadable string
-	Edit       Edit
-	Nodes      []Node          // sorted by name
-	Services   []Service       // of type LoadBalancer
-	Claimed    []netip.Addr    // VIPs that have an IPAddress object of Plinth's
-	Cluster    preview.Cluster // the same Nodes and Services, as they are planned with
-	Planned    bool            // Cluster is known
+	Unreadable  string
+	NewerFormat bool // that is so since a newer version has stored it
+	Edit        Edit
+	Nodes       []Node          // sorted by name
+	Services    []Service       // of type LoadBalancer
+	Claimed     []netip.Addr    // VIPs that have an IPAddress object of Plinth's
+	Cluster     preview.Cluster // the same Nodes and Services, as they are planned with
+	Planned     bool            // Cluster is known
 	// Controllers and Agents are pods; none where they run outside of the cluster.
 	Controllers []Pod
 	Agents      []Pod

@@ -67,9 +67,8 @@ func agentFindings(seen Observed) (out []Finding) {
 			out = append(out, Finding{Kind: KindAgent, Of: pod.Node, Reason: string(AgentNotRunning), Message: fmt.Sprintf("pod %s does not run: %s", pod.Name, pod.Pending)})
 		}
 	}
-	for _, n := range seen.Nodes {
-		m, err := seen.Inventory.MachineOf(n.NodeIdentity)
-		if err == nil && m.State == inventory.StateActive && !has[n.Name] {
+	for machine, n := range match(seen).nodes {
+		if m, _ := seen.Inventory.Machine(machine); m.State == inventory.StateActive && !has[n.Name] {
 			out = append(out, Finding{Kind: KindAgent, Of: n.Name, Reason: string(AgentMissing), Message: "no pod of the agent is on this Node"})
 		}
 	}

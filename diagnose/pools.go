@@ -2,12 +2,15 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
+	"plinth.dev/plinth/preview"
 )
 
 // nearlyFull is the part of a pool's addresses of one family, in percent, of which it is told
@@ -55,6 +58,21 @@ func poolsOf(seen Observed) []Pool {
 		pools = append(pools, outside)
 	}
 	return pools
+}
+
+// takenFindings tell of pools that have addresses of pods, Nodes or Services, as where a Node joined after the pool was made.
+func takenFindings(seen Observed) (out []Finding) {
+	byPool := map[string][]string{}
+	for _, a := range preview.TakenIn(seen.Inventory, seen.Cluster) {
+		byPool[a.Pool] = append(byPool[a.Pool], fmt.Sprintf("%s of %s", a.Of, a.Who))
+	}
+	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
+		out = append(out, Finding{
+			Kind: KindPool, Name: pool, Reason: string(PoolTakesAddress),
+			Message: fmt.Sprintf("has %s, which machines drop packets to for that: take them out of the pool, or put them into its exclude", someOf(byPool[pool])),
+		})
+	}
+	return out
 }
 
 // poolFindings tell of pools that are full or nearly so, which new VIPs are taken from. A pool that

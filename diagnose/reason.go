@@ -31,6 +31,7 @@ const (
 	ServiceUnanswered  Reason = "ServiceUnanswered"  // no controller has said anything to the Service
 	ServedByOtherProxy Reason = "ServedByOtherProxy" // a label of the Service keeps kube-proxy from it
 	PoolNearlyFull     Reason = "PoolNearlyFull"     // little of a pool is free
+	PoolTakesAddress   Reason = "PoolTakesAddress"   // a pool has addresses of pods, Nodes or Services
 )
 
 // Reasons that others write, too: package source in Events on what carries the inventory, package node on its status.
@@ -38,5 +39,6 @@ const (
 	reasonRefused            = "InventoryRefused"
 	reasonOnTrial            = "InventoryOnTrial"
 	reasonNotStored          = "InventoryNotStored"
+	reasonNewerFormat        = "InventoryNewerFormat"
 	reasonMachineWithoutNode = "MachineWithoutNode"
 )

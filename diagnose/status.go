@@ -6,6 +6,7 @@ import "strings"
 type Status struct {
 	Inventory  string `json:"inventory"`
 	Generation string `json:"generation"`
+	Leads      string `json:"leads,omitempty"` // the controller that does, as its lease has it; empty: none does, or it is not known
 	Racks      []Rack `json:"racks"`
 	Pools      []Pool `json:"pools"`
 	Services   int    `json:"services"` // of type LoadBalancer
@@ -22,6 +23,9 @@ func Of(seen Observed) Status {
 		Generation: seen.Edit.Generation, Services: len(seen.Services),
 		Racks: []Rack{}, Pools: []Pool{}, OutOfService: []OutOfService{}, NotKnown: strings.Join(seen.NotKnown, "; "), NotWell: []string{},
 	}
+	if seen.Leader != nil && seen.Leader.Silent == 0 {
+		s.Leads = seen.Leader.Holder
+	}
 	s.Findings = append([]Finding{}, controllerFindings(seen)...)
 	s.add(editFindings(seen))
 	if seen.Inventory != nil {
@@ -29,7 +33,7 @@ func Of(seen Observed) Status {
 		s.add(serviceFindings(seen), vipFindings(seen))
 		racks, found := machineFindings(seen)
 		s.Racks, s.Pools, s.OutOfService = racks, poolsOf(seen), outOfService(seen)
-		s.add(found, podCIDRFindings(seen), podFindings(seen), poolFindings(s.Pools), agentFindings(seen))
+		s.add(found, podCIDRFindings(seen), podFindings(seen), poolFindings(s.Pools), takenFindings(seen), agentFindings(seen))
 	}
 	for _, f := range s.Findings {
 		s.NotWell = append(s.NotWell, f.String())
@@ -49,6 +53,9 @@ func editFindings(seen Observed) (out []Finding) {
 		out = append(out, Finding{Kind: KindInventory, Reason: reason, Message: message})
 	}
 	switch {
+	case seen.NewerFormat:
+		say(reasonNewerFormat, seen.Unreadable)
+		return out // whatever the controller says of edits
 	case seen.Unreadable != "":
 		say(string(InventoryUnreadable), seen.Unreadable)
 	case seen.Edit.Store != "":
@@ -58,6 +65,9 @@ func editFindings(seen Observed) (out []Finding) {
 		say(string(InventoryUnread), "nobody has looked at the newest edit of the inventory yet: what follows is of the one before. A controller that leads does so within two seconds")
 	}
 	of := reasonRefused
+	if seen.Edit.Store != "" {
+		of = reasonNotStored
+	}
 	switch {
 	case seen.Inventory == nil:
 		say(string(NoInventory), "no inventory is in force")

@@ -41,6 +41,9 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"nothing of what is stored can be read", func(s *Observed) {
 			*s = Observed{Unreadable: "the accepted inventory cannot be read; kubectl helps", Edit: Edit{Store: "the accepted inventory cannot be read", Problems: []string{"the accepted inventory cannot be read"}}}
 		}, []string{"the accepted inventory cannot be read; kubectl helps", "no inventory is in force"}},
+		{"a newer version has stored it", func(s *Observed) {
+			*s = Observed{Unreadable: "configmap plinth-accepted is of format 99: upgrade", NewerFormat: true, Edit: Edit{Problems: []string{"the same"}}}
+		}, []string{"configmap plinth-accepted is of format 99: upgrade"}},
 		{"what is in force cannot be stored", func(s *Observed) {
 			s.Edit.Ready, s.Edit.Store, s.Edit.Problems = false, "a policy says no", []string{"a policy says no"}
 		}, []string{"cannot be stored, and is tried again: a policy says no", "the newest edit of the inventory is not in force"}},
@@ -172,8 +175,18 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.Nodes[0].PodCIDRs, s.Inventory.Racks[0].Machines[0].PodCIDRs = blocks("10.244.9.0/24"), blocks("10.244.1.0/24")
 		}, []string{"node nuc1: it has the pod CIDRs [10.244.9.0/24], the inventory gives machine nuc1 [10.244.1.0/24]"}},
 		{"two Nodes of one pod CIDR", func(s *Observed) {
+			s.Inventory.PodNetwork.Mode = inventory.ModeDirect
 			s.Nodes[0].PodCIDRs, s.Nodes[1].PodCIDRs, s.Nodes[2].PodCIDRs = blocks("10.244.0.0/20"), blocks("10.244.16.0/24"), blocks("10.244.3.0/24")
-		}, []string{"node nuc1 has pod CIDRs [10.244.0.0/20], and Node nuc5 has one that overlaps", "node nuc5 has pod CIDRs [10.244.3.0/24], and Node nuc1 has"}},
+		}, []string{"node nuc1 has pod CIDRs [10.244.0.0/20], and one of Node nuc5 overlaps", "node nuc5 has pod CIDRs [10.244.3.0/24], and one of Node nuc1 overlaps"}},
+		{"a Node that gets no pod CIDR, for another has it", func(s *Observed) {
+			s.Inventory.PodNetwork.Mode = inventory.ModeDirect
+			s.Nodes[0].PodCIDRs, s.Inventory.Racks[0].Machines[4].PodCIDRs = blocks("10.244.3.0/24"), blocks("10.244.3.0/24")
+		}, []string{"node nuc1 has pod CIDRs [10.244.3.0/24], and one of Node nuc5", "node nuc5 gets none of its pod CIDRs [10.244.3.0/24], and one of Node nuc1 overlaps"}},
+		{"a machine that is held without addresses", func(s *Observed) {
+			m := &s.Inventory.Racks[0].Machines[2]
+			m.Held, m.Addresses = true, nil
+			s.Nodes = slices.Insert(s.Nodes, 2, nodeThatIs("nuc3"))
+		}, []string{"machine nuc3 (shelf) is not in the inventory any more"}},
 		{"a rack in maintenance", func(s *Observed) { s.Inventory.Racks[0].State = inventory.StateMaintenance }, nil},
 		{"a machine is held", func(s *Observed) { s.Inventory.Racks[0].Machines[0].Held = true }, []string{"nuc1 (shelf) is not in the inventory any more"}},
 
@@ -202,6 +215,9 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"images are named by digest", func(s *Observed) { s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "ccm@sha256:00"}} }, nil},
 
 		// Pools.
+		{"a pool has pods of a Node that joined later", func(s *Observed) {
+			s.Cluster.Taken = []preview.Taken{{Prefix: netip.MustParsePrefix("192.168.50.32/28"), Who: "the pods of node nuc9"}, {Prefix: netip.MustParsePrefix("192.168.51.1/32"), Who: "node nuc9"}}
+		}, []string{"pool default has 192.168.50.32/28 of the pods of node nuc9, which machines drop packets to for that"}},
 		{"a pool is nearly full", func(s *Observed) { s.hold(58) }, []string{"pool default is nearly full: 6 of 64 IPv4 addresses are free"}},
 		{"a pool has room", func(s *Observed) { s.hold(57) }, nil},
 		{"a pool is full", func(s *Observed) { s.hold(64) }, []string{"pool default is full: none of its 64 IPv4 addresses is free"}},
@@ -238,37 +254,102 @@ func blocks(all ...string) (out []netip.Prefix) {
 // Pods that do not reach each other are a finding, once for each family and reason; those of machines that somebody took
 // out of service are not.
 func TestStatusTellsOfPodsThatDoNotReachEachOther(t *testing.T) {
+	const tor = "{name: tor, address: 10.1.0.1, asn: 65101}"
 	const two = "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: two}\nspec:\n" +
 		"  bgp: {asn: 65000}\n  podNetwork: {mode: MODE, cidrs: [10.244.0.0/16]}\n" +
 		"  racks:\n" +
-		"    - {name: r1, routers: [{name: tor, address: 10.1.0.1, asn: 65101}], subnets: [10.1.0.0/24], machines: [{name: a, addresses: [10.1.0.11]}, {name: b, addresses: [10.1.0.12]}]}\n" +
+		"    - {name: r1, routers: [ROUTERS], subnets: [10.1.0.0/24], machines: [{name: a, addresses: [10.1.0.11]}, {name: b, addresses: [10.1.0.12]}]}\n" +
 		"    - {name: r2, subnets: [10.2.0.0/24], machines: [{name: c, addresses: [10.2.0.11]}]}\n"
 	for _, c := range []struct {
 		what, mode string
+		routers    string          // of the first rack
 		state      inventory.State // of the machine of the other rack
 		want       []string
 	}{
-		{"a tunnel", "overlay", inventory.StateActive, nil},
-		{"two subnets", "direct", inventory.StateActive, []string{"pods (r1 to r2, r2 to r1) have no way over IPv4 between 4 pairs of machines: NodeOfOtherSubnet"}},
-		{"a rack without a router", "fabric", inventory.StateActive, []string{
-			"pods (r2 to r1) have no way over IPv4 between 2 pairs of machines: NoGateway", "pods (r1 to r2) have no way over IPv4 between 2 pairs of machines: NoSession",
+		{"a tunnel", "overlay", tor, inventory.StateActive, nil},
+		{"two subnets", "direct", tor, inventory.StateActive, []string{"pods (r1 to r2, r2 to r1): Plinth plans no way over IPv4 between 4 pairs of machines: NodeOfOtherSubnet"}},
+		{"a rack without a router, whose default route may lead to that of the other", "fabric", tor, inventory.StateActive, []string{
+			"pods (r1 to r2): Plinth plans no way over IPv4 between 2 pairs of machines: NoSession",
 		}},
-		{"on purpose", "fabric", inventory.StateMaintenance, nil},
+		{"no router", "fabric", "", inventory.StateActive, []string{"pods (r1 to r2, r2 to r1): Plinth plans no way over IPv4 between 4 pairs of machines: NoGateway"}},
+		{"on purpose", "fabric", tor, inventory.StateMaintenance, nil},
 	} {
-		inv, problems := inventory.Load(inventory.Document{Source: "two.yaml", Data: []byte(strings.Replace(two, "MODE", c.mode, 1))})
+		text := strings.NewReplacer("MODE", c.mode, "ROUTERS", c.routers).Replace(two)
+		inv, problems := inventory.Load(inventory.Document{Source: "two.yaml", Data: []byte(text)})
 		if inv == nil {
 			t.Fatal(problems)
 		}
 		inv.Racks[1].Machines[0].State = c.state
-		seen := Observed{Inventory: inv, Edit: Edit{Ready: true}, Planned: true, Cluster: preview.Cluster{Nodes: map[string]preview.Node{}}}
+		seen := Observed{Inventory: inv, Edit: Edit{Ready: true}}
 		for m := range inv.Machines() {
 			n := nodeThatIs(m.Name)
 			n.PodCIDRs = m.PodCIDRs
 			seen.Nodes = append(seen.Nodes, n)
-			seen.Cluster.Nodes[m.Name] = preview.Node{Identity: n.NodeIdentity, PodCIDRs: n.PodCIDRs}
 		}
 		if got := Of(seen).NotWell; !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+}
+
+// TestAHealthyClusterHasNoProblems has layouts that work, and look odd.
+func TestAHealthyClusterHasNoProblems(t *testing.T) {
+	const one = "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: one}\nspec:\n  bgp: {asn: 65000}\n"
+	for _, c := range []struct {
+		what, spec string
+		pods       map[string][]string // by Node; none: those of the inventory
+		nodeIPs    map[string]string
+		but        string // the only finding
+	}{
+		{what: "both families, as kubelets tell their addresses", spec: `
+  podNetwork: {mode: overlay, cidrs: [10.244.0.0/16, "fd00:244::/48"]}
+  racks: [{name: r1, routers: [{name: tor, address: 10.1.0.1, asn: 65101}], machines: [{name: a, addresses: [10.1.0.11, "fd00:1::11"]}, {name: b, addresses: [10.1.0.12, "fd00:1::12"]}]}]
+`, nodeIPs: map[string]string{"a": "10.1.0.11,fd00:1::11", "b": "fd00:1::12"}},
+		{what: "pod CIDRs in the other order", spec: `
+  podNetwork: {mode: direct, cidrs: [10.244.0.0/16, "fd00:244::/48"]}
+  racks: [{name: r1, machines: [{name: a, addresses: [10.1.0.11, "fd00:1::11"], podCIDRs: [10.244.1.0/24, "fd00:244:0:1::/64"]}]}]
+`, pods: map[string][]string{"a": {"fd00:244:0:1::/64", "10.244.1.0/24"}}},
+		{what: "a router with an IPv4 address alone, which is told of IPv6 pods", spec: `
+  podNetwork: {mode: fabric, cidrs: [10.244.0.0/16, "fd00:244::/48"]}
+  racks:
+    - {name: r1, subnets: [10.1.0.0/24, "fd00:1::/64"], routers: [{name: tor-r1, address: 10.1.0.1, asn: 65101}], machines: [{name: a, addresses: [10.1.0.11, "fd00:1::11"]}]}
+    - {name: r2, subnets: [10.2.0.0/24, "fd00:2::/64"], routers: [{name: tor-r2, address: 10.2.0.1, asn: 65102}], machines: [{name: b, addresses: [10.2.0.11, "fd00:2::11"]}]}
+`},
+		{what: "routers that are some hops away", spec: `
+  podNetwork: {mode: fabric, cidrs: [10.244.0.0/16]}
+  routers: [{name: core, address: 10.9.0.1, asn: 65109, multihop: 3}]
+  racks:
+    - {name: r1, subnets: [10.1.0.0/24], machines: [{name: a, addresses: [10.1.0.11]}]}
+    - {name: r2, subnets: [10.2.0.0/24], machines: [{name: b, addresses: [10.2.0.11]}]}
+`},
+		{what: "a Node without IPv6 among others that have it", spec: `
+  podNetwork: {mode: overlay, cidrs: [10.244.0.0/16, "fd00:244::/48"]}
+  racks: [{name: r1, subnets: [10.1.0.0/24], machines: [{name: a, addresses: [10.1.0.11, "fd00:1::11"]}, {name: b, addresses: [10.1.0.12, "fd00:1::12"]}, {name: old, addresses: [10.1.0.13]}]}]
+`, pods: map[string][]string{"old": {"10.244.2.0/24"}}, but: "node old: it has the pod CIDRs [10.244.2.0/24]"},
+		{what: "another program routes pods, and gives all Nodes one block", spec: `
+  racks: [{name: r1, machines: [{name: a, addresses: [10.1.0.11]}, {name: b, addresses: [10.2.0.12]}]}]
+`, pods: map[string][]string{"a": {"10.244.0.0/16"}, "b": {"10.244.0.0/16"}}},
+	} {
+		inv, problems := inventory.Load(inventory.Document{Source: "one.yaml", Data: []byte(one + c.spec[1:])})
+		if inv == nil {
+			t.Fatalf("%s: %v", c.what, problems)
+		}
+		seen := Observed{Inventory: inv, Edit: Edit{Ready: true}}
+		for m := range inv.Machines() {
+			n := nodeThatIs(m.Name)
+			n.PodCIDRs, n.NodeIPs = m.PodCIDRs, c.nodeIPs[m.Name]
+			if has := c.pods[m.Name]; has != nil {
+				n.PodCIDRs = blocks(has...)
+			}
+			seen.Nodes = append(seen.Nodes, n)
+		}
+		slices.SortFunc(seen.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+		got := Of(seen).NotWell
+		if c.but != "" && len(got) == 1 && strings.HasPrefix(got[0], c.but) {
+			continue
+		}
+		if len(got) > 0 || c.but != "" {
+			t.Errorf("%s: %q", c.what, got)
 		}
 	}
 }
@@ -333,6 +414,24 @@ func TestStatusTellsWhatIsOutOfServiceWhyAndSinceWhen(t *testing.T) {
 	}
 	if !slices.Equal(lines, want) {
 		t.Errorf("it says\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func TestStatusSaysWhoLeads(t *testing.T) {
+	for _, c := range []struct {
+		leader *Leader
+		want   string
+	}{
+		{nil, ""},
+		{&Leader{Lease: "a/b"}, ""},
+		{&Leader{Lease: "a/b", Exists: true, Holder: "w1_x"}, "w1_x"},
+		{&Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Silent: time.Minute}, ""},
+	} {
+		seen := well(t)
+		seen.Leader = c.leader
+		if got := Of(seen).Leads; got != c.want {
+			t.Errorf("%+v: it says %q, want %q", c.leader, got, c.want)
+		}
 	}
 }
 

@@ -1,8 +1,8 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 
@@ -12,27 +12,23 @@ import (
 )
 
 // podFindings tell of pods that do not reach each other, by the routes that the agents plan. Nodes that claim one pod CIDR
-// have findings of their own.
+// have findings of their own, and machines that are out of service carry no pods to be missed.
 func podFindings(seen Observed) (out []Finding) {
-	if !seen.Planned {
-		return nil
-	}
-	inService := preview.Cluster{Nodes: maps.Clone(seen.Cluster.Nodes)}
-	maps.DeleteFunc(inService.Nodes, func(_ string, n preview.Node) bool {
-		m, err := seen.Inventory.Identify(n.Identity)
-		return err != nil || m.State != inventory.StateActive
-	})
-	for _, a := range preview.Of(seen.Inventory, inService, preview.Failures{}).PodsApart() {
-		if a.Reason == string(routing.PodCIDRInUse) {
-			continue
+	crowded := overlapsOf(seen)
+	inService := preview.Cluster{Nodes: map[string]preview.Node{}}
+	for machine, n := range match(seen).nodes {
+		if m, _ := seen.Inventory.Machine(machine); m.State == inventory.StateActive && crowded[n.Name] == "" {
+			inService.Nodes[n.Name] = preview.Node{Identity: n.NodeIdentity, PodCIDRs: n.PodCIDRs}
 		}
+	}
+	for _, a := range preview.Of(seen.Inventory, inService, preview.Failures{}).PodsApart() {
 		var racks []string
 		for _, pair := range a.Racks {
 			racks = append(racks, pair[0]+" to "+pair[1])
 		}
 		out = append(out, Finding{
 			Kind: KindPods, Of: someOf(racks), Reason: a.Reason,
-			Message: fmt.Sprintf("have no way over %s between %s: %s", a.Family, countOf(a.Pairs, "pair")+" of machines", a.Reason),
+			Message: fmt.Sprintf("Plinth plans no way over %s between %s of machines: %s", a.Family, countOf(a.Pairs, "pair"), a.Reason),
 		})
 	}
 	return out
@@ -40,16 +36,39 @@ func podFindings(seen Observed) (out []Finding) {
 
 // podCIDRFindings tell of Nodes of which one has a pod CIDR of the other's: of one of them no pod is reached.
 func podCIDRFindings(seen Observed) (out []Finding) {
+	has := podCIDRsOf(seen)
+	for node, other := range overlapsOf(seen) {
+		is := "has"
+		if n, _ := seen.node(node); len(n.PodCIDRs) == 0 {
+			is = "gets none of its"
+		}
+		out = append(out, Finding{
+			Kind: KindNode, Name: node, Reason: string(routing.PodCIDRInUse),
+			Message: fmt.Sprintf("%s pod CIDRs %v, and one of Node %s overlaps: of one of them pods are not reached", is, has[node], other),
+		})
+	}
+	slices.SortFunc(out, func(a, b Finding) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// overlapsOf are the Nodes of which one has, or is to get, a pod CIDR of another's, where Plinth routes pods.
+func overlapsOf(seen Observed) map[string]string {
+	if seen.Inventory.PodNetwork.Mode == inventory.ModeNone {
+		return nil
+	}
+	return routing.Overlaps(podCIDRsOf(seen))
+}
+
+// podCIDRsOf are the pod CIDRs of all Nodes; where a machine's Node has none yet, those that it is to get.
+func podCIDRsOf(seen Observed) map[string][]netip.Prefix {
 	cidrs := map[string][]netip.Prefix{}
 	for _, n := range seen.Nodes {
 		cidrs[n.Name] = n.PodCIDRs
 	}
-	with := routing.Overlaps(cidrs)
-	for _, node := range slices.Sorted(maps.Keys(with)) {
-		out = append(out, Finding{
-			Kind: KindNode, Name: node, Reason: string(routing.PodCIDRInUse),
-			Message: fmt.Sprintf("has pod CIDRs %v, and Node %s has one that overlaps: pods of the younger Node are not reached", cidrs[node], with[node]),
-		})
+	for machine, n := range match(seen).nodes {
+		if m, _ := seen.Inventory.Machine(machine); len(n.PodCIDRs) == 0 {
+			cidrs[n.Name] = m.PodCIDRs
+		}
 	}
-	return out
+	return cidrs
 }

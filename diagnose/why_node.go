@@ -71,8 +71,13 @@ func machineLink(seen Observed, n Node) (Link, inventory.Machine) {
 			return broken(inventory.Ambiguous, "delete the Node that it is not", "machine %s is claimed by the Nodes %s and %s", m.Name, n.Name, other.Name), m
 		}
 	}
-	for _, mismatch := range m.Mismatches(n.NodeState) {
-		return broken(mismatch.Reason, "plinth explain "+string(mismatch.Reason), "%s", mismatch.Message), m
+	if all := m.Mismatches(n.NodeState); len(all) > 0 {
+		mismatch := all[0]
+		l := broken(mismatch.Reason, "plinth explain "+string(mismatch.Reason), "%s", mismatch.Message)
+		if mismatch.Reason == inventory.NodeIPUnknown || mismatch.Reason == inventory.PodCIDRDiffer {
+			l.Mark = LinkDegraded // a Node that was initialised before serves as ever
+		}
+		return l, m
 	}
 	if m.Held {
 		return broken(MachineHeld, "write it into the inventory again, or set state: retired", "machine %s is not in the inventory any more, and is held as it was", m.Name), m

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -62,8 +63,7 @@ type NodeState struct {
 
 // Equal reports whether a Node shows the same.
 func (n NodeState) Equal(o NodeState) bool {
-	return n.NodeIdentity == o.NodeIdentity && n.Ready == o.Ready && n.OutOfService == o.OutOfService && n.Volumes == o.Volumes &&
-		n.NodeIPs == o.NodeIPs && slices.Equal(n.PodCIDRs, o.PodCIDRs)
+	return reflect.DeepEqual(n, o)
 }
 
 // MismatchReason says why a Node is no machine of the inventory, or in what it does not fit what the inventory says of its
@@ -131,13 +131,15 @@ func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
 	}
 	out = append(out, m.powerMismatches(n)...)
 	if m.State == StatePlanned {
-		add(Unexpected, "machine %s is planned, and should have no Node, which is not initialised: set state: active when it may join", m.Name)
+		if !m.Held { // else nobody mentions it, which is another matter
+			add(Unexpected, "machine %s is planned, and should have no Node: set state: active when it may join", m.Name)
+		}
 		return out
 	}
 	if known := slices.Concat(m.Addresses, m.ExternalAddresses); !allKnown(n.NodeIPs, known) {
 		add(NodeIPUnknown, "the kubelet runs with --node-ip=%s, the inventory gives machine %s the addresses %s", n.NodeIPs, m.Name, listed(known))
 	}
-	if len(n.PodCIDRs) > 0 && len(m.PodCIDRs) > 0 && !slices.Equal(n.PodCIDRs, m.PodCIDRs) {
+	if len(n.PodCIDRs) > 0 && len(m.PodCIDRs) > 0 && !sameCIDRs(n.PodCIDRs, m.PodCIDRs) {
 		add(PodCIDRDiffer, "it has the pod CIDRs %v, the inventory gives machine %s %v; a Node's pod CIDRs never change", n.PodCIDRs, m.Name, m.PodCIDRs)
 	}
 	return out
@@ -162,6 +164,14 @@ func (m Machine) powerMismatches(n NodeState) (out []Mismatch) {
 			"if it surely has no power, and is to stay off, run: kubectl taint nodes %s %s", m.Name, n.Volumes, n.Name, taint)
 	}
 	return out
+}
+
+// sameCIDRs reports whether two lists have the same, in whatever order.
+func sameCIDRs(a, b []netip.Prefix) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.SortFunc(a, netip.Prefix.Compare)
+	slices.SortFunc(b, netip.Prefix.Compare)
+	return slices.Equal(a, b)
 }
 
 // allKnown reports whether all of a comma list of addresses are known; an empty list has none.

@@ -63,8 +63,9 @@ func TestEveryWayANodeDoesNotFitItsMachineNamesTheNextStep(t *testing.T) {
 		{"planned", StatePlanned, NodeState{Ready: true, NodeIPs: "192.0.2.9"}, Unexpected, "set state: active"},
 		{"an address that the inventory has", StateActive, NodeState{NodeIPs: "192.0.2.1"}, "", ""},
 		{"an address that it does not have", StateActive, NodeState{NodeIPs: "192.0.2.1,192.0.2.9"}, NodeIPUnknown, "the addresses 192.0.2.1"},
-		{"its pod CIDRs", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")}}, "", ""},
-		{"other pod CIDRs", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.2.0/24")}}, PodCIDRDiffer, "gives machine w1 [10.244.1.0/24]"},
+		{"its pod CIDRs", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:244:1::/64")}}, "", ""},
+		{"its pod CIDRs in the other order", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("fd00:244:1::/64"), netip.MustParsePrefix("10.244.1.0/24")}}, "", ""},
+		{"other pod CIDRs", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.2.0/24")}}, PodCIDRDiffer, "gives machine w1 [10.244.1.0/24 fd00:244:1::/64]"},
 		{"retired", StateRetired, NodeState{NodeIdentity: NodeIdentity{SystemUUID: newBoard}, OutOfService: true}, "", ""},
 		{"the same board in capitals", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: strings.ToUpper(oldBoard)}, Ready: true}, "", ""},
 		{"another board", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: newBoard}, Ready: true}, SystemUUIDDiffers, "match: {systemUUID: " + newBoard + "}"},
@@ -77,7 +78,7 @@ func TestEveryWayANodeDoesNotFitItsMachineNamesTheNextStep(t *testing.T) {
 		c.node.Name = "w1"
 		found := Machine{
 			Name: "w1", State: c.state, SystemUUID: oldBoard,
-			Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24")},
+			Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:244:1::/64")},
 		}.Mismatches(c.node)
 		switch {
 		case c.reason == "" && len(found) == 0:

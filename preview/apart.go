@@ -7,7 +7,8 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// PodsApart are pods that do not reach each other, for one reason.
+// PodsApart are pods between which Plinth plans no way, for one reason, and the default route of their machines leads
+// none that it knows of.
 type PodsApart struct {
 	Family lb.Family
 	Reason string      // as of a [Way]
@@ -19,7 +20,7 @@ type PodsApart struct {
 func (p *Preview) PodsApart() (out []PodsApart) {
 	for _, path := range p.PodPaths() {
 		for _, w := range path.Ways {
-			if w.Kind != NoWay {
+			if w.Kind != NoWay || len(w.In) > 0 {
 				continue
 			}
 			i := slices.IndexFunc(out, func(a PodsApart) bool { return a.Family == w.Family && a.Reason == w.Reason })

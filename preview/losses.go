@@ -138,6 +138,12 @@ func takenBy(before, after *inventory.Inventory, c Cluster) (taken []inventory.T
 	return taken
 }
 
+// TakenIn returns the addresses of the cluster that pools have now: an edit that gives them some is refused, and Nodes may join
+// later.
+func TakenIn(inv *inventory.Inventory, c Cluster) []inventory.TakenAddress {
+	return takenBy(&inventory.Inventory{}, inv, c)
+}
+
 func overlap(ranges []inventory.Range, block netip.Prefix) bool {
 	return slices.ContainsFunc(ranges, inventory.RangeOf(block).Overlaps)
 }

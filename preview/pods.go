@@ -42,7 +42,8 @@ type Way struct {
 	Kind   WayKind
 	// Out and In are names of routers, sorted; only for Fabric: those that the machine sends to,
 	// and those that the other announces its pod CIDR to. Between them the routers carry packets
-	// by their own means, which Plinth does not know.
+	// by their own means, which Plinth does not know. For NoWay with the reason NoGateway, In are those that carry the
+	// packets if the machine's default route leads there, which Plinth does not know either.
 	Out, In []string
 	Reason  string // only for NoWay: one of package routing's, of package lb's, or RouterFailed
 	Pairs   int    // of machines
@@ -55,7 +56,11 @@ const RouterFailed lb.Reason = "RouterFailed"
 func (w Way) String() string {
 	switch w.Kind {
 	case NoWay:
-		return fmt.Sprintf("%s unreachable (%s)", w.Family, w.Reason)
+		text := fmt.Sprintf("%s unreachable (%s)", w.Family, w.Reason)
+		if len(w.In) > 0 {
+			text += ", unless the default route leads to " + strings.Join(w.In, ", ")
+		}
+		return text
 	case Fabric:
 		return fmt.Sprintf("%s fabric by %s and %s", w.Family, strings.Join(w.Out, ", "), strings.Join(w.In, ", "))
 	default:
@@ -201,8 +206,8 @@ func (t podTable) addWays(ways map[string]*Way, from, to podGroup) {
 	seen := map[lb.Family]bool{}
 	for _, cidr := range target.node.PodCIDRs {
 		f := lb.FamilyOf(cidr.Addr())
-		if seen[f] {
-			continue // a Node has one of each family
+		if seen[f] || !from.has(f) {
+			continue // a Node has one of each family, and pods without an address of it send nothing there
 		}
 		seen[f] = true
 		w := t.way(target, cidr)
@@ -213,6 +218,11 @@ func (t podTable) addWays(ways map[string]*Way, from, to podGroup) {
 		}
 		ways[key].Pairs += pairs
 	}
+}
+
+// has reports whether the pods of a group have addresses of a family.
+func (g podGroup) has(f lb.Family) bool {
+	return slices.ContainsFunc(g.first.node.PodCIDRs, func(c netip.Prefix) bool { return lb.FamilyOf(c.Addr()) == f })
 }
 
 // way is how packets get to a CIDR of another machine: by the route that the kernel would take.
@@ -229,7 +239,11 @@ func (t podTable) way(to *podMachine, cidr netip.Prefix) Way {
 	}
 	i := slices.IndexFunc(t.wide, func(r routing.Route) bool { return inventory.Covers(r.Dst, cidr) })
 	if i < 0 {
-		return unreachable(string(t.refusal(to, cidr)))
+		w := unreachable(string(t.refusal(to, cidr)))
+		if w.Reason == string(routing.NoGateway) {
+			w.In = to.announced[cidr.Masked()].routers
+		}
+		return w
 	}
 	return t.fabric(t.wide[i], to.announced[cidr.Masked()])
 }
@@ -345,7 +359,7 @@ func (p *Preview) podMachines() (out []*podMachine) {
 		}
 		pm := &podMachine{
 			machine:   m.inv,
-			node:      routing.Node{Name: m.node, Rack: m.inv.Rack, Created: m.created, Addresses: m.inv.Addresses, PodCIDRs: m.pods},
+			node:      routing.Node{Name: m.node, ProviderID: m.inv.ProviderID(), Rack: m.inv.Rack, Created: m.created, Addresses: m.inv.Addresses, PodCIDRs: m.pods},
 			gateways:  map[netip.Addr]string{},
 			announced: map[netip.Prefix]announced{},
 		}

@@ -63,8 +63,12 @@ No problems.
 		t.Errorf("it prints, with error %v,\n%s\nwant\n%s", p.err, got, want)
 	}
 	s := aStatus()
+	s.Leads = "w1_5e"
+	if got := p.print(writeStatusText, s); !strings.HasPrefix(got, "inventory home, generation 7\ncontroller w1_5e leads\n\nRACK") {
+		t.Errorf("it prints\n%s\nwithout who leads", got)
+	}
 	s.NotKnown, s.OutOfService = "whether the controller's pods run: pods is forbidden: jane may not list them", nil
-	const notKnown = "\nServices of type LoadBalancer: 1\nNot known: whether the controller's pods run: pods is forbidden: jane may not list them\n\nNo problems.\n"
+	const notKnown = "\nServices of type LoadBalancer: 1\nNot known: whether the controller's pods run: pods is forbidden: jane may not list them\n\nNo problems in what is known.\n"
 	if got := p.print(writeStatusText, s); !strings.HasSuffix(got, notKnown) {
 		t.Errorf("it prints\n%s\nwithout\n%s", got, notKnown)
 	}

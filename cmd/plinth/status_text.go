@@ -22,7 +22,11 @@ func writeStatusText(w io.Writer, s diagnose.Status) error {
 func writeStatusWide(w io.Writer, s diagnose.Status) error { return writeStatus(w, s, s.NotWell) }
 
 func writeStatus(w io.Writer, s diagnose.Status, problems []string) error {
-	fmt.Fprintf(w, "inventory %s, generation %s\n\n", cmp.Or(s.Inventory, "none"), cmp.Or(s.Generation, "unknown"))
+	fmt.Fprintf(w, "inventory %s, generation %s\n", cmp.Or(s.Inventory, "none"), cmp.Or(s.Generation, "unknown"))
+	if s.Leads != "" {
+		fmt.Fprintf(w, "controller %s leads\n", s.Leads)
+	}
+	fmt.Fprintln(w)
 	if err := writeTables(w, s); err != nil {
 		return err
 	}
@@ -32,7 +36,11 @@ func writeStatus(w io.Writer, s diagnose.Status, problems []string) error {
 	}
 	writeList(w, "\nOut of service:", lines(s.OutOfService))
 	if len(problems) == 0 {
-		_, err := fmt.Fprintln(w, "\nNo problems.")
+		well := "\nNo problems."
+		if s.NotKnown != "" {
+			well = "\nNo problems in what is known."
+		}
+		_, err := fmt.Fprintln(w, well)
 		return err
 	}
 	writeList(w, "\nProblems:", problems)

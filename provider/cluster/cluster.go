@@ -25,14 +25,14 @@ type objects struct {
 	slices   []*discoveryv1.EndpointSlice
 }
 
-// Of puts together what objects of each kind say around what is held. A claim of a newer version's is an error: who
+// Of puts together what objects of each kind say, around what is held and besides. A claim of a newer version's is an error: who
 // holds the address cannot be told.
 func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice) (preview.Cluster, error) {
 	held, err := heldBy(claims)
 	if err != nil {
 		return preview.Cluster{}, err
 	}
-	return objects{nodes, services, all}.around(held), nil
+	return objects{nodes, services, all}.whole(held), nil
 }
 
 // whole is around, and what does not depend on what is held besides: it takes a look at each endpoint there is.

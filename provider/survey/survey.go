@@ -79,7 +79,7 @@ func (r Reader) Read(ctx context.Context) (diagnose.Observed, error) {
 
 // What is not known without EndpointSlices, and without the lease.
 const (
-	notPlanned = "which VIPs nobody announces"
+	notPlanned = "which VIPs nobody announces, and whether pools have addresses of the cluster"
 	notLed     = "whether a controller leads"
 )
 
@@ -87,6 +87,7 @@ const (
 type fetched struct {
 	inventory *inventory.Inventory
 	spoilt    string            // why it is but what can be read of what is stored; empty: it is the whole
+	newer     bool              // for a newer version has stored it
 	edit      map[string]string // data of the inventory's status
 	written   string            // what stands in the ConfigMaps that people write
 	nodes     []*v1.Node
@@ -110,6 +111,9 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 			raw.inventory, err = source.Accepted(ctx, r.Client, r.Namespace)
 			if errors.Is(err, source.ErrUnreadable) { // a finding, and no reason to say nothing else
 				raw.spoilt, err = err.Error()+"; "+source.Advice(r.Namespace), nil
+			}
+			if newer := (*inventory.NewerFormatError)(nil); errors.As(err, &newer) {
+				raw.spoilt, raw.newer, err = err.Error(), true, nil
 			}
 			return err
 		},
@@ -199,7 +203,7 @@ func all[T runtime.Object](ctx context.Context, page int64, o metav1.ListOptions
 
 // observed puts together what was read.
 func (raw fetched) observed() diagnose.Observed {
-	seen := diagnose.Observed{Inventory: raw.inventory, Unreadable: raw.spoilt, Edit: editOf(raw.edit, raw.written)}
+	seen := diagnose.Observed{Inventory: raw.inventory, Unreadable: raw.spoilt, NewerFormat: raw.newer, Edit: editOf(raw.edit, raw.written)}
 	for _, n := range raw.nodes {
 		seen.Nodes = append(seen.Nodes, nodeOf(n))
 	}

@@ -169,7 +169,7 @@ func TestAClaimOfANewerVersionLeavesThePlanUnknown(t *testing.T) {
 func TestWhatMayNotBeReadIsSaid(t *testing.T) {
 	for resource, want := range map[string]string{
 		"pods":           "whether the controller's pods run, and those of agents: pods is forbidden: jane may not list them",
-		"endpointslices": "which VIPs nobody announces: endpointslices is forbidden: jane may not list them",
+		"endpointslices": "which VIPs nobody announces, and whether pools have addresses of the cluster: endpointslices is forbidden: jane may not list them",
 		"nodes":          "",
 	} {
 		client := small(t)

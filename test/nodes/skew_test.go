@@ -33,6 +33,7 @@ func TestWhatANewerVersionStoredIsKeptAndSaid(t *testing.T) {
 }
 
 func newerVersionStored(t *testing.T, starts bool) {
+	program := plinth(t)
 	c := newCluster(t, apiserver.Options{})
 	c.edit(skewed("a", "active"))
 	stop := c.start()
@@ -59,6 +60,7 @@ func newerVersionStored(t *testing.T, starts bool) {
 	}
 	c.AwaitStatus("ready", "false")
 	c.event("ConfigMap", "plinth-inventory-status", "InventoryNewerFormat", `configmap plinth-accepted is of format "99"`)
+	c.tells(program, 1, []string{"configmap plinth-accepted is of format", `"InventoryNewerFormat"`}, "status", "-o", "json")
 	c.edit(skewed("b", "retired"))
 	c.Kubectl("delete", "service", "web", "--wait=false")
 	c.Kubectl("create", "service", "loadbalancer", "other", "--tcp=80")

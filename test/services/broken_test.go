@@ -41,14 +41,14 @@ spec:
       routers: []
       machines:
         - {name: far, addresses: [10.2.0.11, "fd00:2::11"], podCIDRs: [10.244.4.0/24, "fd00:244:0:4::/64"], state: planned}
-  pools: [{name: default, addresses: [192.0.2.1-192.0.2.10]}]
+  pools: [{name: default, addresses: [192.0.2.1-192.0.2.10]}, {name: other, addresses: [198.51.100.0/28], autoAssign: false}]
 `
 
 // unwell is a state in which plinth status does not say that there are no problems.
 type unwell struct {
 	what    string
 	harm    func(w *observer) (mend func())
-	reasons []string // of findings, that it has at least
+	reasons []string // of all findings
 }
 
 // observer is the cluster of that inventory, and who asks for its status.
@@ -83,11 +83,11 @@ func TestStatusNamesWhateverIsBrokenUntilItIsMended(t *testing.T) {
 	stop()
 	w.says("the controller is dead", "NoLeader")
 	w.service("unseen")
-	w.says("nobody looks at a Service", "ServiceUnanswered")
+	w.says("nobody looks at a Service", "NoLeader", "ServiceUnanswered")
 	w.EditInventory(watched+"# a remark\n", nil)
-	w.says("nobody looks at an edit", "InventoryUnread")
+	w.says("nobody looks at an edit", "NoLeader", "ServiceUnanswered", "InventoryUnread")
 	w.Kubectl("-n", "kube-system", "patch", "configmap", "plinth-accepted", "--type=merge", `-p={"data":{"inventory.yaml":"{"}}`)
-	w.says("what was accepted is broken by hand", "InventoryUnreadable")
+	w.says("what was accepted is broken by hand", "NoLeader", "ServiceUnanswered", "InventoryUnread", "InventoryUnreadable")
 
 	everyReason(t, "reasons.md", "What `plinth status` says besides", w.seen)
 	everyReason(t, "reasons.md", "Why a pod CIDR is not routed", w.seen)
@@ -111,15 +111,15 @@ var ofNodes = []unwell{
 	{"an address of nobody", annotatedNode("w1", `"10.1.0.99"`), []string{"NodeIPUnknown"}},
 	{"off, and ready", edited(`"fd00:244:0:1::/64"]`, `"fd00:244:0:1::/64"], state: "off"`), []string{"StillOff"}},
 	{"out of service, and ready", tainted("w1"), []string{"StillOutOfService"}},
-	{"out of service, and not off", both(tainted("w1"), patched("w1", kubeletSays("Unknown"), kubeletSays("True"))), []string{"NotKnownToBeOff"}},
+	{"out of service, and not off", both(tainted("w1"), patched("w1", kubeletSays("Unknown"), kubeletSays("True"))), []string{"NotKnownToBeOff", "NodeNotReady"}},
 	{"off, with a volume", both(patched("w1", `{"status":{"volumesAttached":[{"name":"disk","devicePath":"/dev/sdx"}]}}`, `{"status":{"volumesAttached":null}}`),
 		patched("w1", kubeletSays("Unknown"), kubeletSays("True")), edited(`"fd00:244:0:1::/64"]`, `"fd00:244:0:1::/64"], state: "off"`)), []string{"VolumesStayAttached"}},
 	{"a pod CIDR of another Node", joined("stranger", podCIDRs("10.244.1.128/25")), []string{"PodCIDRInUse", "NoMachine"}},
 	{"a pod CIDR outside of the pod network", both(edited(`"fd00:244:0:3::/64"], state: planned`, `"fd00:244:0:3::/64"]`), joined("w3", podCIDRs("10.99.0.0/24"))),
-		[]string{"PodCIDRDiffer", "PodCIDROutsideNetwork"}},
-	{"no address of the pods' family", both(edited(`"fd00:244:0:3::/64"], state: planned`, `"fd00:244:0:3::/64"]`), joined("w3")), []string{"NodeWithoutAddress"}},
-	{"another subnet", both(edited(`"fd00:244:0:4::/64"], state: planned`, `"fd00:244:0:4::/64"]`), joined("far")), []string{"NodeOfOtherSubnet"}},
-	{"no router", both(edited("mode: direct", "mode: fabric", `"fd00:244:0:4::/64"], state: planned`, `"fd00:244:0:4::/64"]`), joined("far")), []string{"NoGateway"}},
+		[]string{"PodCIDRDiffer", "PodCIDROutsideNetwork", "AgentMissing"}},
+	{"no address of the pods' family", both(edited(`"fd00:244:0:3::/64"], state: planned`, `"fd00:244:0:3::/64"]`), joined("w3")), []string{"NodeWithoutAddress", "NodeOfOtherSubnet", "AgentMissing"}},
+	{"another subnet", both(edited(`"fd00:244:0:4::/64"], state: planned`, `"fd00:244:0:4::/64"]`), joined("far")), []string{"NodeOfOtherSubnet", "AgentMissing"}},
+	{"no router", both(edited("mode: direct", "mode: fabric", "routers: [{name: tor-r1, address: 10.1.0.1, asn: 65101}]", "routers: []", `"fd00:244:0:4::/64"], state: planned`, `"fd00:244:0:4::/64"]`), joined("far")), []string{"NoGateway", "AgentMissing"}},
 }
 
 var ofAgents = []unwell{
@@ -174,7 +174,8 @@ var ofTheRest = []unwell{
 	{"a Service of another proxy", func(w *observer) func() {
 		w.service("elsewhere", func(s *v1.Service) { s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "other"} })
 		return func() { w.remove("elsewhere") }
-	}, []string{"ServedByOtherProxy"}},
+	}, []string{"ServedByOtherProxy", "NoEndpoint"}},
+	{"a pool has the pods of a Node", joined("stranger", podCIDRs("198.51.100.8/29")), []string{"PoolTakesAddress", "NoMachine"}},
 	{"a pool is nearly full", func(w *observer) func() {
 		var names []string
 		for i := range 9 {
@@ -182,7 +183,7 @@ var ofTheRest = []unwell{
 			w.service(names[i])
 		}
 		return func() { w.remove(names...) }
-	}, []string{"PoolNearlyFull"}},
+	}, []string{"PoolNearlyFull", "NoEndpoint"}},
 }
 
 // join has a Node register, with a kubelet and an agent that say that all is well.
@@ -313,7 +314,7 @@ func said(status, reason, message string) string {
 	return fmt.Sprintf(`{"status":{"conditions":[{"type":%q,"status":%q,"reason":%q,"message":%q}]}}`, lb.FabricReady, status, reason, message)
 }
 
-// says waits until the status has findings of these reasons.
+// says waits until the status has findings of these reasons, and of no others.
 func (w *observer) says(what string, reasons ...string) {
 	w.t.Helper()
 	w.seen = append(w.seen, reasons...)
@@ -322,10 +323,13 @@ func (w *observer) says(what string, reasons ...string) {
 		if err := w.asks(ctx, &status, w.plinth, "status"); err != nil {
 			return err
 		}
-		for _, reason := range reasons {
-			if !slices.ContainsFunc(status.Findings, func(f diagnose.Finding) bool { return f.Reason == reason }) {
-				return fmt.Errorf("%s is not in the status, which has %q", reason, status.NotWell)
-			}
+		var found []string
+		for _, f := range status.Findings {
+			found = append(found, f.Reason)
+		}
+		slices.Sort(found)
+		if found = slices.Compact(found); !slices.Equal(found, slices.Sorted(slices.Values(reasons))) {
+			return fmt.Errorf("it has %q, by %v", status.NotWell, found)
 		}
 		return nil
 	})
