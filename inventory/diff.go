@@ -11,6 +11,7 @@ import (
 // Difference is what changes from one inventory to another. Its zero value
 // means that nothing does. Every list is sorted.
 type Difference struct {
+	Renames  []Rename
 	Machines []MachineChange
 	Sessions []SessionChange
 	Pools    []PoolChange
@@ -72,14 +73,18 @@ type PoolChange struct {
 
 // Empty reports whether nothing changes.
 func (d Difference) Empty() bool {
-	return len(d.Machines)+len(d.Sessions)+len(d.Pools)+len(d.Settings) == 0
+	return len(d.Renames)+len(d.Machines)+len(d.Sessions)+len(d.Pools)+len(d.Settings) == 0
 }
 
-// Diff compares two inventories.
+// Diff compares two inventories. Of what has another name it tells that, and what else changes.
 func Diff(before, after *Inventory) Difference {
+	names := before.namesIn(after)
+	sessions := diffSessions(before, after, after) // they tell of names themselves
+	before = before.under(names)
 	return Difference{
+		Renames:  names.told(),
 		Machines: diffMachines(before, after),
-		Sessions: diffSessions(before, after, after),
+		Sessions: sessions,
 		Pools:    diffPools(before, after),
 		Settings: diffFields("spec", (&formatter{inv: before, accepted: true}).settings(), (&formatter{inv: after, accepted: true}).settings()),
 	}

@@ -8,6 +8,9 @@ import (
 // String tells the difference one change a line, as a person would.
 func (d Difference) String() string {
 	var lines []string
+	for _, r := range d.Renames {
+		lines = append(lines, r.String())
+	}
 	for _, m := range d.Machines {
 		lines = append(lines, m.String())
 	}

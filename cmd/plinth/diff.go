@@ -117,7 +117,7 @@ type section struct {
 
 func sections(d difference) []section {
 	return []section{
-		{"Machines", lines(d.Machines)}, {"Sessions", append(d.sessions, d.trials...)}, {"Pools", lines(d.Pools)}, {"Settings", lines(d.Settings)},
+		{"Names", lines(d.Renames)}, {"Machines", lines(d.Machines)}, {"Sessions", append(d.sessions, d.trials...)}, {"Pools", lines(d.Pools)}, {"Settings", lines(d.Settings)},
 		{"Routers", routerLines(d.routers)}, {"Losses", d.judgement.lines()},
 	}
 }
@@ -184,18 +184,21 @@ type changeJSON struct {
 
 // differenceJSON is a difference as scripts read it.
 func differenceJSON(d difference) map[string]any {
-	machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}
+	renames, machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}, []changeJSON{}
+	for _, r := range d.Renames {
+		renames = append(renames, changeJSON{Name: r.Name, Was: r.Was, Kind: r.What})
+	}
 	for _, m := range d.Machines {
 		machines = append(machines, changeJSON{Name: m.Name, Was: m.Was, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
 	}
 	for _, s := range d.Sessions {
-		sessions = append(sessions, changeJSON{Kind: string(s.Kind), Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()})
+		sessions = append(sessions, changeJSON{Kind: string(s.Kind), Was: s.Was, Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()})
 	}
 	for _, p := range d.Pools {
 		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), ToLink: lines(p.ToLink), ToBGP: lines(p.ToBGP), Fields: fieldsJSON(p.Fields)})
 	}
 	return map[string]any{
-		"machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...),
+		"renames": renames, "machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...),
 		"losses": d.judgement.json(), "routersToTell": append([]string{}, d.routers...),
 	}
 }
