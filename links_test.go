@@ -88,3 +88,38 @@ func read(t *testing.T, file string) string {
 	}
 	return string(text)
 }
+
+var (
+	fileNamed = regexp.MustCompile("`([A-Za-z0-9_/.-]+\\.(?:go|md))`")
+	testNamed = regexp.MustCompile(`\b(Test[A-Z]\w+)`)
+)
+
+// TestWhoContributesFindsTheFilesAndTestsThatArePointedAt: what CONTRIBUTING.md names is there.
+func TestWhoContributesFindsTheFilesAndTestsThatArePointedAt(t *testing.T) {
+	page := read(t, "CONTRIBUTING.md")
+	files := fileNamed.FindAllStringSubmatch(page, -1)
+	for _, m := range files {
+		if _, err := os.Stat(m[1]); err != nil {
+			t.Errorf("CONTRIBUTING.md points at %s, which is not there", m[1])
+		}
+	}
+	var tests strings.Builder
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, "_test.go") {
+			tests.WriteString(read(t, path))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := testNamed.FindAllString(page, -1)
+	for _, name := range names {
+		if name != "TestTheNameOfYours" && !strings.Contains(tests.String(), "func "+name+"(") {
+			t.Errorf("CONTRIBUTING.md names %s, and there is no such test", name)
+		}
+	}
+	if len(files) < 5 || len(names) < 2 {
+		t.Errorf("only %d files and %d tests were found", len(files), len(names))
+	}
+}
