@@ -151,12 +151,12 @@ soak: controlplane ## draw what tests draw anew, again and again: stories of cha
 	echo "$$failed of $(or $(ROUNDS),10) rounds failed"; [ $$failed = 0 ]
 
 .PHONY: fresh
-fresh: ## demo and test in a minimal Debian with Go and nothing else (COLD=1: without caches)
-	@$(AS_ROOT) test/fresh.sh $(if $(COLD),--cold) $(or $(TARGETS),demo test)
+fresh: ## the demos and the tests in a minimal Debian with Go and nothing else (COLD=1: without caches)
+	@$(AS_ROOT) test/fresh.sh $(if $(COLD),--cold) $(or $(TARGETS),demo demo-home test)
 
 .PHONY: nightly
 nightly: ## what takes too long for every change (SUITE=test-real: that alone)
-	@$(MAKE) --no-print-directory $(or $(SUITE),test-all soak test-real test-failures test-versions)
+	@$(MAKE) --no-print-directory $(or $(SUITE),test-all soak test-real test-failures test-versions stopwatch)
 
 .PHONY: test-real
 test-real: lab-tools ## the shipped images and chart on real kubelets and containerd, with kube-proxy in nftables and iptables mode
@@ -213,6 +213,10 @@ bench: controlplane ## measure what the docs give a figure for
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 90m ./bench/gate
 	$(call step,rollouts beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 30m ./bench/rollouts
+	$(call step,VIPs on the link beside MetalLB)
+	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./bench/onlink
+	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./bench/onlink -args -ipv6
+	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./bench/onlink -args -only=plinth -stories=idle,hostile,split -machines=5 -idle=2m -split=2m
 	$(call step,Services from their creation to a router beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips
 
