@@ -147,8 +147,8 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.Edit.NodesWithoutMachine, s.Edit.MachinesWithoutNode = []string{"nuc1"}, []string{"nuc1"}
 		}, []string{"node nuc1: it has the provider ID"}},
 		{"a board that the inventory does not know", func(s *Observed) {
-			s.Nodes[0].SystemUUID, s.Nodes[0].ProviderID = "4C4C4544-0032-3010-8053-B7C04F585932", "plinth://nuc1"
-			s.Inventory.Racks[0].Machines[0].SystemUUID = "4c4c4544-0032-3010-8053-b7c04f585931"
+			s.Nodes[0].SystemUUID, s.Nodes[0].ProviderID = inventory.ReportedUUID("4C4C4544-0032-3010-8053-B7C04F585932"), "plinth://nuc1"
+			s.Inventory.Racks[0].Machines[0].SystemUUID = inventory.ReportedUUID("4c4c4544-0032-3010-8053-b7c04f585931")
 		}, []string{"node nuc1: it reports systemUUID 4c4c4544-0032-3010-8053-b7c04f585932, and the inventory has 4c4c4544-0032-3010-8053-b7c04f585931 for machine nuc1"}},
 		{"a machine that is off with a volume", func(s *Observed) {
 			n := nodeThatIs("nuc4")

@@ -139,7 +139,7 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 			s.Nodes[1].ProviderID, s.Nodes[1].Name = "plinth://nuc1", "other"
 		}, "machine: broken: Ambiguous machine nuc1 is claimed by the Nodes nuc1 and other"},
 		{"its board is another one", node, func(s *Observed, _ map[string]Answer) {
-			s.Nodes[0].SystemUUID, s.Nodes[0].ProviderID, s.Inventory.Racks[0].Machines[0].SystemUUID = "a", "plinth://nuc1", "b"
+			s.Nodes[0].SystemUUID, s.Nodes[0].ProviderID, s.Inventory.Racks[0].Machines[0].SystemUUID = inventory.ReportedUUID("a"), "plinth://nuc1", inventory.ReportedUUID("b")
 		}, "machine: broken: SystemUUIDDiffers"},
 		{"it is held", node, func(s *Observed, _ map[string]Answer) { s.Inventory.Racks[0].Machines[0].Held = true }, "machine: broken: MachineHeld machine nuc1 is not in the inventory any more"},
 		{"it is in maintenance", func(s Observed, a map[string]Answer) Chain { return WhyNode(s, "nuc2", a) }, func(s *Observed, _ map[string]Answer) {

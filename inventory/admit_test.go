@@ -158,10 +158,10 @@ func TestAHeldMachineYieldsWhatAnotherHasNow(t *testing.T) {
 		t.Fatal(problems)
 	}
 	old, _ := inv.Machine("old")
-	if len(old.Addresses) != 1 || old.SystemUUID != "" || !old.Held {
+	if len(old.Addresses) != 1 || !old.SystemUUID.IsZero() || !old.Held {
 		t.Errorf("%+v", old)
 	}
-	if m, err := inv.MachineOf(NodeIdentity{SystemUUID: "4c4c4544-0032-3010-8053-b7c04f585931"}); err != nil || m.Name != "new" {
+	if m, err := inv.MachineOf(NodeIdentity{SystemUUID: ReportedUUID("4c4c4544-0032-3010-8053-b7c04f585931")}); err != nil || m.Name != "new" {
 		t.Error(m, err)
 	}
 }

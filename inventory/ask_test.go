@@ -191,16 +191,16 @@ racks:
 		want string // a machine, none or ambiguous
 	}{
 		{"by our providerID", NodeIdentity{ProviderID: "plinth://SN-1", Name: "other"}, "w1"},
-		{"by our providerID, after the board was replaced", NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: "00000000-0000-0000-0000-000000000001", Name: "w1"}, "w1"},
+		{"by our providerID, after the board was replaced", NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: ReportedUUID("00000000-0000-0000-0000-000000000001"), Name: "w1"}, "w1"},
 		{"by an alias", NodeIdentity{ProviderID: "k3s://w1"}, "w1"},
-		{"by systemUUID in any case", NodeIdentity{SystemUUID: strings.ToUpper(uuid)}, "w1"},
+		{"by systemUUID in any case", NodeIdentity{SystemUUID: ReportedUUID(strings.ToUpper(uuid))}, "w1"},
 		{"by name, with a providerID of nobody's", NodeIdentity{ProviderID: "k3s://w2", Name: "w2"}, "w2"},
-		{"by a name whose machine has another systemUUID", NodeIdentity{SystemUUID: "00000000-0000-0000-0000-000000000001", Name: "w1"}, "none"},
+		{"by a name whose machine has another systemUUID", NodeIdentity{SystemUUID: ReportedUUID("00000000-0000-0000-0000-000000000001"), Name: "w1"}, "none"},
 		{"by nothing", NodeIdentity{ProviderID: "aws:///x", Name: "x"}, "none"},
 		{"by an empty identity", NodeIdentity{}, "none"},
 		{"by providerID, under the name of another", NodeIdentity{ProviderID: "plinth://SN-1", Name: "w2"}, "w1"},
-		{"by systemUUID of one and name of another", NodeIdentity{SystemUUID: uuid, Name: "w2"}, "ambiguous"},
-		{"by systemUUID of one and providerID of another", NodeIdentity{ProviderID: "plinth://w2", SystemUUID: uuid}, "ambiguous"},
+		{"by systemUUID of one and name of another", NodeIdentity{SystemUUID: ReportedUUID(uuid), Name: "w2"}, "ambiguous"},
+		{"by systemUUID of one and providerID of another", NodeIdentity{ProviderID: "plinth://w2", SystemUUID: ReportedUUID(uuid)}, "ambiguous"},
 	} {
 		m, err := inv.MachineOf(c.node)
 		got := m.Name

@@ -134,7 +134,7 @@ func TestALookupAllocatesNothing(t *testing.T) {
 	if inv == nil {
 		t.Fatal(problems)
 	}
-	node := NodeIdentity{ProviderID: "plinth://SN-005020", SystemUUID: "4c4c4544-0032-3010-8053-000005000020", Name: "w-005-020"}
+	node := NodeIdentity{ProviderID: "plinth://SN-005020", SystemUUID: ReportedUUID("4c4c4544-0032-3010-8053-000005000020"), Name: "w-005-020"}
 	vip := netip.MustParseAddr("203.0.113.9")
 	for name, ask := range map[string]func() bool{
 		"Machine":   func() bool { _, ok := inv.Machine("w-005-020"); return ok },

@@ -322,7 +322,7 @@ func (d *decoder) machine(r *rawMachine, rack *Rack) Machine {
 		d.require(r.node, "addresses")
 	}
 	m := Machine{
-		Name: r.Name.v, ID: r.ID.or(r.Name.v), ownID: r.ID.given(), Rack: rack.Name, SystemUUID: r.Match.SystemUUID.v,
+		Name: r.Name.v, ID: r.ID.or(r.Name.v), ownID: r.ID.given(), Rack: rack.Name, SystemUUID: ReportedUUID(r.Match.SystemUUID.v),
 		Aliases: sortedTexts(r.Aliases), Unit: r.Unit.v, Type: r.Type.v,
 		Addresses: values(r.Addresses), ExternalAddresses: values(r.ExternalAddresses), Hostname: r.Hostname.v,
 		PodCIDRs: values(r.PodCIDRs), Carved: r.Carved.v, Held: r.Held.v, Labels: keyed(r.Labels),

@@ -86,7 +86,7 @@ func (e *explainer) explain() {
 		e.add("externalAddresses", flowList(m.ExternalAddresses), raw.ExternalAddresses.node, "")
 	}
 	e.add("hostname", cmp.Or(m.Hostname, m.Name), raw.Hostname.node, "default: the machine's name")
-	e.add("systemUUID", m.SystemUUID, raw.Match.SystemUUID.node, "")
+	e.add("systemUUID", m.SystemUUID.String(), raw.Match.SystemUUID.node, "")
 	for i, a := range raw.Aliases.v {
 		e.add(fmt.Sprintf("aliases[%d]", i), a.v, a.node, "")
 	}

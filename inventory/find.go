@@ -33,8 +33,8 @@ func (inv *Inventory) reindex() {
 			for _, a := range machine.Aliases {
 				first(ix.byProvider, a, at)
 			}
-			if machine.SystemUUID != "" {
-				first(ix.byUUID, machine.SystemUUID, at)
+			if !machine.SystemUUID.IsZero() {
+				first(ix.byUUID, machine.SystemUUID.String(), at)
 			}
 		}
 	}
@@ -115,7 +115,7 @@ func (inv *Inventory) Router(name string) (Router, bool) {
 // it does not say is empty.
 type NodeIdentity struct {
 	ProviderID string // spec.providerID
-	SystemUUID string // status.nodeInfo.systemUUID
+	SystemUUID UUID   // status.nodeInfo.systemUUID
 	Name       string // metadata.name
 }
 
@@ -150,10 +150,9 @@ func (inv *Inventory) MachineOf(n NodeIdentity) (Machine, error) {
 			count++
 		}
 	}
-	uuid := strings.ToLower(n.SystemUUID)
 	add(ix.byProvider, n.ProviderID)
 	known := count > 0
-	add(ix.byUUID, uuid)
+	add(ix.byUUID, n.SystemUUID.String())
 	if !known {
 		add(ix.byName, n.Name)
 	}
@@ -166,9 +165,9 @@ func (inv *Inventory) MachineOf(n NodeIdentity) (Machine, error) {
 		}
 	}
 	m := ix.at(found[0])
-	if count == 1 && m.SystemUUID != "" && uuid != "" && m.SystemUUID != uuid && n.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.ProviderID) {
+	if count == 1 && m.SystemUUID != n.SystemUUID && !m.SystemUUID.IsZero() && !n.SystemUUID.IsZero() && n.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.ProviderID) {
 		return Machine{}, fmt.Errorf("%w: machine %s has systemUUID %s, the node reports %s; if this is machine %s now, write match: {systemUUID: %s}, and its id if that is another",
-			ErrNoMachine, m.Name, m.SystemUUID, uuid, m.Name, uuid)
+			ErrNoMachine, m.Name, m.SystemUUID, n.SystemUUID, m.Name, n.SystemUUID)
 	}
 	return m, nil
 }

@@ -327,7 +327,7 @@ func (f *formatter) machine(r *Machine) mapOf {
 	return filled(mapOf{
 		{"name", r.Name},
 		{"id", unless(r.ID, r.Name)},
-		{"match", filled(mapOf{{"systemUUID", r.SystemUUID}})},
+		{"match", filled(mapOf{{"systemUUID", r.SystemUUID.String()}})},
 		{"aliases", r.Aliases},
 		{"unit", plain(r.Unit, 0)},
 		{"type", r.Type},

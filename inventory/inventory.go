@@ -278,8 +278,8 @@ type Machine struct {
 	ID                string // of the provider ID; the name where none is given, see Admit
 	ownID             bool   // the ID was written
 	Rack              string
-	Held              bool   // no longer mentioned by anybody; kept as it was, see Admit
-	SystemUUID        string // lower case; empty: not matched
+	Held              bool // no longer mentioned by anybody; kept as it was, see Admit
+	SystemUUID        UUID // zero: not matched
 	Aliases           []string
 	Unit              int // 0: not told
 	Type              string

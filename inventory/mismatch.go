@@ -125,7 +125,7 @@ func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
 	case m.State == StateRetired:
 		return nil // it is to go
 	}
-	if uuid := strings.ToLower(n.SystemUUID); m.SystemUUID != "" && uuid != "" && uuid != m.SystemUUID {
+	if uuid := n.SystemUUID; uuid != m.SystemUUID && !uuid.IsZero() && !m.SystemUUID.IsZero() {
 		add(SystemUUIDDiffers, "it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, write match: {systemUUID: %s}; "+
 			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid, n.Name)
 	}

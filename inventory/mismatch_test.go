@@ -28,8 +28,8 @@ func TestNothingOverrulesAProviderIDThatPlinthGave(t *testing.T) {
 		{"a provider ID that nobody claims", NodeIdentity{ProviderID: "aws:///w2", Name: "w2"}, "w2"},
 		{"left behind, by its name", NodeIdentity{ProviderID: "plinth://SN-1", Name: "w1"},
 			"it has the provider ID plinth://SN-1, and machine w1 is plinth://SN-2 now"},
-		{"left behind, and taken by the new machine's kubelet", NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: newBoard, Name: "w1"}, "run: kubectl delete node w1,"},
-		{"left behind, and on a board that the new machine has not", NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: oldBoard, Name: "w1"}, "machine w1 is plinth://SN-2 now"},
+		{"left behind, and taken by the new machine's kubelet", NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: ReportedUUID(newBoard), Name: "w1"}, "run: kubectl delete node w1,"},
+		{"left behind, and on a board that the new machine has not", NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: ReportedUUID(oldBoard), Name: "w1"}, "machine w1 is plinth://SN-2 now"},
 		{"an ID that was added later", NodeIdentity{ProviderID: "plinth://w1", Name: "w1"}, "if not, set id: w1 in the inventory"},
 		{"of no machine", NodeIdentity{ProviderID: "plinth://SN-1", Name: "w3"}, "of no machine of the inventory; if that machine is gone, run: kubectl delete node w3"},
 		{"asked for by its provider ID alone", NodeIdentity{ProviderID: "plinth://SN-1"}, "kubectl delete node NAME"},
@@ -66,9 +66,9 @@ func TestEveryWayANodeDoesNotFitItsMachineNamesTheNextStep(t *testing.T) {
 		{"its pod CIDRs", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:244:1::/64")}}, "", ""},
 		{"its pod CIDRs in the other order", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("fd00:244:1::/64"), netip.MustParsePrefix("10.244.1.0/24")}}, "", ""},
 		{"other pod CIDRs", StateActive, NodeState{PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.2.0/24")}}, PodCIDRDiffer, "gives machine w1 [10.244.1.0/24 fd00:244:1::/64]"},
-		{"retired", StateRetired, NodeState{NodeIdentity: NodeIdentity{SystemUUID: newBoard}, OutOfService: true}, "", ""},
-		{"the same board in capitals", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: strings.ToUpper(oldBoard)}, Ready: true}, "", ""},
-		{"another board", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: newBoard}, Ready: true}, SystemUUIDDiffers, "match: {systemUUID: " + newBoard + "}"},
+		{"retired", StateRetired, NodeState{NodeIdentity: NodeIdentity{SystemUUID: ReportedUUID(newBoard)}, OutOfService: true}, "", ""},
+		{"the same board in capitals", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: ReportedUUID(strings.ToUpper(oldBoard))}, Ready: true}, "", ""},
+		{"another board", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: ReportedUUID(newBoard)}, Ready: true}, SystemUUIDDiffers, "match: {systemUUID: " + newBoard + "}"},
 		{"off with volumes", StateOff, NodeState{Volumes: 2}, VolumesStayAttached, "kubectl taint nodes w1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"},
 		{"tainted, and perhaps alive", StateActive, NodeState{OutOfService: true}, NotKnownToBeOff, "set state: off"},
 		{"tainted in maintenance", StateMaintenance, NodeState{OutOfService: true}, NotKnownToBeOff, "set state: off"},
@@ -77,7 +77,7 @@ func TestEveryWayANodeDoesNotFitItsMachineNamesTheNextStep(t *testing.T) {
 	} {
 		c.node.Name = "w1"
 		found := Machine{
-			Name: "w1", State: c.state, SystemUUID: oldBoard,
+			Name: "w1", State: c.state, SystemUUID: ReportedUUID(oldBoard),
 			Addresses: []netip.Addr{netip.MustParseAddr("192.0.2.1")}, PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.1.0/24"), netip.MustParsePrefix("fd00:244:1::/64")},
 		}.Mismatches(c.node)
 		switch {

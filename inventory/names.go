@@ -14,7 +14,6 @@ var (
 	dnsLabelForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 	labelForm      = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
 	idForm         = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.~:]*[A-Za-z0-9])?$`)
-	uuidForm       = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 	providerIDForm = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9+.]*://[!-~]+$`)
 	secretKeyForm  = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
 	labelJunk      = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
@@ -100,16 +99,12 @@ func machineID(s string) (string, *refusal) {
 }
 
 func uuid(s string) (string, *refusal) {
-	low := strings.ToLower(s)
-	if uuidForm.MatchString(low) {
-		return low, nil
+	if u, ok := ParseUUID(s); ok {
+		return u.String(), nil
 	}
 	r := &refusal{code: BadUUID, message: "is not a UUID", accepted: "32 hexadecimal digits, as kubectl get node -o yaml shows them in systemUUID"}
-	hex := strings.NewReplacer("-", "", "{", "", "}", "", " ", "", "urn:uuid:", "").Replace(low)
-	if len(hex) == 32 {
-		if fixed := hex[:8] + "-" + hex[8:12] + "-" + hex[12:16] + "-" + hex[16:20] + "-" + hex[20:]; uuidForm.MatchString(fixed) {
-			r.suggestion = fixed
-		}
+	if u, ok := ParseUUID(strings.NewReplacer("-", "", "{", "", "}", "", " ", "", "urn:uuid:", "").Replace(strings.ToLower(s))); ok {
+		r.suggestion = u.String()
 	}
 	return "", r
 }

@@ -23,7 +23,7 @@ func (inv *Inventory) owned() owned {
 		for _, a := range m.Aliases {
 			o.aliases[a] = m.Name
 		}
-		o.uuids[m.SystemUUID] = m.Name
+		o.uuids[m.SystemUUID.String()] = m.Name
 	}
 	for _, r := range inv.Routers {
 		for _, a := range r.Addresses {
@@ -59,9 +59,9 @@ func (o owned) release(m *Machine) Problems {
 		}
 		return taken
 	})
-	if to, taken := o.uuids[m.SystemUUID]; taken {
-		lose("systemUUID", m.SystemUUID, to)
-		m.SystemUUID = ""
+	if to, taken := o.uuids[m.SystemUUID.String()]; taken {
+		lose("systemUUID", m.SystemUUID.String(), to)
+		m.SystemUUID = UUID{}
 	}
 	m.planUnreachable()
 	return problems

@@ -401,7 +401,7 @@ type rawMachine struct {
 type rawMatch struct {
 	mapped
 
-	// The Node's status.nodeInfo.systemUUID, in any case.
+	// The Node's status.nodeInfo.systemUUID, in any case, with dashes or without.
 	SystemUUID scalar[string] `key:"systemUUID" form:"uuid"`
 }
 

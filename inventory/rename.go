@@ -57,7 +57,7 @@ func (inv *Inventory) unmentioned(inForce *Inventory) (gone []Machine) {
 // was reports whether a machine that nobody mentions any more is this one: it has the same board, or the same
 // addresses and perhaps the same board.
 func (m *Machine) was(old Machine) bool {
-	if m.SystemUUID != "" && old.SystemUUID != "" {
+	if !m.SystemUUID.IsZero() && !old.SystemUUID.IsZero() {
 		return m.SystemUUID == old.SystemUUID
 	}
 	return len(m.Addresses) > 0 && slices.Equal(sortedAddrs(m.Addresses), sortedAddrs(old.Addresses))
@@ -69,7 +69,7 @@ func sortedAddrs(all []netip.Addr) []netip.Addr {
 
 // inCommon says in words by which a machine is known to be another one under a new name.
 func (m Machine) inCommon(other Machine) string {
-	board := m.SystemUUID != "" && m.SystemUUID == other.SystemUUID
+	board := !m.SystemUUID.IsZero() && m.SystemUUID == other.SystemUUID
 	addresses := slices.Equal(sortedAddrs(m.Addresses), sortedAddrs(other.Addresses))
 	switch {
 	case board && addresses:

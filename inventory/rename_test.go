@@ -54,7 +54,7 @@ func TestAMachineUnderAnotherNameKeepsItsNode(t *testing.T) {
 			if tt.by == "" && told != "" || !strings.Contains(told, tt.by) {
 				t.Errorf("it is told of as %q", told)
 			}
-			m, err := next.Identify(NodeIdentity{ProviderID: "plinth://w1", Name: "w1x", SystemUUID: ""})
+			m, err := next.Identify(NodeIdentity{ProviderID: "plinth://w1", Name: "w1x", SystemUUID: UUID{}})
 			if m.Name != tt.as {
 				t.Errorf("its Node is machine %q (%v), want %q", m.Name, err, tt.as)
 			}

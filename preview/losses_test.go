@@ -27,7 +27,7 @@ func lossLines(l inventory.Losses) (out []string) {
 func withBoards(boards map[string]string) map[string]Node {
 	out := map[string]Node{}
 	for name, board := range boards {
-		out[name] = Node{Identity: inventory.NodeIdentity{ProviderID: "plinth://" + name, SystemUUID: board}}
+		out[name] = Node{Identity: inventory.NodeIdentity{ProviderID: "plinth://" + name, SystemUUID: inventory.ReportedUUID(board)}}
 	}
 	return out
 }

@@ -113,10 +113,10 @@ func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
 	other := onALink(t, "w1")
 	for i := range other.Racks[0].Machines {
-		other.Racks[0].Machines[i].SystemUUID = "00000000-0000-0000-0000-00000000000" + other.Racks[0].Machines[i].Name[1:]
+		other.Racks[0].Machines[i].SystemUUID = inventory.ReportedUUID("00000000-0000-0000-0000-00000000000" + other.Racks[0].Machines[i].Name[1:])
 	}
 	a.sources.mu.Lock()
-	a.sources.known.Identity.SystemUUID = "11111111-0000-0000-0000-000000000000"
+	a.sources.known.Identity.SystemUUID = inventory.ReportedUUID("11111111-0000-0000-0000-000000000000")
 	a.sources.mu.Unlock()
 	a.sources.accept(t.Context(), source.Followed{Inventory: reparsed(t, other)}, nil)
 	passUntil(t, a, "it knows that it is another", func() bool { return strings.Contains(a.waiting, "has systemUUID") })

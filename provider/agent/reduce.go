@@ -46,7 +46,7 @@ func reduceNode(obj any) node {
 			Name: n.Name, ProviderID: n.Spec.ProviderID, Rack: n.Labels[inventory.LabelRack], Created: n.CreationTimestamp.UTC(),
 			Addresses: internalAddresses(n), PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs),
 		},
-		Identity: inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID, Name: n.Name},
+		Identity: inventory.NodeIdentity{ProviderID: n.Spec.ProviderID, SystemUUID: inventory.ReportedUUID(n.Status.NodeInfo.SystemUUID), Name: n.Name},
 		Excluded: excluded,
 	}
 	for _, c := range n.Status.Conditions {

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,7 +27,7 @@ type Index struct {
 // The indices that Use adds to the informer.
 const (
 	byProviderID = "plinth.dev/provider-id"
-	bySystemUUID = "plinth.dev/system-uuid" // in lower case, as those of an inventory are
+	bySystemUUID = "plinth.dev/system-uuid" // in the form of an inventory.UUID
 )
 
 // New returns an Index without an inventory. Use comes before any question.
@@ -39,7 +38,7 @@ func (x *Index) Use(nodes cache.SharedIndexInformer) error {
 	x.nodes = nodes.GetIndexer()
 	return nodes.AddIndexers(cache.Indexers{
 		byProviderID: indexedBy(func(n *v1.Node) string { return n.Spec.ProviderID }),
-		bySystemUUID: indexedBy(func(n *v1.Node) string { return strings.ToLower(n.Status.NodeInfo.SystemUUID) }),
+		bySystemUUID: indexedBy(func(n *v1.Node) string { return inventory.ReportedUUID(n.Status.NodeInfo.SystemUUID).String() }),
 	})
 }
 
@@ -105,8 +104,8 @@ func (x *Index) candidates(m inventory.Machine) (nodes []*v1.Node) {
 	for _, id := range append([]string{m.ProviderID()}, m.Aliases...) {
 		add(x.nodes.ByIndex(byProviderID, id))
 	}
-	if m.SystemUUID != "" {
-		add(x.nodes.ByIndex(bySystemUUID, m.SystemUUID))
+	if !m.SystemUUID.IsZero() {
+		add(x.nodes.ByIndex(bySystemUUID, m.SystemUUID.String()))
 	}
 	if o, ok, _ := x.nodes.GetByKey(m.Name); ok {
 		nodes = append(nodes, o.(*v1.Node))

@@ -42,7 +42,7 @@ func (e *claimedError) Error() string {
 func Identity(node *v1.Node) inventory.NodeIdentity {
 	return inventory.NodeIdentity{
 		ProviderID: node.Spec.ProviderID,
-		SystemUUID: node.Status.NodeInfo.SystemUUID,
+		SystemUUID: inventory.ReportedUUID(node.Status.NodeInfo.SystemUUID),
 		Name:       node.Name,
 	}
 }

@@ -1,0 +1,47 @@
+package inventory
+
+import (
+	"encoding/hex"
+	"strings"
+)
+
+// UUID is a system UUID in the one form in which it is compared, kept and shown: in lower case and with dashes (RFC 9562,
+// section 4). Firmware, hypervisors and kernels write it in others. The zero value is none.
+type UUID struct{ text string }
+
+// ParseUUID reads a UUID in any case, with its four dashes or without any.
+func ParseUUID(text string) (UUID, bool) {
+	low := strings.ToLower(text)
+	digits := strings.ReplaceAll(low, "-", "")
+	if _, err := hex.DecodeString(digits); err != nil || len(digits) != 32 {
+		return UUID{}, false
+	}
+	dashed := digits[:8] + "-" + digits[8:12] + "-" + digits[12:16] + "-" + digits[16:20] + "-" + digits[20:]
+	return UUID{dashed}, low == dashed || low == digits
+}
+
+// ReportedUUID is what a Node reports. What is no UUID, as firmware has it that was never set, is that of no machine.
+func ReportedUUID(text string) UUID {
+	if u, ok := ParseUUID(text); ok {
+		return u
+	}
+	return UUID{strings.ToLower(text)}
+}
+
+// String is the UUID with dashes; empty: there is none.
+func (u UUID) String() string { return u.text }
+
+// IsZero reports whether there is none.
+func (u UUID) IsZero() bool { return u.text == "" }
+
+// Equal reports whether both are the same number or both none, as == does.
+func (u UUID) Equal(other UUID) bool { return u == other }
+
+// MarshalText is the UUID as a file keeps it.
+func (u UUID) MarshalText() ([]byte, error) { return []byte(u.text), nil }
+
+// UnmarshalText reads what MarshalText or an older version has written.
+func (u *UUID) UnmarshalText(text []byte) error {
+	*u = ReportedUUID(string(text))
+	return nil
+}

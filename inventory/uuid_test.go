@@ -1,0 +1,56 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A law: however a UUID is written, it is one number, in `match` and of a Node.
+func TestAUUIDIsOneNumberHoweverItIsWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "UUID")
+		dashed := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+		written := rapid.SampledFrom([]func(string) string{
+			strings.Clone, strings.ToUpper, func(s string) string { return strings.ReplaceAll(s, "-", "") },
+			func(s string) string { return strings.ToUpper(strings.ReplaceAll(s, "-", "")) },
+		}).Draw(t, "form")(dashed)
+		if got, refused := uuid(written); refused != nil || got != dashed {
+			t.Fatalf("written as %q it is read as %q, %v", written, got, refused)
+		}
+		if got := ReportedUUID(written); got.String() != dashed {
+			t.Fatalf("reported as %q it is read as %q", written, got)
+		}
+		text, err := json.Marshal(ReportedUUID(written))
+		var back UUID
+		if err != nil || json.Unmarshal(text, &back) != nil || back != ReportedUUID(dashed) {
+			t.Fatalf("%s is read back as %q, %v", text, back, err)
+		}
+	})
+}
+
+func TestWhatIsNoUUIDIsThatOfNoMachine(t *testing.T) {
+	const board = "4c4c4544-0032-3010-8053-b7c04f585931"
+	inv, problems := Load(Document{Source: "one.yaml", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: one}\nspec:\n  bgp: {asn: 65010}\n" +
+		"  racks: [{name: r1, machines: [{name: w1, addresses: [10.1.0.11], match: {systemUUID: 4C4C454400323010" + "8053B7C04F585931}}]}]\n")})
+	if inv == nil {
+		t.Fatal(problems)
+	}
+	if m, _ := inv.Machine("w1"); m.SystemUUID.String() != board {
+		t.Errorf("w1 has %q, want %s", m.SystemUUID, board)
+	}
+	for reported, want := range map[string]string{
+		board: "w1", strings.ToUpper(board): "w1", "4c4c4544003230108053b7c04f585931": "w1",
+		"": "", "Not Settable": "", "00000000-0000-0000-0000-000000000000": "", "4c4c4544003230-108053b7c04f585931": "",
+	} {
+		if m, err := inv.MachineOf(NodeIdentity{SystemUUID: ReportedUUID(reported), Name: "another"}); m.Name != want || (err == nil) != (want != "") {
+			t.Errorf("a Node that reports %q is %q, %v", reported, m.Name, err)
+		}
+	}
+	if _, err := inv.MachineOf(NodeIdentity{SystemUUID: ReportedUUID("Not Settable"), Name: "w1"}); err == nil {
+		t.Error("a Node of the machine's name that reports something else is the machine")
+	}
+}
