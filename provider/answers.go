@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"os"
 
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -15,16 +16,29 @@ func (c *Cloud) InstancesV2() (cloudprovider.InstancesV2, bool) {
 	return stock.InstancesV2{Index: c.index, Report: c.nodes.Report}, true
 }
 
-// Instances is not answered, and neither are Zones and Clusters: where InstancesV2 is, the stock
-// controllers ask none of them (k8s.io/cloud-provider v0.37.2, cloud.go, on InstancesV2:
-// "Implementation of this interface will disable calls to the Zones interface").
-func (c *Cloud) Instances() (cloudprovider.Instances, bool) { return nil, false }
+// Instances answers for machines by name and provider ID. The stock controllers ask it only of clouds without InstancesV2
+// (k8s.io/cloud-provider v0.37.2, cloud.go); it is for whoever links this provider and asks so.
+func (c *Cloud) Instances() (cloudprovider.Instances, bool) {
+	return stock.Instances{Index: c.index}, true
+}
 
-// Zones is not answered; see Instances.
-func (c *Cloud) Zones() (cloudprovider.Zones, bool) { return nil, false }
+// Zones answers where machines are; see Instances.
+func (c *Cloud) Zones() (cloudprovider.Zones, bool) {
+	return stock.Zones{Instances: stock.Instances{Index: c.index}, Here: here}, true
+}
 
-// Clusters is not answered; see Instances.
-func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) { return nil, false }
+// here is what this process is told of the Node that it runs on, or else the name of its host.
+func here() (string, error) {
+	if name := os.Getenv("NODE_NAME"); name != "" {
+		return name, nil
+	}
+	return os.Hostname()
+}
+
+// Clusters answers for the one cluster that there is; nothing of Kubernetes asks it.
+func (c *Cloud) Clusters() (cloudprovider.Clusters, bool) {
+	return stock.Clusters{Index: c.index}, true
+}
 
 // Routes answers for pod routes, unless a CNI makes them.
 func (c *Cloud) Routes() (cloudprovider.Routes, bool) {

@@ -13,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	cloudprovider "k8s.io/cloud-provider"
 
@@ -46,12 +47,17 @@ spec:
         - {name: shared, addresses: [10.10.1.18], aliases: ["k3s://shared"]}
 `
 
+// listed is an informer that has seen all that there is.
+type listed struct{ cache.SharedIndexInformer }
+
+func (listed) HasSynced() bool { return true }
+
 // cloudWith returns a Cloud that an inventory is in force of, without a cluster.
 func cloudWith(t *testing.T, text string, change func(*inventory.Inventory)) *Cloud {
 	t.Helper()
 	c := New(Options{})
 	c.informers = informers.NewSharedInformerFactory(nil, 0) // never started
-	if err := c.index.Use(c.informers.Core().V1().Nodes().Informer()); err != nil {
+	if err := c.index.Use(listed{c.informers.Core().V1().Nodes().Informer()}); err != nil {
 		t.Fatal(err)
 	}
 	c.nodes.Use(node.Cluster{Nodes: c.informers.Core().V1().Nodes(), Reports: event.NewReports(record.NewFakeRecorder(100))})
@@ -86,27 +92,27 @@ type situation struct {
 	node  *v1.Node
 }
 
-func situations(t *testing.T) []situation {
-	c := cloudWith(t, machinesOfEveryState, hold("held"))
-	var out []situation
+func situations(t *testing.T) (all []situation) {
+	add := func(name, inventory string, node *v1.Node, others ...*v1.Node) {
+		c := cloudWith(t, inventory, hold("held"))
+		for _, n := range append(others, node) {
+			if err := c.informers.Core().V1().Nodes().Informer().GetIndexer().Add(n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, situation{name, c, node})
+	}
 	for _, state := range []string{"active", "maintenance", "off", "planned", "retired", "held"} {
-		out = append(out, situation{state, c, nodeNamed(state, "plinth://"+state)})
+		add(state, machinesOfEveryState, nodeNamed(state, "plinth://"+state))
 	}
 	ambiguous := nodeNamed("active", "")
 	ambiguous.Status.NodeInfo.SystemUUID = "00000000-0000-0000-0000-000000000001"
-	shared := nodeNamed("shared", "")
-	for _, n := range []*v1.Node{shared, nodeNamed("twin", "k3s://shared")} {
-		if err := c.informers.Core().V1().Nodes().Informer().GetIndexer().Add(n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return append(out,
-		situation{"two machines match", c, ambiguous},
-		situation{"two Nodes match", c, shared},
-		situation{"our ID, no machine", c, nodeNamed("gone", "plinth://gone")},
-		situation{"none of ours", c, nodeNamed("stranger", "aws:///stranger")},
-		situation{"no inventory in force", cloudWith(t, "", nil), nodeNamed("active", "")},
-	)
+	add("two machines match", machinesOfEveryState, ambiguous)
+	add("two Nodes match", machinesOfEveryState, nodeNamed("shared", "k3s://shared"), nodeNamed("twin", "k3s://shared"))
+	add("our ID, no machine", machinesOfEveryState, nodeNamed("gone", "plinth://gone"))
+	add("none of ours", machinesOfEveryState, nodeNamed("stranger", "aws:///stranger"))
+	add("no inventory in force", "", nodeNamed("active", "plinth://active"))
+	return all
 }
 
 func nodeNamed(name, providerID string) *v1.Node {
@@ -114,6 +120,9 @@ func nodeNamed(name, providerID string) *v1.Node {
 	n.Name, n.UID = name, types.UID(name)
 	return n
 }
+
+// errNoID is why a Node cannot be asked about by provider ID.
+var errNoID = errors.New("it has no provider ID")
 
 // question is a method of the interface, asked about a Node.
 type question struct {
@@ -124,18 +133,46 @@ type question struct {
 func questions() []question {
 	ctx := context.Background()
 	v2 := func(c *Cloud) cloudprovider.InstancesV2 { all, _ := c.InstancesV2(); return all }
+	old := func(c *Cloud) cloudprovider.Instances { all, _ := c.Instances(); return all }
+	zones := func(c *Cloud) cloudprovider.Zones { all, _ := c.Zones(); return all }
+	name := func(n *v1.Node) types.NodeName { return types.NodeName(n.Name) }
+	byID := func(ask func(c *Cloud, id string) (any, error)) func(*Cloud, *v1.Node) (any, error) {
+		return func(c *Cloud, n *v1.Node) (any, error) {
+			if n.Spec.ProviderID == "" {
+				return nil, errNoID
+			}
+			return ask(c, n.Spec.ProviderID)
+		}
+	}
 	return []question{
 		{"InstancesV2.InstanceExists", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceExists(ctx, n) }},
 		{"InstancesV2.InstanceShutdown", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceShutdown(ctx, n) }},
 		{"InstancesV2.InstanceMetadata", func(c *Cloud, n *v1.Node) (any, error) { return v2(c).InstanceMetadata(ctx, n) }},
+		{"Instances.InstanceExistsByProviderID", byID(func(c *Cloud, id string) (any, error) { return old(c).InstanceExistsByProviderID(ctx, id) })},
+		{"Instances.InstanceShutdownByProviderID", byID(func(c *Cloud, id string) (any, error) { return old(c).InstanceShutdownByProviderID(ctx, id) })},
+		{"Instances.NodeAddresses", func(c *Cloud, n *v1.Node) (any, error) { return old(c).NodeAddresses(ctx, name(n)) }},
+		{"Instances.NodeAddressesByProviderID", byID(func(c *Cloud, id string) (any, error) { return old(c).NodeAddressesByProviderID(ctx, id) })},
+		{"Instances.InstanceID", func(c *Cloud, n *v1.Node) (any, error) { return old(c).InstanceID(ctx, name(n)) }},
+		{"Instances.InstanceType", func(c *Cloud, n *v1.Node) (any, error) { return old(c).InstanceType(ctx, name(n)) }},
+		{"Instances.InstanceTypeByProviderID", byID(func(c *Cloud, id string) (any, error) { return old(c).InstanceTypeByProviderID(ctx, id) })},
+		{"Instances.CurrentNodeName", func(c *Cloud, n *v1.Node) (any, error) { return old(c).CurrentNodeName(ctx, n.Name) }},
+		{"Instances.AddSSHKeyToAllInstances", func(c *Cloud, _ *v1.Node) (any, error) {
+			return nil, old(c).AddSSHKeyToAllInstances(ctx, "root", nil)
+		}},
+		{"Zones.GetZoneByNodeName", func(c *Cloud, n *v1.Node) (any, error) { return zones(c).GetZoneByNodeName(ctx, name(n)) }},
+		{"Zones.GetZoneByProviderID", byID(func(c *Cloud, id string) (any, error) { return zones(c).GetZoneByProviderID(ctx, id) })},
 	}
 }
 
 // told is an answer in a word.
 func told(answer any, err error) string {
 	switch {
+	case errors.Is(err, errNoID):
+		return "-"
 	case errors.Is(err, cloudprovider.InstanceNotFound):
 		return "InstanceNotFound"
+	case errors.Is(err, cloudprovider.NotImplemented):
+		return "NotImplemented"
 	case err != nil:
 		return "error"
 	}
@@ -194,18 +231,5 @@ func TestOnlyARetiredMachineLetsItsNodeBeDeleted(t *testing.T) {
 		if gone := err == nil && !exists; gone != (s.name == "retired") {
 			t.Errorf("%s: %t, %v", s.name, exists, err)
 		}
-	}
-}
-
-// TestTheOlderInterfacesAreNotAnswered, and InstancesV2 is: the stock controllers do without
-// the older ones only there.
-func TestTheOlderInterfacesAreNotAnswered(t *testing.T) {
-	c := New(Options{})
-	_, v2 := c.InstancesV2()
-	_, instances := c.Instances()
-	_, zones := c.Zones()
-	_, clusters := c.Clusters()
-	if !v2 || instances || zones || clusters {
-		t.Errorf("InstancesV2 %t, Instances %t, Zones %t, Clusters %t", v2, instances, zones, clusters)
 	}
 }

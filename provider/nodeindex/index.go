@@ -1,6 +1,7 @@
 package nodeindex
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -22,6 +23,7 @@ import (
 type Index struct {
 	inventory atomic.Pointer[inventory.Inventory] // in force; nil: none yet
 	nodes     cache.Indexer
+	synced    cache.InformerSynced // whether nodes has all of them
 }
 
 // The indices that Use adds to the informer.
@@ -35,7 +37,7 @@ func New() *Index { return &Index{} }
 
 // Use takes the informer of all Nodes, before it is started.
 func (x *Index) Use(nodes cache.SharedIndexInformer) error {
-	x.nodes = nodes.GetIndexer()
+	x.nodes, x.synced = nodes.GetIndexer(), nodes.HasSynced
 	return nodes.AddIndexers(cache.Indexers{
 		byProviderID: indexedBy(func(n *v1.Node) string { return n.Spec.ProviderID }),
 		bySystemUUID: indexedBy(func(n *v1.Node) string { return inventory.ReportedUUID(n.Status.NodeInfo.SystemUUID).String() }),
@@ -69,27 +71,28 @@ func (x *Index) MachineOf(node *v1.Node) (*inventory.Inventory, inventory.Machin
 	if err != nil {
 		return inv, m, fmt.Errorf("node %s: %w", node.Name, err)
 	}
-	if nodes := x.nodesClaiming(inv, m, node); len(nodes) > 1 || nodes[0] != node.Name {
+	if nodes := namesOf(x.nodesClaiming(inv, m, node)); len(nodes) > 1 || nodes[0] != node.Name {
 		return inv, inventory.Machine{}, &claimedError{machine: m.Name, node: node.Name, nodes: nodes}
 	}
 	return inv, m, nil
 }
 
-// nodesClaiming returns the names of the Nodes that claim a machine, sorted, with one that the
-// informer may not have seen yet. A kubelet writes the system UUID of its Node itself: beside a
-// Node that has the machine's provider ID or name, one that has only its system UUID does not
-// count.
-func (x *Index) nodesClaiming(inv *inventory.Inventory, m inventory.Machine, node *v1.Node) []string {
-	claims := map[string]bool{} // by name: whether by more than its system UUID
-	for _, n := range append(x.candidates(m), node) {
+// nodesClaiming returns the Nodes that claim a machine, by name, with some that the informer may not have seen yet. A kubelet
+// writes the system UUID of its Node itself: beside a Node that has the machine's provider ID or name, one that has only its
+// system UUID does not count.
+func (x *Index) nodesClaiming(inv *inventory.Inventory, m inventory.Machine, more ...*v1.Node) []*v1.Node {
+	claims := map[string]*v1.Node{}
+	for _, n := range append(x.candidates(m), more...) {
 		if claimed, err := Match(inv, Identity(n)); err == nil && claimed.Name == m.Name {
-			claims[n.Name] = n.Name == m.Name || n.Spec.ProviderID == m.ProviderID() || slices.Contains(m.Aliases, n.Spec.ProviderID)
+			claims[n.Name] = n
 		}
 	}
-	names := slices.Sorted(maps.Keys(claims))
-	certain := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !claims[name] })
+	nodes := slices.SortedFunc(maps.Values(claims), func(a, b *v1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	certain := slices.DeleteFunc(slices.Clone(nodes), func(n *v1.Node) bool {
+		return n.Name != m.Name && n.Spec.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.Spec.ProviderID)
+	})
 	if len(certain) == 0 {
-		return names
+		return nodes
 	}
 	return certain
 }

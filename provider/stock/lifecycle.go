@@ -49,6 +49,9 @@ func (c *verifyingCloud) InstancesV2() (cloudprovider.InstancesV2, bool) {
 	return verifyingInstances{answers, c}, ok
 }
 
+// Instances is not there: its "no" would not be verified.
+func (c *verifyingCloud) Instances() (cloudprovider.Instances, bool) { return nil, false }
+
 type verifyingInstances struct {
 	cloudprovider.InstancesV2
 	cloud *verifyingCloud
