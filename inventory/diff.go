@@ -60,12 +60,19 @@ type SessionChange struct {
 	Was        string // the router's name before, where that is another one
 }
 
+// Given is what one pool had and another has now.
+type Given struct {
+	To     string // the other's name
+	Ranges []Range
+}
+
 // PoolChange is what happens to a pool.
 type PoolChange struct {
 	Name   string
 	Kind   ChangeKind
 	Gained []Range // addresses that it did not have
-	Lost   []Range // addresses that it has no longer; those in use are not announced any more
+	Lost   []Range // addresses that it has no longer
+	Given  []Given // those of Lost that another pool has now; the others are not announced any more
 	ToLink []Range // addresses that were announced over BGP, and are on a link now
 	ToBGP  []Range // the other way round
 	Fields []FieldChange
@@ -82,7 +89,7 @@ func Diff(before, after *Inventory) Difference {
 	sessions := diffSessions(before, after, after) // they tell of names themselves
 	before = before.under(names)
 	return Difference{
-		Renames:  names.told(),
+		Renames:  names.told(sessions),
 		Machines: diffMachines(before, after),
 		Sessions: sessions,
 		Pools:    diffPools(before, after),
@@ -252,8 +259,26 @@ func diffPools(before, after *Inventory) []PoolChange {
 			out = append(out, c)
 		}
 	}
+	for i := range out {
+		out[i].Given = givenTo(out[i], after)
+	}
 	slices.SortFunc(out, func(a, b PoolChange) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// givenTo are the addresses that a pool has no longer and others have.
+func givenTo(c PoolChange, after *Inventory) (all []Given) {
+	lost := setOf(c.Lost, nil)
+	for _, p := range after.Pools {
+		var b netipx.IPSetBuilder
+		b.AddSet(lost)
+		b.Intersect(p.addresses())
+		set, _ := b.IPSet() // ranges of valid addresses have no error
+		if ranges := rangesOf(set); len(ranges) > 0 && p.Name != c.Name {
+			all = append(all, Given{p.Name, ranges})
+		}
+	}
+	return all
 }
 
 func diffPool(before *Inventory, p Pool) (PoolChange, bool) {

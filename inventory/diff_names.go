@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// Rename is a rack, pool or community that has another name, and is the same in all that it is known by. What is told of
-// it besides goes by the new name. Machines and sessions tell of their names themselves.
+// Rename is a rack, pool, community or router that has another name, and is the same in all that it is known by. What is told
+// of it besides goes by the new name. Machines tell of their names themselves, and so do sessions that stay up.
 type Rename struct{ What, Was, Name string }
 
 // sameness is by what a thing is known to be the same under another name.
-var sameness = map[string]string{"rack": "the same machines", "pool": "the same addresses", "community": "the same value"}
+var sameness = map[string]string{"rack": "the same machines", "pool": "the same addresses", "community": "the same value", "router": "the same addresses"}
 
 // String tells the name before and the name now.
 func (r Rename) String() string {
@@ -141,6 +141,7 @@ func (inv *Inventory) under(names newNames) *Inventory {
 			r.Machines[j].Rack = r.Name
 		}
 	}
+	slices.SortFunc(out.Routers, func(a, b Router) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(out.Pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(out.Racks, func(a, b Rack) int { return cmp.Compare(a.Name, b.Name) })
 	out.reindex()
@@ -164,12 +165,16 @@ func nowAll(names map[string]string, all []string) []string {
 	return out
 }
 
-// told are the names that no machine and no session tells of.
-func (n newNames) told() (out []Rename) {
+// told are the names that no session tells of.
+func (n newNames) told(sessions []SessionChange) (out []Rename) {
+	routers := maps.Clone(n.routers)
+	for _, s := range sessions {
+		delete(routers, s.Was)
+	}
 	for _, of := range []struct {
 		what  string
 		names map[string]string
-	}{{"rack", n.racks}, {"pool", n.pools}, {"community", n.communities}} {
+	}{{"rack", n.racks}, {"pool", n.pools}, {"community", n.communities}, {"router", routers}} {
 		for _, was := range slices.Sorted(maps.Keys(of.names)) {
 			out = append(out, Rename{of.what, was, of.names[was]})
 		}

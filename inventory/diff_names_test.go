@@ -42,7 +42,9 @@ racks:
 		{"a pool has the name and another the addresses", []string{"\t- {name: private, addresses: [10.9.0.0/24]}\n", "", "name: public", "name: private"},
 			"pool private is shrunk: gains 203.0.113.0/25, loses 10.9.0.0/24, of which none is announced any more\n  addresses: [10.9.0.0/24] -> [203.0.113.0/25]\n" +
 				"  advertise.communities is set to [65010:100]\n  advertise.racks is set to [r01]\n  advertise.routers is set to [tor]\n" +
-				"pool public is removed: loses 203.0.113.0/25, of which none is announced any more"},
+				"pool public is removed: gives 203.0.113.0/25 to pool private"},
+		{"a pool with more addresses", []string{"name: public, addresses: [203.0.113.0/25]", "name: open, addresses: [203.0.113.64-203.0.113.200]"},
+			"pool open is added: gains 203.0.113.64-203.0.113.200\npool public is removed: gives 203.0.113.64/26 to pool open, loses 203.0.113.0/26, of which none is announced any more"},
 		{"a community", []string{"site", "campus"}, "community site is called campus now: the same value"},
 		{"two communities have one value", []string{"site: ", "other: \"65010:100\", campus: ", "[site]", "[campus]"},
 			"spec.communities.campus is set to 65010:100\nspec.communities.other is set to 65010:100\nspec.communities.site is no longer 65010:100"},
@@ -62,5 +64,15 @@ racks:
 		if !before.Equal(specOf(t, base)) {
 			t.Errorf("%s: what is compared has changed", c.what)
 		}
+	}
+}
+
+// Its sessions tell of a router's name, where it has any.
+func TestARouterThatNobodyPeersWithIsToldOfUnderItsNewName(t *testing.T) {
+	const base = "bgp: {asn: 65010}\nrouters: [{name: tor, address: 10.1.0.1, asn: 65101}, {name: spare, address: 10.1.0.9, asn: 65101}]\n" +
+		"racks: [{name: r01, peers: [tor], machines: [{name: a, addresses: [10.1.1.1]}]}]\n"
+	got := Diff(specOf(t, base), specOf(t, strings.Replace(base, "spare", "extra", 1))).String()
+	if want := "router spare is called extra now: the same addresses"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -67,8 +67,13 @@ func (p PoolChange) String() string {
 	if len(p.Gained) > 0 {
 		parts = append(parts, "gains "+joined(p.Gained))
 	}
-	if len(p.Lost) > 0 {
-		parts = append(parts, "loses "+joined(p.Lost)+", of which none is announced any more")
+	gone := Pool{Ranges: p.Lost}
+	for _, g := range p.Given {
+		parts = append(parts, "gives "+joined(g.Ranges)+" to pool "+g.To)
+		gone.Exclude = append(gone.Exclude, g.Ranges...)
+	}
+	if left := rangesOf(gone.addresses()); len(left) > 0 {
+		parts = append(parts, "loses "+joined(left)+", of which none is announced any more")
 	}
 	if len(p.ToLink) > 0 {
 		parts = append(parts, "announces "+joined(p.ToLink)+" on the link in place of BGP")

@@ -168,6 +168,7 @@ type fieldJSON struct {
 }
 
 type changeJSON struct {
+	What       string      `json:"what,omitempty"` // rack, pool, community or router, where the list has several kinds
 	Name       string      `json:"name,omitempty"`
 	Was        string      `json:"was,omitempty"`
 	Kind       string      `json:"kind"`
@@ -177,16 +178,29 @@ type changeJSON struct {
 	RouterAddr string      `json:"routerAddress,omitempty"`
 	Gained     []string    `json:"gained,omitempty"`
 	Lost       []string    `json:"lost,omitempty"`
+	Given      []givenJSON `json:"given,omitempty"`
 	ToLink     []string    `json:"toLink,omitempty"`
 	ToBGP      []string    `json:"toBGP,omitempty"`
 	Fields     []fieldJSON `json:"fields,omitempty"`
+}
+
+type givenJSON struct {
+	To     string   `json:"to"`
+	Ranges []string `json:"ranges"`
+}
+
+func givenOf(all []inventory.Given) (out []givenJSON) {
+	for _, g := range all {
+		out = append(out, givenJSON{g.To, lines(g.Ranges)})
+	}
+	return out
 }
 
 // differenceJSON is a difference as scripts read it.
 func differenceJSON(d difference) map[string]any {
 	renames, machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}, []changeJSON{}
 	for _, r := range d.Renames {
-		renames = append(renames, changeJSON{Name: r.Name, Was: r.Was, Kind: r.What})
+		renames = append(renames, changeJSON{What: r.What, Name: r.Name, Was: r.Was, Kind: string(inventory.Renamed)})
 	}
 	for _, m := range d.Machines {
 		machines = append(machines, changeJSON{Name: m.Name, Was: m.Was, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
@@ -195,7 +209,7 @@ func differenceJSON(d difference) map[string]any {
 		sessions = append(sessions, changeJSON{Kind: string(s.Kind), Was: s.Was, Machine: s.Machine, Router: s.Router, RouterAddr: s.RouterAddr.String()})
 	}
 	for _, p := range d.Pools {
-		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), ToLink: lines(p.ToLink), ToBGP: lines(p.ToBGP), Fields: fieldsJSON(p.Fields)})
+		pools = append(pools, changeJSON{Name: p.Name, Kind: string(p.Kind), Gained: lines(p.Gained), Lost: lines(p.Lost), Given: givenOf(p.Given), ToLink: lines(p.ToLink), ToBGP: lines(p.ToBGP), Fields: fieldsJSON(p.Fields)})
 	}
 	return map[string]any{
 		"renames": renames, "machines": machines, "sessions": sessions, "pools": pools, "settings": append([]fieldJSON{}, fieldsJSON(d.Settings)...),
