@@ -166,8 +166,8 @@ func (inv *Inventory) MachineOf(n NodeIdentity) (Machine, error) {
 	}
 	m := ix.at(found[0])
 	if count == 1 && m.SystemUUID != n.SystemUUID && !m.SystemUUID.IsZero() && !n.SystemUUID.IsZero() && n.ProviderID != m.ProviderID() && !slices.Contains(m.Aliases, n.ProviderID) {
-		return Machine{}, fmt.Errorf("%w: machine %s has systemUUID %s, the node reports %s; if this is machine %s now, write match: {systemUUID: %s}, and its id if that is another",
-			ErrNoMachine, m.Name, m.SystemUUID, n.SystemUUID, m.Name, n.SystemUUID)
+		return Machine{}, fmt.Errorf("%w: machine %s has systemUUID %s, the node reports %s; if this is machine %s now, %s, and write its id if that is another",
+			ErrNoMachine, m.Name, m.SystemUUID, n.SystemUUID, m.Name, n.SystemUUID.advice())
 	}
 	return m, nil
 }

@@ -126,8 +126,8 @@ func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
 		return nil // it is to go
 	}
 	if uuid := n.SystemUUID; uuid != m.SystemUUID && !uuid.IsZero() && !m.SystemUUID.IsZero() {
-		add(SystemUUIDDiffers, "it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, write match: {systemUUID: %s}; "+
-			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid, n.Name)
+		add(SystemUUIDDiffers, "it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, %s; "+
+			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid.advice(), n.Name)
 	}
 	out = append(out, m.powerMismatches(n)...)
 	if m.State == StatePlanned {

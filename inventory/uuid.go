@@ -6,7 +6,8 @@ import (
 )
 
 // UUID is a system UUID in the one form in which it is compared, kept and shown: in lower case and with dashes (RFC 9562,
-// section 4). Firmware, hypervisors and kernels write it in others. The zero value is none.
+// section 4). Firmware, hypervisors and kernels write it in others. What a Node reports may be no UUID at all; see
+// [ReportedUUID]. The zero value is none.
 type UUID struct{ text string }
 
 // ParseUUID reads a UUID in any case, with its four dashes or without any.
@@ -20,7 +21,8 @@ func ParseUUID(text string) (UUID, bool) {
 	return UUID{dashed}, low == dashed || low == digits
 }
 
-// ReportedUUID is what a Node reports. What is no UUID, as firmware has it that was never set, is that of no machine.
+// ReportedUUID is what a Node reports. What is no UUID, as firmware has it that was never set, is kept in lower case, and is
+// that of no machine.
 func ReportedUUID(text string) UUID {
 	if u, ok := ParseUUID(text); ok {
 		return u
@@ -33,6 +35,14 @@ func (u UUID) String() string { return u.text }
 
 // IsZero reports whether there is none.
 func (u UUID) IsZero() bool { return u.text == "" }
+
+// advice says what to write for a machine whose Node reports this.
+func (u UUID) advice() string {
+	if _, ok := ParseUUID(u.text); ok {
+		return "write match: {systemUUID: " + u.text + "}"
+	}
+	return "leave out match, for that is no UUID"
+}
 
 // Equal reports whether both are the same number or both none, as == does.
 func (u UUID) Equal(other UUID) bool { return u == other }

@@ -50,7 +50,11 @@ func TestWhatIsNoUUIDIsThatOfNoMachine(t *testing.T) {
 			t.Errorf("a Node that reports %q is %q, %v", reported, m.Name, err)
 		}
 	}
-	if _, err := inv.MachineOf(NodeIdentity{SystemUUID: ReportedUUID("Not Settable"), Name: "w1"}); err == nil {
-		t.Error("a Node of the machine's name that reports something else is the machine")
+	for reported, advice := range map[string]string{
+		"Not Settable": "w1 now, leave out match, for that is no UUID", "00000000000000000000000000000009": "w1 now, write match: {systemUUID: 00000000-0000-0000-0000-000000000009}",
+	} {
+		if _, err := inv.MachineOf(NodeIdentity{SystemUUID: ReportedUUID(reported), Name: "w1"}); err == nil || !strings.Contains(err.Error(), advice) {
+			t.Errorf("a Node of the machine's name that reports %q is told %v, want %q", reported, err, advice)
+		}
 	}
 }

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // MachineIdentity tells one machine from another, whatever their Nodes are called. What
 // is empty is not known.
 type MachineIdentity struct {
-	MachineID  string `json:",omitempty"` // of the installation: /etc/machine-id
-	SystemUUID string `json:",omitempty"` // of the hardware, or of the virtual machine: a copied disk does not take it along
+	MachineID  string         `json:",omitempty"` // of the installation: /etc/machine-id
+	SystemUUID inventory.UUID `json:",omitzero"`  // of the hardware, or of the virtual machine: a copied disk does not take it along
 }
 
 const (
@@ -21,7 +23,7 @@ const (
 // ThisMachine returns the identity of the machine that the process runs on. In a container
 // that takes the host's /etc/machine-id as a mount.
 func ThisMachine() MachineIdentity {
-	return MachineIdentity{MachineID: idIn(machineIDFile), SystemUUID: idIn(systemUUIDFile)}
+	return MachineIdentity{MachineID: idIn(machineIDFile), SystemUUID: inventory.ReportedUUID(idIn(systemUUIDFile))}
 }
 
 // idIn is the ID in a file. An image that was never booted has the word uninitialized for
@@ -51,7 +53,7 @@ func (o owner) conflict(self owner) string {
 		return fmt.Sprintf("it is of node %s, and this is node %s", o.Node, self.Node)
 	case differ(o.Machine.MachineID, self.Machine.MachineID):
 		return "it is of a machine with another machine-id"
-	case differ(o.Machine.SystemUUID, self.Machine.SystemUUID):
+	case differ(o.Machine.SystemUUID.String(), self.Machine.SystemUUID.String()):
 		return "it is of a machine with another system UUID"
 	}
 	return ""

@@ -23,7 +23,9 @@ func TestWhatAnotherNodeOrMachineLeftIsNotAnnounced(t *testing.T) {
 	ask, client, proxyURL, _ := machineWithRouter(t)
 	dir := t.TempDir()
 	all := []string{"10.244.1.0/24", "203.0.113.5/32", "fd00:244:0:1::/64"}
-	here := func(o *Options) { o.Identity = MachineIdentity{MachineID: "installation-1", SystemUUID: "hardware-1"} }
+	here := func(o *Options) {
+		o.Identity = MachineIdentity{MachineID: "installation-1", SystemUUID: inventory.ReportedUUID("hardware-1")}
+	}
 	before := start(t, client, siteWith(t, "active"), dir, proxyURL, here)
 	learned(t, ask, all...)
 	before.stop()
@@ -34,7 +36,7 @@ func TestWhatAnotherNodeOrMachineLeftIsNotAnnounced(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"another name":                    func(o *Options) { o.NodeName = "w9" },
 		"another installation":            func(o *Options) { o.Identity.MachineID = "installation-2" },
-		"a copied disk in other hardware": func(o *Options) { o.Identity.SystemUUID = "hardware-2" },
+		"a copied disk in other hardware": func(o *Options) { o.Identity.SystemUUID = inventory.ReportedUUID("hardware-2") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := start(t, away, nil, dir, proxyURL, func(o *Options) { here(o); change(o) })

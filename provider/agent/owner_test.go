@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // leave writes what an agent leaves in a folder: a state, and a sign of life with a drain
@@ -62,8 +64,8 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 	}{
 		{"the same", false, thisOwner, ""},
 		{"another name", false, owner{"nuc2", machine}, "it is of node nuc1, and this is node nuc2"},
-		{"another installation", false, owner{"nuc1", MachineIdentity{"installation-2", "hardware-1"}}, "another machine-id"},
-		{"a copied disk in other hardware", false, owner{"nuc1", MachineIdentity{"installation-1", "hardware-2"}}, "another system UUID"},
+		{"another installation", false, owner{"nuc1", MachineIdentity{"installation-2", inventory.ReportedUUID("hardware-1")}}, "another machine-id"},
+		{"a copied disk in other hardware", false, owner{"nuc1", MachineIdentity{"installation-1", inventory.ReportedUUID("hardware-2")}}, "another system UUID"},
 		{"a machine that does not tell", false, owner{"nuc1", MachineIdentity{}}, ""},
 		{"an older agent's", true, thisOwner, ""},
 		{"an older agent's, and another name", true, owner{"nuc2", machine}, "it is of node nuc1, and this is node nuc2"},

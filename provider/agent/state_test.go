@@ -11,10 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // thisOwner is who the state of someInputs is of.
-var thisOwner = owner{"nuc1", MachineIdentity{MachineID: "installation-1", SystemUUID: "hardware-1"}}
+var thisOwner = owner{"nuc1", MachineIdentity{MachineID: "installation-1", SystemUUID: inventory.ReportedUUID("hardware-1")}}
 
 func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
 	d, err := openDisk(filepath.Join(t.TempDir(), "deep", "state"), thisOwner)
