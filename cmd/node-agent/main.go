@@ -3,13 +3,16 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 )
 
 func main() {
 	if err := newCommand().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "plinth-agent:", err)
+		if !errors.As(err, &loggedError{}) {
+			fmt.Fprintln(os.Stderr, "plinth-agent:", err)
+		}
 		os.Exit(exitCode(err))
 	}
 }

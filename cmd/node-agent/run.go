@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"syscall"
 	"time"
 
@@ -55,6 +56,20 @@ func run(ctx context.Context, f *flags) error {
 	slog.SetDefault(slog.New(log))
 	klog.SetSlogLogger(slog.New(log))
 	debug.SetGCPercent(gcPercent)
+	if err := serveNode(ctx, f); err != nil {
+		slog.Error("the agent ends", "err", err)
+		return loggedError{err}
+	}
+	return nil
+}
+
+// loggedError is one that the log has as its last line, in the format of all others.
+type loggedError struct{ error }
+
+func (e loggedError) Unwrap() error { return e.error }
+
+// serveNode does the agent's work until ctx ends.
+func serveNode(ctx context.Context, f *flags) error {
 	if f.realTime {
 		if err := realTime(); err != nil {
 			return err
@@ -125,10 +140,13 @@ func drainOnSignal(ctx context.Context, drain func()) {
 	}
 }
 
+// logLevels are the values of --log-level. The last word of an agent is an error, which each of them lets pass.
+var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
+
 func logHandler(out io.Writer, level, format string) (slog.Handler, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("--log-level: %w", err)
+	l, ok := logLevels[strings.ToLower(level)]
+	if !ok {
+		return nil, fmt.Errorf("--log-level: %q is none of debug, info, warn and error", level)
 	}
 	options := &slog.HandlerOptions{Level: l}
 	switch format {
