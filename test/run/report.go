@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -85,6 +86,9 @@ func (r run) report(to io.Writer) {
 	}
 	if len(starved) > 0 {
 		tail = append(tail, "not judged, since they waited again: "+whoWaited(starved))
+		if same := r.samePlace(starved); same != "" {
+			tail = append(tail, "of these failed at the same place both times, as a fault does: "+same)
+		}
 	}
 	last := fmt.Sprintf("%d passed, %d failed", len(r.outcomes)-len(bad)-len(starved), len(bad))
 	if len(starved) > 0 {
@@ -103,6 +107,23 @@ func (r run) report(to io.Writer) {
 	for _, line := range slices.Concat(head, middle, tail) {
 		fmt.Fprintln(to, line)
 	}
+}
+
+// place is where a reason of a failure is from.
+var place = regexp.MustCompile(`^\S+_test\.go:\d+`)
+
+// samePlace names those of some tests that failed where they did before, with the place.
+func (r run) samePlace(all []outcome) string {
+	var names []string
+	for _, o := range all {
+		at := place.FindString(o.Reason())
+		if at != "" && slices.ContainsFunc(r.before, func(b outcome) bool {
+			return b.part == o.part && key(b) == key(o) && place.FindString(b.Reason()) == at
+		}) {
+			names = append(names, o.Test+" ("+at+")")
+		}
+	}
+	return cut(strings.Join(names, ", "), 600)
 }
 
 // whoWaited names tests, each with the program that waited longest.

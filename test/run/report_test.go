@@ -165,6 +165,7 @@ func TestWhatFailedWhileProgramsWaitedIsToldApart(t *testing.T) {
 	for _, want := range []string{
 		"run once more, since programs waited for a processor: TestGoodThen (bgpd (process 7) for 2.4 s), TestTwice",
 		"not judged, since they waited again: TestTwice (bgpd (process 7) for 2.4 s)", "FAIL lb/ipam TestFault",
+		"of these failed at the same place both times, as a fault does: TestTwice (a_test.go:1)",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
@@ -172,5 +173,10 @@ func TestWhatFailedWhileProgramsWaitedIsToldApart(t *testing.T) {
 	}
 	if !strings.HasSuffix(b.String(), "\n1 passed, 1 failed, 1 not judged\n") {
 		t.Errorf("it ends otherwise:\n%s", b.String())
+	}
+	r.before[1] = starved(one("TestTwice", gotest.Failed, time.Second, "    a_test.go:2: 5 lost"))
+	b.Reset()
+	if r.report(&b); strings.Contains(b.String(), "same place") {
+		t.Errorf("it failed elsewhere before:\n%s", b.String())
 	}
 }
