@@ -97,8 +97,12 @@ func changeMode(t *testing.T, l *lab.Lab, from, to string, keep func(from, to st
 	if to == "fabric" { // routers are to take what they will be told
 		must(t, l.ConfigureRouters(t.Context(), story.InMode(l, to)))
 	}
+	apply := l.ApplyInventory
+	if to == "direct" && len(l.Topology.Racks) > 1 { // which takes their way from pods of two racks
+		apply = l.ApplyInventoryWithLosses
+	}
 	begun := time.Now()
-	must(t, l.ApplyInventory(t.Context(), story.InMode(l, to)))
+	must(t, apply(t.Context(), story.InMode(l, to)))
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error { return carried(ctx, l, to) }))
 	took := time.Since(begun)
 	must(t, l.ConfigureRouters(t.Context(), story.InMode(l, to)))

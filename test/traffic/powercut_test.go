@@ -2,14 +2,10 @@ package traffic
 
 import (
 	"context"
-	"net/netip"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"plinth.dev/plinth/test/e2e/story"
-	"plinth.dev/plinth/test/lab"
 )
 
 // holdTime is that of the lab's sessions.
@@ -17,18 +13,8 @@ const holdTime = 3 * time.Second
 
 func TestAMachineThatFallsSilentIsOutOfTheWayAfterTheHoldTime(t *testing.T) {
 	l := story.Shared(t)
-	story.Web(t, l, "power", 4)
-	// Local: a machine serves its own pods alone. With Cluster, others would go on
-	// sending to the dead one's pods until Kubernetes notices.
-	service := lab.LoadBalancer("power", "power")
-	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	vips := story.Expose(t, l, service)
-	story.Announced(t, l, vips)
-	probes := map[netip.Addr]*lab.Prober{}
-	for _, vip := range vips {
-		probes[vip] = story.Probing(t, l, vip, 100)
-	}
-
+	// Local: with Cluster, others would go on sending to the dead one's pods until Kubernetes notices.
+	vips, probes := localClients(t, l, "power")
 	t.Cleanup(func() { l.ReviveMachine(context.Background(), "w4") }) // when the story broke off
 	must(t, l.KillMachine(t.Context(), "w4"))
 	cut := time.Now()

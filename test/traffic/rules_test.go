@@ -2,14 +2,10 @@ package traffic
 
 import (
 	"context"
-	"net/netip"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"plinth.dev/plinth/test/e2e/story"
-	"plinth.dev/plinth/test/lab"
 )
 
 // rulesMissed is how soon a machine leaves its VIPs to others once kube-proxy's rules are gone: four looks, and a pass of its
@@ -20,15 +16,7 @@ const rulesMissed = 10 * time.Second
 // a part of what is new until it withdraws; nothing is lost after that.
 func TestWhatClientsLoseWithTheRulesOfAMachineIsOverInSeconds(t *testing.T) {
 	l := story.Shared(t)
-	story.Web(t, l, "flushed", 4)
-	service := lab.LoadBalancer("flushed", "flushed")
-	service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
-	vips := story.Expose(t, l, service)
-	story.Announced(t, l, vips)
-	probes := map[netip.Addr]*lab.Prober{}
-	for _, vip := range vips {
-		probes[vip] = story.Probing(t, l, vip, 100)
-	}
+	vips, probes := localClients(t, l, "flushed")
 	t.Cleanup(func() { must(t, l.WriteRulesAnew(context.Background())) })
 
 	must(t, l.FlushRules(t.Context(), "w1"))

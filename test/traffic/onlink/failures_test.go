@@ -78,41 +78,62 @@ func ownersSaid(t *testing.T, l *lab.Lab, owners map[netip.Addr]string) {
 	}))
 }
 
+// TestAnAgentThatIsReplacedLosesAndMovesNothingOnTheLink ends an agent in two ways and starts another, with an API server
+// and while there is none: the new one knows from its disk who is to answer, and asks nobody.
 func TestAnAgentThatIsReplacedLosesAndMovesNothingOnTheLink(t *testing.T) {
 	l := story.Home(t)
 	vips := story.Outside(t, l, "kept-a", "kept-b", "kept-c")
-	for name, signal := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGKILL": syscall.SIGKILL} {
-		was := story.Owned(t, l, vips)
-		machine := was[vips[0]]
-		held, err := l.Hold(t.Context(), lab.Phone, net.JoinHostPort(vips[0].String(), "80"), 50, 100*time.Millisecond)
-		must(t, err)
-		p := story.Packets(t, l, vips[0])
-		asker, err := l.AskFrom(t.Context(), lab.Laptop, 50*time.Millisecond, vips...)
-		must(t, err)
-		must(t, l.StopAgent(t.Context(), machine, signal))
-		story.PauseFor(t, 3*time.Second) // an image is pulled
-		must(t, l.StartAgentAgain(machine))
-		must(t, story.LinksUp(t.Context(), l))
-		story.PauseFor(t, 2*time.Second) // a newborn that takes something would
-		strangers := map[netip.Addr][]string{}
-		macs, err := l.MACs()
-		must(t, err)
-		for _, one := range asker.Stop() {
-			for _, mac := range one.MACs() {
-				if macs[mac] != was[one.Address] {
-					strangers[one.Address] = append(strangers[one.Address], macs[mac])
-				}
+	for _, away := range []bool{false, true} {
+		if away {
+			t.Cleanup(func() {
+				must(t, l.StartAPIServer(context.Background()))
+				must(t, l.WaitReady(context.Background(), time.Minute))
+			})
+			must(t, l.StopAPIServer(t.Context()))
+		}
+		for name, signal := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGKILL": syscall.SIGKILL} {
+			if away {
+				name += " without an API server"
+			}
+			replaced(t, l, vips, name, signal)
+		}
+	}
+}
+
+// replaced has the owner of the first VIP run another agent: all VIPs stay where they are, and no packet and no
+// connection is lost.
+func replaced(t *testing.T, l *lab.Lab, vips []netip.Addr, name string, signal syscall.Signal) {
+	t.Helper()
+	was := story.Owned(t, l, vips)
+	machine := was[vips[0]]
+	held, err := l.Hold(t.Context(), lab.Phone, net.JoinHostPort(vips[0].String(), "80"), 50, 100*time.Millisecond)
+	must(t, err)
+	p := story.Packets(t, l, vips[0])
+	asker, err := l.AskFrom(t.Context(), lab.Laptop, 50*time.Millisecond, vips...)
+	must(t, err)
+	must(t, l.StopAgent(t.Context(), machine, signal))
+	story.PauseFor(t, 3*time.Second) // an image is pulled
+	must(t, l.StartAgentAgain(machine))
+	must(t, story.LinksUp(t.Context(), l))
+	story.PauseFor(t, 2*time.Second) // a newborn that takes something would
+	strangers := map[netip.Addr][]string{}
+	macs, err := l.MACs()
+	must(t, err)
+	for _, one := range asker.Stop() {
+		for _, mac := range one.MACs() {
+			if macs[mac] != was[one.Address] {
+				strangers[one.Address] = append(strangers[one.Address], macs[mac])
 			}
 		}
-		if len(strangers) > 0 {
-			t.Errorf("%s: others than the owner answered: %v, by %v", name, was, strangers)
-		}
-		story.Stays(t, l, was)
-		r, h := p.Stop(), held.Stop()
-		t.Logf("%s of the agent of %s: %s; %s", name, machine, r, h)
-		if r.Sent == 0 || r.Lost > 0 || h.Answers == 0 || h.Broken > 0 {
-			t.Errorf("%s: %d packets lost, %d of %d connections broken", name, r.Lost, h.Broken, h.Connections)
-		}
+	}
+	if len(strangers) > 0 {
+		t.Errorf("%s: others than the owner answered: %v, by %v", name, was, strangers)
+	}
+	story.Stays(t, l, was)
+	r, h := p.Stop(), held.Stop()
+	t.Logf("%s of the agent of %s: %s; %s", name, machine, r, h)
+	if r.Sent == 0 || r.Lost > 0 || h.Answers == 0 || h.Broken > 0 {
+		t.Errorf("%s: %d packets lost, %d of %d connections broken", name, r.Lost, h.Broken, h.Connections)
 	}
 }
 
