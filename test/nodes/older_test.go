@@ -25,8 +25,8 @@ func TestWhoeverAsksTheOldWayIsAnswered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(t.TempDir(), "older")
-	if err := components.GoBuild(t.Context(), filepath.Join(root, "test"), "-o", program, "./nodes/older"); err != nil {
+	program := filepath.Join(t.TempDir(), "linked")
+	if err := components.GoBuild(t.Context(), filepath.Join(root, "test"), "-o", program, "./linked"); err != nil {
 		t.Fatal(err)
 	}
 	const spec = `
@@ -42,7 +42,7 @@ func TestWhoeverAsksTheOldWayIsAnswered(t *testing.T) {
         - {name: w4, addresses: [10.10.1.14]}
 `
 	c.edit(apiserver.Document(fmt.Sprintf(spec, "", "")))
-	c.Spawn(program, "--kubeconfig="+c.Limited, "--secure-port=0", "--leader-elect=false", "--node-monitor-period=1s",
+	c.Spawn(program, "--without-instances-v2", "--kubeconfig="+c.Limited, "--secure-port=0", "--leader-elect=false", "--node-monitor-period=1s",
 		"--controllers=cloud-node-controller,cloud-node-lifecycle-controller")
 	for _, name := range []string{"w1", "w2"} {
 		c.register(node{name: name})

@@ -20,7 +20,7 @@ func TestStockServiceControllerGivesAVIPBackOnceNoStatusShowsIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := filepath.Join(t.TempDir(), "linked")
-	if err := components.GoBuild(t.Context(), filepath.Join(root, "test"), "-o", program, "./services/linked"); err != nil {
+	if err := components.GoBuild(t.Context(), filepath.Join(root, "test"), "-o", program, "./linked"); err != nil {
 		t.Fatal(err)
 	}
 	c.pools(tinyPool)

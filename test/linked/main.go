@@ -1,5 +1,5 @@
-// Command older is a cloud controller manager of somebody else's that knows no InstancesV2: it links Plinth's provider with the
-// stock node controllers, and these ask Instances and Zones.
+// Command linked is a cloud controller manager of somebody else's: it links Plinth's
+// provider with the stock controllers as they are, the service controller among them.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"plinth.dev/plinth/provider"
 )
 
-// olderCloud is a cloud as it was before InstancesV2.
+// olderCloud is a cloud as it was before InstancesV2: the stock node controllers ask Instances and Zones.
 type olderCloud struct{ *provider.Cloud }
 
 // InstancesV2 is not there.
@@ -29,9 +29,15 @@ func main() {
 		panic(err)
 	}
 	standard.KubeCloudShared.CloudProvider.Name = provider.Name
+	flags := cliflag.NamedFlagSets{}
+	older := flags.FlagSet("linked").Bool("without-instances-v2", false, "have the controllers ask as they did before InstancesV2")
 	cloud := func(*config.CompletedConfig) cloudprovider.Interface {
-		return olderCloud{provider.New(provider.Options{Namespace: "kube-system"})}
+		plinth := provider.New(provider.Options{Namespace: "kube-system"})
+		if *older {
+			return olderCloud{plinth}
+		}
+		return plinth
 	}
-	command := app.NewCloudControllerManagerCommand(standard, cloud, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), cliflag.NamedFlagSets{}, wait.NeverStop)
+	command := app.NewCloudControllerManagerCommand(standard, cloud, app.DefaultInitFuncConstructors, names.CCMControllerAliases(), flags, wait.NeverStop)
 	os.Exit(cli.Run(command))
 }
