@@ -127,6 +127,9 @@ func up(ctx context.Context, t lab.Topology, o lab.Options) error {
 	if err := l.StartPlinth(ctx, lab.Inventory(t)); err != nil {
 		return err
 	}
+	if err := l.WaitFabric(ctx); err != nil { // so that plinth status has nothing to say
+		return err
+	}
 	if err := handOver(l.Dir()); err != nil {
 		return err
 	}
