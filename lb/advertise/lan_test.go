@@ -15,11 +15,16 @@ type lan struct {
 	t       interface{ Fatalf(string, ...any) }
 	now     time.Duration
 	names   []string
-	active  map[string]bool
-	group   map[string]int     // 0: of the witness
-	apart   map[[2]string]bool // besides; both ways
-	frozen  map[string]bool
+	active  map[string]bool             // by the newest inventory
+	read    map[string]map[string]bool  // by the inventory that each machine knows
+	reads   map[string]time.Duration    // when each learns of the newest
+	group   map[string]int              // 0: of the witness
+	apart   map[[2]string]bool          // besides; both ways
+	frozen  map[string]bool             // whole machines
+	stopped map[string]time.Duration    // agents that are suspended, since when: their machines' kernels answer
+	parted  map[[2]string]time.Duration // since when two machines cannot reach each other
 	thawed  map[string]time.Duration
+	missed  map[string]Standing // of the others to one that was thawed, after a detection time, until they have come up
 	dead    map[string]bool
 	leaving map[string]bool
 	heal    map[[2]string]time.Duration // since when two are in the same group; missing: they are not
@@ -27,6 +32,7 @@ type lan struct {
 	begun   map[string]time.Duration
 	brains  map[string]*Succession
 	claims  map[string][]netip.Addr
+	said    map[string]Step                         // last
 	probes  map[string]map[netip.Addr]time.Duration // when they end
 	vips    []LinkVIP
 	knows   map[string][]LinkVIP // by machine, until it learns of other homes
@@ -50,8 +56,8 @@ const (
 
 func newLAN(t interface{ Fatalf(string, ...any) }, machines, vips int, witness bool) *lan {
 	l := &lan{
-		t: t, now: time.Hour, active: map[string]bool{}, group: map[string]int{}, frozen: map[string]bool{}, thawed: map[string]time.Duration{}, dead: map[string]bool{}, leaving: map[string]bool{}, heal: map[[2]string]time.Duration{},
-		cut: map[[2]string]time.Duration{}, begun: map[string]time.Duration{}, brains: map[string]*Succession{}, claims: map[string][]netip.Addr{},
+		t: t, now: time.Hour, active: map[string]bool{}, read: map[string]map[string]bool{}, reads: map[string]time.Duration{}, group: map[string]int{}, frozen: map[string]bool{}, stopped: map[string]time.Duration{}, parted: map[[2]string]time.Duration{}, thawed: map[string]time.Duration{}, missed: map[string]Standing{}, dead: map[string]bool{}, leaving: map[string]bool{}, heal: map[[2]string]time.Duration{},
+		cut: map[[2]string]time.Duration{}, begun: map[string]time.Duration{}, brains: map[string]*Succession{}, claims: map[string][]netip.Addr{}, said: map[string]Step{},
 		probes: map[string]map[netip.Addr]time.Duration{}, owner: map[netip.Addr]string{}, witness: witness, knows: map[string][]LinkVIP{}, learns: map[string]time.Duration{}, joins: joins,
 	}
 	for i := range machines {
@@ -85,11 +91,29 @@ func (l *lan) rehome(which int, learns func() time.Duration) {
 	}
 }
 
+// edit has other machines be active, of which each machine learns at a time of its own.
+func (l *lan) edit(active map[string]bool, learns func() time.Duration) {
+	l.active = active
+	for _, name := range l.names {
+		l.reads[name] = learns()
+	}
+}
+
 func (l *lan) together(a, b string) bool {
 	return l.runs(a) && l.runs(b) && l.group[a] == l.group[b] && !l.apart[[2]string{a, b}]
 }
 
-func (l *lan) runs(name string) bool { return !l.dead[name] && !l.frozen[name] }
+func (l *lan) runs(name string) bool { return l.stopped[name] == 0 && l.isOn(name) }
+
+// isStill reports whether a machine stands still, or its agent.
+func (l *lan) isStill(name string) bool { return l.frozen[name] || l.stopped[name] != 0 }
+
+// isOn reports whether the kernel of a machine answers.
+func (l *lan) isOn(name string) bool { return !l.dead[name] && !l.frozen[name] }
+
+func (l *lan) reach(a, b string) bool {
+	return l.isOn(a) && l.isOn(b) && l.group[a] == l.group[b] && !l.apart[[2]string{a, b}]
+}
 
 // regroup takes in who is with whom.
 func (l *lan) regroup(group map[string]int) {
@@ -97,6 +121,11 @@ func (l *lan) regroup(group map[string]int) {
 	for _, a := range l.names {
 		for _, b := range l.names {
 			pair := [2]string{a, b}
+			if l.reach(a, b) {
+				delete(l.parted, pair)
+			} else if l.parted[pair] == 0 {
+				l.parted[pair] = l.now
+			}
 			_, were := l.heal[pair]
 			switch is := l.together(a, b); {
 			case is && !were:
@@ -115,20 +144,25 @@ func (l *lan) regroup(group map[string]int) {
 func (l *lan) cutAtRandom(t *rapid.T) {
 	group := map[string]int{}
 	l.apart, l.upAfter = map[[2]string]bool{}, map[[2]string]time.Duration{}
+	isCutBetween := rapid.Bool().Draw(t, "between machines")
 	for i, a := range l.names {
 		group[a] = rapid.IntRange(0, 2).Draw(t, "group")
 		for _, b := range l.names[:i] {
 			after := time.Duration(rapid.IntRange(0, int(joins/time.Millisecond)).Draw(t, "up after")) * time.Millisecond
 			l.upAfter[[2]string{a, b}], l.upAfter[[2]string{b, a}] = after, after
-			if rapid.IntRange(0, 3).Draw(t, "apart") == 0 {
+			if isCutBetween && rapid.IntRange(0, 3).Draw(t, "apart") == 0 {
 				l.apart[[2]string{a, b}], l.apart[[2]string{b, a}] = true, true
 			}
 		}
-		switch still := rapid.IntRange(0, 4).Draw(t, "stands still") == 0; {
-		case still:
+		switch stands := rapid.IntRange(0, 8).Draw(t, "stands still"); {
+		case stands == 0:
 			l.frozen[a] = true
-		case l.frozen[a]:
+			delete(l.stopped, a)
+		case stands == 1 && !l.frozen[a] && l.stopped[a] == 0:
+			l.stopped[a] = l.now
+		case l.isStill(a):
 			l.thaw(a)
+			l.missed[a] = rapid.SampledFrom([]Standing{Up, Holding, Down}).Draw(t, "missed")
 		}
 	}
 	l.regroup(group)
@@ -136,7 +170,19 @@ func (l *lan) cutAtRandom(t *rapid.T) {
 
 func (l *lan) thaw(name string) {
 	delete(l.frozen, name)
-	l.thawed[name] = l.now
+	delete(l.stopped, name)
+	l.thawed[name], l.missed[name] = l.now, Up
+}
+
+// holds reports whether a machine takes it that another one's agent is away for a moment: it asks the other's kernel,
+// once a second.
+func (l *lan) holds(self, other string) bool {
+	pair := [2]string{self, other}
+	if l.stopped[other] == 0 || l.cut[pair] != l.stopped[other] || l.begun[self] >= l.stopped[other] {
+		return false // else its session was up until the agent stopped
+	}
+	parted := l.parted[pair]
+	return parted == 0 || parted >= l.stopped[other]+detect && l.now < parted+careful
 }
 
 func (l *lan) standing(self, other string) Standing {
@@ -152,8 +198,11 @@ func (l *lan) standing(self, other string) Standing {
 		return Leaving
 	case self == other:
 		return Up
-	case together && l.thawed[self] == since: // what it sees at first does not count
-		return Up
+	case together && l.thawed[self] == since && l.now-since < max(detect, joins): // what it sees at first does not count
+		if l.now-since < detect {
+			return Up
+		}
+		return l.missed[self]
 	case together && l.now-since < joins && l.now-l.begun[self] < joins:
 		return Unheard
 	case together && l.now-since < joins:
@@ -162,6 +211,8 @@ func (l *lan) standing(self, other string) Standing {
 		return Leaving
 	case together, l.cut[pair] != 0 && l.now-l.cut[pair] < detect && l.begun[self] < l.cut[pair]:
 		return Up
+	case l.holds(self, other):
+		return Holding
 	case l.now-l.begun[self] < l.joins:
 		return Unheard
 	}
@@ -169,9 +220,9 @@ func (l *lan) standing(self, other string) Standing {
 }
 
 func (l *lan) segment(self string) Segment {
-	seg := Segment{Self: self}
+	seg := Segment{Self: self, Resumed: l.thawed[self]}
 	for _, name := range l.names {
-		seg.Machines = append(seg.Machines, Neighbor{name, l.active[name], l.standing(self, name)})
+		seg.Machines = append(seg.Machines, Neighbor{name, l.read[self][name], l.standing(self, name)})
 	}
 	if l.witness {
 		seg.Witness = WitnessSilent
@@ -182,9 +233,26 @@ func (l *lan) segment(self string) Segment {
 	return seg
 }
 
+// mayAnswer reports whether a machine that stood still may answer again: it waits for the word of another one that it
+// is heard, or until it has seen for long enough that there is none.
+func (l *lan) mayAnswer(name string) bool {
+	thawed, was := l.thawed[name]
+	if !was || l.now-thawed >= max(joins, careful) {
+		return true
+	}
+	anyUp := false
+	for _, other := range l.names {
+		if other != name && l.together(name, other) && l.standing(other, name) == Up {
+			return true
+		}
+		anyUp = anyUp || other != name && l.standing(name, other) == Up
+	}
+	return !anyUp && (l.now-thawed >= careful || l.witness && l.group[name] == 0)
+}
+
 func (l *lan) claimants(vip netip.Addr, with string) (out []string) {
 	for _, name := range l.names {
-		if l.together(with, name) && slices.Contains(l.claims[name], vip) {
+		if l.together(with, name) && slices.Contains(l.claims[name], vip) && l.mayAnswer(name) {
 			out = append(out, name)
 		}
 	}
@@ -210,6 +278,9 @@ func (l *lan) step(name string) {
 	if l.learns[name] <= l.now {
 		l.knows[name] = l.vips
 	}
+	if l.reads[name] <= l.now {
+		l.read[name] = l.active
+	}
 	out := b.Step(l.now, l.segment(name), l.knows[name])
 	for _, vip := range out.Probes {
 		l.probes[name][vip] = l.now + detect
@@ -219,7 +290,7 @@ func (l *lan) step(name string) {
 			l.announce(name, vip)
 		}
 	}
-	l.claims[name] = out.Claims
+	l.claims[name], l.said[name] = out.Claims, out
 }
 
 // announce has all others hear a claim.
@@ -283,7 +354,8 @@ func (l *lan) isToServe(name string) bool {
 		}
 		seg.Machines = append(seg.Machines, Neighbor{other, l.active[other], s})
 	}
-	return seg.Quorum() != NoQuorum
+	able := slices.ContainsFunc(seg.Machines, func(m Neighbor) bool { return m.Active && m.Standing == Up })
+	return able && seg.Quorum() != NoQuorum
 }
 
 func (l *lan) owners() map[netip.Addr]string {

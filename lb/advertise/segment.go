@@ -18,6 +18,9 @@ type Segment struct {
 	// not heard of the edit yet goes by them. Empty: those that are active now.
 	Before  []string
 	Witness Witness
+	// Resumed is when this machine last went on after it had stood still for so long that others may have taken what it
+	// had, or began.
+	Resumed time.Duration
 	// Lingers: this machine is leaving, and answers on for what it has until another one does.
 	Lingers bool
 }

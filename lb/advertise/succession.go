@@ -52,6 +52,7 @@ type Succession struct {
 	self       string              // the machine
 	quorum     Quorum
 	began      time.Duration      // the first step was
+	resumed    time.Duration      // as the segment said last
 	lost       map[string]absence // machines that are down, or were a moment ago
 	active     []string
 	before     []string      // active until lately
@@ -114,7 +115,7 @@ type Owned struct {
 // Step decides anew. vips are sorted by address.
 func (s *Succession) Step(now time.Duration, seg Segment, vips []LinkVIP) Step {
 	if s.began == 0 {
-		s.began = now
+		s.began, s.resumed = now, seg.Resumed
 	}
 	s.self, s.newborn = seg.Self, s.newborn && seg.isNewborn()
 	if !s.newborn && now-s.began >= settles {
@@ -125,10 +126,10 @@ func (s *Succession) Step(now time.Duration, seg Segment, vips []LinkVIP) Step {
 	if s.quorum == NoQuorum && q != NoQuorum {
 		s.forget() // others may have answered meanwhile
 	}
-	if s.quorum == Careful && q == Majority {
-		s.doubt()
+	if stoodStill := s.resumed != seg.Resumed; stoodStill || s.quorum == Careful && q == Majority {
+		s.doubt(stoodStill)
 	}
-	s.quorum = q
+	s.quorum, s.resumed = q, seg.Resumed
 	out := Step{Quorum: q}
 	if len(seg.Before) > 0 {
 		out.wake(s.edited + joint - now)
@@ -211,21 +212,27 @@ func (s *Succession) apart(now time.Duration, seg Segment) (since time.Duration)
 }
 
 // forget drops what is known of who answers, but for this machine's own claims, and those of the process
-// before.
+// before. What it had last it looks for on the wire, and takes where nobody else has it.
 func (s *Succession) forget() {
 	for vip, t := range s.vips {
 		if !t.claimed && !s.remembered[vip] {
-			t.incumbent, t.succeeds = "", false
+			if t.incumbent != s.self {
+				t.incumbent = ""
+			}
+			t.succeeds = false
 			t.suspect()
 		}
 	}
 }
 
-// doubt has this machine look once more, now that it sees a majority again, whether the others answer for
-// what it has answered for without one, and for what it has left to them: until now they could not hear each
-// other.
-func (s *Succession) doubt() {
+// doubt has this machine look once more whether the others answer for what it has answered for, and for what it has left
+// to them: it did so without a majority, which it sees again, or stood still. Until now they could not hear each other.
+// What others claimed while it stood still it does not insist on.
+func (s *Succession) doubt(stoodStill bool) {
 	for _, t := range s.vips {
+		if stoodStill {
+			t.rivals.giveWay()
+		}
 		if !t.claimed {
 			t.suspect()
 			continue
@@ -326,7 +333,7 @@ func (s *Succession) leaveTo(now time.Duration, owner string, seg Segment, v Lin
 		out.wake(t.yielding + yields - now)
 	}
 	switch has, _ := seg.machine(owner); {
-	case has.Standing != Up:
+	case has.Standing != Up && !t.unsure:
 		t.verified, t.missed = 0, 0 // its agent is away, and once it is back it has time to take up what it had
 	case !t.claimed && len(t.able) > 0 && !s.newborn && (t.able[0] == seg.Self || t.unsure || t.heir):
 		t.verify(now, v.VIP, out)
@@ -474,6 +481,7 @@ func (s *Succession) Heard(now time.Duration, vip netip.Addr, machine string) (a
 	t.release()
 	if t.succeeds = succeeds; other >= 0 && !succeeds {
 		t.incumbent, t.up, t.heir = machine, false, false
+		t.unsure, t.missed = false, 0
 	}
 	return false
 }

@@ -67,6 +67,9 @@ type LinkState struct {
 	Subnet   netip.Prefix
 	Machines []MachineState // by name
 	Witness  advertise.Witness
+	// Resumed is when this process last went on after it had stood still for a detection time, or began: on the clock of
+	// package uptime. Others may have taken what it had.
+	Resumed time.Duration
 }
 
 // Standing is that of the machine of a name; [advertise.Unheard] where there is none.

@@ -32,12 +32,13 @@ type evidence struct {
 	witness   time.Duration // when the last ask of the witness began that was answered
 }
 
-// observe is a turn of the loop.
-func (e *evidence) observe(now time.Duration) {
-	if e.tick == 0 || now-e.tick > e.detection {
+// observe is a turn of the loop, and reports whether the process stood still before it.
+func (e *evidence) observe(now time.Duration) (resumed bool) {
+	if resumed = e.tick == 0 || now-e.tick > e.detection; resumed {
 		e.resumed = now
 	}
 	e.tick = now
+	return resumed
 }
 
 // hasJustResumed reports whether the process stood still until a moment ago: its sessions time out one

@@ -85,8 +85,7 @@ func (l *link) turn() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := uptime.Now()
-	anyUp, changed := false, false
-	l.evidence.observe(now)
+	anyUp, changed := false, l.evidence.observe(now)
 	for _, m := range l.members {
 		f := m.facts()
 		lost := f.Losses > m.losses
@@ -192,7 +191,7 @@ func (l *link) state() LinkState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.evidence.read = true
-	s := LinkState{Subnet: l.config.Subnet, Witness: l.witness.is}
+	s := LinkState{Subnet: l.config.Subnet, Witness: l.witness.is, Resumed: l.evidence.resumed}
 	for _, m := range l.members {
 		s.Machines = append(s.Machines, m.MachineState)
 	}

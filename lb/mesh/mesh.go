@@ -120,6 +120,8 @@ func (m *Mesh) set(ctx context.Context, c Config) error {
 		return l.set(ctx, c)
 	}
 	l = &link{mesh: m, wake: make(chan struct{}, 1)}
+	l.evidence.detection = c.detection()
+	l.evidence.observe(uptime.Now())
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	err := l.set(ctx, c)
 	m.mu.Lock()

@@ -266,7 +266,9 @@ func (l *links) step(r *linkReached) {
 	subnet, now := r.plan.Link.Subnet, uptime.Now()
 	s := l.successions[subnet]
 	l.hear(s, r)
-	r.step = s.Step(now, r.plan.Segment(l.self, r.mesh.Standing, r.mesh.Witness), r.plan.VIPs)
+	seg := r.plan.Segment(l.self, r.mesh.Standing, r.mesh.Witness)
+	seg.Resumed = r.mesh.Resumed
+	r.step = s.Step(now, seg, r.plan.VIPs)
 	r.claims = slices.DeleteFunc(slices.Clone(r.step.Claims), func(vip netip.Addr) bool {
 		_, pending := slices.BinarySearchFunc(r.plan.Pending, vip, netip.Addr.Compare)
 		return r.plan.Silent || pending
