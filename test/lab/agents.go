@@ -42,12 +42,20 @@ func (l *Lab) StartAgent(ctx context.Context, machine string, flags ...string) e
 // works while the API server does not. It runs as deploy/base says, and has those rights alone. As one that is no pod it
 // listens where the API server reaches it.
 func (l *Lab) StartAgentAgain(machine string, flags ...string) error {
+	return l.startAgent(machine, l.Topology.onLink(), flags)
+}
+
+// StartAgentOfBase starts a machine's agent as deploy/base says, also where VIPs are on the link and somebody has
+// forgotten deploy/components/on-link.
+func (l *Lab) StartAgentOfBase(machine string) error { return l.startAgent(machine, false, nil) }
+
+func (l *Lab) startAgent(machine string, onLink bool, flags []string) error {
 	set, err := agentManifest(l.record.Root)
 	if err != nil {
 		return err
 	}
 	spec := set.Spec.Template.Spec
-	if l.Topology.onLink() {
+	if onLink {
 		added, err := onLinkCapabilities(l.record.Root)
 		if err != nil {
 			return err

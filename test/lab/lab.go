@@ -40,7 +40,8 @@ type Lab struct {
 	images   []string // archives that real machines import
 	progress io.Writer
 	begun    time.Time
-	outside  ports // of probers
+	outside  ports             // of probers
+	link     map[string]string // ports at the switch of hosts on a link besides, see AddLink
 }
 
 // Start makes a lab: network, control plane, routers and machines whose kubelets

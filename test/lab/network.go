@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"plinth.dev/plinth/test/lab/netns"
@@ -137,6 +138,31 @@ func (l *Lab) plug(host, device, bridge, port string, at Dual) error {
 		lines = append(lines, fmt.Sprintf("addr add %s/64 dev %s nodad", at.V6, device))
 	}
 	return netns.IP(l.Namespace(host), lines...)
+}
+
+// AddLink puts hosts of racks on a subnet of their own besides, with an address each, at an interface of that name.
+func (l *Lab) AddLink(name string, addrs map[string]netip.Addr) error {
+	if err := netns.IP(l.Namespace(switchHost), "link add "+name+" type bridge", "link set "+name+" up"); err != nil {
+		return err
+	}
+	l.link = map[string]string{}
+	for host, addr := range addrs {
+		l.link[host] = name + "." + host
+		if err := l.plug(host, name, name, l.link[host], Dual{V4: addr}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveLink undoes AddLink.
+func (l *Lab) RemoveLink(name string) error {
+	var failed []error
+	for host := range l.link {
+		failed = append(failed, netns.IP(l.Namespace(host), "link del "+name))
+	}
+	l.link = nil
+	return errors.Join(append(failed, netns.IP(l.Namespace(switchHost), "link del "+name))...)
 }
 
 // linkInterface is a host's end of the link to another one.

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -115,6 +116,28 @@ func noDAD(addr netip.Addr) string {
 		return " nodad"
 	}
 	return ""
+}
+
+// NeighbourOf is at which host of a rack a host's kernel takes an address to be; empty: it knows of none.
+func (l *Lab) NeighbourOf(ctx context.Context, host string, addr netip.Addr) (string, error) {
+	out, err := netns.Output(ctx, l.Namespace(host), "ip", "-j", "neigh", "show", "to", addr.String())
+	if err != nil {
+		return "", err
+	}
+	var known []struct{ LLAddr string }
+	if err := json.Unmarshal([]byte(out), &known); err != nil {
+		return "", fmt.Errorf("neighbours of %s: %w", host, err)
+	}
+	macs, err := l.MACs()
+	if err != nil {
+		return "", err
+	}
+	for _, n := range known {
+		if hw, err := net.ParseMAC(n.LLAddr); err == nil && len(hw) == 6 {
+			return macs[MAC(hw)], nil
+		}
+	}
+	return "", nil
 }
 
 // ForgetNeighbours empties a host's neighbour caches, as a reboot would.

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -41,6 +42,29 @@ func (l *Lab) SetSevered(ctx context.Context, ways ...Way) error {
 	return err
 }
 
+const inspectedTable = "bridge plinth_lab_inspected"
+
+// SetInspected has the switches of the racks drop what a host says of some addresses in ARP and neighbour discovery, as
+// one does that inspects both and knows these addresses as nobody's; none: nothing is dropped.
+func (l *Lab) SetInspected(ctx context.Context, host string, addrs ...netip.Addr) error {
+	rules := "table " + inspectedTable + "\ndelete table " + inspectedTable + "\n"
+	if len(addrs) > 0 {
+		rules += "table " + inspectedTable + " {\n chain forward { type filter hook forward priority 0;\n"
+		for _, port := range l.ports(host) {
+			for _, a := range addrs {
+				says := "arp saddr ip " + a.String()
+				if a.Is6() { // the target of an advertisement is 64 bits from its begin (RFC 4861, section 4.4)
+					says = fmt.Sprintf("icmpv6 type nd-neighbor-advert @th,64,128 0x%x", a.AsSlice())
+				}
+				rules += fmt.Sprintf("  iifname %q %s drop\n", port, says)
+			}
+		}
+		rules += " }\n}"
+	}
+	_, err := netns.Output(ctx, l.Namespace(switchHost), "nft", rules)
+	return err
+}
+
 // Apart are the ways between hosts of different groups, in both directions.
 func Apart(groups ...[]string) []Way {
 	var ways []Way
@@ -71,7 +95,7 @@ func (l *Lab) Others(rack string, hosts ...string) []string {
 	return slices.DeleteFunc(others, func(h string) bool { return slices.Contains(hosts, h) })
 }
 
-// ports are those of a host at the bridges of racks.
+// ports are those of a host at the bridges of racks, and of a link besides.
 func (l *Lab) ports(host string) []string {
 	var ports []string
 	for i, r := range l.Topology.Racks {
@@ -81,6 +105,9 @@ func (l *Lab) ports(host string) []string {
 		case slices.Contains(r.Hosts, host), slices.ContainsFunc(r.Machines, func(m Machine) bool { return m.Name == host }):
 			ports = append(ports, host)
 		}
+	}
+	if port, besides := l.link[host]; besides {
+		ports = append(ports, port)
 	}
 	return ports
 }

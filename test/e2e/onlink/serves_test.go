@@ -2,10 +2,12 @@ package onlink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +28,10 @@ func TestAPhoneAtHomeAndAClientBehindTheGatewayReachVIPsOnTheLink(t *testing.T) 
 			must(t, l.WaitServedFrom(t.Context(), from, vip))
 		}
 		t.Logf("%s answers for %s", owners[vip], vip)
+		const unserved = 4321
+		if _, err := l.GetFrom(t.Context(), lab.Phone, lab.URL(vip, unserved)); !errors.Is(err, syscall.EHOSTUNREACH) && !errors.Is(err, syscall.ENETUNREACH) {
+			t.Errorf("a port of %s that nobody serves: %v, want that it is unreachable, at once", vip, err)
+		}
 	}
 }
 
@@ -69,8 +75,10 @@ func TestVIPsOnTheLinkAndOverBGPLiveSideBySide(t *testing.T) {
 	topology := lab.TwoRacks()
 	topology.Racks[0].Hosts = []string{lab.Phone, lab.Laptop}
 	l := story.Lab(t, story.BothName(), topology)
-	onLink := lab.Pool(topology, "lan", lab.LANPool4.String(), lab.LANPool6.String()) + "      autoAssign: false\n      advertise: {via: link}\n"
-	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology), onLink))
+	const whenAsked = "      autoAssign: false\n      advertise: {via: link}\n"
+	onLink := lab.Pool(topology, "lan", lab.LANPool4.String(), lab.LANPool6.String()) + whenAsked
+	mixed := lab.Pool(topology, "mixed", "10.10.1.190-10.10.1.199", "2001:db8:1113::/112") + whenAsked
+	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology), onLink, mixed))
 	story.Web(t, l, "side", 4)
 	routed := story.Expose(t, l, lab.LoadBalancer("routed", "side"))
 	s := lab.LoadBalancer("linked", "side")
@@ -98,24 +106,58 @@ func TestVIPsOnTheLinkAndOverBGPLiveSideBySide(t *testing.T) {
 			t.Errorf("%v answer for %s on the link", owners, vip)
 		}
 	}
-	switchedOnlyWhenAsked(t, l, linked, onLink)
+	oneOfEach(t, l)
+	switchedOnlyWhenAsked(t, l, linked, onLink, mixed)
+}
+
+// oneOfEach exposes a Service with a VIP on the link and one over BGP, of a pool that has both; the class and the machine
+// are asked for by name.
+func oneOfEach(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	s := lab.LoadBalancer("mixed", "side")
+	class := "plinth.dev/lb"
+	s.Spec.LoadBalancerClass = &class
+	s.Annotations = map[string]string{"plinth.dev/pool": "mixed", "plinth.dev/home": "w2"}
+	vips := story.Expose(t, l, s)
+	linked, routed := vips[0], vips[1]
+	if linked.Is6() || routed.Is4() {
+		t.Fatalf("VIPs %v, want one of each family", vips)
+	}
+	_, err := l.WaitOwner(t.Context(), lab.Laptop, linked, "w2")
+	must(t, err)
+	story.Announced(t, l, vips[1:])
+	must(t, l.WaitServedFrom(t.Context(), lab.Phone, linked))
+	must(t, l.WaitServed(t.Context(), linked))
+	must(t, l.WaitServed(t.Context(), routed))
+	for _, r := range l.Topology.Routers {
+		routes, err := l.BGPRoutes(t.Context(), r.Name, lab.VIPPrefix(linked))
+		must(t, err)
+		if len(routes) > 0 {
+			t.Errorf("%s has heard of %s: %v", r.Name, linked, routes)
+		}
+	}
+	owners, err := l.Owners(t.Context(), lab.Laptop, routed)
+	must(t, err)
+	if len(owners) > 0 {
+		t.Errorf("%v answer for %s on the link", owners, routed)
+	}
 }
 
 // switchedOnlyWhenAsked edits how the VIPs of a pool are announced: by leaving out what says so,
 // which is refused, and by saying so.
-func switchedOnlyWhenAsked(t *testing.T, l *lab.Lab, vips []netip.Addr, pool string) {
+func switchedOnlyWhenAsked(t *testing.T, l *lab.Lab, vips []netip.Addr, pool, other string) {
 	t.Helper()
 	usual := lab.Inventory(l.Topology)
 	silent, said := strings.Replace(pool, "advertise: {via: link}", "", 1), strings.Replace(pool, "via: link", "via: bgp", 1)
-	must(t, l.ApplyInventory(t.Context(), usual, silent))
+	must(t, l.ApplyInventory(t.Context(), usual, silent, other))
 	must(t, story.StatusSays(t, l, "false", "P0708", 30*time.Second))
 	for _, vip := range vips {
 		_, err := l.WaitOwner(t.Context(), lab.Laptop, vip, "w1", "w2")
 		must(t, err)
 		must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
 	}
-	must(t, l.ConfigureRouters(t.Context(), usual, said)) // they take no address that is not told
-	must(t, l.ApplyInventory(t.Context(), usual, said))
+	must(t, l.ConfigureRouters(t.Context(), usual, said, other)) // they take no address that is not told
+	must(t, l.ApplyInventory(t.Context(), usual, said, other))
 	story.Announced(t, l, vips)
 	for _, vip := range vips {
 		must(t, l.WaitServed(t.Context(), vip))

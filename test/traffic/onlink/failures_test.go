@@ -30,17 +30,26 @@ func TestAMachineWithoutPowerIsFollowedOnTheLink(t *testing.T) {
 	l := story.Home(t)
 	vips := story.Outside(t, l, "cut-a", "cut-b", "cut-c")
 	was := story.Owned(t, l, vips)
-	dead := was[vips[0]]
-	v4 := story.Packets(t, l, vips[0])
-	v6 := story.Packets(t, l, vips[slices.IndexFunc(vips, netip.Addr.Is6)])
-	if other := vips[slices.IndexFunc(vips, netip.Addr.Is6)]; was[other] != dead {
-		t.Logf("%s, of %s, is not concerned", other, was[other])
+	dead := ownerOfBoth(was, vips)
+	of := func(is4 bool) netip.Addr {
+		return vips[max(0, slices.IndexFunc(vips, func(v netip.Addr) bool { return v.Is4() == is4 && was[v] == dead }))]
 	}
+	v4, v6 := story.Packets(t, l, of(true)), story.Packets(t, l, of(false))
+	around := beyondTheGateway(t, l, of(true), of(false))
 	boot := story.Powerless(t, l, dead)
 	must(t, v4.Steady(t.Context(), time.Second))
+	must(t, v6.Steady(t.Context(), time.Second))
 	withinGap(t, "IPv4", v4, longestGap)
 	withinGap(t, "IPv6", v6, longestGap)
 	now := story.Owned(t, l, vips)
+	for vip, p := range around {
+		withinGap(t, "from beyond the gateway to "+vip.String(), p, longestGap)
+		knows, err := l.NeighbourOf(t.Context(), lab.HomeGateway, vip)
+		must(t, err)
+		if knows != now[vip] {
+			t.Errorf("the gateway takes %s to be at %q, and %s answers for it", vip, knows, now[vip])
+		}
+	}
 	for vip, owner := range was {
 		if owner != dead && now[vip] != owner {
 			t.Errorf("%s moved from %s to %s, which nobody had to", vip, owner, now[vip])
@@ -52,6 +61,31 @@ func TestAMachineWithoutPowerIsFollowedOnTheLink(t *testing.T) {
 	must(t, story.LinksUp(t.Context(), l))
 	story.Stays(t, l, now)
 	ownersSaid(t, l, now)
+}
+
+// ownerOfBoth is a machine with VIPs of both families, or else that with the first VIP.
+func ownerOfBoth(owners map[netip.Addr]string, vips []netip.Addr) string {
+	for _, vip := range vips {
+		if slices.ContainsFunc(vips, func(v netip.Addr) bool { return v.Is4() != vip.Is4() && owners[v] == owners[vip] }) {
+			return owners[vip]
+		}
+	}
+	return owners[vips[0]]
+}
+
+// beyondTheGateway sends packets to VIPs from the client outside: the router's neighbour cache is what has to follow.
+func beyondTheGateway(t *testing.T, l *lab.Lab, vips ...netip.Addr) map[netip.Addr]*lab.Prober {
+	t.Helper()
+	probes := map[netip.Addr]*lab.Prober{}
+	for _, vip := range vips {
+		p, err := l.ProbeUDP(t.Context(), net.JoinHostPort(vip.String(), "7"), 200)
+		must(t, err)
+		t.Cleanup(func() { p.Stop() })
+		must(t, p.Steady(t.Context(), time.Second))
+		p.Forget()
+		probes[vip] = p
+	}
+	return probes
 }
 
 // ownersSaid waits until the API server says who answers: claims, and Events where it is another one.
