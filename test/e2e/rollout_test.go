@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,12 +22,12 @@ func TestARolloutLosesNoConnectionAsKernelsJudgeIt(t *testing.T) {
 	rolled := lab.Web{Name: "rolled", Everywhere: true, ReadyAfter: 2 * time.Second, Linger: 10 * time.Second}
 	story.Webs(t, l, rolled)
 	var vips []netip.Addr
-	for name, policy := range map[string]corev1.ServiceExternalTrafficPolicy{
-		"rolled-cluster": corev1.ServiceExternalTrafficPolicyCluster, "rolled-local": corev1.ServiceExternalTrafficPolicyLocal,
-	} {
-		s := lab.LoadBalancer(name, rolled.Name)
+	for _, policy := range []corev1.ServiceExternalTrafficPolicy{corev1.ServiceExternalTrafficPolicyCluster, corev1.ServiceExternalTrafficPolicyLocal} {
+		s := lab.LoadBalancer("rolled-"+strings.ToLower(string(policy)), rolled.Name)
 		s.Spec.ExternalTrafficPolicy = policy
-		vips = append(vips, story.Expose(t, l, s)...)
+		exposed := story.Expose(t, l, s)
+		t.Logf("%s: %v", policy, exposed)
+		vips = append(vips, exposed...)
 	}
 	story.Announced(t, l, vips)
 	for _, vip := range vips {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"plinth.dev/plinth/test/lab/netns"
 )
@@ -15,6 +16,10 @@ import (
 // paths are the machines that each connection from outside to a web server has passed on its way in, as their own
 // kernels noted it: no clock and no program is asked.
 type paths struct{ machines map[string]string } // namespaces, by machine
+
+// passage is which machines a connection has passed, sorted, and which of them had a packet of it that still went to the
+// VIP where kube-proxy should have given it the address of a pod (dstnat, the priority of its rules).
+type passage struct{ machines, untranslated []string }
 
 const pathsTable = "inet plinth_lab_paths"
 
@@ -25,10 +30,17 @@ delete table %[1]s
 table %[1]s {
 	set passed4 { type ipv4_addr . inet_service; size 65535; flags dynamic; }
 	set passed6 { type ipv6_addr . inet_service; size 65535; flags dynamic; }
+	set untranslated4 { type ipv4_addr . inet_service; size 65535; flags dynamic; }
+	set untranslated6 { type ipv6_addr . inet_service; size 65535; flags dynamic; }
 	chain in {
 		type filter hook prerouting priority -400;
 		ip saddr %[2]s tcp dport %[4]d add @passed4 { ip daddr . tcp sport }
 		ip6 saddr %[3]s tcp dport %[4]d add @passed6 { ip6 daddr . tcp sport }
+	}
+	chain translated {
+		type filter hook prerouting priority -90;
+		ip saddr %[2]s ip daddr . tcp sport @passed4 tcp dport %[4]d add @untranslated4 { ip daddr . tcp sport }
+		ip6 saddr %[3]s ip6 daddr . tcp sport @passed6 tcp dport %[4]d add @untranslated6 { ip6 daddr . tcp sport }
 	}
 }`, pathsTable, ClientAddress.V4, ClientAddress.V6, WebPort)
 	for _, space := range machines {
@@ -45,11 +57,11 @@ type flow struct {
 	port int // of the client
 }
 
-// passed are the machines that each connection has passed, sorted.
-func (p *paths) passed(ctx context.Context) (map[flow][]string, error) {
-	all := map[flow][]string{}
+// passed are the ways of all connections.
+func (p *paths) passed(ctx context.Context) (map[flow]passage, error) {
+	all := map[flow]passage{}
 	for _, name := range slices.Sorted(maps.Keys(p.machines)) {
-		for _, set := range []string{"passed4", "passed6"} {
+		for _, set := range []string{"passed4", "passed6", "untranslated4", "untranslated6"} {
 			text, err := netns.Output(ctx, p.machines[name], "nft", "-j", "list set "+pathsTable+" "+set)
 			if err != nil {
 				return nil, err
@@ -59,7 +71,13 @@ func (p *paths) passed(ctx context.Context) (map[flow][]string, error) {
 				return nil, fmt.Errorf("what passed %s: %w", name, err)
 			}
 			for _, f := range flows {
-				all[f] = append(all[f], name)
+				way := all[f]
+				if strings.HasPrefix(set, "passed") {
+					way.machines = append(way.machines, name)
+				} else {
+					way.untranslated = append(way.untranslated, name)
+				}
+				all[f] = way
 			}
 		}
 	}

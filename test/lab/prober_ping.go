@@ -16,7 +16,7 @@ const (
 
 // pingPairs starts a prober that sends ICMP echo requests over all pairs in turn.
 func pingPairs(ctx context.Context, pairs []pair, is4 bool) (*Prober, error) {
-	e := &echoes{format: icmp{uint16(os.Getpid()), is4}}
+	e := &echoes{format: echo{uint16(os.Getpid()), is4}}
 	network := map[bool]string{true: "ip4:icmp", false: "ip6:ipv6-icmp"}[is4]
 	for _, p := range pairs {
 		conn, err := p.dialer.DialContext(ctx, network, p.to.String())
@@ -30,13 +30,13 @@ func pingPairs(ctx context.Context, pairs []pair, is4 bool) (*Prober, error) {
 	return e.probe(ctx, pingsPerPair*len(pairs)), nil
 }
 
-// icmp writes and reads echo messages of one identifier.
-type icmp struct {
+// echo writes and reads echo messages of one identifier.
+type echo struct {
 	id  uint16
 	is4 bool
 }
 
-func (f icmp) write(n uint64) []byte {
+func (f echo) write(n uint64) []byte {
 	b := make([]byte, 8, 16)
 	b[0] = echoRequest6
 	if f.is4 {
@@ -50,7 +50,7 @@ func (f icmp) write(n uint64) []byte {
 	return b
 }
 
-func (f icmp) read(b []byte) (n uint64, ok bool) {
+func (f echo) read(b []byte) (n uint64, ok bool) {
 	reply := byte(echoReply6)
 	if f.is4 { // a raw socket of IPv4 has the IP header as well
 		reply, b = echoReply4, b[min(len(b), int(b[0]&0xf)*4):]

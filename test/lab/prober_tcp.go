@@ -46,10 +46,11 @@ type TCPProber struct {
 	dialer *netns.Dialer
 	ports  *ports // of the client
 	paths  *paths
+	errors *icmpErrors // that the client is sent
 
 	mu     sync.Mutex
 	all    []connection
-	passed map[flow][]string // machines, once it has stopped
+	passed map[flow]passage // once it has stopped
 }
 
 // tcpPatience is how long a connection may take, the handshake and the answer together. TCP sends again in growing
@@ -81,7 +82,11 @@ func (l *Lab) ProbeTCP(ctx context.Context, rate int, vips ...netip.Addr) (*TCPP
 	if err != nil {
 		return nil, err
 	}
-	p := &TCPProber{dialer: netns.NewDialer(l.Namespace(clientHost)), ports: &l.outside, paths: paths}
+	said, err := noteICMPErrors(l.Namespace(clientHost))
+	if err != nil {
+		return nil, errors.Join(err, paths.remove(ctx))
+	}
+	p := &TCPProber{dialer: netns.NewDialer(l.Namespace(clientHost)), ports: &l.outside, paths: paths, errors: said}
 	p.start(ctx, rate, vips)
 	return p, nil
 }
@@ -190,7 +195,7 @@ func (p *TCPProber) Stop(ctx context.Context) ([]TCPReport, error) {
 	defer p.mu.Unlock()
 	if p.passed == nil { // else this is not the first time
 		passed, err := p.paths.passed(ctx)
-		if err = errors.Join(err, p.paths.remove(ctx)); err != nil {
+		if err = errors.Join(err, p.paths.remove(ctx), p.errors.end()); err != nil {
 			return nil, err
 		}
 		p.passed = passed
@@ -211,8 +216,8 @@ func (p *TCPProber) Stop(ctx context.Context) ([]TCPReport, error) {
 	return reports, nil
 }
 
-// count adds a connection that has passed these machines to a report.
-func (p *TCPProber) count(r *TCPReport, c connection, machines []string) error {
+// count adds a connection that has gone this way to a report.
+func (p *TCPProber) count(r *TCPReport, c connection, way passage) error {
 	r.Connections++
 	if c.err == nil {
 		r.LatestAnswer = max(r.LatestAnswer, c.ended.Sub(c.begun))
@@ -228,11 +233,11 @@ func (p *TCPProber) count(r *TCPReport, c connection, machines []string) error {
 	case fault == SentAgain && p.stalls.Longest(c.begun, c.established) >= standsStill,
 		fault == Unanswered && timedOut(c.err) && p.stalls.Longest(c.begun, c.ended) >= standsStill:
 		r.StoodStill++
-	case (fault == Reset || fault == Unanswered) && !c.established.IsZero() && len(machines) > 1:
+	case (fault == Reset || fault == Unanswered) && !c.established.IsZero() && len(way.machines) > 1:
 		r.Moved++
 	default:
 		r.Faults[fault]++
-		r.lines = append(r.lines, c.line(fault, machines))
+		r.lines = append(r.lines, c.line(fault, way, p.errors.of(flow{c.vip, c.port})))
 	}
 	return nil
 }
@@ -261,15 +266,22 @@ func timedOut(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-func (c connection) line(fault TCPFault, machines []string) string {
+// line tells of a fault all that is known of it: also what the client was told of the connection by ICMP.
+func (c connection) line(fault TCPFault, way passage, said []string) string {
 	text := fmt.Sprintf("%s from port %d, for %s: %s", c.begun.Format(time.StampMilli), c.port, c.ended.Sub(c.begun).Round(time.Millisecond), fault)
 	if c.again > 0 {
 		text += fmt.Sprintf(" %d times", c.again)
 	}
-	if len(machines) > 0 {
-		text += ", passed " + strings.Join(machines, " and ")
+	if len(way.machines) > 0 {
+		text += ", passed " + strings.Join(way.machines, " and ")
 	} else {
 		text += ", passed no machine"
+	}
+	if len(way.untranslated) > 0 {
+		text += ", given no pod's address by " + strings.Join(way.untranslated, " and ")
+	}
+	if len(said) > 0 {
+		text += ", " + strings.Join(said, " and ")
 	}
 	if c.err != nil {
 		text += ": " + c.err.Error()

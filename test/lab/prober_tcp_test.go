@@ -7,10 +7,15 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
+	"golang.org/x/net/ipv6"
 
 	"plinth.dev/plinth/test/lab/netns"
 )
@@ -47,6 +52,10 @@ func TestAProberOfConnectionsReportsWhatKernelsDid(t *testing.T) {
 			if err := r.Err(); (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), "faults: "+want+"\n") {
 				t.Errorf("want %q: %s: %v", want, r, err)
 			}
+			says := []string{"given no pod's address by m0, ICMP destination unreachable, code 1, from 10.0.0.0", "given no pod's address by m0, ICMP destination unreachable, code 0, from fd00::2"}[family]
+			if err := r.Err(); err != nil && strings.Contains(err.Error(), says) != (r.VIP == unreachable) {
+				t.Errorf("%v\nwant %q of %s alone", err, says, unreachable)
+			}
 			if wantMoved := r.VIP == moved; r.Connections != 1 || (r.Moved == 1) != wantMoved {
 				t.Errorf("%s: %d connections, %d moved", r.VIP, r.Connections, r.Moved)
 			}
@@ -67,11 +76,11 @@ func TestASYNThatIsSentAgainIsNoFaultWhereTheMachineStoodStillForASecond(t *test
 		{-2 * time.Second, -time.Millisecond, 0},
 		{2 * time.Second, 4 * time.Second, 0},
 	} {
-		p := new(TCPProber)
+		p := &TCPProber{errors: new(icmpErrors)}
 		p.stalls.StandsStill(begun.Add(c.from), begun.Add(c.to))
 		r := TCPReport{Faults: map[TCPFault]int{}}
 		again := connection{begun: begun, established: begun.Add(1200 * time.Millisecond), ended: begun.Add(1201 * time.Millisecond), again: 1}
-		if err := p.count(&r, again, nil); err != nil || r.StoodStill != c.stoodStill || r.Faults[SentAgain] != 1-c.stoodStill {
+		if err := p.count(&r, again, passage{}); err != nil || r.StoodStill != c.stoodStill || r.Faults[SentAgain] != 1-c.stoodStill {
 			t.Errorf("a stall from %s to %s: %s, %v", c.from, c.to, r, err)
 		}
 	}
@@ -90,11 +99,11 @@ func TestAConnectionThatIsGivenUpIsNoFaultWhereTheMachineStoodStill(t *testing.T
 		{900 * time.Millisecond, os.ErrDeadlineExceeded, 0},
 		{time.Second, io.ErrUnexpectedEOF, 0}, // its server ended it
 	} {
-		p := new(TCPProber)
+		p := &TCPProber{errors: new(icmpErrors)}
 		p.stalls.StandsStill(begun.Add(8*time.Second), begun.Add(8*time.Second+c.stall))
 		r := TCPReport{Faults: map[TCPFault]int{}}
 		given := connection{begun: begun, established: begun.Add(time.Millisecond), ended: begun.Add(tcpPatience), err: c.err}
-		if err := p.count(&r, given, nil); err != nil || r.StoodStill != c.stoodStill || r.Faults[Unanswered] != 1-c.stoodStill {
+		if err := p.count(&r, given, passage{}); err != nil || r.StoodStill != c.stoodStill || r.Faults[Unanswered] != 1-c.stoodStill {
 			t.Errorf("a stall of %s, then %v: %s, %v", c.stall, c.err, r, err)
 		}
 	}
@@ -131,6 +140,37 @@ func TestAConnectionHasOneFault(t *testing.T) {
 	}
 }
 
+// TestAnICMPErrorThatQuotesTooLittleIsOfNoConnection at whatever byte it ends.
+func TestAnICMPErrorThatQuotesTooLittleIsOfNoConnection(t *testing.T) {
+	for _, c := range []struct {
+		protocol, head int // bytes before the port numbers
+		kind           icmp.Type
+		client, vip    string
+		says           string
+	}{
+		{1, 20, ipv4.ICMPTypeTimeExceeded, "198.51.100.10", "203.0.113.7", "ICMP time exceeded, code 1,"},
+		{protocolICMPv6, 40, ipv6.ICMPTypeDestinationUnreachable, "2001:db8:51::10", "2001:db8:113::7", "ICMP destination unreachable, code 1,"},
+	} {
+		client, vip := netip.MustParseAddr(c.client), netip.MustParseAddr(c.vip)
+		quoted := make([]byte, c.head+8)
+		quoted[0] = 0x45
+		addresses := slices.Concat(client.AsSlice(), vip.AsSlice())
+		copy(quoted[c.head-len(addresses):], addresses)
+		quoted[c.head], quoted[c.head+1] = 0x0b, 0xc0 // 3008
+		m := icmp.Message{Type: c.kind, Code: 1, Body: &icmp.TimeExceeded{Data: quoted}}
+		message, err := m.Marshal(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range len(message) + 1 {
+			f, says, ok := readICMPError(c.protocol, message[:n])
+			if whole := n >= 8+c.head+4; ok != whole || whole && (f != flow{vip, 3008} || says != c.says) {
+				t.Errorf("%d bytes of an error of %s: %v, %q, %t", n, vip, f, says, ok)
+			}
+		}
+	}
+}
+
 // tcpStand is a client and two machines, each at the end of a cable of its own.
 type tcpStand struct {
 	t        *testing.T
@@ -162,7 +202,9 @@ func (s *tcpStand) prober() *TCPProber {
 	s.t.Helper()
 	paths, err := notePaths(s.t.Context(), map[string]string{"m0": s.machines[0], "m1": s.machines[1]})
 	s.must(err)
-	p := &TCPProber{dialer: netns.NewDialer(s.client), ports: new(ports), paths: paths}
+	said, err := noteICMPErrors(s.client)
+	s.must(err)
+	p := &TCPProber{dialer: netns.NewDialer(s.client), ports: new(ports), paths: paths, errors: said}
 	p.start(s.t.Context(), 1, nil)
 	return p
 }
