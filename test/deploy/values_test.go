@@ -64,27 +64,78 @@ func everything(t *testing.T) values {
 	}
 }
 
-// TestEveryValueIsSetInTheTestOfAllValues keeps the test below honest.
-func TestEveryValueIsSetInTheTestOfAllValues(t *testing.T) {
+// leaves are the paths of all values of the chart. What a user gives whole, as Kubernetes has it, is one.
+func leaves(path string, all values) (paths []string) {
+	for name, value := range all {
+		below, isMap := value.(map[string]any)
+		if isMap && len(below) > 0 && !slices.Contains([]string{"nodeSelector", "nodeAffinity", "labels", "resources", "updateStrategy"}, name) {
+			paths = append(paths, leaves(path+name+".", below)...)
+		} else {
+			paths = append(paths, path+name)
+		}
+	}
+	return paths
+}
+
+// parent is the map that has the last name of a path.
+func parent(t *testing.T, all values, path string) (in values, name string) {
+	t.Helper()
+	names := strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		below, ok := all[name].(map[string]any)
+		if !ok {
+			t.Fatalf("%s is not set", path)
+		}
+		all = below
+	}
+	return all, names[len(names)-1]
+}
+
+// TestEveryValueDoesSomething: with all values set, the manifest is another one as soon as one of them is what it is by
+// default; or what it is not by default, where the default is what the test sets.
+func TestEveryValueDoesSomething(t *testing.T) {
 	chart, err := loader.LoadDir(chartFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var missing func(path string, all, set values)
-	missing = func(path string, all, set values) {
-		for name, value := range all {
-			given, ok := set[name]
-			below, isMap := value.(map[string]any)
-			givenMap, _ := given.(map[string]any)
-			switch {
-			case !ok:
-				t.Errorf("%s%s is not set", path, name)
-			case isMap && len(below) > 0 && givenMap != nil && !slices.Contains([]string{"nodeSelector", "labels", "resources", "updateStrategy"}, name):
-				missing(path+name+".", below, givenMap)
+	overruled := map[string]string{ // by another value
+		"nameOverride": "fullnameOverride", "controller.image.tag": "controller.image.digest", "agent.image.tag": "agent.image.digest",
+	}
+	all := leaves("", chart.Values)
+	for _, path := range all {
+		render := func(change func(in values, name string, usual any)) string {
+			v := everything(t)
+			if by := overruled[path]; by != "" {
+				in, name := parent(t, v, by)
+				delete(in, name)
 			}
+			in, name := parent(t, v, path)
+			usual, of := parent(t, chart.Values, path)
+			if _, set := in[name]; !set {
+				t.Fatalf("%s is not set", path)
+			}
+			change(in, name, usual[of])
+			text, err := renderChart(chart, "plinth", v)
+			if err != nil {
+				return err.Error() // as good as another manifest
+			}
+			return text
+		}
+		set := render(func(values, string, any) {})
+		other := render(func(in values, name string, usual any) {
+			if isOn, isBool := in[name].(bool); isBool && usual == in[name] {
+				in[name] = !isOn
+				return
+			}
+			delete(in, name)
+		})
+		if set == other {
+			t.Errorf("%s changes nothing", path)
 		}
 	}
-	missing("", chart.Values, everything(t))
+	if len(all) < 50 {
+		t.Errorf("the chart has %d values", len(all))
+	}
 }
 
 // TestTheChartWithEveryValueSet holds what it makes against an API server, strictly; and what
