@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// mistaken is what became of an installation with a mistake, before that which the stories are about.
+var mistaken refusal
+
 // begin starts the lab and puts Plinth on it.
 var begin = sync.OnceValues(func() (*Guide, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute) // the first time it builds Kubernetes and containerd
@@ -52,6 +55,9 @@ var begin = sync.OnceValues(func() (*Guide, error) {
 	g, err := Start(ctx, Options{Name: labName, Install: *install, ProxyMode: *proxyMode, RouterOS: *routerOS})
 	if err != nil {
 		return nil, err
+	}
+	if mistaken, err = refused(ctx, g); err != nil {
+		return g, err
 	}
 	return g, g.Install(ctx)
 })
