@@ -465,7 +465,8 @@ func (s *Succession) Probed(now time.Duration, vip netip.Addr, found Found) (aga
 // Heard takes in that another machine was heard to claim a VIP, and reports whether this one is
 // to announce its own claim again. Of two that claim one the earlier in the order has it, of those that
 // can own it, but for what this machine was to give up. Two that go on are of different minds about that
-// order: then the first by name has it.
+// order: then the first by name has it. A majority gives way to no machine that is down: what it says may be heard,
+// but it hears nothing.
 func (s *Succession) Heard(now time.Duration, vip netip.Addr, machine string) (again bool) {
 	t := s.vips[vip]
 	if t == nil {
@@ -474,7 +475,8 @@ func (s *Succession) Heard(now time.Duration, vip netip.Addr, machine string) (a
 	t.heir = t.heir && machine != t.incumbent
 	other, self := slices.Index(t.able, machine), slices.Index(t.able, t.incumbent)
 	insist := t.claimed && t.yielding == 0 && (other < 0 || self >= 0 && self < other)
-	if since := t.rivals.hear(now, machine, insist); insist && (now-since < yields || s.self < machine) {
+	gone := s.quorum == Majority && s.lost[machine].since != 0 && s.lost[machine].back == 0 // it cannot hear this one
+	if since := t.rivals.hear(now, machine, insist); insist && (now-since < yields || s.self < machine || gone) {
 		return true
 	}
 	succeeds := t.succeeds && !t.claimed // it takes the VIP from whoever was heard

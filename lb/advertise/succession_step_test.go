@@ -86,6 +86,36 @@ func TestTheFirstHomeGivesAnAgentThatIsBackTheTimeToAnswerAgain(t *testing.T) {
 	}
 }
 
+// Frames are lost in one direction: b hears nobody, sees the gateway, and claims what it finds nobody to answer for.
+func TestAMajorityGivesWayToNoMachineThatHearsNothing(t *testing.T) {
+	vip := LinkVIP{VIP: netip.MustParseAddr("192.0.2.1"), Homes: []string{"d", "b", "c"}, Served: true}
+	for b, givesWay := range map[Standing]bool{Down: false, Up: true} { // that is up it is of another mind about the order
+		s, now := NewSuccession(nil), time.Hour
+		step := func(b Standing, active bool) Step {
+			return s.Step(now, Segment{Self: "d", Machines: []Neighbor{{"b", active, b}, {"c", true, Up}, {"d", true, Up}}}, []LinkVIP{vip})
+		}
+		step(Up, true)
+		now += settles
+		step(Up, true)
+		s.Probed(now, vip.VIP, Found{})
+		if out := step(Up, true); len(out.Claims) != 1 {
+			t.Fatalf("d does not answer: %+v", out)
+		}
+		gaveWay := false
+		for range 10 {
+			now += 500 * time.Millisecond
+			if out := step(b, b == Down); out.Quorum != Majority {
+				t.Fatalf("the quorum is %s", out.Quorum)
+			}
+			s.Heard(now, vip.VIP, "b")
+			gaveWay = gaveWay || len(step(b, b == Down).Claims) == 0
+		}
+		if gaveWay != givesWay {
+			t.Errorf("b is %s: d gives way to it: %t, want %t", b, gaveWay, givesWay)
+		}
+	}
+}
+
 // A machine that stood still finds the others where it left them, and may be taken for the owner
 // by the very one that it takes for it.
 func TestAMachineThatWasCutOffLooksAtOnceWhoAnswers(t *testing.T) {
