@@ -1,19 +1,12 @@
 package takeover
 
 import (
-	"context"
-	"fmt"
 	"maps"
-	"net"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/bench/metallb"
 	"plinth.dev/plinth/test/e2e/story"
@@ -34,18 +27,7 @@ func TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection(t *testi
 		must(t, err)
 	}
 	must(t, l.Stop(t.Context(), metallb.Controller, syscall.SIGTERM)) // as its Deployment is scaled to 0
-	must(t, l.StartCCM(t.Context()))
-	for _, m := range l.Topology.Machines() {
-		must(t, l.StartAgent(t.Context(), m.Name))
-	}
-	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
-		held, err := l.Kube.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: "ipaddress.kubernetes.io/managed-by=plinth.dev"})
-		if err == nil && len(held.Items) != len(vips) {
-			err = fmt.Errorf("%d addresses are held, want %d", len(held.Items), len(vips))
-		}
-		return err
-	}))
-	must(t, story.LinksUp(t.Context(), l))
+	startPlinth(t, l, len(vips))
 	story.PauseFor(t, 5*time.Second) // both run
 	_, err := l.Kubectl(t.Context(), "-n", "metallb-system", "delete", "l2advertisements.metallb.io", "--all")
 	must(t, err)
@@ -57,34 +39,19 @@ func TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection(t *testi
 
 	watch()
 	story.Stays(t, l, was)
-	for vip, service := range vips {
-		s, err := l.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), service, metav1.GetOptions{})
-		must(t, err)
-		if in := s.Status.LoadBalancer.Ingress; !slices.ContainsFunc(in, func(i corev1.LoadBalancerIngress) bool { return i.IP == vip.String() }) {
-			t.Errorf("%s had %s and has %v", service, vip, in)
-		}
-	}
-	must(t, lab.Within(t.Context(), 40*time.Second, func(ctx context.Context) error { return story.AllWell(ctx, l) }))
+	keeps(t, l, vips)
 }
 
-// servedByMetalLB is a home whose Nodes are initialised and on which MetalLB's controller and speakers run, and Plinth does
-// not: it has the inventory, and its rights. theirs is what the speaker of a machine is called.
+// servedByMetalLB is a home without Plinth on which MetalLB's controller and speakers run. theirs is what the speaker of a
+// machine is called.
 func servedByMetalLB(t *testing.T) (l *lab.Lab, theirs func(machine string) string) {
 	t.Helper()
 	programs := t.TempDir()
 	must(t, metallb.Build(programs))
-	topology := lab.Home(3)
-	topology.StaticPods = true // MetalLB announces nothing from a Node that has no pod routes
-	l = story.Lab(t, "takeover", topology)
-	gateway, err := l.ServeOutside(lab.HomeGateway)
-	must(t, err)
-	t.Cleanup(func() { _ = gateway.Close() })
-	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology)))
-	must(t, l.StopCCM(t.Context(), syscall.SIGTERM))
+	l = homeWithoutPlinth(t)
 	c := metallb.Config{Pools: []string{lab.LANPool4.String(), lab.LANPool6.String()}, L2: true}
-	for _, m := range topology.Machines() {
-		must(t, l.StopAgent(t.Context(), m.Name, syscall.SIGTERM))
-		c.Nodes = append(c.Nodes, metallb.Node{Name: m.Name, Address: topology.MachineAddress(m.Name).V4})
+	for _, m := range l.Topology.Machines() {
+		c.Nodes = append(c.Nodes, metallb.Node{Name: m.Name, Address: l.Topology.MachineAddress(m.Name).V4})
 	}
 	must(t, metallb.Install(programs, c, func(args ...string) error {
 		_, err := l.Kubectl(t.Context(), args...)
@@ -103,70 +70,4 @@ func servedByMetalLB(t *testing.T) (l *lab.Lab, theirs func(machine string) stri
 		run(n.Name, theirs(n.Name), metallb.Speaker, metallb.MemberFlags(inside, n.Name, n.Address))
 	}
 	return l, theirs
-}
-
-// exposed are the VIPs of Services that lead to the gateway, each with its Service.
-func exposed(t *testing.T, l *lab.Lab, services ...string) map[netip.Addr]string {
-	t.Helper()
-	all := map[netip.Addr]string{}
-	for _, name := range services {
-		vips, err := l.ExposeOutside(t.Context(), lab.LoadBalancer(name, ""), l.Topology.RouterAddress(lab.HomeGateway, story.Shelf))
-		must(t, err)
-		for _, vip := range vips {
-			must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
-			all[vip] = name
-		}
-	}
-	return all
-}
-
-// watchHome watches, until the function that it returns is called, that nobody but their owners answers for VIPs or
-// announces them, and that a phone loses no packet and no connection.
-func watchHome(t *testing.T, l *lab.Lab, owners map[netip.Addr]string) (end func()) {
-	t.Helper()
-	asker, err := l.AskFrom(t.Context(), lab.Laptop, 50*time.Millisecond, slices.Collect(maps.Keys(owners))...)
-	must(t, err)
-	var machines []string
-	for _, m := range l.Topology.Machines() {
-		machines = append(machines, m.Name)
-	}
-	sniffer, err := l.Sniff(t.Context(), machines...)
-	must(t, err)
-	held, packets := map[netip.Addr]*lab.Held{}, map[netip.Addr]*lab.Prober{}
-	for vip := range owners {
-		held[vip], err = l.Hold(t.Context(), lab.Phone, net.JoinHostPort(vip.String(), "80"), 10, 100*time.Millisecond)
-		must(t, err)
-		packets[vip], err = l.ProbeUDPFrom(t.Context(), lab.Phone, net.JoinHostPort(vip.String(), "7"), 50)
-		must(t, err)
-		must(t, packets[vip].Steady(t.Context(), time.Second))
-		packets[vip].Forget()
-	}
-	return func() {
-		macs, err := l.MACs()
-		must(t, err)
-		asked, answered := 0, 0
-		for _, one := range asker.Stop() {
-			asked++
-			for _, mac := range one.MACs() {
-				answered++
-				if macs[mac] != owners[one.Address] {
-					t.Errorf("%s answered for %s, want %s alone", macs[mac], one.Address, owners[one.Address])
-				}
-			}
-		}
-		for _, f := range sniffer.Frames(func(f lab.Frame) bool { return f.Kind == lab.ARPAnnounced || f.Kind == lab.NAAnnounced }) {
-			if owner, ours := owners[f.Address]; ours && f.Host != owner {
-				t.Errorf("%s announced %s, which %s has", f.Host, f.Address, owner)
-			}
-		}
-		sniffer.Stop()
-		t.Logf("%d of %d questions for %d VIPs were answered", answered, asked, len(owners))
-		for vip := range owners {
-			p, h := packets[vip].Stop(), held[vip].Stop()
-			t.Logf("%s: %s; %s", vip, p, h)
-			if p.Sent == 0 || p.Lost > 0 || h.Answers == 0 || h.Broken > 0 {
-				t.Errorf("%s: %d packets lost, %d of %d connections broken", vip, p.Lost, h.Broken, h.Connections)
-			}
-		}
-	}
 }
