@@ -73,6 +73,7 @@ type tenure struct {
 	claimed   bool          // this machine answers
 	had       bool          // it has answered before
 	since     time.Duration // when it began to
+	until     time.Duration // when it still did, last
 	yielding  time.Duration // since when it answers for another one that is to
 	rivals    rivals        // that were heard to claim it
 	probing   bool
@@ -413,6 +414,7 @@ func (t *tenure) take(now time.Duration, self string) {
 		t.since = now
 	}
 	t.claimed, t.had, t.succeeds, t.unsure, t.heir, t.incumbent = true, true, false, false, false, self
+	t.until = now
 }
 
 func (t *tenure) probe(vip netip.Addr, out *Step) {
@@ -445,6 +447,9 @@ func (s *Succession) Probed(now time.Duration, vip netip.Addr, found Found) (aga
 		t.release()
 		t.missed, t.unsure = 0, false
 		t.taken, t.stranger = now, found.Stranger
+		if found.Machine != "" && t.had && now-t.until < yields {
+			t.missed, t.unsure, t.verified = 1, true, 0 // it may have heard this one meanwhile, and leave the VIP to it
+		}
 		if found.Machine != "" {
 			t.incumbent, t.up, t.heir = found.Machine, false, false
 		}

@@ -116,6 +116,34 @@ func TestAMajorityGivesWayToNoMachineThatHearsNothing(t *testing.T) {
 	}
 }
 
+// Two that come together each had the VIP: one finds the other in the moment in which that one hears it, and gives way.
+func TestTwoThatGiveWayInOneMomentDoNotLeaveItToEachOther(t *testing.T) {
+	vip := LinkVIP{VIP: netip.MustParseAddr("192.0.2.1"), Homes: []string{"a", "b", "c"}, Served: true}
+	s, now := NewSuccession(nil), time.Hour
+	step := func(others Standing) Step {
+		return s.Step(now, Segment{Self: "a", Machines: []Neighbor{{"a", true, Up}, {"b", true, others}, {"c", true, others}}, Witness: WitnessAnswers}, []LinkVIP{vip})
+	}
+	step(Up)
+	now += settles
+	step(Down)
+	s.Probed(now, vip.VIP, Found{})
+	if out := step(Down); len(out.Claims) != 1 || out.Quorum != Careful {
+		t.Fatalf("a does not answer: %+v", out)
+	}
+	now += trust
+	if out := step(Up); len(out.Probes) != 1 || len(out.Claims) != 0 {
+		t.Fatalf("a does not look before it goes on: %+v", out)
+	}
+	s.Probed(now, vip.VIP, Found{Machine: "b"})
+	if out := step(Up); len(out.Probes) != 1 || len(out.Claims) != 0 {
+		t.Fatalf("a does not look whether b has given way: %+v", out)
+	}
+	s.Probed(now, vip.VIP, Found{})
+	if out := step(Up); len(out.Claims) != 1 {
+		t.Fatalf("nobody answers, and a leaves it to b: %+v", out)
+	}
+}
+
 // A machine that stood still finds the others where it left them, and may be taken for the owner
 // by the very one that it takes for it.
 func TestAMachineThatWasCutOffLooksAtOnceWhoAnswers(t *testing.T) {

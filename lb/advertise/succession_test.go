@@ -317,7 +317,7 @@ func TestWhateverIsCutOneAnswersOnEachSideThatMayServe(t *testing.T) {
 // one counts no more, one that is active has it wherever somebody is to.
 func TestOfTwoAdjacentGenerationsOneAnswersOnEachSide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := newLAN(t, rapid.IntRange(2, 7).Draw(t, "machines"), 4, rapid.Bool().Draw(t, "witness"))
+		l := newLAN(t, rapid.IntRange(2, 5).Draw(t, "machines"), 2, rapid.Bool().Draw(t, "witness"))
 		l.run(5 * time.Second)
 		cut := func() {
 			group := map[string]int{}
