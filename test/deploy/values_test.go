@@ -40,7 +40,7 @@ func everything(t *testing.T) values {
 			"extraVolumeMounts": []any{values{"name": "certs", "mountPath": "/etc/ssl/certs", "readOnly": true}},
 			"nodeSelector":      values{"plinth.dev/" + name: "yes"}, "tolerations": []any{values{"key": "infra", "operator": "Exists"}},
 			"affinity":          values{"nodeAffinity": values{"preferredDuringSchedulingIgnoredDuringExecution": []any{values{"weight": 1, "preference": values{"matchExpressions": []any{values{"key": "fast", "operator": "Exists"}}}}}}},
-			"priorityClassName": "system-node-critical", "podAnnotations": values{"example.com/a": "b"}, "podLabels": values{"team": "net"},
+			"priorityClassName": "first-" + name, "podAnnotations": values{"example.com/a": "b"}, "podLabels": values{"team": "net"},
 			"serviceAccount": values{"create": true, "name": name + ".account", "annotations": values{"example.com/c": "d"}},
 			"resources":      values{"requests": values{"cpu": "10m"}, "limits": values{"memory": "1Gi"}},
 		}
@@ -100,6 +100,7 @@ func TestEveryValueDoesSomething(t *testing.T) {
 	}
 	overruled := map[string]string{ // by another value
 		"nameOverride": "fullnameOverride", "controller.image.tag": "controller.image.digest", "agent.image.tag": "agent.image.digest",
+		"controller.nodeAffinity": "controller.affinity",
 	}
 	all := leaves("", chart.Values)
 	for _, path := range all {
