@@ -120,10 +120,9 @@ func (m *Mesh) set(ctx context.Context, c Config) error {
 		return l.set(ctx, c)
 	}
 	l = &link{mesh: m, wake: make(chan struct{}, 1)}
-	l.evidence.detection = c.detection()
-	l.evidence.observe(uptime.Now())
 	l.ctx, l.stop = context.WithCancel(context.Background())
 	err := l.set(ctx, c)
+	l.evidence.observe(uptime.Now()) // else its first turn would be told as one after a pause
 	m.mu.Lock()
 	m.links[c.Subnet] = l
 	m.mu.Unlock()
