@@ -86,25 +86,10 @@ func TestVIPsOnTheLinkAndOverBGPLiveSideBySide(t *testing.T) {
 	linked := story.Expose(t, l, s)
 	story.Announced(t, l, routed)
 	for _, vip := range linked {
-		_, err := l.WaitOwner(t.Context(), lab.Laptop, vip, "w1", "w2")
-		must(t, err)
-		must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
-		must(t, l.WaitServed(t.Context(), vip))
-		for _, r := range topology.Routers {
-			routes, err := l.BGPRoutes(t.Context(), r.Name, lab.VIPPrefix(vip))
-			must(t, err)
-			if len(routes) > 0 {
-				t.Errorf("%s has heard of %s: %v", r.Name, vip, routes)
-			}
-		}
+		onLinkAlone(t, l, vip, "w1", "w2")
 	}
 	for _, vip := range routed {
-		must(t, l.WaitServed(t.Context(), vip))
-		owners, err := l.Owners(t.Context(), lab.Laptop, vip)
-		must(t, err)
-		if len(owners) > 0 {
-			t.Errorf("%v answer for %s on the link", owners, vip)
-		}
+		overBGPAlone(t, l, vip)
 	}
 	oneOfEach(t, l)
 	switchedOnlyWhenAsked(t, l, linked, onLink, mixed)
@@ -123,23 +108,35 @@ func oneOfEach(t *testing.T, l *lab.Lab) {
 	if linked.Is6() || routed.Is4() {
 		t.Fatalf("VIPs %v, want one of each family", vips)
 	}
-	_, err := l.WaitOwner(t.Context(), lab.Laptop, linked, "w2")
-	must(t, err)
+	onLinkAlone(t, l, linked, "w2")
 	story.Announced(t, l, vips[1:])
-	must(t, l.WaitServedFrom(t.Context(), lab.Phone, linked))
-	must(t, l.WaitServed(t.Context(), linked))
-	must(t, l.WaitServed(t.Context(), routed))
+	overBGPAlone(t, l, routed)
+}
+
+// onLinkAlone makes sure that a VIP is served, that one of these machines answers for it, and that no router has heard of it.
+func onLinkAlone(t *testing.T, l *lab.Lab, vip netip.Addr, owners ...string) {
+	t.Helper()
+	_, err := l.WaitOwner(t.Context(), lab.Laptop, vip, owners...)
+	must(t, err)
+	must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
+	must(t, l.WaitServed(t.Context(), vip))
 	for _, r := range l.Topology.Routers {
-		routes, err := l.BGPRoutes(t.Context(), r.Name, lab.VIPPrefix(linked))
+		routes, err := l.BGPRoutes(t.Context(), r.Name, lab.VIPPrefix(vip))
 		must(t, err)
 		if len(routes) > 0 {
-			t.Errorf("%s has heard of %s: %v", r.Name, linked, routes)
+			t.Errorf("%s has heard of %s: %v", r.Name, vip, routes)
 		}
 	}
-	owners, err := l.Owners(t.Context(), lab.Laptop, routed)
+}
+
+// overBGPAlone makes sure that a VIP is served, and that nobody answers for it on the link.
+func overBGPAlone(t *testing.T, l *lab.Lab, vip netip.Addr) {
+	t.Helper()
+	must(t, l.WaitServed(t.Context(), vip))
+	owners, err := l.Owners(t.Context(), lab.Laptop, vip)
 	must(t, err)
 	if len(owners) > 0 {
-		t.Errorf("%v answer for %s on the link", owners, routed)
+		t.Errorf("%v answer for %s on the link", owners, vip)
 	}
 }
 

@@ -142,3 +142,10 @@ func Local(s *corev1.Service) *corev1.Service {
 	s.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal
 	return s
 }
+
+// IPv4Alone has a Service ask for that family alone.
+func IPv4Alone(s *corev1.Service) *corev1.Service {
+	single := corev1.IPFamilyPolicySingleStack
+	s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPv4Protocol}
+	return s
+}

@@ -7,8 +7,6 @@ import (
 	"net/netip"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
@@ -40,9 +38,7 @@ func TestMachinesOnTwoLinksAnswerOnEachAtTheInterfaceThatHasTheirAddress(t *test
 	must(t, l.ApplyInventory(t.Context(), edited, lab.Pool(l.Topology, "second", pool)+"      autoAssign: false\n"))
 	vips := map[string]netip.Addr{}
 	for _, m := range machines {
-		s := lab.LoadBalancer("second-"+m.Name, "")
-		single := corev1.IPFamilyPolicySingleStack
-		s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPv4Protocol}
+		s := story.IPv4Alone(lab.LoadBalancer("second-"+m.Name, ""))
 		s.Annotations = map[string]string{"plinth.dev/pool": "second", "plinth.dev/home": m.Name}
 		t.Cleanup(func() { must(t, l.RemoveOutside(context.Background(), s.Name)) })
 		exposed, err := l.ExposeOutside(t.Context(), s, l.Topology.RouterAddress(lab.HomeGateway, story.Shelf))

@@ -26,9 +26,7 @@ func TestATakeoverFromKubeVIPsARPModeMovesNoAddressAndBreaksNoConnection(t *test
 	onInterface := func(how string) {
 		must(t, netns.IP(l.Namespace(machine), fmt.Sprintf("addr %s %s dev %s", how, lab.VIPPrefix(vip), lab.RackInterface)))
 	}
-	s := lab.LoadBalancer(service, "")
-	single := corev1.IPFamilyPolicySingleStack
-	s.Spec.IPFamilyPolicy, s.Spec.IPFamilies = &single, []corev1.IPFamily{corev1.IPv4Protocol}
+	s := story.IPv4Alone(lab.LoadBalancer(service, ""))
 	s.Annotations = map[string]string{"kube-vip.io/loadbalancerIPs": vip.String(), "kube-vip.io/vipHost": machine}
 	shown := make(chan error, 1)
 	go func() { shown <- showStatus(t.Context(), l, service, vip) }()
