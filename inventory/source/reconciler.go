@@ -141,12 +141,7 @@ func latest(edits chan Edit, e Edit) {
 func (r *Reconciler) watchStored(ctx context.Context, stored chan<- struct{}) error {
 	informer := coreinformers.NewFilteredConfigMapInformer(r.Client, r.Namespace, resync, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = LabelAccepted })
-	err := informer.SetTransform(func(obj any) (any, error) { // only that they changed is of interest
-		if cm, ok := obj.(*v1.ConfigMap); ok {
-			cm.Data, cm.BinaryData, cm.ManagedFields = nil, nil, nil
-		}
-		return obj, nil
-	})
+	err := informer.SetTransform(withoutContent)
 	if err != nil {
 		return err
 	}
@@ -157,6 +152,18 @@ func (r *Reconciler) watchStored(ctx context.Context, stored chan<- struct{}) er
 		}
 		return nil
 	}, informer)
+}
+
+// withoutContent keeps of a ConfigMap that it is there, and in which version: only that it changed is of interest. What it is
+// given stays whole, for a fake API server may hand out what it stores (Watch of client-go's ObjectTracker).
+func withoutContent(obj any) (any, error) {
+	cm, ok := obj.(*v1.ConfigMap)
+	if !ok {
+		return obj, nil
+	}
+	kept := cm.ObjectMeta
+	kept.ManagedFields = nil
+	return &v1.ConfigMap{ObjectMeta: kept}, nil
 }
 
 // step brings the cluster, and what is in force, in line with the edit; with
