@@ -19,7 +19,7 @@ type networkInterface struct {
 	name     string
 	mac      MAC
 	ethernet bool
-	carrier  bool // it is up, and so is its link
+	carrier  bool // it is up, and so is its link: what is sent leaves it
 }
 
 // interfaces are those of this machine, and where its addresses are.
@@ -132,7 +132,9 @@ func (i *interfaces) takeAddr(m syscall.NetlinkMessage) {
 	}
 }
 
-// linkOf reads an interface. An interface without a carrier, or set down, sends nothing.
+// linkOf reads an interface. An interface without a carrier, or set down, sends nothing. Nor does one whose carrier has just
+// come: until the kernel has made it operational (RFC 2863; linkwatch_do_dev of Linux) it has the queueing discipline noop, which
+// drops frames and reports no error.
 func linkOf(m syscall.NetlinkMessage) (networkInterface, bool) {
 	if m.Header.Type != unix.RTM_NEWLINK && m.Header.Type != unix.RTM_DELLINK || len(m.Data) < unix.SizeofIfInfomsg {
 		return networkInterface{}, false
@@ -141,7 +143,7 @@ func linkOf(m syscall.NetlinkMessage) (networkInterface, bool) {
 	if err != nil {
 		return networkInterface{}, false
 	}
-	const working = unix.IFF_UP | unix.IFF_LOWER_UP
+	const working = unix.IFF_UP | unix.IFF_LOWER_UP | unix.IFF_RUNNING
 	f := networkInterface{
 		index:    int(int32(binary.NativeEndian.Uint32(m.Data[4:]))),
 		ethernet: binary.NativeEndian.Uint16(m.Data[2:]) == unix.ARPHRD_ETHER,

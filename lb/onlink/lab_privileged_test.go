@@ -81,16 +81,18 @@ func (l *lan) host(number int) *host {
 	return h
 }
 
-// plug gives the host an interface in the LAN.
+// plug gives the host an interface in the LAN, and waits until frames pass: both ends of the wire know of their carrier
+// when it is there, and drop without an error what is sent before the kernel has made them operational.
 func (h *host) plug(name string) {
 	h.t.Helper()
 	port := fmt.Sprintf("p%d%s", h.number, name)
 	h.lan.ip(fmt.Sprintf("link add %s type veth peer name %s netns %s", port, name, h.ns))
 	h.lan.ip(fmt.Sprintf("link set %s master br0 up", port))
 	h.ip("link set " + name + " up")
-	within(h.t, "the carrier of "+name, func() string {
-		if out := h.ip("link show dev " + name); !strings.Contains(out, "LOWER_UP") {
-			return out
+	within(h.t, "frames pass at "+name, func() string {
+		here, there := h.ip("link show dev "+name), h.lan.ip("-d link show dev "+port)
+		if !strings.Contains(here, "state UP") || !strings.Contains(there, "state UP") || !strings.Contains(there, "state forwarding") {
+			return here + there
 		}
 		return ""
 	})
