@@ -119,11 +119,7 @@ func TestAnAgentThatIsReplacedLosesAndMovesNothingOnTheLink(t *testing.T) {
 	vips := story.Outside(t, l, "kept-a", "kept-b", "kept-c")
 	for _, away := range []bool{false, true} {
 		if away {
-			t.Cleanup(func() {
-				must(t, l.StartAPIServer(context.Background()))
-				must(t, l.WaitReady(context.Background(), time.Minute))
-			})
-			must(t, l.StopAPIServer(t.Context()))
+			withoutAPIServer(t, l)
 		}
 		for name, signal := range map[string]syscall.Signal{"SIGTERM": syscall.SIGTERM, "SIGKILL": syscall.SIGKILL} {
 			if away {
@@ -234,18 +230,60 @@ func TestAnIsolatedOwnerFallsSilentAndOneAnswersOnceItIsBack(t *testing.T) {
 func TestTheLastMachineServesWhileTheGatewayAnswers(t *testing.T) {
 	l := story.Home(t)
 	vips := story.Outside(t, l, "last")
-	was := story.Owned(t, l, vips)
+	serveAlone(t, l, vips)
+}
+
+// TestTheLastMachineServesWithoutAnAPIServer has the agent of the last machine replaced, too: the new one has on its disk
+// what it is to answer for, and nobody to ask.
+func TestTheLastMachineServesWithoutAnAPIServer(t *testing.T) {
+	l := story.Home(t)
+	vips := story.Outside(t, l, "alone")
+	withoutAPIServer(t, l)
+	last := serveAlone(t, l, vips)
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		must(t, l.StopAgent(t.Context(), last, signal))
+		must(t, l.StartAgentAgain(last))
+		for _, vip := range vips {
+			if _, err := l.WaitOwner(t.Context(), lab.Laptop, vip, last); err != nil {
+				t.Errorf("after %s of its agent the last machine should answer: %v", signal, err)
+			}
+		}
+	}
+	must(t, story.Packets(t, l, vips[0]).Steady(t.Context(), time.Second))
+}
+
+// serveAlone cuts the power of two of three machines, one after the other, and returns the last one, which answers.
+func serveAlone(t *testing.T, l *lab.Lab, vips []netip.Addr) (last string) {
+	t.Helper()
+	first := story.Owned(t, l, vips[:1])[vips[0]]
 	p := story.Packets(t, l, vips[0])
-	story.Powerless(t, l, was[vips[0]])
+	story.Powerless(t, l, first)
 	must(t, p.Steady(t.Context(), time.Second))
 	second := story.Owned(t, l, vips[:1])[vips[0]]
 	story.Powerless(t, l, second)
-	last := slices.IndexFunc(l.Topology.Machines(), func(m lab.Machine) bool { return m.Name != was[vips[0]] && m.Name != second })
-	if _, err := l.WaitOwner(t.Context(), lab.Laptop, vips[0], l.Topology.Machines()[last].Name); err != nil {
-		t.Errorf("the last machine should answer: %v", err)
+	for _, m := range l.Topology.Machines() {
+		if m.Name != first && m.Name != second {
+			last = m.Name
+		}
+	}
+	for _, vip := range vips {
+		if _, err := l.WaitOwner(t.Context(), lab.Laptop, vip, last); err != nil {
+			t.Errorf("the last machine should answer: %v", err)
+		}
 	}
 	must(t, p.Steady(t.Context(), time.Second))
 	withinGap(t, "two of three machines off", p, 2*time.Second)
+	return last
+}
+
+// withoutAPIServer stops the API server until the story ends.
+func withoutAPIServer(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	t.Cleanup(func() {
+		must(t, l.StartAPIServer(context.Background()))
+		must(t, l.WaitReady(context.Background(), time.Minute))
+	})
+	must(t, l.StopAPIServer(t.Context()))
 }
 
 // withinGap makes sure that one row of packets was lost at most, and how long it was, but for what

@@ -4,8 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/test/e2e/story"
@@ -67,6 +73,63 @@ func TestMachinesOnTwoLinksAnswerOnEachAtTheInterfaceThatHasTheirAddress(t *test
 	must(t, l.WaitServedFrom(t.Context(), lab.Phone, vips[lonely])) // by another one
 	must(t, l.SetSevered(t.Context()))
 	must(t, story.LinksUp(t.Context(), l))
+}
+
+// TestRacksThatShareASubnetAreOneLink puts one of three machines into a rack of its own, on the same subnet: no VIP moves by
+// that, and its VIP goes to a machine of the other rack when its power is cut, and the other way round.
+func TestRacksThatShareASubnetAreOneLink(t *testing.T) {
+	l := story.Home(t)
+	machines := l.Topology.Machines()
+	vips := map[string]netip.Addr{}
+	for _, m := range machines {
+		s := story.IPv4Alone(lab.LoadBalancer("shared-"+m.Name, ""))
+		s.Annotations = map[string]string{"plinth.dev/home": m.Name}
+		t.Cleanup(func() { must(t, l.RemoveOutside(context.Background(), s.Name)) })
+		exposed, err := l.ExposeOutside(t.Context(), s, l.Topology.RouterAddress(lab.HomeGateway, story.Shelf))
+		must(t, err)
+		vips[m.Name] = exposed[0]
+	}
+	was := story.Owned(t, l, slices.Collect(maps.Values(vips)))
+	for machine, vip := range vips {
+		if was[vip] != machine {
+			t.Errorf("%s answers for %s, which is to be on %s", was[vip], vip, machine)
+		}
+	}
+	t.Cleanup(func() {
+		must(t, l.ApplyInventory(context.Background(), lab.Inventory(l.Topology)))
+		must(t, story.LinksUp(context.Background(), l))
+	})
+	upper := machines[2].Name
+	must(t, l.ApplyInventory(t.Context(), ownRack(t, lab.Inventory(l.Topology), upper)))
+	must(t, lab.Within(t.Context(), found, func(ctx context.Context) error {
+		node, err := l.Kube.CoreV1().Nodes().Get(ctx, upper, metav1.GetOptions{})
+		if err == nil && node.Labels["plinth.dev/rack"] != "upper" {
+			err = fmt.Errorf("%s is in rack %q", upper, node.Labels["plinth.dev/rack"])
+		}
+		return err
+	}))
+	must(t, story.LinksUp(t.Context(), l))
+	story.Stays(t, l, was)
+	for _, dead := range []string{upper, machines[0].Name} {
+		p := story.Packets(t, l, vips[dead])
+		boot := story.Powerless(t, l, dead)
+		must(t, p.Steady(t.Context(), time.Second))
+		withinGap(t, dead+" without power", p, longestGap)
+		boot()
+		must(t, l.WaitReady(t.Context(), 30*time.Second))
+		must(t, story.LinksUp(t.Context(), l))
+		_, err := l.WaitOwner(t.Context(), lab.Laptop, vips[dead], dead) // which a Service asks for
+		must(t, err)
+	}
+}
+
+// ownRack is the inventory with its last machine in a rack of its own, called upper, on the subnets of the others.
+func ownRack(t *testing.T, inventory, machine string) string {
+	t.Helper()
+	lines := strings.Split(inventory, "\n")
+	subnets := lines[slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "      subnets: ") })]
+	at := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "{name: "+machine+",") })
+	return strings.Join(slices.Insert(lines, at, "    - name: upper", "      row: a", subnets, "      machines:"), "\n")
 }
 
 // onBridge moves an address of a machine from an interface to a bridge over it, until that is gone.
