@@ -17,6 +17,7 @@ type onLink struct {
 	pool     *inventory.Pool
 	services []lb.ServiceKey
 	offers   []advertise.Offer
+	labels   []map[string]string // of the Services
 	home     advertise.Home
 }
 
@@ -63,7 +64,8 @@ func (p *Preview) addOnLink(all map[netip.Addr]*onLink, l inventory.Link, pool *
 		Service: s.Key, VIP: a, LocalTraffic: s.LocalTraffic, Endpoints: spread.At(""), Labels: advertise.LabelsOf(s.Labels, p.selects),
 		Link: advertise.OnLink{Home: s.Home, At: strings.Join(p.namesWith(spread), ",")},
 	})
-	vip.home.May, _ = advertise.MachinesFor(pool, l, s.Labels)
+	vip.labels = append(vip.labels, s.Labels)
+	vip.home.May = advertise.MayOf(pool, l, vip.labels)
 	if vip.home.Pin == "" {
 		vip.home.Pin = s.Home
 	}

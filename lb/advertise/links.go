@@ -126,6 +126,29 @@ func MachinesFor(pool *inventory.Pool, l inventory.Link, labels map[string]strin
 	return may, refusal
 }
 
+// MayOf lists the machines of a link that announce a VIP of a pool which Services with these labels share: those that do for any of
+// them, sorted; nil: all do, or none.
+func MayOf(pool *inventory.Pool, l inventory.Link, services []map[string]string) (may []string) {
+	announced := false
+	for _, labels := range services {
+		switch of, refused := MachinesFor(pool, l, labels); {
+		case refused != "":
+		case announced:
+			may = eitherMay(may, of)
+		default:
+			may, announced = of, true
+		}
+	}
+	return may
+}
+
+func eitherMay(a, b []string) []string {
+	if a == nil || b == nil {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
 // addLinkVIP adds the VIP of another offer. Services that share one are served where any of them is.
 func addLinkVIP(all []LinkVIP, v LinkVIP) []LinkVIP {
 	n := len(all)
@@ -135,6 +158,7 @@ func addLinkVIP(all []LinkVIP, v LinkVIP) []LinkVIP {
 	same := &all[n-1]
 	served := same.Served
 	same.Pinned, same.Served = same.Pinned || v.Pinned, same.Served || v.Served
+	same.May = eitherMay(same.May, v.May)
 	switch {
 	case same.Local && v.Local:
 		same.At = slices.Compact(slices.Sorted(slices.Values(slices.Concat(same.At, v.At))))

@@ -61,3 +61,44 @@ func TestAServiceWithoutEndpointsLeavesTheTrafficOfAnotherLocal(t *testing.T) {
 		}
 	}
 }
+
+func TestAVIPThatServicesShareIsAnnouncedWhereAnyOfThemIs(t *testing.T) {
+	const racks = `apiVersion: plinth.dev/v1alpha1
+kind: Inventory
+metadata: {name: home}
+spec:
+  racks:
+    - {name: r1, subnets: [192.168.1.0/24], machines: [{name: w1, addresses: [192.168.1.11]}]}
+    - {name: r2, subnets: [192.168.1.0/24], machines: [{name: w2, addresses: [192.168.1.12]}]}
+    - {name: r3, subnets: [192.168.1.0/24], machines: [{name: w3, addresses: [192.168.1.13]}]}
+  pools:
+    - name: lan
+      addresses: [192.168.1.200-192.168.1.219]
+      advertise:
+        - {serviceSelector: {matchLabels: {at: "1"}}, racks: [r1]}
+        - {serviceSelector: {matchLabels: {at: "2"}}, racks: [r2]}
+        - {serviceSelector: {matchLabels: {at: all}}}
+`
+	inv := load(t, racks)
+	pool, _ := inv.Pool("lan")
+	for _, c := range []struct{ at, may []string }{
+		{[]string{"1"}, []string{"w1"}}, {[]string{"2", "1"}, []string{"w1", "w2"}}, {[]string{"1", "nowhere"}, []string{"w1"}}, {[]string{"nowhere", "2"}, []string{"w2"}},
+		{[]string{"1", "all"}, nil}, {[]string{"all", "1"}, nil}, {[]string{"nowhere"}, nil},
+	} {
+		v := view(t, inv, "w1")
+		var labels []map[string]string
+		var offers []Offer
+		for _, at := range c.at {
+			o := offer("s"+at, 1, 1, "192.168.1.200")[0]
+			o.Labels = LabelsOf(map[string]string{"at": at}, []string{"at"})
+			labels, offers = append(labels, map[string]string{"at": at}), append(offers, o)
+		}
+		if got := MayOf(&pool, inv.Links()[0], labels); !slices.Equal(got, c.may) || (got == nil) != (c.may == nil) {
+			t.Errorf("Services at %v: %v may announce it, want %v", c.at, got, c.may)
+		}
+		v.Offers = sorted.Of(offers...)
+		if vips := LinksOf(v)[0].VIPs; len(vips) == 1 && !slices.Equal(vips[0].May, c.may) {
+			t.Errorf("Services at %v: to the agent %v may, want %v", c.at, vips[0].May, c.may)
+		}
+	}
+}

@@ -190,14 +190,16 @@ func (b *store) homeOf(inv *inventory.Inventory, l inventory.Link, o ipam.Object
 		h.Held = strings.Split(o.Homes, ",")
 	}
 	pool, _ := inv.PoolOf(o.Addr)
+	var labels []map[string]string
 	for _, k := range o.Holders {
 		if svc := b.service(k); svc != nil {
-			h.May, _ = advertise.MachinesFor(&pool, l, svc.Labels)
+			labels = append(labels, svc.Labels)
 			if pin := svc.Annotations[lb.HomeAnnotation]; pin != "" && h.Pin == "" {
 				h.Pin = pin
 			}
 		}
 	}
+	h.May = advertise.MayOf(&pool, l, labels)
 	return h
 }
 
