@@ -59,6 +59,9 @@ func (s Segment) Quorum() Quorum {
 			active = append(active, m.Name)
 		}
 	}
+	if len(active) == 0 && s.Lingers {
+		active = []string{s.Self} // nobody else is to have what it had
+	}
 	switch {
 	case s.hasMajorityOf(active) && (len(s.Before) == 0 || s.hasMajorityOf(s.Before)):
 		return Majority

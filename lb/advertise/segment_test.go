@@ -102,3 +102,15 @@ func TestAnEditThatBringsManyMachinesSilencesNobody(t *testing.T) {
 		t.Errorf("once they were waited for: %v", q)
 	}
 }
+
+func TestTheOnlyMachineOfALinkAnswersOnWhileItIsDrained(t *testing.T) {
+	seg := Segment{Self: "b", Lingers: true, Machines: []Neighbor{{"a", false, Up}, {"b", false, Leaving}}}
+	if q := seg.Quorum(); q != Majority {
+		t.Errorf("long after the edit that takes it out of service: %v", q)
+	}
+	seg.Machines[0].Active = true
+	seg.Machines[0].Standing = Down
+	if q := seg.Quorum(); q != NoQuorum {
+		t.Errorf("where another machine is in service: %v", q)
+	}
+}
