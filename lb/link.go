@@ -2,6 +2,7 @@ package lb
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"strings"
 )
@@ -33,11 +34,11 @@ func (p LinkProblem) String() string {
 
 const (
 	linkMark = "on link "
-	// linkProblemsTold bounds what a Node says: it is read by everybody.
-	linkProblemsTold = 8
+	// linkProblemsTold bounds what a Node says: it is read by everybody. Services know by it alone which host has their VIP.
+	linkProblemsTold = 100
 )
 
-// LinkProblemsText is how problems stand in the message; empty: there are none. Of many the first are told.
+// LinkProblemsText is how problems stand in the message; empty: there are none. Of many the first are told, and how many there are more.
 func LinkProblemsText(all []LinkProblem) string {
 	if len(all) == 0 {
 		return ""
@@ -46,7 +47,11 @@ func LinkProblemsText(all []LinkProblem) string {
 	for _, p := range all[:min(len(all), linkProblemsTold)] {
 		told = append(told, p.String())
 	}
-	return linkMark + strings.Join(told, ", ")
+	text := linkMark + strings.Join(told, ", ")
+	if more := len(all) - len(told); more > 0 {
+		text += fmt.Sprintf("; %d more on links", more)
+	}
+	return text
 }
 
 // LinkProblemsIn reads the problems from a message.

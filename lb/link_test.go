@@ -3,6 +3,7 @@ package lb
 import (
 	"cmp"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -18,9 +19,13 @@ func TestProblemsOfLinksAreReadAsTheyWereWritten(t *testing.T) {
 	if vip, isVIP := all[1].VIP(); !isVIP || vip.String() != "192.168.1.200" {
 		t.Errorf("the VIP is %v", vip)
 	}
-	many := make([]LinkProblem, 20)
-	if n := len(LinkProblemsIn(LinkProblemsText(many))); n > linkProblemsTold {
-		t.Errorf("%d are told", n)
+	many := make([]LinkProblem, linkProblemsTold+7)
+	for i := range many {
+		many[i] = all[i%2]
+	}
+	text := LinkProblemsText(many)
+	if got := LinkProblemsIn(text); !reflect.DeepEqual(got, many[:linkProblemsTold]) || !strings.HasSuffix(text, "; 7 more on links") {
+		t.Errorf("of %d problems %d are told: %s", len(many), len(got), text)
 	}
 	for _, none := range []string{"", "routes 8/8, sessions 2/2", "on link"} {
 		if got := LinkProblemsIn(none); len(got) > 0 {
