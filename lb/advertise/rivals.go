@@ -25,10 +25,20 @@ func (rs rivals) hear(now time.Duration, machine string, insist bool) time.Durat
 	return r.insists
 }
 
-// claims reports whether a machine was heard to claim the VIP lately.
+// claims reports whether a machine was heard to claim the VIP a moment ago.
 func (rs rivals) claims(now time.Duration, machine string) bool {
 	r, known := rs[machine]
 	return known && now-r.heard < yields
+}
+
+// lately is for how long a machine that was heard to claim a VIP is one that may still do: claims are announced each minute,
+// and a frame may be lost.
+const lately = 150 * time.Second
+
+// claimed reports whether a machine was heard to claim the VIP lately.
+func (rs rivals) claimed(now time.Duration, machine string) bool {
+	r, known := rs[machine]
+	return known && now-r.heard < lately
 }
 
 // insists reports whether this machine answers on though it hears another one.

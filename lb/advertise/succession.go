@@ -107,10 +107,13 @@ type Step struct {
 
 // Owned says who answers for a VIP as this machine sees it, or why this one does not.
 type Owned struct {
-	VIP    netip.Addr
-	Owner  string    // empty: nobody, or nobody knows
-	Next   string    // would follow the owner; empty: nobody
-	Reason lb.Reason // why this machine does not answer; empty: it does
+	VIP   netip.Addr
+	Owner string // empty: nobody, or nobody knows
+	Next  string // would follow the owner; empty: nobody
+	// Auditor looks now and then who answers: the first that can own it and was not heard to claim it lately. Of two
+	// machines that do not hear each other each takes itself for the owner. Empty: nobody does.
+	Auditor string
+	Reason  lb.Reason // why this machine does not answer; empty: it does
 }
 
 // Step decides anew. vips are sorted by address.
@@ -150,6 +153,9 @@ func (s *Succession) Step(now time.Duration, seg Segment, vips []LinkVIP) Step {
 		o.VIP = v.VIP
 		if i := slices.IndexFunc(t.able, func(name string) bool { return name != o.Owner }); i >= 0 && o.Owner != "" {
 			o.Next = t.able[i]
+		}
+		if i := slices.IndexFunc(t.able, func(name string) bool { return name != o.Owner && !t.rivals.claimed(now, name) }); i >= 0 && o.Owner != "" {
+			o.Auditor = t.able[i]
 		}
 		out.Owners = append(out.Owners, o)
 		if t.claimed {

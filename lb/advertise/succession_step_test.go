@@ -492,3 +492,25 @@ func TestANewVIPWaitsForNoAgentThatIsAway(t *testing.T) {
 		t.Fatalf("it claims %v: b has %v, whose agent is away, and nobody has the new one", out.Claims, old)
 	}
 }
+
+// Nothing passes between a and b, and c hears both: neither of these would look, since each is the owner to itself.
+func TestAThirdMachineLooksWhereTwoWereHeardToClaimAVIP(t *testing.T) {
+	vip := LinkVIP{VIP: netip.MustParseAddr("192.0.2.1"), Homes: []string{"a", "b", "c"}, Served: true}
+	seg := Segment{Self: "c", Machines: []Neighbor{{"a", true, Up}, {"b", true, Up}, {"c", true, Up}}}
+	s, now := NewSuccession(nil), time.Hour
+	auditor := func() string { return s.Step(now, seg, []LinkVIP{vip}).Owners[0].Auditor }
+	if got := auditor(); got != "b" {
+		t.Fatalf("%q looks whether a answers, want b", got)
+	}
+	s.Heard(now, vip.VIP, "a")
+	s.Heard(now+time.Second, vip.VIP, "b")
+	now += 2 * time.Second
+	if got := auditor(); got != "c" {
+		t.Errorf("%q looks where a and b claim it, want c", got)
+	}
+	now += lately
+	s.Heard(now, vip.VIP, "b")
+	if got := auditor(); got != "a" {
+		t.Errorf("%q looks where a has been silent for long, want a", got)
+	}
+}

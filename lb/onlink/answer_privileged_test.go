@@ -4,6 +4,7 @@ package onlink
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"sync/atomic"
@@ -198,6 +199,40 @@ func TestTwoInterfacesInOneLANAnswerWithOneMAC(t *testing.T) {
 		got, err := asker.AskAll(t.Context(), f.link(client).Subnet, f.addr(100), 5, 100*time.Millisecond)
 		if err != nil || len(got) != 1 || got[0].String() != owner.mac("eth0") {
 			t.Error(got, err)
+		}
+	})
+}
+
+// A machine that was off when it was asked for its MAC, for so long that it is asked once a minute, comes and takes a VIP.
+func TestWhoAnswersIsKnownToBeAMachineThatHasJustCome(t *testing.T) {
+	inBothFamilies(t, func(t *testing.T, f family) {
+		lan := newLAN(t)
+		asker, late := lan.host(1), lan.host(2)
+		late.ip("link set eth0 down")
+		c := f.link(asker)
+		c.Watched, c.Machines = []netip.Addr{f.addr(100)}, []netip.Addr{f.addr(2)}
+		r := asker.responder(nil)
+		set(t, r, c)
+		within(t, "the machine is asked seldom", func() string {
+			l := r.links[c.Subnet]
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if m := l.machines[f.addr(2)]; m.attempts <= fastRetries {
+				return fmt.Sprint(m.attempts, " questions")
+			}
+			return ""
+		})
+		late.comesUp("eth0")
+		if f.name == "IPv6" {
+			late.ip(fmt.Sprintf("addr replace %v/64 dev eth0 nodad", late.v6())) // it went with the carrier
+		}
+		set(t, late.responder(nil), f.link(late, f.addr(100)))
+		macs, err := r.AskAll(t.Context(), c.Subnet, f.addr(100), 3, 100*time.Millisecond)
+		if err != nil || len(macs) != 1 {
+			t.Fatalf("%v answer for the VIP: %v", macs, err)
+		}
+		if machine, known := r.Machine(c.Subnet, macs[0]); !known || machine != f.addr(2) {
+			t.Errorf("who answers is taken for a stranger: %v", macs)
 		}
 	})
 }

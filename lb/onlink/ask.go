@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/uptime"
 )
 
 // Unavailable is the error of a question on a link that does not work, or is not set.
@@ -44,7 +45,8 @@ func (w *waiter) take(p packet) {
 
 // Ask asks on the link who has an address, at most the given number of times, and returns the
 // first that answers; nobody: none. What this machine itself answers does not count. After the
-// last question it waits once more. The error is the context's or [Unavailable].
+// last question it waits once more; and where no machine is known to have the MAC that answers for a VIP, until the machines have been
+// asked for theirs. The error is the context's or [Unavailable].
 func (r *Responder) Ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]MAC, error) {
 	return r.ask(ctx, subnet, addr, tries, every, inquiry{})
 }
@@ -70,9 +72,17 @@ func (r *Responder) ask(ctx context.Context, subnet netip.Prefix, addr netip.Add
 	r.mu.Lock()
 	l := r.links[subnet]
 	r.mu.Unlock()
-	if l == nil || !subnet.Contains(addr) {
+	if l == nil || !subnet.Contains(addr) && (subnet.Addr().Is4() || !addr.IsLinkLocalUnicast()) {
 		return nil, Unavailable{Subnet: subnet}
 	}
+	answers, err := l.ask(ctx, addr, tries, every, q)
+	if err == nil && l.doubts(addr, answers) {
+		err = pause(ctx, suspicion)
+	}
+	return answers, err
+}
+
+func (l *link) ask(ctx context.Context, addr netip.Addr, tries int, every time.Duration, q inquiry) ([]MAC, error) {
 	w := &waiter{addr: addr, from: make(chan MAC, maxAnswers)}
 	l.wait(w)
 	defer l.stopWaiting(w)
@@ -86,6 +96,29 @@ func (r *Responder) ask(ctx context.Context, subnet netip.Prefix, addr netip.Add
 		}
 	}
 	return answers, nil
+}
+
+// doubts asks the machines for their MACs where somebody else seems to have a VIP, and reports whether it did: it may be a machine that
+// was not there when it was asked last.
+func (l *link) doubts(addr netip.Addr, answers []MAC) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.vips[addr] == nil || !slices.ContainsFunc(answers, func(mac MAC) bool { _, known := l.machineWith(mac); return !known }) {
+		return false
+	}
+	return l.doubtMachines(uptime.Now())
+}
+
+// pause waits. The error is the context's.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
 }
 
 // collect takes answers in for a while, or until the first.

@@ -81,13 +81,20 @@ func (l *lan) host(number int) *host {
 	return h
 }
 
-// plug gives the host an interface in the LAN, and waits until frames pass: both ends of the wire know of their carrier
-// when it is there, and drop without an error what is sent before the kernel has made them operational.
+// plug gives the host an interface in the LAN.
 func (h *host) plug(name string) {
 	h.t.Helper()
 	port := fmt.Sprintf("p%d%s", h.number, name)
 	h.lan.ip(fmt.Sprintf("link add %s type veth peer name %s netns %s", port, name, h.ns))
 	h.lan.ip(fmt.Sprintf("link set %s master br0 up", port))
+	h.comesUp(name)
+}
+
+// comesUp sets an interface up and waits until frames pass: both ends of the wire know of their carrier
+// when it is there, and drop without an error what is sent before the kernel has made them operational.
+func (h *host) comesUp(name string) {
+	h.t.Helper()
+	port := fmt.Sprintf("p%d%s", h.number, name)
 	h.ip("link set " + name + " up")
 	within(h.t, "frames pass at "+name, func() string {
 		here, there := h.ip("link show dev "+name), h.lan.ip("-d link show dev "+port)

@@ -113,14 +113,15 @@ func (l *link) machineWith(mac MAC) (netip.Addr, bool) {
 // doubtInterval is how often a stranger has all machines asked again.
 const doubtInterval = 10 * time.Second
 
-// doubtMachines asks all machines for their MACs: one may have got another interface.
-func (l *link) doubtMachines(now time.Duration) {
+// doubtMachines asks all machines for their MACs, unless they were asked a moment ago: one may have got another interface.
+func (l *link) doubtMachines(now time.Duration) bool {
 	if l.doubted != 0 && now-l.doubted < doubtInterval {
-		return
+		return false
 	}
 	l.doubted = now
 	for _, m := range l.machines {
 		m.attempts, m.due = max(m.attempts, 1), now
 	}
 	l.nudge()
+	return len(l.machines) > 0
 }

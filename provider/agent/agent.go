@@ -110,22 +110,22 @@ type Agent struct {
 	sessions      []bgp.SessionState
 	tried         tried
 	rotation      rotation
-	settings      []kernel.Setting             // that keep packets from pods
-	gateways      []netip.Addr                 // of the machine's default routes
-	findDefaults  func() ([]netip.Addr, error) // [kernel.DefaultGateways]
-	signed        []netip.Addr                 // that the last sign of life says are answered for
-	waiting       string                       // for what; what is in force stays in force meanwhile
-	waitsSince    time.Time                    // for that
-	lastFailure   string                       // of the last pass
-	unread        []string                     // of what is stored, as last told
-	rereadDue     bool                         // the kernel's routes are to be read back
-	lastReread    time.Time                    // because of an event
+	settings      []kernel.Setting                                                 // that keep packets from pods
+	gateways      map[netip.Prefix][]netip.Addr                                    // of the default routes, by link
+	findGateways  func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) // [kernel.GatewaysOn]
+	signed        []netip.Addr                                                     // that the last sign of life says are answered for
+	waiting       string                                                           // for what; what is in force stays in force meanwhile
+	waitsSince    time.Time                                                        // for that
+	lastFailure   string                                                           // of the last pass
+	unread        []string                                                         // of what is stored, as last told
+	rereadDue     bool                                                             // the kernel's routes are to be read back
+	lastReread    time.Time                                                        // because of an event
 	reported      time.Time
 }
 
 // New returns an agent that has not touched anything yet.
 func New(o Options) *Agent {
-	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}, findDefaults: kernel.DefaultGateways}
+	a := &Agent{o: o, speaker: o.Speaker, table: o.Table, dirty: make(chan struct{}, 1), drains: make(chan struct{}, 1), saver: newSaver(), patience: comesUp, drain: drain{time: o.DrainTime}, findGateways: kernel.GatewaysOn}
 	a.sources = newSources(o.Client, o.Namespace, o.NodeName, a.touch)
 	a.proxy = newProxy(o.ProxyURL, a.touch)
 	if o.Wire != nil && o.Mesh != nil {
@@ -313,7 +313,7 @@ func (a *Agent) checkSettings() {
 	if err != nil {
 		return
 	}
-	a.findGateways(m)
+	a.findWitnesses(m)
 	found, err := kernel.BadSettings(m.Addresses, a.last.Routing.Routes)
 	if a.o.SetSysctls && len(found) > 0 {
 		slog.Info("changing kernel settings", "settings", fmt.Sprint(found))

@@ -76,6 +76,7 @@ type links struct {
 	remembered  []netip.Addr
 	successions map[netip.Prefix]*advertise.Succession
 	heard       map[netip.Addr]time.Duration
+	strangers   map[netip.Addr]onlink.MAC      // hosts that have VIPs which this machine would answer for
 	brokenSince map[netip.Prefix]time.Duration // since when the wire does not work
 	meshed      []mesh.Config                  // as the mesh was given them last
 	meshDue     time.Duration                  // when that is tried again; 0: it worked
@@ -94,6 +95,7 @@ type found struct {
 	subnet netip.Prefix
 	vip    netip.Addr
 	began  time.Duration // uptime
+	host   onlink.MAC    // of the stranger
 	advertise.Found
 }
 
@@ -102,7 +104,8 @@ type linkReached struct {
 	self   string // the machine
 	plan   advertise.LinkPlan
 	step   advertise.Step
-	claims []netip.Addr // that are answered for, sorted
+	claims []netip.Addr              // that are answered for, sorted
+	taken  map[netip.Addr]onlink.MAC // which host has a VIP that this machine would answer for
 	mesh   mesh.LinkState
 	wire   onlink.LinkState
 }
@@ -120,7 +123,7 @@ func newLinks(w *onlink.Responder, m *mesh.Mesh, changed func()) *links {
 func newLinksOf(w wire, n neighbors, changed func()) *links {
 	return &links{
 		wire: w, mesh: n, changed: changed, plans: newNewest[linkPlans](), found: make(chan found, 16),
-		successions: map[netip.Prefix]*advertise.Succession{}, heard: map[netip.Addr]time.Duration{},
+		successions: map[netip.Prefix]*advertise.Succession{}, heard: map[netip.Addr]time.Duration{}, strangers: map[netip.Addr]onlink.MAC{},
 		wireGrace: defaultWireGrace, brokenSince: map[netip.Prefix]time.Duration{},
 	}
 }
@@ -181,13 +184,7 @@ func (l *links) run(ctx context.Context) {
 		case <-l.mesh.Changed():
 		case <-l.wire.Changed():
 		case f := <-l.found:
-			if s := l.successions[f.subnet]; s != nil {
-				now := uptime.Now()
-				f.Failed = f.Failed || now-f.began > probeCounts
-				if s.Probed(now, f.vip, f.Found) {
-					l.wire.Announce(f.subnet, f.vip)
-				}
-			}
+			l.onFound(f)
 		case <-timer.C:
 		}
 		next := l.decide(ctx)
@@ -195,6 +192,26 @@ func (l *links) run(ctx context.Context) {
 			next = time.Hour
 		}
 		timer.Reset(next)
+	}
+}
+
+// onFound takes what a probe found.
+func (l *links) onFound(f found) {
+	s := l.successions[f.subnet]
+	if s == nil {
+		return
+	}
+	now := uptime.Now()
+	f.Failed = f.Failed || now-f.began > probeCounts
+	switch {
+	case f.Failed:
+	case f.Stranger:
+		l.strangers[f.vip] = f.host
+	default:
+		delete(l.strangers, f.vip)
+	}
+	if s.Probed(now, f.vip, f.Found) {
+		l.wire.Announce(f.subnet, f.vip)
 	}
 }
 
@@ -208,9 +225,11 @@ func (l *links) take(to linkPlans) {
 		subnets = append(subnets, p.Link.Subnet)
 	}
 	maps.DeleteFunc(l.successions, func(subnet netip.Prefix, _ *advertise.Succession) bool { return !slices.Contains(subnets, subnet) })
-	maps.DeleteFunc(l.heard, func(vip netip.Addr, _ time.Duration) bool {
+	away := func(vip netip.Addr) bool {
 		return !slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.Contains(vip) })
-	})
+	}
+	maps.DeleteFunc(l.heard, func(vip netip.Addr, _ time.Duration) bool { return away(vip) })
+	maps.DeleteFunc(l.strangers, func(vip netip.Addr, _ onlink.MAC) bool { return away(vip) })
 	for _, subnet := range subnets {
 		if l.successions[subnet] == nil {
 			l.successions[subnet] = advertise.NewSuccession(l.remembered)
@@ -269,6 +288,14 @@ func (l *links) step(r *linkReached) {
 	seg := r.plan.Segment(l.self, r.mesh.Standing, r.mesh.Witness)
 	seg.Resumed = r.mesh.Resumed
 	r.step = s.Step(now, seg, r.plan.VIPs)
+	r.taken = map[netip.Addr]onlink.MAC{}
+	for _, o := range r.step.Owners {
+		if host, has := l.strangers[o.VIP]; has && o.Owner == "" {
+			r.taken[o.VIP] = host
+		} else {
+			delete(l.strangers, o.VIP) // somebody answers for it: the wire tells of strangers, and the audit
+		}
+	}
 	r.claims = slices.DeleteFunc(slices.Clone(r.step.Claims), func(vip netip.Addr) bool {
 		_, pending := slices.BinarySearchFunc(r.plan.Pending, vip, netip.Addr.Compare)
 		return r.plan.Silent || pending
@@ -304,7 +331,10 @@ func (l *links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr)
 	macs, err := l.wire.Probe(ctx, p.Link.Subnet, vip, probeTries, probeEvery)
 	for _, mac := range macs {
 		addr, known := l.wire.Machine(p.Link.Subnet, mac)
-		f.Machine, f.Stranger = machineAt(p, addr), f.Stranger || !known
+		f.Machine = machineAt(p, addr)
+		if !known {
+			f.Stranger, f.host = true, mac
+		}
 	}
 	if err != nil {
 		f.Failed = true
@@ -377,39 +407,30 @@ func (a *Agent) setLinks(m inventory.Machine) {
 	}
 	plans := slices.Clone(a.last.Links)
 	for i := range plans {
-		l := &plans[i].Link
-		if len(l.Witness) > 0 {
-			continue
-		}
-		for _, gateway := range a.gateways {
-			if l.Subnet.Contains(gateway) {
-				l.Witness = append(l.Witness, gateway)
-			}
+		if l := &plans[i].Link; len(l.Witness) == 0 {
+			l.Witness = a.gateways[l.Subnet]
 		}
 	}
 	a.links.set(linkPlans{m.Name, plans})
 }
 
-// findGateways looks for the machine's default gateways, each of which is the witness of its subnet where
+// findWitnesses looks for the machine's default gateways, which are the witness of the links that they are on, where
 // the inventory names none. One whose default route is gone stays that until there is another: the route goes
 // with the interface, and is back some time after it.
-func (a *Agent) findGateways(m inventory.Machine) {
-	if len(a.last.Links) == 0 {
-		return
-	}
-	found, err := a.findDefaults()
-	if err != nil {
-		slog.Warn("cannot find the default gateways", "err", err)
-		return
-	}
+func (a *Agent) findWitnesses(m inventory.Machine) {
+	gateways := map[netip.Prefix][]netip.Addr{}
 	for _, p := range a.last.Links {
-		if inLink := p.Link.Subnet.Contains; !slices.ContainsFunc(found, inLink) {
-			found = append(found, slices.DeleteFunc(slices.Clone(a.gateways), func(g netip.Addr) bool { return !inLink(g) })...)
+		found, err := a.findGateways(p.Link.Subnet, p.Self)
+		if err != nil {
+			slog.Warn("cannot find the default gateways", "subnet", p.Link.Subnet, "err", err)
 		}
+		if len(found) == 0 {
+			found = a.gateways[p.Link.Subnet]
+		}
+		gateways[p.Link.Subnet] = found
 	}
-	slices.SortFunc(found, netip.Addr.Compare)
-	if !slices.Equal(found, a.gateways) {
-		a.gateways = found
+	if !maps.EqualFunc(gateways, a.gateways, slices.Equal) {
+		a.gateways = gateways
 		a.setLinks(m)
 	}
 }

@@ -352,3 +352,38 @@ func TestTheMachineThatWouldFollowFindsOnTheWireWhoHasAVIP(t *testing.T) {
 		}
 	}
 }
+
+// A host that had the address first, as one with a lease of that address has.
+func TestAHostThatHasAVIPBeforeAnybodyAnswersForItIsNamed(t *testing.T) {
+	l := newLinksOf(fakeWire{newFakeLAN()}, fakeMesh{newFakeLAN()}, func() {})
+	vip := netip.MustParseAddr("192.168.1.200")
+	l.take(linkPlans{"w1", []advertise.LinkPlan{lanPlan(map[string][]string{"192.168.1.200": {"w1"}})}})
+	found := func(f advertise.Found, host onlink.MAC) []lb.LinkProblem {
+		l.onFound(found{subnet: lanSubnet, vip: vip, began: uptime.Now(), host: host, Found: f})
+		l.decide(t.Context())
+		return l.problems()
+	}
+	l.decide(t.Context())
+	host := onlink.MAC{5: 200}
+	named := []lb.LinkProblem{{On: vip.String(), Reason: lb.AddressConflict, Detail: host.String()}}
+	for _, step := range []struct {
+		name  string
+		found advertise.Found
+		want  []lb.LinkProblem
+	}{
+		{"it answers", advertise.Found{Stranger: true}, named},
+		{"nothing could be found out", advertise.Found{Failed: true}, named},
+		{"it is gone", advertise.Found{}, nil},
+	} {
+		if got := found(step.found, host); !slices.Equal(got, step.want) {
+			t.Errorf("%s: %v, want %v", step.name, got, step.want)
+		}
+		conflict := ""
+		if step.want != nil {
+			conflict = host.String()
+		}
+		if got := l.status()[0].VIPs[0].Conflict; got != conflict {
+			t.Errorf("%s: in status %q, want %q", step.name, got, conflict)
+		}
+	}
+}

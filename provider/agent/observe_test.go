@@ -129,8 +129,13 @@ func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 // a machine without a majority would have no witness, and answer for nothing.
 func TestAGatewayIsTheWitnessUntilThereIsAnother(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
-	now := []netip.Addr{netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("203.0.113.1")}
-	a.findDefaults = func() ([]netip.Addr, error) { return now, nil }
+	var now []netip.Addr
+	a.findGateways = func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) {
+		if p := a.last.Links[0]; p.Link.Subnet != subnet || p.Self != self {
+			t.Errorf("asked for %v and %v, which is no link: %+v", subnet, self, p.Link)
+		}
+		return now, nil
+	}
 	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
 	m, err := a.inputs.machine()
 	if err != nil {
@@ -139,12 +144,12 @@ func TestAGatewayIsTheWitnessUntilThereIsAnother(t *testing.T) {
 	for _, step := range []struct {
 		found   []string
 		witness string
-	}{{[]string{"203.0.113.1"}, "203.0.113.1"}, {nil, "203.0.113.1"}, {[]string{"192.0.2.1"}, "203.0.113.1"}, {[]string{"203.0.113.2"}, "203.0.113.2"}, {nil, "203.0.113.2"}} {
+	}{{[]string{"203.0.113.1"}, "203.0.113.1"}, {nil, "203.0.113.1"}, {[]string{"203.0.113.2"}, "203.0.113.2"}, {nil, "203.0.113.2"}} {
 		now = nil
 		for _, addr := range step.found {
 			now = append(now, netip.MustParseAddr(addr))
 		}
-		a.findGateways(m)
+		a.findWitnesses(m)
 		waitFor(t, "the plans are taken", func() bool { return len(a.links.plans) == 0 })
 		waitFor(t, fmt.Sprintf("with the gateways %v the witness %s", step.found, step.witness), func() bool {
 			f.mu.Lock()

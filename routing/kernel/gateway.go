@@ -2,33 +2,61 @@ package kernel
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/vishvananda/netlink"
 )
 
-// DefaultGateways returns the next hops of the default routes of the main table, of both families,
-// sorted. A family that the kernel does not have has none.
-func DefaultGateways() (all []netip.Addr, err error) {
-	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		routes, err := netlink.RouteList(nil, family)
-		if err != nil && family == netlink.FAMILY_V4 {
-			return nil, fmt.Errorf("default routes: %w", err)
+// GatewaysOn returns those next hops of the default routes of the main table that are on a link, sorted: in its subnet, or, of IPv6,
+// link-local at the interface that has the machine's own address there. Routers that advertise themselves are found so
+// (RFC 4861, section 4.2). A family that the kernel does not have has none.
+func GatewaysOn(subnet netip.Prefix, self netip.Addr) (all []netip.Addr, err error) {
+	family := netlink.FAMILY_V4
+	if subnet.Addr().Is6() {
+		family = netlink.FAMILY_V6
+	}
+	routes, err := netlink.RouteList(nil, family)
+	if err != nil && family == netlink.FAMILY_V4 {
+		return nil, fmt.Errorf("default routes: %w", err)
+	}
+	device := -1
+	for _, r := range routes {
+		if r.Dst != nil && !isDefault(r) {
+			continue
 		}
-		for _, r := range routes {
-			if r.Dst != nil && !isDefault(r) {
+		for _, hop := range append([]*netlink.NexthopInfo{{Gw: r.Gw, LinkIndex: r.LinkIndex}}, r.MultiPath...) {
+			gw, ok := netip.AddrFromSlice(hop.Gw)
+			if !ok {
 				continue
 			}
-			for _, hop := range append([]*netlink.NexthopInfo{{Gw: r.Gw}}, r.MultiPath...) {
-				if gw, ok := netip.AddrFromSlice(hop.Gw); ok {
-					all = append(all, gw.Unmap())
+			if gw = gw.Unmap(); gw.IsLinkLocalUnicast() && device < 0 {
+				if device, err = interfaceWith(self, family); err != nil {
+					return nil, err
 				}
+			}
+			if subnet.Contains(gw) || gw.Is6() && gw.IsLinkLocalUnicast() && hop.LinkIndex == device {
+				all = append(all, gw)
 			}
 		}
 	}
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all), nil
+}
+
+// interfaceWith is the index of the interface that has an address; 0: none has.
+func interfaceWith(addr netip.Addr, family int) (int, error) {
+	addrs, err := netlink.AddrList(nil, family)
+	if err != nil {
+		return 0, fmt.Errorf("addresses of the machine: %w", err)
+	}
+	for _, a := range addrs {
+		if a.IP.Equal(net.IP(addr.AsSlice())) {
+			return a.LinkIndex, nil
+		}
+	}
+	return 0, nil
 }
 
 func isDefault(r netlink.Route) bool {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"plinth.dev/plinth/test/lab/netns"
@@ -83,6 +84,10 @@ func rackBridges(t Topology) []string {
 // RackInterface is the interface of a machine, or of another host, in its rack.
 const RackInterface = "eth0"
 
+// advertised is the address by which a router at home makes itself known to its hosts: a link-local one, as router advertisements
+// have it (RFC 4861, section 4.2).
+const advertised = "fe80::1"
+
 // buildRacks puts machines and routers on the subnets of their racks.
 func (l *Lab) buildRacks() error {
 	for i, rack := range l.Topology.Racks {
@@ -96,7 +101,14 @@ func (l *Lab) buildRacks() error {
 				return err
 			}
 			gateways4 = append(gateways4, "nexthop via "+at.V4.String())
-			gateways6 = append(gateways6, "nexthop via "+at.V6.String())
+			gateway6 := "nexthop via " + at.V6.String()
+			if !slices.ContainsFunc(l.Topology.speakers(), func(r Router) bool { return r.Name == router }) {
+				gateway6 = fmt.Sprintf("nexthop via %s dev %s", advertised, RackInterface)
+				if err := netns.IP(l.Namespace(router), fmt.Sprintf("addr add %s/64 dev rack%d nodad", advertised, i)); err != nil {
+					return err
+				}
+			}
+			gateways6 = append(gateways6, gateway6)
 		}
 		defaults := []string{"route add default " + strings.Join(gateways4, " "), "route add ::/0 " + strings.Join(gateways6, " ")}
 		for m, machine := range rack.Machines {

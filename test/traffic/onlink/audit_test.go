@@ -22,8 +22,8 @@ import (
 // in 30 seconds at most.
 const found = 2 * time.Minute
 
-// TestWhatNoPlanKnowsIsFoundOnTheWireAndToldFarFromIt: a switch that swallows what the owner says, and a machine whose
-// kernel has the VIP. Status and why know of both by the API server alone.
+// TestWhatNoPlanKnowsIsFoundOnTheWireAndToldFarFromIt: a switch that swallows what the owner says, a machine whose kernel has
+// the VIP, and a cut between two machines that both hear the third. Status and why know of each by the API server alone.
 func TestWhatNoPlanKnowsIsFoundOnTheWireAndToldFarFromIt(t *testing.T) {
 	l := story.Home(t)
 	vips := story.Outside(t, l, "audited")
@@ -47,6 +47,10 @@ func TestWhatNoPlanKnowsIsFoundOnTheWireAndToldFarFromIt(t *testing.T) {
 	}{
 		{lb.NotAnsweredOnWire, "plan", func() error { return l.SetInspected(t.Context(), owner, vips...) }, func() error { return l.SetInspected(context.Background(), owner) }, false},
 		{lb.AnsweredByOther, "answered", func() error { return onLoopback("add") }, func() error { return onLoopback("del") }, true},
+		{lb.AnsweredByOther, "answered", func() error { return l.SetSevered(t.Context(), lab.Apart([]string{owner}, []string{others[0]})...) },
+			func() error {
+				return errors.Join(l.SetSevered(context.Background()), story.LinksUp(context.Background(), l))
+			}, true},
 	} {
 		t.Cleanup(func() { _ = c.mend() })
 		must(t, c.cut())

@@ -256,9 +256,16 @@ func TestTheLastMachineServesWithoutAnAPIServer(t *testing.T) {
 func serveAlone(t *testing.T, l *lab.Lab, vips []netip.Addr) (last string) {
 	t.Helper()
 	first := story.Owned(t, l, vips[:1])[vips[0]]
-	p := story.Packets(t, l, vips[0])
+	other := vips[slices.IndexFunc(vips, func(v netip.Addr) bool { return v.Is4() != vips[0].Is4() })]
+	probes := map[netip.Addr]*lab.Prober{vips[0]: story.Packets(t, l, vips[0]), other: story.Packets(t, l, other)}
+	steady := func() {
+		t.Helper()
+		for _, p := range probes {
+			must(t, p.Steady(t.Context(), time.Second))
+		}
+	}
 	story.Powerless(t, l, first)
-	must(t, p.Steady(t.Context(), time.Second))
+	steady()
 	second := story.Owned(t, l, vips[:1])[vips[0]]
 	story.Powerless(t, l, second)
 	for _, m := range l.Topology.Machines() {
@@ -271,8 +278,10 @@ func serveAlone(t *testing.T, l *lab.Lab, vips []netip.Addr) (last string) {
 			t.Errorf("the last machine should answer: %v", err)
 		}
 	}
-	must(t, p.Steady(t.Context(), time.Second))
-	withinGap(t, "two of three machines off", p, 2*time.Second)
+	steady()
+	for vip, p := range probes {
+		withinGap(t, "two of three machines off: "+vip.String(), p, 2*time.Second)
+	}
 	return last
 }
 
