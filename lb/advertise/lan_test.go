@@ -10,10 +10,12 @@ import (
 )
 
 // lan is a segment of several machines on a clock of its own. Who is in the same group sees and hears each
-// other; of others a machine knows after the detection time.
+// other; of others a machine knows after the detection time. The clocks of any two machines differ by hours.
 type lan struct {
 	t       interface{ Fatalf(string, ...any) }
 	now     time.Duration
+	ahead   map[string]time.Duration // the clock of each machine
+	leaks   map[[2]int]bool          // from one group into another, where nothing comes back
 	names   []string
 	active  map[string]bool             // by the newest inventory
 	read    map[string]map[string]bool  // by the inventory that each machine knows
@@ -56,13 +58,14 @@ const (
 
 func newLAN(t interface{ Fatalf(string, ...any) }, machines, vips int, witness bool) *lan {
 	l := &lan{
-		t: t, now: time.Hour, active: map[string]bool{}, read: map[string]map[string]bool{}, reads: map[string]time.Duration{}, group: map[string]int{}, frozen: map[string]bool{}, stopped: map[string]time.Duration{}, parted: map[[2]string]time.Duration{}, thawed: map[string]time.Duration{}, missed: map[string]Standing{}, dead: map[string]bool{}, leaving: map[string]bool{}, heal: map[[2]string]time.Duration{},
+		t: t, now: time.Hour, ahead: map[string]time.Duration{}, active: map[string]bool{}, read: map[string]map[string]bool{}, reads: map[string]time.Duration{}, group: map[string]int{}, frozen: map[string]bool{}, stopped: map[string]time.Duration{}, parted: map[[2]string]time.Duration{}, thawed: map[string]time.Duration{}, missed: map[string]Standing{}, dead: map[string]bool{}, leaving: map[string]bool{}, heal: map[[2]string]time.Duration{},
 		cut: map[[2]string]time.Duration{}, begun: map[string]time.Duration{}, brains: map[string]*Succession{}, claims: map[string][]netip.Addr{}, said: map[string]Step{},
 		probes: map[string]map[netip.Addr]time.Duration{}, owner: map[netip.Addr]string{}, witness: witness, knows: map[string][]LinkVIP{}, learns: map[string]time.Duration{}, joins: joins,
 	}
 	for i := range machines {
 		name := fmt.Sprintf("m%d", i+1)
 		l.names, l.active[name] = append(l.names, name), true
+		l.ahead[name] = time.Duration(i*(7-2*i)) * time.Hour
 		l.start(name)
 	}
 	var homes []Home
@@ -143,7 +146,7 @@ func (l *lan) regroup(group map[string]int) {
 // that see each other again know it after a time of their own.
 func (l *lan) cutAtRandom(t *rapid.T) {
 	group := map[string]int{}
-	l.apart, l.upAfter = map[[2]string]bool{}, map[[2]string]time.Duration{}
+	l.apart, l.upAfter, l.leaks = map[[2]string]bool{}, map[[2]string]time.Duration{}, nil
 	isCutBetween := rapid.Bool().Draw(t, "between machines")
 	for i, a := range l.names {
 		group[a] = rapid.IntRange(0, 2).Draw(t, "group")
@@ -220,7 +223,7 @@ func (l *lan) standing(self, other string) Standing {
 }
 
 func (l *lan) segment(self string) Segment {
-	seg := Segment{Self: self, Resumed: l.thawed[self]}
+	seg := Segment{Self: self, Resumed: l.thawed[self] + l.ahead[self]}
 	for _, name := range l.names {
 		seg.Machines = append(seg.Machines, Neighbor{name, l.read[self][name], l.standing(self, name)})
 	}
@@ -271,7 +274,7 @@ func (l *lan) step(name string) {
 		if len(others) > 0 {
 			found.Machine = others[0]
 		}
-		if b.Probed(l.now, vip, found) {
+		if b.Probed(l.at(name), vip, found) {
 			l.announce(name, vip)
 		}
 	}
@@ -281,7 +284,7 @@ func (l *lan) step(name string) {
 	if l.reads[name] <= l.now {
 		l.read[name] = l.active
 	}
-	out := b.Step(l.now, l.segment(name), l.knows[name])
+	out := b.Step(l.at(name), l.segment(name), l.knows[name])
 	for _, vip := range out.Probes {
 		l.probes[name][vip] = l.now + detect
 	}
@@ -293,6 +296,9 @@ func (l *lan) step(name string) {
 	l.claims[name], l.said[name] = out.Claims, out
 }
 
+// at is the time by the clock of a machine.
+func (l *lan) at(name string) time.Duration { return l.now + l.ahead[name] }
+
 // announce has all others hear a claim.
 func (l *lan) announce(name string, vip netip.Addr) {
 	if l.owner[vip] != name {
@@ -300,10 +306,23 @@ func (l *lan) announce(name string, vip netip.Addr) {
 		l.moves++
 	}
 	for _, other := range l.names {
-		if other != name && l.together(name, other) && l.brains[other].Heard(l.now, vip, name) && slices.Contains(l.claims[other], vip) {
-			l.brains[name].Heard(l.now, vip, other)
+		if other == name || !l.together(name, other) && !l.leaksTo(name, other) {
+			continue
+		}
+		if !l.brains[other].Heard(l.at(other), vip, name) || !slices.Contains(l.claims[other], vip) {
+			continue
+		}
+		for _, third := range l.names { // it goes on, and says so to everybody
+			if third != other && l.together(other, third) {
+				l.brains[third].Heard(l.at(third), vip, other)
+			}
 		}
 	}
+}
+
+// leaksTo reports whether another machine hears one that does not hear it.
+func (l *lan) leaksTo(name, other string) bool {
+	return l.runs(name) && l.runs(other) && l.leaks[[2]int{l.group[name], l.group[other]}]
 }
 
 func (l *lan) run(d time.Duration) {

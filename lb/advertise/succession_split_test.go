@@ -62,9 +62,10 @@ func (l *lan) wereTogether(side []string, was, is phase) bool {
 	})
 }
 
-// merges reports whether a side comes from more than one that served before.
-func (l *lan) merges(side []string, was phase) bool {
-	if !was.transitive {
+// merges reports whether a side comes from more than one that served before. Of two that stood still each comes back with what it had.
+func (l *lan) merges(side []string, was, is phase) bool {
+	back := slices.DeleteFunc(slices.Clone(side), func(name string) bool { return !is.goesOn[name] })
+	if !was.transitive || len(back) > 1 {
 		return true
 	}
 	served := map[string]bool{}
@@ -80,7 +81,7 @@ func (l *lan) merges(side []string, was phase) bool {
 // limits are for how long nobody may answer on a side, 0: for ever, and for how long two may.
 func (l *lan) limits(side []string, was, is phase) (nobody, two time.Duration) {
 	two = detect
-	if l.merges(side, was) {
+	if l.merges(side, was, is) {
 		two = careful + detect
 	}
 	switch {
@@ -116,6 +117,9 @@ func (l *lan) runAndJudge(d time.Duration, was, is phase) {
 		l.run(tick)
 		for first, side := range sides {
 			nobody, two := l.limits(side, was, is)
+			if nobody != 0 && l.hasSuspended(first) {
+				nobody += verifiesAgain // who takes it for the owner looks twice before it follows it
+			}
 			for _, v := range l.vips {
 				at := seat{first, v.VIP}
 				all := l.claimants(v.VIP, first)
@@ -143,6 +147,11 @@ func (l *lan) awaits(side string, vip netip.Addr) bool {
 	})
 }
 
+// hasSuspended reports whether a kernel answers this side whose agent is suspended.
+func (l *lan) hasSuspended(side string) bool {
+	return slices.ContainsFunc(l.names, func(name string) bool { return l.stopped[name] != 0 && l.reach(side, name) })
+}
+
 func (l *lan) told(was, is phase) string {
 	text := fmt.Sprintf("before: %+v\nnow: %+v", was, is)
 	for _, name := range l.names {
@@ -162,6 +171,23 @@ func TestWhileACutLastsOneAnswersOnEachSideThatIsToServe(t *testing.T) {
 		was := l.phase(phase{})
 		for range rapid.IntRange(1, 6).Draw(t, "cuts") {
 			l.cutAtRandom(t)
+			is := l.phase(was)
+			l.runAndJudge(time.Duration(rapid.IntRange(3000, 8000).Draw(t, "for"))*time.Millisecond, was, is)
+			was = is
+		}
+	})
+}
+
+// Law: the same where frames pass from one side of a cut to another, and none comes back.
+func TestWhatIsHeardAcrossACutTakesNoVIPFromASide(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLAN(t, rapid.IntRange(2, 5).Draw(t, "machines"), 4, rapid.Bool().Draw(t, "witness"))
+		l.run(time.Duration(rapid.IntRange(16, 30).Draw(t, "seconds before")) * time.Second)
+		was := l.phase(phase{})
+		for range rapid.IntRange(1, 6).Draw(t, "cuts") {
+			l.cutAtRandom(t)
+			from, to := rapid.IntRange(0, 2).Draw(t, "from"), rapid.IntRange(0, 2).Draw(t, "to")
+			l.leaks = map[[2]int]bool{{from, to}: from != to}
 			is := l.phase(was)
 			l.runAndJudge(time.Duration(rapid.IntRange(3000, 8000).Draw(t, "for"))*time.Millisecond, was, is)
 			was = is
