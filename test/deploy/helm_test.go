@@ -22,7 +22,9 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"plinth.dev/plinth/test/apiserver"
@@ -164,6 +166,92 @@ func TestTheControllerGoesWhereItsValuesSay(t *testing.T) {
 	if last, _ := tolerations[len(tolerations)-1].(map[string]any); len(tolerations) != 6 || last["key"] != "infra" {
 		t.Errorf("tolerations %v", tolerations)
 	}
+}
+
+// TestTheInventoryIsCheckedWhereTheControllerMayRun: a Job that waits on a Node that is dead or cordoned ends an upgrade
+// by its deadline, just when it is to write `state: off` for that machine.
+func TestTheInventoryIsCheckedWhereTheControllerMayRun(t *testing.T) {
+	inventory := values{"name": "home", "files": values{"inventory.yaml": "x"}}
+	pods := func(controller values) (check, manager v1.PodSpec) {
+		manifest, err := template(namespace, values{"inventory": inventory, "controller": controller})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := objects(t, manifest)
+		return podOf(t, all["Job plinth-inventory-check"]), podOf(t, all["Deployment plinth-cloud-controller-manager"])
+	}
+	apart := values{"podAntiAffinity": values{"requiredDuringSchedulingIgnoredDuringExecution": []any{values{"topologyKey": "zone"}}}}
+	own := values{"nodeAffinity": values{"requiredDuringSchedulingIgnoredDuringExecution": values{"nodeSelectorTerms": []any{
+		values{"matchExpressions": []any{values{"key": "infra", "operator": "Exists"}}},
+	}}}}
+	for name, controller := range map[string]values{
+		"as is":                          {},
+		"no control plane in cluster":    {"nodeAffinity": nil},
+		"a node selector":                {"nodeSelector": values{"plinth.dev/controller": "yes"}},
+		"an affinity of its own":         {"affinity": own},
+		"an affinity of pods alone":      {"affinity": apart},
+		"a toleration of its own":        {"tolerations": []any{values{"key": "infra", "operator": "Exists"}}},
+		"a toleration of everything":     {"tolerations": []any{values{"key": nil, "operator": "Exists"}, values{"operator": "Exists"}, values{"operator": "Exists", "effect": "NoSchedule"}}},
+		"a toleration of dead Nodes":     {"tolerations": []any{values{"key": v1.TaintNodeUnreachable, "operator": "Exists"}}},
+		"a toleration of cordoned Nodes": {"tolerations": []any{values{"key": v1.TaintNodeUnschedulable, "operator": "Exists", "effect": "NoSchedule"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check, manager := pods(controller)
+			if !maps.Equal(check.NodeSelector, manager.NodeSelector) {
+				t.Errorf("node selector %v, want the controller's %v", check.NodeSelector, manager.NodeSelector)
+			}
+			var have v1.Affinity
+			if check.Affinity != nil {
+				have = *check.Affinity
+			}
+			// The rule that no two controllers run on one machine would keep it from the only one of a control plane.
+			if d := cmp.Diff(v1.Affinity{NodeAffinity: manager.Affinity.NodeAffinity}, have); d != "" {
+				t.Errorf("the controller's affinity to Nodes (-) and the Job's affinity (+) differ:\n%s", d)
+			}
+			fresh := []v1.Taint{
+				{Key: "node.cloudprovider.kubernetes.io/uninitialized", Value: "true", Effect: v1.TaintEffectNoSchedule},
+				{Key: "node-role.kubernetes.io/control-plane", Effect: v1.TaintEffectNoSchedule},
+				{Key: v1.TaintNodeNotReady, Effect: v1.TaintEffectNoSchedule}, {Key: v1.TaintNodeNotReady, Effect: v1.TaintEffectNoExecute},
+				{Key: v1.TaintNodeNetworkUnavailable, Effect: v1.TaintEffectNoSchedule},
+			}
+			if name == "a toleration of its own" {
+				fresh = append(fresh, v1.Taint{Key: "infra", Effect: v1.TaintEffectNoSchedule})
+			}
+			for _, taint := range fresh {
+				if !tolerates(check, taint) {
+					t.Errorf("%v keeps it from a fresh cluster", taint)
+				}
+			}
+			for _, taint := range []v1.Taint{
+				{Key: v1.TaintNodeUnreachable, Effect: v1.TaintEffectNoSchedule}, {Key: v1.TaintNodeUnreachable, Effect: v1.TaintEffectNoExecute},
+				{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}, {Key: "dedicated", Value: "gpu", Effect: v1.TaintEffectNoSchedule},
+			} {
+				if tolerates(check, taint) {
+					t.Errorf("it goes to a Node with %v", taint)
+				}
+			}
+		})
+	}
+}
+
+func podOf(t *testing.T, o map[string]any) v1.PodSpec {
+	t.Helper()
+	spec, _, err := unstructured.NestedMap(o, "spec", "template", "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pod v1.PodSpec
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &pod); err != nil {
+		t.Fatal(err)
+	}
+	return pod
+}
+
+func tolerates(pod v1.PodSpec, taint v1.Taint) bool {
+	return slices.ContainsFunc(pod.Tolerations, func(t v1.Toleration) bool {
+		return (t.Key == "" || t.Key == taint.Key) && (t.Effect == "" || t.Effect == taint.Effect) &&
+			(t.Operator == v1.TolerationOpExists || t.Value == taint.Value)
+	})
 }
 
 func TestTheAgentsMetricsAreServedWhereTheValuesSay(t *testing.T) {
