@@ -89,18 +89,11 @@ func serveNode(ctx context.Context, f *flags) error {
 	})
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, syscall.SIGINT)
 	defer cancel()
-	stop, err := serve(ctx, "listen", f.listen, a.Handler())
+	stop, err := f.serve(ctx, a.Handler())
 	if err != nil {
 		return err
 	}
 	defer stop()
-	if f.metrics != "" {
-		stop, err := serve(ctx, "metrics-listen", f.metrics, onlyMetrics(a.Handler()))
-		if err != nil {
-			return err
-		}
-		defer stop()
-	}
 	go drainOnSignal(ctx, a.Drain)
 	go memory.Trim(ctx)
 	return a.Run(ctx)
@@ -180,30 +173,81 @@ func connect(kubeconfig string) (kubernetes.Interface, error) {
 // listenEvery is how often an agent tries to listen at an address that is taken.
 const listenEvery = 50 * time.Millisecond
 
+// serve serves h at --listen, and its metrics at --metrics-listen, until stop is called.
+func (f *flags) serve(ctx context.Context, h http.Handler) (stop func(), err error) {
+	stopAll, err := serve(ctx, "listen", f.listen, h)
+	if err != nil || f.metrics == "" {
+		return stopAll, err
+	}
+	stopMetrics, err := serveOnceFree("metrics-listen", f.metrics, onlyMetrics(h))
+	if err != nil {
+		stopAll()
+		return nil, err
+	}
+	return func() { stopMetrics(); stopAll() }, nil
+}
+
 // serve serves h until stop is called. An address that is taken is waited for: two agents of one
 // machine would fight, and one that is to follow another has touched nothing until that has ended.
 func serve(ctx context.Context, flag, addr string, h http.Handler) (stop func(), err error) {
-	l, err := listen(ctx, flag, addr)
+	l, err := listen(ctx, addr, func() {
+		slog.Warn("another agent of this machine, or another program, listens here: waiting for its end", "flag", flag, "address", addr)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
+	return serveAt(l, flag, h), nil
+}
+
+// serveOnceFree serves h until stop is called, and does not wait for an address that is taken: the
+// agent goes on without it, and h is served once the address is free. What listens there need be
+// no agent, and may never end.
+func serveOnceFree(flag, addr string, h http.Handler) (stop func(), err error) {
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		return serveAt(l, flag, h), nil
+	}
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("--%s: %w", flag, err)
+	}
+	slog.Warn("another program of this machine listens here: nothing is served here until it ends", "flag", flag, "address", addr)
+	ctx, cancel := context.WithCancel(context.Background()) // stop ends it: a leaving agent has metrics until it has left
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		l, err := listen(ctx, addr, func() {})
+		if err != nil {
+			if ctx.Err() == nil {
+				slog.Error("cannot serve", "flag", flag, "err", err)
+			}
+			return
+		}
+		defer serveAt(l, flag, h)()
+		slog.Info("the address is free: serving", "flag", flag, "address", addr)
+		<-ctx.Done()
+	}()
+	return func() { cancel(); <-ended }, nil
+}
+
+func serveAt(l net.Listener, flag string, h http.Handler) (stop func()) {
 	s := &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout}
 	go func() {
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			slog.Error("serving ended", "flag", flag, "err", err)
 		}
 	}()
-	return func() { _ = s.Close() }, nil
+	return func() { _ = s.Close(); _ = l.Close() }
 }
 
-func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
-	for said := false; ; said = true {
+// listen waits while addr is taken, and calls taken once if it is.
+func listen(ctx context.Context, addr string, taken func()) (net.Listener, error) {
+	for first := true; ; first = false {
 		l, err := net.Listen("tcp", addr)
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return l, err
 		}
-		if !said {
-			slog.Warn("another agent of this machine, or another program, listens here: waiting for its end", "flag", flag, "address", addr)
+		if first {
+			taken()
 		}
 		select {
 		case <-ctx.Done():
