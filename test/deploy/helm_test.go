@@ -273,22 +273,34 @@ func TestTheAgentsMetricsAreServedWhereTheValuesSay(t *testing.T) {
 
 func TestTheChartRefusesValuesThatMakeNoSense(t *testing.T) {
 	for name, v := range map[string]values{
-		"a misspelt value":               {"controler": values{}},
-		"no controller":                  {"controller": values{"replicas": 0}},
-		"an inventory without a name":    {"inventory": values{"files": values{"inventory.yaml": "x"}}},
-		"a file that would not be read":  {"inventory": values{"name": "home", "files": values{"inventory.txt": "x"}}},
-		"no flag":                        {"agent": values{"extraArgs": []any{"log-level=debug"}}},
-		"a digest that is none":          {"agent": values{"image": values{"digest": "sha256:12"}}},
-		"a label that pods are found by": {"commonLabels": values{"app.kubernetes.io/name": "x"}},
-		"a format of logs that is none":  {"controller": values{"logFormat": "xml"}},
-		"a name that is none":            {"fullnameOverride": "Plinth!"},
-		"nothing to scrape":              {"monitoring": values{"podMonitor": values{"enabled": true}}},
+		"a misspelt value":                              {"controler": values{}},
+		"no controller":                                 {"controller": values{"replicas": 0}},
+		"an inventory without a name":                   {"inventory": values{"files": values{"inventory.yaml": "x"}}},
+		"a file that would not be read":                 {"inventory": values{"name": "home", "files": values{"inventory.txt": "x"}}},
+		"no flag":                                       {"agent": values{"extraArgs": []any{"log-level=debug"}}},
+		"a digest that is none":                         {"agent": values{"image": values{"digest": "sha256:12"}}},
+		"a label that pods are found by":                {"commonLabels": values{"app.kubernetes.io/name": "x"}},
+		"a format of logs that is none":                 {"controller": values{"logFormat": "xml"}},
+		"a name that is none":                           {"fullnameOverride": "Plinth!"},
+		"the controller's own port for its webhook":     {"webhook": values{"enabled": true, "port": 10258}},
+		"the agents' port for the webhook":              {"webhook": values{"enabled": true, "port": 10268}},
+		"the controller's port for the agents' metrics": {"agent": values{"metricsPort": 10258}},
+		"the agents' own port for their metrics":        {"agent": values{"metricsPort": 10268}},
+		"the webhook's port for the agents' metrics":    {"agent": values{"metricsPort": 10269}, "webhook": values{"enabled": true}},
+		"one port for both":                             {"agent": values{"metricsPort": 9268}, "webhook": values{"enabled": true, "port": 9268}},
+		"nothing to scrape":                             {"monitoring": values{"podMonitor": values{"enabled": true}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := template(namespace, v); err == nil {
 				t.Error("was taken")
 			}
 		})
+	}
+}
+
+func TestTheWebhooksPortIsFreeForTheAgentsMetricsWhereThereIsNoWebhook(t *testing.T) {
+	if _, err := template(namespace, values{"agent": values{"metricsPort": 10269}}); err != nil {
+		t.Error(err)
 	}
 }
 
