@@ -267,6 +267,34 @@ func TestAReleaseThatCannotBeMadeSaysWhy(t *testing.T) {
 	}
 }
 
+func TestAReleaseHasNoFileThatIsNotInGit(t *testing.T) {
+	o := input(t)
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "."}} {
+		if out, err := exec.Command("git", append([]string{"-C", o.root}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	put(t, filepath.Join(o.root, "notes.txt"), []byte("no part of a release"))
+	if err := run(o); err != nil {
+		t.Fatal("of what git has alone:", err)
+	}
+	put(t, filepath.Join(o.root, ".git/info/exclude"), []byte("*.orig\n"))
+	for _, name := range []string{"deploy/helm/plinth/templates/mine.yaml", "deploy/helm/plinth/values.yaml.orig"} {
+		file := filepath.Join(o.root, name)
+		put(t, file, []byte("{}"))
+		before := files(t, o.out)
+		if err := run(o); err == nil || !strings.Contains(err.Error(), name+": not in git") {
+			t.Errorf("%s: it says %v", name, err)
+		}
+		if !maps.Equal(files(t, o.out), before) {
+			t.Errorf("%s: what was released before is gone", name)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // makeRelease makes a release of programs that a small one stands for.
 func makeRelease(t *testing.T) options {
 	t.Helper()

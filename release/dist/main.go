@@ -84,6 +84,9 @@ func run(o options) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
+	if err := o.tracked("deploy"); err != nil {
+		return err
+	}
 	if err := os.RemoveAll(o.out); err != nil {
 		return err
 	}
