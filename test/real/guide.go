@@ -259,8 +259,7 @@ func (g *Guide) installChart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// One control-plane node: the guide says what to set.
-	_, err = g.Run(ctx, blocks[0], "helm install plinth", "helm install plinth --set controller.replicas=1")
+	_, err = g.Run(ctx, blocks[0])
 	return err
 }
 
