@@ -2,6 +2,7 @@ package plinth_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,6 +40,26 @@ var pinned = map[string]string{
 // grants are the rights that a job may ask for beyond reading the sources, by workflow.
 var grants = map[string]map[string]string{
 	"release.yaml": {"contents": "write", "packages": "write", "id-token": "write"},
+}
+
+// TestTheGateRunsWholeOrByParts calls .ci/run with a make that says what it is asked for.
+func TestTheGateRunsWholeOrByParts(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "make"), []byte("#!/bin/sh\nprintf '<%s>' \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for want, parts := range map[string][]string{
+		"<test>":                  nil,
+		"<test><PARTS=lint>":      {"lint"},
+		"<test><PARTS=lint unit>": {"lint", "unit"},
+		"<test><PARTS=lint,unit>": {"lint,unit"},
+	} {
+		gate := exec.Command(".ci/run", parts...)
+		gate.Env = append(os.Environ(), "PATH="+folder+":"+os.Getenv("PATH"))
+		if out, err := gate.CombinedOutput(); err != nil || string(out) != want {
+			t.Errorf(".ci/run %v: make gets %s (%v), want %s", parts, out, err, want)
+		}
+	}
 }
 
 func TestWorkflowsCallNothingButMake(t *testing.T) {
