@@ -123,3 +123,23 @@ func TestWhoContributesFindsTheFilesAndTestsThatArePointedAt(t *testing.T) {
 		t.Errorf("only %d files and %d tests were found", len(files), len(names))
 	}
 }
+
+// ownedPath is one that a line of CODEOWNERS begins with, in its comments too: nobody is named there yet.
+var ownedPath = regexp.MustCompile(`(?:^|[\s#])(/[^\s#]*)`)
+
+// TestWhatHasOwnersIsThere: a pattern that matches nothing is no error to who reads CODEOWNERS.
+func TestWhatHasOwnersIsThere(t *testing.T) {
+	found := 0
+	for line := range strings.Lines(read(t, ".github/CODEOWNERS")) {
+		for _, m := range ownedPath.FindAllStringSubmatch(line, -1) {
+			found++
+			info, err := os.Stat("." + m[1])
+			if err != nil || strings.HasSuffix(m[1], "/") && !info.IsDir() {
+				t.Errorf("CODEOWNERS names %s, which is not there (%v)", m[1], err)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d paths were found", found)
+	}
+}
