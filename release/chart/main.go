@@ -32,7 +32,8 @@ kubectl -n plinth-system logs job/plinth-inventory-check
 ` + "```" + `
 
 Where the inventory is only in part in the chart, and in ConfigMaps of your own for the rest, set ` + "`inventory.validate=false`" + `: a part need not
-be right alone. A misspelt value is refused. There is no NetworkPolicy: all pods are on the host's network, where none has an effect.
+be right alone. Set it, too, where kubectl applies what ` + "`helm template`" + ` renders:
+to kubectl the Job is no hook, and the second time a changed one, as of another image, is refused. A misspelt value is refused. There is no NetworkPolicy: all pods are on the host's network, where none has an effect.
 
 ## Values
 
