@@ -246,9 +246,9 @@ lint: $(LINTERS) ## gofmt, go vet, staticcheck, and what lint/ has: errorlint, e
 	@for module in . test release lint; do \
 		go vet -C $$module -tags $(TAGS) ./... && \
 		go vet -C $$module -vettool=$(CURDIR)/bin/plinth-vet -tags $(TAGS) ./... && \
-		(cd $$module && $(CURDIR)/bin/staticcheck -tags $(TAGS) ./...) || exit 1; \
-	done
-	@bin/unparam ./...
+		(cd $$module && $(CURDIR)/bin/staticcheck -tags $(TAGS) ./...) && \
+		(cd $$module && GOFLAGS="$$GOFLAGS -tags=$(TAGS)" $(CURDIR)/bin/unparam ./...) || exit 1; \
+	done # unparam has no flag for tags
 	@for os in darwin windows; do GOOS=$$os go build -o /dev/null ./cmd/plinth || exit 1; done # as releases have it
 
 .PHONY: generate
