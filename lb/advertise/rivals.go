@@ -35,8 +35,8 @@ func (rs rivals) claims(now time.Duration, machine string) bool {
 // and a frame may be lost.
 const lately = 150 * time.Second
 
-// claimed reports whether a machine was heard to claim the VIP lately.
-func (rs rivals) claimed(now time.Duration, machine string) bool {
+// claimedLately reports whether a machine was heard to claim the VIP, and may do still.
+func (rs rivals) claimedLately(now time.Duration, machine string) bool {
 	r, known := rs[machine]
 	return known && now-r.heard < lately
 }

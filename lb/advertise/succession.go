@@ -154,7 +154,7 @@ func (s *Succession) Step(now time.Duration, seg Segment, vips []LinkVIP) Step {
 		if i := slices.IndexFunc(t.able, func(name string) bool { return name != o.Owner }); i >= 0 && o.Owner != "" {
 			o.Next = t.able[i]
 		}
-		if i := slices.IndexFunc(t.able, func(name string) bool { return name != o.Owner && !t.rivals.claimed(now, name) }); i >= 0 && o.Owner != "" {
+		if i := slices.IndexFunc(t.able, func(name string) bool { return name != o.Owner && !t.claimedLately(now, name, seg.Self) }); i >= 0 && o.Owner != "" {
 			o.Auditor = t.able[i]
 		}
 		out.Owners = append(out.Owners, o)
@@ -300,6 +300,11 @@ func (s *Succession) lonely(seg Segment) lb.Reason {
 		return lb.WitnessSilent
 	}
 	return lb.NoMajority
+}
+
+// claimedLately reports whether a machine claims the VIP or did a moment ago, as far as is known.
+func (t *tenure) claimedLately(now time.Duration, name, self string) bool {
+	return t.rivals.claimedLately(now, name) || name == self && t.had && now-t.until < lately
 }
 
 func (t *tenure) release() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -210,7 +211,7 @@ func TestWhoAnswersIsKnownToBeAMachineThatHasJustCome(t *testing.T) {
 		asker, late := lan.host(1), lan.host(2)
 		late.ip("link set eth0 down")
 		c := f.link(asker)
-		c.Watched, c.Machines = []netip.Addr{f.addr(100)}, []netip.Addr{f.addr(2)}
+		c.Watched, c.Machines = []netip.Addr{f.addr(100), f.addr(101)}, []netip.Addr{f.addr(2)}
 		r := asker.responder(nil)
 		set(t, r, c)
 		within(t, "the machine is asked seldom", func() string {
@@ -226,13 +227,20 @@ func TestWhoAnswersIsKnownToBeAMachineThatHasJustCome(t *testing.T) {
 		if f.name == "IPv6" {
 			late.ip(fmt.Sprintf("addr replace %v/64 dev eth0 nodad", late.v6())) // it went with the carrier
 		}
-		set(t, late.responder(nil), f.link(late, f.addr(100)))
-		macs, err := r.AskAll(t.Context(), c.Subnet, f.addr(100), 3, 100*time.Millisecond)
-		if err != nil || len(macs) != 1 {
-			t.Fatalf("%v answer for the VIP: %v", macs, err)
+		set(t, late.responder(nil), f.link(late, c.Watched...))
+		var asking sync.WaitGroup
+		for _, vip := range c.Watched {
+			asking.Go(func() {
+				macs, err := r.Probe(t.Context(), c.Subnet, vip, 3, 100*time.Millisecond)
+				if err != nil || len(macs) != 1 {
+					t.Errorf("%v answer for %v: %v", macs, vip, err)
+					return
+				}
+				if machine, known := r.Machine(c.Subnet, macs[0]); !known || machine != f.addr(2) {
+					t.Errorf("who answers for %v is taken for a stranger: %v", vip, macs)
+				}
+			})
 		}
-		if machine, known := r.Machine(c.Subnet, macs[0]); !known || machine != f.addr(2) {
-			t.Errorf("who answers is taken for a stranger: %v", macs)
-		}
+		asking.Wait()
 	})
 }

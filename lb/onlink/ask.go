@@ -98,15 +98,20 @@ func (l *link) ask(ctx context.Context, addr netip.Addr, tries int, every time.D
 	return answers, nil
 }
 
-// doubts asks the machines for their MACs where somebody else seems to have a VIP, and reports whether it did: it may be a machine that
-// was not there when it was asked last.
+// doubts asks the machines for their MACs where somebody else seems to have a VIP, and reports whether they may still answer: it may be
+// one that was not there when it was asked last. For a stranger that stays they are asked again after macRefresh.
 func (l *link) doubts(addr netip.Addr, answers []MAC) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.vips[addr] == nil || !slices.ContainsFunc(answers, func(mac MAC) bool { _, known := l.machineWith(mac); return !known }) {
+	i := slices.IndexFunc(answers, func(mac MAC) bool { _, known := l.machineWith(mac); return !known })
+	if i < 0 || l.vips[addr] == nil || len(l.machines) == 0 {
 		return false
 	}
-	return l.doubtMachines(uptime.Now())
+	now := uptime.Now()
+	if (answers[i] != l.stranger || now-l.doubted >= macRefresh) && l.doubtMachines(now) {
+		l.stranger = answers[i]
+	}
+	return now-l.doubted < suspicion
 }
 
 // pause waits. The error is the context's.

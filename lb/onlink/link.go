@@ -29,6 +29,7 @@ type link struct {
 	machines map[netip.Addr]*machine
 	waiting  map[*waiter]bool
 	doubted  time.Duration    // when all machines were asked again because of a stranger; zero: never
+	stranger MAC              // that a question found then
 	on       networkInterface // index 0: none
 	ours     map[MAC]bool     // of all interfaces of this machine
 	socket   *packetSocket    // nil: the link does not work

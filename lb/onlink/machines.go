@@ -113,7 +113,8 @@ func (l *link) machineWith(mac MAC) (netip.Addr, bool) {
 // doubtInterval is how often a stranger has all machines asked again.
 const doubtInterval = 10 * time.Second
 
-// doubtMachines asks all machines for their MACs, unless they were asked a moment ago: one may have got another interface.
+// doubtMachines asks all machines for their MACs, unless they were asked a moment ago, and reports whether it did: one may have got
+// another interface.
 func (l *link) doubtMachines(now time.Duration) bool {
 	if l.doubted != 0 && now-l.doubted < doubtInterval {
 		return false
@@ -123,5 +124,5 @@ func (l *link) doubtMachines(now time.Duration) bool {
 		m.attempts, m.due = max(m.attempts, 1), now
 	}
 	l.nudge()
-	return len(l.machines) > 0
+	return true
 }

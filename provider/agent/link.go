@@ -104,10 +104,11 @@ type linkReached struct {
 	self   string // the machine
 	plan   advertise.LinkPlan
 	step   advertise.Step
-	claims []netip.Addr              // that are answered for, sorted
-	taken  map[netip.Addr]onlink.MAC // which host has a VIP that this machine would answer for
-	mesh   mesh.LinkState
-	wire   onlink.LinkState
+	claims []netip.Addr // that are answered for, sorted
+	// strangers are the hosts that have VIPs which this machine would answer for.
+	strangers map[netip.Addr]onlink.MAC
+	mesh      mesh.LinkState
+	wire      onlink.LinkState
 }
 
 func newLinks(w *onlink.Responder, m *mesh.Mesh, changed func()) *links {
@@ -229,7 +230,11 @@ func (l *links) take(to linkPlans) {
 		return !slices.ContainsFunc(subnets, func(p netip.Prefix) bool { return p.Contains(vip) })
 	}
 	maps.DeleteFunc(l.heard, func(vip netip.Addr, _ time.Duration) bool { return away(vip) })
-	maps.DeleteFunc(l.strangers, func(vip netip.Addr, _ onlink.MAC) bool { return away(vip) })
+	maps.DeleteFunc(l.strangers, func(vip netip.Addr, _ onlink.MAC) bool {
+		return !slices.ContainsFunc(l.now, func(p advertise.LinkPlan) bool {
+			return slices.ContainsFunc(p.VIPs, func(v advertise.LinkVIP) bool { return v.VIP == vip })
+		})
+	})
 	for _, subnet := range subnets {
 		if l.successions[subnet] == nil {
 			l.successions[subnet] = advertise.NewSuccession(l.remembered)
@@ -288,12 +293,13 @@ func (l *links) step(r *linkReached) {
 	seg := r.plan.Segment(l.self, r.mesh.Standing, r.mesh.Witness)
 	seg.Resumed = r.mesh.Resumed
 	r.step = s.Step(now, seg, r.plan.VIPs)
-	r.taken = map[netip.Addr]onlink.MAC{}
+	r.strangers = map[netip.Addr]onlink.MAC{}
 	for _, o := range r.step.Owners {
-		if host, has := l.strangers[o.VIP]; has && o.Owner == "" {
-			r.taken[o.VIP] = host
+		looks := r.step.Quorum != advertise.NoQuorum && (o.Reason == lb.AddressConflict || o.Reason == lb.NoMajority)
+		if host, has := l.strangers[o.VIP]; has && o.Owner == "" && looks {
+			r.strangers[o.VIP] = host
 		} else {
-			delete(l.strangers, o.VIP) // somebody answers for it: the wire tells of strangers, and the audit
+			delete(l.strangers, o.VIP) // this machine looks for it no more: whoever answers or audits tells
 		}
 	}
 	r.claims = slices.DeleteFunc(slices.Clone(r.step.Claims), func(vip netip.Addr) bool {
@@ -407,32 +413,42 @@ func (a *Agent) setLinks(m inventory.Machine) {
 	}
 	plans := slices.Clone(a.last.Links)
 	for i := range plans {
-		if l := &plans[i].Link; len(l.Witness) == 0 {
+		l := &plans[i].Link
+		if _, known := a.gateways[l.Subnet]; !known {
+			a.gateways[l.Subnet] = a.gatewaysOn(plans[i])
+		}
+		if len(l.Witness) == 0 {
 			l.Witness = a.gateways[l.Subnet]
 		}
 	}
 	a.links.set(linkPlans{m.Name, plans})
 }
 
-// findWitnesses looks for the machine's default gateways, which are the witness of the links that they are on, where
-// the inventory names none. One whose default route is gone stays that until there is another: the route goes
-// with the interface, and is back some time after it.
+// findWitnesses looks for the machine's default gateways again, which are the witness of the links that they are on, where
+// the inventory names none.
 func (a *Agent) findWitnesses(m inventory.Machine) {
-	gateways := map[netip.Prefix][]netip.Addr{}
+	changed := false
 	for _, p := range a.last.Links {
-		found, err := a.findGateways(p.Link.Subnet, p.Self)
-		if err != nil {
-			slog.Warn("cannot find the default gateways", "subnet", p.Link.Subnet, "err", err)
-		}
-		if len(found) == 0 {
-			found = a.gateways[p.Link.Subnet]
-		}
-		gateways[p.Link.Subnet] = found
+		found := a.gatewaysOn(p)
+		changed = changed || !slices.Equal(found, a.gateways[p.Link.Subnet])
+		a.gateways[p.Link.Subnet] = found
 	}
-	if !maps.EqualFunc(gateways, a.gateways, slices.Equal) {
-		a.gateways = gateways
+	if changed {
 		a.setLinks(m)
 	}
+}
+
+// gatewaysOn are the machine's default gateways on a link. One whose default route is gone stays that until there is another: the
+// route goes with the interface, and is back some time after it.
+func (a *Agent) gatewaysOn(p advertise.LinkPlan) []netip.Addr {
+	found, err := a.findGateways(p.Link.Subnet, p.Self)
+	if err != nil {
+		slog.Warn("cannot find the default gateways", "subnet", p.Link.Subnet, "err", err)
+	}
+	if len(found) == 0 {
+		return a.gateways[p.Link.Subnet]
+	}
+	return found
 }
 
 // signClaims leaves a sign of what is answered for, where that has changed.

@@ -21,7 +21,7 @@ const (
 	auditEvery = 30 * time.Second
 	// auditAgain is how long after that what it found has to be so still: owners move.
 	auditAgain = time.Second
-	// auditsAtOnce is how many VIPs are asked about at a time: each takes a third of a second, and three frames to everybody.
+	// auditsAtOnce is how many VIPs are asked about at a time: each takes 0.3 to 0.6 s, and three frames to everybody.
 	auditsAtOnce = 8
 )
 

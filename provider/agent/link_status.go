@@ -55,7 +55,7 @@ func (l *links) status() []LinkStatus {
 		}
 		for _, o := range r.step.Owners {
 			v := LinkVIPStatus{VIP: o.VIP.String(), Owner: o.Owner, Answers: slices.Contains(r.claims, o.VIP), Reason: string(o.Reason)}
-			if host, has := r.taken[o.VIP]; has {
+			if host, has := r.strangers[o.VIP]; has {
 				v.Conflict = host.String()
 			}
 			for _, a := range r.wire.Addresses {
@@ -74,7 +74,7 @@ func (l *links) status() []LinkStatus {
 func shownAlike(a, b linkReached) bool {
 	return a.plan.Link.Subnet == b.plan.Link.Subnet && a.plan.Leaving == b.plan.Leaving && a.step.Quorum == b.step.Quorum &&
 		slices.Equal(a.claims, b.claims) && slices.Equal(a.step.Owners, b.step.Owners) &&
-		maps.Equal(a.taken, b.taken) &&
+		maps.Equal(a.strangers, b.strangers) &&
 		a.wire.Interface == b.wire.Interface && a.wire.Reason == b.wire.Reason && a.wire.Detail == b.wire.Detail && a.mesh.Witness == b.mesh.Witness &&
 		slices.EqualFunc(a.mesh.Machines, b.mesh.Machines, func(a, b mesh.MachineState) bool {
 			return a.Name == b.Name && a.Standing == b.Standing && a.Losses == b.Losses
@@ -95,7 +95,7 @@ func (l *links) problems() (all []lb.LinkProblem) {
 		} else if r.step.Quorum == advertise.NoQuorum && len(r.plan.VIPs) > 0 {
 			all = append(all, lb.LinkProblem{On: r.plan.Link.Subnet.String(), Reason: lonelyReason(r)})
 		}
-		for vip, host := range r.taken {
+		for vip, host := range r.strangers {
 			all = append(all, lb.LinkProblem{On: vip.String(), Reason: lb.AddressConflict, Detail: host.String()})
 		}
 		for _, a := range r.wire.Addresses {

@@ -358,6 +358,11 @@ func TestAHostThatHasAVIPBeforeAnybodyAnswersForItIsNamed(t *testing.T) {
 	l := newLinksOf(fakeWire{newFakeLAN()}, fakeMesh{newFakeLAN()}, func() {})
 	vip := netip.MustParseAddr("192.168.1.200")
 	l.take(linkPlans{"w1", []advertise.LinkPlan{lanPlan(map[string][]string{"192.168.1.200": {"w1"}})}})
+	plan := func(served bool) {
+		p := lanPlan(map[string][]string{"192.168.1.200": {"w1"}})
+		p.VIPs[0].Served = served
+		l.take(linkPlans{"w1", []advertise.LinkPlan{p}})
+	}
 	found := func(f advertise.Found, host onlink.MAC) []lb.LinkProblem {
 		l.onFound(found{subnet: lanSubnet, vip: vip, began: uptime.Now(), host: host, Found: f})
 		l.decide(t.Context())
@@ -385,5 +390,17 @@ func TestAHostThatHasAVIPBeforeAnybodyAnswersForItIsNamed(t *testing.T) {
 		if got := l.status()[0].VIPs[0].Conflict; got != conflict {
 			t.Errorf("%s: in status %q, want %q", step.name, got, conflict)
 		}
+	}
+	found(advertise.Found{Stranger: true}, host)
+	plan(false) // nobody looks for what has no endpoint
+	l.decide(t.Context())
+	if got := l.problems(); len(got) > 0 {
+		t.Errorf("without an endpoint: %v", got)
+	}
+	plan(true)
+	found(advertise.Found{Stranger: true}, host)
+	l.take(linkPlans{"w1", []advertise.LinkPlan{lanPlan(nil)}})
+	if len(l.strangers) > 0 {
+		t.Errorf("of a VIP that is gone: %v", l.strangers)
 	}
 }
