@@ -146,7 +146,7 @@ func (l *lan) regroup(group map[string]int) {
 // that see each other again know it after a time of their own.
 func (l *lan) cutAtRandom(t *rapid.T) {
 	group := map[string]int{}
-	l.apart, l.upAfter, l.leaks = map[[2]string]bool{}, map[[2]string]time.Duration{}, nil
+	l.apart, l.upAfter = map[[2]string]bool{}, map[[2]string]time.Duration{}
 	isCutBetween := rapid.Bool().Draw(t, "between machines")
 	for i, a := range l.names {
 		group[a] = rapid.IntRange(0, 2).Draw(t, "group")

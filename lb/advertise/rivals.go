@@ -31,16 +31,6 @@ func (rs rivals) claims(now time.Duration, machine string) bool {
 	return known && now-r.heard < yields
 }
 
-// lately is for how long a machine that was heard to claim a VIP is one that may still do: claims are announced each minute,
-// and a frame may be lost.
-const lately = 150 * time.Second
-
-// claimedLately reports whether a machine was heard to claim the VIP, and may do still.
-func (rs rivals) claimedLately(now time.Duration, machine string) bool {
-	r, known := rs[machine]
-	return known && now-r.heard < lately
-}
-
 // insists reports whether this machine answers on though it hears another one.
 func (rs rivals) insists() bool {
 	for _, r := range rs {

@@ -151,11 +151,8 @@ func (s *Succession) Step(now time.Duration, seg Segment, vips []LinkVIP) Step {
 		known[v.VIP] = t
 		o := s.decide(now, seg, v, t, &out)
 		o.VIP = v.VIP
-		if i := slices.IndexFunc(t.able, func(name string) bool { return name != o.Owner }); i >= 0 && o.Owner != "" {
-			o.Next = t.able[i]
-		}
-		if i := slices.IndexFunc(t.able, func(name string) bool { return name != o.Owner && !t.claimedLately(now, name, seg.Self) }); i >= 0 && o.Owner != "" {
-			o.Auditor = t.able[i]
+		if o.Owner != "" {
+			o.Next, o.Auditor = t.next(o.Owner), t.auditor(now, o.Owner, seg.Self)
 		}
 		out.Owners = append(out.Owners, o)
 		if t.claimed {
@@ -300,11 +297,6 @@ func (s *Succession) lonely(seg Segment) lb.Reason {
 		return lb.WitnessSilent
 	}
 	return lb.NoMajority
-}
-
-// claimedLately reports whether a machine claims the VIP or did a moment ago, as far as is known.
-func (t *tenure) claimedLately(now time.Duration, name, self string) bool {
-	return t.rivals.claimedLately(now, name) || name == self && t.had && now-t.until < lately
 }
 
 func (t *tenure) release() {

@@ -110,17 +110,18 @@ type Agent struct {
 	sessions      []bgp.SessionState
 	tried         tried
 	rotation      rotation
-	settings      []kernel.Setting                                                 // that keep packets from pods
-	gateways      map[netip.Prefix][]netip.Addr                                    // of the default routes, by link
-	findGateways  func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) // [kernel.GatewaysOn]
-	signed        []netip.Addr                                                     // that the last sign of life says are answered for
-	waiting       string                                                           // for what; what is in force stays in force meanwhile
-	waitsSince    time.Time                                                        // for that
-	lastFailure   string                                                           // of the last pass
-	unread        []string                                                         // of what is stored, as last told
-	rereadDue     bool                                                             // the kernel's routes are to be read back
-	lastReread    time.Time                                                        // because of an event
+	settings      []kernel.Setting              // that keep packets from pods
+	gateways      map[netip.Prefix][]netip.Addr // of the default routes, by link
+	signed        []netip.Addr                  // that the last sign of life says are answered for
+	waiting       string                        // for what; what is in force stays in force meanwhile
+	waitsSince    time.Time                     // for that
+	lastFailure   string                        // of the last pass
+	unread        []string                      // of what is stored, as last told
+	rereadDue     bool                          // the kernel's routes are to be read back
+	lastReread    time.Time                     // because of an event
 	reported      time.Time
+
+	findGateways func(subnet netip.Prefix, self netip.Addr) ([]netip.Addr, error) // [kernel.GatewaysOn]
 }
 
 // New returns an agent that has not touched anything yet.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/util/workqueue"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
@@ -60,32 +60,34 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // findWrong asks for each VIP that this machine is to look for. An owner whose agent is away for a moment answers for nothing
 // meanwhile.
 func (l *links) findWrong(ctx context.Context) map[netip.Addr]lb.LinkProblem {
-	var mu sync.Mutex
-	wrong := map[netip.Addr]lb.LinkProblem{}
-	var asking errgroup.Group
-	asking.SetLimit(auditsAtOnce)
+	type question struct {
+		of linkReached
+		advertise.Owned
+	}
+	var all []question
 	for _, r := range l.reached() {
 		for _, o := range r.step.Owners {
-			if o.Auditor != r.self {
-				continue
+			if o.Auditor == r.self {
+				all = append(all, question{r, o})
 			}
-			asking.Go(func() error {
-				macs, err := l.wire.AskAll(ctx, r.plan.Link.Subnet, o.VIP, probeTries, probeEvery)
-				if err != nil {
-					return nil // the link says that it does not work
-				}
-				p, ok := l.judge(r, o.VIP, o.Owner, macs)
-				if away := r.mesh.Standing(o.Owner) != advertise.Up; ok || away && p.Reason == lb.NotAnsweredOnWire {
-					return nil // as is to be expected
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				wrong[o.VIP] = p
-				return nil
-			})
 		}
 	}
-	_ = asking.Wait()
+	var mu sync.Mutex
+	wrong := map[netip.Addr]lb.LinkProblem{}
+	workqueue.ParallelizeUntil(ctx, auditsAtOnce, len(all), func(i int) {
+		r, o := all[i].of, all[i].Owned
+		macs, err := l.wire.AskAll(ctx, r.plan.Link.Subnet, o.VIP, probeTries, probeEvery)
+		if err != nil {
+			return // the link says that it does not work
+		}
+		p, ok := l.judge(r, o.VIP, o.Owner, macs)
+		if away := r.mesh.Standing(o.Owner) != advertise.Up; ok || away && p.Reason == lb.NotAnsweredOnWire {
+			return // as is to be expected
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		wrong[o.VIP] = p
+	})
 	return wrong
 }
 

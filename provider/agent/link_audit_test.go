@@ -2,6 +2,7 @@ package agent
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"plinth.dev/plinth/lb"
@@ -35,5 +36,35 @@ func TestAnAuditAsksNoAnswerOfAMachineWhoseAgentIsAway(t *testing.T) {
 		if got := l.findWrong(t.Context())[vip].Reason; got != want {
 			t.Errorf("where %q answers: %q, want %q", answers, got, want)
 		}
+	}
+}
+
+func TestAnAuditDoesNotWaitForOneVIPBeforeItAsksForTheNext(t *testing.T) {
+	f := newFakeLAN()
+	f.standing["w2"], f.standing["w3"] = advertise.Up, advertise.Up
+	homes := map[string][]string{}
+	for i := range auditsAtOnce {
+		vip := netip.AddrFrom4([4]byte{192, 168, 1, byte(201 + i)})
+		homes[vip.String()], f.owners[vip] = []string{"w2", "w1", "w3"}, netip.MustParseAddr("192.168.1.2")
+	}
+	l := startLinks(t, f)
+	l.set(linkPlans{"w1", []advertise.LinkPlan{lanPlan(homes)}})
+	waitFor(t, "w2 answers for all", func() bool {
+		r := l.reached()
+		return len(r) == 1 && len(r[0].step.Owners) == auditsAtOnce && !slices.ContainsFunc(r[0].step.Owners, func(o advertise.Owned) bool { return o.Auditor != "w1" })
+	})
+	f.mu.Lock()
+	f.probes, f.hold = 0, make(chan struct{})
+	f.mu.Unlock()
+	wrong := make(chan int)
+	go func() { wrong <- len(l.findWrong(t.Context())) }()
+	waitFor(t, "all are asked about while one is not answered", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.probes == auditsAtOnce
+	})
+	close(f.hold)
+	if n := <-wrong; n > 0 {
+		t.Errorf("%d are wrong", n)
 	}
 }

@@ -1,0 +1,30 @@
+package advertise
+
+import (
+	"slices"
+	"time"
+)
+
+// lately is for how long a machine that was heard to claim a VIP is one that may still do: claims are announced each minute,
+// and a frame may be lost.
+const lately = 150 * time.Second
+
+// next is the machine that would follow the owner; empty: none.
+func (t *tenure) next(owner string) string {
+	return t.firstAble(func(name string) bool { return name != owner })
+}
+
+// auditor is the machine that looks now and then who answers for the VIP: not one that may take itself for the owner, too. Empty: none.
+func (t *tenure) auditor(now time.Duration, owner, self string) string {
+	return t.firstAble(func(name string) bool {
+		r, heard := t.rivals[name]
+		return name != owner && !(heard && now-r.heard < lately) && !(name == self && t.had && now-t.until < lately)
+	})
+}
+
+func (t *tenure) firstAble(is func(name string) bool) string {
+	if i := slices.IndexFunc(t.able, is); i >= 0 {
+		return t.able[i]
+	}
+	return ""
+}
