@@ -75,6 +75,68 @@ func TestHomesAreBalancedAndStay(t *testing.T) {
 	})
 }
 
+// Laws: a pin is the first home, whatever it costs others; all else is balanced as far as that goes: who has two more than
+// another has nothing but pins. A second look moves nothing.
+func TestPinsAreFirstAndTheOthersAreBalancedAroundThem(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var machines []string
+		for i := range rapid.IntRange(1, 8).Draw(t, "machines") {
+			machines = append(machines, fmt.Sprintf("m%d", i))
+		}
+		all := make([]Home, rapid.IntRange(1, 40).Draw(t, "vips"))
+		for i := range all {
+			all[i].VIP = netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})
+			if rapid.Bool().Draw(t, "pinned") {
+				all[i].Pin = rapid.SampledFrom(append([]string{"gone"}, machines...)).Draw(t, "pin")
+			}
+		}
+		homes := Homes(machines, all)
+		free, count := map[string]int{}, map[string]int{}
+		for i := range all {
+			h, first := &all[i], homes[all[i].VIP][0]
+			count[first]++
+			switch {
+			case h.Pin == "" || h.Pin == "gone":
+				free[first]++
+			case h.Pin != first:
+				t.Fatalf("%v is pinned to %s, and its homes are %v", h.VIP, h.Pin, homes[h.VIP])
+			}
+			h.Held = homes[h.VIP]
+		}
+		for _, a := range machines {
+			for _, b := range machines {
+				if count[a] >= count[b]+2 && free[a] > 0 {
+					t.Fatalf("%s has %d, %d of them not pinned, and %s has %d: %v", a, count[a], free[a], b, count[b], homes)
+				}
+			}
+		}
+		if again := Homes(machines, all); !reflect.DeepEqual(again, homes) {
+			t.Fatalf("a second look: %v, before %v", again, homes)
+		}
+	})
+}
+
+func BenchmarkHomes(b *testing.B) {
+	for _, size := range []struct{ machines, vips int }{{3, 10}, {5, 50}, {32, 1000}} {
+		b.Run(fmt.Sprintf("%d on %d", size.vips, size.machines), func(b *testing.B) {
+			var machines []string
+			for i := range size.machines {
+				machines = append(machines, fmt.Sprintf("m%d", i))
+			}
+			all := make([]Home, size.vips)
+			for i := range all {
+				all[i].VIP = netip.AddrFrom4([4]byte{198, 18, byte(i >> 8), byte(i)})
+			}
+			for i, homes := 0, Homes(machines, all); i < len(all); i++ {
+				all[i].Held = homes[all[i].VIP]
+			}
+			for b.Loop() {
+				Homes(machines[1:], all)
+			}
+		})
+	}
+}
+
 func TestAPinIsFirstAndOthersMakeRoom(t *testing.T) {
 	machines := []string{"a", "b", "c"}
 	all := []Home{

@@ -94,6 +94,16 @@ func (l *lan) rehome(which int, learns func() time.Duration) {
 	}
 }
 
+// pinAtRandom pins some VIPs to machines.
+func (l *lan) pinAtRandom(t *rapid.T) {
+	for i := range l.vips {
+		if v := &l.vips[i]; rapid.IntRange(0, 2).Draw(t, "pinned") == 0 {
+			home := rapid.SampledFrom(l.names).Draw(t, "to")
+			v.Homes, v.Pinned = slices.Insert(slices.DeleteFunc(slices.Clone(v.Homes), func(name string) bool { return name == home }), 0, home), true
+		}
+	}
+}
+
 // edit has other machines be active, of which each machine learns at a time of its own.
 func (l *lan) edit(active map[string]bool, learns func() time.Duration) {
 	l.active = active

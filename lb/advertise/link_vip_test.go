@@ -11,7 +11,8 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// TestTheOwnerIsAbleAndWithoutOneNobodyIs, and whoever is able keeps a VIP that it has.
+// TestTheOwnerIsAbleAndWithoutOneNobodyIs, and whoever is able keeps a VIP that it has. In what order machines and endpoints are
+// known changes nothing.
 func TestTheOwnerIsAbleAndWithoutOneNobodyIs(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -28,6 +29,18 @@ func TestTheOwnerIsAbleAndWithoutOneNobodyIs(t *testing.T) {
 		owner, _ := s.Owner(v, "")
 		if (owner == "") != (len(able) == 0) || owner != "" && !slices.Contains(able, owner) {
 			t.Fatalf("%q owns, and able are %q", owner, able)
+		}
+		in, of := s, v
+		in.Machines = rapid.Permutation(s.Machines).Draw(t, "machines in another order")
+		of.At = rapid.Permutation(v.At).Draw(t, "endpoints in another order")
+		if len(v.May) > 0 { // an empty list is another thing than none
+			of.May = rapid.Permutation(v.May).Draw(t, "limits in another order")
+		}
+		for _, incumbent := range append([]string{""}, names...) {
+			owner, none := s.Owner(v, incumbent)
+			if again, noneAgain := in.Owner(of, incumbent); again != owner || noneAgain != none {
+				t.Fatalf("%q owns after %q, or %q; in another order %q, or %q", owner, incumbent, none, again, noneAgain)
+			}
 		}
 		for _, n := range able {
 			if kept, _ := s.Owner(v, n); kept != n {

@@ -4,8 +4,10 @@ import (
 	"net/netip"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/sorted"
 )
 
@@ -49,6 +51,55 @@ func TestASharedVIPIsPendingWhileTheRulesOfNoneAreThere(t *testing.T) {
 		}
 		if got := plans[0].Pending; !slices.Equal(got, want) {
 			t.Errorf("%s: pending are %v, want %v", c.name, got, want)
+		}
+	}
+}
+
+// A machine that is not to serve is never the owner: another one takes its place, or it falls silent at once where nobody may rely
+// on it.
+func TestAMachineThatIsNotToServeOwnsNothing(t *testing.T) {
+	healthy, drained := func(*View) {}, func(v *View) { v.Draining = true }
+	for _, c := range []struct {
+		name    string
+		state   string
+		change  func(*View)
+		leaving lb.Reason
+		silent  bool
+		lingers bool
+	}{
+		{"active", "active", healthy, "", false, false},
+		{"planned", "planned", healthy, lb.MachineNotActive, true, false},
+		{"off", "off", healthy, lb.MachineNotActive, true, false},
+		{"off while it was being drained", "off", drained, lb.MachineNotActive, true, false},
+		{"in maintenance", "maintenance", healthy, lb.MachineNotActive, true, false},
+		{"just put into maintenance", "maintenance", drained, lb.MachineDrained, false, true},
+		{"drained", "active", drained, lb.MachineDrained, false, true},
+		{"withdrawn", "active", func(v *View) { v.Withdrawn = true }, lb.MachineDrained, true, false},
+		{"withdrawn after its drain", "active", func(v *View) { v.Withdrawn, v.Draining = true, true }, lb.MachineDrained, true, false},
+		{"excluded", "active", func(v *View) { v.Excluded = true }, lb.NodeExcluded, false, false},
+		{"excluded and drained", "active", func(v *View) { v.Excluded, v.Draining = true, true }, lb.NodeExcluded, false, false},
+		{"with a kube-proxy that is not healthy", "active", func(v *View) { v.ProxyHealthy = false }, lb.ProxyUnhealthy, false, false},
+	} {
+		v := view(t, load(t, strings.Replace(onALAN, "{name: w1,", "{name: w1, state: "+c.state+",", 1)), "w1")
+		v.Offers = sorted.Of(offer("web", 1, 1, "192.168.1.200")...)
+		c.change(&v)
+		p := LinksOf(v)[0]
+		if p.Leaving != c.leaving || p.Silent != c.silent {
+			t.Errorf("%s: it leaves for %q, and is silent: %v; want %q, %v", c.name, p.Leaving, p.Silent, c.leaving, c.silent)
+		}
+		others := Up
+		for _, want := range []string{"w2", ""} {
+			s := p.Segment("w1", func(string) Standing { return others }, NoWitness)
+			if s.Lingers != c.lingers {
+				t.Errorf("%s: it answers until another one does: %v, want %v", c.name, s.Lingers, c.lingers)
+			}
+			if c.leaving == "" {
+				want = "w1"
+			}
+			if owner, _ := s.Owner(p.VIPs[0], "w1"); owner != want {
+				t.Errorf("%s, with the other one %v: %q owns what it had, want %q", c.name, others, owner, want)
+			}
+			others = Down
 		}
 	}
 }

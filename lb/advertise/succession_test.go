@@ -63,6 +63,44 @@ func TestADeathMovesOnlyWhatTheDeadHadAndAReturnMovesNothing(t *testing.T) {
 	}
 }
 
+// Law: the death of a machine moves what that machine had and nothing else, and its return what is pinned to it and nothing
+// else.
+func TestADeathMovesWhatTheDeadHadAndAReturnWhatIsPinnedToIt(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLAN(t, rapid.IntRange(2, 6).Draw(t, "machines"), rapid.IntRange(1, 10).Draw(t, "vips"), true)
+		l.pinAtRandom(t)
+		l.run(5 * time.Second)
+		for range rapid.IntRange(1, 3).Draw(t, "deaths") {
+			mortal := rapid.SampledFrom(l.names).Draw(t, "who")
+			before := l.owners()
+			l.dead[mortal], l.claims[mortal] = true, nil
+			l.regroup(l.group)
+			l.run(10 * time.Second)
+			without := l.owners()
+			for _, v := range l.vips {
+				was, is := before[v.VIP], without[v.VIP]
+				if strings.Count(is, "m") != 1 || was != mortal+" " && was != is {
+					t.Fatalf("%s had %v; when %s died %q did", was, v.VIP, mortal, is)
+				}
+			}
+			delete(l.dead, mortal)
+			l.start(mortal)
+			l.regroup(l.group)
+			l.run(10 * time.Second)
+			after := l.owners()
+			for _, v := range l.vips {
+				want := without[v.VIP]
+				if v.Pinned && v.Homes[0] == mortal {
+					want = mortal + " "
+				}
+				if after[v.VIP] != want {
+					t.Fatalf("%q has %v after the return of %s, want %q", after[v.VIP], v.VIP, mortal, want)
+				}
+			}
+		}
+	})
+}
+
 func TestMachinesThatBeginOneAfterTheOtherHaveAsManyVIPsAsEachOther(t *testing.T) {
 	l := newLAN(t, 3, 9, true)
 	for _, name := range l.names[1:] {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -15,17 +14,19 @@ import (
 
 	"plinth.dev/plinth/test/apiserver"
 	"plinth.dev/plinth/test/components"
+	"plinth.dev/plinth/test/guide"
 )
 
 // commands are the first blocks of commands below headings of a guide that begin with these words.
-func commands(t *testing.T, guide string, headings ...string) (blocks []string) {
+func commands(t *testing.T, page string, headings ...string) (blocks []string) {
 	t.Helper()
 	for _, heading := range headings {
-		found := regexp.MustCompile("(?s)\n## " + regexp.QuoteMeta(heading) + "[^\n]*\n.*?```console\n(.*?)```").FindStringSubmatch(guide)
-		if found == nil {
-			t.Fatalf("the guide has no commands below %q", heading)
+		section, err := guide.Section(page, heading)
+		found := guide.Blocks(section)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("the guide has no commands below %q: %v", heading, err)
 		}
-		blocks = append(blocks, found[1])
+		blocks = append(blocks, found[0])
 	}
 	return blocks
 }
@@ -34,26 +35,19 @@ func commands(t *testing.T, guide string, headings ...string) (blocks []string) 
 // installation was applied to kube-system and has an inventory in force.
 func TestTheGuideMovesWhatKubectlAppliesToANamespaceOfItsOwn(t *testing.T) {
 	s := apiserver.Start(t, apiserver.Options{Controllers: true})
-	folder := t.TempDir()
-	copyTo(t, filepath.Join(folder, "deploy"), "../../deploy")
+	folder, shell := clone(t, s)
 	overlay := filepath.Join(folder, "deploy/overlays/mine")
 	copyTo(t, overlay, "../../deploy/overlays/homelab")
 	file := filepath.Join(overlay, "kustomization.yaml")
 	component := "components:\n  - ../../components/own-namespace # plinth-system; without it everything is in kube-system\n"
 	before := strings.Replace(strings.ReplaceAll(text(t, file), "namespace: plinth-system", "namespace: kube-system"), component, "", 1)
 	put(t, file, []byte(before))
-	if err := os.Rename(built(t, "plinth"), filepath.Join(folder, "kubectl-plinth")); err != nil {
-		t.Fatal(err)
-	}
-	shell := func(lines string) string { return s.Shell(folder, "PATH=$PWD:$PATH\n"+lines) }
 	shell("kubectl apply -k deploy/overlays/mine")
 	shell("kubectl -n kube-system create secret generic bgp --from-literal=tor=secret")
-	stop := s.Run(must(t)(components.Plinths(t.Context(), apiserver.ControllerName, folder)).(string), "--kubeconfig="+s.Kubeconfig, "--secure-port=0", "--leader-elect-lease-duration=8s",
-		"--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms")
-	inForce(t, s, "kube-system")
+	stop := controllerIn(t, s, folder)
 
-	guide := text(t, "../../docs/guides/namespace.md")
-	steps := commands(t, guide, "1. Stop", "2. Move", "3. Install", "4. Remove", "5. Clean up")
+	page := must(t)(guide.Read("../..", "namespace.md")).(string)
+	steps := commands(t, page, "1. Stop", "2. Move", "3. Install", "4. Remove", "5. Clean up")
 	shell(steps[0])
 	stop() // nobody runs pods here
 	t.Log(shell(steps[1]))
@@ -61,6 +55,34 @@ func TestTheGuideMovesWhatKubectlAppliesToANamespaceOfItsOwn(t *testing.T) {
 	for _, step := range steps[2:] {
 		shell(step)
 	}
+	moved(t, s, shell)
+}
+
+// clone is a folder with what a clone has of deploy/, and what runs lines of a shell there, with kubectl and its plugin plinth at
+// hand.
+func clone(t *testing.T, s *apiserver.Server) (folder string, shell func(lines string) string) {
+	t.Helper()
+	folder = t.TempDir()
+	copyTo(t, filepath.Join(folder, "deploy"), "../../deploy")
+	if err := os.Rename(built(t, "plinth"), filepath.Join(folder, "kubectl-plinth")); err != nil {
+		t.Fatal(err)
+	}
+	return folder, func(lines string) string { return s.Shell(folder, "PATH=$PWD:$PATH\n"+lines) }
+}
+
+// controllerIn runs a controller manager in kube-system, in the place of the pods there, until stop is called, and waits
+// until it has an inventory in force.
+func controllerIn(t *testing.T, s *apiserver.Server, folder string) (stop func()) {
+	t.Helper()
+	stop = s.Run(must(t)(components.Plinths(t.Context(), apiserver.ControllerName, folder)).(string), "--kubeconfig="+s.Kubeconfig, "--secure-port=0", "--leader-elect-lease-duration=8s",
+		"--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms")
+	inForce(t, s, "kube-system")
+	return stop
+}
+
+// moved makes sure that all there is of Plinth is in the namespace of its own.
+func moved(t *testing.T, s *apiserver.Server, shell func(lines string) string) {
+	t.Helper()
 	inForce(t, s, ownNamespace)
 	for _, what := range []string{"deployments", "daemonsets", "serviceaccounts", "roles", "configmaps", "rolebindings"} {
 		left := shell("kubectl -n kube-system get " + what + " -o name")

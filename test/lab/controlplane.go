@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"plinth.dev/plinth/test/components"
@@ -170,4 +171,11 @@ func (l *Lab) StartAPIServer(ctx context.Context) error {
 // Kubectl runs kubectl as admin and returns what it printed.
 func (l *Lab) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return netns.Output(ctx, l.Namespace(controlHost), append([]string{l.program("kubectl"), "--kubeconfig=" + l.Kubeconfig()}, args...)...)
+}
+
+// Shell runs lines of a shell in a folder, as an administrator does at a host, and returns what they print: kubectl and plinth
+// are found, and reach the API server from [ControlHost]. The first command that fails ends it with an error.
+func (l *Lab) Shell(ctx context.Context, host, folder, lines string) (string, error) {
+	return netns.Output(ctx, l.Namespace(host), "env", "--chdir="+folder, "KUBECONFIG="+l.Kubeconfig(),
+		"PATH="+strings.Join([]string{l.binaries.folder, l.binaries.plinth, os.Getenv("PATH")}, ":"), "sh", "-e", "-c", lines)
 }

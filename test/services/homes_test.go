@@ -2,6 +2,7 @@ package services
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/guide"
 )
 
 // TestAReleasedVIPMovesNoOtherOnTheLink gives VIPs on a link while the objects of released ones are still there:
@@ -64,6 +66,44 @@ func TestAReleasedVIPMovesNoOtherOnTheLink(t *testing.T) {
 		if count["w1"] != 2 || count["w2"] != 2 || count["w3"] != 2 {
 			t.Fatalf("VIPs by machine: %v", count)
 		}
+	}
+}
+
+// TestAServiceOfServicelbGetsAVIPOfThePool follows docs/guides/migrate-on-link.md from k3s' servicelb: it is away, and the
+// Service's status still has the addresses of Nodes, which are no VIPs.
+func TestAServiceOfServicelbGetsAVIPOfThePool(t *testing.T) {
+	c := newCluster(t)
+	c.EditInventory(apiserver.Document(`
+  racks:
+    - name: shelf
+      subnets: [10.10.1.0/24]
+      machines: [{name: w1, addresses: [10.10.1.11]}, {name: w2, addresses: [10.10.1.12]}]
+  pools: [{name: home, addresses: [10.10.1.192/27], advertise: {via: link}}]
+`), nil)
+	c.service("web")
+	c.says("web", "10.10.1.11", "10.10.1.12")
+	page, err := guide.Read("../..", "migrate-on-link.md")
+	section, err2 := guide.Section(page, "From k3s' servicelb")
+	if err := errors.Join(err, err2); err != nil {
+		t.Fatal(err)
+	}
+	applied := false
+	for _, line := range guide.Lines(section) {
+		if strings.HasPrefix(line, "kubectl apply -k ") { // which starts Plinth
+			c.start()
+			applied = true
+			continue
+		}
+		if out := c.Shell(t.TempDir(), line); out != "" && !strings.HasPrefix(out, "No resources found") {
+			t.Errorf("%s lists\n%s", line, out)
+		}
+	}
+	if !applied {
+		t.Fatal("the guide has Plinth applied nowhere")
+	}
+	c.has("web", "10.10.1.192")
+	if home := c.firstHome("web"); home != "w1" && home != "w2" {
+		t.Errorf("%q is to answer for it", home)
 	}
 }
 

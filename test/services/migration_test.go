@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,33 +14,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/test/apiserver"
+	"plinth.dev/plinth/test/guide"
 )
 
 // wayBack is the title of the section of the guide that undoes the others.
 const wayBack = "\n## The way back\n"
 
 // commands returns the lines of a guide that are to be typed, and those of its way back.
-func commands(t *testing.T, guide string) (forth, back []string) {
+func commands(t *testing.T, name string) (forth, back []string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/guides/" + guide)
+	page, err := guide.Read("../..", name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	there, again, found := strings.Cut(string(page), wayBack)
+	there, again, found := strings.Cut(page, wayBack)
 	if !found {
-		t.Fatalf("%s tells no way back", guide)
+		t.Fatalf("%s tells no way back", name)
 	}
-	return typed(there), typed(again)
-}
-
-// typed returns the lines of a page that are to be typed.
-func typed(page string) (lines []string) {
-	for i, block := range strings.Split(page, "```") {
-		if code, ok := strings.CutPrefix(block, "console\n"); ok && i%2 == 1 {
-			lines = append(lines, strings.Split(strings.TrimSpace(code), "\n")...)
-		}
-	}
-	return lines
+	return guide.Lines(there), guide.Lines(again)
 }
 
 // metallb puts there what MetalLB's manifests do, as far as the guide speaks of it.

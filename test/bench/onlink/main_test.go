@@ -29,6 +29,8 @@ var (
 	splitFor = flag.Duration("split", time.Minute, "for how long homes are cut apart in the story split, each")
 	homes    = flag.String("homes", "2,4,5", "machines of the homes of the story split")
 	idle     = flag.Duration("idle", time.Minute, "for how long nothing happens in the story idle")
+	agents   = flag.Int("agents", 2, "of the 32 machines of the story many; the others only watch each other")
+	watcher  = flag.String("watcher", "", "be a machine of the story many without an agent: its address and those of all, comma separated")
 )
 
 // wanted reports whether a name is in a list of names, of which none stands for all.
@@ -56,6 +58,10 @@ var programs string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if *watcher != "" {
+		watch(*watcher)
+		return
+	}
 	if flag.Lookup("test.bench").Value.String() == "" {
 		os.Exit(m.Run())
 	}

@@ -42,7 +42,7 @@ func (t *turn) metrics(ctx context.Context, machine, name string) (all []sample,
 func (t *turn) losses() map[string]int {
 	t.b.Helper()
 	all := map[string]int{}
-	for _, m := range t.machineNames() {
+	for _, m := range t.agentsOn {
 		samples, err := t.metrics(t.b.Context(), m, "plinth_agent_link_losses_total")
 		check(t.b, err)
 		if len(samples) == 0 {
@@ -70,6 +70,12 @@ func (t *turn) lostSince(before map[string]int) (sum int) {
 // waitMesh waits until the agents of these machines say that as many others are up.
 func (t *turn) waitMesh(machines ...string) {
 	t.b.Helper()
+	t.waitUp(len(machines)-1, machines...)
+}
+
+// waitUp waits until the agents of these machines say that so many others are up.
+func (t *turn) waitUp(others int, machines ...string) {
+	t.b.Helper()
 	check(t.b, lab.Within(t.b.Context(), time.Minute, func(ctx context.Context) error {
 		for _, m := range machines {
 			samples, err := t.metrics(ctx, m, "plinth_agent_link_machines")
@@ -81,11 +87,11 @@ func (t *turn) waitMesh(machines ...string) {
 				if !strings.Contains(s.labels, `standing="up"`) {
 					continue
 				}
-				if up++; int(s.value) < len(machines)-1 {
-					return fmt.Errorf("to %s %.0f machines are up (%s), want %d", m, s.value, s.labels, len(machines)-1)
+				if up++; int(s.value) < others {
+					return fmt.Errorf("to %s %.0f machines are up (%s), want %d", m, s.value, s.labels, others)
 				}
 			}
-			if up == 0 && len(machines) > 1 {
+			if up == 0 && others > 0 {
 				return fmt.Errorf("to %s nobody is up", m)
 			}
 		}

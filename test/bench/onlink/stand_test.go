@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/test/bench/results"
 	"plinth.dev/plinth/test/lab"
 )
@@ -37,6 +38,8 @@ type turn struct {
 	named
 	services map[netip.Addr]string
 	vips     []netip.Addr
+	home     string   // machine that all VIPs are pinned to; empty: none
+	agentsOn []string // machines
 	measured *results.Result
 }
 
@@ -103,6 +106,7 @@ func (s *stand) start(c named, measured *results.Result) *turn {
 	s.b.Helper()
 	ctx := s.b.Context()
 	t := &turn{stand: s, named: c, services: map[netip.Addr]string{}, measured: measured}
+	t.agentsOn = t.machineNames()
 	check(s.b, c.install(ctx))
 	check(s.b, c.start(ctx))
 	for _, m := range s.Topology.Machines() {
@@ -124,6 +128,9 @@ func (t *turn) exposeAll(vips int) {
 func (t *turn) expose(name string) {
 	t.b.Helper()
 	s := lab.LoadBalancer(name, "")
+	if t.home != "" {
+		s.Annotations = map[string]string{lb.HomeAnnotation: t.home}
+	}
 	single, family := corev1.IPFamilyPolicySingleStack, corev1.IPv4Protocol
 	if *ipv6 {
 		family = corev1.IPv6Protocol

@@ -16,16 +16,50 @@ import (
 	"plinth.dev/plinth/test/lab/netns"
 )
 
-// TestATakeoverFromKubeVIPsARPModeMovesNoAddressAndBreaksNoConnection begins where its DaemonSet has been deleted, as
-// docs/guides/migrate-on-link.md has it: the Service has its address in annotation and status, and the address is on an
-// interface, whose kernel answers. kube-vip itself does not run here.
+// TestATakeoverFromKubeVIPsARPModeMovesNoAddressAndBreaksNoConnection follows docs/guides/migrate-on-link.md, command by
+// command. Services have their addresses in annotation and status, and each address is on an interface, whose kernel answers;
+// when the DaemonSet is deleted one instance leaves its address there, and one takes it off. kube-vip itself does not run
+// here.
 func TestATakeoverFromKubeVIPsARPModeMovesNoAddressAndBreaksNoConnection(t *testing.T) {
-	const service = "held"
+	const stays, goes = "left-over", "taken-off"
 	l := homeWithoutPlinth(t)
-	vip, machine := lab.LANPool4.From().Next().Next(), l.Topology.Machines()[1].Name
-	onInterface := func(how string) {
-		must(t, netns.IP(l.Namespace(machine), fmt.Sprintf("addr %s %s dev %s", how, lab.VIPPrefix(vip), lab.RackInterface)))
+	first := lab.LANPool4.From().Next().Next()
+	vips := map[netip.Addr]string{first: stays, first.Next(): goes}
+	was := map[netip.Addr]string{first: l.Topology.Machines()[1].Name, first.Next(): l.Topology.Machines()[2].Name}
+	for vip, service := range vips {
+		heldByKubeVIP(t, l, service, vip, was[vip])
 	}
+	r := newReader(t, l)
+	r.put(workload("DaemonSet", "kube-system", "kube-vip-ds"))
+	watch := watchHome(t, l, was)
+
+	r.before(vips, was)
+	r.follow("From kube-vip's ARP mode", map[string]func(string){
+		"kubectl -n kube-system delete daemonset kube-vip-ds": func(line string) {
+			r.types(lab.ControlHost, line)
+			onInterface(t, l, "del", first.Next(), was[first.Next()])
+		},
+		"kubectl apply -k ": r.begins(len(vips)),
+		"ip address show ": func(line string) {
+			must(t, lab.Within(t.Context(), 40*time.Second, func(ctx context.Context) error {
+				return story.InStatus(ctx, l, "default/"+stays, string(lb.AddressOnInterface))
+			}))
+			r.types(was[first], line, "192.168.1.200", first.String())
+		},
+		"ip address del ": func(line string) {
+			r.types(was[first], line, "192.168.1.200", first.String(), "eth0", lab.RackInterface)
+		},
+	})
+	story.PauseFor(t, 15*time.Second) // longer than a host trusts its cache without an answer
+
+	watch()
+	story.Stays(t, l, was)
+	r.after(vips)
+}
+
+// heldByKubeVIP makes a Service with an address as kube-vip leaves it, on an interface of a machine.
+func heldByKubeVIP(t *testing.T, l *lab.Lab, service string, vip netip.Addr, machine string) {
+	t.Helper()
 	s := story.IPv4Alone(lab.LoadBalancer(service, ""))
 	s.Annotations = map[string]string{"kube-vip.io/loadbalancerIPs": vip.String(), "kube-vip.io/vipHost": machine}
 	shown := make(chan error, 1)
@@ -33,23 +67,14 @@ func TestATakeoverFromKubeVIPsARPModeMovesNoAddressAndBreaksNoConnection(t *test
 	_, err := l.ExposeOutside(t.Context(), s, l.Topology.RouterAddress(lab.HomeGateway, story.Shelf))
 	must(t, err)
 	must(t, <-shown)
-	onInterface("add")
+	onInterface(t, l, "add", vip, machine)
 	must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
-	was := map[netip.Addr]string{vip: machine}
-	watch := watchHome(t, l, was)
+}
 
-	_, err = l.Kubectl(t.Context(), "annotate", "service", "--overwrite", service, "plinth.dev/home="+machine)
-	must(t, err)
-	startPlinth(t, l, 1)
-	must(t, lab.Within(t.Context(), 40*time.Second, func(ctx context.Context) error {
-		return story.InStatus(ctx, l, "default/"+service, string(lb.AddressOnInterface))
-	}))
-	onInterface("del")
-	story.PauseFor(t, 15*time.Second) // longer than a host trusts its cache without an answer
-
-	watch()
-	story.Stays(t, l, was)
-	keeps(t, l, map[netip.Addr]string{vip: service})
+// onInterface adds an address to the interface of a machine, or deletes it there.
+func onInterface(t *testing.T, l *lab.Lab, how string, vip netip.Addr, machine string) {
+	t.Helper()
+	must(t, netns.IP(l.Namespace(machine), fmt.Sprintf("addr %s %s dev %s", how, lab.VIPPrefix(vip), lab.RackInterface)))
 }
 
 // showStatus gives a Service an address in its status, as kube-vip does, once there is the Service.

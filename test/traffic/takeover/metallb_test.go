@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -13,33 +14,46 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection follows docs/guides/migrate-on-link.md, step by step:
-// each address stays on the machine that has it, so that no host's neighbour cache has to change.
+// TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection follows docs/guides/migrate-on-link.md, command by
+// command: each address stays on the machine that has it, so that no host's neighbour cache has to change.
 func TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection(t *testing.T) {
 	l, theirs := servedByMetalLB(t)
 	vips := exposed(t, l, "left-a", "left-b", "left-c", "left-d")
 	was := story.Owned(t, l, slices.Collect(maps.Keys(vips)))
 	t.Logf("MetalLB's speakers answer: %v", was)
+	r := newReader(t, l)
+	r.put(workload("Deployment", "metallb-system", "controller") + "---\n" + workload("DaemonSet", "metallb-system", "speaker"))
 	watch := watchHome(t, l, was)
 
-	for vip, service := range vips {
-		_, err := l.Kubectl(t.Context(), "annotate", "service", "--overwrite", service, "plinth.dev/home="+was[vip])
-		must(t, err)
-	}
-	must(t, l.Stop(t.Context(), metallb.Controller, syscall.SIGTERM)) // as its Deployment is scaled to 0
-	startPlinth(t, l, len(vips))
-	story.PauseFor(t, 5*time.Second) // both run
-	_, err := l.Kubectl(t.Context(), "-n", "metallb-system", "delete", "l2advertisements.metallb.io", "--all")
-	must(t, err)
-	story.PauseFor(t, 3*time.Second) // somebody reads what is printed
-	for _, m := range l.Topology.Machines() {
-		must(t, l.Stop(t.Context(), theirs(m.Name), syscall.SIGTERM))
-	}
+	r.before(vips, was)
+	r.follow("From MetalLB's L2 mode", map[string]func(string){
+		"kubectl -n metallb-system scale deployment controller ": func(line string) {
+			r.types(lab.ControlHost, line)
+			must(t, l.Stop(t.Context(), metallb.Controller, syscall.SIGTERM))
+		},
+		"kubectl apply -k ": r.begins(len(vips)),
+		"kubectl get ipaddresses ": func(line string) {
+			held := r.types(lab.ControlHost, line)
+			for vip := range vips {
+				if !strings.Contains(held, vip.String()) {
+					t.Errorf("%s is not among the addresses that are held", vip)
+				}
+			}
+			story.PauseFor(t, 5*time.Second) // both run
+		},
+		"kubectl -n metallb-system delete daemonset speaker": func(line string) {
+			story.PauseFor(t, 3*time.Second) // somebody reads what is printed
+			r.types(lab.ControlHost, line)
+			for _, m := range l.Topology.Machines() {
+				must(t, l.Stop(t.Context(), theirs(m.Name), syscall.SIGTERM))
+			}
+		},
+	})
 	story.PauseFor(t, 15*time.Second) // longer than a host trusts its cache without an answer
 
 	watch()
 	story.Stays(t, l, was)
-	keeps(t, l, vips)
+	r.after(vips)
 }
 
 // servedByMetalLB is a home without Plinth on which MetalLB's controller and speakers run. theirs is what the speaker of a

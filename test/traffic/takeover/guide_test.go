@@ -1,0 +1,137 @@
+package takeover
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"plinth.dev/plinth/test/guide"
+	"plinth.dev/plinth/test/lab"
+)
+
+// reader follows docs/guides/migrate-on-link.md at home: what the guide has one type is run as it is there, with the names of
+// this home.
+type reader struct {
+	t      *testing.T
+	l      *lab.Lab
+	page   string
+	folder string
+}
+
+func newReader(t *testing.T, l *lab.Lab) *reader {
+	t.Helper()
+	page, err := guide.Read("../../..", "migrate-on-link.md")
+	must(t, err)
+	r := &reader{t: t, l: l, page: page, folder: t.TempDir()}
+	must(t, os.WriteFile(filepath.Join(r.folder, "home.yaml"), []byte(lab.Inventory(l.Topology)), 0o600))
+	return r
+}
+
+// follow runs the commands of a section one after the other. Instead of one that begins as some of steps do, it takes that
+// step: the lab has no pods, and programs of its own. Each step is taken once at least.
+func (r *reader) follow(section string, steps map[string]func(line string)) {
+	r.t.Helper()
+	text, err := guide.Section(r.page, section)
+	must(r.t, err)
+	taken := map[string]bool{}
+	for _, line := range guide.Lines(text) {
+		do := func(line string) { r.types(lab.ControlHost, line) }
+		for begin, step := range steps {
+			if strings.HasPrefix(line, begin) {
+				do, taken[begin] = step, true
+			}
+		}
+		do(line)
+	}
+	for begin := range steps {
+		if !taken[begin] {
+			r.t.Fatalf("%q has no command %q", section, begin)
+		}
+	}
+}
+
+// types runs a line at a host, with other words in place of some of the guide's, and returns what it prints.
+func (r *reader) types(host, line string, instead ...string) string {
+	r.t.Helper()
+	out, err := r.l.Shell(r.t.Context(), host, r.folder, strings.NewReplacer(instead...).Replace(line))
+	r.t.Logf("$ %s\n%s", line, out)
+	must(r.t, err)
+	return out
+}
+
+// before follows the guide until another balancer is touched: it finds out which machine has each VIP, and pins the VIP's
+// Service to that machine.
+func (r *reader) before(vips map[netip.Addr]string, was map[netip.Addr]string) {
+	r.t.Helper()
+	found := map[netip.Addr]string{}
+	r.follow("Before", map[string]func(string){
+		"ping ": func(line string) {
+			for vip := range vips {
+				found[vip] = r.hostOf(r.types(lab.Phone, line, "192.168.1.200", vip.String(), "; ", " || true; ")) // what leads on does not answer the echo
+				if found[vip] != was[vip] {
+					r.t.Errorf("the guide finds %s at %q, and %s answers for it", vip, found[vip], was[vip])
+				}
+			}
+		},
+		"kubectl annotate ": func(line string) {
+			for vip, service := range vips {
+				r.types(lab.ControlHost, line, " web ", " "+service+" ", "nuc1", found[vip])
+			}
+		},
+	})
+}
+
+// after follows the guide once Plinth answers.
+func (r *reader) after(vips map[netip.Addr]string) {
+	r.t.Helper()
+	r.follow("After", map[string]func(string){
+		"plinth status": func(string) { keeps(r.t, r.l, vips) },
+	})
+}
+
+var neighbour = regexp.MustCompile(`lladdr (\S+)`)
+
+// hostOf is the host whose MAC address ip neigh prints.
+func (r *reader) hostOf(printed string) string {
+	r.t.Helper()
+	macs, err := r.l.MACs()
+	must(r.t, err)
+	found := neighbour.FindStringSubmatch(printed)
+	if found == nil {
+		r.t.Fatalf("no MAC address in what was printed:\n%s", printed)
+	}
+	hw, err := net.ParseMAC(found[1])
+	must(r.t, err)
+	return macs[lab.MAC(hw)]
+}
+
+// begins starts Plinth where the guide has its overlay applied.
+func (r *reader) begins(vips int) func(string) {
+	return func(string) { startPlinth(r.t, r.l, vips) }
+}
+
+// put creates objects that another balancer's manifests have: they stand for its pods, of which there are none here.
+func (r *reader) put(manifest string) {
+	r.t.Helper()
+	file := filepath.Join(r.folder, "theirs.yaml")
+	must(r.t, os.WriteFile(file, []byte(manifest), 0o600))
+	_, err := r.l.Kubectl(r.t.Context(), "apply", "-f", file)
+	must(r.t, err)
+}
+
+// workload is one of another balancer, that no Node fits.
+func workload(kind, namespace, name string) string {
+	return `apiVersion: apps/v1
+kind: ` + kind + `
+metadata: {namespace: ` + namespace + `, name: ` + name + `}
+spec:
+  selector: {matchLabels: {of: ` + name + `}}
+  template:
+    metadata: {labels: {of: ` + name + `}}
+    spec: {nodeSelector: {nobody: fits}, containers: [{name: one, image: theirs}]}
+`
+}
