@@ -19,6 +19,10 @@ import "time"
 //     After a pause of the loop a running peer has to be given a second to say that it is there
 //     (RFC 5880, section 6.8.3), unless the witness has been asked, and answered, since.
 //
+// What the process found to be its own before it was stopped others may have taken since. So until the caller has acted on a state
+// that says that the process was stopped, nothing counts at all, whatever its sessions have heard by then: it would answer, and
+// announce, by what it knew before.
+//
 // A machine that has no others in its configuration has nobody who could take over, and its
 // deadline goes on with its loop.
 type evidence struct {
@@ -29,6 +33,7 @@ type evidence struct {
 	read      bool          // the caller has the latest state
 	tick      time.Duration // the loop's last
 	resumed   time.Duration // when the loop last went on after a pause
+	acted     time.Duration // of these, the last that the caller has acted on
 	witness   time.Duration // when the last ask of the witness began that was answered
 }
 
@@ -45,6 +50,11 @@ func (e *evidence) observe(now time.Duration) (resumed bool) {
 // after the other, and are up again as soon as the peers are heard, so none of that says that
 // a machine is gone.
 func (e *evidence) hasJustResumed(now time.Duration) bool { return now-e.resumed < e.detection }
+
+// isActedOn reports whether the caller knows of the last pause of the loop, and whether there has been none since its last turn.
+func (e *evidence) isActedOn(now time.Duration) bool {
+	return e.resumed <= e.acted && now-e.tick <= e.detection
+}
 
 // until is the deadline.
 func (e *evidence) until() time.Duration {

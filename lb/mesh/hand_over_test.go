@@ -101,6 +101,7 @@ func TestAMachineAnswersOnWhileItHandsOver(t *testing.T) {
 		until(t, m, standing(0, advertise.Up))
 		other.until(t, "that it is up", func(x said) bool { return x.state == bfd.Up && !x.poll })
 		other.confirms.Store(false)
+		m.Acted(m.State())
 		closed := make(chan struct{})
 		go func() { m.Close(context.Background(), handOver); close(closed) }()
 		other.until(t, "the end", func(x said) bool { return x.poll || x.state == bfd.AdminDown })

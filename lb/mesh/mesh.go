@@ -73,8 +73,23 @@ func (m *Mesh) sorted() []*link {
 	return all
 }
 
+// Acted says that what follows from states is in force: that this machine answers for nothing any more that others may have taken
+// while this process stood still.
+func (m *Mesh) Acted(on []LinkState) {
+	for _, s := range on {
+		m.mu.Lock()
+		l := m.links[s.Subnet]
+		m.mu.Unlock()
+		if l != nil {
+			l.mu.Lock()
+			l.evidence.acted = max(l.evidence.acted, s.Resumed)
+			l.mu.Unlock()
+		}
+	}
+}
+
 // AnswersUntil is until when, on the clock of package uptime, what [Mesh.State] said last of a
-// subnet may be acted on; 0 for a subnet without a mesh. Whoever answers a request that may
+// subnet may be acted on; 0 for a subnet without a mesh, and since this process stood still, until [Mesh.Acted]. Whoever answers a request that may
 // have waited compares it with the time of the answer.
 func (m *Mesh) AnswersUntil(subnet netip.Prefix) time.Duration {
 	m.mu.Lock()
@@ -85,6 +100,9 @@ func (m *Mesh) AnswersUntil(subnet netip.Prefix) time.Duration {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.evidence.isActedOn(uptime.Now()) {
+		return 0
+	}
 	for _, x := range l.members { // newer than the loop's last turn
 		l.evidence.lastUp = max(l.evidence.lastUp, x.facts().Heard.LastUp)
 	}

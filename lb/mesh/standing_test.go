@@ -173,4 +173,16 @@ func TestTheDeadlineRestsOnWhatWasNotSleptThrough(t *testing.T) {
 	expect("the caller does not know", at+340*ms)
 	e.alone = true
 	expect("nobody could have", at+11300*ms)
+	acts := func(what string, now time.Duration, want bool) {
+		t.Helper()
+		if got := e.isActedOn(at + now); got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	acts("the caller has not acted on the stop", 11*time.Second, false)
+	e.acted = e.resumed
+	acts("it has", 11*time.Second, true)
+	acts("stopped again, and no turn of the loop yet", 12*time.Second, false)
+	run(12*time.Second, 12*time.Second)
+	acts("the loop knows, and the caller does not", 12*time.Second, false)
 }

@@ -74,8 +74,10 @@ func beMachine(text string) {
 	for {
 		select {
 		case <-m.Changed():
+			state := m.State()
+			m.Acted(state)
 			until := m.AnswersUntil(subnet)
-			_ = out.Encode(report{uptime.Now(), until, m.State()})
+			_ = out.Encode(report{uptime.Now(), until, state})
 		case <-end:
 			m.Close(context.Background(), time.Duration(p.HandOver)*time.Second)
 			return

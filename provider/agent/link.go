@@ -33,6 +33,7 @@ const (
 // wire is what answers on links.
 type wire interface {
 	Set(context.Context, []onlink.Config) error
+	Ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
 	Probe(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
 	AskAll(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
 	Machine(subnet netip.Prefix, mac onlink.MAC) (netip.Addr, bool)
@@ -46,6 +47,7 @@ type wire interface {
 type neighbors interface {
 	Set(context.Context, []mesh.Config) error
 	State() []mesh.LinkState
+	Acted(on []mesh.LinkState)
 	Changed() <-chan struct{}
 }
 
@@ -265,9 +267,14 @@ func (l *links) decide(ctx context.Context) (next time.Duration) {
 	if err != nil {
 		next = sooner(next, retryEvery)
 	}
+	l.mesh.Acted(there)     // the wire is silent where it cannot be set
 	for _, r := range all { // now that the wire has the link
 		for _, vip := range r.step.Probes {
-			go l.probe(ctx, r.plan, vip)
+			ask := l.wire.Probe
+			if r.hasOtherOwner(vip) { // who asks again and again asks as itself: of a probe over IPv6 all hosts hear the answer
+				ask = l.wire.Ask
+			}
+			go l.probe(ctx, r.plan, vip, ask)
 		}
 		for _, vip := range r.step.Again {
 			l.wire.AnnounceAnew(r.plan.Link.Subnet, vip)
@@ -275,6 +282,15 @@ func (l *links) decide(ctx context.Context) (next time.Duration) {
 	}
 	l.publish(all)
 	return next
+}
+
+// question asks on a link who has an address.
+type question = func(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
+
+// hasOtherOwner reports whether this machine takes another one for the owner of a VIP.
+func (r linkReached) hasOtherOwner(vip netip.Addr) bool {
+	i := slices.IndexFunc(r.step.Owners, func(o advertise.Owned) bool { return o.VIP == vip })
+	return i >= 0 && r.step.Owners[i].Owner != "" && r.step.Owners[i].Owner != r.self
 }
 
 // sooner is the shorter of two times until something is due; 0: never.
@@ -332,9 +348,9 @@ func machineAt(p advertise.LinkPlan, addr netip.Addr) string {
 }
 
 // probe looks for who has a VIP.
-func (l *links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr) {
+func (l *links) probe(ctx context.Context, p advertise.LinkPlan, vip netip.Addr, ask question) {
 	f := found{subnet: p.Link.Subnet, vip: vip, began: uptime.Now()}
-	macs, err := l.wire.Probe(ctx, p.Link.Subnet, vip, probeTries, probeEvery)
+	macs, err := ask(ctx, p.Link.Subnet, vip, probeTries, probeEvery)
 	for _, mac := range macs {
 		addr, known := l.wire.Machine(p.Link.Subnet, mac)
 		f.Machine = machineAt(p, addr)

@@ -33,6 +33,7 @@ type fakeLAN struct {
 	witness    []netip.Addr
 	leaving    bool
 	probes     int
+	asked      int // of these, those that say who asks
 	conflicts  map[netip.Addr]onlink.MAC
 	deaf       lb.Reason // why the wire does not work
 	early      int       // probes on a link that was not set
@@ -92,6 +93,13 @@ func (f fakeWire) Probe(_ context.Context, _ netip.Prefix, addr netip.Addr, _ in
 	return nil, nil
 }
 
+func (f fakeWire) Ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error) {
+	f.mu.Lock()
+	f.asked++
+	f.mu.Unlock()
+	return f.Probe(ctx, subnet, addr, tries, every)
+}
+
 func (f fakeWire) AskAll(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error) {
 	return f.Probe(ctx, subnet, addr, tries, every)
 }
@@ -138,6 +146,8 @@ func (f fakeMesh) Set(_ context.Context, all []mesh.Config) error {
 	}
 	return nil
 }
+
+func (f fakeMesh) Acted([]mesh.LinkState) {}
 
 func (f fakeMesh) State() []mesh.LinkState {
 	f.mu.Lock()
@@ -249,6 +259,30 @@ func TestAMachineAnswersForWhatItOwnsAndFollowsOneThatIsGone(t *testing.T) {
 	f.set("w3", advertise.Down)
 	f.set("w2", advertise.Up)
 	f.until(t, own, other)
+}
+
+// The first home of a VIP that another machine answers for looks every five seconds whether that one still does. Over IPv6 all hosts
+// of the link hear the answer to who does not say who asks (RFC 4861, section 7.2.4).
+func TestWhoLooksAgainAndAgainSaysWhoAsks(t *testing.T) {
+	t.Parallel()
+	f := newFakeLAN()
+	f.standing["w2"], f.standing["w3"] = advertise.Up, advertise.Up
+	vip := netip.MustParseAddr("192.168.1.200")
+	plan := lanPlan(map[string][]string{"192.168.1.200": {"w1", "w2", "w3"}})
+	w2, _ := plan.Link.Machine("w2")
+	f.owners[vip] = w2.Addr
+	l := startLinks(t, f)
+	l.set(linkPlans{"w1", []advertise.LinkPlan{plan}})
+	waitFor(t, "it looks whether the owner still answers", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.asked > 0
+	})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if before := f.probes - f.asked; before != 1 {
+		t.Errorf("it looked %d times without a word of who asks, want once, before it knew who has the VIP", before)
+	}
 }
 
 func TestAMachineThatIsDrainedFallsSilentAndTellsTheOthers(t *testing.T) {
