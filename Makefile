@@ -86,6 +86,7 @@ release: release-notes images ## all that a release consists of, in dist/: the s
 	done
 	@$(DIST) -programs ../bin -images ../bin/images
 	@cat dist/SHA256SUMS
+	@[ '$(REGISTRY)' != docker.io/library ] || echo 'Images, chart and manifests name docker.io/library, where you cannot publish: REGISTRY=registry.example.com/plinth names yours.' >&2
 
 # What goes out is whole, and of the version that is meant, not of an earlier commit.
 .PHONY: dist-check
@@ -216,6 +217,7 @@ bench: controlplane ## measure what the docs give a figure for
 	$(call step,VIPs on the link beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./bench/onlink
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./bench/onlink -args -ipv6
+	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./bench/onlink -args -machines=5 -vips=50 -cuts=5 -stories=cuts,ends
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 1h ./bench/onlink -args -only=plinth -stories=idle,hostile,split -machines=5 -idle=2m -split=2m
 	$(call step,Services from their creation to a router beside MetalLB)
 	@go test -C test $(EXEC) -count=1 -run '^$$' -bench . -benchtime 1x -timeout 3h ./bench/vips

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -59,6 +60,9 @@ func push(archive string, options ...remote.Option) (string, error) {
 	to, err := name.ParseReference(full)
 	if err != nil {
 		return "", err
+	}
+	if to.Context().RegistryStr() == name.DefaultRegistry && strings.HasPrefix(to.Context().RepositoryStr(), "library/") {
+		return "", fmt.Errorf("it is made for %s, where Docker alone publishes: make release REGISTRY=registry.example.com/plinth first", to.Context().Name())
 	}
 	if err := remote.WriteIndex(to, image, options...); err != nil {
 		return "", err

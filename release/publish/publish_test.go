@@ -20,15 +20,7 @@ func TestAPushedImageArrivesWhole(t *testing.T) {
 	server := httptest.NewServer(registry.New())
 	defer server.Close()
 	where := strings.TrimPrefix(server.URL, "http://") + "/plinth"
-	programs, out := t.TempDir(), t.TempDir()
-	for _, program := range []string{"plinth-agent", "plinth-cloud-controller-manager"} {
-		for _, arch := range []string{"amd64", "arm64"} {
-			run(t, "go", "build", "-o", filepath.Join(programs, "linux-"+arch, program), "../dist/testdata/program")
-		}
-	}
-	run(t, "go", "run", "../images", "-version", "v1.2.3", "-revision", "0123abc", "-registry", where, "-programs", programs, "-out", out)
-
-	pushed, err := push(filepath.Join(out, "plinth-agent.tar"))
+	pushed, err := push(madeFor(t, where))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +55,28 @@ func TestAPushedImageArrivesWhole(t *testing.T) {
 			t.Errorf("%s: %v, %v", m.Platform, config, err)
 		}
 	}
+}
+
+// TestWhatIsMadeForNobodysRegistryIsNotPushed: make release without a REGISTRY makes images that can be imported, of a name that
+// nobody but Docker may publish.
+func TestWhatIsMadeForNobodysRegistryIsNotPushed(t *testing.T) {
+	pushed, err := push(madeFor(t, "docker.io/library"))
+	if err == nil || !strings.Contains(err.Error(), "make release REGISTRY=") {
+		t.Errorf("pushed as %q, %v", pushed, err)
+	}
+}
+
+// madeFor is the archive of the agent's image, as make makes it, for a registry.
+func madeFor(t *testing.T, registry string) (archive string) {
+	t.Helper()
+	programs, out := t.TempDir(), t.TempDir()
+	for _, program := range []string{"plinth-agent", "plinth-cloud-controller-manager"} {
+		for _, arch := range []string{"amd64", "arm64"} {
+			run(t, "go", "build", "-o", filepath.Join(programs, "linux-"+arch, program), "../dist/testdata/program")
+		}
+	}
+	run(t, "go", "run", "../images", "-version", "v1.2.3", "-revision", "0123abc", "-registry", registry, "-programs", programs, "-out", out)
+	return filepath.Join(out, "plinth-agent.tar")
 }
 
 func TestAnArchiveIsUnpackedWithinItsFolder(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -69,6 +70,14 @@ func Find(ctx context.Context, say func(format string, args ...any)) (map[string
 // FindNode returns the file of every program that a real machine runs, as Find does.
 func FindNode(ctx context.Context, say func(format string, args ...any)) (map[string]string, error) {
 	return find(ctx, node, say)
+}
+
+// Helm returns the file of helm, which is built where it is not there.
+func Helm(ctx context.Context) (string, error) {
+	const name = "helm"
+	only := slices.DeleteFunc(slices.Clone(node), func(p program) bool { return p.name != name })
+	found, err := find(ctx, only, func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
+	return found[name], err
 }
 
 // GarbageVariable is the GOGC of Kubernetes' programs: where all tests run, processors are scarcer than memory. Benchmarks

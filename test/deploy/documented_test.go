@@ -17,13 +17,18 @@ import (
 // version is what the programs under test are built as.
 const version = "v9.8.7-test"
 
-// built is one of our programs, built as make builds it, with a version of the test's own.
+// built is one of our programs, built by the command of make build, with a version of the test's own.
 func built(t *testing.T, folder string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), folder)
-	build := exec.Command("go", "build", "-C", "../..", "-trimpath", "-tags", "grpcnotrace", "-ldflags", "-s -w -X plinth.dev/plinth/buildinfo.Version="+version, "-o", file, "./cmd/"+folder)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	run(t, build, "")
+	commands := run(t, exec.Command("make", "--dry-run", "--no-print-directory", "-C", "../..", "build", "VERSION="+version), "")
+	build := regexp.MustCompile(`(?m)^(.* go build .* -o )\S+( \./cmd/` + folder + `)$`).FindStringSubmatch(commands)
+	if build == nil {
+		t.Fatalf("make build has no command for cmd/%s:\n%s", folder, commands)
+	}
+	shell := exec.Command("sh", "-e", "-c", build[1]+file+build[2])
+	shell.Dir = "../.."
+	run(t, shell, "")
 	return file
 }
 

@@ -197,6 +197,26 @@ func TestTheChartWithEveryValueSet(t *testing.T) {
 	}
 }
 
+// TestBothUpdateStrategiesThatRollNothingAreTaken: of a strategy that does not roll an API server refuses the chart's own
+// rollingUpdate, which null takes away.
+func TestBothUpdateStrategiesThatRollNothingAreTaken(t *testing.T) {
+	manifest, err := template(namespace, values{
+		"controller": values{"updateStrategy": values{"type": "Recreate", "rollingUpdate": nil}},
+		"agent":      values{"updateStrategy": values{"type": "OnDelete", "rollingUpdate": nil}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	kubectl(t, apiserver.Start(t, apiserver.Options{}), manifest, "apply", "--dry-run=server", "--server-side", "--validate=strict", "-f", "-")
+	all := objects(t, manifest)
+	for name, want := range map[string]string{"Deployment plinth-cloud-controller-manager strategy": "Recreate", "DaemonSet plinth-agent updateStrategy": "OnDelete"} {
+		at := strings.LastIndex(name, " ")
+		if got, _, _ := unstructured.NestedString(all[name[:at]], "spec", name[at+1:], "type"); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
 func container(t *testing.T, workload map[string]any) map[string]any {
 	t.Helper()
 	all, _, err := unstructured.NestedSlice(workload, "spec", "template", "spec", "containers")

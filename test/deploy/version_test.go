@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// As built by make, which hands the version to the linker.
+// As built by make, which hands version and commit to the linker. The metric plinth_build_info has both from where the program has
+// them.
 func TestEveryProgramSaysItsVersion(t *testing.T) {
 	for folder, want := range map[string]string{
 		"plinth":                   "plinth version " + version + "\n",
@@ -28,8 +29,9 @@ func TestEveryProgramSaysItsVersion(t *testing.T) {
 				t.Errorf("plinth version says %q", out)
 			}
 			var fields map[string]string
-			if err := json.Unmarshal([]byte(run(t, exec.Command(program, "version", "-o", "json"), "")), &fields); err != nil || fields["version"] != version {
-				t.Errorf("plinth version -o json says %v, %v", fields, err)
+			commit := regexp.MustCompile(`buildinfo\.Revision=([0-9a-f]*) `).FindStringSubmatch(run(t, exec.Command("make", "--dry-run", "--no-print-directory", "-C", "../..", "build"), ""))[1]
+			if err := json.Unmarshal([]byte(run(t, exec.Command(program, "version", "-o", "json"), "")), &fields); err != nil || fields["version"] != version || fields["revision"] != commit {
+				t.Errorf("plinth version -o json says %v, %v; the commit is %s", fields, err, commit)
 			}
 		})
 	}
@@ -38,6 +40,9 @@ func TestEveryProgramSaysItsVersion(t *testing.T) {
 // An image holds what make builds for it: here is what make would run.
 func TestImagesAreMadeOfProgramsThatKnowTheirVersion(t *testing.T) {
 	out := run(t, exec.Command("make", "--dry-run", "--no-print-directory", "-C", "../..", "images", "VERSION=v9.8.7"), "")
+	if labels := regexp.MustCompile(`go run -C release \./images -version 'v9\.8\.7' -revision '[0-9a-f]{40}'`); !labels.MatchString(out) {
+		t.Errorf("the images' labels have another version or commit:\n%s", out)
+	}
 	builds := regexp.MustCompile(`go build .*`).FindAllString(out, -1)
 	if len(builds) != 2 { // in a loop over the platforms
 		t.Fatalf("make images builds %d programs, want 2:\n%s", len(builds), out)

@@ -76,6 +76,9 @@ func (l *Lab) startAgent(machine string, onLink bool, flags []string) error {
 	if err != nil {
 		return err
 	}
+	if l.JSONLogs {
+		flags = append([]string{"--log-format=json"}, flags...)
+	}
 	kubeconfig := l.pki("agent-" + machine + ".conf")
 	granted.Mounts = []container.Mount{
 		{From: id, To: machineID},

@@ -33,6 +33,8 @@ type Lab struct {
 	// Installed is the namespace of the programs that are started from now on; empty:
 	// PlinthNamespace.
 	Installed string
+	// JSONLogs has controller and agents that are started from now on write their logs as JSON.
+	JSONLogs bool
 
 	mu       sync.Mutex // guards record
 	record   *record

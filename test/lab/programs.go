@@ -299,12 +299,16 @@ func (l *Lab) StartCCM(ctx context.Context) error {
 	if err := l.accountKubeconfig(ctx, ccmAccount, file, nil); err != nil {
 		return err
 	}
+	format := "text"
+	if l.JSONLogs {
+		format = "json"
+	}
 	return l.supervise(ctx, controlHost, supervisor.Program{Name: "ccm", Env: os.Environ(), Dir: l.Dir(), Command: []string{
 		filepath.Join(l.binaries.plinth, "plinth-cloud-controller-manager"),
 		"--kubeconfig=" + file, "--authentication-kubeconfig=" + file, "--authorization-kubeconfig=" + file,
 		"--namespace=" + l.installed(), "--leader-elect-resource-namespace=" + l.installed(), "--cert-dir=" + filepath.Join(l.Dir(), "pki", "ccm"),
 		"--leader-elect-retry-period=500ms", // whoever waits to lead looks often; a leader may stand still for 10 s, as everywhere
-		"--v=2",
+		"--v=2", "--logging-format=" + format,
 	}})
 }
 

@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/test/e2e/story"
 )
 
-func TestMain(m *testing.M) { story.Suite{Name: "e2e-link"}.Main(m) }
+func TestMain(m *testing.M) { story.Suite{Name: "e2e-link", JSONLogs: true}.Main(m) }
 
 func must(t *testing.T, err error) {
 	t.Helper()

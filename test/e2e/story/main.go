@@ -27,6 +27,7 @@ type Suite struct {
 	Name     string        // that its labs begin with
 	HoldTime time.Duration // of the sessions of its shared lab; zero: 3 s
 	Besides  []string      // labs of other names that its stories have
+	JSONLogs bool          // Plinth's programs write JSON, and a line that is none fails the suite
 }
 
 // running is the suite whose stories run.
@@ -57,6 +58,11 @@ func (s Suite) Main(m *testing.M) {
 		if l, err := lab.Open(name, nil); err == nil && code != 0 {
 			logs := filepath.Join(os.TempDir(), "plinth-logs-"+name)
 			fmt.Fprintln(os.Stderr, "logs of all programs:", logs, l.SaveLogs(logs))
+		} else if err == nil && s.JSONLogs {
+			if err := jsonAlone(filepath.Join(l.Dir(), "logs")); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = 1
+			}
 		}
 		if err := lab.Down(ctx, name); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -85,6 +91,7 @@ func begin(name string, topology lab.Topology, before ...func(*lab.Lab) error) (
 	if err != nil {
 		return nil, err
 	}
+	l.JSONLogs = running.JSONLogs
 	for _, do := range before {
 		if err := do(l); err != nil {
 			return nil, err
