@@ -42,6 +42,7 @@ type refusal struct {
 	accepted   string
 	suggestion string
 	example    bool // the suggestion is one of many that would do
+	elsewhere  bool // the suggestion is one for another key
 }
 
 // refuse notes that the node is refused; related are other places to look at.
@@ -158,7 +159,7 @@ func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield func(*yaml.Node)) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.notAList(n)
+		d.notAList(n, yield)
 		return
 	}
 	*at = n
@@ -220,19 +221,37 @@ var kindNames = map[string]string{
 	"!!null": "nothing", "!!timestamp": "a date", "!!map": "a mapping", "!!seq": "a list",
 }
 
-// notAList refuses one value where several may stand.
-func (d *decoder) notAList(n *yaml.Node) {
+// notAList refuses one value where several may stand. It suggests a list of that value where it is one that may be in it.
+func (d *decoder) notAList(n *yaml.Node, read func(item *yaml.Node)) {
 	d.wrongType(n, "a list")
-	if n.Kind == yaml.ScalarNode {
-		d.faults[len(d.faults)-1].suggestion = "[" + quoted(n.Value) + "]"
+	refused := len(d.faults)
+	if n.Kind != yaml.ScalarNode {
+		return
 	}
+	one := quoted(n.Value)
+	item, legible := written(one)
+	steps := d.steps
+	d.steps = 1000 // what is read to give advice costs the document nothing
+	if read(item); legible && len(d.faults) == refused {
+		d.faults[refused-1].suggestion = "[" + one + "]"
+	}
+	d.faults, d.steps = d.faults[:refused], steps
 }
 
 // wrongType refuses a node that is not what is wanted.
 func (d *decoder) wrongType(n *yaml.Node, want string) {
-	is := kindNames[n.ShortTag()]
-	if is == "" {
-		is = "a value tagged " + n.ShortTag()
+	d.refuse(n, refusal{code: WrongType, message: "is " + kindOf(n) + ", not " + want, accepted: want})
+}
+
+// kindOf is a word for what somebody wrote.
+func kindOf(n *yaml.Node) string {
+	tag := n.ShortTag()
+	switch is := kindNames[tag]; {
+	case is == "":
+		return "a value tagged " + tag
+	case tag == "!!float" && !strings.Contains(n.Value, "."): // 1e3, and 08
+		return "a number"
+	default:
+		return is
 	}
-	d.refuse(n, refusal{code: WrongType, message: "is " + is + ", not " + want, accepted: want})
 }

@@ -35,7 +35,7 @@ func init() { // readers read raw types themselves, so neither can be initialise
 		"label": checked(labelText), "labelKey": checked(labelKey), "id": checked(machineID), "uuid": checked(uuid), "alias": checked(alias),
 		"secretKey": checked(secretKey), "reason": checked(reason), "router": checked(readRouterAddr), "effect": word("NoSchedule", "PreferNoSchedule", "NoExecute"),
 		"address": readAddressKey, "portal": readPortal, "any": anyKey,
-		"holdTime": readHoldTime, "gracefulRestart": readGracefulRestart, "restartTime": readRestartTime, "password": refusePassword,
+		"holdTime": readHoldTime, "gracefulRestart": readGracefulRestart, "restartTime": readRestartTime, "password": refusePassword, "bfd": readBFD,
 		"sessionTrial": between(0, time.Hour),
 	}
 	tabulate(reflect.TypeFor[rawInventory]())
@@ -164,7 +164,7 @@ func (s *scalar[T]) decode(d *decoder, n *yaml.Node, read any) {
 	if isNull(n) || !d.step(n) {
 		return
 	}
-	if v, ok := read.(reader[T])(d, n); ok {
+	if v, ok := advised(d, n, read.(reader[T])); ok {
 		*s = scalar[T]{v, n}
 	}
 }
@@ -196,6 +196,9 @@ func (l *list[T]) decode(d *decoder, n *yaml.Node, read any) {
 			}
 		}
 	})
+	if l.node == nil { // what was read to give advice
+		l.v = nil
+	}
 }
 
 // decode reads a mapping, or a sequence of mappings.
@@ -219,7 +222,7 @@ func (l *oneOrMore[T]) decode(d *decoder, n *yaml.Node, read any) {
 
 // decodePair reads a key and its value.
 func (e *entry[T]) decodePair(d *decoder, k, v *yaml.Node, read entryReaders) bool {
-	name, ok := read.key(d, k)
+	name, ok := advised(d, k, read.key)
 	e.key = scalar[string]{name, k}
 	e.value.decode(d, v, read.value)
 	return ok && e.value.given()

@@ -113,7 +113,7 @@ func alias(s string) (string, *refusal) {
 	r := &refusal{code: BadAlias, message: "is not a foreign providerID", accepted: "scheme://rest, as the Node has it in spec.providerID"}
 	switch {
 	case strings.HasPrefix(s, ProviderScheme+"://"):
-		r.message, r.suggestion = "is a providerID of Plinth's own", "id: "+strings.TrimPrefix(s, ProviderScheme+"://")
+		r.message, r.suggestion, r.elsewhere = "is a providerID of Plinth's own", "id: "+strings.TrimPrefix(s, ProviderScheme+"://"), true
 		return "", r
 	case len(s) > 253 || !providerIDForm.MatchString(s):
 		if scheme, rest, ok := strings.Cut(s, ":"); ok {

@@ -166,7 +166,7 @@ type rawSession struct {
 	// Hops to the other end. Default: 0, directly connected.
 	Multihop scalar[int] `key:"multihop" form:"0..255"`
 	// The BFD profile of the session, or off. Default: off.
-	BFD scalar[string] `key:"bfd" form:"name"`
+	BFD scalar[string] `key:"bfd" form:"bfd"`
 	// The Secret that holds the session's password (RFC 2385). A password itself is never written here.
 	PasswordFrom rawSecretKey `key:"passwordFrom"`
 	// What machines announce besides VIPs.

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -17,7 +18,7 @@ func text(d *decoder, n *yaml.Node) (string, bool) {
 		case "!!str":
 			return n.Value, true
 		case "!!int", "!!float", "!!bool", "!!timestamp":
-			d.refuse(n, refusal{code: WrongType, message: "is " + kindNames[n.Tag] + " to YAML, where text is wanted",
+			d.refuse(n, refusal{code: WrongType, message: "is " + kindOf(n) + " to YAML, where text is wanted",
 				accepted: "text; put it in quotes", suggestion: strconv.Quote(n.Value)})
 			return "", false
 		}
@@ -71,7 +72,7 @@ func word[T ~string](words ...T) func(*decoder, *yaml.Node) (T, bool) {
 var synonyms = map[string]string{
 	"vxlan": "overlay", "geneve": "overlay", "tunnel": "overlay", "bgp": "fabric", "routed": "fabric", "native": "direct", "l2": "direct",
 	"enabled": "active", "on": "active", "up": "active", "running": "active", "cordoned": "maintenance", "drained": "maintenance",
-	"down": "off", "shutdown": "off", "stopped": "off", "decommissioned": "retired", "removed": "retired", "deleted": "retired",
+	"false": "off", "no": "off", "down": "off", "shutdown": "off", "stopped": "off", "decommissioned": "retired", "removed": "retired", "deleted": "retired",
 	"new": "planned", "spare": "planned", "withdrawn": "disabled", "all": "default",
 	"arp": "link", "layer2": "link", "ndp": "link", "l3": "bgp",
 	"arista": "eos", "cumulus": "nvue", "frrouting": "frr", "juniper": "junos", "mikrotik": "routeros", "openbsd": "openbgpd",
@@ -108,31 +109,48 @@ func number(low, high int) func(*decoder, *yaml.Node) (int, bool) {
 	return func(d *decoder, n *yaml.Node) (int, bool) {
 		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
 			r := refusal{code: WrongType, message: "is not a whole number", accepted: accepted}
-			if _, err := strconv.Atoi(n.Value); err == nil {
-				r.suggestion = n.Value + " without quotes"
+			if _, plain := plainNumber(n.Value); plain {
+				r.suggestion = n.Value + withoutQuotes
 			}
 			d.refuse(n, r)
 			return 0, false
 		}
-		v, err := strconv.Atoi(n.Value)
-		if err != nil || v < low || v > high {
-			d.refuse(n, refusal{code: OutOfRange, message: "is out of range", accepted: accepted,
-				suggestion: closest(v, err, low, high)})
+		v, plain := plainNumber(n.Value)
+		if huge, err := strconv.ParseUint(n.Value, 10, 64); !plain && err == nil && strconv.FormatUint(huge, 10) == n.Value {
+			v, plain = math.MaxInt, true
+		}
+		if !plain {
+			d.refuse(n, refusal{code: WrongType, message: "is a number that not all readers of YAML read alike", accepted: accepted + ", in decimal digits alone",
+				suggestion: inDigits(n.Value)})
+			return 0, false
+		}
+		if v < low || v > high {
+			d.refuse(n, refusal{code: OutOfRange, message: "is out of range", accepted: accepted, suggestion: strconv.Itoa(min(max(v, low), high))})
 			return 0, false
 		}
 		return v, true
 	}
 }
 
-// closest is the bound that is nearer to v.
-func closest(v int, err error, low, high int) string {
-	switch {
-	case err != nil:
-		return ""
-	case v < low:
-		return strconv.Itoa(low)
+// plainNumber reads decimal digits, with a minus sign at most: what every version of YAML takes for the same number.
+func plainNumber(s string) (int, bool) {
+	abs, negative := strings.CutPrefix(s, "-")
+	n, ok := digits(abs, 63)
+	if negative {
+		return -int(n), ok
 	}
-	return strconv.Itoa(high)
+	return int(n), ok
+}
+
+// inDigits is a number in decimal digits that was written in another way: 16 for 0x10, 100 for 1_00. Empty: what was meant
+// cannot be known, as of 010, which is 8 to YAML 1.1 and 10 to YAML 1.2.
+func inDigits(s string) string {
+	text := strings.TrimPrefix(strings.ToLower(s), "+")
+	unsigned := strings.TrimPrefix(text, "-")
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil && (!strings.HasPrefix(unsigned, "0") || len(unsigned) > 2 && strings.ContainsRune("xob", rune(unsigned[1]))) {
+		return strconv.FormatInt(n, 10)
+	}
+	return ""
 }
 
 // readASN reads an AS number: an integer, or asdot in quotes.
@@ -142,7 +160,7 @@ func readASN(d *decoder, n *yaml.Node) (ASN, bool) {
 		d.wrongType(n, "an AS number")
 		return 0, false
 	}
-	if n.Tag == "!!float" {
+	if n.Tag == "!!float" && strings.Contains(n.Value, ".") {
 		d.refuse(n, refusal{code: FloatASN, message: "is a number with a point to YAML, which may drop its last zeros",
 			accepted: accepted, suggestion: strconv.Quote(n.Value)})
 		return 0, false
@@ -154,6 +172,8 @@ func readASN(d *decoder, n *yaml.Node) (ASN, bool) {
 			r.suggestion = rest
 		} else if n.Value == "0" {
 			r.suggestion = "64512"
+		} else if n.Tag == "!!int" {
+			r.suggestion = inDigits(n.Value)
 		}
 		d.refuse(n, r)
 	}
@@ -200,8 +220,13 @@ func durationMeant(s string) string {
 func between(low, high time.Duration) func(*decoder, *yaml.Node) (time.Duration, bool) {
 	return func(d *decoder, n *yaml.Node) (time.Duration, bool) {
 		if n.Tag == "!!int" {
-			d.refuse(n, refusal{code: BadDuration, message: "has no unit", accepted: "a number with its unit, such as 100ms, 9s or 2m",
-				suggestion: n.Value + "s"})
+			r := refusal{code: BadDuration, message: "has no unit", accepted: "a number with its unit, such as 100ms, 9s or 2m"}
+			if _, plain := plainNumber(n.Value); plain {
+				r.suggestion = n.Value + "s"
+			} else if decimal := inDigits(n.Value); decimal != "" {
+				r.suggestion = decimal + "s"
+			}
+			d.refuse(n, r)
 			return 0, false
 		}
 		v, ok := readDuration(d, n)

@@ -10,8 +10,21 @@ import (
 // refusePassword reads no password.
 func refusePassword(d *decoder, n *yaml.Node) (string, bool) {
 	d.refuse(n, refusal{code: InlinePassword, message: "a password must not stand in the inventory", value: NotShown,
-		accepted: "a Secret in Plinth's namespace", suggestion: "passwordFrom: {secret: bgp, key: password}"})
+		accepted: "a Secret in Plinth's namespace", suggestion: "passwordFrom: {secret: bgp, key: password}", elsewhere: true})
 	return "", false
+}
+
+// readBFD reads the name of a profile, or off, which is what somebody means who writes false.
+func readBFD(d *decoder, n *yaml.Node) (string, bool) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
+		r := refusal{code: WrongType, message: "is a truth value to YAML", accepted: "the name of a profile in spec.bfdProfiles, or off"}
+		if strings.EqualFold(n.Value, "false") {
+			r.suggestion = "off"
+		}
+		d.refuse(n, r)
+		return "", false
+	}
+	return checked(name)(d, n)
 }
 
 // readHoldTime reads the hold time of a session (RFC 4271, section 4.2). Zero,
