@@ -393,8 +393,8 @@ const (
 	// another, and its providerID, pod CIDRs and VIPs in any case. If it is another machine, write an id for it.
 	MachineRenamed Code = "P1014"
 	// The change would leave Nodes that are machines of the inventory without one, or such that each could be any
-	// of several: by its providerID, systemUUID and name. Their agents would do nothing any more, and
-	// what they announce would stay as it is, whatever becomes of the endpoints there. Mend the match or the id
+	// of several: by its systemUUID and name, or an alias. A providerID that Plinth gave counts alone. Their agents would go
+	// on as the machines that they were, with the endpoints of the day, and follow no other edit. Mend the match or the id
 	// that is named. If it is meant: plinth allow DIGEST.
 	NodesLost Code = "P1015"
 	// The change would keep pods from reaching pods of other Nodes that they reach: podNetwork is gone though no other
@@ -405,4 +405,8 @@ const (
 	// addresses of pools that nobody has from bouncing between it and its router, so nobody would reach these any
 	// more. Take the addresses out of the pool, or list them in its exclude.
 	PoolTakesCluster Code = "P1017"
+	// ConfigMaps whose names differ only in the hash that kustomize adds, ten letters at the end, were created in the same second,
+	// as when a backup is put back, and say different things. Which is the younger one cannot be known, and none of them is what
+	// is in force: that stays. Delete all but the one that is meant.
+	CopiesOfOneAge Code = "P1018"
 )

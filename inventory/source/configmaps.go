@@ -1,11 +1,9 @@
 package source
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -148,8 +146,19 @@ func read(store cache.Store) Edit {
 }
 
 func editIn(all []*v1.ConfigMap) Edit {
-	var edit Edit
-	kept, passed := latestCopies(all)
+	kept, passed, even := latestCopies(all)
+	edit := editOfKept(kept, passed)
+	if len(even) == 0 {
+		return edit
+	}
+	for _, choice := range choices(kept, even) {
+		edit.either = append(edit.either, editOfKept(choice, slices.Concat(passed, even.passedOver(choice))))
+	}
+	edit.Problems = append(edit.Problems, even.problems()...)
+	return edit
+}
+
+func editOfKept(kept []*v1.ConfigMap, passed inventory.Problems) (edit Edit) {
 	for _, cm := range kept {
 		edit.add(cm)
 	}
@@ -180,37 +189,6 @@ func (e *Edit) add(cm *v1.ConfigMap) {
 		return
 	}
 	e.Allowance.Removals = max(e.Allowance.Removals, n)
-}
-
-// hashed matches the name that kustomize gives a generated ConfigMap: ten
-// letters of its own alphabet after the name that was written.
-var hashed = regexp.MustCompile(`^(.+)-[2456789bcdfghkmt]{10}$`)
-
-// latestCopies leaves of each set of kustomize's copies, which differ in the
-// hash at the end of their names, the one created last: the older ones stand
-// there until they are pruned, or for ever. The result is sorted by name; each
-// that is left out is a warning, for it may be the one that was meant.
-func latestCopies(all []*v1.ConfigMap) (kept []*v1.ConfigMap, passed inventory.Problems) {
-	slices.SortFunc(all, func(a, b *v1.ConfigMap) int {
-		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	taken := map[string]string{}
-	for _, cm := range all {
-		if parts := hashed.FindStringSubmatch(cm.Name); parts != nil {
-			if younger := taken[parts[1]]; younger != "" {
-				passed = append(passed, inventory.Problem{
-					Source: carrierSource(reference(cm)), Severity: inventory.Warning, Code: inventory.CopyPassedOver, Path: "metadata.name",
-					Message: "is not read: " + younger + " is younger, and its name differs only in a hash", Value: cm.Name,
-					Accepted: "one of the two, or names that do not end alike",
-				})
-				continue
-			}
-			taken[parts[1]] = cm.Name
-		}
-		kept = append(kept, cm)
-	}
-	slices.SortFunc(kept, func(a, b *v1.ConfigMap) int { return cmp.Compare(a.Name, b.Name) })
-	return kept, passed
 }
 
 // badAllowance is a warning: without the annotation's leave the removals are

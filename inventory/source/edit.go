@@ -25,6 +25,23 @@ type Edit struct {
 	PassedOver []string
 
 	parts map[string]inventory.Position // where in a file the documents begin that are a part of one, by their source
+	// either is what the edit may be, where copies of a ConfigMap have one age: its own problems have an error that names them.
+	either []Edit
+}
+
+// chosen is an edit without doubt about copies of one age, where what one of them says is in force.
+func (e Edit) chosen(inForce *inventory.Inventory) Edit {
+	if inForce == nil {
+		return e
+	}
+	for _, one := range e.either {
+		if said, _ := inventory.ParseFor(inForce.Name, one.Documents...); said != nil {
+			if admitted, _ := inventory.Admit(said, inForce); admitted != nil && admitted.Equal(inForce) {
+				return one
+			}
+		}
+	}
+	return e
 }
 
 // Join returns all that stands in both.
@@ -34,10 +51,18 @@ func (e Edit) Join(other Edit) Edit {
 		parts = map[string]inventory.Position{}
 	}
 	maps.Copy(parts, other.parts)
+	var either []Edit
+	for _, one := range e.either {
+		either = append(either, one.Join(other))
+	}
+	for _, one := range other.either {
+		either = append(either, e.Join(one))
+	}
 	return Edit{
 		Documents: append(slices.Clone(e.Documents), other.Documents...), Carriers: append(slices.Clone(e.Carriers), other.Carriers...),
 		Allowance: e.Allowance.And(other.Allowance), Problems: append(slices.Clone(e.Problems), other.Problems...),
 		PassedOver: append(slices.Clone(e.PassedOver), other.PassedOver...), parts: parts,
+		either: either,
 	}
 }
 
@@ -67,7 +92,8 @@ func (e Edit) in(c Carrier) (out []inventory.Document) {
 // same reports whether two edits would be decided alike.
 func (e Edit) same(other Edit) bool {
 	return e.Allowance.Equal(other.Allowance) && slices.Equal(e.Carriers, other.Carriers) &&
-		slices.EqualFunc(e.Documents, other.Documents, sameDocument) && e.Problems.String() == other.Problems.String()
+		slices.EqualFunc(e.Documents, other.Documents, sameDocument) && e.Problems.String() == other.Problems.String() &&
+		slices.EqualFunc(e.either, other.either, Edit.same)
 }
 
 // content names what an edit says, wherever it stands: an edit that was refused is known by it
@@ -77,8 +103,10 @@ func (e Edit) content() string { return hashOf(e.Documents) }
 // Written names what stands in the ConfigMaps of an edit, beside whatever files.
 func (e Edit) Written() string {
 	var all []inventory.Document
-	for _, c := range e.Carriers {
-		all = append(all, e.in(c)...)
+	for _, one := range append([]Edit{e}, e.either...) {
+		for _, c := range one.Carriers {
+			all = append(all, one.in(c)...)
+		}
 	}
 	return hashOf(all)
 }

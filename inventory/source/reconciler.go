@@ -186,11 +186,13 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	}
 	before, undecided := r.have.generation, r.edit != nil && !r.decided
 	want, said, waits := r.have.inventory, verdict{}, error(nil)
+	var edit Edit
 	if undecided {
-		want, said, waits = r.decide(ctx, *r.edit)
+		edit = r.edit.chosen(r.have.inventory)
+		want, said, waits = r.decide(ctx, edit)
 	}
 	if undecided && waits == nil {
-		want, said, waits = r.tryOut(ctx, *r.edit, want, said)
+		want, said, waits = r.tryOut(ctx, edit, want, said)
 	}
 	if r.spoilt != nil && want == r.have.inventory {
 		return r.waitForMend(ctx, said, undecided, waits)
@@ -209,7 +211,7 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	case waits != nil:
 		err = errors.Join(waits, r.reportNotReady(ctx, waits, "", nil))
 	case undecided:
-		err = r.report(ctx, result{edit: *r.edit, verdict: said, changed: r.have.generation != before})
+		err = r.report(ctx, result{edit: edit, verdict: said, changed: r.have.generation != before})
 		r.decided = err == nil
 	default:
 		err = r.reportStored(ctx)
