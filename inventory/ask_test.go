@@ -182,6 +182,7 @@ racks:
 		machines:
 			- {name: w1, id: SN-1, addresses: [10.1.1.11], aliases: ["k3s://w1"], match: {systemUUID: 4C4C4544-0032-3010-8053-B7C04F585931}}
 			- {name: w2, addresses: [10.1.1.12]}
+			- {name: w3, addresses: [10.1.1.13], aliases: ["k3s://w3"]}
 `)
 	const uuid = "4c4c4544-0032-3010-8053-b7c04f585931"
 	ambiguous := &AmbiguousError{}
@@ -200,7 +201,12 @@ racks:
 		{"by an empty identity", NodeIdentity{}, "none"},
 		{"by providerID, under the name of another", NodeIdentity{ProviderID: "plinth://SN-1", Name: "w2"}, "w1"},
 		{"by systemUUID of one and name of another", NodeIdentity{SystemUUID: ReportedUUID(uuid), Name: "w2"}, "ambiguous"},
-		{"by systemUUID of one and providerID of another", NodeIdentity{ProviderID: "plinth://w2", SystemUUID: ReportedUUID(uuid)}, "ambiguous"},
+		{"by our providerID, with the systemUUID of another", NodeIdentity{ProviderID: "plinth://w2", SystemUUID: ReportedUUID(uuid)}, "w2"},
+		{"by an alias of one and the systemUUID of another", NodeIdentity{ProviderID: "k3s://w3", SystemUUID: ReportedUUID(uuid)}, "ambiguous"},
+		{"by its name, and a systemUUID of another that several report", NodeIdentity{Name: "w3", SystemUUID: ReportedUUID(uuid), UUIDShared: true}, "w3"},
+		{"by an alias, and a systemUUID of another that several report", NodeIdentity{ProviderID: "k3s://w3", SystemUUID: ReportedUUID(uuid), UUIDShared: true}, "w3"},
+		{"by a systemUUID that several report, and nothing else", NodeIdentity{Name: "x", SystemUUID: ReportedUUID(uuid), UUIDShared: true}, "w1"}, // the index sees that two Nodes claim it
+		{"by our providerID of nobody, and the systemUUID of one", NodeIdentity{ProviderID: "plinth://w9", SystemUUID: ReportedUUID(uuid)}, "w1"},
 	} {
 		m, err := inv.MachineOf(c.node)
 		got := m.Name

@@ -116,7 +116,15 @@ func (inv *Inventory) Router(name string) (Router, bool) {
 type NodeIdentity struct {
 	ProviderID string // spec.providerID
 	SystemUUID UUID   // status.nodeInfo.systemUUID
+	// UUIDShared: another Node, whose kubelet has not fallen silent, reports the same SystemUUID, so it tells neither. An agent,
+	// which sees its own Node alone, does not know.
+	UUIDShared bool   `json:",omitempty"`
 	Name       string // metadata.name
+}
+
+// isNamedByPlinth reports whether the Node has a providerID that Plinth gave.
+func (n NodeIdentity) isNamedByPlinth() bool {
+	return strings.HasPrefix(n.ProviderID, ProviderScheme+"://")
 }
 
 // ErrNoMachine means that no machine of the inventory is the Node.
@@ -134,14 +142,30 @@ func (e *AmbiguousError) Error() string {
 		e.Node.Name, e.Node.ProviderID, e.Node.SystemUUID, strings.Join(e.Machines, ", "))
 }
 
-// MachineOf returns the machine that a Node is: by its providerID (ours, then
-// aliases) and its systemUUID, and by its name where the providerID is of no machine:
+// MachineOf returns the machine that a Node is. A providerID that Plinth gave says it, and nothing overrules that:
+// boards leave the factory with one and the same systemUUID. Else it is that of its providerID (an alias)
+// and its systemUUID, and of its name where the providerID is of no machine:
 // machines may have each other's names. Where two of these name
-// different machines the answer is an [AmbiguousError], never a guess; where
+// different machines the answer is an [AmbiguousError], never a guess, unless one of these is a systemUUID
+// that several Nodes report; where
 // none does, or the machine of that name has another systemUUID, it is
 // [ErrNoMachine].
 func (inv *Inventory) MachineOf(n NodeIdentity) (Machine, error) {
 	ix := inv.find()
+	m, err := ix.machineOf(n)
+	if err != nil && n.UUIDShared && isAmbiguous(err) {
+		n.SystemUUID = UUID{}
+		return ix.machineOf(n)
+	}
+	return m, err
+}
+
+func isAmbiguous(err error) bool {
+	var either *AmbiguousError
+	return errors.As(err, &either)
+}
+
+func (ix *index) machineOf(n NodeIdentity) (Machine, error) {
 	var found [3]spot
 	count := 0
 	add := func(m map[string]spot, key string) {
@@ -152,6 +176,9 @@ func (inv *Inventory) MachineOf(n NodeIdentity) (Machine, error) {
 	}
 	add(ix.byProvider, n.ProviderID)
 	known := count > 0
+	if known && n.isNamedByPlinth() {
+		return ix.at(found[0]), nil
+	}
 	add(ix.byUUID, n.SystemUUID.String())
 	if !known {
 		add(ix.byName, n.Name)

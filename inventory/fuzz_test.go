@@ -99,7 +99,7 @@ func FuzzMachineOf(f *testing.F) {
 	}
 	inv := mustLoad(f, "full.yaml")
 	f.Fuzz(func(t *testing.T, providerID, uuid, name string) {
-		if m, err := inv.MachineOf(NodeIdentity{providerID, ReportedUUID(uuid), name}); (m.Name == "") != (err != nil) {
+		if m, err := inv.MachineOf(NodeIdentity{ProviderID: providerID, SystemUUID: ReportedUUID(uuid), Name: name}); (m.Name == "") != (err != nil) {
 			t.Fatal(m, err)
 		}
 	})

@@ -38,7 +38,7 @@ func (e *ReplacedError) Error() string {
 // inherit the other's Node, and the answer is a [ReplacedError].
 func (inv *Inventory) Identify(n NodeIdentity) (Machine, error) {
 	m, err := inv.MachineOf(n)
-	ours := strings.HasPrefix(n.ProviderID, ProviderScheme+"://")
+	ours := n.isNamedByPlinth()
 	switch {
 	case ours && errors.Is(err, ErrNoMachine):
 		namesake, _ := inv.Machine(n.Name)
@@ -92,6 +92,7 @@ func WhyNoMachine(err error) MismatchReason {
 // The ways in which a Node may not fit its machine.
 const (
 	SystemUUIDDiffers   MismatchReason = "SystemUUIDDiffers"   // the kubelet runs on another board
+	SystemUUIDShared    MismatchReason = "SystemUUIDShared"    // the number by which the inventory knows the board is on several
 	StillOff            MismatchReason = "StillOff"            // by the inventory, and the kubelet is ready
 	StillOutOfService   MismatchReason = "StillOutOfService"   // by the taint, and the kubelet is ready
 	NotKnownToBeOff     MismatchReason = "NotKnownToBeOff"     // the taint says so, the inventory does not
@@ -104,7 +105,7 @@ const (
 // MismatchReasons are all of them.
 var MismatchReasons = []MismatchReason{
 	NoMachine, Ambiguous, OtherMachine,
-	SystemUUIDDiffers, StillOff, StillOutOfService, NotKnownToBeOff, VolumesStayAttached, Unexpected, NodeIPUnknown, PodCIDRDiffer,
+	SystemUUIDDiffers, SystemUUIDShared, StillOff, StillOutOfService, NotKnownToBeOff, VolumesStayAttached, Unexpected, NodeIPUnknown, PodCIDRDiffer,
 }
 
 // Mismatch is one such way, with the next step.
@@ -128,6 +129,10 @@ func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
 	if uuid := n.SystemUUID; uuid != m.SystemUUID && !uuid.IsZero() && !m.SystemUUID.IsZero() {
 		add(SystemUUIDDiffers, "it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, %s; "+
 			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid.advice(), n.Name)
+	}
+	if n.Ready && n.UUIDShared && n.SystemUUID == m.SystemUUID && !m.SystemUUID.IsZero() {
+		add(SystemUUIDShared, "other Nodes report systemUUID %s, too, by which the inventory is to tell machine %s: a number that several boards have decides nothing; take match from the machine",
+			m.SystemUUID, m.Name)
 	}
 	out = append(out, m.powerMismatches(n)...)
 	if m.State == StatePlanned {

@@ -69,6 +69,8 @@ func TestEveryWayANodeDoesNotFitItsMachineNamesTheNextStep(t *testing.T) {
 		{"retired", StateRetired, NodeState{NodeIdentity: NodeIdentity{SystemUUID: ReportedUUID(newBoard)}, OutOfService: true}, "", ""},
 		{"the same board in capitals", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: ReportedUUID(strings.ToUpper(oldBoard))}, Ready: true}, "", ""},
 		{"another board", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: ReportedUUID(newBoard)}, Ready: true}, SystemUUIDDiffers, "match: {systemUUID: " + newBoard + "}"},
+		{"a board whose number others have", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: ReportedUUID(oldBoard), UUIDShared: true}, Ready: true}, SystemUUIDShared, "take match from the machine"},
+		{"the Node of before it was renamed", StateActive, NodeState{NodeIdentity: NodeIdentity{SystemUUID: ReportedUUID(oldBoard), UUIDShared: true}}, "", ""},
 		{"off with volumes", StateOff, NodeState{Volumes: 2}, VolumesStayAttached, "kubectl taint nodes w1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"},
 		{"tainted, and perhaps alive", StateActive, NodeState{OutOfService: true}, NotKnownToBeOff, "set state: off"},
 		{"tainted in maintenance", StateMaintenance, NodeState{OutOfService: true}, NotKnownToBeOff, "set state: off"},

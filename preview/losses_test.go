@@ -23,11 +23,11 @@ func lossLines(l inventory.Losses) (out []string) {
 	return out
 }
 
-// withBoards are Nodes whose kubelets report boards, and that have the provider IDs of their names.
-func withBoards(boards map[string]string) map[string]Node {
+// withBoards are Nodes whose kubelets report boards, and that have provider IDs of a scheme and their names.
+func withBoards(scheme string, boards map[string]string) map[string]Node {
 	out := map[string]Node{}
 	for name, board := range boards {
-		out[name] = Node{Identity: inventory.NodeIdentity{ProviderID: "plinth://" + name, SystemUUID: inventory.ReportedUUID(board)}}
+		out[name] = Node{Identity: inventory.NodeIdentity{ProviderID: scheme + "://" + name, SystemUUID: inventory.ReportedUUID(board), Name: name}}
 	}
 	return out
 }
@@ -37,23 +37,27 @@ func TestAnEditThatLeavesNodesWithoutAMachineIsALoss(t *testing.T) {
 	matched := func(w1, w2 string) *inventory.Inventory {
 		return edited(t, "name: w1,", "name: w1, match: {systemUUID: "+w1+"},", "name: w2,", "name: w2, match: {systemUUID: "+w2+"},")
 	}
-	right := Cluster{Nodes: withBoards(map[string]string{"w1": one, "w2": two, "w3": three})}
+	boards := map[string]string{"w1": one, "w2": two, "w3": three}
+	right, foreign := Cluster{Nodes: withBoards("plinth", boards)}, Cluster{Nodes: withBoards("k3s", boards)}
 	for _, tt := range []struct {
 		what          string
 		before, after *inventory.Inventory
 		cluster       Cluster
 		want          []string
 	}{
-		{"two numbers swapped", matched(one, two), matched(two, one), right, []string{
-			`node w1 is not machine w1 any more: node w1 (providerID "plinth://w1", systemUUID "` + one + `") could be any of the machines w1, w2`,
-			`node w2 is not machine w2 any more: node w2 (providerID "plinth://w2", systemUUID "` + two + `") could be any of the machines w1, w2`,
+		{"two numbers swapped", matched(one, two), matched(two, one), foreign, []string{
+			`node w1 is not machine w1 any more: node w1 (providerID "k3s://w1", systemUUID "` + one + `") could be any of the machines w1, w2`,
+			`node w2 is not machine w2 any more: node w2 (providerID "k3s://w2", systemUUID "` + two + `") could be any of the machines w1, w2`,
 		}},
+		{"two numbers swapped, of Nodes with provider IDs of Plinth's", matched(one, two), matched(two, one), right, nil},
 		{"two names swapped, and the ids written", matched(one, two), edited(t, "name: w1,", "name: x, id: w1, match: {systemUUID: "+one+"},", "name: w2,", "name: w1, id: w2, match: {systemUUID: "+two+"},", "name: x,", "name: w2,"), right, nil},
 		{"two numbers put right", matched(two, one), matched(one, two), right, nil},
 		{"a number that all boards of a rack have", edited(t), edited(t, "name: w2,", "name: w2, match: {systemUUID: "+one+"},"),
-			Cluster{Nodes: withBoards(map[string]string{"w1": one, "w2": one, "w3": three})},
-			[]string{`node w1 is not machine w1 any more: node w1 (providerID "plinth://w1", systemUUID "` + one + `") could be any of the machines w1, w2`}},
-		{"a board that was swapped", matched(one, two), matched(three, two), Cluster{Nodes: withBoards(map[string]string{"w1": one, "w2": two})}, nil},
+			Cluster{Nodes: withBoards("k3s", map[string]string{"w1": one, "w2": one, "w3": three})},
+			[]string{`node w1 is not machine w1 any more: node w1 (providerID "k3s://w1", systemUUID "` + one + `") could be any of the machines w1, w2`}},
+		{"such a number, of Nodes with provider IDs of Plinth's", edited(t), edited(t, "name: w2,", "name: w2, match: {systemUUID: "+one+"},"),
+			Cluster{Nodes: withBoards("plinth", map[string]string{"w1": one, "w2": one, "w3": three})}, nil},
+		{"a board that was swapped", matched(one, two), matched(three, two), Cluster{Nodes: withBoards("plinth", map[string]string{"w1": one, "w2": two})}, nil},
 		{"another machine in its place, which counts as removed", matched(one, two), edited(t, "name: w1,", "name: w1, id: other, match: {systemUUID: 00000000-0000-0000-0000-000000000009},"), right, nil},
 		{"nothing", matched(one, two), matched(one, two), right, nil},
 	} {

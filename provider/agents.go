@@ -41,8 +41,9 @@ var errNoKubelet = errors.New("no machine's kubelet is heard of")
 // agentsOf is agents for these Nodes. That none of several is Ready is an error.
 func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]source.Agent, error) {
 	all, silent := map[string]source.Agent{}, 0
-	for _, n := range nodes {
-		m, err := inv.Identify(nodeindex.Identity(n))
+	identities := nodeindex.Identities(nodes)
+	for i, n := range nodes {
+		m, err := inv.Identify(identities[i])
 		if err != nil {
 			continue
 		}

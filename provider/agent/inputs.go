@@ -50,6 +50,18 @@ func (in inputs) machine() (inventory.Machine, error) {
 	return in.Inventory.MachineOf(in.Self.Identity)
 }
 
+// serving are these inputs with what is to be reached now, as others have it. Services are followed by labels and links of the
+// newest inventory: where that knows fewer than this one, what the others have says nothing about this one's pools.
+func (in inputs) serving(now inputs) inputs {
+	sameLabels := containsAll(now.Inventory.AdvertiseLabels(), in.Inventory.AdvertiseLabels())
+	sameLinks := containsAll(subnetsOf(now.Inventory.Links()), subnetsOf(in.Inventory.Links()))
+	if sameLabels && sameLinks {
+		in.Offers, in.version.offers = now.Offers, now.version.offers
+		in.Self.Excluded, in.version.self = now.Self.Excluded, now.version.self
+	}
+	return in
+}
+
 // isUnlisted reports whether nothing in the inventory is of this Node, by the error of
 // [inputs.machine]. A namesake with other IDs is, and so is one on a link: the others know it by its name,
 // and count it. It may have come to another rack, which the Node does not say yet.
@@ -171,7 +183,7 @@ func prefixesOf(b *netipx.IPSetBuilder) []netip.Prefix {
 
 // routerID is the machine's first IPv4 address. A machine without one gets a number
 // that is made of its IPv6 address: it need only differ from those of the
-// other speakers of the AS (RFC 6286).
+// other speakers of the AS (RFC 6286), and be a host's address, which RFC 4271, section 6.2, wanted and some routers ask for.
 func routerID(addrs []netip.Addr) netip.Addr {
 	if a := inventory.FirstOf(addrs, true); a.IsValid() {
 		return a
@@ -181,10 +193,19 @@ func routerID(addrs []netip.Addr) netip.Addr {
 		b := a.As16()
 		_, _ = h.Write(b[:])
 	}
-	var id [4]byte
-	binary.BigEndian.PutUint32(id[:], max(1, h.Sum32()))
-	return netip.AddrFrom4(id)
+	for {
+		var id [4]byte
+		binary.BigEndian.PutUint32(id[:], h.Sum32())
+		if isHost(id) {
+			return netip.AddrFrom4(id)
+		}
+		_, _ = h.Write([]byte{0})
+	}
 }
+
+// isHost reports whether an IPv4 address is one that a host can have: none of 0/8 and 127/8 (RFC 1122, section 3.2.1.3), and none of
+// 224/3, of groups and what is reserved (RFC 1112, section 4).
+func isHost(a [4]byte) bool { return a[0] != 0 && a[0] != 127 && a[0] < 224 }
 
 // secretsOf are the names of the Secrets that the machine's sessions take passwords
 // from, sorted.

@@ -13,13 +13,15 @@ import (
 // kube-proxy has been asked. While something is missing, what is in force is planned
 // anew: endpoints stay as they were, but the machine is drained, follows kube-proxy's
 // health, and has its routes. Where the inventory has this machine no more, it answers for
-// nothing on links: the others count without it.
+// nothing on links: the others count without it. Where it is in doubt which machine this is, it goes on as the one that it was, with
+// the endpoints of today.
 func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	a.sources.adjust(ctx)
 	in, missing := a.sources.snapshot()
+	inDoubt := false
 	if missing == "" {
 		_, err := in.machine()
-		missing = noMachine(err)
+		missing, inDoubt = noMachine(err), err != nil
 		a.unlisted = in.isUnlisted(err)
 	}
 	if begins := !a.live && !a.planned && a.restored == nil; missing == "" && begins {
@@ -32,6 +34,9 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 		a.inputs = *a.restored
 	case !a.planned:
 		return inventory.Machine{}, a.wait(missing)
+	}
+	if inDoubt {
+		a.inputs = a.inputs.serving(in)
 	}
 	a.admit(time.Now())
 	if _, asked := a.proxy.state(); !asked {

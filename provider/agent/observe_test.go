@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
@@ -122,6 +124,57 @@ func TestAMachineThatIsUnknownForItsIDAloneAnswersOn(t *testing.T) {
 	passUntil(t, a, "it knows that it is another", func() bool { return strings.Contains(a.waiting, "has systemUUID") })
 	if a.unlisted || len(a.last.Links) != 1 || len(f.claims()) != 1 {
 		t.Errorf("planned are %+v, and it answers for %v", a.last.Links, f.claims())
+	}
+}
+
+// Which machine a Node is may be in doubt for days: what it answers for does not stay as it was meanwhile.
+func TestAMachineInDoubtFollowsItsEndpoints(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		doubt   func(self *inventory.NodeIdentity, machines []inventory.Machine)
+		waiting string
+	}{
+		{"another machine has its systemUUID", func(self *inventory.NodeIdentity, machines []inventory.Machine) {
+			self.SystemUUID = inventory.ReportedUUID("11111111-0000-0000-0000-000000000000")
+			machines[slices.IndexFunc(machines, func(m inventory.Machine) bool { return m.Name == "w9" })].SystemUUID = self.SystemUUID
+		}, "could be any of the machines w1, w9"},
+		{"its machine has another systemUUID", func(self *inventory.NodeIdentity, machines []inventory.Machine) {
+			self.SystemUUID = inventory.ReportedUUID("11111111-0000-0000-0000-000000000000")
+			machines[slices.IndexFunc(machines, func(m inventory.Machine) bool { return m.Name == "w1" })].SystemUUID = inventory.ReportedUUID("00000000-0000-0000-0000-000000000001")
+		}, "has systemUUID"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, f := linkAgent(t, onALink(t, "w1"))
+			passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
+			next := onALink(t, "w1")
+			a.sources.mu.Lock()
+			a.sources.known.Identity.ProviderID = ""
+			c.doubt(&a.sources.known.Identity, next.Racks[0].Machines)
+			a.sources.mu.Unlock()
+			a.sources.accept(t.Context(), source.Followed{Inventory: reparsed(t, next)}, nil)
+			passUntil(t, a, "it is in doubt", func() bool { return strings.Contains(a.waiting, c.waiting) })
+			client := a.sources.client.DiscoveryV1().EndpointSlices(metav1.NamespaceAll)
+			all, err := client.List(t.Context(), metav1.ListOptions{})
+			if err != nil || len(all.Items) == 0 {
+				t.Fatal(len(all.Items), err)
+			}
+			for _, s := range all.Items {
+				if err := a.sources.client.DiscoveryV1().EndpointSlices(s.Namespace).Delete(t.Context(), s.Name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			passUntil(t, a, "it answers for nothing without endpoints", func() bool { return len(f.claims()) == 0 })
+			for _, s := range all.Items {
+				s.ResourceVersion = ""
+				if _, err := a.sources.client.DiscoveryV1().EndpointSlices(s.Namespace).Create(t.Context(), &s, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			passUntil(t, a, "it answers again", func() bool { return len(f.claims()) == 1 })
+			if !strings.Contains(a.waiting, c.waiting) {
+				t.Errorf("it does not say any more what it waits for: %q", a.waiting)
+			}
+		})
 	}
 }
 

@@ -203,9 +203,20 @@ func TestNothingMayLeaveOutsidePoolsAndPodCIDRs(t *testing.T) {
 	}
 }
 
-func TestRouterIDIsAnIPv4AddressAndNeverZero(t *testing.T) {
+func TestRouterIDIsAnIPv4AddressOfAHost(t *testing.T) {
 	if got := routerID([]netip.Addr{vip("fd00::1"), vip("10.0.0.1")}); got != vip("10.0.0.1") {
 		t.Errorf("got %v", got)
+	}
+	if got := routerID([]netip.Addr{vip("fd00::1")}); got != vip("148.2.92.203") {
+		t.Errorf("a machine whose router ID was good has %v now, before 148.2.92.203", got)
+	}
+	seen := map[netip.Addr]bool{}
+	for a, n := vip("2001:db8:10:1::1"), 0; n < 10_000; a, n = a.Next(), n+1 {
+		id := routerID([]netip.Addr{a})
+		if first := id.As4()[0]; first == 0 || first == 127 || first >= 224 || seen[id] {
+			t.Fatalf("%v has the router ID %v, which another one has: %v", a, id, seen[id])
+		}
+		seen[id] = true
 	}
 	a, b := routerID([]netip.Addr{vip("fd00::1")}), routerID([]netip.Addr{vip("fd00::2")})
 	if !a.Is4() || a.IsUnspecified() || a == b {

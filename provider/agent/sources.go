@@ -156,8 +156,8 @@ func (s *sources) followServices(ctx context.Context, labels []string) {
 }
 
 // containsAll reports whether one list has all of another.
-func containsAll(list, others []string) bool {
-	return !slices.ContainsFunc(others, func(x string) bool { return !slices.Contains(list, x) })
+func containsAll[T comparable](list, others []T) bool {
+	return !slices.ContainsFunc(others, func(x T) bool { return !slices.Contains(list, x) })
 }
 
 func (s *sources) followRack(ctx context.Context, rack string) {

@@ -46,8 +46,11 @@ func (o objects) whole(held holdings) preview.Cluster {
 func (o objects) around(held holdings) preview.Cluster {
 	c := preview.Cluster{Nodes: map[string]preview.Node{}, Homes: map[netip.Addr][]string{}, Owners: map[netip.Addr]string{}}
 	held.onLinks(&c)
-	for _, n := range o.nodes {
-		c.Nodes[n.Name] = nodeOf(n)
+	identities := nodeindex.Identities(o.nodes)
+	for i, n := range o.nodes {
+		one := nodeOf(n)
+		one.Identity = identities[i]
+		c.Nodes[n.Name] = one
 	}
 	spread := spreads(o.slices, held)
 	for _, s := range o.services {

@@ -22,7 +22,7 @@ const (
 // Report records what is wrong with a Node, once for each thing, and clears what is wrong no
 // more. m and err are what [nodeindex.Index.MachineOf] says of it.
 func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
-	found := faults(node, m, err)
+	found := faults(c.options.Index.State(node), m, err)
 	for _, r := range inventory.MismatchReasons {
 		reason := string(r)
 		if message, there := found[reason]; there {
@@ -79,14 +79,14 @@ func (c *Controller) forgetGone(node *v1.Node) {
 }
 
 // faults returns what is wrong with a Node, and the next step, by reason.
-func faults(node *v1.Node, m inventory.Machine, err error) map[string]string {
+func faults(node inventory.NodeState, m inventory.Machine, err error) map[string]string {
 	found := map[string]string{}
 	switch {
 	case errors.Is(err, nodeindex.ErrNoInventory): // there is none to have a machine
 	case err != nil:
 		found[string(inventory.WhyNoMachine(err))] = err.Error()
 	default:
-		for _, mismatch := range m.Mismatches(nodeindex.State(node)) {
+		for _, mismatch := range m.Mismatches(node) {
 			found[string(mismatch.Reason)] = fmt.Sprintf("node %s: %s", node.Name, mismatch.Message)
 		}
 	}

@@ -71,7 +71,7 @@ func TestWhatIsWrongWithANode(t *testing.T) {
 		if c.change != nil {
 			c.change(n)
 		}
-		found := faults(n, m, nil)
+		found := faults(nodeindex.State(n), m, nil)
 		if got := strings.Join(slices.Sorted(maps.Keys(found)), " "); got != c.want || !strings.Contains(found[c.want], c.says) {
 			t.Errorf("%s: %q, want %s: ...%s", c.what, found, c.want, c.says)
 		}
@@ -80,11 +80,11 @@ func TestWhatIsWrongWithANode(t *testing.T) {
 		"NoMachine": fmt.Errorf("node x: %w", inventory.ErrNoMachine), "MachineReplaced": fmt.Errorf("node x: %w", &inventory.ReplacedError{}),
 		"Ambiguous": errors.New("two claim it"),
 	} {
-		if got := faults(&v1.Node{}, inventory.Machine{}, err); len(got) != 1 || got[want] != err.Error() {
+		if got := faults(inventory.NodeState{}, inventory.Machine{}, err); len(got) != 1 || got[want] != err.Error() {
 			t.Errorf("%v: %q, want %s", err, got, want)
 		}
 	}
-	if got := faults(&v1.Node{}, inventory.Machine{}, nodeindex.ErrNoInventory); len(got) > 0 {
+	if got := faults(inventory.NodeState{}, inventory.Machine{}, nodeindex.ErrNoInventory); len(got) > 0 {
 		t.Errorf("without an inventory: %q", got)
 	}
 }

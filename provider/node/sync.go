@@ -50,9 +50,11 @@ func (c *Controller) run(ctx context.Context, workers int, synced cache.Informer
 func (c *Controller) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
-			if node := o.(*v1.Node); !initialising(node) {
+			node := o.(*v1.Node)
+			if !initialising(node) {
 				c.queue.Add(node.Name)
 			}
+			c.enqueueSharing(node)
 		},
 		UpdateFunc: func(was, is any) {
 			old, node := was.(*v1.Node), is.(*v1.Node)
@@ -62,6 +64,10 @@ func (c *Controller) handler() cache.ResourceEventHandler {
 			if !initialising(node) && (old.ResourceVersion == node.ResourceVersion || changed(old, node)) {
 				c.queue.Add(node.Name)
 			}
+			if !nodeindex.SaysAlike(old, node) {
+				c.enqueueSharing(old)
+				c.enqueueSharing(node)
+			}
 		},
 		DeleteFunc: func(o any) {
 			if last, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -70,6 +76,13 @@ func (c *Controller) handler() cache.ResourceEventHandler {
 			c.cluster.Reports.Forget(o.(*v1.Node).UID)
 			c.enqueueAll() // another Node may need its machine or its pod CIDRs
 		},
+	}
+}
+
+// enqueueSharing queues the other Nodes that report the system UUID of a Node: what it tells of them depends on this one.
+func (c *Controller) enqueueSharing(node *v1.Node) {
+	for _, name := range c.options.Index.ReportingTheSame(node) {
+		c.queue.Add(name)
 	}
 }
 

@@ -79,7 +79,7 @@ func (x *Index) NodeWith(providerID string) (*v1.Node, error) {
 	}
 	for _, n := range x.candidates(m) {
 		var either *inventory.AmbiguousError
-		if _, err := Match(inv, Identity(n)); errors.As(err, &either) {
+		if _, err := Match(inv, x.identity(n)); errors.As(err, &either) {
 			return n, nil // and MachineOf says that it may be another
 		}
 	}

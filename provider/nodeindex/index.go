@@ -67,7 +67,7 @@ func (x *Index) all() iter.Seq[*v1.Node] {
 // any other that it cannot be told, and must be left alone.
 func (x *Index) MachineOf(node *v1.Node) (*inventory.Inventory, inventory.Machine, error) {
 	inv := x.inventory.Load()
-	m, err := Match(inv, Identity(node))
+	m, err := Match(inv, x.identity(node))
 	if err != nil {
 		return inv, m, fmt.Errorf("node %s: %w", node.Name, err)
 	}
@@ -77,13 +77,46 @@ func (x *Index) MachineOf(node *v1.Node) (*inventory.Inventory, inventory.Machin
 	return inv, m, nil
 }
 
+// identity is what a Node says about which machine it is, and whether others report its system UUID.
+func (x *Index) identity(node *v1.Node) inventory.NodeIdentity {
+	id := Identity(node)
+	id.UUIDShared = slices.ContainsFunc(x.reporting(id.SystemUUID), func(n *v1.Node) bool { return n.Name != node.Name && !isSilent(n) })
+	return id
+}
+
+// State is what a Node shows of its machine, beside all others.
+func (x *Index) State(node *v1.Node) inventory.NodeState {
+	s := State(node)
+	s.NodeIdentity = x.identity(node)
+	return s
+}
+
+// ReportingTheSame returns the names of the other Nodes that report the system UUID of a Node, sorted.
+func (x *Index) ReportingTheSame(node *v1.Node) (names []string) {
+	for _, n := range x.reporting(Identity(node).SystemUUID) {
+		if n.Name != node.Name {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// reporting are the Nodes that report a system UUID, by name.
+func (x *Index) reporting(uuid inventory.UUID) []*v1.Node {
+	if uuid.IsZero() {
+		return nil
+	}
+	found, _ := x.nodes.ByIndex(bySystemUUID, uuid.String()) // an index that there is returns no error
+	return nodesIn(found)
+}
+
 // nodesClaiming returns the Nodes that claim a machine, by name, with some that the informer may not have seen yet. A kubelet
 // writes the system UUID of its Node itself: beside a Node that has the machine's provider ID or name, one that has only its
 // system UUID does not count.
 func (x *Index) nodesClaiming(inv *inventory.Inventory, m inventory.Machine, more ...*v1.Node) []*v1.Node {
 	claims := map[string]*v1.Node{}
 	for _, n := range append(x.candidates(m), more...) {
-		if claimed, err := Match(inv, Identity(n)); err == nil && claimed.Name == m.Name {
+		if claimed, err := Match(inv, x.identity(n)); err == nil && claimed.Name == m.Name {
 			claims[n.Name] = n
 		}
 	}
@@ -150,7 +183,7 @@ func (x *Index) Unmatched() (nodes, machines []string, ok bool) {
 	}
 	claimed := map[string]bool{}
 	for n := range x.all() {
-		if m, err := Match(inv, Identity(n)); err != nil {
+		if m, err := Match(inv, x.identity(n)); err != nil {
 			nodes = append(nodes, n.Name)
 		} else {
 			claimed[m.Name] = true

@@ -129,6 +129,41 @@ func TestANodeThatReportsAnothersSystemUUIDIsNotItsMachine(t *testing.T) {
 	}
 }
 
+// Boards leave the factory with one and the same number, and the inventory has it of one machine.
+func TestASystemUUIDThatSeveralBoardsHaveDecidesNothing(t *testing.T) {
+	x := indexed(t)
+	var all []*v1.Node
+	for _, name := range []string{"active", "other", "stranger"} {
+		n := nodeNamed(name, "")
+		n.Status.NodeInfo.SystemUUID = "00000000-0000-0000-0000-000000000001" // of other
+		n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+		x.sees(t, n)
+		all = append(all, n)
+	}
+	for _, id := range []string{"before they have one", "plinth://"} {
+		for _, n := range all {
+			if n.Name == "stranger" {
+				if _, m, err := x.MachineOf(n); err == nil || !strings.Contains(err.Error(), "other") {
+					t.Errorf("%s: the stranger is %q, %v", id, m.Name, err)
+				}
+				continue
+			}
+			if _, m, err := x.MachineOf(n); err != nil || m.Name != n.Name {
+				t.Errorf("%s: %s is %q, %v", id, n.Name, m.Name, err)
+			}
+			if s := x.State(n); !s.UUIDShared || len(x.ReportingTheSame(n)) != 2 {
+				t.Errorf("%s: of %s: shared %v, with %v", id, n.Name, s.UUIDShared, x.ReportingTheSame(n))
+			}
+			n.Spec.ProviderID = "plinth://" + n.Name
+		}
+	}
+	for i, id := range Identities(all) {
+		if id != x.State(all[i]).NodeIdentity {
+			t.Errorf("asked alone it is %+v, asked with all others %+v", x.State(all[i]).NodeIdentity, id)
+		}
+	}
+}
+
 func TestAnIDOfOursIsNeverOverruledByAName(t *testing.T) {
 	x := indexed(t)
 	cases := map[string]struct {

@@ -47,14 +47,53 @@ func Identity(node *v1.Node) inventory.NodeIdentity {
 	}
 }
 
+// isReady reports whether the kubelet of a Node says that it is ready.
+func isReady(node *v1.Node) bool { return readiness(node) == v1.ConditionTrue }
+
+// SaysAlike reports whether what two versions of a Node say of its kubelet, and of its board, makes the same of other Nodes.
+func SaysAlike(a, b *v1.Node) bool {
+	return isSilent(a) == isSilent(b) && Identity(a).SystemUUID == Identity(b).SystemUUID
+}
+
+// isSilent reports whether the kubelet of a Node is known to have fallen silent: what the Node says is of another time, as that of a
+// machine whose Node has another name now.
+func isSilent(node *v1.Node) bool { return readiness(node) == v1.ConditionUnknown }
+
+// readiness is what is known of the kubelet of a Node; empty: nothing yet.
+func readiness(node *v1.Node) v1.ConditionStatus {
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1.NodeReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+// Identities are what Nodes say about which machines they are, where these are all Nodes.
+func Identities(nodes []*v1.Node) []inventory.NodeIdentity {
+	all, reporting := make([]inventory.NodeIdentity, len(nodes)), map[inventory.UUID]int{}
+	for i, n := range nodes {
+		all[i] = Identity(n)
+		if !isSilent(n) {
+			reporting[all[i].SystemUUID]++
+		}
+	}
+	for i, n := range nodes {
+		others := reporting[all[i].SystemUUID]
+		if !isSilent(n) {
+			others--
+		}
+		all[i].UUIDShared = others > 0 && !all[i].SystemUUID.IsZero()
+	}
+	return all
+}
+
 // State is what a Node shows of its machine.
 func State(node *v1.Node) inventory.NodeState {
 	return inventory.NodeState{
 		NodeIdentity: Identity(node), Volumes: len(node.Status.VolumesAttached),
 		NodeIPs: node.Annotations[api.AnnotationAlphaProvidedIPAddr], PodCIDRs: routing.ParsePodCIDRs(node.Spec.PodCIDRs),
-		Ready: slices.ContainsFunc(node.Status.Conditions, func(c v1.NodeCondition) bool {
-			return c.Type == v1.NodeReady && c.Status == v1.ConditionTrue
-		}),
+		Ready:        isReady(node),
 		OutOfService: slices.ContainsFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Key == inventory.OutOfServiceTaint }),
 	}
 }

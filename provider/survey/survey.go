@@ -25,6 +25,7 @@ import (
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/provider/claim"
 	"plinth.dev/plinth/provider/cluster"
+	"plinth.dev/plinth/provider/nodeindex"
 )
 
 // Objects of one page: as many as make some megabytes, so that an API server answers in a few
@@ -204,8 +205,10 @@ func all[T runtime.Object](ctx context.Context, page int64, o metav1.ListOptions
 // observed puts together what was read.
 func (raw fetched) observed() diagnose.Observed {
 	seen := diagnose.Observed{Inventory: raw.inventory, Unreadable: raw.spoilt, NewerFormat: raw.newer, Edit: editOf(raw.edit, raw.written)}
-	for _, n := range raw.nodes {
+	identities := nodeindex.Identities(raw.nodes)
+	for i, n := range raw.nodes {
 		seen.Nodes = append(seen.Nodes, nodeOf(n))
+		seen.Nodes[i].NodeIdentity = identities[i]
 	}
 	for _, s := range raw.services {
 		seen.Services = append(seen.Services, serviceOf(s))

@@ -108,6 +108,7 @@ var ofNodes = []unwell{
 	{"two Nodes of one machine", joined("double", func(n *v1.Node) { n.Spec.ProviderID = "plinth://w1" }), []string{"Ambiguous"}},
 	{"a Node of a machine that is gone", joined("former", func(n *v1.Node) { n.Spec.ProviderID = "plinth://former" }), []string{"MachineReplaced"}},
 	{"another board", patched("w2", boardIs("9"), boardIs("2")), []string{"SystemUUIDDiffers"}},
+	{"one systemUUID on two boards", patched("w1", boardIs("2"), boardIs("1")), []string{"SystemUUIDShared"}},
 	{"an address of nobody", annotatedNode("w1", `"10.1.0.99"`), []string{"NodeIPUnknown"}},
 	{"off, and ready", edited(`"fd00:244:0:1::/64"]`, `"fd00:244:0:1::/64"], state: "off"`), []string{"StillOff"}},
 	{"out of service, and ready", tainted("w1"), []string{"StillOutOfService"}},
