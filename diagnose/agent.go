@@ -39,6 +39,7 @@ type AgentSession struct {
 	Cause     string         `json:"cause"`
 	Detail    string         `json:"detail"`
 	BFD       string         `json:"bfd"`
+	HoldTime  string         `json:"holdTime,omitempty"` // of a session that is up
 	Losses    uint64         `json:"losses"`
 	Flaps     int            `json:"flaps"`
 	HeldUntil time.Time      `json:"heldUntil,omitzero"`

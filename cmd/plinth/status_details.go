@@ -166,6 +166,7 @@ var sessionDetails = detail[diagnose.SessionDetail]{
 		{"ANNOUNCED", false, func(s diagnose.SessionDetail) string { return strconv.Itoa(len(s.Announced)) }},
 		{"CAUSE", false, func(s diagnose.SessionDetail) string { return s.Cause }},
 		{"BFD", true, func(s diagnose.SessionDetail) string { return s.BFD }},
+		{"HOLD TIME", true, func(s diagnose.SessionDetail) string { return s.HoldTime }},
 		{"ACCEPTED", true, func(s diagnose.SessionDetail) string { return strconv.Itoa(s.Accepted) }},
 		{"KEPT BACK", true, func(s diagnose.SessionDetail) string { return strconv.Itoa(s.Refused) }},
 		{"LOSSES", true, func(s diagnose.SessionDetail) string { return strconv.FormatUint(s.Losses, 10) }},

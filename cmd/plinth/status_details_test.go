@@ -14,7 +14,7 @@ func someSessions() diagnose.Details[diagnose.SessionDetail] {
 	since := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	return diagnose.Details[diagnose.SessionDetail]{
 		Items: []diagnose.SessionDetail{
-			{Node: "w1", AgentSession: diagnose.AgentSession{Router: "tor-r1", Address: "10.1.0.1", Phase: "established", Up: true, Since: since, Announced: []netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")}}},
+			{Node: "w1", AgentSession: diagnose.AgentSession{Router: "tor-r1", Address: "10.1.0.1", Phase: "established", Up: true, HoldTime: "9s", Since: since, Announced: []netip.Prefix{netip.MustParsePrefix("203.0.113.7/32")}}},
 			{Node: "w2", AgentSession: diagnose.AgentSession{Router: "tor-r1", Address: "10.1.0.1", Phase: "idle", Since: since, Cause: "ASNMismatch", Detail: "the router is in another AS", Losses: 3}},
 		},
 		NotAsked: []diagnose.NotAsked{{Node: "w3", Why: "pod a-3: no answer within 10s"}, {Node: "w4", Why: "pod a-4: no answer within 10s"}, {Node: "w5", Why: "its kubelet is not heard of"}},
@@ -31,9 +31,9 @@ Not asked (3 agents):
   w5: its kubelet is not heard of
   w3, w4: no answer within 10s
 `,
-		"wide": `NODE   ROUTER   ADDRESS    PHASE         SINCE                  ANNOUNCED   CAUSE         BFD   ACCEPTED   KEPT BACK   LOSSES   HELD UNTIL   DETAIL
-w1     tor-r1   10.1.0.1   established   2026-11-20T12:00:00Z   1           -             -     0          0           0        -            -
-w2     tor-r1   10.1.0.1   idle          2026-11-20T12:00:00Z   0           ASNMismatch   -     0          0           3        -            the router is in another AS
+		"wide": `NODE   ROUTER   ADDRESS    PHASE         SINCE                  ANNOUNCED   CAUSE         BFD   HOLD TIME   ACCEPTED   KEPT BACK   LOSSES   HELD UNTIL   DETAIL
+w1     tor-r1   10.1.0.1   established   2026-11-20T12:00:00Z   1           -             -     9s          0          0           0        -            -
+w2     tor-r1   10.1.0.1   idle          2026-11-20T12:00:00Z   0           ASNMismatch   -     -           0          0           3        -            the router is in another AS
 
 Not asked (3 agents):
   w5: its kubelet is not heard of

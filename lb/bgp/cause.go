@@ -30,6 +30,7 @@ const (
 	PrefixLimit      Cause = "PrefixLimit"      // one end sent more prefixes than the other takes
 	RouterShutdown   Cause = "RouterShutdown"   // somebody shut the session down on the router
 	RouterRefused    Cause = "RouterRefused"    // a NOTIFICATION of the router's, of another kind
+	OpenRefused      Cause = "OpenRefused"      // this machine does not take what the router says of itself
 	MalformedMessage Cause = "MalformedMessage" // the router sent what is not BGP
 	PathDown         Cause = "PathDown"         // BFD lost the router
 	Flapping         Cause = "Flapping"         // it was lost again and again, and waits
@@ -50,12 +51,12 @@ func (v verdict) outlives(found Cause) bool {
 }
 
 // causeOfLoss says why a session that was up went down.
-func causeOfLoss(n noted) (Cause, string) {
+func causeOfLoss(n noted, t terms) (Cause, string) {
 	switch {
 	case n.holdExpired:
 		return HoldTimerExpired, "the router was silent for the hold time"
 	case n.received != nil:
-		return causeOfReceived(*n.received)
+		return causeOfReceived(*n.received, t)
 	case n.sent != nil:
 		return causeOfSent(*n.sent)
 	}
@@ -68,15 +69,18 @@ func causeOfPrefixLimit() (Cause, string) {
 }
 
 // causeOfAttempt says what is known of an attempt that took too long, and whether that
-// is all there is to know.
-func causeOfAttempt(n noted) (c Cause, detail string, sure bool) {
+// is all there is to know. What this machine refused in the router's OPEN a probe reads in it.
+func causeOfAttempt(n noted, t terms) (c Cause, detail string, sure bool) {
 	if n.received != nil {
-		c, detail = causeOfReceived(*n.received)
+		c, detail = causeOfReceived(*n.received, t)
 		return c, detail, true
 	}
 	if n.sent != nil {
-		if c, detail = causeOfSent(*n.sent); c == ASNMismatch {
+		switch c, detail = causeOfSent(*n.sent); c {
+		case ASNMismatch:
 			return c, detail, true
+		case OpenRefused, MalformedMessage:
+			return c, detail, false
 		}
 	}
 	if n.dial != "" {
@@ -88,13 +92,15 @@ func causeOfAttempt(n noted) (c Cause, detail string, sure bool) {
 const ceaseBFDDown = 10 // RFC 9384
 
 // causeOfReceived explains a NOTIFICATION of the router's (RFC 4271, section 6; RFC 4486).
-func causeOfReceived(n notification) (Cause, string) {
+func causeOfReceived(n notification, t terms) (Cause, string) {
 	detail := "the router says " + n.String()
 	switch {
 	case n.isCollision():
 		return SessionTaken, detail + collisionDetail
 	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
-		return ASNMismatch, detail + ": it expects this machine in another AS"
+		return ASNMismatch, detail + refusedByRouter(n, t)
+	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
+		return RouterRefused, detail + refusedByRouter(n, t)
 	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
 		return HoldTimerExpired, detail + ": it got nothing from this machine for the hold time"
 	case n.code == gobgp.BGP_ERROR_CEASE && n.subcode == ceaseBFDDown:
@@ -115,6 +121,8 @@ func causeOfSent(n notification) (Cause, string) {
 		return ASNMismatch, "the router is in another AS than the inventory says"
 	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
 		return HoldTimerExpired, "the router was silent for the hold time"
+	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
+		return OpenRefused, "this machine does not take the router's OPEN, and told it " + n.String()
 	}
 	return MalformedMessage, "this machine closed the session with " + n.String()
 }

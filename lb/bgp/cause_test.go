@@ -35,7 +35,7 @@ func TestWhatARouterSaysLeadsToACause(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, detail := causeOfLoss(tt.noted)
+			c, detail := causeOfLoss(tt.noted, terms{})
 			if c != tt.want || detail == "" {
 				t.Errorf("got %s: %s, want %s", c, detail, tt.want)
 			}
@@ -74,7 +74,7 @@ func TestAProbeThatEndsWithAnErrorExplainsItself(t *testing.T) {
 func TestARoutersTextCannotWriteControlCharactersIntoOurLogs(t *testing.T) {
 	n := &notes{log: slog.New(slog.DiscardHandler)}
 	n.logger().Info("received notification", "Code", 6, "Subcode", 2, "Communicated-Reason", "bye\n\x1b[31mlevel=ERROR")
-	c, detail := causeOfLoss(n.read())
+	c, detail := causeOfLoss(n.read(), terms{})
 	if want := `the router says code 6(cease) subcode 2(administrative shutdown): "bye??[31mlevel=ERROR"`; c != RouterShutdown || detail != want {
 		t.Errorf("got %s: %s, want %s", c, detail, want)
 	}
@@ -132,7 +132,7 @@ func TestTheCauseIsLookedForEveryFourMinutesHoweverLongASessionIsDown(t *testing
 func causes() []Cause {
 	return []Cause{
 		Connecting, Misconfigured, PasswordMissing, Unreachable, NoAnswer, Refused, ClosedByRouter, TTLMismatch,
-		PasswordMismatch, ASNMismatch, HoldTimerExpired, PrefixLimit, RouterShutdown, RouterRefused, MalformedMessage, PathDown, Flapping, SessionTaken,
+		PasswordMismatch, ASNMismatch, HoldTimerExpired, PrefixLimit, RouterShutdown, RouterRefused, OpenRefused, MalformedMessage, PathDown, Flapping, SessionTaken,
 	}
 }
 
@@ -147,7 +147,7 @@ func TestALossRightAfterTheSessionCameUpIsExplained(t *testing.T) {
 	l.Info("Peer Down")
 	s := &session{log: n.log, notes: n, timer: time.NewTimer(time.Hour), phase: connecting, changed: func() {}}
 	s.onEstablished()
-	if c, detail := causeOfLoss(n.read()); c != RouterShutdown {
+	if c, detail := causeOfLoss(n.read(), terms{}); c != RouterShutdown {
 		t.Errorf("%s: %s", c, detail)
 	}
 	if dial := n.read().dial; dial != "" {

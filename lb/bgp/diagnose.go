@@ -36,7 +36,13 @@ type symptoms struct {
 func diagnose(ctx context.Context, t terms, before symptoms) (Cause, string) {
 	own := socketOf(t)
 	first := try(ctx, t, own, firstProbe)
-	if first.reached == answered || ctx.Err() != nil {
+	if ctx.Err() != nil {
+		return CauseNone, ""
+	}
+	if first.refused != "" && first.isOf(t.Session.RouterASN) {
+		return OpenRefused, first.refused
+	}
+	if first.reached == answered {
 		return CauseNone, ""
 	}
 	c, detail := explain(t, first)
@@ -80,10 +86,10 @@ func try(ctx context.Context, t terms, o socket, within time.Duration) outcome {
 func explain(t terms, r outcome) (Cause, string) {
 	port := t.Session.Port
 	switch {
-	case r.asn != 0 && r.asn != uint32(t.Session.RouterASN):
+	case !r.isOf(t.Session.RouterASN):
 		return ASNMismatch, fmt.Sprintf("the router is in AS %d, the inventory says %v", r.asn, t.Session.RouterASN)
 	case r.notification != nil:
-		return causeOfReceived(*r.notification)
+		return causeOfReceived(*r.notification, t)
 	case errors.Is(r.err, syscall.ECONNREFUSED):
 		return Refused, fmt.Sprintf("nothing listens on port %d of the router", port)
 	case errors.Is(r.err, syscall.EADDRNOTAVAIL):

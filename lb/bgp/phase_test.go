@@ -88,6 +88,10 @@ var acts = map[string]func(*testing.T, *session, terms){
 	"GoBGP has a session": func(_ *testing.T, s *session, _ terms) {
 		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED})
 	},
+	"GoBGP has a session without a hold time": func(_ *testing.T, s *session, _ terms) {
+		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED, noHold: true})
+	},
+	"a diagnosis finds that it is refused": func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses, OpenRefused, noHoldTime) },
 	"an old server has a session": func(_ *testing.T, s *session, _ terms) {
 		s.onPeerState(event{from: &instance{}, state: gobgp.BGP_FSM_ESTABLISHED})
 	},

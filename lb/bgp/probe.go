@@ -15,6 +15,8 @@ import (
 
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // reached is how far a probe got.
@@ -31,6 +33,7 @@ const (
 type outcome struct {
 	reached
 	asn          uint32 // of the router, as its OPEN says; 0: no OPEN
+	refused      string // why this machine does not take that OPEN; empty: it does
 	notification *notification
 	err          error
 }
@@ -59,19 +62,22 @@ func probe(ctx context.Context, t terms, o socket, within time.Duration) outcome
 		return r
 	}
 	for r.reached < answered && r.notification == nil && r.err == nil {
-		r.next(conn)
+		r.next(conn, t)
 	}
 	return r
 }
 
+// isOf reports whether the router's OPEN says nothing else than that it is in an AS.
+func (r outcome) isOf(asn inventory.ASN) bool { return r.asn == 0 || r.asn == uint32(asn) }
+
 // next takes in one message of the router's.
-func (r *outcome) next(conn io.Reader) {
+func (r *outcome) next(conn io.Reader, t terms) {
 	kind, body, err := message(conn)
 	switch {
 	case err != nil:
 		r.err = err
 	case kind == gobgp.BGP_MSG_OPEN:
-		r.reached, r.asn = opened, asnOf(body)
+		r.reached, r.asn, r.refused = opened, asnOf(body), refusedInOpen(body, t)
 	case kind == gobgp.BGP_MSG_KEEPALIVE:
 		r.reached = answered
 	case kind == gobgp.BGP_MSG_NOTIFICATION && len(body) >= 2:

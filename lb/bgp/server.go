@@ -27,6 +27,7 @@ type event struct {
 	state  gobgp.FSMState
 	admin  api.PeerState_AdminState
 	agreed inventory.Families // that the router takes
+	noHold bool               // the session stands, and has no hold time
 	other  *connection        // another program's, with the session's router; nil: the server's state is the news
 }
 
@@ -110,7 +111,8 @@ func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 				return
 			}
 			st := e.Peer.State
-			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: taken(st.RemoteCap)})
+			noHold := st.SessionState == gobgp.BGP_FSM_ESTABLISHED && in.hasNoHoldTime(ctx)
+			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: taken(st.RemoteCap), noHold: noHold})
 		},
 	}, server.WatchPeer())
 }
@@ -167,6 +169,7 @@ func (in *instance) close(ctx context.Context, quiet bool) {
 type counts struct {
 	updatesSent, updatesReceived uint64
 	opensSent, opensReceived     uint64
+	hold                         time.Duration // that both ends count by (RFC 4271, section 4.2); zero: none, or not known yet
 }
 
 func (in *instance) counts(ctx context.Context) (counts, error) {
@@ -176,6 +179,7 @@ func (in *instance) counts(ctx context.Context) (counts, error) {
 			c.updatesSent, c.updatesReceived = m.GetSent().GetUpdate(), m.GetReceived().GetUpdate()
 			c.opensSent, c.opensReceived = m.GetSent().GetOpen(), m.GetReceived().GetOpen()
 		}
+		c.hold = time.Duration(p.GetTimers().GetState().GetNegotiatedHoldTime()) * time.Second
 	})
 	return c, err
 }
@@ -198,16 +202,18 @@ func (in *instance) accepted() (n int, err error) {
 }
 
 // taken are the families that a router's capabilities offer to take; a router that
-// names none takes IPv4 (RFC 4760, section 8).
+// names no family at all takes IPv4 (RFC 4760, section 8).
 func taken(caps []gobgp.ParameterCapabilityInterface) inventory.Families {
 	var f inventory.Families
+	namesAny := false
 	for _, c := range caps {
 		if m, ok := c.(*gobgp.CapMultiProtocol); ok {
+			namesAny = true
 			f.IPv4 = f.IPv4 || m.CapValue == gobgp.RF_IPv4_UC
 			f.IPv6 = f.IPv6 || m.CapValue == gobgp.RF_IPv6_UC
 		}
 	}
-	if f == (inventory.Families{}) {
+	if !namesAny {
 		f.IPv4 = true
 	}
 	return f

@@ -70,6 +70,7 @@ type session struct {
 	collisions      bfd.Damping        // with another speaker of the same address
 	lastCollision   time.Time
 	heldUntil       time.Time // it is paused on purpose; zero: it is not
+	looksFirst      bool      // it was refused for what the router says of itself: a probe reads that before the next attempt
 	loss            verdict   // why it was lost; not before it was up with these terms
 	keepFor         time.Time // until then a router may hold our routes (RFC 4724)
 	state           SessionState
@@ -150,7 +151,7 @@ func (s *session) do(ctx context.Context, f func() error) error {
 
 // set takes over new terms and routes. Terms that the old ones allow leave the session up.
 func (s *session) set(ctx context.Context, t terms, want routes) error {
-	same := s.terms.allow(t) && (s.phase != paused || !s.heldUntil.IsZero())
+	same := s.terms.allow(t) && (s.phase != paused || !s.heldUntil.IsZero()) && !(s.looksFirst && s.terms.Session.BFD != t.Session.BFD)
 	s.terms, s.want = t, want
 	switch {
 	case !same:
@@ -165,7 +166,7 @@ func (s *session) set(ctx context.Context, t terms, want routes) error {
 func (s *session) restart(ctx context.Context) error {
 	s.stopDiagnosis()
 	s.attempts, s.limits, s.fellSilent, s.loss = 0, 0, false, verdict{}
-	s.damping, s.collisions, s.heldUntil = bfd.Damping{}, bfd.Damping{}, time.Time{}
+	s.damping, s.collisions, s.heldUntil, s.looksFirst = bfd.Damping{}, bfd.Damping{}, time.Time{}, false
 	if s.phase.hasServer() {
 		s.closeServer(ctx, quietly)
 		s.down(Connecting, "its terms have changed")
@@ -247,6 +248,8 @@ func (s *session) onPeerState(e event) {
 	}
 	stands := e.state == gobgp.BGP_FSM_ESTABLISHED && e.other == nil
 	switch limit := e.admin == api.PeerState_ADMIN_STATE_PFX_CT; {
+	case stands && s.phase == connecting && e.noHold && s.terms.Session.BFD == (inventory.BFDProfile{}):
+		s.onNoHoldTime()
 	case stands && s.phase == connecting:
 		s.agreed = e.agreed
 		s.onEstablished()
@@ -259,7 +262,7 @@ func (s *session) onPeerState(e event) {
 	case s.phase == connecting && e.state == gobgp.BGP_FSM_IDLE && s.isCollision():
 		s.onAttemptTimeout() // GoBGP would try again in its own time
 	case s.phase.hasSession() && !stands:
-		s.onSessionLost(causeOfLoss(s.notes.read()))
+		s.onSessionLost(causeOfLoss(s.notes.read(), s.terms))
 	}
 }
 
@@ -410,6 +413,10 @@ func (s *session) onTimer() {
 		s.up()
 	case paused:
 		s.heldUntil = time.Time{}
+		if s.looksFirst {
+			s.diagnose()
+			return
+		}
 		s.tryConnect()
 	case connecting:
 		s.onAttemptTimeout()

@@ -10,7 +10,7 @@ import (
 // after some attempts no new one is made for a while, so that probes can look for it.
 func (s *session) onAttemptTimeout() {
 	s.attempts++
-	c, detail, sure := causeOfAttempt(s.notes.read())
+	c, detail, sure := causeOfAttempt(s.notes.read(), s.terms)
 	s.attempt.hung = s.isHung()
 	s.closeServer(context.Background(), quietly)
 	if sure || s.state.Cause == Connecting {
@@ -35,6 +35,11 @@ func (s *session) diagnoseOrConnect() {
 		s.tryConnect()
 		return
 	}
+	s.diagnose()
+}
+
+// diagnose looks for the cause, unless another program has the session.
+func (s *session) diagnose() {
 	if s.yield(takenPause) {
 		return // a probe could take the session as well
 	}
@@ -58,6 +63,11 @@ func (s *session) onDiagnosis(diagnosis int, c Cause, detail string) {
 		return
 	}
 	s.stopDiagnosis()
+	if s.looksFirst && c == OpenRefused {
+		s.refuse(detail)
+		return
+	}
+	s.looksFirst = false
 	// That the router takes no connection does not refute what was found before.
 	switch {
 	case c == CauseNone, c == ClosedByRouter && s.state.Cause == TTLMismatch:

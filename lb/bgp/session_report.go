@@ -40,6 +40,9 @@ func (s *session) report(ctx context.Context) SessionState {
 		}
 	}
 	st := s.state
+	if st.Up {
+		st.HoldTime = c.hold
+	}
 	st.BFD, st.Phase, st.Flaps, st.HeldUntil = s.bfdState(), string(s.phase), s.damping.Flaps(), s.heldUntil
 	st.UpdatesSent = s.base.updatesSent + c.updatesSent
 	st.UpdatesReceived = s.base.updatesReceived + c.updatesReceived

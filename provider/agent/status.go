@@ -66,6 +66,7 @@ type SessionStatus struct {
 	Cause     string    `json:"cause,omitempty"`
 	Detail    string    `json:"detail,omitempty"`
 	BFD       string    `json:"bfd,omitempty"`
+	HoldTime  string    `json:"holdTime,omitempty"` // that both ends count by
 	Losses    uint64    `json:"losses"`
 	Flaps     int       `json:"flaps,omitempty"`    // losses in a row, each soon after it came up
 	HeldUntil time.Time `json:"heldUntil,omitzero"` // it is left down until then
@@ -164,12 +165,20 @@ func unrouted(all []routing.Refusal) []RefusalStatus {
 	return out
 }
 
+// holdTime is that of a session which is up; empty: it is not.
+func holdTime(s bgp.SessionState) string {
+	if !s.Up {
+		return ""
+	}
+	return s.HoldTime.String()
+}
+
 func sessionStatus(all []bgp.SessionState) []SessionStatus {
 	out := make([]SessionStatus, 0, len(all))
 	for _, s := range all {
 		x := SessionStatus{
 			Router: s.Router, Address: s.Addr.String(), Phase: s.Phase, Up: s.Up, Since: s.Since.UTC(), Cause: string(s.Cause), Detail: s.Detail,
-			BFD: s.BFD, Losses: s.Losses, Flaps: s.Flaps, HeldUntil: s.HeldUntil.UTC(), Accepted: s.Accepted, Refused: s.Refused, Announced: make([]string, 0, len(s.Announced)),
+			BFD: s.BFD, HoldTime: holdTime(s), Losses: s.Losses, Flaps: s.Flaps, HeldUntil: s.HeldUntil.UTC(), Accepted: s.Accepted, Refused: s.Refused, Announced: make([]string, 0, len(s.Announced)),
 		}
 		for _, p := range s.Announced {
 			x.Announced = append(x.Announced, p.String())

@@ -1,0 +1,113 @@
+//go:build privileged
+
+package bgp
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
+)
+
+// oddOPENs are OPENs that this machine does not take, by a word that its state is to have.
+var oddOPENs = map[string][]byte{
+	"hold time is 1s": oddOPEN(4, 1, [4]byte{10, 99, 0, 99}, ipv4Capability...),
+	"0.0.0.0":         oddOPEN(4, 9, [4]byte{}, ipv4Capability...),
+	"version 3":       oddOPEN(3, 9, [4]byte{10, 99, 0, 99}, ipv4Capability...),
+	"cannot be read":  oddOPEN(4, 9, [4]byte{10, 99, 0, 99}, 2, 3, 65, 1, 0),
+	"RFC 9072":        extendedOPEN(),
+}
+
+func oddOPEN(version, hold byte, id [4]byte, params ...byte) []byte {
+	body := anOPEN(version, hold, id, params...)
+	body[1], body[2] = routerASN>>8, routerASN&0xff
+	return headed(body)
+}
+
+func headed(body []byte) []byte {
+	return append(append([]byte(strings.Repeat("\xff", 16)), 0, byte(19+len(body)), 1), body...)
+}
+
+// extendedOPEN has parameters whose lengths have two octets (RFC 9072, section 2).
+func extendedOPEN() []byte {
+	caps := []byte{1, 4, 0, 1, 0, 1, 1, 4, 0, 2, 0, 1, 65, 4, 0, 0, routerASN >> 8, routerASN & 0xff}
+	param := append([]byte{2, 0, byte(len(caps))}, caps...)
+	return headed(append([]byte{4, routerASN >> 8, routerASN & 0xff, 0, 9, 10, 99, 0, 99, 255, 255, 0, byte(len(param))}, param...))
+}
+
+func init() {
+	for name, open := range oddOPENs {
+		rogues["an OPEN: "+name] = func(c net.Conn, _ *rand.Rand) {
+			_, _ = c.Write(open)
+			for {
+				if _, _, err := message(c); err != nil {
+					return
+				}
+				_, _ = c.Write(keepalive())
+			}
+		}
+	}
+	for _, subcode := range []uint8{3, 6, 7} {
+		rogues[fmt.Sprint("a refusal: ", subcode)] = func(c net.Conn, _ *rand.Rand) {
+			if _, _, err := message(c); err == nil {
+				send(c, gobgp.NewBGPNotificationMessage(2, subcode, nil))
+				time.Sleep(200 * time.Millisecond)
+			}
+		}
+	}
+}
+
+// saysOf waits until a session with such a router has a cause, and a word in its detail.
+func saysOf(t *testing.T, rogue string, routerID netip.Addr, cause Cause, word string) {
+	t.Helper()
+	r := newRouter(t).rogue(rogue)
+	s := speaker(t)
+	c := config(plan(r.session4(), "203.0.113.10/32"))
+	if routerID.IsValid() {
+		c.RouterID = routerID
+	}
+	must(t, s.Set(t.Context(), c))
+	eventually(t, 40*time.Second, "the detail names it", func() (bool, string) {
+		st := s.State(t.Context())[0]
+		return st.Cause == cause && strings.Contains(st.Detail, word), fmt.Sprint(st)
+	})
+}
+
+func TestWhatThisMachineRefusesInARoutersOPENIsNamed(t *testing.T) {
+	for name := range oddOPENs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			saysOf(t, "an OPEN: "+name, netip.Addr{}, OpenRefused, name)
+		})
+	}
+}
+
+func TestWhatARouterRefusesInThisMachinesOPENIsNamed(t *testing.T) {
+	for subcode, want := range map[uint8]string{3: "228.3.44.119", 6: "hold time", 7: "capability"} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			saysOf(t, fmt.Sprint("a refusal: ", subcode), netip.MustParseAddr("228.3.44.119"), RouterRefused, want)
+		})
+	}
+}
+
+// A router without a hold time is refused by real ones' words, too; with BFD that is up the session is.
+func TestARouterThatNeverNoticesADeadMachineIsRefused(t *testing.T) {
+	for dialect, lines := range map[string]string{"frr": "timers 0 0", "bird": " hold time 0;\n"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			r := dialects[dialect].start(newRouter(t), neighbour{lines: lines})
+			s := speaker(t)
+			must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"))))
+			eventually(t, 20*time.Second, "the session is refused", func() (bool, string) {
+				st := s.State(t.Context())[0]
+				return st.Cause == OpenRefused && strings.Contains(st.Detail, "hold time is 0") && st.Phase == string(paused), fmt.Sprint(st)
+			})
+		})
+	}
+}
