@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,18 +15,22 @@ import (
 	"k8s.io/controller-manager/pkg/clientbuilder"
 	"k8s.io/klog/v2"
 
+	"plinth.dev/plinth/provider/installation"
 	"plinth.dev/plinth/provider/leader"
 )
 
-// lead has a process that is elected write only while it surely leads, and hand over when it
+// lead has a process that is elected write only while it surely leads, say for whom it waits before that, and hand over when it
 // is asked to end.
-func lead(c *config.CompletedConfig, restart func()) {
+func lead(c *config.CompletedConfig, restart func(), log *slog.Logger) {
 	if !c.ComponentConfig.Generic.LeaderElection.LeaderElect {
 		return
 	}
 	fence := enclose(c, restart)
 	self := &leader.Identity{EventRecorder: c.EventRecorder}
 	c.EventRecorder = self
+	lease := c.ComponentConfig.Generic.LeaderElection
+	waiting := installation.Waiting{Client: c.Client, Namespace: lease.ResourceNamespace, Name: lease.ResourceName, Leads: func() bool { return self.Name() != "" }, Log: log}
+	go waiting.Report(context.Background())
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM, os.Interrupt)
 	go func() {

@@ -25,7 +25,6 @@ import (
 	"plinth.dev/plinth/buildinfo"
 	"plinth.dev/plinth/memory"
 	"plinth.dev/plinth/provider"
-	"plinth.dev/plinth/provider/installation"
 )
 
 // gcPercent is by how much the heap grows until garbage is collected: where a control
@@ -57,9 +56,8 @@ func run() int {
 		own.Restart = func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
 		if lease := c.ComponentConfig.Generic.LeaderElection; lease.LeaderElect {
 			own.Lease, own.LeaseIn = lease.ResourceName, lease.ResourceNamespace
-			go installation.ReportMoved(context.Background(), c.Client, own.LeaseIn, own.Lease, own.Log)
 		}
-		lead(c, own.Restart)
+		lead(c, own.Restart, own.Log)
 		serveWebhook(c, own)
 		plinth := provider.New(own)
 		plinth.Remember(context.Background(), c.Client)

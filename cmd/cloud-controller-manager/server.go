@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,11 +43,33 @@ func awaitServer(command *cobra.Command, o *options.CloudControllerManagerOption
 		if err != nil {
 			return fmt.Errorf("how to reach the API server: %w", err)
 		}
+		if !o.SecureServing.PermitPortSharing {
+			if err := isFree(o.SecureServing.BindAddress.String(), o.SecureServing.BindPort); err != nil {
+				return err
+			}
+		}
 		if err := untilItAnswers(cmd.Context(), config, askFor); err != nil {
 			return err
 		}
 		return runs(cmd, args)
 	}
+}
+
+// isFree is an error where another program has the port for health and metrics. The framework says so, too, without whose it may
+// be.
+func isFree(address string, port int) error {
+	if port <= 0 {
+		return nil // it serves nothing
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
+	if err == nil {
+		return l.Close()
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("another program of this machine has port %d of %s, which a cloud controller manager serves health and metrics at: another one is here, or one that is about to end; "+
+			"end the other one (k3s and RKE2: disable-cloud-controller: true), or choose another port with --secure-port: %w", port, address, err)
+	}
+	return nil // the framework says what is wrong
 }
 
 // logAsAsked has what is said before the framework begins look like what follows: it takes up the flags of the

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -166,5 +167,21 @@ func TestTheFirstLinesAreJSONWhereThatIsAskedFor(t *testing.T) {
 	var line struct{ Msg string }
 	if err := json.Unmarshal(said.Bytes(), &line); err != nil || line.Msg != "Waiting" {
 		t.Errorf("it says %q: %v", said.String(), err)
+	}
+}
+
+func TestATakenPortIsNamed(t *testing.T) {
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := other.Addr().(*net.TCPAddr).Port
+	for _, address := range []string{"127.0.0.1", "0.0.0.0", "::"} {
+		if err := isFree(address, port); err == nil || !strings.Contains(err.Error(), "disable-cloud-controller") || !strings.Contains(err.Error(), strconv.Itoa(port)) {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+	if err := errors.Join(other.Close(), isFree("127.0.0.1", port), isFree("127.0.0.1", 0)); err != nil {
+		t.Errorf("once nobody has it: %v", err)
 	}
 }

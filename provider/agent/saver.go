@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 )
 
 // saver writes to the state directory in goroutines of its own: the disk may hang, and
@@ -12,7 +13,8 @@ type saver struct {
 	disk    disk
 	inputs  newest[inputs]
 	signs   newest[sign]
-	last    version // of the inputs that it was last given
+	last    version     // of the inputs that it was last given
+	gone    atomic.Bool // the file that they were written to is not there any more
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
@@ -38,11 +40,11 @@ func (s *saver) stop() {
 	s.running.Wait()
 }
 
-// save has the inputs written, unless they are those that it was given last. They are
+// save has the inputs written, unless they are those that it was given last and their file is still there. They are
 // written at most once a second: what is lost between two is told again by the API
 // server, or by the sessions' own routers.
 func (s *saver) save(in inputs) {
-	if in.version == s.last {
+	if gone := s.gone.Swap(false); in.version == s.last && !gone {
 		return
 	}
 	s.last = in.version
@@ -64,5 +66,10 @@ func (s *saver) writeInputs(in inputs) {
 func (s *saver) writeSign(last sign) {
 	if err := s.disk.alive(last); err != nil {
 		slog.Warn("no sign of life on disk", "err", err)
+	}
+	if !s.disk.last.isThere(s.disk.dir) {
+		if !s.gone.Swap(true) {
+			slog.Warn("the saved state is not what was written: it is written again", "folder", s.disk.dir)
+		}
 	}
 }

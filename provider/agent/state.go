@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"plinth.dev/plinth/durable"
@@ -50,7 +51,27 @@ type disk struct {
 	dir    string
 	owner  owner // this process's
 	bootID string
-	last   *[sha256.Size]byte // of the state that was written last
+	last   *savedState
+}
+
+// savedState is the state that was written last, and the file that it is in: somebody may delete it, empty it, or mount another
+// volume over it.
+type savedState struct {
+	mu   sync.Mutex
+	sum  [sha256.Size]byte
+	file os.FileInfo // nil: nothing was written yet
+}
+
+// isThere reports whether the file in a folder is that which was written.
+func (w *savedState) isThere(dir string) bool {
+	w.mu.Lock()
+	before := w.file
+	w.mu.Unlock()
+	if before == nil {
+		return true // nothing was to be kept yet
+	}
+	now, err := os.Stat(filepath.Join(dir, stateFile))
+	return err == nil && os.SameFile(before, now) && before.Size() == now.Size() && before.ModTime().Equal(now.ModTime())
 }
 
 func openDisk(dir string, self owner) (disk, error) {
@@ -64,7 +85,7 @@ func openDisk(dir string, self owner) (disk, error) {
 	for _, name := range []string{stateFile, aliveFile} {
 		durable.RemoveParts(filepath.Join(dir, name))
 	}
-	return disk{dir: dir, owner: self, bootID: strings.TrimSpace(string(id)), last: new([sha256.Size]byte)}, nil
+	return disk{dir: dir, owner: self, bootID: strings.TrimSpace(string(id)), last: new(savedState)}, nil
 }
 
 // sign is a process's sign of life. Up is the time since the machine booted,
@@ -211,14 +232,33 @@ func (d disk) save(in inputs) error {
 		return err
 	}
 	sum := sha256.Sum256(b)
-	if *d.last == sum {
+	if d.last.is(sum) && d.last.isThere(d.dir) {
 		return nil
 	}
+	d.last.forget() // nobody is to miss the file that is about to go
 	if err := d.replace(stateFile, b); err != nil {
 		return err
 	}
-	*d.last = sum
+	file, err := os.Stat(filepath.Join(d.dir, stateFile))
+	if err != nil {
+		return err
+	}
+	d.last.mu.Lock()
+	defer d.last.mu.Unlock()
+	d.last.sum, d.last.file = sum, file
 	return nil
+}
+
+func (w *savedState) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.file = nil
+}
+
+func (w *savedState) is(sum [sha256.Size]byte) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.file != nil && w.sum == sum
 }
 
 // Errors of load.
@@ -279,6 +319,11 @@ func (d disk) write(name string, v any) error {
 	return d.replace(name, b)
 }
 
+// replace writes a file of the state directory, which it makes again where somebody has deleted it.
 func (d disk) replace(name string, b []byte) error {
-	return durable.Replace(filepath.Join(d.dir, name), b)
+	err := durable.Replace(filepath.Join(d.dir, name), b)
+	if errors.Is(err, os.ErrNotExist) && os.MkdirAll(d.dir, 0o700) == nil {
+		err = durable.Replace(filepath.Join(d.dir, name), b)
+	}
+	return err
 }

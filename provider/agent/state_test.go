@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -142,5 +143,56 @@ func TestPredecessorIsOfThisBootAndAMomentAgo(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// The state of an agent is read once, when the next one begins: until then nobody would notice that it is gone.
+func TestASavedStateThatIsGoneIsWrittenAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	d, err := openDisk(dir, owner{Node: "nuc1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, in, file := newSaver(), someInputs(t), filepath.Join(dir, stateFile)
+	s.disk, in.version = d, version{self: 1}
+	writes := func() bool {
+		t.Helper()
+		s.writeSign(d.now())
+		s.save(in)
+		select {
+		case one := <-s.inputs:
+			s.writeInputs(one)
+			return true
+		default:
+			return false
+		}
+	}
+	if !writes() || writes() {
+		t.Fatal("it is not written once")
+	}
+	for _, c := range []struct {
+		name string
+		harm func() error
+	}{
+		{"the file was deleted", func() error { return os.Remove(file) }},
+		{"the folder was deleted", func() error { return os.RemoveAll(dir) }},
+		{"the file was emptied", func() error { return os.Truncate(file, 0) }},
+		{"another file is in its place", func() error {
+			text, err := os.ReadFile(file)
+			return errors.Join(err, os.Remove(file), os.WriteFile(file, text[:len(text)-1], 0o600))
+		}},
+	} {
+		if err := c.harm(); err != nil {
+			t.Fatal(err)
+		}
+		if !writes() {
+			t.Errorf("%s: it is not written again", c.name)
+		}
+		if _, err := d.load(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if writes() {
+			t.Errorf("%s: it is written twice", c.name)
+		}
 	}
 }

@@ -148,17 +148,3 @@ func advice(self, other Installation) string {
 func moveCommand(from, to string) string {
 	return fmt.Sprintf("kubectl plinth move --namespace %s --to %s", from, to)
 }
-
-// ReportMoved logs that an installation was moved to another namespace, where it was: a controller
-// that is started there all the same waits for a lease that is never free.
-func ReportMoved(ctx context.Context, client kubernetes.Interface, namespace, lease string, log *slog.Logger) {
-	l, err := client.CoordinationV1().Leases(namespace).Get(ctx, lease, metav1.GetOptions{})
-	if err != nil {
-		return // whoever elects a leader needs the lease as well, and reports it
-	}
-	own := Installation{Namespace: namespace}
-	own.ReadLease(l)
-	if to := own.parkedFor(); to != "" {
-		log.Error("This controller never leads: its installation was moved", "namespace", namespace, "to", to, "back", moveCommand(to, namespace))
-	}
-}

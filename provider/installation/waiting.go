@@ -1,0 +1,94 @@
+package installation
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// waitEvery is how often it is looked who leads.
+const waitEvery = 10 * time.Second
+
+// ownManagers is what the names of Plinth's programs begin with, by which an API server knows who wrote an object.
+const ownManagers = "plinth-"
+
+// Waiting says for whom a controller waits that wants to lead.
+type Waiting struct {
+	Client          kubernetes.Interface
+	Namespace, Name string // of the lease
+	Leads           func() bool
+	Log             *slog.Logger
+
+	said string
+}
+
+// Report logs for whom a controller waits, once for each, until it leads or ctx ends. The election itself, client-go's, says
+// nothing of that.
+func (w *Waiting) Report(ctx context.Context) {
+	for !w.Leads() && ctx.Err() == nil {
+		w.look(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(waitEvery):
+		}
+	}
+}
+
+func (w *Waiting) look(ctx context.Context) {
+	l, err := w.Client.CoordinationV1().Leases(w.Namespace).Get(ctx, w.Name, metav1.GetOptions{})
+	switch {
+	case ctx.Err() != nil, apierrors.IsNotFound(err): // nobody leads
+	case apierrors.IsForbidden(err):
+		w.say(slog.LevelError, "Waiting to lead: the lease may not be read. Apply the Roles of this version, from deploy/base or the chart: they name the lease", "err", err)
+	case err != nil:
+		w.say(slog.LevelWarn, "Waiting to lead: the lease cannot be read", "err", err)
+	default:
+		w.lookAt(l)
+	}
+}
+
+func (w *Waiting) lookAt(l *coordinationv1.Lease) {
+	own := Installation{Namespace: w.Namespace}
+	own.ReadLease(l)
+	switch program := writerOf(l); {
+	case own.parkedFor() != "":
+		w.say(slog.LevelError, "This controller never leads: its installation was moved", "to", own.parkedFor(), "back", moveCommand(own.parkedFor(), w.Namespace))
+	case own.Holder == "":
+	case program != "" && !strings.HasPrefix(program, ownManagers):
+		w.say(slog.LevelError, "Waiting to lead: the cloud controller manager of another program holds the lease. A cluster has one: k3s and RKE2 end theirs with disable-cloud-controller: true",
+			"holder", own.Holder, "program", program)
+	default:
+		w.say(slog.LevelInfo, "Waiting to lead: another controller does", "holder", own.Holder)
+	}
+}
+
+// writerOf is the program that wrote the holder of a lease; empty: that is not known.
+func writerOf(l *coordinationv1.Lease) string {
+	for _, f := range l.ManagedFields {
+		if f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), "f:holderIdentity") {
+			return f.Manager
+		}
+	}
+	return ""
+}
+
+// say logs what was not said last.
+func (w *Waiting) say(level slog.Level, what string, args ...any) {
+	text := what
+	for _, a := range args {
+		if s, is := a.(string); is {
+			text += " " + s
+		}
+	}
+	if text == w.said {
+		return
+	}
+	w.said = text
+	w.Log.Log(context.Background(), level, what, append([]any{"namespace", w.Namespace, "lease", w.Name}, args...)...)
+}
