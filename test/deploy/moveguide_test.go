@@ -55,7 +55,7 @@ func TestTheGuideMovesWhatKubectlAppliesToANamespaceOfItsOwn(t *testing.T) {
 	for _, step := range steps[2:] {
 		shell(step)
 	}
-	moved(t, s, shell)
+	moved(t, s, shell, "plinth")
 }
 
 // clone is a folder with what a clone has of deploy/, and what runs lines of a shell there, with kubectl and its plugin plinth at
@@ -80,15 +80,16 @@ func controllerIn(t *testing.T, s *apiserver.Server, folder string) (stop func()
 	return stop
 }
 
-// moved makes sure that all there is of Plinth is in the namespace of its own.
-func moved(t *testing.T, s *apiserver.Server, shell func(lines string) string) {
+// moved makes sure that all there is of Plinth is in the namespace of its own, but for the RoleBinding by which its controller
+// may read how API servers are authenticated. release is what names begin with.
+func moved(t *testing.T, s *apiserver.Server, shell func(lines string) string, release string) {
 	t.Helper()
 	inForce(t, s, ownNamespace)
 	for _, what := range []string{"deployments", "daemonsets", "serviceaccounts", "roles", "configmaps", "rolebindings"} {
 		left := shell("kubectl -n kube-system get " + what + " -o name")
 		for line := range strings.Lines(left) {
 			name := strings.TrimSpace(line)
-			if strings.Contains(name, "plinth") && name != "rolebinding.rbac.authorization.k8s.io/plinth-cloud-controller-manager-auth" {
+			if strings.Contains(name, "plinth") && name != "rolebinding.rbac.authorization.k8s.io/"+release+"-cloud-controller-manager-auth" {
 				t.Errorf("left in kube-system: %s", name)
 			}
 		}
