@@ -76,11 +76,9 @@ func causeOfAttempt(n noted, t terms) (c Cause, detail string, sure bool) {
 		return c, detail, true
 	}
 	if n.sent != nil {
-		switch c, detail = causeOfSent(*n.sent); c {
-		case ASNMismatch:
-			return c, detail, true
-		case OpenRefused, MalformedMessage:
-			return c, detail, false
+		c, detail = causeOfSent(*n.sent)
+		if c == ASNMismatch || c == OpenRefused || c == MalformedMessage {
+			return c, detail, c == ASNMismatch
 		}
 	}
 	if n.dial != "" {

@@ -71,7 +71,7 @@ func (w *Waiting) lookAt(l *coordinationv1.Lease) {
 // writerOf is the program that wrote the holder of a lease; empty: that is not known.
 func writerOf(l *coordinationv1.Lease) string {
 	for _, f := range l.ManagedFields {
-		if f.FieldsV1 != nil && strings.Contains(string(f.FieldsV1.Raw), "f:holderIdentity") {
+		if f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), "f:holderIdentity") {
 			return f.Manager
 		}
 	}

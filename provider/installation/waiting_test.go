@@ -22,7 +22,7 @@ func TestAControllerThatWaitsToLeadSaysForWhom(t *testing.T) {
 		renewed := metav1.NewMicroTime(time.Now())
 		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: DefaultLease}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed}}
 		if by != "" {
-			l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{}}`)}}, {Manager: by, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:holderIdentity":{}}}`)}}}
+			l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)}, {Manager: by, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:holderIdentity":{}}}`)}}
 		}
 		return l
 	}
