@@ -406,7 +406,7 @@ const (
 	// more. Take the addresses out of the pool, or list them in its exclude.
 	PoolTakesCluster Code = "P1017"
 	// ConfigMaps whose names differ only in the hash that kustomize adds, ten letters at the end, were created in the same second,
-	// as when a backup is put back, and say different things. Which is the younger one cannot be known, and none of them is what
-	// is in force: that stays. Delete all but the one that is meant.
+	// as when a backup is put back, and say different things. Which is the younger one cannot be known, and none of them was found
+	// to be what is in force: that stays. Delete all but the one that is meant.
 	CopiesOfOneAge Code = "P1018"
 )

@@ -152,14 +152,14 @@ func (d *decoder) step(n *yaml.Node) bool {
 }
 
 // items yields the items of a sequence and notes where it is. An empty value is
-// no sequence at all; an empty item is refused.
-func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield func(*yaml.Node)) {
+// no sequence at all; an empty item is refused. Of one value in the place of a sequence try tells whether it may be an item.
+func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield, try func(*yaml.Node)) {
 	n = deref(n)
 	if isNull(n) {
 		return
 	}
 	if n.Kind != yaml.SequenceNode {
-		d.notAList(n, yield)
+		d.notAList(n, try)
 		return
 	}
 	*at = n
@@ -222,7 +222,7 @@ var kindNames = map[string]string{
 }
 
 // notAList refuses one value where several may stand. It suggests a list of that value where it is one that may be in it.
-func (d *decoder) notAList(n *yaml.Node, read func(item *yaml.Node)) {
+func (d *decoder) notAList(n *yaml.Node, try func(item *yaml.Node)) {
 	d.wrongType(n, "a list")
 	refused := len(d.faults)
 	if n.Kind != yaml.ScalarNode {
@@ -232,7 +232,7 @@ func (d *decoder) notAList(n *yaml.Node, read func(item *yaml.Node)) {
 	item, legible := written(one)
 	steps := d.steps
 	d.steps = 1000 // what is read to give advice costs the document nothing
-	if read(item); legible && len(d.faults) == refused {
+	if try(item); legible && len(d.faults) == refused {
 		d.faults[refused-1].suggestion = "[" + one + "]"
 	}
 	d.faults, d.steps = d.faults[:refused], steps

@@ -183,22 +183,23 @@ func (l *list[T]) decode(d *decoder, n *yaml.Node, read any) {
 		return
 	}
 	d.items(n, &l.node, func(item *yaml.Node) {
-		var v T
-		switch into := any(&v).(type) {
-		case interface{ given() bool }:
-			if d.field(item, &v, read); into.given() {
-				l.v = append(l.v, v)
-			}
-		case mapping:
-			*into.at() = deref(item)
-			if object(d, item, into) {
-				l.v = append(l.v, v)
-			}
+		if v, ok := itemOf[T](d, item, read); ok {
+			l.v = append(l.v, v)
 		}
-	})
-	if l.node == nil { // what was read to give advice
-		l.v = nil
+	}, func(item *yaml.Node) { itemOf[T](d, item, read) })
+}
+
+// itemOf reads an item of a sequence, and reports whether there is one.
+func itemOf[T any](d *decoder, item *yaml.Node, read any) (v T, ok bool) {
+	switch into := any(&v).(type) {
+	case interface{ given() bool }:
+		d.field(item, &v, read)
+		return v, into.given()
+	case mapping:
+		*into.at() = deref(item)
+		return v, object(d, item, into)
 	}
+	return v, false
 }
 
 // decode reads a mapping, or a sequence of mappings.

@@ -116,9 +116,6 @@ func number(low, high int) func(*decoder, *yaml.Node) (int, bool) {
 			return 0, false
 		}
 		v, plain := plainNumber(n.Value)
-		if huge, err := strconv.ParseUint(n.Value, 10, 64); !plain && err == nil && strconv.FormatUint(huge, 10) == n.Value {
-			v, plain = math.MaxInt, true
-		}
 		if !plain {
 			d.refuse(n, refusal{code: WrongType, message: "is a number that not all readers of YAML read alike", accepted: accepted + ", in decimal digits alone",
 				suggestion: inDigits(n.Value)})
@@ -132,14 +129,16 @@ func number(low, high int) func(*decoder, *yaml.Node) (int, bool) {
 	}
 }
 
-// plainNumber reads decimal digits, with a minus sign at most: what every version of YAML takes for the same number.
+// plainNumber reads decimal digits, with a minus sign at most: what every version of YAML takes for the same number. One that is larger
+// than all that a field takes is the largest there is.
 func plainNumber(s string) (int, bool) {
 	abs, negative := strings.CutPrefix(s, "-")
-	n, ok := digits(abs, 63)
+	n, ok := digits(abs, 64)
+	v := int(min(n, math.MaxInt))
 	if negative {
-		return -int(n), ok
+		v = -v
 	}
-	return int(n), ok
+	return v, ok
 }
 
 // inDigits is a number in decimal digits that was written in another way: 16 for 0x10, 100 for 1_00. Empty: what was meant

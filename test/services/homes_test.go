@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,17 +16,20 @@ import (
 	"plinth.dev/plinth/test/guide"
 )
 
-// TestAReleasedVIPMovesNoOtherOnTheLink gives VIPs on a link while the objects of released ones are still there:
-// which machine answers for a VIP is chosen as if they were gone, or it would move once they are.
-func TestAReleasedVIPMovesNoOtherOnTheLink(t *testing.T) {
-	c := newCluster(t)
-	c.EditInventory(apiserver.Document(`
+// shelf is an inventory of three machines with a pool on their link.
+var shelf = apiserver.Document(`
   racks:
     - name: shelf
       subnets: [10.10.1.0/24]
       machines: [{name: w1, addresses: [10.10.1.11]}, {name: w2, addresses: [10.10.1.12]}, {name: w3, addresses: [10.10.1.13]}]
   pools: [{name: home, addresses: [10.10.1.192/27], advertise: {via: link}}]
-`), nil)
+`)
+
+// TestAReleasedVIPMovesNoOtherOnTheLink gives VIPs on a link while the objects of released ones are still there:
+// which machine answers for a VIP is chosen as if they were gone, or it would move once they are.
+func TestAReleasedVIPMovesNoOtherOnTheLink(t *testing.T) {
+	c := newCluster(t)
+	c.EditInventory(shelf, nil)
 	c.start()
 	homes, made := map[string]string{}, 0
 	begin := func(n int) {
@@ -73,13 +77,7 @@ func TestAReleasedVIPMovesNoOtherOnTheLink(t *testing.T) {
 // Service's status still has the addresses of Nodes, which are no VIPs.
 func TestAServiceOfServicelbGetsAVIPOfThePool(t *testing.T) {
 	c := newCluster(t)
-	c.EditInventory(apiserver.Document(`
-  racks:
-    - name: shelf
-      subnets: [10.10.1.0/24]
-      machines: [{name: w1, addresses: [10.10.1.11]}, {name: w2, addresses: [10.10.1.12]}]
-  pools: [{name: home, addresses: [10.10.1.192/27], advertise: {via: link}}]
-`), nil)
+	c.EditInventory(shelf, nil)
 	c.service("web")
 	c.says("web", "10.10.1.11", "10.10.1.12")
 	page, err := guide.Read("../..", "migrate-on-link.md")
@@ -102,7 +100,7 @@ func TestAServiceOfServicelbGetsAVIPOfThePool(t *testing.T) {
 		t.Fatal("the guide has Plinth applied nowhere")
 	}
 	c.has("web", "10.10.1.192")
-	if home := c.firstHome("web"); home != "w1" && home != "w2" {
+	if home := c.firstHome("web"); !slices.Contains([]string{"w1", "w2", "w3"}, home) {
 		t.Errorf("%q is to answer for it", home)
 	}
 }
