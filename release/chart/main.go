@@ -25,10 +25,10 @@ helm install plinth plinth-1.2.3.tgz -n plinth-system --create-namespace \
   --set inventory.name=home --set-file 'inventory.files.inventory\.yaml=inventory.yaml'
 ` + "```" + `
 
-An inventory with a mistake ends this with an error, and nothing is installed. What was wrong is in the log of the Job that looked:
+An inventory with a mistake ends this with an error, and nothing is installed. What was wrong is in the status of the pod that looked, even before a Node has an address for `+"`kubectl logs`"+`:
 
 ` + "```console" + `
-kubectl -n plinth-system logs job/plinth-inventory-check
+kubectl -n plinth-system get pods -l job-name=plinth-inventory-check -o jsonpath='{.items[*].status.containerStatuses[*].state.terminated.message}'
 ` + "```" + `
 
 Where the inventory is only in part in the chart, and in ConfigMaps of your own for the rest, set ` + "`inventory.validate=false`" + `: a part need not

@@ -19,7 +19,7 @@ import (
 type refusal struct {
 	address string // of both
 	helm    error  // that helm ended with
-	log     string // of the Job that checks
+	said    string // by the pod that checks
 	left    string // objects of Plinth's
 }
 
@@ -33,7 +33,7 @@ func refused(ctx context.Context, g *Guide) (r refusal, err error) {
 	}
 	_, r.helm = g.Run(ctx, blocks[0], "=inventory.yaml'", "=mistake.yaml'")
 	var err2, err3 error
-	r.log, err1 = g.Run(ctx, "kubectl -n "+lab.PlinthNamespace+" logs job/plinth-inventory-check")
+	r.said, err1 = g.Run(ctx, blocks[1])
 	r.left, err2 = g.Run(ctx, "kubectl get daemonsets,deployments,serviceaccounts,configmaps,clusterroles -A -o name -l app.kubernetes.io/part-of=plinth")
 	_, err3 = g.Run(ctx, "helm uninstall plinth -n "+lab.PlinthNamespace+"; kubectl -n "+lab.PlinthNamespace+" delete --ignore-not-found job,configmap plinth-inventory-check")
 	return r, errors.Join(err1, err2, err3)
@@ -62,10 +62,10 @@ func TestHelmRefusesAnUpgradeWithAMistakeAndChangesNothing(t *testing.T) {
 	if out, err := g.Run(t.Context(), blocks[0], "helm install ", "helm upgrade ", "=inventory.yaml'", "=mistake.yaml'"); err == nil {
 		t.Fatalf("an inventory with a mistake was taken:\n%s", out)
 	}
-	log, err := g.Run(t.Context(), "kubectl -n "+lab.PlinthNamespace+" logs job/plinth-inventory-check")
+	said, err := g.Run(t.Context(), blocks[1])
 	must(t, err)
-	if !strings.Contains(log, address) {
-		t.Errorf("the log of the Job does not name %s:\n%s", address, log)
+	if !strings.Contains(said, address) {
+		t.Errorf("the pod that checks does not name %s:\n%s", address, said)
 	}
 	if after := ofPlinth(t, l); !maps.Equal(after, before) {
 		t.Errorf("the upgrade was refused, and changed something: %v, before %v", after, before)
@@ -104,8 +104,8 @@ func TestHelmRefusesAnInventoryWithAMistakeBeforeItInstallsAnything(t *testing.T
 	if mistaken.helm == nil {
 		t.Fatal("an inventory with a mistake was installed")
 	}
-	if !strings.Contains(mistaken.log, mistaken.address) || !strings.Contains(mistaken.log, "inventory.yaml:") {
-		t.Errorf("the log of the Job names no line with %s:\n%s", mistaken.address, mistaken.log)
+	if !strings.Contains(mistaken.said, mistaken.address) || !strings.Contains(mistaken.said, "inventory.yaml:") {
+		t.Errorf("the pod that checks names no line with %s:\n%s", mistaken.address, mistaken.said)
 	}
 	for name := range strings.Lines(mistaken.left) {
 		if !strings.Contains(name, "inventory-check") {
