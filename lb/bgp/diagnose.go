@@ -97,7 +97,7 @@ func explain(t terms, r outcome) (Cause, string) {
 	case errors.Is(r.err, syscall.EHOSTUNREACH), errors.Is(r.err, syscall.ENETUNREACH):
 		return Unreachable, fmt.Sprintf("there is no way to the router: %v; a router that is further than one hop away needs multihop", root(r.err))
 	case r.reached >= connected && closed(r.err):
-		return ClosedByRouter, "the router accepts the connection and closes it without a word: it may not know this machine as a neighbour, not take it back so soon, or have a session with another speaker of its address"
+		return ClosedByRouter, "the router accepts the connection and closes it without a word: it may not know this machine as a neighbour, not take its OPEN, not take it back so soon, or have a session with another speaker of its address"
 	case r.reached >= connected && r.err != nil && !timeout(r.err):
 		return MalformedMessage, "what answers at the router is not BGP: " + r.err.Error()
 	case r.err != nil && !timeout(r.err):

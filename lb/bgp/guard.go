@@ -60,6 +60,12 @@ func (k *withheld) add(r Refusal) {
 	}
 }
 
+// and is what either withholds.
+func (k withheld) and(o withheld) withheld {
+	all := slices.Concat(k.first, o.first)
+	return withheld{count: k.count + o.count, first: all[:min(len(all), refusalsShown)]}
+}
+
 func (k *withheld) err() error {
 	var errs []error
 	for _, r := range k.first {

@@ -28,6 +28,7 @@ type noted struct {
 type notification struct {
 	code, subcode uint8
 	text          string
+	data          string // the octets after the subcode, as they came, unless they are the text
 }
 
 func (n notification) String() string {
@@ -81,6 +82,8 @@ func readNotification(fields map[string]slog.Value) *notification {
 	}
 	if v, ok := fields["Communicated-Reason"]; ok {
 		n.text = printable(v.String())
+	} else if data, ok := fields["Data"].Any().([]byte); ok {
+		n.data = string(data)
 	}
 	return n
 }

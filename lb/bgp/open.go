@@ -36,7 +36,7 @@ var openErrors = map[uint8]func(t terms) string{
 		return fmt.Sprintf("it does not take the hold time of %v: it may have a least one, which holdTime of the inventory is to reach", t.Session.HoldTime)
 	},
 	gobgp.BGP_ERROR_SUB_UNSUPPORTED_CAPABILITY: func(t terms) string {
-		return fmt.Sprintf("it insists on a capability that this machine does not have; the machine offers %s, AS numbers of four octets and graceful restart", t.Session.Families)
+		return "it insists on a capability that this machine does not offer, or refuses one that it does; this machine offers " + named(offered(t))
 	},
 	subRoleMismatch: func(terms) string {
 		return "it insists on a role (RFC 9234), which this machine does not offer: have it be without strict mode towards this neighbour"
@@ -51,10 +51,14 @@ const (
 
 // refusedByRouter explains an error of the router's in this machine's OPEN.
 func refusedByRouter(n notification, t terms) string {
-	if meant, known := openErrors[n.subcode]; known {
-		return ": " + meant(t)
+	meant, known := openErrors[n.subcode]
+	if !known {
+		return ""
 	}
-	return ""
+	if named := n.named(); named != "" {
+		return ": " + meant(t) + "; the router names " + named
+	}
+	return ": " + meant(t)
 }
 
 // extended marks an OPEN whose optional parameters have lengths of two octets: it is the type of what seems to be the first of

@@ -4,9 +4,11 @@ package bgp
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,9 @@ func init() {
 			}
 		}
 	}
+	for _, code := range []gobgp.BGPCapabilityCode{gobgp.BGP_CAP_GRACEFUL_RESTART, gobgp.BGP_CAP_EXTENDED_NEXTHOP} {
+		rogues["a close at "+capabilityNames[code]] = func(c net.Conn, _ *rand.Rand) { closeAt(c, code) }
+	}
 	for _, subcode := range []uint8{3, 6, 7} {
 		rogues[fmt.Sprint("a refusal: ", subcode)] = func(c net.Conn, _ *rand.Rand) {
 			if _, _, err := message(c); err == nil {
@@ -59,6 +64,34 @@ func init() {
 				time.Sleep(200 * time.Millisecond)
 			}
 		}
+	}
+}
+
+// closeAt is a router that closes without a word at an OPEN that offers a capability.
+func closeAt(c net.Conn, code gobgp.BGPCapabilityCode) {
+	_, body, err := message(c)
+	open := &gobgp.BGPOpen{}
+	if err != nil || open.DecodeFromBytes(body) != nil {
+		return
+	}
+	for _, p := range open.OptParams {
+		offers := func(c gobgp.ParameterCapabilityInterface) bool { return c.Code() == code }
+		if caps, ok := p.(*gobgp.OptionParameterCapability); ok && slices.ContainsFunc(caps.Capability, offers) {
+			return
+		}
+	}
+	if handshake(c) {
+		_, _ = io.Copy(io.Discard, c)
+	}
+}
+
+// A probe offers what a session does: else such a router would answer it, and nothing would be wrong.
+func TestARouterThatHangsUpAtACapabilityIsTold(t *testing.T) {
+	for _, code := range []gobgp.BGPCapabilityCode{gobgp.BGP_CAP_GRACEFUL_RESTART, gobgp.BGP_CAP_EXTENDED_NEXTHOP} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			saysOf(t, "a close at "+capabilityNames[code], netip.Addr{}, ClosedByRouter, "not take its OPEN")
+		})
 	}
 }
 

@@ -172,8 +172,8 @@ func (s *session) contradiction() string {
 		return fmt.Sprintf("in %s its terms: %v", s.phase, s.terms.check())
 	case !s.heldUntil.IsZero() && s.phase != paused:
 		return fmt.Sprintf("in %s it is held until %v", s.phase, s.heldUntil)
-	case s.phase.hasServer() && s.have.Len() != s.want.Len():
-		return fmt.Sprintf("in %s the server has %d routes of %d", s.phase, s.have.Len(), s.want.Len())
+	case s.phase.hasServer() && s.have.Len()+s.untaken.count != s.want.Len():
+		return fmt.Sprintf("in %s the server has %d routes of %d, and %d are withheld", s.phase, s.have.Len(), s.want.Len(), s.untaken.count)
 	}
 	return ""
 }

@@ -81,7 +81,7 @@ func (r *outcome) next(conn io.Reader, t terms) {
 	case kind == gobgp.BGP_MSG_KEEPALIVE:
 		r.reached = answered
 	case kind == gobgp.BGP_MSG_NOTIFICATION && len(body) >= 2:
-		r.notification = &notification{code: body[0], subcode: body[1]}
+		r.notification = &notification{code: body[0], subcode: body[1], data: string(body[2:])}
 	default:
 		r.err = fmt.Errorf("a message of type %d instead of an OPEN", kind)
 	}
@@ -124,23 +124,15 @@ func asnOf(body []byte) uint32 {
 	return asn
 }
 
-// open is the OPEN of a probe. It leaves graceful restart out: there is nothing to
-// restart.
+// open is the OPEN of a probe: the one that GoBGP sends, so that a router refuses both or neither.
 func open(t terms) []byte {
 	s := t.Session
-	caps := []gobgp.ParameterCapabilityInterface{gobgp.NewCapFourOctetASNumber(uint32(s.LocalASN))}
-	if s.Families.IPv4 {
-		caps = append(caps, gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC))
-	}
-	if s.Families.IPv6 {
-		caps = append(caps, gobgp.NewCapMultiProtocol(gobgp.RF_IPv6_UC))
-	}
 	asn := uint16(asTrans)
 	if s.LocalASN <= 0xffff {
 		asn = uint16(s.LocalASN)
 	}
 	m, err := gobgp.NewBGPOpenMessage(asn, uint16(seconds(s.HoldTime)), t.RouterID,
-		[]gobgp.OptionParameterInterface{gobgp.NewOptionParameterCapability(caps)})
+		[]gobgp.OptionParameterInterface{gobgp.NewOptionParameterCapability(offered(t))})
 	if err != nil {
 		return nil
 	}

@@ -216,12 +216,22 @@ type neighbour struct {
 	daemons  []string // of FRR, besides zebra and bgpd
 	port     uint16   // that FRR listens on; 0: 179
 	only4    bool     // only the session over IPv4, which then carries both families
+	only6    bool     // the same over IPv6
+	extended bool     // the router offers to take IPv4 with a next hop of IPv6 (RFC 8950)
+}
+
+// carries reports whether the session with one of our addresses carries a family.
+func (n neighbour) carries(a netip.Addr, ipv4 bool) bool {
+	return n.only4 || n.only6 || a.Is4() == ipv4
 }
 
 // both lists our addresses that the router has sessions to.
 func (r *router) both(n neighbour) []netip.Addr {
-	if n.only4 {
+	switch {
+	case n.only4:
 		return []netip.Addr{r.Local4}
+	case n.only6:
+		return []netip.Addr{r.Local6}
 	}
 	return []netip.Addr{r.Local4, r.Local6}
 }
@@ -255,6 +265,9 @@ func (r *router) frr(n neighbour) *router {
 		if n.gtsm {
 			fmt.Fprintf(&b, " neighbor %v ttl-security hops 1\n", a)
 		}
+		if n.extended {
+			fmt.Fprintf(&b, " neighbor %v capability extended-nexthop\n", a)
+		}
 		for l := range strings.Lines(n.lines) {
 			fmt.Fprintf(&b, " neighbor %v %s\n", a, strings.TrimSpace(l))
 		}
@@ -262,7 +275,7 @@ func (r *router) frr(n neighbour) *router {
 	for _, f := range []string{"ipv4", "ipv6"} {
 		fmt.Fprintf(&b, " address-family %s unicast\n", f)
 		for _, a := range r.both(n) {
-			if n.only4 || a.Is4() == (f == "ipv4") {
+			if n.carries(a, f == "ipv4") {
 				fmt.Fprintf(&b, "  neighbor %v activate\n", a)
 			}
 		}
@@ -325,10 +338,10 @@ func (r *router) bird(n neighbour) *router {
 			b.WriteString(" ttl security on;\n")
 		}
 		b.WriteString(n.lines)
-		if n.only4 || a.Is4() {
-			b.WriteString(" ipv4 { import all; export none; };\n")
+		if n.carries(a, true) {
+			fmt.Fprintf(&b, " ipv4 { extended next hop %s; import all; export none; };\n", map[bool]string{true: "on", false: "off"}[n.extended])
 		}
-		if n.only4 || a.Is6() {
+		if n.carries(a, false) {
 			b.WriteString(" ipv6 { import all; export none; };\n")
 		}
 		b.WriteString("}\n")

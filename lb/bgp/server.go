@@ -26,9 +26,9 @@ type event struct {
 	from   *instance
 	state  gobgp.FSMState
 	admin  api.PeerState_AdminState
-	agreed inventory.Families // that the router takes
-	noHold bool               // the session stands, and has no hold time
-	other  *connection        // another program's, with the session's router; nil: the server's state is the news
+	agreed agreement   // with the router, where a session stands
+	noHold bool        // the session stands, and has no hold time
+	other  *connection // another program's, with the session's router; nil: the server's state is the news
 }
 
 // instance is one GoBGP server with one router, from the first attempt to connect
@@ -112,7 +112,7 @@ func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 			}
 			st := e.Peer.State
 			noHold := st.SessionState == gobgp.BGP_FSM_ESTABLISHED && in.hasNoHoldTime(ctx)
-			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: taken(st.RemoteCap), noHold: noHold})
+			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: agreementOf(st.RemoteCap), noHold: noHold})
 		},
 	}, server.WatchPeer())
 }
@@ -199,24 +199,6 @@ func (in *instance) accepted() (n int, err error) {
 		}, func(_ gobgp.NLRI, ps []*apiutil.Path) { n += len(ps) }))
 	}
 	return n, err
-}
-
-// taken are the families that a router's capabilities offer to take; a router that
-// names no family at all takes IPv4 (RFC 4760, section 8).
-func taken(caps []gobgp.ParameterCapabilityInterface) inventory.Families {
-	var f inventory.Families
-	namesAny := false
-	for _, c := range caps {
-		if m, ok := c.(*gobgp.CapMultiProtocol); ok {
-			namesAny = true
-			f.IPv4 = f.IPv4 || m.CapValue == gobgp.RF_IPv4_UC
-			f.IPv6 = f.IPv6 || m.CapValue == gobgp.RF_IPv6_UC
-		}
-	}
-	if !namesAny {
-		f.IPv4 = true
-	}
-	return f
 }
 
 func (in *instance) carries(f gobgp.Family) bool {

@@ -44,14 +44,15 @@ type session struct {
 	quit         chan struct{} // closed: the goroutine is to end
 	ended        chan struct{} // closed: it has
 
-	guard guard // used by Set alone
+	guard guard    // used by Set alone
+	kept  withheld // by the guard
 
 	undamped bool // for tests: a session that is lost again and again is not held back
 
 	phase           phase
 	terms           terms
 	want            routes                    // what is to be announced
-	have            routes                    // what the server was given
+	have            routes                    // what the server was given: what the router takes of it
 	unsure          []advertise.Advertisement // what it may have been given
 	in              *instance                 // nil: no server runs
 	notes           *notes
@@ -59,15 +60,16 @@ type session struct {
 	pathLosses      uint64       // of bfd, that were seen
 	timer           *time.Timer  // of the phase
 	cancelDiagnosis context.CancelFunc
-	diagnoses       int                // that were started
-	attempts        int                // that failed since the session was last up for long
-	attempt         symptoms           // of the last one
-	establishedAt   time.Time          // that GoBGP has a session
-	agreed          inventory.Families // that the router takes
-	fellSilent      bool               // the last session did, soon: the next may be up at this end only
-	limits          int                // times in a row that the router sent too much
-	damping         bfd.Damping        // of a session that is lost again and again
-	collisions      bfd.Damping        // with another speaker of the same address
+	diagnoses       int         // that were started
+	attempts        int         // that failed since the session was last up for long
+	attempt         symptoms    // of the last one
+	establishedAt   time.Time   // that GoBGP has a session
+	agreed          agreement   // of the last session that stood with these terms
+	untaken         withheld    // what is wanted, and not given to the server for it
+	fellSilent      bool        // the last session did, soon: the next may be up at this end only
+	limits          int         // times in a row that the router sent too much
+	damping         bfd.Damping // of a session that is lost again and again
+	collisions      bfd.Damping // with another speaker of the same address
 	lastCollision   time.Time
 	heldUntil       time.Time // it is paused on purpose; zero: it is not
 	looksFirst      bool      // it was refused for what the router says of itself: a probe reads that before the next attempt
@@ -92,6 +94,7 @@ func newSession(k Key, log *slog.Logger, port int32, restarting bool, t terms, l
 		ended:        make(chan struct{}),
 		timer:        time.NewTimer(time.Hour),
 		phase:        paused,
+		agreed:       presumed,
 		state:        SessionState{Key: k, Since: time.Now(), Cause: Connecting, Detail: "not connected yet"},
 	}
 	if restarting {
@@ -167,6 +170,7 @@ func (s *session) restart(ctx context.Context) error {
 	s.stopDiagnosis()
 	s.attempts, s.limits, s.fellSilent, s.loss = 0, 0, false, verdict{}
 	s.damping, s.collisions, s.heldUntil, s.looksFirst = bfd.Damping{}, bfd.Damping{}, time.Time{}, false
+	s.agreed = presumed
 	if s.phase.hasServer() {
 		s.closeServer(ctx, quietly)
 		s.down(Connecting, "its terms have changed")
@@ -188,13 +192,14 @@ func (s *session) sync() error {
 	if s.in == nil {
 		return nil // the next server will be given all of it
 	}
-	gone, add := sorted.Diff(s.have, s.want)
-	gone = slices.DeleteFunc(append(gone, s.unsure...), s.want.Has) // it is announced again
+	give := s.taken()
+	gone, add := sorted.Diff(s.have, give)
+	gone = slices.DeleteFunc(append(gone, s.unsure...), give.Has) // it is announced again
 	if len(add)+len(gone) == 0 {
 		return nil
 	}
 	s.stale = true
-	s.noteEmptied(gone)
+	s.noteEmptied(gone, give)
 	if err := errors.Join(s.in.add(add), s.in.remove(gone)); err != nil {
 		s.unsure = slices.DeleteFunc(slices.Concat(gone, add), func(ad advertise.Advertisement) bool {
 			_, err := path(s.terms.Session, ad)
@@ -203,9 +208,15 @@ func (s *session) sync() error {
 		s.have = s.have.Edit(s.unsure, nil)
 		return fmt.Errorf("announcing and withdrawing: %w", err)
 	}
-	s.have, s.unsure = s.want, nil
+	s.have, s.unsure = give, nil
 	s.log.Info("announcements changed", "added", len(add), "withdrawn", len(gone), "total", s.have.Len())
 	return nil
+}
+
+// taken is what is wanted, without what the router would not take.
+func (s *session) taken() (give routes) {
+	give, s.untaken = s.agreed.admit(s.terms.Session, s.want)
+	return give
 }
 
 // connect starts a server with all routes in it, unless another program has the session.
@@ -215,14 +226,15 @@ func (s *session) connect(ctx context.Context) error {
 	}
 	restarting := s.terms.Session.RestartTime > 0 && time.Now().Before(s.keepFor)
 	s.notes = &notes{log: s.log}
-	in, err := start(ctx, s.terms, slices.Collect(s.want.All()), restarting, s.port, s.notes, s.sendEvent)
+	give := s.taken()
+	in, err := start(ctx, s.terms, slices.Collect(give.All()), restarting, s.port, s.notes, s.sendEvent)
 	s.timer.Reset(s.attemptTime())
 	if err != nil {
 		s.down(causeOfStart(s.terms.Session), err.Error())
 		return err
 	}
 	s.move(serverStarted)
-	s.in, s.have, s.unsure, s.stale, s.attempt = in, s.want, nil, true, symptoms{}
+	s.in, s.have, s.unsure, s.stale, s.attempt = in, give, nil, true, symptoms{}
 	return s.openBFD()
 }
 
@@ -275,6 +287,9 @@ func (s *session) onEstablished() {
 		s.move(sessionDoubted)
 	} else {
 		s.move(sessionStands)
+	}
+	if err := s.sync(); err != nil { // what the router turns out not to take
+		s.log.Warn("the router was told of prefixes that it does not take", "err", err)
 	}
 	// An interface that just came up may have had no usable address before.
 	if err := s.watchPath(); err != nil {
@@ -346,7 +361,7 @@ func (s *session) up() {
 	s.state.Up, s.state.Since, s.state.Cause, s.state.Detail = true, time.Now(), CauseNone, ""
 	s.stale = true
 	s.timer.Reset(steady)
-	s.log.Info("session is up", "routes", s.have.Len())
+	s.log.Info("session is up", "routes", s.have.Len(), "untaken", s.untaken.count)
 	s.changed()
 }
 

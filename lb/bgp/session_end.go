@@ -70,11 +70,11 @@ const (
 	closeTime = 2 * time.Second
 )
 
-// noteEmptied notes that all routes are being withdrawn, if they are: the server does so
+// noteEmptied notes that all routes are being withdrawn, if none are left: the server does so
 // in its own time, and if it were closed at once, the router would never learn of it.
-func (s *session) noteEmptied(gone []advertise.Advertisement) {
+func (s *session) noteEmptied(gone []advertise.Advertisement, left routes) {
 	s.emptied = nil
-	if s.want.Len() > 0 || !slices.ContainsFunc(gone, func(ad advertise.Advertisement) bool { return s.agreed.Has(ad.Prefix) }) {
+	if left.Len() > 0 || !slices.ContainsFunc(gone, func(ad advertise.Advertisement) bool { return s.agreed.families.Has(ad.Prefix) }) {
 		return
 	}
 	if before, err := s.in.counts(context.Background()); err == nil {
@@ -87,7 +87,7 @@ func (s *session) withdraw(ctx context.Context) error {
 	if s.have.Len() > 0 {
 		gone := slices.Collect(s.have.All())
 		s.want, s.have = routes{}, routes{}
-		s.noteEmptied(gone)
+		s.noteEmptied(gone, routes{})
 		if err := s.in.remove(gone); err != nil {
 			return fmt.Errorf("withdrawing: %w", err)
 		}

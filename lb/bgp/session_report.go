@@ -40,9 +40,12 @@ func (s *session) report(ctx context.Context) SessionState {
 		}
 	}
 	st := s.state
+	kept := s.kept
 	if st.Up {
 		st.HoldTime = c.hold
+		kept = kept.and(s.untaken)
 	}
+	st.Refused, st.Refusals = kept.count, kept.first
 	st.BFD, st.Phase, st.Flaps, st.HeldUntil = s.bfdState(), string(s.phase), s.damping.Flaps(), s.heldUntil
 	st.UpdatesSent = s.base.updatesSent + c.updatesSent
 	st.UpdatesReceived = s.base.updatesReceived + c.updatesReceived
@@ -50,15 +53,13 @@ func (s *session) report(ctx context.Context) SessionState {
 }
 
 // announced lists what GoBGP has announced to the router, or is about to: all that the
-// server was given, as far as the router takes the family. To ask GoBGP for its
+// server was given, which is what the router takes. To ask GoBGP for its
 // adj-RIB-out would take a third of a second for ten thousand routes, in which it
 // does nothing else; a test compares the two.
 func (s *session) announced() []netip.Prefix {
 	ps := make([]netip.Prefix, 0, s.have.Len())
 	for ad := range s.have.All() {
-		if s.agreed.Has(ad.Prefix) {
-			ps = append(ps, ad.Prefix)
-		}
+		ps = append(ps, ad.Prefix)
 	}
 	return ps
 }

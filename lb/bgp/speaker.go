@@ -128,7 +128,7 @@ func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig, b boun
 	x, t := s.session(c, sc), sc.terms(c.RouterID)
 	good, kept := x.guard.admit(sc, b)
 	err := errors.Join(kept.err(), x.do(ctx, func() error {
-		x.state.Refused, x.state.Refusals = kept.count, kept.first
+		x.kept = kept
 		return x.set(ctx, t, good)
 	}))
 	if err != nil {
