@@ -129,17 +129,42 @@ func TestWhatARouterRefusesInThisMachinesOPENIsNamed(t *testing.T) {
 	}
 }
 
-// A router without a hold time is refused by real ones' words, too; with BFD that is up the session is.
+// A router without a hold time is refused by real ones' words, too, and with BFD at this end alone.
 func TestARouterThatNeverNoticesADeadMachineIsRefused(t *testing.T) {
 	for dialect, lines := range map[string]string{"frr": "timers 0 0", "bird": " hold time 0;\n"} {
+		for name, c := range map[string]struct {
+			change func(SessionConfig) SessionConfig
+			detail string
+		}{
+			"no BFD":     {func(c SessionConfig) SessionConfig { return c }, noHoldTime},
+			"BFD of one": {withFastBFD, noBFDEither},
+		} {
+			t.Run(dialect+", "+name, func(t *testing.T) {
+				t.Parallel()
+				r := dialects[dialect].start(newRouter(t), neighbour{lines: lines})
+				s := speaker(t)
+				must(t, s.Set(t.Context(), config(c.change(plan(r.session4(), "203.0.113.10/32")))))
+				eventually(t, 20*time.Second, "the session is refused", func() (bool, string) {
+					st := s.State(t.Context())[0]
+					return st.Cause == OpenRefused && st.Detail == c.detail && st.Phase == string(paused), fmt.Sprint(st)
+				})
+			})
+		}
+	}
+}
+
+// With BFD at both ends it stays, for longer than BFD may take to come up.
+func TestARouterWithoutAHoldTimeIsTakenWithBFD(t *testing.T) {
+	for dialect, lines := range map[string]string{"frr": "timers 0 0\n", "bird": " hold time 0; bfd on;\n"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := dialects[dialect].start(newRouter(t), neighbour{lines: lines})
+			r := newRouter(t).withBFD(dialect, lines)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"))))
-			eventually(t, 20*time.Second, "the session is refused", func() (bool, string) {
+			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))))
+			isUp(t, s, 10*time.Second)
+			never(t, bfdDue+2*time.Second, "the session was lost", func() (bool, string) {
 				st := s.State(t.Context())[0]
-				return st.Cause == OpenRefused && strings.Contains(st.Detail, "hold time is 0") && st.Phase == string(paused), fmt.Sprint(st)
+				return !st.Up || st.HoldTime != 0, fmt.Sprint(st)
 			})
 		})
 	}

@@ -66,6 +66,7 @@ type session struct {
 	establishedAt   time.Time   // that GoBGP has a session
 	agreed          agreement   // of the last session that stood with these terms
 	untaken         withheld    // what is wanted, and not given to the server for it
+	noHold          bool        // that session has no hold time: BFD alone notices that an end is dead
 	fellSilent      bool        // the last session did, soon: the next may be up at this end only
 	limits          int         // times in a row that the router sent too much
 	damping         bfd.Damping // of a session that is lost again and again
@@ -261,9 +262,9 @@ func (s *session) onPeerState(e event) {
 	stands := e.state == gobgp.BGP_FSM_ESTABLISHED && e.other == nil
 	switch limit := e.admin == api.PeerState_ADMIN_STATE_PFX_CT; {
 	case stands && s.phase == connecting && e.noHold && s.terms.Session.BFD == (inventory.BFDProfile{}):
-		s.onNoHoldTime()
+		s.onNoHoldTime(noHoldTime)
 	case stands && s.phase == connecting:
-		s.agreed = e.agreed
+		s.agreed, s.noHold = e.agreed, e.noHold
 		s.onEstablished()
 	case e.other != nil:
 		s.onOther(*e.other)
@@ -360,7 +361,7 @@ func (s *session) showFlaps() {
 func (s *session) up() {
 	s.state.Up, s.state.Since, s.state.Cause, s.state.Detail = true, time.Now(), CauseNone, ""
 	s.stale = true
-	s.timer.Reset(steady)
+	s.timer.Reset(s.upTime())
 	s.log.Info("session is up", "routes", s.have.Len(), "untaken", s.untaken.count)
 	s.changed()
 }
@@ -421,7 +422,14 @@ func (s *session) onTimer() {
 	case diagnosing:
 		s.onDiagnosis(s.diagnoses, CauseNone, "")
 	case established:
+		if s.noHold && s.bfdState() != bfd.Up.String() {
+			s.onNoHoldTime(noBFDEither)
+			return
+		}
 		s.limits, s.attempts, s.damping = 0, 0, bfd.Damping{}
+		if s.noHold {
+			s.timer.Reset(steady)
+		}
 	case unconfirmed:
 		s.fellSilent = false
 		s.move(doubtOutlived)
