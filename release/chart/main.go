@@ -25,7 +25,7 @@ helm install plinth plinth-1.2.3.tgz -n plinth-system --create-namespace \
   --set inventory.name=home --set-file 'inventory.files.inventory\.yaml=inventory.yaml'
 ` + "```" + `
 
-An inventory with a mistake ends this with an error, and nothing is installed. What was wrong is in the status of the pod that looked, even before a Node has an address for `+"`kubectl logs`"+`:
+An inventory with a mistake ends this with an error, and nothing is installed. What was wrong is in the status of the pod that looked, even before a Node has an address for ` + "`kubectl logs`" + `:
 
 ` + "```console" + `
 kubectl -n plinth-system get pods -l job-name=plinth-inventory-check -o jsonpath='{.items[*].status.containerStatuses[*].state.terminated.message}'

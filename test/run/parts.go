@@ -53,6 +53,7 @@ var rest = []part{
 	{name: "traffic", usual: 15, alone: 1, clock: true, suites: []suite{{module: "test", packages: []string{"./traffic/..."}}}},
 	{name: "waits", usual: 16, alone: 2, clock: true, suites: []suite{
 		{module: "test", packages: []string{"./services", "./nodes", "./deploy"}, tags: "slow", known: "none"},
+		{module: "release", packages: []string{"./dist"}, tags: "slow", known: "none"},
 	}},
 	{name: "labs", usual: 6, alone: 1, clock: true, suites: []suite{{module: "test", packages: []string{"./labs"}}}},
 	{name: "chaos", usual: 16, alone: 2, suites: []suite{
