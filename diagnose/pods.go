@@ -76,8 +76,8 @@ func agentFindings(seen Observed) (out []Finding) {
 	return append(out, versionFindings(seen)...)
 }
 
-// versionFindings tell of agents that run another image than most, and of agents and
-// controllers whose images have different tags.
+// versionFindings tell of agents that run another image than most, or than some where no image is that of most, and of
+// agents and controllers whose images have different tags.
 func versionFindings(seen Observed) (out []Finding) {
 	nodes := map[string][]string{} // by image
 	for _, pod := range seen.Agents {
@@ -86,14 +86,23 @@ func versionFindings(seen Observed) (out []Finding) {
 	images := slices.SortedFunc(maps.Keys(nodes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(nodes[b]), len(nodes[a])), cmp.Compare(a, b))
 	})
-	for _, image := range images[1:] {
+	var tags []string // those that a controller may have
+	for _, image := range images {
 		slices.Sort(nodes[image])
-		out = append(out, Finding{Kind: KindAgent, Of: someOf(nodes[image]), Reason: string(VersionsDiffer), Message: fmt.Sprintf("is of another version: its image is %s, and that of most is %s", image, images[0])})
+		if len(nodes[image]) == len(nodes[images[0]]) {
+			tags = append(tags, tagOf(image))
+		}
+	}
+	whose := "of most"
+	if len(tags) > 1 {
+		whose = "of " + someOf(nodes[images[0]])
+	}
+	for _, image := range images[1:] {
+		out = append(out, Finding{Kind: KindAgent, Of: someOf(nodes[image]), Reason: string(VersionsDiffer), Message: fmt.Sprintf("is of another version: its image is %s, and that %s is %s", image, whose, images[0])})
 	}
 	for _, pod := range seen.Controllers {
-		theirs, ours := tagOf(pod.Image), tagOf(images[0])
-		if theirs != "" && ours != "" && theirs != ours {
-			return append(out, Finding{Kind: KindController, Reason: string(VersionsDiffer), Message: fmt.Sprintf("it is of version %s, and most agents are of %s", theirs, ours)})
+		if tag := tagOf(pod.Image); tag != "" && !slices.Contains(tags, "") && !slices.Contains(tags, tag) {
+			return append(out, Finding{Kind: KindController, Reason: string(VersionsDiffer), Message: fmt.Sprintf("it is of version %s, and most agents are of %s", tag, strings.Join(tags, " or "))})
 		}
 	}
 	return out

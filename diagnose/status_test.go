@@ -209,6 +209,12 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"an agent is missing, and its last word stands", func(s *Observed) { s.Agents = s.Agents[1:] }, []string{"agent (nuc1): no pod of the agent is on this Node"}},
 		{"agents run outside of the cluster", func(s *Observed) { s.Agents = nil }, nil},
 		{"an agent is of another version", func(s *Observed) { s.Agents[2].Image = "agent:v0" }, []string{"agent (nuc5) is of another version: its image is agent:v0, and that of most is agent:v1"}},
+		{"of agents no image is that of most", func(s *Observed) {
+			for i := range s.Agents {
+				s.Agents[i].Image = fmt.Sprintf("agent:v%d", i)
+			}
+			s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "ccm:v1"}}
+		}, []string{"agent (nuc2) is of another version: its image is agent:v1, and that of nuc1 is agent:v0", "agent (nuc5) is of another version: its image is agent:v2, and that of nuc1 is agent:v0"}},
 		{"the controller is of another version", func(s *Observed) {
 			s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "registry:5000/ccm:v2"}}
 		}, []string{"controller: it is of version v2, and most agents are of v1"}},

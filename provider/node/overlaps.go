@@ -29,7 +29,7 @@ func (o *overlaps) report(context.Context) {
 			continue // it is gone
 		}
 		if other := with[name]; other != "" {
-			c.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap this one's %v; the older of the two is routed to", other, node.Spec.PodCIDRs))
+			c.warn(node, reasonPodCIDRInUse, fmt.Sprintf("node %s has pod CIDRs that overlap this one's %v; the older of the two is routed to, and of two of one second that whose name comes first", other, node.Spec.PodCIDRs))
 		} else {
 			c.cluster.Reports.Clear(node, reasonPodCIDRInUse)
 		}
