@@ -183,17 +183,35 @@ func aSavedOffer(name, vip string) advertise.Offer {
 }
 
 func TestKubeProxyIsToldFromAProgramInItsPlace(t *testing.T) {
-	for body, want := range map[string]bool{
-		`{"lastUpdated":"2026-01-01T00:00:00Z","currentTime":"2026-01-01T00:00:00Z","nodeEligible":true,"status":{}}`: true,
-		`{"lastUpdated": "2026-01-01 00:00:00 +0000 UTC","currentTime": "2026-01-01 00:00:00 +0000 UTC"}`:             false, // Cilium
-		"ok": false, "": false,
+	const ofKubeProxy = `{"lastUpdated":"2026-01-01T00:00:00Z","currentTime":"2026-01-01T00:00:00Z","nodeEligible":true,"status":{}}`
+	const ofCilium = `{"lastUpdated": "2026-01-01 00:00:00 +0000 UTC","currentTime": "2026-01-01 00:00:00 +0000 UTC"}`
+	for _, c := range []struct {
+		bodies []string // one after another
+		want   bool
+	}{
+		{[]string{ofKubeProxy}, true},
+		{[]string{ofCilium}, false},
+		{[]string{"ok"}, false},
+		{[]string{""}, false},
+		{[]string{ofKubeProxy, ofCilium}, false},
+		{[]string{ofKubeProxy, "ok"}, false},
+		{[]string{ofCilium, ofKubeProxy}, true},
+		{[]string{ofKubeProxy, "cut off"}, true},
 	} {
-		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(body)) }))
-		p := newProxy(srv.URL, func() {})
-		p.ask(t.Context())
-		srv.Close()
-		if got := p.isKubeProxy(); got != want {
-			t.Errorf("%q: %v", body, got)
+		p := newProxy("", func() {})
+		for _, body := range c.bodies {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if body == "cut off" {
+					w.Header().Set("Content-Length", "100")
+				}
+				_, _ = w.Write([]byte(body))
+			}))
+			p.url = srv.URL
+			p.ask(t.Context())
+			srv.Close()
+		}
+		if got := p.isKubeProxy(); got != c.want {
+			t.Errorf("%q: %v", c.bodies, got)
 		}
 	}
 }

@@ -29,7 +29,7 @@ type proxy struct {
 	served  bool // at least once
 	bad     int
 	healthy bool
-	genuine bool // it has said something that kube-proxy alone says
+	genuine bool // what it said last is something that kube-proxy alone says
 }
 
 // answer is what kube-proxy says.
@@ -89,16 +89,18 @@ func (p *proxy) ask(ctx context.Context) answer {
 	return serves
 }
 
-// recognize notes whether it is kube-proxy that answers, and not a program in its place:
-// they do not say whether the Node is eligible.
+// recognize notes whether it is kube-proxy that answers, and not a program in its place, which may come while the agent
+// runs: they do not say whether the Node is eligible. An answer that is cut off says neither.
 func (p *proxy) recognize(body io.Reader) {
-	var said struct{ NodeEligible *bool }
-	if json.NewDecoder(io.LimitReader(body, 1<<16)).Decode(&said) != nil || said.NodeEligible == nil {
+	text, err := io.ReadAll(io.LimitReader(body, 1<<16))
+	if err != nil {
 		return
 	}
+	var said struct{ NodeEligible *bool }
+	genuine := json.Unmarshal(text, &said) == nil && said.NodeEligible != nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.genuine = true
+	p.genuine = genuine
 }
 
 func (p *proxy) isKubeProxy() bool {
