@@ -71,7 +71,7 @@ func (c Condition) isTrue() bool { return c.Status == "True" }
 type Service struct {
 	Key       lb.ServiceKey
 	Class     string       // empty: none
-	Proxy     string       // the label service.kubernetes.io/service-proxy-name; empty: kube-proxy serves it
+	Proxy     lb.Proxy     // that serves it, by its labels
 	Shown     []netip.Addr // in its status
 	Allocated Condition    // plinth.dev/VIPAllocated
 	Announced Condition    // plinth.dev/VIPAnnounced, which is there while a VIP is not announced

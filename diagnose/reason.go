@@ -28,10 +28,9 @@ const (
 
 // Of Services and pools.
 const (
-	ServiceUnanswered  Reason = "ServiceUnanswered"  // no controller has said anything to the Service
-	ServedByOtherProxy Reason = "ServedByOtherProxy" // a label of the Service keeps kube-proxy from it
-	PoolNearlyFull     Reason = "PoolNearlyFull"     // little of a pool is free
-	PoolTakesAddress   Reason = "PoolTakesAddress"   // a pool has addresses of pods, Nodes or Services
+	ServiceUnanswered Reason = "ServiceUnanswered" // no controller has said anything to the Service
+	PoolNearlyFull    Reason = "PoolNearlyFull"    // little of a pool is free
+	PoolTakesAddress  Reason = "PoolTakesAddress"  // a pool has addresses of pods, Nodes or Services
 )
 
 // Reasons that others write, too: package source in Events on what carries the inventory, package node on its status.

@@ -18,16 +18,24 @@ func serviceFindings(seen Observed) (out []Finding) {
 		case s.Allocated.Status == "" && s.ours() && len(s.Shown) == 0:
 			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(ServiceUnanswered), Message: "nobody has answered it"})
 		}
-		if s.Proxy != "" && s.ours() {
-			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(ServedByOtherProxy), Message: otherProxy(s)})
+		if reason := s.Proxy.Reason(); reason != "" && s.ours() {
+			out = append(out, Finding{Kind: KindService, Name: s.Key.String(), Reason: string(reason), Message: leftAlone(s.Proxy)})
 		}
 	}
 	return out
 }
 
-// otherProxy says why kube-proxy serves a Service nowhere. Whether another program does, nobody can tell here.
-func otherProxy(s Service) string {
-	return "its label service.kubernetes.io/service-proxy-name says that " + s.Proxy + " serves it, so that kube-proxy leaves it alone"
+// leftAlone says why kube-proxy leaves a Service alone. Whether another program serves it, nobody can tell here.
+func leftAlone(p lb.Proxy) string {
+	name := string(p)
+	switch p {
+	case lb.NoProxy:
+		return "its label " + lb.HeadlessLabel + " keeps kube-proxy up to 1.35 from it, though it is not headless"
+	case lb.UnnamedProxy:
+		name = "another program"
+	default: // it has a name
+	}
+	return "its label " + lb.ServiceProxyLabel + " says that " + name + " serves it, so that kube-proxy leaves it alone"
 }
 
 // vipFindings tell which VIPs in use nobody announces, and what the controller says of others.

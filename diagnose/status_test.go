@@ -98,6 +98,7 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 
 		// Services.
 		{"a label keeps kube-proxy from a Service", func(s *Observed) { s.Services[0].Proxy = "other" }, []string{"service prod/web: ServedByOtherProxy: its label service.kubernetes.io/service-proxy-name says that other serves it"}},
+		{"a label keeps an older kube-proxy from a Service", func(s *Observed) { s.Services[0].Proxy = lb.NoProxy }, []string{"service prod/web: LabelledHeadless: its label service.kubernetes.io/headless keeps kube-proxy up to 1.35 from it"}},
 		{"a Service waits", func(s *Observed) {
 			s.Services[0].Allocated = Condition{Status: "False", Reason: "PoolExhausted", Message: "default: all 64 addresses are in use"}
 		}, []string{"service prod/web: PoolExhausted: default: all 64"}},

@@ -71,8 +71,10 @@ func classLink(s Service, there bool) Link {
 		return broken(noReason, "kubectl get services -A shows the type of each", "there is no such Service of type LoadBalancer")
 	case !s.ours():
 		return broken(noReason, "leave loadBalancerClass out, or make it "+lb.LoadBalancerClass+"; it cannot be changed later", "its class is %s: another program answers it", s.Class)
-	case s.Proxy != "":
-		return Link{Mark: LinkDegraded, Reason: string(ServedByOtherProxy), Text: otherProxy(s), Help: "take the label off, or look whether that program serves it"}
+	case s.Proxy == lb.NoProxy:
+		return Link{Mark: LinkDegraded, Reason: string(s.Proxy.Reason()), Text: leftAlone(s.Proxy), Help: "take the label off: it is for EndpointSlices"}
+	case s.Proxy != lb.KubeProxy:
+		return Link{Mark: LinkDegraded, Reason: string(s.Proxy.Reason()), Text: leftAlone(s.Proxy), Help: "take the label off, or look whether that program serves it"}
 	case s.Class == "":
 		return ok("of type LoadBalancer, without a class")
 	}

@@ -71,6 +71,12 @@ const (
 	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork" // the pod CIDR lies outside the pod network of the inventory
 )
 
+// Why kube-proxy leaves a Service alone. Its VIPs are announced without a question about rules.
+const (
+	ServedByOtherProxy Reason = "ServedByOtherProxy" // a label of the Service names another program that serves it
+	LabelledHeadless   Reason = "LabelledHeadless"   // it bears the label of headless Services' EndpointSlices
+)
+
 // Why a VIP is not answered for on a link, or not by its owner alone.
 const (
 	NotOwner           Reason = "NotOwner"           // another machine answers for it

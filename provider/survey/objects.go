@@ -20,10 +20,6 @@ import (
 // labelControlPlane is on the Nodes that the controller runs on.
 const labelControlPlane = "node-role.kubernetes.io/control-plane"
 
-// labelServiceProxy is on Services that another program serves than kube-proxy: apis.LabelServiceProxyName of
-// k8s.io/kubernetes.
-const labelServiceProxy = "service.kubernetes.io/service-proxy-name"
-
 func nodeOf(n *v1.Node) diagnose.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
 	_, controlPlane := n.Labels[labelControlPlane]
@@ -54,7 +50,7 @@ func taintedSince(n *v1.Node) time.Time {
 
 func serviceOf(s *v1.Service) diagnose.Service {
 	out := diagnose.Service{
-		Proxy: s.Labels[labelServiceProxy],
+		Proxy: lb.ProxyOf(s.Labels),
 		Key:   lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}, Allocated: serviceCondition(s, lb.VIPAllocated), Announced: serviceCondition(s, lb.VIPAnnounced),
 		Shown: endpoints.ShownBy(s),
 	}

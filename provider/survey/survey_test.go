@@ -74,7 +74,7 @@ func small(t *testing.T) *fake.Clientset {
 			}},
 		},
 		&v1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u"}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeLoadBalancer, LoadBalancerClass: new("plinth.dev/bgp")},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u", Labels: map[string]string{lb.ServiceProxyLabel: ""}}, Spec: v1.ServiceSpec{Type: v1.ServiceTypeLoadBalancer, LoadBalancerClass: new("plinth.dev/bgp")},
 			Status: v1.ServiceStatus{LoadBalancer: v1.LoadBalancerStatus{Ingress: []v1.LoadBalancerIngress{{IP: "192.168.50.1"}}}, Conditions: []metav1.Condition{
 				{Type: "plinth.dev/VIPAllocated", Status: metav1.ConditionTrue, Reason: "Allocated"}, {Type: "plinth.dev/VIPAnnounced", Status: metav1.ConditionFalse, Reason: "NoEndpoint", Message: "none"},
 			}},
@@ -103,7 +103,7 @@ func TestWhatTheAPIServerSays(t *testing.T) {
 			Kubelet: diagnose.Condition{Status: "True", Message: "well"}, Fabric: diagnose.Condition{Status: "False", Reason: "SessionsDown", Message: "sessions 0/1", Since: noon.Time},
 		}},
 		Services: []diagnose.Service{{
-			Key: web, Class: "plinth.dev/bgp", Shown: []netip.Addr{vip},
+			Key: web, Class: "plinth.dev/bgp", Proxy: lb.UnnamedProxy, Shown: []netip.Addr{vip},
 			Allocated: diagnose.Condition{Status: "True", Reason: "Allocated"}, Announced: diagnose.Condition{Status: "False", Reason: "NoEndpoint", Message: "none"},
 		}},
 		Claimed: []netip.Addr{vip}, Planned: true, Leader: &diagnose.Leader{Lease: "kube-system/cloud-controller-manager"},

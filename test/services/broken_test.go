@@ -176,6 +176,10 @@ var ofTheRest = []unwell{
 		w.service("elsewhere", func(s *v1.Service) { s.Labels = map[string]string{"service.kubernetes.io/service-proxy-name": "other"} })
 		return func() { w.remove("elsewhere") }
 	}, []string{"ServedByOtherProxy", "NoEndpoint"}},
+	{"a Service that is labelled headless", func(w *observer) func() {
+		w.service("labelled", func(s *v1.Service) { s.Labels = map[string]string{"service.kubernetes.io/headless": ""} })
+		return func() { w.remove("labelled") }
+	}, []string{"LabelledHeadless", "NoEndpoint"}},
 	{"a pool has the pods of a Node", joined("stranger", podCIDRs("198.51.100.8/29")), []string{"PoolTakesAddress", "NoMachine"}},
 	{"a pool is nearly full", func(w *observer) func() {
 		var names []string
