@@ -140,7 +140,7 @@ func (b *builder) announcement(seen Observed, vips []netip.Addr, answers map[str
 	b.link("plan", func() Link { return planLink(seen, vips) })
 	b.link("endpoints", func() Link {
 		if u, none := nobodyFor(seen, withSessions(seen.Cluster), vips); none {
-			return broken(u.Reason, "kubectl get endpointslices shows which endpoints are ready, and on which Nodes", "%v", u)
+			return broken(u.Reason, endpointsHelp(u.Reason), "%v", u)
 		}
 		return ok("can take traffic")
 	})
@@ -151,6 +151,14 @@ func (b *builder) announcement(seen Observed, vips []netip.Addr, answers map[str
 	if len(onLinks) > 0 {
 		b.answering(seen, onLinks, answers)
 	}
+}
+
+// endpointsHelp is how to look for endpoints that lack.
+func endpointsHelp(reason lb.Reason) string {
+	if reason == lb.EndpointsNotFollowed {
+		return "take " + lb.HeadlessLabel + " and " + lb.ServiceProxyLabel + " off them: kubectl get endpointslices --show-labels"
+	}
+	return "kubectl get endpointslices shows which endpoints are ready, and on which Nodes"
 }
 
 // telling adds what machines tell routers of some addresses.

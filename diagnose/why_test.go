@@ -78,6 +78,9 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"a label keeps kube-proxy from it", service, func(s *Observed, _ map[string]Answer) { s.Services[0].Proxy = "other" }, "Service: degraded: ServedByOtherProxy its label"},
 		{"a label names no other proxy", service, func(s *Observed, _ map[string]Answer) { s.Services[0].Proxy = lb.UnnamedProxy }, "Service: degraded: ServedByOtherProxy its label service.kubernetes.io/service-proxy-name says that another program"},
 		{"it is labelled headless", service, func(s *Observed, _ map[string]Answer) { s.Services[0].Proxy = lb.NoProxy }, "Service: degraded: LabelledHeadless its label service.kubernetes.io/headless keeps kube-proxy"},
+		{"its endpoints are in slices that its proxy does not follow", service, func(s *Observed, _ map[string]Answer) {
+			s.Cluster.Services[0].Endpoints = map[lb.Family]advertise.Spread{lb.IPv4: {NotFollowed: true}}
+		}, "endpoints: broken: EndpointsNotFollowed 192.168.50.1: its Service's proxy does not follow"},
 		{"agents have no pods, and answer", node, func(s *Observed, _ map[string]Answer) { s.Agents = nil }, "ok"},
 		{"agents have no pods, and nobody can be asked", node, func(s *Observed, a map[string]Answer) {
 			s.Agents, a["nuc1"] = nil, Answer{Err: "no answer", Help: "look there"}

@@ -51,10 +51,11 @@ const (
 	PoolLimitedToRouters Reason = "PoolLimitedToRouters" // the pool is announced to other routers
 	// PoolLimitedToServices: no advertisement of the pool selects the Service by its labels.
 	PoolLimitedToServices Reason = "PoolLimitedToServices"
-	VIPOutsidePools       Reason = "VIPOutsidePools"   // no pool of the inventory has the address
-	NoEndpoint            Reason = "NoEndpoint"        // no endpoint anywhere can take traffic
-	NoLocalEndpoint       Reason = "NoLocalEndpoint"   // externalTrafficPolicy is Local, and no endpoint of this machine can take traffic
-	ProxyRulesPending     Reason = "ProxyRulesPending" // kube-proxy on this machine has no rules for it yet, as far as it shows them
+	VIPOutsidePools       Reason = "VIPOutsidePools"      // no pool of the inventory has the address
+	NoEndpoint            Reason = "NoEndpoint"           // no endpoint anywhere can take traffic
+	EndpointsNotFollowed  Reason = "EndpointsNotFollowed" // those that could take traffic are in EndpointSlices that the Service's proxy does not follow
+	NoLocalEndpoint       Reason = "NoLocalEndpoint"      // externalTrafficPolicy is Local, and no endpoint of this machine can take traffic
+	ProxyRulesPending     Reason = "ProxyRulesPending"    // kube-proxy on this machine has no rules for it yet, as far as it shows them
 	// ProxyRulesOverdue: a VIP is announced although kube-proxy on this machine has not shown
 	// rules for it within the bound.
 	ProxyRulesOverdue Reason = "ProxyRulesOverdue"
@@ -70,6 +71,10 @@ const (
 
 	PodCIDROutsideNetwork Reason = "PodCIDROutsideNetwork" // the pod CIDR lies outside the pod network of the inventory
 )
+
+// LacksEndpoints reports whether a VIP is announced by nobody since no endpoint can take traffic, as far as its Service's
+// proxy knows.
+func (r Reason) LacksEndpoints() bool { return r == NoEndpoint || r == EndpointsNotFollowed }
 
 // Why kube-proxy leaves a Service alone. Its VIPs are announced without a question about rules.
 const (

@@ -112,7 +112,7 @@ func (c Cluster) without(nodes map[string]bool) []Service {
 	for i, s := range all {
 		all[i].Endpoints = map[lb.Family]advertise.Spread{}
 		for f, spread := range s.Endpoints {
-			all[i].Endpoints[f] = advertise.Spread{Ready: lessThan(spread.Ready, nodes), Ending: lessThan(spread.Ending, nodes)}
+			all[i].Endpoints[f] = advertise.Spread{Ready: lessThan(spread.Ready, nodes), Ending: lessThan(spread.Ending, nodes), NotFollowed: spread.NotFollowed}
 		}
 	}
 	return all

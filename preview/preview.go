@@ -71,6 +71,7 @@ type class struct {
 	family   lb.Family
 	local    bool // externalTrafficPolicy: Local, on a machine without an endpoint
 	anywhere bool // an endpoint can take traffic somewhere
+	hidden   bool // none can, and the Service's proxy does not follow the EndpointSlices of some that could
 	labels   advertise.Labels
 }
 
@@ -211,7 +212,7 @@ func (p *Preview) answer(s *Service, a netip.Addr) answer {
 	}
 	spread := s.Endpoints[lb.FamilyOf(a)]
 	offer := advertise.Offer{Service: s.Key, VIP: a, LocalTraffic: s.LocalTraffic, Endpoints: spread.At(""), Labels: advertise.LabelsOf(s.Labels, p.selects)}
-	kind := class{p.poolOf(a), lb.FamilyOf(a), s.LocalTraffic, offer.Endpoints.Any > 0, offer.Labels}
+	kind := class{p.poolOf(a), lb.FamilyOf(a), s.LocalTraffic, offer.Endpoints.Any > 0, offer.Endpoints.NotFollowed, offer.Labels}
 	said, known := p.classes[kind]
 	if !known {
 		said = p.ask(kind.pool, p.machines, func(string) advertise.Offer { return offer })

@@ -236,10 +236,13 @@ func TestASpreadCountsAsAMachineDoes(t *testing.T) {
 		spread := advertise.Spread{Ready: map[string]int{}, Ending: map[string]int{}}
 		for range rapid.IntRange(0, 6).Draw(t, "endpoints") {
 			machine := rapid.SampledFrom([]string{"w1", "w2"}).Draw(t, "machine")
-			e := advertise.Endpoint{Local: machine == "w1", Ready: rapid.Bool().Draw(t, "ready")}
-			if e.Ready {
+			e := advertise.Endpoint{Local: machine == "w1", Ready: rapid.Bool().Draw(t, "ready"), NotFollowed: rapid.Bool().Draw(t, "not followed")}
+			switch {
+			case e.NotFollowed:
+				e.Serving, e.Terminating, spread.NotFollowed = true, true, true
+			case e.Ready:
 				spread.Ready[machine]++
-			} else {
+			default:
 				e.Serving, e.Terminating = true, true
 				spread.Ending[machine]++
 			}

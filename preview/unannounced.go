@@ -118,7 +118,7 @@ func (p *Preview) unableOf(c Cluster, vip VIP) (reason lb.Reason) {
 // nearest are the reasons why a machine does not announce a VIP, of those that come nearest to it
 // first. Who is not meant by the pool at all comes last.
 var nearest = []lb.Reason{
-	lb.SessionLacksFamily, lb.NoSession, lb.PoolLimitedToServices, lb.PoolIsDisabled, lb.VIPOutsidePools, lb.NoLocalEndpoint, lb.NoEndpoint,
+	lb.SessionLacksFamily, lb.NoSession, lb.PoolLimitedToServices, lb.PoolIsDisabled, lb.VIPOutsidePools, lb.NoLocalEndpoint, lb.EndpointsNotFollowed, lb.NoEndpoint,
 	lb.ProxyRulesLost, lb.NoSessionUp, lb.NoAgent, lb.WitnessSilent, lb.NoMajority, lb.NoCarrier, lb.NoInterface, lb.CapabilityMissing,
 	lb.NodeExcluded, lb.MachineNotActive,
 	lb.PoolLimitedToRouters, lb.PoolLimitedToZones, lb.PoolLimitedToRacks,

@@ -43,6 +43,10 @@ func TestWhyAVIPIsAnnouncedByNobody(t *testing.T) {
 		{"its racks have no machine", Cluster{Nodes: nodes("w1", "w2"), Services: c.Services}, nil, []string{"PoolLimitedToRacks 198.51.100.1: " + racks}},
 		{"the machine with its endpoints is excluded", with("w1", Node{Excluded: true}), nil, []string{"NoLocalEndpoint 203.0.113.5: no machine that could announce it has an endpoint; other machines say NodeExcluded"}},
 		{"it has no endpoint", Cluster{Nodes: c.Nodes, Services: []Service{service("none", "203.0.113.9", false)}}, nil, []string{"NoEndpoint 203.0.113.9: its Service has no endpoint"}},
+		{"its endpoints are in slices that its proxy does not follow", Cluster{Nodes: c.Nodes, Services: []Service{unfollowed(service("none", "203.0.113.9", false))}}, nil,
+			[]string{"EndpointsNotFollowed 203.0.113.9: its Service's proxy does not follow the EndpointSlices that have its endpoints"}},
+		{"beside one without endpoints", Cluster{Nodes: c.Nodes, Services: []Service{service("idle", "203.0.113.8", false), unfollowed(service("none", "203.0.113.9", false))}}, nil,
+			[]string{"NoEndpoint 203.0.113.8: its Service has no endpoint", "EndpointsNotFollowed 203.0.113.9: its Service's proxy does not follow the EndpointSlices that have its endpoints"}},
 		{"no Node is a machine", Cluster{Nodes: nodes("x"), Services: c.Services[:1]}, nil, []string{"NoMachineKnown 203.0.113.77: no Node is a machine of the inventory"}},
 		{"all machines for it have lost their routers", with("w3", Node{NoSession: true}), nil, []string{"NoSessionUp 198.51.100.1: no machine that is to announce it has a session with a router that is up"}},
 		{"no agent has run on the machines for it", with("w3", Node{NoAgent: true}), nil, []string{"NoAgent 198.51.100.1: no agent has run on a machine that is to announce it"}},
@@ -59,6 +63,12 @@ func TestWhyAVIPIsAnnouncedByNobody(t *testing.T) {
 	if got := UnannouncedOf(edited(t, "203.0.113.0/25", "203.0.113.0/26"), c)[0].Services; len(got) != 2 {
 		t.Errorf("they share it: %v", got)
 	}
+}
+
+// unfollowed has the endpoints of a Service in EndpointSlices that its proxy does not follow.
+func unfollowed(s Service) Service {
+	s.Endpoints = map[lb.Family]advertise.Spread{lb.IPv4: {NotFollowed: true}}
+	return s
 }
 
 // TestEveryVIPIsAnnouncedOrHasAReason also holds it against who announces, without the Nodes' word.

@@ -130,6 +130,7 @@ var words = map[lb.Reason]string{
 	lb.MachineNotActive:      "no machine for it is active",
 	lb.NodeExcluded:          "the Nodes for it are excluded from load balancers",
 	lb.NoEndpoint:            "its Service has no endpoint",
+	lb.EndpointsNotFollowed:  "its Service's proxy does not follow the EndpointSlices that have its endpoints",
 	lb.NoLocalEndpoint:       "no machine that could announce it has an endpoint",
 	lb.NoSessionUp:           "no machine that is to announce it has a session with a router that is up",
 	lb.NoAgent:               "no agent has run on a machine that is to announce it",

@@ -52,11 +52,19 @@ func (v View) proxyRefusal() lb.Reason {
 func refusalOf(o *Offer) lb.Reason {
 	switch {
 	case o.Endpoints.Any == 0:
-		return lb.NoEndpoint
+		return noEndpoint(o.Endpoints.NotFollowed)
 	case o.LocalTraffic && o.Endpoints.Local == 0:
 		return lb.NoLocalEndpoint
 	}
 	return ""
+}
+
+// noEndpoint is why nobody serves a VIP of whose endpoints none can take traffic, as far as the proxy knows that serves it.
+func noEndpoint(notFollowed bool) lb.Reason {
+	if notFollowed {
+		return lb.EndpointsNotFollowed
+	}
+	return lb.NoEndpoint
 }
 
 // pendingOf is why an offer that could be served is not announced yet, or not any more, for kube-proxy's rules; empty:

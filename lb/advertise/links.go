@@ -86,7 +86,7 @@ func linkVIP(l inventory.Link, o *Offer, pool *poolScope) (LinkVIP, lb.Reason) {
 		return LinkVIP{}, pool.refusal
 	}
 	may, refusal := MachinesFor(pool.pool, l, o.Labels.Map())
-	v := LinkVIP{VIP: o.VIP, Homes: list(o.Link.Homes), May: may, Local: o.LocalTraffic, At: list(o.Link.At), Served: o.Endpoints.Any > 0}
+	v := LinkVIP{VIP: o.VIP, Homes: list(o.Link.Homes), May: may, Local: o.LocalTraffic, At: list(o.Link.At), Served: o.Endpoints.Any > 0, NotFollowed: o.Endpoints.NotFollowed}
 	v.Pinned = o.Link.Home != "" && len(v.Homes) > 0 && v.Homes[0] == o.Link.Home
 	return v, refusal
 }
@@ -158,6 +158,7 @@ func addLinkVIP(all []LinkVIP, v LinkVIP) []LinkVIP {
 	same := &all[n-1]
 	served := same.Served
 	same.Pinned, same.Served = same.Pinned || v.Pinned, same.Served || v.Served
+	same.NotFollowed = !same.Served && (same.NotFollowed || v.NotFollowed)
 	same.May = eitherMay(same.May, v.May)
 	switch {
 	case same.Local && v.Local:

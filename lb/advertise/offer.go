@@ -18,14 +18,18 @@ type Endpoints struct {
 	Terminating bool `json:",omitempty"`
 	// Ready says that one of this machine is ready.
 	Ready bool `json:",omitempty"`
+	// NotFollowed says that there is none, and that some would be there if the Service's proxy followed their EndpointSlices.
+	NotFollowed bool `json:",omitempty"`
 }
 
-// Frontend is where a Service is reached, as far as it matters to find out whether
+// Frontend is where a Service is reached, and by what, as far as it matters to find out whether
 // kube-proxy has its rules. It compares with ==.
 type Frontend struct {
 	Ports           string // its first ones, as "80/TCP,443/TCP"; empty: not known
 	HealthCheckPort uint16 // where kube-proxy says how many endpoints are ready; 0: nowhere
 	Shown           bool   `json:",omitempty"` // the Service's status shows the VIP: kube-proxy serves no other
+	// Proxy serves the Service. Older agents wrote none, and asked kube-proxy.
+	Proxy lb.Proxy `json:",omitempty"`
 }
 
 // Labels are labels of a Service as kubectl prints them: key=value, comma separated, sorted

@@ -96,6 +96,13 @@ func pending(all []Offer) []Offer {
 	return all
 }
 
+func notFollowed(offers []Offer) []Offer {
+	for i := range offers {
+		offers[i].Endpoints.NotFollowed = true
+	}
+	return offers
+}
+
 // terminating has local endpoints serve that terminate, while others are ready elsewhere.
 func terminating(all []Offer) []Offer {
 	for i := range all {
@@ -176,6 +183,11 @@ func TestAMachineAnnouncesWhatItCanServeAndSaysWhyNotTheRest(t *testing.T) {
 			name:   "no endpoint anywhere",
 			offers: [][]Offer{offer("web", 0, 0, "203.0.113.10"), localOnly(offer("db", 0, 0, "203.0.113.11"))},
 			want:   []string{"no prod/db 203.0.113.11: NoEndpoint", "no prod/web 203.0.113.10: NoEndpoint"},
+		},
+		{
+			name:   "no endpoint that the proxy knows of",
+			offers: [][]Offer{notFollowed(offer("web", 0, 0, "203.0.113.10")), notFollowed(localOnly(offer("db", 0, 0, "203.0.113.11")))},
+			want:   []string{"no prod/db 203.0.113.11: EndpointsNotFollowed", "no prod/web 203.0.113.10: EndpointsNotFollowed"},
 		},
 		{
 			name:   "with local traffic the endpoints of other machines do not count",
@@ -411,12 +423,16 @@ func TestEndpointsAreCountedTheWayKubeProxyDoes(t *testing.T) {
 	ready, ending := Endpoint{Ready: true, Serving: true}, Endpoint{Serving: true, Terminating: true}
 	starting, dead := Endpoint{}, Endpoint{Terminating: true}
 	local := func(e Endpoint) Endpoint { e.Local = true; return e }
+	hidden := func(e Endpoint) Endpoint { e.NotFollowed = true; return e }
 	tests := []struct {
 		name string
 		all  []Endpoint
 		want Endpoints
 	}{
 		{"none", nil, Endpoints{}},
+		{"those that the proxy does not know of do not count", []Endpoint{hidden(ready), local(hidden(ending))}, Endpoints{NotFollowed: true}},
+		{"nor is it told of them beside others", []Endpoint{hidden(ready), local(hidden(ready)), local(ending)}, Endpoints{Local: 1, Any: 1}},
+		{"nor of those that could take no traffic", []Endpoint{hidden(starting), hidden(dead)}, Endpoints{}},
 		{"neither starting nor dead ones count", []Endpoint{starting, local(starting), dead, local(dead)}, Endpoints{}},
 		{"ready ones count", []Endpoint{ready, local(ready), local(ready)}, Endpoints{Local: 2, Any: 3, Ready: true}},
 		{"those that end do not count beside ready ones", []Endpoint{ready, ending}, Endpoints{Any: 1}},
@@ -437,6 +453,6 @@ func TestEndpointsAreCountedTheWayKubeProxyDoes(t *testing.T) {
 func advertiseReasons() []lb.Reason {
 	return []lb.Reason{
 		lb.MachineNotActive, lb.MachineDrained, lb.NodeExcluded, lb.ProxyUnhealthy, lb.NoSession, lb.SessionLacksFamily, lb.PoolIsDisabled,
-		lb.PoolLimitedToRacks, lb.PoolLimitedToZones, lb.PoolLimitedToRouters, lb.VIPOutsidePools, lb.NoEndpoint, lb.NoLocalEndpoint, lb.ProxyRulesPending, lb.PodCIDROutsideNetwork,
+		lb.PoolLimitedToRacks, lb.PoolLimitedToZones, lb.PoolLimitedToRouters, lb.VIPOutsidePools, lb.NoEndpoint, lb.EndpointsNotFollowed, lb.NoLocalEndpoint, lb.ProxyRulesPending, lb.PodCIDROutsideNetwork,
 	}
 }

@@ -77,6 +77,8 @@ func (r Reach) OfPods(cidr netip.Prefix) (routers []string, refused lb.Reason) {
 type Spread struct {
 	Ready  map[string]int // by the name of the Node
 	Ending map[string]int // that serve while they terminate
+	// NotFollowed: others could take traffic, and the Service's proxy does not follow their EndpointSlices.
+	NotFollowed bool
 }
 
 // At counts them as [Count] does on a machine.
@@ -89,6 +91,7 @@ func (s Spread) At(machine string) Endpoints {
 	if n.Any == 0 {
 		n.Any = sum(s.Ending)
 	}
+	n.NotFollowed = s.NotFollowed && n.Any == 0
 	return n
 }
 

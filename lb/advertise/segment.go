@@ -129,6 +129,8 @@ type LinkVIP struct {
 	Local  bool     // externalTrafficPolicy: Local
 	At     []string // with Local, the machines with an endpoint that can take traffic
 	Served bool     // an endpoint anywhere can take traffic
+	// NotFollowed: none can, and some could if the proxy followed their EndpointSlices.
+	NotFollowed bool
 }
 
 // order lists the machines that may own the VIP: its homes, then the others by rendezvous hashing
@@ -176,7 +178,7 @@ func rendezvous(vip netip.Addr, machine string) uint64 {
 func (s Segment) Owner(v LinkVIP, incumbent string) (owner string, none lb.Reason) {
 	switch {
 	case !v.Served:
-		return "", lb.NoEndpoint
+		return "", noEndpoint(v.NotFollowed)
 	case v.Local && len(v.At) == 0:
 		return "", lb.NoLocalEndpoint
 	}

@@ -81,6 +81,7 @@ func TestOwnerDoesNotDependOnTheOrderOfHomesThatAreGone(t *testing.T) {
 		{"with an endpoint", func(v *LinkVIP) { v.Local, v.At = true, []string{"b"} }, "c", "b", ""},
 		{"nobody with an endpoint", func(v *LinkVIP) { v.Local, v.At = true, []string{"a"} }, "", "", lb.NoLocalEndpoint},
 		{"nobody without endpoints", func(v *LinkVIP) { v.Served = false }, "b", "", lb.NoEndpoint},
+		{"nobody with endpoints that the proxy does not know of", func(v *LinkVIP) { v.Served, v.NotFollowed = false, true }, "b", "", lb.EndpointsNotFollowed},
 	} {
 		v := vip
 		c.change(&v)

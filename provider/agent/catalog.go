@@ -141,14 +141,17 @@ func (c claim) heldBy(s service) bool {
 	return c.Holders[0] != s.Key || c.UID == "" || c.UID == s.UID
 }
 
-// count counts what can take traffic; at lists the machines that have it.
+// count counts what can take traffic, as far as what serves the Service knows of it; at lists the machines that have it.
 func (c *catalog) count(k lb.ServiceKey, ipv4 bool) (n advertise.Endpoints, at func() string) {
+	proxy := c.services[k].Frontend.Proxy
 	byAddr := map[netip.Addr]endpoint{}
 	for _, slice := range c.slices[k] {
 		if slice.IPv4 != ipv4 {
 			continue
 		}
+		notFollowed := !slice.Followers.Include(proxy)
 		for _, e := range slice.All {
+			e.NotFollowed = notFollowed
 			if have, twice := byAddr[e.Addr]; !twice || have.Worth() < e.Worth() {
 				byAddr[e.Addr] = e
 			}
@@ -167,10 +170,11 @@ func machinesWith(byAddr map[netip.Addr]endpoint) string {
 	ready, ending := map[string]bool{}, map[string]bool{}
 	for _, e := range byAddr {
 		switch e.Worth() {
-		case 2:
+		case advertise.WorthReady:
 			ready[e.Node.Value()] = true
-		case 1:
+		case advertise.WorthEnding:
 			ending[e.Node.Value()] = true
+		case advertise.WorthNotFollowed, advertise.WorthNothing:
 		}
 	}
 	if len(ready) == 0 {

@@ -31,7 +31,7 @@ func ownerWishes(node string, reached []linkReached, said func(vip netip.Addr) s
 	for _, r := range reached {
 		for _, o := range r.step.Owners {
 			_, answers := slices.BinarySearchFunc(r.claims, o.VIP, netip.Addr.Compare)
-			over := o.Reason == lb.NoEndpoint || o.Reason == lb.NoLocalEndpoint
+			over := o.Reason.LacksEndpoints() || o.Reason == lb.NoLocalEndpoint
 			if says := said(o.VIP) == node; answers && !says || over && says {
 				all = append(all, ownerWish{o.VIP, answers})
 			}

@@ -31,6 +31,7 @@ func TestAMachineSaysWhatItAnswersForAndTakesBackWhatNobodyDoes(t *testing.T) {
 		{"another is to say so", "a", false, advertise.Owned{Owner: "b", Reason: lb.NotOwner}, nil},
 		{"it has just begun", "a", false, advertise.Owned{Reason: lb.NoMajority}, nil},
 		{"there is no endpoint", "a", false, advertise.Owned{Reason: lb.NoEndpoint}, []ownerWish{{vip, false}}},
+		{"no endpoint that its proxy knows of", "a", false, advertise.Owned{Reason: lb.EndpointsNotFollowed}, []ownerWish{{vip, false}}},
 		{"there is no endpoint, and it never answered", "b", false, advertise.Owned{Reason: lb.NoEndpoint}, nil},
 	} {
 		r := linkReached{self: "the machine", step: advertise.Step{Owners: []advertise.Owned{c.owned}}}

@@ -112,7 +112,7 @@ func frontendOf(s *corev1.Service) advertise.Frontend {
 	for _, p := range s.Spec.Ports[:min(len(s.Spec.Ports), portsKept)] {
 		ports = append(ports, fmt.Sprintf("%d/%s", p.Port, cmp.Or(p.Protocol, corev1.ProtocolTCP)))
 	}
-	return advertise.Frontend{Ports: strings.Join(ports, ","), HealthCheckPort: uint16(s.Spec.HealthCheckNodePort)}
+	return advertise.Frontend{Ports: strings.Join(ports, ","), HealthCheckPort: uint16(s.Spec.HealthCheckNodePort), Proxy: lb.ProxyOf(s.Labels)}
 }
 
 // claim is what the agent needs of an IPAddress: who holds which VIP.
@@ -145,9 +145,10 @@ func reduceClaim(obj any) claim {
 
 // endpointSlice is what the agent needs of an EndpointSlice.
 type endpointSlice struct {
-	Service lb.ServiceKey
-	IPv4    bool
-	All     []endpoint
+	Service   lb.ServiceKey
+	IPv4      bool
+	Followers lb.Followers
+	All       []endpoint
 }
 
 // endpoint is told apart by its address: while a slice is split, two list it.
@@ -160,7 +161,7 @@ type endpoint struct {
 func reduceSlice(nodeName string) func(any) endpointSlice {
 	return func(obj any) endpointSlice {
 		s := endpoints.Of(obj.(*discoveryv1.EndpointSlice))
-		out := endpointSlice{Service: s.Service, IPv4: s.Family == lb.IPv4}
+		out := endpointSlice{Service: s.Service, IPv4: s.Family == lb.IPv4, Followers: s.Followers}
 		for _, e := range s.All {
 			e.Local = e.Node == nodeName
 			out.All = append(out.All, endpoint{e.Addr, unique.Make(e.Node), e.Endpoint})

@@ -47,6 +47,7 @@ func TestOnlyWhatAnnouncementsDependOnIsAChange(t *testing.T) {
 			o.(*v1.Node).Status.Conditions[1].Message = "routes 1/1, sessions 1/1; " + lb.LinkProblemsText([]lb.LinkProblem{{On: "192.168.1.0/24", Reason: lb.NoCarrier}})
 		}, false},
 		{"an annotation of a slice", slice("web", "web", "IPv4"), func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Annotations = map[string]string{"a": "b"} }, true},
+		{"a label of a slice that its proxy does not follow then", slice("web", "web", "IPv4"), func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Labels[lb.HeadlessLabel] = "" }, false},
 		{"an endpoint", slice("web", "web", "IPv4", endpoint("10.0.0.1", "w1", true, true, false)), func(o runtime.Object) {
 			o.(*discoveryv1.EndpointSlice).Endpoints[0].Conditions.Ready = new(false)
 		}, false},

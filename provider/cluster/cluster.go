@@ -52,7 +52,7 @@ func (o objects) around(held holdings) preview.Cluster {
 		one.Identity = identities[i]
 		c.Nodes[n.Name] = one
 	}
-	spread := spreads(o.slices, held)
+	spread := o.spreads(held)
 	for _, s := range o.services {
 		if vips := held.of(s); len(vips) > 0 {
 			c.Services = append(c.Services, preview.Service{
@@ -191,9 +191,15 @@ func (all holdings) of(s *v1.Service) (vips []netip.Addr) {
 func keyOf(s *v1.Service) lb.ServiceKey { return lb.ServiceKey{Namespace: s.Namespace, Name: s.Name} }
 
 // spreads counts the endpoints of the Services that hold a VIP, by family and Node.
-func spreads(all []*discoveryv1.EndpointSlice, held holdings) map[lb.ServiceKey]map[lb.Family]advertise.Spread {
+func (o objects) spreads(held holdings) map[lb.ServiceKey]map[lb.Family]advertise.Spread {
+	proxies := map[lb.ServiceKey]lb.Proxy{} // other than kube-proxy
+	for _, s := range o.services {
+		if p := lb.ProxyOf(s.Labels); p != lb.KubeProxy {
+			proxies[keyOf(s)] = p
+		}
+	}
 	best := map[lb.ServiceKey]map[netip.Addr]endpoints.Endpoint{}
-	for _, slice := range all {
+	for _, slice := range o.slices {
 		s := endpoints.Of(slice)
 		if len(held[s.Service]) == 0 {
 			continue
@@ -201,7 +207,9 @@ func spreads(all []*discoveryv1.EndpointSlice, held holdings) map[lb.ServiceKey]
 		if best[s.Service] == nil {
 			best[s.Service] = map[netip.Addr]endpoints.Endpoint{}
 		}
+		notFollowed := !s.Followers.Include(proxies[s.Service])
 		for _, e := range s.All {
+			e.NotFollowed = notFollowed
 			if have, twice := best[s.Service][e.Addr]; !twice || have.Worth() < e.Worth() {
 				best[s.Service][e.Addr] = e
 			}
@@ -223,10 +231,13 @@ func with(s advertise.Spread, e endpoints.Endpoint) advertise.Spread {
 		s = advertise.Spread{Ready: map[string]int{}, Ending: map[string]int{}}
 	}
 	switch e.Worth() {
-	case 2:
+	case advertise.WorthReady:
 		s.Ready[e.Node]++
-	case 1:
+	case advertise.WorthEnding:
 		s.Ending[e.Node]++
+	case advertise.WorthNotFollowed:
+		s.NotFollowed = true
+	case advertise.WorthNothing:
 	}
 	return s
 }

@@ -19,6 +19,7 @@ import (
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/claim"
+	"plinth.dev/plinth/provider/endpoints"
 )
 
 // patience is how long a reader waits for informers that have not seen everything yet.
@@ -65,8 +66,7 @@ func trim(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
-	name := s.Labels[discoveryv1.LabelServiceName]
-	s.Labels, s.Annotations, s.ManagedFields, s.OwnerReferences, s.Ports = map[string]string{discoveryv1.LabelServiceName: name}, nil, nil, nil, nil
+	s.Labels, s.Annotations, s.ManagedFields, s.OwnerReferences, s.Ports = endpoints.LabelsRead(s), nil, nil, nil, nil
 	for i, e := range s.Endpoints {
 		s.Endpoints[i] = discoveryv1.Endpoint{Addresses: e.Addresses[:min(len(e.Addresses), 1)], NodeName: e.NodeName, Conditions: e.Conditions}
 	}

@@ -123,6 +123,47 @@ func TestWhatTheAPIServerSays(t *testing.T) {
 	}
 }
 
+// What the controller and plinth think of endpoints is what agents do, and both read the cache and lists alike.
+func TestAnEndpointThatTheProxyOfItsServiceDoesNotFollowIsNotCounted(t *testing.T) {
+	labelled := func(o metav1.Object, keys ...string) {
+		labels := o.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		for _, k := range keys {
+			labels[k] = ""
+		}
+		o.SetLabels(labels)
+	}
+	for _, tt := range []struct {
+		what           string
+		service, slice []string
+		want           advertise.Spread
+	}{
+		{"no label", nil, nil, advertise.Spread{Ready: map[string]int{"w1": 1}, Ending: map[string]int{}}},
+		{"a slice of a headless Service", nil, []string{lb.HeadlessLabel}, advertise.Spread{NotFollowed: true}},
+		{"a slice of another proxy", nil, []string{lb.ServiceProxyLabel}, advertise.Spread{NotFollowed: true}},
+		{"both of another proxy", []string{lb.ServiceProxyLabel}, []string{lb.ServiceProxyLabel}, advertise.Spread{Ready: map[string]int{"w1": 1}, Ending: map[string]int{}}},
+	} {
+		svc, s := service("web", ""), slice("web-4", "web", "IPv4", endpoint("10.0.0.1", "w1", true, true, false))
+		labelled(svc, tt.service...)
+		labelled(s, tt.slice...)
+		cached, err := reader(t, svc, s, held("203.0.113.1", "web", "uid-of-x")).Read(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed, err := List(t.Context(), fake.NewClientset(svc, s, held("203.0.113.1", "web", "uid-of-x")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, c := range map[string]preview.Cluster{"cached": cached, "listed": listed} {
+			if d := cmp.Diff(tt.want, c.Services[0].Endpoints[lb.IPv4], cmpopts.EquateEmpty()); d != "" {
+				t.Errorf("%s, %s: %s", tt.what, how, d)
+			}
+		}
+	}
+}
+
 // TestTheAddressesOfAClusterAreThoseOfItsPodsNodesAndServices are those that no pool may have.
 func TestTheAddressesOfAClusterAreThoseOfItsPodsNodesAndServices(t *testing.T) {
 	n := node("w1", v1.ConditionTrue, nil)

@@ -11,9 +11,10 @@ import (
 
 // Slice is what matters of an EndpointSlice. Its zero value is of no Service.
 type Slice struct {
-	Service lb.ServiceKey
-	Family  lb.Family
-	All     []Endpoint
+	Service   lb.ServiceKey
+	Family    lb.Family
+	Followers lb.Followers // the proxies that know of its endpoints
+	All       []Endpoint
 }
 
 // Endpoint is told apart by its address: while a slice is split, two list it.
@@ -23,13 +24,24 @@ type Endpoint struct {
 	advertise.Endpoint
 }
 
+// LabelsRead are those of an EndpointSlice's labels that [Of] reads.
+func LabelsRead(s *discoveryv1.EndpointSlice) map[string]string {
+	read := map[string]string{}
+	for _, key := range []string{discoveryv1.LabelServiceName, lb.ServiceProxyLabel, lb.HeadlessLabel} {
+		if v, has := s.Labels[key]; has {
+			read[key] = v
+		}
+	}
+	return read
+}
+
 // Of reads an EndpointSlice.
 func Of(s *discoveryv1.EndpointSlice) Slice {
 	name := s.Labels[discoveryv1.LabelServiceName]
 	if name == "" || s.AddressType == discoveryv1.AddressTypeFQDN {
 		return Slice{}
 	}
-	out := Slice{Service: lb.ServiceKey{Namespace: s.Namespace, Name: name}, Family: lb.IPv6}
+	out := Slice{Service: lb.ServiceKey{Namespace: s.Namespace, Name: name}, Family: lb.IPv6, Followers: lb.FollowersOf(s.Labels)}
 	if s.AddressType == discoveryv1.AddressTypeIPv4 {
 		out.Family = lb.IPv4
 	}

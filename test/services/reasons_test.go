@@ -137,6 +137,9 @@ func TestEveryReasonForAVIPThatNobodyAnnouncesIsFound(t *testing.T) {
 	c.service("web")
 	c.endpoints("web", "w1", "w2")
 	c.service("idle")
+	c.service("unseen")
+	c.endpoints("unseen", "w1")
+	c.Kubectl("label", "endpointslice", "unseen", lb.HeadlessLabel+"=")
 	c.service("local", localTraffic)
 	c.endpoints("local", "w9")
 	c.service("six", families(v1.IPFamilyPolicySingleStack, v1.IPv6Protocol))
@@ -161,6 +164,7 @@ func TestEveryReasonForAVIPThatNobodyAnnouncesIsFound(t *testing.T) {
 	found("gold", "plan", "PoolLimitedToServices")
 	found("six", "plan", "SessionLacksFamily")
 	found("idle", "endpoints", "NoEndpoint")
+	found("unseen", "endpoints", "EndpointsNotFollowed")
 	found("local", "endpoints", "NoLocalEndpoint")
 
 	edit("[192.0.2.0/29], autoAssign: false}", "[192.0.2.0/29], autoAssign: false, state: disabled}")
