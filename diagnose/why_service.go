@@ -241,11 +241,12 @@ func servedEverywhere(c preview.Cluster) preview.Cluster {
 // themselves. It returns those that serve.
 func machinesLink(seen Observed, vips []netip.Addr) (Link, []string) {
 	names, _ := announcedBy(seen, seen.Cluster, vips)
-	nodes := match(seen).nodes
+	nodes, ruleless := match(seen).nodes, seen.Cluster.Ruleless()
+	byRules := slices.ContainsFunc(vips, func(a netip.Addr) bool { return !ruleless[a] })
 	var serving, not []string
 	var reason lb.Reason
 	for _, name := range names {
-		why, named := notServing(nodes[name])
+		why, named := notServing(nodes[name], byRules)
 		if why == "" {
 			serving = append(serving, name)
 			continue
@@ -271,9 +272,9 @@ func has(n int) string {
 	return "have"
 }
 
-// notServing is why a machine's Node does not announce what it is to, and the name of that, if it has one;
-// empty: it does, or may.
-func notServing(n Node) (why string, reason lb.Reason) {
+// notServing is why a machine's Node does not announce what it is to, be it that kube-proxy serves it by its rules, and the name of
+// that, if it has one; empty: it does, or may.
+func notServing(n Node, byRules bool) (why string, reason lb.Reason) {
 	switch {
 	case n.Name == "":
 		return "it has no Node", noReason
@@ -284,7 +285,7 @@ func notServing(n Node) (why string, reason lb.Reason) {
 	case n.Fabric.Status == "False" && lb.NoSessionIsUp(n.Fabric.Message):
 		return n.Fabric.Message, lb.NoSessionUp
 	}
-	if gone, all := lb.RulesLostIn(n.Fabric.Message); gone > 0 && gone == all {
+	if gone, all := lb.RulesLostIn(n.Fabric.Message); byRules && gone > 0 && gone == all {
 		return "kube-proxy's rules are gone", lb.ProxyRulesLost
 	}
 	return "", noReason

@@ -81,6 +81,12 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"its endpoints are in slices that its proxy does not follow", service, func(s *Observed, _ map[string]Answer) {
 			s.Cluster.Services[0].Endpoints = map[lb.Family]advertise.Spread{lb.IPv4: {NotFollowed: true}}
 		}, "endpoints: broken: EndpointsNotFollowed 192.168.50.1: its Service's proxy does not follow"},
+		{"the rules of all machines are gone, and another proxy serves it", service, func(s *Observed, _ map[string]Answer) {
+			s.Cluster.Services[0].Labels = map[string]string{lb.ServiceProxyLabel: "other"}
+			for i := range s.Nodes {
+				s.Nodes[i].Fabric.Message += "; " + lb.RulesLostText(1, 1)
+			}
+		}, "ok"},
 		{"agents have no pods, and answer", node, func(s *Observed, _ map[string]Answer) { s.Agents = nil }, "ok"},
 		{"agents have no pods, and nobody can be asked", node, func(s *Observed, a map[string]Answer) {
 			s.Agents, a["nuc1"] = nil, Answer{Err: "no answer", Help: "look there"}

@@ -29,6 +29,20 @@ type Cluster struct {
 	Endpoints map[string]int
 }
 
+// Ruleless are the VIPs of Services that kube-proxy leaves alone: whether its rules are there says nothing of them.
+func (c Cluster) Ruleless() map[netip.Addr]bool {
+	all := map[netip.Addr]bool{}
+	for _, s := range c.Services {
+		if lb.ProxyOf(s.Labels) == lb.KubeProxy {
+			continue
+		}
+		for _, a := range s.VIPs {
+			all[a] = true
+		}
+	}
+	return all
+}
+
 // VIPsInUse is how many addresses some Service holds.
 func (c Cluster) VIPsInUse() int {
 	all := map[netip.Addr]bool{}

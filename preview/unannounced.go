@@ -44,6 +44,13 @@ func (u Unannounced) String() string {
 func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 	p := Of(inv, c, Failures{})
 	mute := map[string]lb.Reason{} // machines that announce nothing, whatever is planned
+	ruleless := c.Ruleless()
+	silent := func(a Announcement, vip VIP) lb.Reason {
+		if reason := mute[a.Machine]; reason != lb.ProxyRulesLost || !ruleless[vip.Addr] {
+			return reason
+		}
+		return ""
+	}
 	for _, m := range p.machines {
 		switch n := c.Nodes[m.node]; {
 		case n.NoAgent:
@@ -64,15 +71,15 @@ func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 			if u.Reason == "" {
 				continue
 			}
-		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return mute[a.Machine] == "" }):
+		case slices.ContainsFunc(vip.By, func(a Announcement) bool { return silent(a, vip) == "" }):
 			continue
 		case len(vip.Reasons) == 0 && len(vip.By) == 0:
 			u.Reason = lb.NoMachineKnown
 		case len(vip.By) == 0:
 			u.Reason, u.Others = vip.reason()
 		default:
-			by := slices.MinFunc(vip.By, func(a, b Announcement) int { return nearer(mute[a.Machine], mute[b.Machine]) })
-			u.Reason = mute[by.Machine]
+			by := slices.MinFunc(vip.By, func(a, b Announcement) int { return nearer(silent(a, vip), silent(b, vip)) })
+			u.Reason = silent(by, vip)
 		}
 		all = append(all, u)
 	}

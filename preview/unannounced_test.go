@@ -71,6 +71,15 @@ func unfollowed(s Service) Service {
 	return s
 }
 
+func TestRulesOfKubeProxyThatAreGoneSayNothingOfAVIPThatAnotherProxyServes(t *testing.T) {
+	c := Cluster{Nodes: map[string]Node{"w1": {NoRules: true}, "w2": {NoRules: true}}, Services: []Service{service("web", "203.0.113.5", false, "w1"), service("elsewhere", "203.0.113.6", false, "w1")}}
+	c.Services[1].Labels = map[string]string{lb.ServiceProxyLabel: "other"}
+	all := UnannouncedOf(edited(t), c)
+	if len(all) != 1 || all[0].Addr != c.Services[0].VIPs[0] || all[0].Reason != lb.ProxyRulesLost {
+		t.Errorf("%v", all)
+	}
+}
+
 // TestEveryVIPIsAnnouncedOrHasAReason also holds it against who announces, without the Nodes' word.
 func TestEveryVIPIsAnnouncedOrHasAReason(t *testing.T) {
 	inv := edited(t)

@@ -16,6 +16,8 @@ import (
 //
 //   - An offer without endpoints passes as it is, so that a withdrawal never waits. Once it
 //     has endpoints again it is held back like a new one.
+//   - An offer of a Service that kube-proxy leaves alone passes as it is, too: nothing is known of the rules of others.
+//     Once kube-proxy serves it, it is held back like a new one.
 //   - An offer with endpoints passes once there is evidence of its rules, or nobody can be
 //     asked for any, or the bound is over. From then on it passes while it has endpoints.
 //   - An offer that passes as the worse way, because its endpoints here terminate, stays so
@@ -107,7 +109,7 @@ func NewGate(bound time.Duration) *Gate {
 // routers that kept it never miss it. An offer that was held back then is left out.
 func (g *Gate) Adopt(offers sorted.List[Offer]) {
 	for o := range offers.All() {
-		if refusalOf(&o) == "" && !o.RulesPending {
+		if isGated(&o) && !o.RulesPending {
 			g.entries[keyOf(o)] = &entry{passes: true, worse: demotionOf(&o) != "", frontend: o.Frontend, ruled: o.RulesSeen}
 		}
 	}
@@ -139,7 +141,7 @@ func (g *Gate) pass(o Offer, now time.Time) Offer {
 	if _, asked := g.asked[key]; asked {
 		g.asks++ // about what has changed
 	}
-	if refusalOf(&o) != "" {
+	if !isGated(&o) {
 		g.drop(key)
 		return o
 	}
@@ -172,6 +174,9 @@ func (g *Gate) pass(o Offer, now time.Time) Offer {
 	o.RulesSeen = e.passes && e.ruled
 	return o
 }
+
+// isGated reports whether an offer has endpoints that are reached by rules of kube-proxy's.
+func isGated(o *Offer) bool { return refusalOf(o) == "" && o.Frontend.Proxy == lb.KubeProxy }
 
 func (g *Gate) drop(key offerKey) {
 	if e := g.entries[key]; e != nil {

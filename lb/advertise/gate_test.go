@@ -121,6 +121,38 @@ func TestTheBoundLetsAVIPThroughAndItIsAskedOn(t *testing.T) {
 	g.expect(t, "seen at last", gatedVIP, "yes", 0)
 }
 
+// of has another proxy serve an offer.
+func (o Offer) of(p lb.Proxy) Offer { o.Frontend.Proxy = p; return o }
+
+func TestNobodyIsAskedAboutAServiceThatKubeProxyLeavesAlone(t *testing.T) {
+	for _, p := range []lb.Proxy{"other", lb.UnnamedProxy, lb.NoProxy} {
+		g := newGated(t)
+		g.put(cluster(gatedVIP, 1).of(p))
+		g.expect(t, "new", gatedVIP, "yes", 0)
+		g.wait(2 * testBound)
+		g.expect(t, "long after", gatedVIP, "yes", 0)
+		if looked := g.gate.Passing(); len(looked) > 0 {
+			t.Errorf("%s: its rules are looked for: %v", p, looked)
+		}
+		g.put(cluster(gatedVIP, 1))
+		g.expect(t, "kube-proxy's again", gatedVIP, "", 1)
+		g.wait(testBound)
+		g.expect(t, "at the bound", gatedVIP, "yes", 1)
+		g.put(cluster(gatedVIP, 1).of(p))
+		g.expect(t, "another's while it is overdue", gatedVIP, "yes", 0)
+	}
+}
+
+func TestRulesThatAreGoneAreOverOnceAnotherProxyServes(t *testing.T) {
+	g := newGated(t)
+	g.put(cluster(gatedVIP, 2))
+	g.answer(Present)
+	g.gone()
+	g.expect(t, "gone", gatedVIP, "", 1)
+	g.put(cluster(gatedVIP, 2).of("other"))
+	g.expect(t, "another proxy's", gatedVIP, "yes", 0)
+}
+
 // gone has the rules of everything that passes vanish.
 func (g *gated) gone() {
 	g.gate.Lose(g.gate.Passing(), g.now)
@@ -356,7 +388,7 @@ func drawGated(t *rapid.T) Offer {
 		all = append(all, e)
 	}
 	o.Endpoints = Count(all)
-	return o
+	return o.of(rapid.SampledFrom([]lb.Proxy{lb.KubeProxy, lb.KubeProxy, "other", lb.NoProxy}).Draw(t, "proxy"))
 }
 
 // TestTheGateHoldsItsLaws watches a machine whose offers, evidence and state change at
@@ -392,12 +424,16 @@ func TestTheGateHoldsItsLaws(t *testing.T) {
 			for o := range g.offers.All() {
 				key := keyOf(o)
 				now, _ := g.passed.Next(o)
-				if refusalOf(&o) != "" {
+				isAsked := func(q Question) bool { return q.Service == o.Service && q.VIP == o.VIP }
+				if refusalOf(&o) != "" || o.Frontend.Proxy != lb.KubeProxy {
 					delete(evidence, key)
 					delete(passed, key)
 					delete(asked, key)
 					if now != o {
-						rt.Fatalf("without endpoints %v became %v", o, now)
+						rt.Fatalf("without endpoints, or rules of kube-proxy's, %v became %v", o, now)
+					}
+					if slices.ContainsFunc(slices.Concat(g.gate.Questions(), g.gate.Passing()), isAsked) {
+						rt.Fatalf("it is asked about %v", o)
 					}
 					continue
 				}
@@ -411,7 +447,7 @@ func TestTheGateHoldsItsLaws(t *testing.T) {
 					rt.Fatalf("%v has passed and is held back again", o)
 				}
 				passed[key] = !now.RulesPending
-				is := slices.ContainsFunc(g.gate.Questions(), func(q Question) bool { return q.Service == o.Service && q.VIP == o.VIP && !q.Overdue })
+				is := slices.ContainsFunc(g.gate.Questions(), func(q Question) bool { return isAsked(q) && !q.Overdue })
 				if would := g.plan.Refusals.Has(pendingRefusal(o.Service, o.VIP)); now.RulesPending && is != would {
 					rt.Fatalf("%v: asked about %v, and it would be announced but for the rules %v", o, is, would)
 				}

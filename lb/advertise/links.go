@@ -47,8 +47,8 @@ func (g *ground) linkPlan(l inventory.Link) LinkPlan {
 	if p.Leaving == "" && g.view.Draining {
 		p.Leaving = lb.MachineDrained
 	}
-	var ruled []netip.Addr // whose rules are there, of some Service
-	lost := false
+	var ruled []netip.Addr     // whose rules are there, of some Service, or nobody's to be asked for
+	lost, kept := false, false // rules of kube-proxy's
 	for o := range g.view.Offers.All() {
 		pool := g.poolOf(o.VIP)
 		if !l.Subnet.Contains(o.VIP) || !pool.isOnLink(o.VIP) {
@@ -67,13 +67,14 @@ func (g *ground) linkPlan(l inventory.Link) LinkPlan {
 				refusal = lb.ProxyRulesPending
 			default:
 				ruled = append(ruled, o.VIP)
+				kept = kept || o.Frontend.Proxy == lb.KubeProxy
 			}
 		}
 		if refusal != "" {
 			p.Refusals = append(p.Refusals, Refusal{Service: o.Service, VIP: o.VIP, Reason: refusal})
 		}
 	}
-	if lost && len(ruled) == 0 {
+	if lost && !kept {
 		p.Leaving = lb.ProxyRulesLost
 	}
 	p.Pending = slices.DeleteFunc(slices.Compact(p.Pending), func(vip netip.Addr) bool { return slices.Contains(ruled, vip) })

@@ -55,6 +55,29 @@ func TestASharedVIPIsPendingWhileTheRulesOfNoneAreThere(t *testing.T) {
 	}
 }
 
+// The rules of other proxies say nothing of kube-proxy's.
+func TestAMachineWithoutRulesLeavesItsLinkWhateverOtherProxiesServeThere(t *testing.T) {
+	lost, others := offer("web", 1, 1, "192.168.1.200")[0], offer("elsewhere", 1, 1, "192.168.1.201")[0].of("other")
+	lost.RulesPending, lost.RulesLost = true, true
+	kept := offer("kept", 1, 1, "192.168.1.202")[0]
+	for _, c := range []struct {
+		name    string
+		offers  []Offer
+		leaving lb.Reason
+	}{
+		{"all rules are gone", []Offer{lost}, lb.ProxyRulesLost},
+		{"all rules of kube-proxy's are gone", []Offer{lost, others}, lb.ProxyRulesLost},
+		{"some are there", []Offer{lost, others, kept}, ""},
+		{"there are none of kube-proxy's", []Offer{others}, ""},
+	} {
+		v := view(t, load(t, onALAN), "w1")
+		v.Offers = sorted.Of(c.offers...)
+		if p := LinksOf(v)[0]; p.Leaving != c.leaving || len(p.Pending) > 0 {
+			t.Errorf("%s: it leaves for %q, pending %v", c.name, p.Leaving, p.Pending)
+		}
+	}
+}
+
 // A machine that is not to serve is never the owner: another one takes its place, or it falls silent at once where nobody may rely
 // on it.
 func TestAMachineThatIsNotToServeOwnsNothing(t *testing.T) {

@@ -2,13 +2,17 @@ package agent
 
 import (
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/sorted"
 )
 
 const (
@@ -16,16 +20,23 @@ const (
 	headlessLabel  = "service.kubernetes.io/headless"
 )
 
-// exposed is a Service with one VIP and one ready endpoint, as an agent of nuc1 follows them.
-type exposed struct{ catalog *catalog }
+// exposed is a Service with one VIP and one ready endpoint, as an agent of nuc1 follows them, in front of a kube-proxy that has rules for
+// nothing.
+type exposed struct {
+	catalog *catalog
+	gate    gate
+	now     time.Time
+	service *service
+	slice   *endpointSlice
+}
 
 func newExposed() *exposed {
-	f := &exposed{catalog: newCatalog()}
+	f := &exposed{catalog: newCatalog(), gate: newGate(&rules{}, func() {}), now: time.Unix(1_000_000, 0)}
 	f.catalog.claimChanged("", nil, &claim{VIP: askedVIP, Holders: []lb.ServiceKey{key("web")}, UID: "1"})
 	return f
 }
 
-// labelled has a Service and its EndpointSlice bear labels, and returns its offer.
+// labelled has a Service and its EndpointSlice bear labels, and returns its offer as it is planned with.
 func (f *exposed) labelled(ofService, ofSlice map[string]string) advertise.Offer {
 	s := reduceService(nil)(&corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Name: "web", UID: "1", Labels: ofService},
@@ -40,10 +51,54 @@ func (f *exposed) labelled(ofService, ofSlice map[string]string) advertise.Offer
 		ObjectMeta: metav1.ObjectMeta{Namespace: "prod", Labels: labels}, AddressType: discoveryv1.AddressTypeIPv4,
 		Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.244.1.9"}, NodeName: ptr("nuc1")}},
 	})
-	f.catalog.serviceChanged("prod/web", nil, &s)
-	f.catalog.sliceChanged("prod/web-1", nil, &slice)
-	o, _ := f.catalog.all().Next(advertise.Offer{VIP: askedVIP})
+	f.catalog.serviceChanged("prod/web", f.service, &s)
+	f.catalog.sliceChanged("prod/web-1", f.slice, &slice)
+	f.service, f.slice = &s, &slice
+	return f.offered()
+}
+
+// offered is the offer as it is planned with now.
+func (f *exposed) offered() advertise.Offer {
+	in := inputs{Offers: f.catalog.all()}
+	f.gate.apply(&in, f.now)
+	f.gate.observe(f.planned(in.Passed), f.gate.last.with, f.now)
+	o, _ := in.Passed.Next(advertise.Offer{VIP: askedVIP})
 	return o
+}
+
+// planned is a plan that lacks nothing but kube-proxy's rules.
+func (f *exposed) planned(passed sorted.List[advertise.Offer]) plan {
+	var held []advertise.Refusal
+	for o := range passed.All() {
+		if o.RulesPending && !o.RulesLost {
+			held = append(held, advertise.Refusal{Service: o.Service, VIP: o.VIP, Reason: lb.ProxyRulesPending})
+		}
+	}
+	return plan{Refused: sorted.Of(held...)}
+}
+
+// waits has the bound pass.
+func (f *exposed) waits() advertise.Offer {
+	f.now = f.now.Add(rulesBound)
+	return f.offered()
+}
+
+func TestAServiceThatKubeProxyLeavesAloneIsNeverWaitedFor(t *testing.T) {
+	for what, labels := range map[string]map[string]string{
+		"another proxy":                      {proxyNameLabel: "other"},
+		"another proxy that is not named":    {proxyNameLabel: ""},
+		"the label of headless Services":     {headlessLabel: ""},
+		"both":                               {proxyNameLabel: "other", headlessLabel: ""},
+		"the label of headless with a value": {headlessLabel: "true"},
+	} {
+		f := newExposed()
+		if o := f.labelled(labels, nil); o.RulesPending || o.Endpoints.Any != 1 {
+			t.Errorf("%s: %+v", what, o)
+		}
+		if o := f.waits(); o.RulesPending || len(f.gate.overdue)+len(f.gate.last.questions)+len(f.gate.last.passing) > 0 {
+			t.Errorf("%s: once the bound is over %+v, overdue %v, asked %v, looked for %v", what, o, f.gate.overdue, f.gate.last.questions, f.gate.last.passing)
+		}
+	}
 }
 
 func TestAnEndpointSliceThatTheProxyOfAServiceDoesNotFollowDoesNotCount(t *testing.T) {
@@ -66,5 +121,98 @@ func TestAnEndpointSliceThatTheProxyOfAServiceDoesNotFollowDoesNotCount(t *testi
 		if counts := o.Endpoints.Any == 1 && o.Endpoints.Local == 1; counts != tt.counts {
 			t.Errorf("%s: %+v", tt.what, o.Endpoints)
 		}
+	}
+}
+
+func TestTheLabelsOfALiveServiceCountAtOnce(t *testing.T) {
+	other := map[string]string{proxyNameLabel: "other"}
+	f := newExposed()
+	if o := f.labelled(nil, nil); !o.RulesPending || len(f.gate.last.questions) != 1 {
+		t.Fatalf("of kube-proxy: %+v, asked %v", o, f.gate.last.questions)
+	}
+	f.now = f.now.Add(askEvery)
+	if o := f.labelled(other, nil); o.RulesPending || len(f.gate.last.questions) > 0 {
+		t.Fatalf("once the label is there: %+v, asked %v", o, f.gate.last.questions)
+	}
+	f.waits()
+	if o := f.labelled(nil, nil); !o.RulesPending || len(f.gate.last.questions) != 1 {
+		t.Fatalf("once the label is gone: %+v, asked %v", o, f.gate.last.questions)
+	}
+	if f.waits(); len(f.gate.overdue) != 1 {
+		t.Fatalf("kube-proxy has no rules for long: overdue %v", f.gate.overdue)
+	}
+	f.now = f.now.Add(askEvery)
+	if f.labelled(other, other); len(f.gate.overdue) > 0 {
+		t.Fatalf("once the label is there again: overdue %v", f.gate.overdue)
+	}
+}
+
+// TestLabelsThatComeAndGoLeaveNothingBehind is the law over all that a Service and its EndpointSlice can have borne before: what counts
+// is what they bear now, and of what kube-proxy leaves alone nothing is asked.
+func TestLabelsThatComeAndGoLeaveNothingBehind(t *testing.T) {
+	draw := func(t *rapid.T, of string) map[string]string {
+		labels := map[string]string{}
+		for _, key := range []string{proxyNameLabel, headlessLabel} {
+			if rapid.Bool().Draw(t, of+" bears "+key) {
+				labels[key] = rapid.SampledFrom([]string{"", "other", "true"}).Draw(t, key)
+			}
+		}
+		return labels
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		f := newExposed()
+		for range rapid.IntRange(1, 10).Draw(t, "edits") {
+			ofService, ofSlice := draw(t, "service"), draw(t, "slice")
+			f.now = f.now.Add(rapid.SampledFrom([]time.Duration{askEvery, time.Second, rulesBound}).Draw(t, "later"))
+			now, fresh := f.labelled(ofService, ofSlice), newExposed().labelled(ofService, ofSlice)
+			if now.Frontend != fresh.Frontend || now.Endpoints != fresh.Endpoints {
+				t.Fatalf("labels %v, of the slice %v: %+v, to an agent that begins %+v", ofService, ofSlice, now, fresh)
+			}
+			asked := len(f.gate.last.questions) + len(f.gate.last.passing) + len(f.gate.overdue)
+			if gated := now.Frontend.Proxy == lb.KubeProxy && now.Endpoints.Any > 0; !gated && (now.RulesPending || asked > 0) {
+				t.Fatalf("labels %v, of the slice %v: %+v, asked %+v, overdue %v", ofService, ofSlice, now, f.gate.last, f.gate.overdue)
+			} else if gated && asked == 0 {
+				t.Fatalf("labels %v, of the slice %v: nobody asks about %+v", ofService, ofSlice, now)
+			}
+		}
+	})
+}
+
+// The state of the version before says nothing of proxies.
+func TestWhatTheAgentBeforeAnnouncedForAnotherProxyStaysAnnounced(t *testing.T) {
+	f := newExposed()
+	f.gate.rules.Adopt(sorted.Of(aSavedOffer("web", askedVIP.String())))
+	for _, labels := range []map[string]string{{proxyNameLabel: "other"}, {headlessLabel: ""}} {
+		if o := f.labelled(labels, nil); o.RulesPending || o.Endpoints.Any != 1 {
+			t.Errorf("labels %v: %+v", labels, o)
+		}
+	}
+}
+
+func TestTheStatusTellsVIPsThatKubeProxyIsNotAskedAbout(t *testing.T) {
+	of := func(name string, p lb.Proxy) advertise.Offer {
+		o := aSavedOffer(name, askedVIP.String())
+		o.Frontend.Proxy = p
+		return o
+	}
+	none := of("none", "other")
+	none.Endpoints.Any = 0
+	limited := of("limited", "other")
+	s := &Status{
+		offers: sorted.Of(of("headless", lb.NoProxy), of("kubes", lb.KubeProxy), limited, none, of("others", "other"), of("unnamed", lb.UnnamedProxy)),
+		plan: plan{Refused: sorted.Of(advertise.Refusal{Service: limited.Service, VIP: limited.VIP, Router: "tor", Reason: lb.PoolLimitedToRouters},
+			advertise.Refusal{Service: none.Service, VIP: none.VIP, Reason: lb.NoEndpoint})},
+	}
+	s.fill(nil, nil)
+	var got []string
+	for _, r := range s.Exempt {
+		got = append(got, r.Service+" "+r.VIP+" "+r.Reason)
+	}
+	want := []string{
+		"prod/headless 203.0.113.5 LabelledHeadless", "prod/limited 203.0.113.5 ServedByOtherProxy", "prod/others 203.0.113.5 ServedByOtherProxy",
+		"prod/unnamed 203.0.113.5 ServedByOtherProxy",
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
 	}
 }

@@ -175,6 +175,31 @@ func TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither(t *testing.T) {
 	}
 }
 
+// TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither goes by the state on disk, which is too old to take anything
+// for announced.
+func TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither(t *testing.T) {
+	other := aSavedOffer("web", "203.0.113.5")
+	other.Frontend.Proxy = "other"
+	in := someInputs(t)
+	in.Offers, in.Passed = sorted.Of(other), sorted.Of(other)
+	d, err := openDisk(t.TempDir(), owner{Node: "nuc1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.save(in); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := d.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(&rules{}, func() {})
+	g.apply(&loaded, time.Now())
+	if o, _ := loaded.Passed.Next(other); o.RulesPending || o.Frontend != other.Frontend {
+		t.Errorf("passed: %+v", o)
+	}
+}
+
 func aSavedOffer(name, vip string) advertise.Offer {
 	return advertise.Offer{
 		Service: lb.ServiceKey{Namespace: "prod", Name: name}, VIP: netip.MustParseAddr(vip), Endpoints: advertise.Endpoints{Any: 1},

@@ -123,7 +123,7 @@ func (a *Agent) publish() {
 	s := &Status{
 		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
 		Unread: a.unread, Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
-		passed: time.Now(), settings: a.settings, plan: a.last, overdue: a.gate.overdue, lost: a.gate.lost, reached: a.reached,
+		passed: time.Now(), settings: a.settings, plan: a.last, offers: a.inputs.Passed, overdue: a.gate.overdue, lost: a.gate.lost, reached: a.reached,
 	}
 	s.Links, s.onLinks = a.links.status(), a.links.refusals()
 	s.ProxyHealthy, _ = a.proxy.state()

@@ -40,6 +40,7 @@ type Status struct {
 	Refusals     []RefusalStatus  `json:"refusals"` // VIPs and pod CIDRs that are not announced
 	Demoted      []DemotionStatus `json:"demoted"`  // prefixes that are announced as the worse way, though the machine does not drain
 	Overdue      []RefusalStatus  `json:"overdue"`  // VIPs that are announced although kube-proxy's rules for them were not seen, or are gone
+	Exempt       []RefusalStatus  `json:"exempt"`   // VIPs that are announced without a question about rules, since kube-proxy leaves their Services alone
 	Unrouted     []RefusalStatus  `json:"unrouted"` // pod CIDRs that have no route
 	Links        []LinkStatus     `json:"links"`    // on which VIPs are answered for
 	Settings     []string         `json:"settings"` // of the kernel, that keep packets from pods
@@ -50,6 +51,7 @@ type Status struct {
 	passed   time.Time
 	settings []kernel.Setting
 	plan     plan
+	offers   sorted.List[advertise.Offer] // that it was made of
 	onLinks  []advertise.Refusal
 	overdue  []advertise.Question
 	lost     int
@@ -112,7 +114,8 @@ type DemotionStatus struct {
 // fill works out what is long and seldom looked at.
 func (s *Status) fill(sessions []bgp.SessionState, silence map[string]time.Duration) {
 	s.Sessions = sessionStatus(sessions)
-	s.Refusals, s.Unrouted = refusals(s.plan.Refused.Edit(nil, s.onLinks)), unrouted(s.plan.Routing.Refusals)
+	refused := s.plan.Refused.Edit(nil, s.onLinks)
+	s.Refusals, s.Exempt, s.Unrouted = refusals(refused), exempt(s.offers, refused), unrouted(s.plan.Routing.Refusals)
 	s.Overdue = []RefusalStatus{}
 	for _, q := range s.overdue {
 		reason := lb.ProxyRulesOverdue
@@ -153,6 +156,23 @@ func refusals(all sorted.List[advertise.Refusal]) []RefusalStatus {
 			s.PodCIDR = r.PodCIDR.String()
 		}
 		out = append(out, s)
+	}
+	return out
+}
+
+// exempt are the VIPs that are announced to some router, or answered for, and that kube-proxy is not asked about.
+func exempt(offers sorted.List[advertise.Offer], refused sorted.List[advertise.Refusal]) []RefusalStatus {
+	out := []RefusalStatus{}
+	for o := range offers.All() {
+		reason := o.Frontend.Proxy.Reason()
+		if reason == "" {
+			continue
+		}
+		no, is := refused.Next(advertise.Refusal{Service: o.Service, VIP: o.VIP}) // that names no router comes first
+		if is && no.Service == o.Service && no.VIP == o.VIP && no.Router == "" {
+			continue
+		}
+		out = append(out, RefusalStatus{Service: o.Service.String(), VIP: o.VIP.String(), Reason: string(reason)})
 	}
 	return out
 }
