@@ -1,4 +1,4 @@
-// Package apiserver runs a real kube-apiserver on etcd for one test, and the
+// Package apiserver runs a real kube-apiserver on etcd, or on kine, for one test, and the
 // stock kube-controller-manager and kube-scheduler where the test wants them.
 //
 // It needs no root and no namespace: everything listens on loopback, at ports

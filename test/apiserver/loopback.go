@@ -17,8 +17,8 @@ import (
 const (
 	guardPort = 24000 + iota // held for the whole test by the one who has the address
 	serverPort
-	etcdPort
-	etcdPeerPort
+	storePort
+	storePeerPort
 	schedulerPort
 	MetricsPort // free for a program that a test starts
 )

@@ -193,7 +193,11 @@ func tail(file string) string {
 // find returns the file of a program of the control plane.
 func find(t testing.TB, program string) string {
 	t.Helper()
-	file, err := components.File(program)
+	of := components.File
+	if program == "kine" {
+		of = func(string) (string, error) { return components.Kine(t.Context()) }
+	}
+	file, err := of(program)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"plinth.dev/plinth/wait"
 )
 
-// Options say what runs besides etcd and the API server.
+// Options say what runs besides the datastore and the API server.
 type Options struct {
 	Controllers bool     // kube-controller-manager, every controller of it, with --cloud-provider=external
 	Scheduler   bool     // kube-scheduler
@@ -35,9 +35,9 @@ type Server struct {
 
 	t       testing.TB
 	dir     string // of this test
-	home    string // of etcd and the API server
+	home    string // of the datastore and the API server
 	options Options
-	etcd    *Process
+	store   *Process
 	server  *Process
 	earlier int // writes of the tests that had the server before
 
@@ -70,14 +70,14 @@ func Start(t testing.TB, o Options) *Server {
 	return s
 }
 
-// begin writes what a control plane reads, starts etcd and the API server, and waits until it serves.
+// begin writes what a control plane reads, starts the datastore and the API server, and waits until it serves.
 func (s *Server) begin(run func(program string, args ...string) *Process) {
 	s.t.Helper()
 	s.write(s.own("tokens.csv"), adminToken+",admin,admin,system:masters\n")
 	s.write(s.own("audit.yaml"), auditPolicy)
 	s.writeServiceAccountKey()
 	s.connect()
-	s.etcd = run("etcd", s.etcdFlags()...)
+	s.store = s.startStore(run)
 	s.server = run("kube-apiserver", s.serverFlags()...)
 	s.waitReady()
 }
@@ -96,20 +96,9 @@ func (s *Server) connect() {
 // URL is where the server listens.
 func (s *Server) URL() string { return fmt.Sprintf("https://%s:%d", s.Host, serverPort) }
 
-func (s *Server) etcdURL() string { return fmt.Sprintf("http://%s:%d", s.Host, etcdPort) }
-
-func (s *Server) etcdPeerURL() string { return fmt.Sprintf("http://%s:%d", s.Host, etcdPeerPort) }
-
-func (s *Server) etcdFlags() []string {
-	client, peers := s.etcdURL(), s.etcdPeerURL()
-	return []string{"--data-dir=" + s.own("etcd"), "--unsafe-no-fsync", "--log-level=warn",
-		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-		"--listen-peer-urls=" + peers, "--initial-advertise-peer-urls=" + peers, "--initial-cluster=default=" + peers}
-}
-
 func (s *Server) serverFlags() []string {
 	return slices.Concat([]string{
-		"--etcd-servers=" + s.etcdURL(),
+		"--etcd-servers=" + s.storeURL(),
 		"--bind-address=" + s.Host, fmt.Sprintf("--secure-port=%d", serverPort), "--cert-dir=" + s.own("certificates"),
 		"--token-auth-file=" + s.own("tokens.csv"), "--authorization-mode=Node,RBAC",
 		"--service-cluster-ip-range=10.96.0.0/16,fd00:96::/112",
@@ -135,7 +124,7 @@ func (s *Server) StartServer() {
 	s.waitReady()
 }
 
-// StopServer kills the API server; etcd keeps its data.
+// StopServer kills the API server; the datastore keeps its data.
 func (s *Server) StopServer() {
 	s.restarted = true
 	s.server.Kill()

@@ -1,23 +1,22 @@
 package apiserver
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
 	"net"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
 
 	"plinth.dev/plinth/test/components"
 )
 
 // A server takes some seconds to start, and most tests want nothing but an empty one. So one that a
-// test has left whole is given to the next, once etcd holds again what it held at first. What went is
+// test has left whole is given to the next, once its datastore holds again what it held at first. What went is
 // seen by the API server as if somebody had deleted it.
 
 // servers are those of this process that wait for a test.
@@ -34,10 +33,10 @@ type shared struct {
 	home    string
 	host    string
 	guard   net.Listener
-	etcd    *Process
+	store   *Process
 	server  *Process
-	token   string            // of the controller manager
-	content map[string][]byte // of etcd, at first
+	token   string                      // of the controller manager
+	content map[string]*mvccpb.KeyValue // of the datastore, at first
 	writes  int
 }
 
@@ -65,7 +64,7 @@ func (p *pool) take(t testing.TB) *Controller {
 	t.Cleanup(func() {
 		c.tellIfFailed(c.own("kube-apiserver.log"))
 		// What it stopped and started is of this test, and has ended.
-		whole := c.etcd == one.etcd && c.server == one.server && one.etcd.Running() && one.server.Running() && !t.Failed()
+		whole := c.store == one.store && c.server == one.server && one.store.Running() && one.server.Running() && !t.Failed()
 		if whole {
 			if err := one.reset(c); err != nil {
 				t.Logf("the server is not used again: %v", err)
@@ -105,7 +104,7 @@ func newShared(t testing.TB) (*shared, *Controller) {
 	c := one.empty(t)
 	good := false
 	defer func() {
-		one.etcd, one.server = c.etcd, c.server
+		one.store, one.server = c.store, c.server
 		if !good {
 			one.close()
 		}
@@ -124,21 +123,21 @@ func newShared(t testing.TB) (*shared, *Controller) {
 
 // empty is a test's view of a server to which nothing is connected yet.
 func (one *shared) empty(t testing.TB) *Controller {
-	return &Controller{Server: &Server{t: t, dir: t.TempDir(), home: one.home, Host: one.host, etcd: one.etcd, server: one.server}}
+	return &Controller{Server: &Server{t: t, dir: t.TempDir(), home: one.home, Host: one.host, store: one.store, server: one.server}}
 }
 
 // given is a server as a test gets it that is not the first.
 func (one *shared) given(t testing.TB) *Controller {
 	t.Helper()
 	c := one.empty(t)
-	one.etcd.t, one.server.t = t, t
+	one.store.t, one.server.t = t, t
 	c.connect()
 	c.Limited = c.WriteKubeconfig("ccm", one.token)
 	return c
 }
 
 func (one *shared) close() {
-	for _, p := range []*Process{one.server, one.etcd} {
+	for _, p := range []*Process{one.server, one.store} {
 		if p != nil {
 			p.Kill()
 		}
@@ -147,7 +146,7 @@ func (one *shared) close() {
 	_ = os.RemoveAll(one.home)
 }
 
-// reset has etcd hold what it held at first, after all programs of the test have ended. Requests of
+// reset has the datastore hold what it held at first, after all programs of the test have ended. Requests of
 // theirs may still be under way, so it looks until nothing changes any more.
 func (one *shared) reset(c *Controller) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -158,7 +157,7 @@ func (one *shared) reset(c *Controller) error {
 		if err != nil {
 			return fmt.Errorf("%w; it differed in %q", err, differ)
 		}
-		if maps.EqualFunc(now, one.content, bytes.Equal) {
+		if maps.EqualFunc(now, one.content, sameValue) {
 			calm++
 			time.Sleep(20 * time.Millisecond)
 			continue
@@ -171,47 +170,4 @@ func (one *shared) reset(c *Controller) error {
 	c.earlier = 0
 	one.writes = len(c.Writes())
 	return nil
-}
-
-// content is what etcd holds of Kubernetes, but what the API server keeps writing for itself.
-func (s *Server) content(ctx context.Context) (map[string][]byte, error) {
-	const first, end = "/registry/", "/registry0"
-	var answer struct {
-		Kvs []struct{ Key, Value []byte }
-	}
-	if err := s.askEtcd(ctx, "range", map[string][]byte{"key": []byte(first), "range_end": []byte(end)}, &answer); err != nil {
-		return nil, err
-	}
-	if len(answer.Kvs) == 0 {
-		return nil, fmt.Errorf("etcd holds nothing under %s", first)
-	}
-	all := map[string][]byte{}
-	for _, kv := range answer.Kvs {
-		key := string(kv.Key)
-		if !strings.HasPrefix(key, "/registry/masterleases/") && !strings.HasPrefix(key, "/registry/leases/kube-system/apiserver-") {
-			all[key] = kv.Value
-		}
-	}
-	return all, nil
-}
-
-// putBack removes what is not to be there, writes what is, and returns what that was.
-func (s *Server) putBack(ctx context.Context, now, want map[string][]byte) (differ []string, err error) {
-	for _, key := range slices.Sorted(maps.Keys(now)) {
-		if _, stays := want[key]; !stays {
-			differ = append(differ, key)
-			if err := s.askEtcd(ctx, "deleterange", map[string][]byte{"key": []byte(key)}, nil); err != nil {
-				return differ, err
-			}
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(want)) {
-		if !bytes.Equal(now[key], want[key]) {
-			differ = append(differ, key)
-			if err := s.askEtcd(ctx, "put", map[string][]byte{"key": []byte(key), "value": want[key]}, nil); err != nil {
-				return differ, err
-			}
-		}
-	}
-	return differ, nil
 }

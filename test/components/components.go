@@ -74,10 +74,18 @@ func FindNode(ctx context.Context, say func(format string, args ...any)) (map[st
 
 // Helm returns the file of helm, which is built where it is not there.
 func Helm(ctx context.Context) (string, error) {
-	const name = "helm"
-	only := slices.DeleteFunc(slices.Clone(node), func(p program) bool { return p.name != name })
-	found, err := find(ctx, only, func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
-	return found[name], err
+	return one(ctx, slices.DeleteFunc(slices.Clone(node), func(p program) bool { return p.name != "helm" }))
+}
+
+// Kine returns the file of kine, which speaks as etcd does and keeps everything in SQLite, and is built where it is not there.
+func Kine(ctx context.Context) (string, error) {
+	return one(ctx, []program{{name: "kine", source: "node/kine", pkg: "github.com/k3s-io/kine"}})
+}
+
+// one returns the file of the only program of a set.
+func one(ctx context.Context, set []program) (string, error) {
+	found, err := find(ctx, set, func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) })
+	return found[set[0].name], err
 }
 
 // GarbageVariable is the GOGC of Kubernetes' programs: where all tests run, processors are scarcer than memory. Benchmarks

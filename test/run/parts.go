@@ -56,6 +56,9 @@ var rest = []part{
 		{module: "release", packages: []string{"./dist"}, tags: "slow", known: "none"},
 	}},
 	{name: "labs", usual: 6, alone: 1, clock: true, suites: []suite{{module: "test", packages: []string{"./labs"}}}},
+	{name: "kine", usual: 12, alone: 2, suites: []suite{
+		{module: "test", packages: []string{"./services", "./nodes"}, pieces: true, env: []string{"PLINTH_TEST_DATASTORE=kine"}},
+	}},
 	{name: "chaos", usual: 16, alone: 2, suites: []suite{
 		{module: "test", packages: []string{"./services", "./nodes"}, tags: "chaos", known: "none", env: []string{"PLINTH_TEST_SEED="}},
 		{module: ".", packages: []string{"./lb/...", "./inventory", "./preview", "./routing", "./sorted", "./bfd", "./provider/..."}, env: []string{"RAPID_SEED=0", "RAPID_CHECKS=1000"}},
