@@ -37,6 +37,7 @@ var floors = map[string]int{
 	"provider/claim":               2,
 	"provider/nodeindex":           2,
 	"provider/endpoints":           2,
+	"provider/taken":               2,
 	"provider/event":               2,
 	"provider/leader":              2,
 	"provider/queue":               2,
@@ -88,7 +89,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

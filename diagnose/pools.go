@@ -60,7 +60,8 @@ func poolsOf(seen Observed) []Pool {
 	return pools
 }
 
-// takenFindings tell of pools that have addresses of pods, Nodes or Services, as where a Node joined after the pool was made.
+// takenFindings tell of pools that have addresses of pods, Nodes or Services, as where a Node joined after the pool was made. Of
+// each the first few are named.
 func takenFindings(seen Observed) (out []Finding) {
 	byPool := map[string][]string{}
 	for _, a := range preview.TakenIn(seen.Inventory, seen.Cluster) {
@@ -68,8 +69,8 @@ func takenFindings(seen Observed) (out []Finding) {
 	}
 	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
 		out = append(out, Finding{
-			Kind: KindPool, Name: pool, Reason: string(PoolTakesAddress),
-			Message: fmt.Sprintf("has %s, which machines drop packets to for that: take them out of the pool, or put them into its exclude", someOf(byPool[pool])),
+			Kind: KindPool, Name: pool, Reason: string(lb.PoolTakesAddress),
+			Message: fmt.Sprintf("has %s, so that no VIP is given from there: take them out of the pool, or put them into its exclude", someOf(byPool[pool])),
 		})
 	}
 	return out

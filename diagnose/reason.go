@@ -30,7 +30,6 @@ const (
 const (
 	ServiceUnanswered Reason = "ServiceUnanswered" // no controller has said anything to the Service
 	PoolNearlyFull    Reason = "PoolNearlyFull"    // little of a pool is free
-	PoolTakesAddress  Reason = "PoolTakesAddress"  // a pool has addresses of pods, Nodes or Services
 )
 
 // Reasons that others write, too: package source in Events on what carries the inventory, package node on its status.

@@ -223,8 +223,8 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 
 		// Pools.
 		{"a pool has pods of a Node that joined later", func(s *Observed) {
-			s.Cluster.Taken = []preview.Taken{{Prefix: netip.MustParsePrefix("192.168.50.32/28"), Who: "the pods of node nuc9"}, {Prefix: netip.MustParsePrefix("192.168.51.1/32"), Who: "node nuc9"}}
-		}, []string{"pool default has 192.168.50.32/28 of the pods of node nuc9, which machines drop packets to for that"}},
+			s.Cluster.Taken = []lb.Taken{{Prefix: netip.MustParsePrefix("192.168.50.32/28"), Who: "the pods of node nuc9"}, {Prefix: netip.MustParsePrefix("192.168.51.1/32"), Who: "node nuc9"}}
+		}, []string{"pool default has 192.168.50.32/28 of the pods of node nuc9, so that no VIP is given from there"}},
 		{"a pool is nearly full", func(s *Observed) { s.hold(58) }, []string{"pool default is nearly full: 6 of 64 IPv4 addresses are free"}},
 		{"a pool has room", func(s *Observed) { s.hold(57) }, nil},
 		{"a pool is full", func(s *Observed) { s.hold(64) }, []string{"pool default is full: none of its 64 IPv4 addresses is free"}},

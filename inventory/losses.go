@@ -51,13 +51,6 @@ type CutPods struct {
 	Why      string // as "IPv4: NodeOfOtherSubnet"
 }
 
-// TakenAddress is an address of the cluster that a pool would have.
-type TakenAddress struct {
-	Pool string
-	Of   netip.Prefix
-	Who  string // as "the pods of node w3"
-}
-
 // Allowance is what somebody has allowed.
 type Allowance struct {
 	Removals int      // machines that may go, whatever safety.maxRemoved says
@@ -278,11 +271,6 @@ func (n LostNode) String() string {
 // String tells which pods do not reach which, and why.
 func (p CutPods) String() string {
 	return fmt.Sprintf("pods of rack %s do not reach those of rack %s any more, of %d pairs of machines: %s", p.From, p.To, p.Pairs, p.Why)
-}
-
-// String tells what the pool takes, and from whom.
-func (a TakenAddress) String() string {
-	return fmt.Sprintf("pool %s takes %s of %s", a.Pool, a.Of, a.Who)
 }
 
 // shortList joins the first n names and counts the rest.

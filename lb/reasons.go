@@ -33,6 +33,10 @@ const (
 // pool that it does not hold, and that nobody is given meanwhile.
 const StatusNotHeld Reason = "StatusNotHeld"
 
+// PoolTakesAddress is the reason of the Event on a Node, or on a Service that has externalIPs, whose addresses a pool has, and of
+// what plinth status says of the pool: no VIP is given from there.
+const PoolTakesAddress Reason = "PoolTakesAddress"
+
 // AnnotationIgnored is the reason of the Event on a Service of which an annotation of
 // another balancer does not count.
 const AnnotationIgnored Reason = "AnnotationIgnored"

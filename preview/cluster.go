@@ -25,7 +25,7 @@ type Cluster struct {
 	Owners map[netip.Addr]string
 	// Taken are the addresses of pods, Nodes and Services, and Endpoints by Node how many endpoints of any Service are
 	// ready there, where somebody asked for them.
-	Taken     []Taken
+	Taken     []lb.Taken
 	Endpoints map[string]int
 }
 

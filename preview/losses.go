@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // Losses returns what an edit takes from a cluster: VIPs in use that are [Unreachable], and those that it switches
@@ -113,14 +114,8 @@ func whyNot(ways []Way) string {
 	return strings.Join(slices.Compact(all), ", ")
 }
 
-// Taken is an address, or a block of them, that somebody in the cluster has.
-type Taken struct {
-	Prefix netip.Prefix
-	Who    string // as "the pods of node w3"
-}
-
-// takenBy are the addresses of the cluster that a pool has under the next inventory, and none had. What is in a block
-// that is told of is not told again.
+// takenBy are the addresses of the cluster that a pool has under the next inventory, and none had, but for those that nobody
+// loses by that. What is in a block that is told of is not told again.
 func takenBy(before, after *inventory.Inventory, c Cluster) (taken []inventory.TakenAddress) {
 	if len(c.Taken) == 0 {
 		return nil
@@ -128,6 +123,9 @@ func takenBy(before, after *inventory.Inventory, c Cluster) (taken []inventory.T
 	pools := inventory.Diff(before, after).Pools
 	for _, p := range pools {
 		for _, t := range c.Taken {
+			if t.Proxied {
+				continue
+			}
 			had := slices.ContainsFunc(pools, func(o inventory.PoolChange) bool { return overlap(o.Lost, t.Prefix) })
 			told := slices.ContainsFunc(taken, func(o inventory.TakenAddress) bool { return o.Pool == p.Name && inventory.Covers(o.Of, t.Prefix) })
 			if !had && !told && overlap(p.Gained, t.Prefix) {
@@ -138,10 +136,36 @@ func takenBy(before, after *inventory.Inventory, c Cluster) (taken []inventory.T
 	return taken
 }
 
-// TakenIn returns the addresses of the cluster that pools have now: an edit that gives them some is refused, and Nodes may join
-// later.
-func TakenIn(inv *inventory.Inventory, c Cluster) []inventory.TakenAddress {
-	return takenBy(&inventory.Inventory{}, inv, c)
+// TakenIn returns the addresses of the cluster that pools have, so that no VIP is given from there, by pool: an edit that gives
+// them some may be refused, and Nodes may join later. What is in a block that is told of is not told again, and a Service may
+// have its VIP among its externalIPs.
+func TakenIn(inv *inventory.Inventory, c Cluster) (taken []inventory.TakenAddress) {
+	ranges, told, held := inv.PoolRanges(), map[string][]netip.Prefix{}, c.holders()
+	for _, t := range c.Taken {
+		for _, pool := range ranges.Having(t.Prefix) {
+			if held[t.Prefix.Addr()][t.Service] || slices.ContainsFunc(told[pool], func(p netip.Prefix) bool { return inventory.Covers(p, t.Prefix) }) {
+				continue
+			}
+			told[pool] = append(told[pool], t.Prefix)
+			taken = append(taken, inventory.TakenAddress{Pool: pool, Of: t.Prefix, Who: t.Who})
+		}
+	}
+	slices.SortStableFunc(taken, func(a, b inventory.TakenAddress) int { return cmp.Compare(a.Pool, b.Pool) })
+	return taken
+}
+
+// holders are the Services that hold each VIP.
+func (c Cluster) holders() map[netip.Addr]map[lb.ServiceKey]bool {
+	all := map[netip.Addr]map[lb.ServiceKey]bool{}
+	for _, s := range c.Services {
+		for _, a := range s.VIPs {
+			if all[a] == nil {
+				all[a] = map[lb.ServiceKey]bool{}
+			}
+			all[a][s.Key] = true
+		}
+	}
+	return all
 }
 
 func overlap(ranges []inventory.Range, block netip.Prefix) bool {

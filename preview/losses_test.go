@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 )
 
 // lossLines are what is lost besides VIPs.
@@ -119,9 +120,9 @@ func TestPodsOfAMachineInMaintenanceAreToldOfAndNotLost(t *testing.T) {
 }
 
 func TestAPoolThatTakesAddressesOfTheClusterIsALoss(t *testing.T) {
-	c := Cluster{Taken: []Taken{
-		{netip.MustParsePrefix("10.244.16.0/24"), "the pods of node w3"}, {netip.MustParsePrefix("10.244.16.2/32"), "an endpoint of service default/web on node w3"},
-		{netip.MustParsePrefix("10.96.0.1/32"), "service default/kubernetes inside the cluster"}, {netip.MustParsePrefix("fd00::1/128"), "node w1"},
+	c := Cluster{Taken: []lb.Taken{
+		{Prefix: netip.MustParsePrefix("10.244.16.0/24"), Who: "the pods of node w3"}, {Prefix: netip.MustParsePrefix("10.244.16.2/32"), Who: "an endpoint of service default/web on node w3"},
+		{Prefix: netip.MustParsePrefix("10.96.0.1/32"), Who: "service default/kubernetes inside the cluster"}, {Prefix: netip.MustParsePrefix("fd00::1/128"), Who: "node w1"},
 	}}
 	const pool = "198.51.100.0/28"
 	for addresses, want := range map[string]string{
@@ -137,5 +138,32 @@ func TestAPoolThatTakesAddressesOfTheClusterIsALoss(t *testing.T) {
 	had := edited(t, pool, pool+", 10.244.16.0/26")
 	if got := lossLines(Losses(had, had, c)); len(got) > 0 {
 		t.Errorf("it has them already: %v", got)
+	}
+}
+
+// Who has an address that kube-proxy rewrites loses nothing to a pool, so no edit is refused for it; no VIP is given from there all the same. An
+// externalIP may be a VIP of its own Service.
+func TestWhatNoVIPIsGivenFromIsKnownOfEveryPool(t *testing.T) {
+	const pool = "198.51.100.0/28"
+	external := func(a, name string) lb.Taken {
+		return lb.Taken{Prefix: netip.MustParsePrefix(a), Who: "the externalIPs of service default/" + name, Service: lb.ServiceKey{Namespace: "default", Name: name}, Proxied: true}
+	}
+	c := Cluster{Taken: []lb.Taken{
+		{Prefix: netip.MustParsePrefix("10.96.0.0/24"), Who: "ServiceCIDR kubernetes", Proxied: true}, {Prefix: netip.MustParsePrefix("10.244.16.0/24"), Who: "the pods of node w3"},
+		{Prefix: netip.MustParsePrefix("10.244.16.2/32"), Who: "an endpoint of service default/web on node w3"}, {Prefix: netip.MustParsePrefix("10.97.0.1/32"), Who: "node stranger"},
+		external("10.244.20.1/32", "web"), external("10.244.20.1/32", "other"), external("10.244.20.2/32", "web"),
+	}, Services: []Service{{Key: lb.ServiceKey{Namespace: "default", Name: "web"}, VIPs: []netip.Addr{netip.MustParseAddr("10.244.20.1")}}}}
+	after := edited(t, pool, pool+", 10.244.16.0/21, 10.96.0.128/25")
+	var got []string
+	for _, a := range TakenIn(after, c) {
+		got = append(got, a.String())
+	}
+	want := []string{"pool inner takes 10.96.0.0/24 of ServiceCIDR kubernetes", "pool inner takes 10.244.16.0/24 of the pods of node w3",
+		"pool inner takes 10.244.20.1/32 of the externalIPs of service default/other", "pool inner takes 10.244.20.2/32 of the externalIPs of service default/web"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if got, want := strings.Join(lossLines(Losses(edited(t), after, c)), "; "), "pool inner takes 10.244.16.0/24 of the pods of node w3"; got != want {
+		t.Errorf("an edit loses\ngot  %s\nwant %s", got, want)
 	}
 }

@@ -24,7 +24,7 @@ func TestTheControllerHoldsEditsAgainstWhatPlinthDoes(t *testing.T) {
 	client := fake.NewClientset(
 		&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: v1.NodeSpec{PodCIDRs: []string{"10.244.1.0/24"}},
 			Status: v1.NodeStatus{Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.1.0.11"}}}},
-		&v1.Service{ObjectMeta: named("kubernetes"), Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: "10.96.0.1", ClusterIPs: []string{"10.96.0.1", "fd00:96::1"}}},
+		&v1.Service{ObjectMeta: named("kubernetes"), Spec: v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: "10.96.0.1", ClusterIPs: []string{"10.96.0.1", "fd00:96::1"}, ExternalIPs: []string{"192.0.2.7"}}},
 		&v1.Service{ObjectMeta: named("web"), Spec: v1.ServiceSpec{Type: v1.ServiceTypeLoadBalancer, ClusterIP: "10.96.0.2", ClusterIPs: []string{"10.96.0.2"}}},
 		&discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}}, AddressType: discoveryv1.AddressTypeIPv4,
 			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.9"}, NodeName: &node, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}},
@@ -47,7 +47,7 @@ func TestTheControllerHoldsEditsAgainstWhatPlinthDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()); d != "" || len(want.Taken) != 6 {
+	if d := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()); d != "" || len(want.Taken) != 7 {
 		t.Errorf("%d addresses of the cluster; -plinth +controller:\n%s", len(want.Taken), d)
 	}
 }

@@ -91,7 +91,7 @@ func (s *search) mayStay(a netip.Addr) bool {
 		}
 	} else if s.r.Pool != "" && s.r.Pool != c.pool && s.r.Pool != s.l.Pool(a) {
 		return false
-	} else if p := s.l.poolOf(a); slices.Contains(s.left, a) && (p == nil || s.bars(p, a, false) != "") {
+	} else if p := s.l.poolOf(a); slices.Contains(s.left, a) && (p == nil || s.bars(p, a, false) != "" || s.l.isOthersExternal(a, s.r.Service)) {
 		return false
 	}
 	if h, _ := c.holder(s.r.Service); h.equal(s.r.Holder) {
@@ -122,7 +122,7 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 	case s.has(a):
 		return Denial{}
 	case p == nil:
-		return s.l.denyOutside(a)
+		return s.l.denyOutside(a, s.r.Service)
 	case s.r.Pool != "" && s.r.Pool != p.Name:
 		return Denial{Reason: lb.AddressNotInPool, Pool: s.r.Pool, Address: a}
 	}
@@ -137,20 +137,28 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 	return d
 }
 
-// denyOutside tells an address that a pool leaves out from one that none has.
-func (l *Ledger) denyOutside(a netip.Addr) Denial {
+// denyOutside tells an address that a pool leaves out, or that somebody has, from one that no pool has.
+func (l *Ledger) denyOutside(a netip.Addr, k lb.ServiceKey) Denial {
 	for _, p := range l.pools {
 		for _, r := range p.Ranges {
 			if r.Contains(a) {
-				return Denial{Reason: lb.AddressExcluded, Pool: p.Name, Address: a}
+				return Denial{Reason: lb.AddressExcluded, Pool: p.Name, Address: a, Detail: l.takenDetail(a, k)}
 			}
 		}
 	}
 	return Denial{Reason: lb.AddressNotInPool, Address: a}
 }
 
-// occupied says whether a is reserved for, or held by, somebody who does not share it, or in
-// quarantine after a Service of another namespace: who knows an address must not have it by
+// takenDetail is the detail of a denial of what somebody has.
+func (l *Ledger) takenDetail(a netip.Addr, k lb.ServiceKey) string {
+	if who := l.TakenBy(a, k); who != "" {
+		return "taken by " + who
+	}
+	return ""
+}
+
+// occupied says whether a is reserved for, or held by, somebody who does not share it, among the
+// externalIPs of others, or in quarantine after a Service of another namespace: who knows an address must not have it by
 // lying in wait for its owner to let go of it for a moment. A reservation is the operator's
 // word, and outweighs that.
 func (s *search) occupied(a netip.Addr) (d Denial) {
@@ -161,6 +169,8 @@ func (s *search) occupied(a netip.Addr) (d Denial) {
 	switch {
 	case owner != (lb.ServiceKey{}) && owner != s.r.Service && !shares:
 		d.Reason, d.Holder = lb.AddressReserved, owner
+	case s.l.isOthersExternal(a, s.r.Service):
+		d.Reason, d.Detail = lb.AddressExcluded, s.l.takenDetail(a, s.r.Service)
 	case held:
 		d.Reason, d.Holder = c.refuses(s.r.Holder)
 	case resting && former.Owner.Namespace != s.r.Service.Namespace && owner != s.r.Service:
@@ -205,7 +215,7 @@ func (l *Ledger) MayAdopt(a netip.Addr, r Request, now time.Time) lb.Reason {
 	s := search{l: l, r: r}
 	p := l.poolOf(a)
 	if p == nil {
-		return l.denyOutside(a).Reason
+		return l.denyOutside(a, r.Service).Reason
 	}
 	return cmp.Or(s.bars(p, a, true), s.occupied(a).Reason)
 }

@@ -377,7 +377,7 @@ func TestPoolNeverGivesWhatTheInventoryOrTheClusterUses(t *testing.T) {
 	inv.Routers[0].Addresses = []netip.Addr{addr("192.0.2.1")}
 	inv.Racks[0].Machines[0].PodCIDRs = []netip.Prefix{netip.MustParsePrefix("192.0.2.2/31")}
 	l := NewLedger()
-	l.SetPools(inv, netip.MustParsePrefix("192.0.2.4/31"))
+	l.SetPools(inv, lb.Taken{Prefix: netip.MustParsePrefix("192.0.2.4/31"), Who: "ServiceCIDR kubernetes"})
 	if got := brief(Allocate(l, service("d/s", "4"), noon)); got != "192.0.2.6" {
 		t.Errorf("got %s", got)
 	}

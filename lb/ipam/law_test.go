@@ -136,6 +136,9 @@ func (w *world) neverOutsideItsPool(t *rapid.T, a answer) {
 		if !w.fits(r.Holder, v.Addr) {
 			t.Fatalf("%v was given to %+v, and does not fit with those that have it", v.Addr, r.Holder)
 		}
+		if w.hasTaken(v.Addr, r.Service) {
+			t.Fatalf("%v was given to %v, and the cluster has it: %v", v.Addr, r.Service, w.taken)
+		}
 		if isEnd(p, v.Addr) {
 			t.Fatalf("%v was given, which skipFirstLast leaves out", v.Addr)
 		}
@@ -216,7 +219,7 @@ func (w *world) couldGet(r Request, p inventory.Pool, a netip.Addr) bool {
 	owner := reserver(p, a)
 	mine := owner == r.Service
 	switch {
-	case p.State != inventory.PoolActive, !p.Contains(a), isEnd(p, a), asks && !slices.Contains(r.Addrs, a), r.Pool != "" && r.Pool != p.Name:
+	case w.hasTaken(a, r.Service), p.State != inventory.PoolActive, !p.Contains(a), isEnd(p, a), asks && !slices.Contains(r.Addrs, a), r.Pool != "" && r.Pool != p.Name:
 		return false
 	case !mine && !(w.isFor(p, r.Service.Namespace) && selects(p, r)):
 		return false
@@ -235,8 +238,8 @@ func (w *world) couldGet(r Request, p inventory.Pool, a netip.Addr) bool {
 
 func (w *world) exhaustedIffNothingIsFree(t *rapid.T, a answer) {
 	r, d, free, held := a.Request, a.Decision, a.free, a.held
-	if len(held) > 0 {
-		return // what is kept has its own tables
+	if len(held) > 0 || slices.ContainsFunc(w.taken, func(t lb.Taken) bool { return t.Service == r.Service }) {
+		return // what is kept, and one's own externalIPs, which one has to ask for, have their own tables
 	}
 	first, second := free[index(r.Want.First)], r.Want.dual() && free[index(r.Want.Second)]
 	want := first && (second || !r.Want.dual())
@@ -265,7 +268,8 @@ func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, was answer) {
 	inv.Pools = slices.Clone(inv.Pools)
 	shuffle.Shuffle(len(inv.Pools), func(i, j int) { inv.Pools[i], inv.Pools[j] = inv.Pools[j], inv.Pools[i] })
 	other := NewLedger()
-	claims, resting := w.ledger.Holdings(), w.ledger.Quarantined()
+	claims, resting, taken := w.ledger.Holdings(), w.ledger.Quarantined(), slices.Clone(w.taken)
+	shuffle.Shuffle(len(taken), func(i, j int) { taken[i], taken[j] = taken[j], taken[i] })
 	shuffle.Shuffle(len(claims), func(i, j int) { claims[i], claims[j] = claims[j], claims[i] })
 	if shuffle.Intn(2) == 0 {
 		other.SetPools(&inv)
@@ -288,7 +292,7 @@ func (w *world) theAnswerDoesNotDependOnOrder(t *rapid.T, was answer) {
 	for name, team := range w.teams {
 		other.SetNamespace(name, map[string]string{"team": team})
 	}
-	other.SetPools(&inv)
+	other.SetPools(&inv, taken...)
 	a, b := Allocate(w.ledger, r, w.now), Allocate(other, r, w.now)
 	if !reflect.DeepEqual(a, b) {
 		t.Fatalf("%+v: %s, but in another order %s", r, brief(a), brief(b))

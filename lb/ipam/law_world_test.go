@@ -17,6 +17,7 @@ import (
 type world struct {
 	ledger   *Ledger
 	inv      *inventory.Inventory
+	taken    []lb.Taken                     // by the cluster
 	requests map[lb.ServiceKey]Request      // what was last granted
 	said     map[lb.ServiceKey]Request      // what was last asked for, granted or not
 	given    map[lb.ServiceKey][]netip.Addr // by the decisions alone; sorted
@@ -90,6 +91,38 @@ func drawInventory(t *rapid.T) *inventory.Inventory {
 		inv.Pools = append(inv.Pools, p)
 	}
 	return inv
+}
+
+// drawTaken draws blocks of Nodes and externalIPs of Services, some of which are in pools.
+func drawTaken(t *rapid.T) (all []lb.Taken) {
+	for range rapid.IntRange(0, 3).Draw(t, "taken") {
+		a := drawAddr(t, rapid.SampledFrom([]lb.Family{lb.IPv4, lb.IPv6}).Draw(t, "family"))
+		if rapid.Bool().Draw(t, "of a Node") {
+			block, _ := a.Prefix(a.BitLen() - rapid.IntRange(0, 2).Draw(t, "bits"))
+			all = append(all, lb.Taken{Prefix: block, Who: "the pods of node w1"})
+		} else {
+			k := lb.ServiceKey{Namespace: rapid.SampledFrom([]string{"one", "two"}).Draw(t, "namespace"), Name: fmt.Sprintf("s%d", rapid.IntRange(0, 5).Draw(t, "name"))}
+			all = append(all, lb.Taken{Prefix: netip.PrefixFrom(a, a.BitLen()), Who: "the externalIPs of service " + k.String(), Service: k})
+		}
+	}
+	return all
+}
+
+// hasTaken reports whether the cluster has an address, and not the Service itself among its externalIPs.
+func (w *world) hasTaken(a netip.Addr, k lb.ServiceKey) bool {
+	others, own := false, false
+	for _, t := range w.taken {
+		switch {
+		case !t.Prefix.Contains(a):
+		case t.Service == (lb.ServiceKey{}):
+			return true
+		case t.Service == k:
+			own = true
+		default:
+			others = true
+		}
+	}
+	return others && !own
 }
 
 func drawRequest(t *rapid.T) Request {
@@ -169,7 +202,11 @@ func live(t *testing.T, answers func(*world, *rapid.T, answer), always func(*wor
 			"another program takes or leaves an address": w.meddle,
 			"the inventory changes": func(t *rapid.T) {
 				w.inv = drawInventory(t)
-				w.ledger.SetPools(w.inv)
+				w.ledger.SetPools(w.inv, w.taken...)
+			},
+			"Nodes and externalIPs come and go": func(t *rapid.T) {
+				w.taken = drawTaken(t)
+				w.ledger.SetPools(w.inv, w.taken...)
 			},
 			"a Namespace is labelled": func(t *rapid.T) {
 				name, team := rapid.SampledFrom([]string{"one", "two"}).Draw(t, "namespace"), rapid.SampledFrom([]string{"x", "y"}).Draw(t, "team")

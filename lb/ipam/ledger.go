@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 )
 
@@ -25,9 +24,10 @@ type Ledger struct {
 
 	namespaces map[string]map[string]string // labels of Namespaces, by which pools select them
 
-	pools       []*pool           // by preference
-	spans       []span            // sorted
-	used        []inventory.Range // by the inventory and the cluster themselves
+	pools       []*pool                        // by preference
+	spans       []span                         // sorted
+	used        []use                          // by the inventory and the cluster themselves; sorted
+	external    map[netip.Addr][]lb.ServiceKey // that have it among their externalIPs, sorted
 	reserved    map[netip.Addr]lb.ServiceKey
 	reservedFor map[lb.ServiceKey][]netip.Addr // in the order of the pools
 }
@@ -217,13 +217,6 @@ func (l *Ledger) Pool(a netip.Addr) string {
 		return p.Name
 	}
 	return ""
-}
-
-// Uses reports whether the inventory or the cluster itself uses a: it is a machine's,
-// a router's, a pod's or a cluster IP, or can be nobody's.
-func (l *Ledger) Uses(a netip.Addr) bool {
-	in := func(r inventory.Range) bool { return r.Contains(a) }
-	return slices.ContainsFunc(never, in) || slices.ContainsFunc(l.used, in)
 }
 
 // MayJoin reports whether h may hold a, which others hold, beside them; a Reason

@@ -57,50 +57,9 @@ type span struct {
 // lastOfAll is behind every other address.
 var lastOfAll = netip.MustParseAddr("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff")
 
-// never lists addresses that are nobody's VIP, whatever an inventory says.
-var never = []inventory.Range{
-	rangeOf("0.0.0.0/8"), rangeOf("127.0.0.0/8"), rangeOf("169.254.0.0/16"), // RFC 6890
-	rangeOf("224.0.0.0/4"),        // RFC 5771, multicast
-	rangeOf("255.255.255.255/32"), // RFC 919, limited broadcast
-	rangeOf("::/127"),             // RFC 4291: unspecified and loopback
-	rangeOf("::ffff:0:0/96"),      // RFC 4291, section 2.5.5.2: IPv4-mapped
-	rangeOf("fe80::/10"),          // RFC 4291, section 2.5.6: link-local
-	rangeOf("ff00::/8"),           // RFC 4291, section 2.7: multicast
-}
-
-func rangeOf(s string) inventory.Range { return inventory.RangeOf(netip.MustParsePrefix(s)) }
-
-// forbidden lists what the inventory itself uses: machines, routers and pods.
-func forbidden(inv *inventory.Inventory) []inventory.Range {
-	var all []inventory.Range
-	one := func(addrs []netip.Addr) {
-		for _, a := range addrs {
-			all = append(all, inventory.Range{First: a, Last: a})
-		}
-	}
-	nets := func(prefixes []netip.Prefix) {
-		for _, p := range prefixes {
-			all = append(all, inventory.RangeOf(p))
-		}
-	}
-	nets(inv.PodNetwork.CIDRs)
-	for _, r := range inv.Routers {
-		one(r.Addresses)
-	}
-	for _, rack := range inv.Racks {
-		nets(rack.PodCIDRs)
-		for _, m := range rack.Machines {
-			one(m.Addresses)
-			one(m.ExternalAddresses)
-			nets(m.PodCIDRs)
-		}
-	}
-	return all
-}
-
 // usable returns the runs of a pool that may be given, sorted: its ranges without
-// the ends that skipFirstLast skips, the excludes, and the addresses taken away.
-func usable(p inventory.Pool, taken ...[]inventory.Range) []run {
+// the ends that skipFirstLast skips, the excludes, what is used, and what pools before it have.
+func usable(p inventory.Pool, used []use, given []inventory.Range) []run {
 	var runs []run
 	for _, r := range p.Ranges {
 		if p.SkipFirstLast {
@@ -108,10 +67,7 @@ func usable(p inventory.Pool, taken ...[]inventory.Range) []run {
 		}
 		runs = append(runs, run{r.First, r.Last})
 	}
-	runs = without(runs, p.Exclude)
-	for _, t := range taken {
-		runs = without(runs, t)
-	}
+	runs = unused(without(without(runs, p.Exclude), given), used)
 	slices.SortFunc(runs, func(a, b run) int { return a.first.Compare(b.first) })
 	return runs
 }
@@ -151,20 +107,17 @@ func cutOut(r run, c inventory.Range) []run {
 }
 
 // SetPools makes the pools of inv those that addresses are given from, without
-// the prefixes that the cluster uses for itself. What is held stays held.
-func (l *Ledger) SetPools(inv *inventory.Inventory, cluster ...netip.Prefix) {
+// what the cluster has taken. What is held stays held.
+func (l *Ledger) SetPools(inv *inventory.Inventory, taken ...lb.Taken) {
 	l.pools, l.spans = nil, nil
 	clear(l.reserved)
 	clear(l.reservedFor)
-	l.used = forbidden(inv)
-	for _, p := range cluster {
-		l.used = append(l.used, inventory.RangeOf(p))
-	}
+	l.used, l.external = usesOf(inv, taken), externalOf(taken)
 	var given []inventory.Range // to the pools before: should two overlap, the first in order of preference has it
 	for _, p := range inv.PoolsByPreference() {
 		ours := &pool{Pool: p}
 		l.pools = append(l.pools, ours)
-		for _, r := range usable(p, never, l.used, given) {
+		for _, r := range usable(p, l.used, given) {
 			l.spans = append(l.spans, span{r, ours})
 			of := ours.of(lb.FamilyOf(r.first))
 			of.grow(r)
@@ -185,12 +138,15 @@ func (l *Ledger) reserve(all []inventory.Reservation) {
 	}
 }
 
-// index takes what is held, reserved and in quarantine out of what is free.
+// index takes what is held, kept for somebody and in quarantine out of what is free.
 func (l *Ledger) index() {
 	for a := range l.holdings {
 		l.taken(a)
 	}
 	for a := range l.reserved {
+		l.taken(a)
+	}
+	for a := range l.external {
 		l.taken(a)
 	}
 	for _, r := range l.queue {
@@ -209,7 +165,7 @@ func (l *Ledger) taken(a netip.Addr) {
 
 // freed makes a, which nobody holds, free again, if it may be given at all.
 func (l *Ledger) freed(a netip.Addr) {
-	if s := l.stockOf(a); s != nil && l.reserved[a] == (lb.ServiceKey{}) {
+	if s := l.stockOf(a); s != nil && !l.isKept(a) {
 		s.free.give(a)
 	}
 }

@@ -66,10 +66,10 @@ func (l *Ledger) Quarantine(r Quarantined) {
 	l.quarantineInPool(r)
 }
 
-// quarantineInPool has the pool of an address know, if it has one. What is reserved is in no
+// quarantineInPool has the pool of an address know, if it has one. What is kept for somebody is in no
 // pool's gift, in quarantine or not.
 func (l *Ledger) quarantineInPool(r Quarantined) {
-	if s := l.stockOf(r.Addr); s != nil && l.reserved[r.Addr] == (lb.ServiceKey{}) {
+	if s := l.stockOf(r.Addr); s != nil && !l.isKept(r.Addr) {
 		s.free.take(r.Addr)
 		s.quarantine = insertQuarantined(s.quarantine, r)
 	}

@@ -28,6 +28,7 @@ type Reader interface {
 	Holdings() []Holding
 	Pool(netip.Addr) string
 	Uses(netip.Addr) bool
+	TakenBy(netip.Addr, lb.ServiceKey) string
 	HasNamespace(string) bool
 	Unheld(lb.ServiceKey, []netip.Addr) []netip.Addr
 	MayAdopt(netip.Addr, Request, time.Time) lb.Reason
@@ -64,11 +65,11 @@ func (s *State) Unlisted(listed map[netip.Addr]bool) (all []netip.Addr) {
 	return all
 }
 
-// SetPools makes the pools of an inventory those that addresses are given from, without the
-// prefixes that the cluster uses for itself. What is held stays held. Who is pending is served
-// by [State.OfferAll].
-func (s *State) SetPools(inv *inventory.Inventory, cluster ...netip.Prefix) {
-	s.ledger.SetPools(inv, cluster...)
+// SetPools makes the pools of an inventory those that addresses are given from, without
+// what the cluster has taken. What is held stays held. Who is pending is served by
+// [State.OfferAll].
+func (s *State) SetPools(inv *inventory.Inventory, taken ...lb.Taken) {
+	s.ledger.SetPools(inv, taken...)
 }
 
 // Count is how much there is of what.

@@ -23,16 +23,17 @@ type objects struct {
 	nodes    []*v1.Node
 	services []*v1.Service
 	slices   []*discoveryv1.EndpointSlice
+	cidrs    []*networkingv1.ServiceCIDR
 }
 
 // Of puts together what objects of each kind say, around what is held and besides. A claim of a newer version's is an error: who
 // holds the address cannot be told.
-func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice) (preview.Cluster, error) {
+func Of(claims []*networkingv1.IPAddress, nodes []*v1.Node, services []*v1.Service, all []*discoveryv1.EndpointSlice, cidrs ...*networkingv1.ServiceCIDR) (preview.Cluster, error) {
 	held, err := heldBy(claims)
 	if err != nil {
 		return preview.Cluster{}, err
 	}
-	return objects{nodes, services, all}.whole(held), nil
+	return objects{nodes, services, all, cidrs}.whole(held), nil
 }
 
 // whole is around, and what does not depend on what is held besides: it takes a look at each endpoint there is.

@@ -9,11 +9,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	networkinglisters "k8s.io/client-go/listers/networking/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/lb"
@@ -30,6 +33,7 @@ const patience = 10 * time.Second
 // It uses these verbs of the API:
 //
 //	networking.k8s.io ipaddresses     list
+//	networking.k8s.io servicecidrs    list watch
 //	discovery.k8s.io  endpointslices  list watch
 //	                  services, nodes list watch
 type Reader struct {
@@ -37,6 +41,7 @@ type Reader struct {
 	nodes    corelisters.NodeLister
 	services corelisters.ServiceLister
 	slices   cache.Store
+	cidrs    networkinglisters.ServiceCIDRLister
 	shared   []cache.SharedIndexInformer // of Nodes, Services and EndpointSlices
 	synced   []known
 }
@@ -50,13 +55,15 @@ type known struct {
 // New returns a Reader. It asks for its informers before they are started.
 func New(claims claim.Client, f informers.SharedInformerFactory) (*Reader, error) {
 	nodes, services, slices := f.Core().V1().Nodes(), f.Core().V1().Services(), f.Discovery().V1().EndpointSlices()
+	cidrs := f.Networking().V1().ServiceCIDRs()
 	if err := slices.Informer().SetTransform(trim); err != nil {
 		return nil, fmt.Errorf("trimming EndpointSlices in the cache: %w", err)
 	}
 	return &Reader{
-		claims: claims, nodes: nodes.Lister(), services: services.Lister(), slices: slices.Informer().GetStore(),
+		claims: claims, nodes: nodes.Lister(), services: services.Lister(), slices: slices.Informer().GetStore(), cidrs: cidrs.Lister(),
 		shared: []cache.SharedIndexInformer{nodes.Informer(), services.Informer(), slices.Informer()},
-		synced: []known{{"nodes", nodes.Informer().HasSynced}, {"services", services.Informer().HasSynced}, {"endpointslices.discovery.k8s.io", slices.Informer().HasSynced}},
+		synced: []known{{"nodes", nodes.Informer().HasSynced}, {"services", services.Informer().HasSynced}, {"endpointslices.discovery.k8s.io", slices.Informer().HasSynced},
+			{"servicecidrs.networking.k8s.io", cidrs.Informer().HasSynced}},
 	}, nil
 }
 
@@ -116,10 +123,11 @@ func (r *Reader) With(ctx context.Context, vips map[lb.ServiceKey][]netip.Addr) 
 func (r *Reader) cached() (o objects, err error) {
 	nodes, err1 := r.nodes.List(labels.Everything())
 	services, err2 := r.services.List(labels.Everything())
-	if err := errors.Join(err1, err2); err != nil {
+	cidrs, err3 := r.cidrs.List(labels.Everything())
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return objects{}, err
 	}
-	o = objects{nodes: nodes, services: services}
+	o = objects{nodes: nodes, services: services, cidrs: cidrs}
 	for _, obj := range r.slices.List() {
 		o.slices = append(o.slices, obj.(*discoveryv1.EndpointSlice))
 	}
@@ -134,20 +142,25 @@ func (r *Reader) Nodes(ctx context.Context) ([]*v1.Node, error) {
 	return r.nodes.List(labels.Everything())
 }
 
-// List returns what there is, with a list of each kind from the API server.
+// List returns what there is, with a list of each kind from the API server. Who may not list ServiceCIDRs is told all but them, and so is
+// who asks an API server that has none.
 func List(ctx context.Context, client kubernetes.Interface) (preview.Cluster, error) {
 	claims, err1 := claim.Client{Kube: client}.List(ctx)
 	nodes, err2 := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	services, err3 := client.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	all, err4 := client.DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{})
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	cidrs, err5 := client.NetworkingV1().ServiceCIDRs().List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err5) || apierrors.IsNotFound(err5) {
+		cidrs, err5 = &networkingv1.ServiceCIDRList{}, nil
+	}
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return preview.Cluster{}, err
 	}
 	held, err := heldBy(pointers(claims.Items))
 	if err != nil {
 		return preview.Cluster{}, err
 	}
-	return objects{pointers(nodes.Items), pointers(services.Items), pointers(all.Items)}.whole(held), nil
+	return objects{pointers(nodes.Items), pointers(services.Items), pointers(all.Items), pointers(cidrs.Items)}.whole(held), nil
 }
 
 func pointers[T any](items []T) []*T {

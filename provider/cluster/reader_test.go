@@ -168,10 +168,12 @@ func TestAnEndpointThatTheProxyOfItsServiceDoesNotFollowIsNotCounted(t *testing.
 func TestTheAddressesOfAClusterAreThoseOfItsPodsNodesAndServices(t *testing.T) {
 	n := node("w1", v1.ConditionTrue, nil)
 	n.Spec.PodCIDRs = []string{"10.244.1.0/24", "fd00:1::/64"}
-	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.10.0.11"}, {Type: v1.NodeHostName, Address: "w1"}}
+	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "10.10.0.11"}, {Type: v1.NodeHostName, Address: "10.10.0.99"}}
 	inside, headless := service("web", ""), service("headless", "")
 	inside.Spec.ClusterIPs, headless.Spec.ClusterIPs = []string{"10.96.0.7", "fd00:96::7"}, []string{v1.ClusterIPNone}
-	r := reader(t, n, inside, headless, slice("web", "web", "IPv4", endpoint("172.16.0.1", "w1", true, true, false), endpoint("192.0.2.1", "", true, true, false)))
+	inside.Spec.ExternalIPs = []string{"192.0.2.7"}
+	cidr := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/16"}}}
+	r := reader(t, n, inside, headless, cidr, slice("web", "web", "IPv4", endpoint("172.16.0.1", "w1", true, true, false), endpoint("192.0.2.1", "", true, true, false)))
 	c, err := r.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -180,8 +182,8 @@ func TestTheAddressesOfAClusterAreThoseOfItsPodsNodesAndServices(t *testing.T) {
 	for _, taken := range c.Taken {
 		got = append(got, taken.Prefix.String()+" "+taken.Who)
 	}
-	want := []string{"fd00:1::/64 the pods of node w1", "10.244.1.0/24 the pods of node w1", "10.10.0.11/32 node w1", "10.96.0.7/32 service default/web inside the cluster",
-		"172.16.0.1/32 an endpoint of service default/web on node w1", "fd00:96::7/128 service default/web inside the cluster"}
+	want := []string{"fd00:1::/64 the pods of node w1", "10.96.0.0/16 ServiceCIDR kubernetes", "10.244.1.0/24 the pods of node w1", "10.10.0.11/32 node w1", "10.96.0.7/32 service default/web inside the cluster",
+		"172.16.0.1/32 an endpoint of service default/web on node w1", "192.0.2.7/32 the externalIPs of service default/web", "fd00:96::7/128 service default/web inside the cluster"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

@@ -14,7 +14,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -33,7 +32,7 @@ import (
 const (
 	nodesOfPage    = 1000 // 15 kB each
 	podsOfPage     = 1000
-	servicesOfPage = 1500
+	servicesOfPage = 3000
 	claimsOfPage   = 3000
 	slicesOfPage   = 3000
 )
@@ -62,11 +61,12 @@ func New(config *rest.Config, namespace string) (Reader, error) {
 }
 
 // Read asks the API server for all that a summary needs, side by side. It uses these verbs of the
-// API, and says what it may not read where the last three are refused:
+// API, and says what it may not read where ServiceCIDRs or the last three are refused:
 //
 //	                  configmaps             get list   in Plinth's namespace
 //	                  nodes, services        list
 //	networking.k8s.io ipaddresses            list
+//	networking.k8s.io servicecidrs           list
 //	discovery.k8s.io  endpointslices         list
 //	                  pods                   list       in Plinth's namespace
 //	coordination.k8s.io leases               get        in Plinth's namespace
@@ -82,6 +82,7 @@ func (r Reader) Read(ctx context.Context) (diagnose.Observed, error) {
 const (
 	notPlanned = "which VIPs nobody announces, and whether pools have addresses of the cluster"
 	notLed     = "whether a controller leads"
+	notInside  = "whether pools have addresses that cluster IPs are given from"
 )
 
 // fetched is what the API server answered.
@@ -95,6 +96,7 @@ type fetched struct {
 	services  []*v1.Service
 	claims    []*networkingv1.IPAddress
 	slices    []*discoveryv1.EndpointSlice
+	cidrs     []*networkingv1.ServiceCIDR
 	pods      []*v1.Pod
 	leader    *diagnose.Leader
 	forbidden map[string]error // what may not be read, and why
@@ -104,9 +106,8 @@ type fetched struct {
 // thing that somebody wants to know the cause of.
 func (r Reader) fetch(ctx context.Context) (fetched, error) {
 	raw, core := fetched{forbidden: map[string]error{}}, r.Client.CoreV1()
-	byType := fields.OneTermEqualSelector("spec.type", string(v1.ServiceTypeLoadBalancer)).String()
 	byName := fmt.Sprintf("%s in (%s,%s)", labelName, nameAgent, nameController)
-	var errPods, errSlices, errLeader error
+	var errPods, errSlices, errLeader, errCIDRs error
 	err := sideBySide(
 		func() (err error) {
 			raw.inventory, err = source.Accepted(ctx, r.Client, r.Namespace)
@@ -136,7 +137,7 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 			return err
 		},
 		func() (err error) {
-			raw.services, err = all[*v1.Service](ctx, servicesOfPage, metav1.ListOptions{FieldSelector: byType}, list(core.Services("").List))
+			raw.services, err = all[*v1.Service](ctx, servicesOfPage, metav1.ListOptions{}, list(core.Services("").List))
 			return err
 		},
 		func() (err error) {
@@ -146,6 +147,13 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 		func() error {
 			raw.slices, errSlices = all[*discoveryv1.EndpointSlice](ctx, slicesOfPage, metav1.ListOptions{}, list(r.Client.DiscoveryV1().EndpointSlices("").List))
 			return unlessForbidden(errSlices)
+		},
+		func() error {
+			raw.cidrs, errCIDRs = all[*networkingv1.ServiceCIDR](ctx, servicesOfPage, metav1.ListOptions{}, list(r.Client.NetworkingV1().ServiceCIDRs().List))
+			if apierrors.IsNotFound(errCIDRs) { // an API server that has none
+				return nil
+			}
+			return unlessForbidden(errCIDRs)
 		},
 		func() error {
 			raw.pods, errPods = all[*v1.Pod](ctx, podsOfPage, metav1.ListOptions{LabelSelector: byName}, list(core.Pods(r.Namespace).List))
@@ -159,6 +167,7 @@ func (r Reader) fetch(ctx context.Context) (fetched, error) {
 	raw.note("whether the controller's pods run, and those of agents", errPods)
 	raw.note(notPlanned, errSlices)
 	raw.note(notLed, errLeader)
+	raw.note(notInside, errCIDRs)
 	return raw, err
 }
 
@@ -211,7 +220,9 @@ func (raw fetched) observed() diagnose.Observed {
 		seen.Nodes[i].NodeIdentity = identities[i]
 	}
 	for _, s := range raw.services {
-		seen.Services = append(seen.Services, serviceOf(s))
+		if s.Spec.Type == v1.ServiceTypeLoadBalancer { // others may have externalIPs
+			seen.Services = append(seen.Services, serviceOf(s))
+		}
 	}
 	for _, c := range raw.claims {
 		if o, _ := claim.Read(c); o.Addr.IsValid() {
@@ -246,7 +257,7 @@ func (raw fetched) plan(seen *diagnose.Observed) {
 		return
 	}
 	var err error
-	if seen.Cluster, err = cluster.Of(raw.claims, raw.nodes, raw.services, raw.slices); err != nil {
+	if seen.Cluster, err = cluster.Of(raw.claims, raw.nodes, raw.services, raw.slices, raw.cidrs...); err != nil {
 		seen.NotKnown = append(seen.NotKnown, notPlanned+": "+err.Error())
 	}
 	seen.Planned = err == nil

@@ -14,6 +14,7 @@ import (
 //
 //	networking.k8s.io ipaddresses       get list watch create patch delete
 //	networking.k8s.io servicecidrs      list watch
+//	                  nodes             list watch
 //	                  namespaces        get list watch
 //	                  services          get list watch
 //	                  services/status   patch
@@ -31,7 +32,7 @@ type Controller struct {
 	loaded chan struct{} // closed when all claims are known: addresses may be released
 	ready  chan struct{} // closed when the pools and the statuses are known, too: addresses may be given
 
-	retained map[retainedVIP]lb.Reason // held, and would not be given now; written with the store's lock held
+	retained map[retainedVIP]string // what is said of each that is held, and would not be given now; written with the store's lock held
 }
 
 // retainedVIP is a VIP that a Service keeps though it would not get it now.

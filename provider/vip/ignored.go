@@ -31,7 +31,7 @@ func (b *environment) forgetReports(obj any) {
 		obj = gone.Obj
 	}
 	if svc, ok := obj.(*v1.Service); ok {
-		for _, reason := range [...]string{string(lb.AnnotationIgnored), string(lb.StatusNotHeld), reasonSyncFailed} {
+		for _, reason := range [...]string{string(lb.AnnotationIgnored), string(lb.StatusNotHeld), string(lb.PoolTakesAddress), reasonSyncFailed} {
 			b.cluster.Reports.Clear(svc, reason)
 		}
 	}

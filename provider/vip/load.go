@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	networkinglisters "k8s.io/client-go/listers/networking/v1"
 
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/claim"
@@ -222,8 +221,7 @@ func (b *Controller) adoptFrom(s *ipam.State, svc *v1.Service) ipam.Effects {
 	return e
 }
 
-// setPools has the state know the pools in force, without the networks that the cluster gives
-// Services' own addresses from, and serves those that are pending. Another balancer may serve
+// setPools has the state know the pools in force, without what the cluster has taken, and serves those that are pending. Another balancer may serve
 // whom no pool let in before: what it gave them is adopted before anything is offered.
 func (b *Controller) setPools(context.Context) error {
 	switch inv := b.options.InForce.Get(); {
@@ -232,10 +230,10 @@ func (b *Controller) setPools(context.Context) error {
 	case inv.SelectsNamespaces() && b.namespacesKnown != nil && !b.namespacesKnown():
 		return errNamespaces
 	}
-	all := b.cluster.Informers.Networking().V1().ServiceCIDRs().Lister()
+	takers := b.takers()
 	b.apply(func(s *ipam.State) (e ipam.Effects) { // reads both here, or who read earlier could come later
-		inv, cluster := b.options.InForce.Get(), prefixesOf(all)
-		s.SetPools(inv, cluster...)
+		inv := b.options.InForce.Get()
+		s.SetPools(inv, takers.taken(inv)...)
 		b.reportRetained(s, inv)
 		for _, k := range s.Pending() {
 			if svc := b.service(k); svc != nil && b.isOurs(svc) && len(s.Holds(k)) == 0 {
@@ -247,20 +245,8 @@ func (b *Controller) setPools(context.Context) error {
 		}
 		return e.And(s.OfferAll(b.now()))
 	})
+	b.tellAllTaken()
 	return nil
-}
-
-// prefixesOf returns what the cluster gives Services' own addresses from.
-func prefixesOf(all networkinglisters.ServiceCIDRLister) (cluster []netip.Prefix) {
-	list, _ := all.List(labels.Everything()) // a cache never fails
-	for _, c := range list {
-		for _, s := range c.Spec.CIDRs {
-			if p, err := netip.ParsePrefix(s); err == nil {
-				cluster = append(cluster, p)
-			}
-		}
-	}
-	return cluster
 }
 
 // audit compares what is known with a live list from time to time: a watch can miss

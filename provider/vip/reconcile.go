@@ -25,6 +25,7 @@ func (b *Controller) serviceCame(obj any) {
 		return
 	}
 	b.tellIgnored(svc)
+	b.tellTaken(svc)
 	if b.isOurs(svc) || b.hasOurFinalizer(svc) || b.isStale(svc) {
 		b.queue.Add(keyOf(svc).String())
 	}
@@ -39,6 +40,7 @@ func (b *Controller) serviceChanged(before, now any) {
 		return
 	}
 	b.tellIgnored(svc)
+	b.tellTaken(svc)
 	k, ours := keyOf(svc), b.isOurs(svc)
 	anew := ours && asksAnew(old, svc)
 	switch {

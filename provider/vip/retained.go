@@ -24,7 +24,7 @@ var retainedSays = map[lb.Reason]string{
 // reportRetained tells Services which of their VIPs they would not get from these pools, and
 // whether it is announced all the same.
 func (b *Controller) reportRetained(s *ipam.State, inv *inventory.Inventory) {
-	retained := map[retainedVIP]lb.Reason{}
+	retained := map[retainedVIP]string{}
 	for _, c := range s.Holdings() {
 		for _, h := range c.Holders {
 			svc, err := b.services.Services(h.Service.Namespace).Get(h.Service.Name)
@@ -35,10 +35,13 @@ func (b *Controller) reportRetained(s *ipam.State, inv *inventory.Inventory) {
 			if reason == "" {
 				continue
 			}
-			k := retainedVIP{c.Addr, h.Service}
-			if retained[k] = reason; b.retained[k] != reason {
+			k, says := retainedVIP{c.Addr, h.Service}, retainedSays[reason]
+			if who := s.TakenBy(c.Addr, h.Service); reason == lb.AddressExcluded && who != "" {
+				says = "is kept and announced, but is taken by " + who + ", too, and would not be given now"
+			}
+			if retained[k] = says; b.retained[k] != says {
 				b.log.Warn("a VIP is kept that would not be given now", "vip", c.Addr, "service", h.Service, "reason", reason)
-				b.cluster.Recorder.Eventf(svc, v1.EventTypeWarning, string(reason), "%v %s", c.Addr, retainedSays[reason])
+				b.cluster.Recorder.Eventf(svc, v1.EventTypeWarning, string(reason), "%v %s", c.Addr, says)
 			}
 		}
 	}

@@ -37,6 +37,7 @@ func New(o Options) *Controller {
 func (b *Controller) Use(c Cluster) {
 	b.cluster, b.claims = c, claim.Client{Kube: c.Client, Namespace: b.options.Namespace}
 	c.Informers.Core().V1().Services().Informer()
+	c.Informers.Core().V1().Nodes().Informer()
 	c.Informers.Networking().V1().ServiceCIDRs().Informer()
 	c.Informers.Core().V1().Namespaces().Informer()
 }
@@ -62,9 +63,15 @@ func (b *Controller) Start(ctx context.Context, workers int) error {
 	if err != nil {
 		return err
 	}
-	cidrs, err := b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer().AddEventHandler(b.poolsChange(b.ctx))
-	if err != nil {
-		return err
+	synced := []cache.InformerSynced{registration.HasSynced}
+	for _, informer := range []cache.SharedIndexInformer{
+		b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer(), b.cluster.Informers.Core().V1().Nodes().Informer(), services.Informer(),
+	} {
+		takes, err := informer.AddEventHandler(b.poolsChange(b.ctx))
+		if err != nil {
+			return err
+		}
+		synced = append(synced, takes.HasSynced)
 	}
 	namespaces, err := b.cluster.Informers.Core().V1().Namespaces().Informer().AddEventHandler(b.namespacesChange())
 	if err != nil {
@@ -72,7 +79,7 @@ func (b *Controller) Start(ctx context.Context, workers int) error {
 	}
 	b.namespacesKnown = namespaces.HasSynced
 	legacyregistry.RawMustRegister(vipCollector{b})
-	go b.run(ctx, workers, registration.HasSynced, cidrs.HasSynced)
+	go b.run(ctx, workers, synced...)
 	return nil
 }
 
@@ -92,16 +99,4 @@ func (b *Controller) run(ctx context.Context, workers int, synced ...cache.Infor
 	go b.followAnnouncements(b.ctx)
 	go b.followHomes(b.ctx)
 	b.audit(b.ctx)
-}
-
-// poolsChange has no pool give what the cluster begins to give itself, and the pools have back
-// what it gives no more. Before an inventory is in force there is none; who sets the first looks
-// at the cluster, too.
-func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler {
-	changed := func(any) {
-		if closed(b.loaded) {
-			_ = b.setPools(ctx) // fails only where who sets the next looks at the cluster, too
-		}
-	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }, DeleteFunc: changed}
 }

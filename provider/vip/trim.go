@@ -21,7 +21,7 @@ func TrimService(obj any) (any, error) {
 	svc.ManagedFields = nil
 	delete(svc.Annotations, v1.LastAppliedConfigAnnotation)
 	if svc.Spec.Type != v1.ServiceTypeLoadBalancer && !servicehelper.HasLBFinalizer(svc) && meta.FindStatusCondition(svc.Status.Conditions, lb.VIPAllocated) == nil {
-		svc.Annotations, svc.Labels, svc.Spec = nil, nil, v1.ServiceSpec{Type: svc.Spec.Type, ClusterIPs: svc.Spec.ClusterIPs}
+		svc.Annotations, svc.Labels, svc.Spec = nil, nil, v1.ServiceSpec{Type: svc.Spec.Type, ClusterIPs: svc.Spec.ClusterIPs, ExternalIPs: svc.Spec.ExternalIPs}
 	}
 	svc.Spec = keptOfSpec(svc)
 	for i := range svc.Finalizers {
@@ -45,6 +45,7 @@ func keptOfSpec(svc *v1.Service) v1.ServiceSpec {
 	kept := v1.ServiceSpec{
 		Type:                  one(s.Type),
 		ClusterIPs:            s.ClusterIPs,
+		ExternalIPs:           s.ExternalIPs,
 		LoadBalancerClass:     s.LoadBalancerClass,
 		LoadBalancerIP:        s.LoadBalancerIP,
 		IPFamilies:            s.IPFamilies,

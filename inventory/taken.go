@@ -1,0 +1,54 @@
+package inventory
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"sort"
+)
+
+// TakenAddress is an address of the cluster, or a block of them, that a pool has, or would have.
+type TakenAddress struct {
+	Pool string
+	Of   netip.Prefix
+	Who  string // has it
+}
+
+// String tells what the pool takes, and from whom.
+func (a TakenAddress) String() string {
+	return fmt.Sprintf("pool %s takes %s of %s", a.Pool, a.Of, a.Who)
+}
+
+// PoolRanges are the addresses that pools have and do not exclude, sorted. Made once, it finds the pools around an address
+// however many there are.
+type PoolRanges []poolRange
+
+type poolRange struct {
+	Range
+	pool string
+}
+
+// PoolRanges returns the addresses of all pools.
+func (inv *Inventory) PoolRanges() (all PoolRanges) {
+	for _, p := range inv.Pools {
+		for _, r := range rangesOf(p.addresses()) {
+			all = append(all, poolRange{r, p.Name})
+		}
+	}
+	slices.SortFunc(all, func(a, b poolRange) int { return compareRanges(a.Range, b.Range) })
+	return all
+}
+
+// Having returns the names of the pools that have an address of a block, sorted.
+func (p PoolRanges) Having(block netip.Prefix) (pools []string) {
+	within := RangeOf(block)
+	from := sort.Search(len(p), func(i int) bool { return p[i].Last.Compare(within.First) >= 0 })
+	for _, r := range p[from:] {
+		if !r.Overlaps(within) {
+			break
+		}
+		pools = append(pools, r.pool)
+	}
+	slices.Sort(pools)
+	return slices.Compact(pools)
+}

@@ -1,0 +1,170 @@
+package ipam
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sort"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+)
+
+// use is a block of addresses that is somebody's already, so that no VIP is given from it.
+type use struct {
+	netip.Prefix
+	who string
+}
+
+// never lists addresses that are nobody's VIP, whatever an inventory says.
+var never = usesBy("", blocks("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", // RFC 6890
+	"224.0.0.0/4",        // RFC 5771, multicast
+	"255.255.255.255/32", // RFC 919, limited broadcast
+	"::/127",             // RFC 4291: unspecified and loopback
+	"::ffff:0:0/96",      // RFC 4291, section 2.5.5.2: IPv4-mapped
+	"fe80::/10",          // RFC 4291, section 2.5.6: link-local
+	"ff00::/8",           // RFC 4291, section 2.7: multicast
+))
+
+func blocks(all ...string) (out []netip.Prefix) {
+	for _, s := range all {
+		out = append(out, netip.MustParsePrefix(s))
+	}
+	return out
+}
+
+func usesBy(who string, all []netip.Prefix) (out []use) {
+	for _, p := range all {
+		out = append(out, use{p.Masked(), who})
+	}
+	return out
+}
+
+// usesOf lists what no pool gives: what is nobody's VIP, what the inventory itself uses, and what
+// the cluster has, but for externalIPs, which their Services may have. None of the blocks has an
+// address of another; sorted.
+func usesOf(inv *inventory.Inventory, taken []lb.Taken) []use {
+	all := append(slices.Clone(never), inventoryUses(inv)...)
+	for _, t := range taken {
+		if t.Service == (lb.ServiceKey{}) {
+			all = append(all, use{t.Prefix.Masked(), t.Who})
+		}
+	}
+	slices.SortFunc(all, func(a, b use) int {
+		return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()), cmp.Compare(a.who, b.who))
+	})
+	kept := all[:0]
+	for _, u := range all { // of two blocks one contains the other, or they are apart
+		if n := len(kept); n == 0 || !kept[n-1].Overlaps(u.Prefix) {
+			kept = append(kept, u)
+		}
+	}
+	return kept
+}
+
+// inventoryUses lists machines, routers and pods.
+func inventoryUses(inv *inventory.Inventory) (all []use) {
+	add := func(who string, addrs []netip.Addr, blocks []netip.Prefix) {
+		for _, a := range addrs {
+			blocks = append(blocks[:len(blocks):len(blocks)], netip.PrefixFrom(a, a.BitLen()))
+		}
+		all = append(all, usesBy(who, blocks)...)
+	}
+	add("the pod network", nil, inv.PodNetwork.CIDRs)
+	for _, r := range inv.Routers {
+		add("router "+r.Name, r.Addresses, nil)
+	}
+	for _, rack := range inv.Racks {
+		add("the pods of rack "+rack.Name, nil, rack.PodCIDRs)
+		for _, m := range rack.Machines {
+			add("machine "+m.Name, slices.Concat(m.Addresses, m.ExternalAddresses), nil)
+			add("the pods of machine "+m.Name, nil, m.PodCIDRs)
+		}
+	}
+	return all
+}
+
+// unused cuts what is used out of runs.
+func unused(runs []run, used []use) (rest []run) {
+	for _, r := range runs {
+		from := sort.Search(len(used), func(i int) bool { return inventory.RangeOf(used[i].Prefix).Last.Compare(r.first) >= 0 })
+		for _, u := range used[from:] {
+			cut := inventory.RangeOf(u.Prefix)
+			if !overlaps(r, cut) {
+				break
+			}
+			if r.first.Less(cut.First) {
+				rest = append(rest, run{r.first, cut.First.Prev()})
+			}
+			if !cut.Last.Less(r.last) {
+				r = run{}
+				break
+			}
+			r.first = cut.Last.Next()
+		}
+		if r.first.IsValid() {
+			rest = append(rest, r)
+		}
+	}
+	return rest
+}
+
+// usedBy returns the block of an address that is somebody's already.
+func (l *Ledger) usedBy(a netip.Addr) (u use, used bool) {
+	i := sort.Search(len(l.used), func(i int) bool { return a.Less(l.used[i].Addr()) }) - 1
+	if i < 0 || !l.used[i].Contains(a) {
+		return use{}, false
+	}
+	return l.used[i], true
+}
+
+// Uses reports whether the inventory or the cluster itself uses a: it is a machine's,
+// a router's, a pod's or a cluster IP, or can be nobody's.
+func (l *Ledger) Uses(a netip.Addr) bool {
+	_, used := l.usedBy(a)
+	return used
+}
+
+// externalOf lists the Services that have an address among their externalIPs, sorted.
+func externalOf(taken []lb.Taken) map[netip.Addr][]lb.ServiceKey {
+	all := map[netip.Addr][]lb.ServiceKey{}
+	for _, t := range taken {
+		if a := t.Prefix.Addr(); t.Service != (lb.ServiceKey{}) && !slices.Contains(all[a], t.Service) {
+			all[a] = append(all[a], t.Service)
+		}
+	}
+	for a := range all {
+		slices.SortFunc(all[a], lb.ServiceKey.Compare)
+	}
+	return all
+}
+
+// isKept reports whether an address is kept for a Service, so that no pool gives it by itself.
+func (l *Ledger) isKept(a netip.Addr) bool {
+	return l.reserved[a] != (lb.ServiceKey{}) || len(l.external[a]) > 0
+}
+
+// isOthersExternal reports whether an address is among the externalIPs of other Services, and not
+// among those of this one. kube-proxy sends packets to it to their pods.
+func (l *Ledger) isOthersExternal(a netip.Addr, k lb.ServiceKey) bool {
+	return len(l.external[a]) > 0 && !slices.Contains(l.external[a], k)
+}
+
+// TakenBy says who has an address, so that it is not given to a Service; empty: nobody has. The
+// name of a Service of another namespace is told to nobody.
+func (l *Ledger) TakenBy(a netip.Addr, k lb.ServiceKey) string {
+	if u, used := l.usedBy(a); used && u.who != "" {
+		if u.IsSingleIP() {
+			return u.who
+		}
+		return fmt.Sprintf("%s (%v)", u.who, u.Prefix)
+	}
+	if !l.isOthersExternal(a, k) {
+		return ""
+	}
+	if i := slices.IndexFunc(l.external[a], func(o lb.ServiceKey) bool { return o.Namespace == k.Namespace }); i >= 0 {
+		return "the externalIPs of service " + l.external[a][i].String()
+	}
+	return "the externalIPs of a Service of another namespace"
+}

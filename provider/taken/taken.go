@@ -1,0 +1,122 @@
+package taken
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/client-go/tools/cache"
+	netutils "k8s.io/utils/net"
+
+	"plinth.dev/plinth/lb"
+)
+
+// In returns what all Nodes, Services and ServiceCIDRs of a cluster have, sorted.
+func In(nodes []*v1.Node, services []*v1.Service, cidrs []*networkingv1.ServiceCIDR) (all []lb.Taken) {
+	for _, n := range nodes {
+		all = append(all, ByNode(n)...)
+	}
+	for _, s := range services {
+		all = append(all, ByService(s)...)
+	}
+	for _, c := range cidrs {
+		all = append(all, byServiceCIDR(c)...)
+	}
+	lb.SortTaken(all)
+	return all
+}
+
+// ByNode returns what a Node has, be it a machine of the inventory or not: its pod CIDRs and addresses.
+func ByNode(n *v1.Node) (all []lb.Taken) {
+	for _, p := range podCIDRs(n) {
+		all = append(all, lb.Taken{Prefix: p, Who: "the pods of node " + n.Name})
+	}
+	for _, a := range n.Status.Addresses {
+		if p, ok := single(a.Address); ok && (a.Type == v1.NodeInternalIP || a.Type == v1.NodeExternalIP) {
+			all = append(all, lb.Taken{Prefix: p, Who: "node " + n.Name})
+		}
+	}
+	return all
+}
+
+// podCIDRs are those of a Node. The API server keeps the first one in both fields.
+func podCIDRs(n *v1.Node) (all []netip.Prefix) {
+	written := n.Spec.PodCIDRs
+	if !slices.Contains(written, n.Spec.PodCIDR) {
+		written = append([]string{n.Spec.PodCIDR}, written...)
+	}
+	for _, s := range written {
+		if p, ok := block(s); ok {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// ByService returns what a Service has: its cluster IPs and externalIPs, but not its VIPs.
+func ByService(s *v1.Service) (all []lb.Taken) {
+	for _, a := range s.Spec.ClusterIPs {
+		if p, ok := single(a); ok { // and not None
+			all = append(all, lb.Taken{Prefix: p, Who: fmt.Sprintf("service %s/%s inside the cluster", s.Namespace, s.Name)})
+		}
+	}
+	return append(all, ByExternalIPs(s)...)
+}
+
+// ByExternalIPs returns the externalIPs of a Service alone.
+func ByExternalIPs(s *v1.Service) (all []lb.Taken) {
+	for _, a := range s.Spec.ExternalIPs {
+		if p, ok := single(a); ok {
+			k := lb.ServiceKey{Namespace: s.Namespace, Name: s.Name}
+			all = append(all, lb.Taken{Prefix: p, Who: fmt.Sprintf("the externalIPs of service %v", k), Service: k, Proxied: true})
+		}
+	}
+	return all
+}
+
+// byServiceCIDR returns what cluster IPs are given from.
+func byServiceCIDR(c *networkingv1.ServiceCIDR) (all []lb.Taken) {
+	for _, s := range c.Spec.CIDRs {
+		if p, ok := block(s); ok {
+			all = append(all, lb.Taken{Prefix: p, Who: "ServiceCIDR " + c.Name, Proxied: true})
+		}
+	}
+	return all
+}
+
+// By returns what an object of any of these kinds has, as an informer hands it out.
+func By(obj any) []lb.Taken {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	switch o := obj.(type) {
+	case *v1.Node:
+		return ByNode(o)
+	case *v1.Service:
+		return ByService(o)
+	case *networkingv1.ServiceCIDR:
+		return byServiceCIDR(o)
+	}
+	return nil
+}
+
+// block reads a CIDR the way Kubernetes does: objects of older versions may have leading zeros, and host bits.
+func block(s string) (netip.Prefix, bool) {
+	_, n, err := netutils.ParseCIDRSloppy(s)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	a, _ := netip.AddrFromSlice(n.IP)
+	bits, _ := n.Mask.Size()
+	p := netip.PrefixFrom(a, bits)
+	return p, p.IsValid()
+}
+
+// single reads an address the way Kubernetes does, as a block of one.
+func single(s string) (netip.Prefix, bool) {
+	a, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
+	a = a.Unmap()
+	return netip.PrefixFrom(a, a.BitLen()), ok
+}
