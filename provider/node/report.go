@@ -3,14 +3,17 @@ package node
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/provider/nodeindex"
+	"plinth.dev/plinth/provider/taken"
 )
 
-// Reasons of Events on Nodes, besides [inventory.MismatchReasons].
+// Reasons of Events on Nodes, besides [inventory.MismatchReasons] and [lb.PoolTakesAddress].
 const (
 	reasonPodCIDRInUse = "PodCIDRInUse" // another Node has the pod CIDRs that this one should get
 
@@ -31,9 +34,28 @@ func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
 			c.cluster.Reports.Clear(node, reason)
 		}
 	}
+	c.reportTaken(node)
 	if err == nil {
 		c.noteState(node, m)
 	}
+}
+
+// reportTaken records that pools have addresses of a Node, be it a machine of the inventory or not: it joined after they were made.
+func (c *Controller) reportTaken(node *v1.Node) {
+	var in []string
+	if inv := c.options.InForce.Get(); inv != nil {
+		pools := inv.PoolRanges()
+		for _, t := range taken.ByNode(node) {
+			for _, pool := range pools.Having(t.Prefix) {
+				in = append(in, fmt.Sprintf("pool %s has %v of %s", pool, t.Prefix, t.Who))
+			}
+		}
+	}
+	if len(in) == 0 {
+		c.cluster.Reports.Clear(node, string(lb.PoolTakesAddress))
+		return
+	}
+	c.warn(node, string(lb.PoolTakesAddress), strings.Join(in, ", ")+": no VIP is given from there, and those that were given stay. Take that out of the pool, or put it into its exclude")
 }
 
 // noteState records that the inventory has taken a machine out of service, and why, and that it is

@@ -214,3 +214,47 @@ func TestAMachineOutOfServiceIsNotedOnItsNode(t *testing.T) {
 		t.Errorf("%d notes of a Node that is gone are remembered", open)
 	}
 }
+
+// A pool has addresses of a Node that joined after it was made, be it a machine or not: the Node is told so once, until it or the pool changes.
+func TestANodeIsToldThatAPoolHasItsAddresses(t *testing.T) {
+	pool := func(addresses string) string {
+		return "{name: w1, addresses: [10.10.1.11]}]}]\n  pools: [{name: public, addresses: [192.0.2.0/24" + addresses
+	}
+	for _, name := range []string{"w1", "stranger"} {
+		d := newDesk(t, pool(""))
+		node := func(cidr, address string) *v1.Node {
+			n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "1"}, Spec: v1.NodeSpec{PodCIDRs: []string{cidr}}}
+			n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: address}}
+			return n
+		}
+		for i, step := range []struct{ pool, cidr, address, want string }{
+			{"", "10.244.1.0/24", "10.10.1.11", ""},
+			{"", "192.0.2.0/25", "192.0.2.200", "pool public has 192.0.2.0/25 of the pods of node " + name + ", pool public has 192.0.2.200/32 of node " + name + ": no VIP is given from there"},
+			{"", "192.0.2.0/25", "192.0.2.200", ""},
+			{"], exclude: [192.0.2.0/25", "192.0.2.0/25", "192.0.2.200", "Warning PoolTakesAddress pool public has 192.0.2.200/32 of node " + name + ": no VIP"},
+			{"], exclude: [192.0.2.0/25, 192.0.2.200", "192.0.2.0/25", "192.0.2.200", ""},
+			{"", "10.244.1.0/24", "192.0.2.9", "pool public has 192.0.2.9/32"},
+		} {
+			d.inForce.Set(loaded(t, pool(step.pool)))
+			d.sees(node(step.cidr, step.address))
+			got := ""
+			for len(d.events.Events) > 0 {
+				if e := <-d.events.Events; strings.Contains(e, "PoolTakesAddress") {
+					got += e
+				}
+			}
+			if (step.want == "") != (got == "") || !strings.Contains(got, step.want) {
+				t.Errorf("%s, %d: told %q, want %q", name, i, got, step.want)
+			}
+		}
+	}
+}
+
+// The addresses of a Node are no part of what the inventory wants of it, and count all the same.
+func TestANodeIsLookedAtAgainWhenItsAddressesChange(t *testing.T) {
+	was, is := &v1.Node{}, &v1.Node{}
+	is.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.9"}}
+	if changed(was, was.DeepCopy()) || !changed(was, is) {
+		t.Error("it is not")
+	}
+}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"maps"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,6 +14,7 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/provider/nodeindex"
 	"plinth.dev/plinth/provider/queue"
+	"plinth.dev/plinth/provider/taken"
 )
 
 // New returns a Controller that does nothing yet. Use comes before Start. It follows the
@@ -90,7 +92,7 @@ func (c *Controller) enqueueSharing(node *v1.Node) {
 // Heartbeats do not count.
 func changed(a, b *v1.Node) bool {
 	return a.UID != b.UID || !nodeindex.State(a).Equal(nodeindex.State(b)) || !maps.Equal(a.Labels, b.Labels) ||
-		!equalTaints(a.Spec.Taints, b.Spec.Taints)
+		!slices.Equal(taken.ByNode(a), taken.ByNode(b)) || !equalTaints(a.Spec.Taints, b.Spec.Taints)
 }
 
 // enqueueAll queues every Node: a new inventory is in force. Those that are not initialised
