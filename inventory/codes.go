@@ -409,4 +409,8 @@ const (
 	// as when a backup is put back, and say different things. Which is the younger one cannot be known, and none of them was found
 	// to be what is in force: that stays. Delete all but the one that is meant.
 	CopiesOfOneAge Code = "P1018"
+	// A pool has addresses that the cluster has: of the pods of a Node, of a Node, be it a machine of the inventory or not, of a
+	// ServiceCIDR, or of the externalIPs of a Service. Services are never given VIPs from there; those that were given before stay, and their
+	// Services are told. Take the addresses out of the pool, or list them in its exclude. plinth validate --cluster says it.
+	PoolHoldsCluster Code = "P1019"
 )

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"sort"
@@ -51,4 +52,20 @@ func (p PoolRanges) Having(block netip.Prefix) (pools []string) {
 	}
 	slices.Sort(pools)
 	return slices.Compact(pools)
+}
+
+// TakenProblems warns of each pool that has addresses of the cluster; the first few are named.
+func TakenProblems(all []TakenAddress) (out Problems) {
+	byPool := map[string][]string{}
+	for _, a := range all {
+		byPool[a.Pool] = append(byPool[a.Pool], fmt.Sprintf("%v of %s", a.Of, a.Who))
+	}
+	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
+		out = append(out, Problem{
+			Severity: Warning, Code: PoolHoldsCluster, Path: "spec.pools[" + pool + "].addresses",
+			Message:  "has " + shortList(byPool[pool], namesTold) + ", so that no VIP is given from there",
+			Accepted: "pools beside them, or exclude",
+		})
+	}
+	return out
 }

@@ -12,6 +12,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/preview"
 )
 
 // report is what is known of an inventory after it was read.
@@ -72,7 +73,7 @@ Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with erro
 	}
 	cluster.addTo(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json, github or sarif")
-	cmd.Flags().BoolVar(&against, "cluster", false, "say what would be refused as an edit of what is in force in the cluster, too")
+	cmd.Flags().BoolVar(&against, "cluster", false, "say what would be refused as an edit of what is in force in the cluster, and which addresses of pools the cluster has, too")
 	cmd.Flags().BoolVar(&strict, "strict", false, "end with exit code 1 if there are warnings")
 	return cmd
 }
@@ -87,9 +88,18 @@ func (r *report) hold(cmd *cobra.Command, flags clusterFlags) error {
 	if err != nil {
 		return err
 	}
+	r.against(inForce, now)
+	return nil
+}
+
+// against adds what is said of the inventory as an edit of what is in force in a cluster.
+func (r *report) against(inForce *inventory.Inventory, now *preview.Cluster) {
 	next, problems := inventory.Admit(r.inventory.Uncarved(), inForce)
 	if next != nil {
-		problems = append(judge(inForce, next, now).problems, problems...)
+		j := judge(inForce, next, now)
+		problems = append(j.problems, problems...)
+		had := slices.DeleteFunc(preview.TakenIn(next, *now), func(a inventory.TakenAddress) bool { return slices.Contains(j.losses.Taken, a) })
+		problems = append(problems, inventory.TakenProblems(had)...) // the others it is refused for
 	}
 	for _, p := range problems { // what the inventory says by itself is there already
 		if !slices.ContainsFunc(r.problems, func(o inventory.Problem) bool { return o.String() == p.String() }) {
@@ -99,7 +109,6 @@ func (r *report) hold(cmd *cobra.Command, flags clusterFlags) error {
 	if r.problems.Err() != nil {
 		r.inventory = nil
 	}
-	return nil
 }
 
 // verdict is the exit code that the report calls for.
