@@ -234,12 +234,13 @@ func churn(t *rapid.T, nodes []*Node) []*Node {
 }
 
 func TestAPlannerThatRemembersPlansWhatOneThatDoesNotWould(t *testing.T) {
-	for _, mode := range []inventory.Mode{inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
+	for _, mode := range []inventory.Mode{inventory.ModeNone, inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
 		t.Run(string(mode), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				f := genFleet(mode).Draw(t, "fleet")
 				v := f.view(f.nodes[0])
 				v.Self.Created = time.Unix(1, 0)
+				v.Pools = rapid.SliceOfN(genPool(), 0, 3).Draw(t, "pools")
 				slices.SortFunc(v.Nodes, func(a, b *Node) int { return strings.Compare(a.Name, b.Name) })
 				var p Planner
 				for range rapid.IntRange(1, 30).Draw(t, "changes") {
@@ -267,4 +268,70 @@ func TestPlanHoldsEachKeyOnceAndSorted(t *testing.T) {
 			}
 		}
 	})
+}
+
+// genPool draws a block of a pool that may have addresses of pods, of Nodes, or of neither.
+func genPool() *rapid.Generator[netip.Prefix] {
+	return rapid.Custom(func(t *rapid.T) netip.Prefix {
+		switch rapid.IntRange(0, 3).Draw(t, "pool of") {
+		case 0:
+			return netip.MustParsePrefix("203.0.113.0/25")
+		case 1:
+			return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(rapid.IntRange(0, 63).Draw(t, "host"))}), rapid.IntRange(26, 32).Draw(t, "bits")).Masked()
+		case 2:
+			return netip.PrefixFrom(pod6(rapid.IntRange(0, 255).Draw(t, "block"), 0), rapid.IntRange(57, 80).Draw(t, "bits")).Masked()
+		}
+		return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 245 - byte(rapid.IntRange(0, 9).Draw(t, "pods")/9), byte(rapid.IntRange(0, 15).Draw(t, "block")), 0}), rapid.IntRange(18, 28).Draw(t, "bits")).Masked()
+	})
+}
+
+// Forwarded packets meet the routes that answer for pools before all others. Whatever pools there are, none of these routes is over a
+// pod or a Node that is known; and what else pools have is answered for, once.
+func TestNoRouteOfAPoolIsOverPodsOrNodesThatAreKnown(t *testing.T) {
+	for _, mode := range []inventory.Mode{inventory.ModeNone, inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
+		t.Run(string(mode), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				f := genFleet(mode).Draw(t, "fleet")
+				f.cluster = nil // with one, no inventory has a pool that overlaps it
+				v := f.view(f.nodes[0])
+				v.Pools = rapid.SliceOfN(genPool(), 1, 3).Draw(t, "pools")
+				v.Declared = map[string][]netip.Prefix{"later": prefixes("10.245.3.0/24")}
+				known := append(hasOf(&v.Self), v.Declared["later"]...)
+				for _, n := range v.Nodes {
+					known = append(known, hasOf(n)...)
+				}
+				over := slices.DeleteFunc(slices.Clone(Plan(v).Routes), func(r Route) bool { return r.Kind != UnreachableForwarded })
+				for _, r := range over {
+					if i := slices.IndexFunc(known, r.Dst.Overlaps); i >= 0 {
+						t.Fatalf("%v is over %v, of pools %v", r, known[i], v.Pools)
+					}
+				}
+				for _, p := range v.Pools {
+					a := drawWithin(t, p)
+					isKnown := slices.ContainsFunc(known, func(k netip.Prefix) bool { return k.Contains(a) })
+					answered := 0
+					for _, r := range over {
+						if r.Dst.Contains(a) {
+							answered++
+						}
+					}
+					if isKnown != (answered == 0) {
+						t.Fatalf("%v of pool %v, known: %v, is answered for by %d routes of %v", a, p, isKnown, answered, over)
+					}
+				}
+			})
+		})
+	}
+}
+
+// drawWithin draws an address of a block.
+func drawWithin(t *rapid.T, p netip.Prefix) netip.Addr {
+	b := p.Addr().AsSlice()
+	for bit := p.Bits(); bit < len(b)*8; bit++ {
+		if rapid.Bool().Draw(t, "bit") {
+			b[bit/8] |= 0x80 >> (bit % 8)
+		}
+	}
+	a, _ := netip.AddrFromSlice(b)
+	return a
 }

@@ -69,7 +69,7 @@ func (out *placed) refuse(c claim, r Reason) {
 
 // network returns what does not depend on other Nodes: routes that lead to the pod
 // network as a whole (the routers in fabric; in overlay nothing does, since all
-// nodes are known), and those that answer for pools.
+// nodes are known).
 func network(v *View) (routes []Route, refused []Refusal) {
 	for _, c := range v.Cluster {
 		if within(v.Self.PodCIDRs, c) {
@@ -87,9 +87,6 @@ func network(v *View) (routes []Route, refused []Refusal) {
 			routes = append(routes, Route{Dst: c.Masked(), Via: via})
 		case inventory.ModeNone, inventory.ModeDirect: // nothing leads to other subnets
 		}
-	}
-	for _, p := range v.Pools {
-		routes = append(routes, Route{Dst: p.Masked(), Kind: UnreachableForwarded})
 	}
 	slices.SortFunc(routes, Route.Compare)
 	return slices.Compact(routes), refused

@@ -15,8 +15,9 @@ import (
 type Planner struct {
 	view    View
 	ground  ground
-	tunnel  Tunnel // without peers
-	network placed // what no other Node has a part in
+	tunnel  Tunnel  // without peers
+	network placed  // what no other Node has a part in
+	pools   []Route // that answer for pools
 	claims  book
 	nodes   placed // what becomes of the claims
 	table   Table
@@ -34,6 +35,9 @@ func (p *Planner) Plan(v View) Table {
 		for _, c := range changes {
 			p.change(c)
 		}
+		if slices.ContainsFunc(changes, func(c change) bool { return c.touchesPools(v.Pools) }) {
+			p.pools = overPools(&p.view)
+		}
 		p.table = p.whole()
 	}
 	return p.table
@@ -43,6 +47,7 @@ func (p *Planner) Plan(v View) Table {
 func (p *Planner) begin(v View) {
 	*p = Planner{view: v, ground: groundOf(v), tunnel: tunnelOf(&v), planned: true}
 	p.network.routes, p.network.refused = network(&v)
+	p.pools = overPools(&v)
 	if v.Mode != inventory.ModeNone {
 		var all []claim
 		var refused []Refusal
@@ -171,7 +176,8 @@ func (p *Planner) again(region netip.Prefix) {
 
 // whole puts the table together; nothing in it is changed later.
 func (p *Planner) whole() Table {
-	t := Table{Routes: merge(p.network.routes, p.nodes.routes), Tunnel: p.tunnel}
+	few := slices.SortedFunc(slices.Values(slices.Concat(p.network.routes, p.pools)), Route.Compare)
+	t := Table{Routes: merge(few, p.nodes.routes), Tunnel: p.tunnel}
 	if t.Tunnel.Exists() {
 		t.Tunnel.Peers = slices.Clone(p.nodes.peers)
 	}
