@@ -12,7 +12,7 @@ import (
 // taken are the addresses of the cluster, sorted. Of pods that are in no pod CIDR of a Node, as some CNIs have them, the
 // endpoints are known.
 func (o objects) taken() []lb.Taken {
-	all := taken.In(o.nodes, o.services, o.cidrs)
+	all := taken.In(o.nodes, o.services, o.cidrs, taken.Everything)
 	for _, slice := range o.slices {
 		s := endpoints.Of(slice)
 		for _, e := range s.All {

@@ -13,20 +13,30 @@ import (
 	"plinth.dev/plinth/lb"
 )
 
-// In returns what all Nodes, Services and ServiceCIDRs of a cluster have, sorted.
-func In(nodes []*v1.Node, services []*v1.Service, cidrs []*networkingv1.ServiceCIDR) (all []lb.Taken) {
+// In returns what all Nodes, Services and ServiceCIDRs of a cluster have, sorted, as far as it counts.
+func In(nodes []*v1.Node, services []*v1.Service, cidrs []*networkingv1.ServiceCIDR, counts func(lb.Taken) bool) (all []lb.Taken) {
+	add := func(has []lb.Taken) {
+		for _, t := range has {
+			if counts(t) {
+				all = append(all, t)
+			}
+		}
+	}
 	for _, n := range nodes {
-		all = append(all, ByNode(n)...)
+		add(ByNode(n))
 	}
 	for _, s := range services {
-		all = append(all, ByService(s)...)
+		add(ByService(s))
 	}
 	for _, c := range cidrs {
-		all = append(all, byServiceCIDR(c)...)
+		add(byServiceCIDR(c))
 	}
 	lb.SortTaken(all)
 	return all
 }
+
+// Everything counts.
+func Everything(lb.Taken) bool { return true }
 
 // ByNode returns what a Node has, be it a machine of the inventory or not: its pod CIDRs and addresses.
 func ByNode(n *v1.Node) (all []lb.Taken) {
@@ -104,6 +114,9 @@ func By(obj any) []lb.Taken {
 
 // block reads a CIDR the way Kubernetes does: objects of older versions may have leading zeros, and host bits.
 func block(s string) (netip.Prefix, bool) {
+	if p, err := netip.ParsePrefix(s); err == nil { // nearly always
+		return p.Masked(), true
+	}
 	_, n, err := netutils.ParseCIDRSloppy(s)
 	if err != nil {
 		return netip.Prefix{}, false
@@ -116,7 +129,10 @@ func block(s string) (netip.Prefix, bool) {
 
 // single reads an address the way Kubernetes does, as a block of one.
 func single(s string) (netip.Prefix, bool) {
-	a, ok := netip.AddrFromSlice(netutils.ParseIPSloppy(s))
-	a = a.Unmap()
-	return netip.PrefixFrom(a, a.BitLen()), ok
+	a, err := netip.ParseAddr(s) // nearly always
+	if err != nil {
+		a, _ = netip.AddrFromSlice(netutils.ParseIPSloppy(s))
+	}
+	a = a.Unmap().WithZone("")
+	return netip.PrefixFrom(a, a.BitLen()), a.IsValid()
 }

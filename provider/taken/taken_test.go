@@ -59,12 +59,12 @@ func TestWhatEachObjectHas(t *testing.T) {
 func TestWhatIsTakenIsTheSameInAnyOrder(t *testing.T) {
 	nodes := []*v1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1.NodeSpec{PodCIDRs: []string{"10.244.1.0/24"}}}, {ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1.NodeSpec{PodCIDRs: []string{"10.244.1.0/24", "10.244.0.0/16"}}}}
 	services := []*v1.Service{{ObjectMeta: named("web"), Spec: v1.ServiceSpec{ExternalIPs: []string{"10.244.1.7"}}}, {ObjectMeta: named("api"), Spec: v1.ServiceSpec{ExternalIPs: []string{"10.244.1.7"}}}}
-	got := told(In(nodes, services, nil))
+	got := told(In(nodes, services, nil, Everything))
 	want := []string{"10.244.0.0/16 the pods of node a", "10.244.1.0/24 the pods of node a", "10.244.1.0/24 the pods of node b",
 		"10.244.1.7/32 the externalIPs of service d/api", "10.244.1.7/32 the externalIPs of service d/web"}
 	slices.Reverse(nodes)
 	slices.Reverse(services)
-	if again := told(In(nodes, services, nil)); !slices.Equal(got, want) || !slices.Equal(again, want) {
+	if again := told(In(nodes, services, nil, Everything)); !slices.Equal(got, want) || !slices.Equal(again, want) {
 		t.Errorf("%q, in another order %q, want %q", got, again, want)
 	}
 }

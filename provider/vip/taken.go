@@ -34,15 +34,15 @@ func (t takers) taken(inv *inventory.Inventory) []lb.Taken {
 	nodes, _ := t.nodes.List(labels.Everything()) // a cache never fails
 	services, _ := t.services.List(labels.Everything())
 	cidrs, _ := t.cidrs.List(labels.Everything())
-	return inPools(inv.PoolRanges(), taken.In(nodes, services, cidrs))
+	pools := inv.PoolRanges()
+	return taken.In(nodes, services, cidrs, func(t lb.Taken) bool { return counts(pools, t) })
 }
 
-// inPools leaves out what no pool has: of 1,600 Nodes, as a rule all. A ServiceCIDR counts in any case, since no status may
+// counts leaves out what no pool has: of 1,600 Nodes, as a rule all. A ServiceCIDR counts in any case, since no status may
 // show what is in it.
-func inPools(pools inventory.PoolRanges, all []lb.Taken) []lb.Taken {
-	return slices.DeleteFunc(all, func(t lb.Taken) bool {
-		return !(t.Proxied && t.Service == lb.ServiceKey{}) && len(pools.Having(t.Prefix)) == 0
-	})
+func counts(pools inventory.PoolRanges, t lb.Taken) bool {
+	isServiceCIDR := t.Proxied && t.Service == lb.ServiceKey{}
+	return isServiceCIDR || len(pools.Having(t.Prefix)) > 0
 }
 
 // poolsChange has no pool give what the cluster begins to have, and the pools have back what it has no more. Most that
@@ -54,7 +54,9 @@ func (b *Controller) poolsChange(ctx context.Context) cache.ResourceEventHandler
 		if slices.Equal(was, is) || inv == nil || !closed(b.loaded) {
 			return
 		}
-		if pools := inv.PoolRanges(); !slices.Equal(inPools(pools, was), inPools(pools, is)) {
+		pools := inv.PoolRanges()
+		none := func(t lb.Taken) bool { return !counts(pools, t) }
+		if !slices.Equal(slices.DeleteFunc(was, none), slices.DeleteFunc(is, none)) {
 			_ = b.setPools(ctx) // fails only where who sets the next looks at the cluster, too
 		}
 	}
