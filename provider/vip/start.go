@@ -53,34 +53,40 @@ func (b *Controller) Stock() cloudprovider.LoadBalancer { return b.linked }
 // class, and those without a class.
 func (b *Controller) Start(ctx context.Context, workers int) error {
 	b.ctx, b.stop = context.WithCancel(ctx)
-	services := b.cluster.Informers.Core().V1().Services()
-	b.services = services.Lister()
-	registration, err := services.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    b.serviceCame,
-		UpdateFunc: b.serviceChanged,
-		DeleteFunc: b.serviceGone,
-	})
+	synced, err := b.follow()
 	if err != nil {
 		return err
 	}
-	synced := []cache.InformerSynced{registration.HasSynced}
-	for _, informer := range []cache.SharedIndexInformer{
-		b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer(), b.cluster.Informers.Core().V1().Nodes().Informer(), services.Informer(),
-	} {
-		takes, err := informer.AddEventHandler(b.poolsChange(b.ctx))
-		if err != nil {
-			return err
-		}
-		synced = append(synced, takes.HasSynced)
-	}
-	namespaces, err := b.cluster.Informers.Core().V1().Namespaces().Informer().AddEventHandler(b.namespacesChange())
-	if err != nil {
-		return err
-	}
-	b.namespacesKnown = namespaces.HasSynced
 	legacyregistry.RawMustRegister(vipCollector{b})
 	go b.run(ctx, workers, synced...)
 	return nil
+}
+
+// follow follows Services, and all that has addresses which no Service may be given. It returns what says that all of these are
+// known: nothing is given, and nothing released, before.
+func (b *Controller) follow() (synced []cache.InformerSynced, err error) {
+	core := b.cluster.Informers.Core().V1()
+	b.services = core.Services().Lister()
+	namespaces, err := core.Namespaces().Informer().AddEventHandler(b.namespacesChange())
+	if err != nil {
+		return nil, err
+	}
+	b.namespacesKnown = namespaces.HasSynced
+	takes := b.poolsChange(b.ctx)
+	for _, follow := range []struct {
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{core.Services().Informer(), cache.ResourceEventHandlerFuncs{AddFunc: b.serviceCame, UpdateFunc: b.serviceChanged, DeleteFunc: b.serviceGone}},
+		{core.Services().Informer(), takes}, {core.Nodes().Informer(), takes}, {b.cluster.Informers.Networking().V1().ServiceCIDRs().Informer(), takes},
+	} {
+		registration, err := follow.informer.AddEventHandler(follow.handler)
+		if err != nil {
+			return nil, err
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	return synced, nil
 }
 
 func (b *Controller) run(ctx context.Context, workers int, synced ...cache.InformerSynced) {

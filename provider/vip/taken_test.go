@@ -5,11 +5,16 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -234,6 +239,38 @@ func TestPoolsAreSetAnewOnlyWhereTheClusterTakesSomethingOfThem(t *testing.T) {
 		times = 0
 		if h.comes(step.obj); (times > 0) != step.set {
 			t.Errorf("%d, %s: the pools were set %d times", i, step.what, times)
+		}
+	}
+}
+
+func TestALeaderWaitsForAllThatMayHaveAddresses(t *testing.T) {
+	for _, late := range []string{"nodes", "services", "servicecidrs"} {
+		h := newHeld(t)
+		b, listed := New(h.options), new(atomic.Bool)
+		h.client.PrependReactor("list", late, func(clienttesting.Action) (bool, runtime.Object, error) {
+			return !listed.Load(), nil, apierrors.NewServiceUnavailable("later")
+		})
+		shared := informers.NewSharedInformerFactory(h.client, 0)
+		b.Use(Cluster{Client: h.client, Informers: shared, Reports: event.NewReports(nil)})
+		b.ctx = t.Context()
+		synced, err := b.follow()
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.Start(t.Context().Done())
+		counts := map[string]cache.InformerSynced{"nodes": shared.Core().V1().Nodes().Informer().HasSynced, "services": shared.Core().V1().Services().Informer().HasSynced,
+			"servicecidrs": shared.Networking().V1().ServiceCIDRs().Informer().HasSynced}
+		for kind, is := range counts {
+			if kind != late && !cache.WaitForCacheSync(t.Context().Done(), is) {
+				t.Fatal(kind)
+			}
+		}
+		if !slices.ContainsFunc(synced, func(is cache.InformerSynced) bool { return !is() }) {
+			t.Errorf("%s are not listed yet, and nobody waits for them", late)
+		}
+		listed.Store(true)
+		if !cache.WaitForCacheSync(t.Context().Done(), synced...) {
+			t.Errorf("%s are listed, and do not come", late)
 		}
 	}
 }
