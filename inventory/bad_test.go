@@ -84,7 +84,7 @@ func TestFourInFiveMistakesComeWithASuggestion(t *testing.T) {
 
 func TestEveryCodeHasAFileThatShowsIt(t *testing.T) {
 	elsewhere := []Code{TooManyAliases, Unlabelled, PodCIDRKept, TooManyRemovals, HeldLosesClaim, TooLarge, MachineReplaced, LeaveLeftBehind, CopyPassedOver,
-		VIPsUnreachable, TooManyDrained, StaysRefused, Paused, TrialFailed, VIPsSwitched, NotReadBack, MachineRenamed, NodesLost, PodsCut, PoolTakesCluster, CopiesOfOneAge, PoolHoldsCluster}
+		VIPsUnreachable, TooManyDrained, StaysRefused, Paused, TrialFailed, VIPsSwitched, NotReadBack, MachineRenamed, NodesLost, PodsCut, PoolTakesCluster, CopiesOfOneAge, PoolHoldsCluster, SharedMatch}
 	var shown []string
 	for _, b := range badFiles(t) {
 		shown = append(shown, b.expect)

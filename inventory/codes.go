@@ -413,4 +413,8 @@ const (
 	// ServiceCIDR, or of the externalIPs of a Service. Services are never given VIPs from there; those that were given before stay, and their
 	// Services are told. Take the addresses out of the pool, or list them in its exclude. plinth validate --cluster says it.
 	PoolHoldsCluster Code = "P1019"
+	// The machine's match is a system UUID that several Nodes of the cluster report, as of boards that leave the factory with one
+	// number. It decides nothing: the machine is told by its provider ID and its name. Take match from the machine. plinth
+	// validate --cluster says it; plinth status says it of the Node.
+	SharedMatch Code = "P1020"
 )

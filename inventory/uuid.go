@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -35,6 +36,31 @@ func (u UUID) String() string { return u.text }
 
 // IsZero reports whether there is none.
 func (u UUID) IsZero() bool { return u.text == "" }
+
+// SharedMatches warns of each machine whose match several of a cluster's Nodes fit.
+func (inv *Inventory) SharedMatches(nodes []NodeIdentity) (out Problems) {
+	by := map[UUID][]string{}
+	for _, n := range nodes {
+		if n.UUIDShared {
+			by[n.SystemUUID] = append(by[n.SystemUUID], n.Name)
+		}
+	}
+	for _, r := range inv.Racks {
+		for _, m := range r.Machines {
+			names := by[m.SystemUUID]
+			if len(names) == 0 || m.SystemUUID.IsZero() {
+				continue
+			}
+			slices.Sort(names)
+			out = append(out, Problem{
+				Severity: Warning, Code: SharedMatch, Path: machinePath(r.Name, m.Name) + ".match.systemUUID", Value: m.SystemUUID.String(),
+				Message:  "is what nodes " + shortList(names, namesTold) + " report: a number that several boards have decides nothing",
+				Accepted: "no match: the machine is told by its provider ID and its name",
+			})
+		}
+	}
+	return out
+}
 
 // advice says what to write for a machine whose Node reports this.
 func (u UUID) advice() string {

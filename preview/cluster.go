@@ -54,6 +54,16 @@ func (c Cluster) VIPsInUse() int {
 	return len(all)
 }
 
+// Identities are what the Nodes say about which machines they are, by name.
+func (c Cluster) Identities() (all []inventory.NodeIdentity) {
+	for _, name := range slices.Sorted(maps.Keys(c.Nodes)) {
+		n := c.Nodes[name].Identity
+		n.Name = name
+		all = append(all, n)
+	}
+	return all
+}
+
 // Node is what matters of a Node.
 type Node struct {
 	Identity inventory.NodeIdentity // its name is the key that the Node stands under

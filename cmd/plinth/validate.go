@@ -73,7 +73,7 @@ Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with erro
 	}
 	cluster.addTo(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, json, github or sarif")
-	cmd.Flags().BoolVar(&against, "cluster", false, "say what would be refused as an edit of what is in force in the cluster, and which addresses of pools the cluster has, too")
+	cmd.Flags().BoolVar(&against, "cluster", false, "say what would be refused as an edit of what is in force in the cluster, and which addresses of pools the cluster has and which match several Nodes fit, too")
 	cmd.Flags().BoolVar(&strict, "strict", false, "end with exit code 1 if there are warnings")
 	return cmd
 }
@@ -100,6 +100,7 @@ func (r *report) against(inForce *inventory.Inventory, now *preview.Cluster) {
 		problems = append(j.problems, problems...)
 		had := slices.DeleteFunc(preview.TakenIn(next, *now), func(a inventory.TakenAddress) bool { return slices.Contains(j.losses.Taken, a) })
 		problems = append(problems, inventory.TakenProblems(had)...) // the others it is refused for
+		problems = append(problems, next.SharedMatches(now.Identities())...)
 	}
 	for _, p := range problems { // what the inventory says by itself is there already
 		if !slices.ContainsFunc(r.problems, func(o inventory.Problem) bool { return o.String() == p.String() }) {

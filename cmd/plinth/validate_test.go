@@ -3,6 +3,7 @@ package main
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"plinth.dev/plinth/inventory"
@@ -46,5 +47,26 @@ func TestValidateWarnsOfWhatTheClusterHasOfPools(t *testing.T) {
 		if !slices.Equal(got, tt.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", tt.after, got, tt.want)
 		}
+	}
+}
+
+// A match that several Nodes of the cluster fit tells none of them: it is warned of, whichever way it is written, and only there.
+func TestValidateWarnsOfAMatchThatSeveralNodesFit(t *testing.T) {
+	const shared, own = "03000200-0400-0500-0006-000700080009", "4c4c4544-0032-3010-8053-b7c04f585931"
+	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  racks: [{name: r01, subnets: [10.10.1.0/24], machines: [\n" +
+		"    {name: w1, addresses: [10.10.1.11], match: {systemUUID: \"03000200040005000006000700080009\"}}, {name: w2, addresses: [10.10.1.12], match: {systemUUID: " + own + "}}, {name: w3, addresses: [10.10.1.13]}]}]\n")})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	reports := func(uuid string, also bool) preview.Node {
+		return preview.Node{Identity: inventory.NodeIdentity{SystemUUID: inventory.ReportedUUID(uuid), UUIDShared: also}}
+	}
+	r := report{edit: source.Edit{}, inventory: inv}
+	r.against(inv, &preview.Cluster{Nodes: map[string]preview.Node{
+		"w3": reports(shared, true), "w1": reports(shared, true), "w2": reports(own, false), "stranger": reports("Not Settable", true),
+	}})
+	const want = `warning[P1020]: spec.racks[r01].machines[w1].match.systemUUID: is what nodes w1, w3 report: a number that several boards have decides nothing`
+	if len(r.problems) != 1 || !strings.HasPrefix(r.problems[0].String(), want) {
+		t.Errorf("got %v\nwant %s", r.problems, want)
 	}
 }
