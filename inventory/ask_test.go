@@ -326,7 +326,9 @@ func TestAVolumeIsWhereItsStorageStands(t *testing.T) {
 	inv := specOf(t, `
 storage:
 	- {name: nas, rack: r01, nfs: {server: nas1}}
+	- {name: nas6, rack: r02, nfs: {server: "fd00:0::5"}}
 	- {name: san, rack: r02, iscsi: {portal: "10.1.1.50:3260"}}
+	- {name: san6, rack: r01, iscsi: {portal: "[fd00::50]:860"}}
 	- {name: ceph, rack: r01, csi: {driver: rbd.csi.ceph.com}}
 	- {name: ceph-fast, rack: r02, csi: {driver: rbd.csi.ceph.com, attributes: {pool: fast}}}
 racks: [{name: r01, zone: z1}, {name: r02, zone: z2}]
@@ -335,9 +337,18 @@ racks: [{name: r01, zone: z1}, {name: r02, zone: z2}]
 		volume Volume
 		want   string
 	}{
-		{Volume{NFSServer: "nas1"}, "nas"},
-		{Volume{NFSServer: "nas2"}, ""},
-		{Volume{ISCSIPortal: "10.1.1.50:3260"}, "san"},
+		{Volume{NFSServer: ServerOf("nas1")}, "nas"},
+		{Volume{NFSServer: ServerOf("NAS1.")}, "nas"},
+		{Volume{NFSServer: ServerOf("nas2")}, ""},
+		{Volume{NFSServer: ServerOf("FD00::5")}, "nas6"},
+		{Volume{NFSServer: ServerOf("[fd00::0005]")}, "nas6"},
+		{Volume{NFSServer: ServerOf("")}, ""},
+		{Volume{ISCSIPortal: PortalOf("10.1.1.50:3260")}, "san"},
+		{Volume{ISCSIPortal: PortalOf("10.1.1.50")}, "san"},
+		{Volume{ISCSIPortal: PortalOf("10.1.1.50:860")}, ""},
+		{Volume{ISCSIPortal: PortalOf("[FD00:0:0::50]:860")}, "san6"},
+		{Volume{ISCSIPortal: PortalOf("fd00::50")}, ""}, // of port 3260
+		{Volume{ISCSIPortal: PortalOf("")}, ""},
 		{Volume{CSIDriver: "rbd.csi.ceph.com", CSIAttributes: map[string]string{"pool": "slow"}}, "ceph"},
 		{Volume{CSIDriver: "rbd.csi.ceph.com", CSIAttributes: map[string]string{"pool": "fast", "x": "y"}}, "ceph-fast"},
 		{Volume{}, ""},
@@ -346,7 +357,7 @@ racks: [{name: r01, zone: z1}, {name: r02, zone: z2}]
 			t.Errorf("%+v lives in %q, want %q", c.volume, s.Name, c.want)
 		}
 	}
-	s, _ := inv.StorageOf(Volume{ISCSIPortal: "10.1.1.50:3260"})
+	s, _ := inv.StorageOf(Volume{ISCSIPortal: PortalOf("10.1.1.50:3260")})
 	if got := inv.VolumeLabels(s); got[LabelZone] != "z2" || got[LabelRegion] != "dc1" {
 		t.Errorf("labels %v", got)
 	}

@@ -2,14 +2,49 @@ package inventory
 
 import (
 	"cmp"
+	"net"
+	"net/netip"
 	"slices"
+	"strings"
 )
+
+// Server is the name or address of a server in the one form in which it is compared: an address as RFC 5952 has it, a name in lower
+// case (RFC 4343) without a dot at its end. The zero value is none.
+type Server struct{ text string }
+
+// ServerOf reads a server as people write it: an address of IPv6 may be in brackets.
+func ServerOf(text string) Server {
+	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(text, "["), "]")); err == nil {
+		return Server{a.Unmap().String()}
+	}
+	return Server{strings.TrimSuffix(strings.ToLower(text), ".")}
+}
+
+// Portal is an iSCSI portal in the one form in which it is compared. The zero value is none.
+type Portal struct {
+	server Server
+	port   string
+}
+
+// iscsiPort is the port of a portal that names none (RFC 7143, section 15).
+const iscsiPort = "3260"
+
+// PortalOf reads a portal as a PersistentVolume has it: a name or an address, with a port or without.
+func PortalOf(text string) Portal {
+	if text == "" {
+		return Portal{}
+	}
+	if host, port, err := net.SplitHostPort(text); err == nil {
+		return Portal{ServerOf(host), port}
+	}
+	return Portal{ServerOf(text), iscsiPort}
+}
 
 // Volume is what a PersistentVolume says about where its data lies. What it
 // does not say is empty.
 type Volume struct {
-	NFSServer     string            // spec.nfs.server
-	ISCSIPortal   string            // spec.iscsi.targetPortal
+	NFSServer     Server            // spec.nfs.server
+	ISCSIPortal   Portal            // spec.iscsi.targetPortal
 	CSIDriver     string            // spec.csi.driver
 	CSIAttributes map[string]string // spec.csi.volumeAttributes
 }
@@ -34,9 +69,9 @@ func (inv *Inventory) StorageOf(v Volume) (Storage, bool) {
 func (s Storage) holds(v Volume) bool {
 	switch {
 	case s.NFSServer != "":
-		return s.NFSServer == v.NFSServer
+		return ServerOf(s.NFSServer) == v.NFSServer
 	case s.ISCSIPortal != "":
-		return s.ISCSIPortal == v.ISCSIPortal
+		return PortalOf(s.ISCSIPortal) == v.ISCSIPortal
 	case s.CSIDriver == "" || s.CSIDriver != v.CSIDriver:
 		return false
 	}

@@ -40,13 +40,13 @@ func (p Places) Labels(inv *inventory.Inventory, pv *v1.PersistentVolume) (map[s
 func sources(source v1.PersistentVolumeSource) []inventory.Volume {
 	switch {
 	case source.NFS != nil:
-		return []inventory.Volume{{NFSServer: source.NFS.Server}}
+		return []inventory.Volume{{NFSServer: inventory.ServerOf(source.NFS.Server)}}
 	case source.CSI != nil:
 		return []inventory.Volume{{CSIDriver: source.CSI.Driver, CSIAttributes: source.CSI.VolumeAttributes}}
 	case source.ISCSI != nil:
 		var out []inventory.Volume
 		for _, portal := range append([]string{source.ISCSI.TargetPortal}, source.ISCSI.Portals...) {
-			out = append(out, inventory.Volume{ISCSIPortal: portal})
+			out = append(out, inventory.Volume{ISCSIPortal: inventory.PortalOf(portal)})
 		}
 		return out
 	}
