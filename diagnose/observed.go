@@ -91,10 +91,11 @@ type Pod struct {
 
 // Leader is what the lease of the controllers says.
 type Leader struct {
-	Lease  string        // namespace/name
-	Exists bool          // there is one
-	Holder string        // empty: nobody has it
-	Silent time.Duration // for how long its holder has not renewed it, longer than it lasts; zero: it has
+	Lease   string        // namespace/name
+	Exists  bool          // there is one
+	Holder  string        // empty: nobody has it
+	Program string        // that its holder is, where that is none of Plinth's; empty: it is, or that is not known
+	Silent  time.Duration // for how long its holder has not renewed it, longer than it lasts; zero: it has
 }
 
 // node returns the Node of that name.

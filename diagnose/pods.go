@@ -38,8 +38,12 @@ func controllerFindings(seen Observed) (out []Finding) {
 func leaderFindings(seen Observed) []Finding {
 	l := seen.Leader
 	runs := slices.ContainsFunc(seen.Controllers, func(p Pod) bool { return p.Pending == "" })
-	if l == nil || l.Holder != "" && l.Silent == 0 || !l.Exists && runs {
-		return nil // one that runs with --leader-elect=false has no lease
+	switch held := l != nil && l.Holder != "" && l.Silent == 0; {
+	case held && l.Program != "":
+		return []Finding{{Kind: KindController, Reason: string(LeaseOfOther), Message: fmt.Sprintf("none of Plinth's leads: %s has the lease %s, by program %s, and Plinth's controller waits for it. "+
+			"Until it leads, %s. A cluster has one cloud controller manager: end the other one (k3s and RKE2: disable-cloud-controller: true)", l.Holder, l.Lease, l.Program, whileNoneLeads)}}
+	case l == nil, held, !l.Exists && runs: // one that runs with --leader-elect=false has no lease
+		return nil
 	}
 	why := fmt.Sprintf("none leads: nobody has the lease %s", l.Lease)
 	if !l.Exists {
@@ -50,9 +54,12 @@ func leaderFindings(seen Observed) []Finding {
 	}
 	return []Finding{{
 		Kind: KindController, Reason: string(NoLeader),
-		Message: why + ". Until one does, no edit, no new Service and no new Node is looked at; what is announced stays. Its log says why it ended, or does not lead",
+		Message: why + ". Until one does, " + whileNoneLeads + ". Its log says why it ended, or does not lead",
 	}}
 }
+
+// whileNoneLeads is how a cluster is meanwhile.
+const whileNoneLeads = "no edit, no new Service and no new Node is looked at; what is announced stays"
 
 // agentFindings look at the pods of agents: those that do not run, machines without one, and
 // those of another version.

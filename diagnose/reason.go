@@ -7,6 +7,7 @@ type Reason string
 // Of the controller, and of what people wrote.
 const (
 	NoLeader             Reason = "NoLeader"             // no controller leads
+	LeaseOfOther         Reason = "LeaseOfOther"         // another program's controller has the lease
 	ControllerNotRunning Reason = "ControllerNotRunning" // a pod of the controller does not run
 	VersionsDiffer       Reason = "VersionsDiffer"       // programs of Plinth are of different versions
 	NoInventory          Reason = "NoInventory"          // none is in force

@@ -23,7 +23,7 @@ func Of(seen Observed) Status {
 		Generation: seen.Edit.Generation, Services: len(seen.Services),
 		Racks: []Rack{}, Pools: []Pool{}, OutOfService: []OutOfService{}, NotKnown: strings.Join(seen.NotKnown, "; "), NotWell: []string{},
 	}
-	if seen.Leader != nil && seen.Leader.Silent == 0 {
+	if seen.Leader != nil && seen.Leader.Silent == 0 && seen.Leader.Program == "" {
 		s.Leads = seen.Leader.Holder
 	}
 	s.Findings = append([]Finding{}, controllerFindings(seen)...)

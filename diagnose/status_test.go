@@ -204,6 +204,12 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 			s.Leader = &Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Silent: 90 * time.Second}
 		},
 			[]string{"controller: none leads: w1_x had the lease a/b, and renewed it 1m30s ago the last time"}},
+		{"another program's controller has the lease", func(s *Observed) {
+			s.Leader = &Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Program: "k3s"}
+		}, []string{"controller: none of Plinth's leads: w1_x has the lease a/b, by program k3s, and Plinth's controller waits for it. Until"}},
+		{"another program's controller had the lease", func(s *Observed) {
+			s.Leader = &Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Program: "k3s", Silent: 90 * time.Second}
+		}, []string{"controller: none leads: w1_x had the lease a/b, and renewed it 1m30s ago the last time"}},
 		{"a controller leads", func(s *Observed) { s.Leader = &Leader{Lease: "a/b", Exists: true, Holder: "w1_x"} }, nil},
 		{"the controller runs", func(s *Observed) { s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "ccm:v1"}} }, nil},
 		{"an agent does not run", func(s *Observed) { s.Agents[1].Pending = "CrashLoopBackOff: back-off 5m0s" }, []string{"agent (nuc2): pod agent-2 does not run: CrashLoopBackOff: back-off 5m0s"}},
@@ -433,6 +439,7 @@ func TestStatusSaysWhoLeads(t *testing.T) {
 		{&Leader{Lease: "a/b"}, ""},
 		{&Leader{Lease: "a/b", Exists: true, Holder: "w1_x"}, "w1_x"},
 		{&Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Silent: time.Minute}, ""},
+		{&Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Program: "k3s"}, ""},
 	} {
 		seen := well(t)
 		seen.Leader = c.leader

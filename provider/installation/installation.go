@@ -34,6 +34,7 @@ const movedPrefix = "moved-to-"
 type Installation struct {
 	Namespace  string
 	Holder     string // of the lease; empty: nobody, or no lease
+	Program    string // that wrote the holder of the lease, as the API server knows it; empty: that is not known
 	Generation string // of the inventory in force; empty: none was accepted
 	MovedTo    string // namespace that it was moved to; empty: it was not
 
@@ -92,9 +93,30 @@ func named(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
+// ownPrograms is what the names of Plinth's programs begin with, by which an API server knows who wrote an object.
+const ownPrograms = "plinth-"
+
+// OtherProgram returns the program that holds the lease where that is none of Plinth's; empty: it is, or that is not known.
+func (i Installation) OtherProgram() string {
+	if i.Holder == "" || i.parkedFor() != "" || strings.HasPrefix(i.Program, ownPrograms) {
+		return ""
+	}
+	return i.Program
+}
+
+// writerOf is the program that wrote the holder of a lease; empty: that is not known.
+func writerOf(l *coordinationv1.Lease) string {
+	for _, f := range l.ManagedFields {
+		if f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), "f:holderIdentity") {
+			return f.Manager
+		}
+	}
+	return ""
+}
+
 // ReadLease takes in what the lease of an installation says.
 func (i *Installation) ReadLease(l *coordinationv1.Lease) {
-	i.Holder = ptr.Deref(l.Spec.HolderIdentity, "")
+	i.Holder, i.Program = ptr.Deref(l.Spec.HolderIdentity, ""), writerOf(l)
 	i.Renewed = ptr.Deref(l.Spec.RenewTime, metav1.MicroTime{}).Time
 	i.Lasts = time.Duration(ptr.Deref(l.Spec.LeaseDurationSeconds, 0)) * time.Second
 }

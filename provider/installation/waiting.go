@@ -3,7 +3,6 @@ package installation
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,9 +13,6 @@ import (
 
 // waitEvery is how often it is looked who leads.
 const waitEvery = 10 * time.Second
-
-// ownManagers is what the names of Plinth's programs begin with, by which an API server knows who wrote an object.
-const ownManagers = "plinth-"
 
 // Waiting says for whom a controller waits that wants to lead.
 type Waiting struct {
@@ -56,26 +52,16 @@ func (w *Waiting) look(ctx context.Context) {
 func (w *Waiting) lookAt(l *coordinationv1.Lease) {
 	own := Installation{Namespace: w.Namespace}
 	own.ReadLease(l)
-	switch program := writerOf(l); {
+	switch {
 	case own.parkedFor() != "":
 		w.say(slog.LevelError, "This controller never leads: its installation was moved", "to", own.parkedFor(), "back", moveCommand(own.parkedFor(), w.Namespace))
 	case own.Holder == "":
-	case program != "" && !strings.HasPrefix(program, ownManagers):
+	case own.OtherProgram() != "":
 		w.say(slog.LevelError, "Waiting to lead: the cloud controller manager of another program holds the lease. A cluster has one: k3s and RKE2 end theirs with disable-cloud-controller: true",
-			"holder", own.Holder, "program", program)
+			"holder", own.Holder, "program", own.OtherProgram())
 	default:
 		w.say(slog.LevelInfo, "Waiting to lead: another controller does", "holder", own.Holder)
 	}
-}
-
-// writerOf is the program that wrote the holder of a lease; empty: that is not known.
-func writerOf(l *coordinationv1.Lease) string {
-	for _, f := range l.ManagedFields {
-		if f.FieldsV1 != nil && strings.Contains(f.FieldsV1.GetRawString(), "f:holderIdentity") {
-			return f.Manager
-		}
-	}
-	return ""
 }
 
 // say logs what was not said last.

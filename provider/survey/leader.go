@@ -26,7 +26,7 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 	if err != nil || first == nil {
 		return said, err
 	}
-	said.Exists, said.Holder = true, first.Holder
+	said.Exists, said.Holder, said.Program = true, first.Holder, first.OtherProgram()
 	silent := time.Since(first.Renewed)
 	if said.Holder == "" || silent >= 0 && silent <= first.Lasts {
 		return said, nil

@@ -85,11 +85,42 @@ func whyPending(pod *v1.Pod) string {
 	}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if w := c.State.Waiting; w != nil {
-			return strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Message), ": ")
+			why := strings.TrimSuffix(fmt.Sprintf("%s: %s", w.Reason, w.Message), ": ")
+			if last := c.LastTerminationState.Terminated; last != nil {
+				why += "; " + howItEnded(last)
+			}
+			return why
+		}
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 { // an init container ends with 0
+			return howItEnded(t)
 		}
 	}
 	if pod.Status.Phase == v1.PodPending {
 		return "it is Pending"
 	}
 	return ""
+}
+
+// longestWord is how much of what a container said is shown, in bytes.
+const longestWord = 500
+
+// howItEnded is how a container did, and what it said last.
+func howItEnded(t *v1.ContainerStateTerminated) string {
+	said := strings.ToValidUTF8(lastWord(t.Message), "")
+	if len(said) > longestWord {
+		said = strings.ToValidUTF8(said[:longestWord], "") + "..."
+	}
+	return strings.TrimSuffix(fmt.Sprintf("it ended with code %d: %s", t.ExitCode, cmp.Or(said, t.Reason)), ": ")
+}
+
+// lastWord is the line of the end of a log that says why a program ended: the last one, unless it panicked.
+func lastWord(log string) (last string) {
+	for line := range strings.Lines(log) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return line
+		}
+		last = cmp.Or(line, last)
+	}
+	return last
 }
