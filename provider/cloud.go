@@ -67,7 +67,7 @@ func New(o Options) *Cloud {
 		o.Log = slog.Default()
 	}
 	if o.Lease == "" {
-		o.Lease = installation.DefaultLease
+		o.Lease = source.DefaultLease
 	}
 	if o.Restart == nil {
 		o.Restart = func() { os.Exit(1) }

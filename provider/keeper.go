@@ -20,7 +20,17 @@ func (c *Cloud) newKeeper() *source.Reconciler {
 		Enforce:       c.inForce.Set,
 		ClusterLosses: c.clusterLosses,
 		Agents:        c.agents,
+		Lease:         c.electedBy(),
+		Overtaken:     c.options.Restart,
 	}
+}
+
+// electedBy is the name of the lease that this process leads by; empty: it was not elected.
+func (c *Cloud) electedBy() string {
+	if c.options.LeaseIn == "" {
+		return ""
+	}
+	return c.options.Lease
 }
 
 // keepInventory has the inventory in force follow what people write, until ctx ends.

@@ -38,7 +38,7 @@ Then install Plinth in the new namespace. Where the command is interrupted, run 
 				return err
 			}
 			move := installation.Move{
-				Client: client, From: from, To: to, Lease: installation.DefaultLease, Patience: patience,
+				Client: client, From: from, To: to, Patience: patience,
 				Say: func(line string) { fmt.Fprintln(cmd.OutOrStdout(), line) },
 			}
 			if err := move.Run(cmd.Context()); err != nil {

@@ -49,6 +49,7 @@ type accepted struct {
 type acceptedStore struct {
 	client    kubernetes.Interface
 	namespace string
+	lease     string // that its writer leads by; empty: it was not elected
 }
 
 func (s acceptedStore) maps() clientcorev1.ConfigMapInterface {
@@ -58,7 +59,7 @@ func (s acceptedStore) maps() clientcorev1.ConfigMapInterface {
 // Accepted reads the inventory that is in force in a cluster; nil where none is. With an error that is
 // [ErrUnreadable] it returns what a controller goes on with that knows nothing else; nil where that is nothing.
 func Accepted(ctx context.Context, client kubernetes.Interface, namespace string) (*inventory.Inventory, error) {
-	have, err := acceptedStore{client, namespace}.load(ctx)
+	have, err := acceptedStore{client: client, namespace: namespace}.load(ctx)
 	return have.inventory, err
 }
 
@@ -264,6 +265,7 @@ func (s acceptedStore) write(ctx context.Context, want *v1.ConfigMap, have accep
 
 // put writes a ConfigMap in the place of another; nil: there is none.
 func (s acceptedStore) put(ctx context.Context, want, have *v1.ConfigMap) (*v1.ConfigMap, error) {
+	s.sign(want, have)
 	if have == nil {
 		return s.maps().Create(ctx, want, metav1.CreateOptions{})
 	}

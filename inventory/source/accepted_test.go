@@ -43,7 +43,7 @@ func text(zones ...string) string {
 
 func TestOnlyWhatChangedIsStoredAndTheCommonPartLast(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	s := acceptedStore{client, namespace}
+	s := acceptedStore{client: client, namespace: namespace}
 	save := func(inv *inventory.Inventory) []string {
 		t.Helper()
 		have, err := s.load(ctx)
@@ -95,7 +95,7 @@ func written(client *fake.Clientset) []string {
 
 func TestWhatWasStoredIsLoadedAsItWas(t *testing.T) {
 	ctx := t.Context()
-	s := acceptedStore{fake.NewClientset(), namespace}
+	s := acceptedStore{client: fake.NewClientset(), namespace: namespace}
 	inv := dc(t, "a", "b", "c")
 	if _, err := s.save(ctx, inv, accepted{}); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestWhatWasStoredIsLoadedAsItWas(t *testing.T) {
 
 func TestWhatIsSpoiledIsNotTakenForNothing(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	s := acceptedStore{client, namespace}
+	s := acceptedStore{client: client, namespace: namespace}
 	if _, err := s.save(ctx, dc(t, "a"), accepted{}); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestWhatIsSpoiledIsNotTakenForNothing(t *testing.T) {
 func TestAnAgentGetsItsRackAndOnlyPairsOfOneGeneration(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	client := fake.NewClientset()
-	s := acceptedStore{client, namespace}
+	s := acceptedStore{client: client, namespace: namespace}
 	have, err := s.save(ctx, dc(t, "a", "b"), accepted{})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestAnAgentGetsItsRackAndOnlyPairsOfOneGeneration(t *testing.T) {
 // it, and then has another one be listed.
 func TestAnAgentReadsAgainWhereASliceIsGone(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	s := acceptedStore{client, namespace}
+	s := acceptedStore{client: client, namespace: namespace}
 	have, err := s.save(ctx, dc(t, "a"), accepted{})
 	if err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ type Trial struct {
 // force. A trial that cannot be read is none.
 func Follow(ctx context.Context, client kubernetes.Interface, namespace, rack, node string, set func(Followed, error)) error {
 	common, tried := informerOf(client, namespace, AcceptedName), informerOf(client, namespace, TrialName)
-	f := &follower{store: acceptedStore{client, namespace}, rack: rack, node: node, set: set}
+	f := &follower{store: acceptedStore{client: client, namespace: namespace}, rack: rack, node: node, set: set}
 	return follow(ctx, func() error {
 		return f.look(ctx, inStore(common, namespace, AcceptedName), inStore(tried, namespace, TrialName))
 	}, common, tried)

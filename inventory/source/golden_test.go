@@ -44,7 +44,7 @@ func storedTwice(t *testing.T, file string) (*inventory.Inventory, map[string]*v
 	before := *inv
 	before.Racks = append([]inventory.Rack(nil), inv.Racks...)
 	before.Racks[0].Zone = "before"
-	s := acceptedStore{fake.NewClientset(), namespace}
+	s := acceptedStore{client: fake.NewClientset(), namespace: namespace}
 	have, err := s.save(t.Context(), &before, accepted{})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestWhatIsStoredIsAsItsFormatSays(t *testing.T) {
 
 // TestTheFormatIsThatOfTheInventoryInIt: the next edit that older versions understand is of theirs.
 func TestTheFormatIsThatOfTheInventoryInIt(t *testing.T) {
-	s, have := acceptedStore{fake.NewClientset(), namespace}, accepted{}
+	s, have := acceptedStore{client: fake.NewClientset(), namespace: namespace}, accepted{}
 	for _, file := range []string{"full.yaml", "pools.yaml", "links.yaml", "full.yaml"} {
 		inv, _ := storedTwice(t, file)
 		var err error
@@ -103,7 +103,7 @@ func TestWhatAnOlderVersionStoredIsRead(t *testing.T) {
 				t.Errorf("%s in %s has the number: %v", name, folder, numbered)
 			}
 		}
-		s := acceptedStore{client, namespace}
+		s := acceptedStore{client: client, namespace: namespace}
 		have, err := s.load(t.Context())
 		if err != nil {
 			t.Fatal(folder, err)

@@ -187,7 +187,7 @@ func agentsHave(t *testing.T, client *fake.Clientset, want *inventory.Inventory)
 // copies are written, nothing new: it takes a slice whose generation the common one lists.
 func checkOlder(t *testing.T, client *fake.Clientset, inForce, before *inventory.Inventory) {
 	t.Helper()
-	have, err := acceptedStore{client, namespace}.load(t.Context())
+	have, err := acceptedStore{client: client, namespace: namespace}.load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,11 @@ type Reconciler struct {
 	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
 	// Ready. nil: new terms of sessions are not tried.
 	Agents func(context.Context) (map[string]Agent, error)
-	Now    func() time.Time // nil: [time.Now]
+	// Lease is the name of the lease that the reconciler's process leads by; empty: it was not elected.
+	Lease string
+	// Overtaken ends a process whose installation runs on another lease by now; nil: nobody is told.
+	Overtaken func()
+	Now       func() time.Time // nil: [time.Now]
 
 	have    accepted // what is in the cluster, as far as this reconciler knows
 	loaded  bool     // have is known
@@ -232,6 +236,9 @@ func (r *Reconciler) reload(ctx context.Context) error {
 	if err != nil && !errors.Is(err, ErrUnreadable) {
 		return err
 	}
+	if by := r.overtakenBy(found); by != nil {
+		return by
+	}
 	r.have, r.loaded = found, true
 	r.readable(err)
 	switch {
@@ -370,7 +377,7 @@ func (r *Reconciler) Current(ctx context.Context) error {
 	return nil
 }
 
-func (r *Reconciler) store() acceptedStore { return acceptedStore{r.Client, r.Namespace} }
+func (r *Reconciler) store() acceptedStore { return acceptedStore{r.Client, r.Namespace, r.Lease} }
 
 // reportError counts that the cluster could not be read or written, and logs it once however often it is tried
 // again.

@@ -135,7 +135,7 @@ func TestAStatusIsAsItWasOnceWhatANewerVersionStoredIsSetBack(t *testing.T) {
 func TestAnAgentIsToldOfWhatItDoesNotRead(t *testing.T) {
 	for _, name := range []string{AcceptedName, sliceName("r1", 1)} {
 		client := fake.NewClientset()
-		s := acceptedStore{client, namespace}
+		s := acceptedStore{client: client, namespace: namespace}
 		if _, err := s.save(t.Context(), dc(t, "a", "b"), accepted{}); err != nil {
 			t.Fatal(err)
 		}

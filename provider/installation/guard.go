@@ -10,7 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
@@ -22,17 +22,19 @@ import (
 const lookEvery = time.Second
 
 // Guard keeps a controller from acting while another namespace has an installation that acts, or that
-// has what the cluster runs on. It is asked when the lease of the own namespace is held already: of
-// two that begin at the same time at least one sees the other's lease.
+// has what the cluster runs on, and while another one acts for the same installation that leads by a lease of another name.
+// It is asked when the lease of the own namespace is held already: of two that begin at the same time at least one sees the
+// other's lease.
 type Guard struct {
 	Client    kubernetes.Interface
 	Namespace string // of this installation
-	Lease     string // the name of its lease, and of those of others
-	LeaseIn   string // namespace of its lease, which is its own where Plinth is installed as it is shipped
+	Lease     string // the name of the lease that this controller leads by
+	LeaseIn   string // namespace of that lease, which is its own where Plinth is installed as it is shipped; empty: it was not elected
 	Log       *slog.Logger
 	Events    record.EventRecorder // takes why it waits, as of its lease
 
-	seen map[string]lastSeen // by namespace
+	seen   map[types.NamespacedName]lastSeen // by lease
+	warned bool                              // that others may not be looked for
 }
 
 // lastSeen is a lease as it was seen first since it was renewed, and when, on the clock of package uptime.
@@ -48,7 +50,7 @@ const reasonOther = "OtherInstallation"
 // Wait returns nil when this installation may act, and the error of ctx when that ends. It logs why it
 // waits, once for each reason, and records it as an Event.
 func (g *Guard) Wait(ctx context.Context) error {
-	g.seen = map[string]lastSeen{}
+	g.seen = map[types.NamespacedName]lastSeen{}
 	said := ""
 	for {
 		why := g.look(ctx)
@@ -69,11 +71,45 @@ func (g *Guard) Wait(ctx context.Context) error {
 	}
 }
 
-// look returns why this installation may not act; empty: it may.
+// look returns why this controller may not act; empty: it may.
 func (g *Guard) look(ctx context.Context) string {
+	if why := g.others(ctx); why != "" || g.LeaseIn == "" {
+		return why
+	}
+	waits, err := succession{g.Client, g.Namespace, g.Lease, g.heldBy}.step(ctx)
+	switch {
+	case err != nil:
+		return "it is not known whether another one acts for this installation: " + err.Error()
+	case waits.holder != "":
+		return fmt.Sprintf("%s holds lease %s, which the installation of namespace %s runs on, and this controller leads by lease %s: two must not act. This one does once that one has ended",
+			waits.holder, waits.lease, g.Namespace, g.Lease)
+	}
+	return ""
+}
+
+// heldBy returns who holds a lease of this installation and may act, or will not let anybody act; empty: nobody does. Where
+// another program holds it, none of Plinth's leads by it.
+func (g *Guard) heldBy(ctx context.Context, lease string) (string, error) {
+	l, err := leaseNamed(ctx, g.Client, g.LeaseIn, lease)
+	if err != nil || l == nil || !isOurs(l) {
+		return "", err
+	}
+	i := Installation{Namespace: g.LeaseIn}
+	i.ReadLease(l)
+	if i.parkedFor() != "" || g.alive(i, uptime.Now()) {
+		return i.Holder, nil
+	}
+	return "", nil
+}
+
+// others returns why this installation may not act beside those of other namespaces; empty: it may.
+func (g *Guard) others(ctx context.Context) string {
 	all, err := Find(ctx, g.Client, g.Lease)
 	if apierrors.IsForbidden(err) && g.established(ctx) {
-		g.Log.Warn("It is not known whether another namespace has an installation: apply the newer ClusterRole of the controller", "err", err)
+		if !g.warned {
+			g.Log.Warn("It is not known whether another namespace has an installation: apply the newer ClusterRole of the controller", "err", err)
+		}
+		g.warned = true
 		return ""
 	}
 	if err != nil {
@@ -90,8 +126,8 @@ func (g *Guard) look(ctx context.Context) string {
 // established reports whether an inventory was accepted in the own namespace, where others cannot be
 // looked at: the rights are of an older version, which had no other namespace to look at.
 func (g *Guard) established(ctx context.Context) bool {
-	cm, err := g.Client.CoreV1().ConfigMaps(g.Namespace).Get(ctx, source.AcceptedName, metav1.GetOptions{})
-	if err != nil {
+	cm, err := acceptedOf(ctx, g.Client, g.Namespace)
+	if err != nil || cm == nil {
 		return false
 	}
 	var own Installation
@@ -105,10 +141,11 @@ func (g *Guard) alive(i Installation, now time.Duration) bool {
 	if i.Holder == "" || i.parkedFor() != "" {
 		return false
 	}
-	last := g.seen[i.Namespace]
+	lease := types.NamespacedName{Namespace: i.Namespace, Name: i.Lease}
+	last := g.seen[lease]
 	if last.holder != i.Holder || !last.renewed.Equal(i.Renewed) {
 		last = lastSeen{i.Holder, i.Renewed, now}
-		g.seen[i.Namespace] = last
+		g.seen[lease] = last
 	}
 	return now-last.at < i.Lasts
 }
@@ -128,7 +165,7 @@ func judge(own string, all []Installation, alive map[string]bool) string {
 		switch {
 		case other.Namespace == own:
 		case alive[other.Namespace] && (other.established() || !self.established()):
-			return fmt.Sprintf("%s holds the lease of namespace %s: two controllers must not act on one cluster. %s", other.Holder, other.Namespace, advice(self, other))
+			return fmt.Sprintf("%s holds the lease of namespace %s: two controllers must not act on one cluster. %s", holderOf(other), other.Namespace, advice(self, other))
 		case other.established() && !self.established():
 			return fmt.Sprintf("generation %s of an inventory was accepted in namespace %s, and none in %s. %s", other.Generation, other.Namespace, own, advice(self, other))
 		}
@@ -136,8 +173,19 @@ func judge(own string, all []Installation, alive map[string]bool) string {
 	return ""
 }
 
+// holderOf is who holds a lease, with its program where that is none of Plinth's.
+func holderOf(i Installation) string {
+	if program := i.OtherProgram(); program != "" {
+		return fmt.Sprintf("%s (%s)", i.Holder, program)
+	}
+	return i.Holder
+}
+
 // advice is what a person may do about another installation.
 func advice(self, other Installation) string {
+	if other.OtherProgram() != "" && !other.established() {
+		return "End the cloud controller manager there (k3s and RKE2: disable-cloud-controller: true), or give this one a lease and a port of its own"
+	}
 	if !other.established() || self.established() {
 		return fmt.Sprintf("Remove the one in namespace %s or this one", other.Namespace)
 	}

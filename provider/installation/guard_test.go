@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
@@ -82,7 +83,7 @@ func cluster(objects ...runtime.Object) *fake.Clientset { return fake.NewClients
 func leaseOf(namespace, holder string, seconds int32) *coordinationv1.Lease {
 	now := metav1.NowMicro()
 	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: DefaultLease},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: source.DefaultLease},
 		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	}
 }
@@ -95,7 +96,7 @@ func acceptedIn(namespace, generation string) *v1.ConfigMap {
 }
 
 func guardOf(client *fake.Clientset, log *strings.Builder) *Guard {
-	return &Guard{Client: client, Namespace: newer, Lease: DefaultLease, Log: slog.New(slog.NewTextHandler(log, nil)), Events: record.NewFakeRecorder(10)}
+	return &Guard{Client: client, Namespace: newer, Lease: source.DefaultLease, Log: slog.New(slog.NewTextHandler(log, nil)), Events: record.NewFakeRecorder(10)}
 }
 
 func TestALeaseThatIsNotRenewedIsWaitedForAsLongAsItLasts(t *testing.T) {
@@ -158,7 +159,7 @@ func TestTheOwnLeaseMayLieInAnotherNamespace(t *testing.T) {
 
 func newGuard(client *fake.Clientset, log *strings.Builder) *Guard {
 	g := guardOf(client, log)
-	g.seen = map[string]lastSeen{}
+	g.seen = map[types.NamespacedName]lastSeen{}
 	return g
 }
 
@@ -189,7 +190,7 @@ func TestOtherObjectsAreNoInstallations(t *testing.T) {
 	other.Name = "w1"
 	cm := acceptedIn("default", "1")
 	cm.Name = "plinth-accepted.r01.1"
-	all, err := Find(t.Context(), cluster(other, cm, leaseOf(newer, "host_1", 15), acceptedIn(older, "2")), DefaultLease)
+	all, err := Find(t.Context(), cluster(other, cm, leaseOf(newer, "host_1", 15), acceptedIn(older, "2")), source.DefaultLease)
 	if err != nil || len(all) != 2 || all[0].Namespace != older || all[0].Generation != "2" || all[1].Holder != "host_1" {
 		t.Errorf("%+v %v", all, err)
 	}

@@ -28,7 +28,7 @@ func Locate(ctx context.Context, client kubernetes.Interface, expected string) (
 	if err != nil && !apierrors.IsNotFound(err) {
 		return expected, nil // whoever reads it next says why it cannot be read
 	}
-	all, err := Find(ctx, client, DefaultLease)
+	all, err := Find(ctx, client, source.DefaultLease)
 	if err != nil {
 		return expected, nil // most people may not, and whoever reads it next says what else is wrong
 	}

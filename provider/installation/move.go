@@ -23,7 +23,6 @@ import (
 type Move struct {
 	Client   kubernetes.Interface // with the rights of an administrator
 	From, To string               // namespaces
-	Lease    string               // the name of the lease in both
 	Patience time.Duration        // for how long it waits for the controller in From to end
 	Say      func(line string)    // is told of each step that changed something
 }
@@ -56,7 +55,7 @@ func (m Move) Run(ctx context.Context) error {
 }
 
 func (m Move) look(ctx context.Context) (from, to Installation, err error) {
-	all, err := Find(ctx, m.Client, m.Lease)
+	all, err := Find(ctx, m.Client, source.DefaultLease)
 	if err != nil {
 		return from, to, err
 	}

@@ -65,7 +65,7 @@ func whole() []runtime.Object {
 }
 
 func moveOf(client *fake.Clientset, from, to string) Move {
-	return Move{Client: client, From: from, To: to, Lease: DefaultLease, Patience: time.Second, Say: func(string) {}}
+	return Move{Client: client, From: from, To: to, Patience: time.Second, Say: func(string) {}}
 }
 
 // contents are the ConfigMaps and Secrets of a namespace, as far as they tell anything.
@@ -132,7 +132,7 @@ func TestAnInstallationIsMovedAndMovedBack(t *testing.T) {
 // mayAct are the namespaces where a controller of this version that is started may lead and act.
 func mayAct(t *testing.T, client *fake.Clientset) (namespaces []string) {
 	t.Helper()
-	all, err := Find(t.Context(), client, DefaultLease)
+	all, err := Find(t.Context(), client, source.DefaultLease)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestALeaseThatIsTakenAgainIsNotParked(t *testing.T) {
 		if err := client.Tracker().Update(coordinationv1.SchemeGroupVersion.WithResource("leases"), leaseOf(older, "host_2", 60), older); err != nil {
 			t.Error(err)
 		}
-		return true, nil, apierrors.NewConflict(v1.Resource("leases"), DefaultLease, errors.New("it was written"))
+		return true, nil, apierrors.NewConflict(v1.Resource("leases"), source.DefaultLease, errors.New("it was written"))
 	})
 	err := moveOf(client, older, newer).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "still holds lease") {

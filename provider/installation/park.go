@@ -25,17 +25,34 @@ const defaultPatience = time.Minute
 // after the duration that the lease itself names (client-go, leaderelection.go, isLeaseValid).
 const parkedFor68Years = math.MaxInt32 // seconds
 
-// park has the lease of the old namespace be held for the new one, once nobody holds it: from then on
-// no controller leads there.
+// park has the lease that the installation runs on be held for the new namespace, once nobody holds it: from then on
+// no controller leads in the old one, by whatever lease.
 func (m Move) park(ctx context.Context) error {
+	name, err := LeaseOf(ctx, m.Client, m.From)
+	if err != nil {
+		return err
+	}
+	if err := m.parkLease(ctx, name); err != nil {
+		return err
+	}
+	// Somebody with another lease may have asked to follow, or has followed.
+	somebody := func(context.Context, string) (string, error) { return "somebody", nil }
+	waits, err := succession{m.Client, m.From, name, somebody}.step(ctx)
+	if err == nil && waits.holder != "" {
+		err = fmt.Errorf("the installation of namespace %s runs on lease %s by now: stop the controller there, and run this again", m.From, waits.lease)
+	}
+	return err
+}
+
+func (m Move) parkLease(ctx context.Context, name string) error {
 	patience := m.Patience
 	if patience == 0 {
 		patience = defaultPatience
 	}
-	guard := Guard{seen: map[string]lastSeen{}}
+	guard := Guard{seen: map[types.NamespacedName]lastSeen{}}
 	said := false
 	for end := uptime.Now() + patience; ; {
-		lease, exists, err := m.lease(ctx, m.From)
+		lease, exists, err := m.lease(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -48,7 +65,7 @@ func (m Move) park(ctx context.Context) error {
 			hold(lease, movedPrefix+m.To, parkedFor68Years)
 			err := m.writeLease(ctx, lease, exists)
 			if err == nil {
-				m.Say(fmt.Sprintf("parked lease %s: no controller leads in namespace %s any more", m.Lease, m.From))
+				m.Say(fmt.Sprintf("parked lease %s: no controller leads in namespace %s any more", name, m.From))
 				return nil
 			}
 			if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -57,11 +74,11 @@ func (m Move) park(ctx context.Context) error {
 		}
 		if uptime.Now() > end {
 			return fmt.Errorf("%s still holds lease %s of namespace %s: stop the controller there: kubectl -n %s scale deployment -l app.kubernetes.io/name=plinth-cloud-controller-manager --replicas=0",
-				now.Holder, m.Lease, m.From, m.From)
+				now.Holder, name, m.From, m.From)
 		}
 		if !said {
 			said = true
-			m.Say(fmt.Sprintf("waiting for %s to give up lease %s of namespace %s", now.Holder, m.Lease, m.From))
+			m.Say(fmt.Sprintf("waiting for %s to give up lease %s of namespace %s", now.Holder, name, m.From))
 		}
 		select {
 		case <-ctx.Done():
@@ -71,22 +88,23 @@ func (m Move) park(ctx context.Context) error {
 	}
 }
 
-// unpark frees the lease of the new namespace where an earlier move away from there has parked it.
+// unpark frees the leases of the new namespace that an earlier move away from there has parked.
 func (m Move) unpark(ctx context.Context) error {
-	lease, exists, err := m.lease(ctx, m.To)
+	leases, err := m.Client.CoordinationV1().Leases(m.To).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return err
+		return fmt.Errorf("reading the leases of namespace %s: %w", m.To, err)
 	}
-	now := Installation{Namespace: m.To}
-	now.ReadLease(lease)
-	if now.parkedFor() == "" {
-		return nil
+	for i := range leases.Items {
+		lease, now := &leases.Items[i], Installation{}
+		if now.ReadLease(lease); now.parkedFor() == "" {
+			continue
+		}
+		hold(lease, "", 1)
+		if err := m.writeLease(ctx, lease, true); err != nil {
+			return err
+		}
+		m.Say(fmt.Sprintf("freed lease %s of namespace %s", lease.Name, m.To))
 	}
-	hold(lease, "", 1)
-	if err := m.writeLease(ctx, lease, exists); err != nil {
-		return err
-	}
-	m.Say(fmt.Sprintf("freed lease %s of namespace %s", m.Lease, m.To))
 	return nil
 }
 
@@ -110,11 +128,11 @@ func (m Move) mark(ctx context.Context) error {
 	return nil
 }
 
-// lease is the lease of a namespace, or one that is yet to be made.
-func (m Move) lease(ctx context.Context, namespace string) (lease *coordinationv1.Lease, exists bool, err error) {
-	lease, err = m.Client.CoordinationV1().Leases(namespace).Get(ctx, m.Lease, metav1.GetOptions{})
+// lease is a lease of the old namespace, or one that is yet to be made.
+func (m Move) lease(ctx context.Context, name string) (lease *coordinationv1.Lease, exists bool, err error) {
+	lease, err = m.Client.CoordinationV1().Leases(m.From).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: m.Lease}}, false, nil
+		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: m.From, Name: name}}, false, nil
 	}
 	return lease, true, err
 }

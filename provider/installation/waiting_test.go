@@ -15,12 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"plinth.dev/plinth/inventory/source"
 )
 
 func TestAControllerThatWaitsToLeadSaysForWhom(t *testing.T) {
 	held := func(holder, by string) *coordinationv1.Lease {
 		renewed := metav1.NewMicroTime(time.Now())
-		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: DefaultLease}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed}}
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: source.DefaultLease}, Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &renewed}}
 		if by != "" {
 			l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "somebody", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{}}`)}, {Manager: by, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:holderIdentity":{}}}`)}}
 		}
@@ -37,7 +39,7 @@ func TestAControllerThatWaitsToLeadSaysForWhom(t *testing.T) {
 		{"another of ours", held("nuc1_1", "plinth-cloud-controller-manager"), nil, []string{"level=INFO", "holder=nuc1_1"}},
 		{"nobody knows whose", held("nuc1_1", ""), nil, []string{"level=INFO", "holder=nuc1_1"}},
 		{"k3s", held("nuc1_1", "k3s"), nil, []string{"level=ERROR", "holder=nuc1_1", "program=k3s", "disable-cloud-controller"}},
-		{"no right", nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, DefaultLease, errors.New("no")), []string{"level=ERROR", "Roles of this version"}},
+		{"no right", nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, source.DefaultLease, errors.New("no")), []string{"level=ERROR", "Roles of this version"}},
 		{"no answer", nil, errors.New("timeout"), []string{"level=WARN", "timeout"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -49,7 +51,7 @@ func TestAControllerThatWaitsToLeadSaysForWhom(t *testing.T) {
 				client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
 			}
 			var log bytes.Buffer
-			w := &Waiting{Client: client, Namespace: "kube-system", Name: DefaultLease, Log: slog.New(slog.NewTextHandler(&log, nil))}
+			w := &Waiting{Client: client, Namespace: "kube-system", Name: source.DefaultLease, Log: slog.New(slog.NewTextHandler(&log, nil))}
 			for range 3 {
 				w.look(t.Context())
 			}

@@ -21,8 +21,12 @@ const (
 
 // leader reads who leads the controllers, and for how long it has been silent.
 func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
-	said := &diagnose.Leader{Lease: r.Namespace + "/" + installation.DefaultLease}
-	first, err := r.lease(ctx)
+	name, err := installation.LeaseOf(ctx, r.Client, r.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	said := &diagnose.Leader{Lease: r.Namespace + "/" + name}
+	first, err := r.lease(ctx, name)
 	if err != nil || first == nil {
 		return said, err
 	}
@@ -37,7 +41,7 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 			return said, fmt.Errorf("looking whether a controller leads: %w", context.Cause(ctx))
 		case <-time.After(looksAgainEvery):
 		}
-		now, err := r.lease(ctx)
+		now, err := r.lease(ctx, name)
 		if err != nil {
 			return said, err
 		}
@@ -50,8 +54,8 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 }
 
 // lease is what the controllers' lease says; nil: there is none.
-func (r Reader) lease(ctx context.Context) (*installation.Installation, error) {
-	l, err := r.Client.CoordinationV1().Leases(r.Namespace).Get(ctx, installation.DefaultLease, metav1.GetOptions{})
+func (r Reader) lease(ctx context.Context, name string) (*installation.Installation, error) {
+	l, err := r.Client.CoordinationV1().Leases(r.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil

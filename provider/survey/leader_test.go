@@ -6,8 +6,12 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"plinth.dev/plinth/diagnose"
+	"plinth.dev/plinth/inventory/source"
 )
 
 // TestALeaseThatIsRenewedIsHeldWhateverClocksSay: who reads it may have another clock than who renews it.
@@ -54,5 +58,29 @@ func TestALeaseThatIsRenewedIsHeldWhateverClocksSay(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestTheLeaseIsReadThatTheInstallationRunsOn has k3s' controller hold the one of the usual name.
+func TestTheLeaseIsReadThatTheInstallationRunsOn(t *testing.T) {
+	held := func(name, holder, program string) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+		l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: program, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:holderIdentity":{}}}`)}}
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &holder, new(int32(15)), &metav1.MicroTime{Time: time.Now()}
+		return l
+	}
+	accepted := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: source.AcceptedName}}
+	client := fake.NewClientset(held(source.DefaultLease, "nuc1_k3s", "k3s"), held("plinth", "nuc1_ours", "plinth-cloud-controller-manager"), accepted)
+	for lease, want := range map[string]diagnose.Leader{
+		"":       {Lease: "kube-system/cloud-controller-manager", Exists: true, Holder: "nuc1_k3s", Program: "k3s"},
+		"plinth": {Lease: "kube-system/plinth", Exists: true, Holder: "nuc1_ours"},
+	} {
+		accepted.Annotations = map[string]string{source.AnnotationLease: lease}
+		if _, err := client.CoreV1().ConfigMaps("kube-system").Update(t.Context(), accepted, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := (Reader{Client: client, Namespace: "kube-system"}).leader(t.Context()); err != nil || *got != want {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
 	}
 }

@@ -326,7 +326,11 @@ func (l *Lab) RestartCCM(ctx context.Context) error {
 
 // endLease takes a leader's name off the controller's lease.
 func (l *Lab) endLease(ctx context.Context) error {
-	_, err := l.Kube.CoordinationV1().Leases(l.installed()).Patch(ctx, installation.DefaultLease, types.MergePatchType, []byte(`{"spec":{"holderIdentity":""}}`), metav1.PatchOptions{})
+	lease, err := installation.LeaseOf(ctx, l.Kube, l.installed())
+	if err != nil {
+		return err
+	}
+	_, err = l.Kube.CoordinationV1().Leases(l.installed()).Patch(ctx, lease, types.MergePatchType, []byte(`{"spec":{"holderIdentity":""}}`), metav1.PatchOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
