@@ -51,6 +51,7 @@ func everything(t *testing.T) values {
 	controller["updateStrategy"] = values{"rollingUpdate": values{"maxUnavailable": 2}}
 	controller["podDisruptionBudget"] = values{"enabled": true, "maxUnavailable": "50%"}
 	controller["loadBalancerClassOnly"], controller["logLevel"], controller["bindAddress"] = true, 4, "0.0.0.0"
+	controller["leaseName"], controller["port"] = "metal", 10271
 	agent["updateStrategy"] = values{"type": "RollingUpdate", "rollingUpdate": values{"maxUnavailable": 2}}
 	agent["logLevel"], agent["metricsPort"], agent["realTime"], agent["onLink"], agent["passwordSecrets"] = "debug", 9268, true, true, []any{"bgp", "bgp-edge"}
 	monitor := values{"enabled": true, "interval": "30s", "labels": values{"release": "prometheus"}}
@@ -178,7 +179,7 @@ func TestTheChartWithEveryValueSet(t *testing.T) {
 		of   map[string]any
 		want []string
 	}{
-		{controller, []string{"--bind-address=0.0.0.0", "--v=4", "--logging-format=json", "--load-balancer-class-only", "--inventory-webhook-address=:10270", "--concurrent-service-syncs=32"}},
+		{controller, []string{"--bind-address=0.0.0.0", "--secure-port=10271", "--leader-elect-resource-name=metal", "--v=4", "--logging-format=json", "--load-balancer-class-only", "--inventory-webhook-address=:10270", "--concurrent-service-syncs=32"}},
 		{agent, []string{"--log-level=debug", "--log-format=json", "--metrics-listen=:9268", "--real-time", "--set-sysctls"}},
 	} {
 		args, _, _ := unstructured.NestedStringSlice(c.of, "args")

@@ -18,6 +18,13 @@
 {{- define "plinth.controllerLabels" -}}{{ toJson (merge (dict "app.kubernetes.io/name" "plinth-cloud-controller-manager" "app.kubernetes.io/part-of" "plinth") .Values.commonLabels) }}{{- end }}
 {{- define "plinth.agentLabels" -}}{{ toJson (merge (dict "app.kubernetes.io/name" "plinth-agent" "app.kubernetes.io/part-of" "plinth") .Values.commonLabels) }}{{- end }}
 
+{{- /* Leases that the controller has to read: its own, the usual one, and where there is a cluster to ask that which the
+       installation runs on until this release has come. */}}
+{{- define "plinth.leases" -}}
+{{- $before := dig "metadata" "annotations" "plinth.dev/lease" "" (lookup "v1" "ConfigMap" .Release.Namespace "plinth-accepted") }}
+{{- toJson (list "cloud-controller-manager" .Values.controller.leaseName $before | compact | uniq) }}
+{{- end }}
+
 {{- define "plinth.image" -}}
 {{- if .image.digest }}{{ .image.repository }}@{{ .image.digest }}
 {{- else }}{{ .image.repository }}:{{ .image.tag | default (printf "v%s" .root.Chart.AppVersion) }}
