@@ -14,7 +14,7 @@ import (
 func TestTheComponentsOfTheDocsGoIntoTheShippedOverlay(t *testing.T) {
 	lists := regexp.MustCompile("(?s)```yaml\n(?:# kustomization.yaml\n)?(components:\n(?:  - [^\n]*\n)+)")
 	own := regexp.MustCompile(`components:\n(?:  - [^\n]*\n)+`)
-	adds := map[string]string{"on-link": "NET_RAW", "deny-external-ips": "name: plinth-external-ips", "inventory-webhook": "kind: ValidatingWebhookConfiguration", "own-namespace": "kind: Namespace"}
+	adds := map[string]string{"on-link": "NET_RAW", "beside-another-controller": "--leader-elect-resource-name=plinth-cloud-controller-manager", "deny-external-ips": "name: plinth-external-ips", "inventory-webhook": "kind: ValidatingWebhookConfiguration", "own-namespace": "kind: Namespace"}
 	seen := map[string]bool{}
 	for _, page := range []string{"tutorial/homelab.md", "guides/install.md", "guides/namespace.md"} {
 		text := string(must(t)(os.ReadFile(filepath.Join("../../docs", page))).([]byte))

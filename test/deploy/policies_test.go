@@ -28,7 +28,7 @@ func TestPoliciesAndManifestsAreInstalledWithoutWarnings(t *testing.T) {
 	for name, manifest := range map[string]string{
 		"base": render(t, "base"), "overlays/homelab": render(t, "overlays/homelab"), "chart": chart,
 		"components/deny-external-ips": component(t, "deny-external-ips"), "components/inventory-webhook": component(t, "inventory-webhook"),
-		"components/own-namespace": component(t, "inventory-webhook", "deny-external-ips", "on-link", "own-namespace"),
+		"components/own-namespace": component(t, "inventory-webhook", "deny-external-ips", "on-link", "beside-another-controller", "own-namespace"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, warnings bytes.Buffer

@@ -82,6 +82,10 @@ func TestStatusNamesWhateverIsBrokenUntilItIsMended(t *testing.T) {
 
 	stop()
 	w.says("the controller is dead", "NoLeader")
+	w.leads("k3s", "nuc1_k3s")
+	w.says("the controller of another program has the lease", "LeaseOfOther")
+	w.leads("k3s", "")
+	w.says("it has given it up", "NoLeader")
 	w.service("unseen")
 	w.says("nobody looks at a Service", "NoLeader", "ServiceUnanswered")
 	w.EditInventory(watched+"# a remark\n", nil)
@@ -95,6 +99,13 @@ func TestStatusNamesWhateverIsBrokenUntilItIsMended(t *testing.T) {
 	everyReason(t, "agent.md", "The Node's condition", append(w.seen, "AsPlanned"))
 	everyReason(t, "names.md", "Events on ConfigMaps", append(w.seen, "InventoryTakenUp", "InventoryWarning", // nothing is broken
 		"InventoryNotStored", "InventoryNewerFormat")) // package nodes tells of these
+}
+
+// leads has a program write who holds the lease.
+func (w *observer) leads(program, holder string) {
+	w.t.Helper()
+	lease := fmt.Sprintf(`{"spec":{"holderIdentity":%q,"leaseDurationSeconds":3600,"renewTime":%q}}`, holder, time.Now().UTC().Format(metav1.RFC3339Micro))
+	w.Kubectl("-n", "kube-system", "patch", "lease", "cloud-controller-manager", "--field-manager="+program, "--type=merge", "-p="+lease)
 }
 
 // soonElected makes a lease that is soon over.
