@@ -95,6 +95,7 @@ type Leader struct {
 	Exists  bool          // there is one
 	Holder  string        // empty: nobody has it
 	Program string        // that its holder is, where that is none of Plinth's; empty: it is, or that is not known
+	Idle    string        // why it may not act though it leads; empty: it may, or that is not known
 	Silent  time.Duration // for how long its holder has not renewed it, longer than it lasts; zero: it has
 }
 

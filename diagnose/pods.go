@@ -42,6 +42,8 @@ func leaderFindings(seen Observed) []Finding {
 	case held && l.Program != "":
 		return []Finding{{Kind: KindController, Reason: string(LeaseOfOther), Message: fmt.Sprintf("none of Plinth's leads: %s has the lease %s, by program %s, and Plinth's controller waits for it. "+
 			"Until it leads, %s. A cluster has one cloud controller manager: end the other one (k3s and RKE2: disable-cloud-controller: true)", l.Holder, l.Lease, l.Program, whileNoneLeads)}}
+	case held && l.Idle != "" && seen.Inventory == nil: // with one in force it began before the other one
+		return []Finding{{Kind: KindController, Reason: reasonOtherInstallation, Message: fmt.Sprintf("%s leads, and does nothing: %s", l.Holder, l.Idle)}}
 	case l == nil, held, !l.Exists && runs: // one that runs with --leader-elect=false has no lease
 		return nil
 	}

@@ -33,8 +33,10 @@ const (
 	PoolNearlyFull    Reason = "PoolNearlyFull"    // little of a pool is free
 )
 
-// Reasons that others write, too: package source in Events on what carries the inventory, package node on its status.
+// Reasons that others write, too: package source in Events on what carries the inventory, package node on its status, package
+// installation on a lease.
 const (
+	reasonOtherInstallation  = "OtherInstallation"
 	reasonRefused            = "InventoryRefused"
 	reasonOnTrial            = "InventoryOnTrial"
 	reasonNotStored          = "InventoryNotStored"

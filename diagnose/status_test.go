@@ -210,6 +210,9 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"another program's controller had the lease", func(s *Observed) {
 			s.Leader = &Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Program: "k3s", Silent: 90 * time.Second}
 		}, []string{"controller: none leads: w1_x had the lease a/b, and renewed it 1m30s ago the last time"}},
+		{"a controller leads, and another one may act", func(s *Observed) {
+			s.Inventory, s.Leader = nil, &Leader{Lease: "a/b", Exists: true, Holder: "w1_x", Idle: "k3s holds the lease of namespace kube-system"}
+		}, []string{"controller: w1_x leads, and does nothing: k3s holds the lease of namespace kube-system", "no inventory is in force"}},
 		{"a controller leads", func(s *Observed) { s.Leader = &Leader{Lease: "a/b", Exists: true, Holder: "w1_x"} }, nil},
 		{"the controller runs", func(s *Observed) { s.Controllers = []Pod{{Name: "p", Node: "nuc1", Image: "ccm:v1"}} }, nil},
 		{"an agent does not run", func(s *Observed) { s.Agents[1].Pending = "CrashLoopBackOff: back-off 5m0s" }, []string{"agent (nuc2): pod agent-2 does not run: CrashLoopBackOff: back-off 5m0s"}},

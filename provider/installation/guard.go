@@ -150,6 +150,16 @@ func (g *Guard) alive(i Installation, now time.Duration) bool {
 	return now-last.at < i.Lasts
 }
 
+// WhyIdle returns why the installation of a namespace may not act at a time, as its [Guard] has it; empty: it may. Whether others
+// are alive it tells by their clocks.
+func WhyIdle(own string, all []Installation, now time.Time) string {
+	alive := map[string]bool{}
+	for _, i := range all {
+		alive[i.Namespace] = i.Holder != "" && i.parkedFor() == "" && now.Sub(i.Renewed) < i.Lasts
+	}
+	return judge(own, all, alive)
+}
+
 // judge returns why the installation of a namespace may not act; empty: it may. alive says by
 // namespace whose lease may be held by somebody who acts. An installation that has what the cluster
 // runs on passes over those that have not: they wait for it.

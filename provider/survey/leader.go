@@ -33,6 +33,7 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 	said.Exists, said.Holder, said.Program = true, first.Holder, first.OtherProgram()
 	silent := time.Since(first.Renewed)
 	if said.Holder == "" || silent >= 0 && silent <= first.Lasts {
+		said.Idle = r.idle(ctx, name)
 		return said, nil
 	}
 	for begun := time.Now(); time.Since(begun) < looksAgainFor; {
@@ -51,6 +52,15 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 	}
 	said.Silent = max(silent, looksAgainFor)
 	return said, nil
+}
+
+// idle is why who leads by a lease may not act; empty: it may, or whoever asks has no right to look at other namespaces.
+func (r Reader) idle(ctx context.Context, lease string) string {
+	all, err := installation.Find(ctx, r.Client, lease)
+	if err != nil {
+		return ""
+	}
+	return installation.WhyIdle(r.Namespace, all, time.Now())
 }
 
 // lease is what the controllers' lease says; nil: there is none.

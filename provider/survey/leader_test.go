@@ -1,14 +1,19 @@
 package survey
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/diagnose"
 	"plinth.dev/plinth/inventory/source"
@@ -57,6 +62,38 @@ func TestALeaseThatIsRenewedIsHeldWhateverClocksSay(t *testing.T) {
 					t.Errorf("%+v, %v", got, err)
 				}
 			})
+		})
+	}
+}
+
+// TestALeaderThatMayNotActIsNamedWithWhoKeepsItFromThat is a new installation beside k3s' own controller.
+func TestALeaderThatMayNotActIsNamedWithWhoKeepsItFromThat(t *testing.T) {
+	held := func(namespace, holder, program string, age time.Duration) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: source.DefaultLease}}
+		l.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: program, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:holderIdentity":{}}}`)}}
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds, l.Spec.RenewTime = &holder, new(int32(15)), &metav1.MicroTime{Time: time.Now().Add(-age)}
+		return l
+	}
+	accepted := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "plinth-system", Name: source.AcceptedName}}
+	forbidden := apierrors.NewForbidden(coordinationv1.Resource("leases"), "", errors.New("no rule allows it"))
+	for name, c := range map[string]struct {
+		others []runtime.Object
+		err    error
+		want   string // part of why; empty: nothing is known
+	}{
+		"it is alone":                    {nil, nil, ""},
+		"k3s":                            {[]runtime.Object{held("kube-system", "nuc1_k3s", "k3s", 0)}, nil, "nuc1_k3s (k3s) holds the lease of namespace kube-system"},
+		"k3s, which was ended":           {[]runtime.Object{held("kube-system", "nuc1_k3s", "k3s", time.Minute)}, nil, ""},
+		"k3s, and what it has began":     {[]runtime.Object{held("kube-system", "nuc1_k3s", "k3s", 0), accepted}, nil, ""},
+		"k3s, and it may not be read of": {[]runtime.Object{held("kube-system", "nuc1_k3s", "k3s", 0)}, forbidden, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := fake.NewClientset(append(c.others, held("plinth-system", "nuc1_ours", "plinth-cloud-controller-manager", 0))...)
+			client.PrependReactor("list", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return c.err != nil, nil, c.err })
+			got, err := Reader{Client: client, Namespace: "plinth-system"}.leader(t.Context())
+			if err != nil || got.Holder != "nuc1_ours" || (got.Idle == "") != (c.want == "") || !strings.Contains(got.Idle, c.want) {
+				t.Errorf("%+v, %v", got, err)
+			}
 		})
 	}
 }
