@@ -2,11 +2,20 @@ package deploy
 
 import (
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 )
 
 // flag is the value of a flag of a container; of several the last one counts, as for the program.
@@ -89,6 +98,36 @@ func TestTheChartsControllerHasTheLeaseAndThePortOfItsValues(t *testing.T) {
 	ports, _, _ := unstructured.NestedSlice(objects(t, other)["Service plinth-cloud-controller-manager"], "spec", "ports")
 	if got := fmt.Sprint(ports); !strings.Contains(got, "port:10270") {
 		t.Errorf("it is scraped at %s", got)
+	}
+}
+
+// TestHelmGivesTheRightToReadTheLeaseOfBefore has what the chart asks of a cluster answered: the installation there runs on a lease
+// that neither the chart nor its values name.
+func TestHelmGivesTheRightToReadTheLeaseOfBefore(t *testing.T) {
+	answers := map[string]string{
+		"/api/v1":       `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[{"name":"nodes","kind":"Node","verbs":["list"]},{"name":"configmaps","kind":"ConfigMap","namespaced":true,"verbs":["get"]}]}`,
+		"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[]}`,
+		"/api/v1/namespaces/plinth-system/configmaps/plinth-accepted": `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"plinth-accepted","annotations":{"plinth.dev/lease":"before"}}}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if answers[r.URL.Path] == "" {
+			w.WriteHeader(http.StatusNotFound)
+		}
+		_, _ = io.WriteString(w, answers[r.URL.Path])
+	}))
+	defer server.Close()
+	for namespace, want := range map[string]string{ownNamespace: "[before cloud-controller-manager plinth]", "elsewhere": "[cloud-controller-manager plinth]"} {
+		chart := must(t)(loader.LoadDir(chartFolder)).(*chartv2.Chart)
+		options := common.ReleaseOptions{Name: "plinth", Namespace: namespace, Revision: 2, IsUpgrade: true}
+		all := must(t)(util.ToRenderValues(chart, values{"controller": values{"leaseName": "plinth"}}, options, nil)).(common.Values)
+		files := must(t)(engine.New(&rest.Config{Host: server.URL}).Render(chart, all)).(map[string]string)
+		rights := objects(t, files["plinth/templates/rbac-ccm.yaml"])
+		for kind, verb := range map[string]string{"ClusterRole": "list", "Role": "update"} {
+			if got := fmt.Sprint(leasesOf(rights, kind, verb)); got != want {
+				t.Errorf("in %s a %s gives %s of leases %s, want %s", namespace, kind, verb, got, want)
+			}
+		}
 	}
 }
 
