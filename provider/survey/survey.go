@@ -61,7 +61,7 @@ func New(config *rest.Config, namespace string) (Reader, error) {
 }
 
 // Read asks the API server for all that a summary needs, side by side. It uses these verbs of the
-// API, and says what it may not read where ServiceCIDRs or the last three are refused:
+// API, and says what it may not read where ServiceCIDRs or the last three of these are refused:
 //
 //	                  configmaps             get list   in Plinth's namespace
 //	                  nodes, services        list
@@ -70,6 +70,8 @@ func New(config *rest.Config, namespace string) (Reader, error) {
 //	discovery.k8s.io  endpointslices         list
 //	                  pods                   list       in Plinth's namespace
 //	coordination.k8s.io leases               get        in Plinth's namespace
+//
+// Who may list leases and configmaps in all namespaces is told, too, what keeps a new controller from acting.
 func (r Reader) Read(ctx context.Context) (diagnose.Observed, error) {
 	raw, err := r.fetch(ctx)
 	if err != nil {
