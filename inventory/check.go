@@ -16,7 +16,7 @@ func Check(docs ...Document) Problems {
 	if d.steps <= 0 {
 		return problems // how many aliases are too many depends on how large the others are
 	}
-	return append(problems, d.place(pages, docs)...).sorted()
+	return append(problems, d.place(pages)...).sorted()
 }
 
 // partly runs the checks whose errors no further document can take away.

@@ -73,7 +73,7 @@ func syntaxProblem(doc Document, err error) Problem {
 			p.Message += ", " + le.ContextMsg
 		}
 	}
-	if doc.Lines().MayHoldPassword(p.Line) || p.Line == 0 && bearsSecret(string(doc.Data)) {
+	if line, at, _ := doc.Lines().At(p.Line, p.Column); line == LineNotShown && at == 0 || p.Line == 0 && secretWords.Match(doc.Data) {
 		p.Message = "is not YAML"
 		return p
 	}

@@ -66,7 +66,7 @@ func (e *explainer) placed(pages []page) []Origin {
 	for _, n := range e.nodes {
 		wanted[n] = place{}
 	}
-	find(pages, wanted)
+	find(pages, typesOf(pages), wanted)
 	for i, n := range e.nodes {
 		e.out[i].Position = wanted[n].Position
 	}

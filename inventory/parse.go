@@ -52,7 +52,7 @@ func parseRaw(docs []Document, d *decoder) (*Inventory, *rawInventory, []page, P
 		}
 		inv.positions = positionsOf(raw, pages)
 	}
-	problems = append(problems, d.place(pages, docs)...).sorted()
+	problems = append(problems, d.place(pages)...).sorted()
 	if raw == nil && len(problems) == 0 {
 		problems = append(problems, nothingThere(docs))
 	}

@@ -3,7 +3,6 @@ package inventory
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"go.yaml.in/yaml/v4"
@@ -17,7 +16,7 @@ type place struct {
 
 // place turns the faults into problems: one walk through the documents finds
 // the source, line, column and path of every node that one is about.
-func (d *decoder) place(pages []page, docs []Document) Problems {
+func (d *decoder) place(pages []page) Problems {
 	wanted := map[*yaml.Node]place{}
 	for _, f := range d.faults {
 		wanted[f.node] = place{}
@@ -28,16 +27,14 @@ func (d *decoder) place(pages []page, docs []Document) Problems {
 	if len(wanted) == 0 {
 		return nil
 	}
-	find(pages, wanted)
-	secret, lines := secretNodes(pages), map[string]*Lines{}
-	for _, doc := range docs {
-		lines[doc.Source] = doc.Lines()
-	}
+	types := typesOf(pages)
+	find(pages, types, wanted)
 	var out Problems
 	for _, f := range d.faults {
 		p := f.problem(wanted)
-		l := lines[p.Source]
-		p.hide(f, secret[f.node] || l != nil && p.Line > 0 && p.Line <= len(l.text) && l.belowSecret(p.Line-1))
+		if f.node != nil && types.hides(f.node) {
+			p.hide(f)
+		}
 		out = append(out, p)
 	}
 	return slices.CompactFunc(out.sorted(), func(a, b Problem) bool { return a.String() == b.String() })
@@ -66,14 +63,14 @@ func comparePositions(a, b Position) int {
 }
 
 // find fills in the places of the wanted nodes.
-func find(pages []page, wanted map[*yaml.Node]place) {
+func find(pages []page, types *typing, wanted map[*yaml.Node]place) {
 	if len(wanted) == 0 {
 		return
 	}
 	for _, p := range pages {
 		walk(p.root, trail{}, func(n *yaml.Node, t *trail) {
 			if _, ok := wanted[n]; ok {
-				wanted[n] = place{Position{p.source, n.Line, n.Column}, t.String()}
+				wanted[n] = place{Position{p.source, n.Line, n.Column}, t.path(types)}
 			}
 		})
 	}
@@ -82,7 +79,7 @@ func find(pages []page, wanted map[*yaml.Node]place) {
 // trail is the way from the root of a document to a node.
 type trail struct {
 	parent *trail
-	key    string     // of a mapping
+	key    *yaml.Node // of a mapping
 	item   *yaml.Node // of a sequence
 	index  int
 }
@@ -93,7 +90,7 @@ func walk(n *yaml.Node, t trail, visit func(*yaml.Node, *trail)) {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for key, value := range pairs(n) {
-			step := trail{parent: &t, key: key.Value}
+			step := trail{parent: &t, key: key}
 			visit(key, &step)
 			walk(value, step, visit)
 		}
@@ -104,26 +101,26 @@ func walk(n *yaml.Node, t trail, visit func(*yaml.Node, *trail)) {
 	}
 }
 
-// String prints the trail as spec.racks[r01].machines[w1].addresses[0]: things
-// with a name by their name, others by their index.
-func (t *trail) String() string {
+// path prints the trail as spec.racks[r01].machines[w1].addresses[0]: things
+// with a name by their name, others by their index. It ends before a key that is not shown.
+func (t *trail) path(types *typing) string {
 	switch {
 	case t.parent == nil:
 		return ""
-	case t.parent.below() && fieldsByType[reflect.TypeFor[rawSecretKey]()][t.key].index == nil, tellsSecret(t.key):
-		return t.parent.String()
 	case t.item != nil:
-		return fmt.Sprintf("%s[%s]", t.parent, itemName(t.item, t.index))
+		return fmt.Sprintf("%s[%s]", t.parent.path(types), itemName(t.item, t.index, types))
+	case types.hides(t.key):
+		return t.parent.path(types)
 	case t.parent.parent == nil:
-		return t.key
+		return t.key.Value
 	}
-	return t.parent.String() + "." + t.key
+	return t.parent.path(types) + "." + t.key.Value
 }
 
 // itemName is the name of a list item, or else its index.
-func itemName(n *yaml.Node, index int) string {
+func itemName(n *yaml.Node, index int, types *typing) string {
 	for key, value := range pairs(n) {
-		if v := deref(value); key.Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" && !tellsSecret(v.Value) {
+		if v := deref(value); key.Value == "name" && v.Kind == yaml.ScalarNode && v.Value != "" && !types.hides(v) {
 			return v.Value
 		}
 	}

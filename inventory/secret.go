@@ -1,156 +1,162 @@
 package inventory
 
 import (
+	"reflect"
 	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// NotShown stands in a [Problem] for a value that may be a password.
+// NotShown stands in a [Problem], or in a line, for what may be a password.
 const NotShown = "(not shown)"
 
-// Keys that bear a secret in some configuration or other, as people spell them
-// and misspell them. In vain hidden is better than once shown.
+// typing tells the nodes of documents that the schema has a type for from those that may be a password. An inventory holds none, so
+// one stands where no inventory has anything: below a key that is unknown there, or in the place of a password or of the names
+// of its Secret. What stands anywhere else is shown, whatever it is called: a label, a taint, a value of the wrong form.
+type typing struct {
+	typed  map[*yaml.Node]bool
+	secret map[*yaml.Node]bool // also where an alias in another place has a type
+	seen   map[seat]bool
+}
+
+// seat is a node in a place that wants a type; nil: none.
+type seat struct {
+	node *yaml.Node
+	want reflect.Type
+}
+
+// typesOf holds documents against the schema.
+func typesOf(pages []page) *typing {
+	t := &typing{typed: map[*yaml.Node]bool{}, secret: map[*yaml.Node]bool{}, seen: map[seat]bool{}}
+	for _, p := range pages {
+		t.hold(p.root, reflect.TypeFor[rawInventory]())
+	}
+	return t
+}
+
+// hides reports whether a node may be a password, or a part of one. What nobody refers to below a key that begins with x- has
+// no type, either.
+func (t *typing) hides(n *yaml.Node) bool { return t.secret[n] || !t.typed[n] }
+
+// hold notes what a node, and all that is in it, is in a place that wants a type. A list may stand for a value, and a value
+// for a list: that is a mistake to be seen. Text in the place of a mapping has a type only where no secret can be in that mapping.
+func (t *typing) hold(n *yaml.Node, want reflect.Type) {
+	at := seat{n, want}
+	if n == nil || t.seen[at] {
+		return
+	}
+	t.seen[at] = true
+	if want == nil || n.Kind == yaml.ScalarNode && n.Value != "" && bearsSecret[want] || n.Style&yaml.TaggedStyle != 0 && want == secretKeyType {
+		t.secret[n] = true
+	} else {
+		t.typed[n] = true
+	}
+	t.hold(n.Alias, want)
+	if n.Kind == yaml.SequenceNode {
+		for _, item := range n.Content {
+			t.hold(item, want)
+		}
+	}
+	for key, value := range pairs(n) {
+		if entry, ok := entryType(want); ok {
+			t.typed[key] = true
+			t.hold(value, entry)
+		} else {
+			t.holdKey(n, key, value, want)
+		}
+	}
+}
+
+// holdKey is hold for a key of a mapping and its value.
+func (t *typing) holdKey(mapping, key, value *yaml.Node, want reflect.Type) {
+	all := fieldsByType[want]
+	f, known := all[key.Value]
+	if !known && want != secretKeyType {
+		f, known = all[evident(key.Value, all.keys())]
+	}
+	switch {
+	case all != nil && key.Tag == "!!merge":
+		t.typed[key] = true
+		t.hold(value, want)
+	case known:
+		t.typed[key] = true
+		t.hold(value, f.wants(want, value))
+	case all != nil && strings.HasPrefix(key.Value, "x-") && keyForm.MatchString(key.Value):
+		t.typed[key] = true
+	case all == nil || want == secretKeyType || !keyForm.MatchString(key.Value) || mapping.Style&yaml.FlowStyle != 0 && isNull(value):
+		t.hold(key, nil) // it may be no key at all: {password hunter2}
+		t.hold(value, nil)
+	default:
+		t.typed[key] = true
+		t.hold(value, nil)
+	}
+}
+
 var (
-	secretParts = []string{"pass", "pasw", "psw", "pwd", "psk", "secret", "md5", "hmac", "token", "credential", "authent"}
-	secretWords = []struct {
-		word  string
-		typos int
-	}{{"password", 2}, {"passwordfrom", 3}, {"secret", 1}, {"auth", 0}, {"pw", 0}}
-	keyLike   = regexp.MustCompile(`^[\w./-]*$`)
-	separator = regexp.MustCompile(`[^\pL\pN]`)
-	bareWord  = regexp.MustCompile(`[\w./-]*\w`)
-	// inKeyPlace finds words that stand where a key does, with a colon behind them or without.
-	inKeyPlace = regexp.MustCompile(`(?:^|[{,#?&!\[]|-\s)[\s"'-]*(\w[\w./-]*)|([\w./-]+)["']?\s*[:=]`)
-	// valueInMessage finds what a message repeats of a value: text in quotes, or a tag.
-	valueInMessage = regexp.MustCompile(`(tagged )\S*[^\s,]|"(?:[^"\\]|\\.)*"`)
+	secretKeyType = reflect.TypeFor[rawSecretKey]()
+	// keyForm is what a key looks like, also one that somebody brought along from elsewhere.
+	keyForm = regexp.MustCompile(`^[\w./-]+$`)
+	// bearsSecret has the raw types in which a session's password may be meant.
+	bearsSecret = map[reflect.Type]bool{}
 )
 
-// looksSecret reports whether a key may bear a password or a key. The word key
-// alone, which a selector has too, does not.
-func looksSecret(key string) bool {
-	key = strings.TrimPrefix(strings.ToLower(key), "x-")
-	whole := separator.ReplaceAllString(key, "")
-	if whole == "key" {
-		return false
+// wants is the type that the value of a field of a raw type has to have; nil: it may be a password. What is no name in the
+// place of a Secret's name or key may be one.
+func (f field) wants(of reflect.Type, value *yaml.Node) reflect.Type {
+	switch form := f.tag.Get("form"); {
+	case form == "password":
+		return nil
+	case form == "gracefulRestart" && deref(value).Kind == yaml.MappingNode:
+		return reflect.TypeFor[rawGracefulRestart]()
+	case of == secretKeyType:
+		if _, ok := f.read.(reader[string])(&decoder{steps: 1000}, deref(value)); !ok && !isNull(value) {
+			return nil
+		}
 	}
-	for _, part := range secretParts {
-		if strings.Contains(whole, part) {
+	return within(of.FieldByIndex(f.index).Type)
+}
+
+// within is the type of the items of a list; any other type itself.
+func within(t reflect.Type) reflect.Type {
+	if v, ok := t.FieldByName("v"); ok && v.Type.Kind() == reflect.Slice {
+		return within(v.Type.Elem())
+	}
+	return t
+}
+
+// entryType is the type of the values of a mapping with keys of the writer's own choice.
+func entryType(t reflect.Type) (reflect.Type, bool) {
+	if t == nil {
+		return nil, false
+	}
+	value, ok := t.FieldByName("value")
+	return value.Type, ok
+}
+
+// secretWithin reports whether a password may be meant in a raw type, or in one of those in it.
+func secretWithin(t reflect.Type) bool {
+	for _, f := range fieldsByType[t] {
+		if in := within(t.FieldByIndex(f.index).Type); in == secretKeyType || secretWithin(in) {
 			return true
 		}
 	}
-	if strings.HasSuffix(whole, "key") || strings.HasSuffix(whole, "keys") {
-		return true // and not keycloak
-	}
-	for _, w := range secretWords {
-		if distance(whole, w.word, w.typos+1) <= w.typos {
-			return true
-		}
-	}
-	return false
+	return t == secretKeyType
 }
 
-// bearsSecret reports whether a line has a key that may bear a password.
-func bearsSecret(line string) bool {
-	sure, perhaps := secretsIn(line)
-	return sure || perhaps
-}
+// valueInMessage finds what a message repeats of a value: text in quotes, or a tag.
+var valueInMessage = regexp.MustCompile(`(tagged )\S*[^\s,]|"(?:[^"\\]|\\.)*"`)
 
-// secretsIn reports whether a line has a word that names a secret, wherever it stands, and whether
-// it has the word key, by itself, of which only other lines may tell that it is a taint's or a
-// selector's.
-func secretsIn(line string) (sure, perhaps bool) {
-	line = namesInLine.ReplaceAllStringFunc(line, withoutNames)
-	for _, at := range bareWord.FindAllStringIndex(line, -1) {
-		switch word := line[at[0]:at[1]]; {
-		case looksSecret(word):
-			return true, false
-		case strings.EqualFold(strings.Trim(word, "-./"), "key"):
-			perhaps = perhaps || !selectsBeside(line, at[0], at[1])
-		}
-	}
-	return false, perhaps
-}
-
-// tellsSecret reports whether text is more than a key, and has a secret in it:
-// "password hunter2", where a colon was forgotten.
-func tellsSecret(text string) bool { return !keyLike.MatchString(text) && bearsSecret(text) }
-
-// hide takes out of the problem what may be a password; below says that its
-// node is the value of a secret, or a part of it.
-func (p *Problem) hide(f fault, below bool) {
-	if f.node == nil || f.value == NotShown || !below && !tellsSecret(f.node.Tag) && !tellsSecret(f.node.Value) && !tellsSecret(p.Value) {
+// hide takes the value of its node out of a problem. The suggestions for an unknown key are other keys, and stay.
+func (p *Problem) hide(f fault) {
+	if f.value == NotShown {
 		return
 	}
 	if f.node.Kind == yaml.ScalarNode {
-		p.Value, p.Path = NotShown, knownPath(p.Path)
-		if f.code != UnknownKey { // whose suggestions are other keys
+		p.Value = NotShown
+		if f.code != UnknownKey {
 			p.Suggestion = ""
 		}
 	}
 	p.Message = valueInMessage.ReplaceAllString(p.Message, "${1}"+NotShown)
-}
-
-// knownPath is a path without a last key that is none of an inventory's: it may be the password.
-func knownPath(path string) string {
-	at := strings.LastIndexByte(path, '.')
-	last, _, _ := strings.Cut(path[at+1:], "[")
-	for _, all := range fieldsByType {
-		if _, ok := all[last]; ok {
-			return path
-		}
-	}
-	return path[:max(at, 0)]
-}
-
-// below reports whether the trail leads to the value of a secret, or into it.
-func (t *trail) below() bool {
-	for ; t != nil; t = t.parent {
-		if t.item == nil && t.parent != nil && looksSecret(t.key) {
-			return true
-		}
-	}
-	return false
-}
-
-// secretNodes are the values of secrets with all that is in them, also where an
-// alias names what is written elsewhere.
-func secretNodes(pages []page) map[*yaml.Node]bool {
-	out := map[*yaml.Node]bool{}
-	var mark func(n *yaml.Node)
-	mark = func(n *yaml.Node) {
-		if n == nil || out[n] {
-			return
-		}
-		out[n] = true
-		mark(n.Alias)
-		for _, c := range n.Content {
-			mark(c)
-		}
-	}
-	known := map[string]bool{} // keys come again and again
-	for _, p := range pages {
-		walk(p.root, trail{}, func(n *yaml.Node, t *trail) {
-			if tellsSecret(n.Tag) {
-				mark(n)
-			}
-			empty := false // the key before was a secret's, and had no value
-			for key, value := range pairs(n) {
-				if empty && n.Style&yaml.FlowStyle != 0 {
-					mark(key) // {password:, hunter2}
-				}
-				secret, ok := known[key.Value]
-				if !ok {
-					secret = looksSecret(key.Value) || tellsSecret(key.Value)
-					known[key.Value] = secret
-				}
-				if secret || strings.EqualFold(key.Value, "key") && !selects(n, t) {
-					mark(value)
-				}
-				empty = secret && isNull(value)
-			}
-		})
-	}
-	return out
 }

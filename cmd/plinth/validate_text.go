@@ -68,7 +68,7 @@ func countOf(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// writeProblem prints one problem and an empty line. A line with a password
+// writeProblem prints one problem and an empty line. What may be a password
 // stays out of terminals and build logs. lines are those of its document, nil where it is about none.
 func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *inventory.Lines) {
 	fmt.Fprintf(b, "%s[%s]: ", p.Severity, p.Code)
@@ -80,11 +80,11 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *inventory.Lines) 
 	if at := p.Position().String(); at != "" {
 		fmt.Fprintf(b, "%s--> %s\n", margin, at)
 	}
-	switch line, ok := lines.At(p.Line); {
-	case ok && (p.Value == inventory.NotShown || lines.MayHoldPassword(p.Line)):
-		fmt.Fprintf(b, "%s |\n%d | (line not shown: it may hold a password)\n", margin, p.Line)
-	case ok:
-		fmt.Fprintf(b, "%s |\n%d | %s\n%s | %s\n", margin, p.Line, line, margin, caret(line, p))
+	if line, column, ok := lines.At(p.Line, p.Column); ok {
+		fmt.Fprintf(b, "%s |\n%d | %s\n", margin, p.Line, line)
+		if column > 0 {
+			fmt.Fprintf(b, "%s | %s\n", margin, caret(line, column, p.Value))
+		}
 	}
 	note := func(what, text string) {
 		if text != "" {
@@ -102,16 +102,16 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *inventory.Lines) 
 
 // caret underlines the value, or points at where it begins. Tabs stay tabs, so
 // that it stands right however wide they are.
-func caret(line string, p inventory.Problem) string {
-	before := []rune(line)[:min(max(p.Column-1, 0), utf8.RuneCountInString(line))]
+func caret(line string, column int, value string) string {
+	before := []rune(line)[:min(max(column-1, 0), utf8.RuneCountInString(line))]
 	for i, r := range before {
 		if r != '\t' {
 			before[i] = ' '
 		}
 	}
 	width := 1
-	if rest := string([]rune(line)[len(before):]); p.Value != "" && strings.HasPrefix(strings.TrimLeft(rest, `"'`), p.Value) {
-		width = utf8.RuneCountInString(p.Value) + 2*(len(rest)-len(strings.TrimLeft(rest, `"'`)))
+	if rest := string([]rune(line)[len(before):]); value != "" && strings.HasPrefix(strings.TrimLeft(rest, `"'`), value) {
+		width = utf8.RuneCountInString(value) + 2*(len(rest)-len(strings.TrimLeft(rest, `"'`)))
 	}
 	return string(before) + strings.Repeat("^", width)
 }
