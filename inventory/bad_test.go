@@ -40,7 +40,7 @@ func badFiles(t testing.TB) []badFile {
 		}
 		b := badFile{Document: Document{filepath.Base(name), data}, expect: string(expect[1])}
 		if s := suggestLine.FindSubmatch(data); s != nil {
-			b.suggest = string(s[1])
+			b.suggest = strings.ReplaceAll(string(s[1]), `\n`, "\n")
 		}
 		out = append(out, b)
 	}

@@ -160,7 +160,8 @@ const (
 	// same.
 	AddressTwice Code = "P0601"
 	// The address is in none of the subnets of its rack. Either the machine is in another rack or a
-	// subnet is missing.
+	// subnet is missing. Where the rack names none at all, this warns of an address in a subnet of another
+	// rack where machines answer for VIPs: this one does not.
 	OutsideSubnets Code = "P0602"
 	// Two subnets overlap without being the same, so it is not clear which machines reach each other
 	// without a router. The same subnet may be in several racks.
@@ -254,13 +255,19 @@ const (
 	// says otherwise. That is measured with 32 machines. Have fewer machines on the link, a slower profile, or
 	// announce the pool over BGP, where a machine watches its routers alone.
 	LinkOfMany Code = "P0725"
+	// The pool has addresses that are most likely in the network of machines (the same 24 bits of IPv4, or 64 of IPv6). Their
+	// rack has routers, and does not say which subnets it has. Where the network is one, its hosts ask for a VIP by
+	// ARP or neighbour discovery, and nobody answers. Say via: bgp in the pool's advertise if the routers alone are to know the way,
+	// or name the subnets of the rack; with via: link machines then answer there.
+	PoolBesideMachines Code = "P0726"
 )
 
 // BGP.
 const (
 	// The rack's machines have sessions, and neither the rack nor spec.bgp says their AS number.
 	NoASN Code = "P0801"
-	// The rack's machines have no router, so VIPs are not announced from there.
+	// The rack's machines have no router, so VIPs are not announced from there. Where the pool's addresses
+	// are in the network of the machines, name that under subnets, and they answer for VIPs there.
 	NoPeers Code = "P0802"
 	// The hold time is under 3 seconds, the least that RFC 4271 allows. For faster detection use BFD.
 	// Zero would never notice a dead neighbour.

@@ -93,7 +93,10 @@ func (p Problem) Help() string {
 }
 
 func (p Problem) help(suggestion string) string {
-	if p.Example {
+	switch {
+	case p.Example && strings.Contains(suggestion, "\n"):
+		return "for example\n" + suggestion
+	case p.Example:
 		return "for example " + suggestion
 	}
 	return "did you mean " + suggestion + "?"

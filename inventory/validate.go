@@ -14,6 +14,7 @@ type validation struct {
 	raw   *rawSpec
 	inv   *Inventory
 	hosts []scalar[netip.Addr] // of all machines and routers, sorted
+	bare  []bareRack           // those without subnets
 
 	unwritable map[string]bool // routers that were told so already
 }
@@ -21,7 +22,7 @@ type validation struct {
 // validate runs every check.
 func (d *decoder) validate(raw *rawInventory, inv *Inventory) {
 	v := &validation{decoder: d, raw: &raw.Spec, inv: inv}
-	v.hosts = v.hostAddresses()
+	v.hosts, v.bare = v.hostAddresses(), v.bareRacks()
 	for _, check := range []func(){
 		v.names, v.references, v.expected, v.labelKeys,
 		v.identities, v.units, v.taints,

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -125,10 +124,14 @@ func (v *validation) onSubnet(rack *rawRack, a scalar[netip.Addr]) {
 			return
 		}
 	}
-	if len(same) > 0 {
-		v.refuse(a.node, refusal{code: OutsideSubnets, message: "is outside the subnets of its rack", accepted: "an address in " + strings.Join(same, " or "),
-			suggestion: cmp.Or(v.rackWith(a.v), transplanted(a.v, RangeOf(netip.MustParsePrefix(same[0]))))}, rack.Subnets.node)
+	if len(same) == 0 {
+		return
 	}
+	suggestion := transplanted(a.v, RangeOf(netip.MustParsePrefix(same[0])))
+	if networks := v.networksOf(rack); covered(networks, a.v) {
+		suggestion = subnetsLine(networks)
+	}
+	v.refuse(a.node, refusal{code: OutsideSubnets, message: "is outside the subnets of its rack", accepted: v.elsewhere(a.v, same), suggestion: suggestion, example: true}, rack.Subnets.node)
 }
 
 // transplanted is the address of a range that ends as a does; "" where it is no prefix.
@@ -149,6 +152,15 @@ func transplanted(a netip.Addr, into Range) string {
 	}
 	out, _ := netip.AddrFromSlice(host)
 	return out.String()
+}
+
+// elsewhere says where a machine's address would be right that none of the rack's subnets has.
+func (v *validation) elsewhere(a netip.Addr, subnets []string) string {
+	accepted := "an address in " + strings.Join(subnets, " or ")
+	if rack := v.rackWith(a); rack != "" {
+		accepted += ", the machine in " + rack
+	}
+	return accepted + ", or a subnet of the rack that holds it"
 }
 
 // rackWith says in which rack the address would be right.

@@ -110,7 +110,8 @@ func (v *validation) sessions() {
 // noPeers warns of a rack that is to announce VIPs to nobody.
 func (v *validation) noPeers(raw *rawRack) {
 	if slices.ContainsFunc(v.inv.Pools, func(p Pool) bool { return !p.OnLinksOnly() && (p.Via != ViaLink || len(p.Links) > 0) }) {
-		v.refuse(raw.node, refusal{code: NoPeers, severity: Warning, message: "the rack's machines have no router to announce VIPs to", accepted: "routers in the rack or in the spec, or peers"})
+		v.refuse(raw.node, refusal{code: NoPeers, severity: Warning, message: "the rack's machines have no router to announce VIPs to",
+			accepted: "routers in the rack or in the spec, or peers; or subnets that addresses of a pool lie in", suggestion: v.wayOut(raw), example: true})
 	}
 }
 

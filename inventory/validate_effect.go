@@ -17,6 +17,8 @@ func (v *validation) effects() {
 	v.nothingAutomatic()
 	v.nothingGiven()
 	v.nothingInService()
+	v.notOnLink()
+	v.besideMachines()
 	v.slowBFD()
 	v.unused()
 }

@@ -31,7 +31,7 @@ func (v *validation) links() {
 		}
 		if via := raw.via(); via.v == ViaLink && len(p.Links) == 0 {
 			v.refuse(via.node, refusal{code: LinkWithoutSubnet, message: "no address of the pool lies in a subnet of a rack, so there is no link to announce one on",
-				accepted: "subnets of a rack that hold addresses of the pool, or via: bgp", suggestion: "bgp"}, raw.Addresses.node)
+				accepted: "subnets of a rack that hold addresses of the pool, or via: bgp", suggestion: cmp.Or(v.networkFor(p), "bgp")}, raw.Addresses.node)
 		}
 		if p.OnLinksOnly() {
 			for a := range raw.Advertise.each() {

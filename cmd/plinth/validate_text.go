@@ -88,7 +88,7 @@ func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *inventory.Lines) 
 	}
 	note := func(what, text string) {
 		if text != "" {
-			fmt.Fprintf(b, "%s = %s: %s\n", margin, what, text)
+			fmt.Fprintf(b, "%s = %s: %s\n", margin, what, strings.ReplaceAll(text, "\n", "\n"+margin+"     "))
 		}
 	}
 	note("accepted", p.Accepted)
