@@ -15,9 +15,9 @@ import (
 // oddlyWritten are values as people and programs write them, of which most fields refuse most.
 var oddlyWritten = []string{
 	"010", "0x10", "0o10", "0b11", "1_00", "1_000", "+12", "-1", "08", "1e3", "1.10", "0", "99999999999999999999", "65010.10", "AS65010", "as 65010", "0x", ".5", "5 %", "0.2",
-	"true", "False", "yes", "off", "on", "n", "none", "null x", "2026-01-01", "01:30", "1m30", "9", "9 s", "9sec", "90 seconds", "-3s", "0.5s", "1h0m", "100s",
+	"true", "False", "yes", "off", "on", "n", "none", "null x", "2026-01-01", "01:30", "1m30", "9", "9 s", "9sec", "90 seconds", "-3s", "0.5s", "1h0m", "100s", "010s", "1h010m", "00.5s", "010 sec",
 	"Rack 01", "r_01", "-r01-", "UPPER", "a.b.", "ä", "plinth://x", "k3s:w1", "k3s://w 1", "4c4c45440032301080 53b7c04f585931", "{4C4C4544-0032-3010-8053-B7C04F585931}",
-	"10.1.1", "10.001.1.1", "10.1.1.1/24", "10.1.1.0/24", "10.1.1.0-24", "10.1.1.9-10.1.1.1", "10.1.1.1-2001:db8::1", "::ffff:10.1.1.1", "::ffff:10.1.1.0/120", "fe80::1", "fe80::1%eth0", "2001:DB8::1", "[2001:db8::1]:80",
+	"10.1.1", "10.001.1.1", "10.1.1.1/24", "10.1.1.0/24", "10.1.1.0-24", "10.1.1.0/08", "10.001.1.0/024", "2001:db8::/064", "10.1.1.010-10.1.1.20", "10.1.1.1 - 10.1.1.020", "10.1.1.9-10.1.1.1", "10.1.1.1-2001:db8::1", "::ffff:10.1.1.1", "::ffff:10.1.1.0/120", "fe80::1", "fe80::1%eth0", "2001:DB8::1", "[2001:db8::1]:80",
 	"65010:100", "65010,100", "65010 100", "no_export", "NO-EXPORT", "4200000000:7", "large:1:2", "default.web", "Default/Web", "web", "a/b/c", "A b/c d",
 	"arp", "l2", "bgp", "vxlan", "enabled", "down", "cordoned", "spare", "~x", "'", "\"quoted\"", "[a]", "[a, b]", "{a: b}", "a: b", "*", "&a b", "!!int 5", "|", "- a", "",
 }
@@ -113,6 +113,32 @@ func TestANumberIsWrittenInDecimalDigits(t *testing.T) {
 			if i < 0 || problems[i].Code == OutOfRange || problems[i].Suggestion != c.suggested {
 				t.Errorf("%s: %s gives %v, want an error of its own that suggests %q", f.name, c.written, problems, c.suggested)
 			}
+		}
+	}
+}
+
+// A time, an address and a prefix with zeros before a number is told without them.
+func TestZerosBeforeANumberAreLeftOutOfWhatIsSuggested(t *testing.T) {
+	for _, c := range []struct{ spec, value, suggested string }{
+		{"bgp: {holdTime: 010s}", "010s", "10s"},
+		{"bgp: {gracefulRestart: {restartTime: 1m005s}}", "1m005s", "1m5s"},
+		{"bfdProfiles: [{name: a, interval: 0100ms}]", "0100ms", "100ms"},
+		{"podNetwork: {mode: direct, cidrs: [10.0.0.0/08]}", "10.0.0.0/08", "10.0.0.0/8"},
+		{"racks: [{name: a, subnets: [010.1.1.1/024]}]", "010.1.1.1/024", "10.1.1.0/24"},
+		{"pools: [{name: a, addresses: [10.0.0.010]}]", "10.0.0.010", "10.0.0.10"},
+		{"pools: [{name: a, addresses: [10.0.0.010-10.0.0.019]}]", "10.0.0.010-10.0.0.019", "10.0.0.10-10.0.0.19"},
+		{"pools: [{name: a, addresses: [10.0.0.0/024]}]", "10.0.0.0/024", "10.0.0.0/24"},
+		{"pools: [{name: a, addresses: [10.0.0.0/24], reserved: {10.0.0.010: a/b}}]", "10.0.0.010", "10.0.0.10"},
+	} {
+		_, problems := Load(inSpec(c.spec))
+		i := slices.IndexFunc(problems, func(p Problem) bool { return p.Severity == Error && p.Value == c.value })
+		if i < 0 || problems[i].Suggestion != c.suggested {
+			t.Errorf("%s gives %v, want an error that suggests %s", c.spec, problems, c.suggested)
+		}
+	}
+	for _, good := range []string{"0s", "10s", "1.05s", "100ms", "1m0s"} {
+		if _, refused := parseDuration(good); refused != nil {
+			t.Errorf("%s is refused: %s", good, refused.message)
 		}
 	}
 }

@@ -263,7 +263,7 @@ func (c *carver) roomier(code Code) string {
 	if c.cidr.Addr().Is6() {
 		family = "ipv6"
 	}
-	return fmt.Sprintf("rackPrefix: {%s: %d}", family, length)
+	return fmt.Sprintf("spec.podNetwork.rackPrefix.%s: %d", family, length)
 }
 
 // bitsFor is how many bits tell n things apart.

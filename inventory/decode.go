@@ -57,6 +57,11 @@ func (d *decoder) unknownKey(mapping, key *yaml.Node, known []string) {
 		d.meant = map[meant]bool{}
 	}
 	d.meant[meant{mapping, near}] = true
+	for k := range pairs(mapping) {
+		if k.Value == near {
+			near = "" // a key is given once
+		}
+	}
 	d.refuse(key, refusal{
 		code: UnknownKey, message: "is an unknown key", value: key.Value,
 		accepted: strings.Join(known, ", ") + ", or a key that begins with x-", suggestion: near,

@@ -125,13 +125,21 @@ func readRange(s string) (Range, *refusal) {
 	first, last, isRange := strings.Cut(s, "-")
 	a, ref := readAddr(strings.TrimSpace(first))
 	if !isRange || ref != nil {
-		return Range{First: a, Last: a}, ref
+		return Range{First: a, Last: a}, ref.within("", s[len(first):])
 	}
 	b, ref := readAddr(strings.TrimSpace(last))
 	if ref != nil {
-		return Range{}, ref
+		return Range{}, ref.within(first+"-", "")
 	}
 	return orderedRange(a, b)
+}
+
+// within is a refusal of a part of a text: what it suggests is the whole.
+func (r *refusal) within(before, after string) *refusal {
+	if r != nil && r.suggestion != "" {
+		r.suggestion = before + r.suggestion + after
+	}
+	return r
 }
 
 // orderedRange refuses what is not two addresses of one family in their order.

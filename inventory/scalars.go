@@ -3,6 +3,7 @@ package inventory
 import (
 	"math"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -195,13 +196,19 @@ func readLimit(d *decoder, n *yaml.Node) (Limit, bool) {
 
 // parseDuration reads a time with its unit.
 func parseDuration(s string) (time.Duration, *refusal) {
+	const accepted = "a number with its unit, such as 100ms, 9s or 2m"
 	v, err := time.ParseDuration(s)
 	if err != nil || v < 0 {
-		return 0, &refusal{code: BadDuration, message: "is not a time", accepted: "a number with its unit, such as 100ms, 9s or 2m",
-			suggestion: durationMeant(s)}
+		return 0, &refusal{code: BadDuration, message: "is not a time", accepted: accepted, suggestion: durationMeant(s)}
+	}
+	if plain := zerosBefore.ReplaceAllString(s, "$1$2"); plain != s {
+		return 0, &refusal{code: BadDuration, message: "is a number that not all programs read alike", accepted: accepted + ", without zeros before it", suggestion: plain}
 	}
 	return v, nil
 }
+
+// zerosBefore finds zeros before a number of a time.
+var zerosBefore = regexp.MustCompile(`(^|[^0-9.])0+([0-9])`)
 
 // durationMeant drops blanks and long units.
 func durationMeant(s string) string {
@@ -311,6 +318,10 @@ func readPrefix(s string) (netip.Prefix, *refusal) {
 		r := &refusal{code: BadPrefix, message: "is not a prefix", accepted: "address/length, such as 10.10.1.0/26 or 2001:db8::/64"}
 		if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
 			r.suggestion = netip.PrefixFrom(a, a.BitLen()).String()
+		} else if addr, length, ok := strings.Cut(s, "/"); ok {
+			if n, err := strconv.Atoi(length); err == nil {
+				r.suggestion = withoutLeadingZeros(addr) + "/" + strconv.Itoa(n)
+			}
 		}
 		return netip.Prefix{}, r
 	case p.Addr().Is4In6():

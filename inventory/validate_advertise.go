@@ -126,7 +126,7 @@ func (v *validation) shadowed() {
 			if at := raw.advertise(i).node; first >= 0 && at != nil {
 				v.refuse(at, refusal{code: AdvertiseShadowed, severity: Warning,
 					message:  fmt.Sprintf("has no effect: advertise[%d] comes first, and announces the same prefixes to the same routers", first),
-					accepted: "the narrower one first, or another aggregate", suggestion: fmt.Sprintf("before advertise[%d]", first)}, raw.advertise(first).node)
+					accepted: fmt.Sprintf("the narrower one first, before advertise[%d], or another aggregate", first)}, raw.advertise(first).node)
 			}
 		}
 	}

@@ -18,8 +18,8 @@ func (v *validation) routers() {
 		case !written:
 			v.refuse(r.node, refusal{code: Missing, message: "address is missing", accepted: "address: …, or addresses: [IPv4, IPv6]"})
 		case r.Address.given() && len(r.Addresses.v) > 0:
-			v.refuse(r.Addresses.node, refusal{code: Conflicting, message: "address and addresses are given at once", accepted: "one of the two",
-				suggestion: "addresses: " + flowList(append([]netip.Addr{r.Address.v}, values(r.Addresses)...))}, r.Address.node)
+			v.refuse(r.Address.node, refusal{code: Conflicting, message: "address and addresses are given at once", accepted: "one of the two",
+				suggestion: "addresses: " + flowList(append([]netip.Addr{r.Address.v}, values(r.Addresses)...))}, r.Addresses.node)
 		case len(r.Addresses.v) == 2 && r.Addresses.v[0].v.Is4() == r.Addresses.v[1].v.Is4(), len(r.Addresses.v) > 2:
 			second := r.Addresses.v[1]
 			v.refuse(second.node, refusal{code: SameFamily, message: "a router has at most one address of each family", accepted: "one IPv4 and one IPv6 address, or routers of their own"}, r.Addresses.v[0].node)

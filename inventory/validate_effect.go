@@ -3,6 +3,7 @@ package inventory
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v4"
@@ -133,14 +134,37 @@ func (v *validation) unused() {
 	profiles, communities := v.writtenUnder("bfd"), v.writtenUnder("communities")
 	for p := range v.raw.BFDProfiles.each() {
 		if p.Name.given() && !slices.Contains(profiles, p.Name.v) {
-			v.refuse(p.Name.node, refusal{code: Unused, severity: Warning, message: "no bfd names this profile", accepted: "bfd: " + p.Name.v + " in spec.bgp, a rack, a router or onLink, or no such profile", suggestion: "bfd: " + p.Name.v})
+			v.refuse(p.Name.node, refusal{code: Unused, severity: Warning, message: "no bfd names this profile", accepted: "bfd: " + p.Name.v + " in spec.bgp, a rack, a router or onLink, or no such profile", suggestion: v.useOf(p.Name.v)})
 		}
 	}
 	for _, c := range v.raw.Communities.v {
 		if !slices.Contains(communities, c.key.v) {
-			v.refuse(c.key.node, refusal{code: Unused, severity: Warning, message: "no pool announces with this community", accepted: "its name in communities of a pool's advertise, or no such community", value: c.key.v, suggestion: "communities: [" + c.key.v + "]"})
+			v.refuse(c.key.node, refusal{code: Unused, severity: Warning, message: "no pool announces with this community", accepted: "its name in communities of a pool's advertise, or no such community", value: c.key.v, suggestion: v.announcedWith(c.key.v)})
 		}
 	}
+}
+
+// useOf is where to name a BFD profile, if no other one is the default of all sessions.
+func (v *validation) useOf(profile string) string {
+	if v.raw.BGP.BFD.given() {
+		return ""
+	}
+	return "spec.bgp.bfd: " + quoted(profile)
+}
+
+// announcedWith is how the first pool announces with a community, too, where it has one advertisement at most.
+func (v *validation) announcedWith(community string) string {
+	for p := range v.raw.Pools.each() {
+		if len(p.Advertise.v) > 1 {
+			return ""
+		}
+		var all []string
+		for c := range p.advertise(0).Communities.each() {
+			all = append(all, quoted(c.v))
+		}
+		return fmt.Sprintf("spec.pools[%s].advertise.communities: [%s]", p.Name.v, strings.Join(append(all, quoted(community)), ", "))
+	}
+	return ""
 }
 
 // writtenUnder are the words that stand under a key anywhere, by themselves or in a list.

@@ -165,8 +165,22 @@ func (v *validation) tooMany(l Link) {
 	if n := len(l.Machines); n > linkMachines {
 		v.refuse(v.subnetNode(l.Subnet), refusal{code: LinkOfMany, severity: Warning,
 			message:  fmt.Sprintf("%d machines answer for VIPs here, and each watches all others", n),
-			accepted: fmt.Sprintf("%d machines, or via: bgp in the pool's advertise", linkMachines), suggestion: "advertise: {via: bgp}"})
+			accepted: fmt.Sprintf("%d machines, or via: bgp in the pool's advertise", linkMachines), suggestion: v.overBGP(l)})
 	}
+}
+
+// overBGP is how the pool that is on a link is announced over BGP instead, where it is the only one.
+func (v *validation) overBGP(l Link) string {
+	var on []*rawPool
+	for raw := range v.raw.Pools.each() {
+		if p, _ := v.inv.Pool(raw.Name.v); slices.Contains(p.Links, l.Subnet) {
+			on = append(on, raw)
+		}
+	}
+	if len(on) != 1 || len(on[0].Advertise.v) > 1 {
+		return ""
+	}
+	return fmt.Sprintf("spec.pools[%s].advertise.via: bgp", on[0].Name.v)
 }
 
 // witnesses refuses a witness that can tell nobody anything: outside the subnets it is not reached by ARP, and a
@@ -197,7 +211,7 @@ func (v *validation) witnesses(o *rawOnLink, subnets []scalar[netip.Prefix]) {
 // there have to do the same.
 func (v *validation) sameOnLink() {
 	type said struct {
-		rack string
+		rack *rawRack
 		link Link
 		node *yaml.Node
 	}
@@ -213,14 +227,29 @@ func (v *validation) sameOnLink() {
 			was, there := first[s]
 			switch {
 			case !there:
-				first[s] = said{r.Name, l, at}
+				first[s] = said{raw, l, at}
 			case !l.sameSettings(was.link):
-				v.refuse(at, refusal{code: OnLinkDiffers, message: fmt.Sprintf("rack %s says something else about the subnet %s, which it has as well", was.rack, s),
-					value: r.Name, accepted: "the same onLink in every rack of a subnet, or onLink in the spec alone", suggestion: "spec.onLink"}, was.node)
+				v.refuse(at, refusal{code: OnLinkDiffers, message: fmt.Sprintf("rack %s says something else about the subnet %s, which it has as well", was.rack.Name.v, s),
+					value: r.Name, accepted: "the same onLink in every rack of a subnet, or onLink in the spec alone", suggestion: "onLink: " + was.rack.OnLink.written()}, was.node)
 				return
 			}
 		}
 	}
+}
+
+// written is what was written, in one line.
+func (o *rawOnLink) written() string {
+	var all []string
+	if o.BFD.given() {
+		all = append(all, "bfd: "+quoted(o.BFD.v))
+	}
+	if o.Witness.given() {
+		all = append(all, "witness: "+flowList(values(o.Witness)))
+	}
+	if o.AnnounceEvery.given() {
+		all = append(all, "announceEvery: "+shortDuration(o.AnnounceEvery.v))
+	}
+	return "{" + strings.Join(all, ", ") + "}"
 }
 
 // sameSettings reports whether two links differ in their machines alone.
@@ -232,22 +261,23 @@ func (l Link) sameSettings(o Link) bool {
 func (v *validation) unusedOnLink(a *rawAdvertise) {
 	if len(a.Routers.v) > 0 {
 		v.refuse(a.Routers.node, refusal{code: RoutersOnLink, message: "no router is told of addresses that are announced on a link", value: "[" + strings.Join(values(a.Routers), ", ") + "]",
-			accepted: "no routers, or via: bgp", suggestion: "racks: []", example: true})
+			accepted: "no routers, or via: bgp", suggestion: "[]"})
 	}
 	for _, f := range []struct {
 		key   string
 		node  *yaml.Node
 		given bool
+		none  string
 	}{
-		{"aggregate", a.Aggregate.node, a.Aggregate.IPv4.given() || a.Aggregate.IPv6.given()},
-		{"localPref", a.LocalPref.node, a.LocalPref.given()},
-		{"communities", a.Communities.node, len(a.Communities.v) > 0},
-		{"prepend", a.Prepend.node, a.Prepend.given() && a.Prepend.v != 0},
-		{"weighted", a.Weighted.node, a.Weighted.v},
+		{"aggregate", a.Aggregate.node, a.Aggregate.IPv4.given() || a.Aggregate.IPv6.given(), "{}"},
+		{"localPref", a.LocalPref.node, a.LocalPref.given(), "null"},
+		{"communities", a.Communities.node, len(a.Communities.v) > 0, "[]"},
+		{"prepend", a.Prepend.node, a.Prepend.given() && a.Prepend.v != 0, "0"},
+		{"weighted", a.Weighted.node, a.Weighted.v, "false"},
 	} {
 		if f.given {
 			v.refuse(f.node, refusal{code: UnusedOnLink, severity: Warning, message: f.key + " is for BGP alone, and every address of the pool is announced on a link",
-				accepted: "no " + f.key + ", or via: bgp", suggestion: "no " + f.key})
+				accepted: "no " + f.key + ", or via: bgp", suggestion: f.none})
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+	"go4.org/netipx"
 )
 
 // podNetwork checks the prefixes that pod CIDRs are carved from.
@@ -77,18 +78,22 @@ func (v *validation) podsAndOthers(c scalar[netip.Prefix]) {
 	}
 }
 
-// freeNetwork is a usual pod network of the family, if nothing here overlaps it.
+// freeNetwork is a usual pod network of the family, or one of the next, that no subnet or address here overlaps.
 func (v *validation) freeNetwork(like netip.Prefix) string {
 	usual := netip.MustParsePrefix("10.244.0.0/16")
 	if like.Addr().Is6() {
 		usual = netip.MustParsePrefix("fd00:244::/48")
 	}
-	for _, h := range v.hosts {
-		if usual.Contains(h.v) {
-			return ""
+	const tries = 12 // to 10.255.0.0/16
+	for range tries {
+		taken := slices.ContainsFunc(v.hosts, func(h scalar[netip.Addr]) bool { return usual.Contains(h.v) }) ||
+			slices.ContainsFunc(v.raw.allSubnets(), func(s scalar[netip.Prefix]) bool { return s.v.Overlaps(usual) })
+		if !taken {
+			return usual.String()
 		}
+		usual = netip.PrefixFrom(netipx.PrefixLastIP(usual).Next(), usual.Bits())
 	}
-	return usual.String()
+	return ""
 }
 
 // podsCarried warns of a family that no session can carry, where routers are to carry pods.

@@ -63,7 +63,7 @@ func (v *validation) excluded(p *rawPool) {
 			v.refuse(e.node, refusal{code: NothingExcluded, severity: Warning, message: "excludes nothing, for it is no part of the pool", accepted: "addresses of the pool", suggestion: p.like(e.v)}, p.Addresses.node)
 		}
 	}
-	if left := setOf(gives, values(p.Exclude)); len(left.Ranges()) == 0 && len(gives) > 0 {
+	if left := setOf(gives, values(p.Exclude)); len(left.Ranges()) == 0 && len(gives) > 0 && p.State.v != PoolDisabled {
 		v.refuse(p.Exclude.node, refusal{code: PoolEmpty, severity: Warning, message: "excludes every address that the pool would give", accepted: "some addresses that are left", suggestion: "state: disabled"}, p.Addresses.node)
 	}
 }
@@ -180,7 +180,7 @@ func (v *validation) outsidePool(p Pool, key scalar[string], addr netip.Addr) {
 		r.message = "is excluded from the pool"
 	}
 	if other, ok := v.inv.PoolOf(addr); ok {
-		r.suggestion = "pool " + other.Name
+		r.accepted += ", or the reservation in pool " + other.Name + ", which has the address"
 	} else if len(p.Ranges) > 0 {
 		r.suggestion = transplanted(addr, p.Ranges[0])
 	}
