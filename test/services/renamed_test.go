@@ -38,9 +38,8 @@ func TestTheLeaseOfAnInstallationThatRunsIsRenamedAndBack(t *testing.T) {
 	c.service("a")
 	c.has("a", "192.0.2.0")
 
-	second := c.in(oldNamespace, "--leader-elect-resource-name="+renamed)
-	c.logged("the lease may not be read") // without the rights of the component
 	c.ApplyRights("../components/beside-another-controller/rbac.yaml")
+	second := c.in(oldNamespace, "--leader-elect-resource-name="+renamed)
 	c.logged("holds lease " + source.DefaultLease + ", which the installation of namespace " + oldNamespace + " runs on")
 	c.Eventually(20*time.Second, "an Event says why the controller waits", func(ctx context.Context) error {
 		all, err := c.Client.CoreV1().Events(oldNamespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=OtherInstallation,involvedObject.kind=Lease,involvedObject.name=" + renamed})
