@@ -179,6 +179,7 @@ func follow(root *yaml.Node, p Problem, in instead) error {
 		remove(root, at.node)
 	case insteadOfMapping:
 		remove(root, at.around[len(at.around)-1].node)
+	case beside: // nothing goes
 	}
 	for key, value := range pairs(lines) {
 		i := len(at.around) - 1
