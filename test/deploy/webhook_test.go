@@ -77,7 +77,8 @@ func hostAddress(t *testing.T) string {
 	return ""
 }
 
-// serveFrom is what the endpoint slice controller writes for the controller's pods.
+// serveFrom is what Kubernetes' controllers write for the controller's pods: API servers up to 1.33 look for a webhook's Service in
+// its Endpoints, others in its EndpointSlices.
 func serveFrom(t *testing.T, s *apiserver.Server, address string) {
 	t.Helper()
 	slice := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4}
@@ -85,6 +86,8 @@ func serveFrom(t *testing.T, s *apiserver.Server, address string) {
 	slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}}
 	slice.Ports = []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(webhookPort)), Protocol: new(v1.ProtocolTCP)}}
 	must(t)(s.Client.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), slice, metav1.CreateOptions{}))
+	kubectl(t, s, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Endpoints", "metadata": {"namespace": %q, "name": %q},
+		"subsets": [{"addresses": [{"ip": %q}], "ports": [{"name": "https", "port": %d}]}]}`, namespace, webhook, address, webhookPort), "create", "-f", "-")
 }
 
 // TestApplyOfATypoFails is what people see: the shipped objects and rights, the program, and kubectl.
