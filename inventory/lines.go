@@ -32,7 +32,7 @@ var (
 	lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 	comment   = regexp.MustCompile(`(?:^|\s)#\s*(.*)$`)
 	// secretWords are those of which one is beside a password where there are no nodes to go by: in a comment, and in what is not YAML.
-	secretWords = regexp.MustCompile(`(?i)pass|secret|psk|token|md5`)
+	secretWords = regexp.MustCompile(`(?i)pass|pasw|psw|pwd|psk|secret|token|md5|hmac|credential|auth|[\w-]keys?\b|\bpw\b`)
 )
 
 // Lines are the lines of the document.
@@ -155,8 +155,9 @@ func (l *Lines) At(number, column int) (text string, at int, ok bool) {
 	line, done := l.runes(number), 0
 	at = column
 	for _, part := range parts {
-		if part.from < done || part.from == part.to {
-			continue // a comment has it
+		part.from = max(part.from, done) // what seems to be a comment may begin in quotes
+		if part.from >= part.to {
+			continue
 		}
 		b.WriteString(string(line[done:part.from]) + NotShown)
 		done = part.to

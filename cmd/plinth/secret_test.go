@@ -3,7 +3,7 @@ package main
 import (
 	"bytes"
 	"math/rand/v2"
-	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -106,14 +106,14 @@ func TestLinesWithoutPasswordAreShown(t *testing.T) {
 }
 
 // passwordKeys are what people call a password, as they write it.
-var passwordKeys = []string{"password", "Password", "passwd", "pass", "passwrd", "psk", "md5", "secret", "secrets", "token", "auth-key", "authentication-key", "tcp-md5-key", "privateKey", "key", "pw"}
+var passwordKeys = []string{"password", "Password", "passwd", "pass", "passwrd", "psk", "md5", "secret", "secrets", "token", "auth-key", "authentication-key", "tcp-md5-key", "privateKey", "key", "pw", "pwd", "pasword", "hmac", "credential"}
 
 // written are ways to write a key and its password, in a list, a mapping or by mistake. KEY and
 // WORD are the two.
 var written = []string{
 	"KEY: WORD", "KEY: \"WORD\"", "KEY: 'WORD'", "{KEY: WORD}", "{a: b, KEY: WORD}", "{KEY: WORD, a: b}", "{\"KEY\": \"WORD\"}", "KEY: [WORD]", "KEY: {a: WORD}", "KEY: {WORD: a}",
 	"KEY:\n  WORD", "KEY:\n  - WORD", "KEY:\n  a: WORD", "KEY: |\n  WORD", "KEY: >-\n  WORD\n  more", "KEY: \"a\n  WORD\"", "{KEY: \"a\n  WORD\", c: d}", "{KEY:\n  WORD, c: d}",
-	"KEY WORD", "- KEY WORD", "- KEY: WORD", "- {KEY: WORD}", "- [KEY, WORD]", "[KEY WORD]", "{KEY WORD}", "KEY=WORD", "KEY = WORD", "a: b # KEY: WORD", "# KEY WORD", "KEY: !WORD x", "KEY: &WORD x", "? KEY\n: WORD",
+	"KEY WORD", "- KEY WORD", "- KEY: WORD", "- {KEY: WORD}", "- [KEY, WORD]", "[KEY WORD]", "{KEY WORD}", "KEY=WORD", "KEY = WORD", "a: b # KEY: WORD", "# KEY WORD", "KEY: \"a # b\" # was WORD", "KEY: !WORD x", "KEY: &WORD x", "? KEY\n: WORD",
 	"KEY: @WORD", "KEY: *WORD", "KEY: {WORD", "KEY: [WORD", "{KEY: WORD", "KEY: \"WORD", "KEY: WORD: x", "KEY: WORD\n\tx: y",
 }
 
@@ -149,9 +149,6 @@ func told(t interface{ Fatal(...any) }, text string) string {
 	return b.String() + r.problems.String()
 }
 
-// secretWords are those by which a line is judged that is no YAML, and a comment: the schema says nothing of them.
-var secretWords = regexp.MustCompile(`(?i)pass|secret|psk|token|md5`)
-
 // promised reports whether the password of a text is to be hidden. It is wherever the schema gives it no type; in the place of
 // passwordFrom the names of a Secret have one. In a comment, and in what is no YAML, a word beside it tells.
 func promised(key, text, place string) bool {
@@ -164,7 +161,8 @@ func promised(key, text, place string) bool {
 	}
 	before, after, _ := strings.Cut(text, canary)
 	line, _, _ := strings.Cut(after, "\n")
-	return secretWords.MatchString(before[strings.LastIndex(before, "\n")+1:] + line)
+	line = strings.ToLower(before[strings.LastIndex(before, "\n")+1:] + line)
+	return slices.ContainsFunc(passwordKeys, func(key string) bool { return key != "key" && strings.Contains(line, strings.ToLower(key)) }) // of taints and selectors, too
 }
 
 // However a password is written, wherever it stands, and whatever else is wrong there:
