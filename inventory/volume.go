@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"cmp"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -34,8 +33,9 @@ func PortalOf(text string) Portal {
 	if text == "" {
 		return Portal{}
 	}
-	if host, port, err := net.SplitHostPort(text); err == nil {
-		return Portal{ServerOf(host), port}
+	// The last colon is before the port, unless it is within an address of IPv6.
+	if i := strings.LastIndexByte(text, ':'); i >= 0 && (strings.HasSuffix(text[:i], "]") || !strings.Contains(text[:i], ":")) {
+		return Portal{ServerOf(text[:i]), text[i+1:]}
 	}
 	return Portal{ServerOf(text), iscsiPort}
 }
