@@ -170,7 +170,8 @@ const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 func copyMeta(from metav1.ObjectMeta) metav1.ObjectMeta {
 	to := metav1.ObjectMeta{Name: from.Name, Labels: from.Labels, Annotations: map[string]string{}}
 	for k, v := range from.Annotations {
-		if k != lastApplied && k != AnnotationMovedTo {
+		// Nobody leads there yet, and whoever comes follows by a lease of its own.
+		if k != lastApplied && k != AnnotationMovedTo && k != source.AnnotationLease && k != source.AnnotationNextLease {
 			to.Annotations[k] = v
 		}
 	}
