@@ -111,10 +111,18 @@ func versionFindings(seen Observed) (out []Finding) {
 	}
 	for _, pod := range seen.Controllers {
 		if tag := tagOf(pod.Image); tag != "" && !slices.Contains(tags, "") && !slices.Contains(tags, tag) {
-			return append(out, Finding{Kind: KindController, Reason: string(VersionsDiffer), Message: fmt.Sprintf("it is of version %s, and most agents are of %s", tag, strings.Join(tags, " or "))})
+			return append(out, Finding{Kind: KindController, Reason: string(VersionsDiffer), Message: fmt.Sprintf("it is of version %s, and %s of %s", tag, whoseAgents(tags), strings.Join(tags, " and "))})
 		}
 	}
 	return out
+}
+
+// whoseAgents says how many agents have one of some tags.
+func whoseAgents(tags []string) string {
+	if len(tags) > 1 {
+		return "agents are"
+	}
+	return "most agents are"
 }
 
 // tagOf is the tag of an image's name; empty: it has none, or is named by its digest.
