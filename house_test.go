@@ -48,6 +48,7 @@ var floors = map[string]int{
 	"routing/kernel":               2,
 	"inventory/source":             2,
 	"inventory/routerconfig":       2,
+	"inventory/importer":           2,
 	"preview":                      2,
 	"bfd":                          1,
 	"lb/ipam":                      1,
@@ -77,6 +78,7 @@ var pure = map[string][]string{
 	"sorted":                 {},
 	"docs":                   {},
 	"inventory/routerconfig": {},
+	"inventory/importer":     {"go.yaml.in/yaml/v4", "sigs.k8s.io/yaml", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "go.universe.tf/metallb/api/v1beta1", "go.universe.tf/metallb/api/v1beta2"},
 }
 
 // impure are the parts of the standard library through which a pure package
@@ -89,7 +91,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source",
+		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -14,6 +14,13 @@ import (
 // which are left out.
 func (inv *Inventory) Format() []byte { return (&formatter{inv: inv}).document() }
 
+// FormatNoted prints as [Inventory.Format] does, with lines of comment at what they are about. The keys are paths as problems have
+// them: of a named thing, such as spec.pools[public], of a section, such as spec.bgp, or empty for the document. The inventory need not be
+// one that was parsed.
+func (inv *Inventory) FormatNoted(comments map[string][]string) []byte {
+	return (&formatter{inv: inv, comments: comments}).document()
+}
+
 // FormatAccepted prints everything, held machines and carved CIDRs too, for
 // [ParseAccepted].
 func (inv *Inventory) FormatAccepted() []byte {
@@ -24,11 +31,25 @@ func (inv *Inventory) FormatAccepted() []byte {
 type formatter struct {
 	inv      *Inventory
 	accepted bool
+	comments map[string][]string // by path; see FormatNoted
+}
+
+// commented is a mapping that begins with the comment on a path.
+func (f *formatter) commented(path string, m mapOf) mapOf {
+	if lines := f.comments[path]; len(lines) > 0 {
+		return append(mapOf{{"", remarks(lines)}}, m...)
+	}
+	return m
+}
+
+// named maps every value, each with the comment on it.
+func named[T any](f *formatter, section string, all []T, name func(T) string, m func(T) mapOf) []mapOf {
+	return mapsOf(all, func(v T) mapOf { return f.commented(section+"["+name(v)+"]", m(v)) })
 }
 
 func (f *formatter) document() []byte {
 	var p printer
-	p.mapping(filled(mapOf{{"apiVersion", APIVersion}, {"kind", Kind}, {"metadata", mapOf{{"name", f.inv.Name}}}, {"spec", f.spec()}}), 0)
+	p.mapping(f.commented("", filled(mapOf{{"apiVersion", APIVersion}, {"kind", Kind}, {"metadata", mapOf{{"name", f.inv.Name}}}, {"spec", f.spec()}})), 0)
 	return p.Bytes()
 }
 
@@ -39,15 +60,15 @@ func (f *formatter) spec() mapOf {
 		{"expect", filled(mapOf{{"racks", inv.Expect.Racks}, {"pools", inv.Expect.Pools}})},
 		{"safety", safetyMap(inv.Safety)},
 		{"labels", textsOf(inv.NodeLabels)},
-		{"bgp", append(filled(mapOf{{"asn", plain(inv.BGP.ASN, 0)}}), sessionMap(inv.BGP.Session)...)},
-		{"bfdProfiles", mapsOf(inv.BFDProfiles, bfdMap)},
-		{"communities", textsOf(inv.Communities)},
+		{"bgp", f.commented("spec.bgp", append(filled(mapOf{{"asn", plain(inv.BGP.ASN, 0)}}), sessionMap(inv.BGP.Session)...))},
+		{"bfdProfiles", named(f, "spec.bfdProfiles", inv.BFDProfiles, func(b BFDProfile) string { return b.Name }, bfdMap)},
+		{"communities", f.commented("spec.communities", textsOf(inv.Communities))},
 		{"podNetwork", podNetworkMap(inv.PodNetwork)},
 		{"routers", f.routers("")},
 		{"onLink", onLinkMap(inv.OnLink)},
-		{"pools", mapsOf(inv.Pools, f.pool)},
+		{"pools", named(f, "spec.pools", inv.Pools, func(p Pool) string { return p.Name }, f.pool)},
 		{"storage", mapsOf(inv.Storage, storageMap)},
-		{"racks", mapsOf(inv.Racks, f.rack)},
+		{"racks", named(f, "spec.racks", inv.Racks, func(r Rack) string { return r.Name }, f.rack)},
 	})
 }
 
@@ -177,10 +198,14 @@ func lengthsMap(l, none PrefixLengths) mapOf {
 
 // routers are those of a rack, or of the spec.
 func (f *formatter) routers(rack string) []mapOf {
+	section := "spec.routers"
+	if rack != "" {
+		section = rackPath(rack) + ".routers"
+	}
 	var out []mapOf
 	for _, r := range f.inv.Routers {
 		if r.Rack == rack {
-			out = append(out, routerMap(r))
+			out = append(out, f.commented(section+"["+r.Name+"]", routerMap(r)))
 		}
 	}
 	return out
@@ -281,7 +306,7 @@ func (f *formatter) rack(r Rack) mapOf {
 	var machines []mapOf
 	for i := range r.Machines {
 		if f.accepted || !r.Machines[i].Held {
-			machines = append(machines, f.machine(&r.Machines[i]))
+			machines = append(machines, f.commented(machinePath(r.Name, r.Machines[i].Name), f.machine(&r.Machines[i])))
 		}
 	}
 	peers := mapOf{{"peers", r.Peers}} // told, too, where there are none

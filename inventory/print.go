@@ -18,6 +18,9 @@ type pair struct {
 	value any
 }
 
+// remarks are lines of comment, which come first in a mapping, under a key that nobody reads.
+type remarks []string
+
 // bare is a scalar that is printed as it is: a number or a truth value.
 type bare string
 
@@ -31,6 +34,7 @@ func filled(m mapOf) mapOf {
 type printer struct{ bytes.Buffer }
 
 func (p *printer) mapping(m mapOf, indent int) {
+	m = p.comment(m, indent)
 	for i, f := range m {
 		if i > 0 || indent >= 0 {
 			p.WriteString(strings.Repeat(" ", max(indent, 0)))
@@ -67,8 +71,24 @@ func (p *printer) field(f pair, indent int) {
 	}
 }
 
+// comment writes the comment that a mapping begins with, and returns the rest.
+func (p *printer) comment(m mapOf, indent int) mapOf {
+	if len(m) == 0 {
+		return m
+	}
+	lines, ok := m[0].value.(remarks)
+	if !ok {
+		return m
+	}
+	for _, line := range lines {
+		p.WriteString(strings.TrimRight(strings.Repeat(" ", max(indent, 0))+"# "+line, " ") + "\n")
+	}
+	return m[1:]
+}
+
 // item writes a mapping as an item of a list.
 func (p *printer) item(m mapOf, indent int) {
+	m = p.comment(m, indent)
 	if len(m) == 0 {
 		p.WriteString(strings.Repeat(" ", indent) + "- {}\n")
 	}

@@ -90,22 +90,29 @@ func sameDocument(a, b inventory.Document) bool {
 // else may stand in them, [ReadText] says.
 func Read(path string) (Edit, error) {
 	var edit Edit
-	info, err := os.Stat(path)
-	if err != nil {
-		return edit, err
-	}
-	if info.IsDir() {
-		err = edit.readFolder(path)
-	} else {
-		err = edit.readFile(path)
+	texts, err := Texts(path)
+	for _, t := range texts {
+		edit.addText(t.Source, t.Data)
 	}
 	return edit, err
 }
 
-func (e *Edit) readFolder(folder string) error {
+// Texts are the bytes of the files that [Read] reads, whatever stands in them.
+func Texts(path string) ([]inventory.Document, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return textsOfFolder(nil, path)
+	}
+	return textOfFile(nil, path)
+}
+
+func textsOfFolder(texts []inventory.Document, folder string) ([]inventory.Document, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return err
+		return texts, err
 	}
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") {
@@ -114,24 +121,23 @@ func (e *Edit) readFolder(folder string) error {
 		path := filepath.Join(folder, entry.Name())
 		switch {
 		case entry.IsDir():
-			err = e.readFolder(path)
+			texts, err = textsOfFolder(texts, path)
 		case entry.Type()&fs.ModeType&^fs.ModeSymlink == 0 && carries(entry.Name()):
-			err = e.readFile(path)
+			texts, err = textOfFile(texts, path)
 		}
 		if err != nil {
-			return err
+			return texts, err
 		}
 	}
-	return nil
+	return texts, nil
 }
 
-func (e *Edit) readFile(path string) error {
+func textOfFile(texts []inventory.Document, path string) ([]inventory.Document, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return texts, err
 	}
-	e.addText(path, data)
-	return nil
+	return append(texts, inventory.Document{Source: path, Data: data}), nil
 }
 
 // carries reports whether a file or a key of that name holds a document.

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/importer"
+	"plinth.dev/plinth/inventory/source"
+)
+
+func newImportCommand() *cobra.Command {
+	var options importer.Options
+	var cluster clusterFlags
+	var strict bool
+	names := strings.Join(importer.Sources(), ", ")
+	cmd := &cobra.Command{
+		Use:   "import SOURCE[,SOURCE...] PATH...",
+		Short: "Write an inventory from what another program has written down",
+		Long: `Write an inventory from what another program has written down: its resources, or the Nodes of a cluster.
+The inventory goes to the standard output, and beside each thing stands where it came from. What
+is not in it, and what was guessed, goes to the standard error output, a line each, with its place.
+
+SOURCE is one of ` + names + `; several with commas between them are joined.
+PATH is a file or a folder, - for the standard input, or the word cluster: what is there is read, and nothing is changed.
+
+Exit codes: 0 all is in the inventory, 1 something is not or was guessed, 2 with errors; with --strict nothing is
+written where the code would be 1.`,
+		Example: `  plinth import nodes,metallb cluster > inventory.yaml
+  plinth import metallb metallb/
+  kubectl get nodes -o yaml | plinth import nodes --rack-by example.com/rack -`,
+		Args: usage(cobra.MinimumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			options.Sources = strings.Split(args[0], ",")
+			for _, s := range options.Sources {
+				if err := knownSource(s); err != nil {
+					return exit{exitUsage, err}
+				}
+			}
+			docs, err := readTexts(cmd, cluster, options.Sources, args[1:])
+			if err != nil {
+				return err
+			}
+			text, notes := importer.Import(options, docs...)
+			for _, n := range notes {
+				if n.Source == inCluster {
+					n.Line, n.Column = 0, 0 // of a text that nobody sees
+				}
+				fmt.Fprintln(cmd.ErrOrStderr(), n)
+			}
+			if text == nil || strict && len(notes) > 0 {
+				return exit{code: exitError}
+			}
+			if _, err := cmd.OutOrStdout().Write(text); err != nil {
+				return err
+			}
+			if len(notes) > 0 {
+				return exit{code: exitDegraded}
+			}
+			return nil
+		},
+	}
+	cluster.addTo(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&options.Name, "name", "imported", "the inventory's metadata.name")
+	flags.StringVar(&options.RackBy, "rack-by", "", "label of Nodes whose value is their rack (default: the one that all node selectors ask for, else topology.kubernetes.io/zone)")
+	flags.BoolVar(&options.Labels, "labels", false, "take labels of Nodes into the inventory, besides those of place and type")
+	flags.BoolVar(&options.PodNetwork, "pod-network", false, "take the Nodes' pod CIDRs into the inventory, for Plinth to route them in place of a CNI")
+	flags.BoolVar(&strict, "strict", false, "write nothing where something is not in the inventory or was guessed")
+	return cmd
+}
+
+// knownSource refuses what cannot be imported.
+func knownSource(name string) error {
+	all := importer.Sources()
+	for _, known := range all {
+		if name == known {
+			return nil
+		}
+	}
+	err := fmt.Errorf("%q cannot be imported; accepted: %s", name, strings.Join(all, ", "))
+	if meant := inventory.Nearest(name, all); meant != "" {
+		err = fmt.Errorf("%w; did you mean %s?", err, meant)
+	}
+	return err
+}
+
+// readTexts reads files, folders, the standard input, and the objects of a cluster that some sources ask for.
+func readTexts(cmd *cobra.Command, cluster clusterFlags, sources, paths []string) (docs []inventory.Document, err error) {
+	for _, path := range paths {
+		var found []inventory.Document
+		switch path {
+		case inCluster:
+			found, err = cluster.objects(cmd.Context(), importer.KindsOf(sources...))
+		case "-":
+			found = []inventory.Document{{Source: path}}
+			if found[0].Data, err = io.ReadAll(cmd.InOrStdin()); err != nil {
+				err = fmt.Errorf("standard input: %w", err)
+			}
+		default:
+			found, err = source.Texts(path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		docs = append(docs, found...)
+	}
+	return docs, nil
+}
+
+// objects are all of some kinds, as one document. A kind that the cluster does not know has none.
+func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]inventory.Document, error) {
+	config, err := c.config()
+	if err != nil {
+		return nil, err
+	}
+	known, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	for _, kind := range kinds {
+		resource, err := resourceOf(known, kind)
+		if err != nil {
+			return nil, err
+		}
+		if resource.Empty() {
+			continue
+		}
+		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range list.Items {
+			item.SetManagedFields(nil)
+			one, err := yaml.Marshal(item.Object)
+			if err != nil {
+				return nil, err
+			}
+			text.WriteString("---\n")
+			text.Write(one)
+		}
+	}
+	return []inventory.Document{{Source: inCluster, Data: text.Bytes()}}, nil
+}
+
+// resourceOf is what a kind is called in requests; empty: the cluster does not know it.
+func resourceOf(known discovery.DiscoveryInterface, kind importer.Kind) (schema.GroupVersionResource, error) {
+	version := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
+	all, err := known.ServerResourcesForGroupVersion(version.String())
+	if apierrors.IsNotFound(err) {
+		return schema.GroupVersionResource{}, nil
+	}
+	if err != nil {
+		return schema.GroupVersionResource{}, err
+	}
+	for _, r := range all.APIResources {
+		if r.Kind == kind.Kind && !strings.Contains(r.Name, "/") {
+			return version.WithResource(r.Name), nil
+		}
+	}
+	return schema.GroupVersionResource{}, nil
+}

@@ -1,0 +1,190 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// draft is an inventory in the making.
+type draft struct {
+	inv      inventory.Inventory
+	comments map[string][]string // by path; see [inventory.Inventory.FormatNoted]
+	notes    Notes
+	objects  []*object
+	nodes    []node // that were read, by whatever source
+	options  Options
+}
+
+// of are the objects of a kind, in the order in which they were written. Of an object that is there twice, as in a folder and in a list, the
+// first is read.
+func (d *draft) of(group, kind string) (all []*object) {
+	first := map[string]*object{}
+	for _, o := range d.objects {
+		if o.kind != kind || o.group() != group {
+			continue
+		}
+		key := o.namespace + "/" + o.name
+		if again := first[key]; again != nil {
+			if !o.read {
+				o.mark(noted, "")
+				d.note(o, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
+			}
+			o.read = true
+			continue
+		}
+		o.read = true
+		first[key] = o
+		all = append(all, o)
+	}
+	return all
+}
+
+// pass marks all objects of a kind as without meaning.
+func (d *draft) pass(group string, kinds ...string) {
+	for _, o := range d.objects {
+		if o.group() == group && slices.Contains(kinds, o.kind) {
+			o.read = true
+			o.fates = map[string]fate{"": meaningless}
+		}
+	}
+}
+
+// note tells what became of the fields at and below a path of an object.
+func (d *draft) note(o *object, path string, code Code, message string) {
+	d.tell(Told, o, path, code, message)
+}
+
+// fail tells what is not valid where it came from.
+func (d *draft) fail(o *object, path string, code Code, message string) {
+	d.tell(Error, o, path, code, message)
+}
+
+func (d *draft) tell(severity Severity, o *object, path string, code Code, message string) {
+	d.notes = append(d.notes, Note{Position: o.position(path), Severity: severity, Code: code, Object: o.String(), Path: path, Message: message, of: o})
+}
+
+// drop notes that fields are not carried over, as far as they are written.
+func (d *draft) drop(o *object, path, message string) {
+	if o.has(path) {
+		o.mark(noted, path)
+		d.note(o, path, NoCounterpart, message)
+	}
+}
+
+// dropUnless is drop, but for a value that says what goes without saying.
+func (d *draft) dropUnless(o *object, path, implied, message string) {
+	if n := o.at(path); n != nil && n.Value == implied {
+		o.mark(meaningless, path)
+		return
+	}
+	d.drop(o, path, message)
+}
+
+// leaveOut tells why nothing of an object is in the inventory, in the place of all that was told of it.
+func (d *draft) leaveOut(o *object, path string, code Code, message string) {
+	o.override(noted, "")
+	o.mark(meaningless, "apiVersion", "kind", "metadata", "status")
+	o.mark(noted, "metadata.name")
+	d.notes = slices.DeleteFunc(d.notes, func(n Note) bool { return n.of == o })
+	d.note(o, path, code, message)
+}
+
+// comment says beside a thing of the inventory where it came from.
+func (d *draft) comment(path string, o *object) {
+	line := "from " + o.String()
+	if !slices.Contains(d.comments[path], line) {
+		d.comments[path] = append(d.comments[path], line)
+	}
+}
+
+// finish notes all that no source spoke of.
+func (d *draft) finish() {
+	for _, o := range d.objects {
+		if !o.read {
+			d.note(o, "", NotRead, "is nothing that the import of "+strings.Join(d.options.Sources, " and ")+" reads")
+			continue
+		}
+		for _, l := range o.leaves() {
+			if o.fateOf(l.path) == "" {
+				o.mark(noted, l.path)
+				d.note(o, l.path, UnknownField, "is not known here, and not carried over")
+			}
+		}
+	}
+	d.notes.sort()
+}
+
+// rack is the one of a name, which is made where there is none.
+func (d *draft) rack(name string) *inventory.Rack {
+	for i := range d.inv.Racks {
+		if d.inv.Racks[i].Name == name {
+			return &d.inv.Racks[i]
+		}
+	}
+	d.inv.Racks = append(d.inv.Racks, inventory.Rack{Name: name})
+	return &d.inv.Racks[len(d.inv.Racks)-1]
+}
+
+// newPool has all defaults of a pool.
+func newPool(name string) inventory.Pool {
+	return inventory.Pool{Name: name, AutoAssign: true, State: inventory.PoolActive}
+}
+
+// newAdvertise has all defaults of an advertisement.
+func newAdvertise() inventory.Advertise {
+	return inventory.Advertise{Aggregate: inventory.PrefixLengths{IPv4: 32, IPv6: 128}, LocalPref: 100}
+}
+
+// complete gives what is written down in a draft what goes without saying there, so that it is not written.
+func (d *draft) complete() {
+	inv := &d.inv
+	inv.Name = cmp.Or(inv.Name, d.options.Name, "imported")
+	for i := range inv.Racks {
+		r := &inv.Racks[i]
+		r.ASN = cmp.Or(r.ASN, inv.BGP.ASN)
+		if len(r.Peers) == 0 {
+			r.Peers = d.defaultPeers()
+		}
+	}
+	for i := range inv.Pools {
+		if len(inv.Pools[i].Advertise) == 0 {
+			inv.Pools[i].Advertise = []inventory.Advertise{newAdvertise()}
+		}
+		d.excludeHosts(&inv.Pools[i])
+	}
+}
+
+// excludeHosts takes addresses of machines and routers out of a pool, which can be no VIPs.
+func (d *draft) excludeHosts(p *inventory.Pool) {
+	exclude := func(addrs []netip.Addr, who string) {
+		for _, a := range addrs {
+			has := func(r inventory.Range) bool { return r.Contains(a) }
+			if !slices.ContainsFunc(p.Ranges, has) || slices.ContainsFunc(p.Exclude, has) {
+				continue
+			}
+			p.Exclude = append(p.Exclude, inventory.Range{First: a, Last: a})
+			d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: "spec.pools[" + p.Name + "]", Message: fmt.Sprintf("%v is the address of %s, and excluded", a, who)})
+		}
+	}
+	for _, r := range d.inv.Routers {
+		exclude(r.Addresses, "router "+r.Name)
+	}
+	for _, r := range d.inv.Racks {
+		for _, m := range r.Machines {
+			exclude(append(slices.Clone(m.Addresses), m.ExternalAddresses...), "machine "+m.Name)
+		}
+	}
+}
+
+// defaultPeers are those of a rack that says nothing: all routers, in their order.
+func (d *draft) defaultPeers() (names []string) {
+	for _, r := range d.inv.Routers {
+		names = append(names, r.Name)
+	}
+	return names
+}

@@ -1,0 +1,91 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Options are what the one who imports says.
+type Options struct {
+	// Sources are the names of those that are read, in this order; see [Sources].
+	Sources []string
+	// Name is the inventory's metadata.name. Default: imported.
+	Name string
+	// RackBy is the label of Nodes whose value is the name of their rack. Default: what selectors of peers ask for, else
+	// topology.kubernetes.io/zone.
+	RackBy string
+	// Labels takes labels of Nodes into the inventory, besides those of place and type. They stay on the Nodes in any case.
+	Labels bool
+	// PodNetwork takes the pod CIDRs of Nodes into the inventory: Plinth is to route them, in place of a CNI.
+	PodNetwork bool
+}
+
+// Kind is a kind of object that a source reads.
+type Kind struct{ Group, Version, Kind string }
+
+// source reads what one other program has written down.
+type source struct {
+	name  string
+	kinds []Kind // to ask a cluster for, each in its newest version
+	read  func(*draft)
+}
+
+// sources are all of them, in the order of their reading: what others refer to comes first.
+var sources = []source{
+	{"nodes", nodeKinds, readNodes},
+	{"metallb", metalLBKinds, readMetalLB},
+}
+
+// Sources are the names of all that can be imported, sorted.
+func Sources() (names []string) {
+	for _, s := range sources {
+		names = append(names, s.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// KindsOf are the kinds of objects that some sources read.
+func KindsOf(names ...string) (kinds []Kind) {
+	for _, s := range sources {
+		if slices.Contains(names, s.name) {
+			kinds = append(kinds, s.kinds...)
+		}
+	}
+	return kinds
+}
+
+// Import writes the inventory that some documents tell of. The text is valid (see [inventory.Parse]) where no note is an error, and nil
+// else.
+func Import(options Options, docs ...inventory.Document) ([]byte, Notes) {
+	d := draftOf(options, docs)
+	if d.notes.Failed() {
+		return nil, d.notes
+	}
+	d.comments[""] = []string{"Made by plinth import " + strings.Join(options.Sources, ",") + "."}
+	text := d.inv.FormatNoted(d.comments)
+	if _, problems := inventory.Parse(inventory.Document{Source: "the inventory", Data: text}); problems.Err() != nil {
+		for _, p := range problems.Errors() {
+			d.notes = append(d.notes, Note{Severity: Error, Code: NotValid, Message: fmt.Sprintf("the inventory would not be valid: %v", p)})
+		}
+		return nil, d.notes
+	}
+	return text, d.notes
+}
+
+// draftOf reads all sources, and notes what none of them spoke of.
+func draftOf(options Options, docs []inventory.Document) *draft {
+	objects, unread := readObjects(docs)
+	d := &draft{comments: map[string][]string{}, notes: unread, objects: objects, options: options}
+	for _, s := range sources {
+		if slices.Contains(options.Sources, s.name) {
+			s.read(d)
+		}
+	}
+	d.complete()
+	d.finish()
+	return d
+}

@@ -1,0 +1,126 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// checkLaw holds an import against the law of this package: every scalar is carried, and then another value of it changes what comes out;
+// or a note tells of it; or it is without meaning. What comes out is valid, and the same each time. It returns what came out.
+func checkLaw(t *testing.T, options Options, docs ...inventory.Document) []byte {
+	t.Helper()
+	objects, unread := readObjects(docs)
+	if unread.Failed() {
+		t.Fatalf("is not read: %v", unread)
+	}
+	docs = rewritten(t, objects)
+	d := draftOf(options, docs)
+	text, notes := Import(options, docs...)
+	before := told(text, notes)
+	if again := told(Import(options, docs...)); again != before {
+		t.Errorf("two imports differ:\n%s\n%s", before, again)
+	}
+	if text == nil && !notes.Failed() {
+		t.Errorf("nothing is written, and no note is an error: %v", notes)
+	}
+	for i, o := range d.objects {
+		for j, l := range objects[i].leaves() { // of the nodes that can be changed
+			switch fate := o.fateOf(l.path); {
+			case !o.read, fate == meaningless:
+			case fate == noted && !tells(d.notes, o, l.path):
+				t.Errorf("%v %s: no note tells of it: %v", o, l.path, notes)
+			case fate == carried && text != nil:
+				was := l.node.Value
+				l.node.Value = other(was)
+				if after := told(Import(options, rewritten(t, objects)...)); after == before {
+					t.Errorf("%v %s is carried over, and with %q in the place of %q the same comes out:\n%s", o, l.path, l.node.Value, was, after)
+				}
+				l.node.Value = was
+			case fate == "":
+				t.Errorf("%v %s: nobody spoke of it (%d)", o, l.path, j)
+			}
+		}
+	}
+	return text
+}
+
+// told is all that an import says.
+func told(text []byte, notes Notes) string {
+	lines := make([]string, len(notes))
+	for i, n := range notes {
+		lines[i] = n.String()
+	}
+	return string(text) + strings.Join(lines, "\n")
+}
+
+// tells reports whether a note is of a field, or of all that it is in.
+func tells(notes Notes, o *object, path string) bool {
+	for _, n := range notes {
+		if n.of == o && (path == "metadata.name" || within(path, n.Path) || within(n.Path, parentOf(path))) { // each names the object
+			return true
+		}
+	}
+	return false
+}
+
+func parentOf(path string) string { return path[:max(0, parentEnd(path))] }
+
+// rewritten are the objects as documents, as their nodes are now.
+func rewritten(t *testing.T, objects []*object) (docs []inventory.Document) {
+	t.Helper()
+	for i, o := range objects {
+		text, err := yaml.Marshal(o.root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, inventory.Document{Source: fmt.Sprintf("sample-%03d", i), Data: text})
+	}
+	return docs
+}
+
+// other is another value of the same kind.
+func other(value string) string {
+	if b, err := strconv.ParseBool(value); err == nil && len(value) > 1 {
+		return strconv.FormatBool(!b)
+	}
+	if n, err := strconv.ParseUint(value, 10, 32); err == nil {
+		return strconv.FormatUint(n+1, 10)
+	}
+	if _, err := time.ParseDuration(value); err == nil {
+		return "37s"
+	}
+	if p, err := netip.ParsePrefix(value); err == nil {
+		if p.Addr().Is4() {
+			return "198.18.77.0/28"
+		}
+		return "2001:db8:77::/124"
+	}
+	if first, _, ok := strings.Cut(value, "-"); ok {
+		if _, err := netip.ParseAddr(strings.TrimSpace(first)); err == nil {
+			return "198.18.77.1-198.18.77.9"
+		}
+	}
+	if a, err := netip.ParseAddr(value); err == nil {
+		return a.Next().String()
+	}
+	if c, err := inventory.ParseCommunity(value); err == nil && strings.Contains(value, ":") {
+		return fmt.Sprintf("%d:%d", c.Global&0xffff, c.Local1&0x7fff+1)
+	}
+	return value + "x"
+}
+
+func TestAnotherValueIsAnother(t *testing.T) {
+	for _, v := range []string{"true", "0", "1", "9s", "10.0.0.0/24", "::1/128", "10.0.0.1 - 10.0.0.3", "10.0.0.1", "65535:65282", "a", "a-b", ""} {
+		if other(v) == v {
+			t.Errorf("%q stays as it is", v)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"go.universe.tf/metallb/api/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// metalLB is the API group of MetalLB's resources.
+const metalLB = "metallb.io"
+
+// metalLBKinds are MetalLB's resources as of v0.16.2, whose types they are read by. Those of versions before differ by fewer fields.
+var metalLBKinds = []Kind{
+	{metalLB, "v1beta1", "IPAddressPool"}, {metalLB, "v1beta2", "BGPPeer"}, {metalLB, "v1beta1", "BFDProfile"}, {metalLB, "v1beta1", "Community"},
+	{metalLB, "v1beta1", "BGPAdvertisement"}, {metalLB, "v1beta1", "L2Advertisement"},
+}
+
+// metalLBReader carries MetalLB's resources over.
+type metalLBReader struct {
+	*draft
+	profiles map[string]string              // BFD profiles by MetalLB's name
+	aliases  map[string]inventory.Community // by MetalLB's name
+	routers  map[string]string              // by the name of the BGPPeer
+	pools    []metalLBPool
+	places   places
+}
+
+type metalLBPool struct {
+	object *object
+	spec   v1beta1.IPAddressPoolSpec
+	labels map[string]string
+	pool   inventory.Pool
+	chosen int // advertisements that choose it
+}
+
+func readMetalLB(d *draft) {
+	r := &metalLBReader{draft: d, profiles: map[string]string{}, aliases: map[string]inventory.Community{}, routers: map[string]string{}}
+	d.pass(metalLB, "ServiceL2Status", "ServiceBGPStatus", "BGPSessionStatus", "ConfigurationState") // what is, not what is to be
+	r.readProfiles()
+	r.readAliases()
+	peers := r.readPeers()
+	advertisements, onLink := r.readAdvertisements(), r.readL2Advertisements()
+	r.places = placesOf(d, selectorsOf(peers, advertisements, onLink))
+	r.addPeers(peers)
+	r.readPools()
+	for i := range r.pools {
+		r.advertise(&r.pools[i], advertisements)
+		r.answer(&r.pools[i], onLink)
+	}
+	for _, a := range advertisements {
+		r.missing(a.object, a.spec.IPAddressPools, a.spec.IPAddressPoolSelectors)
+	}
+	for _, a := range onLink {
+		r.missing(a.object, a.spec.IPAddressPools, a.spec.IPAddressPoolSelectors)
+	}
+	r.addPools()
+}
+
+// readProfiles carries BFD timers over. Plinth has one interval for both ways: the larger, so that nothing is taken for dead that was not
+// before.
+func (r *metalLBReader) readProfiles() {
+	taken := map[string]bool{}
+	for _, o := range r.of(metalLB, "BFDProfile") {
+		p, ok := decode[v1beta1.BFDProfile](r.draft, o)
+		if !ok {
+			continue
+		}
+		const usual = 300 // milliseconds, where MetalLB is told nothing
+		receive, transmit := orElse(p.Spec.ReceiveInterval, usual), orElse(p.Spec.TransmitInterval, usual)
+		o.mark(carried, "spec.receiveInterval", "spec.transmitInterval", "spec.detectMultiplier")
+		if receive != transmit {
+			path, of := "spec.receiveInterval", receive
+			if receive > transmit {
+				path, of = "spec.transmitInterval", transmit
+			}
+			o.mark(noted, path)
+			r.note(o, path, NoCounterpart, fmt.Sprintf("%d ms; Plinth has one interval for both ways, %d ms", of, max(receive, transmit)))
+		}
+		r.drop(o, "spec.echoInterval", "Plinth has no BFD echo")
+		r.dropUnless(o, "spec.echoMode", "false", "Plinth has no BFD echo: failures are found by control packets")
+		r.dropUnless(o, "spec.passiveMode", "false", "Plinth's BFD sends from the start, as the active end (RFC 5880, section 6.1)")
+		r.drop(o, "spec.minimumTtl", "Plinth takes BFD packets over multihop of any TTL (RFC 5883)")
+		name := r.name(o, taken, "peers refer to it")
+		r.profiles[o.name] = name
+		r.comment("spec.bfdProfiles["+name+"]", o)
+		r.inv.BFDProfiles = append(r.inv.BFDProfiles, inventory.BFDProfile{
+			Name: name, Interval: time.Duration(max(receive, transmit)) * time.Millisecond, Multiplier: uint8(min(orElse(p.Spec.DetectMultiplier, 3), 255)),
+		})
+	}
+}
+
+func orElse[T any](given *T, usual T) T {
+	if given == nil {
+		return usual
+	}
+	return *given
+}
+
+// readAliases carries names of communities over. Pools have their values.
+func (r *metalLBReader) readAliases() {
+	taken := map[string]bool{}
+	for _, o := range r.of(metalLB, "Community") {
+		c, ok := decode[v1beta1.Community](r.draft, o)
+		if !ok {
+			continue
+		}
+		o.mark(meaningless, "metadata.name")
+		o.mark(carried, "spec.communities")
+		for i, alias := range c.Spec.Communities {
+			path := fmt.Sprintf("spec.communities[%d]", i)
+			value, err := inventory.ParseCommunity(alias.Value)
+			if err != nil {
+				o.mark(noted, path)
+				r.note(o, path+".value", NotValid, fmt.Sprintf("%v; the name %q is left out", err, alias.Name))
+				continue
+			}
+			if known, err := inventory.ParseCommunity(strings.ToLower(strings.ReplaceAll(alias.Name, "_", "-"))); err == nil && known == value {
+				o.mark(meaningless, path) // every inventory has that name
+				r.aliases[alias.Name] = value
+				continue
+			}
+			name, same := nameIn(alias.Name, taken)
+			if !same {
+				r.note(o, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", alias.Name, name))
+			}
+			r.aliases[alias.Name] = value
+			if r.inv.Communities == nil {
+				r.inv.Communities = map[string]inventory.Community{}
+			}
+			r.inv.Communities[name] = value
+			r.comment("spec.communities", o)
+		}
+	}
+}
+
+// readPools carries pools over, without what their advertisements say.
+func (r *metalLBReader) readPools() {
+	taken, last := map[string]bool{}, 0
+	objects := r.of(metalLB, "IPAddressPool")
+	for _, o := range objects {
+		p, ok := decode[v1beta1.IPAddressPool](r.draft, o)
+		if !ok {
+			continue
+		}
+		pool := newPool(r.name(o, taken, "Services that ask for it by the annotation metallb.io/address-pool have to ask for the other name"))
+		o.mark(carried, "spec.addresses", "spec.autoAssign", "spec.avoidBuggyIPs", "spec.serviceAllocation")
+		pool.AutoAssign = orElse(p.Spec.AutoAssign, true)
+		pool.Ranges = r.ranges(o, p.Spec.Addresses)
+		if p.Spec.AvoidBuggyIPs {
+			pool.Exclude = r.buggy(o, pool.Ranges)
+		}
+		if a := p.Spec.AllocateTo; a != nil {
+			pool.Priority, pool.Namespaces = a.Priority, a.Namespaces
+			pool.NamespaceSelectors, pool.Selectors = selectors(a.NamespaceSelectors), selectors(a.ServiceSelectors)
+			last = max(last, a.Priority)
+		}
+		if len(pool.Ranges) == 0 {
+			r.leaveOut(o, "spec.addresses", NotValid, "has no address that a pool can have: the pool is left out")
+			continue
+		}
+		r.comment("spec.pools["+pool.Name+"]", o)
+		r.pools = append(r.pools, metalLBPool{object: o, spec: p.Spec, labels: p.Labels, pool: pool})
+	}
+	if last == 0 {
+		return
+	}
+	for i := range r.pools { // no priority is the last one in MetalLB, and the first in Plinth
+		if p := &r.pools[i].pool; p.Priority == 0 {
+			p.Priority = last + 10
+		}
+	}
+}
+
+// ranges reads addresses. MetalLB takes prefixes with host bits.
+func (r *metalLBReader) ranges(o *object, addresses []string) (all []inventory.Range) {
+	for i, text := range addresses {
+		path := fmt.Sprintf("spec.addresses[%d]", i)
+		one, err := rangeIn(text)
+		if err != nil {
+			o.mark(noted, path)
+			r.note(o, path, NotValid, fmt.Sprintf("%v: it is left out", err))
+			continue
+		}
+		if other := r.owner(one, all); other != "" {
+			o.mark(noted, path)
+			r.note(o, path, NotValid, fmt.Sprintf("has addresses that %s has, too: it is left out", other))
+			continue
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// owner tells who has addresses of a range already.
+func (r *metalLBReader) owner(one inventory.Range, own []inventory.Range) string {
+	if slices.ContainsFunc(own, one.Overlaps) {
+		return "the same pool"
+	}
+	for _, p := range r.inv.Pools {
+		if slices.ContainsFunc(p.Ranges, one.Overlaps) {
+			return "pool " + p.Name
+		}
+	}
+	for _, p := range r.pools {
+		if slices.ContainsFunc(p.pool.Ranges, one.Overlaps) {
+			return "pool " + p.pool.Name
+		}
+	}
+	return ""
+}
+
+// rangeIn reads a range as MetalLB does.
+func rangeIn(text string) (inventory.Range, error) {
+	text = strings.TrimSpace(text)
+	if p, err := netip.ParsePrefix(text); err == nil {
+		return inventory.ParseRange(p.Masked().String())
+	}
+	if first, last, ok := strings.Cut(text, "-"); ok {
+		text = strings.TrimSpace(first) + "-" + strings.TrimSpace(last)
+	}
+	return inventory.ParseRange(text)
+}
+
+// buggyAtMost bounds what avoidBuggyIPs makes of a pool.
+const buggyAtMost = 1024
+
+// buggy are the addresses that end with .0 and .255, which MetalLB does not give with avoidBuggyIPs.
+func (r *metalLBReader) buggy(o *object, ranges []inventory.Range) (all []inventory.Range) {
+	for _, one := range ranges {
+		if !one.Is4() {
+			continue
+		}
+		for a := one.First; a.IsValid() && one.Contains(a); a = nextBuggy(a) {
+			if last := a.As4()[3]; last != 0 && last != 255 {
+				continue
+			}
+			if len(all) == buggyAtMost {
+				o.mark(noted, "spec.avoidBuggyIPs")
+				r.note(o, "spec.avoidBuggyIPs", NoCounterpart, fmt.Sprintf("the pool has more than %d addresses that end with .0 or .255; exclude those that are not to be given", buggyAtMost))
+				return nil
+			}
+			all = append(all, inventory.Range{First: a, Last: a})
+		}
+	}
+	return all
+}
+
+// nextBuggy is the next address that ends with .0 or .255.
+func nextBuggy(a netip.Addr) netip.Addr {
+	b := a.As4()
+	if b[3] == 255 {
+		return a.Next()
+	}
+	b[3] = 255
+	return netip.AddrFrom4(b)
+}
+
+// addPools puts the pools into the inventory.
+func (r *metalLBReader) addPools() {
+	for _, p := range r.pools {
+		if p.chosen == 0 {
+			r.note(p.object, "", Differs, "no advertisement chooses this pool, so that MetalLB announces nothing of it; Plinth does. Leave it out, or say state: disabled")
+		}
+		r.inv.Pools = append(r.inv.Pools, p.pool)
+	}
+}
+
+// missing notes pools that an advertisement names and that are not there, and an advertisement that chooses none.
+func (r *metalLBReader) missing(o *object, names []string, by []metav1.LabelSelector) {
+	if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.chooses(names, by) }) {
+		r.leaveOut(o, "spec", NotValid, "chooses no IPAddressPool of those that were read: it is left out")
+		return
+	}
+	for i, name := range names {
+		if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.object.name == name }) {
+			path := fmt.Sprintf("spec.ipAddressPools[%d]", i)
+			o.mark(noted, path)
+			r.note(o, path, NotValid, fmt.Sprintf("there is no IPAddressPool %q in what was read", name))
+		}
+	}
+}
+
+// chooses reports whether an advertisement is of a pool: by its name, by its labels, or of all where it says neither.
+func (p metalLBPool) chooses(names []string, by []metav1.LabelSelector) bool {
+	if len(names) == 0 && len(by) == 0 {
+		return true
+	}
+	return slices.Contains(names, p.object.name) || slices.ContainsFunc(selectors(by), func(s inventory.Selector) bool { return s.Matches(p.labels) })
+}
+
+// selectors are those of Kubernetes in the inventory's own type.
+func selectors(all []metav1.LabelSelector) (out []inventory.Selector) {
+	for _, s := range all {
+		out = append(out, selector(s))
+	}
+	return out
+}
+
+func selector(s metav1.LabelSelector) inventory.Selector {
+	out := inventory.Selector{MatchLabels: s.MatchLabels}
+	for _, e := range s.MatchExpressions {
+		out.MatchExpressions = append(out.MatchExpressions, inventory.Requirement{Key: e.Key, Operator: inventory.Operator(e.Operator), Values: e.Values})
+	}
+	return out
+}

@@ -1,0 +1,195 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"go.universe.tf/metallb/api/v1beta2"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// metalLBPeer is a BGPPeer.
+type metalLBPeer struct {
+	object *object
+	spec   v1beta2.BGPPeerSpec
+}
+
+// readPeers reads BGPPeers. Those of v1beta1 have the same fields but for one, which is noted.
+func (r *metalLBReader) readPeers() (peers []metalLBPeer) {
+	for _, o := range r.of(metalLB, "BGPPeer") {
+		if p, ok := decode[v1beta2.BGPPeer](r.draft, o); ok {
+			peers = append(peers, metalLBPeer{o, p.Spec})
+		}
+	}
+	return peers
+}
+
+// farHops is the TTL that FRR gives a session of a neighbour with ebgp-multihop and no number, which is what MetalLB configures.
+const farHops = 255
+
+// addPeers makes routers of the peers. The first of them says the machines' AS number.
+func (r *metalLBReader) addPeers(peers []metalLBPeer) {
+	taken := map[string]bool{}
+	for _, p := range peers {
+		o := p.object
+		o.mark(carried, "spec.myASN", "spec.peerASN", "spec.peerAddress", "spec.peerPort", "spec.holdTime", "spec.bfdProfile", "spec.ebgpMultiHop",
+			"spec.enableGracefulRestart", "spec.nodeSelectors")
+		r.dropOfPeer(o)
+		router, ok := r.router(p)
+		if !ok {
+			continue
+		}
+		router.Name = r.name(o, taken, "pools refer to it")
+		r.routers[o.name] = router.Name
+		r.comment("spec.routers["+router.Name+"]", o)
+		r.inv.Routers = append(r.inv.Routers, router)
+		racks := r.places.of(o, "spec.nodeSelectors", selectors(p.spec.NodeSelectors))
+		r.ourASN(p, racks)
+		for _, name := range racks {
+			rack := r.rack(name)
+			rack.Peers = append(rack.Peers, router.Name)
+		}
+	}
+	r.peerTheOthers(peers)
+}
+
+// router is what a BGPPeer is in the inventory; false: it cannot be there.
+func (r *metalLBReader) router(p metalLBPeer) (router inventory.Router, ok bool) {
+	o, spec := p.object, p.spec
+	if spec.Interface != "" && spec.Address == "" {
+		r.leaveOut(o, "spec.interface", ByHand, "a session without an address: write the router's link-local address, as in fe80::1%"+spec.Interface+". The router is left out")
+		return router, false
+	}
+	addr, err := netip.ParseAddr(spec.Address)
+	if err != nil {
+		r.leaveOut(o, "spec.peerAddress", NotValid, fmt.Sprintf("%q is not an address: the router is left out", spec.Address))
+		return router, false
+	}
+	asn := spec.ASN
+	switch spec.DynamicASN {
+	case v1beta2.InternalASNMode:
+		asn = spec.MyASN
+		o.mark(carried, "spec.dynamicASN")
+	case v1beta2.ExternalASNMode:
+		r.leaveOut(o, "spec.dynamicASN", ByHand, "Plinth wants the number of the router's AS: write the router with it. It is left out")
+		return router, false
+	}
+	if asn == 0 || spec.MyASN == 0 {
+		r.leaveOut(o, "spec", NotValid, "has no AS number for both ends: the router is left out")
+		return router, false
+	}
+	router = inventory.Router{Addresses: []netip.Addr{addr}, ASN: inventory.ASN(asn), Port: cmp.Or(spec.Port, 179)}
+	r.session(p, &router.Session)
+	return router, true
+}
+
+// session carries over how a session is held.
+func (r *metalLBReader) session(p metalLBPeer, to *inventory.SessionOptions) {
+	o, spec := p.object, p.spec
+	if h := spec.HoldTime; h != nil {
+		switch {
+		case h.Duration >= 3*time.Second && h.Duration%time.Second == 0:
+			to.HoldTime = inventory.Some(h.Duration)
+		default:
+			o.mark(noted, "spec.holdTime")
+			r.note(o, "spec.holdTime", NoCounterpart, fmt.Sprintf("%v; Plinth has whole seconds of 3 at least, and the session gets 9s", h.Duration))
+		}
+	}
+	if spec.EBGPMultiHop {
+		to.Multihop = inventory.Some(uint8(farHops))
+	}
+	if n := o.at("spec.enableGracefulRestart"); n != nil && !spec.EnableGracefulRestart {
+		to.RestartTime = inventory.Some(time.Duration(0))
+	}
+	if spec.BFDProfile != "" {
+		name, ok := r.profiles[spec.BFDProfile]
+		if !ok {
+			o.mark(noted, "spec.bfdProfile")
+			r.note(o, "spec.bfdProfile", NotValid, fmt.Sprintf("there is no BFDProfile %q in what was read: the session is without BFD", spec.BFDProfile))
+		} else {
+			to.BFD = inventory.Some(name)
+		}
+	}
+	r.password(p, to)
+}
+
+// password points at the Secret. A password that is written down is never printed.
+func (r *metalLBReader) password(p metalLBPeer, to *inventory.SessionOptions) {
+	o := p.object
+	if s := p.spec.PasswordSecret; s.Name != "" {
+		o.mark(carried, "spec.passwordSecret.name")
+		o.mark(noted, "spec.passwordSecret.namespace")
+		to.Password = inventory.Some(inventory.SecretKey{Secret: s.Name, Key: "password"})
+		r.note(o, "spec.passwordSecret", ByHand, fmt.Sprintf("copy the Secret into Plinth's namespace: kubectl -n %s get secret %s -o yaml | sed '/namespace:/d;/uid:/d;/resourceVersion:/d' | kubectl -n kube-system apply -f -",
+			cmp.Or(s.Namespace, o.namespace, "metallb-system"), s.Name))
+		return
+	}
+	if p.spec.Password != "" {
+		o.mark(noted, "spec.password")
+		secret, _ := nameIn("bgp-"+o.name, map[string]bool{})
+		to.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
+		r.note(o, "spec.password", ByHand, fmt.Sprintf("a password belongs into a Secret: kubectl -n kube-system create secret generic %s --from-literal=password=THE-PASSWORD", secret))
+	}
+}
+
+// dropOfPeer notes what no session of Plinth's has.
+func (r *metalLBReader) dropOfPeer(o *object) {
+	for _, f := range [][2]string{
+		{"spec.localASN", "Plinth has no AS number of its own for one session; a rack can have one (asn)"},
+		{"spec.sourceAddress", "sessions come from the machine's address in the router's subnet, else from the first of the router's family"},
+		{"spec.vrf", "Plinth has no VRFs; the session would come from the main table"},
+		{"spec.routerID", "the router ID is the machine's first IPv4 address, or made of its name"},
+		{"spec.keepaliveTime", "keepalives are sent every third of the hold time (RFC 4271, section 10)"},
+		{"spec.connectTime", "sessions are tried again after 1 to 16 seconds"},
+	} {
+		r.drop(o, f[0], f[1])
+	}
+	r.dropUnless(o, "spec.disableMP", "false", "a session carries both families where the router does; two addresses make a session for each")
+	r.dropUnless(o, "spec.dualStackAddressFamily", "true", "a session carries both families where the router does")
+}
+
+// ourASN says the machines' AS number: the first one is everybody's, another one that of the racks which have the peer alone.
+func (r *metalLBReader) ourASN(p metalLBPeer, racks []string) {
+	asn := inventory.ASN(p.spec.MyASN)
+	switch {
+	case r.inv.BGP.ASN == 0:
+		r.inv.BGP.ASN = asn
+		r.comment("spec.bgp", p.object)
+	case len(racks) == 0 && asn != r.inv.BGP.ASN:
+		p.object.mark(noted, "spec.myASN")
+		r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("%v, and other peers have %v, which all machines get: one rack has one AS number", asn, r.inv.BGP.ASN))
+	}
+	for _, name := range racks {
+		switch rack := r.rack(name); {
+		case rack.ASN == 0:
+			rack.ASN = asn
+		case rack.ASN != asn:
+			p.object.mark(noted, "spec.myASN")
+			r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("%v, and rack %s has %v by another peer", asn, name, rack.ASN))
+		}
+	}
+}
+
+// peerTheOthers gives peers without selectors to the racks that have others with selectors, for peers are told whole.
+func (r *metalLBReader) peerTheOthers(peers []metalLBPeer) {
+	for _, p := range peers {
+		name := r.routers[p.object.name]
+		if name == "" || len(r.places.of(nil, "", selectors(p.spec.NodeSelectors))) > 0 {
+			continue
+		}
+		for i := range r.inv.Racks {
+			rack := &r.inv.Racks[i]
+			if len(rack.Peers) == 0 {
+				continue // it has all of them
+			}
+			rack.Peers = append(rack.Peers, name)
+			if asn := inventory.ASN(p.spec.MyASN); rack.ASN != asn {
+				p.object.mark(noted, "spec.myASN")
+				r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("%v, and rack %s has %v by another peer: its machines have that at this router, too", asn, rack.Name, rack.ASN))
+			}
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+var nodeKinds = []Kind{{"", "v1", "Node"}}
+
+// node is a Node that was read, with the rack that its machine stands in.
+type node struct {
+	object *object
+	name   string
+	labels map[string]string
+	rack   string
+}
+
+// readNodes makes a machine of each Node. What Kubernetes, kubelets and people keep on Nodes themselves stays there, and is not written.
+func readNodes(d *draft) {
+	var all []*corev1.Node
+	var objects []*object
+	for _, o := range d.of("", "Node") {
+		if n, ok := decode[corev1.Node](d, o); ok {
+			all, objects = append(all, n), append(objects, o)
+		}
+	}
+	r := nodeReader{draft: d, racks: map[string]string{}, taken: map[string]bool{}, uuids: uuidsOf(all), ids: map[string]string{}, rackBy: cmp.Or(d.options.RackBy, rackLabel(d.nodeSelectors()))}
+	r.region = sameOf(all, corev1.LabelTopologyRegion)
+	d.inv.Region = r.region
+	for i, n := range all {
+		r.machine(objects[i], n)
+	}
+}
+
+// nodeSelectors are those of all objects that were read.
+func (d *draft) nodeSelectors() (all []inventory.Selector) {
+	for _, o := range d.objects {
+		labels := map[string]string{}
+		var asked []inventory.Requirement
+		for _, l := range o.leaves() {
+			if !strings.Contains(l.path, "odeSelector") {
+				continue
+			}
+			if _, key, ok := strings.Cut(l.path, ".matchLabels"); ok {
+				labels[strings.Trim(key, ".[]")] = l.node.Value
+			} else if strings.HasSuffix(l.path, "].key") {
+				asked = append(asked, inventory.Requirement{Key: l.node.Value})
+			}
+		}
+		all = append(all, inventory.Selector{MatchLabels: labels, MatchExpressions: asked})
+	}
+	return all
+}
+
+// sameOf is the value of a label that all Nodes have, or none.
+func sameOf(all []*corev1.Node, label string) string {
+	if len(all) == 0 {
+		return ""
+	}
+	value := all[0].Labels[label]
+	if slices.ContainsFunc(all, func(n *corev1.Node) bool { return n.Labels[label] != value }) {
+		return ""
+	}
+	return value
+}
+
+// uuidsOf counts how many Nodes report each system UUID.
+func uuidsOf(all []*corev1.Node) map[inventory.UUID]int {
+	count := map[inventory.UUID]int{}
+	for _, n := range all {
+		count[inventory.ReportedUUID(n.Status.NodeInfo.SystemUUID)]++
+	}
+	return count
+}
+
+type nodeReader struct {
+	*draft
+	rackBy string // label whose value is the rack
+	region string // of all Nodes
+	racks  map[string]string
+	taken  map[string]bool
+	uuids  map[inventory.UUID]int
+	ids    map[string]string // Node by the id of its machine
+}
+
+func (r *nodeReader) machine(o *object, n *corev1.Node) {
+	o.mark(meaningless, "spec", "status")
+	o.mark(carried, "spec.providerID", "status.addresses")
+	m := inventory.Machine{Name: n.Name, ID: n.Name, OwnState: inventory.StateActive, State: inventory.StateActive, Type: n.Labels[corev1.LabelInstanceTypeStable]}
+	if !inventoryName.MatchString(n.Name) {
+		r.fail(o, "metadata.name", NotValid, "no machine can have this name")
+		return
+	}
+	r.providerID(o, n, &m)
+	r.addresses(o, n, &m)
+	if u, ok := inventory.ParseUUID(n.Status.NodeInfo.SystemUUID); ok && r.uuids[inventory.ReportedUUID(u.String())] == 1 {
+		m.SystemUUID = inventory.ReportedUUID(u.String())
+		o.mark(carried, "status.nodeInfo.systemUUID")
+	}
+	if r.options.PodNetwork {
+		r.podCIDRs(o, n, &m)
+	}
+	r.labels(o, n, &m)
+	r.taints(o, n, &m)
+	rack := r.rackOf(o, n)
+	m.Rack = rack
+	if len(m.Addresses) == 0 {
+		m.OwnState, m.State = inventory.StatePlanned, inventory.StatePlanned
+		r.note(o, "status.addresses", Guessed, "the Node has no address yet: the machine is planned. Give it its addresses, and take the state away")
+	}
+	to := r.rack(rack)
+	to.Machines = append(to.Machines, m)
+	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", rack, m.Name), o)
+	r.nodes = append(r.nodes, node{o, n.Name, n.Labels, rack})
+}
+
+// providerID keeps what the Node is known by: an ID of Plinth's is the machine's id, another one an alias.
+func (r *nodeReader) providerID(o *object, n *corev1.Node, m *inventory.Machine) {
+	switch id, ours := strings.CutPrefix(n.Spec.ProviderID, inventory.ProviderScheme+"://"); {
+	case n.Spec.ProviderID == "":
+	case ours:
+		m.ID = id
+	default:
+		m.Aliases = []string{n.Spec.ProviderID}
+	}
+	if other := r.ids[m.ID]; other != "" {
+		r.fail(o, "spec.providerID", NotValid, fmt.Sprintf("node %s has the same: one of them is another machine", other))
+	}
+	r.ids[m.ID] = n.Name
+}
+
+func (r *nodeReader) addresses(o *object, n *corev1.Node, m *inventory.Machine) {
+	for i, a := range n.Status.Addresses {
+		path := fmt.Sprintf("status.addresses[%d]", i)
+		addr, err := netip.ParseAddr(a.Address)
+		switch {
+		case a.Type == corev1.NodeHostName:
+			m.Hostname = a.Address
+			if a.Address == n.Name {
+				m.Hostname = ""
+				o.mark(meaningless, path)
+			}
+		case a.Type == corev1.NodeInternalIP && err == nil:
+			m.Addresses = append(m.Addresses, addr)
+		case a.Type == corev1.NodeExternalIP && err == nil:
+			m.ExternalAddresses = append(m.ExternalAddresses, addr)
+		case a.Type == corev1.NodeInternalDNS, a.Type == corev1.NodeExternalDNS:
+			o.mark(noted, path)
+			r.note(o, path, NoCounterpart, fmt.Sprintf("%s %q: machines have addresses and a hostname", a.Type, a.Address))
+		default:
+			o.mark(noted, path)
+			r.note(o, path, NotValid, fmt.Sprintf("%s %q is not an address", a.Type, a.Address))
+		}
+	}
+}
+
+func (r *nodeReader) podCIDRs(o *object, n *corev1.Node, m *inventory.Machine) {
+	o.mark(carried, "spec.podCIDRs")
+	for i, text := range n.Spec.PodCIDRs {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			path := fmt.Sprintf("spec.podCIDRs[%d]", i)
+			o.mark(noted, path)
+			r.note(o, path, NotValid, fmt.Sprintf("%q is not a prefix", text))
+			continue
+		}
+		m.PodCIDRs = append(m.PodCIDRs, p.Masked())
+	}
+}
+
+// labels takes those of place and type, and with --labels all that no part of Kubernetes keeps.
+func (r *nodeReader) labels(o *object, n *corev1.Node, m *inventory.Machine) {
+	for key, value := range n.Labels {
+		path := join("metadata.labels", key)
+		switch {
+		case key == corev1.LabelInstanceTypeStable, key == corev1.LabelTopologyZone, key == r.rackBy:
+			o.mark(carried, path)
+		case key == corev1.LabelTopologyRegion && value != r.region:
+			o.mark(noted, path)
+			r.note(o, path, Differs, fmt.Sprintf("%q; other Nodes have another region, and an inventory has one: it is left out, and Plinth will write its own", value))
+		case key == corev1.LabelTopologyRegion:
+			o.mark(carried, path)
+		case r.options.Labels && !ofKubernetes(key):
+			o.mark(carried, path)
+			if m.Labels == nil {
+				m.Labels = map[string]string{}
+			}
+			m.Labels[key] = value
+		}
+	}
+}
+
+// ofKubernetes reports whether a label or taint is of a part of Kubernetes, or of Plinth, which keep their own.
+func ofKubernetes(key string) bool {
+	domain, _, ok := strings.Cut(key, "/")
+	return ok && (domain == "kubernetes.io" || domain == "k8s.io" || strings.HasSuffix(domain, ".kubernetes.io") || strings.HasSuffix(domain, ".k8s.io") ||
+		domain == "plinth.dev" || strings.HasSuffix(domain, ".plinth.dev"))
+}
+
+func (r *nodeReader) taints(o *object, n *corev1.Node, m *inventory.Machine) {
+	for i, t := range n.Spec.Taints {
+		if ofKubernetes(t.Key) {
+			continue
+		}
+		o.mark(carried, fmt.Sprintf("spec.taints[%d]", i))
+		o.mark(meaningless, fmt.Sprintf("spec.taints[%d].timeAdded", i))
+		m.Taints = append(m.Taints, inventory.Taint{Key: t.Key, Value: t.Value, Effect: string(t.Effect)})
+	}
+}
+
+// rackOf is the rack that a Node's label names. Its zone is that of the first Node in it.
+func (r *nodeReader) rackOf(o *object, n *corev1.Node) string {
+	value, zone := n.Labels[r.rackBy], n.Labels[corev1.LabelTopologyZone]
+	name, known := r.racks[value]
+	if !known {
+		name, _ = nameIn(cmp.Or(value, defaultRack), r.taken)
+		r.racks[value] = name
+		r.draft.rack(name).Zone = zone
+		return name
+	}
+	if rack := r.draft.rack(name); rack.Zone != zone {
+		path := join("metadata.labels", labelZone)
+		o.mark(noted, path)
+		r.note(o, path, Differs, fmt.Sprintf("%q; other Nodes of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, rack.Zone))
+	}
+	return name
+}

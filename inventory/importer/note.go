@@ -1,0 +1,74 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Severity says whether a note stops the import.
+type Severity string
+
+// The severities of a note.
+const (
+	Error Severity = "error" // something could not be read, or is not valid where it came from
+	Told  Severity = "note"  // something is not in the inventory, or is a guess
+)
+
+// Code is the stable name of a kind of note: I and four digits.
+type Code string
+
+// The kinds of notes. docs/reference/import.md has them.
+const (
+	NotRead       Code = "I0001" // a document that is no object, or an object of a kind that the source does not read
+	UnknownField  Code = "I0002" // a field that this version does not know
+	NoCounterpart Code = "I0003" // a setting that Plinth does not have
+	NotValid      Code = "I0004" // a value that cannot be: what it belongs to is left out
+	Renamed       Code = "I0005" // a name that an inventory cannot have
+	Guessed       Code = "I0006" // what the source does not say, and somebody has to look at
+	ByHand        Code = "I0007" // what has to be done by hand
+	Differs       Code = "I0008" // two objects say different things of what is one thing in an inventory
+)
+
+// Note is one thing that is not in the inventory as it was in the source.
+type Note struct {
+	inventory.Position
+	Severity Severity
+	Code     Code
+	Object   string // such as BGPPeer/tor; empty: of no object
+	Path     string // of the field in it
+	Message  string
+	of       *object
+}
+
+// String prints the note in one line: source:line:column: note[I0003]: BGPPeer/tor spec.vrf: message.
+func (n Note) String() string {
+	var b strings.Builder
+	if at := n.Position.String(); at != "" {
+		b.WriteString(at + ": ")
+	}
+	fmt.Fprintf(&b, "%s[%s]: ", n.Severity, n.Code)
+	if about := strings.TrimSpace(n.Object + " " + n.Path); about != "" {
+		b.WriteString(about + ": ")
+	}
+	b.WriteString(n.Message)
+	return b.String()
+}
+
+// Notes is a list of notes, sorted by place.
+type Notes []Note
+
+// Failed reports whether a note is an error.
+func (ns Notes) Failed() bool {
+	return slices.ContainsFunc(ns, func(n Note) bool { return n.Severity == Error })
+}
+
+func (ns Notes) sort() {
+	slices.SortStableFunc(ns, func(a, b Note) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Object, b.Object),
+			cmp.Compare(a.Path, b.Path), cmp.Compare(a.Code, b.Code))
+	})
+}

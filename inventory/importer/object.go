@@ -1,0 +1,269 @@
+package importer
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// object is one object of Kubernetes, as it was written, with what becomes of each of its fields.
+type object struct {
+	source           string
+	apiVersion, kind string
+	namespace, name  string
+	root             *yaml.Node
+	fates            map[string]fate // by path, of everything below it, too
+	read             bool            // a source has looked at it
+}
+
+// fate is what becomes of a field.
+type fate string
+
+const (
+	carried     fate = "carried" // it is in the inventory
+	noted       fate = "noted"   // a note tells of it
+	meaningless fate = "meaningless"
+)
+
+// String names the object as people do: BGPPeer/tor.
+func (o *object) String() string { return o.kind + "/" + o.name }
+
+// group is the API group, without the version.
+func (o *object) group() string {
+	group, _, ok := strings.Cut(o.apiVersion, "/")
+	if !ok {
+		return ""
+	}
+	return group
+}
+
+// readObjects reads documents of Kubernetes. Lists are taken apart. What is no YAML, and what is no object, is an error.
+func readObjects(docs []inventory.Document) (all []*object, notes Notes) {
+	for _, doc := range docs {
+		loader, err := yaml.NewLoader(bytes.NewReader(doc.Data))
+		for err == nil {
+			var page yaml.Node
+			if err = loader.Load(&page); err == nil && len(page.Content) == 1 {
+				found, bad := objectsIn(doc.Source, page.Content[0])
+				all, notes = append(all, found...), append(notes, bad...)
+			}
+		}
+		if !errors.Is(err, io.EOF) {
+			notes = append(notes, unreadable(doc.Source, err))
+		}
+	}
+	return all, notes
+}
+
+// unreadable tells what the YAML library refused.
+func unreadable(source string, err error) Note {
+	n := Note{Position: inventory.Position{Source: source}, Severity: Error, Code: NotRead, Message: err.Error() + ": nothing after that is read"}
+	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
+		n.Line, n.Column, n.Message = le.Mark.Line, le.Mark.Column, "is not YAML: "+le.Message+": nothing after that is read"
+	}
+	return n
+}
+
+// objectsIn are those of one document: one, or the items of a list.
+func objectsIn(source string, root *yaml.Node) ([]*object, Notes) {
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return nil, nil
+	}
+	o := &object{source: source, root: root, fates: map[string]fate{}}
+	o.apiVersion, o.kind = o.text("apiVersion"), o.text("kind")
+	o.namespace, o.name = o.text("metadata.namespace"), o.text("metadata.name")
+	if items := o.at("items"); strings.HasSuffix(o.kind, "List") && items != nil && items.Kind == yaml.SequenceNode {
+		return itemsOf(source, items)
+	}
+	if o.kind == "" {
+		return nil, Notes{{Position: o.position(""), Severity: Error, Code: NotRead, Message: "is no object of Kubernetes: it has no kind"}}
+	}
+	o.mark(meaningless, "apiVersion", "kind", "metadata", "status")
+	o.mark(carried, "metadata.name")
+	return []*object{o}, nil
+}
+
+func itemsOf(source string, items *yaml.Node) (all []*object, notes Notes) {
+	for _, item := range items.Content {
+		found, bad := objectsIn(source, item)
+		all, notes = append(all, found...), append(notes, bad...)
+	}
+	return all, notes
+}
+
+// decode reads the object into a type of its own project.
+func decode[T any](d *draft, o *object) (*T, bool) {
+	text, err := yaml.Marshal(o.root)
+	v := new(T)
+	if err == nil {
+		err = sigsyaml.Unmarshal(text, v)
+	}
+	if err != nil {
+		o.mark(noted, "")
+		d.fail(o, "", NotValid, "cannot be read: "+withoutWrapping(err))
+		return nil, false
+	}
+	return v, true
+}
+
+// withoutWrapping is the last part of what the YAML library says of a value.
+func withoutWrapping(err error) string {
+	text := err.Error()
+	if i := strings.LastIndex(text, "json: "); i >= 0 {
+		return text[i+len("json: "):]
+	}
+	return text
+}
+
+// mark says what becomes of the fields below some paths. What is said of a longer path counts before what is said of a shorter one.
+func (o *object) mark(f fate, paths ...string) {
+	for _, p := range paths {
+		o.fates[p] = f
+	}
+}
+
+// override says what becomes of everything below a path, whatever was said before.
+func (o *object) override(f fate, path string) {
+	for p := range o.fates {
+		if within(p, path) {
+			delete(o.fates, p)
+		}
+	}
+	o.fates[path] = f
+}
+
+// fateOf is what becomes of the field at a path; empty: nobody spoke of it.
+func (o *object) fateOf(path string) fate {
+	for {
+		if f, ok := o.fates[path]; ok {
+			return f
+		}
+		if path == "" {
+			return ""
+		}
+		path = path[:max(0, parentEnd(path))]
+	}
+}
+
+// parentEnd is where the path of the mapping or list around a field ends.
+func parentEnd(path string) int {
+	if strings.HasSuffix(path, "]") {
+		return strings.LastIndexByte(path, '[')
+	}
+	if open := strings.LastIndexByte(path, ']'); open >= 0 {
+		return max(open+1, strings.LastIndexByte(path, '.'))
+	}
+	return strings.LastIndexByte(path, '.')
+}
+
+// leaf is a scalar of an object.
+type leaf struct {
+	path string
+	node *yaml.Node
+}
+
+// leaves are all scalars of the object, in their order. Empty mappings and lists have none.
+func (o *object) leaves() (all []leaf) {
+	var walk func(n *yaml.Node, path string, depth int)
+	walk = func(n *yaml.Node, path string, depth int) {
+		switch {
+		case depth > maxDepth:
+		case n.Kind == yaml.AliasNode:
+			walk(n.Alias, path, depth+1)
+		case n.Kind == yaml.SequenceNode:
+			for i, item := range n.Content {
+				walk(item, fmt.Sprintf("%s[%d]", path, i), depth+1)
+			}
+		case n.Kind == yaml.MappingNode:
+			for i := 0; i+1 < len(n.Content); i += 2 {
+				walk(n.Content[i+1], join(path, n.Content[i].Value), depth+1)
+			}
+		default:
+			all = append(all, leaf{path, n})
+		}
+	}
+	walk(o.root, "", 0)
+	return all
+}
+
+// maxDepth bounds the walk through an object, whose aliases may form a ring.
+const maxDepth = 64
+
+// join appends a key to a path: keys that have dots of their own stand in brackets.
+func join(path, key string) string {
+	switch {
+	case strings.ContainsAny(key, "./[]"):
+		return path + "[" + key + "]"
+	case path == "":
+		return key
+	}
+	return path + "." + key
+}
+
+// at is the node at a path of plain keys; nil: there is none.
+func (o *object) at(path string) *yaml.Node {
+	n := o.root
+	for key := range strings.SplitSeq(path, ".") {
+		if n = child(n, key); n == nil {
+			return nil
+		}
+	}
+	return n
+}
+
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	if n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func (o *object) text(path string) string {
+	if n := o.at(path); n != nil && n.Kind == yaml.ScalarNode {
+		return n.Value
+	}
+	return ""
+}
+
+// has reports whether anything is written at or below a path.
+func (o *object) has(path string) bool {
+	for _, l := range o.leaves() {
+		if within(l.path, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether a path is another one, or below it.
+func within(path, above string) bool {
+	rest, ok := strings.CutPrefix(path, above)
+	return ok && (above == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// position is where the first scalar at or below a path stands, and else the object.
+func (o *object) position(path string) inventory.Position {
+	at := o.root
+	for _, l := range o.leaves() {
+		if path != "" && within(l.path, path) {
+			at = l.node
+			break
+		}
+	}
+	return inventory.Position{Source: o.source, Line: at.Line, Column: at.Column}
+}

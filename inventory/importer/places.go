@@ -1,0 +1,208 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+const (
+	labelZone     = "topology.kubernetes.io/zone"
+	labelHostname = "kubernetes.io/hostname"
+)
+
+// places turn selectors of Nodes into racks.
+type places struct {
+	*draft
+	label string          // whose value is the name of a rack, where no Nodes were read
+	names map[string]bool // of racks
+}
+
+// placesOf are those of selectors: where no Nodes were read, the one label that all of them ask for makes the racks.
+func placesOf(d *draft, all []inventory.Selector) places {
+	return places{draft: d, label: cmp.Or(d.options.RackBy, rackLabel(all)), names: map[string]bool{}}
+}
+
+// rackLabel is the one label that all selectors ask for, else that of the zone. A machine's own name makes no rack.
+func rackLabel(all []inventory.Selector) string {
+	var keys []string
+	for _, s := range all {
+		keys = append(keys, s.Keys()...)
+	}
+	slices.Sort(keys)
+	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == labelHostname })
+	if len(keys) == 1 {
+		return keys[0]
+	}
+	return labelZone
+}
+
+// of are the racks that selectors choose, of which one has to match; none: all machines. Of what is no whole rack a note tells.
+func (p places) of(o *object, path string, all []inventory.Selector) []string {
+	if len(all) == 0 || slices.ContainsFunc(all, inventory.Selector.Empty) {
+		return nil
+	}
+	tell := func(code Code, format string, args ...any) {
+		if o != nil {
+			o.mark(noted, path)
+			p.note(o, path, code, fmt.Sprintf(format, args...))
+		}
+	}
+	if len(p.nodes) > 0 {
+		return p.ofNodes(all, tell)
+	}
+	var racks []string
+	for _, s := range all {
+		values, ok := valuesOf(s, p.label)
+		if !ok {
+			tell(Differs, "%s is no choice of racks by the label %s: in the inventory all machines are chosen. Give the Nodes, too (plinth import nodes,...), or --rack-by", s, p.label)
+			return nil
+		}
+		for _, v := range values {
+			name, _ := nameIn(v, map[string]bool{})
+			p.rack(name)
+			racks = append(racks, name)
+		}
+	}
+	slices.Sort(racks)
+	return slices.Compact(racks)
+}
+
+// valuesOf are the values of a label that a selector chooses; false: it is no such choice.
+func valuesOf(s inventory.Selector, label string) ([]string, bool) {
+	switch {
+	case len(s.MatchLabels) == 1 && len(s.MatchExpressions) == 0:
+		v, ok := s.MatchLabels[label]
+		return []string{v}, ok && v != ""
+	case len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 1:
+		e := s.MatchExpressions[0]
+		return e.Values, e.Key == label && e.Operator == inventory.OpIn && !slices.Contains(e.Values, "")
+	}
+	return nil, false
+}
+
+// ofNodes are the racks of the Nodes that selectors choose.
+func (p places) ofNodes(all []inventory.Selector, tell func(Code, string, ...any)) []string {
+	chosen, size, total := map[string]int{}, map[string]int{}, 0
+	for _, n := range p.nodes {
+		size[n.rack]++
+		if slices.ContainsFunc(all, func(s inventory.Selector) bool { return s.Matches(n.labels) }) {
+			chosen[n.rack]++
+			total++
+		}
+	}
+	switch {
+	case total == 0:
+		tell(Differs, "no Node that was read has these labels: in the inventory all machines are chosen")
+		return nil
+	case total == len(p.nodes):
+		return nil
+	}
+	var racks, parts []string
+	for name, n := range chosen {
+		racks = append(racks, name)
+		if n < size[name] {
+			parts = append(parts, fmt.Sprintf("%s (%d of %d machines)", name, n, size[name]))
+		}
+	}
+	slices.Sort(racks)
+	slices.Sort(parts)
+	if len(parts) > 0 {
+		tell(Differs, "chooses a part of rack %s: in the inventory whole racks are chosen. Racks by another label (--rack-by) may do", strings.Join(parts, ", "))
+	}
+	return racks
+}
+
+// subnetsFor gives racks the subnets that a pool needs which is announced on them. What they are nobody wrote down: they are guessed as
+// prefixes of 24 bits (64 of IPv6), or of more addresses where the pool has more.
+func (p places) subnetsFor(o *object, pool *inventory.Pool) {
+	var guessed []string
+	var hosts []inventory.Range
+	for _, one := range pool.Ranges {
+		subnet := around(one)
+		racks := p.racksIn(subnet, pool)
+		if len(racks) == 0 {
+			p.note(o, "spec.addresses", Guessed, fmt.Sprintf("no machine has an address in %v, so that no subnet is taken for it: its VIPs would be announced over BGP", subnet))
+			continue
+		}
+		for _, name := range racks {
+			rack := p.rack(name)
+			if !slices.ContainsFunc(rack.Subnets, subnet.Overlaps) {
+				rack.Subnets = append(rack.Subnets, subnet)
+			}
+		}
+		guessed = append(guessed, subnet.String())
+		hosts = append(hosts, noHosts(subnet, one)...)
+	}
+	if len(guessed) == 0 {
+		pool.Via = ""
+		return
+	}
+	for _, r := range hosts {
+		if !slices.ContainsFunc(pool.Exclude, r.Overlaps) {
+			pool.Exclude = append(pool.Exclude, r)
+		}
+	}
+	p.note(o, "spec.addresses", Guessed, fmt.Sprintf("the subnet of the machines that answer for it is taken to be %s: look whether that is its prefix length", strings.Join(slices.Compact(guessed), ", ")))
+}
+
+// noHosts are the addresses of a range that no host of a subnet can have: the network and broadcast address of IPv4, and that of
+// all routers (RFC 4291, section 2.6.1) of IPv6.
+func noHosts(subnet netip.Prefix, r inventory.Range) (all []inventory.Range) {
+	whole := inventory.RangeOf(subnet)
+	edges := []netip.Addr{whole.First}
+	if r.Is4() {
+		edges = append(edges, whole.Last)
+	}
+	for _, a := range edges {
+		if r.Contains(a) {
+			all = append(all, inventory.Range{First: a, Last: a})
+		}
+	}
+	return all
+}
+
+// racksIn are those with a machine in a subnet; where no machines are known, those of the pool's advertisements, or one that is made.
+func (p places) racksIn(subnet netip.Prefix, pool *inventory.Pool) (names []string) {
+	if len(p.nodes) == 0 {
+		for _, a := range pool.Advertise {
+			names = append(names, a.Racks...)
+		}
+		if len(names) == 0 {
+			for _, r := range p.inv.Racks {
+				names = append(names, r.Name)
+			}
+		}
+		if len(names) == 0 {
+			names = []string{defaultRack}
+		}
+		return names
+	}
+	for _, r := range p.inv.Racks {
+		if slices.ContainsFunc(r.Machines, func(m inventory.Machine) bool { return slices.ContainsFunc(m.Addresses, subnet.Contains) }) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// around is the subnet that a range is guessed to lie in.
+func around(r inventory.Range) netip.Prefix {
+	bits := 24
+	if !r.Is4() {
+		bits = 64
+	}
+	for ; bits > 0; bits-- {
+		if p := netip.PrefixFrom(r.First, bits).Masked(); p.Contains(r.Last) {
+			return p
+		}
+	}
+	return netip.PrefixFrom(r.First, 0).Masked()
+}
+
+// defaultRack is the name of the rack of machines whose place nobody knows.
+const defaultRack = "default"
