@@ -21,11 +21,13 @@ import (
 type listener struct {
 	*net.TCPListener
 	caps []gobgp.ParameterCapabilityInterface
+	hold uint16 // seconds
 
-	mu    sync.Mutex
-	conn  net.Conn        // the last one; nil: none
-	opens [][]byte        // of this machine's, without headers
-	rib   map[string]bool // prefixes that were announced over the last connection, and not withdrawn
+	mu      sync.Mutex
+	conn    net.Conn        // the last one; nil: none
+	opens   [][]byte        // of this machine's, without headers
+	rib     map[string]bool // prefixes that were announced over the last connection, and not withdrawn
+	updates int             // that came, over all connections
 }
 
 func listen(t *testing.T, addr netip.Addr, caps ...gobgp.ParameterCapabilityInterface) *listener {
@@ -34,7 +36,7 @@ func listen(t *testing.T, addr netip.Addr, caps ...gobgp.ParameterCapabilityInte
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &listener{TCPListener: l, caps: caps}
+	r := &listener{TCPListener: l, caps: caps, hold: 9}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -75,8 +77,9 @@ func (l *listener) talk(c net.Conn) {
 	l.mu.Lock()
 	l.conn, l.rib = c, map[string]bool{}
 	params := []gobgp.OptionParameterInterface{gobgp.NewOptionParameterCapability(append(slices.Clone(l.caps), gobgp.NewCapFourOctetASNumber(65101)))}
+	hold := l.hold
 	l.mu.Unlock()
-	m, err := gobgp.NewBGPOpenMessage(65101, 9, netip.MustParseAddr("10.99.0.99"), params)
+	m, err := gobgp.NewBGPOpenMessage(65101, hold, netip.MustParseAddr("10.99.0.99"), params)
 	if err != nil {
 		return
 	}
@@ -110,6 +113,7 @@ func (l *listener) take(kind uint8, body []byte) {
 	case gobgp.BGP_MSG_OPEN:
 		l.opens = append(l.opens, body)
 	case gobgp.BGP_MSG_UPDATE:
+		l.updates++
 		u := &gobgp.BGPUpdate{}
 		if err := u.DecodeFromBytes(body); err != nil {
 			l.rib["unreadable: "+err.Error()] = true

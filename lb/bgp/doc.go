@@ -10,7 +10,7 @@
 // after it.
 //
 // A session is in exactly one phase: transitions (phase.go) says which there are and what leads
-// from one to the next. A server runs in three of them. One goroutine owns all of a
+// from one to the next. A server runs in four of them. One goroutine owns all of a
 // session; what GoBGP, BFD and diagnoses have to tell comes to it by channels.
 //
 // A process leaves in one of two ways. [Speaker.Leave] closes the connections

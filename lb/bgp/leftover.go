@@ -18,22 +18,33 @@ import (
 // not export, and emptied once the server has stopped. TestNothingIsLeftOfASessionThatWasLost
 // holds that, and TestTheQueueOfAPeerIsFound that a version of GoBGP still has it there.
 
-// queueOf finds the queue of a server's only peer; nil: it is not where it was.
-func queueOf(b *server.BgpServer) *channels.InfiniteChannel {
+// peerOf finds a server's only peer; the zero Value: it is not where it was.
+func peerOf(b *server.BgpServer) reflect.Value {
 	peers := reflect.ValueOf(b).Elem().FieldByName("neighborMap")
 	if peers.Kind() != reflect.Map || peers.Len() != 1 {
-		return nil
+		return reflect.Value{}
 	}
-	v := peers.MapIndex(peers.MapKeys()[0])
-	for _, field := range []string{"fsm", "outgoingCh"} {
-		if v.Kind() != reflect.Pointer || v.IsNil() || v.Elem().Kind() != reflect.Struct {
-			return nil
+	return peers.MapIndex(peers.MapKeys()[0])
+}
+
+// fieldOf finds a field of what a pointer or an interface leads to, and so on; the zero Value: it is not there.
+func fieldOf(v reflect.Value, names ...string) reflect.Value {
+	for _, name := range names {
+		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+			v = v.Elem()
 		}
-		if v = v.Elem().FieldByName(field); !v.IsValid() {
-			return nil
+		if v.Kind() != reflect.Struct {
+			return reflect.Value{}
 		}
+		v = v.FieldByName(name)
 	}
-	if v.Type() != reflect.TypeFor[*channels.InfiniteChannel]() {
+	return v
+}
+
+// queueOf finds the queue of a peer; nil: it is not where it was.
+func queueOf(peer reflect.Value) *channels.InfiniteChannel {
+	v := fieldOf(peer, "fsm", "outgoingCh")
+	if !v.IsValid() || v.Type() != reflect.TypeFor[*channels.InfiniteChannel]() {
 		return nil
 	}
 	return (*channels.InfiniteChannel)(v.UnsafePointer())

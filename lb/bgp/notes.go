@@ -13,6 +13,7 @@ import (
 type notes struct {
 	log        *slog.Logger
 	beforeDial func() // called each time that GoBGP is about to connect, and waited for; nil: nothing
+	beforeUp   func() // the same once both ends have agreed, before GoBGP announces anything
 
 	mu sync.Mutex
 	noted
@@ -111,6 +112,9 @@ func (h noteTaker) WithGroup(string) slog.Handler            { return h }
 func (h noteTaker) Handle(ctx context.Context, r slog.Record) error {
 	if r.Message == "try to connect" && h.n.beforeDial != nil {
 		h.n.beforeDial()
+	}
+	if r.Message == "Peer Up" && h.n.beforeUp != nil {
+		h.n.beforeUp()
 	}
 	h.n.record(r)
 	if r.Level >= slog.LevelInfo && h.n.log.Enabled(ctx, slog.LevelDebug) {

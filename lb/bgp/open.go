@@ -1,7 +1,6 @@
 package bgp
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"time"
@@ -96,43 +95,6 @@ func refusedInOpen(body []byte, t terms) string {
 		return "the router says that it is in AS 0, which nobody is (RFC 7607)"
 	}
 	return ""
-}
-
-// noHoldTime says why a session without a hold time is refused.
-const noHoldTime = "the router's hold time is 0, so neither end would ever notice that the other one is dead: give it one, or turn BFD on (bfd in the inventory)"
-
-// noBFDEither says why one is refused whose BFD does not come up, or is down while the session stays.
-const noBFDEither = "the router's hold time is 0, and BFD with it is not up, so neither end would ever notice that the other one is dead: set BFD up at the router, or give it a hold time"
-
-// bfdDue is how long BFD may take to come up once a session without a hold time stands. It takes some seconds.
-const bfdDue = 10 * time.Second
-
-// upTime is how long a session is up before it is looked at again.
-func (s *session) upTime() time.Duration {
-	if s.noHold {
-		return bfdDue
-	}
-	return steady
-}
-
-// hasNoHoldTime reports whether both ends of a session that stands count by no hold time. GoBGP may tell of the
-// session a moment before it knows the hold time.
-func (in *instance) hasNoHoldTime(ctx context.Context) bool {
-	within, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	zero := false
-	_ = poll(within, func() (bool, error) { // what was seen last counts, and nothing where GoBGP was too busy to say
-		c, err := in.counts(ctx)
-		zero = err == nil && c.opensReceived > 0 && c.hold == 0
-		return !zero, nil
-	})
-	return zero
-}
-
-// onNoHoldTime ends a session that has no hold time, for what lacks besides: the router withdraws at once what it got.
-func (s *session) onNoHoldTime(detail string) {
-	s.closeServer(context.Background(), withNotification)
-	s.refuse(detail)
 }
 
 // refuse leaves a session down for what the router says of itself. Before the next attempt a probe, which announces nothing, looks

@@ -129,7 +129,7 @@ func TestWhatARouterRefusesInThisMachinesOPENIsNamed(t *testing.T) {
 	}
 }
 
-// A router without a hold time is refused by real ones' words, too, and with BFD at this end alone.
+// A router without a hold time is refused by real ones' words, too, and with BFD at this end alone. It gets no route.
 func TestARouterThatNeverNoticesADeadMachineIsRefused(t *testing.T) {
 	for dialect, lines := range map[string]string{"frr": "timers 0 0", "bird": " hold time 0;\n"} {
 		for name, c := range map[string]struct {
@@ -146,6 +146,9 @@ func TestARouterThatNeverNoticesADeadMachineIsRefused(t *testing.T) {
 				must(t, s.Set(t.Context(), config(c.change(plan(r.session4(), "203.0.113.10/32")))))
 				eventually(t, 20*time.Second, "the session is refused", func() (bool, string) {
 					st := s.State(t.Context())[0]
+					if got := r.routes(); len(got) > 0 {
+						t.Errorf("the router has %v", got)
+					}
 					return st.Cause == OpenRefused && st.Detail == c.detail && st.Phase == string(paused), fmt.Sprint(st)
 				})
 			})
@@ -153,19 +156,38 @@ func TestARouterThatNeverNoticesADeadMachineIsRefused(t *testing.T) {
 	}
 }
 
-// With BFD at both ends it stays, for longer than BFD may take to come up.
+// With BFD at both ends it stays, for longer than BFD may take to come up. What a process before this one announced stays, too,
+// until BFD is up again.
 func TestARouterWithoutAHoldTimeIsTakenWithBFD(t *testing.T) {
 	for dialect, lines := range map[string]string{"frr": "timers 0 0\n", "bird": " hold time 0; bfd on;\n"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).withBFD(dialect, lines)
 			s := speaker(t)
-			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))))
+			c := config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))
+			must(t, s.Set(t.Context(), c))
 			isUp(t, s, 10*time.Second)
+			r.count(5*time.Second, 1)
 			never(t, bfdDue+2*time.Second, "the session was lost", func() (bool, string) {
 				st := s.State(t.Context())[0]
 				return !st.Up || st.HoldTime != 0, fmt.Sprint(st)
 			})
+			must(t, s.Leave(t.Context()))
+			s, c.Restarting = speaker(t), true
+			must(t, s.Set(t.Context(), c))
+			seen := false
+			eventually(t, 10*time.Second, "the session is up again", func() (bool, string) {
+				st := s.State(t.Context())[0]
+				seen = seen || st.Phase == string(unwatched)
+				if len(r.routes()) != 1 {
+					t.Errorf("while %v in %s the router has %v", st, st.Phase, r.routes())
+				}
+				return st.Up, fmt.Sprint(st)
+			})
+			never(t, 3*time.Second, "the route was lost", func() (bool, string) { return len(r.routes()) != 1, "" })
+			if !seen {
+				t.Error("the session was never seen to wait for BFD")
+			}
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/bfd"
+	"plinth.dev/plinth/inventory"
 )
 
 // TestTheTableOfTransitionsIsThePicture is the table as a reader of STATUS sees it.
@@ -29,6 +30,7 @@ func TestTheTableOfTransitionsIsThePicture(t *testing.T) {
 connecting > established
 connecting > paused
 connecting > unconfirmed
+connecting > unwatched
 diagnosing > paused
 established > paused
 paused > connecting
@@ -38,6 +40,9 @@ refused > paused
 refused > refused
 unconfirmed > established
 unconfirmed > paused
+unwatched > established
+unwatched > paused
+unwatched > unconfirmed
 `)
 	if now := strings.Join(got, "\n"); now != want {
 		t.Errorf("the transitions are\n%s\nwant\n%s", now, want)
@@ -53,7 +58,7 @@ func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range []phase{paused, refused, connecting, unconfirmed, established, diagnosing} {
+	for _, p := range []phase{paused, refused, connecting, unwatched, unconfirmed, established, diagnosing} {
 		if !reached[p] || len(transitions[p]) == 0 {
 			t.Errorf("%s: reached %v, left by %v", p, reached[p], transitions[p])
 		}
@@ -88,8 +93,14 @@ var acts = map[string]func(*testing.T, *session, terms){
 	"GoBGP has a session": func(_ *testing.T, s *session, _ terms) {
 		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED})
 	},
-	"GoBGP has a session without a hold time": func(_ *testing.T, s *session, _ terms) {
-		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED, noHold: true})
+	"the router has no hold time": func(_ *testing.T, s *session, _ terms) {
+		s.onPeerState(event{from: s.in, noHold: true})
+	},
+	"the router has no hold time, and BFD is on": func(_ *testing.T, s *session, _ terms) {
+		if s.phase == connecting {
+			s.terms.Session.BFD = inventory.BFDProfile{Name: "calm", Interval: time.Second, Multiplier: 4}
+		}
+		s.onPeerState(event{from: s.in, noHold: true})
 	},
 	"a diagnosis finds that it is refused": func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses, OpenRefused, noHoldTime) },
 	"an old server has a session": func(_ *testing.T, s *session, _ terms) {
@@ -137,7 +148,8 @@ func TestASessionIsInOnePhaseWhateverHappens(t *testing.T) {
 	var wrong []string
 	onOwner(t, x, func() { // at once: the servers that are begun report as well
 		for _, name := range []string{ // through all phases
-			"GoBGP has a session", "the router falls silent", "a diagnosis ends", "GoBGP has a session", "time passes", "the router sends too much", "it is set bad terms",
+			"GoBGP has a session", "the router falls silent", "a diagnosis ends", "GoBGP has a session", "time passes", "the router sends too much",
+			"time passes", "the router has no hold time, and BFD is on", "it is set bad terms",
 		} {
 			wrong = append(wrong, act(name))
 		}

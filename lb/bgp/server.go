@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,7 +30,7 @@ type event struct {
 	state  gobgp.FSMState
 	admin  api.PeerState_AdminState
 	agreed agreement   // with the router, where a session stands
-	noHold bool        // the session stands, and has no hold time
+	noHold bool        // the router's OPEN has no hold time: nothing more happens before [instance.watched]
 	other  *connection // another program's, with the session's router; nil: the server's state is the news
 }
 
@@ -35,19 +38,28 @@ type event struct {
 // until the session is lost. The next attempt gets a new one: after a reset GoBGP
 // would wait for five seconds, and a session that waits for an OPEN for four minutes.
 type instance struct {
-	terms terms
-	notes *notes
-	bgp   *server.BgpServer
-	queue *channels.InfiniteChannel // of what is yet to be sent; nil: there is no peer
-	done  context.CancelFunc
+	terms  terms
+	notes  *notes
+	bgp    *server.BgpServer
+	peer   reflect.Value             // GoBGP's own; counts once began is closed
+	began  chan struct{}             // closed: there is a peer
+	queue  *channels.InfiniteChannel // of what is yet to be sent; nil: there is no peer
+	held   atomic.Bool               // GoBGP waits before it announces anything
+	letGo  chan struct{}             // closed: it waits no more
+	letOff sync.Once
+	done   context.CancelFunc
 }
 
 // start brings a server up with all its routes, and only then adds the router.
 // Events go to onEvent until the instance is closed; onEvent may block.
 func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarting bool, port int32, n *notes, onEvent func(event)) (*instance, error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
-	in := &instance{terms: t, notes: n, bgp: server.NewBgpServer(server.LoggerOption(n.logger(), nil)), done: done}
+	in := &instance{
+		terms: t, notes: n, bgp: server.NewBgpServer(server.LoggerOption(n.logger(), nil)), done: done,
+		began: make(chan struct{}), letGo: make(chan struct{}),
+	}
 	n.beforeDial = func() { in.awaitTurn(watch, onEvent) }
+	n.beforeUp = func() { in.awaitPath(watch, onEvent) }
 	go in.bgp.Serve()
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return in.begin(ctx, port) },
@@ -64,7 +76,9 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 			return nil, fmt.Errorf("%w: %w", ErrTerms, err)
 		}
 	}
-	in.queue = queueOf(in.bgp)
+	in.peer = peerOf(in.bgp)
+	in.queue = queueOf(in.peer)
+	close(in.began)
 	return in, nil
 }
 
@@ -111,8 +125,7 @@ func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 				return
 			}
 			st := e.Peer.State
-			noHold := st.SessionState == gobgp.BGP_FSM_ESTABLISHED && in.hasNoHoldTime(ctx)
-			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: agreementOf(st.RemoteCap), noHold: noHold})
+			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: agreementOf(st.RemoteCap)})
 		},
 	}, server.WatchPeer())
 }
@@ -155,8 +168,12 @@ func (in *instance) each(ads []advertise.Advertisement, do func([]*apiutil.Path)
 }
 
 // close ends the session and the server. A quiet end leaves out the NOTIFICATION,
-// and a router in graceful restart keeps our routes.
+// and a router in graceful restart keeps our routes. A session that waits for BFD ends
+// without a word, as nothing was said over it.
 func (in *instance) close(ctx context.Context, quiet bool) {
+	if in.held.Load() { // GoBGP is to know that it ends before it goes on
+		_ = in.bgp.DeletePeer(ctx, &api.DeletePeerRequest{Address: in.terms.Session.RouterAddr.String()})
+	}
 	in.done()
 	// The error says only that the server has ended already.
 	if err := in.bgp.StopBgp(ctx, &api.StopBgpRequest{AllowGracefulRestart: quiet}); err == nil {

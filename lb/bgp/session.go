@@ -12,7 +12,6 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"plinth.dev/plinth/bfd"
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
@@ -261,10 +260,11 @@ func (s *session) onPeerState(e event) {
 	}
 	stands := e.state == gobgp.BGP_FSM_ESTABLISHED && e.other == nil
 	switch limit := e.admin == api.PeerState_ADMIN_STATE_PFX_CT; {
-	case stands && s.phase == connecting && e.noHold && s.terms.Session.BFD == (inventory.BFDProfile{}):
-		s.onNoHoldTime(noHoldTime)
-	case stands && s.phase == connecting:
-		s.agreed, s.noHold = e.agreed, e.noHold
+	case e.noHold && s.phase == connecting:
+		s.onNoHoldTime()
+	case e.noHold, s.phase == unwatched && !stands: // GoBGP waits, and what it tells is of before
+	case stands && (s.phase == connecting || s.phase == unwatched):
+		s.agreed, s.noHold = e.agreed, s.phase == unwatched
 		s.onEstablished()
 	case e.other != nil:
 		s.onOther(*e.other)
@@ -422,14 +422,16 @@ func (s *session) onTimer() {
 	case diagnosing:
 		s.onDiagnosis(s.diagnoses, CauseNone, "")
 	case established:
-		if s.noHold && s.bfdState() != bfd.Up.String() {
-			s.onNoHoldTime(noBFDEither)
+		if s.noHold && !s.isWatched() {
+			s.refuseUnwatched(noBFDEither)
 			return
 		}
 		s.limits, s.attempts, s.damping = 0, 0, bfd.Damping{}
 		if s.noHold {
 			s.timer.Reset(steady)
 		}
+	case unwatched:
+		s.onBFDOverdue()
 	case unconfirmed:
 		s.fellSilent = false
 		s.move(doubtOutlived)

@@ -141,10 +141,11 @@ func (s *session) pathWasLost() (bool, bfd.Status) {
 // router has of it lead nowhere.
 //
 // FRR sets BFD up anew as soon as BGP is up, and reports it down for that moment. This
-// is ignored; should it be true, BGP's hold timer ends the session.
+// is ignored; should it be true, BGP's hold timer ends the session, where it has one.
 func (s *session) onPath() {
+	s.onWatched()
 	lost, path := s.pathWasLost()
-	settling := path.LastLoss == bfd.NeighborDown && time.Since(s.establishedAt) < frrSettles
+	settling := !s.noHold && path.LastLoss == bfd.NeighborDown && time.Since(s.establishedAt) < frrSettles
 	switch {
 	case !lost, s.phase.hasSession() && settling:
 	case s.phase.hasSession():

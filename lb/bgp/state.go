@@ -19,7 +19,7 @@ type SessionState struct {
 	Accepted  int            // routes of the router's that were taken
 	BFD       string         // up, down or init; empty: off
 	HoldTime  time.Duration  // that both ends count by: the lower of theirs and ours; zero: none, or the session is down
-	Phase     string         // what the session is doing: paused, refused, connecting, unconfirmed, established or diagnosing
+	Phase     string         // what the session is doing: paused, refused, connecting, unwatched, unconfirmed, established or diagnosing
 	Losses    uint64         // times that the session was up and went down
 	Flaps     int            // losses in a row, each less than bfd.Steady after the session came up; above 1 it waits before it connects again
 	HeldUntil time.Time      // it is left down until then; zero: it is not

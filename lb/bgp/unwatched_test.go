@@ -1,0 +1,122 @@
+package bgp
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"plinth.dev/plinth/bfd"
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb/advertise"
+	"plinth.dev/plinth/wait"
+)
+
+// timeless is a router without a hold time, and a session with it that has BFD.
+func timeless(t *testing.T, addr string) (*listener, *Speaker, *session) {
+	t.Helper()
+	l := listen(t, netip.MustParseAddr(addr), capabilitiesOf("46")...)
+	l.mu.Lock()
+	l.hold = 0
+	l.mu.Unlock()
+	terms := l.session()
+	terms.Local, terms.BFD = netip.MustParseAddr("127.0.0.1"), inventory.BFDProfile{Name: "fast", Interval: 50 * time.Millisecond, Multiplier: 3}
+	c := announcing(terms, advertisement("203.0.113.10/32"), advertisement("2001:db8:113::10/128"))
+	s := NewSpeaker(Options{Log: logger(t)})
+	t.Cleanup(func() { _ = s.Leave(context.Background()) })
+	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}
+	if err := s.Set(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	return l, s, s.session(config, c)
+}
+
+// heard is how many UPDATEs a router got, End-of-RIB included.
+func (l *listener) heard() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.updates
+}
+
+func becomesOf(t *testing.T, s *Speaker, p phase) {
+	t.Helper()
+	wait.True(t, 6*time.Second, 20*time.Millisecond, "the session is "+string(p), func() (bool, string) {
+		st := s.State(t.Context())[0]
+		return st.Phase == string(p), fmt.Sprintf("%s: %v", st.Phase, st)
+	})
+}
+
+// Without a hold time BFD alone notices a dead end. Each attempt announced all routes for as long as BFD may take to come up.
+func TestARouterWithoutAHoldTimeIsToldNothingBeforeBFDIsUp(t *testing.T) {
+	l, s, x := timeless(t, "127.0.0.2")
+	for attempt := range 2 {
+		becomesOf(t, s, unwatched)
+		if st := s.State(t.Context())[0]; st.Up || len(st.Announced) > 0 || attempt == 0 && st.Detail != awaitsBFD {
+			t.Errorf("attempt %d: %v, announced %v", attempt, st, st.Announced)
+		}
+		onOwner(t, x, func() {
+			more := x.want.Edit(nil, []advertise.Advertisement{advertisement("203.0.113.11/32")})
+			if err := x.set(t.Context(), x.terms, more); err != nil {
+				t.Error(err)
+			}
+			x.onTimer() // BFD has had its time
+			if x.phase != paused || x.state.Cause != OpenRefused || x.state.Detail != noBFDEither {
+				t.Errorf("attempt %d: %s: %v", attempt, x.phase, x.state)
+			}
+			x.onTimer() // the pause is over
+			x.onDiagnosis(x.diagnoses, CauseNone, "")
+		})
+	}
+	if n := l.heard(); n > 0 {
+		t.Errorf("the router was sent %d UPDATEs, and has %v", n, l.has())
+	}
+}
+
+// What was held back comes once BFD is up, with what was set meanwhile, and ends with BFD.
+func TestARouterWithoutAHoldTimeIsToldAllOnceBFDIsUp(t *testing.T) {
+	l, s, x := timeless(t, "127.0.0.3")
+	becomesOf(t, s, unwatched)
+	onOwner(t, x, func() {
+		other := x.want.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
+		if err := x.set(t.Context(), x.terms, other); err != nil {
+			t.Error(err)
+		}
+	})
+	if n := l.heard(); n > 0 {
+		t.Errorf("the router was sent %d UPDATEs before BFD began", n)
+	}
+	router, err := bfd.NewListeners().Open(bfd.Terms{
+		Local: netip.MustParseAddr("127.0.0.3"), Remote: netip.MustParseAddr("127.0.0.1"), Timers: bfd.Timers{Interval: 50 * time.Millisecond, Multiplier: 3},
+	}, logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	router.Begin()
+	becomes(t, s, l, []string{"2001:db8:113::10/128", "203.0.113.11/32"}, nil)
+	router.Close(t.Context(), 0)
+	wait.True(t, 6*time.Second, 20*time.Millisecond, "the session ends with BFD", func() (bool, string) {
+		onOwner(t, x, func() {
+			if x.phase == established {
+				x.onTimer() // it is looked at again
+			}
+		})
+		st := s.State(t.Context())[0]
+		return !st.Up, fmt.Sprint(st)
+	})
+}
+
+// TestTheHoldTimeOfAnOPENIsFound fails where a version of GoBGP has it elsewhere: nothing would be held back then.
+func TestTheHoldTimeOfAnOPENIsFound(t *testing.T) {
+	l := listen(t, netip.MustParseAddr("127.0.0.1"), capabilitiesOf("46")...)
+	s := speakTo(t, l)
+	becomesOf(t, s, established)
+	s.mu.Lock()
+	x := s.sessions[Key{Router: "tor1", Addr: netip.MustParseAddr("127.0.0.1")}]
+	s.mu.Unlock()
+	onOwner(t, x, func() {
+		if hold := fieldOf(x.in.peer, "fsm", "recvOpen", "Body", "HoldTime"); !hold.IsValid() || !hold.CanUint() || hold.Uint() != 9 {
+			t.Errorf("the router's hold time is %v, want 9", hold)
+		}
+	})
+}
