@@ -417,8 +417,8 @@ const (
 	// to be what is in force: that stays. Delete all but the one that is meant.
 	CopiesOfOneAge Code = "P1018"
 	// A pool has addresses that the cluster has: of the pods of a Node, of a Node, be it a machine of the inventory or not, of a
-	// ServiceCIDR, or of the externalIPs of a Service. Services are never given VIPs from there; those that were given before stay, and their
-	// Services are told. Take the addresses out of the pool, or list them in its exclude. plinth validate --cluster says it.
+	// ServiceCIDR, or of the externalIPs of a Service. Services are never given VIPs from there, but externalIPs that are
+	// reserved for one; those that were given before stay, and their Services are told. Take the addresses out of the pool, or list them in its exclude. plinth validate --cluster says it.
 	PoolHoldsCluster Code = "P1019"
 	// The machine's match is a system UUID that several Nodes of the cluster report, as of boards that leave the factory with one
 	// number. It decides nothing: the machine is told by its provider ID and its name. Take match from the machine. plinth

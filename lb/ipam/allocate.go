@@ -91,7 +91,7 @@ func (s *search) mayStay(a netip.Addr) bool {
 		}
 	} else if s.r.Pool != "" && s.r.Pool != c.pool && s.r.Pool != s.l.Pool(a) {
 		return false
-	} else if p := s.l.poolOf(a); slices.Contains(s.left, a) && (p == nil || s.bars(p, a, false) != "" || s.l.isOthersExternal(a, s.r.Service)) {
+	} else if p := s.l.poolOf(a); slices.Contains(s.left, a) && (p == nil || s.bars(p, a, false) != "" || s.l.isBarredByExternal(a, s.r.Service)) {
 		return false
 	}
 	if h, _ := c.holder(s.r.Service); h.equal(s.r.Holder) {
@@ -128,7 +128,7 @@ func (s *search) denyAsked(a netip.Addr) Denial {
 	}
 	d := Denial{Reason: s.gate(p, a, true)}
 	if d.Reason == "" {
-		d = s.occupied(a)
+		d = s.unavailable(a)
 	}
 	if d.Holder.Namespace != s.r.Service.Namespace {
 		d.Holder = lb.ServiceKey{} // who holds what in other namespaces is nobody's business
@@ -157,8 +157,18 @@ func (l *Ledger) takenDetail(a netip.Addr, k lb.ServiceKey) string {
 	return ""
 }
 
-// occupied says whether a is reserved for, or held by, somebody who does not share it, among the
-// externalIPs of others, or in quarantine after a Service of another namespace: who knows an address must not have it by
+// unavailable is occupied, of an address that may be among the externalIPs of others, too. A reservation outweighs those,
+// and says more to who is refused.
+func (s *search) unavailable(a netip.Addr) Denial {
+	d := s.occupied(a)
+	if d.Reason != lb.AddressReserved && s.l.isBarredByExternal(a, s.r.Service) {
+		return Denial{Reason: lb.AddressExcluded, Detail: s.l.takenDetail(a, s.r.Service)}
+	}
+	return d
+}
+
+// occupied says whether a is reserved for, or held by, somebody who does not share it,
+// or in quarantine after a Service of another namespace: who knows an address must not have it by
 // lying in wait for its owner to let go of it for a moment. A reservation is the operator's
 // word, and outweighs that.
 func (s *search) occupied(a netip.Addr) (d Denial) {
@@ -169,8 +179,6 @@ func (s *search) occupied(a netip.Addr) (d Denial) {
 	switch {
 	case owner != (lb.ServiceKey{}) && owner != s.r.Service && !shares:
 		d.Reason, d.Holder = lb.AddressReserved, owner
-	case s.l.isOthersExternal(a, s.r.Service):
-		d.Reason, d.Detail = lb.AddressExcluded, s.l.takenDetail(a, s.r.Service)
 	case held:
 		d.Reason, d.Holder = c.refuses(s.r.Holder)
 	case resting && former.Owner.Namespace != s.r.Service.Namespace && owner != s.r.Service:
@@ -208,7 +216,8 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) lb.Reason {
 }
 
 // MayAdopt says whether a Service that another program gave a may go on having
-// it: under the rules for asking for it at the time now, but from a pool of any state.
+// it: under the rules for asking for it at the time now, but from a pool of any state, and
+// whoever has it among externalIPs, as with what Plinth gave: packets to it go on as they do.
 // A Reason other than "" says why not.
 func (l *Ledger) MayAdopt(a netip.Addr, r Request, now time.Time) lb.Reason {
 	l.endQuarantines(now)
@@ -253,7 +262,7 @@ func (s *search) fill() {
 
 // takeKept takes an address that was kept for the Service, if it lacks one of that family.
 func (s *search) takeKept(a netip.Addr) {
-	if s.missing(lb.FamilyOf(a)) && s.lets(a) && s.occupied(a).Reason == "" {
+	if s.missing(lb.FamilyOf(a)) && s.lets(a) && s.unavailable(a).Reason == "" {
 		s.take(a)
 	}
 }

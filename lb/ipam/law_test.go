@@ -136,7 +136,7 @@ func (w *world) neverOutsideItsPool(t *rapid.T, a answer) {
 		if !w.fits(r.Holder, v.Addr) {
 			t.Fatalf("%v was given to %+v, and does not fit with those that have it", v.Addr, r.Holder)
 		}
-		if w.hasTaken(v.Addr, r.Service) {
+		if w.hasTaken(v.Addr, r.Service, reserver(p, v.Addr)) {
 			t.Fatalf("%v was given to %v, and the cluster has it: %v", v.Addr, r.Service, w.taken)
 		}
 		if isEnd(p, v.Addr) {
@@ -219,7 +219,7 @@ func (w *world) couldGet(r Request, p inventory.Pool, a netip.Addr) bool {
 	owner := reserver(p, a)
 	mine := owner == r.Service
 	switch {
-	case w.hasTaken(a, r.Service), p.State != inventory.PoolActive, !p.Contains(a), isEnd(p, a), asks && !slices.Contains(r.Addrs, a), r.Pool != "" && r.Pool != p.Name:
+	case w.hasTaken(a, r.Service, owner), p.State != inventory.PoolActive, !p.Contains(a), isEnd(p, a), asks && !slices.Contains(r.Addrs, a), r.Pool != "" && r.Pool != p.Name:
 		return false
 	case !mine && !(w.isFor(p, r.Service.Namespace) && selects(p, r)):
 		return false

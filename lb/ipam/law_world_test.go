@@ -108,8 +108,9 @@ func drawTaken(t *rapid.T) (all []lb.Taken) {
 	return all
 }
 
-// hasTaken reports whether the cluster has an address, and not the Service itself among its externalIPs.
-func (w *world) hasTaken(a netip.Addr, k lb.ServiceKey) bool {
+// hasTaken reports whether the cluster has an address. The externalIPs of others count where the Service itself has it neither
+// there nor reserved.
+func (w *world) hasTaken(a netip.Addr, k, reserver lb.ServiceKey) bool {
 	others, own := false, false
 	for _, t := range w.taken {
 		switch {
@@ -122,7 +123,7 @@ func (w *world) hasTaken(a netip.Addr, k lb.ServiceKey) bool {
 			others = true
 		}
 	}
-	return others && !own
+	return others && !own && reserver != k
 }
 
 func drawRequest(t *rapid.T) Request {

@@ -29,7 +29,7 @@ func (s *search) share(f lb.Family) {
 			i = past(all, s.l.lastAlike(a))
 			continue
 		}
-		if s.occupied(a).Reason == "" {
+		if s.unavailable(a).Reason == "" {
 			s.take(a)
 			return
 		}

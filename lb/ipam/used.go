@@ -151,7 +151,14 @@ func (l *Ledger) isOthersExternal(a netip.Addr, k lb.ServiceKey) bool {
 	return len(l.external[a]) > 0 && !slices.Contains(l.external[a], k)
 }
 
-// TakenBy says who has an address, so that it is not given to a Service; empty: nobody has. The
+// isBarredByExternal reports whether the externalIPs of others keep an address from a Service. Whoever may edit Services
+// writes those, and the operator writes reservations: who has one gets the address. To refuse it would not end what
+// kube-proxy does for the others.
+func (l *Ledger) isBarredByExternal(a netip.Addr, k lb.ServiceKey) bool {
+	return l.isOthersExternal(a, k) && l.reserved[a] != k
+}
+
+// TakenBy says who else has an address than a Service, which as a rule is not given it then; empty: nobody has. The
 // name of a Service of another namespace is told to nobody.
 func (l *Ledger) TakenBy(a netip.Addr, k lb.ServiceKey) string {
 	if u, used := l.usedBy(a); used && u.who != "" {

@@ -59,8 +59,8 @@ func TestAVIPStaysThatTheClusterTakesLater(t *testing.T) {
 		if got := apply(l, r, noon); len(got.VIPs) != 1 || got.VIPs[0].Addr != a || got.VIPs[0].New || len(got.Release) > 0 {
 			t.Errorf("%s: the Service that has it is to have %s", block.Who, brief(got))
 		}
-		if reason := l.MayAdopt(a, shared("has", 80), noon); reason != lb.AddressExcluded {
-			t.Errorf("%s: that it would not get it now is not said: %q", block.Who, reason)
+		if reason, who := l.MayAdopt(a, shared("has", 80), noon), l.TakenBy(a, r.Service); who == "" || reason != "" != (block.Service == lb.ServiceKey{}) {
+			t.Errorf("%s: of who has it %q is said, and of adopting it %q", block.Who, who, reason)
 		}
 		if got := Allocate(l, shared("joins", 81), noon); !got.Refused || got.Denials[0].Reason != lb.AddressExcluded {
 			t.Errorf("%s: another one joins it: %s", block.Who, brief(got))
@@ -89,6 +89,63 @@ func TestAnExternalIPInQuarantineIsGivenToNobody(t *testing.T) {
 	for _, who := range []string{"d/had", "d/other"} {
 		if got := brief(Allocate(l, service(who, "4"), noon)); got != "refused a:PoolExhausted" {
 			t.Errorf("%s: %s", who, got)
+		}
+	}
+}
+
+// A reservation is the operator's word, and externalIPs are anybody's who may edit Services.
+func TestAReservationOutweighsTheExternalIPsOfOthers(t *testing.T) {
+	inv := pools(t, `    - {name: a, addresses: [192.0.2.0/29], reserved: {192.0.2.4: prod/web}}`)
+	for what, asks := range map[string]Ask{"by itself": {}, "by address": ips("192.0.2.4")} {
+		l := NewLedger()
+		l.SetPools(inv, takenBlocks()...) // d/web has externalIPs
+		if got := Allocate(l, with(service("prod/web", "4"), asks), noon).String(); got != "192.0.2.4 of pool a" {
+			t.Errorf("%s: %s", what, got)
+		}
+		for _, other := range []string{"d/s", "d/web"} {
+			if got := brief(Allocate(l, with(service(other, "4"), ips("192.0.2.4")), noon)); got != "refused a:AddressReserved" {
+				t.Errorf("%s asks for it: %s", other, got)
+			}
+		}
+		if got := brief(Allocate(l, service("d/web", "4"), noon)); got != "192.0.2.5" {
+			t.Errorf("d/web asks for nothing: %s", got)
+		}
+	}
+}
+
+// What an earlier Service of the name left stays with the one that it is reserved for.
+func TestAReservedVIPThatWasLeftStaysThoughOthersHaveItAsAnExternalIP(t *testing.T) {
+	inv := pools(t, `    - {name: a, addresses: [192.0.2.0/29], reserved: {192.0.2.4: prod/web}}`)
+	l, a, r := NewLedger(), netip.MustParseAddr("192.0.2.4"), service("prod/web", "4")
+	l.SetPools(inv, takenBlocks()...)
+	l.Hold(a, "a", r.Holder)
+	if got := brief(allocate(l, r, nil, []netip.Addr{a}, noon)); got != "192.0.2.4" {
+		t.Error(got)
+	}
+}
+
+// Another balancer gave a VIP before: it stays, as what Plinth gave does. Its own Service, a Service of another namespace, or
+// both have it among their externalIPs, which leads its packets there already.
+func TestAVIPOfAnotherBalancerIsAdoptedThoughItIsAnExternalIP(t *testing.T) {
+	inv, a := pools(t, `    - {name: a, addresses: [192.0.2.0/29]}`), netip.MustParseAddr("192.0.2.4")
+	for what, names := range map[string][]string{"its own": {"has"}, "another's": {"other"}, "both's": {"has", "other"}} {
+		var has []lb.Taken
+		for _, name := range names {
+			k := lb.ServiceKey{Namespace: map[string]string{"has": "e", "other": "d"}[name], Name: name}
+			has = append(has, lb.Taken{Prefix: netip.PrefixFrom(a, 32), Who: "the externalIPs of service " + k.String(), Service: k, Proxied: true})
+		}
+		s, r := NewState(), service("e/has", "4")
+		s.SetPools(inv, has...)
+		r.Shown = []netip.Addr{a}
+		adopted, denied, _ := s.Adopt(r, noon)
+		if len(adopted) != 1 || len(denied) > 0 {
+			t.Errorf("%s: adopted %v, denied %v", what, adopted, denied)
+		}
+		if d, _ := s.Request(r, noon); d.Refused || len(d.VIPs) != 1 || d.VIPs[0].Addr != a {
+			t.Errorf("%s: it then has %s", what, d)
+		}
+		if d, _ := s.Request(with(service("f/s", "4"), ips("192.0.2.4")), noon); !d.Refused {
+			t.Errorf("%s: another Service is given it: %s", what, d)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (b *Controller) reportRetained(s *ipam.State, inv *inventory.Inventory) {
 			}
 			k, says := retainedVIP{c.Addr, h.Service}, retainedSays[reason]
 			if who := s.TakenBy(c.Addr, h.Service); reason == lb.AddressExcluded && who != "" {
-				says = "is kept and announced, but is taken by " + who + ", too, and would not be given now"
+				says = "is kept and announced, but is taken by " + who + ", too"
 			}
 			if retained[k] = says; b.retained[k] != says {
 				b.log.Warn("a VIP is kept that would not be given now", "vip", c.Addr, "service", h.Service, "reason", reason)
@@ -50,7 +50,8 @@ func (b *Controller) reportRetained(s *ipam.State, inv *inventory.Inventory) {
 
 // retainedThough says why a Service would not get a VIP that it holds; empty: it would. What
 // decides whether machines announce it comes first. A pool that is being drained is left
-// out: that its VIPs stay is what it is for.
+// out: that its VIPs stay is what it is for. Who has it reserved would get it although others
+// have it among their externalIPs, and is told of those all the same.
 func (b *Controller) retainedThough(s *ipam.State, inv *inventory.Inventory, a netip.Addr, svc *v1.Service) lb.Reason {
 	by := slices.IndexFunc(inv.Pools, func(p inventory.Pool) bool { return p.Covers(a) })
 	switch {
@@ -60,6 +61,9 @@ func (b *Controller) retainedThough(s *ipam.State, inv *inventory.Inventory, a n
 		return lb.PoolIsDisabled
 	}
 	reason := s.MayAdopt(a, requestOf(svc), b.now())
+	if reason == "" && s.TakenBy(a, keyOf(svc)) != "" {
+		return lb.AddressExcluded
+	}
 	if _, told := retainedSays[reason]; !told {
 		return ""
 	}

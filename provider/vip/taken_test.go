@@ -209,6 +209,55 @@ func TestAServiceMayHaveItsVIPAmongItsExternalIPs(t *testing.T) {
 	}
 }
 
+// People write an address into the status by way of another balancer, and among externalIPs, or somebody else does the latter:
+// the Service keeps it when Plinth comes, and is told.
+func TestAVIPOfAnotherBalancerStaysThoughItIsAnExternalIP(t *testing.T) {
+	for what, theirs := range map[string]bool{"of its own": false, "of another namespace": true} {
+		h := newHeldOf(t, "192.0.2.0/30")
+		events := h.listened()
+		svc := h.svc[0].DeepCopy()
+		svc.Annotations = nil
+		svc.Status.LoadBalancer.Ingress = []v1.LoadBalancerIngress{{IP: h.addr.String()}}
+		if theirs {
+			h.comes(external(v1.ServiceTypeClusterIP, "other", h.addr.String()))
+		} else {
+			svc.Spec.ExternalIPs = []string{h.addr.String()}
+		}
+		h.svc[0] = svc
+		if _, err := h.client.CoreV1().Services(svc.Namespace).Update(t.Context(), svc, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		h.comes(svc)
+		if err := h.adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		h.settled(0)
+		said(events)
+		if err := h.setPools(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		told := strings.Join(said(events), "\n")
+		if is := strings.Contains(told, "Warning AddressExcluded 192.0.2.0 is kept and announced, but is taken by the externalIPs of a Service of another namespace, too"); is != theirs {
+			t.Errorf("%s: it is told %q", what, told)
+		}
+	}
+}
+
+// Who writes externalIPs does not keep a Service from the VIP that is reserved for it.
+func TestAReservedVIPIsGivenThoughItIsAnExternalIP(t *testing.T) {
+	h := newHeldWith(t, "{name: public, addresses: [192.0.2.0/30], reserved: {192.0.2.0: d/a}}")
+	events := h.listened()
+	h.comes(external(v1.ServiceTypeClusterIP, "other", h.addr.String()))
+	h.settled(0)
+	if err := h.setPools(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	told := strings.Join(said(events), "\n")
+	if !strings.Contains(told, "but for one that has it already, or that it is reserved for") || !strings.Contains(told, "Warning AddressExcluded 192.0.2.0 is kept and announced, but is taken by") {
+		t.Errorf("they are told %q", told)
+	}
+}
+
 // Heartbeats come all the time, and Nodes join elsewhere: the pools are worked out anew only where one of them has something of it.
 func TestPoolsAreSetAnewOnlyWhereTheClusterTakesSomethingOfThem(t *testing.T) {
 	h := newHeldOf(t, "192.0.2.0/30")
