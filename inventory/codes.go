@@ -151,6 +151,10 @@ const (
 	// Every machine that is not planned or retired is in maintenance or off, so no VIP and no pod CIDR
 	// is announced by anybody.
 	NothingInService Code = "P0506"
+	// The systemUUID is all zeros or all Fs, which is what boards without one report (SMBIOS, section 7.2.1). It decides nothing,
+	// neither in match nor as what a Node reports: the machine is told by its provider ID and its name. Take match from the machine. A
+	// Node that has neither of these is told by an alias.
+	SystemUUIDAbsent Code = "P0507"
 )
 
 // Addresses of machines and routers.

@@ -401,7 +401,7 @@ type rawMachine struct {
 type rawMatch struct {
 	mapped
 
-	// The Node's status.nodeInfo.systemUUID, in any case, with dashes or without.
+	// The Node's status.nodeInfo.systemUUID, in any case, with dashes or without. All zeros and all Fs, which boards without one report, decide nothing.
 	SystemUUID scalar[string] `key:"systemUUID" form:"uuid"`
 }
 

@@ -23,12 +23,16 @@ func ParseUUID(text string) (UUID, bool) {
 }
 
 // ReportedUUID is what a Node reports. What is no UUID, as firmware has it that was never set, is kept in lower case, and is
-// that of no machine.
+// that of no machine. All zeros and all Fs are none: boards without a UUID report these (SMBIOS, section 7.2.1), each and every one.
 func ReportedUUID(text string) UUID {
-	if u, ok := ParseUUID(text); ok {
-		return u
+	u, ok := ParseUUID(text)
+	switch {
+	case !ok:
+		return UUID{strings.ToLower(text)}
+	case strings.Trim(u.text, "0-") == "" || strings.Trim(u.text, "f-") == "":
+		return UUID{}
 	}
-	return UUID{strings.ToLower(text)}
+	return u
 }
 
 // String is the UUID with dashes; empty: there is none.

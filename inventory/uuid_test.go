@@ -58,3 +58,41 @@ func TestWhatIsNoUUIDIsThatOfNoMachine(t *testing.T) {
 		}
 	}
 }
+
+// Boards without a UUID report all zeros or all Fs. As `match` such a number named a machine by every one of them.
+func TestAUUIDOfBoardsWithoutOneDecidesNothing(t *testing.T) {
+	for _, absent := range []string{"00000000-0000-0000-0000-000000000000", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF", strings.Repeat("0", 32), strings.Repeat("f", 32)} {
+		doc := func(match string) Document {
+			return Document{Source: "one.yaml", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: one}\nspec:\n  bgp: {asn: 65010}\n" +
+				"  routers: [{name: tor1, address: 10.1.0.1, asn: 65000}]\n  racks: [{name: r1, machines: [{name: w1, addresses: [10.1.0.11]" + match + "}]}]\n")}
+		}
+		inv, problems := Load(doc(", match: {systemUUID: \"" + absent + "\"}"))
+		if inv == nil || len(problems) != 1 || problems[0].Code != SystemUUIDAbsent || problems[0].Severity != Warning {
+			t.Fatalf("%s is read with %v", absent, problems)
+		}
+		m, _ := inv.Machine("w1")
+		if plain, _ := Load(doc("")); !m.SystemUUID.IsZero() || string(inv.Format()) != string(plain.Format()) {
+			t.Errorf("%s is kept as %q: %s", absent, m.SystemUUID, inv.Format())
+		}
+		reports := func(name, provider string) NodeIdentity {
+			return NodeIdentity{Name: name, ProviderID: provider, SystemUUID: ReportedUUID(absent)}
+		}
+		if m, err := inv.Identify(reports("stranger", "")); err == nil {
+			t.Errorf("a Node that reports %s is %s", absent, m.Name)
+		}
+		for _, n := range []NodeIdentity{reports("w1", ""), reports("stranger", "plinth://w1"), reports("w1", "k3s://w1")} {
+			if m, err := inv.Identify(n); m.Name != "w1" || err != nil {
+				t.Errorf("%+v is %q, %v", n, m.Name, err)
+			}
+		}
+		known, _ := Load(doc(", match: {systemUUID: 4c4c4544-0032-3010-8053-b7c04f585931}"))
+		m, err := known.Identify(reports("w1", ""))
+		if err != nil || len(m.Mismatches(NodeState{NodeIdentity: reports("w1", ""), Ready: true})) > 0 {
+			t.Errorf("a Node that reports %s by the name of a machine with a UUID is %q, %v, %v", absent, m.Name, err, m.Mismatches(NodeState{NodeIdentity: reports("w1", "")}))
+		}
+		var stored UUID
+		if err := json.Unmarshal([]byte(`"`+absent+`"`), &stored); err != nil || !stored.IsZero() {
+			t.Errorf("what an older version stored as %s is read as %q, %v", absent, stored, err)
+		}
+	}
+}

@@ -19,7 +19,12 @@ func (v *validation) identities() {
 		if n := cmp.Or(m.ID.node, m.Name.node); n != nil {
 			v.identity(ids, m, n)
 		}
-		if u := m.Match.SystemUUID; u.given() {
+		switch u := m.Match.SystemUUID; {
+		case !u.given():
+		case ReportedUUID(u.v).IsZero():
+			v.refuse(u.node, refusal{code: SystemUUIDAbsent, severity: Warning, message: "is what boards without a system UUID report, and decides nothing",
+				accepted: "no match: the machine is told by its provider ID and its name"})
+		default:
 			v.claim(uuids, u.v, u.node, refusal{code: SystemUUIDTwice, message: "is the systemUUID of another machine too", accepted: "a systemUUID that one machine reports"})
 		}
 		for _, a := range m.Aliases.v {

@@ -66,6 +66,7 @@ func TestOnlyWhatThisNodeLeftOnThisMachineCounts(t *testing.T) {
 		{"another name", false, owner{"nuc2", machine}, "it is of node nuc1, and this is node nuc2"},
 		{"another installation", false, owner{"nuc1", MachineIdentity{"installation-2", inventory.ReportedUUID("hardware-1")}}, "another machine-id"},
 		{"a copied disk in other hardware", false, owner{"nuc1", MachineIdentity{"installation-1", inventory.ReportedUUID("hardware-2")}}, "another system UUID"},
+		{"a board without a UUID", false, owner{"nuc1", MachineIdentity{"installation-1", inventory.ReportedUUID("ffffffff-ffff-ffff-ffff-ffffffffffff")}}, ""},
 		{"a machine that does not tell", false, owner{"nuc1", MachineIdentity{}}, ""},
 		{"an older agent's", true, thisOwner, ""},
 		{"an older agent's, and another name", true, owner{"nuc2", machine}, "it is of node nuc1, and this is node nuc2"},

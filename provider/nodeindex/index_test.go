@@ -164,6 +164,27 @@ func TestASystemUUIDThatSeveralBoardsHaveDecidesNothing(t *testing.T) {
 	}
 }
 
+// What boards without a UUID report is no number that several have: nobody is told that others report it, too.
+func TestWhatBoardsWithoutASystemUUIDReportIsNone(t *testing.T) {
+	x := indexed(t)
+	var all []*v1.Node
+	for _, name := range []string{"active", "other"} {
+		n := nodeNamed(name, "")
+		n.Status.NodeInfo.SystemUUID = "00000000-0000-0000-0000-000000000000"
+		n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+		x.sees(t, n)
+		all = append(all, n)
+	}
+	for i, n := range all {
+		if _, m, err := x.MachineOf(n); err != nil || m.Name != n.Name { // though other has a match
+			t.Errorf("%s is %q, %v", n.Name, m.Name, err)
+		}
+		if s := x.State(n); s.UUIDShared || len(x.ReportingTheSame(n)) > 0 || Identities(all)[i] != s.NodeIdentity {
+			t.Errorf("%s: %+v, with %v", n.Name, s, x.ReportingTheSame(n))
+		}
+	}
+}
+
 func TestAnIDOfOursIsNeverOverruledByAName(t *testing.T) {
 	x := indexed(t)
 	cases := map[string]struct {
