@@ -129,7 +129,7 @@ func trim(f informers.SharedInformerFactory) error {
 // guard returns when no other installation may act, or when this process leads no more: what is
 // started then ends at once.
 func (c *Cloud) guard(ctx context.Context) {
-	guard := installation.Guard{Client: c.client, Namespace: c.options.Namespace, Lease: c.options.Lease, LeaseIn: c.options.LeaseIn, Log: c.log, Events: c.recorder}
+	guard := installation.Guard{Client: c.client, Namespace: c.options.Namespace, Lease: c.options.Lease, LeaseIn: c.options.LeaseIn, Program: source.Program(), Log: c.log, Events: c.recorder}
 	if err := guard.Wait(ctx); err != nil {
 		c.log.Info("No longer waiting for an installation in another namespace", "err", err)
 	}

@@ -21,6 +21,7 @@ func (c *Cloud) newKeeper() *source.Reconciler {
 		ClusterLosses: c.clusterLosses,
 		Agents:        c.agents,
 		Lease:         c.electedBy(),
+		Program:       source.Program(),
 		Overtaken:     c.options.Restart,
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/controller-manager/pkg/clientbuilder"
 	"k8s.io/klog/v2"
 
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/provider/installation"
 	"plinth.dev/plinth/provider/leader"
 )
@@ -29,7 +30,9 @@ func lead(c *config.CompletedConfig, restart func(), log *slog.Logger) {
 	self := &leader.Identity{EventRecorder: c.EventRecorder}
 	c.EventRecorder = self
 	lease := c.ComponentConfig.Generic.LeaderElection
-	waiting := installation.Waiting{Client: c.Client, Namespace: lease.ResourceNamespace, Name: lease.ResourceName, Leads: func() bool { return self.Name() != "" }, Log: log}
+	waiting := installation.Waiting{
+		Client: c.Client, Namespace: lease.ResourceNamespace, Name: lease.ResourceName, Program: source.Program(), Leads: func() bool { return self.Name() != "" }, Log: log,
+	}
 	go waiting.Report(context.Background())
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGTERM, os.Interrupt)

@@ -50,6 +50,7 @@ type acceptedStore struct {
 	client    kubernetes.Interface
 	namespace string
 	lease     string // that its writer leads by; empty: it was not elected
+	program   string // of its writer; empty: it is called as those of Plinth's
 }
 
 func (s acceptedStore) maps() clientcorev1.ConfigMapInterface {

@@ -3,8 +3,10 @@ package source
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
 )
 
 // DefaultLease is the name of the controllers' lease, unless --leader-elect-resource-name gives another.
@@ -15,7 +17,23 @@ const DefaultLease = "cloud-controller-manager"
 const (
 	AnnotationLease     = "plinth.dev/lease"      // the lease that the installation runs on; none: [DefaultLease]
 	AnnotationNextLease = "plinth.dev/next-lease" // the lease of who asks to follow; none: nobody does
+	AnnotationProgram   = "plinth.dev/program"    // the last program that led and is called otherwise than Plinth's; none: there was none
 )
+
+// ownPrograms is what the names of Plinth's programs begin with, by which an API server knows who wrote an object.
+const ownPrograms = "plinth-"
+
+// IsOwnProgram reports whether a program is called as those of Plinth's. One that links the provider may have any name.
+func IsOwnProgram(name string) bool { return strings.HasPrefix(name, ownPrograms) }
+
+// Program is what an API server calls this process, where that is not as those of Plinth's are called; empty: it is.
+func Program() string {
+	name, _, _ := strings.Cut(rest.DefaultKubernetesUserAgent(), "/")
+	if IsOwnProgram(name) {
+		return ""
+	}
+	return name
+}
 
 // LeaseOf returns the name of the lease that an installation runs on, as its ConfigMap [AcceptedName] has it; nil: nothing was
 // accepted.
@@ -26,15 +44,19 @@ func LeaseOf(common *v1.ConfigMap) string {
 	return cmp.Or(common.Annotations[AnnotationLease], DefaultLease)
 }
 
-// sign writes into the ConfigMap that lists the slices by which lease its writer leads. One that was not elected keeps what is
-// there.
+// sign writes into the ConfigMap that lists the slices by which lease its writer leads, and its program. What the writer does
+// not say, as one that was not elected, stays as it is there.
 func (s acceptedStore) sign(want, have *v1.ConfigMap) {
-	switch {
-	case want.Name != AcceptedName:
-	case s.lease != "":
-		want.Annotations[AnnotationLease] = s.lease
-	case have != nil && have.Annotations[AnnotationLease] != "":
-		want.Annotations[AnnotationLease] = have.Annotations[AnnotationLease]
+	if want.Name != AcceptedName {
+		return
+	}
+	for annotation, value := range map[string]string{AnnotationLease: s.lease, AnnotationProgram: s.program} {
+		if value == "" && have != nil {
+			value = have.Annotations[annotation]
+		}
+		if value != "" {
+			want.Annotations[annotation] = value
+		}
 	}
 }
 

@@ -109,6 +109,29 @@ func TestOneWhoseLeaseCountsNoMoreEnds(t *testing.T) {
 	}
 }
 
+// One that links the provider is told by its name as long as others lead that are called as Plinth's, too.
+func TestWhatIsStoredNamesTheProgramThatIsNotCalledAsPlinths(t *testing.T) {
+	client := fake.NewClientset()
+	for i, program := range []string{"", "ccm", "", "other"} {
+		k := reconcilerOf(client)
+		k.Lease, k.Program = "plinth", program
+		e := edit(text("abcd"[i : i+1]))
+		k.edit = &e
+		if err := k.step(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := annotations(t, client)[AnnotationProgram], []string{"", "ccm", "ccm", "other"}[i]; got != want {
+			t.Errorf("%d, stored by %q: it names %q, want %q", i, program, got, want)
+		}
+	}
+	if got := Program(); got != "source.test" { // as this binary is called
+		t.Errorf("this process is called %q", got)
+	}
+	if !IsOwnProgram("plinth-cloud-controller-manager") || IsOwnProgram("k3s") {
+		t.Error("programs are not told by their names")
+	}
+}
+
 func TestWithoutAWordTheDefaultLeaseCounts(t *testing.T) {
 	client := fake.NewClientset()
 	taken(t, client, "", text("a"))

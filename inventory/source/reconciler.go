@@ -50,6 +50,8 @@ type Reconciler struct {
 	Agents func(context.Context) (map[string]Agent, error)
 	// Lease is the name of the lease that the reconciler's process leads by; empty: it was not elected.
 	Lease string
+	// Program is that of the process, where it is called otherwise than Plinth's; see [Program].
+	Program string
 	// Overtaken ends a process whose installation runs on another lease by now; nil: nobody is told.
 	Overtaken func()
 	Now       func() time.Time // nil: [time.Now]
@@ -377,7 +379,9 @@ func (r *Reconciler) Current(ctx context.Context) error {
 	return nil
 }
 
-func (r *Reconciler) store() acceptedStore { return acceptedStore{r.Client, r.Namespace, r.Lease} }
+func (r *Reconciler) store() acceptedStore {
+	return acceptedStore{r.Client, r.Namespace, r.Lease, r.Program}
+}
 
 // reportError counts that the cluster could not be read or written, and logs it once however often it is tried
 // again.

@@ -30,6 +30,7 @@ type Guard struct {
 	Namespace string // of this installation
 	Lease     string // the name of the lease that this controller leads by
 	LeaseIn   string // namespace of that lease, which is its own where Plinth is installed as it is shipped; empty: it was not elected
+	Program   string // of this process, where it is called otherwise than Plinth's
 	Log       *slog.Logger
 	Events    record.EventRecorder // takes why it waits, as of its lease
 
@@ -76,7 +77,7 @@ func (g *Guard) look(ctx context.Context) string {
 	if why := g.others(ctx); why != "" || g.LeaseIn == "" {
 		return why
 	}
-	waits, err := succession{g.Client, g.Namespace, g.Lease, g.heldBy}.step(ctx)
+	waits, err := succession{g.Client, g.Namespace, g.Lease, g.Program, g.heldBy}.step(ctx)
 	switch {
 	case err != nil:
 		return "it is not known whether another one acts for this installation: " + err.Error()
@@ -87,15 +88,18 @@ func (g *Guard) look(ctx context.Context) string {
 	return ""
 }
 
-// heldBy returns who holds a lease of this installation and may act, or will not let anybody act; empty: nobody does. Where
-// another program holds it, none of Plinth's leads by it.
-func (g *Guard) heldBy(ctx context.Context, lease string) (string, error) {
+// heldBy returns who holds a lease of this installation and may act, or will not let anybody act; empty: nobody does. A program
+// that is neither Plinth's, nor of this one's name, nor signed the installation, has not acted for it.
+func (g *Guard) heldBy(ctx context.Context, lease, signed string) (string, error) {
 	l, err := leaseNamed(ctx, g.Client, g.LeaseIn, lease)
-	if err != nil || l == nil || !isOurs(l) {
+	if err != nil || l == nil {
 		return "", err
 	}
-	i := Installation{Namespace: g.LeaseIn}
+	i := Installation{Namespace: g.LeaseIn, signed: signed}
 	i.ReadLease(l)
+	if other := i.OtherProgram(); other != "" && other != g.Program {
+		return "", nil
+	}
 	if i.parkedFor() != "" || g.alive(i, uptime.Now()) {
 		return i.Holder, nil
 	}

@@ -38,6 +38,8 @@ type Installation struct {
 	Generation string // of the inventory in force; empty: none was accepted
 	MovedTo    string // namespace that it was moved to; empty: it was not
 
+	signed string // program that is its own, whatever it is called; empty: none but Plinth's
+
 	Renewed time.Time     // of the lease, by its holder's clock
 	Lasts   time.Duration // for which the lease is held without being renewed
 }
@@ -154,12 +156,10 @@ func named(name string) metav1.ListOptions {
 	return metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()}
 }
 
-// ownPrograms is what the names of Plinth's programs begin with, by which an API server knows who wrote an object.
-const ownPrograms = "plinth-"
-
-// OtherProgram returns the program that holds the lease where that is none of Plinth's; empty: it is, or that is not known.
+// OtherProgram returns the program that holds the lease where that does not lead the installation; empty: it may, or that is not
+// known. One that links the provider writes its name beside what is accepted before it acts.
 func (i Installation) OtherProgram() string {
-	if i.Holder == "" || i.parkedFor() != "" || strings.HasPrefix(i.Program, ownPrograms) {
+	if i.Holder == "" || i.parkedFor() != "" || source.IsOwnProgram(i.Program) || i.Program == i.signed {
 		return ""
 	}
 	return i.Program
@@ -186,4 +186,5 @@ func (i *Installation) ReadLease(l *coordinationv1.Lease) {
 func (i *Installation) readAccepted(cm *v1.ConfigMap) {
 	i.Generation = cmp.Or(cm.Annotations[source.AnnotationGeneration], "unknown")
 	i.MovedTo = cm.Annotations[AnnotationMovedTo]
+	i.signed = cm.Annotations[source.AnnotationProgram]
 }

@@ -171,7 +171,7 @@ func copyMeta(from metav1.ObjectMeta) metav1.ObjectMeta {
 	to := metav1.ObjectMeta{Name: from.Name, Labels: from.Labels, Annotations: map[string]string{}}
 	for k, v := range from.Annotations {
 		// Nobody leads there yet, and whoever comes follows by a lease of its own.
-		if k != lastApplied && k != AnnotationMovedTo && k != source.AnnotationLease && k != source.AnnotationNextLease {
+		if !slices.Contains([]string{lastApplied, AnnotationMovedTo, source.AnnotationLease, source.AnnotationNextLease, source.AnnotationProgram}, k) {
 			to.Annotations[k] = v
 		}
 	}

@@ -36,8 +36,8 @@ func (m Move) park(ctx context.Context) error {
 		return err
 	}
 	// Somebody with another lease may have asked to follow, or has followed.
-	somebody := func(context.Context, string) (string, error) { return "somebody", nil }
-	waits, err := succession{m.Client, m.From, name, somebody}.step(ctx)
+	somebody := func(context.Context, string, string) (string, error) { return "somebody", nil }
+	waits, err := succession{m.Client, m.From, name, "", somebody}.step(ctx)
 	if err == nil && waits.holder != "" {
 		err = fmt.Errorf("the installation of namespace %s runs on lease %s by now: stop the controller there, and run this again", m.From, waits.lease)
 	}

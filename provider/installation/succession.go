@@ -20,6 +20,9 @@ import (
 // not, it writes its own name, unless the ConfigMap was written since it was read. Whoever leads by the lease that the
 // installation runs on takes the word back of who asked, before it acts. So either the one that follows sees the lease held, or
 // its write is a conflict. In the years between, nothing is written.
+//
+// Other programs have leases of that name as well, and are not waited for. They are told by their names, as the API server knows
+// them: one that links the provider and is called otherwise than Plinth's writes its name there before it acts, too.
 
 // turn is what a leader does next about the lease that its installation runs on.
 type turn int
@@ -30,16 +33,20 @@ const (
 	asks                // writes that it wants to follow
 	follows             // writes that the installation runs on its own lease
 	stays               // takes the word back of who asked to follow
+	signs               // writes the name of its program
 )
 
 // turnOf decides on the turn of who leads by a lease, by what the ConfigMap says: the lease that the installation runs on, and
-// that of who asks to follow. held says whether the former was held by somebody who may act, after the ConfigMap was read.
-func turnOf(lease, runsOn, next string, held bool) turn {
+// that of who asks to follow. signed says whether it has the program's name, if it is to, and held whether the former was held by
+// somebody who may act, after the ConfigMap was read.
+func turnOf(lease, runsOn, next string, signed, held bool) turn {
 	switch {
-	case runsOn == lease && (next == "" || next == lease):
-		return acts
-	case runsOn == lease:
+	case runsOn == lease && next != "" && next != lease:
 		return stays
+	case runsOn == lease && !signed:
+		return signs
+	case runsOn == lease:
+		return acts
 	case held:
 		return waits
 	case next == lease:
@@ -50,8 +57,18 @@ func turnOf(lease, runsOn, next string, held bool) turn {
 
 // LeaseOf returns the name of the lease that the installation of a namespace runs on.
 func LeaseOf(ctx context.Context, client kubernetes.Interface, namespace string) (string, error) {
+	i, err := Accepted(ctx, client, namespace)
+	return i.Lease, err
+}
+
+// Accepted is an installation as its ConfigMap [source.AcceptedName] says it, with the name of the lease that it runs on.
+func Accepted(ctx context.Context, client kubernetes.Interface, namespace string) (Installation, error) {
 	common, err := acceptedOf(ctx, client, namespace)
-	return source.LeaseOf(common), err
+	i := Installation{Namespace: namespace, Lease: source.LeaseOf(common)}
+	if common != nil {
+		i.readAccepted(common)
+	}
+	return i, err
 }
 
 // acceptedOf is the ConfigMap [source.AcceptedName] of a namespace; nil: nothing was accepted.
@@ -71,8 +88,9 @@ type succession struct {
 	client    kubernetes.Interface
 	namespace string // of the installation
 	lease     string // by which it leads
-	// heldBy returns who holds another lease and may act; empty: nobody does.
-	heldBy func(ctx context.Context, lease string) (string, error)
+	program   string // as others know it, where it is called otherwise than Plinth's
+	// heldBy returns who holds another lease and may act; empty: nobody does. signed is the program that the ConfigMap names.
+	heldBy func(ctx context.Context, lease, signed string) (string, error)
 }
 
 // wait is whom a leader waits for; its zero value: it may act.
@@ -86,13 +104,13 @@ func (s succession) step(ctx context.Context) (wait, error) {
 		if err != nil || common == nil {
 			return wait{}, err
 		}
-		runsOn, holder := source.LeaseOf(common), ""
+		runsOn, signed, holder := source.LeaseOf(common), common.Annotations[source.AnnotationProgram], ""
 		if runsOn != s.lease {
-			if holder, err = s.heldBy(ctx, runsOn); err != nil {
+			if holder, err = s.heldBy(ctx, runsOn, signed); err != nil {
 				return wait{}, err
 			}
 		}
-		switch turnOf(s.lease, runsOn, common.Annotations[source.AnnotationNextLease], holder != "") {
+		switch turnOf(s.lease, runsOn, common.Annotations[source.AnnotationNextLease], s.program == "" || s.program == signed, holder != "") {
 		case acts:
 			return wait{}, nil
 		case waits:
@@ -104,6 +122,8 @@ func (s succession) step(ctx context.Context) (wait, error) {
 			err = s.write(ctx, common, source.AnnotationLease, s.lease)
 		case stays:
 			err = s.write(ctx, common, source.AnnotationNextLease, "")
+		case signs:
+			err = s.write(ctx, common, source.AnnotationProgram, s.program)
 		}
 		if err != nil && !apierrors.IsConflict(err) {
 			return wait{}, err

@@ -28,19 +28,21 @@ func TestWhoLeadsByAnotherLeaseAsksBeforeItFollows(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		lease, runsOn, ask string
-		held               bool
+		signed, held       bool
 		want               turn
 	}{
-		{"its installation runs on it", "a", "a", "", false, acts},
-		{"it asked itself, by hand", "a", "a", "a", false, acts},
-		{"another asks to follow it", "a", "a", "b", false, stays},
-		{"another acts", "b", "a", "", true, waits},
-		{"another acts, and it asked before", "b", "a", "b", true, waits},
-		{"nobody acts", "b", "a", "", false, asks},
-		{"nobody acts, and it asked", "b", "a", "b", false, follows},
-		{"nobody acts, and somebody else asked", "b", "a", "c", false, asks},
+		{"its installation runs on it", "a", "a", "", true, false, acts},
+		{"it asked itself, by hand", "a", "a", "a", true, false, acts},
+		{"another asks to follow it", "a", "a", "b", true, false, stays},
+		{"another asks to follow it, and its program is unknown", "a", "a", "b", false, false, stays},
+		{"its program is unknown", "a", "a", "", false, false, signs},
+		{"another acts", "b", "a", "", true, true, waits},
+		{"another acts, and it asked before", "b", "a", "b", true, true, waits},
+		{"nobody acts", "b", "a", "", false, false, asks},
+		{"nobody acts, and it asked", "b", "a", "b", false, false, follows},
+		{"nobody acts, and somebody else asked", "b", "a", "c", true, false, asks},
 	} {
-		if got := turnOf(c.lease, c.runsOn, c.ask, c.held); got != c.want {
+		if got := turnOf(c.lease, c.runsOn, c.ask, c.signed, c.held); got != c.want {
 			t.Errorf("%s: turn %d, want %d", c.name, got, c.want)
 		}
 	}
@@ -63,14 +65,14 @@ func newElections(runsOn string) *elections {
 	return e
 }
 
-// take has a process hold a lease that nobody holds.
-func (e *elections) take(lease, holder string) bool {
+// take has a process of a program hold a lease that nobody holds.
+func (e *elections) take(lease, holder, program string) bool {
 	l := e.leases[lease]
 	if l != nil && *l.Spec.HolderIdentity != "" && *l.Spec.LeaseDurationSeconds > 0 {
 		return false
 	}
-	e.leases[lease] = leaseOf(newer, holder, 3600)
-	e.leases[lease].Name = lease
+	e.leases[lease] = leaseNamedOf(newer, lease, holder, program)
+	e.leases[lease].Spec.LeaseDurationSeconds = new(int32(3600))
 	return true
 }
 
@@ -127,7 +129,13 @@ type process struct {
 	stop    func()
 }
 
-func (e *elections) start(lease string) *process {
+// shipped is the program of Plinth's own.
+const shipped = "plinth-cloud-controller-manager"
+
+func (e *elections) start(lease string) *process { return e.startProgram(lease, shipped) }
+
+// startProgram starts a controller that a program runs which may have any name.
+func (e *elections) startProgram(lease, program string) *process {
 	e.number++
 	p := &process{lease: lease, name: fmt.Sprintf("%s_%d", lease, e.number)}
 	p.next, p.stop = iter.Pull(func(yield func(string) bool) {
@@ -141,7 +149,10 @@ func (e *elections) start(lease string) *process {
 		})
 		guard := newGuard(client, &strings.Builder{})
 		guard.Lease, guard.LeaseIn, guard.Log = lease, newer, slog.New(slog.DiscardHandler)
-		for !e.take(lease, p.name) {
+		if program != shipped {
+			guard.Program = program
+		}
+		for !e.take(lease, p.name, program) {
 			if !yield("waits to lead") {
 				return
 			}
@@ -169,7 +180,8 @@ func (e *elections) end(p *process, handsOver bool) {
 }
 
 // TestWhateverTheNamesOfTheirLeasesOneLeaderActs starts controllers with leases of several names, which are killed or hand over
-// whenever it may be, between any two requests; and once all have ended but one, that one acts.
+// whenever it may be, between any two requests, and whose programs link the provider under names of their own; and once all have
+// ended but one, that one acts.
 func TestWhateverTheNamesOfTheirLeasesOneLeaderActs(t *testing.T) {
 	names := []string{source.DefaultLease, "plinth", "other"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -180,11 +192,14 @@ func TestWhateverTheNamesOfTheirLeasesOneLeaderActs(t *testing.T) {
 				p.stop()
 			}
 		}()
+		program := func(t *rapid.T) string {
+			return rapid.SampledFrom([]string{shipped, "cloud-controller-manager", "ccm"}).Draw(t, "program")
+		}
 		pick := func() *process { return rapid.SampledFrom(all).Draw(t, "process") }
 		t.Repeat(map[string]func(*rapid.T){
 			"start": func(t *rapid.T) {
 				if len(all) < 5 {
-					all = append(all, e.start(rapid.SampledFrom(names).Draw(t, "lease")))
+					all = append(all, e.startProgram(rapid.SampledFrom(names).Draw(t, "lease"), program(t)))
 				}
 			},
 			"go on": func(t *rapid.T) {
@@ -216,7 +231,7 @@ func TestWhateverTheNamesOfTheirLeasesOneLeaderActs(t *testing.T) {
 		for _, p := range all {
 			e.end(p, true)
 		}
-		last := e.start(rapid.SampledFrom(names).Draw(t, "the last one"))
+		last := e.startProgram(rapid.SampledFrom(names).Draw(t, "the last one"), program(t))
 		defer last.stop()
 		for range 99 {
 			last.next()
@@ -230,14 +245,15 @@ func TestWhateverTheNamesOfTheirLeasesOneLeaderActs(t *testing.T) {
 // TestOfTwoThatComeTogetherOneActs has a controller stand still after each number of requests, and the other one after each
 // number of its own.
 func TestOfTwoThatComeTogetherOneActs(t *testing.T) {
-	const most = 14 // requests; all that one makes until it acts or has to wait are fewer
+	const most = 16 // requests; all that one makes until it acts or has to wait are fewer
 	goOn := func(p *process, requests int) {
 		for range requests {
 			p.next()
 		}
 	}
-	for _, c := range []struct{ runsOn, asked, one, other string }{
-		{"a", "", "b", "a"}, {"a", "b", "b", "a"}, {"a", "c", "b", "a"}, {"a", "", "b", "c"}, {"a", "b", "b", "c"}, {"a", "c", "b", "c"},
+	for _, c := range []struct{ runsOn, asked, one, other, program string }{
+		{"a", "", "b", "a", shipped}, {"a", "b", "b", "a", shipped}, {"a", "c", "b", "a", shipped}, {"a", "", "b", "c", shipped}, {"a", "b", "b", "c", shipped}, {"a", "c", "b", "c", shipped},
+		{"a", "", "b", "a", "ccm"}, {"a", "b", "b", "a", "ccm"}, {"a", "", "a", "b", "ccm"}, {"a", "b", "a", "b", "ccm"}, {"a", "", "b", "c", "ccm"},
 	} {
 		for first := range most {
 			for second := range most {
@@ -245,7 +261,7 @@ func TestOfTwoThatComeTogetherOneActs(t *testing.T) {
 				if c.asked != "" {
 					e.common.Annotations[source.AnnotationNextLease] = c.asked
 				}
-				one, other := e.start(c.one), e.start(c.other)
+				one, other := e.startProgram(c.one, c.program), e.start(c.other)
 				goOn(one, first)
 				goOn(other, second)
 				goOn(one, 3*most)
@@ -307,7 +323,7 @@ func TestALeaseIsRenamedThereAndBack(t *testing.T) {
 // TestAGuardSaysForWhomItWaits tells of leases of other names in its own namespace.
 func TestAGuardSaysForWhomItWaits(t *testing.T) {
 	runsOn := acceptedIn(newer, "7")
-	runsOn.Annotations[source.AnnotationLease] = "before"
+	runsOn.Annotations[source.AnnotationLease], runsOn.Annotations[source.AnnotationProgram] = "before", "ccm"
 	held := func(holder, program string) *coordinationv1.Lease {
 		l := leaseOf(newer, holder, 3600)
 		l.Name = "before"
@@ -326,6 +342,8 @@ func TestAGuardSaysForWhomItWaits(t *testing.T) {
 		"nobody has it":                  {held("", "plinth-cloud-controller-manager"), nil, nil},
 		"another one of Plinth's has it": {held("nuc1_1", "plinth-cloud-controller-manager"), nil, []string{"nuc1_1 holds lease before", "by lease " + source.DefaultLease, "once that one has ended"}},
 		"another program has it":         {held("nuc1_1", "k3s"), nil, nil},
+		"a program that led has it":      {held("nuc1_1", "ccm"), nil, []string{"nuc1_1 holds lease before", "once that one has ended"}},
+		"one that is called as this has": {held("nuc1_1", "own"), nil, []string{"nuc1_1 holds lease before", "once that one has ended"}},
 		"it is parked":                   {held(movedPrefix+older, "plinth"), nil, []string{"was moved to namespace kube-system"}},
 		"it may not be read":             {held("nuc1_1", ""), forbidden, []string{"lease before, which may not be read", "ClusterRole of the controller", "annotate configmap plinth-accepted plinth.dev/lease-"}},
 		"there is no answer":             {held("nuc1_1", ""), errors.New("timeout"), []string{"timeout"}},
@@ -341,7 +359,7 @@ func TestAGuardSaysForWhomItWaits(t *testing.T) {
 				return wanted == "before" && c.err != nil, nil, c.err
 			})
 			guard := newGuard(client, &strings.Builder{})
-			guard.LeaseIn = newer
+			guard.LeaseIn, guard.Program = newer, "own"
 			got := guard.look(t.Context())
 			if got != "" && len(c.want) == 0 {
 				t.Errorf("it may not act: %s", got)

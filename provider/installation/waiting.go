@@ -18,6 +18,7 @@ const waitEvery = 10 * time.Second
 type Waiting struct {
 	Client          kubernetes.Interface
 	Namespace, Name string // of the lease
+	Program         string // of this process, where it is called otherwise than Plinth's
 	Leads           func() bool
 	Log             *slog.Logger
 
@@ -50,7 +51,7 @@ func (w *Waiting) look(ctx context.Context) {
 }
 
 func (w *Waiting) lookAt(l *coordinationv1.Lease) {
-	own := Installation{Namespace: w.Namespace}
+	own := Installation{Namespace: w.Namespace, signed: w.Program}
 	own.ReadLease(l)
 	switch {
 	case own.parkedFor() != "":

@@ -39,6 +39,7 @@ func TestAControllerThatWaitsToLeadSaysForWhom(t *testing.T) {
 		{"another of ours", held("nuc1_1", "plinth-cloud-controller-manager"), nil, []string{"level=INFO", "holder=nuc1_1"}},
 		{"nobody knows whose", held("nuc1_1", ""), nil, []string{"level=INFO", "holder=nuc1_1"}},
 		{"k3s", held("nuc1_1", "k3s"), nil, []string{"level=ERROR", "holder=nuc1_1", "program=k3s", "disable-cloud-controller"}},
+		{"one that is called as this", held("nuc1_1", "ccm"), nil, []string{"level=INFO", "holder=nuc1_1"}},
 		{"no right", nil, apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, source.DefaultLease, errors.New("no")), []string{"level=ERROR", "Roles of this version"}},
 		{"no answer", nil, errors.New("timeout"), []string{"level=WARN", "timeout"}},
 	} {
@@ -51,7 +52,7 @@ func TestAControllerThatWaitsToLeadSaysForWhom(t *testing.T) {
 				client.PrependReactor("get", "leases", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, c.err })
 			}
 			var log bytes.Buffer
-			w := &Waiting{Client: client, Namespace: "kube-system", Name: source.DefaultLease, Log: slog.New(slog.NewTextHandler(&log, nil))}
+			w := &Waiting{Client: client, Namespace: "kube-system", Name: source.DefaultLease, Program: "ccm", Log: slog.New(slog.NewTextHandler(&log, nil))}
 			for range 3 {
 				w.look(t.Context())
 			}

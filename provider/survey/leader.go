@@ -21,19 +21,19 @@ const (
 
 // leader reads who leads the controllers, and for how long it has been silent.
 func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
-	name, err := installation.LeaseOf(ctx, r.Client, r.Namespace)
+	own, err := installation.Accepted(ctx, r.Client, r.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	said := &diagnose.Leader{Lease: r.Namespace + "/" + name}
-	first, err := r.lease(ctx, name)
+	said := &diagnose.Leader{Lease: r.Namespace + "/" + own.Lease}
+	first, err := r.lease(ctx, own)
 	if err != nil || first == nil {
 		return said, err
 	}
 	said.Exists, said.Holder, said.Program = true, first.Holder, first.OtherProgram()
 	silent := time.Since(first.Renewed)
 	if said.Holder == "" || silent >= 0 && silent <= first.Lasts {
-		said.Idle = r.idle(ctx, name)
+		said.Idle = r.idle(ctx, own.Lease)
 		return said, nil
 	}
 	for begun := time.Now(); time.Since(begun) < looksAgainFor; {
@@ -42,7 +42,7 @@ func (r Reader) leader(ctx context.Context) (*diagnose.Leader, error) {
 			return said, fmt.Errorf("looking whether a controller leads: %w", context.Cause(ctx))
 		case <-time.After(looksAgainEvery):
 		}
-		now, err := r.lease(ctx, name)
+		now, err := r.lease(ctx, own)
 		if err != nil {
 			return said, err
 		}
@@ -63,16 +63,15 @@ func (r Reader) idle(ctx context.Context, lease string) string {
 	return installation.WhyIdle(r.Namespace, all, time.Now())
 }
 
-// lease is what the controllers' lease says; nil: there is none.
-func (r Reader) lease(ctx context.Context, name string) (*installation.Installation, error) {
-	l, err := r.Client.CoordinationV1().Leases(r.Namespace).Get(ctx, name, metav1.GetOptions{})
+// lease is an installation with what its lease says; nil: there is none.
+func (r Reader) lease(ctx context.Context, i installation.Installation) (*installation.Installation, error) {
+	l, err := r.Client.CoordinationV1().Leases(r.Namespace).Get(ctx, i.Lease, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	i := &installation.Installation{Namespace: r.Namespace}
 	i.ReadLease(l)
-	return i, nil
+	return &i, nil
 }

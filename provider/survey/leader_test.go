@@ -108,11 +108,12 @@ func TestTheLeaseIsReadThatTheInstallationRunsOn(t *testing.T) {
 	}
 	accepted := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: source.AcceptedName}}
 	client := fake.NewClientset(held(source.DefaultLease, "nuc1_k3s", "k3s"), held("plinth", "nuc1_ours", "plinth-cloud-controller-manager"), accepted)
-	for lease, want := range map[string]diagnose.Leader{
-		"":       {Lease: "kube-system/cloud-controller-manager", Exists: true, Holder: "nuc1_k3s", Program: "k3s"},
-		"plinth": {Lease: "kube-system/plinth", Exists: true, Holder: "nuc1_ours"},
+	for said, want := range map[[2]string]diagnose.Leader{
+		{}:                {Lease: "kube-system/cloud-controller-manager", Exists: true, Holder: "nuc1_k3s", Program: "k3s"},
+		{"", "k3s"}:       {Lease: "kube-system/cloud-controller-manager", Exists: true, Holder: "nuc1_k3s"}, // which is only called so
+		{"plinth", "ccm"}: {Lease: "kube-system/plinth", Exists: true, Holder: "nuc1_ours"},
 	} {
-		accepted.Annotations = map[string]string{source.AnnotationLease: lease}
+		accepted.Annotations = map[string]string{source.AnnotationLease: said[0], source.AnnotationProgram: said[1]}
 		if _, err := client.CoreV1().ConfigMaps("kube-system").Update(t.Context(), accepted, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
