@@ -152,17 +152,7 @@ func TestWhatWasHeldBackIsNotAnnouncedByTheNextProcessEither(t *testing.T) {
 	passed.RulesPending = true
 	in := someInputs(t)
 	in.Offers, in.Passed = sorted.Of(held, announced), sorted.Of(passed, announced)
-	d, err := openDisk(t.TempDir(), owner{Node: "nuc1"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := d.save(in); err != nil {
-		t.Fatal(err)
-	}
-	loaded, err := d.load()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := storedAndLoaded(t, in)
 	g := newGate(&rules{}, func() {})
 	g.rules.Adopt(loaded.Offers)
 	in = inputs{Offers: sorted.Of(held, announced)}
@@ -182,6 +172,17 @@ func TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither(t *
 	other.Frontend.Proxy = "other"
 	in := someInputs(t)
 	in.Offers, in.Passed = sorted.Of(other), sorted.Of(other)
+	loaded := storedAndLoaded(t, in)
+	g := newGate(&rules{}, func() {})
+	g.apply(&loaded, time.Now())
+	if o, _ := loaded.Passed.Next(other); o.RulesPending || o.Frontend != other.Frontend {
+		t.Errorf("passed: %+v", o)
+	}
+}
+
+// storedAndLoaded is what the next process reads of what this one has on disk.
+func storedAndLoaded(t *testing.T, in inputs) inputs {
+	t.Helper()
 	d, err := openDisk(t.TempDir(), owner{Node: "nuc1"})
 	if err != nil {
 		t.Fatal(err)
@@ -193,11 +194,7 @@ func TestAnAgentThatBeginsWithoutAnAPIServerDoesNotWaitForAnotherProxyEither(t *
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGate(&rules{}, func() {})
-	g.apply(&loaded, time.Now())
-	if o, _ := loaded.Passed.Next(other); o.RulesPending || o.Frontend != other.Frontend {
-		t.Errorf("passed: %+v", o)
-	}
+	return loaded
 }
 
 func aSavedOffer(name, vip string) advertise.Offer {
