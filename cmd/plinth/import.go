@@ -53,12 +53,7 @@ written where the code would be 1.`,
 				return err
 			}
 			text, notes := importer.Import(options, docs...)
-			for _, n := range notes {
-				if n.Source == inCluster {
-					n.Line, n.Column = 0, 0 // of a text that nobody sees
-				}
-				fmt.Fprintln(cmd.ErrOrStderr(), n)
-			}
+			tellNotes(cmd.ErrOrStderr(), notes)
 			if text == nil || strict && len(notes) > 0 {
 				return exit{code: exitError}
 			}
@@ -79,6 +74,16 @@ written where the code would be 1.`,
 	flags.BoolVar(&options.PodNetwork, "pod-network", false, "take the Nodes' pod CIDRs into the inventory, for Plinth to route them in place of a CNI")
 	flags.BoolVar(&strict, "strict", false, "write nothing where something is not in the inventory or was guessed")
 	return cmd
+}
+
+// tellNotes prints notes, a line each.
+func tellNotes(out io.Writer, notes importer.Notes) {
+	for _, n := range notes {
+		if n.Source == inCluster {
+			n.Line, n.Column = 0, 0 // of a text that nobody sees
+		}
+		fmt.Fprintln(out, n)
+	}
 }
 
 // knownSource refuses what cannot be imported.

@@ -62,10 +62,17 @@ func KindsOf(names ...string) (kinds []Kind) {
 // else.
 func Import(options Options, docs ...inventory.Document) ([]byte, Notes) {
 	d := draftOf(options, docs)
+	d.complete()
+	return d.write("plinth import " + strings.Join(options.Sources, ","))
+}
+
+// write is the inventory, made by a command, and all notes.
+func (d *draft) write(command string) ([]byte, Notes) {
+	d.finish()
 	if d.notes.Failed() {
 		return nil, d.notes
 	}
-	d.comments[""] = []string{"Made by plinth import " + strings.Join(options.Sources, ",") + "."}
+	d.comments[""] = []string{"Made by " + command + "."}
 	text := d.inv.FormatNoted(d.comments)
 	if _, problems := inventory.Parse(inventory.Document{Source: "the inventory", Data: text}); problems.Err() != nil {
 		for _, p := range problems.Errors() {
@@ -76,7 +83,7 @@ func Import(options Options, docs ...inventory.Document) ([]byte, Notes) {
 	return text, d.notes
 }
 
-// draftOf reads all sources, and notes what none of them spoke of.
+// draftOf reads all sources.
 func draftOf(options Options, docs []inventory.Document) *draft {
 	objects, unread := readObjects(docs)
 	d := &draft{comments: map[string][]string{}, notes: unread, objects: objects, options: options}
@@ -85,7 +92,5 @@ func draftOf(options Options, docs []inventory.Document) *draft {
 			s.read(d)
 		}
 	}
-	d.complete()
-	d.finish()
 	return d
 }

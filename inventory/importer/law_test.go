@@ -23,6 +23,8 @@ func checkLaw(t *testing.T, options Options, docs ...inventory.Document) []byte 
 	}
 	docs = rewritten(t, objects)
 	d := draftOf(options, docs)
+	d.complete()
+	d.finish()
 	text, notes := Import(options, docs...)
 	before := told(text, notes)
 	if again := told(Import(options, docs...)); again != before {

@@ -100,6 +100,7 @@ func (r *nodeReader) machine(o *object, n *corev1.Node) {
 	}
 	r.providerID(o, n, &m)
 	r.addresses(o, n, &m)
+	r.providedAddresses(o, n, &m)
 	if u, ok := inventory.ParseUUID(n.Status.NodeInfo.SystemUUID); ok && r.uuids[inventory.ReportedUUID(u.String())] == 1 {
 		m.SystemUUID = inventory.ReportedUUID(u.String())
 		o.mark(carried, "status.nodeInfo.systemUUID")
@@ -157,6 +158,22 @@ func (r *nodeReader) addresses(o *object, n *corev1.Node, m *inventory.Machine) 
 		default:
 			o.mark(noted, path)
 			r.note(o, path, NotValid, fmt.Sprintf("%s %q is not an address", a.Type, a.Address))
+		}
+	}
+}
+
+// providedNodeIP is the annotation in which a kubelet keeps what it was told by --node-ip.
+const providedNodeIP = "alpha.kubernetes.io/provided-node-ip"
+
+// providedAddresses are those of a Node that waits for a cloud provider, which has none in its status.
+func (r *nodeReader) providedAddresses(o *object, n *corev1.Node, m *inventory.Machine) {
+	if len(m.Addresses) > 0 {
+		return
+	}
+	for text := range strings.SplitSeq(n.Annotations[providedNodeIP], ",") {
+		if a, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
+			m.Addresses = append(m.Addresses, a)
+			o.mark(carried, join("metadata.annotations", providedNodeIP))
 		}
 	}
 }

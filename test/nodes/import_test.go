@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -116,5 +118,59 @@ func (c *cluster) setAddresses(name string, addresses ...v1.NodeAddress) {
 		n.Status.Addresses = addresses
 		_, err = c.Client.CoreV1().Nodes().UpdateStatus(ctx, n, metav1.UpdateOptions{FieldManager: "kubelet"})
 		return err
+	})
+}
+
+// TestTheFirstInventoryIsWrittenFromTheCluster: init asks what the cluster does not tell, and what it writes serves the first Service.
+func TestTheFirstInventoryIsWrittenFromTheCluster(t *testing.T) {
+	program := plinth(t)
+	c := newCluster(t, apiserver.Options{})
+	for _, name := range []string{"nuc1", "nuc2"} { // that wait for a cloud provider
+		c.register(node{name: name, nodeIPs: map[string]string{"nuc1": "192.168.1.11", "nuc2": "192.168.1.12"}[name]})
+	}
+	used := &v1.Service{Spec: v1.ServiceSpec{Ports: []v1.ServicePort{{Port: 80}}, ExternalIPs: []string{"192.168.1.230"}}}
+	used.Name = "used"
+	if _, err := c.Client.CoreV1().Services("default").Create(t.Context(), used, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "inventory.yaml")
+	cmd := exec.Command(program, "init", "--kubeconfig", c.Kubeconfig, "--name=dc1", "--output", file)
+	cmd.Stdin = strings.NewReader("\n\n") // no router, and the addresses that are proposed
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, part := range []string{
+		"Address of a router that speaks BGP with the machines [none: ", "[192.168.1.208-192.168.1.223]: ", "note[I0006]: spec.racks[default].subnets: 192.168.1.0/24",
+		"is written", "plinth validate", "helm install", "agent.onLink=true", "plinth status",
+	} {
+		if !strings.Contains(string(out), part) {
+			t.Errorf("it does not say %q:\n%s", part, out)
+		}
+	}
+	if again, err := exec.Command(program, "init", "--kubeconfig", c.Kubeconfig, "--output", file, "--yes").CombinedOutput(); err == nil || !strings.Contains(string(again), "is there already") {
+		t.Errorf("a second time: %v\n%s", err, again)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.start()
+	c.edit(string(text))
+	c.AwaitStatus("generation", "1")
+	web := &v1.Service{Spec: v1.ServiceSpec{Type: v1.ServiceTypeLoadBalancer, Ports: []v1.ServicePort{{Port: 80}}}}
+	web.Name = "web"
+	if _, err := c.Client.CoreV1().Services("default").Create(t.Context(), web, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c.Eventually(20*time.Second, "web has the first address", func(ctx context.Context) error {
+		s, err := c.Client.CoreV1().Services("default").Get(ctx, "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if in := s.Status.LoadBalancer.Ingress; len(in) != 1 || in[0].IP != "192.168.1.208" {
+			return fmt.Errorf("it has %v", in)
+		}
+		return nil
 	})
 }

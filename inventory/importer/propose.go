@@ -1,0 +1,150 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Answers are what a person says, and what the cluster has.
+type Answers struct {
+	Router    netip.Addr        // that speaks BGP with the machines; invalid: there is none, and machines answer on their own link
+	RouterASN inventory.ASN     // of the router
+	ASN       inventory.ASN     // of the machines
+	Pool      []inventory.Range // that Services get addresses of; empty: some are proposed
+	Used      []netip.Prefix    // that nothing may be proposed of: what Nodes, their pods and Services have
+}
+
+// Present are the sources that some documents have an object of which nobody else has, such as MetalLB's, in the order of their reading.
+func Present(docs ...inventory.Document) (names []string) {
+	objects, _ := readObjects(docs)
+	for _, s := range sources {
+		if slices.ContainsFunc(objects, func(o *object) bool {
+			own := o.kind == "Node" || strings.Contains(o.group(), ".")
+			return own && slices.ContainsFunc(s.kinds, func(k Kind) bool { return k.Kind == o.kind && k.Group == o.group() })
+		}) {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+// Propose writes the first inventory of a cluster: its Nodes as machines, what another balancer of it has, and the rest from answers. Where
+// nobody says which addresses Services get, some of the machines' own network are proposed. The text is valid where no note is an error, and
+// nil else.
+func Propose(options Options, answers Answers, docs ...inventory.Document) ([]byte, Notes) {
+	d := draftOf(options, docs)
+	if answers.Router.IsValid() {
+		d.addRouter(answers)
+	} else if len(d.inv.Routers) == 0 {
+		d.addSubnets()
+	}
+	switch {
+	case len(answers.Pool) > 0:
+		d.addPool(answers.Pool, "as it was said")
+	case len(d.inv.Pools) > 0:
+	case answers.Router.IsValid():
+		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: "say which addresses Services get (--pool): with a router they are of no network of the machines"})
+	default:
+		d.proposePool(answers.Used)
+	}
+	d.complete()
+	return d.write("plinth init")
+}
+
+// Free is the block of addresses that [Propose] proposes; false: there is none.
+func Free(options Options, used []netip.Prefix, docs ...inventory.Document) (inventory.Range, bool) {
+	return draftOf(options, docs).free(used)
+}
+
+func (d *draft) addRouter(a Answers) {
+	const name = "gateway"
+	d.inv.BGP.ASN = a.ASN
+	d.inv.Routers = append(d.inv.Routers, inventory.Router{Name: name, Addresses: []netip.Addr{a.Router}, ASN: a.RouterASN, Port: 179})
+	d.comments["spec.routers["+name+"]"] = []string{"as it was said"}
+}
+
+// addSubnets gives each rack the subnets of its machines, on which they answer for VIPs. Nobody wrote them down; see [around].
+func (d *draft) addSubnets() {
+	for i := range d.inv.Racks {
+		r := &d.inv.Racks[i]
+		for _, subnet := range subnetsOf(r.Machines) {
+			if !slices.ContainsFunc(r.Subnets, subnet.Overlaps) {
+				r.Subnets = append(r.Subnets, subnet)
+				d.guess("spec.racks["+r.Name+"].subnets", fmt.Sprintf("%v: look whether that is the machines' network (ip -4 address)", subnet))
+			}
+		}
+	}
+}
+
+// subnetsOf are the IPv4 networks that machines are taken to be in, in the order of the machines.
+func subnetsOf(machines []inventory.Machine) (all []netip.Prefix) {
+	for _, m := range machines {
+		for _, a := range m.Addresses {
+			if subnet := around(inventory.Range{First: a, Last: a}); a.Is4() && !slices.Contains(all, subnet) {
+				all = append(all, subnet)
+			}
+		}
+	}
+	return all
+}
+
+func (d *draft) addPool(ranges []inventory.Range, why string) {
+	p := newPool("default")
+	p.Ranges = ranges
+	d.comments["spec.pools[default]"] = []string{why}
+	d.inv.Pools = append(d.inv.Pools, p)
+}
+
+func (d *draft) proposePool(used []netip.Prefix) {
+	block, ok := d.free(used)
+	if !ok {
+		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: fmt.Sprintf("no %d addresses in a row are free beside the machines: say which addresses Services get (--pool)", freeSize)})
+		return
+	}
+	d.addPool([]inventory.Range{block}, "nothing in the cluster has these addresses: keep the network's DHCP server from them")
+	d.guess("spec.pools[default].addresses", fmt.Sprintf("%v: nothing in the cluster has these addresses. What else is on the network is not known: keep its DHCP server from them, or say others (--pool)", block))
+}
+
+// guess tells what nobody said, and somebody has to look at.
+func (d *draft) guess(path, message string) {
+	d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: path, Message: message})
+}
+
+// freeSize is how many addresses are proposed: a power of two.
+const freeSize = 16
+
+// free is the last block of freeSize addresses of which nothing is used, in the first network of machines that has one. The first block, where
+// routers mostly are, and the last one, which has the broadcast address, are left out.
+func (d *draft) free(used []netip.Prefix) (inventory.Range, bool) {
+	used = slices.Clone(used)
+	var subnets []netip.Prefix
+	for _, r := range d.inv.Racks {
+		subnets = append(subnets, subnetsOf(r.Machines)...)
+		for _, m := range r.Machines {
+			for _, a := range m.Addresses {
+				used = append(used, netip.PrefixFrom(a, a.BitLen()))
+			}
+		}
+	}
+	for _, p := range d.inv.Pools {
+		for _, r := range p.Ranges {
+			used = append(used, r.Prefixes()...)
+		}
+	}
+	for _, subnet := range subnets {
+		b := subnet.Addr().As4()
+		for last := 256 - 2*freeSize; last >= freeSize; last -= freeSize {
+			b[3] = byte(last)
+			block := inventory.RangeOf(netip.PrefixFrom(netip.AddrFrom4(b), 32-4))
+			if !slices.ContainsFunc(used, func(p netip.Prefix) bool { return inventory.RangeOf(p).Overlaps(block) }) {
+				block.Prefix = false // first-last, as people say it
+				return block, true
+			}
+		}
+	}
+	return inventory.Range{}, false
+}

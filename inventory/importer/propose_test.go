@@ -1,0 +1,113 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// nodesAt are Nodes with these addresses, each in a zone: zone/address.
+func nodesAt(places ...string) inventory.Document {
+	var b strings.Builder
+	for i, place := range places {
+		zone, address, _ := strings.Cut(place, "/")
+		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Node\nmetadata: {name: w%d, labels: {topology.kubernetes.io/zone: %q}}\nstatus: {addresses: [{type: InternalIP, address: %q}]}\n", i+1, zone, address)
+	}
+	return inventory.Document{Source: "cluster", Data: []byte(b.String())}
+}
+
+func prefixes(texts ...string) (all []netip.Prefix) {
+	for _, text := range texts {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+func TestTheFirstInventory(t *testing.T) {
+	pool, err := inventory.ParseRange("203.0.113.0/24")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		nodes   []string
+		answers Answers
+		want    []string // in the inventory
+		notes   []string // a part of each
+	}{
+		"at home": {[]string{"/192.168.1.11", "/192.168.1.12"}, Answers{},
+			[]string{"subnets: [192.168.1.0/24]", `addresses: ["192.168.1.224-192.168.1.239"]`}, []string{"I0006]: spec.pools[default].addresses", "I0006]: spec.racks[default].subnets"}},
+		"what is used is not proposed": {[]string{"/192.168.1.11"}, Answers{Used: prefixes("192.168.1.230/32", "192.168.1.208/29")},
+			[]string{`addresses: ["192.168.1.192-192.168.1.207"]`}, []string{"addresses", "subnets"}},
+		"machines where the pool would be": {[]string{"/192.168.1.225", "/192.168.1.220"}, Answers{},
+			[]string{`addresses: ["192.168.1.192-192.168.1.207"]`}, []string{"addresses", "subnets"}},
+		"all of it is used": {[]string{"/192.168.1.11"}, Answers{Used: prefixes("192.168.0.0/16")}, nil, []string{"I0007]: spec.pools: no 16 addresses", "subnets"}},
+		"two zones, the first one full": {[]string{"a/10.1.0.11", "b/10.2.0.12"}, Answers{Used: prefixes("10.1.0.0/24")},
+			[]string{"subnets: [10.1.0.0/24]", "subnets: [10.2.0.0/24]", `addresses: ["10.2.0.224-10.2.0.239"]`}, []string{"addresses", "racks[a]", "racks[b]"}},
+		"a router": {[]string{"/192.168.1.11"}, Answers{Router: netip.MustParseAddr("192.168.1.1"), RouterASN: 64513, ASN: 64514, Pool: []inventory.Range{pool}},
+			[]string{"asn: 64514", "- name: gateway\n      address: 192.168.1.1\n      asn: 64513", "addresses: [203.0.113.0/24]"}, nil},
+		"a router, and no pool": {[]string{"/192.168.1.11"}, Answers{Router: netip.MustParseAddr("192.168.1.1"), RouterASN: 64513, ASN: 64514}, nil, []string{"I0007]: spec.pools: say"}},
+		"IPv6 alone":            {[]string{"/2001:db8::b"}, Answers{}, nil, []string{"I0007]: spec.pools: no 16"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, notes := Propose(Options{Sources: []string{"nodes"}}, c.answers, nodesAt(c.nodes...))
+			for _, part := range c.want {
+				if !strings.Contains(string(text), part) {
+					t.Errorf("%q is not in\n%s", part, text)
+				}
+			}
+			if len(notes) != len(c.notes) || text == nil {
+				t.Fatalf("notes are %v of\n%s", notes, text)
+			}
+			for i, part := range c.notes {
+				if !strings.Contains(notes[i].String(), part) {
+					t.Errorf("note %v, want %q", notes[i], part)
+				}
+			}
+		})
+	}
+}
+
+// TestNothingThatIsUsedIsProposed: whatever a cluster has.
+func TestNothingThatIsUsedIsProposed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var used []netip.Prefix
+		for _, last := range rapid.SliceOfN(rapid.IntRange(0, 255), 0, 20).Draw(t, "used") {
+			p := netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, 1, byte(last)}), rapid.SampledFrom([]int{32, 32, 31, 29, 28}).Draw(t, "bits"))
+			used = append(used, p.Masked())
+		}
+		machine := netip.AddrFrom4([4]byte{192, 168, 1, byte(rapid.IntRange(1, 254).Draw(t, "machine"))})
+		block, ok := Free(Options{Sources: []string{"nodes"}}, used, nodesAt("/"+machine.String()))
+		taken := func(r inventory.Range) bool {
+			for _, p := range used {
+				if inventory.RangeOf(p).Overlaps(r) {
+					return true
+				}
+			}
+			return r.Contains(machine)
+		}
+		if ok && (taken(block) || block.Size() != freeSize || block.First.As4()[3] < freeSize || block.Last.As4()[3] == 255) {
+			t.Fatalf("%v is proposed beside %v", block, used)
+		}
+		for first := freeSize; !ok && first <= 256-2*freeSize; first += freeSize {
+			r := inventory.RangeOf(netip.PrefixFrom(netip.AddrFrom4([4]byte{192, 168, 1, byte(first)}), 28))
+			if !taken(r) {
+				t.Fatalf("%v is free, and nothing is proposed", r)
+			}
+		}
+	})
+}
+
+func TestWhatIsThereIsRead(t *testing.T) {
+	pool := inventory.Document{Source: "x", Data: []byte("apiVersion: metallb.io/v1beta1\nkind: IPAddressPool\nmetadata: {name: a}\nspec: {addresses: [192.0.2.0/28]}\n")}
+	if got := Present(pool, nodesAt("/10.0.0.1")); fmt.Sprint(got) != "[nodes metallb]" {
+		t.Error(got)
+	}
+	if got := Present(nodesAt("/10.0.0.1")); fmt.Sprint(got) != "[nodes]" {
+		t.Error(got)
+	}
+}
