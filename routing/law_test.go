@@ -245,8 +245,11 @@ func TestAPlannerThatRemembersPlansWhatOneThatDoesNotWould(t *testing.T) {
 				var p Planner
 				for range rapid.IntRange(1, 30).Draw(t, "changes") {
 					v.Nodes = churn(t, v.Nodes)
+					if rapid.IntRange(0, 4).Draw(t, "labels") == 0 {
+						v.Taken = rapid.SliceOfN(genPool(), 0, 2).Draw(t, "taken")
+					}
 					got, want := p.Plan(v), Plan(v)
-					if !slices.Equal(got.Routes, want.Routes) || !got.Tunnel.Equal(want.Tunnel) || !slices.Equal(got.Refusals, want.Refusals) {
+					if !slices.Equal(got.Routes, want.Routes) || !got.Tunnel.Equal(want.Tunnel) || !slices.Equal(got.Refusals, want.Refusals) || !slices.Equal(got.Coarse, want.Coarse) {
 						t.Fatalf("remembering: %v\nnot: %v", got, want)
 					}
 				}
@@ -296,7 +299,8 @@ func TestNoRouteOfAPoolIsOverPodsOrNodesThatAreKnown(t *testing.T) {
 				v := f.view(f.nodes[0])
 				v.Pools = rapid.SliceOfN(genPool(), 1, 3).Draw(t, "pools")
 				v.Declared = map[string][]netip.Prefix{"later": prefixes("10.245.3.0/24")}
-				known := append(hasOf(&v.Self), v.Declared["later"]...)
+				v.Taken = rapid.SliceOfN(genPool(), 0, 3).Draw(t, "taken")
+				known := slices.Concat(hasOf(&v.Self), v.Declared["later"], v.Taken)
 				for _, n := range v.Nodes {
 					known = append(known, hasOf(n)...)
 				}
@@ -322,6 +326,51 @@ func TestNoRouteOfAPoolIsOverPodsOrNodesThatAreKnown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A pool over the LAN of many Nodes is answered for by a bounded number of routes; none of these is over a Node all the same, and what is
+// left out besides Nodes is around them.
+func TestAPoolOverManyNodesIsAnsweredForByFewRoutes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pool := rapid.SampledFrom(prefixes("10.0.0.0/16", "fd01::/64", "fd01::/120", "10.0.0.0/30")).Draw(t, "pool")
+		v := View{Pools: []netip.Prefix{pool, netip.MustParsePrefix("203.0.113.0/25")}, Taken: prefixes("198.51.100.0/24")}
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		host := func() netip.Addr {
+			b := pool.Addr().AsSlice()
+			for bit := pool.Bits(); bit < len(b)*8; bit++ {
+				b[bit/8] |= byte(random.IntN(2)) << (7 - bit%8)
+			}
+			a, _ := netip.AddrFromSlice(b)
+			return a
+		}
+		for range rapid.IntRange(0, 2000).Draw(t, "nodes") {
+			a := host()
+			v.Taken = append(v.Taken, netip.PrefixFrom(a, a.BitLen()))
+		}
+		table := Plan(v)
+		over := slices.DeleteFunc(slices.Clone(table.Routes), func(r Route) bool { return !r.Dst.Overlaps(pool) })
+		if len(over) > mostAnswers {
+			t.Fatalf("%d routes over %v", len(over), pool)
+		}
+		has := func(a netip.Addr) bool {
+			return slices.ContainsFunc(over, func(r Route) bool { return r.Dst.Contains(a) })
+		}
+		taken := map[netip.Addr]bool{}
+		for _, p := range v.Taken {
+			if taken[p.Addr()] = true; has(p.Addr()) {
+				t.Fatalf("a route is over %v", p)
+			}
+		}
+		exact := !slices.Contains(table.Coarse, pool)
+		for range 50 {
+			if a := host(); exact && !taken[a] && !has(a) {
+				t.Fatalf("no route is over %v of %v, which %d Nodes are in", a, pool, len(v.Taken)-1)
+			}
+		}
+		if beside := netip.MustParsePrefix("203.0.113.0/25"); !slices.ContainsFunc(table.Routes, func(r Route) bool { return r.Dst == beside }) {
+			t.Fatalf("the pool beside is not answered for: %v", table.Routes)
+		}
+	})
 }
 
 // drawWithin draws an address of a block.

@@ -243,3 +243,23 @@ func TestARouterThatIsAllThereIsGetsTrafficThoughItWasLost(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// Of a pool over a LAN, as of IPv6, blocks around its machines are left out where each machine by itself would take 64 routes.
+func TestABlockAroundEachNodeIsLeftOutWhereThereAreMany(t *testing.T) {
+	for _, c := range []struct {
+		nodes  int
+		coarse bool
+		want   int // routes
+	}{{0, false, 1}, {1, false, 64}, {8, false, 8 * 61}, {9, true, 0}, {500, true, 0}} {
+		v := View{Pools: prefixes("fd01::/64")}
+		for i := range c.nodes { // far from each other
+			b := netip.MustParseAddr("fd01::").As16()
+			b[8], b[9], b[15] = byte(i<<5), byte(i>>3), 1
+			v.Taken = append(v.Taken, netip.PrefixFrom(netip.AddrFrom16(b), 128))
+		}
+		got := Plan(v)
+		if isCoarse := len(got.Coarse) > 0; isCoarse != c.coarse || len(got.Routes) > mostAnswers || len(got.Routes) == 0 || !c.coarse && len(got.Routes) != c.want {
+			t.Errorf("%d Nodes: %d routes, coarse %v; want %d, %t", c.nodes, len(got.Routes), got.Coarse, c.want, c.coarse)
+		}
+	}
+}

@@ -18,6 +18,7 @@ type Planner struct {
 	tunnel  Tunnel  // without peers
 	network placed  // what no other Node has a part in
 	pools   []Route // that answer for pools
+	coarse  []netip.Prefix
 	claims  book
 	nodes   placed // what becomes of the claims
 	table   Table
@@ -36,7 +37,7 @@ func (p *Planner) Plan(v View) Table {
 			p.change(c)
 		}
 		if slices.ContainsFunc(changes, func(c change) bool { return c.touchesPools(v.Pools) }) {
-			p.pools = overPools(&p.view)
+			p.pools, p.coarse = overPools(&p.view)
 		}
 		p.table = p.whole()
 	}
@@ -47,7 +48,7 @@ func (p *Planner) Plan(v View) Table {
 func (p *Planner) begin(v View) {
 	*p = Planner{view: v, ground: groundOf(v), tunnel: tunnelOf(&v), planned: true}
 	p.network.routes, p.network.refused = network(&v)
-	p.pools = overPools(&v)
+	p.pools, p.coarse = overPools(&v)
 	if v.Mode != inventory.ModeNone {
 		var all []claim
 		var refused []Refusal
@@ -101,7 +102,7 @@ func compareNodes(old, now []*Node) (changes []change) {
 func sameGround(a, b *View) bool {
 	return a.Mode == b.Mode && a.VXLAN == b.VXLAN && a.AlsoVXLAN == b.AlsoVXLAN && a.Self.equal(&b.Self) &&
 		slices.Equal(a.Cluster, b.Cluster) && slices.Equal(a.Subnets, b.Subnets) && slices.Equal(a.Gateways, b.Gateways) &&
-		slices.Equal(a.Pools, b.Pools) && maps.EqualFunc(a.Declared, b.Declared, slices.Equal)
+		slices.Equal(a.Pools, b.Pools) && slices.Equal(a.Taken, b.Taken) && maps.EqualFunc(a.Declared, b.Declared, slices.Equal)
 }
 
 func (n *Node) equal(o *Node) bool {
@@ -177,7 +178,7 @@ func (p *Planner) again(region netip.Prefix) {
 // whole puts the table together; nothing in it is changed later.
 func (p *Planner) whole() Table {
 	few := slices.SortedFunc(slices.Values(slices.Concat(p.network.routes, p.pools)), Route.Compare)
-	t := Table{Routes: merge(few, p.nodes.routes), Tunnel: p.tunnel}
+	t := Table{Routes: merge(few, p.nodes.routes), Tunnel: p.tunnel, Coarse: p.coarse}
 	if t.Tunnel.Exists() {
 		t.Tunnel.Peers = slices.Clone(p.nodes.peers)
 	}

@@ -5,11 +5,16 @@ import (
 	"slices"
 )
 
+// mostAnswers bounds how many routes answer for one block of a pool. An address that is left out splits the block into as many routes as
+// its prefix is longer than the block's: a pool over the LAN of a thousand machines would fill kernels with tens of thousands.
+const mostAnswers = 512
+
 // overPools are the routes that answer for addresses of pools which nobody serves: but for those of Nodes and their pods that are
 // known. A pool may have some, as where a Node joined after it was made, and forwarded packets meet these routes before all
-// others.
-func overPools(v *View) (routes []Route) {
-	known := slices.Concat(v.Cluster, hasOf(&v.Self))
+// others. coarse are the blocks of pools that are answered for with gaps wider than what is known, since the exact ones would need more
+// than mostAnswers.
+func overPools(v *View) (routes []Route, coarse []netip.Prefix) {
+	known := slices.Concat(v.Cluster, v.Taken, hasOf(&v.Self))
 	for _, n := range v.Nodes {
 		known = append(known, hasOf(n)...)
 	}
@@ -17,12 +22,39 @@ func overPools(v *View) (routes []Route) {
 		known = append(known, declared...)
 	}
 	for _, p := range v.Pools {
-		for _, rest := range without(p.Masked(), known) {
-			routes = append(routes, Route{Dst: rest, Kind: UnreachableForwarded})
+		rest, exact := answersFor(p.Masked(), known)
+		for _, r := range rest {
+			routes = append(routes, Route{Dst: r, Kind: UnreachableForwarded})
+		}
+		if !exact {
+			coarse = append(coarse, p.Masked())
 		}
 	}
 	slices.SortFunc(routes, Route.Compare)
-	return slices.Compact(routes)
+	slices.SortFunc(coarse, comparePrefix)
+	return slices.Compact(routes), slices.Compact(coarse)
+}
+
+// answersFor are the blocks of a pool's block that are answered for: what is left of it without what is known. Where these would be too
+// many, the blocks around what is known are left out, each wider by four bits until they are few enough: packets to some addresses
+// that nobody serves then go where the machine's other routes lead, and none to a Node or its pods is lost.
+func answersFor(p netip.Prefix, known []netip.Prefix) (rest []netip.Prefix, exact bool) {
+	inside := slices.DeleteFunc(slices.Clone(known), func(k netip.Prefix) bool { return !k.Overlaps(p) })
+	for bits := p.Addr().BitLen(); bits > p.Bits(); bits -= 4 {
+		if rest := without(nil, p, noLonger(inside, bits)); len(rest) <= mostAnswers {
+			return rest, bits == p.Addr().BitLen()
+		}
+	}
+	return without(nil, p, noLonger(inside, p.Bits())), len(inside) == 0 || p.IsSingleIP()
+}
+
+// noLonger are prefixes, each widened to a number of bits where it has more.
+func noLonger(all []netip.Prefix, bits int) []netip.Prefix {
+	out := slices.Clone(all)
+	for i, p := range out {
+		out[i] = netip.PrefixFrom(p.Addr(), min(p.Bits(), bits)).Masked()
+	}
+	return out
 }
 
 // hasOf are the pod CIDRs and addresses of a Node.
@@ -41,23 +73,27 @@ func (c change) touchesPools(pools []netip.Prefix) bool {
 	})
 }
 
-// without is what is left of a prefix without others: the fewest prefixes, in order.
-func without(p netip.Prefix, others []netip.Prefix) []netip.Prefix {
+// without appends what is left of a prefix without others: the fewest prefixes, in order. It gives up once there are more than
+// mostAnswers.
+func without(out []netip.Prefix, p netip.Prefix, others []netip.Prefix) []netip.Prefix {
 	var inside []netip.Prefix
 	for _, o := range others {
 		switch {
 		case !o.Overlaps(p):
 		case o.Bits() <= p.Bits():
-			return nil
+			return out
 		default:
 			inside = append(inside, o)
 		}
 	}
-	if len(inside) == 0 {
-		return []netip.Prefix{p}
+	switch {
+	case len(out) > mostAnswers:
+		return out
+	case len(inside) == 0:
+		return append(out, p)
 	}
 	low, high := halves(p)
-	return append(without(low, inside), without(high, inside)...)
+	return without(without(out, low, inside), high, inside)
 }
 
 // halves are the two prefixes that a prefix of more than one address is made of.

@@ -23,10 +23,12 @@ type View struct {
 	// AlsoVXLAN is what the tunnel takes packets with as well, while a change of it is under way.
 	AlsoVXLAN inventory.VXLAN
 	Pools     []netip.Prefix // where VIPs come from; what still bears one when it is forwarded is served by nobody
+	// Taken is what Nodes of the cluster have of pools, be they machines or not, wherever they are.
+	Taken []netip.Prefix
 }
 
-// ViewOf is what a Node knows by the inventory alone: Nodes, Declared and Pools are for the caller
-// to add. down are the addresses of routers that lost their session: they are no
+// ViewOf is what a Node knows by the inventory alone: Nodes, Declared, Pools and Taken are for the
+// caller to add. down are the addresses of routers that lost their session: they are no
 // gateways, unless no other of their family is left.
 func ViewOf(inv *inventory.Inventory, m inventory.Machine, self Node, mode inventory.Mode, down map[netip.Addr]bool) View {
 	rack, _ := inv.Rack(m.Rack)
@@ -143,4 +145,6 @@ type Table struct {
 	Routes   []Route
 	Tunnel   Tunnel
 	Refusals []Refusal
+	// Coarse are blocks of pools that have so many Nodes or pods that more than these are not answered for, sorted.
+	Coarse []netip.Prefix
 }
