@@ -45,6 +45,9 @@ const (
 	// OwnerLabel has the Node that answers for a claim's VIP on a link, as its agent says. People read
 	// it; nothing goes by it.
 	OwnerLabel = "plinth.dev/owner"
+	// InPoolLabel is on each Node that has pod CIDRs or addresses which a pool has, too; its value is the name of the pool, the first
+	// by name. Agents follow the Nodes that bear it: no route that answers for a pool is over these.
+	InPoolLabel = "plinth.dev/in-pool"
 	// HomeAnnotation, on a Service, names the machine that is to answer for its VIPs on a link
 	// while it can.
 	HomeAnnotation = "plinth.dev/home"

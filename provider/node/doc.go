@@ -5,6 +5,7 @@
 // asks package nodeindex which machine the Node is, works out what is [desired] of it, and
 // applies the difference in one server-side apply. A Node that the stock node controller has
 // yet to initialise is left to that: package stock passes its write to [Controller.Initialize].
+// One label is a write of its own, for Nodes that are no machines bear it, too: that a pool has addresses of the Node.
 // The stock controller also keeps the addresses of Nodes, from the answers of package stock.
 //
 // State: all that must survive is on the Node itself. Which fields are Plinth's, its managed

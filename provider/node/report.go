@@ -10,7 +10,6 @@ import (
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/provider/nodeindex"
-	"plinth.dev/plinth/provider/taken"
 )
 
 // Reasons of Events on Nodes, besides [inventory.MismatchReasons] and [lb.PoolTakesAddress].
@@ -43,13 +42,8 @@ func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
 // reportTaken records that pools have addresses of a Node, be it a machine of the inventory or not: it joined after they were made.
 func (c *Controller) reportTaken(node *v1.Node) {
 	var in []string
-	if inv := c.options.InForce.Get(); inv != nil {
-		pools := inv.PoolRanges()
-		for _, t := range taken.ByNode(node) {
-			for _, pool := range pools.Having(t.Prefix) {
-				in = append(in, fmt.Sprintf("pool %s has %v of %s", pool, t.Prefix, t.Who))
-			}
-		}
+	for _, a := range c.inPools(node) {
+		in = append(in, fmt.Sprintf("pool %s has %v of %s", a.Pool, a.Of, a.Who))
 	}
 	if len(in) == 0 {
 		c.cluster.Reports.Clear(node, string(lb.PoolTakesAddress))

@@ -46,14 +46,12 @@ func (c *Controller) run(ctx context.Context, workers int, synced cache.Informer
 	c.queue.Run(ctx, workers)
 }
 
-// handler queues a Node when something changed that this controller keeps. A
-// Node that the stock controller is about to initialise is left to it: that
-// write says all that there is to say.
+// handler queues a Node when something changed that this controller keeps.
 func (c *Controller) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: func(o any) {
 			node := o.(*v1.Node)
-			if !initialising(node) {
+			if c.isOurs(node) {
 				c.queue.Add(node.Name)
 			}
 			c.enqueueSharing(node)
@@ -63,7 +61,7 @@ func (c *Controller) handler() cache.ResourceEventHandler {
 			if old.UID != node.UID { // it was missed that the old one went
 				c.cluster.Reports.Forget(old.UID)
 			}
-			if !initialising(node) && (old.ResourceVersion == node.ResourceVersion || changed(old, node)) {
+			if (old.ResourceVersion == node.ResourceVersion || changed(old, node)) && c.isOurs(node) {
 				c.queue.Add(node.Name)
 			}
 			if !nodeindex.SaysAlike(old, node) {
@@ -79,6 +77,16 @@ func (c *Controller) handler() cache.ResourceEventHandler {
 			c.enqueueAll() // another Node may need its machine or its pod CIDRs
 		},
 	}
+}
+
+// isOurs reports whether a Node is to be looked at now. One that the stock controller is about to initialise is left to it: that
+// write says all that there is to say, but for the label of a pool.
+func (c *Controller) isOurs(node *v1.Node) bool {
+	if !initialising(node) {
+		return true
+	}
+	_, ok := c.inPoolLabel(node)
+	return ok
 }
 
 // enqueueSharing queues the other Nodes that report the system UUID of a Node: what it tells of them depends on this one.
@@ -109,7 +117,7 @@ func (c *Controller) enqueueAll() {
 }
 
 // sync reconciles one Node. A Node that is none of ours, or of which it
-// cannot be told which machine it is, is reported and left alone.
+// cannot be told which machine it is, is reported and left alone, but for the label of a pool.
 func (c *Controller) sync(ctx context.Context, name string) error {
 	node, err := c.nodes.Get(name)
 	if apierrors.IsNotFound(err) {
@@ -119,6 +127,9 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 		return err
 	}
 	d, ok := c.desiredOf(node)
+	if wrote, err := c.labelInPool(ctx, node); wrote || err != nil {
+		return err // the informer shows what was written, and then the rest is done
+	}
 	if !ok {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	netutils "k8s.io/utils/net"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 )
 
@@ -49,6 +50,16 @@ func ByNode(n *v1.Node) (all []lb.Taken) {
 		}
 	}
 	return all
+}
+
+// InPools returns what pools have of a Node, be it a machine of the inventory or not, in the order of [ByNode] and by the pools' names.
+func InPools(n *v1.Node, pools inventory.PoolRanges) (in []inventory.TakenAddress) {
+	for _, t := range ByNode(n) {
+		for _, pool := range pools.Having(t.Prefix) {
+			in = append(in, inventory.TakenAddress{Pool: pool, Of: t.Prefix, Who: t.Who})
+		}
+	}
+	return in
 }
 
 // podCIDRs are those of a Node. The API server keeps the first one in both fields.
