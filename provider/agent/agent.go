@@ -101,6 +101,7 @@ type Agent struct {
 	reached       kernel.State
 	router        routing.Planner
 	announcer     advertise.Planner
+	answers       answers
 	lastBasis     basis               // that last was made from
 	lastRoutesKey planKey             // that last.Routing was made from
 	down          map[netip.Addr]bool // routers that others stand in for
@@ -213,6 +214,8 @@ func (a *Agent) restore() {
 			a.gate.rules.Adopt(in.Offers)
 		}
 		a.sources.remembered = rememberedOf(in)
+		a.answers.resume(in.Answered)
+		a.sources.depart(in.Taken)
 		if before.follows && a.links != nil {
 			a.links.remembered = before.claims
 		}

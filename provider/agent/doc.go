@@ -27,7 +27,7 @@
 //
 // The API server is asked for no more than this:
 //
-//	""                  nodes         list, watch   its own by name; those of its rack by label; in overlay all
+//	""                  nodes         list, watch   its own by name; those of its rack by label; in overlay all; those that a pool has addresses of, by label
 //	""                  nodes/status  patch         the condition plinth.dev/FabricReady of its own Node
 //	""                  services      list, watch   with the field selector spec.type=LoadBalancer
 //	""                  configmaps    list, watch   plinth-accepted and the slice of its rack that it lists, by name, in Plinth's namespace

@@ -26,6 +26,8 @@ type inputs struct {
 	Offers    sorted.List[advertise.Offer]
 	Passed    sorted.List[advertise.Offer] // the same, as the gate has them planned with
 	Passwords map[inventory.SecretKey]bgp.Password
+	Answered  []netip.Prefix // addresses of pools that are answered for where nobody serves them; nil: those of all pools
+	Taken     []netip.Prefix // what Nodes of the cluster have of pools
 
 	version version
 	trial   *source.Trial // whose inventory this is; nil: it is the accepted one
@@ -37,6 +39,7 @@ type version struct {
 	self, nodes, secrets, offers uint64 // changes so far
 	passed                       uint64
 	rotation                     uint64 // changes so far of what sessions are planned with
+	answered, taken              uint64
 }
 
 // forRoutes is the part of a version that routes depend on: most events are about Services.
@@ -53,6 +56,7 @@ func (in inputs) machine() (inventory.Machine, error) {
 // serving are these inputs with what is to be reached now, as others have it. Services are followed by labels and links of the
 // newest inventory: where that knows fewer than this one, what the others have says nothing about this one's pools.
 func (in inputs) serving(now inputs) inputs {
+	in.Taken, in.version.taken = now.Taken, now.version.taken // pods run on, whichever machine this is
 	sameLabels := containsAll(now.Inventory.AdvertiseLabels(), in.Inventory.AdvertiseLabels())
 	sameLinks := containsAll(subnetsOf(now.Inventory.Links()), subnetsOf(in.Inventory.Links()))
 	if sameLabels && sameLinks {
@@ -133,13 +137,16 @@ func routingView(in inputs, m inventory.Machine, mode inventory.Mode, down map[n
 		self.Addresses = m.Addresses // others see none, and so have nothing that this could differ from
 	}
 	v := routing.ViewOf(in.Inventory, m, self, mode, down)
-	v.Nodes, v.Declared, v.Pools = in.Nodes, routing.DeclaredIn(in.Inventory), poolPrefixes(in.Inventory)
+	v.Nodes, v.Declared, v.Pools, v.Taken = in.Nodes, routing.DeclaredIn(in.Inventory), in.Answered, in.Taken
+	if v.Pools == nil {
+		v.Pools = prefixesIn(poolsOf(in.Inventory))
+	}
 	return v
 }
 
-// poolPrefixes are the addresses that a VIP can have, as prefixes. What a pool
+// poolsOf are the addresses that a VIP can have. What a pool
 // excludes may be a machine's: it is reached as ever.
-func poolPrefixes(inv *inventory.Inventory) []netip.Prefix {
+func poolsOf(inv *inventory.Inventory) *netipx.IPSet {
 	var b netipx.IPSetBuilder
 	for _, p := range inv.Pools {
 		for _, r := range p.Ranges {
@@ -151,7 +158,7 @@ func poolPrefixes(inv *inventory.Inventory) []netip.Prefix {
 			b.RemoveRange(netipx.IPRangeFrom(r.First, r.Last))
 		}
 	}
-	return prefixesOf(&b)
+	return setOf(&b)
 }
 
 // mayLeave bounds what any session may say, whatever the planner says: the declared
@@ -173,12 +180,23 @@ func mayLeave(in inputs, m inventory.Machine) []netip.Prefix {
 	return prefixesOf(&b)
 }
 
-func prefixesOf(b *netipx.IPSetBuilder) []netip.Prefix {
-	set, err := b.IPSet()
-	if err != nil || set.Prefixes() == nil {
+func prefixesOf(b *netipx.IPSetBuilder) []netip.Prefix { return prefixesIn(setOf(b)) }
+
+// prefixesIn are those of a set.
+func prefixesIn(set *netipx.IPSet) []netip.Prefix {
+	if set.Prefixes() == nil {
 		return []netip.Prefix{} // not nil: nothing is allowed then, and not everything
 	}
 	return set.Prefixes()
+}
+
+// setOf is what a builder has collected, without what it could not read.
+func setOf(b *netipx.IPSetBuilder) *netipx.IPSet {
+	set, err := b.IPSet()
+	if err != nil {
+		return new(netipx.IPSet)
+	}
+	return set
 }
 
 // routerID is the machine's first IPv4 address. A machine without one gets a number

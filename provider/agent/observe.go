@@ -38,6 +38,7 @@ func (a *Agent) observe(ctx context.Context) (inventory.Machine, bool) {
 	if inDoubt {
 		a.inputs = a.inputs.serving(in)
 	}
+	a.answer(missing, time.Now())
 	a.admit(time.Now())
 	if _, asked := a.proxy.state(); !asked {
 		return inventory.Machine{}, a.wait("kube-proxy's health")

@@ -185,7 +185,7 @@ func someInputs(t *testing.T) inputs {
 }
 
 func TestPoolsAreUnreachableWithoutWhatTheyExclude(t *testing.T) {
-	got := fmt.Sprint(poolPrefixes(oneMachine(t)))
+	got := fmt.Sprint(poolsOf(oneMachine(t)).Prefixes())
 	if want := "[192.168.50.32/27 192.168.60.1/32 192.168.60.2/31]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}

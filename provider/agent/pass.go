@@ -126,6 +126,7 @@ func (a *Agent) routes(m inventory.Machine, st stage) routing.Table {
 		t.Tunnel = routing.Plan(view).Tunnel
 	}
 	tellRefusals(a.last.Routing.Refusals, t.Refusals)
+	tellCoarse(a.last.Routing.Coarse, t.Coarse)
 	return t
 }
 

@@ -35,6 +35,11 @@ type sources struct {
 	claims    *mirror[claim]
 	endpoints *mirror[endpointSlice]
 	nodes     *mirror[*routing.Node]
+	inPools   *mirror[[]netip.Prefix] // what each Node has of pools, of those that bear the label
+	departed  []departed
+	taken     []netip.Prefix // for takenAt; never changed; nil: it is to be made
+	takenAt   uint64         // a version.taken
+	returned  time.Time      // since when this machine's Node is back; zero: it was not gone
 	catalog   *catalog
 	secrets   map[string]*mirror[map[string][]byte]
 	inventory *inventory.Inventory
@@ -87,8 +92,11 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 		s.catalog.claimChanged(key, old, now)
 		s.unread.claim(key, now)
 	}
-	s.self.change = func(_ string, _, now *node) {
+	s.inPools = newMirror("nodes", &s.mu, reduceTaken, changed)
+	s.inPools.change = s.takenChanged
+	s.self.change = func(_ string, old, now *node) {
 		if now != nil && now.Name == nodeName {
+			s.selfSeen(old, *now)
 			s.known = *now
 			s.version.self++
 		}
@@ -102,6 +110,7 @@ func (s *sources) start(ctx context.Context) {
 	go follow(ctx, s.self, s.client.CoreV1().Nodes(), &corev1.Node{}, "", byName)
 	s.followServices(ctx, s.remembered.serviceLabels())
 	go follow(ctx, s.claims, s.client.NetworkingV1().IPAddresses(), &networkingv1.IPAddress{}, networkingv1.LabelManagedBy+"="+lb.ManagedBy, "")
+	go follow(ctx, s.inPools, s.client.CoreV1().Nodes(), &corev1.Node{}, lb.InPoolLabel, "")
 	go follow(ctx, s.endpoints, s.client.DiscoveryV1().EndpointSlices(""), &discoveryv1.EndpointSlice{}, discoveryv1.LabelServiceName, "")
 }
 
@@ -277,8 +286,9 @@ func (s *sources) snapshot() (in inputs, missing string) {
 	s.version.inventory = s.inventory
 	offers := s.catalog.all()
 	s.version.offers = s.catalog.changes
+	taken := s.takenNow(time.Now()) // it may be another version
 	in = inputs{
-		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), version: s.version, trial: s.trial,
+		Inventory: s.inventory, Self: s.known, Nodes: s.neighbours(), Offers: offers, Passwords: s.passwords(), Taken: taken, version: s.version, trial: s.trial,
 	}
 	return in, ""
 }
@@ -310,7 +320,7 @@ func (s *sources) missing() string {
 	for _, x := range []struct {
 		what   string
 		synced bool
-	}{{"the Services", s.services.synced}, {"the IPAddresses", s.claims.synced}, {"the EndpointSlices", s.endpoints.synced}} {
+	}{{"the Services", s.services.synced}, {"the IPAddresses", s.claims.synced}, {"the EndpointSlices", s.endpoints.synced}, {"the Nodes in pools", s.inPools.synced}} {
 		if !x.synced {
 			return x.what
 		}
@@ -346,17 +356,18 @@ func (s *sources) hearAccepted() {
 }
 
 // heard is the age of the newest word about each kind of object, or for how long it is
-// followed in vain. Of the Secrets it is that of the one that was silent the longest.
+// followed in vain. Of the Secrets it is that of the one that was silent the longest, and of the other Nodes that of those in pools or of
+// those around this one.
 func (s *sources) heard() map[string]time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := map[string]time.Duration{
 		s.self.name: time.Since(s.self.heard), s.services.name: time.Since(s.services.heard),
 		s.claims.name: time.Since(s.claims.heard), s.endpoints.name: time.Since(s.endpoints.heard),
-		"configmaps": time.Since(s.accepted),
+		s.inPools.name: time.Since(s.inPools.heard), "configmaps": time.Since(s.accepted),
 	}
 	if s.nodes != nil {
-		out[s.nodes.name] = time.Since(s.nodes.heard)
+		out[s.nodes.name] = max(out[s.nodes.name], time.Since(s.nodes.heard))
 	}
 	for _, m := range s.secrets {
 		out[m.name] = max(out[m.name], time.Since(m.heard))

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -27,16 +28,19 @@ import (
 	"plinth.dev/plinth/wait"
 )
 
-// oneRack is a rack of w1 to w4 on one subnet, whose pods are in the mode.
+// oneRack is a rack of w1 to w4 on one subnet, whose pods are in the mode; none: a CNI routes them.
 func oneRack(t *testing.T, mode inventory.Mode) *inventory.Inventory {
 	t.Helper()
+	network := fmt.Sprintf("  podNetwork: {mode: %s, cidrs: [10.244.0.0/16]}\n", mode)
+	if mode == inventory.ModeNone {
+		network = ""
+	}
 	inv, problems := inventory.Load(inventory.Document{Source: "rack.yaml", Data: []byte(strings.Replace(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
 spec:
   bgp: {asn: 65010}
-  podNetwork: {mode: MODE, cidrs: [10.244.0.0/16]}
-  routers: [{name: tor, address: 10.1.0.1, asn: 65001}]
+NETWORK  routers: [{name: tor, address: 10.1.0.1, asn: 65001}]
   pools: [{name: public, addresses: [203.0.113.0/25]}]
   racks:
     - name: r1
@@ -46,7 +50,7 @@ spec:
         - {name: w2, addresses: [10.1.0.12]}
         - {name: w3, addresses: [10.1.0.13]}
         - {name: w4, addresses: [10.1.0.14]}
-`, "MODE", string(mode), 1))})
+`, "NETWORK", network, 1))})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +89,7 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 	client.PrependWatchReactor("nodes", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		w, err := client.Tracker().Watch(action.GetResource(), action.GetNamespace())
 		client.watches.Add(1)
-		return true, w, err
+		return true, watch.Filter(w, selected(action.(clienttesting.WatchAction).GetWatchRestrictions().Labels)), err
 	})
 	s := newSources(client, "kube-system", "w1", func() {})
 	s.shift.pause, s.grace = 50*time.Millisecond, 50*time.Millisecond
@@ -96,6 +100,16 @@ func followed(t *testing.T, mode inventory.Mode, nodes ...runtime.Object) (*sour
 	}
 	s.start(t.Context())
 	return s, client
+}
+
+// selected has a watch say of what has not the labels, or has them no more, that it is gone, as an API server does.
+func selected(by labels.Selector) watch.FilterFunc {
+	return func(e watch.Event) (watch.Event, bool) {
+		if n, ok := e.Object.(*corev1.Node); ok && !by.Matches(labels.Set(n.Labels)) {
+			e.Type = watch.Deleted
+		}
+		return e, true
+	}
 }
 
 // until has the sources adjust until a snapshot is as it should be.
@@ -133,7 +147,7 @@ func TestNodesThatAreGoneAreForgottenOnceADoubtIsOver(t *testing.T) {
 	own, heir := rackNode("w1", "10.244.1.0/24", 1), rackNode("w3", "10.244.2.0/24", 200)
 	s, client := followed(t, inventory.ModeDirect, own, heir)
 	until(t, s, "both Nodes are known, and every change of them is seen", func(in inputs) bool {
-		return are("w1", "w3")(in) && client.watches.Load() == 2 // of the own Node, and of those around it
+		return are("w1", "w3")(in) && client.watches.Load() == 3 // of the own Node, of those in pools, and of those around it
 	})
 
 	t.Log("the store is lost, and with it w2 for good; w3 comes back with the CIDR that w2 had")

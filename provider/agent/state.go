@@ -177,6 +177,8 @@ type saved struct {
 	Nodes     []*routing.Node
 	Offers    []savedOffer
 	Passwords []savedPassword
+	Answered  []netip.Prefix `json:",omitzero"` // nil: an older agent wrote this, which answered for all pools
+	Taken     []netip.Prefix `json:",omitempty"`
 }
 
 // savedOffer is an offer, in a form that could hold several VIPs: older agents wrote
@@ -223,7 +225,7 @@ type savedPassword struct {
 }
 
 func (d disk) save(in inputs) error {
-	s := saved{Version: in.Inventory.StoredFormat(), Owner: d.owner, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed)}
+	s := saved{Version: in.Inventory.StoredFormat(), Owner: d.owner, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed), Answered: in.Answered, Taken: in.Taken}
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
 	}
@@ -292,7 +294,9 @@ func (d disk) load() (inputs, error) {
 	}
 	s.Nodes = slices.DeleteFunc(s.Nodes, func(n *routing.Node) bool { return n == nil }) // the file was damaged
 	slices.SortFunc(s.Nodes, compareNames)                                               // an older agent wrote them in another order
-	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: loadOffers(s.Offers), Passwords: map[inventory.SecretKey]bgp.Password{}}
+	isInvalid := func(p netip.Prefix) bool { return !p.IsValid() }                       // damaged, too
+	s.Answered, s.Taken = slices.DeleteFunc(s.Answered, isInvalid), slices.DeleteFunc(s.Taken, isInvalid)
+	in := inputs{Inventory: inv, Self: s.Self, Nodes: s.Nodes, Offers: loadOffers(s.Offers), Answered: s.Answered, Taken: s.Taken, Passwords: map[inventory.SecretKey]bgp.Password{}}
 	for _, p := range s.Passwords {
 		in.Passwords[p.Key] = bgp.Password(p.Value)
 	}

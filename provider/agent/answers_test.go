@@ -1,0 +1,262 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/routing"
+)
+
+// pooled is an inventory with a pool of these blocks.
+func pooled(blocks ...string) *inventory.Inventory {
+	p := inventory.Pool{Name: "public"}
+	for _, b := range blocks {
+		p.Ranges = append(p.Ranges, inventory.RangeOf(netip.MustParsePrefix(b)))
+	}
+	return &inventory.Inventory{Pools: []inventory.Pool{p}}
+}
+
+func TestAPoolIsAnsweredForOnceNothingHasChangedForAWhile(t *testing.T) {
+	const a, b, c = "192.0.2.0/25", "192.0.2.128/25", "198.51.100.0/24"
+	type step struct {
+		at    time.Duration
+		pools []string
+		taken uint64
+		sure  bool
+		want  string
+		again time.Duration
+	}
+	for name, steps := range map[string][]step{
+		"the pools of the first inventory at once": {{0, []string{a}, 0, true, "[192.0.2.0/25]", 0}},
+		"though Nodes are in doubt":                {{0, []string{a}, 0, false, "[192.0.2.0/25]", 0}},
+		"a block more, later": {
+			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{60 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
+			{64 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25]", 6 * time.Second},
+			{70 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25 198.51.100.0/24]", 0},
+		},
+		"of a block that becomes wider, what there was all the time": {
+			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{60 * time.Second, []string{"192.0.2.0/24"}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
+			{70 * time.Second, []string{"192.0.2.0/24"}, 0, true, "[192.0.2.0/24]", 0},
+		},
+		"what goes, at once": {
+			{0, []string{a, c}, 0, true, "[192.0.2.0/25 198.51.100.0/24]", 0},
+			{time.Second, []string{c}, 0, true, "[198.51.100.0/24]", 0},
+		},
+		"while labels come, later still": {
+			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{60 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
+			{69 * time.Second, []string{a, b}, 1, true, "[192.0.2.0/25]", 10 * time.Second},
+			{78 * time.Second, []string{a, b}, 2, true, "[192.0.2.0/25]", 10 * time.Second},
+			{88 * time.Second, []string{a, b}, 2, true, "[192.0.2.0/24]", 0},
+		},
+		"a label by itself changes nothing": {
+			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{60 * time.Second, []string{a}, 1, true, "[192.0.2.0/25]", 0},
+		},
+		"not while Nodes are in doubt": {
+			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{60 * time.Second, []string{a, b}, 0, false, "[192.0.2.0/25]", 0},
+			{600 * time.Second, []string{a, b}, 0, false, "[192.0.2.0/25]", 0},
+			{601 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/24]", 0},
+		},
+		"one that was taken away meanwhile, anew": {
+			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{60 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
+			{65 * time.Second, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{72 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
+		},
+	} {
+		var as answers
+		begin := time.Now()
+		for _, s := range steps {
+			again := as.observe(pooled(s.pools...), s.taken, s.sure, begin.Add(s.at))
+			if got := fmt.Sprint(as.pools.Prefixes()); got != s.want || again != s.again {
+				t.Errorf("%s, at %v: %s, again in %v; want %s, %v", name, s.at, got, again, s.want, s.again)
+			}
+		}
+	}
+}
+
+// What is answered for is never more than what pools have now, and begins to be so only after it was a pool's for long enough.
+func TestNothingIsAnsweredForThatWasNoPoolsForLong(t *testing.T) {
+	blocks := []string{"192.0.2.0/26", "192.0.2.64/26", "192.0.2.128/26", "192.0.2.192/26"}
+	rapid.Check(t, func(t *rapid.T) {
+		var as answers
+		now, since, taken, quiet := time.Now(), map[string]time.Time{}, uint64(0), time.Now()
+		first := now
+		for range rapid.IntRange(1, 30).Draw(t, "steps") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 15).Draw(t, "seconds")) * time.Second)
+			has := rapid.SliceOfDistinct(rapid.SampledFrom(blocks), rapid.ID).Draw(t, "pool")
+			if rapid.IntRange(0, 3).Draw(t, "label") == 0 {
+				taken, quiet = taken+1, now
+			}
+			for _, b := range blocks {
+				if _, had := since[b]; !slices.Contains(has, b) {
+					delete(since, b)
+				} else if !had {
+					since[b] = now
+				}
+			}
+			before := as.pools
+			sure := rapid.Bool().Draw(t, "sure")
+			as.observe(pooled(has...), taken, sure, now)
+			for _, b := range blocks {
+				p := netip.MustParsePrefix(b)
+				switch answered := as.pools.ContainsPrefix(p); {
+				case before == nil && answered != slices.Contains(has, b):
+					t.Fatalf("of the first inventory, %v: %s: %t", has, b, answered)
+				case answered && !slices.Contains(has, b):
+					t.Fatalf("%s is answered for, and no pool has it", b)
+				case before != nil && before.ContainsPrefix(p) && slices.Contains(has, b) && !answered:
+					t.Fatalf("%s was answered for, and is not, though a pool has it still", b)
+				case before != nil && answered && !before.ContainsPrefix(p) && (!sure || now.Sub(since[b]) < answersAfter || now.Sub(quiet) < answersAfter && quiet != first):
+					t.Fatalf("%s is answered for after %v, sure: %t", b, now.Sub(since[b]), sure)
+				}
+			}
+		}
+	})
+}
+
+// inPool is a Node that bears the label: of another rack, or no machine at all.
+func inPool(name, cidr, address string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{lb.InPoolLabel: "public"}}, Spec: corev1.NodeSpec{PodCIDRs: []string{cidr}}}
+	n.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: address}, {Type: corev1.NodeExternalIP, Address: "203.0.113.99"}}
+	return n
+}
+
+// takes reports whether the inputs know these, and no others, of Nodes in pools.
+func takes(want ...string) func(inputs) bool {
+	return func(in inputs) bool {
+		var got []string
+		for _, p := range in.Taken {
+			got = append(got, p.String())
+		}
+		return slices.Equal(got, want)
+	}
+}
+
+// Neither the mode nor the rack of a Node counts: whoever has addresses of a pool is known.
+func TestNodesInPoolsAreKnownInEveryMode(t *testing.T) {
+	for _, mode := range []inventory.Mode{inventory.ModeNone, inventory.ModeDirect, inventory.ModeFabric, inventory.ModeOverlay} {
+		s, client := followed(t, mode, rackNode("w1", "10.244.1.0/24", 1), inPool("stranger", "203.0.113.16/28", "192.0.2.7"))
+		in := until(t, s, "the Node in a pool is known", takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32"))
+		m, err := in.machine()
+		if err != nil {
+			t.Fatal(err)
+		}
+		overPods := netip.MustParsePrefix("203.0.113.16/28")
+		for _, r := range routing.Plan(routingView(in, m, mode, nil)).Routes {
+			if r.Kind == routing.UnreachableForwarded && r.Dst.Overlaps(overPods) {
+				t.Errorf("%s: %v is over the pods of a Node", mode, r)
+			}
+		}
+
+		t.Log("one joins later")
+		later := inPool("later", "203.0.113.32/28", "192.0.2.8")
+		delete(later.Labels, lb.InPoolLabel)
+		if _, err := client.CoreV1().Nodes().Create(t.Context(), later, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		later.Labels[lb.InPoolLabel] = "public"
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), later, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, s, "it is known, too", takes("192.0.2.7/32", "192.0.2.8/32", "203.0.113.16/28", "203.0.113.32/28", "203.0.113.99/32"))
+	}
+}
+
+func TestWhatANodeHadOfAPoolCountsForAWhile(t *testing.T) {
+	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), inPool("stranger", "203.0.113.16/28", "192.0.2.7"))
+	all := takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32")
+	until(t, s, "the Node in a pool is known", all)
+	takenIn := func(after time.Duration) (in inputs) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		in.Taken = s.takenNow(time.Now().Add(after))
+		return in
+	}
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "stranger", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "it has gone", func(inputs) bool { return len(s.inPools.items) == 0 })
+	if in := takenIn(answersAfter - time.Second); !all(in) {
+		t.Errorf("at once there is left %v", in.Taken)
+	}
+
+	t.Log("the store is lost: this machine's own Node is gone, too")
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "w1", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "the own Node is gone", func(inputs) bool { return !s.isSure(time.Now()) })
+	if in := takenIn(time.Hour); !all(in) {
+		t.Errorf("while this machine's own Node is missing there is left %v", in.Taken)
+	}
+	s.grace = time.Minute
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), rackNode("w1", "10.244.1.0/24", 2), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "the own Node is back", func(inputs) bool { return s.isSure(time.Now().Add(2 * s.grace)) })
+	if in := takenIn(s.grace / 2); !all(in) {
+		t.Errorf("while those of others may come back there is left %v", in.Taken)
+	}
+	if in := takenIn(2 * s.grace); len(in.Taken) > 0 {
+		t.Errorf("in the end there is left %v", in.Taken)
+	}
+}
+
+// A process that follows another goes on with what that one answered for, and with what Nodes had of pools then.
+func TestWhatIsAnsweredForOutlivesAProcess(t *testing.T) {
+	d, err := openDisk(t.TempDir(), thisOwner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, answered := range [][]netip.Prefix{nil, {}, {netip.MustParsePrefix("192.168.60.1/32")}} {
+		in := someInputs(t)
+		in.Answered, in.Taken = answered, []netip.Prefix{netip.MustParsePrefix("192.168.50.40/30")}
+		if err := d.save(in); err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (got.Answered == nil) != (answered == nil) || !slices.Equal(got.Answered, answered) || !slices.Equal(got.Taken, in.Taken) {
+			t.Errorf("saved %v and %v, loaded %v and %v", answered, in.Taken, got.Answered, got.Taken)
+		}
+		m, _ := got.machine()
+		want := "192.168.50.32/27"
+		switch {
+		case answered != nil && len(answered) == 0:
+			want = ""
+		case answered != nil:
+			want = "192.168.60.1/32"
+		}
+		var over []string
+		for _, r := range routing.Plan(routingView(got, m, inventory.ModeNone, nil)).Routes {
+			if r.Kind == routing.UnreachableForwarded {
+				over = append(over, r.Dst.String())
+			}
+		}
+		if isAll := answered == nil; !isAll && strings.Join(over, " ") != want || isAll && (len(over) < 3 || slices.Contains(over, want)) {
+			t.Errorf("%v: answers for %v", answered, over)
+		}
+		var a answers
+		a.resume(got.Answered)
+		a.observe(got.Inventory, 0, true, time.Now())
+		if isAll := a.pools.Equal(a.all); isAll != (answered == nil) {
+			t.Errorf("%v: it goes on with %v", answered, a.pools.Prefixes())
+		}
+	}
+}
