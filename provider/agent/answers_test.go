@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/routing"
 )
@@ -127,6 +128,49 @@ func TestNothingIsAnsweredForThatWasNoPoolsForLong(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An edit reaches an agent before the labels that it leads to. No route is over the pods of a Node that is labelled meanwhile.
+func TestAnEditIsNoFasterThanTheLabelsThatItLeadsTo(t *testing.T) {
+	stranger := inPool("stranger", "198.51.100.64/28", "192.0.2.7")
+	delete(stranger.Labels, lb.InPoolLabel)
+	s, client := followed(t, inventory.ModeNone, rackNode("w1", "10.244.1.0/24", 1), stranger)
+	a := &Agent{sources: s, schedule: schedule{timer: time.NewTimer(time.Hour)}}
+	over := func(pods string, at time.Time) bool {
+		a.answer("", at)
+		m, err := a.inputs.machine()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(routing.Plan(routingView(a.inputs, m, inventory.ModeNone, nil)).Routes, func(r routing.Route) bool {
+			return r.Kind == routing.UnreachableForwarded && r.Dst.Overlaps(netip.MustParsePrefix(pods))
+		})
+	}
+	a.inputs = until(t, s, "all is known", func(inputs) bool { return true })
+	if begin := time.Now(); !over("203.0.113.0/25", begin) || over("198.51.100.0/24", begin) {
+		t.Error("the pools of the first inventory are not answered for, or others are")
+	}
+
+	edited := oneRack(t, inventory.ModeNone)
+	edited.Pools = append(edited.Pools, pooled("198.51.100.0/24").Pools...)
+	s.accept(t.Context(), source.Followed{Inventory: edited}, nil)
+	a.inputs = until(t, s, "the edit is known", func(in inputs) bool { return in.Inventory == edited })
+	edit := time.Now()
+	if over("198.51.100.0/24", edit) || over("198.51.100.0/24", edit.Add(answersAfter-time.Second)) || !over("203.0.113.0/25", edit) {
+		t.Error("what the pools begin to have is answered for before labels have come, or what they had is not")
+	}
+	stranger.Labels[lb.InPoolLabel] = "public"
+	if _, err := client.CoreV1().Nodes().Update(t.Context(), stranger, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	a.inputs = until(t, s, "the label is known", func(in inputs) bool { return len(in.Taken) > 0 })
+	label := time.Now()
+	if over("198.51.100.128/28", label) || over("198.51.100.128/28", label.Add(answersAfter-time.Second)) {
+		t.Error("it is answered for while labels come still")
+	}
+	if at := label.Add(answersAfter); !over("198.51.100.128/28", at) || over("198.51.100.64/28", at) {
+		t.Error("the rest of the pool is not answered for in the end, or the pods are")
+	}
 }
 
 // inPool is a Node that bears the label: of another rack, or no machine at all.

@@ -106,8 +106,9 @@ func (l *labelling) writes() map[string]int {
 }
 
 func TestANodeBearsTheNameOfThePoolThatHasAddressesOfIt(t *testing.T) {
-	waiting := nodeWith("waiting", "192.0.2.64/26", "10.10.1.13") // nobody initialises it: it is no machine
-	waiting.Spec.Taints = []v1.Taint{{Key: api.TaintExternalCloudProvider, Effect: v1.TaintEffectNoSchedule}}
+	uninitialized := []v1.Taint{{Key: api.TaintExternalCloudProvider, Effect: v1.TaintEffectNoSchedule}} // nobody initialises what is no machine
+	waiting, later := nodeWith("waiting", "192.0.2.64/26", "10.10.1.13"), nodeWith("later", "192.0.2.128/26", "10.10.1.15")
+	waiting.Spec.Taints, later.Spec.Taints = uninitialized, uninitialized
 	marked := nodeWith("marked", "10.9.3.0/24", "10.10.1.14")
 	marked.Labels = map[string]string{lb.InPoolLabel: "theirs"} // its kubelet may
 	l := newLabelling(t, withPools(t, "{name: public, addresses: [192.0.2.0/24]}"),
@@ -115,7 +116,7 @@ func TestANodeBearsTheNameOfThePoolThatHasAddressesOfIt(t *testing.T) {
 	l.labels("those with pods or an address in the pool bear its name", "marked -", "outside -", "stranger public", "w1 public", "waiting public")
 
 	t.Log("a Node joins later")
-	_, err := l.client.CoreV1().Nodes().Create(t.Context(), nodeWith("later", "192.0.2.128/26", "10.10.1.15"), metav1.CreateOptions{})
+	_, err := l.client.CoreV1().Nodes().Create(t.Context(), later, metav1.CreateOptions{})
 	l.must(err)
 	l.labels("so does one that joins later", "later public", "marked -", "outside -", "stranger public", "w1 public", "waiting public")
 	if got, want := fmt.Sprint(l.writes()), "map[later:1 marked:1 stranger:1 w1:1 waiting:1]"; got != want {
