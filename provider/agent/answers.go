@@ -27,21 +27,21 @@ type answers struct {
 	pools   *netipx.IPSet // that are answered for; nil: none was heard of yet
 	all     *netipx.IPSet // of the inventory
 	read    *inventory.Inventory
-	taken   uint64    // the version of what Nodes have of them
+	labels  uint64    // the version of what Nodes have of them
 	since   time.Time // when either changed
 	version uint64    // changes of pools so far
 }
 
 // observe takes what is known now, and returns after how long it should be asked again; 0: not before something changes.
-func (a *answers) observe(inv *inventory.Inventory, taken uint64, sure bool, now time.Time) (again time.Duration) {
+func (a *answers) observe(inv *inventory.Inventory, labels uint64, sure bool, now time.Time) (again time.Duration) {
 	if inv != a.read {
 		a.read = inv
 		if all := poolsOf(inv); a.all == nil || !all.Equal(a.all) {
 			a.all, a.since = all, now
 		}
 	}
-	if taken != a.taken {
-		a.taken, a.since = taken, now
+	if labels != a.labels {
+		a.labels, a.since = labels, now
 	}
 	switch left := answersAfter - now.Sub(a.since); {
 	case a.pools == nil, sure && left <= 0:
