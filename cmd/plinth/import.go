@@ -147,7 +147,7 @@ func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]inv
 		if resource.Empty() {
 			continue
 		}
-		list, err := client.Resource(resource).List(ctx, metav1.ListOptions{})
+		list, err := client.Resource(resource).Namespace(kind.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, err
 		}

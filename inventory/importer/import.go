@@ -24,7 +24,26 @@ type Options struct {
 }
 
 // Kind is a kind of object that a source reads.
-type Kind struct{ Group, Version, Kind string }
+type Kind struct {
+	Group, Version, Kind string
+	Namespace            string // where objects of it are looked for in a cluster; empty: everywhere
+}
+
+// kindsOf are kinds of one group and version.
+func kindsOf(group, version string, names ...string) (all []Kind) {
+	for _, name := range names {
+		all = append(all, Kind{Group: group, Version: version, Kind: name})
+	}
+	return all
+}
+
+// inNamespace are kinds that are looked for in one namespace alone.
+func inNamespace(namespace string, all []Kind) []Kind {
+	for i := range all {
+		all[i].Namespace = namespace
+	}
+	return all
+}
 
 // source reads what one other program has written down.
 type source struct {
@@ -37,6 +56,7 @@ type source struct {
 var sources = []source{
 	{"nodes", nodeKinds, readNodes},
 	{"metallb", metalLBKinds, readMetalLB},
+	{"kube-vip", kubeVIPKinds, readKubeVIP},
 }
 
 // Sources are the names of all that can be imported, sorted.
@@ -48,11 +68,22 @@ func Sources() (names []string) {
 	return names
 }
 
-// KindsOf are the kinds of objects that some sources read.
+// KindsOf are the kinds of objects that some sources read, each once: in all namespaces where one of them asks for that.
 func KindsOf(names ...string) (kinds []Kind) {
 	for _, s := range sources {
-		if slices.Contains(names, s.name) {
-			kinds = append(kinds, s.kinds...)
+		if !slices.Contains(names, s.name) {
+			continue
+		}
+		for _, k := range s.kinds {
+			everywhere := k
+			everywhere.Namespace = ""
+			same := func(have Kind) bool { have.Namespace = ""; return have == everywhere }
+			switch i := slices.IndexFunc(kinds, same); {
+			case i < 0:
+				kinds = append(kinds, k)
+			case kinds[i].Namespace != k.Namespace:
+				kinds[i].Namespace = ""
+			}
 		}
 	}
 	return kinds

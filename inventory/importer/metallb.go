@@ -17,10 +17,7 @@ import (
 const metalLB = "metallb.io"
 
 // metalLBKinds are MetalLB's resources as of v0.16.2, whose types they are read by. Those of versions before differ by fewer fields.
-var metalLBKinds = []Kind{
-	{metalLB, "v1beta1", "IPAddressPool"}, {metalLB, "v1beta2", "BGPPeer"}, {metalLB, "v1beta1", "BFDProfile"}, {metalLB, "v1beta1", "Community"},
-	{metalLB, "v1beta1", "BGPAdvertisement"}, {metalLB, "v1beta1", "L2Advertisement"},
-}
+var metalLBKinds = slices.Concat(kindsOf(metalLB, "v1beta1", "IPAddressPool", "BFDProfile", "Community", "BGPAdvertisement", "L2Advertisement"), kindsOf(metalLB, "v1beta2", "BGPPeer"))
 
 // metalLBReader carries MetalLB's resources over.
 type metalLBReader struct {
@@ -154,7 +151,7 @@ func (r *metalLBReader) readPools() {
 		pool.AutoAssign = orElse(p.Spec.AutoAssign, true)
 		pool.Ranges = r.ranges(o, p.Spec.Addresses)
 		if p.Spec.AvoidBuggyIPs {
-			pool.Exclude = r.buggy(o, pool.Ranges)
+			pool.Exclude = r.buggy(o, "spec.avoidBuggyIPs", pool.Ranges)
 		}
 		if a := p.Spec.AllocateTo; a != nil {
 			pool.Priority, pool.Namespaces = a.Priority, a.Namespaces
@@ -228,11 +225,11 @@ func rangeIn(text string) (inventory.Range, error) {
 	return inventory.ParseRange(text)
 }
 
-// buggyAtMost bounds what avoidBuggyIPs makes of a pool.
+// buggyAtMost bounds what is excluded from a pool by its last byte.
 const buggyAtMost = 1024
 
-// buggy are the addresses that end with .0 and .255, which MetalLB does not give with avoidBuggyIPs.
-func (r *metalLBReader) buggy(o *object, ranges []inventory.Range) (all []inventory.Range) {
+// buggy are the addresses that end with .0 and .255, which MetalLB does not give with avoidBuggyIPs, and kube-vip never.
+func (d *draft) buggy(o *object, path string, ranges []inventory.Range) (all []inventory.Range) {
 	for _, one := range ranges {
 		if !one.Is4() {
 			continue
@@ -242,8 +239,8 @@ func (r *metalLBReader) buggy(o *object, ranges []inventory.Range) (all []invent
 				continue
 			}
 			if len(all) == buggyAtMost {
-				o.mark(noted, "spec.avoidBuggyIPs")
-				r.note(o, "spec.avoidBuggyIPs", NoCounterpart, fmt.Sprintf("the pool has more than %d addresses that end with .0 or .255; exclude those that are not to be given", buggyAtMost))
+				o.mark(noted, path)
+				d.note(o, path, NoCounterpart, fmt.Sprintf("the pool has more than %d addresses that end with .0 or .255; exclude those that are not to be given", buggyAtMost))
 				return nil
 			}
 			all = append(all, inventory.Range{First: a, Last: a})

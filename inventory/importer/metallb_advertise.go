@@ -189,6 +189,6 @@ func (r *metalLBReader) answer(p *metalLBPool, all []l2Advertisement) {
 		}
 	}
 	if p.pool.Via == inventory.ViaLink {
-		r.places.subnetsFor(p.object, &p.pool)
+		r.places.subnetsFor(p.object, "spec.addresses", &p.pool)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-var nodeKinds = []Kind{{"", "v1", "Node"}}
+var nodeKinds = kindsOf("", "v1", "Node")
 
 // node is a Node that was read, with the rack that its machine stands in.
 type node struct {
@@ -39,9 +39,12 @@ func readNodes(d *draft) {
 	}
 }
 
-// nodeSelectors are those of all objects that were read.
+// nodeSelectors are those of all objects that were read, but for those of programs' pods, which follow roles.
 func (d *draft) nodeSelectors() (all []inventory.Selector) {
 	for _, o := range d.objects {
+		if o.group() == "" || o.group() == "apps" {
+			continue
+		}
 		labels := map[string]string{}
 		var asked []inventory.Requirement
 		for _, l := range o.leaves() {

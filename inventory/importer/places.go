@@ -119,14 +119,14 @@ func (p places) ofNodes(all []inventory.Selector, tell func(Code, string, ...any
 
 // subnetsFor gives racks the subnets that a pool needs which is announced on them. What they are nobody wrote down: they are guessed as
 // prefixes of 24 bits (64 of IPv6), or of more addresses where the pool has more.
-func (p places) subnetsFor(o *object, pool *inventory.Pool) {
+func (p places) subnetsFor(o *object, path string, pool *inventory.Pool) {
 	var guessed []string
 	var hosts []inventory.Range
 	for _, one := range pool.Ranges {
 		subnet := around(one)
 		racks := p.racksIn(subnet, pool)
 		if len(racks) == 0 {
-			p.note(o, "spec.addresses", Guessed, fmt.Sprintf("no machine has an address in %v, so that no subnet is taken for it: its VIPs would be announced over BGP", subnet))
+			p.note(o, path, Guessed, fmt.Sprintf("no machine has an address in %v, so that no subnet is taken for it: its VIPs would be announced over BGP", subnet))
 			continue
 		}
 		for _, name := range racks {
@@ -147,7 +147,7 @@ func (p places) subnetsFor(o *object, pool *inventory.Pool) {
 			pool.Exclude = append(pool.Exclude, r)
 		}
 	}
-	p.note(o, "spec.addresses", Guessed, fmt.Sprintf("the subnet of the machines that answer for it is taken to be %s: look whether that is its prefix length", strings.Join(slices.Compact(guessed), ", ")))
+	p.note(o, path, Guessed, fmt.Sprintf("the subnet of the machines that answer for it is taken to be %s: look whether that is its prefix length", strings.Join(slices.Compact(guessed), ", ")))
 }
 
 // noHosts are the addresses of a range that no host of a subnet can have: the network and broadcast address of IPv4, and that of

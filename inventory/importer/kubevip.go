@@ -1,0 +1,273 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// kubeSystem is the namespace of what belongs to the cluster itself.
+const kubeSystem = "kube-system"
+
+// kubeVIPKinds are what kube-vip v1.2 and its cloud provider v0.0.12 are configured by.
+var kubeVIPKinds = slices.Concat(inNamespace(kubeSystem, kindsOf("", "v1", "ConfigMap", "Pod")), kindsOf("apps", "v1", "DaemonSet", "Deployment"), kindsOf("", "v1", "Service"))
+
+// kubeVIPReader carries over what kube-vip is told.
+type kubeVIPReader struct {
+	*draft
+	places    places
+	configMap string        // namespace/name of the pools
+	named     []setVariable // that name it
+	daemons   []kubeVIPDaemon
+	keep      []controlPlaneVIP
+	pools     []kubeVIPPool
+	names     map[string]bool // of routers
+	profiles  map[inventory.BFDProfile]string
+	everyone  []string // routers that are not of certain racks
+}
+
+// kubeVIPDaemon is a kube-vip that serves Services.
+type kubeVIPDaemon struct {
+	settings
+	via   inventory.Via // empty: in no way that Plinth has
+	racks []string      // that its machines stand in; none: all
+}
+
+// setVariable is a variable with the container that it is of.
+type setVariable struct {
+	variable
+	settings settings
+}
+
+// controlPlaneVIP is the address of the API server, which no Service may get.
+type controlPlaneVIP struct {
+	setVariable
+	addr netip.Addr
+}
+
+func readKubeVIP(d *draft) {
+	r := &kubeVIPReader{draft: d, configMap: kubeSystem + "/kubevip", names: map[string]bool{}, profiles: map[inventory.BFDProfile]string{}}
+	d.pass("", "ServiceAccount", "Namespace")
+	d.pass("rbac.authorization.k8s.io", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
+	var daemons, all []settings
+	for _, s := range r.programs() {
+		switch s.image {
+		case "kube-vip", "kube-vip-iptables":
+			daemons = append(daemons, s)
+		case "kube-vip-cloud-provider":
+			r.provider(s)
+		}
+	}
+	var selecting []inventory.Selector
+	for _, s := range daemons {
+		if !slices.ContainsFunc(all, s.sameAs) {
+			all = append(all, s)
+			selecting = append(selecting, s.nodeSelectors()...)
+		}
+	}
+	r.places = placesOf(d, selecting)
+	for _, s := range all {
+		r.daemon(s)
+	}
+	r.peerEveryone()
+	r.readPools()
+	r.announce()
+	r.keepControlPlane()
+	r.readServices()
+}
+
+// settings are what a container is told by its environment.
+type settings struct {
+	object    *object
+	template  string // path of the pod's spec
+	container string // path of the container
+	image     string // the last part of its name
+	variables []variable
+}
+
+// variable is one of a container's environment.
+type variable struct {
+	path, name, value string
+	from              *yaml.Node // where its value comes from, if it does not stand there
+}
+
+// programs are all containers of what was read. What has none of kube-vip's is without meaning.
+func (r *kubeVIPReader) programs() (all []settings) {
+	for _, from := range []struct{ group, kind, template string }{
+		{"apps", "DaemonSet", "spec.template.spec"}, {"apps", "Deployment", "spec.template.spec"}, {"", "Pod", "spec"},
+	} {
+		for _, o := range r.of(from.group, from.kind) {
+			o.mark(meaningless, "", "metadata.name")
+			if !ofController(o) {
+				all = append(all, containersOf(o, from.template)...)
+			}
+		}
+	}
+	return all
+}
+
+// ofController reports whether a Pod was made of a DaemonSet or Deployment, which is read in its place.
+func ofController(o *object) bool {
+	owners := o.at("metadata.ownerReferences")
+	return owners != nil && slices.ContainsFunc(owners.Content, func(n *yaml.Node) bool {
+		kind := child(n, "kind")
+		return kind != nil && kind.Value != "Node" // that of a static Pod
+	})
+}
+
+func containersOf(o *object, template string) (all []settings) {
+	list := o.at(template + ".containers")
+	if list == nil || list.Kind != yaml.SequenceNode {
+		return nil
+	}
+	for i, n := range list.Content {
+		s := settings{object: o, template: template, container: fmt.Sprintf("%s.containers[%d]", template, i), image: imageName(valueOf(n, "image"))}
+		if env := child(n, "env"); env != nil {
+			for j, v := range env.Content {
+				s.variables = append(s.variables, variable{fmt.Sprintf("%s.env[%d]", s.container, j), valueOf(v, "name"), valueOf(v, "value"), child(v, "valueFrom")})
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// valueOf is the scalar at a key.
+func valueOf(n *yaml.Node, key string) string {
+	if v := child(n, key); v != nil && v.Kind == yaml.ScalarNode {
+		return v.Value
+	}
+	return ""
+}
+
+// imageName is the last part of an image's name, without tag and digest.
+func imageName(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	image = image[strings.LastIndexByte(image, '/')+1:]
+	image, _, _ = strings.Cut(image, ":")
+	return image
+}
+
+// sameAs reports whether two containers are told the same, as a static Pod on several machines is.
+func (s settings) sameAs(o settings) bool {
+	return slices.EqualFunc(s.variables, o.variables, func(a, b variable) bool { return a.name == b.name && a.value == b.value }) &&
+		slices.EqualFunc(s.nodeSelectors(), o.nodeSelectors(), func(a, b inventory.Selector) bool { return a.String() == b.String() })
+}
+
+// get is a variable; its zero value: there is none.
+func (s settings) get(name string) variable {
+	for _, v := range s.variables {
+		if strings.EqualFold(v.name, name) {
+			return v
+		}
+	}
+	return variable{}
+}
+
+// yes reports whether a variable says true, in one of the ways of Go's strconv.
+func (s settings) yes(name string) bool {
+	switch s.get(name).value {
+	case "1", "t", "T", "true", "TRUE", "True":
+		return true
+	}
+	return false
+}
+
+// nodeSelectors are what a Pod asks of its Node, but for its system. One of them has to match.
+func (s settings) nodeSelectors() (all []inventory.Selector) {
+	var base inventory.Selector
+	if n := s.object.at(s.template + ".nodeSelector"); n != nil {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if key := n.Content[i].Value; key != "kubernetes.io/os" && key != "kubernetes.io/arch" {
+				base.MatchExpressions = append(base.MatchExpressions, inventory.Requirement{Key: key, Operator: inventory.OpIn, Values: []string{n.Content[i+1].Value}})
+			}
+		}
+	}
+	terms := s.object.at(s.template + ".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")
+	if terms == nil || terms.Kind != yaml.SequenceNode {
+		if base.Empty() {
+			return nil
+		}
+		return []inventory.Selector{base}
+	}
+	for _, term := range terms.Content {
+		all = append(all, inventory.Selector{MatchExpressions: append(slices.Clone(base.MatchExpressions), requirementsIn(child(term, "matchExpressions"))...)})
+	}
+	return all
+}
+
+func requirementsIn(list *yaml.Node) (all []inventory.Requirement) {
+	if list == nil {
+		return nil
+	}
+	for _, n := range list.Content {
+		one := inventory.Requirement{Key: valueOf(n, "key"), Operator: inventory.Operator(valueOf(n, "operator"))}
+		if values := child(n, "values"); values != nil {
+			for _, v := range values.Content {
+				one.Values = append(one.Values, v.Value)
+			}
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// announce says of each pool how the daemons announce it.
+func (r *kubeVIPReader) announce() {
+	i := slices.IndexFunc(r.daemons, func(d kubeVIPDaemon) bool { return d.via == inventory.ViaLink })
+	bgp := slices.ContainsFunc(r.daemons, func(d kubeVIPDaemon) bool { return d.via == inventory.ViaBGP })
+	for _, p := range r.pools {
+		switch {
+		case i >= 0 && !bgp:
+			p.pool.Via = inventory.ViaLink
+			if racks := r.racksOf(inventory.ViaLink); len(racks) > 0 {
+				one := newAdvertise()
+				one.Racks = racks
+				p.pool.Advertise = []inventory.Advertise{one}
+			}
+			r.places.subnetsFor(p.object, p.path, &p.pool)
+		case len(r.daemons) == 0:
+			r.note(p.object, p.path, Guessed, "no kube-vip that announces it was read: read its DaemonSet or Pod, too. Without it VIPs would be announced over BGP")
+		}
+		r.inv.Pools = append(r.inv.Pools, p.pool)
+	}
+	if i >= 0 && bgp {
+		s := r.daemons[i].settings
+		s.object.mark(noted, s.get("vip_arp").path)
+		r.note(s.object, s.get("vip_arp").path, Differs, "another kube-vip announces the same Services over BGP: Plinth announces an address one way, and takes BGP")
+	}
+}
+
+// racksOf are the racks of the daemons that announce in some way; none: all.
+func (r *kubeVIPReader) racksOf(via inventory.Via) (racks []string) {
+	for _, d := range r.daemons {
+		if d.via == via && len(d.racks) == 0 {
+			return nil
+		}
+		if d.via == via {
+			racks = append(racks, d.racks...)
+		}
+	}
+	slices.Sort(racks)
+	return slices.Compact(racks)
+}
+
+// keepControlPlane takes the control plane's addresses out of the pools.
+func (r *kubeVIPReader) keepControlPlane() {
+	for _, k := range r.keep {
+		for i := range r.inv.Pools {
+			p := &r.inv.Pools[i]
+			if !p.Contains(k.addr) {
+				continue
+			}
+			p.Exclude = append(p.Exclude, inventory.Range{First: k.addr, Last: k.addr})
+			k.settings.object.mark(noted, k.path)
+			r.note(k.settings.object, k.path, Guessed, fmt.Sprintf("%s: %v is the address of the control plane, and excluded from pool %s", k.name, k.addr, p.Name))
+		}
+	}
+}

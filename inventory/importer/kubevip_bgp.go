@@ -1,0 +1,289 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// kubeVIPHops is the TTL of kube-vip's sessions with multihop, and kubeVIPASN the AS number of either end where nothing is said.
+const (
+	kubeVIPHops = 50
+	kubeVIPASN  = 65000
+)
+
+// kubeVIPPeer is a BGP peer in kube-vip's environment.
+type kubeVIPPeer struct {
+	address  string
+	asn      uint32
+	secret   bool // it has a password
+	multihop bool
+	bfd      inventory.BFDProfile // zero: none
+	told     []string             // what of it is not carried over
+}
+
+// bgp makes routers of a daemon's peers.
+func (r *kubeVIPReader) bgp(d kubeVIPDaemon) {
+	o := d.object
+	asn := r.number(d.settings, "bgp_as", kubeVIPASN)
+	if v := d.get("bgp_as"); v.path == "" && d.get("annotation").value == "" {
+		r.note(o, d.container, Guessed, fmt.Sprintf("has no bgp_as: the machines' AS number is kube-vip's default, %d", kubeVIPASN))
+	}
+	var routers []string
+	add := func(path string, peer kubeVIPPeer, password inventory.Option[inventory.SecretKey]) {
+		if name := r.router(o, path, peer, password); name != "" {
+			routers = append(routers, name)
+		}
+	}
+	if v := d.get("bgp_peers"); v.value != "" {
+		o.mark(carried, v.path)
+		for text := range strings.SplitSeq(v.value, ",") {
+			peer, err := parseKubeVIPPeer(text)
+			switch {
+			case text == "":
+			case err != nil:
+				o.mark(noted, v.path)
+				r.note(o, v.path, NotValid, fmt.Sprintf("bgp_peers: %v: the router is left out", err))
+			default:
+				add(v.path, peer, inventory.Option[inventory.SecretKey]{})
+			}
+		}
+	}
+	if v := d.get("bgp_peeraddress"); v.value != "" {
+		r.single(d, add)
+	}
+	r.ourASN(d, inventory.ASN(asn), routers)
+	r.holdTime(d.settings)
+}
+
+// single is the peer that has a variable for each of its settings.
+func (r *kubeVIPReader) single(d kubeVIPDaemon, add func(string, kubeVIPPeer, inventory.Option[inventory.SecretKey])) {
+	o, at := d.object, d.get("bgp_peeraddress")
+	peer := kubeVIPPeer{address: at.value, asn: r.number(d.settings, "bgp_peeras", kubeVIPASN), multihop: d.yes("bgp_multihop")}
+	o.mark(carried, at.path)
+	if v := d.get("bgp_multihop"); v.path != "" && peer.multihop {
+		o.mark(carried, v.path)
+	}
+	var password inventory.Option[inventory.SecretKey]
+	if v := d.get("bgp_peerpass"); v.from != nil {
+		password = r.secretOf(o, v)
+	} else if v.value != "" {
+		peer.secret = true
+		at = v
+	}
+	add(at.path, peer, password)
+}
+
+// secretOf is the Secret that a variable's value comes from.
+func (r *kubeVIPReader) secretOf(o *object, v variable) (none inventory.Option[inventory.SecretKey]) {
+	ref := child(v.from, "secretKeyRef")
+	if ref == nil || valueOf(ref, "name") == "" || valueOf(ref, "key") == "" {
+		o.mark(noted, v.path)
+		r.note(o, v.path, ByHand, v.name+": its value does not come from a Secret: make one, and name it in passwordFrom")
+		return none
+	}
+	o.mark(carried, v.path+".valueFrom.secretKeyRef.name", v.path+".valueFrom.secretKeyRef.key")
+	if o.namespace != "" && o.namespace != kubeSystem {
+		r.note(o, v.path, ByHand, fmt.Sprintf("copy the Secret into Plinth's namespace: kubectl -n %s get secret %s -o yaml | sed '/namespace:/d;/uid:/d;/resourceVersion:/d' | kubectl -n kube-system apply -f -",
+			o.namespace, valueOf(ref, "name")))
+	}
+	return inventory.Some(inventory.SecretKey{Secret: valueOf(ref, "name"), Key: valueOf(ref, "key")})
+}
+
+// router adds one and returns its name; empty: it cannot be there.
+func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password inventory.Option[inventory.SecretKey]) string {
+	tell := func(code Code, message string) {
+		o.mark(noted, path)
+		r.note(o, path, code, message)
+	}
+	addr, err := netip.ParseAddr(p.address)
+	if err != nil {
+		tell(NotValid, fmt.Sprintf("%q is not an address: the router is left out", p.address))
+		return ""
+	}
+	if i := slices.IndexFunc(r.inv.Routers, func(have inventory.Router) bool { return slices.Contains(have.Addresses, addr) }); i >= 0 {
+		tell(Differs, fmt.Sprintf("router %v is there already: what is said of it the second time is left out", addr))
+		return r.inv.Routers[i].Name
+	}
+	name, _ := nameIn("router-"+addr.String(), r.names)
+	router := inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: inventory.ASN(p.asn), Port: 179}
+	if p.multihop {
+		router.Session.Multihop = inventory.Some(uint8(kubeVIPHops))
+	}
+	if p.bfd.Multiplier > 0 {
+		router.Session.BFD = inventory.Some(r.profile(o, p.bfd))
+	}
+	router.Session.Password = password
+	if p.secret {
+		secret, _ := nameIn("bgp-"+name, map[string]bool{})
+		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
+		tell(ByHand, fmt.Sprintf("router %v: a password belongs into a Secret: kubectl -n kube-system create secret generic %s --from-literal=password=THE-PASSWORD", addr, secret))
+	}
+	for _, message := range p.told {
+		tell(NoCounterpart, fmt.Sprintf("router %v: %s", addr, message))
+	}
+	r.inv.Routers = append(r.inv.Routers, router)
+	r.comment("spec.routers["+name+"]", o)
+	return name
+}
+
+// profile is the name of the BFD profile with some timers.
+func (r *kubeVIPReader) profile(o *object, p inventory.BFDProfile) string {
+	if name, ok := r.profiles[p]; ok {
+		return name
+	}
+	name, _ := nameIn(fmt.Sprintf("bfd-%v", p.Interval), map[string]bool{})
+	for _, have := range r.inv.BFDProfiles {
+		if have.Name == name {
+			name = fmt.Sprintf("%s-x%d", name, p.Multiplier)
+		}
+	}
+	r.profiles[p] = name
+	p.Name = name
+	r.inv.BFDProfiles = append(r.inv.BFDProfiles, p)
+	r.comment("spec.bfdProfiles["+name+"]", o)
+	return name
+}
+
+// ourASN says the machines' AS number and, where the daemon runs in some racks alone, who their peers are.
+func (r *kubeVIPReader) ourASN(d kubeVIPDaemon, asn inventory.ASN, routers []string) {
+	switch {
+	case r.inv.BGP.ASN == 0:
+		r.inv.BGP.ASN = asn
+		r.comment("spec.bgp", d.object)
+	case len(d.racks) == 0 && asn != r.inv.BGP.ASN:
+		at := d.get("bgp_as").path
+		d.object.mark(noted, at)
+		r.note(d.object, at, Differs, fmt.Sprintf("bgp_as: %v, and another kube-vip has %v, which all machines get: one rack has one AS number", asn, r.inv.BGP.ASN))
+	}
+	if len(d.racks) == 0 {
+		r.everyone = append(r.everyone, routers...)
+	}
+	for _, name := range d.racks {
+		rack := r.rack(name)
+		rack.Peers = append(rack.Peers, routers...)
+		rack.ASN = asn
+	}
+}
+
+// peerEveryone gives the routers of all machines to racks that have others of their own, for peers are told whole.
+func (r *kubeVIPReader) peerEveryone() {
+	for i := range r.inv.Racks {
+		rack := &r.inv.Racks[i]
+		if len(rack.Peers) == 0 {
+			continue
+		}
+		for _, name := range r.everyone {
+			if !slices.Contains(rack.Peers, name) {
+				rack.Peers = append(rack.Peers, name)
+			}
+		}
+	}
+}
+
+// holdTime is the hold time of all sessions.
+func (r *kubeVIPReader) holdTime(s settings) {
+	v := s.get("bgp_hold_time")
+	if v.value == "" {
+		return
+	}
+	seconds := r.number(s, "bgp_hold_time", 0)
+	if seconds < 3 {
+		s.object.mark(noted, v.path)
+		r.note(s.object, v.path, NoCounterpart, "bgp_hold_time: the least is 3 seconds; sessions get 9")
+		return
+	}
+	r.inv.BGP.Session.HoldTime = inventory.Some(time.Duration(seconds) * time.Second)
+}
+
+// number is a variable's value, which is carried over.
+func (r *kubeVIPReader) number(s settings, name string, usual uint32) uint32 {
+	v := s.get(name)
+	if v.value == "" {
+		return usual
+	}
+	n, err := strconv.ParseUint(v.value, 10, 32)
+	if err != nil || n == 0 {
+		s.object.mark(noted, v.path)
+		r.note(s.object, v.path, NotValid, fmt.Sprintf("%s: %q is no number that it can have: %d is taken", name, v.value, usual))
+		return usual
+	}
+	s.object.mark(carried, v.path)
+	return uint32(n)
+}
+
+// parseKubeVIPPeer reads address:AS:password:multihop:port:options:BFD, of which the first two have to be there. No error has the password in it.
+func parseKubeVIPPeer(text string) (p kubeVIPPeer, err error) {
+	if name, ok := strings.CutPrefix(text, "unnumbered:"); ok {
+		name, _, _ = strings.Cut(name, ":")
+		return p, fmt.Errorf("a session without an address: write the router by hand, with its link-local address, as in fe80::1%%%s", name)
+	}
+	rest, bracket := strings.CutPrefix(text, "[")
+	if bracket { // around an IPv6 address
+		if p.address, rest, bracket = strings.Cut(rest, "]"); !bracket {
+			return p, errors.New("a peer has [ and no ]")
+		}
+	} else {
+		p.address, _, _ = strings.Cut(text, ":")
+		rest = rest[len(p.address):]
+	}
+	fields := append(strings.Split(rest, ":"), make([]string, 7)...)
+	asn, err := strconv.ParseUint(fields[1], 10, 32)
+	if err != nil || asn == 0 {
+		return p, fmt.Errorf("peer %q has no AS number", p.address)
+	}
+	p.asn, p.secret = uint32(asn), fields[2] != ""
+	if fields[3] != "" {
+		if p.multihop, err = strconv.ParseBool(fields[3]); err != nil {
+			return p, fmt.Errorf("peer %s: multihop is neither true nor false", p.address)
+		}
+	}
+	if fields[4] != "" && fields[4] != "179" {
+		p.told = append(p.told, fmt.Sprintf("port %q: kube-vip goes to port 179 whatever stands there, and so does Plinth", fields[4]))
+	}
+	if fields[5] != "" {
+		p.told = append(p.told, fmt.Sprintf("%q: the next hop is the machine's address of the session", fields[5]))
+	}
+	return p, p.readBFD(fields[6])
+}
+
+// readBFD reads enabled;receive;transmit;multiplier, with the times in microseconds.
+func (p *kubeVIPPeer) readBFD(text string) error {
+	fields := strings.Split(text, ";")
+	if text == "" || fields[0] == "false" {
+		return nil
+	}
+	if len(fields) < 4 || fields[0] != "true" {
+		return fmt.Errorf("peer %s: %q is not true;RECEIVE;TRANSMIT;MULTIPLIER, as BFD is written", p.address, text)
+	}
+	number := func(text string, usual uint64) uint64 {
+		if n, err := strconv.ParseUint(text, 10, 32); err == nil {
+			return n
+		} else if text != "" {
+			p.told = append(p.told, fmt.Sprintf("%q in its BFD settings is no number: %d is taken", text, usual))
+		}
+		return usual
+	}
+	const usual = 300 // microseconds
+	receive, transmit, multiplier := number(fields[1], usual), number(fields[2], usual), number(fields[3], 3)
+	interval := time.Duration(max(receive, transmit)) * time.Microsecond
+	if receive != transmit {
+		p.told = append(p.told, fmt.Sprintf("BFD receives every %d and transmits every %d microseconds: Plinth has one interval for both ways, %v", receive, transmit, interval))
+	}
+	if interval < 10*time.Millisecond {
+		p.told = append(p.told, fmt.Sprintf("BFD every %v is more often than machines can: every 300ms is taken. kube-vip's numbers are microseconds", interval))
+		interval = 300 * time.Millisecond
+	}
+	if interval > time.Minute {
+		p.told = append(p.told, fmt.Sprintf("BFD every %v is too seldom: every minute is taken", interval))
+		interval = time.Minute
+	}
+	p.bfd = inventory.BFDProfile{Interval: interval.Round(time.Millisecond), Multiplier: uint8(min(max(multiplier, 1), 255))}
+	return nil
+}

@@ -1,0 +1,255 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// kubeVIPClass is the class of Services that kube-vip answers where it is told to answer a class alone, and no other name.
+const kubeVIPClass = "kube-vip.io/kube-vip-class"
+
+const onItsSubnet = "a machine answers on the interface that has the rack's subnet"
+
+// kubeVIPNoted are variables of kube-vip's environment that Plinth has no counterpart of, with what it does instead. Neither empty nor false they
+// are noted.
+var kubeVIPNoted = map[string]string{
+	"annotation":                 "the BGP peers of each Node stand in its annotations, which are not read: write routers, and peers of racks, by hand",
+	"bgp_attach_ip_to_interface": "Plinth puts VIPs on no interface: kube-proxy answers for them",
+	"bgp_keepalive_interval":     "keepalives are sent every third of the hold time (RFC 4271, section 10)",
+	"bgp_routerid":               "the router ID is the machine's first IPv4 address, or made of its name",
+	"bgp_routerinterface":        "the router ID is the machine's first IPv4 address, or made of its name",
+	"bgp_sourceif":               "sessions come from the machine's address in the router's subnet, else from the first of the router's family",
+	"bgp_sourceip":               "sessions come from the machine's address in the router's subnet, else from the first of the router's family",
+	"config_file":                "settings in that file are not read: give them as variables in what is imported",
+	"cp_enable":                  "Plinth keeps no address of the control plane. Keep kube-vip for it, with svc_enable=false",
+	"disable_service_updates":    "Plinth writes the statuses of Services itself: whatever wrote them until now has to stop",
+	"egress_enableinternalsnat":  noEgress,
+	"egress_podcidr":             noEgress,
+	"egress_servicecidr":         noEgress,
+	"enable_node_labeling":       "Plinth puts no label on the Node that answers for a VIP; plinth vips says which one does",
+	"enable_service_security":    "Plinth filters no packets; a NetworkPolicy or a firewall does",
+	"enable_upnp":                "Plinth opens no ports by UPnP: open them in the router",
+	"lb_class_legacy_handling":   "Plinth answers Services without a class, and those of class plinth.dev/bgp",
+	"mirror_dest_interface":      "Plinth mirrors no traffic",
+	"mpbgp_ipv4":                 "the next hop is the machine's address of the session",
+	"mpbgp_ipv6":                 "the next hop is the machine's address of the session",
+	"mpbgp_nexthop":              "a session carries both families where the router does; two addresses of a router make a session for each",
+	"svc_namespace":              "Plinth serves Services of all namespaces; namespaces of a pool keep others from it",
+	"vip_interface":              onItsSubnet,
+	"vip_routingtable":           "Plinth announces no VIP by routes in a machine's own table: whatever tells routers of them has to be replaced by sessions with routers, or by VIPs on the link",
+	"vip_servicesinterface":      onItsSubnet,
+	"vip_subnet":                 "the prefix length is that of the rack's subnet",
+	"vip_wireguard":              "Plinth announces no VIPs through WireGuard",
+	"zebra_enable":               "Plinth speaks BGP itself, and no Zebra protocol",
+}
+
+const noEgress = "Plinth changes no source addresses of pods (egress): another program has to"
+
+// kubeVIPMeaningless are variables that are of the control plane, of elections and of the program itself.
+var kubeVIPMeaningless = []string{
+	"backend_health_check_interval", "control_plane_health_check_address", "control_plane_health_check_ca_path", "control_plane_health_check_failure_threshold",
+	"control_plane_health_check_period_seconds", "control_plane_health_check_timeout_seconds", "cp_detect", "cp_namespace", "debounce_time", "dhcp_backoff_attempts", "dhcp_mode",
+	"dns_mode", "egress_clean", "egress_withnftables", "enable_endpoints", "health_check_port", "instance_name", "iptables_backend", "k8s_config_file", "kubernetes_addr", "lb_enable",
+	"lb_fwdmethod", "lb_port", "per_service_election_on_demand", "port", "prometheus_server", "svc_election", "svc_leasename", "vip_allow_interface_not_up", "vip_arprate",
+	"vip_cleanroutingtable", "vip_ddns", "vip_interfaceloglobal", "vip_leaderelection", "vip_leaseannotations", "vip_leaseduration", "vip_leasename", "vip_loglevel",
+	"vip_loseleadership", "vip_loseleadership_timeout_seconds", "vip_nodename", "vip_preserve_on_leadership_loss", "vip_renewdeadline", "vip_retryperiod", "vip_routingprotocol",
+	"vip_routingtableid", "vip_routingtabletype", "vip_singlenode", "vip_skipdad", "vip_startleader", "zebra_software_name", "zebra_url", "zebra_version",
+	"kubernetes_service_host", "kubernetes_service_port", "tz",
+}
+
+// kubeVIPRead are variables that are carried over, each by a function that says so.
+var kubeVIPRead = []string{
+	"address", "bgp_as", "bgp_enable", "bgp_hold_time", "bgp_multihop", "bgp_peeraddress", "bgp_peeras", "bgp_peerpass", "bgp_peers", "lb_class_name", "lb_class_only", "svc_enable", "vip_address",
+	"vip_arp",
+}
+
+// daemon reads a kube-vip.
+func (r *kubeVIPReader) daemon(s settings) {
+	r.controlPlane(s)
+	if !s.yes("svc_enable") {
+		r.leaveOut(s.object, "", ByHand, "serves no Services (svc_enable is not true), so that nothing of it is in the inventory. Keep it where it holds the address of the control plane: Plinth has none")
+		return
+	}
+	s.object.mark(carried, s.get("svc_enable").path)
+	d := kubeVIPDaemon{settings: s}
+	silent := []string{}
+	switch {
+	case s.yes("vip_arp"):
+		d.via = inventory.ViaLink
+		silent = append(silent, r.besidesARP(s)...)
+	case s.yes("bgp_enable"):
+		d.via = inventory.ViaBGP
+		silent = append(silent, "vip_interface", "vip_servicesinterface", "vip_subnet")
+	case !s.yes("vip_routingtable") && !s.yes("vip_wireguard"):
+		r.note(s.object, s.container, Differs, "announces no VIP: neither vip_arp nor bgp_enable is true. With Plinth VIPs are announced over BGP, or on the link")
+	}
+	d.racks = r.places.of(s.object, s.placePath(), s.nodeSelectors())
+	for _, v := range s.variables {
+		if !slices.Contains(silent, strings.ToLower(v.name)) {
+			r.variable(s, v)
+		}
+	}
+	r.otherwise(s)
+	if d.via == inventory.ViaLink {
+		s.object.mark(carried, s.get("vip_arp").path)
+	}
+	if d.via == inventory.ViaBGP {
+		s.object.mark(carried, s.get("bgp_enable").path)
+		r.bgp(d)
+	}
+	r.class(s)
+	r.daemons = append(r.daemons, d)
+}
+
+// placePath is where a Pod says on which Nodes it runs.
+func (s settings) placePath() string {
+	if s.object.has(s.template + ".nodeSelector") {
+		return s.template + ".nodeSelector"
+	}
+	return s.template + ".affinity"
+}
+
+// besidesARP notes BGP beside ARP, which kube-vip then announces Services by, and returns the variables that have no effect.
+func (r *kubeVIPReader) besidesARP(s settings) (silent []string) {
+	if v := s.get("bgp_enable"); s.yes("bgp_enable") {
+		s.object.mark(noted, v.path)
+		r.note(s.object, v.path, Differs, "bgp_enable: where vip_arp is true, too, kube-vip announces Services by ARP alone: its BGP settings are left out")
+	}
+	for _, v := range s.variables {
+		if name := strings.ToLower(v.name); strings.HasPrefix(name, "bgp_") || strings.HasPrefix(name, "mpbgp_") || strings.HasPrefix(name, "zebra_") || name == "annotation" {
+			silent = append(silent, name)
+		}
+	}
+	return silent
+}
+
+// variable says what becomes of one that no function carries over.
+func (r *kubeVIPReader) variable(s settings, v variable) {
+	name := strings.ToLower(v.name)
+	message, listed := kubeVIPNoted[name]
+	tell := func(code Code, message string) {
+		s.object.mark(noted, v.path)
+		r.note(s.object, v.path, code, v.name+": "+message)
+	}
+	switch {
+	case slices.Contains(kubeVIPMeaningless, name), listed && (v.value == "" && v.from == nil || v.value == "false"):
+	case name == "vip_subnet" && hostMask(v.value), strings.HasSuffix(name, "interface") && v.value == "lo":
+	case name == "lb_class_legacy_handling" && v.value == "true":
+	case listed:
+		tell(NoCounterpart, message)
+	case name == "bgp_peerpass": // it may come from a Secret
+	case slices.Contains(kubeVIPRead, name) && v.from != nil:
+		tell(ByHand, "its value comes from elsewhere and is not read: write it down in what is imported")
+	case !slices.Contains(kubeVIPRead, name):
+		tell(UnknownField, "is not known here, and not carried over")
+	}
+}
+
+// hostMask reports whether a VIP gets a prefix length of its own alone.
+func hostMask(value string) bool {
+	return !slices.ContainsFunc(strings.Split(value, ","), func(s string) bool {
+		s = strings.TrimPrefix(strings.TrimSpace(s), "/")
+		return s != "32" && s != "128" && s != "auto"
+	})
+}
+
+// otherwise notes settings that come in other ways: by flags, and by all of a ConfigMap or Secret.
+func (r *kubeVIPReader) otherwise(s settings) {
+	for _, key := range []string{"command", "args"} {
+		list := s.object.at(s.template + ".containers")
+		if list == nil {
+			continue
+		}
+		for i, n := range list.Content {
+			args := child(n, key)
+			if at := fmt.Sprintf("%s.containers[%d]", s.template, i); at != s.container || args == nil {
+				continue
+			}
+			r.flags(s, key, args)
+		}
+	}
+	if path := s.container + ".envFrom"; s.object.has(path) {
+		s.object.mark(noted, path)
+		r.note(s.object, path, ByHand, "what is in there is not read: write the variables down in what is imported")
+	}
+}
+
+// flags notes those that may say something of Services.
+func (r *kubeVIPReader) flags(s settings, key string, args *yaml.Node) {
+	for i, a := range args.Content {
+		name, _, _ := strings.Cut(strings.TrimLeft(a.Value, "-"), "=")
+		if !strings.HasPrefix(a.Value, "-") || slices.Contains([]string{"prometheusHTTPServer", "log", "leaderElection", "k8sConfigPath"}, name) {
+			continue
+		}
+		path := fmt.Sprintf("%s.%s[%d]", s.container, key, i)
+		s.object.mark(noted, path)
+		r.note(s.object, path, ByHand, fmt.Sprintf("flag --%s: flags are not read. If it says something of Services, write the variable of its name down in what is imported", name))
+	}
+}
+
+// controlPlane remembers the control plane's address.
+func (r *kubeVIPReader) controlPlane(s settings) {
+	if !s.yes("cp_enable") {
+		return
+	}
+	for _, name := range []string{"address", "vip_address"} {
+		v := s.get(name)
+		if addr, err := netip.ParseAddr(v.value); err == nil {
+			r.keep = append(r.keep, controlPlaneVIP{setVariable{v, s}, addr})
+		}
+	}
+}
+
+// class tells of Services with a class, which nobody can change.
+func (r *kubeVIPReader) class(s settings) {
+	v := s.get("lb_class_only")
+	name := s.get("lb_class_name")
+	if !s.yes("lb_class_only") {
+		return
+	}
+	s.object.mark(noted, v.path)
+	class := kubeVIPClass
+	if name.value != "" {
+		class = name.value
+		s.object.mark(noted, name.path)
+	}
+	r.classAlone(s, v, class)
+	if name.path != "" {
+		r.note(s.object, name.path, ByHand, fmt.Sprintf("%s: Services of class %s are not Plinth's, whose class is plinth.dev/bgp", name.name, class))
+	}
+}
+
+// classAlone says what to do where a class alone was answered.
+func (r *kubeVIPReader) classAlone(s settings, v variable, class string) {
+	r.note(s.object, v.path, ByHand, fmt.Sprintf("%s: run Plinth with --load-balancer-class-only, too. The class of a Service cannot be changed: make those of %s again, with loadBalancerClass plinth.dev/bgp", v.name, class))
+}
+
+// provider reads kube-vip's cloud provider.
+func (r *kubeVIPReader) provider(s settings) {
+	namespace, name, _ := strings.Cut(r.configMap, "/")
+	for _, v := range s.variables {
+		switch {
+		case v.name == "KUBEVIP_NAMESPACE" && v.value != "":
+			namespace = v.value
+			r.named = append(r.named, setVariable{v, s})
+		case v.name == "KUBEVIP_CONFIG_MAP" && v.value != "":
+			name = v.value
+			r.named = append(r.named, setVariable{v, s})
+		case v.name == "KUBEVIP_ENABLE_LOADBALANCERCLASS" && s.yes(v.name):
+			class := kubeVIPClass
+			if other := s.get("KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"); other.value != "" {
+				class = other.value
+				s.object.mark(carried, other.path)
+			}
+			s.object.mark(noted, v.path)
+			r.classAlone(s, v, class)
+		}
+	}
+	r.configMap = namespace + "/" + name
+}
