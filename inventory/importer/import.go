@@ -57,6 +57,7 @@ var sources = []source{
 	{"nodes", nodeKinds, readNodes},
 	{"metallb", metalLBKinds, readMetalLB},
 	{"kube-vip", kubeVIPKinds, readKubeVIP},
+	{"servicelb", serviceLBKinds, readServiceLB},
 }
 
 // Sources are the names of all that can be imported, sorted.

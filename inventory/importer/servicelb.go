@@ -1,0 +1,122 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// serviceLBKinds are what tells of servicelb, the balancer that k3s brings along.
+var serviceLBKinds = slices.Concat(kindsOf("", "v1", "Node", "Service"), inNamespace(kubeSystem, kindsOf("apps", "v1", "DaemonSet")))
+
+// serviceLBPrefix is that of its labels and annotations.
+const serviceLBPrefix = "svccontroller.k3s.cattle.io/"
+
+// serviceLBNoted are its labels and annotations, of Nodes and of Services, with what Plinth does instead.
+var serviceLBNoted = map[string]string{
+	"enablelb":          "every machine on a subnet may answer for its VIPs; advertise.racks of a pool chooses racks",
+	"lbpool":            "machines are chosen by racks: a pool with advertise.racks and a serviceSelector does it",
+	"priorityclassname": "Plinth starts no Pods for Services",
+	"tolerations":       "Plinth starts no Pods for Services",
+}
+
+// readServiceLB tells which Services lose their addresses, which are those of machines: nothing of servicelb can be in an inventory.
+func readServiceLB(d *draft) {
+	machines := map[netip.Addr]string{}
+	for _, o := range d.of("", "Node") {
+		if !slices.Contains(d.options.Sources, "nodes") {
+			o.mark(meaningless, "", "metadata.name")
+		}
+		if n, ok := decode[corev1.Node](d, o); ok {
+			for _, a := range n.Status.Addresses {
+				if addr, err := netip.ParseAddr(a.Address); err == nil {
+					machines[addr] = n.Name
+				}
+			}
+		}
+		d.noteServiceLB(o, "metadata.labels")
+	}
+	served := d.serviceLBPods()
+	for _, o := range d.of("", "Service") {
+		o.mark(meaningless, "", "metadata.name")
+		if s, ok := decode[corev1.Service](d, o); ok && s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+			key := o.namespace + "/" + o.name
+			d.serviceOfMachines(o, s, machines, served[key] != nil)
+			delete(served, key)
+		}
+	}
+	for key, o := range served {
+		d.note(o, "", Differs, fmt.Sprintf("leads traffic of machines' ports to Service %s, which was not read. It goes once the k3s server runs with --disable=servicelb", key))
+		o.mark(noted, "")
+	}
+	if len(machines) > 0 && len(d.inv.Pools) == 0 {
+		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: "servicelb has no pools, so there is none: write one of addresses that nobody else has. With addresses of the machines' own subnet it says advertise: {via: link}, and the rack the subnet"})
+	}
+}
+
+// serviceLBPods are servicelb's DaemonSets by their Service. All others are without meaning.
+func (d *draft) serviceLBPods() map[string]*object {
+	served := map[string]*object{}
+	for _, o := range d.of("apps", "DaemonSet") {
+		o.mark(meaningless, "", "metadata.name")
+		var name, namespace string
+		for _, l := range o.leaves() {
+			switch l.path {
+			case join("metadata.labels", serviceLBPrefix+"svcname"):
+				name = l.node.Value
+			case join("metadata.labels", serviceLBPrefix+"svcnamespace"):
+				namespace = l.node.Value
+			}
+		}
+		if name != "" && strings.HasPrefix(o.name, "svclb-") {
+			served[namespace+"/"+name] = o
+		}
+	}
+	return served
+}
+
+// serviceOfMachines notes a Service whose addresses are those of machines, and what it asks servicelb for.
+func (d *draft) serviceOfMachines(o *object, s *corev1.Service, machines map[netip.Addr]string, served bool) {
+	var names, others []string
+	for _, ingress := range s.Status.LoadBalancer.Ingress {
+		addr, _ := netip.ParseAddr(ingress.IP)
+		if name := machines[addr]; name != "" {
+			names = append(names, name)
+		} else {
+			others = append(others, ingress.IP)
+		}
+	}
+	if len(machines) == 0 && len(others) > 0 && !served {
+		o.mark(noted, "status.loadBalancer")
+		d.note(o, "status.loadBalancer", NotValid, "nobody can tell whether its addresses are those of machines: give the Nodes to the import, too")
+		return
+	}
+	if len(names) == 0 && !served || len(names) > 0 && len(others) > 0 {
+		return
+	}
+	slices.Sort(names)
+	whose := "its addresses are those of machines"
+	if len(names) > 0 {
+		whose += " (" + strings.Join(slices.Compact(names), ", ") + ")"
+	}
+	path := "status.loadBalancer"
+	if o.has(path) {
+		o.mark(noted, path)
+	}
+	d.note(o, path, ByHand, whose+", which are no VIPs: of Plinth it gets one of a pool. Run the k3s server with --disable=servicelb, and let DNS names point at the new address")
+	d.noteServiceLB(o, "metadata.labels")
+	d.noteServiceLB(o, "metadata.annotations")
+}
+
+// noteServiceLB notes labels or annotations of servicelb's.
+func (d *draft) noteServiceLB(o *object, above string) {
+	for _, l := range o.leaves() {
+		rest, ok := strings.CutPrefix(l.path, above+"["+serviceLBPrefix)
+		if message := serviceLBNoted[strings.TrimSuffix(rest, "]")]; ok && message != "" {
+			d.drop(o, l.path, message)
+		}
+	}
+}
