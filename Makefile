@@ -138,7 +138,7 @@ test: $$(NEEDS) ## the gate: lint, and every test that holds a fact (PARTS=lint,
 	@$(RUN) $(or $(PARTS),gate)
 
 .PHONY: test-all
-test-all: $$(NEEDS) ## all that make test leaves out: what depends on the clock, takes long or draws anew (PARTS=bfd,traffic,waits,labs,kine,chaos: these alone)
+test-all: $$(NEEDS) ## all that make test leaves out: what depends on the clock, takes long or draws anew (PARTS=bfd,traffic,waits,labs,kine,chaos,samples: these alone)
 	@$(RUN) $(or $(PARTS),rest)
 
 # What fails becomes a case: seeds of stories in testdata/seeds, which is committed with the mend; worlds of laws in
@@ -234,7 +234,7 @@ $(LINTERS) &: go.mod lint/go.mod lint/vet/main.go
 SPELT = routeros,adress,maintainance
 
 # All that tests are tagged with.
-TAGS = privileged,timing,slow,chaos
+TAGS = privileged,timing,slow,chaos,samples
 
 .PHONY: lint
 lint: export GOGC := 400

@@ -57,6 +57,7 @@ var sources = []source{
 	{"nodes", nodeKinds, readNodes},
 	{"metallb", metalLBKinds, readMetalLB},
 	{"kube-vip", kubeVIPKinds, readKubeVIP},
+	{"cilium", ciliumKinds, readCilium},
 	{"servicelb", serviceLBKinds, readServiceLB},
 }
 

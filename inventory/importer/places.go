@@ -27,14 +27,14 @@ func placesOf(d *draft, all []inventory.Selector) places {
 	return places{draft: d, label: cmp.Or(d.options.RackBy, rackLabel(all)), names: map[string]bool{}}
 }
 
-// rackLabel is the one label that all selectors ask for, else that of the zone. A machine's own name makes no rack.
+// rackLabel is the one label that all selectors ask for, else that of the zone. A machine's own name and its role make no rack.
 func rackLabel(all []inventory.Selector) string {
 	var keys []string
 	for _, s := range all {
 		keys = append(keys, s.Keys()...)
 	}
 	slices.Sort(keys)
-	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == labelHostname })
+	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == labelHostname || strings.HasPrefix(k, "node-role.kubernetes.io/") })
 	if len(keys) == 1 {
 		return keys[0]
 	}

@@ -90,7 +90,7 @@ func TestPartsThatNeedNotBeAloneRunSideBySide(t *testing.T) {
 	for _, s := range stages(append(append([]part{}, gate...), rest...)) {
 		names = append(names, fmt.Sprintf("%s: %d", s.name(), s.places(2)))
 	}
-	want := "lint, unit, kernel, routers, cluster, lab: 4; bfd: 1; traffic: 1; waits: 2; labs: 1; kine: 2; chaos: 2"
+	want := "lint, unit, kernel, routers, cluster, lab: 4; bfd: 1; traffic: 1; waits: 2; labs: 1; kine: 2; chaos: 2; samples: 4"
 	if got := strings.Join(names, "; "); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

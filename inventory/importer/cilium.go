@@ -1,0 +1,315 @@
+package importer
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// cilium is the API group of Cilium's resources.
+const cilium = "cilium.io"
+
+// ciliumKinds are Cilium's resources as of v1.20 that say something of addresses and routers.
+var ciliumKinds = slices.Concat(kindsOf(cilium, "v2", "CiliumLoadBalancerIPPool", "CiliumBGPClusterConfig", "CiliumBGPPeerConfig", "CiliumBGPAdvertisement", "CiliumBGPNodeConfigOverride"),
+	kindsOf(cilium, "v2alpha1", "CiliumL2AnnouncementPolicy"))
+
+// Labels by which a selector of Cilium's means a Service itself.
+const (
+	ciliumNamespace = "io.kubernetes.service.namespace"
+	ciliumName      = "io.kubernetes.service.name"
+)
+
+// labelNamespace is the name of a Namespace, which each bears as a label.
+const labelNamespace = "kubernetes.io/metadata.name"
+
+// ciliumPoolSpec and its like have the names of Cilium's own types, which are in a module of hundreds of packages.
+type ciliumPoolSpec struct {
+	ServiceSelector   *metav1.LabelSelector `json:"serviceSelector"`
+	AllowFirstLastIPs string                `json:"allowFirstLastIPs"`
+	Disabled          bool                  `json:"disabled"`
+	Blocks            []struct {
+		CIDR  string `json:"cidr"`
+		Start string `json:"start"`
+		Stop  string `json:"stop"`
+	} `json:"blocks"`
+}
+
+type ciliumPolicySpec struct {
+	NodeSelector    *metav1.LabelSelector `json:"nodeSelector"`
+	ServiceSelector *metav1.LabelSelector `json:"serviceSelector"`
+	LoadBalancerIPs bool                  `json:"loadBalancerIPs"`
+}
+
+// ciliumObject is any of them.
+type ciliumObject[T any] struct {
+	Metadata metav1.ObjectMeta `json:"metadata"`
+	Spec     T                 `json:"spec"`
+}
+
+// ciliumReader carries Cilium's resources over.
+type ciliumReader struct {
+	*draft
+	places   places
+	configs  []*ciliumConfig
+	names    map[string]bool // of routers
+	everyone []string        // routers that are not of certain racks
+	pools    []ciliumPool
+}
+
+type ciliumPool struct {
+	object *object
+	pool   inventory.Pool
+}
+
+func readCilium(d *draft) {
+	r := &ciliumReader{draft: d, names: map[string]bool{}}
+	d.pass(cilium, "CiliumBGPNodeConfig", "CiliumNode") // Cilium makes them
+	for _, o := range r.of(cilium, "CiliumBGPNodeConfigOverride") {
+		r.leaveOut(o, "spec", NoCounterpart, "settings of one machine's sessions: the router ID is its first IPv4 address, sessions come from its address in the router's subnet, and an AS number is a rack's (asn)")
+	}
+	clusters := decodeAll[ciliumClusterSpec](r, "CiliumBGPClusterConfig")
+	policies := decodeAll[ciliumPolicySpec](r, "CiliumL2AnnouncementPolicy")
+	var selecting []inventory.Selector
+	for _, c := range clusters {
+		selecting = append(selecting, r.nodes(c.value.Spec.NodeSelector)...)
+	}
+	for _, p := range policies {
+		selecting = append(selecting, r.nodes(p.value.Spec.NodeSelector)...)
+	}
+	r.places = placesOf(d, selecting)
+	r.readConfigs()
+	for _, c := range clusters {
+		r.cluster(c.object, c.value.Spec)
+	}
+	r.peerEveryone()
+	r.leaveOutUnused()
+	r.readPools()
+	told := r.advertise()
+	answered := r.answer(policies, told)
+	for _, p := range r.pools {
+		if !told && !answered {
+			r.note(p.object, "", Differs, "no advertisement or policy that was read announces it; Plinth does. Give them to the import, too, or say state: disabled")
+		}
+		r.inv.Pools = append(r.inv.Pools, p.pool)
+	}
+}
+
+// decoded is an object with what stands in it.
+type decoded[T any] struct {
+	object *object
+	value  *ciliumObject[T]
+}
+
+func decodeAll[T any](r *ciliumReader, kind string) (all []decoded[T]) {
+	for _, o := range r.of(cilium, kind) {
+		if v, ok := decode[ciliumObject[T]](r.draft, o); ok {
+			o.mark(meaningless, "metadata.name")
+			all = append(all, decoded[T]{o, v})
+		}
+	}
+	return all
+}
+
+// nodes is a selector of Nodes; none: all.
+func (r *ciliumReader) nodes(s *metav1.LabelSelector) []inventory.Selector {
+	if s == nil {
+		return nil
+	}
+	return []inventory.Selector{selector(*s)}
+}
+
+// readPools carries pools over, without who announces them.
+func (r *ciliumReader) readPools() {
+	taken := map[string]bool{}
+	for _, p := range decodeAll[ciliumPoolSpec](r, "CiliumLoadBalancerIPPool") {
+		o, spec := p.object, p.value.Spec
+		pool := newPool("")
+		o.mark(carried, "metadata.name", "spec.blocks", "spec.serviceSelector")
+		pool.Ranges = r.blocks(o, spec)
+		if len(pool.Ranges) == 0 {
+			r.leaveOut(o, "spec.blocks", NotValid, "has no address that a pool can have: the pool is left out")
+			continue
+		}
+		pool.Name = r.name(o, taken, "Services that ask for it have to ask for the other name")
+		o.mark(meaningless, "spec.disabled", "spec.allowFirstLastIPs")
+		if spec.Disabled {
+			pool.State = inventory.PoolDraining
+			o.mark(carried, "spec.disabled")
+		}
+		wide := func(one inventory.Range) bool { return one.Inner() != one }
+		if spec.AllowFirstLastIPs == "No" && slices.ContainsFunc(pool.Ranges, wide) {
+			pool.SkipFirstLast = true
+			o.mark(carried, "spec.allowFirstLastIPs")
+		}
+		r.selectServices(o, spec.ServiceSelector, &pool)
+		r.comment("spec.pools["+pool.Name+"]", o)
+		r.pools = append(r.pools, ciliumPool{o, pool})
+	}
+}
+
+func (r *ciliumReader) blocks(o *object, spec ciliumPoolSpec) (all []inventory.Range) {
+	for i, b := range spec.Blocks {
+		path := fmt.Sprintf("spec.blocks[%d]", i)
+		text := b.CIDR
+		if text == "" && b.Start != "" {
+			text = b.Start
+			if b.Stop != "" {
+				text += "-" + b.Stop
+			}
+		}
+		one, err := rangeIn(text)
+		if err != nil {
+			o.mark(noted, path)
+			r.note(o, path, NotValid, fmt.Sprintf("%v: it is left out", err))
+			continue
+		}
+		if b.CIDR != "" {
+			o.mark(meaningless, path+".start", path+".stop")
+		}
+		if other := r.owner(one, all); other != "" {
+			o.mark(noted, path)
+			r.note(o, path, NotValid, fmt.Sprintf("has addresses that %s has, too: it is left out", other))
+			continue
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// owner tells who has addresses of a range already.
+func (r *ciliumReader) owner(one inventory.Range, own []inventory.Range) string {
+	if slices.ContainsFunc(own, one.Overlaps) {
+		return "the same pool"
+	}
+	all := slices.Clone(r.inv.Pools)
+	for _, p := range r.pools {
+		all = append(all, p.pool)
+	}
+	for _, p := range all {
+		if slices.ContainsFunc(p.Ranges, one.Overlaps) {
+			return "pool " + p.Name
+		}
+	}
+	return ""
+}
+
+// selectServices says which Services a pool is for: by their Namespaces and by their labels, as far as that is what is asked for.
+func (r *ciliumReader) selectServices(o *object, s *metav1.LabelSelector, to *inventory.Pool) {
+	if s == nil {
+		return
+	}
+	labels, special := ownLabels(selector(*s))
+	for _, req := range special {
+		switch {
+		case req.Key == ciliumNamespace && req.Operator == inventory.OpIn && len(to.Namespaces) == 0:
+			to.Namespaces = slices.Compact(slices.Sorted(slices.Values(req.Values)))
+		case req.Key == ciliumNamespace && req.Operator == inventory.OpNotIn && len(to.NamespaceSelectors) == 0:
+			to.NamespaceSelectors = []inventory.Selector{{MatchExpressions: []inventory.Requirement{{Key: labelNamespace, Operator: inventory.OpNotIn, Values: req.Values}}}}
+		case req.Operator == inventory.OpExists:
+		default:
+			to.AutoAssign = false
+			o.mark(noted, "spec.serviceSelector")
+			r.note(o, "spec.serviceSelector", NoCounterpart, fmt.Sprintf("%s %s %s: Plinth chooses no Services so. The pool is for those that ask for it (plinth.dev/pool); or reserve addresses for them (reserved)", req.Key, req.Operator, strings.Join(req.Values, ", ")))
+		}
+	}
+	if len(to.Namespaces) > 0 && len(to.NamespaceSelectors) > 0 { // of the two one has to match in an inventory, and both in Cilium
+		but := to.NamespaceSelectors[0].MatchExpressions[0].Values
+		to.Namespaces = slices.DeleteFunc(to.Namespaces, func(name string) bool { return slices.Contains(but, name) })
+		to.NamespaceSelectors = nil
+		if len(to.Namespaces) == 0 {
+			to.AutoAssign = false
+			o.mark(noted, "spec.serviceSelector")
+			r.note(o, "spec.serviceSelector", NotValid, "chooses no namespace at all: the pool is for those that ask for it (plinth.dev/pool)")
+		}
+	}
+	if !labels.Empty() {
+		to.Selectors = []inventory.Selector{labels}
+	}
+}
+
+// ownLabels splits a selector of Services into what it asks of labels, and of what the Service itself is.
+func ownLabels(s inventory.Selector) (labels inventory.Selector, special []inventory.Requirement) {
+	for _, key := range []string{ciliumNamespace, ciliumName} {
+		if value, ok := s.MatchLabels[key]; ok {
+			special = append(special, inventory.Requirement{Key: key, Operator: inventory.OpIn, Values: []string{value}})
+		}
+	}
+	for key, value := range s.MatchLabels {
+		if key != ciliumNamespace && key != ciliumName {
+			if labels.MatchLabels == nil {
+				labels.MatchLabels = map[string]string{}
+			}
+			labels.MatchLabels[key] = value
+		}
+	}
+	for _, req := range s.MatchExpressions {
+		if req.Key == ciliumNamespace || req.Key == ciliumName {
+			special = append(special, req)
+			continue
+		}
+		labels.MatchExpressions = append(labels.MatchExpressions, req)
+	}
+	return labels, special
+}
+
+// announced is what a selector of advertisements and policies is in an inventory, where it is one of labels alone.
+func (r *ciliumReader) announced(o *object, path string, s *metav1.LabelSelector) inventory.Selector {
+	if s == nil {
+		return inventory.Selector{}
+	}
+	labels, special := ownLabels(selector(*s))
+	if len(special) > 0 {
+		o.mark(noted, path)
+		r.note(o, path, Differs, "advertise.serviceSelector is of labels alone, and takes no notice of namespaces and names of Services: a pool of their own, with namespaces, does it")
+	}
+	return labels
+}
+
+// answer announces pools on the link where policies say so, and nothing says BGP.
+func (r *ciliumReader) answer(policies []decoded[ciliumPolicySpec], overBGP bool) bool {
+	any := false
+	for _, p := range policies {
+		o, spec := p.object, p.value.Spec
+		switch {
+		case !spec.LoadBalancerIPs:
+			r.leaveOut(o, "spec", NoCounterpart, "announces no addresses of load balancers (loadBalancerIPs), but externalIPs at most, which Plinth does not announce: it is left out")
+			continue
+		case len(r.pools) == 0:
+			r.leaveOut(o, "spec", NotValid, "no CiliumLoadBalancerIPPool was read that it could announce: it is left out")
+			continue
+		case overBGP:
+			r.leaveOut(o, "spec", Differs, "VIPs are announced over BGP, too: Plinth announces an address one way, and takes BGP. With advertise: {via: link} a pool is announced on the link")
+			continue
+		}
+		any = true
+		o.mark(carried, "spec.loadBalancerIPs", "spec.nodeSelector", "spec.serviceSelector")
+		r.drop(o, "spec.interfaces", onItsSubnet)
+		r.dropUnless(o, "spec.externalIPs", "false", "Plinth announces no externalIPs of Services: give these a VIP of a pool")
+		one := newAdvertise()
+		one.Racks = r.places.of(o, "spec.nodeSelector", r.nodes(spec.NodeSelector))
+		one.Selector = r.announced(o, "spec.serviceSelector", spec.ServiceSelector)
+		for i := range r.pools {
+			pool := &r.pools[i].pool
+			pool.Via = inventory.ViaLink
+			pool.Advertise = append(pool.Advertise, one)
+			r.comment("spec.pools["+pool.Name+"]", o)
+		}
+	}
+	for i := range r.pools {
+		if p := &r.pools[i]; p.pool.Via == inventory.ViaLink {
+			r.places.subnetsFor(p.object, "spec.blocks", &p.pool)
+		}
+	}
+	return any
+}
+
+// addressIn is an address, with or without a prefix length, as older versions of Cilium wrote it.
+func addressIn(text string) (netip.Addr, error) {
+	text, _, _ = strings.Cut(text, "/")
+	return netip.ParseAddr(text)
+}

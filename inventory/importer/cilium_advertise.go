@@ -1,0 +1,162 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+type ciliumAdvertisementSpec struct {
+	Advertisements []ciliumAdvertisement `json:"advertisements"`
+}
+
+type ciliumAdvertisement struct {
+	AdvertisementType string                `json:"advertisementType"`
+	Selector          *metav1.LabelSelector `json:"selector"`
+	Service           struct {
+		Addresses []string `json:"addresses"`
+		Length4   int      `json:"aggregationLengthIPv4"`
+		Length6   int      `json:"aggregationLengthIPv6"`
+	} `json:"service"`
+	Attributes struct {
+		LocalPreference uint32 `json:"localPreference"`
+		Communities     struct {
+			Standard  []string `json:"standard"`
+			WellKnown []string `json:"wellKnown"`
+			Large     []string `json:"large"`
+		} `json:"communities"`
+	} `json:"attributes"`
+}
+
+// ciliumNotCarried are the types of advertisements that are not of Services.
+var ciliumNotCarried = map[string]string{
+	"PodCIDR":         "pod CIDRs of Nodes are announced where podNetwork.mode is fabric, or with advertise: {podCIDRs: true}. Look first whether Cilium's pod CIDRs are those of the Nodes (spec.podCIDRs)",
+	"CiliumPodIPPool": "Plinth announces pod CIDRs of Nodes, and no other addresses of pods: where routers need those, Cilium has to go on announcing them",
+	"Interface":       "Plinth announces no addresses of interfaces",
+}
+
+// advertise gives all pools what advertisements of Services say, and reports whether any does.
+func (r *ciliumReader) advertise() (any bool) {
+	for _, a := range decodeAll[ciliumAdvertisementSpec](r, "CiliumBGPAdvertisement") {
+		to := r.tellsWhom(a.value.Metadata.Labels)
+		for i, one := range a.value.Spec.Advertisements {
+			any = r.advertiseOne(a.object, fmt.Sprintf("spec.advertisements[%d]", i), one, to) || any
+		}
+	}
+	return any
+}
+
+// audience is who is told of an advertisement.
+type audience struct {
+	chosen  bool     // a configuration of peers chooses it
+	routers []string // sorted; none: all
+}
+
+// tellsWhom are the routers whose configuration chooses an advertisement with some labels. Where such a configuration has no router that could be
+// carried over, somebody writes them by hand, and then all are told.
+func (r *ciliumReader) tellsWhom(labels map[string]string) (to audience) {
+	all := false
+	for _, c := range r.configs {
+		for _, f := range c.spec.Families {
+			if f.Advertisements != nil && selector(*f.Advertisements).Matches(labels) {
+				to.chosen, all = true, all || len(c.routers) == 0
+				to.routers = addEach(to.routers, c.routers)
+			}
+		}
+	}
+	if all || len(to.routers) == len(r.inv.Routers) {
+		to.routers = nil
+	}
+	slices.Sort(to.routers)
+	return to
+}
+
+// advertiseOne carries one entry over; false: it is of no VIPs.
+func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisement, to audience) bool {
+	leave := func(code Code, message string) bool {
+		o.override(noted, path)
+		r.note(o, path, code, message)
+		return false
+	}
+	switch {
+	case a.AdvertisementType != "Service":
+		message, known := ciliumNotCarried[a.AdvertisementType]
+		if !known {
+			return leave(UnknownField, fmt.Sprintf("advertisementType %q is not known here, and not carried over", a.AdvertisementType))
+		}
+		return leave(NoCounterpart, a.AdvertisementType+": "+message)
+	case !slices.Contains(a.Service.Addresses, "LoadBalancerIP"):
+		return leave(NoCounterpart, "announces "+strings.Join(a.Service.Addresses, ", ")+": Plinth announces VIPs of load balancers alone")
+	case a.Selector == nil:
+		return leave(NotValid, "has no selector, and so chooses no Service: it is left out")
+	case len(r.pools) == 0:
+		return leave(NotValid, "no CiliumLoadBalancerIPPool was read that it could announce: it is left out")
+	case !to.chosen:
+		return leave(NotValid, "no CiliumBGPPeerConfig that was read chooses it by its labels (families.advertisements): it is left out")
+	}
+	o.mark(carried, path)
+	for i, kind := range a.Service.Addresses {
+		if kind != "LoadBalancerIP" {
+			r.drop(o, fmt.Sprintf("%s.service.addresses[%d]", path, i), kind+": Plinth announces VIPs of load balancers alone")
+		}
+	}
+	one := newAdvertise()
+	one.Routers = to.routers
+	one.Selector = r.announced(o, path+".selector", a.Selector)
+	if n := a.Service.Length4; n > 0 {
+		one.Aggregate.IPv4 = n
+	}
+	if n := a.Service.Length6; n > 0 {
+		one.Aggregate.IPv6 = n
+	}
+	one.LocalPref = localPref(a.Attributes.LocalPreference)
+	one.Communities = r.communities(o, path+".attributes.communities", a)
+	for i := range r.pools {
+		p := &r.pools[i].pool
+		r.comment("spec.pools["+p.Name+"]", o)
+		if same := func(have inventory.Advertise) bool {
+			return have.Selector.String() == one.Selector.String() && meet(have.Routers, one.Routers)
+		}; i == 0 && slices.ContainsFunc(p.Advertise, same) {
+			r.note(o, path, Differs, "another advertisement chooses the same Services for the same routers: in the inventory the first one counts")
+		}
+		p.Advertise = append(p.Advertise, one)
+	}
+	return true
+}
+
+// communities are those of an advertisement. A standard one may be a single number.
+func (r *ciliumReader) communities(o *object, path string, a ciliumAdvertisement) inventory.Communities {
+	var all []inventory.Community
+	add := func(kind string, texts []string, prefix string) {
+		for i, text := range texts {
+			c, err := inventory.ParseCommunity(prefix + strings.ToLower(text))
+			if err != nil {
+				at := fmt.Sprintf("%s.%s[%d]", path, kind, i)
+				o.mark(noted, at)
+				r.note(o, at, NotValid, fmt.Sprintf("%v: it is left out", err))
+				continue
+			}
+			all = append(all, c)
+		}
+	}
+	add("standard", numbersApart(a.Attributes.Communities.Standard), "")
+	add("wellKnown", a.Attributes.Communities.WellKnown, "")
+	add("large", a.Attributes.Communities.Large, "large:")
+	return inventory.CommunitiesOf(all...)
+}
+
+// numbersApart writes communities that are one number of 32 bits as two of 16.
+func numbersApart(all []string) (out []string) {
+	for _, text := range all {
+		var n uint32
+		if _, err := fmt.Sscanf(text, "%d", &n); err == nil && !strings.Contains(text, ":") {
+			text = fmt.Sprintf("%d:%d", n>>16, n&0xffff)
+		}
+		out = append(out, text)
+	}
+	return out
+}

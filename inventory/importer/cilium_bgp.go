@@ -1,0 +1,266 @@
+package importer
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"plinth.dev/plinth/inventory"
+)
+
+type ciliumClusterSpec struct {
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector"`
+	BGPInstances []struct {
+		LocalASN int64            `json:"localASN"`
+		Peers    []ciliumPeerSpec `json:"peers"`
+	} `json:"bgpInstances"`
+}
+
+type ciliumPeerSpec struct {
+	Name          string    `json:"name"`
+	PeerAddress   string    `json:"peerAddress"`
+	PeerASN       int64     `json:"peerASN"`
+	AutoDiscovery *struct{} `json:"autoDiscovery"`
+	PeerConfigRef struct {
+		Name string `json:"name"`
+	} `json:"peerConfigRef"`
+}
+
+type ciliumConfigSpec struct {
+	AuthSecretRef string `json:"authSecretRef"`
+	EBGPMultihop  int    `json:"ebgpMultihop"`
+	Timers        struct {
+		HoldTimeSeconds int `json:"holdTimeSeconds"`
+	} `json:"timers"`
+	GracefulRestart struct {
+		Enabled            bool `json:"enabled"`
+		RestartTimeSeconds int  `json:"restartTimeSeconds"`
+	} `json:"gracefulRestart"`
+	Transport struct {
+		PeerPort int `json:"peerPort"`
+	} `json:"transport"`
+	Families []struct {
+		AFI            string                `json:"afi"`
+		SAFI           string                `json:"safi"`
+		Advertisements *metav1.LabelSelector `json:"advertisements"`
+	} `json:"families"`
+}
+
+// ciliumConfig is a CiliumBGPPeerConfig, with the routers that refer to it.
+type ciliumConfig struct {
+	object  *object
+	spec    ciliumConfigSpec
+	routers []string
+}
+
+// ciliumRestart is the restart time that Cilium takes where nothing is said.
+const ciliumRestart = 120
+
+// readConfigs reads what peers share.
+func (r *ciliumReader) readConfigs() {
+	for _, c := range decodeAll[ciliumConfigSpec](r, "CiliumBGPPeerConfig") {
+		o, spec := c.object, c.value.Spec
+		o.mark(carried, "metadata.name")
+		o.mark(carried, "spec.authSecretRef", "spec.timers.holdTimeSeconds", "spec.gracefulRestart.enabled", "spec.transport.peerPort")
+		r.drop(o, "spec.timers.connectRetryTimeSeconds", "sessions are tried again after 1 to 16 seconds")
+		r.drop(o, "spec.timers.keepAliveTimeSeconds", "keepalives are sent every third of the hold time (RFC 4271, section 10)")
+		r.drop(o, "spec.transport.sourceInterface", "sessions come from the machine's address in the router's subnet, else from the first of the router's family")
+		r.drop(o, "spec.transport.localPort", "nobody connects to a machine: it connects to its routers")
+		if h := spec.Timers.HoldTimeSeconds; o.has("spec.timers.holdTimeSeconds") && h < 3 {
+			r.drop(o, "spec.timers.holdTimeSeconds", "the least is 3 seconds; sessions get 9")
+		}
+		o.mark(meaningless, "spec.gracefulRestart.restartTimeSeconds", "spec.ebgpMultihop")
+		if spec.GracefulRestart.Enabled {
+			o.mark(carried, "spec.gracefulRestart.restartTimeSeconds")
+		}
+		if spec.EBGPMultihop > 1 {
+			o.mark(carried, "spec.ebgpMultihop")
+		}
+		for i, f := range spec.Families {
+			path := fmt.Sprintf("spec.families[%d]", i)
+			o.mark(meaningless, path+".afi", path+".safi", path+".advertisements") // which it chooses is said at those
+			if f.SAFI != "unicast" || f.AFI != "ipv4" && f.AFI != "ipv6" {
+				o.mark(noted, path)
+				r.note(o, path, NoCounterpart, fmt.Sprintf("%s %s: a session carries unicast routes of IPv4 and IPv6", f.AFI, f.SAFI))
+			}
+		}
+		r.configs = append(r.configs, &ciliumConfig{object: o, spec: spec})
+	}
+}
+
+// config is the one of a name, or nil.
+func (r *ciliumReader) config(name string) *ciliumConfig {
+	if i := slices.IndexFunc(r.configs, func(c *ciliumConfig) bool { return c.object.name == name }); i >= 0 {
+		return r.configs[i]
+	}
+	return nil
+}
+
+// cluster makes routers of the peers of some Nodes.
+func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
+	racks := r.places.of(o, "spec.nodeSelector", r.nodes(spec.NodeSelector))
+	o.mark(carried, "spec.nodeSelector")
+	if slices.ContainsFunc(r.notes, func(n Note) bool { return n.of == o && n.Path == "spec.nodeSelector" }) {
+		o.mark(noted, "spec.nodeSelector")
+	}
+	for i, instance := range spec.BGPInstances {
+		path := fmt.Sprintf("spec.bgpInstances[%d]", i)
+		o.mark(meaningless, path+".name")
+		r.drop(o, path+".localPort", "nobody connects to a machine: it connects to its routers")
+		if instance.LocalASN <= 0 || instance.LocalASN > math.MaxUint32 {
+			o.mark(noted, path)
+			r.note(o, path, ByHand, "has no localASN: write the routers with the machines' AS number (bgp.asn). They are left out")
+			continue
+		}
+		o.mark(carried, path+".localASN")
+		var routers []string
+		for j, peer := range instance.Peers {
+			if name := r.peer(o, fmt.Sprintf("%s.peers[%d]", path, j), peer, instance.LocalASN); name != "" {
+				routers = append(routers, name)
+			}
+		}
+		r.ourASN(o, path, inventory.ASN(instance.LocalASN), racks, routers)
+	}
+}
+
+// peer is the name of the router that a peer is; empty: it cannot be there.
+func (r *ciliumReader) peer(o *object, path string, p ciliumPeerSpec, localASN int64) string {
+	leave := func(code Code, message string) string {
+		o.override(noted, path)
+		r.note(o, path, code, message)
+		return ""
+	}
+	if p.AutoDiscovery != nil && p.PeerAddress == "" {
+		return leave(ByHand, fmt.Sprintf("%s is found by the default gateway of each Node: write a router with its address in each rack. It is left out", p.Name))
+	}
+	addr, err := addressIn(p.PeerAddress)
+	if err != nil {
+		return leave(NotValid, fmt.Sprintf("%q is not an address: the router is left out", p.PeerAddress))
+	}
+	if p.PeerASN <= 0 || p.PeerASN > math.MaxUint32 {
+		return leave(ByHand, "Plinth wants the number of the router's AS: write the router with it. It is left out")
+	}
+	asn := inventory.ASN(p.PeerASN)
+	o.mark(carried, path+".name", path+".peerAddress", path+".peerASN", path+".peerConfigRef.name")
+	o.mark(meaningless, path+".peerConfigRef.group", path+".peerConfigRef.kind", path+".autoDiscovery")
+	config := r.config(p.PeerConfigRef.Name)
+	if p.PeerConfigRef.Name != "" && config == nil {
+		o.mark(noted, path+".peerConfigRef")
+		o.mark(noted, path+".peerConfigRef.name")
+		r.note(o, path+".peerConfigRef", NotValid, fmt.Sprintf("there is no CiliumBGPPeerConfig %q in what was read: the session has Plinth's defaults", p.PeerConfigRef.Name))
+	}
+	for i, have := range r.inv.Routers {
+		if slices.Contains(have.Addresses, addr) {
+			return r.again(o, path, p, &r.inv.Routers[i], config)
+		}
+	}
+	name, same := nameIn(p.Name, r.names)
+	if !same {
+		r.note(o, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", p.Name, name))
+	}
+	router := inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: asn, Port: 179}
+	if config != nil {
+		r.session(config, &router, p.PeerASN != localASN)
+		config.routers = append(config.routers, name)
+	}
+	r.comment("spec.routers["+name+"]", o)
+	r.inv.Routers = append(r.inv.Routers, router)
+	return name
+}
+
+// again is a peer whose router is there already, as for Nodes of another rack.
+func (r *ciliumReader) again(o *object, path string, p ciliumPeerSpec, have *inventory.Router, config *ciliumConfig) string {
+	o.mark(meaningless, path+".name")
+	if config == nil || !slices.Contains(config.routers, have.Name) || have.ASN != inventory.ASN(p.PeerASN) {
+		o.override(noted, path)
+		r.note(o, path, Differs, fmt.Sprintf("router %s has this address already, with other settings: the first ones count", have.Name))
+	}
+	return have.Name
+}
+
+// session carries over how a session is held.
+func (r *ciliumReader) session(c *ciliumConfig, router *inventory.Router, external bool) {
+	o, spec := c.object, c.spec
+	to := &router.Session
+	if h := spec.Timers.HoldTimeSeconds; h >= 3 {
+		to.HoldTime = inventory.Some(time.Duration(h) * time.Second)
+	}
+	switch gr := spec.GracefulRestart; {
+	case gr.Enabled && gr.RestartTimeSeconds > 0:
+		to.RestartTime = inventory.Some(time.Duration(gr.RestartTimeSeconds) * time.Second)
+	case gr.Enabled:
+		to.RestartTime = inventory.Some(ciliumRestart * time.Second)
+	case o.has("spec.gracefulRestart.enabled"):
+		to.RestartTime = inventory.Some(time.Duration(0))
+	}
+	if spec.EBGPMultihop > 1 && external {
+		to.Multihop = inventory.Some(uint8(min(spec.EBGPMultihop, 255)))
+	} else if spec.EBGPMultihop > 1 && len(c.routers) == 0 {
+		r.drop(o, "spec.ebgpMultihop", fmt.Sprintf("counts where the router has another AS number than the machines, and %s has the same", router.Name))
+	}
+	if spec.Transport.PeerPort > 0 {
+		router.Port = uint16(spec.Transport.PeerPort)
+	}
+	if spec.AuthSecretRef != "" {
+		to.Password = inventory.Some(inventory.SecretKey{Secret: spec.AuthSecretRef, Key: "password"})
+	}
+}
+
+// ourASN says the machines' AS number and, for certain racks, who their peers are.
+func (r *ciliumReader) ourASN(o *object, path string, asn inventory.ASN, racks, routers []string) {
+	differs := func(format string, args ...any) {
+		o.mark(noted, path+".localASN")
+		r.note(o, path+".localASN", Differs, fmt.Sprintf(format, args...))
+	}
+	switch {
+	case r.inv.BGP.ASN == 0:
+		r.inv.BGP.ASN = asn
+		r.comment("spec.bgp", o)
+	case len(racks) == 0 && asn != r.inv.BGP.ASN:
+		differs("%v, and other instances have %v, which all machines get: one rack has one AS number", asn, r.inv.BGP.ASN)
+	}
+	if len(racks) == 0 {
+		r.everyone = append(r.everyone, routers...)
+	}
+	for _, name := range racks {
+		rack := r.rack(name)
+		if rack.ASN != 0 && rack.ASN != asn {
+			differs("%v, and rack %s has %v by another instance", asn, name, rack.ASN)
+		} else {
+			rack.ASN = asn
+		}
+		rack.Peers = addEach(rack.Peers, routers)
+	}
+}
+
+// addEach adds names that are not there yet.
+func addEach(to, names []string) []string {
+	for _, name := range names {
+		if !slices.Contains(to, name) {
+			to = append(to, name)
+		}
+	}
+	return to
+}
+
+// peerEveryone gives the routers of all machines to racks that have others of their own, for peers are told whole.
+func (r *ciliumReader) peerEveryone() {
+	for i := range r.inv.Racks {
+		if rack := &r.inv.Racks[i]; len(rack.Peers) > 0 {
+			rack.Peers = addEach(rack.Peers, r.everyone)
+		}
+	}
+}
+
+// leaveOutUnused tells of configurations that no router has.
+func (r *ciliumReader) leaveOutUnused() {
+	for _, c := range r.configs {
+		if len(c.routers) == 0 {
+			r.leaveOut(c.object, "", NotValid, "no router that is in the inventory refers to it: its settings of sessions are left out")
+		}
+	}
+}
