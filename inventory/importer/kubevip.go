@@ -153,9 +153,17 @@ func imageName(image string) string {
 	return image
 }
 
-// sameAs reports whether two containers are told the same, as a static Pod on several machines is.
+// ofOneMachine are variables that static Pods may have another value of on each machine. None of them is carried over.
+var ofOneMachine = []string{
+	"bgp_routerid", "bgp_routerinterface", "bgp_sourceif", "bgp_sourceip", "instance_name", "mpbgp_ipv4", "mpbgp_ipv6", "vip_interface", "vip_nodename", "vip_servicesinterface",
+}
+
+// sameAs reports whether two containers are told the same but for what is of one machine, as a static Pod on several machines is.
 func (s settings) sameAs(o settings) bool {
-	return slices.EqualFunc(s.variables, o.variables, func(a, b variable) bool { return a.name == b.name && a.value == b.value }) &&
+	same := func(a, b variable) bool {
+		return a.name == b.name && (a.value == b.value || slices.Contains(ofOneMachine, strings.ToLower(a.name)))
+	}
+	return slices.EqualFunc(s.variables, o.variables, same) &&
 		slices.EqualFunc(s.nodeSelectors(), o.nodeSelectors(), func(a, b inventory.Selector) bool { return a.String() == b.String() })
 }
 

@@ -44,6 +44,7 @@ var kubeVIPNoted = map[string]string{
 	"vip_interface":              onItsSubnet,
 	"vip_routingtable":           "Plinth announces no VIP by routes in a machine's own table: whatever tells routers of them has to be replaced by sessions with routers, or by VIPs on the link",
 	"vip_servicesinterface":      onItsSubnet,
+	"vip_cidr":                   "the prefix length is that of the rack's subnet", // vip_subnet before v0.9
 	"vip_subnet":                 "the prefix length is that of the rack's subnet",
 	"vip_wireguard":              "Plinth announces no VIPs through WireGuard",
 	"zebra_enable":               "Plinth speaks BGP itself, and no Zebra protocol",
@@ -85,7 +86,7 @@ func (r *kubeVIPReader) daemon(s settings) {
 		silent = append(silent, r.besidesARP(s)...)
 	case s.yes("bgp_enable"):
 		d.via = inventory.ViaBGP
-		silent = append(silent, "vip_interface", "vip_servicesinterface", "vip_subnet")
+		silent = append(silent, "vip_cidr", "vip_interface", "vip_servicesinterface", "vip_subnet")
 	case !s.yes("vip_routingtable") && !s.yes("vip_wireguard"):
 		r.note(s.object, s.container, Differs, "announces no VIP: neither vip_arp nor bgp_enable is true. With Plinth VIPs are announced over BGP, or on the link")
 	}
@@ -139,7 +140,7 @@ func (r *kubeVIPReader) variable(s settings, v variable) {
 	}
 	switch {
 	case slices.Contains(kubeVIPMeaningless, name), listed && (v.value == "" && v.from == nil || v.value == "false"):
-	case name == "vip_subnet" && hostMask(v.value), strings.HasSuffix(name, "interface") && v.value == "lo":
+	case (name == "vip_subnet" || name == "vip_cidr") && hostMask(v.value), strings.HasSuffix(name, "interface") && v.value == "lo":
 	case name == "lb_class_legacy_handling" && v.value == "true":
 	case listed:
 		tell(NoCounterpart, message)
