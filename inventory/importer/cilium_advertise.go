@@ -78,7 +78,7 @@ func (r *ciliumReader) tellsWhom(labels map[string]string) (to audience) {
 // advertiseOne carries one entry over; false: it is of no VIPs.
 func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisement, to audience) bool {
 	leave := func(code Code, message string) bool {
-		o.override(noted, path)
+		o.override(path)
 		r.note(o, path, code, message)
 		return false
 	}

@@ -130,7 +130,7 @@ func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
 // peer is the name of the router that a peer is; empty: it cannot be there.
 func (r *ciliumReader) peer(o *object, path string, p ciliumPeerSpec, localASN int64) string {
 	leave := func(code Code, message string) string {
-		o.override(noted, path)
+		o.override(path)
 		r.note(o, path, code, message)
 		return ""
 	}
@@ -176,7 +176,7 @@ func (r *ciliumReader) peer(o *object, path string, p ciliumPeerSpec, localASN i
 func (r *ciliumReader) again(o *object, path string, p ciliumPeerSpec, have *inventory.Router, config *ciliumConfig) string {
 	o.mark(meaningless, path+".name")
 	if config == nil || !slices.Contains(config.routers, have.Name) || have.ASN != inventory.ASN(p.PeerASN) {
-		o.override(noted, path)
+		o.override(path)
 		r.note(o, path, Differs, fmt.Sprintf("router %s has this address already, with other settings: the first ones count", have.Name))
 	}
 	return have.Name

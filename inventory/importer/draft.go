@@ -87,7 +87,7 @@ func (d *draft) dropUnless(o *object, path, implied, message string) {
 
 // leaveOut tells why nothing of an object is in the inventory, in the place of all that was told of it.
 func (d *draft) leaveOut(o *object, path string, code Code, message string) {
-	o.override(noted, "")
+	o.override("")
 	o.mark(meaningless, "apiVersion", "kind", "metadata", "status")
 	o.mark(noted, "metadata.name")
 	d.notes = slices.DeleteFunc(d.notes, func(n Note) bool { return n.of == o })

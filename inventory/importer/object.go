@@ -129,14 +129,14 @@ func (o *object) mark(f fate, paths ...string) {
 	}
 }
 
-// override says what becomes of everything below a path, whatever was said before.
-func (o *object) override(f fate, path string) {
+// override says that a note tells of everything below a path, whatever was said before.
+func (o *object) override(path string) {
 	for p := range o.fates {
 		if within(p, path) {
 			delete(o.fates, p)
 		}
 	}
-	o.fates[path] = f
+	o.fates[path] = noted
 }
 
 // fateOf is what becomes of the field at a path; empty: nobody spoke of it.
