@@ -28,7 +28,7 @@ func newImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import SOURCE[,SOURCE...] PATH...",
 		Short: "Write an inventory from what another program has written down",
-		Long: `Write an inventory from what another program has written down: its resources, or the Nodes of a cluster.
+		Long: `Write an inventory from what another program has written down: its resources or files, or the Nodes of a cluster.
 The inventory goes to the standard output, and beside each thing stands where it came from. What
 is not in it, and what was guessed, goes to the standard error output, a line each, with its place.
 
@@ -39,6 +39,7 @@ Exit codes: 0 all is in the inventory, 1 something is not or was guessed, 2 with
 written where the code would be 1.`,
 		Example: `  plinth import nodes,metallb cluster > inventory.yaml
   plinth import metallb metallb/
+  plinth import ansible --rack-by rack_ inventory/mycluster
   kubectl get nodes -o yaml | plinth import nodes --rack-by example.com/rack -`,
 		Args: usage(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,7 +70,8 @@ written where the code would be 1.`,
 	cluster.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&options.Name, "name", "imported", "the inventory's metadata.name")
-	flags.StringVar(&options.RackBy, "rack-by", "", "label of Nodes whose value is their rack (default: the one that all node selectors ask for, else topology.kubernetes.io/zone)")
+	flags.StringVar(&options.RackBy, "rack-by", "", "what says the rack: a label of Nodes (default: the one that all node selectors ask for, else topology.kubernetes.io/zone); "+
+		"of Ansible's hosts a variable (default: rack, else zone), or what the names of those groups begin with that are racks")
 	flags.BoolVar(&options.Labels, "labels", false, "take labels of Nodes into the inventory, besides those of place and type")
 	flags.BoolVar(&options.PodNetwork, "pod-network", false, "take the Nodes' pod CIDRs into the inventory, for Plinth to route them in place of a CNI")
 	flags.BoolVar(&strict, "strict", false, "write nothing where something is not in the inventory or was guessed")
@@ -114,7 +116,7 @@ func readTexts(cmd *cobra.Command, cluster clusterFlags, sources, paths []string
 				err = fmt.Errorf("standard input: %w", err)
 			}
 		default:
-			found, err = source.Texts(path)
+			found, err = source.Texts(path, importer.Reads(sources...))
 		}
 		if err != nil {
 			return nil, err

@@ -150,12 +150,33 @@ func (d *draft) complete() {
 		if len(r.Peers) == 0 {
 			r.Peers = d.defaultPeers()
 		}
+		d.coverMachines(r)
 	}
 	for i := range inv.Pools {
 		if len(inv.Pools[i].Advertise) == 0 {
 			inv.Pools[i].Advertise = []inventory.Advertise{newAdvertise()}
 		}
 		d.excludeHosts(&inv.Pools[i])
+	}
+}
+
+// coverMachines gives a rack that has subnets those of all its machines, which have to lie in them. Nobody wrote their lengths down.
+func (d *draft) coverMachines(r *inventory.Rack) {
+	if len(r.Subnets) == 0 {
+		return
+	}
+	for _, m := range r.Machines {
+		for _, a := range m.Addresses {
+			if slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) || a.IsLinkLocalUnicast() {
+				continue
+			}
+			subnet := around(inventory.Range{First: a, Last: a})
+			if slices.ContainsFunc(r.Subnets, subnet.Overlaps) || slices.ContainsFunc(d.inv.Pools, func(p inventory.Pool) bool { return slices.ContainsFunc(p.Ranges, inventory.RangeOf(subnet).Overlaps) }) {
+				subnet = netip.PrefixFrom(a, a.BitLen())
+			}
+			r.Subnets = append(r.Subnets, subnet)
+			d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: "spec.racks[" + r.Name + "].subnets", Message: fmt.Sprintf("%v of machine %s is taken to lie in %v: look whether that is the subnet's prefix length", a, m.Name, subnet)})
+		}
 	}
 }
 

@@ -15,7 +15,8 @@ type Options struct {
 	// Name is the inventory's metadata.name. Default: imported.
 	Name string
 	// RackBy is the label of Nodes whose value is the name of their rack. Default: what selectors of peers ask for, else
-	// topology.kubernetes.io/zone.
+	// topology.kubernetes.io/zone. Of Ansible's hosts it is the variable that names it, or what the names of the groups begin with that
+	// are racks. Default: the variable rack, else zone.
 	RackBy string
 	// Labels takes labels of Nodes into the inventory, besides those of place and type. They stay on the Nodes in any case.
 	Labels bool
@@ -55,6 +56,7 @@ type source struct {
 // sources are all of them, in the order of their reading: what others refer to comes first.
 var sources = []source{
 	{"nodes", nodeKinds, readNodes},
+	{"ansible", nil, readAnsible},
 	{"metallb", metalLBKinds, readMetalLB},
 	{"kube-vip", kubeVIPKinds, readKubeVIP},
 	{"cilium", ciliumKinds, readCilium},
@@ -118,7 +120,7 @@ func (d *draft) write(command string) ([]byte, Notes) {
 
 // draftOf reads all sources.
 func draftOf(options Options, docs []inventory.Document) *draft {
-	objects, unread := readObjects(docs)
+	objects, unread := readObjects(docs, options.Sources...)
 	d := &draft{comments: map[string][]string{}, notes: unread, objects: objects, options: options}
 	for _, s := range sources {
 		if slices.Contains(options.Sources, s.name) {

@@ -17,7 +17,7 @@ import (
 // or a note tells of it; or it is without meaning. What comes out is valid, and the same each time. It returns what came out.
 func checkLaw(t *testing.T, options Options, docs ...inventory.Document) []byte {
 	t.Helper()
-	objects, unread := readObjects(docs)
+	objects, unread := readObjects(docs, options.Sources...)
 	if unread.Failed() {
 		t.Fatalf("is not read: %v", unread)
 	}

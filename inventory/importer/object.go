@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -44,20 +43,29 @@ func (o *object) group() string {
 	return group
 }
 
-// readObjects reads documents of Kubernetes. Lists are taken apart. What is no YAML, and what is no object, is an error.
-func readObjects(docs []inventory.Document) (all []*object, notes Notes) {
+// readObjects reads documents: those that are in a form of the named sources, and those of Kubernetes. Lists are taken apart. What is no
+// YAML, and what is no object, is an error.
+func readObjects(docs []inventory.Document, sources ...string) (all []*object, notes Notes) {
+	forms := formsOf(sources)
 	for _, doc := range docs {
-		loader, err := yaml.NewLoader(bytes.NewReader(doc.Data))
-		for err == nil {
-			var page yaml.Node
-			if err = loader.Load(&page); err == nil && len(page.Content) == 1 {
-				found, bad := objectsIn(doc.Source, page.Content[0])
-				all, notes = append(all, found...), append(notes, bad...)
-			}
+		found, bad, ok := asText(forms, doc)
+		if !ok {
+			found, bad = readPages(forms, doc)
 		}
-		if !errors.Is(err, io.EOF) {
-			notes = append(notes, unreadable(doc.Source, err))
-		}
+		all, notes = append(all, found...), append(notes, bad...)
+	}
+	return all, notes
+}
+
+// readPages reads a document of YAML.
+func readPages(forms []form, doc inventory.Document) (all []*object, notes Notes) {
+	pages, err := pagesOf(doc.Data)
+	for _, page := range pages {
+		found, bad := asPage(forms, doc.Source, page)
+		all, notes = append(all, found...), append(notes, bad...)
+	}
+	if !errors.Is(err, io.EOF) {
+		notes = append(notes, unreadable(doc.Source, err))
 	}
 	return all, notes
 }

@@ -90,26 +90,27 @@ func sameDocument(a, b inventory.Document) bool {
 // else may stand in them, [ReadText] says.
 func Read(path string) (Edit, error) {
 	var edit Edit
-	texts, err := Texts(path)
+	texts, err := Texts(path, nil)
 	for _, t := range texts {
 		edit.addText(t.Source, t.Data)
 	}
 	return edit, err
 }
 
-// Texts are the bytes of the files that [Read] reads, whatever stands in them.
-func Texts(path string) ([]inventory.Document, error) {
+// Texts are the bytes of the files that [Read] reads, whatever stands in them, and of those of a folder that also names by
+// their path. also may be nil.
+func Texts(path string, also func(file string) bool) ([]inventory.Document, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return textsOfFolder(nil, path)
+		return textsOfFolder(nil, path, also)
 	}
 	return textOfFile(nil, path)
 }
 
-func textsOfFolder(texts []inventory.Document, folder string) ([]inventory.Document, error) {
+func textsOfFolder(texts []inventory.Document, folder string, also func(string) bool) ([]inventory.Document, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return texts, err
@@ -121,8 +122,8 @@ func textsOfFolder(texts []inventory.Document, folder string) ([]inventory.Docum
 		path := filepath.Join(folder, entry.Name())
 		switch {
 		case entry.IsDir():
-			texts, err = textsOfFolder(texts, path)
-		case entry.Type()&fs.ModeType&^fs.ModeSymlink == 0 && carries(entry.Name()):
+			texts, err = textsOfFolder(texts, path, also)
+		case entry.Type()&fs.ModeType&^fs.ModeSymlink == 0 && (carries(path) || also != nil && also(path)):
 			texts, err = textOfFile(texts, path)
 		}
 		if err != nil {

@@ -41,6 +41,10 @@ func TestAFolderIsReadWithItsSubfoldersAndWithoutHiddenNames(t *testing.T) {
 	if diff := cmp.Diff(want, edit.Documents); diff != "" {
 		t.Error(diff)
 	}
+	texts, err := Texts(dir, func(file string) bool { return filepath.Ext(file) == ".md" })
+	if err != nil || len(texts) != len(want)+1 || texts[2].Source != filepath.Join(dir, "notes.md") {
+		t.Errorf("%v, %v", texts, err)
+	}
 }
 
 func TestAFileIsReadWhateverItsName(t *testing.T) {

@@ -1,0 +1,292 @@
+package importer
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// ansibleReader carries hosts over, and the pools that playbooks give to MetalLB and kube-vip.
+type ansibleReader struct {
+	*draft
+	*ansibleTree
+	nodeGroups []string                // nil: all hosts are Nodes
+	rackVar    string                  // whose value is the rack; empty: rackGroup says it
+	rackGroup  string                  // what the names of groups begin with that are racks
+	racks      map[string]string       // by value
+	taken      map[string]bool         // names of racks
+	vars       []map[string]ansibleVar // of the hosts that are Nodes
+	ofCluster  map[string]bool         // variables that are asked for once, whatever host has them
+}
+
+func readAnsible(d *draft) {
+	r := &ansibleReader{draft: d, ansibleTree: treeOf(d), racks: map[string]string{}, taken: map[string]bool{}, ofCluster: map[string]bool{}}
+	r.nodeGroups = r.chosenGroups()
+	r.chooseRacks()
+	if r.nodeGroups == nil && len(r.hosts) > 0 {
+		d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Message: fmt.Sprintf("no host of Ansible's is in a group of Kubernetes nodes (%s): each of the %d is taken for a Node",
+			strings.Join(slices.Concat(nodeGroups...), ", "), len(r.hosts))})
+	}
+	for _, h := range r.hosts {
+		r.host(h)
+	}
+	r.pools()
+	r.rest()
+}
+
+// chooseRacks finds what the racks of hosts are told by.
+func (r *ansibleReader) chooseRacks() {
+	has := func(name string) bool {
+		return slices.ContainsFunc(r.hosts, func(h *ansibleHost) bool { _, ok := r.varsOf(h, edge{})[name]; return ok })
+	}
+	switch by := r.options.RackBy; {
+	case by != "" && has(by):
+		r.rackVar = by
+	case by != "":
+		r.rackGroup = by
+	case has("rack"):
+		r.rackVar = "rack"
+	default:
+		r.rackVar = "zone"
+	}
+}
+
+// groupRack is the group of a host that is its rack: the first by name.
+func (r *ansibleReader) groupRack(groups map[string]int) string {
+	for _, g := range slices.Sorted(maps.Keys(groups)) {
+		if r.rackGroup != "" && strings.HasPrefix(g, r.rackGroup) {
+			return g
+		}
+	}
+	return ""
+}
+
+// host makes a machine of a host that is a Node.
+func (r *ansibleReader) host(h *ansibleHost) {
+	groups, o := r.groupsOf(h, edge{}), h.objects[0]
+	if !inAny(groups, r.nodeGroups) {
+		for _, o := range h.objects {
+			r.leaveOut(o, "", NotRead, "is in no group of Kubernetes nodes ("+strings.Join(r.nodeGroups, ", ")+"): it is left out")
+		}
+		return
+	}
+	m := inventory.Machine{Name: r.machineName(o), OwnState: inventory.StateActive, State: inventory.StateActive}
+	if other := r.machine(m.Name); other != nil {
+		for _, o := range h.objects {
+			r.leaveOut(o, "", Differs, fmt.Sprintf("machine %s is there already, by another source or host: what that one says counts, and nothing of this is added", m.Name))
+		}
+		return
+	}
+	m.ID = m.Name
+	vars := r.varsOf(h, edge{})
+	r.vars = append(r.vars, vars)
+	r.addresses(o, vars, &m)
+	r.labels(vars, &m)
+	r.taints(vars, &m)
+	m.Rack = r.rackOf(vars, groups)
+	if len(m.Addresses) == 0 {
+		m.OwnState, m.State = inventory.StatePlanned, inventory.StatePlanned
+		r.note(o, "", Guessed, "no variable of the host has an address (ip, access_ip, ansible_host): the machine is planned. Give it its addresses, and take the state away")
+	}
+	to := r.rack(m.Rack)
+	to.Machines = append(to.Machines, m)
+	for _, o := range h.objects {
+		r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
+	}
+	r.nodes = append(r.nodes, node{o, m.Name, m.Labels, m.Rack})
+}
+
+// machineName is that of the Node, which the host's name is taken for.
+func (r *ansibleReader) machineName(o *object) string {
+	name, same := nameIn(o.name, map[string]bool{})
+	if _, err := netip.ParseAddr(o.name); err == nil {
+		r.note(o, "metadata.name", Guessed, "the host has an address for a name, and the machine is named by it: write the name of its Node")
+	} else if !same {
+		r.note(o, "metadata.name", Renamed, fmt.Sprintf("the machine is named %q: look whether its Node is", name))
+	}
+	return name
+}
+
+// value is the text of a variable; false: there is none, or it cannot be read, of which a note tells.
+func (r *ansibleReader) value(v ansibleVar) (string, bool) {
+	if v.node == nil {
+		return "", false
+	}
+	return r.textAt(v, v.path(), v.node)
+}
+
+// textAt is the text of a node in a variable.
+func (r *ansibleReader) textAt(v ansibleVar, path string, n *yaml.Node) (string, bool) {
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
+		return "", false
+	case n.Tag == "!vault" || strings.HasPrefix(n.Value, "$ANSIBLE_VAULT"):
+		r.tellOnce(v.object, path, ByHand, "is encrypted by ansible-vault, and not read: write it into the inventory, where it is no secret")
+	case isTemplate(n.Value):
+		r.tellOnce(v.object, path, ByHand, fmt.Sprintf("is a template, which is not evaluated: write its value into the inventory (ansible all -m debug -a var=%s shows it)", v.name))
+	default:
+		return n.Value, true
+	}
+	return "", false
+}
+
+// tellOnce notes a field that several hosts have in common.
+func (r *ansibleReader) tellOnce(o *object, path string, code Code, message string) {
+	if o.fates[path] != noted {
+		o.mark(noted, path)
+		r.note(o, path, code, message)
+	}
+}
+
+// addresses are those of the first variable that has one, then that of IPv6, and in the end the host's name.
+func (r *ansibleReader) addresses(o *object, vars map[string]ansibleVar, m *inventory.Machine) {
+	add := func(name string) bool {
+		v := vars[name]
+		text, _ := r.value(v)
+		addr, err := netip.ParseAddr(text)
+		if err != nil || slices.Contains(m.Addresses, addr) {
+			return false
+		}
+		if why := r.unusable(addr); why != "" {
+			r.tellOnce(v.object, v.path(), NotValid, fmt.Sprintf("%v %s: it is not taken", addr, why))
+			return false
+		}
+		m.Addresses = append(m.Addresses, addr)
+		v.object.mark(carried, v.path())
+		return true
+	}
+	if names := []string{"ip", "k3s_node_ip", "access_ip", "ansible_host", "ansible_ssh_host"}; !slices.ContainsFunc(names, add) {
+		if addr, err := netip.ParseAddr(o.name); err == nil && r.unusable(addr) == "" {
+			m.Addresses = append(m.Addresses, addr)
+		}
+	}
+	if !add("ip6") {
+		add("access_ip6")
+	}
+	r.otherAddress(vars["access_ip"], m)
+	r.otherAddress(vars["access_ip6"], m)
+}
+
+// otherAddress notes an address by which others reach a host that has an address of its own.
+func (r *ansibleReader) otherAddress(v ansibleVar, m *inventory.Machine) {
+	text, ok := r.value(v)
+	if addr, err := netip.ParseAddr(text); ok && err == nil && !slices.Contains(m.Addresses, addr) {
+		r.tellOnce(v.object, v.path(), NoCounterpart, fmt.Sprintf("%v; machines have the address of ip, which the kubelet has. If clients reach the machine by this one, write it as externalAddresses", addr))
+	}
+}
+
+// labels are kubespray's node_labels, without those that Kubernetes or the inventory keeps.
+func (r *ansibleReader) labels(vars map[string]ansibleVar, m *inventory.Machine) {
+	v := vars["node_labels"]
+	if v.node == nil {
+		return
+	}
+	if v.node.Kind != yaml.MappingNode {
+		if _, ok := r.value(v); ok {
+			r.tellOnce(v.object, v.path(), NotValid, "is no mapping of labels: it is left out")
+		}
+		return
+	}
+	for i := 0; i+1 < len(v.node.Content); i += 2 {
+		key := v.node.Content[i].Value
+		path := join(v.path(), key)
+		if ofKubernetes(key) {
+			r.tellOnce(v.object, path, NoCounterpart, "a label of Kubernetes' or Plinth's own: it is not written, and stays on the Node. Zone and rack are said by the rack")
+			continue
+		}
+		text, ok := r.textAt(v, path, v.node.Content[i+1])
+		switch {
+		case !ok:
+		case !labelKey.MatchString(key) || !labelValue.MatchString(text):
+			r.tellOnce(v.object, path, NotValid, fmt.Sprintf("%s=%s is no label: it is left out", key, text))
+		default:
+			v.object.mark(carried, path)
+			if m.Labels == nil {
+				m.Labels = map[string]string{}
+			}
+			m.Labels[key] = text
+		}
+	}
+}
+
+// taints are kubespray's node_taints: texts of the form key=value:effect.
+func (r *ansibleReader) taints(vars map[string]ansibleVar, m *inventory.Machine) {
+	v := vars["node_taints"]
+	if v.node == nil {
+		return
+	}
+	if v.node.Kind != yaml.SequenceNode {
+		if _, ok := r.value(v); ok {
+			r.tellOnce(v.object, v.path(), NotValid, "is no list of taints: it is left out")
+		}
+		return
+	}
+	for i, n := range v.node.Content {
+		path := fmt.Sprintf("%s[%d]", v.path(), i)
+		text, ok := r.textAt(v, path, n)
+		if !ok {
+			continue
+		}
+		t, ok := taintIn(text)
+		switch {
+		case !ok:
+			r.tellOnce(v.object, path, NotValid, fmt.Sprintf("%q is no taint: accepted is key=value:NoSchedule, PreferNoSchedule or NoExecute. It is left out", text))
+		case ofKubernetes(t.Key):
+			r.tellOnce(v.object, path, NoCounterpart, "a taint of Kubernetes' or Plinth's own: it is not written, and stays on the Node")
+		case slices.ContainsFunc(m.Taints, func(have inventory.Taint) bool { return have.Key == t.Key && have.Effect == t.Effect }):
+			r.tellOnce(v.object, path, NotValid, "is there twice with one effect: it is left out")
+		default:
+			v.object.mark(carried, path)
+			m.Taints = append(m.Taints, t)
+		}
+	}
+}
+
+// taintIn reads key=value:effect.
+func taintIn(text string) (inventory.Taint, bool) {
+	i := strings.LastIndexByte(text, ':')
+	if i < 0 {
+		return inventory.Taint{}, false
+	}
+	key, value, _ := strings.Cut(text[:i], "=")
+	effect := text[i+1:]
+	return inventory.Taint{Key: key, Value: value, Effect: effect}, labelKey.MatchString(key) && labelValue.MatchString(value) && slices.Contains([]string{"NoSchedule", "PreferNoSchedule", "NoExecute"}, effect)
+}
+
+// rackOf is the rack of a host, by the variable or the group that says it. Its zone is that of the first host in it.
+func (r *ansibleReader) rackOf(vars map[string]ansibleVar, groups map[string]int) string {
+	value := r.groupRack(groups)
+	if v := vars[r.rackVar]; r.rackVar != "" && v.node != nil {
+		if text, ok := r.value(v); ok {
+			value = text
+			v.object.mark(carried, v.path())
+		}
+	}
+	if value == "" {
+		value = defaultRack
+	}
+	v := vars["zone"]
+	zone, ok := r.value(v)
+	if ok && !labelValue.MatchString(zone) {
+		r.tellOnce(v.object, v.path(), NotValid, fmt.Sprintf("%q is no value of a label, and no zone: it is left out", zone))
+		zone, ok = "", false
+	}
+	name, known := r.racks[value]
+	if !known {
+		name, _ = nameIn(value, r.taken)
+		r.racks[value] = name
+		r.rack(name).Zone = zone
+	}
+	if rack := r.rack(name); ok && rack.Zone == zone {
+		v.object.mark(carried, v.path())
+	} else if ok {
+		r.tellOnce(v.object, v.path(), Differs, fmt.Sprintf("%q; other hosts of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, rack.Zone))
+	}
+	return name
+}

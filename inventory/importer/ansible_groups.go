@@ -1,0 +1,170 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// ansibleVar is a variable where it is written.
+type ansibleVar struct {
+	object *object
+	name   string
+	node   *yaml.Node
+}
+
+func (v ansibleVar) path() string { return join("vars", v.name) }
+
+// ansibleHost is a host, with what the files say of it.
+type ansibleHost struct {
+	name    string
+	objects []*object // of inventories, then of host_vars
+}
+
+// ansibleTree is how hosts and groups belong together.
+type ansibleTree struct {
+	hosts  []*ansibleHost
+	groups map[string][]*object // what is said of a group: by inventories, then by group_vars
+}
+
+// edge is a place where a host or group is said to be in a group.
+type edge struct {
+	object *object
+	path   string
+}
+
+// treeOf joins what was read of hosts and groups.
+func treeOf(d *draft) *ansibleTree {
+	t := &ansibleTree{groups: map[string][]*object{}}
+	by := map[string]*ansibleHost{}
+	for _, kind := range []string{ansibleHostKind, ansibleHostVars, ansibleGroupKind, ansibleGroupVars} {
+		for _, o := range d.objects {
+			if o.group() != ansible || o.kind != kind {
+				continue
+			}
+			o.read = true
+			switch {
+			case kind == ansibleGroupKind || kind == ansibleGroupVars:
+				t.groups[o.name] = append(t.groups[o.name], o)
+			case by[o.name] != nil:
+				by[o.name].objects = append(by[o.name].objects, o)
+			case kind == ansibleHostVars:
+				d.leaveOut(o, "", NotRead, "no inventory that was read has this host: nothing of it is carried over")
+			default:
+				by[o.name] = &ansibleHost{o.name, []*object{o}}
+				t.hosts = append(t.hosts, by[o.name])
+			}
+		}
+	}
+	return t
+}
+
+// listed are the scalars of a list, with their places in the object.
+func listed(o *object, key string) (names []string, edges []edge) {
+	if n := o.at(key); n != nil {
+		for i, item := range n.Content {
+			names, edges = append(names, item.Value), append(edges, edge{o, fmt.Sprintf("%s[%d]", key, i)})
+		}
+	}
+	return names, edges
+}
+
+// parents are the groups that a group is a child of, but for what one edge says.
+func (t *ansibleTree) parents(group string, without edge) (names []string) {
+	for _, parent := range slices.Sorted(maps.Keys(t.groups)) {
+		for _, o := range t.groups[parent] {
+			children, edges := listed(o, "children")
+			if i := slices.Index(children, group); i >= 0 && edges[i] != without {
+				names = append(names, parent)
+			}
+		}
+	}
+	return slices.Compact(names)
+}
+
+// groupsOf are the groups that a host is in, with how deep they lie: parents come before their children.
+func (t *ansibleTree) groupsOf(h *ansibleHost, without edge) map[string]int {
+	depth := map[string]int{}
+	var visit func(name string) int
+	visit = func(name string) int {
+		if d, ok := depth[name]; ok {
+			return d
+		}
+		depth[name] = 1 // also of a group that is a child of itself
+		deepest := 0
+		for _, parent := range t.parents(name, without) {
+			deepest = max(deepest, visit(parent))
+		}
+		depth[name] = deepest + 1
+		return depth[name]
+	}
+	for _, o := range h.objects {
+		names, edges := listed(o, "groups")
+		for i, name := range names {
+			if edges[i] != without {
+				visit(name)
+			}
+		}
+	}
+	delete(depth, "all")
+	return depth
+}
+
+// varsOf are the variables of a host. Ansible reads inventories first, then the files beside them, and in each case groups from the
+// outermost to the innermost, those of one depth by name; what a host has itself counts in the end.
+func (t *ansibleTree) varsOf(h *ansibleHost, without edge) map[string]ansibleVar {
+	depth := t.groupsOf(h, without)
+	groups := slices.SortedFunc(maps.Keys(depth), func(a, b string) int { return cmp.Or(cmp.Compare(depth[a], depth[b]), strings.Compare(a, b)) })
+	groups = append([]string{"all"}, groups...)
+	vars := map[string]ansibleVar{}
+	for _, kind := range []string{ansibleGroupKind, ansibleGroupVars} {
+		for _, g := range groups {
+			for _, o := range t.groups[g] {
+				if o.kind == kind {
+					addVars(vars, o)
+				}
+			}
+		}
+	}
+	for _, o := range h.objects {
+		addVars(vars, o)
+	}
+	return vars
+}
+
+func addVars(vars map[string]ansibleVar, o *object) {
+	n := o.at("vars")
+	if n == nil || n.Kind != yaml.MappingNode {
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i].Value
+		vars[name] = ansibleVar{o, name, n.Content[i+1]}
+	}
+}
+
+// nodeGroups are the groups whose hosts are Nodes, by who names them so: kubespray, today and before, then playbooks for k3s.
+var nodeGroups = [][]string{
+	{"kube_control_plane", "kube_node", "k8s_cluster", "kube-master", "kube-node", "k8s-cluster"},
+	{"server", "agent", "k3s_cluster", "master", "node"},
+}
+
+// chosenGroups are those of them that have hosts; nil: none has, and all hosts are Nodes.
+func (t *ansibleTree) chosenGroups() []string {
+	for _, names := range nodeGroups {
+		for _, h := range t.hosts {
+			if inAny(t.groupsOf(h, edge{}), names) {
+				return names
+			}
+		}
+	}
+	return nil
+}
+
+func inAny(groups map[string]int, names []string) bool {
+	return names == nil || slices.ContainsFunc(names, func(n string) bool { _, ok := groups[n]; return ok })
+}

@@ -1,0 +1,158 @@
+package importer
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// readINI reads the oldest form of an inventory: sections of hosts, of a group's variables, and of its children.
+func (f *ansibleInventory) readINI(text string) {
+	var group *yaml.Node
+	kind := ""
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(line)
+		column := utf8.RuneCountInString(line[:strings.Index(line, trimmed)]) + 1
+		at := scalar(trimmed, i+1, column)
+		switch {
+		case trimmed == "" || strings.HasPrefix(trimmed, "#") || strings.HasPrefix(trimmed, ";"):
+		case strings.HasPrefix(trimmed, "[") && !isHostRange(trimmed):
+			group, kind = f.section(at)
+		case kind == "vars":
+			f.variable(group, at)
+		case kind == "children":
+			name, _, _ := strings.Cut(trimmed, " ")
+			addNode(&entryOf(&f.groups, group).children, scalar(name, at.Line, at.Column))
+		case kind == "":
+			f.hostLine(group, at)
+		}
+	}
+}
+
+// isHostRange reports whether a line in brackets is an address with a port, as [fd00::1]:22, and no section.
+func isHostRange(line string) bool { return strings.Contains(line, "]:") }
+
+// section reads [group], [group:vars] or [group:children]. Of one that is broken nothing is read.
+func (f *ansibleInventory) section(at *yaml.Node) (group *yaml.Node, kind string) {
+	inside, rest, ok := strings.Cut(at.Value[1:], "]")
+	name, kind, _ := strings.Cut(inside, ":")
+	rest = strings.TrimSpace(rest)
+	if !ok || name == "" || rest != "" && rest[0] != '#' && rest[0] != ';' || kind != "" && kind != "hosts" && kind != "vars" && kind != "children" {
+		f.refuse(at, "%q is no section of an inventory: accepted are [group], [group:vars] and [group:children]", at.Value)
+		return nil, "broken"
+	}
+	if kind == "hosts" {
+		kind = ""
+	}
+	group = scalar(strings.TrimSpace(name), at.Line, at.Column)
+	entryOf(&f.groups, group)
+	return group, kind
+}
+
+// variable reads key=value of a group.
+func (f *ansibleInventory) variable(group, at *yaml.Node) {
+	key, value, ok := strings.Cut(at.Value, "=")
+	if !ok {
+		f.refuse(at, "is no variable: accepted is name=value")
+		return
+	}
+	rest := strings.TrimSpace(value)
+	column := at.Column + utf8.RuneCountInString(at.Value[:len(at.Value)-len(rest)])
+	words := iniWords(rest)
+	if len(words) == 1 && words[0].quoted {
+		rest = words[0].text
+	}
+	entryOf(&f.groups, group).set(scalar(strings.TrimSpace(key), at.Line, at.Column), iniValue(rest, at.Line, column))
+}
+
+// hostLine reads a host and its variables.
+func (f *ansibleInventory) hostLine(group, at *yaml.Node) {
+	vars := &yaml.Node{Kind: yaml.MappingNode}
+	words := iniWords(at.Value)
+	for _, w := range words[1:] {
+		column := at.Column + w.column
+		key, value, ok := strings.Cut(w.text, "=")
+		if !ok {
+			f.refuse(scalar("", at.Line, column), "%q is no variable of host %q: accepted is name=value", key, words[0].text)
+			continue
+		}
+		vars.Content = append(vars.Content, scalar(key, at.Line, column), iniValue(value, at.Line, column+utf8.RuneCountInString(key)+1))
+	}
+	f.host(scalar(words[0].text, at.Line, at.Column), group, vars)
+}
+
+// iniWord is a word of a line, without its quotes.
+type iniWord struct {
+	text   string
+	column int // of its first character, from 0
+	quoted bool
+}
+
+// iniWords are the words of a line, as a shell has them: quotes keep blanks, and # begins a comment. There is one at least.
+func iniWords(line string) (words []iniWord) {
+	var b strings.Builder
+	quote, inWord, start, quoted, escaped, column := rune(0), false, 0, false, false, -1
+	end := func() {
+		if inWord {
+			words = append(words, iniWord{b.String(), start, quoted})
+		}
+		b.Reset()
+		inWord, quoted = false, false
+	}
+	for _, c := range line {
+		column++
+		blank := c == ' ' || c == '\t' || c == '\r'
+		if !inWord && (quote != 0 || !blank) {
+			if c == '#' {
+				break
+			}
+			inWord, start = true, column
+		}
+		switch {
+		case escaped:
+			b.WriteRune(c)
+			escaped = false
+		case c == '\\' && quote != '\'':
+			escaped = true
+		case quote != 0 && c == quote:
+			quote = 0
+		case quote == 0 && (c == '"' || c == '\''):
+			quote, quoted = c, true
+		case quote == 0 && blank:
+			end()
+		default:
+			b.WriteRune(c)
+		}
+	}
+	if end(); len(words) == 0 {
+		words = []iniWord{{}}
+	}
+	return words
+}
+
+// iniValue is a value, of which lists and mappings are as Python has them. Those that YAML reads are taken apart.
+func iniValue(text string, line, column int) *yaml.Node {
+	if (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")) && !isTemplate(text) {
+		if pages, _ := pagesOf([]byte(text)); len(pages) == 1 {
+			if n := (&copier{maxNodes}).copy(pages[0], 0); n != nil {
+				shift(n, line, column)
+				return n
+			}
+		}
+	}
+	return scalar(text, line, column)
+}
+
+// shift moves nodes of one line to the place of their text.
+func shift(n *yaml.Node, line, column int) {
+	n.Line, n.Column = line, n.Column+column-1
+	for _, c := range n.Content {
+		shift(c, line, column)
+	}
+}
+
+// isTemplate reports whether a value is one of Jinja's.
+func isTemplate(text string) bool {
+	return strings.Contains(text, "{{") || strings.Contains(text, "{%")
+}

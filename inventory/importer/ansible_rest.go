@@ -1,0 +1,233 @@
+package importer
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// playbookBalancer is what playbooks for k3s say of one load balancer, each in a variable of its own.
+type playbookBalancer struct {
+	source, pool, ranges string
+	asn, peer, peerASN   string
+	bgp                  func(*ansiblePools) bool   // announced over BGP; else on the link
+	instead              func(*ansiblePools) string // the variable by which another balancer takes its place
+}
+
+var playbookBalancers = []playbookBalancer{
+	{"metallb", "metallb", "metal_lb_ip_range", "metal_lb_bgp_my_asn", "metal_lb_bgp_peer_address", "metal_lb_bgp_peer_asn", func(p *ansiblePools) bool { return p.mode("metal_lb_mode") == "bgp" }, func(p *ansiblePools) string {
+		if p.shared("kube_vip_lb_ip_range").node != nil {
+			return "kube_vip_lb_ip_range"
+		}
+		if yes, _ := p.isTrue("cilium_bgp"); yes {
+			return "cilium_bgp"
+		}
+		return ""
+	}},
+	{"kube-vip", "kube-vip", "kube_vip_lb_ip_range", "kube_vip_bgp_as", "kube_vip_bgp_peeraddress", "kube_vip_bgp_peeras", func(p *ansiblePools) bool { yes, _ := p.isTrue("kube_vip_bgp"); return yes }, nil},
+	{"cilium", "cilium", "cilium_bgp_lb_cidr", "cilium_bgp_my_asn", "cilium_bgp_peer_address", "cilium_bgp_peer_asn", func(*ansiblePools) bool { return true }, func(p *ansiblePools) string {
+		if yes, _ := p.isTrue("cilium_bgp"); !yes {
+			return "cilium_bgp, which is not true"
+		}
+		return ""
+	}},
+}
+
+// mode is layer2 or bgp.
+func (p *ansiblePools) mode(name string) string {
+	v := p.shared(name)
+	text, ok := p.value(v)
+	switch {
+	case !ok:
+	case text == "bgp" || text == "layer2":
+		v.object.mark(carried, v.path())
+	default:
+		p.tellOnce(v.object, v.path(), NotValid, fmt.Sprintf("%q is neither layer2 nor bgp: layer2 is taken", text))
+	}
+	return text
+}
+
+// playbook makes a pool of the addresses that a playbook gives to a load balancer, and a router of its peer.
+func (p *ansiblePools) playbook(b playbookBalancer) {
+	v := p.shared(b.ranges)
+	if v.node == nil {
+		return
+	}
+	if slices.Contains(p.options.Sources, b.source) {
+		p.tellOnce(v.object, v.path(), Differs, "the objects of "+b.source+" are read, too, and count: nothing of this is added")
+		return
+	}
+	if b.instead != nil {
+		if other := b.instead(p); other != "" {
+			p.tellOnce(v.object, v.path(), NoCounterpart, "is not in use, by the variable "+other+": it is not carried over")
+			return
+		}
+	}
+	pool := newPool(b.pool)
+	pool.Ranges = p.ranges(v, v.path(), v.node, nil)
+	if len(pool.Ranges) == 0 {
+		return
+	}
+	pool.Name, _ = nameIn(b.pool, p.taken)
+	if !b.bgp(p) {
+		pool.Via = inventory.ViaLink
+	} else if peer := p.shared(b.peer); peer.node != nil {
+		p.peerOf(b, peer)
+	}
+	if pool.Via == "" {
+		pool.Advertise = []inventory.Advertise{newAdvertise()}
+	}
+	p.add(v, v.path(), &pool)
+}
+
+// peerOf makes a router of a playbook's peer.
+func (p *ansiblePools) peerOf(b playbookBalancer, peer ansibleVar) {
+	get := func(name string) string {
+		text, _ := p.value(p.shared(name))
+		return text
+	}
+	router, ok := p.router(peer, peer.path(), b.pool+"-peer", get(b.peer), get(b.peerASN), get(b.asn))
+	if !ok {
+		return
+	}
+	for _, name := range []string{b.peer, b.peerASN, b.asn} {
+		v := p.shared(name)
+		v.object.mark(carried, v.path())
+	}
+	p.inv.Routers = append(p.inv.Routers, router)
+}
+
+// isSecret are names of variables whose values nobody prints.
+var isSecret = regexp.MustCompile(`(?i)(password|passwd|passphrase|_pass$|token$|secret|private_key$|_key$|credential)`)
+
+// ofAnsible are names of variables that say how Ansible reaches a host, how a playbook installs Kubernetes, or nothing where another one
+// is set: none of them says anything of an inventory.
+var ofAnsible = regexp.MustCompile(`^(ansible_.*|etcd_member_name|kube_pods_subnet.*|kube_service_addresses.*|cluster_cidr|kube_version|k3s_version|metal_lb_.*|metallb_.*|kube_vip_.*|cilium_bgp.*|loadbalancer_apiserver.*|apiserver_endpoint|ip6?|access_ip6?|k3s_node_ip|node_labels|node_taints|rack|zone)$`)
+
+// byHand are variables that are worth a word.
+var byHand = map[string]string{
+	"metallb_ip_range":                          "kubespray's older form: read MetalLB's own objects (plinth import ansible,metallb), which have the same",
+	"metallb_additional_address_pools":          "kubespray's older form: read MetalLB's own objects (plinth import ansible,metallb), which have the same",
+	"metallb_peers":                             "kubespray's older form: read MetalLB's own objects (plinth import ansible,metallb), which have the same",
+	"metal_lb_interfaces":                       "a machine answers on the interface that has the rack's subnet",
+	"kube_vip_services_enabled":                 "kube-vip's pools are in its ConfigMap in the cluster, not in Ansible's files: read that, too",
+	"kube_vip_bgppeers":                         "kube-vip's peers: write them as routers, if kube-vip announces Services to them",
+	"calico_advertise_service_loadbalancer_ips": "Calico announces these: take them out there before Plinth does",
+	"ansible_group_priority":                    "groups of one depth count in the order of their names here: look whether the variables are the right ones",
+}
+
+// rest says what becomes of the variables that nothing was made of.
+func (r *ansibleReader) rest() {
+	used, effects := map[*object]bool{}, r.effects()
+	for _, vars := range r.vars {
+		for _, v := range vars {
+			used[v.object] = true
+		}
+	}
+	for _, o := range r.objects {
+		if o.group() == ansible && o.fates[""] == "" {
+			effects.say(o)
+		}
+	}
+	unknown := map[string][]ansibleVar{} // by file
+	var files []string
+	for _, o := range r.objects {
+		if o.group() != ansible || o.fates[""] != "" {
+			continue
+		}
+		if grouped := o.kind == ansibleGroupKind || o.kind == ansibleGroupVars; grouped && !used[o] && o.has("vars") && !r.hasNode(o.name) {
+			r.leaveOut(o, "", NotRead, "no Kubernetes node is in this group: its variables are not carried over")
+			continue
+		}
+		unspoken := r.unspoken(o)
+		r.groupName(o)
+		for _, v := range unspoken {
+			if len(unknown[o.source]) == 0 {
+				files = append(files, o.source)
+			}
+			unknown[o.source] = append(unknown[o.source], v)
+		}
+	}
+	for _, file := range files {
+		r.summarize(file, unknown[file])
+	}
+}
+
+// hasNode reports whether a Node is in a group.
+func (r *ansibleReader) hasNode(group string) bool {
+	return group == "all" || slices.ContainsFunc(r.hosts, func(h *ansibleHost) bool {
+		groups := r.groupsOf(h, edge{})
+		_, ok := groups[group]
+		return ok && inAny(groups, r.nodeGroups)
+	})
+}
+
+// unspoken are the variables of an object that nothing is known of. Of the others it is said what becomes of them.
+func (r *ansibleReader) unspoken(o *object) (unknown []ansibleVar) {
+	eachOf(o.at("vars"), func(name string, n *yaml.Node) {
+		v := ansibleVar{o, name, n}
+		message, worth := byHand[name]
+		switch {
+		case v.spoken():
+		case n.Tag == "!vault" || isSecret.MatchString(name) && !strings.HasSuffix(name, "_file"):
+			o.mark(noted, v.path())
+			r.note(o, v.path(), NoCounterpart, "a secret: it is neither read nor printed, for Plinth logs in nowhere")
+		case worth && n.Value != "false":
+			o.mark(noted, v.path())
+			r.note(o, v.path(), NoCounterpart, message)
+		case ofAnsible.MatchString(name), name == r.rackVar, n.Kind != yaml.ScalarNode && len(n.Content) == 0:
+			o.mark(meaningless, v.path())
+		default:
+			o.mark(meaningless, v.path())
+			unknown = append(unknown, v)
+		}
+	})
+	return unknown
+}
+
+// spoken reports whether something was said of a variable, or of a part of it.
+func (v ansibleVar) spoken() bool {
+	for path := range v.object.fates {
+		if within(path, v.path()) {
+			return true
+		}
+	}
+	return false
+}
+
+// namedAtMost bounds how many names one note has.
+const namedAtMost = 12
+
+// summarize names the variables of a file that nothing is known of, in one note.
+func (r *ansibleReader) summarize(file string, all []ansibleVar) {
+	var names []string
+	for _, v := range all {
+		if !slices.Contains(names, v.name) {
+			names = append(names, v.name)
+		}
+	}
+	more := ""
+	if n := len(names) - namedAtMost; n > 0 {
+		names, more = names[:namedAtMost], fmt.Sprintf(" and %d more", n)
+	}
+	at := inventory.Position{Source: file, Line: all[0].node.Line, Column: all[0].node.Column}
+	r.notes = append(r.notes, Note{Position: at, Severity: Told, Code: UnknownField, Message: fmt.Sprintf("variables that are not known here, and not carried over: %s%s", strings.Join(names, ", "), more)})
+}
+
+// groupName says whether a group's name matters: it does where something of the group is carried over, or a note names it.
+func (r *ansibleReader) groupName(o *object) {
+	if o.kind != ansibleGroupKind && o.kind != ansibleGroupVars {
+		return
+	}
+	o.mark(meaningless, "metadata.name")
+	for _, f := range o.fates {
+		if f != meaningless {
+			o.mark(carried, "metadata.name")
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package importer
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// form is how a source's documents are written where they are no objects of Kubernetes. Each part may be nil, and says with false that
+// something is not its own.
+type form struct {
+	text  func(inventory.Document) ([]*object, Notes, bool)             // a whole document, which need not be YAML
+	page  func(source string, root *yaml.Node) ([]*object, Notes, bool) // one document of YAML
+	files func(name string) bool                                        // of a folder, besides those of YAML and JSON
+}
+
+// forms are those of sources by their name.
+var forms = map[string]form{
+	"ansible": {ansibleText, ansiblePage, ansibleFile},
+}
+
+// formsOf are those of some sources, sorted by name.
+func formsOf(names []string) (all []form) {
+	for _, s := range slices.Sorted(maps.Keys(forms)) {
+		if slices.Contains(names, s) {
+			all = append(all, forms[s])
+		}
+	}
+	return all
+}
+
+// Reads reports which files of a folder some sources read, besides those that end with .yaml, .yml and .json.
+func Reads(names ...string) func(path string) bool {
+	return func(file string) bool {
+		return slices.ContainsFunc(formsOf(names), func(f form) bool { return f.files != nil && f.files(file) })
+	}
+}
+
+// asText asks each form for a whole document.
+func asText(all []form, doc inventory.Document) ([]*object, Notes, bool) {
+	for _, f := range all {
+		if f.text == nil {
+			continue
+		}
+		if objects, notes, ok := f.text(doc); ok {
+			return objects, notes, true
+		}
+	}
+	return nil, nil, false
+}
+
+// asPage asks each form for one document of YAML, which else is of Kubernetes.
+func asPage(all []form, source string, root *yaml.Node) ([]*object, Notes) {
+	for _, f := range all {
+		if f.page == nil {
+			continue
+		}
+		if objects, notes, ok := f.page(source, root); ok {
+			return objects, notes
+		}
+	}
+	return objectsIn(source, root)
+}
+
+// pagesOf are the documents of a text of YAML.
+func pagesOf(text []byte) (pages []*yaml.Node, err error) {
+	loader, err := yaml.NewLoader(strings.NewReader(string(text)))
+	for err == nil {
+		var page yaml.Node
+		if err = loader.Load(&page); err == nil && len(page.Content) == 1 {
+			pages = append(pages, page.Content[0])
+		}
+	}
+	return pages, err
+}
+
+// endsWith reports whether a file's name has one of some endings.
+func endsWith(file string, endings ...string) bool {
+	return slices.Contains(endings, strings.ToLower(path.Ext(file)))
+}
+
+// scalar is a text at a place.
+func scalar(value string, line, column int) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value, Line: line, Column: column}
+}
+
+// mapping is one of keys and their nodes, at the place of the first. A nil node, or one without content, is left out.
+func mapping(pairs ...any) *yaml.Node {
+	m := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		v := pairs[i+1].(*yaml.Node)
+		if v == nil || v.Kind != yaml.ScalarNode && len(v.Content) == 0 {
+			continue
+		}
+		m.Content = append(m.Content, scalar(pairs[i].(string), v.Line, v.Column), v)
+		if m.Line == 0 {
+			m.Line, m.Column = v.Line, v.Column
+		}
+	}
+	return m
+}
+
+// copier copies nodes with all that they refer to, up to a number of them: aliases of aliases grow without an end.
+type copier struct{ left int }
+
+// maxNodes bounds what one document may grow to.
+const maxNodes = 200_000
+
+// copy is a node without aliases and merge keys; nil: there is too much of it.
+func (c *copier) copy(n *yaml.Node, depth int) *yaml.Node {
+	if c.left--; c.left < 0 || depth > maxDepth {
+		return nil
+	}
+	if n.Kind == yaml.AliasNode {
+		return c.copy(n.Alias, depth+1)
+	}
+	out := &yaml.Node{Kind: n.Kind, Tag: n.Tag, Value: n.Value, Style: n.Style, Line: n.Line, Column: n.Column}
+	for i, item := range n.Content {
+		one := c.copy(item, depth+1)
+		switch {
+		case one == nil:
+			return nil
+		case n.Kind == yaml.MappingNode && i%2 == 1 && n.Content[i-1].Tag == "!!merge":
+			out.Content = merged(out.Content[:len(out.Content)-1], one, n)
+		default:
+			out.Content = append(out.Content, one)
+		}
+	}
+	return out
+}
+
+// merged adds what a merge key brings to the content of a mapping: keys that it does not have itself.
+func merged(content []*yaml.Node, from, into *yaml.Node) []*yaml.Node {
+	all := []*yaml.Node{from}
+	if from.Kind == yaml.SequenceNode {
+		all = from.Content
+	}
+	for _, one := range all {
+		if one.Kind != yaml.MappingNode {
+			continue
+		}
+		for i := 0; i+1 < len(one.Content); i += 2 {
+			key := one.Content[i].Value
+			if child(into, key) == nil && child(&yaml.Node{Kind: yaml.MappingNode, Content: content}, key) == nil {
+				content = append(content, one.Content[i], one.Content[i+1])
+			}
+		}
+	}
+	return content
+}

@@ -1,0 +1,47 @@
+package importer
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// What labels and taints of Kubernetes may be made of.
+var (
+	labelKey   = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	labelValue = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$`)
+)
+
+// machine is the one of a name, which another source or object made; nil: there is none.
+func (d *draft) machine(name string) *inventory.Machine {
+	for i := range d.inv.Racks {
+		for j := range d.inv.Racks[i].Machines {
+			if m := &d.inv.Racks[i].Machines[j]; m.Name == name {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
+// unusable says why an address can be that of no further machine or router; empty: it can.
+func (d *draft) unusable(a netip.Addr) string {
+	if a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() || a.Is4In6() || a.Zone() != "" {
+		return "is no address that other machines reach it by"
+	}
+	for _, r := range d.inv.Racks {
+		for _, m := range r.Machines {
+			if slices.Contains(m.Addresses, a) || slices.Contains(m.ExternalAddresses, a) {
+				return "is the address of machine " + m.Name + ", too"
+			}
+		}
+	}
+	for _, r := range d.inv.Routers {
+		if slices.Contains(r.Addresses, a) {
+			return "is the address of router " + r.Name + ", too"
+		}
+	}
+	return ""
+}
