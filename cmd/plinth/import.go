@@ -40,6 +40,7 @@ written where the code would be 1.`,
 		Example: `  plinth import nodes,metallb cluster > inventory.yaml
   plinth import metallb metallb/
   plinth import ansible --rack-by rack_ inventory/mycluster
+  curl -H "Authorization: Token $TOKEN" "https://netbox.example.com/api/dcim/devices/?limit=0" | plinth import netbox -
   kubectl get nodes -o yaml | plinth import nodes --rack-by example.com/rack -`,
 		Args: usage(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,6 +73,8 @@ written where the code would be 1.`,
 	flags.StringVar(&options.Name, "name", "imported", "the inventory's metadata.name")
 	flags.StringVar(&options.RackBy, "rack-by", "", "what says the rack: a label of Nodes (default: the one that all node selectors ask for, else topology.kubernetes.io/zone); "+
 		"of Ansible's hosts a variable (default: rack, else zone), or what the names of those groups begin with that are racks")
+	flags.StringSliceVar(&options.Roles, "role", importer.DefaultRoles, "slugs of NetBox's device roles that machines have")
+	flags.StringSliceVar(&options.RouterRoles, "router-role", importer.DefaultRouterRoles, "slugs of NetBox's device roles that routers have")
 	flags.BoolVar(&options.Labels, "labels", false, "take labels of Nodes into the inventory, besides those of place and type")
 	flags.BoolVar(&options.PodNetwork, "pod-network", false, "take the Nodes' pod CIDRs into the inventory, for Plinth to route them in place of a CNI")
 	flags.BoolVar(&strict, "strict", false, "write nothing where something is not in the inventory or was guessed")

@@ -58,8 +58,10 @@ func ansibleText(doc inventory.Document) ([]*object, Notes, bool) {
 		return nil, nil, false
 	}
 	pages, err := pagesOf(doc.Data)
-	noMapping := func(n *yaml.Node) bool { return n.Kind != yaml.MappingNode }
-	if errors.Is(err, io.EOF) && !slices.ContainsFunc(pages, noMapping) {
+	text := func(n *yaml.Node) bool { // as [group] is a list of one word
+		return n.Kind != yaml.MappingNode && (len(n.Content) == 0 || n.Content[0].Kind != yaml.MappingNode)
+	}
+	if errors.Is(err, io.EOF) && !slices.ContainsFunc(pages, text) {
 		return nil, nil, false
 	}
 	f := &ansibleInventory{source: doc.Source}

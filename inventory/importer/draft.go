@@ -148,7 +148,7 @@ func (d *draft) complete() {
 		r := &inv.Racks[i]
 		r.ASN = cmp.Or(r.ASN, inv.BGP.ASN)
 		if len(r.Peers) == 0 {
-			r.Peers = d.defaultPeers()
+			r.Peers = d.defaultPeers(r.Name)
 		}
 		d.coverMachines(r)
 	}
@@ -160,14 +160,12 @@ func (d *draft) complete() {
 	}
 }
 
-// coverMachines gives a rack that has subnets those of all its machines, which have to lie in them. Nobody wrote their lengths down.
+// coverMachines gives a rack that has subnets of a family those of all its machines, which have to lie in them. Nobody wrote their lengths down.
 func (d *draft) coverMachines(r *inventory.Rack) {
-	if len(r.Subnets) == 0 {
-		return
-	}
 	for _, m := range r.Machines {
 		for _, a := range m.Addresses {
-			if slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) || a.IsLinkLocalUnicast() {
+			family := func(s netip.Prefix) bool { return s.Addr().Is4() == a.Is4() }
+			if !slices.ContainsFunc(r.Subnets, family) || slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
 				continue
 			}
 			subnet := around(inventory.Range{First: a, Last: a})
@@ -202,10 +200,13 @@ func (d *draft) excludeHosts(p *inventory.Pool) {
 	}
 }
 
-// defaultPeers are those of a rack that says nothing: all routers, in their order.
-func (d *draft) defaultPeers() (names []string) {
+// defaultPeers are those of a rack that says nothing, in their order: its own routers, else those of no rack.
+func (d *draft) defaultPeers(rack string) (names []string) {
+	own := slices.ContainsFunc(d.inv.Routers, func(r inventory.Router) bool { return r.Rack == rack })
 	for _, r := range d.inv.Routers {
-		names = append(names, r.Name)
+		if own && r.Rack == rack || !own && r.Rack == "" {
+			names = append(names, r.Name)
+		}
 	}
 	return names
 }

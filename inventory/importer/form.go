@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -19,16 +18,20 @@ type form struct {
 	files func(name string) bool                                        // of a folder, besides those of YAML and JSON
 }
 
-// forms are those of sources by their name.
-var forms = map[string]form{
-	"ansible": {ansibleText, ansiblePage, ansibleFile},
+// forms are those of sources, in the order in which they are asked: who takes the least comes first.
+var forms = []struct {
+	source string
+	form
+}{
+	{"netbox", form{page: netboxPage}},
+	{"ansible", form{ansibleText, ansiblePage, ansibleFile}},
 }
 
-// formsOf are those of some sources, sorted by name.
+// formsOf are those of some sources.
 func formsOf(names []string) (all []form) {
-	for _, s := range slices.Sorted(maps.Keys(forms)) {
-		if slices.Contains(names, s) {
-			all = append(all, forms[s])
+	for _, f := range forms {
+		if slices.Contains(names, f.source) {
+			all = append(all, f.form)
 		}
 	}
 	return all

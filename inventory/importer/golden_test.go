@@ -75,6 +75,10 @@ func optionsOf(t *testing.T, comment string) (o Options) {
 			o.Name = value
 		case "--rack-by":
 			o.RackBy = value
+		case "--role":
+			o.Roles = strings.Split(value, ",")
+		case "--router-role":
+			o.RouterRoles = strings.Split(value, ",")
 		case "--labels":
 			o.Labels = true
 		case "--pod-network":

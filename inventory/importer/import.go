@@ -22,6 +22,8 @@ type Options struct {
 	Labels bool
 	// PodNetwork takes the pod CIDRs of Nodes into the inventory: Plinth is to route them, in place of a CNI.
 	PodNetwork bool
+	// Roles and RouterRoles are the slugs of NetBox's device roles that machines and routers have. Default: k8s-node, tor.
+	Roles, RouterRoles []string
 }
 
 // Kind is a kind of object that a source reads.
@@ -57,6 +59,7 @@ type source struct {
 var sources = []source{
 	{"nodes", nodeKinds, readNodes},
 	{"ansible", nil, readAnsible},
+	{"netbox", nil, readNetBox},
 	{"metallb", metalLBKinds, readMetalLB},
 	{"kube-vip", kubeVIPKinds, readKubeVIP},
 	{"cilium", ciliumKinds, readCilium},

@@ -1,0 +1,295 @@
+package importer
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// netbox is the API group that NetBox's objects have here. They have none, nor a kind: their url says what they are, or their fields.
+const netbox = "netbox"
+
+// The kinds of NetBox's objects that are read.
+const (
+	netboxDevice  = "device"
+	netboxVM      = "virtual-machine"
+	netboxRack    = "rack"
+	netboxPrefix  = "prefix"
+	netboxAddress = "ip-address"
+)
+
+// netboxURLs are the kinds by the part of the API that has them.
+var netboxURLs = map[string]string{
+	"dcim/devices": netboxDevice, "virtualization/virtual-machines": netboxVM, "dcim/racks": netboxRack, "ipam/prefixes": netboxPrefix, "ipam/ip-addresses": netboxAddress,
+}
+
+var netboxURL = regexp.MustCompile(`/api/((?:plugins/)?[a-z0-9-]+/[a-z0-9-]+)/`)
+
+// netboxPage reads what the REST API gives: a page with results, a list, or one object.
+func netboxPage(source string, root *yaml.Node) ([]*object, Notes, bool) {
+	items, results := []*yaml.Node{root}, child(root, "results")
+	switch {
+	case child(root, "kind") != nil && child(root, "apiVersion") != nil:
+		return nil, nil, false
+	case root.Kind == yaml.SequenceNode:
+		items = root.Content
+	case results != nil && results.Kind == yaml.SequenceNode && child(root, "count") != nil:
+		items = results.Content
+	}
+	var all []*object
+	for _, item := range items {
+		kind := netboxKind(item)
+		whole := (&copier{maxNodes}).copy(item, 0)
+		if kind == "" || whole == nil {
+			return nil, nil, false
+		}
+		all = append(all, netboxObject(source, kind, whole))
+	}
+	if next := child(root, "next"); results != nil && next != nil && next.Tag != "!!null" {
+		at := inventory.Position{Source: source, Line: next.Line, Column: next.Column}
+		return all, Notes{{Position: at, Severity: Told, Code: NotValid, Message: "there are further pages: give them, too, or ask for all at once (?limit=0)"}}, true
+	}
+	return all, nil, true
+}
+
+func netboxObject(source, kind string, root *yaml.Node) *object {
+	o := &object{source: source, apiVersion: netbox + "/v1", kind: kind, root: root, fates: map[string]fate{}}
+	for _, key := range []string{"name", "prefix", "address", "display", "id"} {
+		if n := child(root, key); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
+			o.name = n.Value
+			break
+		}
+	}
+	return o
+}
+
+// netboxKind says what an object is, by its url, else by fields that no other kind has; empty: it is none of NetBox's.
+func netboxKind(n *yaml.Node) string {
+	if n.Kind != yaml.MappingNode {
+		return ""
+	}
+	if u := child(n, "url"); u != nil {
+		if m := netboxURL.FindStringSubmatch(u.Value); m != nil {
+			if kind, ok := netboxURLs[m[1]]; ok {
+				return kind
+			}
+			return m[1]
+		}
+	}
+	has := func(keys ...string) bool {
+		return !slices.ContainsFunc(keys, func(key string) bool { return child(n, key) == nil })
+	}
+	switch {
+	case has("device_type", "role"), has("device_type", "device_role"):
+		return netboxDevice
+	case has("u_height", "site"):
+		return netboxRack
+	case has("prefix", "status"):
+		return netboxPrefix
+	case has("address", "status"):
+		return netboxAddress
+	case has("vcpus", "cluster"):
+		return netboxVM
+	}
+	return ""
+}
+
+// netboxReader carries devices over that have the roles of machines and of routers, and prefixes that are for Services.
+type netboxReader struct {
+	*draft
+	roles, routerRoles []string
+	racks              map[string]string        // name of the rack by its site and its name in NetBox
+	taken, routers     map[string]bool          // names
+	units              map[string]string        // machine by its rack and unit
+	serials            map[string]int           // how many devices have one
+	sites              map[string]bool          // of machines
+	asns               map[string]inventory.ASN // of machines, by rack
+	others             map[string]int           // devices of other roles
+	dropped            map[string]int           // fields that are not carried over
+	passed             map[string]int           // objects of other kinds
+}
+
+// The roles of devices that are read where nobody says others.
+var (
+	DefaultRoles       = []string{"k8s-node"}
+	DefaultRouterRoles = []string{"tor"}
+)
+
+func readNetBox(d *draft) {
+	r := &netboxReader{draft: d, roles: d.options.Roles, routerRoles: d.options.RouterRoles, racks: map[string]string{}, taken: map[string]bool{}, routers: map[string]bool{}, units: map[string]string{},
+		serials: map[string]int{}, sites: map[string]bool{}, asns: map[string]inventory.ASN{}, others: map[string]int{}, dropped: map[string]int{}, passed: map[string]int{}}
+	if len(r.roles) == 0 {
+		r.roles = DefaultRoles
+	}
+	if len(r.routerRoles) == 0 {
+		r.routerRoles = DefaultRouterRoles
+	}
+	machines, routers := r.devices()
+	for _, o := range machines {
+		if _, n := r.ref(o, "site"); n != nil {
+			r.sites[n.Value] = true
+		}
+		r.serials[o.text("serial")]++
+	}
+	for _, o := range machines {
+		r.device(o)
+	}
+	r.rackHeights()
+	r.ourASN()
+	for _, o := range routers {
+		r.router(o)
+	}
+	r.prefixes()
+	r.givenAddresses()
+	r.summary()
+}
+
+// kindOf are the objects of a kind, each once: pages overlap, and names are those of a site.
+func (r *netboxReader) kindOf(kind string) (all []*object) {
+	first := map[string]*object{}
+	for _, o := range r.objects {
+		if o.group() != netbox || o.kind != kind {
+			continue
+		}
+		id := o.text("id")
+		if again := first[id]; id != "" && again != nil {
+			o.read, o.fates = true, map[string]fate{"": noted}
+			r.note(o, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
+			continue
+		}
+		o.read, first[id] = true, o
+		all = append(all, o)
+	}
+	return all
+}
+
+// devices are those that are machines and routers. The others are counted.
+func (r *netboxReader) devices() (machines, routers []*object) {
+	for _, o := range append(r.kindOf(netboxDevice), r.kindOf(netboxVM)...) {
+		key := "role"
+		if o.at(key) == nil {
+			key = "device_role"
+		}
+		path, n := r.ref(o, key)
+		role := ""
+		if n != nil {
+			role = n.Value
+		}
+		switch {
+		case slices.Contains(r.roles, role):
+			machines = append(machines, o)
+		case slices.Contains(r.routerRoles, role):
+			routers = append(routers, o)
+		default:
+			o.fates = map[string]fate{"": meaningless}
+			r.others[role]++
+			continue
+		}
+		o.mark(meaningless, key)
+		o.mark(carried, path)
+	}
+	return machines, routers
+}
+
+// ref is what an object refers to: its slug, else its name, else the text itself; nil: nothing.
+func (r *netboxReader) ref(o *object, key string) (path string, n *yaml.Node) {
+	n = o.at(key)
+	if n == nil || n.Tag == "!!null" {
+		return key, nil
+	}
+	if n.Kind == yaml.ScalarNode {
+		return key, n
+	}
+	for _, below := range []string{"slug", "value", "name", "address"} {
+		if v := child(n, below); v != nil && v.Kind == yaml.ScalarNode && v.Value != "" && v.Tag != "!!null" {
+			return join(key, below), v
+		}
+	}
+	return key, nil
+}
+
+// take is the text that a reference is carried over by.
+func (r *netboxReader) take(o *object, key string) string {
+	path, n := r.ref(o, key)
+	if n == nil {
+		return ""
+	}
+	o.mark(meaningless, key)
+	o.mark(carried, path)
+	return n.Value
+}
+
+// label is a text that becomes the value of a label; empty: there is none, or it cannot be one.
+func (r *netboxReader) label(o *object, key string) string {
+	text := r.take(o, key)
+	if labelValue.MatchString(text) {
+		return text
+	}
+	r.tellAt(o, key, NotValid, fmt.Sprintf("%q is no value of a label: it is left out", text))
+	return ""
+}
+
+// netboxPlain are fields that say nothing of a datacenter, or that others say.
+var netboxPlain = regexp.MustCompile(`^(id|url|display|display_url|name|created|last_updated|.*_count|face|airflow|comments|description|latitude|longitude|config_template|owner|primary_ip[46]?|serial|position|status|role|device_role|device_type|site|location|rack|uuid|notes_url|natural_slug|object_type)$`)
+
+// rest counts the fields of a device that nothing was made of.
+func (r *netboxReader) rest(o *object) {
+	eachOf(o.root, func(key string, n *yaml.Node) {
+		if slices.ContainsFunc(slices.Collect(maps.Keys(o.fates)), func(path string) bool { return path != "" && within(path, key) }) {
+			if _, ok := o.fates[key]; !ok {
+				o.mark(meaningless, key)
+			}
+			return
+		}
+		o.mark(meaningless, key)
+		if !netboxPlain.MatchString(key) && hasValue(n) {
+			r.dropped[key]++
+		}
+	})
+}
+
+// hasValue reports whether anything is written in a field.
+func hasValue(n *yaml.Node) bool {
+	if n.Kind == yaml.ScalarNode {
+		return n.Tag != "!!null" && n.Value != "" && n.Value != "false"
+	}
+	for i, c := range n.Content {
+		if (n.Kind != yaml.MappingNode || i%2 == 1) && hasValue(c) {
+			return true
+		}
+	}
+	return false
+}
+
+// summary tells once of what many objects have.
+func (r *netboxReader) summary() {
+	for _, o := range r.objects {
+		if o.group() == netbox && !o.read {
+			o.read, o.fates = true, map[string]fate{"": meaningless}
+			r.passed[o.kind]++
+		}
+	}
+	tell := func(code Code, counts map[string]int, message string) {
+		if len(counts) > 0 {
+			r.notes = append(r.notes, Note{Severity: Told, Code: code, Message: fmt.Sprintf(message, counted(counts))})
+		}
+	}
+	tell(NotRead, r.others, "devices of other roles are not read: %s. --role and --router-role name those that are machines and routers")
+	tell(NoCounterpart, r.dropped, "fields of devices are not carried over, for an inventory has none such: %s")
+	tell(NotRead, r.passed, "objects of other kinds are not read: %s")
+}
+
+// counted are names with how often each is there.
+func counted(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s (%d)", name, counts[name]))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,314 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// device makes a machine of a device.
+func (r *netboxReader) device(o *object) {
+	if n := o.at("name"); n == nil || n.Tag == "!!null" || n.Value == "" {
+		r.leaveOutOf(o, "name", NotValid, "has no name, which is to be that of its Node: it is left out")
+		return
+	}
+	name, same := nameIn(o.text("name"), map[string]bool{})
+	if r.machine(name) != nil {
+		r.leaveOutOf(o, "name", Differs, fmt.Sprintf("machine %s is there already, by another source or device: what that one says counts, and nothing of this is added", name))
+		return
+	}
+	o.mark(carried, "name")
+	if !same {
+		r.note(o, "name", Renamed, fmt.Sprintf("the machine is named %q: look whether its Node is", name))
+	}
+	m := inventory.Machine{Name: name, ID: name, Type: r.label(o, "device_type")}
+	r.serial(o, &m)
+	r.addresses(o, &m)
+	m.Rack = r.rackOf(o)
+	r.position(o, &m)
+	m.OwnState = r.state(o)
+	if len(m.Addresses) == 0 && m.OwnState == inventory.StateActive {
+		m.OwnState = inventory.StatePlanned
+		r.note(o, "", Guessed, "the device has no primary address: the machine is planned. Give it its addresses, and take the state away")
+	}
+	m.State = m.OwnState
+	r.asnOf(o, m.Rack)
+	r.rest(o)
+	to := r.rack(m.Rack)
+	to.Machines = append(to.Machines, m)
+	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
+	r.nodes = append(r.nodes, node{o, m.Name, m.Labels, m.Rack})
+}
+
+// machineID is what a providerID may have.
+var machineID = regexp.MustCompile(`^[A-Za-z0-9._~:-]{1,200}$`)
+
+// leaveOutOf is leaveOut for an object whose fields are not those of Kubernetes.
+func (r *netboxReader) leaveOutOf(o *object, path string, code Code, message string) {
+	r.leaveOut(o, path, code, message)
+	o.fates = map[string]fate{"": meaningless, path: noted}
+}
+
+// serial is the machine's id, where it has one of its own.
+func (r *netboxReader) serial(o *object, m *inventory.Machine) {
+	switch serial := o.text("serial"); {
+	case serial == "" || o.at("serial").Tag == "!!null":
+	case r.serials[serial] > 1:
+		o.mark(noted, "serial")
+		r.note(o, "serial", NotValid, fmt.Sprintf("%q is that of %d devices: the machine's id is its name", serial, r.serials[serial]))
+	case !machineID.MatchString(serial):
+		o.mark(noted, "serial")
+		r.note(o, "serial", NotValid, fmt.Sprintf("%q is nothing that an id is made of: the machine's id is its name", serial))
+	default:
+		m.ID = serial
+		o.mark(carried, "serial")
+	}
+}
+
+// addresses are the primary ones, without their prefix lengths: prefixes say what subnets there are.
+func (r *netboxReader) addresses(o *object, m *inventory.Machine) {
+	for _, key := range []string{"primary_ip4", "primary_ip6"} {
+		text := r.take(o, key)
+		if text == "" {
+			continue
+		}
+		addr, err := addressIn(text)
+		why := "is no address"
+		if err == nil {
+			why = r.unusable(addr)
+		}
+		if why != "" {
+			r.tellAt(o, key, NotValid, fmt.Sprintf("%s %s: it is left out", text, why))
+			continue
+		}
+		m.Addresses = append(m.Addresses, addr)
+	}
+}
+
+// tellAt notes the text that a reference is read by.
+func (r *netboxReader) tellAt(o *object, key string, code Code, message string) {
+	path, _ := r.ref(o, key)
+	o.mark(noted, path)
+	r.note(o, path, code, message)
+}
+
+// addressIn reads an address with or without a prefix length.
+func addressIn(text string) (netip.Addr, error) {
+	text, _, _ = strings.Cut(text, "/")
+	return netip.ParseAddr(text)
+}
+
+// rackKey is what a rack is known by: racks of several sites may have one name.
+func (r *netboxReader) rackKey(o *object, rack string) string {
+	_, site := r.ref(o, "site")
+	if site == nil {
+		return "/" + rack
+	}
+	return site.Value + "/" + rack
+}
+
+// rackOf is the rack of a device. Of one site its region is told and the rack's zone is the location; of several a zone is the site,
+// with the location. Devices in no rack are in one for each site.
+func (r *netboxReader) rackOf(o *object) string {
+	site, location, given := r.label(o, "site"), r.label(o, "location"), r.take(o, "rack")
+	zone := location
+	if len(r.sites) > 1 {
+		zone = strings.Trim(site+"-"+location, "-")
+	} else {
+		r.inv.Region = cmp.Or(r.inv.Region, site)
+	}
+	key := r.rackKey(o, given)
+	name, known := r.racks[key]
+	if !known {
+		fallback := defaultRack
+		if len(r.sites) > 1 && site != "" {
+			fallback = site
+		}
+		name, _ = nameIn(cmp.Or(given, fallback), r.taken)
+		r.racks[key] = name
+		r.rack(name).Zone = zone
+		return name
+	}
+	if rack := r.rack(name); rack.Zone != zone {
+		o.mark(meaningless, "location")
+		path, n := r.ref(o, "location")
+		if n == nil {
+			path = ""
+		}
+		if n != nil {
+			o.mark(noted, path)
+		}
+		r.note(o, path, Differs, fmt.Sprintf("%q; other devices of rack %s are in %q, and a rack has one zone: the first one's is taken", zone, name, rack.Zone))
+	}
+	return name
+}
+
+// position is the lowest unit of a machine.
+func (r *netboxReader) position(o *object, m *inventory.Machine) {
+	n := o.at("position")
+	if n == nil || n.Tag == "!!null" || n.Value == "" {
+		return
+	}
+	o.mark(carried, "position")
+	tell := func(format string, args ...any) {
+		o.mark(noted, "position")
+		r.note(o, "position", NoCounterpart, fmt.Sprintf(format, args...))
+	}
+	unit, err := strconv.ParseFloat(n.Value, 64)
+	if err != nil || unit < 1 || unit > 100 || unit != float64(int(unit)) {
+		tell("%s is no whole unit of a rack: it is left out", n.Value)
+		return
+	}
+	key := fmt.Sprintf("%s/%d", m.Rack, int(unit))
+	if other := r.units[key]; other != "" {
+		tell("machine %s stands there, too: it is left out", other)
+		return
+	}
+	r.units[key] = m.Name
+	m.Unit = int(unit)
+}
+
+// state is what NetBox's status means. No machine is retired by an import, for that deletes its Node.
+func (r *netboxReader) state(o *object) inventory.State {
+	switch status := r.take(o, "status"); status {
+	case "active":
+		return inventory.StateActive
+	case "planned", "staged", "inventory":
+		return inventory.StatePlanned
+	case "failed", "offline":
+		return inventory.StateOff
+	case "decommissioning":
+		r.tellAt(o, "status", ByHand, "decommissioning: the machine is off. Write state: retired once its Node may be deleted")
+		return inventory.StateOff
+	case "":
+		return inventory.StateActive
+	default:
+		r.tellAt(o, "status", Guessed, fmt.Sprintf("%q is no status that is known here: the machine is planned", status))
+		return inventory.StatePlanned
+	}
+}
+
+// asnIn is the custom field asn of a device; 0: it has none.
+func (r *netboxReader) asnIn(o *object) inventory.ASN {
+	n := o.at("custom_fields.asn")
+	if n == nil || n.Tag == "!!null" || n.Value == "" {
+		return 0
+	}
+	asn, err := strconv.ParseUint(n.Value, 10, 32)
+	if err != nil || asn == 0 {
+		o.mark(noted, "custom_fields.asn")
+		r.note(o, "custom_fields.asn", NotValid, "is no AS number: it is left out")
+		return 0
+	}
+	o.mark(carried, "custom_fields.asn")
+	return inventory.ASN(asn)
+}
+
+// asnOf keeps the AS number of a machine, which all of its rack have.
+func (r *netboxReader) asnOf(o *object, rack string) {
+	asn := r.asnIn(o)
+	switch have := r.asns[rack]; {
+	case asn == 0 || have == asn:
+	case have != 0:
+		o.mark(noted, "custom_fields.asn")
+		r.note(o, "custom_fields.asn", Differs, fmt.Sprintf("%v; other machines of rack %s have %v, and a rack has one AS number: the first one's is taken", asn, rack, have))
+	default:
+		r.asns[rack] = asn
+	}
+}
+
+// ourASN says the machines' AS numbers: the first rack's is everybody's, and others have their own.
+func (r *netboxReader) ourASN() {
+	for i := range r.inv.Racks {
+		rack := &r.inv.Racks[i]
+		if r.asns[rack.Name] == 0 {
+			continue
+		}
+		rack.ASN = r.asns[rack.Name]
+		r.inv.BGP.ASN = cmp.Or(r.inv.BGP.ASN, rack.ASN)
+	}
+}
+
+// rackHeights takes the heights of racks that machines stand in.
+func (r *netboxReader) rackHeights() {
+	for _, o := range r.kindOf(netboxRack) {
+		name, ok := r.racks[r.rackKey(o, o.text("name"))]
+		height, err := strconv.Atoi(o.text("u_height"))
+		o.fates = map[string]fate{"": meaningless}
+		if !ok || err != nil || height < 1 {
+			continue
+		}
+		rack := r.rack(name)
+		for i := range rack.Machines {
+			if m := &rack.Machines[i]; m.Unit > height {
+				o.mark(noted, "u_height")
+				r.note(o, "u_height", NotValid, fmt.Sprintf("machine %s stands at unit %d, above the top: the height is left out", m.Name, m.Unit))
+				height = 0
+				break
+			}
+		}
+		if rack.Units = height; height == 0 {
+			continue
+		}
+		path, _ := r.ref(o, "site")
+		o.mark(carried, "name", "u_height", path)
+	}
+}
+
+// router makes a router of a device: of the rack that it stands in with machines, else of all racks.
+func (r *netboxReader) router(o *object) {
+	name, same := nameIn(o.text("name"), r.routers)
+	state, asn := r.state(o), r.asnIn(o)
+	var addrs []netip.Addr
+	for _, key := range []string{"primary_ip4", "primary_ip6"} {
+		if text := r.take(o, key); text != "" {
+			addr, err := addressIn(text)
+			if err != nil || r.unusable(addr) != "" {
+				r.leaveOutOf(o, "", NotValid, fmt.Sprintf("%s is no address of a router, or that of another machine: the router is left out", text))
+				return
+			}
+			addrs = append(addrs, addr)
+		}
+	}
+	switch {
+	case state != inventory.StateActive:
+		r.leaveOutOf(o, "", NotRead, "is not active: the router is left out")
+		return
+	case len(addrs) == 0:
+		r.leaveOutOf(o, "", ByHand, "has no primary address: write the router with the one that machines reach it by. It is left out")
+		return
+	case asn == 0:
+		r.leaveOutOf(o, "", ByHand, "has no custom field asn: write the router with the number of its AS. It is left out")
+		return
+	}
+	o.mark(carried, "name")
+	if !same {
+		r.note(o, "name", Renamed, fmt.Sprintf("the router is named %q", name))
+	}
+	rack := ""
+	if _, given := r.ref(o, "rack"); given != nil {
+		if rack = r.racks[r.rackKey(o, given.Value)]; rack != "" {
+			r.take(o, "rack")
+			r.take(o, "site")
+		}
+	}
+	if r.inv.BGP.ASN == 0 {
+		r.inv.BGP.ASN = 64512
+		if asn == 64512 {
+			r.inv.BGP.ASN = 64513
+		}
+		r.notes = append(r.notes, Note{Severity: Told, Code: Guessed, Path: "spec.bgp.asn", Message: fmt.Sprintf("no device of a machine has a custom field asn: %v is a guess", r.inv.BGP.ASN)})
+	}
+	r.rest(o)
+	path := "spec.routers[" + name + "]"
+	if rack != "" {
+		path = "spec.racks[" + rack + "].routers[" + name + "]"
+	}
+	r.comment(path, o)
+	r.inv.Routers = append(r.inv.Routers, inventory.Router{Name: name, Rack: rack, Addresses: addrs, ASN: asn, Port: 179})
+}

@@ -1,0 +1,186 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// The slugs of roles or tags that say what prefixes are for.
+const (
+	netboxPool = "k8s-lb"   // Services
+	netboxPods = "k8s-pods" // pods
+)
+
+// netboxSubnet is a prefix that machines may be in.
+type netboxSubnet struct {
+	object *object
+	prefix netip.Prefix
+}
+
+// prefixes makes pools of those that are for Services, and subnets of those that machines are in.
+func (r *netboxReader) prefixes() {
+	var subnets []netboxSubnet
+	var pools []*object
+	for _, o := range r.kindOf(netboxPrefix) {
+		o.fates = map[string]fate{"": meaningless}
+		p, err := netip.ParsePrefix(o.text("prefix"))
+		_, status := r.ref(o, "status")
+		switch {
+		case err != nil:
+			o.mark(noted, "prefix")
+			r.note(o, "prefix", NotValid, "is no prefix: it is left out")
+		case r.isFor(o, netboxPool):
+			pools = append(pools, o)
+		case r.isFor(o, netboxPods):
+			r.pods(o, p.Masked())
+		case status == nil || status.Value != "container":
+			subnets = append(subnets, netboxSubnet{o, p.Masked()})
+		}
+	}
+	r.subnets(subnets)
+	for _, o := range pools {
+		r.pool(o)
+	}
+}
+
+// isFor reports whether a prefix has a role or tag of a slug.
+func (r *netboxReader) isFor(o *object, slug string) bool {
+	if path, n := r.ref(o, "role"); n != nil && n.Value == slug {
+		o.mark(carried, path)
+		return true
+	}
+	tags := o.at("tags")
+	if tags == nil {
+		return false
+	}
+	for i, tag := range tags.Content {
+		if n := child(tag, "slug"); n != nil && n.Value == slug {
+			o.mark(carried, fmt.Sprintf("tags[%d].slug", i))
+			return true
+		}
+		if tag.Value == slug {
+			o.mark(carried, fmt.Sprintf("tags[%d]", i))
+			return true
+		}
+	}
+	return false
+}
+
+// subnets gives each rack the prefixes that its machines are in, of several the longest.
+func (r *netboxReader) subnets(all []netboxSubnet) {
+	slices.SortStableFunc(all, func(a, b netboxSubnet) int { return cmp.Compare(b.prefix.Bits(), a.prefix.Bits()) })
+	for i := range r.inv.Racks {
+		rack := &r.inv.Racks[i]
+		for _, m := range rack.Machines {
+			for _, a := range m.Addresses {
+				at := slices.IndexFunc(all, func(s netboxSubnet) bool { return s.prefix.Contains(a) })
+				if at < 0 || slices.Contains(rack.Subnets, all[at].prefix) {
+					continue
+				}
+				if s := all[at]; !slices.ContainsFunc(rack.Subnets, s.prefix.Overlaps) && s.prefix.Bits() < a.BitLen() {
+					s.object.mark(carried, "prefix")
+					rack.Subnets = append(rack.Subnets, s.prefix)
+				}
+			}
+		}
+	}
+}
+
+// pods is what pods get their addresses from.
+func (r *netboxReader) pods(o *object, p netip.Prefix) {
+	sameFamily := func(have netip.Prefix) bool { return have.Addr().Is4() == p.Addr().Is4() }
+	switch {
+	case !r.options.PodNetwork:
+		o.mark(noted, "prefix")
+		r.note(o, "prefix", NoCounterpart, "a CNI gives pods their addresses; with --pod-network Plinth does, of this prefix")
+	case slices.ContainsFunc(r.inv.PodNetwork.CIDRs, sameFamily):
+		o.mark(noted, "prefix")
+		r.note(o, "prefix", Differs, "another prefix of the same family is for pods, too, and an inventory has one: the first is taken")
+	default:
+		o.mark(carried, "prefix")
+		if r.inv.PodNetwork.Mode == "" {
+			r.note(o, "", Guessed, "pods of different subnets reach each other by podNetwork.mode, which is taken to be direct: not at all. Write fabric or overlay where there are several subnets")
+		}
+		r.inv.PodNetwork.Mode = inventory.ModeDirect
+		r.inv.PodNetwork.CIDRs = append(r.inv.PodNetwork.CIDRs, p)
+	}
+}
+
+// pool adds a prefix to the pool of its description, or to one that is named as the role.
+func (r *netboxReader) pool(o *object) {
+	one, err := rangeIn(o.text("prefix"))
+	taken := func(p inventory.Pool) bool { return slices.ContainsFunc(p.Ranges, one.Overlaps) }
+	switch {
+	case err != nil || !one.First.IsGlobalUnicast():
+		o.mark(noted, "prefix")
+		r.note(o, "prefix", NotValid, "has addresses that no pool can have: it is left out")
+		return
+	case slices.ContainsFunc(r.inv.Pools, taken):
+		o.mark(noted, "prefix")
+		r.note(o, "prefix", NotValid, "has addresses that a pool has already: it is left out")
+		return
+	}
+	o.mark(carried, "prefix")
+	name := netboxPool
+	if text := o.text("description"); text != "" {
+		o.mark(carried, "description")
+		name, _ = nameIn(text, map[string]bool{})
+	}
+	at := slices.IndexFunc(r.inv.Pools, func(p inventory.Pool) bool { return p.Name == name })
+	if at < 0 {
+		at = len(r.inv.Pools)
+		r.inv.Pools = append(r.inv.Pools, newPool(name))
+	}
+	pool := &r.inv.Pools[at]
+	pool.Ranges = append(pool.Ranges, one)
+	r.onLink(o, pool, one)
+	r.comment("spec.pools["+name+"]", o)
+}
+
+// onLink has a pool answered for on the subnet that it lies in. Addresses that no host there can have are excluded.
+func (r *netboxReader) onLink(o *object, pool *inventory.Pool, one inventory.Range) {
+	for _, rack := range r.inv.Racks {
+		for _, s := range rack.Subnets {
+			if !inventory.RangeOf(s).Overlaps(one) {
+				continue
+			}
+			if pool.Via == "" {
+				r.note(o, "prefix", Guessed, fmt.Sprintf("lies in %v, which machines are in: they answer for its addresses there", s))
+			}
+			pool.Via = inventory.ViaLink
+			for _, edge := range noHosts(s, one) {
+				if !slices.ContainsFunc(pool.Exclude, edge.Overlaps) {
+					pool.Exclude = append(pool.Exclude, edge)
+				}
+			}
+		}
+	}
+}
+
+// givenAddresses excludes from pools what NetBox has given to others.
+func (r *netboxReader) givenAddresses() {
+	excluded := map[string]int{}
+	for _, o := range r.kindOf(netboxAddress) {
+		o.fates = map[string]fate{"": meaningless}
+		addr, err := addressIn(o.text("address"))
+		if _, status := r.ref(o, "status"); err != nil || status != nil && status.Value == "deprecated" {
+			continue
+		}
+		has := func(one inventory.Range) bool { return one.Contains(addr) }
+		for i := range r.inv.Pools {
+			p := &r.inv.Pools[i]
+			if slices.ContainsFunc(p.Ranges, has) && !slices.ContainsFunc(p.Exclude, has) {
+				o.mark(carried, "address")
+				p.Exclude = append(p.Exclude, inventory.Range{First: addr, Last: addr})
+				excluded[p.Name]++
+			}
+		}
+	}
+	if len(excluded) > 0 {
+		r.notes = append(r.notes, Note{Severity: Told, Code: Guessed, Path: "spec.pools", Message: "addresses that NetBox has given away are excluded from pools: " + counted(excluded) + ". Take those out of exclude that Services have"})
+	}
+}
