@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -77,9 +78,9 @@ func (r *ansibleReader) host(h *ansibleHost) {
 		return
 	}
 	m := inventory.Machine{Name: r.machineName(o), OwnState: inventory.StateActive, State: inventory.StateActive}
-	if other := r.machine(m.Name); other != nil {
+	if other := cmp.Or(r.machine(m.Name), r.machineAt(o.name)); other != nil {
 		for _, o := range h.objects {
-			r.leaveOut(o, "", Differs, fmt.Sprintf("machine %s is there already, by another source or host: what that one says counts, and nothing of this is added", m.Name))
+			r.leaveOut(o, "", Differs, fmt.Sprintf("machine %s is there already, by another source or host: what that one says counts, and nothing of this is added", other.Name))
 		}
 		return
 	}

@@ -73,8 +73,17 @@ func listed(o *object, key string) (names []string, edges []edge) {
 	return names, edges
 }
 
+// implied are the groups that kubespray puts others into by itself, whatever an inventory says.
+var implied = map[string]string{
+	"kube_control_plane": "k8s_cluster", "kube_node": "k8s_cluster", "calico_rr": "k8s_cluster",
+	"kube-master": "kube_control_plane", "kube-node": "kube_node", "calico-rr": "calico_rr", "k8s-cluster": "k8s_cluster",
+}
+
 // parents are the groups that a group is a child of, but for what one edge says.
 func (t *ansibleTree) parents(group string, without edge) (names []string) {
+	if parent, ok := implied[group]; ok {
+		names = []string{parent}
+	}
 	for _, parent := range slices.Sorted(maps.Keys(t.groups)) {
 		for _, o := range t.groups[parent] {
 			children, edges := listed(o, "children")
@@ -83,6 +92,7 @@ func (t *ansibleTree) parents(group string, without edge) (names []string) {
 			}
 		}
 	}
+	slices.Sort(names)
 	return slices.Compact(names)
 }
 

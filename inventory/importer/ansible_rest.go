@@ -105,6 +105,9 @@ func (p *ansiblePools) peerOf(b playbookBalancer, peer ansibleVar) {
 // isSecret are names of variables whose values nobody prints.
 var isSecret = regexp.MustCompile(`(?i)(password|passwd|passphrase|_pass$|token$|secret|private_key$|_key$|credential)`)
 
+// noSecret are variables that say where secrets are, or whether there are any.
+var noSecret = regexp.MustCompile(`(?i)(_file|_dir|_path|_name)=|=(true|false|yes|no)$`)
+
 // ofAnsible are names of variables that say how Ansible reaches a host, how a playbook installs Kubernetes, or nothing where another one
 // is set: none of them says anything of an inventory.
 var ofAnsible = regexp.MustCompile(`^(ansible_.*|etcd_member_name|kube_pods_subnet.*|kube_service_addresses.*|cluster_cidr|kube_version|k3s_version|metal_lb_.*|metallb_.*|kube_vip_.*|cilium_bgp.*|loadbalancer_apiserver.*|apiserver_endpoint|ip6?|access_ip6?|k3s_node_ip|node_labels|node_taints|rack|zone)$`)
@@ -174,7 +177,7 @@ func (r *ansibleReader) unspoken(o *object) (unknown []ansibleVar) {
 		message, worth := byHand[name]
 		switch {
 		case v.spoken():
-		case n.Tag == "!vault" || isSecret.MatchString(name) && !strings.HasSuffix(name, "_file"):
+		case n.Tag == "!vault" || isSecret.MatchString(name) && !noSecret.MatchString(name+"="+n.Value):
 			o.mark(noted, v.path())
 			r.note(o, v.path(), NoCounterpart, "a secret: it is neither read nor printed, for Plinth logs in nowhere")
 		case worth && n.Value != "false":

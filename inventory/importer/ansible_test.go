@@ -77,6 +77,7 @@ func TestWhatCannotBeReadIsSaidWithItsPlace(t *testing.T) {
 		{"hosts.yml", "a: {children: 1}", `hosts.yml:1:15: error[I0004]: is no mapping of groups`},
 		{"hosts.yml", "a: {hosts: {w1: }, host: {w2: }}", `hosts.yml:1:20: note[I0002]: "host" is nothing that a group has`},
 		{"hosts.yml", "a: &a {vars: {x: [*b]}, hosts: &b {w1: {y: *a}}}", `hosts.yml:1:19: error[I0001]: is not YAML: unknown anchor`},
+		{"list.json", `{"_meta": {"hostvars": {}}, "all": {"children": ["a"]}}`, `list.json:1:1: error[I0001]: is the form in which programs`},
 		{"hosts.yml", "collections: [a]", `hosts.yml:1:1: note[I0001]: is no inventory of Ansible's`},
 		{"group_vars/all.yml", "[a]", `group_vars/all.yml:1:1: error[I0004]: is no mapping of variables`},
 		{"group_vars/all.yml", "a: [", `group_vars/all.yml:2:1: error[I0001]: is not YAML`},
@@ -143,7 +144,7 @@ func TestADocumentThatGrowsWithoutEndIsRefused(t *testing.T) {
 
 func TestNoSecretIsPrinted(t *testing.T) {
 	const text = `[kube_node]
-w1 ip=10.0.0.1 ansible_password=hunter2 ansible_become_pass=hunter2 bmc_password=hunter2 my_token=hunter2 api_key=hunter2 ansible_ssh_private_key_file=/home/a/key
+w1 ip=10.0.0.1 ansible_password=hunter2 ansible_become_pass=hunter2 bmc_password=hunter2 my_token=hunter2 api_key=hunter2 ansible_ssh_private_key_file=/home/a/key secret_dir=/x encrypt_secrets=no
 [kube_node:vars]
 vault_x=hunter2
 metallb_config={"address_pools": {"a": {"ip_range": ["10.8.0.0/28"]}}, "layer3": {"metallb_peers": {"tor": {"peer_address": "10.0.0.254", "peer_asn": 1, "my_asn": 2, "password": "hunter2", "address_pool": ["a"]}}}}
@@ -151,6 +152,9 @@ metallb_config={"address_pools": {"a": {"ip_range": ["10.8.0.0/28"]}}, "layer3":
 	out, notes := Import(Options{Sources: []string{"ansible"}}, inventory.Document{Source: "hosts", Data: []byte(text)})
 	if out == nil || strings.Contains(told(out, notes), "hunter2") {
 		t.Errorf("%s", told(out, notes))
+	}
+	if strings.Contains(told(nil, notes), "encrypt_secrets: a ") || !strings.Contains(told(nil, notes), "secret_dir, encrypt_secrets") {
+		t.Errorf("what is no secret is told of as one: %s", told(nil, notes))
 	}
 	for _, name := range []string{"ansible_password", "ansible_become_pass", "bmc_password", "my_token", "api_key", "tor.password"} {
 		if !strings.Contains(told(nil, notes), name+": a ") {
@@ -182,6 +186,19 @@ func TestAValueThatNoInventoryHasIsLeftOutWithANote(t *testing.T) {
 			t.Errorf("%s: not %s: %s", line, want, told(out, notes))
 		}
 		checkLaw(t, Options{Sources: []string{"ansible"}}, docs)
+	}
+}
+
+func TestOfAHostThatIsANodeTheNodeCounts(t *testing.T) {
+	node := inventory.Document{Source: "nodes.yaml", Data: []byte(`{apiVersion: v1, kind: Node, metadata: {name: w1}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`)}
+	for _, hosts := range []string{"w1 ip=10.0.0.9\n", "10.0.0.1\n"} {
+		options := Options{Sources: []string{"nodes", "ansible"}}
+		docs := []inventory.Document{node, {Source: "hosts", Data: []byte("[kube_node]\n" + hosts + "w2 ip=10.0.0.2\n")}}
+		out, notes := Import(options, docs...)
+		if strings.Count(string(out), "- name: w") != 2 || strings.Contains(string(out), "10.0.0.9") || !strings.Contains(told(nil, notes), "machine w1 is there already") {
+			t.Errorf("%s: %s", hosts, told(out, notes))
+		}
+		checkLaw(t, options, docs...)
 	}
 }
 

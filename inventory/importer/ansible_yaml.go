@@ -18,6 +18,9 @@ func ansiblePage(source string, root *yaml.Node) ([]*object, Notes, bool) {
 	if plugin := child(root, "plugin"); plugin != nil {
 		return tell(Told, NotRead, fmt.Sprintf("asks the plugin %s for an inventory, which is not run: give what ansible-inventory -i FILE --list --yaml prints", plugin.Value))
 	}
+	if child(root, "_meta") != nil {
+		return tell(Error, NotRead, "is the form in which programs tell Ansible of an inventory: give what ansible-inventory --list --yaml prints")
+	}
 	if !isAnsible(root) {
 		return tell(Told, NotRead, "is no inventory of Ansible's, which has groups with hosts, children and vars; it is not read")
 	}

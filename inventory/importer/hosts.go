@@ -26,6 +26,19 @@ func (d *draft) machine(name string) *inventory.Machine {
 	return nil
 }
 
+// machineAt is the one that has an address; nil: none has, or the text is no address.
+func (d *draft) machineAt(text string) *inventory.Machine {
+	addr, err := netip.ParseAddr(text)
+	for i := range d.inv.Racks {
+		for j := range d.inv.Racks[i].Machines {
+			if m := &d.inv.Racks[i].Machines[j]; err == nil && slices.Contains(m.Addresses, addr) {
+				return m
+			}
+		}
+	}
+	return nil
+}
+
 // unusable says why an address can be that of no further machine or router; empty: it can.
 func (d *draft) unusable(a netip.Addr) string {
 	if a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() || a.Is4In6() || a.Zone() != "" {
