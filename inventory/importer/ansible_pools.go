@@ -201,18 +201,8 @@ func (p *ansiblePools) avoidBuggy(o *object, path string, n *yaml.Node, pool *in
 	if n.Value != "true" && n.Value != "yes" {
 		return
 	}
-	before := len(p.notes)
-	if pool.Exclude = (&metalLBReader{draft: p.draft}).buggy(o, pool.Ranges); len(pool.Exclude) > 0 {
+	if pool.Exclude = p.buggy(o, path, pool.Ranges); len(pool.Exclude) > 0 {
 		o.mark(carried, path)
-	}
-	p.retell(before, o, path)
-}
-
-// retell gives notes that were told of a field of MetalLB's the place where Ansible has it.
-func (p *ansiblePools) retell(from int, o *object, path string) {
-	for i := from; i < len(p.notes); i++ {
-		n := &p.notes[i]
-		n.Path, n.Position = path, o.position(path)
 	}
 }
 
@@ -288,12 +278,12 @@ func (p *ansiblePools) router(v ansibleVar, path, given, address, peerASN, myASN
 	theirs, bad := strconv.ParseUint(peerASN, 10, 32)
 	ours, worse := strconv.ParseUint(myASN, 10, 32)
 	if err != nil || bad != nil || worse != nil || theirs == 0 || ours == 0 {
-		v.object.override(noted, path)
+		v.object.override(path)
 		p.note(v.object, path, NotValid, "has no address, or not the AS numbers of both ends: the router is left out")
 		return router, false
 	}
 	if why := p.unusable(addr); why != "" {
-		v.object.override(noted, path)
+		v.object.override(path)
 		p.note(v.object, path, NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
 		return router, false
 	}
@@ -370,9 +360,7 @@ func (p *ansiblePools) add(v ansibleVar, path string, pool *inventory.Pool) {
 		p.note(v.object, path, Differs, "the pool is neither in layer2 nor at a peer, so that MetalLB announces nothing of it; Plinth does. Leave it out, or say state: disabled")
 	}
 	if pool.Via == inventory.ViaLink {
-		before := len(p.notes)
-		placesOf(p.draft, nil).subnetsFor(v.object, pool)
-		p.retell(before, v.object, path)
+		placesOf(p.draft, nil).subnetsFor(v.object, path, pool)
 	}
 	p.comment("spec.pools["+pool.Name+"]", v.object)
 	p.inv.Pools = append(p.inv.Pools, *pool)

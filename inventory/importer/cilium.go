@@ -2,7 +2,6 @@ package importer
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -306,10 +305,4 @@ func (r *ciliumReader) answer(policies []decoded[ciliumPolicySpec], overBGP bool
 		}
 	}
 	return any
-}
-
-// addressIn is an address, with or without a prefix length, as older versions of Cilium wrote it.
-func addressIn(text string) (netip.Addr, error) {
-	text, _, _ = strings.Cut(text, "/")
-	return netip.ParseAddr(text)
 }

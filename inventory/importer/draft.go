@@ -130,6 +130,12 @@ func (d *draft) rack(name string) *inventory.Rack {
 	return &d.inv.Racks[len(d.inv.Racks)-1]
 }
 
+// addressIn reads an address with or without a prefix length.
+func addressIn(text string) (netip.Addr, error) {
+	text, _, _ = strings.Cut(text, "/")
+	return netip.ParseAddr(text)
+}
+
 // newPool has all defaults of a pool.
 func newPool(name string) inventory.Pool {
 	return inventory.Pool{Name: name, AutoAssign: true, State: inventory.PoolActive}

@@ -97,12 +97,6 @@ func (r *netboxReader) tellAt(o *object, key string, code Code, message string) 
 	r.note(o, path, code, message)
 }
 
-// addressIn reads an address with or without a prefix length.
-func addressIn(text string) (netip.Addr, error) {
-	text, _, _ = strings.Cut(text, "/")
-	return netip.ParseAddr(text)
-}
-
 // rackKey is what a rack is known by: racks of several sites may have one name.
 func (r *netboxReader) rackKey(o *object, rack string) string {
 	_, site := r.ref(o, "site")

@@ -23,7 +23,7 @@ func Present(docs ...inventory.Document) (names []string) {
 	objects, _ := readObjects(docs)
 	for _, s := range sources {
 		if slices.ContainsFunc(objects, func(o *object) bool {
-			own := o.kind == "Node" || strings.Contains(o.group(), ".")
+			own := s.name == "nodes" || strings.Contains(o.group(), ".")
 			return own && slices.ContainsFunc(s.kinds, func(k Kind) bool { return k.Kind == o.kind && k.Group == o.group() })
 		}) {
 			names = append(names, s.name)
