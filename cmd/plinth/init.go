@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -30,6 +31,7 @@ type start struct {
 	asn         string
 	routerASN   string
 	pool        []string
+	network     string
 	takeDefault bool
 }
 
@@ -43,8 +45,8 @@ func newInitCommand() *cobra.Command {
 and what you say. Nothing in the cluster is changed.
 
 What the cluster does not tell is asked for, each with what is taken where you only press Enter:
-whether a router speaks BGP with the machines (else they answer for VIPs on their own network), and
-which addresses Services get. Flags answer beforehand, and --yes takes what is proposed.
+whether a router speaks BGP with the machines (else they answer for VIPs on their own network, and how
+large that is), and which addresses Services get. Flags answer beforehand, and --yes takes what is proposed.
 
 What was guessed, and what is not in the inventory, is told with what to do about it, and the next three commands.`,
 		Example: "  plinth init\n  plinth init --yes --pool 192.168.1.200-192.168.1.219\n  plinth init --router 192.168.1.1 --router-asn 64513 --asn 64514 --pool 203.0.113.0/24",
@@ -60,6 +62,7 @@ What was guessed, and what is not in the inventory, is told with what to do abou
 	flags.StringVar(&s.routerASN, "router-asn", "", "its AS number")
 	flags.StringVar(&s.asn, "asn", "", "the machines' AS number (default: 64514)")
 	flags.StringSliceVar(&s.pool, "pool", nil, "addresses that Services get: prefixes, or ranges as in 192.168.1.200-192.168.1.219")
+	flags.StringVar(&s.network, "network", "", "network of the machines, with its prefix length, that they answer for VIPs on")
 	flags.BoolVar(&s.takeDefault, "yes", false, "ask nothing: take what is proposed")
 	return cmd
 }
@@ -97,13 +100,26 @@ func (s start) run(cmd *cobra.Command, cluster clusterFlags) error {
 	if err := os.WriteFile(s.output, text, 0o644); err != nil {
 		return err
 	}
-	return s.next(cmd.OutOrStdout(), answers)
+	return s.next(cmd.OutOrStdout(), text, options.Sources)
 }
 
-// next tells how to go on.
-func (s start) next(out io.Writer, a importer.Answers) error {
+// next tells how to go on. Beside another balancer that is its takeover, for two of them must not announce one address.
+func (s start) next(out io.Writer, text []byte, sources []string) error {
+	if len(sources) > 1 {
+		_, err := fmt.Fprintf(out, `%s is written, with what %s has. Look at it, and check it against the cluster:
+
+  plinth validate --cluster %[1]s
+
+Then take over, machine by machine, as docs/guides/migrate-from-metallb.md says (over BGP) or docs/guides/migrate-on-link.md (on the link).
+`, s.output, strings.Join(sources[1:], " and "))
+		return err
+	}
+	inv, problems := inventory.Parse(inventory.Document{Source: s.output, Data: text})
+	if problems.Err() != nil {
+		return problems.Err()
+	}
 	onLink := ""
-	if !a.Router.IsValid() {
+	if slices.ContainsFunc(inv.Pools, func(p inventory.Pool) bool { return len(p.Links) > 0 }) {
 		onLink = " --set agent.onLink=true"
 	}
 	_, err := fmt.Fprintf(out, `%s is written. Look at it, and then:
@@ -118,75 +134,99 @@ func (s start) next(out io.Writer, a importer.Answers) error {
 // answers are what flags say, and else what is asked.
 func (s start) answers(cmd *cobra.Command, options importer.Options, used []netip.Prefix, docs []inventory.Document) (a importer.Answers, err error) {
 	a.Used = used
-	ask := asker{in: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), quiet: s.takeDefault}
-	hasBalancer := len(options.Sources) > 1
-	if s.router == "" && !hasBalancer {
-		s.router = ask.line("Address of a router that speaks BGP with the machines", "none: machines answer for VIPs on their own network")
+	q := asker{in: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), quiet: s.takeDefault}
+	if len(options.Sources) == 1 { // what another balancer has is not asked for
+		q.ask("Address of a router that speaks BGP with the machines", "--router", s.router, "none", func(said string) (err error) {
+			if said != "none" && said != "" {
+				a.Router, err = netip.ParseAddr(said)
+			}
+			return err
+		})
 	}
-	if s.router != "" {
-		if err := s.routerAnswers(ask, &a); err != nil {
-			return a, err
-		}
+	switch {
+	case a.Router.IsValid():
+		q.ask("AS number of the router", "--router-asn", s.routerASN, "", func(said string) (err error) { a.RouterASN, err = inventory.ParseASN(said); return err })
+		q.ask("AS number of the machines", "--asn", s.asn, "64514", func(said string) (err error) { a.ASN, err = inventory.ParseASN(said); return err })
+	case len(options.Sources) == 1:
+		q.ask("Network of the machines", "--network", s.network, importer.Network(options, docs...), func(said string) (err error) {
+			if said != "" {
+				a.Network, err = netip.ParsePrefix(said)
+			}
+			return err
+		})
 	}
-	if len(s.pool) == 0 && !hasBalancer {
+	if len(options.Sources) == 1 || len(s.pool) > 0 {
 		proposed := ""
-		if block, ok := importer.Free(options, used, docs...); ok && !a.Router.IsValid() {
+		if block, ok := importer.Free(options, a, docs...); ok {
 			proposed = block.String()
 		}
-		if said := ask.line("Addresses that Services get, which no DHCP server gives away", proposed); said != proposed {
-			s.pool = strings.FieldsFunc(said, func(r rune) bool { return r == ',' || r == ' ' })
-		}
+		q.ask("Addresses that Services get, which no DHCP server gives away", "--pool", strings.Join(s.pool, ","), proposed, func(said string) (err error) {
+			a.Pool, err = ranges(said)
+			return err
+		})
 	}
-	for _, text := range s.pool {
-		r, err := inventory.ParseRange(text)
+	return a, q.err
+}
+
+// ranges reads addresses with commas between them.
+func ranges(text string) (all []inventory.Range, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		r, err := inventory.ParseRange(strings.Join(strings.Fields(part), ""))
 		if err != nil {
-			return a, exit{exitUsage, fmt.Errorf("--pool: %w", err)}
+			return nil, err
 		}
-		a.Pool = append(a.Pool, r)
+		all = append(all, r)
 	}
-	return a, nil
+	return all, nil
 }
 
-// routerAnswers are those that a session needs.
-func (s start) routerAnswers(ask asker, a *importer.Answers) (err error) {
-	if a.Router, err = netip.ParseAddr(s.router); err != nil {
-		return exit{exitUsage, fmt.Errorf("--router: %q is not an address", s.router)}
-	}
-	if s.routerASN == "" {
-		s.routerASN = ask.line("AS number of the router", "")
-	}
-	if s.asn == "" {
-		s.asn = ask.line("AS number of the machines", "64514")
-	}
-	if a.RouterASN, err = inventory.ParseASN(s.routerASN); err != nil {
-		return exit{exitUsage, fmt.Errorf("--router-asn: %w", err)}
-	}
-	if a.ASN, err = inventory.ParseASN(s.asn); err != nil {
-		return exit{exitUsage, fmt.Errorf("--asn: %w", err)}
-	}
-	return nil
-}
-
-// asker asks a person, line by line.
+// asker asks a person, line by line, until one question has no answer.
 type asker struct {
 	in    *bufio.Scanner
 	out   io.Writer
 	quiet bool
+	err   error
 }
 
-// line asks one question. What is proposed is the answer where nobody types anything, or nobody is asked.
-func (a asker) line(question, proposed string) string {
-	answer := proposed
-	if !a.quiet {
-		fmt.Fprintf(a.out, "%s [%s]: ", question, proposed)
-		if a.in.Scan() && strings.TrimSpace(a.in.Text()) != "" {
-			answer = strings.TrimSpace(a.in.Text())
+// ask takes what a flag said, or asks until the answer can be taken. What is proposed is the answer where somebody presses Enter, or
+// nobody is to be asked.
+func (q *asker) ask(question, flag, said, proposed string, take func(string) error) {
+	switch {
+	case q.err != nil:
+	case said != "":
+		if err := take(said); err != nil {
+			q.err = exit{exitUsage, fmt.Errorf("%s: %w", flag, err)}
 		}
+	case q.quiet:
+		if err := take(proposed); err != nil {
+			q.err = exit{exitUsage, fmt.Errorf("%s is missing: %w", flag, err)}
+		}
+	default:
+		q.askPerson(question, flag, proposed, take)
 	}
-	if strings.HasPrefix(answer, "none") {
-		return ""
+}
+
+func (q *asker) askPerson(question, flag, proposed string, take func(string) error) {
+	for {
+		fmt.Fprintf(q.out, "%s [%s]: ", question, proposed)
+		if !q.in.Scan() {
+			fmt.Fprintln(q.out)
+			q.err = exit{exitUsage, fmt.Errorf("no answer: say it by %s, or take all that is proposed by --yes", flag)}
+			return
+		}
+		answer := strings.TrimSpace(q.in.Text())
+		if answer == "" {
+			answer = proposed
+		}
+		err := take(answer)
+		if err == nil {
+			return
+		}
+		fmt.Fprintf(q.out, "%v\n", err)
 	}
-	return answer
 }
 
 // usedIn are all addresses that a cluster has: those that package taken knows, and its VIPs.

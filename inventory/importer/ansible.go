@@ -100,7 +100,7 @@ func (r *ansibleReader) host(h *ansibleHost) {
 	for _, o := range h.objects {
 		r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
 	}
-	r.nodes = append(r.nodes, node{o, m.Name, m.Labels, m.Rack})
+	r.nodes = append(r.nodes, node{m.Labels, m.Rack})
 }
 
 // machineName is that of the Node, which the host's name is taken for.

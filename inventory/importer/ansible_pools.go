@@ -329,7 +329,7 @@ func (p *ansiblePools) peerSecrets(v ansibleVar, path, given string, body *yaml.
 	if n := child(body, "password"); n != nil && n.Value != "" {
 		secret, _ := nameIn("bgp-"+given, map[string]bool{})
 		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
-		p.tellOnce(v.object, path+".password", ByHand, fmt.Sprintf("a password belongs into a Secret: kubectl -n kube-system create secret generic %s --from-literal=password=THE-PASSWORD", secret))
+		p.tellOnce(v.object, path+".password", ByHand, "a password belongs into a Secret: "+secretCommand(secret))
 	}
 	p.drop(v.object, path+".source_address", "sessions come from the machine's address in the router's subnet, else from the first of the router's family")
 	p.drop(v.object, path+".router_id", "the router ID is the machine's first IPv4 address, or made of its name")

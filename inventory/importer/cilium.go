@@ -53,11 +53,10 @@ type ciliumObject[T any] struct {
 // ciliumReader carries Cilium's resources over.
 type ciliumReader struct {
 	*draft
-	places   places
-	configs  []*ciliumConfig
-	names    map[string]bool // of routers
-	everyone []string        // routers that are not of certain racks
-	pools    []ciliumPool
+	places  places
+	configs []*ciliumConfig
+	names   map[string]bool // of routers
+	pools   []ciliumPool
 }
 
 type ciliumPool struct {
@@ -85,7 +84,6 @@ func readCilium(d *draft) {
 	for _, c := range clusters {
 		r.cluster(c.object, c.value.Spec)
 	}
-	r.peerEveryone()
 	r.leaveOutUnused()
 	r.readPools()
 	told := r.advertise()

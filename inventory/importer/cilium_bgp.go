@@ -119,7 +119,7 @@ func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
 		o.mark(carried, path+".localASN")
 		var routers []string
 		for j, peer := range instance.Peers {
-			if name := r.peer(o, fmt.Sprintf("%s.peers[%d]", path, j), peer, instance.LocalASN); name != "" {
+			if name := r.router(o, fmt.Sprintf("%s.peers[%d]", path, j), peer, instance.LocalASN); name != "" {
 				routers = append(routers, name)
 			}
 		}
@@ -127,8 +127,8 @@ func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
 	}
 }
 
-// peer is the name of the router that a peer is; empty: it cannot be there.
-func (r *ciliumReader) peer(o *object, path string, p ciliumPeerSpec, localASN int64) string {
+// router is the name of the router that a peer is; empty: it cannot be there.
+func (r *ciliumReader) router(o *object, path string, p ciliumPeerSpec, localASN int64) string {
 	leave := func(code Code, message string) string {
 		o.override(path)
 		r.note(o, path, code, message)
@@ -207,6 +207,9 @@ func (r *ciliumReader) session(c *ciliumConfig, router *inventory.Router, extern
 	}
 	if spec.AuthSecretRef != "" {
 		to.Password = inventory.Some(inventory.SecretKey{Secret: spec.AuthSecretRef, Key: "password"})
+		if len(c.routers) == 0 { // once
+			r.note(o, "spec.authSecretRef", ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand("kube-system", spec.AuthSecretRef, "password"))
+		}
 	}
 }
 
@@ -223,8 +226,8 @@ func (r *ciliumReader) ourASN(o *object, path string, asn inventory.ASN, racks, 
 	case len(racks) == 0 && asn != r.inv.BGP.ASN:
 		differs("%v, and other instances have %v, which all machines get: one rack has one AS number", asn, r.inv.BGP.ASN)
 	}
-	if len(racks) == 0 {
-		r.everyone = append(r.everyone, routers...)
+	for _, router := range routers {
+		r.peer(router, racks)
 	}
 	for _, name := range racks {
 		rack := r.rack(name)
@@ -233,7 +236,6 @@ func (r *ciliumReader) ourASN(o *object, path string, asn inventory.ASN, racks, 
 		} else {
 			rack.ASN = asn
 		}
-		rack.Peers = addEach(rack.Peers, routers)
 	}
 }
 
@@ -245,15 +247,6 @@ func addEach(to, names []string) []string {
 		}
 	}
 	return to
-}
-
-// peerEveryone gives the routers of all machines to racks that have others of their own, for peers are told whole.
-func (r *ciliumReader) peerEveryone() {
-	for i := range r.inv.Racks {
-		if rack := &r.inv.Racks[i]; len(rack.Peers) > 0 {
-			rack.Peers = addEach(rack.Peers, r.everyone)
-		}
-	}
 }
 
 // leaveOutUnused tells of configurations that no router has.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"unicode"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -17,6 +18,9 @@ type draft struct {
 	notes    Notes
 	objects  []*object
 	nodes    []node // that were read, by whatever source
+	peerings []peering
+	racks    map[string]string // names by the values that they were made of
+	taken    map[string]bool   // names of racks
 	options  Options
 }
 
@@ -92,14 +96,23 @@ func (d *draft) leaveOut(o *object, path string, code Code, message string) {
 	o.mark(noted, "metadata.name")
 	d.notes = slices.DeleteFunc(d.notes, func(n Note) bool { return n.of == o })
 	d.note(o, path, code, message)
+	d.notes[len(d.notes)-1].whole = true
 }
 
 // comment says beside a thing of the inventory where it came from.
 func (d *draft) comment(path string, o *object) {
-	line := "from " + o.String()
+	line := strings.Map(printable, "from "+o.String())
 	if !slices.Contains(d.comments[path], line) {
 		d.comments[path] = append(d.comments[path], line)
 	}
+}
+
+// printable keeps what a source wrote from ending a line of comment, or of a note.
+func printable(r rune) rune {
+	if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+		return ' '
+	}
+	return r
 }
 
 // finish notes all that no source spoke of.
@@ -136,6 +149,63 @@ func addressIn(text string) (netip.Addr, error) {
 	return netip.ParseAddr(text)
 }
 
+// peering says which racks have sessions with a router; none: all.
+type peering struct {
+	router string
+	racks  []string
+}
+
+// peer says that the machines of some racks have sessions with a router; without racks: all machines.
+func (d *draft) peer(router string, racks []string) {
+	d.peerings = append(d.peerings, peering{router, racks})
+}
+
+// peers are the routers of a rack. Where the source chose racks for one of them, each rack is told all of its own, be they none: a rack
+// that says nothing has sessions with all.
+func (d *draft) peers(rack string) []string {
+	if !slices.ContainsFunc(d.peerings, func(p peering) bool { return len(p.racks) > 0 }) {
+		return d.defaultPeers(rack)
+	}
+	names := []string{}
+	for _, r := range d.inv.Routers {
+		of := func(p peering) bool { return p.router == r.Name }
+		everyone := r.Rack == "" && !slices.ContainsFunc(d.peerings, of)
+		if everyone || r.Rack == rack || slices.ContainsFunc(d.peerings, func(p peering) bool {
+			return of(p) && (len(p.racks) == 0 || slices.Contains(p.racks, rack))
+		}) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// rackOf is the name of the rack that a value stands for, such as that of a label: the same one for the same value. A note tells where an
+// inventory cannot have that name.
+func (d *draft) rackOf(value string, tell func(message string)) string {
+	if d.racks == nil {
+		d.racks, d.taken = map[string]string{}, map[string]bool{}
+	}
+	if name, known := d.racks[value]; known {
+		return name
+	}
+	name, same := nameIn(cmp.Or(value, defaultRack), d.taken)
+	if !same && value != "" {
+		tell(fmt.Sprintf("%q is rack %q in the inventory", value, name))
+	}
+	d.racks[value] = name
+	return name
+}
+
+// secretCommand makes a Secret for a session's password in Plinth's namespace.
+func secretCommand(name string) string {
+	return fmt.Sprintf("kubectl -n plinth-system create secret generic %s --from-literal=password=THE-PASSWORD", name)
+}
+
+// copySecretCommand makes one of a key of another Secret of that name.
+func copySecretCommand(namespace, name, key string) string {
+	return fmt.Sprintf(`kubectl -n plinth-system create secret generic %[2]s --from-literal=%[3]s="$(kubectl -n %[1]s get secret %[2]s -o go-template='{{index .data %[3]q | base64decode}}')"`, namespace, name, key)
+}
+
 // newPool has all defaults of a pool.
 func newPool(name string) inventory.Pool {
 	return inventory.Pool{Name: name, AutoAssign: true, State: inventory.PoolActive}
@@ -153,8 +223,8 @@ func (d *draft) complete() {
 	for i := range inv.Racks {
 		r := &inv.Racks[i]
 		r.ASN = cmp.Or(r.ASN, inv.BGP.ASN)
-		if len(r.Peers) == 0 {
-			r.Peers = d.defaultPeers(r.Name)
+		if r.Peers == nil {
+			r.Peers = d.peers(r.Name)
 		}
 		d.coverMachines(r)
 	}

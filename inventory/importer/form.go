@@ -70,13 +70,16 @@ func asPage(all []form, source string, root *yaml.Node) ([]*object, Notes) {
 	return objectsIn(source, root)
 }
 
-// pagesOf are the documents of a text of YAML.
+// pagesOf are the documents of a text of YAML, each plain.
 func pagesOf(text []byte) (pages []*yaml.Node, err error) {
 	loader, err := yaml.NewLoader(strings.NewReader(string(text)))
 	for err == nil {
 		var page yaml.Node
 		if err = loader.Load(&page); err == nil && len(page.Content) == 1 {
-			pages = append(pages, page.Content[0])
+			var one *yaml.Node
+			if one, err = plain(page.Content[0]); err == nil {
+				pages = append(pages, one)
+			}
 		}
 	}
 	return pages, err

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,6 +126,9 @@ func (d *draft) write(command string) ([]byte, Notes) {
 func draftOf(options Options, docs []inventory.Document) *draft {
 	objects, unread := readObjects(docs, options.Sources...)
 	d := &draft{comments: map[string][]string{}, notes: unread, objects: objects, options: options}
+	if !slices.ContainsFunc(docs, func(doc inventory.Document) bool { return len(bytes.TrimSpace(doc.Data)) > 0 }) {
+		d.notes = append(d.notes, Note{Severity: Error, Code: NotRead, Message: "nothing is there to be read"})
+	}
 	for _, s := range sources {
 		if slices.Contains(options.Sources, s.name) {
 			s.read(d)

@@ -28,7 +28,6 @@ type kubeVIPReader struct {
 	pools     []kubeVIPPool
 	names     map[string]bool // of routers
 	profiles  map[inventory.BFDProfile]string
-	everyone  []string // routers that are not of certain racks
 }
 
 // kubeVIPDaemon is a kube-vip that serves Services.
@@ -74,7 +73,6 @@ func readKubeVIP(d *draft) {
 	for _, s := range all {
 		r.daemon(s)
 	}
-	r.peerEveryone()
 	r.readPools()
 	r.announce()
 	r.keepControlPlane()

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -89,10 +90,7 @@ func (r *kubeVIPReader) secretOf(o *object, v variable) (none inventory.Option[i
 		return none
 	}
 	o.mark(carried, v.path+".valueFrom.secretKeyRef.name", v.path+".valueFrom.secretKeyRef.key")
-	if o.namespace != "" && o.namespace != kubeSystem {
-		r.note(o, v.path, ByHand, fmt.Sprintf("copy the Secret into Plinth's namespace: kubectl -n %s get secret %s -o yaml | sed '/namespace:/d;/uid:/d;/resourceVersion:/d' | kubectl -n kube-system apply -f -",
-			o.namespace, valueOf(ref, "name")))
-	}
+	r.note(o, v.path, ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand(cmp.Or(o.namespace, kubeSystem), valueOf(ref, "name"), valueOf(ref, "key")))
 	return inventory.Some(inventory.SecretKey{Secret: valueOf(ref, "name"), Key: valueOf(ref, "key")})
 }
 
@@ -123,7 +121,7 @@ func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password i
 	if p.secret {
 		secret, _ := nameIn("bgp-"+name, map[string]bool{})
 		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
-		tell(ByHand, fmt.Sprintf("router %v: a password belongs into a Secret: kubectl -n kube-system create secret generic %s --from-literal=password=THE-PASSWORD", addr, secret))
+		tell(ByHand, fmt.Sprintf("router %v: a password belongs into a Secret: %s", addr, secretCommand(secret)))
 	}
 	for _, message := range p.told {
 		tell(NoCounterpart, fmt.Sprintf("router %v: %s", addr, message))
@@ -162,28 +160,11 @@ func (r *kubeVIPReader) ourASN(d kubeVIPDaemon, asn inventory.ASN, routers []str
 		d.object.mark(noted, at)
 		r.note(d.object, at, Differs, fmt.Sprintf("bgp_as: %v, and another kube-vip has %v, which all machines get: one rack has one AS number", asn, r.inv.BGP.ASN))
 	}
-	if len(d.racks) == 0 {
-		r.everyone = append(r.everyone, routers...)
+	for _, router := range routers {
+		r.peer(router, d.racks)
 	}
 	for _, name := range d.racks {
-		rack := r.rack(name)
-		rack.Peers = append(rack.Peers, routers...)
-		rack.ASN = asn
-	}
-}
-
-// peerEveryone gives the routers of all machines to racks that have others of their own, for peers are told whole.
-func (r *kubeVIPReader) peerEveryone() {
-	for i := range r.inv.Racks {
-		rack := &r.inv.Racks[i]
-		if len(rack.Peers) == 0 {
-			continue
-		}
-		for _, name := range r.everyone {
-			if !slices.Contains(rack.Peers, name) {
-				rack.Peers = append(rack.Peers, name)
-			}
-		}
+		r.rack(name).ASN = asn
 	}
 }
 

@@ -31,10 +31,10 @@ type metalLBReader struct {
 
 type metalLBPool struct {
 	object *object
-	spec   v1beta1.IPAddressPoolSpec
 	labels map[string]string
 	pool   inventory.Pool
-	chosen int // advertisements that choose it
+	pinned bool // it has a serviceAllocation
+	chosen int  // advertisements that choose it
 }
 
 func readMetalLB(d *draft) {
@@ -44,19 +44,18 @@ func readMetalLB(d *draft) {
 	r.readAliases()
 	peers := r.readPeers()
 	advertisements, onLink := r.readAdvertisements(), r.readL2Advertisements()
-	r.places = placesOf(d, selectorsOf(peers, advertisements, onLink))
+	r.places = placesOf(d, selectorsOf(peers, slices.Concat(advertisements, onLink)...))
 	r.addPeers(peers)
+	advertisements, onLink = r.placed(advertisements), r.placed(onLink)
 	r.readPools()
 	for i := range r.pools {
 		r.advertise(&r.pools[i], advertisements)
 		r.answer(&r.pools[i], onLink)
 	}
-	for _, a := range advertisements {
-		r.missing(a.object, a.spec.IPAddressPools, a.spec.IPAddressPoolSelectors)
+	for _, a := range slices.Concat(advertisements, onLink) {
+		r.missing(a)
 	}
-	for _, a := range onLink {
-		r.missing(a.object, a.spec.IPAddressPools, a.spec.IPAddressPoolSelectors)
-	}
+	r.overBGP()
 	r.addPools()
 }
 
@@ -139,7 +138,7 @@ func (r *metalLBReader) readAliases() {
 
 // readPools carries pools over, without what their advertisements say.
 func (r *metalLBReader) readPools() {
-	taken, last := map[string]bool{}, 0
+	taken := map[string]bool{}
 	objects := r.of(metalLB, "IPAddressPool")
 	for _, o := range objects {
 		p, ok := decode[v1beta1.IPAddressPool](r.draft, o)
@@ -154,23 +153,62 @@ func (r *metalLBReader) readPools() {
 			pool.Exclude = r.buggy(o, "spec.avoidBuggyIPs", pool.Ranges)
 		}
 		if a := p.Spec.AllocateTo; a != nil {
-			pool.Priority, pool.Namespaces = a.Priority, a.Namespaces
+			pool.Namespaces = a.Namespaces
 			pool.NamespaceSelectors, pool.Selectors = selectors(a.NamespaceSelectors), selectors(a.ServiceSelectors)
-			last = max(last, a.Priority)
+			pool.Priority = r.priority(o, a.Priority)
 		}
 		if len(pool.Ranges) == 0 {
 			r.leaveOut(o, "spec.addresses", NotValid, "has no address that a pool can have: the pool is left out")
 			continue
 		}
 		r.comment("spec.pools["+pool.Name+"]", o)
-		r.pools = append(r.pools, metalLBPool{object: o, spec: p.Spec, labels: p.Labels, pool: pool})
+		r.pools = append(r.pools, metalLBPool{object: o, labels: p.Labels, pool: pool, pinned: p.Spec.AllocateTo != nil})
 	}
-	if last == 0 {
-		return
+	r.orderPools()
+}
+
+// mostPriority is the last priority that is taken over. An inventory has 1000000 at most, and others come after it.
+const mostPriority = 999_000
+
+func (r *metalLBReader) priority(o *object, given int) int {
+	if given < 0 || given > mostPriority {
+		o.mark(noted, "spec.serviceAllocation.priority")
+		r.note(o, "spec.serviceAllocation.priority", NoCounterpart, fmt.Sprintf("%d; an inventory has 1000000 at most, and the pool gets %d", given, max(0, min(given, mostPriority))))
 	}
-	for i := range r.pools { // no priority is the last one in MetalLB, and the first in Plinth
-		if p := &r.pools[i].pool; p.Priority == 0 {
-			p.Priority = last + 10
+	return max(0, min(given, mostPriority))
+}
+
+// orderPools has pools with a serviceAllocation come before those without, and without a priority after those that have one, as MetalLB tries
+// them. Plinth tries lower numbers first, and 0 before all.
+func (r *metalLBReader) orderPools() {
+	pinned, last := false, 0
+	for _, p := range r.pools {
+		pinned, last = pinned || p.pinned, max(last, p.pool.Priority)
+	}
+	for i := range r.pools {
+		switch p := &r.pools[i]; {
+		case !pinned || p.pool.Priority != 0:
+		case p.pinned:
+			p.pool.Priority = last + 10
+		default:
+			p.pool.Priority = last + 20
+		}
+	}
+}
+
+// overBGP says so of pools with BGPAdvertisements that lie in a subnet which was guessed for another one.
+func (r *metalLBReader) overBGP() {
+	for i := range r.pools {
+		p := &r.pools[i].pool
+		if p.Via != "" || len(p.Advertise) == 0 {
+			continue
+		}
+		for _, rack := range r.inv.Racks {
+			for _, s := range rack.Subnets {
+				if slices.ContainsFunc(p.Ranges, inventory.RangeOf(s).Overlaps) {
+					p.Via = inventory.ViaBGP
+				}
+			}
 		}
 	}
 }
@@ -270,12 +308,13 @@ func (r *metalLBReader) addPools() {
 }
 
 // missing notes pools that an advertisement names and that are not there, and an advertisement that chooses none.
-func (r *metalLBReader) missing(o *object, names []string, by []metav1.LabelSelector) {
-	if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.chooses(names, by) }) {
+func (r *metalLBReader) missing(a advertisement) {
+	o := a.object
+	if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.chooses(a) }) {
 		r.leaveOut(o, "spec", NotValid, "chooses no IPAddressPool of those that were read: it is left out")
 		return
 	}
-	for i, name := range names {
+	for i, name := range a.pools {
 		if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.object.name == name }) {
 			path := fmt.Sprintf("spec.ipAddressPools[%d]", i)
 			o.mark(noted, path)
@@ -285,11 +324,11 @@ func (r *metalLBReader) missing(o *object, names []string, by []metav1.LabelSele
 }
 
 // chooses reports whether an advertisement is of a pool: by its name, by its labels, or of all where it says neither.
-func (p metalLBPool) chooses(names []string, by []metav1.LabelSelector) bool {
-	if len(names) == 0 && len(by) == 0 {
+func (p metalLBPool) chooses(a advertisement) bool {
+	if len(a.pools) == 0 && len(a.by) == 0 {
 		return true
 	}
-	return slices.Contains(names, p.object.name) || slices.ContainsFunc(selectors(by), func(s inventory.Selector) bool { return s.Matches(p.labels) })
+	return slices.Contains(a.pools, p.object.name) || slices.ContainsFunc(selectors(a.by), func(s inventory.Selector) bool { return s.Matches(p.labels) })
 }
 
 // selectors are those of Kubernetes in the inventory's own type.

@@ -3,10 +3,12 @@ package importer
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"net/netip"
 	"time"
 
 	"go.universe.tf/metallb/api/v1beta2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -42,18 +44,21 @@ func (r *metalLBReader) addPeers(peers []metalLBPeer) {
 		if !ok {
 			continue
 		}
+		if chosen := selectors(p.spec.NodeSelectors); r.places.nobody(chosen) {
+			r.leaveOut(o, "spec.nodeSelectors", NotValid, "no Node that was read has these labels: the router is left out")
+			continue
+		}
 		router.Name = r.name(o, taken, "pools refer to it")
 		r.routers[o.name] = router.Name
 		r.comment("spec.routers["+router.Name+"]", o)
 		r.inv.Routers = append(r.inv.Routers, router)
 		racks := r.places.of(o, "spec.nodeSelectors", selectors(p.spec.NodeSelectors))
 		r.ourASN(p, racks)
-		for _, name := range racks {
-			rack := r.rack(name)
-			rack.Peers = append(rack.Peers, router.Name)
-		}
+		r.peer(router.Name, racks)
 	}
-	r.peerTheOthers(peers)
+	for _, p := range peers {
+		r.otherASNs(p)
+	}
 }
 
 // router is what a BGPPeer is in the inventory; false: it cannot be there.
@@ -64,11 +69,19 @@ func (r *metalLBReader) router(p metalLBPeer) (router inventory.Router, ok bool)
 		return router, false
 	}
 	addr, err := netip.ParseAddr(spec.Address)
+	if why := r.unusable(addr); err == nil && why != "" {
+		r.leaveOut(o, "spec.peerAddress", NotValid, fmt.Sprintf("%v %s: the router is left out. A link-local address is written with the machines' interface, as in fe80::1%%eth0", addr, why))
+		return router, false
+	}
 	if err != nil {
 		r.leaveOut(o, "spec.peerAddress", NotValid, fmt.Sprintf("%q is not an address: the router is left out", spec.Address))
 		return router, false
 	}
 	asn := spec.ASN
+	if asn != 0 && spec.DynamicASN != "" {
+		r.leaveOut(o, "spec.dynamicASN", NotValid, "there is peerASN, too, and MetalLB refuses both: the router is left out")
+		return router, false
+	}
 	switch spec.DynamicASN {
 	case v1beta2.InternalASNMode:
 		asn = spec.MyASN
@@ -89,15 +102,7 @@ func (r *metalLBReader) router(p metalLBPeer) (router inventory.Router, ok bool)
 // session carries over how a session is held.
 func (r *metalLBReader) session(p metalLBPeer, to *inventory.SessionOptions) {
 	o, spec := p.object, p.spec
-	if h := spec.HoldTime; h != nil {
-		switch {
-		case h.Duration >= 3*time.Second && h.Duration%time.Second == 0:
-			to.HoldTime = inventory.Some(h.Duration)
-		default:
-			o.mark(noted, "spec.holdTime")
-			r.note(o, "spec.holdTime", NoCounterpart, fmt.Sprintf("%v; Plinth has whole seconds of 3 at least, and the session gets 9s", h.Duration))
-		}
-	}
+	r.holdTime(p, to)
 	if spec.EBGPMultiHop {
 		to.Multihop = inventory.Some(uint8(farHops))
 	}
@@ -116,6 +121,25 @@ func (r *metalLBReader) session(p metalLBPeer, to *inventory.SessionOptions) {
 	r.password(p, to)
 }
 
+// holdTime is the session's: as it is written, else three times the keepalive time, as MetalLB has it then (RFC 4271, section 10).
+func (r *metalLBReader) holdTime(p metalLBPeer, to *inventory.SessionOptions) {
+	o, hold, path := p.object, p.spec.HoldTime, "spec.holdTime"
+	if hold == nil && p.spec.KeepaliveTime != nil {
+		path, hold = "spec.keepaliveTime", &metav1.Duration{Duration: 3 * p.spec.KeepaliveTime.Duration}
+		o.mark(carried, path)
+	} else {
+		r.drop(o, "spec.keepaliveTime", "keepalives are sent every third of the hold time (RFC 4271, section 10)")
+	}
+	switch {
+	case hold == nil:
+	case hold.Duration >= 3*time.Second && hold.Duration <= math.MaxUint16*time.Second && hold.Duration%time.Second == 0:
+		to.HoldTime = inventory.Some(hold.Duration)
+	default:
+		o.mark(noted, path)
+		r.note(o, path, NoCounterpart, fmt.Sprintf("a hold time of %v; Plinth has whole seconds from 3 to 65535, and the session gets 9s", hold.Duration))
+	}
+}
+
 // password points at the Secret. A password that is written down is never printed.
 func (r *metalLBReader) password(p metalLBPeer, to *inventory.SessionOptions) {
 	o := p.object
@@ -123,15 +147,14 @@ func (r *metalLBReader) password(p metalLBPeer, to *inventory.SessionOptions) {
 		o.mark(carried, "spec.passwordSecret.name")
 		o.mark(noted, "spec.passwordSecret.namespace")
 		to.Password = inventory.Some(inventory.SecretKey{Secret: s.Name, Key: "password"})
-		r.note(o, "spec.passwordSecret", ByHand, fmt.Sprintf("copy the Secret into Plinth's namespace: kubectl -n %s get secret %s -o yaml | sed '/namespace:/d;/uid:/d;/resourceVersion:/d' | kubectl -n kube-system apply -f -",
-			cmp.Or(s.Namespace, o.namespace, "metallb-system"), s.Name))
+		r.note(o, "spec.passwordSecret", ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand(cmp.Or(s.Namespace, o.namespace, "metallb-system"), s.Name, "password"))
 		return
 	}
 	if p.spec.Password != "" {
 		o.mark(noted, "spec.password")
 		secret, _ := nameIn("bgp-"+o.name, map[string]bool{})
 		to.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
-		r.note(o, "spec.password", ByHand, fmt.Sprintf("a password belongs into a Secret: kubectl -n kube-system create secret generic %s --from-literal=password=THE-PASSWORD", secret))
+		r.note(o, "spec.password", ByHand, "a password belongs into a Secret: "+secretCommand(secret))
 	}
 }
 
@@ -142,7 +165,6 @@ func (r *metalLBReader) dropOfPeer(o *object) {
 		{"spec.sourceAddress", "sessions come from the machine's address in the router's subnet, else from the first of the router's family"},
 		{"spec.vrf", "Plinth has no VRFs; the session would come from the main table"},
 		{"spec.routerID", "the router ID is the machine's first IPv4 address, or made of its name"},
-		{"spec.keepaliveTime", "keepalives are sent every third of the hold time (RFC 4271, section 10)"},
 		{"spec.connectTime", "sessions are tried again after 1 to 16 seconds"},
 	} {
 		r.drop(o, f[0], f[1])
@@ -173,23 +195,15 @@ func (r *metalLBReader) ourASN(p metalLBPeer, racks []string) {
 	}
 }
 
-// peerTheOthers gives peers without selectors to the racks that have others with selectors, for peers are told whole.
-func (r *metalLBReader) peerTheOthers(peers []metalLBPeer) {
-	for _, p := range peers {
-		name := r.routers[p.object.name]
-		if name == "" || len(r.places.of(nil, "", selectors(p.spec.NodeSelectors))) > 0 {
-			continue
-		}
-		for i := range r.inv.Racks {
-			rack := &r.inv.Racks[i]
-			if len(rack.Peers) == 0 {
-				continue // it has all of them
-			}
-			rack.Peers = append(rack.Peers, name)
-			if asn := inventory.ASN(p.spec.MyASN); rack.ASN != asn {
-				p.object.mark(noted, "spec.myASN")
-				r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("%v, and rack %s has %v by another peer: its machines have that at this router, too", asn, rack.Name, rack.ASN))
-			}
+// otherASNs tells of racks whose machines have another AS number than a peer of all machines was told.
+func (r *metalLBReader) otherASNs(p metalLBPeer) {
+	if r.routers[p.object.name] == "" || len(r.places.of(nil, "", selectors(p.spec.NodeSelectors))) > 0 {
+		return
+	}
+	for _, rack := range r.inv.Racks {
+		if asn := inventory.ASN(p.spec.MyASN); rack.ASN != 0 && rack.ASN != asn {
+			p.object.mark(noted, "spec.myASN")
+			r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("%v, and rack %s has %v by another peer: its machines have that at this router, too", asn, rack.Name, rack.ASN))
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (r *netboxReader) device(o *object) {
 	to := r.rack(m.Rack)
 	to.Machines = append(to.Machines, m)
 	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
-	r.nodes = append(r.nodes, node{o, m.Name, m.Labels, m.Rack})
+	r.nodes = append(r.nodes, node{m.Labels, m.Rack})
 }
 
 // machineID is what a providerID may have.

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,8 +15,6 @@ var nodeKinds = kindsOf("", "v1", "Node")
 
 // node is a Node that was read, with the rack that its machine stands in.
 type node struct {
-	object *object
-	name   string
 	labels map[string]string
 	rack   string
 }
@@ -31,7 +28,7 @@ func readNodes(d *draft) {
 			all, objects = append(all, n), append(objects, o)
 		}
 	}
-	r := nodeReader{draft: d, racks: map[string]string{}, taken: map[string]bool{}, uuids: uuidsOf(all), ids: map[string]string{}, rackBy: cmp.Or(d.options.RackBy, rackLabel(d.nodeSelectors()))}
+	r := nodeReader{draft: d, uuids: uuidsOf(all), ids: map[string]string{}, rackBy: rackLabelOf(d, all)}
 	r.region = sameOf(all, corev1.LabelTopologyRegion)
 	d.inv.Region = r.region
 	for i, n := range all {
@@ -48,7 +45,7 @@ func (d *draft) nodeSelectors() (all []inventory.Selector) {
 		labels := map[string]string{}
 		var asked []inventory.Requirement
 		for _, l := range o.leaves() {
-			if !strings.Contains(l.path, "odeSelector") {
+			if !strings.HasPrefix(l.path, "spec.nodeSelector") {
 				continue
 			}
 			if _, key, ok := strings.Cut(l.path, ".matchLabels"); ok {
@@ -60,6 +57,23 @@ func (d *draft) nodeSelectors() (all []inventory.Selector) {
 		all = append(all, inventory.Selector{MatchLabels: labels, MatchExpressions: asked})
 	}
 	return all
+}
+
+// rackLabelOf is the label that racks are made by: the one that was said, or that all selectors ask for, where each Node has it and no two zones
+// the same value of it, for the zone of a Node is its rack's; else that of the zone.
+func rackLabelOf(d *draft, all []*corev1.Node) string {
+	if d.options.RackBy != "" {
+		return d.options.RackBy
+	}
+	label, zones := rackLabel(d.nodeSelectors()), map[string]string{}
+	for _, n := range all {
+		value, zone := n.Labels[label], n.Labels[corev1.LabelTopologyZone]
+		if first, known := zones[value]; value == "" || known && first != zone {
+			return corev1.LabelTopologyZone
+		}
+		zones[value] = zone
+	}
+	return label
 }
 
 // sameOf is the value of a label that all Nodes have, or none.
@@ -87,8 +101,6 @@ type nodeReader struct {
 	*draft
 	rackBy string // label whose value is the rack
 	region string // of all Nodes
-	racks  map[string]string
-	taken  map[string]bool
 	uuids  map[inventory.UUID]int
 	ids    map[string]string // Node by the id of its machine
 }
@@ -122,7 +134,7 @@ func (r *nodeReader) machine(o *object, n *corev1.Node) {
 	to := r.rack(rack)
 	to.Machines = append(to.Machines, m)
 	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", rack, m.Name), o)
-	r.nodes = append(r.nodes, node{o, n.Name, n.Labels, rack})
+	r.nodes = append(r.nodes, node{n.Labels, rack})
 }
 
 // providerID keeps what the Node is known by: an ID of Plinth's is the machine's id, another one an alias.
@@ -141,16 +153,25 @@ func (r *nodeReader) providerID(o *object, n *corev1.Node, m *inventory.Machine)
 }
 
 func (r *nodeReader) addresses(o *object, n *corev1.Node, m *inventory.Machine) {
+	hostname := false
 	for i, a := range n.Status.Addresses {
 		path := fmt.Sprintf("status.addresses[%d]", i)
 		addr, err := netip.ParseAddr(a.Address)
+		why := r.unusable(addr)
 		switch {
+		case a.Type == corev1.NodeHostName && hostname:
+			o.mark(noted, path)
+			r.note(o, path, Differs, fmt.Sprintf("Hostname %q is a second one, and a machine has one", a.Address))
 		case a.Type == corev1.NodeHostName:
+			hostname = true
 			m.Hostname = a.Address
 			if a.Address == n.Name {
 				m.Hostname = ""
 				o.mark(meaningless, path)
 			}
+		case why != "" && err == nil:
+			o.mark(noted, path)
+			r.note(o, path, NotValid, fmt.Sprintf("%s %v %s: it is left out", a.Type, addr, why))
 		case a.Type == corev1.NodeInternalIP && err == nil:
 			m.Addresses = append(m.Addresses, addr)
 		case a.Type == corev1.NodeExternalIP && err == nil:
@@ -160,7 +181,7 @@ func (r *nodeReader) addresses(o *object, n *corev1.Node, m *inventory.Machine) 
 			r.note(o, path, NoCounterpart, fmt.Sprintf("%s %q: machines have addresses and a hostname", a.Type, a.Address))
 		default:
 			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("%s %q is not an address", a.Type, a.Address))
+			r.note(o, path, NotValid, fmt.Sprintf("%s %q is no address that a machine can have", a.Type, a.Address))
 		}
 	}
 }
@@ -238,15 +259,14 @@ func (r *nodeReader) taints(o *object, n *corev1.Node, m *inventory.Machine) {
 // rackOf is the rack that a Node's label names. Its zone is that of the first Node in it.
 func (r *nodeReader) rackOf(o *object, n *corev1.Node) string {
 	value, zone := n.Labels[r.rackBy], n.Labels[corev1.LabelTopologyZone]
-	name, known := r.racks[value]
+	_, known := r.racks[value]
+	name := r.draft.rackOf(value, func(message string) { r.note(o, join("metadata.labels", r.rackBy), Renamed, message) })
 	if !known {
-		name, _ = nameIn(cmp.Or(value, defaultRack), r.taken)
-		r.racks[value] = name
 		r.draft.rack(name).Zone = zone
 		return name
 	}
 	if rack := r.draft.rack(name); rack.Zone != zone {
-		path := join("metadata.labels", labelZone)
+		path := join("metadata.labels", corev1.LabelTopologyZone)
 		o.mark(noted, path)
 		r.note(o, path, Differs, fmt.Sprintf("%q; other Nodes of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, rack.Zone))
 	}

@@ -42,6 +42,7 @@ type Note struct {
 	Path     string // of the field in it
 	Message  string
 	of       *object
+	whole    bool // it tells that all of the object is left out
 }
 
 // String prints the note in one line: source:line:column: note[I0003]: BGPPeer/tor spec.vrf: message.
@@ -55,7 +56,7 @@ func (n Note) String() string {
 		b.WriteString(about + ": ")
 	}
 	b.WriteString(n.Message)
-	return b.String()
+	return strings.Map(printable, b.String())
 }
 
 // Notes is a list of notes, sorted by place.

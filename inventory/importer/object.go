@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -70,13 +71,24 @@ func readPages(forms []form, doc inventory.Document) (all []*object, notes Notes
 	return all, notes
 }
 
-// unreadable tells what the YAML library refused.
+// unreadable tells why a document is not read.
 func unreadable(source string, err error) Note {
-	n := Note{Position: inventory.Position{Source: source}, Severity: Error, Code: NotRead, Message: err.Error() + ": nothing after that is read"}
+	n := Note{Position: inventory.Position{Source: source}, Severity: Error, Code: NotRead, Message: withoutValues(err.Error()) + ": nothing after that is read"}
 	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
-		n.Line, n.Column, n.Message = le.Mark.Line, le.Mark.Column, "is not YAML: "+le.Message+": nothing after that is read"
+		n.Line, n.Column, n.Message = le.Mark.Line, le.Mark.Column, "is not YAML: "+withoutValues(le.Message)+": nothing after that is read"
+	}
+	if u := (*unplain)(nil); errors.As(err, &u) {
+		n.Line, n.Column, n.Message = u.at.Line, u.at.Column, u.message
 	}
 	return n
+}
+
+// quotedValue is what a library quotes, but for single characters of YAML.
+var quotedValue = regexp.MustCompile("`[^`]{2,}`|'[^']{2,}'|\"[^\"]{2,}\"")
+
+// withoutValues is what a library says without what it quotes, which may be a password.
+func withoutValues(text string) string {
+	return quotedValue.ReplaceAllString(text, "what stands there")
 }
 
 // objectsIn are those of one document: one, or the items of a list.
@@ -123,7 +135,7 @@ func decode[T any](d *draft, o *object) (*T, bool) {
 
 // withoutWrapping is the last part of what the YAML library says of a value.
 func withoutWrapping(err error) string {
-	text := err.Error()
+	text := withoutValues(err.Error())
 	if i := strings.LastIndex(text, "json: "); i >= 0 {
 		return text[i+len("json: "):]
 	}

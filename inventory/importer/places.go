@@ -7,24 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	"plinth.dev/plinth/inventory"
-)
+	corev1 "k8s.io/api/core/v1"
 
-const (
-	labelZone     = "topology.kubernetes.io/zone"
-	labelHostname = "kubernetes.io/hostname"
+	"plinth.dev/plinth/inventory"
 )
 
 // places turn selectors of Nodes into racks.
 type places struct {
 	*draft
-	label string          // whose value is the name of a rack, where no Nodes were read
-	names map[string]bool // of racks
+	label string // whose value is the name of a rack, where no Nodes were read
 }
 
 // placesOf are those of selectors: where no Nodes were read, the one label that all of them ask for makes the racks.
 func placesOf(d *draft, all []inventory.Selector) places {
-	return places{draft: d, label: cmp.Or(d.options.RackBy, rackLabel(all)), names: map[string]bool{}}
+	return places{draft: d, label: cmp.Or(d.options.RackBy, rackLabel(all))}
 }
 
 // rackLabel is the one label that all selectors ask for, else that of the zone. A machine's own name and its role make no rack.
@@ -34,11 +30,13 @@ func rackLabel(all []inventory.Selector) string {
 		keys = append(keys, s.Keys()...)
 	}
 	slices.Sort(keys)
-	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool { return k == labelHostname || strings.HasPrefix(k, "node-role.kubernetes.io/") })
+	keys = slices.DeleteFunc(slices.Compact(keys), func(k string) bool {
+		return k == corev1.LabelHostname || strings.HasPrefix(k, "node-role.kubernetes.io/")
+	})
 	if len(keys) == 1 {
 		return keys[0]
 	}
-	return labelZone
+	return corev1.LabelTopologyZone
 }
 
 // of are the racks that selectors choose, of which one has to match; none: all machines. Of what is no whole rack a note tells.
@@ -63,13 +61,24 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 			return nil
 		}
 		for _, v := range values {
-			name, _ := nameIn(v, map[string]bool{})
+			name := p.rackOf(v, func(message string) {
+				if o != nil {
+					p.note(o, path, Renamed, message)
+				}
+			})
 			p.rack(name)
 			racks = append(racks, name)
 		}
 	}
 	slices.Sort(racks)
 	return slices.Compact(racks)
+}
+
+// nobody reports whether selectors choose none of the Nodes that were read.
+func (p places) nobody(all []inventory.Selector) bool {
+	return len(p.nodes) > 0 && len(all) > 0 && !slices.ContainsFunc(p.nodes, func(n node) bool {
+		return slices.ContainsFunc(all, func(s inventory.Selector) bool { return s.Matches(n.labels) })
+	})
 }
 
 // valuesOf are the values of a label that a selector chooses; false: it is no such choice.

@@ -15,6 +15,7 @@ type Answers struct {
 	RouterASN inventory.ASN     // of the router
 	ASN       inventory.ASN     // of the machines
 	Pool      []inventory.Range // that Services get addresses of; empty: some are proposed
+	Network   netip.Prefix      // of the machines; invalid: nobody said it, and it is guessed
 	Used      []netip.Prefix    // that nothing may be proposed of: what Nodes, their pods and Services have
 }
 
@@ -40,7 +41,7 @@ func Propose(options Options, answers Answers, docs ...inventory.Document) ([]by
 	if answers.Router.IsValid() {
 		d.addRouter(answers)
 	} else if len(d.inv.Routers) == 0 {
-		d.addSubnets()
+		d.addSubnets(answers.Network)
 	}
 	switch {
 	case len(answers.Pool) > 0:
@@ -49,30 +50,62 @@ func Propose(options Options, answers Answers, docs ...inventory.Document) ([]by
 	case answers.Router.IsValid():
 		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: "say which addresses Services get (--pool): with a router they are of no network of the machines"})
 	default:
-		d.proposePool(answers.Used)
+		d.proposePool(answers)
 	}
 	d.complete()
 	return d.write("plinth init")
 }
 
-// Free is the block of addresses that [Propose] proposes; false: there is none.
-func Free(options Options, used []netip.Prefix, docs ...inventory.Document) (inventory.Range, bool) {
-	return draftOf(options, docs).free(used)
+// Free is the block of addresses that [Propose] proposes; false: there is none, or a router decides.
+func Free(options Options, answers Answers, docs ...inventory.Document) (inventory.Range, bool) {
+	if answers.Router.IsValid() {
+		return inventory.Range{}, false
+	}
+	return draftOf(options, docs).free(answers)
+}
+
+// Network is the one that all machines are taken to be in; empty: there are several, or none.
+func Network(options Options, docs ...inventory.Document) string {
+	var all []netip.Prefix
+	for _, r := range draftOf(options, docs).inv.Racks {
+		for _, s := range subnetsOf(r.Machines) {
+			if s.Addr().Is4() && !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	if len(all) != 1 {
+		return ""
+	}
+	return all[0].String()
 }
 
 func (d *draft) addRouter(a Answers) {
-	const name = "gateway"
+	name, _ := nameIn("gateway", d.routerNames())
 	d.inv.BGP.ASN = a.ASN
 	d.inv.Routers = append(d.inv.Routers, inventory.Router{Name: name, Addresses: []netip.Addr{a.Router}, ASN: a.RouterASN, Port: 179})
 	d.comments["spec.routers["+name+"]"] = []string{"as it was said"}
 }
 
-// addSubnets gives each rack the subnets of its machines, on which they answer for VIPs. Nobody wrote them down; see [around].
-func (d *draft) addSubnets() {
+func (d *draft) routerNames() map[string]bool {
+	taken := map[string]bool{}
+	for _, r := range d.inv.Routers {
+		taken[r.Name] = true
+	}
+	return taken
+}
+
+// addSubnets gives each rack the subnets of its machines, on which they answer for VIPs. Nobody wrote them down, but for one that was said;
+// see [around].
+func (d *draft) addSubnets(said netip.Prefix) {
 	for i := range d.inv.Racks {
 		r := &d.inv.Racks[i]
 		for _, subnet := range subnetsOf(r.Machines) {
-			if !slices.ContainsFunc(r.Subnets, subnet.Overlaps) {
+			switch {
+			case slices.ContainsFunc(r.Subnets, subnet.Overlaps):
+			case said.IsValid() && said.Overlaps(subnet):
+				r.Subnets = append(r.Subnets, said.Masked())
+			default:
 				r.Subnets = append(r.Subnets, subnet)
 				d.guess("spec.racks["+r.Name+"].subnets", fmt.Sprintf("%v: look whether that is the machines' network (ip -4 address)", subnet))
 			}
@@ -80,11 +113,11 @@ func (d *draft) addSubnets() {
 	}
 }
 
-// subnetsOf are the IPv4 networks that machines are taken to be in, in the order of the machines.
+// subnetsOf are the networks that machines are taken to be in, in the order of the machines.
 func subnetsOf(machines []inventory.Machine) (all []netip.Prefix) {
 	for _, m := range machines {
 		for _, a := range m.Addresses {
-			if subnet := around(inventory.Range{First: a, Last: a}); a.Is4() && !slices.Contains(all, subnet) {
+			if subnet := around(inventory.Range{First: a, Last: a}); !slices.Contains(all, subnet) {
 				all = append(all, subnet)
 			}
 		}
@@ -93,16 +126,28 @@ func subnetsOf(machines []inventory.Machine) (all []netip.Prefix) {
 }
 
 func (d *draft) addPool(ranges []inventory.Range, why string) {
-	p := newPool("default")
+	taken := map[string]bool{}
+	for _, have := range d.inv.Pools {
+		taken[have.Name] = true
+	}
+	name, _ := nameIn("default", taken)
+	p := newPool(name)
 	p.Ranges = ranges
-	d.comments["spec.pools[default]"] = []string{why}
+	for _, r := range ranges {
+		for _, rack := range d.inv.Racks {
+			for _, s := range rack.Subnets {
+				p.Exclude = append(p.Exclude, noHosts(s, r)...)
+			}
+		}
+	}
+	d.comments["spec.pools["+name+"]"] = []string{why}
 	d.inv.Pools = append(d.inv.Pools, p)
 }
 
-func (d *draft) proposePool(used []netip.Prefix) {
-	block, ok := d.free(used)
+func (d *draft) proposePool(answers Answers) {
+	block, ok := d.free(answers)
 	if !ok {
-		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: fmt.Sprintf("no %d addresses in a row are free beside the machines: say which addresses Services get (--pool)", freeSize)})
+		d.notes = append(d.notes, Note{Severity: Told, Code: ByHand, Path: "spec.pools", Message: fmt.Sprintf("no %d addresses in a row of IPv4 are free beside the machines: say which addresses Services get (--pool)", freeSize)})
 		return
 	}
 	d.addPool([]inventory.Range{block}, "nothing in the cluster has these addresses: keep the network's DHCP server from them")
@@ -119,8 +164,8 @@ const freeSize = 16
 
 // free is the last block of freeSize addresses of which nothing is used, in the first network of machines that has one. The first block, where
 // routers mostly are, and the last one, which has the broadcast address, are left out.
-func (d *draft) free(used []netip.Prefix) (inventory.Range, bool) {
-	used = slices.Clone(used)
+func (d *draft) free(answers Answers) (inventory.Range, bool) {
+	used := slices.Clone(answers.Used)
 	var subnets []netip.Prefix
 	for _, r := range d.inv.Racks {
 		subnets = append(subnets, subnetsOf(r.Machines)...)
@@ -136,11 +181,15 @@ func (d *draft) free(used []netip.Prefix) (inventory.Range, bool) {
 		}
 	}
 	for _, subnet := range subnets {
+		if !subnet.Addr().Is4() {
+			continue
+		}
 		b := subnet.Addr().As4()
 		for last := 256 - 2*freeSize; last >= freeSize; last -= freeSize {
 			b[3] = byte(last)
 			block := inventory.RangeOf(netip.PrefixFrom(netip.AddrFrom4(b), 32-4))
-			if !slices.ContainsFunc(used, func(p netip.Prefix) bool { return inventory.RangeOf(p).Overlaps(block) }) {
+			within := !answers.Network.IsValid() || answers.Network.Contains(block.First) && answers.Network.Contains(block.Last) && len(noHosts(answers.Network, block)) == 0
+			if within && !slices.ContainsFunc(used, func(p netip.Prefix) bool { return inventory.RangeOf(p).Overlaps(block) }) {
 				block.Prefix = false // first-last, as people say it
 				return block, true
 			}

@@ -51,7 +51,11 @@ func TestTheFirstInventory(t *testing.T) {
 		"a router": {[]string{"/192.168.1.11"}, Answers{Router: netip.MustParseAddr("192.168.1.1"), RouterASN: 64513, ASN: 64514, Pool: []inventory.Range{pool}},
 			[]string{"asn: 64514", "- name: gateway\n      address: 192.168.1.1\n      asn: 64513", "addresses: [203.0.113.0/24]"}, nil},
 		"a router, and no pool": {[]string{"/192.168.1.11"}, Answers{Router: netip.MustParseAddr("192.168.1.1"), RouterASN: 64513, ASN: 64514}, nil, []string{"I0007]: spec.pools: say"}},
-		"IPv6 alone":            {[]string{"/2001:db8::b"}, Answers{}, nil, []string{"I0007]: spec.pools: no 16"}},
+		"IPv6 alone":            {[]string{"/2001:db8::b"}, Answers{}, []string{`subnets: ["2001:db8::/64"]`}, []string{"I0007]: spec.pools: no 16 addresses in a row of IPv4", "subnets"}},
+		"a small network": {[]string{"/198.51.100.67", "/198.51.100.68"}, Answers{Network: netip.MustParsePrefix("198.51.100.64/26")},
+			[]string{"subnets: [198.51.100.64/26]", `addresses: ["198.51.100.96-198.51.100.111"]`}, []string{"addresses"}},
+		"all of the network": {[]string{"/192.168.1.11"}, Answers{Pool: []inventory.Range{inventory.RangeOf(netip.MustParsePrefix("192.168.1.0/24"))}},
+			[]string{"exclude: [192.168.1.0, 192.168.1.255, 192.168.1.11]"}, []string{"192.168.1.11 is the address of machine w1, and excluded", "subnets"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, notes := Propose(Options{Sources: []string{"nodes"}}, c.answers, nodesAt(c.nodes...))
@@ -81,7 +85,7 @@ func TestNothingThatIsUsedIsProposed(t *testing.T) {
 			used = append(used, p.Masked())
 		}
 		machine := netip.AddrFrom4([4]byte{192, 168, 1, byte(rapid.IntRange(1, 254).Draw(t, "machine"))})
-		block, ok := Free(Options{Sources: []string{"nodes"}}, used, nodesAt("/"+machine.String()))
+		block, ok := Free(Options{Sources: []string{"nodes"}}, Answers{Used: used}, nodesAt("/"+machine.String()))
 		taken := func(r inventory.Range) bool {
 			for _, p := range used {
 				if inventory.RangeOf(p).Overlaps(r) {

@@ -135,13 +135,13 @@ func TestTheFirstInventoryIsWrittenFromTheCluster(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "inventory.yaml")
 	cmd := exec.Command(program, "init", "--kubeconfig", c.Kubeconfig, "--name=dc1", "--output", file)
-	cmd.Stdin = strings.NewReader("\n\n") // no router, and the addresses that are proposed
+	cmd.Stdin = strings.NewReader("perhaps\n\n192.168.1.0/24\n\n") // no router, the network, and the addresses that are proposed
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, part := range []string{
-		"Address of a router that speaks BGP with the machines [none: ", "[192.168.1.208-192.168.1.223]: ", "note[I0006]: spec.racks[default].subnets: 192.168.1.0/24",
+		"Address of a router that speaks BGP with the machines [none]: ", "unable to parse", "Network of the machines [192.168.1.0/24]: ", "[192.168.1.208-192.168.1.223]: ", "note[I0006]: spec.pools[default].addresses",
 		"is written", "plinth validate", "helm install", "agent.onLink=true", "plinth status",
 	} {
 		if !strings.Contains(string(out), part) {

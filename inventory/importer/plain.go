@@ -1,0 +1,84 @@
+package importer
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// mostNodes bounds what aliases may make of a document: a cluster of 5,000 Nodes has about two million.
+const mostNodes = 8_000_000
+
+// unplain is what a document has that is not read, and where.
+type unplain struct {
+	at      *yaml.Node
+	message string
+}
+
+func (u *unplain) Error() string { return u.message }
+
+// plain is a node with a copy of what it refers to in the place of each alias and merge key (https://yaml.org/type/merge.html), so that
+// everything stands where it counts. A key that is there twice is an error, for nobody knows which one counts.
+func plain(n *yaml.Node) (*yaml.Node, error) {
+	budget := mostNodes
+	return copied(n, &budget, 0)
+}
+
+func copied(n *yaml.Node, budget *int, depth int) (*yaml.Node, error) {
+	if *budget--; *budget < 0 || depth > maxDepth {
+		return nil, &unplain{n, "its aliases make it too large to be read"}
+	}
+	if n.Kind == yaml.AliasNode {
+		return copied(n.Alias, budget, depth+1)
+	}
+	to := *n
+	to.Anchor, to.Content = "", nil
+	if n.Kind != yaml.MappingNode {
+		for _, item := range n.Content {
+			one, err := copied(item, budget, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			to.Content = append(to.Content, one)
+		}
+		return &to, nil
+	}
+	return &to, copiedPairs(&to, n, budget, depth)
+}
+
+// copiedPairs fills a mapping: what it merges counts where it has no such key itself.
+func copiedPairs(to, from *yaml.Node, budget *int, depth int) error {
+	have := map[string]bool{}
+	var merged []*yaml.Node
+	for i := 0; i+1 < len(from.Content); i += 2 {
+		key := from.Content[i]
+		value, err := copied(from.Content[i+1], budget, depth+1)
+		if err != nil {
+			return err
+		}
+		if key.Tag == "!!merge" || key.Value == "<<" && key.Style == 0 {
+			merged = append(merged, value)
+			continue
+		}
+		if have[key.Value] {
+			return &unplain{key, fmt.Sprintf("the key %q is there twice in one mapping", key.Value)}
+		}
+		have[key.Value] = true
+		to.Content = append(to.Content, key, value)
+	}
+	for _, m := range merged {
+		maps := []*yaml.Node{m}
+		if m.Kind == yaml.SequenceNode {
+			maps = m.Content
+		}
+		for _, one := range maps {
+			for i := 0; one.Kind == yaml.MappingNode && i+1 < len(one.Content); i += 2 {
+				if key := one.Content[i]; !have[key.Value] {
+					have[key.Value] = true
+					to.Content = append(to.Content, key, one.Content[i+1])
+				}
+			}
+		}
+	}
+	return nil
+}
