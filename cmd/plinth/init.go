@@ -71,7 +71,7 @@ func (s start) run(cmd *cobra.Command, cluster clusterFlags) error {
 	if _, err := os.Stat(s.output); err == nil && s.output != "-" {
 		return exit{exitUsage, fmt.Errorf("%s is there already: move it away, or name another file by --output", s.output)}
 	}
-	docs, err := cluster.objects(cmd.Context(), importer.KindsOf(importer.Sources()...))
+	docs, err := cluster.objects(cmd.Context(), importer.OwnKinds())
 	if err != nil {
 		return err
 	}

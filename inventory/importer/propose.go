@@ -19,7 +19,19 @@ type Answers struct {
 	Used      []netip.Prefix    // that nothing may be proposed of: what Nodes, their pods and Services have
 }
 
-// Present are the sources that some documents have an object of which nobody else has, such as MetalLB's, in the order of their reading.
+// OwnKinds are the kinds that [Present] knows sources by: Nodes, and those that no other program has, such as MetalLB's.
+func OwnKinds() (kinds []Kind) {
+	for _, s := range sources {
+		for _, k := range s.kinds {
+			if s.name == "nodes" || strings.Contains(k.Group, ".") {
+				kinds = append(kinds, k)
+			}
+		}
+	}
+	return kinds
+}
+
+// Present are the sources that some documents have an object of which nobody else has, in the order of their reading; see [OwnKinds].
 func Present(docs ...inventory.Document) (names []string) {
 	objects, _ := readObjects(docs)
 	for _, s := range sources {
