@@ -119,7 +119,8 @@ func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisemen
 		p := &r.pools[i].pool
 		r.comment("spec.pools["+p.Name+"]", o)
 		if same := func(have inventory.Advertise) bool {
-			return have.Selector.String() == one.Selector.String() && meet(have.Routers, one.Routers)
+			_, meet := common(have, one)
+			return meet
 		}; i == 0 && slices.ContainsFunc(p.Advertise, same) {
 			r.note(o, path, Differs, "another advertisement chooses the same Services for the same routers: in the inventory the first one counts")
 		}

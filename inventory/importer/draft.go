@@ -160,23 +160,38 @@ func (d *draft) peer(router string, racks []string) {
 	d.peerings = append(d.peerings, peering{router, racks})
 }
 
-// peers are the routers of a rack. Where the source chose racks for one of them, each rack is told all of its own, be they none: a rack
-// that says nothing has sessions with all.
-func (d *draft) peers(rack string) []string {
-	if !slices.ContainsFunc(d.peerings, func(p peering) bool { return len(p.racks) > 0 }) {
-		return d.defaultPeers(rack)
+// peerRacks gives racks their routers. A router of some racks alone stands in the first of them, and not in the spec, for a rack that says
+// nothing has sessions with all routers that do.
+func (d *draft) peerRacks() {
+	of := map[string][]string{}
+	for _, p := range d.peerings {
+		of[p.router] = append(of[p.router], p.racks...)
 	}
-	names := []string{}
-	for _, r := range d.inv.Routers {
-		of := func(p peering) bool { return p.router == r.Name }
-		everyone := r.Rack == "" && !slices.ContainsFunc(d.peerings, of)
-		if everyone || r.Rack == rack || slices.ContainsFunc(d.peerings, func(p peering) bool {
-			return of(p) && (len(p.racks) == 0 || slices.Contains(p.racks, rack))
-		}) {
-			names = append(names, r.Name)
+	for _, p := range d.peerings {
+		if len(p.racks) == 0 {
+			of[p.router] = nil // it is everybody's, whoever else names it
 		}
 	}
-	return names
+	for i := range d.inv.Routers {
+		if r := &d.inv.Routers[i]; r.Rack == "" && len(of[r.Name]) > 0 {
+			r.Rack = slices.Min(of[r.Name])
+			d.comments["spec.racks["+r.Rack+"].routers["+r.Name+"]"] = d.comments["spec.routers["+r.Name+"]"]
+		}
+	}
+	for i := range d.inv.Racks {
+		r := &d.inv.Racks[i]
+		if r.Peers != nil {
+			continue
+		}
+		for _, router := range d.inv.Routers {
+			if router.Rack == "" || router.Rack == r.Name || slices.Contains(of[router.Name], r.Name) {
+				r.Peers = append(r.Peers, router.Name)
+			}
+		}
+		if len(d.peerings) == 0 { // of a source whose racks have routers of their own
+			r.Peers = d.defaultPeers(r.Name)
+		}
+	}
 }
 
 // rackOf is the name of the rack that a value stands for, such as that of a label: the same one for the same value. A note tells where an
@@ -220,12 +235,10 @@ func newAdvertise() inventory.Advertise {
 func (d *draft) complete() {
 	inv := &d.inv
 	inv.Name = cmp.Or(inv.Name, d.options.Name, "imported")
+	d.peerRacks()
 	for i := range inv.Racks {
 		r := &inv.Racks[i]
 		r.ASN = cmp.Or(r.ASN, inv.BGP.ASN)
-		if r.Peers == nil {
-			r.Peers = d.peers(r.Name)
-		}
 		d.coverMachines(r)
 	}
 	for i := range inv.Pools {

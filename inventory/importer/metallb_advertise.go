@@ -103,42 +103,14 @@ func (r *metalLBReader) advertise(p *metalLBPool, all []advertisement) {
 		for _, s := range a.each {
 			one := a.one
 			one.Selector = s
-			r.addAdvertisement(p, a.object, one)
+			r.tellUnlike(p, a.object, one)
+			p.pool.Advertise = append(p.pool.Advertise, one)
 		}
 	}
-	r.narrowFirst(p)
-}
-
-// narrowFirst puts advertisements of some Services before those of all. MetalLB joins the communities of all that are of a Service; in an
-// inventory the first one counts, which so has them all.
-func (r *metalLBReader) narrowFirst(p *metalLBPool) {
-	all := p.pool.Advertise
-	for i := range all {
-		for _, wide := range all {
-			if one := &all[i]; !one.Selector.Empty() && wide.Selector.Empty() && one.Aggregate == wide.Aggregate && covers(wide.Racks, one.Racks) && covers(wide.Routers, one.Routers) {
-				one.Communities = joined(one.Communities, wide.Communities)
-			}
-		}
+	var ok bool
+	if p.pool.Advertise, ok = united(p.pool.Advertise); !ok {
+		r.note(p.object, "", Differs, "it has so many advertisements that what several of them say together is not worked out: in the inventory the first that fits counts")
 	}
-	slices.SortStableFunc(all, func(a, b inventory.Advertise) int {
-		switch {
-		case a.Selector.Empty() == b.Selector.Empty():
-			return 0
-		case a.Selector.Empty():
-			return 1
-		}
-		return -1
-	})
-}
-
-// covers reports whether a list of which an empty one means all has all of another one.
-func covers(wide, narrow []string) bool {
-	return len(wide) == 0 || len(narrow) > 0 && !slices.ContainsFunc(narrow, func(s string) bool { return !slices.Contains(wide, s) })
-}
-
-// joined are the communities of both.
-func joined(a, b inventory.Communities) inventory.Communities {
-	return inventory.CommunitiesOf(append(slices.Collect(a.All()), slices.Collect(b.All())...)...)
 }
 
 // localPref is what routers of our AS are told. MetalLB sends 0 where nothing is said, FRR 100 then.
@@ -184,40 +156,15 @@ func (r *metalLBReader) told(a advertisement) (names []string) {
 	return slices.Compact(names)
 }
 
-// addAdvertisement adds one. MetalLB joins what several say of one prefix to one peer; in an inventory the first counts. So those that
-// differ by communities alone are joined here, and of others that is told.
-func (r *metalLBReader) addAdvertisement(p *metalLBPool, o *object, one inventory.Advertise) {
-	for i := range p.pool.Advertise {
-		have := &p.pool.Advertise[i]
-		same := have.Selector.String() == one.Selector.String()
-		if have.Aggregate != one.Aggregate || apart(have.Selector, one.Selector) || !meet(have.Racks, one.Racks) || !meet(have.Routers, one.Routers) {
-			continue
-		}
-		alike := have.LocalPref == one.LocalPref && have.Prepend == one.Prepend
-		if same && alike && slices.Equal(have.Racks, one.Racks) && slices.Equal(have.Routers, one.Routers) {
-			have.Communities = joined(have.Communities, one.Communities)
+// tellUnlike tells where two advertisements of a prefix want another local preference or path: the higher one is taken.
+func (r *metalLBReader) tellUnlike(p *metalLBPool, o *object, one inventory.Advertise) {
+	for _, have := range p.pool.Advertise {
+		if _, meet := common(have, one); meet && (have.LocalPref != one.LocalPref || have.Prepend != one.Prepend) {
+			r.note(o, "spec", Differs, fmt.Sprintf("has localPref %d and asPathPrepend %d; of pool %s another advertisement has %d and %d for the same routers: what both are of gets the higher ones",
+				one.LocalPref, one.Prepend, p.pool.Name, have.LocalPref, have.Prepend))
 			return
 		}
-		if !alike || have.Communities != one.Communities && (same || !have.Selector.Empty() && !one.Selector.Empty()) {
-			r.note(o, "spec", Differs, fmt.Sprintf("of pool %s another advertisement says other things to the same routers: in the inventory the first one counts", p.pool.Name))
-		}
 	}
-	p.pool.Advertise = append(p.pool.Advertise, one)
-}
-
-// apart reports whether two selectors choose no Service both: they want other values of one label.
-func apart(a, b inventory.Selector) bool {
-	for key, value := range a.MatchLabels {
-		if other, ok := b.MatchLabels[key]; ok && other != value {
-			return true
-		}
-	}
-	return false
-}
-
-// meet reports whether two lists of which an empty one means all have something in common.
-func meet(a, b []string) bool {
-	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
 // answer gives a pool what L2Advertisements say of it: its addresses are announced on their subnet.

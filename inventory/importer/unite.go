@@ -1,0 +1,140 @@
+package importer
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// MetalLB joins all advertisements that are of a Service, a Node and a peer: the peer hears the communities of all. In an inventory the first
+// one of a list counts. So the parts that several have in common are made advertisements of their own here, with what all of them say, and
+// come first.
+
+// mostUnited bounds how many advertisements are made of those of one pool.
+const mostUnited = 64
+
+// united are advertisements of which the first that fits says what all say together; false: they would be too many.
+func united(given []inventory.Advertise) ([]inventory.Advertise, bool) {
+	parts := slices.Clone(given)
+	for i := 0; i < len(parts); i++ {
+		for _, one := range given {
+			part, ok := common(parts[i], one)
+			if !ok || slices.ContainsFunc(parts, func(have inventory.Advertise) bool { return sameScope(have, part) }) {
+				continue
+			}
+			if len(parts) == mostUnited {
+				return given, false
+			}
+			parts = append(parts, part)
+		}
+	}
+	parts = distinct(parts)
+	size := map[int]int{}
+	for i := range parts {
+		for _, one := range given {
+			if covers(one, parts[i]) {
+				parts[i] = joined(parts[i], one)
+				size[i]++
+			}
+		}
+	}
+	order := make([]int, len(parts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
+	out := make([]inventory.Advertise, len(parts))
+	for to, from := range order {
+		out[to] = parts[from]
+	}
+	return needed(out), true
+}
+
+// distinct leaves out what has the scope of one before it.
+func distinct(all []inventory.Advertise) (out []inventory.Advertise) {
+	for _, a := range all {
+		if !slices.ContainsFunc(out, func(have inventory.Advertise) bool { return sameScope(have, a) }) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// needed leaves out what a later one says as well, with none between them that meets it.
+func needed(all []inventory.Advertise) []inventory.Advertise {
+	for i := len(all) - 2; i >= 0; i-- {
+		for j := i + 1; j < len(all); j++ {
+			_, meet := common(all[i], all[j])
+			if !meet {
+				continue
+			}
+			if covers(all[j], all[i]) && all[i].LocalPref == all[j].LocalPref && all[i].Prepend == all[j].Prepend && all[i].Communities == all[j].Communities {
+				all = slices.Delete(all, i, i+1)
+			}
+			break
+		}
+	}
+	return all
+}
+
+// common is what two advertisements are both of; false: nothing.
+func common(a, b inventory.Advertise) (inventory.Advertise, bool) {
+	racks, ok1 := bothOf(a.Racks, b.Racks)
+	routers, ok2 := bothOf(a.Routers, b.Routers)
+	selector, ok3 := bothSelectors(a.Selector, b.Selector)
+	part := a
+	part.Racks, part.Routers, part.Selector = racks, routers, selector
+	return part, ok1 && ok2 && ok3 && a.Aggregate == b.Aggregate
+}
+
+// bothOf are the names that two lists have of which an empty one means all; false: none.
+func bothOf(a, b []string) ([]string, bool) {
+	switch {
+	case len(a) == 0:
+		return b, true
+	case len(b) == 0:
+		return a, true
+	}
+	both := slices.DeleteFunc(slices.Clone(a), func(s string) bool { return !slices.Contains(b, s) })
+	return both, len(both) > 0
+}
+
+// bothSelectors chooses what two selectors choose; false: they want other values of one label.
+func bothSelectors(a, b inventory.Selector) (inventory.Selector, bool) {
+	out := inventory.Selector{MatchLabels: maps.Clone(a.MatchLabels), MatchExpressions: slices.Clone(a.MatchExpressions)}
+	for key, value := range b.MatchLabels {
+		if have, ok := out.MatchLabels[key]; ok && have != value {
+			return out, false
+		}
+		if out.MatchLabels == nil {
+			out.MatchLabels = map[string]string{}
+		}
+		out.MatchLabels[key] = value
+	}
+	for _, e := range b.MatchExpressions {
+		if !slices.ContainsFunc(out.MatchExpressions, func(have inventory.Requirement) bool { return have.String() == e.String() }) {
+			out.MatchExpressions = append(out.MatchExpressions, e)
+		}
+	}
+	return out, true
+}
+
+// sameScope reports whether two advertisements are of the same Services, racks, routers and prefixes.
+func sameScope(a, b inventory.Advertise) bool {
+	return a.Aggregate == b.Aggregate && a.Selector.String() == b.Selector.String() && slices.Equal(a.Racks, b.Racks) && slices.Equal(a.Routers, b.Routers)
+}
+
+// covers reports whether an advertisement is of all that another one is of.
+func covers(wide, narrow inventory.Advertise) bool {
+	part, ok := common(narrow, wide)
+	return ok && sameScope(part, narrow)
+}
+
+// joined is an advertisement with what another one says, too.
+func joined(a, b inventory.Advertise) inventory.Advertise {
+	a.Communities = inventory.CommunitiesOf(append(slices.Collect(a.Communities.All()), slices.Collect(b.Communities.All())...)...)
+	a.LocalPref, a.Prepend = max(a.LocalPref, b.LocalPref), max(a.Prepend, b.Prepend)
+	return a
+}
