@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/test/guide"
 	"plinth.dev/plinth/test/lab"
 )
@@ -61,6 +63,25 @@ func (r *reader) types(host, line string, instead ...string) string {
 	r.t.Logf("$ %s\n%s", line, out)
 	must(r.t, err)
 	return out
+}
+
+// imports has an inventory written from the cluster in the place of this home's: with pools on the link that have all VIPs.
+func (r *reader) imports(sources string, vips map[netip.Addr]string) {
+	r.t.Helper()
+	r.types(lab.ControlHost, "plinth import --name "+r.l.Topology.Name+" "+sources+" cluster > home.yaml || test $? = 1") // 1: something was guessed
+	text, err := os.ReadFile(filepath.Join(r.folder, "home.yaml"))
+	must(r.t, err)
+	r.t.Logf("imported:\n%s", text)
+	inv, problems := inventory.Parse(inventory.Document{Source: "home.yaml", Data: text})
+	must(r.t, problems.Err())
+	for vip := range vips {
+		if !slices.ContainsFunc(inv.Pools, func(p inventory.Pool) bool {
+			return len(p.Links) > 0 && slices.ContainsFunc(p.Ranges, func(one inventory.Range) bool { return one.Contains(vip) })
+		}) {
+			r.t.Errorf("no pool on the link has %v", vip)
+		}
+	}
+	must(r.t, r.l.ApplyInventory(r.t.Context(), string(text)))
 }
 
 // before follows the guide until another balancer is touched: it finds out which machine has each VIP, and pins the VIP's

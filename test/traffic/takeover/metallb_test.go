@@ -23,6 +23,7 @@ func TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection(t *testi
 	t.Logf("MetalLB's speakers answer: %v", was)
 	r := newReader(t, l)
 	r.put(workload("Deployment", "metallb-system", "controller") + "---\n" + workload("DaemonSet", "metallb-system", "speaker"))
+	r.imports("nodes,metallb", vips)
 	watch := watchHome(t, l, was)
 
 	r.before(vips, was)
