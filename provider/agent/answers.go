@@ -2,6 +2,7 @@ package agent
 
 import (
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -14,21 +15,25 @@ import (
 
 // answersAfter is for how long addresses of a pool have to be nobody's until the machine answers, with "unreachable", for those that nobody
 // serves. An edit that gives a pool the pods of Nodes reaches agents before the labels by which they learn of these
-// ([lb.InPoolLabel]): the controller writes them when it has accepted the edit. And a Node whose label goes may be one of which an
-// agent has yet to hear that no pool has it any more. Until all that is heard the machine's other routes count. An answer that is late
-// harms nobody, it spares packets to VIPs that are not in use their way back to the router; one that is over pods stops them.
-const answersAfter = 10 * time.Second
+// ([lb.InPoolLabel]): the controller writes them when it has accepted the edit, and may end in between, so that another one has to
+// lead first, which takes the 15 s of a lease and a start. An answer that is late harms nobody, it spares packets to VIPs that are
+// not in use their way back to the router; one that is over pods stops them.
+const answersAfter = time.Minute
+
+// answersWithin is for how long changes of labels put answers off: a kubelet may change its own Node's all the time.
+const answersWithin = 5 * time.Minute
 
 // answers are the addresses of pools that the machine answers for. What a pool has no more goes at once. What one begins to have comes
-// once nothing has changed of pools, or of Nodes that have addresses of them, for answersAfter, and while there is no doubt about
-// Nodes. Its zero value knows of no pools; those of the first inventory that it hears of count as had for long: so a machine that
-// joins answers as the others do. Of a process that follows another these are in the state on disk.
+// once nothing has changed of pools, or of Nodes that have addresses of them, for answersAfter, or of pools for answersWithin, and while
+// there is no doubt about Nodes. Its zero value knows of no pools; those of the first inventory that it hears of count as had for long:
+// so a machine that joins answers as the others do. Of a process that follows another these are in the state on disk.
 type answers struct {
 	pools   *netipx.IPSet // that are answered for; nil: none was heard of yet
 	all     *netipx.IPSet // of the inventory
 	read    *inventory.Inventory
 	labels  uint64    // the version of what Nodes have of them
 	since   time.Time // when either changed
+	bounded time.Time // when pools changed, or Nodes were in doubt last
 	version uint64    // changes of pools so far
 }
 
@@ -37,13 +42,16 @@ func (a *answers) observe(inv *inventory.Inventory, labels uint64, sure bool, no
 	if inv != a.read {
 		a.read = inv
 		if all := poolsOf(inv); a.all == nil || !all.Equal(a.all) {
-			a.all, a.since = all, now
+			a.all, a.since, a.bounded = all, now, now
 		}
+	}
+	if !sure {
+		a.bounded = now
 	}
 	if labels != a.labels {
 		a.labels, a.since = labels, now
 	}
-	switch left := answersAfter - now.Sub(a.since); {
+	switch left := min(answersAfter-now.Sub(a.since), answersWithin-now.Sub(a.bounded)); {
 	case a.pools == nil, sure && left <= 0:
 		a.set(a.all)
 	case a.pools.Equal(a.all):
@@ -101,12 +109,6 @@ func tellCoarse(before, now []netip.Prefix) {
 	}
 }
 
-// departed is what a Node had of pools that bore [lb.InPoolLabel], and bears it no more, or is gone.
-type departed struct {
-	had []netip.Prefix
-	at  time.Time
-}
-
 // takenChanged says that what one Node has of pools is not what it was. What it had counts for a while.
 func (s *sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 	s.version.taken++
@@ -117,31 +119,57 @@ func (s *sources) takenChanged(_ string, old, _ *[]netip.Prefix) {
 
 // depart has what Nodes had of pools count for a while: they bear no label any more, or bore it when the process before this one ended.
 func (s *sources) depart(had []netip.Prefix) {
-	if len(had) > 0 {
-		s.departed = append(s.departed, departed{had, time.Now()})
-		time.AfterFunc(answersAfter, s.changed)
+	now := time.Now()
+	for _, p := range had {
+		s.departed[p] = now
 	}
 }
 
-// takenNow is what Nodes have of pools: those that bear the label, and for answersAfter those that bore it. While Nodes are in doubt
-// it is only added to. It is asked with the lock held.
-func (s *sources) takenNow(now time.Time) []netip.Prefix {
-	if s.sure(now) {
-		before := len(s.departed)
-		s.departed = slices.DeleteFunc(s.departed, func(d departed) bool { return now.Sub(d.at) >= answersAfter })
-		if len(s.departed) != before {
+// forget lets go of what departed, once Nodes were in no doubt for s.grace since then. So long a controller may be away: it labels
+// again what lost its label to a restored backup, and a Node that was deleted and made again by its kubelet.
+func (s *sources) forget(now time.Time) {
+	if !s.sure(now) {
+		s.sureSince = time.Time{}
+		return
+	}
+	if s.sureSince.IsZero() {
+		s.sureSince = now
+	}
+	var next time.Duration
+	for p, at := range s.departed {
+		switch left := s.grace - now.Sub(latest(at, s.sureSince)); {
+		case left <= 0:
+			delete(s.departed, p)
 			s.version.taken++
+		case next == 0 || left < next:
+			next = left
 		}
 	}
+	if s.forgets != nil {
+		s.forgets.Stop()
+	}
+	if next > 0 {
+		s.forgets = time.AfterFunc(next, s.changed)
+	}
+}
+
+// latest is the later one of two times.
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// takenNow is what Nodes have of pools: those that bear the label, and for a while those that bore it. It is asked with the lock held.
+func (s *sources) takenNow(now time.Time) []netip.Prefix {
+	s.forget(now)
 	if s.taken != nil && s.takenAt == s.version.taken {
 		return s.taken
 	}
-	all := []netip.Prefix{}
+	all := slices.AppendSeq([]netip.Prefix{}, maps.Keys(s.departed))
 	for _, has := range s.inPools.items {
 		all = append(all, has...)
-	}
-	for _, d := range s.departed {
-		all = append(all, d.had...)
 	}
 	slices.SortFunc(all, netip.Prefix.Compare)
 	s.taken, s.takenAt = slices.Compact(all), s.version.taken
@@ -157,7 +185,8 @@ func (s *sources) selfSeen(old *node, now node) {
 	}
 }
 
-// isSure reports whether Nodes are as they should be: this machine's is there, and was not gone of late.
+// isSure reports whether Nodes are as they should be: this machine's is there, and was not gone of late, those in pools are listed, and
+// the pools are the ones that the controller labels by, for this agent can read the inventory.
 func (s *sources) isSure(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,12 +196,16 @@ func (s *sources) isSure(now time.Time) bool {
 // sure is isSure with the lock held.
 func (s *sources) sure(now time.Time) bool {
 	_, there := s.self.items[s.nodeName]
-	return there && (s.returned.IsZero() || now.Sub(s.returned) >= s.grace)
+	return there && s.inPools.synced && s.unread.inventory == nil && (s.returned.IsZero() || now.Sub(s.returned) >= s.grace)
 }
+
+// takenOfNode bounds what counts of one Node, pod CIDRs first: its kubelet writes its addresses.
+const takenOfNode = 64
 
 // reduceTaken keeps what a Node has that no VIP is given from.
 func reduceTaken(obj any) (has []netip.Prefix) {
-	for _, t := range taken.By(obj) {
+	all := taken.By(obj)
+	for _, t := range all[:min(len(all), takenOfNode)] {
 		has = append(has, t.Prefix)
 	}
 	return has

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -10,12 +11,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/routing"
+	"plinth.dev/plinth/wait"
 )
 
 // pooled is an inventory with a pool of these blocks.
@@ -42,41 +45,54 @@ func TestAPoolIsAnsweredForOnceNothingHasChangedForAWhile(t *testing.T) {
 		"though Nodes are in doubt":                {{0, []string{a}, 0, false, "[192.0.2.0/25]", 0}},
 		"a block more, later": {
 			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
-			{60 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
-			{64 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25]", 6 * time.Second},
-			{70 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25 198.51.100.0/24]", 0},
+			{100 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25]", 60 * time.Second},
+			{110 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25]", 50 * time.Second},
+			{160 * time.Second, []string{a, c}, 0, true, "[192.0.2.0/25 198.51.100.0/24]", 0},
 		},
 		"of a block that becomes wider, what there was all the time": {
 			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
-			{60 * time.Second, []string{"192.0.2.0/24"}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
-			{70 * time.Second, []string{"192.0.2.0/24"}, 0, true, "[192.0.2.0/24]", 0},
+			{100 * time.Second, []string{"192.0.2.0/24"}, 0, true, "[192.0.2.0/25]", 60 * time.Second},
+			{160 * time.Second, []string{"192.0.2.0/24"}, 0, true, "[192.0.2.0/24]", 0},
 		},
 		"what goes, at once": {
 			{0, []string{a, c}, 0, true, "[192.0.2.0/25 198.51.100.0/24]", 0},
 			{time.Second, []string{c}, 0, true, "[198.51.100.0/24]", 0},
 		},
-		"while labels come, later still": {
+		"while labels come, as of the next leader, later still": {
 			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
-			{60 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
-			{69 * time.Second, []string{a, b}, 1, true, "[192.0.2.0/25]", 10 * time.Second},
-			{78 * time.Second, []string{a, b}, 2, true, "[192.0.2.0/25]", 10 * time.Second},
-			{88 * time.Second, []string{a, b}, 2, true, "[192.0.2.0/24]", 0},
+			{100 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 60 * time.Second},
+			{130 * time.Second, []string{a, b}, 1, true, "[192.0.2.0/25]", 60 * time.Second},
+			{185 * time.Second, []string{a, b}, 2, true, "[192.0.2.0/25]", 60 * time.Second},
+			{245 * time.Second, []string{a, b}, 2, true, "[192.0.2.0/24]", 0},
+		},
+		"though a label comes and goes all the time, in the end": {
+			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{100 * time.Second, []string{a, b}, 1, true, "[192.0.2.0/25]", 60 * time.Second},
+			{150 * time.Second, []string{a, b}, 2, true, "[192.0.2.0/25]", 60 * time.Second},
+			{350 * time.Second, []string{a, b}, 3, true, "[192.0.2.0/25]", 50 * time.Second},
+			{400 * time.Second, []string{a, b}, 4, true, "[192.0.2.0/24]", 0},
+		},
+		"labels that come once Nodes are in no doubt count, however old the edit": {
+			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{100 * time.Second, []string{a, b}, 0, false, "[192.0.2.0/25]", 0},
+			{600 * time.Second, []string{a, b}, 0, false, "[192.0.2.0/25]", 0},
+			{601 * time.Second, []string{a, b}, 1, true, "[192.0.2.0/25]", 60 * time.Second},
 		},
 		"a label by itself changes nothing": {
 			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
-			{60 * time.Second, []string{a}, 1, true, "[192.0.2.0/25]", 0},
+			{100 * time.Second, []string{a}, 1, true, "[192.0.2.0/25]", 0},
 		},
 		"not while Nodes are in doubt": {
 			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
-			{60 * time.Second, []string{a, b}, 0, false, "[192.0.2.0/25]", 0},
+			{100 * time.Second, []string{a, b}, 0, false, "[192.0.2.0/25]", 0},
 			{600 * time.Second, []string{a, b}, 0, false, "[192.0.2.0/25]", 0},
 			{601 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/24]", 0},
 		},
 		"one that was taken away meanwhile, anew": {
 			{0, []string{a}, 0, true, "[192.0.2.0/25]", 0},
-			{60 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
-			{65 * time.Second, []string{a}, 0, true, "[192.0.2.0/25]", 0},
-			{72 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 10 * time.Second},
+			{100 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 60 * time.Second},
+			{130 * time.Second, []string{a}, 0, true, "[192.0.2.0/25]", 0},
+			{165 * time.Second, []string{a, b}, 0, true, "[192.0.2.0/25]", 60 * time.Second},
 		},
 	} {
 		var as answers
@@ -96,9 +112,9 @@ func TestNothingIsAnsweredForThatWasNoPoolsForLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var as answers
 		now, since, taken, quiet := time.Now(), map[string]time.Time{}, uint64(0), time.Now()
-		first := now
+		first, doubt := now, now
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
-			now = now.Add(time.Duration(rapid.IntRange(0, 15).Draw(t, "seconds")) * time.Second)
+			now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds")) * time.Second)
 			has := rapid.SliceOfDistinct(rapid.SampledFrom(blocks), rapid.ID).Draw(t, "pool")
 			if rapid.IntRange(0, 3).Draw(t, "label") == 0 {
 				taken, quiet = taken+1, now
@@ -111,10 +127,14 @@ func TestNothingIsAnsweredForThatWasNoPoolsForLong(t *testing.T) {
 				}
 			}
 			before := as.pools
-			sure := rapid.Bool().Draw(t, "sure")
+			sure := rapid.IntRange(0, 5).Draw(t, "sure") > 0
+			if !sure {
+				doubt = now
+			}
 			as.observe(pooled(has...), taken, sure, now)
 			for _, b := range blocks {
 				p := netip.MustParsePrefix(b)
+				labelled := now.Sub(quiet) < answersAfter && quiet != first && (now.Sub(since[b]) < answersWithin || now.Sub(doubt) < answersWithin)
 				switch answered := as.pools.ContainsPrefix(p); {
 				case before == nil && answered != slices.Contains(has, b):
 					t.Fatalf("of the first inventory, %v: %s: %t", has, b, answered)
@@ -122,7 +142,7 @@ func TestNothingIsAnsweredForThatWasNoPoolsForLong(t *testing.T) {
 					t.Fatalf("%s is answered for, and no pool has it", b)
 				case before != nil && before.ContainsPrefix(p) && slices.Contains(has, b) && !answered:
 					t.Fatalf("%s was answered for, and is not, though a pool has it still", b)
-				case before != nil && answered && !before.ContainsPrefix(p) && (!sure || now.Sub(since[b]) < answersAfter || now.Sub(quiet) < answersAfter && quiet != first):
+				case before != nil && answered && !before.ContainsPrefix(p) && (!sure || now.Sub(since[b]) < answersAfter || labelled):
 					t.Fatalf("%s is answered for after %v, sure: %t", b, now.Sub(since[b]), sure)
 				}
 			}
@@ -221,22 +241,41 @@ func TestNodesInPoolsAreKnownInEveryMode(t *testing.T) {
 	}
 }
 
+// takenIn is what Nodes will have of pools after so long a time.
+func takenIn(s *sources, after time.Duration) (in inputs) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	in.Taken = s.takenNow(time.Now().Add(after))
+	return in
+}
+
+// bears is how many Nodes bear the label, as the sources know.
+func bears(s *sources, n int) func(inputs) bool {
+	return func(inputs) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return len(s.inPools.items) == n
+	}
+}
+
+// forgetsAfter has the sources forget what departed after so long a time.
+func (s *sources) forgetsAfter(grace time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.grace = grace
+}
+
 func TestWhatANodeHadOfAPoolCountsForAWhile(t *testing.T) {
 	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), inPool("stranger", "203.0.113.16/28", "192.0.2.7"))
 	all := takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32")
 	until(t, s, "the Node in a pool is known", all)
-	takenIn := func(after time.Duration) (in inputs) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		in.Taken = s.takenNow(time.Now().Add(after))
-		return in
-	}
+	s.forgetsAfter(graceAfterDoubt)
 	if err := client.CoreV1().Nodes().Delete(t.Context(), "stranger", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, "it has gone", func(inputs) bool { return len(s.inPools.items) == 0 })
-	if in := takenIn(answersAfter - time.Second); !all(in) {
-		t.Errorf("at once there is left %v", in.Taken)
+	until(t, s, "it has gone", bears(s, 0))
+	if in := takenIn(s, graceAfterDoubt-5*time.Second); !all(in) {
+		t.Errorf("while a controller may be away there is left %v", in.Taken)
 	}
 
 	t.Log("the store is lost: this machine's own Node is gone, too")
@@ -244,19 +283,122 @@ func TestWhatANodeHadOfAPoolCountsForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, s, "the own Node is gone", func(inputs) bool { return !s.isSure(time.Now()) })
-	if in := takenIn(time.Hour); !all(in) {
+	if in := takenIn(s, time.Hour); !all(in) {
 		t.Errorf("while this machine's own Node is missing there is left %v", in.Taken)
 	}
-	s.grace = time.Minute
 	if _, err := client.CoreV1().Nodes().Create(t.Context(), rackNode("w1", "10.244.1.0/24", 2), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, "the own Node is back", func(inputs) bool { return s.isSure(time.Now().Add(2 * s.grace)) })
-	if in := takenIn(s.grace / 2); !all(in) {
-		t.Errorf("while those of others may come back there is left %v", in.Taken)
+	until(t, s, "the own Node is back", func(inputs) bool { return s.isSure(time.Now().Add(2 * graceAfterDoubt)) })
+	for _, after := range []time.Duration{graceAfterDoubt / 2, time.Hour} { // the hour is when the doubt is seen to be over
+		if in := takenIn(s, after); !all(in) {
+			t.Errorf("while those of others may come back there is left %v", in.Taken)
+		}
 	}
-	if in := takenIn(2 * s.grace); len(in.Taken) > 0 {
+	if in := takenIn(s, time.Hour+graceAfterDoubt); len(in.Taken) > 0 {
 		t.Errorf("in the end there is left %v", in.Taken)
+	}
+}
+
+// A backup that is older than the label has this machine's own Node as it is. A controller that was upgraded meanwhile labels again.
+func TestWhatALostLabelSaidCountsUntilAControllerLabelsAgain(t *testing.T) {
+	labelled := inPool("stranger", "203.0.113.16/28", "192.0.2.7")
+	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), labelled)
+	all := takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32")
+	until(t, s, "the Node in a pool is known", all)
+	s.forgetsAfter(graceAfterDoubt)
+	bare := labelled.DeepCopy()
+	delete(bare.Labels, lb.InPoolLabel)
+	for _, step := range []struct {
+		node *corev1.Node
+		n    int
+	}{{bare, 0}, {labelled, 1}} {
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), step.node, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		until(t, s, "the label is as it should be", bears(s, step.n))
+		if in := takenIn(s, graceAfterDoubt-5*time.Second); !all(in) {
+			t.Errorf("of %d labelled Nodes there is left %v", step.n, in.Taken)
+		}
+	}
+	if in := takenIn(s, time.Hour); !all(in) {
+		t.Errorf("of a Node that is labelled again there is left %v", in.Taken)
+	}
+}
+
+func TestAnAgentThatBeginsWhileTheStoreIsLostForgetsNothing(t *testing.T) {
+	s, client := followed(t, inventory.ModeDirect)
+	s.forgetsAfter(graceAfterDoubt)
+	s.mu.Lock()
+	s.depart([]netip.Prefix{netip.MustParsePrefix("203.0.113.16/28")})
+	s.mu.Unlock()
+	all := takes("203.0.113.16/28")
+	if in := takenIn(s, time.Hour); !all(in) {
+		t.Errorf("before there is a Node of this machine there is left %v", in.Taken)
+	}
+	if _, err := client.CoreV1().Nodes().Create(t.Context(), rackNode("w1", "10.244.1.0/24", 2), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	wait.True(t, 20*time.Second, 5*time.Millisecond, "the Node is known", func() (bool, string) { return s.isSure(time.Now()), "" })
+	for _, after := range []time.Duration{time.Hour, time.Hour + graceAfterDoubt - time.Second} {
+		if in := takenIn(s, after); !all(in) {
+			t.Errorf("%v later there is left %v", after, in.Taken)
+		}
+	}
+	if in := takenIn(s, time.Hour+graceAfterDoubt); len(in.Taken) > 0 {
+		t.Errorf("in the end there is left %v", in.Taken)
+	}
+}
+
+// The controller labels by pools that this agent cannot read, and its own are the older ones.
+func TestNothingIsForgottenWhileTheInventoryCannotBeRead(t *testing.T) {
+	s, client := followed(t, inventory.ModeDirect, rackNode("w1", "10.244.1.0/24", 1), inPool("stranger", "203.0.113.16/28", "192.0.2.7"))
+	all := takes("192.0.2.7/32", "203.0.113.16/28", "203.0.113.99/32")
+	inv := until(t, s, "the Node in a pool is known", all).Inventory
+	s.forgetsAfter(graceAfterDoubt)
+	s.accept(t.Context(), source.Followed{}, errors.New("a newer version stored it"))
+	if err := client.CoreV1().Nodes().Delete(t.Context(), "stranger", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, "its label is gone", bears(s, 0))
+	if in := takenIn(s, time.Hour); !all(in) || s.isSure(time.Now()) {
+		t.Errorf("while it cannot be read there is left %v", in.Taken)
+	}
+	s.accept(t.Context(), source.Followed{Inventory: inv}, nil)
+	if in := takenIn(s, time.Hour); !all(in) || !s.isSure(time.Now()) {
+		t.Errorf("once it can be read there is left %v", in.Taken)
+	}
+	if in := takenIn(s, time.Hour+graceAfterDoubt); len(in.Taken) > 0 {
+		t.Errorf("in the end there is left %v", in.Taken)
+	}
+}
+
+// One timer is for all that departs, whatever a kubelet does to its Node.
+func TestAPassIsMadeOnceWhatANodeHadIsForgotten(t *testing.T) {
+	woken := make(chan struct{}, 1)
+	s := newSources(fake.NewClientset(), "kube-system", "w1", func() { woken <- struct{}{} })
+	s.self.items["w1"], s.inPools.synced, s.grace = node{}, true, 20*time.Millisecond
+	s.depart([]netip.Prefix{netip.MustParsePrefix("203.0.113.16/28"), netip.MustParsePrefix("203.0.113.32/28")})
+	if in := takenIn(s, 0); !takes("203.0.113.16/28", "203.0.113.32/28")(in) {
+		t.Errorf("at once there is left %v", in.Taken)
+	}
+	select {
+	case <-woken:
+	case <-time.After(20 * time.Second):
+		t.Fatal("no pass is made")
+	}
+	if in := takenIn(s, 0); len(in.Taken) > 0 {
+		t.Errorf("in the end there is left %v", in.Taken)
+	}
+}
+
+func TestNoNodeHasMoreOfPoolsThanABound(t *testing.T) {
+	n := inPool("hostile", "203.0.113.16/28", "192.0.2.7")
+	for i := range 1000 {
+		n.Status.Addresses = append(n.Status.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: fmt.Sprintf("203.0.112.%d", i%256)})
+	}
+	if has := reduceTaken(n); len(has) > 100 || has[0].String() != "203.0.113.16/28" {
+		t.Errorf("it has %d, the first is %v", len(has), has[0])
 	}
 }
 

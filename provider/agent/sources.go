@@ -35,11 +35,13 @@ type sources struct {
 	claims    *mirror[claim]
 	endpoints *mirror[endpointSlice]
 	nodes     *mirror[*routing.Node]
-	inPools   *mirror[[]netip.Prefix] // what each Node has of pools, of those that bear the label
-	departed  []departed
-	taken     []netip.Prefix // for takenAt; never changed; nil: it is to be made
-	takenAt   uint64         // a version.taken
-	returned  time.Time      // since when this machine's Node is back; zero: it was not gone
+	inPools   *mirror[[]netip.Prefix]    // what each Node has of pools, of those that bear the label
+	departed  map[netip.Prefix]time.Time // what Nodes had of pools that bear the label no more, or are gone, and since when
+	forgets   *time.Timer                // when the next of these is forgotten; nil: none ever was to be
+	sureSince time.Time                  // since when Nodes are in no doubt; zero: they are
+	taken     []netip.Prefix             // for takenAt; never changed; nil: it is to be made
+	takenAt   uint64                     // a version.taken
+	returned  time.Time                  // since when this machine's Node is back; zero: it was not gone
 	catalog   *catalog
 	secrets   map[string]*mirror[map[string][]byte]
 	inventory *inventory.Inventory
@@ -78,7 +80,8 @@ func newSources(client kubernetes.Interface, namespace, nodeName string, changed
 	s := &sources{
 		client: client, namespace: namespace, nodeName: nodeName, changed: changed, accepted: time.Now(),
 		shift: shift{pause: shiftPause}, grace: graceAfterDoubt, patience: secretPatience, trialGrace: source.TrialGrace, catalog: newCatalog(), moved: map[string]*routing.Node{},
-		secrets: map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
+		departed: map[netip.Prefix]time.Time{},
+		secrets:  map[string]*mirror[map[string][]byte]{}, stopSecret: map[string]context.CancelFunc{},
 	}
 	s.follow = func(ctx context.Context, rack string, set func(source.Followed, error)) error {
 		return source.Follow(ctx, hearing{client, s.hearAccepted}, namespace, rack, nodeName, set)
