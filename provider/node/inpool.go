@@ -15,30 +15,30 @@ import (
 	"plinth.dev/plinth/provider/taken"
 )
 
-// inPools is what the pools in force have of a Node.
-func (c *Controller) inPools(node *v1.Node) []inventory.TakenAddress {
-	inv := c.options.InForce.Get()
+// inPools is what the pools of an inventory have of a Node; nil: none is in force.
+func inPools(inv *inventory.Inventory, node *v1.Node) []inventory.TakenAddress {
 	if inv == nil {
 		return nil
 	}
 	return taken.InPools(node, inv.PoolRanges())
 }
 
-// inPoolLabel is the value of [lb.InPoolLabel] that a Node should have; empty: none. ok is false where it has it, or nothing is known.
-func (c *Controller) inPoolLabel(node *v1.Node) (pool string, ok bool) {
-	if in := c.inPools(node); len(in) > 0 {
+// inPoolLabel is the value of [lb.InPoolLabel] that a Node should have by an inventory; empty: none. It is wrong where the Node has
+// another one; without an inventory none is.
+func inPoolLabel(inv *inventory.Inventory, node *v1.Node) (pool string, wrong bool) {
+	if in := inPools(inv, node); len(in) > 0 {
 		pool = slices.MinFunc(in, func(a, b inventory.TakenAddress) int { return cmp.Compare(a.Pool, b.Pool) }).Pool
 	}
 	has, there := node.Labels[lb.InPoolLabel]
-	return pool, c.options.InForce.Get() != nil && (has != pool || there && pool == "")
+	return pool, inv != nil && (has != pool || there && pool == "")
 }
 
 // labelInPool has a Node bear [lb.InPoolLabel] as it should, and reports whether that took a write. It does so of every Node, of those too
 // that are no machine and of those that nobody has initialised: their pods run, and agents of other racks learn of them by it alone. So
 // it is a write of its own, which says nothing else of the Node, and takes the label away whoever put it there.
 func (c *Controller) labelInPool(ctx context.Context, node *v1.Node) (wrote bool, err error) {
-	pool, ok := c.inPoolLabel(node)
-	if !ok {
+	pool, wrong := inPoolLabel(c.options.InForce.Get(), node)
+	if !wrong {
 		return false, nil
 	}
 	patch, err := inPoolPatch(node, pool)
@@ -48,7 +48,11 @@ func (c *Controller) labelInPool(ctx context.Context, node *v1.Node) (wrote bool
 	if _, err := c.cluster.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
 		return false, err
 	}
-	c.log.Info("labelled a node by the pool that has addresses of it", "node", node.Name, "pool", pool)
+	if pool == "" {
+		c.log.Info("took the label of a pool from a node: none has addresses of it", "node", node.Name, "pool", node.Labels[lb.InPoolLabel])
+	} else {
+		c.log.Info("labelled a node by the pool that has addresses of it", "node", node.Name, "pool", pool)
+	}
 	return true, nil
 }
 

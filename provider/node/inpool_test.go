@@ -1,6 +1,8 @@
 package node
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -9,7 +11,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
@@ -160,6 +164,63 @@ func TestTheLabelOfAPoolIsForTheNodeAsItWasRead(t *testing.T) {
 	} {
 		if got, err := inPoolPatch(n, pool); err != nil || string(got) != want {
 			t.Errorf("%q: %s, %v, want %s", pool, got, err, want)
+		}
+	}
+}
+
+// Another one's policy on labels is no reason to leave a machine's Node without its place, its taint and its provider ID.
+func TestALabelOfAPoolThatIsRefusedHindersNothingElse(t *testing.T) {
+	for what, c := range map[string]struct {
+		refusal error
+		rest    bool
+	}{
+		"a policy refuses it": {apierrors.NewInvalid(v1.SchemeGroupVersion.WithKind("Node").GroupKind(), "w1", nil), true},
+		"it may not be set":   {apierrors.NewForbidden(v1.Resource("nodes"), "w1", nil), true},
+		"the Node is another": {apierrors.NewConflict(v1.Resource("nodes"), "w1", nil), false},
+	} {
+		d := newDesk(t, "{name: w1, addresses: [10.10.1.11]}]}]\n  pools: [{name: public, addresses: [192.0.2.0/24")
+		client, applied := d.cluster.Client.(*fake.Clientset), false
+		client.PrependReactor("patch", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			if a.(clienttesting.PatchAction).GetPatchType() == types.MergePatchType {
+				return true, nil, c.refusal
+			}
+			applied = true
+			return true, &v1.Node{}, nil
+		})
+		if err := d.cluster.Nodes.Informer().GetIndexer().Update(nodeWith("w1", "192.0.2.0/26", "10.10.1.11")); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.sync(t.Context(), "w1"); !errors.Is(err, c.refusal) || applied != c.rest {
+			t.Errorf("%s: the rest is written: %t, want %t; error %v", what, applied, c.rest, err)
+		}
+	}
+}
+
+// At the start no inventory is in force for a moment: no label is wrong then.
+func TestWithoutAnInventoryNoLabelOfAPoolIsWrong(t *testing.T) {
+	n := nodeWith("w1", "192.0.2.0/26", "10.10.1.11")
+	for has, want := range map[string]bool{"": true, "public": false, "other": true} {
+		n.Labels = map[string]string{lb.InPoolLabel: has}
+		if pool, wrong := inPoolLabel(withPools(t, "{name: public, addresses: [192.0.2.0/24]}"), n); wrong != want || pool != "public" {
+			t.Errorf("%q: it should be %q, is wrong: %t", has, pool, wrong)
+		}
+		if pool, wrong := inPoolLabel(nil, n); wrong {
+			t.Errorf("%q: without an inventory it should be %q", has, pool)
+		}
+	}
+}
+
+func TestTheLogSaysWhetherALabelOfAPoolCameOrWent(t *testing.T) {
+	d := newDesk(t, "{name: w1, addresses: [10.10.1.11]}]}]\n  pools: [{name: public, addresses: [192.0.2.0/24")
+	var log bytes.Buffer
+	d.log = slog.New(slog.NewTextHandler(&log, nil))
+	went := nodeWith("went", "10.9.1.0/24", "10.9.0.1")
+	went.Labels = map[string]string{lb.InPoolLabel: "former"}
+	for n, want := range map[*v1.Node]string{nodeWith("came", "192.0.2.0/26", "10.9.0.2"): "labelled a node", went: "took the label of a pool from a node"} {
+		log.Reset()
+		d.sees(n)
+		if got := log.String(); !strings.Contains(got, want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: %q, want %q", n.Name, got, want)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (c *Controller) Report(node *v1.Node, m inventory.Machine, err error) {
 // reportTaken records that pools have addresses of a Node, be it a machine of the inventory or not: it joined after they were made.
 func (c *Controller) reportTaken(node *v1.Node) {
 	var in []string
-	for _, a := range c.inPools(node) {
+	for _, a := range inPools(c.options.InForce.Get(), node) {
 		in = append(in, fmt.Sprintf("pool %s has %v of %s", a.Pool, a.Of, a.Who))
 	}
 	if len(in) == 0 {

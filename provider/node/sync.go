@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -85,8 +86,8 @@ func (c *Controller) isOurs(node *v1.Node) bool {
 	if !initialising(node) {
 		return true
 	}
-	_, ok := c.inPoolLabel(node)
-	return ok
+	_, wrong := inPoolLabel(c.options.InForce.Get(), node)
+	return wrong
 }
 
 // enqueueSharing queues the other Nodes that report the system UUID of a Node: what it tells of them depends on this one.
@@ -127,12 +128,18 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 		return err
 	}
 	d, ok := c.desiredOf(node)
-	if wrote, err := c.labelInPool(ctx, node); wrote || err != nil {
+	wrote, err := c.labelInPool(ctx, node)
+	if wrote || apierrors.IsConflict(err) {
 		return err // the informer shows what was written, and then the rest is done
 	}
-	if !ok {
-		return nil
+	if ok {
+		err = errors.Join(err, c.applyDesired(ctx, node, d)) // whoever refuses a label may take the rest
 	}
+	return err
+}
+
+// applyDesired has a Node be as the inventory wants it.
+func (c *Controller) applyDesired(ctx context.Context, node *v1.Node, d desired) error {
 	patch, ok, err := d.patch(node)
 	if err != nil || !ok {
 		return err
@@ -140,6 +147,6 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	if _, err := apply(ctx, c.cluster.Client.CoreV1().Nodes(), patch); err != nil {
 		return err
 	}
-	c.log.Info("reconciled a node with the inventory", "node", name)
+	c.log.Info("reconciled a node with the inventory", "node", node.Name)
 	return nil
 }
