@@ -82,11 +82,16 @@ func (s *session) onNoHoldTime() {
 // isWatched reports whether BFD is up.
 func (s *session) isWatched() bool { return s.bfdState() == bfd.Up.String() }
 
-// onWatched goes on with a session whose BFD is up.
+// onWatched goes on with a session whose BFD is up. One that was refused for lack of it is tried at once: a router may start its BFD
+// long after BGP, and this end of it runs on meanwhile.
 func (s *session) onWatched() {
-	if s.phase == unwatched && s.isWatched() {
+	switch {
+	case !s.isWatched():
+	case s.phase == unwatched:
 		s.in.watched()
 		s.timer.Reset(attemptTime)
+	case s.phase == paused && s.looksFirst && s.noHold:
+		s.onTimer()
 	}
 }
 
@@ -99,7 +104,9 @@ func (s *session) onBFDOverdue() {
 	s.refuseUnwatched(noBFDEither)
 }
 
-// refuseUnwatched ends a session that has no hold time, for what lacks besides: the router withdraws at once what it got.
+// refuseUnwatched ends a session that has no hold time, for what lacks besides. A router that was told routes over it withdraws them at
+// once. Where GoBGP is held still, the connection ends without a NOTIFICATION, and a router in graceful restart keeps what the
+// process before this one announced for as long as its restart time says.
 func (s *session) refuseUnwatched(detail string) {
 	s.closeServer(context.Background(), withNotification)
 	s.refuse(detail)

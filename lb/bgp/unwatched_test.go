@@ -86,13 +86,7 @@ func TestARouterWithoutAHoldTimeIsToldAllOnceBFDIsUp(t *testing.T) {
 	if n := l.heard(); n > 0 {
 		t.Errorf("the router was sent %d UPDATEs before BFD began", n)
 	}
-	router, err := bfd.NewListeners().Open(bfd.Terms{
-		Local: netip.MustParseAddr("127.0.0.3"), Remote: netip.MustParseAddr("127.0.0.1"), Timers: bfd.Timers{Interval: 50 * time.Millisecond, Multiplier: 3},
-	}, logger(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	router.Begin()
+	router := beginBFD(t, "127.0.0.3")
 	becomes(t, s, l, []string{"2001:db8:113::10/128", "203.0.113.11/32"}, nil)
 	router.Close(t.Context(), 0)
 	wait.True(t, 6*time.Second, 20*time.Millisecond, "the session ends with BFD", func() (bool, string) {
@@ -104,6 +98,35 @@ func TestARouterWithoutAHoldTimeIsToldAllOnceBFDIsUp(t *testing.T) {
 		st := s.State(t.Context())[0]
 		return !st.Up, fmt.Sprint(st)
 	})
+}
+
+// beginBFD has a router begin its BFD.
+func beginBFD(t *testing.T, addr string) *bfd.Session {
+	t.Helper()
+	router, err := bfd.NewListeners().Open(bfd.Terms{
+		Local: netip.MustParseAddr(addr), Remote: netip.MustParseAddr("127.0.0.1"), Timers: bfd.Timers{Interval: 50 * time.Millisecond, Multiplier: 3},
+	}, logger(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	router.Begin()
+	return router
+}
+
+// A router may start its BFD after BGP. The pause, of a minute and more, is for those that change nothing.
+func TestARefusedSessionIsTriedAtOnceWhenBFDComesUp(t *testing.T) {
+	l, s, x := timeless(t, "127.0.0.4")
+	becomesOf(t, s, unwatched)
+	onOwner(t, x, func() {
+		x.limits = 4
+		x.onTimer() // BFD has had its time
+		if left := time.Until(x.heldUntil); x.phase != paused || left < limitPauseMax/2 {
+			t.Errorf("%s, for %v more: %v", x.phase, left, x.state)
+		}
+	})
+	router := beginBFD(t, "127.0.0.4")
+	becomes(t, s, l, []string{"2001:db8:113::10/128", "203.0.113.10/32"}, nil)
+	router.Close(t.Context(), 0)
 }
 
 // TestTheHoldTimeOfAnOPENIsFound fails where a version of GoBGP has it elsewhere: nothing would be held back then.
