@@ -412,9 +412,9 @@ const (
 	// program is known to route pods, its mode cannot reach machines of other subnets, or routers are
 	// taken from racks. If it is meant, as when a CNI routes pods from now on: plinth allow DIGEST.
 	PodsCut Code = "P1016"
-	// The change would give a pool addresses that the cluster has: pods, Nodes or Services. Each machine keeps packets to
-	// addresses of pools that nobody has from bouncing between it and its router, so nobody would reach these any
-	// more. Take the addresses out of the pool, or list them in its exclude.
+	// The change would give a pool addresses that the cluster has: pods, Nodes or Services. No VIP is given from there, and each machine
+	// answers packets to addresses of pools that nobody has, in place of its router. Nodes and their pods are left out of that by a
+	// label, which the controller gives; of a Node that joins later they are out of reach until it bears it. Take the addresses out of the pool, or list them in its exclude.
 	PoolTakesCluster Code = "P1017"
 	// ConfigMaps whose names differ only in the hash that kustomize adds, ten letters at the end, were created in the same second,
 	// as when a backup is put back, and say different things. Which is the younger one cannot be known, and none of them was found

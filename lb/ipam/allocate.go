@@ -217,7 +217,8 @@ func (s *search) bars(p *pool, a netip.Addr, asked bool) lb.Reason {
 
 // MayAdopt says whether a Service that another program gave a may go on having
 // it: under the rules for asking for it at the time now, but from a pool of any state, and
-// whoever has it among externalIPs, as with what Plinth gave: packets to it go on as they do.
+// whoever has it among externalIPs, as with what Plinth gave: packets to it go on as they do. So whoever may write a Service's status
+// can have an address adopted that others have among theirs, and that nobody would get by asking.
 // A Reason other than "" says why not.
 func (l *Ledger) MayAdopt(a netip.Addr, r Request, now time.Time) lb.Reason {
 	l.endQuarantines(now)

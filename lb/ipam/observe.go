@@ -157,7 +157,7 @@ func (s *State) Load(objects []Object, services []Holder) Effects {
 // Adopt enters the addresses that the status of a Service shows and nobody holds: another
 // balancer's, or an older version's. Each is claimed once the Service is reconciled. One that
 // the Service would not get by asking for it is denied, since anybody may have written it
-// there, and kept from others until the status is cleared.
+// there, and kept from others until the status is cleared; but others' externalIPs deny none, see [Ledger.MayAdopt].
 func (s *State) Adopt(r Request, now time.Time) (adopted []netip.Addr, denied []Denial, e Effects) {
 	for _, a := range r.Shown {
 		if s.IsHolder(a, r.Service) {
