@@ -89,13 +89,12 @@ func ansibleVarsOf(file string) (kind, name string) {
 func ansibleVarsFile(doc inventory.Document, kind, name string) (all []*object, notes Notes) {
 	pages, err := pagesOf(doc.Data)
 	for _, page := range pages {
-		vars := (&copier{maxNodes}).copy(page, 0)
 		switch {
 		case page.Kind == yaml.ScalarNode && page.Tag == "!!null":
-		case vars == nil || vars.Kind != yaml.MappingNode:
+		case page.Kind != yaml.MappingNode:
 			notes = append(notes, ansibleNote(doc.Source, page, Error, NotValid, "is no mapping of variables"))
 		default:
-			all = append(all, ansibleObject(doc.Source, kind, scalar(name, vars.Line, vars.Column), nil, nil, vars))
+			all = append(all, ansibleObject(doc.Source, kind, scalar(name, page.Line, page.Column), nil, nil, page))
 		}
 	}
 	if !errors.Is(err, io.EOF) {
@@ -200,7 +199,8 @@ func (f *ansibleInventory) host(pattern *yaml.Node, group *yaml.Node, vars *yaml
 			addNode(&e.groups, scalar(group.Value, pattern.Line, pattern.Column))
 		}
 		for i := 0; i+1 < len(vars.Content); i += 2 {
-			e.set(vars.Content[i], (&copier{maxNodes}).copy(vars.Content[i+1], 0))
+			own, _ := plain(vars.Content[i+1]) // of this host, and plain already
+			e.set(vars.Content[i], own)
 		}
 	}
 }

@@ -135,10 +135,8 @@ func iniWords(line string) (words []iniWord) {
 func iniValue(text string, line, column int) *yaml.Node {
 	if (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")) && !isTemplate(text) {
 		if pages, _ := pagesOf([]byte(text)); len(pages) == 1 {
-			if n := (&copier{maxNodes}).copy(pages[0], 0); n != nil {
-				shift(n, line, column)
-				return n
-			}
+			shift(pages[0], line, column)
+			return pages[0]
 		}
 	}
 	return scalar(text, line, column)

@@ -12,24 +12,20 @@ func ansiblePage(source string, root *yaml.Node) ([]*object, Notes, bool) {
 	if child(root, "kind") != nil || root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
 		return nil, nil, false
 	}
-	tell := func(severity Severity, code Code, message string) ([]*object, Notes, bool) {
-		return nil, Notes{ansibleNote(source, root, severity, code, message)}, true
+	tell := func(severity Severity, message string) ([]*object, Notes, bool) {
+		return nil, Notes{ansibleNote(source, root, severity, NotRead, message)}, true
 	}
 	if plugin := child(root, "plugin"); plugin != nil {
-		return tell(Told, NotRead, fmt.Sprintf("asks the plugin %s for an inventory, which is not run: give what ansible-inventory -i FILE --list --yaml prints", plugin.Value))
+		return tell(Told, fmt.Sprintf("asks the plugin %s for an inventory, which is not run: give what ansible-inventory -i FILE --list --yaml prints", plugin.Value))
 	}
 	if child(root, "_meta") != nil {
-		return tell(Error, NotRead, "is the form in which programs tell Ansible of an inventory: give what ansible-inventory --list --yaml prints")
+		return tell(Error, "is the form in which programs tell Ansible of an inventory: give what ansible-inventory --list --yaml prints")
 	}
 	if !isAnsible(root) {
-		return tell(Told, NotRead, "is no inventory of Ansible's, which has groups with hosts, children and vars; it is not read")
-	}
-	whole := (&copier{maxNodes}).copy(root, 0)
-	if whole == nil {
-		return tell(Error, NotRead, fmt.Sprintf("has more than %d values, or aliases of themselves", maxNodes))
+		return tell(Told, "is no inventory of Ansible's, which has groups with hosts, children and vars; it is not read")
 	}
 	f := &ansibleInventory{source: source}
-	f.groupsIn(whole, nil)
+	f.groupsIn(root, nil)
 	return f.objects(), f.notes, true
 }
 

@@ -45,11 +45,10 @@ func netboxPage(source string, root *yaml.Node) ([]*object, Notes, bool) {
 	var all []*object
 	for _, item := range items {
 		kind := netboxKind(item)
-		whole := (&copier{maxNodes}).copy(item, 0)
-		if kind == "" || whole == nil {
+		if kind == "" {
 			return nil, nil, false
 		}
-		all = append(all, netboxObject(source, kind, whole))
+		all = append(all, netboxObject(source, kind, item))
 	}
 	if next := child(root, "next"); results != nil && next != nil && next.Tag != "!!null" {
 		at := inventory.Position{Source: source, Line: next.Line, Column: next.Column}
