@@ -21,13 +21,12 @@ type ansibleReader struct {
 	rackVar    string                  // whose value is the rack; empty: rackGroup says it
 	rackGroup  string                  // what the names of groups begin with that are racks
 	racks      map[string]string       // by value
-	taken      map[string]bool         // names of racks
 	vars       []map[string]ansibleVar // of the hosts that are Nodes
 	ofCluster  map[string]bool         // variables that are asked for once, whatever host has them
 }
 
 func readAnsible(d *draft) {
-	r := &ansibleReader{draft: d, ansibleTree: treeOf(d), racks: map[string]string{}, taken: map[string]bool{}, ofCluster: map[string]bool{}}
+	r := &ansibleReader{draft: d, ansibleTree: treeOf(d), ofCluster: map[string]bool{}}
 	r.nodeGroups = r.chosenGroups()
 	r.chooseRacks()
 	if r.nodeGroups == nil && len(r.hosts) > 0 {
@@ -100,12 +99,11 @@ func (r *ansibleReader) host(h *ansibleHost) {
 	for _, o := range h.objects {
 		r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
 	}
-	r.nodes = append(r.nodes, node{m.Labels, m.Rack})
 }
 
 // machineName is that of the Node, which the host's name is taken for.
 func (r *ansibleReader) machineName(o *object) string {
-	name, same := nameIn(o.name, map[string]bool{})
+	name, same := cleanName(o.name)
 	if _, err := netip.ParseAddr(o.name); err == nil {
 		r.note(o, "metadata.name", Guessed, "the host has an address for a name, and the machine is named by it: write the name of its Node")
 	} else if !same {
@@ -262,15 +260,12 @@ func taintIn(text string) (inventory.Taint, bool) {
 
 // rackOf is the rack of a host, by the variable or the group that says it. Its zone is that of the first host in it.
 func (r *ansibleReader) rackOf(vars map[string]ansibleVar, groups map[string]int) string {
-	value := r.groupRack(groups)
+	value, by := r.groupRack(groups), ansibleVar{}
 	if v := vars[r.rackVar]; r.rackVar != "" && v.node != nil {
 		if text, ok := r.value(v); ok {
-			value = text
+			value, by = text, v
 			v.object.mark(carried, v.path())
 		}
-	}
-	if value == "" {
-		value = defaultRack
 	}
 	v := vars["zone"]
 	zone, ok := r.value(v)
@@ -278,16 +273,15 @@ func (r *ansibleReader) rackOf(vars map[string]ansibleVar, groups map[string]int
 		r.tellOnce(v.object, v.path(), NotValid, fmt.Sprintf("%q is no value of a label, and no zone: it is left out", zone))
 		zone, ok = "", false
 	}
-	name, known := r.racks[value]
-	if !known {
-		name, _ = nameIn(value, r.taken)
-		r.racks[value] = name
-		r.rack(name).Zone = zone
-	}
-	if rack := r.rack(name); ok && rack.Zone == zone {
+	name, sameZone := r.rackFor(value, value, zone, func(message string) {
+		if by.object != nil {
+			r.tellOnce(by.object, by.path(), Renamed, message)
+		}
+	})
+	if ok && sameZone {
 		v.object.mark(carried, v.path())
 	} else if ok {
-		r.tellOnce(v.object, v.path(), Differs, fmt.Sprintf("%q; other hosts of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, rack.Zone))
+		r.tellOnce(v.object, v.path(), Differs, fmt.Sprintf("%q; other machines of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, r.rack(name).Zone))
 	}
 	return name
 }

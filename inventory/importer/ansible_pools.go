@@ -40,7 +40,7 @@ func (r *ansibleReader) isTrue(name string) (yes, there bool) {
 
 // pools carries over what playbooks give to MetalLB, kube-vip and Cilium.
 func (r *ansibleReader) pools() {
-	p := &ansiblePools{ansibleReader: r, taken: map[string]bool{}, routers: map[string]bool{}, aliases: map[string]inventory.Community{}}
+	p := &ansiblePools{ansibleReader: r, aliases: map[string]inventory.Community{}}
 	if config := r.shared("metallb_config"); config.node != nil && p.installed(config) {
 		p.kubespray(config)
 	}
@@ -54,8 +54,7 @@ func (r *ansibleReader) pools() {
 // ansiblePools are pools and routers in the making.
 type ansiblePools struct {
 	*ansibleReader
-	taken, routers map[string]bool // names
-	aliases        map[string]inventory.Community
+	aliases map[string]inventory.Community
 }
 
 // installed reports whether MetalLB is, by kubespray, and nobody else tells of it.
@@ -92,26 +91,18 @@ func (r *ansibleReader) texts(v ansibleVar, path string, n *yaml.Node) (texts, p
 	return texts, paths
 }
 
-// ranges reads addresses that no other pool has. Several may stand in one text, with commas or blanks between them.
-func (p *ansiblePools) ranges(v ansibleVar, path string, n *yaml.Node, own []inventory.Range) (all []inventory.Range) {
-	taken := func(one inventory.Range) bool {
-		return slices.ContainsFunc(slices.Concat(own, all), one.Overlaps) || slices.ContainsFunc(p.inv.Pools, func(q inventory.Pool) bool { return slices.ContainsFunc(q.Ranges, one.Overlaps) })
-	}
+// ranges reads the addresses of a pool. Several may stand in one text, with commas or blanks between them.
+func (p *ansiblePools) ranges(v ansibleVar, path string, n *yaml.Node, pool string) (all []inventory.Range) {
 	texts, paths := p.texts(v, path, n)
 	for i, text := range texts {
 		v.object.mark(carried, paths[i])
-		for _, part := range strings.Split(text, ",") {
-			one, err := rangeIn(part)
-			switch {
-			case err != nil:
+		for part := range strings.SplitSeq(text, ",") {
+			one, err := p.takeRange(part, pool)
+			if err != nil {
 				p.tellOnce(v.object, paths[i], NotValid, fmt.Sprintf("%v: it is left out", err))
-			case !one.First.IsGlobalUnicast() || !one.Last.IsGlobalUnicast():
-				p.tellOnce(v.object, paths[i], NotValid, fmt.Sprintf("%v has addresses that no router carries: it is left out", one))
-			case taken(one):
-				p.tellOnce(v.object, paths[i], NotValid, fmt.Sprintf("%v: a pool has addresses of it already; it is left out", one))
-			default:
-				all = append(all, one)
+				continue
 			}
+			all = append(all, one)
 		}
 	}
 	return all
@@ -168,16 +159,14 @@ func eachOf(n *yaml.Node, do func(key string, value *yaml.Node)) {
 // kubesprayPools are the pools of metallb_config, without how they are announced.
 func (p *ansiblePools) kubesprayPools(v ansibleVar) map[string]*inventory.Pool {
 	made := map[string]*inventory.Pool{}
-	var ranges []inventory.Range
 	eachOf(child(v.node, "address_pools"), func(given string, body *yaml.Node) {
 		path := join(v.path()+".address_pools", given)
-		name, same := nameIn(given, p.taken)
+		name, same := p.newName(poolName, given)
 		if !same {
 			p.note(v.object, path, Renamed, fmt.Sprintf("Services that ask for the pool by name have to ask for %q", name))
 		}
 		pool := newPool(name)
-		pool.Ranges = p.ranges(v, path+".ip_range", child(body, "ip_range"), ranges)
-		ranges = append(ranges, pool.Ranges...)
+		pool.Ranges = p.ranges(v, path+".ip_range", child(body, "ip_range"), name)
 		if n := child(body, "auto_assign"); n != nil {
 			v.object.mark(carried, path+".auto_assign")
 			pool.AutoAssign = n.Value != "false" && n.Value != "no"
@@ -287,16 +276,11 @@ func (p *ansiblePools) router(v ansibleVar, path, given, address, peerASN, myASN
 		p.note(v.object, path, NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
 		return router, false
 	}
-	name, same := nameIn(given, p.routers)
+	name, same := p.newName(routerName, given)
 	if !same {
 		p.note(v.object, path, Renamed, fmt.Sprintf("the router is named %q", name))
 	}
-	if p.inv.BGP.ASN == 0 {
-		p.inv.BGP.ASN = inventory.ASN(ours)
-		p.comment("spec.bgp", v.object)
-	} else if p.inv.BGP.ASN != inventory.ASN(ours) {
-		p.note(v.object, path, Differs, fmt.Sprintf("the machines have AS %d there, and %v for another router, which all have: one rack has one AS number", ours, p.inv.BGP.ASN))
-	}
+	p.peer(peering{name, nil, inventory.ASN(ours), v.object, path})
 	p.comment("spec.routers["+name+"]", v.object)
 	return inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: inventory.ASN(theirs), Port: 179}, true
 }
@@ -327,7 +311,7 @@ func (p *ansiblePools) sessionOf(v ansibleVar, path string, n *yaml.Node, router
 // peerSecrets points at the Secret of a password, which is never printed, and tells what no session of Plinth's has.
 func (p *ansiblePools) peerSecrets(v ansibleVar, path, given string, body *yaml.Node, router *inventory.Router) {
 	if n := child(body, "password"); n != nil && n.Value != "" {
-		secret, _ := nameIn("bgp-"+given, map[string]bool{})
+		secret, _ := cleanName("bgp-" + given)
 		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
 		p.tellOnce(v.object, path+".password", ByHand, "a password belongs into a Secret: "+secretCommand(secret))
 	}
@@ -374,13 +358,11 @@ func (p *ansiblePools) apiServer(name string) {
 	if err != nil {
 		return
 	}
-	message := "the address of the API server: Plinth announces Services alone. Keep kube-vip for it, with svc_enable=false"
-	for i := range p.inv.Pools {
-		pool := &p.inv.Pools[i]
-		if slices.ContainsFunc(pool.Ranges, func(r inventory.Range) bool { return r.Contains(addr) }) {
-			pool.Exclude = append(pool.Exclude, inventory.Range{First: addr, Last: addr})
-			message += "; it is excluded from pool " + pool.Name
+	p.excludes = append(p.excludes, func() {
+		message := "the address of the API server: Plinth announces Services alone. Keep kube-vip for it, with svc_enable=false"
+		if pools := p.exclude(addr); len(pools) > 0 {
+			message += "; it is excluded from pool " + strings.Join(pools, ", ")
 		}
-	}
-	p.tellOnce(v.object, v.path(), NoCounterpart, message)
+		p.tellOnce(v.object, v.path(), NoCounterpart, message)
+	})
 }

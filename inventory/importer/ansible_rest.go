@@ -68,12 +68,12 @@ func (p *ansiblePools) playbook(b playbookBalancer) {
 			return
 		}
 	}
-	pool := newPool(b.pool)
-	pool.Ranges = p.ranges(v, v.path(), v.node, nil)
+	name, _ := p.newName(poolName, b.pool)
+	pool := newPool(name)
+	pool.Ranges = p.ranges(v, v.path(), v.node, name)
 	if len(pool.Ranges) == 0 {
 		return
 	}
-	pool.Name, _ = nameIn(b.pool, p.taken)
 	if !b.bgp(p) {
 		pool.Via = inventory.ViaLink
 	} else if peer := p.shared(b.peer); peer.node != nil {

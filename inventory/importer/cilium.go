@@ -55,7 +55,6 @@ type ciliumReader struct {
 	*draft
 	places  places
 	configs []*ciliumConfig
-	names   map[string]bool // of routers
 	pools   []ciliumPool
 }
 
@@ -65,7 +64,7 @@ type ciliumPool struct {
 }
 
 func readCilium(d *draft) {
-	r := &ciliumReader{draft: d, names: map[string]bool{}}
+	r := &ciliumReader{draft: d}
 	d.pass(cilium, "CiliumBGPNodeConfig", "CiliumNode") // Cilium makes them
 	for _, o := range r.of(cilium, "CiliumBGPNodeConfigOverride") {
 		r.leaveOut(o, "spec", NoCounterpart, "settings of one machine's sessions: the router ID is its first IPv4 address, sessions come from its address in the router's subnet, and an AS number is a rack's (asn)")
@@ -87,6 +86,9 @@ func readCilium(d *draft) {
 	r.leaveOutUnused()
 	r.readPools()
 	told := r.advertise()
+	for i := range r.pools {
+		r.unite(r.pools[i].object, &r.pools[i].pool)
+	}
 	answered := r.answer(policies, told)
 	for _, p := range r.pools {
 		if !told && !answered {
@@ -122,17 +124,15 @@ func (r *ciliumReader) nodes(s *metav1.LabelSelector) []inventory.Selector {
 
 // readPools carries pools over, without who announces them.
 func (r *ciliumReader) readPools() {
-	taken := map[string]bool{}
 	for _, p := range decodeAll[ciliumPoolSpec](r, "CiliumLoadBalancerIPPool") {
 		o, spec := p.object, p.value.Spec
-		pool := newPool("")
+		pool := newPool(r.name(o, poolName, "Services that ask for it have to ask for the other name"))
 		o.mark(carried, "metadata.name", "spec.blocks", "spec.serviceSelector")
-		pool.Ranges = r.blocks(o, spec)
+		pool.Ranges = r.blocks(o, pool.Name, spec)
 		if len(pool.Ranges) == 0 {
 			r.leaveOut(o, "spec.blocks", NotValid, "has no address that a pool can have: the pool is left out")
 			continue
 		}
-		pool.Name = r.name(o, taken, "Services that ask for it have to ask for the other name")
 		o.mark(meaningless, "spec.disabled", "spec.allowFirstLastIPs")
 		if spec.Disabled {
 			pool.State = inventory.PoolDraining
@@ -149,7 +149,7 @@ func (r *ciliumReader) readPools() {
 	}
 }
 
-func (r *ciliumReader) blocks(o *object, spec ciliumPoolSpec) (all []inventory.Range) {
+func (r *ciliumReader) blocks(o *object, pool string, spec ciliumPoolSpec) (all []inventory.Range) {
 	for i, b := range spec.Blocks {
 		path := fmt.Sprintf("spec.blocks[%d]", i)
 		text := b.CIDR
@@ -159,7 +159,7 @@ func (r *ciliumReader) blocks(o *object, spec ciliumPoolSpec) (all []inventory.R
 				text += "-" + b.Stop
 			}
 		}
-		one, err := rangeIn(text)
+		one, err := r.takeRange(text, pool)
 		if err != nil {
 			o.mark(noted, path)
 			r.note(o, path, NotValid, fmt.Sprintf("%v: it is left out", err))
@@ -168,31 +168,9 @@ func (r *ciliumReader) blocks(o *object, spec ciliumPoolSpec) (all []inventory.R
 		if b.CIDR != "" {
 			o.mark(meaningless, path+".start", path+".stop")
 		}
-		if other := r.owner(one, all); other != "" {
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("has addresses that %s has, too: it is left out", other))
-			continue
-		}
 		all = append(all, one)
 	}
 	return all
-}
-
-// owner tells who has addresses of a range already.
-func (r *ciliumReader) owner(one inventory.Range, own []inventory.Range) string {
-	if slices.ContainsFunc(own, one.Overlaps) {
-		return "the same pool"
-	}
-	all := slices.Clone(r.inv.Pools)
-	for _, p := range r.pools {
-		all = append(all, p.pool)
-	}
-	for _, p := range all {
-		if slices.ContainsFunc(p.Ranges, one.Overlaps) {
-			return "pool " + p.Name
-		}
-	}
-	return ""
 }
 
 // selectServices says which Services a pool is for: by their Namespaces and by their labels, as far as that is what is asked for.
@@ -281,6 +259,9 @@ func (r *ciliumReader) answer(policies []decoded[ciliumPolicySpec], overBGP bool
 			continue
 		case overBGP:
 			r.leaveOut(o, "spec", Differs, "VIPs are announced over BGP, too: Plinth announces an address one way, and takes BGP. With advertise: {via: link} a pool is announced on the link")
+			continue
+		case r.places.nobody(r.nodes(spec.NodeSelector)):
+			r.leaveOut(o, "spec.nodeSelector", NotValid, "no Node that was read has these labels: it is left out")
 			continue
 		}
 		any = true

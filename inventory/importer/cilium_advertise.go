@@ -118,12 +118,6 @@ func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisemen
 	for i := range r.pools {
 		p := &r.pools[i].pool
 		r.comment("spec.pools["+p.Name+"]", o)
-		if same := func(have inventory.Advertise) bool {
-			_, meet := common(have, one)
-			return meet
-		}; i == 0 && slices.ContainsFunc(p.Advertise, same) {
-			r.note(o, path, Differs, "another advertisement chooses the same Services for the same routers: in the inventory the first one counts")
-		}
 		p.Advertise = append(p.Advertise, one)
 	}
 	return true

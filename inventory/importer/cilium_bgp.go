@@ -102,6 +102,10 @@ func (r *ciliumReader) config(name string) *ciliumConfig {
 
 // cluster makes routers of the peers of some Nodes.
 func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
+	if r.places.nobody(r.nodes(spec.NodeSelector)) {
+		r.leaveOut(o, "spec.nodeSelector", NotValid, "no Node that was read has these labels: its routers are left out")
+		return
+	}
 	racks := r.places.of(o, "spec.nodeSelector", r.nodes(spec.NodeSelector))
 	o.mark(carried, "spec.nodeSelector")
 	if slices.ContainsFunc(r.notes, func(n Note) bool { return n.of == o && n.Path == "spec.nodeSelector" }) {
@@ -123,7 +127,12 @@ func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
 				routers = append(routers, name)
 			}
 		}
-		r.ourASN(o, path, inventory.ASN(instance.LocalASN), racks, routers)
+		if len(routers) == 0 {
+			routers = []string{""} // whose peers are left out: the number counts all the same
+		}
+		for _, router := range routers {
+			r.peer(peering{router, racks, inventory.ASN(instance.LocalASN), o, path + ".localASN"})
+		}
 	}
 }
 
@@ -158,7 +167,10 @@ func (r *ciliumReader) router(o *object, path string, p ciliumPeerSpec, localASN
 			return r.again(o, path, p, &r.inv.Routers[i], config)
 		}
 	}
-	name, same := nameIn(p.Name, r.names)
+	if why := r.unusable(addr); why != "" {
+		return leave(NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
+	}
+	name, same := r.newName(routerName, p.Name)
 	if !same {
 		r.note(o, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", p.Name, name))
 	}
@@ -209,32 +221,6 @@ func (r *ciliumReader) session(c *ciliumConfig, router *inventory.Router, extern
 		to.Password = inventory.Some(inventory.SecretKey{Secret: spec.AuthSecretRef, Key: "password"})
 		if len(c.routers) == 0 { // once
 			r.note(o, "spec.authSecretRef", ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand("kube-system", spec.AuthSecretRef, "password"))
-		}
-	}
-}
-
-// ourASN says the machines' AS number and, for certain racks, who their peers are.
-func (r *ciliumReader) ourASN(o *object, path string, asn inventory.ASN, racks, routers []string) {
-	differs := func(format string, args ...any) {
-		o.mark(noted, path+".localASN")
-		r.note(o, path+".localASN", Differs, fmt.Sprintf(format, args...))
-	}
-	switch {
-	case r.inv.BGP.ASN == 0:
-		r.inv.BGP.ASN = asn
-		r.comment("spec.bgp", o)
-	case len(racks) == 0 && asn != r.inv.BGP.ASN:
-		differs("%v, and other instances have %v, which all machines get: one rack has one AS number", asn, r.inv.BGP.ASN)
-	}
-	for _, router := range routers {
-		r.peer(router, racks)
-	}
-	for _, name := range racks {
-		rack := r.rack(name)
-		if rack.ASN != 0 && rack.ASN != asn {
-			differs("%v, and rack %s has %v by another instance", asn, name, rack.ASN)
-		} else {
-			rack.ASN = asn
 		}
 	}
 }

@@ -17,10 +17,12 @@ type draft struct {
 	comments map[string][]string // by path; see [inventory.Inventory.FormatNoted]
 	notes    Notes
 	objects  []*object
-	nodes    []node // that were read, by whatever source
+	nodes    []node // that were read from the cluster: with all their labels
 	peerings []peering
-	racks    map[string]string // names by the values that they were made of
-	taken    map[string]bool   // names of racks
+	names    map[named]map[string]bool // that are given; see newName
+	racks    map[string]string         // names by what they stand for; see rackFor
+	held     []heldRange               // by their first address
+	excludes []func()                  // what takes addresses out of pools, once all pools are there
 	options  Options
 }
 
@@ -96,7 +98,6 @@ func (d *draft) leaveOut(o *object, path string, code Code, message string) {
 	o.mark(noted, "metadata.name")
 	d.notes = slices.DeleteFunc(d.notes, func(n Note) bool { return n.of == o })
 	d.note(o, path, code, message)
-	d.notes[len(d.notes)-1].whole = true
 }
 
 // comment says beside a thing of the inventory where it came from.
@@ -149,68 +150,6 @@ func addressIn(text string) (netip.Addr, error) {
 	return netip.ParseAddr(text)
 }
 
-// peering says which racks have sessions with a router; none: all.
-type peering struct {
-	router string
-	racks  []string
-}
-
-// peer says that the machines of some racks have sessions with a router; without racks: all machines.
-func (d *draft) peer(router string, racks []string) {
-	d.peerings = append(d.peerings, peering{router, racks})
-}
-
-// peerRacks gives racks their routers. A router of some racks alone stands in the first of them, and not in the spec, for a rack that says
-// nothing has sessions with all routers that do.
-func (d *draft) peerRacks() {
-	of := map[string][]string{}
-	for _, p := range d.peerings {
-		of[p.router] = append(of[p.router], p.racks...)
-	}
-	for _, p := range d.peerings {
-		if len(p.racks) == 0 {
-			of[p.router] = nil // it is everybody's, whoever else names it
-		}
-	}
-	for i := range d.inv.Routers {
-		if r := &d.inv.Routers[i]; r.Rack == "" && len(of[r.Name]) > 0 {
-			r.Rack = slices.Min(of[r.Name])
-			d.comments["spec.racks["+r.Rack+"].routers["+r.Name+"]"] = d.comments["spec.routers["+r.Name+"]"]
-		}
-	}
-	for i := range d.inv.Racks {
-		r := &d.inv.Racks[i]
-		if r.Peers != nil {
-			continue
-		}
-		for _, router := range d.inv.Routers {
-			if router.Rack == "" || router.Rack == r.Name || slices.Contains(of[router.Name], r.Name) {
-				r.Peers = append(r.Peers, router.Name)
-			}
-		}
-		if len(d.peerings) == 0 { // of a source whose racks have routers of their own
-			r.Peers = d.defaultPeers(r.Name)
-		}
-	}
-}
-
-// rackOf is the name of the rack that a value stands for, such as that of a label: the same one for the same value. A note tells where an
-// inventory cannot have that name.
-func (d *draft) rackOf(value string, tell func(message string)) string {
-	if d.racks == nil {
-		d.racks, d.taken = map[string]string{}, map[string]bool{}
-	}
-	if name, known := d.racks[value]; known {
-		return name
-	}
-	name, same := nameIn(cmp.Or(value, defaultRack), d.taken)
-	if !same && value != "" {
-		tell(fmt.Sprintf("%q is rack %q in the inventory", value, name))
-	}
-	d.racks[value] = name
-	return name
-}
-
 // secretCommand makes a Secret for a session's password in Plinth's namespace.
 func secretCommand(name string) string {
 	return fmt.Sprintf("kubectl -n plinth-system create secret generic %s --from-literal=password=THE-PASSWORD", name)
@@ -236,16 +175,18 @@ func (d *draft) complete() {
 	inv := &d.inv
 	inv.Name = cmp.Or(inv.Name, d.options.Name, "imported")
 	d.peerRacks()
+	d.ourASNs()
 	for i := range inv.Racks {
-		r := &inv.Racks[i]
-		r.ASN = cmp.Or(r.ASN, inv.BGP.ASN)
-		d.coverMachines(r)
+		d.coverMachines(&inv.Racks[i])
 	}
+	for _, exclude := range d.excludes {
+		exclude()
+	}
+	d.excludeHosts()
 	for i := range inv.Pools {
 		if len(inv.Pools[i].Advertise) == 0 {
 			inv.Pools[i].Advertise = []inventory.Advertise{newAdvertise()}
 		}
-		d.excludeHosts(&inv.Pools[i])
 	}
 }
 
@@ -265,37 +206,4 @@ func (d *draft) coverMachines(r *inventory.Rack) {
 			d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: "spec.racks[" + r.Name + "].subnets", Message: fmt.Sprintf("%v of machine %s is taken to lie in %v: look whether that is the subnet's prefix length", a, m.Name, subnet)})
 		}
 	}
-}
-
-// excludeHosts takes addresses of machines and routers out of a pool, which can be no VIPs.
-func (d *draft) excludeHosts(p *inventory.Pool) {
-	exclude := func(addrs []netip.Addr, who string) {
-		for _, a := range addrs {
-			has := func(r inventory.Range) bool { return r.Contains(a) }
-			if !slices.ContainsFunc(p.Ranges, has) || slices.ContainsFunc(p.Exclude, has) {
-				continue
-			}
-			p.Exclude = append(p.Exclude, inventory.Range{First: a, Last: a})
-			d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: "spec.pools[" + p.Name + "]", Message: fmt.Sprintf("%v is the address of %s, and excluded", a, who)})
-		}
-	}
-	for _, r := range d.inv.Routers {
-		exclude(r.Addresses, "router "+r.Name)
-	}
-	for _, r := range d.inv.Racks {
-		for _, m := range r.Machines {
-			exclude(append(slices.Clone(m.Addresses), m.ExternalAddresses...), "machine "+m.Name)
-		}
-	}
-}
-
-// defaultPeers are those of a rack that says nothing, in their order: its own routers, else those of no rack.
-func (d *draft) defaultPeers(rack string) (names []string) {
-	own := slices.ContainsFunc(d.inv.Routers, func(r inventory.Router) bool { return r.Rack == rack })
-	for _, r := range d.inv.Routers {
-		if own && r.Rack == rack || !own && r.Rack == "" {
-			names = append(names, r.Name)
-		}
-	}
-	return names
 }

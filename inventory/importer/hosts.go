@@ -39,10 +39,15 @@ func (d *draft) machineAt(text string) *inventory.Machine {
 	return nil
 }
 
-// unusable says why an address can be that of no further machine or router; empty: it can.
-func (d *draft) unusable(a netip.Addr) string {
+// unusable says why an address can be that of no further machine or router; empty: it can. A machine that is being made is not in the draft yet.
+func (d *draft) unusable(a netip.Addr, making ...*inventory.Machine) string {
 	if a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() || a.Is4In6() || a.Zone() != "" {
 		return "is no address that other machines reach it by"
+	}
+	for _, m := range making {
+		if slices.Contains(m.Addresses, a) || slices.Contains(m.ExternalAddresses, a) {
+			return "is there already"
+		}
 	}
 	for _, r := range d.inv.Racks {
 		for _, m := range r.Machines {

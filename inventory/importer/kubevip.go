@@ -26,7 +26,6 @@ type kubeVIPReader struct {
 	daemons   []kubeVIPDaemon
 	keep      []controlPlaneVIP
 	pools     []kubeVIPPool
-	names     map[string]bool // of routers
 	profiles  map[inventory.BFDProfile]string
 }
 
@@ -50,7 +49,7 @@ type controlPlaneVIP struct {
 }
 
 func readKubeVIP(d *draft) {
-	r := &kubeVIPReader{draft: d, configMap: kubeSystem + "/kubevip", names: map[string]bool{}, profiles: map[inventory.BFDProfile]string{}}
+	r := &kubeVIPReader{draft: d, configMap: kubeSystem + "/kubevip", profiles: map[inventory.BFDProfile]string{}}
 	d.pass("", "ServiceAccount", "Namespace")
 	d.pass("rbac.authorization.k8s.io", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 	var daemons, all []settings
@@ -75,7 +74,7 @@ func readKubeVIP(d *draft) {
 	}
 	r.readPools()
 	r.announce()
-	r.keepControlPlane()
+	d.excludes = append(d.excludes, r.keepControlPlane)
 	r.readServices()
 }
 
@@ -266,14 +265,9 @@ func (r *kubeVIPReader) racksOf(via inventory.Via) (racks []string) {
 // keepControlPlane takes the control plane's addresses out of the pools.
 func (r *kubeVIPReader) keepControlPlane() {
 	for _, k := range r.keep {
-		for i := range r.inv.Pools {
-			p := &r.inv.Pools[i]
-			if !p.Contains(k.addr) {
-				continue
-			}
-			p.Exclude = append(p.Exclude, inventory.Range{First: k.addr, Last: k.addr})
+		if pools := r.exclude(k.addr); len(pools) > 0 {
 			k.settings.object.mark(noted, k.path)
-			r.note(k.settings.object, k.path, Guessed, fmt.Sprintf("%s: %v is the address of the control plane, and excluded from pool %s", k.name, k.addr, p.Name))
+			r.note(k.settings.object, k.path, Guessed, fmt.Sprintf("%s: %v is the address of the control plane, and excluded from pool %s", k.name, k.addr, strings.Join(pools, ", ")))
 		}
 	}
 }

@@ -59,8 +59,10 @@ func (r *kubeVIPReader) bgp(d kubeVIPDaemon) {
 	if v := d.get("bgp_peeraddress"); v.value != "" {
 		r.single(d, add)
 	}
-	r.ourASN(d, inventory.ASN(asn), routers)
-	r.holdTime(d.settings)
+	for _, router := range routers {
+		r.peer(peering{router, d.racks, inventory.ASN(asn), d.object, d.get("bgp_as").path})
+	}
+	r.holdTime(d.settings, routers)
 }
 
 // single is the peer that has a variable for each of its settings.
@@ -109,7 +111,11 @@ func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password i
 		tell(Differs, fmt.Sprintf("router %v is there already: what is said of it the second time is left out", addr))
 		return r.inv.Routers[i].Name
 	}
-	name, _ := nameIn("router-"+addr.String(), r.names)
+	if why := r.unusable(addr); why != "" {
+		tell(NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
+		return ""
+	}
+	name, _ := r.newName(routerName, "router-"+addr.String())
 	router := inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: inventory.ASN(p.asn), Port: 179}
 	if p.multihop {
 		router.Session.Multihop = inventory.Some(uint8(kubeVIPHops))
@@ -119,7 +125,7 @@ func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password i
 	}
 	router.Session.Password = password
 	if p.secret {
-		secret, _ := nameIn("bgp-"+name, map[string]bool{})
+		secret, _ := cleanName("bgp-" + name)
 		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
 		tell(ByHand, fmt.Sprintf("router %v: a password belongs into a Secret: %s", addr, secretCommand(secret)))
 	}
@@ -136,12 +142,7 @@ func (r *kubeVIPReader) profile(o *object, p inventory.BFDProfile) string {
 	if name, ok := r.profiles[p]; ok {
 		return name
 	}
-	name, _ := nameIn(fmt.Sprintf("bfd-%v", p.Interval), map[string]bool{})
-	for _, have := range r.inv.BFDProfiles {
-		if have.Name == name {
-			name = fmt.Sprintf("%s-x%d", name, p.Multiplier)
-		}
-	}
+	name, _ := r.newName(profileName, fmt.Sprintf("bfd-%v", p.Interval))
 	r.profiles[p] = name
 	p.Name = name
 	r.inv.BFDProfiles = append(r.inv.BFDProfiles, p)
@@ -149,27 +150,8 @@ func (r *kubeVIPReader) profile(o *object, p inventory.BFDProfile) string {
 	return name
 }
 
-// ourASN says the machines' AS number and, where the daemon runs in some racks alone, who their peers are.
-func (r *kubeVIPReader) ourASN(d kubeVIPDaemon, asn inventory.ASN, routers []string) {
-	switch {
-	case r.inv.BGP.ASN == 0:
-		r.inv.BGP.ASN = asn
-		r.comment("spec.bgp", d.object)
-	case len(d.racks) == 0 && asn != r.inv.BGP.ASN:
-		at := d.get("bgp_as").path
-		d.object.mark(noted, at)
-		r.note(d.object, at, Differs, fmt.Sprintf("bgp_as: %v, and another kube-vip has %v, which all machines get: one rack has one AS number", asn, r.inv.BGP.ASN))
-	}
-	for _, router := range routers {
-		r.peer(router, d.racks)
-	}
-	for _, name := range d.racks {
-		r.rack(name).ASN = asn
-	}
-}
-
-// holdTime is the hold time of all sessions.
-func (r *kubeVIPReader) holdTime(s settings) {
+// holdTime is that of the sessions with some routers.
+func (r *kubeVIPReader) holdTime(s settings, routers []string) {
 	v := s.get("bgp_hold_time")
 	if v.value == "" {
 		return
@@ -180,7 +162,11 @@ func (r *kubeVIPReader) holdTime(s settings) {
 		r.note(s.object, v.path, NoCounterpart, "bgp_hold_time: the least is 3 seconds; sessions get 9")
 		return
 	}
-	r.inv.BGP.Session.HoldTime = inventory.Some(time.Duration(seconds) * time.Second)
+	for i := range r.inv.Routers {
+		if router := &r.inv.Routers[i]; slices.Contains(routers, router.Name) {
+			router.Session.HoldTime = inventory.Some(time.Duration(seconds) * time.Second)
+		}
+	}
 }
 
 // number is a variable's value, which is carried over.

@@ -90,6 +90,10 @@ func (r *kubeVIPReader) daemon(s settings) {
 	case !s.yes("vip_routingtable") && !s.yes("vip_wireguard"):
 		r.note(s.object, s.container, Differs, "announces no VIP: neither vip_arp nor bgp_enable is true. With Plinth VIPs are announced over BGP, or on the link")
 	}
+	if r.places.nobody(s.nodeSelectors()) {
+		r.leaveOut(s.object, s.placePath(), NotValid, "runs on none of the Nodes that were read: it is left out")
+		return
+	}
 	d.racks = r.places.of(s.object, s.placePath(), s.nodeSelectors())
 	for _, v := range s.variables {
 		if !slices.Contains(silent, strings.ToLower(v.name)) {

@@ -37,10 +37,9 @@ func (r *kubeVIPReader) readPools() {
 				data[key] = l.node.Value
 			}
 		}
-		taken := map[string]bool{}
 		for _, l := range o.leaves() {
 			if key, ok := strings.CutPrefix(l.path, "data."); ok {
-				r.setting(o, data, key, taken)
+				r.setting(o, data, key)
 			}
 		}
 	}
@@ -56,7 +55,7 @@ func (r *kubeVIPReader) readPools() {
 }
 
 // setting reads one of the ConfigMap. What is not known is left to be noted.
-func (r *kubeVIPReader) setting(o *object, data map[string]string, key string, taken map[string]bool) {
+func (r *kubeVIPReader) setting(o *object, data map[string]string, key string) {
 	path, value := "data."+key, data[key]
 	kind, namespace, _ := strings.Cut(key, "-")
 	switch {
@@ -76,7 +75,7 @@ func (r *kubeVIPReader) setting(o *object, data map[string]string, key string, t
 			r.note(o, path, Differs, why)
 			return
 		}
-		r.pool(o, key, value, data["skip-end-ips-in-cidr"] == "true", taken)
+		r.pool(o, key, value, data["skip-end-ips-in-cidr"] == "true")
 	}
 }
 
@@ -91,7 +90,7 @@ func overridden(data map[string]string, kind, namespace string) string {
 }
 
 // pool adds the addresses of a namespace. Where another namespace has the very same, it is one pool for both.
-func (r *kubeVIPReader) pool(o *object, key, value string, skipEnds bool, taken map[string]bool) {
+func (r *kubeVIPReader) pool(o *object, key, value string, skipEnds bool) {
 	path := "data." + key
 	kind, namespace, _ := strings.Cut(key, "-")
 	o.mark(carried, path)
@@ -107,7 +106,15 @@ func (r *kubeVIPReader) pool(o *object, key, value string, skipEnds bool, taken 
 			return
 		}
 	}
-	ranges = slices.DeleteFunc(ranges, func(one inventory.Range) bool { return r.takenAlready(o, path, one) })
+	name, _ := r.newName(poolName, namespace)
+	ranges = slices.DeleteFunc(ranges, func(one inventory.Range) bool {
+		err := r.hold(one, name)
+		if err != nil {
+			o.mark(noted, path)
+			r.note(o, path, Differs, fmt.Sprintf("%v, and an address lies in one pool: it is left out. Let both namespaces into one pool, or split the range", err))
+		}
+		return err != nil
+	})
 	if len(ranges) == 0 {
 		if o.fates[path] == carried {
 			o.mark(noted, path)
@@ -115,7 +122,6 @@ func (r *kubeVIPReader) pool(o *object, key, value string, skipEnds bool, taken 
 		}
 		return
 	}
-	name, _ := nameIn(namespace, taken)
 	p := kubeVIPPool{object: o, path: path, pool: newPool(name), global: namespace == global}
 	p.pool.Ranges, p.pool.Exclude = ranges, r.buggy(o, path, ranges)
 	if !p.global {
@@ -174,27 +180,6 @@ func union(all []inventory.Range, one inventory.Range) []inventory.Range {
 		one = inventory.Range{First: slices.MinFunc([]netip.Addr{have.First, one.First}, netip.Addr.Compare), Last: slices.MaxFunc([]netip.Addr{have.Last, one.Last}, netip.Addr.Compare)}
 	}
 	return union(slices.Delete(all, i, i+1), one)
-}
-
-// takenAlready notes that another pool has an address of a range.
-func (r *kubeVIPReader) takenAlready(o *object, path string, one inventory.Range) bool {
-	other := ""
-	for _, p := range r.inv.Pools {
-		if slices.ContainsFunc(p.Ranges, one.Overlaps) {
-			other = p.Name
-		}
-	}
-	for _, p := range r.pools {
-		if slices.ContainsFunc(p.pool.Ranges, one.Overlaps) {
-			other = p.pool.Name
-		}
-	}
-	if other == "" {
-		return false
-	}
-	o.mark(noted, path)
-	r.note(o, path, Differs, fmt.Sprintf("%v has addresses that pool %s has, too, and an address lies in one pool: it is left out. Let both namespaces into one pool, or split the range", one, other))
-	return true
 }
 
 // orderPools lets namespaces take addresses of their own before those of all.

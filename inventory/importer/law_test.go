@@ -66,7 +66,7 @@ func told(text []byte, notes Notes) string {
 // tells reports whether a note is of a field, or of all that it is in.
 func tells(notes Notes, o *object, path string) bool {
 	for _, n := range notes {
-		if n.of == o && (n.whole || path == "metadata.name" || within(path, n.Path) || within(n.Path, parentOf(path))) { // each names the object
+		if n.of == o && (o.fates[""] == noted || path == "metadata.name" || within(path, n.Path) || within(n.Path, parentOf(path))) { // each names the object
 			return true
 		}
 	}

@@ -62,7 +62,6 @@ func readMetalLB(d *draft) {
 // readProfiles carries BFD timers over. Plinth has one interval for both ways: the larger, so that nothing is taken for dead that was not
 // before.
 func (r *metalLBReader) readProfiles() {
-	taken := map[string]bool{}
 	for _, o := range r.of(metalLB, "BFDProfile") {
 		p, ok := decode[v1beta1.BFDProfile](r.draft, o)
 		if !ok {
@@ -83,7 +82,7 @@ func (r *metalLBReader) readProfiles() {
 		r.dropUnless(o, "spec.echoMode", "false", "Plinth has no BFD echo: failures are found by control packets")
 		r.dropUnless(o, "spec.passiveMode", "false", "Plinth's BFD sends from the start, as the active end (RFC 5880, section 6.1)")
 		r.drop(o, "spec.minimumTtl", "Plinth takes BFD packets over multihop of any TTL (RFC 5883)")
-		name := r.name(o, taken, "peers refer to it")
+		name := r.name(o, profileName, "peers refer to it")
 		r.profiles[o.name] = name
 		r.comment("spec.bfdProfiles["+name+"]", o)
 		r.inv.BFDProfiles = append(r.inv.BFDProfiles, inventory.BFDProfile{
@@ -101,7 +100,6 @@ func orElse[T any](given *T, usual T) T {
 
 // readAliases carries names of communities over. Pools have their values.
 func (r *metalLBReader) readAliases() {
-	taken := map[string]bool{}
 	for _, o := range r.of(metalLB, "Community") {
 		c, ok := decode[v1beta1.Community](r.draft, o)
 		if !ok {
@@ -122,7 +120,7 @@ func (r *metalLBReader) readAliases() {
 				r.aliases[alias.Name] = value
 				continue
 			}
-			name, same := nameIn(alias.Name, taken)
+			name, same := r.newName(communityName, alias.Name)
 			if !same {
 				r.note(o, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", alias.Name, name))
 			}
@@ -138,17 +136,16 @@ func (r *metalLBReader) readAliases() {
 
 // readPools carries pools over, without what their advertisements say.
 func (r *metalLBReader) readPools() {
-	taken := map[string]bool{}
 	objects := r.of(metalLB, "IPAddressPool")
 	for _, o := range objects {
 		p, ok := decode[v1beta1.IPAddressPool](r.draft, o)
 		if !ok {
 			continue
 		}
-		pool := newPool(r.name(o, taken, "Services that ask for it by the annotation metallb.io/address-pool have to ask for the other name"))
+		pool := newPool(r.name(o, poolName, "Services that ask for it by the annotation metallb.io/address-pool have to ask for the other name"))
 		o.mark(carried, "spec.addresses", "spec.autoAssign", "spec.avoidBuggyIPs", "spec.serviceAllocation")
 		pool.AutoAssign = orElse(p.Spec.AutoAssign, true)
-		pool.Ranges = r.ranges(o, p.Spec.Addresses)
+		pool.Ranges = r.ranges(o, pool.Name, p.Spec.Addresses)
 		if p.Spec.AvoidBuggyIPs {
 			pool.Exclude = r.buggy(o, "spec.avoidBuggyIPs", pool.Ranges)
 		}
@@ -213,54 +210,19 @@ func (r *metalLBReader) overBGP() {
 	}
 }
 
-// ranges reads addresses. MetalLB takes prefixes with host bits.
-func (r *metalLBReader) ranges(o *object, addresses []string) (all []inventory.Range) {
+// ranges reads the addresses of a pool.
+func (r *metalLBReader) ranges(o *object, pool string, addresses []string) (all []inventory.Range) {
 	for i, text := range addresses {
-		path := fmt.Sprintf("spec.addresses[%d]", i)
-		one, err := rangeIn(text)
+		one, err := r.takeRange(text, pool)
 		if err != nil {
+			path := fmt.Sprintf("spec.addresses[%d]", i)
 			o.mark(noted, path)
 			r.note(o, path, NotValid, fmt.Sprintf("%v: it is left out", err))
-			continue
-		}
-		if other := r.owner(one, all); other != "" {
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("has addresses that %s has, too: it is left out", other))
 			continue
 		}
 		all = append(all, one)
 	}
 	return all
-}
-
-// owner tells who has addresses of a range already.
-func (r *metalLBReader) owner(one inventory.Range, own []inventory.Range) string {
-	if slices.ContainsFunc(own, one.Overlaps) {
-		return "the same pool"
-	}
-	for _, p := range r.inv.Pools {
-		if slices.ContainsFunc(p.Ranges, one.Overlaps) {
-			return "pool " + p.Name
-		}
-	}
-	for _, p := range r.pools {
-		if slices.ContainsFunc(p.pool.Ranges, one.Overlaps) {
-			return "pool " + p.pool.Name
-		}
-	}
-	return ""
-}
-
-// rangeIn reads a range as MetalLB does.
-func rangeIn(text string) (inventory.Range, error) {
-	text = strings.TrimSpace(text)
-	if p, err := netip.ParsePrefix(text); err == nil {
-		return inventory.ParseRange(p.Masked().String())
-	}
-	if first, last, ok := strings.Cut(text, "-"); ok {
-		text = strings.TrimSpace(first) + "-" + strings.TrimSpace(last)
-	}
-	return inventory.ParseRange(text)
 }
 
 // buggyAtMost bounds what is excluded from a pool by its last byte.

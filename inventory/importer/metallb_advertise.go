@@ -107,10 +107,7 @@ func (r *metalLBReader) advertise(p *metalLBPool, all []advertisement) {
 			p.pool.Advertise = append(p.pool.Advertise, one)
 		}
 	}
-	var ok bool
-	if p.pool.Advertise, ok = united(p.pool.Advertise); !ok {
-		r.note(p.object, "", Differs, "it has so many advertisements that what several of them say together is not worked out: in the inventory the first that fits counts")
-	}
+	r.unite(p.object, &p.pool)
 }
 
 // localPref is what routers of our AS are told. MetalLB sends 0 where nothing is said, FRR 100 then.

@@ -32,9 +32,8 @@ func (r *metalLBReader) readPeers() (peers []metalLBPeer) {
 // farHops is the TTL that FRR gives a session of a neighbour with ebgp-multihop and no number, which is what MetalLB configures.
 const farHops = 255
 
-// addPeers makes routers of the peers. The first of them says the machines' AS number.
+// addPeers makes routers of the peers.
 func (r *metalLBReader) addPeers(peers []metalLBPeer) {
-	taken := map[string]bool{}
 	for _, p := range peers {
 		o := p.object
 		o.mark(carried, "spec.myASN", "spec.peerASN", "spec.peerAddress", "spec.peerPort", "spec.holdTime", "spec.bfdProfile", "spec.ebgpMultiHop",
@@ -48,16 +47,12 @@ func (r *metalLBReader) addPeers(peers []metalLBPeer) {
 			r.leaveOut(o, "spec.nodeSelectors", NotValid, "no Node that was read has these labels: the router is left out")
 			continue
 		}
-		router.Name = r.name(o, taken, "pools refer to it")
+		router.Name = r.name(o, routerName, "pools refer to it")
 		r.routers[o.name] = router.Name
 		r.comment("spec.routers["+router.Name+"]", o)
 		r.inv.Routers = append(r.inv.Routers, router)
 		racks := r.places.of(o, "spec.nodeSelectors", selectors(p.spec.NodeSelectors))
-		r.ourASN(p, racks)
-		r.peer(router.Name, racks)
-	}
-	for _, p := range peers {
-		r.otherASNs(p)
+		r.peer(peering{router.Name, racks, inventory.ASN(p.spec.MyASN), o, "spec.myASN"})
 	}
 }
 
@@ -152,7 +147,7 @@ func (r *metalLBReader) password(p metalLBPeer, to *inventory.SessionOptions) {
 	}
 	if p.spec.Password != "" {
 		o.mark(noted, "spec.password")
-		secret, _ := nameIn("bgp-"+o.name, map[string]bool{})
+		secret, _ := cleanName("bgp-" + o.name)
 		to.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
 		r.note(o, "spec.password", ByHand, "a password belongs into a Secret: "+secretCommand(secret))
 	}
@@ -171,39 +166,4 @@ func (r *metalLBReader) dropOfPeer(o *object) {
 	}
 	r.dropUnless(o, "spec.disableMP", "false", "a session carries both families where the router does; two addresses make a session for each")
 	r.dropUnless(o, "spec.dualStackAddressFamily", "true", "a session carries both families where the router does")
-}
-
-// ourASN says the machines' AS number: the first one is everybody's, another one that of the racks which have the peer alone.
-func (r *metalLBReader) ourASN(p metalLBPeer, racks []string) {
-	asn := inventory.ASN(p.spec.MyASN)
-	switch {
-	case r.inv.BGP.ASN == 0:
-		r.inv.BGP.ASN = asn
-		r.comment("spec.bgp", p.object)
-	case len(racks) == 0 && asn != r.inv.BGP.ASN:
-		p.object.mark(noted, "spec.myASN")
-		r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("%v, and other peers have %v, which all machines get: one rack has one AS number", asn, r.inv.BGP.ASN))
-	}
-	for _, name := range racks {
-		switch rack := r.rack(name); {
-		case rack.ASN == 0:
-			rack.ASN = asn
-		case rack.ASN != asn:
-			p.object.mark(noted, "spec.myASN")
-			r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("%v, and rack %s has %v by another peer", asn, name, rack.ASN))
-		}
-	}
-}
-
-// otherASNs tells of racks whose machines have another AS number than a peer of all machines was told.
-func (r *metalLBReader) otherASNs(p metalLBPeer) {
-	if r.routers[p.object.name] == "" || len(r.places.of(nil, "", selectors(p.spec.NodeSelectors))) > 0 {
-		return
-	}
-	for _, rack := range r.inv.Racks {
-		if asn := inventory.ASN(p.spec.MyASN); rack.ASN != 0 && rack.ASN != asn {
-			p.object.mark(noted, "spec.myASN")
-			r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("%v, and rack %s has %v by another peer: its machines have that at this router, too", asn, rack.Name, rack.ASN))
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -14,29 +15,68 @@ var (
 // maxName is the length of the longest name in an inventory.
 const maxName = 63
 
-// nameIn is a name as an inventory can have it, and whether it is the one that was given. Names that are taken get a number.
-func nameIn(given string, taken map[string]bool) (name string, same bool) {
+// named is a kind of things whose names differ, whatever source they come from.
+type named string
+
+const (
+	poolName      named = "pool"
+	routerName    named = "router"
+	profileName   named = "BFD profile"
+	communityName named = "community"
+	rackName      named = "rack"
+)
+
+// cleanName is a name as an inventory can have it, and whether it is the one that was given.
+func cleanName(given string) (name string, same bool) {
 	name = given
 	if !inventoryName.MatchString(name) || len(name) > maxName {
 		name = notInName.ReplaceAllString(strings.ToLower(name), "-")
-		name = strings.Trim(name[:min(len(name), maxName)], "-.")
-		if name == "" {
-			name = "unnamed"
-		}
+		name = cmp.Or(strings.Trim(name[:min(len(name), maxName)], "-."), "unnamed")
 	}
-	for base, n := name, 2; taken[name]; n++ {
-		suffix := fmt.Sprintf("-%d", n)
-		name = strings.TrimRight(base[:min(len(base), maxName-len(suffix))], "-.") + suffix
-	}
-	taken[name] = true
 	return name, name == given
 }
 
-// name is what an object is called in the inventory, among the names that others of its kind have. A note says where it is not its own.
-func (d *draft) name(o *object, taken map[string]bool, who string) string {
-	name, same := nameIn(o.name, taken)
+// newName is cleanName for a new thing of a kind: a name that another one has gets a number.
+func (d *draft) newName(kind named, given string) (name string, same bool) {
+	if d.names == nil {
+		d.names = map[named]map[string]bool{}
+	}
+	if d.names[kind] == nil {
+		d.names[kind] = map[string]bool{}
+	}
+	name, _ = cleanName(given)
+	for base, n := name, 2; d.names[kind][name]; n++ {
+		suffix := fmt.Sprintf("-%d", n)
+		name = strings.TrimRight(base[:min(len(base), maxName-len(suffix))], "-.") + suffix
+	}
+	d.names[kind][name] = true
+	return name, name == given
+}
+
+// name is what an object is called in the inventory. A note says where it is not its own name.
+func (d *draft) name(o *object, kind named, who string) string {
+	name, same := d.newName(kind, o.name)
 	if !same {
 		d.note(o, "metadata.name", Renamed, fmt.Sprintf("%s; in the inventory it is %q", who, name))
 	}
 	return name
+}
+
+// rackFor is the name of the rack that a key stands for, such as the value of a label: the same one for the same key, whatever source has it. A rack
+// that is made gets the zone; sameZone tells whether the one that there is has it. Where the name is not the given one it is told.
+func (d *draft) rackFor(key, given, zone string, renamed func(message string)) (name string, sameZone bool) {
+	key, given = cmp.Or(key, defaultRack), cmp.Or(given, defaultRack)
+	if d.racks == nil {
+		d.racks = map[string]string{}
+	}
+	if name, known := d.racks[key]; known {
+		return name, d.rack(name).Zone == zone
+	}
+	name, same := d.newName(rackName, given)
+	if !same {
+		renamed(fmt.Sprintf("%q is rack %q in the inventory", given, name))
+	}
+	d.racks[key] = name
+	d.rack(name).Zone = zone
+	return name, true
 }

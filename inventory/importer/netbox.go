@@ -103,12 +103,12 @@ func netboxKind(n *yaml.Node) string {
 type netboxReader struct {
 	*draft
 	roles, routerRoles []string
-	racks              map[string]string        // name of the rack by its site and its name in NetBox
-	taken, routers     map[string]bool          // names
 	units              map[string]string        // machine by its rack and unit
 	serials            map[string]int           // how many devices have one
 	sites              map[string]bool          // of machines
 	asns               map[string]inventory.ASN // of machines, by rack
+	pools              map[string]string        // names by descriptions
+	ofRacks            map[string]string        // racks of routers; empty: none with machines
 	others             map[string]int           // devices of other roles
 	dropped            map[string]int           // fields that are not carried over
 	passed             map[string]int           // objects of other kinds
@@ -121,8 +121,8 @@ var (
 )
 
 func readNetBox(d *draft) {
-	r := &netboxReader{draft: d, roles: d.options.Roles, routerRoles: d.options.RouterRoles, racks: map[string]string{}, taken: map[string]bool{}, routers: map[string]bool{}, units: map[string]string{},
-		serials: map[string]int{}, sites: map[string]bool{}, asns: map[string]inventory.ASN{}, others: map[string]int{}, dropped: map[string]int{}, passed: map[string]int{}}
+	r := &netboxReader{draft: d, roles: d.options.Roles, routerRoles: d.options.RouterRoles, units: map[string]string{},
+		serials: map[string]int{}, sites: map[string]bool{}, asns: map[string]inventory.ASN{}, ofRacks: map[string]string{}, pools: map[string]string{}, others: map[string]int{}, dropped: map[string]int{}, passed: map[string]int{}}
 	if len(r.roles) == 0 {
 		r.roles = DefaultRoles
 	}
@@ -140,13 +140,13 @@ func readNetBox(d *draft) {
 		r.device(o)
 	}
 	r.rackHeights()
-	r.ourASN()
+	r.machineASNs()
 	for _, o := range routers {
 		r.router(o)
 	}
+	r.peerRouters()
 	r.prefixes()
-	r.givenAddresses()
-	r.summary()
+	d.excludes = append(d.excludes, r.givenAddresses, r.summary)
 }
 
 // kindOf are the objects of a kind, each once: pages overlap, and names are those of a site.

@@ -17,7 +17,7 @@ func (r *netboxReader) device(o *object) {
 		r.leaveOutOf(o, "name", NotValid, "has no name, which is to be that of its Node: it is left out")
 		return
 	}
-	name, same := nameIn(o.text("name"), map[string]bool{})
+	name, same := cleanName(o.text("name"))
 	if r.machine(name) != nil {
 		r.leaveOutOf(o, "name", Differs, fmt.Sprintf("machine %s is there already, by another source or device: what that one says counts, and nothing of this is added", name))
 		return
@@ -42,7 +42,6 @@ func (r *netboxReader) device(o *object) {
 	to := r.rack(m.Rack)
 	to.Machines = append(to.Machines, m)
 	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
-	r.nodes = append(r.nodes, node{m.Labels, m.Rack})
 }
 
 // machineID is what a providerID may have.
@@ -100,8 +99,8 @@ func (r *netboxReader) tellAt(o *object, key string, code Code, message string) 
 // rackKey is what a rack is known by: racks of several sites may have one name.
 func (r *netboxReader) rackKey(o *object, rack string) string {
 	_, site := r.ref(o, "site")
-	if site == nil {
-		return "/" + rack
+	if site == nil || len(r.sites) == 1 && r.sites[site.Value] {
+		return rack // as others name it, with which it is joined
 	}
 	return site.Value + "/" + rack
 }
@@ -117,18 +116,15 @@ func (r *netboxReader) rackOf(o *object) string {
 		r.inv.Region = cmp.Or(r.inv.Region, site)
 	}
 	key := r.rackKey(o, given)
-	name, known := r.racks[key]
-	if !known {
-		fallback := defaultRack
-		if len(r.sites) > 1 && site != "" {
-			fallback = site
-		}
-		name, _ = nameIn(cmp.Or(given, fallback), r.taken)
-		r.racks[key] = name
-		r.rack(name).Zone = zone
-		return name
+	fallback := ""
+	if len(r.sites) > 1 {
+		fallback = site
 	}
-	if rack := r.rack(name); rack.Zone != zone {
+	name, sameZone := r.rackFor(key, cmp.Or(given, fallback), zone, func(message string) {
+		path, _ := r.ref(o, "rack")
+		r.note(o, path, Renamed, message)
+	})
+	if !sameZone {
 		o.mark(meaningless, "location")
 		path, n := r.ref(o, "location")
 		if n == nil {
@@ -137,7 +133,7 @@ func (r *netboxReader) rackOf(o *object) string {
 		if n != nil {
 			o.mark(noted, path)
 		}
-		r.note(o, path, Differs, fmt.Sprintf("%q; other devices of rack %s are in %q, and a rack has one zone: the first one's is taken", zone, name, rack.Zone))
+		r.note(o, path, Differs, fmt.Sprintf("%q; other devices of rack %s are in %q, and a rack has one zone: the first one's is taken", zone, name, r.rack(name).Zone))
 	}
 	return name
 }
@@ -216,8 +212,8 @@ func (r *netboxReader) asnOf(o *object, rack string) {
 	}
 }
 
-// ourASN says the machines' AS numbers: the first rack's is everybody's, and others have their own.
-func (r *netboxReader) ourASN() {
+// machineASNs says the machines' AS numbers: the first rack's is everybody's, and others have their own.
+func (r *netboxReader) machineASNs() {
 	for i := range r.inv.Racks {
 		rack := &r.inv.Racks[i]
 		if r.asns[rack.Name] == 0 {
@@ -256,7 +252,7 @@ func (r *netboxReader) rackHeights() {
 
 // router makes a router of a device: of the rack that it stands in with machines, else of all racks.
 func (r *netboxReader) router(o *object) {
-	name, same := nameIn(o.text("name"), r.routers)
+	name, same := r.newName(routerName, o.text("name"))
 	state, asn := r.state(o), r.asnIn(o)
 	var addrs []netip.Addr
 	for _, key := range []string{"primary_ip4", "primary_ip6"} {
@@ -291,18 +287,34 @@ func (r *netboxReader) router(o *object) {
 			r.take(o, "site")
 		}
 	}
-	if r.inv.BGP.ASN == 0 {
-		r.inv.BGP.ASN = 64512
-		if asn == 64512 {
-			r.inv.BGP.ASN = 64513
-		}
-		r.notes = append(r.notes, Note{Severity: Told, Code: Guessed, Path: "spec.bgp.asn", Message: fmt.Sprintf("no device of a machine has a custom field asn: %v is a guess", r.inv.BGP.ASN)})
-	}
 	r.rest(o)
-	path := "spec.routers[" + name + "]"
-	if rack != "" {
-		path = "spec.racks[" + rack + "].routers[" + name + "]"
+	r.ofRacks[name] = rack
+	r.comment("spec.routers["+name+"]", o)
+	r.inv.Routers = append(r.inv.Routers, inventory.Router{Name: name, Addresses: addrs, ASN: asn, Port: 179})
+}
+
+// peerRouters gives racks their own routers, and those that have none all others.
+func (r *netboxReader) peerRouters() {
+	own := map[string]bool{}
+	for _, rack := range r.ofRacks {
+		own[rack] = true
 	}
-	r.comment(path, o)
-	r.inv.Routers = append(r.inv.Routers, inventory.Router{Name: name, Rack: rack, Addresses: addrs, ASN: asn, Port: 179})
+	delete(own, "")
+	var without []string // racks
+	for _, rack := range r.inv.Racks {
+		if len(own) > 0 && !own[rack.Name] {
+			without = append(without, rack.Name)
+		}
+	}
+	if len(own) > 0 && without == nil {
+		without = []string{} // of nobody
+	}
+	for _, router := range r.inv.Routers {
+		switch rack, ours := r.ofRacks[router.Name]; {
+		case rack != "":
+			r.peer(peering{router: router.Name, racks: []string{rack}})
+		case ours:
+			r.peer(peering{router: router.Name, racks: without})
+		}
+	}
 }

@@ -112,23 +112,24 @@ func (r *netboxReader) pods(o *object, p netip.Prefix) {
 
 // pool adds a prefix to the pool of its description, or to one that is named as the role.
 func (r *netboxReader) pool(o *object) {
-	one, err := rangeIn(o.text("prefix"))
-	taken := func(p inventory.Pool) bool { return slices.ContainsFunc(p.Ranges, one.Overlaps) }
-	switch {
-	case err != nil || !one.First.IsGlobalUnicast():
+	description := o.text("description")
+	name, made := r.pools[description]
+	if !made {
+		same := true
+		if name, same = r.newName(poolName, cmp.Or(description, netboxPool)); !same {
+			r.note(o, "description", Renamed, fmt.Sprintf("the pool is named %q", name))
+		}
+		r.pools[description] = name
+	}
+	one, err := r.takeRange(o.text("prefix"), name)
+	if err != nil {
 		o.mark(noted, "prefix")
-		r.note(o, "prefix", NotValid, "has addresses that no pool can have: it is left out")
-		return
-	case slices.ContainsFunc(r.inv.Pools, taken):
-		o.mark(noted, "prefix")
-		r.note(o, "prefix", NotValid, "has addresses that a pool has already: it is left out")
+		r.note(o, "prefix", NotValid, fmt.Sprintf("%v: it is left out", err))
 		return
 	}
 	o.mark(carried, "prefix")
-	name := netboxPool
-	if text := o.text("description"); text != "" {
+	if description != "" {
 		o.mark(carried, "description")
-		name, _ = nameIn(text, map[string]bool{})
 	}
 	at := slices.IndexFunc(r.inv.Pools, func(p inventory.Pool) bool { return p.Name == name })
 	if at < 0 {
@@ -170,14 +171,9 @@ func (r *netboxReader) givenAddresses() {
 		if _, status := r.ref(o, "status"); err != nil || status != nil && status.Value == "deprecated" {
 			continue
 		}
-		has := func(one inventory.Range) bool { return one.Contains(addr) }
-		for i := range r.inv.Pools {
-			p := &r.inv.Pools[i]
-			if slices.ContainsFunc(p.Ranges, has) && !slices.ContainsFunc(p.Exclude, has) {
-				o.mark(carried, "address")
-				p.Exclude = append(p.Exclude, inventory.Range{First: addr, Last: addr})
-				excluded[p.Name]++
-			}
+		for _, pool := range r.exclude(addr) {
+			o.mark(carried, "address")
+			excluded[pool]++
 		}
 	}
 	if len(excluded) > 0 {

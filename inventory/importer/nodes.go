@@ -157,7 +157,7 @@ func (r *nodeReader) addresses(o *object, n *corev1.Node, m *inventory.Machine) 
 	for i, a := range n.Status.Addresses {
 		path := fmt.Sprintf("status.addresses[%d]", i)
 		addr, err := netip.ParseAddr(a.Address)
-		why := r.unusable(addr)
+		why := r.unusable(addr, m)
 		switch {
 		case a.Type == corev1.NodeHostName && hostname:
 			o.mark(noted, path)
@@ -259,16 +259,11 @@ func (r *nodeReader) taints(o *object, n *corev1.Node, m *inventory.Machine) {
 // rackOf is the rack that a Node's label names. Its zone is that of the first Node in it.
 func (r *nodeReader) rackOf(o *object, n *corev1.Node) string {
 	value, zone := n.Labels[r.rackBy], n.Labels[corev1.LabelTopologyZone]
-	_, known := r.racks[value]
-	name := r.draft.rackOf(value, func(message string) { r.note(o, join("metadata.labels", r.rackBy), Renamed, message) })
-	if !known {
-		r.draft.rack(name).Zone = zone
-		return name
-	}
-	if rack := r.draft.rack(name); rack.Zone != zone {
+	name, sameZone := r.rackFor(value, value, zone, func(message string) { r.note(o, join("metadata.labels", r.rackBy), Renamed, message) })
+	if !sameZone {
 		path := join("metadata.labels", corev1.LabelTopologyZone)
 		o.mark(noted, path)
-		r.note(o, path, Differs, fmt.Sprintf("%q; other Nodes of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, rack.Zone))
+		r.note(o, path, Differs, fmt.Sprintf("%q; other Nodes of rack %s have %q, and a rack has one zone: the first one's is taken", zone, name, r.draft.rack(name).Zone))
 	}
 	return name
 }

@@ -42,7 +42,6 @@ type Note struct {
 	Path     string // of the field in it
 	Message  string
 	of       *object
-	whole    bool // it tells that all of the object is left out
 }
 
 // String prints the note in one line: source:line:column: note[I0003]: BGPPeer/tor spec.vrf: message.

@@ -39,16 +39,14 @@ func rackLabel(all []inventory.Selector) string {
 	return corev1.LabelTopologyZone
 }
 
-// of are the racks that selectors choose, of which one has to match; none: all machines. Of what is no whole rack a note tells.
+// of are the racks that selectors choose, of which one has to match and which choose somebody; none: all machines. Of what is no whole rack a note tells.
 func (p places) of(o *object, path string, all []inventory.Selector) []string {
 	if len(all) == 0 || slices.ContainsFunc(all, inventory.Selector.Empty) {
 		return nil
 	}
 	tell := func(code Code, format string, args ...any) {
-		if o != nil {
-			o.mark(noted, path)
-			p.note(o, path, code, fmt.Sprintf(format, args...))
-		}
+		o.mark(noted, path)
+		p.note(o, path, code, fmt.Sprintf(format, args...))
 	}
 	if len(p.nodes) > 0 {
 		return p.ofNodes(all, tell)
@@ -61,12 +59,7 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 			return nil
 		}
 		for _, v := range values {
-			name := p.rackOf(v, func(message string) {
-				if o != nil {
-					p.note(o, path, Renamed, message)
-				}
-			})
-			p.rack(name)
+			name, _ := p.rackFor(v, v, "", func(message string) { p.note(o, path, Renamed, message) })
 			racks = append(racks, name)
 		}
 	}
@@ -104,11 +97,7 @@ func (p places) ofNodes(all []inventory.Selector, tell func(Code, string, ...any
 			total++
 		}
 	}
-	switch {
-	case total == 0:
-		tell(Differs, "no Node that was read has these labels: in the inventory all machines are chosen")
-		return nil
-	case total == len(p.nodes):
+	if total == len(p.nodes) {
 		return nil
 	}
 	var racks, parts []string
@@ -177,7 +166,7 @@ func noHosts(subnet netip.Prefix, r inventory.Range) (all []inventory.Range) {
 
 // racksIn are those with a machine in a subnet; where no machines are known, those of the pool's advertisements, or one that is made.
 func (p places) racksIn(subnet netip.Prefix, pool *inventory.Pool) (names []string) {
-	if len(p.nodes) == 0 {
+	if !slices.ContainsFunc(p.inv.Racks, func(r inventory.Rack) bool { return len(r.Machines) > 0 }) {
 		for _, a := range pool.Advertise {
 			names = append(names, a.Racks...)
 		}

@@ -93,18 +93,11 @@ func Network(options Options, docs ...inventory.Document) string {
 }
 
 func (d *draft) addRouter(a Answers) {
-	name, _ := nameIn("gateway", d.routerNames())
+	name, _ := d.newName(routerName, "gateway")
 	d.inv.BGP.ASN = a.ASN
+	d.peer(peering{router: name})
 	d.inv.Routers = append(d.inv.Routers, inventory.Router{Name: name, Addresses: []netip.Addr{a.Router}, ASN: a.RouterASN, Port: 179})
 	d.comments["spec.routers["+name+"]"] = []string{"as it was said"}
-}
-
-func (d *draft) routerNames() map[string]bool {
-	taken := map[string]bool{}
-	for _, r := range d.inv.Routers {
-		taken[r.Name] = true
-	}
-	return taken
 }
 
 // addSubnets gives each rack the subnets of its machines, on which they answer for VIPs. Nobody wrote them down, but for one that was said;
@@ -138,11 +131,7 @@ func subnetsOf(machines []inventory.Machine) (all []netip.Prefix) {
 }
 
 func (d *draft) addPool(ranges []inventory.Range, why string) {
-	taken := map[string]bool{}
-	for _, have := range d.inv.Pools {
-		taken[have.Name] = true
-	}
-	name, _ := nameIn("default", taken)
+	name, _ := d.newName(poolName, "default")
 	p := newPool(name)
 	p.Ranges = ranges
 	for _, r := range ranges {

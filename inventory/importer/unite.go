@@ -8,7 +8,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// MetalLB joins all advertisements that are of a Service, a Node and a peer: the peer hears the communities of all. In an inventory the first
+// MetalLB and Cilium join all advertisements that are of a Service, a Node and a peer: the peer hears the communities of all. In an inventory the first
 // one of a list counts. So the parts that several have in common are made advertisements of their own here, with what all of them say, and
 // come first.
 
@@ -50,6 +50,15 @@ func united(given []inventory.Advertise) ([]inventory.Advertise, bool) {
 		out[to] = parts[from]
 	}
 	return needed(out), true
+}
+
+// unite has the first advertisement of a pool that fits say what all of them say together, as MetalLB and Cilium do.
+func (d *draft) unite(o *object, p *inventory.Pool) {
+	all, ok := united(p.Advertise)
+	p.Advertise = all
+	if !ok {
+		d.note(o, "", Differs, "it has so many advertisements that what several of them say together is not worked out: in the inventory the first that fits counts")
+	}
 }
 
 // distinct leaves out what has the scope of one before it.

@@ -1,0 +1,79 @@
+package importer
+
+import (
+	"strings"
+	"testing"
+
+	"plinth.dev/plinth/inventory"
+)
+
+const (
+	joinedNode = `{apiVersion: v1, kind: Node, metadata: {name: w1, labels: {r: z1, topology.kubernetes.io/zone: zone-a}}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`
+	joinedMLB  = `{apiVersion: metallb.io/v1beta1, kind: IPAddressPool, metadata: {name: default}, spec: {addresses: [10.6.0.0/24, 10.5.0.0/25]}}
+---
+{apiVersion: metallb.io/v1beta1, kind: BGPAdvertisement, metadata: {name: all}}
+---
+{apiVersion: metallb.io/v1beta2, kind: BGPPeer, metadata: {name: tor}, spec: {myASN: 65001, peerASN: 65101, peerAddress: 10.9.0.1, nodeSelectors: [{matchLabels: {rack: a}}]}}`
+	joinedCilium = `{apiVersion: cilium.io/v2, kind: CiliumLoadBalancerIPPool, metadata: {name: default}, spec: {blocks: [{cidr: 10.5.0.128/25}, {cidr: 10.6.0.128/28}]}}
+---
+{apiVersion: cilium.io/v2, kind: CiliumBGPClusterConfig, metadata: {name: all}, spec: {bgpInstances: [{name: one, localASN: 65001, peers: [{name: tor, peerASN: 65102, peerAddress: 10.9.0.2}]}]}}`
+	joinedNetBox = `[{"id": 1, "url": "https://netbox/api/dcim/devices/1/", "name": "w9", "device_type": {"slug": "x"}, "role": {"slug": "k8s-node"}, "site": {"slug": "s"}, "location": {"slug": "hall"}, "rack": {"name": "a"},
+  "serial": "", "status": {"value": "active"}, "primary_ip4": {"address": "10.0.0.9/24"}}]`
+	joinedAddress = `{"count": 1, "next": null, "results": [{"id": 7, "url": "https://netbox/api/ipam/ip-addresses/7/", "address": "10.6.0.9/24", "status": {"value": "active"}}]}`
+	joinedVIP     = `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: kv, namespace: kube-system}, spec: {template: {spec: {containers: [{name: kv, image: "x/kube-vip:v1", env: [{name: cp_enable, value: "true"}, {name: address, value: 10.5.0.7}]}]}}}}`
+	joinedHosts   = "[kube_node]\nw9 ip=10.0.0.9 r=z1 zone=b\n"
+)
+
+// TestSourcesThatAreJoined hold what each of them says, beside what the others say.
+func TestSourcesThatAreJoined(t *testing.T) {
+	for name, c := range map[string]struct {
+		sources string
+		rackBy  string
+		texts   []string
+		want    []string
+		never   []string
+	}{
+		"pools and routers of one name": {sources: "metallb,cilium", texts: []string{joinedMLB, joinedCilium},
+			want: []string{"- name: default\n", "- name: default-2\n", "- name: tor\n", "- name: tor-2\n", "10.6.0.128/28 has addresses that pool default has already"}},
+		"a peer with node selectors, and machines without labels": {sources: "netbox,metallb", texts: []string{joinedNetBox, joinedMLB},
+			want: []string{"- name: a\n      zone: hall\n      routers:\n        # from BGPPeer/tor\n"}, never: []string{"left out"}},
+		"an address that is given to somebody, and a pool of another source": {sources: "netbox,metallb", texts: []string{joinedNetBox, joinedAddress, joinedMLB}, want: []string{"exclude: [10.6.0.9]"}},
+		"the control plane's address, and a pool of another source":          {sources: "kube-vip,metallb,cilium", texts: []string{joinedVIP, joinedMLB, joinedCilium}, want: []string{"exclude: [10.5.0.7]"}},
+		"a rack that has its zone": {sources: "nodes,ansible", rackBy: "r", texts: []string{joinedNode, joinedHosts},
+			want: []string{"- name: z1\n      zone: zone-a\n", `"b"; other machines of rack z1 have "zone-a"`}},
+		"a rack of a device that has its zone": {sources: "nodes,netbox", rackBy: "r", texts: []string{strings.Replace(joinedNode, "r: z1", "r: a", 1), joinedNetBox},
+			want: []string{"- name: a\n      zone: zone-a\n", `"hall"; other devices of rack a are in "zone-a"`}},
+		"an address twice on one Node": {sources: "nodes", texts: []string{strings.Replace(joinedNode, "[{type", "[{type: ExternalIP, address: 10.0.0.1}, {type", 1)},
+			want: []string{"InternalIP 10.0.0.1 is there already"}},
+		"a pool that no router carries": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "10.6.0.0/24", "224.0.0.0/24", 1)}, want: []string{"224.0.0.0/24 has addresses that no router carries: it is left out"}},
+		"a router on loopback":          {sources: "cilium", texts: []string{strings.Replace(joinedCilium, "10.9.0.2", "127.0.0.1", 1)}, want: []string{"127.0.0.1 is no address that other machines reach it by"}},
+		"Cilium's peers of nobody": {sources: "nodes,cilium", texts: []string{joinedNode, strings.Replace(joinedCilium, "spec: {bgp", "spec: {nodeSelector: {matchLabels: {rack: none}}, bgp", 1)},
+			want: []string{"no Node that was read has these labels: its routers are left out"}, never: []string{"name: tor"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var docs []inventory.Document
+			for _, text := range c.texts {
+				source := "x.yaml"
+				if strings.HasPrefix(text, "[kube") {
+					source = "inventory.ini"
+				}
+				docs = append(docs, inventory.Document{Source: source, Data: []byte(text)})
+			}
+			text, notes := Import(Options{Sources: strings.Split(c.sources, ","), RackBy: c.rackBy}, docs...)
+			said := told(text, notes)
+			for _, part := range c.want {
+				if !strings.Contains(said, part) {
+					t.Errorf("%q is not in", part)
+				}
+			}
+			for _, part := range c.never {
+				if strings.Contains(said, part) {
+					t.Errorf("%q is in", part)
+				}
+			}
+			if text == nil || t.Failed() {
+				t.Errorf("%s", said)
+			}
+		})
+	}
+}

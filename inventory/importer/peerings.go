@@ -1,0 +1,102 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// peering says which racks have sessions with a router, and by which AS number of their machines.
+type peering struct {
+	router string        // empty: it is left out, and the AS number counts alone
+	racks  []string      // nil: all
+	asn    inventory.ASN // of the machines; 0: nobody said it
+	object *object       // that says so, with the field that has the AS number
+	path   string
+}
+
+// peer says that the machines of some racks, or all, have sessions with a router. All sources say so: what a rack says of its peers is
+// worked out once all were read.
+func (d *draft) peer(p peering) { d.peerings = append(d.peerings, p) }
+
+// of reports whether the machines of a rack have the session.
+func (p peering) of(rack string) bool { return p.racks == nil || slices.Contains(p.racks, rack) }
+
+// peerRacks gives racks their routers. A router of some racks alone stands in the first of them, and not in the spec, for a rack that says
+// nothing has sessions with all routers that do.
+func (d *draft) peerRacks() {
+	some, everybodys := map[string][]string{}, map[string]bool{}
+	for _, p := range d.peerings {
+		some[p.router] = append(some[p.router], p.racks...)
+		everybodys[p.router] = everybodys[p.router] || p.racks == nil
+	}
+	for i := range d.inv.Routers {
+		if r := &d.inv.Routers[i]; !everybodys[r.Name] && len(some[r.Name]) > 0 {
+			r.Rack = slices.Min(some[r.Name])
+			d.comments["spec.racks["+r.Rack+"].routers["+r.Name+"]"] = d.comments["spec.routers["+r.Name+"]"]
+		}
+	}
+	for i := range d.inv.Racks {
+		rack := &d.inv.Racks[i]
+		for _, r := range d.inv.Routers {
+			if everybodys[r.Name] || slices.Contains(some[r.Name], rack.Name) {
+				rack.Peers = append(rack.Peers, r.Name)
+			}
+		}
+	}
+}
+
+// ourASNs says the machines' AS numbers: the first that is said is everybody's, another one that of the racks which it was said for. Where a
+// session would have another one than before, a note tells.
+func (d *draft) ourASNs() {
+	for _, p := range d.peerings {
+		if d.inv.BGP.ASN == 0 && p.asn != 0 {
+			d.inv.BGP.ASN = p.asn
+			d.comment("spec.bgp", p.object)
+		}
+		for i := range d.inv.Racks {
+			if rack := &d.inv.Racks[i]; slices.Contains(p.racks, rack.Name) {
+				rack.ASN = cmp.Or(rack.ASN, p.asn)
+			}
+		}
+	}
+	d.guessASN()
+	for i := range d.inv.Racks {
+		d.inv.Racks[i].ASN = cmp.Or(d.inv.Racks[i].ASN, d.inv.BGP.ASN)
+	}
+	for _, p := range d.peerings {
+		if other := d.otherASNs(p); p.asn != 0 && other != "" {
+			p.object.mark(noted, p.path)
+			d.note(p.object, p.path, Differs, fmt.Sprintf("%v at router %s, and %s by another peer: the machines of a rack have one AS number, at this router, too", p.asn, p.router, other))
+		}
+	}
+}
+
+// guessASN takes a private AS number (RFC 6996) that no router has where nobody said that of the machines.
+func (d *draft) guessASN() {
+	if d.inv.BGP.ASN != 0 || len(d.inv.Routers) == 0 {
+		return
+	}
+	d.inv.BGP.ASN = 64512
+	for slices.ContainsFunc(d.inv.Routers, func(r inventory.Router) bool { return r.ASN == d.inv.BGP.ASN }) {
+		d.inv.BGP.ASN++
+	}
+	d.notes = append(d.notes, Note{Severity: Told, Code: Guessed, Path: "spec.bgp.asn", Message: fmt.Sprintf("nothing that was read says the machines' AS number: %v is a guess", d.inv.BGP.ASN)})
+}
+
+// otherASNs are those that the machines of a peering have instead of its own, each with its racks; empty: none.
+func (d *draft) otherASNs(p peering) string {
+	if len(d.inv.Racks) == 0 && p.asn != d.inv.BGP.ASN {
+		return fmt.Sprintf("all machines have %v", d.inv.BGP.ASN)
+	}
+	var others []string
+	for _, rack := range d.inv.Racks {
+		if p.of(rack.Name) && rack.ASN != p.asn {
+			others = append(others, fmt.Sprintf("rack %s has %v", rack.Name, rack.ASN))
+		}
+	}
+	return strings.Join(others, ", ")
+}
