@@ -20,7 +20,6 @@ type ansibleReader struct {
 	nodeGroups []string                // nil: all hosts are Nodes
 	rackVar    string                  // whose value is the rack; empty: rackGroup says it
 	rackGroup  string                  // what the names of groups begin with that are racks
-	racks      map[string]string       // by value
 	vars       []map[string]ansibleVar // of the hosts that are Nodes
 	ofCluster  map[string]bool         // variables that are asked for once, whatever host has them
 }

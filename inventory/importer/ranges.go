@@ -49,14 +49,6 @@ func (d *draft) hold(one inventory.Range, pool string) error {
 	return nil
 }
 
-// holder is the pool that has an address of a range; empty: none has.
-func (d *draft) holder(one inventory.Range) string {
-	if i := d.heldFrom(one); i < len(d.held) && d.held[i].Overlaps(one) {
-		return d.held[i].pool
-	}
-	return ""
-}
-
 // heldFrom is where the first held range is that does not end before another one begins.
 func (d *draft) heldFrom(one inventory.Range) int {
 	i, _ := slices.BinarySearchFunc(d.held, one.First, func(h heldRange, first netip.Addr) int {
