@@ -1,29 +1,26 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/importer"
 	"plinth.dev/plinth/inventory/source"
 )
 
+// importing is what import is told by flags.
+type importing struct {
+	options importer.Options
+	cluster clusterFlags
+	strict  bool
+}
+
 func newImportCommand() *cobra.Command {
-	var options importer.Options
-	var cluster clusterFlags
-	var strict bool
+	var i importing
 	names := strings.Join(importer.Sources(), ", ")
 	cmd := &cobra.Command{
 		Use:   "import SOURCE[,SOURCE...] PATH...",
@@ -43,42 +40,49 @@ written where the code would be 1.`,
   curl -H "Authorization: Token $TOKEN" "https://netbox.example.com/api/dcim/devices/?limit=0" | plinth import netbox -
   kubectl get nodes -o yaml | plinth import nodes --rack-by example.com/rack -`,
 		Args: usage(cobra.MinimumNArgs(2)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			options.Sources = strings.Split(args[0], ",")
-			for _, s := range options.Sources {
-				if err := knownSource(s); err != nil {
-					return exit{exitUsage, err}
-				}
-			}
-			docs, err := readTexts(cmd, cluster, options.Sources, args[1:])
-			if err != nil {
-				return err
-			}
-			text, notes := importer.Import(options, docs...)
-			tellNotes(cmd.ErrOrStderr(), notes)
-			if text == nil || strict && len(notes) > 0 {
-				return exit{code: exitError}
-			}
-			if _, err := cmd.OutOrStdout().Write(text); err != nil {
-				return err
-			}
-			if len(notes) > 0 {
-				return exit{code: exitDegraded}
-			}
-			return nil
-		},
+		RunE: i.run,
 	}
-	cluster.addTo(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&options.Name, "name", "imported", "the inventory's metadata.name")
-	flags.StringVar(&options.RackBy, "rack-by", "", "what says the rack: a label of Nodes (default: the one that all node selectors ask for, else topology.kubernetes.io/zone); "+
-		"of Ansible's hosts a variable (default: rack, else zone), or what the names of those groups begin with that are racks")
-	flags.StringSliceVar(&options.Roles, "role", importer.DefaultRoles, "slugs of NetBox's device roles that machines have")
-	flags.StringSliceVar(&options.RouterRoles, "router-role", importer.DefaultRouterRoles, "slugs of NetBox's device roles that routers have")
-	flags.BoolVar(&options.Labels, "labels", false, "take labels of Nodes into the inventory, besides those of place and type")
-	flags.BoolVar(&options.PodNetwork, "pod-network", false, "take the Nodes' pod CIDRs into the inventory, for Plinth to route them in place of a CNI")
-	flags.BoolVar(&strict, "strict", false, "write nothing where something is not in the inventory or was guessed")
+	i.addTo(cmd)
 	return cmd
+}
+
+func (i *importing) addTo(cmd *cobra.Command) {
+	i.cluster.addTo(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&i.options.Name, "name", "imported", "the inventory's metadata.name")
+	flags.StringVar(&i.options.RackBy, "rack-by", "", "what says the rack: a label of Nodes (default: the one that all node selectors ask for, else topology.kubernetes.io/zone); "+
+		"of Ansible's hosts a variable (default: rack, else zone), or what the names of those groups begin with that are racks")
+	flags.StringSliceVar(&i.options.Roles, "role", importer.DefaultRoles, "slugs of NetBox's device roles that machines have")
+	flags.StringSliceVar(&i.options.RouterRoles, "router-role", importer.DefaultRouterRoles, "slugs of NetBox's device roles that routers have")
+	flags.BoolVar(&i.options.Labels, "labels", false, "take labels of Nodes into the inventory, besides those of place and type")
+	flags.BoolVar(&i.options.PodNetwork, "pod-network", false, "take the Nodes' pod CIDRs into the inventory, for Plinth to route them in place of a CNI")
+	flags.BoolVar(&i.strict, "strict", false, "write nothing where something is not in the inventory or was guessed")
+}
+
+// run writes the inventory to the standard output, and notes to the standard error output.
+func (i *importing) run(cmd *cobra.Command, args []string) error {
+	i.options.Sources = strings.Split(args[0], ",")
+	for _, s := range i.options.Sources {
+		if err := knownSource(s); err != nil {
+			return exit{exitUsage, err}
+		}
+	}
+	docs, err := readTexts(cmd, i.cluster, i.options.Sources, args[1:])
+	if err != nil {
+		return err
+	}
+	text, notes := importer.Import(i.options, docs...)
+	tellNotes(cmd.ErrOrStderr(), notes)
+	if text == nil || i.strict && len(notes) > 0 {
+		return exit{code: exitError}
+	}
+	if _, err := cmd.OutOrStdout().Write(text); err != nil {
+		return err
+	}
+	if len(notes) > 0 {
+		return exit{code: exitDegraded}
+	}
+	return nil
 }
 
 // tellNotes prints notes, a line each.
@@ -127,62 +131,4 @@ func readTexts(cmd *cobra.Command, cluster clusterFlags, sources, paths []string
 		docs = append(docs, found...)
 	}
 	return docs, nil
-}
-
-// objects are all of some kinds, as one document. A kind that the cluster does not know has none.
-func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]inventory.Document, error) {
-	config, err := c.config()
-	if err != nil {
-		return nil, err
-	}
-	known, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	var text bytes.Buffer
-	for _, kind := range kinds {
-		resource, err := resourceOf(known, kind)
-		if err != nil {
-			return nil, err
-		}
-		if resource.Empty() {
-			continue
-		}
-		list, err := client.Resource(resource).Namespace(kind.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return nil, err
-		}
-		for _, item := range list.Items {
-			item.SetManagedFields(nil)
-			one, err := yaml.Marshal(item.Object)
-			if err != nil {
-				return nil, err
-			}
-			text.WriteString("---\n")
-			text.Write(one)
-		}
-	}
-	return []inventory.Document{{Source: inCluster, Data: text.Bytes()}}, nil
-}
-
-// resourceOf is what a kind is called in requests; empty: the cluster does not know it.
-func resourceOf(known discovery.DiscoveryInterface, kind importer.Kind) (schema.GroupVersionResource, error) {
-	version := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
-	all, err := known.ServerResourcesForGroupVersion(version.String())
-	if apierrors.IsNotFound(err) {
-		return schema.GroupVersionResource{}, nil
-	}
-	if err != nil {
-		return schema.GroupVersionResource{}, err
-	}
-	for _, r := range all.APIResources {
-		if r.Kind == kind.Kind && !strings.Contains(r.Name, "/") {
-			return version.WithResource(r.Name), nil
-		}
-	}
-	return schema.GroupVersionResource{}, nil
 }

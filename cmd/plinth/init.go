@@ -41,7 +41,7 @@ func newInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write the first inventory of a running cluster",
-		Long: `Write the first inventory of a running cluster: its Nodes as machines, what another balancer there has,
+		Long: `Write the first inventory of a running cluster: its Nodes as machines, what MetalLB or Cilium there has,
 and what you say. Nothing in the cluster is changed.
 
 What the cluster does not tell is asked for, each with what is taken where you only press Enter:
@@ -84,6 +84,9 @@ func (s start) run(cmd *cobra.Command, cluster clusterFlags) error {
 		return err
 	}
 	options := importer.Options{Sources: importer.Present(docs...), Name: s.name, RackBy: s.rackBy}
+	if err := s.check(balancers(options.Sources)); err != nil {
+		return exit{exitUsage, err}
+	}
 	answers, err := s.answers(cmd, options, used, docs)
 	if err != nil {
 		return err
@@ -103,15 +106,34 @@ func (s start) run(cmd *cobra.Command, cluster clusterFlags) error {
 	return s.next(cmd.OutOrStdout(), text, options.Sources)
 }
 
+// check refuses flags that would not count.
+func (s start) check(balancers []string) error {
+	switch beside := strings.Join(balancers, " and "); {
+	case s.router != "" && s.network != "":
+		return errors.New("--router and --network: machines announce VIPs to a router, or answer for them on their own network; say one of them")
+	case beside == "":
+	case s.router != "" || s.routerASN != "" || s.asn != "":
+		return fmt.Errorf("--router, --router-asn and --asn are for a cluster without another balancer: routers and AS numbers are those of %s; change them in the inventory", beside)
+	case s.network != "":
+		return fmt.Errorf("--network is for a cluster without another balancer: %s says where VIPs are announced; change that in the inventory", beside)
+	}
+	return nil
+}
+
+// balancers are the sources that are other balancers.
+func balancers(sources []string) []string {
+	return slices.DeleteFunc(slices.Clone(sources), func(s string) bool { return s == "nodes" })
+}
+
 // next tells how to go on. Beside another balancer that is its takeover, for two of them must not announce one address.
 func (s start) next(out io.Writer, text []byte, sources []string) error {
-	if len(sources) > 1 {
+	if others := balancers(sources); len(others) > 0 {
 		_, err := fmt.Fprintf(out, `%s is written, with what %s has. Look at it, and check it against the cluster:
 
   plinth validate --cluster %[1]s
 
 Then take over, machine by machine, as docs/guides/migrate-from-metallb.md says (over BGP) or docs/guides/migrate-on-link.md (on the link).
-`, s.output, strings.Join(sources[1:], " and "))
+`, s.output, strings.Join(others, " and "))
 		return err
 	}
 	inv, problems := inventory.Parse(inventory.Document{Source: s.output, Data: text})
@@ -135,7 +157,8 @@ Then take over, machine by machine, as docs/guides/migrate-from-metallb.md says 
 func (s start) answers(cmd *cobra.Command, options importer.Options, used []netip.Prefix, docs []inventory.Document) (a importer.Answers, err error) {
 	a.Used = used
 	q := asker{in: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), quiet: s.takeDefault}
-	if len(options.Sources) == 1 { // what another balancer has is not asked for
+	alone := len(balancers(options.Sources)) == 0
+	if alone { // what another balancer has is not asked for
 		q.ask("Address of a router that speaks BGP with the machines", "--router", s.router, "none", func(said string) (err error) {
 			if said != "none" && said != "" {
 				a.Router, err = netip.ParseAddr(said)
@@ -147,7 +170,7 @@ func (s start) answers(cmd *cobra.Command, options importer.Options, used []neti
 	case a.Router.IsValid():
 		q.ask("AS number of the router", "--router-asn", s.routerASN, "", func(said string) (err error) { a.RouterASN, err = inventory.ParseASN(said); return err })
 		q.ask("AS number of the machines", "--asn", s.asn, "64514", func(said string) (err error) { a.ASN, err = inventory.ParseASN(said); return err })
-	case len(options.Sources) == 1:
+	case alone:
 		q.ask("Network of the machines", "--network", s.network, importer.Network(options, docs...), func(said string) (err error) {
 			if said != "" {
 				a.Network, err = netip.ParsePrefix(said)
@@ -155,7 +178,7 @@ func (s start) answers(cmd *cobra.Command, options importer.Options, used []neti
 			return err
 		})
 	}
-	if len(options.Sources) == 1 || len(s.pool) > 0 {
+	if alone || len(s.pool) > 0 {
 		proposed := ""
 		if block, ok := importer.Free(options, a, docs...); ok {
 			proposed = block.String()

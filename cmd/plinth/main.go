@@ -83,8 +83,8 @@ func newRootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "plinth",
 		Version: buildinfo.Version,
-		Short:   "Check inventories, write the router's side of them, and show the state of the datacenter",
-		Long: `Check inventories, write the router's side of them, and show the state of the datacenter.
+		Short:   "Write and check inventories, write the router's side of them, and show the state of the datacenter",
+		Long: `Write and check inventories, write the router's side of them, and show the state of the datacenter.
 
 Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 		SilenceErrors: true,

@@ -77,26 +77,10 @@ func (r *ciliumReader) tellsWhom(labels map[string]string) (to audience) {
 
 // advertiseOne carries one entry over; false: it is of no VIPs.
 func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisement, to audience) bool {
-	leave := func(code Code, message string) bool {
+	if code, message := r.obstacle(a, to); message != "" {
 		o.override(path)
 		r.note(o, path, code, message)
 		return false
-	}
-	switch {
-	case a.AdvertisementType != "Service":
-		message, known := ciliumNotCarried[a.AdvertisementType]
-		if !known {
-			return leave(UnknownField, fmt.Sprintf("advertisementType %q is not known here, and not carried over", a.AdvertisementType))
-		}
-		return leave(NoCounterpart, a.AdvertisementType+": "+message)
-	case !slices.Contains(a.Service.Addresses, "LoadBalancerIP"):
-		return leave(NoCounterpart, "announces "+strings.Join(a.Service.Addresses, ", ")+": Plinth announces VIPs of load balancers alone")
-	case a.Selector == nil:
-		return leave(NotValid, "has no selector, and so chooses no Service: it is left out")
-	case len(r.pools) == 0:
-		return leave(NotValid, "no CiliumLoadBalancerIPPool was read that it could announce: it is left out")
-	case !to.chosen:
-		return leave(NotValid, "no CiliumBGPPeerConfig that was read chooses it by its labels (families.advertisements): it is left out")
 	}
 	o.mark(carried, path)
 	for i, kind := range a.Service.Addresses {
@@ -121,6 +105,27 @@ func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisemen
 		p.Advertise = append(p.Advertise, one)
 	}
 	return true
+}
+
+// obstacle is why an advertisement is not carried over; empty: it is.
+func (r *ciliumReader) obstacle(a ciliumAdvertisement, to audience) (Code, string) {
+	switch {
+	case a.AdvertisementType != "Service":
+		message, known := ciliumNotCarried[a.AdvertisementType]
+		if !known {
+			return UnknownField, fmt.Sprintf("advertisementType %q is not known here, and not carried over", a.AdvertisementType)
+		}
+		return NoCounterpart, a.AdvertisementType + ": " + message
+	case !slices.Contains(a.Service.Addresses, "LoadBalancerIP"):
+		return NoCounterpart, "announces " + strings.Join(a.Service.Addresses, ", ") + ": Plinth announces VIPs of load balancers alone"
+	case a.Selector == nil:
+		return NotValid, "has no selector, and so chooses no Service: it is left out"
+	case len(r.pools) == 0:
+		return NotValid, "no CiliumLoadBalancerIPPool was read that it could announce: it is left out"
+	case !to.chosen:
+		return NotValid, "no CiliumBGPPeerConfig that was read chooses it by its labels (families.advertisements): it is left out"
+	}
+	return "", ""
 }
 
 // communities are those of an advertisement. A standard one may be a single number.

@@ -254,18 +254,11 @@ func (r *netboxReader) rackHeights() {
 func (r *netboxReader) router(o *object) {
 	name, same := r.newName(routerName, o.text("name"))
 	state, asn := r.state(o), r.asnIn(o)
-	var addrs []netip.Addr
-	for _, key := range []string{"primary_ip4", "primary_ip6"} {
-		if text := r.take(o, key); text != "" {
-			addr, err := addressIn(text)
-			if err != nil || r.unusable(addr) != "" {
-				r.leaveOutOf(o, "", NotValid, fmt.Sprintf("%s is no address of a router, or that of another machine: the router is left out", text))
-				return
-			}
-			addrs = append(addrs, addr)
-		}
-	}
+	addrs, wrong := r.primaryOf(o)
 	switch {
+	case wrong != "":
+		r.leaveOutOf(o, "", NotValid, wrong+" is no address of a router, or that of another machine: the router is left out")
+		return
 	case state != inventory.StateActive:
 		r.leaveOutOf(o, "", NotRead, "is not active: the router is left out")
 		return
@@ -291,6 +284,22 @@ func (r *netboxReader) router(o *object) {
 	r.ofRacks[name] = rack
 	r.comment("spec.routers["+name+"]", o)
 	r.inv.Routers = append(r.inv.Routers, inventory.Router{Name: name, Addresses: addrs, ASN: asn, Port: 179})
+}
+
+// primaryOf are the primary addresses of a router, or the first that is none.
+func (r *netboxReader) primaryOf(o *object) (addrs []netip.Addr, wrong string) {
+	for _, key := range []string{"primary_ip4", "primary_ip6"} {
+		text := r.take(o, key)
+		if text == "" {
+			continue
+		}
+		addr, err := addressIn(text)
+		if err != nil || r.unusable(addr) != "" {
+			return nil, text
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs, ""
 }
 
 // peerRouters gives racks their own routers, and those that have none all others.

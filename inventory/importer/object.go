@@ -191,30 +191,24 @@ type leaf struct {
 
 // leaves are all scalars of the object, in their order. Empty mappings and lists have none.
 func (o *object) leaves() (all []leaf) {
-	var walk func(n *yaml.Node, path string, depth int)
-	walk = func(n *yaml.Node, path string, depth int) {
-		switch {
-		case depth > maxDepth:
-		case n.Kind == yaml.AliasNode:
-			walk(n.Alias, path, depth+1)
-		case n.Kind == yaml.SequenceNode:
+	var walk func(n *yaml.Node, path string)
+	walk = func(n *yaml.Node, path string) {
+		switch n.Kind {
+		case yaml.SequenceNode:
 			for i, item := range n.Content {
-				walk(item, fmt.Sprintf("%s[%d]", path, i), depth+1)
+				walk(item, fmt.Sprintf("%s[%d]", path, i))
 			}
-		case n.Kind == yaml.MappingNode:
+		case yaml.MappingNode:
 			for i := 0; i+1 < len(n.Content); i += 2 {
-				walk(n.Content[i+1], join(path, n.Content[i].Value), depth+1)
+				walk(n.Content[i+1], join(path, n.Content[i].Value))
 			}
 		default:
 			all = append(all, leaf{path, n})
 		}
 	}
-	walk(o.root, "", 0)
+	walk(o.root, "")
 	return all
 }
-
-// maxDepth bounds the walk through an object, whose aliases may form a ring.
-const maxDepth = 64
 
 // join appends a key to a path: keys that have dots of their own stand in brackets.
 func join(path, key string) string {
@@ -239,9 +233,6 @@ func (o *object) at(path string) *yaml.Node {
 }
 
 func child(n *yaml.Node, key string) *yaml.Node {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
 	if n.Kind != yaml.MappingNode {
 		return nil
 	}

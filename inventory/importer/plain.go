@@ -17,6 +17,9 @@ type unplain struct {
 
 func (u *unplain) Error() string { return u.message }
 
+// maxDepth bounds the walk through a document, whose aliases may form a ring.
+const maxDepth = 64
+
 // plain is a node with a copy of what it refers to in the place of each alias and merge key (https://yaml.org/type/merge.html), so that
 // everything stands where it counts. A key that is there twice is an error, for nobody knows which one counts.
 func plain(n *yaml.Node) (*yaml.Node, error) {
@@ -26,7 +29,7 @@ func plain(n *yaml.Node) (*yaml.Node, error) {
 
 func copied(n *yaml.Node, budget *int, depth int) (*yaml.Node, error) {
 	if *budget--; *budget < 0 || depth > maxDepth {
-		return nil, &unplain{n, "its aliases make it too large to be read"}
+		return nil, &unplain{n, "it is nested too deeply, or its aliases make it too large to be read"}
 	}
 	if n.Kind == yaml.AliasNode {
 		return copied(n.Alias, budget, depth+1)
