@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/netip"
 	"path"
 	"regexp"
 	"slices"
@@ -94,13 +95,33 @@ func ansibleVarsFile(doc inventory.Document, kind, name string) (all []*object, 
 		case page.Kind != yaml.MappingNode:
 			notes = append(notes, ansibleNote(doc.Source, page, Error, NotValid, "is no mapping of variables"))
 		default:
-			all = append(all, ansibleObject(doc.Source, kind, scalar(name, page.Line, page.Column), nil, nil, page))
+			vars, bad := variablesIn(doc.Source, page)
+			notes = append(notes, bad...)
+			all = append(all, ansibleObject(doc.Source, kind, scalar(name, page.Line, page.Column), nil, nil, vars))
 		}
 	}
 	if !errors.Is(err, io.EOF) {
 		notes = append(notes, unreadable(doc.Source, err))
 	}
 	return all, notes
+}
+
+// variableName is what the name of a variable is made of.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+
+// variablesIn are the variables of a mapping. What has no name of one is left out, and its note does not print it: where the blank behind a
+// colon is missing, as in password:x, the value stands in the key.
+func variablesIn(source string, given *yaml.Node) (vars *yaml.Node, notes Notes) {
+	kept := *given
+	kept.Content = nil
+	for i := 0; i+1 < len(given.Content); i += 2 {
+		if key := given.Content[i]; variableName.MatchString(key.Value) {
+			kept.Content = append(kept.Content, key, given.Content[i+1])
+		} else {
+			notes = append(notes, ansibleNote(source, key, Told, NotValid, "is no name of a variable, which has letters, digits and _: it is not read"))
+		}
+	}
+	return &kept, notes
 }
 
 func ansibleNote(source string, at *yaml.Node, severity Severity, code Code, message string) Note {
@@ -179,6 +200,15 @@ func (e *ansibleEntry) set(key, value *yaml.Node) {
 	vars.Content = append(vars.Content, key, value)
 }
 
+// groupVars sets variables of a group.
+func (f *ansibleInventory) groupVars(group, given *yaml.Node) {
+	vars, bad := variablesIn(f.source, given)
+	f.notes = append(f.notes, bad...)
+	for i := 0; i+1 < len(vars.Content); i += 2 {
+		entryOf(&f.groups, group).set(vars.Content[i], vars.Content[i+1])
+	}
+}
+
 // addNode adds a name to a list that has it once.
 func addNode(all *[]*yaml.Node, name *yaml.Node) {
 	if !slices.ContainsFunc(*all, func(n *yaml.Node) bool { return n.Value == name.Value }) {
@@ -193,6 +223,8 @@ func (f *ansibleInventory) host(pattern *yaml.Node, group *yaml.Node, vars *yaml
 		f.refuse(pattern, "%v", err)
 		return
 	}
+	vars, bad := variablesIn(f.source, vars)
+	f.notes = append(f.notes, bad...)
 	for _, name := range names {
 		e := entryOf(&f.hosts, scalar(name, pattern.Line, pattern.Column))
 		if group != nil && group.Value != "all" && group.Value != "ungrouped" {
@@ -211,15 +243,27 @@ const hostsAtMost = 4096
 // withPort is a host with a port behind it.
 var withPort = regexp.MustCompile(`^(?:\[([^\[\]]*:[^\[\]]*:[^\[\]]*)\]|((?:[^:\[\]]|\[[^\[\]]*\])*)):\d+$`)
 
-// ansibleHosts are the hosts that a pattern names, as w[01:20] and w[a:c], which may have a port.
+// ansibleHosts are the hosts that a pattern names, as w[01:20] and w[a:c], which may have a port. No error has the pattern in it, for a line
+// that is broken may be of a password.
 func ansibleHosts(pattern string) ([]string, error) {
 	if m := withPort.FindStringSubmatch(pattern); m != nil && m[1] != "" {
-		return m[1:2], nil // an IPv6 address
+		pattern = m[1] // an IPv6 address
 	} else if m != nil {
 		pattern = m[2]
 	}
-	if pattern == "" || strings.ContainsAny(pattern, "{}\"'=,;") {
-		return nil, fmt.Errorf("%q is no name of a host", pattern)
+	names, err := expandHosts(pattern)
+	for _, name := range names {
+		if _, bad := netip.ParseAddr(name); bad != nil && strings.Contains(name, ":") {
+			return nil, errors.New("is no name of a host: only an IPv6 address has colons")
+		}
+	}
+	return names, err
+}
+
+// expandHosts are the hosts that a pattern without a port names.
+func expandHosts(pattern string) ([]string, error) {
+	if pattern == "" || strings.ContainsAny(pattern, "{}\"'=,; \t") {
+		return nil, errors.New("is no name of a host")
 	}
 	before, rest, ok := strings.Cut(pattern, "[")
 	if !ok {
@@ -227,20 +271,20 @@ func ansibleHosts(pattern string) ([]string, error) {
 	}
 	inside, after, ok := strings.Cut(rest, "]")
 	if !ok {
-		return nil, fmt.Errorf("%q has no end of its range", pattern)
+		return nil, errors.New("is a name of hosts with a range that has no end")
 	}
 	values, err := rangeOf(inside)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", pattern, err)
+		return nil, err
 	}
 	ends := []string{""}
 	if after != "" {
-		if ends, err = ansibleHosts(after); err != nil {
+		if ends, err = expandHosts(after); err != nil {
 			return nil, err
 		}
 	}
 	if len(values)*len(ends) > hostsAtMost {
-		return nil, fmt.Errorf("%q names more than %d hosts", pattern, hostsAtMost)
+		return nil, fmt.Errorf("names more than %d hosts", hostsAtMost)
 	}
 	var names []string
 	for _, v := range values {
@@ -256,7 +300,7 @@ func rangeOf(text string) (values []string, err error) {
 	parts := append(strings.Split(text, ":"), "1")
 	step, err := strconv.Atoi(parts[2%len(parts)])
 	if len(parts) < 3 || len(parts) > 4 || err != nil || step < 1 || step > hostsAtMost {
-		return nil, fmt.Errorf("[%s] is no range: accepted are [first:last] and [first:last:step]", text)
+		return nil, errors.New("is a name of hosts with brackets that have no range: accepted are [first:last] and [first:last:step]")
 	}
 	letter := func(s string) bool { return len(s) == 1 && unicode.IsLetter(rune(s[0])) }
 	if letter(parts[0]) && letter(parts[1]) {
@@ -268,7 +312,7 @@ func rangeOf(text string) (values []string, err error) {
 	first, err := strconv.Atoi("0" + parts[0])
 	last, bad := strconv.Atoi(parts[1])
 	if err != nil || bad != nil || last < first || last > math.MaxInt32 || (last-first)/step >= hostsAtMost {
-		return nil, fmt.Errorf("[%s] is no range of at most %d hosts", text, hostsAtMost)
+		return nil, fmt.Errorf("is a name of hosts with brackets that have no range of at most %d hosts", hostsAtMost)
 	}
 	width := 1
 	if strings.HasPrefix(parts[0], "0") {

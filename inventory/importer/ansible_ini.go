@@ -37,15 +37,15 @@ func isHostRange(line string) bool { return strings.Contains(line, "]:") }
 func (f *ansibleInventory) section(at *yaml.Node) (group *yaml.Node, kind string) {
 	inside, rest, ok := strings.Cut(at.Value[1:], "]")
 	name, kind, _ := strings.Cut(inside, ":")
-	rest = strings.TrimSpace(rest)
-	if !ok || name == "" || rest != "" && rest[0] != '#' && rest[0] != ';' || kind != "" && kind != "hosts" && kind != "vars" && kind != "children" {
-		f.refuse(at, "%q is no section of an inventory: accepted are [group], [group:vars] and [group:children]", at.Value)
+	name, rest = strings.TrimSpace(name), strings.TrimSpace(rest)
+	if !ok || name == "" || strings.ContainsAny(name, "{}\"'=,; \t") || rest != "" && rest[0] != '#' && rest[0] != ';' || kind != "" && kind != "hosts" && kind != "vars" && kind != "children" {
+		f.refuse(at, "is no section of an inventory: accepted are [group], [group:vars] and [group:children]")
 		return nil, "broken"
 	}
 	if kind == "hosts" {
 		kind = ""
 	}
-	group = scalar(strings.TrimSpace(name), at.Line, at.Column)
+	group = scalar(name, at.Line, at.Column)
 	entryOf(&f.groups, group)
 	return group, kind
 }
@@ -63,10 +63,10 @@ func (f *ansibleInventory) variable(group, at *yaml.Node) {
 	if len(words) == 1 && words[0].quoted {
 		rest = words[0].text
 	}
-	entryOf(&f.groups, group).set(scalar(strings.TrimSpace(key), at.Line, at.Column), iniValue(rest, at.Line, column))
+	f.groupVars(group, &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{scalar(strings.TrimSpace(key), at.Line, at.Column), iniValue(rest, at.Line, column)}})
 }
 
-// hostLine reads a host and its variables.
+// hostLine reads a host and its variables. Of a line that is broken the host alone is read: what else stands there may be parts of a password.
 func (f *ansibleInventory) hostLine(group, at *yaml.Node) {
 	vars := &yaml.Node{Kind: yaml.MappingNode}
 	words := iniWords(at.Value)
@@ -74,8 +74,9 @@ func (f *ansibleInventory) hostLine(group, at *yaml.Node) {
 		column := at.Column + w.column
 		key, value, ok := strings.Cut(w.text, "=")
 		if !ok {
-			f.refuse(scalar("", at.Line, column), "%q is no variable of host %q: accepted is name=value", key, words[0].text)
-			continue
+			f.refuse(scalar("", at.Line, column), "is no variable of a host: accepted is name=value, with quotes around a value that has blanks")
+			vars.Content = nil
+			break
 		}
 		vars.Content = append(vars.Content, scalar(key, at.Line, column), iniValue(value, at.Line, column+utf8.RuneCountInString(key)+1))
 	}

@@ -108,6 +108,10 @@ var isSecret = regexp.MustCompile(`(?i)(password|passwd|passphrase|_pass$|token$
 // noSecret are variables that say where secrets are, or whether there are any.
 var noSecret = regexp.MustCompile(`(?i)(_file|_dir|_path|_name)=|=(true|false|yes|no)$`)
 
+// hasContent are values that say anything. Where a password stands without its variable, as in w1 abc==def, its first part is the name of one
+// whose value has nothing but signs, or begins with =.
+var hasContent = regexp.MustCompile(`(?s)^([^=].*)?[\p{L}\p{N}]`)
+
 // ofAnsible are names of variables that say how Ansible reaches a host, how a playbook installs Kubernetes, or nothing where another one
 // is set: none of them says anything of an inventory.
 var ofAnsible = regexp.MustCompile(`^(ansible_.*|etcd_member_name|kube_pods_subnet.*|kube_service_addresses.*|cluster_cidr|kube_version|k3s_version|metal_lb_.*|metallb_.*|kube_vip_.*|cilium_bgp.*|loadbalancer_apiserver.*|apiserver_endpoint|ip6?|access_ip6?|k3s_node_ip|node_labels|node_taints|rack|zone)$`)
@@ -177,6 +181,8 @@ func (r *ansibleReader) unspoken(o *object) (unknown []ansibleVar) {
 		message, worth := byHand[name]
 		switch {
 		case v.spoken():
+		case n.Kind == yaml.ScalarNode && n.Tag != "!vault" && !hasContent.MatchString(n.Value): // the name may be of a password: {password: a,b}
+			o.mark(meaningless, v.path())
 		case n.Tag == "!vault" || isSecret.MatchString(name) && !noSecret.MatchString(name+"="+n.Value):
 			o.mark(noted, v.path())
 			r.note(o, v.path(), NoCounterpart, "a secret: it is neither read nor printed, for Plinth logs in nowhere")

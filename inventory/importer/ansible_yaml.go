@@ -64,7 +64,7 @@ func (f *ansibleInventory) groupsIn(all *yaml.Node, parent *yaml.Node) {
 
 // groupIn reads one group.
 func (f *ansibleInventory) groupIn(name, body *yaml.Node) {
-	group := entryOf(&f.groups, name)
+	entryOf(&f.groups, name)
 	if body.Kind != yaml.MappingNode {
 		if body.Tag != "!!null" {
 			f.refuse(body, "is no group: accepted are hosts, children and vars")
@@ -75,16 +75,14 @@ func (f *ansibleInventory) groupIn(name, body *yaml.Node) {
 		key, value := body.Content[i], body.Content[i+1]
 		switch {
 		case !slices.Contains(groupKeys, key.Value):
-			f.notes = append(f.notes, ansibleNote(f.source, key, Told, UnknownField, fmt.Sprintf("%q is nothing that a group has: it is not read. Accepted are hosts, children and vars", key.Value)))
+			f.notes = append(f.notes, ansibleNote(f.source, key, Told, UnknownField, "is nothing that a group has: it is not read. Accepted are hosts, children and vars"))
 		case value.Tag == "!!null":
 		case key.Value == "children":
 			f.groupsIn(value, name)
 		case value.Kind != yaml.MappingNode:
 			f.refuse(value, "is no mapping, as %s of a group have to be", key.Value)
 		case key.Value == "vars":
-			for j := 0; j+1 < len(value.Content); j += 2 {
-				group.set(value.Content[j], value.Content[j+1])
-			}
+			f.groupVars(name, value)
 		default:
 			f.hostsIn(name, value)
 		}
@@ -97,7 +95,7 @@ func (f *ansibleInventory) hostsIn(group, hosts *yaml.Node) {
 		name, vars := hosts.Content[i], hosts.Content[i+1]
 		if vars.Kind != yaml.MappingNode {
 			if vars.Tag != "!!null" {
-				f.refuse(vars, "is no mapping of variables of host %s", name.Value)
+				f.refuse(vars, "is no mapping of variables of a host")
 				continue
 			}
 			vars = &yaml.Node{Kind: yaml.MappingNode}

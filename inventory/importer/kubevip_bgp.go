@@ -26,7 +26,7 @@ type kubeVIPPeer struct {
 	secret   bool // it has a password
 	multihop bool
 	bfd      inventory.BFDProfile // zero: none
-	told     []string             // what of it is not carried over
+	notes    []string             // what of it is not carried over
 }
 
 // bgp makes routers of a daemon's peers.
@@ -44,13 +44,13 @@ func (r *kubeVIPReader) bgp(d kubeVIPDaemon) {
 	}
 	if v := d.get("bgp_peers"); v.value != "" {
 		o.mark(carried, v.path)
-		for text := range strings.SplitSeq(v.value, ",") {
+		for i, text := range strings.Split(v.value, ",") {
 			peer, err := parseKubeVIPPeer(text)
 			switch {
 			case text == "":
 			case err != nil:
 				o.mark(noted, v.path)
-				r.note(o, v.path, NotValid, fmt.Sprintf("bgp_peers: %v: the router is left out", err))
+				r.note(o, v.path, NotValid, fmt.Sprintf("bgp_peers: part %d between commas: %v: the router is left out", i+1, err))
 			default:
 				add(v.path, peer, inventory.Option[inventory.SecretKey]{})
 			}
@@ -104,7 +104,7 @@ func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password i
 	}
 	addr, err := netip.ParseAddr(p.address)
 	if err != nil {
-		tell(NotValid, fmt.Sprintf("%q is not an address: the router is left out", p.address))
+		tell(NotValid, "bgp_peeraddress: is not an address: the router is left out")
 		return ""
 	}
 	if i := slices.IndexFunc(r.inv.Routers, func(have inventory.Router) bool { return slices.Contains(have.Addresses, addr) }); i >= 0 {
@@ -129,7 +129,7 @@ func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password i
 		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
 		tell(ByHand, fmt.Sprintf("router %v: a password belongs into a Secret: %s", addr, secretCommand(secret)))
 	}
-	for _, message := range p.told {
+	for _, message := range p.notes {
 		tell(NoCounterpart, fmt.Sprintf("router %v: %s", addr, message))
 	}
 	r.inv.Routers = append(r.inv.Routers, router)
@@ -185,25 +185,28 @@ func (r *kubeVIPReader) number(s settings, name string, usual uint32) uint32 {
 	return uint32(n)
 }
 
-// parseKubeVIPPeer reads address:AS:password:multihop:port:options:BFD, of which the first two have to be there. No error has the password in it.
+// parseKubeVIPPeer reads address:AS:password:multihop:port:options:BFD, of which the first two have to be there. What it says has none of the
+// text in it but a valid address and numbers: a password with a comma or colon gets into each of the fields.
 func parseKubeVIPPeer(text string) (p kubeVIPPeer, err error) {
-	if name, ok := strings.CutPrefix(text, "unnumbered:"); ok {
-		name, _, _ = strings.Cut(name, ":")
-		return p, fmt.Errorf("a session without an address: write the router by hand, with its link-local address, as in fe80::1%%%s", name)
+	if strings.HasPrefix(text, "unnumbered:") {
+		return p, errors.New("a session without an address: write the router by hand, with its link-local address and the interface, as in fe80::1%eth0")
 	}
 	rest, bracket := strings.CutPrefix(text, "[")
 	if bracket { // around an IPv6 address
 		if p.address, rest, bracket = strings.Cut(rest, "]"); !bracket {
-			return p, errors.New("a peer has [ and no ]")
+			return p, errors.New("has [ and no ]")
 		}
 	} else {
 		p.address, _, _ = strings.Cut(text, ":")
 		rest = rest[len(p.address):]
 	}
+	if _, err := netip.ParseAddr(p.address); err != nil {
+		return p, errors.New("does not begin with an address. A password with a comma has to be in bgp_peerpass")
+	}
 	fields := append(strings.Split(rest, ":"), make([]string, 7)...)
 	asn, err := strconv.ParseUint(fields[1], 10, 32)
 	if err != nil || asn == 0 {
-		return p, fmt.Errorf("peer %q has no AS number", p.address)
+		return p, fmt.Errorf("peer %s has no AS number", p.address)
 	}
 	p.asn, p.secret = uint32(asn), fields[2] != ""
 	if fields[3] != "" {
@@ -212,10 +215,10 @@ func parseKubeVIPPeer(text string) (p kubeVIPPeer, err error) {
 		}
 	}
 	if fields[4] != "" && fields[4] != "179" {
-		p.told = append(p.told, fmt.Sprintf("port %q: kube-vip goes to port 179 whatever stands there, and so does Plinth", fields[4]))
+		p.notes = append(p.notes, "has another port than 179: kube-vip goes to port 179 whatever stands there, and so does Plinth")
 	}
 	if fields[5] != "" {
-		p.told = append(p.told, fmt.Sprintf("%q: the next hop is the machine's address of the session", fields[5]))
+		p.notes = append(p.notes, "has options for the next hop: it is the machine's address of the session")
 	}
 	return p, p.readBFD(fields[6])
 }
@@ -227,28 +230,28 @@ func (p *kubeVIPPeer) readBFD(text string) error {
 		return nil
 	}
 	if len(fields) < 4 || fields[0] != "true" {
-		return fmt.Errorf("peer %s: %q is not true;RECEIVE;TRANSMIT;MULTIPLIER, as BFD is written", p.address, text)
+		return fmt.Errorf("peer %s: BFD is not written as true;RECEIVE;TRANSMIT;MULTIPLIER", p.address)
 	}
-	number := func(text string, usual uint64) uint64 {
+	number := func(name, text string, usual uint64) uint64 {
 		if n, err := strconv.ParseUint(text, 10, 32); err == nil {
 			return n
 		} else if text != "" {
-			p.told = append(p.told, fmt.Sprintf("%q in its BFD settings is no number: %d is taken", text, usual))
+			p.notes = append(p.notes, fmt.Sprintf("%s of its BFD settings is no number: %d is taken", name, usual))
 		}
 		return usual
 	}
 	const usual = 300 // microseconds
-	receive, transmit, multiplier := number(fields[1], usual), number(fields[2], usual), number(fields[3], 3)
+	receive, transmit, multiplier := number("RECEIVE", fields[1], usual), number("TRANSMIT", fields[2], usual), number("MULTIPLIER", fields[3], 3)
 	interval := time.Duration(max(receive, transmit)) * time.Microsecond
 	if receive != transmit {
-		p.told = append(p.told, fmt.Sprintf("BFD receives every %d and transmits every %d microseconds: Plinth has one interval for both ways, %v", receive, transmit, interval))
+		p.notes = append(p.notes, fmt.Sprintf("BFD receives every %d and transmits every %d microseconds: Plinth has one interval for both ways, %v", receive, transmit, interval))
 	}
 	if interval < 10*time.Millisecond {
-		p.told = append(p.told, fmt.Sprintf("BFD every %v is more often than machines can: every 300ms is taken. kube-vip's numbers are microseconds", interval))
+		p.notes = append(p.notes, fmt.Sprintf("BFD every %v is more often than machines can: every 300ms is taken. kube-vip's numbers are microseconds", interval))
 		interval = 300 * time.Millisecond
 	}
 	if interval > time.Minute {
-		p.told = append(p.told, fmt.Sprintf("BFD every %v is too seldom: every minute is taken", interval))
+		p.notes = append(p.notes, fmt.Sprintf("BFD every %v is too seldom: every minute is taken", interval))
 		interval = time.Minute
 	}
 	p.bfd = inventory.BFDProfile{Interval: interval.Round(time.Millisecond), Multiplier: uint8(min(max(multiplier, 1), 255))}

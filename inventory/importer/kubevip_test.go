@@ -11,22 +11,25 @@ func TestPeersOfKubeVIPAreRead(t *testing.T) {
 	for _, c := range []struct{ text, address, err, told string }{
 		{text: "10.0.0.1:65000", address: "10.0.0.1"},
 		{text: "[fd00::2]:65000:hidden", address: "fd00::2"},
-		{text: "10.0.0.1:65000:::1790", address: "10.0.0.1", told: `port "1790"`},
-		{text: "10.0.0.1:65000::::mpbgp_nexthop=auto_sourceif", address: "10.0.0.1", told: "mpbgp_nexthop"},
+		{text: "10.0.0.1:65000:::1790", address: "10.0.0.1", told: "port 179"},
+		{text: "10.0.0.1:65000::::mpbgp_nexthop=auto_sourceif", address: "10.0.0.1", told: "next hop"},
 		{text: "10.0.0.1:65000:::::true;300;300;3", address: "10.0.0.1", told: "microseconds"},
 		{text: "10.0.0.1:65000:::::true;300000;100000;3", address: "10.0.0.1", told: "one interval"},
 		{text: "10.0.0.1:65000:::::true;90000000;90000000;3", address: "10.0.0.1", told: "too seldom"},
-		{text: "10.0.0.1:65000:::::true;many;300000;3", address: "10.0.0.1", told: `"many"`},
+		{text: "10.0.0.1:65000:::::true;many;300000;3", address: "10.0.0.1", told: "RECEIVE"},
 		{text: "10.0.0.1:65000:::::false;;;", address: "10.0.0.1"},
-		{text: "10.0.0.1:65000:::::true;1", address: "10.0.0.1", err: "as BFD is written"},
+		{text: "10.0.0.1:65000:::::true;1", address: "10.0.0.1", err: "BFD is not written"},
+		{text: "hidden:65000:x:false", err: "does not begin with an address"},
+		{text: "10.0.0.1:65000:secret:true:hidden:hidden:true;hidden;hidden;hidden", address: "10.0.0.1", told: "MULTIPLIER"},
+		{text: "10.0.0.1:65000:secret:true:::hidden", err: "BFD is not written"},
 		{text: "10.0.0.1", address: "10.0.0.1", err: "no AS number"},
 		{text: "10.0.0.1:0:hidden", address: "10.0.0.1", err: "no AS number"},
 		{text: "10.0.0.1:1:hidden:maybe", address: "10.0.0.1", err: "neither true nor false"},
 		{text: "[fd00::2", err: "no ]"},
-		{text: "unnumbered:eth1:65000:hidden", err: "fe80::1%eth1"},
+		{text: "unnumbered:eth1:65000:hidden", err: "fe80::1%eth0"},
 	} {
 		p, err := parseKubeVIPPeer(c.text)
-		said := strings.Join(p.told, "; ")
+		said := strings.Join(p.notes, "; ")
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
 				t.Errorf("%q: %v, want %q", c.text, err, c.err)

@@ -83,12 +83,12 @@ func unreadable(source string, err error) Note {
 	return n
 }
 
-// quotedValue is what a library quotes, but for single characters of YAML.
-var quotedValue = regexp.MustCompile("`[^`]{2,}`|'[^']{2,}'|\"[^\"]{2,}\"")
+// quotedValue is what a library quotes, but for single characters of YAML. It may have quotes in it.
+var quotedValue = regexp.MustCompile("`.{2,}`|(anchor )'.*'|'[^']{2,}'|\".{2,}\"")
 
 // withoutValues is what a library says without what it quotes, which may be a password.
 func withoutValues(text string) string {
-	return quotedValue.ReplaceAllString(text, "what stands there")
+	return quotedValue.ReplaceAllString(text, "${1}what stands there")
 }
 
 // objectsIn are those of one document: one, or the items of a list.
