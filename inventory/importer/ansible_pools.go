@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v4"
 
@@ -35,7 +34,12 @@ func (r *ansibleReader) isTrue(name string) (yes, there bool) {
 	if ok {
 		v.object.mark(carried, v.path())
 	}
-	return slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(text)), ok
+	return isYes(text), ok
+}
+
+// isYes reports whether a text says yes, as Ansible takes it.
+func isYes(text string) bool {
+	return slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(text))
 }
 
 // pools carries over what playbooks give to MetalLB, kube-vip and Cilium.
@@ -111,7 +115,12 @@ func (p *ansiblePools) ranges(v ansibleVar, path string, n *yaml.Node, pool stri
 // kubespray reads metallb_config.
 func (p *ansiblePools) kubespray(v ansibleVar) {
 	o, at := v.object, v.path()
-	o.mark(meaningless, at+".controller", at+".speaker") // where MetalLB's pods run
+	if v.node.Kind != yaml.MappingNode {
+		p.value(v) // a template, of which a note tells
+		return
+	}
+	o.mark(meaningless, at+".controller", at+".speaker")                                  // where MetalLB's pods run
+	o.mark(meaningless, at+".layer3.defaults.peer_port", at+".layer3.defaults.hold_time") // where all peers have their own
 	p.communities(v)
 	made := p.kubesprayPools(v)
 	onLink, paths := p.texts(v, at+".layer2", child(v.node, "layer2"))
@@ -195,70 +204,11 @@ func (p *ansiblePools) avoidBuggy(o *object, path string, n *yaml.Node, pool *in
 	}
 }
 
-// communities reads names of communities.
-func (p *ansiblePools) communities(v ansibleVar) {
-	path := v.path() + ".layer3.communities"
-	eachOf(child2(v.node, "layer3", "communities"), func(name string, n *yaml.Node) {
-		at := join(path, name)
-		text, ok := p.textAt(v, at, n)
-		if !ok {
-			return
-		}
-		value, err := inventory.ParseCommunity(text)
-		if err != nil {
-			p.tellOnce(v.object, at, NotValid, fmt.Sprintf("%v: it is left out", err))
-			return
-		}
-		p.aliases[name] = value
-	})
-}
-
 func child2(n *yaml.Node, key, below string) *yaml.Node {
 	if n = child(n, key); n == nil {
 		return nil
 	}
 	return child(n, below)
-}
-
-// kubesprayPeers makes routers of the peers, and announces to each the pools that it names.
-func (p *ansiblePools) kubesprayPeers(v ansibleVar, made map[string]*inventory.Pool) {
-	layer3 := v.path() + ".layer3"
-	defaults := child2(v.node, "layer3", "defaults")
-	eachOf(child2(v.node, "layer3", "metallb_peers"), func(given string, body *yaml.Node) {
-		path := join(layer3+".metallb_peers", given)
-		get := func(key string) string {
-			n := child(body, key)
-			if n == nil {
-				return ""
-			}
-			text, ok := p.textAt(v, join(path, key), n)
-			if ok {
-				v.object.mark(carried, join(path, key))
-			}
-			return text
-		}
-		router, ok := p.router(v, path, given, get("peer_address"), get("peer_asn"), get("my_asn"))
-		if !ok {
-			return
-		}
-		p.sessionOf(v, layer3+".defaults", defaults, &router)
-		p.peerSecrets(v, path, given, body, &router)
-		p.inv.Routers = append(p.inv.Routers, router)
-		one := newAdvertise()
-		one.Routers, one.Communities = []string{router.Name}, p.communitiesOf(v, path+".communities", child(body, "communities"))
-		names, paths := p.texts(v, path+".address_pool", child(body, "address_pool"))
-		for i, name := range names {
-			switch pool := made[name]; {
-			case pool == nil:
-				p.tellOnce(v.object, paths[i], NotValid, fmt.Sprintf("there is no address pool %q", name))
-			case pool.Via == inventory.ViaLink:
-				p.tellOnce(v.object, paths[i], Differs, fmt.Sprintf("pool %s is announced on the link, too (layer2): Plinth announces an address one way, and takes the link", pool.Name))
-			default:
-				v.object.mark(carried, paths[i])
-				pool.Advertise = append(pool.Advertise, one)
-			}
-		}
-	})
 }
 
 // router is one, with the AS number of the machines.
@@ -283,59 +233,6 @@ func (p *ansiblePools) router(v ansibleVar, path, given, address, peerASN, myASN
 	p.peer(peering{name, nil, inventory.ASN(ours), v.object, path})
 	p.comment("spec.routers["+name+"]", v.object)
 	return inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: inventory.ASN(theirs), Port: 179}, true
-}
-
-// sessionOf carries over what kubespray says of all sessions.
-func (p *ansiblePools) sessionOf(v ansibleVar, path string, n *yaml.Node, router *inventory.Router) {
-	if n == nil {
-		return
-	}
-	if port := child(n, "peer_port"); port != nil {
-		v.object.mark(carried, path+".peer_port")
-		if number, err := strconv.ParseUint(port.Value, 10, 16); err == nil && number > 0 {
-			router.Port = uint16(number)
-		} else {
-			p.tellOnce(v.object, path+".peer_port", NotValid, "is no port: it is 179 in the inventory")
-		}
-	}
-	if hold := child(n, "hold_time"); hold != nil {
-		v.object.mark(carried, path+".hold_time")
-		if t, err := time.ParseDuration(hold.Value); err == nil && t >= 3*time.Second && t%time.Second == 0 {
-			router.Session.HoldTime = inventory.Some(t)
-		} else {
-			p.tellOnce(v.object, path+".hold_time", NoCounterpart, "Plinth has whole seconds of 3 at least, and sessions get 9s")
-		}
-	}
-}
-
-// peerSecrets points at the Secret of a password, which is never printed, and tells what no session of Plinth's has.
-func (p *ansiblePools) peerSecrets(v ansibleVar, path, given string, body *yaml.Node, router *inventory.Router) {
-	if n := child(body, "password"); n != nil && n.Value != "" {
-		secret, _ := cleanName("bgp-" + given)
-		router.Session.Password = inventory.Some(inventory.SecretKey{Secret: secret, Key: "password"})
-		p.tellOnce(v.object, path+".password", ByHand, "a password belongs into a Secret: "+secretCommand(secret))
-	}
-	p.drop(v.object, path+".source_address", "sessions come from the machine's address in the router's subnet, else from the first of the router's family")
-	p.drop(v.object, path+".router_id", "the router ID is the machine's first IPv4 address, or made of its name")
-}
-
-// communitiesOf are those that a peer is sent, by name or value.
-func (p *ansiblePools) communitiesOf(v ansibleVar, path string, n *yaml.Node) inventory.Communities {
-	var all []inventory.Community
-	names, paths := p.texts(v, path, n)
-	for i, name := range names {
-		c, ok := p.aliases[name]
-		if !ok {
-			var err error
-			if c, err = inventory.ParseCommunity(name); err != nil {
-				p.tellOnce(v.object, paths[i], NotValid, fmt.Sprintf("there is no community that is named %q, and it is none itself: it is left out", name))
-				continue
-			}
-		}
-		v.object.mark(carried, paths[i], join(v.path()+".layer3.communities", name))
-		all = append(all, c)
-	}
-	return inventory.CommunitiesOf(all...)
 }
 
 // add puts a pool into the inventory.
