@@ -23,12 +23,20 @@ func (v ansibleVar) path() string { return join("vars", v.name) }
 type ansibleHost struct {
 	name    string
 	objects []*object // of inventories, then of host_vars
+	groups  []membership
+}
+
+// membership says that a host or group is in a group.
+type membership struct {
+	group string
+	edge  // where it is said; zero: kubespray has it so, whatever an inventory says
 }
 
 // ansibleTree is how hosts and groups belong together.
 type ansibleTree struct {
 	hosts  []*ansibleHost
-	groups map[string][]*object // what is said of a group: by inventories, then by group_vars
+	groups map[string][]*object    // what is said of a group: by inventories, then by group_vars
+	around map[string][]membership // of a group, by the names of the groups that it is in
 }
 
 // edge is a place where a host or group is said to be in a group.
@@ -55,12 +63,40 @@ func treeOf(d *draft) *ansibleTree {
 			case kind == ansibleHostVars:
 				d.leaveOut(o, "", NotRead, "no inventory that was read has this host: nothing of it is carried over")
 			default:
-				by[o.name] = &ansibleHost{o.name, []*object{o}}
+				by[o.name] = &ansibleHost{name: o.name, objects: []*object{o}}
 				t.hosts = append(t.hosts, by[o.name])
 			}
 		}
 	}
+	t.index()
 	return t
+}
+
+// index works out once which groups each host and group is in.
+func (t *ansibleTree) index() {
+	for _, h := range t.hosts {
+		for _, o := range h.objects {
+			names, edges := listed(o, "groups")
+			for i, name := range names {
+				h.groups = append(h.groups, membership{name, edges[i]})
+			}
+		}
+	}
+	t.around = map[string][]membership{}
+	for child, parent := range implied {
+		t.around[child] = append(t.around[child], membership{group: parent})
+	}
+	for parent, objects := range t.groups {
+		for _, o := range objects {
+			children, edges := listed(o, "children")
+			for i, child := range children {
+				t.around[child] = append(t.around[child], membership{parent, edges[i]})
+			}
+		}
+	}
+	for _, all := range t.around {
+		slices.SortFunc(all, func(a, b membership) int { return strings.Compare(a.group, b.group) })
+	}
 }
 
 // listed are the scalars of a list, with their places in the object.
@@ -79,23 +115,6 @@ var implied = map[string]string{
 	"kube-master": "kube_control_plane", "kube-node": "kube_node", "calico-rr": "calico_rr", "k8s-cluster": "k8s_cluster",
 }
 
-// parents are the groups that a group is a child of, but for what one edge says.
-func (t *ansibleTree) parents(group string, without edge) (names []string) {
-	if parent, ok := implied[group]; ok {
-		names = []string{parent}
-	}
-	for _, parent := range slices.Sorted(maps.Keys(t.groups)) {
-		for _, o := range t.groups[parent] {
-			children, edges := listed(o, "children")
-			if i := slices.Index(children, group); i >= 0 && edges[i] != without {
-				names = append(names, parent)
-			}
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
 // groupsOf are the groups that a host is in, with how deep they lie: parents come before their children.
 func (t *ansibleTree) groupsOf(h *ansibleHost, without edge) map[string]int {
 	depth := map[string]int{}
@@ -106,18 +125,17 @@ func (t *ansibleTree) groupsOf(h *ansibleHost, without edge) map[string]int {
 		}
 		depth[name] = 1 // also of a group that is a child of itself
 		deepest := 0
-		for _, parent := range t.parents(name, without) {
-			deepest = max(deepest, visit(parent))
+		for _, in := range t.around[name] {
+			if in.object == nil || in.edge != without {
+				deepest = max(deepest, visit(in.group))
+			}
 		}
 		depth[name] = deepest + 1
 		return depth[name]
 	}
-	for _, o := range h.objects {
-		names, edges := listed(o, "groups")
-		for i, name := range names {
-			if edges[i] != without {
-				visit(name)
-			}
+	for _, in := range h.groups {
+		if in.edge != without {
+			visit(in.group)
 		}
 	}
 	delete(depth, "all")
