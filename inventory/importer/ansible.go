@@ -22,10 +22,17 @@ type ansibleReader struct {
 	rackGroup  string                  // what the names of groups begin with that are racks
 	vars       []map[string]ansibleVar // of the hosts that are Nodes
 	ofCluster  map[string]bool         // variables that are asked for once, whatever host has them
+	others     map[string]bool         // machines that other sources made, by name
+	unmade     map[string]bool         // hosts that are Nodes and that another source or host made the machine of
 }
 
 func readAnsible(d *draft) {
-	r := &ansibleReader{draft: d, ansibleTree: treeOf(d), ofCluster: map[string]bool{}}
+	r := &ansibleReader{draft: d, ansibleTree: treeOf(d), ofCluster: map[string]bool{}, others: map[string]bool{}, unmade: map[string]bool{}}
+	for _, rack := range d.inv.Racks {
+		for _, m := range rack.Machines {
+			r.others[m.Name] = true
+		}
+	}
 	r.nodeGroups = r.chosenGroups()
 	r.chooseRacks()
 	if r.nodeGroups == nil && len(r.hosts) > 0 {
@@ -66,9 +73,9 @@ func (r *ansibleReader) groupRack(groups map[string]int) string {
 	return ""
 }
 
-// host makes a machine of a host that is a Node.
+// host makes a machine of a host that is a Node. Its variables count for the cluster also where the machine is there already.
 func (r *ansibleReader) host(h *ansibleHost) {
-	groups, o := r.groupsOf(h, edge{}), h.objects[0]
+	groups, vars, o := r.groupsOf(h, edge{}), r.varsOf(h, edge{}), h.objects[0]
 	if !inAny(groups, r.nodeGroups) {
 		for _, o := range h.objects {
 			r.leaveOut(o, "", NotRead, "is in no group of Kubernetes nodes ("+strings.Join(r.nodeGroups, ", ")+"): it is left out")
@@ -76,15 +83,15 @@ func (r *ansibleReader) host(h *ansibleHost) {
 		return
 	}
 	m := inventory.Machine{Name: r.machineName(o), OwnState: inventory.StateActive, State: inventory.StateActive}
-	if other := cmp.Or(r.machine(m.Name), r.machineAt(o.name)); other != nil {
+	r.vars = append(r.vars, vars)
+	if why := r.isMade(m.Name, o, vars); why != "" {
+		r.unmade[h.name] = true
 		for _, o := range h.objects {
-			r.leaveOut(o, "", Differs, fmt.Sprintf("machine %s is there already, by another source or host: what that one says counts, and nothing of this is added", other.Name))
+			r.leaveOut(o, "", Differs, why+": what that one says counts, and no machine is made of this")
 		}
 		return
 	}
 	m.ID = m.Name
-	vars := r.varsOf(h, edge{})
-	r.vars = append(r.vars, vars)
 	r.addresses(o, vars, &m)
 	r.labels(vars, &m)
 	r.taints(vars, &m)
@@ -98,6 +105,24 @@ func (r *ansibleReader) host(h *ansibleHost) {
 	for _, o := range h.objects {
 		r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
 	}
+}
+
+// isMade says that a host's machine is there already; empty: it is not. Another source may have it by another name, with the host's address.
+func (r *ansibleReader) isMade(name string, o *object, vars map[string]ansibleVar) string {
+	if have := cmp.Or(r.machine(name), r.machineAt(o.name)); have != nil {
+		return fmt.Sprintf("machine %s is there already, by another source or host", have.Name)
+	}
+	for _, name := range ansibleAddresses {
+		text, _ := r.value(vars[name])
+		if _, err := netip.ParseAddr(text); err != nil {
+			continue
+		}
+		if have := r.machineAt(text); have != nil && r.others[have.Name] {
+			return fmt.Sprintf("machine %s of another source has its address %s", have.Name, text)
+		}
+		break
+	}
+	return ""
 }
 
 // machineName is that of the Node, which the host's name is taken for.
@@ -142,6 +167,9 @@ func (r *ansibleReader) tellOnce(o *object, path string, code Code, message stri
 	}
 }
 
+// ansibleAddresses are the variables that may have a host's address, in the order in which they count.
+var ansibleAddresses = []string{"ip", "k3s_node_ip", "access_ip", "ansible_host", "ansible_ssh_host"}
+
 // addresses are those of the first variable that has one, then that of IPv6, and in the end the host's name.
 func (r *ansibleReader) addresses(o *object, vars map[string]ansibleVar, m *inventory.Machine) {
 	add := func(name string) bool {
@@ -159,7 +187,7 @@ func (r *ansibleReader) addresses(o *object, vars map[string]ansibleVar, m *inve
 		v.object.mark(carried, v.path())
 		return true
 	}
-	if names := []string{"ip", "k3s_node_ip", "access_ip", "ansible_host", "ansible_ssh_host"}; !slices.ContainsFunc(names, add) {
+	if !slices.ContainsFunc(ansibleAddresses, add) {
 		if addr, err := netip.ParseAddr(o.name); err == nil && r.unusable(addr) == "" {
 			m.Addresses = append(m.Addresses, addr)
 		}

@@ -9,19 +9,31 @@ import (
 // ansibleEffects say whether something would be otherwise if a host or group were not in a group.
 type ansibleEffects struct {
 	*ansibleReader
-	own, cluster []string // of each host, as things are
+	own, cluster []string         // of each host, as things are
+	below        map[string][]int // hosts by the groups that they are in, directly or not
+	byName       map[string]int   // hosts
+	first        map[string]int   // the first host that has a variable of the cluster, by what effectOf says of it
 }
 
 func (r *ansibleReader) effects() *ansibleEffects {
-	e := &ansibleEffects{ansibleReader: r}
-	for _, h := range r.hosts {
+	e := &ansibleEffects{ansibleReader: r, below: map[string][]int{}, byName: map[string]int{}, first: map[string]int{}}
+	for i, h := range r.hosts {
 		own, cluster := r.effectOf(h, edge{})
 		e.own, e.cluster = append(e.own, own), append(e.cluster, cluster)
+		e.byName[h.name] = i
+		for group := range r.groupsOf(h, edge{}) {
+			e.below[group] = append(e.below[group], i)
+		}
+		for line := range strings.SplitSeq(cluster, "\n") {
+			if _, known := e.first[line]; !known {
+				e.first[line] = i
+			}
+		}
 	}
 	return e
 }
 
-// effectOf is what its groups decide of a host: whether it is a Node, its rack and its variables that something is said of; and those
+// effectOf is what its groups decide of a host: whether it is a Node, its rack and its variables that something was made of; and those
 // among them that are of the cluster.
 func (r *ansibleReader) effectOf(h *ansibleHost, without edge) (own, cluster string) {
 	groups := r.groupsOf(h, without)
@@ -30,48 +42,59 @@ func (r *ansibleReader) effectOf(h *ansibleHost, without edge) (own, cluster str
 	}
 	var mine, all []string
 	for name, v := range r.varsOf(h, without) {
-		text := fmt.Sprintf("%s %p", name, v.object)
-		if !v.spoken() {
+		if !v.decided() {
 			continue
 		}
+		text := fmt.Sprintf("%s %p", name, v.object)
 		if r.ofCluster[name] {
 			all = append(all, text)
-		} else {
+		} else if !r.unmade[h.name] {
 			mine = append(mine, text)
 		}
 	}
 	slices.Sort(mine)
 	slices.Sort(all)
-	return "node " + r.groupRack(groups) + "\n" + strings.Join(mine, "\n"), strings.Join(all, "\n")
+	rack := ""
+	if !r.unmade[h.name] {
+		rack = r.groupRack(groups)
+	}
+	return "node " + rack + "\n" + strings.Join(mine, "\n"), strings.Join(all, "\n")
 }
 
-// say says of each group that a host or group is in whether that matters.
-func (e *ansibleEffects) say(o *object) {
+// mark says of each group that a host or group is in whether that matters.
+func (e *ansibleEffects) mark(o *object) {
 	_, edges := listed(o, "groups")
-	_, children := listed(o, "children")
-	for _, at := range append(edges, children...) {
-		o.mark(meaningless, at.path)
-		if e.matters(at) {
-			o.mark(carried, at.path)
-		}
+	for _, at := range edges {
+		e.markEdge(at, e.byName[o.name])
+	}
+	children, edges := listed(o, "children")
+	for i, at := range edges {
+		e.markEdge(at, e.below[children[i]]...)
 	}
 }
 
-func (e *ansibleEffects) matters(at edge) bool {
-	changed := map[int]string{}
-	for i, h := range e.hosts {
-		if at.object.kind == ansibleHostKind && at.object.name != h.name {
-			continue
-		}
-		own, shared := e.effectOf(h, at)
+// markEdge says whether it matters that some hosts are in a group.
+func (e *ansibleEffects) markEdge(at edge, hosts ...int) {
+	at.object.mark(meaningless, at.path)
+	if e.matters(at, hosts) {
+		at.object.mark(carried, at.path)
+	}
+}
+
+// matters reports whether some hosts, or the cluster, would be otherwise without an edge that is above no other host.
+func (e *ansibleEffects) matters(at edge, hosts []int) bool {
+	changed, moved := map[int]string{}, false
+	for _, i := range hosts {
+		own, shared := e.effectOf(e.hosts[i], at)
 		if own != e.own[i] {
 			return true
 		}
 		if shared != e.cluster[i] {
 			changed[i] = shared
+			moved = moved || e.movesFirst(i, shared)
 		}
 	}
-	if len(changed) == 0 {
+	if !moved {
 		return false
 	}
 	cluster := slices.Clone(e.cluster)
@@ -79,6 +102,20 @@ func (e *ansibleEffects) matters(at edge) bool {
 		cluster[i] = shared
 	}
 	return firsts(cluster) != firsts(e.cluster)
+}
+
+// movesFirst reports whether another host may be the first that has a variable of the cluster, if one host has others.
+func (e *ansibleEffects) movesFirst(host int, shared string) bool {
+	lost := strings.Split(e.cluster[host], "\n")
+	if slices.ContainsFunc(lost, func(line string) bool { return e.first[line] == host }) {
+		return true
+	}
+	for line := range strings.SplitSeq(shared, "\n") {
+		if first, known := e.first[line]; !known || host < first {
+			return true
+		}
+	}
+	return false
 }
 
 // firsts are the variables of the cluster in the order in which hosts have them: a second host that has the same adds nothing.

@@ -16,7 +16,7 @@ type playbookBalancer struct {
 	source, pool, ranges string
 	asn, peer, peerASN   string
 	bgp                  func(*ansiblePools) bool   // announced over BGP; else on the link
-	instead              func(*ansiblePools) string // the variable by which another balancer takes its place
+	inactive             func(*ansiblePools) string // the variable by which another balancer takes its place
 }
 
 var playbookBalancers = []playbookBalancer{
@@ -62,9 +62,9 @@ func (p *ansiblePools) playbook(b playbookBalancer) {
 		p.tellOnce(v.object, v.path(), Differs, "the objects of "+b.source+" are read, too, and count: nothing of this is added")
 		return
 	}
-	if b.instead != nil {
-		if other := b.instead(p); other != "" {
-			p.tellOnce(v.object, v.path(), NoCounterpart, "is not in use, by the variable "+other+": it is not carried over")
+	if b.inactive != nil {
+		if because := b.inactive(p); because != "" {
+			p.tellOnce(v.object, v.path(), NoCounterpart, "is not in use, by the variable "+because+": it is not carried over")
 			return
 		}
 	}
@@ -138,7 +138,7 @@ func (r *ansibleReader) rest() {
 	}
 	for _, o := range r.objects {
 		if o.group() == ansible && o.fates[""] == "" {
-			effects.say(o)
+			effects.mark(o)
 		}
 	}
 	unknown := map[string][]ansibleVar{} // by file
@@ -147,13 +147,13 @@ func (r *ansibleReader) rest() {
 		if o.group() != ansible || o.fates[""] != "" {
 			continue
 		}
-		if grouped := o.kind == ansibleGroupKind || o.kind == ansibleGroupVars; grouped && !used[o] && o.has("vars") && !r.hasNode(o.name) {
+		if grouped := o.kind == ansibleGroupKind || o.kind == ansibleGroupVars; grouped && !used[o] && o.has("vars") && !effects.hasNode(o.name) {
 			r.leaveOut(o, "", NotRead, "no Kubernetes node is in this group: its variables are not carried over")
 			continue
 		}
-		unspoken := r.unspoken(o)
+		unnamed := r.restOfVars(o)
 		r.groupName(o)
-		for _, v := range unspoken {
+		for _, v := range unnamed {
 			if len(unknown[o.source]) == 0 {
 				files = append(files, o.source)
 			}
@@ -166,21 +166,19 @@ func (r *ansibleReader) rest() {
 }
 
 // hasNode reports whether a Node is in a group.
-func (r *ansibleReader) hasNode(group string) bool {
-	return group == "all" || slices.ContainsFunc(r.hosts, func(h *ansibleHost) bool {
-		groups := r.groupsOf(h, edge{})
-		_, ok := groups[group]
-		return ok && inAny(groups, r.nodeGroups)
-	})
+func (e *ansibleEffects) hasNode(group string) bool {
+	return group == "all" || slices.ContainsFunc(e.below[group], func(i int) bool { return e.own[i] != "" })
 }
 
-// unspoken are the variables of an object that nothing is known of. Of the others it is said what becomes of them.
-func (r *ansibleReader) unspoken(o *object) (unknown []ansibleVar) {
+// restOfVars are the variables of an object that nothing is known of. All others of it are marked.
+func (r *ansibleReader) restOfVars(o *object) (unknown []ansibleVar) {
 	eachOf(o.at("vars"), func(name string, n *yaml.Node) {
 		v := ansibleVar{o, name, n}
 		message, worth := byHand[name]
 		switch {
-		case v.spoken():
+		case v.decided():
+		case poolVars[name]:
+			r.tellOnce(o, v.path(), NotValid, r.whyUnused(v)+": nothing of it is carried over")
 		case n.Kind == yaml.ScalarNode && n.Tag != "!vault" && !hasContent.MatchString(n.Value): // the name may be of a password: {password: a,b}
 			o.mark(meaningless, v.path())
 		case n.Tag == "!vault" || isSecret.MatchString(name) && !noSecret.MatchString(name+"="+n.Value):
@@ -199,8 +197,21 @@ func (r *ansibleReader) unspoken(o *object) (unknown []ansibleVar) {
 	return unknown
 }
 
-// spoken reports whether something was said of a variable, or of a part of it.
-func (v ansibleVar) spoken() bool {
+// poolVars are the variables that have pools.
+var poolVars = map[string]bool{"metallb_config": true, "metal_lb_ip_range": true, "kube_vip_lb_ip_range": true, "cilium_bgp_lb_cidr": true}
+
+// whyUnused says why no pool was made of a variable.
+func (r *ansibleReader) whyUnused(v ansibleVar) string {
+	for _, vars := range r.vars {
+		if counts := vars[v.name]; counts.object == v.object {
+			return "is in no form that is read: a text or a list of them, and of metallb_config a mapping"
+		}
+	}
+	return "is not in use, for each Kubernetes node that it is of has another one that counts"
+}
+
+// decided reports whether a variable, or a part of it, has a fate.
+func (v ansibleVar) decided() bool {
 	for path := range v.object.fates {
 		if within(path, v.path()) {
 			return true

@@ -182,6 +182,10 @@ func TestAValueThatNoInventoryHasIsLeftOutWithANote(t *testing.T) {
 		"ip=10.0.0.1\nW1 ip=10.0.0.2":                             `machine w1 is there already`,
 		`ip=10.0.0.1 metal_lb_ip_range=127.0.0.0/30`:              `has addresses that no router carries`,
 		`ip=10.0.0.1 metal_lb_ip_range=10.9.0.0/28 metal_lb_mode=bgp metal_lb_bgp_my_asn=1 metal_lb_bgp_peer_asn=2 metal_lb_bgp_peer_address=10.0.0.1`: `10.0.0.1 is the address of machine w1, too: the router is left out`,
+		"ip=10.0.0.1 metal_lb_ip_range=10.9.0.0/28\n[all:vars]\nmetal_lb_ip_range=10.8.0.0/28":                                                         `group/all vars.metal_lb_ip_range: is not in use`,
+		`ip=10.0.0.1 cilium_bgp=true cilium_bgp_lb_cidr="{'a': 'b'}"`:                                                                                  `is in no form that is read`,
+		`ip=10.0.0.1 metallb_config="{{ x }}"`:                                                                                                         `vars.metallb_config: is a template`,
+		`ip=10.0.0.1 metallb_config=x`:                                                                                                                 `vars.metallb_config: is in no form`,
 		`ip=10.0.0.1 metal_lb_ip_range=10.9.0.0/28 metal_lb_mode=arp`:                                                                                  `"arp" is neither layer2 nor bgp`,
 	} {
 		docs := inventory.Document{Source: "hosts", Data: []byte("w1 " + line)}
@@ -194,13 +198,32 @@ func TestAValueThatNoInventoryHasIsLeftOutWithANote(t *testing.T) {
 }
 
 func TestOfAHostThatIsANodeTheNodeCounts(t *testing.T) {
-	node := inventory.Document{Source: "nodes.yaml", Data: []byte(`{apiVersion: v1, kind: Node, metadata: {name: w1}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`)}
-	for _, hosts := range []string{"w1 ip=10.0.0.9\n", "10.0.0.1\n"} {
+	node := inventory.Document{Source: "nodes.yaml", Data: []byte(`{apiVersion: v1, kind: Node, metadata: {name: w1}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: ExternalIP, address: 192.0.2.1}]}}`)}
+	for hosts, want := range map[string]string{
+		"w1 ip=10.0.0.9\n": "machine w1 is there already", "10.0.0.1\n": "machine w1 is there already", "wx ansible_host=10.0.0.1\n": "machine w1 of another source has its address 10.0.0.1",
+		"wx ip=\"{{ x }}\" ansible_host=192.0.2.1\n": "machine w1 of another source has its address 192.0.2.1",
+	} {
 		options := Options{Sources: []string{"nodes", "ansible"}}
 		docs := []inventory.Document{node, {Source: "hosts", Data: []byte("[kube_node]\n" + hosts + "w2 ip=10.0.0.2\n")}}
 		out, notes := Import(options, docs...)
-		if strings.Count(string(out), "- name: w") != 2 || strings.Contains(string(out), "10.0.0.9") || !strings.Contains(told(nil, notes), "machine w1 is there already") {
+		if strings.Count(string(out), "- name: w") != 2 || strings.Contains(string(out), "10.0.0.9") || !strings.Contains(told(nil, notes), want) {
 			t.Errorf("%s: %s", hosts, told(out, notes))
+		}
+		checkLaw(t, options, docs...)
+	}
+}
+
+func TestPoolsAreReadWhereAllHostsAreNodesOfTheCluster(t *testing.T) {
+	options := Options{Sources: []string{"nodes", "ansible"}, RackBy: "row_"}
+	node := inventory.Document{Source: "nodes.yaml", Data: []byte(`{apiVersion: v1, kind: Node, metadata: {name: w1}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`)}
+	hosts := "[row_1]\nw1 ip=10.0.0.1\n[kube_node:children]\nrow_1\n[kube_node:vars]\nnode_labels={'a': 'b'}\n"
+	for vars, pool := range map[string]string{
+		"metal_lb_ip_range=10.9.0.0/28\n": "metallb", "kube_vip_lb_ip_range=10.9.0.0/28\n": "kube-vip", "cilium_bgp=true\ncilium_bgp_lb_cidr=10.9.0.0/28\n": "cilium",
+		"metallb_config={'address_pools': {'a': {'ip_range': ['10.9.0.0/28']}}}\n": "a",
+	} {
+		docs := []inventory.Document{node, {Source: "hosts", Data: []byte(hosts + vars)}}
+		if out, notes := Import(options, docs...); !strings.Contains(string(out), "- name: "+pool+"\n      addresses: [10.9.0.0/28]") {
+			t.Errorf("%s: %s", vars, told(out, notes))
 		}
 		checkLaw(t, options, docs...)
 	}
@@ -222,6 +245,22 @@ func TestThousandsOfHostsAreRead(t *testing.T) {
 	out, notes := Import(Options{Sources: []string{"ansible"}}, inventory.Document{Source: "hosts", Data: []byte(text)})
 	if n := strings.Count(string(out), "state: planned"); n != 4000 {
 		t.Errorf("%d machines: %v", n, notes[len(notes)-1])
+	}
+}
+
+// TestThousandsOfHostsInHundredsOfGroupsAreRead would take minutes if each membership were tried with all hosts.
+func TestThousandsOfHostsInHundredsOfGroupsAreRead(t *testing.T) {
+	var text strings.Builder
+	for g := range 150 {
+		fmt.Fprintf(&text, "[row_%03d]\nw[%d:%d]\n[row_%03d:vars]\nzone=z%d\n", g, 20*g, 20*g+19, g, g)
+	}
+	text.WriteString("[kube_node:vars]\nmetal_lb_ip_range=10.9.0.0/24\n[kube_node:children]\n")
+	for g := range 150 {
+		fmt.Fprintf(&text, "row_%03d\n", g)
+	}
+	out, notes := Import(Options{Sources: []string{"ansible"}, RackBy: "row_"}, inventory.Document{Source: "hosts", Data: []byte(text.String())})
+	if machines, racks := strings.Count(string(out), "state: planned"), strings.Count(string(out), "zone: z"); machines != 3000 || racks != 150 {
+		t.Errorf("%d machines in %d racks: %v", machines, racks, notes[len(notes)-1])
 	}
 }
 

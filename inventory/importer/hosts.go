@@ -31,7 +31,7 @@ func (d *draft) machineAt(text string) *inventory.Machine {
 	addr, err := netip.ParseAddr(text)
 	for i := range d.inv.Racks {
 		for j := range d.inv.Racks[i].Machines {
-			if m := &d.inv.Racks[i].Machines[j]; err == nil && slices.Contains(m.Addresses, addr) {
+			if m := &d.inv.Racks[i].Machines[j]; err == nil && (slices.Contains(m.Addresses, addr) || slices.Contains(m.ExternalAddresses, addr)) {
 				return m
 			}
 		}
