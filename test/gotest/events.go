@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,8 +29,10 @@ type Result struct {
 	Began   time.Time     // zero: the events have no times
 	Took    time.Duration // by the clock, with its subtests; of one that waits for others to run beside it, without the wait and these
 	Output  []string      // lines, those of its subtests among them
+	Parts   []string      // names of its subtests that failed, and that have no subtest which did
 
-	waits bool // it calls t.Parallel
+	from  []string // the subtest that printed each line of Output; empty: the test itself
+	waits bool     // it calls t.Parallel
 }
 
 // event is a line of test2json (go doc test2json).
@@ -65,7 +68,7 @@ type reader struct {
 }
 
 func (r *reader) take(e event) {
-	name, _, sub := strings.Cut(e.Test, "/")
+	name, part, sub := strings.Cut(e.Test, "/")
 	key := e.Package + " " + name
 	switch e.Action {
 	case "start", "run", "output":
@@ -75,6 +78,7 @@ func (r *reader) take(e event) {
 		}
 		if e.Action == "output" {
 			r.open[key].Output = append(r.open[key].Output, strings.TrimRight(e.Output, "\n"))
+			r.open[key].from = append(r.open[key].from, part)
 		}
 	case "pause":
 		if open := r.open[key]; open != nil && !sub {
@@ -82,7 +86,8 @@ func (r *reader) take(e event) {
 		}
 	case "pass", "fail", "skip":
 		if sub {
-			return // a subtest is told with its test
+			r.open[key].partEnded(part, e.Action == "fail")
+			return
 		}
 		one := Result{Package: e.Package, Test: name}
 		if open := r.open[key]; open != nil {
@@ -98,6 +103,14 @@ func (r *reader) take(e event) {
 			r.done = append(r.done, one)
 		}
 	}
+}
+
+// partEnded takes note of a subtest, which is told with its test.
+func (r *Result) partEnded(part string, failed bool) {
+	if r == nil || !failed || slices.ContainsFunc(r.Parts, func(p string) bool { return strings.HasPrefix(p, part+"/") }) {
+		return
+	}
+	r.Parts = append(r.Parts, part)
 }
 
 // failed reports whether a test of a package has failed already, or has not come to its end.
@@ -127,9 +140,22 @@ func (r *reader) end() []Result {
 }
 
 // Reason is the first line of a test's output that says why it failed, with the place in the test's source;
-// empty where none does.
+// empty where none does. Where subtests failed it is one of theirs, and not what another one logged.
 func (r Result) Reason() string {
-	for _, line := range r.Output {
+	var said []string
+	for i, line := range r.Output {
+		if i < len(r.from) && slices.Contains(r.Parts, r.from[i]) {
+			said = append(said, line)
+		}
+	}
+	if reason := reason(said); reason != "" {
+		return reason
+	}
+	return reason(r.Output)
+}
+
+func reason(said []string) string {
+	for _, line := range said {
 		text := strings.TrimSpace(line)
 		if place, _, ok := strings.Cut(text, ": "); ok && strings.Contains(place, "_test.go:") && !strings.Contains(place, " ") {
 			return text
@@ -138,7 +164,7 @@ func (r Result) Reason() string {
 			return text
 		}
 	}
-	for _, line := range r.Output {
+	for _, line := range said {
 		text := strings.TrimSpace(line)
 		if text != "" && !strings.HasPrefix(text, "===") && !strings.HasPrefix(text, "---") && text != "FAIL" {
 			return text

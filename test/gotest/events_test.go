@@ -1,6 +1,7 @@
 package gotest
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,30 @@ const said = `{"Action":"start","Package":"a"}
 {"Action":"run","Package":"a","Test":"TestHangs"}
 {"Action":"output","Package":"a","Test":"TestHangs","Output":"panic: test timed out after 1s\n"}
 `
+
+// A subtest that passed logs at its place, too.
+const parts = `{"Action":"run","Package":"a","Test":"TestTable"}
+{"Action":"run","Package":"a","Test":"TestTable/good"}
+{"Action":"output","Package":"a","Test":"TestTable/good","Output":"    a_test.go:30: named after 3 s\n"}
+{"Action":"pass","Package":"a","Test":"TestTable/good","Elapsed":0.1}
+{"Action":"run","Package":"a","Test":"TestTable/bad"}
+{"Action":"run","Package":"a","Test":"TestTable/bad/deep"}
+{"Action":"output","Package":"a","Test":"TestTable/bad/deep","Output":"    a_test.go:40: 3 lost\n"}
+{"Action":"fail","Package":"a","Test":"TestTable/bad/deep","Elapsed":0.1}
+{"Action":"fail","Package":"a","Test":"TestTable/bad","Elapsed":0.1}
+{"Action":"fail","Package":"a","Test":"TestTable/other","Elapsed":0.1}
+{"Action":"fail","Package":"a","Test":"TestTable","Elapsed":0.2}
+`
+
+func TestOfATableTheSubtestsThatFailedAreTold(t *testing.T) {
+	got := read(t, parts)["TestTable"]
+	if want := []string{"bad/deep", "other"}; !slices.Equal(got.Parts, want) {
+		t.Errorf("failed: %v, want %v", got.Parts, want)
+	}
+	if want := "a_test.go:40: 3 lost"; got.Reason() != want {
+		t.Errorf("reason %q, want %q", got.Reason(), want)
+	}
+}
 
 func read(t *testing.T, events string) map[string]Result {
 	t.Helper()

@@ -141,6 +141,12 @@ func (o outcome) report() []string {
 	if o.Package == "" {
 		name = o.Test
 	}
+	if len(o.Parts) > 0 {
+		name += "/" + o.Parts[0]
+	}
+	if n := len(o.Parts); n > 1 {
+		name += fmt.Sprintf(" and %d more of its subtests", n-1)
+	}
 	first := fmt.Sprintf("FAIL %s  %.1f s  %s", strings.TrimSpace(name), o.Took.Seconds(), cut(o.Reason(), 300))
 	if o.Outcome == gotest.Broken || o.Outcome == gotest.Skipped {
 		first = fmt.Sprintf("FAIL %s  %s  %s", strings.TrimSpace(name), o.Outcome, cut(o.Reason(), 300))

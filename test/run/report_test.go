@@ -33,6 +33,14 @@ func TestAReportSaysWhatFailedWhyAndHowToSeeItAgain(t *testing.T) {
 	}
 }
 
+func TestAReportNamesTheSubtestThatFailed(t *testing.T) {
+	bad := one("TestBad", gotest.Failed, 2*time.Second)
+	bad.Parts = []string{"one", "two", "three"}
+	if first, want := bad.report()[0], "FAIL lb/ipam TestBad/one and 2 more of its subtests  2.0 s"; !strings.HasPrefix(first, want) {
+		t.Errorf("%q, want %q", first, want)
+	}
+}
+
 func TestAReportHasAtMostTwentyLines(t *testing.T) {
 	r := run{took: time.Hour, parts: []taken{{part{name: "unit", usual: 1}, time.Hour}}, usual: map[string]time.Duration{"lb/ipam TestSlow": 10 * time.Second}}
 	r.outcomes = append(r.outcomes, one("TestSlow", gotest.Passed, time.Minute))
