@@ -41,6 +41,8 @@ func password(p Password) func(*SessionConfig) {
 
 func ttlSecurity(c *SessionConfig) { c.Session.TTLSecurity = true }
 
+// Each family is asked by itself: a router that reads the first packets of a connection before it asks for their TTL, as BIRD
+// does, has such a session come up for a moment now and then, and both need not be down at the same one.
 func TestASessionThatCannotComeUpNamesItsCause(t *testing.T) {
 	for dialect, d := range dialects {
 		for _, m := range mismatches {
@@ -59,11 +61,13 @@ func TestASessionThatCannotComeUpNamesItsCause(t *testing.T) {
 					isUp(t, s, 15*time.Second)
 					return
 				}
-				took := eventually(t, 25*time.Second, fmt.Sprintf("both sessions are down for %s", m.want), func() (bool, string) {
-					st := s.State(t.Context())
-					return st[0].Cause == m.want && st[1].Cause == m.want, fmt.Sprint(st)
-				})
-				t.Logf("named after %v: %s", took, s.State(t.Context())[0].Detail)
+				for i := range c.Sessions {
+					took := eventually(t, time.Minute, fmt.Sprintf("session %d is down for %s", i, m.want), func() (bool, string) {
+						st := s.State(t.Context())[i]
+						return st.Cause == m.want, fmt.Sprint(st)
+					})
+					t.Logf("session %d is named after %v more: %s", i, took, s.State(t.Context())[i].Detail)
+				}
 			})
 		}
 	}

@@ -48,6 +48,7 @@ type instance struct {
 	letGo  chan struct{}             // closed: it waits no more
 	letOff sync.Once
 	done   context.CancelFunc
+	first  settling
 }
 
 // start brings a server up with all its routes, and only then adds the router.
@@ -59,7 +60,10 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 		began: make(chan struct{}), letGo: make(chan struct{}),
 	}
 	n.beforeDial = func() { in.awaitTurn(watch, onEvent) }
-	n.beforeUp = func() { in.awaitPath(watch, onEvent) }
+	n.beforeUp = func() {
+		in.awaitPath(watch, onEvent)
+		in.first.begin()
+	}
 	go in.bgp.Serve()
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return in.begin(ctx, port) },
@@ -125,6 +129,9 @@ func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 				return
 			}
 			st := e.Peer.State
+			if st.SessionState != gobgp.BGP_FSM_OPENCONFIRM {
+				in.settle(ctx)
+			}
 			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: agreementOf(st.RemoteCap)})
 		},
 	}, server.WatchPeer())

@@ -198,9 +198,15 @@ func (s *session) sync() error {
 	if len(add)+len(gone) == 0 {
 		return nil
 	}
-	s.stale = true
-	s.noteEmptied(gone, give)
-	if err := errors.Join(s.in.add(add), s.in.remove(gone)); err != nil {
+	made, err := s.in.first.unless(func() error {
+		s.stale = true
+		s.noteEmptied(gone, give)
+		return errors.Join(s.in.add(add), s.in.remove(gone))
+	})
+	switch {
+	case !made:
+		return nil // onEstablished does it
+	case err != nil:
 		s.unsure = slices.DeleteFunc(slices.Concat(gone, add), func(ad advertise.Advertisement) bool {
 			_, err := path(s.terms.Session, ad)
 			return err != nil // the server never saw it
