@@ -130,9 +130,20 @@ func (l *Lab) installed() string { return cmp.Or(l.Installed, PlinthNamespace) }
 // accountKubeconfig writes a kubeconfig with a fresh token of a service account,
 // bound to an object as a kubelet binds it to a pod; nil: to none.
 func (l *Lab) accountKubeconfig(ctx context.Context, account, file string, bound *authenticationv1.BoundObjectReference) error {
+	return l.tokenKubeconfig(ctx, l.installed(), account, file, bound)
+}
+
+// AccountKubeconfig writes a kubeconfig of somebody else's service account, for a program on a real machine's management
+// network, and returns its file.
+func (l *Lab) AccountKubeconfig(ctx context.Context, namespace, account string) (string, error) {
+	file := l.pki(namespace + "-" + account + ".conf")
+	return file, l.tokenKubeconfig(ctx, namespace, account, file, nil)
+}
+
+func (l *Lab) tokenKubeconfig(ctx context.Context, namespace, account, file string, bound *authenticationv1.BoundObjectReference) error {
 	day := int64(24 * 60 * 60)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day, BoundObjectRef: bound}}
-	token, err := l.Kube.CoreV1().ServiceAccounts(l.installed()).CreateToken(ctx, account, request, metav1.CreateOptions{})
+	token, err := l.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("token of service account %s: %w", account, err)
 	}

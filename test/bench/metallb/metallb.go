@@ -122,10 +122,15 @@ func (c Config) manifest() string {
 		resource("metallb.io/v1beta2", "BGPPeer", p.Name, "myASN: %d, peerASN: %d, peerAddress: %s, holdTime: %s", c.ASN, p.ASN, p.Address, c.HoldTime)
 	}
 	resource("metallb.io/v1beta1", "IPAddressPool", "public", `addresses: ["%s"]`, strings.Join(c.Pools, `", "`))
+	documents = append(documents, c.Advertisement())
+	return strings.Join(documents, "\n---\n") + "\n"
+}
+
+// Advertisement has the pools announced.
+func (c Config) Advertisement() string {
 	kind := "BGPAdvertisement"
 	if c.L2 {
 		kind = "L2Advertisement"
 	}
-	resource("metallb.io/v1beta1", kind, "public", "ipAddressPools: [public]")
-	return strings.Join(documents, "\n---\n") + "\n"
+	return fmt.Sprintf("apiVersion: metallb.io/v1beta1\nkind: %s\nmetadata: {name: public, namespace: %s}\nspec: {ipAddressPools: [public]}", kind, namespace)
 }

@@ -65,20 +65,51 @@ func keeps(t *testing.T, l *lab.Lab, vips map[netip.Addr]string) {
 	must(t, lab.Within(t.Context(), 40*time.Second, func(ctx context.Context) error { return story.AllWell(ctx, l) }))
 }
 
+// kinds are so many Services of each kind that has endpoints outside of the cluster: of either family, of both, with one client
+// at one endpoint, and without node ports.
+func kinds(n int) (all []*corev1.Service) {
+	no := false
+	for i := range n {
+		name := fmt.Sprintf("left-%d", i)
+		s := lab.LoadBalancer(name, "")
+		switch i % 5 {
+		case 0:
+			s = story.IPv4Alone(s)
+		case 1:
+			s = story.IPv4Alone(s)
+			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
+		case 2: // both
+		case 3:
+			s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
+		case 4:
+			s = story.IPv4Alone(s)
+			s.Spec.AllocateLoadBalancerNodePorts = &no
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
 // exposed are the VIPs of Services that lead to the gateway, each with its Service.
-func exposed(t *testing.T, l *lab.Lab, services ...string) map[netip.Addr]string {
+func exposed(t *testing.T, l *lab.Lab, services ...*corev1.Service) map[netip.Addr]string {
 	t.Helper()
 	all := map[netip.Addr]string{}
-	for _, name := range services {
-		vips, err := l.ExposeOutside(t.Context(), lab.LoadBalancer(name, ""), l.Topology.RouterAddress(lab.HomeGateway, story.Shelf))
+	for _, s := range services {
+		vips, err := l.ExposeOutside(t.Context(), s, l.Topology.RouterAddress(lab.HomeGateway, story.Shelf))
 		must(t, err)
 		for _, vip := range vips {
 			must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
-			all[vip] = name
+			all[vip] = s.Name
 		}
 	}
 	return all
 }
+
+// What a phone sends, and holds open, to all VIPs together.
+const (
+	packetsASecond = 1000
+	connections    = 50
+)
 
 // watchHome watches, until the function that it returns is called, that nobody but their owners answers for VIPs or
 // announces them, and that a phone loses no packet and no connection.
@@ -94,9 +125,9 @@ func watchHome(t *testing.T, l *lab.Lab, owners map[netip.Addr]string) (end func
 	must(t, err)
 	held, packets := map[netip.Addr]*lab.Held{}, map[netip.Addr]*lab.Prober{}
 	for vip := range owners {
-		held[vip], err = l.Hold(t.Context(), lab.Phone, net.JoinHostPort(vip.String(), "80"), 10, 100*time.Millisecond)
+		held[vip], err = l.Hold(t.Context(), lab.Phone, net.JoinHostPort(vip.String(), "80"), (connections+len(owners)-1)/len(owners), 100*time.Millisecond)
 		must(t, err)
-		packets[vip], err = l.ProbeUDPFrom(t.Context(), lab.Phone, net.JoinHostPort(vip.String(), "7"), 50)
+		packets[vip], err = l.ProbeUDPFrom(t.Context(), lab.Phone, net.JoinHostPort(vip.String(), "7"), packetsASecond/len(owners))
 		must(t, err)
 		must(t, packets[vip].Steady(t.Context(), time.Second))
 		packets[vip].Forget()
@@ -121,12 +152,15 @@ func watchHome(t *testing.T, l *lab.Lab, owners map[netip.Addr]string) (end func
 		}
 		sniffer.Stop()
 		t.Logf("%d of %d questions for %d VIPs were answered", answered, asked, len(owners))
+		var sent, lost, broken, open uint64
 		for vip := range owners {
 			p, h := packets[vip].Stop(), held[vip].Stop()
+			sent, lost, broken, open = sent+uint64(p.Sent), lost+uint64(p.Lost), broken+uint64(h.Broken), open+uint64(h.Connections)
 			t.Logf("%s: %s; %s", vip, p, h)
 			if p.Sent == 0 || p.Lost > 0 || h.Answers == 0 || h.Broken > 0 {
 				t.Errorf("%s: %d packets lost, %d of %d connections broken", vip, p.Lost, h.Broken, h.Connections)
 			}
 		}
+		t.Logf("of %d packets %d were lost, of %d connections %d broke", sent, lost, open, broken)
 	}
 }

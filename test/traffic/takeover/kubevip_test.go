@@ -11,16 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/lb"
+	"plinth.dev/plinth/test/bench/kubevip"
 	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 	"plinth.dev/plinth/test/lab/netns"
 )
 
-// TestATakeoverFromKubeVIPsARPModeMovesNoAddressAndBreaksNoConnection follows docs/guides/migrate-on-link.md, command by
-// command. Services have their addresses in annotation and status, and each address is on an interface, whose kernel answers;
-// when the DaemonSet is deleted one instance leaves its address there, and one takes it off. kube-vip itself does not run
-// here.
-func TestATakeoverFromKubeVIPsARPModeMovesNoAddressAndBreaksNoConnection(t *testing.T) {
+// TestWhatAKilledKubeVIPLeavesIsNamedAndGoesWithoutALoss follows docs/guides/migrate-on-link.md, command by command, where
+// kube-vip is one that leaves an address on its interface: what it put there before stands for it.
+func TestWhatAKilledKubeVIPLeavesIsNamedAndGoesWithoutALoss(t *testing.T) {
 	const stays, goes = "left-over", "taken-off"
 	l := homeWithoutPlinth(t)
 	first := lab.LANPool4.From().Next().Next()
@@ -30,7 +29,7 @@ func TestATakeoverFromKubeVIPsARPModeMovesNoAddressAndBreaksNoConnection(t *test
 		heldByKubeVIP(t, l, service, vip, was[vip])
 	}
 	r := newReader(t, l)
-	r.put(workload("DaemonSet", "kube-system", "kube-vip-ds"))
+	r.put(workload("DaemonSet", "kube-system", "kube-vip-ds") + "---\n" + kubevip.Rights())
 	watch := watchHome(t, l, was)
 
 	r.before(vips, was)

@@ -2,6 +2,8 @@ package takeover
 
 import (
 	"maps"
+	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,16 +11,19 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"plinth.dev/plinth/test/bench/metallb"
 	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
 )
 
 // TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection follows docs/guides/migrate-on-link.md, command by
-// command: each address stays on the machine that has it, so that no host's neighbour cache has to change.
-func TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection(t *testing.T) {
-	l, theirs := servedByMetalLB(t)
-	vips := exposed(t, l, "left-a", "left-b", "left-c", "left-d")
+// command, there and back: each address stays on the machine that has it, so that no host's neighbour cache has to change.
+func TestATakeoverFromMetalLBsL2ModeAndBackMovesNoAddressAndBreaksNoConnection(t *testing.T) {
+	l, speakers := servedByMetalLB(t)
+	vips := exposed(t, l, kinds(50)...)
 	was := story.Owned(t, l, slices.Collect(maps.Keys(vips)))
 	t.Logf("MetalLB's speakers answer: %v", was)
 	r := newReader(t, l)
@@ -45,28 +50,63 @@ func TestATakeoverFromMetalLBsL2ModeMovesNoAddressAndBreaksNoConnection(t *testi
 		"kubectl -n metallb-system delete daemonset speaker": func(line string) {
 			story.PauseFor(t, 3*time.Second) // somebody reads what is printed
 			r.types(lab.ControlHost, line)
-			for _, m := range l.Topology.Machines() {
-				must(t, l.Stop(t.Context(), theirs(m.Name), syscall.SIGTERM))
-			}
+			speakers.end(syscall.SIGTERM)
 		},
 	})
 	story.PauseFor(t, 15*time.Second) // longer than a host trusts its cache without an answer
-
 	watch()
 	story.Stays(t, l, was)
 	r.after(vips)
+
+	watch = watchHome(t, l, was)
+	must(t, os.WriteFile(filepath.Join(r.folder, "metallb-speaker.yaml"), []byte(workload("DaemonSet", "metallb-system", "speaker")), 0o600))
+	must(t, os.WriteFile(filepath.Join(r.folder, "l2advertisements.yaml"), []byte(metallb.Config{L2: true}.Advertisement()), 0o600))
+	r.follow("Back to MetalLB's L2 mode", map[string]func(string){
+		"kubectl -n plinth-system scale deployment ": func(string) { must(t, l.StopCCM(t.Context(), syscall.SIGTERM)) },
+		"kubectl apply -f metallb-speaker.yaml": func(line string) {
+			r.types(lab.ControlHost, line)
+			speakers.begin()
+		},
+		"kubectl -n metallb-system rollout status ": func(string) { story.PauseFor(t, 5*time.Second) }, // it takes a pod for ready that listens
+		"kubectl apply -f l2advertisements.yaml": func(line string) {
+			r.types(lab.ControlHost, line)
+			story.PauseFor(t, 3*time.Second) // somebody reads what is printed
+		},
+		"kubectl -n plinth-system delete daemonset plinth-agent": func(string) { stopAgents(t, l) },
+		"kubectl -n metallb-system scale deployment controller ": func(line string) {
+			r.types(lab.ControlHost, line)
+			speakers.control()
+		},
+	})
+	story.PauseFor(t, 15*time.Second)
+	watch()
+	story.Stays(t, l, was)
+	theirsAgain(t, l, vips)
 }
 
-// servedByMetalLB is a home without Plinth on which MetalLB's controller and speakers run. theirs is what the speaker of a
-// machine is called.
-func servedByMetalLB(t *testing.T) (l *lab.Lab, theirs func(machine string) string) {
+// theirsAgain makes sure that Services still have their VIPs once another balancer has them.
+func theirsAgain(t *testing.T, l *lab.Lab, vips map[netip.Addr]string) {
+	t.Helper()
+	for vip, service := range vips {
+		s, err := l.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), service, metav1.GetOptions{})
+		must(t, err)
+		if in := s.Status.LoadBalancer.Ingress; !slices.ContainsFunc(in, func(i corev1.LoadBalancerIngress) bool { return i.IP == vip.String() }) {
+			t.Errorf("%s had %s and has %v", service, vip, in)
+		}
+	}
+}
+
+// servedByMetalLB is a home without Plinth on which MetalLB's controller and speakers run.
+func servedByMetalLB(t *testing.T) (*lab.Lab, *instances) {
 	t.Helper()
 	programs := t.TempDir()
 	must(t, metallb.Build(programs))
-	l = homeWithoutPlinth(t)
+	l := homeWithoutPlinth(t)
 	c := metallb.Config{Pools: []string{lab.LANPool4.String(), lab.LANPool6.String()}, L2: true}
+	nodes := map[string]netip.Addr{}
 	for _, m := range l.Topology.Machines() {
-		c.Nodes = append(c.Nodes, metallb.Node{Name: m.Name, Address: l.Topology.MachineAddress(m.Name).V4})
+		nodes[m.Name] = l.Topology.MachineAddress(m.Name).V4
+		c.Nodes = append(c.Nodes, metallb.Node{Name: m.Name, Address: nodes[m.Name]})
 	}
 	must(t, metallb.Install(programs, c, func(args ...string) error {
 		_, err := l.Kubectl(t.Context(), args...)
@@ -74,15 +114,17 @@ func servedByMetalLB(t *testing.T) (l *lab.Lab, theirs func(machine string) stri
 	}))
 	inside, err := l.InsideKubeconfig()
 	must(t, err)
-	run := func(host, name, program string, flags []string) {
-		t.Helper()
-		_, err := l.Run(host, name, append([]string{filepath.Join(programs, program)}, flags...)...)
-		must(t, err)
+	speakers := &instances{
+		t: t, l: l, program: metallb.Speaker,
+		command: func(machine string) []string {
+			return append([]string{filepath.Join(programs, metallb.Speaker)}, metallb.MemberFlags(inside, machine, nodes[machine])...)
+		},
+		control: func() {
+			_, err := l.Run(lab.ControlHost, metallb.Controller, append([]string{filepath.Join(programs, metallb.Controller)}, metallb.ControllerFlags(inside)...)...)
+			must(t, err)
+		},
 	}
-	run(lab.ControlHost, metallb.Controller, metallb.Controller, metallb.ControllerFlags(inside))
-	theirs = func(machine string) string { return metallb.Speaker + "-" + machine }
-	for _, n := range c.Nodes {
-		run(n.Name, theirs(n.Name), metallb.Speaker, metallb.MemberFlags(inside, n.Name, n.Address))
-	}
-	return l, theirs
+	speakers.control()
+	speakers.begin()
+	return l, speakers
 }
