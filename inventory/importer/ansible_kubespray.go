@@ -55,7 +55,7 @@ func (p *ansiblePools) kubesprayPeers(v ansibleVar, made map[string]*inventory.P
 		}
 	})
 	for _, pool := range p.inOrder(v, made) {
-		p.unite(v.object, pool.Pool)
+		p.unite(v.object, pool.Pool, nil)
 	}
 }
 

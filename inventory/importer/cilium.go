@@ -56,6 +56,7 @@ type ciliumReader struct {
 	places  places
 	configs []*ciliumConfig
 	pools   []ciliumPool
+	says    []*statement // each of all pools
 }
 
 type ciliumPool struct {
@@ -87,8 +88,9 @@ func readCilium(d *draft) {
 	r.readPools()
 	told := r.advertise()
 	for i := range r.pools {
-		r.unite(r.pools[i].object, &r.pools[i].pool)
+		r.unite(r.pools[i].object, &r.pools[i].pool, r.says)
 	}
+	r.tellIdle(r.says)
 	answered := r.answer(policies, told)
 	for _, p := range r.pools {
 		if !told && !answered {
@@ -248,6 +250,7 @@ func (r *ciliumReader) announced(o *object, path string, s *metav1.LabelSelector
 // answer announces pools on the link where policies say so, and nothing says BGP.
 func (r *ciliumReader) answer(policies []decoded[ciliumPolicySpec], overBGP bool) bool {
 	any := false
+	var says []*statement
 	for _, p := range policies {
 		o, spec := p.object, p.value.Spec
 		switch {
@@ -271,6 +274,7 @@ func (r *ciliumReader) answer(policies []decoded[ciliumPolicySpec], overBGP bool
 		one := newAdvertise()
 		one.Racks = r.places.of(o, "spec.nodeSelector", r.nodes(spec.NodeSelector))
 		one.Selector = r.announced(o, "spec.serviceSelector", spec.ServiceSelector)
+		says = append(says, &statement{object: o, path: "spec"})
 		for i := range r.pools {
 			pool := &r.pools[i].pool
 			pool.Via = inventory.ViaLink
@@ -280,8 +284,10 @@ func (r *ciliumReader) answer(policies []decoded[ciliumPolicySpec], overBGP bool
 	}
 	for i := range r.pools {
 		if p := &r.pools[i]; p.pool.Via == inventory.ViaLink {
+			r.unite(p.object, &p.pool, says)
 			r.places.subnetsFor(p.object, "spec.blocks", &p.pool)
 		}
 	}
+	r.tellIdle(says)
 	return any
 }

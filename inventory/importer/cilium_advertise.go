@@ -104,6 +104,7 @@ func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisemen
 		r.comment("spec.pools["+p.Name+"]", o)
 		p.Advertise = append(p.Advertise, one)
 	}
+	r.says = append(r.says, &statement{object: o, path: path})
 	return true
 }
 

@@ -54,6 +54,7 @@ func readMetalLB(d *draft) {
 	}
 	for _, a := range slices.Concat(advertisements, onLink) {
 		r.missing(a)
+		r.tellIdle(a.says)
 	}
 	r.overBGP()
 	r.addPools()
@@ -276,12 +277,24 @@ func (r *metalLBReader) missing(a advertisement) {
 		r.leaveOut(o, "spec", NotValid, "chooses no IPAddressPool of those that were read: it is left out")
 		return
 	}
+	tell := func(path, message string) {
+		o.mark(noted, path)
+		r.note(o, path, NotValid, message)
+	}
 	for i, name := range a.pools {
+		path := fmt.Sprintf("spec.ipAddressPools[%d]", i)
 		if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.object.name == name }) {
-			path := fmt.Sprintf("spec.ipAddressPools[%d]", i)
-			o.mark(noted, path)
-			r.note(o, path, NotValid, fmt.Sprintf("there is no IPAddressPool %q in what was read", name))
+			tell(path, fmt.Sprintf("there is no IPAddressPool %q in what was read", name))
+		} else if slices.Contains(a.pools[:i], name) {
+			tell(path, "is there twice")
 		}
+	}
+	labels, named := make([]map[string]string, len(r.pools)), make([]bool, len(r.pools))
+	for i, p := range r.pools {
+		labels[i], named[i] = p.labels, slices.Contains(a.pools, p.object.name)
+	}
+	for _, idle := range idleParts("spec.ipAddressPoolSelectors", "IPAddressPool", selectors(a.by), labels, named) {
+		tell(idle.path, idle.message)
 	}
 }
 

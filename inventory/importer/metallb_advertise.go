@@ -20,6 +20,18 @@ type advertisement struct {
 	each   []inventory.Selector // of Services; one at least
 	one    inventory.Advertise  // without a selector
 	texts  []string             // of communities
+	says   []*statement         // for each of these Services
+}
+
+// statementsOf are an object's, one for each selector of Services.
+func statementsOf(o *object, each []inventory.Selector) (all []*statement) {
+	if len(each) == 1 {
+		return []*statement{{object: o, path: "spec"}}
+	}
+	for i := range each {
+		all = append(all, &statement{object: o, path: fmt.Sprintf("spec.serviceSelectors[%d]", i)})
+	}
+	return all
 }
 
 // servicesOf are selectors of Services, or one of all of them.
@@ -42,7 +54,8 @@ func (r *metalLBReader) readAdvertisements() (all []advertisement) {
 		one := newAdvertise()
 		one.Aggregate = inventory.PrefixLengths{IPv4: int(orElse(a.Spec.AggregationLength, 32)), IPv6: int(orElse(a.Spec.AggregationLengthV6, 128))}
 		one.LocalPref, one.Prepend = localPref(a.Spec.LocalPref), a.Spec.AsPathPrepend
-		all = append(all, advertisement{o, a.Spec.IPAddressPools, a.Spec.IPAddressPoolSelectors, a.Spec.NodeSelectors, a.Spec.Peers, servicesOf(a.Spec.ServiceSelectors), one, a.Spec.Communities})
+		each := servicesOf(a.Spec.ServiceSelectors)
+		all = append(all, advertisement{o, a.Spec.IPAddressPools, a.Spec.IPAddressPoolSelectors, a.Spec.NodeSelectors, a.Spec.Peers, each, one, a.Spec.Communities, statementsOf(o, each)})
 	}
 	return all
 }
@@ -57,7 +70,8 @@ func (r *metalLBReader) readL2Advertisements() (all []advertisement) {
 		o.mark(carried, "spec.ipAddressPools", "spec.ipAddressPoolSelectors", "spec.nodeSelectors", "spec.serviceSelectors")
 		r.drop(o, "spec.interfaces", "a machine answers on the interface that has the rack's subnet")
 		r.drop(o, "spec.preferredNodeSelectors", "the controller spreads VIPs over the machines; one VIP is kept on a machine by the annotation plinth.dev/home of its Service")
-		all = append(all, advertisement{o, a.Spec.IPAddressPools, a.Spec.IPAddressPoolSelectors, a.Spec.NodeSelectors, nil, servicesOf(a.Spec.ServiceSelectors), newAdvertise(), nil})
+		each := servicesOf(a.Spec.ServiceSelectors)
+		all = append(all, advertisement{o, a.Spec.IPAddressPools, a.Spec.IPAddressPoolSelectors, a.Spec.NodeSelectors, nil, each, newAdvertise(), nil, statementsOf(o, each)})
 	}
 	return all
 }
@@ -94,20 +108,21 @@ func (r *metalLBReader) placed(all []advertisement) (out []advertisement) {
 
 // advertise gives a pool what BGPAdvertisements say of it.
 func (r *metalLBReader) advertise(p *metalLBPool, all []advertisement) {
+	var from []*statement
 	for _, a := range all {
 		if !p.chooses(a) {
 			continue
 		}
 		p.chosen++
 		r.comment("spec.pools["+p.pool.Name+"]", a.object)
-		for _, s := range a.each {
+		for i, s := range a.each {
 			one := a.one
 			one.Selector = s
 			r.tellUnlike(p, a.object, one)
-			p.pool.Advertise = append(p.pool.Advertise, one)
+			p.pool.Advertise, from = append(p.pool.Advertise, one), append(from, a.says[i])
 		}
 	}
-	r.unite(p.object, &p.pool)
+	r.unite(p.object, &p.pool, from)
 }
 
 // localPref is what routers of our AS are told. MetalLB sends 0 where nothing is said, FRR 100 then.
@@ -166,6 +181,7 @@ func (r *metalLBReader) tellUnlike(p *metalLBPool, o *object, one inventory.Adve
 
 // answer gives a pool what L2Advertisements say of it: its addresses are announced on their subnet.
 func (r *metalLBReader) answer(p *metalLBPool, all []advertisement) {
+	var from []*statement
 	for _, a := range all {
 		if !p.chooses(a) {
 			continue
@@ -178,17 +194,14 @@ func (r *metalLBReader) answer(p *metalLBPool, all []advertisement) {
 			continue
 		}
 		p.pool.Via = inventory.ViaLink
-		for _, s := range a.each {
+		for i, s := range a.each {
 			one := a.one
 			one.Selector = s
-			if !slices.ContainsFunc(p.pool.Advertise, func(have inventory.Advertise) bool {
-				return have.Selector.String() == s.String() && slices.Equal(have.Racks, one.Racks)
-			}) {
-				p.pool.Advertise = append(p.pool.Advertise, one)
-			}
+			p.pool.Advertise, from = append(p.pool.Advertise, one), append(from, a.says[i])
 		}
 	}
 	if p.pool.Via == inventory.ViaLink {
+		r.unite(p.object, &p.pool, from)
 		r.places.subnetsFor(p.object, "spec.addresses", &p.pool)
 	}
 }

@@ -2,8 +2,10 @@ package importer
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -52,13 +54,50 @@ func united(given []inventory.Advertise) ([]inventory.Advertise, bool) {
 	return needed(out), true
 }
 
-// unite has the first advertisement of a pool that fits say what all of them say together, as MetalLB and Cilium do.
-func (d *draft) unite(o *object, p *inventory.Pool) {
-	all, ok := united(p.Advertise)
+// statement is what an object says of pools in one advertisement.
+type statement struct {
+	object *object
+	path   string
+	needed bool     // by a pool
+	idle   []string // pools of which others say all of it
+}
+
+// unite has the first advertisement of a pool that fits say what all of them say together, as MetalLB and Cilium do. Each comes from a statement, where these are given.
+func (d *draft) unite(o *object, p *inventory.Pool, from []*statement) {
+	given := p.Advertise
+	all, ok := united(given)
 	p.Advertise = all
 	if !ok {
 		d.note(o, "", Differs, "it has so many advertisements that what several of them say together is not worked out: in the inventory the first that fits counts")
+		return
 	}
+	for i := len(from) - 1; i >= 0; i-- {
+		fewer := slices.Delete(slices.Clone(given), i, i+1)
+		if rest, _ := united(fewer); len(fewer) > 0 && slices.EqualFunc(rest, all, sameAdvertise) {
+			given = fewer
+			from[i].idle = append(from[i].idle, p.Name)
+		} else {
+			from[i].needed = true
+		}
+	}
+}
+
+// tellIdle notes what others say as well.
+func (d *draft) tellIdle(all []*statement) {
+	for _, s := range all {
+		if len(s.idle) == 0 {
+			continue
+		}
+		if !s.needed {
+			s.object.override(s.path)
+		}
+		d.note(s.object, s.path, Differs, fmt.Sprintf("without it the same is announced of pool %s: other advertisements say it as well", strings.Join(s.idle, ", ")))
+	}
+}
+
+// sameAdvertise reports whether two advertisements are the same.
+func sameAdvertise(a, b inventory.Advertise) bool {
+	return sameScope(a, b) && a.Communities == b.Communities && a.LocalPref == b.LocalPref && a.Prepend == b.Prepend
 }
 
 // distinct leaves out what has the scope of one before it.

@@ -1,0 +1,61 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// idlePart is a part of some selectors that makes no difference to what they choose, out of the things that were read.
+type idlePart struct{ path, message string }
+
+// idleParts are those of selectors of which one has to match. Each is what a user would not miss, and may have meant otherwise: a selector that chooses
+// nothing, or nothing that is not chosen before it, an expression or a value that nothing has. One who looks at what comes out cannot see it.
+func idleParts(path, things string, all []inventory.Selector, labels []map[string]string, before []bool) (parts []idlePart) {
+	chosen := slices.Clone(before)
+	for i, s := range all {
+		at, any, more := fmt.Sprintf("%s[%d]", path, i), false, false
+		for j, of := range labels {
+			if s.Matches(of) {
+				any, more = true, more || !chosen[j]
+				chosen[j] = true
+			}
+		}
+		switch {
+		case !any:
+			parts = append(parts, idlePart{at, fmt.Sprintf("%s chooses no %s that was read", s, things)})
+		case !more:
+			parts = append(parts, idlePart{at, fmt.Sprintf("%s chooses no %s that is not chosen already", s, things)})
+		default:
+			parts = append(parts, idleExpressions(at, things, s, labels)...)
+		}
+	}
+	return parts
+}
+
+// idleExpressions are the parts of one selector without which it chooses the same.
+func idleExpressions(path, things string, s inventory.Selector, labels []map[string]string) (parts []idlePart) {
+	same := func(other inventory.Selector) bool {
+		return !slices.ContainsFunc(labels, func(of map[string]string) bool { return s.Matches(of) != other.Matches(of) })
+	}
+	for i, e := range s.MatchExpressions {
+		at, rest := fmt.Sprintf("%s.matchExpressions[%d]", path, i), s
+		rest.MatchExpressions = slices.Delete(slices.Clone(s.MatchExpressions), i, i+1)
+		if (e.Operator == inventory.OpNotIn || e.Operator == inventory.OpDoesNotExist) && same(rest) {
+			parts = append(parts, idlePart{at, fmt.Sprintf("without %s the same %ss are chosen of those that were read", e, things)})
+			continue
+		}
+		values := e.Values
+		for j := len(values) - 1; j >= 0 && len(values) > 1; j-- {
+			fewer := s
+			fewer.MatchExpressions = slices.Clone(s.MatchExpressions)
+			fewer.MatchExpressions[i].Values = slices.Delete(slices.Clone(values), j, j+1)
+			if same(fewer) {
+				values = fewer.MatchExpressions[i].Values
+				parts = append(parts, idlePart{fmt.Sprintf("%s.values[%d]", at, j), fmt.Sprintf("without it the same %ss are chosen of those that were read", things)})
+			}
+		}
+	}
+	return parts
+}
