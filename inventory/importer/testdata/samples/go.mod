@@ -5,5 +5,6 @@ go 1.26
 
 require (
 	github.com/cilium/cilium v1.20.2
+	github.com/kube-vip/kube-vip v1.2.2
 	github.com/kube-vip/kube-vip-cloud-provider v0.0.12
 )
