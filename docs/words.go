@@ -3,10 +3,11 @@ package docs
 import (
 	"embed"
 	"regexp"
+	"slices"
 	"strings"
 )
 
-//go:embed reference/agent.md reference/cloud-provider.md reference/in-force.md reference/metrics.md reference/names.md reference/reasons.md reference/services.md
+//go:embed reference/agent.md reference/cloud-provider.md reference/import.md reference/in-force.md reference/metrics.md reference/names.md reference/reasons.md reference/services.md
 var pages embed.FS
 
 // Word is a row of a table of a page: what a name means.
@@ -34,7 +35,11 @@ func Words() (out []Word) {
 		if err != nil {
 			panic(err)
 		}
-		out = append(out, wordsOf(page, string(text))...)
+		words := wordsOf(page, string(text))
+		if e.Name() == "import.md" { // its other tables have names of other programs
+			words = slices.DeleteFunc(words, func(w Word) bool { return w.Kind != "code" })
+		}
+		out = append(out, words...)
 	}
 	return out
 }
@@ -97,7 +102,7 @@ func row(w Word, columns, cells []string) (out []Word) {
 }
 
 // says matches the headings of columns that say what a word means; others have one fact of it.
-var says = regexp.MustCompile(`^(|content|answer|else|.*\bmean.*|what it keeps true)$`)
+var says = regexp.MustCompile(`^(|content|answer|else|.*\bmean.*|what it keeps true|what it tells)$`)
 
 // leading are the names that a cell begins with.
 var leading = regexp.MustCompile("^(?:`[^` ]+`(?:, |$))+|^`[^` ]+`")

@@ -19,8 +19,8 @@ func newExplainCommand() *cobra.Command {
 		Long: `Say what a name means that Plinth prints, or where a machine's values come from.
 
 NAME is a field of the inventory, with the path to it or a part of it
-(spec.racks.machines.unit, bgp.holdTime, unit), the code of a problem (P0304), a reason
-of an Event or a condition, the cause of a session that is down, a metric, a label, an
+(spec.racks.machines.unit, bgp.holdTime, unit), the code of a problem (P0304) or of a note
+of an import (I0003), a reason of an Event or a condition, the cause of a session that is down, a metric, a label, an
 annotation, a state. Without one the whole document is described. machine/NAME tells every
 effective value of that machine and the place in the inventory that it comes from; PATH
 is a file, a folder, - for the standard input, or the word cluster for what is in force there.`,

@@ -15,6 +15,7 @@ import (
 // explainName prints all that a name means: a field, the code of a problem, and what the
 // reference pages say of it.
 func explainName(w io.Writer, name string) error {
+	name = bareCode(name)
 	code, isCode := codeOf(name)
 	if isCode {
 		return explainCode(w, code)
@@ -45,14 +46,19 @@ func separate(w io.Writer, n int) {
 	}
 }
 
-// codeForm is a code as it stands in a problem, or as a person writes it.
-var codeForm = regexp.MustCompile(`^(?:(?:error|warning)?\[)?([Pp][0-9]{4})\]?:?$`)
+// codeForm is a code as it stands in a problem or in a note of an import, or as a person writes it.
+var codeForm = regexp.MustCompile(`^(?:(?:error|warning|note)?\[)?([PpIi][0-9]{4})\]?:?$`)
+
+// bareCode is the code in what was printed, and else what was printed.
+func bareCode(name string) string {
+	if m := codeForm.FindStringSubmatch(name); m != nil {
+		return strings.ToUpper(m[1])
+	}
+	return name
+}
 
 // codeOf is the code that a name means: by its number, or by its name in words.
 func codeOf(name string) (inventory.CodeDoc, bool) {
-	if m := codeForm.FindStringSubmatch(name); m != nil {
-		name = strings.ToUpper(m[1])
-	}
 	for _, d := range inventory.CodeDocs() {
 		if string(d.Code) == name || d.Name == name {
 			return d, true
@@ -157,7 +163,7 @@ func unknownName(name string) error {
 			return fmt.Errorf("%s: plinth why %[1]s says how it is", name)
 		}
 	}
-	err := fmt.Errorf("%s: Plinth prints no such name; there are fields of the inventory, codes of problems, reasons, causes, metrics, labels, annotations and states", name)
+	err := fmt.Errorf("%s: Plinth prints no such name; there are fields of the inventory, codes of problems and of an import's notes, reasons, causes, metrics, labels, annotations and states", name)
 	if near := inventory.Nearest(name, allNames()); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"plinth.dev/plinth/docs"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/importer"
 )
 
 // printed are the words of the sources that programs print or write into objects, each with
@@ -164,6 +165,16 @@ func TestEveryCodeIsExplainedInAnyCase(t *testing.T) {
 		for _, spelled := range []string{string(d.Code), strings.ToLower(string(d.Code)), "error[" + string(d.Code) + "]", d.Name} {
 			if code, out := explained(spelled); code != exitGood || !strings.HasPrefix(out, string(d.Code)+" "+d.Name+"\n") {
 				t.Errorf("%s, spelled %s: %d\n%s", d.Code, spelled, code, out)
+			}
+		}
+	}
+}
+
+func TestEveryCodeOfAnImportIsExplainedWithWhatToDo(t *testing.T) {
+	for _, code := range []importer.Code{importer.NotRead, importer.UnknownField, importer.NoCounterpart, importer.NotValid, importer.Renamed, importer.Guessed, importer.ByHand, importer.Differs} {
+		for _, spelled := range []string{string(code), strings.ToLower(string(code)), "note[" + string(code) + "]", "note[" + string(code) + "]:"} {
+			if code, out := explained(spelled); code != exitGood || !strings.Contains(out, "what to do: ") {
+				t.Errorf("%s: %d\n%s", spelled, code, out)
 			}
 		}
 	}
