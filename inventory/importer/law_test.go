@@ -63,17 +63,15 @@ func told(text []byte, notes Notes) string {
 	return string(text) + strings.Join(lines, "\n")
 }
 
-// tells reports whether a note is of a field, or of all that it is in.
+// tells reports whether a note names a field, or something that it is in. One of a field beside it does not count.
 func tells(notes Notes, o *object, path string) bool {
 	for _, n := range notes {
-		if n.of == o && (o.fates[""] == noted || path == "metadata.name" || within(path, n.Path) || within(n.Path, parentOf(path))) { // each names the object
+		if n.of == o && (o.fates[""] == noted || path == "metadata.name" || within(path, n.Path)) { // each names the object
 			return true
 		}
 	}
 	return false
 }
-
-func parentOf(path string) string { return path[:max(0, parentEnd(path))] }
 
 // rewritten are the objects as documents, as their nodes are now.
 func rewritten(t *testing.T, objects []*object) (docs []inventory.Document) {

@@ -112,7 +112,7 @@ func (r *metalLBReader) readAliases() {
 			path := fmt.Sprintf("spec.communities[%d]", i)
 			value, err := inventory.ParseCommunity(alias.Value)
 			if err != nil {
-				o.mark(noted, path)
+				o.mark(noted, path+".value") // the note has the name
 				r.note(o, path+".value", NotValid, fmt.Sprintf("%v; the name %q is left out", err, alias.Name))
 				continue
 			}
