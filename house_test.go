@@ -53,6 +53,7 @@ var floors = map[string]int{
 	"bfd":                          1,
 	"lb/ipam":                      1,
 	"lb/advertise":                 1,
+	"doctor":                       1,
 	"routing":                      1,
 	"buildinfo":                    0,
 	"docs":                         0,
@@ -75,6 +76,7 @@ var pure = map[string][]string{
 	"routing":                {},
 	"preview":                {},
 	"diagnose":               {},
+	"doctor":                 {"sigs.k8s.io/yaml", "k8s.io/api/apps/v1", "k8s.io/api/coordination/v1", "k8s.io/api/core/v1", "k8s.io/api/networking/v1", "k8s.io/apimachinery/pkg/apis/meta/v1"},
 	"sorted":                 {},
 	"docs":                   {},
 	"inventory/routerconfig": {},
@@ -91,7 +93,7 @@ var doors = map[string][]string{
 	"github.com/eapache/channels":    {"lb/bgp"},
 	"github.com/vishvananda/netlink": {"lb/bgp", "lb/kubeproxy", "routing/kernel"},
 	"k8s.io": {
-		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer",
+		"provider", "provider/admission", "provider/agent", "provider/claim", "provider/cluster", "provider/endpoints", "provider/event", "provider/installation", "provider/leader", "provider/node", "provider/nodeindex", "provider/queue", "provider/stock", "provider/survey", "provider/taken", "provider/vip", "provider/volume", "inventory/source", "inventory/importer", "doctor",
 		"cmd/cloud-controller-manager", "cmd/node-agent", "cmd/plinth",
 	},
 }

@@ -1,0 +1,71 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Type of the document that a bundle is.
+const (
+	bundleVersion = inventory.APIVersion
+	bundleKind    = "DoctorBundle"
+)
+
+// bundle is the form of a bundle.
+type bundle struct {
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Cluster    Cluster `json:"cluster"`
+	Inventory  string  `json:"inventory,omitempty"` // in its own form
+}
+
+// Bundle is the cluster as one YAML document, for whoever is asked for help. It has no secrets, and can be read before it is sent.
+func (c Cluster) Bundle() ([]byte, error) {
+	b := bundle{APIVersion: bundleVersion, Kind: bundleKind, Cluster: c}
+	if c.Inventory != nil {
+		b.Inventory = string(reduced(c.Inventory).Format())
+	}
+	return yaml.Marshal(b)
+}
+
+// reduced is an inventory without what people write freely: labels, taints, reasons and where volumes are.
+func reduced(inv *inventory.Inventory) *inventory.Inventory {
+	out := *inv
+	out.NodeLabels, out.Storage, out.Racks = nil, nil, slices.Clone(inv.Racks)
+	for i := range out.Racks {
+		machines := slices.Clone(out.Racks[i].Machines)
+		for j := range machines {
+			machines[j].Labels, machines[j].Taints, machines[j].Reason = nil, nil, ""
+		}
+		out.Racks[i].Machines = machines
+	}
+	return &out
+}
+
+// ErrNoBundle means that a text is none.
+var ErrNoBundle = errors.New("it is no bundle of plinth doctor")
+
+// Open reads a bundle.
+func Open(text []byte) (Cluster, error) {
+	var b bundle
+	if err := yaml.UnmarshalStrict(text, &b); err != nil {
+		return Cluster{}, fmt.Errorf("%w: %w", ErrNoBundle, err)
+	}
+	if b.APIVersion != bundleVersion || b.Kind != bundleKind {
+		return Cluster{}, fmt.Errorf("%w: want apiVersion %s and kind %s, got %q and %q", ErrNoBundle, bundleVersion, bundleKind, b.APIVersion, b.Kind)
+	}
+	if b.Inventory == "" {
+		return b.Cluster, nil
+	}
+	inv, problems := inventory.Parse(inventory.Document{Source: "the bundle's inventory", Data: []byte(b.Inventory)})
+	if err := problems.Err(); err != nil {
+		return Cluster{}, err
+	}
+	b.Cluster.Inventory = inv
+	return b.Cluster, nil
+}

@@ -1,0 +1,108 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+
+	"plinth.dev/plinth/lb"
+)
+
+// eachAgent finds something in what agents say.
+func eachAgent(find func(Node, Agent) []Finding) func(Cluster) []Finding {
+	return eachNode(func(_ Cluster, n Node) []Finding {
+		if n.Agent == nil {
+			return nil
+		}
+		return find(n, *n.Agent)
+	})
+}
+
+var routerSilent = eachAgent(func(n Node, a Agent) (out []Finding) {
+	for _, s := range a.Sessions {
+		out = append(out, onNode(n, mendSession(s), "its session with router %s, %s, is down: %s", s.Router, s.Peer, s.Cause))
+	}
+	return out
+})
+
+// mendSession is what helps by the cause.
+func mendSession(s Session) []Mend {
+	explain := run("plinth explain", quoted(s.Cause))
+	switch s.Cause {
+	case "PasswordMissing":
+		return []Mend{run("plinth explain passwordFrom"), say("and make the Secret, in the namespace of Plinth, that the inventory names for router " + s.Router)}
+	case "SessionTaken":
+		return []Mend{explain, say("docs/guides/other-bgp-speakers.md")}
+	}
+	return []Mend{run("plinth router-config", quoted(s.Router), "cluster"), say("load that on the router, or see there what differs"), explain}
+}
+
+// linkFindings are of the link problems of some reasons.
+func linkFindings(n Node, a Agent, mend func(lb.LinkProblem) []Mend, message func(lb.LinkProblem) string) (out []Finding) {
+	for _, p := range a.Links {
+		if steps := mend(p); steps != nil {
+			out = append(out, onNode(n, steps, "%s", message(p)))
+		}
+	}
+	return out
+}
+
+var addressAnswers = eachAgent(func(n Node, a Agent) []Finding {
+	return linkFindings(n, a, func(p lb.LinkProblem) []Mend {
+		if p.Reason != lb.AddressConflict && p.Reason != lb.AnsweredByOther {
+			return nil
+		}
+		return []Mend{say("give that host another address, or put " + p.On + " into exclude of its pool")}
+	}, func(p lb.LinkProblem) string {
+		return strings.TrimSpace(fmt.Sprintf("VIP %s is answered for by another host: %s %s", p.On, p.Reason, p.Detail))
+	})
+})
+
+var addressOnInterface = eachAgent(func(n Node, a Agent) []Finding {
+	return linkFindings(n, a, func(p lb.LinkProblem) []Mend {
+		vip, is := p.VIP()
+		if !is || p.Reason != lb.AddressOnInterface {
+			return nil
+		}
+		if p.Detail == "kube-ipvs0" {
+			return []Mend{say("set strictARP: true in kube-proxy's configuration")}
+		}
+		if p.Detail == "" {
+			return []Mend{runOn(n.Name, "ip address show to "+vip.String()), say("and take the address off that interface: ip address del")}
+		}
+		return []Mend{runOn(n.Name, fmt.Sprintf("ip address del %s dev %s", single(vip), quoted(p.Detail)))}
+	}, func(p lb.LinkProblem) string {
+		return strings.TrimSpace("VIP " + p.On + " is an address of an interface of its machine " + p.Detail)
+	})
+})
+
+// linkBroken tells of all other problems of links. That another machine is the owner is none.
+var linkBroken = eachAgent(func(n Node, a Agent) []Finding {
+	return linkFindings(n, a, func(p lb.LinkProblem) []Mend {
+		switch p.Reason {
+		case lb.AddressConflict, lb.AnsweredByOther, lb.AddressOnInterface:
+			return nil
+		case lb.NoCarrier:
+			return []Mend{runOn(n.Name, "ip -brief link"), say("and plug in the cable, or set the interface up")}
+		default:
+			return []Mend{run("plinth explain", quoted(string(p.Reason)))}
+		}
+	}, func(p lb.LinkProblem) string {
+		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", p.On, p.Reason, p.Detail))
+	})
+})
+
+var kernelSettings = eachAgent(func(n Node, a Agent) (out []Finding) {
+	for _, s := range a.Settings {
+		want, _, _ := strings.Cut(s.Want, " ") // "0 or 2"
+		setting := quoted(s.Name + "=" + want)
+		out = append(out, onNode(n, []Mend{runOn(n.Name, "sysctl -w", setting), runOn(n.Name, "echo", setting, ">>/etc/sysctl.d/90-plinth.conf")}, "%s is %s and should be %s", s.Name, s.Value, s.Want))
+	}
+	return out
+})
+
+var proxyRulesLost = eachAgent(func(n Node, a Agent) []Finding {
+	if a.RulesLost == 0 {
+		return nil
+	}
+	return []Finding{onNode(n, []Mend{kubectl(kubeSystem, "delete pod -l k8s-app=kube-proxy", "--field-selector", quoted("spec.nodeName="+n.Name))}, "kube-proxy's rules are gone for VIPs: %d", a.RulesLost)}
+})

@@ -1,0 +1,254 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// at names a workload.
+func (w Workload) at() string { return w.Kind + " " + w.Namespace + "/" + w.Name }
+
+// stop is what ends a workload, so that it can be started again.
+func (w Workload) stop() []Mend {
+	switch w.Kind {
+	case "deployment":
+		return []Mend{kubectl(w.Namespace, "scale", "deployment", quoted(w.Name), "--replicas=0")}
+	case "daemonset":
+		return []Mend{kubectl(w.Namespace, "patch", "daemonset", quoted(w.Name), `--type=merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"plinth.dev/stopped":"true"}}}}}'`)}
+	}
+	return []Mend{say("move the file of the static Pod " + w.Name + " out of /etc/kubernetes/manifests of its machine, or out of the folder that its distribution has for it")}
+}
+
+// isOwn reports whether a program of Plinth's holds a lease.
+func (c Cluster) isOwn(l Lease) bool {
+	return strings.HasPrefix(l.Program, "plinth-") || l.Program != "" && l.Program == c.Program
+}
+
+// held reports whether a lease is renewed.
+func (l Lease) held(now time.Time) bool {
+	return l.Holder != "" && !now.IsZero() && now.Sub(l.Renewed) <= l.Lasts
+}
+
+// parked is how long a lease may last that somebody renews. Those of Plinth's that were moved away are held for 68 years, by nobody.
+const parked = 24 * time.Hour
+
+func leaseOfOther(c Cluster) (out []Finding) {
+	for _, l := range c.Leases {
+		if !l.held(c.Now) || l.Lasts > parked || l.Program == "" || c.isOwn(l) {
+			continue
+		}
+		out = append(out, found("lease "+l.Namespace+"/"+l.Name, fmt.Sprintf("%s of %s has it, and renews it", l.Holder, l.Program), c.endController(l)...))
+	}
+	return out
+}
+
+// endController is what ends the cloud controller manager that has a lease.
+func (c Cluster) endController(l Lease) []Mend {
+	for _, w := range c.Workloads {
+		if isCloudController(w) {
+			return w.stop()
+		}
+	}
+	for _, distribution := range []string{"k3s", "rke2"} {
+		if strings.Contains(l.Program+l.Name, distribution) {
+			return []Mend{{On: "each server of " + distribution, Run: fmt.Sprintf(`printf 'disable-cloud-controller: true\n' >>/etc/rancher/%[1]s/config.yaml && systemctl restart %[1]s%[2]s`, distribution, map[string]string{"rke2": "-server"}[distribution])}}
+		}
+	}
+	return []Mend{say("end the cloud controller manager " + l.Program + " on " + l.Holder + "; where it is to stay, give Plinth's a lease and a port of its own: docs/guides/install.md, \"Beside another cloud controller manager\"")}
+}
+
+// isCloudController knows cloud controller managers by the names that their images have. kube-vip's is a balancer alone.
+func isCloudController(w Workload) bool {
+	return slices.ContainsFunc(w.Programs, func(p string) bool {
+		last := p[strings.LastIndex(p, "/")+1:]
+		return !strings.HasPrefix(last, "plinth-") && last != "kube-vip-cloud-provider" &&
+			(strings.HasSuffix(last, "cloud-controller-manager") || strings.HasSuffix(last, "cloud-provider") || strings.HasPrefix(last, "cloud-provider-"))
+	})
+}
+
+// eachWorkload finds something in workloads, one by one.
+func eachWorkload(find func(Cluster, Workload) []Finding) func(Cluster) []Finding {
+	return func(c Cluster) (out []Finding) {
+		for _, w := range c.Workloads {
+			out = append(out, find(c, w)...)
+		}
+		return out
+	}
+}
+
+var otherCloudController = eachWorkload(func(_ Cluster, w Workload) []Finding {
+	if !isCloudController(w) {
+		return nil
+	}
+	return []Finding{found(w.at(), "it is another cloud controller manager, "+some(w.Programs), w.stop()...)}
+})
+
+func twoInstallations(c Cluster) (out []Finding) {
+	for _, w := range c.Workloads {
+		if w.is(ownController) && w.Namespace != c.Namespace && slices.ContainsFunc(c.Workloads, func(o Workload) bool { return o.is(ownController) && o.Namespace == c.Namespace }) {
+			out = append(out, found(w.at(), "it is a second installation, beside that in namespace "+c.Namespace, w.stop()...))
+		}
+	}
+	return out
+}
+
+func podSecurityForbids(c Cluster) []Finding {
+	if c.Enforced == "" || c.Enforced == "privileged" {
+		return nil
+	}
+	return []Finding{found("namespace "+c.Namespace, "it enforces the pod security level "+c.Enforced,
+		kubectl("", "label", "--overwrite", "namespace", quoted(c.Namespace), enforceLabel+"=privileged"))}
+}
+
+// needed are the ports that Plinth's programs listen on, each with what for.
+func (c Cluster) needed() map[Port]string {
+	all := map[Port]string{{"TCP", 10258}: "the controller", {"TCP", 10268}: "the agent", {"UDP", 3784}: "BFD"}
+	for _, w := range c.own() {
+		if port := w.Flags["secure-port"]; port != "" && port != "10258" && w.is(ownController) {
+			delete(all, Port{"TCP", 10258})
+		}
+		if w.is(ownAgent) && w.Flags["bgp-port"] == "179" {
+			all[Port{"TCP", 179}] = "BGP, by the agent's --bgp-port"
+		}
+	}
+	return all
+}
+
+// own are the workloads of Plinth's.
+func (c Cluster) own() (all []Workload) {
+	for _, w := range c.Workloads {
+		if w.isOwn() {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+func (w Workload) isOwn() bool { return w.is(ownController) || w.is(ownAgent) }
+
+var portTaken = eachWorkload(func(c Cluster, w Workload) (out []Finding) {
+	if w.isOwn() || isCloudController(w) || balancerOf(w) != "" { // of these, other findings tell
+		return nil
+	}
+	needed := c.needed()
+	for _, p := range w.Ports {
+		if what := needed[p]; what != "" {
+			out = append(out, found(w.at(), fmt.Sprintf("it has port %d of %s of its machines, which is for %s", p.Number, p.Protocol, what), w.stop()...))
+		}
+	}
+	return out
+})
+
+func serviceLBRunning(c Cluster) (out []Finding) {
+	for _, w := range c.Workloads {
+		if w.Service == "" {
+			continue
+		}
+		out = append(out, found(w.at(), "it leads traffic of machines' ports to Service "+w.Service,
+			Mend{On: "each server of k3s", Run: `printf 'disable: [servicelb]\n' >>/etc/rancher/k3s/config.yaml && systemctl restart k3s`},
+			kubectl(w.Namespace, "delete", "daemonset", quoted(w.Name))))
+	}
+	return out
+}
+
+// balancers are programs that give Services their addresses, or answer for them, by the end of their images' names.
+var balancers = map[string]string{
+	"metallb/controller": "MetalLB", "metallb/speaker": "MetalLB", "metallb-controller": "MetalLB", "metallb-speaker": "MetalLB",
+	"kube-vip-cloud-provider": "kube-vip",
+	"purelb/allocator":        "PureLB", "purelb/lbnodeagent": "PureLB",
+	"openelb": "OpenELB", "kube-loxilb": "LoxiLB",
+}
+
+// balancerOf names the balancer that a workload is of; empty: none.
+func balancerOf(w Workload) string {
+	if w.Serves {
+		return "kube-vip"
+	}
+	for program, name := range balancers {
+		if w.is(program) {
+			return name
+		}
+	}
+	return ""
+}
+
+// classOnly reports whether Plinth leaves Services without a class to others.
+func (c Cluster) classOnly() bool {
+	return slices.ContainsFunc(c.own(), func(w Workload) bool { return w.Flags["load-balancer-class-only"] == "true" })
+}
+
+func otherBalancer(c Cluster) (out []Finding) {
+	if c.classOnly() {
+		return nil
+	}
+	for _, w := range c.Workloads {
+		if name := balancerOf(w); name != "" {
+			out = append(out, found(w.at(), "it is of "+name+", which serves Services of type LoadBalancer", append(w.stop(), say(migrations[name]))...))
+		}
+	}
+	var last Object
+	for _, b := range c.Blocks { // what gives from these is a part of the CNI
+		if b.Use == ForVIPs && b.Of != last && (strings.HasSuffix(b.Of.Kind, ".cilium.io") || strings.HasSuffix(b.Of.Kind, ".projectcalico.org")) {
+			last = b.Of
+			out = append(out, found(b.Of.String(), "the CNI gives Services of type LoadBalancer addresses of "+b.Prefix.String(), b.Of.remove()))
+		}
+	}
+	for i := range out {
+		out[i].Mend = slices.DeleteFunc(out[i].Mend, func(m Mend) bool { return m == Mend{} })
+	}
+	return out
+}
+
+// migrations say how addresses are kept where one is moved away from.
+var migrations = map[string]string{
+	"MetalLB":  "to keep all addresses: docs/guides/migrate-from-metallb.md, on the link docs/guides/migrate-on-link.md",
+	"kube-vip": "to keep all addresses, and kube-vip for the API server: docs/guides/migrate-on-link.md",
+}
+
+func otherSpeaker(c Cluster) (out []Finding) {
+	if c.Inventory == nil {
+		return nil
+	}
+	for _, n := range c.Neighbours {
+		for _, r := range c.Inventory.Routers {
+			if !slices.Contains(r.Addresses, n.Address) {
+				continue
+			}
+			mend := n.Of.remove()
+			for _, w := range c.Workloads {
+				if (Object{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}) == n.Of {
+					mend = w.stop()[0]
+				}
+			}
+			out = append(out, found(n.Of.String(), fmt.Sprintf("another speaker has sessions with router %s, %s", r.Name, n.Address), mend, say("or give one of the two an address or a router of its own: docs/guides/other-bgp-speakers.md")))
+		}
+	}
+	return out
+}
+
+var twoGivePodCIDRs = eachWorkload(func(c Cluster, w Workload) []Finding {
+	if c.Inventory == nil || len(c.Inventory.PodNetwork.CIDRs) == 0 || !w.is("kube-controller-manager") || w.Flags["allocate-node-cidrs"] != "true" {
+		return nil
+	}
+	return []Finding{found(w.at(), "it runs with --allocate-node-cidrs=true, and the inventory has podNetwork.cidrs", Mend{On: "each machine of the control plane",
+		Run: "sed -i 's/--allocate-node-cidrs=true/--allocate-node-cidrs=false/' /etc/kubernetes/manifests/kube-controller-manager.yaml"})}
+})
+
+// routers of pods, by the end of their images' names.
+var podRouters = map[string]string{"calico/node": "Calico", "cilium/cilium": "Cilium", "flannel/flannel": "flannel", "mirrored-flannel-cni-flannel": "flannel", "kube-router": "kube-router", "weave-kube": "Weave Net"}
+
+var podsRoutedTwice = eachWorkload(func(c Cluster, w Workload) (out []Finding) {
+	if c.Inventory == nil || c.Inventory.PodNetwork.Mode == inventory.ModeNone {
+		return nil
+	}
+	for program, name := range podRouters {
+		if w.is(program) {
+			out = append(out, found(w.at(), name+" routes pods, and podNetwork.mode of the inventory is "+string(c.Inventory.PodNetwork.Mode), say("take podNetwork out of the inventory, so that "+name+" goes on; or take "+name+" away: docs/guides/pod-networks.md")))
+		}
+	}
+	return out
+})

@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// inPools finds what pools have of a block, one finding for each pool.
+func (c Cluster) inPools(block netip.Prefix, object, whose string, mend func(pool string) []Mend) (out []Finding) {
+	if c.Inventory == nil {
+		return nil
+	}
+	for _, pool := range c.Inventory.PoolRanges().Having(block) {
+		out = append(out, found(object, fmt.Sprintf("pool %s has %s of it, %s", pool, block, whose), mend(pool)...))
+	}
+	return out
+}
+
+// exclude has an edit of the inventory take a block out of a pool.
+func exclude(block netip.Prefix) func(string) []Mend {
+	return func(pool string) []Mend {
+		return []Mend{say(fmt.Sprintf("take it out of pool %s in the inventory: exclude: [%s], or give the pool other addresses", pool, block))}
+	}
+}
+
+func single(a netip.Addr) netip.Prefix { return netip.PrefixFrom(a, a.BitLen()) }
+
+var nodeInPool = eachNode(func(c Cluster, n Node) (out []Finding) {
+	for _, a := range n.Addresses {
+		out = append(out, c.inPools(single(a), "node "+n.Name, "its address", exclude(single(a)))...)
+	}
+	return out
+})
+
+func podRangeInPool(c Cluster) (out []Finding) {
+	for _, n := range c.Nodes {
+		for _, p := range n.PodCIDRs {
+			out = append(out, c.inPools(p, "node "+n.Name, "which its pods have", exclude(p))...)
+		}
+	}
+	return append(out, c.blocksInPools(ForPods, "which pods are given addresses from")...)
+}
+
+func (c Cluster) blocksInPools(use Use, whose string) (out []Finding) {
+	for _, b := range c.Blocks {
+		if b.Use == use {
+			out = append(out, c.inPools(b.Prefix, b.Of.String(), whose, exclude(b.Prefix))...)
+		}
+	}
+	return out
+}
+
+func serviceRangeInPool(c Cluster) []Finding {
+	return c.blocksInPools(ForServices, "which cluster IPs are given from")
+}
+
+func externalIPInPool(c Cluster) (out []Finding) {
+	for _, s := range c.Services {
+		for _, a := range s.ExternalIPs {
+			out = append(out, c.inPools(single(a), s.at(), "which is among its externalIPs", func(pool string) []Mend {
+				return append([]Mend{kubectl(s.Namespace, "patch", "service", quoted(s.Name), `--type=merge -p '{"spec":{"externalIPs":null}}'`)}, say("or keep it: exclude: ["+a.String()+"] in pool "+pool))
+			})...)
+		}
+	}
+	return out
+}
+
+func (s Service) at() string { return "service " + s.Namespace + "/" + s.Name }
+
+// otherPoolInPool tells of pools of a balancer that runs. What is left of one that is gone does no harm.
+func otherPoolInPool(c Cluster) (out []Finding) {
+	for _, b := range c.Blocks {
+		if b.Use != ForVIPs || !c.givesFrom(b.Of) {
+			continue
+		}
+		out = append(out, c.inPools(b.Prefix, b.Of.String(), "which another balancer gives from", func(pool string) []Mend {
+			if b.Of.Kind == "configmap" {
+				return exclude(b.Prefix)(pool)
+			}
+			return []Mend{b.Of.remove()}
+		})...)
+	}
+	return out
+}
+
+// givesFrom reports whether the balancer runs that gives from a pool. Those of CNIs do.
+func (c Cluster) givesFrom(pool Object) bool {
+	of := "kube-vip"
+	switch {
+	case strings.HasSuffix(pool.Kind, ".metallb.io"):
+		of = "MetalLB"
+	case pool.Kind != "configmap":
+		return true
+	}
+	for _, w := range c.Workloads {
+		if balancerOf(w) == of {
+			return true
+		}
+	}
+	return false
+}
+
+// statusNotHeld tells of addresses that nobody takes back. While another balancer runs, its addresses are its own.
+func statusNotHeld(c Cluster) (out []Finding) {
+	if len(otherBalancer(c)) > 0 || c.classOnly() {
+		return nil
+	}
+	for _, s := range c.Services {
+		if s.Allocated {
+			continue
+		}
+		for _, a := range s.Shown {
+			out = append(out, c.inPools(single(a), s.at(), "which its status shows, and Plinth has not given", func(string) []Mend {
+				return []Mend{kubectl(s.Namespace, "patch", "service", quoted(s.Name), `--subresource=status --type=merge -p '{"status":{"loadBalancer":null}}'`)}
+			})...)
+		}
+	}
+	return out
+}
+
+func masqueradeMeetsPool(c Cluster) (out []Finding) {
+	return c.blocksInPools(Unmasked, "where pods' packets go without being masqueraded")
+}

@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Finding is one thing that stands in the way.
+type Finding struct {
+	Kind    Kind   `json:"kind"`   // as plinth explain knows it
+	Object  string `json:"object"` // such as node w1
+	Message string `json:"message"`
+	Mend    []Mend `json:"mend"` // one at least, in their order
+}
+
+// Kind names what a check finds. It has a row in docs/reference/doctor.md.
+type Kind string
+
+// Mend is a step that mends a finding: commands, or where there is none a sentence.
+type Mend struct {
+	On  string `json:"on,omitempty"`  // the Node, or Nodes, to run it on, as root; empty: where kubectl is
+	Run string `json:"run,omitempty"` // a command for sh
+	Say string `json:"say,omitempty"` // what to do by hand
+}
+
+// String prints the step as an operator would note it down.
+func (m Mend) String() string {
+	switch {
+	case m.Run == "":
+		return m.Say
+	case m.On != "":
+		return "on " + m.On + ": " + m.Run
+	}
+	return m.Run
+}
+
+func run(words ...string) Mend { return Mend{Run: strings.Join(words, " ")} }
+
+func runOn(node string, words ...string) Mend { return Mend{On: node, Run: strings.Join(words, " ")} }
+
+func say(words ...string) Mend { return Mend{Say: strings.Join(words, " ")} }
+
+// plain is a word that a shell takes as it stands.
+var plain = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
+
+// quoted is a word for a shell. Names come from whoever wrote the objects, or the bundle.
+func quoted(word string) string {
+	if plain.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// kubectl is a command for an object in a namespace; empty: it has none.
+func kubectl(namespace string, words ...string) Mend {
+	command := "kubectl"
+	if namespace != "" {
+		command += " -n " + quoted(namespace)
+	}
+	return Mend{Run: command + " " + strings.Join(words, " ")}
+}
+
+// remove is the command that deletes an object.
+func (o Object) remove() Mend { return kubectl(o.Namespace, "delete", o.Kind, quoted(o.Name)) }
+
+// String names the object.
+func (o Object) String() string {
+	if o.Namespace != "" {
+		return o.Kind + " " + o.Namespace + "/" + o.Name
+	}
+	return o.Kind + " " + o.Name
+}
+
+func sortFindings(all []Finding) {
+	slices.SortStableFunc(all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Message, b.Message))
+	})
+}
+
+// some names the first of many.
+func some(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

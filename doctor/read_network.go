@@ -1,0 +1,171 @@
+package doctor
+
+import (
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// CustomKind is a kind of another program that is read where the cluster serves it.
+type CustomKind struct{ Group, Kind string }
+
+// customKinds are all of them, with what is read of one.
+var customKinds = map[CustomKind]func(*Cluster, Object, map[string]any){
+	{"metallb.io", "IPAddressPool"}: func(c *Cluster, o Object, spec map[string]any) {
+		for _, text := range texts(spec["addresses"]) {
+			c.addBlock(ForVIPs, o, text)
+		}
+	},
+	{"metallb.io", "BGPPeer"}: func(c *Cluster, o Object, spec map[string]any) { c.addNeighbours(o, text(spec["peerAddress"])) },
+	{"frrk8s.metallb.io", "FRRConfiguration"}: func(c *Cluster, o Object, spec map[string]any) {
+		for _, router := range maps(in(spec["bgp"], "routers")) {
+			for _, n := range maps(router["neighbors"]) {
+				c.addNeighbours(o, text(n["address"]))
+			}
+		}
+	},
+	{"cilium.io", "CiliumLoadBalancerIPPool"}: func(c *Cluster, o Object, spec map[string]any) {
+		for _, b := range maps(spec["blocks"]) {
+			switch cidr, first, last := text(b["cidr"]), text(b["start"]), text(b["stop"]); {
+			case spec["disabled"] == true:
+			case cidr != "":
+				c.addBlock(ForVIPs, o, cidr)
+			case last != "":
+				c.addBlock(ForVIPs, o, first+"-"+last)
+			default:
+				c.addBlock(ForVIPs, o, first)
+			}
+		}
+	},
+	{"cilium.io", "CiliumBGPClusterConfig"}: func(c *Cluster, o Object, spec map[string]any) {
+		for _, instance := range maps(spec["bgpInstances"]) {
+			for _, peer := range maps(instance["peers"]) {
+				c.addNeighbours(o, text(peer["peerAddress"]))
+			}
+		}
+	},
+	{"crd.projectcalico.org", "IPPool"}: func(c *Cluster, o Object, spec map[string]any) {
+		for _, use := range texts(spec["allowedUses"]) {
+			if use == "LoadBalancer" {
+				c.addBlock(ForVIPs, o, text(spec["cidr"]))
+				return
+			}
+		}
+		c.addBlock(ForPods, o, text(spec["cidr"]))
+	},
+	{"crd.projectcalico.org", "BGPPeer"}: func(c *Cluster, o Object, spec map[string]any) {
+		c.addNeighbours(o, strings.Split(text(spec["peerIP"]), ":")[0], text(spec["peerIP"]))
+	},
+}
+
+// CustomKinds are the kinds of other programs that are read.
+func CustomKinds() (all []CustomKind) {
+	for kind := range customKinds {
+		all = append(all, kind)
+	}
+	return all
+}
+
+// readCustom reads an object of one of [CustomKinds].
+func (c *Cluster) readCustom(one map[string]any) {
+	group, _, _ := strings.Cut(text(one["apiVersion"]), "/")
+	kind := text(one["kind"])
+	read := customKinds[CustomKind{group, kind}]
+	spec, _ := one["spec"].(map[string]any)
+	if read == nil || spec == nil || text(in(one["metadata"], "deletionTimestamp")) != "" {
+		return
+	}
+	read(c, Object{Kind: strings.ToLower(kind) + "s." + group, Namespace: text(in(one["metadata"], "namespace")), Name: text(in(one["metadata"], "name"))}, spec)
+}
+
+// in is the value at a key; nil: there is none.
+func in(v any, key string) any {
+	m, _ := v.(map[string]any)
+	return m[key]
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+func texts(v any) (out []string) {
+	list, _ := v.([]any)
+	for _, one := range list {
+		out = append(out, text(one))
+	}
+	return out
+}
+
+func maps(v any) (out []map[string]any) {
+	list, _ := v.([]any)
+	for _, one := range list {
+		if m, ok := one.(map[string]any); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// readConfigMap reads the settings of kube-proxy and of CNIs, and what program the controller is.
+func (c *Cluster) readConfigMap(cm *v1.ConfigMap) {
+	at := Object{Kind: "configmap", Namespace: cm.Namespace, Name: cm.Name}
+	switch cm.Name {
+	case acceptedConfigMap:
+		if cm.Namespace == c.Namespace {
+			c.Program = word(cm.Annotations[acceptedProgram])
+		}
+	case "kube-proxy":
+		c.readProxy(cm)
+	case "cilium-config":
+		c.ProxyReplaced = c.ProxyReplaced || cm.Data["kube-proxy-replacement"] == "true" || cm.Data["kube-proxy-replacement"] == "strict"
+		if ipam := cm.Data["ipam"]; ipam == "" || strings.HasPrefix(ipam, "cluster-pool") {
+			c.addBlock(ForPods, at, cm.Data["cluster-pool-ipv4-cidr"])
+			c.addBlock(ForPods, at, cm.Data["cluster-pool-ipv6-cidr"])
+		}
+		if cm.Data["routing-mode"] == "native" {
+			c.addBlock(Unmasked, at, cm.Data["ipv4-native-routing-cidr"])
+			c.addBlock(Unmasked, at, cm.Data["ipv6-native-routing-cidr"])
+		}
+	case "kube-flannel-cfg":
+		var network map[string]any
+		if yaml.Unmarshal([]byte(cm.Data["net-conf.json"]), &network) == nil {
+			c.addBlock(ForPods, at, text(network["Network"]))
+			c.addBlock(ForPods, at, text(network["IPv6Network"]))
+		}
+	case "ip-masq-agent":
+		var config map[string]any
+		if yaml.Unmarshal([]byte(cm.Data["config"]), &config) == nil {
+			for _, cidr := range texts(config["nonMasqueradeCIDRs"]) {
+				c.addBlock(Unmasked, at, cidr)
+			}
+		}
+	case "kubevip":
+		for key, value := range cm.Data {
+			if kind, _, _ := strings.Cut(key, "-"); kind != "cidr" && kind != "range" {
+				continue
+			}
+			for one := range strings.SplitSeq(value, ",") {
+				c.addBlock(ForVIPs, at, one)
+			}
+		}
+	default: // of no interest here
+	}
+}
+
+// readProxy reads kube-proxy's configuration, as kubeadm keeps it.
+func (c *Cluster) readProxy(cm *v1.ConfigMap) {
+	var config map[string]any
+	if yaml.Unmarshal([]byte(cm.Data["config.conf"]), &config) != nil || config == nil {
+		return
+	}
+	p := &Proxy{Namespace: cm.Namespace, Name: cm.Name, Mode: word(text(config["mode"])), ClusterCIDR: prefixes(text(config["clusterCIDR"]))}
+	p.IPVS = in(config, "ipvs") != nil
+	if arp, said := in(config["ipvs"], "strictARP").(bool); said {
+		p.StrictARP = strconv.FormatBool(arp)
+	}
+	p.Health = hostOf("http://" + text(config["healthzBindAddress"]))
+	c.Proxy = p
+}

@@ -1,0 +1,90 @@
+package doctor
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"plinth.dev/plinth/lb"
+)
+
+func readNode(n *v1.Node) Node {
+	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
+	_, controlPlane := n.Labels[controlPlaneLabel]
+	out := Node{
+		Name: n.Name, Excluded: excluded, ControlPlane: controlPlane, ProviderID: n.Spec.ProviderID, SystemUUID: n.Status.NodeInfo.SystemUUID,
+		NodeIPs: listOf(addresses(strings.Split(n.Annotations[providedNodeIP], ","))),
+		Kubelet: n.Status.NodeInfo.KubeletVersion, System: n.Status.NodeInfo.OperatingSystem,
+	}
+	for _, t := range n.Spec.Taints {
+		out.Taints = append(out.Taints, t.Key)
+	}
+	slices.Sort(out.Taints)
+	out.Taints = slices.Compact(out.Taints)
+	for _, a := range n.Status.Addresses {
+		if a.Type == v1.NodeInternalIP || a.Type == v1.NodeExternalIP {
+			out.Addresses = append(out.Addresses, addresses([]string{a.Address})...)
+		}
+	}
+	for _, s := range n.Spec.PodCIDRs {
+		out.PodCIDRs = append(out.PodCIDRs, prefixes(s)...)
+	}
+	for _, condition := range n.Status.Conditions {
+		switch condition.Type {
+		case v1.NodeReady:
+			out.Ready = condition.Status == v1.ConditionTrue
+			out.NoCNI = !out.Ready && strings.Contains(strings.ToLower(condition.Message), "cni")
+		case v1.NodeNetworkUnavailable:
+			out.NoRoutes = condition.Status == v1.ConditionTrue
+		case lb.FabricReady:
+			out.Agent = readAgent(condition.Message)
+		default: // of no interest here
+		}
+	}
+	return out
+}
+
+func listOf(all []netip.Addr) string {
+	var text []string
+	for _, a := range all {
+		text = append(text, a.String())
+	}
+	return strings.Join(text, ",")
+}
+
+// readAgent reads the message of [lb.FabricReady].
+func readAgent(message string) *Agent {
+	a := &Agent{Links: lb.LinkProblemsIn(message)}
+	a.RulesLost, _ = lb.RulesLostIn(message)
+	counts, _, _ := strings.Cut(message, "; ")
+	_, counts, _ = strings.Cut(counts, "sessions ")
+	_, causes, _ := strings.Cut(counts, ": ")
+	for cause := range strings.SplitSeq(causes, ", ") {
+		end, why, _ := strings.Cut(cause, " ")
+		router, peer, named := strings.Cut(end, "/")
+		if named && isCause(why) {
+			a.Sessions = append(a.Sessions, Session{Router: router, Peer: peer, Cause: why})
+		}
+	}
+	for part := range strings.SplitSeq(message, "; ") {
+		settings, marked := strings.CutPrefix(part, lb.SaysSettings)
+		if !marked {
+			continue
+		}
+		for one := range strings.SplitSeq(settings, ", ") {
+			name, values, _ := strings.Cut(one, " is ")
+			value, want, ok := strings.Cut(values, " and should be ")
+			if ok {
+				a.Settings = append(a.Settings, Setting{Name: name, Value: value, Want: want})
+			}
+		}
+	}
+	return a
+}
+
+// isCause reports whether a word is one of docs/reference/reasons.md: "lacks pod CIDRs" is of a session that is up.
+func isCause(word string) bool {
+	return word != "" && word[0] >= 'A' && word[0] <= 'Z' && !strings.Contains(word, " ")
+}
