@@ -38,6 +38,7 @@ type Objects struct {
 // Names of others that are looked for.
 const (
 	kubeSystem        = "kube-system"
+	flannelNamespace  = "kube-flannel"
 	nodeLeases        = "kube-node-lease"
 	acceptedConfigMap = "plinth-accepted"
 	acceptedProgram   = "plinth.dev/program"

@@ -109,6 +109,15 @@ func maps(v any) (out []map[string]any) {
 	return out
 }
 
+// ConfigMaps are those that are read, where Plinth is in a namespace.
+func ConfigMaps(namespace string) []Object {
+	all := []Object{{Kind: "configmap", Namespace: namespace, Name: acceptedConfigMap}, {Kind: "configmap", Namespace: flannelNamespace, Name: "kube-flannel-cfg"}}
+	for _, name := range []string{"kube-proxy", "cilium-config", "kube-flannel-cfg", "ip-masq-agent", "kubevip"} {
+		all = append(all, Object{Kind: "configmap", Namespace: kubeSystem, Name: name})
+	}
+	return all
+}
+
 // readConfigMap reads the settings of kube-proxy and of CNIs, and what program the controller is.
 func (c *Cluster) readConfigMap(cm *v1.ConfigMap) {
 	at := Object{Kind: "configmap", Namespace: cm.Namespace, Name: cm.Name}

@@ -9,6 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+// takesAway are troubles that leave nothing for others to change.
+var takesAway = map[string]bool{
+	"a Node that waits before Plinth is installed": true, "a control plane that is all there is": true,
+	"a name that a shell would read otherwise": true, "nothing but Nodes that are well": true,
+}
+
 // troubles are what can be wrong, one at a time, with what is found and a part of what is said.
 var troubles = []struct {
 	name string

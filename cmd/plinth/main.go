@@ -1,5 +1,5 @@
 // Command plinth checks inventories, writes the router's side of their BGP
-// sessions, and tells how a datacenter is. The commands status and why ask a
+// sessions, and tells how a datacenter is. The commands status, why and doctor ask a
 // cluster, and so do those that are given the word cluster for an inventory. The commands allow and
 // move alone change anything there.
 package main
@@ -97,6 +97,7 @@ Exit codes: 0 good, 1 degraded or differences found, 2 error, 3 usage.`,
 	root.AddCommand(
 		newAllowCommand(),
 		newDiffCommand(),
+		newDoctorCommand(),
 		newExplainCommand(),
 		newImportCommand(),
 		newInitCommand(),

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"plinth.dev/plinth/doctor"
+)
+
+// consultation is what doctor is told by flags.
+type consultation struct {
+	cluster clusterFlags
+	output  string
+	bundle  string
+	save    string
+}
+
+func newDoctorCommand() *cobra.Command {
+	var d consultation
+	cmd := &cobra.Command{
+		Use:   "doctor [PATH...]",
+		Short: "Find what stands in the way in a cluster, and what mends it",
+		Long: `Find what stands in the way in a cluster, before Plinth is installed there and after: kubelets without a
+cloud provider, taints and labels that are left over, another cloud controller manager, balancer or BGP
+speaker, pools with addresses that somebody has, kube-proxy's mode, clocks, versions, and what agents say of
+routers, links and kernels. Each finding has its name, which plinth explain knows, and the commands that mend
+it. Nothing is changed.
+
+The inventory is that in force, or if there is none yet, the one of PATH: a file, a folder, or - for the standard input.
+
+With --save-bundle what was read is written to a file, for whoever is asked for help: the objects reduced to what
+is looked at, without Secrets, environments, annotations and labels. With --bundle such a file is read in
+place of a cluster.
+
+Exit codes: 0 nothing was found, 1 something was, 2 not all could be looked at, and nothing was found in the rest.`,
+		Example: `  plinth doctor
+  plinth doctor inventory.yaml
+  plinth doctor -o json | jq -r '.findings[].kind'
+  plinth doctor --save-bundle bundle.yaml
+  plinth doctor --bundle bundle.yaml`,
+		Args: usage(cobra.ArbitraryArgs),
+		RunE: d.run,
+	}
+	d.cluster.addTo(cmd)
+	cmd.Flags().StringVarP(&d.output, "output", "o", "text", "text, json or yaml")
+	cmd.Flags().StringVar(&d.bundle, "bundle", "", "file to read in place of a cluster; - for the standard input")
+	cmd.Flags().StringVar(&d.save, "save-bundle", "", "file to write what was read to; - for the standard output, in place of the findings")
+	return cmd
+}
+
+// diagnosis is what doctor prints.
+type diagnosis struct {
+	Findings []doctor.Finding `json:"findings"`
+	Unread   []string         `json:"unread"` // what could not be looked at, and why
+}
+
+func (d *consultation) run(cmd *cobra.Command, paths []string) error {
+	write, err := chosen(doctorWriters, d.output)
+	if err != nil {
+		return err
+	}
+	if d.bundle != "" && (len(paths) > 0 || d.save != "") {
+		return exit{exitUsage, errors.New("--bundle takes the place of a cluster and of its inventory: want neither PATH nor --save-bundle")}
+	}
+	seen, err := d.read(cmd, paths)
+	if err != nil {
+		return err
+	}
+	if d.save != "" {
+		text, err := seen.Bundle()
+		if err != nil {
+			return err
+		}
+		if d.save == "-" {
+			_, err := cmd.OutOrStdout().Write(text)
+			return err
+		}
+		if err := os.WriteFile(d.save, text, 0o600); err != nil {
+			return err
+		}
+	}
+	said := diagnosis{Findings: doctor.Examine(seen), Unread: append([]string{}, seen.Unread...)}
+	if err := write(cmd.OutOrStdout(), said); err != nil {
+		return err
+	}
+	switch {
+	case len(said.Findings) > 0:
+		return exit{code: exitDegraded}
+	case len(said.Unread) > 0:
+		return exit{code: exitError}
+	}
+	return nil
+}
+
+// read reads a bundle, or a cluster with its inventory.
+func (d *consultation) read(cmd *cobra.Command, paths []string) (doctor.Cluster, error) {
+	if d.bundle == "" {
+		return d.readCluster(cmd, paths)
+	}
+	text, err := bundleText(cmd, d.bundle)
+	if err != nil {
+		return doctor.Cluster{}, err
+	}
+	seen, err := doctor.Open(text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", d.bundle, err)
+	}
+	return seen, err
+}
+
+func bundleText(cmd *cobra.Command, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(cmd.InOrStdin())
+	}
+	return os.ReadFile(file)
+}
+
+var doctorWriters = map[string]func(io.Writer, diagnosis) error{
+	"text": writeDiagnosis,
+	"json": func(w io.Writer, d diagnosis) error { return printJSON(w, d) },
+	"yaml": func(w io.Writer, d diagnosis) error { return printYAML(w, d) },
+}
+
+// writeDiagnosis prints a line for each finding, and what mends it below: commands as they are, to be copied, and in words after a #.
+func writeDiagnosis(w io.Writer, d diagnosis) error {
+	var b strings.Builder
+	for i, f := range d.Findings {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s: %s: %s\n", f.Object, f.Kind, f.Message)
+		for _, m := range f.Mend {
+			switch {
+			case m.Run == "":
+				fmt.Fprintf(&b, "  # %s\n", m.Say)
+			case m.On != "":
+				fmt.Fprintf(&b, "  # on %s, as root:\n  %s\n", m.On, m.Run)
+			default:
+				fmt.Fprintf(&b, "  %s\n", m.Run)
+			}
+		}
+	}
+	well := "Nothing stands in the way.\n"
+	if len(d.Unread) > 0 {
+		well = "Nothing stands in the way in what could be looked at.\n"
+	}
+	if len(d.Findings) == 0 {
+		b.WriteString(well)
+	}
+	for _, unread := range d.Unread {
+		fmt.Fprintf(&b, "Not known: %s\n", unread)
+	}
+	_, err := io.WriteString(w, printable(b.String()))
+	return err
+}
+
+// printable leaves out what would move the cursor of a terminal: names come from whoever wrote the objects, or the bundle.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
