@@ -15,9 +15,10 @@ import (
 const (
 	// Program is what Build writes into a folder.
 	Program = "kube-vip"
-	// Namespace and Account are whose rights it has.
+	// Namespace is where its account is.
 	Namespace = "kube-system"
-	Account   = "kube-vip"
+	// Account is the service account whose rights it has.
+	Account = "kube-vip"
 )
 
 // Build builds its program into a folder.
