@@ -52,8 +52,8 @@ func startPlinth(t *testing.T, l *lab.Lab, vips int) {
 	must(t, story.LinksUp(t.Context(), l))
 }
 
-// keeps makes sure that Services still have their VIPs, and that plinth status has nothing to say.
-func keeps(t *testing.T, l *lab.Lab, vips map[netip.Addr]string) {
+// stillHave makes sure that Services still have their VIPs, whoever gives them.
+func stillHave(t *testing.T, l *lab.Lab, vips map[netip.Addr]string) {
 	t.Helper()
 	for vip, service := range vips {
 		s, err := l.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), service, metav1.GetOptions{})
@@ -62,6 +62,12 @@ func keeps(t *testing.T, l *lab.Lab, vips map[netip.Addr]string) {
 			t.Errorf("%s had %s and has %v", service, vip, in)
 		}
 	}
+}
+
+// keeps makes sure that Services still have their VIPs, and that plinth status has nothing to say.
+func keeps(t *testing.T, l *lab.Lab, vips map[netip.Addr]string) {
+	t.Helper()
+	stillHave(t, l, vips)
 	must(t, lab.Within(t.Context(), 40*time.Second, func(ctx context.Context) error { return story.AllWell(ctx, l) }))
 }
 

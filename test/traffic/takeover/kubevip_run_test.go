@@ -80,7 +80,7 @@ func TestATakeoverFromKubeVIPAndBackMovesNoAddressAndBreaksNoConnection(t *testi
 	story.PauseFor(t, 15*time.Second)
 	watch()
 	story.Stays(t, l, was)
-	theirsAgain(t, l, vips)
+	stillHave(t, l, vips)
 }
 
 // hasAddress is nil where an address is on the interface of a machine.

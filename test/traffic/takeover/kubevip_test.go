@@ -29,7 +29,7 @@ func TestWhatAKilledKubeVIPLeavesIsNamedAndGoesWithoutALoss(t *testing.T) {
 		heldByKubeVIP(t, l, service, vip, was[vip])
 	}
 	r := newReader(t, l)
-	r.put(workload("DaemonSet", "kube-system", "kube-vip-ds") + "---\n" + kubevip.Rights())
+	r.put(kubevip.DaemonSet(lab.RackInterface) + "---\n" + kubevip.Rights())
 	watch := watchHome(t, l, was)
 
 	r.before(vips, was)

@@ -11,9 +11,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"plinth.dev/plinth/test/bench/metallb"
 	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
@@ -81,19 +78,7 @@ func TestATakeoverFromMetalLBsL2ModeAndBackMovesNoAddressAndBreaksNoConnection(t
 	story.PauseFor(t, 15*time.Second)
 	watch()
 	story.Stays(t, l, was)
-	theirsAgain(t, l, vips)
-}
-
-// theirsAgain makes sure that Services still have their VIPs once another balancer has them.
-func theirsAgain(t *testing.T, l *lab.Lab, vips map[netip.Addr]string) {
-	t.Helper()
-	for vip, service := range vips {
-		s, err := l.Kube.CoreV1().Services(metav1.NamespaceDefault).Get(t.Context(), service, metav1.GetOptions{})
-		must(t, err)
-		if in := s.Status.LoadBalancer.Ingress; !slices.ContainsFunc(in, func(i corev1.LoadBalancerIngress) bool { return i.IP == vip.String() }) {
-			t.Errorf("%s had %s and has %v", service, vip, in)
-		}
-	}
+	stillHave(t, l, vips)
 }
 
 // servedByMetalLB is a home without Plinth on which MetalLB's controller and speakers run.
