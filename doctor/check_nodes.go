@@ -21,14 +21,25 @@ func (n Node) tainted(key string) bool { return slices.Contains(n.Taints, key) }
 
 // cloudFlag has a kubelet ask for a cloud provider, by its distribution.
 func (n Node) cloudFlag() []Mend {
+	now := kubectl("", "taint", "node", quoted(n.Name), uninitializedTaint+"=true:NoSchedule") // a kubelet gives it to a new Node alone
+	for _, distribution := range []string{"k3s", "rke2"} {
+		if strings.Contains(n.Kubelet, "+"+distribution) {
+			return []Mend{rancher(distribution, "kubelet-arg+: [cloud-provider=external]", n.Name), now}
+		}
+	}
+	return []Mend{say("other distributions than kubeadm's have their own way: docs/guides/distributions.md"),
+		runOn(n.Name, `grep -q cloud-provider= /var/lib/kubelet/kubeadm-flags.env || sed -i 's/^KUBELET_KUBEADM_ARGS="/&--cloud-provider=external /' /var/lib/kubelet/kubeadm-flags.env; systemctl restart kubelet`), now}
+}
+
+// unit is what systemd runs a Node's kubelet by, by its distribution: a pattern where servers and agents differ.
+func (n Node) unit() string {
 	switch {
 	case strings.Contains(n.Kubelet, "+k3s"):
-		return []Mend{say("k3s does so by default: take --kubelet-arg=cloud-provider= out of its configuration on " + n.Name + ", and restart it")}
+		return "'k3s*'"
 	case strings.Contains(n.Kubelet, "+rke2"):
-		return []Mend{runOn(n.Name, `printf 'kubelet-arg+: [cloud-provider=external]\n' >>/etc/rancher/rke2/config.yaml && systemctl restart 'rke2-*'`)}
+		return "'rke2-*'"
 	}
-	return []Mend{runOn(n.Name, `sed -i 's/^KUBELET_KUBEADM_ARGS="/&--cloud-provider=external /' /var/lib/kubelet/kubeadm-flags.env && systemctl restart kubelet`),
-		say("other distributions than kubeadm's: docs/guides/distributions.md")}
+	return "kubelet"
 }
 
 var cniMissing = eachNode(func(_ Cluster, n Node) []Finding {
@@ -43,7 +54,7 @@ var nodeNotReady = eachNode(func(_ Cluster, n Node) []Finding {
 	if n.Ready || n.NoCNI {
 		return nil
 	}
-	return []Finding{onNode(n, []Mend{runOn(n.Name, "systemctl restart kubelet"), runOn(n.Name, "journalctl -u kubelet --since -5min")}, "its kubelet is not ready, or is silent")}
+	return []Finding{onNode(n, []Mend{runOn(n.Name, "systemctl restart "+n.unit()), runOn(n.Name, "journalctl -u "+n.unit()+" --since -5min")}, "its kubelet is not ready, or is silent")}
 })
 
 // leads reports whether a controller of Plinth's renews its lease.

@@ -46,6 +46,13 @@ func leaseOfOther(c Cluster) (out []Finding) {
 	return out
 }
 
+// rancher gives k3s or RKE2 a setting by a file of its own beside its configuration, which nothing that is there already can be
+// in the way of, and has it read that.
+func rancher(distribution, setting, on string) Mend {
+	key, _, _ := strings.Cut(strings.ReplaceAll(setting, "+", ""), ":")
+	return Mend{On: on, Run: fmt.Sprintf(`mkdir -p /etc/rancher/%[1]s/config.yaml.d && printf '%[2]s\n' >/etc/rancher/%[1]s/config.yaml.d/plinth-%[3]s.yaml && systemctl restart '%[1]s*'`, distribution, setting, key)}
+}
+
 // endController is what ends the cloud controller manager that has a lease.
 func (c Cluster) endController(l Lease) []Mend {
 	for _, w := range c.Workloads {
@@ -55,7 +62,7 @@ func (c Cluster) endController(l Lease) []Mend {
 	}
 	for _, distribution := range []string{"k3s", "rke2"} {
 		if strings.Contains(l.Program+l.Name, distribution) {
-			return []Mend{{On: "each server of " + distribution, Run: fmt.Sprintf(`printf 'disable-cloud-controller: true\n' >>/etc/rancher/%[1]s/config.yaml && systemctl restart %[1]s%[2]s`, distribution, map[string]string{"rke2": "-server"}[distribution])}}
+			return []Mend{rancher(distribution, "disable-cloud-controller: true", "each server of "+distribution)}
 		}
 	}
 	return []Mend{say("end the cloud controller manager " + l.Program + " on " + l.Holder + "; where it is to stay, give Plinth's a lease and a port of its own: docs/guides/install.md, \"Beside another cloud controller manager\"")}
@@ -149,7 +156,8 @@ func serviceLBRunning(c Cluster) (out []Finding) {
 			continue
 		}
 		out = append(out, found(w.at(), "it leads traffic of machines' ports to Service "+w.Service,
-			Mend{On: "each server of k3s", Run: `printf 'disable: [servicelb]\n' >>/etc/rancher/k3s/config.yaml && systemctl restart k3s`},
+			say("where --disable is among the arguments of k3s' servers, or enable-servicelb in RKE2's configuration, change it there"),
+			rancher("k3s", "disable+: [servicelb]", "each server of k3s"),
 			kubectl(w.Namespace, "delete", "daemonset", quoted(w.Name))))
 	}
 	return out
@@ -181,20 +189,32 @@ func (c Cluster) classOnly() bool {
 	return slices.ContainsFunc(c.own(), func(w Workload) bool { return w.Flags["load-balancer-class-only"] == "true" })
 }
 
+// stopServing is what has a balancer serve Services no more. One that has the address of the API server as well goes on with that.
+func (w Workload) stopServing() []Mend {
+	switch {
+	case !w.HoldsAPI:
+		return w.stop()
+	case w.Kind == "daemonset":
+		return []Mend{kubectl(w.Namespace, "set", "env", "daemonset", quoted(w.Name), "svc_enable=false")}
+	}
+	return []Mend{say("set svc_enable to false in the file of the static Pod " + w.Name + ", and leave it where it is: it has the address of the API server, too")}
+}
+
 func otherBalancer(c Cluster) (out []Finding) {
 	if c.classOnly() {
 		return nil
 	}
 	for _, w := range c.Workloads {
 		if name := balancerOf(w); name != "" {
-			out = append(out, found(w.at(), "it is of "+name+", which serves Services of type LoadBalancer", append(w.stop(), say(migrations[name]))...))
+			out = append(out, found(w.at(), "it is of "+name+", which serves Services of type LoadBalancer", append([]Mend{say(migrations[name])}, w.stopServing()...)...))
 		}
 	}
 	var last Object
 	for _, b := range c.Blocks { // what gives from these is a part of the CNI
 		if b.Use == ForVIPs && b.Of != last && (strings.HasSuffix(b.Of.Kind, ".cilium.io") || strings.HasSuffix(b.Of.Kind, ".projectcalico.org")) {
 			last = b.Of
-			out = append(out, found(b.Of.String(), "the CNI gives Services of type LoadBalancer addresses of "+b.Prefix.String(), b.Of.remove()))
+			out = append(out, found(b.Of.String(), "the CNI gives Services of type LoadBalancer addresses of "+b.Prefix.String(),
+				say("write its addresses into the inventory (those of Cilium: plinth import cilium cluster), have Plinth take them over, and delete it only then: Services lose theirs with it")))
 		}
 	}
 	for i := range out {
@@ -218,13 +238,11 @@ func otherSpeaker(c Cluster) (out []Finding) {
 			if !slices.Contains(r.Addresses, n.Address) {
 				continue
 			}
-			mend := n.Of.remove()
-			for _, w := range c.Workloads {
-				if (Object{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name}) == n.Of {
-					mend = w.stop()[0]
-				}
+			mend := []Mend{say("give one of the two an address or a router of its own: docs/guides/other-bgp-speakers.md")}
+			if strings.HasSuffix(n.Of.Kind, ".metallb.io") { // what others announce may be pods' routes
+				mend = []Mend{say(migrations["MetalLB"]), n.Of.remove()}
 			}
-			out = append(out, found(n.Of.String(), fmt.Sprintf("another speaker has sessions with router %s, %s", r.Name, n.Address), mend, say("or give one of the two an address or a router of its own: docs/guides/other-bgp-speakers.md")))
+			out = append(out, found(n.Of.String(), fmt.Sprintf("another speaker has sessions with router %s, %s", r.Name, n.Address), mend...))
 		}
 	}
 	return out

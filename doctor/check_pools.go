@@ -78,7 +78,7 @@ func otherPoolInPool(c Cluster) (out []Finding) {
 			if b.Of.Kind == "configmap" {
 				return exclude(b.Prefix)(pool)
 			}
-			return []Mend{b.Of.remove()}
+			return []Mend{say("its addresses may be in use: let Plinth take them over by the guide that OtherBalancer names, and delete it (" + b.Of.remove().Run + ") after that, or give pool " + pool + " other addresses")}
 		})...)
 	}
 	return out
@@ -101,13 +101,14 @@ func (c Cluster) givesFrom(pool Object) bool {
 	return false
 }
 
-// statusNotHeld tells of addresses that nobody takes back. While another balancer runs, its addresses are its own.
+// statusNotHeld tells of addresses that nobody takes back. While another balancer runs, its addresses are its own, and before Plinth's
+// controller leads it is to take them over.
 func statusNotHeld(c Cluster) (out []Finding) {
-	if len(otherBalancer(c)) > 0 || c.classOnly() {
+	if !c.leads() || len(otherBalancer(c)) > 0 || c.classOnly() {
 		return nil
 	}
 	for _, s := range c.Services {
-		if s.Allocated {
+		if s.Allocated || s.Foreign {
 			continue
 		}
 		for _, a := range s.Shown {

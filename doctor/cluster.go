@@ -33,7 +33,7 @@ type Node struct {
 	Name         string         `json:"name"`
 	Ready        bool           `json:"ready"`
 	NoCNI        bool           `json:"noCNI,omitempty"`    // its kubelet says that the container runtime has no pod network
-	NoRoutes     bool           `json:"noRoutes,omitempty"` // condition NetworkUnavailable
+	NoRoutes     bool           `json:"noRoutes,omitempty"` // condition NetworkUnavailable, by a route controller
 	Taints       []string       `json:"taints,omitempty"`   // keys
 	Excluded     bool           `json:"excluded,omitempty"` // it bears node.kubernetes.io/exclude-from-external-load-balancers
 	ControlPlane bool           `json:"controlPlane,omitempty"`
@@ -81,6 +81,7 @@ type Workload struct {
 	Flags     map[string]string `json:"flags,omitempty"`    // some; see flagsRead
 	Raw       bool              `json:"raw,omitempty"`      // it has the capability NET_RAW
 	Serves    bool              `json:"serves,omitempty"`   // kube-vip: it gives Services their addresses
+	HoldsAPI  bool              `json:"holdsAPI,omitempty"` // kube-vip: it has the address of the API server, too
 	Service   string            `json:"service,omitempty"`  // servicelb: namespace/name of the Service that it leads to
 }
 
@@ -105,6 +106,7 @@ type Service struct {
 	Namespace   string       `json:"namespace"`
 	Name        string       `json:"name"`
 	Allocated   bool         `json:"allocated,omitempty"` // Plinth has said something to it
+	Foreign     bool         `json:"foreign,omitempty"`   // its class is that of another balancer
 	Shown       []netip.Addr `json:"shown,omitempty"`     // in its status
 	ExternalIPs []netip.Addr `json:"externalIPs,omitempty"`
 }

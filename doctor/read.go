@@ -170,6 +170,7 @@ func (c *Cluster) node(name string) *Node {
 func (c *Cluster) readService(s *v1.Service) {
 	read := Service{Namespace: s.Namespace, Name: s.Name, ExternalIPs: addresses(s.Spec.ExternalIPs)}
 	if s.Spec.Type == v1.ServiceTypeLoadBalancer {
+		read.Foreign = s.Spec.LoadBalancerClass != nil && !lb.IsOurClass(*s.Spec.LoadBalancerClass)
 		for _, in := range s.Status.LoadBalancer.Ingress {
 			read.Shown = append(read.Shown, addresses([]string{in.IP})...)
 		}

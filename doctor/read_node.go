@@ -37,7 +37,7 @@ func readNode(n *v1.Node) Node {
 			out.Ready = condition.Status == v1.ConditionTrue
 			out.NoCNI = !out.Ready && strings.Contains(strings.ToLower(condition.Message), "cni")
 		case v1.NodeNetworkUnavailable:
-			out.NoRoutes = condition.Status == v1.ConditionTrue
+			out.NoRoutes = condition.Status == v1.ConditionTrue && condition.Reason == "NoRouteCreated" // a CNI has other reasons
 		case lb.FabricReady:
 			out.Agent = readAgent(condition.Message)
 		default: // of no interest here

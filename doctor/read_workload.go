@@ -92,6 +92,7 @@ func readWorkload(kind, namespace, name string, pod *v1.PodSpec) Workload {
 		}
 	}
 	w.Serves = w.is(kubeVIP) && settings(pod)["svc_enable"] == "true"
+	w.HoldsAPI = w.is(kubeVIP) && settings(pod)["cp_enable"] == "true"
 	return w
 }
 

@@ -32,10 +32,10 @@ var troubles = []struct {
 	{"a kubelet that is newer than the API server", func(_ *testing.T, o *Objects) { o.Nodes[0].Status.NodeInfo.KubeletVersion = "v1.37.0+k3s1" }, "KubeletVersionSkew", "control plane to 1.37 first"},
 	{"a lease that k3s renews", func(_ *testing.T, o *Objects) {
 		o.Leases = append(o.Leases, lease("kube-system", "k3s-cloud-controller-manager", "cp", "k3s", noon))
-	}, "LeaseOfOther", "on each server of k3s: printf 'disable-cloud-controller: true\\n' >>/etc/rancher/k3s/config.yaml && systemctl restart k3s\n"},
+	}, "LeaseOfOther", "printf 'disable-cloud-controller: true\\n' >/etc/rancher/k3s/config.yaml.d/plinth-disable-cloud-controller.yaml && systemctl restart 'k3s*'\n"},
 	{"a lease of RKE2", func(_ *testing.T, o *Objects) {
 		o.Leases = append(o.Leases, lease("kube-system", "rke2-cloud-controller-manager", "cp", "rke2", noon))
-	}, "LeaseOfOther", "systemctl restart rke2-server"},
+	}, "LeaseOfOther", "systemctl restart 'rke2*'"},
 	{"a lease of a program that nobody knows", func(_ *testing.T, o *Objects) {
 		o.Leases = append(o.Leases, lease("kube-system", "cloud-controller-manager", "cp", "acme", noon))
 	}, "LeaseOfOther", "end the cloud controller manager acme on cp"},
@@ -82,7 +82,7 @@ var troubles = []struct {
 	{"a kubelet of kubeadm without a cloud", func(_ *testing.T, o *Objects) { o.Nodes[0].Spec.ProviderID = "" }, "KubeletWithoutCloud", "--cloud-provider=external /' /var/lib/kubelet/kubeadm-flags.env"},
 	{"a kubelet of RKE2 without a cloud", func(_ *testing.T, o *Objects) {
 		o.Nodes[0].Spec.ProviderID, o.Nodes[0].Status.NodeInfo.KubeletVersion = "", "v1.36.2+rke2r1"
-	}, "KubeletWithoutCloud", "/etc/rancher/rke2/config.yaml"},
+	}, "KubeletWithoutCloud", "/etc/rancher/rke2/config.yaml.d/plinth-kubelet-arg.yaml"},
 	{"a Node of no machine", func(_ *testing.T, o *Objects) {
 		o.Nodes = append(o.Nodes, node("w9", "192.168.1.19"))
 		o.Nodes[3].Spec.ProviderID = "k3s://w9"
@@ -95,7 +95,7 @@ var troubles = []struct {
 	{"the taint of a cloud that is gone", func(_ *testing.T, o *Objects) { o.taint("node.cloudprovider.kubernetes.io/shutdown") }, "NodeShutdownTaint", "kubectl taint node w1 node.cloudprovider.kubernetes.io/shutdown-"},
 	{"the taint of a machine without power", func(_ *testing.T, o *Objects) { o.taint("node.kubernetes.io/out-of-service") }, "StillOutOfService", "kubectl taint node w1 node.kubernetes.io/out-of-service-"},
 	{"a condition of a route controller", func(_ *testing.T, o *Objects) {
-		o.Nodes[0].Status.Conditions = append(o.Nodes[0].Status.Conditions, v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionTrue})
+		o.Nodes[0].Status.Conditions = append(o.Nodes[0].Status.Conditions, v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionTrue, Reason: "NoRouteCreated"})
 	}, "NetworkUnavailable", "kubectl patch node w1 --subresource=status --type=strategic"},
 	{"a worker that is excluded", func(_ *testing.T, o *Objects) { o.Nodes[0].Labels[v1.LabelNodeExcludeBalancers] = "true" }, "NodeExcluded", "kubectl label node w1 node.kubernetes.io/exclude-from-external-load-balancers-"},
 	{"a control plane that is all there is", func(_ *testing.T, o *Objects) { o.Nodes = o.Nodes[2:] }, "NodeExcluded", "node cp"},
@@ -116,13 +116,18 @@ var troubles = []struct {
 	}, "OtherBalancer", "it is of kube-vip"},
 	{"a pool of Cilium", func(_ *testing.T, o *Objects) {
 		o.Custom = append(o.Custom, custom("cilium.io/v2", "CiliumLoadBalancerIPPool", "blue", map[string]any{"blocks": []any{map[string]any{"start": "198.51.100.1", "stop": "198.51.100.7"}}}))
-	}, "OtherBalancer", "delete ciliumloadbalancerippools.cilium.io blue"},
+	}, "OtherBalancer", "plinth import cilium cluster), have Plinth take them over"},
 	{"a router that MetalLB knows", func(_ *testing.T, o *Objects) {
 		o.Custom = append(o.Custom, custom("metallb.io/v1beta2", "BGPPeer", "tor", map[string]any{"peerAddress": "192.168.1.1", "password": "hunter2"}))
 	}, "OtherSpeaker", "kubectl -n others delete bgppeers.metallb.io tor"},
 	{"a router that kube-router knows", func(_ *testing.T, o *Objects) {
 		o.DaemonSets = append(o.DaemonSets, daemonSet("kube-system", "kube-router", pod("docker.io/cloudnativelabs/kube-router:v2", "--peer-router-ips=10.0.0.1,192.168.1.1", "--peer-router-passwords=hunter2")))
-	}, "OtherSpeaker", "kubectl -n kube-system patch daemonset kube-router"},
+	}, "OtherSpeaker", "docs/guides/other-bgp-speakers.md"},
+	{"kube-vip that has the address of the API server, too", func(_ *testing.T, o *Objects) {
+		p := pod("ghcr.io/kube-vip/kube-vip:v1.2.3")
+		p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "svc_enable", Value: "true"}, {Name: "cp_enable", Value: "true"}}
+		o.DaemonSets = append(o.DaemonSets, daemonSet("kube-system", "kube-vip-ds", p))
+	}, "OtherBalancer", "kubectl -n kube-system set env daemonset kube-vip-ds svc_enable=false"},
 	{"pod CIDRs from two", func(t *testing.T, o *Objects) {
 		o.Inventory = with(t, "  podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}\n")
 		o.DaemonSets = o.DaemonSets[:1]
@@ -145,7 +150,7 @@ var troubles = []struct {
 	{"a pool of MetalLB's in a pool", func(_ *testing.T, o *Objects) {
 		o.Deployments = append(o.Deployments, deployment("metallb-system", "controller", pod("quay.io/metallb/controller:v0.16.2")))
 		o.Custom = append(o.Custom, custom("metallb.io/v1beta1", "IPAddressPool", "lan", map[string]any{"addresses": []any{"192.168.1.200 - 192.168.1.201"}}))
-	}, "OtherBalancer OtherPoolInPool", "kubectl -n others delete ipaddresspools.metallb.io lan"},
+	}, "OtherBalancer OtherPoolInPool", "its addresses may be in use"},
 	{"an address that a status shows", func(_ *testing.T, o *Objects) { o.Services[0].Status.Conditions = nil }, "StatusNotHeld", `kubectl -n default patch service web --subresource=status --type=merge`},
 	{"packets that ip-masq-agent leaves as they are", func(_ *testing.T, o *Objects) {
 		o.config("ip-masq-agent", "config", "nonMasqueradeCIDRs: [203.0.113.0/25]\n")
@@ -206,6 +211,14 @@ var troubles = []struct {
 		p := pod("ghcr.io/kube-vip/kube-vip:v1.2.3")
 		p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "cp_enable", Value: "true"}}
 		o.DaemonSets = append(o.DaemonSets, daemonSet("kube-system", "kube-vip-ds", p))
+	}, "", ""},
+	{"a CNI that is down on a Node", func(_ *testing.T, o *Objects) {
+		o.Nodes[0].Status.Conditions = append(o.Nodes[0].Status.Conditions, v1.NodeCondition{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionTrue, Reason: "CalicoIsDown"})
+	}, "", ""},
+	{"addresses of a balancer before Plinth leads", func(_ *testing.T, o *Objects) { o.Services[0].Status.Conditions, o.Leases = nil, o.Leases[1:] }, "", ""},
+	{"an address of another class", func(_ *testing.T, o *Objects) {
+		class := "acme.example/lb"
+		o.Services[0].Status.Conditions, o.Services[0].Spec.LoadBalancerClass = nil, &class
 	}, "", ""},
 	{"nothing but Nodes that are well", func(_ *testing.T, o *Objects) {
 		o.Leases, o.ConfigMaps, o.Deployments, o.DaemonSets, o.Services = []coordinationv1.Lease{}, nil, []appsv1.Deployment{}, nil, nil

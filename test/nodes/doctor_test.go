@@ -136,7 +136,7 @@ func TestWhatStandsInTheWayIsFoundAndMended(t *testing.T) {
 		{kind: "ServiceLBRunning", line: otherDaemonSet("svclb-web", "rancher/klipper-lb:v1", "svccontroller.k3s.cattle.io/svcname: web, svccontroller.k3s.cattle.io/svcnamespace: default") + "kubectl -n kube-system patch daemonset svclb-web --type=json -p '[{\"op\":\"remove\",\"path\":\"/spec/template/spec/containers/0/ports\"}]'"},
 		{kind: "OtherSpeaker", line: metalLBPeer},
 		{kind: "ExternalIPInPool", line: `kubectl create service clusterip old --tcp=80; kubectl patch service old --type=merge -p '{"spec":{"externalIPs":["192.168.1.201"]}}'`},
-		{kind: "StatusNotHeld", line: `kubectl create service loadbalancer left --tcp=80; kubectl patch service left --subresource=status --type=merge -p '{"status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.7"}]}}}'`},
+		{kind: "StatusNotHeld", line: leadingController + `kubectl create service loadbalancer left --tcp=80; kubectl patch service left --subresource=status --type=merge -p '{"status":{"loadBalancer":{"ingress":[{"ip":"203.0.113.7"}]}}}'`},
 		{kind: "StrictARPOff", line: patchProxy("mode: nftables", "mode: ipvs")},
 		{kind: "OnLinkOff", line: `kubectl -n kube-system patch daemonset plinth-agent --type=json -p '[{"op":"remove","path":"/spec/template/spec/containers/0/securityContext/capabilities/add/1"}]'`},
 		{kind: "ProxyModeUnknown", line: patchProxy("mode: ipvs", "mode: userspace")},
@@ -192,6 +192,15 @@ kubectl patch node w9 --subresource=status --type=merge -p '{"status":{"conditio
 		well("after " + trouble.kind + " was mended")
 	}
 }
+
+// leadingController is a lease that a controller of Plinth's renews.
+const leadingController = `kubectl apply --server-side --field-manager=plinth-cloud-controller-manager -f - <<END
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: cloud-controller-manager, namespace: kube-system}
+spec: {holderIdentity: w1, leaseDurationSeconds: 3600, renewTime: "$(date -u +%Y-%m-%dT%H:%M:%S.000000Z)"}
+END
+`
 
 // fabricSays is the condition that an agent writes.
 func fabricSays(message string) string {
