@@ -13,6 +13,9 @@ const (
 	switchHost  = "switch"  // the bridges that stand for cables: one a rack, one for management
 )
 
+// ClientHost is outside, behind the routers.
+const ClientHost = clientHost
+
 // ControlHost has the control plane: whoever is there reaches the API server, and the
 // addresses of no rack.
 const ControlHost = controlHost

@@ -15,23 +15,31 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// reader follows docs/guides/migrate-on-link.md at home: what the guide has one type is run as it is there, with the names of
-// this home.
+// The guides that are followed.
+const (
+	onLink  = "migrate-on-link.md"
+	overBGP = "migrate-from-metallb.md"
+)
+
+// reader follows a guide in a lab: what the guide has one type is run as it is there, with the names of this lab.
 type reader struct {
 	t      *testing.T
 	l      *lab.Lab
 	page   string
 	folder string
+	file   string // of the inventory, in that folder
 }
 
-func newReader(t *testing.T, l *lab.Lab) *reader {
+func newReader(t *testing.T, l *lab.Lab, name, inventory string) *reader {
 	t.Helper()
-	page, err := guide.Read("../../..", "migrate-on-link.md")
+	page, err := guide.Read("../../..", name)
 	must(t, err)
-	r := &reader{t: t, l: l, page: page, folder: t.TempDir()}
-	must(t, os.WriteFile(filepath.Join(r.folder, "home.yaml"), []byte(lab.Inventory(l.Topology)), 0o600))
+	r := &reader{t: t, l: l, page: page, folder: t.TempDir(), file: inventory}
+	must(t, os.WriteFile(r.inventory(), []byte(lab.Inventory(l.Topology)), 0o600))
 	return r
 }
+
+func (r *reader) inventory() string { return filepath.Join(r.folder, r.file) }
 
 // follow runs the commands of a section one after the other. Instead of one that begins as some of steps do, it takes that
 // step: the lab has no pods, and programs of its own. Each step is taken once at least.
@@ -68,17 +76,23 @@ func (r *reader) types(host, line string, instead ...string) string {
 // imports has an inventory written from the cluster in the place of this home's: with pools on the link that have all VIPs.
 func (r *reader) imports(sources string, vips map[netip.Addr]string) {
 	r.t.Helper()
-	r.types(lab.ControlHost, "plinth import --name "+r.l.Topology.Name+" "+sources+" cluster > home.yaml || test $? = 1") // 1: something was guessed
-	text, err := os.ReadFile(filepath.Join(r.folder, "home.yaml"))
+	r.types(lab.ControlHost, "plinth import --name "+r.l.Topology.Name+" "+sources+" cluster > "+r.file+" || test $? = 1") // 1: something was guessed
+	r.applies(vips, true)
+}
+
+// applies has what was written from the cluster take the place of the lab's inventory. A pool of its has each VIP, on the link or not.
+func (r *reader) applies(vips map[netip.Addr]string, onLink bool) {
+	r.t.Helper()
+	text, err := os.ReadFile(r.inventory())
 	must(r.t, err)
 	r.t.Logf("imported:\n%s", text)
-	inv, problems := inventory.Parse(inventory.Document{Source: "home.yaml", Data: text})
+	inv, problems := inventory.Parse(inventory.Document{Source: r.file, Data: text})
 	must(r.t, problems.Err())
 	for vip := range vips {
 		if !slices.ContainsFunc(inv.Pools, func(p inventory.Pool) bool {
-			return len(p.Links) > 0 && slices.ContainsFunc(p.Ranges, func(one inventory.Range) bool { return one.Contains(vip) })
+			return len(p.Links) > 0 == onLink && slices.ContainsFunc(p.Ranges, func(one inventory.Range) bool { return one.Contains(vip) })
 		}) {
-			r.t.Errorf("no pool on the link has %v", vip)
+			r.t.Errorf("no pool has %v, on the link: %t", vip, onLink)
 		}
 	}
 	must(r.t, r.l.ApplyInventory(r.t.Context(), string(text)))

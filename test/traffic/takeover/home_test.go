@@ -1,6 +1,7 @@
 package takeover
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -18,20 +19,28 @@ import (
 	"plinth.dev/plinth/test/lab"
 )
 
-// homeWithoutPlinth is a home whose Nodes are initialised, with Plinth's inventory and its rights, and none of its programs.
+// homeWithoutPlinth is withoutPlinth at home, where the gateway answers as a pod does.
 func homeWithoutPlinth(t *testing.T) *lab.Lab {
 	t.Helper()
-	topology := lab.Home(3)
-	topology.StaticPods = true // MetalLB announces nothing from a Node that has no pod routes
-	l := story.Lab(t, "takeover", topology)
+	l := withoutPlinth(t, lab.Home(3))
 	gateway, err := l.ServeOutside(lab.HomeGateway)
 	must(t, err)
 	t.Cleanup(func() { _ = gateway.Close() })
+	return l
+}
+
+// withoutPlinth is a lab whose Nodes are initialised, with Plinth's rights, none of its programs, and no inventory in force.
+func withoutPlinth(t *testing.T, topology lab.Topology) *lab.Lab {
+	t.Helper()
+	topology.StaticPods = true // MetalLB announces nothing from a Node that has no pod routes
+	l := story.Lab(t, "takeover", topology)
 	must(t, l.StartPlinth(t.Context(), lab.Inventory(topology)))
 	must(t, l.StopCCM(t.Context(), syscall.SIGTERM))
 	for _, m := range topology.Machines() {
 		must(t, l.StopAgent(t.Context(), m.Name, syscall.SIGTERM))
 	}
+	_, err := l.Kubectl(t.Context(), "-n", lab.PlinthNamespace, "delete", "configmaps", "--selector", "plinth.dev/accepted")
+	must(t, err)
 	return l
 }
 
@@ -42,6 +51,13 @@ func startPlinth(t *testing.T, l *lab.Lab, vips int) {
 	for _, m := range l.Topology.Machines() {
 		must(t, l.StartAgent(t.Context(), m.Name))
 	}
+	holds(t, l, vips)
+	must(t, story.LinksUp(t.Context(), l))
+}
+
+// holds waits until Plinth holds so many addresses.
+func holds(t *testing.T, l *lab.Lab, vips int) {
+	t.Helper()
 	must(t, lab.Within(t.Context(), 30*time.Second, func(ctx context.Context) error {
 		held, err := l.Kube.NetworkingV1().IPAddresses().List(ctx, metav1.ListOptions{LabelSelector: "ipaddress.kubernetes.io/managed-by=plinth.dev"})
 		if err == nil && len(held.Items) != vips {
@@ -49,7 +65,6 @@ func startPlinth(t *testing.T, l *lab.Lab, vips int) {
 		}
 		return err
 	}))
-	must(t, story.LinksUp(t.Context(), l))
 }
 
 // stillHave makes sure that Services still have their VIPs, whoever gives them.
@@ -71,42 +86,63 @@ func keeps(t *testing.T, l *lab.Lab, vips map[netip.Addr]string) {
 	must(t, lab.Within(t.Context(), 40*time.Second, func(ctx context.Context) error { return story.AllWell(ctx, l) }))
 }
 
-// kinds are so many Services of each kind that has endpoints outside of the cluster: of either family, of both, with one client
-// at one endpoint, and without node ports.
-func kinds(n int) (all []*corev1.Service) {
-	no := false
+// web are the pods that Services of kinds lead to where they lead to pods.
+const web = "web"
+
+// kinds are so many Services that a function makes, of each kind in turn.
+func kinds(n int, each ...func(*corev1.Service)) (all []*corev1.Service) {
 	for i := range n {
-		name := fmt.Sprintf("left-%d", i)
-		s := lab.LoadBalancer(name, "")
-		switch i % 5 {
-		case 0:
-			s = story.IPv4Alone(s)
-		case 1:
-			s = story.IPv4Alone(s)
-			s.Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol}
-		case 2: // both
-		case 3:
-			s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP
-		case 4:
-			s = story.IPv4Alone(s)
-			s.Spec.AllocateLoadBalancerNodePorts = &no
-		}
+		s := lab.LoadBalancer(fmt.Sprintf("left-%d", i), web)
+		each[i%len(each)](s)
 		all = append(all, s)
 	}
 	return all
 }
 
-// exposed are the VIPs of Services that lead to the gateway, each with its Service.
-func exposed(t *testing.T, l *lab.Lab, services ...*corev1.Service) map[netip.Addr]string {
+// outside are the kinds of Services that have endpoints outside of the cluster: of either family, of both, with one client at
+// one endpoint, and without node ports.
+var outside = []func(*corev1.Service){
+	func(s *corev1.Service) { story.IPv4Alone(s) },
+	func(s *corev1.Service) { story.IPv4Alone(s).Spec.IPFamilies = []corev1.IPFamily{corev1.IPv6Protocol} },
+	func(*corev1.Service) {}, // both
+	oneEndpoint,
+	withoutNodePorts,
+}
+
+func oneEndpoint(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
+
+func withoutNodePorts(s *corev1.Service) {
+	no := false
+	story.IPv4Alone(s).Spec.AllocateLoadBalancerNodePorts = &no
+}
+
+// exposed are the VIPs of Services that a function creates, each with its first Service.
+func exposed(t *testing.T, l *lab.Lab, expose func(context.Context, *corev1.Service) ([]netip.Addr, error), services ...*corev1.Service) map[netip.Addr]string {
 	t.Helper()
 	all := map[netip.Addr]string{}
 	for _, s := range services {
-		vips, err := l.ExposeOutside(t.Context(), s, l.Topology.RouterAddress(lab.HomeGateway, story.Shelf))
+		vips, err := expose(t.Context(), s)
 		must(t, err)
 		for _, vip := range vips {
-			must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
-			all[vip] = s.Name
+			all[vip] = cmp.Or(all[vip], s.Name)
 		}
+	}
+	return all
+}
+
+// exposedAtHome are the VIPs of Services, each with its first one, once all answer: Services lead to the gateway, but for those
+// that lead to pods alone, of which each machine has one.
+func exposedAtHome(t *testing.T, l *lab.Lab, services ...*corev1.Service) map[netip.Addr]string {
+	t.Helper()
+	story.Web(t, l, web, int32(len(l.Topology.Machines())))
+	all := exposed(t, l, func(ctx context.Context, s *corev1.Service) ([]netip.Addr, error) {
+		if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+			return l.Expose(ctx, s)
+		}
+		return l.ExposeOutside(ctx, s, l.Topology.RouterAddress(lab.HomeGateway, story.Shelf))
+	}, services...)
+	for vip := range all {
+		must(t, l.WaitServedFrom(t.Context(), lab.Phone, vip))
 	}
 	return all
 }
@@ -135,9 +171,8 @@ func watchHome(t *testing.T, l *lab.Lab, owners map[netip.Addr]string) (end func
 		must(t, err)
 		packets[vip], err = l.ProbeUDPFrom(t.Context(), lab.Phone, net.JoinHostPort(vip.String(), "7"), packetsASecond/len(owners))
 		must(t, err)
-		must(t, packets[vip].Steady(t.Context(), time.Second))
-		packets[vip].Forget()
 	}
+	steady(t, slices.Collect(maps.Values(packets))...)
 	return func() {
 		macs, err := l.MACs()
 		must(t, err)

@@ -16,27 +16,39 @@ type instances struct {
 	program string
 	command func(machine string) []string // that starts one
 	control func()                        // starts what it has besides
-	rounds  int
+	begun   map[string]int                // on a machine, so far
 }
 
 func (k *instances) name(machine string) string {
-	return fmt.Sprintf("%s-%d-%s", k.program, k.rounds, machine)
+	return fmt.Sprintf("%s-%d-%s", k.program, k.begun[machine], machine)
 }
 
 // begin starts one on each machine.
 func (k *instances) begin() {
 	k.t.Helper()
-	k.rounds++
 	for _, m := range k.l.Topology.Machines() {
-		_, err := k.l.Run(m.Name, k.name(m.Name), k.command(m.Name)...)
-		must(k.t, err)
+		k.beginOn(m.Name)
 	}
+}
+
+func (k *instances) beginOn(machine string) {
+	k.t.Helper()
+	if k.begun == nil {
+		k.begun = map[string]int{}
+	}
+	k.begun[machine]++
+	_, err := k.l.Run(machine, k.name(machine), k.command(machine)...)
+	must(k.t, err)
 }
 
 // end ends all at once, as kubelets end the pods of a DaemonSet that is deleted.
 func (k *instances) end(with syscall.Signal) {
 	k.t.Helper()
-	atOnce(k.t, k.l, func(machine string) error { return k.l.Stop(k.t.Context(), k.name(machine), with) })
+	atOnce(k.t, k.l, func(machine string) error { return k.endOn(machine, with) })
+}
+
+func (k *instances) endOn(machine string, with syscall.Signal) error {
+	return k.l.Stop(k.t.Context(), k.name(machine), with)
 }
 
 // stopAgents ends Plinth's agents in the same way.

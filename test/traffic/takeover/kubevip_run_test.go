@@ -24,10 +24,10 @@ import (
 // command by command, beside kube-vip itself.
 func TestATakeoverFromKubeVIPAndBackMovesNoAddressAndBreaksNoConnection(t *testing.T) {
 	l, theirs := servedByKubeVIP(t)
-	vips := exposed(t, l, withAddresses(kinds(50))...)
+	vips := exposedAtHome(t, l, withAddresses(kinds(50, outside...))...)
 	was := story.Owned(t, l, slices.Collect(maps.Keys(vips)))
 	t.Logf("kube-vip answers: %v", was)
-	r := newReader(t, l)
+	r := newReader(t, l, onLink, "home.yaml")
 	r.imports("nodes,kube-vip", vips)
 	watch := watchHome(t, l, was)
 

@@ -28,7 +28,7 @@ func TestWhatAKilledKubeVIPLeavesIsNamedAndGoesWithoutALoss(t *testing.T) {
 	for vip, service := range vips {
 		heldByKubeVIP(t, l, service, vip, was[vip])
 	}
-	r := newReader(t, l)
+	r := newReader(t, l, onLink, "home.yaml")
 	r.put(kubevip.DaemonSet(lab.RackInterface) + "---\n" + kubevip.Rights())
 	watch := watchHome(t, l, was)
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"plinth.dev/plinth/test/bench/metallb"
 	"plinth.dev/plinth/test/e2e/story"
 	"plinth.dev/plinth/test/lab"
@@ -20,10 +22,10 @@ import (
 // command, there and back: each address stays on the machine that has it, so that no host's neighbour cache has to change.
 func TestATakeoverFromMetalLBsL2ModeAndBackMovesNoAddressAndBreaksNoConnection(t *testing.T) {
 	l, speakers := servedByMetalLB(t)
-	vips := exposed(t, l, kinds(50)...)
+	vips := exposedAtHome(t, l, kinds(50, atHome...)...)
 	was := story.Owned(t, l, slices.Collect(maps.Keys(vips)))
 	t.Logf("MetalLB's speakers answer: %v", was)
-	r := newReader(t, l)
+	r := newReader(t, l, onLink, "home.yaml")
 	r.put(workload("Deployment", "metallb-system", "controller") + "---\n" + workload("DaemonSet", "metallb-system", "speaker"))
 	r.imports("nodes,metallb", vips)
 	watch := watchHome(t, l, was)
@@ -81,6 +83,13 @@ func TestATakeoverFromMetalLBsL2ModeAndBackMovesNoAddressAndBreaksNoConnection(t
 	stillHave(t, l, vips)
 }
 
+// atHome are all kinds of Services that MetalLB serves in L2 mode.
+var atHome = slices.Concat(outside, []func(*corev1.Service){
+	func(s *corev1.Service) { story.Local(s) },
+	func(s *corev1.Service) { sharing(s, "10.10.1.%d", 240, 8, lab.WebPort, 7) },
+	func(s *corev1.Service) { sharing(s, "10.10.1.%d", 240, 8, 8080, 8007) },
+})
+
 // servedByMetalLB is a home without Plinth on which MetalLB's controller and speakers run.
 func servedByMetalLB(t *testing.T) (*lab.Lab, *instances) {
 	t.Helper()
@@ -104,10 +113,7 @@ func servedByMetalLB(t *testing.T) (*lab.Lab, *instances) {
 		command: func(machine string) []string {
 			return append([]string{filepath.Join(programs, metallb.Speaker)}, metallb.MemberFlags(inside, machine, nodes[machine])...)
 		},
-		control: func() {
-			_, err := l.Run(lab.ControlHost, metallb.Controller, append([]string{filepath.Join(programs, metallb.Controller)}, metallb.ControllerFlags(inside)...)...)
-			must(t, err)
-		},
+		control: controlling(t, l, programs, inside),
 	}
 	speakers.control()
 	speakers.begin()
