@@ -3,6 +3,7 @@ package importer
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -19,6 +20,8 @@ type Options struct {
 	// topology.kubernetes.io/zone. Of Ansible's hosts it is the variable that names it, or what the names of the groups begin with that
 	// are racks. Default: the variable rack, else zone.
 	RackBy string
+	// Addresses are those of Nodes that report none, by the names of the Nodes; see [WithoutAddress].
+	Addresses map[string][]netip.Addr
 	// Labels takes labels of Nodes into the inventory, besides those of place and type. They stay on the Nodes in any case.
 	Labels bool
 	// PodNetwork takes the pod CIDRs of Nodes into the inventory: Plinth is to route them, in place of a CNI.

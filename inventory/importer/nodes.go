@@ -116,6 +116,9 @@ func (r *nodeReader) machine(o *object, n *corev1.Node) {
 	r.providerID(o, n, &m)
 	r.addresses(o, n, &m)
 	r.providedAddresses(o, n, &m)
+	if len(m.Addresses) == 0 {
+		m.Addresses = slices.Clone(r.options.Addresses[n.Name])
+	}
 	if u, ok := inventory.ParseUUID(n.Status.NodeInfo.SystemUUID); ok && r.uuids[inventory.ReportedUUID(u.String())] == 1 {
 		m.SystemUUID = inventory.ReportedUUID(u.String())
 		o.mark(carried, "status.nodeInfo.systemUUID")

@@ -76,6 +76,19 @@ func Free(options Options, answers Answers, docs ...inventory.Document) (invento
 	return draftOf(options, docs).free(answers)
 }
 
+// WithoutAddress are the names of the Nodes that report no address, and that [Options] gives none: those that wait for their first cloud
+// provider, and whose kubelet was not told one by --node-ip.
+func WithoutAddress(options Options, docs ...inventory.Document) (names []string) {
+	for _, r := range draftOf(options, docs).inv.Racks {
+		for _, m := range r.Machines {
+			if len(m.Addresses) == 0 {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
+}
+
 // Network is the one that all machines are taken to be in; empty: there are several, or none.
 func Network(options Options, docs ...inventory.Document) string {
 	var all []netip.Prefix

@@ -115,3 +115,34 @@ func TestWhatIsThereIsRead(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestNodesThatReportNoAddressHaveThoseThatAreSaid: one that nobody gives any is planned. What a Node reports itself counts before what is said.
+func TestNodesThatReportNoAddressHaveThoseThatAreSaid(t *testing.T) {
+	bare := func(names ...string) inventory.Document {
+		var b strings.Builder
+		for _, name := range names {
+			fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Node\nmetadata: {name: %s}\nstatus: {addresses: [{type: Hostname, address: %[1]s}]}\n", name)
+		}
+		return inventory.Document{Source: "bare", Data: []byte(b.String())}
+	}
+	docs := []inventory.Document{nodesAt("/192.168.1.11"), bare("w2", "w3")}
+	options := Options{Sources: []string{"nodes"}}
+	if got := WithoutAddress(options, docs...); fmt.Sprint(got) != "[w2 w3]" {
+		t.Errorf("without an address are %v", got)
+	}
+	options.Addresses = map[string][]netip.Addr{"w1": {netip.MustParseAddr("10.0.0.1")}, "w2": {netip.MustParseAddr("192.168.1.12")}}
+	if got := WithoutAddress(options, docs...); fmt.Sprint(got) != "[w3]" {
+		t.Errorf("without an address are %v then", got)
+	}
+	text, notes := Propose(options, Answers{}, docs...)
+	inv, problems := inventory.Parse(inventory.Document{Source: "proposed", Data: text})
+	if problems.Err() != nil {
+		t.Fatal(problems.Err(), notes)
+	}
+	for name, want := range map[string]string{"w1": "[192.168.1.11] active", "w2": "[192.168.1.12] active", "w3": "[] planned"} {
+		m, _ := inv.Machine(name)
+		if got := fmt.Sprintf("%v %s", m.Addresses, m.State); got != want {
+			t.Errorf("%s has %s, want %s", name, got, want)
+		}
+	}
+}
