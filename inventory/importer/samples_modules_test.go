@@ -4,6 +4,7 @@ package importer
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -64,6 +65,48 @@ func TestTheLawHoldsForServicesAndProgramsOfOthers(t *testing.T) {
 	docs := samplesBelow(t, moduleOf(t, "github.com/cilium/cilium"), kinds.MatchString)
 	for _, source := range []string{"servicelb", "kube-vip", "nodes"} {
 		lawOver(t, source, 1, docs)
+	}
+}
+
+// allModules are those whose documents have goldens.
+var allModules = shipped{
+	"go.universe.tf/metallb": metalLBSamples,
+	"k8s.io/api":             kubernetesSamples,
+	"github.com/cilium/cilium": func(t *testing.T) []inventory.Document {
+		kinds := regexp.MustCompile(`(?m)apiVersion: cilium\.io/|^ *kind: (Service|DaemonSet|Deployment|Pod|ConfigMap|Node)$`)
+		return samplesBelow(t, moduleOf(t, "github.com/cilium/cilium"), kinds.MatchString)
+	},
+	"github.com/kube-vip/kube-vip": func(t *testing.T) []inventory.Document {
+		return samplesBelow(t, moduleOf(t, "github.com/kube-vip/kube-vip"), anyObject)
+	},
+	"github.com/kube-vip/kube-vip-cloud-provider": func(t *testing.T) []inventory.Document {
+		return samplesBelow(t, moduleOf(t, "github.com/kube-vip/kube-vip-cloud-provider"), anyObject)
+	},
+}
+
+// TestSixtyDocumentsHaveGoldens of each source that projects ship documents of, of each kind that it reads, and of several sources together.
+func TestSixtyDocumentsHaveGoldens(t *testing.T) {
+	read, goldens := checkSampleGoldens(t, allModules)
+	if t.Logf("%d goldens of %d documents", len(goldens), len(read)); len(goldens) < 60 || len(goldens) != len(sampleGoldens(t)) {
+		t.Errorf("%d of %d goldens were read", len(goldens), len(sampleGoldens(t)))
+	}
+	have, joined := map[string]bool{}, 0
+	for i, docs := 0, read; i < len(goldens); i++ {
+		g := goldens[i]
+		maps.Copy(have, kindsWithGoldens(docs[:len(g.names)], g.options.Sources))
+		if docs = docs[len(g.names):]; len(g.options.Sources) > 1 {
+			joined++
+		}
+	}
+	if joined < 6 {
+		t.Errorf("%d goldens are of several sources", joined)
+	}
+	for _, source := range Sources() {
+		for _, kind := range KindsOf(source) {
+			if want := source + " reads " + kind.Kind; !have[want] {
+				t.Errorf("no golden: %s", want)
+			}
+		}
 	}
 }
 
