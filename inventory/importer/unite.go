@@ -60,11 +60,12 @@ type statement struct {
 	path   string
 	needed bool     // by a pool
 	idle   []string // pools of which others say all of it
+	never  bool     // no labels of a Service meet its selector
 }
 
 // unite has the first advertisement of a pool that fits say what all of them say together, as MetalLB and Cilium do. Each comes from a statement, where these are given.
 func (d *draft) unite(o *object, p *inventory.Pool, from []*statement) {
-	given := p.Advertise
+	given, from := ofSomebody(p.Advertise, from)
 	all, ok := united(given)
 	p.Advertise = all
 	if !ok {
@@ -82,9 +83,32 @@ func (d *draft) unite(o *object, p *inventory.Pool, from []*statement) {
 	}
 }
 
+// ofSomebody leaves out advertisements that no labels of a Service meet, and marks their statements; where all are such, they stay.
+func ofSomebody(all []inventory.Advertise, from []*statement) (out []inventory.Advertise, of []*statement) {
+	for i, a := range all {
+		if contradicts(a.Selector) && i < len(from) {
+			from[i].never = true
+			continue
+		}
+		out = append(out, a)
+		if i < len(from) {
+			of = append(of, from[i])
+		}
+	}
+	if len(out) == 0 {
+		return all, from
+	}
+	return out, of
+}
+
 // tellIdle notes what others say as well.
 func (d *draft) tellIdle(all []*statement) {
 	for _, s := range all {
+		if s.never {
+			s.object.override(s.path)
+			d.note(s.object, s.path, NotValid, "chooses no Service: what it asks of labels contradicts itself")
+			continue
+		}
 		if len(s.idle) == 0 {
 			continue
 		}
@@ -149,7 +173,7 @@ func bothOf(a, b []string) ([]string, bool) {
 	return both, len(both) > 0
 }
 
-// bothSelectors chooses what two selectors choose; false: they want other values of one label.
+// bothSelectors chooses what two selectors choose; false: no labels meet both.
 func bothSelectors(a, b inventory.Selector) (inventory.Selector, bool) {
 	out := inventory.Selector{MatchLabels: maps.Clone(a.MatchLabels), MatchExpressions: slices.Clone(a.MatchExpressions)}
 	for key, value := range b.MatchLabels {
@@ -166,7 +190,7 @@ func bothSelectors(a, b inventory.Selector) (inventory.Selector, bool) {
 			out.MatchExpressions = append(out.MatchExpressions, e)
 		}
 	}
-	return out, true
+	return out, !contradicts(out)
 }
 
 // sameScope reports whether two advertisements are of the same Services, racks, routers and prefixes.
