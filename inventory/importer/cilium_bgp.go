@@ -217,7 +217,7 @@ func (r *ciliumReader) session(c *ciliumConfig, router *inventory.Router, extern
 	if spec.Transport.PeerPort > 0 {
 		router.Port = uint16(spec.Transport.PeerPort)
 	}
-	if spec.AuthSecretRef != "" {
+	if spec.AuthSecretRef != "" && r.namesSecret(o, "spec.authSecretRef", spec.AuthSecretRef) {
 		to.Password = inventory.Some(inventory.SecretKey{Secret: spec.AuthSecretRef, Key: "password"})
 		if len(c.routers) == 0 { // once
 			r.note(o, "spec.authSecretRef", ByHand, "copy the Secret into Plinth's namespace: "+copySecretCommand("kube-system", spec.AuthSecretRef, "password"))

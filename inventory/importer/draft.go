@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -120,7 +121,7 @@ func printable(r rune) rune {
 func (d *draft) finish() {
 	for _, o := range d.objects {
 		if !o.read {
-			d.note(o, "", NotRead, "is nothing that the import of "+strings.Join(d.options.Sources, " and ")+" reads")
+			d.note(o, "", NotRead, "is nothing that the import of "+inWords(d.options.Sources)+" reads"+readElsewhere(o))
 			continue
 		}
 		for _, l := range o.leaves() {
@@ -131,6 +132,24 @@ func (d *draft) finish() {
 		}
 	}
 	d.notes.sort()
+}
+
+// readElsewhere names the source that an object is of, if there is one: Nodes, and what has a group of its own, are of one.
+func readElsewhere(o *object) string {
+	for _, s := range sources {
+		if s.knowsAsOwn(o) {
+			return ": plinth import " + s.name + " does"
+		}
+	}
+	return ""
+}
+
+// inWords is a list as it stands in a sentence.
+func inWords(all []string) string {
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
 
 // rack is the one of a name, which is made where there is none.
@@ -158,6 +177,22 @@ func secretCommand(name string) string {
 // copySecretCommand makes one of a key of another Secret of that name.
 func copySecretCommand(namespace, name, key string) string {
 	return fmt.Sprintf(`kubectl -n plinth-system create secret generic %[2]s --from-literal=%[3]s="$(kubectl -n %[1]s get secret %[2]s -o go-template='{{index .data %[3]q | base64decode}}')"`, namespace, name, key)
+}
+
+// secretName is what Kubernetes lets a Secret be called.
+var secretName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
+
+// namesSecret reports whether a Secret can have a name that an object says; else it is noted, and the session has no password.
+func (d *draft) namesSecret(o *object, path, name string) bool {
+	if secretName.MatchString(name) {
+		return true
+	}
+	if o.fates[path] == noted {
+		return false // of another session
+	}
+	o.mark(noted, path)
+	d.note(o, path, NotValid, fmt.Sprintf("no Secret can be called %q: the session has no password until passwordFrom says which one has it", name))
+	return false
 }
 
 // newPool has all defaults of a pool.

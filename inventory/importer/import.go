@@ -59,6 +59,12 @@ type source struct {
 	read  func(*draft)
 }
 
+// knowsAsOwn reports whether an object is of a kind that this source reads and no other program has: a Node, or one of a group of its own.
+func (s source) knowsAsOwn(o *object) bool {
+	own := s.name == "nodes" || strings.Contains(o.group(), ".")
+	return own && slices.ContainsFunc(s.kinds, func(k Kind) bool { return k.Kind == o.kind && k.Group == o.group() })
+}
+
 // sources are all of them, in the order of their reading: what others refer to comes first.
 var sources = []source{
 	{"nodes", nodeKinds, readNodes},

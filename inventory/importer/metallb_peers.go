@@ -63,6 +63,7 @@ func (r *metalLBReader) router(p metalLBPeer) (router inventory.Router, ok bool)
 		r.leaveOut(o, "spec.interface", ByHand, "a session without an address: write the router's link-local address, as in fe80::1%"+spec.Interface+". The router is left out")
 		return router, false
 	}
+	r.drop(o, "spec.interface", "there is a peerAddress, too, and MetalLB refuses both: the address is taken")
 	addr, err := netip.ParseAddr(spec.Address)
 	if why := r.unusable(addr); err == nil && why != "" {
 		r.leaveOut(o, "spec.peerAddress", NotValid, fmt.Sprintf("%v %s: the router is left out. A link-local address is written with the machines' interface, as in fe80::1%%eth0", addr, why))
@@ -139,6 +140,10 @@ func (r *metalLBReader) holdTime(p metalLBPeer, to *inventory.SessionOptions) {
 func (r *metalLBReader) password(p metalLBPeer, to *inventory.SessionOptions) {
 	o := p.object
 	if s := p.spec.PasswordSecret; s.Name != "" {
+		r.drop(o, "spec.password", "there is a passwordSecret, too, and MetalLB refuses both: the Secret's is taken")
+		if !r.namesSecret(o, "spec.passwordSecret", s.Name) {
+			return
+		}
 		o.mark(carried, "spec.passwordSecret.name")
 		o.mark(noted, "spec.passwordSecret.namespace")
 		to.Password = inventory.Some(inventory.SecretKey{Secret: s.Name, Key: "password"})

@@ -35,10 +35,7 @@ func OwnKinds() (kinds []Kind) {
 func Present(docs ...inventory.Document) (names []string) {
 	objects, _ := readObjects(docs)
 	for _, s := range sources {
-		if slices.ContainsFunc(objects, func(o *object) bool {
-			own := s.name == "nodes" || strings.Contains(o.group(), ".")
-			return own && slices.ContainsFunc(s.kinds, func(k Kind) bool { return k.Kind == o.kind && k.Group == o.group() })
-		}) {
+		if slices.ContainsFunc(objects, s.knowsAsOwn) {
 			names = append(names, s.name)
 		}
 	}
