@@ -132,7 +132,7 @@ func (r *ciliumReader) readPools() {
 		o.mark(carried, "metadata.name", "spec.blocks", "spec.serviceSelector")
 		pool.Ranges = r.blocks(o, pool.Name, spec)
 		if len(pool.Ranges) == 0 {
-			r.leaveOut(o, "spec.blocks", NotValid, "has no address that a pool can have: the pool is left out")
+			r.leaveOutPool(o, "spec.blocks")
 			continue
 		}
 		o.mark(meaningless, "spec.disabled", "spec.allowFirstLastIPs")

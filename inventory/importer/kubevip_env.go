@@ -62,6 +62,7 @@ var kubeVIPMeaningless = []string{
 	"vip_loseleadership", "vip_loseleadership_timeout_seconds", "vip_nodename", "vip_preserve_on_leadership_loss", "vip_renewdeadline", "vip_retryperiod", "vip_routingprotocol",
 	"vip_routingtableid", "vip_routingtabletype", "vip_singlenode", "vip_skipdad", "vip_startleader", "zebra_software_name", "zebra_url", "zebra_version",
 	"kubernetes_service_host", "kubernetes_service_port", "tz",
+	"vip_addpeerstolb", "vip_localpeer", "vip_peers", // of kube-vip before v0.4, whose control plane voted by Raft
 }
 
 // kubeVIPRead are variables that are carried over, each by a function that says so.

@@ -121,6 +121,9 @@ func (r *metalLBReader) readAliases() {
 				r.aliases[alias.Name] = value
 				continue
 			}
+			if have, twice := r.aliases[alias.Name]; twice && have == value {
+				continue // in another object, or in this one
+			}
 			name, same := r.newName(communityName, alias.Name)
 			if !same {
 				r.note(o, path+".name", Renamed, fmt.Sprintf("%q is %q in the inventory", alias.Name, name))
@@ -156,7 +159,7 @@ func (r *metalLBReader) readPools() {
 			pool.Priority = r.priority(o, a.Priority)
 		}
 		if len(pool.Ranges) == 0 {
-			r.leaveOut(o, "spec.addresses", NotValid, "has no address that a pool can have: the pool is left out")
+			r.leaveOutPool(o, "spec.addresses")
 			continue
 		}
 		r.comment("spec.pools["+pool.Name+"]", o)
@@ -239,9 +242,13 @@ func (d *draft) buggy(o *object, path string, ranges []inventory.Range) (all []i
 			if last := a.As4()[3]; last != 0 && last != 255 {
 				continue
 			}
+			if n := len(all); n > 0 && all[n-1].Last.Next() == a && one.Contains(all[n-1].Last) {
+				all[n-1].Last = a
+				continue
+			}
 			if len(all) == buggyAtMost {
 				o.mark(noted, path)
-				d.note(o, path, NoCounterpart, fmt.Sprintf("the pool has more than %d addresses that end with .0 or .255; exclude those that are not to be given", buggyAtMost))
+				d.note(o, path, NoCounterpart, fmt.Sprintf("the pool has addresses that end with .0 and .255 in more than %d places; exclude those that are not to be given", buggyAtMost))
 				return nil
 			}
 			all = append(all, inventory.Range{First: a, Last: a})

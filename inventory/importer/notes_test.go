@@ -18,6 +18,15 @@ func TestNotesSayWhatIsWrong(t *testing.T) {
 			want: []string{"the import of metallb, cilium and kube-vip reads: plinth import nodes does"}},
 		"a pool of another program": {sources: "cilium", text: strings.Split(joinedMLB, "---")[0], want: []string{"the import of cilium reads: plinth import metallb does"}},
 		"what nobody reads":         {sources: "metallb", text: `{apiVersion: v1, kind: Secret, metadata: {name: a}}`, want: []string{"the import of metallb reads"}, never: []string{"does"}},
+		"a pool without addresses": {sources: "metallb", text: `{apiVersion: metallb.io/v1beta1, kind: IPAddressPool, metadata: {name: a}, spec: {addresses: [127.0.0.0/8, 10.0.0.0/99]}}`,
+			want: []string{"has no address that a pool can have (127.0.0.0/8 has addresses that no router carries): the pool is left out"}},
+		"one alias in two objects": {sources: "metallb", text: `{apiVersion: metallb.io/v1beta1, kind: Community, metadata: {name: a}, spec: {communities: [{name: x, value: "1:2"}]}}
+---
+{apiVersion: metallb.io/v1beta1, kind: Community, metadata: {name: b}, spec: {communities: [{name: x, value: "1:2"}, {name: x, value: "1:3"}]}}`, want: []string{`x: "1:2"`, `x-2: "1:3"`}},
+		"addresses that avoidBuggyIPs leaves out": {sources: "metallb", text: `{apiVersion: metallb.io/v1beta1, kind: IPAddressPool, metadata: {name: a}, spec: {avoidBuggyIPs: true, addresses: [192.0.2.0/23, 198.51.100.255/32, 198.51.101.0/32]}}`,
+			want: []string{`exclude: [192.0.2.0, "192.0.2.255-192.0.3.0", 192.0.3.255, 198.51.100.255, 198.51.101.0]`}},
+		"a kube-vip whose control plane voted by Raft": {sources: "kube-vip", text: `{apiVersion: v1, kind: Pod, metadata: {name: k}, spec: {containers: [{image: kube-vip, env: [{name: svc_enable, value: "true"}, {name: vip_arp, value: "true"}, {name: vip_localpeer, value: "a:1"}]}]}}`,
+			never: []string{"vip_localpeer"}},
 		"a password beside a Secret": {sources: "metallb", text: peer + `password: hidden, passwordSecret: {name: here}}}`,
 			want: []string{"spec.password: there is a passwordSecret, too", "secret: here"}, never: []string{"hidden"}},
 		"an interface beside an address": {sources: "metallb", text: peer + `interface: eth1}}`, want: []string{"spec.interface: there is a peerAddress, too", "address: 10.9.0.1"}},

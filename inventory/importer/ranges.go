@@ -90,3 +90,15 @@ func (d *draft) excludeHosts() {
 		}
 	}
 }
+
+// leaveOutPool tells why a pool is left out which has none of the ranges at a path: the first reason of those that were noted.
+func (d *draft) leaveOutPool(o *object, path string) {
+	why := ""
+	for _, n := range d.notes {
+		if n.of == o && within(n.Path, path) {
+			why = " (" + strings.TrimSuffix(n.Message, ": it is left out") + ")"
+			break
+		}
+	}
+	d.leaveOut(o, path, NotValid, "has no address that a pool can have"+why+": the pool is left out")
+}
