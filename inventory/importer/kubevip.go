@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,6 +17,9 @@ const kubeSystem = "kube-system"
 
 // kubeVIPKinds are what kube-vip v1.2 and its cloud provider v0.0.12 are configured by.
 var kubeVIPKinds = slices.Concat(inNamespace(kubeSystem, kindsOf("", "v1", "ConfigMap", "Pod")), kindsOf("apps", "v1", "DaemonSet", "Deployment"), kindsOf("", "v1", "Service"))
+
+// providerImage is that of kube-vip's cloud provider.
+const providerImage = "kube-vip-cloud-provider"
 
 // kubeVIPReader carries over what kube-vip is told.
 type kubeVIPReader struct {
@@ -57,7 +61,7 @@ func readKubeVIP(d *draft) {
 		switch s.image {
 		case "kube-vip", "kube-vip-iptables":
 			daemons = append(daemons, s)
-		case "kube-vip-cloud-provider":
+		case providerImage:
 			r.provider(s)
 		}
 	}
@@ -78,7 +82,7 @@ func readKubeVIP(d *draft) {
 	r.readServices()
 }
 
-// settings are what a container is told by its environment.
+// settings are what a container is told by its environment, and by flags.
 type settings struct {
 	object    *object
 	template  string // path of the pod's spec
@@ -91,9 +95,16 @@ type settings struct {
 type variable struct {
 	path, name, value string
 	from              *yaml.Node // where its value comes from, if it does not stand there
+	flag              string     // that says it in the place of the environment; empty: none does
 }
 
-// programs are all containers of what was read. What has none of kube-vip's is without meaning.
+// String is what the owner called it.
+func (v variable) String() string { return cmp.Or(v.flag, v.name) }
+
+// isSet reports whether kube-vip takes notice of it: not of an empty variable.
+func (v variable) isSet() bool { return v.value != "" || v.from != nil || v.flag != "" }
+
+// programs are all containers of what was read. What has none of kube-vip's is without meaning; see narrow.
 func (r *kubeVIPReader) programs() (all []settings) {
 	for _, from := range []struct{ group, kind, template string }{
 		{"apps", "DaemonSet", "spec.template.spec"}, {"apps", "Deployment", "spec.template.spec"}, {"", "Pod", "spec"},
@@ -117,6 +128,23 @@ func ofController(o *object) bool {
 	})
 }
 
+// narrow says that not all of an object is without meaning: one of its containers is kube-vip.
+func (s settings) narrow() {
+	o := s.object
+	if list := o.at(s.template + ".containers"); list != nil {
+		for i := range list.Content {
+			if path := fmt.Sprintf("%s.containers[%d]", s.template, i); path != s.container {
+				o.mark(meaningless, path)
+			}
+		}
+	}
+	o.mark(meaningless, s.template+".nodeSelector", s.template+".affinity")
+	for _, v := range s.variables {
+		o.mark(meaningless, v.path)
+	}
+	o.markIdle()
+}
+
 func containersOf(o *object, template string) (all []settings) {
 	list := o.at(template + ".containers")
 	if list == nil || list.Kind != yaml.SequenceNode {
@@ -126,8 +154,11 @@ func containersOf(o *object, template string) (all []settings) {
 		s := settings{object: o, template: template, container: fmt.Sprintf("%s.containers[%d]", template, i), image: imageName(valueOf(n, "image"))}
 		if env := child(n, "env"); env != nil {
 			for j, v := range env.Content {
-				s.variables = append(s.variables, variable{fmt.Sprintf("%s.env[%d]", s.container, j), valueOf(v, "name"), valueOf(v, "value"), child(v, "valueFrom")})
+				s.variables = append(s.variables, variable{path: fmt.Sprintf("%s.env[%d]", s.container, j), name: valueOf(v, "name"), value: valueOf(v, "value"), from: child(v, "valueFrom")})
 			}
+		}
+		if strings.HasPrefix(s.image, "kube-vip") && s.image != providerImage {
+			s.variables = append(s.variables, flagsOf(o, s.container, n)...)
 		}
 		all = append(all, s)
 	}
@@ -164,14 +195,14 @@ func (s settings) sameAs(o settings) bool {
 		slices.EqualFunc(s.nodeSelectors(), o.nodeSelectors(), func(a, b inventory.Selector) bool { return a.String() == b.String() })
 }
 
-// get is a variable; its zero value: there is none.
-func (s settings) get(name string) variable {
+// get is a variable: of those of one name the first that is set, so that the environment outweighs a flag; its zero value: there is none.
+func (s settings) get(name string) (found variable) {
 	for _, v := range s.variables {
-		if strings.EqualFold(v.name, name) {
-			return v
+		if strings.EqualFold(v.name, name) && (found.path == "" || !found.isSet()) {
+			found = v
 		}
 	}
-	return variable{}
+	return found
 }
 
 // yes reports whether a variable says true, in one of the ways of Go's strconv.
@@ -183,18 +214,21 @@ func (s settings) yes(name string) bool {
 	return false
 }
 
+// ofSystem reports whether a label tells of a machine's system, of which an inventory says nothing.
+func ofSystem(label string) bool { return label == "kubernetes.io/os" || label == "kubernetes.io/arch" }
+
 // nodeSelectors are what a Pod asks of its Node, but for its system. One of them has to match.
 func (s settings) nodeSelectors() (all []inventory.Selector) {
 	var base inventory.Selector
 	if n := s.object.at(s.template + ".nodeSelector"); n != nil {
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			if key := n.Content[i].Value; key != "kubernetes.io/os" && key != "kubernetes.io/arch" {
+			if key := n.Content[i].Value; !ofSystem(key) {
 				base.MatchExpressions = append(base.MatchExpressions, inventory.Requirement{Key: key, Operator: inventory.OpIn, Values: []string{n.Content[i+1].Value}})
 			}
 		}
 	}
-	terms := s.object.at(s.template + ".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms")
-	if terms == nil || terms.Kind != yaml.SequenceNode {
+	terms := s.object.at(s.termsPath())
+	if terms == nil || terms.Kind != yaml.SequenceNode || s.unreadTerm() != "" {
 		if base.Empty() {
 			return nil
 		}
@@ -204,6 +238,32 @@ func (s settings) nodeSelectors() (all []inventory.Selector) {
 		all = append(all, inventory.Selector{MatchExpressions: append(slices.Clone(base.MatchExpressions), requirementsIn(child(term, "matchExpressions"))...)})
 	}
 	return all
+}
+
+// termsPath is where a Pod says by terms on which Nodes it runs.
+func (s settings) termsPath() string {
+	return s.template + ".affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+}
+
+// unreadTerm is what terms ask of Nodes that no selector of an inventory can; empty: nothing.
+func (s settings) unreadTerm() string {
+	terms := s.object.at(s.termsPath())
+	if terms == nil {
+		return ""
+	}
+	for _, term := range terms.Content {
+		if child(term, "matchFields") != nil {
+			return "matchFields"
+		}
+		for _, e := range requirementsIn(child(term, "matchExpressions")) {
+			switch e.Operator {
+			case inventory.OpIn, inventory.OpNotIn, inventory.OpExists, inventory.OpDoesNotExist:
+			default:
+				return "the operator " + string(e.Operator)
+			}
+		}
+	}
+	return ""
 }
 
 func requirementsIn(list *yaml.Node) (all []inventory.Requirement) {
@@ -267,7 +327,7 @@ func (r *kubeVIPReader) keepControlPlane() {
 	for _, k := range r.keep {
 		if pools := r.exclude(k.addr); len(pools) > 0 {
 			k.settings.object.mark(noted, k.path)
-			r.note(k.settings.object, k.path, Guessed, fmt.Sprintf("%s: %v is the address of the control plane, and excluded from pool %s", k.name, k.addr, strings.Join(pools, ", ")))
+			r.note(k.settings.object, k.path, Guessed, fmt.Sprintf("%s: %v is the address of the control plane, and excluded from pool %s", k.variable, k.addr, strings.Join(pools, ", ")))
 		}
 	}
 }

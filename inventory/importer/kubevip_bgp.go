@@ -88,7 +88,7 @@ func (r *kubeVIPReader) secretOf(o *object, v variable) (none inventory.Option[i
 	ref := child(v.from, "secretKeyRef")
 	if ref == nil || valueOf(ref, "name") == "" || valueOf(ref, "key") == "" {
 		o.mark(noted, v.path)
-		r.note(o, v.path, ByHand, v.name+": its value does not come from a Secret: make one, and name it in passwordFrom")
+		r.note(o, v.path, ByHand, v.String()+": its value does not come from a Secret: make one, and name it in passwordFrom")
 		return none
 	}
 	o.mark(carried, v.path+".valueFrom.secretKeyRef.name", v.path+".valueFrom.secretKeyRef.key")
@@ -159,7 +159,7 @@ func (r *kubeVIPReader) holdTime(s settings, routers []string) {
 	seconds := r.number(s, "bgp_hold_time", 0)
 	if seconds < 3 {
 		s.object.mark(noted, v.path)
-		r.note(s.object, v.path, NoCounterpart, "bgp_hold_time: the least is 3 seconds; sessions get 9")
+		r.note(s.object, v.path, NoCounterpart, v.String()+": the least is 3 seconds; sessions get 9")
 		return
 	}
 	for i := range r.inv.Routers {
@@ -178,7 +178,7 @@ func (r *kubeVIPReader) number(s settings, name string, usual uint32) uint32 {
 	n, err := strconv.ParseUint(v.value, 10, 32)
 	if err != nil || n == 0 {
 		s.object.mark(noted, v.path)
-		r.note(s.object, v.path, NotValid, fmt.Sprintf("%s: %q is no number that it can have: %d is taken", name, v.value, usual))
+		r.note(s.object, v.path, NotValid, fmt.Sprintf("%v: %q is no number that it can have: %d is taken", v, v.value, usual))
 		return usual
 	}
 	s.object.mark(carried, v.path)

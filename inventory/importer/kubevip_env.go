@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"plinth.dev/plinth/inventory"
 )
 
@@ -48,6 +46,7 @@ var kubeVIPNoted = map[string]string{
 	"vip_subnet":                 "the prefix length is that of the rack's subnet",
 	"vip_wireguard":              "Plinth announces no VIPs through WireGuard",
 	"zebra_enable":               "Plinth speaks BGP itself, and no Zebra protocol",
+	peersByFlag:                  "kube-vip reads this flag where it writes a manifest, and its manager does not: sessions are made of bgp_peers alone",
 }
 
 const noEgress = "Plinth changes no source addresses of pods (egress): another program has to"
@@ -61,7 +60,7 @@ var kubeVIPMeaningless = []string{
 	"vip_cleanroutingtable", "vip_ddns", "vip_interfaceloglobal", "vip_leaderelection", "vip_leaseannotations", "vip_leaseduration", "vip_leasename", "vip_loglevel",
 	"vip_loseleadership", "vip_loseleadership_timeout_seconds", "vip_nodename", "vip_preserve_on_leadership_loss", "vip_renewdeadline", "vip_retryperiod", "vip_routingprotocol",
 	"vip_routingtableid", "vip_routingtabletype", "vip_singlenode", "vip_skipdad", "vip_startleader", "zebra_software_name", "zebra_url", "zebra_version",
-	"kubernetes_service_host", "kubernetes_service_port", "tz",
+	"kubernetes_service_host", "kubernetes_service_port", "tz", "vip_configmap",
 	"vip_addpeerstolb", "vip_localpeer", "vip_peers", // of kube-vip before v0.4, whose control plane voted by Raft
 }
 
@@ -73,6 +72,7 @@ var kubeVIPRead = []string{
 
 // daemon reads a kube-vip.
 func (r *kubeVIPReader) daemon(s settings) {
+	s.narrow()
 	r.controlPlane(s)
 	if !s.yes("svc_enable") {
 		r.leaveOut(s.object, "", ByHand, "serves no Services (svc_enable is not true), so that nothing of it is in the inventory. Keep it where it holds the address of the control plane: Plinth has none")
@@ -95,6 +95,9 @@ func (r *kubeVIPReader) daemon(s settings) {
 		r.leaveOut(s.object, s.placePath(), NotValid, "runs on none of the Nodes that were read: it is left out")
 		return
 	}
+	if d.via != "" {
+		r.markPlaces(s)
+	}
 	d.racks = r.places.of(s.object, s.placePath(), s.nodeSelectors())
 	for _, v := range s.variables {
 		if !slices.Contains(silent, strings.ToLower(v.name)) {
@@ -111,6 +114,23 @@ func (r *kubeVIPReader) daemon(s settings) {
 	}
 	r.class(s)
 	r.daemons = append(r.daemons, d)
+}
+
+// markPlaces says that it counts on which Nodes a Pod runs, but for their system.
+func (r *kubeVIPReader) markPlaces(s settings) {
+	at := s.template + ".nodeSelector"
+	if n := s.object.at(at); n != nil {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if !ofSystem(n.Content[i].Value) {
+				s.object.mark(carried, join(at, n.Content[i].Value))
+			}
+		}
+	}
+	s.object.mark(carried, s.termsPath())
+	if why := s.unreadTerm(); why != "" {
+		s.object.mark(noted, s.termsPath())
+		r.note(s.object, s.termsPath(), Differs, why+" is not read: as far as these terms say it, all machines are chosen. In the inventory advertise.racks of a pool, and routers of a rack, choose some")
+	}
 }
 
 // placePath is where a Pod says on which Nodes it runs.
@@ -141,9 +161,11 @@ func (r *kubeVIPReader) variable(s settings, v variable) {
 	message, listed := kubeVIPNoted[name]
 	tell := func(code Code, message string) {
 		s.object.mark(noted, v.path)
-		r.note(s.object, v.path, code, v.name+": "+message)
+		r.note(s.object, v.path, code, v.String()+": "+message)
 	}
-	switch {
+	switch counts := s.get(name); {
+	case counts.path != v.path && counts.isSet() && v.isSet():
+		tell(Differs, fmt.Sprintf("%s says it, too, and outweighs it", counts))
 	case slices.Contains(kubeVIPMeaningless, name), listed && (v.value == "" && v.from == nil || v.value == "false"):
 	case (name == "vip_subnet" || name == "vip_cidr") && hostMask(v.value), strings.HasSuffix(name, "interface") && v.value == "lo":
 	case name == "lb_class_legacy_handling" && v.value == "true":
@@ -165,37 +187,11 @@ func hostMask(value string) bool {
 	})
 }
 
-// otherwise notes settings that come in other ways: by flags, and by all of a ConfigMap or Secret.
+// otherwise notes settings that come by all of a ConfigMap or Secret.
 func (r *kubeVIPReader) otherwise(s settings) {
-	for _, key := range []string{"command", "args"} {
-		list := s.object.at(s.template + ".containers")
-		if list == nil {
-			continue
-		}
-		for i, n := range list.Content {
-			args := child(n, key)
-			if at := fmt.Sprintf("%s.containers[%d]", s.template, i); at != s.container || args == nil {
-				continue
-			}
-			r.flags(s, key, args)
-		}
-	}
 	if path := s.container + ".envFrom"; s.object.has(path) {
 		s.object.mark(noted, path)
 		r.note(s.object, path, ByHand, "what is in there is not read: write the variables down in what is imported")
-	}
-}
-
-// flags notes those that may say something of Services.
-func (r *kubeVIPReader) flags(s settings, key string, args *yaml.Node) {
-	for i, a := range args.Content {
-		name, _, _ := strings.Cut(strings.TrimLeft(a.Value, "-"), "=")
-		if !strings.HasPrefix(a.Value, "-") || slices.Contains([]string{"prometheusHTTPServer", "log", "leaderElection", "k8sConfigPath"}, name) {
-			continue
-		}
-		path := fmt.Sprintf("%s.%s[%d]", s.container, key, i)
-		s.object.mark(noted, path)
-		r.note(s.object, path, ByHand, fmt.Sprintf("flag --%s: flags are not read. If it says something of Services, write the variable of its name down in what is imported", name))
 	}
 }
 
@@ -227,20 +223,28 @@ func (r *kubeVIPReader) class(s settings) {
 	}
 	r.classAlone(s, v, class)
 	if name.path != "" {
-		r.note(s.object, name.path, ByHand, fmt.Sprintf("%s: Services of class %s are not Plinth's, whose class is plinth.dev/bgp", name.name, class))
+		r.note(s.object, name.path, ByHand, fmt.Sprintf("%s: Services of class %s are not Plinth's, whose class is plinth.dev/bgp", name, class))
 	}
 }
 
 // classAlone says what to do where a class alone was answered.
 func (r *kubeVIPReader) classAlone(s settings, v variable, class string) {
-	r.note(s.object, v.path, ByHand, fmt.Sprintf("%s: run Plinth with --load-balancer-class-only, too. The class of a Service cannot be changed: make those of %s again, with loadBalancerClass plinth.dev/bgp", v.name, class))
+	r.note(s.object, v.path, ByHand, fmt.Sprintf("%s: run Plinth with --load-balancer-class-only, too. The class of a Service cannot be changed: make those of %s again, with loadBalancerClass plinth.dev/bgp", v, class))
 }
+
+// providerRead are the variables of kube-vip's cloud provider.
+var providerRead = []string{"KUBEVIP_NAMESPACE", "KUBEVIP_CONFIG_MAP", "KUBEVIP_ENABLE_LOADBALANCERCLASS", "KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"}
 
 // provider reads kube-vip's cloud provider.
 func (r *kubeVIPReader) provider(s settings) {
+	s.narrow()
+	s.object.mark(meaningless, s.container+".command", s.container+".args")
 	namespace, name, _ := strings.Cut(r.configMap, "/")
 	for _, v := range s.variables {
 		switch {
+		case !slices.Contains(providerRead, v.name):
+			s.object.mark(noted, v.path)
+			r.note(s.object, v.path, UnknownField, v.name+": is not known here, and not carried over")
 		case v.name == "KUBEVIP_NAMESPACE" && v.value != "":
 			namespace = v.value
 			r.named = append(r.named, setVariable{v, s})

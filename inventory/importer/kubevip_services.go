@@ -20,10 +20,12 @@ const (
 // readServices notes what Services ask of kube-vip that they do not get of Plinth, and addresses that no pool has.
 func (r *kubeVIPReader) readServices() {
 	for _, o := range r.of("", "Service") {
-		o.mark(meaningless, "", "metadata.name")
+		o.mark(meaningless, "metadata.name")
 		if o.text("spec.type") != string(corev1.ServiceTypeLoadBalancer) || !ofKubeVIP(o) {
+			o.mark(meaningless, "")
 			continue
 		}
+		o.markIdle()
 		if s, ok := decode[corev1.Service](r.draft, o); ok {
 			r.service(o, s)
 		}
@@ -44,13 +46,10 @@ func (r *kubeVIPReader) service(o *object, s *corev1.Service) {
 			r.note(o, path, NoCounterpart, ignored.Why)
 		}
 	}
-	if class := s.Spec.LoadBalancerClass; class != nil && *class != "plinth.dev/bgp" {
-		o.mark(noted, "spec.loadBalancerClass")
-		r.note(o, "spec.loadBalancerClass", ByHand, fmt.Sprintf("Plinth does not answer class %s, and the class of a Service cannot be changed: make it again, with loadBalancerClass plinth.dev/bgp or without one", *class))
+	if r.otherClass(o, s) {
 		return
 	}
-	ask, _ := ipam.AskOf(s.Annotations, s.Spec.LoadBalancerIP)
-	path, addrs := "metadata.annotations", ask.Addrs
+	path, addrs := askedAddresses(s)
 	if len(addrs) == 0 {
 		path = "status"
 		for _, ingress := range s.Status.LoadBalancer.Ingress {
@@ -61,10 +60,32 @@ func (r *kubeVIPReader) service(o *object, s *corev1.Service) {
 	}
 	for _, a := range addrs {
 		if !r.gives(a, o.namespace) {
+			o.mark(noted, path)
 			r.note(o, path, ByHand, fmt.Sprintf("%v lies in no pool that the Service may use: add it to one, or Plinth does not keep it", a))
 		}
 	}
 	r.home(o, s)
+}
+
+// otherClass notes a class that Plinth does not answer, and reports whether the Service has one.
+func (d *draft) otherClass(o *object, s *corev1.Service) bool {
+	o.mark(meaningless, "spec.loadBalancerClass", "spec.loadBalancerIP") // Plinth reads them of the Service
+	class := s.Spec.LoadBalancerClass
+	if class == nil || *class == "plinth.dev/bgp" {
+		return false
+	}
+	o.mark(noted, "spec.loadBalancerClass")
+	d.note(o, "spec.loadBalancerClass", ByHand, fmt.Sprintf("Plinth does not answer class %s, and the class of a Service cannot be changed: make it again, with loadBalancerClass plinth.dev/bgp or without one", *class))
+	return true
+}
+
+// askedAddresses are those that a Service asks Plinth for, and where it says so.
+func askedAddresses(s *corev1.Service) (path string, addrs []netip.Addr) {
+	if ask, _ := ipam.AskOf(s.Annotations, ""); len(ask.Addrs) > 0 {
+		return "metadata.annotations", ask.Addrs
+	}
+	ask, _ := ipam.AskOf(nil, s.Spec.LoadBalancerIP)
+	return "spec.loadBalancerIP", ask.Addrs
 }
 
 // gives reports whether a pool has an address for Services of a namespace.

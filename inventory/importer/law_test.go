@@ -36,7 +36,11 @@ func checkLaw(t *testing.T, options Options, docs ...inventory.Document) []byte 
 	for i, o := range d.objects {
 		for j, l := range objects[i].leaves() { // of the nodes that can be changed
 			switch fate := o.fateOf(l.path); {
-			case !o.read, fate == meaningless:
+			case !o.read:
+			case fate == meaningless:
+				if len(rowsOf(o, l.path)) == 0 {
+					t.Errorf("%v %s: no row of the list says why it has no meaning", o, l.path)
+				}
 			case fate == noted && !tells(d.notes, o, l.path):
 				t.Errorf("%v %s: no note tells of it: %v", o, l.path, notes)
 			case fate == carried && text != nil:

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"plinth.dev/plinth/inventory"
@@ -107,6 +109,47 @@ func TestSixtyDocumentsHaveGoldens(t *testing.T) {
 				t.Errorf("no golden: %s", want)
 			}
 		}
+	}
+}
+
+// TestEachFlagOfKubeVIPIsKnown reads them, and whether they take a value, out of its command, and its variables out of the names that it looks up.
+func TestEachFlagOfKubeVIPIsKnown(t *testing.T) {
+	dir := moduleOf(t, "github.com/kube-vip/kube-vip")
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	found := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?:kubeVipCmd\.Persistent|kubeVipService\.)Flags\(\)\.(\w+?)Var(P?)\([^,]+, "([^"]+)"(?:, "(\w)")?`).FindAllStringSubmatch(read("cmd/kube-vip.go"), -1) {
+		for _, name := range []string{m[3], m[4]} {
+			if name == "" {
+				continue
+			}
+			found[name] = true
+			if flag, known := kubeVIPFlags[name]; !known || flag.isBool != (m[1] == "Bool") {
+				t.Errorf("--%s (%s) is not in the table, or takes its value otherwise", name, m[1])
+			}
+		}
+	}
+	variables := regexp.MustCompile(`= "(\w+)"`).FindAllStringSubmatch(read("pkg/kubevip/config_envvar.go"), -1)
+	there := map[string]bool{"": true, peersByFlag: true}
+	for _, m := range variables {
+		name := strings.ToLower(m[1])
+		there[name] = true
+		if _, listed := kubeVIPNoted[name]; !listed && !slices.Contains(kubeVIPMeaningless, name) && !slices.Contains(kubeVIPRead, name) {
+			t.Errorf("variable %s is in no list", m[1])
+		}
+	}
+	for name, flag := range kubeVIPFlags {
+		if !found[name] || !there[flag.variable] {
+			t.Errorf("--%s, or %s, is nothing of kube-vip's", name, flag.variable)
+		}
+	}
+	if len(found) < 80 || len(variables) < 80 {
+		t.Errorf("%d flags and %d variables were found", len(found), len(variables))
 	}
 }
 

@@ -28,7 +28,7 @@ func readServiceLB(d *draft) {
 	machines := map[netip.Addr]string{}
 	for _, o := range d.of("", "Node") {
 		if !slices.Contains(d.options.Sources, "nodes") {
-			o.mark(meaningless, "", "metadata.name")
+			o.mark(meaningless, "metadata.name", "spec")
 		}
 		if n, ok := decode[corev1.Node](d, o); ok {
 			for _, a := range n.Status.Addresses {
@@ -41,8 +41,13 @@ func readServiceLB(d *draft) {
 	}
 	served := d.serviceLBPods()
 	for _, o := range d.of("", "Service") {
-		o.mark(meaningless, "", "metadata.name")
-		if s, ok := decode[corev1.Service](d, o); ok && s.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		o.mark(meaningless, "metadata.name")
+		s, ok := decode[corev1.Service](d, o)
+		switch {
+		case !ok:
+		case s.Spec.Type != corev1.ServiceTypeLoadBalancer:
+			d.passBy(o)
+		default:
 			key := o.namespace + "/" + o.name
 			d.serviceOfMachines(o, s, machines, served[key] != nil)
 			delete(served, key)
@@ -61,7 +66,8 @@ func readServiceLB(d *draft) {
 func (d *draft) serviceLBPods() map[string]*object {
 	served := map[string]*object{}
 	for _, o := range d.of("apps", "DaemonSet") {
-		o.mark(meaningless, "", "metadata.name")
+		o.mark(meaningless, "metadata.name")
+		d.passBy(o)
 		var name, namespace string
 		for _, l := range o.leaves() {
 			switch l.path {
@@ -78,6 +84,13 @@ func (d *draft) serviceLBPods() map[string]*object {
 	return served
 }
 
+// passBy marks an object that is not servicelb's. Where kube-vip reads such objects, too, it has said that of those that are not its own.
+func (d *draft) passBy(o *object) {
+	if !slices.Contains(d.options.Sources, "kube-vip") {
+		o.mark(meaningless, "")
+	}
+}
+
 // serviceOfMachines notes a Service whose addresses are those of machines, and what it asks servicelb for.
 func (d *draft) serviceOfMachines(o *object, s *corev1.Service, machines map[netip.Addr]string, served bool) {
 	var names, others []string
@@ -90,12 +103,19 @@ func (d *draft) serviceOfMachines(o *object, s *corev1.Service, machines map[net
 		}
 	}
 	if len(machines) == 0 && len(others) > 0 && !served {
+		d.passBy(o)
 		o.mark(noted, "status.loadBalancer")
 		d.note(o, "status.loadBalancer", NotValid, "nobody can tell whether its addresses are those of machines: give the Nodes to the import, too")
 		return
 	}
 	if len(names) == 0 && !served || len(names) > 0 && len(others) > 0 {
+		d.passBy(o)
 		return
+	}
+	o.markIdle()
+	if path, asked := askedAddresses(s); !d.otherClass(o, s) && len(asked) > 0 {
+		o.mark(noted, path)
+		d.note(o, path, ByHand, fmt.Sprintf("the Service asks for %v, and Plinth gives it this address or none: add it to a pool, or take this away", asked[0]))
 	}
 	slices.Sort(names)
 	whose := "its addresses are those of machines"
@@ -115,7 +135,12 @@ func (d *draft) serviceOfMachines(o *object, s *corev1.Service, machines map[net
 func (d *draft) noteServiceLB(o *object, above string) {
 	for _, l := range o.leaves() {
 		rest, ok := strings.CutPrefix(l.path, above+"["+serviceLBPrefix)
-		if message := serviceLBNoted[strings.TrimSuffix(rest, "]")]; ok && message != "" {
+		switch message := serviceLBNoted[strings.TrimSuffix(rest, "]")]; {
+		case !ok:
+		case message == "":
+			o.mark(noted, l.path)
+			d.note(o, l.path, UnknownField, "is not known here, and not carried over")
+		default:
 			d.drop(o, l.path, message)
 		}
 	}
