@@ -122,13 +122,14 @@ func (d *draft) write(command string) ([]byte, Notes) {
 	}
 	d.comments[""] = []string{"Made by " + command + "."}
 	text := d.inv.FormatNoted(d.comments)
-	if _, problems := inventory.Parse(inventory.Document{Source: "the inventory", Data: text}); problems.Err() != nil {
+	inv, problems := inventory.Parse(inventory.Document{Source: "the inventory", Data: text})
+	if problems.Err() != nil {
 		for _, p := range problems.Errors() {
 			d.notes = append(d.notes, Note{Severity: Error, Code: NotValid, Message: fmt.Sprintf("the inventory would not be valid: %v", p)})
 		}
 		return nil, d.notes
 	}
-	return text, d.notes
+	return inv.FormatNoted(d.comments), d.notes // in the order that Format has, whatever order it was read in
 }
 
 // draftOf reads all sources.

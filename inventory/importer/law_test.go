@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v4"
+	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
 )
 
 // checkLaw holds an import against the law of this package: every scalar is carried, and then another value of it changes what comes out;
-// or a note tells of it; or it is without meaning. What comes out is valid, and the same each time. It returns what came out.
-func checkLaw(t *testing.T, options Options, docs ...inventory.Document) []byte {
+// or a note tells of it; or it is without meaning. What comes out is valid, and the same each time; and reading and writing it changes nothing. It
+// returns what came out.
+func checkLaw(t rapid.TB, options Options, docs ...inventory.Document) []byte {
 	t.Helper()
 	objects, unread := readObjects(docs, options.Sources...)
 	if unread.Failed() {
@@ -32,6 +34,9 @@ func checkLaw(t *testing.T, options Options, docs ...inventory.Document) []byte 
 	}
 	if text == nil && !notes.Failed() {
 		t.Errorf("nothing is written, and no note is an error: %v", notes)
+	}
+	if text != nil {
+		checkFixedPoint(t, text)
 	}
 	for i, o := range d.objects {
 		for j, l := range objects[i].leaves() { // of the nodes that can be changed
@@ -78,7 +83,7 @@ func tells(notes Notes, o *object, path string) bool {
 }
 
 // rewritten are the objects as documents, as their nodes are now.
-func rewritten(t *testing.T, objects []*object) (docs []inventory.Document) {
+func rewritten(t rapid.TB, objects []*object) (docs []inventory.Document) {
 	t.Helper()
 	for i, o := range objects {
 		text, err := yaml.Marshal(o.root)

@@ -1,0 +1,82 @@
+package importer
+
+import (
+	"bytes"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// checkFixedPoint holds an inventory that was written against what may be done with it: it is valid; it is formatted already, but for its comments; and
+// split into a document for each section, or kept in the cluster, it is read as the same one.
+func checkFixedPoint(t rapid.TB, text []byte) {
+	t.Helper()
+	inv, problems := inventory.Parse(inventory.Document{Source: "written", Data: text})
+	if problems.Err() != nil {
+		t.Fatalf("is not valid: %v\n%s", problems, text)
+	}
+	formatted := inv.Format()
+	if want := withoutComments(text); !bytes.Equal(formatted, want) {
+		t.Fatalf("is not formatted: written is\n%s\nformatted it is\n%s", want, formatted)
+	}
+	for _, c := range []struct {
+		name string
+		read func(...inventory.Document) (*inventory.Inventory, inventory.Problems)
+		docs []inventory.Document
+	}{
+		{"formatted", inventory.Parse, []inventory.Document{{Source: "formatted", Data: formatted}}},
+		{"a document a section", inventory.Parse, sectionsOf(t, formatted)},
+		{"kept in the cluster", inventory.ParseAccepted, []inventory.Document{{Source: "accepted", Data: inv.FormatAccepted()}}},
+	} {
+		again, problems := c.read(c.docs...)
+		if problems.Err() != nil {
+			t.Fatalf("%s, it is not valid: %v\n%s", c.name, problems, text)
+		}
+		if got := again.Format(); !bytes.Equal(got, formatted) {
+			t.Fatalf("%s, it is another one:\n%s\nbefore:\n%s", c.name, got, formatted)
+		}
+	}
+}
+
+// withoutComments is a text of YAML without its lines of comment.
+func withoutComments(text []byte) []byte {
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(strings.TrimLeft(line, " "), "#") {
+			out.WriteString(line)
+		}
+	}
+	return []byte(out.String())
+}
+
+// sectionsOf are documents of one section each, which are merged when they are read.
+func sectionsOf(t rapid.TB, text []byte) (docs []inventory.Document) {
+	t.Helper()
+	var all struct {
+		APIVersion, Kind string
+		Metadata         map[string]string
+		Spec             yaml.Node
+	}
+	if err := yaml.Unmarshal(text, &all); err != nil {
+		t.Fatal(err)
+	}
+	head := map[string]any{"apiVersion": "plinth.dev/v1alpha1", "kind": "Inventory", "metadata": all.Metadata}
+	add := func(spec any) {
+		head["spec"] = spec
+		part, err := yaml.Marshal(head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs = append(docs, inventory.Document{Source: all.Metadata["name"], Data: part})
+	}
+	for i := 0; i+1 < len(all.Spec.Content); i += 2 {
+		add(map[string]*yaml.Node{all.Spec.Content[i].Value: all.Spec.Content[i+1]})
+	}
+	if len(docs) == 0 {
+		add(map[string]string{})
+	}
+	return docs
+}
