@@ -63,16 +63,18 @@ type ansiblePools struct {
 
 // installed reports whether MetalLB is, by kubespray, and nobody else tells of it.
 func (p *ansiblePools) installed(config ansibleVar) bool {
-	yes, there := p.isTrue("metallb_enabled")
-	switch {
-	case slices.Contains(p.options.Sources, "metallb"):
+	if slices.Contains(p.options.Sources, "metallb") {
 		p.tellOnce(config.object, config.path(), Differs, "MetalLB's own objects are read, too, and count: nothing of this is added")
-	case there && !yes:
-		p.tellOnce(config.object, config.path(), NoCounterpart, "metallb_enabled is not true, so that MetalLB is not installed: nothing of this is carried over")
-	default:
-		return true
+		if v := p.shared("metallb_enabled"); v.node != nil {
+			v.object.mark(meaningless, v.path())
+		}
+		return false
 	}
-	return false
+	yes, there := p.isTrue("metallb_enabled")
+	if there && !yes {
+		p.tellOnce(config.object, config.path(), NoCounterpart, "metallb_enabled is not true, so that MetalLB is not installed: nothing of this is carried over")
+	}
+	return yes || !there
 }
 
 // texts are the scalars of a node: one, or those of a list, with their paths.
@@ -230,7 +232,7 @@ func (p *ansiblePools) router(v ansibleVar, path, given, address, peerASN, myASN
 	if !same {
 		p.note(v.object, path, Renamed, fmt.Sprintf("the router is named %q", name))
 	}
-	p.peer(peering{name, nil, inventory.ASN(ours), v.object, path})
+	p.peer(peering{router: name, asn: inventory.ASN(ours), object: v.object, path: path})
 	p.comment("spec.routers["+name+"]", v.object)
 	return inventory.Router{Name: name, Addresses: []netip.Addr{addr}, ASN: inventory.ASN(theirs), Port: 179}, true
 }

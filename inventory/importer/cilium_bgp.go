@@ -106,11 +106,8 @@ func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
 		r.leaveOut(o, "spec.nodeSelector", NotValid, "no Node that was read has these labels: its routers are left out")
 		return
 	}
-	racks := r.places.of(o, "spec.nodeSelector", r.nodes(spec.NodeSelector))
 	o.mark(carried, "spec.nodeSelector")
-	if slices.ContainsFunc(r.notes, func(n Note) bool { return n.of == o && n.Path == "spec.nodeSelector" }) {
-		o.mark(noted, "spec.nodeSelector")
-	}
+	racks := r.places.of(o, "spec.nodeSelector", r.nodes(spec.NodeSelector))
 	for i, instance := range spec.BGPInstances {
 		path := fmt.Sprintf("spec.bgpInstances[%d]", i)
 		o.mark(meaningless, path+".name")
@@ -131,7 +128,7 @@ func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
 			routers = []string{""} // whose peers are left out: the number counts all the same
 		}
 		for _, router := range routers {
-			r.peer(peering{router, racks, inventory.ASN(instance.LocalASN), o, path + ".localASN"})
+			r.peer(peering{router: router, racks: racks, asn: inventory.ASN(instance.LocalASN), object: o, path: path + ".localASN"})
 		}
 	}
 }

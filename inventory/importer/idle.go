@@ -10,12 +10,12 @@ import (
 // idlePart is a part of some selectors that makes no difference to what they choose, out of the things that were read.
 type idlePart struct{ path, message string }
 
-// idleParts are those of selectors of which one has to match. Each is what a user would not miss, and may have meant otherwise: a selector that chooses
+// idleParts are those of selectors of which one has to match, each at a path. Each is what a user would not miss, and may have meant otherwise: a selector that chooses
 // nothing, or nothing that is not chosen before it, an expression or a value that nothing has. One who looks at what comes out cannot see it.
-func idleParts(path, things string, all []inventory.Selector, labels []map[string]string, before []bool) (parts []idlePart) {
+func idleParts(path func(int) string, things string, all []inventory.Selector, labels []map[string]string, before []bool) (parts []idlePart) {
 	chosen := slices.Clone(before)
 	for i, s := range all {
-		at, any, more := fmt.Sprintf("%s[%d]", path, i), false, false
+		at, any, more := path(i), false, false
 		for j, of := range labels {
 			if s.Matches(of) {
 				any, more = true, more || !chosen[j]
@@ -53,7 +53,7 @@ func idleExpressions(path, things string, s inventory.Selector, labels []map[str
 			fewer.MatchExpressions[i].Values = slices.Delete(slices.Clone(values), j, j+1)
 			if same(fewer) {
 				values = fewer.MatchExpressions[i].Values
-				parts = append(parts, idlePart{fmt.Sprintf("%s.values[%d]", at, j), fmt.Sprintf("without it the same %ss are chosen of those that were read", things)})
+				parts = append(parts, idlePart{fmt.Sprintf("%s.values[%d]", at, j), fmt.Sprintf("without %q the same %ss are chosen of those that were read", e.Values[j], things)})
 			}
 		}
 	}

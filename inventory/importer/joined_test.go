@@ -47,6 +47,18 @@ func TestSourcesThatAreJoined(t *testing.T) {
 			want: []string{"InternalIP 10.0.0.1 is there already"}},
 		"a pool that no router carries": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "10.6.0.0/24", "224.0.0.0/24", 1)}, want: []string{"224.0.0.0/24 has addresses that no router carries: it is left out"}},
 		"a router on loopback":          {sources: "cilium", texts: []string{strings.Replace(joinedCilium, "10.9.0.2", "127.0.0.1", 1)}, want: []string{"127.0.0.1 is no address that other machines reach it by"}},
+		"a router of kube-vip's that is there already": {sources: "metallb,kube-vip", texts: []string{joinedMLB, strings.Replace(joinedVIP, "env: [", "env: [{name: svc_enable, value: '1'}, {name: bgp_enable, value: '1'}, {name: bgp_peeraddress, value: 10.9.0.1}, {name: bgp_peeras, value: '65199'}, {name: bgp_peerpass, valueFrom: {secretKeyRef: {name: gone, key: k}}}, ", 1)},
+			want: []string{"10.9.0.1 is there already", "bgp_peeras: no router is made of it: see bgp_peeraddress", "bgp_peerpass: no router"}, never: []string{"65199", "secret: gone"}},
+		"a device with another name, and the address of a Node": {sources: "nodes,netbox", texts: []string{strings.Replace(joinedNode, "10.0.0.1}", "10.0.0.9}", 1), joinedNetBox},
+			want: []string{`device/w9 primary_ip4.address: machine w1 of another source has the same address, 10.0.0.9: it is taken for this device, "w9"`}, never: []string{"- name: w9"}},
+		"a device with another name, and the id of a Node": {sources: "nodes,netbox", texts: []string{strings.Replace(joinedNode, "status", "spec: {providerID: 'plinth://SN-7'}, status", 1), strings.Replace(joinedNetBox, `"serial": ""`, `"serial": "SN-7"`, 1)},
+			want: []string{"device/w9 serial: machine w1 of another source has the same id, SN-7"}, never: []string{"- name: w9"}},
+		"a device of a site, and Nodes of a region": {sources: "nodes,netbox", texts: []string{strings.Replace(joinedNode, "r: z1", "r: z1, topology.kubernetes.io/region: fra", 1), joinedNetBox},
+			want: []string{"- name: w9\n", "region: fra\n", `device/w9 site.slug: "s"; another source says region "fra"`}},
+		"AS numbers of a kube-vip whose routers are left out": {sources: "nodes,kube-vip", texts: []string{joinedNode, strings.Replace(joinedVIP, "env: [", "env: [{name: svc_enable, value: '1'}, {name: bgp_enable, value: '1'}, {name: bgp_as, value: '65007'}, {name: bgp_hold_time, value: '9'}, {name: bgp_peeraddress, value: 10.0.0.1}, ", 1)},
+			want: []string{"asn: 65007", "bgp_hold_time: no router is made", "10.0.0.1 is the address of machine w1"}},
+		"a part of a Node selector that chooses nothing": {sources: "nodes,metallb", texts: []string{joinedNode, strings.Replace(strings.Replace(joinedNode, "w1", "w2", 1), "10.0.0.1", "10.0.0.2", 1), strings.Replace(joinedMLB, "[{matchLabels: {rack: a}}]", "[{matchExpressions: [{key: r, operator: In, values: [z1, z9]}, {key: never, operator: DoesNotExist}]}, {matchLabels: {r: z8}}]", 1)},
+			want: []string{`values[1]: without "z9" the same Nodes are chosen`, "matchExpressions[1]: without !never the same Nodes are chosen", "nodeSelectors[1]: r=z8 chooses no Node that was read"}},
 		"Cilium's peers of nobody": {sources: "nodes,cilium", texts: []string{joinedNode, strings.Replace(joinedCilium, "spec: {bgp", "spec: {nodeSelector: {matchLabels: {rack: none}}, bgp", 1)},
 			want: []string{"no Node that was read has these labels: its routers are left out"}, never: []string{"name: tor"}},
 	} {
@@ -74,6 +86,7 @@ func TestSourcesThatAreJoined(t *testing.T) {
 			if text == nil || t.Failed() {
 				t.Errorf("%s", said)
 			}
+			checkLaw(t, Options{Sources: strings.Split(c.sources, ","), RackBy: c.rackBy}, docs...)
 		})
 	}
 }

@@ -37,10 +37,12 @@ func (r *kubeVIPReader) bgp(d kubeVIPDaemon) {
 		r.note(o, d.container, Guessed, fmt.Sprintf("has no bgp_as: the machines' AS number is kube-vip's default, %d", kubeVIPASN))
 	}
 	var routers []string
-	add := func(path string, peer kubeVIPPeer, password inventory.Option[inventory.SecretKey]) {
+	add := func(path string, peer kubeVIPPeer, password inventory.Option[inventory.SecretKey]) (made bool) {
+		before := len(r.inv.Routers)
 		if name := r.router(o, path, peer, password); name != "" {
 			routers = append(routers, name)
 		}
+		return len(r.inv.Routers) > before
 	}
 	if v := d.get("bgp_peers"); v.value != "" {
 		o.mark(carried, v.path)
@@ -59,14 +61,23 @@ func (r *kubeVIPReader) bgp(d kubeVIPDaemon) {
 	if v := d.get("bgp_peeraddress"); v.value != "" {
 		r.single(d, add)
 	}
-	for _, router := range routers {
-		r.peer(peering{router, d.racks, inventory.ASN(asn), d.object, d.get("bgp_as").path})
+	if len(routers) == 0 {
+		routers = []string{""} // the number counts all the same
+		if v := d.get("bgp_hold_time"); v.isSet() {
+			o.mark(noted, v.path)
+			r.note(o, v.path, NotValid, v.String()+": no router is made that it could be of")
+		}
 	}
-	r.holdTime(d.settings, routers)
+	for _, router := range routers {
+		r.peer(peering{router: router, racks: d.racks, asn: inventory.ASN(asn), object: d.object, path: d.get("bgp_as").path})
+	}
+	if routers[0] != "" {
+		r.holdTime(d.settings, routers)
+	}
 }
 
 // single is the peer that has a variable for each of its settings.
-func (r *kubeVIPReader) single(d kubeVIPDaemon, add func(string, kubeVIPPeer, inventory.Option[inventory.SecretKey])) {
+func (r *kubeVIPReader) single(d kubeVIPDaemon, add func(string, kubeVIPPeer, inventory.Option[inventory.SecretKey]) bool) {
 	o, at := d.object, d.get("bgp_peeraddress")
 	peer := kubeVIPPeer{address: at.value, asn: r.number(d.settings, "bgp_peeras", kubeVIPASN), multihop: d.yes("bgp_multihop")}
 	o.mark(carried, at.path)
@@ -80,7 +91,15 @@ func (r *kubeVIPReader) single(d kubeVIPDaemon, add func(string, kubeVIPPeer, in
 		peer.secret = true
 		at = v
 	}
-	add(at.path, peer, password)
+	if add(at.path, peer, password) {
+		return
+	}
+	for _, name := range []string{"bgp_peeras", "bgp_multihop", "bgp_peerpass"} {
+		if v := d.get(name); v.isSet() && v.path != at.path {
+			o.override(v.path)
+			r.note(o, v.path, Differs, fmt.Sprintf("%s: no router is made of it: see %s", v, d.get("bgp_peeraddress")))
+		}
+	}
 }
 
 // secretOf is the Secret that a variable's value comes from.

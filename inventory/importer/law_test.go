@@ -97,6 +97,9 @@ func rewritten(t rapid.TB, objects []*object) (docs []inventory.Document) {
 
 // other is another value of the same kind.
 func other(value string) string {
+	if operator, ok := map[string]string{"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}[value]; ok {
+		return operator
+	}
 	if b, err := strconv.ParseBool(value); err == nil && len(value) > 1 {
 		return strconv.FormatBool(!b)
 	}

@@ -55,6 +55,7 @@ var leavesWithoutMeaning = []withoutMeaning{
 
 	{"ServiceL2Status ServiceBGPStatus BGPSessionStatus ConfigurationState", "", false, "MetalLB writes it: it is what is, and not what is to be"},
 	{"BFDProfile BGPPeer", `spec\.(echoMode|passiveMode|disableMP|dualStackAddressFamily)`, false, "it says what goes without saying"},
+	{"IPAddressPool", `spec\.avoidBuggyIPs`, false, "no address of the pool ends with .0 or .255"},
 	{"Community", `spec\.communities\[\d+\]`, false, "every inventory has that name"},
 
 	{"CiliumBGPNodeConfig CiliumNode", "", false, "Cilium writes it of the other objects"},
@@ -65,7 +66,7 @@ var leavesWithoutMeaning = []withoutMeaning{
 	{"CiliumL2AnnouncementPolicy CiliumLoadBalancerIPPool", `spec\.(externalIPs|disabled|allowFirstLastIPs)`, false, "it says what goes without saying"},
 	{"CiliumLoadBalancerIPPool", `spec\.blocks\[\d+\]\.(start|stop)`, false, "the prefix beside it counts"},
 
-	{"device virtual-machine ip-address prefix rack ipam/vlans", "", false, "a device of another role, or an object that no device refers to: notes count them"},
+	{"device virtual-machine ip-address prefix rack ipam/vlans", "", false, "a device of another role, one that a note leaves out, or an object that no device refers to: notes count them"},
 	{"device virtual-machine", `[a-z0-9_]+`, false, "it says nothing of a datacenter (netboxPlain), is referred to by another field, or a note counts it"},
 
 	{"group group_vars host host_vars", `vars\..*`, false, "a variable of Ansible itself, or of another part of the cluster; others are named in one note for each file"},

@@ -150,7 +150,10 @@ func (r *metalLBReader) readPools() {
 		o.mark(carried, "spec.addresses", "spec.autoAssign", "spec.avoidBuggyIPs", "spec.serviceAllocation")
 		pool.AutoAssign = orElse(p.Spec.AutoAssign, true)
 		pool.Ranges = r.ranges(o, pool.Name, p.Spec.Addresses)
-		if p.Spec.AvoidBuggyIPs {
+		switch {
+		case !slices.ContainsFunc(pool.Ranges, hasBuggy):
+			o.mark(meaningless, "spec.avoidBuggyIPs")
+		case p.Spec.AvoidBuggyIPs:
 			pool.Exclude = r.buggy(o, "spec.avoidBuggyIPs", pool.Ranges)
 		}
 		if a := p.Spec.AllocateTo; a != nil {
@@ -257,6 +260,15 @@ func (d *draft) buggy(o *object, path string, ranges []inventory.Range) (all []i
 	return all
 }
 
+// hasBuggy reports whether an address of a range ends with .0 or .255.
+func hasBuggy(one inventory.Range) bool {
+	if !one.Is4() {
+		return false
+	}
+	last := one.First.As4()[3]
+	return last == 0 || last == 255 || one.Contains(nextBuggy(one.First))
+}
+
 // nextBuggy is the next address that ends with .0 or .255.
 func nextBuggy(a netip.Addr) netip.Addr {
 	b := a.As4()
@@ -300,7 +312,7 @@ func (r *metalLBReader) missing(a advertisement) {
 	for i, p := range r.pools {
 		labels[i], named[i] = p.labels, slices.Contains(a.pools, p.object.name)
 	}
-	for _, idle := range idleParts("spec.ipAddressPoolSelectors", "IPAddressPool", selectors(a.by), labels, named) {
+	for _, idle := range idleParts(func(i int) string { return fmt.Sprintf("spec.ipAddressPoolSelectors[%d]", i) }, "IPAddressPool", selectors(a.by), labels, named) {
 		tell(idle.path, idle.message)
 	}
 }

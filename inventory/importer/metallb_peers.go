@@ -52,7 +52,7 @@ func (r *metalLBReader) addPeers(peers []metalLBPeer) {
 		r.comment("spec.routers["+router.Name+"]", o)
 		r.inv.Routers = append(r.inv.Routers, router)
 		racks := r.places.of(o, "spec.nodeSelectors", selectors(p.spec.NodeSelectors))
-		r.peer(peering{router.Name, racks, inventory.ASN(p.spec.MyASN), o, "spec.myASN"})
+		r.peer(peering{router: router.Name, racks: racks, asn: inventory.ASN(p.spec.MyASN), object: o, path: "spec.myASN"})
 	}
 }
 

@@ -99,6 +99,12 @@ func netboxKind(n *yaml.Node) string {
 	return ""
 }
 
+// netboxPlace is the rack of a router, and the device that says so; empty: none with machines.
+type netboxPlace struct {
+	name   string
+	object *object
+}
+
 // netboxReader carries devices over that have the roles of machines and of routers, and prefixes that are for Services.
 type netboxReader struct {
 	*draft
@@ -106,9 +112,10 @@ type netboxReader struct {
 	units              map[string]string        // machine by its rack and unit
 	serials            map[string]int           // how many devices have one
 	sites              map[string]bool          // of machines
+	known              []inventory.Machine      // of other sources
 	asns               map[string]inventory.ASN // of machines, by rack
 	pools              map[string]string        // names by descriptions
-	ofRacks            map[string]string        // racks of routers; empty: none with machines
+	ofRacks            map[string]netboxPlace   // of routers
 	others             map[string]int           // devices of other roles
 	dropped            map[string]int           // fields that are not carried over
 	passed             map[string]int           // objects of other kinds
@@ -122,7 +129,7 @@ var (
 
 func readNetBox(d *draft) {
 	r := &netboxReader{draft: d, roles: d.options.Roles, routerRoles: d.options.RouterRoles, units: map[string]string{},
-		serials: map[string]int{}, sites: map[string]bool{}, asns: map[string]inventory.ASN{}, ofRacks: map[string]string{}, pools: map[string]string{}, others: map[string]int{}, dropped: map[string]int{}, passed: map[string]int{}}
+		serials: map[string]int{}, sites: map[string]bool{}, asns: map[string]inventory.ASN{}, ofRacks: map[string]netboxPlace{}, pools: map[string]string{}, others: map[string]int{}, dropped: map[string]int{}, passed: map[string]int{}}
 	if len(r.roles) == 0 {
 		r.roles = DefaultRoles
 	}
@@ -135,6 +142,9 @@ func readNetBox(d *draft) {
 			r.sites[n.Value] = true
 		}
 		r.serials[o.text("serial")]++
+	}
+	for _, rack := range d.inv.Racks {
+		r.known = append(r.known, rack.Machines...)
 	}
 	for _, o := range machines {
 		r.device(o)

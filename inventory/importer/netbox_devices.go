@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,10 @@ func (r *netboxReader) device(o *object) {
 	name, same := cleanName(o.text("name"))
 	if r.machine(name) != nil {
 		r.leaveOutOf(o, "name", Differs, fmt.Sprintf("machine %s is there already, by another source or device: what that one says counts, and nothing of this is added", name))
+		return
+	}
+	if other, path, by := r.sameMachine(o); other != "" {
+		r.leaveOutOf(o, path, Differs, fmt.Sprintf("machine %s of another source has %s: it is taken for this device, %q. What that source says counts, and nothing of this is added", other, by, o.text("name")))
 		return
 	}
 	o.mark(carried, "name")
@@ -42,6 +47,30 @@ func (r *netboxReader) device(o *object) {
 	to := r.rack(m.Rack)
 	to.Machines = append(to.Machines, m)
 	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
+}
+
+// sameMachine is the machine of another source that a device with another name is, by its serial number or else by an address; empty: none is.
+func (r *netboxReader) sameMachine(o *object) (name, path, by string) {
+	if serial := o.text("serial"); serial != "" && r.serials[serial] == 1 {
+		for _, m := range r.known {
+			if m.ID == serial && m.ID != m.Name {
+				return m.Name, "serial", "the same id, " + serial
+			}
+		}
+	}
+	for _, key := range []string{"primary_ip4", "primary_ip6"} {
+		at, n := r.ref(o, key)
+		if n == nil {
+			continue
+		}
+		addr, err := addressIn(n.Value)
+		for _, m := range r.known {
+			if err == nil && (slices.Contains(m.Addresses, addr) || slices.Contains(m.ExternalAddresses, addr)) {
+				return m.Name, at, fmt.Sprintf("the same address, %v", addr)
+			}
+		}
+	}
+	return "", "", ""
 }
 
 // machineID is what a providerID may have.
@@ -114,6 +143,10 @@ func (r *netboxReader) rackOf(o *object) string {
 		zone = strings.Trim(site+"-"+location, "-")
 	} else {
 		r.inv.Region = cmp.Or(r.inv.Region, site)
+		if path, _ := r.ref(o, "site"); site != "" && r.inv.Region != site {
+			o.mark(noted, path)
+			r.note(o, path, Differs, fmt.Sprintf("%q; another source says region %q, and an inventory has one: this one is left out", site, r.inv.Region))
+		}
 	}
 	key := r.rackKey(o, given)
 	fallback := ""
@@ -281,7 +314,7 @@ func (r *netboxReader) router(o *object) {
 		}
 	}
 	r.rest(o)
-	r.ofRacks[name] = rack
+	r.ofRacks[name] = netboxPlace{rack, o}
 	r.comment("spec.routers["+name+"]", o)
 	r.inv.Routers = append(r.inv.Routers, inventory.Router{Name: name, Addresses: addrs, ASN: asn, Port: 179})
 }
@@ -306,7 +339,7 @@ func (r *netboxReader) primaryOf(o *object) (addrs []netip.Addr, wrong string) {
 func (r *netboxReader) peerRouters() {
 	own := map[string]bool{}
 	for _, rack := range r.ofRacks {
-		own[rack] = true
+		own[rack.name] = true
 	}
 	delete(own, "")
 	var without []string // racks
@@ -320,8 +353,8 @@ func (r *netboxReader) peerRouters() {
 	}
 	for _, router := range r.inv.Routers {
 		switch rack, ours := r.ofRacks[router.Name]; {
-		case rack != "":
-			r.peer(peering{router: router.Name, racks: []string{rack}})
+		case rack.name != "":
+			r.peer(peering{router: router.Name, racks: []string{rack.name}, object: rack.object, places: []string{"rack", "site"}})
 		case ours:
 			r.peer(peering{router: router.Name, racks: without})
 		}

@@ -15,6 +15,7 @@ var nodeKinds = kindsOf("", "v1", "Node")
 
 // node is a Node that was read, with the rack that its machine stands in.
 type node struct {
+	name   string
 	labels map[string]string
 	rack   string
 }
@@ -137,7 +138,7 @@ func (r *nodeReader) machine(o *object, n *corev1.Node) {
 	to := r.rack(rack)
 	to.Machines = append(to.Machines, m)
 	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", rack, m.Name), o)
-	r.nodes = append(r.nodes, node{n.Labels, rack})
+	r.nodes = append(r.nodes, node{n.Name, n.Labels, rack})
 }
 
 // providerID keeps what the Node is known by: an ID of Plinth's is the machine's id, another one an alias.

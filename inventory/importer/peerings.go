@@ -16,6 +16,7 @@ type peering struct {
 	asn    inventory.ASN // of the machines; 0: nobody said it
 	object *object       // that says so, with the field that has the AS number
 	path   string
+	places []string // fields of the object that say nothing but which racks these are
 }
 
 // peer says that the machines of some racks, or all, have sessions with a router. All sources say so: what a rack says of its peers is
@@ -33,6 +34,11 @@ func (d *draft) peerRacks() {
 		some[p.router] = append(some[p.router], p.racks...)
 		everybodys[p.router] = everybodys[p.router] || p.racks == nil
 	}
+	for _, p := range d.peerings {
+		if p.racks != nil && everybodys[p.router] {
+			d.tellPlaces(p)
+		}
+	}
 	for i := range d.inv.Routers {
 		if r := &d.inv.Routers[i]; !everybodys[r.Name] && len(some[r.Name]) > 0 {
 			r.Rack = slices.Min(some[r.Name])
@@ -45,6 +51,16 @@ func (d *draft) peerRacks() {
 			if everybodys[r.Name] || slices.Contains(some[r.Name], rack.Name) {
 				rack.Peers = append(rack.Peers, r.Name)
 			}
+		}
+	}
+}
+
+// tellPlaces notes which racks were to have a router that all have by what another object says.
+func (d *draft) tellPlaces(p peering) {
+	for _, path := range p.places {
+		if p.object.has(path) {
+			p.object.override(path)
+			d.note(p.object, path, Differs, fmt.Sprintf("all machines have sessions with router %s, as another object says: it is no rack's own", p.router))
 		}
 	}
 }
@@ -70,7 +86,11 @@ func (d *draft) ourASNs() {
 	for _, p := range d.peerings {
 		if other := d.otherASNs(p); p.asn != 0 && other != "" {
 			p.object.mark(noted, p.path)
-			d.note(p.object, p.path, Differs, fmt.Sprintf("%v at router %s, and %s by another peer: the machines of a rack have one AS number, at this router, too", p.asn, p.router, other))
+			at, whole := "at router "+p.router, "at this router, too"
+			if p.router == "" {
+				at, whole = "for routers that are left out", "whoever it has sessions with"
+			}
+			d.note(p.object, p.path, Differs, fmt.Sprintf("%v %s, and %s by another peer: the machines of a rack have one AS number, %s", p.asn, at, other, whole))
 		}
 	}
 }

@@ -49,6 +49,7 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 		p.note(o, path, code, fmt.Sprintf(format, args...))
 	}
 	if len(p.nodes) > 0 {
+		p.tellIdle(o, path, all)
 		return p.ofNodes(all, tell)
 	}
 	var racks []string
@@ -63,8 +64,20 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 			racks = append(racks, name)
 		}
 	}
+	p.tellLabel()
 	slices.Sort(racks)
 	return slices.Compact(racks)
+}
+
+// tellLabel tells once which label's values racks are, where nobody said it: it stands nowhere in the inventory.
+func (p places) tellLabel() {
+	if p.options.RackBy != "" {
+		return
+	}
+	one := Note{Severity: Told, Code: Guessed, Path: "spec.racks", Message: fmt.Sprintf("no Nodes were read, and racks are the values of their label %s: give the Nodes, too (plinth import nodes,...), for machines to be in them", p.label)}
+	if !slices.Contains(p.notes, one) {
+		p.notes = append(p.notes, one)
+	}
 }
 
 // nobody reports whether selectors choose none of the Nodes that were read.
@@ -87,13 +100,43 @@ func valuesOf(s inventory.Selector, label string) ([]string, bool) {
 	return nil, false
 }
 
+// tellIdle notes what makes no difference to the Nodes that selectors choose. What a Pod says of its Nodes stands in two fields, and is noted as a whole.
+func (p places) tellIdle(o *object, path string, all []inventory.Selector) {
+	labels := make([]map[string]string, len(p.nodes))
+	for i, n := range p.nodes {
+		labels[i] = n.labels
+	}
+	at := func(i int) string {
+		if strings.HasSuffix(path, "s") {
+			return fmt.Sprintf("%s[%d]", path, i)
+		}
+		return path
+	}
+	for _, idle := range idleParts(at, "Node", all, labels, make([]bool, len(labels))) {
+		if where := idle.path; o.has(where) {
+			o.mark(noted, where)
+			p.note(o, where, NotValid, idle.message)
+			continue
+		}
+		for _, field := range []string{"nodeSelector", "affinity"} {
+			if where := path[:strings.LastIndexByte(path, '.')+1] + field; o.has(where) {
+				o.override(where)
+				p.note(o, where, NotValid, idle.message)
+			}
+		}
+	}
+}
+
+// partAtMost bounds how many machines of a rack a note names.
+const partAtMost = 5
+
 // ofNodes are the racks of the Nodes that selectors choose.
 func (p places) ofNodes(all []inventory.Selector, tell func(Code, string, ...any)) []string {
-	chosen, size, total := map[string]int{}, map[string]int{}, 0
+	chosen, size, total := map[string][]string{}, map[string]int{}, 0
 	for _, n := range p.nodes {
 		size[n.rack]++
 		if slices.ContainsFunc(all, func(s inventory.Selector) bool { return s.Matches(n.labels) }) {
-			chosen[n.rack]++
+			chosen[n.rack] = append(chosen[n.rack], n.name)
 			total++
 		}
 	}
@@ -101,10 +144,15 @@ func (p places) ofNodes(all []inventory.Selector, tell func(Code, string, ...any
 		return nil
 	}
 	var racks, parts []string
-	for name, n := range chosen {
+	for name, machines := range chosen {
 		racks = append(racks, name)
-		if n < size[name] {
-			parts = append(parts, fmt.Sprintf("%s (%d of %d machines)", name, n, size[name]))
+		if n := len(machines); n < size[name] {
+			slices.Sort(machines)
+			some := strings.Join(machines[:min(n, partAtMost)], ", ")
+			if n > partAtMost {
+				some += ", ..."
+			}
+			parts = append(parts, fmt.Sprintf("%s (%d of %d machines: %s)", name, n, size[name], some))
 		}
 	}
 	slices.Sort(racks)
