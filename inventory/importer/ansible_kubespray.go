@@ -55,7 +55,7 @@ func (p *ansiblePools) kubesprayPeers(v ansibleVar, made map[string]*inventory.P
 		}
 	})
 	for _, pool := range p.inOrder(v, made) {
-		p.unite(v.object, pool.Pool, nil)
+		p.unite(v.object, pool.Pool, nil) // that two peers name one pool is how kubespray is told of two routers: no note says that one of them would do
 	}
 }
 
