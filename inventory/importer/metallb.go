@@ -46,8 +46,8 @@ func readMetalLB(d *draft) {
 	advertisements, onLink := r.readAdvertisements(), r.readL2Advertisements()
 	r.places = placesOf(d, selectorsOf(peers, slices.Concat(advertisements, onLink)...))
 	r.addPeers(peers)
-	advertisements, onLink = r.placed(advertisements), r.placed(onLink)
 	r.readPools()
+	advertisements, onLink = r.placed(advertisements), r.placed(onLink)
 	for i := range r.pools {
 		r.advertise(&r.pools[i], advertisements)
 		r.answer(&r.pools[i], onLink)
@@ -289,13 +289,9 @@ func (r *metalLBReader) addPools() {
 	}
 }
 
-// missing notes pools that an advertisement names and that are not there, and an advertisement that chooses none.
+// missing notes pools that an advertisement names and that are not there.
 func (r *metalLBReader) missing(a advertisement) {
 	o := a.object
-	if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.chooses(a) }) {
-		r.leaveOut(o, "spec", NotValid, "chooses no IPAddressPool of those that were read: it is left out")
-		return
-	}
 	tell := func(path, message string) {
 		o.mark(noted, path)
 		r.note(o, path, NotValid, message)

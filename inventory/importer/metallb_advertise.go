@@ -87,10 +87,14 @@ func selectorsOf(peers []metalLBPeer, advertisements ...advertisement) (all []in
 	return all
 }
 
-// placed are advertisements with their racks, routers and communities. One that is for nobody is left out.
+// placed are advertisements with their racks, routers and communities. One that is for nobody, or of no pool, is left out, and makes no racks.
 func (r *metalLBReader) placed(all []advertisement) (out []advertisement) {
 	for _, a := range all {
 		chosen := selectors(a.nodes)
+		if !slices.ContainsFunc(r.pools, func(p metalLBPool) bool { return p.chooses(a) }) {
+			r.leaveOut(a.object, "spec", NotValid, "chooses no IPAddressPool of those that were read: it is left out")
+			continue
+		}
 		if r.places.nobody(chosen) {
 			r.leaveOut(a.object, "spec.nodeSelectors", NotValid, "no Node that was read has these labels: it is left out")
 			continue

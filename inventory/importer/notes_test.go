@@ -30,6 +30,8 @@ func TestNotesSayWhatIsWrong(t *testing.T) {
 		"a kube-vip on Nodes that an operator of numbers chooses": {sources: "kube-vip", text: `{apiVersion: v1, kind: Pod, metadata: {name: k}, spec: {nodeSelector: {rack: r7}, affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: size, operator: Gt, values: ["4"]}]}]}}},
   containers: [{image: kube-vip, args: [manager, --services, --bgp, --localAS=65001, --peerAddress=10.0.0.1]}]}}`,
 			want: []string{"the operator Gt is not read", "name: r7"}, never: []string{"size"}},
+		"an advertisement of no pool": {sources: "metallb", text: `{apiVersion: metallb.io/v1beta1, kind: BGPAdvertisement, metadata: {name: a}, spec: {ipAddressPools: [gone], nodeSelectors: [{matchLabels: {rack: r7}}]}}`,
+			want: []string{"chooses no IPAddressPool"}, never: []string{"r7"}},
 		"a password beside a Secret": {sources: "metallb", text: peer + `password: hidden, passwordSecret: {name: here}}}`,
 			want: []string{"spec.password: there is a passwordSecret, too", "secret: here"}, never: []string{"hidden"}},
 		"an interface beside an address": {sources: "metallb", text: peer + `interface: eth1}}`, want: []string{"spec.interface: there is a peerAddress, too", "address: 10.9.0.1"}},
