@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-//go:embed reference/agent.md reference/cloud-provider.md reference/doctor.md reference/import.md reference/in-force.md reference/metrics.md reference/names.md reference/reasons.md reference/services.md
+//go:embed reference/agent.md reference/cloud-provider.md reference/doctor.md reference/doctor-machine.md reference/import.md reference/in-force.md reference/metrics.md reference/names.md reference/reasons.md reference/services.md
 var pages embed.FS
 
 // Word is a row of a table of a page: what a name means.

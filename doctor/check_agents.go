@@ -26,14 +26,14 @@ var routerSilent = eachAgent(func(n Node, a Agent) (out []Finding) {
 
 // mendSession is what helps by the cause.
 func mendSession(s Session) []Mend {
-	explain := run("plinth explain", quoted(s.Cause))
+	explain := run("plinth explain", Quoted(s.Cause))
 	switch s.Cause {
 	case "PasswordMissing":
 		return []Mend{run("plinth explain passwordFrom"), say("and make the Secret, in the namespace of Plinth, that the inventory names for router " + s.Router)}
 	case "SessionTaken":
 		return []Mend{explain, say("docs/guides/other-bgp-speakers.md")}
 	}
-	return []Mend{run("plinth router-config", quoted(s.Router), "cluster"), say("load that on the router, or see there what differs"), explain}
+	return []Mend{run("plinth router-config", Quoted(s.Router), "cluster"), say("load that on the router, or see there what differs"), explain}
 }
 
 // linkFindings are of the link problems of some reasons.
@@ -69,7 +69,7 @@ var addressOnInterface = eachAgent(func(n Node, a Agent) []Finding {
 		if p.Detail == "" {
 			return []Mend{runOn(n.Name, "ip address show to "+vip.String()), say("and take the address off that interface: ip address del")}
 		}
-		return []Mend{runOn(n.Name, fmt.Sprintf("ip address del %s dev %s", single(vip), quoted(p.Detail)))}
+		return []Mend{runOn(n.Name, fmt.Sprintf("ip address del %s dev %s", single(vip), Quoted(p.Detail)))}
 	}, func(p lb.LinkProblem) string {
 		return strings.TrimSpace("VIP " + p.On + " is an address of an interface of its machine " + p.Detail)
 	})
@@ -84,7 +84,7 @@ var linkBroken = eachAgent(func(n Node, a Agent) []Finding {
 		case lb.NoCarrier:
 			return []Mend{runOn(n.Name, "ip -brief link"), say("and plug in the cable, or set the interface up")}
 		default:
-			return []Mend{run("plinth explain", quoted(string(p.Reason)))}
+			return []Mend{run("plinth explain", Quoted(string(p.Reason)))}
 		}
 	}, func(p lb.LinkProblem) string {
 		return strings.TrimSpace(fmt.Sprintf("%s: %s %s", p.On, p.Reason, p.Detail))
@@ -94,7 +94,7 @@ var linkBroken = eachAgent(func(n Node, a Agent) []Finding {
 var kernelSettings = eachAgent(func(n Node, a Agent) (out []Finding) {
 	for _, s := range a.Settings {
 		want, _, _ := strings.Cut(s.Want, " ") // "0 or 2"
-		setting := quoted(s.Name + "=" + want)
+		setting := Quoted(s.Name + "=" + want)
 		out = append(out, onNode(n, []Mend{runOn(n.Name, "sysctl -w", setting), runOn(n.Name, "echo", setting, ">>/etc/sysctl.d/90-plinth.conf")}, "%s is %s and should be %s", s.Name, s.Value, s.Want))
 	}
 	return out
@@ -104,5 +104,5 @@ var proxyRulesLost = eachAgent(func(n Node, a Agent) []Finding {
 	if a.RulesLost == 0 {
 		return nil
 	}
-	return []Finding{onNode(n, []Mend{kubectl(kubeSystem, "delete pod -l k8s-app=kube-proxy", "--field-selector", quoted("spec.nodeName="+n.Name))}, "kube-proxy's rules are gone for VIPs: %d", a.RulesLost)}
+	return []Finding{onNode(n, []Mend{kubectl(kubeSystem, "delete pod -l k8s-app=kube-proxy", "--field-selector", Quoted("spec.nodeName="+n.Name))}, "kube-proxy's rules are gone for VIPs: %d", a.RulesLost)}
 })

@@ -21,7 +21,7 @@ func (n Node) tainted(key string) bool { return slices.Contains(n.Taints, key) }
 
 // cloudFlag has a kubelet ask for a cloud provider, by its distribution.
 func (n Node) cloudFlag() []Mend {
-	now := kubectl("", "taint", "node", quoted(n.Name), uninitializedTaint+"=true:NoSchedule") // a kubelet gives it to a new Node alone
+	now := kubectl("", "taint", "node", Quoted(n.Name), uninitializedTaint+"=true:NoSchedule") // a kubelet gives it to a new Node alone
 	for _, distribution := range []string{"k3s", "rke2"} {
 		if strings.Contains(n.Kubelet, "+"+distribution) {
 			return []Mend{rancher(distribution, "kubelet-arg+: [cloud-provider=external]", n.Name), now}
@@ -68,7 +68,7 @@ var nodeUninitialized = eachNode(func(c Cluster, n Node) []Finding {
 	case !n.tainted(uninitializedTaint), c.Inventory != nil && err != nil: // of the latter another finding tells
 		return nil
 	case c.leads() && c.Inventory != nil:
-		return []Finding{onNode(n, []Mend{run("plinth why node/" + quoted(n.Name))}, "it waits for a cloud provider, though a controller of Plinth's leads that knows its machine")}
+		return []Finding{onNode(n, []Mend{run("plinth why node/" + Quoted(n.Name))}, "it waits for a cloud provider, though a controller of Plinth's leads that knows its machine")}
 	}
 	return []Finding{onNode(n, []Mend{run("plinth init"), say("then install Plinth, which takes the taint off: docs/guides/quick-start.md")}, "it waits for a cloud provider, and none runs: pods that do not tolerate the taint wait with it")}
 })
@@ -100,7 +100,7 @@ var noMachine = eachNode(func(c Cluster, n Node) []Finding {
 	case c.Inventory == nil, err == nil:
 		return nil
 	case inventory.WhyNoMachine(err) != inventory.NoMachine:
-		return []Finding{onNode(n, []Mend{run("plinth why node/" + quoted(n.Name))}, "%v", err)}
+		return []Finding{onNode(n, []Mend{run("plinth why node/" + Quoted(n.Name))}, "%v", err)}
 	case m.Name != "":
 		return nil
 	}
@@ -132,7 +132,7 @@ var nodeIPUnknown = eachNode(func(c Cluster, n Node) (out []Finding) {
 })
 
 func untaint(n Node, key string) []Mend {
-	return []Mend{kubectl("", "taint", "node", quoted(n.Name), key+"-")}
+	return []Mend{kubectl("", "taint", "node", Quoted(n.Name), key+"-")}
 }
 
 var nodeShutdownTaint = eachNode(func(_ Cluster, n Node) []Finding {
@@ -153,7 +153,7 @@ var networkUnavailable = eachNode(func(c Cluster, n Node) []Finding {
 	if !n.Ready || !n.NoRoutes || c.Inventory != nil && c.Inventory.PodNetwork.Mode != inventory.ModeNone {
 		return nil // with a pod network of Plinth's the condition is its own
 	}
-	return []Finding{onNode(n, []Mend{kubectl("", "patch", "node", quoted(n.Name), `--subresource=status --type=strategic -p '{"status":{"conditions":[{"type":"NetworkUnavailable","$patch":"delete"}]}}'`)},
+	return []Finding{onNode(n, []Mend{kubectl("", "patch", "node", Quoted(n.Name), `--subresource=status --type=strategic -p '{"status":{"conditions":[{"type":"NetworkUnavailable","$patch":"delete"}]}}'`)},
 		"its condition NetworkUnavailable is of a route controller that does not run any more")}
 })
 
@@ -161,7 +161,7 @@ func nodeExcluded(c Cluster) (out []Finding) {
 	spare := slices.ContainsFunc(c.Nodes, func(n Node) bool { return !n.Excluded })
 	for _, n := range c.Nodes {
 		if n.Excluded && (!n.ControlPlane || !spare) {
-			out = append(out, onNode(n, []Mend{kubectl("", "label", "node", quoted(n.Name), v1.LabelNodeExcludeBalancers+"-")},
+			out = append(out, onNode(n, []Mend{kubectl("", "label", "node", Quoted(n.Name), v1.LabelNodeExcludeBalancers+"-")},
 				"it bears the label %s, so that its machine announces no VIP", v1.LabelNodeExcludeBalancers))
 		}
 	}

@@ -16,9 +16,9 @@ func (w Workload) at() string { return w.Kind + " " + w.Namespace + "/" + w.Name
 func (w Workload) stop() []Mend {
 	switch w.Kind {
 	case "deployment":
-		return []Mend{kubectl(w.Namespace, "scale", "deployment", quoted(w.Name), "--replicas=0")}
+		return []Mend{kubectl(w.Namespace, "scale", "deployment", Quoted(w.Name), "--replicas=0")}
 	case "daemonset":
-		return []Mend{kubectl(w.Namespace, "patch", "daemonset", quoted(w.Name), `--type=merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"plinth.dev/stopped":"true"}}}}}'`)}
+		return []Mend{kubectl(w.Namespace, "patch", "daemonset", Quoted(w.Name), `--type=merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"plinth.dev/stopped":"true"}}}}}'`)}
 	}
 	return []Mend{say("move the file of the static Pod " + w.Name + " out of /etc/kubernetes/manifests of its machine, or out of the folder that its distribution has for it")}
 }
@@ -108,7 +108,7 @@ func podSecurityForbids(c Cluster) []Finding {
 		return nil
 	}
 	return []Finding{found("namespace "+c.Namespace, "it enforces the pod security level "+c.Enforced,
-		kubectl("", "label", "--overwrite", "namespace", quoted(c.Namespace), enforceLabel+"=privileged"))}
+		kubectl("", "label", "--overwrite", "namespace", Quoted(c.Namespace), enforceLabel+"=privileged"))}
 }
 
 // needed are the ports that Plinth's programs listen on, each with what for.
@@ -158,7 +158,7 @@ func serviceLBRunning(c Cluster) (out []Finding) {
 		out = append(out, found(w.at(), "it leads traffic of machines' ports to Service "+w.Service,
 			say("where --disable is among the arguments of k3s' servers, or enable-servicelb in RKE2's configuration, change it there"),
 			rancher("k3s", "disable+: [servicelb]", "each server of k3s"),
-			kubectl(w.Namespace, "delete", "daemonset", quoted(w.Name))))
+			kubectl(w.Namespace, "delete", "daemonset", Quoted(w.Name))))
 	}
 	return out
 }
@@ -195,7 +195,7 @@ func (w Workload) stopServing() []Mend {
 	case !w.HoldsAPI:
 		return w.stop()
 	case w.Kind == "daemonset":
-		return []Mend{kubectl(w.Namespace, "set", "env", "daemonset", quoted(w.Name), "svc_enable=false")}
+		return []Mend{kubectl(w.Namespace, "set", "env", "daemonset", Quoted(w.Name), "svc_enable=false")}
 	}
 	return []Mend{say("set svc_enable to false in the file of the static Pod " + w.Name + ", and leave it where it is: it has the address of the API server, too")}
 }

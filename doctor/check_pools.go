@@ -59,7 +59,7 @@ func externalIPInPool(c Cluster) (out []Finding) {
 	for _, s := range c.Services {
 		for _, a := range s.ExternalIPs {
 			out = append(out, c.inPools(single(a), s.at(), "which is among its externalIPs", func(pool string) []Mend {
-				return append([]Mend{kubectl(s.Namespace, "patch", "service", quoted(s.Name), `--type=merge -p '{"spec":{"externalIPs":null}}'`)}, say("or keep it: exclude: ["+a.String()+"] in pool "+pool))
+				return append([]Mend{kubectl(s.Namespace, "patch", "service", Quoted(s.Name), `--type=merge -p '{"spec":{"externalIPs":null}}'`)}, say("or keep it: exclude: ["+a.String()+"] in pool "+pool))
 			})...)
 		}
 	}
@@ -113,7 +113,7 @@ func statusNotHeld(c Cluster) (out []Finding) {
 		}
 		for _, a := range s.Shown {
 			out = append(out, c.inPools(single(a), s.at(), "which its status shows, and Plinth has not given", func(string) []Mend {
-				return []Mend{kubectl(s.Namespace, "patch", "service", quoted(s.Name), `--subresource=status --type=merge -p '{"status":{"loadBalancer":null}}'`)}
+				return []Mend{kubectl(s.Namespace, "patch", "service", Quoted(s.Name), `--subresource=status --type=merge -p '{"status":{"loadBalancer":null}}'`)}
 			})...)
 		}
 	}

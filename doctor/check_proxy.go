@@ -11,8 +11,8 @@ func (p Proxy) at() string { return "configmap " + p.Namespace + "/" + p.Name }
 
 // edit changes kube-proxy's configuration by an expression of sed, and has kube-proxy read it.
 func (p Proxy) edit(expression string) []Mend {
-	get := kubectl(p.Namespace, "get", "configmap", quoted(p.Name), "-o", "yaml").Run
-	return []Mend{{Run: get + " | sed -e " + quoted(expression) + " | " + kubectl(p.Namespace, "apply", "-f", "-").Run}, p.restart()}
+	get := kubectl(p.Namespace, "get", "configmap", Quoted(p.Name), "-o", "yaml").Run
+	return []Mend{{Run: get + " | sed -e " + Quoted(expression) + " | " + kubectl(p.Namespace, "apply", "-f", "-").Run}, p.restart()}
 }
 
 func (p Proxy) restart() Mend {
@@ -92,7 +92,7 @@ func proxyReplaced(c Cluster) []Finding {
 	for _, w := range c.own() {
 		if w.is(ownAgent) && w.Kind == "daemonset" {
 			return []Finding{found(w.at(), "its agents ask kube-proxy for its health, and Cilium serves Services in its place",
-				kubectl(w.Namespace, "patch", "daemonset", quoted(w.Name), `--type=json -p '[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--proxy-health="}]'`),
+				kubectl(w.Namespace, "patch", "daemonset", Quoted(w.Name), `--type=json -p '[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--proxy-health="}]'`),
 				say("and write --proxy-health= into the manifests that you install from"))}
 		}
 	}
@@ -130,7 +130,7 @@ func onLinkOff(c Cluster) (out []Finding) {
 			continue
 		}
 		out = append(out, found(w.at(), "it lacks the capability NET_RAW, and on a link is announced: pool "+some(pools),
-			kubectl(w.Namespace, "patch", "daemonset", quoted(w.Name), `--type=json -p '[{"op":"add","path":"/spec/template/spec/containers/0/securityContext/capabilities/add/-","value":"NET_RAW"}]'`),
+			kubectl(w.Namespace, "patch", "daemonset", Quoted(w.Name), `--type=json -p '[{"op":"add","path":"/spec/template/spec/containers/0/securityContext/capabilities/add/-","value":"NET_RAW"}]'`),
 			say("which lasts until the next upgrade: with Helm set agent.onLink=true, with kustomize take deploy/components/on-link")))
 	}
 	return out

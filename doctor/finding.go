@@ -46,8 +46,8 @@ func say(words ...string) Mend { return Mend{Say: strings.Join(words, " ")} }
 // plain is a word that a shell takes as it stands.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
-// quoted is a word for a shell. Names come from whoever wrote the objects, or the bundle.
-func quoted(word string) string {
+// Quoted is a word for a shell. Names come from whoever wrote the objects, or the bundle.
+func Quoted(word string) string {
 	if plain.MatchString(word) {
 		return word
 	}
@@ -58,13 +58,13 @@ func quoted(word string) string {
 func kubectl(namespace string, words ...string) Mend {
 	command := "kubectl"
 	if namespace != "" {
-		command += " -n " + quoted(namespace)
+		command += " -n " + Quoted(namespace)
 	}
 	return Mend{Run: command + " " + strings.Join(words, " ")}
 }
 
 // remove is the command that deletes an object.
-func (o Object) remove() Mend { return kubectl(o.Namespace, "delete", o.Kind, quoted(o.Name)) }
+func (o Object) remove() Mend { return kubectl(o.Namespace, "delete", o.Kind, Quoted(o.Name)) }
 
 // String names the object.
 func (o Object) String() string {

@@ -16,9 +16,21 @@ import (
 // consultation is what doctor is told by flags.
 type consultation struct {
 	cluster clusterFlags
-	output  string
-	bundle  string
-	save    string
+	paper   paper
+}
+
+// paper is how doctor says what it found, and what it reads or writes in place of that.
+type paper struct {
+	output string
+	bundle string
+	save   string
+}
+
+// addTo adds the flags, of what is read unless a bundle is.
+func (p *paper) addTo(cmd *cobra.Command, place string) {
+	cmd.Flags().StringVarP(&p.output, "output", "o", "text", "text, json or yaml")
+	cmd.Flags().StringVar(&p.bundle, "bundle", "", "file to read in place of "+place+"; - for the standard input")
+	cmd.Flags().StringVar(&p.save, "save-bundle", "", "file to write what was read to; - for the standard output, in place of the findings")
 }
 
 func newDoctorCommand() *cobra.Command {
@@ -48,9 +60,8 @@ Exit codes: 0 nothing was found, 1 something was, 2 not all could be looked at, 
 		RunE: d.run,
 	}
 	d.cluster.addTo(cmd)
-	cmd.Flags().StringVarP(&d.output, "output", "o", "text", "text, json or yaml")
-	cmd.Flags().StringVar(&d.bundle, "bundle", "", "file to read in place of a cluster; - for the standard input")
-	cmd.Flags().StringVar(&d.save, "save-bundle", "", "file to write what was read to; - for the standard output, in place of the findings")
+	d.paper.addTo(cmd, "a cluster")
+	cmd.AddCommand(newDoctorMachineCommand())
 	return cmd
 }
 
@@ -61,31 +72,41 @@ type diagnosis struct {
 }
 
 func (d *consultation) run(cmd *cobra.Command, paths []string) error {
-	write, err := chosen(doctorWriters, d.output)
+	if d.paper.bundle != "" && len(paths) > 0 {
+		return exit{exitUsage, errors.New("--bundle takes the place of a cluster and of its inventory: want no PATH")}
+	}
+	return d.paper.print(cmd, func() (examination, error) {
+		seen, err := d.read(cmd, paths)
+		return examination{seen.Bundle, doctor.Examine(seen), seen.Unread}, err
+	})
+}
+
+// examination is what was read, and what was found there.
+type examination struct {
+	bundle   func() ([]byte, error)
+	findings []doctor.Finding
+	unread   []string
+}
+
+// print has something read and says what was found. Its error has the exit code.
+func (p *paper) print(cmd *cobra.Command, read func() (examination, error)) error {
+	write, err := chosen(doctorWriters, p.output)
 	if err != nil {
 		return err
 	}
-	if d.bundle != "" && (len(paths) > 0 || d.save != "") {
-		return exit{exitUsage, errors.New("--bundle takes the place of a cluster and of its inventory: want neither PATH nor --save-bundle")}
+	if p.bundle != "" && p.save != "" {
+		return exit{exitUsage, errors.New("--bundle reads what --save-bundle wrote: want one of them")}
 	}
-	seen, err := d.read(cmd, paths)
+	seen, err := read()
 	if err != nil {
 		return err
 	}
-	if d.save != "" {
-		text, err := seen.Bundle()
-		if err != nil {
-			return err
-		}
-		if d.save == "-" {
-			_, err := cmd.OutOrStdout().Write(text)
-			return err
-		}
-		if err := os.WriteFile(d.save, text, 0o600); err != nil {
+	if p.save != "" {
+		if done, err := p.saved(cmd, seen); done || err != nil {
 			return err
 		}
 	}
-	said := diagnosis{Findings: doctor.Examine(seen), Unread: append([]string{}, seen.Unread...)}
+	said := diagnosis{Findings: seen.findings, Unread: append([]string{}, seen.unread...)}
 	if err := write(cmd.OutOrStdout(), said); err != nil {
 		return err
 	}
@@ -98,18 +119,31 @@ func (d *consultation) run(cmd *cobra.Command, paths []string) error {
 	return nil
 }
 
+// saved writes the bundle, and tells whether that is all to print.
+func (p *paper) saved(cmd *cobra.Command, seen examination) (done bool, err error) {
+	text, err := seen.bundle()
+	if err != nil {
+		return false, err
+	}
+	if p.save == "-" {
+		_, err := cmd.OutOrStdout().Write(text)
+		return true, err
+	}
+	return false, os.WriteFile(p.save, text, 0o600)
+}
+
 // read reads a bundle, or a cluster with its inventory.
 func (d *consultation) read(cmd *cobra.Command, paths []string) (doctor.Cluster, error) {
-	if d.bundle == "" {
+	if d.paper.bundle == "" {
 		return d.readCluster(cmd, paths)
 	}
-	text, err := bundleText(cmd, d.bundle)
+	text, err := bundleText(cmd, d.paper.bundle)
 	if err != nil {
 		return doctor.Cluster{}, err
 	}
 	seen, err := doctor.Open(text)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", d.bundle, err)
+		err = fmt.Errorf("%s: %w", d.paper.bundle, err)
 	}
 	return seen, err
 }

@@ -116,7 +116,7 @@ func TestDoctorFindsTheSameInABundle(t *testing.T) {
 	if _, out, _ := consult(text, "--bundle", "-", "-o", "json"); json.Unmarshal([]byte(out), &said) != nil || len(said.Findings) != 1 || said.Findings[0].Kind != "NodeShutdownTaint" || len(said.Unread) != 1 {
 		t.Errorf("%+v\n%s", said, out)
 	}
-	for want, args := range map[string][]string{"no bundle": {"--bundle", "-"}, "neither PATH": {"--bundle", "-", "inventory.yaml"}, "want text, json or yaml": {"-o", "wide"}} {
+	for want, args := range map[string][]string{"no bundle": {"--bundle", "-"}, "want no PATH": {"--bundle", "-", "inventory.yaml"}, "want text, json or yaml": {"-o", "wide"}} {
 		if code, _, errs := consult("kind: x", args...); code < 2 || !strings.Contains(errs, want) {
 			t.Errorf("%v ends with %d: %s", args, code, errs)
 		}

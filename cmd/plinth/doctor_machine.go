@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"plinth.dev/plinth/doctor/machine"
+	"plinth.dev/plinth/doctor/machine/probe"
+	"plinth.dev/plinth/inventory"
+)
+
+// checkup is what doctor machine is told by flags.
+type checkup struct {
+	cluster   clusterFlags
+	paper     paper
+	inventory []string
+	machine   string
+}
+
+func newDoctorMachineCommand() *cobra.Command {
+	var c checkup
+	cmd := &cobra.Command{
+		Use:   "machine",
+		Short: "Find what stands in the way on the machine that it runs on, and what mends it",
+		Long: `Find what stands in the way on the machine that it runs on, as root, before Plinth is there and after: settings
+of the kernel, ports that other programs hold, other BGP speakers, VIPs that are left on interfaces, hosts that
+have addresses of pools, routers that do not answer, and what the kernel lacks. Each finding has its name, which
+plinth explain knows, and what mends it: commands to run on that machine, as root. Nothing is changed.
+
+The machine is that of the inventory with an address of this one, or with its name. Without an inventory only
+what needs none is looked at. On links it asks who has the addresses of pools, at most 1,024 of each, by packets
+that no cache learns from, and it connects to routers with which the machine has no session.
+
+With --save-bundle what was read is written to a file, for whoever is asked for help. With --bundle such a file is
+read in place of the machine.
+
+Exit codes: 0 nothing was found, 1 something was, 2 not all could be looked at, and nothing was found in the rest.`,
+		Example: `  plinth doctor machine
+  plinth doctor machine --inventory inventory.yaml
+  plinth doctor machine --inventory cluster --machine w1 -o json
+  plinth doctor machine --bundle w1.yaml`,
+		Args: usage(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd) },
+	}
+	c.cluster.addTo(cmd)
+	c.paper.addTo(cmd, "a machine")
+	cmd.Flags().StringSliceVar(&c.inventory, "inventory", nil, "file or folder of the inventory, - for the standard input, or the word cluster for what is in force there")
+	cmd.Flags().StringVar(&c.machine, "machine", "", "name of the machine in the inventory (default: that with an address of this one, or with its name)")
+	return cmd
+}
+
+func (c *checkup) run(cmd *cobra.Command) error {
+	if c.machine != "" && len(c.inventory) == 0 {
+		return exit{exitUsage, errors.New("--machine names one of an inventory: want --inventory")}
+	}
+	if c.paper.bundle != "" && len(c.inventory) > 0 {
+		return exit{exitUsage, errors.New("--bundle takes the place of a machine and of its inventory: want no --inventory")}
+	}
+	return c.paper.print(cmd, func() (examination, error) {
+		facts, err := c.read(cmd)
+		return examination{facts.Bundle, machine.Examine(facts), facts.Unread}, err
+	})
+}
+
+// read reads a bundle, or this machine.
+func (c *checkup) read(cmd *cobra.Command) (machine.Facts, error) {
+	if c.paper.bundle != "" {
+		text, err := bundleText(cmd, c.paper.bundle)
+		if err != nil {
+			return machine.Facts{}, err
+		}
+		facts, err := machine.Open(text)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", c.paper.bundle, err)
+		}
+		return facts, err
+	}
+	var inv *inventory.Inventory
+	if len(c.inventory) > 0 {
+		var err error
+		if inv, err = load(cmd, c.cluster, c.inventory); err != nil {
+			return machine.Facts{}, err
+		}
+	}
+	return probe.Read(cmd.Context(), inv, c.machine)
+}

@@ -1,0 +1,137 @@
+package machine
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"plinth.dev/plinth/doctor"
+)
+
+// Settings that are read beside those of the agent's, with slashes.
+const (
+	conntrackCount = "net/netfilter/nf_conntrack_count"
+	conntrackMax   = "net/netfilter/nf_conntrack_max"
+	neighbours4    = "net/ipv4/neigh/default/gc_thresh3"
+	neighbours6    = "net/ipv6/neigh/default/gc_thresh3"
+	arpIgnore      = "net/ipv4/conf/all/arp_ignore"
+)
+
+// SysctlsRead are the names of the settings that checks read, of a machine with these interfaces.
+func SysctlsRead(interfaces []string) []string {
+	all := []string{conntrackCount, conntrackMax, neighbours4, neighbours6, arpIgnore, "net/ipv4/conf/all/drop_gratuitous_arp", "net/ipv6/conf/all/disable_ipv6"}
+	for _, name := range interfaces {
+		all = append(all, "net/ipv4/conf/"+name+"/drop_gratuitous_arp", "net/ipv6/conf/"+name+"/drop_unsolicited_na", "net/ipv6/conf/"+name+"/disable_ipv6")
+	}
+	return all
+}
+
+// set are the commands that change a setting now, and from the next boot on.
+func set(name, value string) []doctor.Mend {
+	if !strings.Contains(name, ".") { // else a dot belongs to an interface's name
+		name = strings.ReplaceAll(name, "/", ".")
+	}
+	setting := doctor.Quoted(name + "=" + value)
+	return []doctor.Mend{run("sysctl -w", setting), run("echo", setting, ">>/etc/sysctl.d/90-plinth.conf")}
+}
+
+// eachSetting finds those of the agent's settings whose name ends so.
+func eachSetting(ends ...string) func(Facts) []doctor.Finding {
+	return func(f Facts) (out []doctor.Finding) {
+		for _, s := range f.Settings {
+			if slices.Contains(ends, path.Base(s.Name)) {
+				out = append(out, found(set(s.Name, s.Want), "%s is %s and should be %s", s.Name, s.Value, s.Want))
+			}
+		}
+		return out
+	}
+}
+
+var (
+	forwardingOff         = eachSetting("ip_forward", "forwarding")
+	reversePathStrict     = eachSetting("rp_filter")
+	advertisementsIgnored = eachSetting("accept_ra")
+	hashByAddress         = eachSetting("fib_multipath_hash_policy")
+)
+
+// interfaces are those of the machine's addresses in the inventory, sorted.
+func (f Facts) interfaces() (names []string) {
+	if f.Expected == nil {
+		return nil
+	}
+	for _, a := range f.Expected.Addresses {
+		if at, has := f.has(a); has {
+			names = append(names, at.Interface)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+func ipv6Disabled(f Facts) (out []doctor.Finding) {
+	names := f.interfaces()
+	if len(names) == 0 {
+		names = []string{"all"} // it may have no address because of that
+	}
+	for _, name := range names {
+		setting := "net/ipv6/conf/" + name + "/disable_ipv6"
+		if f.Expected.hasIPv6() && f.Sysctls[setting] == "1" {
+			mend := append(set(setting, "0"), say("and have the interface's addresses of IPv6 set again, as by its network configuration: the kernel has forgotten them"))
+			out = append(out, found(mend, "%s is 1, and the inventory has addresses of IPv6", setting))
+		}
+	}
+	return out
+}
+
+func announcementsDropped(f Facts) (out []doctor.Finding) {
+	for _, l := range f.Expected.links() {
+		at, has := f.has(l.Self)
+		if !has {
+			continue
+		}
+		names := []string{"net/ipv6/conf/" + at.Interface + "/drop_unsolicited_na"}
+		if l.Self.Is4() { // the larger one of the two holds
+			names = []string{"net/ipv4/conf/all/drop_gratuitous_arp", "net/ipv4/conf/" + at.Interface + "/drop_gratuitous_arp"}
+		}
+		for _, name := range names {
+			if f.Sysctls[name] == "1" {
+				out = append(out, found(set(name, "0"), "%s is 1, and VIPs move on %s", name, l.Subnet))
+			}
+		}
+	}
+	return out
+}
+
+// podsOfAMachine is how many pods may be neighbours: kubelets are told 110 to 250.
+const podsOfAMachine = 256
+
+func neighbourTableSmall(f Facts) (out []doctor.Finding) {
+	if f.Expected == nil {
+		return nil
+	}
+	need := f.Expected.Neighbours + podsOfAMachine
+	for _, name := range []string{neighbours4, neighbours6} {
+		most, err := strconv.Atoi(f.Sysctls[name])
+		if err != nil || most >= need || name == neighbours6 && !f.Expected.hasIPv6() {
+			continue
+		}
+		want := 1024
+		for want < 2*need {
+			want *= 2
+		}
+		mend := append(set(name, strconv.Itoa(want)), set(strings.TrimSuffix(name, "3")+"2", strconv.Itoa(want/2))...)
+		out = append(out, found(mend, "%s is %d, and the machine has %d machines of its subnets and %d pods for neighbours", name, most, f.Expected.Neighbours, podsOfAMachine))
+	}
+	return out
+}
+
+func conntrackNearlyFull(f Facts) []doctor.Finding {
+	count, err := strconv.Atoi(f.Sysctls[conntrackCount])
+	most, err2 := strconv.Atoi(f.Sysctls[conntrackMax])
+	if err != nil || err2 != nil || most == 0 || count < most/10*9 {
+		return nil
+	}
+	mend := append(set(conntrackMax, strconv.Itoa(2*most)), say("and let kube-proxy keep it: conntrack.maxPerCore or conntrack.min in its configuration; each entry takes about 320 bytes"))
+	return []doctor.Finding{found(mend, "%d connections are tracked of %d at most", count, most)}
+}

@@ -1,0 +1,109 @@
+package machine
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/doctor"
+)
+
+// Ports of Plinth's programs, unless they are told otherwise.
+const (
+	controllerPort = 10258
+	agentPort      = 10268
+	bfdPort        = 3784 // RFC 5881
+	bfdHopsPort    = 4784 // RFC 5883
+)
+
+// PortsRead are those that checks look for, beside those of routers.
+var PortsRead = []uint16{bgpPort, bfdPort, bfdHopsPort, controllerPort, agentPort}
+
+// bgpPort is where routers and BGP speakers listen (RFC 4271).
+const bgpPort = 179
+
+// needed are the ports that Plinth's programs listen on, each with what for.
+func (f Facts) needed() map[string]string {
+	all := map[string]string{"TCP 10258": "the controller", "TCP 10268": "the agent"}
+	if f.Expected == nil || len(f.Expected.Links) > 0 {
+		all["UDP 3784"] = "BFD" // between machines of a link
+	}
+	for _, s := range f.Expected.sessions() {
+		switch {
+		case s.BFD && s.Hops > 0:
+			all["UDP 4784"] = "BFD over several hops"
+		case s.BFD:
+			all["UDP 3784"] = "BFD"
+		}
+	}
+	return all
+}
+
+// isOwn tells whether a socket is Plinth's. Of one whose program is not known it may be.
+func (s Socket) isOwn() bool { return s.Program == "" || strings.HasPrefix(s.Program, "plinth") }
+
+// by names the program of a socket.
+func (s Socket) by() string { return fmt.Sprintf("%s (process %d)", s.Program, s.PID) }
+
+// inTheWay tells whether no other program can listen on the port as Plinth does. The agent answers on 127.0.0.1 alone.
+func (s Socket) inTheWay() bool {
+	at := s.Local.Addr()
+	return s.Local.Port() != agentPort || at.IsUnspecified() || at == netip.AddrFrom4([4]byte{127, 0, 0, 1})
+}
+
+func portHeld(f Facts) (out []doctor.Finding) {
+	needed := f.needed()
+	told := map[string]bool{}
+	for _, s := range f.Sockets {
+		port := fmt.Sprintf("%s %d", s.Protocol, s.Local.Port())
+		if s.isOwn() || !s.listens() || needed[port] == "" || told[port] || !s.inTheWay() {
+			continue
+		}
+		told[port] = true // of a program that listens in both families, once
+		out = append(out, found([]doctor.Mend{say("have", s.by(), "listen on another port, or stop it where it is not needed any more")}, "%s listens on port %s, which is for %s", s.by(), port, needed[port]))
+	}
+	return out
+}
+
+// sessionWith is the router of the inventory that a connection is with.
+func (f Facts) sessionWith(s Socket) (Session, bool) {
+	if s.listens() {
+		return Session{}, false
+	}
+	sessions := f.Expected.sessions()
+	i := slices.IndexFunc(sessions, func(with Session) bool {
+		return with.Address.WithZone("") == s.Remote.Addr().WithZone("") && (s.Remote.Port() == with.Port || s.Local.Port() == bgpPort)
+	})
+	if i < 0 {
+		return Session{}, false
+	}
+	return sessions[i], true
+}
+
+const otherSpeakers = "docs/guides/other-bgp-speakers.md"
+
+func sessionHeldByOther(f Facts) (out []doctor.Finding) {
+	told := map[netip.Addr]bool{}
+	for _, s := range f.Sockets {
+		with, is := f.sessionWith(s)
+		if !is || s.isOwn() || told[with.Address] {
+			continue
+		}
+		told[with.Address] = true
+		out = append(out, found([]doctor.Mend{say("have one of the two speak with the router, or take its session out of the configuration of " + s.Program + ": " + otherSpeakers)},
+			"%s has a connection with router %s, %s", s.by(), with.Router, with.Address))
+	}
+	return out
+}
+
+func speakerListens(f Facts) []doctor.Finding {
+	for _, s := range f.Sockets {
+		same := func(o Socket) bool { _, is := f.sessionWith(o); return is && o.Program == s.Program }
+		if s.Protocol != "TCP" || s.Local.Port() != bgpPort || !s.listens() || s.isOwn() || slices.ContainsFunc(f.Sockets, same) {
+			continue
+		}
+		return []doctor.Finding{found([]doctor.Mend{say("leave " + s.Program + " its own routers, and see that it announces no address of a pool: " + otherSpeakers)}, "%s listens on port 179, as BGP speakers do", s.by())}
+	}
+	return nil
+}

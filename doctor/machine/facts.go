@@ -1,0 +1,102 @@
+package machine
+
+import (
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/doctor"
+)
+
+// Facts are what was read of a machine. Its slices are sorted.
+type Facts struct {
+	Host     string    `json:"host"`               // as the kernel calls it
+	Kernel   string    `json:"kernel"`             // its release, as 6.12.1-amd64
+	Expected *Expected `json:"expected,omitempty"` // by the inventory; nil: there is none, or the machine is not in it
+	// Settings are what the agent would find in the machine's kernel.
+	Settings  []doctor.Setting  `json:"settings,omitempty"`
+	Sysctls   map[string]string `json:"sysctls,omitempty"` // others, by their names with slashes
+	Addresses []Address         `json:"addresses,omitempty"`
+	Sockets   []Socket          `json:"sockets,omitempty"`
+	Answers   []Answer          `json:"answers,omitempty"` // of hosts, for addresses of pools and of the machine
+	Routers   []Router          `json:"routers,omitempty"`
+	Missing   []string          `json:"missing,omitempty"` // of the kernel; see the constants
+	// Unsynchronized: the kernel says that nobody keeps its clock (STA_UNSYNC of adjtimex).
+	Unsynchronized bool     `json:"unsynchronized,omitempty"`
+	Unread         []string `json:"unread,omitempty"` // what could not be looked at, and why
+}
+
+// What a kernel may lack.
+const (
+	IPv6          = "ipv6"
+	PacketSockets = "packet sockets"
+	TCPMD5        = "tcp md5"
+	VXLAN         = "vxlan"
+)
+
+// Address is an address of an interface.
+type Address struct {
+	Interface string       `json:"interface"`
+	Prefix    netip.Prefix `json:"prefix"` // with the bits of the host
+	Up        bool         `json:"up"`     // the interface is set up
+	Carrier   bool         `json:"carrier"`
+}
+
+// Socket is a socket of TCP or UDP: one that listens, or a connection of BGP's.
+type Socket struct {
+	Protocol string         `json:"protocol"` // TCP or UDP
+	Local    netip.AddrPort `json:"local"`
+	Remote   netip.AddrPort `json:"remote,omitzero"`   // invalid: it listens
+	Program  string         `json:"program,omitempty"` // whose it is; empty: it is not known
+	PID      int            `json:"pid,omitempty"`
+}
+
+// listens tells whether whatever is sent to the port arrives there.
+func (s Socket) listens() bool { return !s.Remote.IsValid() }
+
+// Answer is that of a host on the link.
+type Answer struct {
+	Interface string     `json:"interface"`
+	Address   netip.Addr `json:"address"`
+	MAC       string     `json:"mac"`
+	Machine   bool       `json:"machine,omitempty"` // it is the MAC of another machine of the inventory
+}
+
+// Router is what was found out of a router of the inventory.
+type Router struct {
+	Name    string     `json:"name"`
+	Address netip.Addr `json:"address"`
+	OnLink  string     `json:"onLink,omitempty"`  // the interface that has an address in its subnet; empty: none has
+	Device  string     `json:"device,omitempty"`  // the interface that the kernel would send by; empty: there is no route
+	Gateway netip.Addr `json:"gateway,omitzero"`  // the next hop of that route; invalid: it is on the link
+	Asked   bool       `json:"asked,omitempty"`   // on the link, for its MAC
+	MAC     string     `json:"mac,omitempty"`     // that it answered with; empty: it did not
+	Connect Connect    `json:"connect,omitempty"` // what a connection to its port of BGP met
+}
+
+// Connect is what a connection met.
+type Connect string
+
+// What a connection can meet.
+const (
+	NotTried Connect = "" // a session is there already, or nothing leads there
+	Accepted Connect = "accepted"
+	Refused  Connect = "refused"
+	Silent   Connect = "silent"
+)
+
+// has tells whether an interface of the machine has an address.
+func (f Facts) has(a netip.Addr) (Address, bool) {
+	i := slices.IndexFunc(f.Addresses, func(have Address) bool { return have.Prefix.Addr() == a })
+	if i < 0 {
+		return Address{}, false
+	}
+	return f.Addresses[i], true
+}
+
+// object names the machine in findings.
+func (f Facts) object() string {
+	if f.Expected != nil {
+		return "machine " + f.Expected.Machine
+	}
+	return "machine " + f.Host
+}

@@ -1,0 +1,59 @@
+package machine
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+//go:generate go test . -run TestReferencePage -update
+
+var update = flag.Bool("update", false, "write the reference page")
+
+const referencePage = "../../docs/reference/doctor-machine.md"
+
+const introduction = `# What plinth doctor machine finds
+
+<!-- generated from the sources by make generate -->
+
+[` + "`plinth doctor machine`" + `](plinth.md#doctor-machine) looks for these on the machine that it runs on, as root, whether Plinth is there or not, in this order: what comes first keeps the most from working. It sees what
+[` + "`plinth doctor`" + `](doctor.md) can learn from agents alone, or not at all. With each finding it prints what mends it: commands to run there as root, and in words what no command should do, such as to stop another program. ` + "`plinth explain NAME`" + `
+prints a row of this table. It changes nothing.
+
+What belongs to an inventory it looks at with ` + "`--inventory`" + ` alone: a file, a folder, or ` + "`cluster`" + ` for what is in force there. What it could not look at it names as *Not known*, and ends with exit code 2 rather than 0: without
+root that is whose sockets are, and who answers on a link. In a pod it needs the host's network and PID namespaces.
+
+| finding | what it means |
+|---|---|
+`
+
+const afterwards = `
+Settings of the kernel are those that [the agent finds](agent.md), by the same code, and some more. The commands change them at once, and write them into ` + "`/etc/sysctl.d/90-plinth.conf`" + ` for the next boot.
+
+` + "`--save-bundle w1.yaml`" + ` writes what was read, and ` + "`--bundle w1.yaml`" + ` finds in it, on any computer, what was found there: names of interfaces, addresses, settings, the names of programs with ports of Plinth's, and of the inventory the
+addresses, pools and sessions of that machine, without passwords.
+`
+
+func reference() string {
+	var b strings.Builder
+	b.WriteString(introduction)
+	for _, c := range checks {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", c.kind, c.means)
+	}
+	b.WriteString(afterwards)
+	return b.String()
+}
+
+func TestReferencePage(t *testing.T) {
+	want := reference()
+	if *update {
+		if err := os.WriteFile(referencePage, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(referencePage); err != nil || string(got) != want {
+		t.Errorf("%s is not what the checks say (%v): make generate writes it", referencePage, err)
+	}
+}
