@@ -22,7 +22,7 @@ const (
 func SysctlsRead(interfaces []string) []string {
 	all := []string{conntrackCount, conntrackMax, neighbours4, neighbours6, arpIgnore, "net/ipv4/conf/all/drop_gratuitous_arp", "net/ipv6/conf/all/disable_ipv6"}
 	for _, name := range interfaces {
-		all = append(all, "net/ipv4/conf/"+name+"/drop_gratuitous_arp", "net/ipv6/conf/"+name+"/drop_unsolicited_na", "net/ipv6/conf/"+name+"/disable_ipv6")
+		all = append(all, "net/ipv4/conf/"+name+"/arp_ignore", "net/ipv4/conf/"+name+"/drop_gratuitous_arp", "net/ipv6/conf/"+name+"/drop_unsolicited_na", "net/ipv6/conf/"+name+"/disable_ipv6")
 	}
 	return all
 }

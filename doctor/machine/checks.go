@@ -15,11 +15,20 @@ type check struct {
 	find  func(Facts) []doctor.Finding
 }
 
-// checks are all of them, in the order of their findings: what comes first keeps the most from working.
+// checks are all of them, in the order of their findings: what comes first keeps the most from working. AdvertisementsIgnored comes before
+// ForwardingOff: who turns forwarding on has the kernel forget default routes that it learned by an accept_ra of 1 (rt6_purge_dflt_routers).
 var checks = []check{
+	{"MachineAddressMissing", "No interface has an address that the inventory gives the machine: sessions begin there, and links are told by it.", machineAddressMissing},
+	{"MachineAddressTaken", "Another host of the link answers for the machine's own address.", machineAddressTaken},
+	{"LinkDown", "An interface with an address of the machine is down, or has no carrier.", linkDown},
+	{"IPv6Missing", "The kernel has no IPv6, and the machine or a pool has an address of it.", ipv6Missing},
+	{"PacketSocketsMissing", "The kernel has no packet sockets (`af_packet`), and VIPs are to be answered for on a link.", packetSocketsMissing},
+	{"TCPMD5Missing", "The kernel has no TCP MD5 signatures, and a session has a password.", md5Missing},
+	{"VXLANMissing", "The kernel has no VXLAN, and the pod network is an overlay.", vxlanMissing},
+	{"KernelTooOld", "The kernel is older than 5.2, takes no route of IPv4 by way of a link-local router, and is to have one.", kernelTooOld},
+	{"AdvertisementsIgnored", "A machine that forwards ignores router advertisements unless `accept_ra` is 2, and its default route, which was learned from one, runs out.", advertisementsIgnored},
 	{"ForwardingOff", "The kernel does not forward packets, or not those that come in by an interface of the machine's addresses: none reaches a pod.", forwardingOff},
 	{"ReversePathStrict", "`rp_filter` drops what comes in by another interface than an answer would leave by, as it does where VIPs are announced to several routers.", reversePathStrict},
-	{"AdvertisementsIgnored", "A machine that forwards ignores router advertisements unless `accept_ra` is 2, and its default route, which was learned from one, runs out.", advertisementsIgnored},
 	{"HashByAddress", "Routes over several routers choose one by the addresses alone: all connections between two hosts take the same.", hashByAddress},
 	{"IPv6Disabled", "IPv6 is off by a sysctl, and the machine or a pool has an address of IPv6.", ipv6Disabled},
 	{"AnnouncementsDropped", "The kernel drops gratuitous ARP or unsolicited neighbour advertisements: when a VIP moves, this machine sends to the one that had it, until its cache forgets.", announcementsDropped},
@@ -28,6 +37,16 @@ var checks = []check{
 	{"PortHeld", "Another program listens on a port that Plinth needs: 10258 of the controller, 10268 of the agent, or 3784 and 4784 of BFD.", portHeld},
 	{"SessionHeldByOther", "Another BGP speaker of the machine has a connection with a router of the inventory: a router has one session with an address.", sessionHeldByOther},
 	{"SpeakerListens", "Another BGP speaker of the machine listens on port 179. What it announces, Plinth knows nothing of.", speakerListens},
+	{"VIPOnInterface", "An interface has an address of a pool, so that the kernel answers for it: something is left over of another balancer, or runs still. The command that takes it away is printed only of an address that stands alone (`/32`, `/128`) and that no connection uses.", vipOnInterface},
+	{"IPVSAnswers", "kube-proxy in mode `ipvs` has every VIP on `kube-ipvs0`, and without `strictARP` the kernel answers for them on a link.", ipvsAnswers},
+	{"PoolAddressAnswered", "A host that is no machine of the inventory answers on a link for an address of a pool.", poolAddressAnswered},
+	{"RouterUnreachable", "The kernel has no route to a router of the machine.", routerUnreachable},
+	{"RouterElsewhere", "What is sent to a router leaves by another interface than the one in the router's subnet.", routerElsewhere},
+	{"RouterNotAdjacent", "A router is reached by way of another one, and its session is for one hop.", routerNotAdjacent},
+	{"RouterNotAnswering", "A router does not answer ARP or neighbour discovery on the link.", routerNotAnswering},
+	{"RouterRefuses", "A router refuses connections to its port of BGP.", routerRefuses},
+	{"RouterFiltered", "A router answers on the link, or is routed to, and a connection to its port of BGP gets no answer. It is not tried where the session has a password or `ttlSecurity`, of which routers drop what they do not expect.", routerFiltered},
+	{"ClockUnsynchronized", "The kernel says that no program keeps its clock (`STA_UNSYNC`). Certificates and leases need one that is right.", clockUnsynchronized},
 }
 
 // Examine returns what stands in the way, what keeps the most from working first.

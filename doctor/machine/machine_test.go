@@ -67,7 +67,7 @@ func healthy(t testing.TB) *Facts {
 	}
 	f := &Facts{Host: "w1", Kernel: "6.12.1-amd64", Expected: Expect(inv, m)}
 	f.Addresses = []Address{on("eth0", "192.168.1.11/24"), on("eth0", "fd01::11/64"), on("kube-ipvs0", "10.96.0.1/32")}
-	f.Sysctls = map[string]string{conntrackCount: "100", conntrackMax: "262144", neighbours4: "1024", neighbours6: "1024", arpIgnore: "0"}
+	f.Sysctls = map[string]string{conntrackCount: "100", conntrackMax: "262144", neighbours4: "1024", neighbours6: "1024", arpIgnore: "1"}
 	for _, name := range SysctlsRead([]string{"eth0"}) {
 		if f.Sysctls[name] == "" {
 			f.Sysctls[name] = "0"
@@ -190,4 +190,29 @@ func TestWhatIsNoBundleIsRefused(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// answer has a stranger answer on the link, or a machine.
+func (f *Facts) answer(address string, machine bool) {
+	f.Answers = append(f.Answers, Answer{Interface: "eth0", Address: netip.MustParseAddr(address), MAC: "02:00:00:00:00:aa", Machine: machine})
+}
+
+// routed is a router with its session.
+type routed struct {
+	r *Router
+	s *Session
+}
+
+func (f *Facts) router(which int) routed {
+	return routed{&f.Routers[which], &f.Expected.Sessions[which]}
+}
+
+// behind has the router be in no subnet of the machine's.
+func (x routed) behind(gateway string) {
+	x.r.OnLink, x.r.Gateway, x.r.Asked, x.r.MAC = "", netip.MustParseAddr(gateway), false, ""
+}
+
+func (x routed) linkLocal() {
+	at := netip.MustParseAddr("fe80::1%eth0")
+	x.r.Address, x.s.Address = at, at
 }

@@ -28,7 +28,40 @@ var troubles = []struct {
 		f.Sockets = append(f.Sockets, socket("TCP", "0.0.0.0:179", "", "bird"))
 	}, "SessionHeldByOther", "take its session out of the configuration of bird"},
 	{"another speaker", func(f *Facts) { f.Sockets = append(f.Sockets, socket("TCP", "0.0.0.0:179", "", "bird")) }, "SpeakerListens", "bird (process 4711) listens on port 179"},
+	{"no such address", func(f *Facts) { f.Addresses = f.Addresses[1:] }, "MachineAddressMissing", "no interface has its address 192.168.1.11"},
+	{"its address elsewhere", func(f *Facts) { f.answer("192.168.1.11", true) }, "MachineAddressTaken", "02:00:00:00:00:aa"},
+	{"a cable", func(f *Facts) { f.Addresses[0].Carrier = false }, "LinkDown", "ip -brief link show eth0"},
+	{"an interface that is down", func(f *Facts) { f.Addresses[0].Up, f.Addresses[0].Carrier = false, false }, "LinkDown", "ip link set eth0 up\n"},
+	{"a kernel without IPv6", func(f *Facts) { f.Missing, f.Addresses = []string{IPv6}, f.Addresses[:1] }, "IPv6Missing", "ipv6.disable=1"},
+	{"a kernel without packet sockets", func(f *Facts) { f.Missing = []string{PacketSockets} }, "PacketSocketsMissing", "modprobe af_packet"},
+	{"a kernel without signatures", func(f *Facts) { f.Missing, f.Expected.Sessions[0].Password = []string{TCPMD5}, true }, "TCPMD5Missing", "CONFIG_TCP_MD5SIG"},
+	{"a kernel without VXLAN", func(f *Facts) { f.Missing, f.Expected.Mode = []string{VXLAN}, "overlay" }, "VXLANMissing", "modules-extra"},
+	{"an old kernel", func(f *Facts) { f.Kernel, f.Expected.Mode = "5.1-rc1", "fabric"; f.router(0).linkLocal() }, "KernelTooOld", "Linux 5.1-rc1 takes no route"},
+	{"a VIP that is left", func(f *Facts) { f.Addresses = append(f.Addresses, on("lo", "203.0.113.9/32")) }, "VIPOnInterface", "ip address del 203.0.113.9/32 dev lo\n"},
+	{"a VIP that is used", func(f *Facts) {
+		f.Addresses = append(f.Addresses, on("eth0", "192.168.1.200/32"))
+		f.Addresses[len(f.Addresses)-1].InUse = true
+	}, "VIPOnInterface", "has 192.168.1.200/32 of pool lan, so that the kernel answers for it\n    where the machine needs it"},
+	{"a VIP with its subnet", func(f *Facts) { f.Addresses = append(f.Addresses, on("eth1", "fd01::2aa/64")) }, "VIPOnInterface", "put fd01::2aa into exclude of pool lan6"},
+	{"a name that a shell would read otherwise", func(f *Facts) { f.Addresses = append(f.Addresses, on("x;reboot", "203.0.113.9/32")) }, "VIPOnInterface", "dev 'x;reboot'\n"},
+	{"ipvs without strictARP", func(f *Facts) { f.Sysctls[arpIgnore] = "0" }, "IPVSAnswers", "sysctl -w net.ipv4.conf.all.arp_ignore=1\n"},
+	{"a host that has an address of a pool", func(f *Facts) { f.answer("192.168.1.202", false) }, "PoolAddressAnswered", "put 192.168.1.202 into exclude of pool lan"},
+	{"no route", func(f *Facts) { f.router(0).r.Device, f.router(0).r.Asked = "", false }, "RouterUnreachable", "ip route get 192.168.1.1\n"},
+	{"another way", func(f *Facts) { f.router(0).r.Device = "eth1" }, "RouterElsewhere", "leaves by eth1, and the interface in its subnet is eth0"},
+	{"a router behind another one", func(f *Facts) { f.router(0).behind("192.168.1.254") }, "RouterNotAdjacent", "plinth router-config tor"},
+	{"a router that is off", func(f *Facts) { f.router(1).r.MAC, f.router(1).r.Connect = "", Silent }, "RouterNotAnswering", "ip neighbour show fd01::1\n"},
+	{"a router without BGP", func(f *Facts) { f.router(0).r.Connect = Refused }, "RouterRefuses", "plinth router-config tor prints, which has 192.168.1.11"},
+	{"a filter", func(f *Facts) { f.router(1).r.Connect = Silent }, "RouterFiltered", "[fd01::1]:179"},
+	{"a clock that nobody keeps", func(f *Facts) { f.Unsynchronized = true }, "ClockUnsynchronized", "timedatectl set-ntp true"},
 
+	{"an excluded address", func(f *Facts) {
+		f.answer("192.168.1.219", false)
+		f.Addresses = append(f.Addresses, on("eth0", "192.168.1.219/24"))
+	}, "", ""},
+	{"a session over several hops", func(f *Facts) { f.router(0).behind("192.168.1.254"); f.router(0).s.Hops = 2; f.Sockets = f.Sockets[:4] }, "", ""},
+	{"a session within an ASN", func(f *Facts) { f.router(0).behind("192.168.1.254"); f.router(0).s.External = false }, "", ""},
+	{"what the kernel lacks and nobody needs", func(f *Facts) { f.Missing = []string{TCPMD5, VXLAN} }, "", ""},
+	{"kube-ipvs0 with a VIP", func(f *Facts) { f.Addresses = append(f.Addresses, on("kube-ipvs0", "192.168.1.201/32")) }, "", ""},
 	{"programs that are not known", func(f *Facts) {
 		for i := range f.Sockets {
 			f.Sockets[i].Program, f.Sockets[i].PID = "", 0
@@ -38,6 +71,7 @@ var troubles = []struct {
 		f.Sockets = append(f.Sockets, socket("TCP", "192.168.1.11:40001", "192.168.1.2:179", "bird"))
 	}, "", ""},
 	{"a port of BFD that nothing needs", func(f *Facts) {
-		f.Sockets[3].Program, f.Expected.Links, f.Expected.Sessions = "bfdd", nil, nil
+		f.Sockets[3].Program, f.Expected.Links = "bfdd", nil
+		f.router(0).s.BFD, f.router(1).s.BFD = false, false
 	}, "", ""},
 }

@@ -1,12 +1,14 @@
 package kernel
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // GatewaysOn returns those next hops of the default routes of the main table that are on a link, sorted: in its subnet, or, of IPv6,
@@ -43,6 +45,31 @@ func GatewaysOn(subnet netip.Prefix, self netip.Addr) (all []netip.Addr, err err
 	}
 	slices.SortFunc(all, netip.Addr.Compare)
 	return slices.Compact(all), nil
+}
+
+// Towards asks the kernel which link a packet to an address would leave by, and the next hop where the address is not on that link. Without a
+// route, or with one that discards what it takes, the link is empty.
+func Towards(addr netip.Addr) (device string, gateway netip.Addr, err error) {
+	if addr.Zone() != "" {
+		return addr.Zone(), netip.Addr{}, nil
+	}
+	found, err := netlink.RouteGet(addr.AsSlice())
+	for _, none := range []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EINVAL, unix.EACCES} { // of no route, and of those that are unreachable, a blackhole or prohibit
+		if errors.Is(err, none) {
+			return "", netip.Addr{}, nil
+		}
+	}
+	if err != nil || len(found) == 0 {
+		return "", netip.Addr{}, err
+	}
+	link, err := netlink.LinkByIndex(found[0].LinkIndex)
+	if err != nil {
+		return "", netip.Addr{}, fmt.Errorf("link of the route to %v: %w", addr, err)
+	}
+	if via, ok := netip.AddrFromSlice(found[0].Gw); ok {
+		gateway = via.Unmap()
+	}
+	return link.Attrs().Name, gateway, nil
 }
 
 // interfaceWith is the index of the interface that has an address; 0: none has.

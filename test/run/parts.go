@@ -34,7 +34,7 @@ var gate = []part{
 		{module: "release", packages: []string{"./..."}},
 	}},
 	{name: "kernel", usual: 7, suites: []suite{
-		{module: ".", packages: []string{"./routing/kernel", "./provider/agent", "./lb/onlink", "./lb/kubeproxy", "./cmd/node-agent"}, tags: "privileged", known: "none"},
+		{module: ".", packages: []string{"./routing/kernel", "./provider/agent", "./lb/onlink", "./lb/kubeproxy", "./cmd/node-agent", "./doctor/machine/probe"}, tags: "privileged", known: "none"},
 	}},
 	{name: "routers", usual: 6, suites: []suite{
 		{module: ".", packages: []string{"./lb/bgp", "./inventory/routerconfig"}, tags: "privileged", known: "none"},

@@ -33,6 +33,11 @@ func Read(ctx context.Context, inv *inventory.Inventory, name string) (machine.F
 	r.settings()
 	r.sysctls()
 	r.sockets()
+	r.features()
+	r.clock()
+	r.routers()
+	r.ask(ctx)
+	r.connect(ctx)
 	slices.Sort(r.facts.Unread)
 	return r.facts, ctx.Err()
 }

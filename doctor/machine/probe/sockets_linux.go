@@ -37,6 +37,7 @@ func (r *reader) sockets() {
 			continue
 		}
 		if r.unless("sockets of "+table, err) {
+			r.markUsed(string(text))
 			all = append(all, socketsIn(string(text), strings.ToUpper(table[:3]), ports)...)
 		}
 	}
@@ -80,6 +81,20 @@ func socketsIn(text, protocol string, ports []uint16) (all []openSocket) {
 		all = append(all, s)
 	}
 	return all
+}
+
+// markUsed notes of addresses of the machine that connections of TCP use them.
+func (r *reader) markUsed(text string) {
+	used := map[netip.Addr]bool{}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) > 3 && fields[3] == established {
+			local, _ := addrPortIn(fields[1])
+			used[local.Addr()] = true
+		}
+	}
+	for i, a := range r.facts.Addresses {
+		r.facts.Addresses[i].InUse = a.InUse || used[a.Prefix.Addr()]
+	}
 }
 
 // addrPortIn reads an address as proc(5) has it: words of 32 bits in the machine's order, and a port.

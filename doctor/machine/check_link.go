@@ -1,0 +1,105 @@
+package machine
+
+import (
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/doctor"
+)
+
+// whose tells of which host an answer is.
+const whose = "the switch's table of MACs says behind which port it is"
+
+// answersFor finds something in who answers for addresses that are so.
+func answersFor(mine bool, find func(Facts, Answer) []doctor.Finding) func(Facts) []doctor.Finding {
+	return func(f Facts) (out []doctor.Finding) {
+		for _, a := range f.Answers {
+			if f.Expected != nil && slices.Contains(f.Expected.Addresses, a.Address) == mine {
+				out = append(out, find(f, a)...)
+			}
+		}
+		return out
+	}
+}
+
+// machineAddressTaken tells of hosts of any kind: a machine that has the address of another one is in the way as well.
+var machineAddressTaken = answersFor(true, func(_ Facts, a Answer) []doctor.Finding {
+	return []doctor.Finding{found([]doctor.Mend{say("give that host another address; " + whose)}, "%s of %s is answered for by another host, too: %s", a.Address, a.Interface, a.MAC)}
+})
+
+var poolAddressAnswered = answersFor(false, func(f Facts, a Answer) []doctor.Finding {
+	pool, has := f.Expected.poolOf(a.Address)
+	if !has || a.Machine {
+		return nil
+	}
+	return []doctor.Finding{found([]doctor.Mend{say("give that host another address, or put " + a.Address.String() + " into exclude of pool " + pool.Name + "; " + whose)},
+		"%s of pool %s is answered for on %s by a host that is no machine of the inventory: %s", a.Address, pool.Name, a.Interface, a.MAC)}
+})
+
+// eachRouter finds something in routers, which have sessions with the machine.
+func eachRouter(find func(Session, Router) []doctor.Finding) func(Facts) []doctor.Finding {
+	return func(f Facts) (out []doctor.Finding) {
+		for _, s := range f.Expected.sessions() {
+			i := slices.IndexFunc(f.Routers, func(r Router) bool { return r.Name == s.Router && r.Address == s.Address })
+			at, has := f.has(s.Local)
+			if i >= 0 && (has && at.Up && at.Carrier || s.Address.Zone() != "") { // else other findings tell why it is not reached
+				out = append(out, find(s, f.Routers[i])...)
+			}
+		}
+		return out
+	}
+}
+
+// getRoute asks the kernel which way it takes.
+func getRoute(to netip.Addr) doctor.Mend { return run("ip route get", to.WithZone("").String()) }
+
+var routerUnreachable = eachRouter(func(_ Session, r Router) []doctor.Finding {
+	if r.Device != "" {
+		return nil
+	}
+	return []doctor.Finding{found([]doctor.Mend{getRoute(r.Address), say("and give the machine an address in the router's subnet, or a route there, by its network configuration")}, "there is no route to router %s, %s", r.Name, r.Address)}
+})
+
+var routerElsewhere = eachRouter(func(_ Session, r Router) []doctor.Finding {
+	if r.OnLink == "" || r.Device == "" || r.OnLink == r.Device {
+		return nil
+	}
+	return []doctor.Finding{found([]doctor.Mend{getRoute(r.Address), say("and take away the route that leads there, if nobody needs it: the subnet of " + r.OnLink + " has the router")},
+		"what is sent to router %s, %s, leaves by %s, and the interface in its subnet is %s", r.Name, r.Address, r.Device, r.OnLink)}
+})
+
+var routerNotAdjacent = eachRouter(func(s Session, r Router) []doctor.Finding {
+	if !r.Gateway.IsValid() || s.Hops > 0 || !s.External || r.OnLink != "" {
+		return nil
+	}
+	return []doctor.Finding{found([]doctor.Mend{say("give the machine an address in the router's subnet; or write multihop into the inventory, and have the router take sessions over several hops (plinth router-config " + r.Name + ")")},
+		"router %s, %s, is behind %s, and a session of BGP between two ASNs takes one hop unless it is told otherwise", r.Name, r.Address, r.Gateway)}
+})
+
+var routerNotAnswering = eachRouter(func(_ Session, r Router) []doctor.Finding {
+	if !r.Asked || r.MAC != "" {
+		return nil
+	}
+	return []doctor.Finding{found([]doctor.Mend{run("ip neighbour show", r.Address.WithZone("").String()), say("and see whether the router is up, has that address, and is in the VLAN of " + r.OnLink)},
+		"router %s, %s, does not answer on %s", r.Name, r.Address, r.OnLink)}
+})
+
+// speaks is how to have a router speak BGP with the machine.
+func speaks(s Session) []doctor.Mend {
+	return []doctor.Mend{say("load on the router what plinth router-config " + s.Router + " prints, which has " + s.Local.String() + " as a neighbour")}
+}
+
+var routerRefuses = eachRouter(func(s Session, r Router) []doctor.Finding {
+	if r.Connect != Refused {
+		return nil
+	}
+	return []doctor.Finding{found(speaks(s), "router %s refuses connections to %s: no BGP is served there", r.Name, netip.AddrPortFrom(r.Address, s.Port))}
+})
+
+var routerFiltered = eachRouter(func(s Session, r Router) []doctor.Finding {
+	if r.Connect != Silent || r.Asked && r.MAC == "" {
+		return nil
+	}
+	mend := append(speaks(s), say("and see whether the router wants a password, of which the inventory has none (passwordFrom), or a packet filter of the machine, of the router or between them drops TCP to port", netip.AddrPortFrom(r.Address, s.Port).String()))
+	return []doctor.Finding{found(mend, "router %s does not answer a connection to %s", r.Name, netip.AddrPortFrom(r.Address, s.Port))}
+})

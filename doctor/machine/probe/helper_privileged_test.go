@@ -1,0 +1,102 @@
+//go:build privileged
+
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"plinth.dev/plinth/doctor/machine"
+	"plinth.dev/plinth/inventory"
+)
+
+// role is the variable that tells this program, run once more in a namespace, what to be there.
+const role = "PLINTH_TEST_ROLE"
+
+func TestMain(m *testing.M) {
+	words := strings.Fields(os.Getenv(role))
+	if len(words) == 0 {
+		os.Exit(m.Run())
+	}
+	if err := play(words); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// play is what a role does. Those that hold a socket say so, and wait to be killed.
+func play(words []string) error {
+	switch words[0] {
+	case "examine":
+		return examine(words[1])
+	case "tcp", "md5":
+		for _, at := range words[1:] {
+			config, network := net.ListenConfig{}, "tcp"
+			config.SetMultipathTCP(false) // its sockets take no signatures
+			if words[0] == "md5" {
+				config.Control, network = signed, "tcp4"
+			}
+			if _, err := config.Listen(context.Background(), network, at); err != nil {
+				return err
+			}
+		}
+	case "udp":
+		if _, err := net.ListenPacket("udp", words[1]); err != nil {
+			return err
+		}
+	case "dial":
+		if _, err := net.Dial("tcp", words[1]); err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready")
+	select {}
+}
+
+// signed has a socket take what is signed alone, from the machine.
+func signed(_, _ string, c syscall.RawConn) error {
+	key := unix.TCPMD5Sig{Keylen: 1, Key: [unix.TCP_MD5SIG_MAXKEYLEN]byte{'x'}}
+	key.Addr.Family = unix.AF_INET
+	from := netip.MustParseAddr("192.168.1.11").As4()
+	copy(key.Addr.Data[2:], from[:])
+	var set error
+	if err := c.Control(func(fd uintptr) { set = unix.SetsockoptTCPMD5Sig(int(fd), unix.IPPROTO_TCP, unix.TCP_MD5SIG, &key) }); err != nil {
+		return err
+	}
+	return set
+}
+
+// examine prints what was read as a bundle. Whether the clock of the computer that runs the test is kept does not count.
+func examine(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	inv, problems := inventory.Parse(inventory.Document{Source: file, Data: text})
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	facts, err := Read(context.Background(), inv, "")
+	if err != nil {
+		return err
+	}
+	facts.Unsynchronized = false
+	return printBundle(facts)
+}
+
+func printBundle(facts machine.Facts) error {
+	text, err := facts.Bundle()
+	if err != nil {
+		return err
+	}
+	_, err = os.Stdout.Write(text)
+	return err
+}

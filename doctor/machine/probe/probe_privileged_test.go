@@ -1,0 +1,132 @@
+//go:build privileged
+
+package probe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"plinth.dev/plinth/doctor/machine"
+)
+
+// trouble is a way to be in one.
+type trouble struct {
+	kind    string
+	on      string   // the host that it is provoked on; empty: the machine
+	provoke string   // commands
+	plays   string   // in place of commands: what a program of the machine is, until it ends
+	edit    []string // of the inventory: from, to
+	byHand  string   // commands for that host, where those that are printed do not mend it
+}
+
+// troubles are of each kind that a network namespace can be in.
+var troubles = []trouble{
+	{kind: "ForwardingOff", provoke: "sysctl -qw net.ipv4.ip_forward=0"},
+	{kind: "ForwardingOff", provoke: "sysctl -qw net.ipv4.conf.eth0.forwarding=0"},
+	{kind: "ForwardingOff", provoke: "sysctl -qw net.ipv6.conf.all.forwarding=0"},
+	{kind: "ReversePathStrict", provoke: "sysctl -qw net.ipv4.conf.eth0.rp_filter=1"},
+	{kind: "ReversePathStrict", provoke: "sysctl -qw net.ipv4.conf.all.rp_filter=1"},
+	{kind: "AdvertisementsIgnored", provoke: "sysctl -qw net.ipv6.conf.eth0.accept_ra=1"},
+	{kind: "HashByAddress", provoke: "sysctl -qw net.ipv4.fib_multipath_hash_policy=0"},
+	{kind: "IPv6Disabled", provoke: "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1", byHand: "ip addr add fd01::11/64 dev eth0 nodad"},
+	{kind: "AnnouncementsDropped", provoke: "sysctl -qw net.ipv4.conf.eth0.drop_gratuitous_arp=1"},
+	{kind: "AnnouncementsDropped", provoke: "sysctl -qw net.ipv6.conf.eth0.drop_unsolicited_na=1"},
+	{kind: "PortHeld", plays: "tcp 0.0.0.0:10258", byHand: "true"},
+	{kind: "PortHeld", plays: "tcp 127.0.0.1:10268", byHand: "true"},
+	{kind: "PortHeld", plays: "udp [::]:3784", byHand: "true"},
+	{kind: "SessionHeldByOther", plays: "dial 192.168.1.2:179", byHand: "true"},
+	{kind: "SpeakerListens", plays: "tcp [::]:179", byHand: "true"},
+	{kind: "VIPOnInterface", provoke: "ip addr add 203.0.113.9/32 dev lo"},
+	{kind: "VIPOnInterface", provoke: "ip addr add fd01::203/128 dev eth0 nodad"},
+	{kind: "VIPOnInterface", provoke: "ip addr add 192.168.1.203/24 dev eth0", byHand: "ip addr del 192.168.1.203/24 dev eth0"},
+	{kind: "IPVSAnswers", provoke: "ip link add kube-ipvs0 type bridge; ip addr add 192.168.1.201/32 dev kube-ipvs0"},
+	{kind: "PoolAddressAnswered", on: "other", provoke: "ip addr add 192.168.1.209/32 dev eth0", byHand: "ip addr del 192.168.1.209/32 dev eth0"},
+	{kind: "PoolAddressAnswered", on: "other", provoke: "ip addr add fd01::207/128 dev eth0 nodad", byHand: "ip addr del fd01::207/128 dev eth0"},
+	{kind: "MachineAddressTaken", on: "other", provoke: "ip addr add 192.168.1.11/32 dev eth0", byHand: "ip addr del 192.168.1.11/32 dev eth0"},
+	{kind: "MachineAddressMissing", provoke: "ip addr del fd01::11/64 dev eth0", byHand: "ip addr add fd01::11/64 dev eth0 nodad"},
+	{kind: "LinkDown", on: "routers", provoke: "ip link set machine down", byHand: "ip link set machine up"},
+	{kind: "RouterUnreachable", provoke: "ip route add unreachable 192.168.1.2/32", byHand: "ip route del unreachable 192.168.1.2/32"},
+	{kind: "RouterElsewhere", provoke: "ip link add side0 type bridge; ip link set side0 up; ip route add 192.168.1.2/32 dev side0", byHand: "ip link del side0"},
+	{kind: "RouterNotAdjacent", edit: []string{"{name: tor2, address: 192.168.1.2,", "{name: tor2, address: 10.9.9.9,"}, byHand: "true"},
+	{kind: "RouterNotAnswering", on: "routers", provoke: "ip addr del 192.168.1.2/24 dev br0", byHand: "ip addr add 192.168.1.2/24 dev br0"},
+	{kind: "RouterRefuses", edit: []string{"address: 192.168.1.2,", "address: 192.168.1.2, port: 1789,"}, byHand: "true"},
+	{kind: "RouterFiltered", edit: []string{"address: 192.168.1.2,", "address: 192.168.1.2, port: 1791,"}, byHand: "true"},
+}
+
+// worlds is how many are in trouble at a time.
+const worlds = 4
+
+// TestWhatStandsInTheWayIsFoundAndMended provokes troubles one after the other, runs the commands that are printed, and looks again.
+func TestWhatStandsInTheWayIsFoundAndMended(t *testing.T) {
+	for number := range worlds {
+		t.Run(fmt.Sprint(number), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, number)
+			w.well("it was made", testInventory)
+			for i := number; i < len(troubles); i += worlds {
+				w.mended(troubles[i])
+			}
+		})
+	}
+}
+
+// mended provokes a trouble, and does what is printed.
+func (w *world) mended(trouble trouble) {
+	w.Helper()
+	on, inventory := trouble.on, testInventory
+	if on == "" {
+		on = "machine"
+	}
+	if trouble.provoke != "" {
+		w.shell(on, trouble.provoke)
+	}
+	if trouble.plays != "" {
+		w.play(on, trouble.plays)
+	}
+	if trouble.edit != nil {
+		inventory = strings.Replace(testInventory, trouble.edit[0], trouble.edit[1], 1)
+	}
+	what := strings.TrimSpace(trouble.kind + " " + trouble.provoke + trouble.plays)
+	found := machine.Examine(w.facts(inventory))
+	if len(found) != 1 || string(found[0].Kind) != trouble.kind {
+		w.Fatalf("%s: found\n%s", what, printed(found))
+	}
+	var commands []string
+	for _, m := range found[0].Mend {
+		if m.Run != "" {
+			commands = append(commands, m.Run)
+		}
+	}
+	if len(commands) == 0 && trouble.byHand == "" {
+		w.Fatalf("%s: no command mends it:\n%s", what, printed(found))
+	}
+	if strings.Contains(strings.Join(commands, "\n"), "/etc/sysctl.d/") { // what is written there is read at boot
+		commands = append(commands, "sysctl -p /etc/sysctl.d/90-plinth.conf")
+	}
+	if len(commands) > 0 && trouble.kind != "RouterUnreachable" { // there the kernel says to ip that it has no route
+		w.shell("machine", strings.Join(commands, "\n"))
+	}
+	if trouble.byHand != "" {
+		w.shell(on, trouble.byHand)
+	}
+	w.release()
+	w.well(what+" was mended", testInventory)
+}
+
+// TestWhatMayNotBeLookedAtIsNotTakenForHealthy reads as somebody who may neither open packet sockets nor look at other processes.
+func TestWhatMayNotBeLookedAtIsNotTakenForHealthy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worlds)
+	w.play("machine", "tcp 127.0.0.1:10268")
+	facts := w.facts(testInventory, "setpriv", "--bounding-set=-net_raw,-sys_ptrace,-dac_override,-dac_read_search")
+	unread := strings.Join(facts.Unread, "\n")
+	if found := machine.Examine(facts); len(found) > 0 {
+		t.Errorf("found:\n%s", printed(found))
+	}
+	for _, want := range []string{"which program has port 10268 of TCP: want to be root", "who answers on links: want to be root, or to have the capability NET_RAW"} {
+		if !strings.Contains(unread, want) {
+			t.Errorf("it does not say %q:\n%s", want, unread)
+		}
+	}
+}
