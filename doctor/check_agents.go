@@ -93,12 +93,32 @@ var linkBroken = eachAgent(func(n Node, a Agent) []Finding {
 
 var kernelSettings = eachAgent(func(n Node, a Agent) (out []Finding) {
 	for _, s := range a.Settings {
-		want, _, _ := strings.Cut(s.Want, " ") // "0 or 2"
-		setting := Quoted(s.Name + "=" + want)
-		out = append(out, onNode(n, []Mend{runOn(n.Name, "sysctl -w", setting), runOn(n.Name, "echo", setting, ">>/etc/sysctl.d/90-plinth.conf")}, "%s is %s and should be %s", s.Name, s.Value, s.Want))
+		mend := setOn(n, s)
+		if s.Name == "net.ipv6.conf.all.forwarding" {
+			mend = append(advertisementsOn(n, a), mend...)
+		}
+		out = append(out, onNode(n, mend, "%s is %s and should be %s", s.Name, s.Value, s.Want))
 	}
 	return out
 })
+
+// setOn changes a setting now, and from the next boot on.
+func setOn(n Node, s Setting) []Mend {
+	want, _, _ := strings.Cut(s.Want, " ") // "0 or 2"
+	setting := Quoted(s.Name + "=" + want)
+	return []Mend{runOn(n.Name, "sysctl -w", setting), runOn(n.Name, "echo", setting, ">>/etc/sysctl.d/90-plinth.conf")}
+}
+
+// advertisementsOn is what comes before forwarding of IPv6: the kernel forgets default routes of links whose accept_ra is not 2 as soon as it
+// forwards.
+func advertisementsOn(n Node, a Agent) (mend []Mend) {
+	for _, s := range a.Settings {
+		if strings.HasSuffix(s.Name, ".accept_ra") {
+			mend = append(mend, setOn(n, s)...)
+		}
+	}
+	return mend
+}
 
 var proxyRulesLost = eachAgent(func(n Node, a Agent) []Finding {
 	if a.RulesLost == 0 {

@@ -181,6 +181,9 @@ var troubles = []struct {
 	{"a kernel that forwards nothing", func(_ *testing.T, o *Objects) {
 		o.says("routes 2/2, sessions 1/1; kernel settings: net.ipv4.ip_forward is 0 and should be 1, net.ipv4.conf.eth0.rp_filter is 1 and should be 0 or 2, and 2 more")
 	}, "KernelSettings KernelSettings", "on w1: sysctl -w net.ipv4.conf.eth0.rp_filter=0\n"},
+	{"a kernel that forwards nothing of IPv6 and learns its default route", func(_ *testing.T, o *Objects) {
+		o.says("routes 2/2, sessions 1/1; kernel settings: net.ipv6.conf.all.forwarding is 0 and should be 1, net.ipv6.conf.eth0.accept_ra is 1 and should be 2")
+	}, "KernelSettings KernelSettings", "all.forwarding is 0 and should be 1\n    on w1: sysctl -w net.ipv6.conf.eth0.accept_ra=2\n"},
 	{"rules that are gone", func(_ *testing.T, o *Objects) {
 		o.says("routes 2/2, sessions 1/1; ProxyRulesLost: kube-proxy's rules are gone for 3 of 3 VIPs")
 	}, "ProxyRulesLost", "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName=w1"},

@@ -127,11 +127,18 @@ func advertisedOver() (names []string, err error) {
 }
 
 // FixSettings sets what BadSettings returned to what is wanted. It tries all of them, and
-// returns the errors of writing to /proc/sys.
+// returns the errors of writing to /proc/sys. What is about router advertisements comes first:
+// a kernel that begins to forward forgets at once the default routes of links whose accept_ra
+// is not 2 (rt6_purge_dflt_routers of Linux), until the next advertisement.
 func FixSettings(all []Setting) error {
+	first := func(s Setting) bool { return s.Why == whyRA }
 	var errs []error
-	for _, s := range all {
-		errs = append(errs, os.WriteFile(path(s.Name), []byte(s.Want), 0o644))
+	for _, now := range []bool{true, false} {
+		for _, s := range all {
+			if first(s) == now {
+				errs = append(errs, os.WriteFile(path(s.Name), []byte(s.Want), 0o644))
+			}
+		}
 	}
 	return errors.Join(errs...)
 }
