@@ -113,7 +113,7 @@ func setOn(n Node, s Setting) []Mend {
 // forwards.
 func advertisementsOn(n Node, a Agent) (mend []Mend) {
 	for _, s := range a.Settings {
-		if strings.HasSuffix(s.Name, ".accept_ra") {
+		if strings.HasSuffix(s.Name, "accept_ra") {
 			mend = append(mend, setOn(n, s)...)
 		}
 	}

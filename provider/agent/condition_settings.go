@@ -20,7 +20,7 @@ func (c condition) withSettings(bad []kernel.Setting) condition {
 			all = append(all, fmt.Sprintf("and %d more", len(bad)-i))
 			break
 		}
-		all = append(all, fmt.Sprintf("%s is %s and should be %s", strings.ReplaceAll(s.Name, "/", "."), s.Value, s.Want))
+		all = append(all, fmt.Sprintf("%s is %s and should be %s", s.Key(), s.Value, s.Want))
 	}
 	if len(all) > 0 {
 		c.Message += "; " + lb.SaysSettings + strings.Join(all, ", ")

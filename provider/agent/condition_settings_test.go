@@ -23,6 +23,10 @@ func TestTheConditionNamesKernelSettingsAndStaysTrue(t *testing.T) {
 			t.Errorf("%d: %v, want %s", n, c, want)
 		}
 	}
+	vlan := []kernel.Setting{{Name: "net/ipv4/conf/eth0.100/rp_filter", Value: "1", Want: "2"}}
+	if c, want := (tally{}).condition().withSettings(vlan), "routes 0/0, sessions 0/0; kernel settings: net/ipv4/conf/eth0.100/rp_filter is 1 and should be 2"; c.Message != want {
+		t.Errorf("of a link with a dot: %s, want %s", c.Message, want)
+	}
 	if c := (tally{SessionsWanted: 2}).condition().withSettings(bad); !lb.NoSessionIsUp(c.Message) {
 		t.Errorf("it is no longer told that no session is up: %s", c.Message)
 	}

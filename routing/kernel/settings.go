@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -26,7 +27,16 @@ type Setting struct {
 }
 
 func (s Setting) String() string {
-	return fmt.Sprintf("%s is %s and should be %s: %s", strings.ReplaceAll(s.Name, "/", "."), s.Value, s.Want, s.Why)
+	return fmt.Sprintf("%s is %s and should be %s: %s", s.Key(), s.Value, s.Want, s.Why)
+}
+
+// Key is the name as people write it and sysctl takes it: with dots, or, where the link's name
+// has one, with slashes.
+func (s Setting) Key() string {
+	if strings.Contains(s.Name, ".") {
+		return s.Name
+	}
+	return strings.ReplaceAll(s.Name, "/", ".")
 }
 
 const (
@@ -37,7 +47,7 @@ const (
 )
 
 // BadSettings returns the settings that a machine with these addresses and these routes of
-// ours should not have, sorted by name. They are those of the network namespace it is called
+// ours should not have, in the order in which to change them. They are those of the network namespace it is called
 // in. An error of the kernel's or of reading /proc/sys leaves the list incomplete.
 func BadSettings(addrs []netip.Addr, routes []routing.Route) ([]Setting, error) {
 	devices, err := devicesOf(addrs)
@@ -59,8 +69,21 @@ func BadSettings(addrs []netip.Addr, routes []routing.Route) ([]Setting, error) 
 	if slices.ContainsFunc(addrs, netip.Addr.Is6) {
 		check.ipv6(devices)
 	}
-	slices.SortFunc(check.found, func(a, b Setting) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(check.found, order)
 	return check.found, check.err
+}
+
+// order is that in which settings are to be changed: by name, but first what is about router
+// advertisements. A kernel that begins to forward forgets at once the default routes of links
+// whose accept_ra is not 2 (rt6_purge_dflt_routers of Linux), until the next advertisement.
+func order(a, b Setting) int {
+	rank := func(s Setting) int {
+		if s.Why == whyRA {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name))
 }
 
 // ipv4 checks the links, and the default of those that are yet to come: of pods, or the
@@ -126,19 +149,12 @@ func advertisedOver() (names []string, err error) {
 	return names, err
 }
 
-// FixSettings sets what BadSettings returned to what is wanted. It tries all of them, and
-// returns the errors of writing to /proc/sys. What is about router advertisements comes first:
-// a kernel that begins to forward forgets at once the default routes of links whose accept_ra
-// is not 2 (rt6_purge_dflt_routers of Linux), until the next advertisement.
+// FixSettings sets what BadSettings returned to what is wanted, in that order. It tries all of
+// them, and returns the errors of writing to /proc/sys.
 func FixSettings(all []Setting) error {
-	first := func(s Setting) bool { return s.Why == whyRA }
 	var errs []error
-	for _, now := range []bool{true, false} {
-		for _, s := range all {
-			if first(s) == now {
-				errs = append(errs, os.WriteFile(path(s.Name), []byte(s.Want), 0o644))
-			}
-		}
+	for _, s := range all {
+		errs = append(errs, os.WriteFile(path(s.Name), []byte(s.Want), 0o644))
 	}
 	return errors.Join(errs...)
 }

@@ -102,7 +102,7 @@ func TestSettingsThatKeepPacketsFromPodsAreNamedAndSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "[net/ipv4/conf/up0/rp_filter net/ipv4/ip_forward net/ipv6/conf/all/forwarding net/ipv6/conf/up0/accept_ra]"
+	want := "[net/ipv6/conf/up0/accept_ra net/ipv4/conf/up0/rp_filter net/ipv4/ip_forward net/ipv6/conf/all/forwarding]"
 	if got := fmt.Sprint(namesOf(found)); got != want {
 		t.Errorf("found %s, want %s", got, want)
 	}
