@@ -20,6 +20,7 @@ const introduction = `# What plinth doctor finds
 
 [` + "`plinth doctor`" + `](plinth.md#doctor) looks for these in a cluster, whether Plinth is installed there or not, in this order: what comes first keeps the most from working. With each finding it prints the
 commands that mend it, for the objects, machines and distribution at hand; ` + "`plinth explain NAME`" + ` prints a row of this table. It changes nothing.
+What a machine alone knows, [` + "`plinth doctor machine`" + `](doctor-machine.md) finds there.
 
 What it has no right to read it names as *Not known*, and ends with exit code 2 rather than 0. It gets and lists Nodes, Namespaces, DaemonSets, Deployments, Pods and ConfigMaps of ` + "`kube-system`" + `, Leases, Services,
 ServiceCIDRs, and of MetalLB, FRR-K8s, Cilium and Calico the kinds that name pools and routers. It never asks for a Secret.

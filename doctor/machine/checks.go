@@ -37,7 +37,7 @@ var checks = []check{
 	{"PortHeld", "Another program listens on a port that Plinth needs: 10258 of the controller, 10268 of the agent, or 3784 and 4784 of BFD.", portHeld},
 	{"SessionHeldByOther", "Another BGP speaker of the machine has a connection with a router of the inventory: a router has one session with an address.", sessionHeldByOther},
 	{"SpeakerListens", "Another BGP speaker of the machine listens on port 179. What it announces, Plinth knows nothing of.", speakerListens},
-	{"VIPOnInterface", "An interface has an address of a pool, so that the kernel answers for it: something is left over of another balancer, or runs still. The command that takes it away is printed only of an address that stands alone (`/32`, `/128`) and that no connection uses.", vipOnInterface},
+	{"VIPOnInterface", "An interface has an address of a pool, so that the kernel answers for it: something is left over of another balancer, or runs still. The command that takes it away is printed only of an address that stands alone (`/32`, `/128`) and that no socket has.", vipOnInterface},
 	{"IPVSAnswers", "kube-proxy in mode `ipvs` has every VIP on `kube-ipvs0`, and without `strictARP` the kernel answers for them on a link.", ipvsAnswers},
 	{"PoolAddressAnswered", "A host that is no machine of the inventory answers on a link for an address of a pool.", poolAddressAnswered},
 	{"RouterUnreachable", "The kernel has no route to a router of the machine.", routerUnreachable},

@@ -39,7 +39,7 @@ type Address struct {
 	Prefix    netip.Prefix `json:"prefix"` // with the bits of the host
 	Up        bool         `json:"up"`     // the interface is set up
 	Carrier   bool         `json:"carrier"`
-	InUse     bool         `json:"inUse,omitempty"` // by a connection of TCP
+	InUse     bool         `json:"inUse,omitempty"` // a socket of TCP or UDP has it
 }
 
 // Socket is a socket of TCP or UDP: one that listens, or a connection of BGP's.

@@ -191,12 +191,14 @@ func addressesIn(p machine.Pool, subnet netip.Prefix) (all []netip.Addr, more bo
 			first = within.First
 		}
 		for a := first; a.IsValid() && some.Contains(a) && subnet.Contains(a); a = a.Next() {
+			if i := slices.IndexFunc(p.Exclude, func(x inventory.Range) bool { return x.Contains(a) }); i >= 0 {
+				a = p.Exclude[i].Last
+				continue
+			}
 			if len(all) == askMost {
 				return all, true
 			}
-			if p.Covers(a) {
-				all = append(all, a)
-			}
+			all = append(all, a)
 		}
 	}
 	return all, false

@@ -4,6 +4,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -52,6 +53,10 @@ func play(words []string) error {
 		if _, err := net.ListenPacket("udp", words[1]); err != nil {
 			return err
 		}
+	case "advertise":
+		if err := advertise(words[1]); err != nil {
+			return err
+		}
 	case "dial":
 		if _, err := net.Dial("tcp", words[1]); err != nil {
 			return err
@@ -59,6 +64,24 @@ func play(words []string) error {
 	}
 	fmt.Println("ready")
 	select {}
+}
+
+// advertise sends a router advertisement with a lifetime of half an hour (RFC 4861, section 4.2).
+func advertise(device string) error {
+	c, err := net.ListenPacket("ip6:ipv6-icmp", "::")
+	if err != nil {
+		return err
+	}
+	raw, err := c.(*net.IPConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var set error
+	if err := raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MULTICAST_HOPS, 255) }); err != nil || set != nil {
+		return errors.Join(err, set)
+	}
+	_, err = c.WriteTo([]byte{134, 0, 0, 0, 64, 0, 1800 >> 8, 1800 & 0xff, 0, 0, 0, 0, 0, 0, 0, 0}, &net.IPAddr{IP: net.ParseIP("ff02::1"), Zone: device})
+	return err
 }
 
 // signed has a socket take what is signed alone, from the machine.

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	"plinth.dev/plinth/doctor"
 	"plinth.dev/plinth/doctor/machine"
+	"plinth.dev/plinth/wait"
 )
 
 // trouble is a way to be in one.
@@ -92,12 +95,7 @@ func (w *world) mended(trouble trouble) {
 	if len(found) != 1 || string(found[0].Kind) != trouble.kind {
 		w.Fatalf("%s: found\n%s", what, printed(found))
 	}
-	var commands []string
-	for _, m := range found[0].Mend {
-		if m.Run != "" {
-			commands = append(commands, m.Run)
-		}
-	}
+	commands := commandsOf(found)
 	if len(commands) == 0 && trouble.byHand == "" {
 		w.Fatalf("%s: no command mends it:\n%s", what, printed(found))
 	}
@@ -112,6 +110,51 @@ func (w *world) mended(trouble trouble) {
 	}
 	w.release()
 	w.well(what+" was mended", testInventory)
+}
+
+// commandsOf are those that are printed, in their order.
+func commandsOf(all []doctor.Finding) (commands []string) {
+	for _, f := range all {
+		for _, m := range f.Mend {
+			if m.Run != "" {
+				commands = append(commands, m.Run)
+			}
+		}
+	}
+	return commands
+}
+
+// TestWhatMendsForwardingKeepsTheDefaultRoute follows what is printed where the default route was learned from an advertisement.
+func TestWhatMendsForwardingKeepsTheDefaultRoute(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worlds+1)
+	w.shell("machine", "sysctl -qw net.ipv6.conf.all.forwarding=0 net.ipv6.conf.eth0.forwarding=0 net.ipv6.conf.eth0.accept_ra=1")
+	learned := func() string { return w.shell("machine", "ip -6 route show default") }
+	wait.True(t, time.Second, 20*time.Millisecond, "a default route is learned", func() (bool, string) {
+		w.play("routers", "advertise br0")
+		return learned() != "", ""
+	})
+	found := machine.Examine(w.facts(testInventory))
+	if len(found) != 2 || found[0].Kind != "AdvertisementsIgnored" || found[1].Kind != "ForwardingOff" {
+		t.Fatalf("found\n%s", printed(found))
+	}
+	w.shell("machine", strings.Join(commandsOf(found), "\n"))
+	if learned() == "" {
+		t.Errorf("the default route is lost by\n%s", printed(found))
+	}
+	w.well("that", testInventory)
+}
+
+// TestAVIPThatASocketHasIsNotTakenAway: the address may be that of the API server.
+func TestAVIPThatASocketHasIsNotTakenAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worlds+2)
+	w.shell("machine", "ip addr add 192.168.1.205/32 dev eth0")
+	w.play("machine", "tcp 192.168.1.205:6443")
+	found := machine.Examine(w.facts(testInventory))
+	if len(found) != 1 || found[0].Kind != "VIPOnInterface" || len(commandsOf(found)) > 0 {
+		t.Errorf("found\n%s", printed(found))
+	}
 }
 
 // TestWhatMayNotBeLookedAtIsNotTakenForHealthy reads as somebody who may neither open packet sockets nor look at other processes.

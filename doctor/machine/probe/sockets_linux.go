@@ -53,6 +53,7 @@ func (r *reader) sockets() {
 // The states of sockets that count (include/net/tcp_states.h of Linux).
 const (
 	established = "01"
+	timeWait    = "06"
 	unconnected = "07" // of UDP: it takes what comes from anywhere
 	listening   = "0A"
 )
@@ -83,11 +84,11 @@ func socketsIn(text, protocol string, ports []uint16) (all []openSocket) {
 	return all
 }
 
-// markUsed notes of addresses of the machine that connections of TCP use them.
+// markUsed notes of addresses of the machine that sockets have them: not only all addresses, and not of a connection that is over.
 func (r *reader) markUsed(text string) {
 	used := map[netip.Addr]bool{}
 	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); len(fields) > 3 && fields[3] == established {
+		if fields := strings.Fields(line); len(fields) > 3 && fields[3] != timeWait {
 			local, _ := addrPortIn(fields[1])
 			used[local.Addr()] = true
 		}

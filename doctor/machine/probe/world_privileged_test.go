@@ -77,17 +77,19 @@ func (w *world) in(host string, words ...string) *exec.Cmd {
 	return exec.Command(words[0], words[1:]...)
 }
 
-// shell runs commands on a host, as root of a computer whose /etc/sysctl.d is empty.
-func (w *world) shell(host, commands string) {
+// shell runs commands on a host, as root of a computer whose /etc/sysctl.d is empty, and returns what they print.
+func (w *world) shell(host, commands string) string {
 	w.Helper()
 	const private = `mount -t tmpfs none /etc/sysctl.d && exec sh -e -c "$0"`
 	cmd := w.in(host, "sh", "-e", "-c", commands)
 	if host != "" {
 		cmd = w.in(host, "unshare", "--mount", "sh", "-c", private, commands)
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		w.Fatalf("on %s: %s: %v\n%s", host, commands, err, out)
 	}
+	return string(out)
 }
 
 // play has this program be something on a host until the world ends, or the trouble.
