@@ -52,6 +52,14 @@ func (s Socket) inTheWay() bool {
 	return s.Local.Port() != agentPort || at.IsUnspecified() || at == netip.AddrFrom4([4]byte{127, 0, 0, 1})
 }
 
+// elsewhere is how the program of a socket lets go of its port.
+func (s Socket) elsewhere() string {
+	if s.Local.Port() == controllerPort && (s.Program == "k3s" || s.Program == "rke2") {
+		return "start " + s.Program + " with disable-cloud-controller: true (/etc/rancher/" + s.Program + "/config.yaml): its own cloud controller manager has the port"
+	}
+	return "have " + s.by() + " listen on another port, or stop it where it is not needed any more"
+}
+
 func portHeld(f Facts) (out []doctor.Finding) {
 	needed := f.needed()
 	told := map[string]bool{}
@@ -61,7 +69,7 @@ func portHeld(f Facts) (out []doctor.Finding) {
 			continue
 		}
 		told[port] = true // of a program that listens in both families, once
-		out = append(out, found([]doctor.Mend{say("have", s.by(), "listen on another port, or stop it where it is not needed any more")}, "%s listens on port %s, which is for %s", s.by(), port, needed[port]))
+		out = append(out, found([]doctor.Mend{say(s.elsewhere())}, "%s listens on port %s, which is for %s", s.by(), port, needed[port]))
 	}
 	return out
 }

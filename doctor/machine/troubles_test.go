@@ -20,6 +20,7 @@ var troubles = []struct {
 	{"a table of neighbours that is small", func(f *Facts) { f.Expected.Neighbours = 900 }, "NeighbourTableSmall NeighbourTableSmall", "sysctl -w net.ipv4.neigh.default.gc_thresh3=4096\n"},
 	{"connections", func(f *Facts) { f.Sysctls[conntrackCount] = "250000" }, "ConntrackNearlyFull", "sysctl -w net.netfilter.nf_conntrack_max=524288"},
 	{"the port of the controller", func(f *Facts) { f.Sockets[1].Program = "hcloud-cloud-controller-manager" }, "PortHeld", "hcloud-cloud-controller-manager (process 4711) listens on port TCP 10258, which is for the controller"},
+	{"the controller that k3s has", func(f *Facts) { f.Sockets[1].Program = "k3s" }, "PortHeld", "start k3s with disable-cloud-controller: true (/etc/rancher/k3s/config.yaml)"},
 	{"the port of the agent", func(f *Facts) { f.Sockets[0] = socket("TCP", "[::]:10268", "", "exporter") }, "PortHeld", "TCP 10268, which is for the agent"},
 	{"the port of BFD", func(f *Facts) { f.Sockets[3].Program = "bfdd" }, "PortHeld", "UDP 3784, which is for BFD"},
 	{"another session", func(f *Facts) { f.Sockets[2].Program = "bgpd" }, "SessionHeldByOther", "with router tor, 192.168.1.1"},
