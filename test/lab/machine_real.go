@@ -107,10 +107,28 @@ func (l *Lab) startRealMachines(ctx context.Context) error {
 	if err := Within(ctx, 2*time.Minute, l.registered); err != nil {
 		return fmt.Errorf("%w\n%s", err, l.logTail(machineName(l.Topology.Machines()[0].Name)))
 	}
+	if err := l.giveStaticPods(ctx); err != nil {
+		return err
+	}
 	first := l.Topology.Machines()[0].Name
 	label := []byte(fmt.Sprintf(`{"metadata":{"labels":{%q:""}}}`, ControlPlaneLabel))
 	_, err = l.Kube.CoreV1().Nodes().Patch(ctx, first, types.MergePatchType, label, metav1.PatchOptions{})
 	return errors.Join(err, l.startDNS(ctx))
+}
+
+// giveStaticPods gives the Nodes of a topology with StaticPods their pod CIDRs, in the place of a controller manager that gives them away.
+func (l *Lab) giveStaticPods(ctx context.Context) error {
+	if !l.Topology.StaticPods {
+		return nil
+	}
+	for n, m := range l.Topology.Machines() {
+		v4, v6 := staticPodCIDRs(n)
+		given := []byte(fmt.Sprintf(`{"spec":{"podCIDR":%q,"podCIDRs":[%[1]q,%q]}}`, v4, v6))
+		if _, err := l.Kube.CoreV1().Nodes().Patch(ctx, m.Name, types.MergePatchType, given, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // registered says which machines have no Node yet.

@@ -26,6 +26,8 @@ type Options struct {
 	Images    []string // archives that machines import besides Plinth's
 	IPv4Only  bool     // no IPv6 in the inventory
 	OnLink    bool     // no router speaks BGP: VIPs are on the machines' subnet
+	// OtherPods has the lab route pods, as a CNI does: the inventory has no podNetwork.
+	OtherPods bool
 	// Release is a folder with the files of a release. They are all that is at hand: no clone of the
 	// source, and no machine has the images.
 	Release string
@@ -56,7 +58,7 @@ func (o Options) topology(root string) (lab.Topology, error) {
 	if o.OnLink {
 		t = lab.Home(3)
 	}
-	t.Real, t.ProxyMode = true, o.ProxyMode
+	t.Real, t.ProxyMode, t.StaticPods = true, o.ProxyMode, o.OtherPods
 	t.Images, t.IPv4Only = o.Images, o.IPv4Only
 	if o.Release != "" {
 		return t, nil

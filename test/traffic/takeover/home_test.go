@@ -109,6 +109,9 @@ var outside = []func(*corev1.Service){
 	withoutNodePorts,
 }
 
+// local has a Service lead to pods, of each machine to its own.
+func local(s *corev1.Service) { story.Local(s) }
+
 func oneEndpoint(s *corev1.Service) { s.Spec.SessionAffinity = corev1.ServiceAffinityClientIP }
 
 func withoutNodePorts(s *corev1.Service) {

@@ -24,7 +24,7 @@ import (
 // command by command, beside kube-vip itself.
 func TestATakeoverFromKubeVIPAndBackMovesNoAddressAndBreaksNoConnection(t *testing.T) {
 	l, theirs := servedByKubeVIP(t)
-	vips := exposedAtHome(t, l, withAddresses(kinds(50, outside...))...)
+	vips := exposedAtHome(t, l, withAddresses(kinds(50, append(slices.Clone(outside), local)...))...)
 	was := story.Owned(t, l, slices.Collect(maps.Keys(vips)))
 	t.Logf("kube-vip answers: %v", was)
 	r := newReader(t, l, onLink, "home.yaml")

@@ -85,7 +85,7 @@ func TestATakeoverFromMetalLBsL2ModeAndBackMovesNoAddressAndBreaksNoConnection(t
 
 // atHome are all kinds of Services that MetalLB serves in L2 mode.
 var atHome = slices.Concat(outside, []func(*corev1.Service){
-	func(s *corev1.Service) { story.Local(s) },
+	local,
 	func(s *corev1.Service) { sharing(s, "10.10.1.%d", 240, 8, lab.WebPort, 7) },
 	func(s *corev1.Service) { sharing(s, "10.10.1.%d", 240, 8, 8080, 8007) },
 })
