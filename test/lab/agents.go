@@ -147,7 +147,12 @@ func (l *Lab) AgentStatus(ctx context.Context, machine string) (string, error) {
 
 // AgentMetrics is what a machine's agent shows to Prometheus.
 func (l *Lab) AgentMetrics(ctx context.Context, machine string) (string, error) {
-	return l.fetch(ctx, machine, "http://127.0.0.1:10268/metrics")
+	return l.MetricsAt(ctx, machine, 10268)
+}
+
+// MetricsAt is what a program of a machine shows to Prometheus on a port of its loopback.
+func (l *Lab) MetricsAt(ctx context.Context, machine string, port int) (string, error) {
+	return l.fetch(ctx, machine, fmt.Sprintf("http://127.0.0.1:%d/metrics", port))
 }
 
 // Session is what an agent says of one of its BGP sessions.

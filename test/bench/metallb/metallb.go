@@ -26,9 +26,12 @@ func ControllerFlags(kubeconfig string) []string {
 		"--webhook-mode=disabled", "--disable-cert-rotation"}
 }
 
+// SpeakerPort is where the speaker of a Node shows its metrics, on the loopback.
+const SpeakerPort = 7473
+
 // SpeakerFlags are what the speaker of a Node is started with.
 func SpeakerFlags(kubeconfig, node string) []string {
-	return []string{"--kubeconfig=" + kubeconfig, "--namespace=" + namespace, "--port=7473", "--log-level=info",
+	return []string{"--kubeconfig=" + kubeconfig, "--namespace=" + namespace, fmt.Sprintf("--port=%d", SpeakerPort), "--log-level=info",
 		"--node-name=" + node, "--pod-name=" + podOf(node), "--host=127.0.0.1", "--ml-bindaddr="}
 }
 
