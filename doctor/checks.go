@@ -63,6 +63,7 @@ func Examine(c Cluster) []Finding {
 		found := check.find(c)
 		for i := range found {
 			found[i].Kind = check.kind
+			found[i] = found[i].Printable()
 		}
 		sortFindings(found)
 		out = append(out, found...)

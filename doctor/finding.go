@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Finding is one thing that stands in the way.
@@ -24,6 +25,27 @@ type Mend struct {
 	On  string `json:"on,omitempty"`  // the Node, or Nodes, to run it on, as root; empty: where kubectl is
 	Run string `json:"run,omitempty"` // a command for sh
 	Say string `json:"say,omitempty"` // what to do by hand
+}
+
+// Printable is the finding with all that moves a terminal's cursor, such as the end of a line, replaced: names come from whoever wrote the
+// objects, began the programs or has the inventory, and what follows an end of line would be read as a command.
+func (f Finding) Printable() Finding {
+	f.Object, f.Message = Printable(f.Object), Printable(f.Message)
+	f.Mend = slices.Clone(f.Mend)
+	for i, m := range f.Mend {
+		f.Mend[i] = Mend{On: Printable(m.On), Run: Printable(m.Run), Say: Printable(m.Say)}
+	}
+	return f
+}
+
+// Printable is a text of one line, with all else than what is to be seen replaced.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 // String prints the step as an operator would note it down.
@@ -76,7 +98,7 @@ func (o Object) String() string {
 
 func sortFindings(all []Finding) {
 	slices.SortStableFunc(all, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Message, b.Message))
+		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Message, b.Message), cmp.Compare(fmt.Sprint(a.Mend), fmt.Sprint(b.Mend)))
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -106,7 +105,10 @@ func (p *paper) print(cmd *cobra.Command, read func() (examination, error)) erro
 			return err
 		}
 	}
-	said := diagnosis{Findings: seen.findings, Unread: append([]string{}, seen.unread...)}
+	said := diagnosis{Findings: seen.findings, Unread: []string{}}
+	for _, unread := range seen.unread {
+		said.Unread = append(said.Unread, doctor.Printable(unread))
+	}
 	if err := write(cmd.OutOrStdout(), said); err != nil {
 		return err
 	}
@@ -190,16 +192,6 @@ func writeDiagnosis(w io.Writer, d diagnosis) error {
 	for _, unread := range d.Unread {
 		fmt.Fprintf(&b, "Not known: %s\n", unread)
 	}
-	_, err := io.WriteString(w, printable(b.String()))
+	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// printable leaves out what would move the cursor of a terminal: names come from whoever wrote the objects, or the bundle.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\n' && !unicode.IsPrint(r) {
-			return unicode.ReplacementChar
-		}
-		return r
-	}, text)
 }
