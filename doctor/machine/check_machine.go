@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"plinth.dev/plinth/doctor"
 	"plinth.dev/plinth/inventory"
 )
 
-// ipvsInterface is where kube-proxy has the addresses of Services, in mode ipvs.
-const ipvsInterface = "kube-ipvs0"
+// dummies are interfaces on which kube-proxy in mode ipvs and kube-router have the addresses of Services.
+var dummies = []string{"kube-dummy-if", "kube-ipvs0"}
 
 func machineAddressMissing(f Facts) (out []doctor.Finding) {
 	if f.Expected == nil || len(f.Addresses) == 0 { // these could not be read
@@ -40,25 +41,33 @@ func linkDown(f Facts) (out []doctor.Finding) {
 	return out
 }
 
+// vipOnInterface prints no command that takes an address away: without any socket, connections of Services may go by it, which the kernel's
+// tables alone pass on, and whoever set it may do so on each machine.
 func vipOnInterface(f Facts) (out []doctor.Finding) {
 	for _, a := range f.Addresses {
 		pool, has := f.Expected.poolOf(a.Prefix.Addr())
-		if !has || a.Interface == ipvsInterface {
+		if !has || slices.Contains(dummies, a.Interface) {
 			continue
 		}
-		exclude := "put " + a.Prefix.Addr().String() + " into exclude of pool " + pool.Name
-		mend := []doctor.Mend{say("where the machine needs it, as for the API server or by its network configuration, " + exclude)}
-		if a.Prefix.IsSingleIP() && !a.InUse {
-			mend = []doctor.Mend{run("ip address del", a.Prefix.String(), "dev", doctor.Quoted(a.Interface)), say("and if it comes back, stop what sets it, such as kube-vip or keepalived; where that is to stay,", exclude)}
-		}
+		mend := []doctor.Mend{say("where the machine needs it, as for the API server or by its network configuration, put " + a.Prefix.Addr().String() + " into exclude of pool " + pool.Name)}
+		mend = append(mend, say(f.whoBalances()+" by docs/guides/migrate-on-link.md, so that connections outlast it; then ip address del", a.Prefix.String(), "dev", doctor.Quoted(a.Interface), "takes away what is left over"))
 		out = append(out, found(mend, "interface %s has %s of pool %s, so that the kernel answers for it", a.Interface, a.Prefix, pool.Name))
 	}
 	return out
 }
 
+// whoBalances says what to take over from.
+func (f Facts) whoBalances() string {
+	if running := f.running(balancers); len(running) > 0 {
+		return "where a balancer set it, take over from it (" + strings.Join(running, ", ") + " runs here)"
+	}
+	return "where a balancer set it, such as kube-vip or keepalived, take over from it"
+}
+
 // ipvsAnswers: the kernel answers ARP for each of its addresses on every interface, unless arp_ignore is on. Of IPv6 it does not.
 func ipvsAnswers(f Facts) []doctor.Finding {
-	if !slices.ContainsFunc(f.Addresses, func(a Address) bool { return a.Interface == ipvsInterface }) {
+	i := slices.IndexFunc(f.Addresses, func(a Address) bool { return slices.Contains(dummies, a.Interface) })
+	if i < 0 {
 		return nil
 	}
 	for _, l := range f.Expected.links() {
@@ -66,15 +75,15 @@ func ipvsAnswers(f Facts) []doctor.Finding {
 		if !has || l.Self.Is6() || f.Sysctls[arpIgnore] != "0" || f.Sysctls["net/ipv4/conf/"+at.Interface+"/arp_ignore"] != "0" {
 			continue
 		}
-		mend := append([]doctor.Mend{say("set strictARP: true in kube-proxy's configuration, which has it set these in all machines:")}, set(arpIgnore, "1")...)
+		mend := append([]doctor.Mend{say("set strictARP: true in kube-proxy's configuration, which has it set these in all machines; for k3s and RKE2 that is kube-proxy-arg: [ipvs-strict-arp=true] in config.yaml:")}, set(arpIgnore, "1")...)
 		mend = append(mend, set("net/ipv4/conf/all/arp_announce", "2")...)
-		return []doctor.Finding{found(mend, "kube-proxy has VIPs on %s, and without strictARP the kernel answers for them on %s", ipvsInterface, at.Interface)}
+		return []doctor.Finding{found(mend, "VIPs are on %s, and without strictARP the kernel answers for them on %s", f.Addresses[i].Interface, at.Interface)}
 	}
 	return nil
 }
 
 func clockUnsynchronized(f Facts) []doctor.Finding {
-	if !f.Unsynchronized {
+	if !f.Unsynchronized || len(f.running(timekeepers)) > 0 { // it has just begun, or says itself what is wrong
 		return nil
 	}
 	return []doctor.Finding{found([]doctor.Mend{run("timedatectl set-ntp true"), say("or install chrony; where the host of a virtual machine keeps its clock, leave it")}, "the kernel knows nobody that keeps its clock")}

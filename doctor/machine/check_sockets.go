@@ -25,7 +25,7 @@ const bgpPort = 179
 
 // needed are the ports that Plinth's programs listen on, each with what for.
 func (f Facts) needed() map[string]string {
-	all := map[string]string{"TCP 10258": "the controller", "TCP 10268": "the agent"}
+	all := map[string]string{"TCP 10258": "the controller, if that runs here", "TCP 10268": "the agent"}
 	if f.Expected == nil || len(f.Expected.Links) > 0 {
 		all["UDP 3784"] = "BFD" // between machines of a link
 	}
@@ -46,16 +46,23 @@ func (s Socket) isOwn() bool { return s.Program == "" || strings.HasPrefix(s.Pro
 // by names the program of a socket.
 func (s Socket) by() string { return fmt.Sprintf("%s (process %d)", s.Program, s.PID) }
 
-// inTheWay tells whether no other program can listen on the port as Plinth does. The agent answers on 127.0.0.1 alone.
-func (s Socket) inTheWay() bool {
+// inTheWay tells whether Plinth cannot listen on the port beside the socket: the controller and the agent listen on 127.0.0.1 alone, and BFD on
+// the machine's addresses.
+func (f Facts) inTheWay(s Socket) bool {
 	at := s.Local.Addr()
-	return s.Local.Port() != agentPort || at.IsUnspecified() || at == netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	if port := s.Local.Port(); port == controllerPort || port == agentPort {
+		return at.IsUnspecified() || at == netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return at.IsUnspecified() || f.Expected == nil || slices.Contains(f.Expected.Addresses, at.WithZone("")) ||
+		slices.ContainsFunc(f.Expected.Sessions, func(with Session) bool {
+			return with.Local == at.WithZone("") || at.IsLinkLocalUnicast() && with.Address.IsLinkLocalUnicast()
+		})
 }
 
 // elsewhere is how the program of a socket lets go of its port.
 func (s Socket) elsewhere() string {
 	if s.Local.Port() == controllerPort && (s.Program == "k3s" || s.Program == "rke2") {
-		return "start " + s.Program + " with disable-cloud-controller: true (/etc/rancher/" + s.Program + "/config.yaml): its own cloud controller manager has the port"
+		return "its own cloud controller manager has the port: have " + s.Program + " do without it as docs/guides/distributions.md#" + s.Program + " has it, with all that belongs to that"
 	}
 	return "have " + s.by() + " listen on another port, or stop it where it is not needed any more"
 }
@@ -65,7 +72,7 @@ func portHeld(f Facts) (out []doctor.Finding) {
 	told := map[string]bool{}
 	for _, s := range f.Sockets {
 		port := fmt.Sprintf("%s %d", s.Protocol, s.Local.Port())
-		if s.isOwn() || !s.listens() || needed[port] == "" || told[port] || !s.inTheWay() {
+		if s.isOwn() || !s.listens() || needed[port] == "" || told[port] || !f.inTheWay(s) {
 			continue
 		}
 		told[port] = true // of a program that listens in both families, once
@@ -74,14 +81,15 @@ func portHeld(f Facts) (out []doctor.Finding) {
 	return out
 }
 
-// sessionWith is the router of the inventory that a connection is with.
+// sessionWith is the session of the inventory that a connection stands in place of: another address of the machine may have one of its own.
 func (f Facts) sessionWith(s Socket) (Session, bool) {
 	if s.listens() {
 		return Session{}, false
 	}
 	sessions := f.Expected.sessions()
 	i := slices.IndexFunc(sessions, func(with Session) bool {
-		return with.Address.WithZone("") == s.Remote.Addr().WithZone("") && (s.Remote.Port() == with.Port || s.Local.Port() == bgpPort)
+		same := with.Local == s.Local.Addr() || with.Address.IsLinkLocalUnicast()
+		return same && with.Address.WithZone("") == s.Remote.Addr().WithZone("") && (s.Remote.Port() == with.Port || s.Local.Port() == bgpPort)
 	})
 	if i < 0 {
 		return Session{}, false
@@ -103,15 +111,4 @@ func sessionHeldByOther(f Facts) (out []doctor.Finding) {
 			"%s has a connection with router %s, %s", s.by(), with.Router, with.Address))
 	}
 	return out
-}
-
-func speakerListens(f Facts) []doctor.Finding {
-	for _, s := range f.Sockets {
-		same := func(o Socket) bool { _, is := f.sessionWith(o); return is && o.Program == s.Program }
-		if s.Protocol != "TCP" || s.Local.Port() != bgpPort || !s.listens() || s.isOwn() || slices.ContainsFunc(f.Sockets, same) {
-			continue
-		}
-		return []doctor.Finding{found([]doctor.Mend{say("leave " + s.Program + " its own routers, and see that it announces no address of a pool: " + otherSpeakers)}, "%s listens on port 179, as BGP speakers do", s.by())}
-	}
-	return nil
 }

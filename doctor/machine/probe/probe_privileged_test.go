@@ -39,9 +39,8 @@ var troubles = []trouble{
 	{kind: "PortHeld", plays: "tcp 127.0.0.1:10268", byHand: "true"},
 	{kind: "PortHeld", plays: "udp [::]:3784", byHand: "true"},
 	{kind: "SessionHeldByOther", plays: "dial 192.168.1.2:179", byHand: "true"},
-	{kind: "SpeakerListens", plays: "tcp [::]:179", byHand: "true"},
-	{kind: "VIPOnInterface", provoke: "ip addr add 203.0.113.9/32 dev lo"},
-	{kind: "VIPOnInterface", provoke: "ip addr add fd01::203/128 dev eth0 nodad"},
+	{kind: "VIPOnInterface", provoke: "ip addr add 203.0.113.9/32 dev lo", byHand: "ip addr del 203.0.113.9/32 dev lo"},
+	{kind: "VIPOnInterface", provoke: "ip addr add fd01::203/128 dev eth0 nodad", byHand: "ip addr del fd01::203/128 dev eth0"},
 	{kind: "VIPOnInterface", provoke: "ip addr add 192.168.1.203/24 dev eth0", byHand: "ip addr del 192.168.1.203/24 dev eth0"},
 	{kind: "IPVSAnswers", provoke: "ip link add kube-ipvs0 type bridge; ip addr add 192.168.1.201/32 dev kube-ipvs0"},
 	{kind: "PoolAddressAnswered", on: "other", provoke: "ip addr add 192.168.1.209/32 dev eth0", byHand: "ip addr del 192.168.1.209/32 dev eth0"},
@@ -143,18 +142,6 @@ func TestWhatMendsForwardingKeepsTheDefaultRoute(t *testing.T) {
 		t.Errorf("the default route is lost by\n%s", printed(found))
 	}
 	w.well("that", testInventory)
-}
-
-// TestAVIPThatASocketHasIsNotTakenAway: the address may be that of the API server.
-func TestAVIPThatASocketHasIsNotTakenAway(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, worlds+2)
-	w.shell("machine", "ip addr add 192.168.1.205/32 dev eth0")
-	w.play("machine", "tcp 192.168.1.205:6443")
-	found := machine.Examine(w.facts(testInventory))
-	if len(found) != 1 || found[0].Kind != "VIPOnInterface" || len(commandsOf(found)) > 0 {
-		t.Errorf("found\n%s", printed(found))
-	}
 }
 
 // TestWhatMayNotBeLookedAtIsNotTakenForHealthy reads as somebody who may neither open packet sockets nor look at other processes.

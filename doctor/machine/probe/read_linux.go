@@ -33,6 +33,7 @@ func Read(ctx context.Context, inv *inventory.Inventory, name string) (machine.F
 	r.settings()
 	r.sysctls()
 	r.sockets()
+	r.programs()
 	r.features()
 	r.clock()
 	r.routers()

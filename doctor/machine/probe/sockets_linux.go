@@ -37,7 +37,6 @@ func (r *reader) sockets() {
 			continue
 		}
 		if r.unless("sockets of "+table, err) {
-			r.markUsed(string(text))
 			all = append(all, socketsIn(string(text), strings.ToUpper(table[:3]), ports)...)
 		}
 	}
@@ -53,7 +52,6 @@ func (r *reader) sockets() {
 // The states of sockets that count (include/net/tcp_states.h of Linux).
 const (
 	established = "01"
-	timeWait    = "06"
 	unconnected = "07" // of UDP: it takes what comes from anywhere
 	listening   = "0A"
 )
@@ -82,20 +80,6 @@ func socketsIn(text, protocol string, ports []uint16) (all []openSocket) {
 		all = append(all, s)
 	}
 	return all
-}
-
-// markUsed notes of addresses of the machine that sockets have them: not only all addresses, and not of a connection that is over.
-func (r *reader) markUsed(text string) {
-	used := map[netip.Addr]bool{}
-	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); len(fields) > 3 && fields[3] != timeWait {
-			local, _ := addrPortIn(fields[1])
-			used[local.Addr()] = true
-		}
-	}
-	for i, a := range r.facts.Addresses {
-		r.facts.Addresses[i].InUse = a.InUse || used[a.Prefix.Addr()]
-	}
 }
 
 // addrPortIn reads an address as proc(5) has it: words of 32 bits in the machine's order, and a port.
