@@ -67,7 +67,8 @@ Exit codes: 0 nothing was found, 1 something was, 2 not all could be looked at, 
 // diagnosis is what doctor prints.
 type diagnosis struct {
 	Findings []doctor.Finding `json:"findings"`
-	Unread   []string         `json:"unread"` // what could not be looked at, and why
+	Unread   []string         `json:"unread"`          // what could not be looked at, and why
+	Notes    []string         `json:"notes,omitempty"` // how some was looked at
 }
 
 func (d *consultation) run(cmd *cobra.Command, paths []string) error {
@@ -76,7 +77,7 @@ func (d *consultation) run(cmd *cobra.Command, paths []string) error {
 	}
 	return d.paper.print(cmd, func() (examination, error) {
 		seen, err := d.read(cmd, paths)
-		return examination{seen.Bundle, doctor.Examine(seen), seen.Unread}, err
+		return examination{bundle: seen.Bundle, findings: doctor.Examine(seen), unread: seen.Unread}, err
 	})
 }
 
@@ -85,6 +86,7 @@ type examination struct {
 	bundle   func() ([]byte, error)
 	findings []doctor.Finding
 	unread   []string
+	notes    []string
 }
 
 // print has something read and says what was found. Its error has the exit code.
@@ -108,6 +110,9 @@ func (p *paper) print(cmd *cobra.Command, read func() (examination, error)) erro
 	said := diagnosis{Findings: seen.findings, Unread: []string{}}
 	for _, unread := range seen.unread {
 		said.Unread = append(said.Unread, doctor.Printable(unread))
+	}
+	for _, note := range seen.notes {
+		said.Notes = append(said.Notes, doctor.Printable(note))
 	}
 	if err := write(cmd.OutOrStdout(), said); err != nil {
 		return err
@@ -191,6 +196,9 @@ func writeDiagnosis(w io.Writer, d diagnosis) error {
 	}
 	for _, unread := range d.Unread {
 		fmt.Fprintf(&b, "Not known: %s\n", unread)
+	}
+	for _, note := range d.Notes {
+		fmt.Fprintf(&b, "Note: %s\n", note)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

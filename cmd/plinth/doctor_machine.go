@@ -30,8 +30,9 @@ have addresses of pools, routers that do not answer, and what the kernel lacks. 
 plinth explain knows, and what mends it: commands to run on that machine, as root. Nothing is changed.
 
 The machine is that of the inventory with an address of this one, or with its name. Without an inventory only
-what needs none is looked at. On links it asks who has the addresses of pools, at most 1,024 of each, by packets
-that no cache learns from, and it connects to routers with which the machine has no session.
+what needs none is looked at. On links it asks who has the addresses of pools, in at most ten frames a second: of
+a pool with more than 64, for 64 that are spread over it, in about 13 seconds. It connects to routers, unless a BGP
+speaker runs here that has a session with them or may be about to.
 
 With --save-bundle what was read is written to a file, for whoever is asked for help. With --bundle such a file is
 read in place of the machine.
@@ -60,7 +61,7 @@ func (c *checkup) run(cmd *cobra.Command) error {
 	}
 	return c.paper.print(cmd, func() (examination, error) {
 		facts, err := c.read(cmd)
-		return examination{facts.Bundle, machine.Examine(facts), facts.Unread}, err
+		return examination{bundle: facts.Bundle, findings: machine.Examine(facts), unread: facts.Unread, notes: facts.Notes}, err
 	})
 }
 

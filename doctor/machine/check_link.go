@@ -36,6 +36,14 @@ var poolAddressAnswered = answersFor(false, func(f Facts, a Answer) []doctor.Fin
 		"%s of pool %s is answered for on %s by a host that is no machine of the inventory: %s", a.Address, pool.Name, a.Interface, a.MAC)}
 })
 
+func linkUnusable(f Facts) (out []doctor.Finding) {
+	for _, l := range f.Unusable {
+		out = append(out, found([]doctor.Mend{say("have the pool's VIPs announced over BGP (advertise: {via: bgp}), or give the machine an address of an Ethernet interface in " + l.Subnet.String())},
+			"nobody can answer for VIPs of %s on this machine: %s", l.Subnet, l.Detail))
+	}
+	return out
+}
+
 // eachRouter finds something in routers, which have sessions with the machine.
 func eachRouter(find func(Session, Router) []doctor.Finding) func(Facts) []doctor.Finding {
 	return func(f Facts) (out []doctor.Finding) {

@@ -19,10 +19,11 @@ type check struct {
 // ForwardingOff: who turns forwarding on has the kernel forget default routes that it learned by an accept_ra of 1 (rt6_purge_dflt_routers).
 var checks = []check{
 	{"MachineAddressMissing", "No interface has an address that the inventory gives the machine: sessions begin there, and links are told by it.", machineAddressMissing},
-	{"MachineAddressTaken", "Another host of the link answers for the machine's own address.", machineAddressTaken},
+	{"MachineAddressTaken", "Another host of the link answers for the machine's own address of IPv4. Of IPv6 the kernel finds that itself.", machineAddressTaken},
 	{"LinkDown", "An interface with an address of the machine is down, or has no carrier.", linkDown},
 	{"IPv6Missing", "The kernel has no IPv6, and the machine or a pool has an address of it.", ipv6Missing},
 	{"PacketSocketsMissing", "The kernel has no packet sockets (`af_packet`), and VIPs are to be answered for on a link.", packetSocketsMissing},
+	{"LinkUnusable", "VIPs are to be answered for on a link of the machine, and its interface there is not Ethernet, such as WireGuard, IPoIB or PPP.", linkUnusable},
 	{"TCPMD5Missing", "The kernel has no TCP MD5 signatures, and a session has a password.", md5Missing},
 	{"VXLANMissing", "The kernel has no VXLAN, and the pod network is an overlay.", vxlanMissing},
 	{"KernelTooOld", "The kernel is older than 5.2, takes no route of IPv4 by way of a link-local router, and is to have one.", kernelTooOld},
@@ -44,7 +45,7 @@ var checks = []check{
 	{"RouterNotAdjacent", "A router is reached by way of another one, and its session is for one hop.", routerNotAdjacent},
 	{"RouterNotAnswering", "A router does not answer ARP or neighbour discovery on the link.", routerNotAnswering},
 	{"RouterRefuses", "A router refuses connections to its port of BGP.", routerRefuses},
-	{"RouterFiltered", "A router answers on the link, or is routed to, and a connection to its port of BGP gets no answer. It is not tried where the session has a password or `ttlSecurity`, of which routers drop what they do not expect.", routerFiltered},
+	{"RouterFiltered", "A router answers on the link, or is routed to, and a connection to its port of BGP gets no answer. It is not tried where a BGP speaker of the machine may be about to connect, or the session has a password or `ttlSecurity`, of which routers drop what they do not expect.", routerFiltered},
 	{"ClockUnsynchronized", "The kernel says that no program keeps its clock (`STA_UNSYNC`), and none runs that would (chronyd, ntpd, systemd-timesyncd). Certificates and leases need one that is right.", clockUnsynchronized},
 }
 

@@ -18,13 +18,15 @@ type Facts struct {
 	Addresses []Address         `json:"addresses,omitempty"`
 	Sockets   []Socket          `json:"sockets,omitempty"`
 	// Programs are those of [ProgramsRead] that run. Of those that hold what only a network namespace has they are of this one.
-	Programs []string `json:"programs,omitempty"`
-	Answers  []Answer `json:"answers,omitempty"` // of hosts, for addresses of pools and of the machine
-	Routers  []Router `json:"routers,omitempty"`
-	Missing  []string `json:"missing,omitempty"` // of the kernel; see the constants
+	Programs []string       `json:"programs,omitempty"`
+	Answers  []Answer       `json:"answers,omitempty"` // of hosts, for addresses of pools and of the machine
+	Routers  []Router       `json:"routers,omitempty"`
+	Unusable []UnusableLink `json:"unusable,omitempty"`
+	Missing  []string       `json:"missing,omitempty"` // of the kernel; see the constants
 	// Unsynchronized: the kernel says that nobody keeps its clock (STA_UNSYNC of adjtimex).
 	Unsynchronized bool     `json:"unsynchronized,omitempty"`
 	Unread         []string `json:"unread,omitempty"` // what could not be looked at, and why
+	Notes          []string `json:"notes,omitempty"`  // how some was looked at
 }
 
 // What a kernel may lack.
@@ -61,6 +63,12 @@ type Answer struct {
 	Address   netip.Addr `json:"address"`
 	MAC       string     `json:"mac"`
 	Machine   bool       `json:"machine,omitempty"` // it is the MAC of another machine of the inventory
+}
+
+// UnusableLink is a link of the inventory on which nobody can answer for VIPs.
+type UnusableLink struct {
+	Subnet netip.Prefix `json:"subnet"`
+	Detail string       `json:"detail"`
 }
 
 // Router is what was found out of a router of the inventory.

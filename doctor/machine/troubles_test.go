@@ -34,6 +34,9 @@ var troubles = []struct {
 	{"an interface that is down", func(f *Facts) { f.Addresses[0].Up, f.Addresses[0].Carrier = false, false }, "LinkDown", "ip link set eth0 up\n"},
 	{"a kernel without IPv6", func(f *Facts) { f.Missing, f.Addresses = []string{IPv6}, f.Addresses[:1] }, "IPv6Missing", "ipv6.disable=1"},
 	{"a kernel without packet sockets", func(f *Facts) { f.Missing = []string{PacketSockets} }, "PacketSocketsMissing", "modprobe af_packet"},
+	{"WireGuard on a link", func(f *Facts) {
+		f.Unusable = []UnusableLink{{f.Expected.Links[0].Subnet, "wg0 is not an Ethernet interface"}}
+	}, "LinkUnusable", "nobody can answer for VIPs of 192.168.1.0/24 on this machine: wg0 is not an Ethernet interface"},
 	{"a kernel without signatures", func(f *Facts) { f.Missing, f.Expected.Sessions[0].Password = []string{TCPMD5}, true }, "TCPMD5Missing", "CONFIG_TCP_MD5SIG"},
 	{"a kernel without VXLAN", func(f *Facts) { f.Missing, f.Expected.Mode = []string{VXLAN}, "overlay" }, "VXLANMissing", "modules-extra"},
 	{"an old kernel", func(f *Facts) { f.Kernel, f.Expected.Mode = "5.1-rc1", "fabric"; f.router(0).linkLocal() }, "KernelTooOld", "Linux 5.1-rc1 takes no route"},

@@ -57,8 +57,9 @@ func (r *Responder) AskAll(ctx context.Context, subnet netip.Prefix, addr netip.
 }
 
 // Probe is [Responder.Ask] without a word of who asks: by an ARP probe (RFC 5227, section
-// 2.1.1) or by the solicitation of duplicate address detection (RFC 4862, section 5.4.2), so
-// that no cache learns anything.
+// 2.1.1), of which no cache learns anything, or by the solicitation of duplicate address detection
+// (RFC 4862, section 5.4.2). Whoever has an address of IPv6 answers that to all hosts and overrides
+// what their caches have (RFC 4861, section 7.2.4): who only wants to know takes [Responder.Ask].
 func (r *Responder) Probe(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]MAC, error) {
 	return r.ask(ctx, subnet, addr, tries, every, inquiry{anonymous: true})
 }

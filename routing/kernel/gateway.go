@@ -48,12 +48,17 @@ func GatewaysOn(subnet netip.Prefix, self netip.Addr) (all []netip.Addr, err err
 }
 
 // Towards asks the kernel which link a packet to an address would leave by, and the next hop where the address is not on that link. Without a
-// route, or with one that discards what it takes, the link is empty.
-func Towards(addr netip.Addr) (device string, gateway netip.Addr, err error) {
+// route, or with one that discards what it takes, the link is empty. The packet has an address of the machine as its source; invalid: the kernel
+// chooses one.
+func Towards(addr, from netip.Addr) (device string, gateway netip.Addr, err error) {
 	if addr.Zone() != "" {
 		return addr.Zone(), netip.Addr{}, nil
 	}
-	found, err := netlink.RouteGet(addr.AsSlice())
+	options := &netlink.RouteGetOptions{}
+	if from.IsValid() {
+		options.SrcAddr = from.AsSlice()
+	}
+	found, err := netlink.RouteGetWithOptions(addr.AsSlice(), options)
 	for _, none := range []error{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EINVAL, unix.EACCES} { // of no route, and of those that are unreachable, a blackhole or prohibit
 		if errors.Is(err, none) {
 			return "", netip.Addr{}, nil

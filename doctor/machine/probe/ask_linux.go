@@ -3,70 +3,37 @@ package probe
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"plinth.dev/plinth/doctor/machine"
-	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/onlink"
-	"plinth.dev/plinth/routing/kernel"
 )
 
 const (
-	// askTries and askEvery are how an address is asked for: RFC 5227 waits longer, for hosts that sleep.
+	// askTries is how often an address is asked for that nobody answers for.
 	askTries = 2
-	askEvery = 150 * time.Millisecond
-	// askAtOnce is how many addresses are asked for at a time: about 400 frames a second.
-	askAtOnce = 64
-	// askMost bounds the addresses of a pool that are asked for.
-	askMost = 1024
-	// connectWithin is how long a router has to answer a connection.
-	connectWithin = time.Second
+	// askEvery is the time between two frames on a link, and how long an answer is waited for. Switches that inspect ARP take 15 frames a second
+	// of a port, and shut one that sends more.
+	askEvery = 100 * time.Millisecond
+	// askMost bounds the addresses of a pool that are asked for on a link: about 13 seconds.
+	askMost = 64
+	// askMostOfLink bounds those of all pools.
+	askMostOfLink = 256
 )
 
-// routers finds the way to each router.
-func (r *reader) routers() {
-	if r.facts.Expected == nil {
-		return
-	}
-	for _, s := range r.facts.Expected.Sessions {
-		router := machine.Router{Name: s.Router, Address: s.Address}
-		if subnet, on := r.subnetOf(s.Address); subnet.IsValid() {
-			router.OnLink = on.Interface
-		}
-		var err error
-		router.Device, router.Gateway, err = kernel.Towards(s.Address)
-		if r.unless("the route to router "+s.Router, err) {
-			r.facts.Routers = append(r.facts.Routers, router)
-		}
-	}
-}
-
-// subnetOf is the subnet of an interface that has an address in it, other than its own.
-func (r *reader) subnetOf(a netip.Addr) (netip.Prefix, machine.Address) {
-	for _, at := range r.facts.Addresses {
-		if at.Up && !at.Prefix.IsSingleIP() && at.Prefix.Contains(a) && !a.IsLinkLocalUnicast() {
-			return at.Prefix.Masked(), at
-		}
-	}
-	return netip.Prefix{}, machine.Address{}
-}
-
-// configs are the links to ask on: those of the inventory, and those of routers.
+// configs are the links to ask on: those of the inventory, and those of routers. They have no machines, whom a responder would ask all at once.
 func (r *reader) configs() (all []onlink.Config) {
 	for _, l := range r.facts.Expected.Links {
-		all = append(all, onlink.Config{Link: onlink.Link{Subnet: l.Subnet, Self: l.Self}, Machines: l.Machines})
+		all = append(all, onlink.Config{Link: onlink.Link{Subnet: l.Subnet, Self: l.Self}})
 	}
-	for _, router := range r.facts.Routers {
-		subnet, at := r.subnetOf(router.Address)
+	for _, s := range r.facts.Expected.Sessions {
+		subnet, at := r.subnetOf(s)
 		same := func(c onlink.Config) bool { return c.Subnet == subnet }
 		if subnet.IsValid() && !slices.ContainsFunc(all, same) {
 			all = append(all, onlink.Config{Link: onlink.Link{Subnet: subnet, Self: at.Prefix.Addr()}})
@@ -75,14 +42,7 @@ func (r *reader) configs() (all []onlink.Config) {
 	return all
 }
 
-// question is one to be asked on a link.
-type question struct {
-	subnet netip.Prefix
-	on     string // the interface
-	addr   netip.Addr
-}
-
-// ask asks on links for addresses of pools, of the machine and of routers.
+// ask asks on links for addresses of pools, of the machine and of routers: on all links at the same time.
 func (r *reader) ask(ctx context.Context) {
 	if r.facts.Expected == nil || slices.ContainsFunc(r.facts.Unread, func(s string) bool { return strings.HasPrefix(s, "who answers") }) {
 		return
@@ -93,172 +53,143 @@ func (r *reader) ask(ctx context.Context) {
 	if !r.unless("links", responder.Set(ctx, configs)) {
 		return
 	}
-	works := map[netip.Prefix]string{} // and the name of its interface
-	for _, state := range responder.State() {
-		switch state.Reason {
-		case "":
-			works[state.Subnet] = state.Interface
-		case lb.NoInterface, lb.NoCarrier: // which other findings tell
-		default:
-			r.facts.Unread = append(r.facts.Unread, fmt.Sprintf("who answers on %s: %s %s", state.Subnet, state.Reason, state.Detail))
-		}
+	links := r.linksThatWork(responder)
+	var asking sync.WaitGroup
+	for _, l := range links {
+		asking.Go(func() { l.ask(ctx) })
 	}
-	askMachines(ctx, responder, configs)
-	answers := each(r.questions(configs, works), func(q question) []onlink.MAC {
-		macs, _ := responder.Probe(ctx, q.subnet, q.addr, askTries, askEvery) // an error is the context's, or a link's that has just gone
-		return macs
-	})
-	for q, macs := range answers {
-		for _, mac := range macs {
-			_, known := responder.Machine(q.subnet, mac)
-			r.facts.Answers = append(r.facts.Answers, machine.Answer{Interface: q.on, Address: q.addr, MAC: mac.String(), Machine: known})
+	asking.Wait()
+	for _, l := range links {
+		r.facts.Answers = append(r.facts.Answers, l.answers...)
+		r.unless(fmt.Sprintf("who answers on %s", l.config.Subnet), l.err)
+		for _, router := range l.routers {
+			i := slices.IndexFunc(r.facts.Routers, func(have machine.Router) bool { return have.Name == router.Name && have.Address == router.Address })
+			r.facts.Routers[i] = router
 		}
 	}
 	slices.SortFunc(r.facts.Answers, func(a, b machine.Answer) int {
 		return cmp.Or(a.Address.Compare(b.Address), strings.Compare(a.MAC, b.MAC))
 	})
-	r.askRouters(ctx, responder, works)
 }
 
-// each asks questions, some at a time, and returns the answers that there are.
-func each(all []question, ask func(question) []onlink.MAC) map[question][]onlink.MAC {
-	var mu sync.Mutex
-	var asking sync.WaitGroup
-	answers := map[question][]onlink.MAC{}
-	places := make(chan struct{}, askAtOnce)
-	for _, q := range all {
-		places <- struct{}{}
-		asking.Go(func() {
-			defer func() { <-places }()
-			if macs := ask(q); len(macs) > 0 {
-				mu.Lock()
-				defer mu.Unlock()
-				answers[q] = macs
+// linksThatWork are those to ask on, each with what to ask for. Of the others it notes why.
+func (r *reader) linksThatWork(responder *onlink.Responder) (all []*askedLink) {
+	for _, state := range responder.State() {
+		i := slices.IndexFunc(r.facts.Expected.Links, func(l machine.Link) bool { return l.Subnet == state.Subnet })
+		switch {
+		case state.Reason == "":
+			l := &askedLink{every: r.every, responder: responder, config: state.Link, on: state.Interface, routers: r.routersOn(state.Subnet)}
+			if i >= 0 { // else VIPs are announced over BGP there
+				l.machines, l.pools = r.facts.Expected.Links[i].Machines, r.sampled(state.Subnet)
 			}
-		})
-	}
-	asking.Wait()
-	return answers
-}
-
-// askMachines has the responder learn the MACs of the machines.
-func askMachines(ctx context.Context, responder *onlink.Responder, configs []onlink.Config) {
-	var all []question
-	for _, c := range configs {
-		for _, m := range c.Machines {
-			all = append(all, question{subnet: c.Subnet, addr: m})
-		}
-	}
-	each(all, func(q question) []onlink.MAC {
-		macs, _ := responder.Ask(ctx, q.subnet, q.addr, askTries, askEvery)
-		return macs
-	})
-}
-
-// questions are for the machine's own addresses, and those of pools on links that work.
-func (r *reader) questions(configs []onlink.Config, works map[netip.Prefix]string) (all []question) {
-	for _, c := range configs {
-		on := works[c.Subnet]
-		if on == "" {
-			continue
-		}
-		all = append(all, question{c.Subnet, on, c.Self})
-		if !slices.ContainsFunc(r.facts.Expected.Links, func(l machine.Link) bool { return l.Subnet == c.Subnet }) {
-			continue // VIPs are announced over BGP there
-		}
-		for _, p := range r.facts.Expected.Pools {
-			addrs, rest := addressesIn(p, c.Subnet)
-			if rest {
-				r.facts.Unread = append(r.facts.Unread, fmt.Sprintf("who answers for pool %s on %s: more than the first %d addresses", p.Name, c.Subnet, askMost))
+			all = append(all, l)
+		case state.Reason == lb.NoCarrier: // which another finding tells
+		case state.Reason == lb.NoInterface && i >= 0:
+			if r.hasAddress(state.Self) { // else another finding tells that
+				r.facts.Unusable = append(r.facts.Unusable, machine.UnusableLink{Subnet: state.Subnet, Detail: state.Detail})
 			}
-			for _, a := range addrs {
-				all = append(all, question{c.Subnet, on, a})
-			}
+		case state.Reason != lb.NoInterface:
+			r.facts.Unread = append(r.facts.Unread, fmt.Sprintf("who answers on %s: %s %s", state.Subnet, state.Reason, state.Detail))
 		}
 	}
 	return all
 }
 
-// addressesIn are the first addresses of a pool in a subnet, and whether there are more.
-func addressesIn(p machine.Pool, subnet netip.Prefix) (all []netip.Addr, more bool) {
-	within := inventory.RangeOf(subnet)
-	for _, some := range p.Ranges {
-		if !some.Overlaps(within) {
-			continue
-		}
-		first := some.First
-		if within.First.Compare(first) > 0 {
-			first = within.First
-		}
-		for a := first; a.IsValid() && some.Contains(a) && subnet.Contains(a); a = a.Next() {
-			if i := slices.IndexFunc(p.Exclude, func(x inventory.Range) bool { return x.Contains(a) }); i >= 0 {
-				a = p.Exclude[i].Last
-				continue
-			}
-			if len(all) == askMost {
-				return all, true
-			}
-			all = append(all, a)
+// sampled are the addresses of pools to ask for on a link. It notes of which pools these are not all.
+func (r *reader) sampled(subnet netip.Prefix) (all []netip.Addr) {
+	var inSubnet []machine.Pool
+	for _, p := range r.facts.Expected.Pools {
+		if len(segments(p, subnet)) > 0 {
+			inSubnet = append(inSubnet, p)
 		}
 	}
-	return all, false
+	for _, p := range inSubnet {
+		some, rest := spread(segments(p, subnet), max(1, min(askMost, askMostOfLink/len(inSubnet))))
+		if rest {
+			r.facts.Notes = append(r.facts.Notes, fmt.Sprintf("of pool %s, %d addresses were asked for on %s, spread over all of it", p.Name, len(some), subnet))
+		}
+		all = append(all, some...)
+	}
+	return all
 }
 
-// askRouters asks for those in a subnet of the machine's.
-func (r *reader) askRouters(ctx context.Context, responder *onlink.Responder, works map[netip.Prefix]string) {
-	for i, router := range r.facts.Routers {
-		subnet, _ := r.subnetOf(router.Address)
-		if works[subnet] == "" {
-			continue
-		}
-		macs, err := responder.Ask(ctx, subnet, router.Address, askTries, askEvery)
-		if err != nil {
-			continue
-		}
-		r.facts.Routers[i].Asked = true
-		if len(macs) > 0 {
-			r.facts.Routers[i].MAC = macs[0].String()
+// askedLink is one link with what to ask for and what was answered.
+type askedLink struct {
+	responder *onlink.Responder
+	config    onlink.Link
+	on        string // the interface
+	pools     []netip.Addr
+	machines  []netip.Addr
+	every     time.Duration // between two frames
+	next      time.Time     // when the next frame may be sent
+	answers   []machine.Answer
+	routers   []machine.Router
+	err       error // the first
+}
+
+// ask asks for all, one after the other. The machine's own address of IPv6 is left out: only as nobody could the machine ask for it, and whoever has it would
+// answer that to all hosts (RFC 4861, section 7.2.4), which would send there from then on. The kernel has asked so itself (RFC 4862, section 5.4).
+func (l *askedLink) ask(ctx context.Context) {
+	all := l.pools
+	if l.config.Self.Is4() {
+		all = append([]netip.Addr{l.config.Self}, all...)
+	}
+	for _, a := range all {
+		if mac, answered := l.who(ctx, a); answered {
+			l.answers = append(l.answers, machine.Answer{Interface: l.on, Address: a, MAC: mac.String()})
 		}
 	}
-}
-
-// connect tries routers with which the machine has no session: a connection beside one would end it at routers that take it for a restart
-// (RFC 4724, section 5). Where the router has to know a password or the TTL it drops what this would send.
-func (r *reader) connect(ctx context.Context) {
-	for i, router := range r.facts.Routers {
-		session := r.facts.Expected.Sessions[slices.IndexFunc(r.facts.Expected.Sessions, func(s machine.Session) bool { return s.Router == router.Name && s.Address == router.Address })]
-		speaks := slices.ContainsFunc(r.facts.Sockets, func(s machine.Socket) bool {
-			return s.Remote.IsValid() && s.Remote.Addr().WithZone("") == router.Address.WithZone("")
-		})
-		elsewhere := router.OnLink != "" && router.OnLink != router.Device
-		if speaks || session.Password || session.Secured || elsewhere || !r.sends(router.Device) || router.Asked && router.MAC == "" {
-			continue
+	l.findMachines(ctx)
+	for i, router := range l.routers {
+		if mac, answered := l.who(ctx, router.Address); answered {
+			l.routers[i].MAC = mac.String()
 		}
-		r.facts.Routers[i].Connect = dial(ctx, session)
+		l.routers[i].Asked = l.err == nil
 	}
 }
 
-// sends tells whether what is sent by an interface leaves it.
-func (r *reader) sends(device string) bool {
-	return slices.ContainsFunc(r.facts.Addresses, func(a machine.Address) bool { return a.Interface == device && a.Up && a.Carrier })
+// findMachines asks machines for their MACs, if any host answered whose MAC is to be told.
+func (l *askedLink) findMachines(ctx context.Context) {
+	stranger := func(a machine.Answer) bool { return !a.Machine }
+	for _, m := range l.machines {
+		if !slices.ContainsFunc(l.answers, stranger) {
+			return
+		}
+		mac, answered := l.who(ctx, m)
+		for i, a := range l.answers {
+			l.answers[i].Machine = a.Machine || answered && a.MAC == mac.String()
+		}
+	}
 }
 
-// dial connects, and hangs up at once.
-func dial(ctx context.Context, s machine.Session) machine.Connect {
-	dialer := net.Dialer{Timeout: connectWithin}
-	if s.Address.Zone() == "" {
-		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(s.Local, 0))
+// who asks for an address: of IPv4 as nobody, so that no cache learns anything (RFC 5227), and of IPv6 as itself, since the answer to nobody goes to
+// all hosts and changes their caches.
+func (l *askedLink) who(ctx context.Context, a netip.Addr) (onlink.MAC, bool) {
+	ask := l.responder.Ask
+	if a.Is4() {
+		ask = l.responder.Probe
 	}
-	c, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(s.Address, s.Port).String())
-	var timeout net.Error
-	switch {
-	case err == nil:
-		c.Close()
-		return machine.Accepted
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return machine.Refused
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, syscall.EHOSTUNREACH):
-		return machine.Silent
+	for range askTries {
+		if l.err != nil || !l.turn(ctx) {
+			break
+		}
+		macs, err := ask(ctx, l.config.Subnet, a, 1, l.every)
+		if l.err = err; len(macs) > 0 {
+			return macs[0], true
+		}
 	}
-	return machine.NotTried // as without the machine's address, which another finding tells
+	return onlink.MAC{}, false
+}
+
+// turn waits until the next frame may be sent, and tells whether that has come.
+func (l *askedLink) turn(ctx context.Context) bool {
+	timer := time.NewTimer(time.Until(l.next))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		l.next = time.Now().Add(l.every)
+		return true
+	}
 }

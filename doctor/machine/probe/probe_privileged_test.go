@@ -43,8 +43,8 @@ var troubles = []trouble{
 	{kind: "VIPOnInterface", provoke: "ip addr add fd01::203/128 dev eth0 nodad", byHand: "ip addr del fd01::203/128 dev eth0"},
 	{kind: "VIPOnInterface", provoke: "ip addr add 192.168.1.203/24 dev eth0", byHand: "ip addr del 192.168.1.203/24 dev eth0"},
 	{kind: "IPVSAnswers", provoke: "ip link add kube-ipvs0 type bridge; ip addr add 192.168.1.201/32 dev kube-ipvs0"},
-	{kind: "PoolAddressAnswered", on: "other", provoke: "ip addr add 192.168.1.209/32 dev eth0", byHand: "ip addr del 192.168.1.209/32 dev eth0"},
-	{kind: "PoolAddressAnswered", on: "other", provoke: "ip addr add fd01::207/128 dev eth0 nodad", byHand: "ip addr del fd01::207/128 dev eth0"},
+	{kind: "PoolAddressAnswered", on: "other", provoke: "ip addr add 192.168.1.202/32 dev eth0", byHand: "ip addr del 192.168.1.202/32 dev eth0"},
+	{kind: "PoolAddressAnswered", on: "other", provoke: "ip addr add fd01::202/128 dev eth0 nodad", byHand: "ip addr del fd01::202/128 dev eth0"},
 	{kind: "MachineAddressTaken", on: "other", provoke: "ip addr add 192.168.1.11/32 dev eth0", byHand: "ip addr del 192.168.1.11/32 dev eth0"},
 	{kind: "MachineAddressMissing", provoke: "ip addr del fd01::11/64 dev eth0", byHand: "ip addr add fd01::11/64 dev eth0 nodad"},
 	{kind: "LinkDown", on: "routers", provoke: "ip link set machine down", byHand: "ip link set machine up"},
@@ -142,6 +142,25 @@ func TestWhatMendsForwardingKeepsTheDefaultRoute(t *testing.T) {
 		t.Errorf("the default route is lost by\n%s", printed(found))
 	}
 	w.well("that", testInventory)
+}
+
+// TestNoConnectionIsTriedWhereASpeakerRuns: it may be about to connect, and the router would take one of the two for a restart.
+func TestNoConnectionIsTriedWhereASpeakerRuns(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, worlds+2)
+	w.shell("machine", "cp /bin/sleep "+w.folder+"/bird")
+	speaker := w.in("machine", w.folder+"/bird", "600")
+	if err := speaker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { end(speaker) })
+	inventory := strings.Replace(testInventory, "address: 192.168.1.2,", "address: 192.168.1.2, port: 1789,", 1)
+	want := "whether router tor2, 192.168.1.2, takes connections: bird runs here, and may be about to connect"
+	wait.True(t, 8*time.Second, 20*time.Millisecond, "it says "+want, func() (bool, string) {
+		facts := w.facts(inventory)
+		unread := strings.Join(facts.Unread, "\n")
+		return len(machine.Examine(facts)) == 0 && strings.Contains(unread, want), printed(machine.Examine(facts)) + unread
+	})
 }
 
 // TestWhatMayNotBeLookedAtIsNotTakenForHealthy reads as somebody who may neither open packet sockets nor look at other processes.

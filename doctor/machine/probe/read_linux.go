@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +25,10 @@ import (
 // Read reads the machine that it runs on, in its network namespace. Of the inventory, nil if there is none, the machine has the name; empty:
 // it is told by its addresses, or else by the name of the host. Only the context ends it early; what cannot be read is noted.
 func Read(ctx context.Context, inv *inventory.Inventory, name string) (machine.Facts, error) {
-	r := reader{}
+	return (&reader{every: askEvery}).read(ctx, inv, name)
+}
+
+func (r *reader) read(ctx context.Context, inv *inventory.Inventory, name string) (machine.Facts, error) {
 	r.host()
 	r.addresses()
 	if err := r.expect(inv, name); err != nil {
@@ -44,7 +48,11 @@ func Read(ctx context.Context, inv *inventory.Inventory, name string) (machine.F
 }
 
 // reader fills the facts.
-type reader struct{ facts machine.Facts }
+type reader struct {
+	facts  machine.Facts
+	hidden bool          // some of the machine's processes are
+	every  time.Duration // between two frames on a link
+}
 
 // unless notes what could not be looked at.
 func (r *reader) unless(what string, err error) bool {

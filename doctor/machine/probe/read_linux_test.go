@@ -1,11 +1,15 @@
 package probe
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/doctor/machine"
 	"plinth.dev/plinth/inventory"
@@ -54,19 +58,96 @@ func TestAddressesOfAPoolAreThoseOfTheSubnet(t *testing.T) {
 	}{
 		{"192.168.1.200-192.168.1.203", "192.168.1.201/32", "192.168.1.0/24", "3 192.168.1.200 192.168.1.203 false"},
 		{"192.168.0.0/16", "", "192.168.1.0/30", "4 192.168.1.0 192.168.1.3 false"},
-		{"fd01::/96", "fd01::1-fd01::ffff:ff00", "fd01::/64", "256 fd01:: fd01::ffff:ffff false"},
+		{"192.168.1.7/32", "", "192.168.1.0/24", "1 192.168.1.7 192.168.1.7 false"},
+		{"fd01::/96", "fd01::10-fd01::ffff:ffdf", "fd01::/64", "48 fd01:: fd01::ffff:ffff false"},
 		{"203.0.113.0/24", "", "192.168.1.0/24", "0"},
-		{"fd01::/64", "", "fd01::/64", "1024 fd01:: fd01::3ff true"},
-		{"fd01::/118", "", "fd01::/64", "1024 fd01:: fd01::3ff false"},
+		{"192.168.1.0/24", "192.168.1.0/24", "192.168.1.0/24", "0"},
+		{"192.168.1.0/24 192.168.2.0/24", "", "192.168.0.0/16", "64 192.168.1.0 192.168.2.255 true"},
+		{"fd01::/64", "", "fd01::/64", "64 fd01:: fd01::ffff:ffff:ffff:fffe true"},
+		{"fd01::/122", "", "fd01::/64", "64 fd01:: fd01::3f false"},
 	} {
-		p := machine.Pool{Ranges: ranges(t, c.ranges), Exclude: ranges(t, c.exclude)}
-		all, more := addressesIn(p, netip.MustParsePrefix(c.subnet))
-		got := fmt.Sprint(len(all))
-		if len(all) > 0 {
-			got = fmt.Sprint(len(all), all[0], all[len(all)-1], more)
+		all := segments(machine.Pool{Ranges: ranges(t, c.ranges), Exclude: ranges(t, c.exclude)}, netip.MustParsePrefix(c.subnet))
+		some, more := spread(all, 64)
+		got := fmt.Sprint(len(some))
+		if len(some) > 0 {
+			got = fmt.Sprint(len(some), some[0], some[len(some)-1], more)
 		}
 		if got = strings.NewReplacer("{", "", "}", "").Replace(got); got != c.want {
 			t.Errorf("%+v: %s", c, got)
+		}
+	}
+}
+
+// TestASampleIsOfThePoolAndHasNoAddressTwice is its law.
+func TestASampleIsOfThePoolAndHasNoAddressTwice(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		first := rapid.Uint8().Draw(r, "first")
+		last := rapid.Uint8Min(first).Draw(r, "last")
+		pool := machine.Pool{Ranges: []inventory.Range{{First: netip.AddrFrom4([4]byte{10, 0, 0, first}), Last: netip.AddrFrom4([4]byte{10, 0, 1, last})}},
+			Exclude: []inventory.Range{{First: netip.AddrFrom4([4]byte{10, 0, 0, last}), Last: netip.AddrFrom4([4]byte{10, 0, 1, first})}}}
+		size := uint64(0)
+		all := segments(pool, netip.MustParsePrefix("10.0.0.0/8"))
+		for _, s := range all {
+			size += s.Size()
+		}
+		most := rapid.IntRange(1, 400).Draw(r, "most")
+		some, more := spread(all, most)
+		seen := map[netip.Addr]bool{}
+		for _, a := range some {
+			if seen[a] || !pool.Covers(a) {
+				r.Errorf("%v of %+v", a, pool)
+			}
+			seen[a] = true
+		}
+		if uint64(len(some)) != min(size, uint64(most)) || more != (size > uint64(most)) {
+			r.Errorf("%d of %d, more: %v", len(some), size, more)
+		}
+	})
+}
+
+func TestAConnectionThatIsAboutToBeCounts(t *testing.T) {
+	for state, want := range map[string]bool{established: true, synSent: true, synReceived: true, listening: false, "06": false} {
+		for _, at := range []string{"10.0.0.2:40000", "[::ffff:10.0.0.2]:179"} {
+			text := fmt.Sprintf("   0: %s %s %s 0 0 0 0 0 4711\n", inTable("10.0.0.1:41000"), inTable(at), state)
+			if got := isConnected(text, netip.MustParseAddr("10.0.0.2")); got != want {
+				t.Errorf("%s in state %s: %v", at, state, got)
+			}
+			if isConnected(text, netip.MustParseAddr("10.0.0.3")) {
+				t.Errorf("%s is taken for another", at)
+			}
+		}
+	}
+}
+
+func TestALinkIsAskedInTenFramesASecond(t *testing.T) {
+	l := askedLink{every: askEvery}
+	begun := time.Now()
+	for range 4 {
+		if !l.turn(t.Context()) {
+			t.Fatal("the context ended")
+		}
+	}
+	if took := time.Since(begun); took < 3*100*time.Millisecond {
+		t.Errorf("four frames are sent in %v", took)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if l.next = time.Now().Add(time.Hour); l.turn(ended) {
+		t.Error("a frame is sent after the end")
+	}
+}
+
+// TestTheLinkOfARouterIsThatOfItsSession: of several subnets that have the router, the longest one otherwise.
+func TestTheLinkOfARouterIsThatOfItsSession(t *testing.T) {
+	r := reader{}
+	for _, at := range []string{"a 10.0.0.11/8", "b 10.1.0.11/16", "c 10.1.0.12/16", "d 10.1.0.13/32"} {
+		name, prefix, _ := strings.Cut(at, " ")
+		r.facts.Addresses = append(r.facts.Addresses, machine.Address{Interface: name, Prefix: netip.MustParsePrefix(prefix), Up: true})
+	}
+	for local, want := range map[string]string{"10.0.0.11": "a", "10.1.0.12": "c", "10.1.0.13": "b", "192.0.2.1": "b"} {
+		_, at := r.subnetOf(machine.Session{Address: netip.MustParseAddr("10.1.0.1"), Local: netip.MustParseAddr(local)})
+		if at.Interface != want {
+			t.Errorf("from %s it is %q, want %s", local, at.Interface, want)
 		}
 	}
 }

@@ -31,16 +31,18 @@ func (r *reader) sockets() {
 		}
 	}
 	var all []openSocket
+	var inodes []string
 	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
 		text, err := os.ReadFile("/proc/thread-self/net/" + table)
 		if os.IsNotExist(err) { // without IPv6
 			continue
 		}
 		if r.unless("sockets of "+table, err) {
+			inodes = append(inodes, inodesIn(string(text))...)
 			all = append(all, socketsIn(string(text), strings.ToUpper(table[:3]), ports)...)
 		}
 	}
-	r.findPrograms(all)
+	r.findPrograms(all, inodes)
 	for _, s := range all {
 		r.facts.Sockets = append(r.facts.Sockets, s.Socket)
 	}
@@ -52,6 +54,8 @@ func (r *reader) sockets() {
 // The states of sockets that count (include/net/tcp_states.h of Linux).
 const (
 	established = "01"
+	synSent     = "02"
+	synReceived = "03"
 	unconnected = "07" // of UDP: it takes what comes from anywhere
 	listening   = "0A"
 )
@@ -97,11 +101,22 @@ func addrPortIn(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(number)), ok
 }
 
-// findPrograms finds out whose the sockets are. Of processes that it may not look at it notes so, where a socket is left over.
-func (r *reader) findPrograms(all []openSocket) {
-	if len(all) == 0 {
-		return
+// inodesIn are the numbers of all sockets of a table that processes have.
+func inodesIn(text string) (all []string) {
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) > 9 && fields[9] != "0" && fields[9] != "inode" {
+			all = append(all, fields[9])
+		}
 	}
+	return all
+}
+
+// firstPIDs is how the kernel calls the PID namespace of the computer (PROC_PID_INIT_INO), in which all processes are seen.
+const firstPIDs = "pid:[4026531836]"
+
+// findPrograms finds out whose the sockets are, and whether some of all belong to processes that are not seen here. Of processes that it may not
+// look at it notes so, where a socket is left over.
+func (r *reader) findPrograms(all []openSocket, inodes []string) {
 	links, err := filepath.Glob("/proc/[0-9]*/fd")
 	r.unless("programs with sockets", err)
 	owners := map[string]int{}
@@ -115,6 +130,8 @@ func (r *reader) findPrograms(all []openSocket) {
 			owners[inode] = pid
 		}
 	}
+	seen, _ := os.Readlink("/proc/self/ns/pid")
+	r.hidden = seen != firstPIDs && slices.ContainsFunc(inodes, func(inode string) bool { return owners[inode] == 0 })
 	for i, s := range all {
 		pid, known := owners[s.inode]
 		if known {

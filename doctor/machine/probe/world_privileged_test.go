@@ -30,8 +30,8 @@ spec:
   racks:
     - {name: shelf, subnets: [192.168.1.0/24, "fd01::/64"], machines: [{name: w1, addresses: [192.168.1.11, "fd01::11"]}]}
   pools:
-    - {name: lan, addresses: [192.168.1.200-192.168.1.209], advertise: {via: link}}
-    - {name: lan6, addresses: ["fd01::200/125"], advertise: {via: link}}
+    - {name: lan, addresses: [192.168.1.200-192.168.1.203], advertise: {via: link}}
+    - {name: lan6, addresses: ["fd01::200/126"], advertise: {via: link}}
     - {name: public, addresses: [203.0.113.0/24], advertise: {via: bgp}}
 `
 
@@ -160,7 +160,7 @@ func (w *world) facts(inventory string, before ...string) machine.Facts {
 // well waits until nothing is found.
 func (w *world) well(after, inventory string) {
 	w.Helper()
-	wait.True(w, 2*time.Second, 20*time.Millisecond, "nothing is found after "+after, func() (bool, string) {
+	wait.True(w, 8*time.Second, 20*time.Millisecond, "nothing is found after "+after, func() (bool, string) {
 		facts := w.facts(inventory)
 		seen := printed(machine.Examine(facts)) + strings.Join(facts.Unread, "\n")
 		return seen == "", seen
