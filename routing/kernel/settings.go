@@ -67,7 +67,7 @@ func BadSettings(addrs []netip.Addr, routes []routing.Route) ([]Setting, error) 
 		check.ipv4(devices, routes)
 	}
 	if slices.ContainsFunc(addrs, netip.Addr.Is6) {
-		check.ipv6(devices)
+		check.ipv6()
 	}
 	slices.SortFunc(check.found, order)
 	return check.found, check.err
@@ -105,15 +105,36 @@ func (c *checker) ipv4(devices []string, routes []routing.Route) {
 	}
 }
 
-// ipv6 checks the links, and those that a router advertisement gave a default route over. Of
+// ipv6 checks the links that a router advertisement gave a default route over, or an address that
+// runs out as well. Others are not to take what is advertised there. Of
 // one link alone the kernel does not ask whether it forwards.
-func (c *checker) ipv6(devices []string) {
+func (c *checker) ipv6() {
 	c.not("net/ipv6/conf/all/forwarding", "0", "1", whyForward)
 	advertised, err := advertisedOver()
-	c.err = errors.Join(c.err, err)
-	for _, d := range sortedOnce(append(advertised, devices...)) {
+	configured, err2 := autoconfigured()
+	c.err = errors.Join(c.err, err, err2)
+	for _, d := range sortedOnce(append(advertised, configured...)) {
 		c.not("net/ipv6/conf/"+d+"/accept_ra", "1", "2", whyRA)
 	}
+}
+
+// autoconfigured are the names of the links with an address of IPv6 that has a lifetime (RFC 4862, section 5.5.3).
+func autoconfigured() (names []string, err error) {
+	all, err := netlink.AddrList(nil, netlink.FAMILY_V6)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all {
+		if a.Flags&unix.IFA_F_PERMANENT != 0 || a.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		link, err := netlink.LinkByIndex(a.LinkIndex)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, link.Attrs().Name)
+	}
+	return names, nil
 }
 
 func sortedOnce(names []string) []string {

@@ -62,8 +62,9 @@ func TestSettingsOfTheLinksThatPacketsTakeAreNamed(t *testing.T) {
 		{"nor will links that are yet to come", map[string]string{"net/ipv4/conf/default/forwarding": "0"}, "", nil, []string{"net/ipv4/conf/default/forwarding"}},
 		{"a link that nothing of ours takes does not forward", map[string]string{"net/ipv4/conf/side0/forwarding": "0"}, "", nil, nil},
 		{"the link of a link-local router does not", map[string]string{"net/ipv4/conf/side0/forwarding": "0", "net/ipv6/conf/side0/accept_ra": "2"}, "", overSide0, []string{"net/ipv4/conf/side0/forwarding"}},
-		{"that link hears router advertisements", advertised, "", overSide0, []string{"net/ipv6/conf/side0/accept_ra"}},
-		{"so does one that the default route was learned on", advertised, "-6 route add default via fe80::1 dev side0 proto ra", nil, []string{"net/ipv6/conf/side0/accept_ra"}},
+		{"that link has nothing of router advertisements", advertised, "", overSide0, nil},
+		{"the uplink has nothing of them", map[string]string{"net/ipv6/conf/up0/accept_ra": "1"}, "", nil, nil},
+		{"a default route was learned by one", advertised, "-6 route add default via fe80::1 dev side0 proto ra", nil, []string{"net/ipv6/conf/side0/accept_ra"}},
 		{"two routers take turns by addresses", map[string]string{"net/ipv4/fib_multipath_hash_policy": "0"}, "", two, []string{"net/ipv4/fib_multipath_hash_policy"}},
 		{"two routers take turns by ports", map[string]string{"net/ipv4/fib_multipath_hash_policy": "1"}, "", two, nil},
 		{"of one router it does not matter", map[string]string{"net/ipv4/fib_multipath_hash_policy": "0"}, "", two[:0], nil},
@@ -98,6 +99,8 @@ func TestSettingsThatKeepPacketsFromPodsAreNamedAndSet(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	ip(t, "addr add fd01::77/64 dev up0 nodad valid_lft 3600 preferred_lft 3600") // as of a router advertisement
+	t.Cleanup(func() { ip(t, "addr del fd01::77/64 dev up0") })
 	found, err := BadSettings(addrs("10.1.0.11", "fd01::11"), nil)
 	if err != nil {
 		t.Fatal(err)
