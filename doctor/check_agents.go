@@ -105,8 +105,8 @@ var kernelSettings = eachAgent(func(n Node, a Agent) (out []Finding) {
 // setOn changes a setting now, and from the next boot on.
 func setOn(n Node, s Setting) []Mend {
 	want, _, _ := strings.Cut(s.Want, " ") // "0 or 2"
-	setting := Quoted(s.Name + "=" + want)
-	return []Mend{runOn(n.Name, "sysctl -w", setting), runOn(n.Name, "echo", setting, ">>/etc/sysctl.d/90-plinth.conf")}
+	now, boot := SetSysctl(s.Name, want)
+	return []Mend{runOn(n.Name, now), runOn(n.Name, boot)}
 }
 
 // advertisementsOn is what comes before forwarding of IPv6: the kernel forgets default routes of links whose accept_ra is not 2 as soon as it

@@ -76,6 +76,19 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
+// SetSysctl are the commands that change a setting, with slashes or dots in its name, now and from the next boot on. Each setting has a file of its own,
+// which is written anew each time, and is read after those of distributions, such as 99-sysctl.conf.
+func SetSysctl(name, value string) (now, boot string) {
+	if !strings.Contains(name, ".") { // else a dot belongs to an interface's name
+		name = strings.ReplaceAll(name, "/", ".")
+	}
+	setting, file := Quoted(name+"="+value), SysctlFiles+strings.ReplaceAll(name, "/", "-")+".conf"
+	return "sysctl -w " + setting, "echo " + setting + " >" + Quoted(file)
+}
+
+// SysctlFiles is how the names of the files begin in which settings are kept.
+const SysctlFiles = "/etc/sysctl.d/99-zz-plinth-"
+
 // kubectl is a command for an object in a namespace; empty: it has none.
 func kubectl(namespace string, words ...string) Mend {
 	command := "kubectl"

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -14,7 +15,7 @@ const whose = "the switch's table of MACs says behind which port it is"
 func answersFor(mine bool, find func(Facts, Answer) []doctor.Finding) func(Facts) []doctor.Finding {
 	return func(f Facts) (out []doctor.Finding) {
 		for _, a := range f.Answers {
-			if f.Expected != nil && slices.Contains(f.Expected.Addresses, a.Address) == mine {
+			if f.Expected != nil && slices.Contains(f.Expected.Addresses, a.Address) == mine && !f.isProxy(a) {
 				out = append(out, find(f, a)...)
 			}
 		}
@@ -40,6 +41,37 @@ func linkUnusable(f Facts) (out []doctor.Finding) {
 	for _, l := range f.Unusable {
 		out = append(out, found([]doctor.Mend{say("have the pool's VIPs announced over BGP (advertise: {via: bgp}), or give the machine an address of an Ethernet interface in " + l.Subnet.String())},
 			"nobody can answer for VIPs of %s on this machine: %s", l.Subnet, l.Detail))
+	}
+	return out
+}
+
+// isProxy tells whether who answers does so for nearly all that is asked for, or is a router that answers for several addresses.
+func (f Facts) isProxy(a Answer) bool {
+	answered, asked := 0, 0
+	for _, other := range f.Answers {
+		if _, has := f.Expected.poolOf(other.Address); has && !other.Machine && other.MAC == a.MAC && other.Interface == a.Interface && other.Address.Is6() == a.Address.Is6() {
+			answered++
+		}
+	}
+	for _, some := range f.Asked {
+		if some.Interface == a.Interface && some.IPv6 == a.Address.Is6() {
+			asked = some.Addresses
+		}
+	}
+	router := slices.ContainsFunc(f.Routers, func(r Router) bool { return r.MAC == a.MAC })
+	return answered >= 2 && router || answered >= 3 && answered*10 >= asked*9
+}
+
+func proxyARP(f Facts) (out []doctor.Finding) {
+	told := map[string]bool{}
+	for _, a := range f.Answers {
+		key := fmt.Sprint(a.Interface, a.MAC, a.Address.Is6())
+		if a.Machine || told[key] || !f.isProxy(a) {
+			continue
+		}
+		told[key] = true
+		out = append(out, found([]doctor.Mend{say("switch proxy ARP off there (of Linux proxy_arp and proxy_ndp, of switches local proxy ARP or ARP suppression): Plinth gives no VIP that another host answers for; " + whose)},
+			"%s answers on %s for one address of pools after the other, such as %s, as proxy ARP does", a.MAC, a.Interface, a.Address))
 	}
 	return out
 }

@@ -75,8 +75,8 @@ func ipvsAnswers(f Facts) []doctor.Finding {
 		if !has || l.Self.Is6() || f.Sysctls[arpIgnore] != "0" || f.Sysctls["net/ipv4/conf/"+at.Interface+"/arp_ignore"] != "0" {
 			continue
 		}
-		mend := append([]doctor.Mend{say("set strictARP: true in kube-proxy's configuration, which has it set these in all machines; for k3s and RKE2 that is kube-proxy-arg: [ipvs-strict-arp=true] in config.yaml:")}, set(arpIgnore, "1")...)
-		mend = append(mend, set("net/ipv4/conf/all/arp_announce", "2")...)
+		mend := append([]doctor.Mend{say("set strictARP: true in kube-proxy's configuration, which has it set these in all machines; for k3s and RKE2 that is kube-proxy-arg: [ipvs-strict-arp=true] in config.yaml:")}, f.set(arpIgnore, "1")...)
+		mend = append(mend, f.set("net/ipv4/conf/all/arp_announce", "2")...)
 		return []doctor.Finding{found(mend, "VIPs are on %s, and without strictARP the kernel answers for them on %s", f.Addresses[i].Interface, at.Interface)}
 	}
 	return nil
@@ -100,9 +100,9 @@ func lacks(feature string, needs func(*Expected) bool, message string, mend ...d
 }
 
 var (
-	ipv6Missing = lacks(IPv6, (*Expected).hasIPv6, "the kernel has no IPv6, and the inventory has addresses of it",
+	ipv6Missing = lacks(IPv6, (*Expected).hasIPv6, "the kernel has no IPv6, and the machine has addresses of it in the inventory",
 		run("grep -o ipv6.disable=1 /proc/cmdline"), say("and take ipv6.disable=1 out of the kernel's command line, or load the module ipv6"))
-	packetSocketsMissing = lacks(PacketSockets, func(e *Expected) bool { return len(e.Links) > 0 }, "the kernel has no packet sockets, by which agents answer on links", run("modprobe af_packet"))
+	packetSocketsMissing = lacks(PacketSockets, func(e *Expected) bool { return len(e.Links) > 0 }, "the kernel has no packet sockets, by which agents answer on links", load("af_packet")...)
 	md5Missing           = lacks(TCPMD5, func(e *Expected) bool {
 		return slices.ContainsFunc(e.Sessions, func(s Session) bool { return s.Password })
 	},

@@ -28,12 +28,21 @@ func SysctlsRead(interfaces []string) []string {
 }
 
 // set are the commands that change a setting now, and from the next boot on.
-func set(name, value string) []doctor.Mend {
-	if !strings.Contains(name, ".") { // else a dot belongs to an interface's name
-		name = strings.ReplaceAll(name, "/", ".")
+func (f Facts) set(name, value string) []doctor.Mend {
+	now, boot := doctor.SetSysctl(name, value)
+	if f.Container {
+		return []doctor.Mend{say("on the host: " + now + ", and for the next boot " + boot + "; on Talos both by machine.sysctls")}
 	}
-	setting := doctor.Quoted(name + "=" + value)
-	return []doctor.Mend{run("sysctl -w", setting), run("echo", setting, ">>/etc/sysctl.d/90-plinth.conf")}
+	all := []doctor.Mend{run(now), run(boot)}
+	if files := f.SysctlFiles[name]; len(files) > 0 {
+		all = append(all, say("and take it out of "+strings.Join(files, ", ")+", where it is set, too"))
+	}
+	return all
+}
+
+// load are the commands that load a module now, and from the next boot on.
+func load(module string) []doctor.Mend {
+	return []doctor.Mend{run("modprobe", module), run("echo", module, ">/etc/modules-load.d/plinth-"+module+".conf")}
 }
 
 // eachSetting finds those of the agent's settings whose name ends so.
@@ -41,7 +50,7 @@ func eachSetting(ends ...string) func(Facts) []doctor.Finding {
 	return func(f Facts) (out []doctor.Finding) {
 		for _, s := range f.Settings {
 			if slices.Contains(ends, path.Base(s.Name)) {
-				out = append(out, found(set(s.Name, s.Want), "%s is %s and should be %s", s.Name, s.Value, s.Want))
+				out = append(out, found(f.set(s.Name, s.Want), "%s is %s and should be %s", s.Name, s.Value, s.Want))
 			}
 		}
 		return out
@@ -50,10 +59,22 @@ func eachSetting(ends ...string) func(Facts) []doctor.Finding {
 
 var (
 	forwardingOff         = eachSetting("ip_forward", "forwarding")
-	reversePathStrict     = eachSetting("rp_filter")
+	reversePathAnywhere   = eachSetting("rp_filter")
 	advertisementsIgnored = eachSetting("accept_ra")
 	hashByAddress         = eachSetting("fib_multipath_hash_policy")
 )
+
+// reversePathStrict: what comes in by the only interface of a machine leaves by it, too, unless routers are reached otherwise.
+func reversePathStrict(f Facts) []doctor.Finding {
+	routers := map[string]bool{}
+	for _, s := range f.Expected.sessions() {
+		routers[s.Router] = true
+	}
+	if len(routers) < 2 && len(f.interfaces()) < 2 {
+		return nil
+	}
+	return reversePathAnywhere(f)
+}
 
 // interfaces are those of the machine's addresses in the inventory, sorted.
 func (f Facts) interfaces() (names []string) {
@@ -77,7 +98,7 @@ func ipv6Disabled(f Facts) (out []doctor.Finding) {
 	for _, name := range names {
 		setting := "net/ipv6/conf/" + name + "/disable_ipv6"
 		if f.Expected.hasIPv6() && f.Sysctls[setting] == "1" {
-			mend := append(set(setting, "0"), say("and have the interface's addresses of IPv6 set again, as by its network configuration: the kernel has forgotten them"))
+			mend := append(f.set(setting, "0"), say("and have the interface's addresses of IPv6 set again, as by its network configuration: the kernel has forgotten them"))
 			out = append(out, found(mend, "%s is 1, and the inventory has addresses of IPv6", setting))
 		}
 	}
@@ -96,7 +117,7 @@ func announcementsDropped(f Facts) (out []doctor.Finding) {
 		}
 		for _, name := range names {
 			if f.Sysctls[name] == "1" {
-				out = append(out, found(set(name, "0"), "%s is 1, and VIPs move on %s", name, l.Subnet))
+				out = append(out, found(f.set(name, "0"), "%s is 1, and VIPs move on %s", name, l.Subnet))
 			}
 		}
 	}
@@ -120,7 +141,7 @@ func neighbourTableSmall(f Facts) (out []doctor.Finding) {
 		for want < 2*need {
 			want *= 2
 		}
-		mend := append(set(name, strconv.Itoa(want)), set(strings.TrimSuffix(name, "3")+"2", strconv.Itoa(want/2))...)
+		mend := append(f.set(name, strconv.Itoa(want)), f.set(strings.TrimSuffix(name, "3")+"2", strconv.Itoa(want/2))...)
 		out = append(out, found(mend, "%s is %d, and the machine has %d machines of its subnets and %d pods for neighbours", name, most, f.Expected.Neighbours, podsOfAMachine))
 	}
 	return out
@@ -132,6 +153,9 @@ func conntrackNearlyFull(f Facts) []doctor.Finding {
 	if err != nil || err2 != nil || most == 0 || count < most/10*9 {
 		return nil
 	}
-	mend := append(set(conntrackMax, strconv.Itoa(2*most)), say("and let kube-proxy keep it: conntrack.maxPerCore or conntrack.min in its configuration; each entry takes about 320 bytes"))
+	mend := append(f.set(conntrackMax, strconv.Itoa(2*most)), say("and let kube-proxy keep it: conntrack.maxPerCore or conntrack.min in its configuration; each entry takes about 320 bytes"))
+	if boot := load("nf_conntrack"); !f.Container { // the setting is there once the module is
+		mend = append(mend, boot[1])
+	}
 	return []doctor.Finding{found(mend, "%d connections are tracked of %d at most", count, most)}
 }

@@ -118,10 +118,7 @@ func (e *Expected) links() []Link {
 	return e.Links
 }
 
-// hasIPv6 tells whether the machine or a pool has an address of IPv6.
+// hasIPv6 tells whether the machine has an address of IPv6, or answers for such VIPs.
 func (e *Expected) hasIPv6() bool {
-	return e != nil && (slices.ContainsFunc(e.Addresses, netip.Addr.Is6) ||
-		slices.ContainsFunc(e.Pools, func(p Pool) bool {
-			return slices.ContainsFunc(p.Ranges, func(r inventory.Range) bool { return !r.Is4() })
-		}))
+	return e != nil && (slices.ContainsFunc(e.Addresses, netip.Addr.Is6) || slices.ContainsFunc(e.Links, func(l Link) bool { return l.Subnet.Addr().Is6() }))
 }

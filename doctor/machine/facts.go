@@ -13,13 +13,17 @@ type Facts struct {
 	Kernel   string    `json:"kernel"`             // its release, as 6.12.1-amd64
 	Expected *Expected `json:"expected,omitempty"` // by the inventory; nil: there is none, or the machine is not in it
 	// Settings are what the agent would find in the machine's kernel.
-	Settings  []doctor.Setting  `json:"settings,omitempty"`
-	Sysctls   map[string]string `json:"sysctls,omitempty"` // others, by their names with slashes
-	Addresses []Address         `json:"addresses,omitempty"`
-	Sockets   []Socket          `json:"sockets,omitempty"`
+	Settings []doctor.Setting  `json:"settings,omitempty"`
+	Sysctls  map[string]string `json:"sysctls,omitempty"` // others, by their names with slashes
+	// SysctlFiles are those that give settings a value at boot, by the settings' names with slashes, in the order in which they are read.
+	SysctlFiles map[string][]string `json:"sysctlFiles,omitempty"`
+	Container   bool                `json:"container,omitempty"` // it was read in one: commands are for the host
+	Addresses   []Address           `json:"addresses,omitempty"`
+	Sockets     []Socket            `json:"sockets,omitempty"`
 	// Programs are those of [ProgramsRead] that run. Of those that hold what only a network namespace has they are of this one.
 	Programs []string       `json:"programs,omitempty"`
 	Answers  []Answer       `json:"answers,omitempty"` // of hosts, for addresses of pools and of the machine
+	Asked    []Asked        `json:"asked,omitempty"`   // how many addresses of pools
 	Routers  []Router       `json:"routers,omitempty"`
 	Unusable []UnusableLink `json:"unusable,omitempty"`
 	Missing  []string       `json:"missing,omitempty"` // of the kernel; see the constants
@@ -63,6 +67,13 @@ type Answer struct {
 	Address   netip.Addr `json:"address"`
 	MAC       string     `json:"mac"`
 	Machine   bool       `json:"machine,omitempty"` // it is the MAC of another machine of the inventory
+}
+
+// Asked is how many addresses of pools were asked for on an interface.
+type Asked struct {
+	Interface string `json:"interface"`
+	IPv6      bool   `json:"ipv6,omitempty"`
+	Addresses int    `json:"addresses"`
 }
 
 // UnusableLink is a link of the inventory on which nobody can answer for VIPs.

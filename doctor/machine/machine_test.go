@@ -81,6 +81,7 @@ func healthy(t testing.TB) *Facts {
 	for _, s := range f.Expected.Sessions {
 		f.Routers = append(f.Routers, Router{Name: s.Router, Address: s.Address, OnLink: "eth0", Device: "eth0", Asked: true, MAC: "02:00:00:00:00:01", Connect: Accepted})
 	}
+	f.Asked = []Asked{{Interface: "eth0", Addresses: 4}, {Interface: "eth0", IPv6: true, Addresses: 64}}
 	f.Answers = []Answer{{Interface: "eth0", Address: netip.MustParseAddr("192.168.1.201"), MAC: "02:00:00:00:00:12", Machine: true}}
 	return f
 }

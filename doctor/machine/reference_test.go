@@ -33,7 +33,8 @@ which takes 13 seconds where nobody answers, and all pools of a link for 256; a 
 `
 
 const afterwards = `
-Settings of the kernel are those that [the agent finds](agent.md), by the same code, and some more. The commands change them at once, and write them into ` + "`/etc/sysctl.d/90-plinth.conf`" + ` for the next boot.
+Settings of the kernel are those that [the agent finds](agent.md), by the same code, and some more; the agent names ` + "`rp_filter`" + ` wherever it is strict. The commands change them at once, and write each into a file of its own for the next boot,
+` + "`/etc/sysctl.d/99-zz-plinth-SETTING.conf`" + `, which is read after others there; which files set it, too, is said beside. In a container, as a debug pod is one, there are words in place of commands: they are for the host.
 
 ` + "`--save-bundle w1.yaml`" + ` writes what was read, and ` + "`--bundle w1.yaml`" + ` finds in it, on any computer, what was found there: names of interfaces, addresses, settings, the names of programs with ports of Plinth's, and of the inventory the
 addresses, pools and sessions of that machine, without passwords.

@@ -8,17 +8,26 @@ var troubles = []struct {
 	want string
 	says string
 }{
-	{"a kernel that forwards nothing", func(f *Facts) { f.setting("net/ipv4/ip_forward", "0", "1") }, "ForwardingOff", "sysctl -w net.ipv4.ip_forward=1\n    echo net.ipv4.ip_forward=1 >>/etc/sysctl.d/90-plinth.conf"},
+	{"a kernel that forwards nothing", func(f *Facts) { f.setting("net/ipv4/ip_forward", "0", "1") }, "ForwardingOff", "sysctl -w net.ipv4.ip_forward=1\n    echo net.ipv4.ip_forward=1 >/etc/sysctl.d/99-zz-plinth-net.ipv4.ip_forward.conf\n"},
 	{"an interface that does not forward", func(f *Facts) { f.setting("net/ipv4/conf/eth0/forwarding", "0", "1") }, "ForwardingOff", "sysctl -w net.ipv4.conf.eth0.forwarding=1"},
 	{"nothing of IPv6", func(f *Facts) { f.setting("net/ipv6/conf/all/forwarding", "0", "1") }, "ForwardingOff", "net.ipv6.conf.all.forwarding=1"},
-	{"a strict rp_filter on a VLAN", func(f *Facts) { f.setting("net/ipv4/conf/eth0.100/rp_filter", "1", "2") }, "ReversePathStrict", "sysctl -w net/ipv4/conf/eth0.100/rp_filter=2\n"},
+	{"a strict rp_filter on a VLAN", func(f *Facts) {
+		f.setting("net/ipv4/conf/eth0.100/rp_filter", "1", "2")
+		f.Expected.Sessions = append(f.Expected.Sessions, Session{Router: "tor2"})
+	}, "ReversePathStrict", "sysctl -w net/ipv4/conf/eth0.100/rp_filter=2\n    echo net/ipv4/conf/eth0.100/rp_filter=2 >/etc/sysctl.d/99-zz-plinth-net-ipv4-conf-eth0.100-rp_filter.conf\n"},
+	{"a setting of another file", func(f *Facts) {
+		f.setting("net/ipv4/ip_forward", "0", "1")
+		f.SysctlFiles = map[string][]string{"net/ipv4/ip_forward": {"/etc/sysctl.conf"}}
+	}, "ForwardingOff", "and take it out of /etc/sysctl.conf, where it is set, too"},
+	{"a setting that is seen in a container", func(f *Facts) { f.Container = true; f.setting("net/ipv4/ip_forward", "0", "1") }, "ForwardingOff", "    on the host: sysctl -w net.ipv4.ip_forward=1, and for"},
+	{"a cable that is seen in a container", func(f *Facts) { f.Container, f.Addresses[0].Carrier = true, false }, "LinkDown", "    on the host: ip -brief link show eth0"},
 	{"router advertisements that are ignored", func(f *Facts) { f.setting("net/ipv6/conf/eth0/accept_ra", "1", "2") }, "AdvertisementsIgnored", "accept_ra=2"},
 	{"one router of two", func(f *Facts) { f.setting("net/ipv4/fib_multipath_hash_policy", "0", "1") }, "HashByAddress", "fib_multipath_hash_policy=1"},
 	{"IPv6 that is off", func(f *Facts) { f.Sysctls["net/ipv6/conf/eth0/disable_ipv6"] = "1" }, "IPv6Disabled", "sysctl -w net.ipv6.conf.eth0.disable_ipv6=0"},
 	{"gratuitous ARP that is dropped", func(f *Facts) { f.Sysctls["net/ipv4/conf/eth0/drop_gratuitous_arp"] = "1" }, "AnnouncementsDropped", "sysctl -w net.ipv4.conf.eth0.drop_gratuitous_arp=0"},
 	{"advertisements that are dropped", func(f *Facts) { f.Sysctls["net/ipv6/conf/eth0/drop_unsolicited_na"] = "1" }, "AnnouncementsDropped", "drop_unsolicited_na=0"},
 	{"a table of neighbours that is small", func(f *Facts) { f.Expected.Neighbours = 900 }, "NeighbourTableSmall NeighbourTableSmall", "sysctl -w net.ipv4.neigh.default.gc_thresh3=4096\n"},
-	{"connections", func(f *Facts) { f.Sysctls[conntrackCount] = "250000" }, "ConntrackNearlyFull", "sysctl -w net.netfilter.nf_conntrack_max=524288"},
+	{"connections", func(f *Facts) { f.Sysctls[conntrackCount] = "250000" }, "ConntrackNearlyFull", "echo nf_conntrack >/etc/modules-load.d/plinth-nf_conntrack.conf"},
 	{"the port of the controller", func(f *Facts) { f.Sockets[1].Program = "hcloud-cloud-controller-manager" }, "PortHeld", "hcloud-cloud-controller-manager (process 4711) listens on port TCP 10258, which is for the controller, if that runs here"},
 	{"the controller that k3s has", func(f *Facts) { f.Sockets[1].Program = "k3s" }, "PortHeld", "docs/guides/distributions.md#k3s"},
 	{"the port of the agent", func(f *Facts) { f.Sockets[0] = socket("TCP", "[::]:10268", "", "exporter") }, "PortHeld", "TCP 10268, which is for the agent"},
@@ -33,7 +42,7 @@ var troubles = []struct {
 	{"a cable", func(f *Facts) { f.Addresses[0].Carrier = false }, "LinkDown", "ip -brief link show eth0"},
 	{"an interface that is down", func(f *Facts) { f.Addresses[0].Up, f.Addresses[0].Carrier = false, false }, "LinkDown", "ip link set eth0 up\n"},
 	{"a kernel without IPv6", func(f *Facts) { f.Missing, f.Addresses = []string{IPv6}, f.Addresses[:1] }, "IPv6Missing", "ipv6.disable=1"},
-	{"a kernel without packet sockets", func(f *Facts) { f.Missing = []string{PacketSockets} }, "PacketSocketsMissing", "modprobe af_packet"},
+	{"a kernel without packet sockets", func(f *Facts) { f.Missing = []string{PacketSockets} }, "PacketSocketsMissing", "modprobe af_packet\n    echo af_packet >/etc/modules-load.d/plinth-af_packet.conf"},
 	{"WireGuard on a link", func(f *Facts) {
 		f.Unusable = []UnusableLink{{f.Expected.Links[0].Subnet, "wg0 is not an Ethernet interface"}}
 	}, "LinkUnusable", "nobody can answer for VIPs of 192.168.1.0/24 on this machine: wg0 is not an Ethernet interface"},
@@ -49,6 +58,24 @@ var troubles = []struct {
 	{"a name that a shell would read otherwise", func(f *Facts) { f.Addresses = append(f.Addresses, on("x;reboot", "203.0.113.9/32")) }, "VIPOnInterface", "dev 'x;reboot' takes"},
 	{"ipvs without strictARP", func(f *Facts) { f.Sysctls[arpIgnore] = "0" }, "IPVSAnswers", "sysctl -w net.ipv4.conf.all.arp_ignore=1\n"},
 	{"a host that has an address of a pool", func(f *Facts) { f.answer("192.168.1.202", false) }, "PoolAddressAnswered", "put 192.168.1.202 into exclude of pool lan"},
+	{"a switch that answers for all", func(f *Facts) {
+		f.Asked[0].Addresses = 3
+		for _, a := range []string{"192.168.1.11", "192.168.1.203", "192.168.1.204", "192.168.1.205"} {
+			f.answer(a, false)
+		}
+	}, "ProxyARP", "02:00:00:00:00:aa answers on eth0 for one address of pools after the other, such as 192.168.1.11"},
+	{"a router that answers for others", func(f *Facts) {
+		f.Asked[0].Addresses = 64
+		f.Routers[0].MAC = "02:00:00:00:00:aa"
+		f.answer("192.168.1.203", false)
+		f.answer("192.168.1.204", false)
+	}, "ProxyARP", "as proxy ARP does"},
+	{"a host with three of many addresses", func(f *Facts) {
+		f.Asked[0].Addresses = 64
+		f.answer("192.168.1.203", false)
+		f.answer("192.168.1.204", false)
+		f.answer("192.168.1.205", false)
+	}, "PoolAddressAnswered PoolAddressAnswered PoolAddressAnswered", "192.168.1.204 of pool lan"},
 	{"no route", func(f *Facts) { f.router(0).r.Device, f.router(0).r.Asked = "", false }, "RouterUnreachable", "ip route get 192.168.1.1\n"},
 	{"another way", func(f *Facts) { f.router(0).r.Device = "eth1" }, "RouterElsewhere", "leaves by eth1, and the interface in its subnet is eth0"},
 	{"a router behind another one", func(f *Facts) { f.router(0).behind("192.168.1.254") }, "RouterNotAdjacent", "plinth router-config tor"},
@@ -77,6 +104,12 @@ var troubles = []struct {
 	{"a speaker that only listens", func(f *Facts) { f.Sockets = append(f.Sockets, socket("TCP", "0.0.0.0:179", "", "bird")) }, "", ""},
 	{"ports on addresses that Plinth has not", func(f *Facts) {
 		f.Sockets = append(f.Sockets, socket("TCP", "192.168.1.11:10258", "", "exporter"), socket("UDP", "127.0.0.1:3784", "", "bfdd"))
+	}, "", ""},
+	{"a strict rp_filter of the only interface", func(f *Facts) { f.setting("net/ipv4/conf/eth0/rp_filter", "1", "2") }, "", ""},
+	{"IPv6 that is off on a machine that has none", func(f *Facts) {
+		f.Expected.Addresses, f.Expected.Links, f.Expected.Sessions = f.Expected.Addresses[:1], f.Expected.Links[:1], f.Expected.Sessions[:1]
+		f.Addresses, f.Routers = f.Addresses[:1], f.Routers[:1]
+		f.Sysctls["net/ipv6/conf/eth0/disable_ipv6"], f.Missing = "1", []string{IPv6}
 	}, "", ""},
 	{"kube-ipvs0 with a VIP", func(f *Facts) { f.Addresses = append(f.Addresses, on("kube-ipvs0", "192.168.1.201/32")) }, "", ""},
 	{"programs that are not known", func(f *Facts) {

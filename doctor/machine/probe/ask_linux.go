@@ -61,6 +61,9 @@ func (r *reader) ask(ctx context.Context) {
 	asking.Wait()
 	for _, l := range links {
 		r.facts.Answers = append(r.facts.Answers, l.answers...)
+		if len(l.pools) > 0 {
+			r.facts.Asked = append(r.facts.Asked, machine.Asked{Interface: l.on, IPv6: l.config.Subnet.Addr().Is6(), Addresses: len(l.pools)})
+		}
 		r.unless(fmt.Sprintf("who answers on %s", l.config.Subnet), l.err)
 		for _, router := range l.routers {
 			i := slices.IndexFunc(r.facts.Routers, func(have machine.Router) bool { return have.Name == router.Name && have.Address == router.Address })

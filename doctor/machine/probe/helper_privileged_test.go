@@ -98,7 +98,7 @@ func signed(_, _ string, c syscall.RawConn) error {
 	return set
 }
 
-// examine prints what was read as a bundle, in less time than a link is to be asked. Whether the clock of the computer that runs the test is kept does not count.
+// examine prints what was read as a bundle, in less time than a link is to be asked. What the computer that runs the test is, and whether its clock is kept, does not count.
 func examine(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -112,7 +112,7 @@ func examine(file string) error {
 	if err != nil {
 		return err
 	}
-	facts.Unsynchronized = false
+	facts.Unsynchronized, facts.Container, facts.SysctlFiles = false, false, nil
 	return printBundle(facts)
 }
 

@@ -30,7 +30,7 @@ var troubles = []trouble{
 	{kind: "ForwardingOff", provoke: "sysctl -qw net.ipv6.conf.all.forwarding=0"},
 	{kind: "ReversePathStrict", provoke: "sysctl -qw net.ipv4.conf.eth0.rp_filter=1"},
 	{kind: "ReversePathStrict", provoke: "sysctl -qw net.ipv4.conf.all.rp_filter=1"},
-	{kind: "AdvertisementsIgnored", provoke: "sysctl -qw net.ipv6.conf.eth0.accept_ra=1"},
+	{kind: "AdvertisementsIgnored", provoke: "ip addr add fd01::99/64 dev eth0 nodad valid_lft 3600 preferred_lft 3600; sysctl -qw net.ipv6.conf.eth0.accept_ra=1"},
 	{kind: "HashByAddress", provoke: "sysctl -qw net.ipv4.fib_multipath_hash_policy=0"},
 	{kind: "IPv6Disabled", provoke: "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1", byHand: "ip addr add fd01::11/64 dev eth0 nodad"},
 	{kind: "AnnouncementsDropped", provoke: "sysctl -qw net.ipv4.conf.eth0.drop_gratuitous_arp=1"},
@@ -98,8 +98,8 @@ func (w *world) mended(trouble trouble) {
 	if len(commands) == 0 && trouble.byHand == "" {
 		w.Fatalf("%s: no command mends it:\n%s", what, printed(found))
 	}
-	if strings.Contains(strings.Join(commands, "\n"), "/etc/sysctl.d/") { // what is written there is read at boot
-		commands = append(commands, "sysctl -p /etc/sysctl.d/90-plinth.conf")
+	if strings.Contains(strings.Join(commands, "\n"), doctor.SysctlFiles) { // what is written there is read at boot
+		commands = append(commands, "cat "+doctor.SysctlFiles+"* | sysctl -p -")
 	}
 	if len(commands) > 0 && trouble.kind != "RouterUnreachable" { // there the kernel says to ip that it has no route
 		w.shell("machine", strings.Join(commands, "\n"))

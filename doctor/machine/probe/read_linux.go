@@ -36,6 +36,8 @@ func (r *reader) read(ctx context.Context, inv *inventory.Inventory, name string
 	}
 	r.settings()
 	r.sysctls()
+	r.container()
+	r.sysctlFiles("/")
 	r.sockets()
 	r.programs()
 	r.features()

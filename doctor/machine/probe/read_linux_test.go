@@ -3,14 +3,18 @@ package probe
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"plinth.dev/plinth/doctor"
 	"plinth.dev/plinth/doctor/machine"
 	"plinth.dev/plinth/inventory"
 )
@@ -134,6 +138,31 @@ func TestALinkIsAskedInTenFramesASecond(t *testing.T) {
 	cancel()
 	if l.next = time.Now().Add(time.Hour); l.turn(ended) {
 		t.Error("a frame is sent after the end")
+	}
+}
+
+func TestFilesThatSetASettingAreFound(t *testing.T) {
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"etc/sysctl.conf":                    "net.ipv4.ip_forward=0\n",
+		"etc/sysctl.d/10-x.conf":             "# net.ipv4.ip_forward = 1\n-net/ipv4/ip_forward = 0\nnet.ipv4.ip_forward = 1\nkernel.sysrq=1\n",
+		"usr/lib/sysctl.d/10-x.conf":         "net.ipv4.ip_forward = 0\n",
+		"etc/sysctl.d/99-zz-plinth-any.conf": "net.ipv4.ip_forward = 1\n",
+		"lib/sysctl.d/50-vlan.conf":          "net.ipv4.conf.eth0/100.arp_ignore=1\nnonsense\n",
+	} {
+		name := filepath.Join(root, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := reader{}
+	r.facts.Settings = []doctor.Setting{{Name: "net/ipv4/ip_forward"}}
+	r.facts.Sysctls = map[string]string{"net/ipv4/conf/eth0.100/arp_ignore": "0"}
+	r.sysctlFiles(root)
+	got := strings.ReplaceAll(fmt.Sprint(r.facts.SysctlFiles), root, "")
+	want := "map[net/ipv4/conf/eth0.100/arp_ignore:[/lib/sysctl.d/50-vlan.conf] net/ipv4/ip_forward:[/etc/sysctl.d/10-x.conf /etc/sysctl.conf]]"
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
