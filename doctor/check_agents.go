@@ -63,13 +63,15 @@ var addressOnInterface = eachAgent(func(n Node, a Agent) []Finding {
 		if !is || p.Reason != lb.AddressOnInterface {
 			return nil
 		}
-		if p.Detail == "kube-ipvs0" {
-			return []Mend{say("set strictARP: true in kube-proxy's configuration")}
+		if p.Detail == "kube-ipvs0" || p.Detail == "kube-dummy-if" {
+			return []Mend{say("set strictARP: true in kube-proxy's configuration, or have kube-router set arp_ignore")}
 		}
-		if p.Detail == "" {
-			return []Mend{runOn(n.Name, "ip address show to "+vip.String()), say("and take the address off that interface: ip address del")}
+		from := ""
+		if p.Detail != "" {
+			from = " dev " + Quoted(p.Detail)
 		}
-		return []Mend{runOn(n.Name, fmt.Sprintf("ip address del %s dev %s", single(vip), Quoted(p.Detail)))}
+		return []Mend{runOn(n.Name, "ip address show to "+vip.String()),
+			say("where a balancer set it, such as kube-vip, take over from it by docs/guides/migrate-on-link.md, so that connections outlast it; then ip address del " + single(vip).String() + from + " takes away what is left over")}
 	}, func(p lb.LinkProblem) string {
 		return strings.TrimSpace("VIP " + p.On + " is an address of an interface of its machine " + p.Detail)
 	})

@@ -176,7 +176,7 @@ var troubles = []struct {
 	}, "AddressAnswers", "02:00:00:00:00:aa"},
 	{"a VIP that is left on an interface", func(_ *testing.T, o *Objects) {
 		o.says("routes 2/2, sessions 1/1; on link 192.168.1.201 AddressOnInterface eth0")
-	}, "AddressOnInterface", "on w1: ip address del 192.168.1.201/32 dev eth0"},
+	}, "AddressOnInterface", "docs/guides/migrate-on-link.md, so that connections outlast it; then ip address del 192.168.1.201/32 dev eth0 takes"},
 	{"a cable", func(_ *testing.T, o *Objects) { o.says("routes 2/2, sessions 1/1; on link 192.168.1.0/24 NoCarrier") }, "LinkBroken", "on w1: ip -brief link"},
 	{"a kernel that forwards nothing", func(_ *testing.T, o *Objects) {
 		o.says("routes 2/2, sessions 1/1; kernel settings: net.ipv4.ip_forward is 0 and should be 1, net.ipv4.conf.eth0.rp_filter is 1 and should be 0 or 2, and 2 more")

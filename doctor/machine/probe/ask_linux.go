@@ -116,9 +116,15 @@ func (r *reader) sampled(subnet netip.Prefix) (all []netip.Addr) {
 	return all
 }
 
+// asker asks on links, as [onlink.Responder] does.
+type asker interface {
+	Ask(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
+	Probe(ctx context.Context, subnet netip.Prefix, addr netip.Addr, tries int, every time.Duration) ([]onlink.MAC, error)
+}
+
 // askedLink is one link with what to ask for and what was answered.
 type askedLink struct {
-	responder *onlink.Responder
+	responder asker
 	config    onlink.Link
 	on        string // the interface
 	pools     []netip.Addr

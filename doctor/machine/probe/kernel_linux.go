@@ -68,7 +68,12 @@ func hasModule(release, name string) bool {
 func (r *reader) clock() {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)
-	if r.unless("the clock", err) {
-		r.facts.Unsynchronized = state == unix.TIME_ERROR || t.Status&unix.STA_UNSYNC != 0
+	if !r.unless("the clock", err) || state != unix.TIME_ERROR && t.Status&unix.STA_UNSYNC == 0 {
+		return
 	}
+	if r.hidden {
+		r.facts.Unread = append(r.facts.Unread, "whether a program keeps the clock: want to be in the machine's PID namespace")
+		return
+	}
+	r.facts.Unsynchronized = true
 }

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -120,24 +118,6 @@ func TestAConnectionThatIsAboutToBeCounts(t *testing.T) {
 				t.Errorf("%s is taken for another", at)
 			}
 		}
-	}
-}
-
-func TestALinkIsAskedInTenFramesASecond(t *testing.T) {
-	l := askedLink{every: askEvery}
-	begun := time.Now()
-	for range 4 {
-		if !l.turn(t.Context()) {
-			t.Fatal("the context ended")
-		}
-	}
-	if took := time.Since(begun); took < 3*100*time.Millisecond {
-		t.Errorf("four frames are sent in %v", took)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if l.next = time.Now().Add(time.Hour); l.turn(ended) {
-		t.Error("a frame is sent after the end")
 	}
 }
 
