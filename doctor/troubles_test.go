@@ -12,7 +12,7 @@ import (
 // takesAway are troubles that leave nothing for others to change.
 var takesAway = map[string]bool{
 	"a Node that waits before Plinth is installed": true, "a control plane that is all there is": true,
-	"a name that a shell would read otherwise": true, "nothing but Nodes that are well": true,
+	"a name that a shell would read otherwise": true, "nothing but Nodes that are well": true, "pod CIDRs from two": true,
 }
 
 // troubles are what can be wrong, one at a time, with what is found and a part of what is said.

