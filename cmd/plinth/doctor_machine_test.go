@@ -25,6 +25,7 @@ func TestDoctorMachineEndsByWhatItFound(t *testing.T) {
 		{"a setting", machineBundle, 1, []string{"machine w1: ForwardingOff: net/ipv4/ip_forward is 0 and should be 1\n  sysctl -w net.ipv4.ip_forward=1\n"}},
 		{"all is well", well, 0, []string{"Nothing stands in the way.\n"}},
 		{"not all could be read", strings.Replace(well, "[]", "[who answers on links]", 1), 2, []string{"in what could be looked at", "Not known: who answers on links\n"}},
+		{"a sample of a pool was asked for", strings.Replace(well, "unread: []", "notes: [of a sample]", 1), 0, []string{"Nothing stands in the way.\n", "Note: of a sample\n"}},
 		{"no bundle", "kind: DoctorBundle\n", 2, nil},
 	} {
 		code, out, errs := consult(c.text, "machine", "--bundle", "-")

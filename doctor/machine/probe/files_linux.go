@@ -8,9 +8,9 @@ import (
 )
 
 // container notes whether it runs in one, by what programs that make containers leave there: files of the host are not to be had then.
-func (r *reader) container() {
-	for _, file := range []string{"/.dockerenv", "/run/.containerenv"} {
-		_, err := os.Stat(file)
+func (r *reader) container(root string) {
+	for _, file := range []string{".dockerenv", "run/.containerenv"} {
+		_, err := os.Stat(filepath.Join(root, file))
 		r.facts.Container = r.facts.Container || err == nil
 	}
 	r.facts.Container = r.facts.Container || os.Getenv("KUBERNETES_SERVICE_HOST") != ""

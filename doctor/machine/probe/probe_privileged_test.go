@@ -19,7 +19,7 @@ type trouble struct {
 	on      string   // the host that it is provoked on; empty: the machine
 	provoke string   // commands
 	plays   string   // in place of commands: what a program of the machine is, until it ends
-	edit    []string // of the inventory: from, to
+	edit    []string // of the inventory: from, to, and so on
 	byHand  string   // commands for that host, where those that are printed do not mend it
 }
 
@@ -48,6 +48,8 @@ var troubles = []trouble{
 	{kind: "MachineAddressTaken", on: "other", provoke: "ip addr add 192.168.1.11/32 dev eth0", byHand: "ip addr del 192.168.1.11/32 dev eth0"},
 	{kind: "MachineAddressMissing", provoke: "ip addr del fd01::11/64 dev eth0", byHand: "ip addr add fd01::11/64 dev eth0 nodad"},
 	{kind: "LinkDown", on: "routers", provoke: "ip link set machine down", byHand: "ip link set machine up"},
+	{kind: "LinkUnusable", provoke: "ip addr add fd07::11/64 dev lo", byHand: "ip addr del fd07::11/64 dev lo",
+		edit: []string{`, "fd01::1"]`, `]`, `"fd01::/64"`, `"fd07::/64"`, `"fd01::11"`, `"fd07::11"`, `fd01::200/126`, `fd07::200/126`}},
 	{kind: "RouterUnreachable", provoke: "ip route add unreachable 192.168.1.2/32", byHand: "ip route del unreachable 192.168.1.2/32"},
 	{kind: "RouterElsewhere", provoke: "ip link add side0 type bridge; ip link set side0 up; ip route add 192.168.1.2/32 dev side0", byHand: "ip link del side0"},
 	{kind: "RouterNotAdjacent", edit: []string{"{name: tor2, address: 192.168.1.2,", "{name: tor2, address: 10.9.9.9,"}, byHand: "true"},
@@ -87,7 +89,7 @@ func (w *world) mended(trouble trouble) {
 		w.play(on, trouble.plays)
 	}
 	if trouble.edit != nil {
-		inventory = strings.Replace(testInventory, trouble.edit[0], trouble.edit[1], 1)
+		inventory = strings.NewReplacer(trouble.edit...).Replace(testInventory)
 	}
 	what := strings.TrimSpace(trouble.kind + " " + trouble.provoke + trouble.plays)
 	found := machine.Examine(w.facts(inventory))

@@ -36,7 +36,7 @@ func (r *reader) read(ctx context.Context, inv *inventory.Inventory, name string
 	}
 	r.settings()
 	r.sysctls()
-	r.container()
+	r.container("/")
 	r.sysctlFiles("/")
 	r.sockets()
 	r.programs()

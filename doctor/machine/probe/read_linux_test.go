@@ -146,6 +146,24 @@ func TestFilesThatSetASettingAreFound(t *testing.T) {
 	}
 }
 
+func TestAContainerIsToldByWhatMadeIt(t *testing.T) {
+	for what, want := range map[string]bool{"": false, ".dockerenv": true, "run/.containerenv": true, "KUBERNETES_SERVICE_HOST": true} {
+		root, host := t.TempDir(), ""
+		if what == "KUBERNETES_SERVICE_HOST" {
+			host = "10.96.0.1"
+		} else if name := filepath.Join(root, what); what != "" {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("KUBERNETES_SERVICE_HOST", host)
+		r := reader{}
+		if r.container(root); r.facts.Container != want {
+			t.Errorf("by %q: %v", what, r.facts.Container)
+		}
+	}
+}
+
 // TestTheLinkOfARouterIsThatOfItsSession: of several subnets that have the router, the longest one otherwise.
 func TestTheLinkOfARouterIsThatOfItsSession(t *testing.T) {
 	r := reader{}
