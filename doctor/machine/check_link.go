@@ -45,7 +45,8 @@ func linkUnusable(f Facts) (out []doctor.Finding) {
 	return out
 }
 
-// isProxy tells whether who answers does so for nearly all that is asked for, or is a router that answers for several addresses.
+// isProxy tells whether who answers does so for nearly all that is asked for, or for many, or is a router that answers for several addresses. Linux
+// lets up to 0.8 seconds pass before it answers for others (proxy_delay), so that some of its answers are missed.
 func (f Facts) isProxy(a Answer) bool {
 	answered, asked := 0, 0
 	for _, other := range f.Answers {
@@ -59,7 +60,7 @@ func (f Facts) isProxy(a Answer) bool {
 		}
 	}
 	router := slices.ContainsFunc(f.Routers, func(r Router) bool { return r.MAC == a.MAC })
-	return answered >= 2 && router || answered >= 3 && answered*10 >= asked*9
+	return answered >= 2 && router || answered >= 3 && answered*10 >= asked*9 || answered >= 8
 }
 
 func proxyARP(f Facts) (out []doctor.Finding) {

@@ -39,7 +39,7 @@ var checks = []check{
 	{"SessionHeldByOther", "Another BGP speaker of the machine has a connection with a router of the inventory: a router has one session with an address.", sessionHeldByOther},
 	{"VIPOnInterface", "An interface has an address of a pool, so that the kernel answers for it: something is left over of another balancer, or runs still. `kube-ipvs0` and `kube-dummy-if` are of kube-proxy and kube-router, and do not count. No command takes the address away: where a Service has it, connections go by it though no program has a socket there.", vipOnInterface},
 	{"IPVSAnswers", "kube-proxy in mode `ipvs` has every VIP on `kube-ipvs0`, or kube-router on `kube-dummy-if`, and without `strictARP` the kernel answers for them on a link.", ipvsAnswers},
-	{"ProxyARP", "One host answers on a link for nearly all addresses of pools that were asked for, or a router for several: it does so for others. It is told once, in place of `PoolAddressAnswered` and `MachineAddressTaken`.", proxyARP},
+	{"ProxyARP", "One host answers on a link for nearly all addresses of pools that were asked for, or for eight, or a router for two: it does so for others. It is told once, in place of `PoolAddressAnswered` and `MachineAddressTaken`.", proxyARP},
 	{"PoolAddressAnswered", "A host that is no machine of the inventory answers on a link for an address of a pool.", poolAddressAnswered},
 	{"RouterUnreachable", "The kernel has no route to a router of the machine.", routerUnreachable},
 	{"RouterElsewhere", "What is sent to a router leaves by another interface than the one in the router's subnet.", routerElsewhere},

@@ -25,7 +25,7 @@ prints a row of this table. It changes nothing.
 What belongs to an inventory it looks at with ` + "`--inventory`" + ` alone: a file, a folder, or ` + "`cluster`" + ` for what is in force there. What it could not look at it names as *Not known*, and ends with exit code 2 rather than 0: without
 root that is whose sockets are, and who answers on a link. In a pod it needs the host's network and PID namespaces.
 
-Hosts of a link are asked at most ten times a second: of IPv4 as nobody, so that no cache learns anything, and of IPv6 as the machine. A pool with more than 64 addresses on the link is asked for 64 of them, spread over it,
+Hosts are asked at most ten times a second on an interface: of IPv4 as nobody, so that no cache learns anything, and of IPv6 as the machine. A pool with more than 64 addresses on the link is asked for 64 of them, spread over it,
 which takes 13 seconds where nobody answers, and all pools of a link for 256; a *Note* says so, and changes no exit code. A router is tried by a connection where nothing of the machine has one with it, and no BGP speaker runs that may be about to: else that is *Not known*.
 
 | finding | what it means |

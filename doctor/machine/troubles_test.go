@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 )
@@ -75,6 +76,12 @@ var troubles = []struct {
 		f.answer("192.168.1.203", false)
 		f.answer("192.168.1.204", false)
 	}, "ProxyARP", "as proxy ARP does"},
+	{"a host that answers late for many", func(f *Facts) {
+		f.Asked[0].Addresses = 64
+		for last := range 8 {
+			f.answer(fmt.Sprintf("192.168.1.%d", 203+last), false)
+		}
+	}, "ProxyARP", "such as 192.168.1.203"},
 	{"a host with three of many addresses", func(f *Facts) {
 		f.Asked[0].Addresses = 64
 		f.answer("192.168.1.203", false)

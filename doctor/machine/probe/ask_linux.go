@@ -18,7 +18,7 @@ import (
 const (
 	// askTries is how often an address is asked for that nobody answers for.
 	askTries = 2
-	// askEvery is the time between two frames on a link, and how long an answer is waited for. Switches that inspect ARP take 15 frames a second
+	// askEvery is the time between two frames on an interface, and how long an answer is waited for. Switches that inspect ARP take 15 frames a second
 	// of a port, and shut one that sends more.
 	askEvery = 100 * time.Millisecond
 	// askMost bounds the addresses of a pool that are asked for on a link: about 13 seconds.
@@ -42,7 +42,7 @@ func (r *reader) configs() (all []onlink.Config) {
 	return all
 }
 
-// ask asks on links for addresses of pools, of the machine and of routers: on all links at the same time.
+// ask asks on links for addresses of pools, of the machine and of routers.
 func (r *reader) ask(ctx context.Context) {
 	if r.facts.Expected == nil || slices.ContainsFunc(r.facts.Unread, func(s string) bool { return strings.HasPrefix(s, "who answers") }) {
 		return
@@ -54,11 +54,7 @@ func (r *reader) ask(ctx context.Context) {
 		return
 	}
 	links := r.linksThatWork(responder)
-	var asking sync.WaitGroup
-	for _, l := range links {
-		asking.Go(func() { l.ask(ctx) })
-	}
-	asking.Wait()
+	askAll(ctx, links)
 	for _, l := range links {
 		r.facts.Answers = append(r.facts.Answers, l.answers...)
 		if len(l.pools) > 0 {
@@ -73,6 +69,26 @@ func (r *reader) ask(ctx context.Context) {
 	slices.SortFunc(r.facts.Answers, func(a, b machine.Answer) int {
 		return cmp.Or(a.Address.Compare(b.Address), strings.Compare(a.MAC, b.MAC))
 	})
+}
+
+// askAll asks on all interfaces at the same time, and on links of the same interface one after the other: a switch counts the frames of its port.
+func askAll(ctx context.Context, links []*askedLink) {
+	byInterface := map[string][]*askedLink{}
+	for _, l := range links {
+		byInterface[l.on] = append(byInterface[l.on], l)
+	}
+	var asking sync.WaitGroup
+	for _, those := range byInterface {
+		asking.Go(func() {
+			var next time.Time
+			for _, l := range those {
+				l.next = next
+				l.ask(ctx)
+				next = l.next
+			}
+		})
+	}
+	asking.Wait()
 }
 
 // linksThatWork are those to ask on, each with what to ask for. Of the others it notes why.

@@ -85,6 +85,15 @@ func TestALinkIsAskedAsLittleAsWillDo(t *testing.T) {
 	}
 }
 
+func TestLinksOfAnInterfaceAreAskedOneAfterTheOther(t *testing.T) {
+	var h hosts
+	links := []*askedLink{asked("10.0.0.1", "10.0.0.8", "", &h), asked("10.0.1.1", "10.0.1.8", "", &h), asked("fd01::1", "fd01::8", "", &h)}
+	askAll(t.Context(), links)
+	if len(h.asked) != 10 || h.gap < links[0].every {
+		t.Errorf("%v, two within %v", h.asked, h.gap)
+	}
+}
+
 func TestARouterThatDoesNotAnswerWasAsked(t *testing.T) {
 	h := &hosts{macs: map[string]onlink.MAC{"10.0.0.253": {2, 1}}, fails: "10.0.0.252"}
 	l := asked("10.0.0.1", "", "", h)

@@ -49,7 +49,7 @@ var troubles = []trouble{
 	{kind: "MachineAddressMissing", provoke: "ip addr del fd01::11/64 dev eth0", byHand: "ip addr add fd01::11/64 dev eth0 nodad"},
 	{kind: "LinkDown", on: "routers", provoke: "ip link set machine down", byHand: "ip link set machine up"},
 	{kind: "LinkUnusable", provoke: "ip addr add fd07::11/64 dev lo", byHand: "ip addr del fd07::11/64 dev lo",
-		edit: []string{`, "fd01::1"]`, `]`, `"fd01::/64"`, `"fd07::/64"`, `"fd01::11"`, `"fd07::11"`, `fd01::200/126`, `fd07::200/126`}},
+		edit: []string{`, "fd01::1"]`, `]`, `"fd01::/64"`, `"fd07::/64"`, `"fd01::11"`, `"fd07::11"`, `fd01::202/127`, `fd07::202/127`}},
 	{kind: "RouterUnreachable", provoke: "ip route add unreachable 192.168.1.2/32", byHand: "ip route del unreachable 192.168.1.2/32"},
 	{kind: "RouterElsewhere", provoke: "ip link add side0 type bridge; ip link set side0 up; ip route add 192.168.1.2/32 dev side0", byHand: "ip link del side0"},
 	{kind: "RouterNotAdjacent", edit: []string{"{name: tor2, address: 192.168.1.2,", "{name: tor2, address: 10.9.9.9,"}, byHand: "true"},

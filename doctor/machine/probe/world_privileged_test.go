@@ -30,8 +30,8 @@ spec:
   racks:
     - {name: shelf, subnets: [192.168.1.0/24, "fd01::/64"], machines: [{name: w1, addresses: [192.168.1.11, "fd01::11"]}]}
   pools:
-    - {name: lan, addresses: [192.168.1.200-192.168.1.203], advertise: {via: link}}
-    - {name: lan6, addresses: ["fd01::200/126"], advertise: {via: link}}
+    - {name: lan, addresses: [192.168.1.201-192.168.1.203], advertise: {via: link}}
+    - {name: lan6, addresses: ["fd01::202/127"], advertise: {via: link}}
     - {name: public, addresses: [203.0.113.0/24], advertise: {via: bgp}}
 `
 
