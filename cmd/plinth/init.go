@@ -2,17 +2,14 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	v1 "k8s.io/api/core/v1"
@@ -68,7 +65,7 @@ What was guessed, and what is not in the inventory, is told with what to do abou
 	flags.StringVar(&s.asn, "asn", "", "the machines' AS number (default: 64514)")
 	flags.StringSliceVar(&s.pool, "pool", nil, "addresses that Services get: prefixes, or ranges as in 192.168.1.200-192.168.1.219")
 	flags.StringVar(&s.network, "network", "", "network of the machines, with its prefix length, that they answer for VIPs on")
-	flags.StringSliceVar(&s.address, "address", nil, "address of a Node that reports none, as in nuc1=192.168.1.11; once for each (default: what its name resolves to here)")
+	flags.StringArrayVar(&s.address, "address", nil, "address of a Node that reports none, as in nuc1=192.168.1.11, or nuc1=192.168.1.11,fd00::b; once for each Node (default: what its name resolves to here)")
 	flags.BoolVar(&s.takeDefault, "yes", false, "ask nothing: take what is proposed")
 	return cmd
 }
@@ -94,7 +91,7 @@ func (s start) run(cmd *cobra.Command, cluster clusterFlags) error {
 		return exit{exitUsage, err}
 	}
 	q := asker{in: bufio.NewScanner(cmd.InOrStdin()), out: cmd.ErrOrStderr(), quiet: s.takeDefault}
-	if options.Addresses, err = s.addresses(cmd.Context(), &q, importer.WithoutAddress(options, docs...), resolved); err != nil {
+	if options.Addresses, err = s.addresses(cmd.Context(), &q, importer.WithoutAddress(options, docs...), used, lookUp); err != nil {
 		return err
 	}
 	answers, err := s.answers(&q, options, used, docs)
@@ -198,67 +195,6 @@ func (s start) answers(q *asker, options importer.Options, used []netip.Prefix, 
 		})
 	}
 	return a, q.err
-}
-
-// addresses are those of Nodes that report none: what flags say, and else what is asked. Proposed is what their names resolve to. A Node
-// that nobody gives an address has none.
-func (s start) addresses(ctx context.Context, q *asker, nodes []string, resolve func(ctx context.Context, name string) []string) (map[string][]netip.Addr, error) {
-	said := map[string][]string{}
-	for _, one := range s.address {
-		name, address, ok := strings.Cut(one, "=")
-		if !ok || !slices.Contains(nodes, name) {
-			return nil, exit{exitUsage, fmt.Errorf("--address %s: say NODE=ADDRESS for a Node that reports no address; these are: %s", one, cmp.Or(strings.Join(nodes, ", "), "none"))}
-		}
-		said[name] = append(said[name], address)
-	}
-	all := map[string][]netip.Addr{}
-	for _, name := range nodes {
-		var proposed []string
-		if said[name] == nil {
-			proposed = resolve(ctx, name)
-		}
-		if q.quiet && len(proposed) > 0 {
-			fmt.Fprintf(q.out, "Node %s reports no address: taken is what its name resolves to here, %s\n", name, strings.Join(proposed, ", "))
-		}
-		q.ask("Address of Node "+name+", which reports none", "--address", strings.Join(said[name], ","), strings.Join(proposed, ","), func(text string) error {
-			list, err := addressList(text)
-			all[name] = list
-			return err
-		})
-	}
-	return all, q.err
-}
-
-// addressList reads addresses with commas between them.
-func addressList(text string) (all []netip.Addr, err error) {
-	for part := range strings.SplitSeq(text, ",") {
-		if part = strings.TrimSpace(part); part == "" {
-			continue
-		}
-		a, err := netip.ParseAddr(part)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, a)
-	}
-	return all, nil
-}
-
-// resolved are the addresses that the name of a Node has here, but for those that only this host has: Debian has its own name resolve to
-// 127.0.1.1. A resolver gets two seconds.
-func resolved(ctx context.Context, name string) (all []string) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name)
-	if err != nil {
-		return nil // it has none, or nobody could be asked
-	}
-	for _, a := range found {
-		if a = a.Unmap(); a.IsGlobalUnicast() && !slices.Contains(all, a.String()) {
-			all = append(all, a.String())
-		}
-	}
-	return all
 }
 
 // ranges reads addresses with commas between them.
