@@ -14,6 +14,7 @@ const (
 {apiVersion: metallb.io/v1beta1, kind: BGPAdvertisement, metadata: {name: all}}
 ---
 {apiVersion: metallb.io/v1beta2, kind: BGPPeer, metadata: {name: tor}, spec: {myASN: 65001, peerASN: 65101, peerAddress: 10.9.0.1, nodeSelectors: [{matchLabels: {rack: a}}]}}`
+	mlbPeer      = `{apiVersion: metallb.io/v1beta2, kind: BGPPeer, metadata: {name: tor-b}, spec: {myASN: 65001, peerASN: 65101, peerAddress: 10.9.0.1, holdTime: 30s, nodeSelectors: [{matchLabels: {w: b}}]}}`
 	joinedCilium = `{apiVersion: cilium.io/v2, kind: CiliumLoadBalancerIPPool, metadata: {name: default}, spec: {blocks: [{cidr: 10.5.0.128/25}, {cidr: 10.6.0.128/28}]}}
 ---
 {apiVersion: cilium.io/v2, kind: CiliumBGPClusterConfig, metadata: {name: all}, spec: {bgpInstances: [{name: one, localASN: 65001, peers: [{name: tor, peerASN: 65102, peerAddress: 10.9.0.2}]}]}}`
@@ -59,6 +60,16 @@ func TestSourcesThatAreJoined(t *testing.T) {
 			want: []string{"asn: 65007", "bgp_hold_time: no router is made", "10.0.0.1 is the address of machine w1"}},
 		"a part of a Node selector that chooses nothing": {sources: "nodes,metallb", texts: []string{joinedNode, strings.Replace(strings.Replace(joinedNode, "w1", "w2", 1), "10.0.0.1", "10.0.0.2", 1), strings.Replace(joinedMLB, "[{matchLabels: {rack: a}}]", "[{matchExpressions: [{key: r, operator: In, values: [z1, z9]}, {key: never, operator: DoesNotExist}]}, {matchLabels: {r: z8}}]", 1)},
 			want: []string{`values[1]: without "z9" the same Nodes are chosen`, "matchExpressions[1]: without !never the same Nodes are chosen", "nodeSelectors[1]: r=z8 chooses no Node that was read"}},
+		"two peers of one router": {sources: "metallb", texts: []string{joinedMLB, "---\n" + strings.Replace(mlbPeer, "w: b", "rack: b", 1)},
+			want:  []string{"# from BGPPeer/tor\n        # from BGPPeer/tor-b\n        - name: tor\n", "- name: b\n      peers: [tor]", "spec.holdTime: router tor has one kind of session with all machines: what BGPPeer/tor says"},
+			never: []string{"left out"}},
+		"two peers of one router, one of all machines": {sources: "metallb", texts: []string{joinedMLB, strings.Replace(mlbPeer, ", nodeSelectors: [{matchLabels: {w: b}}]", "", 1)},
+			want: []string{"BGPPeer/tor spec.nodeSelectors: all machines have sessions with router tor"}, never: []string{"left out", "tor-b\n        - name"}},
+		"a router that sees another AS number": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "myASN: 65001", "myASN: 65001, localASN: 65009", 1)},
+			want: []string{"asn: 65009", "spec.myASN: the machines have the AS number that the router sees, 65009"}},
+		"routers that see several AS numbers": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "myASN: 65001", "myASN: 65001, localASN: 65009", 1), strings.NewReplacer("w: b", "rack: a", "10.9.0.1", "10.9.0.2").Replace(mlbPeer)},
+			want: []string{"asn: 65001", "the router expects AS 65009 of the machines, and BGPPeer/tor-b has them show 65001", "the session does not come up"}},
+		"a router that sees the speaker's own AS number": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "myASN: 65001", "myASN: 65001, localASN: 65001", 1)}, want: []string{"asn: 65001"}, never: []string{"localASN"}},
 		"Cilium's peers of nobody": {sources: "nodes,cilium", texts: []string{joinedNode, strings.Replace(joinedCilium, "spec: {bgp", "spec: {nodeSelector: {matchLabels: {rack: none}}, bgp", 1)},
 			want: []string{"no Node that was read has these labels: its routers are left out"}, never: []string{"name: tor"}},
 	} {

@@ -55,6 +55,8 @@ var leavesWithoutMeaning = []withoutMeaning{
 
 	{"ServiceL2Status ServiceBGPStatus BGPSessionStatus ConfigurationState", "", false, "MetalLB writes it: it is what is, and not what is to be"},
 	{"BFDProfile BGPPeer", `spec\.(echoMode|passiveMode|disableMP|dualStackAddressFamily)`, false, "it says what goes without saying"},
+	{"BGPPeer", `spec\.localASN`, false, "it is the number of myASN"},
+	{"BGPPeer", `spec\.(holdTime|keepaliveTime|bfdProfile|ebgpMultiHop|enableGracefulRestart|password(Secret)?)`, false, "the peer that the router was made of says the same"},
 	{"IPAddressPool", `spec\.avoidBuggyIPs`, false, "no address of the pool ends with .0 or .255"},
 	{"Community", `spec\.communities\[\d+\]`, false, "every inventory has that name"},
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"time"
 
 	"go.universe.tf/metallb/api/v1beta2"
@@ -32,28 +33,143 @@ func (r *metalLBReader) readPeers() (peers []metalLBPeer) {
 // farHops is the TTL that FRR gives a session of a neighbour with ebgp-multihop and no number, which is what MetalLB configures.
 const farHops = 255
 
-// addPeers makes routers of the peers.
+// addPeers makes routers of the peers. Several peers of one address are one router: in MetalLB each is of other Nodes.
 func (r *metalLBReader) addPeers(peers []metalLBPeer) {
+	var made, all []madePeer
 	for _, p := range peers {
 		o := p.object
 		o.mark(carried, "spec.myASN", "spec.peerASN", "spec.peerAddress", "spec.peerPort", "spec.holdTime", "spec.bfdProfile", "spec.ebgpMultiHop",
 			"spec.enableGracefulRestart", "spec.nodeSelectors")
 		r.dropOfPeer(o)
-		router, ok := r.router(p)
+		first, again := firstOf(made, p)
+		router, ok := inventory.Router{}, again
+		if !again {
+			router, ok = r.router(p)
+		}
 		if !ok {
 			continue
 		}
-		if chosen := selectors(p.spec.NodeSelectors); r.places.nobody(chosen) {
+		chosen := selectors(p.spec.NodeSelectors)
+		if r.places.nobody(chosen) {
 			r.leaveOut(o, "spec.nodeSelectors", NotValid, "no Node that was read has these labels: the router is left out")
 			continue
 		}
-		router.Name = r.name(o, routerName, "pools refer to it")
-		r.routers[o.name] = router.Name
-		r.comment("spec.routers["+router.Name+"]", o)
-		r.inv.Routers = append(r.inv.Routers, router)
-		racks := r.places.of(o, "spec.nodeSelectors", selectors(p.spec.NodeSelectors))
-		r.peer(peering{router: router.Name, racks: racks, asn: inventory.ASN(p.spec.MyASN), object: o, path: "spec.myASN"})
+		one := madePeer{metalLBPeer: p, router: first.router}
+		if again {
+			r.joinPeer(p, first)
+		} else {
+			one.router = r.name(o, routerName, "pools refer to it")
+			router.Name = one.router
+			r.inv.Routers = append(r.inv.Routers, router)
+			made = append(made, one)
+		}
+		r.routers[o.name] = one.router
+		r.comment("spec.routers["+one.router+"]", o)
+		one.racks = r.places.of(o, "spec.nodeSelectors", chosen)
+		all = append(all, one)
 	}
+	for _, p := range all {
+		asn, path := r.ourASN(p, all)
+		r.peer(peering{router: p.router, racks: p.racks, asn: asn, object: p.object, path: path, places: []string{"spec.nodeSelectors"}})
+	}
+}
+
+// madePeer is a BGPPeer that a router was made of, or that was joined to it.
+type madePeer struct {
+	metalLBPeer
+	router string   // its name
+	racks  []string // nil: all
+}
+
+// firstOf is the peer that a router was made of which another one is of, too: it has the same address, port and AS number.
+func firstOf(made []madePeer, p metalLBPeer) (first madePeer, ok bool) {
+	addr, err := netip.ParseAddr(p.spec.Address)
+	asn, whole := peerASN(p.spec)
+	if err != nil || !whole {
+		return first, false
+	}
+	for _, m := range made {
+		have, _ := netip.ParseAddr(m.spec.Address)
+		if other, _ := peerASN(m.spec); have == addr && other == asn && cmp.Or(m.spec.Port, 179) == cmp.Or(p.spec.Port, 179) {
+			return m, true
+		}
+	}
+	return first, false
+}
+
+// peerASN is the AS number of a router; false: the peer has not both numbers.
+func peerASN(spec v1beta2.BGPPeerSpec) (asn uint32, ok bool) {
+	asn = spec.ASN
+	if spec.DynamicASN == v1beta2.InternalASNMode && asn == 0 {
+		asn = spec.MyASN
+	} else if spec.DynamicASN != "" {
+		return 0, false
+	}
+	return asn, asn != 0 && spec.MyASN != 0
+}
+
+// joinPeer tells what a further peer of a router says otherwise than the first one: in an inventory all machines have one kind of session with it.
+func (r *metalLBReader) joinPeer(p metalLBPeer, first madePeer) {
+	o := p.object
+	r.drop(o, "spec.interface", "there is a peerAddress, too, and MetalLB refuses both: the address is taken")
+	o.mark(carried, "spec.dynamicASN")
+	var unsaid []string
+	for _, path := range []string{"spec.holdTime", "spec.keepaliveTime", "spec.bfdProfile", "spec.ebgpMultiHop", "spec.enableGracefulRestart", "spec.password", "spec.passwordSecret"} {
+		switch same := sameBelow(o, first.object, path); {
+		case same:
+			o.mark(meaningless, path)
+		case o.has(path):
+			o.override(path)
+			r.note(o, path, Differs, fmt.Sprintf("router %s has one kind of session with all machines: what %v says of it counts", first.router, first.object))
+		default:
+			unsaid = append(unsaid, path)
+		}
+	}
+	if len(unsaid) > 0 {
+		r.note(o, "spec", Differs, fmt.Sprintf("router %s has one kind of session with all machines: what %v says of it counts, which has %s, too", first.router, first.object, inWords(unsaid)))
+	}
+}
+
+// sameBelow reports whether two objects say the same at and below a path.
+func sameBelow(a, b *object, path string) bool {
+	values := func(o *object) (all []string) {
+		for _, l := range o.leaves() {
+			if within(l.path, path) {
+				all = append(all, l.path+"="+l.node.Value)
+			}
+		}
+		return all
+	}
+	return slices.Equal(values(a), values(b))
+}
+
+// ourASN is the AS number that a router sees, and the field that says it. With localASN that is another one than the speaker's own: it is taken where all
+// peers of the same machines say the same.
+func (r *metalLBReader) ourASN(p madePeer, all []madePeer) (asn inventory.ASN, path string) {
+	mine, local := inventory.ASN(p.spec.MyASN), inventory.ASN(p.spec.LocalASN)
+	if local == 0 || local == mine {
+		if p.object.has("spec.localASN") {
+			p.object.mark(meaningless, "spec.localASN")
+		}
+		return mine, "spec.myASN"
+	}
+	for _, other := range all {
+		if seen := inventory.ASN(cmp.Or(other.spec.LocalASN, other.spec.MyASN)); seen != local && meetRacks(p.racks, other.racks) {
+			p.object.mark(noted, "spec.localASN")
+			r.note(p.object, "spec.localASN", Differs, fmt.Sprintf("the router expects AS %v of the machines, and %v has them show %v: the machines of a rack have one AS number, and the session does not come up until the router expects %v, or the rack has asn: %v",
+				local, other.object, seen, mine, local))
+			return mine, "spec.myASN"
+		}
+	}
+	p.object.mark(carried, "spec.localASN")
+	p.object.mark(noted, "spec.myASN")
+	r.note(p.object, "spec.myASN", Differs, fmt.Sprintf("the machines have the AS number that the router sees, %v (localASN), and no other one behind it", local))
+	return local, "spec.localASN"
+}
+
+// meetRacks reports whether two lists of racks have one in common; nil has all.
+func meetRacks(a, b []string) bool {
+	return a == nil || b == nil || slices.ContainsFunc(a, func(name string) bool { return slices.Contains(b, name) })
 }
 
 // router is what a BGPPeer is in the inventory; false: it cannot be there.
@@ -161,7 +277,6 @@ func (r *metalLBReader) password(p metalLBPeer, to *inventory.SessionOptions) {
 // dropOfPeer notes what no session of Plinth's has.
 func (r *metalLBReader) dropOfPeer(o *object) {
 	for _, f := range [][2]string{
-		{"spec.localASN", "Plinth has no AS number of its own for one session; a rack can have one (asn)"},
 		{"spec.sourceAddress", "sessions come from the machine's address in the router's subnet, else from the first of the router's family"},
 		{"spec.vrf", "Plinth has no VRFs; the session would come from the main table"},
 		{"spec.routerID", "the router ID is the machine's first IPv4 address, or made of its name"},
