@@ -56,6 +56,7 @@ type ciliumReader struct {
 	places  places
 	configs []*ciliumConfig
 	pools   []ciliumPool
+	noBGP   bool         // Cilium has no sessions, and a policy answers
 	says    []*statement // each of all pools
 }
 
@@ -86,6 +87,9 @@ func readCilium(d *draft) {
 	}
 	r.leaveOutUnused()
 	r.readPools()
+	r.noBGP = len(clusters) == 0 && slices.ContainsFunc(policies, func(p decoded[ciliumPolicySpec]) bool {
+		return p.value.Spec.LoadBalancerIPs && !r.places.nobody(r.nodes(p.value.Spec.NodeSelector))
+	})
 	told := r.advertise()
 	for i := range r.pools {
 		r.unite(r.pools[i].object, &r.pools[i].pool, r.says)

@@ -123,6 +123,8 @@ func (r *ciliumReader) obstacle(a ciliumAdvertisement, to audience) (Code, strin
 		return NotValid, "has no selector, and so chooses no Service: it is left out"
 	case len(r.pools) == 0:
 		return NotValid, "no CiliumLoadBalancerIPPool was read that it could announce: it is left out"
+	case r.noBGP:
+		return Differs, "no CiliumBGPClusterConfig was read, and a CiliumL2AnnouncementPolicy answers for the pools: they are announced on the link alone"
 	case !to.chosen:
 		return NotValid, "no CiliumBGPPeerConfig that was read chooses it by its labels (families.advertisements): it is left out"
 	}

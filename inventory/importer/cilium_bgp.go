@@ -114,6 +114,7 @@ func (r *ciliumReader) cluster(o *object, spec ciliumClusterSpec) {
 		r.drop(o, path+".localPort", "nobody connects to a machine: it connects to its routers")
 		if instance.LocalASN <= 0 || instance.LocalASN > math.MaxUint32 {
 			o.mark(noted, path)
+			r.leftOut = true
 			r.note(o, path, ByHand, "has no localASN: write the routers with the machines' AS number (bgp.asn). They are left out")
 			continue
 		}
@@ -138,6 +139,7 @@ func (r *ciliumReader) router(o *object, path string, p ciliumPeerSpec, localASN
 	leave := func(code Code, message string) string {
 		o.override(path)
 		r.note(o, path, code, message)
+		r.leftOut = true
 		return ""
 	}
 	if p.AutoDiscovery != nil && p.PeerAddress == "" {

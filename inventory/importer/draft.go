@@ -24,6 +24,8 @@ type draft struct {
 	racks    map[string]string         // names by what they stand for; see rackFor
 	held     []heldRange               // by their first address
 	excludes []func()                  // what takes addresses out of pools, once all pools are there
+	parts    []part                    // what each source added
+	leftOut  bool                      // the source that is read has a router that could not be carried over
 	options  Options
 }
 
@@ -211,6 +213,7 @@ func (d *draft) complete() {
 	inv.Name = cmp.Or(inv.Name, d.options.Name, "imported")
 	d.peerRacks()
 	d.ourASNs()
+	d.keepRouters()
 	for i := range inv.Racks {
 		d.coverMachines(&inv.Racks[i])
 	}

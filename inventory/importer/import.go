@@ -141,7 +141,7 @@ func draftOf(options Options, docs []inventory.Document) *draft {
 	}
 	for _, s := range sources {
 		if slices.Contains(options.Sources, s.name) {
-			s.read(d)
+			d.readPart(s)
 		}
 	}
 	return d

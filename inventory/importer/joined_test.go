@@ -14,7 +14,20 @@ const (
 {apiVersion: metallb.io/v1beta1, kind: BGPAdvertisement, metadata: {name: all}}
 ---
 {apiVersion: metallb.io/v1beta2, kind: BGPPeer, metadata: {name: tor}, spec: {myASN: 65001, peerASN: 65101, peerAddress: 10.9.0.1, nodeSelectors: [{matchLabels: {rack: a}}]}}`
-	mlbPeer      = `{apiVersion: metallb.io/v1beta2, kind: BGPPeer, metadata: {name: tor-b}, spec: {myASN: 65001, peerASN: 65101, peerAddress: 10.9.0.1, holdTime: 30s, nodeSelectors: [{matchLabels: {w: b}}]}}`
+	mlbPeer = `{apiVersion: metallb.io/v1beta2, kind: BGPPeer, metadata: {name: tor-b}, spec: {myASN: 65001, peerASN: 65101, peerAddress: 10.9.0.1, holdTime: 30s, nodeSelectors: [{matchLabels: {w: b}}]}}`
+	mlbPool = `{apiVersion: metallb.io/v1beta1, kind: IPAddressPool, metadata: {name: default}, spec: {addresses: [10.5.0.0/25]}}`
+	mlbLink = mlbPool + `
+---
+{apiVersion: metallb.io/v1beta1, kind: BGPAdvertisement, metadata: {name: all}}
+---
+{apiVersion: metallb.io/v1beta1, kind: L2Advertisement, metadata: {name: lan}, spec: {ipAddressPools: [default]}}`
+	ciliumLink = `{apiVersion: cilium.io/v2, kind: CiliumLoadBalancerIPPool, metadata: {name: default}, spec: {blocks: [{cidr: 10.5.0.128/25}]}}
+---
+{apiVersion: cilium.io/v2, kind: CiliumBGPPeerConfig, metadata: {name: tor}, spec: {families: [{afi: ipv4, safi: unicast, advertisements: {matchLabels: {a: b}}}]}}
+---
+{apiVersion: cilium.io/v2, kind: CiliumBGPAdvertisement, metadata: {name: vips, labels: {a: b}}, spec: {advertisements: [{advertisementType: Service, service: {addresses: [LoadBalancerIP]}, selector: {}}]}}
+---
+{apiVersion: cilium.io/v2alpha1, kind: CiliumL2AnnouncementPolicy, metadata: {name: lan}, spec: {loadBalancerIPs: true}}`
 	joinedCilium = `{apiVersion: cilium.io/v2, kind: CiliumLoadBalancerIPPool, metadata: {name: default}, spec: {blocks: [{cidr: 10.5.0.128/25}, {cidr: 10.6.0.128/28}]}}
 ---
 {apiVersion: cilium.io/v2, kind: CiliumBGPClusterConfig, metadata: {name: all}, spec: {bgpInstances: [{name: one, localASN: 65001, peers: [{name: tor, peerASN: 65102, peerAddress: 10.9.0.2}]}]}}`
@@ -70,6 +83,18 @@ func TestSourcesThatAreJoined(t *testing.T) {
 		"routers that see several AS numbers": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "myASN: 65001", "myASN: 65001, localASN: 65009", 1), strings.NewReplacer("w: b", "rack: a", "10.9.0.1", "10.9.0.2").Replace(mlbPeer)},
 			want: []string{"asn: 65001", "the router expects AS 65009 of the machines, and BGPPeer/tor-b has them show 65001", "the session does not come up"}},
 		"a router that sees the speaker's own AS number": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "myASN: 65001", "myASN: 65001, localASN: 65001", 1)}, want: []string{"asn: 65001"}, never: []string{"localASN"}},
+		"a pool of all routers, and routers of another source": {sources: "metallb,cilium", texts: []string{joinedMLB, joinedCilium},
+			want: []string{"- name: default\n      addresses: [10.5.0.0/25, 10.6.0.0/24]\n      advertise:\n        routers: [tor]\n"}},
+		"a pool of all routers, and one by hand": {sources: "metallb,cilium", texts: []string{joinedMLB + "\n---\n" + strings.NewReplacer("w: b", "rack: b", "10.9.0.1", "127.0.0.1").Replace(mlbPeer), joinedCilium},
+			want: []string{"127.0.0.1 is no address", "addresses: [10.5.0.0/25, 10.6.0.0/24]\n    # from CiliumLoadBalancerIPPool"}},
+		"a pool on the link and over BGP, and nobody who speaks it": {sources: "nodes,metallb", texts: []string{strings.Replace(joinedNode, "10.0.0.1", "10.5.0.200", 1), mlbLink},
+			want: []string{"advertise:\n        via: link\n", "BGPAdvertisement/all spec: no BGPPeer was read, and an L2Advertisement chooses pool default, too"}},
+		"a pool on the link and over BGP, and one over BGP": {sources: "nodes,metallb", texts: []string{strings.Replace(joinedNode, "10.0.0.1", "10.5.0.200", 1), mlbLink + "\n---\n" + strings.NewReplacer("default", "far", "10.5.0.0/25", "10.7.0.0/24").Replace(mlbPool)},
+			want: []string{"# from BGPAdvertisement/all\n    - name: far\n      addresses: [10.7.0.0/24]\n  racks", "L2Advertisement/lan\n    - name: default\n", "        via: link\n", "BGPAdvertisement/all spec: no BGPPeer"}},
+		"Cilium's pool on the link and over BGP, and nobody who speaks it": {sources: "nodes,cilium", texts: []string{strings.Replace(joinedNode, "10.0.0.1", "10.5.0.200", 1), ciliumLink},
+			want: []string{"via: link", "no CiliumBGPClusterConfig was read, and a CiliumL2AnnouncementPolicy answers"}},
+		"an advertisement for one of two peers of a router": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "{name: all}}", "{name: all}, spec: {peers: [tor]}}", 1), strings.Replace(mlbPeer, "w: b", "rack: b", 1)},
+			want: []string{`spec.peers: BGPPeer "tor-b" is router tor, too`}},
 		"Cilium's peers of nobody": {sources: "nodes,cilium", texts: []string{joinedNode, strings.Replace(joinedCilium, "spec: {bgp", "spec: {nodeSelector: {matchLabels: {rack: none}}, bgp", 1)},
 			want: []string{"no Node that was read has these labels: its routers are left out"}, never: []string{"name: tor"}},
 	} {

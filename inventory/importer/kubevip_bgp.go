@@ -52,6 +52,7 @@ func (r *kubeVIPReader) bgp(d kubeVIPDaemon) {
 			case text == "":
 			case err != nil:
 				o.mark(noted, v.path)
+				r.leftOut = true
 				r.note(o, v.path, NotValid, fmt.Sprintf("bgp_peers: part %d between commas: %v: the router is left out", i+1, err))
 			default:
 				add(v.path, peer, inventory.Option[inventory.SecretKey]{})
@@ -124,6 +125,7 @@ func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password i
 	addr, err := netip.ParseAddr(p.address)
 	if err != nil {
 		tell(NotValid, "bgp_peeraddress: is not an address: the router is left out")
+		r.leftOut = true
 		return ""
 	}
 	if i := slices.IndexFunc(r.inv.Routers, func(have inventory.Router) bool { return slices.Contains(have.Addresses, addr) }); i >= 0 {
@@ -132,6 +134,7 @@ func (r *kubeVIPReader) router(o *object, path string, p kubeVIPPeer, password i
 	}
 	if why := r.unusable(addr); why != "" {
 		tell(NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
+		r.leftOut = true
 		return ""
 	}
 	name, _ := r.newName(routerName, "router-"+addr.String())

@@ -35,6 +35,7 @@ type metalLBPool struct {
 	pool   inventory.Pool
 	pinned bool // it has a serviceAllocation
 	chosen int  // advertisements that choose it
+	noBGP  bool // nobody speaks BGP, and it is answered for on the link
 }
 
 func readMetalLB(d *draft) {
@@ -47,7 +48,11 @@ func readMetalLB(d *draft) {
 	r.places = placesOf(d, selectorsOf(peers, slices.Concat(advertisements, onLink)...))
 	r.addPeers(peers)
 	r.readPools()
-	advertisements, onLink = r.placed(advertisements), r.placed(onLink)
+	onLink = r.placed(onLink)
+	if len(peers) == 0 {
+		advertisements = r.withoutPeers(advertisements, onLink)
+	}
+	advertisements = r.placed(advertisements)
 	for i := range r.pools {
 		r.advertise(&r.pools[i], advertisements)
 		r.answer(&r.pools[i], onLink)

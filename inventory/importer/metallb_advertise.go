@@ -2,7 +2,9 @@ package importer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"go.universe.tf/metallb/api/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -110,11 +112,43 @@ func (r *metalLBReader) placed(all []advertisement) (out []advertisement) {
 	return out
 }
 
+// withoutPeers are the BGPAdvertisements that count where no BGPPeer was read: not for pools that an L2Advertisement chooses, too. MetalLB has no session to
+// announce these on, and answers for them.
+func (r *metalLBReader) withoutPeers(all, onLink []advertisement) (out []advertisement) {
+	for i := range r.pools {
+		p := &r.pools[i]
+		p.noBGP = slices.ContainsFunc(onLink, p.chooses)
+	}
+	for _, a := range all {
+		var answered []string
+		count := 0
+		for _, p := range r.pools {
+			if !p.chooses(a) {
+				continue
+			}
+			if count++; p.noBGP {
+				answered = append(answered, p.pool.Name)
+			}
+		}
+		why := fmt.Sprintf("no BGPPeer was read, and an L2Advertisement chooses pool %s, too: it is announced on the link alone", strings.Join(answered, ", "))
+		switch {
+		case len(answered) == 0:
+			out = append(out, a)
+		case len(answered) == count:
+			r.leaveOut(a.object, "spec", Differs, why)
+		default:
+			r.note(a.object, "spec", Differs, why)
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
 // advertise gives a pool what BGPAdvertisements say of it.
 func (r *metalLBReader) advertise(p *metalLBPool, all []advertisement) {
 	var from []*statement
 	for _, a := range all {
-		if !p.chooses(a) {
+		if !p.chooses(a) || p.noBGP {
 			continue
 		}
 		p.chosen++
@@ -169,7 +203,14 @@ func (r *metalLBReader) told(a advertisement) (names []string) {
 		r.note(a.object, path, NotValid, fmt.Sprintf("there is no router for BGPPeer %q", peer))
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
+	names = slices.Compact(names)
+	for _, peer := range slices.Sorted(maps.Keys(r.routers)) {
+		if name := r.routers[peer]; slices.Contains(names, name) && !slices.Contains(a.peers, peer) {
+			a.object.mark(noted, "spec.peers")
+			r.note(a.object, "spec.peers", Differs, fmt.Sprintf("BGPPeer %q is router %s, too: the machines of both announce to it. advertise.racks of the pool chooses some", peer, name))
+		}
+	}
+	return names
 }
 
 // tellUnlike tells where two advertisements of a prefix want another local preference or path: the higher one is taken.

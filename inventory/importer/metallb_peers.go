@@ -47,6 +47,7 @@ func (r *metalLBReader) addPeers(peers []metalLBPeer) {
 			router, ok = r.router(p)
 		}
 		if !ok {
+			r.leftOut = true
 			continue
 		}
 		chosen := selectors(p.spec.NodeSelectors)

@@ -120,3 +120,50 @@ func (d *draft) otherASNs(p peering) string {
 	}
 	return strings.Join(others, ", ")
 }
+
+// part is what one source added to a draft.
+type part struct {
+	pools   [2]int   // from the first to before the last one
+	routers []string // that its machines have sessions with; nil: unknown, or none
+}
+
+// readPart reads a source, and remembers what it added.
+func (d *draft) readPart(s source) {
+	pools, peerings := len(d.inv.Pools), len(d.peerings)
+	d.leftOut = false
+	s.read(d)
+	p := part{pools: [2]int{pools, len(d.inv.Pools)}}
+	if !d.leftOut && s.name != "netbox" { // which documents pools and routers, and announces nothing
+		for _, one := range d.peerings[peerings:] {
+			if one.router != "" {
+				p.routers = addEach(p.routers, []string{one.router})
+			}
+		}
+	}
+	slices.Sort(p.routers)
+	d.parts = append(d.parts, p)
+}
+
+// keepRouters has a source's pools be announced to the routers of that source where others have routers, too: each balancer knows its own alone. Where a router of
+// it could not be carried over, somebody writes it by hand, and all routers stay.
+func (d *draft) keepRouters() {
+	for _, p := range d.parts {
+		if len(p.routers) == 0 || len(p.routers) == len(d.inv.Routers) {
+			continue
+		}
+		for i := p.pools[0]; i < p.pools[1]; i++ {
+			pool := &d.inv.Pools[i]
+			if pool.Via == inventory.ViaLink {
+				continue
+			}
+			if len(pool.Advertise) == 0 {
+				pool.Advertise = []inventory.Advertise{newAdvertise()}
+			}
+			for j := range pool.Advertise {
+				if a := &pool.Advertise[j]; len(a.Routers) == 0 {
+					a.Routers = p.routers
+				}
+			}
+		}
+	}
+}
