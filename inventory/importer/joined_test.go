@@ -28,6 +28,8 @@ const (
 {apiVersion: cilium.io/v2, kind: CiliumBGPAdvertisement, metadata: {name: vips, labels: {a: b}}, spec: {advertisements: [{advertisementType: Service, service: {addresses: [LoadBalancerIP]}, selector: {}}]}}
 ---
 {apiVersion: cilium.io/v2alpha1, kind: CiliumL2AnnouncementPolicy, metadata: {name: lan}, spec: {loadBalancerIPs: true}}`
+	otherNode    = `{apiVersion: v1, kind: Node, metadata: {name: w2, labels: {r: z2, topology.kubernetes.io/zone: zone-a}}, status: {addresses: [{type: InternalIP, address: 10.0.0.2}]}}`
+	staticPod    = `{apiVersion: v1, kind: Pod, metadata: {name: kv-w1, namespace: kube-system, ownerReferences: [{kind: Node, name: w1}]}, spec: {nodeName: w1, containers: [{name: kv, image: "x/kube-vip:v1", env: [{name: svc_enable, value: "true"}, {name: bgp_enable, value: "true"}, {name: bgp_as, value: "65001"}, {name: bgp_peeraddress, value: 10.9.0.7}, {name: bgp_peeras, value: "65107"}]}]}}`
 	joinedCilium = `{apiVersion: cilium.io/v2, kind: CiliumLoadBalancerIPPool, metadata: {name: default}, spec: {blocks: [{cidr: 10.5.0.128/25}, {cidr: 10.6.0.128/28}]}}
 ---
 {apiVersion: cilium.io/v2, kind: CiliumBGPClusterConfig, metadata: {name: all}, spec: {bgpInstances: [{name: one, localASN: 65001, peers: [{name: tor, peerASN: 65102, peerAddress: 10.9.0.2}]}]}}`
@@ -95,6 +97,20 @@ func TestSourcesThatAreJoined(t *testing.T) {
 			want: []string{"via: link", "no CiliumBGPClusterConfig was read, and a CiliumL2AnnouncementPolicy answers"}},
 		"an advertisement for one of two peers of a router": {sources: "metallb", texts: []string{strings.Replace(joinedMLB, "{name: all}}", "{name: all}, spec: {peers: [tor]}}", 1), strings.Replace(mlbPeer, "w: b", "rack: b", 1)},
 			want: []string{`spec.peers: BGPPeer "tor-b" is router tor, too`}},
+		"a static Pod of kube-vip's": {sources: "nodes,kube-vip", rackBy: "r", texts: []string{joinedNode, otherNode, staticPod},
+			want: []string{"- name: z1\n      zone: zone-a\n      routers:\n        # from Pod/kv-w1\n", "- name: z2\n      zone: zone-a\n      machines"}},
+		"static Pods of kube-vip's on all machines": {sources: "nodes,kube-vip", rackBy: "r", texts: []string{joinedNode, otherNode, staticPod, strings.ReplaceAll(staticPod, "w1", "w2")},
+			want: []string{"spec:\n  bgp:", "routers:\n    # from Pod/kv-w1\n"}},
+		"static Pods of kube-vip's, and no Nodes": {sources: "kube-vip", texts: []string{staticPod, strings.ReplaceAll(staticPod, "w1", "w2")},
+			want: []string{"Pod/kv-w1 spec.nodeName: runs on Node w1 and w2, whose rack nobody knows here"}},
+		"a static Pod of kube-vip's on a part of a rack": {sources: "nodes,kube-vip", texts: []string{joinedNode, strings.Replace(strings.Replace(joinedNode, "w1", "w3", 1), "10.0.0.1", "10.0.0.3", 1), otherNode, staticPod},
+			want: []string{"Pod/kv-w1 spec.nodeName: chooses a part of rack zone-a (1 of 3 machines: w1)", "- name: zone-a\n      routers:"}},
+		"a static Pod of kube-vip's elsewhere": {sources: "nodes,kube-vip", texts: []string{joinedNode, strings.ReplaceAll(staticPod, "w1", "w7")},
+			want: []string{"Pod/kv-w7 spec.nodeName: runs on none of the Nodes that were read"}, never: []string{"10.9.0.7"}},
+		"a peer of kube-vip's by flag alone": {sources: "kube-vip", texts: []string{strings.NewReplacer("{name: bgp_peeraddress, value: 10.9.0.7}, ", "", "env:", "args: [manager, --peerAddress, 10.9.0.7], env:").Replace(staticPod)},
+			want: []string{"--peerAddress: kube-vip reads this flag where it writes a manifest", "bgp_peeras: no router is made of it: there is no bgp_peeraddress"}, never: []string{"routers:"}},
+		"a kube-vip with two modes": {sources: "kube-vip", texts: []string{strings.Replace(staticPod, "env: [", "env: [{name: vip_arp, value: '1'}, ", 1)},
+			want: []string{"kube-vip v1.2 does not start so"}, never: []string{"routers:"}},
 		"Cilium's peers of nobody": {sources: "nodes,cilium", texts: []string{joinedNode, strings.Replace(joinedCilium, "spec: {bgp", "spec: {nodeSelector: {matchLabels: {rack: none}}, bgp", 1)},
 			want: []string{"no Node that was read has these labels: its routers are left out"}, never: []string{"name: tor"}},
 	} {

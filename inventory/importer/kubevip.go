@@ -67,10 +67,12 @@ func readKubeVIP(d *draft) {
 	}
 	var selecting []inventory.Selector
 	for _, s := range daemons {
-		if !slices.ContainsFunc(all, s.sameAs) {
-			all = append(all, s)
-			selecting = append(selecting, s.nodeSelectors()...)
+		if i := slices.IndexFunc(all, s.sameAs); i >= 0 {
+			all[i].others = append(all[i].others, s)
+			continue
 		}
+		all = append(all, s)
+		selecting = append(selecting, s.nodeSelectors()...)
 	}
 	r.places = placesOf(d, selecting)
 	for _, s := range all {
@@ -89,6 +91,7 @@ type settings struct {
 	container string // path of the container
 	image     string // the last part of its name
 	variables []variable
+	others    []settings // that are told the same, as a static Pod on each machine is
 }
 
 // variable is one of a container's environment.
@@ -138,7 +141,7 @@ func (s settings) narrow() {
 			}
 		}
 	}
-	o.mark(meaningless, s.template+".nodeSelector", s.template+".affinity")
+	o.mark(meaningless, s.template+".nodeSelector", s.template+".affinity", s.template+".nodeName")
 	for _, v := range s.variables {
 		o.mark(meaningless, v.path)
 	}

@@ -61,6 +61,8 @@ func (r *kubeVIPReader) bgp(d kubeVIPDaemon) {
 	}
 	if v := d.get("bgp_peeraddress"); v.value != "" {
 		r.single(d, add)
+	} else {
+		r.withoutPeer(d, "", "there is no bgp_peeraddress")
 	}
 	if len(routers) == 0 {
 		routers = []string{""} // the number counts all the same
@@ -95,12 +97,7 @@ func (r *kubeVIPReader) single(d kubeVIPDaemon, add func(string, kubeVIPPeer, in
 	if add(at.path, peer, password) {
 		return
 	}
-	for _, name := range []string{"bgp_peeras", "bgp_multihop", "bgp_peerpass"} {
-		if v := d.get(name); v.isSet() && v.path != at.path {
-			o.override(v.path)
-			r.note(o, v.path, Differs, fmt.Sprintf("%s: no router is made of it: see %s", v, d.get("bgp_peeraddress")))
-		}
-	}
+	r.withoutPeer(d, at.path, "see "+d.get("bgp_peeraddress").String())
 }
 
 // secretOf is the Secret that a variable's value comes from.

@@ -46,6 +46,7 @@ var kubeVIPNoted = map[string]string{
 	"vip_subnet":                 "the prefix length is that of the rack's subnet",
 	"vip_wireguard":              "Plinth announces no VIPs through WireGuard",
 	"zebra_enable":               "Plinth speaks BGP itself, and no Zebra protocol",
+	addressByFlag:                "kube-vip reads this flag where it writes a manifest, and its manager makes no session of it: bgp_peeraddress does",
 	peersByFlag:                  "kube-vip reads this flag where it writes a manifest, and its manager does not: sessions are made of bgp_peers alone",
 }
 
@@ -91,14 +92,14 @@ func (r *kubeVIPReader) daemon(s settings) {
 	case !s.yes("vip_routingtable") && !s.yes("vip_wireguard"):
 		r.note(s.object, s.container, Differs, "announces no VIP: neither vip_arp nor bgp_enable is true. With Plinth VIPs are announced over BGP, or on the link")
 	}
-	if r.places.nobody(s.nodeSelectors()) {
-		r.leaveOut(s.object, s.placePath(), NotValid, "runs on none of the Nodes that were read: it is left out")
+	if path, is := r.nowhere(s); is {
+		r.leaveOut(s.object, path, NotValid, "runs on none of the Nodes that were read: it is left out")
 		return
 	}
 	if d.via != "" {
 		r.markPlaces(s)
 	}
-	d.racks = r.places.of(s.object, s.placePath(), s.nodeSelectors())
+	d.racks = r.racksOfPods(d)
 	for _, v := range s.variables {
 		if !slices.Contains(silent, strings.ToLower(v.name)) {
 			r.variable(s, v)
@@ -139,20 +140,6 @@ func (s settings) placePath() string {
 		return s.template + ".nodeSelector"
 	}
 	return s.template + ".affinity"
-}
-
-// besidesARP notes BGP beside ARP, which kube-vip then announces Services by, and returns the variables that have no effect.
-func (r *kubeVIPReader) besidesARP(s settings) (silent []string) {
-	if v := s.get("bgp_enable"); s.yes("bgp_enable") {
-		s.object.mark(noted, v.path)
-		r.note(s.object, v.path, Differs, "bgp_enable: where vip_arp is true, too, kube-vip announces Services by ARP alone: its BGP settings are left out")
-	}
-	for _, v := range s.variables {
-		if name := strings.ToLower(v.name); strings.HasPrefix(name, "bgp_") || strings.HasPrefix(name, "mpbgp_") || strings.HasPrefix(name, "zebra_") || name == "annotation" {
-			silent = append(silent, name)
-		}
-	}
-	return silent
 }
 
 // variable says what becomes of one that no function carries over.

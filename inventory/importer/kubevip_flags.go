@@ -41,7 +41,7 @@ var kubeVIPFlags = map[string]kubeVIPFlag{
 	"loseLeadership": {"vip_loseleadership", true}, "loseLeadershiptTimeoutSeconds": {"vip_loseleadership_timeout_seconds", false},
 	"mirrorDestInterface": {"mirror_dest_interface", false}, "multihop": {"bgp_multihop", true}, "n": {"cp_namespace", false},
 	"namespace": {"cp_namespace", false}, "nodeName": {"vip_nodename", false}, "onlyAllowTrafficServicePorts": {"enable_service_security", true},
-	"peerAS": {"bgp_peeras", false}, "peerAddress": {"bgp_peeraddress", false}, "peerPass": {"bgp_peerpass", false},
+	"peerAS": {"bgp_peeras", false}, "peerAddress": {addressByFlag, false}, "peerPass": {"bgp_peerpass", false},
 	"perServiceElectionOnDemand": {"per_service_election_on_demand", true}, "port": {"port", false},
 	"preserveVipOnLeadershipLoss": {"vip_preserve_on_leadership_loss", true}, "prometheusHTTPServer": {"prometheus_server", false},
 	"routingProtocol": {"vip_routingprotocol", false}, "serviceInterface": {"vip_servicesinterface", false}, "services": {"svc_enable", true},
@@ -52,8 +52,12 @@ var kubeVIPFlags = map[string]kubeVIPFlag{
 	"zebraUrl": {"zebra_url", false}, "zebraVersion": {"zebra_version", false},
 }
 
-// peersByFlag stands for a flag that has a variable of the same meaning, and is not read by the manager.
-const peersByFlag = "--bgppeers"
+// peersByFlag and addressByFlag stand for flags that have a variable of the same meaning, and that the manager makes no sessions of. All names of
+// variables have small letters.
+const (
+	peersByFlag   = "--bgppeers"
+	addressByFlag = "--peeraddress"
+)
 
 // subcommands are those of kube-vip that serve Services.
 var subcommands = []string{"manager", "service"}

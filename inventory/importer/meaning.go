@@ -40,14 +40,15 @@ var leavesWithoutMeaning = []withoutMeaning{
 
 	{programs, "", false, "a program that is none of the balancer's; a Pod that its DaemonSet is read for; or one that is told what another one is told, too"},
 	{programs, `spec\.(selector|replicas|strategy|updateStrategy|revisionHistoryLimit|minReadySeconds|progressDeadlineSeconds|paused|template\.metadata)`, true, "how Kubernetes rolls the program out"},
-	{programs, podPath + `(activeDeadlineSeconds|automountServiceAccountToken|dns(Config|Policy)|enableServiceLinks|ephemeralContainers|hostAliases|host(IPC|Network|PID|Users|name)|imagePullSecrets|initContainers|nodeName|os|overhead|preemptionPolicy|priority(ClassName)?|readinessGates|restartPolicy|runtimeClassName|schedulerName|securityContext|serviceAccount(Name)?|setHostnameAsFQDN|shareProcessNamespace|subdomain|terminationGracePeriodSeconds|tolerations|topologySpreadConstraints|volumes)`,
-		true, "how Kubernetes runs the program: where it runs is read of nodeSelector and affinity"},
+	{programs, podPath + `(activeDeadlineSeconds|automountServiceAccountToken|dns(Config|Policy)|enableServiceLinks|ephemeralContainers|hostAliases|host(IPC|Network|PID|Users|name)|imagePullSecrets|initContainers|os|overhead|preemptionPolicy|priority(ClassName)?|readinessGates|restartPolicy|runtimeClassName|schedulerName|securityContext|serviceAccount(Name)?|setHostnameAsFQDN|shareProcessNamespace|subdomain|terminationGracePeriodSeconds|topologySpreadConstraints|volumes)`,
+		true, "how Kubernetes runs the program: where it runs is read of nodeSelector, affinity and nodeName"},
+	{programs, podPath + `tolerations`, true, "they let Pods run on Nodes with taints, and choose none: a taint that is not tolerated is not held against a Node, whose machine announces all the same"},
 	{programs, containerPath, false, "a container beside kube-vip's"},
 	{programs, containerPath + `\.(name|image(PullPolicy)?|resources|resizePolicy|securityContext|volume(Mounts|Devices)|ports|(liveness|readiness|startup)Probe|lifecycle|restartPolicy|stdin(Once)?|tty|terminationMessage(Path|Policy)|workingDir)`,
 		true, "how Kubernetes runs the container: what it is told is read of env, args and command"},
 	{programs, containerPath + `\.env\[\d+\]`, false, "a variable of the control plane, of elections or of the program itself (kubeVIPMeaningless); or one whose value says that nothing is done"},
 	{programs, containerPath + `\.(args|command)(\[\d+\])?`, false, "the program itself, its subcommand, a flag that says what such a variable says, one whose value follows, or one of kube-vip's cloud provider"},
-	{programs, podPath + `(nodeSelector|affinity)`, false, "the system of a machine; preferences; or who answers for Services is read elsewhere"},
+	{programs, podPath + `(nodeSelector|affinity|nodeName)`, false, "the system of a machine; preferences; a Node of a rack that other Pods run in; or who answers for Services is read elsewhere"},
 
 	{"ConfigMap", "", false, "it is not the one that kube-vip's cloud provider reads"},
 	{"ConfigMap", `data\.(allow-share-.*|search-order|skip-end-ips-in-cidr)`, false, "it says what goes without saying; or what it does to a prefix is said there"},

@@ -50,7 +50,7 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 	}
 	if len(p.nodes) > 0 {
 		p.tellIdle(o, path, all)
-		return p.ofNodes(all, tell)
+		return p.ofNodes(chosenBy(all), tell)
 	}
 	var racks []string
 	for _, s := range all {
@@ -82,9 +82,7 @@ func (p places) tellLabel() {
 
 // nobody reports whether selectors choose none of the Nodes that were read.
 func (p places) nobody(all []inventory.Selector) bool {
-	return len(p.nodes) > 0 && len(all) > 0 && !slices.ContainsFunc(p.nodes, func(n node) bool {
-		return slices.ContainsFunc(all, func(s inventory.Selector) bool { return s.Matches(n.labels) })
-	})
+	return len(p.nodes) > 0 && len(all) > 0 && !slices.ContainsFunc(p.nodes, chosenBy(all))
 }
 
 // valuesOf are the values of a label that a selector chooses; false: it is no such choice.
@@ -130,12 +128,19 @@ func (p places) tellIdle(o *object, path string, all []inventory.Selector) {
 // partAtMost bounds how many machines of a rack a note names.
 const partAtMost = 5
 
-// ofNodes are the racks of the Nodes that selectors choose.
-func (p places) ofNodes(all []inventory.Selector, tell func(Code, string, ...any)) []string {
+// chosenBy is the choice of Nodes by selectors of which one has to match.
+func chosenBy(all []inventory.Selector) func(node) bool {
+	return func(n node) bool {
+		return slices.ContainsFunc(all, func(s inventory.Selector) bool { return s.Matches(n.labels) })
+	}
+}
+
+// ofNodes are the racks of the Nodes that are chosen; none: all are.
+func (p places) ofNodes(is func(node) bool, tell func(Code, string, ...any)) []string {
 	chosen, size, total := map[string][]string{}, map[string]int{}, 0
 	for _, n := range p.nodes {
 		size[n.rack]++
-		if slices.ContainsFunc(all, func(s inventory.Selector) bool { return s.Matches(n.labels) }) {
+		if is(n) {
 			chosen[n.rack] = append(chosen[n.rack], n.name)
 			total++
 		}

@@ -135,7 +135,7 @@ func TestEachFlagOfKubeVIPIsKnown(t *testing.T) {
 		}
 	}
 	variables := regexp.MustCompile(`= "(\w+)"`).FindAllStringSubmatch(read("pkg/kubevip/config_envvar.go"), -1)
-	there := map[string]bool{"": true, peersByFlag: true}
+	there := map[string]bool{"": true, peersByFlag: true, addressByFlag: true}
 	for _, m := range variables {
 		name := strings.ToLower(m[1])
 		there[name] = true
@@ -148,6 +148,7 @@ func TestEachFlagOfKubeVIPIsKnown(t *testing.T) {
 			t.Errorf("--%s, or %s, is nothing of kube-vip's", name, flag.variable)
 		}
 	}
+	checkVariablesOfFlags(t, read("cmd/kube-vip.go"), read("pkg/kubevip/config_envvar.go"), read("pkg/kubevip/config_environment.go"))
 	if len(found) < 80 || len(variables) < 80 {
 		t.Errorf("%d flags and %d variables were found", len(found), len(variables))
 	}
