@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,13 +42,56 @@ var ciliumNotCarried = map[string]string{
 
 // advertise gives all pools what advertisements of Services say, and reports whether any does.
 func (r *ciliumReader) advertise() (any bool) {
-	for _, a := range decodeAll[ciliumAdvertisementSpec](r, "CiliumBGPAdvertisement") {
+	all := decodeAll[ciliumAdvertisementSpec](r, "CiliumBGPAdvertisement")
+	r.tellFamilies(all)
+	for _, a := range all {
 		to := r.tellsWhom(a.value.Metadata.Labels)
 		for i, one := range a.value.Spec.Advertisements {
 			any = r.advertiseOne(a.object, fmt.Sprintf("spec.advertisements[%d]", i), one, to) || any
 		}
 	}
 	return any
+}
+
+// tellFamilies tells of configurations of peers that announce other things of IPv4 than of IPv6: in an inventory an advertisement is of both.
+func (r *ciliumReader) tellFamilies(all []decoded[ciliumAdvertisementSpec]) {
+	for _, c := range r.configs {
+		if len(c.routers) == 0 {
+			continue
+		}
+		first, ofFirst := "", ""
+		for i, f := range c.spec.Families {
+			if !f.carriesVIPs() {
+				continue
+			}
+			chosen := f.chooses(all)
+			if first == "" {
+				first, ofFirst = f.AFI, chosen
+			}
+			if chosen != ofFirst {
+				path := fmt.Sprintf("spec.families[%d]", i)
+				c.object.mark(noted, path+".advertisements")
+				r.note(c.object, path, Differs, fmt.Sprintf("%s has the advertisements %s, and %s %s: in the inventory each is of both families. A pool of each family, with its own advertise, keeps them apart", f.AFI, chosen, first, ofFirst))
+			}
+		}
+	}
+}
+
+// carriesVIPs reports whether a family is one that a session of an inventory carries.
+func (f ciliumFamily) carriesVIPs() bool {
+	return f.SAFI == "unicast" && (f.AFI == "ipv4" || f.AFI == "ipv6")
+}
+
+// chooses are the names of the advertisements of a family.
+func (f ciliumFamily) chooses(all []decoded[ciliumAdvertisementSpec]) string {
+	var names []string
+	for _, a := range all {
+		if f.Advertisements != nil && selector(*f.Advertisements).Matches(a.value.Metadata.Labels) {
+			names = append(names, a.object.name)
+		}
+	}
+	slices.Sort(names)
+	return cmp.Or(inWords(names), "none")
 }
 
 // audience is who is told of an advertisement.
@@ -99,6 +143,7 @@ func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisemen
 	}
 	one.LocalPref = localPref(a.Attributes.LocalPreference)
 	one.Communities = r.communities(o, path+".attributes.communities", a)
+	r.tellPreference(o, path, one)
 	for i := range r.pools {
 		p := &r.pools[i].pool
 		r.comment("spec.pools["+p.Name+"]", o)
@@ -106,6 +151,19 @@ func (r *ciliumReader) advertiseOne(o *object, path string, a ciliumAdvertisemen
 	}
 	r.says = append(r.says, &statement{object: o, path: path})
 	return true
+}
+
+// tellPreference tells where another advertisement of the same Services has another local preference for the same routers: the higher one is taken.
+func (r *ciliumReader) tellPreference(o *object, path string, one inventory.Advertise) {
+	if len(r.pools) == 0 {
+		return
+	}
+	for i, have := range r.pools[0].pool.Advertise { // all pools have the same
+		if _, meet := common(have, one); meet && have.LocalPref != one.LocalPref {
+			r.note(o, path, Differs, fmt.Sprintf("has localPreference %d, and %v %s %d for the same Services and routers: what both are of gets the higher one", one.LocalPref, r.says[i].object, r.says[i].path, have.LocalPref))
+			return
+		}
+	}
 }
 
 // obstacle is why an advertisement is not carried over; empty: it is.

@@ -43,11 +43,14 @@ type ciliumConfigSpec struct {
 	Transport struct {
 		PeerPort int `json:"peerPort"`
 	} `json:"transport"`
-	Families []struct {
-		AFI            string                `json:"afi"`
-		SAFI           string                `json:"safi"`
-		Advertisements *metav1.LabelSelector `json:"advertisements"`
-	} `json:"families"`
+	Families []ciliumFamily `json:"families"`
+}
+
+// ciliumFamily is a family of addresses, with what is announced of it.
+type ciliumFamily struct {
+	AFI            string                `json:"afi"`
+	SAFI           string                `json:"safi"`
+	Advertisements *metav1.LabelSelector `json:"advertisements"`
 }
 
 // ciliumConfig is a CiliumBGPPeerConfig, with the routers that refer to it.
@@ -83,7 +86,7 @@ func (r *ciliumReader) readConfigs() {
 		for i, f := range spec.Families {
 			path := fmt.Sprintf("spec.families[%d]", i)
 			o.mark(meaningless, path+".afi", path+".safi", path+".advertisements") // which it chooses is said at those
-			if f.SAFI != "unicast" || f.AFI != "ipv4" && f.AFI != "ipv6" {
+			if !f.carriesVIPs() {
 				o.mark(noted, path)
 				r.note(o, path, NoCounterpart, fmt.Sprintf("%s %s: a session carries unicast routes of IPv4 and IPv6", f.AFI, f.SAFI))
 			}

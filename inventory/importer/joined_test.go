@@ -28,8 +28,17 @@ const (
 {apiVersion: cilium.io/v2, kind: CiliumBGPAdvertisement, metadata: {name: vips, labels: {a: b}}, spec: {advertisements: [{advertisementType: Service, service: {addresses: [LoadBalancerIP]}, selector: {}}]}}
 ---
 {apiVersion: cilium.io/v2alpha1, kind: CiliumL2AnnouncementPolicy, metadata: {name: lan}, spec: {loadBalancerIPs: true}}`
-	otherNode    = `{apiVersion: v1, kind: Node, metadata: {name: w2, labels: {r: z2, topology.kubernetes.io/zone: zone-a}}, status: {addresses: [{type: InternalIP, address: 10.0.0.2}]}}`
-	staticPod    = `{apiVersion: v1, kind: Pod, metadata: {name: kv-w1, namespace: kube-system, ownerReferences: [{kind: Node, name: w1}]}, spec: {nodeName: w1, containers: [{name: kv, image: "x/kube-vip:v1", env: [{name: svc_enable, value: "true"}, {name: bgp_enable, value: "true"}, {name: bgp_as, value: "65001"}, {name: bgp_peeraddress, value: 10.9.0.7}, {name: bgp_peeras, value: "65107"}]}]}}`
+	otherNode      = `{apiVersion: v1, kind: Node, metadata: {name: w2, labels: {r: z2, topology.kubernetes.io/zone: zone-a}}, status: {addresses: [{type: InternalIP, address: 10.0.0.2}]}}`
+	staticPod      = `{apiVersion: v1, kind: Pod, metadata: {name: kv-w1, namespace: kube-system, ownerReferences: [{kind: Node, name: w1}]}, spec: {nodeName: w1, containers: [{name: kv, image: "x/kube-vip:v1", env: [{name: svc_enable, value: "true"}, {name: bgp_enable, value: "true"}, {name: bgp_as, value: "65001"}, {name: bgp_peeraddress, value: 10.9.0.7}, {name: bgp_peeras, value: "65107"}]}]}}`
+	ciliumFamilies = `{apiVersion: cilium.io/v2, kind: CiliumLoadBalancerIPPool, metadata: {name: default}, spec: {blocks: [{cidr: 10.5.0.128/25}, {cidr: "2001:db8::/120"}]}}
+---
+{apiVersion: cilium.io/v2, kind: CiliumBGPClusterConfig, metadata: {name: all}, spec: {bgpInstances: [{name: one, localASN: 65001, peers: [{name: tor, peerASN: 65001, peerAddress: 10.9.0.2, peerConfigRef: {name: tor}}]}]}}
+---
+{apiVersion: cilium.io/v2, kind: CiliumBGPPeerConfig, metadata: {name: tor}, spec: {families: [{afi: ipv4, safi: unicast, advertisements: {matchLabels: {a: b}}}, {afi: ipv6, safi: unicast, advertisements: {matchExpressions: [{key: a, operator: Exists}]}}]}}
+---
+{apiVersion: cilium.io/v2, kind: CiliumBGPAdvertisement, metadata: {name: all, labels: {a: b}}, spec: {advertisements: [{advertisementType: Service, service: {addresses: [LoadBalancerIP]}, selector: {}}]}}
+---
+{apiVersion: cilium.io/v2, kind: CiliumBGPAdvertisement, metadata: {name: six, labels: {a: six}}, spec: {advertisements: [{advertisementType: Service, service: {addresses: [LoadBalancerIP]}, selector: {matchLabels: {c: d}}, attributes: {localPreference: 200}}]}}`
 	joinedCilium = `{apiVersion: cilium.io/v2, kind: CiliumLoadBalancerIPPool, metadata: {name: default}, spec: {blocks: [{cidr: 10.5.0.128/25}, {cidr: 10.6.0.128/28}]}}
 ---
 {apiVersion: cilium.io/v2, kind: CiliumBGPClusterConfig, metadata: {name: all}, spec: {bgpInstances: [{name: one, localASN: 65001, peers: [{name: tor, peerASN: 65102, peerAddress: 10.9.0.2}]}]}}`
@@ -111,6 +120,15 @@ func TestSourcesThatAreJoined(t *testing.T) {
 			want: []string{"--peerAddress: kube-vip reads this flag where it writes a manifest", "bgp_peeras: no router is made of it: there is no bgp_peeraddress"}, never: []string{"routers:"}},
 		"a kube-vip with two modes": {sources: "kube-vip", texts: []string{strings.Replace(staticPod, "env: [", "env: [{name: vip_arp, value: '1'}, ", 1)},
 			want: []string{"kube-vip v1.2 does not start so"}, never: []string{"routers:"}},
+		"a device with the address of a Node, and another serial number": {sources: "nodes,netbox", texts: []string{strings.Replace(strings.Replace(joinedNode, "status", "spec: {providerID: 'plinth://SN-7'}, status", 1), "10.0.0.1}", "10.0.0.9}", 1), strings.Replace(joinedNetBox, `"serial": ""`, `"serial": "SN-8"`, 1)},
+			want: []string{"- name: w1\n          id: SN-7\n", "- name: w9\n          id: SN-8\n", `device/w9 serial: "SN-8"; machine w1 of another source has the same address, 10.0.0.9, and the id "SN-7"`, "10.0.0.9/24 is the address of machine w1, too"}},
+		"two devices of one name": {sources: "netbox", texts: []string{joinedNetBox, strings.ReplaceAll(strings.Replace(joinedNetBox, `"id": 1`, `"id": 2`, 1), "devices/1", "devices/2")},
+			want: []string{"give each the name of its Node in NetBox"}},
+		"custom fields beside asn": {sources: "netbox", texts: []string{strings.Replace(joinedNetBox, `"serial"`, `"custom_fields": {"asn": 65001, "bmc": "10.0.0.3", "empty": null}, "serial"`, 1)},
+			want: []string{"asn: 65001", "an inventory has none such: custom_fields.bmc (1)"}},
+		"Cilium's families with other advertisements, and preferences": {sources: "cilium", texts: []string{ciliumFamilies},
+			want: []string{"CiliumBGPPeerConfig/tor spec.families[1]: ipv6 has the advertisements all and six, and ipv4 all: in the inventory each is of both families",
+				"CiliumBGPAdvertisement/six spec.advertisements[0]: has localPreference 200, and CiliumBGPAdvertisement/all spec.advertisements[0] 100 for the same Services and routers"}},
 		"Cilium's peers of nobody": {sources: "nodes,cilium", texts: []string{joinedNode, strings.Replace(joinedCilium, "spec: {bgp", "spec: {nodeSelector: {matchLabels: {rack: none}}, bgp", 1)},
 			want: []string{"no Node that was read has these labels: its routers are left out"}, never: []string{"name: tor"}},
 	} {

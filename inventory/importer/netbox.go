@@ -250,6 +250,10 @@ var netboxPlain = regexp.MustCompile(`^(id|url|display|display_url|name|created|
 // rest counts the fields of a device that nothing was made of.
 func (r *netboxReader) rest(o *object) {
 	eachOf(o.root, func(key string, n *yaml.Node) {
+		if key == "custom_fields" && n.Kind == yaml.MappingNode {
+			r.restOfCustom(o, n)
+			return
+		}
 		if slices.ContainsFunc(slices.Collect(maps.Keys(o.fates)), func(path string) bool { return path != "" && within(path, key) }) {
 			if _, ok := o.fates[key]; !ok {
 				o.mark(meaningless, key)
@@ -259,6 +263,17 @@ func (r *netboxReader) rest(o *object) {
 		o.mark(meaningless, key)
 		if !netboxPlain.MatchString(key) && hasValue(n) {
 			r.dropped[key]++
+		}
+	})
+}
+
+// restOfCustom counts the custom fields of a device that nothing was made of.
+func (r *netboxReader) restOfCustom(o *object, fields *yaml.Node) {
+	o.mark(meaningless, "custom_fields")
+	eachOf(fields, func(key string, n *yaml.Node) {
+		path := join("custom_fields", key)
+		if _, spoken := o.fates[path]; !spoken && hasValue(n) {
+			r.dropped[path]++
 		}
 	})
 }

@@ -20,7 +20,7 @@ func (r *netboxReader) device(o *object) {
 	}
 	name, same := cleanName(o.text("name"))
 	if r.machine(name) != nil {
-		r.leaveOutOf(o, "name", Differs, fmt.Sprintf("machine %s is there already, by another source or device: what that one says counts, and nothing of this is added", name))
+		r.leaveOutOf(o, "name", Differs, fmt.Sprintf("machine %s is there already, by another source or device: what that one says counts, and nothing of this is added. Where it is another machine, give each the name of its Node in NetBox", name))
 		return
 	}
 	if other, path, by := r.sameMachine(o); other != "" {
@@ -49,7 +49,8 @@ func (r *netboxReader) device(o *object) {
 	r.comment(fmt.Sprintf("spec.racks[%s].machines[%s]", m.Rack, m.Name), o)
 }
 
-// sameMachine is the machine of another source that a device with another name is, by its serial number or else by an address; empty: none is.
+// sameMachine is the machine of another source that a device with another name is, by its serial number or else by an address; empty: none is. An address is not
+// enough where both have a serial number, and not the same.
 func (r *netboxReader) sameMachine(o *object) (name, path, by string) {
 	if serial := o.text("serial"); serial != "" && r.serials[serial] == 1 {
 		for _, m := range r.known {
@@ -66,6 +67,10 @@ func (r *netboxReader) sameMachine(o *object) (name, path, by string) {
 		addr, err := addressIn(n.Value)
 		for _, m := range r.known {
 			if err == nil && (slices.Contains(m.Addresses, addr) || slices.Contains(m.ExternalAddresses, addr)) {
+				if o.text("serial") != "" && r.serials[o.text("serial")] == 1 && m.ID != m.Name {
+					r.note(o, "serial", Differs, fmt.Sprintf("%q; machine %s of another source has the same address, %v, and the id %q: they are taken for two machines. Correct the serial number, or the address", o.text("serial"), m.Name, addr, m.ID))
+					continue
+				}
 				return m.Name, at, fmt.Sprintf("the same address, %v", addr)
 			}
 		}

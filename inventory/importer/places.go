@@ -193,12 +193,18 @@ func (p places) subnetsFor(o *object, path string, pool *inventory.Pool) {
 		pool.Via = ""
 		return
 	}
+	var excluded []string
 	for _, r := range hosts {
 		if !slices.ContainsFunc(pool.Exclude, r.Overlaps) {
 			pool.Exclude = append(pool.Exclude, r)
+			excluded = append(excluded, r.String())
 		}
 	}
-	p.note(o, path, Guessed, fmt.Sprintf("the subnet of the machines that answer for it is taken to be %s: look whether that is its prefix length", strings.Join(slices.Compact(guessed), ", ")))
+	message := fmt.Sprintf("the subnet of the machines that answer for it is taken to be %s: look whether that is its prefix length", strings.Join(slices.Compact(guessed), ", "))
+	if len(excluded) > 0 {
+		message += fmt.Sprintf(". No host can have %s there, and no VIP gets it (exclude)", inWords(excluded))
+	}
+	p.note(o, path, Guessed, message)
 }
 
 // noHosts are the addresses of a range that no host of a subnet can have: the network and broadcast address of IPv4, and that of
