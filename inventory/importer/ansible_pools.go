@@ -220,11 +220,13 @@ func (p *ansiblePools) router(v ansibleVar, path, given, address, peerASN, myASN
 	ours, worse := strconv.ParseUint(myASN, 10, 32)
 	if err != nil || bad != nil || worse != nil || theirs == 0 || ours == 0 {
 		v.object.override(path)
+		p.leftOut = true
 		p.note(v.object, path, NotValid, "has no address, or not the AS numbers of both ends: the router is left out")
 		return router, false
 	}
 	if why := p.unusable(addr); why != "" {
 		v.object.override(path)
+		p.leftOut = true
 		p.note(v.object, path, NotValid, fmt.Sprintf("%v %s: the router is left out", addr, why))
 		return router, false
 	}

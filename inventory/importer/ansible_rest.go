@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -99,6 +100,8 @@ func (p *ansiblePools) peerOf(b playbookBalancer, peer ansibleVar) {
 		v := p.shared(name)
 		v.object.mark(carried, v.path())
 	}
+	ours, last := p.shared(b.asn), &p.peerings[len(p.peerings)-1]
+	last.object, last.path = ours.object, ours.path() // a variable of its own says it
 	p.inv.Routers = append(p.inv.Routers, router)
 }
 
@@ -245,9 +248,10 @@ func (r *ansibleReader) groupName(o *object) {
 		return
 	}
 	o.mark(meaningless, "metadata.name")
-	for _, f := range o.fates {
-		if f != meaningless {
-			o.mark(carried, "metadata.name")
-		}
+	if slices.ContainsFunc(r.notes, func(n Note) bool { return n.of == o }) {
+		o.mark(noted, "metadata.name")
+	}
+	if slices.Contains(slices.Collect(maps.Values(o.fates)), carried) {
+		o.mark(carried, "metadata.name")
 	}
 }

@@ -158,11 +158,16 @@ func (r *ciliumReader) tellPreference(o *object, path string, one inventory.Adve
 	if len(r.pools) == 0 {
 		return
 	}
-	for i, have := range r.pools[0].pool.Advertise { // all pools have the same
-		if _, meet := common(have, one); meet && have.LocalPref != one.LocalPref {
-			r.note(o, path, Differs, fmt.Sprintf("has localPreference %d, and %v %s %d for the same Services and routers: what both are of gets the higher one", one.LocalPref, r.says[i].object, r.says[i].path, have.LocalPref))
-			return
+	pool := r.pools[0].pool // all have the same advertisements
+	for i, have := range pool.Advertise {
+		if _, meet := common(have, one); !meet || have.LocalPref == one.LocalPref {
+			continue
 		}
+		low, high, at := said{r.says[i].object, have.LocalPref}, said{o, one.LocalPref}, r.says[i].path
+		if low.number > high.number {
+			low, high, at = high, low, path
+		}
+		r.tellLower(pool.Name, at+".attributes.localPreference", low, high)
 	}
 }
 

@@ -42,6 +42,7 @@ func (d *draft) of(group, kind string) (all []*object) {
 			if !o.read {
 				o.mark(noted, "")
 				d.note(o, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
+				d.ofWhole()
 			}
 			o.read = true
 			continue
@@ -101,7 +102,11 @@ func (d *draft) leaveOut(o *object, path string, code Code, message string) {
 	o.mark(noted, "metadata.name")
 	d.notes = slices.DeleteFunc(d.notes, func(n Note) bool { return n.of == o })
 	d.note(o, path, code, message)
+	d.ofWhole()
 }
+
+// ofWhole says that the last note is of all of its object.
+func (d *draft) ofWhole() { d.notes[len(d.notes)-1].whole = true }
 
 // comment says beside a thing of the inventory where it came from.
 func (d *draft) comment(path string, o *object) {
@@ -124,6 +129,7 @@ func (d *draft) finish() {
 	for _, o := range d.objects {
 		if !o.read {
 			d.note(o, "", NotRead, "is nothing that the import of "+inWords(d.options.Sources)+" reads"+readElsewhere(o))
+			d.ofWhole()
 			continue
 		}
 		for _, l := range o.leaves() {

@@ -128,7 +128,7 @@ func TestSourcesThatAreJoined(t *testing.T) {
 			want: []string{"asn: 65001", "an inventory has none such: custom_fields.bmc (1)"}},
 		"Cilium's families with other advertisements, and preferences": {sources: "cilium", texts: []string{ciliumFamilies},
 			want: []string{"CiliumBGPPeerConfig/tor spec.families[1]: ipv6 has the advertisements all and six, and ipv4 all: in the inventory each is of both families",
-				"CiliumBGPAdvertisement/six spec.advertisements[0]: has localPreference 200, and CiliumBGPAdvertisement/all spec.advertisements[0] 100 for the same Services and routers"}},
+				"CiliumBGPAdvertisement/all spec: localPreference is 100, and CiliumBGPAdvertisement/six has 200 of pool default: Services and routers that both are of get the higher one"}},
 		"Cilium's peers of nobody": {sources: "nodes,cilium", texts: []string{joinedNode, strings.Replace(joinedCilium, "spec: {bgp", "spec: {nodeSelector: {matchLabels: {rack: none}}, bgp", 1)},
 			want: []string{"no Node that was read has these labels: its routers are left out"}, never: []string{"name: tor"}},
 	} {

@@ -220,6 +220,16 @@ func (s settings) yes(name string) bool {
 // ofSystem reports whether a label tells of a machine's system, of which an inventory says nothing.
 func ofSystem(label string) bool { return label == "kubernetes.io/os" || label == "kubernetes.io/arch" }
 
+// ofSystemAlone reports whether all labels of a mapping tell of a machine's system.
+func ofSystemAlone(n *yaml.Node) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if !ofSystem(n.Content[i].Value) {
+			return false
+		}
+	}
+	return true
+}
+
 // nodeSelectors are what a Pod asks of its Node, but for its system. One of them has to match.
 func (s settings) nodeSelectors() (all []inventory.Selector) {
 	var base inventory.Selector

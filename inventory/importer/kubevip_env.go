@@ -136,7 +136,7 @@ func (r *kubeVIPReader) markPlaces(s settings) {
 
 // placePath is where a Pod says on which Nodes it runs.
 func (s settings) placePath() string {
-	if s.object.has(s.template + ".nodeSelector") {
+	if n := s.object.at(s.template + ".nodeSelector"); n != nil && !ofSystemAlone(n) {
 		return s.template + ".nodeSelector"
 	}
 	return s.template + ".affinity"
@@ -210,8 +210,13 @@ func (r *kubeVIPReader) class(s settings) {
 	}
 	r.classAlone(s, v, class)
 	if name.path != "" {
-		r.note(s.object, name.path, ByHand, fmt.Sprintf("%s: Services of class %s are not Plinth's, whose class is plinth.dev/bgp", name, class))
+		r.tellClass(s, name, class)
 	}
+}
+
+// tellClass tells that Plinth has another class.
+func (r *kubeVIPReader) tellClass(s settings, v variable, class string) {
+	r.note(s.object, v.path, ByHand, fmt.Sprintf("%s: Services of class %s are not Plinth's, whose class is plinth.dev/bgp", v, class))
 }
 
 // classAlone says what to do where a class alone was answered.
@@ -242,7 +247,8 @@ func (r *kubeVIPReader) provider(s settings) {
 			class := kubeVIPClass
 			if other := s.get("KUBEVIP_CUSTOM_LOADBALANCERCLASS_NAME"); other.value != "" {
 				class = other.value
-				s.object.mark(carried, other.path)
+				s.object.mark(noted, other.path)
+				r.tellClass(s, other, class)
 			}
 			s.object.mark(noted, v.path)
 			r.classAlone(s, v, class)

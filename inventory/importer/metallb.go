@@ -117,8 +117,8 @@ func (r *metalLBReader) readAliases() {
 			path := fmt.Sprintf("spec.communities[%d]", i)
 			value, err := inventory.ParseCommunity(alias.Value)
 			if err != nil {
-				o.mark(noted, path+".value") // the note has the name
-				r.note(o, path+".value", NotValid, fmt.Sprintf("%v; the name %q is left out", err, alias.Name))
+				o.mark(noted, path)
+				r.note(o, path, NotValid, fmt.Sprintf("%v; the name %q is left out", err, alias.Name))
 				continue
 			}
 			if known, err := inventory.ParseCommunity(strings.ToLower(strings.ReplaceAll(alias.Name, "_", "-"))); err == nil && known == value {

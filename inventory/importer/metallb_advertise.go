@@ -156,7 +156,7 @@ func (r *metalLBReader) advertise(p *metalLBPool, all []advertisement) {
 		for i, s := range a.each {
 			one := a.one
 			one.Selector = s
-			r.tellUnlike(p, a.object, one)
+			r.tellUnlike(p, from, a.object, one)
 			p.pool.Advertise, from = append(p.pool.Advertise, one), append(from, a.says[i])
 		}
 	}
@@ -213,13 +213,12 @@ func (r *metalLBReader) told(a advertisement) (names []string) {
 	return names
 }
 
-// tellUnlike tells where two advertisements of a prefix want another local preference or path: the higher one is taken.
-func (r *metalLBReader) tellUnlike(p *metalLBPool, o *object, one inventory.Advertise) {
-	for _, have := range p.pool.Advertise {
-		if _, meet := common(have, one); meet && (have.LocalPref != one.LocalPref || have.Prepend != one.Prepend) {
-			r.note(o, "spec", Differs, fmt.Sprintf("has localPref %d and asPathPrepend %d; of pool %s another advertisement has %d and %d for the same routers: what both are of gets the higher ones",
-				one.LocalPref, one.Prepend, p.pool.Name, have.LocalPref, have.Prepend))
-			return
+// tellUnlike tells where two advertisements of a pool want another local preference or path: the higher one is taken.
+func (r *metalLBReader) tellUnlike(p *metalLBPool, from []*statement, o *object, one inventory.Advertise) {
+	for i, have := range p.pool.Advertise {
+		if _, meet := common(have, one); meet {
+			r.tellLower(p.pool.Name, "spec.localPref", said{from[i].object, have.LocalPref}, said{o, one.LocalPref})
+			r.tellLower(p.pool.Name, "spec.asPathPrepend", said{from[i].object, uint32(have.Prepend)}, said{o, uint32(one.Prepend)})
 		}
 	}
 }

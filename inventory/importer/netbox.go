@@ -170,6 +170,7 @@ func (r *netboxReader) kindOf(kind string) (all []*object) {
 		if again := first[id]; id != "" && again != nil {
 			o.read, o.fates = true, map[string]fate{"": noted}
 			r.note(o, "", Differs, fmt.Sprintf("is there a second time and not read; the first is at %v", again.position("")))
+			r.ofWhole()
 			continue
 		}
 		o.read, first[id] = true, o

@@ -42,6 +42,7 @@ type Note struct {
 	Path     string // of the field in it
 	Message  string
 	of       *object
+	whole    bool // it is of all of the object: nothing of that is in the inventory
 }
 
 // String prints the note in one line: source:line:column: note[I0003]: BGPPeer/tor spec.vrf: message.

@@ -128,6 +128,7 @@ func decode[T any](d *draft, o *object) (*T, bool) {
 	if err != nil {
 		o.mark(noted, "")
 		d.fail(o, "", NotValid, "cannot be read: "+withoutWrapping(err))
+		d.ofWhole()
 		return nil, false
 	}
 	return v, true

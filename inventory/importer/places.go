@@ -44,19 +44,23 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 	if len(all) == 0 || slices.ContainsFunc(all, inventory.Selector.Empty) {
 		return nil
 	}
-	tell := func(code Code, format string, args ...any) {
-		o.mark(noted, path)
-		p.note(o, path, code, fmt.Sprintf(format, args...))
-	}
 	if len(p.nodes) > 0 {
 		p.tellIdle(o, path, all)
-		return p.ofNodes(chosenBy(all), tell)
+		return p.ofNodes(chosenBy(all), func(code Code, format string, args ...any) {
+			for _, field := range selectorFields(o, path) {
+				o.override(field)
+				p.note(o, field, code, fmt.Sprintf(format, args...))
+			}
+		})
 	}
 	var racks []string
 	for _, s := range all {
 		values, ok := valuesOf(s, p.label)
 		if !ok {
-			tell(Differs, "%s is no choice of racks by the label %s: in the inventory all machines are chosen. Give the Nodes, too (plinth import nodes,...), or --rack-by", s, p.label)
+			for _, field := range selectorFields(o, path) {
+				o.override(field)
+				p.note(o, field, Differs, fmt.Sprintf("%s is no choice of racks by the label %s: in the inventory all machines are chosen. Give the Nodes, too (plinth import nodes,...), or --rack-by", s, p.label))
+			}
 			return nil
 		}
 		for _, v := range values {
@@ -67,6 +71,20 @@ func (p places) of(o *object, path string, all []inventory.Selector) []string {
 	p.tellLabel()
 	slices.Sort(racks)
 	return slices.Compact(racks)
+}
+
+// selectorFields are the fields that have the selectors at a path: what a Pod says of its Nodes stands in two.
+func selectorFields(o *object, path string) (fields []string) {
+	above := path[:strings.LastIndexByte(path, '.')+1]
+	if path != above+"nodeSelector" && path != above+"affinity" {
+		return []string{path}
+	}
+	for _, field := range []string{above + "nodeSelector", above + "affinity"} {
+		if o.has(field) && !ofSystemAlone(o.at(field)) {
+			fields = append(fields, field)
+		}
+	}
+	return fields
 }
 
 // tellLabel tells once which label's values racks are, where nobody said it: it stands nowhere in the inventory.
@@ -116,11 +134,9 @@ func (p places) tellIdle(o *object, path string, all []inventory.Selector) {
 			p.note(o, where, NotValid, idle.message)
 			continue
 		}
-		for _, field := range []string{"nodeSelector", "affinity"} {
-			if where := path[:strings.LastIndexByte(path, '.')+1] + field; o.has(where) {
-				o.override(where)
-				p.note(o, where, NotValid, idle.message)
-			}
+		for _, field := range selectorFields(o, path) {
+			o.override(field)
+			p.note(o, field, NotValid, idle.message)
 		}
 	}
 }

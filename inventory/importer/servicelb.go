@@ -55,6 +55,7 @@ func readServiceLB(d *draft) {
 	}
 	for key, o := range served {
 		d.note(o, "", Differs, fmt.Sprintf("leads traffic of machines' ports to Service %s, which was not read. It goes once the k3s server runs with --disable=servicelb", key))
+		d.ofWhole()
 		o.mark(noted, "")
 	}
 	if len(machines) > 0 && len(d.inv.Pools) == 0 {

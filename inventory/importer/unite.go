@@ -210,3 +210,31 @@ func joined(a, b inventory.Advertise) inventory.Advertise {
 	a.LocalPref, a.Prepend = max(a.LocalPref, b.LocalPref), max(a.Prepend, b.Prepend)
 	return a
 }
+
+// said is a number that an object says.
+type said struct {
+	object *object
+	number uint32
+}
+
+// tellLower notes the lower one of two numbers, which two objects say at a path of what both are of: the higher one counts there.
+func (d *draft) tellLower(pool, path string, a, b said) {
+	if a.number == b.number {
+		return
+	}
+	if a.number > b.number {
+		a, b = b, a
+	}
+	field := path[strings.LastIndexByte(path, '.')+1:]
+	n := Note{Severity: Told, Code: Differs, Object: a.object.String(), Path: path, of: a.object,
+		Message: fmt.Sprintf("%s is %d, and %v has %d of pool %s: Services and routers that both are of get the higher one", field, a.number, b.object, b.number, pool)}
+	if a.object.has(path) {
+		a.object.mark(noted, path)
+	} else {
+		n.Path = path[:strings.IndexByte(path, '.')]
+	}
+	n.Position = a.object.position(n.Path)
+	if !slices.Contains(d.notes, n) {
+		d.notes = append(d.notes, n)
+	}
+}
