@@ -59,7 +59,7 @@ What was guessed, and what is not in the inventory, is told with what to do abou
 	flags := cmd.Flags()
 	flags.StringVarP(&s.output, "output", "o", "inventory.yaml", "file to write; - for the standard output")
 	flags.StringVar(&s.name, "name", "home", "the inventory's metadata.name")
-	flags.StringVar(&s.rackBy, "rack-by", "", "label of Nodes whose value is their rack (default: topology.kubernetes.io/zone)")
+	flags.StringVar(&s.rackBy, "rack-by", "", "label of Nodes whose value is their rack (default: topology.kubernetes.io/zone; where no Node has it, and no router speaks BGP, each network of the Nodes is a rack)")
 	flags.StringVar(&s.router, "router", "", "address of the router that speaks BGP with the machines")
 	flags.StringVar(&s.routerASN, "router-asn", "", "its AS number")
 	flags.StringVar(&s.asn, "asn", "", "the machines' AS number (default: 64514)")
@@ -98,6 +98,7 @@ func (s start) run(cmd *cobra.Command, cluster clusterFlags) error {
 	if err != nil {
 		return err
 	}
+	options.RackBySubnet = len(balancers(options.Sources)) == 0 && !answers.Router.IsValid() && !answers.Network.IsValid()
 	text, notes := importer.Propose(options, answers, docs...)
 	tellNotes(cmd.ErrOrStderr(), notes)
 	if text == nil {

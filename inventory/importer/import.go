@@ -22,6 +22,9 @@ type Options struct {
 	RackBy string
 	// Addresses are those of Nodes that report none, by the names of the Nodes; see [WithoutAddress].
 	Addresses map[string][]netip.Addr
+	// RackBySubnet makes a rack of each network that Nodes lie in, as far as these are told apart by a guess, where no Node has the label
+	// that racks are made by.
+	RackBySubnet bool
 	// Labels takes labels of Nodes into the inventory, besides those of place and type. They stay on the Nodes in any case.
 	Labels bool
 	// PodNetwork takes the pod CIDRs of Nodes into the inventory: Plinth is to route them, in place of a CNI.

@@ -30,6 +30,7 @@ func readNodes(d *draft) {
 		}
 	}
 	r := nodeReader{draft: d, uuids: uuidsOf(all), ids: map[string]string{}, rackBy: rackLabelOf(d, all)}
+	r.bySubnet = d.bySubnet(all, r.rackBy)
 	r.region = sameOf(all, corev1.LabelTopologyRegion)
 	d.inv.Region = r.region
 	for i, n := range all {
@@ -101,9 +102,11 @@ func uuidsOf(all []*corev1.Node) map[inventory.UUID]int {
 type nodeReader struct {
 	*draft
 	rackBy string // label whose value is the rack
-	region string // of all Nodes
-	uuids  map[inventory.UUID]int
-	ids    map[string]string // Node by the id of its machine
+	// bySubnet has each network that Nodes lie in be a rack: no Node has that label.
+	bySubnet bool
+	region   string // of all Nodes
+	uuids    map[inventory.UUID]int
+	ids      map[string]string // Node by the id of its machine
 }
 
 func (r *nodeReader) machine(o *object, n *corev1.Node) {
@@ -129,7 +132,7 @@ func (r *nodeReader) machine(o *object, n *corev1.Node) {
 	}
 	r.labels(o, n, &m)
 	r.taints(o, n, &m)
-	rack := r.rackOf(o, n)
+	rack := r.rackOf(o, n, m.Addresses)
 	m.Rack = rack
 	if len(m.Addresses) == 0 {
 		m.OwnState, m.State = inventory.StatePlanned, inventory.StatePlanned
@@ -260,9 +263,54 @@ func (r *nodeReader) taints(o *object, n *corev1.Node, m *inventory.Machine) {
 	}
 }
 
-// rackOf is the rack that a Node's label names. Its zone is that of the first Node in it.
-func (r *nodeReader) rackOf(o *object, n *corev1.Node) string {
+// bySubnet reports whether racks are made of networks: that is asked for, no Node has a label that racks are made by, and their first
+// addresses lie in several. It is told, for networks are guessed.
+func (d *draft) bySubnet(all []*corev1.Node, rackBy string) bool {
+	var networks []string
+	for _, n := range all {
+		if n.Labels[rackBy] != "" {
+			return false
+		}
+		if a, ok := d.firstAddress(n); ok && !slices.Contains(networks, networkOf(a).String()) {
+			networks = append(networks, networkOf(a).String())
+		}
+	}
+	if !d.options.RackBySubnet || len(networks) < 2 {
+		return false
+	}
+	d.guess("spec.racks", fmt.Sprintf("no Node has the label %s, and their addresses are taken to lie in %s: each is a rack. Say which label names a Node's rack (--rack-by), or the one network that all lie in (--network)",
+		rackBy, strings.Join(networks, ", ")))
+	return true
+}
+
+// firstAddress is the first one that the machine of a Node will have.
+func (d *draft) firstAddress(n *corev1.Node) (netip.Addr, bool) {
+	var texts []string
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			texts = append(texts, a.Address)
+		}
+	}
+	for _, text := range append(texts, strings.Split(n.Annotations[providedNodeIP], ",")...) {
+		if a, err := netip.ParseAddr(strings.TrimSpace(text)); err == nil {
+			return a, true
+		}
+	}
+	if said := d.options.Addresses[n.Name]; len(said) > 0 {
+		return said[0], true
+	}
+	return netip.Addr{}, false
+}
+
+// networkOf is the network that an address is guessed to lie in.
+func networkOf(a netip.Addr) netip.Prefix { return around(inventory.Range{First: a, Last: a}) }
+
+// rackOf is the rack that a Node's label names, or its network. Its zone is that of the first Node in it.
+func (r *nodeReader) rackOf(o *object, n *corev1.Node, addresses []netip.Addr) string {
 	value, zone := n.Labels[r.rackBy], n.Labels[corev1.LabelTopologyZone]
+	if r.bySubnet && len(addresses) > 0 {
+		value = "subnet-" + strings.NewReplacer(".", "-", "::", "", ":", "-").Replace(networkOf(addresses[0]).Addr().String())
+	}
 	name, sameZone := r.rackFor(value, value, zone, func(message string) { r.note(o, join("metadata.labels", r.rackBy), Renamed, message) })
 	if !sameZone {
 		path := join("metadata.labels", corev1.LabelTopologyZone)

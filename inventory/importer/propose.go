@@ -132,7 +132,7 @@ func (d *draft) addSubnets(said netip.Prefix) {
 func subnetsOf(machines []inventory.Machine) (all []netip.Prefix) {
 	for _, m := range machines {
 		for _, a := range m.Addresses {
-			if subnet := around(inventory.Range{First: a, Last: a}); !slices.Contains(all, subnet) {
+			if subnet := networkOf(a); !slices.Contains(all, subnet) {
 				all = append(all, subnet)
 			}
 		}

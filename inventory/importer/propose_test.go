@@ -3,6 +3,7 @@ package importer
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,5 +145,46 @@ func TestNodesThatReportNoAddressHaveThoseThatAreSaid(t *testing.T) {
 		if got := fmt.Sprintf("%v %s", m.Addresses, m.State); got != want {
 			t.Errorf("%s has %s, want %s", name, got, want)
 		}
+	}
+}
+
+// TestNodesOfSeveralNetworksStandInARackEach, unless a label says where they stand, or nobody asks for it.
+func TestNodesOfSeveralNetworksStandInARackEach(t *testing.T) {
+	for name, c := range map[string]struct {
+		nodes   []string
+		options Options
+		racks   string
+		guessed bool
+	}{
+		"two networks":                  {[]string{"/10.1.1.11", "/10.1.2.11", "/10.1.1.12"}, Options{RackBySubnet: true}, "subnet-10-1-1-0: w1 w3; subnet-10-1-2-0: w2", true},
+		"IPv6":                          {[]string{"/2001:db8:1::b", "/2001:db8:2::b"}, Options{RackBySubnet: true}, "subnet-2001-db8-1: w1; subnet-2001-db8-2: w2", true},
+		"one network":                   {[]string{"/10.1.1.11", "/10.1.1.12"}, Options{RackBySubnet: true}, "default: w1 w2", false},
+		"nobody asks for it":            {[]string{"/10.1.1.11", "/10.1.2.11"}, Options{}, "default: w1 w2", false},
+		"zones":                         {[]string{"a/10.1.1.11", "a/10.1.2.11"}, Options{RackBySubnet: true}, "a: w1 w2", false},
+		"one Node has a zone":           {[]string{"a/10.1.1.11", "/10.1.2.11"}, Options{RackBySubnet: true}, "a: w1; default: w2", false},
+		"another label, which all lack": {[]string{"a/10.1.1.11", "b/10.1.2.11"}, Options{RackBySubnet: true, RackBy: "rack"}, "subnet-10-1-1-0: w1; subnet-10-1-2-0: w2", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.options.Sources = []string{"nodes"}
+			text, notes := Propose(c.options, Answers{}, nodesAt(c.nodes...))
+			inv, problems := inventory.Parse(inventory.Document{Source: "proposed", Data: text})
+			if problems.Err() != nil {
+				t.Fatal(problems.Err(), notes)
+			}
+			var racks []string
+			for _, r := range inv.Racks {
+				rack := r.Name + ":"
+				for _, m := range r.Machines {
+					rack += " " + m.Name
+				}
+				racks = append(racks, rack)
+			}
+			if got := strings.Join(racks, "; "); got != c.racks {
+				t.Errorf("the racks are %s, want %s", got, c.racks)
+			}
+			if got := slices.ContainsFunc(notes, func(n Note) bool { return n.Code == Guessed && n.Path == "spec.racks" }); got != c.guessed {
+				t.Errorf("it is told: %t, want %t: %v", got, c.guessed, notes)
+			}
+		})
 	}
 }
