@@ -22,13 +22,14 @@ func (n Node) tainted(key string) bool { return slices.Contains(n.Taints, key) }
 // cloudFlag has a kubelet ask for a cloud provider, by its distribution.
 func (n Node) cloudFlag() []Mend {
 	now := kubectl("", "taint", "node", Quoted(n.Name), uninitializedTaint+"=true:NoSchedule") // a kubelet gives it to a new Node alone
+	until := say("the taint keeps new pods from the Node until Plinth runs and takes it off: give it when Plinth is there, Node by Node")
 	for _, distribution := range []string{"k3s", "rke2"} {
 		if strings.Contains(n.Kubelet, "+"+distribution) {
-			return []Mend{rancher(distribution, "kubelet-arg+: [cloud-provider=external]", n.Name), now}
+			return []Mend{rancher(distribution, "kubelet-arg+: [cloud-provider=external]", n.Name), until, now}
 		}
 	}
 	return []Mend{say("other distributions than kubeadm's have their own way: docs/guides/distributions.md"),
-		runOn(n.Name, `grep -q cloud-provider= /var/lib/kubelet/kubeadm-flags.env || sed -i 's/^KUBELET_KUBEADM_ARGS="/&--cloud-provider=external /' /var/lib/kubelet/kubeadm-flags.env; systemctl restart kubelet`), now}
+		runOn(n.Name, `grep -q cloud-provider= /var/lib/kubelet/kubeadm-flags.env || sed -i 's/^KUBELET_KUBEADM_ARGS="/&--cloud-provider=external /' /var/lib/kubelet/kubeadm-flags.env; systemctl restart kubelet`), until, now}
 }
 
 // unit is what systemd runs a Node's kubelet by, by its distribution: a pattern where servers and agents differ.

@@ -144,7 +144,7 @@ var portTaken = eachWorkload(func(c Cluster, w Workload) (out []Finding) {
 	needed := c.needed()
 	for _, p := range w.Ports {
 		if what := needed[p]; what != "" {
-			out = append(out, found(w.at(), fmt.Sprintf("it has port %d of %s of its machines, which is for %s", p.Number, p.Protocol, what), w.stop()...))
+			out = append(out, found(w.at(), fmt.Sprintf("it has port %d of %s of its machines, which is for %s", p.Number, p.Protocol, what), append([]Mend{say("look what it is for: all that it does ends with it. Plinth's ports can be others: --listen of the agent, --secure-port of the controller")}, w.stop()...)...))
 		}
 	}
 	return out
@@ -225,8 +225,8 @@ func otherBalancer(c Cluster) (out []Finding) {
 
 // migrations say how addresses are kept where one is moved away from.
 var migrations = map[string]string{
-	"MetalLB":  "to keep all addresses: docs/guides/migrate-from-metallb.md, on the link docs/guides/migrate-on-link.md",
-	"kube-vip": "to keep all addresses, and kube-vip for the API server: docs/guides/migrate-on-link.md",
+	"MetalLB":  "to keep all addresses and connections: docs/guides/migrate-from-metallb.md, on the link docs/guides/migrate-on-link.md; without it its VIPs answer no more from that moment",
+	"kube-vip": "to keep all addresses and connections, and kube-vip for the API server: docs/guides/migrate-on-link.md; without it its VIPs answer no more from that moment",
 }
 
 func otherSpeaker(c Cluster) (out []Finding) {
@@ -239,8 +239,11 @@ func otherSpeaker(c Cluster) (out []Finding) {
 				continue
 			}
 			mend := []Mend{say("give one of the two an address or a router of its own: docs/guides/other-bgp-speakers.md")}
-			if strings.HasSuffix(n.Of.Kind, ".metallb.io") { // what others announce may be pods' routes
-				mend = []Mend{say(migrations["MetalLB"]), n.Of.remove()}
+			if n.Of.Kind == "bgppeers.metallb.io" { // what others announce may be pods' routes
+				mend = []Mend{say(migrations["MetalLB"])}
+				if !slices.ContainsFunc(c.Workloads, func(w Workload) bool { return balancerOf(w) == "MetalLB" }) { // nobody has these sessions any more
+					mend = append(mend, n.Of.remove())
+				}
 			}
 			out = append(out, found(n.Of.String(), fmt.Sprintf("another speaker has sessions with router %s, %s", r.Name, n.Address), mend...))
 		}

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -59,11 +60,22 @@ func externalIPInPool(c Cluster) (out []Finding) {
 	for _, s := range c.Services {
 		for _, a := range s.ExternalIPs {
 			out = append(out, c.inPools(single(a), s.at(), "which is among its externalIPs", func(pool string) []Mend {
-				return append([]Mend{kubectl(s.Namespace, "patch", "service", Quoted(s.Name), `--type=merge -p '{"spec":{"externalIPs":null}}'`)}, say("or keep it: exclude: ["+a.String()+"] in pool "+pool))
+				return []Mend{say("to keep it: exclude: [" + a.String() + "] in pool " + pool + "; else"), kubectl(s.Namespace, "patch", "service", Quoted(s.Name), "--type=merge -p "+Quoted(s.withoutExternalIP(a)))}
 			})...)
 		}
 	}
 	return out
+}
+
+// withoutExternalIP is a merge patch that takes one address away from those that a Service has by externalIPs.
+func (s Service) withoutExternalIP(a netip.Addr) string {
+	left := []string{}
+	for _, e := range s.ExternalIPs {
+		if e != a {
+			left = append(left, strconv.Quote(e.String()))
+		}
+	}
+	return `{"spec":{"externalIPs":[` + strings.Join(left, ",") + `]}}`
 }
 
 func (s Service) at() string { return "service " + s.Namespace + "/" + s.Name }

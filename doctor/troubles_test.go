@@ -145,8 +145,8 @@ var troubles = []struct {
 	}, "PodRangeInPool", "ippools.crd.projectcalico.org others/default"},
 	{"cluster IPs in a pool", func(_ *testing.T, o *Objects) { o.ServiceCIDRs[0].Spec.CIDRs = []string{"203.0.113.0/24"} }, "ServiceRangeInPool", "servicecidr kubernetes"},
 	{"an external IP in a pool", func(_ *testing.T, o *Objects) {
-		o.Services = append(o.Services, v1.Service{ObjectMeta: meta("default", "old"), Spec: v1.ServiceSpec{ExternalIPs: []string{"192.168.1.201"}}})
-	}, "ExternalIPInPool", `kubectl -n default patch service old --type=merge -p '{"spec":{"externalIPs":null}}'`},
+		o.Services = append(o.Services, v1.Service{ObjectMeta: meta("default", "old"), Spec: v1.ServiceSpec{ExternalIPs: []string{"192.168.1.201", "198.51.100.7"}}})
+	}, "ExternalIPInPool", `kubectl -n default patch service old --type=merge -p '{"spec":{"externalIPs":["198.51.100.7"]}}'`},
 	{"a pool of MetalLB's in a pool", func(_ *testing.T, o *Objects) {
 		o.Deployments = append(o.Deployments, deployment("metallb-system", "controller", pod("quay.io/metallb/controller:v0.16.2")))
 		o.Custom = append(o.Custom, custom("metallb.io/v1beta1", "IPAddressPool", "lan", map[string]any{"addresses": []any{"192.168.1.200 - 192.168.1.201"}}))

@@ -91,21 +91,26 @@ func eachRouter(find func(Session, Router) []doctor.Finding) func(Facts) []docto
 	}
 }
 
-// getRoute asks the kernel which way it takes.
-func getRoute(to netip.Addr) doctor.Mend { return run("ip route get", to.WithZone("").String()) }
+// getRoute asks the kernel which way it takes to a router, from where the session begins.
+func getRoute(s Session, to netip.Addr) doctor.Mend {
+	if !s.Local.IsValid() {
+		return run("ip route get", to.WithZone("").String())
+	}
+	return run("ip route get", to.WithZone("").String(), "from", s.Local.WithZone("").String())
+}
 
-var routerUnreachable = eachRouter(func(_ Session, r Router) []doctor.Finding {
+var routerUnreachable = eachRouter(func(s Session, r Router) []doctor.Finding {
 	if r.Device != "" {
 		return nil
 	}
-	return []doctor.Finding{found([]doctor.Mend{getRoute(r.Address), say("and give the machine an address in the router's subnet, or a route there, by its network configuration")}, "there is no route to router %s, %s", r.Name, r.Address)}
+	return []doctor.Finding{found([]doctor.Mend{getRoute(s, r.Address), say("and give the machine an address in the router's subnet, or a route there, by its network configuration")}, "there is no route to router %s, %s", r.Name, r.Address)}
 })
 
-var routerElsewhere = eachRouter(func(_ Session, r Router) []doctor.Finding {
+var routerElsewhere = eachRouter(func(s Session, r Router) []doctor.Finding {
 	if r.OnLink == "" || r.Device == "" || r.OnLink == r.Device {
 		return nil
 	}
-	return []doctor.Finding{found([]doctor.Mend{getRoute(r.Address), say("and take away the route that leads there, if nobody needs it: the subnet of " + r.OnLink + " has the router")},
+	return []doctor.Finding{found([]doctor.Mend{getRoute(s, r.Address), say("and take away the route that leads there, if nobody needs it: the subnet of " + r.OnLink + " has the router")},
 		"what is sent to router %s, %s, leaves by %s, and the interface in its subnet is %s", r.Name, r.Address, r.Device, r.OnLink)}
 })
 

@@ -33,7 +33,7 @@ func linkDown(f Facts) (out []doctor.Finding) {
 		at := f.Addresses[slices.IndexFunc(f.Addresses, func(a Address) bool { return a.Interface == name })]
 		switch {
 		case !at.Up:
-			out = append(out, found([]doctor.Mend{run("ip link set", doctor.Quoted(name), "up")}, "interface %s, which has its address, is set down", name))
+			out = append(out, found([]doctor.Mend{run("ip link set dev", doctor.Quoted(name), "up")}, "interface %s, which has its address, is set down", name))
 		case !at.Carrier:
 			out = append(out, found([]doctor.Mend{run("ip -brief link show", doctor.Quoted(name)), say("and plug in the cable, or see what the other end says")}, "interface %s, which has its address, has no carrier", name))
 		}

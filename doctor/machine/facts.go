@@ -2,7 +2,6 @@ package machine
 
 import (
 	"net/netip"
-	"slices"
 
 	"plinth.dev/plinth/doctor"
 )
@@ -105,13 +104,15 @@ const (
 	Silent   Connect = "silent"
 )
 
-// has tells whether an interface of the machine has an address.
-func (f Facts) has(a netip.Addr) (Address, bool) {
-	i := slices.IndexFunc(f.Addresses, func(have Address) bool { return have.Prefix.Addr() == a })
-	if i < 0 {
-		return Address{}, false
+// has tells whether an interface of the machine has an address: of several, as where it was left on the one that a bridge took, the one that
+// has a carrier.
+func (f Facts) has(a netip.Addr) (at Address, has bool) {
+	for _, have := range f.Addresses {
+		if have.Prefix.Addr() == a && (!has || !(at.Up && at.Carrier) && have.Up && have.Carrier) {
+			at, has = have, true
+		}
 	}
-	return f.Addresses[i], true
+	return at, has
 }
 
 // object names the machine in findings.

@@ -46,7 +46,7 @@ var troubles = []struct {
 	{"no such address", func(f *Facts) { f.lose(func(a Address) bool { return a.Prefix.Addr().String() == "192.168.1.11" }) }, "MachineAddressMissing", "no interface has its address 192.168.1.11"},
 	{"its address elsewhere", func(f *Facts) { f.answer("192.168.1.11", true) }, "MachineAddressTaken", "02:00:00:00:00:aa"},
 	{"a cable", func(f *Facts) { f.Addresses[0].Carrier = false }, "LinkDown", "ip -brief link show eth0"},
-	{"an interface that is down", func(f *Facts) { f.Addresses[0].Up, f.Addresses[0].Carrier = false, false }, "LinkDown", "ip link set eth0 up\n"},
+	{"an interface that is down", func(f *Facts) { f.Addresses[0].Up, f.Addresses[0].Carrier = false, false }, "LinkDown", "ip link set dev eth0 up\n"},
 	{"a kernel without IPv6", func(f *Facts) { f.Missing = []string{IPv6}; f.lose(isIPv6) }, "IPv6Missing", "ipv6.disable=1"},
 	{"a kernel without packet sockets", func(f *Facts) { f.Missing = []string{PacketSockets} }, "PacketSocketsMissing", "modprobe af_packet\n    echo af_packet >/etc/modules-load.d/plinth-af_packet.conf"},
 	{"WireGuard on a link", func(f *Facts) {
@@ -88,7 +88,7 @@ var troubles = []struct {
 		f.answer("192.168.1.204", false)
 		f.answer("192.168.1.205", false)
 	}, "PoolAddressAnswered PoolAddressAnswered PoolAddressAnswered", "192.168.1.204 of pool lan"},
-	{"no route", func(f *Facts) { f.router(0).r.Device, f.router(0).r.Asked = "", false }, "RouterUnreachable", "ip route get 192.168.1.1\n"},
+	{"no route", func(f *Facts) { f.router(0).r.Device, f.router(0).r.Asked = "", false }, "RouterUnreachable", "ip route get 192.168.1.1 from 192.168.1.11\n"},
 	{"another way", func(f *Facts) { f.router(0).r.Device = "eth1" }, "RouterElsewhere", "leaves by eth1, and the interface in its subnet is eth0"},
 	{"a router behind another one", func(f *Facts) { f.router(0).behind("192.168.1.254") }, "RouterNotAdjacent", "plinth router-config tor"},
 	{"a router that is off", func(f *Facts) { f.router(1).r.MAC, f.router(1).r.Connect = "", Silent }, "RouterNotAnswering", "ip neighbour show fd01::1\n"},

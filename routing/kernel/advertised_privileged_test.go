@@ -4,6 +4,7 @@ package kernel
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,5 +62,31 @@ func TestFixingSettingsKeepsTheDefaultRouteOfAnAdvertisement(t *testing.T) {
 	}
 	if routes := ip(t, "-6 route show default"); routes == "" {
 		t.Errorf("the default route is lost; changed in this order: %v", found)
+	}
+}
+
+// TestAMachineThatForwardsAndHasNoDefaultRouteIsToTakeAdvertisements: what it had learned is forgotten already. Beside a default route of
+// somebody's hand its links take none.
+func TestAMachineThatForwardsAndHasNoDefaultRouteIsToTakeAdvertisements(t *testing.T) {
+	uplink(t)
+	ip(t, "link add side0 type veth peer name side1")
+	t.Cleanup(func() { ip(t, "link del side0") })
+	sysctls(t, map[string]string{"net/ipv6/conf/side0/accept_dad": "0", "net/ipv6/conf/all/forwarding": "1", "net/ipv6/conf/side0/accept_ra": "1"})
+	ip(t, "link set side0 up")
+	ip(t, "link set side1 up")
+	ip(t, "addr add 2001:db8:77::11/64 dev side0")
+	named := func() bool {
+		found, err := BadSettings(addrs("2001:db8:77::11"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(found, func(s Setting) bool { return s.Name == "net/ipv6/conf/side0/accept_ra" && s.Want == "2" })
+	}
+	if !named() {
+		t.Error("accept_ra of the link is not named")
+	}
+	ip(t, "-6 route add default via 2001:db8:77::1 dev side0")
+	if named() {
+		t.Error("accept_ra of the link is named beside a default route")
 	}
 }

@@ -67,7 +67,7 @@ func BadSettings(addrs []netip.Addr, routes []routing.Route) ([]Setting, error) 
 		check.ipv4(devices, routes)
 	}
 	if slices.ContainsFunc(addrs, netip.Addr.Is6) {
-		check.ipv6()
+		check.ipv6(devices)
 	}
 	slices.SortFunc(check.found, order)
 	return check.found, check.err
@@ -106,16 +106,35 @@ func (c *checker) ipv4(devices []string, routes []routing.Route) {
 }
 
 // ipv6 checks the links that a router advertisement gave a default route over, or an address that
-// runs out as well. Others are not to take what is advertised there. Of
-// one link alone the kernel does not ask whether it forwards.
-func (c *checker) ipv6() {
+// runs out as well. Others are not to take what is advertised there. Where the kernel forwards
+// already and knows no default route, one that was learned may be forgotten: of the machine's
+// links each may be the one. Of one link alone the kernel does not ask whether it forwards.
+func (c *checker) ipv6(devices []string) {
 	c.not("net/ipv6/conf/all/forwarding", "0", "1", whyForward)
 	advertised, err := advertisedOver()
 	configured, err2 := autoconfigured()
 	c.err = errors.Join(c.err, err, err2)
-	for _, d := range sortedOnce(append(advertised, configured...)) {
+	links := append(advertised, configured...)
+	if c.value("net/ipv6/conf/all/forwarding") == "1" {
+		has, err := hasDefaultRoute6()
+		if c.err = errors.Join(c.err, err); err == nil && !has {
+			links = append(links, devices...)
+		}
+	}
+	for _, d := range sortedOnce(links) {
 		c.not("net/ipv6/conf/"+d+"/accept_ra", "1", "2", whyRA)
 	}
+}
+
+// hasDefaultRoute6 reports whether the table main has a default route of IPv6.
+func hasDefaultRoute6() (bool, error) {
+	all, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	return slices.ContainsFunc(all, func(r netlink.Route) bool { return r.Dst == nil || r.Dst.IP.IsUnspecified() && isZero(r.Dst.Mask) }), err
+}
+
+func isZero(m net.IPMask) bool {
+	ones, _ := m.Size()
+	return ones == 0
 }
 
 // autoconfigured are the names of the links with an address of IPv6 that has a lifetime (RFC 4862, section 5.5.3).
