@@ -125,14 +125,13 @@ func (d *draft) write(command string) ([]byte, Notes) {
 	}
 	d.comments[""] = []string{"Made by " + command + "."}
 	text := d.inv.FormatNoted(d.comments)
-	inv, problems := inventory.Parse(inventory.Document{Source: "the inventory", Data: text})
-	if problems.Err() != nil {
+	if _, problems := inventory.Parse(inventory.Document{Source: "the inventory", Data: text}); problems.Err() != nil {
 		for _, p := range problems.Errors() {
 			d.notes = append(d.notes, Note{Severity: Error, Code: NotValid, Message: fmt.Sprintf("the inventory would not be valid: %v", p)})
 		}
 		return nil, d.notes
 	}
-	return inv.FormatNoted(d.comments), d.notes // in the order that Format has, whatever order it was read in
+	return text, d.notes
 }
 
 // draftOf reads all sources.

@@ -141,3 +141,14 @@ func TestWhatHasNoPartInAnImportChangesNothing(t *testing.T) {
 		same("all in one document", options, inventory.Document{Source: "another name", Data: whole})
 	})
 }
+
+// withoutComments is a text of YAML without its lines of comment.
+func withoutComments(text []byte) []byte {
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(strings.TrimLeft(line, " "), "#") {
+			out.WriteString(line)
+		}
+	}
+	return []byte(out.String())
+}
