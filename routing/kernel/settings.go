@@ -126,32 +126,29 @@ func (c *checker) ipv6(devices []string) {
 	}
 }
 
-// hasDefaultRoute6 reports whether the table main has a default route of IPv6.
+// hasDefaultRoute6 reports whether the table main has a default route of IPv6. Where the table changed
+// while it was read, one may have been missed, and is taken to be there: the next look sees.
 func hasDefaultRoute6() (bool, error) {
 	all, err := netlink.RouteListFiltered(netlink.FAMILY_V6, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
-	return slices.ContainsFunc(all, func(r netlink.Route) bool { return r.Dst == nil || r.Dst.IP.IsUnspecified() && isZero(r.Dst.Mask) }), err
-}
-
-func isZero(m net.IPMask) bool {
-	ones, _ := m.Size()
-	return ones == 0
+	if errors.Is(err, netlink.ErrDumpInterrupted) {
+		return true, nil
+	}
+	return slices.ContainsFunc(all, func(r netlink.Route) bool { return r.Dst == nil || isDefault(r) }), err
 }
 
 // autoconfigured are the names of the links with an address of IPv6 that has a lifetime (RFC 4862, section 5.5.3).
 func autoconfigured() (names []string, err error) {
 	all, err := netlink.AddrList(nil, netlink.FAMILY_V6)
-	if err != nil {
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // the next look sees what was missed
 		return nil, err
 	}
 	for _, a := range all {
 		if a.Flags&unix.IFA_F_PERMANENT != 0 || a.IP.IsLinkLocalUnicast() {
 			continue
 		}
-		link, err := netlink.LinkByIndex(a.LinkIndex)
-		if err != nil {
-			return nil, err
+		if link, err := netlink.LinkByIndex(a.LinkIndex); err == nil { // else it went away meanwhile, as a pod's does
+			names = append(names, link.Attrs().Name)
 		}
-		names = append(names, link.Attrs().Name)
 	}
 	return names, nil
 }
