@@ -12,22 +12,6 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// nft runs lines of nftables in the router's namespace.
-func (r *router) nft(lines ...string) {
-	r.t.Helper()
-	run(r.t, "ip", "netns", "exec", r.ns, "nft", strings.Join(lines, "; "))
-}
-
-// dropBFD drops the BFD packets of both ends for which a match holds. TCP is left alone.
-func (r *router) dropBFD(match string) {
-	r.t.Helper()
-	r.nft("add table netdev cutbfd", "add chain netdev cutbfd in { type filter hook ingress device eth0 priority 0; }",
-		"add rule netdev cutbfd in udp dport { 3784, 4784 } "+match+" drop",
-		"add table inet cutbfd", "add chain inet cutbfd out { type filter hook output priority 0; }", "add rule inet cutbfd out udp dport { 3784, 4784 } "+match+" drop")
-}
-
-func (r *router) passBFD() { r.nft("delete table netdev cutbfd", "delete table inet cutbfd") }
-
 func TestARouterWhosePathComesAndGoesIsLeftAloneForAWhile(t *testing.T) {
 	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {

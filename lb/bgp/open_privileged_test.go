@@ -173,21 +173,22 @@ func TestARouterWithoutAHoldTimeIsTakenWithBFD(t *testing.T) {
 				return !st.Up || st.HoldTime != 0, fmt.Sprint(st)
 			})
 			must(t, s.Leave(t.Context()))
+			r.dropBFD("") // which is up within milliseconds else, sooner than anybody looks
 			s, c.Restarting = speaker(t), true
 			must(t, s.Set(t.Context(), c))
-			seen := false
-			eventually(t, 10*time.Second, "the session is up again", func() (bool, string) {
-				st := s.State(t.Context())[0]
-				seen = seen || st.Phase == string(unwatched)
-				if len(r.routes()) != 1 {
-					t.Errorf("while %v in %s the router has %v", st, st.Phase, r.routes())
+			in := func(p phase) func() (bool, string) {
+				return func() (bool, string) {
+					st := s.State(t.Context())[0]
+					if len(r.routes()) != 1 {
+						t.Errorf("while %v in %s the router has %v", st, st.Phase, r.routes())
+					}
+					return st.Phase == string(p), fmt.Sprint(st)
 				}
-				return st.Up, fmt.Sprint(st)
-			})
-			never(t, 3*time.Second, "the route was lost", func() (bool, string) { return len(r.routes()) != 1, "" })
-			if !seen {
-				t.Error("the session was never seen to wait for BFD")
 			}
+			eventually(t, 10*time.Second, "the session waits for BFD", in(unwatched))
+			r.passBFD()
+			eventually(t, 10*time.Second, "the session is up again", in(established))
+			never(t, 3*time.Second, "the route was lost", func() (bool, string) { return len(r.routes()) != 1, "" })
 		})
 	}
 }

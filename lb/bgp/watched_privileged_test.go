@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,12 +49,27 @@ func bfdUp(t testing.TB, s *Speaker) {
 
 // dropPackets drops every packet on the router's end, without any sign to either side.
 func (r *router) dropPackets() {
-	run(r.t, "ip", "netns", "exec", r.ns, "nft", "add table netdev cut; add chain netdev cut in { type filter hook ingress device eth0 priority 0; policy drop; }; add table inet cut; add chain inet cut out { type filter hook output priority 0; policy drop; }")
+	r.nft("add table netdev cut", "add chain netdev cut in { type filter hook ingress device eth0 priority 0; policy drop; }",
+		"add table inet cut", "add chain inet cut out { type filter hook output priority 0; policy drop; }")
 }
 
-func (r *router) passPackets() {
-	run(r.t, "ip", "netns", "exec", r.ns, "nft", "delete table netdev cut; delete table inet cut")
+func (r *router) passPackets() { r.nft("delete table netdev cut", "delete table inet cut") }
+
+// nft runs lines of nftables in the router's namespace.
+func (r *router) nft(lines ...string) {
+	r.t.Helper()
+	run(r.t, "ip", "netns", "exec", r.ns, "nft", strings.Join(lines, "; "))
 }
+
+// dropBFD drops the BFD packets of both ends for which a match holds. TCP is left alone.
+func (r *router) dropBFD(match string) {
+	r.t.Helper()
+	r.nft("add table netdev cutbfd", "add chain netdev cutbfd in { type filter hook ingress device eth0 priority 0; }",
+		"add rule netdev cutbfd in udp dport { 3784, 4784 } "+match+" drop",
+		"add table inet cutbfd", "add chain inet cutbfd out { type filter hook output priority 0; }", "add rule inet cutbfd out udp dport { 3784, 4784 } "+match+" drop")
+}
+
+func (r *router) passBFD() { r.nft("delete table netdev cutbfd", "delete table inet cutbfd") }
 
 func (r *router) startBFDD() {
 	conf := filepath.Join(r.dir, "bfdd.conf")
