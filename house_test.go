@@ -60,6 +60,7 @@ var floors = map[string]int{
 	"buildinfo":                    0,
 	"docs":                         0,
 	"durable":                      0,
+	"golden":                       0,
 	"inventory":                    0,
 	"lb":                           0,
 	"memory":                       0,
@@ -85,6 +86,9 @@ var pure = map[string][]string{
 	"inventory/routerconfig": {},
 	"inventory/importer":     {"go.yaml.in/yaml/v4", "sigs.k8s.io/yaml", "k8s.io/api/core/v1", "k8s.io/apimachinery/pkg/apis/meta/v1", "go.universe.tf/metallb/api/v1beta1", "go.universe.tf/metallb/api/v1beta2"},
 }
+
+// forTests lists the rooms that tests alone import.
+var forTests = []string{"golden", "wait"}
 
 // impure are the parts of the standard library through which a pure package
 // would reach a disk, a network or another process.
@@ -135,6 +139,9 @@ func TestImportsGoDownOnly(t *testing.T) {
 			below, ours := strings.CutPrefix(imp, module+"/")
 			if ours && floors[below] >= floors[r.place()] {
 				t.Errorf("%s (floor %d) imports %s (floor %d)", r.place(), floors[r.place()], below, floors[below])
+			}
+			if ours && slices.Contains(forTests, below) {
+				t.Errorf("%s imports %s, which is for tests", r.place(), below)
 			}
 		}
 	}

@@ -2,12 +2,10 @@ package plinth_test
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-)
 
-var update = flag.Bool("update", false, "write the pages of docs/ that are generated")
+	"plinth.dev/plinth/golden"
+)
 
 //go:generate go test . -run TestMetricsPage -update
 
@@ -83,14 +81,7 @@ func TestMetricsPage(t *testing.T) {
 	if written != len(all) {
 		t.Errorf("%d of %d metrics are of packages that programs does not name", len(all)-written, len(all))
 	}
-	if *update {
-		if err := os.WriteFile(metricsPage, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(metricsPage); err != nil || string(got) != page.String() {
-		t.Errorf("%s is not what the sources say (%v): make generate writes it", metricsPage, err)
-	}
+	golden.Hold(t, metricsPage, []byte(page.String()))
 }
 
 func TestMetricsFollowTheConventions(t *testing.T) {

@@ -1,16 +1,14 @@
 package doctor
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"plinth.dev/plinth/golden"
 )
 
 //go:generate go test . -run TestReferencePage -update
-
-var update = flag.Bool("update", false, "write the reference page")
 
 const referencePage = "../docs/reference/doctor.md"
 
@@ -47,14 +45,4 @@ func reference() string {
 	return b.String()
 }
 
-func TestReferencePage(t *testing.T) {
-	want := reference()
-	if *update {
-		if err := os.WriteFile(referencePage, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(referencePage); err != nil || string(got) != want {
-		t.Errorf("%s is not what the checks say (%v): make generate writes it", referencePage, err)
-	}
-}
+func TestReferencePage(t *testing.T) { golden.Hold(t, referencePage, []byte(reference())) }

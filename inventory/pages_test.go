@@ -2,16 +2,14 @@ package inventory
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the reference pages again")
+	"plinth.dev/plinth/golden"
+)
 
 const reference = "../docs/reference"
 
@@ -27,43 +25,16 @@ func TestReferencePages(t *testing.T) {
 	for _, d := range CodeDocs() {
 		pages["problems/"+string(d.Code)+".md"] = problemPage(d, files)
 	}
-	if *update {
-		writePages(t, pages)
+	for name, made := range pages {
+		golden.Hold(t, filepath.Join(reference, name), made)
 	}
-	for name, want := range pages {
-		have, err := os.ReadFile(filepath.Join(reference, name))
-		if err != nil || !bytes.Equal(have, want) {
-			t.Errorf("%s/%s is not what it would be (%v); go generate ./inventory writes it again", reference, name, err)
-		}
-	}
-	for _, path := range problemFiles(t) {
-		if pages["problems/"+filepath.Base(path)] == nil {
-			t.Errorf("%s is about a code that there is not", path)
-		}
-	}
-}
-
-func problemFiles(t *testing.T) []string {
 	paths, err := filepath.Glob(reference + "/problems/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return paths
-}
-
-func writePages(t *testing.T, pages map[string][]byte) {
-	for _, old := range problemFiles(t) {
-		if err := os.Remove(old); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, text := range pages {
-		path := filepath.Join(reference, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
+	for _, path := range paths {
+		if pages["problems/"+filepath.Base(path)] == nil {
+			t.Errorf("%s is about a code that there is not: remove it", path)
 		}
 	}
 }

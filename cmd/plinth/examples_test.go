@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"plinth.dev/plinth/golden"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -71,16 +69,5 @@ func sameAsPrinted(t *testing.T, folder, file string) {
 	if code := run([]string{"router-config", parts[0], "--os", parts[1], folder}, nil, &out, &errs); code != exitGood {
 		t.Fatalf("exit code %d\n%s", code, &errs)
 	}
-	if *update {
-		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), out.String()); d != "" {
-		t.Errorf("go generate ./cmd/plinth writes it again, if this is right:\n%s", d)
-	}
+	golden.Hold(t, file, out.Bytes())
 }

@@ -2,15 +2,14 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"os/exec"
 	"strconv"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-)
 
-var update = flag.Bool("update", false, "write what plinth prints into the stories and examples")
+	"plinth.dev/plinth/golden"
+)
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"plinth": main})
@@ -20,7 +19,7 @@ func TestMain(m *testing.M) {
 func TestStories(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata",
-		UpdateScripts: *update,
+		UpdateScripts: golden.Updating(),
 		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
 }

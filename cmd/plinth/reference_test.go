@@ -2,12 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"plinth.dev/plinth/golden"
 )
 
 //go:generate go test . -run TestReferencePage -update
@@ -15,15 +16,7 @@ import (
 const referencePage = "../../docs/reference/plinth.md"
 
 func TestReferencePage(t *testing.T) {
-	want := reference(newRootCommand())
-	if *update {
-		if err := os.WriteFile(referencePage, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(referencePage); err != nil || string(got) != want {
-		t.Errorf("%s is not what the commands say (%v): make generate writes it", referencePage, err)
-	}
+	golden.Hold(t, referencePage, []byte(reference(newRootCommand())))
 }
 
 // reference is the page of a program: what --help of each of its commands says.

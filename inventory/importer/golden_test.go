@@ -1,60 +1,67 @@
 package importer
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
+	"plinth.dev/plinth/golden"
 	"plinth.dev/plinth/inventory"
 )
 
-var update = flag.Bool("update", false, "write what the goldens are to be")
+// story is an archive of testdata: its comment has the sources and flags, its files what is read, and those named want what comes out.
+type story struct {
+	path    string
+	comment string
+	options Options
+	docs    []inventory.Document
+}
 
-// TestGoldens reads stories: the comment of an archive has the sources and flags, its files what is read, and those named want what comes out.
-func TestGoldens(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txtar")
+// storiesIn are those of the files that a pattern matches.
+func storiesIn(t *testing.T, pattern string) (all []story) {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
 		t.Fatal(paths, err)
 	}
 	for _, path := range paths {
-		t.Run(filepath.Base(path), func(t *testing.T) {
-			archive, err := txtar.ParseFile(path)
-			if err != nil {
-				t.Fatal(err)
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := story{path: path, comment: string(archive.Comment), options: optionsOf(t, string(archive.Comment))}
+		for _, f := range archive.Files {
+			if !strings.HasPrefix(f.Name, "want.") {
+				s.docs = append(s.docs, inventory.Document{Source: f.Name, Data: f.Data})
 			}
-			var docs []inventory.Document
-			want := map[string]string{}
-			var kept []txtar.File
-			for _, f := range archive.Files {
-				if strings.HasPrefix(f.Name, "want.") {
-					want[f.Name] = string(f.Data)
-					continue
-				}
-				docs, kept = append(docs, inventory.Document{Source: f.Name, Data: f.Data}), append(kept, f)
-			}
-			options := optionsOf(t, string(archive.Comment))
-			text, notes := Import(options, docs...)
-			var told strings.Builder
-			for _, n := range notes {
-				told.WriteString(n.String() + "\n")
-			}
-			got := map[string]string{"want.yaml": string(text), "want.notes": told.String()}
-			if *update {
-				archive.Files = append(kept, txtar.File{Name: "want.yaml", Data: text}, txtar.File{Name: "want.notes", Data: []byte(told.String())})
-				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("(-want +got) %s", diff)
-			}
-			checkLaw(t, options, docs...)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// hold holds the story against what an import gives.
+func (s story) hold(t *testing.T, text []byte, notes Notes) {
+	t.Helper()
+	archive := &txtar.Archive{Comment: []byte(s.comment)}
+	for _, d := range s.docs {
+		archive.Files = append(archive.Files, txtar.File{Name: d.Source, Data: d.Data})
+	}
+	if text != nil {
+		archive.Files = append(archive.Files, txtar.File{Name: "want.yaml", Data: text})
+	}
+	archive.Files = append(archive.Files, txtar.File{Name: "want.notes", Data: []byte(told(nil, notes))})
+	golden.Hold(t, s.path, txtar.Format(archive))
+}
+
+func TestGoldens(t *testing.T) {
+	for _, s := range storiesIn(t, "testdata/*.txtar") {
+		t.Run(filepath.Base(s.path), func(t *testing.T) {
+			text, notes := Import(s.options, s.docs...)
+			s.hold(t, text, notes)
+			checkLaw(t, s.options, s.docs...)
 		})
 	}
 }

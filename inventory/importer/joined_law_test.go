@@ -2,13 +2,11 @@ package importer
 
 import (
 	"bytes"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v4"
-	"golang.org/x/tools/txtar"
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
@@ -23,24 +21,12 @@ type drawable struct {
 // drawables are the objects of all stories, and those of the tests of joined sources, each as a document by itself.
 func drawables(t *testing.T) (all []drawable) {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatal(paths, err)
-	}
 	docs := []inventory.Document{{Source: "inventory.ini", Data: []byte(joinedHosts)}}
 	for _, text := range []string{joinedNode, joinedMLB, joinedCilium, joinedNetBox, joinedAddress, joinedVIP} {
 		docs = append(docs, inventory.Document{Source: "joined", Data: []byte(text)})
 	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range archive.Files {
-			if !strings.HasPrefix(f.Name, "want.") {
-				docs = append(docs, inventory.Document{Source: f.Name, Data: f.Data})
-			}
-		}
+	for _, s := range storiesIn(t, "testdata/*.txtar") {
+		docs = append(docs, s.docs...)
 	}
 	for _, doc := range docs {
 		all = append(all, apart(t, doc)...)

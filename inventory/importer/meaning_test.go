@@ -2,11 +2,8 @@ package importer
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/tools/txtar"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -25,22 +22,8 @@ func rowsOf(o *object, path string) []int {
 // importedInTests are sources with documents that have all that has no meaning: those of the goldens, and samples.
 func importedInTests(t *testing.T) (all []Options, docs [][]inventory.Document) {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatal(paths, err)
-	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var read []inventory.Document
-		for _, f := range archive.Files {
-			if !strings.HasPrefix(f.Name, "want.") {
-				read = append(read, inventory.Document{Source: f.Name, Data: f.Data})
-			}
-		}
-		all, docs = append(all, optionsOf(t, string(archive.Comment))), append(docs, read)
+	for _, s := range storiesIn(t, "testdata/*.txtar") {
+		all, docs = append(all, s.options), append(docs, s.docs)
 	}
 	for _, source := range []string{"nodes", "servicelb", "kube-vip"} {
 		for _, doc := range kubernetesSamples(t) {

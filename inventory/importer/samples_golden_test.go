@@ -3,14 +3,10 @@ package importer
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
-	"golang.org/x/tools/txtar"
 
 	"plinth.dev/plinth/inventory"
 )
@@ -21,29 +17,19 @@ type shipped map[string]func(*testing.T) []inventory.Document
 // sampleGolden is what is to come out of some documents that projects ship. These stay in their modules: the archive has their names alone, each in
 // a line of the comment, after the sources.
 type sampleGolden struct {
-	path    string
-	archive *txtar.Archive
-	options Options
-	names   [][2]string // module and document
+	story
+	names [][2]string // module and document
 }
 
 // sampleGoldens are all that there are.
 func sampleGoldens(t *testing.T) (all []sampleGolden) {
 	t.Helper()
-	paths, err := filepath.Glob("testdata/samples/*.txtar")
-	if err != nil || len(paths) == 0 {
-		t.Fatal(paths, err)
-	}
-	for _, path := range paths {
-		archive, err := txtar.ParseFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		g := sampleGolden{path: path, archive: archive, options: optionsOf(t, string(archive.Comment))}
-		for _, line := range strings.Split(strings.TrimSpace(string(archive.Comment)), "\n")[1:] {
+	for _, s := range storiesIn(t, "testdata/samples/*.txtar") {
+		g := sampleGolden{story: s}
+		for _, line := range strings.Split(strings.TrimSpace(s.comment), "\n")[1:] {
 			module, name, ok := strings.Cut(line, " ")
 			if !ok {
-				t.Fatalf("%s: %q is no module and document", path, line)
+				t.Fatalf("%s: %q is no module and document", s.path, line)
 			}
 			g.names = append(g.names, [2]string{module, name})
 		}
@@ -98,21 +84,7 @@ func (g sampleGolden) check(t *testing.T, docs []inventory.Document) {
 	if text == nil && !notes.Failed() {
 		t.Error("nothing is written, and no note is an error")
 	}
-	got := txtar.Archive{Comment: g.archive.Comment}
-	if text != nil {
-		got.Files = append(got.Files, txtar.File{Name: "want.yaml", Data: text})
-	}
-	got.Files = append(got.Files, txtar.File{Name: "want.notes", Data: []byte(told(nil, notes))})
-	written := txtar.Format(&got)
-	if *update {
-		if err := os.WriteFile(g.path, written, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if diff := cmp.Diff(string(txtar.Format(g.archive)), string(written)); diff != "" {
-		t.Errorf("(-want +got) %s", diff)
-	}
+	g.hold(t, text, notes)
 }
 
 // ownModules are those that Plinth's own go.mod has.

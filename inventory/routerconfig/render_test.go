@@ -2,19 +2,15 @@ package routerconfig
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
+	"plinth.dev/plinth/golden"
 	"plinth.dev/plinth/inventory"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // subjects are the inventories that the golden files are made of, each a file or
 // a folder.
@@ -77,30 +73,11 @@ func TestRouterSidesAreAsTheGoldenFilesSay(t *testing.T) {
 						if err != nil {
 							t.Fatal(err)
 						}
-						golden(t, file, got)
+						golden.Hold(t, file, got)
 					})
 				}
 			}
 		}
-	}
-}
-
-func golden(t *testing.T, file string, got []byte) {
-	t.Helper()
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v: go test -update writes it", err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("go test -update writes it again, if this is right:\n%s", d)
 	}
 }
 
@@ -162,7 +139,7 @@ func TestRangesTakeThePlaceOfNeighbours(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		golden(t, filepath.Join("testdata", "golden", "two-rack", "tor-r01."+language+".dynamic.conf"), got)
+		golden.Hold(t, filepath.Join("testdata", "golden", "two-rack", "tor-r01."+language+".dynamic.conf"), got)
 	}
 }
 

@@ -2,7 +2,6 @@ package source
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -13,10 +12,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"plinth.dev/plinth/golden"
 	"plinth.dev/plinth/inventory"
 )
-
-var update = flag.Bool("update", false, "write what is stored into testdata: only with a new number of the format, or where every reader of the old one reads it as before")
 
 // Where the golden files are: what is stored today, where a pool says what older versions do
 // not understand, and where one is on a link; what version 0.1 stored, which wrote slices
@@ -64,7 +62,7 @@ func storedTwice(t *testing.T, file string) (*inventory.Inventory, map[string]*v
 func TestWhatIsStoredIsAsItsFormatSays(t *testing.T) {
 	for file, folder := range map[string]string{"full.yaml": goldenFolder, "pools.yaml": format2Folder, "links.yaml": format3Folder} {
 		_, stored := storedTwice(t, file)
-		if *update {
+		if golden.Updating() {
 			writeGolden(t, folder, stored)
 		}
 		want := readGolden(t, folder)

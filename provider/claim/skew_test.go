@@ -2,9 +2,7 @@ package claim
 
 import (
 	"encoding/json"
-	"flag"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,11 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"plinth.dev/plinth/golden"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 )
-
-var updateGolden = flag.Bool("update-golden", false, "write the files of testdata anew")
 
 // The files of testdata are what this version stores. A difference is a new number of the
 // format, unless all who read the old one read it as before; see docs/reference/skew.md.
@@ -49,19 +46,7 @@ func TestClaimsAndReleasedVIPsAreStoredAsTheirFormatsSay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join("testdata", name)
-		if *updateGolden {
-			if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Error(err)
-		}
-		if d := cmp.Diff(string(want), string(text)+"\n"); d != "" {
-			t.Errorf("%s: %s", name, d)
-		}
+		golden.Hold(t, filepath.Join("testdata", name), append(text, '\n'))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"sync"
@@ -138,8 +137,6 @@ func sharing(s *corev1.Service, vip string, first, kinds int, ports ...int32) {
 // announcedByMetalLB is a rack behind two routers without Plinth, where MetalLB's controller and speakers run.
 func announcedByMetalLB(t *testing.T) (*lab.Lab, *instances) {
 	t.Helper()
-	programs := t.TempDir()
-	must(t, metallb.Build(programs))
 	topology := lab.TwoRouters()
 	topology.Racks[0].Machines = append(topology.Racks[0].Machines, lab.Machine{Name: "m3"})
 	l := withoutPlinth(t, topology)
@@ -150,30 +147,7 @@ func announcedByMetalLB(t *testing.T) (*lab.Lab, *instances) {
 	for _, m := range l.Topology.Machines() {
 		c.Nodes = append(c.Nodes, metallb.Node{Name: m.Name})
 	}
-	must(t, metallb.Install(programs, c, func(args ...string) error {
-		_, err := l.Kubectl(t.Context(), args...)
-		return err
-	}))
-	inside, err := l.InsideKubeconfig()
-	must(t, err)
-	speakers := &instances{
-		t: t, l: l, program: metallb.Speaker,
-		command: func(machine string) []string {
-			return append([]string{filepath.Join(programs, metallb.Speaker)}, metallb.SpeakerFlags(inside, machine)...)
-		},
-		control: controlling(t, l, programs, inside),
-	}
-	speakers.control()
-	speakers.begin()
-	return l, speakers
-}
-
-// controlling starts MetalLB's controller.
-func controlling(t *testing.T, l *lab.Lab, programs, inside string) func() {
-	return func() {
-		_, err := l.Run(lab.ControlHost, metallb.Controller, append([]string{filepath.Join(programs, metallb.Controller)}, metallb.ControllerFlags(inside)...)...)
-		must(t, err)
-	}
+	return l, withMetalLB(t, l, c, metallb.SpeakerFlags)
 }
 
 // daemonPods are the pods of a DaemonSet called speaker, which stand for the speakers: DaemonSet controllers make and delete them, and

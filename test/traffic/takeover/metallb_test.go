@@ -93,8 +93,6 @@ var atHome = slices.Concat(outside, []func(*corev1.Service){
 // servedByMetalLB is a home without Plinth on which MetalLB's controller and speakers run.
 func servedByMetalLB(t *testing.T) (*lab.Lab, *instances) {
 	t.Helper()
-	programs := t.TempDir()
-	must(t, metallb.Build(programs))
 	l := homeWithoutPlinth(t)
 	c := metallb.Config{Pools: []string{lab.LANPool4.String(), lab.LANPool6.String()}, L2: true}
 	nodes := map[string]netip.Addr{}
@@ -102,20 +100,34 @@ func servedByMetalLB(t *testing.T) (*lab.Lab, *instances) {
 		nodes[m.Name] = l.Topology.MachineAddress(m.Name).V4
 		c.Nodes = append(c.Nodes, metallb.Node{Name: m.Name, Address: nodes[m.Name]})
 	}
+	return l, withMetalLB(t, l, c, func(kubeconfig, machine string) []string {
+		return metallb.MemberFlags(kubeconfig, machine, nodes[machine])
+	})
+}
+
+// withMetalLB builds and installs MetalLB in a lab, and starts its controller, and a speaker with such flags on each machine.
+func withMetalLB(t *testing.T, l *lab.Lab, c metallb.Config, flags func(kubeconfig, machine string) []string) *instances {
+	t.Helper()
+	programs := t.TempDir()
+	must(t, metallb.Build(programs))
 	must(t, metallb.Install(programs, c, func(args ...string) error {
 		_, err := l.Kubectl(t.Context(), args...)
 		return err
 	}))
-	inside, err := l.InsideKubeconfig()
+	kubeconfig, err := l.InsideKubeconfig()
 	must(t, err)
+	command := func(program string, flags []string) []string {
+		return append([]string{filepath.Join(programs, program)}, flags...)
+	}
 	speakers := &instances{
 		t: t, l: l, program: metallb.Speaker,
-		command: func(machine string) []string {
-			return append([]string{filepath.Join(programs, metallb.Speaker)}, metallb.MemberFlags(inside, machine, nodes[machine])...)
+		command: func(machine string) []string { return command(metallb.Speaker, flags(kubeconfig, machine)) },
+		control: func() {
+			_, err := l.Run(lab.ControlHost, metallb.Controller, command(metallb.Controller, metallb.ControllerFlags(kubeconfig))...)
+			must(t, err)
 		},
-		control: controlling(t, l, programs, inside),
 	}
 	speakers.control()
 	speakers.begin()
-	return l, speakers
+	return speakers
 }
