@@ -241,8 +241,8 @@ lint: export GOGC := 400
 lint: $(LINTERS) ## gofmt, go vet, staticcheck, and what lint/ has: errorlint, exhaustive, revive, unparam, misspell, actionlint
 	$(call step,lint)
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
-	@out=$$(git ls-files -z | xargs -0 stat -c '%s %n' | awk '$$1 > 1048576'); [ -z "$$out" ] || { echo "built, not written: $$out"; exit 1; }
-	@git ls-files -z '*.go' '*.md' '*.yaml' Makefile | xargs -0 bin/misspell -i $(SPELT) -error
+	@set -o pipefail; out=$$(git ls-files -z | xargs -0 stat -c '%s %n' | awk '$$1 > 1048576') && [ -z "$$out" ] || { echo "built, not written: $$out"; exit 1; }
+	@set -o pipefail; git ls-files -z '*.go' '*.md' '*.yaml' Makefile | xargs -0 bin/misspell -i $(SPELT) -error
 	@bin/actionlint -shellcheck= -pyflakes= .github/workflows/* # the same, whatever else is installed
 	@bin/revive -config lint/revive.toml -formatter friendly ./...
 	@for module in . test release lint; do \

@@ -4,7 +4,7 @@
 # routers in namespaces of its own, none on this machine.
 set -eu
 
-packages="${*:-ca-certificates frr frr-pythontools bird2 openbgpd nftables iptables iproute2 iputils-ping ethtool conntrack tcpdump procps curl}"
+packages="${*:-ca-certificates git frr frr-pythontools bird2 openbgpd nftables iptables iproute2 iputils-ping ethtool conntrack tcpdump procps curl}"
 missing=""
 for p in $packages; do
 	state=$(dpkg-query -W -f '${db:Status-Status}' "$p" 2>/dev/null || true)

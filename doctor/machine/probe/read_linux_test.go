@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +50,10 @@ func TestSocketsAreReadFromATable(t *testing.T) {
 		if strings.Join(got, "\n") != c.want {
 			t.Errorf("%s: %q, want %q", c.what, got, c.want)
 		}
+	}
+	orphan := strings.Replace(line("0.0.0.0:22", "0.0.0.0:0", listening), " 4711 ", " 0 ", 1)
+	if got := inodesIn(head + line("0.0.0.0:22", "0.0.0.0:0", listening) + orphan); !slices.Equal(got, []string{"4711"}) {
+		t.Errorf("the sockets of processes are %q, want 4711", got)
 	}
 }
 

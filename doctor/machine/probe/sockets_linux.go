@@ -104,7 +104,11 @@ func addrPortIn(text string) (netip.AddrPort, bool) {
 // inodesIn are the numbers of all sockets of a table that processes have.
 func inodesIn(text string) (all []string) {
 	for line := range strings.Lines(text) {
-		if fields := strings.Fields(line); len(fields) > 9 && fields[9] != "0" && fields[9] != "inode" {
+		fields := strings.Fields(line)
+		if len(fields) < 10 || fields[9] == "0" {
+			continue
+		}
+		if _, err := strconv.ParseUint(fields[9], 10, 64); err == nil { // else it is the table's head, whose columns are others
 			all = append(all, fields[9])
 		}
 	}
