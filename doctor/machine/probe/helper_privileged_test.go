@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -34,6 +35,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// held are the sockets of a role: one that nothing refers to is closed when memory is next collected.
+var held []io.Closer
+
 // play is what a role does. Those that hold a socket say so, and wait to be killed.
 func play(words []string) error {
 	switch words[0] {
@@ -46,25 +50,32 @@ func play(words []string) error {
 			if words[0] == "md5" {
 				config.Control, network = signed, "tcp4"
 			}
-			if _, err := config.Listen(context.Background(), network, at); err != nil {
+			socket, err := config.Listen(context.Background(), network, at)
+			if err != nil {
 				return err
 			}
+			held = append(held, socket)
 		}
 	case "udp":
-		if _, err := net.ListenPacket("udp", words[1]); err != nil {
+		socket, err := net.ListenPacket("udp", words[1])
+		if err != nil {
 			return err
 		}
+		held = append(held, socket)
 	case "advertise":
 		if err := advertise(words[1]); err != nil {
 			return err
 		}
 	case "dial":
-		if _, err := net.Dial("tcp", words[1]); err != nil {
+		socket, err := net.Dial("tcp", words[1])
+		if err != nil {
 			return err
 		}
+		held = append(held, socket)
 	}
 	fmt.Println("ready")
-	select {}
+	time.Sleep(time.Hour) // longer than any test; select {} is a deadlock, which ends a program, where it is built without cgo
+	return nil
 }
 
 // advertise sends a router advertisement with a lifetime of half an hour (RFC 4861, section 4.2).
