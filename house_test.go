@@ -20,21 +20,24 @@ const module = "plinth.dev/plinth"
 // floors lists every package of the house. A package imports only from floors
 // below its own.
 var floors = map[string]int{
-	"cmd/cloud-controller-manager": 5,
+	"cmd/cloud-controller-manager": 6,
+	"cmd/plinth":                   6,
 	"cmd/node-agent":               5,
-	"cmd/plinth":                   5,
-	"provider":                     4,
-	"provider/survey":              4,
-	"diagnose":                     3,
-	"doctor/machine/probe":         3,
-	"provider/admission":           3,
-	"provider/installation":        3,
-	"provider/agent":               3,
-	"provider/vip":                 3,
-	"provider/node":                3,
-	"provider/cluster":             3,
-	"provider/stock":               3,
-	"provider/volume":              3,
+	"provider":                     5,
+	"provider/survey":              5,
+	"diagnose":                     4,
+	"doctor/machine/probe":         4,
+	"provider/admission":           4,
+	"provider/installation":        4,
+	"provider/agent":               4,
+	"provider/vip":                 4,
+	"provider/node":                4,
+	"provider/cluster":             4,
+	"provider/stock":               4,
+	"provider/volume":              4,
+	"inventory/source":             3,
+	"preview":                      3,
+	"doctor/machine":               3,
 	"provider/claim":               2,
 	"provider/nodeindex":           2,
 	"provider/endpoints":           2,
@@ -47,16 +50,16 @@ var floors = map[string]int{
 	"lb/mesh":                      2,
 	"lb/onlink":                    2,
 	"routing/kernel":               2,
-	"inventory/source":             2,
 	"inventory/routerconfig":       2,
 	"inventory/importer":           2,
-	"preview":                      2,
-	"doctor/machine":               2,
+	"doctor":                       2,
+	"inventory/edit":               2,
+	"inventory/inventorytest":      2,
 	"bfd":                          1,
 	"lb/ipam":                      1,
 	"lb/advertise":                 1,
-	"doctor":                       1,
 	"routing":                      1,
+	"inventory/document":           1,
 	"buildinfo":                    0,
 	"docs":                         0,
 	"durable":                      0,
@@ -72,7 +75,9 @@ var floors = map[string]int{
 // pure lists the packages that take values and return values, each with what it
 // may import besides the standard library and the floors below.
 var pure = map[string][]string{
-	"inventory":              {"go.yaml.in/yaml/v4", "go4.org/netipx"},
+	"inventory":              {"go4.org/netipx"},
+	"inventory/document":     {"go.yaml.in/yaml/v4", "go4.org/netipx"},
+	"inventory/edit":         {"go4.org/netipx"},
 	"lb":                     {},
 	"lb/ipam":                {},
 	"lb/advertise":           {},
@@ -88,7 +93,7 @@ var pure = map[string][]string{
 }
 
 // forTests lists the rooms that tests alone import.
-var forTests = []string{"golden", "wait"}
+var forTests = []string{"golden", "inventory/inventorytest", "wait"}
 
 // impure are the parts of the standard library through which a pure package
 // would reach a disk, a network or another process.

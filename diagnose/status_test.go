@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/preview"
@@ -291,7 +292,7 @@ func TestStatusTellsOfPodsThatDoNotReachEachOther(t *testing.T) {
 		{"on purpose", "fabric", tor, inventory.StateMaintenance, nil},
 	} {
 		text := strings.NewReplacer("MODE", c.mode, "ROUTERS", c.routers).Replace(two)
-		inv, problems := inventory.Load(inventory.Document{Source: "two.yaml", Data: []byte(text)})
+		inv, problems := document.Load(document.Document{Source: "two.yaml", Data: []byte(text)})
 		if inv == nil {
 			t.Fatal(problems)
 		}
@@ -346,7 +347,7 @@ func TestAHealthyClusterHasNoProblems(t *testing.T) {
   racks: [{name: r1, machines: [{name: a, addresses: [10.1.0.11]}, {name: b, addresses: [10.2.0.12]}]}]
 `, pods: map[string][]string{"a": {"10.244.0.0/16"}, "b": {"10.244.0.0/16"}}},
 	} {
-		inv, problems := inventory.Load(inventory.Document{Source: "one.yaml", Data: []byte(one + c.spec[1:])})
+		inv, problems := document.Load(document.Document{Source: "one.yaml", Data: []byte(one + c.spec[1:])})
 		if inv == nil {
 			t.Fatalf("%s: %v", c.what, problems)
 		}

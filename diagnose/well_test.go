@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/preview"
@@ -37,7 +38,7 @@ var (
 // well is a cluster in which there is nothing to be seen.
 func well(t *testing.T) Observed {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(shelf)})
+	inv, problems := document.Load(document.Document{Source: "home.yaml", Data: []byte(shelf)})
 	if inv == nil {
 		t.Fatal(problems)
 	}

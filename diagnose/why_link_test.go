@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/preview"
@@ -24,7 +25,7 @@ var linkVIP = netip.MustParseAddr("192.168.1.200")
 // wellOnLink is a home without a router, in which there is nothing to be seen.
 func wellOnLink(t *testing.T) Observed {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(attic)})
+	inv, problems := document.Load(document.Document{Source: "home.yaml", Data: []byte(attic)})
 	if inv == nil {
 		t.Fatal(problems)
 	}

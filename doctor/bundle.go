@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // Type of the document that a bundle is.
@@ -28,7 +29,7 @@ type bundle struct {
 func (c Cluster) Bundle() ([]byte, error) {
 	b := bundle{APIVersion: bundleVersion, Kind: bundleKind, Cluster: c}
 	if c.Inventory != nil {
-		b.Inventory = string(reduced(c.Inventory).Format())
+		b.Inventory = string(document.Format(reduced(c.Inventory)))
 	}
 	return yaml.Marshal(b)
 }
@@ -62,7 +63,7 @@ func Open(text []byte) (Cluster, error) {
 	if b.Inventory == "" {
 		return b.Cluster, nil
 	}
-	inv, problems := inventory.Parse(inventory.Document{Source: "the bundle's inventory", Data: []byte(b.Inventory)})
+	inv, problems := document.Parse(document.Document{Source: "the bundle's inventory", Data: []byte(b.Inventory)})
 	if err := problems.Err(); err != nil {
 		return Cluster{}, err
 	}

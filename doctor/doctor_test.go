@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 var noon = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
@@ -39,7 +40,7 @@ spec:
 // with is the inventory with some more lines below spec.
 func with(t testing.TB, lines string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Parse(inventory.Document{Source: "inventory.yaml", Data: []byte(onLinkInventory + lines)})
+	inv, problems := document.Parse(document.Document{Source: "inventory.yaml", Data: []byte(onLinkInventory + lines)})
 	if problems.Err() != nil {
 		t.Fatal(problems)
 	}

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
 
@@ -207,7 +208,7 @@ func prefixes(text string) (out []netip.Prefix) {
 func (c *Cluster) addBlock(use Use, of Object, text string) {
 	all := prefixes(text)
 	if len(all) == 0 {
-		if r, err := inventory.ParseRange(strings.ReplaceAll(text, " ", "")); err == nil {
+		if r, err := document.ParseRange(strings.ReplaceAll(text, " ", "")); err == nil {
 			all = r.Prefixes()
 		}
 	}

@@ -1,4 +1,4 @@
-package inventory
+package inventory_test
 
 import (
 	"bytes"
@@ -10,31 +10,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/inventorytest"
 )
-
-// specOf loads an inventory whose spec is given, with the indentation of its first line taken off.
-func specOf(t testing.TB, spec string) *Inventory {
-	t.Helper()
-	inv, problems := Load(specDocument(spec))
-	if inv == nil {
-		t.Fatal(problems)
-	}
-	return inv
-}
-
-func specDocument(spec string) Document {
-	var b strings.Builder
-	b.WriteString("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n")
-	for line := range strings.Lines(strings.TrimLeft(spec, "\n")) {
-		b.WriteString("  " + strings.ReplaceAll(line, "\t", "  "))
-	}
-	return Document{"spec", []byte(b.String())}
-}
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
 func TestALinkLocalRouterIsReachedOverItsInterfaceWithEveryFamily(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 bgp: {asn: 65010}
 pools: [{name: all, addresses: [203.0.113.0/25, "2001:db8:113::/112"]}]
 racks:
@@ -62,14 +47,14 @@ racks:
 			t.Errorf("%s has %q, want %q", machine, got, want)
 		}
 	}
-	again, problems := Parse(Document{Source: "again.yaml", Data: inv.Format()})
-	if again == nil || !bytes.Equal(again.Format(), inv.Format()) {
+	again, problems := document.Parse(document.Document{Source: "again.yaml", Data: document.Format(inv)})
+	if again == nil || !bytes.Equal(document.Format(again), document.Format(inv)) {
 		t.Errorf("it does not survive being written: %v", problems)
 	}
 }
 
 func TestTheSettingNearestToASessionWins(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 bgp: {asn: 65010, holdTime: 30s, bfd: fast, learn: default, passwordFrom: {secret: all, key: k}}
 bfdProfiles: [{name: fast, interval: 100ms}]
 podNetwork: {mode: fabric, cidrs: [10.244.0.0/16, "fd00:244::/48"]}
@@ -90,15 +75,15 @@ racks:
 			- {name: w2, addresses: ["2001:db8::c", 10.1.1.12]}
 `)
 	w1, _ := inv.Machine("w1")
-	fast := BFDProfile{"fast", 100 * time.Millisecond, 3}
-	common := Session{Local: addr("10.1.1.11"), LocalASN: 65010, Password: SecretKey{"all", "k"}, Learn: LearnDefault, NextHop4: addr("10.1.1.11"), NextHop6: addr("2001:db8::b")}
-	want := []Session{common, common, common}
+	fast := inventory.BFDProfile{Name: "fast", Interval: 100 * time.Millisecond, Multiplier: 3}
+	common := inventory.Session{Local: addr("10.1.1.11"), LocalASN: 65010, Password: inventory.SecretKey{Secret: "all", Key: "k"}, Learn: inventory.LearnDefault, NextHop4: addr("10.1.1.11"), NextHop6: addr("2001:db8::b")}
+	want := []inventory.Session{common, common, common}
 	want[0].Router, want[0].RouterAddr, want[0].RouterASN, want[0].Port, want[0].HoldTime = "a", addr("10.1.1.1"), 65101, 179, 3*time.Second
-	want[0].Families = Families{IPv4: true, IPv6: true}
+	want[0].Families = inventory.Families{IPv4: true, IPv6: true}
 	want[1].Router, want[1].RouterAddr, want[1].RouterASN, want[1].Port, want[1].HoldTime, want[1].BFD = "b", addr("10.1.1.2"), 65010, 1179, 6*time.Second, fast
-	want[1].Families = Families{IPv4: true}
+	want[1].Families = inventory.Families{IPv4: true}
 	want[2].Router, want[2].RouterAddr, want[2].RouterASN, want[2].Port, want[2].HoldTime, want[2].BFD = "b", addr("2001:db8::2"), 65010, 1179, 6*time.Second, fast
-	want[2].Local, want[2].Families = addr("2001:db8::b"), Families{IPv6: true}
+	want[2].Local, want[2].Families = addr("2001:db8::b"), inventory.Families{IPv6: true}
 	if got := inv.Sessions(w1); !slices.Equal(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -142,7 +127,7 @@ racks:
 		{"several hops", 2, four, "10.1.0.11, 10.2.0.11", 65101, "a 10.1.0.11, b 10.1.0.11"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			inv := specOf(t, fmt.Sprintf(spec, c.multihop, c.subnets, c.asn, c.addresses))
+			inv := inventorytest.Of(t, fmt.Sprintf(spec, c.multihop, c.subnets, c.asn, c.addresses))
 			m, _ := inv.Machine("w1")
 			var got []string
 			for _, s := range inv.Sessions(m) {
@@ -159,7 +144,7 @@ racks:
 }
 
 func TestARackPeersWithItsOwnRoutersElseWithThoseOfTheSpec(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 bgp: {asn: 65010}
 routers: [{name: core-b, address: 10.0.0.2, asn: 65000}, {name: core-a, address: 10.0.0.1, asn: 65000}]
 racks:
@@ -176,7 +161,7 @@ racks:
 }
 
 func TestANodeIsFoundByWhatItReports(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 racks:
 	- name: r01
 		machines:
@@ -185,33 +170,33 @@ racks:
 			- {name: w3, addresses: [10.1.1.13], aliases: ["k3s://w3"]}
 `)
 	const uuid = "4c4c4544-0032-3010-8053-b7c04f585931"
-	ambiguous := &AmbiguousError{}
+	ambiguous := &inventory.AmbiguousError{}
 	for _, c := range []struct {
 		what string
-		node NodeIdentity
+		node inventory.NodeIdentity
 		want string // a machine, none or ambiguous
 	}{
-		{"by our providerID", NodeIdentity{ProviderID: "plinth://SN-1", Name: "other"}, "w1"},
-		{"by our providerID, after the board was replaced", NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: ReportedUUID("00000000-0000-0000-0000-000000000001"), Name: "w1"}, "w1"},
-		{"by an alias", NodeIdentity{ProviderID: "k3s://w1"}, "w1"},
-		{"by systemUUID in any case", NodeIdentity{SystemUUID: ReportedUUID(strings.ToUpper(uuid))}, "w1"},
-		{"by name, with a providerID of nobody's", NodeIdentity{ProviderID: "k3s://w2", Name: "w2"}, "w2"},
-		{"by a name whose machine has another systemUUID", NodeIdentity{SystemUUID: ReportedUUID("00000000-0000-0000-0000-000000000001"), Name: "w1"}, "none"},
-		{"by nothing", NodeIdentity{ProviderID: "aws:///x", Name: "x"}, "none"},
-		{"by an empty identity", NodeIdentity{}, "none"},
-		{"by providerID, under the name of another", NodeIdentity{ProviderID: "plinth://SN-1", Name: "w2"}, "w1"},
-		{"by systemUUID of one and name of another", NodeIdentity{SystemUUID: ReportedUUID(uuid), Name: "w2"}, "ambiguous"},
-		{"by our providerID, with the systemUUID of another", NodeIdentity{ProviderID: "plinth://w2", SystemUUID: ReportedUUID(uuid)}, "w2"},
-		{"by an alias of one and the systemUUID of another", NodeIdentity{ProviderID: "k3s://w3", SystemUUID: ReportedUUID(uuid)}, "ambiguous"},
-		{"by its name, and a systemUUID of another that several report", NodeIdentity{Name: "w3", SystemUUID: ReportedUUID(uuid), UUIDShared: true}, "w3"},
-		{"by an alias, and a systemUUID of another that several report", NodeIdentity{ProviderID: "k3s://w3", SystemUUID: ReportedUUID(uuid), UUIDShared: true}, "w3"},
-		{"by a systemUUID that several report, and nothing else", NodeIdentity{Name: "x", SystemUUID: ReportedUUID(uuid), UUIDShared: true}, "w1"}, // the index sees that two Nodes claim it
-		{"by our providerID of nobody, and the systemUUID of one", NodeIdentity{ProviderID: "plinth://w9", SystemUUID: ReportedUUID(uuid)}, "w1"},
+		{"by our providerID", inventory.NodeIdentity{ProviderID: "plinth://SN-1", Name: "other"}, "w1"},
+		{"by our providerID, after the board was replaced", inventory.NodeIdentity{ProviderID: "plinth://SN-1", SystemUUID: inventory.ReportedUUID("00000000-0000-0000-0000-000000000001"), Name: "w1"}, "w1"},
+		{"by an alias", inventory.NodeIdentity{ProviderID: "k3s://w1"}, "w1"},
+		{"by systemUUID in any case", inventory.NodeIdentity{SystemUUID: inventory.ReportedUUID(strings.ToUpper(uuid))}, "w1"},
+		{"by name, with a providerID of nobody's", inventory.NodeIdentity{ProviderID: "k3s://w2", Name: "w2"}, "w2"},
+		{"by a name whose machine has another systemUUID", inventory.NodeIdentity{SystemUUID: inventory.ReportedUUID("00000000-0000-0000-0000-000000000001"), Name: "w1"}, "none"},
+		{"by nothing", inventory.NodeIdentity{ProviderID: "aws:///x", Name: "x"}, "none"},
+		{"by an empty identity", inventory.NodeIdentity{}, "none"},
+		{"by providerID, under the name of another", inventory.NodeIdentity{ProviderID: "plinth://SN-1", Name: "w2"}, "w1"},
+		{"by systemUUID of one and name of another", inventory.NodeIdentity{SystemUUID: inventory.ReportedUUID(uuid), Name: "w2"}, "ambiguous"},
+		{"by our providerID, with the systemUUID of another", inventory.NodeIdentity{ProviderID: "plinth://w2", SystemUUID: inventory.ReportedUUID(uuid)}, "w2"},
+		{"by an alias of one and the systemUUID of another", inventory.NodeIdentity{ProviderID: "k3s://w3", SystemUUID: inventory.ReportedUUID(uuid)}, "ambiguous"},
+		{"by its name, and a systemUUID of another that several report", inventory.NodeIdentity{Name: "w3", SystemUUID: inventory.ReportedUUID(uuid), UUIDShared: true}, "w3"},
+		{"by an alias, and a systemUUID of another that several report", inventory.NodeIdentity{ProviderID: "k3s://w3", SystemUUID: inventory.ReportedUUID(uuid), UUIDShared: true}, "w3"},
+		{"by a systemUUID that several report, and nothing else", inventory.NodeIdentity{Name: "x", SystemUUID: inventory.ReportedUUID(uuid), UUIDShared: true}, "w1"}, // the index sees that two Nodes claim it
+		{"by our providerID of nobody, and the systemUUID of one", inventory.NodeIdentity{ProviderID: "plinth://w9", SystemUUID: inventory.ReportedUUID(uuid)}, "w1"},
 	} {
 		m, err := inv.MachineOf(c.node)
 		got := m.Name
 		switch {
-		case errors.Is(err, ErrNoMachine):
+		case errors.Is(err, inventory.ErrNoMachine):
 			got = "none"
 		case errors.As(err, &ambiguous):
 			got = "ambiguous"
@@ -223,7 +208,7 @@ racks:
 }
 
 func TestLabelsTellThePlaceAndTheirTwins(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 region: berlin
 labels: {example.com/site: b1, example.com/owner: all}
 racks:
@@ -249,12 +234,12 @@ racks:
 }
 
 func TestAMachineHasTheGraverStateOfItsOwnAndItsRacks(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 racks:
 	- {name: r01, state: maintenance, machines: [{name: a, addresses: [10.1.1.1]}, {name: b, state: "off", addresses: [10.1.1.2]}]}
 	- {name: r02, machines: [{name: c, state: maintenance, addresses: [10.1.1.3], taints: [{key: k, effect: NoExecute}]}]}
 `)
-	for name, want := range map[string]State{"a": StateMaintenance, "b": StateOff, "c": StateMaintenance} {
+	for name, want := range map[string]inventory.State{"a": inventory.StateMaintenance, "b": inventory.StateOff, "c": inventory.StateMaintenance} {
 		if m, _ := inv.Machine(name); m.State != want {
 			t.Errorf("%s is %s, want %s", name, m.State, want)
 		}
@@ -262,7 +247,7 @@ racks:
 	a, _ := inv.Machine("a")
 	b, _ := inv.Machine("b")
 	c, _ := inv.Machine("c")
-	if got := inv.Taints(a); !slices.Equal(got, []Taint{TaintMaintenance}) {
+	if got := inv.Taints(a); !slices.Equal(got, []inventory.Taint{inventory.TaintMaintenance}) {
 		t.Errorf("taints in maintenance: %v", got)
 	}
 	if got := inv.Taints(b); len(got) != 0 {
@@ -274,7 +259,7 @@ racks:
 }
 
 func TestMachinesOfOneSubnetReachEachOtherDirectly(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 racks:
 	- {name: r01, subnets: [10.1.0.0/24, 10.9.0.0/24], machines: [{name: a, addresses: [10.1.0.1]}, {name: b, addresses: [10.1.0.2]}, {name: x, addresses: [10.9.0.1]}]}
 	- {name: r02, subnets: [10.2.0.0/24, 10.9.0.0/24], machines: [{name: c, addresses: [10.2.0.1]}, {name: y, addresses: [10.9.0.2]}]}
@@ -301,7 +286,7 @@ racks:
 }
 
 func TestPoolsAreTriedByPriorityThenName(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 pools:
 	- {name: b, addresses: [10.0.2.0/24]}
 	- {name: a, addresses: [10.0.1.0/24], exclude: [10.0.1.7]}
@@ -323,7 +308,7 @@ pools:
 }
 
 func TestAVolumeIsWhereItsStorageStands(t *testing.T) {
-	inv := specOf(t, `
+	inv := inventorytest.Of(t, `
 storage:
 	- {name: nas, rack: r01, nfs: {server: nas1}}
 	- {name: nas6, rack: r02, nfs: {server: "fd00:0::5"}}
@@ -334,31 +319,31 @@ storage:
 racks: [{name: r01, zone: z1}, {name: r02, zone: z2}]
 `)
 	for _, c := range []struct {
-		volume Volume
+		volume inventory.Volume
 		want   string
 	}{
-		{Volume{NFSServer: ServerOf("nas1")}, "nas"},
-		{Volume{NFSServer: ServerOf("NAS1.")}, "nas"},
-		{Volume{NFSServer: ServerOf("nas2")}, ""},
-		{Volume{NFSServer: ServerOf("FD00::5")}, "nas6"},
-		{Volume{NFSServer: ServerOf("[fd00::0005]")}, "nas6"},
-		{Volume{NFSServer: ServerOf("")}, ""},
-		{Volume{ISCSIPortal: PortalOf("10.1.1.50:3260")}, "san"},
-		{Volume{ISCSIPortal: PortalOf("10.1.1.50")}, "san"},
-		{Volume{ISCSIPortal: PortalOf("10.1.1.50:860")}, ""},
-		{Volume{ISCSIPortal: PortalOf("[FD00:0:0::50]:860")}, "san6"},
-		{Volume{ISCSIPortal: PortalOf("fd00::50")}, ""}, // of port 3260
-		{Volume{ISCSIPortal: PortalOf("")}, ""},
-		{Volume{CSIDriver: "rbd.csi.ceph.com", CSIAttributes: map[string]string{"pool": "slow"}}, "ceph"},
-		{Volume{CSIDriver: "rbd.csi.ceph.com", CSIAttributes: map[string]string{"pool": "fast", "x": "y"}}, "ceph-fast"},
-		{Volume{}, ""},
+		{inventory.Volume{NFSServer: inventory.ServerOf("nas1")}, "nas"},
+		{inventory.Volume{NFSServer: inventory.ServerOf("NAS1.")}, "nas"},
+		{inventory.Volume{NFSServer: inventory.ServerOf("nas2")}, ""},
+		{inventory.Volume{NFSServer: inventory.ServerOf("FD00::5")}, "nas6"},
+		{inventory.Volume{NFSServer: inventory.ServerOf("[fd00::0005]")}, "nas6"},
+		{inventory.Volume{NFSServer: inventory.ServerOf("")}, ""},
+		{inventory.Volume{ISCSIPortal: inventory.PortalOf("10.1.1.50:3260")}, "san"},
+		{inventory.Volume{ISCSIPortal: inventory.PortalOf("10.1.1.50")}, "san"},
+		{inventory.Volume{ISCSIPortal: inventory.PortalOf("10.1.1.50:860")}, ""},
+		{inventory.Volume{ISCSIPortal: inventory.PortalOf("[FD00:0:0::50]:860")}, "san6"},
+		{inventory.Volume{ISCSIPortal: inventory.PortalOf("fd00::50")}, ""}, // of port 3260
+		{inventory.Volume{ISCSIPortal: inventory.PortalOf("")}, ""},
+		{inventory.Volume{CSIDriver: "rbd.csi.ceph.com", CSIAttributes: map[string]string{"pool": "slow"}}, "ceph"},
+		{inventory.Volume{CSIDriver: "rbd.csi.ceph.com", CSIAttributes: map[string]string{"pool": "fast", "x": "y"}}, "ceph-fast"},
+		{inventory.Volume{}, ""},
 	} {
 		if s, _ := inv.StorageOf(c.volume); s.Name != c.want {
 			t.Errorf("%+v lives in %q, want %q", c.volume, s.Name, c.want)
 		}
 	}
-	s, _ := inv.StorageOf(Volume{ISCSIPortal: PortalOf("10.1.1.50:3260")})
-	if got := inv.VolumeLabels(s); got[LabelZone] != "z2" || got[LabelRegion] != "dc1" {
+	s, _ := inv.StorageOf(inventory.Volume{ISCSIPortal: inventory.PortalOf("10.1.1.50:3260")})
+	if got := inv.VolumeLabels(s); got[inventory.LabelZone] != "z2" || got[inventory.LabelRegion] != "dc1" {
 		t.Errorf("labels %v", got)
 	}
 }

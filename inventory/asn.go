@@ -32,16 +32,16 @@ func ParseASN(s string) (ASN, error) {
 func asnNumber(s string) (uint64, bool) {
 	high, low, dotted := strings.Cut(s, ".")
 	if !dotted {
-		return digits(s, 32)
+		return ParseDigits(s, 32)
 	}
-	h, ok := digits(high, 16)
-	l, ok2 := digits(low, 16)
+	h, ok := ParseDigits(high, 16)
+	l, ok2 := ParseDigits(low, 16)
 	return h<<16 | l, ok && ok2
 }
 
-// digits reads a decimal number of at most so many bits, with no sign and no
+// ParseDigits reads a decimal number of at most so many bits, with no sign and no
 // needless zero before it.
-func digits(s string, bits int) (uint64, bool) {
+func ParseDigits(s string, bits int) (uint64, bool) {
 	n, err := strconv.ParseUint(s, 10, bits)
 	return n, err == nil && s[0] != '+' && (s[0] != '0' || len(s) == 1)
 }

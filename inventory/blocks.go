@@ -83,3 +83,8 @@ func (s *supply) skip(p netip.Prefix) {
 	}
 	s.at = netip.PrefixFrom(after, s.bits)
 }
+
+// FreeBlock is the first block of so many bits in a network that shares no address with any of those taken.
+func FreeBlock(network netip.Prefix, bits int, taken []netip.Prefix) (netip.Prefix, bool) {
+	return (&blocks{all: taken}).in(network, bits).next()
+}

@@ -16,7 +16,7 @@ import (
 // they were written. inForce may be nil. It returns no inventory if and only if
 // the problems have an error; next is left as it is.
 func Carve(next, inForce *Inventory) (*Inventory, Problems) {
-	out := next.clone()
+	out := next.Clone()
 	var problems Problems
 	for _, cidr := range out.PodNetwork.CIDRs {
 		c := carver{inv: out, cidr: cidr, was: inForce}
@@ -24,14 +24,14 @@ func Carve(next, inForce *Inventory) (*Inventory, Problems) {
 		problems = append(problems, c.problems...)
 	}
 	out.orderPodCIDRs()
-	if problems = problems.sorted(); len(problems.Errors()) > 0 {
+	if problems = problems.Sorted(); len(problems.Errors()) > 0 {
 		return nil, problems
 	}
 	return out, problems
 }
 
-// clone copies an inventory as deep as Carve and Admit change it.
-func (inv *Inventory) clone() *Inventory {
+// Clone copies an inventory as deep as Carve and Admit change it.
+func (inv *Inventory) Clone() *Inventory {
 	out := *inv
 	out.Routers = slices.Clone(inv.Routers)
 	out.Racks = slices.Clone(inv.Racks)
@@ -43,7 +43,7 @@ func (inv *Inventory) clone() *Inventory {
 			r.Machines[j].PodCIDRs = slices.Clone(r.Machines[j].PodCIDRs)
 		}
 	}
-	out.reindex()
+	out.Reindex()
 	return &out
 }
 
@@ -78,8 +78,8 @@ func (c *carver) carve() {
 func (c *carver) strangers() {
 	for _, m := range c.kept {
 		rack, _ := c.inv.Rack(m.Rack)
-		block, ok := ofFamily(rack.PodCIDRs, c.cidr)
-		if p, _ := ofFamily(m.PodCIDRs, c.cidr); !ok || !Covers(block, p) {
+		block, ok := OfFamily(rack.PodCIDRs, c.cidr)
+		if p, _ := OfFamily(m.PodCIDRs, c.cidr); !ok || !Covers(block, p) {
 			c.warn(m, "keeps a pod CIDR from outside its rack's block until the Node is created anew", p)
 		}
 	}
@@ -87,7 +87,7 @@ func (c *carver) strangers() {
 
 // keepRack notes the block that a rack has by hand, or gives it that which is in force.
 func (c *carver) keepRack(r *Rack) {
-	if p, ok := ofFamily(r.PodCIDRs, c.cidr); ok {
+	if p, ok := OfFamily(r.PodCIDRs, c.cidr); ok {
 		c.racks.take(p)
 		return
 	}
@@ -95,7 +95,7 @@ func (c *carver) keepRack(r *Rack) {
 		return
 	}
 	old, _ := c.was.Rack(r.Name)
-	if p, ok := ofFamily(old.PodCIDRs, c.cidr); ok && Covers(c.cidr, p) && !c.racks.overlap(p) {
+	if p, ok := OfFamily(old.PodCIDRs, c.cidr); ok && Covers(c.cidr, p) && !c.racks.overlap(p) {
 		r.PodCIDRs, r.Carved = append(r.PodCIDRs, p), true
 		c.racks.take(p)
 	}
@@ -103,11 +103,11 @@ func (c *carver) keepRack(r *Rack) {
 
 // adopt gives a rack that has no block that around its machines' own, if it is free.
 func (c *carver) adopt(r *Rack) {
-	if _, ok := ofFamily(r.PodCIDRs, c.cidr); ok {
+	if _, ok := OfFamily(r.PodCIDRs, c.cidr); ok {
 		return
 	}
 	for i := range r.Machines {
-		p, ok := ofFamily(r.Machines[i].PodCIDRs, c.cidr)
+		p, ok := OfFamily(r.Machines[i].PodCIDRs, c.cidr)
 		if !ok {
 			if p, ok = c.before(&r.Machines[i]); !ok {
 				continue
@@ -126,7 +126,7 @@ func (c *carver) adopt(r *Rack) {
 func (c *carver) keepMachines(r *Rack) {
 	for i := range r.Machines {
 		m := &r.Machines[i]
-		given, byHand := ofFamily(m.PodCIDRs, c.cidr)
+		given, byHand := OfFamily(m.PodCIDRs, c.cidr)
 		old, had := c.before(m)
 		switch {
 		case byHand:
@@ -147,18 +147,18 @@ func (c *carver) before(m *Machine) (netip.Prefix, bool) {
 	if c.was == nil {
 		return netip.Prefix{}, false
 	}
-	old, ok := c.was.same(*m)
+	old, ok := c.was.Same(*m)
 	if !ok {
 		return netip.Prefix{}, false
 	}
-	if now, _ := c.inv.same(old); now.ID != m.ID {
+	if now, _ := c.inv.Same(old); now.ID != m.ID {
 		return netip.Prefix{}, false
 	}
-	return ofFamily(old.PodCIDRs, c.cidr)
+	return OfFamily(old.PodCIDRs, c.cidr)
 }
 
-// same returns the machine that m is in another inventory: that of its ID, or else of its name.
-func (inv *Inventory) same(m Machine) (Machine, bool) {
+// Same returns the machine that m is in another inventory: that of its ID, or else of its name.
+func (inv *Inventory) Same(m Machine) (Machine, bool) {
 	ix := inv.find()
 	if at, ok := ix.byProvider[m.ProviderID()]; ok {
 		return ix.at(at), true
@@ -168,7 +168,7 @@ func (inv *Inventory) same(m Machine) (Machine, bool) {
 
 func (c *carver) takeByHand(r *Rack, m *Machine, p netip.Prefix) {
 	if c.machines.overlap(p) {
-		c.problems = append(c.problems, c.inv.problemAt(machinePath(r.Name, m.Name), Problem{
+		c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(r.Name, m.Name), Problem{
 			Code: PodCIDRsOverlap, Value: p.String(), Message: "overlaps the pod CIDR that another machine has", Accepted: "a block that is free",
 		}))
 	}
@@ -177,7 +177,7 @@ func (c *carver) takeByHand(r *Rack, m *Machine, p netip.Prefix) {
 
 func (c *carver) takeKept(r *Rack, m *Machine, p netip.Prefix) {
 	if c.machines.overlap(p) {
-		c.problems = append(c.problems, c.inv.problemAt(machinePath(r.Name, m.Name), Problem{
+		c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(r.Name, m.Name), Problem{
 			Code: PodCIDRsOverlap, Value: p.String(), Message: "this machine's pod CIDR is given to another machine by hand",
 			Accepted: "for the other machine a block that is free",
 		}))
@@ -190,13 +190,13 @@ func (c *carver) takeKept(r *Rack, m *Machine, p netip.Prefix) {
 // outside its own rack's block.
 func (c *carver) take(r *Rack, p netip.Prefix) {
 	c.machines.take(p)
-	if block, ok := ofFamily(r.PodCIDRs, c.cidr); (!ok || !Covers(block, p)) && !c.racks.overlap(p) {
+	if block, ok := OfFamily(r.PodCIDRs, c.cidr); (!ok || !Covers(block, p)) && !c.racks.overlap(p) {
 		c.racks.take(p)
 	}
 }
 
 func (c *carver) warn(m *Machine, message string, p netip.Prefix) {
-	c.problems = append(c.problems, c.inv.problemAt(machinePath(m.Rack, m.Name), Problem{
+	c.problems = append(c.problems, c.inv.ProblemAt(MachinePath(m.Rack, m.Name), Problem{
 		Severity: Warning, Code: PodCIDRKept, Message: message, Value: p.String(),
 	}))
 }
@@ -206,10 +206,10 @@ func (c *carver) fillRack(r *Rack, free *supply) {
 	if !c.needs(r) {
 		return
 	}
-	block, ok := ofFamily(r.PodCIDRs, c.cidr)
+	block, ok := OfFamily(r.PodCIDRs, c.cidr)
 	if !ok {
 		if block, ok = free.next(); !ok {
-			c.full(rackPath(r.Name), NetworkFull, c.cidr, c.inv.PodNetwork.RackPrefix, "racks", "podNetwork.cidrs that are larger, or a longer rackPrefix")
+			c.full(RackPath(r.Name), NetworkFull, c.cidr, c.inv.PodNetwork.RackPrefix, "racks", "podNetwork.cidrs that are larger, or a longer rackPrefix")
 			return
 		}
 		r.PodCIDRs, r.Carved = append(r.PodCIDRs, block), true
@@ -224,12 +224,12 @@ func (c *carver) needs(r *Rack) bool { return r.State != StateRetired }
 func (c *carver) fillMachines(r *Rack, free *supply, block netip.Prefix) {
 	for i := range r.Machines {
 		m := &r.Machines[i]
-		if _, has := ofFamily(m.PodCIDRs, c.cidr); has || m.State == StateRetired {
+		if _, has := OfFamily(m.PodCIDRs, c.cidr); has || m.State == StateRetired {
 			continue
 		}
 		p, ok := free.next()
 		if !ok {
-			c.full(machinePath(r.Name, m.Name), RackFull, block, c.inv.PodNetwork.NodePrefix, "machines", "a shorter rackPrefix, or a longer nodePrefix, for racks that have none yet; or podCIDRs by hand")
+			c.full(MachinePath(r.Name, m.Name), RackFull, block, c.inv.PodNetwork.NodePrefix, "machines", "a shorter rackPrefix, or a longer nodePrefix, for racks that have none yet; or podCIDRs by hand")
 			return
 		}
 		m.PodCIDRs, m.Carved = append(m.PodCIDRs, p), true
@@ -238,7 +238,7 @@ func (c *carver) fillMachines(r *Rack, free *supply, block netip.Prefix) {
 
 func (c *carver) full(path string, code Code, block netip.Prefix, lengths PrefixLengths, what, accepted string) {
 	length := lengths.For(block.Addr())
-	c.problems = append(c.problems, c.inv.problemAt(path, Problem{
+	c.problems = append(c.problems, c.inv.ProblemAt(path, Problem{
 		Code: code, Value: block.String(), Accepted: accepted, Suggestion: c.roomier(code),
 		Message: fmt.Sprintf("has no room for its pods: %s is full, it holds %s of /%d", block, countOf(length-block.Bits(), what), length),
 	}))
@@ -277,8 +277,8 @@ func countOf(bits int, what string) string {
 	return fmt.Sprintf("%d %s", 1<<max(bits, 0), what)
 }
 
-// ofFamily returns the prefix of the same family as like.
-func ofFamily(ps []netip.Prefix, like netip.Prefix) (netip.Prefix, bool) {
+// OfFamily returns the prefix of the same family as like.
+func OfFamily(ps []netip.Prefix, like netip.Prefix) (netip.Prefix, bool) {
 	for _, p := range ps {
 		if p.Addr().Is4() == like.Addr().Is4() {
 			return p, true
@@ -316,7 +316,7 @@ func (inv *Inventory) orderPodCIDRs() {
 // Uncarved is the inventory as it was before [Carve]: with the blocks that were
 // given by hand alone.
 func (inv *Inventory) Uncarved() *Inventory {
-	out := inv.clone()
+	out := inv.Clone()
 	for i := range out.Racks {
 		r := &out.Racks[i]
 		if r.Carved {

@@ -1,13 +1,16 @@
-package inventory
+package inventory_test
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/inventorytest"
 )
 
 // blocksOf tells every pod CIDR: rack=… and machine=….
-func blocksOf(inv *Inventory) string {
+func blocksOf(inv *inventory.Inventory) string {
 	var out []string
 	for _, r := range inv.Racks {
 		out = append(out, fmt.Sprintf("%s=%v", r.Name, r.PodCIDRs))
@@ -16,15 +19,6 @@ func blocksOf(inv *Inventory) string {
 		}
 	}
 	return strings.Join(out, " ")
-}
-
-func parsed(t *testing.T, spec string) *Inventory {
-	t.Helper()
-	inv, problems := Parse(specDocument(spec))
-	if inv == nil {
-		t.Fatal(problems)
-	}
-	return inv
 }
 
 const onePodNetwork = "podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}\n"
@@ -60,7 +54,7 @@ func TestBlocksAreCarvedInTheOrderInWhichTheyAreWritten(t *testing.T) {
 			"r1=[192.168.99.0/26] a=[192.168.99.0/28] b=[192.168.99.16/28]"},
 		{"no cidrs, nothing to carve", "podNetwork: {mode: direct}\nracks:\n" + rackWith("r1", "a"), "r1=[] a=[]"},
 	} {
-		inv, problems := Carve(parsed(t, strings.ReplaceAll(c.spec, "\t", "  ")), nil)
+		inv, problems := inventory.Carve(inventorytest.Parsed(t, strings.ReplaceAll(c.spec, "\t", "  ")), nil)
 		if inv == nil {
 			t.Errorf("%s: %v", c.what, problems)
 			continue
@@ -72,8 +66,8 @@ func TestBlocksAreCarvedInTheOrderInWhichTheyAreWritten(t *testing.T) {
 }
 
 func TestWhatIsInForceStays(t *testing.T) {
-	carve := func(spec string, was *Inventory) (*Inventory, Problems) {
-		return Carve(parsed(t, strings.ReplaceAll(spec, "\t", "  ")), was)
+	carve := func(spec string, was *inventory.Inventory) (*inventory.Inventory, inventory.Problems) {
+		return inventory.Carve(inventorytest.Parsed(t, strings.ReplaceAll(spec, "\t", "  ")), was)
 	}
 	first, _ := carve(onePodNetwork+"racks:\n"+rackWith("r5", "m n"), nil)
 	for _, c := range []struct {

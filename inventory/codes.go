@@ -1,5 +1,12 @@
 package inventory
 
+import _ "embed" // of this file
+
+// CodesSource is this file, whose comments document the codes.
+//
+//go:embed codes.go
+var CodesSource string
+
 // Code is the stable name of a kind of problem: P and four digits. Each has a
 // page in docs/reference/problems, made of its comment here.
 type Code string

@@ -27,8 +27,8 @@ var (
 	NoPeer           = wellKnownOf(65284) // RFC 3765
 )
 
-// wellKnown are the names that stand for a community without being declared.
-var wellKnown = map[string]Community{
+// WellKnownCommunities are the names that stand for a community without being declared.
+var WellKnownCommunities = map[string]Community{
 	"graceful-shutdown": GracefulShutdown,
 	"blackhole":         Blackhole,
 	"no-export":         NoExport,
@@ -45,7 +45,7 @@ func wellKnownOf(low uint16) Community {
 // ParseCommunity reads "65010:100", "large:65010:1:7" or a well-known name such
 // as "no-export".
 func ParseCommunity(s string) (Community, error) {
-	if c, ok := wellKnown[s]; ok {
+	if c, ok := WellKnownCommunities[s]; ok {
 		return c, nil
 	}
 	body, large := strings.CutPrefix(s, "large:")
@@ -59,7 +59,7 @@ func ParseCommunity(s string) (Community, error) {
 	}
 	var n [3]uint32
 	for i, p := range parts {
-		v, ok := digits(p, size)
+		v, ok := ParseDigits(p, size)
 		if !ok {
 			return Community{}, fmt.Errorf("%q in %q is not a number of %d bits", p, s, size)
 		}

@@ -21,8 +21,8 @@ type index struct {
 // spot is the place of a machine in the racks.
 type spot struct{ rack, machine int32 }
 
-// reindex makes the index anew.
-func (inv *Inventory) reindex() {
+// Reindex makes the index anew.
+func (inv *Inventory) Reindex() {
 	total := inv.Size()
 	ix := &index{racks: inv.Racks, byName: make(map[string]spot, total), byProvider: make(map[string]spot, total), byUUID: make(map[string]spot, total)}
 	for r := range inv.Racks {
@@ -55,7 +55,7 @@ func (inv *Inventory) find() *index {
 		return inv.index
 	}
 	other := Inventory{Racks: inv.Racks}
-	other.reindex()
+	other.Reindex()
 	return other.index
 }
 

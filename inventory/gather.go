@@ -14,7 +14,7 @@ func Gather(common *Inventory, parts ...*Inventory) *Inventory {
 	if common != nil {
 		*out = *common
 	}
-	out.Racks, out.Routers, out.positions = nil, slices.Clone(out.Routers), nil
+	out.Racks, out.Routers, out.Positions = nil, slices.Clone(out.Routers), nil
 	names, ids := map[string]bool{}, map[string]bool{}
 	for _, part := range parts {
 		out.Name = cmp.Or(out.Name, part.Name)
@@ -34,9 +34,9 @@ func Gather(common *Inventory, parts ...*Inventory) *Inventory {
 			out.Racks[at].Machines = append(out.Racks[at].Machines, machines...)
 		}
 	}
-	out.Routers = knownOnce(out.Routers)
-	out.adoptRouters()
-	out.normalize()
-	out.meetNeighbours()
+	out.Routers = DistinctRouters(out.Routers)
+	out.AdoptRouters()
+	out.Normalize()
+	out.ResolveNeighbours()
 	return out
 }

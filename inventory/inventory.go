@@ -34,7 +34,7 @@ type Inventory struct {
 	Racks       []Rack
 
 	index     *index              // see find.go
-	positions map[string]Position // of racks and machines, by their path
+	Positions map[string]Position // of racks and machines, by their path
 	trying    *trying             // terms of another inventory that are tried; nil: none are
 }
 
@@ -44,7 +44,7 @@ type Expect struct {
 	Pools []string
 }
 
-// Safety is what one change may take away at most, unless somebody allows it; see [Losses].
+// Safety is what one change may take away at most, unless somebody allows it; see package edit.
 type Safety struct {
 	MaxRemoved     Option[Limit] // machines that it drops, retires or replaces; default: the larger of 1 and 5%
 	MaxUnreachable Option[Limit] // VIPs in use that no machine would announce any more; default: 0
@@ -276,7 +276,7 @@ const (
 type Machine struct {
 	Name              string // of the Node
 	ID                string // of the provider ID; the name where none is given, see Admit
-	ownID             bool   // the ID was written
+	OwnID             bool   // the ID was written
 	Rack              string
 	Held              bool // no longer mentioned by anybody; kept as it was, see Admit
 	SystemUUID        UUID // zero: not matched

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,13 +17,13 @@ const (
 	LabelUnit   = "plinth.dev/unit"
 )
 
-// labelDomainTaints is the domain of the labels that say which taints of a Node are Plinth's;
+// LabelDomainTaints is the domain of the labels that say which taints of a Node are Plinth's;
 // its subdomains belong to it.
-const labelDomainTaints = "plinth.node-restriction.kubernetes.io"
+const LabelDomainTaints = "plinth.node-restriction.kubernetes.io"
 
-// betaTwins are deprecated labels that Kubernetes copies over the new ones, so
+// BetaTwins are deprecated labels that Kubernetes copies over the new ones, so
 // that both must be kept.
-var betaTwins = map[string]string{
+var BetaTwins = map[string]string{
 	LabelRegion: "failure-domain.beta.kubernetes.io/region",
 	LabelZone:   "failure-domain.beta.kubernetes.io/zone",
 	LabelType:   "beta.kubernetes.io/instance-type",
@@ -49,7 +50,7 @@ func (inv *Inventory) Labels(m Machine) map[string]string {
 			continue
 		}
 		out[k] = v
-		if twin, ok := betaTwins[k]; ok {
+		if twin, ok := BetaTwins[k]; ok {
 			out[twin] = v
 		}
 	}
@@ -63,6 +64,11 @@ func (inv *Inventory) Taints(m Machine) []Taint {
 	if m.State == StateMaintenance {
 		out = append(out, TaintMaintenance)
 	}
-	slices.SortFunc(out, compareTaints)
+	slices.SortFunc(out, Taint.Compare)
 	return slices.Compact(out)
+}
+
+// Compare orders taints by key, effect and value.
+func (t Taint) Compare(o Taint) int {
+	return cmp.Or(cmp.Compare(t.Key, o.Key), cmp.Compare(t.Effect, o.Effect), cmp.Compare(t.Value, o.Value))
 }

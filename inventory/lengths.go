@@ -17,10 +17,10 @@ func (p *PrefixLengths) set(a netip.Addr, bits int) {
 	}
 }
 
-// defaultLengths fills in the lengths that nobody gave for the family of cidr,
+// SetDefaultLengths fills in the lengths that nobody gave for the family of cidr,
 // so that they fit: a block of the usual size for each machine, at least 16
 // blocks in all, and for racks a block halfway between.
-func (p *PodNetwork) defaultLengths(cidr netip.Prefix) {
+func (p *PodNetwork) SetDefaultLengths(cidr netip.Prefix) {
 	addr, bits := cidr.Addr(), cidr.Bits()
 	rack, node := rackPrefix4, nodePrefix4
 	if addr.Is6() {

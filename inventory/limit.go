@@ -27,13 +27,13 @@ func LimitNumber(n int) Limit { return Limit{limitNumber, n} }
 // LimitPercent is a limit of p percent of all.
 func LimitPercent(p int) Limit { return Limit{limitPercent, p} }
 
-// oneOrPercent is the larger of 1 and p percent of all.
-func oneOrPercent(p int) Limit { return Limit{limitOneOrPercent, p} }
+// LimitOneOrPercent is the larger of 1 and p percent of all.
+func LimitOneOrPercent(p int) Limit { return Limit{limitOneOrPercent, p} }
 
 // ParseLimit reads "3" or "5%".
 func ParseLimit(s string) (Limit, error) {
 	body, percent := strings.CutSuffix(s, "%")
-	n, ok := digits(body, 31)
+	n, ok := ParseDigits(body, 31)
 	switch {
 	case !ok:
 		return Limit{}, fmt.Errorf("%q is neither a number nor a percentage", s)

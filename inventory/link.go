@@ -69,7 +69,7 @@ func (inv *Inventory) LinkOf(vip netip.Addr) (Link, bool) {
 	if !ok {
 		return Link{}, false
 	}
-	return inv.link(subnet), true
+	return inv.LinkAt(subnet), true
 }
 
 // LinkSubnet returns the subnet of [Inventory.LinkOf], and costs little.
@@ -95,7 +95,7 @@ func (inv *Inventory) Links() []Link {
 	slices.SortFunc(subnets, comparePrefixes)
 	var out []Link
 	for _, s := range slices.Compact(subnets) {
-		out = append(out, inv.link(s))
+		out = append(out, inv.LinkAt(s))
 	}
 	return out
 }
@@ -114,9 +114,9 @@ func (l Link) Machine(name string) (LinkMachine, bool) {
 	return l.Machines[i], true
 }
 
-// link is the one on a subnet: as a slice has it that does not have all of its racks, or else as the racks say.
-func (inv *Inventory) link(subnet netip.Prefix) Link {
-	l := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: defaultMultiplier, AnnounceEvery: defaultAnnounceEvery}
+// LinkAt is the one on a subnet: as a slice has it that does not have all of its racks, or else as the racks say.
+func (inv *Inventory) LinkAt(subnet netip.Prefix) Link {
+	l := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: DefaultMultiplier, AnnounceEvery: defaultAnnounceEvery}
 	first := true
 	for i := range inv.Racks {
 		r := &inv.Racks[i]
@@ -127,18 +127,18 @@ func (inv *Inventory) link(subnet netip.Prefix) Link {
 			return r.Links[at]
 		}
 		if first { // all racks of a subnet say the same
-			l, first = inv.linkSettings(*r, subnet), false
+			l, first = inv.LinkSettings(*r, subnet), false
 		}
 		l.Machines = append(l.Machines, r.onSubnet(subnet)...)
 	}
 	return l
 }
 
-// linkSettings is a link of a rack without its machines.
-func (inv *Inventory) linkSettings(r Rack, subnet netip.Prefix) Link {
+// LinkSettings is a link of a rack without its machines.
+func (inv *Inventory) LinkSettings(r Rack, subnet netip.Prefix) Link {
 	o := inv.OnLink.Override(r.OnLink)
-	l := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: defaultMultiplier, AnnounceEvery: o.AnnounceEvery.Or(defaultAnnounceEvery)}
-	if p := inv.bfd(o.BFD.Value); p.Interval > 0 {
+	l := Link{Subnet: subnet, Interval: defaultLinkInterval, Multiplier: DefaultMultiplier, AnnounceEvery: o.AnnounceEvery.Or(defaultAnnounceEvery)}
+	if p := inv.BFDProfile(o.BFD.Value); p.Interval > 0 {
 		l.Interval, l.Multiplier = p.Interval, p.Multiplier
 	}
 	for _, a := range o.Witness {
@@ -195,9 +195,9 @@ func (inv *Inventory) sharedLinks(of Rack) (out []Link) {
 	return out
 }
 
-// findLinks works out of each pool which subnets it is announced on: those that hold an address of
+// FindLinks works out of each pool which subnets it is announced on: those that hold an address of
 // it, where it says via: link, or says nothing and no rack of the subnet has a router.
-func (inv *Inventory) findLinks() {
+func (inv *Inventory) FindLinks() {
 	routed := map[netip.Prefix]bool{}
 	for _, r := range inv.Racks {
 		for _, s := range r.Subnets {
@@ -209,7 +209,7 @@ func (inv *Inventory) findLinks() {
 		p := &inv.Pools[i]
 		p.Links = nil
 		for s, hasRouter := range routed {
-			if p.overlaps(s) && (p.Via == ViaLink || p.Via == "" && !hasRouter) {
+			if p.Overlaps(s) && (p.Via == ViaLink || p.Via == "" && !hasRouter) {
 				p.Links = append(p.Links, s)
 			}
 		}
@@ -217,8 +217,8 @@ func (inv *Inventory) findLinks() {
 	}
 }
 
-// overlaps reports whether addresses of the pool lie in the subnet, be they excluded or not.
-func (p Pool) overlaps(subnet netip.Prefix) bool {
+// Overlaps reports whether addresses of the pool lie in the subnet, be they excluded or not.
+func (p Pool) Overlaps(subnet netip.Prefix) bool {
 	return slices.ContainsFunc(p.Ranges, func(r Range) bool { return r.Overlaps(RangeOf(subnet)) })
 }
 
@@ -232,50 +232,24 @@ func (p Pool) RangesOverBGP() []Range {
 	for _, s := range p.Links {
 		onLinks = append(onLinks, RangeOf(s))
 	}
-	return rangesOf(setOf(p.Ranges, onLinks))
+	return RangesOf(SetOf(p.Ranges, onLinks))
 }
 
-// besideLinks are the addresses that the pool gives and announces over BGP.
-func (p Pool) besideLinks(rs ...Range) []Range {
+// OverBGP are the addresses that the pool gives and announces over BGP.
+func (p Pool) OverBGP(rs ...Range) []Range {
 	without := slices.Clone(p.Exclude)
 	for _, s := range p.Links {
 		without = append(without, RangeOf(s))
 	}
-	return rangesOf(setOf(rs, without))
+	return RangesOf(SetOf(rs, without))
 }
 
 // OnLinksOnly reports whether every address that the pool gives is announced on a link.
-func (p Pool) OnLinksOnly() bool { return len(p.Links) > 0 && len(p.besideLinks(p.Ranges...)) == 0 }
+func (p Pool) OnLinksOnly() bool { return len(p.Links) > 0 && len(p.OverBGP(p.Ranges...)) == 0 }
 
 func comparePrefixes(a, b netip.Prefix) int {
 	if c := a.Addr().Compare(b.Addr()); c != 0 {
 		return c
 	}
 	return a.Bits() - b.Bits()
-}
-
-// settings are what one place says about links.
-func (r *rawOnLink) settings() OnLink {
-	o := OnLink{BFD: option(r.BFD), Witness: values(r.Witness), AnnounceEvery: option(r.AnnounceEvery)}
-	slices.SortFunc(o.Witness, netip.Addr.Compare)
-	return o
-}
-
-// link is one that a slice has.
-func (r *rawStoredLink) link() Link {
-	l := Link{Subnet: r.Subnet.v, Interval: r.Interval.v, Multiplier: uint8(r.Multiplier.v), Witness: values(r.Witness), AnnounceEvery: r.AnnounceEvery.v}
-	for m := range r.Machines.each() {
-		l.Machines = append(l.Machines, LinkMachine{m.Name.v, m.Rack.v, m.Zone.or(m.Rack.v), m.Address.v, m.State.or(StateActive)})
-	}
-	return l
-}
-
-// via is the word of the first of a pool's advertisements that has one.
-func (r *rawPool) via() scalar[Via] {
-	for a := range r.Advertise.each() {
-		if a.Via.given() {
-			return a.Via
-		}
-	}
-	return scalar[Via]{}
 }

@@ -1,21 +1,23 @@
-package inventory
+package inventory_test
 
 import (
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/inventorytest"
 )
 
 // drawLinks draws an inventory of racks that share subnets, some of which have routers, and a pool on
 // each subnet that says via: link.
-func drawLinks(t *rapid.T) *Inventory {
+func drawLinks(t *rapid.T) *inventory.Inventory {
 	var b strings.Builder
 	b.WriteString("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n  routers: [{name: gateway, address: 10.0.0.1, asn: 65101}]\n  racks:\n")
 	n := 0
@@ -39,7 +41,7 @@ func drawLinks(t *rapid.T) *Inventory {
 					fmt.Fprintf(&b, ", 10.0.%d.%d", s, 10+n)
 				}
 			}
-			fmt.Fprintf(&b, "], state: \"%s\"}\n", rapid.SampledFrom([]State{StateActive, StateOff, StatePlanned, StateRetired}).Draw(t, "state"))
+			fmt.Fprintf(&b, "], state: \"%s\"}\n", rapid.SampledFrom([]inventory.State{inventory.StateActive, inventory.StateOff, inventory.StatePlanned, inventory.StateRetired}).Draw(t, "state"))
 		}
 	}
 	b.WriteString("  pools:\n  - {name: free, addresses: [203.0.113.0/24]}\n")
@@ -49,11 +51,11 @@ func drawLinks(t *rapid.T) *Inventory {
 	}
 	text := b.String()
 	// What is refused, as an address outside the subnets or a pool on no link, is not what is looked for here.
-	inv, _ := parse([]Document{{"drawn", []byte(text)}}, &decoder{lenient: true})
+	inv, _ := document.ParseAccepted(document.Document{Source: "drawn", Data: []byte(text)})
 	if inv == nil {
 		t.Fatal(text)
 	}
-	inv.findLinks()
+	inv.FindLinks()
 	return inv
 }
 
@@ -62,11 +64,11 @@ func drawLinks(t *rapid.T) *Inventory {
 func TestAMachinesLinksAreInItsSliceAsInTheWhole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inv := drawLinks(t)
-		parts := []Document{{"common", inv.Common().FormatAccepted()}}
+		parts := []document.Document{{Source: "common", Data: document.FormatAccepted(inv.Common())}}
 		for _, r := range inv.Racks {
-			slice := Document{r.Name, inv.Slice(r.Name).FormatAccepted()}
+			slice := document.Document{Source: r.Name, Data: document.FormatAccepted(inv.Slice(r.Name))}
 			parts = append(parts, slice)
-			agent, problems := ParseAccepted(parts[0], slice)
+			agent, problems := document.ParseAccepted(parts[0], slice)
 			if agent == nil {
 				t.Fatal(problems)
 			}
@@ -82,34 +84,31 @@ func TestAMachinesLinksAreInItsSliceAsInTheWhole(t *testing.T) {
 					t.Fatalf("%s is on %+v, in the slice of %s on %+v, %v", vip, want, r.Name, got, agentOn)
 				}
 			}
-			if again, _ := ParseAccepted(Document{"state.json", agent.FormatAccepted()}); !again.Equal(agent) || !reflect.DeepEqual(again.Links(), agent.Links()) {
-				t.Fatalf("what the agent writes down is read back as\n%s", again.FormatAccepted())
+			if again, _ := document.ParseAccepted(document.Document{Source: "state.json", Data: document.FormatAccepted(agent)}); !document.Equal(again, agent) || !reflect.DeepEqual(again.Links(), agent.Links()) {
+				t.Fatalf("what the agent writes down is read back as\n%s", document.FormatAccepted(again))
 			}
 		}
-		whole, problems := ParseAccepted(parts...)
-		if whole == nil || !whole.Equal(inv) || !reflect.DeepEqual(whole.Links(), inv.Links()) {
-			t.Fatalf("%v\n%s\nis not\n%s", problems, whole.FormatAccepted(), inv.FormatAccepted())
+		whole, problems := document.ParseAccepted(parts...)
+		if whole == nil || !document.Equal(whole, inv) || !reflect.DeepEqual(whole.Links(), inv.Links()) {
+			t.Fatalf("%v\n%s\nis not\n%s", problems, document.FormatAccepted(whole), document.FormatAccepted(inv))
 		}
 	})
 }
 
 func TestOnlyWhatIsOnALinkIsStoredInFormat3(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "links.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	inv, problems := Load(Document{"links.yaml", text})
+	doc := inventorytest.File(t, "links.yaml")
+	inv, problems := document.Load(doc)
 	if inv == nil || len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	if got := []int{inv.StoredFormat(), inv.Common().StoredFormat(), inv.Slice("attic").StoredFormat()}; !slices.Equal(got, []int{3, 3, 1}) {
+	if got := []int{document.StoredFormat(inv), document.StoredFormat(inv.Common()), document.StoredFormat(inv.Slice("attic"))}; !slices.Equal(got, []int{3, 3, 1}) {
 		t.Errorf("formats %v", got)
 	}
-	if text := string(inv.FormatAccepted()); strings.Count(text, "advertise:\n        - ") != 2 {
+	if text := string(document.FormatAccepted(inv)); strings.Count(text, "advertise:\n        - ") != 2 {
 		t.Errorf("it is stored as what versions without a number read:\n%s", text)
 	}
-	over, problems := Load(Document{"links.yaml", []byte(strings.ReplaceAll(strings.Replace(string(text), "192.168.1.219]}", "192.168.1.219], advertise: {via: bgp}}", 1), "via: link", "via: bgp"))})
-	if over == nil || over.StoredFormat() != 1 || strings.Contains(string(over.FormatAccepted()), "links:") {
-		t.Errorf("over BGP alone it is of format %d, %v", over.StoredFormat(), problems)
+	over, problems := document.Load(document.Document{Source: "links.yaml", Data: []byte(strings.ReplaceAll(strings.Replace(string(doc.Data), "192.168.1.219]}", "192.168.1.219], advertise: {via: bgp}}", 1), "via: link", "via: bgp"))})
+	if over == nil || document.StoredFormat(over) != 1 || strings.Contains(string(document.FormatAccepted(over)), "links:") {
+		t.Errorf("over BGP alone it is of format %d, %v", document.StoredFormat(over), problems)
 	}
 }

@@ -7,13 +7,14 @@ import (
 )
 
 // Contains reports whether the pool has the address and does not exclude it.
-func (p Pool) Contains(a netip.Addr) bool { return p.Covers(a) && !inRanges(p.Exclude, a) }
+func (p Pool) Contains(a netip.Addr) bool { return p.Covers(a) && !InRanges(p.Exclude, a) }
 
 // Covers reports whether the address lies in the pool's ranges, be it excluded or not:
 // what was given before somebody excluded it stays the pool's to announce.
-func (p Pool) Covers(a netip.Addr) bool { return inRanges(p.Ranges, a) }
+func (p Pool) Covers(a netip.Addr) bool { return InRanges(p.Ranges, a) }
 
-func inRanges(rs []Range, a netip.Addr) bool {
+// InRanges reports whether one of the ranges has the address.
+func InRanges(rs []Range, a netip.Addr) bool {
 	return slices.ContainsFunc(rs, func(r Range) bool { return r.Contains(a) })
 }
 

@@ -37,6 +37,11 @@ func (p Position) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.Source, p.Line, p.Column)
 }
 
+// Compare orders positions by source, line and column.
+func (p Position) Compare(o Position) int {
+	return cmp.Or(cmp.Compare(p.Source, o.Source), cmp.Compare(p.Line, o.Line), cmp.Compare(p.Column, o.Column))
+}
+
 // Problem is one thing that is wrong with an inventory, and how to put it right.
 type Problem struct {
 	Source     string
@@ -139,8 +144,8 @@ func (ps Problems) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted returns the problems by place, then code, path and message.
-func (ps Problems) sorted() Problems {
+// Sorted returns the problems by place, then code, path and message.
+func (ps Problems) Sorted() Problems {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(
 			cmp.Compare(a.Source, b.Source), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
@@ -148,4 +153,29 @@ func (ps Problems) sorted() Problems {
 		)
 	})
 	return ps
+}
+
+// RackPath is how problems name a rack.
+func RackPath(rack string) string { return "spec.racks[" + rack + "]" }
+
+// MachinePath is how problems name a machine.
+func MachinePath(rack, machine string) string { return RackPath(rack) + ".machines[" + machine + "]" }
+
+// ProblemAt is a problem about a rack or machine of the inventory.
+func (inv *Inventory) ProblemAt(path string, p Problem) Problem {
+	at := inv.Positions[path]
+	p.Path, p.Source, p.Line, p.Column = path, at.Source, at.Line, at.Column
+	p.Severity = cmp.Or(p.Severity, Error)
+	return p
+}
+
+// namesTold is how many names a problem tells: with what stands around them they fit into an Event.
+const namesTold = 5
+
+// Abridged joins the first five names and counts the rest.
+func Abridged(names []string) string {
+	if len(names) <= namesTold {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:namesTold], ", "), len(names)-namesTold)
 }

@@ -1,24 +1,13 @@
 package inventory
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"math/bits"
 	"net/netip"
-	"strings"
 
 	"go4.org/netipx"
 )
-
-// ParseRange reads a prefix ("203.0.113.0/25"), a range ("203.0.113.200-203.0.113.210")
-// or one address. Host bits, zones and IPv4 addresses in IPv6 form are errors.
-func ParseRange(s string) (Range, error) {
-	r, ref := readRange(s)
-	if ref != nil {
-		return Range{}, fmt.Errorf("%q: %s", s, ref.message)
-	}
-	return r, nil
-}
 
 // RangeOf is the range that p covers.
 func RangeOf(p netip.Prefix) Range {
@@ -79,8 +68,8 @@ func (r Range) Size() uint64 {
 	return low + 1
 }
 
-// setOf are the addresses of some ranges without those of others.
-func setOf(ranges, without []Range) *netipx.IPSet {
+// SetOf are the addresses of some ranges without those of others.
+func SetOf(ranges, without []Range) *netipx.IPSet {
 	var b netipx.IPSetBuilder
 	for _, r := range ranges {
 		b.AddRange(netipx.IPRangeFrom(r.First, r.Last))
@@ -95,13 +84,8 @@ func setOf(ranges, without []Range) *netipx.IPSet {
 // Is4 reports whether the range is of IPv4 addresses.
 func (r Range) Is4() bool { return r.First.Is4() }
 
-// compareRanges sorts by family, first and last address.
-func compareRanges(a, b Range) int {
-	if c := a.First.Compare(b.First); c != 0 {
-		return c
-	}
-	return a.Last.Compare(b.Last)
-}
+// Compare orders ranges by family, first and last address.
+func (r Range) Compare(o Range) int { return cmp.Or(r.First.Compare(o.First), r.Last.Compare(o.Last)) }
 
 // halves returns the two 64-bit words of an address.
 func halves(a netip.Addr) [2]uint64 {
@@ -113,44 +97,15 @@ func halves(a netip.Addr) [2]uint64 {
 	return w
 }
 
-// readRange is ParseRange with a reason for a no.
-func readRange(s string) (Range, *refusal) {
-	if strings.Contains(s, "/") {
-		p, ref := readPrefix(s)
-		if ref != nil {
-			return Range{}, ref
-		}
-		return RangeOf(p), nil
-	}
-	first, last, isRange := strings.Cut(s, "-")
-	a, ref := readAddr(strings.TrimSpace(first))
-	if !isRange || ref != nil {
-		return Range{First: a, Last: a}, ref.within("", s[len(first):])
-	}
-	b, ref := readAddr(strings.TrimSpace(last))
-	if ref != nil {
-		return Range{}, ref.within(first+"-", "")
-	}
-	return orderedRange(a, b)
-}
+// Addresses is the set of what the pool gives.
+func (p Pool) Addresses() *netipx.IPSet { return SetOf(p.Ranges, p.Exclude) }
 
-// within is a refusal of a part of a text: what it suggests is the whole.
-func (r *refusal) within(before, after string) *refusal {
-	if r != nil && r.suggestion != "" {
-		r.suggestion = before + r.suggestion + after
+// RangesOf are the ranges of a set, sorted.
+func RangesOf(set *netipx.IPSet) []Range {
+	var out []Range
+	for _, r := range set.Ranges() {
+		_, isPrefix := r.Prefix()
+		out = append(out, Range{First: r.From(), Last: r.To(), Prefix: isPrefix && r.From() != r.To()})
 	}
-	return r
-}
-
-// orderedRange refuses what is not two addresses of one family in their order.
-func orderedRange(a, b netip.Addr) (Range, *refusal) {
-	switch {
-	case a.BitLen() != b.BitLen():
-		return Range{}, &refusal{code: BadRange, message: "the two ends are of different families",
-			accepted: "first-last of one family, a prefix, or an address"}
-	case b.Less(a):
-		return Range{}, &refusal{code: BadRange, message: "the last address comes before the first",
-			accepted: "first-last with first <= last", suggestion: b.String() + "-" + a.String()}
-	}
-	return Range{First: a, Last: b}, nil
+	return out
 }

@@ -57,8 +57,8 @@ func (f Families) Has(p netip.Prefix) bool {
 	return f.IPv6
 }
 
-// with are the families of both.
-func (f Families) with(g Families) Families { return Families{f.IPv4 || g.IPv4, f.IPv6 || g.IPv6} }
+// With are the families of both.
+func (f Families) With(g Families) Families { return Families{f.IPv4 || g.IPv4, f.IPv6 || g.IPv6} }
 
 // String prints the families as people name them.
 func (f Families) String() string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"time"
 )
 
 // Sessions returns the BGP sessions of a machine with every default applied,
@@ -43,8 +44,8 @@ func (inv *Inventory) Sessions(m Machine) []Session {
 	return out
 }
 
-// options are those of a rack's sessions with a router.
-func (inv *Inventory) options(rack Rack, router Router) SessionOptions {
+// SessionOptions are those of a rack's sessions with a router.
+func (inv *Inventory) SessionOptions(rack Rack, router Router) SessionOptions {
 	return inv.BGP.Session.Override(rack.Session).Override(router.Session)
 }
 
@@ -53,9 +54,9 @@ func (inv *Inventory) options(rack Rack, router Router) SessionOptions {
 // such a neighbour on its own link only, and a machine with several links has an
 // address on each. Otherwise it is the first of the family.
 func (inv *Inventory) source(m Machine, rack Rack, router Router, remote netip.Addr) netip.Addr {
-	if inv.options(rack, router).Multihop.Value == 0 {
+	if inv.SessionOptions(rack, router).Multihop.Value == 0 {
 		for _, a := range m.Addresses {
-			if rack.onLink(a, remote) {
+			if rack.HasBoth(a, remote) {
 				return a
 			}
 		}
@@ -63,23 +64,23 @@ func (inv *Inventory) source(m Machine, rack Rack, router Router, remote netip.A
 	return FirstOf(m.Addresses, remote.Is4())
 }
 
-// onLink reports whether a subnet of the rack has both addresses.
-func (r *Rack) onLink(a, b netip.Addr) bool {
+// HasBoth reports whether a subnet of the rack has both addresses.
+func (r *Rack) HasBoth(a, b netip.Addr) bool {
 	return slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) && s.Contains(b) })
 }
 
 // session is the one between two addresses.
 func (inv *Inventory) session(m Machine, rack Rack, router Router, remote, local netip.Addr) Session {
-	o := inv.options(rack, router)
+	o := inv.SessionOptions(rack, router)
 	s := Session{
 		Router: router.Name, RouterAddr: remote, Port: router.Port, Local: local,
 		LocalASN: rack.ASN, RouterASN: router.ASN,
 		Families:    inv.families(m, router, local),
-		HoldTime:    o.HoldTime.Or(defaultHoldTime),
-		RestartTime: o.RestartTime.Or(defaultRestartTime),
+		HoldTime:    o.HoldTime.Or(DefaultHoldTime),
+		RestartTime: o.RestartTime.Or(DefaultRestartTime),
 		TTLSecurity: o.TTLSecurity.Or(false),
 		Multihop:    o.Multihop.Or(0),
-		BFD:         inv.bfd(o.BFD.Or("")),
+		BFD:         inv.BFDProfile(o.BFD.Or("")),
 		Password:    o.Password.Or(SecretKey{}),
 		PodCIDRs:    o.AdvertisePodCIDRs.Or(inv.PodNetwork.Mode == ModeFabric),
 		Learn:       o.Learn.Or(LearnNothing),
@@ -159,8 +160,8 @@ func (f *Families) add(a netip.Addr) {
 	f.IPv6 = f.IPv6 || a.Is6()
 }
 
-// bfd returns a profile; its zero value where there is none of that name.
-func (inv *Inventory) bfd(name string) BFDProfile {
+// BFDProfile returns a profile; its zero value where there is none of that name.
+func (inv *Inventory) BFDProfile(name string) BFDProfile {
 	for _, p := range inv.BFDProfiles {
 		if p.Name == name {
 			return p
@@ -178,3 +179,12 @@ func FirstOf(addrs []netip.Addr, ipv4 bool) netip.Addr {
 	}
 	return netip.Addr{}
 }
+
+// Defaults of settings that nobody made.
+const (
+	DefaultHoldTime    = 9 * time.Second
+	DefaultRestartTime = 60 * time.Second
+	DefaultPort        = 179
+	DefaultMultiplier  = 3
+	DefaultLocalPref   = 100
+)

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 )
 
@@ -10,28 +9,6 @@ import (
 // written in. It is raised only where a program that knows the number before would
 // misunderstand the object; see docs/reference/skew.md. An object without it is of format 1.
 const AnnotationFormat = "plinth.dev/format"
-
-// ReadsFormat is the highest number of the format of accepted inventories that this program reads.
-const ReadsFormat = 3
-
-// StoredFormat is the number of the format that an accepted inventory is stored in: 1, which
-// older versions read, unless a pool says what they would pass over and must not. They would
-// announce or give away what is not to be, or not so. Of 3 is what has a pool on a link: who reads 2
-// would announce its addresses over BGP.
-func (inv *Inventory) StoredFormat() int {
-	if slices.ContainsFunc(inv.Pools, func(p Pool) bool { return len(p.Links) > 0 }) {
-		return 3
-	}
-	if slices.ContainsFunc(inv.Pools, Pool.extended) {
-		return 2
-	}
-	return 1
-}
-
-// extended reports whether only programs that read format 2 understand the pool.
-func (p Pool) extended() bool {
-	return len(p.NamespaceSelectors) > 0 || len(p.Selectors) > 1 || len(p.Advertise) > 1 || slices.ContainsFunc(p.Advertise, func(a Advertise) bool { return !a.Selector.Empty() })
-}
 
 // NewerFormatError means that a newer version stored an object in a format that this program
 // does not read. Whoever meets one keeps what it knew of the object, and does not write it.

@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"bytes"
 	"net/netip"
 	"slices"
 )
@@ -12,8 +11,8 @@ func (inv *Inventory) Common() *Inventory {
 	out := *inv
 	out.Racks = nil
 	out.Routers = slices.DeleteFunc(slices.Clone(inv.Routers), func(r Router) bool { return r.Rack != "" })
-	out.positions = nil
-	out.reindex()
+	out.Positions = nil
+	out.Reindex()
 	return &out
 }
 
@@ -37,7 +36,7 @@ func (inv *Inventory) Slice(rack string) *Inventory {
 			out.Routers = append(out.Routers, router)
 		}
 	}
-	out.reindex()
+	out.Reindex()
 	return out
 }
 
@@ -51,28 +50,4 @@ func (inv *Inventory) NeighboursOf(of Rack) []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// meetNeighbours forgets the names of neighbours that are here themselves, as they
-// are once all slices are put together: their subnets say the same. Links of which all racks are
-// here are worked out from these.
-func (inv *Inventory) meetNeighbours() {
-	for i := range inv.Racks {
-		r := &inv.Racks[i]
-		r.Neighbours = slices.DeleteFunc(r.Neighbours, func(name string) bool {
-			_, here := inv.Rack(name)
-			return here
-		})
-		if len(r.Neighbours) == 0 {
-			r.Neighbours, r.Links = nil, nil
-		}
-	}
-}
-
-// Equal reports whether two inventories say the same.
-func (inv *Inventory) Equal(other *Inventory) bool {
-	if inv == nil || other == nil {
-		return inv == other
-	}
-	return bytes.Equal(inv.FormatAccepted(), other.FormatAccepted())
 }

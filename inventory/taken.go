@@ -32,11 +32,11 @@ type poolRange struct {
 // PoolRanges returns the addresses of all pools.
 func (inv *Inventory) PoolRanges() (all PoolRanges) {
 	for _, p := range inv.Pools {
-		for _, r := range rangesOf(p.addresses()) {
+		for _, r := range RangesOf(p.Addresses()) {
 			all = append(all, poolRange{r, p.Name})
 		}
 	}
-	slices.SortFunc(all, func(a, b poolRange) int { return compareRanges(a.Range, b.Range) })
+	slices.SortFunc(all, func(a, b poolRange) int { return a.Range.Compare(b.Range) })
 	return all
 }
 
@@ -63,7 +63,7 @@ func TakenProblems(all []TakenAddress) (out Problems) {
 	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
 		out = append(out, Problem{
 			Severity: Warning, Code: PoolHoldsCluster, Path: "spec.pools[" + pool + "].addresses",
-			Message:  "has " + shortList(byPool[pool], namesTold) + ", so that no VIP is given from there",
+			Message:  "has " + Abridged(byPool[pool]) + ", so that no VIP is given from there",
 			Accepted: "pools beside them, or exclude",
 		})
 	}

@@ -57,8 +57,8 @@ func (inv *Inventory) SharedMatches(nodes []NodeIdentity) (out Problems) {
 			}
 			slices.Sort(names)
 			out = append(out, Problem{
-				Severity: Warning, Code: SharedMatch, Path: machinePath(r.Name, m.Name) + ".match.systemUUID", Value: m.SystemUUID.String(),
-				Message:  "is what nodes " + shortList(names, namesTold) + " report: a number that several boards have decides nothing",
+				Severity: Warning, Code: SharedMatch, Path: MachinePath(r.Name, m.Name) + ".match.systemUUID", Value: m.SystemUUID.String(),
+				Message:  "is what nodes " + Abridged(names) + " report: a number that several boards have decides nothing",
 				Accepted: "no match: the machine is told by its provider ID and its name",
 			})
 		}

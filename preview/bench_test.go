@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // BenchmarkUnreachable judges an edit of a datacenter of 1,600 machines in 100 racks, with 3,000
@@ -67,7 +68,7 @@ func large(pools int) (string, Cluster) {
 
 func loaded(t testing.TB, text string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(text)})
 	if inv == nil {
 		t.Fatal(problems)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // BenchmarkFailuresOnALink has each of 32 machines of a subnet with 200 VIPs fail.
@@ -22,7 +22,7 @@ func BenchmarkFailuresOnALink(b *testing.B) {
 	for i := range 200 {
 		c.Services = append(c.Services, service(fmt.Sprint(i), fmt.Sprintf("10.0.1.%d", i+1), false, names...))
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(text.String())})
+	inv, problems := document.Load(document.Document{Source: "home.yaml", Data: []byte(text.String())})
 	if inv == nil {
 		b.Fatal(problems)
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
 
@@ -29,7 +30,7 @@ spec:
 
 func homeWith(t fataler, edits ...string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(strings.NewReplacer(edits...).Replace(homeText))})
+	inv, problems := document.Load(document.Document{Source: "home.yaml", Data: []byte(strings.NewReplacer(edits...).Replace(homeText))})
 	if inv == nil {
 		t.Fatal(problems)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/lb"
 )
 
@@ -15,12 +16,12 @@ import (
 // between BGP and a link without asking; Nodes that lose their machine; pods that do not reach each other any
 // more; addresses of the cluster that a pool gets. Of what is lost already nothing is lost: an edit that mends is
 // never refused.
-func Losses(before, after *inventory.Inventory, c Cluster) inventory.Losses {
-	l := inventory.Losses{InUse: c.VIPsInUse(), Unreachable: Unreachable(before, after, c), Nodes: lostNodes(before, after, c), Taken: takenBy(before, after, c)}
+func Losses(before, after *inventory.Inventory, c Cluster) edit.Losses {
+	l := edit.Losses{InUse: c.VIPsInUse(), Unreachable: Unreachable(before, after, c), Nodes: lostNodes(before, after, c), Taken: takenBy(before, after, c)}
 	was := of(before, c.served(), Failures{}, before.MachineOf, c.withoutNode(before))
 	for _, vip := range was.VIPs {
-		if from, to, switches := inventory.SwitchOf(vip.Addr, after, before); switches && len(vip.By) > 0 {
-			l.Switched = append(l.Switched, inventory.SwitchedVIP{Addr: vip.Addr, Services: keysOf(vip.Services), From: from, To: to})
+		if from, to, switches := edit.SwitchOf(vip.Addr, after, before); switches && len(vip.By) > 0 {
+			l.Switched = append(l.Switched, edit.SwitchedVIP{Addr: vip.Addr, Services: keysOf(vip.Services), From: from, To: to})
 		}
 	}
 	is := of(after, c, Failures{}, after.Identify, nil)
@@ -33,8 +34,8 @@ func Losses(before, after *inventory.Inventory, c Cluster) inventory.Losses {
 
 // lostNodes are the Nodes that are a machine and would be none, or any of several. A machine that goes, or that another
 // one takes the place of, is told of as removed.
-func lostNodes(before, after *inventory.Inventory, c Cluster) (lost []inventory.LostNode) {
-	removed := inventory.LossesOf(after, before).Removed
+func lostNodes(before, after *inventory.Inventory, c Cluster) (lost []edit.LostNode) {
+	removed := edit.LossesOf(after, before).Removed
 	for name, n := range c.Nodes {
 		n.Identity.Name = name
 		old, err := before.MachineOf(n.Identity)
@@ -42,10 +43,10 @@ func lostNodes(before, after *inventory.Inventory, c Cluster) (lost []inventory.
 			continue
 		}
 		if _, err = after.MachineOf(n.Identity); err != nil {
-			lost = append(lost, inventory.LostNode{Node: name, Machine: old.Name, Why: err.Error()})
+			lost = append(lost, edit.LostNode{Node: name, Machine: old.Name, Why: err.Error()})
 		}
 	}
-	slices.SortFunc(lost, func(a, b inventory.LostNode) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(lost, func(a, b edit.LostNode) int { return cmp.Compare(a.Node, b.Node) })
 	return lost
 }
 
@@ -55,7 +56,7 @@ const notRouted = "podNetwork is gone, and with it the routes that Plinth keeps"
 // cutPods are the pairs of racks between whose pods more pairs of machines lack a way than before, among the Nodes that
 // have pod CIDRs, and pods under both inventories, whose machines are in one of these states under the next one. Machines may
 // change their rack: in all more pairs must lack one.
-func cutPods(was, is Preview, c Cluster, states ...inventory.State) (cut []inventory.CutPods) {
+func cutPods(was, is Preview, c Cluster, states ...inventory.State) (cut []edit.CutPods) {
 	had, has := was.podNodes(), is.podNodes(states...)
 	for _, p := range []*Preview{&was, &is} {
 		p.paths = nil
@@ -69,14 +70,14 @@ func cutPods(was, is Preview, c Cluster, states ...inventory.State) (cut []inven
 		before[[2]string{p.From, p.To}] = n
 		lacked += n
 		if reached := pairsOf(p.Ways) - n; reached > 0 && is.inv.PodNetwork.Mode == inventory.ModeNone {
-			cut = append(cut, inventory.CutPods{From: p.From, To: p.To, Pairs: reached, Why: notRouted})
+			cut = append(cut, edit.CutPods{From: p.From, To: p.To, Pairs: reached, Why: notRouted})
 		}
 	}
 	for _, p := range is.PodPaths() {
 		n := unreachablePairs(p.Ways)
 		lacked -= n
 		if more := n - before[[2]string{p.From, p.To}]; more > 0 {
-			cut = append(cut, inventory.CutPods{From: p.From, To: p.To, Pairs: more, Why: whyNot(p.Ways)})
+			cut = append(cut, edit.CutPods{From: p.From, To: p.To, Pairs: more, Why: whyNot(p.Ways)})
 		}
 	}
 	if lacked >= 0 && is.inv.PodNetwork.Mode != inventory.ModeNone {
@@ -120,13 +121,13 @@ func takenBy(before, after *inventory.Inventory, c Cluster) (taken []inventory.T
 	if len(c.Taken) == 0 {
 		return nil
 	}
-	pools := inventory.Diff(before, after).Pools
+	pools := edit.Diff(before, after).Pools
 	for _, p := range pools {
 		for _, t := range c.Taken {
 			if t.Proxied {
 				continue
 			}
-			had := slices.ContainsFunc(pools, func(o inventory.PoolChange) bool { return overlap(o.Lost, t.Prefix) })
+			had := slices.ContainsFunc(pools, func(o edit.PoolChange) bool { return overlap(o.Lost, t.Prefix) })
 			told := slices.ContainsFunc(taken, func(o inventory.TakenAddress) bool { return o.Pool == p.Name && inventory.Covers(o.Of, t.Prefix) })
 			if !had && !told && overlap(p.Gained, t.Prefix) {
 				taken = append(taken, inventory.TakenAddress{Pool: p.Name, Of: t.Prefix, Who: t.Who})

@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/lb"
 )
 
 // lossLines are what is lost besides VIPs.
-func lossLines(l inventory.Losses) (out []string) {
+func lossLines(l edit.Losses) (out []string) {
 	for _, n := range l.Nodes {
 		out = append(out, n.String())
 	}
@@ -114,7 +115,7 @@ func TestPodsOfAMachineInMaintenanceAreToldOfAndNotLost(t *testing.T) {
 	if len(l.Resting) != 1 || l.Resting[0].String() != "pods of rack r1 do not reach those of rack r2 any more, of 2 pairs of machines: IPv4: MachineNotActive" {
 		t.Errorf("resting: %v", l.Resting)
 	}
-	if problems, _ := l.Refuse(fabric, inventory.Allowance{}); len(problems) > 0 {
+	if problems, _ := l.Refuse(fabric, edit.Allowance{}); len(problems) > 0 {
 		t.Error(problems)
 	}
 }

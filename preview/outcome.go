@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 )
@@ -25,7 +26,7 @@ func Simulate(before, after *inventory.Inventory, c Cluster, failed Failures) (w
 		c = c.heard()
 	}
 	identify := after.Identify
-	if before.Equal(after) {
+	if document.Equal(before, after) {
 		identify = after.MachineOf // agents that run go on
 	}
 	was = of(before, c, Failures{}, before.MachineOf, others)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // fataler is what a test and a property have in common.
@@ -113,7 +114,7 @@ func drawn(t *rapid.T) (*inventory.Inventory, Failures) {
 			failed.Machines[name] = rapid.Float64().Draw(t, "dead") > 0.8
 		}
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(b.String())})
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(b.String())})
 	if inv == nil {
 		t.Fatal(problems, b.String())
 	}
@@ -255,7 +256,7 @@ var addressOf = map[string]string{"w1": "10.1.0.11", "w2": "10.1.0.12", "w3": "1
 
 // withPodsAgain is the same inventory, written and read.
 func withPodsAgain(inv *inventory.Inventory) *inventory.Inventory {
-	again, problems := inventory.ParseAccepted(inventory.Document{Source: "again.yaml", Data: inv.FormatAccepted()})
+	again, problems := document.ParseAccepted(document.Document{Source: "again.yaml", Data: document.FormatAccepted(inv)})
 	if again == nil {
 		panic(problems)
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
@@ -43,7 +44,7 @@ func edited(t fataler, edits ...string) *inventory.Inventory {
 		}
 		text = strings.ReplaceAll(text, edits[i], edits[i+1])
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "inventory.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "inventory.yaml", Data: []byte(text)})
 	if inv == nil {
 		t.Fatal(problems)
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 )
@@ -115,7 +116,7 @@ func TestEveryReasonOfAPlanHasWords(t *testing.T) {
 }
 
 func TestAVIPOnALinkThatAStrangerClaimsIsToldWithTheStrangersMAC(t *testing.T) {
-	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(`
+	inv, problems := document.Load(document.Document{Source: "home.yaml", Data: []byte(`
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: home}

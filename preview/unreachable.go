@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 )
@@ -20,7 +21,7 @@ import (
 //     of service that has fallen silent takes nothing away.
 //   - A Node is a machine as agents see it that run: under the next inventory, as one that
 //     begins does.
-func Unreachable(before, after *inventory.Inventory, c Cluster) []inventory.LostVIP {
+func Unreachable(before, after *inventory.Inventory, c Cluster) []edit.LostVIP {
 	c = c.served()
 	dead := func(n inventory.NodeIdentity) bool {
 		m, err := after.MachineOf(n)
@@ -39,11 +40,11 @@ func Unreachable(before, after *inventory.Inventory, c Cluster) []inventory.Lost
 		return lost // all are heard of
 	}
 	for _, vip := range lostOf(of(before, heard, Failures{}, before.MachineOf, nil), of(after, heard, Failures{}, after.Identify, nil)) {
-		if !slices.ContainsFunc(lost, func(v inventory.LostVIP) bool { return v.Addr == vip.Addr }) {
+		if !slices.ContainsFunc(lost, func(v edit.LostVIP) bool { return v.Addr == vip.Addr }) {
 			lost = append(lost, vip)
 		}
 	}
-	slices.SortFunc(lost, func(a, b inventory.LostVIP) int { return a.Addr.Compare(b.Addr) })
+	slices.SortFunc(lost, func(a, b edit.LostVIP) int { return a.Addr.Compare(b.Addr) })
 	return lost
 }
 
@@ -104,10 +105,10 @@ func (c Cluster) heard() Cluster {
 	return c
 }
 
-func lostOf(was, is *Preview) (lost []inventory.LostVIP) {
+func lostOf(was, is *Preview) (lost []edit.LostVIP) {
 	for i, vip := range is.VIPs { // of the same Services, so the same addresses
 		if len(vip.By) == 0 && len(was.VIPs[i].By) > 0 {
-			l := inventory.LostVIP{Addr: vip.Addr, Why: vip.why(was.VIPs[i])}
+			l := edit.LostVIP{Addr: vip.Addr, Why: vip.why(was.VIPs[i])}
 			for _, s := range vip.Services {
 				l.Services = append(l.Services, s.String())
 			}

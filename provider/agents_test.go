@@ -7,13 +7,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
 
 // TestWhereNoKubeletIsHeardOfNobodyIsTakenForGone: new terms of sessions would come into force untried.
 func TestWhereNoKubeletIsHeardOfNobodyIsTakenForGone(t *testing.T) {
-	inv, problems := inventory.Parse(inventory.Document{Source: "home.yaml", Data: []byte(`
+	inv, problems := document.Parse(document.Document{Source: "home.yaml", Data: []byte(`
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: home}

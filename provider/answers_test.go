@@ -18,6 +18,7 @@ import (
 
 	"plinth.dev/plinth/golden"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/provider/event"
 	"plinth.dev/plinth/provider/node"
 )
@@ -62,7 +63,7 @@ func cloudWith(t *testing.T, text string, change func(*inventory.Inventory)) *Cl
 	if text == "" {
 		return c
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(text)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

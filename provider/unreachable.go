@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/claim"
@@ -31,14 +32,14 @@ func (c *Cloud) readCluster() {
 }
 
 // clusterLosses says what an edit would take from the cluster.
-func (c *Cloud) clusterLosses(ctx context.Context, before, after *inventory.Inventory) (inventory.Losses, error) {
+func (c *Cloud) clusterLosses(ctx context.Context, before, after *inventory.Inventory) (edit.Losses, error) {
 	r := c.cluster.Load()
 	if r == nil {
-		return inventory.Losses{}, errNoInformers
+		return edit.Losses{}, errNoInformers
 	}
 	now, err := r.Read(ctx)
 	if err != nil {
-		return inventory.Losses{}, err
+		return edit.Losses{}, err
 	}
 	return preview.Losses(before, after, now), nil
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
 
@@ -31,7 +31,7 @@ func TestWhoAnnouncesIsToldByWhatTheInformersHave(t *testing.T) {
 	if _, err := c.unannounced(t.Context(), held); err == nil {
 		t.Error("no inventory is in force, and it is told who announces")
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(machinesOfEveryState + "  pools: [{name: public, addresses: [203.0.113.0/28]}]\n")})
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(machinesOfEveryState + "  pools: [{name: public, addresses: [203.0.113.0/28]}]\n")})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -23,20 +24,20 @@ func newValidateCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			var edit source.Edit
+			var proposed source.Edit
 			for _, path := range paths {
 				read, err := source.Read(path)
 				if err != nil {
 					return err
 				}
-				edit = edit.Join(read)
+				proposed = proposed.Join(read)
 			}
-			inv, problems := inventory.Load(edit.Documents...)
+			inv, problems := document.Load(proposed.Documents...)
 			if inv != nil {
-				_, carving := inventory.Admit(inv, nil)
+				_, carving := edit.Admit(inv, nil)
 				problems = append(problems, carving...)
 			}
-			problems = append(edit.Problems, problems...)
+			problems = append(proposed.Problems, problems...)
 			if len(problems) > 0 {
 				fmt.Fprintln(cmd.OutOrStdout(), problems)
 			}

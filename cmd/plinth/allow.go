@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -77,13 +77,13 @@ func allow(ctx context.Context, client kubernetes.Interface, namespace, digest s
 }
 
 func allowOn(ctx context.Context, client kubernetes.Interface, cm v1.ConfigMap, digest string) error {
-	digests := inventory.AllowedBy(cm.Annotations[inventory.AnnotationAllow])
+	digests := edit.AllowedBy(cm.Annotations[edit.AnnotationAllow])
 	if slices.Contains(digests, digest) {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": cm.ResourceVersion,
-		"annotations":     map[string]string{inventory.AnnotationAllow: strings.Join(append(digests, digest), ",")},
+		"annotations":     map[string]string{edit.AnnotationAllow: strings.Join(append(digests, digest), ",")},
 	}})
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/provider/cluster"
 )
 
@@ -68,7 +70,7 @@ func large(b *testing.B, edits ...string) *inventory.Inventory {
 		}
 		fmt.Fprintf(&text, "    - {name: m%04d, addresses: [172.16.%d.%d]}\n", i, i/16, i%16+10)
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(strings.NewReplacer(edits...).Replace(text.String()))})
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(strings.NewReplacer(edits...).Replace(text.String()))})
 	if inv == nil {
 		b.Fatal(problems)
 	}
@@ -79,15 +81,15 @@ func large(b *testing.B, edits ...string) *inventory.Inventory {
 // does with an edit is part of it.
 func BenchmarkDiff(b *testing.B) {
 	claims, nodes, services, slices := objects()
-	before, _ := inventory.Admit(large(b), nil)
-	edit := large(b, "10.99.0.0/16", "10.99.0.0/21")
+	before, _ := edit.Admit(large(b), nil)
+	proposed := large(b, "10.99.0.0/16", "10.99.0.0/21")
 	for b.Loop() {
 		now, err := cluster.Of(claims, nodes, services, slices)
 		if err != nil {
 			b.Fatal(err)
 		}
-		after, _ := inventory.Admit(edit, before)
-		d := difference{Difference: inventory.Diff(before, after), judgement: judge(before, after, &now)}
+		after, _ := edit.Admit(proposed, before)
+		d := difference{Difference: edit.Diff(before, after), judgement: judge(before, after, &now)}
 		if len(d.losses.Unreachable) != 3000-2048 || len(d.Pools) != 1 {
 			b.Fatalf("%d are lost, %v", len(d.losses.Unreachable), d.Pools)
 		}

@@ -7,12 +7,12 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 )
 
 func TestWhatIsInForceIsPutTogetherFromItsSlices(t *testing.T) {
-	inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "home.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: home}
 spec:
@@ -28,8 +28,8 @@ spec:
 	}
 	client := fake.NewClientset(inForceOf(inv))
 	got, err := acceptedIn(t.Context(), client, "kube-system")
-	if err != nil || !got.Equal(inv) {
-		t.Errorf("%v\n%s", err, got.FormatAccepted())
+	if err != nil || !document.Equal(got, inv) {
+		t.Errorf("%v\n%s", err, document.FormatAccepted(got))
 	}
 	if _, err := acceptedIn(t.Context(), client, "other"); err == nil || !strings.Contains(err.Error(), "no inventory is in force") {
 		t.Errorf("a namespace without one: %v", err)

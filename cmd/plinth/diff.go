@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/preview"
 )
 
@@ -54,7 +55,7 @@ Exit codes: 0 nothing changes, 1 something does, 2 error.`,
 
 // difference is what changes, and what of it would be refused.
 type difference struct {
-	inventory.Difference
+	edit.Difference
 	judgement
 	sessions []string // lines
 	trials   []string // lines
@@ -82,7 +83,7 @@ func compare(cmd *cobra.Command, cluster clusterFlags, old, next string) (d diff
 			return d, err
 		}
 	}
-	d = difference{Difference: inventory.Diff(before, after), judgement: judge(before, after, now)}
+	d = difference{Difference: edit.Diff(before, after), judgement: judge(before, after, now)}
 	d.sessions, d.trials, d.routers = sessionLines(d.Difference, before), trialLines(before, after, now), routersToTell(before, after)
 	return d, nil
 }
@@ -189,7 +190,7 @@ type givenJSON struct {
 	Ranges []string `json:"ranges"`
 }
 
-func givenOf(all []inventory.Given) (out []givenJSON) {
+func givenOf(all []edit.Given) (out []givenJSON) {
 	for _, g := range all {
 		out = append(out, givenJSON{g.To, lines(g.Ranges)})
 	}
@@ -200,7 +201,7 @@ func givenOf(all []inventory.Given) (out []givenJSON) {
 func differenceJSON(d difference) map[string]any {
 	renames, machines, sessions, pools := []changeJSON{}, []changeJSON{}, []changeJSON{}, []changeJSON{}
 	for _, r := range d.Renames {
-		renames = append(renames, changeJSON{What: r.What, Name: r.Name, Was: r.Was, Kind: string(inventory.Renamed)})
+		renames = append(renames, changeJSON{What: r.What, Name: r.Name, Was: r.Was, Kind: string(edit.Renamed)})
 	}
 	for _, m := range d.Machines {
 		machines = append(machines, changeJSON{Name: m.Name, Was: m.Was, Kind: string(m.Kind), Rack: m.Rack, Fields: fieldsJSON(m.Fields)})
@@ -217,7 +218,7 @@ func differenceJSON(d difference) map[string]any {
 	}
 }
 
-func fieldsJSON(all []inventory.FieldChange) []fieldJSON {
+func fieldsJSON(all []edit.FieldChange) []fieldJSON {
 	var out []fieldJSON
 	for _, f := range all {
 		out = append(out, fieldJSON(f))

@@ -8,16 +8,17 @@ import (
 	"slices"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/inventory/routerconfig"
 	"plinth.dev/plinth/preview"
 )
 
 // sessionLines tell what becomes of sessions, and in one line of a router all of whose sessions are
 // reset, or that has another name.
-func sessionLines(d inventory.Difference, before *inventory.Inventory) (out []string) {
+func sessionLines(d edit.Difference, before *inventory.Inventory) (out []string) {
 	resets, all := map[string]int{}, map[string]int{}
 	for _, s := range d.Sessions {
-		if s.Kind == inventory.Resets {
+		if s.Kind == edit.Resets {
 			resets[s.Router]++
 		}
 	}
@@ -30,13 +31,13 @@ func sessionLines(d inventory.Difference, before *inventory.Inventory) (out []st
 	}
 	told, renamed := map[string]bool{}, map[string]int{}
 	for _, s := range d.Sessions {
-		if s.Kind == inventory.Renamed {
+		if s.Kind == edit.Renamed {
 			if renamed[s.Was]++; renamed[s.Was] == 1 {
 				out = append(out, fmt.Sprintf("router %s is called %s now: the same address, and its sessions stay up", s.Was, s.Router))
 			}
 			continue
 		}
-		whole := s.Kind == inventory.Resets && resets[s.Router] > 1 && resets[s.Router] == all[s.Router]
+		whole := s.Kind == edit.Resets && resets[s.Router] > 1 && resets[s.Router] == all[s.Router]
 		switch {
 		case !whole:
 			out = append(out, s.String())
@@ -54,7 +55,7 @@ func trialLines(before, after *inventory.Inventory, now *preview.Cluster) (out [
 	if before.Safety.Trial() == 0 {
 		return nil
 	}
-	retermed := inventory.RetermedBy(after, before)
+	retermed := edit.RetermedBy(after, before)
 	for _, router := range retermed.Routers() {
 		line := fmt.Sprintf("new terms with %s: one of %d machines tries them first", router, len(retermed[router]))
 		if now != nil {

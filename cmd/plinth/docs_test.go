@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 var (
@@ -53,7 +53,7 @@ func TestInventoriesInTheDocsHaveNoProblem(t *testing.T) {
 				continue
 			}
 			found++
-			if _, problems := inventory.Load(inventory.Document{Source: file, Data: []byte(block[1])}); len(problems) > 0 {
+			if _, problems := document.Load(document.Document{Source: file, Data: []byte(block[1])}); len(problems) > 0 {
 				t.Errorf("%v in\n%s", problems, block[1])
 			}
 		}

@@ -26,11 +26,11 @@ func exampleFolders(t *testing.T) []string {
 
 func TestExamplesHaveNoProblem(t *testing.T) {
 	for _, folder := range exampleFolders(t) {
-		edit, err := source.Read(folder)
+		proposed, err := source.Read(folder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, problems := loaded(edit); len(problems) > 0 {
+		if _, problems := loaded(proposed); len(problems) > 0 {
 			t.Errorf("%s:\n%v", folder, problems)
 		}
 	}
@@ -52,11 +52,11 @@ func TestExamplesHoldWhatRoutersAreTold(t *testing.T) {
 // hasRouters reports whether an example has anybody to be told something by BGP.
 func hasRouters(t *testing.T, folder string) bool {
 	t.Helper()
-	edit, err := source.Read(folder)
+	proposed, err := source.Read(folder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	inv, _ := loaded(edit)
+	inv, _ := loaded(proposed)
 	return len(inv.Routers) > 0
 }
 

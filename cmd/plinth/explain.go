@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func newExplainCommand() *cobra.Command {
@@ -53,7 +54,7 @@ is a file, a folder, - for the standard input, or the word cluster for what is i
 // explainField prints a field and what can stand in it. Several paths are of one field that
 // stands in several places.
 func explainField(w io.Writer, paths ...string) error {
-	field, of, err := inventory.FieldAt(paths[0])
+	field, of, err := document.FieldAt(paths[0])
 	if err != nil {
 		return exit{exitUsage, err}
 	}
@@ -77,7 +78,7 @@ func explainField(w io.Writer, paths ...string) error {
 	return nil
 }
 
-func required(f inventory.FieldDoc) string {
+func required(f document.FieldDoc) string {
 	if f.Required {
 		return ", required"
 	}
@@ -86,12 +87,12 @@ func required(f inventory.FieldDoc) string {
 
 // explainMachine prints a table of the machine's values.
 func explainMachine(cmd *cobra.Command, cluster clusterFlags, name string, paths []string) error {
-	edit, err := read(cmd, cluster, paths)
+	proposed, err := read(cmd, cluster, paths)
 	if err != nil {
 		return err
 	}
-	origins, problems := inventory.Explain(name, edit.Documents...)
-	problems = append(edit.Problems, problems...)
+	origins, problems := document.Explain(name, proposed.Documents...)
+	problems = append(proposed.Problems, problems...)
 	if len(problems) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)
 	}

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -30,7 +31,7 @@ func inForceOf(inv *inventory.Inventory) *v1.ConfigMapList {
 	one := func(name string, part *inventory.Inventory) v1.ConfigMap {
 		return v1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"plinth.dev/accepted": inv.Name}, Annotations: map[string]string{"plinth.dev/generation": "1"}},
-			Data:       map[string]string{"inventory.yaml": string(part.FormatAccepted())},
+			Data:       map[string]string{"inventory.yaml": string(document.FormatAccepted(part))},
 		}
 	}
 	common, racks := one("plinth-accepted", inv.Common()), ""
@@ -159,11 +160,11 @@ func TestTheCommandsOfTheGuideOfGitWork(t *testing.T) {
 		t.Fatalf("the guide has other commands than this test knows the answers of:\n%s", d)
 	}
 	guidesFolder(t, string(text))
-	edit, err := source.Read("inventory")
+	proposed, err := source.Read("inventory")
 	if err != nil {
 		t.Fatal(err)
 	}
-	inv, problems := loaded(edit)
+	inv, problems := loaded(proposed)
 	if inv == nil {
 		t.Fatal(problems)
 	}
@@ -192,11 +193,11 @@ func answered(t *testing.T, args []string, in []byte, want string) {
 
 // What is in force in a cluster is an inventory like any other, to every command.
 func TestEveryCommandReadsWhatIsInForce(t *testing.T) {
-	edit, err := source.Read(filepath.Join(examples, "two-rack"))
+	proposed, err := source.Read(filepath.Join(examples, "two-rack"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	inv, problems := loaded(edit)
+	inv, problems := loaded(proposed)
 	if inv == nil {
 		t.Fatal(problems)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/importer"
 	"plinth.dev/plinth/inventory/source"
 )
@@ -104,21 +104,21 @@ func knownSource(name string) error {
 		}
 	}
 	err := fmt.Errorf("%q cannot be imported; accepted: %s", name, strings.Join(all, ", "))
-	if meant := inventory.Nearest(name, all); meant != "" {
+	if meant := document.Nearest(name, all); meant != "" {
 		err = fmt.Errorf("%w; did you mean %s?", err, meant)
 	}
 	return err
 }
 
 // readTexts reads files, folders, the standard input, and the objects of a cluster that some sources ask for.
-func readTexts(cmd *cobra.Command, cluster clusterFlags, sources, paths []string) (docs []inventory.Document, err error) {
+func readTexts(cmd *cobra.Command, cluster clusterFlags, sources, paths []string) (docs []document.Document, err error) {
 	for _, path := range paths {
-		var found []inventory.Document
+		var found []document.Document
 		switch path {
 		case inCluster:
 			found, err = cluster.objects(cmd.Context(), importer.KindsOf(sources...))
 		case "-":
-			found = []inventory.Document{{Source: path}}
+			found = []document.Document{{Source: path}}
 			if found[0].Data, err = io.ReadAll(cmd.InOrStdin()); err != nil {
 				err = fmt.Errorf("standard input: %w", err)
 			}

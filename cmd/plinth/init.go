@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/importer"
 	"plinth.dev/plinth/provider/taken"
 )
@@ -144,7 +145,7 @@ Then take over, machine by machine, as docs/guides/migrate-from-metallb.md says 
 `, s.output, strings.Join(others, " and "))
 		return err
 	}
-	inv, problems := inventory.Parse(inventory.Document{Source: s.output, Data: text})
+	inv, problems := document.Parse(document.Document{Source: s.output, Data: text})
 	if problems.Err() != nil {
 		return problems.Err()
 	}
@@ -162,7 +163,7 @@ Then take over, machine by machine, as docs/guides/migrate-from-metallb.md says 
 }
 
 // answers are what flags say, and else what is asked.
-func (s start) answers(q *asker, options importer.Options, used []netip.Prefix, docs []inventory.Document) (a importer.Answers, err error) {
+func (s start) answers(q *asker, options importer.Options, used []netip.Prefix, docs []document.Document) (a importer.Answers, err error) {
 	a.Used = used
 	alone := len(balancers(options.Sources)) == 0
 	if alone { // what another balancer has is not asked for
@@ -204,7 +205,7 @@ func ranges(text string) (all []inventory.Range, err error) {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
-		r, err := inventory.ParseRange(strings.Join(strings.Fields(part), ""))
+		r, err := document.ParseRange(strings.Join(strings.Fields(part), ""))
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -16,11 +17,11 @@ import (
 func read(cmd *cobra.Command, cluster clusterFlags, paths []string) (source.Edit, error) {
 	var all source.Edit
 	for _, path := range paths {
-		edit, err := readOne(cmd, cluster, path)
+		proposed, err := readOne(cmd, cluster, path)
 		if err != nil {
 			return all, err
 		}
-		all = all.Join(edit)
+		all = all.Join(proposed)
 	}
 	return all, nil
 }
@@ -32,7 +33,7 @@ func readOne(cmd *cobra.Command, cluster clusterFlags, path string) (source.Edit
 		if err != nil {
 			return source.Edit{}, err
 		}
-		return source.Edit{Documents: []inventory.Document{{Source: path, Data: inv.Format()}}}, nil
+		return source.Edit{Documents: []document.Document{{Source: path, Data: document.Format(inv)}}}, nil
 	case "-":
 		text, err := io.ReadAll(cmd.InOrStdin())
 		if err != nil {
@@ -50,11 +51,11 @@ func load(cmd *cobra.Command, cluster clusterFlags, paths []string) (*inventory.
 	if slices.Equal(paths, []string{inCluster}) {
 		return cluster.inForce(cmd)
 	}
-	edit, err := read(cmd, cluster, paths)
+	proposed, err := read(cmd, cluster, paths)
 	if err != nil {
 		return nil, err
 	}
-	inv, problems := loaded(edit)
+	inv, problems := loaded(proposed)
 	if len(problems) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)
 	}
@@ -66,10 +67,10 @@ func load(cmd *cobra.Command, cluster clusterFlags, paths []string) (*inventory.
 
 // loaded is the inventory that an edit makes; nil where a problem is an error, be it of the
 // inventory or of a ConfigMap that carries it.
-func loaded(edit source.Edit) (*inventory.Inventory, inventory.Problems) {
-	inv, problems := inventory.Load(edit.Documents...)
-	if edit.Problems.Err() != nil {
+func loaded(proposed source.Edit) (*inventory.Inventory, inventory.Problems) {
+	inv, problems := document.Load(proposed.Documents...)
+	if proposed.Problems.Err() != nil {
 		inv = nil
 	}
-	return inv, append(edit.Problems, problems...)
+	return inv, append(proposed.Problems, problems...)
 }

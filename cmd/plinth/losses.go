@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/cluster"
 )
 
 // judgement is what an edit takes away, and whether it would be refused for it.
 type judgement struct {
-	losses   inventory.Losses
+	losses   edit.Losses
 	problems inventory.Problems // for which it is refused; none: it is not
 	digest   string             // that would let it pass; empty: nothing has to
 }
@@ -20,13 +21,13 @@ type judgement struct {
 // judge holds an edit against the inventory in force, and against what a cluster says where one
 // is asked.
 func judge(before, after *inventory.Inventory, asked *preview.Cluster) judgement {
-	j := judgement{losses: inventory.LossesOf(after, before)}
+	j := judgement{losses: edit.LossesOf(after, before)}
 	if asked != nil {
 		j.losses = j.losses.In(preview.Losses(before, after, *asked))
 	}
-	j.problems, j.digest = j.losses.Refuse(before, inventory.Allowance{})
+	j.problems, j.digest = j.losses.Refuse(before, edit.Allowance{})
 	if after.Safety.Paused {
-		j.problems = append(j.problems, inventory.PausedProblem())
+		j.problems = append(j.problems, edit.PausedProblem())
 	}
 	return j
 }
@@ -84,7 +85,7 @@ func (j judgement) json() map[string]any {
 	}
 }
 
-func cutPodsJSON(cut []inventory.CutPods) []map[string]any {
+func cutPodsJSON(cut []edit.CutPods) []map[string]any {
 	out := []map[string]any{}
 	for _, p := range cut {
 		out = append(out, map[string]any{"from": p.From, "to": p.To, "pairs": p.Pairs, "why": p.Why})

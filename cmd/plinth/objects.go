@@ -12,12 +12,12 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/importer"
 )
 
 // objects are all of some kinds, as one document. A kind that the cluster does not know has none.
-func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]inventory.Document, error) {
+func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]document.Document, error) {
 	config, err := c.config()
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (c clusterFlags) objects(ctx context.Context, kinds []importer.Kind) ([]inv
 			text.Write(one)
 		}
 	}
-	return []inventory.Document{{Source: inCluster, Data: text.Bytes()}}, nil
+	return []document.Document{{Source: inCluster, Data: text.Bytes()}}, nil
 }
 
 // versionsOf are the versions that a cluster serves of the group of a kind: the kind's own first, then as the cluster prefers them. An

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func newSchemaCommand() *cobra.Command {
@@ -22,7 +22,7 @@ plinth validate alone.`,
 		Example: "  plinth schema > plinth.schema.json",
 		Args:    usage(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(inventory.Schema())
+			_, err := cmd.OutOrStdout().Write(document.Schema())
 			return err
 		},
 	}

@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -122,7 +122,7 @@ func addSecret(t *rapid.T, mappings []place) string {
 
 // goodInventories are the texts of complete inventories.
 func goodInventories(t *testing.T) (out [][]byte) {
-	for _, pattern := range []string{"../../inventory/testdata/full.yaml", "../../inventory/testdata/links.yaml", "../../inventory/testdata/pools.yaml", "../../examples/*/inventory.yaml", "../../examples/two-rack/*.yaml"} {
+	for _, pattern := range []string{"../../inventory/inventorytest/full.yaml", "../../inventory/inventorytest/links.yaml", "../../inventory/inventorytest/pools.yaml", "../../examples/*/inventory.yaml", "../../examples/two-rack/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatal(pattern, err)
@@ -186,7 +186,7 @@ func othersAreShown(t *rapid.T, text []byte, key string) {
 	for first > 0 && !strings.Contains(lines[first], key) {
 		first-- // the key stands on a line above
 	}
-	shown := inventory.Document{Data: text}.Lines()
+	shown := document.Document{Data: text}.Lines()
 	for i, line := range lines {
 		if got, _, _ := shown.At(i+1, 1); got != line && (i < first || i > last) {
 			t.Fatalf("line %d is shown as\n%s\nof\n%s", i+1, got, text)

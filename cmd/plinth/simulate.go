@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/preview"
 )
 
@@ -107,11 +109,11 @@ func (f simulateFlags) read(cmd *cobra.Command, edits []string) (sim simulation,
 	}
 	sim.after = sim.before
 	if len(edits) > 0 && !slices.Equal(edits, []string{inCluster}) {
-		edit, err := load(cmd, f.cluster, edits)
+		proposed, err := load(cmd, f.cluster, edits)
 		if err != nil {
 			return sim, err
 		}
-		if sim.after, err = admitted(cmd, edit, sim.before); err != nil {
+		if sim.after, err = admitted(cmd, proposed, sim.before); err != nil {
 			return sim, err
 		}
 	}
@@ -140,8 +142,8 @@ func (f simulateFlags) readCluster(cmd *cobra.Command, sim *simulation) {
 }
 
 // admitted is an edit as it would be taken up with another inventory in force; nil: none is.
-func admitted(cmd *cobra.Command, edit, inForce *inventory.Inventory) (*inventory.Inventory, error) {
-	inv, problems := inventory.Admit(edit.Uncarved(), inForce)
+func admitted(cmd *cobra.Command, proposed, inForce *inventory.Inventory) (*inventory.Inventory, error) {
+	inv, problems := edit.Admit(proposed.Uncarved(), inForce)
 	if len(problems) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), problems)
 	}
@@ -175,7 +177,7 @@ func failures(words []string, inv *inventory.Inventory) (all preview.Failures, e
 // noSuch says what was probably meant.
 func noSuch(kind, name string, names []string) error {
 	err := fmt.Errorf("--fail %s/%s: the inventory has no such %s", kind, name, kind)
-	if near := inventory.Nearest(name, names); near != "" {
+	if near := document.Nearest(name, names); near != "" {
 		err = fmt.Errorf("%w; did you mean %s/%s?", err, kind, near)
 	}
 	return err

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -78,7 +79,7 @@ func lists() map[string]any {
 // inForce3 has a cluster with these objects, or one that shows nobody its Services.
 func inForce3(t *testing.T, objects map[string]any) {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(simulated3)})
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(simulated3)})
 	if inv == nil {
 		t.Fatal(problems)
 	}
@@ -92,8 +93,8 @@ const w4Silent = "Not known: nothing is heard of w4: counted as if not there\n"
 
 func TestServicesOfTheClusterAreNamedThatAFailureTakes(t *testing.T) {
 	inForce3(t, lists())
-	edit := filepath.Join(t.TempDir(), "edit.yaml")
-	if err := os.WriteFile(edit, []byte(strings.Replace(simulated3, "203.0.113.0/25", "203.0.113.0/31", 1)), 0o600); err != nil {
+	proposed := filepath.Join(t.TempDir(), "edit.yaml")
+	if err := os.WriteFile(proposed, []byte(strings.Replace(simulated3, "203.0.113.0/25", "203.0.113.0/31", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -105,8 +106,8 @@ func TestServicesOfTheClusterAreNamedThatAFailureTakes(t *testing.T) {
 		{[]string{"--fail", "machine/w3"}, exitDegraded, "Unreachable:\n  service default/single loses 203.0.113.2: every machine that announces it has failed\n  rack r2 has no machine left that runs pods\n" +
 			"Left with one machine or one router:\n  service default/web has one router left for 203.0.113.1: tor-r1\n" +
 			"Next hops:\n  router tor-r2, 203.0.113.1: w3 -> no next hop\n"},
-		{[]string{edit}, exitDegraded, "Unreachable:\n  service default/single loses 203.0.113.2: no pool has it\n"},
-		{[]string{edit, "--fail", "machine/w1"}, exitDegraded, "Unreachable:\n  service default/single loses 203.0.113.2: no pool has it\nNext hops:\n  router tor-r1, 203.0.113.1: w1 25%, w2 75% -> w2\n"},
+		{[]string{proposed}, exitDegraded, "Unreachable:\n  service default/single loses 203.0.113.2: no pool has it\n"},
+		{[]string{proposed, "--fail", "machine/w1"}, exitDegraded, "Unreachable:\n  service default/single loses 203.0.113.2: no pool has it\nNext hops:\n  router tor-r1, 203.0.113.1: w1 25%, w2 75% -> w2\n"},
 		{nil, exitGood, "nothing differs\n"},
 		{[]string{"cluster"}, exitGood, "nothing differs\n"},
 		{[]string{"--each", "router"}, exitDegraded, "FAILS           VIPS LOST   LEFT WITH ONE   SHIFTED   POD PATHS CUT   WHICH VIPS ARE LOST\n" +
@@ -145,11 +146,11 @@ func TestTheCommandsOfTheGuideOfFailuresWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(dir)
-	edit, err := source.Read("inventory")
+	proposed, err := source.Read("inventory")
 	if err != nil {
 		t.Fatal(err)
 	}
-	inv, problems := loaded(edit)
+	inv, problems := loaded(proposed)
 	if inv == nil {
 		t.Fatal(problems)
 	}

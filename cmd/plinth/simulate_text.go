@@ -9,7 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 )
@@ -103,8 +103,8 @@ func (s simulated) lostLines() (out []string) {
 	return out
 }
 
-func lostVIP(c preview.VIPChange) inventory.LostVIP {
-	return inventory.LostVIP{Addr: c.Is.Addr, Services: strings.Split(strings.TrimPrefix(holders(c.Is.Services), "service "), ", "), Why: c.Why}
+func lostVIP(c preview.VIPChange) edit.LostVIP {
+	return edit.LostVIP{Addr: c.Is.Addr, Services: strings.Split(strings.TrimPrefix(holders(c.Is.Services), "service "), ", "), Why: c.Why}
 }
 
 func (s simulated) singleLines() (out []string) {

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/preview"
 )
@@ -57,12 +58,12 @@ Exit codes: 0 without errors, 1 with --strict if there are warnings, 2 with erro
 			if !ok {
 				return exit{exitUsage, fmt.Errorf("-o %s: want text, json, github or sarif", output)}
 			}
-			edit, err := read(cmd, cluster, args)
+			proposed, err := read(cmd, cluster, args)
 			if err != nil {
 				return err
 			}
-			r := report{edit: edit}
-			r.inventory, r.problems = loaded(edit)
+			r := report{edit: proposed}
+			r.inventory, r.problems = loaded(proposed)
 			if against && r.inventory != nil {
 				if err := r.hold(cmd, cluster); err != nil {
 					return err
@@ -94,7 +95,7 @@ func (r *report) hold(cmd *cobra.Command, flags clusterFlags) error {
 
 // against adds what is said of the inventory as an edit of what is in force in a cluster.
 func (r *report) against(inForce *inventory.Inventory, now *preview.Cluster) {
-	next, problems := inventory.Admit(r.inventory.Uncarved(), inForce)
+	next, problems := edit.Admit(r.inventory.Uncarved(), inForce)
 	if next != nil {
 		j := judge(inForce, next, now)
 		problems = append(j.problems, problems...)

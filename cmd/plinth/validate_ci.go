@@ -7,6 +7,7 @@ import (
 
 	"plinth.dev/plinth/buildinfo"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // writeGitHub prints annotations as GitHub's workflow commands.
@@ -89,7 +90,7 @@ func sarifRules(problems inventory.Problems) []any {
 		used[p.Code] = true
 	}
 	rules := make([]any, 0, len(used))
-	for _, d := range inventory.CodeDocs() {
+	for _, d := range document.CodeDocs() {
 		if used[d.Code] {
 			rules = append(rules, map[string]any{"id": string(d.Code), "name": d.Name, "shortDescription": map[string]any{"text": d.Doc}})
 		}

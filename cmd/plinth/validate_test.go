@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
@@ -15,7 +16,7 @@ import (
 // What a pool had before it is not refused for, and what it gets it is; a warning names pool, block and who has it.
 func TestValidateWarnsOfWhatTheClusterHasOfPools(t *testing.T) {
 	load := func(addresses string) *inventory.Inventory {
-		inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n" +
+		inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n" +
 			"  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]\n  racks: [{name: r01, machines: [{name: w1, addresses: [10.10.1.11]}]}]\n  pools: [{name: public, addresses: [" + addresses + "]}]\n")})
 		if err := problems.Err(); err != nil {
 			t.Fatal(err)
@@ -53,7 +54,7 @@ func TestValidateWarnsOfWhatTheClusterHasOfPools(t *testing.T) {
 // A match that several Nodes of the cluster fit tells none of them: it is warned of, whichever way it is written, and only there.
 func TestValidateWarnsOfAMatchThatSeveralNodesFit(t *testing.T) {
 	const shared, own = "03000200-0400-0500-0006-000700080009", "4c4c4544-0032-3010-8053-b7c04f585931"
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  racks: [{name: r01, subnets: [10.10.1.0/24], machines: [\n" +
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  racks: [{name: r01, subnets: [10.10.1.0/24], machines: [\n" +
 		"    {name: w1, addresses: [10.10.1.11], match: {systemUUID: \"03000200040005000006000700080009\"}}, {name: w2, addresses: [10.10.1.12], match: {systemUUID: " + own + "}}, {name: w3, addresses: [10.10.1.13]}]}]\n")})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)

@@ -10,13 +10,14 @@ import (
 	"unicode/utf8"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // writeText prints problems like a compiler: what, where, the line with a
 // caret under it, and help.
 func writeText(w io.Writer, r report) error {
 	var b bytes.Buffer
-	lines := map[string]*inventory.Lines{}
+	lines := map[string]*document.Lines{}
 	for _, d := range r.edit.Documents {
 		lines[d.Source] = d.Lines()
 	}
@@ -70,7 +71,7 @@ func countOf(n int, what string) string {
 
 // writeProblem prints one problem and an empty line. What may be a password
 // stays out of terminals and build logs. lines are those of its document, nil where it is about none.
-func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *inventory.Lines) {
+func writeProblem(b *bytes.Buffer, p inventory.Problem, lines *document.Lines) {
 	fmt.Fprintf(b, "%s[%s]: ", p.Severity, p.Code)
 	if p.Path != "" {
 		b.WriteString(p.Path + " ")

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"plinth.dev/plinth/docs"
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // explainName prints all that a name means: a field, the code of a problem, and what the
@@ -20,7 +20,7 @@ func explainName(w io.Writer, name string) error {
 	if isCode {
 		return explainCode(w, code)
 	}
-	if _, _, err := inventory.FieldAt(name); err == nil {
+	if _, _, err := document.FieldAt(name); err == nil {
 		return explainField(w, name)
 	}
 	words, fields := wordsNamed(name), sameFields(pathsEnding(name))
@@ -58,17 +58,17 @@ func bareCode(name string) string {
 }
 
 // codeOf is the code that a name means: by its number, or by its name in words.
-func codeOf(name string) (inventory.CodeDoc, bool) {
-	for _, d := range inventory.CodeDocs() {
+func codeOf(name string) (document.CodeDoc, bool) {
+	for _, d := range document.CodeDocs() {
 		if string(d.Code) == name || d.Name == name {
 			return d, true
 		}
 	}
-	return inventory.CodeDoc{}, false
+	return document.CodeDoc{}, false
 }
 
 // explainCode prints what a problem means.
-func explainCode(w io.Writer, d inventory.CodeDoc) error {
+func explainCode(w io.Writer, d document.CodeDoc) error {
 	_, err := fmt.Fprintf(w, "%s %s\n\n%s\n", d.Code, d.Name, wrapped(d.Doc, 80))
 	return err
 }
@@ -122,8 +122,8 @@ func beforeValue(s string) string {
 // pathsEnding are the fields whose paths end so: those that a whole path without spec names,
 // or else all.
 func pathsEnding(name string) (out []string) {
-	key := strings.ToLower("." + strings.Trim(inventory.BarePath(name), "."))
-	for _, path := range inventory.FieldPaths() {
+	key := strings.ToLower("." + strings.Trim(document.BarePath(name), "."))
+	for _, path := range document.FieldPaths() {
 		if strings.ToLower(path) == "spec"+key {
 			return []string{path}
 		}
@@ -136,9 +136,9 @@ func pathsEnding(name string) (out []string) {
 
 // sameFields puts paths together that lead to one field: a setting of sessions has several.
 func sameFields(paths []string) (out [][]string) {
-	seen := map[inventory.FieldDoc]int{}
+	seen := map[document.FieldDoc]int{}
 	for _, path := range paths {
-		field, _, _ := inventory.FieldAt(path)
+		field, _, _ := document.FieldAt(path)
 		i, ok := seen[field]
 		if !ok {
 			i = len(out)
@@ -151,8 +151,8 @@ func sameFields(paths []string) (out [][]string) {
 
 // unknownName says what was probably meant.
 func unknownName(name string) error {
-	if first, _, _ := strings.Cut(inventory.BarePath(name), "."); slices.Contains(inventory.FieldPaths(), first) {
-		_, _, err := inventory.FieldAt(name)
+	if first, _, _ := strings.Cut(document.BarePath(name), "."); slices.Contains(document.FieldPaths(), first) {
+		_, _, err := document.FieldAt(name)
 		return err
 	}
 	if kind, of, several := strings.Cut(name, "/"); several {
@@ -164,7 +164,7 @@ func unknownName(name string) error {
 		}
 	}
 	err := fmt.Errorf("%s: Plinth prints no such name; there are fields of the inventory, codes of problems and of an import's notes, reasons, causes, metrics, labels, annotations and states", name)
-	if near := inventory.Nearest(name, allNames()); near != "" {
+	if near := document.Nearest(name, allNames()); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)
 	}
 	if strings.ToLower(name) == name && !strings.Contains(name, ".") { // as machines are called
@@ -178,10 +178,10 @@ func allNames() (names []string) {
 	for _, w := range docs.Words() {
 		names = append(names, w.Name)
 	}
-	for _, path := range inventory.FieldPaths() {
+	for _, path := range document.FieldPaths() {
 		names = append(names, path, strings.TrimPrefix(path, "spec."), path[strings.LastIndex(path, ".")+1:])
 	}
-	for _, d := range inventory.CodeDocs() {
+	for _, d := range document.CodeDocs() {
 		names = append(names, d.Name)
 	}
 	return names

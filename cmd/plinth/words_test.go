@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/docs"
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/importer"
 )
 
@@ -143,7 +143,7 @@ func TestNoPageExplainsALabelThatThereIsNot(t *testing.T) {
 }
 
 func TestEveryFieldIsExplainedWithAndWithoutSpec(t *testing.T) {
-	paths := inventory.FieldPaths()
+	paths := document.FieldPaths()
 	if len(paths) < 80 {
 		t.Fatalf("there are %d fields", len(paths))
 	}
@@ -161,7 +161,7 @@ func TestEveryFieldIsExplainedWithAndWithoutSpec(t *testing.T) {
 }
 
 func TestEveryCodeIsExplainedInAnyCase(t *testing.T) {
-	for _, d := range inventory.CodeDocs() {
+	for _, d := range document.CodeDocs() {
 		for _, spelled := range []string{string(d.Code), strings.ToLower(string(d.Code)), "error[" + string(d.Code) + "]", d.Name} {
 			if code, out := explained(spelled); code != exitGood || !strings.HasPrefix(out, string(d.Code)+" "+d.Name+"\n") {
 				t.Errorf("%s, spelled %s: %d\n%s", d.Code, spelled, code, out)

@@ -13,6 +13,7 @@ import (
 
 	"plinth.dev/plinth/doctor"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 const shelf = `apiVersion: plinth.dev/v1alpha1
@@ -38,7 +39,7 @@ spec:
 // parsed is an inventory.
 func parsed(t testing.TB, text string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Parse(inventory.Document{Source: "inventory.yaml", Data: []byte(text)})
+	inv, problems := document.Parse(document.Document{Source: "inventory.yaml", Data: []byte(text)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

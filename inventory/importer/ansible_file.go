@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // ansible is the API group that what Ansible's files say has here: hosts and groups of inventories, and the variables beside them. Ansible
@@ -39,7 +40,7 @@ func ansibleFile(file string) bool {
 }
 
 // ansibleText reads what is known by its path or its first line, and inventories that are no YAML.
-func ansibleText(doc inventory.Document) ([]*object, Notes, bool) {
+func ansibleText(doc document.Document) ([]*object, Notes, bool) {
 	note := func(message string) ([]*object, Notes, bool) {
 		at := inventory.Position{Source: doc.Source, Line: 1, Column: 1}
 		return nil, Notes{{Position: at, Severity: Told, Code: NotRead, Message: message}}, true
@@ -87,7 +88,7 @@ func ansibleVarsOf(file string) (kind, name string) {
 }
 
 // ansibleVarsFile reads variables of a group or host.
-func ansibleVarsFile(doc inventory.Document, kind, name string) (all []*object, notes Notes) {
+func ansibleVarsFile(doc document.Document, kind, name string) (all []*object, notes Notes) {
 	pages, err := pagesOf(doc.Data)
 	for _, page := range pages {
 		switch {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func TestAPeerOfKubesprayHasItsOwnSettingsBeforeTheDefaults(t *testing.T) {
@@ -15,7 +15,7 @@ func TestAPeerOfKubesprayHasItsOwnSettingsBeforeTheDefaults(t *testing.T) {
 		", peer_port: x": "peer_port: is no port", ", hold_time: 1s": "hold_time: Plinth has whole seconds", ", multihop: false": "asn: 1\n", ", aggregation_length: 31": "aggregation_length: kubespray aggregates",
 		", aggregation_length: 26": "26", ", localpref: 300": "localpref: kubespray writes it", ", communities: [nopeer]": "65535:65284",
 	} {
-		docs := []inventory.Document{{Source: "hosts", Data: []byte("w1 ip=10.0.0.1")}, {Source: "group_vars/all.yml", Data: []byte("metallb_config: {" + fmt.Sprintf(config, own) + "}")}}
+		docs := []document.Document{{Source: "hosts", Data: []byte("w1 ip=10.0.0.1")}, {Source: "group_vars/all.yml", Data: []byte("metallb_config: {" + fmt.Sprintf(config, own) + "}")}}
 		out, notes := Import(Options{Sources: []string{"ansible"}}, docs...)
 		if !strings.Contains(told(out, notes), want) {
 			t.Errorf("%s: %s", own, told(out, notes))

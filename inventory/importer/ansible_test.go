@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func TestPatternsNameHosts(t *testing.T) {
@@ -88,7 +88,7 @@ func TestWhatCannotBeReadIsSaidWithItsPlace(t *testing.T) {
 		{"ec2", "#!/usr/bin/python3\nprint()", `ec2:1:1: note[I0001]: is a program`},
 		{"ansible.cfg", "[defaults]\nhost_key_checking = False", `ansible.cfg:1:1: note[I0001]: has settings`},
 	} {
-		_, notes := readObjects([]inventory.Document{{Source: c.file, Data: []byte(c.text)}}, "ansible")
+		_, notes := readObjects([]document.Document{{Source: c.file, Data: []byte(c.text)}}, "ansible")
 		if !slices.ContainsFunc(notes, func(n Note) bool { return strings.HasPrefix(n.String(), c.want) }) {
 			t.Errorf("%q: %v, not %s", c.text, notes, c.want)
 		}
@@ -110,9 +110,9 @@ func TestVariablesCountAsAnsibleReadsThem(t *testing.T) {
 	files := map[string]string{"inv/hosts": "[outer:children]\ninner\n[inner]\nw1\n"}
 	for i, w := range weakest {
 		files[w.file] += fmt.Sprintf(w.text, i+1)
-		var docs []inventory.Document
+		var docs []document.Document
 		for file, text := range files {
-			docs = append(docs, inventory.Document{Source: file, Data: []byte(text)})
+			docs = append(docs, document.Document{Source: file, Data: []byte(text)})
 		}
 		text, notes := Import(Options{Sources: []string{"ansible"}}, docs...)
 		if want := fmt.Sprintf("addresses: [10.0.0.%d]", i+1); !strings.Contains(string(text), want) {
@@ -128,11 +128,11 @@ all:
   children:
     lab: {hosts: {w1: {<<: *defaults, ip: 10.0.0.1, rack: r2}, w2: *defaults}}
 `
-	out, notes := Import(Options{Sources: []string{"ansible"}}, inventory.Document{Source: "hosts.yml", Data: []byte(text)})
+	out, notes := Import(Options{Sources: []string{"ansible"}}, document.Document{Source: "hosts.yml", Data: []byte(text)})
 	if !strings.Contains(string(out), "- name: r2\n      zone: a\n      machines:\n        # from host/w1") {
 		t.Errorf("%s %v", out, notes)
 	}
-	checkLaw(t, Options{Sources: []string{"ansible"}}, inventory.Document{Source: "hosts.yml", Data: []byte(text)})
+	checkLaw(t, Options{Sources: []string{"ansible"}}, document.Document{Source: "hosts.yml", Data: []byte(text)})
 }
 
 func TestADocumentThatGrowsWithoutEndIsRefused(t *testing.T) {
@@ -140,7 +140,7 @@ func TestADocumentThatGrowsWithoutEndIsRefused(t *testing.T) {
 	for c := 'b'; c <= 'i'; c++ {
 		text += fmt.Sprintf(", %c: &%c [%s]", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", c-1), 10), ","))
 	}
-	_, notes := readObjects([]inventory.Document{{Source: "hosts.yml", Data: []byte(text + "}}")}}, "ansible")
+	_, notes := readObjects([]document.Document{{Source: "hosts.yml", Data: []byte(text + "}}")}}, "ansible")
 	if !notes.Failed() {
 		t.Errorf("it is read: %v", notes)
 	}
@@ -153,7 +153,7 @@ w1 ip=10.0.0.1 ansible_password=hunter2 ansible_become_pass=hunter2 bmc_password
 vault_x=hunter2
 metallb_config={"address_pools": {"a": {"ip_range": ["10.8.0.0/28"]}}, "layer3": {"metallb_peers": {"tor": {"peer_address": "10.0.0.254", "peer_asn": 1, "my_asn": 2, "password": "hunter2", "address_pool": ["a"]}}}}
 `
-	out, notes := Import(Options{Sources: []string{"ansible"}}, inventory.Document{Source: "hosts", Data: []byte(text)})
+	out, notes := Import(Options{Sources: []string{"ansible"}}, document.Document{Source: "hosts", Data: []byte(text)})
 	if out == nil || strings.Contains(told(out, notes), "hunter2") {
 		t.Errorf("%s", told(out, notes))
 	}
@@ -188,7 +188,7 @@ func TestAValueThatNoInventoryHasIsLeftOutWithANote(t *testing.T) {
 		`ip=10.0.0.1 metallb_config=x`:                                                                                                                 `vars.metallb_config: is in no form`,
 		`ip=10.0.0.1 metal_lb_ip_range=10.9.0.0/28 metal_lb_mode=arp`:                                                                                  `"arp" is neither layer2 nor bgp`,
 	} {
-		docs := inventory.Document{Source: "hosts", Data: []byte("w1 " + line)}
+		docs := document.Document{Source: "hosts", Data: []byte("w1 " + line)}
 		out, notes := Import(Options{Sources: []string{"ansible"}}, docs)
 		if out == nil || !strings.Contains(told(nil, notes), want) {
 			t.Errorf("%s: not %s: %s", line, want, told(out, notes))
@@ -198,13 +198,13 @@ func TestAValueThatNoInventoryHasIsLeftOutWithANote(t *testing.T) {
 }
 
 func TestOfAHostThatIsANodeTheNodeCounts(t *testing.T) {
-	node := inventory.Document{Source: "nodes.yaml", Data: []byte(`{apiVersion: v1, kind: Node, metadata: {name: w1}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: ExternalIP, address: 192.0.2.1}]}}`)}
+	node := document.Document{Source: "nodes.yaml", Data: []byte(`{apiVersion: v1, kind: Node, metadata: {name: w1}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: ExternalIP, address: 192.0.2.1}]}}`)}
 	for hosts, want := range map[string]string{
 		"w1 ip=10.0.0.9\n": "machine w1 is there already", "10.0.0.1\n": "machine w1 is there already", "wx ansible_host=10.0.0.1\n": "machine w1 of another source has its address 10.0.0.1",
 		"wx ip=\"{{ x }}\" ansible_host=192.0.2.1\n": "machine w1 of another source has its address 192.0.2.1",
 	} {
 		options := Options{Sources: []string{"nodes", "ansible"}}
-		docs := []inventory.Document{node, {Source: "hosts", Data: []byte("[kube_node]\n" + hosts + "w2 ip=10.0.0.2\n")}}
+		docs := []document.Document{node, {Source: "hosts", Data: []byte("[kube_node]\n" + hosts + "w2 ip=10.0.0.2\n")}}
 		out, notes := Import(options, docs...)
 		if strings.Count(string(out), "- name: w") != 2 || strings.Contains(string(out), "10.0.0.9") || !strings.Contains(told(nil, notes), want) {
 			t.Errorf("%s: %s", hosts, told(out, notes))
@@ -215,13 +215,13 @@ func TestOfAHostThatIsANodeTheNodeCounts(t *testing.T) {
 
 func TestPoolsAreReadWhereAllHostsAreNodesOfTheCluster(t *testing.T) {
 	options := Options{Sources: []string{"nodes", "ansible"}, RackBy: "row_"}
-	node := inventory.Document{Source: "nodes.yaml", Data: []byte(`{apiVersion: v1, kind: Node, metadata: {name: w1}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`)}
+	node := document.Document{Source: "nodes.yaml", Data: []byte(`{apiVersion: v1, kind: Node, metadata: {name: w1}, status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`)}
 	hosts := "[row_1]\nw1 ip=10.0.0.1\n[kube_node:children]\nrow_1\n[kube_node:vars]\nnode_labels={'a': 'b'}\n"
 	for vars, pool := range map[string]string{
 		"metal_lb_ip_range=10.9.0.0/28\n": "metallb", "kube_vip_lb_ip_range=10.9.0.0/28\n": "kube-vip", "cilium_bgp=true\ncilium_bgp_lb_cidr=10.9.0.0/28\n": "cilium",
 		"metallb_config={'address_pools': {'a': {'ip_range': ['10.9.0.0/28']}}}\n": "a",
 	} {
-		docs := []inventory.Document{node, {Source: "hosts", Data: []byte(hosts + vars)}}
+		docs := []document.Document{node, {Source: "hosts", Data: []byte(hosts + vars)}}
 		if out, notes := Import(options, docs...); !strings.Contains(string(out), "- name: "+pool+"\n      addresses: [10.9.0.0/28]") {
 			t.Errorf("%s: %s", vars, told(out, notes))
 		}
@@ -237,12 +237,12 @@ func TestGroupsThatAreChildrenOfEachOtherAreRead(t *testing.T) {
 			text += fmt.Sprintf("g%d\n", j)
 		}
 	}
-	checkLaw(t, Options{Sources: []string{"ansible"}}, inventory.Document{Source: "hosts", Data: []byte(text)})
+	checkLaw(t, Options{Sources: []string{"ansible"}}, document.Document{Source: "hosts", Data: []byte(text)})
 }
 
 func TestThousandsOfHostsAreRead(t *testing.T) {
 	text := "[kube_node]\nw[0:3999] rack=r1\n[etcd]\nw[0:3999]\n[k8s_cluster:children]\nkube_node\n[k8s_cluster:vars]\nmetal_lb_ip_range=10.9.0.0/24\nzone=a\n"
-	out, notes := Import(Options{Sources: []string{"ansible"}}, inventory.Document{Source: "hosts", Data: []byte(text)})
+	out, notes := Import(Options{Sources: []string{"ansible"}}, document.Document{Source: "hosts", Data: []byte(text)})
 	if n := strings.Count(string(out), "state: planned"); n != 4000 {
 		t.Errorf("%d machines: %v", n, notes[len(notes)-1])
 	}
@@ -258,7 +258,7 @@ func TestThousandsOfHostsInHundredsOfGroupsAreRead(t *testing.T) {
 	for g := range 150 {
 		fmt.Fprintf(&text, "row_%03d\n", g)
 	}
-	out, notes := Import(Options{Sources: []string{"ansible"}, RackBy: "row_"}, inventory.Document{Source: "hosts", Data: []byte(text.String())})
+	out, notes := Import(Options{Sources: []string{"ansible"}, RackBy: "row_"}, document.Document{Source: "hosts", Data: []byte(text.String())})
 	if machines, racks := strings.Count(string(out), "state: planned"), strings.Count(string(out), "zone: z"); machines != 3000 || racks != 150 {
 		t.Errorf("%d machines in %d racks: %v", machines, racks, notes[len(notes)-1])
 	}
@@ -270,7 +270,7 @@ func FuzzAnsible(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, file, text string) {
 		options := Options{Sources: []string{"ansible"}}
-		docs := []inventory.Document{{Source: file, Data: []byte(text)}}
+		docs := []document.Document{{Source: file, Data: []byte(text)}}
 		out, notes := Import(options, docs...)
 		if out == nil && !notes.Failed() {
 			t.Errorf("nothing is written, and no note is an error: %v", notes)

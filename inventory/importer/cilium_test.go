@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func TestCommunitiesOfOneNumberAreTwo(t *testing.T) {
@@ -17,7 +17,7 @@ func TestCommunitiesOfOneNumberAreTwo(t *testing.T) {
 func TestNamespacesOfASelectorAreThoseThatAllOfItAllows(t *testing.T) {
 	pool := `{apiVersion: cilium.io/v2, kind: CiliumLoadBalancerIPPool, metadata: {name: a}, spec: {blocks: [{cidr: 192.0.2.0/28}], serviceSelector: {matchExpressions: [
 		{key: io.kubernetes.service.namespace, operator: In, values: [b, a, a]}, {key: io.kubernetes.service.namespace, operator: NotIn, values: [b]}]}}}`
-	options, doc := Options{Sources: []string{"cilium"}}, inventory.Document{Source: "a", Data: []byte(pool)}
+	options, doc := Options{Sources: []string{"cilium"}}, document.Document{Source: "a", Data: []byte(pool)}
 	text, notes := Import(options, doc)
 	if !strings.Contains(string(text), "namespaces: [a]") || strings.Contains(string(text), "NotIn") {
 		t.Errorf("%s%v", text, notes)
@@ -25,7 +25,7 @@ func TestNamespacesOfASelectorAreThoseThatAllOfItAllows(t *testing.T) {
 }
 
 func TestAPeerWithoutARouterStillChoosesAdvertisements(t *testing.T) {
-	docs := inventory.Document{Source: "a", Data: []byte(`
+	docs := document.Document{Source: "a", Data: []byte(`
 {apiVersion: cilium.io/v2, kind: CiliumBGPClusterConfig, metadata: {name: a}, spec: {bgpInstances: [{localASN: 65001, peers: [{name: gateway, peerASN: 65002, autoDiscovery: {mode: DefaultGateway}, peerConfigRef: {name: a}}]}]}}
 ---
 {apiVersion: cilium.io/v2, kind: CiliumBGPPeerConfig, metadata: {name: a}, spec: {families: [{afi: ipv4, safi: unicast, advertisements: {matchLabels: {a: b}}}]}}

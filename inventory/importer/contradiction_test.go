@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // TestWhatContradictsItselfMatchesNothing tries all labels of two keys that a selector may speak of.
@@ -49,8 +50,8 @@ func TestAnAdvertisementOfNoServiceIsNoted(t *testing.T) {
 ---
 {apiVersion: metallb.io/v1beta1, kind: BGPAdvertisement, metadata: {name: none}, spec: {communities: ["65000:3"], serviceSelectors: [{matchLabels: {c: red}, matchExpressions: [{key: c, operator: In, values: [blue]}]}]}}
 `
-	options, doc := Options{Sources: []string{"metallb"}}, inventory.Document{Source: "a", Data: []byte(text)}
-	draft := draftOf(options, []inventory.Document{doc})
+	options, doc := Options{Sources: []string{"metallb"}}, document.Document{Source: "a", Data: []byte(text)}
+	draft := draftOf(options, []document.Document{doc})
 	if got := draft.inv.Pools[0].Advertise; len(got) != 2 {
 		t.Errorf("%d advertisements: %v", len(got), got)
 	}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // checkFixedPoint holds an inventory that was written against what may be done with it: it is valid; and formatted, split into a
@@ -14,32 +15,32 @@ import (
 // its source, and says what an import leaves out because it goes without saying.
 func checkFixedPoint(t rapid.TB, text []byte) {
 	t.Helper()
-	inv, problems := inventory.Parse(inventory.Document{Source: "written", Data: text})
+	inv, problems := document.Parse(document.Document{Source: "written", Data: text})
 	if problems.Err() != nil {
 		t.Fatalf("is not valid: %v\n%s", problems, text)
 	}
-	formatted := inv.Format()
+	formatted := document.Format(inv)
 	for _, c := range []struct {
 		name string
-		read func(...inventory.Document) (*inventory.Inventory, inventory.Problems)
-		docs []inventory.Document
+		read func(...document.Document) (*inventory.Inventory, inventory.Problems)
+		docs []document.Document
 	}{
-		{"formatted", inventory.Parse, []inventory.Document{{Source: "formatted", Data: formatted}}},
-		{"a document a section", inventory.Parse, sectionsOf(t, formatted)},
-		{"kept in the cluster", inventory.ParseAccepted, []inventory.Document{{Source: "accepted", Data: inv.FormatAccepted()}}},
+		{"formatted", document.Parse, []document.Document{{Source: "formatted", Data: formatted}}},
+		{"a document a section", document.Parse, sectionsOf(t, formatted)},
+		{"kept in the cluster", document.ParseAccepted, []document.Document{{Source: "accepted", Data: document.FormatAccepted(inv)}}},
 	} {
 		again, problems := c.read(c.docs...)
 		if problems.Err() != nil {
 			t.Fatalf("%s, it is not valid: %v\n%s", c.name, problems, text)
 		}
-		if got := again.Format(); !bytes.Equal(got, formatted) {
+		if got := document.Format(again); !bytes.Equal(got, formatted) {
 			t.Fatalf("%s, it is another one:\n%s\nbefore:\n%s", c.name, got, formatted)
 		}
 	}
 }
 
 // sectionsOf are documents of one section each, which are merged when they are read.
-func sectionsOf(t rapid.TB, text []byte) (docs []inventory.Document) {
+func sectionsOf(t rapid.TB, text []byte) (docs []document.Document) {
 	t.Helper()
 	var all struct {
 		APIVersion, Kind string
@@ -56,7 +57,7 @@ func sectionsOf(t rapid.TB, text []byte) (docs []inventory.Document) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs = append(docs, inventory.Document{Source: all.Metadata["name"], Data: part})
+		docs = append(docs, document.Document{Source: all.Metadata["name"], Data: part})
 	}
 	for i := 0; i+1 < len(all.Spec.Content); i += 2 {
 		add(map[string]*yaml.Node{all.Spec.Content[i].Value: all.Spec.Content[i+1]})

@@ -7,13 +7,13 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // form is how a source's documents are written where they are no objects of Kubernetes. Each part may be nil, and says with false that
 // something is not its own.
 type form struct {
-	text  func(inventory.Document) ([]*object, Notes, bool)             // a whole document, which need not be YAML
+	text  func(document.Document) ([]*object, Notes, bool)              // a whole document, which need not be YAML
 	page  func(source string, root *yaml.Node) ([]*object, Notes, bool) // one document of YAML
 	files func(name string) bool                                        // of a folder, besides those of YAML and JSON
 }
@@ -45,7 +45,7 @@ func Reads(names ...string) func(path string) bool {
 }
 
 // asText asks each form for a whole document.
-func asText(all []form, doc inventory.Document) ([]*object, Notes, bool) {
+func asText(all []form, doc document.Document) ([]*object, Notes, bool) {
 	for _, f := range all {
 		if f.text == nil {
 			continue

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"plinth.dev/plinth/golden"
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // story is an archive of testdata: its comment has the sources and flags, its files what is read, and those named want what comes out.
@@ -16,7 +16,7 @@ type story struct {
 	path    string
 	comment string
 	options Options
-	docs    []inventory.Document
+	docs    []document.Document
 }
 
 // storiesIn are those of the files that a pattern matches.
@@ -34,7 +34,7 @@ func storiesIn(t *testing.T, pattern string) (all []story) {
 		s := story{path: path, comment: string(archive.Comment), options: optionsOf(t, string(archive.Comment))}
 		for _, f := range archive.Files {
 			if !strings.HasPrefix(f.Name, "want.") {
-				s.docs = append(s.docs, inventory.Document{Source: f.Name, Data: f.Data})
+				s.docs = append(s.docs, document.Document{Source: f.Name, Data: f.Data})
 			}
 		}
 		all = append(all, s)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // Options are what the one who imports says.
@@ -109,9 +109,9 @@ func KindsOf(names ...string) (kinds []Kind) {
 	return kinds
 }
 
-// Import writes the inventory that some documents tell of. The text is valid (see [inventory.Parse]) where no note is an error, and nil
+// Import writes the inventory that some documents tell of. The text is valid (see [document.Parse]) where no note is an error, and nil
 // else.
-func Import(options Options, docs ...inventory.Document) ([]byte, Notes) {
+func Import(options Options, docs ...document.Document) ([]byte, Notes) {
 	d := draftOf(options, docs)
 	d.complete()
 	return d.write("plinth import " + strings.Join(options.Sources, ","))
@@ -124,8 +124,8 @@ func (d *draft) write(command string) ([]byte, Notes) {
 		return nil, d.notes
 	}
 	d.comments[""] = []string{"Made by " + command + "."}
-	text := d.inv.FormatNoted(d.comments)
-	if _, problems := inventory.Parse(inventory.Document{Source: "the inventory", Data: text}); problems.Err() != nil {
+	text := document.FormatNoted(&d.inv, d.comments)
+	if _, problems := document.Parse(document.Document{Source: "the inventory", Data: text}); problems.Err() != nil {
 		for _, p := range problems.Errors() {
 			d.notes = append(d.notes, Note{Severity: Error, Code: NotValid, Message: fmt.Sprintf("the inventory would not be valid: %v", p)})
 		}
@@ -135,10 +135,10 @@ func (d *draft) write(command string) ([]byte, Notes) {
 }
 
 // draftOf reads all sources.
-func draftOf(options Options, docs []inventory.Document) *draft {
+func draftOf(options Options, docs []document.Document) *draft {
 	objects, unread := readObjects(docs, options.Sources...)
 	d := &draft{comments: map[string][]string{}, notes: unread, objects: objects, options: options}
-	if !slices.ContainsFunc(docs, func(doc inventory.Document) bool { return len(bytes.TrimSpace(doc.Data)) > 0 }) {
+	if !slices.ContainsFunc(docs, func(doc document.Document) bool { return len(bytes.TrimSpace(doc.Data)) > 0 }) {
 		d.notes = append(d.notes, Note{Severity: Error, Code: NotRead, Message: "nothing is there to be read"})
 	}
 	for _, s := range sources {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // TestAnImportKeepsTheOrderOfItsSource: Nodes, peers and pools stand in the inventory as they stood before, and not in that of their names.
@@ -22,7 +22,7 @@ func TestAnImportKeepsTheOrderOfItsSource(t *testing.T) {
 		fmt.Fprintf(&docs, "---\napiVersion: metallb.io/v1beta1\nkind: IPAddressPool\nmetadata: {name: %s, namespace: metallb-system}\nspec: {addresses: [203.0.%d.0/24]}\n", name, 113-i)
 	}
 	docs.WriteString("---\napiVersion: metallb.io/v1beta1\nkind: BGPAdvertisement\nmetadata: {name: all, namespace: metallb-system}\n")
-	text, notes := Import(Options{Sources: []string{"nodes", "metallb"}}, inventory.Document{Source: "cluster", Data: []byte(docs.String())})
+	text, notes := Import(Options{Sources: []string{"nodes", "metallb"}}, document.Document{Source: "cluster", Data: []byte(docs.String())})
 	for _, list := range [][]string{{"tor-z", "tor-a"}, {"w3", "w1", "w2"}, {"second", "first", "zeroth"}} {
 		last := 0
 		for _, name := range list {

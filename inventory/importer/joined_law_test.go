@@ -9,21 +9,21 @@ import (
 	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // drawable is a document of one object, or of a form that has no objects, with the sources that read it.
 type drawable struct {
-	doc     inventory.Document
+	doc     document.Document
 	sources []string
 }
 
 // drawables are the objects of all stories, and those of the tests of joined sources, each as a document by itself.
 func drawables(t *testing.T) (all []drawable) {
 	t.Helper()
-	docs := []inventory.Document{{Source: "inventory.ini", Data: []byte(joinedHosts)}}
+	docs := []document.Document{{Source: "inventory.ini", Data: []byte(joinedHosts)}}
 	for _, text := range []string{joinedNode, joinedMLB, joinedCilium, joinedNetBox, joinedAddress, joinedVIP} {
-		docs = append(docs, inventory.Document{Source: "joined", Data: []byte(text)})
+		docs = append(docs, document.Document{Source: "joined", Data: []byte(text)})
 	}
 	for _, s := range storiesIn(t, "testdata/*.txtar") {
 		docs = append(docs, s.docs...)
@@ -35,15 +35,15 @@ func drawables(t *testing.T) (all []drawable) {
 }
 
 // apart are the objects of a document, each by itself; one in a form of its own is left as it is.
-func apart(t *testing.T, doc inventory.Document) (all []drawable) {
+func apart(t *testing.T, doc document.Document) (all []drawable) {
 	t.Helper()
 	for _, form := range []string{"ansible", "netbox"} {
-		objects, _ := readObjects([]inventory.Document{doc}, form)
+		objects, _ := readObjects([]document.Document{doc}, form)
 		if slices.ContainsFunc(objects, func(o *object) bool { return o.group() == form }) {
 			return []drawable{{doc, []string{form}}}
 		}
 	}
-	objects, unread := readObjects([]inventory.Document{doc})
+	objects, unread := readObjects([]document.Document{doc})
 	if unread.Failed() {
 		return nil // a folder of Ansible's has files that are nothing alone
 	}
@@ -52,7 +52,7 @@ func apart(t *testing.T, doc inventory.Document) (all []drawable) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one := drawable{doc: inventory.Document{Source: doc.Source, Data: text}}
+		one := drawable{doc: document.Document{Source: doc.Source, Data: text}}
 		for _, source := range Sources() {
 			if isRead(source, o) {
 				one.sources = append(one.sources, source)
@@ -66,7 +66,7 @@ func apart(t *testing.T, doc inventory.Document) (all []drawable) {
 }
 
 // drawJoined draws sources, and documents that one of them reads at least.
-func drawJoined(t *rapid.T, all []drawable) (Options, []inventory.Document) {
+func drawJoined(t *rapid.T, all []drawable) (Options, []document.Document) {
 	options := Options{
 		Sources:    rapid.SliceOfNDistinct(rapid.SampledFrom(Sources()), 1, 4, rapid.ID).Draw(t, "sources"),
 		RackBy:     rapid.SampledFrom([]string{"", "", "rack", "topology.kubernetes.io/zone"}).Draw(t, "rack by"),
@@ -80,7 +80,7 @@ func drawJoined(t *rapid.T, all []drawable) (Options, []inventory.Document) {
 		}
 	}
 	index := rapid.SliceOfNDistinct(rapid.IntRange(0, len(fit)-1), 1, 6, rapid.ID).Draw(t, "documents")
-	var docs []inventory.Document
+	var docs []document.Document
 	for _, i := range index {
 		docs = append(docs, fit[i].doc)
 	}
@@ -106,12 +106,12 @@ func TestWhatHasNoPartInAnImportChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		options, docs := drawJoined(t, all)
 		text, _ := Import(options, docs...)
-		same := func(what string, o Options, docs ...inventory.Document) {
+		same := func(what string, o Options, docs ...document.Document) {
 			if again, notes := Import(o, docs...); !bytes.Equal(withoutComments(again), withoutComments(text)) {
 				t.Fatalf("%s changes the inventory:\n%s\nfrom\n%s\n%v", what, again, text, notes)
 			}
 		}
-		stranger := inventory.Document{Source: "stranger", Data: []byte("{apiVersion: example.com/v1, kind: Stranger, metadata: {name: s}, spec: {addresses: [10.0.0.0/8]}}")}
+		stranger := document.Document{Source: "stranger", Data: []byte("{apiVersion: example.com/v1, kind: Stranger, metadata: {name: s}, spec: {addresses: [10.0.0.0/8]}}")}
 		same("an object of others", options, slices.Insert(slices.Clone(docs), rapid.IntRange(0, len(docs)).Draw(t, "at"), stranger)...)
 		other := options
 		other.Sources = slices.Clone(options.Sources)
@@ -124,7 +124,7 @@ func TestWhatHasNoPartInAnImportChangesNothing(t *testing.T) {
 		for _, doc := range docs {
 			whole = append(append(whole, "---\n"...), doc.Data...)
 		}
-		same("all in one document", options, inventory.Document{Source: "another name", Data: whole})
+		same("all in one document", options, document.Document{Source: "another name", Data: whole})
 	})
 }
 

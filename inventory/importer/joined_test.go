@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 const (
@@ -133,13 +133,13 @@ func TestSourcesThatAreJoined(t *testing.T) {
 			want: []string{"no Node that was read has these labels: its routers are left out"}, never: []string{"name: tor"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var docs []inventory.Document
+			var docs []document.Document
 			for _, text := range c.texts {
 				source := "x.yaml"
 				if strings.HasPrefix(text, "[kube") {
 					source = "inventory.ini"
 				}
-				docs = append(docs, inventory.Document{Source: source, Data: []byte(text)})
+				docs = append(docs, document.Document{Source: source, Data: []byte(text)})
 			}
 			text, notes := Import(Options{Sources: strings.Split(c.sources, ","), RackBy: c.rackBy}, docs...)
 			said := told(text, notes)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func TestPeersOfKubeVIPAreRead(t *testing.T) {
@@ -54,7 +55,7 @@ func TestRangesThatOverlapAreOne(t *testing.T) {
 	} {
 		var all []inventory.Range
 		for _, text := range parts {
-			one, err := inventory.ParseRange(text)
+			one, err := document.ParseRange(text)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +85,7 @@ func TestTheDaemonsPasswordIsNotPrinted(t *testing.T) {
 	pod := `{apiVersion: v1, kind: Pod, metadata: {name: kube-vip, namespace: kube-system}, spec: {containers: [{image: kube-vip, env: [
 		{name: svc_enable, value: "true"}, {name: bgp_enable, value: "true"}, {name: bgp_peers, value: "10.0.0.1:65001:hidden"},
 		{name: bgp_peeraddress, value: 10.0.0.2}, {name: bgp_peerpass, value: hidden}]}]}}`
-	text, notes := Import(Options{Sources: []string{"kube-vip"}}, inventory.Document{Source: "pod", Data: []byte(pod)})
+	text, notes := Import(Options{Sources: []string{"kube-vip"}}, document.Document{Source: "pod", Data: []byte(pod)})
 	if all := told(text, notes); strings.Contains(all, "hidden") || strings.Count(string(text), "passwordFrom") != 2 {
 		t.Error(all)
 	}

@@ -14,12 +14,13 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // checkLaw holds an import against the law of this package: every scalar is carried, and then another value of it changes what comes out;
 // or a note tells of it; or it is without meaning. What comes out is valid, and the same each time; and reading and writing it changes nothing. It
 // returns what came out.
-func checkLaw(t rapid.TB, options Options, docs ...inventory.Document) []byte {
+func checkLaw(t rapid.TB, options Options, docs ...document.Document) []byte {
 	t.Helper()
 	objects, unread := readObjects(docs, options.Sources...)
 	if unread.Failed() {
@@ -98,14 +99,14 @@ func tells(notes Notes, o *object, path string) bool {
 }
 
 // rewritten are the objects as documents, as their nodes are now.
-func rewritten(t rapid.TB, objects []*object) (docs []inventory.Document) {
+func rewritten(t rapid.TB, objects []*object) (docs []document.Document) {
 	t.Helper()
 	for i, o := range objects {
 		text, err := yaml.Marshal(o.root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs = append(docs, inventory.Document{Source: fmt.Sprintf("sample-%03d", i), Data: text})
+		docs = append(docs, document.Document{Source: fmt.Sprintf("sample-%03d", i), Data: text})
 	}
 	return docs
 }

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	sigsyaml "sigs.k8s.io/yaml"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // literalKinds are the objects of MetalLB's tests that are read out of Go, by the name of their type.
@@ -58,7 +58,7 @@ type definition struct {
 
 // literalsIn are the objects of a Go file, as documents: all of a ClusterResources together, as one configuration, and what stands elsewhere alone.
 // An object with a value that is not understood is left out, and is among the unknown ones.
-func literalsIn(t *testing.T, name string, source []byte) (docs []inventory.Document, unknown []string) {
+func literalsIn(t *testing.T, name string, source []byte) (docs []document.Document, unknown []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, source, 0)
 	if err != nil {
@@ -69,7 +69,7 @@ func literalsIn(t *testing.T, name string, source []byte) (docs []inventory.Docu
 	number := 0
 	add := func(objects []string) {
 		if number++; len(objects) > 0 {
-			docs = append(docs, inventory.Document{Source: fmt.Sprintf("%s#%d", name, number), Data: []byte(strings.Join(objects, "---\n"))})
+			docs = append(docs, document.Document{Source: fmt.Sprintf("%s#%d", name, number), Data: []byte(strings.Join(objects, "---\n"))})
 		}
 	}
 	ast.Inspect(file, func(n ast.Node) bool {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // rowsOf are the rows that say why a leaf has no meaning: those of the path that was marked.
@@ -20,14 +20,14 @@ func rowsOf(o *object, path string) []int {
 }
 
 // importedInTests are sources with documents that have all that has no meaning: those of the goldens, and samples.
-func importedInTests(t *testing.T) (all []Options, docs [][]inventory.Document) {
+func importedInTests(t *testing.T) (all []Options, docs [][]document.Document) {
 	t.Helper()
 	for _, s := range storiesIn(t, "testdata/*.txtar") {
 		all, docs = append(all, s.options), append(docs, s.docs)
 	}
 	for _, source := range []string{"nodes", "servicelb", "kube-vip"} {
 		for _, doc := range kubernetesSamples(t) {
-			all, docs = append(all, Options{Sources: []string{source}}), append(docs, []inventory.Document{doc})
+			all, docs = append(all, Options{Sources: []string{source}}), append(docs, []document.Document{doc})
 		}
 	}
 	return all, docs

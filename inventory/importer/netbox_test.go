@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 var fromNetBox = Options{Sources: []string{"netbox"}}
@@ -33,12 +33,12 @@ func TestWhatAnObjectOfNetBoxIsItsURLSaysOrItsFields(t *testing.T) {
 
 func TestADocumentThatIsNotOfNetBoxIsAnError(t *testing.T) {
 	for _, text := range []string{`{"name": "x"}`, `[{"name": "x"}]`, `{"count": 1, "results": [1]}`, `[1`, `{"detail": "Invalid token"}`} {
-		if out, notes := Import(fromNetBox, inventory.Document{Source: "x.json", Data: []byte(text)}); out != nil || !notes.Failed() {
+		if out, notes := Import(fromNetBox, document.Document{Source: "x.json", Data: []byte(text)}); out != nil || !notes.Failed() {
 			t.Errorf("%s is read: %s %v", text, out, notes)
 		}
 	}
 	for _, text := range []string{`[]`, `{"count": 0, "next": null, "results": []}`} {
-		if out, notes := Import(fromNetBox, inventory.Document{Source: "x.json", Data: []byte(text)}); out == nil || len(notes) > 0 {
+		if out, notes := Import(fromNetBox, document.Document{Source: "x.json", Data: []byte(text)}); out == nil || len(notes) > 0 {
 			t.Errorf("%s is not read: %v", text, notes)
 		}
 	}
@@ -66,7 +66,7 @@ func TestAFieldOfADeviceIsCarriedOrToldOf(t *testing.T) {
 		`"location": {"name": "Hall A"}`:                      `location.name: "Hall A" is no value of a label`,
 		`"site": {"slug": "fra1"}, "location": {"slug": "a"}`: "region: fra1",
 	} {
-		doc := inventory.Document{Source: "d.json", Data: []byte(`{"name": "w1", "device_type": null, "role": {"slug": "k8s-node"}, "primary_ip4": {"address": "10.0.0.1/24"}, ` + field + `}`)}
+		doc := document.Document{Source: "d.json", Data: []byte(`{"name": "w1", "device_type": null, "role": {"slug": "k8s-node"}, "primary_ip4": {"address": "10.0.0.1/24"}, ` + field + `}`)}
 		out, notes := Import(fromNetBox, doc)
 		if out == nil || !strings.Contains(told(out, notes), want) {
 			t.Errorf("%s: not %s: %s", field, want, told(out, notes))
@@ -80,7 +80,7 @@ func TestARackHasTheASNumberOfItsFirstMachine(t *testing.T) {
 	for i, asn := range []int{65001, 65001, 65002} {
 		items = append(items, fmt.Sprintf(`{"name": "w%d", "device_type": null, "role": {"slug": "k8s-node"}, "primary_ip4": {"address": "10.0.0.%d/24"}, "custom_fields": {"asn": %d}}`, i, i+1, asn))
 	}
-	doc := inventory.Document{Source: "d.json", Data: []byte("[" + strings.Join(items, ",") + "]")}
+	doc := document.Document{Source: "d.json", Data: []byte("[" + strings.Join(items, ",") + "]")}
 	out, notes := Import(fromNetBox, doc)
 	if !strings.Contains(told(out, notes), "device/w2 custom_fields.asn: 65002; other machines of rack default have 65001") {
 		t.Error(told(out, notes))
@@ -92,7 +92,7 @@ func FuzzNetBox(f *testing.F) {
 	f.Add(`{"count": 1, "results": [{"name": "w1", "device_type": {"slug": "s"}, "role": {"slug": "k8s-node"}, "position": 1.0, "primary_ip4": {"address": "10.0.0.1/24"}}]}`)
 	f.Add(`[{"prefix": "10.0.0.0/24", "status": {"value": "active"}, "tags": [{"slug": "k8s-lb"}]}, {"address": "10.0.0.1", "status": "active"}]`)
 	f.Fuzz(func(t *testing.T, text string) {
-		out, notes := Import(fromNetBox, inventory.Document{Source: "x.json", Data: []byte(text)})
+		out, notes := Import(fromNetBox, document.Document{Source: "x.json", Data: []byte(text)})
 		if out == nil && !notes.Failed() {
 			t.Errorf("nothing is written, and no note is an error: %v", notes)
 		}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // TestNotesSayWhatIsWrong where it stands, and what to do.
@@ -45,7 +45,7 @@ func TestNotesSayWhatIsWrong(t *testing.T) {
 			want: []string{`no Secret can be called "TheirName"`, "name: a", "name: b"}, never: []string{"passwordFrom:", "kubectl"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options, doc := Options{Sources: strings.Split(c.sources, ",")}, inventory.Document{Source: "x", Data: []byte(c.text)}
+			options, doc := Options{Sources: strings.Split(c.sources, ",")}, document.Document{Source: "x", Data: []byte(c.text)}
 			said := told(Import(options, doc))
 			for _, part := range c.want {
 				if strings.Count(said, part) != 1 {

@@ -11,6 +11,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // object is one object of Kubernetes, as it was written, with what becomes of each of its fields.
@@ -46,7 +47,7 @@ func (o *object) group() string {
 
 // readObjects reads documents: those that are in a form of the named sources, and those of Kubernetes. Lists are taken apart. What is no
 // YAML, and what is no object, is an error.
-func readObjects(docs []inventory.Document, sources ...string) (all []*object, notes Notes) {
+func readObjects(docs []document.Document, sources ...string) (all []*object, notes Notes) {
 	forms := formsOf(sources)
 	for _, doc := range docs {
 		found, bad, ok := asText(forms, doc)
@@ -59,7 +60,7 @@ func readObjects(docs []inventory.Document, sources ...string) (all []*object, n
 }
 
 // readPages reads a document of YAML.
-func readPages(forms []form, doc inventory.Document) (all []*object, notes Notes) {
+func readPages(forms []form, doc document.Document) (all []*object, notes Notes) {
 	pages, err := pagesOf(doc.Data)
 	for _, page := range pages {
 		found, bad := asPage(forms, doc.Source, page)

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // What MetalLB does with a configuration, as its documentation says it: an oracle, which knows nothing of inventories.
@@ -74,7 +75,7 @@ func drawOracle(t *rapid.T) oracle {
 }
 
 // document writes it down as MetalLB has it.
-func (o oracle) document() inventory.Document {
+func (o oracle) document() document.Document {
 	var b strings.Builder
 	for i, n := range o.nodes {
 		fmt.Fprintf(&b, "---\n{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {rack: %s, topology.kubernetes.io/zone: %s}}, status: {addresses: [{type: InternalIP, address: 10.1.0.%d}]}}\n", n.name, n.rack, n.zone, i+11)
@@ -104,7 +105,7 @@ func (o oracle) document() inventory.Document {
 		}
 		b.WriteString("}}\n")
 	}
-	return inventory.Document{Source: "metallb", Data: []byte(b.String())}
+	return document.Document{Source: "metallb", Data: []byte(b.String())}
 }
 
 // allOf reports whether a list of which an empty one means all has something.
@@ -161,7 +162,7 @@ func TestAnInventoryMeansWhatMetalLBMeant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOracle(t)
 		text, notes := Import(Options{Sources: []string{"nodes", "metallb"}}, o.document())
-		inv, problems := inventory.Parse(inventory.Document{Source: "out", Data: text})
+		inv, problems := document.Parse(document.Document{Source: "out", Data: text})
 		if problems.Err() != nil {
 			t.Fatalf("%v\n%v\n%s", problems, notes, text)
 		}

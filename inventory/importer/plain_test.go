@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func TestWhatIsNotPlainYAML(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWhatIsNotPlainYAML(t *testing.T) {
 		"a name of two lines":         {strings.Replace(pool, "name: a", `name: "a\n    - {name: b, addresses: [198.51.100.0/24]}"`, 1) + "spec: {addresses: [192.0.2.0/28]}\n", "# from IPAddressPool/a ", "\n    - {name: b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := told(Import(Options{Sources: []string{"metallb"}}, inventory.Document{Source: "doc", Data: []byte(c.text)}))
+			said := told(Import(Options{Sources: []string{"metallb"}}, document.Document{Source: "doc", Data: []byte(c.text)}))
 			if !strings.Contains(said, c.want) || c.never != "" && strings.Contains(said, c.never) {
 				t.Errorf("want %q, and never %q:\n%s", c.want, c.never, said)
 			}

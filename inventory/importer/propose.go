@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // Answers are what a person says, and what the cluster has.
@@ -32,7 +33,7 @@ func OwnKinds() (kinds []Kind) {
 }
 
 // Present are the sources that some documents have an object of which nobody else has, in the order of their reading; see [OwnKinds].
-func Present(docs ...inventory.Document) (names []string) {
+func Present(docs ...document.Document) (names []string) {
 	objects, _ := readObjects(docs)
 	for _, s := range sources {
 		if slices.ContainsFunc(objects, s.knowsAsOwn) {
@@ -45,7 +46,7 @@ func Present(docs ...inventory.Document) (names []string) {
 // Propose writes the first inventory of a cluster: its Nodes as machines, what another balancer of it has, and the rest from answers. Where
 // nobody says which addresses Services get, some of the machines' own network are proposed. The text is valid where no note is an error, and
 // nil else.
-func Propose(options Options, answers Answers, docs ...inventory.Document) ([]byte, Notes) {
+func Propose(options Options, answers Answers, docs ...document.Document) ([]byte, Notes) {
 	d := draftOf(options, docs)
 	if answers.Router.IsValid() {
 		d.addRouter(answers)
@@ -66,7 +67,7 @@ func Propose(options Options, answers Answers, docs ...inventory.Document) ([]by
 }
 
 // Free is the block of addresses that [Propose] proposes; false: there is none, or a router decides.
-func Free(options Options, answers Answers, docs ...inventory.Document) (inventory.Range, bool) {
+func Free(options Options, answers Answers, docs ...document.Document) (inventory.Range, bool) {
 	if answers.Router.IsValid() {
 		return inventory.Range{}, false
 	}
@@ -75,7 +76,7 @@ func Free(options Options, answers Answers, docs ...inventory.Document) (invento
 
 // WithoutAddress are the names of the Nodes that report no address, and that [Options] gives none: those that wait for their first cloud
 // provider, and whose kubelet was not told one by --node-ip.
-func WithoutAddress(options Options, docs ...inventory.Document) (names []string) {
+func WithoutAddress(options Options, docs ...document.Document) (names []string) {
 	for _, r := range draftOf(options, docs).inv.Racks {
 		for _, m := range r.Machines {
 			if len(m.Addresses) == 0 {
@@ -87,7 +88,7 @@ func WithoutAddress(options Options, docs ...inventory.Document) (names []string
 }
 
 // Network is the one that all machines are taken to be in; empty: there are several, or none.
-func Network(options Options, docs ...inventory.Document) string {
+func Network(options Options, docs ...document.Document) string {
 	var all []netip.Prefix
 	for _, r := range draftOf(options, docs).inv.Racks {
 		for _, s := range subnetsOf(r.Machines) {

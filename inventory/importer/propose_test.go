@@ -10,16 +10,17 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // nodesAt are Nodes with these addresses, each in a zone: zone/address.
-func nodesAt(places ...string) inventory.Document {
+func nodesAt(places ...string) document.Document {
 	var b strings.Builder
 	for i, place := range places {
 		zone, address, _ := strings.Cut(place, "/")
 		fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Node\nmetadata: {name: w%d, labels: {topology.kubernetes.io/zone: %q}}\nstatus: {addresses: [{type: InternalIP, address: %q}]}\n", i+1, zone, address)
 	}
-	return inventory.Document{Source: "cluster", Data: []byte(b.String())}
+	return document.Document{Source: "cluster", Data: []byte(b.String())}
 }
 
 func prefixes(texts ...string) (all []netip.Prefix) {
@@ -30,7 +31,7 @@ func prefixes(texts ...string) (all []netip.Prefix) {
 }
 
 func TestTheFirstInventory(t *testing.T) {
-	pool, err := inventory.ParseRange("203.0.113.0/24")
+	pool, err := document.ParseRange("203.0.113.0/24")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestNothingThatIsUsedIsProposed(t *testing.T) {
 }
 
 func TestWhatIsThereIsRead(t *testing.T) {
-	pool := inventory.Document{Source: "x", Data: []byte("apiVersion: metallb.io/v1beta1\nkind: IPAddressPool\nmetadata: {name: a}\nspec: {addresses: [192.0.2.0/28]}\n")}
+	pool := document.Document{Source: "x", Data: []byte("apiVersion: metallb.io/v1beta1\nkind: IPAddressPool\nmetadata: {name: a}\nspec: {addresses: [192.0.2.0/28]}\n")}
 	if got := Present(pool, nodesAt("/10.0.0.1")); fmt.Sprint(got) != "[nodes metallb]" {
 		t.Error(got)
 	}
@@ -119,14 +120,14 @@ func TestWhatIsThereIsRead(t *testing.T) {
 
 // TestNodesThatReportNoAddressHaveThoseThatAreSaid: one that nobody gives any is planned. What a Node reports itself counts before what is said.
 func TestNodesThatReportNoAddressHaveThoseThatAreSaid(t *testing.T) {
-	bare := func(names ...string) inventory.Document {
+	bare := func(names ...string) document.Document {
 		var b strings.Builder
 		for _, name := range names {
 			fmt.Fprintf(&b, "---\napiVersion: v1\nkind: Node\nmetadata: {name: %s}\nstatus: {addresses: [{type: Hostname, address: %[1]s}]}\n", name)
 		}
-		return inventory.Document{Source: "bare", Data: []byte(b.String())}
+		return document.Document{Source: "bare", Data: []byte(b.String())}
 	}
-	docs := []inventory.Document{nodesAt("/192.168.1.11"), bare("w2", "w3")}
+	docs := []document.Document{nodesAt("/192.168.1.11"), bare("w2", "w3")}
 	options := Options{Sources: []string{"nodes"}}
 	if got := WithoutAddress(options, docs...); fmt.Sprint(got) != "[w2 w3]" {
 		t.Errorf("without an address are %v", got)
@@ -136,7 +137,7 @@ func TestNodesThatReportNoAddressHaveThoseThatAreSaid(t *testing.T) {
 		t.Errorf("without an address are %v then", got)
 	}
 	text, notes := Propose(options, Answers{}, docs...)
-	inv, problems := inventory.Parse(inventory.Document{Source: "proposed", Data: text})
+	inv, problems := document.Parse(document.Document{Source: "proposed", Data: text})
 	if problems.Err() != nil {
 		t.Fatal(problems.Err(), notes)
 	}
@@ -167,7 +168,7 @@ func TestNodesOfSeveralNetworksStandInARackEach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c.options.Sources = []string{"nodes"}
 			text, notes := Propose(c.options, Answers{}, nodesAt(c.nodes...))
-			inv, problems := inventory.Parse(inventory.Document{Source: "proposed", Data: text})
+			inv, problems := document.Parse(document.Document{Source: "proposed", Data: text})
 			if problems.Err() != nil {
 				t.Fatal(problems.Err(), notes)
 			}

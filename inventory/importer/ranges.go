@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // heldRange is a range that a pool has. No two of a draft share an address.
@@ -19,12 +20,12 @@ type heldRange struct {
 func rangeIn(text string) (inventory.Range, error) {
 	text = strings.TrimSpace(text)
 	if p, err := netip.ParsePrefix(text); err == nil {
-		return inventory.ParseRange(p.Masked().String())
+		return document.ParseRange(p.Masked().String())
 	}
 	if first, last, ok := strings.Cut(text, "-"); ok {
 		text = strings.TrimSpace(first) + "-" + strings.TrimSpace(last)
 	}
-	return inventory.ParseRange(text)
+	return document.ParseRange(text)
 }
 
 // takeRange reads a range for a pool, of whatever source. That it cannot have it is an error which says why.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // shipped finds the documents that a project ships, by the path of its module.
-type shipped map[string]func(*testing.T) []inventory.Document
+type shipped map[string]func(*testing.T) []document.Document
 
 // sampleGolden is what is to come out of some documents that projects ship. These stay in their modules: the archive has their names alone, each in
 // a line of the comment, after the sources.
@@ -60,18 +60,18 @@ func documentsNamed(t *testing.T, from shipped) map[[2]string][]byte {
 }
 
 // checkSampleGoldens compares what comes out of the documents of some modules with what is written down, and returns all documents that were imported.
-func checkSampleGoldens(t *testing.T, from shipped) (read []inventory.Document, goldens []sampleGolden) {
+func checkSampleGoldens(t *testing.T, from shipped) (read []document.Document, goldens []sampleGolden) {
 	t.Helper()
 	named := documentsNamed(t, from)
 	goldens = slices.DeleteFunc(sampleGoldens(t), func(g sampleGolden) bool { return !g.of(from) })
 	for _, g := range goldens {
-		var docs []inventory.Document
+		var docs []document.Document
 		for _, name := range g.names {
 			data, there := named[name]
 			if !there {
 				t.Fatalf("%s: %s has no document %s", g.path, name[0], name[1])
 			}
-			docs = append(docs, inventory.Document{Source: name[1], Data: data})
+			docs = append(docs, document.Document{Source: name[1], Data: data})
 		}
 		read = append(read, docs...)
 		t.Run(filepath.Base(g.path), func(t *testing.T) { g.check(t, docs) })
@@ -79,7 +79,7 @@ func checkSampleGoldens(t *testing.T, from shipped) (read []inventory.Document, 
 	return read, goldens
 }
 
-func (g sampleGolden) check(t *testing.T, docs []inventory.Document) {
+func (g sampleGolden) check(t *testing.T, docs []document.Document) {
 	text, notes := Import(g.options, docs...)
 	if text == nil && !notes.Failed() {
 		t.Error("nothing is written, and no note is an error")
@@ -98,7 +98,7 @@ func TestGoldensOfSamples(t *testing.T) {
 }
 
 // kindsWithGoldens are the kinds of objects that goldens read, by source.
-func kindsWithGoldens(read []inventory.Document, sources []string) map[string]bool {
+func kindsWithGoldens(read []document.Document, sources []string) map[string]bool {
 	kinds := map[string]bool{}
 	objects, _ := readObjects(read, sources...)
 	for _, o := range objects {

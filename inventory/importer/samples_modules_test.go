@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // moduleOf is the folder of a module that testdata/samples/go.mod names. It is downloaded where it is missing.
@@ -74,14 +74,14 @@ func TestTheLawHoldsForServicesAndProgramsOfOthers(t *testing.T) {
 var allModules = shipped{
 	"go.universe.tf/metallb": metalLBSamples,
 	"k8s.io/api":             kubernetesSamples,
-	"github.com/cilium/cilium": func(t *testing.T) []inventory.Document {
+	"github.com/cilium/cilium": func(t *testing.T) []document.Document {
 		kinds := regexp.MustCompile(`(?m)apiVersion: cilium\.io/|^ *kind: (Service|DaemonSet|Deployment|Pod|ConfigMap|Node)$`)
 		return samplesBelow(t, moduleOf(t, "github.com/cilium/cilium"), kinds.MatchString)
 	},
-	"github.com/kube-vip/kube-vip": func(t *testing.T) []inventory.Document {
+	"github.com/kube-vip/kube-vip": func(t *testing.T) []document.Document {
 		return samplesBelow(t, moduleOf(t, "github.com/kube-vip/kube-vip"), anyObject)
 	},
-	"github.com/kube-vip/kube-vip-cloud-provider": func(t *testing.T) []inventory.Document {
+	"github.com/kube-vip/kube-vip-cloud-provider": func(t *testing.T) []document.Document {
 		return samplesBelow(t, moduleOf(t, "github.com/kube-vip/kube-vip-cloud-provider"), anyObject)
 	},
 }
@@ -162,12 +162,12 @@ func TestThreeHundredDocumentsAreRead(t *testing.T) {
 	} {
 		own = append(own, samplesBelow(t, moduleOf(t, module), fits)...)
 	}
-	var all []inventory.Document
+	var all []document.Document
 	for _, source := range Sources() {
 		docs, objects := readBy(source, own)
 		t.Logf("%-10s reads %3d documents, with %d objects", source, len(docs), objects)
 		for _, doc := range docs {
-			if !slices.ContainsFunc(all, func(have inventory.Document) bool {
+			if !slices.ContainsFunc(all, func(have document.Document) bool {
 				return have.Source == doc.Source && string(have.Data) == string(doc.Data)
 			}) {
 				all = append(all, doc)

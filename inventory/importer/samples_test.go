@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // fenced are the blocks of YAML in a page of documentation.
@@ -35,11 +35,11 @@ func folderOf(t *testing.T, module string) string {
 }
 
 // samplesBelow are the documents of a folder that fit: its YAML files, the blocks of its pages, the files of its archives, and what stands in Go files.
-func samplesBelow(t *testing.T, dir string, fits func(text string) bool) (docs []inventory.Document) {
+func samplesBelow(t *testing.T, dir string, fits func(text string) bool) (docs []document.Document) {
 	t.Helper()
 	add := func(name, text string) {
 		if fits(strings.ReplaceAll(text, `"`, "")) && !strings.Contains(text, "{{") && !strings.Contains(text, "kind: CustomResourceDefinition") {
-			docs = append(docs, inventory.Document{Source: name, Data: []byte(text)})
+			docs = append(docs, document.Document{Source: name, Data: []byte(text)})
 		}
 	}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -139,10 +139,10 @@ func withoutIndent(lines []string) string {
 }
 
 // together joins the documents of each folder, page and archive, as people apply them. What stands in Go is a configuration by itself.
-func together(docs []inventory.Document) (all []inventory.Document) {
+func together(docs []document.Document) (all []document.Document) {
 	at := map[string]int{}
 	for _, doc := range docs {
-		if _, unread := readObjects([]inventory.Document{doc}); unread.Failed() {
+		if _, unread := readObjects([]document.Document{doc}); unread.Failed() {
 			continue
 		}
 		name, _, of := strings.Cut(doc.Source, "#")
@@ -156,7 +156,7 @@ func together(docs []inventory.Document) (all []inventory.Document) {
 		if !there {
 			i = len(all)
 			at[name] = i
-			all = append(all, inventory.Document{Source: name + " together"})
+			all = append(all, document.Document{Source: name + " together"})
 		}
 		all[i].Data = append(append(all[i].Data, "\n---\n"...), doc.Data...)
 	}
@@ -169,9 +169,9 @@ func isRead(source string, o *object) bool {
 }
 
 // readBy are the documents that have an object in them which a source reads, and how many there are of these.
-func readBy(source string, docs []inventory.Document) (out []inventory.Document, objects int) {
+func readBy(source string, docs []document.Document) (out []document.Document, objects int) {
 	for _, doc := range docs {
-		read, _ := readObjects([]inventory.Document{doc}, source)
+		read, _ := readObjects([]document.Document{doc}, source)
 		read = slices.DeleteFunc(read, func(o *object) bool { return !isRead(source, o) })
 		if objects += len(read); len(read) > 0 {
 			out = append(out, doc)
@@ -181,7 +181,7 @@ func readBy(source string, docs []inventory.Document) (out []inventory.Document,
 }
 
 // lawOver holds the import of each document against the law, and returns how many have something that the source reads. Fewer than there were fail.
-func lawOver(t *testing.T, source string, least int, docs []inventory.Document) {
+func lawOver(t *testing.T, source string, least int, docs []document.Document) {
 	t.Helper()
 	read, objects := readBy(source, docs)
 	if t.Logf("%s reads %d documents with %d objects, of %d", source, len(read), objects, len(docs)); len(read) < least {
@@ -190,7 +190,7 @@ func lawOver(t *testing.T, source string, least int, docs []inventory.Document) 
 	for _, doc := range read {
 		t.Run(doc.Source, func(t *testing.T) {
 			options := Options{Sources: []string{source}}
-			if _, unread := readObjects([]inventory.Document{doc}, source); unread.Failed() { // a block that is broken off
+			if _, unread := readObjects([]document.Document{doc}, source); unread.Failed() { // a block that is broken off
 				if text, again := Import(options, doc); text != nil || !again.Failed() {
 					t.Errorf("%v, and written is\n%s", again, text)
 				}
@@ -202,7 +202,7 @@ func lawOver(t *testing.T, source string, least int, docs []inventory.Document) 
 }
 
 // metalLBSamples are what MetalLB ships: its samples, pages and designs, and the configurations of its tests.
-func metalLBSamples(t *testing.T) []inventory.Document {
+func metalLBSamples(t *testing.T) []document.Document {
 	dir := folderOf(t, "go.universe.tf/metallb")
 	docs := samplesBelow(t, dir, having("apiVersion: "+metalLB+"/"))
 	for _, name := range []string{"internal/config/config_test.go", "internal/config/validation_test.go", "internal/config/validator_test.go", "internal/k8s/controllers/config_controller_test.go"} {
@@ -226,7 +226,7 @@ func TestTheLawHoldsForAllThatMetalLBShips(t *testing.T) {
 }
 
 // kubernetesSamples are one object of each kind, with every field filled, of several versions.
-func kubernetesSamples(t *testing.T) []inventory.Document {
+func kubernetesSamples(t *testing.T) []document.Document {
 	kinds := regexp.MustCompile(`(?m)^kind: (Node|Service|DaemonSet|Deployment|Pod|ConfigMap)$`)
 	return samplesBelow(t, filepath.Join(folderOf(t, "k8s.io/api"), "testdata"), kinds.MatchString)
 }

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // secretPlace is a document with SECRET where a password may stand, written as it should be or as people mistype it.
@@ -52,7 +52,7 @@ func TestNoPartOfAPasswordIsPrinted(t *testing.T) {
 		place := drawPlace(t)
 		between := rapid.SampledFrom([]string{"", " ", ",", ":", ";", "#", "{", "}", "[", "]", "'", `"`, `\`, "%", "&", "*", "!", ": ", " #", "==", "/", "\t", "{{", "|", "@", "`", "-"}).Draw(t, "between")
 		text := strings.ReplaceAll(place.text, "SECRET", "hunter2"+between+"mainsail"+rapid.SampledFrom([]string{"", "=", "==", ",", ":", "'"}).Draw(t, "end"))
-		out, notes := Import(Options{Sources: []string{place.source}}, inventory.Document{Source: place.file, Data: []byte(text)})
+		out, notes := Import(Options{Sources: []string{place.source}}, document.Document{Source: place.file, Data: []byte(text)})
 		if all := told(out, notes); strings.Contains(all, "hunter2") || strings.Contains(all, "mainsail") {
 			t.Errorf("%s\nis told of as\n%s", text, all)
 		}

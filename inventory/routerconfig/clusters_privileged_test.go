@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // clusterText is the side of a router that two clusters share, for one of them.
 func clusterText(t *testing.T, language, cluster string, host int, pool string) string {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: cluster, Data: fmt.Appendf(nil, `
+	inv, problems := document.Load(document.Document{Source: cluster, Data: fmt.Appendf(nil, `
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: %s}

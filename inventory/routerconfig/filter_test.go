@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func TestBlocksAreTheFewestPrefixesOfARange(t *testing.T) {
@@ -23,7 +24,7 @@ func TestBlocksAreTheFewestPrefixesOfARange(t *testing.T) {
 		{"IPv6", "2001:db8::1-2001:db8::4", []string{"2001:db8::1/128", "2001:db8::2/127", "2001:db8::4/128"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r, err := inventory.ParseRange(c.in)
+			r, err := document.ParseRange(c.in)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +98,7 @@ func ranges(t *testing.T, s string) []inventory.Range {
 	if s == "" {
 		return nil
 	}
-	r, err := inventory.ParseRange(s)
+	r, err := document.ParseRange(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // session is an inventory of one session; its router's settings and the language are to be
@@ -52,7 +53,7 @@ func TestAnInventoryIsValidIfAndOnlyIfItsRoutersSideCanBeWritten(t *testing.T) {
 			if err != nil && !errors.Is(err, ErrCannot) {
 				t.Fatal(err)
 			}
-			_, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: fmt.Appendf(nil, session, setting, ", os: "+language)})
+			_, problems := document.Load(document.Document{Source: "site.yaml", Data: fmt.Appendf(nil, session, setting, ", os: "+language)})
 			errs := problems.Errors()
 			if (err != nil) != (len(errs) > 0) {
 				t.Errorf("%s, %s: writing it: %v; validating it: %v\n%s", language, name, err, problems, text)

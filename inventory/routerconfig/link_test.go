@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // TestNoRouterHearsOfWhatIsOnALink: its side is, in every language, as if those addresses were not
@@ -23,7 +24,7 @@ spec:
   pools: [%s]
 `
 	of := func(pools string) *inventory.Inventory {
-		inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: fmt.Appendf(nil, text, pools)})
+		inv, problems := document.Load(document.Document{Source: "home.yaml", Data: fmt.Appendf(nil, text, pools)})
 		if inv == nil {
 			t.Fatal(pools, problems)
 		}

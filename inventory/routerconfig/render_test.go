@@ -10,6 +10,8 @@ import (
 
 	"plinth.dev/plinth/golden"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // subjects are the inventories that the golden files are made of, each a file or
@@ -24,7 +26,7 @@ func subjects(t *testing.T) map[string]*inventory.Inventory {
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs := map[string][]inventory.Document{}
+	docs := map[string][]document.Document{}
 	for _, f := range append(files, folders...) {
 		name := strings.TrimSuffix(filepath.Base(f), ".yaml")
 		if folder := filepath.Base(filepath.Dir(f)); folder != "testdata" {
@@ -34,11 +36,11 @@ func subjects(t *testing.T) map[string]*inventory.Inventory {
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs[name] = append(docs[name], inventory.Document{Source: f, Data: text})
+		docs[name] = append(docs[name], document.Document{Source: f, Data: text})
 	}
 	out := map[string]*inventory.Inventory{}
 	for name, d := range docs {
-		inv, problems := inventory.Load(d...)
+		inv, problems := document.Load(d...)
 		if inv == nil {
 			t.Fatalf("%s:\n%v", name, problems)
 		}
@@ -186,7 +188,7 @@ func TestRangesAreRefusedWhereTheyCannotDoWhatNeighboursDo(t *testing.T) {
 func TestRangesAreRefusedForAMachineOutsideItsRacksSubnets(t *testing.T) {
 	was := loaded(t, fmt.Sprintf(ranged, "10.0.0.0/24", "10.0.1.0/24", 64514, "{name: w2, addresses: [10.0.1.11]}"))
 	next := loaded(t, fmt.Sprintf(ranged, "10.0.0.0/24", "10.0.2.0/24", 64514, "{name: w3, addresses: [10.0.2.11]}"))
-	inv, problems := inventory.Admit(next, was)
+	inv, problems := edit.Admit(next, was)
 	if inv == nil {
 		t.Fatal(problems)
 	}
@@ -198,7 +200,7 @@ func TestRangesAreRefusedForAMachineOutsideItsRacksSubnets(t *testing.T) {
 
 func loaded(t *testing.T, text string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	if inv == nil {
 		t.Fatal(problems)
 	}
@@ -230,7 +232,7 @@ spec:
 }
 
 func TestALinkLocalRouterIsRefused(t *testing.T) {
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(`
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(`
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
@@ -279,7 +281,7 @@ spec:
   pools: [{name: default, addresses: [192.168.50.0/26]}]
 `
 	render := func(owner, addr string) string {
-		inv, problems := inventory.Load(inventory.Document{Source: "home.yaml", Data: fmt.Appendf(nil, text, owner, addr)})
+		inv, problems := document.Load(document.Document{Source: "home.yaml", Data: fmt.Appendf(nil, text, owner, addr)})
 		if inv == nil {
 			t.Fatal(problems)
 		}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
@@ -29,7 +30,7 @@ func drawSeveral(t *rapid.T) *inventory.Inventory {
 		}
 		all = append(all, "{"+strings.Join(said, ", ")+"}")
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "drawn", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "drawn", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: dc1}
 spec:

@@ -15,6 +15,7 @@ import (
 	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // How the accepted inventory is kept in ConfigMaps: each rack in slices of its own, which are
@@ -102,21 +103,21 @@ func (s acceptedStore) load(ctx context.Context) (accepted, error) {
 		return have, fmt.Errorf("the accepted inventory of generation %d: %w", have.generation, err)
 	}
 	have.stored = have.inventory
-	if slices.ContainsFunc(slices.Collect(have.stored.Machines()), unreachable) && len(have.stored.ReadsBack(docs...)) > 0 {
+	if slices.ContainsFunc(slices.Collect(have.stored.Machines()), unreachable) && len(document.ReadsBack(have.stored, docs...)) > 0 {
 		have.stored = nil // older versions cannot read it: it is stored anew
 	}
 	return have, nil
 }
 
 // documents are the ConfigMap that lists the slices, and those.
-func (a accepted) documents(common *v1.ConfigMap) ([]inventory.Document, error) {
+func (a accepted) documents(common *v1.ConfigMap) ([]document.Document, error) {
 	if common == nil {
 		return nil, fmt.Errorf("%w: there is no configmap %s", ErrUnreadable, AcceptedName)
 	}
 	if err := a.spoilt(common); err != nil {
 		return nil, err
 	}
-	docs := []inventory.Document{documentOf(common)}
+	docs := []document.Document{documentOf(common)}
 	for rack, n := range listed(common, keyRacks) {
 		slice, ok := sliceIn(a.parts, rack, n)
 		if !ok {
@@ -127,8 +128,8 @@ func (a accepted) documents(common *v1.ConfigMap) ([]inventory.Document, error) 
 	return docs, nil
 }
 
-func parseAccepted(docs []inventory.Document) (*inventory.Inventory, error) {
-	inv, problems := inventory.ParseAccepted(docs...)
+func parseAccepted(docs []document.Document) (*inventory.Inventory, error) {
+	inv, problems := document.ParseAccepted(docs...)
 	if err := problems.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
@@ -160,7 +161,7 @@ func checkFormats(parts ...*v1.ConfigMap) error {
 	parts = slices.DeleteFunc(parts, func(cm *v1.ConfigMap) bool { return cm == nil })
 	slices.SortFunc(parts, func(a, b *v1.ConfigMap) int { return strings.Compare(a.Name, b.Name) })
 	for _, cm := range parts {
-		if err := inventory.CheckFormat("configmap "+cm.Name, cm.Annotations, inventory.ReadsFormat); err != nil {
+		if err := inventory.CheckFormat("configmap "+cm.Name, cm.Annotations, document.ReadsFormat); err != nil {
 			return err
 		}
 	}

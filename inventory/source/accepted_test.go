@@ -16,6 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 const namespace = "kube-system"
@@ -23,7 +24,7 @@ const namespace = "kube-system"
 // dc is an inventory with a rack for each of the given zones.
 func dc(t *testing.T, zones ...string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(text(zones...))})
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(text(zones...))})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +105,7 @@ func TestWhatWasStoredIsLoadedAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(inv.FormatAccepted()), string(have.inventory.FormatAccepted())); diff != "" {
+	if diff := cmp.Diff(string(document.FormatAccepted(inv)), string(document.FormatAccepted(have.inventory))); diff != "" {
 		t.Error(diff)
 	}
 	if have.generation != 1 {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // What people write on the ConfigMaps that carry an inventory.
@@ -147,38 +149,38 @@ func read(store cache.Store) Edit {
 
 func editIn(all []*v1.ConfigMap) Edit {
 	kept, passed, even := latestCopies(all)
-	edit := editOfKept(kept, passed)
+	proposed := editOfKept(kept, passed)
 	if len(even) == 0 {
-		return edit
+		return proposed
 	}
 	for _, choice := range choices(kept, even) {
-		edit.either = append(edit.either, editOfKept(choice, slices.Concat(passed, even.passedOver(choice))))
+		proposed.either = append(proposed.either, editOfKept(choice, slices.Concat(passed, even.passedOver(choice))))
 	}
-	edit.Problems = append(edit.Problems, even.problems()...)
-	return edit
+	proposed.Problems = append(proposed.Problems, even.problems()...)
+	return proposed
 }
 
-func editOfKept(kept []*v1.ConfigMap, passed inventory.Problems) (edit Edit) {
+func editOfKept(kept []*v1.ConfigMap, passed inventory.Problems) (proposed Edit) {
 	for _, cm := range kept {
-		edit.add(cm)
+		proposed.add(cm)
 	}
-	edit.Problems = append(edit.Problems, passed...)
-	return edit
+	proposed.Problems = append(proposed.Problems, passed...)
+	return proposed
 }
 
 func (e *Edit) add(cm *v1.ConfigMap) {
 	e.Carriers = append(e.Carriers, Carrier{reference(cm), cm.Labels[LabelInventory]})
 	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
 		if carries(key) {
-			e.Documents = append(e.Documents, inventory.Document{Source: documentSource(cm, key), Data: []byte(cm.Data[key])})
+			e.Documents = append(e.Documents, document.Document{Source: documentSource(cm, key), Data: []byte(cm.Data[key])})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(cm.BinaryData)) {
 		if carries(key) {
-			e.Documents = append(e.Documents, inventory.Document{Source: documentSource(cm, key), Data: cm.BinaryData[key]})
+			e.Documents = append(e.Documents, document.Document{Source: documentSource(cm, key), Data: cm.BinaryData[key]})
 		}
 	}
-	e.Allowance.Digests = append(e.Allowance.Digests, inventory.AllowedBy(cm.Annotations[inventory.AnnotationAllow])...)
+	e.Allowance.Digests = append(e.Allowance.Digests, edit.AllowedBy(cm.Annotations[edit.AnnotationAllow])...)
 	written, ok := cm.Annotations[AnnotationAllowRemovals]
 	if !ok {
 		return

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func configMap(name string, age time.Duration, data map[string]string) *v1.ConfigMap {
@@ -99,10 +100,10 @@ func TestTheAnnotationSaysHowManyMachinesMayGo(t *testing.T) {
 
 // TestOfTwoInventoriesTheOneThatIsNotInForceIsRefused, in whatever order their ConfigMaps are read.
 func TestOfTwoInventoriesTheOneThatIsNotInForceIsRefused(t *testing.T) {
-	document := func(name string) inventory.Document {
-		return inventory.Document{Source: "configmap/kube-system/" + name, Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: " + name + "}\nspec: {bgp: {asn: 65010}}\n")}
+	of := func(name string) document.Document {
+		return document.Document{Source: "configmap/kube-system/" + name, Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: " + name + "}\nspec: {bgp: {asn: 65010}}\n")}
 	}
-	both := Edit{Documents: []inventory.Document{document("aaa"), document("lab")}}
+	both := Edit{Documents: []document.Document{of("aaa"), of("lab")}}
 	for _, c := range []struct {
 		inForce *inventory.Inventory
 		refused string

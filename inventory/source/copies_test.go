@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func editWith(t *testing.T, all ...*v1.ConfigMap) Edit {
@@ -66,8 +67,8 @@ func TestOfCopiesOfOneSecondThatWhichIsInForceStays(t *testing.T) {
 			if strings.Contains(status[KeyProblems], x.silent) {
 				t.Errorf("the status says %q", status[KeyProblems])
 			}
-			if x.inForce != "" && !k.have.inventory.Equal(before) {
-				t.Errorf("another inventory is in force:\n%s", k.have.inventory.Format())
+			if x.inForce != "" && !document.Equal(k.have.inventory, before) {
+				t.Errorf("another inventory is in force:\n%s", document.Format(k.have.inventory))
 			}
 		})
 	}
@@ -84,16 +85,16 @@ func TestCopiesOfSeveralConfigMapsAreChosenTogether(t *testing.T) {
 	if _, status := take(t, k, editWith(t, old...)); status[KeyReady] != "true" {
 		t.Fatal(status)
 	}
-	edit := editWith(t, append(old, pool("x", "bbbbbbbbbb", "192.0.2.0/27"), pool("y", "2222222222", "198.51.100.0/27"))...)
+	proposed := editWith(t, append(old, pool("x", "bbbbbbbbbb", "192.0.2.0/27"), pool("y", "2222222222", "198.51.100.0/27"))...)
 	for _, other := range []Edit{{}, {PassedOver: []string{"notes.yaml"}}} { // as files join
-		if got := edit.Join(other).chosen(k.have.inventory); got.Problems.Err() != nil || len(got.Problems) != 2 {
+		if got := proposed.Join(other).chosen(k.have.inventory); got.Problems.Err() != nil || len(got.Problems) != 2 {
 			t.Errorf("of the copies of two ConfigMaps those in force are not found: %v", got.Problems)
 		}
 	}
-	if edit.Problems.Err() == nil || len(edit.Problems) != 2 {
-		t.Errorf("where nothing is known to be in force: %v", edit.Problems)
+	if proposed.Problems.Err() == nil || len(proposed.Problems) != 2 {
+		t.Errorf("where nothing is known to be in force: %v", proposed.Problems)
 	}
-	for _, p := range edit.Problems {
+	for _, p := range proposed.Problems {
 		if p.Code != inventory.CopiesOfOneAge {
 			t.Errorf("%v", p)
 		}

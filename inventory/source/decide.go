@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // verdict is what was decided on an edit.
@@ -20,18 +22,18 @@ type verdict struct {
 
 // decide returns the inventory that is to be in force with an edit: that of the edit, or where
 // it is refused, or cannot be decided on yet, which is an error, the one that is in force.
-func (r *Reconciler) decide(ctx context.Context, edit Edit) (*inventory.Inventory, verdict, error) {
+func (r *Reconciler) decide(ctx context.Context, proposed Edit) (*inventory.Inventory, verdict, error) {
 	inForce := r.have.inventory
 	known, err := r.known(ctx)
 	if err != nil {
 		return inForce, verdict{}, err
 	}
-	next, problems := admit(edit, known)
+	next, problems := admit(proposed, known)
 	said := verdict{problems: problems}
 	if next == nil {
 		return inForce, said, nil
 	}
-	if err := r.judge(ctx, edit, next, &said); err != nil {
+	if err := r.judge(ctx, proposed, next, &said); err != nil {
 		return inForce, verdict{}, fmt.Errorf("the inventory waits, for it cannot be told what it would take away: %w", err)
 	}
 	said.problems = append(said.problems, notStorable(next, r.have)...)
@@ -43,40 +45,40 @@ func (r *Reconciler) decide(ctx context.Context, edit Edit) (*inventory.Inventor
 
 // admit reads an edit, with what is held of the inventory in force. The inventory is nil if and
 // only if the problems have an error.
-func admit(edit Edit, inForce *inventory.Inventory) (*inventory.Inventory, inventory.Problems) {
-	if edit.Problems.Err() != nil {
-		return nil, edit.Problems
+func admit(proposed Edit, inForce *inventory.Inventory) (*inventory.Inventory, inventory.Problems) {
+	if proposed.Problems.Err() != nil {
+		return nil, proposed.Problems
 	}
 	name := ""
 	if inForce != nil {
 		name = inForce.Name
 	}
-	next, problems := inventory.ParseFor(name, edit.Documents...)
-	problems = append(problems, edit.Problems...)
+	next, problems := document.ParseFor(name, proposed.Documents...)
+	problems = append(problems, proposed.Problems...)
 	if next == nil {
 		return nil, problems
 	}
-	if wrong := mislabelled(edit.Carriers, next.Name); len(wrong) > 0 {
+	if wrong := mislabelled(proposed.Carriers, next.Name); len(wrong) > 0 {
 		return nil, append(wrong, problems...)
 	}
 	if next.Safety.Paused {
-		return nil, append(problems, inventory.PausedProblem())
+		return nil, append(problems, edit.PausedProblem())
 	}
-	admitted, more := inventory.Admit(next, inForce)
+	admitted, more := edit.Admit(next, inForce)
 	return admitted, append(problems, more...)
 }
 
 // judge holds what an edit would take away against what it may.
-func (r *Reconciler) judge(ctx context.Context, edit Edit, next *inventory.Inventory, said *verdict) error {
+func (r *Reconciler) judge(ctx context.Context, proposed Edit, next *inventory.Inventory, said *verdict) error {
 	r.leave = r.have.allows()
-	allowed := edit.Allowance.And(inventory.Allowance{Digests: inventory.AllowedBy(r.leave)})
+	allowed := proposed.Allowance.And(edit.Allowance{Digests: edit.AllowedBy(r.leave)})
 	losses, err := r.losses(ctx, next)
 	if err != nil {
 		return err
 	}
 	problems, digest := losses.Refuse(r.have.inventory, allowed)
-	if unaided, _ := losses.Refuse(r.have.inventory, inventory.Allowance{}); len(unaided) == 0 && !next.Equal(r.have.inventory) {
-		if problems, digest, err = r.stays(ctx, edit, next, allowed); err != nil {
+	if unaided, _ := losses.Refuse(r.have.inventory, edit.Allowance{}); len(unaided) == 0 && !document.Equal(next, r.have.inventory) {
+		if problems, digest, err = r.stays(ctx, proposed, next, allowed); err != nil {
 			return err
 		}
 	}
@@ -90,10 +92,10 @@ func (r *Reconciler) judge(ctx context.Context, edit Edit, next *inventory.Inven
 }
 
 // losses are what an inventory would take away from what is in force.
-func (r *Reconciler) losses(ctx context.Context, next *inventory.Inventory) (losses inventory.Losses, err error) {
+func (r *Reconciler) losses(ctx context.Context, next *inventory.Inventory) (losses edit.Losses, err error) {
 	inForce := r.have.inventory
-	losses = inventory.LossesOf(next, inForce)
-	if inForce == nil || r.ClusterLosses == nil || next.Equal(inForce) {
+	losses = edit.LossesOf(next, inForce)
+	if inForce == nil || r.ClusterLosses == nil || document.Equal(next, inForce) {
 		return losses, nil
 	}
 	of, err := r.ClusterLosses(ctx, inForce, next)
@@ -103,21 +105,21 @@ func (r *Reconciler) losses(ctx context.Context, next *inventory.Inventory) (los
 // allows is the leave that somebody wrote on the ConfigMap that lists the slices.
 func (a accepted) allows() string {
 	if common := a.parts[AcceptedName]; common != nil {
-		return common.Annotations[inventory.AnnotationAllow]
+		return common.Annotations[edit.AnnotationAllow]
 	}
 	return ""
 }
 
 // stays refuses an edit again that was refused for its losses, though it would not cause them
 // any more: something else did meanwhile.
-func (r *Reconciler) stays(ctx context.Context, edit Edit, next *inventory.Inventory, allowed inventory.Allowance) (inventory.Problems, string, error) {
+func (r *Reconciler) stays(ctx context.Context, proposed Edit, next *inventory.Inventory, allowed edit.Allowance) (inventory.Problems, string, error) {
 	content, digest, err := r.refusedBefore(ctx)
-	if err != nil || content != edit.content() || slices.Contains(allowed.Digests, digest) {
+	if err != nil || content != proposed.content() || slices.Contains(allowed.Digests, digest) {
 		return nil, "", err
 	}
-	if inForce := r.have.inventory; inventory.RetermedBy(next, inForce).Digest() == digest {
+	if inForce := r.have.inventory; edit.RetermedBy(next, inForce).Digest() == digest {
 		failed := []string{"the same edit was tried before"}
-		return inventory.Problems{inventory.TrialFailedProblem(failed, inForce.Safety.Trial(), digest)}, digest, nil
+		return inventory.Problems{edit.TrialFailedProblem(failed, inForce.Safety.Trial(), digest)}, digest, nil
 	}
 	return inventory.Problems{{
 		Severity: inventory.Error, Code: inventory.StaysRefused, Path: "spec",

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // judged is a reconciler with an inventory in force, that is told what each edit takes away.
@@ -19,25 +20,25 @@ type judged struct {
 	*Reconciler
 	t        *testing.T
 	client   *fake.Clientset
-	lost     []inventory.LostVIP
-	switched []inventory.SwitchedVIP
+	lost     []edit.LostVIP
+	switched []edit.SwitchedVIP
 	err      error
 }
 
-var oneVIP = []inventory.LostVIP{{Addr: netip.MustParseAddr("203.0.113.77"), Services: []string{"default/web"}, Why: "no pool has it"}}
+var oneVIP = []edit.LostVIP{{Addr: netip.MustParseAddr("203.0.113.77"), Services: []string{"default/web"}, Why: "no pool has it"}}
 
 func newJudged(t *testing.T) *judged {
 	j := &judged{t: t, client: fake.NewClientset()}
 	j.restart()
-	j.says(edit(text("a")), "")
+	j.says(proposed(text("a")), "")
 	return j
 }
 
 // restart has another leader go on.
 func (j *judged) restart() {
 	j.Reconciler = reconcilerOf(j.client)
-	j.ClusterLosses = func(context.Context, *inventory.Inventory, *inventory.Inventory) (inventory.Losses, error) {
-		return inventory.Losses{InUse: 3, Unreachable: j.lost, Switched: j.switched}, j.err
+	j.ClusterLosses = func(context.Context, *inventory.Inventory, *inventory.Inventory) (edit.Losses, error) {
+		return edit.Losses{InUse: 3, Unreachable: j.lost, Switched: j.switched}, j.err
 	}
 }
 
@@ -78,7 +79,7 @@ func (j *judged) digest() string {
 // allow writes the digest on the ConfigMap that lists what was accepted, and the watch says so.
 func (j *judged) allow() {
 	j.t.Helper()
-	patch := []byte(`{"metadata":{"annotations":{"` + inventory.AnnotationAllow + `":"` + j.digest() + `"}}}`)
+	patch := []byte(`{"metadata":{"annotations":{"` + edit.AnnotationAllow + `":"` + j.digest() + `"}}}`)
 	if _, err := j.client.CoreV1().ConfigMaps(j.Namespace).Patch(j.t.Context(), AcceptedName, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		j.t.Fatal(err)
 	}
@@ -88,7 +89,7 @@ func (j *judged) allow() {
 func TestAnEditThatTakesAVIPFromEverybodyIsRefused(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
-	shrunk := edit(text("b"))
+	shrunk := proposed(text("b"))
 	j.says(shrunk, "service default/web loses 203.0.113.77: no pool has it")
 	if j.have.generation != 1 {
 		t.Errorf("generation %d is in force", j.have.generation)
@@ -102,8 +103,8 @@ func TestAnEditThatTakesAVIPFromEverybodyIsRefused(t *testing.T) {
 
 func TestAnEditThatSwitchesAVIPUnaskedIsRefused(t *testing.T) {
 	j := newJudged(t)
-	j.switched = []inventory.SwitchedVIP{{Addr: netip.MustParseAddr("10.1.1.200"), Services: []string{"default/web"}, From: "BGP", To: "the link 10.1.1.0/24"}}
-	e := edit(text("b"))
+	j.switched = []edit.SwitchedVIP{{Addr: netip.MustParseAddr("10.1.1.200"), Services: []string{"default/web"}, From: "BGP", To: "the link 10.1.1.0/24"}}
+	e := proposed(text("b"))
 	j.says(e, "10.1.1.200 of service default/web goes from BGP to the link 10.1.1.0/24")
 	e.Allowance.Digests = []string{j.digest()}
 	j.says(e, "")
@@ -112,13 +113,13 @@ func TestAnEditThatSwitchesAVIPUnaskedIsRefused(t *testing.T) {
 func TestWhatIsInForceIsNotJudged(t *testing.T) {
 	j := newJudged(t)
 	j.err = errors.New("nobody knows")
-	j.says(edit(text("a")), "")
+	j.says(proposed(text("a")), "")
 }
 
 func TestWhatWasRefusedStaysRefusedUntilItChangesOrIsAllowed(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
-	shrunk := edit(text("b"))
+	shrunk := proposed(text("b"))
 	j.says(shrunk, "203.0.113.77")
 	digest := j.digest()
 	j.lost = nil // the machine that announced it died
@@ -129,7 +130,7 @@ func TestWhatWasRefusedStaysRefusedUntilItChangesOrIsAllowed(t *testing.T) {
 	}
 	allowed := shrunk
 	allowed.Allowance.Digests = []string{digest}
-	other := edit(text("c"))
+	other := proposed(text("c"))
 	for what, next := range map[string]Edit{"it is allowed": allowed, "it changes": other} {
 		t.Run(what, func(t *testing.T) {
 			again := newJudged(t)
@@ -144,9 +145,9 @@ func TestWhatWasRefusedStaysRefusedUntilItChangesOrIsAllowed(t *testing.T) {
 
 func TestLeaveByNumberLetsTheSameEditPass(t *testing.T) {
 	j := newJudged(t)
-	j.says(edit(text("a", "b", "c")), "")
+	j.says(proposed(text("a", "b", "c")), "")
 	retired := strings.ReplaceAll(text("a", "b", "c"), "{name: w", "{state: retired, name: w")
-	all := edit(retired)
+	all := proposed(retired)
 	j.says(all, "P1001")
 	all.Allowance.Removals = 3
 	j.says(all, "")
@@ -155,10 +156,10 @@ func TestLeaveByNumberLetsTheSameEditPass(t *testing.T) {
 func TestAMistakeInBetweenDoesNotForgetARefusal(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
-	shrunk := edit(text("b"))
+	shrunk := proposed(text("b"))
 	j.says(shrunk, "203.0.113.77")
 	digest := j.digest()
-	j.edit, j.decided = new(edit("{")), false
+	j.edit, j.decided = new(proposed("{")), false
 	if err := j.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -173,18 +174,18 @@ func TestAMistakeInBetweenDoesNotForgetARefusal(t *testing.T) {
 func TestALeaveStaysWhereItIs(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
-	j.says(edit(text("b")), "203.0.113.77")
+	j.says(proposed(text("b")), "203.0.113.77")
 	j.allow()
 	j.lost = nil
-	j.says(edit(text("d")), "") // a harmless one, and a generation more
+	j.says(proposed(text("d")), "") // a harmless one, and a generation more
 	j.lost = oneVIP
-	j.says(edit(text("b")), "")
+	j.says(proposed(text("b")), "")
 }
 
 func TestALeaveOnTheAcceptedConfigMapCounts(t *testing.T) {
 	j := newJudged(t)
 	j.lost = oneVIP
-	j.says(edit(text("b")), "203.0.113.77")
+	j.says(proposed(text("b")), "203.0.113.77")
 	j.allow()
 	j.stepSays("")
 }
@@ -192,7 +193,7 @@ func TestALeaveOnTheAcceptedConfigMapCounts(t *testing.T) {
 func TestAnEditWaitsWhileNobodyCanTellWhatItTakesAway(t *testing.T) {
 	j := newJudged(t)
 	j.err = errors.New("no EndpointSlices are known yet")
-	e := edit(text("b"))
+	e := proposed(text("b"))
 	j.edit, j.decided = &e, false
 	if err := j.step(t.Context()); err == nil || !strings.Contains(err.Error(), "no EndpointSlices") || j.have.generation != 1 || j.decided {
 		t.Fatalf("%v, generation %d, decided: %v", err, j.have.generation, j.decided)
@@ -215,9 +216,9 @@ func TestAnEditWaitsWhileNobodyCanTellWhatItTakesAway(t *testing.T) {
 func TestAPausedInventoryTakesNothingUp(t *testing.T) {
 	j := newJudged(t)
 	paused := strings.Replace(text("b"), "spec:", "spec:\n  safety: {paused: true}", 1)
-	j.says(edit(paused), "P1010")
+	j.says(proposed(paused), "P1010")
 	if j.have.generation != 1 {
 		t.Errorf("generation %d is in force", j.have.generation)
 	}
-	j.says(edit(text("b")), "")
+	j.says(proposed(text("b")), "")
 }

@@ -11,14 +11,16 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // Edit is all that stands in a source at one moment.
 type Edit struct {
-	Documents []inventory.Document
-	Carriers  []Carrier           // the ConfigMaps that they stand in; none for files
-	Allowance inventory.Allowance // what this edit may take away, whatever the inventory in force says
-	Problems  inventory.Problems  // of the carriers; with an error among them the edit cannot be taken up
+	Documents []document.Document
+	Carriers  []Carrier          // the ConfigMaps that they stand in; none for files
+	Allowance edit.Allowance     // what this edit may take away, whatever the inventory in force says
+	Problems  inventory.Problems // of the carriers; with an error among them the edit cannot be taken up
 
 	// PassedOver names what stood in files beside inventories and is none: the kind of a document,
 	// or the file of one that says none; the keys of an inventory's ConfigMap that hold no YAML.
@@ -35,8 +37,8 @@ func (e Edit) chosen(inForce *inventory.Inventory) Edit {
 		return e
 	}
 	for _, one := range e.either {
-		if said, _ := inventory.ParseFor(inForce.Name, one.Documents...); said != nil {
-			if admitted, _ := inventory.Admit(said, inForce); admitted != nil && admitted.Equal(inForce) {
+		if said, _ := document.ParseFor(inForce.Name, one.Documents...); said != nil {
+			if admitted, _ := edit.Admit(said, inForce); admitted != nil && document.Equal(admitted, inForce) {
 				return one
 			}
 		}
@@ -80,7 +82,7 @@ func (e Edit) InFile(at inventory.Position) inventory.Position {
 }
 
 // in returns the documents that stand in a ConfigMap.
-func (e Edit) in(c Carrier) (out []inventory.Document) {
+func (e Edit) in(c Carrier) (out []document.Document) {
 	for _, d := range e.Documents {
 		if strings.HasPrefix(d.Source, carrierSource(c.ObjectReference)+"/") {
 			out = append(out, d)
@@ -102,7 +104,7 @@ func (e Edit) content() string { return hashOf(e.Documents) }
 
 // Written names what stands in the ConfigMaps of an edit, beside whatever files.
 func (e Edit) Written() string {
-	var all []inventory.Document
+	var all []document.Document
 	for _, one := range append([]Edit{e}, e.either...) {
 		for _, c := range one.Carriers {
 			all = append(all, one.in(c)...)
@@ -111,7 +113,7 @@ func (e Edit) Written() string {
 	return hashOf(all)
 }
 
-func hashOf(documents []inventory.Document) string {
+func hashOf(documents []document.Document) string {
 	texts := make([]string, len(documents))
 	for i, d := range documents {
 		texts[i] = string(d.Data)

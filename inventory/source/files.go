@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // Files follows a file or a folder. It looks at the bytes rather than at
@@ -55,19 +55,19 @@ type watched struct {
 }
 
 func (w *watched) look(set func(Edit)) {
-	edit, err := Read(w.path)
+	proposed, err := Read(w.path)
 	if err != nil {
 		w.reportError(err)
 		return
 	}
 	w.failure = ""
-	same := w.once && edit.same(w.last)
+	same := w.once && proposed.same(w.last)
 	switch {
 	case same && !w.handed:
 		w.handed = true
-		set(edit)
+		set(proposed)
 	case !same:
-		w.last, w.once, w.handed = edit, true, false
+		w.last, w.once, w.handed = proposed, true, false
 	}
 }
 
@@ -80,7 +80,7 @@ func (w *watched) reportError(err error) {
 	w.failure = err.Error()
 }
 
-func sameDocument(a, b inventory.Document) bool {
+func sameDocument(a, b document.Document) bool {
 	return a.Source == b.Source && bytes.Equal(a.Data, b.Data)
 }
 
@@ -89,17 +89,17 @@ func sameDocument(a, b inventory.Document) bool {
 // passed over, which includes the folders that a mounted ConfigMap's links lead to. What
 // else may stand in them, [ReadText] says.
 func Read(path string) (Edit, error) {
-	var edit Edit
+	var proposed Edit
 	texts, err := Texts(path, nil)
 	for _, t := range texts {
-		edit.addText(t.Source, t.Data)
+		proposed.addText(t.Source, t.Data)
 	}
-	return edit, err
+	return proposed, err
 }
 
 // Texts are the bytes of the files that [Read] reads, whatever stands in them, and of those of a folder that also names by
 // their path. also may be nil.
-func Texts(path string, also func(file string) bool) ([]inventory.Document, error) {
+func Texts(path string, also func(file string) bool) ([]document.Document, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
@@ -110,7 +110,7 @@ func Texts(path string, also func(file string) bool) ([]inventory.Document, erro
 	return textOfFile(nil, path)
 }
 
-func textsOfFolder(texts []inventory.Document, folder string, also func(string) bool) ([]inventory.Document, error) {
+func textsOfFolder(texts []document.Document, folder string, also func(string) bool) ([]document.Document, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return texts, err
@@ -133,12 +133,12 @@ func textsOfFolder(texts []inventory.Document, folder string, also func(string) 
 	return texts, nil
 }
 
-func textOfFile(texts []inventory.Document, path string) ([]inventory.Document, error) {
+func textOfFile(texts []document.Document, path string) ([]document.Document, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return texts, err
 	}
-	return append(texts, inventory.Document{Source: path, Data: data}), nil
+	return append(texts, document.Document{Source: path, Data: data}), nil
 }
 
 // carries reports whether a file or a key of that name holds a document.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func write(t *testing.T, file, content string) {
@@ -29,16 +29,16 @@ func TestAFolderIsReadWithItsSubfoldersAndWithoutHiddenNames(t *testing.T) {
 	} {
 		write(t, filepath.Join(dir, name), content)
 	}
-	edit, err := Read(dir)
+	proposed, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []inventory.Document{
+	want := []document.Document{
 		{Source: filepath.Join(dir, "a.yml"), Data: []byte("a")},
 		{Source: filepath.Join(dir, "b.yaml"), Data: []byte("b")},
 		{Source: filepath.Join(dir, "racks/r1.json"), Data: []byte("r1")},
 	}
-	if diff := cmp.Diff(want, edit.Documents); diff != "" {
+	if diff := cmp.Diff(want, proposed.Documents); diff != "" {
 		t.Error(diff)
 	}
 	texts, err := Texts(dir, func(file string) bool { return filepath.Ext(file) == ".md" })
@@ -50,9 +50,9 @@ func TestAFolderIsReadWithItsSubfoldersAndWithoutHiddenNames(t *testing.T) {
 func TestAFileIsReadWhateverItsName(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "inventory")
 	write(t, file, "x")
-	edit, err := Read(file)
-	if err != nil || len(edit.Documents) != 1 || edit.Documents[0].Source != file {
-		t.Errorf("%v, %v", edit, err)
+	proposed, err := Read(file)
+	if err != nil || len(proposed.Documents) != 1 || proposed.Documents[0].Source != file {
+		t.Errorf("%v, %v", proposed, err)
 	}
 }
 

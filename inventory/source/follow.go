@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // Followed is the accepted inventory as the machines of one rack need it: what is common, and that
@@ -122,7 +123,7 @@ func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Tri
 	if err != nil || len(docs) == 0 {
 		return nil, err
 	}
-	inv, problems := inventory.ParseAccepted(docs...)
+	inv, problems := document.ParseAccepted(docs...)
 	if problems.Err() != nil {
 		return nil, nil
 	}
@@ -131,7 +132,7 @@ func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Tri
 
 // loadRack reads the slice of a rack that is listed; none where the rack is not. One that is
 // gone is an error: what lists it is then older than what is in force, or somebody deleted it.
-func (s acceptedStore) loadRack(ctx context.Context, common *v1.ConfigMap, rack string) ([]inventory.Document, error) {
+func (s acceptedStore) loadRack(ctx context.Context, common *v1.ConfigMap, rack string) ([]document.Document, error) {
 	if err := checkFormats(common); err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (s acceptedStore) loadRack(ctx context.Context, common *v1.ConfigMap, rack 
 				return nil, err
 			}
 			if slice, ok := sliceIn(parts, rack, n); ok {
-				return []inventory.Document{documentOf(common), slice}, nil
+				return []document.Document{documentOf(common), slice}, nil
 			}
 		}
 		return nil, fmt.Errorf("configmap %s is not there, which configmap %s lists", sliceName(rack, n), AcceptedName)

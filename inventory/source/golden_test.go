@@ -14,6 +14,7 @@ import (
 
 	"plinth.dev/plinth/golden"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // Where the golden files are: what is stored today, where a pool says what older versions do
@@ -31,11 +32,11 @@ var (
 // every key of format 1.
 func storedTwice(t *testing.T, file string) (*inventory.Inventory, map[string]*v1.ConfigMap) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "testdata", file))
+	text, err := os.ReadFile(filepath.Join("..", "inventorytest", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: file, Data: text})
+	inv, problems := document.Load(document.Document{Source: file, Data: text})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +86,8 @@ func TestTheFormatIsThatOfTheInventoryInIt(t *testing.T) {
 		if got := have.parts[AcceptedName].Annotations[inventory.AnnotationFormat]; got != want {
 			t.Errorf("%s is stored as format %s", file, got)
 		}
-		if again, err := s.load(t.Context()); err != nil || !again.inventory.Equal(inv) {
-			t.Errorf("%s: %v, read back\n%s", file, err, again.inventory.FormatAccepted())
+		if again, err := s.load(t.Context()); err != nil || !document.Equal(again.inventory, inv) {
+			t.Errorf("%s: %v, read back\n%s", file, err, document.FormatAccepted(again.inventory))
 		}
 	}
 }
@@ -106,8 +107,8 @@ func TestWhatAnOlderVersionStoredIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(folder, err)
 		}
-		if !have.inventory.Equal(inv) || have.generation != 2 {
-			t.Errorf("%s: generation %d says\n%s", folder, have.generation, have.inventory.FormatAccepted())
+		if !document.Equal(have.inventory, inv) || have.generation != 2 {
+			t.Errorf("%s: generation %d says\n%s", folder, have.generation, document.FormatAccepted(have.inventory))
 		}
 		agentsHave(t, client, inv)
 		client.ClearActions()
@@ -138,7 +139,7 @@ func TestHalfOfAnEditOfVersion01IsNotTakenUp(t *testing.T) {
 		chain := client.ReactionChain
 		dying(client, writes)
 		first := reconcilerOf(client)
-		e := edit(layout(map[string]string{"r0": "b", "r1": "c a d"}))
+		e := proposed(layout(map[string]string{"r0": "b", "r1": "c a d"}))
 		first.Enforce = func(inv *inventory.Inventory) {
 			if got := place(inv); got["b"] != blocks["b"] || got["c"] != blocks["c"] || got["a"] != blocks["a"] && got["a"] != "r1 [10.244.0.0/24]" {
 				t.Errorf("%d writes: in force is %v", writes, got)

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // layout is an inventory with these machines in its racks.
@@ -111,8 +112,8 @@ func TestALeaderThatDiesAfterAnyWriteLeavesOneGenerationForAll(t *testing.T) {
 func diesAfter(t *testing.T, writes int, before, after map[string]string) (all bool) {
 	t.Logf("the leader dies after %d writes", writes)
 	ctx, client := t.Context(), fake.NewClientset()
-	first, was, is := reconcilerOf(client), edit(layout(before)), edit(layout(after))
-	for _, e := range []Edit{edit(layout(map[string]string{"r0": "a", "r1": "c b"})), was} {
+	first, was, is := reconcilerOf(client), proposed(layout(before)), proposed(layout(after))
+	for _, e := range []Edit{proposed(layout(map[string]string{"r0": "a", "r1": "c b"})), was} {
 		first.edit, first.decided = &e, false
 		if err := first.step(ctx); err != nil {
 			t.Fatal(err)
@@ -133,7 +134,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !left.Equal(inForce) && !left.Equal(next) {
+	if !document.Equal(left, inForce) && !document.Equal(left, next) {
 		t.Errorf("in force is %v, which nobody accepted", place(left))
 	}
 	agentsHave(t, client, left)
@@ -143,12 +144,12 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	if err := second.step(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if !second.have.inventory.Equal(left) {
+	if !document.Equal(second.have.inventory, left) {
 		t.Errorf("the next leader has %v, want %v", place(second.have.inventory), place(left))
 	}
 	checkOlder(t, client, left, left)
 	for _, text := range []string{layout(after), layout(map[string]string{"r0": "a b c f", "r1": "d"})} {
-		e := edit(text)
+		e := proposed(text)
 		second.edit, second.decided = &e, false
 		if err := second.step(ctx); err != nil {
 			t.Fatal(err)
@@ -156,7 +157,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 		keptBlocks(t, inForce, second.have.inventory)
 	}
 	stored, err := Accepted(ctx, client, namespace)
-	if err != nil || !stored.Equal(second.have.inventory) {
+	if err != nil || !document.Equal(stored, second.have.inventory) {
 		t.Errorf("stored is %v (%v), in force %v", place(stored), err, place(second.have.inventory))
 	}
 	checkKept(t, second.have)
@@ -193,7 +194,7 @@ func checkOlder(t *testing.T, client *fake.Clientset, inForce, before *inventory
 	}
 	for rack, n := range listed(have.parts[AcceptedName], keyRacks) {
 		slice := have.parts[AcceptedName+"-"+rack]
-		switch want := string(inForce.Slice(rack).FormatAccepted()); {
+		switch want := string(document.FormatAccepted(inForce.Slice(rack))); {
 		case slice != nil && slice.Annotations[AnnotationGeneration] == fmt.Sprint(n):
 			if slice.Data[keyInventory] != want {
 				t.Errorf("version 0.1 takes for rack %s\n%s\nwant\n%s", rack, slice.Data[keyInventory], want)
@@ -265,7 +266,7 @@ func TestWhatAnAgentIsGivenIsOfOneGenerationThoughAnEditFailedHalfWay(t *testing
 	ctx, client := t.Context(), fake.NewClientset()
 	k := reconcilerOf(client)
 	step := func(racks map[string]string) error {
-		e := edit(layout(racks))
+		e := proposed(layout(racks))
 		k.edit, k.decided = &e, false
 		return k.step(ctx)
 	}
@@ -324,14 +325,14 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 	limited(client)
 	k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 	k.Recorder = events
-	small := edit(wide(10))
+	small := proposed(wide(10))
 	k.edit = &small
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
 	<-events.Events
 	client.ClearActions()
-	large := edit(wide(9000))
+	large := proposed(wide(9000))
 	k.edit, k.decided = &large, false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
@@ -366,7 +367,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 	now := clocked(k)
 	k.Recorder = events
-	good := edit(layout(map[string]string{"r0": "a", "r1": "b"}))
+	good := proposed(layout(map[string]string{"r0": "a", "r1": "b"}))
 	k.edit = &good
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
@@ -376,7 +377,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	client.PrependReactor("create", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		return nameOf(a) == sliceName("r1", 2), nil, errors.New("a policy says no")
 	})
-	next := edit(layout(map[string]string{"r0": "a c", "r1": "b d"}))
+	next := proposed(layout(map[string]string{"r0": "a c", "r1": "b d"}))
 	k.edit, k.decided = &next, false
 	for range 3 {
 		if err := k.step(ctx); err == nil {
@@ -411,7 +412,7 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k := reconcilerOf(client)
 	now := clocked(k)
-	good := edit(layout(map[string]string{"r0": "a", "r1": "b"}))
+	good := proposed(layout(map[string]string{"r0": "a", "r1": "b"}))
 	k.edit = &good
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
@@ -458,7 +459,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, client := t.Context(), fake.NewClientset()
 			k, events := reconcilerOf(client), record.NewFakeRecorder(100)
-			good := edit(text("a"))
+			good := proposed(text("a"))
 			k.edit = &good
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
@@ -469,7 +470,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 				conflicts--
 				return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource("configmaps"), AcceptedName, errors.New("it was modified"))
 			})
-			next := edit(text("b"))
+			next := proposed(text("b"))
 			k.edit, k.decided = &next, false
 			if err := k.step(ctx); (err == nil) != (c.ready == "true") {
 				t.Fatal(err)

@@ -20,7 +20,7 @@ func taken(t *testing.T, client *fake.Clientset, lease string, texts ...string) 
 	k := reconcilerOf(client)
 	k.Lease = lease
 	for _, text := range texts {
-		e := edit(text)
+		e := proposed(text)
 		k.edit, k.decided = &e, false
 		if err := k.step(t.Context()); err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestWhatIsStoredNamesTheLeaseOfItsWriter(t *testing.T) {
 	if got := annotations(t, client)[AnnotationLease]; got != "plinth" {
 		t.Errorf("at first it names %q", got)
 	}
-	next := edit(text("b"))
+	next := proposed(text("b"))
 	k.edit, k.decided = &next, false
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestOneWhoseLeaseCountsNoMoreEnds(t *testing.T) {
 			client := fake.NewClientset()
 			k, enforced, ended := reconcilerOf(client), 0, 0
 			k.Lease, k.Enforce, k.Overtaken = "plinth", func(*inventory.Inventory) { enforced++ }, func() { ended++ }
-			mine := edit(text("b"))
+			mine := proposed(text("b"))
 			k.edit = &mine
 			other := fake.NewClientset()
 			taken(t, other, DefaultLease, text("a"))
@@ -115,7 +115,7 @@ func TestWhatIsStoredNamesTheProgramThatIsNotCalledAsPlinths(t *testing.T) {
 	for i, program := range []string{"", "ccm", "", "other"} {
 		k := reconcilerOf(client)
 		k.Lease, k.Program = "plinth", program
-		e := edit(text("abcd"[i : i+1]))
+		e := proposed(text("abcd"[i : i+1]))
 		k.edit = &e
 		if err := k.step(t.Context()); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // ReadText reads a file or stream of that name ("-" for the standard input), in which
@@ -21,9 +22,9 @@ import (
 // Documents of other kinds, and kustomize's own file, are passed over. What may have been
 // meant for an inventory never is.
 func ReadText(name string, data []byte) Edit {
-	var edit Edit
-	edit.addText(name, data)
-	return edit
+	var proposed Edit
+	proposed.addText(name, data)
+	return proposed
 }
 
 func (e *Edit) addText(name string, data []byte) {
@@ -39,7 +40,7 @@ func (e *Edit) addText(name string, data []byte) {
 		kept = append(kept, text...)
 		mixed.line += bytes.Count(text, []byte("\n"))
 	}
-	e.Documents = append(e.Documents, inventory.Document{Source: name, Data: kept})
+	e.Documents = append(e.Documents, document.Document{Source: name, Data: kept})
 	e.Documents = append(e.Documents, mixed.keys...)
 }
 
@@ -67,7 +68,7 @@ type mixed struct {
 	name string
 	line int // of the file, before the document
 	edit *Edit
-	keys []inventory.Document // of ConfigMaps
+	keys []document.Document // of ConfigMaps
 }
 
 // takes reports whether a document is no inventory. Of ConfigMaps it takes the keys.
@@ -127,7 +128,7 @@ func mayBeInventory(root *yaml.Node) bool {
 func (m *mixed) configMap(root *yaml.Node, text []byte) bool {
 	metadata := valueAt(root, "metadata")
 	label := valueAt(valueAt(metadata, "labels"), LabelInventory)
-	var keys []inventory.Document
+	var keys []document.Document
 	var others []string
 	for _, section := range []string{"data", "binaryData"} {
 		for key, value := range pairsOf(valueAt(root, section)) {
@@ -173,13 +174,13 @@ func (m *mixed) source(metadata, key *yaml.Node) string {
 }
 
 // key makes a document of a key.
-func (m *mixed) key(metadata, key, value *yaml.Node, data, text []byte) inventory.Document {
+func (m *mixed) key(metadata, key, value *yaml.Node, data, text []byte) document.Document {
 	source := m.source(metadata, key)
 	if m.edit.parts == nil {
 		m.edit.parts = map[string]inventory.Position{}
 	}
 	m.edit.parts[source] = m.begin(key, value, text)
-	return inventory.Document{Source: source, Data: data}
+	return document.Document{Source: source, Data: data}
 }
 
 // begin is where in the file a key's text begins: in a literal block below its key, and
@@ -216,7 +217,7 @@ func (m *mixed) refuse(at *yaml.Node, p inventory.Problem) {
 }
 
 // inventoryIn is the name of the first inventory in the documents; empty where none is.
-func inventoryIn(docs []inventory.Document) string {
+func inventoryIn(docs []document.Document) string {
 	for _, d := range docs {
 		for _, text := range yamlDocuments(d.Data) {
 			if root, ok := rootOf(text); ok && textAt(root, "kind") == inventory.Kind {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // rendered is what kustomize prints of a folder: an inventory's ConfigMap among others.
@@ -44,7 +45,7 @@ spec: {template: {}}
 
 func parsed(t *testing.T, e Edit) (*inventory.Inventory, string) {
 	t.Helper()
-	inv, problems := inventory.Parse(e.Documents...)
+	inv, problems := document.Parse(e.Documents...)
 	return inv, append(e.Problems, problems...).String()
 }
 
@@ -75,7 +76,7 @@ func TestAProblemInAConfigMapNamesItAndItsKey(t *testing.T) {
 		"deploy/a.yaml": "deploy/a.yaml#configmap/kube-system/inventory/home.yaml",
 	} {
 		e := ReadText(name, []byte(bad))
-		_, problems := inventory.Parse(e.Documents...)
+		_, problems := document.Parse(e.Documents...)
 		if len(problems) != 1 || problems[0].Source != source || problems[0].Line != 7 || problems[0].Column != 35 {
 			t.Errorf("%s: got %v", name, problems)
 			continue
@@ -107,7 +108,7 @@ func TestPlacesInABlockAreTrueWhateverItsIndentation(t *testing.T) {
 		block := c.indent + strings.ReplaceAll(strings.TrimSuffix(c.text, "\n"), "\n", "\n"+c.indent)
 		whole := before + c.header + "\n" + strings.ReplaceAll(block, c.indent+"\n", "\n") + "\n"
 		e := ReadText("-", []byte(whole))
-		_, problems := inventory.Parse(e.Documents...)
+		_, problems := document.Parse(e.Documents...)
 		if len(problems) != 1 {
 			t.Errorf("%s: got %v", name, problems)
 			continue
@@ -141,7 +142,7 @@ func TestWhatIsPassedOverIsKnown(t *testing.T) {
 func TestTheOtherPlacesOfAMixedFileStayWhereTheyAre(t *testing.T) {
 	text := "kind: Deployment\napiVersion: apps/v1\n---\napiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: home}\nspec: {bpg: {}}\n---\nkind: Service\napiVersion: v1\n"
 	e := ReadText("all.yaml", []byte(text))
-	_, problems := inventory.Parse(e.Documents...)
+	_, problems := document.Parse(e.Documents...)
 	if len(problems) != 1 || problems[0].Position().String() != "all.yaml:7:8" || e.InFile(problems[0].Position()) != problems[0].Position() {
 		t.Errorf("got %v", problems)
 	}
@@ -234,8 +235,8 @@ func TestTheControllersFolderIsReadAlike(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "all.yaml"), rendered)
 	write(t, filepath.Join(dir, "kustomization.yaml"), "resources: [all.yaml]\n")
-	edit := nextEdit(t, followed(t, dir))
-	if inv, problems := parsed(t, edit); inv == nil || problems != "" || inv.Region != "here" {
+	proposed := nextEdit(t, followed(t, dir))
+	if inv, problems := parsed(t, proposed); inv == nil || problems != "" || inv.Region != "here" {
 		t.Errorf("got %v\n%s", inv, problems)
 	}
 }
@@ -269,7 +270,7 @@ func FuzzReadText(f *testing.F) {
 		for _, other := range []string{"\r", "\u0085", "\u2028", "\u2029"} {
 			breaks += strings.Count(text, other)
 		}
-		_, problems := inventory.Parse(e.Documents...)
+		_, problems := document.Parse(e.Documents...)
 		for _, p := range append(e.Problems, problems...) {
 			if at := e.InFile(p.Position()); at.Source != "a.yaml" && at.Source != "" || at.Line > breaks+1 && p.Code != inventory.BadYAML {
 				t.Errorf("%v stands at %v, and there are %d lines", p, at, breaks)

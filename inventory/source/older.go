@@ -9,7 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // Version 0.1 changed each rack's slice in place, before the common ConfigMap made its
@@ -41,14 +41,14 @@ func copyOf(rack string, slice *v1.ConfigMap) *v1.ConfigMap {
 }
 
 // inPlace returns what a slice says of a generation that version 0.1 changed in place.
-func inPlace(slice *v1.ConfigMap, generation int64) (inventory.Document, bool) {
+func inPlace(slice *v1.ConfigMap, generation int64) (document.Document, bool) {
 	switch {
 	case slice == nil:
-		return inventory.Document{}, false
+		return document.Document{}, false
 	case generationOf(slice) == generation:
 		return documentOf(slice), true
 	case slice.Annotations[annotationPrevious] != strconv.FormatInt(generation, 10):
-		return inventory.Document{}, false
+		return document.Document{}, false
 	}
 	doc := documentOf(slice)
 	r, err := gzip.NewReader(bytes.NewReader(slice.BinaryData[keyPreviousText]))

@@ -33,7 +33,7 @@ func oneStored(t *testing.T) (*fake.Clientset, *Reconciler, *clock) {
 	t.Helper()
 	client := fake.NewClientset()
 	k := reconcilerOf(client)
-	now, e := clocked(k), edit(text("a"))
+	now, e := clocked(k), proposed(text("a"))
 	k.edit = &e
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 	k := reconcilerOf(client)
 	k.Log = slog.New(slog.NewTextHandler(&log, nil))
 	now := clocked(k)
-	good := edit(text("a"))
+	good := proposed(text("a"))
 	k.edit = &good
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 		tried = append(tried, int(now.now.Sub(began).Seconds()))
 		return true, nil, errors.New("a policy says no")
 	})
-	next := edit(text("b"))
+	next := proposed(text("b"))
 	k.edit, k.decided = &next, false
 	for range 600 {
 		err := k.step(ctx)
@@ -84,7 +84,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 
 	t.Log("another edit is stored at once")
 	client.ReactionChain = chain
-	other := edit(text("c"))
+	other := proposed(text("c"))
 	k.edit, k.decided = &other, false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"pgregory.net/rapid"
+
+	"plinth.dev/plinth/inventory/document"
 )
 
 // storesAccepted reports whether something was written of what is accepted.
@@ -21,7 +23,7 @@ func TestAMachineThatIsRenamedIsStoredOnce(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k := reconcilerOf(client)
 	for generation, name := range []string{"name: w0", "name: w9", "name: w0"} {
-		e := edit(strings.Replace(text("a"), "name: w0", name, 1))
+		e := proposed(strings.Replace(text("a"), "name: w0", name, 1))
 		k.edit, k.decided = &e, false
 		if err := k.step(ctx); err != nil {
 			t.Fatal(err)
@@ -39,7 +41,7 @@ func TestAMachineThatIsRenamedIsStoredOnce(t *testing.T) {
 		checkStatus(t, client, "true", []string{"1", "2", "3"}[generation], "")
 		agentsHave(t, client, k.have.inventory)
 		other := reconcilerOf(client)
-		if err := other.step(ctx); err != nil || !other.have.inventory.Equal(k.have.inventory) {
+		if err := other.step(ctx); err != nil || !document.Equal(other.have.inventory, k.have.inventory) {
 			t.Errorf("%s: the next leader has %v (%v)", name, place(other.have.inventory), err)
 		}
 	}
@@ -50,7 +52,7 @@ func TestWhatAnEarlierVersionStoredOfARenamedMachineIsStoredAnew(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k := reconcilerOf(client)
 	for _, name := range []string{"name: w0", "name: w9, id: w9"} {
-		e := edit(strings.Replace(text("a"), "name: w0", name, 1))
+		e := proposed(strings.Replace(text("a"), "name: w0", name, 1))
 		k.edit, k.decided = &e, false
 		if err := k.step(ctx); err != nil {
 			t.Fatal(err)
@@ -86,7 +88,7 @@ func TestWhatAnEarlierVersionStoredOfARenamedMachineIsStoredAnew(t *testing.T) {
 func TestWhatWouldNotBeReadBackIsRefusedBeforeTheFirstWrite(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	k := reconcilerOf(client)
-	first := edit(layout(map[string]string{"r0": "a b"}))
+	first := proposed(layout(map[string]string{"r0": "a b"}))
 	k.edit = &first
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
@@ -98,7 +100,7 @@ func TestWhatWouldNotBeReadBackIsRefusedBeforeTheFirstWrite(t *testing.T) {
 	spoilt.Racks[0].Machines[1].Reason = "two\nlines"
 	k.have.inventory, k.have.stored = &spoilt, &spoilt
 	client.ClearActions()
-	next := edit(layout(map[string]string{"r0": "a c"})) // b is held
+	next := proposed(layout(map[string]string{"r0": "a c"})) // b is held
 	k.edit, k.decided = &next, false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
@@ -114,7 +116,7 @@ func TestWhatWouldNotBeReadBackIsRefusedBeforeTheFirstWrite(t *testing.T) {
 		t.Errorf("what is in force is stored again: %v, %v", written(client), err)
 	}
 	k.have = good
-	if k.step(ctx) != nil || !k.have.inventory.Equal(good.inventory) {
+	if k.step(ctx) != nil || !document.Equal(k.have.inventory, good.inventory) {
 		t.Error("what was in force is not any more")
 	}
 }
@@ -153,7 +155,7 @@ func TestWhatIsStoredReadsBackWhateverIsEditedAndWhoeverDies(t *testing.T) {
 		ctx, client := t.Context(), fake.NewClientset()
 		k := reconcilerOf(client)
 		for range 3 {
-			e := edit(drawLayout(rt))
+			e := proposed(drawLayout(rt))
 			before := k.have.inventory
 			after, _ := admit(e, before)
 			chain := client.ReactionChain
@@ -165,7 +167,7 @@ func TestWhatIsStoredReadsBackWhateverIsEditedAndWhoeverDies(t *testing.T) {
 			if err != nil {
 				rt.Fatalf("what is stored cannot be read: %v\nafter\n%s", err, e.Documents[0].Data)
 			}
-			if left != nil && !left.Equal(before) && !left.Equal(after) {
+			if left != nil && !document.Equal(left, before) && !document.Equal(left, after) {
 				rt.Fatalf("in force is %v, which nobody accepted", place(left))
 			}
 			k = reconcilerOf(client)
@@ -178,7 +180,7 @@ func TestWhatIsStoredReadsBackWhateverIsEditedAndWhoeverDies(t *testing.T) {
 			if err := k.step(ctx); err != nil || storesAccepted(client) {
 				rt.Fatalf("written again is %v (%v)\nafter\n%s", written(client), err, e.Documents[0].Data)
 			}
-			if left, err = Accepted(ctx, client, namespace); err != nil || !left.Equal(k.have.inventory) {
+			if left, err = Accepted(ctx, client, namespace); err != nil || !document.Equal(left, k.have.inventory) {
 				rt.Fatalf("stored is %v (%v), in force %v", place(left), err, place(k.have.inventory))
 			}
 		}

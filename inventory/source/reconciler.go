@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // Recorder records Events on the ConfigMaps that people edit.
@@ -44,7 +46,7 @@ type Reconciler struct {
 	Enforce func(*inventory.Inventory)
 	// ClusterLosses returns what after takes from the cluster that it has under before: VIPs in use, Nodes' machines,
 	// ways between pods, addresses; an error where it cannot be told now. nil: nobody is asked.
-	ClusterLosses func(ctx context.Context, before, after *inventory.Inventory) (inventory.Losses, error)
+	ClusterLosses func(ctx context.Context, before, after *inventory.Inventory) (edit.Losses, error)
 	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
 	// Ready. nil: new terms of sessions are not tried.
 	Agents func(context.Context) (map[string]Agent, error)
@@ -107,9 +109,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 				return err
 			}
 			continue
-		case edit := <-edits:
-			if r.edit == nil || !r.edit.same(edit) {
-				r.edit, r.decided = &edit, false
+		case proposed := <-edits:
+			if r.edit == nil || !r.edit.same(proposed) {
+				r.edit, r.decided = &proposed, false
 			}
 		case <-stored:
 			r.loaded = false
@@ -192,13 +194,13 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	}
 	before, undecided := r.have.generation, r.edit != nil && !r.decided
 	want, said, waits := r.have.inventory, verdict{}, error(nil)
-	var edit Edit
+	var proposed Edit
 	if undecided {
-		edit = r.edit.chosen(r.have.inventory)
-		want, said, waits = r.decide(ctx, edit)
+		proposed = r.edit.chosen(r.have.inventory)
+		want, said, waits = r.decide(ctx, proposed)
 	}
 	if undecided && waits == nil {
-		want, said, waits = r.tryOut(ctx, edit, want, said)
+		want, said, waits = r.tryOut(ctx, proposed, want, said)
 	}
 	if r.spoilt != nil && want == r.have.inventory {
 		return r.waitForMend(ctx, said, undecided, waits)
@@ -217,7 +219,7 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 	case waits != nil:
 		err = errors.Join(waits, r.reportNotReady(ctx, waits, "", nil))
 	case undecided:
-		err = r.report(ctx, result{edit: edit, verdict: said, changed: r.have.generation != before})
+		err = r.report(ctx, result{edit: proposed, verdict: said, changed: r.have.generation != before})
 		r.decided = err == nil
 	default:
 		err = r.reportStored(ctx)
@@ -246,7 +248,7 @@ func (r *Reconciler) reload(ctx context.Context) error {
 	switch {
 	case err != nil && !knows:
 		r.spoilt = err
-		if !r.have.inventory.Equal(mine.inventory) {
+		if !document.Equal(r.have.inventory, mine.inventory) {
 			r.enforce("what can be read of the accepted inventory is in force")
 		}
 	case !knows || err == nil && found.inventory != nil && found.generation > mine.generation:
@@ -309,7 +311,7 @@ func (r *Reconciler) save(ctx context.Context, want *inventory.Inventory, first 
 	if !slices.ContainsFunc(parts, r.have.lacks) {
 		return r.have.with(want), nil
 	}
-	sum := sha256.Sum256(want.FormatAccepted())
+	sum := sha256.Sum256(document.FormatAccepted(want))
 	content, now := hex.EncodeToString(sum[:]), r.now()
 	if err := r.saves.hold(content, now); err != nil {
 		return r.have, err

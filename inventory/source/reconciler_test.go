@@ -13,10 +13,11 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
-	good, other, broken := edit(text("a")), edit(text("b")), edit(strings.Replace(text("a"), "zone:", "zonne:", 1))
+	good, other, broken := proposed(text("a")), proposed(text("b")), proposed(strings.Replace(text("a"), "zone:", "zonne:", 1))
 	steps := []struct {
 		what       string
 		edit       Edit
@@ -28,7 +29,7 @@ func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
 		{"the first", good, 1, 1, 0, 1},
 		{"the same once more", good, 1, 1, 0, 1},
 		{"a mistake", broken, 1, 0, 1, 1},
-		{"another mistake", edit("{"), 1, 0, 2, 1},
+		{"another mistake", proposed("{"), 1, 0, 2, 1},
 		{"back to the first", good, 1, 1, 2, 1},
 		{"another zone", other, 2, 1, 2, 2},
 	}
@@ -60,8 +61,8 @@ func TestTheMetricsOfTheInventoryAreWellNamed(t *testing.T) {
 	}
 }
 
-func edit(text string) Edit {
-	return Edit{Documents: []inventory.Document{{Source: "dc1.yaml", Data: []byte(text)}}}
+func proposed(text string) Edit {
+	return Edit{Documents: []document.Document{{Source: "dc1.yaml", Data: []byte(text)}}}
 }
 
 func reconcilerOf(client kubernetes.Interface) *Reconciler {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // PreviousName is the ConfigMap that has [AcceptedName] as it was in the generation before. It is read where
@@ -90,7 +91,7 @@ func (a accepted) remains() (inv *inventory.Inventory, whole bool) {
 		if n := generationOf(cm); until > 0 && n > until && !lists[cm.Name] {
 			continue // it is of an edit that was not taken up
 		}
-		if part, _ := inventory.ParseAccepted(documentOf(cm)); part != nil {
+		if part, _ := document.ParseAccepted(documentOf(cm)); part != nil {
 			parts = append(parts, part)
 		}
 	}
@@ -107,13 +108,13 @@ func (a accepted) commonThatRemains() (common *inventory.Inventory, until int64)
 		if cm == nil || checkText(cm) != nil {
 			return nil
 		}
-		inv, _ := inventory.ParseAccepted(documentOf(cm))
+		inv, _ := document.ParseAccepted(documentOf(cm))
 		return inv
 	}
 	now, before := a.parts[AcceptedName], a.parts[PreviousName]
 	if before != nil {
 		then := map[string]string{inventory.AnnotationFormat: cmp.Or(before.Annotations[annotationFormatThen], "1")}
-		if inventory.CheckFormat("", then, inventory.ReadsFormat) != nil {
+		if inventory.CheckFormat("", then, document.ReadsFormat) != nil {
 			before = nil
 		}
 	}

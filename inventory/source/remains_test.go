@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // pooled is [layout] with a pool whose name tells editions apart.
@@ -82,8 +83,8 @@ func twoGenerations(t *testing.T, client *fake.Clientset) (k *Reconciler, now Ed
 	t.Helper()
 	k = reconcilerOf(client)
 	for _, text := range []string{pooled("old", map[string]string{"r0": "a b", "r1": "c"}), pooled("new", map[string]string{"r0": "a", "r1": "c d"})} {
-		take(t, k, edit(text))
-		now = edit(text)
+		take(t, k, proposed(text))
+		now = proposed(text)
 	}
 	return k, now
 }
@@ -101,7 +102,7 @@ func TestWhatIsSpoiltIsStoredAgainByWhoKnowsIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			left, err := Accepted(ctx, client, namespace)
-			if err != nil || !left.Equal(inForce) {
+			if err != nil || !document.Equal(left, inForce) {
 				t.Errorf("stored is %v (%v)", place(left), err)
 			}
 			checkStatus(t, client, "true", "3", "")
@@ -130,7 +131,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 			k := reconcilerOf(client)
 			var has *inventory.Inventory
 			k.Enforce = func(inv *inventory.Inventory) { has = inv }
-			wrong := edit(strings.Replace(string(whole.Documents[0].Data), "pools:", "poools:", 1))
+			wrong := proposed(strings.Replace(string(whole.Documents[0].Data), "pools:", "poools:", 1))
 			for range 3 {
 				if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 					t.Fatalf("its error is %v", err)
@@ -154,7 +155,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 			if k.Current(ctx) == nil {
 				t.Error("a Node may be deleted by what is in force here")
 			}
-			if left, err := Accepted(ctx, client, namespace); !errors.Is(err, ErrUnreadable) || !left.Equal(has) {
+			if left, err := Accepted(ctx, client, namespace); !errors.Is(err, ErrUnreadable) || !document.Equal(left, has) {
 				t.Errorf("others read %v (%v), want what is in force here", left, err)
 			}
 
@@ -171,7 +172,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 func checkMended(t *testing.T, k *Reconciler, client *fake.Clientset, was *inventory.Inventory) {
 	t.Helper()
 	left, err := Accepted(t.Context(), client, namespace)
-	if err != nil || !left.Equal(k.have.inventory) {
+	if err != nil || !document.Equal(left, k.have.inventory) {
 		t.Fatalf("stored is %v (%v)", place(left), err)
 	}
 	if !maps.Equal(place(left), place(was)) || len(left.Pools) != 1 || left.Pools[0].Name != "new" {
@@ -211,7 +212,7 @@ func TestWhatIsSpoiltIsAsBeforeOnceItIsRestored(t *testing.T) {
 			first, _ := twoGenerations(t, client)
 			was := first.have.parts
 			spoil(spoiler{t, client})
-			k, wrong := reconcilerOf(client), edit("{")
+			k, wrong := reconcilerOf(client), proposed("{")
 			k.edit = &wrong
 			if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 				t.Fatalf("its error is %v", err)
@@ -220,7 +221,7 @@ func TestWhatIsSpoiltIsAsBeforeOnceItIsRestored(t *testing.T) {
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if !k.have.inventory.Equal(first.have.inventory) || k.have.generation != 2 {
+			if !document.Equal(k.have.inventory, first.have.inventory) || k.have.generation != 2 {
 				t.Errorf("in force is generation %d, %v", k.have.generation, place(k.have.inventory))
 			}
 			checkStatus(t, client, "false", "2", "P01")
@@ -247,7 +248,7 @@ func TestWhatIsDeletedToBeginAnewIsBegunAnew(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
 	first, now := twoGenerations(t, client)
 	spoiling["it is gone"](spoiler{t, client})
-	k, wrong := reconcilerOf(client), edit("{")
+	k, wrong := reconcilerOf(client), proposed("{")
 	k.edit = &wrong
 	if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 		t.Fatalf("its error is %v", err)
@@ -277,7 +278,7 @@ func TestPodCIDRsThatNodesHaveAreNotGivenToOthersThoughNothingCanBeRead(t *testi
 	for name := range first.have.parts {
 		s.set(name, keyInventory, "{")
 	}
-	k, next := reconcilerOf(client), edit(pooled("new", map[string]string{"r0": "a e", "r1": "c d"})) // e is new
+	k, next := reconcilerOf(client), proposed(pooled("new", map[string]string{"r0": "a e", "r1": "c d"})) // e is new
 	k.edit = &next
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)

@@ -15,10 +15,11 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // newerFormat is one that this program does not read.
-var newerFormat = strconv.Itoa(inventory.ReadsFormat + 1)
+var newerFormat = strconv.Itoa(document.ReadsFormat + 1)
 
 // number has an accepted ConfigMap bear that number of the format.
 func number(t *testing.T, client *fake.Clientset, name, format string) {
@@ -56,7 +57,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 		for _, leads := range []bool{true, false} {
 			t.Run(name+map[bool]string{true: ", leading", false: ", coming to lead"}[leads], func(t *testing.T) {
 				ctx, client := t.Context(), fake.NewClientset()
-				k, first, other := reconcilerOf(client), edit(layout(map[string]string{"r0": "a", "r1": "b"})), edit(layout(map[string]string{"r0": "a", "r2": "b"}))
+				k, first, other := reconcilerOf(client), proposed(layout(map[string]string{"r0": "a", "r1": "b"})), proposed(layout(map[string]string{"r0": "a", "r2": "b"}))
 				k.edit = &first
 				if err := k.step(ctx); err != nil {
 					t.Fatal(err)
@@ -117,7 +118,7 @@ func TestWhatANewerVersionStoredIsKept(t *testing.T) {
 // TestAStatusIsAsItWasOnceWhatANewerVersionStoredIsSetBack: no edit comes meanwhile.
 func TestAStatusIsAsItWasOnceWhatANewerVersionStoredIsSetBack(t *testing.T) {
 	ctx, client := t.Context(), fake.NewClientset()
-	k, e := reconcilerOf(client), edit(layout(map[string]string{"r0": "a"}))
+	k, e := reconcilerOf(client), proposed(layout(map[string]string{"r0": "a"}))
 	k.edit = &e
 	for _, s := range []struct{ format, ready string }{{"", "true"}, {"7", "false"}, {"1", "true"}} {
 		if s.format != "" {

@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // maxStored is how many bytes of values the API server lets a ConfigMap have.
@@ -18,7 +20,7 @@ const maxStored = v1.MaxSecretSize
 // did not change keeps its slice, and an inventory that did not change all that is stored,
 // however another version spelt it.
 func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
-	unchanged := inv == have.stored || inv.Equal(have.stored)
+	unchanged := inv == have.stored || document.Equal(inv, have.stored)
 	old, generation := have.parts[AcceptedName], have.generation+1
 	was := map[string]int64{}
 	for rack, n := range listed(old, keyRacks) {
@@ -30,7 +32,7 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 		slice, ok := sliceIn(have.parts, rack.Name, n)
 		text := slice.Data
 		if !unchanged {
-			text = inv.Slice(rack.Name).FormatAccepted()
+			text = document.FormatAccepted(inv.Slice(rack.Name))
 		}
 		if !ok || !bytes.Equal(slice.Data, text) {
 			n = have.free(rack.Name, generation, text)
@@ -43,13 +45,13 @@ func render(inv *inventory.Inventory, have accepted) (parts []*v1.ConfigMap) {
 	if unchanged {
 		return append(parts, old)
 	}
-	common := part(inv.Name, AcceptedName, inv.Common().FormatAccepted(), generation)
-	common.Annotations[inventory.AnnotationFormat] = strconv.Itoa(inv.StoredFormat())
+	common := part(inv.Name, AcceptedName, document.FormatAccepted(inv.Common()), generation)
+	common.Annotations[inventory.AnnotationFormat] = strconv.Itoa(document.StoredFormat(inv))
 	common.Data[keyRacks] = racks.String()
 	if old != nil {
 		common.Data[keyPrevious] = old.Data[keyRacks]
-		if leave := old.Annotations[inventory.AnnotationAllow]; leave != "" {
-			common.Annotations[inventory.AnnotationAllow] = leave
+		if leave := old.Annotations[edit.AnnotationAllow]; leave != "" {
+			common.Annotations[edit.AnnotationAllow] = leave
 		}
 	}
 	return append(parts, common)
@@ -64,15 +66,15 @@ func part(inventoryName, name string, text []byte, generation int64) *v1.ConfigM
 }
 
 // sliceIn returns what a generation says of a rack; false: nothing there does.
-func sliceIn(parts map[string]*v1.ConfigMap, rack string, generation int64) (inventory.Document, bool) {
+func sliceIn(parts map[string]*v1.ConfigMap, rack string, generation int64) (document.Document, bool) {
 	if slice, ok := parts[sliceName(rack, generation)]; ok {
 		return documentOf(slice), true
 	}
 	return inPlace(parts[copyName(rack)], generation)
 }
 
-func documentOf(cm *v1.ConfigMap) inventory.Document {
-	return inventory.Document{Source: documentSource(cm, keyInventory), Data: []byte(cm.Data[keyInventory])}
+func documentOf(cm *v1.ConfigMap) document.Document {
+	return document.Document{Source: documentSource(cm, keyInventory), Data: []byte(cm.Data[keyInventory])}
 }
 
 // generationOf is 0 where the annotation is missing or was tampered with.
@@ -125,14 +127,14 @@ func notStorable(inv *inventory.Inventory, have accepted) inventory.Problems {
 // notReadBack is the problem of an inventory that these ConfigMaps would not give back; none where that is
 // stored already, or what is there is kept.
 func notReadBack(inv *inventory.Inventory, have accepted, parts []*v1.ConfigMap) inventory.Problems {
-	if inv == have.stored || inv.Equal(have.stored) {
+	if inv == have.stored || document.Equal(inv, have.stored) {
 		return nil
 	}
-	var docs []inventory.Document
+	var docs []document.Document
 	for _, part := range parts {
 		docs = append(docs, documentOf(part))
 	}
-	return inv.ReadsBack(docs...)
+	return document.ReadsBack(inv, docs...)
 }
 
 func tooLarge(inv *inventory.Inventory, parts []*v1.ConfigMap) (problems inventory.Problems) {
@@ -144,9 +146,9 @@ func tooLarge(inv *inventory.Inventory, parts []*v1.ConfigMap) (problems invento
 		switch {
 		case n <= maxStored:
 		case i < len(inv.Racks):
-			problems = append(problems, inventory.TooLargeRack(inv.Racks[i].Name, len(inv.Racks[i].Machines), n, maxStored))
+			problems = append(problems, edit.TooLargeRack(inv.Racks[i].Name, len(inv.Racks[i].Machines), n, maxStored))
 		default:
-			problems = append(problems, inventory.TooLargeCommon(n, maxStored))
+			problems = append(problems, edit.TooLargeCommon(n, maxStored))
 		}
 	}
 	return problems

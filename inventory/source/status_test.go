@@ -100,7 +100,7 @@ func TestCopiesThatArePassedOverAreNamed(t *testing.T) {
 func TestLeaveToRemoveThatIsLeftBehindIsWarnedOf(t *testing.T) {
 	k := reconcilerOf(fake.NewClientset())
 	leave := func(racks map[string]string, n int) string {
-		e := edit(layout(racks))
+		e := proposed(layout(racks))
 		e.Allowance.Removals = n
 		_, status := take(t, k, e)
 		if status[KeyReady] != "true" {
@@ -128,14 +128,14 @@ func TestProblemsAreToldHoweverLongTheyAre(t *testing.T) {
 		return len(a.(clienttesting.PatchAction).GetPatch()) > 1<<20, nil, apierrors.NewRequestEntityTooLargeError("patch")
 	})
 	k := reconcilerOf(client)
-	take(t, k, edit(text("a")))
+	take(t, k, proposed(text("a")))
 	var many strings.Builder
 	for range 300 {
 		many.WriteString("  ✓" + strings.Repeat("ü", 5000) + ": 1\n")
 	}
 	for what, e := range map[string]Edit{
-		"one that is long": edit(text("a") + "  " + strings.Repeat("k", 900_000) + ": 1\n"),
-		"many":             edit(text("a") + many.String()),
+		"one that is long": proposed(text("a") + "  " + strings.Repeat("k", 900_000) + ": 1\n"),
+		"many":             proposed(text("a") + many.String()),
 		"of a carrier":     {Problems: inventory.Problems{{Severity: inventory.Error, Message: strings.Repeat("é", 1<<20)}}},
 	} {
 		events, status := take(t, k, e)
@@ -153,7 +153,7 @@ func TestProblemsAreToldHoweverLongTheyAre(t *testing.T) {
 func TestWhatIsSpeltInAnotherWayIsNotWrittenOver(t *testing.T) {
 	client := fake.NewClientset()
 	k := reconcilerOf(client)
-	take(t, k, edit(layout(map[string]string{"r0": "a", "r1": "b"})))
+	take(t, k, proposed(layout(map[string]string{"r0": "a", "r1": "b"})))
 	other, err := k.store().load(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -171,13 +171,13 @@ func TestWhatIsSpeltInAnotherWayIsNotWrittenOver(t *testing.T) {
 	}
 	for _, next := range []*Reconciler{k, reconcilerOf(client)} {
 		next.loaded = false
-		take(t, next, edit(layout(map[string]string{"r0": "a", "r1": "b"})))
+		take(t, next, proposed(layout(map[string]string{"r0": "a", "r1": "b"})))
 		if next.have.generation != 2 {
 			t.Errorf("it is stored again, as generation %d", next.have.generation)
 		}
 	}
 	checkKept(t, k.have)
-	take(t, k, edit(layout(map[string]string{"r0": "a", "r1": "b c"})))
+	take(t, k, proposed(layout(map[string]string{"r0": "a", "r1": "b c"})))
 	if k.have.generation != 3 || len(place(k.have.inventory)) != 3 {
 		t.Errorf("an edit afterwards is generation %d: %v", k.have.generation, place(k.have.inventory))
 	}

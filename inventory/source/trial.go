@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/lb"
 )
 
@@ -90,20 +91,20 @@ var errOnTrial = errors.New("on trial")
 
 // tryOut has an edit that is to be taken up wait while the terms of its sessions are tried. It returns
 // what is to be in force; the error [errOnTrial] says that nobody knows yet.
-func (r *Reconciler) tryOut(ctx context.Context, edit Edit, next *inventory.Inventory, said verdict) (*inventory.Inventory, verdict, error) {
+func (r *Reconciler) tryOut(ctx context.Context, proposed Edit, next *inventory.Inventory, said verdict) (*inventory.Inventory, verdict, error) {
 	inForce := r.have.inventory
 	running := r.trial
 	r.trial = nil
 	if said.problems.Err() != nil || inForce == nil || next == inForce || r.spoilt != nil || r.Agents == nil || inForce.Safety.Trial() == 0 {
 		return next, said, nil
 	}
-	changed := inventory.RetermedBy(next, inForce)
-	if len(changed) == 0 || slices.Contains(r.digests(edit), changed.Digest()) {
+	changed := edit.RetermedBy(next, inForce)
+	if len(changed) == 0 || slices.Contains(r.digests(proposed), changed.Digest()) {
 		return next, said, nil
 	}
 	if content, digest, err := r.refusedBefore(ctx); err != nil {
 		return inForce, said, err
-	} else if content == edit.content() && digest == changed.Digest() {
+	} else if content == proposed.content() && digest == changed.Digest() {
 		return inForce, refusedTrial(said, inForce, digest, "the same edit was tried before"), nil
 	}
 	agents, err := r.Agents(ctx)
@@ -146,7 +147,7 @@ func (r *Reconciler) tryOut(ctx context.Context, edit Edit, next *inventory.Inve
 
 func refusedTrial(said verdict, inForce *inventory.Inventory, digest string, failed ...string) verdict {
 	said.losses = digest
-	said.problems = append(inventory.Problems{inventory.TrialFailedProblem(failed, inForce.Safety.Trial(), digest)}, said.problems...)
+	said.problems = append(inventory.Problems{edit.TrialFailedProblem(failed, inForce.Safety.Trial(), digest)}, said.problems...)
 	return said
 }
 
@@ -157,7 +158,7 @@ const mostSilent = 2
 // beginTrial stores what is to be tried and by whom, or goes on with the trial of the same that
 // runs, be it another leader's. nil: there is no agent that could try it, and so no session to
 // lose.
-func (r *Reconciler) beginTrial(ctx context.Context, next *inventory.Inventory, changed inventory.Retermed, agents map[string]Agent, running *trial) (*trial, error) {
+func (r *Reconciler) beginTrial(ctx context.Context, next *inventory.Inventory, changed edit.Retermed, agents map[string]Agent, running *trial) (*trial, error) {
 	parts := render(next, r.have)
 	want := parts[len(parts)-1]
 	want.Name = TrialName
@@ -186,7 +187,7 @@ func (r *Reconciler) beginTrial(ctx context.Context, next *inventory.Inventory, 
 	want.Data[keyNodes] = strings.Join(t.lines(), "\n") + "\n"
 	want.Annotations[AnnotationTrial], want.Annotations[AnnotationUntil] = t.id, until
 	delete(want.Data, keyPrevious)
-	delete(want.Annotations, inventory.AnnotationAllow)
+	delete(want.Annotations, edit.AnnotationAllow)
 	written, err := r.store().put(ctx, want, have)
 	if err != nil {
 		return nil, fmt.Errorf("storing the inventory that is to be tried: %w", err)
@@ -207,15 +208,15 @@ func (r *Reconciler) now() time.Time {
 }
 
 // digests are those of the losses that may happen.
-func (r *Reconciler) digests(edit Edit) []string {
-	return append(slices.Clone(edit.Allowance.Digests), inventory.AllowedBy(r.have.allows())...)
+func (r *Reconciler) digests(proposed Edit) []string {
+	return append(slices.Clone(proposed.Allowance.Digests), edit.AllowedBy(r.have.allows())...)
 }
 
 // trialNodes chooses a machine for each router whose sessions change: one whose session with it is
 // up, so that there is something to learn; that does not alone announce a VIP; that has no endpoint, or few; and that
 // does not try another router's already, for it then keeps that one. Routers that no machine with an agent
 // has a session with are left out.
-func trialNodes(changed inventory.Retermed, agents map[string]Agent) map[string][]string {
+func trialNodes(changed edit.Retermed, agents map[string]Agent) map[string][]string {
 	chosen := map[string][]string{}
 	for _, router := range changed.Routers() {
 		var candidates []Agent
@@ -269,7 +270,7 @@ func (t *trial) lines() (lines []string) {
 
 // failed says of each session that is tried and is not known to be up, or as all sessions with the
 // router were, what its agent says; silent are the Nodes that said nothing.
-func (t *trial) failed(agents map[string]Agent, changed inventory.Retermed) (failed, silent []string) {
+func (t *trial) failed(agents map[string]Agent, changed edit.Retermed) (failed, silent []string) {
 	says := map[string]string{}
 	for _, a := range agents {
 		says[a.Node] = a.Says

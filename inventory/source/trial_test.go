@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/lb"
 )
 
@@ -24,7 +25,7 @@ type trials struct {
 
 // inAS is an inventory of two machines with two routers, of which tor-b is in that AS.
 func inAS(asn string) Edit {
-	return edit(`
+	return proposed(`
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: dc1}
@@ -182,7 +183,7 @@ func TestAMachineTriesOneRouterAndKeepsTheOther(t *testing.T) {
 	tr := newTrials(t)
 	tr.agents["w1"] = Agent{Node: "node-1", Up: true}
 	text := strings.Replace(string(inAS("65103").Documents[0].Data), "asn: 65101", "asn: 65104", 1)
-	tr.says(edit(text), "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-1 tor-a, node-2 tor-b")
+	tr.says(proposed(text), "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-1 tor-a, node-2 tor-b")
 	if f := tr.follows("node-1"); asOf(f.Trial.Inventory, "tor-a") != "65104" || asOf(f.Trial.Inventory, "tor-b") != "65102" {
 		t.Errorf("it follows %+v", f.Trial.Inventory)
 	}
@@ -217,7 +218,7 @@ func TestWhatHasNothingToLoseIsNotTried(t *testing.T) {
 				}
 				text = strings.Replace(text, tt.text[0], tt.text[1], 1)
 			}
-			e := edit(text)
+			e := proposed(text)
 			if tt.state != "" {
 				tr.says(e, "on trial")
 				tr.report(tt.state)
@@ -264,7 +265,7 @@ func TestWhoTriesNewTerms(t *testing.T) {
 		{"one that is known to be up before one of which it is not said", map[string]Agent{
 			"w1": {Node: "w1", Says: says("tor-b") + ", and 4 more"}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
 	} {
-		changed := inventory.Retermed{}
+		changed := edit.Retermed{}
 		for _, router := range tt.routers {
 			changed[router] = []string{"w1", "w2"}
 		}

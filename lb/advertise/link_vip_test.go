@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
 
@@ -55,7 +56,7 @@ func TestVIPOnSaysWhyNobodyAnswers(t *testing.T) {
 	offer := func(labels map[string]string) Offer {
 		return Offer{VIP: netip.MustParseAddr("192.168.1.200"), Endpoints: Endpoints{Any: 1}, Labels: LabelsOf(labels, []string{"tier"})}
 	}
-	gold, _ := inventory.Parse(inventory.Document{Source: "x", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: x}\nspec: {pools: [{name: a, addresses: [192.168.1.200], advertise: [{serviceSelector: {matchLabels: {tier: gold}}, racks: [r2]}]}], racks: [{name: r2}]}\n")})
+	gold, _ := document.Parse(document.Document{Source: "x", Data: []byte("apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: x}\nspec: {pools: [{name: a, addresses: [192.168.1.200], advertise: [{serviceSelector: {matchLabels: {tier: gold}}, racks: [r2]}]}], racks: [{name: r2}]}\n")})
 	if gold == nil {
 		t.Fatal("the inventory is not read")
 	}

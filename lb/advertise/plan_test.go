@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/sorted"
 )
@@ -56,7 +57,7 @@ spec:
 
 func load(t testing.TB, yaml string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "test.yaml", Data: []byte(yaml)})
+	inv, problems := document.Load(document.Document{Source: "test.yaml", Data: []byte(yaml)})
 	if inv == nil {
 		t.Fatal(problems)
 	}

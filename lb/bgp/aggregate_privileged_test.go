@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb/advertise"
 )
 
@@ -56,7 +57,7 @@ func newFabric(t testing.TB) *fabric {
 	second4, second6 := f.tor.Addr4.Next(), f.tor.Addr6.Next()
 	run(t, "ip", "addr", "add", second4.String()+"/24", "dev", f.tor.link)
 	run(t, "ip", "addr", "add", second6.String()+"/64", "dev", f.tor.link, "nodad")
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
 spec:

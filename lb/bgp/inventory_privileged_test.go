@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
@@ -65,7 +66,7 @@ spec:
     - name: r1
       machines: [{name: m1, addresses: [%v, "%v"]}]
 `, ourASN, one.Addr4, one.Addr6, routerASN, two.Addr4, two.Addr6, routerASN, one.Local4, one.Local6)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	must(t, problems.Err())
 	return inv
 }

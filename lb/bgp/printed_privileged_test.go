@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/routerconfig"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
@@ -62,7 +63,7 @@ spec:
     - {name: r1, subnets: [%v, "%v"], machines: [{name: m1, addresses: [%v, "%v"]}]}
 `, ourASN, terms, pace.Interval, pace.Multiplier, addresses, cmp.Or(a.asn, routerASN), a.router,
 		netip.PrefixFrom(r.Local4, 24).Masked(), netip.PrefixFrom(r.Local6, 64).Masked(), r.Local4, r.Local6)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	must(t, problems.Err())
 	return inv
 }

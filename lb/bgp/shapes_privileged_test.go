@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/sorted"
 )
@@ -82,7 +83,7 @@ func combine(keys []string) []string {
 // routerKeys are the keys of a router, the crossed ones first.
 func routerKeys(t *testing.T) (keys []string) {
 	t.Helper()
-	for _, typ := range inventory.Types() {
+	for _, typ := range document.Types() {
 		for _, f := range typ.Fields {
 			if typ.Name != "rawRouter" || f.Hidden {
 				continue
@@ -139,7 +140,7 @@ spec:
 	for _, router := range routers {
 		text += "    - {" + router + "}\n"
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	if problems.Err() != nil {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // linkLocalIn waits for the link-local address of an interface.
@@ -80,7 +80,7 @@ protocol bgp m1 { local as %d; neighbor %v as %d; interface "eth0"; passive on; 
 // linkLocalConfig is what a machine of an inventory has with such a router.
 func linkLocalConfig(t testing.TB, router netip.Addr) Config {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
 spec:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
 
@@ -16,7 +17,7 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // pools reads the pools of an inventory whose only machine has 10.10.1.11.
 func pools(t testing.TB, yaml string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Parse(inventory.Document{Source: "test.yaml", Data: []byte(`
+	inv, problems := document.Parse(document.Document{Source: "test.yaml", Data: []byte(`
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: test}

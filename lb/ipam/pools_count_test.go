@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
 
 func TestWhatIsLeftOfEachPoolIsCounted(t *testing.T) {
-	inv, problems := inventory.Load(inventory.Document{Source: "t.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "t.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: home}
 spec:

@@ -23,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 )
@@ -282,7 +283,7 @@ func TestAgentThatWaitsRepairsRoutesFollowsKubeProxyAndDrains(t *testing.T) {
 func inMode(t testing.TB, mode string) *inventory.Inventory {
 	t.Helper()
 	text := strings.NewReplacer("STATE", "active", "mode: fabric", "mode: "+mode).Replace(site)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

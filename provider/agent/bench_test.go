@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
@@ -15,7 +16,7 @@ import (
 // crowd is a catalog of n Services, and an inventory whose pool they are of.
 func crowd(b *testing.B, n int) (*catalog, inputs) {
 	b.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: home}
 spec:

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 var dualRoutes = []string{"10.244.1.0/24", "2001:db8:113::5/128", "203.0.113.5/32", "fd00:244:0:1::/64"}
@@ -19,7 +20,7 @@ var dualRoutes = []string{"10.244.1.0/24", "2001:db8:113::5/128", "203.0.113.5/3
 func dual(t testing.TB, changes ...string) *inventory.Inventory {
 	t.Helper()
 	changes = append([]string{"STATE", "active", "[203.0.113.0/25]", `[203.0.113.0/25, "2001:db8:113::/112"]`}, changes...)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(strings.NewReplacer(changes...).Replace(site))})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(strings.NewReplacer(changes...).Replace(site))})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
@@ -126,7 +127,7 @@ func TestStateThatOlderAgentsWouldMisreadIsOfAFormatThatTheyDoNotRead(t *testing
 		t.Errorf("it is of version %d, %v", head.Version, err)
 	}
 	got, err := d.load()
-	if err != nil || !got.Inventory.Equal(in.Inventory) || !got.Offers.Equal(in.Offers) {
+	if err != nil || !document.Equal(got.Inventory, in.Inventory) || !got.Offers.Equal(in.Offers) {
 		t.Errorf("%v: %v, want %v", err, got.Offers, in.Offers)
 	}
 }

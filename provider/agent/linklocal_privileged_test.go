@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes/fake"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // linkLocalSite has no subnet between machines and routers: two routers at one address, on
@@ -172,7 +172,7 @@ func TestFabricLeadsThroughRoutersThatOnlyALinkLocalAddressIsKnownOf(t *testing.
 	}
 	kill := birdAtLinkLocal(t, a)
 	frrAtLinkLocal(t, b)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(linkLocalSite)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(linkLocalSite)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

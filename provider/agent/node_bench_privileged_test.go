@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/routing/kernel"
 )
 
@@ -47,7 +48,7 @@ func BenchmarkNodeAddedAmong5000(b *testing.B) {
 	}
 	text := strings.NewReplacer("fabric", "direct", "10.244.0.0/16", "10.0.0.0/8", "fd00:244::/48", "fd00:244::/32", "10.1.0.11", "172.16.0.1", "10.1.0.0/24", "172.16.0.0/12",
 		"fd01::11", "fd01::1", "10.1.0.12", "172.16.0.2", "fd01::12", "fd01::2", "STATE", "active", "10.1.0.1,", "172.31.255.1,").Replace(site)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	if err := problems.Err(); err != nil {
 		b.Fatal(err)
 	}

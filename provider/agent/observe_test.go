@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/wait"
@@ -35,7 +36,7 @@ spec:
 	for _, name := range names {
 		text += strings.ReplaceAll("        - {name: wN, addresses: [203.0.113.10N]}\n", "N", strings.TrimPrefix(name, "w"))
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "link.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "link.yaml", Data: []byte(text)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +98,8 @@ func TestAMachineThatComesToAnotherRackAnswersOn(t *testing.T) {
 	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
 	moved := onALink(t)
 	moved.Racks = append(moved.Racks, inventory.Rack{Name: "r2", Subnets: moved.Racks[0].Subnets, Machines: onALink(t, "w1").Racks[0].Machines[1:]})
-	docs := []inventory.Document{{Source: "common", Data: moved.Common().FormatAccepted()}, {Source: "r1", Data: moved.Slice("r1").FormatAccepted()}}
-	seen, problems := inventory.ParseAccepted(docs...)
+	docs := []document.Document{{Source: "common", Data: document.FormatAccepted(moved.Common())}, {Source: "r1", Data: document.FormatAccepted(moved.Slice("r1"))}}
+	seen, problems := document.ParseAccepted(docs...)
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

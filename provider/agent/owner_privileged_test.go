@@ -14,6 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 )
 
@@ -58,7 +59,7 @@ func TestWhatAnotherNodeOrMachineLeftIsNotAnnounced(t *testing.T) {
 // withID is the site in which w1 has an id.
 func withID(t *testing.T, id string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(strings.NewReplacer("STATE", "active", "{name: w1,", "{name: w1, id: "+id+",").Replace(site))})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(strings.NewReplacer("STATE", "active", "{name: w1,", "{name: w1, id: "+id+",").Replace(site))})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
@@ -159,7 +160,7 @@ func TestDrainGoesOnWhereTheProcessBeforeWas(t *testing.T) {
 
 func oneMachine(t *testing.T) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: home}
 spec:

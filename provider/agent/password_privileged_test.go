@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb/bgp"
 )
 
@@ -68,7 +68,7 @@ func TestPasswordsAreTakenFromTheirSecretRotateAndNeverShow(t *testing.T) {
 	client := fake.NewClientset(append(aService("web", "203.0.113.5"),
 		aNode("w1", "10.1.0.11", "fd01::11", "10.244.1.0/24", "fd00:244:0:1::/64"))...)
 	text := strings.NewReplacer("STATE", "active", "holdTime: 9s", "holdTime: 3s, passwordFrom: {secret: bgp, key: tor}").Replace(site)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestASecretThatMayNotBeReadIsMissedByItsOwnSessionAlone(t *testing.T) {
 	forbid(client, "bgp-edge")
 	text := strings.NewReplacer("STATE", "active", "asn: 65001}]",
 		"asn: 65001}, {name: edge, address: 10.1.0.2, asn: 65002, passwordFrom: {secret: bgp-edge, key: edge}}]").Replace(site)
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb/bgp"
 )
 
@@ -21,7 +22,7 @@ type rotations struct {
 }
 
 func newRotations(t *testing.T, safety string) *rotations {
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(`
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(`
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: dc1}

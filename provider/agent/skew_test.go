@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
@@ -61,7 +62,7 @@ func TestStateIsAsItsFormatSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	prefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inputs{}, "Inventory", "version", "trial"), addresses, prefix); diff != "" || !got.Inventory.Equal(want.Inventory) {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(inputs{}, "Inventory", "version", "trial"), addresses, prefix); diff != "" || !document.Equal(got.Inventory, want.Inventory) {
 		t.Error(diff)
 	}
 }
@@ -115,11 +116,11 @@ func TestFilesOfANewerAgentAreNotReadAndItIsSaid(t *testing.T) {
 	}
 }
 
-var newerFormat = strconv.Itoa(inventory.ReadsFormat + 1)
+var newerFormat = strconv.Itoa(document.ReadsFormat + 1)
 
 // newer is the word about a ConfigMap that a newer version stored.
 func newer() error {
-	return inventory.CheckFormat("configmap plinth-accepted", map[string]string{inventory.AnnotationFormat: newerFormat}, inventory.ReadsFormat)
+	return inventory.CheckFormat("configmap plinth-accepted", map[string]string{inventory.AnnotationFormat: newerFormat}, document.ReadsFormat)
 }
 
 // TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne and goes on with all else.
@@ -163,7 +164,7 @@ func TestAnAgentThatStartsWithANewerInventoryHasThatOfTheProcessBefore(t *testin
 
 func reparsed(t *testing.T, inv *inventory.Inventory) *inventory.Inventory {
 	t.Helper()
-	out, problems := inventory.ParseAccepted(inventory.Document{Source: "test", Data: inv.FormatAccepted()})
+	out, problems := document.ParseAccepted(document.Document{Source: "test", Data: document.FormatAccepted(inv)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/routing"
@@ -35,7 +36,7 @@ func oneRack(t *testing.T, mode inventory.Mode) *inventory.Inventory {
 	if mode == inventory.ModeNone {
 		network = ""
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "rack.yaml", Data: []byte(strings.Replace(`apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "rack.yaml", Data: []byte(strings.Replace(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
 spec:

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
@@ -155,7 +156,7 @@ spec:
 
 func siteWith(t testing.TB, state string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "site.yaml", Data: []byte(strings.Replace(site, "STATE", state, 1))})
+	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(strings.Replace(site, "STATE", state, 1))})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"plinth.dev/plinth/durable"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
@@ -34,7 +35,7 @@ const (
 	// The formats of the two files: in state.json the number is called Version, as it was
 	// before others had one. A file of a newer one is not read, and is written anew. That of
 	// state.json is the number of the inventory in it: all else is as it was.
-	stateVersion = inventory.ReadsFormat
+	stateVersion = document.ReadsFormat
 	signFormat   = 1
 	// followsWithin is how long after another process's last sign of life this one
 	// counts as its restart. Routers keep routes for the restart time, a minute.
@@ -225,7 +226,7 @@ type savedPassword struct {
 }
 
 func (d disk) save(in inputs) error {
-	s := saved{Version: in.Inventory.StoredFormat(), Owner: d.owner, Inventory: string(in.Inventory.FormatAccepted()), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed), Answered: in.Answered, Taken: in.Taken}
+	s := saved{Version: document.StoredFormat(in.Inventory), Owner: d.owner, Inventory: string(document.FormatAccepted(in.Inventory)), Self: in.Self, Nodes: in.Nodes, Offers: saveOffers(in.Offers, in.Passed), Answered: in.Answered, Taken: in.Taken}
 	for k, v := range in.Passwords {
 		s.Passwords = append(s.Passwords, savedPassword{k, []byte(v)})
 	}
@@ -288,7 +289,7 @@ func (d disk) load() (inputs, error) {
 	if what := s.Owner.conflict(d.owner); what != "" {
 		return inputs{}, fmt.Errorf("%w: %s: %s", errOtherOwner, filepath.Join(d.dir, stateFile), what)
 	}
-	inv, problems := inventory.ParseAccepted(inventory.Document{Source: filepath.Join(d.dir, stateFile), Data: []byte(s.Inventory)})
+	inv, problems := document.ParseAccepted(document.Document{Source: filepath.Join(d.dir, stateFile), Data: []byte(s.Inventory)})
 	if err := problems.Err(); err != nil {
 		return inputs{}, fmt.Errorf("%w: %w", errNoState, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // thisOwner is who the state of someInputs is of.
@@ -32,7 +33,7 @@ func TestStateOnDiskIsWhatWasSaved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !got.Inventory.Equal(want.Inventory) {
+	if !document.Equal(got.Inventory, want.Inventory) {
 		t.Error("another inventory")
 	}
 	ignore := cmpopts.IgnoreFields(inputs{}, "Inventory", "version", "trial")

@@ -7,13 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/routing"
 )
 
 // TestBothEndsOfATunnelAreWhereTheOtherSendsTo is the law that the machines' tunnels meet,
 // whichever of its addresses a kubelet was told to use.
 func TestBothEndsOfATunnelAreWhereTheOtherSendsTo(t *testing.T) {
-	inv, problems := inventory.Load(inventory.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
+	inv, problems := document.Load(document.Document{Source: "x.yaml", Data: []byte(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: dc1}
 spec:

@@ -22,6 +22,7 @@ import (
 	api "k8s.io/cloud-provider/api"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/provider/event"
@@ -32,7 +33,7 @@ import (
 // withPools is an inventory of the machine w1 with these pools, of a cluster whose CNI routes pods.
 func withPools(t *testing.T, pools string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(
 		"apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n" +
 			"  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]\n  pools: [" + pools + "]\n  racks: [{name: r01, machines: [{name: w1, addresses: [10.10.1.11]}]}]")})
 	if err := problems.Err(); err != nil {

@@ -21,6 +21,7 @@ import (
 	api "k8s.io/cloud-provider/api"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/provider/event"
 	"plinth.dev/plinth/provider/nodeindex"
@@ -29,7 +30,7 @@ import (
 // loaded is an inventory of one rack with these machines.
 func loaded(t *testing.T, machines string) *inventory.Inventory {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(
 		"apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  bgp: {asn: 65010}\n" +
 			"  routers: [{name: tor, address: 10.10.1.1, asn: 65101}]\n  podNetwork: {mode: direct, cidrs: [10.244.0.0/16]}\n  racks: [{name: r01, machines: [" + machines + "]}]")})
 	if err := problems.Err(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/routing"
 )
 
@@ -36,7 +37,7 @@ spec:
 // indexed returns an Index of these machines.
 func indexed(t *testing.T) *Index {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(machines)})
+	inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(machines)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	cloudprovider "k8s.io/cloud-provider"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 )
@@ -45,7 +46,7 @@ func inForce(t *testing.T, text string) *source.InForce {
 	inv := &inventory.Inventory{}
 	if text != "" {
 		var problems inventory.Problems
-		if inv, problems = inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(text)}); problems.Err() != nil {
+		if inv, problems = document.Load(document.Document{Source: "dc1.yaml", Data: []byte(text)}); problems.Err() != nil {
 			t.Fatal(problems.Err())
 		}
 	}

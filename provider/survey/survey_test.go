@@ -18,6 +18,7 @@ import (
 
 	"plinth.dev/plinth/diagnose"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 )
@@ -37,14 +38,14 @@ spec:
 // accepted are the ConfigMaps by which an inventory is in force.
 func accepted(t testing.TB, text, racks string) (out []runtime.Object) {
 	t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "t.yaml", Data: []byte(text)})
+	inv, problems := document.Load(document.Document{Source: "t.yaml", Data: []byte(text)})
 	if inv == nil {
 		t.Fatal(problems)
 	}
 	one := func(name string, part *inventory.Inventory) *v1.ConfigMap {
 		return &v1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kube-system", Labels: map[string]string{"plinth.dev/accepted": inv.Name}, Annotations: map[string]string{"plinth.dev/generation": "1"}},
-			Data:       map[string]string{"inventory.yaml": string(part.FormatAccepted())},
+			Data:       map[string]string{"inventory.yaml": string(document.FormatAccepted(part))},
 		}
 	}
 	common := one("plinth-accepted", inv.Common())

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
@@ -56,7 +56,7 @@ func newHeldOf(t *testing.T, addresses string) *held {
 func newHeldWith(t *testing.T, pool string) *held {
 	t.Helper()
 	h := &held{t: t, addr: netip.MustParseAddr("192.0.2.0"), client: &versionedClient{}}
-	inv, problems := inventory.Load(inventory.Document{Source: "test.yaml", Data: []byte(`
+	inv, problems := document.Load(document.Document{Source: "test.yaml", Data: []byte(`
 apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: test}

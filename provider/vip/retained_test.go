@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/client-go/tools/record"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/lb"
 )
 
@@ -40,7 +40,7 @@ spec:
 			events := record.NewFakeRecorder(9)
 			h.cluster.Recorder = events
 			h.settled(0)
-			inv, problems := inventory.Load(inventory.Document{Source: "dc1.yaml", Data: []byte(base + "{name: public, " + tt.pool + "}]\n")})
+			inv, problems := document.Load(document.Document{Source: "dc1.yaml", Data: []byte(base + "{name: public, " + tt.pool + "}]\n")})
 			if err := problems.Err(); err != nil {
 				t.Fatal(err)
 			}

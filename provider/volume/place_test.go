@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 const storages = `
@@ -64,7 +65,7 @@ func TestVolumesAreWhereTheirStorageIs(t *testing.T) {
 		"local without a host":    {of(v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{}}), nil},
 		"a host path":             {of(v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}), nil},
 	}
-	inv, problems := inventory.Load(inventory.Document{Source: "test.yaml", Data: []byte(storages)})
+	inv, problems := document.Load(document.Document{Source: "test.yaml", Data: []byte(storages)})
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}

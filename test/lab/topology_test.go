@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 func shapes() map[string]Topology {
@@ -23,7 +23,7 @@ func TestEveryShapeIsValidAndItsInventoryIsToo(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := Inventory(topology)
-			inv, problems := inventory.Load(inventory.Document{Source: "lab.yaml", Data: []byte(text)})
+			inv, problems := document.Load(document.Document{Source: "lab.yaml", Data: []byte(text)})
 			if err := problems.Err(); err != nil {
 				t.Fatalf("%v\n%s", err, text)
 			}

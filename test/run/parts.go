@@ -61,7 +61,7 @@ var rest = []part{
 	}},
 	{name: "chaos", usual: 16, alone: 2, suites: []suite{
 		{module: "test", packages: []string{"./services", "./nodes"}, tags: "chaos", known: "none", env: []string{"PLINTH_TEST_SEED="}},
-		{module: ".", packages: []string{"./lb/...", "./inventory", "./preview", "./routing", "./sorted", "./bfd", "./provider/..."}, env: []string{"RAPID_SEED=0", "RAPID_CHECKS=1000"}},
+		{module: ".", packages: []string{"./lb/...", "./inventory", "./inventory/document", "./inventory/edit", "./preview", "./routing", "./sorted", "./bfd", "./provider/..."}, env: []string{"RAPID_SEED=0", "RAPID_CHECKS=1000"}},
 	}},
 	{name: "samples", usual: 1, plain: true, suites: []suite{ // it downloads large modules for what they ship
 		{module: ".", packages: []string{"./inventory/importer"}, tags: "samples", known: "none"},

@@ -15,7 +15,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/test/apiserver"
 	"plinth.dev/plinth/test/guide"
 )
@@ -182,7 +182,7 @@ func (c *cluster) imported(file string) {
 	c.t.Helper()
 	text, err := os.ReadFile(file)
 	must(c.t, err)
-	inv, problems := inventory.Parse(inventory.Document{Source: file, Data: text})
+	inv, problems := document.Parse(document.Document{Source: file, Data: text})
 	must(c.t, problems.Err())
 	nodes, err := c.Client.CoreV1().Nodes().List(c.t.Context(), metav1.ListOptions{})
 	must(c.t, err)

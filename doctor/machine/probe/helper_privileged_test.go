@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"plinth.dev/plinth/doctor/machine"
-	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // role is the variable that tells this program, run once more in a namespace, what to be there.
@@ -115,7 +115,7 @@ func examine(file string) error {
 	if err != nil {
 		return err
 	}
-	inv, problems := inventory.Parse(inventory.Document{Source: file, Data: text})
+	inv, problems := document.Parse(document.Document{Source: file, Data: text})
 	if err := problems.Err(); err != nil {
 		return err
 	}

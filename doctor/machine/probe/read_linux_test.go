@@ -16,6 +16,7 @@ import (
 	"plinth.dev/plinth/doctor"
 	"plinth.dev/plinth/doctor/machine"
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 )
 
 // inTable is an address as proc(5) has it.
@@ -187,7 +188,7 @@ func TestTheLinkOfARouterIsThatOfItsSession(t *testing.T) {
 func ranges(t *testing.T, text string) (all []inventory.Range) {
 	t.Helper()
 	for _, one := range strings.Fields(text) {
-		r, err := inventory.ParseRange(one)
+		r, err := document.ParseRange(one)
 		if err != nil {
 			t.Fatal(err)
 		}

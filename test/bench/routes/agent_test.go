@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/test/apiserver"
 	"plinth.dev/plinth/test/procfs"
@@ -91,7 +92,7 @@ func (s *stand) inventoryOf(mode inventory.Mode, n int) string {
 // grow creates Nodes until there are n.
 func (s *stand) grow(n int) {
 	s.t.Helper()
-	inv, problems := inventory.Load(inventory.Document{Source: "x", Data: []byte(s.inventoryOf(inventory.ModeDirect, n))})
+	inv, problems := document.Load(document.Document{Source: "x", Data: []byte(s.inventoryOf(inventory.ModeDirect, n))})
 	if inv == nil {
 		s.t.Fatal(problems)
 	}
@@ -128,7 +129,7 @@ func (s *stand) create(ctx context.Context, name, rack string, addrs []netip.Add
 type oneEdit string
 
 func (e oneEdit) Run(ctx context.Context, set func(source.Edit)) error {
-	set(source.Edit{Documents: []inventory.Document{{Source: "x", Data: []byte(e)}}})
+	set(source.Edit{Documents: []document.Document{{Source: "x", Data: []byte(e)}}})
 	<-ctx.Done()
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/test/guide"
 	"plinth.dev/plinth/test/lab"
 )
@@ -86,7 +87,7 @@ func (r *reader) applies(vips map[netip.Addr]string, onLink bool) {
 	text, err := os.ReadFile(r.inventory())
 	must(r.t, err)
 	r.t.Logf("imported:\n%s", text)
-	inv, problems := inventory.Parse(inventory.Document{Source: r.file, Data: text})
+	inv, problems := document.Parse(document.Document{Source: r.file, Data: text})
 	must(r.t, problems.Err())
 	for vip := range vips {
 		if !slices.ContainsFunc(inv.Pools, func(p inventory.Pool) bool {

@@ -1,0 +1,64 @@
+package document
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// withoutQuotes ends advice to write a value that is in quotes without them.
+const withoutQuotes = " without quotes"
+
+// advised reads a value. Of what the reader suggests in the place of a value that it refuses, only what it would take itself is
+// left.
+func advised[T any](d *decoder, n *yaml.Node, read reader[T]) (T, bool) {
+	before := len(d.faults)
+	v, ok := read(d, n)
+	for i := range d.faults[before:] {
+		if f := &d.faults[before+i]; f.node == n && !f.elsewhere {
+			f.suggestion = taken(d, f.suggestion, read)
+		}
+	}
+	return v, ok
+}
+
+// taken is advice that a reader takes: this, or what it says of this in turn. Empty: none of these is taken.
+func taken[T any](d *decoder, advice string, read reader[T]) string {
+	const steps = 3 // no reader needs more, and none may go on for ever
+	for range steps {
+		if advice == "" {
+			return ""
+		}
+		value, unquoted := strings.CutSuffix(advice, withoutQuotes)
+		n, legible := written(value)
+		if !legible {
+			advice, unquoted = strconv.Quote(value), false
+			n, _ = written(advice)
+		}
+		try := &decoder{lenient: d.lenient, strict: d.strict, steps: 1000}
+		if _, ok := read(try, n); ok && !slices.ContainsFunc(try.faults, func(f fault) bool { return f.severity != inventory.Warning }) {
+			return advice
+		}
+		if len(try.faults) == 0 || try.faults[0].elsewhere || unquoted {
+			return ""
+		}
+		advice = try.faults[0].suggestion
+	}
+	return ""
+}
+
+// written is a value as it is read where somebody writes it into a document, also between braces, and whether it is one value
+// there.
+func written(value string) (*yaml.Node, bool) {
+	var document yaml.Node
+	if yaml.Unmarshal([]byte("{k: "+value+"}"), &document) == nil && len(document.Content) == 1 {
+		if all := document.Content[0].Content; len(all) == 2 {
+			return all[1], true
+		}
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}, false
+}

@@ -1,0 +1,264 @@
+package document
+
+import (
+	"iter"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// decoder turns nodes into raw values. It collects what it refuses and carries on.
+type decoder struct {
+	faults  []fault
+	inForce string // the name of the inventory that is; empty: none
+	lenient bool   // unknown keys are passed over
+	strict  bool   // of what is lenient: what older versions insist on is missing here, too
+	part    bool   // other documents, which are not here, may have what these refer to
+	meant   map[meant]bool
+	pages   []page
+	steps   int // left before so many aliases are taken for an attack
+}
+
+// meant is a key that somebody most likely meant when they wrote another into a mapping.
+type meant struct {
+	mapping *yaml.Node
+	key     string
+}
+
+// fault is a problem whose place is still a node.
+type fault struct {
+	node    *yaml.Node
+	related []*yaml.Node
+	refusal
+}
+
+// refusal says what is wrong with a value, wherever it stands.
+type refusal struct {
+	code       inventory.Code
+	severity   inventory.Severity // empty: an error
+	message    string
+	value      string // empty: what the node says
+	accepted   string
+	suggestion string
+	example    bool // the suggestion is one of many that would do
+	elsewhere  bool // the suggestion is one for another key
+}
+
+// refuse notes that the node is refused; related are other places to look at.
+func (d *decoder) refuse(n *yaml.Node, r refusal, related ...*yaml.Node) {
+	d.faults = append(d.faults, fault{node: n, refusal: r, related: related})
+}
+
+// unknownKey refuses a key. That the one that was meant is missing then needs no saying.
+func (d *decoder) unknownKey(mapping, key *yaml.Node, known []string) {
+	near := Nearest(key.Value, known)
+	if d.meant == nil {
+		d.meant = map[meant]bool{}
+	}
+	d.meant[meant{mapping, near}] = true
+	for k := range pairs(mapping) {
+		if k.Value == near {
+			near = "" // a key is given once
+		}
+	}
+	d.refuse(key, refusal{
+		code: inventory.UnknownKey, message: "is an unknown key", value: key.Value,
+		accepted: strings.Join(known, ", ") + ", or a key that begins with x-", suggestion: near,
+	})
+}
+
+// has reports whether a key was written into a mapping, be it badly.
+func (d *decoder) has(mapping *yaml.Node, key string) bool {
+	return hasKey(mapping, key) || d.meant[meant{mapping, key}]
+}
+
+// each yields every key of a mapping once: its own first, then those that it
+// merges in (<<) and does not have itself.
+func (d *decoder) each(n *yaml.Node, yield func(key, value *yaml.Node)) {
+	seen := make(map[string]*yaml.Node, len(n.Content)/2)
+	for key, value := range pairs(n) {
+		if key.Tag == "!!merge" || !d.step(n) || !d.goodKey(key) {
+			continue
+		}
+		if first, ok := seen[key.Value]; ok {
+			d.refuse(key, refusal{code: inventory.KeyTwice, message: "the key is given twice in one mapping", value: key.Value,
+				accepted: "each key once"}, first)
+			continue
+		}
+		seen[key.Value] = key
+		yield(key, value)
+	}
+	d.merged(n, seen, yield, 0)
+}
+
+// merged yields what n merges in and is not seen yet.
+func (d *decoder) merged(n *yaml.Node, seen map[string]*yaml.Node, yield func(key, value *yaml.Node), depth int) {
+	for key, value := range pairs(n) {
+		if key.Tag != "!!merge" {
+			continue
+		}
+		for _, source := range mergeSources(value) {
+			if source.Kind != yaml.MappingNode {
+				d.wrongType(source, "a mapping, or a list of mappings, to merge")
+				continue
+			}
+			d.mergeOne(source, seen, yield, depth)
+		}
+	}
+}
+
+func (d *decoder) mergeOne(source *yaml.Node, seen map[string]*yaml.Node, yield func(key, value *yaml.Node), depth int) {
+	const deepest = 32
+	if depth > deepest {
+		d.refuse(source, refusal{code: inventory.TooManyAliases, message: "merges are nested too deeply", accepted: "at most 32 levels"})
+		return
+	}
+	for key, value := range pairs(source) {
+		if key.Tag == "!!merge" || seen[key.Value] != nil || !d.step(source) || !d.goodKey(key) {
+			continue
+		}
+		seen[key.Value] = key
+		yield(key, value)
+	}
+	d.merged(source, seen, yield, depth+1)
+}
+
+// mergeSources are the mappings behind a merge key.
+func mergeSources(n *yaml.Node) []*yaml.Node {
+	n = deref(n)
+	if n.Kind != yaml.SequenceNode {
+		return []*yaml.Node{n}
+	}
+	out := make([]*yaml.Node, len(n.Content))
+	for i, c := range n.Content {
+		out[i] = deref(c)
+	}
+	return out
+}
+
+// goodKey refuses keys that are not text.
+func (d *decoder) goodKey(key *yaml.Node) bool {
+	if key.Kind == yaml.ScalarNode && (key.Tag == "!!str" || key.Tag == "!!int" || key.Tag == "!!float" || key.Tag == "!!bool") {
+		return true
+	}
+	d.wrongType(key, "text as a key")
+	return false
+}
+
+// step counts the work, so that aliases of aliases cannot make it endless.
+func (d *decoder) step(n *yaml.Node) bool {
+	d.steps--
+	if d.steps == 0 {
+		d.refuse(n, refusal{code: inventory.TooManyAliases, message: "aliases make the document more than ten times as large as it is written",
+			accepted: "fewer aliases"})
+	}
+	return d.steps > 0
+}
+
+// items yields the items of a sequence and notes where it is. An empty value is
+// no sequence at all; an empty item is refused. Of one value in the place of a sequence try tells whether it may be an item.
+func (d *decoder) items(n *yaml.Node, at **yaml.Node, yield, try func(*yaml.Node)) {
+	n = deref(n)
+	if isNull(n) {
+		return
+	}
+	if n.Kind != yaml.SequenceNode {
+		d.notAList(n, try)
+		return
+	}
+	*at = n
+	for _, item := range n.Content {
+		if isNull(deref(item)) {
+			d.wrongType(item, "a value after the dash")
+			continue
+		}
+		if d.step(item) {
+			yield(item)
+		}
+	}
+}
+
+// entries yields the keys and values of a mapping with keys of the writer's own choice, and
+// notes where it is.
+func (d *decoder) entries(n *yaml.Node, at **yaml.Node, yield func(key, value *yaml.Node)) {
+	n = deref(n)
+	switch {
+	case isNull(n):
+	case n.Kind != yaml.MappingNode:
+		d.wrongType(n, "a mapping")
+	default:
+		*at = n
+		d.each(n, yield)
+	}
+}
+
+// pairs yields the keys and values of a mapping as it was written; nothing of what is none.
+func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return
+		}
+		for pair := range slices.Chunk(n.Content, 2) {
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}
+}
+
+// deref follows an alias to what it stands for.
+func deref(n *yaml.Node) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// isNull reports whether nothing was written: no value, ~ or null.
+func isNull(n *yaml.Node) bool {
+	return n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null"
+}
+
+// kindNames are the words for what somebody wrote.
+var kindNames = map[string]string{
+	"!!str": "text", "!!int": "a number", "!!float": "a number with a point", "!!bool": "a truth value",
+	"!!null": "nothing", "!!timestamp": "a date", "!!map": "a mapping", "!!seq": "a list",
+}
+
+// notAList refuses one value where several may stand. It suggests a list of that value where it is one that may be in it.
+func (d *decoder) notAList(n *yaml.Node, try func(item *yaml.Node)) {
+	d.wrongType(n, "a list")
+	refused := len(d.faults)
+	if n.Kind != yaml.ScalarNode {
+		return
+	}
+	one := quoted(n.Value)
+	item, legible := written(one)
+	steps := d.steps
+	d.steps = 1000 // what is read to give advice costs the document nothing
+	if try(item); legible && len(d.faults) == refused {
+		d.faults[refused-1].suggestion = "[" + one + "]"
+	}
+	d.faults, d.steps = d.faults[:refused], steps
+}
+
+// wrongType refuses a node that is not what is wanted.
+func (d *decoder) wrongType(n *yaml.Node, want string) {
+	d.refuse(n, refusal{code: inventory.WrongType, message: "is " + kindOf(n) + ", not " + want, accepted: want})
+}
+
+// kindOf is a word for what somebody wrote.
+func kindOf(n *yaml.Node) string {
+	tag := n.ShortTag()
+	switch is := kindNames[tag]; {
+	case is == "":
+		return "a value tagged " + tag
+	case tag == "!!float" && !strings.Contains(n.Value, "."): // 1e3, and 08
+		return "a number"
+	default:
+		return is
+	}
+}

@@ -1,0 +1,208 @@
+package document
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Document is the bytes of a file or of a key of a ConfigMap; they may hold
+// several YAML documents. Source is "path/file.yaml", or
+// "configmap/<namespace>/<name>/<key>", as problems are to show it.
+type Document struct {
+	Source string
+	Data   []byte
+}
+
+// page is one YAML document of a Document.
+type page struct {
+	source string
+	root   *yaml.Node // its content; nil where there is none
+}
+
+// read turns documents into pages, in an order that does not depend on theirs.
+func (d *decoder) read(docs []Document) ([]page, inventory.Problems) {
+	docs = slices.Clone(docs)
+	slices.SortStableFunc(docs, func(a, b Document) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), bytes.Compare(a.Data, b.Data))
+	})
+	var pages []page
+	var bad inventory.Problems
+	for _, doc := range docs {
+		ps, err := readPages(doc)
+		if err != nil {
+			bad = append(bad, syntaxProblem(doc, err))
+		}
+		pages = append(pages, ps...)
+	}
+	return pages, bad
+}
+
+// readPages reads one stream.
+func readPages(doc Document) ([]page, error) {
+	loader, err := yaml.NewLoader(bytes.NewReader(doc.Data))
+	if err != nil {
+		return nil, err
+	}
+	var pages []page
+	for {
+		var n yaml.Node
+		switch err := loader.Load(&n); {
+		case errors.Is(err, io.EOF):
+			return pages, nil
+		case err != nil:
+			return pages, err
+		}
+		if len(n.Content) == 1 && !isNull(n.Content[0]) {
+			pages = append(pages, page{doc.Source, n.Content[0]})
+		}
+	}
+}
+
+// syntaxProblem tells what the YAML library refused.
+func syntaxProblem(doc Document, err error) inventory.Problem {
+	p := inventory.Problem{Source: doc.Source, Severity: inventory.Error, Code: inventory.BadYAML, Message: err.Error(), Accepted: "YAML or JSON"}
+	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
+		p.Message, p.Line, p.Column = "is not YAML: "+le.Message, le.Mark.Line, le.Mark.Column
+		if le.ContextMsg != "" {
+			p.Message += ", " + le.ContextMsg
+		}
+	}
+	if line, at, _ := doc.Lines().At(p.Line, p.Column); line == LineNotShown && at == 0 || p.Line == 0 && secretWords.Match(doc.Data) {
+		p.Message = "is not YAML"
+		return p
+	}
+	p.Suggestion = syntaxMeant(doc.Data, p)
+	return p
+}
+
+// syntaxMeant knows the mistakes that people make most.
+func syntaxMeant(data []byte, p inventory.Problem) string {
+	line := lineOf(data, p.Line)
+	key, value, isPair := strings.Cut(strings.TrimSpace(line), ": ")
+	switch {
+	case strings.Contains(p.Message, "cannot start any token") && isPair && strings.ContainsAny(value[:min(1, len(value))], "@`%"):
+		return key + `: "` + value + `"`
+	case strings.Contains(p.Message, "cannot start any token") && strings.HasPrefix(line, "\t"):
+		return strings.Replace(line, "\t", "  ", 1)
+	case strings.Contains(p.Message, "did not find expected ',' or ']'") && p.Column <= len(line):
+		return line[:p.Column-1] + "]" + line[p.Column-1:]
+	case strings.Contains(p.Message, "mapping values are not allowed"):
+		if isPair && strings.Contains(value, ":") {
+			return key + `: "` + value + `"`
+		}
+	}
+	return ""
+}
+
+// lineOf returns a line of the data, counted from 1.
+func lineOf(data []byte, line int) string {
+	for l := range bytes.Lines(data) {
+		if line--; line == 0 {
+			return strings.TrimRight(string(l), "\r\n")
+		}
+	}
+	return ""
+}
+
+// decode reads every page into raw values, and merges them into one.
+func (d *decoder) decode(pages []page) *rawInventory {
+	for _, p := range pages {
+		d.steps += 10 * countNodes(p.root)
+	}
+	d.steps += 1000
+	var all []*rawInventory
+	for _, p := range pages {
+		var r rawInventory
+		r.node = p.root
+		if object(d, p.root, &r) && d.goodHeader(&r) {
+			all = append(all, &r)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	first := max(0, slices.IndexFunc(all, func(r *rawInventory) bool { return r.Metadata.Name.v == d.inForce }))
+	whole := all[first]
+	for i, r := range all {
+		if i != first && d.sameName(whole, r) {
+			d.merge(&whole.Spec, &r.Spec)
+		}
+	}
+	return whole
+}
+
+// countNodes is the size of a document as it was written.
+func countNodes(n *yaml.Node) int {
+	total := 1
+	for _, c := range n.Content {
+		total += countNodes(c)
+	}
+	return total
+}
+
+// goodHeader checks apiVersion, kind and name.
+func (d *decoder) goodHeader(r *rawInventory) bool {
+	ok := d.header(r.node, "apiVersion", r.APIVersion, inventory.APIVersion, inventory.BadAPIVersion)
+	ok = d.header(r.node, "kind", r.Kind, inventory.Kind, inventory.BadKind) && ok
+	if !r.Metadata.Name.given() {
+		at := cmp.Or(r.Metadata.node, r.node)
+		if !d.has(at, "name") {
+			d.refuse(at, refusal{code: inventory.Missing, message: "metadata.name is missing", accepted: "metadata: {name: …}", suggestion: "name: dc1", example: true})
+		}
+		return false
+	}
+	return ok
+}
+
+// header checks that a key has the one value that it can have.
+func (d *decoder) header(root *yaml.Node, key string, have scalar[string], want string, code inventory.Code) bool {
+	switch {
+	case have.given() && have.v == want:
+		return true
+	case have.given():
+		d.refuse(have.node, refusal{code: code, message: "is not a document that Plinth reads", accepted: want, suggestion: want})
+	case !d.has(root, key):
+		d.refuse(root, refusal{code: inventory.Missing, message: key + " is missing", accepted: key + ": " + want, suggestion: key + ": " + want})
+	}
+	return false
+}
+
+// sameName refuses a second inventory.
+func (d *decoder) sameName(whole, r *rawInventory) bool {
+	if whole.Metadata.Name.v == r.Metadata.Name.v {
+		return true
+	}
+	d.refuse(r.Metadata.Name.node, refusal{code: inventory.OtherInventory, message: "is another inventory, and there is one at a time",
+		accepted: whole.Metadata.Name.v, suggestion: whole.Metadata.Name.v}, whole.Metadata.Name.node)
+	return false
+}
+
+func isEmptyList(n *yaml.Node) bool { return n.Kind == yaml.SequenceNode && len(n.Content) == 0 }
+
+// hasKey reports whether somebody wrote a value under the key, be it a bad one. An empty list is
+// none: nothing of it is stored.
+func hasKey(n *yaml.Node, key string) bool {
+	n = deref(n)
+	for k, v := range pairs(n) {
+		if k.Value == key && !isNull(deref(v)) && !isEmptyList(deref(v)) {
+			return true
+		}
+		if k.Tag != "!!merge" {
+			continue
+		}
+		for _, source := range mergeSources(v) {
+			if source != n && source.Kind == yaml.MappingNode && hasKey(source, key) {
+				return true
+			}
+		}
+	}
+	return false
+}

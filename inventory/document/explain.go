@@ -1,0 +1,221 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Origin is one effective value of a machine, and where it comes from.
+type Origin struct {
+	Field    string
+	Value    string
+	Position inventory.Position // zero: nobody wrote it
+	Note     string             // what made it, where nobody wrote it
+}
+
+// Explain tells every effective value of a machine with the place that it comes
+// from. It returns nothing where the documents have an error or no such machine.
+func Explain(machine string, docs ...Document) ([]Origin, inventory.Problems) {
+	parsed, raw, pages, problems := parseRaw(docs, &decoder{})
+	if parsed == nil {
+		return nil, problems
+	}
+	inv, more := inventory.Carve(parsed, nil)
+	problems = append(problems, more...).Sorted()
+	if inv == nil {
+		return nil, problems
+	}
+	m, ok := inv.Machine(machine)
+	if !ok {
+		return nil, problems
+	}
+	e := &explainer{inv: inv, spec: &raw.Spec, m: m}
+	e.explain()
+	return e.placed(pages), problems
+}
+
+// explainer collects the values of one machine, each with its node.
+type explainer struct {
+	inv   *inventory.Inventory
+	spec  *rawSpec
+	m     inventory.Machine
+	out   []Origin
+	nodes []*yaml.Node
+}
+
+// add notes a value; node is nil where nobody wrote it.
+func (e *explainer) add(field, value string, node *yaml.Node, note string) {
+	if value == "" && node == nil {
+		return
+	}
+	if node != nil {
+		note = ""
+	}
+	e.out = append(e.out, Origin{Field: field, Value: value, Note: note})
+	e.nodes = append(e.nodes, node)
+}
+
+// placed fills in where the nodes stand.
+func (e *explainer) placed(pages []page) []Origin {
+	wanted := map[*yaml.Node]place{}
+	for _, n := range e.nodes {
+		wanted[n] = place{}
+	}
+	find(pages, typesOf(pages), wanted)
+	for i, n := range e.nodes {
+		e.out[i].Position = wanted[n].Position
+	}
+	return e.out
+}
+
+func (e *explainer) explain() {
+	rack, raw := e.raw()
+	m := e.m
+	e.add("name", m.Name, raw.Name.node, "")
+	e.add("providerID", m.ProviderID(), raw.ID.node, "default: what it has in force, or the machine's name")
+	e.add("state", string(m.State), e.stateNode(rack, raw), "default")
+	e.add("reason", m.Reason, raw.Reason.node, "")
+	e.add("rack", m.Rack, rack.Name.node, "")
+	e.add("addresses", flowList(m.Addresses), raw.Addresses.node, "")
+	if len(m.ExternalAddresses) > 0 {
+		e.add("externalAddresses", flowList(m.ExternalAddresses), raw.ExternalAddresses.node, "")
+	}
+	e.add("hostname", cmp.Or(m.Hostname, m.Name), raw.Hostname.node, "default: the machine's name")
+	e.add("systemUUID", m.SystemUUID.String(), raw.Match.SystemUUID.node, "")
+	for i, a := range raw.Aliases.v {
+		e.add(fmt.Sprintf("aliases[%d]", i), a.v, a.node, "")
+	}
+	e.podCIDRs(rack, raw)
+	e.labels(rack, raw)
+	e.taints(raw)
+	for _, s := range e.inv.Sessions(m) {
+		e.session(rack, s)
+	}
+	for _, l := range e.inv.LinksOf(m.Name) {
+		e.link(rack, raw, l)
+	}
+}
+
+// raw finds what was written about the machine.
+func (e *explainer) raw() (*rawRack, *rawMachine) {
+	for r := range e.spec.Racks.each() {
+		for m := range r.Machines.each() {
+			if m.Name.v == e.m.Name {
+				return r, m
+			}
+		}
+	}
+	return &rawRack{}, &rawMachine{}
+}
+
+// stateNode is where the state that counts was written.
+func (e *explainer) stateNode(rack *rawRack, m *rawMachine) *yaml.Node {
+	if rack.State.given() && (rack.State.v == e.m.State && e.m.OwnState != e.m.State) {
+		return rack.State.node
+	}
+	return m.State.node
+}
+
+func (e *explainer) podCIDRs(rack *rawRack, m *rawMachine) {
+	if len(e.m.PodCIDRs) == 0 {
+		return
+	}
+	r, _ := e.inv.Rack(e.m.Rack)
+	note := "carved from the rack's " + flowList(r.PodCIDRs)
+	if len(rack.PodCIDRs.v) == 0 {
+		note += ", itself carved from podNetwork.cidrs"
+	}
+	var node *yaml.Node
+	if len(m.PodCIDRs.v) > 0 {
+		node = m.PodCIDRs.node
+	}
+	e.add("podCIDRs", flowList(e.m.PodCIDRs), node, note+"; a cluster keeps what is in force there")
+}
+
+// labels tells where each label of the Node comes from.
+func (e *explainer) labels(rack *rawRack, m *rawMachine) {
+	nodes := map[string]*yaml.Node{inventory.LabelRegion: e.spec.Region.node, inventory.LabelZone: rack.Zone.node, inventory.LabelType: m.Type.node, inventory.LabelRack: rack.Name.node, inventory.LabelRow: rack.Row.node, inventory.LabelUnit: m.Unit.node}
+	notes := map[string]string{inventory.LabelRegion: "default: metadata.name", inventory.LabelZone: "default: the rack's name"}
+	for label, twin := range inventory.BetaTwins {
+		nodes[twin], notes[twin] = nodes[label], notes[label]
+	}
+	for _, written := range [][]entry[string]{e.spec.Labels.v, m.Labels.v} {
+		for _, l := range written {
+			nodes[l.key.v] = l.value.node
+		}
+	}
+	all := e.inv.Labels(e.m)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		e.add("labels["+key+"]", all[key], nodes[key], notes[key])
+	}
+}
+
+func (e *explainer) taints(m *rawMachine) {
+	for _, t := range m.Taints.v {
+		e.add("taints["+t.Key.v+"]", t.Value.v+":"+t.Effect.v, t.Key.node, "")
+	}
+	if e.m.State == inventory.StateMaintenance {
+		e.add("taints["+inventory.TaintMaintenance.Key+"]", ":"+inventory.TaintMaintenance.Effect, nil, "because of state: maintenance")
+	}
+}
+
+// session tells where each setting of a session comes from: the router, the
+// rack, the spec or a default.
+func (e *explainer) session(rack *rawRack, s inventory.Session) {
+	router := e.spec.router(s.Router)
+	said := e.spec.session(rack, router)
+	for _, o := range []struct {
+		field, value string
+		node         *yaml.Node
+		note         string
+	}{
+		{"address", s.RouterAddr.String(), addressNode(router, s.RouterAddr), ""},
+		{"port", fmt.Sprint(s.Port), router.Port.node, "default"},
+		{"local", s.Local.String(), nil, e.sourceNote(s)},
+		{"localASN", s.LocalASN.String(), cmp.Or(rack.ASN.node, e.spec.BGP.ASN.node), ""},
+		{"routerASN", s.RouterASN.String(), router.ASN.node, ""},
+		{"holdTime", ShortDuration(s.HoldTime), said.HoldTime.node, "default"},
+		{"restartTime", ShortDuration(s.RestartTime), said.GracefulRestart.node, "default"},
+		{"ttlSecurity", fmt.Sprint(s.TTLSecurity), said.TTLSecurity.node, "default"},
+		{"multihop", fmt.Sprint(s.Multihop), said.Multihop.node, "default"},
+		{"bfd", orOff(s.BFD.Name), said.BFD.node, "default"},
+		{"password", secretName(s.Password), said.PasswordFrom.node, "default"},
+		{"podCIDRs", fmt.Sprint(s.PodCIDRs), said.Advertise.PodCIDRs.node, "default: podNetwork.mode decides"},
+		{"learn", string(s.Learn), said.Learn.node, "default"},
+		{"families", s.Families.String(), nil, "what the machine has and the inventory needs"},
+	} {
+		e.add(fmt.Sprintf("sessions[%s %s].%s", s.Router, s.RouterAddr, o.field), o.value, o.node, o.note)
+	}
+}
+
+// sourceNote tells why a session comes from the address that it comes from.
+func (e *explainer) sourceNote(s inventory.Session) string {
+	if r, _ := e.inv.Rack(e.m.Rack); s.Multihop == 0 && r.HasBoth(s.Local, s.RouterAddr) {
+		return "the machine's first address in the router's subnet"
+	}
+	return "the machine's first address of that family"
+}
+
+// secretName prints where a password lies.
+func secretName(k inventory.SecretKey) string {
+	if k == (inventory.SecretKey{}) {
+		return "none"
+	}
+	return "secret " + k.Secret + ", key " + k.Key
+}
+
+func addressNode(r *rawRouter, a netip.Addr) *yaml.Node {
+	for _, s := range r.allAddresses() {
+		if s.v == a {
+			return s.node
+		}
+	}
+	return nil
+}

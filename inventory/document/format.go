@@ -1,0 +1,383 @@
+package document
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Format prints the inventory as one canonical YAML document: sections and
+// names in a fixed order, and nothing that is a default. Parsing it gives the
+// same inventory, but for machines that are held and CIDRs that were carved,
+// which are left out.
+func Format(inv *inventory.Inventory) []byte { return (&formatter{inv: inv}).document() }
+
+// FormatNoted prints as [Format] does, with lines of comment at what they are about. The keys are paths as problems have
+// them: of a named thing, such as spec.pools[public], of a section, such as spec.bgp, or empty for the document. The inventory need not be
+// one that was parsed.
+func FormatNoted(inv *inventory.Inventory, comments map[string][]string) []byte {
+	return (&formatter{inv: inv, comments: comments}).document()
+}
+
+// FormatAccepted prints everything, held machines and carved CIDRs too, for
+// [ParseAccepted].
+func FormatAccepted(inv *inventory.Inventory) []byte {
+	return (&formatter{inv: inv, accepted: true}).document()
+}
+
+// formatter turns an inventory into what is printed.
+type formatter struct {
+	inv      *inventory.Inventory
+	accepted bool
+	comments map[string][]string // by path; see FormatNoted
+}
+
+// commented is a mapping that begins with the comment on a path.
+func (f *formatter) commented(path string, m mapOf) mapOf {
+	if lines := f.comments[path]; len(lines) > 0 {
+		return append(mapOf{{"", remarks(lines)}}, m...)
+	}
+	return m
+}
+
+// named maps every value, each with the comment on it.
+func named[T any](f *formatter, section string, all []T, name func(T) string, m func(T) mapOf) []mapOf {
+	return mapsOf(all, func(v T) mapOf { return f.commented(section+"["+name(v)+"]", m(v)) })
+}
+
+func (f *formatter) document() []byte {
+	var p printer
+	p.mapping(f.commented("", filled(mapOf{{"apiVersion", inventory.APIVersion}, {"kind", inventory.Kind}, {"metadata", mapOf{{"name", f.inv.Name}}}, {"spec", f.spec()}})), 0)
+	return p.Bytes()
+}
+
+func (f *formatter) spec() mapOf {
+	inv := f.inv
+	return filled(mapOf{
+		{"region", unless(inv.Region, implied(f, inv.Name))},
+		{"expect", filled(mapOf{{"racks", inv.Expect.Racks}, {"pools", inv.Expect.Pools}})},
+		{"safety", safetyMap(inv.Safety)},
+		{"labels", textsOf(inv.NodeLabels)},
+		{"bgp", f.commented("spec.bgp", append(filled(mapOf{{"asn", plain(inv.BGP.ASN, 0)}}), sessionMap(inv.BGP.Session)...))},
+		{"bfdProfiles", named(f, "spec.bfdProfiles", inv.BFDProfiles, func(b inventory.BFDProfile) string { return b.Name }, bfdMap)},
+		{"communities", f.commented("spec.communities", textsOf(inv.Communities))},
+		{"podNetwork", podNetworkMap(inv.PodNetwork)},
+		{"routers", f.routers("")},
+		{"onLink", onLinkMap(inv.OnLink)},
+		{"pools", named(f, "spec.pools", inv.Pools, func(p inventory.Pool) string { return p.Name }, f.pool)},
+		{"storage", mapsOf(inv.Storage, storageMap)},
+		{"racks", named(f, "spec.racks", inv.Racks, func(r inventory.Rack) string { return r.Name }, f.rack)},
+	})
+}
+
+// implied is a value that goes without saying, where any does.
+func implied[T any](f *formatter, v T) T {
+	if f.accepted {
+		var none T
+		return none
+	}
+	return v
+}
+
+// unless is a text, or nothing where it goes without saying.
+func unless[T ~string](v, none T) string {
+	if v == none {
+		return ""
+	}
+	return string(v)
+}
+
+// plain is a number or a truth value, or nothing where it goes without saying.
+func plain[T comparable](v, none T) bare {
+	if v == none {
+		return ""
+	}
+	return bare(fmt.Sprint(v))
+}
+
+// given is the text of a setting, or nothing where nobody made it.
+func given[T comparable](o inventory.Option[T], text func(T) string) string {
+	if !o.Set {
+		return ""
+	}
+	return text(o.Value)
+}
+
+func safetyMap(s inventory.Safety) mapOf {
+	return filled(mapOf{
+		{"maxRemoved", limitValue(s.MaxRemoved)}, {"maxUnreachable", limitValue(s.MaxUnreachable)}, {"maxDrained", limitValue(s.MaxDrained)},
+		{"paused", plain(s.Paused, false)}, {"sessionTrial", given(s.SessionTrial, ShortDuration)},
+	})
+}
+
+func limitValue(l inventory.Option[inventory.Limit]) bare {
+	return bare(given(l, inventory.Limit.String))
+}
+
+// mapsOf maps every value.
+func mapsOf[T any](all []T, f func(T) mapOf) []mapOf {
+	out := make([]mapOf, len(all))
+	for i, v := range all {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// textsOf is a mapping of free keys, sorted.
+func textsOf[T any](all map[string]T) mapOf {
+	var m mapOf
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		m = append(m, pair{k, fmt.Sprint(all[k])})
+	}
+	return m
+}
+
+// stringsOf prints every value.
+func stringsOf[T fmt.Stringer](all []T) []string {
+	out := make([]string, len(all))
+	for i, v := range all {
+		out[i] = v.String()
+	}
+	return out
+}
+
+func sessionMap(o inventory.SessionOptions) mapOf {
+	return filled(mapOf{
+		{"holdTime", given(o.HoldTime, ShortDuration)},
+		{"gracefulRestart", restartValue(o.RestartTime)},
+		{"ttlSecurity", bare(given(o.TTLSecurity, printed))},
+		{"multihop", bare(given(o.Multihop, printed))},
+		{"bfd", given(o.BFD, orOff)},
+		{"passwordFrom", filled(mapOf{{"secret", o.Password.Value.Secret}, {"key", o.Password.Value.Key}})},
+		{"advertise", filled(mapOf{{"podCIDRs", bare(given(o.AdvertisePodCIDRs, printed))}})},
+		{"learn", string(o.Learn.Value)},
+	})
+}
+
+func printed[T any](v T) string { return fmt.Sprint(v) }
+
+// restartValue is off, or a mapping.
+func restartValue(o inventory.Option[time.Duration]) any {
+	if o.Set && o.Value == 0 {
+		return "off"
+	}
+	return filled(mapOf{{"restartTime", given(o, ShortDuration)}})
+}
+
+func orOff(name string) string {
+	if name == "" {
+		return "off"
+	}
+	return name
+}
+
+func bfdMap(b inventory.BFDProfile) mapOf {
+	return filled(mapOf{{"name", b.Name}, {"interval", ShortDuration(b.Interval)}, {"multiplier", plain(b.Multiplier, 0)}})
+}
+
+func podNetworkMap(p inventory.PodNetwork) mapOf {
+	return filled(mapOf{
+		{"mode", string(p.Mode)},
+		{"cidrs", stringsOf(p.CIDRs)},
+		{"rackPrefix", lengthsMap(p.RackPrefix, inventory.PrefixLengths{})},
+		{"nodePrefix", lengthsMap(p.NodePrefix, inventory.PrefixLengths{})},
+		{"vxlan", vxlanMap(p.VXLAN)},
+	})
+}
+
+func vxlanMap(x inventory.VXLAN) mapOf {
+	if x == (inventory.VXLAN{}) {
+		return nil // there is no pod network
+	}
+	return filled(mapOf{{"port", plain(x.Port, inventory.DefaultVXLAN.Port)}, {"vni", plain(x.VNI, inventory.DefaultVXLAN.VNI)}})
+}
+
+func lengthsMap(l, none inventory.PrefixLengths) mapOf {
+	return filled(mapOf{{"ipv4", plain(l.IPv4, none.IPv4)}, {"ipv6", plain(l.IPv6, none.IPv6)}})
+}
+
+// routers are those of a rack, or of the spec.
+func (f *formatter) routers(rack string) []mapOf {
+	section := "spec.routers"
+	if rack != "" {
+		section = inventory.RackPath(rack) + ".routers"
+	}
+	var out []mapOf
+	for _, r := range f.inv.Routers {
+		if r.Rack == rack {
+			out = append(out, f.commented(section+"["+r.Name+"]", routerMap(r)))
+		}
+	}
+	return out
+}
+
+func routerMap(r inventory.Router) mapOf {
+	addresses := pair{"addresses", stringsOf(r.Addresses)}
+	if len(r.Addresses) == 1 {
+		addresses = pair{"address", r.Addresses[0].String()}
+	}
+	m := filled(mapOf{{"name", r.Name}, addresses, {"asn", plain(r.ASN, 0)}, {"port", plain(r.Port, inventory.DefaultPort)}, {"os", r.OS}})
+	return append(m, sessionMap(r.Session)...)
+}
+
+func poolMap(p inventory.Pool) mapOf {
+	var reserved mapOf
+	for _, r := range p.Reserved {
+		reserved = append(reserved, pair{r.Addr.String(), r.Namespace + "/" + r.Name})
+	}
+	return filled(mapOf{
+		{"name", p.Name},
+		{"addresses", stringsOf(p.Ranges)},
+		{"exclude", stringsOf(p.Exclude)},
+		{"reserved", reserved},
+		{"autoAssign", plain(p.AutoAssign, true)},
+		{"skipFirstLast", plain(p.SkipFirstLast, false)},
+		{"priority", plain(p.Priority, 0)},
+		{"namespaces", p.Namespaces},
+		{"namespaceSelectors", mapsOf(p.NamespaceSelectors, selectorMap)},
+		serviceSelectors(p.Selectors),
+		{"state", unless(p.State, inventory.PoolActive)},
+		{"advertise", advertiseValue(p)},
+	})
+}
+
+// pool is one, with what is worked out of it where that is stored. Its advertisements are a list
+// then, which versions do not read that would pass the links over.
+func (f *formatter) pool(p inventory.Pool) mapOf {
+	m := poolMap(p)
+	if !f.accepted || len(p.Links) == 0 {
+		return m
+	}
+	m = slices.DeleteFunc(m, func(f pair) bool { return f.key == "advertise" })
+	return append(m, pair{"advertise", mapsOf(p.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(p, a) })}, pair{"links", stringsOf(p.Links)})
+}
+
+// serviceSelectors is one selector, as every version reads it, or a list.
+func serviceSelectors(all []inventory.Selector) pair {
+	if len(all) == 1 {
+		return pair{"serviceSelector", selectorMap(all[0])}
+	}
+	return pair{"serviceSelectors", mapsOf(all, selectorMap)}
+}
+
+func selectorMap(s inventory.Selector) mapOf {
+	requirement := func(r inventory.Requirement) mapOf {
+		return filled(mapOf{{"key", r.Key}, {"operator", string(r.Operator)}, {"values", r.Values}})
+	}
+	return filled(mapOf{{"matchLabels", textsOf(s.MatchLabels)}, {"matchExpressions", mapsOf(s.MatchExpressions, requirement)}})
+}
+
+// advertiseValue is a mapping where that says all to every version, and else a list: versions
+// that read format 1 alone read no list, and must not take one advertisement of many, or one of some
+// Services, for that of all.
+func advertiseValue(p inventory.Pool) any {
+	if all := p.Advertise; len(all) == 1 && all[0].Selector.Empty() {
+		return advertiseMap(p, all[0])
+	}
+	return mapsOf(p.Advertise, func(a inventory.Advertise) mapOf { return advertiseMap(p, a) })
+}
+
+func advertiseMap(p inventory.Pool, a inventory.Advertise) mapOf {
+	return filled(mapOf{
+		{"serviceSelector", selectorMap(a.Selector)},
+		{"via", string(p.Via)},
+		{"racks", a.Racks},
+		{"zones", a.Zones},
+		{"routers", a.Routers},
+		{"aggregate", lengthsMap(a.Aggregate, inventory.PrefixLengths{IPv4: 32, IPv6: 128})},
+		{"localPref", plain(a.LocalPref, inventory.DefaultLocalPref)},
+		{"communities", stringsOf(slices.Collect(a.Communities.All()))},
+		{"prepend", plain(a.Prepend, 0)},
+		{"weighted", plain(a.Weighted, false)},
+	})
+}
+
+func storageMap(s inventory.Storage) mapOf {
+	return filled(mapOf{
+		{"name", s.Name},
+		{"rack", s.Rack},
+		{"nfs", filled(mapOf{{"server", s.NFSServer}})},
+		{"iscsi", filled(mapOf{{"portal", s.ISCSIPortal}})},
+		{"csi", filled(mapOf{{"driver", s.CSIDriver}, {"attributes", textsOf(s.CSIAttributes)}})},
+	})
+}
+
+func (f *formatter) rack(r inventory.Rack) mapOf {
+	var machines []mapOf
+	for i := range r.Machines {
+		if f.accepted || !r.Machines[i].Held {
+			machines = append(machines, f.commented(inventory.MachinePath(r.Name, r.Machines[i].Name), f.machine(&r.Machines[i])))
+		}
+	}
+	peers := mapOf{{"peers", r.Peers}} // told, too, where there are none
+	if !f.accepted && slices.Equal(r.Peers, f.inv.DefaultPeers(r.Name)) {
+		peers = nil
+	}
+	neighbours, links := r.Neighbours, r.Links
+	if !f.accepted {
+		neighbours, links = nil, nil
+	}
+	place := filled(mapOf{
+		{"name", r.Name},
+		{"zone", unless(r.Zone, implied(f, r.Name))},
+		{"row", r.Row},
+		{"units", plain(r.Units, 0)},
+		{"asn", plain(r.ASN, implied(f, f.inv.BGP.ASN))},
+		{"subnets", stringsOf(r.Subnets)},
+		{"routers", f.routers(r.Name)},
+		{"onLink", onLinkMap(r.OnLink)},
+	})
+	rest := filled(mapOf{
+		{"podCIDRs", f.podCIDRs(r.PodCIDRs, r.Carved)},
+		{"carved", plain(f.accepted && r.Carved, false)},
+		{"neighbours", neighbours},
+		{"links", mapsOf(links, linkMap)},
+		{"state", unless(r.State, inventory.StateActive)},
+	})
+	return slices.Concat(place, peers, rest, sessionMap(r.Session), filled(mapOf{{"machines", machines}}))
+}
+
+// podCIDRs are those that people wrote, and what is accepted has the carved ones, too.
+func (f *formatter) podCIDRs(all []netip.Prefix, carved bool) []string {
+	if carved && !f.accepted {
+		return nil
+	}
+	return stringsOf(all)
+}
+
+func (f *formatter) machine(r *inventory.Machine) mapOf {
+	taint := func(t inventory.Taint) mapOf {
+		return filled(mapOf{{"key", t.Key}, {"value", t.Value}, {"effect", t.Effect}})
+	}
+	return filled(mapOf{
+		{"name", r.Name},
+		{"id", unless(r.ID, r.Name)},
+		{"match", filled(mapOf{{"systemUUID", r.SystemUUID.String()}})},
+		{"aliases", r.Aliases},
+		{"unit", plain(r.Unit, 0)},
+		{"type", r.Type},
+		{"addresses", stringsOf(r.Addresses)},
+		{"externalAddresses", stringsOf(r.ExternalAddresses)},
+		{"hostname", r.Hostname},
+		{"podCIDRs", f.podCIDRs(r.PodCIDRs, r.Carved)},
+		{"labels", textsOf(r.Labels)},
+		{"taints", mapsOf(r.Taints, taint)},
+		{"state", unless(r.OwnState, inventory.StateActive)},
+		{"reason", r.Reason},
+		{"held", plain(f.accepted && r.Held, false)},
+		{"carved", plain(f.accepted && r.Carved, false)},
+	})
+}
+
+// Equal reports whether two inventories say the same.
+func Equal(inv *inventory.Inventory, other *inventory.Inventory) bool {
+	if inv == nil || other == nil {
+		return inv == other
+	}
+	return bytes.Equal(FormatAccepted(inv), FormatAccepted(other))
+}

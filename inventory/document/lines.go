@@ -1,0 +1,172 @@
+package document
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// LineNotShown stands in the place of a line of which a part is no single word to be left out.
+const LineNotShown = "(line not shown: it may hold a password)"
+
+// Lines are the lines of a document as they may be shown in terminals and logs.
+type Lines struct {
+	text []string
+	cuts []cuts // of each line
+}
+
+// cuts are the parts of a line that are left out.
+type cuts struct {
+	whole bool
+	parts []columns
+}
+
+// columns are a part of a line, in characters from 0; the end is not in it.
+type columns struct{ from, to int }
+
+var (
+	// lineBreak is what ends a line to a reader of YAML 1.1, whose lines the positions of nodes count.
+	lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
+	comment   = regexp.MustCompile(`(?:^|\s)#\s*(.*)$`)
+	// secretWords are those of which one is beside a password where there are no nodes to go by: in a comment, and in what is not YAML.
+	secretWords = regexp.MustCompile(`(?i)pass|pasw|psw|pwd|psk|secret|token|md5|hmac|credential|auth|[\w-]keys?\b|\bpw\b`)
+)
+
+// Lines are the lines of the document.
+func (d Document) Lines() *Lines {
+	l := &Lines{text: lineBreak.Split(string(d.Data), -1)}
+	l.cuts = make([]cuts, len(l.text))
+	pages, err := readPages(d)
+	var nodes []*yaml.Node
+	for _, p := range pages {
+		walk(p.root, trail{}, func(n *yaml.Node, _ *trail) { nodes = append(nodes, n) })
+	}
+	read := 0 // lines before the one where it may not be YAML any more
+	if len(nodes) > 0 {
+		read = nodes[len(nodes)-1].Line - 1
+	}
+	nodes = append(nodes, &yaml.Node{Line: len(l.text) + 1, Column: 1})
+	types := typesOf(pages)
+	for i, n := range nodes[:len(nodes)-1] {
+		if types.hides(n) {
+			l.cut(n, nodes[i+1])
+		}
+	}
+	if err != nil {
+		l.cutByWords(read)
+	}
+	l.cutComments()
+	return l
+}
+
+// cut leaves a node out, before the next one of the document: the word that it is, or else all lines that it may be on. Of a
+// mapping and a list it leaves out what is before its first item.
+func (l *Lines) cut(n, next *yaml.Node) {
+	if part, ok := l.spelt(n); ok {
+		c := &l.cuts[n.Line-1]
+		c.parts = append(c.parts, part)
+		return
+	}
+	last := next.Line
+	if before := l.runes(last); strings.Trim(string(before[:min(next.Column-1, len(before))]), " \t-?{[") == "" && last > n.Line {
+		last-- // the next one begins its line
+	}
+	for i := n.Line; i <= min(last, len(l.cuts)); i++ {
+		l.cuts[i-1].whole = true
+	}
+}
+
+// spelt is where a node is written in one line exactly as it is read, without a tag or an anchor.
+func (l *Lines) spelt(n *yaml.Node) (columns, bool) {
+	text := n.Value
+	switch {
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return columns{}, false
+	case n.Kind == yaml.AliasNode:
+		text = "*" + text
+	case n.Kind != yaml.ScalarNode:
+		text = ""
+	case n.Style&yaml.DoubleQuotedStyle != 0:
+		text = `"` + text + `"`
+	case n.Style&yaml.SingleQuotedStyle != 0:
+		text = "'" + text + "'"
+	}
+	line, from := l.runes(n.Line), n.Column-1
+	if from < 0 || from > len(line) || !strings.HasPrefix(string(line[from:]), text) || text == "" && from < len(line) && strings.ContainsRune("!&", line[from]) {
+		return columns{}, false // it has a tag or an anchor, or goes on at the next line
+	}
+	return columns{from, from + len([]rune(text))}, true
+}
+
+// cutByWords leaves out, of the lines after so many that could be read, those with a word that tells of a secret, and those
+// that are indented under one.
+func (l *Lines) cutByWords(read int) {
+	type level struct {
+		indent int
+		secret bool
+	}
+	above := []level{{-1, false}}
+	for i := read; i < len(l.text); i++ {
+		text := strings.TrimLeft(l.text[i], " \t-")
+		deep := len(l.text[i]) - len(text)
+		if text != "" {
+			for deep <= above[len(above)-1].indent {
+				above = above[:len(above)-1]
+			}
+			above = append(above, level{deep, above[len(above)-1].secret || secretWords.MatchString(text)})
+		}
+		l.cuts[i].whole = l.cuts[i].whole || above[len(above)-1].secret
+	}
+}
+
+// cutComments leaves out comments that tell of a secret, and those beside one.
+func (l *Lines) cutComments() {
+	for i, text := range l.text {
+		at := comment.FindStringSubmatchIndex(text)
+		if at != nil && (len(l.cuts[i].parts) > 0 || secretWords.MatchString(text[at[2]:])) {
+			l.cuts[i].parts = append(l.cuts[i].parts, columns{len([]rune(text[:at[2]])), len([]rune(text))})
+		}
+	}
+}
+
+// runes are the characters of a line, counted from 1; none where there is no such line.
+func (l *Lines) runes(number int) []rune {
+	if number < 1 || number > len(l.text) {
+		return nil
+	}
+	return []rune(l.text[number-1])
+}
+
+// At is a line as it may be shown, counted from 1, and where a column of it is there; 0 where the line is left out as a
+// whole. It reports whether there is a line of that number. No Lines have none.
+func (l *Lines) At(number, column int) (text string, at int, ok bool) {
+	if l == nil || number < 1 || number > len(l.text) || number == len(l.text) && l.text[number-1] == "" {
+		return "", 0, false
+	}
+	if l.cuts[number-1].whole {
+		return LineNotShown, 0, true
+	}
+	parts := slices.Clone(l.cuts[number-1].parts)
+	slices.SortFunc(parts, func(a, b columns) int { return cmp.Compare(a.from, b.from) })
+	var b strings.Builder
+	line, done := l.runes(number), 0
+	at = column
+	for _, part := range parts {
+		part.from = max(part.from, done) // what seems to be a comment may begin in quotes
+		if part.from >= part.to {
+			continue
+		}
+		b.WriteString(string(line[done:part.from]) + NotShown)
+		done = part.to
+		switch grown := len(NotShown) - (part.to - part.from); {
+		case column > part.to:
+			at += grown
+		case column > part.from+1:
+			at -= column - part.from - 1
+		}
+	}
+	return b.String() + string(line[done:]), at, true
+}

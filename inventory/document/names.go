@@ -1,0 +1,238 @@
+package document
+
+import (
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// Forms of text that Kubernetes, or BGP, prescribe.
+var (
+	subdomainForm  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	dnsLabelForm   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	labelForm      = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`)
+	idForm         = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.~:]*[A-Za-z0-9])?$`)
+	providerIDForm = regexp.MustCompile(`^[A-Za-z][-A-Za-z0-9+.]*://[!-~]+$`)
+	secretKeyForm  = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
+	labelJunk      = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+)
+
+func name(s string) (string, *refusal) {
+	return form(s, subdomainForm, 63, inventory.BadName, `at most 63 lower-case letters, digits, "-" and "."`)
+}
+
+func nodeName(s string) (string, *refusal) {
+	return form(s, subdomainForm, 253, inventory.BadName, `lower-case letters, digits, "-" and ".", as Kubernetes wants names`)
+}
+
+func namespace(s string) (string, *refusal) {
+	return form(s, dnsLabelForm, 63, inventory.BadName, `at most 63 lower-case letters, digits and "-"`)
+}
+
+func hostname(s string) (string, *refusal) {
+	return form(s, subdomainForm, 253, inventory.BadHostname, "a host name of lower-case letters, digits, - and .")
+}
+
+// form refuses text that is not of a form of lower-case letters, and suggests
+// what is near it and would be.
+func form(s string, want *regexp.Regexp, longest int, code inventory.Code, accepted string) (string, *refusal) {
+	if len(s) <= longest && want.MatchString(s) {
+		return s, nil
+	}
+	r := &refusal{code: code, message: "is not a name of the right form", accepted: accepted}
+	if len(s) > longest {
+		r.message = "is too long"
+	}
+	fixed := strings.Trim(strings.ReplaceAll(labelJunk.ReplaceAllString(strings.ToLower(s), "-"), "_", "-"), "-.")
+	if len(fixed) <= longest && want.MatchString(fixed) {
+		r.suggestion = fixed
+	}
+	return "", r
+}
+
+func labelText(s string) (string, *refusal) {
+	if s == "" || len(s) <= 63 && labelForm.MatchString(s) {
+		return s, nil
+	}
+	r := &refusal{code: inventory.BadLabel, message: "is not a label value", accepted: `at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends`}
+	if fixed := strings.Trim(labelJunk.ReplaceAllString(s, "-"), "-._"); len(fixed) <= 63 {
+		r.suggestion = fixed
+	}
+	return "", r
+}
+
+// labelKey reads prefix/name, or a name alone.
+func labelKey(s string) (string, *refusal) {
+	prefix, rest, qualified := strings.Cut(s, "/")
+	if !qualified {
+		prefix, rest = "", s
+	}
+	goodPrefix := !qualified || len(prefix) <= 253 && subdomainForm.MatchString(prefix)
+	if goodPrefix && len(rest) <= 63 && labelForm.MatchString(rest) {
+		return s, nil
+	}
+	r := &refusal{code: inventory.BadLabel, message: "is not a label key",
+		accepted: `a name of at most 63 letters, digits, "-", "_" and ".", if wanted after a DNS name and "/"`}
+	fixed := strings.Trim(labelJunk.ReplaceAllString(rest, "-"), "-._")
+	if qualified {
+		fixed = strings.ToLower(prefix) + "/" + fixed
+	}
+	if p, _, ok := strings.Cut(fixed, "/"); fixed != s && (!ok || subdomainForm.MatchString(p)) {
+		r.suggestion = fixed
+	}
+	return "", r
+}
+
+func machineID(s string) (string, *refusal) {
+	if len(s) <= 200 && idForm.MatchString(s) {
+		return s, nil
+	}
+	r := &refusal{code: inventory.BadID, message: "cannot stand in a providerID", accepted: `at most 200 letters, digits, "-", "_", ".", "~" and ":"`}
+	if rest, ok := strings.CutPrefix(s, inventory.ProviderScheme+"://"); ok && idForm.MatchString(rest) {
+		r.suggestion = rest
+	} else if fixed := strings.Trim(labelJunk.ReplaceAllString(s, "-"), "-._"); idForm.MatchString(fixed) {
+		r.suggestion = fixed
+	}
+	return "", r
+}
+
+func uuid(s string) (string, *refusal) {
+	if u, ok := inventory.ParseUUID(s); ok {
+		return u.String(), nil
+	}
+	r := &refusal{code: inventory.BadUUID, message: "is not a UUID", accepted: "32 hexadecimal digits, as kubectl get node -o yaml shows them in systemUUID"}
+	if u, ok := inventory.ParseUUID(strings.NewReplacer("-", "", "{", "", "}", "", " ", "", "urn:uuid:", "").Replace(strings.ToLower(s))); ok {
+		r.suggestion = u.String()
+	}
+	return "", r
+}
+
+func alias(s string) (string, *refusal) {
+	r := &refusal{code: inventory.BadAlias, message: "is not a foreign providerID", accepted: "scheme://rest, as the Node has it in spec.providerID"}
+	switch {
+	case strings.HasPrefix(s, inventory.ProviderScheme+"://"):
+		r.message, r.suggestion, r.elsewhere = "is a providerID of Plinth's own", "id: "+strings.TrimPrefix(s, inventory.ProviderScheme+"://"), true
+		return "", r
+	case len(s) > 253 || !providerIDForm.MatchString(s):
+		if scheme, rest, ok := strings.Cut(s, ":"); ok {
+			if fixed := scheme + "://" + strings.TrimLeft(rest, "/"); providerIDForm.MatchString(fixed) {
+				r.suggestion = fixed
+			}
+		}
+		return "", r
+	}
+	return s, nil
+}
+
+func secretKey(s string) (string, *refusal) {
+	if len(s) <= 253 && secretKeyForm.MatchString(s) {
+		return s, nil
+	}
+	return "", &refusal{code: inventory.BadName, message: "is not the key of a Secret", accepted: `letters, digits, "-", "_" and "."`,
+		suggestion: strings.Trim(labelJunk.ReplaceAllString(s, "-"), "-")}
+}
+
+// reason reads one line for people.
+func reason(s string) (string, *refusal) {
+	if len(s) <= 1024 && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' }) {
+		return s, nil
+	}
+	return "", &refusal{code: inventory.BadText, message: "is not one short line", accepted: "at most 1024 characters in one line",
+		suggestion: shortened(strings.Join(strings.Fields(s), " "), 1024)}
+}
+
+// shortened cuts s to n bytes, at a character.
+func shortened(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n], "")
+}
+
+// readReservation reads namespace/name; its address is the key before it.
+func readReservation(d *decoder, n *yaml.Node) (inventory.Reservation, bool) {
+	s, ok := text(d, n)
+	if !ok {
+		return inventory.Reservation{}, false
+	}
+	ns, svc, _ := strings.Cut(s, "/")
+	_, ref := namespace(ns)
+	_, ref2 := name(svc)
+	if ref == nil && ref2 == nil {
+		return inventory.Reservation{Namespace: ns, Name: svc}, true
+	}
+	r := refusal{code: inventory.BadService, message: "does not name a Service", accepted: "namespace/name"}
+	if parts := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return r == '/' || r == ':' || r == ' ' || r == '.' }); len(parts) == 2 {
+		r.suggestion = parts[0] + "/" + parts[1]
+	} else if len(parts) == 1 {
+		r.suggestion = "default/" + parts[0]
+	}
+	d.refuse(n, r)
+	return inventory.Reservation{}, false
+}
+
+// readAddressKey reads an address that stands as a key.
+func readAddressKey(d *decoder, n *yaml.Node) (string, bool) {
+	a, ref := readAddr(n.Value)
+	if ref != nil {
+		ref.value = n.Value
+		d.refuse(n, *ref)
+		return "", false
+	}
+	return a.String(), true
+}
+
+// readCommunity reads the value of a community.
+func readCommunity(d *decoder, n *yaml.Node) (inventory.Community, bool) {
+	s, ok := text(d, n)
+	if !ok {
+		return inventory.Community{}, false
+	}
+	c, err := inventory.ParseCommunity(s)
+	if err != nil {
+		d.refuse(n, badCommunity(s, err))
+	}
+	return c, err == nil
+}
+
+func badCommunity(s string, err error) refusal {
+	r := refusal{code: inventory.BadCommunity, message: err.Error(), accepted: `"65010:100", "large:65010:1:7" or a well-known name such as no-export`}
+	for _, fixed := range []string{"large:" + s, strings.ReplaceAll(s, ",", ":"), strings.ReplaceAll(s, " ", ":"), strings.ToLower(strings.ReplaceAll(s, "_", "-"))} {
+		if _, err := inventory.ParseCommunity(fixed); err == nil {
+			r.suggestion = fixed
+			return r
+		}
+	}
+	if high, low, ok := strings.Cut(s, ":"); ok {
+		if fixed := "large:" + high + ":0:" + low; r.suggestion == "" {
+			if _, err := inventory.ParseCommunity(fixed); err == nil {
+				r.suggestion = fixed
+			}
+		}
+	}
+	return r
+}
+
+// readPortal keeps an iSCSI portal as volumes write it: address:port.
+func readPortal(d *decoder, n *yaml.Node) (string, bool) {
+	s, ok := text(d, n)
+	if !ok {
+		return "", false
+	}
+	if _, err := netip.ParseAddrPort(s); err != nil {
+		r := refusal{code: inventory.BadAddress, message: "is not a portal", accepted: "address:port"}
+		if a, err := netip.ParseAddr(s); err == nil {
+			r.suggestion = netip.AddrPortFrom(a, 3260).String()
+		}
+		d.refuse(n, r)
+		return "", false
+	}
+	return s, true
+}
+
+// anyKey takes every key as it is.
+func anyKey(_ *decoder, n *yaml.Node) (string, bool) { return n.Value, true }

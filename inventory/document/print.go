@@ -1,0 +1,139 @@
+package document
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// mapOf is a mapping that keeps its order. Its values are bare, string,
+// []string, mapOf and []mapOf.
+type mapOf []pair
+
+type pair struct {
+	key   string
+	value any
+}
+
+// remarks are lines of comment, which come first in a mapping, under a key that nobody reads.
+type remarks []string
+
+// bare is a scalar that is printed as it is: a number or a truth value.
+type bare string
+
+// filled is a mapping without what is empty. Every value is a text or a list.
+func filled(m mapOf) mapOf {
+	return slices.DeleteFunc(m, func(p pair) bool { return reflect.ValueOf(p.value).Len() == 0 })
+}
+
+// printer writes YAML: mappings and lists of mappings in blocks, lists of
+// scalars in one line.
+type printer struct{ bytes.Buffer }
+
+func (p *printer) mapping(m mapOf, indent int) {
+	m = p.comment(m, indent)
+	for i, f := range m {
+		if i > 0 || indent >= 0 {
+			p.WriteString(strings.Repeat(" ", max(indent, 0)))
+		}
+		p.field(f, indent)
+	}
+}
+
+// field writes one key; the indentation before it is there already.
+func (p *printer) field(f pair, indent int) {
+	p.WriteString(quoted(f.key) + ":")
+	switch v := f.value.(type) {
+	case mapOf:
+		p.WriteByte('\n')
+		p.mapping(v, indent+2)
+	case []mapOf:
+		p.WriteByte('\n')
+		for _, item := range v {
+			p.item(item, indent+2)
+		}
+	case []string:
+		p.WriteString(" [")
+		for i, s := range v {
+			if i > 0 {
+				p.WriteString(", ")
+			}
+			p.WriteString(quoted(s))
+		}
+		p.WriteString("]\n")
+	case string:
+		p.WriteString(" " + quoted(v) + "\n")
+	default:
+		fmt.Fprintf(p, " %v\n", v)
+	}
+}
+
+// comment writes the comment that a mapping begins with, and returns the rest.
+func (p *printer) comment(m mapOf, indent int) mapOf {
+	if len(m) == 0 {
+		return m
+	}
+	lines, ok := m[0].value.(remarks)
+	if !ok {
+		return m
+	}
+	for _, line := range lines {
+		p.WriteString(strings.TrimRight(strings.Repeat(" ", max(indent, 0))+"# "+line, " ") + "\n")
+	}
+	return m[1:]
+}
+
+// item writes a mapping as an item of a list.
+func (p *printer) item(m mapOf, indent int) {
+	m = p.comment(m, indent)
+	if len(m) == 0 {
+		p.WriteString(strings.Repeat(" ", indent) + "- {}\n")
+	}
+	for i, f := range m {
+		p.WriteString(strings.Repeat(" ", indent))
+		if i == 0 {
+			p.WriteString("- ")
+		} else {
+			p.WriteString("  ")
+		}
+		p.field(f, indent+2)
+	}
+}
+
+// Text that needs no quotes: it begins like a name, an IPv4 address or a time,
+// and is neither a number nor a word that YAML, old or new, takes for something else.
+var (
+	plainForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*$|^[0-9]+(\.[0-9]+){3}(/[0-9]+)?$|^[0-9]+(ms|s|m|h|%)$`)
+	yamlsWords = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|y|n|null|nan|inf)$`)
+)
+
+// quoted writes text so that YAML reads it back as the same text.
+func quoted(s string) string {
+	if plainForm.MatchString(s) && !yamlsWords.MatchString(s) {
+		return s
+	}
+	return jsonString(s)
+}
+
+// jsonString quotes as JSON does, which YAML reads too. What YAML does not let stand as it is (YAML
+// 1.2.2, section 5.1) it escapes.
+func jsonString(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r < ' ' || r >= 0x7f && r <= 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

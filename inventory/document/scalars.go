@@ -1,0 +1,336 @@
+package document
+
+import (
+	"math"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// text reads text as it is.
+func text(d *decoder, n *yaml.Node) (string, bool) {
+	if n.Kind == yaml.ScalarNode {
+		switch n.Tag {
+		case "!!str":
+			return n.Value, true
+		case "!!int", "!!float", "!!bool", "!!timestamp":
+			d.refuse(n, refusal{code: inventory.WrongType, message: "is " + kindOf(n) + " to YAML, where text is wanted",
+				accepted: "text; put it in quotes", suggestion: strconv.Quote(n.Value)})
+			return "", false
+		}
+	}
+	d.wrongType(n, "text")
+	return "", false
+}
+
+// checked reads text of a certain form.
+func checked[T any](parse func(string) (T, *refusal)) func(*decoder, *yaml.Node) (T, bool) {
+	return func(d *decoder, n *yaml.Node) (T, bool) {
+		s, ok := text(d, n)
+		if !ok {
+			var none T
+			return none, false
+		}
+		v, ref := parse(s)
+		if ref != nil {
+			d.refuse(n, *ref)
+		}
+		return v, ref == nil
+	}
+}
+
+// Readers of values that have a form.
+var (
+	readAddress   = checked(readAddr)
+	readCIDR      = checked(readPrefix)
+	readAddrRange = checked(readRange)
+	readDuration  = checked(parseDuration)
+)
+
+// word reads one of a few words.
+func word[T ~string](words ...T) func(*decoder, *yaml.Node) (T, bool) {
+	names := make([]string, len(words))
+	for i, w := range words {
+		names[i] = string(w)
+	}
+	return checked(func(s string) (T, *refusal) {
+		for _, w := range words {
+			if string(w) == s {
+				return w, nil
+			}
+		}
+		return "", &refusal{code: inventory.UnknownWord, message: "is none of the words that can stand here",
+			accepted: strings.Join(names, ", "), suggestion: wordMeant(s, names)}
+	})
+}
+
+// synonyms are words that people bring along from elsewhere.
+var synonyms = map[string]string{
+	"vxlan": "overlay", "geneve": "overlay", "tunnel": "overlay", "bgp": "fabric", "routed": "fabric", "native": "direct", "l2": "direct",
+	"enabled": "active", "on": "active", "up": "active", "running": "active", "cordoned": "maintenance", "drained": "maintenance",
+	"false": "off", "no": "off", "down": "off", "shutdown": "off", "stopped": "off", "decommissioned": "retired", "removed": "retired", "deleted": "retired",
+	"new": "planned", "spare": "planned", "withdrawn": "disabled", "all": "default",
+	"arp": "link", "layer2": "link", "ndp": "link", "l3": "bgp",
+	"arista": "eos", "cumulus": "nvue", "frrouting": "frr", "juniper": "junos", "mikrotik": "routeros", "openbsd": "openbgpd",
+	"pfsense": "frr", "quagga": "frr", "sonic": "frr", "ubiquiti": "unifi",
+}
+
+// wordMeant is a word that means the same, or one that is spelt alike.
+func wordMeant(s string, words []string) string {
+	if same := synonyms[strings.ToLower(s)]; slices.Contains(words, same) {
+		return same
+	}
+	return Nearest(s, words)
+}
+
+// truth reads true or false.
+func truth(d *decoder, n *yaml.Node) (bool, bool) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!bool" {
+		return strings.EqualFold(n.Value, "true"), true
+	}
+	r := refusal{code: inventory.WrongType, message: "is not a truth value", accepted: "true or false"}
+	switch strings.ToLower(n.Value) {
+	case "yes", "on", "y", "1", "true":
+		r.suggestion = "true"
+	case "no", "off", "n", "0", "false":
+		r.suggestion = "false"
+	}
+	d.refuse(n, r)
+	return false, false
+}
+
+// number reads an integer between two bounds, both included.
+func number(low, high int) func(*decoder, *yaml.Node) (int, bool) {
+	accepted := "a number from " + strconv.Itoa(low) + " to " + strconv.Itoa(high)
+	return func(d *decoder, n *yaml.Node) (int, bool) {
+		if n.Kind != yaml.ScalarNode || n.Tag != "!!int" {
+			r := refusal{code: inventory.WrongType, message: "is not a whole number", accepted: accepted}
+			if _, plain := plainNumber(n.Value); plain {
+				r.suggestion = n.Value + withoutQuotes
+			}
+			d.refuse(n, r)
+			return 0, false
+		}
+		v, plain := plainNumber(n.Value)
+		if !plain {
+			d.refuse(n, refusal{code: inventory.WrongType, message: "is a number that not all readers of YAML read alike", accepted: accepted + ", in decimal digits alone",
+				suggestion: inDigits(n.Value)})
+			return 0, false
+		}
+		if v < low || v > high {
+			d.refuse(n, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: accepted, suggestion: strconv.Itoa(min(max(v, low), high))})
+			return 0, false
+		}
+		return v, true
+	}
+}
+
+// plainNumber reads decimal digits, with a minus sign at most: what every version of YAML takes for the same number. One that is larger
+// than all that a field takes is the largest there is.
+func plainNumber(s string) (int, bool) {
+	abs, negative := strings.CutPrefix(s, "-")
+	n, ok := inventory.ParseDigits(abs, 64)
+	v := int(min(n, math.MaxInt))
+	if negative {
+		v = -v
+	}
+	return v, ok
+}
+
+// inDigits is a number in decimal digits that was written in another way: 16 for 0x10, 100 for 1_00. Empty: what was meant
+// cannot be known, as of 010, which is 8 to YAML 1.1 and 10 to YAML 1.2.
+func inDigits(s string) string {
+	text := strings.TrimPrefix(strings.ToLower(s), "+")
+	unsigned := strings.TrimPrefix(text, "-")
+	if n, err := strconv.ParseInt(text, 0, 64); err == nil && (!strings.HasPrefix(unsigned, "0") || len(unsigned) > 2 && strings.ContainsRune("xob", rune(unsigned[1]))) {
+		return strconv.FormatInt(n, 10)
+	}
+	return ""
+}
+
+// readASN reads an AS number: an integer, or asdot in quotes.
+func readASN(d *decoder, n *yaml.Node) (inventory.ASN, bool) {
+	const accepted = `1 to 4294967294, or asdot in quotes such as "65010.10"`
+	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
+		d.wrongType(n, "an AS number")
+		return 0, false
+	}
+	if n.Tag == "!!float" && strings.Contains(n.Value, ".") {
+		d.refuse(n, refusal{code: inventory.FloatASN, message: "is a number with a point to YAML, which may drop its last zeros",
+			accepted: accepted, suggestion: strconv.Quote(n.Value)})
+		return 0, false
+	}
+	a, err := inventory.ParseASN(n.Value)
+	if err != nil {
+		r := refusal{code: inventory.BadASN, message: err.Error(), accepted: accepted}
+		if rest, ok := strings.CutPrefix(strings.ToUpper(n.Value), "AS"); ok {
+			r.suggestion = rest
+		} else if n.Value == "0" {
+			r.suggestion = "64512"
+		} else if n.Tag == "!!int" {
+			r.suggestion = inDigits(n.Value)
+		}
+		d.refuse(n, r)
+	}
+	return a, err == nil
+}
+
+// readLimit reads a number, or a percentage.
+func readLimit(d *decoder, n *yaml.Node) (inventory.Limit, bool) {
+	l, err := inventory.ParseLimit(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil {
+		r := refusal{code: inventory.BadLimit, message: "is not a limit", accepted: "a number, or a percentage from 0% to 100%"}
+		if f, err := strconv.ParseFloat(n.Value, 64); err == nil && f > 0 && f < 1 {
+			r.suggestion = strconv.Itoa(int(f*100)) + "%"
+		}
+		d.refuse(n, r)
+		return inventory.Limit{}, false
+	}
+	return l, true
+}
+
+// parseDuration reads a time with its unit.
+func parseDuration(s string) (time.Duration, *refusal) {
+	const accepted = "a number with its unit, such as 100ms, 9s or 2m"
+	v, err := time.ParseDuration(s)
+	if err != nil || v < 0 {
+		return 0, &refusal{code: inventory.BadDuration, message: "is not a time", accepted: accepted, suggestion: durationMeant(s)}
+	}
+	if plain := zerosBefore.ReplaceAllString(s, "$1$2"); plain != s {
+		return 0, &refusal{code: inventory.BadDuration, message: "is a number that not all programs read alike", accepted: accepted + ", without zeros before it", suggestion: plain}
+	}
+	return v, nil
+}
+
+// zerosBefore finds zeros before a number of a time.
+var zerosBefore = regexp.MustCompile(`(^|[^0-9.])0+([0-9])`)
+
+// durationMeant drops blanks and long units.
+func durationMeant(s string) string {
+	s = strings.NewReplacer(" ", "", "seconds", "s", "second", "s", "secs", "s", "sec", "s", "minutes", "m", "minute", "m", "min", "m", "msec", "ms").Replace(s)
+	if _, err := strconv.Atoi(s); err == nil {
+		s += "s"
+	}
+	if v, err := time.ParseDuration(s); err != nil || v < 0 {
+		return ""
+	}
+	return s
+}
+
+// between reads a time between two bounds, both included.
+func between(low, high time.Duration) func(*decoder, *yaml.Node) (time.Duration, bool) {
+	return func(d *decoder, n *yaml.Node) (time.Duration, bool) {
+		if n.Tag == "!!int" {
+			r := refusal{code: inventory.BadDuration, message: "has no unit", accepted: "a number with its unit, such as 100ms, 9s or 2m"}
+			if _, plain := plainNumber(n.Value); plain {
+				r.suggestion = n.Value + "s"
+			} else if decimal := inDigits(n.Value); decimal != "" {
+				r.suggestion = decimal + "s"
+			}
+			d.refuse(n, r)
+			return 0, false
+		}
+		v, ok := readDuration(d, n)
+		if ok && (v < low || v > high) {
+			bound := low
+			if v > high {
+				bound = high
+			}
+			d.refuse(n, refusal{code: inventory.OutOfRange, message: "is out of range", accepted: ShortDuration(low) + " to " + ShortDuration(high),
+				suggestion: ShortDuration(bound)})
+			return 0, false
+		}
+		return v, ok
+	}
+}
+
+// ShortDuration prints 60s where Go prints 1m0s, so that people read what they write.
+func ShortDuration(v time.Duration) string {
+	if v%time.Second == 0 {
+		return strconv.FormatInt(int64(v/time.Second), 10) + "s"
+	}
+	if v%time.Millisecond == 0 {
+		return strconv.FormatInt(int64(v/time.Millisecond), 10) + "ms"
+	}
+	return v.String()
+}
+
+// readAddr reads an address without zone, and no IPv4 address in IPv6 form.
+func readAddr(s string) (netip.Addr, *refusal) {
+	const accepted = "an IPv4 or IPv6 address without a prefix length"
+	a, err := netip.ParseAddr(s)
+	switch {
+	case err != nil:
+		r := &refusal{code: inventory.BadAddress, message: "is not an address", accepted: accepted}
+		if p, err := netip.ParsePrefix(s); err == nil {
+			r.suggestion = p.Addr().String()
+		} else if fixed := withoutLeadingZeros(s); fixed != s {
+			r.suggestion = fixed
+		}
+		return netip.Addr{}, r
+	case a.Zone() != "":
+		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "has a zone", accepted: accepted, suggestion: a.WithZone("").String()}
+	case a.Is4In6():
+		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "is an IPv4 address in IPv6 form", accepted: accepted, suggestion: a.Unmap().String()}
+	}
+	return a, nil
+}
+
+// readRouterAddr reads an address of a router, which may be a link-local one with the
+// machine's interface that leads to it.
+func readRouterAddr(s string) (netip.Addr, *refusal) {
+	a, err := netip.ParseAddr(s)
+	if err != nil || !a.Is6() || !a.IsLinkLocalUnicast() {
+		return readAddr(s)
+	}
+	if a.Zone() == "" {
+		return netip.Addr{}, &refusal{code: inventory.BadAddress, message: "is a link-local address without the interface that leads to it",
+			accepted: "the address, %, and the name that the machines' interface has", suggestion: s + "%eth0"}
+	}
+	return a, nil
+}
+
+// withoutLeadingZeros repairs 10.001.02.3, if that makes it an address.
+func withoutLeadingZeros(s string) string {
+	parts := strings.Split(s, ".")
+	for i, p := range parts {
+		if n, err := strconv.Atoi(p); err == nil && n >= 0 {
+			parts[i] = strconv.Itoa(n)
+		}
+	}
+	fixed := strings.Join(parts, ".")
+	if _, err := netip.ParseAddr(fixed); err != nil {
+		return s
+	}
+	return fixed
+}
+
+// readPrefix reads a prefix with no host bits.
+func readPrefix(s string) (netip.Prefix, *refusal) {
+	p, err := netip.ParsePrefix(s)
+	switch {
+	case err != nil:
+		r := &refusal{code: inventory.BadPrefix, message: "is not a prefix", accepted: "address/length, such as 10.10.1.0/26 or 2001:db8::/64"}
+		if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+			r.suggestion = netip.PrefixFrom(a, a.BitLen()).String()
+		} else if addr, length, ok := strings.Cut(s, "/"); ok {
+			if n, err := strconv.Atoi(length); err == nil {
+				r.suggestion = withoutLeadingZeros(addr) + "/" + strconv.Itoa(n)
+			}
+		}
+		return netip.Prefix{}, r
+	case p.Addr().Is4In6():
+		return netip.Prefix{}, &refusal{code: inventory.BadPrefix, message: "is an IPv4 prefix in IPv6 form", accepted: "the prefix in its own form"}
+	case p.Masked() != p:
+		return netip.Prefix{}, &refusal{code: inventory.HostBits, message: "has host bits set", accepted: "the first address of the prefix",
+			suggestion: p.Masked().String()}
+	}
+	return p, nil
+}

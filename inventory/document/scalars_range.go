@@ -1,0 +1,61 @@
+package document
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// ParseRange reads a prefix ("203.0.113.0/25"), a range ("203.0.113.200-203.0.113.210")
+// or one address. Host bits, zones and IPv4 addresses in IPv6 form are errors.
+func ParseRange(s string) (inventory.Range, error) {
+	r, ref := readRange(s)
+	if ref != nil {
+		return inventory.Range{}, fmt.Errorf("%q: %s", s, ref.message)
+	}
+	return r, nil
+}
+
+// readRange is ParseRange with a reason for a no.
+func readRange(s string) (inventory.Range, *refusal) {
+	if strings.Contains(s, "/") {
+		p, ref := readPrefix(s)
+		if ref != nil {
+			return inventory.Range{}, ref
+		}
+		return inventory.RangeOf(p), nil
+	}
+	first, last, isRange := strings.Cut(s, "-")
+	a, ref := readAddr(strings.TrimSpace(first))
+	if !isRange || ref != nil {
+		return inventory.Range{First: a, Last: a}, ref.within("", s[len(first):])
+	}
+	b, ref := readAddr(strings.TrimSpace(last))
+	if ref != nil {
+		return inventory.Range{}, ref.within(first+"-", "")
+	}
+	return orderedRange(a, b)
+}
+
+// within is a refusal of a part of a text: what it suggests is the whole.
+func (r *refusal) within(before, after string) *refusal {
+	if r != nil && r.suggestion != "" {
+		r.suggestion = before + r.suggestion + after
+	}
+	return r
+}
+
+// orderedRange refuses what is not two addresses of one family in their order.
+func orderedRange(a, b netip.Addr) (inventory.Range, *refusal) {
+	switch {
+	case a.BitLen() != b.BitLen():
+		return inventory.Range{}, &refusal{code: inventory.BadRange, message: "the two ends are of different families",
+			accepted: "first-last of one family, a prefix, or an address"}
+	case b.Less(a):
+		return inventory.Range{}, &refusal{code: inventory.BadRange, message: "the last address comes before the first",
+			accepted: "first-last with first <= last", suggestion: b.String() + "-" + a.String()}
+	}
+	return inventory.Range{First: a, Last: b}, nil
+}

@@ -1,0 +1,232 @@
+package document
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+	"go4.org/netipx"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// addresses refuses addresses that no host can have, that two have, or that lie
+// outside the subnets of the rack.
+func (v *validation) addresses() {
+	seen := make(map[netip.Addr]*yaml.Node, 2*v.inv.Size())
+	for _, r := range v.raw.allRouters() {
+		for _, a := range r.allAddresses() {
+			v.host(seen, a)
+		}
+	}
+	for rack := range v.raw.Racks.each() {
+		for m := range rack.Machines.each() {
+			if m.State.v == inventory.StateRetired {
+				continue
+			}
+			for _, a := range m.Addresses.v {
+				v.host(seen, a)
+				v.onSubnet(rack, a)
+			}
+			for _, a := range m.ExternalAddresses.v {
+				v.host(seen, a)
+			}
+		}
+	}
+}
+
+// allAddresses are those of address and addresses.
+func (r *rawRouter) allAddresses() []scalar[netip.Addr] {
+	if r.Address.given() {
+		return append([]scalar[netip.Addr]{r.Address}, r.Addresses.v...)
+	}
+	return r.Addresses.v
+}
+
+// host checks one address, wherever it stands.
+func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) {
+	if a.v.Zone() != "" {
+		return // of one link alone; other links may have the same
+	}
+	if what := special(a.v); what != "" {
+		v.refuse(a.node, refusal{code: inventory.NotUnicast, message: "is " + what + ", which no machine or router can be reached at", accepted: "a unicast address"})
+		return
+	}
+	if first, taken := seen[a.v]; taken {
+		v.refuse(a.node, refusal{code: inventory.AddressTwice, message: "is the address of " + v.ownerOf(first) + " too", accepted: "an address that is used once",
+			suggestion: v.nextAddress(a.v), example: true}, first)
+		return
+	}
+	seen[a.v] = a.node
+}
+
+// ownerOf names the machine or router whose address was written there.
+func (v *validation) ownerOf(address *yaml.Node) string {
+	is := func(a scalar[netip.Addr]) bool { return a.node == address }
+	for _, r := range v.raw.allRouters() {
+		if slices.ContainsFunc(r.allAddresses(), is) {
+			return "router " + r.Name.v
+		}
+	}
+	for _, m := range v.raw.allMachines() {
+		if slices.ContainsFunc(m.Addresses.v, is) || slices.ContainsFunc(m.ExternalAddresses.v, is) {
+			return "machine " + m.Name.v
+		}
+	}
+	return "a machine or router"
+}
+
+// nextAddress is the first address after a that no machine or router has; ""
+// where there is none near.
+func (v *validation) nextAddress(a netip.Addr) string {
+	const near = 256
+	i, _ := v.hostAt(a)
+	next := a.Next()
+	for _, h := range v.hosts[i:min(i+near, len(v.hosts))] {
+		if h.v == next {
+			next = next.Next()
+		}
+	}
+	if _, taken := v.hostAt(next); taken || !next.IsValid() {
+		return ""
+	}
+	return next.String()
+}
+
+// special names the kinds of address that are not for hosts.
+func special(a netip.Addr) string {
+	switch {
+	case a.IsUnspecified():
+		return "the unspecified address"
+	case a.IsLoopback():
+		return "a loopback address"
+	case a.IsMulticast():
+		return "a multicast address"
+	case a.IsLinkLocalUnicast():
+		return "a link-local address"
+	case a.Is4() && a.As4()[0] >= 240:
+		return "a reserved address"
+	case a.Is4() && a.As4()[0] == 0:
+		return "an address of this network alone"
+	}
+	return ""
+}
+
+// onSubnet refuses an address that none of the rack's subnets of its family has.
+func (v *validation) onSubnet(rack *rawRack, a scalar[netip.Addr]) {
+	var same []string
+	for _, s := range rack.Subnets.v {
+		if s.v.Addr().Is4() != a.v.Is4() {
+			continue
+		}
+		same = append(same, s.v.String())
+		if s.v.Contains(a.v) {
+			v.notItsEnds(s, a)
+			return
+		}
+	}
+	if len(same) == 0 {
+		return
+	}
+	suggestion := transplanted(a.v, inventory.RangeOf(netip.MustParsePrefix(same[0])))
+	if networks := v.networksOf(rack); covered(networks, a.v) {
+		suggestion = subnetsLine(networks)
+	}
+	v.refuse(a.node, refusal{code: inventory.OutsideSubnets, message: "is outside the subnets of its rack", accepted: v.elsewhere(a.v, same), suggestion: suggestion, example: true}, rack.Subnets.node)
+}
+
+// transplanted is the address of a range that ends as a does; "" where it is no prefix.
+func transplanted(a netip.Addr, into inventory.Range) string {
+	p, ok := into.AsPrefix()
+	if !ok || p.Addr().BitLen() != a.BitLen() {
+		return ""
+	}
+	network, host := p.Addr().AsSlice(), a.AsSlice()
+	for i := range host {
+		keep := byte(0xff)
+		if bits := p.Bits() - 8*i; bits >= 8 {
+			keep = 0
+		} else if bits > 0 {
+			keep = 0xff >> bits
+		}
+		host[i] = network[i] | host[i]&keep
+	}
+	out, _ := netip.AddrFromSlice(host)
+	return out.String()
+}
+
+// elsewhere says where a machine's address would be right that none of the rack's subnets has.
+func (v *validation) elsewhere(a netip.Addr, subnets []string) string {
+	accepted := "an address in " + strings.Join(subnets, " or ")
+	if rack := v.rackWith(a); rack != "" {
+		accepted += ", the machine in " + rack
+	}
+	return accepted + ", or a subnet of the rack that holds it"
+}
+
+// rackWith says in which rack the address would be right.
+func (v *validation) rackWith(a netip.Addr) string {
+	for _, r := range v.inv.Racks {
+		if slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+			return "rack " + r.Name
+		}
+	}
+	return ""
+}
+
+// notItsEnds refuses the network and broadcast addresses of an IPv4 subnet.
+func (v *validation) notItsEnds(s scalar[netip.Prefix], a scalar[netip.Addr]) {
+	if !a.v.Is4() || s.v.Bits() > 30 {
+		return
+	}
+	last := netipx.PrefixLastIP(s.v)
+	switch a.v {
+	case s.v.Addr():
+		v.refuse(a.node, refusal{code: inventory.NetworkAddress, message: "is the network address of " + s.v.String(), accepted: "an address between the first and the last",
+			suggestion: a.v.Next().String()}, s.node)
+	case last:
+		v.refuse(a.node, refusal{code: inventory.NetworkAddress, message: "is the broadcast address of " + s.v.String(), accepted: "an address between the first and the last",
+			suggestion: a.v.Prev().String()}, s.node)
+	}
+}
+
+// subnets refuses subnets that overlap without being the same. The same one
+// may be in several racks: their machines then reach each other directly.
+func (v *validation) subnets() {
+	var all []span
+	for _, s := range v.raw.allSubnets() {
+		all = append(all, span{inventory.RangeOf(s.v), s.node})
+	}
+	overlaps(all, func(a, b span) {
+		if a.Range != b.Range {
+			v.refuse(b.node, refusal{code: inventory.SubnetsOverlap, message: "overlaps the subnet " + a.String(), accepted: "subnets that are the same or have nothing in common",
+				suggestion: a.String()}, a.node)
+		}
+	})
+}
+
+// span is a range of addresses and the place where it was written.
+type span struct {
+	inventory.Range
+	node *yaml.Node
+}
+
+// overlaps yields pairs of spans that share an address, the one that was
+// written earlier first. Every span that overlaps any is in at least one pair.
+func overlaps(all []span, yield func(earlier, later span)) {
+	order := make([]int, len(all))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return all[i].Range.Compare(all[j].Range) })
+	widest := -1
+	for _, i := range order {
+		if widest >= 0 && all[widest].Overlaps(all[i].Range) {
+			yield(all[min(i, widest)], all[max(i, widest)])
+		}
+		if widest < 0 || all[widest].Last.Less(all[i].Last) {
+			widest = i
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// poolReach warns of pools whose VIPs no session can carry.
+func (v *validation) poolReach() {
+	carried := v.carried()
+	for raw := range v.raw.Pools.each() {
+		p, _ := v.inv.Pool(raw.Name.v)
+		if p.OnLinksOnly() {
+			continue
+		}
+		var reach inventory.Families
+		anywhere := false
+		for i, a := range p.Advertise {
+			f, somewhere := carried.of(v.inv, a)
+			if at := raw.advertise(i).node; !somewhere && at != nil && len(carried) > 0 {
+				v.refuse(at, refusal{code: inventory.NowhereToGo, severity: inventory.Warning, message: "leaves no session to announce the pool over", accepted: "racks, zones and routers that have sessions with each other"})
+			}
+			reach, anywhere = reach.With(f), anywhere || somewhere
+		}
+		if !anywhere {
+			continue
+		}
+		for _, r := range raw.Addresses.v {
+			f := inventory.Families{IPv4: r.v.Is4(), IPv6: !r.v.Is4()}
+			if (f.IPv4 && !reach.IPv4 || f.IPv6 && !reach.IPv6) && (len(p.Links) == 0 || len(p.OverBGP(r.v)) > 0) {
+				v.refuse(r.node, refusal{code: inventory.FamilyUncarried, severity: inventory.Warning, message: "no session can carry this family, for machines or routers have no address of it",
+					accepted: "machines with an address of that family"})
+			}
+		}
+	}
+}
+
+// advertise is one of the pool's advertisements as it was written; empty where it was not.
+func (p *rawPool) advertise(i int) *rawAdvertise {
+	if i < len(p.Advertise.v) {
+		return &p.Advertise.v[i]
+	}
+	return &rawAdvertise{}
+}
+
+// reach is what the sessions between each rack and router carry.
+type reach map[[2]string]inventory.Families
+
+// carried looks at the sessions of every machine.
+func (v *validation) carried() reach {
+	out := reach{}
+	for _, rack := range v.inv.Racks {
+		for _, m := range rack.Machines {
+			if out.complete(rack) {
+				break
+			}
+			for _, s := range v.inv.Sessions(m) {
+				key := [2]string{rack.Name, s.Router}
+				out[key] = out[key].With(s.Families)
+			}
+		}
+	}
+	return out
+}
+
+// complete reports whether no further machine of the rack can add to what is known.
+func (c reach) complete(rack inventory.Rack) bool {
+	for _, p := range rack.Peers {
+		if c[[2]string{rack.Name, p}] != (inventory.Families{IPv4: true, IPv6: true}) {
+			return false
+		}
+	}
+	return true
+}
+
+// of is what is carried of a pool that is announced so.
+func (c reach) of(inv *inventory.Inventory, a inventory.Advertise) (all inventory.Families, somewhere bool) {
+	for key, f := range c {
+		rack, _ := inv.Rack(key[0])
+		if allowed(a.Racks, rack.Name) && allowed(a.Zones, rack.Zone) && allowed(a.Routers, key[1]) {
+			all, somewhere = all.With(f), true
+		}
+	}
+	return all, somewhere
+}
+
+func allowed(list []string, s string) bool { return len(list) == 0 || slices.Contains(list, s) }
+
+// aggregates warns of an aggregate that draws in traffic for addresses that the
+// pool does not have.
+func (v *validation) aggregates() {
+	for raw := range v.raw.Pools.each() {
+		p, _ := v.inv.Pool(raw.Name.v)
+		if p.OnLinksOnly() {
+			continue
+		}
+		for i, a := range p.Advertise {
+			v.aggregate(p, a, &raw.advertise(i).Aggregate)
+		}
+	}
+}
+
+func (v *validation) aggregate(p inventory.Pool, a inventory.Advertise, written *rawLengths) {
+	have := inventory.SetOf(p.Ranges, nil)
+	for _, r := range p.Ranges {
+		length := cmp.Or(a.Aggregate.For(r.First), r.First.BitLen())
+		around, err := r.First.Prefix(length)
+		at := lengthNode(written, r.First)
+		if err == nil && at != nil && !have.ContainsPrefix(around) {
+			v.refuse(at, refusal{code: inventory.WideAggregate, severity: inventory.Warning, message: fmt.Sprintf("announces %s, and the pool has only %s of it", around, r),
+				accepted: "a length that keeps within the pool", suggestion: narrowest(r)})
+		}
+	}
+}
+
+// shadowed warns of advertisements that others of their pool leave nothing to.
+func (v *validation) shadowed() {
+	for raw := range v.raw.Pools.each() {
+		p, _ := v.inv.Pool(raw.Name.v)
+		for i, a := range p.Advertise {
+			first := slices.IndexFunc(p.Advertise[:i], func(b inventory.Advertise) bool { return shadows(b, a, poolFamilies(p)) })
+			if at := raw.advertise(i).node; first >= 0 && at != nil {
+				v.refuse(at, refusal{code: inventory.AdvertiseShadowed, severity: inventory.Warning,
+					message:  fmt.Sprintf("has no effect: advertise[%d] comes first, and announces the same prefixes to the same routers", first),
+					accepted: fmt.Sprintf("the narrower one first, before advertise[%d], or another aggregate", first)}, raw.advertise(first).node)
+			}
+		}
+	}
+}
+
+// shadows reports whether a, which comes first, announces all that b does, and as the same prefixes.
+func shadows(a inventory.Advertise, b inventory.Advertise, of inventory.Families) bool {
+	covers := func(all, some []string) bool {
+		return len(all) == 0 || len(some) > 0 && !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(all, s) })
+	}
+	return covers(a.Racks, b.Racks) && covers(a.Zones, b.Zones) && covers(a.Routers, b.Routers) &&
+		(a.Selector.Empty() || a.Selector.String() == b.Selector.String()) &&
+		(!of.IPv4 || a.Aggregate.IPv4 == b.Aggregate.IPv4) && (!of.IPv6 || a.Aggregate.IPv6 == b.Aggregate.IPv6)
+}
+
+// poolFamilies are those that a pool has addresses of.
+func poolFamilies(p inventory.Pool) (f inventory.Families) {
+	for _, r := range p.Ranges {
+		f = f.With(inventory.Families{IPv4: r.Is4(), IPv6: !r.Is4()})
+	}
+	return f
+}
+
+// lengthNode is where the length for the family of a was written.
+func lengthNode(l *rawLengths, a netip.Addr) *yaml.Node {
+	if a.Is4() {
+		return l.IPv4.node
+	}
+	return l.IPv6.node
+}
+
+// narrowest is the length of the largest prefix that the range is made of.
+func narrowest(r inventory.Range) string {
+	if p, ok := r.AsPrefix(); ok {
+		return fmt.Sprint(p.Bits())
+	}
+	return fmt.Sprint(r.First.BitLen())
+}

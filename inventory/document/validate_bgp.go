@@ -1,0 +1,239 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// routers checks that each has one address, or one of each family.
+func (v *validation) routers() {
+	for _, r := range v.raw.allRouters() {
+		written := v.has(r.node, "address") || v.has(r.node, "addresses")
+		switch {
+		case !written:
+			v.refuse(r.node, refusal{code: inventory.Missing, message: "address is missing", accepted: "address: …, or addresses: [IPv4, IPv6]"})
+		case r.Address.given() && len(r.Addresses.v) > 0:
+			v.refuse(r.Address.node, refusal{code: inventory.Conflicting, message: "address and addresses are given at once", accepted: "one of the two",
+				suggestion: "addresses: " + flowList(append([]netip.Addr{r.Address.v}, values(r.Addresses)...))}, r.Addresses.node)
+		case len(r.Addresses.v) == 2 && r.Addresses.v[0].v.Is4() == r.Addresses.v[1].v.Is4(), len(r.Addresses.v) > 2:
+			second := r.Addresses.v[1]
+			v.refuse(second.node, refusal{code: inventory.SameFamily, message: "a router has at most one address of each family", accepted: "one IPv4 and one IPv6 address, or routers of their own"}, r.Addresses.v[0].node)
+		}
+	}
+}
+
+// linkLocals refuses two routers of a rack that have one link-local address on one interface:
+// a machine's sessions with both go to the same end. Routers of other racks are on links of
+// their own, and often have the same address there.
+func (v *validation) linkLocals() {
+	told := map[*yaml.Node]bool{}
+	for _, rack := range v.inv.Racks {
+		seen := map[netip.Addr]*yaml.Node{}
+		for _, a := range v.linkLocalsOf(rack) {
+			first, taken := seen[a.v]
+			if !taken {
+				seen[a.v] = a.node
+			} else if !told[a.node] {
+				told[a.node] = true
+				v.refuse(a.node, refusal{code: inventory.AddressTwice, message: fmt.Sprintf("is the address of another router of rack %s on the same interface", rack.Name),
+					accepted: "an address that no other router of the rack has there, or another interface", suggestion: v.nextAddress(a.v), example: true}, first)
+			}
+		}
+	}
+}
+
+// linkLocalsOf are the link-local addresses of the routers that a rack's machines have
+// sessions with, in the order in which they were written.
+func (v *validation) linkLocalsOf(rack inventory.Rack) (all []scalar[netip.Addr]) {
+	if len(rack.Machines) == 0 {
+		return nil
+	}
+	for _, r := range v.raw.allRouters() {
+		for _, a := range r.allAddresses() {
+			if a.v.Zone() != "" && slices.Contains(rack.Peers, r.Name.v) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// flowList prints values as people write a short list.
+func flowList[T fmt.Stringer](all []T) string {
+	words := make([]string, len(all))
+	for i, v := range all {
+		words[i] = quoted(v.String())
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
+// bfd refuses a profile whose name means that there is none.
+func (v *validation) bfd() {
+	for p := range v.raw.BFDProfiles.each() {
+		if n := p.Name; n.v == "off" {
+			v.refuse(n.node, refusal{code: inventory.BadName, message: "off means no BFD", accepted: "another name", suggestion: "slow"})
+		}
+	}
+}
+
+// sessions checks what only the two ends together show.
+func (v *validation) sessions() {
+	v.localPrefs()
+	racks := map[string]int{}
+	for raw := range v.raw.Racks.each() {
+		racks[raw.Name.v]++
+	}
+	for raw := range v.raw.Racks.each() {
+		rack, ok := v.inv.Rack(raw.Name.v)
+		if !ok || len(rack.Machines) == 0 || racks[raw.Name.v] > 1 { // of two it is not known which one is meant
+			continue
+		}
+		if len(rack.Peers) == 0 {
+			v.noPeers(raw)
+			continue
+		}
+		if rack.ASN == 0 && !v.has(raw.node, "asn") && !v.has(v.raw.BGP.node, "asn") {
+			v.refuse(raw.node, refusal{code: inventory.NoASN, message: "the rack's machines have sessions but no AS number", accepted: "asn in spec.bgp or in the rack", suggestion: "spec.bgp.asn: 64512", example: true})
+		}
+		for _, name := range rack.Peers {
+			v.pair(raw, rack, name)
+		}
+		v.machineSessions(raw, rack)
+	}
+}
+
+// noPeers warns of a rack that is to announce VIPs to nobody.
+func (v *validation) noPeers(raw *rawRack) {
+	if slices.ContainsFunc(v.inv.Pools, func(p inventory.Pool) bool {
+		return !p.OnLinksOnly() && (p.Via != inventory.ViaLink || len(p.Links) > 0)
+	}) {
+		v.refuse(raw.node, refusal{code: inventory.NoPeers, severity: inventory.Warning, message: "the rack's machines have no router to announce VIPs to",
+			accepted: "routers in the rack or in the spec, or peers; or subnets that addresses of a pool lie in", suggestion: v.wayOut(raw), example: true})
+	}
+}
+
+// pair checks a rack against one of its routers.
+func (v *validation) pair(raw *rawRack, rack inventory.Rack, name string) {
+	router, ok := v.inv.Router(name)
+	if !ok {
+		return
+	}
+	o := v.inv.SessionOptions(rack, router)
+	hops, gtsm := int(o.Multihop.Value), o.TTLSecurity.Value
+	if hops > 0 && gtsm {
+		said := v.raw.session(raw, v.raw.router(name))
+		v.refuse(said.Multihop.node, refusal{code: inventory.SecurityMultihop, message: "ttlSecurity is for directly connected neighbours", accepted: "multihop: 0, or ttlSecurity: false", suggestion: "0"}, said.TTLSecurity.node)
+	}
+	if hops == 0 && router.ASN != rack.ASN {
+		v.unreachable(raw, rack, router)
+	}
+}
+
+// unreachable warns of a router off the rack's subnets: a session between two
+// ASes takes one hop unless multihop says otherwise (RFC 4271, section 5.1.3).
+func (v *validation) unreachable(raw *rawRack, rack inventory.Rack, router inventory.Router) {
+	for _, a := range router.Addresses {
+		if a.Zone() != "" {
+			continue
+		}
+		var same []string
+		for _, s := range rack.Subnets {
+			if s.Addr().Is4() == a.Is4() {
+				same = append(same, s.String())
+			}
+		}
+		if len(same) == 0 || slices.ContainsFunc(rack.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
+			continue
+		}
+		v.refuse(v.routerNode(router.Name), refusal{code: inventory.RouterUnreachable, severity: inventory.Warning, value: a.String(),
+			message: fmt.Sprintf("is outside the subnets of rack %s, and its sessions take one hop", rack.Name), accepted: "an address in " + strings.Join(same, " or ") + ", or multihop", suggestion: "multihop: 2"}, raw.Subnets.node)
+	}
+}
+
+// routerNode is where the router's address was written.
+func (v *validation) routerNode(name string) *yaml.Node {
+	r := v.raw.router(name)
+	return cmp.Or(r.Address.node, r.Addresses.node, r.node)
+}
+
+// machineSessions warns of machines that have no address of any family of their
+// routers, or none on the link of one.
+func (v *validation) machineSessions(raw *rawRack, rack inventory.Rack) {
+	for i := range raw.Machines.v {
+		m := &raw.Machines.v[i]
+		if len(m.Addresses.v) == 0 || m.State.v == inventory.StateRetired {
+			continue
+		}
+		sessions := v.inv.Sessions(rack.Machines[i])
+		for _, s := range sessions {
+			v.offLink(m, rack, s)
+			v.writable(raw, s)
+		}
+		if len(sessions) == 0 && v.routersHaveAddresses(rack) {
+			v.refuse(m.Addresses.node, refusal{code: inventory.FamiliesApart, severity: inventory.Warning, message: "no router of the rack has an address of the machine's family, so it has no session",
+				accepted: "an address of a family that a router has"}, v.routerNode(rack.Peers[0]))
+		}
+	}
+}
+
+// offLink warns of a session that takes one hop and comes from another subnet of the
+// rack than the router is in.
+func (v *validation) offLink(m *rawMachine, rack inventory.Rack, s inventory.Session) {
+	if s.Multihop > 0 || s.IBGP() || !s.Local.IsValid() || rack.HasBoth(s.Local, s.RouterAddr) {
+		return
+	}
+	var around []string
+	for _, p := range rack.Subnets {
+		if p.Contains(s.RouterAddr) {
+			around = append(around, p.String())
+		}
+	}
+	if len(around) == 0 {
+		return // unreachable told that already
+	}
+	v.refuse(m.Addresses.node, refusal{code: inventory.RouterUnreachable, severity: inventory.Warning, message: fmt.Sprintf("has none in the subnet of router %s, %v, and their session takes one hop", s.Router, s.RouterAddr),
+		accepted: "an address in " + strings.Join(around, " or ") + " as well, or multihop"}, v.routerNode(s.Router))
+}
+
+func (v *validation) routersHaveAddresses(rack inventory.Rack) bool {
+	return slices.ContainsFunc(rack.Peers, func(name string) bool {
+		r, ok := v.inv.Router(name)
+		return ok && len(r.Addresses) > 0
+	})
+}
+
+// localPrefs warns of a LOCAL_PREF that is sent to nobody.
+func (v *validation) localPrefs() {
+	if len(v.inv.Routers) == 0 || v.anyInternal() {
+		return
+	}
+	for p := range v.raw.Pools.each() {
+		if pool, _ := v.inv.Pool(p.Name.v); pool.OnLinksOnly() {
+			continue
+		}
+		for a := range p.Advertise.each() {
+			if l := a.LocalPref; l.given() && l.v != inventory.DefaultLocalPref {
+				v.refuse(l.node, refusal{code: inventory.LocalPrefUnused, severity: inventory.Warning, message: "is sent within one AS only, and every router is of another", accepted: "no localPref, or routers of the machines' AS", suggestion: "prepend: 1"})
+			}
+		}
+	}
+}
+
+// anyInternal reports whether a session stays within one AS.
+func (v *validation) anyInternal() bool {
+	for _, rack := range v.inv.Racks {
+		for _, p := range rack.Peers {
+			if r, ok := v.inv.Router(p); ok && r.ASN == rack.ASN {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,158 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// identities refuses what would make one Node mean two machines.
+func (v *validation) identities() {
+	machines := v.raw.allMachines()
+	ids := make(map[string]*yaml.Node, len(machines))
+	uuids := make(map[string]*yaml.Node, len(machines))
+	aliases := map[string]*yaml.Node{}
+	for _, m := range machines {
+		if n := cmp.Or(m.ID.node, m.Name.node); n != nil {
+			v.identity(ids, m, n)
+		}
+		switch u := m.Match.SystemUUID; {
+		case !u.given():
+		case inventory.ReportedUUID(u.v).IsZero():
+			v.refuse(u.node, refusal{code: inventory.SystemUUIDAbsent, severity: inventory.Warning, message: "is what boards without a system UUID report, and decides nothing",
+				accepted: "no match: the machine is told by its provider ID and its name"})
+		default:
+			v.claim(uuids, u.v, u.node, refusal{code: inventory.SystemUUIDTwice, message: "is the systemUUID of another machine too", accepted: "a systemUUID that one machine reports"})
+		}
+		for _, a := range m.Aliases.v {
+			v.claim(aliases, a.v, a.node, refusal{code: inventory.AliasTwice, message: "is the alias of another machine too", accepted: "a providerID that means one machine"})
+		}
+	}
+}
+
+// identity refuses an ID that another machine has. That two machines of one
+// name have one ID is said elsewhere.
+func (v *validation) identity(ids map[string]*yaml.Node, m *rawMachine, n *yaml.Node) {
+	id := m.ID.or(m.Name.v)
+	if first, taken := ids[id]; taken && !m.ID.given() && first.Value == m.Name.v {
+		return
+	}
+	v.claim(ids, id, n, refusal{code: inventory.ProviderIDTwice, value: id, message: "is the providerID of another machine too",
+		accepted: "an id that one machine has, such as its serial number"})
+}
+
+// units refuses two machines in one unit, and machines above their rack.
+func (v *validation) units() {
+	for r := range v.raw.Racks.each() {
+		seen := map[string]*yaml.Node{}
+		for m := range r.Machines.each() {
+			u := m.Unit
+			if !u.given() || m.State.v == inventory.StateRetired {
+				continue
+			}
+			v.claim(seen, strconv.Itoa(u.v), u.node, refusal{code: inventory.UnitTwice, severity: inventory.Warning, message: "another machine of the rack stands in that unit too",
+				accepted: "one machine in each unit", suggestion: nextName(strconv.Itoa(u.v), r.hasUnit), example: true})
+			if r.Units.given() && u.v > r.Units.v {
+				v.refuse(u.node, refusal{code: inventory.UnitOutside, message: fmt.Sprintf("is above the top of the rack, which has %s", unitsOf(r.Units.v)),
+					accepted: fmt.Sprintf("1 to %d", r.Units.v), suggestion: strconv.Itoa(r.Units.v)}, r.Units.node)
+			}
+		}
+	}
+}
+
+func unitsOf(n int) string {
+	if n == 1 {
+		return "1 unit"
+	}
+	return strconv.Itoa(n) + " units"
+}
+
+// hasUnit reports whether a machine stands in the unit.
+func (r *rawRack) hasUnit(unit string) bool {
+	return slices.ContainsFunc(r.Machines.v, func(m rawMachine) bool { return strconv.Itoa(m.Unit.v) == unit })
+}
+
+// taints refuses a taint that is there twice, and those that Kubernetes or Plinth keep.
+func (v *validation) taints() {
+	for _, m := range v.raw.allMachines() {
+		seen := map[string]*yaml.Node{}
+		for _, t := range m.Taints.v {
+			if !t.Key.given() || !t.Effect.given() {
+				continue
+			}
+			v.claim(seen, t.Key.v+":"+t.Effect.v, t.Key.node, refusal{code: inventory.BadTaint, message: "is there twice with one effect", accepted: "each key and effect once"})
+			if state := taintOwners[t.Key.v]; state != "" {
+				v.refuse(t.Key.node, refusal{code: inventory.BadTaint, message: "is a taint that Plinth or Kubernetes puts on by itself", accepted: "taints of your own", suggestion: state})
+			}
+		}
+	}
+}
+
+// taintOwners says what to write instead of a taint that somebody else keeps.
+var taintOwners = map[string]string{
+	inventory.TaintMaintenance.Key:                   "state: maintenance",
+	"node.cloudprovider.kubernetes.io/uninitialized": "no such taint",
+	"node.cloudprovider.kubernetes.io/shutdown":      "state: off",
+	"node.kubernetes.io/not-ready":                   "state: off",
+	"node.kubernetes.io/unreachable":                 "state: off",
+	"node.kubernetes.io/unschedulable":               "state: maintenance",
+	"node.kubernetes.io/network-unavailable":         "no such taint",
+}
+
+// storages checks that a storage says what lives in it.
+func (v *validation) storages() {
+	for s := range v.raw.Storage.each() {
+		if s.NFS.node != nil {
+			v.require(s.NFS.node, "server")
+		}
+		if s.ISCSI.node != nil {
+			v.require(s.ISCSI.node, "portal")
+		}
+		if s.CSI.node != nil {
+			v.require(s.CSI.node, "driver")
+		}
+		given := slices.DeleteFunc([]*yaml.Node{s.NFS.node, s.ISCSI.node, s.CSI.node}, func(n *yaml.Node) bool { return n == nil })
+		switch {
+		case len(given) > 1:
+			v.refuse(given[1], refusal{code: inventory.Conflicting, message: "a storage is one of nfs, iscsi and csi", accepted: "an entry for each"}, given[0])
+		case len(given) == 0 && !v.has(s.node, "nfs") && !v.has(s.node, "iscsi") && !v.has(s.node, "csi"):
+			v.refuse(s.node, refusal{code: inventory.Missing, message: "does not say which volumes live in it", accepted: "nfs: {server: …}, iscsi: {portal: …} or csi: {driver: …}"})
+		}
+	}
+}
+
+// selectors checks that operators have the values that they want.
+func (v *validation) selectors() {
+	for p := range v.raw.Pools.each() {
+		v.selector(&p.ServiceSelector)
+		for s := range p.ServiceSelectors.each() {
+			v.selector(s)
+		}
+		for s := range p.NamespaceSelectors.each() {
+			v.selector(s)
+		}
+		for a := range p.Advertise.each() {
+			v.selector(&a.ServiceSelector)
+		}
+	}
+}
+
+func (v *validation) selector(s *rawSelector) {
+	for q := range s.MatchExpressions.each() {
+		wants := q.Operator.v == inventory.OpIn || q.Operator.v == inventory.OpNotIn
+		switch {
+		case !q.Operator.given():
+		case wants && len(q.Values.v) == 0:
+			instead := map[inventory.Operator]string{inventory.OpIn: "Exists", inventory.OpNotIn: "DoesNotExist"}[q.Operator.v]
+			v.refuse(q.Operator.node, refusal{code: inventory.BadSelector, message: "wants values", accepted: "values: […]", suggestion: instead})
+		case !wants && len(q.Values.v) > 0:
+			instead := map[inventory.Operator]string{inventory.OpExists: "In", inventory.OpDoesNotExist: "NotIn"}[q.Operator.v]
+			v.refuse(q.Operator.node, refusal{code: inventory.BadSelector, message: "takes no values", accepted: "no values", suggestion: instead}, q.Values.node)
+		}
+	}
+}

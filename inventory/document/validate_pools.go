@@ -1,0 +1,190 @@
+package document
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v4"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// poolRanges refuses ranges that overlap, within a pool or between two, and
+// those that no VIP can be of.
+func (v *validation) poolRanges() {
+	var all []span
+	for p := range v.raw.Pools.each() {
+		for _, r := range p.Addresses.v {
+			all = append(all, span{r.v, r.node})
+			v.fitForVIPs(r)
+		}
+		v.excluded(p)
+	}
+	overlaps(all, func(a, b span) {
+		v.refuse(b.node, refusal{code: inventory.PoolsOverlap, message: "overlaps " + a.String(), accepted: "ranges that have nothing in common", suggestion: without(b.Range, a.Range)}, a.node)
+	})
+}
+
+// without is what is left of a range in one piece.
+func without(r, less inventory.Range) string {
+	left := inventory.SetOf([]inventory.Range{r}, []inventory.Range{less}).Ranges()
+	if len(left) != 1 {
+		return ""
+	}
+	_, isPrefix := left[0].Prefix()
+	return inventory.Range{First: left[0].From(), Last: left[0].To(), Prefix: isPrefix}.String()
+}
+
+// fitForVIPs refuses addresses that routers do not carry.
+func (v *validation) fitForVIPs(r scalar[inventory.Range]) {
+	for _, a := range []netip.Addr{r.v.First, r.v.Last} {
+		what := special(a)
+		if r.v.Prefix && what == "an address of this network alone" && r.v.First.IsUnspecified() {
+			what = "part of a whole family"
+		}
+		if what != "" {
+			v.refuse(r.node, refusal{code: inventory.NotForVIPs, message: a.String() + " is " + what, accepted: "unicast addresses that routers carry"})
+			return
+		}
+	}
+	if r.v.Size() > 1<<40 && r.v.Is4() || r.v.Is4() && r.v.Size() > 1<<24 {
+		v.refuse(r.node, refusal{code: inventory.NotForVIPs, message: "is larger than any one network", accepted: "an IPv4 range of at most 16777216 addresses"})
+	}
+}
+
+// excluded warns of exclusions that exclude nothing, or everything.
+func (v *validation) excluded(p *rawPool) {
+	var gives []inventory.Range
+	for _, r := range p.Addresses.v {
+		gives = append(gives, p.gives(r.v))
+	}
+	for _, e := range p.Exclude.v {
+		if !slices.ContainsFunc(p.Addresses.v, func(r scalar[inventory.Range]) bool { return r.v.Overlaps(e.v) }) {
+			v.refuse(e.node, refusal{code: inventory.NothingExcluded, severity: inventory.Warning, message: "excludes nothing, for it is no part of the pool", accepted: "addresses of the pool", suggestion: p.like(e.v)}, p.Addresses.node)
+		}
+	}
+	if left := inventory.SetOf(gives, values(p.Exclude)); len(left.Ranges()) == 0 && len(gives) > 0 && p.State.v != inventory.PoolDisabled {
+		v.refuse(p.Exclude.node, refusal{code: inventory.PoolEmpty, severity: inventory.Warning, message: "excludes every address that the pool would give", accepted: "some addresses that are left", suggestion: "state: disabled"}, p.Addresses.node)
+	}
+}
+
+// gives is what the pool gives of one of its ranges, apart from what it excludes.
+func (p *rawPool) gives(r inventory.Range) inventory.Range {
+	if p.SkipFirstLast.v {
+		return r.Inner()
+	}
+	return r
+}
+
+// like is the range of the pool's first prefix that ends as r does.
+func (p *rawPool) like(r inventory.Range) string {
+	for _, have := range p.Addresses.v {
+		first := transplanted(r.First, have.v)
+		prefix, isPrefix := r.AsPrefix()
+		whole, _ := have.v.AsPrefix()
+		switch {
+		case first == "" || isPrefix && prefix.Bits() < whole.Bits():
+		case isPrefix && r.Prefix:
+			return netip.MustParsePrefix(first + "/" + strconv.Itoa(prefix.Bits())).Masked().String()
+		case r.First == r.Last:
+			return first
+		}
+	}
+	return ""
+}
+
+// poolsAndOthers refuses pools that hold the address of a machine or router or
+// that overlap pod CIDRs.
+func (v *validation) poolsAndOthers() {
+	for p := range v.raw.Pools.each() {
+		for _, r := range p.Addresses.v {
+			v.poolAndHosts(p, r)
+			for _, c := range v.raw.PodNetwork.CIDRs.v {
+				if r.v.Overlaps(inventory.RangeOf(c.v)) {
+					v.refuse(r.node, refusal{code: inventory.PoolHoldsPods, message: "overlaps the pod network " + c.v.String(), accepted: "addresses that no pod has",
+						suggestion: without(r.v, inventory.RangeOf(c.v))}, c.node)
+				}
+			}
+		}
+	}
+}
+
+// hostAddresses are those of all machines and routers, sorted.
+func (v *validation) hostAddresses() []scalar[netip.Addr] {
+	var out []scalar[netip.Addr]
+	for _, r := range v.raw.allRouters() {
+		out = append(out, r.allAddresses()...)
+	}
+	for _, m := range v.raw.allMachines() {
+		out = append(append(out, m.Addresses.v...), m.ExternalAddresses.v...)
+	}
+	slices.SortStableFunc(out, func(a, b scalar[netip.Addr]) int { return a.v.Compare(b.v) })
+	return out
+}
+
+// hostAt is the place among them of an address, and whether one has it.
+func (v *validation) hostAt(a netip.Addr) (int, bool) {
+	return slices.BinarySearchFunc(v.hosts, a, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
+}
+
+func (v *validation) poolAndHosts(p *rawPool, r scalar[inventory.Range]) {
+	from, _ := v.hostAt(r.v.First)
+	for _, h := range v.hosts[from:] {
+		if !r.v.Contains(h.v) {
+			return
+		}
+		if !slices.ContainsFunc(p.Exclude.v, func(e scalar[inventory.Range]) bool { return e.v.Contains(h.v) }) {
+			v.refuse(r.node, refusal{code: inventory.PoolHoldsHost, message: "holds " + h.v.String() + ", the address of " + v.ownerOf(h.node),
+				accepted: "addresses that nothing else has", suggestion: fmt.Sprintf("exclude: [%s]", quoted(h.v.String()))}, h.node)
+		}
+	}
+}
+
+// reservations refuses an address that is reserved twice, or that its pool does not give.
+func (v *validation) reservations() {
+	seen := map[string]*yaml.Node{}
+	for raw := range v.raw.Pools.each() {
+		p, _ := v.inv.Pool(raw.Name.v)
+		for _, e := range raw.Reserved.v {
+			addr, err := netip.ParseAddr(e.key.v)
+			if err != nil || !v.claim(seen, e.key.v, e.key.node, refusal{code: inventory.ReservedTwice, message: "is reserved twice", value: e.key.node.Value, accepted: "one Service for each address",
+				suggestion: addr.Next().String(), example: true}) {
+				continue
+			}
+			if !p.Contains(addr) {
+				v.outsidePool(p, e.key, addr)
+			} else {
+				v.skipped(raw, e.key, addr)
+			}
+		}
+	}
+}
+
+// skipped refuses to reserve what skipFirstLast leaves out.
+func (v *validation) skipped(p *rawPool, key scalar[string], addr netip.Addr) {
+	for _, r := range p.Addresses.v {
+		if inner := p.gives(r.v); r.v.Contains(addr) && !inner.Contains(addr) {
+			nearest := inner.First
+			if addr == r.v.Last {
+				nearest = inner.Last
+			}
+			v.refuse(key.node, refusal{code: inventory.OutsidePool, message: "is the first or last address of " + r.v.String() + ", which skipFirstLast leaves out", value: key.v,
+				accepted: "an address that the pool gives", suggestion: nearest.String()}, p.SkipFirstLast.node)
+		}
+	}
+}
+
+func (v *validation) outsidePool(p inventory.Pool, key scalar[string], addr netip.Addr) {
+	r := refusal{code: inventory.OutsidePool, message: "is not in the pool", value: key.v, accepted: "an address of the pool that is not excluded"}
+	if inventory.InRanges(p.Exclude, addr) {
+		r.message = "is excluded from the pool"
+	}
+	if other, ok := v.inv.PoolOf(addr); ok {
+		r.accepted += ", or the reservation in pool " + other.Name + ", which has the address"
+	} else if len(p.Ranges) > 0 {
+		r.suggestion = transplanted(addr, p.Ranges[0])
+	}
+	v.refuse(key.node, r)
+}

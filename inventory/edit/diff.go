@@ -1,0 +1,301 @@
+package edit
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"go4.org/netipx"
+
+	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/document"
+)
+
+// Difference is what changes from one inventory to another. Its zero value
+// means that nothing does. Every list is sorted.
+type Difference struct {
+	Renames  []Rename
+	Machines []MachineChange
+	Sessions []SessionChange
+	Pools    []PoolChange
+	Settings []FieldChange // of everything else: spec.region, spec.racks[r01].zone, …
+}
+
+// ChangeKind says what happens to a thing.
+type ChangeKind string
+
+// The kinds of change.
+const (
+	Added    ChangeKind = "added"
+	Removed  ChangeKind = "removed"  // of a machine: no longer mentioned, so it will be held
+	Moved    ChangeKind = "moved"    // to another rack
+	Changed  ChangeKind = "changed"  // in some field
+	HeldNow  ChangeKind = "held"     // kept though nobody mentions it
+	Retired  ChangeKind = "retired"  // its Node may be deleted
+	Replaced ChangeKind = "replaced" // by another of the same name
+	Renamed  ChangeKind = "renamed"  // a machine that has the same ID under another name, or a session whose router has
+	Appears  ChangeKind = "appears"  // a session
+	Vanishes ChangeKind = "vanishes" // a session
+	Resets   ChangeKind = "resets"   // a session goes down and comes up again
+	Grown    ChangeKind = "grown"    // a pool
+	Shrunk   ChangeKind = "shrunk"   // a pool
+)
+
+// FieldChange is one value that changes; empty where there is none.
+type FieldChange struct{ Field, Old, New string }
+
+// MachineChange is what happens to a machine.
+type MachineChange struct {
+	Name   string
+	Was    string     // its name before, where that is another one
+	Kind   ChangeKind // the gravest that applies
+	Rack   string     // that it is in afterwards, or was in
+	Common string     // of one that is renamed, what it has under either name, as "the same board and addresses"
+	Fields []FieldChange
+}
+
+// SessionChange is what happens to a session between a machine and a router.
+type SessionChange struct {
+	Machine    string
+	Router     string
+	RouterAddr netip.Addr
+	Kind       ChangeKind
+	Was        string // the router's name before, where that is another one
+}
+
+// Given is what one pool had and another has now.
+type Given struct {
+	To     string // the other's name
+	Ranges []inventory.Range
+}
+
+// PoolChange is what happens to a pool.
+type PoolChange struct {
+	Name   string
+	Kind   ChangeKind
+	Gained []inventory.Range // addresses that it did not have
+	Lost   []inventory.Range // addresses that it has no longer
+	Given  []Given           // those of Lost that another pool has now; the others are not announced any more
+	ToLink []inventory.Range // addresses that were announced over BGP, and are on a link now
+	ToBGP  []inventory.Range // the other way round
+	Fields []FieldChange
+}
+
+// Empty reports whether nothing changes.
+func (d Difference) Empty() bool {
+	return len(d.Renames)+len(d.Machines)+len(d.Sessions)+len(d.Pools)+len(d.Settings) == 0
+}
+
+// Diff compares two inventories. Of what has another name it tells that, and what else changes.
+func Diff(before, after *inventory.Inventory) Difference {
+	names := namesIn(before, after)
+	sessions := diffSessions(before, after, after) // they tell of names themselves
+	before = renamedIn(before, names)
+	return Difference{
+		Renames:  names.told(sessions),
+		Machines: diffMachines(before, after),
+		Sessions: sessions,
+		Pools:    diffPools(before, after),
+		Settings: diffFields(document.FlatSettings(before), document.FlatSettings(after)),
+	}
+}
+
+func diffMachines(before, after *inventory.Inventory) []MachineChange {
+	var out []MachineChange
+	for m := range before.Machines() {
+		if _, ok := after.Same(m); !ok {
+			out = append(out, MachineChange{Name: m.Name, Kind: Removed, Rack: m.Rack})
+		}
+	}
+	for m := range after.Machines() {
+		if c, changed := diffMachine(before, &m); changed {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b MachineChange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func diffMachine(before *inventory.Inventory, m *inventory.Machine) (MachineChange, bool) {
+	c := MachineChange{Name: m.Name, Rack: m.Rack}
+	old, ok := before.Same(*m)
+	if !ok {
+		c.Kind = Added
+		return c, true
+	}
+	if old.Name != m.Name {
+		c.Was, c.Common = old.Name, inCommon(old, *m)
+		old.Name = m.Name
+	}
+	c.Fields = diffFields(document.FlatMachine(old), document.FlatMachine(*m))
+	if old.Rack != m.Rack {
+		c.Fields = append(c.Fields, FieldChange{"rack", old.Rack, m.Rack})
+	}
+	if old.State != m.State && old.OwnState == m.OwnState {
+		c.Fields = append(c.Fields, FieldChange{"state", string(old.State), string(m.State)})
+	}
+	switch {
+	case m.State == inventory.StateRetired && old.State != inventory.StateRetired:
+		c.Kind = Retired
+	case m.Held && !old.Held:
+		c.Kind = HeldNow
+	case c.Was == "" && replaces(*m, old):
+		c.Kind = Replaced
+	case c.Was != "":
+		c.Kind = Renamed
+	case old.Rack != m.Rack:
+		c.Kind = Moved
+	default:
+		c.Kind = Changed
+	}
+	return c, len(c.Fields) > 0 || c.Kind == HeldNow || c.Kind == Renamed
+}
+
+// sessionKey tells the sessions of one inventory apart.
+type sessionKey struct {
+	machine, router string
+	addr            netip.Addr
+}
+
+// diffSessions names machines as the inventory names does.
+func diffSessions(before, after, names *inventory.Inventory) []SessionChange {
+	was, is := allSessions(before, names), allSessions(after, names)
+	var out []SessionChange
+	note := func(k sessionKey, kind ChangeKind) {
+		out = append(out, SessionChange{Machine: k.machine, Router: k.router, RouterAddr: k.addr, Kind: kind})
+	}
+	renamed := renamedSessions(was, is)
+	for k, old := range was {
+		now, ok := is[k]
+		switch new, same := renamed[k]; {
+		case same:
+			out = append(out, SessionChange{Machine: k.machine, Router: new.router, RouterAddr: k.addr, Kind: Renamed, Was: k.router})
+			delete(is, new)
+		case !ok:
+			note(k, Vanishes)
+		case old.Terms() != now.Terms():
+			note(k, Resets)
+		case old != now:
+			note(k, Changed)
+		}
+	}
+	for k := range is {
+		if _, ok := was[k]; !ok {
+			note(k, Appears)
+		}
+	}
+	slices.SortFunc(out, func(a, b SessionChange) int {
+		return cmp.Or(cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.Router, b.Router), a.RouterAddr.Compare(b.RouterAddr))
+	})
+	return out
+}
+
+// renamedSessions are those that stay though their router has another name: speakers know them by its address. Where one
+// machine has several sessions to an address none is told from another.
+func renamedSessions(was, is map[sessionKey]inventory.Session) map[sessionKey]sessionKey {
+	type end struct {
+		machine string
+		addr    netip.Addr
+	}
+	coming, going := map[end][]sessionKey{}, map[end][]sessionKey{}
+	for k := range is {
+		if _, ok := was[k]; !ok {
+			coming[end{k.machine, k.addr}] = append(coming[end{k.machine, k.addr}], k)
+		}
+	}
+	for k := range was {
+		if _, ok := is[k]; !ok {
+			going[end{k.machine, k.addr}] = append(going[end{k.machine, k.addr}], k)
+		}
+	}
+	out := map[sessionKey]sessionKey{}
+	for e, old := range going {
+		if new := coming[e]; len(old) == 1 && len(new) == 1 {
+			before, after := was[old[0]], is[new[0]]
+			if before.Router = after.Router; before.Terms() == after.Terms() {
+				out[old[0]] = new[0]
+			}
+		}
+	}
+	return out
+}
+
+// allSessions are those of all machines, by the names that these have in another inventory.
+func allSessions(inv *inventory.Inventory, names *inventory.Inventory) map[sessionKey]inventory.Session {
+	out := make(map[sessionKey]inventory.Session, inv.Size())
+	for m := range inv.Machines() {
+		if m.State == inventory.StateRetired {
+			continue
+		}
+		name := m.Name
+		if now, ok := names.Same(m); ok {
+			name = now.Name
+		}
+		for _, s := range inv.Sessions(m) {
+			out[sessionKey{name, s.Router, s.RouterAddr}] = s
+		}
+	}
+	return out
+}
+
+func diffPools(before, after *inventory.Inventory) []PoolChange {
+	var out []PoolChange
+	for _, p := range before.Pools {
+		if _, ok := after.Pool(p.Name); !ok {
+			out = append(out, PoolChange{Name: p.Name, Kind: Removed, Lost: inventory.RangesOf(p.Addresses())})
+		}
+	}
+	for _, p := range after.Pools {
+		if c, changed := diffPool(before, p); changed {
+			out = append(out, c)
+		}
+	}
+	for i := range out {
+		out[i].Given = givenTo(out[i], after)
+	}
+	slices.SortFunc(out, func(a, b PoolChange) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// givenTo are the addresses that a pool has no longer and others have.
+func givenTo(c PoolChange, after *inventory.Inventory) (all []Given) {
+	lost := inventory.SetOf(c.Lost, nil)
+	for _, p := range after.Pools {
+		var b netipx.IPSetBuilder
+		b.AddSet(lost)
+		b.Intersect(p.Addresses())
+		set, _ := b.IPSet() // ranges of valid addresses have no error
+		if ranges := inventory.RangesOf(set); len(ranges) > 0 && p.Name != c.Name {
+			all = append(all, Given{p.Name, ranges})
+		}
+	}
+	return all
+}
+
+func diffPool(before *inventory.Inventory, p inventory.Pool) (PoolChange, bool) {
+	c := PoolChange{Name: p.Name, Kind: Changed}
+	old, ok := before.Pool(p.Name)
+	c.Gained, c.Lost = gains(p, old), gains(old, p)
+	if !ok {
+		c.Kind = Added
+		return c, true
+	}
+	c.Fields = diffFields(document.FlatPool(old), document.FlatPool(p))
+	c.ToLink, c.ToBGP = switchedBy(old, p)
+	switch {
+	case len(c.Lost) > 0:
+		c.Kind = Shrunk
+	case len(c.Gained) > 0:
+		c.Kind = Grown
+	}
+	return c, len(c.Fields)+len(c.ToLink)+len(c.ToBGP) > 0
+}
+
+// gains is what p gives and other does not.
+func gains(p, other inventory.Pool) []inventory.Range {
+	var b netipx.IPSetBuilder
+	b.AddSet(p.Addresses())
+	b.RemoveSet(other.Addresses())
+	set, _ := b.IPSet() // ranges of valid addresses have no error
+	return inventory.RangesOf(set)
+}

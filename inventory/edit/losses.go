@@ -1,0 +1,274 @@
+package edit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// AnnotationAllow is on a ConfigMap of the inventory, or on the one that lists what was accepted:
+// the digests of losses that may happen, comma separated.
+const AnnotationAllow = "plinth.dev/allow"
+
+// Losses are what a change takes away. Every list is sorted.
+type Losses struct {
+	Removed     []string // machines that it drops, retires, or has another one in the place of
+	Drained     []string // machines that leave the state active and stay in the inventory
+	Unreachable []LostVIP
+	Switched    []SwitchedVIP
+	InUse       int // VIPs, of which Unreachable and Switched are some
+	Nodes       []LostNode
+	Pods        []CutPods
+	Resting     []CutPods // that are, since a machine is put in maintenance: no loss, for that is what it says
+	Taken       []inventory.TakenAddress
+}
+
+// LostVIP is a VIP in use that some machine announces, and none would any more.
+type LostVIP struct {
+	Addr     netip.Addr
+	Services []string // namespace/name
+	Why      string   // as "no pool has it"
+}
+
+// SwitchedVIP is a VIP in use that is announced over BGP and would be on a link, or the other way
+// round, though nobody asked for it. Clients that reach it one way may not reach it the other.
+type SwitchedVIP struct {
+	Addr     netip.Addr
+	Services []string // namespace/name
+	From, To string   // as "BGP" and "the link 192.168.1.0/24"
+}
+
+// LostNode is a Node that is a machine, and would be none, or any of several.
+type LostNode struct{ Node, Machine, Why string }
+
+// CutPods are pods of two racks, or of one, of which some reach others, and would not any more.
+type CutPods struct {
+	From, To string
+	Pairs    int    // of machines, one way
+	Why      string // as "IPv4: NodeOfOtherSubnet"
+}
+
+// Allowance is what somebody has allowed.
+type Allowance struct {
+	Removals int      // machines that may go, whatever safety.maxRemoved says
+	Digests  []string // of losses that may happen
+}
+
+// And is what either allows.
+func (a Allowance) And(b Allowance) Allowance {
+	return Allowance{max(a.Removals, b.Removals), append(slices.Clone(a.Digests), b.Digests...)}
+}
+
+// Equal reports whether both allow the same.
+func (a Allowance) Equal(b Allowance) bool {
+	return a.Removals == b.Removals && slices.Equal(a.Digests, b.Digests)
+}
+
+// AllowedBy reads the digests in a value of [AnnotationAllow].
+func AllowedBy(written string) []string {
+	return strings.FieldsFunc(written, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+}
+
+// LossesOf says which machines next takes away from what is in force; next is what [Admit]
+// returned. What becomes of a cluster depends on more than an inventory, and is for the caller to add: see [Losses.In].
+func LossesOf(next, inForce *inventory.Inventory) Losses {
+	var l Losses
+	if inForce == nil {
+		return l
+	}
+	for old := range inForce.Machines() {
+		now, mentioned := next.Same(old)
+		retires := !mentioned || now.State == inventory.StateRetired
+		drops := now.Held && !old.Held
+		switch {
+		case old.State != inventory.StateRetired && (retires || drops || replaces(now, old)):
+			l.Removed = append(l.Removed, old.Name)
+		case old.State == inventory.StateActive && now.State != inventory.StateActive && !now.Held:
+			l.Drained = append(l.Drained, old.Name)
+		}
+	}
+	slices.Sort(l.Removed)
+	slices.Sort(l.Drained)
+	return l
+}
+
+// In are the losses with what is said of a cluster: of VIPs, Nodes, pods and addresses there.
+func (l Losses) In(cluster Losses) Losses {
+	cluster.Removed, cluster.Drained = l.Removed, l.Drained
+	return cluster
+}
+
+// Refuse returns an error for each limit of the inventory in force that the losses exceed,
+// unless they are allowed, and the digest that would allow them; empty: nothing is exceeded.
+func (l Losses) Refuse(inForce *inventory.Inventory, a Allowance) (problems inventory.Problems, digest string) {
+	if inForce == nil {
+		return nil, ""
+	}
+	var beyond Losses
+	for _, limit := range l.limits(inForce, a.Removals) {
+		if n := len(limit.lost); n > limit.may() {
+			limit.mark(&beyond)
+			problems = append(problems, limit.problem())
+		}
+	}
+	if len(problems) == 0 {
+		return nil, ""
+	}
+	digest = beyond.Digest()
+	if slices.Contains(a.Digests, digest) {
+		return nil, digest
+	}
+	for i := range problems {
+		problems[i].Accepted += ", or if it is meant: plinth allow " + digest
+	}
+	return problems, digest
+}
+
+// NeedLeave reports whether more machines go than the inventory in force lets go by itself.
+func (l Losses) NeedLeave(inForce *inventory.Inventory) bool {
+	return inForce != nil && len(l.Removed) > maxRemoved(inForce.Safety).Of(inForce.Size())
+}
+
+// PausedProblem is that of an edit that asks for nothing to be taken up.
+func PausedProblem() inventory.Problem {
+	return inventory.Problem{
+		Severity: inventory.Error, Code: inventory.Paused, Path: "spec.safety.paused", Value: "true",
+		Message: "keeps what is in force, whatever else is written", Accepted: "false, or no such key, to take up what is written",
+	}
+}
+
+// brake is one limit, and what is held against it.
+type brake struct {
+	code    inventory.Code
+	path    string
+	message string // of how many are lost, of how many, and how many may be
+	key     string
+	limit   inventory.Limit
+	instead string // of the limit: what would be accepted
+	of      int
+	allowed int // whatever the limit says
+	lost    []string
+	mark    func(beyond *Losses)
+}
+
+// maxRemoved is what holds where nobody says otherwise, too.
+func maxRemoved(s inventory.Safety) inventory.Limit {
+	return s.MaxRemoved.Or(inventory.LimitOneOrPercent(5))
+}
+
+// limits are those of the inventory in force.
+func (l Losses) limits(inForce *inventory.Inventory, removals int) []brake {
+	safety, machines := inForce.Safety, inForce.Size()
+	removed := brake{
+		code: inventory.TooManyRemovals, path: "spec.racks", message: "drops, retires or gives another id to %d of %d machines at once, and %d may go",
+		key: "maxRemoved", limit: maxRemoved(safety), of: machines, allowed: removals, lost: l.Removed, mark: func(b *Losses) { b.Removed = l.Removed },
+	}
+	drained := brake{
+		code: inventory.TooManyDrained, path: "spec.racks", message: "takes %d of %d machines out of service at once, and %d may be",
+		key: "maxDrained", limit: safety.MaxDrained.Or(inventory.LimitOneOrPercent(25)), of: machines, lost: l.Drained, mark: func(b *Losses) { b.Drained = l.Drained },
+	}
+	unreachable := brake{
+		code: inventory.VIPsUnreachable, path: "spec.pools", message: "takes %d of %d VIPs in use from everybody, and %d may be",
+		key: "maxUnreachable", limit: safety.MaxUnreachable.Or(inventory.LimitNumber(0)), of: l.InUse, lost: said(l.Unreachable), mark: func(b *Losses) { b.Unreachable = l.Unreachable },
+	}
+	switched := brake{
+		code: inventory.VIPsSwitched, path: "spec.pools", message: "switches %d of %d VIPs in use between BGP and a link without a word of via, and %d may be",
+		limit: inventory.LimitNumber(0), of: l.InUse, lost: said(l.Switched), mark: func(b *Losses) { b.Switched = l.Switched },
+		instead: "advertise.via in the pool, which says what is meant",
+	}
+	nodes := brake{
+		code: inventory.NodesLost, path: "spec.racks", message: "leaves %[1]d Nodes that are machines of the inventory without one", limit: inventory.LimitNumber(0),
+		lost: said(l.Nodes), mark: func(b *Losses) { b.Nodes = l.Nodes }, instead: "names, ids and matches by which each Node is one machine",
+	}
+	pods := brake{
+		code: inventory.PodsCut, path: "spec.podNetwork", message: "keeps pods from reaching each other that do, between racks %[1]d times", limit: inventory.LimitNumber(0),
+		lost: said(l.Pods), mark: func(b *Losses) { b.Pods = l.Pods }, instead: "a way for the pods",
+	}
+	taken := brake{
+		code: inventory.PoolTakesCluster, path: "spec.pools", message: "gives pools addresses that the cluster has, %[1]d times", limit: inventory.LimitNumber(0),
+		lost: said(l.Taken), mark: func(b *Losses) { b.Taken = l.Taken }, instead: "pools beside them, or exclude",
+	}
+	return []brake{removed, drained, unreachable, switched, nodes, pods, taken}
+}
+
+// may is how many may be lost.
+func (b brake) may() int { return max(b.limit.Of(b.of), b.allowed) }
+
+// problem says that the limit is exceeded.
+func (b brake) problem() inventory.Problem {
+	n := len(b.lost)
+	p := inventory.Problem{
+		Severity: inventory.Error, Code: b.code, Path: b.path,
+		Message:  fmt.Sprintf(b.message, n, b.of, b.may()) + ": " + inventory.Abridged(b.lost),
+		Accepted: fmt.Sprintf("safety.%s (%s) of the inventory in force", b.key, b.limit),
+	}
+	if b.instead != "" {
+		p.Accepted = b.instead
+	}
+	if b.code == inventory.TooManyRemovals {
+		p.Accepted += fmt.Sprintf(", or the annotation plinth.dev/allow-removals: \"%d\"", n)
+	}
+	return p
+}
+
+// Digest names the losses, whatever edit they come from: the same machines and addresses have
+// the same one.
+func (l Losses) Digest() string {
+	h := sha256.New()
+	for _, name := range l.Removed {
+		fmt.Fprintln(h, "removed", name)
+	}
+	for _, name := range l.Drained {
+		fmt.Fprintln(h, "drained", name)
+	}
+	for _, vip := range l.Unreachable {
+		fmt.Fprintln(h, "unreachable", vip.Addr)
+	}
+	for _, vip := range l.Switched {
+		fmt.Fprintln(h, "switched", vip.Addr)
+	}
+	for _, n := range l.Nodes {
+		fmt.Fprintln(h, "node", n.Node)
+	}
+	for _, p := range l.Pods {
+		fmt.Fprintln(h, "pods", p.From, p.To)
+	}
+	for _, a := range l.Taken {
+		fmt.Fprintln(h, "taken", a.Pool, a.Of)
+	}
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// said tells of each what is lost.
+func said[T fmt.Stringer](lost []T) []string {
+	out := make([]string, len(lost))
+	for i, vip := range lost {
+		out[i] = vip.String()
+	}
+	return out
+}
+
+// String tells what the Services lose, and why.
+func (v LostVIP) String() string {
+	return fmt.Sprintf("service %s loses %s: %s", strings.Join(v.Services, ", "), v.Addr, v.Why)
+}
+
+// String tells how the VIP would be announced, and how it is.
+func (v SwitchedVIP) String() string {
+	return fmt.Sprintf("%s of service %s goes from %s to %s", v.Addr, strings.Join(v.Services, ", "), v.From, v.To)
+}
+
+// String tells which machine the Node loses, and why.
+func (n LostNode) String() string {
+	return fmt.Sprintf("node %s is not machine %s any more: %s", n.Node, n.Machine, n.Why)
+}
+
+// String tells which pods do not reach which, and why.
+func (p CutPods) String() string {
+	return fmt.Sprintf("pods of rack %s do not reach those of rack %s any more, of %d pairs of machines: %s", p.From, p.To, p.Pairs, p.Why)
+}

@@ -1,0 +1,70 @@
+package edit
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"plinth.dev/plinth/inventory"
+)
+
+// owned is what the machines and routers of an inventory have for themselves alone.
+type owned struct {
+	addresses map[netip.Addr]string
+	uuids     map[string]string
+	aliases   map[string]string
+}
+
+// ownedIn collects them, each with the name of its holder.
+func ownedIn(inv *inventory.Inventory) owned {
+	o := owned{map[netip.Addr]string{}, map[string]string{}, map[string]string{}}
+	for m := range inv.Machines() {
+		for _, a := range slices.Concat(m.Addresses, m.ExternalAddresses) {
+			o.addresses[a] = m.Name
+		}
+		for _, a := range m.Aliases {
+			o.aliases[a] = m.Name
+		}
+		o.uuids[m.SystemUUID.String()] = m.Name
+	}
+	for _, r := range inv.Routers {
+		for _, a := range r.Addresses {
+			o.addresses[a] = r.Name
+		}
+	}
+	delete(o.uuids, "")
+	return o
+}
+
+// release takes from a held machine what somebody who is mentioned has now.
+func (o owned) release(m *inventory.Machine) inventory.Problems {
+	var problems inventory.Problems
+	lose := func(what, value, to string) {
+		problems = append(problems, inventory.Problem{
+			Severity: inventory.Warning, Code: inventory.HeldLosesClaim, Path: inventory.MachinePath(m.Rack, m.Name), Value: value,
+			Message: fmt.Sprintf("is no longer mentioned, and its %s now belongs to %s", what, to), Accepted: "state: retired, if the machine is gone",
+		})
+	}
+	free := func(a netip.Addr) bool {
+		to, taken := o.addresses[a]
+		if taken {
+			lose("address", a.String(), to)
+		}
+		return taken
+	}
+	m.Addresses = slices.DeleteFunc(slices.Clone(m.Addresses), free)
+	m.ExternalAddresses = slices.DeleteFunc(slices.Clone(m.ExternalAddresses), free)
+	m.Aliases = slices.DeleteFunc(slices.Clone(m.Aliases), func(a string) bool {
+		to, taken := o.aliases[a]
+		if taken {
+			lose("alias", a, to)
+		}
+		return taken
+	})
+	if to, taken := o.uuids[m.SystemUUID.String()]; taken {
+		lose("systemUUID", m.SystemUUID.String(), to)
+		m.SystemUUID = inventory.UUID{}
+	}
+	m.PlanUnreachable()
+	return problems
+}

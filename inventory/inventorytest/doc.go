@@ -1,0 +1,2 @@
+// Package inventorytest has inventories for tests: four that are written out, and those that laws draw.
+package inventorytest
