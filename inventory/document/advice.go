@@ -51,14 +51,5 @@ func taken[T any](d *decoder, advice string, read reader[T]) string {
 	return ""
 }
 
-// written is a value as it is read where somebody writes it into a document, also between braces, and whether it is one value
-// there.
-func written(value string) (*yaml.Node, bool) {
-	var document yaml.Node
-	if yaml.Unmarshal([]byte("{k: "+value+"}"), &document) == nil && len(document.Content) == 1 {
-		if all := document.Content[0].Content; len(all) == 2 {
-			return all[1], true
-		}
-	}
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value}, false
-}
+// reader reads a value, or refuses the node.
+type reader[T any] = func(*decoder, *yaml.Node) (T, bool)

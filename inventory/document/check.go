@@ -20,13 +20,3 @@ func Check(docs ...Document) inventory.Problems {
 	}
 	return append(problems, d.place(pages)...).Sorted()
 }
-
-// partly runs the checks whose errors no further document can take away.
-func (v *validation) partly() {
-	for _, check := range []func(){
-		v.names, v.labelKeys, v.identities, v.units, v.taints,
-		v.poolRanges, v.viaAgrees, v.routers, v.bfd, v.storages, v.selectors,
-	} {
-		check()
-	}
-}

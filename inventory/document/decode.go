@@ -1,56 +1,12 @@
 package document
 
 import (
-	"iter"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"plinth.dev/plinth/inventory"
 )
-
-// decoder turns nodes into raw values. It collects what it refuses and carries on.
-type decoder struct {
-	faults  []fault
-	inForce string // the name of the inventory that is; empty: none
-	lenient bool   // unknown keys are passed over
-	strict  bool   // of what is lenient: what older versions insist on is missing here, too
-	part    bool   // other documents, which are not here, may have what these refer to
-	meant   map[meant]bool
-	pages   []page
-	steps   int // left before so many aliases are taken for an attack
-}
-
-// meant is a key that somebody most likely meant when they wrote another into a mapping.
-type meant struct {
-	mapping *yaml.Node
-	key     string
-}
-
-// fault is a problem whose place is still a node.
-type fault struct {
-	node    *yaml.Node
-	related []*yaml.Node
-	refusal
-}
-
-// refusal says what is wrong with a value, wherever it stands.
-type refusal struct {
-	code       inventory.Code
-	severity   inventory.Severity // empty: an error
-	message    string
-	value      string // empty: what the node says
-	accepted   string
-	suggestion string
-	example    bool // the suggestion is one of many that would do
-	elsewhere  bool // the suggestion is one for another key
-}
-
-// refuse notes that the node is refused; related are other places to look at.
-func (d *decoder) refuse(n *yaml.Node, r refusal, related ...*yaml.Node) {
-	d.faults = append(d.faults, fault{node: n, refusal: r, related: related})
-}
 
 // unknownKey refuses a key. That the one that was meant is missing then needs no saying.
 func (d *decoder) unknownKey(mapping, key *yaml.Node, known []string) {
@@ -126,19 +82,6 @@ func (d *decoder) mergeOne(source *yaml.Node, seen map[string]*yaml.Node, yield 
 	d.merged(source, seen, yield, depth+1)
 }
 
-// mergeSources are the mappings behind a merge key.
-func mergeSources(n *yaml.Node) []*yaml.Node {
-	n = deref(n)
-	if n.Kind != yaml.SequenceNode {
-		return []*yaml.Node{n}
-	}
-	out := make([]*yaml.Node, len(n.Content))
-	for i, c := range n.Content {
-		out[i] = deref(c)
-	}
-	return out
-}
-
 // goodKey refuses keys that are not text.
 func (d *decoder) goodKey(key *yaml.Node) bool {
 	if key.Kind == yaml.ScalarNode && (key.Tag == "!!str" || key.Tag == "!!int" || key.Tag == "!!float" || key.Tag == "!!bool") {
@@ -195,39 +138,6 @@ func (d *decoder) entries(n *yaml.Node, at **yaml.Node, yield func(key, value *y
 	}
 }
 
-// pairs yields the keys and values of a mapping as it was written; nothing of what is none.
-func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
-	return func(yield func(key, value *yaml.Node) bool) {
-		if n == nil || n.Kind != yaml.MappingNode {
-			return
-		}
-		for pair := range slices.Chunk(n.Content, 2) {
-			if !yield(pair[0], pair[1]) {
-				return
-			}
-		}
-	}
-}
-
-// deref follows an alias to what it stands for.
-func deref(n *yaml.Node) *yaml.Node {
-	for n != nil && n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n
-}
-
-// isNull reports whether nothing was written: no value, ~ or null.
-func isNull(n *yaml.Node) bool {
-	return n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null"
-}
-
-// kindNames are the words for what somebody wrote.
-var kindNames = map[string]string{
-	"!!str": "text", "!!int": "a number", "!!float": "a number with a point", "!!bool": "a truth value",
-	"!!null": "nothing", "!!timestamp": "a date", "!!map": "a mapping", "!!seq": "a list",
-}
-
 // notAList refuses one value where several may stand. It suggests a list of that value where it is one that may be in it.
 func (d *decoder) notAList(n *yaml.Node, try func(item *yaml.Node)) {
 	d.wrongType(n, "a list")
@@ -243,22 +153,4 @@ func (d *decoder) notAList(n *yaml.Node, try func(item *yaml.Node)) {
 		d.faults[refused-1].suggestion = "[" + one + "]"
 	}
 	d.faults, d.steps = d.faults[:refused], steps
-}
-
-// wrongType refuses a node that is not what is wanted.
-func (d *decoder) wrongType(n *yaml.Node, want string) {
-	d.refuse(n, refusal{code: inventory.WrongType, message: "is " + kindOf(n) + ", not " + want, accepted: want})
-}
-
-// kindOf is a word for what somebody wrote.
-func kindOf(n *yaml.Node) string {
-	tag := n.ShortTag()
-	switch is := kindNames[tag]; {
-	case is == "":
-		return "a value tagged " + tag
-	case tag == "!!float" && !strings.Contains(n.Value, "."): // 1e3, and 08
-		return "a number"
-	default:
-		return is
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 
@@ -12,20 +11,6 @@ import (
 
 	"plinth.dev/plinth/inventory"
 )
-
-// Document is the bytes of a file or of a key of a ConfigMap; they may hold
-// several YAML documents. Source is "path/file.yaml", or
-// "configmap/<namespace>/<name>/<key>", as problems are to show it.
-type Document struct {
-	Source string
-	Data   []byte
-}
-
-// page is one YAML document of a Document.
-type page struct {
-	source string
-	root   *yaml.Node // its content; nil where there is none
-}
 
 // read turns documents into pages, in an order that does not depend on theirs.
 func (d *decoder) read(docs []Document) ([]page, inventory.Problems) {
@@ -43,27 +28,6 @@ func (d *decoder) read(docs []Document) ([]page, inventory.Problems) {
 		pages = append(pages, ps...)
 	}
 	return pages, bad
-}
-
-// readPages reads one stream.
-func readPages(doc Document) ([]page, error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(doc.Data))
-	if err != nil {
-		return nil, err
-	}
-	var pages []page
-	for {
-		var n yaml.Node
-		switch err := loader.Load(&n); {
-		case errors.Is(err, io.EOF):
-			return pages, nil
-		case err != nil:
-			return pages, err
-		}
-		if len(n.Content) == 1 && !isNull(n.Content[0]) {
-			pages = append(pages, page{doc.Source, n.Content[0]})
-		}
-	}
 }
 
 // syntaxProblem tells what the YAML library refused.
@@ -139,15 +103,6 @@ func (d *decoder) decode(pages []page) *rawInventory {
 	return whole
 }
 
-// countNodes is the size of a document as it was written.
-func countNodes(n *yaml.Node) int {
-	total := 1
-	for _, c := range n.Content {
-		total += countNodes(c)
-	}
-	return total
-}
-
 // goodHeader checks apiVersion, kind and name.
 func (d *decoder) goodHeader(r *rawInventory) bool {
 	ok := d.header(r.node, "apiVersion", r.APIVersion, inventory.APIVersion, inventory.BadAPIVersion)
@@ -182,27 +137,5 @@ func (d *decoder) sameName(whole, r *rawInventory) bool {
 	}
 	d.refuse(r.Metadata.Name.node, refusal{code: inventory.OtherInventory, message: "is another inventory, and there is one at a time",
 		accepted: whole.Metadata.Name.v, suggestion: whole.Metadata.Name.v}, whole.Metadata.Name.node)
-	return false
-}
-
-func isEmptyList(n *yaml.Node) bool { return n.Kind == yaml.SequenceNode && len(n.Content) == 0 }
-
-// hasKey reports whether somebody wrote a value under the key, be it a bad one. An empty list is
-// none: nothing of it is stored.
-func hasKey(n *yaml.Node, key string) bool {
-	n = deref(n)
-	for k, v := range pairs(n) {
-		if k.Value == key && !isNull(deref(v)) && !isEmptyList(deref(v)) {
-			return true
-		}
-		if k.Tag != "!!merge" {
-			continue
-		}
-		for _, source := range mergeSources(v) {
-			if source != n && source.Kind == yaml.MappingNode && hasKey(source, key) {
-				return true
-			}
-		}
-	}
 	return false
 }

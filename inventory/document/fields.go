@@ -12,9 +12,6 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// reader reads a value, or refuses the node.
-type reader[T any] = func(*decoder, *yaml.Node) (T, bool)
-
 // forms are the readers that the tags of the raw types name, and those of the types that need
 // no name.
 var forms map[string]any

@@ -1,8 +1,10 @@
 package document
 
 import (
+	"maps"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -236,3 +238,22 @@ func readPortal(d *decoder, n *yaml.Node) (string, bool) {
 
 // anyKey takes every key as it is.
 func anyKey(_ *decoder, n *yaml.Node) (string, bool) { return n.Value, true }
+
+// unknownCommunity refuses what is neither a name nor a community.
+func (d *decoder) unknownCommunity(c scalar[string], named map[string]inventory.Community, err error) {
+	if d.part && !strings.Contains(c.v, ":") {
+		return // it may be a name
+	}
+	if looksLikeCommunity(c.v) {
+		d.refuse(c.node, badCommunity(c.v, err))
+		return
+	}
+	names := append(slices.Sorted(maps.Keys(named)), slices.Sorted(maps.Keys(inventory.WellKnownCommunities))...)
+	d.refuse(c.node, refusal{code: inventory.UnknownCommunity, message: "is neither a name in spec.communities nor a community",
+		accepted: "a name in spec.communities, a well-known name, or 65010:100", suggestion: Nearest(c.v, names)})
+}
+
+// looksLikeCommunity tells a community that is written badly from a name.
+func looksLikeCommunity(s string) bool {
+	return s != "" && s[0] >= '0' && s[0] <= '9'
+}

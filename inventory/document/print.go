@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -101,39 +100,4 @@ func (p *printer) item(m mapOf, indent int) {
 		}
 		p.field(f, indent+2)
 	}
-}
-
-// Text that needs no quotes: it begins like a name, an IPv4 address or a time,
-// and is neither a number nor a word that YAML, old or new, takes for something else.
-var (
-	plainForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*$|^[0-9]+(\.[0-9]+){3}(/[0-9]+)?$|^[0-9]+(ms|s|m|h|%)$`)
-	yamlsWords = regexp.MustCompile(`^(?i:true|false|yes|no|on|off|y|n|null|nan|inf)$`)
-)
-
-// quoted writes text so that YAML reads it back as the same text.
-func quoted(s string) string {
-	if plainForm.MatchString(s) && !yamlsWords.MatchString(s) {
-		return s
-	}
-	return jsonString(s)
-}
-
-// jsonString quotes as JSON does, which YAML reads too. What YAML does not let stand as it is (YAML
-// 1.2.2, section 5.1) it escapes.
-func jsonString(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r >= 0x7f && r <= 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

@@ -251,17 +251,6 @@ func between(low, high time.Duration) func(*decoder, *yaml.Node) (time.Duration,
 	}
 }
 
-// ShortDuration prints 60s where Go prints 1m0s, so that people read what they write.
-func ShortDuration(v time.Duration) string {
-	if v%time.Second == 0 {
-		return strconv.FormatInt(int64(v/time.Second), 10) + "s"
-	}
-	if v%time.Millisecond == 0 {
-		return strconv.FormatInt(int64(v/time.Millisecond), 10) + "ms"
-	}
-	return v.String()
-}
-
 // readAddr reads an address without zone, and no IPv4 address in IPv6 form.
 func readAddr(s string) (netip.Addr, *refusal) {
 	const accepted = "an IPv4 or IPv6 address without a prefix length"

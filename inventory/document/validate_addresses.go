@@ -11,9 +11,12 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// addressChecks are the checks of addresses and subnets.
+type addressChecks struct{ *validation }
+
 // addresses refuses addresses that no host can have, that two have, or that lie
 // outside the subnets of the rack.
-func (v *validation) addresses() {
+func (v addressChecks) addresses() {
 	seen := make(map[netip.Addr]*yaml.Node, 2*v.inv.Size())
 	for _, r := range v.raw.allRouters() {
 		for _, a := range r.allAddresses() {
@@ -45,7 +48,7 @@ func (r *rawRouter) allAddresses() []scalar[netip.Addr] {
 }
 
 // host checks one address, wherever it stands.
-func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) {
+func (v addressChecks) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) {
 	if a.v.Zone() != "" {
 		return // of one link alone; other links may have the same
 	}
@@ -61,60 +64,8 @@ func (v *validation) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) 
 	seen[a.v] = a.node
 }
 
-// ownerOf names the machine or router whose address was written there.
-func (v *validation) ownerOf(address *yaml.Node) string {
-	is := func(a scalar[netip.Addr]) bool { return a.node == address }
-	for _, r := range v.raw.allRouters() {
-		if slices.ContainsFunc(r.allAddresses(), is) {
-			return "router " + r.Name.v
-		}
-	}
-	for _, m := range v.raw.allMachines() {
-		if slices.ContainsFunc(m.Addresses.v, is) || slices.ContainsFunc(m.ExternalAddresses.v, is) {
-			return "machine " + m.Name.v
-		}
-	}
-	return "a machine or router"
-}
-
-// nextAddress is the first address after a that no machine or router has; ""
-// where there is none near.
-func (v *validation) nextAddress(a netip.Addr) string {
-	const near = 256
-	i, _ := v.hostAt(a)
-	next := a.Next()
-	for _, h := range v.hosts[i:min(i+near, len(v.hosts))] {
-		if h.v == next {
-			next = next.Next()
-		}
-	}
-	if _, taken := v.hostAt(next); taken || !next.IsValid() {
-		return ""
-	}
-	return next.String()
-}
-
-// special names the kinds of address that are not for hosts.
-func special(a netip.Addr) string {
-	switch {
-	case a.IsUnspecified():
-		return "the unspecified address"
-	case a.IsLoopback():
-		return "a loopback address"
-	case a.IsMulticast():
-		return "a multicast address"
-	case a.IsLinkLocalUnicast():
-		return "a link-local address"
-	case a.Is4() && a.As4()[0] >= 240:
-		return "a reserved address"
-	case a.Is4() && a.As4()[0] == 0:
-		return "an address of this network alone"
-	}
-	return ""
-}
-
 // onSubnet refuses an address that none of the rack's subnets of its family has.
-func (v *validation) onSubnet(rack *rawRack, a scalar[netip.Addr]) {
+func (v addressChecks) onSubnet(rack *rawRack, a scalar[netip.Addr]) {
 	var same []string
 	for _, s := range rack.Subnets.v {
 		if s.v.Addr().Is4() != a.v.Is4() {
@@ -157,7 +108,7 @@ func transplanted(a netip.Addr, into inventory.Range) string {
 }
 
 // elsewhere says where a machine's address would be right that none of the rack's subnets has.
-func (v *validation) elsewhere(a netip.Addr, subnets []string) string {
+func (v addressChecks) elsewhere(a netip.Addr, subnets []string) string {
 	accepted := "an address in " + strings.Join(subnets, " or ")
 	if rack := v.rackWith(a); rack != "" {
 		accepted += ", the machine in " + rack
@@ -165,18 +116,8 @@ func (v *validation) elsewhere(a netip.Addr, subnets []string) string {
 	return accepted + ", or a subnet of the rack that holds it"
 }
 
-// rackWith says in which rack the address would be right.
-func (v *validation) rackWith(a netip.Addr) string {
-	for _, r := range v.inv.Racks {
-		if slices.ContainsFunc(r.Subnets, func(s netip.Prefix) bool { return s.Contains(a) }) {
-			return "rack " + r.Name
-		}
-	}
-	return ""
-}
-
 // notItsEnds refuses the network and broadcast addresses of an IPv4 subnet.
-func (v *validation) notItsEnds(s scalar[netip.Prefix], a scalar[netip.Addr]) {
+func (v addressChecks) notItsEnds(s scalar[netip.Prefix], a scalar[netip.Addr]) {
 	if !a.v.Is4() || s.v.Bits() > 30 {
 		return
 	}
@@ -193,7 +134,7 @@ func (v *validation) notItsEnds(s scalar[netip.Prefix], a scalar[netip.Addr]) {
 
 // subnets refuses subnets that overlap without being the same. The same one
 // may be in several racks: their machines then reach each other directly.
-func (v *validation) subnets() {
+func (v addressChecks) subnets() {
 	var all []span
 	for _, s := range v.raw.allSubnets() {
 		all = append(all, span{inventory.RangeOf(s.v), s.node})

@@ -11,8 +11,11 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// advertiseChecks are the checks of where and how pools are announced.
+type advertiseChecks struct{ *validation }
+
 // poolReach warns of pools whose VIPs no session can carry.
-func (v *validation) poolReach() {
+func (v advertiseChecks) poolReach() {
 	carried := v.carried()
 	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
@@ -52,23 +55,6 @@ func (p *rawPool) advertise(i int) *rawAdvertise {
 // reach is what the sessions between each rack and router carry.
 type reach map[[2]string]inventory.Families
 
-// carried looks at the sessions of every machine.
-func (v *validation) carried() reach {
-	out := reach{}
-	for _, rack := range v.inv.Racks {
-		for _, m := range rack.Machines {
-			if out.complete(rack) {
-				break
-			}
-			for _, s := range v.inv.Sessions(m) {
-				key := [2]string{rack.Name, s.Router}
-				out[key] = out[key].With(s.Families)
-			}
-		}
-	}
-	return out
-}
-
 // complete reports whether no further machine of the rack can add to what is known.
 func (c reach) complete(rack inventory.Rack) bool {
 	for _, p := range rack.Peers {
@@ -94,7 +80,7 @@ func allowed(list []string, s string) bool { return len(list) == 0 || slices.Con
 
 // aggregates warns of an aggregate that draws in traffic for addresses that the
 // pool does not have.
-func (v *validation) aggregates() {
+func (v advertiseChecks) aggregates() {
 	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
 		if p.OnLinksOnly() {
@@ -106,7 +92,7 @@ func (v *validation) aggregates() {
 	}
 }
 
-func (v *validation) aggregate(p inventory.Pool, a inventory.Advertise, written *rawLengths) {
+func (v advertiseChecks) aggregate(p inventory.Pool, a inventory.Advertise, written *rawLengths) {
 	have := inventory.SetOf(p.Ranges, nil)
 	for _, r := range p.Ranges {
 		length := cmp.Or(a.Aggregate.For(r.First), r.First.BitLen())
@@ -120,7 +106,7 @@ func (v *validation) aggregate(p inventory.Pool, a inventory.Advertise, written 
 }
 
 // shadowed warns of advertisements that others of their pool leave nothing to.
-func (v *validation) shadowed() {
+func (v advertiseChecks) shadowed() {
 	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
 		for i, a := range p.Advertise {

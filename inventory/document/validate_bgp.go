@@ -12,8 +12,11 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// sessionChecks are the checks of routers and the sessions with them.
+type sessionChecks struct{ *validation }
+
 // routers checks that each has one address, or one of each family.
-func (v *validation) routers() {
+func (v sessionChecks) routers() {
 	for _, r := range v.raw.allRouters() {
 		written := v.has(r.node, "address") || v.has(r.node, "addresses")
 		switch {
@@ -32,7 +35,7 @@ func (v *validation) routers() {
 // linkLocals refuses two routers of a rack that have one link-local address on one interface:
 // a machine's sessions with both go to the same end. Routers of other racks are on links of
 // their own, and often have the same address there.
-func (v *validation) linkLocals() {
+func (v sessionChecks) linkLocals() {
 	told := map[*yaml.Node]bool{}
 	for _, rack := range v.inv.Racks {
 		seen := map[netip.Addr]*yaml.Node{}
@@ -51,7 +54,7 @@ func (v *validation) linkLocals() {
 
 // linkLocalsOf are the link-local addresses of the routers that a rack's machines have
 // sessions with, in the order in which they were written.
-func (v *validation) linkLocalsOf(rack inventory.Rack) (all []scalar[netip.Addr]) {
+func (v sessionChecks) linkLocalsOf(rack inventory.Rack) (all []scalar[netip.Addr]) {
 	if len(rack.Machines) == 0 {
 		return nil
 	}
@@ -65,17 +68,8 @@ func (v *validation) linkLocalsOf(rack inventory.Rack) (all []scalar[netip.Addr]
 	return all
 }
 
-// flowList prints values as people write a short list.
-func flowList[T fmt.Stringer](all []T) string {
-	words := make([]string, len(all))
-	for i, v := range all {
-		words[i] = quoted(v.String())
-	}
-	return "[" + strings.Join(words, ", ") + "]"
-}
-
 // bfd refuses a profile whose name means that there is none.
-func (v *validation) bfd() {
+func (v sessionChecks) bfd() {
 	for p := range v.raw.BFDProfiles.each() {
 		if n := p.Name; n.v == "off" {
 			v.refuse(n.node, refusal{code: inventory.BadName, message: "off means no BFD", accepted: "another name", suggestion: "slow"})
@@ -84,7 +78,7 @@ func (v *validation) bfd() {
 }
 
 // sessions checks what only the two ends together show.
-func (v *validation) sessions() {
+func (v sessionChecks) sessions() {
 	v.localPrefs()
 	racks := map[string]int{}
 	for raw := range v.raw.Racks.each() {
@@ -110,7 +104,7 @@ func (v *validation) sessions() {
 }
 
 // noPeers warns of a rack that is to announce VIPs to nobody.
-func (v *validation) noPeers(raw *rawRack) {
+func (v sessionChecks) noPeers(raw *rawRack) {
 	if slices.ContainsFunc(v.inv.Pools, func(p inventory.Pool) bool {
 		return !p.OnLinksOnly() && (p.Via != inventory.ViaLink || len(p.Links) > 0)
 	}) {
@@ -120,7 +114,7 @@ func (v *validation) noPeers(raw *rawRack) {
 }
 
 // pair checks a rack against one of its routers.
-func (v *validation) pair(raw *rawRack, rack inventory.Rack, name string) {
+func (v sessionChecks) pair(raw *rawRack, rack inventory.Rack, name string) {
 	router, ok := v.inv.Router(name)
 	if !ok {
 		return
@@ -138,7 +132,7 @@ func (v *validation) pair(raw *rawRack, rack inventory.Rack, name string) {
 
 // unreachable warns of a router off the rack's subnets: a session between two
 // ASes takes one hop unless multihop says otherwise (RFC 4271, section 5.1.3).
-func (v *validation) unreachable(raw *rawRack, rack inventory.Rack, router inventory.Router) {
+func (v sessionChecks) unreachable(raw *rawRack, rack inventory.Rack, router inventory.Router) {
 	for _, a := range router.Addresses {
 		if a.Zone() != "" {
 			continue
@@ -158,14 +152,14 @@ func (v *validation) unreachable(raw *rawRack, rack inventory.Rack, router inven
 }
 
 // routerNode is where the router's address was written.
-func (v *validation) routerNode(name string) *yaml.Node {
+func (v sessionChecks) routerNode(name string) *yaml.Node {
 	r := v.raw.router(name)
 	return cmp.Or(r.Address.node, r.Addresses.node, r.node)
 }
 
 // machineSessions warns of machines that have no address of any family of their
 // routers, or none on the link of one.
-func (v *validation) machineSessions(raw *rawRack, rack inventory.Rack) {
+func (v sessionChecks) machineSessions(raw *rawRack, rack inventory.Rack) {
 	for i := range raw.Machines.v {
 		m := &raw.Machines.v[i]
 		if len(m.Addresses.v) == 0 || m.State.v == inventory.StateRetired {
@@ -185,7 +179,7 @@ func (v *validation) machineSessions(raw *rawRack, rack inventory.Rack) {
 
 // offLink warns of a session that takes one hop and comes from another subnet of the
 // rack than the router is in.
-func (v *validation) offLink(m *rawMachine, rack inventory.Rack, s inventory.Session) {
+func (v sessionChecks) offLink(m *rawMachine, rack inventory.Rack, s inventory.Session) {
 	if s.Multihop > 0 || s.IBGP() || !s.Local.IsValid() || rack.HasBoth(s.Local, s.RouterAddr) {
 		return
 	}
@@ -202,7 +196,7 @@ func (v *validation) offLink(m *rawMachine, rack inventory.Rack, s inventory.Ses
 		accepted: "an address in " + strings.Join(around, " or ") + " as well, or multihop"}, v.routerNode(s.Router))
 }
 
-func (v *validation) routersHaveAddresses(rack inventory.Rack) bool {
+func (v sessionChecks) routersHaveAddresses(rack inventory.Rack) bool {
 	return slices.ContainsFunc(rack.Peers, func(name string) bool {
 		r, ok := v.inv.Router(name)
 		return ok && len(r.Addresses) > 0
@@ -210,7 +204,7 @@ func (v *validation) routersHaveAddresses(rack inventory.Rack) bool {
 }
 
 // localPrefs warns of a LOCAL_PREF that is sent to nobody.
-func (v *validation) localPrefs() {
+func (v sessionChecks) localPrefs() {
 	if len(v.inv.Routers) == 0 || v.anyInternal() {
 		return
 	}
@@ -227,7 +221,7 @@ func (v *validation) localPrefs() {
 }
 
 // anyInternal reports whether a session stays within one AS.
-func (v *validation) anyInternal() bool {
+func (v sessionChecks) anyInternal() bool {
 	for _, rack := range v.inv.Racks {
 		for _, p := range rack.Peers {
 			if r, ok := v.inv.Router(p); ok && r.ASN == rack.ASN {
@@ -236,4 +230,32 @@ func (v *validation) anyInternal() bool {
 		}
 	}
 	return false
+}
+
+// wayOut is what to write into a rack whose machines have nobody to announce VIPs to: the network that they are in, where that
+// is the pools', or else a router.
+func (v sessionChecks) wayOut(rack *rawRack) string {
+	networks := v.networksOf(rack)
+	for _, p := range v.inv.Pools {
+		if len(rack.Subnets.v) == 0 && slices.ContainsFunc(networks, p.Overlaps) {
+			return subnetsLine(networks)
+		}
+	}
+	if len(networks) == 0 {
+		return ""
+	}
+	gateway := networks[0].Masked().Addr().Next() // the address that most have
+	if _, taken := v.hostAt(gateway); taken {
+		gateway, _ = netip.ParseAddr(v.nextAddress(gateway))
+	}
+	own := cmp.Or(rack.ASN.v, v.inv.BGP.ASN, 64512)
+	name := "router"
+	if slices.Contains(v.routerNames(), name) {
+		name = nextName(name, func(s string) bool { return slices.Contains(v.routerNames(), s) })
+	}
+	lines := []string{fmt.Sprintf("routers: [{name: %s, address: %s, asn: %d}]", name, quoted(gateway.String()), own+1)}
+	if rack.ASN.v == 0 && v.inv.BGP.ASN == 0 {
+		lines = append([]string{fmt.Sprintf("asn: %d", own)}, lines...)
+	}
+	return strings.Join(lines, "\n")
 }

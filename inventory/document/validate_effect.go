@@ -11,23 +11,26 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// effectChecks are the checks of what means nothing, or not what it seems to.
+type effectChecks struct{ *validation }
+
 // effects warns of what is right by itself, and as a whole does nothing: it is seldom meant,
 // and nothing else says so.
-func (v *validation) effects() {
+func (v effectChecks) effects() {
 	if slices.ContainsFunc(v.faults, func(f fault) bool { return f.severity != inventory.Warning }) {
 		return // what the whole does is not known yet
 	}
 	v.nothingAutomatic()
 	v.nothingGiven()
 	v.nothingInService()
-	v.notOnLink()
-	v.besideMachines()
+	subnetChecks{v.validation}.notOnLink()
+	subnetChecks{v.validation}.besideMachines()
 	v.slowBFD()
 	v.unused()
 }
 
 // nothingAutomatic warns where a Service that asks for nothing gets nothing.
-func (v *validation) nothingAutomatic() {
+func (v effectChecks) nothingAutomatic() {
 	var first *yaml.Node
 	for p := range v.raw.Pools.each() {
 		if p.AutoAssign.or(true) {
@@ -44,7 +47,7 @@ func (v *validation) nothingAutomatic() {
 }
 
 // nothingGiven warns where every pool is withdrawn.
-func (v *validation) nothingGiven() {
+func (v effectChecks) nothingGiven() {
 	var first *yaml.Node
 	for p := range v.raw.Pools.each() {
 		if p.State.v != inventory.PoolDisabled {
@@ -61,7 +64,7 @@ func (v *validation) nothingGiven() {
 
 // nothingInService warns where machines are out of service, and none is in service. Machines
 // that are all planned are a datacenter that is being built.
-func (v *validation) nothingInService() {
+func (v effectChecks) nothingInService() {
 	out := 0
 	for m := range v.inv.Machines() {
 		switch m.State {
@@ -80,7 +83,7 @@ func (v *validation) nothingInService() {
 }
 
 // firstOutOfService is the first state that takes a machine out of service.
-func (v *validation) firstOutOfService() *yaml.Node {
+func (v effectChecks) firstOutOfService() *yaml.Node {
 	isOut := func(s inventory.State) bool { return s == inventory.StateMaintenance || s == inventory.StateOff }
 	for r := range v.raw.Racks.each() {
 		if isOut(r.State.v) && len(r.Machines.v) > 0 {
@@ -96,7 +99,7 @@ func (v *validation) firstOutOfService() *yaml.Node {
 }
 
 // slowBFD warns once of each profile that finds out later than BGP itself that a router is gone.
-func (v *validation) slowBFD() {
+func (v effectChecks) slowBFD() {
 	told := map[string]bool{}
 	for _, rack := range v.inv.Racks {
 		for _, name := range rack.Peers {
@@ -121,7 +124,7 @@ func fasterThan(hold time.Duration, multiplier uint8) time.Duration {
 	return max((hold-hold/10)/time.Duration(max(multiplier, 1))/(100*time.Millisecond)*(100*time.Millisecond), 10*time.Millisecond)
 }
 
-func (v *validation) intervalOf(profile string) *yaml.Node {
+func (v effectChecks) intervalOf(profile string) *yaml.Node {
 	for p := range v.raw.BFDProfiles.each() {
 		if p.Name.v == profile {
 			return p.Interval.node
@@ -132,7 +135,7 @@ func (v *validation) intervalOf(profile string) *yaml.Node {
 
 // unused warns of profiles and communities that nothing refers to: either a reference is
 // missing, or they can go.
-func (v *validation) unused() {
+func (v effectChecks) unused() {
 	profiles, communities := v.writtenUnder("bfd"), v.writtenUnder("communities")
 	for p := range v.raw.BFDProfiles.each() {
 		if p.Name.given() && !slices.Contains(profiles, p.Name.v) {
@@ -147,7 +150,7 @@ func (v *validation) unused() {
 }
 
 // useOf is where to name a BFD profile, if no other one is the default of all sessions.
-func (v *validation) useOf(profile string) string {
+func (v effectChecks) useOf(profile string) string {
 	if v.raw.BGP.BFD.given() {
 		return ""
 	}
@@ -155,7 +158,7 @@ func (v *validation) useOf(profile string) string {
 }
 
 // announcedWith is how the first pool announces with a community, too, where it has one advertisement at most.
-func (v *validation) announcedWith(community string) string {
+func (v effectChecks) announcedWith(community string) string {
 	for p := range v.raw.Pools.each() {
 		if len(p.Advertise.v) > 1 {
 			return ""
@@ -170,7 +173,7 @@ func (v *validation) announcedWith(community string) string {
 }
 
 // writtenUnder are the words that stand under a key anywhere, by themselves or in a list.
-func (v *validation) writtenUnder(key string) (words []string) {
+func (v effectChecks) writtenUnder(key string) (words []string) {
 	for _, p := range v.pages {
 		walk(p.root, trail{}, func(n *yaml.Node, _ *trail) {
 			for k, value := range pairs(n) {

@@ -24,7 +24,7 @@ var turnedOn = map[inventory.Feature]struct {
 }
 
 // systems refuses a router's os that nothing can be written for.
-func (v *validation) systems() {
+func (v sessionChecks) systems() {
 	for _, r := range v.raw.allRouters() {
 		if r.OS.given() && !slices.Contains(inventory.Languages(), r.OS.v) {
 			v.refuse(r.OS.node, refusal{code: inventory.UnknownWord, message: "is no system that router-config writes for",
@@ -35,7 +35,7 @@ func (v *validation) systems() {
 
 // writable refuses a session whose other end cannot be written in the router's language, once
 // a router.
-func (v *validation) writable(raw *rawRack, s inventory.Session) {
+func (v sessionChecks) writable(raw *rawRack, s inventory.Session) {
 	router := v.raw.router(s.Router)
 	if !router.OS.given() || v.unwritable[s.Router] {
 		return

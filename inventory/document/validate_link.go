@@ -14,8 +14,11 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// linkChecks are the checks of what is announced on links.
+type linkChecks struct{ *validation }
+
 // links checks what is announced on subnets of machines.
-func (v *validation) links() {
+func (v linkChecks) links() {
 	v.witnesses(&v.raw.OnLink, v.raw.allSubnets())
 	for r := range v.raw.Racks.each() {
 		v.witnesses(&r.OnLink, r.Subnets.v)
@@ -45,7 +48,7 @@ func (v *validation) links() {
 
 // viaAgrees refuses a pool of which two advertisements differ in via: which of them a Service is
 // announced by changes with its labels, and an address must not change its way with these.
-func (v *validation) viaAgrees() {
+func (v linkChecks) viaAgrees() {
 	for p := range v.raw.Pools.each() {
 		said := p.via()
 		for a := range p.Advertise.each() {
@@ -59,7 +62,7 @@ func (v *validation) viaAgrees() {
 
 // onSubnetUnsaid refuses a range on a subnet of which it is not clear how its VIPs are to be announced:
 // hosts there look for them on the wire, and the machines have routers, too.
-func (v *validation) onSubnetUnsaid(p inventory.Pool, r scalar[inventory.Range]) {
+func (v linkChecks) onSubnetUnsaid(p inventory.Pool, r scalar[inventory.Range]) {
 	if p.Via != "" {
 		return
 	}
@@ -73,14 +76,8 @@ func (v *validation) onSubnetUnsaid(p inventory.Pool, r scalar[inventory.Range])
 	}
 }
 
-// givesOn reports whether the pool gives an address of one of its ranges that lies in the subnet.
-func givesOn(p inventory.Pool, r inventory.Range, subnet netip.Prefix) bool {
-	given := inventory.SetOf([]inventory.Range{r}, p.Exclude)
-	return given.OverlapsPrefix(subnet)
-}
-
 // onLink checks one range against each link that it is on.
-func (v *validation) onLink(raw *rawPool, p inventory.Pool, r scalar[inventory.Range]) {
+func (v linkChecks) onLink(raw *rawPool, p inventory.Pool, r scalar[inventory.Range]) {
 	for _, s := range p.Links {
 		if !givesOn(p, r.v, s) {
 			continue
@@ -96,7 +93,7 @@ func (v *validation) onLink(raw *rawPool, p inventory.Pool, r scalar[inventory.R
 
 // endsOf refuses the addresses of a subnet that no host can have: the first of IPv4 is the network's and
 // the last reaches all hosts; the first of IPv6 is every router's (RFC 4291, section 2.6.1).
-func (v *validation) endsOf(raw *rawPool, p inventory.Pool, r scalar[inventory.Range], s netip.Prefix) {
+func (v linkChecks) endsOf(raw *rawPool, p inventory.Pool, r scalar[inventory.Range], s netip.Prefix) {
 	if s.Addr().BitLen()-s.Bits() < 2 {
 		return // RFC 3021, RFC 6164
 	}
@@ -115,7 +112,7 @@ func (v *validation) endsOf(raw *rawPool, p inventory.Pool, r scalar[inventory.R
 }
 
 // holdsWitness refuses a range that holds a witness: it would be given to a Service.
-func (v *validation) holdsWitness(p inventory.Pool, r scalar[inventory.Range]) {
+func (v linkChecks) holdsWitness(p inventory.Pool, r scalar[inventory.Range]) {
 	for _, w := range v.allWitnesses() {
 		_, isHost := v.hostAt(w.v)
 		if r.v.Contains(w.v) && !inventory.InRanges(p.Exclude, w.v) && !isHost {
@@ -125,7 +122,7 @@ func (v *validation) holdsWitness(p inventory.Pool, r scalar[inventory.Range]) {
 	}
 }
 
-func (v *validation) allWitnesses() []scalar[netip.Addr] {
+func (v linkChecks) allWitnesses() []scalar[netip.Addr] {
 	out := slices.Clone(v.raw.OnLink.Witness.v)
 	for r := range v.raw.Racks.each() {
 		out = append(out, r.OnLink.Witness.v...)
@@ -135,7 +132,7 @@ func (v *validation) allWitnesses() []scalar[netip.Addr] {
 
 // noWitness warns of a link whose machines may have no witness: the inventory knows none, and their default
 // gateway may be on another of their subnets.
-func (v *validation) noWitness(l inventory.Link) {
+func (v linkChecks) noWitness(l inventory.Link) {
 	if len(l.Machines) < 2 || len(l.Witness) > 0 || !isElsewhereToo(v.inv, l.Subnet) {
 		return
 	}
@@ -163,7 +160,7 @@ func isElsewhereToo(inv *inventory.Inventory, subnet netip.Prefix) bool {
 const linkMachines = 32
 
 // tooMany warns of a link of more machines than that.
-func (v *validation) tooMany(l inventory.Link) {
+func (v linkChecks) tooMany(l inventory.Link) {
 	if n := len(l.Machines); n > linkMachines {
 		v.refuse(v.subnetNode(l.Subnet), refusal{code: inventory.LinkOfMany, severity: inventory.Warning,
 			message:  fmt.Sprintf("%d machines answer for VIPs here, and each watches all others", n),
@@ -172,7 +169,7 @@ func (v *validation) tooMany(l inventory.Link) {
 }
 
 // overBGP is how the pool that is on a link is announced over BGP instead, where it is the only one.
-func (v *validation) overBGP(l inventory.Link) string {
+func (v linkChecks) overBGP(l inventory.Link) string {
 	var on []*rawPool
 	for raw := range v.raw.Pools.each() {
 		if p, _ := v.inv.Pool(raw.Name.v); slices.Contains(p.Links, l.Subnet) {
@@ -187,7 +184,7 @@ func (v *validation) overBGP(l inventory.Link) string {
 
 // witnesses refuses a witness that can tell nobody anything: outside the subnets it is not reached by ARP, and a
 // machine sees itself when it is cut off.
-func (v *validation) witnesses(o *rawOnLink, subnets []scalar[netip.Prefix]) {
+func (v linkChecks) witnesses(o *rawOnLink, subnets []scalar[netip.Prefix]) {
 	for _, w := range o.Witness.v {
 		var words []string
 		for _, s := range subnets {
@@ -211,7 +208,7 @@ func (v *validation) witnesses(o *rawOnLink, subnets []scalar[netip.Prefix]) {
 
 // sameOnLink refuses racks that share a subnet and say different things about it: the machines
 // there have to do the same.
-func (v *validation) sameOnLink() {
+func (v linkChecks) sameOnLink() {
 	type said struct {
 		rack *rawRack
 		link inventory.Link
@@ -260,7 +257,7 @@ func sameSettings(l inventory.Link, o inventory.Link) bool {
 }
 
 // unusedOnLink refuses routers, and warns of attributes, of a pool that no router hears of.
-func (v *validation) unusedOnLink(a *rawAdvertise) {
+func (v linkChecks) unusedOnLink(a *rawAdvertise) {
 	if len(a.Routers.v) > 0 {
 		v.refuse(a.Routers.node, refusal{code: inventory.RoutersOnLink, message: "no router is told of addresses that are announced on a link", value: "[" + strings.Join(values(a.Routers), ", ") + "]",
 			accepted: "no routers, or via: bgp", suggestion: "[]"})
@@ -285,7 +282,7 @@ func (v *validation) unusedOnLink(a *rawAdvertise) {
 }
 
 // subnetNode is where a subnet was written first.
-func (v *validation) subnetNode(p netip.Prefix) *yaml.Node {
+func (v linkChecks) subnetNode(p netip.Prefix) *yaml.Node {
 	for _, s := range v.raw.allSubnets() {
 		if s.v == p {
 			return s.node

@@ -11,8 +11,11 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// machineChecks are the checks of what machines, their Nodes and volumes have.
+type machineChecks struct{ *validation }
+
 // identities refuses what would make one Node mean two machines.
-func (v *validation) identities() {
+func (v machineChecks) identities() {
 	machines := v.raw.allMachines()
 	ids := make(map[string]*yaml.Node, len(machines))
 	uuids := make(map[string]*yaml.Node, len(machines))
@@ -37,7 +40,7 @@ func (v *validation) identities() {
 
 // identity refuses an ID that another machine has. That two machines of one
 // name have one ID is said elsewhere.
-func (v *validation) identity(ids map[string]*yaml.Node, m *rawMachine, n *yaml.Node) {
+func (v machineChecks) identity(ids map[string]*yaml.Node, m *rawMachine, n *yaml.Node) {
 	id := m.ID.or(m.Name.v)
 	if first, taken := ids[id]; taken && !m.ID.given() && first.Value == m.Name.v {
 		return
@@ -47,7 +50,7 @@ func (v *validation) identity(ids map[string]*yaml.Node, m *rawMachine, n *yaml.
 }
 
 // units refuses two machines in one unit, and machines above their rack.
-func (v *validation) units() {
+func (v machineChecks) units() {
 	for r := range v.raw.Racks.each() {
 		seen := map[string]*yaml.Node{}
 		for m := range r.Machines.each() {
@@ -78,7 +81,7 @@ func (r *rawRack) hasUnit(unit string) bool {
 }
 
 // taints refuses a taint that is there twice, and those that Kubernetes or Plinth keep.
-func (v *validation) taints() {
+func (v machineChecks) taints() {
 	for _, m := range v.raw.allMachines() {
 		seen := map[string]*yaml.Node{}
 		for _, t := range m.Taints.v {
@@ -105,7 +108,7 @@ var taintOwners = map[string]string{
 }
 
 // storages checks that a storage says what lives in it.
-func (v *validation) storages() {
+func (v machineChecks) storages() {
 	for s := range v.raw.Storage.each() {
 		if s.NFS.node != nil {
 			v.require(s.NFS.node, "server")
@@ -127,7 +130,7 @@ func (v *validation) storages() {
 }
 
 // selectors checks that operators have the values that they want.
-func (v *validation) selectors() {
+func (v machineChecks) selectors() {
 	for p := range v.raw.Pools.each() {
 		v.selector(&p.ServiceSelector)
 		for s := range p.ServiceSelectors.each() {
@@ -142,7 +145,7 @@ func (v *validation) selectors() {
 	}
 }
 
-func (v *validation) selector(s *rawSelector) {
+func (v machineChecks) selector(s *rawSelector) {
 	for q := range s.MatchExpressions.each() {
 		wants := q.Operator.v == inventory.OpIn || q.Operator.v == inventory.OpNotIn
 		switch {

@@ -11,17 +11,20 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// nameChecks are the checks of names, and of what refers to them.
+type nameChecks struct{ *validation }
+
 // names refuses names that are used twice among things of one kind.
-func (v *validation) names() {
+func (v nameChecks) names() {
 	s := v.raw
-	unique(v, s.BFDProfiles.v, func(r *rawBFDProfile) scalar[string] { return r.Name }, "BFD profile")
-	unique(v, v.raw.allRouters(), func(r **rawRouter) scalar[string] { return (*r).Name }, "router")
-	unique(v, s.Pools.v, func(r *rawPool) scalar[string] { return r.Name }, "pool")
-	unique(v, s.Storage.v, func(r *rawStorage) scalar[string] { return r.Name }, "storage")
-	unique(v, s.Racks.v, func(r *rawRack) scalar[string] { return r.Name }, "rack")
-	unique(v, v.raw.allMachines(), func(r **rawMachine) scalar[string] { return (*r).Name }, "machine")
-	unique(v, s.Communities.v, func(e *entry[inventory.Community]) scalar[string] { return e.key }, "community")
-	unique(v, s.Labels.v, func(e *entry[string]) scalar[string] { return e.key }, "label")
+	unique(v.validation, s.BFDProfiles.v, func(r *rawBFDProfile) scalar[string] { return r.Name }, "BFD profile")
+	unique(v.validation, v.raw.allRouters(), func(r **rawRouter) scalar[string] { return (*r).Name }, "router")
+	unique(v.validation, s.Pools.v, func(r *rawPool) scalar[string] { return r.Name }, "pool")
+	unique(v.validation, s.Storage.v, func(r *rawStorage) scalar[string] { return r.Name }, "storage")
+	unique(v.validation, s.Racks.v, func(r *rawRack) scalar[string] { return r.Name }, "rack")
+	unique(v.validation, v.raw.allMachines(), func(r **rawMachine) scalar[string] { return (*r).Name }, "machine")
+	unique(v.validation, s.Communities.v, func(e *entry[inventory.Community]) scalar[string] { return e.key }, "community")
+	unique(v.validation, s.Labels.v, func(e *entry[string]) scalar[string] { return e.key }, "label")
 }
 
 // unique refuses the second use of a name, and shows the first.
@@ -55,31 +58,16 @@ func nextName(name string, taken func(string) bool) string {
 	}
 }
 
-// claim refuses a value that somebody has already.
-func (v *validation) claim(seen map[string]*yaml.Node, value string, n *yaml.Node, r refusal) bool {
-	first, taken := seen[value]
-	if taken {
-		v.refuse(n, r, first)
-		return false
-	}
-	seen[value] = n
-	return true
-}
-
 // names of everything that can be referred to.
-func (v *validation) rackNames() []string {
+func (v nameChecks) rackNames() []string {
 	return namesOf(v.inv.Racks, func(r *inventory.Rack) string { return r.Name })
 }
 
-func (v *validation) routerNames() []string {
-	return namesOf(v.inv.Routers, func(r *inventory.Router) string { return r.Name })
-}
-
-func (v *validation) zoneNames() []string {
+func (v nameChecks) zoneNames() []string {
 	return namesOf(v.inv.Racks, func(r *inventory.Rack) string { return r.Zone })
 }
 
-func (v *validation) bfdNames() []string {
+func (v nameChecks) bfdNames() []string {
 	return append(namesOf(v.inv.BFDProfiles, func(p *inventory.BFDProfile) string { return p.Name }), "off")
 }
 
@@ -92,7 +80,7 @@ func namesOf[T any](all []T, name func(*T) string) []string {
 }
 
 // references refuses what names something that is not there.
-func (v *validation) references() {
+func (v nameChecks) references() {
 	racks, routers, zones, bfd := v.rackNames(), v.routerNames(), v.zoneNames(), v.bfdNames()
 	v.refer(inventory.UnknownBFD, "BFD profile", bfd, v.raw.BGP.BFD)
 	v.refer(inventory.UnknownBFD, "BFD profile", bfd[:len(bfd)-1], v.raw.OnLink.BFD) // machines on a link cannot do without
@@ -123,7 +111,7 @@ func (v *validation) references() {
 }
 
 // refer refuses every name that is not among the known ones.
-func (v *validation) refer(code inventory.Code, what string, known []string, names ...scalar[string]) {
+func (v nameChecks) refer(code inventory.Code, what string, known []string, names ...scalar[string]) {
 	for _, n := range names {
 		if !n.given() || slices.Contains(known, n.v) {
 			continue
@@ -137,7 +125,7 @@ func (v *validation) refer(code inventory.Code, what string, known []string, nam
 }
 
 // once warns of an entry that stands twice in one list.
-func (v *validation) once(l list[scalar[string]]) {
+func (v nameChecks) once(l list[scalar[string]]) {
 	seen := map[string]*yaml.Node{}
 	for _, s := range l.v {
 		v.claim(seen, s.v, s.node, refusal{code: inventory.EntryTwice, severity: inventory.Warning, message: "stands in the list twice", accepted: "each entry once"})
@@ -145,7 +133,7 @@ func (v *validation) once(l list[scalar[string]]) {
 }
 
 // expected refuses a set in which a rack or a pool is missing.
-func (v *validation) expected() {
+func (v nameChecks) expected() {
 	var pools []string
 	for p := range v.raw.Pools.each() {
 		pools = append(pools, p.Name.v)
@@ -154,7 +142,7 @@ func (v *validation) expected() {
 	v.expect("pool", v.raw.Expect.Pools, pools)
 }
 
-func (v *validation) expect(what string, all list[scalar[string]], known []string) {
+func (v nameChecks) expect(what string, all list[scalar[string]], known []string) {
 	for _, name := range all.v {
 		if !slices.Contains(known, name.v) {
 			v.refuse(name.node, refusal{code: inventory.ExpectNotMet, message: "the " + what + " is expected, and no document has it",
@@ -172,14 +160,14 @@ var reservedLabels = map[string]string{
 }
 
 // labelKeys refuses labels that Plinth or the kubelet fill from elsewhere.
-func (v *validation) labelKeys() {
+func (v nameChecks) labelKeys() {
 	v.reserved(v.raw.Labels)
 	for _, m := range v.raw.allMachines() {
 		v.reserved(m.Labels)
 	}
 }
 
-func (v *validation) reserved(labels entries[string]) {
+func (v nameChecks) reserved(labels entries[string]) {
 	for _, e := range labels.v {
 		from, ok := reservedLabels[e.key.v]
 		switch {
@@ -203,7 +191,7 @@ func recordsTaints(label string) bool {
 	return domain == inventory.LabelDomainTaints || strings.HasSuffix(domain, "."+inventory.LabelDomainTaints)
 }
 
-func (v *validation) refuseOwn(key scalar[string], domain string) {
+func (v nameChecks) refuseOwn(key scalar[string], domain string) {
 	_, name, _ := strings.Cut(key.v, "/")
 	v.refuse(key.node, refusal{code: inventory.ReservedLabel, message: "is a label of Plinth's own", accepted: "labels outside " + domain, suggestion: "example.com/" + name})
 }

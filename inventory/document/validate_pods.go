@@ -12,8 +12,11 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// podChecks are the checks of the pod network and the blocks in it.
+type podChecks struct{ *validation }
+
 // podNetwork checks the prefixes that pod CIDRs are carved from.
-func (v *validation) podNetwork() {
+func (v podChecks) podNetwork() {
 	raw := &v.raw.PodNetwork
 	for i, c := range raw.CIDRs.v {
 		for _, before := range raw.CIDRs.v[:i] {
@@ -35,7 +38,7 @@ var bfdPorts = []int{3784, 4784}
 
 // vxlan refuses a port that the agent has itself, and warns of settings of a tunnel that
 // there is not.
-func (v *validation) vxlan() {
+func (v podChecks) vxlan() {
 	raw := &v.raw.PodNetwork.VXLAN
 	if slices.Contains(bfdPorts, raw.Port.v) {
 		v.refuse(raw.Port.node, refusal{code: inventory.VXLANPortTaken, message: "is a port of BFD, which the agent listens at", accepted: "a UDP port that no program of the machines has", suggestion: fmt.Sprint(inventory.DefaultVXLAN.Port)})
@@ -46,7 +49,7 @@ func (v *validation) vxlan() {
 }
 
 // prefixLengths checks that machines fit into racks, and racks into the network.
-func (v *validation) prefixLengths(c scalar[netip.Prefix]) {
+func (v podChecks) prefixLengths(c scalar[netip.Prefix]) {
 	addr, whole := c.v.Addr(), c.v.Bits()
 	rack, node := v.inv.PodNetwork.RackPrefix.For(addr), v.inv.PodNetwork.NodePrefix.For(addr)
 	rackNode, nodeNode := lengthNode(&v.raw.PodNetwork.RackPrefix, addr), lengthNode(&v.raw.PodNetwork.NodePrefix, addr)
@@ -65,7 +68,7 @@ func (v *validation) prefixLengths(c scalar[netip.Prefix]) {
 }
 
 // podsAndOthers refuses a pod network that has addresses of machines, routers or their subnets.
-func (v *validation) podsAndOthers(c scalar[netip.Prefix]) {
+func (v podChecks) podsAndOthers(c scalar[netip.Prefix]) {
 	for _, s := range v.raw.allSubnets() {
 		if s.v.Overlaps(c.v) {
 			v.refuse(c.node, refusal{code: inventory.PodsOnSubnet, message: "overlaps the subnet " + s.v.String(), accepted: "a prefix for pods alone", suggestion: v.freeNetwork(c.v)}, s.node)
@@ -81,7 +84,7 @@ func (v *validation) podsAndOthers(c scalar[netip.Prefix]) {
 }
 
 // freeNetwork is a usual pod network of the family, or one of the next, that no subnet or address here overlaps.
-func (v *validation) freeNetwork(like netip.Prefix) string {
+func (v podChecks) freeNetwork(like netip.Prefix) string {
 	usual := netip.MustParsePrefix("10.244.0.0/16")
 	if like.Addr().Is6() {
 		usual = netip.MustParsePrefix("fd00:244::/48")
@@ -99,7 +102,7 @@ func (v *validation) freeNetwork(like netip.Prefix) string {
 }
 
 // podsCarried warns of a family that no session can carry, where routers are to carry pods.
-func (v *validation) podsCarried(c scalar[netip.Prefix]) {
+func (v podChecks) podsCarried(c scalar[netip.Prefix]) {
 	if v.inv.PodNetwork.Mode != inventory.ModeFabric || v.inv.Size() == 0 {
 		return
 	}
@@ -110,7 +113,7 @@ func (v *validation) podsCarried(c scalar[netip.Prefix]) {
 }
 
 // podFamilies warns of machines whose pods of a family nobody can reach.
-func (v *validation) podFamilies() {
+func (v podChecks) podFamilies() {
 	if v.inv.PodNetwork.Mode == inventory.ModeNone {
 		return
 	}
@@ -129,7 +132,7 @@ func (v *validation) podFamilies() {
 }
 
 // podsApart warns of the first two machines whose pods direct leads no way between.
-func (v *validation) podsApart() {
+func (v podChecks) podsApart() {
 	if v.inv.PodNetwork.Mode != inventory.ModeDirect {
 		return
 	}
@@ -152,7 +155,7 @@ func (v *validation) podsApart() {
 }
 
 // podCIDRs checks the blocks that were given by hand.
-func (v *validation) podCIDRs() {
+func (v podChecks) podCIDRs() {
 	var racks, machines []span
 	for r := range v.raw.Racks.each() {
 		v.byHand(r.PodCIDRs)
@@ -168,7 +171,7 @@ func (v *validation) podCIDRs() {
 }
 
 // apartBlocks refuses blocks that overlap.
-func (v *validation) apartBlocks(all []span) {
+func (v podChecks) apartBlocks(all []span) {
 	overlaps(all, func(a, b span) {
 		r := refusal{code: inventory.PodCIDRsOverlap, message: "overlaps " + a.String(), accepted: "blocks that have nothing in common"}
 		if p, ok := b.AsPrefix(); ok {
@@ -179,7 +182,7 @@ func (v *validation) apartBlocks(all []span) {
 }
 
 // freeBlock is the first block as large as p that none of the spans has.
-func (v *validation) freeBlock(all []span, p netip.Prefix) string {
+func (v podChecks) freeBlock(all []span, p netip.Prefix) string {
 	whole, ok := inventory.OfFamily(v.inv.PodNetwork.CIDRs, p)
 	var taken []netip.Prefix
 	for _, s := range all {
@@ -202,7 +205,7 @@ func spans(l list[scalar[netip.Prefix]]) []span {
 }
 
 // byHand checks one list: one block for each family of the network, and in it.
-func (v *validation) byHand(l list[scalar[netip.Prefix]]) {
+func (v podChecks) byHand(l list[scalar[netip.Prefix]]) {
 	if len(l.v) == 0 {
 		return
 	}
@@ -223,7 +226,7 @@ func (v *validation) byHand(l list[scalar[netip.Prefix]]) {
 }
 
 // eachFamily refuses a list that leaves a family out, or has one twice or for nothing.
-func (v *validation) eachFamily(l list[scalar[netip.Prefix]], cidrs []netip.Prefix) {
+func (v podChecks) eachFamily(l list[scalar[netip.Prefix]], cidrs []netip.Prefix) {
 	have := map[bool]*yaml.Node{}
 	for _, p := range l.v {
 		is4 := p.v.Addr().Is4()
@@ -251,7 +254,7 @@ func moved(whole, p netip.Prefix) string {
 
 // inRack warns of a machine's block outside that of its rack: routers that
 // carry one aggregate a rack then carry one more.
-func (v *validation) inRack(r *rawRack, m *rawMachine) {
+func (v podChecks) inRack(r *rawRack, m *rawMachine) {
 	for _, p := range m.PodCIDRs.v {
 		block, ok := inventory.OfFamily(values(r.PodCIDRs), p.v)
 		if ok && !inventory.Covers(block, p.v) {

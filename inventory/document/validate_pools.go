@@ -11,9 +11,12 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
+// poolChecks are the checks of the addresses of pools.
+type poolChecks struct{ *validation }
+
 // poolRanges refuses ranges that overlap, within a pool or between two, and
 // those that no VIP can be of.
-func (v *validation) poolRanges() {
+func (v poolChecks) poolRanges() {
 	var all []span
 	for p := range v.raw.Pools.each() {
 		for _, r := range p.Addresses.v {
@@ -38,7 +41,7 @@ func without(r, less inventory.Range) string {
 }
 
 // fitForVIPs refuses addresses that routers do not carry.
-func (v *validation) fitForVIPs(r scalar[inventory.Range]) {
+func (v poolChecks) fitForVIPs(r scalar[inventory.Range]) {
 	for _, a := range []netip.Addr{r.v.First, r.v.Last} {
 		what := special(a)
 		if r.v.Prefix && what == "an address of this network alone" && r.v.First.IsUnspecified() {
@@ -55,7 +58,7 @@ func (v *validation) fitForVIPs(r scalar[inventory.Range]) {
 }
 
 // excluded warns of exclusions that exclude nothing, or everything.
-func (v *validation) excluded(p *rawPool) {
+func (v poolChecks) excluded(p *rawPool) {
 	var gives []inventory.Range
 	for _, r := range p.Addresses.v {
 		gives = append(gives, p.gives(r.v))
@@ -97,7 +100,7 @@ func (p *rawPool) like(r inventory.Range) string {
 
 // poolsAndOthers refuses pools that hold the address of a machine or router or
 // that overlap pod CIDRs.
-func (v *validation) poolsAndOthers() {
+func (v poolChecks) poolsAndOthers() {
 	for p := range v.raw.Pools.each() {
 		for _, r := range p.Addresses.v {
 			v.poolAndHosts(p, r)
@@ -111,25 +114,7 @@ func (v *validation) poolsAndOthers() {
 	}
 }
 
-// hostAddresses are those of all machines and routers, sorted.
-func (v *validation) hostAddresses() []scalar[netip.Addr] {
-	var out []scalar[netip.Addr]
-	for _, r := range v.raw.allRouters() {
-		out = append(out, r.allAddresses()...)
-	}
-	for _, m := range v.raw.allMachines() {
-		out = append(append(out, m.Addresses.v...), m.ExternalAddresses.v...)
-	}
-	slices.SortStableFunc(out, func(a, b scalar[netip.Addr]) int { return a.v.Compare(b.v) })
-	return out
-}
-
-// hostAt is the place among them of an address, and whether one has it.
-func (v *validation) hostAt(a netip.Addr) (int, bool) {
-	return slices.BinarySearchFunc(v.hosts, a, func(h scalar[netip.Addr], a netip.Addr) int { return h.v.Compare(a) })
-}
-
-func (v *validation) poolAndHosts(p *rawPool, r scalar[inventory.Range]) {
+func (v poolChecks) poolAndHosts(p *rawPool, r scalar[inventory.Range]) {
 	from, _ := v.hostAt(r.v.First)
 	for _, h := range v.hosts[from:] {
 		if !r.v.Contains(h.v) {
@@ -143,7 +128,7 @@ func (v *validation) poolAndHosts(p *rawPool, r scalar[inventory.Range]) {
 }
 
 // reservations refuses an address that is reserved twice, or that its pool does not give.
-func (v *validation) reservations() {
+func (v poolChecks) reservations() {
 	seen := map[string]*yaml.Node{}
 	for raw := range v.raw.Pools.each() {
 		p, _ := v.inv.Pool(raw.Name.v)
@@ -163,7 +148,7 @@ func (v *validation) reservations() {
 }
 
 // skipped refuses to reserve what skipFirstLast leaves out.
-func (v *validation) skipped(p *rawPool, key scalar[string], addr netip.Addr) {
+func (v poolChecks) skipped(p *rawPool, key scalar[string], addr netip.Addr) {
 	for _, r := range p.Addresses.v {
 		if inner := p.gives(r.v); r.v.Contains(addr) && !inner.Contains(addr) {
 			nearest := inner.First
@@ -176,7 +161,7 @@ func (v *validation) skipped(p *rawPool, key scalar[string], addr netip.Addr) {
 	}
 }
 
-func (v *validation) outsidePool(p inventory.Pool, key scalar[string], addr netip.Addr) {
+func (v poolChecks) outsidePool(p inventory.Pool, key scalar[string], addr netip.Addr) {
 	r := refusal{code: inventory.OutsidePool, message: "is not in the pool", value: key.v, accepted: "an address of the pool that is not excluded"}
 	if inventory.InRanges(p.Exclude, addr) {
 		r.message = "is excluded from the pool"

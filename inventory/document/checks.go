@@ -1,0 +1,38 @@
+package document
+
+import "plinth.dev/plinth/inventory"
+
+// validate runs every check.
+func (d *decoder) validate(raw *rawInventory, inv *inventory.Inventory) {
+	v := &validation{decoder: d, raw: &raw.Spec, inv: inv}
+	v.hosts, v.bare = v.hostAddresses(), v.bareRacks()
+	names, machines, addresses, pools := nameChecks{v}, machineChecks{v}, addressChecks{v}, poolChecks{v}
+	advertise, links, sessions, pods := advertiseChecks{v}, linkChecks{v}, sessionChecks{v}, podChecks{v}
+	run(
+		names.names, names.references, names.expected, names.labelKeys,
+		machines.identities, machines.units, machines.taints, machines.storages, machines.selectors,
+		addresses.addresses, addresses.subnets,
+		pools.poolRanges, pools.poolsAndOthers, pools.reservations,
+		advertise.poolReach, advertise.aggregates, advertise.shadowed,
+		links.viaAgrees, links.links,
+		sessions.systems, sessions.sessions, sessions.routers, sessions.linkLocals, sessions.bfd,
+		pods.podNetwork, pods.podCIDRs,
+		effectChecks{v}.effects,
+	)
+}
+
+// partly runs the checks whose errors no further document can take away.
+func (v *validation) partly() {
+	names, machines, sessions := nameChecks{v}, machineChecks{v}, sessionChecks{v}
+	run(
+		names.names, names.labelKeys,
+		machines.identities, machines.units, machines.taints, machines.storages, machines.selectors,
+		poolChecks{v}.poolRanges, linkChecks{v}.viaAgrees, sessions.routers, sessions.bfd,
+	)
+}
+
+func run(checks ...func()) {
+	for _, check := range checks {
+		check()
+	}
+}

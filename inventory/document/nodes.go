@@ -1,0 +1,79 @@
+package document
+
+import (
+	"iter"
+	"slices"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// mergeSources are the mappings behind a merge key.
+func mergeSources(n *yaml.Node) []*yaml.Node {
+	n = deref(n)
+	if n.Kind != yaml.SequenceNode {
+		return []*yaml.Node{n}
+	}
+	out := make([]*yaml.Node, len(n.Content))
+	for i, c := range n.Content {
+		out[i] = deref(c)
+	}
+	return out
+}
+
+// pairs yields the keys and values of a mapping as it was written; nothing of what is none.
+func pairs(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return
+		}
+		for pair := range slices.Chunk(n.Content, 2) {
+			if !yield(pair[0], pair[1]) {
+				return
+			}
+		}
+	}
+}
+
+// deref follows an alias to what it stands for.
+func deref(n *yaml.Node) *yaml.Node {
+	for n != nil && n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// isNull reports whether nothing was written: no value, ~ or null.
+func isNull(n *yaml.Node) bool {
+	return n == nil || n.Kind == yaml.ScalarNode && n.Tag == "!!null"
+}
+
+func isEmptyList(n *yaml.Node) bool { return n.Kind == yaml.SequenceNode && len(n.Content) == 0 }
+
+// hasKey reports whether somebody wrote a value under the key, be it a bad one. An empty list is
+// none: nothing of it is stored.
+func hasKey(n *yaml.Node, key string) bool {
+	n = deref(n)
+	for k, v := range pairs(n) {
+		if k.Value == key && !isNull(deref(v)) && !isEmptyList(deref(v)) {
+			return true
+		}
+		if k.Tag != "!!merge" {
+			continue
+		}
+		for _, source := range mergeSources(v) {
+			if source != n && source.Kind == yaml.MappingNode && hasKey(source, key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// countNodes is the size of a document as it was written.
+func countNodes(n *yaml.Node) int {
+	total := 1
+	for _, c := range n.Content {
+		total += countNodes(c)
+	}
+	return total
+}
