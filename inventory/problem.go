@@ -18,6 +18,9 @@ const (
 	Warning Severity = "warning"
 )
 
+// NotShown stands in a [Problem], or in a line, for what may be a password.
+const NotShown = "(not shown)"
+
 // Position is a place in a document. Lines and columns count from 1, columns in
 // characters; 0 means that the place is not known.
 type Position struct {

@@ -66,14 +66,14 @@ func drawStyles(t *rapid.T, n *yaml.Node) {
 	}
 }
 
-// drawMistake changes a value, or misspells a key by one letter.
-func drawMistake(t *rapid.T, keys, scalars []place) {
+// drawMistake changes a value, or misspells a key by one letter, and returns that key.
+func drawMistake(t *rapid.T, keys, scalars []place) (misspelt string) {
 	if rapid.Bool().Draw(t, "in a key") {
 		at := rapid.SampledFrom(keys).Draw(t, "key")
 		k := at.node.Value
 		i := rapid.IntRange(0, len(k)-1).Draw(t, "letter")
 		at.node.Value = rapid.SampledFrom([]string{k[:i] + k[i+1:], k[:i] + k[i:i+1] + k[i:]}).Draw(t, "misspelt")
-		return
+		return at.node.Value
 	}
 	at := rapid.SampledFrom(scalars).Draw(t, "value")
 	at.node.Style, at.node.Value = 0, rapid.SampledFrom([]string{"pass word!", "secret", "010", "-1", "true", "10.0.0.0/33", "a b: c", "fe80::1", "token", "99999"}).Draw(t, "mistake")
@@ -81,6 +81,7 @@ func drawMistake(t *rapid.T, keys, scalars []place) {
 	if rapid.Bool().Draw(t, "without quotes") {
 		at.node.Tag = ""
 	}
+	return ""
 }
 
 // drawSecret is a value that has a password in it, from its first word to its last.
@@ -139,7 +140,7 @@ func goodInventories(t *testing.T) (out [][]byte) {
 }
 
 // Law: of an inventory with one mistake and one password, wherever these are and however they are written, nothing that is
-// printed has the password, and every line without it is shown as it is.
+// printed has the password, and every line without it, and not below a misspelt key, is shown as it is.
 func TestAPasswordAloneIsHiddenOfAnInventoryWithAMistake(t *testing.T) {
 	good := goodInventories(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -150,7 +151,7 @@ func TestAPasswordAloneIsHiddenOfAnInventoryWithAMistake(t *testing.T) {
 		root := document.Content[0]
 		drawStyles(t, root)
 		mappings, keys, scalars := placesOf(root, "")
-		drawMistake(t, keys, scalars)
+		misspelt := drawMistake(t, keys, scalars)
 		key := addSecret(t, mappings)
 		text, err := yaml.Marshal(root)
 		if err != nil {
@@ -170,12 +171,13 @@ func TestAPasswordAloneIsHiddenOfAnInventoryWithAMistake(t *testing.T) {
 		if said := fmt.Sprintf("%+v", r.problems); strings.Contains(said, canary) {
 			t.Fatalf("a problem has the password of\n%s\n%s", text, said)
 		}
-		othersAreShown(t, text, key)
+		othersAreShown(t, text, key, misspelt)
 	})
 }
 
-// othersAreShown holds that the lines of a text are shown but for those of the password under a key.
-func othersAreShown(t *rapid.T, text []byte, key string) {
+// othersAreShown holds that the lines of a text are shown but for those of the password under a key, and those below a
+// misspelt one.
+func othersAreShown(t *rapid.T, text []byte, key, misspelt string) {
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	has := func(line string) bool { return strings.Contains(line, canary) }
 	first := slices.IndexFunc(lines, has)
@@ -186,10 +188,37 @@ func othersAreShown(t *rapid.T, text []byte, key string) {
 	for first > 0 && !strings.Contains(lines[first], key) {
 		first-- // the key stands on a line above
 	}
+	var again yaml.Node
+	if err := yaml.Unmarshal(text, &again); err != nil {
+		t.Fatal(err)
+	}
+	from, to := linesBelow(&again, misspelt)
 	shown := document.Document{Data: text}.Lines()
 	for i, line := range lines {
-		if got, _, _ := shown.At(i+1, 1); got != line && (i < first || i > last) {
+		below := i+1 >= from && i+1 <= to
+		if got, _, _ := shown.At(i+1, 1); got != line && (i < first || i > last) && !below {
 			t.Fatalf("line %d is shown as\n%s\nof\n%s", i+1, got, text)
 		}
 	}
+}
+
+// linesBelow are the first and the last line of the value of a key, that of the key among them; 0: there is none.
+func linesBelow(n *yaml.Node, key string) (from, to int) {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && c.Value == key {
+			return c.Line, lastLine(n.Content[i+1])
+		}
+		if from, to = linesBelow(c, key); to > 0 {
+			return from, to
+		}
+	}
+	return 0, 0
+}
+
+func lastLine(n *yaml.Node) int {
+	last := n.Line
+	for _, c := range n.Content {
+		last = max(last, lastLine(c))
+	}
+	return last
 }

@@ -88,9 +88,9 @@ func noPasswordIsTold(t *testing.T, inConfigMap bool) {
 
 func TestLinesWithoutPasswordAreShown(t *testing.T) {
 	for _, line := range []string{
-		"bgp: {holdtme: 9s}",
-		"pools: [{name: a, adresses: [10.0.0.0/24], serviceSelector: {matchExpressions: [{key: tier, operator: In, values: [a]}]}}]",
-		"routers: [{name: tor, adress: 10.0.0.1, asn: 1}]",
+		"bgp: {holdTime: 9}",
+		"pools: [{name: a, addresses: [10.0.0.1/24], serviceSelector: {matchExpressions: [{key: tier, operator: In, values: [a]}]}}]",
+		"routers: [{name: tor, address: 10.0.0.1/8, asn: 1}]",
 	} {
 		text := "apiVersion: plinth.dev/v1alpha1\nkind: Inventory\nmetadata: {name: dc1}\nspec:\n  " + line + "\n"
 		r := report{edit: source.ReadText("a.yaml", []byte(text))}

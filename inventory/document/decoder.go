@@ -60,7 +60,7 @@ func kindOf(n *yaml.Node) string {
 	tag := n.ShortTag()
 	switch is := kindNames[tag]; {
 	case is == "":
-		return "a value tagged " + tag
+		return "a value with a tag of its own"
 	case tag == "!!float" && !strings.Contains(n.Value, "."): // 1e3, and 08
 		return "a number"
 	default:

@@ -35,16 +35,38 @@ func syntaxProblem(doc Document, err error) inventory.Problem {
 	p := inventory.Problem{Source: doc.Source, Severity: inventory.Error, Code: inventory.BadYAML, Message: err.Error(), Accepted: "YAML or JSON"}
 	if le := (*yaml.LoadError)(nil); errors.As(err, &le) {
 		p.Message, p.Line, p.Column = "is not YAML: "+le.Message, le.Mark.Line, le.Mark.Column
+		if strings.HasPrefix(le.Message, "unknown anchor") { // names it
+			p.Message = "is not YAML: an alias of an anchor that is not here"
+		}
 		if le.ContextMsg != "" {
 			p.Message += ", " + le.ContextMsg
 		}
 	}
-	if line, at, _ := doc.Lines().At(p.Line, p.Column); line == LineNotShown && at == 0 || p.Line == 0 && secretWords.Match(doc.Data) {
-		p.Message = "is not YAML"
-		return p
-	}
-	p.Suggestion = syntaxMeant(doc.Data, p)
+	p.Suggestion = shownMeant(doc, p)
 	return p
+}
+
+// shownMeant is what was meant on the line of a problem of syntax, where the document is YAML with it and all of it has a type.
+func shownMeant(doc Document, p inventory.Problem) string {
+	meant := syntaxMeant(doc.Data, p)
+	lines := strings.SplitAfter(string(doc.Data), "\n")
+	if meant == "" || p.Line > len(lines) {
+		return ""
+	}
+	was := lines[p.Line-1]
+	is := was[:len(was)-len(strings.TrimLeft(was, " \t"))] + strings.TrimLeft(meant, " \t")
+	if strings.HasPrefix(meant, " ") {
+		is = meant
+	}
+	lines[p.Line-1] = is + "\n"
+	mended := Document{Data: []byte(strings.Join(lines, ""))}
+	if _, err := readPages(mended); err != nil {
+		return ""
+	}
+	if shown, _, _ := mended.Lines().At(p.Line, 1); shown != is {
+		return ""
+	}
+	return meant
 }
 
 // syntaxMeant knows the mistakes that people make most.

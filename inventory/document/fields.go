@@ -39,9 +39,6 @@ func init() { // readers read raw types themselves, so neither can be initialise
 	}
 	tabulate(reflect.TypeFor[rawInventory]())
 	tabulate(reflect.TypeFor[rawGracefulRestart]())
-	for t := range fieldsByType {
-		bearsSecret[t] = secretWithin(t)
-	}
 }
 
 // fields are the keys of a mapping.

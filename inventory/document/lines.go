@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+	"plinth.dev/plinth/inventory"
 )
 
 // LineNotShown stands in the place of a line of which a part is no single word to be left out.
@@ -31,8 +32,6 @@ var (
 	// lineBreak is what ends a line to a reader of YAML 1.1, whose lines the positions of nodes count.
 	lineBreak = regexp.MustCompile("\r\n|[\n\r\u0085\u2028\u2029]")
 	comment   = regexp.MustCompile(`(?:^|\s)#\s*(.*)$`)
-	// secretWords are those of which one is beside a password where there are no nodes to go by: in a comment, and in what is not YAML.
-	secretWords = regexp.MustCompile(`(?i)pass|pasw|psw|pwd|psk|secret|token|md5|hmac|credential|auth|[\w-]keys?\b|\bpw\b`)
 )
 
 // Lines are the lines of the document.
@@ -55,8 +54,10 @@ func (d Document) Lines() *Lines {
 			l.cut(n, nodes[i+1])
 		}
 	}
-	if err != nil {
-		l.cutByWords(read)
+	if err != nil { // what is not read has no types
+		for i := read; i < len(l.cuts); i++ {
+			l.cuts[i].whole = true
+		}
 	}
 	l.cutComments()
 	return l
@@ -101,32 +102,10 @@ func (l *Lines) spelt(n *yaml.Node) (columns, bool) {
 	return columns{from, from + len([]rune(text))}, true
 }
 
-// cutByWords leaves out, of the lines after so many that could be read, those with a word that tells of a secret, and those
-// that are indented under one.
-func (l *Lines) cutByWords(read int) {
-	type level struct {
-		indent int
-		secret bool
-	}
-	above := []level{{-1, false}}
-	for i := read; i < len(l.text); i++ {
-		text := strings.TrimLeft(l.text[i], " \t-")
-		deep := len(l.text[i]) - len(text)
-		if text != "" {
-			for deep <= above[len(above)-1].indent {
-				above = above[:len(above)-1]
-			}
-			above = append(above, level{deep, above[len(above)-1].secret || secretWords.MatchString(text)})
-		}
-		l.cuts[i].whole = l.cuts[i].whole || above[len(above)-1].secret
-	}
-}
-
-// cutComments leaves out comments that tell of a secret, and those beside one.
+// cutComments leaves out comments, and what seems to be one, in quotes.
 func (l *Lines) cutComments() {
 	for i, text := range l.text {
-		at := comment.FindStringSubmatchIndex(text)
-		if at != nil && (len(l.cuts[i].parts) > 0 || secretWords.MatchString(text[at[2]:])) {
+		if at := comment.FindStringSubmatchIndex(text); at != nil {
 			l.cuts[i].parts = append(l.cuts[i].parts, columns{len([]rune(text[:at[2]])), len([]rune(text))})
 		}
 	}
@@ -159,9 +138,9 @@ func (l *Lines) At(number, column int) (text string, at int, ok bool) {
 		if part.from >= part.to {
 			continue
 		}
-		b.WriteString(string(line[done:part.from]) + NotShown)
+		b.WriteString(string(line[done:part.from]) + inventory.NotShown)
 		done = part.to
-		switch grown := len(NotShown) - (part.to - part.from); {
+		switch grown := len(inventory.NotShown) - (part.to - part.from); {
 		case column > part.to:
 			at += grown
 		case column > part.from+1:

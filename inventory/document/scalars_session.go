@@ -11,7 +11,7 @@ import (
 
 // refusePassword reads no password.
 func refusePassword(d *decoder, n *yaml.Node) (string, bool) {
-	d.refuse(n, refusal{code: inventory.InlinePassword, message: "a password must not stand in the inventory", value: NotShown,
+	d.refuse(n, refusal{code: inventory.InlinePassword, message: "a password must not stand in the inventory", value: inventory.NotShown,
 		accepted: "a Secret in Plinth's namespace", suggestion: "passwordFrom: {secret: bgp, key: password}", elsewhere: true})
 	return "", false
 }

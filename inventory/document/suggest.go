@@ -18,20 +18,6 @@ func Nearest(word string, candidates []string) string {
 	return best
 }
 
-// evident returns the nearest candidate where nobody doubts that a person who wrote word meant it: one letter is wrong, or two of
-// eight or more, or it is the beginning of the candidate. Else it is "": pwd is no bfd, and passwd not paused.
-func evident(word string, candidates []string) string {
-	near := Nearest(word, candidates)
-	limit := 2
-	if len(word) >= 8 {
-		limit = 3
-	}
-	if near != "" && (strings.HasPrefix(near, word) || distance(strings.ToLower(word), strings.ToLower(near), limit) < limit) {
-		return near
-	}
-	return ""
-}
-
 // distance is the number of letters to change, add, drop or swap with their
 // neighbour to make b of a (optimal string alignment), or limit where it is
 // that many or more.

@@ -23,8 +23,8 @@ func (v effectChecks) effects() {
 	v.nothingAutomatic()
 	v.nothingGiven()
 	v.nothingInService()
-	subnetChecks{v.validation}.notOnLink()
-	subnetChecks{v.validation}.besideMachines()
+	subnetChecks(v).notOnLink()
+	subnetChecks(v).besideMachines()
 	v.slowBFD()
 	v.unused()
 }
