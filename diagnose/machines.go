@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"plinth.dev/plinth/inventory"
@@ -138,8 +137,8 @@ func oneMachine(m inventory.Machine, n Node, has bool) (out []Finding) {
 	case c.Reason == lb.FabricOutdated:
 		say(c.Reason, "its agent is of an older version than what is stored: %s", c.Message)
 	default:
-		if more := besides(c.Message); more != "" {
-			say(reasonBesides(c), "its agent says: %s", more)
+		if more := n.report().Besides(); more != "" {
+			say(n.reasonBesides(), "its agent says: %s", more)
 		}
 	}
 	return out
@@ -153,15 +152,8 @@ func held(m inventory.Machine) Finding {
 	}
 }
 
-// besides is what an agent says besides its sessions and routes, and what an edit that it tries comes
-// to, of which the edit's own finding tells.
-func besides(message string) string {
-	parts := strings.Split(message, "; ")[1:]
-	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
-		_, trial := lb.TrialReportIn(part)
-		return trial
-	}), "; ")
-}
+// report is what the Node's agent says.
+func (n Node) report() lb.Report { return lb.ParseReport(n.Fabric.Message) }
 
 // agentSilentAfter is how much later than its agent a machine's kubelet may have been heard. Both say every five minutes
 // at least that they are there.
@@ -180,20 +172,18 @@ func (n Node) agentSilent() time.Duration {
 }
 
 // reasonBesides is the reason of what an agent says besides its sessions and routes.
-func reasonBesides(c Condition) string {
-	gone, _ := lb.RulesLostIn(c.Message)
-	links := lb.LinkProblemsIn(c.Message)
-	switch {
-	case gone > 0:
+func (n Node) reasonBesides() string {
+	switch r := n.report(); {
+	case r.RulesLost.Gone > 0:
 		return string(lb.ProxyRulesLost)
-	case len(links) > 0:
-		return string(links[0].Reason)
-	case strings.Contains(c.Message, "; "+lb.SaysPassword):
+	case len(r.Links) > 0:
+		return string(r.Links[0].Reason)
+	case len(r.Passwords) > 0:
 		return string(PasswordNotTaken)
-	case strings.Contains(c.Message, "; "+lb.SaysSettings):
+	case len(r.Settings) > 0 || r.MoreSettings > 0:
 		return string(KernelSettings)
 	}
-	return c.Reason
+	return n.Fabric.Reason
 }
 
 // unmatched adds what the controller says has no counterpart, and is not told yet. Its word is

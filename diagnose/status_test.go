@@ -120,17 +120,19 @@ func TestStatusNamesAllThatIsNotWellAndNothingElse(t *testing.T) {
 		{"an agent whose kubelet fell silent with it", func(s *Observed) {
 			s.Nodes[0].Kubelet, s.Nodes[0].Fabric.Heard = Condition{Status: "Unknown", Message: "kubelet is silent", Heard: noon}, noon.Add(-15*time.Minute)
 		}, []string{"machine nuc1 (shelf): Node nuc1 is not ready: kubelet is silent"}},
-		{"kube-proxy's rules are gone on a machine", func(s *Observed) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLostText(1, 3) },
+		{"kube-proxy's rules are gone on a machine", func(s *Observed) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 3}.String() },
 			[]string{"machine nuc1 (shelf): its agent says: ProxyRulesLost: kube-proxy's rules are gone for 1 of 3 VIPs"}},
 		{"no agent has ever said anything", func(s *Observed) { s.Nodes[0].Fabric = Condition{} }, []string{"no agent has said so"}},
 		{"an agent that a newer version has left behind", func(s *Observed) {
 			s.Nodes[0].Fabric.Reason, s.Nodes[0].Fabric.Message = lb.FabricOutdated, "routes 1/1; configmap plinth-accepted is of format 2"
 		}, []string{"nuc1 (shelf): its agent is of an older version than what is stored: routes 1/1; configmap plinth-accepted is of format 2"}},
 		{"settings of a kernel keep packets from pods", func(s *Observed) {
-			s.Nodes[0].Fabric.Message += "; " + lb.SaysSettings + "net.ipv4.ip_forward is 0 and should be 1"
+			s.Nodes[0].Fabric.Message += "; kernel settings: net.ipv4.ip_forward is 0 and should be 1"
 		},
 			[]string{"machine nuc1 (shelf): its agent says: kernel settings: net.ipv4.ip_forward is 0 and should be 1"}},
-		{"a router does not take a new password", func(s *Observed) { s.Nodes[0].Fabric.Message += "; " + lb.SaysPassword + "gateway" },
+		{"a router does not take a new password", func(s *Observed) {
+			s.Nodes[0].Fabric.Message += "; the new password did not bring up the session with gateway"
+		},
 			[]string{"machine nuc1 (shelf): its agent says: the new password did not bring up the session with gateway"}},
 		{"a stranger", func(s *Observed) { s.Nodes = append(s.Nodes, nodeThatIs("nuc9")) }, []string{"node nuc9"}},
 		{"a Node of a machine that is gone", func(s *Observed) {

@@ -70,5 +70,5 @@ func nodeThatIs(name string) Node {
 func (o *Observed) sessionsDown(at int, message string) {
 	n := &o.Nodes[at]
 	n.Fabric = Condition{Status: "False", Reason: lb.FabricSessionsDown, Message: message}
-	o.Cluster.Nodes[n.Name] = preview.Node{Identity: n.NodeIdentity, Silent: true, NoSession: lb.NoSessionIsUp(message)}
+	o.Cluster.Nodes[n.Name] = preview.Node{Identity: n.NodeIdentity, Silent: true, NoSession: lb.ParseReport(message).NoSessionIsUp()}
 }

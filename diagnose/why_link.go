@@ -133,7 +133,7 @@ func notOnLink(n Node, subnet netip.Prefix) (why string, reason lb.Reason) {
 	case n.Fabric.Status == "":
 		return "no agent has ever said anything", lb.NoAgent
 	}
-	for _, p := range lb.LinkProblemsIn(n.Fabric.Message) {
+	for _, p := range n.report().Links {
 		if p.On == subnet.String() {
 			return p.String(), p.Reason
 		}

@@ -109,7 +109,7 @@ func TestWhyFollowsAVIPToTheMachineThatAnswersForIt(t *testing.T) {
 
 // disputing is a Node whose agent says this of its links.
 func disputing(n preview.Node, problem string) preview.Node {
-	n.LinkProblems = lb.LinkProblemsIn("routes 0/0, sessions 0/0; on link " + problem)
+	n.LinkProblems = lb.ParseReport("routes 0/0, sessions 0/0; on link " + problem).Links
 	return n
 }
 

@@ -137,9 +137,9 @@ func fabricLink(seen Observed, m inventory.Machine, n Node) Link {
 	case !n.Fabric.isTrue():
 		return Link{Mark: LinkDegraded, Reason: n.Fabric.Reason, Text: n.Fabric.Message, Help: "plinth explain " + n.Fabric.Reason}
 	}
-	if more := besides(n.Fabric.Message); more != "" {
+	if more := n.report().Besides(); more != "" {
 		l := Link{Mark: LinkDegraded, Text: more, Help: "docs/reference/agent.md says what an agent tells of"}
-		if reason := reasonBesides(n.Fabric); reason != n.Fabric.Reason {
+		if reason := n.reasonBesides(); reason != n.Fabric.Reason {
 			l.Reason, l.Help = reason, "plinth explain "+reason
 		}
 		return l

@@ -282,10 +282,10 @@ func notServing(n Node, byRules bool) (why string, reason lb.Reason) {
 		return "its kubelet is not heard of", noReason
 	case n.Fabric.Status == "":
 		return "no agent has ever said anything", lb.NoAgent
-	case n.Fabric.Status == "False" && lb.NoSessionIsUp(n.Fabric.Message):
+	case n.Fabric.Status == "False" && n.report().NoSessionIsUp():
 		return n.Fabric.Message, lb.NoSessionUp
 	}
-	if gone, all := lb.RulesLostIn(n.Fabric.Message); byRules && gone > 0 && gone == all {
+	if byRules && n.report().RulesLost.All() {
 		return "kube-proxy's rules are gone", lb.ProxyRulesLost
 	}
 	return "", noReason

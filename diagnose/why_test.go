@@ -84,7 +84,7 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"the rules of all machines are gone, and another proxy serves it", service, func(s *Observed, _ map[string]Answer) {
 			s.Cluster.Services[0].Labels = map[string]string{lb.ServiceProxyLabel: "other"}
 			for i := range s.Nodes {
-				s.Nodes[i].Fabric.Message += "; " + lb.RulesLostText(1, 1)
+				s.Nodes[i].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 1}.String()
 			}
 		}, "ok"},
 		{"agents have no pods, and answer", node, func(s *Observed, _ map[string]Answer) { s.Agents = nil }, "ok"},
@@ -94,9 +94,13 @@ func TestWhyNamesTheFirstLinkThatDoesNotHold(t *testing.T) {
 		{"its agent fell silent", node, func(s *Observed, _ map[string]Answer) {
 			s.Nodes[0].Kubelet.Heard, s.Nodes[0].Fabric.Heard = noon, noon.Add(-time.Hour)
 		}, "fabric: broken: AgentSilent its agent has said nothing for 1h0m0s longer than its kubelet"},
-		{"the rules of its machine are gone", node, func(s *Observed, _ map[string]Answer) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLostText(1, 1) },
+		{"the rules of its machine are gone", node, func(s *Observed, _ map[string]Answer) {
+			s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 1}.String()
+		},
 			"fabric: degraded: ProxyRulesLost"},
-		{"the rules of one machine are gone", service, func(s *Observed, _ map[string]Answer) { s.Nodes[0].Fabric.Message += "; " + lb.RulesLostText(1, 1) },
+		{"the rules of one machine are gone", service, func(s *Observed, _ map[string]Answer) {
+			s.Nodes[0].Fabric.Message += "; " + lb.RulesLost{Gone: 1, Of: 1}.String()
+		},
 			"machines: degraded: 1 of 2 have a session with a router; nuc1: kube-proxy's rules are gone"},
 		{"nobody has answered it", service, func(s *Observed, _ map[string]Answer) {
 			s.Services[0].Allocated, s.Cluster.Services = Condition{}, nil

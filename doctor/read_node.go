@@ -39,7 +39,7 @@ func readNode(n *v1.Node) Node {
 		case v1.NodeNetworkUnavailable:
 			out.NoRoutes = condition.Status == v1.ConditionTrue && condition.Reason == "NoRouteCreated" // a CNI has other reasons
 		case lb.FabricReady:
-			out.Agent = readAgent(condition.Message)
+			out.Agent = readAgent(lb.ParseReport(condition.Message))
 		default: // of no interest here
 		}
 	}
@@ -54,31 +54,17 @@ func listOf(all []netip.Addr) string {
 	return strings.Join(text, ",")
 }
 
-// readAgent reads the message of [lb.FabricReady].
-func readAgent(message string) *Agent {
-	a := &Agent{Links: lb.LinkProblemsIn(message)}
-	a.RulesLost, _ = lb.RulesLostIn(message)
-	counts, _, _ := strings.Cut(message, "; ")
-	_, counts, _ = strings.Cut(counts, "sessions ")
-	_, causes, _ := strings.Cut(counts, ": ")
-	for cause := range strings.SplitSeq(causes, ", ") {
-		end, why, _ := strings.Cut(cause, " ")
-		router, peer, named := strings.Cut(end, "/")
-		if named && isCause(why) {
-			a.Sessions = append(a.Sessions, Session{Router: router, Peer: peer, Cause: why})
+// readAgent takes what mends something from an agent's report.
+func readAgent(r lb.Report) *Agent {
+	a := &Agent{Links: r.Links, RulesLost: r.RulesLost.Gone}
+	for _, d := range r.Down {
+		if d.Router != "" && isCause(d.Cause) {
+			a.Sessions = append(a.Sessions, Session(d))
 		}
 	}
-	for part := range strings.SplitSeq(message, "; ") {
-		settings, marked := strings.CutPrefix(part, lb.SaysSettings)
-		if !marked {
-			continue
-		}
-		for one := range strings.SplitSeq(settings, ", ") {
-			name, values, _ := strings.Cut(one, " is ")
-			value, want, ok := strings.Cut(values, " and should be ")
-			if ok {
-				a.Settings = append(a.Settings, Setting{Name: name, Value: value, Want: want})
-			}
+	for _, s := range r.Settings {
+		if s.Want != "" {
+			a.Settings = append(a.Settings, Setting(s))
 		}
 	}
 	return a

@@ -2,12 +2,10 @@ package lb
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
-	"strings"
 )
 
-// LinkProblem is what an agent says of one of its links, or of a VIP on it, in the message of [FabricReady].
+// LinkProblem is what an agent says of one of its links, or of a VIP on it, in its [Report].
 // It compares with ==.
 type LinkProblem struct {
 	On     string // the VIP, or the subnet
@@ -28,48 +26,11 @@ func (p LinkProblem) Compare(o LinkProblem) int {
 	return cmp.Or(vip.Compare(other), cmp.Compare(p.On, o.On), cmp.Compare(p.Reason, o.Reason), cmp.Compare(p.Detail, o.Detail))
 }
 
+// String is how the problem stands in the message.
 func (p LinkProblem) String() string {
-	return strings.TrimSuffix(p.On+" "+string(p.Reason)+" "+p.Detail, " ")
-}
-
-const (
-	linkMark = "on link "
-	// linkProblemsTold bounds what a Node says: it is read by everybody. Services know by it alone which host has their VIP.
-	linkProblemsTold = 100
-)
-
-// LinkProblemsText is how problems stand in the message; empty: there are none. Of many the first are told, and how many there are more.
-func LinkProblemsText(all []LinkProblem) string {
-	if len(all) == 0 {
-		return ""
+	s := p.On + " " + string(p.Reason)
+	if p.Detail != "" {
+		s += " " + p.Detail
 	}
-	var told []string
-	for _, p := range all[:min(len(all), linkProblemsTold)] {
-		told = append(told, p.String())
-	}
-	text := linkMark + strings.Join(told, ", ")
-	if more := len(all) - len(told); more > 0 {
-		text += fmt.Sprintf("; %d more on links", more)
-	}
-	return text
-}
-
-// LinkProblemsIn reads the problems from a message.
-func LinkProblemsIn(message string) (all []LinkProblem) {
-	for part := range strings.SplitSeq(message, "; ") {
-		said, marked := strings.CutPrefix(part, linkMark)
-		if !marked {
-			continue
-		}
-		for one := range strings.SplitSeq(said, ", ") {
-			if words := strings.SplitN(one, " ", 3); len(words) >= 2 {
-				p := LinkProblem{On: words[0], Reason: Reason(words[1])}
-				if len(words) == 3 {
-					p.Detail = words[2]
-				}
-				all = append(all, p)
-			}
-		}
-	}
-	return all
+	return s
 }

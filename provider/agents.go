@@ -57,7 +57,7 @@ func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]
 			case !ready:
 				silent++
 			default:
-				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: cond.Message, Alone: at.alone[m.Name], Routers: routersOf(inv, m), Endpoints: at.endpoints[n.Name]}
+				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: lb.ParseReport(cond.Message), Alone: at.alone[m.Name], Routers: routersOf(inv, m), Endpoints: at.endpoints[n.Name]}
 			}
 		}
 	}

@@ -44,9 +44,9 @@ const (
 // Agent is what is known of a machine's agent by its Node.
 type Agent struct {
 	Node  string
-	Up    bool   // all of its sessions are, by the condition [lb.FabricReady]
-	Says  string // the message of that condition
-	Alone bool   // nobody else announces some VIP
+	Up    bool      // all of its sessions are, by the condition [lb.FabricReady]
+	Says  lb.Report // the message of that condition
+	Alone bool      // nobody else announces some VIP
 	// Routers are those that it has sessions with; empty: not known.
 	Routers []string
 	// Endpoints are those of Services that are ready on it: their clients, and pods, may lose their way while it tries.
@@ -63,7 +63,7 @@ const (
 // session is how its session with a router is, as far as the condition says: it does not name all
 // that are down where they are many. With a router that it has none with, it is that of all others, whose place it takes.
 func (a Agent) session(router string) int {
-	down, more := lb.SessionsDown(a.Says)
+	down, more := a.Says.RoutersDown()
 	of := []string{router}
 	if len(a.Routers) > 0 && !slices.Contains(a.Routers, router) {
 		of = a.Routers
@@ -74,7 +74,7 @@ func (a Agent) session(router string) int {
 		return isUp
 	case len(notDown) == 0:
 		return isDown
-	case more || a.Says == "":
+	case more:
 		return mayBeUp
 	}
 	return isUp
@@ -271,15 +271,15 @@ func (t *trial) lines() (lines []string) {
 // failed says of each session that is tried and is not known to be up, or as all sessions with the
 // router were, what its agent says; silent are the Nodes that said nothing.
 func (t *trial) failed(agents map[string]Agent, changed edit.Retermed) (failed, silent []string) {
-	says := map[string]string{}
+	says := map[string]lb.Report{}
 	for _, a := range agents {
 		says[a.Node] = a.Says
 	}
 	for _, node := range slices.Sorted(maps.Keys(t.routers)) {
-		report, ok := lb.TrialReportIn(says[node])
+		report := says[node].Trial
 		for _, router := range t.routers[node] {
 			switch state := report.Sessions[router]; {
-			case !ok || report.ID != t.id:
+			case report.ID != t.id:
 				silent = append(silent, node)
 				failed = append(failed, fmt.Sprintf("the agent of %s did not say how its session with %s is (an agent of an older version never does)", node, router))
 			case state == lb.TrialDownBefore && slices.ContainsFunc(changed[router], func(m string) bool {

@@ -76,7 +76,9 @@ func (tr *trials) stored() *v1.ConfigMap {
 func (tr *trials) report(state lb.TrialState) {
 	tr.t.Helper()
 	id := tr.stored().Annotations[AnnotationTrial]
-	tr.agents["w2"] = Agent{Node: "node-2", Says: "routes 0/0, sessions 1/2; " + lb.TrialReport{ID: id, Sessions: map[string]lb.TrialState{"tor-b": state}}.String()}
+	tr.agents["w2"] = Agent{Node: "node-2", Says: lb.Report{
+		Counts: lb.Counts{Counted: true, Sessions: 1, SessionsWanted: 2}, Trial: lb.TrialReport{ID: id, Sessions: map[string]lb.TrialState{"tor-b": state}},
+	}}
 }
 
 func (tr *trials) follows(node string) Followed {
@@ -231,12 +233,12 @@ func TestWhatHasNothingToLoseIsNotTried(t *testing.T) {
 }
 
 func TestWhoTriesNewTerms(t *testing.T) {
-	says := func(down ...string) string {
-		message := "routes 0/0, sessions 0/2"
-		for i, router := range down {
-			message += []string{": ", ", "}[min(i, 1)] + router + "/10.0.0.1 NoAnswer"
+	says := func(down ...string) lb.Report {
+		counts := lb.Counts{Counted: true, SessionsWanted: 2}
+		for _, router := range down {
+			counts.Down = append(counts.Down, lb.DownSession{Router: router, Peer: "10.0.0.1", Cause: "NoAnswer"})
 		}
-		return message
+		return lb.Report{Counts: counts}
 	}
 	for _, tt := range []struct {
 		name    string
@@ -263,7 +265,7 @@ func TestWhoTriesNewTerms(t *testing.T) {
 		{"of a router that takes the place of others, one that has one of these", map[string]Agent{
 			"w1": {Node: "w1", Says: says("tor-a", "tor-b"), Routers: []string{"tor-a", "tor-b"}}, "w2": {Node: "w2", Says: says("tor-b"), Routers: []string{"tor-a", "tor-b"}}}, []string{"tor-c"}, "w2 tor-c"},
 		{"one that is known to be up before one of which it is not said", map[string]Agent{
-			"w1": {Node: "w1", Says: says("tor-b") + ", and 4 more"}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
+			"w1": {Node: "w1", Says: lb.ParseReport(says("tor-b").String() + ", and 4 more")}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
 	} {
 		changed := edit.Retermed{}
 		for _, router := range tt.routers {

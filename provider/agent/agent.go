@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/advertise"
 	"plinth.dev/plinth/lb/bgp"
 	"plinth.dev/plinth/lb/kubeproxy"
@@ -117,7 +118,7 @@ type Agent struct {
 	waiting       string                        // for what; what is in force stays in force meanwhile
 	waitsSince    time.Time                     // for that
 	lastFailure   string                        // of the last pass
-	unread        []string                      // of what is stored, as last told
+	unread        lb.Unread                     // of what is stored, as last told
 	rereadDue     bool                          // the kernel's routes are to be read back
 	lastReread    time.Time                     // because of an event
 	reported      time.Time

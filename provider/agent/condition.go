@@ -3,11 +3,9 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,93 +35,70 @@ const (
 // tally is how much of what is wanted there is.
 type tally struct {
 	Routes, RoutesWanted, Sessions, SessionsWanted int
-	PassedBy                                       int      // sessions that are down, of routers that others stand in for
-	CutOff                                         bool     // no router knows this machine's pods any more
-	Lacking                                        int      // sessions that are up, and whose routers were not told all pod CIDRs
-	Causes                                         []string // of each session that does not count, with its router
+	PassedBy                                       int              // sessions that are down, of routers that others stand in for
+	CutOff                                         bool             // no router knows this machine's pods any more
+	Lacking                                        int              // sessions that are up, and whose routers were not told all pod CIDRs
+	Down                                           []lb.DownSession // each session that does not count
 }
 
-func (t tally) String() string {
-	s := fmt.Sprintf("routes %d/%d, sessions %d/%d", t.Routes, t.RoutesWanted, t.Sessions, t.SessionsWanted)
-	if t.Lacking > 0 {
-		s += " with all pod CIDRs" // see lb.NoSessionIsUp
+// counts are those of the tally as the Node's condition reports them.
+func (t tally) counts() lb.Counts {
+	c := lb.Counts{
+		Counted: true, Routes: t.Routes, RoutesWanted: t.RoutesWanted, Sessions: t.Sessions, SessionsWanted: t.SessionsWanted, LacksPodCIDRs: t.Lacking > 0,
+	}
+	c.NameDown(t.Down)
+	return c
+}
+
+// statement is a condition that is not printed yet: its status, its reason, and what its message reports.
+type statement struct {
+	ready  corev1.ConditionStatus
+	reason string
+	report lb.Report
+}
+
+// condition is the statement as the Node bears it.
+func (s statement) condition() condition { return condition{s.ready, s.reason, s.report.String()} }
+
+// statement judges the counts of the tally.
+func (t tally) statement() statement {
+	s := statement{ready: corev1.ConditionFalse, report: lb.Report{Counts: t.counts()}}
+	switch missing := t.SessionsWanted - t.Sessions; {
+	case t.Routes != t.RoutesWanted:
+		s.reason = Incomplete
+	case t.CutOff:
+		s.reason = CutOff
+	case missing == 0:
+		s.ready, s.reason = corev1.ConditionTrue, AsPlanned
+	case missing == t.PassedBy:
+		s.reason = Degraded
+	default:
+		s.reason = SessionsDown
 	}
 	return s
 }
 
-// A condition names so many causes, in so many bytes: a Node is read by everybody.
-const (
-	maxCauses    = 512
-	causesToName = 8
-)
-
-// causes lists the causes, sorted and bounded.
-func (t tally) causes() string {
-	if len(t.Causes) == 0 {
-		return ""
-	}
-	all, text := slices.Sorted(slices.Values(t.Causes)), ": "
-	for i, cause := range all {
-		if i > 0 {
-			text += ", "
-		}
-		if i == causesToName || len(text)+len(cause) > maxCauses {
-			return text + fmt.Sprintf("and %d more", len(all)-i)
-		}
-		text += cause
-	}
-	return text
-}
-
-func (t tally) condition() condition {
-	c := condition{Ready: corev1.ConditionFalse, Message: t.String() + t.causes()}
-	switch missing := t.SessionsWanted - t.Sessions; {
-	case t.Routes != t.RoutesWanted:
-		c.Reason = Incomplete
-	case t.CutOff:
-		c.Reason = CutOff
-	case missing == 0:
-		c.Ready, c.Reason = corev1.ConditionTrue, AsPlanned
-	case missing == t.PassedBy:
-		c.Reason = Degraded
-	default:
-		c.Reason = SessionsDown
-	}
-	return c
-}
-
 // outdated adds that a newer version stored what this agent does not read. All else that
 // the agent does it does well, so that it does not become false for that.
-func (c condition) outdated(unread []string) condition {
-	if len(unread) == 0 {
-		return c
+func (s statement) outdated(unread lb.Unread) statement {
+	s.report.Unread = unread
+	if s.ready == corev1.ConditionTrue && unread != (lb.Unread{}) {
+		s.reason = Outdated
 	}
-	c.Message += "; " + strings.Join(unread, "; ")
-	if c.Ready == corev1.ConditionTrue {
-		c.Reason = Outdated
-	}
-	return c
+	return s
 }
 
-// trial is what the message says of sessions on trial, for which the controller waits.
-func (c condition) trial() string {
-	if r, ok := lb.TrialReportIn(c.Message); ok {
-		return r.String()
-	}
-	return ""
-}
-
-// lacksRules reports whether the message says that kube-proxy's rules are gone, for some VIPs or for all.
-func (c condition) lacksRules() (some, all bool) {
-	gone, of := lb.RulesLostIn(c.Message)
-	return gone > 0, gone > 0 && gone == of
+// waits adds what has long been waited for: what is in force may be old.
+func (s statement) waits(what string) statement {
+	s.ready, s.reason, s.report.Waiting = corev1.ConditionFalse, Incomplete, what
+	return s
 }
 
 // saysAlike reports whether what controllers read of the message is the same.
 func (c condition) saysAlike(o condition) bool {
-	some1, all1 := c.lacksRules()
-	some2, all2 := o.lacksRules()
-	return c.trial() == o.trial() && some1 == some2 && all1 == all2 && slices.Equal(lb.LinkProblemsIn(c.Message), lb.LinkProblemsIn(o.Message))
+	a, b := lb.ParseReport(c.Message), lb.ParseReport(o.Message)
+	return a.Trial.Equal(b.Trial) && slices.Equal(a.Links, b.Links) &&
+		a.RulesLost.Gone > 0 == (b.RulesLost.Gone > 0) && a.RulesLost.All() == b.RulesLost.All()
 }
 
 // rewordEvery is how often at most a condition is written of which only the message changes.

@@ -230,12 +230,12 @@ func (p plan) withholds(q advertise.Question) bool {
 	return onLink || p.Refused.Has(advertise.Refusal{Service: q.Service, VIP: q.VIP, Reason: lb.ProxyRulesLost})
 }
 
-// said is what the Node's condition says of rules that are gone; empty: nothing.
-func (g *gate) said() string {
+// rulesLost is what the Node's condition reports of rules that are gone.
+func (g *gate) rulesLost() lb.RulesLost {
 	if g.lost == 0 {
-		return ""
+		return lb.RulesLost{}
 	}
-	return lb.RulesLostText(g.lost, g.lost+len(g.last.passing))
+	return lb.RulesLost{Gone: g.lost, Of: g.lost + len(g.last.passing)}
 }
 
 // awaitFirst waits for the first answers, but not for long, and reports whether there was a

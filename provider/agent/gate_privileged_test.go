@@ -126,7 +126,7 @@ func TestAVIPWhoseRulesAreGoneIsWithdrawnUntilTheyAreBack(t *testing.T) {
 			}
 			message := reduceNode(n).Condition.Message
 			refused := slices.ContainsFunc(a.show(t).Refusals, func(r RefusalStatus) bool { return r.VIP == "203.0.113.5" && r.Reason == string(lb.ProxyRulesLost) })
-			return refused && strings.Contains(message, lb.RulesLostText(1, 1)) && strings.Contains(a.get("/metrics"), "plinth_agent_proxy_rules_lost 1"), message
+			return refused && strings.Contains(message, lb.RulesLost{Gone: 1, Of: 1}.String()) && strings.Contains(a.get("/metrics"), "plinth_agent_proxy_rules_lost 1"), message
 		})
 	}
 	said("everything")

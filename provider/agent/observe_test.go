@@ -76,7 +76,7 @@ func TestAMachineThatTheInventoryHasNoMoreAnswersForNothing(t *testing.T) {
 	a, f := linkAgent(t, onALink(t, "w1"))
 	passUntil(t, a, "it answers", func() bool { return len(f.claims()) == 1 })
 	a.sources.accept(t.Context(), source.Followed{}, newer())
-	passUntil(t, a, "it cannot read the inventory", func() bool { return len(a.unread) > 0 })
+	passUntil(t, a, "it cannot read the inventory", func() bool { return a.unread.Inventory != "" })
 	if len(a.last.Links) != 1 {
 		t.Error("it leaves its link since it cannot read the inventory")
 	}
@@ -84,7 +84,7 @@ func TestAMachineThatTheInventoryHasNoMoreAnswersForNothing(t *testing.T) {
 	passUntil(t, a, "it knows that it is gone", func() bool { return strings.Contains(a.waiting, "a machine of the inventory") })
 	passUntil(t, a, "it answers no more", func() bool { return len(f.claims()) == 0 && !f.isMeshed() && len(a.links.claims()) == 0 })
 	a.sources.accept(t.Context(), source.Followed{}, newer())
-	passUntil(t, a, "it cannot read the inventory", func() bool { return len(a.unread) > 0 })
+	passUntil(t, a, "it cannot read the inventory", func() bool { return a.unread.Inventory != "" })
 	if len(f.claims()) > 0 || f.isMeshed() {
 		t.Error("it answers again since it cannot read the inventory")
 	}

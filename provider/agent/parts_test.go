@@ -242,7 +242,7 @@ func TestTheConditionsReasonTellsRoutersFromRoutes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := tt.t.condition()
+			c := tt.t.statement().condition()
 			if c.Reason != tt.want || (c.Ready == corev1.ConditionTrue) != (tt.want == AsPlanned) {
 				t.Errorf("got %+v, want %s", c, tt.want)
 			}
@@ -278,7 +278,7 @@ func TestConditionIsWrittenWhenItChangesAndNotOtherwise(t *testing.T) {
 	}
 	w := newWriter(client, "w1", now)
 	for _, c := range []tally{{Routes: 11, RoutesWanted: 12}, {Routes: 11, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12}, {Routes: 12, RoutesWanted: 12, SessionsWanted: 2, Sessions: 1}} {
-		w.write(t.Context(), c.condition())
+		w.write(t.Context(), c.statement().condition())
 	}
 	writes := 0
 	for _, a := range client.Actions() {

@@ -3,7 +3,6 @@ package agent
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -50,25 +49,18 @@ func (a *Agent) report(ctx context.Context) {
 // what is in force then may be old.
 func (a *Agent) tell() {
 	a.tellUnread()
-	c := a.tally().condition().outdated(a.unread)
-	if refused := a.rotation.refused(); refused != "" {
-		c.Message += "; " + refused
-	}
+	s := a.tally().statement().outdated(a.unread)
+	s.report.Passwords, s.report.RulesLost = a.rotation.refused(), a.gate.rulesLost()
 	if a.inputs.trial != nil && a.tried.said.ID == a.inputs.trial.ID {
-		c.Message += "; " + a.tried.said.String()
+		s.report.Trial = a.tried.said
 	}
-	if problems := a.links.problems(); len(problems) > 0 {
-		c.Message += "; " + lb.LinkProblemsText(problems)
-	}
-	if said := a.gate.said(); said != "" {
-		c.Message += "; " + said
-	}
+	s.report.NameLinks(a.links.problems())
+	s.report.NameSettings(reported(a.settings))
 	if a.waiting != "" && time.Since(a.waitsSince) >= waitsLong {
-		c = condition{corev1.ConditionFalse, Incomplete, c.Message + "; waiting for " + a.waiting}
+		s = s.waits(a.waiting)
 	}
-	c = c.withSettings(a.settings)
-	if a.planned || c.Ready == corev1.ConditionFalse {
-		a.writer.set(c)
+	if a.planned || s.ready == corev1.ConditionFalse {
+		a.writer.set(s.condition())
 	}
 }
 
@@ -87,11 +79,11 @@ func (a *Agent) tally() tally {
 			continue
 		case up:
 			t.Lacking++
-			cause = "lacks pod CIDRs"
+			cause = lb.CauseLacksPodCIDRs
 		case i >= 0:
 			cause = cmp.Or(a.sessions[i].Cause, cause)
 		}
-		t.Causes = append(t.Causes, fmt.Sprintf("%v %s", bgp.Key{Router: want.Session.Router, Addr: want.Session.RouterAddr}, cause))
+		t.Down = append(t.Down, lb.DownSession{Router: want.Session.Router, Peer: want.Session.RouterAddr.String(), Cause: string(cause)})
 		if a.down[want.Session.RouterAddr] {
 			t.PassedBy++
 		}
@@ -122,7 +114,7 @@ func (a *Agent) told(want bgp.SessionConfig, have bgp.SessionState) bool {
 func (a *Agent) publish() {
 	s := &Status{
 		Node: a.o.NodeName, WaitingFor: a.waiting, Ready: a.planned, FromDisk: a.planned && !a.live,
-		Unread: a.unread, Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().String(), At: time.Now().UTC(),
+		Unread: a.unread.Sentences(), Draining: a.phase.Draining, Withdrawn: a.phase.Withdrawn, Condition: a.tally().counts().Numbers(), At: time.Now().UTC(),
 		passed: time.Now(), settings: a.settings, plan: a.last, offers: a.inputs.Passed, overdue: a.gate.overdue, lost: a.gate.lost, reached: a.reached,
 	}
 	s.Links, s.onLinks = a.links.status(), a.links.refusals()

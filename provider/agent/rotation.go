@@ -5,11 +5,9 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 )
 
@@ -150,19 +148,15 @@ func (r *rotation) seed(former map[inventory.SecretKey]bgp.Password) {
 	}
 }
 
-// refused names the routers that did not accept the new password of a Secret.
-func (r *rotation) refused() string {
-	var routers []string
+// refused are the routers that did not accept the new password of a Secret, sorted.
+func (r *rotation) refused() (routers []string) {
 	for key, x := range r.sessions {
 		if x.rejects && x.tried != "" {
 			routers = append(routers, key.Router)
 		}
 	}
-	if len(routers) == 0 {
-		return ""
-	}
 	slices.Sort(routers)
-	return lb.SaysPassword + strings.Join(slices.Compact(routers), ", ")
+	return slices.Compact(routers)
 }
 
 // triesFirst reports whether a machine is the one of its rack that tries new passwords with a

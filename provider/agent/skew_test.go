@@ -132,12 +132,12 @@ func TestAnAgentKeepsItsInventoryWhenANewerVersionStoresOne(t *testing.T) {
 	if in.Inventory != was {
 		t.Errorf("in force is %v", in.Inventory)
 	}
-	if all := s.unreadNow(); len(all) != 1 || !strings.Contains(all[0], "plinth-accepted") {
-		t.Errorf("it says %q", all)
+	if u := s.unreadNow(); !strings.Contains(u.Inventory, "plinth-accepted") || u.Claims != 0 {
+		t.Errorf("it says %+v", u)
 	}
 	s.accept(t.Context(), source.Followed{Inventory: oneRack(t, inventory.ModeDirect)}, nil)
-	if all := s.unreadNow(); len(all) != 0 {
-		t.Errorf("it says %q still", all)
+	if u := s.unreadNow(); u != (lb.Unread{}) {
+		t.Errorf("it says %+v still", s.unreadNow())
 	}
 }
 
@@ -206,8 +206,8 @@ func TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt(t *testing.T) {
 	if d := cmp.Diff([]string{"a 192.0.2.1", "b 192.0.2.2"}, holds()); d != "" {
 		t.Error(d)
 	}
-	if all := s.unreadNow(); len(all) != 1 || !strings.Contains(all[0], "3; the first: ipaddress 192.0.2.1") {
-		t.Errorf("it says %q", all)
+	if u := s.unreadNow(); u.Inventory != "" || u.Claims != 3 || !strings.HasPrefix(u.Claim, "ipaddress 192.0.2.1 ") {
+		t.Errorf("it says %+v", u)
 	}
 	add(claimObject("192.0.2.1", "b", "1"))
 	if err := s.claims.Delete(claimObject("192.0.2.2", "a", "2")); err != nil {
@@ -219,8 +219,8 @@ func TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt(t *testing.T) {
 	if d := cmp.Diff([]string{"b 192.0.2.1"}, holds()); d != "" {
 		t.Error(d)
 	}
-	if all := s.unreadNow(); len(all) != 0 {
-		t.Errorf("it says %q still", all)
+	if u := s.unreadNow(); u != (lb.Unread{}) {
+		t.Errorf("it says %+v still", s.unreadNow())
 	}
 }
 
@@ -228,11 +228,11 @@ func TestWhatWasKnownOfAClaimHoldsWhenANewerVersionWritesIt(t *testing.T) {
 // reasons of one that is false, pods are kept away from a Node.
 func TestTheConditionSaysThatAnAgentIsOutdated(t *testing.T) {
 	for _, was := range []tally{{}, {Routes: 1, RoutesWanted: 2}, {SessionsWanted: 2, Sessions: 1}} {
-		c := was.condition()
-		if now := c.outdated(nil); now != c {
+		c := was.statement().condition()
+		if now := was.statement().outdated(lb.Unread{}).condition(); now != c {
 			t.Errorf("where all is read it is %+v", now)
 		}
-		now, reason := c.outdated([]string{newer().Error()}), c.Reason
+		now, reason := was.statement().outdated(lb.Unread{Inventory: newer().Error()}).condition(), c.Reason
 		if c.Ready == corev1.ConditionTrue {
 			reason = Outdated
 		}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -31,23 +30,22 @@ func (u *unread) claim(name string, now *claim) {
 	u.claims[name] = now.Unread
 }
 
-// list has a sentence for each kind of object; none where all is read.
-func (u *unread) list() (all []string) {
+// report is what the Node's condition reports of it; zero: all is read.
+func (u *unread) report() (r lb.Unread) {
 	if u.inventory != nil {
-		all = append(all, u.inventory.Error())
+		r.Inventory = u.inventory.Error()
 	}
-	if len(u.claims) > 0 {
-		first := slices.Min(slices.Collect(maps.Keys(u.claims)))
-		all = append(all, fmt.Sprintf("IPAddresses that are not read: %d; the first: %s", len(u.claims), u.claims[first]))
+	if r.Claims = len(u.claims); r.Claims > 0 {
+		r.Claim = u.claims[slices.Min(slices.Collect(maps.Keys(u.claims)))]
 	}
-	return all
+	return r
 }
 
 // unreadNow is what the API server has and is not read at the moment.
-func (s *sources) unreadNow() []string {
+func (s *sources) unreadNow() lb.Unread {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.unread.list()
+	return s.unread.report()
 }
 
 // readClaim is [reduceClaim] for objects of a format that this agent reads. Of another one it
@@ -102,15 +100,15 @@ func (r remembered) hasRack(name string) bool {
 // tellUnread logs what is not read where it has changed.
 func (a *Agent) tellUnread() {
 	now := a.sources.unreadNow()
-	if slices.Equal(now, a.unread) {
+	if now == a.unread {
 		return
 	}
-	for _, what := range now {
-		if !slices.Contains(a.unread, what) {
+	for _, what := range now.Sentences() {
+		if !slices.Contains(a.unread.Sentences(), what) {
 			slog.Error("a newer version stored what this agent does not read; what was known before stays in force", "err", what)
 		}
 	}
-	if len(now) == 0 {
+	if now == (lb.Unread{}) {
 		slog.Info("all that is stored can be read again")
 	}
 	a.unread = now

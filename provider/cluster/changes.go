@@ -40,7 +40,7 @@ func (r *Reader) OnChange(call, disputed func()) error {
 func saysOtherwiseOfLinks(was, is any) bool {
 	old, ok1 := was.(*v1.Node)
 	now, ok2 := is.(*v1.Node)
-	return ok1 && ok2 && !slices.Equal(lb.LinkProblemsIn(saidNow(old)), lb.LinkProblemsIn(saidNow(now)))
+	return ok1 && ok2 && !slices.Equal(saidNow(old).Links, saidNow(now).Links)
 }
 
 // same reports whether an object says the same of announcements as before. Heartbeats of Nodes

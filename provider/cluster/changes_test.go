@@ -44,7 +44,7 @@ func TestOnlyWhatAnnouncementsDependOnIsAChange(t *testing.T) {
 			o.(*v1.Service).Annotations = map[string]string{lb.HomeAnnotation: "w1"}
 		}, false},
 		{"what an agent says of its links", node("w1", v1.ConditionTrue, nil), func(o runtime.Object) {
-			o.(*v1.Node).Status.Conditions[1].Message = "routes 1/1, sessions 1/1; " + lb.LinkProblemsText([]lb.LinkProblem{{On: "192.168.1.0/24", Reason: lb.NoCarrier}})
+			o.(*v1.Node).Status.Conditions[1].Message = "routes 1/1, sessions 1/1; on link 192.168.1.0/24 NoCarrier"
 		}, false},
 		{"an annotation of a slice", slice("web", "web", "IPv4"), func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Annotations = map[string]string{"a": "b"} }, true},
 		{"a label of a slice that its proxy does not follow then", slice("web", "web", "IPv4"), func(o runtime.Object) { o.(*discoveryv1.EndpointSlice).Labels[lb.HeadlessLabel] = "" }, false},

@@ -68,9 +68,10 @@ func (o objects) around(held holdings) preview.Cluster {
 
 func nodeOf(n *v1.Node) preview.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
+	said := saidNow(n)
 	return preview.Node{
 		Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n), NoAgent: !hasAgent(n),
-		LinkProblems: lb.LinkProblemsIn(saidNow(n)), NoRules: lostAllRules(n),
+		LinkProblems: said.Links, NoRules: said.RulesLost.All(),
 		PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs), Created: n.CreationTimestamp.UTC(),
 	}
 }
@@ -88,30 +89,24 @@ func saysNoSession(n *v1.Node) (says bool) {
 		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
 			return false
 		case c.Type == lb.FabricReady:
-			says = c.Status == v1.ConditionFalse && lb.NoSessionIsUp(c.Message)
+			says = c.Status == v1.ConditionFalse && lb.ParseReport(c.Message).NoSessionIsUp()
 		}
 	}
 	return says
 }
 
-// lostAllRules reports whether the agent says that kube-proxy's rules for all VIPs are gone.
-func lostAllRules(n *v1.Node) bool {
-	gone, all := lb.RulesLostIn(saidNow(n))
-	return gone > 0 && gone == all
-}
-
 // saidNow is what the agent says besides what has a reason. What it said before its kubelet fell silent may be long
 // ago.
-func saidNow(n *v1.Node) (message string) {
+func saidNow(n *v1.Node) (said lb.Report) {
 	for _, c := range n.Status.Conditions {
 		switch {
 		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
-			return ""
+			return lb.Report{}
 		case c.Type == lb.FabricReady:
-			message = c.Message
+			said = lb.ParseReport(c.Message)
 		}
 	}
-	return message
+	return said
 }
 
 // serves reports whether the kubelet was heard of, and the agent says that some router keeps

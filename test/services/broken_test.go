@@ -140,10 +140,10 @@ var ofAgents = []unwell{
 	{"it is cut off", agentSays("False", lb.FabricCutOff, "routes 1/1, sessions 0/0; link: 10.1.0.0/24 NoMajority"), []string{"CutOff"}},
 	{"routes are missing", agentSays("False", "Incomplete", "routes 0/1, sessions 1/1"), []string{"Incomplete"}},
 	{"it does not read what is stored", agentSays("True", lb.FabricOutdated, "routes 1/1, sessions 1/1; configmap plinth-accepted is of format 99"), []string{"Outdated"}},
-	{"kube-proxy's rules are gone", agentSays("True", "AsPlanned", "routes 1/1, sessions 1/1; "+lb.RulesLostText(1, 2)), []string{"ProxyRulesLost"}},
-	{"a setting of the kernel", agentSays("True", "AsPlanned", "routes 1/1, sessions 1/1; "+lb.SaysSettings+"net.ipv4.ip_forward is 0 and should be 1"), []string{"KernelSettings"}},
-	{"a router does not take a new password", agentSays("True", "AsPlanned", "routes 1/1, sessions 1/1; "+lb.SaysPassword+"tor-r1"), []string{"PasswordNotTaken"}},
-	{"another host has a VIP", agentSays("True", "AsPlanned", "routes 1/1, sessions 1/1; "+lb.LinkProblemsText([]lb.LinkProblem{{On: "10.1.0.99", Reason: lb.AddressConflict}})), []string{"AddressConflict"}},
+	{"kube-proxy's rules are gone", agentSays("True", "AsPlanned", "routes 1/1, sessions 1/1; "+lb.RulesLost{Gone: 1, Of: 2}.String()), []string{"ProxyRulesLost"}},
+	{"a setting of the kernel", agentSays("True", "AsPlanned", "routes 1/1, sessions 1/1; kernel settings: net.ipv4.ip_forward is 0 and should be 1"), []string{"KernelSettings"}},
+	{"a router does not take a new password", agentSays("True", "AsPlanned", "routes 1/1, sessions 1/1; the new password did not bring up the session with tor-r1"), []string{"PasswordNotTaken"}},
+	{"another host has a VIP", agentSays("True", "AsPlanned", "routes 1/1, sessions 1/1; on link 10.1.0.99 AddressConflict"), []string{"AddressConflict"}},
 	{"an agent has never said anything", patched("w1", `{"status":{"conditions":[{"$patch":"delete","type":"plinth.dev/FabricReady"}]}}`, said("True", "AsPlanned", "routes 1/1, sessions 1/1")), []string{"AgentMissing"}},
 	{"an agent is silent", func(w *observer) func() {
 		now := time.Now().UTC()

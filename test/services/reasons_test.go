@@ -182,7 +182,7 @@ func TestEveryReasonForAVIPThatNobodyAnnouncesIsFound(t *testing.T) {
 	found("web", "machines", "NoSessionUp")
 	c.fabricOfAll(v1.NodeCondition{})
 	found("web", "machines", "NoAgent")
-	c.fabricOfAll(fabric(v1.ConditionTrue, "Ready", "routes 0/0, sessions 1/1; "+lb.RulesLostText(1, 1)))
+	c.fabricOfAll(fabric(v1.ConditionTrue, "Ready", "routes 0/0, sessions 1/1; "+lb.RulesLost{Gone: 1, Of: 1}.String()))
 	found("web", "machines", "ProxyRulesLost")
 	c.fabricOfAll(fabric(v1.ConditionTrue, "Ready", "routes 0/0, sessions 1/1"))
 
