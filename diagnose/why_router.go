@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -86,11 +87,7 @@ func fabricsLink(nodes []Node) Link {
 	var not []string
 	for _, n := range nodes {
 		if !n.Fabric.isTrue() {
-			message := n.Fabric.Message
-			if message == "" {
-				message = "no agent has said anything"
-			}
-			not = append(not, n.Name+": "+message)
+			not = append(not, fmt.Sprintf("%s: %s", n.Name, cmp.Or(n.Fabric.Message, "no agent has said anything")))
 		}
 	}
 	if len(not) > 0 {

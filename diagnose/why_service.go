@@ -87,7 +87,7 @@ func allocatedLink(s Service, vips []netip.Addr) Link {
 	case s.Allocated.isTrue():
 		return ok("%s", cmp.Or(s.Allocated.Message, "the controller gave what it asks for"))
 	case s.Allocated.Status != "" && len(vips) > 0:
-		return Link{Mark: LinkDegraded, Reason: s.Allocated.Reason, Text: "it holds " + joinAddrs(vips) + "; " + s.Allocated.Message, Help: "plinth explain " + s.Allocated.Reason}
+		return Link{Mark: LinkDegraded, Reason: s.Allocated.Reason, Text: fmt.Sprintf("it holds %s; %s", joinAddrs(vips), s.Allocated.Message), Help: "plinth explain " + s.Allocated.Reason}
 	case s.Allocated.Status != "":
 		return broken(s.Allocated.Reason, "plinth explain "+s.Allocated.Reason, "%s", s.Allocated.Message)
 	case len(vips) > 0:
@@ -283,7 +283,7 @@ func notServing(n Node, byRules bool) (why string, reason lb.Reason) {
 	case n.Fabric.Status == "":
 		return "no agent has ever said anything", lb.NoAgent
 	case n.Fabric.Status == "False" && n.report().NoSessionIsUp():
-		return n.Fabric.Message, lb.NoSessionUp
+		return n.report().String(), lb.NoSessionUp
 	}
 	if byRules && n.report().RulesLost.All() {
 		return "kube-proxy's rules are gone", lb.ProxyRulesLost

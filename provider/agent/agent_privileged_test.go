@@ -40,7 +40,7 @@ func TestMachineAnnouncesRoutesAndAcknowledges(t *testing.T) {
 	eventually(t, "the condition is True", func() (bool, string) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 		c := reduceNode(n).Condition
-		counts, _, _ := strings.Cut(c.Message, "; ") // kernel settings stand behind them
+		counts := lb.ParseReport(c.Message).Counts.String()
 		return err == nil && c.Ready == corev1.ConditionTrue && c.Reason == AsPlanned && counts == "routes 6/6, sessions 1/1", fmt.Sprint(c, err)
 	})
 	s := a.show(t)

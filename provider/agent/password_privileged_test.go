@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/bgp"
 )
 
@@ -168,6 +169,6 @@ func TestASecretThatMayNotBeReadIsMissedByItsOwnSessionAlone(t *testing.T) {
 	eventually(t, "the condition is False", func() (bool, string) {
 		n, err := client.CoreV1().Nodes().Get(t.Context(), "w1", metav1.GetOptions{})
 		c := reduceNode(n).Condition
-		return err == nil && c.Ready == corev1.ConditionFalse && strings.Contains(c.Message, "sessions 1/2"), fmt.Sprint(c, err)
+		return err == nil && c.Ready == corev1.ConditionFalse && lb.ParseReport(c.Message).Sessions == 1, fmt.Sprint(c, err)
 	})
 }

@@ -40,7 +40,12 @@ func (r *Reader) OnChange(call, disputed func()) error {
 func saysOtherwiseOfLinks(was, is any) bool {
 	old, ok1 := was.(*v1.Node)
 	now, ok2 := is.(*v1.Node)
-	return ok1 && ok2 && !slices.Equal(saidNow(old).Links, saidNow(now).Links)
+	if !ok1 || !ok2 {
+		return false
+	}
+	_, before := saidNow(old)
+	_, after := saidNow(now)
+	return !slices.Equal(before.Links, after.Links)
 }
 
 // same reports whether an object says the same of announcements as before. Heartbeats of Nodes

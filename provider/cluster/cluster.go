@@ -68,9 +68,9 @@ func (o objects) around(held holdings) preview.Cluster {
 
 func nodeOf(n *v1.Node) preview.Node {
 	_, excluded := n.Labels[v1.LabelNodeExcludeBalancers]
-	said := saidNow(n)
+	status, said := saidNow(n)
 	return preview.Node{
-		Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: saysNoSession(n), NoAgent: !hasAgent(n),
+		Identity: nodeindex.Identity(n), Excluded: excluded, Silent: !serves(n), NoSession: status == v1.ConditionFalse && said.NoSessionIsUp(), NoAgent: !hasAgent(n),
 		LinkProblems: said.Links, NoRules: said.RulesLost.All(),
 		PodCIDRs: routing.ParsePodCIDRs(n.Spec.PodCIDRs), Created: n.CreationTimestamp.UTC(),
 	}
@@ -81,32 +81,18 @@ func hasAgent(n *v1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c v1.NodeCondition) bool { return c.Type == lb.FabricReady })
 }
 
-// saysNoSession reports whether the agent says that no session is up. What it said before its
-// kubelet fell silent may be long ago.
-func saysNoSession(n *v1.Node) (says bool) {
+// saidNow is the status that the agent gives its Node, and its report. What it said before its kubelet fell silent may be
+// long ago.
+func saidNow(n *v1.Node) (status v1.ConditionStatus, said lb.Report) {
 	for _, c := range n.Status.Conditions {
 		switch {
 		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
-			return false
+			return "", lb.Report{}
 		case c.Type == lb.FabricReady:
-			says = c.Status == v1.ConditionFalse && lb.ParseReport(c.Message).NoSessionIsUp()
+			status, said = c.Status, lb.ParseReport(c.Message)
 		}
 	}
-	return says
-}
-
-// saidNow is what the agent says besides what has a reason. What it said before its kubelet fell silent may be long
-// ago.
-func saidNow(n *v1.Node) (said lb.Report) {
-	for _, c := range n.Status.Conditions {
-		switch {
-		case c.Type == v1.NodeReady && c.Status == v1.ConditionUnknown:
-			return lb.Report{}
-		case c.Type == lb.FabricReady:
-			said = lb.ParseReport(c.Message)
-		}
-	}
-	return said
+	return status, said
 }
 
 // serves reports whether the kubelet was heard of, and the agent says that some router keeps
