@@ -128,8 +128,10 @@ func TestAConditionThatIsOnlyRewordedIsWrittenOnceInHalfAMinute(t *testing.T) {
 		{22 * time.Second, says(1, ": a Refused"), 3, 14 * time.Second},
 		{36 * time.Second, says(1, ": a Refused"), 4, 0},
 		{40 * time.Second, says(1, ": a NoAnswer"), 4, 26 * time.Second},
-		{41 * time.Second, says(1, ": a Refused; on trial 1: a up"), 5, 0}, // nor is what the controller waits for
-		{42 * time.Second, says(2, ""), 6, 0},                              // what others go by is not held back
+		{41 * time.Second, says(1, ": a Refused; on trial 1: a up"), 5, 0},            // nor is what the controller waits for
+		{42 * time.Second, says(0, ": a Refused, b Refused; on trial 1: a up"), 6, 0}, // or that no session is up
+		{43 * time.Second, says(1, ": a Refused; on trial 1: a up"), 7, 0},
+		{44 * time.Second, says(2, ""), 8, 0}, // what others go by is not held back
 	} {
 		at = began.Add(step.after)
 		wait := w.write(t.Context(), step.c)

@@ -98,7 +98,7 @@ func (s statement) waits(what string) statement {
 func (c condition) saysAlike(o condition) bool {
 	a, b := lb.ParseReport(c.Message), lb.ParseReport(o.Message)
 	return a.Trial.Equal(b.Trial) && slices.Equal(a.Links, b.Links) &&
-		a.RulesLost.Gone > 0 == (b.RulesLost.Gone > 0) && a.RulesLost.All() == b.RulesLost.All()
+		a.RulesLost.Gone > 0 == (b.RulesLost.Gone > 0) && a.RulesLost.All() == b.RulesLost.All() && a.NoSessionIsUp() == b.NoSessionIsUp()
 }
 
 // rewordEvery is how often at most a condition is written of which only the message changes.
@@ -112,7 +112,7 @@ const beatEvery = 5 * time.Minute
 // writer keeps the condition on the Node as it should be. It writes in a goroutine
 // of its own: while the API server is away nothing else waits for it.
 //
-// While nothing changes it is written every five minutes. Status and reason are written at once, and so is what is said of a trial: controllers go by them. A change of the message alone,
+// While nothing changes it is written every five minutes. Status and reason are written at once, and so is what controllers read of the message. A change of the message alone,
 // which people read, waits until the last such change is half a minute old, so that a session
 // whose cause changes with each attempt does not keep all who watch the Node busy.
 type writer struct {
