@@ -78,7 +78,7 @@ func number(text string) (n int, ok bool) {
 	return n, err == nil && n > 0 && strconv.Itoa(n) == text
 }
 
-// take reads one part but the first. What it does not know of it is the rest.
+// take reads one part but the first, by the first function that knows some of it. What is not known of it is the rest.
 func (r *Report) take(part string) (rest string, known bool) {
 	for _, read := range []func(*Report, string) (string, bool){takeUnread, takePasswords, takeTrial, takeLinks, takeRules, takeWaiting, takeSettings} {
 		if rest, known := read(r, part); known || rest != part {

@@ -279,6 +279,8 @@ func FuzzParseReport(f *testing.F) {
 	for _, tt := range messages {
 		f.Add(tt.message)
 	}
+	f.Add("routes 12/12, sessions 0/2: tor-r1/10.10.1.1 ASNMismatch, tor-r2/10.10.1.2 NoAnswer; on trial 3f2a9c01: tor-r1 up")
+	f.Add("routes 1/1, sessions 1/1; the new password did not bring up the session with tor-r1; configmap plinth-accepted is of format 99")
 	f.Add("routes 00/1, sessions 0/99999999999999999999: , and 0 more; ; the first: ; 5 more on links; 6 more on links;")
 	f.Add("routes 1/1, sessions 0/1: /x y, a/ z; on link  x, A R ; on trial 1:  ; kernel settings: a is  and should be , and 3 more, and 4 more")
 	f.Fuzz(func(t *testing.T, message string) {
