@@ -10,11 +10,11 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// Why a session does not announce what it might, had the router offered more in its OPEN. Each has a row in
+// Reasons for which a session withholds what the router's capabilities exclude. Each has a row in
 // docs/reference/reasons.md.
 const (
-	FamilyNotNegotiated  Reason = "FamilyNotNegotiated"  // the router does not take the address family (RFC 4760)
-	NextHopNotNegotiated Reason = "NextHopNotNegotiated" // it takes no IPv4 with a next hop of IPv6 (RFC 8950)
+	FamilyNotNegotiated  Reason = "FamilyNotNegotiated"  // the router does not accept the address family (RFC 4760)
+	NextHopNotNegotiated Reason = "NextHopNotNegotiated" // it accepts no IPv4 with a next hop of IPv6 (RFC 8950)
 )
 
 var (
@@ -22,46 +22,45 @@ var (
 	errNextHopNotNegotiated = errors.New("its next hop is an IPv6 address, and the router did not offer to take that for IPv4 (RFC 8950, the capability of extended next hops): have it offer that, or name another address of the router in the inventory than a link-local one")
 )
 
-// agreement is what a router takes, by the capabilities that it offered. This machine offers the same and more.
+// agreement is what a router accepts, by the capabilities that it offered. This machine offers the same and more.
 type agreement struct {
 	families   inventory.Families
 	extendedV4 bool // IPv4 routes whose next hop is an IPv6 address (RFC 8950)
 }
 
-// presumed is what a router is taken to take until its first OPEN: a route that was left out at first would come after the
+// presumed is the agreement before a router's first OPEN: a route that was left out at first would come after the
 // End-of-RIB, at which a router in graceful restart drops what it still held of it.
 var presumed = agreement{inventory.Families{IPv4: true, IPv6: true}, true}
 
-// agreementOf reads a router's capabilities. One that names no family at all takes IPv4 (RFC 4760, section 8).
-func agreementOf(caps []gobgp.ParameterCapabilityInterface) agreement {
-	var a agreement
+// agreementOf reads a router's capabilities. One that names no family at all accepts IPv4 (RFC 4760, section 8).
+func agreementOf(caps []gobgp.ParameterCapabilityInterface) (agreed agreement) {
 	namesAny := false
-	for _, c := range caps {
-		switch c := c.(type) {
+	for _, capability := range caps {
+		switch c := capability.(type) {
 		case *gobgp.CapMultiProtocol:
 			namesAny = true
-			a.families.IPv4 = a.families.IPv4 || c.CapValue == gobgp.RF_IPv4_UC
-			a.families.IPv6 = a.families.IPv6 || c.CapValue == gobgp.RF_IPv6_UC
+			agreed.families.IPv4 = agreed.families.IPv4 || c.CapValue == gobgp.RF_IPv4_UC
+			agreed.families.IPv6 = agreed.families.IPv6 || c.CapValue == gobgp.RF_IPv6_UC
 		case *gobgp.CapExtendedNexthop:
 			for _, t := range c.Tuples {
-				a.extendedV4 = a.extendedV4 || t.NLRIAFI == gobgp.AFI_IP && t.NLRISAFI == gobgp.SAFI_UNICAST && t.NexthopAFI == gobgp.AFI_IP6
+				agreed.extendedV4 = agreed.extendedV4 || t.NLRIAFI == gobgp.AFI_IP && t.NLRISAFI == gobgp.SAFI_UNICAST && t.NexthopAFI == gobgp.AFI_IP6
 			}
 		}
 	}
 	if !namesAny {
-		a.families.IPv4 = true
+		agreed.families.IPv4 = true
 	}
-	return a
+	return agreed
 }
 
-// takesAll reports whether a router takes whatever the session may announce.
-func (a agreement) takesAll(s inventory.Session) bool {
+// acceptsAll reports whether a router accepts whatever the session may announce.
+func (a agreement) acceptsAll(s inventory.Session) bool {
 	carried := (a.families.IPv4 || !s.Families.IPv4) && (a.families.IPv6 || !s.Families.IPv6)
 	return carried && (a.extendedV4 || s.RouterAddr.Is4())
 }
 
-// refuses says why a router would not take an advertisement; nil: it takes it.
-func (a agreement) refuses(s inventory.Session, ad advertise.Advertisement) (Reason, error) {
+// excludes returns the reason for which a router would not accept an advertisement; nil: it accepts it.
+func (a agreement) excludes(s inventory.Session, ad advertise.Advertisement) (Reason, error) {
 	if !a.families.Has(ad.Prefix) {
 		return FamilyNotNegotiated, errFamilyNotNegotiated
 	}
@@ -71,19 +70,19 @@ func (a agreement) refuses(s inventory.Session, ad advertise.Advertisement) (Rea
 	return "", nil
 }
 
-// admit parts what the guard let through into what the router takes, and what it would not.
-func (a agreement) admit(s inventory.Session, want routes) (routes, withheld) {
-	var k withheld
-	if a.takesAll(s) {
-		return want, k
+// filter separates the routes that the router accepts from those that are withheld.
+func (a agreement) filter(session inventory.Session, desired routes) (routes, withheld) {
+	var excluded withheld
+	if a.acceptsAll(session) {
+		return desired, excluded
 	}
-	good := make([]advertise.Advertisement, 0, want.Len())
-	for ad := range want.All() {
-		if reason, err := a.refuses(s, ad); err != nil {
-			k.add(Refusal{ad.Prefix, reason, err.Error()})
+	accepted := make([]advertise.Advertisement, 0, desired.Len())
+	for ad := range desired.All() {
+		if reason, err := a.excludes(session, ad); err != nil {
+			excluded.add(Refusal{ad.Prefix, reason, err.Error()})
 			continue
 		}
-		good = append(good, ad)
+		accepted = append(accepted, ad)
 	}
-	return sorted.Of(good...), k
+	return sorted.Of(accepted...), excluded
 }

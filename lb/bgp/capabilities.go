@@ -9,35 +9,35 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// offered are the capabilities that GoBGP v4.8.0 offers for a session, in its order, by which a probe asks as it does. A test
-// holds them against an OPEN of GoBGP's. Only graceful restart is of no family here (RFC 4724, section 3): a probe has no
-// routes, and none that a router should keep for it.
+// offered returns the capabilities that GoBGP v4.8.0 offers for a session, in its order, so that a probe offers the same. A test
+// holds them against an OPEN of GoBGP's. Graceful restart alone names no family here (RFC 4724, section 3): a probe has no
+// routes that a router should keep for it.
 func offered(t terms) []gobgp.ParameterCapabilityInterface {
-	s := t.Session
+	session := t.Session
 	host, _ := os.Hostname()
 	caps := []gobgp.ParameterCapabilityInterface{gobgp.NewCapRouteRefresh(), gobgp.NewCapFQDN(host, "")}
-	if s.IBGP() {
+	if session.IBGP() {
 		caps = append(caps, gobgp.NewCapSoftwareVersion("GoBGP/4.8.0"))
 	}
 	caps = append(caps, gobgp.NewCapExtendedMessage())
-	if s.Families.IPv4 {
+	if session.Families.IPv4 {
 		caps = append(caps, gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC))
 	}
-	if s.Families.IPv6 {
+	if session.Families.IPv6 {
 		caps = append(caps, gobgp.NewCapMultiProtocol(gobgp.RF_IPv6_UC))
 	}
-	caps = append(caps, gobgp.NewCapFourOctetASNumber(uint32(s.LocalASN)))
-	if s.RestartTime > 0 {
-		caps = append(caps, gobgp.NewCapGracefulRestart(false, false, uint16(seconds(s.RestartTime)), nil))
+	caps = append(caps, gobgp.NewCapFourOctetASNumber(uint32(session.LocalASN)))
+	if session.RestartTime > 0 {
+		caps = append(caps, gobgp.NewCapGracefulRestart(false, false, uint16(seconds(session.RestartTime)), nil))
 	}
-	if s.Families.IPv4 {
+	if session.Families.IPv4 {
 		caps = append(caps, gobgp.NewCapExtendedNexthop([]*gobgp.CapExtendedNexthopTuple{gobgp.NewCapExtendedNexthopTuple(gobgp.RF_IPv4_UC, gobgp.AFI_IP6)}))
 	}
 	return caps
 }
 
-// capabilityNames are what docs and routers call the capabilities that this machine offers, or is asked for.
-var capabilityNames = map[gobgp.BGPCapabilityCode]string{
+// namesOfCapabilities has the names that docs and routers use.
+var namesOfCapabilities = map[gobgp.BGPCapabilityCode]string{
 	gobgp.BGP_CAP_MULTIPROTOCOL:               "an address family",
 	gobgp.BGP_CAP_ROUTE_REFRESH:               "route refresh (RFC 2918)",
 	gobgp.BGP_CAP_EXTENDED_NEXTHOP:            "extended next hops (RFC 8950)",
@@ -52,18 +52,18 @@ var capabilityNames = map[gobgp.BGPCapabilityCode]string{
 	capRole:                                   "a role (RFC 9234)",
 }
 
-const capRole gobgp.BGPCapabilityCode = 9 // which GoBGP has no name for
+const capRole gobgp.BGPCapabilityCode = 9 // RFC 9234; GoBGP has no name for it
 
-// familyNames name address families as routers' settings do.
+// familyNames has the names of address families in the settings of routers.
 var familyNames = map[gobgp.Family]string{gobgp.RF_IPv4_UC: "IPv4 unicast", gobgp.RF_IPv6_UC: "IPv6 unicast"}
 
-// named lists capabilities in words, each once.
-func named(caps []gobgp.ParameterCapabilityInterface) string {
+// capabilityNames lists the names of capabilities, each once.
+func capabilityNames(caps []gobgp.ParameterCapabilityInterface) string {
 	var all []string
 	for _, c := range caps {
-		name := cmp.Or(capabilityNames[c.Code()], fmt.Sprintf("capability %d", c.Code()))
-		if m, ok := c.(*gobgp.CapMultiProtocol); ok {
-			name = cmp.Or(familyNames[m.CapValue], "another address family")
+		name := cmp.Or(namesOfCapabilities[c.Code()], fmt.Sprintf("capability %d", c.Code()))
+		if family, ok := c.(*gobgp.CapMultiProtocol); ok {
+			name = cmp.Or(familyNames[family.CapValue], "another address family")
 		}
 		if len(all) == 0 || all[len(all)-1] != name {
 			all = append(all, name)
@@ -72,8 +72,8 @@ func named(caps []gobgp.ParameterCapabilityInterface) string {
 	return strings.Join(all, ", ")
 }
 
-// named lists the capabilities that a router's error is about; empty: it names none (RFC 5492, section 5).
-func (n notification) named() string {
+// capabilities lists the capabilities that a router's error names; empty: none (RFC 5492, section 5).
+func (n notification) capabilities() string {
 	if n.code != gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR || n.subcode != gobgp.BGP_ERROR_SUB_UNSUPPORTED_CAPABILITY {
 		return ""
 	}
@@ -85,5 +85,5 @@ func (n notification) named() string {
 		}
 		caps = append(caps, c)
 	}
-	return named(caps)
+	return capabilityNames(caps)
 }

@@ -63,7 +63,7 @@ func TestAProbeOffersWhatASessionOffers(t *testing.T) {
 			}
 			got, want := offersOf(t, ours), offersOf(t, sent)
 			if len(got) != len(want) {
-				t.Fatalf("a probe offers %s, GoBGP %s", named(got), named(want))
+				t.Fatalf("a probe offers %s, GoBGP %s", capabilityNames(got), capabilityNames(want))
 			}
 			for i := range got {
 				a, _ := got[i].Serialize()
@@ -75,7 +75,7 @@ func TestAProbeOffersWhatASessionOffers(t *testing.T) {
 					a, b = a[2:4], b[2:4]
 				}
 				if got[i].Code() != want[i].Code() || !slices.Equal(a, b) {
-					t.Errorf("a probe offers %s, % x, where GoBGP offers %s, % x", named(got[i:i+1]), a, named(want[i:i+1]), b)
+					t.Errorf("a probe offers %s, % x, where GoBGP offers %s, % x", capabilityNames(got[i:i+1]), a, capabilityNames(want[i:i+1]), b)
 				}
 			}
 		})
@@ -97,11 +97,11 @@ func TestTheCapabilitiesThatARouterNamesAreSaid(t *testing.T) {
 		{"\x40\x09\x00", ""}, // shorter than it says
 		{"\x40", ""},
 	} {
-		if got := (notification{code: 2, subcode: 7, data: c.data}).named(); got != c.want {
+		if got := (notification{code: 2, subcode: 7, data: c.data}).capabilities(); got != c.want {
 			t.Errorf("% x: %q, want %q", c.data, got, c.want)
 		}
 	}
-	if got := (notification{code: 2, subcode: 6, data: "\x40\x02\x00\x78"}).named(); got != "" {
+	if got := (notification{code: 2, subcode: 6, data: "\x40\x02\x00\x78"}).capabilities(); got != "" {
 		t.Errorf("an error about the hold time names %s", got)
 	}
 }

@@ -1,140 +1,152 @@
 package bgp
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
 	"plinth.dev/plinth/inventory"
 )
 
-// Cause names why a session is down. It is a metric label and has a row in
+// Cause is why a session is down. It is a metric label and has a row in
 // docs/reference/reasons.md.
 type Cause string
 
-// Why a session is down.
+// The causes.
 const (
-	CauseNone        Cause = ""                // it is up
-	Connecting       Cause = "Connecting"      // the first attempts have not ended yet
-	Misconfigured    Cause = "Misconfigured"   // its terms were refused before any attempt
-	PasswordMissing  Cause = "PasswordMissing" // the Secret has no password for it
-	Unreachable      Cause = "Unreachable"     // there is no way to the router's address
-	NoAnswer         Cause = "NoAnswer"        // packets get no answer
-	Refused          Cause = "Refused"         // nothing listens on the router's port
-	ClosedByRouter   Cause = "ClosedByRouter"  // the router closes without a word
-	TTLMismatch      Cause = "TTLMismatch"     // one end has TTL security, the other has not
-	PasswordMismatch Cause = "PasswordMismatch"
-	ASNMismatch      Cause = "ASNMismatch"
-	HoldTimerExpired Cause = "HoldTimerExpired" // the router fell silent
-	PrefixLimit      Cause = "PrefixLimit"      // one end sent more prefixes than the other takes
-	RouterShutdown   Cause = "RouterShutdown"   // somebody shut the session down on the router
-	RouterRefused    Cause = "RouterRefused"    // a NOTIFICATION of the router's, of another kind
-	OpenRefused      Cause = "OpenRefused"      // this machine does not take what the router says of itself
-	MalformedMessage Cause = "MalformedMessage" // the router sent what is not BGP
+	CauseNone        Cause = ""                 // the session is up
+	Connecting       Cause = "Connecting"       // the first attempts have not ended yet
+	Misconfigured    Cause = "Misconfigured"    // its terms cannot work
+	PasswordMissing  Cause = "PasswordMissing"  // the Secret has no password for the session
+	Unreachable      Cause = "Unreachable"      // this machine has no route to the router's address
+	NoAnswer         Cause = "NoAnswer"         // packets get no answer
+	Refused          Cause = "Refused"          // nothing listens on the router's port
+	ClosedByRouter   Cause = "ClosedByRouter"   // the router closes the connection without a NOTIFICATION
+	TTLMismatch      Cause = "TTLMismatch"      // one end has TTL security, the other has none
+	PasswordMismatch Cause = "PasswordMismatch" // the ends have different passwords, or one has none
+	ASNMismatch      Cause = "ASNMismatch"      // one end is in another AS than the other expects
+	HoldTimerExpired Cause = "HoldTimerExpired" // one end received nothing for the hold time
+	PrefixLimit      Cause = "PrefixLimit"      // one end sent more prefixes than the other accepts
+	RouterShutdown   Cause = "RouterShutdown"   // an operator shut the session down on the router
+	RouterRefused    Cause = "RouterRefused"    // the router sent another NOTIFICATION
+	OpenRefused      Cause = "OpenRefused"      // this machine refuses the router's OPEN
+	MalformedMessage Cause = "MalformedMessage" // the router sent something that is not BGP
 	PathDown         Cause = "PathDown"         // BFD lost the router
-	Flapping         Cause = "Flapping"         // it was lost again and again, and waits
-	SessionTaken     Cause = "SessionTaken"     // another speaker has it, from the same address
+	Flapping         Cause = "Flapping"         // the session was lost repeatedly, and is held down
+	SessionTaken     Cause = "SessionTaken"     // another speaker has the session, from the same address
 )
 
-// verdict is a cause, and the same in a sentence.
-type verdict struct {
+// diagnosis is a cause, and the same in a sentence.
+type diagnosis struct {
 	cause  Cause
 	detail string
 }
 
-// outlives reports whether a session is still down for v when all that is found is
-// that the router takes no connection: one that was shut down at the router, or
-// announced too much, is not let in again.
-func (v verdict) outlives(found Cause) bool {
-	return (v.cause == PrefixLimit || v.cause == RouterShutdown) && (found == Refused || found == ClosedByRouter)
+// overrides reports whether d is still why a session is down where all that is found now is
+// that the router accepts no connection: one that was shut down at the router, or
+// announced too much, is not accepted again.
+func (d diagnosis) overrides(found Cause) bool {
+	return (d.cause == PrefixLimit || d.cause == RouterShutdown) && (found == Refused || found == ClosedByRouter)
 }
 
-// causeOfLoss says why a session that was up went down.
-func causeOfLoss(n noted, t terms) (Cause, string) {
+var holdExpired = diagnosis{HoldTimerExpired, "the router was silent for the hold time"}
+
+// causeOfLoss explains why a session that was up went down.
+func causeOfLoss(seen evidence, t terms) diagnosis {
 	switch {
-	case n.holdExpired:
-		return HoldTimerExpired, "the router was silent for the hold time"
-	case n.received != nil:
-		return causeOfReceived(*n.received, t)
-	case n.sent != nil:
-		return causeOfSent(*n.sent)
+	case seen.holdExpired:
+		return holdExpired
+	case seen.received != nil:
+		return causeOfReceived(*seen.received, t)
+	case seen.sent != nil:
+		return causeOfSent(*seen.sent)
 	}
-	return ClosedByRouter, "the router closed the connection, or the way to it was lost"
+	return diagnosis{ClosedByRouter, "the router closed the connection, or the way to it was lost"}
 }
 
-// causeOfPrefixLimit says why a session was closed whose router sent too much.
-func causeOfPrefixLimit() (Cause, string) {
-	return PrefixLimit, fmt.Sprintf("the router sent more than %d prefixes of one family", maxReceived)
-}
-
-// causeOfAttempt says what is known of an attempt that took too long, and whether that
-// is all there is to know. What this machine refused in the router's OPEN a probe reads in it.
-func causeOfAttempt(n noted, t terms) (c Cause, detail string, sure bool) {
-	if n.received != nil {
-		c, detail = causeOfReceived(*n.received, t)
-		return c, detail, true
+// causeOfAttempt explains an attempt that took too long; final is false where probes may find out more.
+// Only a probe reads what this machine refused in the router's OPEN.
+func causeOfAttempt(seen evidence, t terms) (d diagnosis, final bool) {
+	if seen.received != nil {
+		return causeOfReceived(*seen.received, t), true
 	}
-	if n.sent != nil {
-		c, detail = causeOfSent(*n.sent)
-		if c == ASNMismatch || c == OpenRefused || c == MalformedMessage {
-			return c, detail, c == ASNMismatch
+	if seen.sent != nil {
+		d = causeOfSent(*seen.sent)
+		if d.cause == ASNMismatch || d.cause == OpenRefused || d.cause == MalformedMessage {
+			return d, d.cause == ASNMismatch
 		}
 	}
-	if n.dial != "" {
-		return Connecting, n.dial, false
-	}
-	return Connecting, "the router has not answered yet", false
+	return diagnosis{Connecting, cmp.Or(seen.dial, "the router has not answered yet")}, false
 }
 
 const ceaseBFDDown = 10 // RFC 9384
 
-// causeOfReceived explains a NOTIFICATION of the router's (RFC 4271, section 6; RFC 4486).
-func causeOfReceived(n notification, t terms) (Cause, string) {
+// collisionDetail explains that a router refuses a connection where no other program's is seen.
+const collisionDetail = ": it has another session with this machine's address; no other program's connection is seen here, " +
+	"so it is one from behind an address translation, another machine's with the same address, or this machine's own from before a crash until its hold time is over"
+
+// isCollision reports whether the router refused a connection because it has another from the
+// same address (RFC 4271, section 6.8; RFC 4486).
+func (n notification) isCollision() bool {
+	return n.code == gobgp.BGP_ERROR_CEASE && n.subcode == gobgp.BGP_ERROR_SUB_CONNECTION_COLLISION_RESOLUTION
+}
+
+// causeOfReceived explains a NOTIFICATION of the router's (RFC 4271, section 6).
+func causeOfReceived(n notification, t terms) diagnosis {
 	detail := "the router says " + n.String()
-	switch {
-	case n.isCollision():
-		return SessionTaken, detail + collisionDetail
-	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
-		return ASNMismatch, detail + refusedByRouter(n, t)
-	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
-		return RouterRefused, detail + refusedByRouter(n, t)
-	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
-		return HoldTimerExpired, detail + ": it got nothing from this machine for the hold time"
-	case n.code == gobgp.BGP_ERROR_CEASE && n.subcode == ceaseBFDDown:
-		return PathDown, "the router says that its BFD lost this machine"
-	case n.code == gobgp.BGP_ERROR_CEASE && n.subcode == gobgp.BGP_ERROR_SUB_MAXIMUM_NUMBER_OF_PREFIXES_REACHED:
-		return PrefixLimit, detail + ": this machine announces more than it takes"
-	case n.code == gobgp.BGP_ERROR_CEASE && (n.subcode == gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_SHUTDOWN ||
-		n.subcode == gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET || n.subcode == gobgp.BGP_ERROR_SUB_PEER_DECONFIGURED):
-		return RouterShutdown, detail
+	switch n.code {
+	case gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
+		detail += refusedByRouter(n, t)
+		if n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS {
+			return diagnosis{ASNMismatch, detail}
+		}
+	case gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
+		return diagnosis{HoldTimerExpired, detail + ": it got nothing from this machine for the hold time"}
+	case gobgp.BGP_ERROR_CEASE:
+		return causeOfCease(n.subcode, detail)
 	}
-	return RouterRefused, detail
+	return diagnosis{RouterRefused, detail}
 }
 
-// causeOfSent explains a NOTIFICATION of ours.
-func causeOfSent(n notification) (Cause, string) {
-	switch {
-	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
-		return ASNMismatch, "the router is in another AS than the inventory says"
-	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
-		return HoldTimerExpired, "the router was silent for the hold time"
-	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
-		return OpenRefused, "this machine does not take the router's OPEN, and told it " + n.String()
+// causeOfCease explains a Cease of the router's (RFC 4486).
+func causeOfCease(subcode uint8, detail string) diagnosis {
+	switch subcode {
+	case gobgp.BGP_ERROR_SUB_CONNECTION_COLLISION_RESOLUTION:
+		return diagnosis{SessionTaken, detail + collisionDetail}
+	case ceaseBFDDown:
+		return diagnosis{PathDown, "the router says that its BFD lost this machine"}
+	case gobgp.BGP_ERROR_SUB_MAXIMUM_NUMBER_OF_PREFIXES_REACHED:
+		return diagnosis{PrefixLimit, detail + ": this machine announces more than it takes"}
+	case gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_SHUTDOWN, gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET, gobgp.BGP_ERROR_SUB_PEER_DECONFIGURED:
+		return diagnosis{RouterShutdown, detail}
 	}
-	return MalformedMessage, "this machine closed the session with " + n.String()
+	return diagnosis{RouterRefused, detail}
 }
 
-// causeOfTerms explains terms that were not even tried.
-func causeOfTerms(err error) (Cause, string) {
+// causeOfSent explains a NOTIFICATION of this machine's.
+func causeOfSent(n notification) diagnosis {
+	switch {
+	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
+		return diagnosis{ASNMismatch, "the router is in another AS than the inventory says"}
+	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
+		return holdExpired
+	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
+		return diagnosis{OpenRefused, "this machine does not take the router's OPEN, and told it " + n.String()}
+	}
+	return diagnosis{MalformedMessage, "this machine closed the session with " + n.String()}
+}
+
+// causeOfTerms explains terms that were refused.
+func causeOfTerms(err error) diagnosis {
 	if errors.Is(err, ErrPasswordMissing) {
-		return PasswordMissing, err.Error()
+		return diagnosis{PasswordMissing, err.Error()}
 	}
-	return Misconfigured, err.Error()
+	return diagnosis{Misconfigured, err.Error()}
 }
 
-// causeOfStart explains that GoBGP could not start with terms that had passed check. For
-// a router with a link-local address the interface must be there, and have one too.
+// causeOfStart explains that GoBGP could not start with valid terms. For a router with a link-local
+// address the interface must be there, and have one too.
 func causeOfStart(s inventory.Session) Cause {
 	if s.RouterAddr.Zone() != "" {
 		return Unreachable

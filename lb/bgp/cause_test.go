@@ -14,33 +14,33 @@ import (
 
 func TestWhatARouterSaysLeadsToACause(t *testing.T) {
 	tests := []struct {
-		name  string
-		noted noted
-		want  Cause
+		name     string
+		evidence evidence
+		want     Cause
 	}{
-		{"nothing", noted{}, ClosedByRouter},
-		{"nothing for the hold time", noted{holdExpired: true, sent: &notification{code: 4}}, HoldTimerExpired},
-		{"that it heard nothing", noted{received: &notification{code: 4}}, HoldTimerExpired},
-		{"bad peer AS", noted{received: &notification{code: 2, subcode: 2}}, ASNMismatch},
-		{"too many prefixes", noted{received: &notification{code: 6, subcode: 1}}, PrefixLimit},
-		{"administrative shutdown", noted{received: &notification{code: 6, subcode: 2, text: "maintenance"}}, RouterShutdown},
-		{"neighbour removed", noted{received: &notification{code: 6, subcode: 3}}, RouterShutdown},
-		{"administrative reset", noted{received: &notification{code: 6, subcode: 4}}, RouterShutdown},
-		{"BFD down", noted{received: &notification{code: 6, subcode: 10}}, PathDown},
-		{"that somebody else has the session", noted{received: &notification{code: 6, subcode: 7}}, SessionTaken},
-		{"that it rejects the connection", noted{received: &notification{code: 6, subcode: 5}}, RouterRefused},
-		{"out of resources", noted{received: &notification{code: 6, subcode: 8}}, RouterRefused},
-		{"a malformed UPDATE", noted{sent: &notification{code: 3, subcode: 1}}, MalformedMessage},
-		{"an OPEN with another AS", noted{sent: &notification{code: 2, subcode: 2}}, ASNMismatch},
+		{"nothing", evidence{}, ClosedByRouter},
+		{"nothing for the hold time", evidence{holdExpired: true, sent: &notification{code: 4}}, HoldTimerExpired},
+		{"that it heard nothing", evidence{received: &notification{code: 4}}, HoldTimerExpired},
+		{"bad peer AS", evidence{received: &notification{code: 2, subcode: 2}}, ASNMismatch},
+		{"too many prefixes", evidence{received: &notification{code: 6, subcode: 1}}, PrefixLimit},
+		{"administrative shutdown", evidence{received: &notification{code: 6, subcode: 2, text: "maintenance"}}, RouterShutdown},
+		{"neighbour removed", evidence{received: &notification{code: 6, subcode: 3}}, RouterShutdown},
+		{"administrative reset", evidence{received: &notification{code: 6, subcode: 4}}, RouterShutdown},
+		{"BFD down", evidence{received: &notification{code: 6, subcode: 10}}, PathDown},
+		{"that somebody else has the session", evidence{received: &notification{code: 6, subcode: 7}}, SessionTaken},
+		{"that it rejects the connection", evidence{received: &notification{code: 6, subcode: 5}}, RouterRefused},
+		{"out of resources", evidence{received: &notification{code: 6, subcode: 8}}, RouterRefused},
+		{"a malformed UPDATE", evidence{sent: &notification{code: 3, subcode: 1}}, MalformedMessage},
+		{"an OPEN with another AS", evidence{sent: &notification{code: 2, subcode: 2}}, ASNMismatch},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c, detail := causeOfLoss(tt.noted, terms{})
-			if c != tt.want || detail == "" {
-				t.Errorf("got %s: %s, want %s", c, detail, tt.want)
+			got := causeOfLoss(tt.evidence, terms{})
+			if got.cause != tt.want || got.detail == "" {
+				t.Errorf("got %v, want %s", got, tt.want)
 			}
-			if !slices.Contains(causes(), c) {
-				t.Errorf("%s is not among Causes", c)
+			if !slices.Contains(causes(), got.cause) {
+				t.Errorf("%s is not among the causes", got.cause)
 			}
 		})
 	}
@@ -64,19 +64,19 @@ func TestAProbeThatEndsWithAnErrorExplainsItself(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if c, _ := explain(tm, tt.got); c != tt.want {
-				t.Errorf("got %s, want %s", c, tt.want)
+			if got := explain(tm, tt.got); got.cause != tt.want {
+				t.Errorf("got %v, want %s", got, tt.want)
 			}
 		})
 	}
 }
 
 func TestARoutersTextCannotWriteControlCharactersIntoOurLogs(t *testing.T) {
-	n := &notes{log: slog.New(slog.DiscardHandler)}
+	n := &gobgpLog{log: slog.New(slog.DiscardHandler)}
 	n.logger().Info("received notification", "Code", 6, "Subcode", 2, "Communicated-Reason", "bye\n\x1b[31mlevel=ERROR")
-	c, detail := causeOfLoss(n.read(), terms{})
-	if want := `the router says code 6(cease) subcode 2(administrative shutdown): "bye??[31mlevel=ERROR"`; c != RouterShutdown || detail != want {
-		t.Errorf("got %s: %s, want %s", c, detail, want)
+	got := causeOfLoss(n.evidence(), terms{})
+	if want := (diagnosis{RouterShutdown, `the router says code 6(cease) subcode 2(administrative shutdown): "bye??[31mlevel=ERROR"`}); got != want {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestARouterThatClosesLateTwiceIsNotWaitedForTwice(t *testing.T) {
 	}()
 	s := sessionTo("127.0.0.1")
 	s.Local, s.Port = netip.Addr{}, l.Addr().(*net.TCPAddr).AddrPort().Port()
-	r := try(t.Context(), terms{RouterID: netip.MustParseAddr("10.0.0.1"), Session: s}, socket{}, within)
+	r := probeTwice(t.Context(), terms{RouterID: netip.MustParseAddr("10.0.0.1"), Session: s}, socket{}, within)
 	if !timeout(r.err) {
 		t.Errorf("the second probe took longer than what the first one left: %+v", r)
 	}
@@ -116,7 +116,7 @@ func TestARouterThatClosesLateTwiceIsNotWaitedForTwice(t *testing.T) {
 func TestTheCauseIsLookedForEveryFourMinutesHoweverLongASessionIsDown(t *testing.T) {
 	var at []int
 	for attempts := 1; attempts <= 80; attempts++ {
-		if diagnosisDue(attempts) {
+		if r := (retry{attempts: attempts}); r.diagnosisDue() {
 			at = append(at, attempts)
 		}
 	}
@@ -139,18 +139,18 @@ func causes() []Cause {
 // TestALossRightAfterTheSessionCameUpIsExplained: GoBGP may have read the router's NOTIFICATION
 // before its session's goroutine has heard that the session stands.
 func TestALossRightAfterTheSessionCameUpIsExplained(t *testing.T) {
-	n := &notes{log: slog.New(slog.DiscardHandler)}
+	n := &gobgpLog{log: slog.New(slog.DiscardHandler)}
 	l := n.logger()
 	l.Warn("failed to connect", "Error", "connection refused")
 	l.Info("Peer Up")
 	l.Warn("received notification", "Code", 6, "Subcode", 4)
 	l.Info("Peer Down")
-	s := &session{log: n.log, notes: n, timer: time.NewTimer(time.Hour), phase: connecting, changed: func() {}}
+	s := &session{log: n.log, diagnoser: diagnoser{log: n}, timer: time.NewTimer(time.Hour), phase: connecting, common: common{notify: func() {}}}
 	s.onEstablished()
-	if c, detail := causeOfLoss(n.read(), terms{}); c != RouterShutdown {
-		t.Errorf("%s: %s", c, detail)
+	if got := causeOfLoss(n.evidence(), terms{}); got.cause != RouterShutdown {
+		t.Error(got)
 	}
-	if dial := n.read().dial; dial != "" {
+	if dial := n.evidence().dial; dial != "" {
 		t.Errorf("an attempt of before the session is remembered: %s", dial)
 	}
 }

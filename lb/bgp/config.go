@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -12,14 +13,13 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// Config is all that a [Speaker] is to announce, and to whom.
+// Config holds the desired sessions of a [Speaker], and what each announces.
 type Config struct {
 	// RouterID is the BGP identifier (RFC 6286): any IPv4 address that no other
 	// speaker of the AS uses.
 	RouterID netip.Addr
-	// Restarting says that this process follows another whose routes a router may
-	// still hold (RFC 4724, section 4.1). It counts for sessions when they are first
-	// set; afterwards the Speaker knows by itself.
+	// Restarting is set where this process follows another whose routes a router may
+	// still hold (RFC 4724, section 4.1). It counts when a session is first set.
 	Restarting bool
 	// Within bounds what may be announced, whatever the sessions contain: the declared pools and
 	// pod CIDRs. nil: unbounded. Empty, but not nil: nothing is announced.
@@ -27,13 +27,13 @@ type Config struct {
 	Sessions []SessionConfig
 }
 
-// SessionConfig is one session, what is to be announced over it, and its password.
+// SessionConfig is a session with its advertisements and its password.
 type SessionConfig struct {
 	advertise.SessionPlan
 	Password Password
 }
 
-// Key names a session: a router, and the one of its addresses that it runs to.
+// Key identifies a session by its router, and the address of the router that it connects to.
 type Key struct {
 	Router string
 	Addr   netip.Addr
@@ -49,15 +49,15 @@ func (c SessionConfig) key() Key {
 	return Key{Router: c.Session.Router, Addr: c.Session.RouterAddr}
 }
 
-// terms are what both ends agree on when a session starts; it compares with ==.
-// A change of terms needs a new session, a change of advertisements does not.
+// terms are the parameters of a session; they compare with ==. A change of terms needs a new session, a
+// change of advertisements does not.
 type terms struct {
 	RouterID netip.Addr
 	Session  inventory.Session
 	Password Password
 }
 
-// terms leaves out where the password came from: the password itself counts.
+// terms omits the Secret that the password is from: the password itself counts.
 func (c SessionConfig) terms(routerID netip.Addr) terms {
 	s := c.Session.Terms()
 	if c.Password != "" {
@@ -66,9 +66,9 @@ func (c SessionConfig) terms(routerID netip.Addr) terms {
 	return terms{RouterID: routerID, Session: s, Password: c.Password}
 }
 
-// allow reports whether a session with these terms goes on with the next: where they differ
-// in BFD alone, unless that is switched off. Routers take the end of a BFD session for a lost
-// path while BGP is up (FRR 8.4 and BIRD 2.0, against RFC 5882, section 4.2), and not where the
+// allow reports whether a session with these terms stays up with the next: where they differ
+// in BFD alone, unless that is switched off. While BGP is up routers take the end of a BFD session
+// for a lost path (FRR 8.4 and BIRD 2.0, against RFC 5882, section 4.2), and not where the
 // BGP session is closed for a graceful restart before.
 func (t terms) allow(next terms) bool {
 	if t.Session.BFD.Interval > 0 && next.Session.BFD.Interval == 0 {
@@ -93,59 +93,63 @@ const (
 	minHoldTime = 3 * time.Second
 )
 
-// check refuses terms that could not work or would be unsafe.
+// check refuses terms that cannot work or are unsafe.
 func (t terms) check() error {
-	s := t.Session
-	switch {
-	case !t.RouterID.Is4() || t.RouterID.IsUnspecified():
+	if !t.RouterID.Is4() || t.RouterID.IsUnspecified() {
 		return fmt.Errorf("%w: %v", ErrRouterID, t.RouterID)
-	case !s.RouterAddr.IsValid():
-		return fmt.Errorf("%w: the router has no address", ErrTerms)
-	case s.RouterAddr.Is6() && s.RouterAddr.IsLinkLocalUnicast() && s.RouterAddr.Zone() == "":
-		return fmt.Errorf("%w: the link-local address %v does not say on which interface; write %v%%IFACE", ErrTerms, s.RouterAddr, s.RouterAddr)
-	case s.RouterAddr.Zone() != "" && s.Multihop > 0:
-		return fmt.Errorf("%w: a link-local address is one hop away, and multihop is %d", ErrTerms, s.Multihop)
-	case s.LocalASN == 0 || s.RouterASN == 0:
+	}
+	session := t.Session
+	switch err := checkRouterAddr(session); {
+	case err != nil:
+		return err
+	case session.LocalASN == 0 || session.RouterASN == 0:
 		return fmt.Errorf("%w: AS 0 is reserved (RFC 7607)", ErrTerms)
-	case !s.Families.IPv4 && !s.Families.IPv6:
+	case !session.Families.IPv4 && !session.Families.IPv6:
 		return fmt.Errorf("%w: it carries no address family", ErrTerms)
-	case s.HoldTime < minHoldTime:
-		return fmt.Errorf("%w: hold time %v is below %v (RFC 4271, section 4.2)", ErrTerms, s.HoldTime, minHoldTime)
-	case s.Password != (inventory.SecretKey{}) && t.Password == "":
-		return fmt.Errorf("%w: secret %s, key %s", ErrPasswordMissing, s.Password.Secret, s.Password.Key)
+	case session.HoldTime < minHoldTime:
+		return fmt.Errorf("%w: hold time %v is below %v (RFC 4271, section 4.2)", ErrTerms, session.HoldTime, minHoldTime)
+	case session.Password != (inventory.SecretKey{}) && t.Password == "":
+		return fmt.Errorf("%w: secret %s, key %s", ErrPasswordMissing, session.Password.Secret, session.Password.Key)
 	case len(t.Password) > maxPassword:
 		return fmt.Errorf("%w, this one has %d", ErrPasswordLength, len(t.Password))
 	}
 	return nil
 }
 
-// index lists the sessions by their keys, and those that were given twice. Two routers cannot
-// have one link-local address on one interface: this machine would reach one of them, and
-// the two sessions would collide for ever.
+func checkRouterAddr(s inventory.Session) error {
+	switch addr := s.RouterAddr; {
+	case !addr.IsValid():
+		return fmt.Errorf("%w: the router has no address", ErrTerms)
+	case addr.Is6() && addr.IsLinkLocalUnicast() && addr.Zone() == "":
+		return fmt.Errorf("%w: the link-local address %v does not say on which interface; write %v%%IFACE", ErrTerms, addr, addr)
+	case addr.Zone() != "" && s.Multihop > 0:
+		return fmt.Errorf("%w: a link-local address is one hop away, and multihop is %d", ErrTerms, s.Multihop)
+	}
+	return nil
+}
+
+// index returns the sessions by their keys, the keys in their order, and an error for each session to an
+// address that another has. Two routers cannot have one link-local address on one interface: this machine
+// would reach one of them, and the two sessions would collide for ever.
 func (c Config) index() (map[Key]SessionConfig, []Key, error) {
 	var errs []error
 	byKey := make(map[Key]SessionConfig, len(c.Sessions))
 	onLink := map[netip.Addr]string{} // the routers of link-local addresses, which have a zone
-	for _, s := range c.Sessions {
-		k := s.key()
-		other, onSameLink := onLink[k.Addr]
-		switch _, twice := byKey[k]; {
+	for _, sc := range c.Sessions {
+		key := sc.key()
+		other, onSameLink := onLink[key.Addr]
+		switch _, twice := byKey[key]; {
 		case twice:
-			errs = append(errs, fmt.Errorf("%v: %w", k, ErrTwice))
+			errs = append(errs, fmt.Errorf("%v: %w", key, ErrTwice))
 		case onSameLink:
 			errs = append(errs, fmt.Errorf("%v: %w: %s has that link-local address on that interface too; give one of them another address, or another interface, as in %v%%IFACE",
-				k, ErrTwice, other, k.Addr.WithZone("")))
+				key, ErrTwice, other, key.Addr.WithZone("")))
 		default:
-			byKey[k] = s
-			if k.Addr.Zone() != "" {
-				onLink[k.Addr] = k.Router
+			byKey[key] = sc
+			if key.Addr.Zone() != "" {
+				onLink[key.Addr] = key.Router
 			}
 		}
 	}
-	keys := make([]Key, 0, len(byKey))
-	for k := range byKey {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, Key.compare)
-	return byKey, keys, errors.Join(errs...)
+	return byKey, slices.SortedFunc(maps.Keys(byKey), Key.compare), errors.Join(errs...)
 }

@@ -23,26 +23,27 @@ func (c connection) String() string {
 	return fmt.Sprintf("%v to %v of user %d", c.local, c.remote, c.user)
 }
 
-// bgpPort is where a speaker listens if nobody says otherwise.
+// bgpPort is the TCP port of BGP (RFC 4271).
 const bgpPort = 179
 
-// heldByOther looks for the connection over which another program of this machine speaks BGP
+// heldByOther returns the connection over which another program of this machine speaks BGP
 // with a session's router, from the session's own address. Routers have one session with an
-// address, so ours would have to take its place.
+// address, so ours would replace it.
 //
-// It asks the kernel for TCP connections, which any process may. Where that fails nothing is
-// known of others.
-func heldByOther(s inventory.Session) (connection, bool) {
-	local := s.Local
+// It lists the TCP connections of the kernel, which any process may. Where that fails none of another
+// program is found.
+func heldByOther(session inventory.Session) (connection, bool) {
+	local := session.Local
 	if !local.IsValid() {
-		local = linkLocal(s.RouterAddr.Zone())
+		local = linkLocal(session.RouterAddr.Zone())
 	}
-	if local == s.RouterAddr {
-		return connection{}, false // the router is a program of this machine: one end is always its own
+	if local == session.RouterAddr {
+		return connection{}, false // the router is a program of this machine: one end is always the router's
 	}
-	for _, ports := range [][2]uint16{{0, s.Port}, {bgpPort, 0}} { // either end may have begun
-		for _, c := range connections(local, s.RouterAddr, ports[0], ports[1]) {
-			if c.inode != 0 && !isOurs(c.inode) && slices.Contains(connections(local, s.RouterAddr, ports[0], ports[1]), c) { // our own may have ended meanwhile
+	for _, ports := range [][2]uint16{{0, session.Port}, {bgpPort, 0}} { // either end may have connected
+		list := func() []connection { return connections(local, session.RouterAddr, ports[0], ports[1]) }
+		for _, c := range list() {
+			if c.inode != 0 && !isOurs(c.inode) && slices.Contains(list(), c) { // our own may have ended meanwhile
 				return c, true
 			}
 		}
@@ -55,7 +56,7 @@ func isOurs(inode uint32) bool {
 	const own = "/proc/self/fd"
 	files, err := os.ReadDir(own)
 	if err != nil {
-		return true // whose it is cannot be said
+		return true // the owner is not known
 	}
 	name := fmt.Sprintf("socket:[%d]", inode)
 	for _, f := range files {
@@ -68,7 +69,7 @@ func isOurs(inode uint32) bool {
 
 const tcpEstablished = 1 // TCP_ESTABLISHED of linux/tcp.h
 
-// connections lists established ones between two addresses with these ports; 0: any. A connection
+// connections lists the established connections between two addresses with these ports; 0: any. A connection
 // over IPv4 may be one of a socket for both families.
 func connections(local, remote netip.Addr, localPort, remotePort uint16) (all []connection) {
 	families := []uint8{unix.AF_INET6}

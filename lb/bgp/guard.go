@@ -13,27 +13,26 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// ErrRefused is the error of an advertisement that may not be sent.
+// ErrRefused is the error of an advertisement that may not be announced.
 var ErrRefused = errors.New("not announced")
 
-// maxAdvertisements bounds what one session may announce: more is a mistake, and would
-// make the router close the session for all of it.
+// maxAdvertisements bounds the routes of one session: more are a mistake, for which the router would
+// close the session.
 const maxAdvertisements = 50_000
 
-// refusalsShown bounds how many refusals an error and a [SessionState] list.
+// refusalsShown bounds the refusals in an error and in a [SessionState].
 const refusalsShown = 10
 
-// Reason is why an advertisement is withheld, of the same kind as the planner's.
+// Reason is why an advertisement is withheld, as for the planner.
 type Reason = lb.Reason
 
-// Why a session does not announce what it was given. Each has a row in
-// docs/reference/reasons.md.
+// Reasons for which a session withholds an advertisement. Each has a row in docs/reference/reasons.md.
 const (
-	PrefixInvalid       Reason = "PrefixInvalid"       // nobody may announce it: a default route, multicast, host bits
+	PrefixInvalid       Reason = "PrefixInvalid"       // no session may announce it: a default route, multicast, host bits
 	CoversSessionEnd    Reason = "CoversSessionEnd"    // an address of a session's end is in it
 	OutsidePoolsAndPods Reason = "OutsidePoolsAndPods" // it is in no pool, and no pod CIDR
 	NextHopUnusable     Reason = "NextHopUnusable"     // the router could not reach its next hop
-	TooManyPrefixes     Reason = "TooManyPrefixes"     // the session announces as many as it may without it
+	TooManyPrefixes     Reason = "TooManyPrefixes"     // the session already announces as many as it may
 )
 
 // Refusal is an advertisement that is withheld.
@@ -48,30 +47,30 @@ func (r Refusal) Error() string { return fmt.Sprintf("%v: %v: %s", r.Prefix, Err
 // Unwrap makes it an [ErrRefused].
 func (r Refusal) Unwrap() error { return ErrRefused }
 
-// withheld is what a guard withholds: how many, and the first of them.
+// withheld counts the routes that are withheld, and lists the first of them.
 type withheld struct {
 	count int
 	first []Refusal
 }
 
-func (k *withheld) add(r Refusal) {
-	if k.count++; len(k.first) < refusalsShown {
-		k.first = append(k.first, r)
+func (w *withheld) add(r Refusal) {
+	if w.count++; len(w.first) < refusalsShown {
+		w.first = append(w.first, r)
 	}
 }
 
-// and is what either withholds.
-func (k withheld) and(o withheld) withheld {
-	all := slices.Concat(k.first, o.first)
-	return withheld{count: k.count + o.count, first: all[:min(len(all), refusalsShown)]}
+// and adds up what two filters withhold.
+func (w withheld) and(o withheld) withheld {
+	all := slices.Concat(w.first, o.first)
+	return withheld{count: w.count + o.count, first: all[:min(len(all), refusalsShown)]}
 }
 
-func (k *withheld) err() error {
+func (w *withheld) err() error {
 	var errs []error
-	for _, r := range k.first {
+	for _, r := range w.first {
 		errs = append(errs, r)
 	}
-	if more := k.count - len(k.first); more > 0 {
+	if more := w.count - len(w.first); more > 0 {
 		errs = append(errs, fmt.Errorf("%w: %d more", ErrRefused, more))
 	}
 	return errors.Join(errs...)
@@ -80,7 +79,7 @@ func (k *withheld) err() error {
 // routes are the advertisements of one session.
 type routes = sorted.List[advertise.Advertisement]
 
-// bounds are what no session may announce beyond, whatever the planner decides.
+// bounds limit what any session may announce, whatever the planner decides.
 type bounds struct {
 	within []netip.Prefix // nil: anywhere
 	ends   []netip.Addr   // of all sessions of the machine
@@ -102,87 +101,86 @@ func (c Config) bounds() bounds {
 	return b
 }
 
-// guard checks the planner: a session announces only what the guard admits. It admits
-// the good ones when some are bad, and remembers what it decided of each. It re-checks
+// guard checks the planner: a session announces only what the guard permits. It lets the valid
+// advertisements through when some are not, and keeps its result for each. It checks again
 // only changed advertisements, or all when terms or bounds changed.
 type guard struct {
-	session inventory.Session
-	bounds  bounds
-	wanted  routes
-	good    routes
-	bad     map[netip.Prefix]Refusal
+	session  inventory.Session
+	bounds   bounds
+	planned  routes
+	valid    routes
+	refusals map[netip.Prefix]Refusal
 }
 
-func (g *guard) admit(c SessionConfig, b bounds) (routes, withheld) {
-	if g.session != c.Session || !g.bounds.equal(b) || g.bad == nil {
-		*g = guard{session: c.Session, bounds: b, bad: map[netip.Prefix]Refusal{}}
+// filter separates the routes that the session may announce from those that are withheld.
+func (g *guard) filter(sc SessionConfig, limits bounds) (routes, withheld) {
+	if g.session != sc.Session || !g.bounds.equal(limits) || g.refusals == nil {
+		*g = guard{session: sc.Session, bounds: limits, refusals: map[netip.Prefix]Refusal{}}
 	}
-	gone, put := sorted.Diff(g.wanted, c.Advertisements)
+	gone, put := sorted.Diff(g.planned, sc.Advertisements)
 	for _, ad := range gone {
-		delete(g.bad, ad.Prefix)
+		delete(g.refusals, ad.Prefix)
 	}
-	good := put[:0]
+	valid := put[:0]
 	for _, ad := range put {
-		if reason, err := admit(c.Session, ad, b); err != nil {
-			g.bad[ad.Prefix] = Refusal{ad.Prefix, reason, err.Error()}
+		if reason, err := limits.check(sc.Session, ad); err != nil {
+			g.refusals[ad.Prefix] = Refusal{ad.Prefix, reason, err.Error()}
 			continue
 		}
-		good = append(good, ad)
+		valid = append(valid, ad)
 	}
-	g.wanted, g.good = c.Advertisements, g.good.Edit(gone, good)
-	if len(g.bad) == 0 {
-		g.good = g.wanted // the same, and the same memory
+	g.planned, g.valid = sc.Advertisements, g.valid.Edit(gone, valid)
+	if len(g.refusals) == 0 {
+		g.valid = g.planned // the same, and the same memory
 	}
 	return g.first(maxAdvertisements)
 }
 
-// first returns at most so many of the good ones, and what is withheld.
+// first returns at most so many valid routes, and the withheld ones.
 func (g *guard) first(most int) (routes, withheld) {
-	var k withheld
-	for _, p := range slices.SortedFunc(maps.Keys(g.bad), netip.Prefix.Compare) {
-		k.add(g.bad[p])
+	var refused withheld
+	for _, prefix := range slices.SortedFunc(maps.Keys(g.refusals), netip.Prefix.Compare) {
+		refused.add(g.refusals[prefix])
 	}
-	if g.good.Len() <= most {
-		return g.good, k
+	if g.valid.Len() <= most {
+		return g.valid, refused
 	}
-	all := slices.Collect(g.good.All())
+	all := slices.Collect(g.valid.All())
 	for _, ad := range all[most:] {
-		k.add(Refusal{ad.Prefix, TooManyPrefixes, fmt.Sprintf("of %d prefixes a session says at most %d", len(all), most)})
+		refused.add(Refusal{ad.Prefix, TooManyPrefixes, fmt.Sprintf("of %d prefixes a session says at most %d", len(all), most)})
 	}
-	return sorted.Of(all[:most]...), k
+	return sorted.Of(all[:most]...), refused
 }
 
-func admit(s inventory.Session, ad advertise.Advertisement, b bounds) (Reason, error) {
-	p := ad.Prefix
+// check returns the reason for which an advertisement is withheld; nil: it may be announced.
+func (b bounds) check(session inventory.Session, ad advertise.Advertisement) (Reason, error) {
+	prefix := ad.Prefix
 	switch {
-	case !p.IsValid() || p != p.Masked() || p.Addr().Is4In6():
+	case !prefix.IsValid() || prefix != prefix.Masked() || prefix.Addr().Is4In6():
 		return PrefixInvalid, errors.New("it is not a prefix in its canonical form")
-	case p.Bits() == 0:
+	case prefix.Bits() == 0:
 		return PrefixInvalid, errors.New("it is a default route")
-	case !p.Addr().IsGlobalUnicast():
+	case !prefix.Addr().IsGlobalUnicast():
 		return PrefixInvalid, errors.New("it is not unicast")
-	case !s.Families.Has(p):
+	case !session.Families.Has(prefix):
 		return lb.SessionLacksFamily, errors.New("the session does not carry its family")
 	}
-	for _, end := range b.ends {
-		if p.Contains(end) {
-			return CoversSessionEnd, fmt.Errorf("it covers %v, an address of a session's end", end)
-		}
+	if end := slices.IndexFunc(b.ends, prefix.Contains); end >= 0 {
+		return CoversSessionEnd, fmt.Errorf("it covers %v, an address of a session's end", b.ends[end])
 	}
-	if b.within != nil && !slices.ContainsFunc(b.within, func(w netip.Prefix) bool { return inventory.Covers(w, p) }) {
+	if b.within != nil && !slices.ContainsFunc(b.within, func(w netip.Prefix) bool { return inventory.Covers(w, prefix) }) {
 		return OutsidePoolsAndPods, errors.New("it lies outside every pool and pod CIDR")
 	}
-	if _, err := nextHop(s, ad); err != nil {
+	if _, err := nextHop(session, ad); err != nil {
 		return NextHopUnusable, err
 	}
 	return "", nil
 }
 
-// nextHop is the next hop that a route is announced with: unspecified means the session's own source
-// address, which GoBGP fills in. Routes of the family that the session does not
-// run over need an address of the machine (RFC 4760, section 3), except for IPv4
-// over IPv6, where the IPv6 address will do (RFC 8950).
-func nextHop(s inventory.Session, ad advertise.Advertisement) (netip.Addr, error) {
+// nextHop returns the next hop of a route; unspecified: the session's own source address, which GoBGP fills in.
+// Routes of the family that the session does not run over need an address of the machine (RFC 4760,
+// section 3), except for IPv4 over IPv6, where the IPv6 address will do (RFC 8950).
+func nextHop(session inventory.Session, ad advertise.Advertisement) (netip.Addr, error) {
 	v4 := ad.Prefix.Addr().Is4()
 	if ad.NextHop.IsValid() {
 		if v4 != ad.NextHop.Is4() {
@@ -190,17 +188,17 @@ func nextHop(s inventory.Session, ad advertise.Advertisement) (netip.Addr, error
 		}
 		return ad.NextHop, nil
 	}
-	switch over4 := s.RouterAddr.Is4(); {
+	switch over4 := session.RouterAddr.Is4(); {
 	case v4 && over4:
 		return netip.IPv4Unspecified(), nil
 	case !v4 && !over4:
 		return netip.IPv6Unspecified(), nil
-	case v4 && s.NextHop4.IsValid():
-		return s.NextHop4, nil
+	case v4 && session.NextHop4.IsValid():
+		return session.NextHop4, nil
 	case v4:
 		return netip.IPv6Unspecified(), nil
-	case s.NextHop6.IsValid():
-		return s.NextHop6, nil
+	case session.NextHop6.IsValid():
+		return session.NextHop6, nil
 	}
 	return netip.Addr{}, errors.New("the machine has no IPv6 address to be its next hop")
 }

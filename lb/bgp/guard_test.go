@@ -79,7 +79,7 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			good, kept := new(guard).admit(announcing(tt.session, advertise.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
+			good, kept := new(guard).filter(announcing(tt.session, advertise.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
 			err := kept.err()
 			if leaves := good.Len() == 1; leaves != (tt.want == "") {
 				t.Fatalf("leaves: %v, error: %v", leaves, err)
@@ -96,7 +96,7 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 
 func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
 	c := announcing(sessionTo("10.10.1.1"), advertisement("203.0.113.11/32"), advertisement("127.0.0.1/32"), advertisement("203.0.113.9/32"))
-	good, kept := new(guard).admit(c, bounds{})
+	good, kept := new(guard).filter(c, bounds{})
 	err := kept.err()
 	if !good.Equal(sorted.Of(advertisement("203.0.113.9/32"), advertisement("203.0.113.11/32"))) {
 		t.Errorf("got %v", good)
@@ -123,13 +123,13 @@ func TestTheGuardSaysTheSameOfAChangeAsOfTheWhole(t *testing.T) {
 			c.Session = rapid.SampledFrom([]inventory.Session{c.Session, sessionTo("10.10.1.1"), only4}).Draw(t, "session")
 			b := rapid.SampledFrom([]bounds{{}, {within: []netip.Prefix{}}, {within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/27")}}}).Draw(t, "bounds")
 			c.Advertisements = c.Advertisements.Edit(rapid.SliceOfN(one, 0, 3).Draw(t, "gone"), rapid.SliceOfN(one, 0, 3).Draw(t, "put"))
-			got, kept := g.admit(c, b)
-			want, wantKept := new(guard).admit(c, b)
+			got, kept := g.filter(c, b)
+			want, wantKept := new(guard).filter(c, b)
 			if !got.Equal(want) || fmt.Sprint(kept) != fmt.Sprint(wantKept) {
 				t.Fatalf("got %v, %v, want %v, %v", got, kept, want, wantKept)
 			}
 			for ad := range got.All() {
-				if _, err := admit(c.Session, ad, b); err != nil {
+				if _, err := b.check(c.Session, ad); err != nil {
 					t.Fatalf("%v leaves: %v", ad, err)
 				}
 			}
@@ -145,11 +145,11 @@ func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
 		a = a.Next()
 	}
 	c := announcing(sessionTo("10.10.1.1"), ads...)
-	good, kept := new(guard).admit(c, bounds{})
+	good, kept := new(guard).filter(c, bounds{})
 	if good.Len() != maxAdvertisements || !errors.Is(kept.err(), ErrRefused) || kept.count != 7 || kept.first[0].Reason != TooManyPrefixes {
 		t.Errorf("%d go through, kept back: %+v", good.Len(), kept)
 	}
-	good, kept = new(guard).admit(c, bounds{within: []netip.Prefix{}})
+	good, kept = new(guard).filter(c, bounds{within: []netip.Prefix{}})
 	if good.Len() != 0 || kept.count != len(ads) || len(kept.first) != refusalsShown {
 		t.Errorf("with nothing allowed %d go through, %d are kept back, %d shown", good.Len(), kept.count, len(kept.first))
 	}
@@ -213,16 +213,16 @@ func TestWhatWasLetThroughIsLookedAtAgainUnderOtherTerms(t *testing.T) {
 	narrow := bounds{within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}}
 	c := announcing(sessionTo("10.10.1.1"), advertisement("203.0.113.9/32"), advertisement("203.0.113.99/32"))
 	for range 2 {
-		if good, kept := g.admit(c, wide); good.Len() != 2 || kept.count > 0 {
+		if good, kept := g.filter(c, wide); good.Len() != 2 || kept.count > 0 {
 			t.Fatal(good, kept)
 		}
 	}
-	if good, kept := g.admit(c, narrow); good.Len() != 1 || kept.count != 1 {
+	if good, kept := g.filter(c, narrow); good.Len() != 1 || kept.count != 1 {
 		t.Errorf("in narrower bounds %v go through, kept back: %v", good, kept)
 	}
 	c.Session.RouterAddr = netip.MustParseAddr("2001:db8::1") // which carries no IPv4 without a next hop of its own
 	c.Session.Families = inventory.Families{IPv6: true}
-	if good, kept := g.admit(c, wide); good.Len() != 0 || kept.count != 2 {
+	if good, kept := g.filter(c, wide); good.Len() != 0 || kept.count != 2 {
 		t.Errorf("over a session of IPv6 %v go through, kept back: %v", good, kept)
 	}
 }

@@ -27,18 +27,18 @@ func peerOf(b *server.BgpServer) reflect.Value {
 	return peers.MapIndex(peers.MapKeys()[0])
 }
 
-// fieldOf finds a field of what a pointer or an interface leads to, and so on; the zero Value: it is not there.
-func fieldOf(v reflect.Value, names ...string) reflect.Value {
+// fieldOf finds a field through pointers, interfaces and fields; the zero Value: it is not there.
+func fieldOf(value reflect.Value, names ...string) reflect.Value {
 	for _, name := range names {
-		for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
-			v = v.Elem()
+		for value.Kind() == reflect.Pointer || value.Kind() == reflect.Interface {
+			value = value.Elem()
 		}
-		if v.Kind() != reflect.Struct {
+		if value.Kind() != reflect.Struct {
 			return reflect.Value{}
 		}
-		v = v.FieldByName(name)
+		value = value.FieldByName(name)
 	}
-	return v
+	return value
 }
 
 // queueOf finds the queue of a peer; nil: it is not where it was.
@@ -50,7 +50,7 @@ func queueOf(peer reflect.Value) *channels.InfiniteChannel {
 	return (*channels.InfiniteChannel)(v.UnsafePointer())
 }
 
-// empty takes out of a queue that was closed what is left in it.
+// empty drains a queue that was closed.
 func empty(q *channels.InfiniteChannel) {
 	if q == nil {
 		return

@@ -7,14 +7,14 @@ import "testing"
 func TestTheQueueOfAPeerIsFound(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
-		if x.in.queue == nil {
+		if x.server.queue == nil {
 			t.Fatal("what is left of a lost session cannot be taken out of GoBGP's queue")
 		}
-		queue := x.in.queue
+		queue := x.server.queue
 		for i := range 1000 {
 			queue.In() <- i
 		}
-		x.closeServer(t.Context(), quietly)
+		x.closeServer(t.Context(), withoutNotification)
 		if left, open := <-queue.Out(); open {
 			t.Errorf("%v is left in the queue", left)
 		}

@@ -10,9 +10,9 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// openErrors say of each error in an OPEN what a router means by it (RFC 4271, section 6.2; RFC 5492, section 5; RFC 9234,
-// section 4.2), and what to do. Those that have been withdrawn, and those of other times, are told by their numbers alone.
-var openErrors = map[uint8]func(t terms) string{
+// openErrors explains each error in an OPEN, by its subcode (RFC 4271, section 6.2; RFC 5492, section 5; RFC 9234, section 4.2),
+// with its remedy. Withdrawn and later ones are reported by their numbers alone.
+var openErrors = map[uint8]func(terms) string{
 	0: func(terms) string {
 		return "it does not take something in this machine's OPEN, and its log may say what"
 	},
@@ -35,36 +35,36 @@ var openErrors = map[uint8]func(t terms) string{
 		return fmt.Sprintf("it does not take the hold time of %v: it may have a least one, which holdTime of the inventory is to reach", t.Session.HoldTime)
 	},
 	gobgp.BGP_ERROR_SUB_UNSUPPORTED_CAPABILITY: func(t terms) string {
-		return "it insists on a capability that this machine does not offer, or refuses one that it does; this machine offers " + named(offered(t))
+		return "it insists on a capability that this machine does not offer, or refuses one that it does; this machine offers " + capabilityNames(offered(t))
 	},
 	subRoleMismatch: func(terms) string {
 		return "it insists on a role (RFC 9234), which this machine does not offer: have it be without strict mode towards this neighbour"
 	},
 }
 
-// Errors that GoBGP has no names for.
+// Subcodes that GoBGP has no names for.
 const (
 	subAuthenticationFailure = 5  // of RFC 1771
 	subRoleMismatch          = 11 // RFC 9234
 )
 
-// refusedByRouter explains an error of the router's in this machine's OPEN.
+// refusedByRouter explains a NOTIFICATION of the router's about this machine's OPEN.
 func refusedByRouter(n notification, t terms) string {
-	meant, known := openErrors[n.subcode]
+	explain, known := openErrors[n.subcode]
 	if !known {
 		return ""
 	}
-	if named := n.named(); named != "" {
-		return ": " + meant(t) + "; the router names " + named
+	if names := n.capabilities(); names != "" {
+		return ": " + explain(t) + "; the router names " + names
 	}
-	return ": " + meant(t)
+	return ": " + explain(t)
 }
 
 // extended marks an OPEN whose optional parameters have lengths of two octets: it is the type of what seems to be the first of
 // them. The octet before it, which was their length, is to be 255, and says nothing (RFC 9072, section 2).
 const extended = 255
 
-// refusedInOpen is what GoBGP refuses in a router's OPEN, or this machine does; empty: nothing. body is the OPEN without its
+// refusedInOpen explains why GoBGP or this machine refuses a router's OPEN; empty: neither does. body is the OPEN without its
 // header.
 func refusedInOpen(body []byte, t terms) string {
 	const fixed = 10 // octets of it (RFC 4271, section 4.2)
@@ -95,13 +95,4 @@ func refusedInOpen(body []byte, t terms) string {
 		return "the router says that it is in AS 0, which nobody is (RFC 7607)"
 	}
 	return ""
-}
-
-// refuse leaves a session down for what the router says of itself. Before the next attempt a probe, which announces nothing, looks
-// whether it still says so.
-func (s *session) refuse(detail string) {
-	s.looksFirst = true
-	s.limits++
-	s.down(OpenRefused, detail)
-	s.pause(min(limitPause<<min(s.limits-1, 10), limitPauseMax))
 }

@@ -55,7 +55,7 @@ func init() {
 		}
 	}
 	for _, code := range []gobgp.BGPCapabilityCode{gobgp.BGP_CAP_GRACEFUL_RESTART, gobgp.BGP_CAP_EXTENDED_NEXTHOP} {
-		rogues["a close at "+capabilityNames[code]] = func(c net.Conn, _ *rand.Rand) { closeAt(c, code) }
+		rogues["a close at "+namesOfCapabilities[code]] = func(c net.Conn, _ *rand.Rand) { closeAt(c, code) }
 	}
 	for _, subcode := range []uint8{3, 6, 7} {
 		rogues[fmt.Sprint("a refusal: ", subcode)] = func(c net.Conn, _ *rand.Rand) {
@@ -90,7 +90,7 @@ func TestARouterThatHangsUpAtACapabilityIsTold(t *testing.T) {
 	for _, code := range []gobgp.BGPCapabilityCode{gobgp.BGP_CAP_GRACEFUL_RESTART, gobgp.BGP_CAP_EXTENDED_NEXTHOP} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
-			saysOf(t, "a close at "+capabilityNames[code], netip.Addr{}, ClosedByRouter, "not take its OPEN")
+			saysOf(t, "a close at "+namesOfCapabilities[code], netip.Addr{}, ClosedByRouter, "not take its OPEN")
 		})
 	}
 }
@@ -168,7 +168,7 @@ func TestARouterWithoutAHoldTimeIsTakenWithBFD(t *testing.T) {
 			must(t, s.Set(t.Context(), c))
 			isUp(t, s, 10*time.Second)
 			r.count(5*time.Second, 1)
-			never(t, bfdDue+2*time.Second, "the session was lost", func() (bool, string) {
+			never(t, bfdTimeout+2*time.Second, "the session was lost", func() (bool, string) {
 				st := s.State(t.Context())[0]
 				return !st.Up || st.HoldTime != 0, fmt.Sprint(st)
 			})

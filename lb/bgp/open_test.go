@@ -30,22 +30,22 @@ func TestEveryErrorInAnOPENIsNamed(t *testing.T) {
 		0: "its log may say what", 1: "version 4", 2: "65010", 3: "10.0.0.7", 4: "RFC 5492", 5: "RFC 2385", 6: "9s", 7: "IPv4", 8: "subcode 8", 9: "subcode 9", 10: "subcode 10", 11: "RFC 9234", 12: "subcode 12", 255: "subcode 255",
 	} {
 		n := notification{code: 2, subcode: subcode}
-		for what, noted := range map[string]noted{"the router's": {received: &n}, "this machine's": {sent: &n}} {
-			c, detail, _ := causeOfAttempt(noted, testTerms())
-			if c == Connecting || c == MalformedMessage || detail == "" {
-				t.Errorf("%s of subcode %d: %s: %s", what, subcode, c, detail)
+		for what, seen := range map[string]evidence{"the router's": {received: &n}, "this machine's": {sent: &n}} {
+			got, _ := causeOfAttempt(seen, testTerms())
+			if got.cause == Connecting || got.cause == MalformedMessage || got.detail == "" {
+				t.Errorf("%s of subcode %d: %v", what, subcode, got)
 			}
-			if noted.received != nil && !strings.Contains(detail, want) {
-				t.Errorf("%s of subcode %d does not say %q: %s", what, subcode, want, detail)
+			if seen.received != nil && !strings.Contains(got.detail, want) {
+				t.Errorf("%s of subcode %d does not name %q: %v", what, subcode, want, got)
 			}
-			if _, lost := causeOfLoss(noted, testTerms()); lost == "" {
+			if loss := causeOfLoss(seen, testTerms()); loss.detail == "" {
 				t.Errorf("%s of subcode %d: nothing is said where the session was up", what, subcode)
 			}
 		}
 	}
 	for subcode := range uint8(4) { // errors in the header: a length, of RFC 9072 as well
-		if c, detail, _ := causeOfAttempt(noted{sent: &notification{code: 1, subcode: subcode}}, testTerms()); c == Connecting || detail == "" {
-			t.Errorf("a header error %d: %s: %s", subcode, c, detail)
+		if got, _ := causeOfAttempt(evidence{sent: &notification{code: 1, subcode: subcode}}, testTerms()); got.cause == Connecting || got.detail == "" {
+			t.Errorf("a header error %d: %v", subcode, got)
 		}
 	}
 }

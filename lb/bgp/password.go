@@ -3,7 +3,7 @@ package bgp
 import "log/slog"
 
 // Password is the secret of a session (RFC 2385), of 1 to 80 bytes; empty: none.
-// However it is printed, it does not show.
+// It prints as "[redacted]".
 type Password string
 
 const redacted = "[redacted]"
@@ -24,5 +24,5 @@ func (p Password) LogValue() slog.Value { return slog.StringValue(p.String()) }
 // MarshalText keeps the password out of JSON, YAML and the like.
 func (p Password) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// reveal is the one way to the password itself: for a socket.
+// reveal returns the password itself, for a socket.
 func (p Password) reveal() string { return string(p) }

@@ -1,6 +1,8 @@
 package bgp
 
 import (
+	"slices"
+
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 
@@ -10,32 +12,29 @@ import (
 
 const asTrans = 23456 // RFC 6793, section 9
 
-// path writes an advertisement the way GoBGP wants it. What it writes depends on
-// its arguments alone.
-func path(s inventory.Session, ad advertise.Advertisement) (*apiutil.Path, error) {
+// path returns an advertisement as a path of GoBGP's. The result depends on
+// the arguments alone.
+func path(session inventory.Session, ad advertise.Advertisement) (*apiutil.Path, error) {
 	nlri, err := gobgp.NewIPAddrPrefix(ad.Prefix)
 	if err != nil {
 		return nil, err
 	}
-	hop, err := nextHop(s, ad)
+	hop, err := nextHop(session, ad)
 	if err != nil {
 		return nil, err
 	}
-	p := &apiutil.Path{Family: family(ad), Nlri: nlri, Attrs: attributes(s, ad)}
-	if p.Family == gobgp.RF_IPv4_UC && hop.Is4() {
-		attr, err := gobgp.NewPathAttributeNextHop(hop)
-		if err != nil {
-			return nil, err
-		}
-		p.Attrs = append(p.Attrs, attr)
-		return p, nil
+	result := &apiutil.Path{Family: family(ad), Nlri: nlri, Attrs: attributes(session, ad)}
+	var attr gobgp.PathAttributeInterface
+	if result.Family == gobgp.RF_IPv4_UC && hop.Is4() {
+		attr, err = gobgp.NewPathAttributeNextHop(hop)
+	} else {
+		attr, err = gobgp.NewPathAttributeMpReachNLRI(result.Family, []gobgp.PathNLRI{{NLRI: nlri}}, hop)
 	}
-	attr, err := gobgp.NewPathAttributeMpReachNLRI(p.Family, []gobgp.PathNLRI{{NLRI: nlri}}, hop)
 	if err != nil {
 		return nil, err
 	}
-	p.Attrs = append(p.Attrs, attr)
-	return p, nil
+	result.Attrs = append(result.Attrs, attr)
+	return result, nil
 }
 
 func family(ad advertise.Advertisement) gobgp.Family {
@@ -45,14 +44,14 @@ func family(ad advertise.Advertisement) gobgp.Family {
 	return gobgp.RF_IPv6_UC
 }
 
-func attributes(s inventory.Session, ad advertise.Advertisement) []gobgp.PathAttributeInterface {
+func attributes(session inventory.Session, ad advertise.Advertisement) []gobgp.PathAttributeInterface {
 	attrs := []gobgp.PathAttributeInterface{gobgp.NewPathAttributeOrigin(gobgp.BGP_ORIGIN_ATTR_TYPE_IGP)}
-	if s.IBGP() {
+	if session.IBGP() {
 		if ad.LocalPref != 0 {
 			attrs = append(attrs, gobgp.NewPathAttributeLocalPref(ad.LocalPref))
 		}
 	} else if ad.Prepend > 0 {
-		attrs = append(attrs, prepended(uint32(s.LocalASN), ad.Prepend))
+		attrs = append(attrs, prepended(uint32(session.LocalASN), ad.Prepend))
 	}
 	standard, large := split(ad.Communities)
 	if len(standard) > 0 {
@@ -62,32 +61,32 @@ func attributes(s inventory.Session, ad advertise.Advertisement) []gobgp.PathAtt
 		attrs = append(attrs, gobgp.NewPathAttributeLargeCommunities(large))
 	}
 	if ad.Bandwidth > 0 {
-		attrs = append(attrs, gobgp.NewPathAttributeExtendedCommunities(bandwidth(s, ad)))
+		attrs = append(attrs, gobgp.NewPathAttributeExtendedCommunities(bandwidth(session, ad)))
 	}
 	return attrs
 }
 
 func prepended(asn uint32, times uint8) *gobgp.PathAttributeAsPath {
-	as := make([]uint32, times)
-	for i := range as {
-		as[i] = asn
-	}
 	return gobgp.NewPathAttributeAsPath([]gobgp.AsPathParamInterface{
-		gobgp.NewAs4PathParam(gobgp.BGP_ASPATH_ATTR_TYPE_SEQ, as),
+		gobgp.NewAs4PathParam(gobgp.BGP_ASPATH_ATTR_TYPE_SEQ, slices.Repeat([]uint32{asn}, int(times))),
 	})
 }
 
-// bandwidth is the link bandwidth community (draft-ietf-idr-link-bandwidth), which
-// has room for two octets of the ASN.
+// bandwidth returns the link bandwidth community (draft-ietf-idr-link-bandwidth), which
+// has two octets for the ASN.
 func bandwidth(s inventory.Session, ad advertise.Advertisement) []gobgp.ExtendedCommunityInterface {
-	asn := uint16(asTrans)
-	if s.LocalASN <= 0xffff {
-		asn = uint16(s.LocalASN)
-	}
-	return []gobgp.ExtendedCommunityInterface{gobgp.NewLinkBandwidthExtended(asn, float32(ad.Bandwidth))}
+	return []gobgp.ExtendedCommunityInterface{gobgp.NewLinkBandwidthExtended(twoOctets(s.LocalASN), float32(ad.Bandwidth))}
 }
 
-// split separates the two kinds of communities, each in its canonical order.
+// twoOctets returns an AS number for a field of two octets (RFC 6793).
+func twoOctets(asn inventory.ASN) uint16 {
+	if asn > 0xffff {
+		return asTrans
+	}
+	return uint16(asn)
+}
+
+// split separates standard and large communities, each in canonical order.
 func split(cs inventory.Communities) (standard []uint32, large []*gobgp.LargeCommunity) {
 	for c := range cs.All() {
 		if c.Large {

@@ -15,35 +15,35 @@ const (
 	// deferral bounds how long a restarted process waits for a router's End-of-RIB
 	// before it sends its own routes, in seconds (RFC 4724, section 4.1).
 	deferral = 1
-	// maxReceived is how many prefixes a family may hold before the session is
-	// closed: what a router sends is rejected, but it is kept in memory.
+	// maxReceived bounds the prefixes of a family before the session is
+	// closed: a router's routes are rejected, but GoBGP keeps them in memory.
 	maxReceived = 10_000
 )
 
-// peer writes the terms of a session the way GoBGP wants them. Restarting sets the
-// bits that tell a router in graceful restart to keep what it has.
+// peer returns the terms of a session as a peer of GoBGP's. Restarting sets the
+// bits by which a router in graceful restart keeps the routes that it has.
 func (t terms) peer(restarting bool) *api.Peer {
-	s := t.Session
-	hold := seconds(s.HoldTime)
-	p := &api.Peer{
+	session := t.Session
+	hold := seconds(session.HoldTime)
+	peer := &api.Peer{
 		Conf: &api.PeerConf{
-			NeighborAddress: s.RouterAddr.String(),
-			LocalAsn:        uint32(s.LocalASN),
-			PeerAsn:         uint32(s.RouterASN),
+			NeighborAddress: session.RouterAddr.String(),
+			LocalAsn:        uint32(session.LocalASN),
+			PeerAsn:         uint32(session.RouterASN),
 			AuthPassword:    t.Password.reveal(),
-			Description:     s.Router,
+			Description:     session.Router,
 		},
 		Timers: &api.Timers{Config: &api.TimersConfig{
 			ConnectRetry: connectRetry, HoldTime: hold, KeepaliveInterval: max(hold/3, 1),
 		}},
-		Transport:   &api.Transport{RemotePort: uint32(s.Port)},
-		TtlSecurity: &api.TtlSecurity{Enabled: s.TTLSecurity, TtlMin: minTTL(s)},
+		Transport:   &api.Transport{RemotePort: uint32(session.Port)},
+		TtlSecurity: &api.TtlSecurity{Enabled: session.TTLSecurity, TtlMin: minTTL(session)},
 		EbgpMultihop: &api.EbgpMultihop{
-			Enabled: s.Multihop > 0 && !s.TTLSecurity, MultihopTtl: uint32(s.Multihop),
+			Enabled: session.Multihop > 0 && !session.TTLSecurity, MultihopTtl: uint32(session.Multihop),
 		},
 		GracefulRestart: &api.GracefulRestart{
-			Enabled:         s.RestartTime > 0,
-			RestartTime:     uint32(seconds(s.RestartTime)),
+			Enabled:         session.RestartTime > 0,
+			RestartTime:     uint32(seconds(session.RestartTime)),
 			DeferralTime:    deferral,
 			LocalRestarting: restarting,
 			// With RFC 8538 on, a router would keep the routes of a dead machine for the
@@ -51,20 +51,20 @@ func (t terms) peer(restarting bool) *api.Peer {
 			NotificationEnabled: false,
 		},
 	}
-	if s.Local.IsValid() {
-		p.Transport.LocalAddress = s.Local.String()
+	if session.Local.IsValid() {
+		peer.Transport.LocalAddress = session.Local.String()
 	}
-	for _, f := range families(s) {
-		p.AfiSafis = append(p.AfiSafis, &api.AfiSafi{
+	for _, f := range families(session) {
+		peer.AfiSafis = append(peer.AfiSafis, &api.AfiSafi{
 			Config:            &api.AfiSafiConfig{Family: f, Enabled: true},
-			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: s.RestartTime > 0}},
+			MpGracefulRestart: &api.MpGracefulRestart{Config: &api.MpGracefulRestartConfig{Enabled: session.RestartTime > 0}},
 			PrefixLimits:      &api.PrefixLimit{Family: f, MaxPrefixes: maxReceived, ShutdownThresholdPct: 75},
 		})
 	}
-	return p
+	return peer
 }
 
-// minTTL is the least TTL that is taken from a router (RFC 5082): 255 of a direct
+// minTTL returns the least TTL that is accepted from a router (RFC 5082): 255 of a direct
 // neighbour, one less for every further hop.
 func minTTL(s inventory.Session) uint32 {
 	switch {
@@ -87,11 +87,11 @@ func families(s inventory.Session) []*api.Family {
 	return fs
 }
 
-// seconds rounds up: no timer may be shorter than it was asked for.
+// seconds rounds up: no timer may be shorter than the inventory has it.
 func seconds(d time.Duration) uint64 { return uint64((d + time.Second - 1) / time.Second) }
 
-// policies reject what a router says, except the default routes where they are to
-// be learned, and let out nothing but our own routes.
+// policies reject a router's routes, except default routes where the terms have them
+// learned, and export nothing but our own routes.
 func policies(learn inventory.Learn) *api.SetPoliciesRequest {
 	ours := &api.Statement{
 		Name:       "ours",
@@ -120,13 +120,13 @@ func policies(learn inventory.Learn) *api.SetPoliciesRequest {
 	}
 }
 
-// Names of the policies for all that comes in and all that goes out.
+// Names of the import and the export policy.
 const (
 	policyIn  = "in"
 	policyOut = "out"
 )
 
-// assign puts a policy into force. What it does not accept is rejected.
+// assign applies a policy. A route that it does not accept is rejected.
 func assign(policy string, d api.PolicyDirection) *api.SetPolicyAssignmentRequest {
 	return &api.SetPolicyAssignmentRequest{Assignment: &api.PolicyAssignment{
 		Name: "global", Direction: d, Policies: []*api.Policy{{Name: policy}},

@@ -65,7 +65,7 @@ func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
 		for o := termsRefused; o <= diagnosisEnded; o++ {
 			s := session{phase: p}
 			want, leads := transitions[p][o]
-			if s.move(o) != leads || leads && s.phase != want || !leads && s.phase != p {
+			if s.phase.move(o) != leads || leads && s.phase != want || !leads && s.phase != p {
 				t.Errorf("occurrence %d takes %s to %s", o, p, s.phase)
 			}
 		}
@@ -77,53 +77,59 @@ func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
 
 // acts are all that can happen to a session. What a server reports is made up.
 var acts = map[string]func(*testing.T, *session, terms){
-	"it is set as it was":  func(t *testing.T, s *session, good terms) { _ = s.set(t.Context(), s.terms, s.want) },
-	"it is set good terms": func(t *testing.T, s *session, good terms) { _ = s.set(t.Context(), good, s.want) },
+	"it is set as it was":  func(t *testing.T, s *session, good terms) { _ = s.set(t.Context(), s.terms, s.out.desired) },
+	"it is set good terms": func(t *testing.T, s *session, good terms) { _ = s.set(t.Context(), good, s.out.desired) },
 	"it is set other good ones": func(t *testing.T, s *session, good terms) {
 		good.Session.HoldTime *= 2
-		_ = s.set(t.Context(), good, s.want)
+		_ = s.set(t.Context(), good, s.out.desired)
 	},
 	"it is set bad terms": func(t *testing.T, s *session, good terms) {
 		good.Session.HoldTime = 0
-		_ = s.set(t.Context(), good, s.want)
+		_ = s.set(t.Context(), good, s.out.desired)
 	},
 	"the router sends an OPEN": func(_ *testing.T, s *session, _ terms) {
-		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_OPENCONFIRM})
+		s.onEvent(event{from: s.server, state: gobgp.BGP_FSM_OPENCONFIRM})
 	},
 	"GoBGP has a session": func(_ *testing.T, s *session, _ terms) {
-		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED})
+		s.onEvent(event{from: s.server, state: gobgp.BGP_FSM_ESTABLISHED})
 	},
 	"the router has no hold time": func(_ *testing.T, s *session, _ terms) {
-		s.onPeerState(event{from: s.in, noHold: true})
+		s.onEvent(event{from: s.server, noHoldTime: true})
 	},
 	"the router has no hold time, and BFD is on": func(_ *testing.T, s *session, _ terms) {
 		if s.phase == connecting {
 			s.terms.Session.BFD = inventory.BFDProfile{Name: "calm", Interval: time.Second, Multiplier: 4}
 		}
-		s.onPeerState(event{from: s.in, noHold: true})
+		s.onEvent(event{from: s.server, noHoldTime: true})
 	},
-	"a diagnosis finds that it is refused": func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses, OpenRefused, noHoldTime) },
+	"a diagnosis finds that it is refused": func(_ *testing.T, s *session, _ terms) {
+		s.onDiagnosis(s.diagnoser.serial, diagnosis{OpenRefused, noHoldTime})
+	},
 	"an old server has a session": func(_ *testing.T, s *session, _ terms) {
-		s.onPeerState(event{from: &instance{}, state: gobgp.BGP_FSM_ESTABLISHED})
+		s.onEvent(event{from: &instance{}, state: gobgp.BGP_FSM_ESTABLISHED})
 	},
-	"GoBGP has none": func(_ *testing.T, s *session, _ terms) { s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_IDLE}) },
+	"GoBGP has none": func(_ *testing.T, s *session, _ terms) { s.onEvent(event{from: s.server, state: gobgp.BGP_FSM_IDLE}) },
 	"the router falls silent": func(_ *testing.T, s *session, _ terms) {
-		if s.in != nil {
-			s.notes.holdExpired = true
+		if s.server != nil {
+			s.diagnoser.log.seen.holdExpired = true
 		}
-		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_IDLE})
+		s.onEvent(event{from: s.server, state: gobgp.BGP_FSM_IDLE})
 	},
 	"the router sends too much": func(_ *testing.T, s *session, _ terms) {
-		s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_ESTABLISHED, admin: api.PeerState_ADMIN_STATE_PFX_CT})
+		s.onEvent(event{from: s.server, state: gobgp.BGP_FSM_ESTABLISHED, admin: api.PeerState_ADMIN_STATE_PFX_CT})
 	},
 	"another program has the session": func(_ *testing.T, s *session, _ terms) {
-		s.onPeerState(event{from: s.in, other: &connection{}})
+		s.onEvent(event{from: s.server, other: &connection{}})
 	},
 	"the router has another session": func(_ *testing.T, s *session, _ terms) { refuseCollision(s) },
 	"time passes":                    func(_ *testing.T, s *session, _ terms) { s.onTimer() },
-	"a diagnosis ends":               func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses, Refused, "nobody listens") },
-	"an old diagnosis ends":          func(_ *testing.T, s *session, _ terms) { s.onDiagnosis(s.diagnoses-1, ASNMismatch, "long ago") },
-	"a snapshot is asked for":        func(t *testing.T, s *session, _ terms) { s.report(t.Context()) },
+	"a diagnosis ends": func(_ *testing.T, s *session, _ terms) {
+		s.onDiagnosis(s.diagnoser.serial, diagnosis{Refused, "nobody listens"})
+	},
+	"an old diagnosis ends": func(_ *testing.T, s *session, _ terms) {
+		s.onDiagnosis(s.diagnoser.serial-1, diagnosis{ASNMismatch, "long ago"})
+	},
+	"a snapshot is asked for": func(t *testing.T, s *session, _ terms) { s.report(t.Context()) },
 }
 
 // TestASessionIsInOnePhaseWhateverHappens: what a session is doing follows from its phase alone.
@@ -174,28 +180,28 @@ func TestASessionIsInOnePhaseWhateverHappens(t *testing.T) {
 // contradiction is what of a session does not fit its phase.
 func (s *session) contradiction() string {
 	switch {
-	case (s.in != nil) != s.phase.hasServer():
-		return fmt.Sprintf("in %s a server runs: %v", s.phase, s.in != nil)
+	case (s.server != nil) != s.phase.hasServer():
+		return fmt.Sprintf("in %s a server runs: %v", s.phase, s.server != nil)
 	case s.state.Up != (s.phase == established):
 		return fmt.Sprintf("in %s it is up: %v", s.phase, s.state.Up)
 	case s.state.Up != (s.state.Cause == CauseNone):
 		return fmt.Sprintf("up: %v, and down for %q", s.state.Up, s.state.Cause)
 	case (s.terms.check() != nil) != (s.phase == refused):
 		return fmt.Sprintf("in %s its terms: %v", s.phase, s.terms.check())
-	case !s.heldUntil.IsZero() && s.phase != paused:
-		return fmt.Sprintf("in %s it is held until %v", s.phase, s.heldUntil)
-	case s.phase.hasServer() && s.have.Len()+s.untaken.count != s.want.Len():
-		return fmt.Sprintf("in %s the server has %d routes of %d, and %d are withheld", s.phase, s.have.Len(), s.want.Len(), s.untaken.count)
+	case !s.retry.heldUntil.IsZero() && s.phase != paused:
+		return fmt.Sprintf("in %s it is held until %v", s.phase, s.retry.heldUntil)
+	case s.phase.hasServer() && s.out.announced.Len()+s.out.unsupported.count != s.out.desired.Len():
+		return fmt.Sprintf("in %s the server has %d routes of %d, and %d are withheld", s.phase, s.out.announced.Len(), s.out.desired.Len(), s.out.unsupported.count)
 	}
 	return ""
 }
 
 // refuseCollision has the router refuse an attempt, since another speaker has the session.
 func refuseCollision(s *session) {
-	if s.in != nil {
-		s.notes.received = &notification{code: gobgp.BGP_ERROR_CEASE, subcode: gobgp.BGP_ERROR_SUB_CONNECTION_COLLISION_RESOLUTION}
+	if s.server != nil {
+		s.diagnoser.log.seen.received = &notification{code: gobgp.BGP_ERROR_CEASE, subcode: gobgp.BGP_ERROR_SUB_CONNECTION_COLLISION_RESOLUTION}
 	}
-	s.onPeerState(event{from: s.in, state: gobgp.BGP_FSM_IDLE})
+	s.onEvent(event{from: s.server, state: gobgp.BGP_FSM_IDLE})
 }
 
 func TestARouterWhoseSessionSomebodyElseHasIsAskedLaterEachTime(t *testing.T) {
@@ -203,7 +209,7 @@ func TestARouterWhoseSessionSomebodyElseHasIsAskedLaterEachTime(t *testing.T) {
 	onOwner(t, x, func() {
 		for i, want := range []time.Duration{0, 2, 4, 8, 16, 32, 60, 60} {
 			refuseCollision(x)
-			st, left := x.report(t.Context()), time.Until(x.heldUntil)
+			st, left := x.report(t.Context()), time.Until(x.retry.heldUntil)
 			if st.Cause != SessionTaken || !strings.Contains(st.Detail, "no other program's connection is seen here") {
 				t.Errorf("refused %d times: %v", i+1, st)
 			}
@@ -218,9 +224,9 @@ func TestARouterWhoseSessionSomebodyElseHasIsAskedLaterEachTime(t *testing.T) {
 			}
 			x.onTimer()
 		}
-		x.lastCollision = time.Now().Add(-takenForgotten)
+		x.retry.lastCollision = time.Now().Add(-collisionsKept)
 		if refuseCollision(x); x.phase != connecting {
-			t.Errorf("refused long after it is %s until %v", x.phase, x.heldUntil)
+			t.Errorf("refused long after it is %s until %v", x.phase, x.retry.heldUntil)
 		}
 	})
 }
@@ -229,10 +235,10 @@ func TestASessionThatAnotherProgramTakesIsLeftToItForLongerEachTime(t *testing.T
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
 		for i, want := range []time.Duration{8, 8, 8, 8, 16, 32, 60, 60} {
-			x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
-			x.closeServer(t.Context(), quietly)
+			x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
+			x.closeServer(t.Context(), withoutNotification)
 			x.onTaken(connection{local: netip.MustParseAddrPort("10.0.0.1:40000"), remote: netip.MustParseAddrPort("10.0.0.2:179"), user: 7})
-			st, left := x.report(t.Context()), time.Until(x.heldUntil)
+			st, left := x.report(t.Context()), time.Until(x.retry.heldUntil)
 			if x.phase != paused || left > want*time.Second || left < want*time.Second-time.Second {
 				t.Errorf("taken %d times it is %s for %v, want %vs", i+1, x.phase, left, int(want))
 			}
@@ -247,9 +253,9 @@ func TestASessionThatAnotherProgramTakesIsLeftToItForLongerEachTime(t *testing.T
 func TestASessionThatIsLostAgainAndAgainIsLeftDownLongerEachTime(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	comesAndGoes := func() {
-		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
-		x.notes.received = &notification{code: gobgp.BGP_ERROR_CEASE, subcode: gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET}
-		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
+		x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
+		x.diagnoser.log.seen.received = &notification{code: gobgp.BGP_ERROR_CEASE, subcode: gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET}
+		x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_IDLE})
 	}
 	onOwner(t, x, func() {
 		if comesAndGoes(); x.phase != connecting || x.state.Cause != RouterShutdown {
@@ -257,7 +263,7 @@ func TestASessionThatIsLostAgainAndAgainIsLeftDownLongerEachTime(t *testing.T) {
 		}
 		for i, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
 			comesAndGoes()
-			left := time.Until(x.heldUntil)
+			left := time.Until(x.retry.heldUntil)
 			if x.phase != paused || left > want*time.Second || left < want*time.Second-time.Second {
 				t.Errorf("after %d losses it is %s for %v, want %vs", i+2, x.phase, left, int(want))
 			}
@@ -265,14 +271,14 @@ func TestASessionThatIsLostAgainAndAgainIsLeftDownLongerEachTime(t *testing.T) {
 			if st.Cause != Flapping || !strings.Contains(st.Detail, string(RouterShutdown)) || st.Flaps != i+2 || st.HeldUntil.IsZero() || st.Losses != uint64(i+2) {
 				t.Errorf("after %d losses: %v, %d flaps, held until %v", i+2, st, st.Flaps, st.HeldUntil)
 			}
-			if err := x.set(t.Context(), x.terms, x.want); err != nil || x.phase != paused {
+			if err := x.set(t.Context(), x.terms, x.out.desired); err != nil || x.phase != paused {
 				t.Errorf("set as it was it is %s: %v", x.phase, err)
 			}
 			x.onTimer()
 		}
-		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
+		x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
 		x.onTimer() // it has been up for long
-		x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
+		x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_IDLE})
 		if x.phase != connecting || x.state.Cause == Flapping {
 			t.Errorf("after a long time up it is %s: %v", x.phase, x.state)
 		}
@@ -285,23 +291,23 @@ func TestASessionThatIsClosedWithoutAWordAgainIsLeftDownForLongEnough(t *testing
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
 		for _, graceful := range []bool{true, false} {
-			x.damping, x.terms.Session.RestartTime = bfd.Damping{}, 0
+			x.retry.losses, x.terms.Session.RestartTime = bfd.Damping{}, 0
 			all := []time.Duration{0, 2, 4, 8, 16, 32, 60}
 			if graceful {
 				x.terms.Session.RestartTime = time.Minute
 				all = []time.Duration{0, 8, 8, 8, 16, 32, 60}
 			}
 			for i, want := range all {
-				x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
-				x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
-				if left := max(time.Until(x.heldUntil), 0); left > want*time.Second || left < (want-1)*time.Second || x.loss.cause != ClosedByRouter {
-					t.Errorf("graceful restart %v, closed %d times it is left down for %v, want %vs: %v", graceful, i+1, left, int(want), x.loss)
+				x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
+				x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_IDLE})
+				if left := max(time.Until(x.retry.heldUntil), 0); left > want*time.Second || left < (want-1)*time.Second || x.diagnoser.loss.cause != ClosedByRouter {
+					t.Errorf("graceful restart %v, closed %d times it is left down for %v, want %vs: %v", graceful, i+1, left, int(want), x.diagnoser.loss)
 				}
 				if x.phase == paused {
 					x.onTimer()
 				}
 			}
-			x.closeServer(t.Context(), quietly)
+			x.closeServer(t.Context(), withoutNotification)
 			x.tryConnect()
 		}
 	})
@@ -312,14 +318,14 @@ func TestALossThatIsExplainedLaterIsStillOne(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
 		for n, want := range []Cause{PathDown, Flapping} {
-			x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_ESTABLISHED})
-			x.notes.received = &notification{code: gobgp.BGP_ERROR_CEASE}
-			x.onPeerState(event{from: x.in, state: gobgp.BGP_FSM_IDLE})
-			if x.loss.cause != RouterRefused {
-				t.Fatal(x.loss)
+			x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
+			x.diagnoser.log.seen.received = &notification{code: gobgp.BGP_ERROR_CEASE}
+			x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_IDLE})
+			if x.diagnoser.loss.cause != RouterRefused {
+				t.Fatal(x.diagnoser.loss)
 			}
-			x.explainLoss(verdict{PathDown, pathDetail})
-			if st := x.report(t.Context()); st.Cause != want || !strings.Contains(st.Detail, pathDetail) || st.Flaps != n+1 || st.Losses != uint64(n+1) {
+			x.replaceLoss(pathLoss)
+			if st := x.report(t.Context()); st.Cause != want || !strings.Contains(st.Detail, pathLoss.detail) || st.Flaps != n+1 || st.Losses != uint64(n+1) {
 				t.Errorf("after %d losses: %v, %d losses, %d flaps", n+1, st, st.Losses, st.Flaps)
 			}
 		}

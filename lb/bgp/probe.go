@@ -19,90 +19,88 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// reached is how far a probe got.
+// reached is the step that a probe got to.
 type reached int
 
 const (
 	nowhere   reached = iota
-	connected         // TCP stands
+	connected         // the TCP connection is established
 	opened            // the router sent its OPEN
-	answered          // the router took ours
+	answered          // the router accepted ours
 )
 
-// outcome is what became of a probe.
+// outcome is the result of a probe.
 type outcome struct {
 	reached
 	asn          uint32 // of the router, as its OPEN says; 0: no OPEN
-	refused      string // why this machine does not take that OPEN; empty: it does
+	refused      string // why this machine refuses that OPEN; empty: it does not
 	notification *notification
 	err          error
 }
 
-const settle = 300 * time.Millisecond
+// acceptTime is how long a router may take to set TTL security up after it accepted a connection. It
+// would accept an OPEN that arrives before.
+const acceptTime = 300 * time.Millisecond
 
-// probe goes through the first steps of a session and hangs up before it is one: no
-// KEEPALIVE of ours completes it, so the router learns nothing and keeps what it has.
-func probe(ctx context.Context, t terms, o socket, within time.Duration) outcome {
+// probe goes through the first steps of a session and closes the connection before it is established: no
+// KEEPALIVE of ours completes it, so the router keeps the routes that it has.
+func probe(ctx context.Context, t terms, with socket, within time.Duration) (got outcome) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	conn, err := o.dial(ctx, t)
+	conn, err := with.dial(ctx, t)
 	if err != nil {
 		return outcome{err: err}
 	}
 	defer conn.Close()
 	deadline, _ := ctx.Deadline()
-	r := outcome{reached: connected}
-	if r.err = conn.SetDeadline(deadline); r.err != nil {
-		return r
+	got.reached = connected
+	if got.err = conn.SetDeadline(deadline); got.err != nil {
+		return got
 	}
-	// A router sets TTL security up after it accepted a connection, and would take an
-	// OPEN that is there before.
-	time.Sleep(settle)
-	if _, r.err = conn.Write(open(t)); r.err != nil {
-		return r
+	time.Sleep(acceptTime)
+	_, got.err = conn.Write(open(t))
+	for got.reached < answered && got.notification == nil && got.err == nil {
+		got.next(conn, t)
 	}
-	for r.reached < answered && r.notification == nil && r.err == nil {
-		r.next(conn, t)
-	}
-	return r
+	return got
 }
 
-// isOf reports whether the router's OPEN says nothing else than that it is in an AS.
-func (r outcome) isOf(asn inventory.ASN) bool { return r.asn == 0 || r.asn == uint32(asn) }
+// isOf reports whether the router's OPEN, if there was one, has an AS number.
+func (o outcome) isOf(asn inventory.ASN) bool { return o.asn == 0 || o.asn == uint32(asn) }
 
-// next takes in one message of the router's.
-func (r *outcome) next(conn io.Reader, t terms) {
+// next reads one message of the router's.
+func (o *outcome) next(conn io.Reader, t terms) {
 	kind, body, err := message(conn)
 	switch {
 	case err != nil:
-		r.err = err
+		o.err = err
 	case kind == gobgp.BGP_MSG_OPEN:
-		r.reached, r.asn, r.refused = opened, asnOf(body), refusedInOpen(body, t)
+		o.reached, o.asn, o.refused = opened, asnOf(body), refusedInOpen(body, t)
 	case kind == gobgp.BGP_MSG_KEEPALIVE:
-		r.reached = answered
+		o.reached = answered
 	case kind == gobgp.BGP_MSG_NOTIFICATION && len(body) >= 2:
-		r.notification = &notification{code: body[0], subcode: body[1], data: string(body[2:])}
+		o.notification = &notification{code: body[0], subcode: body[1], data: string(body[2:])}
 	default:
-		r.err = fmt.Errorf("a message of type %d instead of an OPEN", kind)
+		o.err = fmt.Errorf("a message of type %d instead of an OPEN", kind)
 	}
 }
 
 // message reads one BGP message (RFC 4271, section 4.1).
-func message(r io.Reader) (kind uint8, body []byte, err error) {
+func message(from io.Reader) (kind uint8, body []byte, err error) {
 	var header [gobgp.BGP_HEADER_LENGTH]byte
-	if _, err := io.ReadFull(r, header[:]); err != nil {
+	if _, err := io.ReadFull(from, header[:]); err != nil {
 		return 0, nil, err
 	}
-	n := int(binary.BigEndian.Uint16(header[16:]))
-	if n < len(header) || n > gobgp.BGP_MAX_MESSAGE_LENGTH {
-		return 0, nil, fmt.Errorf("a message of %d bytes", n)
+	length := int(binary.BigEndian.Uint16(header[16:]))
+	if length < len(header) || length > gobgp.BGP_MAX_MESSAGE_LENGTH {
+		return 0, nil, fmt.Errorf("a message of %d bytes", length)
 	}
-	body = make([]byte, n-len(header))
-	_, err = io.ReadFull(r, body)
+	body = make([]byte, length-len(header))
+	_, err = io.ReadFull(from, body)
 	return header[18], body, err
 }
 
-// asnOf reads the router's ASN out of its OPEN: two octets of the fixed part, or four
+// asnOf reads the router's AS number in its OPEN: two octets of the fixed part, or four
 // of a capability (RFC 6793, section 3). 0: it is not an OPEN.
 func asnOf(body []byte) uint32 {
 	open := &gobgp.BGPOpen{}
@@ -124,14 +122,9 @@ func asnOf(body []byte) uint32 {
 	return asn
 }
 
-// open is the OPEN of a probe: the one that GoBGP sends, so that a router refuses both or neither.
+// open returns the OPEN of a probe: the one that GoBGP sends, so that a router refuses both or neither.
 func open(t terms) []byte {
-	s := t.Session
-	asn := uint16(asTrans)
-	if s.LocalASN <= 0xffff {
-		asn = uint16(s.LocalASN)
-	}
-	m, err := gobgp.NewBGPOpenMessage(asn, uint16(seconds(s.HoldTime)), t.RouterID,
+	m, err := gobgp.NewBGPOpenMessage(twoOctets(t.Session.LocalASN), uint16(seconds(t.Session.HoldTime)), t.RouterID,
 		[]gobgp.OptionParameterInterface{gobgp.NewOptionParameterCapability(offered(t))})
 	if err != nil {
 		return nil
@@ -143,31 +136,27 @@ func open(t terms) []byte {
 	return b
 }
 
-// socket is what a TCP connection is set up with.
+// socket holds the options of a TCP connection.
 type socket struct {
 	ttl      int // 0: the system's
 	minTTL   int // RFC 5082; 0: any
 	password Password
 }
 
-// socketOf is how GoBGP sets its own connections up.
+// socketOf returns the options of GoBGP's own connections.
 func socketOf(t terms) socket {
-	s := t.Session
-	o := socket{minTTL: int(minTTL(s)), password: t.Password}
-	switch {
+	opts := socket{minTTL: int(minTTL(t.Session)), password: t.Password}
+	switch s := t.Session; {
 	case s.TTLSecurity:
-		o.ttl = 255
-	case s.IBGP():
-	case s.Multihop > 0:
-		o.ttl = int(s.Multihop)
-	default:
-		o.ttl = 1
+		opts.ttl = 255
+	case !s.IBGP():
+		opts.ttl = max(int(s.Multihop), 1)
 	}
-	return o
+	return opts
 }
 
 func (o socket) dial(ctx context.Context, t terms) (net.Conn, error) {
-	d := net.Dialer{KeepAlive: -1, Control: func(_, _ string, c syscall.RawConn) error {
+	dialer := net.Dialer{KeepAlive: -1, Control: func(_, _ string, c syscall.RawConn) error {
 		var set error
 		if err := c.Control(func(fd uintptr) { set = o.apply(int(fd), t.Session.RouterAddr) }); err != nil {
 			return err
@@ -175,9 +164,9 @@ func (o socket) dial(ctx context.Context, t terms) (net.Conn, error) {
 		return set
 	}}
 	if t.Session.Local.IsValid() {
-		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.Session.Local, 0))
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(t.Session.Local, 0))
 	}
-	return d.DialContext(ctx, "tcp", net.JoinHostPort(t.Session.RouterAddr.String(), strconv.Itoa(int(t.Session.Port))))
+	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(t.Session.RouterAddr.String(), strconv.Itoa(int(t.Session.Port))))
 }
 
 const ipv6MinHopCount = 73 // IPV6_MINHOPCOUNT of Linux
@@ -200,7 +189,7 @@ func (o socket) apply(fd int, router netip.Addr) error {
 	return errors.Join(errs...)
 }
 
-// signature is the key of RFC 2385 for one router.
+// signature returns the key of RFC 2385 for one router.
 func (o socket) signature(router netip.Addr) *unix.TCPMD5Sig {
 	sig := &unix.TCPMD5Sig{Keylen: uint16(len(o.password))}
 	copy(sig.Key[:], o.password.reveal())
@@ -217,12 +206,12 @@ func (o socket) signature(router netip.Addr) *unix.TCPMD5Sig {
 }
 
 const (
-	unusedPort = 33434 // where traceroute knocks, and nobody answers but with "unreachable"
+	unusedPort = 33434 // of traceroute: a host answers it with ICMP "port unreachable"
 	aliveTime  = time.Second
 )
 
-// answersUDP asks whether anything answers at the router's address, by the one ICMP error
-// that the kernel hands to an ordinary socket.
+// answersUDP reports whether a host answers at the router's address, by the one ICMP error
+// that the kernel reports to an ordinary socket.
 func answersUDP(ctx context.Context, t terms) bool {
 	ctx, cancel := context.WithTimeout(ctx, aliveTime)
 	defer cancel()

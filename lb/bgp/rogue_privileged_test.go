@@ -230,10 +230,10 @@ func foreign(t testing.TB, s *Speaker) (all []string) {
 	for _, x := range s.sessions {
 		must(t, x.do(t.Context(), func() error {
 			for _, f := range []gobgp.Family{gobgp.RF_IPv4_UC, gobgp.RF_IPv6_UC} {
-				if x.in == nil {
+				if x.server == nil {
 					return nil
 				}
-				if err := x.in.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f},
+				if err := x.server.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f},
 					func(nlri gobgp.NLRI, ps []*apiutil.Path) {
 						for _, p := range ps {
 							if p.PeerAddress.IsValid() {

@@ -21,48 +21,47 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// batch is how many paths go to GoBGP at once: it holds its lock for that long.
+// batch bounds the paths of one call to GoBGP, which holds its lock for that long.
 const batch = 1000
 
 // event is what a server reports about its session.
 type event struct {
-	from   *instance
-	state  gobgp.FSMState
-	admin  api.PeerState_AdminState
-	agreed agreement   // with the router, where a session stands
-	noHold bool        // the router's OPEN has no hold time: nothing more happens before [instance.watched]
-	other  *connection // another program's, with the session's router; nil: the server's state is the news
+	from       *instance
+	state      gobgp.FSMState // of the session, unless noHoldTime or other is set
+	admin      api.PeerState_AdminState
+	agreed     agreement   // with the router, where the session is established
+	noHoldTime bool        // the router's OPEN has no hold time: GoBGP waits for [instance.proceed]
+	other      *connection // another program's, with the session's router; nil: none
 }
 
 // instance is one GoBGP server with one router, from the first attempt to connect
 // until the session is lost. The next attempt gets a new one: after a reset GoBGP
 // would wait for five seconds, and a session that waits for an OPEN for four minutes.
 type instance struct {
-	terms  terms
-	notes  *notes
-	bgp    *server.BgpServer
-	peer   reflect.Value             // GoBGP's own; counts once began is closed
-	began  chan struct{}             // closed: there is a peer
-	queue  *channels.InfiniteChannel // of what is yet to be sent; nil: there is no peer
-	held   atomic.Bool               // GoBGP waits before it announces anything
-	letGo  chan struct{}             // closed: it waits no more
-	letOff sync.Once
-	done   context.CancelFunc
-	first  settling
+	terms    terms
+	bgp      *server.BgpServer
+	peer     reflect.Value             // GoBGP's own; valid once began is closed
+	began    chan struct{}             // closed: there is a peer
+	queue    *channels.InfiniteChannel // of messages to send; nil: there is no peer
+	held     atomic.Bool               // GoBGP waits before it announces anything
+	released chan struct{}             // closed: it waits no more
+	release  sync.Once
+	done     context.CancelFunc
+	initial  initialUpdate
 }
 
-// start brings a server up with all its routes, and only then adds the router.
-// Events go to onEvent until the instance is closed; onEvent may block.
-func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarting bool, port int32, n *notes, onEvent func(event)) (*instance, error) {
+// start starts a server with all its routes, and only then adds the router.
+// It calls onEvent, which may block, until the instance is closed.
+func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarting bool, port int32, log *gobgpLog, onEvent func(event)) (*instance, error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	in := &instance{
-		terms: t, notes: n, bgp: server.NewBgpServer(server.LoggerOption(n.logger(), nil)), done: done,
-		began: make(chan struct{}), letGo: make(chan struct{}),
+		terms: t, bgp: server.NewBgpServer(server.LoggerOption(log.logger(), nil)), done: done,
+		began: make(chan struct{}), released: make(chan struct{}),
 	}
-	n.beforeDial = func() { in.awaitTurn(watch, onEvent) }
-	n.beforeUp = func() {
-		in.awaitPath(watch, onEvent)
-		in.first.begin()
+	log.beforeDial = func() { in.awaitTurn(watch, onEvent) }
+	log.beforeUp = func() {
+		in.awaitBFD(watch, onEvent)
+		in.initial.begin()
 	}
 	go in.bgp.Serve()
 	steps := []func(context.Context) error{
@@ -76,7 +75,7 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			in.close(ctx, false)
+			in.close(ctx, withNotification)
 			return nil, fmt.Errorf("%w: %w", ErrTerms, err)
 		}
 	}
@@ -86,7 +85,7 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 	return in, nil
 }
 
-// begin starts BGP, listening only where a port was given and nobody has it yet. A
+// begin starts BGP, and listens only where a port was given that is free. A
 // session over link-local addresses only connects: its own address is not known before
 // its link has one, and GoBGP ends the process over an address that is none.
 //
@@ -94,22 +93,22 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 // here, with the values that they have already: a race that the detector finds, and
 // that changes nothing.
 func (in *instance) begin(ctx context.Context, port int32) error {
-	g := &api.Global{
+	global := &api.Global{
 		Asn:        uint32(in.terms.Session.LocalASN),
 		RouterId:   in.terms.RouterID.String(),
 		ListenPort: -1,
 		Families:   []uint32{0, 1}, // indices of GoBGP's: IPv4 and IPv6 unicast
 	}
 	if local := in.terms.Session.Local; port > 0 && local.IsValid() {
-		g.ListenPort = port
-		g.ListenAddresses = []string{local.String()}
-		err := in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: g})
+		global.ListenPort = port
+		global.ListenAddresses = []string{local.String()}
+		err := in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: global})
 		if !errors.Is(err, syscall.EADDRINUSE) {
 			return err
 		}
-		g.ListenPort, g.ListenAddresses = -1, nil
+		global.ListenPort, global.ListenAddresses = -1, nil
 	}
-	return in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: g})
+	return in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: global})
 }
 
 func (in *instance) policies(ctx context.Context) error {
@@ -130,7 +129,7 @@ func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 			}
 			st := e.Peer.State
 			if st.SessionState != gobgp.BGP_FSM_OPENCONFIRM {
-				in.settle(ctx)
+				in.awaitStored(ctx)
 			}
 			onEvent(event{from: in, state: st.SessionState, admin: st.AdminState, agreed: agreementOf(st.RemoteCap)})
 		},
@@ -145,71 +144,75 @@ func (in *instance) add(ads []advertise.Advertisement) error {
 	})
 }
 
-// remove withdraws routes, by what they are and not by an identifier: that would
-// search all of them for each.
+// remove withdraws routes, by their prefixes and not by an identifier: GoBGP would
+// search all routes for each.
 func (in *instance) remove(ads []advertise.Advertisement) error {
 	return in.each(ads, func(ps []*apiutil.Path) error {
 		return in.bgp.DeletePath(apiutil.DeletePathRequest{Paths: ps})
 	})
 }
 
-// each hands over paths in batches, none of them empty: GoBGP takes an empty
-// request for something else than nothing.
+// each calls do with paths in batches, none of them empty: an empty request has a meaning of its
+// own to GoBGP.
 func (in *instance) each(ads []advertise.Advertisement, do func([]*apiutil.Path) error) error {
 	var errs []error
-	for some := range slices.Chunk(ads, batch) {
-		ps := make([]*apiutil.Path, 0, len(some))
-		for _, ad := range some {
+	for chunk := range slices.Chunk(ads, batch) {
+		paths := make([]*apiutil.Path, 0, len(chunk))
+		for _, ad := range chunk {
 			p, err := path(in.terms.Session, ad)
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%v: %w", ad.Prefix, err))
 				continue
 			}
-			ps = append(ps, p)
+			paths = append(paths, p)
 		}
-		if len(ps) > 0 {
-			errs = append(errs, do(ps))
+		if len(paths) > 0 {
+			errs = append(errs, do(paths))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// close ends the session and the server. A quiet end leaves out the NOTIFICATION,
-// and a router in graceful restart keeps our routes. A session that waits for BFD ends
-// without a word, as nothing was said over it.
-func (in *instance) close(ctx context.Context, quiet bool) {
+// close ends the session and the server. A session that waits for BFD ends without a NOTIFICATION in any
+// case, as nothing was announced over it.
+func (in *instance) close(ctx context.Context, how closeMode) {
 	if in.held.Load() { // GoBGP is to know that it ends before it goes on
 		_ = in.bgp.DeletePeer(ctx, &api.DeletePeerRequest{Address: in.terms.Session.RouterAddr.String()})
 	}
 	in.done()
-	// The error says only that the server has ended already.
-	if err := in.bgp.StopBgp(ctx, &api.StopBgpRequest{AllowGracefulRestart: quiet}); err == nil {
+	// The error means only that the server has ended already.
+	if err := in.bgp.StopBgp(ctx, &api.StopBgpRequest{AllowGracefulRestart: how == withoutNotification}); err == nil {
 		empty(in.queue)
 	}
 	in.bgp.Stop() // its BFD server too, which StopBgp leaves running
 }
 
-// counts are what GoBGP counted for a session.
+// counts holds GoBGP's counters of a session.
 type counts struct {
 	updatesSent, updatesReceived uint64
 	opensSent, opensReceived     uint64
-	hold                         time.Duration // that both ends count by (RFC 4271, section 4.2); zero: none, or not known yet
+	hold                         time.Duration // the negotiated hold time (RFC 4271, section 4.2); zero: none, or not known yet
 }
 
-func (in *instance) counts(ctx context.Context) (counts, error) {
-	var c counts
-	err := in.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) {
+func (in *instance) counts(ctx context.Context) (now counts, err error) {
+	err = in.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) {
 		if m := p.GetState().GetMessages(); m != nil {
-			c.updatesSent, c.updatesReceived = m.GetSent().GetUpdate(), m.GetReceived().GetUpdate()
-			c.opensSent, c.opensReceived = m.GetSent().GetOpen(), m.GetReceived().GetOpen()
+			now.updatesSent, now.updatesReceived = m.GetSent().GetUpdate(), m.GetReceived().GetUpdate()
+			now.opensSent, now.opensReceived = m.GetSent().GetOpen(), m.GetReceived().GetOpen()
 		}
-		c.hold = time.Duration(p.GetTimers().GetState().GetNegotiatedHoldTime()) * time.Second
+		now.hold = time.Duration(p.GetTimers().GetState().GetNegotiatedHoldTime()) * time.Second
 	})
-	return c, err
+	return now, err
 }
 
-// accepted counts the routes of the router's that import let in: default routes,
-// where they are to be learned. GoBGP's own counter of that name counts what came.
+// isHung reports whether the one connection of an attempt still waits for an OPEN.
+func (in *instance) isHung() bool {
+	now, err := in.counts(context.Background())
+	return err == nil && now.opensSent == 1 && now.opensReceived == 0
+}
+
+// accepted counts the router's routes that the import policy accepts: default routes,
+// where the terms have them learned. GoBGP's own counter of that name counts all that were received.
 func (in *instance) accepted() (n int, err error) {
 	if in.terms.Session.Learn != inventory.LearnDefault {
 		return 0, nil
@@ -230,8 +233,8 @@ func (in *instance) carries(f gobgp.Family) bool {
 	return f == gobgp.RF_IPv4_UC && fs.IPv4 || f == gobgp.RF_IPv6_UC && fs.IPv6
 }
 
-// shutDown closes the session with Cease, Administrative Shutdown, and a text that
-// the router shows to its operator (RFC 9003).
+// shutDown closes the session with Cease, Administrative Shutdown, and a text for the router's
+// operator (RFC 9003).
 func (in *instance) shutDown(ctx context.Context, text string) error {
 	return in.bgp.DisablePeer(ctx, &api.DisablePeerRequest{
 		Address: in.terms.Session.RouterAddr.String(), Communication: text,

@@ -20,15 +20,15 @@ func TestASessionIsClosedWhateverBecomesOfTheContext(t *testing.T) {
 		}
 		x := s.session(config, c)
 		var in *instance
-		onOwner(t, x, func() { in = x.in })
+		onOwner(t, x, func() { in = x.server })
 		_ = s.Leave(over)
 		select {
 		case <-x.ended:
 		case <-time.After(10 * time.Second):
 			t.Fatal("the session's goroutine did not end")
 		}
-		if _, err := in.counts(t.Context()); x.in != nil || err == nil {
-			t.Fatalf("its server runs on: %v, %v", x.in != nil, err)
+		if _, err := in.counts(t.Context()); x.server != nil || err == nil {
+			t.Fatalf("its server runs on: %v, %v", x.server != nil, err)
 		}
 	}
 }

@@ -33,10 +33,10 @@ func announcedBy(t *testing.T, x *session) (ps []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if err := x.do(ctx, func() error {
-		if x.in == nil {
+		if x.server == nil {
 			return nil
 		}
-		return x.in.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: gobgp.RF_IPv4_UC},
+		return x.server.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: gobgp.RF_IPv4_UC},
 			func(nlri gobgp.NLRI, _ []*apiutil.Path) { ps = append(ps, nlri.String()) })
 	}); err != nil {
 		t.Fatal(err)
@@ -130,10 +130,10 @@ func TestADiagnosisWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	for range 20 { // what a select takes of two is chance
 		onOwner(t, x, func() {
-			x.closeServer(t.Context(), quietly)
-			x.attempts = 1
+			x.closeServer(t.Context(), withoutNotification)
+			x.retry.attempts = 1
 			x.diagnoseOrConnect()
-			x.cancelDiagnosis() // its time is up
+			x.diagnoser.cancel() // its time is up
 		})
 		for begin, trying := time.Now(), false; !trying; time.Sleep(time.Millisecond) {
 			if time.Since(begin) > 5*time.Second {
@@ -147,10 +147,10 @@ func TestADiagnosisWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
 func TestADiagnosisWithoutAnAnswerIsGivenUp(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
-		x.closeServer(t.Context(), quietly)
-		x.down(ASNMismatch, "as was found before")
-		x.move(diagnosisBegun)
-		x.cancelDiagnosis, x.diagnoses = func() {}, 1
+		x.closeServer(t.Context(), withoutNotification)
+		x.down(diagnosis{ASNMismatch, "as was found before"})
+		x.phase.move(diagnosisBegun)
+		x.diagnoser.cancel, x.diagnoser.serial = func() {}, 1
 		x.onTimer()
 		if x.phase != connecting || x.state.Cause != ASNMismatch {
 			t.Errorf("it is %s: %v", x.phase, x.state)
@@ -161,14 +161,14 @@ func TestADiagnosisWithoutAnAnswerIsGivenUp(t *testing.T) {
 func TestWhatADiagnosisFindsAfterItWasGivenUpCountsNoMore(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
-		x.closeServer(t.Context(), quietly)
-		x.move(diagnosisBegun)
-		x.cancelDiagnosis, x.diagnoses = func() {}, 2
-		x.onDiagnosis(1, ASNMismatch, "of the first diagnosis")
+		x.closeServer(t.Context(), withoutNotification)
+		x.phase.move(diagnosisBegun)
+		x.diagnoser.cancel, x.diagnoser.serial = func() {}, 2
+		x.onDiagnosis(1, diagnosis{ASNMismatch, "of the first diagnosis"})
 		if x.phase != diagnosing || x.state.Cause == ASNMismatch {
 			t.Errorf("the first diagnosis ended the second: %v", x.state)
 		}
-		x.onDiagnosis(2, Refused, "of the second diagnosis")
+		x.onDiagnosis(2, diagnosis{Refused, "of the second diagnosis"})
 		if x.phase != connecting || x.state.Cause != Refused {
 			t.Errorf("the second diagnosis did not end: %v", x.state)
 		}

@@ -54,7 +54,7 @@ func ribOut(t testing.TB, s *Speaker) (ps []netip.Prefix) {
 	for _, x := range s.sessions {
 		must(t, x.do(t.Context(), func() error {
 			for _, f := range []gobgp.Family{gobgp.RF_IPv4_UC, gobgp.RF_IPv6_UC} {
-				if err := x.in.bgp.ListPath(apiutil.ListPathRequest{
+				if err := x.server.bgp.ListPath(apiutil.ListPathRequest{
 					TableType: api.TableType_TABLE_TYPE_ADJ_OUT, Name: x.key.Addr.String(), Family: f,
 				}, func(nlri gobgp.NLRI, _ []*apiutil.Path) { ps = append(ps, netip.MustParsePrefix(nlri.String())) }); err != nil {
 					return err

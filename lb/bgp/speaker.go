@@ -14,23 +14,19 @@ import (
 	"plinth.dev/plinth/bfd"
 )
 
-// Options are what a [Speaker] is made with.
+// Options configure a [Speaker].
 type Options struct {
 	Log *slog.Logger
 	// ListenPort is the TCP port to accept sessions on; 0: only connect out. The sessions of one local address cannot share a port: the
 	// first of them listens, the others only connect.
 	ListenPort int32
-	BFD        *bfd.Listeners // those of the process; nil: of this Speaker alone
+	BFD        *bfd.Listeners // of the process; nil: of this Speaker alone
 }
 
-// Speaker keeps the sessions of one machine. It can be used by several goroutines.
+// Speaker runs the BGP sessions of one machine. It can be used by several goroutines.
 type Speaker struct {
-	log          *slog.Logger
-	port         int32
-	changed      chan struct{}
-	bfdListeners *bfd.Listeners
-
-	undamped bool // for tests: what is lost again and again is not held back
+	common
+	changed chan struct{}
 
 	setting  sync.Mutex // held by Set, Leave and Stop from beginning to end
 	mu       sync.Mutex // guards what follows, and is never held for long
@@ -44,15 +40,16 @@ func NewSpeaker(o Options) *Speaker {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Speaker{log: log, port: o.ListenPort, changed: make(chan struct{}, 1), bfdListeners: cmp.Or(o.BFD, bfd.NewListeners()), sessions: map[Key]*session{}}
+	s := &Speaker{changed: make(chan struct{}, 1), sessions: map[Key]*session{}}
+	s.common = common{log: log, port: o.ListenPort, bfdListeners: cmp.Or(o.BFD, bfd.NewListeners()), notify: s.notify}
+	return s
 }
 
-// Set makes the Speaker announce what is in c, and nothing else. What is announced already
+// Set makes the Speaker announce the routes of c, and nothing else. A route that is announced already
 // is not announced again, and a session whose terms stay is not touched, whatever becomes
-// of the others. Set returns when the UPDATEs are on their way, not when routers have
-// answered.
+// of the others. Set returns when GoBGP has the routes, not when routers have received them.
 //
-// It carries on with the rest after a failure and returns all errors, joined: [ErrClosed]
+// It continues after a failure and returns all errors, joined: [ErrClosed]
 // alone after Leave or Stop; [ErrTwice]; of a session's terms [ErrRouterID], [ErrTerms],
 // [ErrPasswordMissing] or [ErrPasswordLength]; [ErrRefused] of each advertisement that is
 // withheld; and the error of the context.
@@ -66,12 +63,12 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 	errs = errors.Join(errs, s.rename(ctx, byKey))
 	gone := s.remove(func(k Key) bool { _, stays := byKey[k]; return !stays })
 	limits := c.bounds()
-	stop := func(x *session) error { return x.stop(ctx, "the session is no longer wanted") }
+	stop := func(old *session) error { return old.stop(ctx, "the session is no longer wanted") }
 	set := func(k Key) error { return s.setOne(ctx, c, byKey[k], limits) }
 	// A session ends before another begins to the same address, or listens on the same
 	// port. No other session waits for those that go.
-	before, beside := partition(gone, func(x *session) bool {
-		return s.port > 0 || slices.ContainsFunc(keys, func(k Key) bool { return k.Addr == x.key.Addr })
+	before, beside := partition(gone, func(old *session) bool {
+		return s.port > 0 || slices.ContainsFunc(keys, func(k Key) bool { return k.Addr == old.key.Addr })
 	})
 	errs = errors.Join(errs, each(before, stop))
 	var setErr, stopErr error
@@ -82,8 +79,8 @@ func (s *Speaker) Set(ctx context.Context, c Config) error {
 	return errors.Join(errs, stopErr, setErr)
 }
 
-// rename has sessions of a router that has a new name go on: nothing between the two ends depends on it. Where two
-// sessions to one address come or go it is not told which is which, and they end and begin.
+// rename keeps the sessions of a router that has a new name: nothing between the two ends depends on it. Where two
+// sessions to one address come or go it is not known which is which, and they end and begin.
 func (s *Speaker) rename(ctx context.Context, byKey map[Key]SessionConfig) (err error) {
 	s.mu.Lock()
 	going, coming := map[netip.Addr][]Key{}, map[netip.Addr][]Key{}
@@ -99,37 +96,38 @@ func (s *Speaker) rename(ctx context.Context, byKey map[Key]SessionConfig) (err 
 	}
 	renamed := map[*session]Key{}
 	for addr, old := range going {
-		if new := coming[addr]; len(old) == 1 && len(new) == 1 {
-			x := s.sessions[old[0]]
+		if next := coming[addr]; len(old) == 1 && len(next) == 1 {
+			kept := s.sessions[old[0]]
 			delete(s.sessions, old[0])
-			s.sessions[new[0]], renamed[x] = x, new[0]
+			s.sessions[next[0]], renamed[kept] = kept, next[0]
 		}
 	}
 	s.mu.Unlock()
-	for x, k := range renamed {
-		err = errors.Join(err, x.do(ctx, func() error { x.rename(k, s.log); return nil }))
+	for kept, key := range renamed {
+		err = errors.Join(err, kept.do(ctx, func() error { kept.rename(key); return nil }))
 	}
 	return err
 }
 
-// partition separates the sessions that something holds for from the others.
+// partition separates the sessions for which a condition holds from the others.
 func partition(all []*session, holds func(*session) bool) (yes, no []*session) {
-	for _, x := range all {
-		if holds(x) {
-			yes = append(yes, x)
+	for _, one := range all {
+		if holds(one) {
+			yes = append(yes, one)
 		} else {
-			no = append(no, x)
+			no = append(no, one)
 		}
 	}
 	return yes, no
 }
 
-func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig, b bounds) error {
-	x, t := s.session(c, sc), sc.terms(c.RouterID)
-	good, kept := x.guard.admit(sc, b)
-	err := errors.Join(kept.err(), x.do(ctx, func() error {
-		x.kept = kept
-		return x.set(ctx, t, good)
+// setOne sets one session, without the routes that the guard withholds.
+func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig, limits bounds) error {
+	one := s.session(c, sc)
+	valid, withheld := one.guard.filter(sc, limits)
+	err := errors.Join(withheld.err(), one.do(ctx, func() error {
+		one.withheld = withheld
+		return one.set(ctx, sc.terms(c.RouterID), valid)
 	}))
 	if err != nil {
 		return fmt.Errorf("%v: %w", sc.key(), err)
@@ -137,18 +135,15 @@ func (s *Speaker) setOne(ctx context.Context, c Config, sc SessionConfig, b boun
 	return nil
 }
 
-// session finds or makes the session of a key.
+// session returns the session of a key, which it creates where there is none.
 func (s *Speaker) session(c Config, sc SessionConfig) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := sc.key()
-	x := s.sessions[k]
-	if x == nil {
-		x = newSession(k, s.log, s.port, c.Restarting, sc.terms(c.RouterID), s.bfdListeners, s.notify)
-		x.undamped = s.undamped
-		s.sessions[k] = x
+	key := sc.key()
+	if s.sessions[key] == nil {
+		s.sessions[key] = newSession(key, s.common, c.Restarting, sc.terms(c.RouterID))
 	}
-	return x
+	return s.sessions[key]
 }
 
 func (s *Speaker) isClosed() bool {
@@ -157,22 +152,21 @@ func (s *Speaker) isClosed() bool {
 	return s.closed
 }
 
-// remove removes and returns the sessions that are to go.
-func (s *Speaker) remove(goes func(Key) bool) []*session {
+// remove removes and returns the sessions whose keys match.
+func (s *Speaker) remove(matches func(Key) bool) (gone []*session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var gone []*session
-	for k, x := range s.sessions {
-		if goes(k) {
-			gone = append(gone, x)
+	for k, one := range s.sessions {
+		if matches(k) {
+			gone = append(gone, one)
 			delete(s.sessions, k)
 		}
 	}
 	return gone
 }
 
-// Changed receives a value after a session went up or down, or the likely cause of
-// its being down changed. Changes that come together give one value.
+// Changed receives a value after a session went up or down, or is down for another
+// cause. Changes that come together give one value.
 func (s *Speaker) Changed() <-chan struct{} { return s.changed }
 
 func (s *Speaker) notify() {
@@ -182,7 +176,7 @@ func (s *Speaker) notify() {
 	}
 }
 
-// State reports on every session, sorted by router and address.
+// State returns the state of every session, sorted by router and address.
 func (s *Speaker) State(ctx context.Context) []SessionState {
 	s.mu.Lock()
 	all := maps.Clone(s.sessions)
@@ -201,13 +195,13 @@ func (s *Speaker) State(ctx context.Context) []SessionState {
 // keep our routes for their restart time, for the process that follows. The
 // Speaker cannot be used any more.
 func (s *Speaker) Leave(ctx context.Context) error {
-	return s.close(func(x *session) error { return x.leave(ctx) })
+	return s.close(func(one *session) error { return one.leave(ctx) })
 }
 
 // Stop withdraws every route, and closes every session with Cease and the reason
 // (RFC 9003; up to 255 bytes are sent). The Speaker cannot be used any more.
 func (s *Speaker) Stop(ctx context.Context, reason string) error {
-	return s.close(func(x *session) error { return x.stop(ctx, reason) })
+	return s.close(func(one *session) error { return one.stop(ctx, reason) })
 }
 
 func (s *Speaker) close(end func(*session) error) error {
@@ -219,7 +213,7 @@ func (s *Speaker) close(end func(*session) error) error {
 	return each(s.remove(func(Key) bool { return true }), end)
 }
 
-// each does the same for all at once, and joins the errors in their order.
+// each calls do for all at once, and joins the errors in their order.
 func each[T any](all []T, do func(T) error) error {
 	errs := make([]error, len(all))
 	var wg sync.WaitGroup

@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// SessionState is what became of one session.
+// SessionState is the state of one session.
 type SessionState struct {
 	Key
 	Up        bool
-	Since     time.Time      // it has been up or down
-	Cause     Cause          // it is likely down for this
+	Since     time.Time      // of its being up, or down
+	Cause     Cause          // the likely reason of its being down
 	Detail    string         // the cause in a sentence
 	Announced []netip.Prefix // in the adj-RIB-out: announced to the router and not withdrawn since; sorted, read only
 	Refused   int            // advertisements that were planned and are withheld
 	Refusals  []Refusal      // the first of them
-	Accepted  int            // routes of the router's that were taken
+	Accepted  int            // routes of the router's that were accepted
 	BFD       string         // up, down or init; empty: off
-	HoldTime  time.Duration  // that both ends count by: the lower of theirs and ours; zero: none, or the session is down
-	Phase     string         // what the session is doing: paused, refused, connecting, unwatched, unconfirmed, established or diagnosing
+	HoldTime  time.Duration  // negotiated: the lower of both ends'; zero: none, or the session is down
+	Phase     string         // paused, refused, connecting, unwatched, unconfirmed, established or diagnosing
 	Losses    uint64         // times that the session was up and went down
 	Flaps     int            // losses in a row, each less than bfd.Steady after the session came up; above 1 it waits before it connects again
-	HeldUntil time.Time      // it is left down until then; zero: it is not
+	HeldUntil time.Time      // the end of a pause in which it stays down; zero: it is not paused
 	// UpdatesSent and UpdatesReceived count UPDATE messages since the session was set.
 	UpdatesSent, UpdatesReceived uint64
 }

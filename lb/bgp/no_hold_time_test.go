@@ -56,7 +56,7 @@ func TestARouterWithoutAHoldTimeIsToldNothingBeforeBFDIsUp(t *testing.T) {
 			t.Errorf("attempt %d: %v, announced %v", attempt, st, st.Announced)
 		}
 		onOwner(t, x, func() {
-			more := x.want.Edit(nil, []advertise.Advertisement{advertisement("203.0.113.11/32")})
+			more := x.out.desired.Edit(nil, []advertise.Advertisement{advertisement("203.0.113.11/32")})
 			if err := x.set(t.Context(), x.terms, more); err != nil {
 				t.Error(err)
 			}
@@ -65,7 +65,7 @@ func TestARouterWithoutAHoldTimeIsToldNothingBeforeBFDIsUp(t *testing.T) {
 				t.Errorf("attempt %d: %s: %v", attempt, x.phase, x.state)
 			}
 			x.onTimer() // the pause is over
-			x.onDiagnosis(x.diagnoses, CauseNone, "")
+			x.onDiagnosis(x.diagnoser.serial, diagnosis{CauseNone, ""})
 		})
 	}
 	if n := l.heard(); n > 0 {
@@ -78,7 +78,7 @@ func TestARouterWithoutAHoldTimeIsToldAllOnceBFDIsUp(t *testing.T) {
 	l, s, x := timeless(t, "127.0.0.3")
 	becomesOf(t, s, unwatched)
 	onOwner(t, x, func() {
-		other := x.want.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
+		other := x.out.desired.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
 		if err := x.set(t.Context(), x.terms, other); err != nil {
 			t.Error(err)
 		}
@@ -118,9 +118,9 @@ func TestARefusedSessionIsTriedAtOnceWhenBFDComesUp(t *testing.T) {
 	l, s, x := timeless(t, "127.0.0.4")
 	becomesOf(t, s, unwatched)
 	onOwner(t, x, func() {
-		x.limits = 4
+		x.retry.refusals = 4
 		x.onTimer() // BFD has had its time
-		if left := time.Until(x.heldUntil); x.phase != paused || left < limitPauseMax/2 {
+		if left := time.Until(x.retry.heldUntil); x.phase != paused || left < refusalPauseMax/2 {
 			t.Errorf("%s, for %v more: %v", x.phase, left, x.state)
 		}
 	})
@@ -138,7 +138,7 @@ func TestTheHoldTimeOfAnOPENIsFound(t *testing.T) {
 	x := s.sessions[Key{Router: "tor1", Addr: netip.MustParseAddr("127.0.0.1")}]
 	s.mu.Unlock()
 	onOwner(t, x, func() {
-		if hold := fieldOf(x.in.peer, "fsm", "recvOpen", "Body", "HoldTime"); !hold.IsValid() || !hold.CanUint() || hold.Uint() != 9 {
+		if hold := fieldOf(x.server.peer, "fsm", "recvOpen", "Body", "HoldTime"); !hold.IsValid() || !hold.CanUint() || hold.Uint() != 9 {
 			t.Errorf("the router's hold time is %v, want 9", hold)
 		}
 	})

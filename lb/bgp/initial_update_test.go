@@ -16,8 +16,8 @@ import (
 func TestNothingIsChangedWhileASessionGetsItsFirstRoutes(t *testing.T) {
 	x := sessionWithoutRouter(t)
 	onOwner(t, x, func() {
-		x.in.first.begin()
-		other := x.want.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
+		x.server.initial.begin()
+		other := x.out.desired.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
 		if err := x.set(t.Context(), x.terms, other); err != nil {
 			t.Error(err)
 		}
@@ -26,7 +26,7 @@ func TestNothingIsChangedWhileASessionGetsItsFirstRoutes(t *testing.T) {
 		t.Errorf("GoBGP has %v while it gives the first routes", got)
 	}
 	onOwner(t, x, func() {
-		x.in.settle(t.Context())
+		x.server.awaitStored(t.Context())
 		if err := x.sync(); err != nil {
 			t.Error(err)
 		}
