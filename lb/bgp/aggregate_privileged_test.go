@@ -29,22 +29,24 @@ type fabric struct {
 	inv            *inventory.Inventory
 }
 
+// upASN is the AS number of the neighbour upstream.
 const upASN = 65200
 
+// newFabric starts the links of a fabric, without its daemons.
 func newFabric(t testing.TB) *fabric {
 	t.Helper()
-	f := &fabric{tor: newRouter(t), up: newRouter(t)}
-	n := f.tor.n
-	f.below4, f.above4 = netip.MustParseAddr(fmt.Sprintf("10.98.%d.1", n)), netip.MustParseAddr(fmt.Sprintf("10.98.%d.2", n))
-	f.below6, f.above6 = netip.MustParseAddr(fmt.Sprintf("fd98:%x::1", n)), netip.MustParseAddr(fmt.Sprintf("fd98:%x::2", n))
-	run(t, "ip", "link", "add", "name", "above", "netns", f.tor.ns, "type", "veth", "peer", "name", "below", "netns", f.up.ns)
+	site := &fabric{tor: newRouter(t), up: newRouter(t)}
+	n := site.tor.n
+	site.below4, site.above4 = netip.MustParseAddr(fmt.Sprintf("10.98.%d.1", n)), netip.MustParseAddr(fmt.Sprintf("10.98.%d.2", n))
+	site.below6, site.above6 = netip.MustParseAddr(fmt.Sprintf("fd98:%x::1", n)), netip.MustParseAddr(fmt.Sprintf("fd98:%x::2", n))
+	run(t, "ip", "link", "add", "name", "above", "netns", site.tor.ns, "type", "veth", "peer", "name", "below", "netns", site.up.ns)
 	for _, end := range []struct {
 		ns, dev            string
 		v4, v6, via4, via6 netip.Addr
 		to4, to6           string
 	}{
-		{f.tor.ns, "above", f.below4, f.below6, f.above4, f.above6, "default", "default"},
-		{f.up.ns, "below", f.above4, f.above6, f.below4, f.below6, "10.244.0.0/16", "fd00:244::/48"},
+		{site.tor.ns, "above", site.below4, site.below6, site.above4, site.above6, "default", "default"},
+		{site.up.ns, "below", site.above4, site.above6, site.below4, site.below6, "10.244.0.0/16", "fd00:244::/48"},
 	} {
 		run(t, "ip", "-n", end.ns, "addr", "add", end.v4.String()+"/24", "dev", end.dev)
 		run(t, "ip", "-n", end.ns, "addr", "add", end.v6.String()+"/64", "dev", end.dev, "nodad")
@@ -54,9 +56,9 @@ func newFabric(t testing.TB) *fabric {
 		run(t, "ip", "-n", end.ns, "route", "add", end.to4, "via", end.via4.String())
 		run(t, "ip", "-n", end.ns, "-6", "route", "add", end.to6, "via", end.via6.String())
 	}
-	second4, second6 := f.tor.Addr4.Next(), f.tor.Addr6.Next()
-	run(t, "ip", "addr", "add", second4.String()+"/24", "dev", f.tor.link)
-	run(t, "ip", "addr", "add", second6.String()+"/64", "dev", f.tor.link, "nodad")
+	second4, second6 := site.tor.Addr4.Next(), site.tor.Addr6.Next()
+	run(t, "ip", "addr", "add", second4.String()+"/24", "dev", site.tor.link)
+	run(t, "ip", "addr", "add", second6.String()+"/64", "dev", site.tor.link, "nodad")
 	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
@@ -71,13 +73,13 @@ spec:
         - {name: m1, addresses: [%v, "%v"]}
         - {name: m2, addresses: [%v, "%v"]}
   pools: [{name: default, addresses: [203.0.113.0/26]}]
-`, ourASN, f.tor.Addr4, f.tor.Addr6, routerASN, f.tor.Local4, f.tor.Local6, second4, second6)})
+`, ourASN, site.tor.Addr4, site.tor.Addr6, routerASN, site.tor.Local4, site.tor.Local6, second4, second6)})
 	must(t, problems.Err())
-	f.inv = inv
-	return f
+	site.inv = inv
+	return site
 }
 
-// ownLines are what the router's operator adds for the neighbour upstream.
+// ownLines returns the configuration that the router's operator adds for the neighbour upstream.
 func (f *fabric) ownLines(language string) string {
 	if language == "frr" {
 		return fmt.Sprintf(`route-map OWN permit 10
@@ -102,7 +104,7 @@ protocol bgp own6 { local %[4]v as %[1]d; neighbor %[6]v as %[2]d; ipv6 { import
 `, routerASN, upASN, f.below4, f.below6, f.above4, f.above6)
 }
 
-// neighbour starts the neighbour upstream, which takes all that it is told.
+// neighbour starts the neighbour upstream, which accepts every route.
 func (f *fabric) neighbour(t testing.TB) {
 	t.Helper()
 	conf := filepath.Join(f.up.dir, "bird.conf")
@@ -117,18 +119,18 @@ protocol bgp tor6 { local %[6]v as %[2]d; neighbor %[4]v as %[1]d; connect retry
 	f.up.daemonize("bird", "-f", "-c", conf, "-s", filepath.Join(f.up.dir, "bird.ctl"), "-P", filepath.Join(f.up.dir, "bird.pid"))
 }
 
-// machine is what the agent of a machine says: its pod CIDRs, if it has some.
+// machine returns what the agent of a machine announces: its pod CIDRs, if it has some.
 func (f *fabric) machine(t testing.TB, name string, pods bool) Config {
 	t.Helper()
-	m, ok := f.inv.Machine(name)
+	machine, ok := f.inv.Machine(name)
 	if !ok {
 		t.Fatalf("no machine %s", name)
 	}
-	view := advertise.View{Inventory: f.inv, Machine: m, ProxyHealthy: true}
+	view := advertise.View{Inventory: f.inv, Machine: machine, ProxyHealthy: true}
 	if pods {
-		view.PodCIDRs = m.PodCIDRs
+		view.PodCIDRs = machine.PodCIDRs
 	}
-	c := Config{RouterID: m.Addresses[0], Within: f.inv.PodNetwork.CIDRs}
+	c := Config{RouterID: machine.Addresses[0], Within: f.inv.PodNetwork.CIDRs}
 	for _, s := range advertise.PlanOf(view).Sessions {
 		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: s})
 	}
@@ -155,42 +157,42 @@ func TestTheFabricReceivesOneBlockARackAndNothingLoops(t *testing.T) {
 	for _, language := range []string{"frr", "bird"} {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			f := newFabric(t)
-			f.tor.printed(t, f.inv, language, false, f.ownLines(language))
-			f.neighbour(t)
-			one, two := speaker(t), speaker(t)
-			must(t, one.Set(t.Context(), f.machine(t, "m1", true)))
-			must(t, two.Set(t.Context(), f.machine(t, "m2", true)))
+			fabric := newFabric(t)
+			fabric.tor.printed(t, fabric.inv, language, false, fabric.ownLines(language))
+			fabric.neighbour(t)
+			one, two := newSpeaker(t), newSpeaker(t)
+			must(t, one.Set(t.Context(), fabric.machine(t, "m1", true)))
+			must(t, two.Set(t.Context(), fabric.machine(t, "m2", true)))
 			eventually(t, 20*time.Second, "the router has the pods of both machines", func() (bool, string) {
-				got := fmt.Sprint(f.tor.routes())
-				return strings.Contains(got, "10.244.16.0/24:"+f.tor.Local4.String()) && strings.Contains(got, "10.244.17.0/24:"+f.tor.Addr4.Next().String()) &&
+				got := fmt.Sprint(fabric.tor.routes())
+				return strings.Contains(got, "10.244.16.0/24:"+fabric.tor.Local4.String()) && strings.Contains(got, "10.244.17.0/24:"+fabric.tor.Addr4.Next().String()) &&
 					strings.Contains(got, "fd00:244:0:100::/64:") && strings.Contains(got, "fd00:244:0:101::/64:"), got
 			})
-			f.upstreamHolds(t, "10.244.16.0/20", "fd00:244:0:100::/56")
+			fabric.upstreamHolds(t, "10.244.16.0/20", "fd00:244:0:100::/56")
 
 			for _, outside := range []string{"10.244.200.1", "fd00:244:0:f000::1"} {
-				if yes, out := f.loops(outside); !yes {
+				if yes, out := fabric.loops(outside); !yes {
 					t.Errorf("the trap is not one: a packet for %s of no rack does not circle:\n%s", outside, out)
 				}
 			}
 			for _, nobodys := range []string{"10.244.31.1", "fd00:244:0:1ff::1"} {
-				if yes, out := f.loops(nobodys); yes {
+				if yes, out := fabric.loops(nobodys); yes {
 					t.Errorf("a packet for %s, which no machine of the rack holds, circles:\n%s", nobodys, out)
 				}
 			}
 
-			must(t, one.Set(t.Context(), f.machine(t, "m1", false)))
-			f.upstreamHolds(t, "10.244.16.0/20", "fd00:244:0:100::/56")
-			must(t, two.Set(t.Context(), f.machine(t, "m2", false)))
-			if language == "frr" { // which tells a block only while it has a part of it
-				f.upstreamHolds(t)
+			must(t, one.Set(t.Context(), fabric.machine(t, "m1", false)))
+			fabric.upstreamHolds(t, "10.244.16.0/20", "fd00:244:0:100::/56")
+			must(t, two.Set(t.Context(), fabric.machine(t, "m2", false)))
+			if language == "frr" { // which announces a block only while it has a part of it
+				fabric.upstreamHolds(t)
 				return
 			}
 			eventually(t, 10*time.Second, "the router has no pods left", func() (bool, string) {
-				got := fmt.Sprint(f.tor.routes())
+				got := fmt.Sprint(fabric.tor.routes())
 				return !strings.Contains(got, "/24:") && !strings.Contains(got, "/64:"), got
 			})
-			if yes, out := f.loops("10.244.16.1"); yes {
+			if yes, out := fabric.loops("10.244.16.1"); yes {
 				t.Errorf("a packet for a rack without machines circles:\n%s", out)
 			}
 		})

@@ -36,13 +36,13 @@ var presumed = agreement{inventory.Families{IPv4: true, IPv6: true}, true}
 func agreementOf(caps []gobgp.ParameterCapabilityInterface) (agreed agreement) {
 	namesAny := false
 	for _, capability := range caps {
-		switch c := capability.(type) {
+		switch capability := capability.(type) {
 		case *gobgp.CapMultiProtocol:
 			namesAny = true
-			agreed.families.IPv4 = agreed.families.IPv4 || c.CapValue == gobgp.RF_IPv4_UC
-			agreed.families.IPv6 = agreed.families.IPv6 || c.CapValue == gobgp.RF_IPv6_UC
+			agreed.families.IPv4 = agreed.families.IPv4 || capability.CapValue == gobgp.RF_IPv4_UC
+			agreed.families.IPv6 = agreed.families.IPv6 || capability.CapValue == gobgp.RF_IPv6_UC
 		case *gobgp.CapExtendedNexthop:
-			for _, t := range c.Tuples {
+			for _, t := range capability.Tuples {
 				agreed.extendedV4 = agreed.extendedV4 || t.NLRIAFI == gobgp.AFI_IP && t.NLRISAFI == gobgp.SAFI_UNICAST && t.NexthopAFI == gobgp.AFI_IP6
 			}
 		}

@@ -30,32 +30,33 @@ type listener struct {
 	updates int             // that came, over all connections
 }
 
+// listen starts a listener at an address, which ends with the test.
 func listen(t *testing.T, addr netip.Addr, caps ...gobgp.ParameterCapabilityInterface) *listener {
 	t.Helper()
-	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
+	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(addr, 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &listener{TCPListener: l, caps: caps, hold: 9}
+	router := &listener{TCPListener: tcp, caps: caps, hold: 9}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
-			c, err := l.Accept()
+			c, err := tcp.Accept()
 			if err != nil {
 				return
 			}
-			wg.Go(func() { defer c.Close(); r.talk(c) })
+			wg.Go(func() { defer c.Close(); router.talk(c) })
 		}
 	})
 	t.Cleanup(func() {
-		l.Close()
-		r.offer()
+		tcp.Close()
+		router.offer()
 		wg.Wait()
 	})
-	return r
+	return router
 }
 
-// session is one of this machine's with the router.
+// session returns a session of this machine with the router.
 func (l *listener) session() inventory.Session {
 	at := l.Addr().(*net.TCPAddr).AddrPort()
 	s := sessionTo(at.Addr().String())
@@ -73,9 +74,10 @@ func (l *listener) offer(caps ...gobgp.ParameterCapabilityInterface) {
 	}
 }
 
-func (l *listener) talk(c net.Conn) {
+// talk speaks BGP over one connection.
+func (l *listener) talk(conn net.Conn) {
 	l.mu.Lock()
-	l.conn, l.rib = c, map[string]bool{}
+	l.conn, l.rib = conn, map[string]bool{}
 	params := []gobgp.OptionParameterInterface{gobgp.NewOptionParameterCapability(append(slices.Clone(l.caps), gobgp.NewCapFourOctetASNumber(65101)))}
 	hold := l.hold
 	l.mu.Unlock()
@@ -88,18 +90,18 @@ func (l *listener) talk(c net.Conn) {
 		if err != nil {
 			return
 		}
-		if _, err := c.Write(b); err != nil {
+		if _, err := conn.Write(b); err != nil {
 			return
 		}
 	}
 	for {
-		kind, body, err := message(c)
+		kind, body, err := message(conn)
 		if err != nil {
 			return
 		}
 		if kind == gobgp.BGP_MSG_KEEPALIVE {
 			b, _ := gobgp.NewBGPKeepAliveMessage().Serialize()
-			_, _ = c.Write(b)
+			_, _ = conn.Write(b)
 		}
 		l.take(kind, body)
 	}
@@ -114,18 +116,18 @@ func (l *listener) take(kind uint8, body []byte) {
 		l.opens = append(l.opens, body)
 	case gobgp.BGP_MSG_UPDATE:
 		l.updates++
-		u := &gobgp.BGPUpdate{}
-		if err := u.DecodeFromBytes(body); err != nil {
+		update := &gobgp.BGPUpdate{}
+		if err := update.DecodeFromBytes(body); err != nil {
 			l.rib["unreadable: "+err.Error()] = true
 			return
 		}
-		for _, p := range u.NLRI {
+		for _, p := range update.NLRI {
 			l.rib[p.NLRI.String()] = true
 		}
-		for _, p := range u.WithdrawnRoutes {
+		for _, p := range update.WithdrawnRoutes {
 			delete(l.rib, p.NLRI.String())
 		}
-		for _, a := range u.PathAttributes {
+		for _, a := range update.PathAttributes {
 			switch a := a.(type) {
 			case *gobgp.PathAttributeMpReachNLRI:
 				for _, p := range a.Value {
@@ -140,7 +142,7 @@ func (l *listener) take(kind uint8, body []byte) {
 	}
 }
 
-// has lists what the router has of this machine.
+// has lists the prefixes that the router has from this machine.
 func (l *listener) has() (ps []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -151,7 +153,7 @@ func (l *listener) has() (ps []string) {
 	return ps
 }
 
-// offers are the capabilities that decide what a router takes, by the letter of each.
+// offers holds the capabilities that decide what a router accepts, each by a letter.
 var offers = map[rune]gobgp.ParameterCapabilityInterface{
 	'4': gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC),
 	'6': gobgp.NewCapMultiProtocol(gobgp.RF_IPv6_UC),
@@ -161,6 +163,7 @@ var offers = map[rune]gobgp.ParameterCapabilityInterface{
 	'r': gobgp.NewCapRouteRefresh(),
 }
 
+// capabilitiesOf returns the capabilities of some letters.
 func capabilitiesOf(letters string) (caps []gobgp.ParameterCapabilityInterface) {
 	for _, l := range letters {
 		caps = append(caps, offers[l])
@@ -169,7 +172,7 @@ func capabilitiesOf(letters string) (caps []gobgp.ParameterCapabilityInterface) 
 }
 
 // Law: for every subset of a router's capabilities, what is planned is announced or refused, with a reason; and what this
-// machine says that it announces is what the router has.
+// machine reports as announced is what the router has.
 func TestWhatIsPlannedIsAnnouncedOrRefused(t *testing.T) {
 	var checks []func(*testing.T)
 	for _, over := range []string{"127.0.0.1", "::1"} {
@@ -188,20 +191,21 @@ func TestWhatIsPlannedIsAnnouncedOrRefused(t *testing.T) {
 	}
 }
 
+// subsets returns all subsets of some letters.
 func subsets(letters string) (all []string) {
 	for subset := range 1 << len(letters) {
-		var s strings.Builder
+		var text strings.Builder
 		for i, l := range letters {
 			if subset&(1<<i) != 0 {
-				s.WriteRune(l)
+				text.WriteRune(l)
 			}
 		}
-		all = append(all, s.String())
+		all = append(all, text.String())
 	}
 	return all
 }
 
-// takenOf is what a router with such an offer takes of two prefixes, and why it does not take the rest.
+// takenOf returns which of two prefixes a router with such an offer accepts, and the reasons of the others.
 func takenOf(offer string, over6 bool) (want []string, refused map[Reason]int) {
 	takes := func(c string) bool { return strings.Contains(offer, c) }
 	refused = map[Reason]int{}
@@ -224,18 +228,18 @@ func takenOf(offer string, over6 bool) (want []string, refused map[Reason]int) {
 // speakTo starts a session with a router that is to announce a prefix of each family.
 func speakTo(t *testing.T, l *listener) *Speaker {
 	t.Helper()
-	s := NewSpeaker(Options{Log: logger(t)})
-	s.undamped = true
-	t.Cleanup(func() { _ = s.Leave(context.Background()) })
+	speaker := NewSpeaker(Options{Log: logger(t)})
+	speaker.undamped = true
+	t.Cleanup(func() { _ = speaker.Leave(context.Background()) })
 	c := announcing(l.session(), advertisement("203.0.113.10/32"), advertisement("2001:db8:113::10/128"))
-	if err := s.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}); err != nil {
+	if err := speaker.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return speaker
 }
 
-// becomes waits until the router has some of two prefixes, and the session refuses the rest.
-func becomes(t *testing.T, s *Speaker, l *listener, want []string, refused map[Reason]int) {
+// becomes waits until the router has some of two prefixes, and the session withholds the others.
+func becomes(t *testing.T, s *Speaker, router *listener, want []string, refused map[Reason]int) {
 	t.Helper()
 	wait.True(t, 6*time.Second, 20*time.Millisecond, fmt.Sprintf("announced %v, refused %v", want, refused), func() (bool, string) {
 		st := s.State(t.Context())[0]
@@ -248,16 +252,16 @@ func becomes(t *testing.T, s *Speaker, l *listener, want []string, refused map[R
 		for _, r := range st.Refusals {
 			why[r.Reason]++
 		}
-		has := l.has()
+		has := router.has()
 		ok := st.Up && slices.Equal(announced, want) && slices.Equal(has, want) && fmt.Sprint(why) == fmt.Sprint(refused) && st.Refused+len(announced) == 2
 		return ok, fmt.Sprintf("%v\nannounced %v, the router has %v, %d refused: %v", st, announced, has, st.Refused, st.Refusals)
 	})
 }
 
-// A router that is told to offer more, or less, has its session end and begin.
+// A router that is set to offer more, or less, has its session end and begin.
 func TestWhatARouterTakesIsReadOfEachOPEN(t *testing.T) {
-	l := listen(t, netip.MustParseAddr("::1"), capabilitiesOf("46")...)
-	s := speakTo(t, l)
+	listener := listen(t, netip.MustParseAddr("::1"), capabilitiesOf("46")...)
+	speaker := speakTo(t, listener)
 	v6 := []string{"2001:db8:113::10/128"}
 	both := []string{"2001:db8:113::10/128", "203.0.113.10/32"}
 	for _, step := range []struct {
@@ -269,7 +273,7 @@ func TestWhatARouterTakesIsReadOfEachOPEN(t *testing.T) {
 		{"46x", both, nil},
 		{"6x", v6, map[Reason]int{FamilyNotNegotiated: 1}},
 	} {
-		l.offer(capabilitiesOf(step.offers)...)
-		becomes(t, s, l, step.want, step.refused)
+		listener.offer(capabilitiesOf(step.offers)...)
+		becomes(t, speaker, listener, step.want, step.refused)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// withAttributes is an advertisement with every attribute that there is.
+// withAttributes returns an advertisement with every attribute.
 func withAttributes(t *testing.T, prefix string) advertise.Advertisement {
 	return advertise.Advertisement{
 		Prefix: netip.MustParsePrefix(prefix), LocalPref: 200, Prepend: 2,
@@ -50,18 +50,18 @@ func TestRoutersSeeTheAttributes(t *testing.T) {
 		for dialect, d := range dialects {
 			t.Run(tt.name+", "+dialect, func(t *testing.T) {
 				t.Parallel()
-				r := d.start(newRouter(t), neighbour{asn: int(tt.asn)})
-				s := speaker(t)
-				c := config(plan(r.session4()), plan(r.session6()))
+				router := d.start(newRouter(t), neighbour{asn: int(tt.asn)})
+				speaker := newSpeaker(t)
+				c := configOf(plan(router.session4()), plan(router.session6()))
 				for i, prefix := range []string{"203.0.113.10/32", "2001:db8:113::10/128"} {
 					c.Sessions[i].Session.LocalASN = tt.asn
 					c.Sessions[i].Advertisements = sorted.Of(withAttributes(t, prefix))
 				}
-				must(t, s.Set(t.Context(), c))
+				must(t, speaker.Set(t.Context(), c))
 				want := map[string][]string{"frr": tt.frr, "bird": tt.bird}[dialect]
 				for _, question := range questions[dialect] {
 					eventually(t, 10*time.Second, fmt.Sprintf("%s shows %q", question, want), func() (bool, string) {
-						got := compact(r.ask(question))
+						got := compact(router.ask(question))
 						for _, w := range want {
 							if !strings.Contains(got, w) {
 								return false, "no " + w + " in " + got
@@ -75,7 +75,7 @@ func TestRoutersSeeTheAttributes(t *testing.T) {
 	}
 }
 
-// compact writes JSON without spaces, and leaves other text as it is.
+// compact returns JSON without spaces, and other text unchanged.
 func compact(s string) string {
 	var b bytes.Buffer
 	if json.Compact(&b, []byte(s)) != nil {
@@ -86,38 +86,38 @@ func compact(s string) string {
 
 func TestWeightsReachTheKernelOfFRR(t *testing.T) {
 	// Two machines, as two addresses of this one, with three endpoints and one.
-	r := newRouter(t)
+	router := newRouter(t)
 	tests := []struct {
 		family, vip string
 		first       netip.Addr
 		session     func() inventory.Session
 	}{
-		{"ipv4", "203.0.113.10", r.Local4, r.session4},
-		{"ipv6", "2001:db8:113::10", r.Local6, r.session6},
+		{"ipv4", "203.0.113.10", router.Local4, router.session4},
+		{"ipv6", "2001:db8:113::10", router.Local6, router.session6},
 	}
 	var lines string
 	for _, tt := range tests {
 		second := eleventhOf(tt.first)
-		run(t, "ip", "addr", "add", netip.PrefixFrom(second, map[bool]int{true: 24, false: 64}[second.Is4()]).String(), "dev", r.link)
+		run(t, "ip", "addr", "add", netip.PrefixFrom(second, map[bool]int{true: 24, false: 64}[second.Is4()]).String(), "dev", router.link)
 		lines += fmt.Sprintf(" neighbor %v remote-as %d\n neighbor %v passive\n address-family %s unicast\n  neighbor %v activate\n  maximum-paths 16\n exit-address-family\n",
 			second, ourASN, second, tt.family, second)
 	}
-	r.frr(neighbour{families: " bgp bestpath as-path multipath-relax\n" + lines})
+	router.frr(neighbour{families: " bgp bestpath as-path multipath-relax\n" + lines})
 	for _, tt := range tests {
 		t.Run(tt.family, func(t *testing.T) {
 			hops := []netip.Addr{tt.first, eleventhOf(tt.first)}
 			for i, from := range hops {
-				s := speaker(t)
+				s := newSpeaker(t)
 				ad := advertise.Advertisement{Prefix: netip.PrefixFrom(netip.MustParseAddr(tt.vip), from.BitLen()), Bandwidth: uint32(125_000 * (3 - 2*i))}
-				c := config(announcing(tt.session(), ad))
+				c := configOf(announcing(tt.session(), ad))
 				c.RouterID = netip.AddrFrom4([4]byte{10, 99, 250, byte(1 + i)})
 				c.Sessions[0].Session.Local = from
 				must(t, s.Set(t.Context(), c))
 			}
 			eventually(t, 15*time.Second, "the kernel has weights of 3 to 1", func() (bool, string) {
-				out, _ := exec.Command("ip", "-n", r.ns, "-j", "route", "show", tt.vip).Output()
+				out, _ := exec.Command("ip", "-n", router.ns, "-j", "route", "show", tt.vip).Output()
 				if hops[0].Is6() {
-					out, _ = exec.Command("ip", "-n", r.ns, "-j", "-6", "route", "show", tt.vip).Output()
+					out, _ = exec.Command("ip", "-n", router.ns, "-j", "-6", "route", "show", tt.vip).Output()
 				}
 				var rows []struct {
 					Nexthops []struct {
@@ -139,7 +139,7 @@ func TestWeightsReachTheKernelOfFRR(t *testing.T) {
 	}
 }
 
-// eleventhOf is another address of the same subnet.
+// eleventhOf returns another address of the same subnet.
 func eleventhOf(a netip.Addr) netip.Addr {
 	for range 10 {
 		a = a.Next()

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// loadFor is how long the machine is kept busy; PLINTH_BENCH_LOAD says otherwise.
+// loadFor is the duration of the load, unless PLINTH_BENCH_LOAD sets another.
 const loadFor = 10 * time.Minute
 
-// burnCPU keeps every CPU five times as busy as it can be until stop is called.
+// burnCPU loads every CPU five times over until stop is called.
 func burnCPU(b *testing.B) (stop func()) {
 	b.Helper()
 	var all []*exec.Cmd
@@ -46,7 +46,7 @@ func (r *router) first() {
 }
 
 // BenchmarkBFDUnderFullLoad keeps BFD sessions of 100 ms x 3 with FRR and BIRD while
-// every CPU is busy, and counts the routes that go. One agent of each is an ordinary
+// every CPU is loaded, and counts the routes that go. One agent of each is an ordinary
 // process, the other has real-time priority, as with --real-time.
 func BenchmarkBFDUnderFullLoad(b *testing.B) {
 	length := loadFor
@@ -60,15 +60,15 @@ func BenchmarkBFDUnderFullLoad(b *testing.B) {
 		lost := map[string]func() int{}
 		for dialect, lines := range withBFDOf {
 			for _, priority := range []string{"ordinary", "real-time"} {
-				r := newRouter(b).withBFD(dialect, lines)
-				r.first()
-				agent := runAgent(b, r, false, withPace())
+				router := newRouter(b).withBFD(dialect, lines)
+				router.first()
+				agent := runAgent(b, router, false, withPace())
 				if priority == "real-time" {
 					run(b, "chrt", "--all-tasks", "--rr", "--pid", "1", fmt.Sprint(agent.Process.Pid))
 				}
-				r.count(30*time.Second, 200)
-				eventually(b, 30*time.Second, "BFD is up at the router", r.bfdSessions(2))
-				lost[dialect+"-"+priority] = r.watch()
+				router.count(30*time.Second, 200)
+				eventually(b, 30*time.Second, "BFD is up at the router", router.bfdSessions(2))
+				lost[dialect+"-"+priority] = router.watch()
 			}
 		}
 		stop := burnCPU(b)

@@ -36,14 +36,14 @@ func (r *router) forger() *net.UDPConn {
 }
 
 // sendTTL sends a packet with a TTL.
-func sendTTL(t testing.TB, c *net.UDPConn, b []byte, ttl int) {
+func sendTTL(t testing.TB, conn *net.UDPConn, data []byte, ttl int) {
 	t.Helper()
-	raw, err := c.SyscallConn()
+	raw, err := conn.SyscallConn()
 	must(t, err)
 	var set error
 	must(t, raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_TTL, ttl) }))
 	must(t, set)
-	_, err = c.Write(b)
+	_, err = conn.Write(data)
 	must(t, err)
 }
 
@@ -51,17 +51,17 @@ func sendTTL(t testing.TB, c *net.UDPConn, b []byte, ttl int) {
 // field that is wrong in it, as the last one shows, in which none is.
 func TestAPacketWithAnyFieldForgedEndsNoSession(t *testing.T) {
 	t.Parallel()
-	r := newRouter(t).frr(neighbour{lines: "bfd\nbfd profile fast\n", daemons: []string{"bfdd"}, only4: true})
-	s := speaker(t)
-	must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))))
-	bfdUp(t, s)
-	eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(1))
-	r.holds(5*time.Second, map[string]string{"203.0.113.10": r.Local4.String()})
+	router := newRouter(t).frr(neighbour{lines: "bfd\nbfd profile fast\n", daemons: []string{"bfdd"}, only4: true})
+	speaker := newSpeaker(t)
+	must(t, speaker.Set(t.Context(), configOf(withFastBFD(plan(router.session4(), "203.0.113.10/32")))))
+	bfdUp(t, speaker)
+	eventually(t, 10*time.Second, "BFD is up at the router", router.bfdSessions(1))
+	router.holds(5*time.Second, map[string]string{"203.0.113.10": router.Local4.String()})
 	var peers []struct {
 		Mine  uint32 `json:"id"`
 		Yours uint32 `json:"remote-id"`
 	}
-	must(t, json.Unmarshal([]byte(r.ask("show bfd peers json")), &peers))
+	must(t, json.Unmarshal([]byte(router.ask("show bfd peers json")), &peers))
 	if len(peers) != 1 || peers[0].Mine == 0 || peers[0].Yours == 0 {
 		t.Fatal(peers)
 	}
@@ -78,26 +78,26 @@ func TestAPacketWithAnyFieldForgedEndsNoSession(t *testing.T) {
 		"cut": end[:23], "empty": nil, "my discriminator 0": change(4, 0, 0, 0, 0), "another session's discriminator": change(8, ^end[8], end[9], end[10], end[11]),
 		"state init, for no session": change(1, 2<<6, 3, 24, 0, 0, 0, 9, 0, 0, 0, 0), "state up, for no session": change(1, 3<<6, 3, 24, 0, 0, 0, 9, 0, 0, 0, 0),
 	}
-	c := r.forger()
-	lost := r.watch()
+	conn := router.forger()
+	lost := router.watch()
 	unmoved := func() (bool, string) {
-		st := s.State(t.Context())[0]
+		st := speaker.State(t.Context())[0]
 		return !st.Up || st.BFD != "up" || st.Losses > 0 || lost() > 0, fmt.Sprint(st, " BFD ", st.BFD)
 	}
 	for what, b := range forged {
 		for range 10 {
-			sendTTL(t, c, b, 255)
+			sendTTL(t, conn, b, 255)
 		}
 		never(t, 100*time.Millisecond, what+" ended a session", unmoved)
 	}
 	for _, ttl := range []int{254, 64, 1} {
-		sendTTL(t, c, end, ttl)
+		sendTTL(t, conn, end, ttl)
 		never(t, 100*time.Millisecond, fmt.Sprintf("a TTL of %d ended a session", ttl), unmoved)
 	}
 	never(t, 2*time.Second, "a session ended later", unmoved)
-	sendTTL(t, c, end, 255)
+	sendTTL(t, conn, end, 255)
 	eventually(t, 5*time.Second, "a packet without a mistake ends the session", func() (bool, string) {
-		st := s.State(t.Context())[0]
+		st := speaker.State(t.Context())[0]
 		return st.Losses == 1, fmt.Sprint(st)
 	})
 }

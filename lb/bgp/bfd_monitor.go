@@ -16,7 +16,7 @@ const (
 	// frrReopenTime is how long FRR may take to set its BFD up anew after BGP.
 	frrReopenTime = 2 * time.Second
 	// sameLoss is how far apart both ends may detect one loss of the path. BIRD, where it is
-	// first, closes the session with a NOTIFICATION that does not say why.
+	// first, closes the session with a NOTIFICATION that gives no reason.
 	sameLoss = 500 * time.Millisecond
 )
 
@@ -36,16 +36,16 @@ type bfdMonitor struct {
 }
 
 // bfdOf returns the terms of a session's BFD.
-func bfdOf(s inventory.Session) bfd.Terms {
+func bfdOf(session inventory.Session) bfd.Terms {
 	t := bfd.Terms{
-		Local: s.Local, Remote: s.RouterAddr, Multihop: s.Multihop > 1,
-		Timers: bfd.Timers{Interval: s.BFD.Interval, Multiplier: s.BFD.Multiplier},
+		Local: session.Local, Remote: session.RouterAddr, Multihop: session.Multihop > 1,
+		Timers: bfd.Timers{Interval: session.BFD.Interval, Multiplier: session.BFD.Multiplier},
 	}
 	if t.Multihop {
-		t.MinTTL = uint8(minTTL(s)) // BIRD's packets start with 64
+		t.MinTTL = uint8(minTTL(session)) // BIRD's packets start with 64
 	}
 	if !t.Local.IsValid() {
-		t.Local = linkLocal(s.RouterAddr.Zone())
+		t.Local = linkLocal(session.RouterAddr.Zone())
 	}
 	return t
 }
@@ -107,6 +107,7 @@ func (m *bfdMonitor) changed() <-chan struct{} {
 	return m.session.Changed()
 }
 
+// isUp reports whether the BFD session is up.
 func (m *bfdMonitor) isUp() bool { return m.session != nil && m.session.Status().State == bfd.Up }
 
 // state returns the state of the BFD session: down, too, when it cannot be opened; empty: the
@@ -155,6 +156,7 @@ func (s *session) watchPath() error {
 	return nil
 }
 
+// tryWatchPath calls watchPath, and logs an error: the session goes on without BFD.
 func (s *session) tryWatchPath() {
 	if err := s.watchPath(); err != nil {
 		s.log.Warn("failed to watch the path to the router", "err", err)

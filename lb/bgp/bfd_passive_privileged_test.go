@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// vtysh has FRR take lines of configuration.
+// vtysh gives FRR lines of configuration.
 func (r *router) vtysh(lines ...string) {
 	r.t.Helper()
 	args := []string{"--vty_socket", r.dir, "-c", "configure terminal"}
@@ -35,35 +35,35 @@ func bfdIsNotUp(t testing.TB, s *Speaker) {
 func TestBFDComesBackWithARouterThatWaitsForUs(t *testing.T) {
 	t.Run("frr", func(t *testing.T) {
 		t.Parallel()
-		r := newRouter(t).frr(neighbour{lines: "bfd\nbfd profile fast\n", daemons: []string{"bfdd"}, only4: true})
-		r.vtysh("bfd", "profile fast", "passive-mode")
-		s := speaker(t)
-		must(t, s.Set(t.Context(), config(withFastBFD(plan(r.both4(), "203.0.113.10/32")))))
-		bfdUp(t, s)
+		router := newRouter(t).frr(neighbour{lines: "bfd\nbfd profile fast\n", daemons: []string{"bfdd"}, only4: true})
+		router.vtysh("bfd", "profile fast", "passive-mode")
+		speaker := newSpeaker(t)
+		must(t, speaker.Set(t.Context(), configOf(withFastBFD(plan(router.both4(), "203.0.113.10/32")))))
+		bfdUp(t, speaker)
 		for range 2 {
-			neighbor := fmt.Sprintf("neighbor %v bfd", r.Local4)
-			r.vtysh(fmt.Sprintf("router bgp %d", routerASN), "no "+neighbor)
-			bfdIsNotUp(t, s)
-			r.vtysh(fmt.Sprintf("router bgp %d", routerASN), neighbor, neighbor+" profile fast")
-			bfdUp(t, s)
-			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(1))
+			neighbor := fmt.Sprintf("neighbor %v bfd", router.Local4)
+			router.vtysh(fmt.Sprintf("router bgp %d", routerASN), "no "+neighbor)
+			bfdIsNotUp(t, speaker)
+			router.vtysh(fmt.Sprintf("router bgp %d", routerASN), neighbor, neighbor+" profile fast")
+			bfdUp(t, speaker)
+			eventually(t, 10*time.Second, "BFD is up at the router", router.bfdSessions(1))
 		}
 	})
 	t.Run("bird", func(t *testing.T) {
 		t.Parallel()
-		r := newRouter(t)
+		router := newRouter(t)
 		ms := pace.Interval.Milliseconds()
-		r.bird(neighbour{lines: " graceful restart aware; bfd on;\n", only4: true, top: fmt.Sprintf(
+		router.bird(neighbour{lines: " graceful restart aware; bfd on;\n", only4: true, top: fmt.Sprintf(
 			"protocol bfd watch { interface \"*\" { passive on; min rx interval %d ms; min tx interval %d ms; multiplier %d; }; }\n", ms, ms, pace.Multiplier)})
-		s := speaker(t)
-		must(t, s.Set(t.Context(), config(withFastBFD(plan(r.both4(), "203.0.113.10/32")))))
-		bfdUp(t, s)
+		speaker := newSpeaker(t)
+		must(t, speaker.Set(t.Context(), configOf(withFastBFD(plan(router.both4(), "203.0.113.10/32")))))
+		bfdUp(t, speaker)
 		for range 2 {
-			r.ask("disable watch")
-			bfdIsNotUp(t, s)
-			r.ask("enable watch")
-			bfdUp(t, s)
-			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(1))
+			router.ask("disable watch")
+			bfdIsNotUp(t, speaker)
+			router.ask("enable watch")
+			bfdUp(t, speaker)
+			eventually(t, 10*time.Second, "BFD is up at the router", router.bfdSessions(1))
 		}
 	})
 }
@@ -74,13 +74,13 @@ func TestBFDOverSeveralHopsComesUp(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).withBFD(dialect, lines)
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD, c.Session.Multihop = pace, 2 })...)))
-			bfdUp(t, s)
+			speaker := newSpeaker(t)
+			must(t, speaker.Set(t.Context(), configOf(r.vips(func(c *SessionConfig) { c.Session.BFD, c.Session.Multihop = pace, 2 })...)))
+			bfdUp(t, speaker)
 			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
 			r.dropPackets()
 			eventually(t, 6*time.Second, "both sessions are down for the path", func() (bool, string) {
-				st := s.State(t.Context())
+				st := speaker.State(t.Context())
 				return st[0].Cause == PathDown && st[1].Cause == PathDown, fmt.Sprint(st)
 			})
 		})

@@ -16,24 +16,24 @@ func TestARouterWhosePathComesAndGoesIsLeftAloneForAWhile(t *testing.T) {
 	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := newRouter(t).withBFD(dialect, lines)
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))))
-			bfdUp(t, s)
+			router := newRouter(t).withBFD(dialect, lines)
+			speaker := newSpeaker(t)
+			must(t, speaker.Set(t.Context(), configOf(withFastBFD(plan(router.session4(), "203.0.113.10/32")))))
+			bfdUp(t, speaker)
 			const flaps = 7
 			leftAlone := false
 			for range flaps {
-				r.dropBFD("")
-				bfdIsNotUp(t, s)
-				r.passBFD()
+				router.dropBFD("")
+				bfdIsNotUp(t, speaker)
+				router.passBFD()
 				eventually(t, 15*time.Second, "BFD is up", func() (bool, string) {
-					st := s.State(t.Context())[0]
+					st := speaker.State(t.Context())[0]
 					leftAlone = leftAlone || st.Cause == Flapping && strings.Contains(st.Detail, string(PathDown)) && time.Until(st.HeldUntil) > 0
 					return st.BFD == "up", fmt.Sprint(st, " BFD ", st.BFD)
 				})
 			}
 			// At the end it may be asked again, and refuse, since its own BFD has just lost the path.
-			st := s.State(t.Context())[0]
+			st := speaker.State(t.Context())[0]
 			t.Logf("after %d flaps of the path: %v, %d losses", flaps, st, st.Losses)
 			if st.Losses > 4 || !leftAlone {
 				t.Errorf("the path flapped %d times; BGP was lost %d times, and it was left alone: %v; %v", flaps, st.Losses, leftAlone, st)
@@ -46,28 +46,28 @@ func TestARouterThatChangesItsTimersLosesNothing(t *testing.T) {
 	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := newRouter(t).withBFD(dialect, lines)
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(withFastBFD(plan(r.session4(), "203.0.113.10/32")), withFastBFD(plan(r.session6(), "2001:db8:113::10/128")))))
-			bfdUp(t, s)
-			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
+			router := newRouter(t).withBFD(dialect, lines)
+			speaker := newSpeaker(t)
+			must(t, speaker.Set(t.Context(), configOf(withFastBFD(plan(router.session4(), "203.0.113.10/32")), withFastBFD(plan(router.session6(), "2001:db8:113::10/128")))))
+			bfdUp(t, speaker)
+			eventually(t, 10*time.Second, "BFD is up at the router", router.bfdSessions(2))
 			was := pace.Interval.Milliseconds()
 			for _, ms := range []int64{700, 150, 300} {
 				if dialect == "frr" {
-					r.vtysh("bfd", "profile fast", fmt.Sprintf("transmit-interval %d", ms), fmt.Sprintf("receive-interval %d", ms))
+					router.vtysh("bfd", "profile fast", fmt.Sprintf("transmit-interval %d", ms), fmt.Sprintf("receive-interval %d", ms))
 				} else {
-					r.configure(nil, fmt.Sprintf("min rx interval %d ms", was), fmt.Sprintf("min rx interval %d ms", ms),
+					router.configure(nil, fmt.Sprintf("min rx interval %d ms", was), fmt.Sprintf("min rx interval %d ms", ms),
 						fmt.Sprintf("min tx interval %d ms", was), fmt.Sprintf("min tx interval %d ms", ms))
 				}
 				was = ms
 				never(t, 4*time.Second, "a session was lost", func() (bool, string) {
-					st := s.State(t.Context())
+					st := speaker.State(t.Context())
 					return st[0].Losses+st[1].Losses > 0 || st[0].BFD != "up" || st[1].BFD != "up", fmt.Sprint(st)
 				})
 			}
-			r.dropPackets() // and it is still there to notice this
+			router.dropPackets() // and it is still there to notice this
 			eventually(t, 6*time.Second, "both sessions are down for the path", func() (bool, string) {
-				st := s.State(t.Context())
+				st := speaker.State(t.Context())
 				return st[0].Cause == PathDown && st[1].Cause == PathDown, fmt.Sprint(st)
 			})
 		})
@@ -79,27 +79,27 @@ func TestAnEditOfBFDTouchesNoBGPSession(t *testing.T) {
 	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := newRouter(t).withBFD(dialect, lines)
-			s := speaker(t)
+			router := newRouter(t).withBFD(dialect, lines)
+			speaker := newSpeaker(t)
 			profile := pace
 			set := func() {
-				must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD = profile })...)))
+				must(t, speaker.Set(t.Context(), configOf(router.vips(func(c *SessionConfig) { c.Session.BFD = profile })...)))
 			}
 			set()
-			bfdUp(t, s)
-			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
-			r.holds(5*time.Second, r.vipRoutes())
-			lost := r.watch()
+			bfdUp(t, speaker)
+			eventually(t, 10*time.Second, "BFD is up at the router", router.bfdSessions(2))
+			router.holds(5*time.Second, router.vipRoutes())
+			lost := router.watch()
 			for _, profile = range []inventory.BFDProfile{{Interval: time.Second, Multiplier: 5}, {Interval: 200 * time.Millisecond, Multiplier: 6}} {
 				set()
 				never(t, 4*time.Second, "a session noticed", func() (bool, string) {
-					st := s.State(t.Context())
+					st := speaker.State(t.Context())
 					return lost() > 0 || st[0].Losses+st[1].Losses > 0 || st[0].BFD != "up" || st[1].BFD != "up", fmt.Sprint(lost(), st)
 				})
 			}
-			r.dropPackets() // and the last is in force
+			router.dropPackets() // and the last is in force
 			t.Log("noticed after", eventually(t, 4*time.Second, "both sessions are down for the path", func() (bool, string) {
-				st := s.State(t.Context())
+				st := speaker.State(t.Context())
 				return isLostPath(st[0]) && isLostPath(st[1]), fmt.Sprint(st)
 			}))
 		})
@@ -110,26 +110,26 @@ func TestBFDIsSwitchedOnAndOffAndNoRouteIsLost(t *testing.T) {
 	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := newRouter(t).withBFD(dialect, lines)
-			s := speaker(t)
-			on, off := config(r.vips(func(c *SessionConfig) { c.Session.BFD = pace })...), config(r.vips(nil)...)
-			must(t, s.Set(t.Context(), off))
-			isUp(t, s, 15*time.Second)
-			r.holds(5*time.Second, r.vipRoutes())
-			lost := r.watch()
-			must(t, s.Set(t.Context(), on))
-			bfdUp(t, s)
-			eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
-			if st := s.State(t.Context()); st[0].Losses+st[1].Losses > 0 || lost() > 0 {
+			router := newRouter(t).withBFD(dialect, lines)
+			speaker := newSpeaker(t)
+			on, off := configOf(router.vips(func(c *SessionConfig) { c.Session.BFD = pace })...), configOf(router.vips(nil)...)
+			must(t, speaker.Set(t.Context(), off))
+			isUp(t, speaker, 15*time.Second)
+			router.holds(5*time.Second, router.vipRoutes())
+			lost := router.watch()
+			must(t, speaker.Set(t.Context(), on))
+			bfdUp(t, speaker)
+			eventually(t, 10*time.Second, "BFD is up at the router", router.bfdSessions(2))
+			if st := speaker.State(t.Context()); st[0].Losses+st[1].Losses > 0 || lost() > 0 {
 				t.Errorf("switched on: %d routes lost, %v", lost(), st)
 			}
-			must(t, s.Set(t.Context(), off))
-			isUp(t, s, 15*time.Second)
+			must(t, speaker.Set(t.Context(), off))
+			isUp(t, speaker, 15*time.Second)
 			never(t, 4*time.Second, "a session was lost", func() (bool, string) {
-				st := s.State(t.Context())
+				st := speaker.State(t.Context())
 				return !st[0].Up || !st[1].Up || st[0].BFD+st[1].BFD != "", fmt.Sprint(st)
 			})
-			r.holds(5*time.Second, r.vipRoutes())
+			router.holds(5*time.Second, router.vipRoutes())
 			if lost() > 0 && dialect != "bird" { // which withdraws for BFD's sake, graceful restart or not
 				t.Errorf("switched off: %d routes lost", lost())
 			}
@@ -138,25 +138,25 @@ func TestBFDIsSwitchedOnAndOffAndNoRouteIsLost(t *testing.T) {
 }
 
 func TestABFDDaemonThatWasRestartedIsFoundAgain(t *testing.T) {
-	r := newRouter(t).withBFD("frr", "")
-	s := speaker(t)
-	must(t, s.Set(t.Context(), config(r.vips(func(c *SessionConfig) { c.Session.BFD = pace })...)))
-	bfdUp(t, s)
-	eventually(t, 10*time.Second, "BFD is up at the router", r.bfdSessions(2))
-	bfdd := r.daemon[1]
+	router := newRouter(t).withBFD("frr", "")
+	speaker := newSpeaker(t)
+	must(t, speaker.Set(t.Context(), configOf(router.vips(func(c *SessionConfig) { c.Session.BFD = pace })...)))
+	bfdUp(t, speaker)
+	eventually(t, 10*time.Second, "BFD is up at the router", router.bfdSessions(2))
+	bfdd := router.daemon[1]
 	if !strings.Contains(bfdd.String(), "bfdd") {
 		t.Fatal(bfdd)
 	}
 	must(t, bfdd.Process.Kill())
 	_ = bfdd.Wait()
-	bfdIsNotUp(t, s)
-	r.startBFDD()
-	bfdUp(t, s)
-	eventually(t, 15*time.Second, "BFD is up at the router", r.bfdSessions(2))
-	r.holds(5*time.Second, r.vipRoutes())
+	bfdIsNotUp(t, speaker)
+	router.startBFDD()
+	bfdUp(t, speaker)
+	eventually(t, 15*time.Second, "BFD is up at the router", router.bfdSessions(2))
+	router.holds(5*time.Second, router.vipRoutes())
 }
 
-// patientPace outlives nine packets in a row that get lost.
+// patientPace survives nine lost packets in a row.
 func patientPace(c *SessionConfig) {
 	c.Session.BFD = pace
 	c.Session.BFD.Multiplier = 10
@@ -166,21 +166,21 @@ func TestAFifthOfThePacketsMayGetLost(t *testing.T) {
 	for dialect, lines := range withBFDOf {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := newRouter(t).withBFD(dialect, lines)
+			router := newRouter(t).withBFD(dialect, lines)
 			if dialect == "frr" {
-				r.vtysh("bfd", "profile fast", "detect-multiplier 10")
+				router.vtysh("bfd", "profile fast", "detect-multiplier 10")
 			} else {
-				r.configure(nil, "multiplier 4", "multiplier 10")
+				router.configure(nil, "multiplier 4", "multiplier 10")
 			}
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(r.vips(patientPace)...)))
+			s := newSpeaker(t)
+			must(t, s.Set(t.Context(), configOf(router.vips(patientPace)...)))
 			bfdUp(t, s)
-			r.dropBFD("numgen random mod 5 0")
+			router.dropBFD("numgen random mod 5 0")
 			never(t, 15*time.Second, "a session was lost", func() (bool, string) {
 				st := s.State(t.Context())
 				return st[0].Losses+st[1].Losses > 0, fmt.Sprint(st)
 			})
-			if out, err := exec.Command("ip", "netns", "exec", r.ns, "nft", "list", "ruleset").CombinedOutput(); err != nil || !strings.Contains(string(out), "numgen") {
+			if out, err := exec.Command("ip", "netns", "exec", router.ns, "nft", "list", "ruleset").CombinedOutput(); err != nil || !strings.Contains(string(out), "numgen") {
 				t.Errorf("%v %s", err, out)
 			}
 		})

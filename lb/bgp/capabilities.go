@@ -52,7 +52,8 @@ var namesOfCapabilities = map[gobgp.BGPCapabilityCode]string{
 	capRole:                                   "a role (RFC 9234)",
 }
 
-const capRole gobgp.BGPCapabilityCode = 9 // RFC 9234; GoBGP has no name for it
+// capRole is the code of the role capability (RFC 9234), for which GoBGP has no name.
+const capRole gobgp.BGPCapabilityCode = 9
 
 // familyNames has the names of address families in the settings of routers.
 var familyNames = map[gobgp.Family]string{gobgp.RF_IPv4_UC: "IPv4 unicast", gobgp.RF_IPv6_UC: "IPv6 unicast"}

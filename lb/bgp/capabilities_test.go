@@ -26,7 +26,7 @@ func offersOf(t *testing.T, body []byte) (caps []gobgp.ParameterCapabilityInterf
 	return caps
 }
 
-// A router that refuses the OPEN of a session refuses that of a probe too, which then says why.
+// A router that refuses the OPEN of a session refuses that of a probe too, which then reports why.
 func TestAProbeOffersWhatASessionOffers(t *testing.T) {
 	for name, change := range map[string]func(*inventory.Session){
 		"both families":            func(*inventory.Session) {},
@@ -39,25 +39,25 @@ func TestAProbeOffersWhatASessionOffers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := listen(t, netip.MustParseAddr("127.0.0.1"), capabilitiesOf("46")...)
-			s := l.session()
-			change(&s)
+			listener := listen(t, netip.MustParseAddr("127.0.0.1"), capabilitiesOf("46")...)
+			session := listener.session()
+			change(&session)
 			speaks := NewSpeaker(Options{Log: logger(t)})
 			t.Cleanup(func() { _ = speaks.Leave(context.Background()) })
-			c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{announcing(s)}}
-			if err := speaks.Set(t.Context(), c); err != nil {
+			config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{announcing(session)}}
+			if err := speaks.Set(t.Context(), config); err != nil {
 				t.Fatal(err)
 			}
 			var sent []byte
 			wait.True(t, 6*time.Second, 20*time.Millisecond, "GoBGP sends an OPEN", func() (bool, string) {
-				l.mu.Lock()
-				defer l.mu.Unlock()
-				if len(l.opens) > 0 {
-					sent = l.opens[0]
+				listener.mu.Lock()
+				defer listener.mu.Unlock()
+				if len(listener.opens) > 0 {
+					sent = listener.opens[0]
 				}
 				return sent != nil, ""
 			})
-			ours := open(terms{RouterID: c.RouterID, Session: s})[gobgp.BGP_HEADER_LENGTH:]
+			ours := open(terms{RouterID: config.RouterID, Session: session})[gobgp.BGP_HEADER_LENGTH:]
 			if fixed := 9; !slices.Equal(ours[:fixed], sent[:fixed]) {
 				t.Errorf("version, AS, hold time and router ID are % x, and GoBGP's % x", ours[:fixed], sent[:fixed])
 			}
@@ -66,16 +66,16 @@ func TestAProbeOffersWhatASessionOffers(t *testing.T) {
 				t.Fatalf("a probe offers %s, GoBGP %s", capabilityNames(got), capabilityNames(want))
 			}
 			for i := range got {
-				a, _ := got[i].Serialize()
-				b, _ := want[i].Serialize()
+				data, _ := got[i].Serialize()
+				other, _ := want[i].Serialize()
 				switch code := want[i].Code(); {
 				case code == gobgp.BGP_CAP_SOFT_VERSION: // whichever it is
-					a, b = a[:1], b[:1]
+					data, other = data[:1], other[:1]
 				case code == gobgp.BGP_CAP_GRACEFUL_RESTART: // flags and time, without families
-					a, b = a[2:4], b[2:4]
+					data, other = data[2:4], other[2:4]
 				}
-				if got[i].Code() != want[i].Code() || !slices.Equal(a, b) {
-					t.Errorf("a probe offers %s, % x, where GoBGP offers %s, % x", capabilityNames(got[i:i+1]), a, capabilityNames(want[i:i+1]), b)
+				if got[i].Code() != want[i].Code() || !slices.Equal(data, other) {
+					t.Errorf("a probe offers %s, % x, where GoBGP offers %s, % x", capabilityNames(got[i:i+1]), data, capabilityNames(want[i:i+1]), other)
 				}
 			}
 		})
@@ -83,7 +83,7 @@ func TestAProbeOffersWhatASessionOffers(t *testing.T) {
 }
 
 func TestTheCapabilitiesThatARouterNamesAreSaid(t *testing.T) {
-	for _, c := range []struct {
+	for _, tt := range []struct {
 		data string
 		want string
 	}{
@@ -94,11 +94,11 @@ func TestTheCapabilitiesThatARouterNamesAreSaid(t *testing.T) {
 		{"\x01\x04\x00\x02\x00\x01", "IPv6 unicast"},
 		{"\x09\x01\x03", "a role (RFC 9234)"},
 		{"\xf0\x00", "capability 240"},
-		{"\x40\x09\x00", ""}, // shorter than it says
+		{"\x40\x09\x00", ""}, // shorter than its length
 		{"\x40", ""},
 	} {
-		if got := (notification{code: 2, subcode: 7, data: c.data}).capabilities(); got != c.want {
-			t.Errorf("% x: %q, want %q", c.data, got, c.want)
+		if got := (notification{code: 2, subcode: 7, data: tt.data}).capabilities(); got != tt.want {
+			t.Errorf("% x: %q, want %q", tt.data, got, tt.want)
 		}
 	}
 	if got := (notification{code: 2, subcode: 6, data: "\x40\x02\x00\x78"}).capabilities(); got != "" {

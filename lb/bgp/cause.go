@@ -50,6 +50,7 @@ func (d diagnosis) overrides(found Cause) bool {
 	return (d.cause == PrefixLimit || d.cause == RouterShutdown) && (found == Refused || found == ClosedByRouter)
 }
 
+// holdExpired is the diagnosis where the hold timer of this machine expired.
 var holdExpired = diagnosis{HoldTimerExpired, "the router was silent for the hold time"}
 
 // causeOfLoss explains why a session that was up went down.
@@ -67,20 +68,21 @@ func causeOfLoss(seen evidence, t terms) diagnosis {
 
 // causeOfAttempt explains an attempt that took too long; final is false where probes may find out more.
 // Only a probe reads what this machine refused in the router's OPEN.
-func causeOfAttempt(seen evidence, t terms) (d diagnosis, final bool) {
+func causeOfAttempt(seen evidence, t terms) (found diagnosis, final bool) {
 	if seen.received != nil {
 		return causeOfReceived(*seen.received, t), true
 	}
 	if seen.sent != nil {
-		d = causeOfSent(*seen.sent)
-		if d.cause == ASNMismatch || d.cause == OpenRefused || d.cause == MalformedMessage {
-			return d, d.cause == ASNMismatch
+		found = causeOfSent(*seen.sent)
+		if found.cause == ASNMismatch || found.cause == OpenRefused || found.cause == MalformedMessage {
+			return found, found.cause == ASNMismatch
 		}
 	}
 	return diagnosis{Connecting, cmp.Or(seen.dial, "the router has not answered yet")}, false
 }
 
-const ceaseBFDDown = 10 // RFC 9384
+// ceaseBFDDown is the subcode "BFD Down" of a Cease (RFC 9384).
+const ceaseBFDDown = 10
 
 // collisionDetail explains that a router refuses a connection where no other program's is seen.
 const collisionDetail = ": it has another session with this machine's address; no other program's connection is seen here, " +
@@ -93,18 +95,18 @@ func (n notification) isCollision() bool {
 }
 
 // causeOfReceived explains a NOTIFICATION of the router's (RFC 4271, section 6).
-func causeOfReceived(n notification, t terms) diagnosis {
-	detail := "the router says " + n.String()
-	switch n.code {
+func causeOfReceived(received notification, t terms) diagnosis {
+	detail := "the router says " + received.String()
+	switch received.code {
 	case gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
-		detail += refusedByRouter(n, t)
-		if n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS {
+		detail += refusedByRouter(received, t)
+		if received.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS {
 			return diagnosis{ASNMismatch, detail}
 		}
 	case gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
 		return diagnosis{HoldTimerExpired, detail + ": it got nothing from this machine for the hold time"}
 	case gobgp.BGP_ERROR_CEASE:
-		return causeOfCease(n.subcode, detail)
+		return causeOfCease(received.subcode, detail)
 	}
 	return diagnosis{RouterRefused, detail}
 }
@@ -125,16 +127,16 @@ func causeOfCease(subcode uint8, detail string) diagnosis {
 }
 
 // causeOfSent explains a NOTIFICATION of this machine's.
-func causeOfSent(n notification) diagnosis {
+func causeOfSent(sent notification) diagnosis {
 	switch {
-	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && n.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
+	case sent.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR && sent.subcode == gobgp.BGP_ERROR_SUB_BAD_PEER_AS:
 		return diagnosis{ASNMismatch, "the router is in another AS than the inventory says"}
-	case n.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
+	case sent.code == gobgp.BGP_ERROR_HOLD_TIMER_EXPIRED:
 		return holdExpired
-	case n.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
-		return diagnosis{OpenRefused, "this machine does not take the router's OPEN, and told it " + n.String()}
+	case sent.code == gobgp.BGP_ERROR_OPEN_MESSAGE_ERROR:
+		return diagnosis{OpenRefused, "this machine does not take the router's OPEN, and told it " + sent.String()}
 	}
-	return diagnosis{MalformedMessage, "this machine closed the session with " + n.String()}
+	return diagnosis{MalformedMessage, "this machine closed the session with " + sent.String()}
 }
 
 // causeOfTerms explains terms that were refused.

@@ -33,40 +33,42 @@ var mismatches = []struct {
 	{name: "this machine lost its address", ours: func(c *SessionConfig) { c.Session.Local = c.Session.RouterAddr }, want: Unreachable},
 }
 
+// password sets the password of a session.
 func password(p Password) func(*SessionConfig) {
 	return func(c *SessionConfig) {
 		c.Password, c.Session.Password = p, inventory.SecretKey{Secret: "bgp", Key: "tor"}
 	}
 }
 
+// ttlSecurity turns TTL security on.
 func ttlSecurity(c *SessionConfig) { c.Session.TTLSecurity = true }
 
 // Each family is asked by itself: a router that reads the first packets of a connection before it asks for their TTL, as BIRD
 // does, has such a session come up for a moment now and then, and both need not be down at the same one.
 func TestASessionThatCannotComeUpNamesItsCause(t *testing.T) {
 	for dialect, d := range dialects {
-		for _, m := range mismatches {
-			t.Run(dialect+", "+m.name, func(t *testing.T) {
+		for _, tt := range mismatches {
+			t.Run(dialect+", "+tt.name, func(t *testing.T) {
 				t.Parallel()
-				r := d.start(newRouter(t), m.router)
-				s := speaker(t)
-				c := config(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))
-				for i := range c.Sessions {
-					if m.ours != nil {
-						m.ours(&c.Sessions[i])
+				r := d.start(newRouter(t), tt.router)
+				speaker := newSpeaker(t)
+				config := configOf(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))
+				for i := range config.Sessions {
+					if tt.ours != nil {
+						tt.ours(&config.Sessions[i])
 					}
 				}
-				must(t, s.Set(t.Context(), c))
-				if m.comesUp {
-					isUp(t, s, 15*time.Second)
+				must(t, speaker.Set(t.Context(), config))
+				if tt.comesUp {
+					isUp(t, speaker, 15*time.Second)
 					return
 				}
-				for i := range c.Sessions {
-					took := eventually(t, time.Minute, fmt.Sprintf("session %d is down for %s", i, m.want), func() (bool, string) {
-						st := s.State(t.Context())[i]
-						return st.Cause == m.want, fmt.Sprint(st)
+				for i := range config.Sessions {
+					took := eventually(t, time.Minute, fmt.Sprintf("session %d is down for %s", i, tt.want), func() (bool, string) {
+						st := speaker.State(t.Context())[i]
+						return st.Cause == tt.want, fmt.Sprint(st)
 					})
-					t.Logf("session %d is named after %v more: %s", i, took, s.State(t.Context())[i].Detail)
+					t.Logf("session %d is named after %v more: %s", i, took, speaker.State(t.Context())[i].Detail)
 				}
 			})
 		}

@@ -20,14 +20,14 @@ func TestWhatARouterSaysLeadsToACause(t *testing.T) {
 	}{
 		{"nothing", evidence{}, ClosedByRouter},
 		{"nothing for the hold time", evidence{holdExpired: true, sent: &notification{code: 4}}, HoldTimerExpired},
-		{"that it heard nothing", evidence{received: &notification{code: 4}}, HoldTimerExpired},
+		{"that it received nothing", evidence{received: &notification{code: 4}}, HoldTimerExpired},
 		{"bad peer AS", evidence{received: &notification{code: 2, subcode: 2}}, ASNMismatch},
 		{"too many prefixes", evidence{received: &notification{code: 6, subcode: 1}}, PrefixLimit},
 		{"administrative shutdown", evidence{received: &notification{code: 6, subcode: 2, text: "maintenance"}}, RouterShutdown},
 		{"neighbour removed", evidence{received: &notification{code: 6, subcode: 3}}, RouterShutdown},
 		{"administrative reset", evidence{received: &notification{code: 6, subcode: 4}}, RouterShutdown},
 		{"BFD down", evidence{received: &notification{code: 6, subcode: 10}}, PathDown},
-		{"that somebody else has the session", evidence{received: &notification{code: 6, subcode: 7}}, SessionTaken},
+		{"that another speaker has the session", evidence{received: &notification{code: 6, subcode: 7}}, SessionTaken},
 		{"that it rejects the connection", evidence{received: &notification{code: 6, subcode: 5}}, RouterRefused},
 		{"out of resources", evidence{received: &notification{code: 6, subcode: 8}}, RouterRefused},
 		{"a malformed UPDATE", evidence{sent: &notification{code: 3, subcode: 1}}, MalformedMessage},
@@ -91,14 +91,14 @@ func TestTheDiagnosisEndsInTime(t *testing.T) {
 
 func TestARouterThatClosesLateTwiceIsNotWaitedForTwice(t *testing.T) {
 	const within = time.Second
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	defer listener.Close()
 	go func() {
 		for {
-			c, err := l.Accept()
+			c, err := listener.Accept()
 			if err != nil {
 				return
 			}
@@ -106,7 +106,7 @@ func TestARouterThatClosesLateTwiceIsNotWaitedForTwice(t *testing.T) {
 		}
 	}()
 	s := sessionTo("127.0.0.1")
-	s.Local, s.Port = netip.Addr{}, l.Addr().(*net.TCPAddr).AddrPort().Port()
+	s.Local, s.Port = netip.Addr{}, listener.Addr().(*net.TCPAddr).AddrPort().Port()
 	r := probeTwice(t.Context(), terms{RouterID: netip.MustParseAddr("10.0.0.1"), Session: s}, socket{}, within)
 	if !timeout(r.err) {
 		t.Errorf("the second probe took longer than what the first one left: %+v", r)
@@ -137,20 +137,20 @@ func causes() []Cause {
 }
 
 // TestALossRightAfterTheSessionCameUpIsExplained: GoBGP may have read the router's NOTIFICATION
-// before its session's goroutine has heard that the session stands.
+// before its session's goroutine has received that the session stands.
 func TestALossRightAfterTheSessionCameUpIsExplained(t *testing.T) {
-	n := &gobgpLog{log: slog.New(slog.DiscardHandler)}
-	l := n.logger()
+	log := &gobgpLog{log: slog.New(slog.DiscardHandler)}
+	l := log.logger()
 	l.Warn("failed to connect", "Error", "connection refused")
 	l.Info("Peer Up")
 	l.Warn("received notification", "Code", 6, "Subcode", 4)
 	l.Info("Peer Down")
-	s := &session{log: n.log, diagnoser: diagnoser{log: n}, timer: time.NewTimer(time.Hour), phase: connecting, common: common{notify: func() {}}}
+	s := &session{log: log.log, diagnoser: diagnoser{log: log}, timer: time.NewTimer(time.Hour), phase: connecting, common: common{notify: func() {}}}
 	s.onEstablished()
-	if got := causeOfLoss(n.evidence(), terms{}); got.cause != RouterShutdown {
+	if got := causeOfLoss(log.evidence(), terms{}); got.cause != RouterShutdown {
 		t.Error(got)
 	}
-	if dial := n.evidence().dial; dial != "" {
-		t.Errorf("an attempt of before the session is remembered: %s", dial)
+	if dial := log.evidence().dial; dial != "" {
+		t.Errorf("an attempt of before the session is still evidence: %s", dial)
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// follow hands out what the router's kernel says about its routes, as it says it.
+// follow reports the changes of routes of the router's kernel as they happen.
 func (r *router) follow() <-chan string {
 	r.t.Helper()
-	c := exec.Command("ip", "-n", r.ns, "monitor", "route")
-	pipe, err := c.StdoutPipe()
+	cmd := exec.Command("ip", "-n", r.ns, "monitor", "route")
+	pipe, err := cmd.StdoutPipe()
 	must(r.t, err)
-	must(r.t, c.Start())
+	must(r.t, cmd.Start())
 	lines := make(chan string, 100_000)
 	var listening atomic.Bool
 	go func() {
@@ -32,7 +32,7 @@ func (r *router) follow() <-chan string {
 			lines <- s.Text()
 		}
 	}()
-	r.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	r.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	r.pokeUntil(listening.Load)
 	return lines
 }
@@ -48,24 +48,25 @@ func BenchmarkOneOfMany(b *testing.B) {
 	}
 }
 
-func oneOfMany(b *testing.B, n int, another bool) {
-	r := newRouter(b).bird(neighbour{})
-	s := NewSpeaker(Options{}) // a benchmark that logs prints nothing else
-	b.Cleanup(func() { must(b, s.Leave(context.Background())) })
+// oneOfMany measures changes of one route among so many.
+func oneOfMany(b *testing.B, number int, another bool) {
+	router := newRouter(b).bird(neighbour{})
+	speaker := NewSpeaker(Options{}) // a benchmark that logs prints nothing else
+	b.Cleanup(func() { must(b, speaker.Leave(context.Background())) })
 	next := netip.MustParseAddr("198.18.0.1")
 	draw := func() []advertise.Advertisement {
 		next = next.Next()
 		return []advertise.Advertisement{{Prefix: netip.PrefixFrom(next, 32)}}
 	}
 	var ads []advertise.Advertisement
-	for range n {
+	for range number {
 		ads = append(ads, draw()...)
 	}
-	c := config(announcing(r.session4(), ads...))
-	must(b, s.Set(b.Context(), c))
-	isUp(b, s, 10*time.Second)
-	r.count(10*time.Second, n)
-	updates := r.follow()
+	config := configOf(announcing(router.session4(), ads...))
+	must(b, speaker.Set(b.Context(), config))
+	isUp(b, speaker, 10*time.Second)
+	router.count(10*time.Second, number)
+	updates := router.follow()
 	var last, gone []advertise.Advertisement
 	var setting, all []time.Duration
 	for b.Loop() {
@@ -74,9 +75,9 @@ func oneOfMany(b *testing.B, n int, another bool) {
 			gone = last
 		}
 		last = now
-		c.Sessions[0].Advertisements = c.Sessions[0].Advertisements.Edit(gone, now)
+		config.Sessions[0].Advertisements = config.Sessions[0].Advertisements.Edit(gone, now)
 		begun := time.Now()
-		must(b, s.Set(b.Context(), c))
+		must(b, speaker.Set(b.Context(), config))
 		setting = append(setting, time.Since(begun))
 		for line := range updates {
 			if strings.HasPrefix(line, now[0].Prefix.Addr().String()+" ") {

@@ -41,10 +41,12 @@ type Key struct {
 
 func (k Key) String() string { return k.Router + "/" + k.Addr.String() }
 
+// compare orders keys by router, then by address.
 func (k Key) compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Router, o.Router), k.Addr.Compare(o.Addr))
 }
 
+// key returns the key of the session.
 func (c SessionConfig) key() Key {
 	return Key{Router: c.Session.Router, Addr: c.Session.RouterAddr}
 }
@@ -116,14 +118,15 @@ func (t terms) check() error {
 	return nil
 }
 
-func checkRouterAddr(s inventory.Session) error {
-	switch addr := s.RouterAddr; {
+// checkRouterAddr refuses a router's address to which no session can be set up.
+func checkRouterAddr(session inventory.Session) error {
+	switch addr := session.RouterAddr; {
 	case !addr.IsValid():
 		return fmt.Errorf("%w: the router has no address", ErrTerms)
 	case addr.Is6() && addr.IsLinkLocalUnicast() && addr.Zone() == "":
 		return fmt.Errorf("%w: the link-local address %v does not say on which interface; write %v%%IFACE", ErrTerms, addr, addr)
-	case addr.Zone() != "" && s.Multihop > 0:
-		return fmt.Errorf("%w: a link-local address is one hop away, and multihop is %d", ErrTerms, s.Multihop)
+	case addr.Zone() != "" && session.Multihop > 0:
+		return fmt.Errorf("%w: a link-local address is one hop away, and multihop is %d", ErrTerms, session.Multihop)
 	}
 	return nil
 }

@@ -17,17 +17,17 @@ import (
 )
 
 func TestAPasswordNeverShows(t *testing.T) {
-	c := SessionConfig{Password: "correct horse"}
+	config := SessionConfig{Password: "correct horse"}
 	var logged strings.Builder
-	slog.New(slog.NewJSONHandler(&logged, nil)).Info("set", "config", c, "password", c.Password)
-	encoded, err := json.Marshal(struct{ P Password }{c.Password})
+	slog.New(slog.NewJSONHandler(&logged, nil)).Info("set", "config", config, "password", config.Password)
+	encoded, err := json.Marshal(struct{ P Password }{config.Password})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tm := c.terms(netip.MustParseAddr("10.0.0.1"))
+	tm := config.terms(netip.MustParseAddr("10.0.0.1"))
 	for _, s := range []string{
-		fmt.Sprint(c), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", c), fmt.Sprintf("%s %q %v", c.Password, c.Password, c.Password),
-		fmt.Sprintf("%x", c.Password.String()), fmt.Sprintf("%+v %#v", tm, tm), logged.String(), string(encoded),
+		fmt.Sprint(config), fmt.Sprintf("%+v", config), fmt.Sprintf("%#v", config), fmt.Sprintf("%s %q %v", config.Password, config.Password, config.Password),
+		fmt.Sprintf("%x", config.Password.String()), fmt.Sprintf("%+v %#v", tm, tm), logged.String(), string(encoded),
 	} {
 		if strings.Contains(s, "correct") {
 			t.Errorf("the password shows: %s", s)
@@ -57,17 +57,17 @@ func TestTermsThatCannotWorkAreRefusedAndDoNotHarmTheOthers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := NewSpeaker(Options{Log: logger(t)})
-			defer func() { _ = s.Leave(context.Background()) }()
+			speaker := NewSpeaker(Options{Log: logger(t)})
+			defer func() { _ = speaker.Leave(context.Background()) }()
 			c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{{SessionPlan: advertise.SessionPlan{Session: sessionTo("127.0.0.77")}}}}
 			tt.change(&c)
-			if err := s.Set(t.Context(), c); !errors.Is(err, tt.want) {
+			if err := speaker.Set(t.Context(), c); !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
 			}
-			if err := s.Set(t.Context(), c); !errors.Is(err, tt.want) {
+			if err := speaker.Set(t.Context(), c); !errors.Is(err, tt.want) {
 				t.Errorf("the second time: error %v, want %v", err, tt.want)
 			}
-			st := s.State(t.Context())
+			st := speaker.State(t.Context())
 			if len(st) != 1 || st[0].Up || st[0].Cause != tt.cause || st[0].Detail == "" {
 				t.Errorf("state %v", st)
 			}
@@ -76,17 +76,17 @@ func TestTermsThatCannotWorkAreRefusedAndDoNotHarmTheOthers(t *testing.T) {
 }
 
 func TestTwoSessionsToOneAddressAreAnError(t *testing.T) {
-	s := NewSpeaker(Options{Log: logger(t)})
+	speaker := NewSpeaker(Options{Log: logger(t)})
 	one := SessionConfig{SessionPlan: advertise.SessionPlan{Session: sessionTo("127.0.0.77")}}
 	one.Session.Local = netip.MustParseAddr("127.0.0.1")
-	err := s.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{one, one}})
+	err := speaker.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{one, one}})
 	if !errors.Is(err, ErrTwice) {
 		t.Errorf("error %v", err)
 	}
-	if err := s.Leave(t.Context()); err != nil {
+	if err := speaker.Leave(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := s.Set(t.Context(), Config{}); !errors.Is(err, ErrClosed) {
+	if err := speaker.Set(t.Context(), Config{}); !errors.Is(err, ErrClosed) {
 		t.Errorf("after leaving: error %v", err)
 	}
 }
@@ -97,16 +97,16 @@ func TestTwoRoutersOfOneLinkLocalAddressAreAnErrorOnOneLinkAlone(t *testing.T) {
 		s.Router, s.RouterAddr, s.Local = router, netip.MustParseAddr(addr), netip.Addr{}
 		return SessionConfig{SessionPlan: advertise.SessionPlan{Session: s}}
 	}
-	a, b := session("tor-a", "fe80::1%eth0"), session("tor-b", "fe80::1%eth0")
-	byKey, keys, err := Config{Sessions: []SessionConfig{a, b}}.index()
-	if !errors.Is(err, ErrTwice) || len(keys) != 1 || keys[0] != a.key() || len(byKey) != 1 {
+	config, b := session("tor-a", "fe80::1%eth0"), session("tor-b", "fe80::1%eth0")
+	byKey, keys, err := Config{Sessions: []SessionConfig{config, b}}.index()
+	if !errors.Is(err, ErrTwice) || len(keys) != 1 || keys[0] != config.key() || len(byKey) != 1 {
 		t.Errorf("on one link: sessions %v, error %v", keys, err)
 	}
 	want := "tor-b/fe80::1%eth0: two sessions to the same address of a router: tor-a has that link-local address on that interface too; give one of them another address, or another interface, as in fe80::1%IFACE"
 	if err != nil && err.Error() != want {
 		t.Errorf("error %q, want %q", err, want)
 	}
-	_, keys, err = Config{Sessions: []SessionConfig{a, session("tor-b", "fe80::1%eth1"), session("tor-c", "fe80::2%eth0")}}.index()
+	_, keys, err = Config{Sessions: []SessionConfig{config, session("tor-b", "fe80::1%eth1"), session("tor-c", "fe80::2%eth0")}}.index()
 	if err != nil || len(keys) != 3 {
 		t.Errorf("on links of their own, or with addresses of their own: sessions %v, error %v", keys, err)
 	}
@@ -135,9 +135,9 @@ func TestOnlyWithAPortDoesAnybodyGetToConnect(t *testing.T) {
 		return SessionConfig{SessionPlan: advertise.SessionPlan{Session: s}}
 	}
 	for _, port := range []int32{0, 10179} {
-		s := NewSpeaker(Options{Log: logger(t), ListenPort: port})
+		speaker := NewSpeaker(Options{Log: logger(t), ListenPort: port})
 		c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{session("127.0.0.77"), session("127.0.0.78")}}
-		if err := s.Set(t.Context(), c); err != nil {
+		if err := speaker.Set(t.Context(), c); err != nil {
 			t.Errorf("port %d: %v", port, err)
 		}
 		if got := listens("127.0.0.61:10179"); got != (port != 0) {
@@ -146,7 +146,7 @@ func TestOnlyWithAPortDoesAnybodyGetToConnect(t *testing.T) {
 		if listens("127.0.0.61:179") {
 			t.Errorf("port %d: somebody listens on port 179", port)
 		}
-		if err := s.Leave(context.Background()); err != nil {
+		if err := speaker.Leave(context.Background()); err != nil {
 			t.Error(err)
 		}
 	}

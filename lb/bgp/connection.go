@@ -67,7 +67,8 @@ func isOurs(inode uint32) bool {
 	return false
 }
 
-const tcpEstablished = 1 // TCP_ESTABLISHED of linux/tcp.h
+// tcpEstablished is TCP_ESTABLISHED of linux/tcp.h.
+const tcpEstablished = 1
 
 // connections lists the established connections between two addresses with these ports; 0: any. A connection
 // over IPv4 may be one of a socket for both families.
@@ -90,6 +91,7 @@ func connections(local, remote netip.Addr, localPort, remotePort uint16) (all []
 	return all
 }
 
+// end returns one end of a connection, as the kernel reports it.
 func end(ip net.IP, port uint16) netip.AddrPort {
 	a, _ := netip.AddrFromSlice(ip) // the kernel's are of four bytes or sixteen
 	return netip.AddrPortFrom(a.Unmap(), port)

@@ -12,7 +12,7 @@ import (
 
 const (
 	diagnosisTime = 15 * time.Second // for all probes together
-	// firstProbe is long enough for the kernel to find out that nobody has the
+	// firstProbe is long enough for the kernel to find out that no host has the
 	// router's address, which takes it three seconds.
 	firstProbe = 3500 * time.Millisecond
 	nextProbe  = 2500 * time.Millisecond
@@ -83,25 +83,25 @@ func probeTwice(ctx context.Context, t terms, with socket, within time.Duration)
 
 // explain reads the outcome of a probe that has a cause by itself.
 func explain(t terms, got outcome) diagnosis {
-	s := t.Session
+	session := t.Session
 	switch {
-	case !got.isOf(s.RouterASN):
-		return diagnosis{ASNMismatch, fmt.Sprintf("the router is in AS %d, the inventory says %v", got.asn, s.RouterASN)}
+	case !got.isOf(session.RouterASN):
+		return diagnosis{ASNMismatch, fmt.Sprintf("the router is in AS %d, the inventory says %v", got.asn, session.RouterASN)}
 	case got.notification != nil:
 		return causeOfReceived(*got.notification, t)
 	case got.err == nil, timeout(got.err):
 		return diagnosis{cause: NoAnswer}
 	}
-	return explainError(s, got)
+	return explainError(session, got)
 }
 
 // explainError reads the error of a probe.
-func explainError(s inventory.Session, got outcome) diagnosis {
+func explainError(session inventory.Session, got outcome) diagnosis {
 	switch {
 	case errors.Is(got.err, syscall.ECONNREFUSED):
-		return diagnosis{Refused, fmt.Sprintf("nothing listens on port %d of the router", s.Port)}
+		return diagnosis{Refused, fmt.Sprintf("nothing listens on port %d of the router", session.Port)}
 	case errors.Is(got.err, syscall.EADDRNOTAVAIL):
-		return diagnosis{Unreachable, fmt.Sprintf("this machine has no address %v", s.Local)}
+		return diagnosis{Unreachable, fmt.Sprintf("this machine has no address %v", session.Local)}
 	case errors.Is(got.err, syscall.EHOSTUNREACH), errors.Is(got.err, syscall.ENETUNREACH):
 		return diagnosis{Unreachable, fmt.Sprintf("there is no way to the router: %v; a router that is further than one hop away needs multihop", root(got.err))}
 	case got.reached < connected:
@@ -129,6 +129,7 @@ type variant struct {
 	diagnosis
 }
 
+// variants returns the probes that change one thing each.
 func variants(t terms, own socket) (all []variant) {
 	changed := own
 	if t.Session.TTLSecurity {

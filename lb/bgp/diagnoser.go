@@ -44,14 +44,14 @@ func (d *diagnoser) combine(before Cause, found diagnosis) (result diagnosis, ok
 // new one is made for a while, so that probes can diagnose it.
 func (s *session) onAttemptTimeout() {
 	s.retry.attempts++
-	d, final := causeOfAttempt(s.diagnoser.log.evidence(), s.terms)
+	found, final := causeOfAttempt(s.diagnoser.log.evidence(), s.terms)
 	s.diagnoser.attempt.hung = s.server.isHung()
 	s.closeServer(context.Background(), withoutNotification)
 	if final || s.state.Cause == Connecting {
-		s.down(d)
+		s.down(found)
 	}
 	if final {
-		s.connectAfter(d.cause)
+		s.connectAfter(found.cause)
 		return
 	}
 	s.diagnoseOrConnect()
@@ -95,6 +95,7 @@ func (s *session) onDiagnosis(serial int, found diagnosis) {
 	s.connectAfter(found.cause)
 }
 
+// endDiagnosis cancels the diagnosis that runs, if one does.
 func (s *session) endDiagnosis() {
 	if s.phase.move(diagnosisEnded) {
 		s.diagnoser.cancel()

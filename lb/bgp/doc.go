@@ -14,8 +14,8 @@
 //     has all its routes before its router is added, because End-of-RIB (RFC 4724, section 2) is sent
 //     as soon as the session is up, and a router that kept our routes drops those that come after it.
 //   - adjRIBOut holds the routes of the session, agreement what its router accepts of them.
-//   - bfdMonitor watches its path, diagnoser explains why it is down, and retry says when it connects
-//     again.
+//   - bfdMonitor watches its path, diagnoser explains why it is down, and retry damps its attempts to
+//     connect.
 //
 // A process leaves in one of two ways: by [Speaker.Leave] for a process that follows, or by [Speaker.Stop].
 package bgp

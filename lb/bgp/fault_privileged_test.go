@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// vipRoutes is what a router's kernel holds of one VIP of each family.
+// vipRoutes returns the routes of one VIP of each family in a router's kernel.
 func (r *router) vipRoutes() map[string]string {
 	return map[string]string{"203.0.113.10": r.Local4.String(), "2001:db8:113::10": r.Local6.String()}
 }
@@ -42,10 +42,12 @@ type untouched struct {
 // patient keeps a session up while this machine stalls.
 func patient(c *SessionConfig) { c.Session.HoldTime = 9 * time.Second }
 
+// newUntouched starts such a router.
 func newUntouched(t testing.TB, dialect string) *untouched {
 	return &untouched{router: dialects[dialect].start(newRouter(t), neighbour{lines: dialects[dialect].lines})}
 }
 
+// story returns what may not change while other sessions fail.
 func (u *untouched) story() string {
 	var all []string
 	for _, st := range u.s.State(u.t.Context()) {
@@ -56,7 +58,7 @@ func (u *untouched) story() string {
 	return strings.Join(all, "; ")
 }
 
-// begin waits until all is well.
+// begin waits until both sessions are up, and records their state.
 func (u *untouched) begin(s *Speaker) {
 	u.t.Helper()
 	u.s = s
@@ -65,6 +67,7 @@ func (u *untouched) begin(s *Speaker) {
 	u.lost, u.was = u.watch(), u.story()
 }
 
+// check fails the test where the state has changed.
 func (u *untouched) check() {
 	u.t.Helper()
 	if now := u.story(); now != u.was || u.lost() > 0 {
@@ -94,25 +97,26 @@ func (r *router) configure(frr []string, bird ...string) {
 	}
 }
 
+// exists reports whether a file is there.
 func exists(file string) bool { _, err := os.Stat(file); return err == nil }
 
 func TestAPasswordIsRotatedWithoutARestartAndNoOtherSessionNotices(t *testing.T) {
 	for name, d := range dialects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, other := d.start(newRouter(t), neighbour{password: "old-s3cret", lines: d.lines}), newUntouched(t, name)
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(append(r.vips(password("old-s3cret")), other.vips(patient)...)...)))
-			r.holds(15*time.Second, r.vipRoutes())
-			other.begin(s)
+			router, other := d.start(newRouter(t), neighbour{password: "old-s3cret", lines: d.lines}), newUntouched(t, name)
+			speaker := newSpeaker(t)
+			must(t, speaker.Set(t.Context(), configOf(append(router.vips(password("old-s3cret")), other.vips(patient)...)...)))
+			router.holds(15*time.Second, router.vipRoutes())
+			other.begin(speaker)
 
-			r.configure([]string{
-				fmt.Sprintf("neighbor %v password new-s3cret", r.Local4), fmt.Sprintf("neighbor %v password new-s3cret", r.Local6),
+			router.configure([]string{
+				fmt.Sprintf("neighbor %v password new-s3cret", router.Local4), fmt.Sprintf("neighbor %v password new-s3cret", router.Local6),
 			}, "old-s3cret", "new-s3cret")
-			must(t, s.Set(t.Context(), config(append(r.vips(password("new-s3cret")), other.vips(patient)...)...)))
+			must(t, speaker.Set(t.Context(), configOf(append(router.vips(password("new-s3cret")), other.vips(patient)...)...)))
 			began := time.Now()
-			eventually(t, 15*time.Second, "both ends use the new password", r.established(2))
-			r.holds(5*time.Second, r.vipRoutes())
+			eventually(t, 15*time.Second, "both ends use the new password", router.established(2))
+			router.holds(5*time.Second, router.vipRoutes())
 			t.Log("up with the new password after", time.Since(began))
 			other.check()
 		})
@@ -123,22 +127,22 @@ func TestASessionWithoutItsPasswordStaysDownAndComesUpWhenItIsThere(t *testing.T
 	for name, d := range dialects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, other := d.start(newRouter(t), neighbour{password: "s3cret"}), newUntouched(t, name)
-			s := speaker(t)
-			if err := s.Set(t.Context(), config(append(r.vips(password("")), other.vips(patient)...)...)); err == nil {
+			router, other := d.start(newRouter(t), neighbour{password: "s3cret"}), newUntouched(t, name)
+			speaker := newSpeaker(t)
+			if err := speaker.Set(t.Context(), configOf(append(router.vips(password("")), other.vips(patient)...)...)); err == nil {
 				t.Error("a missing password is no error")
 			}
 			other.holds(15*time.Second, other.vipRoutes())
-			other.s, other.lost = s, other.watch()
-			for _, st := range s.State(t.Context()) {
-				if st.Router == r.ns && (st.Up || st.Cause != PasswordMissing) {
+			other.s, other.lost = speaker, other.watch()
+			for _, st := range speaker.State(t.Context()) {
+				if st.Router == router.ns && (st.Up || st.Cause != PasswordMissing) {
 					t.Errorf("without its password: %v", st)
 				}
 			}
 			eventually(t, 10*time.Second, "the other router's sessions are up", other.established(2))
 			other.was = other.story()
-			must(t, s.Set(t.Context(), config(append(r.vips(password("s3cret")), other.vips(patient)...)...)))
-			r.holds(15*time.Second, r.vipRoutes())
+			must(t, speaker.Set(t.Context(), configOf(append(router.vips(password("s3cret")), other.vips(patient)...)...)))
+			router.holds(15*time.Second, router.vipRoutes())
 			other.check()
 		})
 	}
@@ -148,45 +152,45 @@ func TestALinkThatGoesDownAndUpBringsItsRoutesBack(t *testing.T) {
 	for name, d := range dialects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, other := d.start(newRouter(t), neighbour{lines: d.lines}), newUntouched(t, name)
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(append(r.vips(nil), other.vips(patient)...)...)))
-			r.holds(15*time.Second, r.vipRoutes())
-			other.begin(s)
+			router, other := d.start(newRouter(t), neighbour{lines: d.lines}), newUntouched(t, name)
+			speaker := newSpeaker(t)
+			must(t, speaker.Set(t.Context(), configOf(append(router.vips(nil), other.vips(patient)...)...)))
+			router.holds(15*time.Second, router.vipRoutes())
+			other.begin(speaker)
 
-			run(t, "ip", "-n", r.ns, "link", "set", "eth0", "down")
-			r.holds(5*time.Second, map[string]string{})
+			run(t, "ip", "-n", router.ns, "link", "set", "eth0", "down")
+			router.holds(5*time.Second, map[string]string{})
 			eventually(t, 10*time.Second, "both sessions are down", func() (bool, string) {
-				st := fmt.Sprint(s.State(t.Context()))
+				st := fmt.Sprint(speaker.State(t.Context()))
 				return strings.Count(st, "down since") == 2, st
 			})
 			other.check()
-			run(t, "ip", "-n", r.ns, "link", "set", "eth0", "up")
-			run(t, "ip", "-n", r.ns, "addr", "replace", r.Addr6.String()+"/64", "dev", "eth0", "nodad")
-			t.Log("routes are back after", r.holds(30*time.Second, r.vipRoutes()))
+			run(t, "ip", "-n", router.ns, "link", "set", "eth0", "up")
+			run(t, "ip", "-n", router.ns, "addr", "replace", router.Addr6.String()+"/64", "dev", "eth0", "nodad")
+			t.Log("routes are back after", router.holds(30*time.Second, router.vipRoutes()))
 			other.check()
 		})
 	}
 }
 
 func TestARouterThatWasRestartedHasItsRoutesBack(t *testing.T) {
-	for name, d := range dialects {
+	for name, dialect := range dialects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, other := d.start(newRouter(t), neighbour{lines: d.lines}), newUntouched(t, name)
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(append(r.vips(nil), other.vips(patient)...)...)))
-			r.holds(15*time.Second, r.vipRoutes())
-			other.begin(s)
+			router, other := dialect.start(newRouter(t), neighbour{lines: dialect.lines}), newUntouched(t, name)
+			speaker := newSpeaker(t)
+			must(t, speaker.Set(t.Context(), configOf(append(router.vips(nil), other.vips(patient)...)...)))
+			router.holds(15*time.Second, router.vipRoutes())
+			other.begin(speaker)
 
-			r.kill()
-			eventually(t, 10*time.Second, "both sessions say that nobody is there", func() (bool, string) {
-				st := fmt.Sprint(s.State(t.Context()))
+			router.kill()
+			eventually(t, 10*time.Second, "both sessions report that no router is there", func() (bool, string) {
+				st := fmt.Sprint(speaker.State(t.Context()))
 				return strings.Count(st, "down since") == 2 && strings.Count(st, string(Refused)) == 2, st
 			})
-			d.start(r, neighbour{lines: d.lines})
-			eventually(t, 20*time.Second, "both sessions are up", r.established(2))
-			r.holds(5*time.Second, r.vipRoutes())
+			dialect.start(router, neighbour{lines: dialect.lines})
+			eventually(t, 20*time.Second, "both sessions are up", router.established(2))
+			router.holds(5*time.Second, router.vipRoutes())
 			other.check()
 		})
 	}
@@ -194,25 +198,25 @@ func TestARouterThatWasRestartedHasItsRoutesBack(t *testing.T) {
 
 // routerBehindAnother is a router behind another one, which only forwards. The addresses by which
 // it reaches that are its gates.
-func routerBehindAnother(t testing.TB) (r, between *router, gate4, gate6 netip.Addr) {
-	between, r = newRouter(t), newRouter(t)
-	run(t, "ip", "-n", r.ns, "link", "del", "eth0") // and our end with it
-	run(t, "ip", "-n", between.ns, "link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", r.ns)
-	gate4, gate6 = r.Local4, r.Local6
+func routerBehindAnother(t testing.TB) (tor, between *router, gate4, gate6 netip.Addr) {
+	between, tor = newRouter(t), newRouter(t)
+	run(t, "ip", "-n", tor.ns, "link", "del", "eth0") // and our end with it
+	run(t, "ip", "-n", between.ns, "link", "add", "eth1", "type", "veth", "peer", "name", "eth0", "netns", tor.ns)
+	gate4, gate6 = tor.Local4, tor.Local6
 	for _, a := range []struct{ ns, dev, v4, v6 string }{
-		{between.ns, "eth1", gate4.String(), gate6.String()}, {r.ns, "eth0", r.Addr4.String(), r.Addr6.String()},
+		{between.ns, "eth1", gate4.String(), gate6.String()}, {tor.ns, "eth0", tor.Addr4.String(), tor.Addr6.String()},
 	} {
 		run(t, "ip", "-n", a.ns, "link", "set", a.dev, "up")
 		run(t, "ip", "-n", a.ns, "addr", "add", a.v4+"/24", "dev", a.dev)
 		run(t, "ip", "-n", a.ns, "addr", "add", a.v6+"/64", "dev", a.dev, "nodad")
 	}
 	run(t, "ip", "netns", "exec", between.ns, "sysctl", "-q", "-w", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1")
-	run(t, "ip", "route", "add", r.Addr4.String(), "via", between.Addr4.String())
-	run(t, "ip", "route", "add", r.Addr6.String(), "via", between.Addr6.String())
-	run(t, "ip", "-n", r.ns, "route", "add", between.Local4.String(), "via", gate4.String())
-	run(t, "ip", "-n", r.ns, "route", "add", between.Local6.String(), "via", gate6.String())
-	r.Local4, r.Local6 = between.Local4, between.Local6
-	return r, between, gate4, gate6
+	run(t, "ip", "route", "add", tor.Addr4.String(), "via", between.Addr4.String())
+	run(t, "ip", "route", "add", tor.Addr6.String(), "via", between.Addr6.String())
+	run(t, "ip", "-n", tor.ns, "route", "add", between.Local4.String(), "via", gate4.String())
+	run(t, "ip", "-n", tor.ns, "route", "add", between.Local6.String(), "via", gate6.String())
+	tor.Local4, tor.Local6 = between.Local4, between.Local6
+	return tor, between, gate4, gate6
 }
 
 func TestARouterFurtherAwayIsReachedOverSeveralHops(t *testing.T) {
@@ -230,37 +234,37 @@ func TestARouterFurtherAwayIsReachedOverSeveralHops(t *testing.T) {
 		for _, dialect := range []string{"frr", "bird"} {
 			t.Run(tt.name+", "+dialect, func(t *testing.T) {
 				t.Parallel()
-				r, between, gate4, gate6 := routerBehindAnother(t)
+				router, between, gate4, gate6 := routerBehindAnother(t)
 				if dialect == "frr" {
 					n := neighbour{lines: tt.frr}
 					if tt.bfd {
 						n.daemons = []string{"bfdd"}
 					}
-					r.frr(n)
+					router.frr(n)
 				} else {
-					top := fmt.Sprintf("protocol static { ipv4; route %v/32 via %v; }\nprotocol static { ipv6; route %v/128 via %v; }\n", r.Local4, gate4, r.Local6, gate6)
+					top := fmt.Sprintf("protocol static { ipv4; route %v/32 via %v; }\nprotocol static { ipv6; route %v/128 via %v; }\n", router.Local4, gate4, router.Local6, gate6)
 					if tt.bfd {
 						top += "protocol bfd { multihop { interval 300 ms; multiplier 4; }; }\n"
 					}
-					r.bird(neighbour{lines: tt.bird, top: top})
+					router.bird(neighbour{lines: tt.bird, top: top})
 				}
-				s := speaker(t)
-				c := config(r.vips(func(c *SessionConfig) {
+				speaker := newSpeaker(t)
+				config := configOf(router.vips(func(c *SessionConfig) {
 					c.Session.Multihop = 2
 					if tt.change != nil {
 						tt.change(c)
 					}
 				})...)
-				must(t, s.Set(t.Context(), c))
+				must(t, speaker.Set(t.Context(), config))
 				eventually(t, 20*time.Second, "both VIPs are reached by way of the hop between", func() (bool, string) {
-					got := r.routes()
+					got := router.routes()
 					return got["203.0.113.10"] == gate4.String() && got["2001:db8:113::10"] == gate6.String(), fmt.Sprint(got)
 				})
 				if tt.bfd {
-					bfdUp(t, s)
+					bfdUp(t, speaker)
 					between.dropPackets()
 					t.Log("withdrawn after", eventually(t, 6*time.Second, "the VIPs are gone", func() (bool, string) {
-						got := r.routes()
+						got := router.routes()
 						return got["203.0.113.10"]+got["2001:db8:113::10"] == "", fmt.Sprint(got)
 					}))
 				}

@@ -27,6 +27,10 @@ type evidence struct {
 	holdExpired    bool          // the hold timer expired
 }
 
+// isCollision reports whether the router refused an attempt because of a collision. Where this machine
+// accepts connections as well, one of two always ends so.
+func (e evidence) isCollision() bool { return e.received != nil && e.received.isCollision() }
+
 // notification is a NOTIFICATION (RFC 4271, section 4.5), and the text of RFC 9003.
 type notification struct {
 	code, subcode uint8
@@ -42,6 +46,7 @@ func (n notification) String() string {
 	return name
 }
 
+// logger returns the logger for GoBGP.
 func (l *gobgpLog) logger() *slog.Logger { return slog.New(gobgpHandler{l}) }
 
 // evidence returns what was logged so far.
@@ -51,29 +56,32 @@ func (l *gobgpLog) evidence() evidence {
 	return l.seen
 }
 
-func (l *gobgpLog) record(r slog.Record) {
+// record reads the evidence in a record of GoBGP's log.
+func (l *gobgpLog) record(rec slog.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch r.Message {
+	switch rec.Message {
 	case "Peer Up": // before anything that comes over the session
 		l.seen = evidence{} // what came before does not explain how it ends
 	case "failed to connect":
-		l.seen.dial = attrsOf(r)["Error"].String()
+		l.seen.dial = attrsOf(rec)["Error"].String()
 	case "sent notification":
-		l.seen.sent = notificationOf(attrsOf(r))
+		l.seen.sent = notificationOf(attrsOf(rec))
 	case "received notification":
-		l.seen.received = notificationOf(attrsOf(r))
+		l.seen.received = notificationOf(attrsOf(rec))
 	case "hold timer expired":
 		l.seen.holdExpired = true
 	}
 }
 
+// attrsOf returns the attributes of a record by their keys.
 func attrsOf(r slog.Record) map[string]slog.Value {
 	attrs := map[string]slog.Value{}
 	r.Attrs(func(a slog.Attr) bool { attrs[a.Key] = a.Value; return true })
 	return attrs
 }
 
+// notificationOf reads a NOTIFICATION in the attributes of its record.
 func notificationOf(attrs map[string]slog.Value) *notification {
 	octet := func(key string) uint8 {
 		if v := attrs[key]; v.Kind() == slog.KindInt64 {
@@ -108,16 +116,16 @@ func (h gobgpHandler) Enabled(context.Context, slog.Level) bool { return true }
 func (h gobgpHandler) WithAttrs([]slog.Attr) slog.Handler       { return h }
 func (h gobgpHandler) WithGroup(string) slog.Handler            { return h }
 
-func (h gobgpHandler) Handle(ctx context.Context, r slog.Record) error {
-	if r.Message == "try to connect" && h.to.beforeDial != nil {
+func (h gobgpHandler) Handle(ctx context.Context, rec slog.Record) error {
+	if rec.Message == "try to connect" && h.to.beforeDial != nil {
 		h.to.beforeDial()
 	}
-	if r.Message == "Peer Up" && h.to.beforeUp != nil {
+	if rec.Message == "Peer Up" && h.to.beforeUp != nil {
 		h.to.beforeUp()
 	}
-	h.to.record(r)
-	if r.Level >= slog.LevelInfo && h.to.log.Enabled(ctx, slog.LevelDebug) {
-		h.to.log.LogAttrs(ctx, slog.LevelDebug, "gobgp: "+r.Message)
+	h.to.record(rec)
+	if rec.Level >= slog.LevelInfo && h.to.log.Enabled(ctx, slog.LevelDebug) {
+		h.to.log.LogAttrs(ctx, slog.LevelDebug, "gobgp: "+rec.Message)
 	}
 	return nil
 }

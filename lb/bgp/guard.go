@@ -53,6 +53,7 @@ type withheld struct {
 	first []Refusal
 }
 
+// add records a refusal.
 func (w *withheld) add(r Refusal) {
 	if w.count++; len(w.first) < refusalsShown {
 		w.first = append(w.first, r)
@@ -65,6 +66,7 @@ func (w withheld) and(o withheld) withheld {
 	return withheld{count: w.count + o.count, first: all[:min(len(all), refusalsShown)]}
 }
 
+// err returns the refusals as one error; nil: there are none.
 func (w *withheld) err() error {
 	var errs []error
 	for _, r := range w.first {
@@ -85,20 +87,22 @@ type bounds struct {
 	ends   []netip.Addr   // of all sessions of the machine
 }
 
+// equal reports whether both limit the same.
 func (b bounds) equal(o bounds) bool {
 	return (b.within == nil) == (o.within == nil) && slices.Equal(b.within, o.within) && slices.Equal(b.ends, o.ends)
 }
 
+// bounds returns the limits of all sessions of a Config.
 func (c Config) bounds() bounds {
-	b := bounds{within: c.Within}
+	limits := bounds{within: c.Within}
 	for _, s := range c.Sessions {
 		for _, end := range []netip.Addr{s.Session.RouterAddr, s.Session.Local, s.Session.NextHop4, s.Session.NextHop6} {
-			if end = end.WithZone(""); end.IsValid() && !slices.Contains(b.ends, end) {
-				b.ends = append(b.ends, end)
+			if end = end.WithZone(""); end.IsValid() && !slices.Contains(limits.ends, end) {
+				limits.ends = append(limits.ends, end)
 			}
 		}
 	}
-	return b
+	return limits
 }
 
 // guard checks the planner: a session announces only what the guard permits. It lets the valid

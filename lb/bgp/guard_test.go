@@ -16,7 +16,7 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// sessionTo is a session of a machine with both families to a router's address.
+// sessionTo returns a session of a machine of both families with a router's address.
 func sessionTo(router string) inventory.Session {
 	return inventory.Session{
 		Router: "tor1", RouterAddr: netip.MustParseAddr(router), Port: 179, LocalASN: 65010, RouterASN: 65101,
@@ -25,6 +25,7 @@ func sessionTo(router string) inventory.Session {
 	}
 }
 
+// boundsOf returns the limits of some sessions.
 func boundsOf(within []netip.Prefix, sessions ...inventory.Session) bounds {
 	c := Config{Within: within}
 	for _, s := range sessions {
@@ -33,11 +34,12 @@ func boundsOf(within []netip.Prefix, sessions ...inventory.Session) bounds {
 	return c.bounds()
 }
 
-// announcing is a session with some advertisements.
+// announcing returns a session with some advertisements.
 func announcing(s inventory.Session, ads ...advertise.Advertisement) SessionConfig {
 	return SessionConfig{SessionPlan: advertise.SessionPlan{Session: s, Advertisements: sorted.Of(ads...)}}
 }
 
+// advertisement returns an advertisement without attributes.
 func advertisement(prefix string) advertise.Advertisement {
 	return advertise.Advertisement{Prefix: netip.MustParsePrefix(prefix)}
 }
@@ -79,16 +81,16 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			good, kept := new(guard).filter(announcing(tt.session, advertise.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
-			err := kept.err()
+			good, withheld := new(guard).filter(announcing(tt.session, advertise.Advertisement{Prefix: tt.prefix}), boundsOf(within, tt.session, other))
+			err := withheld.err()
 			if leaves := good.Len() == 1; leaves != (tt.want == "") {
 				t.Fatalf("leaves: %v, error: %v", leaves, err)
 			}
 			if tt.want != "" && (!errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), tt.want)) {
-				t.Errorf("error %v, want one that says %q", err, tt.want)
+				t.Errorf("error %v, want one with %q", err, tt.want)
 			}
-			if tt.want != "" && (kept.count != 1 || kept.first[0].Reason != tt.reason || kept.first[0].Prefix != tt.prefix) {
-				t.Errorf("kept back: %+v, want %v for %s", kept, tt.prefix, tt.reason)
+			if tt.want != "" && (withheld.count != 1 || withheld.first[0].Reason != tt.reason || withheld.first[0].Prefix != tt.prefix) {
+				t.Errorf("withheld: %+v, want %v for %s", withheld, tt.prefix, tt.reason)
 			}
 		})
 	}
@@ -96,8 +98,8 @@ func TestNothingLeavesThatTheGuardDoesNotKnow(t *testing.T) {
 
 func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
 	c := announcing(sessionTo("10.10.1.1"), advertisement("203.0.113.11/32"), advertisement("127.0.0.1/32"), advertisement("203.0.113.9/32"))
-	good, kept := new(guard).filter(c, bounds{})
-	err := kept.err()
+	good, withheld := new(guard).filter(c, bounds{})
+	err := withheld.err()
 	if !good.Equal(sorted.Of(advertisement("203.0.113.9/32"), advertisement("203.0.113.11/32"))) {
 		t.Errorf("got %v", good)
 	}
@@ -106,8 +108,8 @@ func TestTheGuardLetsTheGoodOnesThroughBesideTheBad(t *testing.T) {
 	}
 }
 
-// TestTheGuardSaysTheSameOfAChangeAsOfTheWhole is the law that lets it look at what is
-// new alone.
+// TestTheGuardSaysTheSameOfAChangeAsOfTheWhole is the law by which the guard checks changed advertisements
+// alone.
 func TestTheGuardSaysTheSameOfAChangeAsOfTheWhole(t *testing.T) {
 	prefixes := []string{"203.0.113.9/32", "203.0.113.10/32", "203.0.113.99/32", "203.0.113.0/26", "127.0.0.1/32", "10.10.1.1/32", "0.0.0.0/0", "2001:db8:113::10/128"}
 	hops := []netip.Addr{{}, netip.MustParseAddr("10.10.9.9"), netip.MustParseAddr("2001:db8::9")}
@@ -117,19 +119,19 @@ func TestTheGuardSaysTheSameOfAChangeAsOfTheWhole(t *testing.T) {
 		one := rapid.Custom(func(t *rapid.T) advertise.Advertisement {
 			return advertise.Advertisement{Prefix: netip.MustParsePrefix(rapid.SampledFrom(prefixes).Draw(t, "prefix")), NextHop: rapid.SampledFrom(hops).Draw(t, "next hop")}
 		})
-		var g guard
-		c := announcing(sessionTo("10.10.1.1"))
+		var checked guard
+		config := announcing(sessionTo("10.10.1.1"))
 		for range rapid.IntRange(1, 10).Draw(t, "changes") {
-			c.Session = rapid.SampledFrom([]inventory.Session{c.Session, sessionTo("10.10.1.1"), only4}).Draw(t, "session")
-			b := rapid.SampledFrom([]bounds{{}, {within: []netip.Prefix{}}, {within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/27")}}}).Draw(t, "bounds")
-			c.Advertisements = c.Advertisements.Edit(rapid.SliceOfN(one, 0, 3).Draw(t, "gone"), rapid.SliceOfN(one, 0, 3).Draw(t, "put"))
-			got, kept := g.filter(c, b)
-			want, wantKept := new(guard).filter(c, b)
-			if !got.Equal(want) || fmt.Sprint(kept) != fmt.Sprint(wantKept) {
-				t.Fatalf("got %v, %v, want %v, %v", got, kept, want, wantKept)
+			config.Session = rapid.SampledFrom([]inventory.Session{config.Session, sessionTo("10.10.1.1"), only4}).Draw(t, "session")
+			limits := rapid.SampledFrom([]bounds{{}, {within: []netip.Prefix{}}, {within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/27")}}}).Draw(t, "bounds")
+			config.Advertisements = config.Advertisements.Edit(rapid.SliceOfN(one, 0, 3).Draw(t, "gone"), rapid.SliceOfN(one, 0, 3).Draw(t, "put"))
+			got, withheld := checked.filter(config, limits)
+			want, wantWithheld := new(guard).filter(config, limits)
+			if !got.Equal(want) || fmt.Sprint(withheld) != fmt.Sprint(wantWithheld) {
+				t.Fatalf("got %v, %v, want %v, %v", got, withheld, want, wantWithheld)
 			}
 			for ad := range got.All() {
-				if _, err := b.check(c.Session, ad); err != nil {
+				if _, err := limits.check(config.Session, ad); err != nil {
 					t.Fatalf("%v leaves: %v", ad, err)
 				}
 			}
@@ -145,36 +147,36 @@ func TestASessionSaysAtMostSoManyPrefixes(t *testing.T) {
 		a = a.Next()
 	}
 	c := announcing(sessionTo("10.10.1.1"), ads...)
-	good, kept := new(guard).filter(c, bounds{})
-	if good.Len() != maxAdvertisements || !errors.Is(kept.err(), ErrRefused) || kept.count != 7 || kept.first[0].Reason != TooManyPrefixes {
-		t.Errorf("%d go through, kept back: %+v", good.Len(), kept)
+	good, withheld := new(guard).filter(c, bounds{})
+	if good.Len() != maxAdvertisements || !errors.Is(withheld.err(), ErrRefused) || withheld.count != 7 || withheld.first[0].Reason != TooManyPrefixes {
+		t.Errorf("%d go through, withheld: %+v", good.Len(), withheld)
 	}
-	good, kept = new(guard).filter(c, bounds{within: []netip.Prefix{}})
-	if good.Len() != 0 || kept.count != len(ads) || len(kept.first) != refusalsShown {
-		t.Errorf("with nothing allowed %d go through, %d are kept back, %d shown", good.Len(), kept.count, len(kept.first))
+	good, withheld = new(guard).filter(c, bounds{within: []netip.Prefix{}})
+	if good.Len() != 0 || withheld.count != len(ads) || len(withheld.first) != refusalsShown {
+		t.Errorf("with nothing allowed %d go through, %d are withheld, %d shown", good.Len(), withheld.count, len(withheld.first))
 	}
-	if said, want := kept.err().Error(), fmt.Sprintf("%d more", len(ads)-refusalsShown); strings.Count(said, "\n") != refusalsShown || !strings.Contains(said, want) {
-		t.Errorf("the error does not say %q:\n%s", want, said)
+	if text, want := withheld.err().Error(), fmt.Sprintf("%d more", len(ads)-refusalsShown); strings.Count(text, "\n") != refusalsShown || !strings.Contains(text, want) {
+		t.Errorf("the error does not have %q:\n%s", want, text)
 	}
 }
 
 func TestTheStateOfASessionSaysWhatIsKeptBack(t *testing.T) {
-	c := announcing(sessionTo("127.0.0.1"), advertisement("203.0.113.11/32"), advertisement("0.0.0.0/0"))
-	c.Session.Password = inventory.SecretKey{Secret: "bgp", Key: "tor"} // which it lacks: it is never up
-	s := NewSpeaker(Options{})
-	t.Cleanup(func() { _ = s.Leave(t.Context()) })
+	config := announcing(sessionTo("127.0.0.1"), advertisement("203.0.113.11/32"), advertisement("0.0.0.0/0"))
+	config.Session.Password = inventory.SecretKey{Secret: "bgp", Key: "tor"} // which it lacks: it is never up
+	speaker := NewSpeaker(Options{})
+	t.Cleanup(func() { _ = speaker.Leave(t.Context()) })
 	set := func() SessionState {
 		t.Helper()
-		err := s.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.10.1.11"), Sessions: []SessionConfig{c}})
+		err := speaker.Set(t.Context(), Config{RouterID: netip.MustParseAddr("10.10.1.11"), Sessions: []SessionConfig{config}})
 		if !errors.Is(err, ErrPasswordMissing) {
 			t.Fatal(err)
 		}
-		return s.State(t.Context())[0]
+		return speaker.State(t.Context())[0]
 	}
 	if st := set(); st.Refused != 1 || len(st.Refusals) != 1 || st.Refusals[0] != (Refusal{netip.MustParsePrefix("0.0.0.0/0"), PrefixInvalid, "it is a default route"}) {
 		t.Errorf("state %+v", st)
 	}
-	c.Advertisements = sorted.Of(advertisement("203.0.113.11/32"))
+	config.Advertisements = sorted.Of(advertisement("203.0.113.11/32"))
 	if st := set(); st.Refused != 0 || len(st.Refusals) != 0 {
 		t.Errorf("after all is well: %+v", st)
 	}
@@ -208,21 +210,21 @@ func TestANextHopIsAlwaysOneThatTheRouterCanReach(t *testing.T) {
 }
 
 func TestWhatWasLetThroughIsLookedAtAgainUnderOtherTerms(t *testing.T) {
-	var g guard
+	var checked guard
 	wide := bounds{within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24")}}
 	narrow := bounds{within: []netip.Prefix{netip.MustParsePrefix("203.0.113.0/28")}}
-	c := announcing(sessionTo("10.10.1.1"), advertisement("203.0.113.9/32"), advertisement("203.0.113.99/32"))
+	config := announcing(sessionTo("10.10.1.1"), advertisement("203.0.113.9/32"), advertisement("203.0.113.99/32"))
 	for range 2 {
-		if good, kept := g.filter(c, wide); good.Len() != 2 || kept.count > 0 {
-			t.Fatal(good, kept)
+		if good, withheld := checked.filter(config, wide); good.Len() != 2 || withheld.count > 0 {
+			t.Fatal(good, withheld)
 		}
 	}
-	if good, kept := g.filter(c, narrow); good.Len() != 1 || kept.count != 1 {
-		t.Errorf("in narrower bounds %v go through, kept back: %v", good, kept)
+	if good, withheld := checked.filter(config, narrow); good.Len() != 1 || withheld.count != 1 {
+		t.Errorf("in narrower bounds %v go through, withheld: %v", good, withheld)
 	}
-	c.Session.RouterAddr = netip.MustParseAddr("2001:db8::1") // which carries no IPv4 without a next hop of its own
-	c.Session.Families = inventory.Families{IPv6: true}
-	if good, kept := g.filter(c, wide); good.Len() != 0 || kept.count != 2 {
-		t.Errorf("over a session of IPv6 %v go through, kept back: %v", good, kept)
+	config.Session.RouterAddr = netip.MustParseAddr("2001:db8::1") // which carries no IPv4 without a next hop of its own
+	config.Session.Families = inventory.Families{IPv6: true}
+	if good, withheld := checked.filter(config, wide); good.Len() != 0 || withheld.count != 2 {
+		t.Errorf("over a session of IPv6 %v go through, withheld: %v", good, withheld)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 var beside = flag.Duration("beside", 40*time.Second, "how long routers reset their sessions in TestAnHonestRouterNeverNoticesOthersThatReset")
 
-// frrNeighbour is what FRR counts of a session. BIRD counts no messages, but routes.
+// frrNeighbour holds the counters of FRR's sessions. BIRD counts no messages, but routes.
 type frrNeighbour struct {
 	State    string `json:"bgpState"`
 	Sessions int    `json:"connectionsEstablished"`
@@ -33,7 +33,7 @@ type frrNeighbour struct {
 	} `json:"messageStats"`
 }
 
-// birdCounts are the lines in which BIRD says whether a session is up, and how many routes it
+// birdCounts are the lines in which BIRD shows whether a session is up, and how many routes it
 // was sent over it; birdChanges those in its log about each session that came or went.
 var (
 	birdCounts  = regexp.MustCompile(`(?m)^us\d .* (up|start) |^ +BGP state:.*$|^ +Import (updates|withdraws):.*$`)
@@ -52,14 +52,14 @@ func (r *router) counted() (counts string, keepalives int) {
 	}
 	var all map[string]frrNeighbour
 	must(r.t, json.Unmarshal([]byte(r.ask("show bgp neighbors json")), &all))
-	var b strings.Builder
+	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		n := all[name]
 		keepalives += n.Messages.Keepalives
 		n.Messages.Keepalives = 0
-		fmt.Fprintf(&b, "%s: %+v\n", name, n)
+		fmt.Fprintf(&text, "%s: %+v\n", name, n)
 	}
-	return b.String(), keepalives
+	return text.String(), keepalives
 }
 
 // resetting are routers that end each of their sessions after so long, in every way there is.
@@ -68,58 +68,59 @@ type resetting struct {
 	with []SessionConfig
 }
 
+// newResetting starts such routers in a network of their own.
 func newResetting(t *testing.T, net byte, lives time.Duration) *resetting {
-	r := &resetting{restless: restless{lives: lives}}
-	r.until.Store(1 << 60)
+	own := &resetting{restless: restless{lives: lives}}
+	own.until.Store(1 << 60)
 	for i, end := range waysToEnd {
 		a := netip.AddrFrom4([4]byte{127, 0, net, byte(i + 1)})
-		r.at(t, a, end)
+		own.at(t, a, end)
 		s := sessionTo(a.String())
 		s.Local, s.Port, s.Families.IPv6 = netip.MustParseAddr("127.0.0.1"), 179, false
-		r.with = append(r.with, plan(s, hundred("203.0.113.%d/32")...))
+		own.with = append(own.with, plan(s, hundred("203.0.113.%d/32")...))
 	}
-	return r
+	return own
 }
 
 // TestAnHonestRouterNeverNoticesOthersThatReset; for an hour: -beside 1h -test.timeout 70m.
 // Each of FRR and BIRD is beside routers that reset at once and are left alone for longer each
-// time, beside others whose sessions live just long enough for that to be forgotten, and
+// time, beside others whose sessions live just long enough for that not to count any more, and
 // beside others that are never left alone.
 func TestAnHonestRouterNeverNoticesOthersThatReset(t *testing.T) {
-	for name, d := range dialects {
+	for name, dialect := range dialects {
 		for how, lives := range map[string][]time.Duration{
 			"left alone meanwhile": {0, steady + time.Second},
 			"never left alone":     {time.Second},
 		} {
 			t.Run(name+", "+how, func(t *testing.T) {
 				t.Parallel()
-				r := &untouched{router: d.start(newRouter(t), neighbour{lines: d.lines})}
-				s := speaker(t)
-				s.undamped = how == "never left alone"
-				honest := []SessionConfig{plan(r.session4(), hundred("203.0.113.%d/32")...), plan(r.session6(), hundred("2001:db8:113::%x/128")...)}
-				must(t, s.Set(t.Context(), config(honest...)))
-				r.count(15*time.Second, 200)
-				r.s = s
-				isUp(t, s, 10*time.Second)
-				r.lost, r.was = r.watch(), r.story()
+				own := &untouched{router: dialect.start(newRouter(t), neighbour{lines: dialect.lines})}
+				speaker := newSpeaker(t)
+				speaker.undamped = how == "never left alone"
+				honest := []SessionConfig{plan(own.session4(), hundred("203.0.113.%d/32")...), plan(own.session6(), hundred("2001:db8:113::%x/128")...)}
+				must(t, speaker.Set(t.Context(), configOf(honest...)))
+				own.count(15*time.Second, 200)
+				own.s = speaker
+				isUp(t, speaker, 10*time.Second)
+				own.lost, own.was = own.watch(), own.story()
 				var all []*resetting
 				sessions := honest
 				for i, life := range lives {
-					x := newResetting(t, byte(100+4*r.n+i), life)
+					x := newResetting(t, byte(100+4*own.n+i), life)
 					all, sessions = append(all, x), append(sessions, x.with...)
 				}
-				must(t, s.Set(t.Context(), config(sessions...)))
-				before, heard := r.counted()
+				must(t, speaker.Set(t.Context(), configOf(sessions...)))
+				before, earlier := own.counted()
 				begin := time.Now()
 				never(t, *beside, "the honest router noticed", func() (bool, string) {
-					now, _ := r.counted()
+					now, _ := own.counted()
 					time.Sleep(time.Second)
-					return now != before || r.lost() > 0, fmt.Sprintf("%d routes lost; it counted\n%s\nand now\n%s", r.lost(), before, now)
+					return now != before || own.lost() > 0, fmt.Sprintf("%d routes lost; it counted\n%s\nand now\n%s", own.lost(), before, now)
 				})
-				r.check()
-				_, now := r.counted()
-				if least := 2 * int(time.Since(begin)/(4*time.Second)); name == "frr" && now-heard < least {
-					t.Errorf("the router counted %d KEEPALIVEs in %v, want %d", now-heard, time.Since(begin), least)
+				own.check()
+				_, now := own.counted()
+				if least := 2 * int(time.Since(begin)/(4*time.Second)); name == "frr" && now-earlier < least {
+					t.Errorf("the router counted %d KEEPALIVEs in %v, want %d", now-earlier, time.Since(begin), least)
 				}
 				for i, x := range all {
 					n := x.ended.Load()
@@ -128,7 +129,7 @@ func TestAnHonestRouterNeverNoticesOthersThatReset(t *testing.T) {
 						t.Errorf("only %d resets", n)
 					}
 				}
-				t.Logf("in %v it counted %d KEEPALIVEs, and still\n%s", time.Since(begin), now-heard, before)
+				t.Logf("in %v it counted %d KEEPALIVEs, and still\n%s", time.Since(begin), now-earlier, before)
 			})
 		}
 	}

@@ -15,21 +15,21 @@ func TestAHostileRouterCostsAtMostItsOwnSession(t *testing.T) {
 			t.Parallel()
 			bad, honest := newRouter(t), newRouter(t).bird(neighbour{})
 			bad.rogue(how)
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(plan(bad.both4(), "203.0.113.10/32"), plan(honest.session4(), "203.0.113.10/32"))))
+			speaker := newSpeaker(t)
+			must(t, speaker.Set(t.Context(), configOf(plan(bad.both4(), "203.0.113.10/32"), plan(honest.session4(), "203.0.113.10/32"))))
 			want := map[string]string{"203.0.113.10": honest.Local4.String()}
 			honest.holds(10*time.Second, want)
 			lost := honest.watch()
-			up := state(t, s, honest).Since
+			up := state(t, speaker, honest).Since
 			never(t, 12*time.Second, "the honest router noticed", func() (bool, string) {
-				st := state(t, s, honest)
+				st := state(t, speaker, honest)
 				return !st.Up || st.Since != up || st.Accepted > 0 || lost() > 0 || fmt.Sprint(honest.routes()) != fmt.Sprint(want), fmt.Sprint(st)
 			})
-			st := state(t, s, bad)
+			st := state(t, speaker, bad)
 			if st.Cause == Refused {
 				t.Errorf("the hostile router is not there: %v", st)
 			}
-			for _, p := range foreign(t, s) {
+			for _, p := range foreign(t, speaker) {
 				t.Errorf("%s was accepted", p)
 			}
 			var m runtime.MemStats

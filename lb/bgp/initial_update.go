@@ -22,6 +22,7 @@ type initialUpdate struct {
 // begin waits for a change that is being made, and excludes further ones until end.
 func (u *initialUpdate) begin() { u.set(true) }
 
+// end allows changes again.
 func (u *initialUpdate) end() { u.set(false) }
 
 func (u *initialUpdate) set(running bool) {

@@ -14,24 +14,24 @@ import (
 )
 
 func TestNothingIsChangedWhileASessionGetsItsFirstRoutes(t *testing.T) {
-	x := sessionWithoutRouter(t)
-	onOwner(t, x, func() {
-		x.server.initial.begin()
-		other := x.out.desired.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
-		if err := x.set(t.Context(), x.terms, other); err != nil {
+	session := sessionWithoutRouter(t)
+	onOwner(t, session, func() {
+		session.server.initial.begin()
+		other := session.out.desired.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
+		if err := session.set(t.Context(), session.terms, other); err != nil {
 			t.Error(err)
 		}
 	})
-	if got := announcedBy(t, x); !slices.Equal(got, []string{"203.0.113.10/32"}) {
+	if got := announcedBy(t, session); !slices.Equal(got, []string{"203.0.113.10/32"}) {
 		t.Errorf("GoBGP has %v while it gives the first routes", got)
 	}
-	onOwner(t, x, func() {
-		x.server.awaitStored(t.Context())
-		if err := x.sync(); err != nil {
+	onOwner(t, session, func() {
+		session.server.awaitStored(t.Context())
+		if err := session.sync(); err != nil {
 			t.Error(err)
 		}
 	})
-	if got := announcedBy(t, x); !slices.Equal(got, []string{"203.0.113.11/32"}) {
+	if got := announcedBy(t, session); !slices.Equal(got, []string{"203.0.113.11/32"}) {
 		t.Errorf("GoBGP has %v once they are given", got)
 	}
 }
@@ -45,17 +45,17 @@ func TestWhatIsSetWhileSessionsComeUpIsWhatTheirRoutersHave(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range sessions {
 		// Half of the routers take one family alone, so that routes are withdrawn from them as the session comes up.
-		l := listen(t, netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}), capabilitiesOf([]string{"46", "4"}[i%2])...)
-		s := speakTo(t, l)
-		routers[i], speakers[i] = l, s
+		router := listen(t, netip.AddrFrom4([4]byte{127, 0, 1, byte(i + 1)}), capabilitiesOf([]string{"46", "4"}[i%2])...)
+		speaker := speakTo(t, router)
+		routers[i], speakers[i] = router, speaker
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), 1))
 			for up := false; !up && t.Context().Err() == nil; time.Sleep(2 * time.Millisecond) {
-				up = s.State(t.Context())[0].Up // the last change comes about as the session does
+				up = speaker.State(t.Context())[0].Up // the last change comes about as the session does
 				var ads []advertise.Advertisement
 				ads, wants[i] = drawn(r, i%2 == 0)
-				c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{announcing(l.session(), ads...)}}
-				if err := s.Set(t.Context(), c); err != nil {
+				c := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{announcing(router.session(), ads...)}}
+				if err := speaker.Set(t.Context(), c); err != nil {
 					t.Error(err)
 				}
 			}
@@ -69,14 +69,14 @@ func TestWhatIsSetWhileSessionsComeUpIsWhatTheirRoutersHave(t *testing.T) {
 	}
 }
 
-// drawn are some of four routes of IPv4 and one of IPv6, and what a router has of them that takes both families, or IPv4 alone.
-func drawn(r *rand.Rand, both bool) (ads []advertise.Advertisement, has []string) {
+// drawn returns some of four routes of IPv4 and one of IPv6, and those of them that a router of both families, or of IPv4 alone, has.
+func drawn(rng *rand.Rand, both bool) (ads []advertise.Advertisement, has []string) {
 	const six = "2001:db8:113::10/128"
 	if both {
 		has = []string{six}
 	}
 	for n := range 4 {
-		if p := fmt.Sprintf("203.0.113.1%d/32", n); r.IntN(2) == 0 {
+		if p := fmt.Sprintf("203.0.113.1%d/32", n); rng.IntN(2) == 0 {
 			ads, has = append(ads, advertisement(p)), append(has, p)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// onOneSubnet makes an FRR and a BIRD the routers of one machine on one subnet.
+// onOneSubnet starts FRR and BIRD as the routers of one machine on one subnet.
 func onOneSubnet(t testing.TB) (one, two *router) {
 	t.Helper()
 	one, two = newRouter(t), newRouter(t)
@@ -45,7 +45,7 @@ func onOneSubnet(t testing.TB) (one, two *router) {
 	return one.frr(neighbour{}), two.bird(neighbour{})
 }
 
-// site is the inventory of that machine, with a pool for each way to announce.
+// site returns the inventory of that machine, with a pool for each way to announce.
 func site(t testing.TB, one, two *router) *inventory.Inventory {
 	t.Helper()
 	text := fmt.Sprintf(`apiVersion: plinth.dev/v1alpha1
@@ -71,14 +71,14 @@ spec:
 	return inv
 }
 
-// planned is what the planner makes of a Service in each pool, and of others.
+// planned returns the plan for a Service in each pool, and others.
 func planned(t testing.TB, inv *inventory.Inventory, others ...advertise.Offer) Config {
 	t.Helper()
 	m, ok := inv.Machine("m1")
 	if !ok {
 		t.Fatal("no machine")
 	}
-	v := advertise.View{Inventory: inv, Machine: m, ProxyHealthy: true}
+	view := advertise.View{Inventory: inv, Machine: m, ProxyHealthy: true}
 	var offers []advertise.Offer
 	for _, vips := range []string{
 		"203.0.113.10 2001:db8:113::10", "203.0.113.74 2001:db8:113:1::10", "203.0.113.138 2001:db8:113:2::18", "203.0.113.202 2001:db8:113:3::10",
@@ -87,20 +87,20 @@ func planned(t testing.TB, inv *inventory.Inventory, others ...advertise.Offer) 
 			offers = append(offers, advertise.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: vips}, VIP: netip.MustParseAddr(vip), Endpoints: advertise.Endpoints{Any: 1}})
 		}
 	}
-	v.Offers = sorted.Of(append(offers, others...)...)
-	c := config()
-	for _, s := range advertise.PlanOf(v).Sessions {
-		c.Sessions = append(c.Sessions, SessionConfig{SessionPlan: s})
+	view.Offers = sorted.Of(append(offers, others...)...)
+	config := configOf()
+	for _, s := range advertise.PlanOf(view).Sessions {
+		config.Sessions = append(config.Sessions, SessionConfig{SessionPlan: s})
 	}
 	for _, p := range inv.Pools {
 		for _, r := range p.Ranges {
-			c.Within = append(c.Within, netip.PrefixFrom(r.First, map[bool]int{true: 26, false: 120}[r.First.Is4()]))
+			config.Within = append(config.Within, netip.PrefixFrom(r.First, map[bool]int{true: 26, false: 120}[r.First.Is4()]))
 		}
 	}
-	return c
+	return config
 }
 
-// viaMachine is the machine as next hop of all of these.
+// viaMachine returns the machine as next hop of all of these.
 func viaMachine(hop4, hop6 netip.Addr, prefixes ...string) map[string]string {
 	all := map[string]string{}
 	for _, p := range prefixes {
@@ -115,7 +115,7 @@ func viaMachine(hop4, hop6 netip.Addr, prefixes ...string) map[string]string {
 func TestWhatTheInventorySaysOfAPoolIsWhatRoutersSee(t *testing.T) {
 	one, two := onOneSubnet(t)
 	inv := site(t, one, two)
-	s := speaker(t)
+	s := newSpeaker(t)
 	must(t, s.Set(t.Context(), planned(t, inv)))
 	all := []string{"203.0.113.10", "203.0.113.74", "203.0.113.128/28", "2001:db8:113::10", "2001:db8:113:1::10", "2001:db8:113:2::10/124"}
 	one.holds(15*time.Second, viaMachine(one.Local4, one.Local6, all...))
@@ -145,31 +145,31 @@ var forbidden = []string{
 	"203.0.112.0/23", "203.0.113.0/24", "::ffff:203.0.113.11/128", "fe80::1/128", "ff02::1/128", "2001:db8::/32", "2000::/3", "::1/128",
 }
 
-// sinceWhen is what BIRD says of a route's session and of since when it has it. It makes the time of a monotonic clock
+// sinceWhen returns the session of a route, and since when BIRD has it. It makes the time of a monotonic clock
 // anew for each answer, and where the wall clock is slewed meanwhile, it is another one by a millisecond.
 var sinceWhen = regexp.MustCompile(`\[(\S+) \d\d:\d\d:\d\d\.\d{3}\]`)
 
 func TestAnAttackOnWhatIsAnnouncedChangesNothingInTheRouters(t *testing.T) {
 	one, two := onOneSubnet(t)
-	c := planned(t, site(t, one, two))
-	s := speaker(t)
-	must(t, s.Set(t.Context(), c))
+	config := planned(t, site(t, one, two))
+	speaker := newSpeaker(t)
+	must(t, speaker.Set(t.Context(), config))
 	holds := func() string {
 		return fmt.Sprint(one.routes(), two.routes(), one.ask("show bgp ipv4 unicast"), one.ask("show bgp ipv6 unicast"), sinceWhen.ReplaceAllString(two.ask("show route"), "[$1]"))
 	}
 	two.holds(15*time.Second, viaMachine(one.Local4, one.Local6,
 		"203.0.113.10", "203.0.113.74", "203.0.113.128/28", "203.0.113.202", "2001:db8:113::10", "2001:db8:113:1::10", "2001:db8:113:2::10/124", "2001:db8:113:3::10"))
 	eventually(t, 5*time.Second, "FRR holds six routes", func() (bool, string) { r := one.routes(); return len(r) == 6, fmt.Sprint(r) })
-	before, updates := holds(), sent(t, s)
+	before, updates := holds(), sent(t, speaker)
 
 	attacks := slices.Clone(forbidden)
 	for _, own := range []netip.Addr{one.Addr4, one.Addr6, two.Addr4, two.Addr6, one.Local4, one.Local6} {
-		c.Within = append(c.Within, netip.PrefixFrom(own, own.BitLen())) // even if a pool had it
+		config.Within = append(config.Within, netip.PrefixFrom(own, own.BitLen())) // even if a pool had it
 		attacks = append(attacks, netip.PrefixFrom(own, own.BitLen()).String())
 	}
 	attack := func(prefixes ...string) error {
-		bad := c
-		bad.Sessions = slices.Clone(c.Sessions)
+		bad := config
+		bad.Sessions = slices.Clone(config.Sessions)
 		var ads []advertise.Advertisement
 		for _, p := range prefixes {
 			ads = append(ads, advertisement(p))
@@ -177,22 +177,22 @@ func TestAnAttackOnWhatIsAnnouncedChangesNothingInTheRouters(t *testing.T) {
 		for i := range bad.Sessions {
 			bad.Sessions[i].Advertisements = bad.Sessions[i].Advertisements.Edit(nil, ads)
 		}
-		return s.Set(t.Context(), bad)
+		return speaker.Set(t.Context(), bad)
 	}
 	for _, a := range attacks {
-		if err := attack(a); !errors.Is(err, ErrRefused) || strings.Count(err.Error(), " "+a+": ") != len(c.Sessions) {
+		if err := attack(a); !errors.Is(err, ErrRefused) || strings.Count(err.Error(), " "+a+": ") != len(config.Sessions) {
 			t.Errorf("%s was not refused to every session: %v", a, err)
 		}
 	}
 	if err := attack(attacks...); !errors.Is(err, ErrRefused) {
-		t.Errorf("Set said %v", err)
+		t.Errorf("Set returned %v", err)
 	}
-	for _, st := range s.State(t.Context()) {
+	for _, st := range speaker.State(t.Context()) {
 		if st.Refused != len(attacks) {
 			t.Errorf("%v keeps %d back, of %d", st.Key, st.Refused, len(attacks))
 		}
 	}
-	never(t, time.Second, "an UPDATE went out", func() (bool, string) { return sent(t, s) != updates, "" })
+	never(t, time.Second, "an UPDATE went out", func() (bool, string) { return sent(t, speaker) != updates, "" })
 	if now := holds(); now != before {
 		t.Errorf("the routers held\n%s\nand hold\n%s", before, now)
 	}

@@ -19,7 +19,7 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// birdRIB is what BIRD holds: the attributes by prefix.
+// birdRIB returns the attributes in BIRD's tables, by prefix.
 func (r *router) birdRIB() map[string]string {
 	rib, prefix := map[string]string{}, ""
 	for line := range strings.Lines(r.ask("show route all")) {
@@ -37,34 +37,34 @@ func (r *router) birdRIB() map[string]string {
 	return rib
 }
 
-// randomSession is a session that announces any of a few prefixes with any attributes.
-func randomSession(r *rand.Rand, s inventory.Session) SessionConfig {
-	a := netip.MustParseAddr("203.0.113.10")
-	if s.RouterAddr.Is6() {
-		a = netip.MustParseAddr("2001:db8:113::10")
+// randomSession returns a session that announces any of a few prefixes with any attributes.
+func randomSession(rng *rand.Rand, session inventory.Session) SessionConfig {
+	addr := netip.MustParseAddr("203.0.113.10")
+	if session.RouterAddr.Is6() {
+		addr = netip.MustParseAddr("2001:db8:113::10")
 	}
 	var ads []advertise.Advertisement
 	for range 8 {
-		a = a.Next()
-		ad := advertise.Advertisement{Prefix: netip.PrefixFrom(a, a.BitLen()), Prepend: uint8(r.IntN(2)), LocalPref: r.Uint32N(2)}
+		addr = addr.Next()
+		ad := advertise.Advertisement{Prefix: netip.PrefixFrom(addr, addr.BitLen()), Prepend: uint8(rng.IntN(2)), LocalPref: rng.Uint32N(2)}
 		var cs []inventory.Community
 		for _, c := range []inventory.Community{{Global: 65010, Local1: 100}, inventory.GracefulShutdown, {Large: true, Global: 65010, Local1: 1, Local2: 7}} {
-			if r.IntN(3) == 0 {
+			if rng.IntN(3) == 0 {
 				cs = append(cs, c)
 			}
 		}
 		ad.Communities = inventory.CommunitiesOf(cs...)
-		if r.IntN(3) == 0 {
-			ad.NextHop = eleventhOf(s.Local)
+		if rng.IntN(3) == 0 {
+			ad.NextHop = eleventhOf(session.Local)
 		}
-		if r.IntN(3) > 0 {
+		if rng.IntN(3) > 0 {
 			ads = append(ads, ad)
 		}
 	}
-	return SessionConfig{SessionPlan: advertise.SessionPlan{Session: s, Advertisements: sorted.Of(ads...)}}
+	return SessionConfig{SessionPlan: advertise.SessionPlan{Session: session, Advertisements: sorted.Of(ads...)}}
 }
 
-// wanted is what BIRD is to hold of a Config.
+// wanted returns the routes of a Config as BIRD has them.
 func wanted(c Config) map[string]string {
 	rib := map[string]string{}
 	for _, s := range c.Sessions {
@@ -96,7 +96,7 @@ func wanted(c Config) map[string]string {
 
 // changes is how many prefixes of the sessions that stay have to be announced for one
 // Config after another.
-func changes(was, is Config) (n uint64) {
+func changes(was, is Config) (count uint64) {
 	for _, s := range is.Sessions {
 		i := slices.IndexFunc(was.Sessions, func(o SessionConfig) bool { return o.Session == s.Session })
 		if i < 0 {
@@ -107,12 +107,12 @@ func changes(was, is Config) (n uint64) {
 		for _, ad := range slices.Concat(gone, put) {
 			announced[ad.Prefix] = true
 		}
-		n += uint64(len(announced))
+		count += uint64(len(announced))
 	}
-	return n
+	return count
 }
 
-// seed is what all is drawn from: 1, or what PLINTH_TEST_SEED says.
+// seed is that of all random choices: 1, or PLINTH_TEST_SEED.
 func seed(t *testing.T) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(cmp.Or(os.Getenv("PLINTH_TEST_SEED"), "1"), 10, 64)
@@ -121,49 +121,49 @@ func seed(t *testing.T) uint64 {
 	return n
 }
 
-// Whatever was set before, a router holds what the last Config says and nothing else,
+// Whatever was set before, a router holds the routes of the last Config and nothing else,
 // and receives each difference once.
 func TestARouterHoldsWhatWasSetLastWhateverWasSetBefore(t *testing.T) {
 	t.Parallel()
 	draw := rand.New(rand.NewPCG(seed(t), 0))
-	r := newRouter(t).bird(neighbour{})
-	s := speaker(t)
-	both := []inventory.Session{r.session4(), r.session6()}
-	var c Config
+	router := newRouter(t).bird(neighbour{})
+	speaker := newSpeaker(t)
+	both := []inventory.Session{router.session4(), router.session6()}
+	var config Config
 	for _, sessions := range [][]inventory.Session{both, both[1:], both, both[:1], nil, both} {
 		var most, before uint64
 		for step := range 15 {
-			last := c
-			c = config()
+			last := config
+			config = configOf()
 			for _, s := range sessions {
-				c.Sessions = append(c.Sessions, randomSession(draw, s))
+				config.Sessions = append(config.Sessions, randomSession(draw, s))
 			}
-			must(t, s.Set(t.Context(), c))
-			must(t, s.Set(t.Context(), c))
-			want := wanted(c)
+			must(t, speaker.Set(t.Context(), config))
+			must(t, speaker.Set(t.Context(), config))
+			want := wanted(config)
 			eventually(t, 10*time.Second, fmt.Sprint("BIRD holds ", want), func() (bool, string) {
-				got := r.birdRIB()
+				got := router.birdRIB()
 				return fmt.Sprint(got) == fmt.Sprint(want), fmt.Sprint(got)
 			})
 			if step == 0 {
 				if len(sessions) > 0 {
-					isUp(t, s, 10*time.Second)
+					isUp(t, speaker, 10*time.Second)
 				}
-				before = sent(t, s)
+				before = sent(t, speaker)
 			} else {
-				most += changes(last, c)
+				most += changes(last, config)
 			}
 		}
-		if n := sent(t, s) - before; n > most {
+		if n := sent(t, speaker) - before; n > most {
 			t.Errorf("%d UPDATE messages for %d differences", n, most)
 		}
 	}
-	held := r.birdRIB()
-	must(t, s.Stop(t.Context(), "another follows"))
-	fresh := speaker(t)
-	must(t, fresh.Set(t.Context(), c))
+	held := router.birdRIB()
+	must(t, speaker.Stop(t.Context(), "another follows"))
+	fresh := newSpeaker(t)
+	must(t, fresh.Set(t.Context(), config))
 	eventually(t, 10*time.Second, fmt.Sprint("of a fresh speaker BIRD holds ", held), func() (bool, string) {
-		got := r.birdRIB()
+		got := router.birdRIB()
 		return fmt.Sprint(got) == fmt.Sprint(held), fmt.Sprint(got)
 	})
 }

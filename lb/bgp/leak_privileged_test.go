@@ -27,7 +27,7 @@ type restless struct {
 	until, ended, sessions atomic.Int64
 }
 
-// waysToEnd are the ways in which a router ends a session.
+// waysToEnd holds the ways in which a router ends a session.
 var waysToEnd = []func(net.Conn){
 	func(c net.Conn) {
 		send(c, gobgp.NewBGPNotificationMessage(gobgp.BGP_ERROR_CEASE, gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET, nil))
@@ -39,7 +39,7 @@ var waysToEnd = []func(net.Conn){
 	func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) },
 }
 
-// at has such a router at an address.
+// at starts such a router at an address.
 func (r *restless) at(t *testing.T, a netip.Addr, end func(net.Conn)) {
 	l, err := net.Listen("tcp", netip.AddrPortFrom(a, 179).String())
 	must(t, err)
@@ -55,14 +55,15 @@ func (r *restless) at(t *testing.T, a netip.Addr, end func(net.Conn)) {
 	}()
 }
 
-func (r *restless) serve(c net.Conn, end func(net.Conn)) {
-	defer c.Close()
-	if !handshake(c) {
+// serve speaks BGP over one connection, and ends it.
+func (r *restless) serve(conn net.Conn, end func(net.Conn)) {
+	defer conn.Close()
+	if !handshake(conn) {
 		return
 	}
 	r.sessions.Add(1)
 	gone := make(chan struct{})
-	go func() { defer close(gone); _, _ = io.Copy(io.Discard, c) }()
+	go func() { defer close(gone); _, _ = io.Copy(io.Discard, conn) }()
 	for begin := time.Now(); r.ended.Load() >= r.until.Load() || time.Since(begin) < r.lives; {
 		select {
 		case <-gone:
@@ -71,15 +72,16 @@ func (r *restless) serve(c net.Conn, end func(net.Conn)) {
 		}
 	}
 	r.ended.Add(1)
-	end(c)
+	end(conn)
 }
 
-// usage is what a process holds on to.
+// usage counts the resources of a process.
 type usage struct {
 	goroutines int
 	bytes      uint64
 }
 
+// used returns the resources of this process, after a garbage collection.
 func used() usage {
 	runtime.GC()
 	runtime.GC()
@@ -95,11 +97,11 @@ func (u usage) String() string {
 // TestNothingIsLeftOfASessionThatWasLost; 10,000 of them take ten minutes: -resets 10000. FRR
 // and BIRD beside the routers that end sessions do not notice.
 func TestNothingIsLeftOfASessionThatWasLost(t *testing.T) {
-	var r restless
+	var wrapped restless
 	var all []SessionConfig
 	for i := range 32 {
 		a := netip.AddrFrom4([4]byte{127, 0, 12, byte(i + 1)})
-		r.at(t, a, waysToEnd[i%len(waysToEnd)])
+		wrapped.at(t, a, waysToEnd[i%len(waysToEnd)])
 		s := sessionTo(a.String())
 		s.Local, s.RouterASN, s.LocalASN, s.HoldTime, s.Port = netip.MustParseAddr("127.0.0.1"), routerASN, ourASN, 9*time.Second, 179
 		s.Families.IPv6 = false
@@ -111,17 +113,17 @@ func TestNothingIsLeftOfASessionThatWasLost(t *testing.T) {
 		honest[name] = x
 		all = append(all, plan(x.session4(), hundred("203.0.113.%d/32")...), plan(x.session6(), hundred("2001:db8:113::%x/128")...))
 	}
-	s := NewSpeaker(Options{})
-	s.undamped = true
-	t.Cleanup(func() { must(t, s.Leave(context.Background())) })
-	must(t, s.Set(t.Context(), config(all...)))
+	speaker := NewSpeaker(Options{})
+	speaker.undamped = true
+	t.Cleanup(func() { must(t, speaker.Leave(context.Background())) })
+	must(t, speaker.Set(t.Context(), configOf(all...)))
 	after := func(n int64) usage {
 		begin := time.Now()
-		r.until.Store(n)
+		wrapped.until.Store(n)
 		eventually(t, time.Duration(n)*time.Second, fmt.Sprintf("%d sessions were lost", n), func() (bool, string) {
-			return r.ended.Load() >= n, fmt.Sprint(r.ended.Load())
+			return wrapped.ended.Load() >= n, fmt.Sprint(wrapped.ended.Load())
 		})
-		isUp(t, s, 30*time.Second)
+		isUp(t, speaker, 30*time.Second)
 		changed, last := time.Now(), used()
 		eventually(t, 30*time.Second, "the routers' own goroutines end", func() (bool, string) {
 			if now := used(); now.goroutines < last.goroutines {
@@ -130,25 +132,25 @@ func TestNothingIsLeftOfASessionThatWasLost(t *testing.T) {
 			return time.Since(changed) > 3*time.Second, last.String()
 		})
 		u := used()
-		t.Logf("after %d resets: %v; it took %v", r.ended.Load(), u, time.Since(begin))
+		t.Logf("after %d resets: %v; it took %v", wrapped.ended.Load(), u, time.Since(begin))
 		return u
 	}
 	few := after(100)
-	heard := map[string]string{}
+	counted := map[string]string{}
 	for name, x := range honest {
 		x.count(15*time.Second, 200)
-		x.s, x.lost, x.was = s, x.watch(), ""
+		x.s, x.lost, x.was = speaker, x.watch(), ""
 		x.was = x.story()
-		heard[name], _ = x.counted()
+		counted[name], _ = x.counted()
 	}
-	for n := int64(1000); n <= *resets; n *= 10 {
-		if now := after(n); now.goroutines > few.goroutines+5 || now.bytes > few.bytes+20<<20 {
-			t.Errorf("after 100 resets it has %v, after %d %v", few, n, now)
+	for count := int64(1000); count <= *resets; count *= 10 {
+		if now := after(count); now.goroutines > few.goroutines+5 || now.bytes > few.bytes+20<<20 {
+			t.Errorf("after 100 resets it has %v, after %d %v", few, count, now)
 		}
 		for name, x := range honest {
 			x.check()
-			if now, _ := x.counted(); now != heard[name] {
-				t.Errorf("%s noticed %d resets: it counted\n%s\nand now\n%s", name, n, heard[name], now)
+			if now, _ := x.counted(); now != counted[name] {
+				t.Errorf("%s noticed %d resets: it counted\n%s\nand now\n%s", name, count, counted[name], now)
 			}
 		}
 	}
@@ -156,20 +158,20 @@ func TestNothingIsLeftOfASessionThatWasLost(t *testing.T) {
 
 func TestARouterThatResetsAgainAndAgainIsLeftAloneForAWhile(t *testing.T) {
 	t.Parallel()
-	var r restless
-	r.until.Store(1 << 30)
+	var wrapped restless
+	wrapped.until.Store(1 << 30)
 	a := netip.AddrFrom4([4]byte{127, 0, 13, 1})
-	r.at(t, a, waysToEnd[0])
+	wrapped.at(t, a, waysToEnd[0])
 	c := sessionTo(a.String())
 	c.Local, c.Port = netip.MustParseAddr("127.0.0.1"), 179
-	s := speaker(t)
-	must(t, s.Set(t.Context(), config(plan(c, "203.0.113.10/32"))))
+	speaker := newSpeaker(t)
+	must(t, speaker.Set(t.Context(), configOf(plan(c, "203.0.113.10/32"))))
 	eventually(t, 60*time.Second, "it waits eight seconds", func() (bool, string) {
-		st := s.State(t.Context())[0]
+		st := speaker.State(t.Context())[0]
 		return st.Flaps == 4 && st.Phase == "paused" && time.Until(st.HeldUntil) > 7*time.Second, fmt.Sprint(st, st.Flaps, st.Phase)
 	})
-	st := s.State(t.Context())[0]
-	if n := r.sessions.Load(); n != 4 || st.Cause != Flapping || !strings.Contains(st.Detail, "RouterShutdown") {
+	st := speaker.State(t.Context())[0]
+	if n := wrapped.sessions.Load(); n != 4 || st.Cause != Flapping || !strings.Contains(st.Detail, "RouterShutdown") {
 		t.Errorf("%d sessions, %v", n, st)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // goroutine and queue would stay for ever, for every second session that is lost, with all
 // that a router that hangs did not take.
 //
-// No function of GoBGP's gives access to the queue. So it is looked up among what GoBGP does
+// No function of GoBGP's gives access to the queue. So it is read from what GoBGP does
 // not export, and emptied once the server has stopped. TestNothingIsLeftOfASessionThatWasLost
 // holds that, and TestTheQueueOfAPeerIsFound that a version of GoBGP still has it there.
 

@@ -27,68 +27,69 @@ var losses = []struct {
 	{name: "more prefixes than the router takes", before: limit, again: admitAgain, stays: true, want: PrefixLimit, detail: "announces more than it takes"},
 }
 
-// shutDown has the router's operator say why.
-func shutDown(r *router, dialect string) {
+// shutDown shuts the session down on the router, with a text of its operator's.
+func shutDown(tor *router, dialect string) {
 	if dialect == "bird" {
-		r.ask(`disable all "new cables"`)
+		tor.ask(`disable all "new cables"`)
 		return
 	}
 	var lines []string
-	for _, a := range r.both(neighbour{}) {
+	for _, a := range tor.both(neighbour{}) {
 		lines = append(lines, fmt.Sprintf("neighbor %v shutdown message new cables", a))
 	}
-	r.configure(lines)
+	tor.configure(lines)
 }
 
-// limit has the router take one prefix of each family. FRR takes a few more.
-func limit(r *router, _ string) {
+// limit sets a prefix limit of one of each family on the router. FRR accepts a few more.
+func limit(tor *router, _ string) {
 	var lines []string
-	for _, a := range r.both(neighbour{}) {
+	for _, a := range tor.both(neighbour{}) {
 		family := map[bool]string{true: "ipv4", false: "ipv6"}[a.Is4()]
 		lines = append(lines, "address-family "+family+" unicast", fmt.Sprintf("neighbor %v maximum-prefix 1", a), "exit-address-family")
 	}
-	r.configure(lines, "import all; export none; };\n", "import all; export none; import limit 1 action disable; };\n")
+	tor.configure(lines, "import all; export none; };\n", "import all; export none; import limit 1 action disable; };\n")
 }
 
+// reset resets all sessions on the router.
 func reset(r *router, dialect string) {
 	r.ask(map[string]string{"frr": "clear bgp *", "bird": "restart all"}[dialect])
 }
 
-// admitAgain has the router's operator give it another try.
+// admitAgain starts the session on the router again, as its operator would.
 func admitAgain(r *router, dialect string) {
 	r.ask(map[string]string{"frr": "clear bgp *", "bird": "enable all"}[dialect])
 }
 
 func TestASessionThatIsLostNamesItsCause(t *testing.T) {
 	for dialect, d := range dialects {
-		for _, l := range losses {
-			t.Run(dialect+", "+l.name, func(t *testing.T) {
+		for _, tt := range losses {
+			t.Run(dialect+", "+tt.name, func(t *testing.T) {
 				t.Parallel()
-				r := d.start(newRouter(t), neighbour{lines: d.lines})
-				if l.before != nil {
-					l.before(r, dialect)
+				router := d.start(newRouter(t), neighbour{lines: d.lines})
+				if tt.before != nil {
+					tt.before(router, dialect)
 				}
-				s := speaker(t)
-				c := config(plan(r.session4(), hundred("203.0.113.%d/32")...), plan(r.session6(), hundred("2001:db8:113::%x/128")...))
+				speaker := newSpeaker(t)
+				c := configOf(plan(router.session4(), hundred("203.0.113.%d/32")...), plan(router.session6(), hundred("2001:db8:113::%x/128")...))
 				for i := range c.Sessions {
 					c.Sessions[i].Session.HoldTime = 3 * time.Second
 				}
-				must(t, s.Set(t.Context(), c))
-				if l.then != nil {
-					isUp(t, s, 15*time.Second)
-					r.count(15*time.Second, 200) // while we write, a reset overtakes the router's last word
-					l.then(r, dialect)
+				must(t, speaker.Set(t.Context(), c))
+				if tt.then != nil {
+					isUp(t, speaker, 15*time.Second)
+					router.count(15*time.Second, 200) // while we write, a reset overtakes the router's last word
+					tt.then(router, dialect)
 				}
-				causeIs(t, s, 2, l.want, l.detail, func() {
-					if l.again != nil {
-						l.again(r, dialect)
+				causeIs(t, speaker, 2, tt.want, tt.detail, func() {
+					if tt.again != nil {
+						tt.again(router, dialect)
 					}
 				})
-				if l.stays {
+				if tt.stays {
 					eventually(t, 40*time.Second, "being refused is added to the cause", func() (bool, string) {
-						st := s.State(t.Context())
+						st := speaker.State(t.Context())
 						return !slices.ContainsFunc(st, func(st SessionState) bool {
-							return st.Cause != l.want || !strings.Contains(st.Detail, l.detail) || !strings.Contains(st.Detail, "; since then ")
+							return st.Cause != tt.want || !strings.Contains(st.Detail, tt.detail) || !strings.Contains(st.Detail, "; since then ")
 						}), fmt.Sprint(st)
 					})
 				}
@@ -99,11 +100,11 @@ func TestASessionThatIsLostNamesItsCause(t *testing.T) {
 
 // causeIs waits until so many sessions were down for a cause, at one time or another.
 // It makes it happen again when that takes long.
-func causeIs(t testing.TB, s *Speaker, n int, want Cause, detail string, again func()) {
+func causeIs(t testing.TB, s *Speaker, number int, want Cause, detail string, again func()) {
 	t.Helper()
 	seen := map[netip.Addr]string{}
 	next := time.Now().Add(10 * time.Second)
-	eventually(t, 25*time.Second, fmt.Sprintf("%d sessions are down for %s: %s", n, want, detail), func() (bool, string) {
+	eventually(t, 25*time.Second, fmt.Sprintf("%d sessions are down for %s: %s", number, want, detail), func() (bool, string) {
 		st := s.State(t.Context())
 		for _, st := range st {
 			named := st.Cause == want || st.Cause == Flapping && strings.Contains(st.Detail, fmt.Sprintf("the last time for %s: ", want))
@@ -111,11 +112,11 @@ func causeIs(t testing.TB, s *Speaker, n int, want Cause, detail string, again f
 				seen[st.Addr] = st.Detail
 			}
 		}
-		if len(seen) < n && time.Now().After(next) {
+		if len(seen) < number && time.Now().After(next) {
 			next = time.Now().Add(5 * time.Second)
 			again()
 		}
-		return len(seen) == n, fmt.Sprint(st)
+		return len(seen) == number, fmt.Sprint(st)
 	})
 	for addr, detail := range seen {
 		t.Logf("%v: %s", addr, detail)
@@ -130,8 +131,8 @@ func TestWhatIsNotBGPIsNamed(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			r := newRouter(t).rogue(how)
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))))
+			s := newSpeaker(t)
+			must(t, s.Set(t.Context(), configOf(plan(r.session4(), "203.0.113.10/32"), plan(r.session6(), "2001:db8:113::10/128"))))
 			causeIs(t, s, 2, MalformedMessage, detail, func() {})
 		})
 	}

@@ -11,6 +11,7 @@ type mailbox struct {
 	ended  chan struct{} // closed: it has ended
 }
 
+// newMailbox returns a mailbox without messages.
 func newMailbox() mailbox {
 	return mailbox{calls: make(chan func()), events: make(chan event), quit: make(chan struct{}), ended: make(chan struct{})}
 }

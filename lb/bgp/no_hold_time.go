@@ -9,7 +9,7 @@ import (
 
 // With a hold time of 0 neither end of a session sends KEEPALIVEs (RFC 4271, section 4.4), and BFD alone detects that the
 // other one is dead. So nothing is announced before BFD is up. The router takes the session for established then, and BFD
-// begins, which FRR ends where it was up before; GoBGP is kept from going on, so that the routes of a process before this
+// begins, which FRR ends where it was up before; GoBGP is held back, so that the routes of a process before this
 // one stay with a router in graceful restart: neither a route nor an End-of-RIB is sent.
 
 const (
@@ -25,7 +25,7 @@ const (
 const bfdTimeout = 10 * time.Second
 
 // awaitBFD keeps GoBGP from announcing anything to a router without a hold time, until [instance.proceed] or the end
-// of the server. Both ends have agreed by then. No function of GoBGP's tells what the router's OPEN contains, until the
+// of the server. Both ends have agreed by then. GoBGP exports the contents of the router's OPEN only once the
 // routes are sent.
 func (in *instance) awaitBFD(ctx context.Context, onEvent func(event)) {
 	select {

@@ -13,32 +13,33 @@ import (
 	"plinth.dev/plinth/wait"
 )
 
-// timeless is a router without a hold time, and a session with it that has BFD.
+// timeless returns a router without a hold time, and a session with it that has BFD.
 func timeless(t *testing.T, addr string) (*listener, *Speaker, *session) {
 	t.Helper()
-	l := listen(t, netip.MustParseAddr(addr), capabilitiesOf("46")...)
-	l.mu.Lock()
-	l.hold = 0
-	l.mu.Unlock()
-	terms := l.session()
+	router := listen(t, netip.MustParseAddr(addr), capabilitiesOf("46")...)
+	router.mu.Lock()
+	router.hold = 0
+	router.mu.Unlock()
+	terms := router.session()
 	terms.Local, terms.BFD = netip.MustParseAddr("127.0.0.1"), inventory.BFDProfile{Name: "fast", Interval: 50 * time.Millisecond, Multiplier: 3}
-	c := announcing(terms, advertisement("203.0.113.10/32"), advertisement("2001:db8:113::10/128"))
-	s := NewSpeaker(Options{Log: logger(t)})
-	t.Cleanup(func() { _ = s.Leave(context.Background()) })
-	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}
-	if err := s.Set(t.Context(), config); err != nil {
+	sc := announcing(terms, advertisement("203.0.113.10/32"), advertisement("2001:db8:113::10/128"))
+	speaker := NewSpeaker(Options{Log: logger(t)})
+	t.Cleanup(func() { _ = speaker.Leave(context.Background()) })
+	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{sc}}
+	if err := speaker.Set(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	return l, s, s.session(config, c)
+	return router, speaker, speaker.session(config, sc)
 }
 
-// heard is how many UPDATEs a router got, End-of-RIB included.
-func (l *listener) heard() int {
+// received counts the UPDATEs that a router received, End-of-RIB included.
+func (l *listener) received() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.updates
 }
 
+// becomesOf waits until the only session of a Speaker is in a phase.
 func becomesOf(t *testing.T, s *Speaker, p phase) {
 	t.Helper()
 	wait.True(t, 6*time.Second, 20*time.Millisecond, "the session is "+string(p), func() (bool, string) {
@@ -49,58 +50,58 @@ func becomesOf(t *testing.T, s *Speaker, p phase) {
 
 // Without a hold time BFD alone notices a dead end. Each attempt announced all routes for as long as BFD may take to come up.
 func TestARouterWithoutAHoldTimeIsToldNothingBeforeBFDIsUp(t *testing.T) {
-	l, s, x := timeless(t, "127.0.0.2")
+	listener, s, session := timeless(t, "127.0.0.2")
 	for attempt := range 2 {
 		becomesOf(t, s, unwatched)
 		if st := s.State(t.Context())[0]; st.Up || len(st.Announced) > 0 || attempt == 0 && st.Detail != awaitsBFD {
 			t.Errorf("attempt %d: %v, announced %v", attempt, st, st.Announced)
 		}
-		onOwner(t, x, func() {
-			more := x.out.desired.Edit(nil, []advertise.Advertisement{advertisement("203.0.113.11/32")})
-			if err := x.set(t.Context(), x.terms, more); err != nil {
+		onOwner(t, session, func() {
+			more := session.out.desired.Edit(nil, []advertise.Advertisement{advertisement("203.0.113.11/32")})
+			if err := session.set(t.Context(), session.terms, more); err != nil {
 				t.Error(err)
 			}
-			x.onTimer() // BFD has had its time
-			if x.phase != paused || x.state.Cause != OpenRefused || x.state.Detail != noBFDEither {
-				t.Errorf("attempt %d: %s: %v", attempt, x.phase, x.state)
+			session.onTimer() // BFD has had its time
+			if session.phase != paused || session.state.Cause != OpenRefused || session.state.Detail != noBFDEither {
+				t.Errorf("attempt %d: %s: %v", attempt, session.phase, session.state)
 			}
-			x.onTimer() // the pause is over
-			x.onDiagnosis(x.diagnoser.serial, diagnosis{CauseNone, ""})
+			session.onTimer() // the pause is over
+			session.onDiagnosis(session.diagnoser.serial, diagnosis{CauseNone, ""})
 		})
 	}
-	if n := l.heard(); n > 0 {
-		t.Errorf("the router was sent %d UPDATEs, and has %v", n, l.has())
+	if n := listener.received(); n > 0 {
+		t.Errorf("the router was sent %d UPDATEs, and has %v", n, listener.has())
 	}
 }
 
 // What was held back comes once BFD is up, with what was set meanwhile, and ends with BFD.
 func TestARouterWithoutAHoldTimeIsToldAllOnceBFDIsUp(t *testing.T) {
-	l, s, x := timeless(t, "127.0.0.3")
-	becomesOf(t, s, unwatched)
-	onOwner(t, x, func() {
-		other := x.out.desired.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
-		if err := x.set(t.Context(), x.terms, other); err != nil {
+	listener, speaker, session := timeless(t, "127.0.0.3")
+	becomesOf(t, speaker, unwatched)
+	onOwner(t, session, func() {
+		other := session.out.desired.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
+		if err := session.set(t.Context(), session.terms, other); err != nil {
 			t.Error(err)
 		}
 	})
-	if n := l.heard(); n > 0 {
+	if n := listener.received(); n > 0 {
 		t.Errorf("the router was sent %d UPDATEs before BFD began", n)
 	}
 	router := beginBFD(t, "127.0.0.3")
-	becomes(t, s, l, []string{"2001:db8:113::10/128", "203.0.113.11/32"}, nil)
+	becomes(t, speaker, listener, []string{"2001:db8:113::10/128", "203.0.113.11/32"}, nil)
 	router.Close(t.Context(), 0)
 	wait.True(t, 6*time.Second, 20*time.Millisecond, "the session ends with BFD", func() (bool, string) {
-		onOwner(t, x, func() {
-			if x.phase == established {
-				x.onTimer() // it is looked at again
+		onOwner(t, session, func() {
+			if session.phase == established {
+				session.onTimer() // it is checked again
 			}
 		})
-		st := s.State(t.Context())[0]
+		st := speaker.State(t.Context())[0]
 		return !st.Up, fmt.Sprint(st)
 	})
 }
 
-// beginBFD has a router begin its BFD.
+// beginBFD begins BFD on the router.
 func beginBFD(t *testing.T, addr string) *bfd.Session {
 	t.Helper()
 	router, err := bfd.NewListeners().Open(bfd.Terms{
@@ -115,17 +116,17 @@ func beginBFD(t *testing.T, addr string) *bfd.Session {
 
 // A router may start its BFD after BGP. The pause, of a minute and more, is for those that change nothing.
 func TestARefusedSessionIsTriedAtOnceWhenBFDComesUp(t *testing.T) {
-	l, s, x := timeless(t, "127.0.0.4")
-	becomesOf(t, s, unwatched)
-	onOwner(t, x, func() {
-		x.retry.refusals = 4
-		x.onTimer() // BFD has had its time
-		if left := time.Until(x.retry.heldUntil); x.phase != paused || left < refusalPauseMax/2 {
-			t.Errorf("%s, for %v more: %v", x.phase, left, x.state)
+	listener, speaker, session := timeless(t, "127.0.0.4")
+	becomesOf(t, speaker, unwatched)
+	onOwner(t, session, func() {
+		session.retry.refusals = 4
+		session.onTimer() // BFD has had its time
+		if left := time.Until(session.retry.heldUntil); session.phase != paused || left < refusalPauseMax/2 {
+			t.Errorf("%s, for %v more: %v", session.phase, left, session.state)
 		}
 	})
 	router := beginBFD(t, "127.0.0.4")
-	becomes(t, s, l, []string{"2001:db8:113::10/128", "203.0.113.10/32"}, nil)
+	becomes(t, speaker, listener, []string{"2001:db8:113::10/128", "203.0.113.10/32"}, nil)
 	router.Close(t.Context(), 0)
 }
 

@@ -61,7 +61,7 @@ func refusedByRouter(n notification, t terms) string {
 }
 
 // extended marks an OPEN whose optional parameters have lengths of two octets: it is the type of what seems to be the first of
-// them. The octet before it, which was their length, is to be 255, and says nothing (RFC 9072, section 2).
+// them. The octet before it, which was their length, is to be 255, and has no meaning (RFC 9072, section 2).
 const extended = 255
 
 // refusedInOpen explains why GoBGP or this machine refuses a router's OPEN; empty: neither does. body is the OPEN without its

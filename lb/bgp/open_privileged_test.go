@@ -16,7 +16,7 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// oddOPENs are OPENs that this machine does not take, by a word that its state is to have.
+// oddOPENs holds OPENs that this machine refuses, each by a word of the session's detail.
 var oddOPENs = map[string][]byte{
 	"hold time is 1s": oddOPEN(4, 1, [4]byte{10, 99, 0, 99}, ipv4Capability...),
 	"0.0.0.0":         oddOPEN(4, 9, [4]byte{}, ipv4Capability...),
@@ -25,32 +25,35 @@ var oddOPENs = map[string][]byte{
 	"RFC 9072":        extendedOPEN(),
 }
 
+// oddOPEN returns an OPEN that may be malformed.
 func oddOPEN(version, hold byte, id [4]byte, params ...byte) []byte {
 	body := anOPEN(version, hold, id, params...)
 	body[1], body[2] = routerASN>>8, routerASN&0xff
 	return headed(body)
 }
 
+// headed returns the body of an OPEN with its header.
 func headed(body []byte) []byte {
 	return append(append([]byte(strings.Repeat("\xff", 16)), 0, byte(19+len(body)), 1), body...)
 }
 
-// extendedOPEN has parameters whose lengths have two octets (RFC 9072, section 2).
+// extendedOPEN returns an OPEN whose parameters have lengths of two octets (RFC 9072, section 2).
 func extendedOPEN() []byte {
 	caps := []byte{1, 4, 0, 1, 0, 1, 1, 4, 0, 2, 0, 1, 65, 4, 0, 0, routerASN >> 8, routerASN & 0xff}
 	param := append([]byte{2, 0, byte(len(caps))}, caps...)
 	return headed(append([]byte{4, routerASN >> 8, routerASN & 0xff, 0, 9, 10, 99, 0, 99, 255, 255, 0, byte(len(param))}, param...))
 }
 
+// init adds a rogue for each of them.
 func init() {
 	for name, open := range oddOPENs {
-		rogues["an OPEN: "+name] = func(c net.Conn, _ *rand.Rand) {
-			_, _ = c.Write(open)
+		rogues["an OPEN: "+name] = func(conn net.Conn, _ *rand.Rand) {
+			_, _ = conn.Write(open)
 			for {
-				if _, _, err := message(c); err != nil {
+				if _, _, err := message(conn); err != nil {
 					return
 				}
-				_, _ = c.Write(keepalive())
+				_, _ = conn.Write(keepalive())
 			}
 		}
 	}
@@ -67,9 +70,9 @@ func init() {
 	}
 }
 
-// closeAt is a router that closes without a word at an OPEN that offers a capability.
-func closeAt(c net.Conn, code gobgp.BGPCapabilityCode) {
-	_, body, err := message(c)
+// closeAt closes a connection without a NOTIFICATION where the OPEN offers a capability.
+func closeAt(conn net.Conn, code gobgp.BGPCapabilityCode) {
+	_, body, err := message(conn)
 	open := &gobgp.BGPOpen{}
 	if err != nil || open.DecodeFromBytes(body) != nil {
 		return
@@ -80,8 +83,8 @@ func closeAt(c net.Conn, code gobgp.BGPCapabilityCode) {
 			return
 		}
 	}
-	if handshake(c) {
-		_, _ = io.Copy(io.Discard, c)
+	if handshake(conn) {
+		_, _ = io.Copy(io.Discard, conn)
 	}
 }
 
@@ -99,14 +102,14 @@ func TestARouterThatHangsUpAtACapabilityIsTold(t *testing.T) {
 func saysOf(t *testing.T, rogue string, routerID netip.Addr, cause Cause, word string) {
 	t.Helper()
 	r := newRouter(t).rogue(rogue)
-	s := speaker(t)
-	c := config(plan(r.session4(), "203.0.113.10/32"))
+	speaker := newSpeaker(t)
+	c := configOf(plan(r.session4(), "203.0.113.10/32"))
 	if routerID.IsValid() {
 		c.RouterID = routerID
 	}
-	must(t, s.Set(t.Context(), c))
+	must(t, speaker.Set(t.Context(), c))
 	eventually(t, 40*time.Second, "the detail names it", func() (bool, string) {
-		st := s.State(t.Context())[0]
+		st := speaker.State(t.Context())[0]
 		return st.Cause == cause && strings.Contains(st.Detail, word), fmt.Sprint(st)
 	})
 }
@@ -132,7 +135,7 @@ func TestWhatARouterRefusesInThisMachinesOPENIsNamed(t *testing.T) {
 // A router without a hold time is refused by real ones' words, too, and with BFD at this end alone. It gets no route.
 func TestARouterThatNeverNoticesADeadMachineIsRefused(t *testing.T) {
 	for dialect, lines := range map[string]string{"frr": "timers 0 0", "bird": " hold time 0;\n"} {
-		for name, c := range map[string]struct {
+		for name, tt := range map[string]struct {
 			change func(SessionConfig) SessionConfig
 			detail string
 		}{
@@ -142,14 +145,14 @@ func TestARouterThatNeverNoticesADeadMachineIsRefused(t *testing.T) {
 			t.Run(dialect+", "+name, func(t *testing.T) {
 				t.Parallel()
 				r := dialects[dialect].start(newRouter(t), neighbour{lines: lines})
-				s := speaker(t)
-				must(t, s.Set(t.Context(), config(c.change(plan(r.session4(), "203.0.113.10/32")))))
+				s := newSpeaker(t)
+				must(t, s.Set(t.Context(), configOf(tt.change(plan(r.session4(), "203.0.113.10/32")))))
 				eventually(t, 20*time.Second, "the session is refused", func() (bool, string) {
 					st := s.State(t.Context())[0]
 					if got := r.routes(); len(got) > 0 {
 						t.Errorf("the router has %v", got)
 					}
-					return st.Cause == OpenRefused && st.Detail == c.detail && st.Phase == string(paused), fmt.Sprint(st)
+					return st.Cause == OpenRefused && st.Detail == tt.detail && st.Phase == string(paused), fmt.Sprint(st)
 				})
 			})
 		}
@@ -162,33 +165,33 @@ func TestARouterWithoutAHoldTimeIsTakenWithBFD(t *testing.T) {
 	for dialect, lines := range map[string]string{"frr": "timers 0 0\n", "bird": " hold time 0; bfd on;\n"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r := newRouter(t).withBFD(dialect, lines)
-			s := speaker(t)
-			c := config(withFastBFD(plan(r.session4(), "203.0.113.10/32")))
-			must(t, s.Set(t.Context(), c))
-			isUp(t, s, 10*time.Second)
-			r.count(5*time.Second, 1)
+			router := newRouter(t).withBFD(dialect, lines)
+			speaker := newSpeaker(t)
+			config := configOf(withFastBFD(plan(router.session4(), "203.0.113.10/32")))
+			must(t, speaker.Set(t.Context(), config))
+			isUp(t, speaker, 10*time.Second)
+			router.count(5*time.Second, 1)
 			never(t, bfdTimeout+2*time.Second, "the session was lost", func() (bool, string) {
-				st := s.State(t.Context())[0]
+				st := speaker.State(t.Context())[0]
 				return !st.Up || st.HoldTime != 0, fmt.Sprint(st)
 			})
-			must(t, s.Leave(t.Context()))
-			r.dropBFD("") // which is up within milliseconds else, sooner than anybody looks
-			s, c.Restarting = speaker(t), true
-			must(t, s.Set(t.Context(), c))
-			in := func(p phase) func() (bool, string) {
+			must(t, speaker.Leave(t.Context()))
+			router.dropBFD("") // which is up within milliseconds else, sooner than the test can see
+			speaker, config.Restarting = newSpeaker(t), true
+			must(t, speaker.Set(t.Context(), config))
+			in := func(want phase) func() (bool, string) {
 				return func() (bool, string) {
-					st := s.State(t.Context())[0]
-					if len(r.routes()) != 1 {
-						t.Errorf("while %v in %s the router has %v", st, st.Phase, r.routes())
+					st := speaker.State(t.Context())[0]
+					if len(router.routes()) != 1 {
+						t.Errorf("while %v in %s the router has %v", st, st.Phase, router.routes())
 					}
-					return st.Phase == string(p), fmt.Sprint(st)
+					return st.Phase == string(want), fmt.Sprint(st)
 				}
 			}
 			eventually(t, 10*time.Second, "the session waits for BFD", in(unwatched))
-			r.passBFD()
+			router.passBFD()
 			eventually(t, 10*time.Second, "the session is up again", in(established))
-			never(t, 3*time.Second, "the route was lost", func() (bool, string) { return len(r.routes()) != 1, "" })
+			never(t, 3*time.Second, "the route was lost", func() (bool, string) { return len(router.routes()) != 1, "" })
 		})
 	}
 }

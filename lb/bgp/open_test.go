@@ -11,13 +11,15 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// anOPEN is one of a router's, without its header: version, AS 65101, hold time in seconds, router ID, optional parameters.
+// anOPEN returns an OPEN of a router's without its header: version, AS 65101, hold time in seconds, router ID, optional parameters.
 func anOPEN(version, hold byte, id [4]byte, params ...byte) []byte {
 	return append([]byte{version, 65101 >> 8, 65101 & 0xff, 0, hold, id[0], id[1], id[2], id[3], byte(len(params))}, params...)
 }
 
+// ipv4Capability is the optional parameter with the capability of IPv4 unicast.
 var ipv4Capability = []byte{2, 6, 1, 4, 0, 1, 0, 1}
 
+// testTerms returns terms of a session with AS 65101.
 func testTerms() terms {
 	s := sessionTo("10.10.1.1")
 	s.LocalASN, s.RouterASN, s.HoldTime = 65010, 65101, 9*time.Second
@@ -39,7 +41,7 @@ func TestEveryErrorInAnOPENIsNamed(t *testing.T) {
 				t.Errorf("%s of subcode %d does not name %q: %v", what, subcode, want, got)
 			}
 			if loss := causeOfLoss(seen, testTerms()); loss.detail == "" {
-				t.Errorf("%s of subcode %d: nothing is said where the session was up", what, subcode)
+				t.Errorf("%s of subcode %d: no detail where the session was up", what, subcode)
 			}
 		}
 	}
@@ -59,7 +61,7 @@ func TestWhatIsWrongWithARoutersOPENIsRead(t *testing.T) {
 	long[9] = 255
 	longer := slices.Clone(long)
 	longer[9] = 16
-	for _, c := range []struct {
+	for _, tt := range []struct {
 		name  string
 		body  []byte
 		terms terms
@@ -77,25 +79,26 @@ func TestWhatIsWrongWithARoutersOPENIsRead(t *testing.T) {
 		{"our router ID in another AS", anOPEN(4, 9, [4]byte{10, 0, 0, 7}), testTerms(), ""},
 		{"our router ID in our AS", anOPEN(4, 9, [4]byte{10, 0, 0, 7}), within, "10.0.0.7, which is this machine's"},
 		{"of RFC 9072", long, testTerms(), "RFC 9072"},
-		{"of RFC 9072, with a length that says nothing", longer, testTerms(), "RFC 9072"},
+		{"of RFC 9072, with a length that means nothing", longer, testTerms(), "RFC 9072"},
 		{"with as many octets as fit", anOPEN(4, 9, id, append([]byte{2, 253}, bytes.Repeat([]byte{200, 21, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1}, 11)...)...), testTerms(), ""},
 		{"a capability that is short", anOPEN(4, 9, id, 2, 3, 65, 1, 0), testTerms(), "cannot be read"},
 		{"a parameter longer than the OPEN", anOPEN(4, 9, id, 2, 90, 1, 4), testTerms(), "cannot be read"},
 		{"cut off", []byte{4, 0, 1}, testTerms(), "3 octets"},
 		{"nothing", nil, testTerms(), "0 octets"},
 	} {
-		got := refusedInOpen(c.body, c.terms)
-		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		got := refusedInOpen(tt.body, tt.terms)
+		if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }
 
+// FuzzAnyOPENIsReadOrRefused: an OPEN without a valid AS number is refused.
 func FuzzAnyOPENIsReadOrRefused(f *testing.F) {
 	f.Add(anOPEN(4, 9, [4]byte{10, 99, 0, 99}, ipv4Capability...))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		said := refusedInOpen(body, testTerms())
-		if asn := inventory.ASN(asnOf(body)); said == "" && asn == 0 && len(body) > 2 && (body[1] != 0 || body[2] != 0) {
+		refused := refusedInOpen(body, testTerms())
+		if asn := inventory.ASN(asnOf(body)); refused == "" && asn == 0 && len(body) > 2 && (body[1] != 0 || body[2] != 0) {
 			t.Errorf("nothing is wrong with %x, and its AS number is not known", body)
 		}
 	})

@@ -6,6 +6,7 @@ import "log/slog"
 // It prints as "[redacted]".
 type Password string
 
+// redacted is printed in place of a password.
 const redacted = "[redacted]"
 
 func (p Password) String() string {

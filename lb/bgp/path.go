@@ -10,7 +10,8 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-const asTrans = 23456 // RFC 6793, section 9
+// asTrans is the AS number AS_TRANS (RFC 6793, section 9).
+const asTrans = 23456
 
 // path returns an advertisement as a path of GoBGP's. The result depends on
 // the arguments alone.
@@ -37,6 +38,7 @@ func path(session inventory.Session, ad advertise.Advertisement) (*apiutil.Path,
 	return result, nil
 }
 
+// family returns the address family of an advertisement.
 func family(ad advertise.Advertisement) gobgp.Family {
 	if ad.Prefix.Addr().Is4() {
 		return gobgp.RF_IPv4_UC
@@ -44,6 +46,7 @@ func family(ad advertise.Advertisement) gobgp.Family {
 	return gobgp.RF_IPv6_UC
 }
 
+// attributes returns the path attributes of an advertisement, but for its next hop.
 func attributes(session inventory.Session, ad advertise.Advertisement) []gobgp.PathAttributeInterface {
 	attrs := []gobgp.PathAttributeInterface{gobgp.NewPathAttributeOrigin(gobgp.BGP_ORIGIN_ATTR_TYPE_IGP)}
 	if session.IBGP() {
@@ -66,6 +69,7 @@ func attributes(session inventory.Session, ad advertise.Advertisement) []gobgp.P
 	return attrs
 }
 
+// prepended returns an AS_PATH with an AS number so many times.
 func prepended(asn uint32, times uint8) *gobgp.PathAttributeAsPath {
 	return gobgp.NewPathAttributeAsPath([]gobgp.AsPathParamInterface{
 		gobgp.NewAs4PathParam(gobgp.BGP_ASPATH_ATTR_TYPE_SEQ, slices.Repeat([]uint32{asn}, int(times))),

@@ -11,6 +11,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
+// communities parses communities.
 func communities(t *testing.T, ss ...string) inventory.Communities {
 	t.Helper()
 	var cs []inventory.Community

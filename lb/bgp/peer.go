@@ -76,6 +76,7 @@ func minTTL(s inventory.Session) uint32 {
 	return 255
 }
 
+// families returns the address families of a session as GoBGP has them.
 func families(s inventory.Session) []*api.Family {
 	var fs []*api.Family
 	if s.Families.IPv4 {

@@ -58,15 +58,15 @@ func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
 			}
 		}
 	}
-	for _, p := range []phase{paused, refused, connecting, unwatched, unconfirmed, established, diagnosing} {
-		if !reached[p] || len(transitions[p]) == 0 {
-			t.Errorf("%s: reached %v, left by %v", p, reached[p], transitions[p])
+	for _, from := range []phase{paused, refused, connecting, unwatched, unconfirmed, established, diagnosing} {
+		if !reached[from] || len(transitions[from]) == 0 {
+			t.Errorf("%s: reached %v, left by %v", from, reached[from], transitions[from])
 		}
 		for o := termsRefused; o <= diagnosisEnded; o++ {
-			s := session{phase: p}
-			want, leads := transitions[p][o]
-			if s.phase.move(o) != leads || leads && s.phase != want || !leads && s.phase != p {
-				t.Errorf("occurrence %d takes %s to %s", o, p, s.phase)
+			s := session{phase: from}
+			want, leads := transitions[from][o]
+			if s.phase.move(o) != leads || leads && s.phase != want || !leads && s.phase != from {
+				t.Errorf("occurrence %d takes %s to %s", o, from, s.phase)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestEveryPhaseIsReachedAndLeft(t *testing.T) {
 	}
 }
 
-// acts are all that can happen to a session. What a server reports is made up.
+// acts holds all that can happen to a session. The reports of a server are made up.
 var acts = map[string]func(*testing.T, *session, terms){
 	"it is set as it was":  func(t *testing.T, s *session, good terms) { _ = s.set(t.Context(), s.terms, s.out.desired) },
 	"it is set good terms": func(t *testing.T, s *session, good terms) { _ = s.set(t.Context(), good, s.out.desired) },
@@ -134,25 +134,25 @@ var acts = map[string]func(*testing.T, *session, terms){
 
 // TestASessionIsInOnePhaseWhateverHappens: what a session is doing follows from its phase alone.
 func TestASessionIsInOnePhaseWhateverHappens(t *testing.T) {
-	x := sessionWithoutRouter(t)
+	session := sessionWithoutRouter(t)
 	var good terms
-	onOwner(t, x, func() { good = x.terms })
+	onOwner(t, session, func() { good = session.terms })
 	seen := map[phase]bool{}
 	act := func(name string) (wrong string) {
-		before := x.phase
-		acts[name](t, x, good)
-		seen[x.phase] = true
-		if wrong = x.contradiction(); wrong != "" {
-			wrong = fmt.Sprintf("%s while %s: %s: %+v", name, before, wrong, x.state)
+		before := session.phase
+		acts[name](t, session, good)
+		seen[session.phase] = true
+		if wrong = session.contradiction(); wrong != "" {
+			wrong = fmt.Sprintf("%s while %s: %s: %+v", name, before, wrong, session.state)
 		}
 		return wrong
 	}
 	happens := func(name string) (wrong string) {
-		onOwner(t, x, func() { wrong = act(name) })
+		onOwner(t, session, func() { wrong = act(name) })
 		return wrong
 	}
 	var wrong []string
-	onOwner(t, x, func() { // at once: the servers that are begun report as well
+	onOwner(t, session, func() { // at once: the servers that are begun report as well
 		for _, name := range []string{ // through all phases
 			"GoBGP has a session", "the router falls silent", "a diagnosis ends", "GoBGP has a session", "time passes", "the router sends too much",
 			"time passes", "the router has no hold time, and BFD is on", "it is set bad terms",
@@ -177,7 +177,7 @@ func TestASessionIsInOnePhaseWhateverHappens(t *testing.T) {
 	})
 }
 
-// contradiction is what of a session does not fit its phase.
+// contradiction returns the part of a session that does not fit its phase; empty: none.
 func (s *session) contradiction() string {
 	switch {
 	case (s.server != nil) != s.phase.hasServer():
@@ -196,6 +196,15 @@ func (s *session) contradiction() string {
 	return ""
 }
 
+// isPausedFor checks that a session is paused for so many seconds.
+func (s *session) isPausedFor(t *testing.T, seconds time.Duration, when string) {
+	t.Helper()
+	left := time.Until(s.retry.heldUntil)
+	if s.phase != paused || left > seconds*time.Second || left < seconds*time.Second-time.Second {
+		t.Errorf("%s it is %s for %v, want %ds", when, s.phase, left, int(seconds))
+	}
+}
+
 // refuseCollision has the router refuse an attempt, since another speaker has the session.
 func refuseCollision(s *session) {
 	if s.server != nil {
@@ -205,82 +214,75 @@ func refuseCollision(s *session) {
 }
 
 func TestARouterWhoseSessionSomebodyElseHasIsAskedLaterEachTime(t *testing.T) {
-	x := sessionWithoutRouter(t)
-	onOwner(t, x, func() {
+	session := sessionWithoutRouter(t)
+	onOwner(t, session, func() {
 		for i, want := range []time.Duration{0, 2, 4, 8, 16, 32, 60, 60} {
-			refuseCollision(x)
-			st, left := x.report(t.Context()), time.Until(x.retry.heldUntil)
+			refuseCollision(session)
+			st := session.report(t.Context())
 			if st.Cause != SessionTaken || !strings.Contains(st.Detail, "no other program's connection is seen here") {
 				t.Errorf("refused %d times: %v", i+1, st)
 			}
 			if want == 0 {
-				if x.phase != connecting {
-					t.Errorf("refused once it is %s", x.phase)
+				if session.phase != connecting {
+					t.Errorf("refused once it is %s", session.phase)
 				}
 				continue
 			}
-			if x.phase != paused || left > want*time.Second || left < want*time.Second-time.Second {
-				t.Errorf("refused %d times it is %s for %v, want %vs", i+1, x.phase, left, int(want))
-			}
-			x.onTimer()
+			session.isPausedFor(t, want, fmt.Sprintf("refused %d times", i+1))
+			session.onTimer()
 		}
-		x.retry.lastCollision = time.Now().Add(-collisionsKept)
-		if refuseCollision(x); x.phase != connecting {
-			t.Errorf("refused long after it is %s until %v", x.phase, x.retry.heldUntil)
+		session.retry.lastCollision = time.Now().Add(-collisionsKept)
+		if refuseCollision(session); session.phase != connecting {
+			t.Errorf("refused long after it is %s until %v", session.phase, session.retry.heldUntil)
 		}
 	})
 }
 
 func TestASessionThatAnotherProgramTakesIsLeftToItForLongerEachTime(t *testing.T) {
-	x := sessionWithoutRouter(t)
-	onOwner(t, x, func() {
+	session := sessionWithoutRouter(t)
+	onOwner(t, session, func() {
 		for i, want := range []time.Duration{8, 8, 8, 8, 16, 32, 60, 60} {
-			x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
-			x.closeServer(t.Context(), withoutNotification)
-			x.onTaken(connection{local: netip.MustParseAddrPort("10.0.0.1:40000"), remote: netip.MustParseAddrPort("10.0.0.2:179"), user: 7})
-			st, left := x.report(t.Context()), time.Until(x.retry.heldUntil)
-			if x.phase != paused || left > want*time.Second || left < want*time.Second-time.Second {
-				t.Errorf("taken %d times it is %s for %v, want %vs", i+1, x.phase, left, int(want))
-			}
+			session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_ESTABLISHED})
+			session.closeServer(t.Context(), withoutNotification)
+			session.onTaken(connection{local: netip.MustParseAddrPort("10.0.0.1:40000"), remote: netip.MustParseAddrPort("10.0.0.2:179"), user: 7})
+			session.isPausedFor(t, want, fmt.Sprintf("taken %d times", i+1))
+			st := session.report(t.Context())
 			if st.Cause != SessionTaken || st.Losses != uint64(i+1) || !strings.Contains(st.Detail, "10.0.0.1:40000 to 10.0.0.2:179 of user 7") {
 				t.Errorf("taken %d times: %v, %d losses", i+1, st, st.Losses)
 			}
-			x.onTimer()
+			session.onTimer()
 		}
 	})
 }
 
 func TestASessionThatIsLostAgainAndAgainIsLeftDownLongerEachTime(t *testing.T) {
-	x := sessionWithoutRouter(t)
+	session := sessionWithoutRouter(t)
 	comesAndGoes := func() {
-		x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
-		x.diagnoser.log.seen.received = &notification{code: gobgp.BGP_ERROR_CEASE, subcode: gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET}
-		x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_IDLE})
+		session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_ESTABLISHED})
+		session.diagnoser.log.seen.received = &notification{code: gobgp.BGP_ERROR_CEASE, subcode: gobgp.BGP_ERROR_SUB_ADMINISTRATIVE_RESET}
+		session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_IDLE})
 	}
-	onOwner(t, x, func() {
-		if comesAndGoes(); x.phase != connecting || x.state.Cause != RouterShutdown {
-			t.Errorf("after one loss it is %s: %v", x.phase, x.state)
+	onOwner(t, session, func() {
+		if comesAndGoes(); session.phase != connecting || session.state.Cause != RouterShutdown {
+			t.Errorf("after one loss it is %s: %v", session.phase, session.state)
 		}
 		for i, want := range []time.Duration{2, 4, 8, 16, 32, 60, 60} {
 			comesAndGoes()
-			left := time.Until(x.retry.heldUntil)
-			if x.phase != paused || left > want*time.Second || left < want*time.Second-time.Second {
-				t.Errorf("after %d losses it is %s for %v, want %vs", i+2, x.phase, left, int(want))
-			}
-			st := x.report(t.Context())
+			session.isPausedFor(t, want, fmt.Sprintf("after %d losses", i+2))
+			st := session.report(t.Context())
 			if st.Cause != Flapping || !strings.Contains(st.Detail, string(RouterShutdown)) || st.Flaps != i+2 || st.HeldUntil.IsZero() || st.Losses != uint64(i+2) {
 				t.Errorf("after %d losses: %v, %d flaps, held until %v", i+2, st, st.Flaps, st.HeldUntil)
 			}
-			if err := x.set(t.Context(), x.terms, x.out.desired); err != nil || x.phase != paused {
-				t.Errorf("set as it was it is %s: %v", x.phase, err)
+			if err := session.set(t.Context(), session.terms, session.out.desired); err != nil || session.phase != paused {
+				t.Errorf("set as it was it is %s: %v", session.phase, err)
 			}
-			x.onTimer()
+			session.onTimer()
 		}
-		x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
-		x.onTimer() // it has been up for long
-		x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_IDLE})
-		if x.phase != connecting || x.state.Cause == Flapping {
-			t.Errorf("after a long time up it is %s: %v", x.phase, x.state)
+		session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_ESTABLISHED})
+		session.onTimer() // it has been up for long
+		session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_IDLE})
+		if session.phase != connecting || session.state.Cause == Flapping {
+			t.Errorf("after a long time up it is %s: %v", session.phase, session.state)
 		}
 	})
 }
@@ -288,45 +290,45 @@ func TestASessionThatIsLostAgainAndAgainIsLeftDownLongerEachTime(t *testing.T) {
 // A router in graceful restart closes a session without a word where another speaker of the
 // address, which was not seen in time, connects. FRR as that speaker is back after 2 s, 4, 8...
 func TestASessionThatIsClosedWithoutAWordAgainIsLeftDownForLongEnough(t *testing.T) {
-	x := sessionWithoutRouter(t)
-	onOwner(t, x, func() {
+	session := sessionWithoutRouter(t)
+	onOwner(t, session, func() {
 		for _, graceful := range []bool{true, false} {
-			x.retry.losses, x.terms.Session.RestartTime = bfd.Damping{}, 0
+			session.retry.losses, session.terms.Session.RestartTime = bfd.Damping{}, 0
 			all := []time.Duration{0, 2, 4, 8, 16, 32, 60}
 			if graceful {
-				x.terms.Session.RestartTime = time.Minute
+				session.terms.Session.RestartTime = time.Minute
 				all = []time.Duration{0, 8, 8, 8, 16, 32, 60}
 			}
 			for i, want := range all {
-				x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
-				x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_IDLE})
-				if left := max(time.Until(x.retry.heldUntil), 0); left > want*time.Second || left < (want-1)*time.Second || x.diagnoser.loss.cause != ClosedByRouter {
-					t.Errorf("graceful restart %v, closed %d times it is left down for %v, want %vs: %v", graceful, i+1, left, int(want), x.diagnoser.loss)
+				session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_ESTABLISHED})
+				session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_IDLE})
+				if left := max(time.Until(session.retry.heldUntil), 0); left > want*time.Second || left < (want-1)*time.Second || session.diagnoser.loss.cause != ClosedByRouter {
+					t.Errorf("graceful restart %v, closed %d times it is left down for %v, want %vs: %v", graceful, i+1, left, int(want), session.diagnoser.loss)
 				}
-				if x.phase == paused {
-					x.onTimer()
+				if session.phase == paused {
+					session.onTimer()
 				}
 			}
-			x.closeServer(t.Context(), withoutNotification)
-			x.tryConnect()
+			session.closeServer(t.Context(), withoutNotification)
+			session.tryConnect()
 		}
 	})
 }
 
 // BIRD closes the session without a reason where its BFD was first.
 func TestALossThatIsExplainedLaterIsStillOne(t *testing.T) {
-	x := sessionWithoutRouter(t)
-	onOwner(t, x, func() {
-		for n, want := range []Cause{PathDown, Flapping} {
-			x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_ESTABLISHED})
-			x.diagnoser.log.seen.received = &notification{code: gobgp.BGP_ERROR_CEASE}
-			x.onEvent(event{from: x.server, state: gobgp.BGP_FSM_IDLE})
-			if x.diagnoser.loss.cause != RouterRefused {
-				t.Fatal(x.diagnoser.loss)
+	session := sessionWithoutRouter(t)
+	onOwner(t, session, func() {
+		for number, want := range []Cause{PathDown, Flapping} {
+			session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_ESTABLISHED})
+			session.diagnoser.log.seen.received = &notification{code: gobgp.BGP_ERROR_CEASE}
+			session.onEvent(event{from: session.server, state: gobgp.BGP_FSM_IDLE})
+			if session.diagnoser.loss.cause != RouterRefused {
+				t.Fatal(session.diagnoser.loss)
 			}
-			x.replaceLoss(pathLoss)
-			if st := x.report(t.Context()); st.Cause != want || !strings.Contains(st.Detail, pathLoss.detail) || st.Flaps != n+1 || st.Losses != uint64(n+1) {
-				t.Errorf("after %d losses: %v, %d losses, %d flaps", n+1, st, st.Losses, st.Flaps)
+			session.replaceLoss(pathLoss)
+			if st := session.report(t.Context()); st.Cause != want || !strings.Contains(st.Detail, pathLoss.detail) || st.Flaps != number+1 || st.Losses != uint64(number+1) {
+				t.Errorf("after %d losses: %v, %d losses, %d flaps", number+1, st, st.Losses, st.Flaps)
 			}
 		}
 	})

@@ -22,7 +22,7 @@ import (
 	"plinth.dev/plinth/lb/advertise"
 )
 
-// agreed is what both ends are to agree on; empty fields mean the ordinary.
+// agreed holds the parameters of both ends; empty fields mean the defaults.
 type agreed struct {
 	terms   string // of bgp
 	router  string // further fields of the router
@@ -32,19 +32,19 @@ type agreed struct {
 	looping bool   // the router is known by addresses of its loopback
 }
 
-// inventory is of one machine with this router, with all that both ends must agree on.
-func (r *router) inventory(t testing.TB, a agreed) *inventory.Inventory {
+// inventory returns an inventory of one machine with this router and the parameters of both ends.
+func (r *router) inventory(t testing.TB, row agreed) *inventory.Inventory {
 	t.Helper()
-	terms := a.terms
-	if !a.bare {
+	terms := row.terms
+	if !row.bare {
 		terms += `, ttlSecurity: true, passwordFrom: {secret: bgp, key: tor}`
 	}
 	at4, at6 := r.Addr4, r.Addr6
-	if a.looping {
+	if row.looping {
 		at4, at6 = r.loopback()
 	}
 	addresses := fmt.Sprintf(`%v, "%v"`, at4, at6)
-	if a.only6 {
+	if row.only6 {
 		addresses = fmt.Sprintf("%q", at6)
 	}
 	text := fmt.Sprintf(`apiVersion: plinth.dev/v1alpha1
@@ -61,7 +61,7 @@ spec:
     - {name: last, addresses: [203.0.113.192/26, "2001:db8:113:3::/120"], advertise: {aggregate: {ipv4: 26, ipv6: 120}}}
   racks:
     - {name: r1, subnets: [%v, "%v"], machines: [{name: m1, addresses: [%v, "%v"]}]}
-`, ourASN, terms, pace.Interval, pace.Multiplier, addresses, cmp.Or(a.asn, routerASN), a.router,
+`, ourASN, terms, pace.Interval, pace.Multiplier, addresses, cmp.Or(row.asn, routerASN), row.router,
 		netip.PrefixFrom(r.Local4, 24).Masked(), netip.PrefixFrom(r.Local6, 64).Masked(), r.Local4, r.Local6)
 	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: []byte(text)})
 	must(t, problems.Err())
@@ -124,7 +124,7 @@ func (r *router) printed(t testing.TB, inv *inventory.Inventory, language string
 	}
 }
 
-// rib asks what the router has learnt from the machine: prefixes in its BGP table.
+// rib returns the router's BGP table.
 func (r *router) rib(language string) string {
 	switch language {
 	case "frr":
@@ -139,7 +139,7 @@ func (r *router) rib(language string) string {
 	return r.ask("show rib")
 }
 
-// localTraffic is a Service with local traffic in each pool with an aggregate.
+// localTraffic returns a Service with local traffic in each pool with an aggregate.
 func localTraffic(vips ...string) (offers []advertise.Offer) {
 	for _, vip := range vips {
 		offers = append(offers, advertise.Offer{Service: lb.ServiceKey{Namespace: "prod", Name: "local"}, VIP: netip.MustParseAddr(vip), LocalTraffic: true, Endpoints: advertise.Endpoints{Local: 1, Any: 1}})
@@ -147,7 +147,7 @@ func localTraffic(vips ...string) (offers []advertise.Offer) {
 	return offers
 }
 
-// defaultOf is how a router comes to have a default route of each family to tell.
+// defaultOf gives a router a default route of each family to announce.
 var defaultOf = map[string]string{
 	"frr": `router bgp 65010
  no bgp network import-check
@@ -160,6 +160,21 @@ var defaultOf = map[string]string{
 `,
 	"bird":     "protocol static { ipv4; route 0.0.0.0/0 unreachable; }\nprotocol static { ipv6; route ::/0 unreachable; }\n",
 	"openbgpd": "network 0.0.0.0/0\nnetwork ::/0\n",
+}
+
+// hasAllPrinted waits until the router has all routes of both families.
+func hasAllPrinted(t *testing.T, r *router, language string) {
+	t.Helper()
+	eventually(t, 10*time.Second, "the router has all of both families", func() (bool, string) {
+		got := r.rib(language)
+		for _, want := range []string{"203.0.113.10/32", "203.0.113.128/28", "203.0.113.139/32", "203.0.113.192/26", "203.0.113.203/32",
+			"2001:db8:113::10/128", "2001:db8:113:2::10/124", "2001:db8:113:2::19/128", "2001:db8:113:3::/120", "2001:db8:113:3::19/128"} {
+			if !strings.Contains(got, want) {
+				return false, "no " + want + " in\n" + got
+			}
+		}
+		return true, ""
+	})
 }
 
 func TestRoutersRunWithWhatIsPrintedForThem(t *testing.T) {
@@ -180,58 +195,49 @@ func TestRoutersRunWithWhatIsPrintedForThem(t *testing.T) {
 		for _, language := range tt.languages {
 			t.Run(language+" "+name, func(t *testing.T) {
 				t.Parallel()
-				r := newRouter(t)
-				inv := r.inventory(t, tt.agreed)
+				router := newRouter(t)
+				inv := router.inventory(t, tt.agreed)
 				own := ""
 				if tt.learns {
 					own = defaultOf[language]
 				}
-				r.printed(t, inv, language, tt.dynamic, own)
-				s := speaker(t)
-				c := planned(t, inv, localTraffic("203.0.113.139", "203.0.113.203", "2001:db8:113:2::19", "2001:db8:113:3::19")...)
-				for i := range c.Sessions {
+				router.printed(t, inv, language, tt.dynamic, own)
+				speaker := newSpeaker(t)
+				config := planned(t, inv, localTraffic("203.0.113.139", "203.0.113.203", "2001:db8:113:2::19", "2001:db8:113:3::19")...)
+				for i := range config.Sessions {
 					if !tt.bare {
-						c.Sessions[i].Password = "open-sesame"
+						config.Sessions[i].Password = "open-sesame"
 					}
 				}
-				must(t, s.Set(t.Context(), c))
-				isUp(t, s, 20*time.Second)
-				eventually(t, 10*time.Second, "the router has all of both families", func() (bool, string) {
-					got := r.rib(language)
-					for _, want := range []string{"203.0.113.10/32", "203.0.113.128/28", "203.0.113.139/32", "203.0.113.192/26", "203.0.113.203/32",
-						"2001:db8:113::10/128", "2001:db8:113:2::10/124", "2001:db8:113:2::19/128", "2001:db8:113:3::/120", "2001:db8:113:3::19/128"} {
-						if !strings.Contains(got, want) {
-							return false, "no " + want + " in\n" + got
-						}
-					}
-					return true, ""
-				})
+				must(t, speaker.Set(t.Context(), config))
+				isUp(t, speaker, 20*time.Second)
+				hasAllPrinted(t, router, language)
 				if language != "openbgpd" { // which leaves the kernel alone
 					eventually(t, 5*time.Second, "its kernel has the machine as next hop", func() (bool, string) {
-						got := r.routes()
-						return got["203.0.113.10"] == r.Local4.String() && got["2001:db8:113::10"] == r.Local6.String(), fmt.Sprint(got)
+						got := router.routes()
+						return got["203.0.113.10"] == router.Local4.String() && got["2001:db8:113::10"] == router.Local6.String(), fmt.Sprint(got)
 					})
 				}
 				if strings.Contains(tt.terms, "bfd:") {
-					bfdUp(t, s)
+					bfdUp(t, speaker)
 				}
 				learned := 0
 				if tt.learns {
 					learned = 1
 				}
 				eventually(t, 10*time.Second, "a default route comes over each session where it is to be learned", func() (bool, string) {
-					st := s.State(t.Context())
+					st := speaker.State(t.Context())
 					return !slices.ContainsFunc(st, func(st SessionState) bool { return !st.Up || st.Accepted != learned }), fmt.Sprint(st)
 				})
-				must(t, s.Leave(t.Context()))
-				forgot := func() (bool, string) {
-					got := r.rib(language)
+				must(t, speaker.Leave(t.Context()))
+				withdrew := func() (bool, string) {
+					got := router.rib(language)
 					return got != "" && (!strings.Contains(got, "203.0.113.10/32") || !strings.Contains(got, "2001:db8:113::10/128")), got
 				}
 				if strings.Contains(tt.terms, restart) {
-					never(t, 1500*time.Millisecond, "the router forgot the routes of a machine whose agent restarts", forgot)
+					never(t, 1500*time.Millisecond, "the router dropped the routes of a machine whose agent restarts", withdrew)
 				} else {
-					eventually(t, 5*time.Second, "the router forgets the routes of a machine without graceful restart", forgot)
+					eventually(t, 5*time.Second, "the router drops the routes of a machine without graceful restart", withdrew)
 				}
 			})
 		}

@@ -155,6 +155,7 @@ func socketOf(t terms) socket {
 	return opts
 }
 
+// dial connects to the router with the options.
 func (o socket) dial(ctx context.Context, t terms) (net.Conn, error) {
 	dialer := net.Dialer{KeepAlive: -1, Control: func(_, _ string, c syscall.RawConn) error {
 		var set error
@@ -169,8 +170,10 @@ func (o socket) dial(ctx context.Context, t terms) (net.Conn, error) {
 	return dialer.DialContext(ctx, "tcp", net.JoinHostPort(t.Session.RouterAddr.String(), strconv.Itoa(int(t.Session.Port))))
 }
 
-const ipv6MinHopCount = 73 // IPV6_MINHOPCOUNT of Linux
+// ipv6MinHopCount is IPV6_MINHOPCOUNT of Linux.
+const ipv6MinHopCount = 73
 
+// apply sets the options on a socket.
 func (o socket) apply(fd int, router netip.Addr) error {
 	level, ttl, minimum := unix.IPPROTO_IP, unix.IP_TTL, unix.IP_MINTTL
 	if router.Is6() {
@@ -231,10 +234,12 @@ func answersUDP(ctx context.Context, t terms) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
+// timeout reports whether an error is that of a deadline, or of TCP's own.
 func timeout(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, syscall.ETIMEDOUT)
 }
 
+// closed reports whether an error is that of a connection which the router closed.
 func closed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -12,21 +12,21 @@ func TestALostConnectionLosesNoRoute(t *testing.T) {
 	for name, d := range dialects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := d.start(newRouter(t), neighbour{lines: d.lines})
-			s := speaker(t)
-			must(t, s.Set(t.Context(), config(plan(r.session4(), hundred("203.0.113.%d/32")...), plan(r.session6(), hundred("2001:db8:113::%x/128")...))))
-			r.count(15*time.Second, 200)
+			router := d.start(newRouter(t), neighbour{lines: d.lines})
+			speaker := newSpeaker(t)
+			must(t, speaker.Set(t.Context(), configOf(plan(router.session4(), hundred("203.0.113.%d/32")...), plan(router.session6(), hundred("2001:db8:113::%x/128")...))))
+			router.count(15*time.Second, 200)
 			time.Sleep(time.Second)
-			lost := r.watch()
+			lost := router.watch()
 			// ss -K aborts the connections: both ends see a reset without a NOTIFICATION.
-			run(t, "ip", "netns", "exec", r.ns, "ss", "-K", "sport", "=", "179")
+			run(t, "ip", "netns", "exec", router.ns, "ss", "-K", "sport", "=", "179")
 			eventually(t, 15*time.Second, "the sessions went down", func() (bool, string) {
-				st := s.State(t.Context())
+				st := speaker.State(t.Context())
 				return st[0].Losses == 1 && st[1].Losses == 1, fmt.Sprint(st)
 			})
-			isUp(t, s, 15*time.Second)
+			isUp(t, speaker, 15*time.Second)
 			never(t, 4*time.Second, "the router lost routes", func() (bool, string) {
-				n := len(r.routes())
+				n := len(router.routes())
 				return lost() > 0 || n != 200, fmt.Sprintf("%d lost, %d there", lost(), n)
 			})
 		})

@@ -1,6 +1,7 @@
 package bgp
 
 import (
+	"fmt"
 	"math/bits"
 	"time"
 
@@ -36,11 +37,13 @@ type retry struct {
 	probeFirst    bool      // the router's OPEN was refused: a probe reads it before the next attempt
 }
 
+// isHeld reports whether the session is paused on purpose.
 func (r *retry) isHeld() bool { return !r.heldUntil.IsZero() }
 
 // established resets what was counted before the session was up for long.
 func (r *retry) established() { r.attempts, r.refusals, r.losses = 0, 0, bfd.Damping{} }
 
+// attemptTime returns how long the next attempt may take.
 func (r *retry) attemptTime() time.Duration {
 	if r.attempts == 0 {
 		return firstAttemptTime
@@ -68,4 +71,10 @@ func (r *retry) afterCollision() time.Duration {
 	}
 	r.lastCollision = time.Now()
 	return r.collisions.Lost(0)
+}
+
+// flapping is the diagnosis of a session that is held down, with that of its last loss.
+func (r *retry) flapping(loss diagnosis) diagnosis {
+	return diagnosis{Flapping, fmt.Sprintf("it was lost %d times in a row, each time less than %v after it came up, and is left down for %v; the last time for %s: %s",
+		r.losses.Flaps(), bfd.Steady, time.Until(r.heldUntil).Round(time.Second), loss.cause, loss.detail)}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // asRogue makes this binary a router that misbehaves: it runs in a router's
-// namespace and does what the variable says.
+// namespace and acts as the variable has it.
 const asRogue = "PLINTH_TEST_ROGUE"
 
 func TestRogueProcess(t *testing.T) {
@@ -34,6 +34,7 @@ func TestRogueProcess(t *testing.T) {
 	accept(t, ":179", how)
 }
 
+// accept handles every connection at an address as a rogue.
 func accept(t *testing.T, at, how string) {
 	l, err := net.Listen("tcp", at)
 	must(t, err)
@@ -57,6 +58,7 @@ func (r *router) rogue(how string) *router {
 	return r
 }
 
+// rogues holds the ways in which a router misbehaves.
 var rogues = map[string]func(net.Conn, *rand.Rand){
 	"a full table":       fullTable,
 	"our own routes":     ourOwnRoutes,
@@ -77,6 +79,7 @@ var rogues = map[string]func(net.Conn, *rand.Rand){
 	"a NOTIFICATION only": func(c net.Conn, _ *rand.Rand) { send(c, gobgp.NewBGPNotificationMessage(6, 5, nil)) },
 }
 
+// noise returns random bytes.
 func noise(r *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -85,15 +88,16 @@ func noise(r *rand.Rand, n int) []byte {
 	return b
 }
 
+// send writes a message.
 func send(c net.Conn, m *gobgp.BGPMessage) {
 	if b, err := m.Serialize(); err == nil {
 		_, _ = c.Write(b)
 	}
 }
 
-// handshake brings a session up from the router's side.
-func handshake(c net.Conn) bool {
-	m, err := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), []gobgp.OptionParameterInterface{
+// handshake establishes a session from the router's side.
+func handshake(conn net.Conn) bool {
+	msg, err := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), []gobgp.OptionParameterInterface{
 		gobgp.NewOptionParameterCapability([]gobgp.ParameterCapabilityInterface{
 			gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC), gobgp.NewCapMultiProtocol(gobgp.RF_IPv6_UC), gobgp.NewCapFourOctetASNumber(routerASN),
 		}),
@@ -101,17 +105,17 @@ func handshake(c net.Conn) bool {
 	if err != nil {
 		return false
 	}
-	send(c, m)
-	send(c, gobgp.NewBGPKeepAliveMessage())
+	send(conn, msg)
+	send(conn, gobgp.NewBGPKeepAliveMessage())
 	for range 2 { // its OPEN and KEEPALIVE
-		if _, _, err := message(c); err != nil {
+		if _, _, err := message(conn); err != nil {
 			return false
 		}
 	}
 	go func() {
 		for {
 			time.Sleep(2 * time.Second)
-			if _, err := c.Write(keepalive()); err != nil {
+			if _, err := conn.Write(keepalive()); err != nil {
 				return
 			}
 		}
@@ -119,30 +123,32 @@ func handshake(c net.Conn) bool {
 	return true
 }
 
+// keepalive returns a KEEPALIVE.
 func keepalive() []byte { b, _ := gobgp.NewBGPKeepAliveMessage().Serialize(); return b }
 
-// update is an UPDATE with raw attributes and reachable prefixes.
+// update returns an UPDATE with raw attributes and reachable prefixes.
 func update(attrs, nlri []byte) []byte {
 	n := 19 + 2 + 2 + len(attrs) + len(nlri)
-	b := make([]byte, 0, n)
+	data := make([]byte, 0, n)
 	for range 16 {
-		b = append(b, 0xff)
+		data = append(data, 0xff)
 	}
-	b = binary.BigEndian.AppendUint16(b, uint16(n))
-	b = append(b, gobgp.BGP_MSG_UPDATE, 0, 0)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(attrs)))
-	return append(append(b, attrs...), nlri...)
+	data = binary.BigEndian.AppendUint16(data, uint16(n))
+	data = append(data, gobgp.BGP_MSG_UPDATE, 0, 0)
+	data = binary.BigEndian.AppendUint16(data, uint16(len(attrs)))
+	return append(append(data, attrs...), nlri...)
 }
 
-// good are the attributes of an ordinary route.
+// good returns the attributes of an ordinary route.
 var good = []byte{
 	0x40, 1, 1, 0, // ORIGIN IGP
 	0x40, 2, 6, 2, 1, 0, 0, 0xfe, 0x4d, // AS_PATH 65101
 	0x40, 3, 4, 10, 99, 1, 2, // NEXT_HOP
 }
 
-func fullTable(c net.Conn, _ *rand.Rand) {
-	if !handshake(c) {
+// fullTable announces more routes than the prefix limit.
+func fullTable(conn net.Conn, _ *rand.Rand) {
+	if !handshake(conn) {
 		return
 	}
 	for i := 0; i < 1_000_000; {
@@ -151,11 +157,11 @@ func fullTable(c net.Conn, _ *rand.Rand) {
 			nlri = append(nlri, 24, 20+byte(i>>16), byte(i>>8), byte(i))
 			i++
 		}
-		if _, err := c.Write(update(good, nlri)); err != nil {
+		if _, err := conn.Write(update(good, nlri)); err != nil {
 			return
 		}
 	}
-	_, _ = io.Copy(io.Discard, c)
+	_, _ = io.Copy(io.Discard, conn)
 }
 
 // ourOwnRoutes sends a default route, and our own VIP with a better path.
@@ -166,7 +172,7 @@ func ourOwnRoutes(c net.Conn, _ *rand.Rand) {
 	}
 }
 
-// good6 are those of an ordinary route of IPv6, with the route in them.
+// good6 returns the attributes of an ordinary route of IPv6, with the route in them.
 var good6 = append([]byte{
 	0x40, 1, 1, 0, // ORIGIN IGP
 	0x40, 2, 6, 2, 1, 0, 0, 0xfe, 0x4d, // AS_PATH 65101
@@ -175,20 +181,20 @@ var good6 = append([]byte{
 	0, 128,
 }, netip.MustParseAddr("2001:db8:113::10").AsSlice()...)
 
-// malformed sends messages that are nearly right, until it is cut off.
-func malformed(c net.Conn, r *rand.Rand) {
-	if !handshake(c) {
+// malformed sends messages that are nearly valid, until the connection is closed.
+func malformed(conn net.Conn, rng *rand.Rand) {
+	if !handshake(conn) {
 		return
 	}
-	go func() { _, _ = io.Copy(io.Discard, c) }()
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
 	for range 2000 {
-		if _, err := c.Write(corrupt(r)); err != nil {
+		if _, err := conn.Write(corrupt(rng)); err != nil {
 			return
 		}
 	}
 }
 
-// unknown sends one message of a kind that does not exist.
+// unknown sends one message of a type that does not exist.
 func unknown(c net.Conn, _ *rand.Rand) {
 	if handshake(c) {
 		b := keepalive()
@@ -198,42 +204,42 @@ func unknown(c net.Conn, _ *rand.Rand) {
 	}
 }
 
-// corrupt makes a message that is nearly right.
-func corrupt(r *rand.Rand) []byte {
-	b := update(good, []byte{32, 203, 0, 113, 10})
-	if r.IntN(2) == 0 {
-		b = update(good6, nil)
+// corrupt returns a message that is nearly valid.
+func corrupt(rng *rand.Rand) []byte {
+	data := update(good, []byte{32, 203, 0, 113, 10})
+	if rng.IntN(2) == 0 {
+		data = update(good6, nil)
 	}
-	switch r.IntN(8) {
+	switch rng.IntN(8) {
 	case 0: // a kind that does not exist
-		b[18] = byte(r.Uint32())
+		data[18] = byte(rng.Uint32())
 	case 1: // attributes of noise
-		return update(noise(r, r.IntN(200)), []byte{32, 203, 0, 113, 10})
+		return update(noise(rng, rng.IntN(200)), []byte{32, 203, 0, 113, 10})
 	case 2: // the OPEN once more
 		m, _ := gobgp.NewBGPOpenMessage(routerASN, 9, netip.MustParseAddr("10.99.0.99"), nil)
-		b, _ = m.Serialize()
+		data, _ = m.Serialize()
 	case 3: // an attribute of any kind, any length and noise
-		return update(append([]byte{byte(r.Uint32()), byte(r.IntN(45)), byte(r.IntN(40))}, noise(r, r.IntN(40))...), nil)
+		return update(append([]byte{byte(rng.Uint32()), byte(rng.IntN(45)), byte(rng.IntN(40))}, noise(rng, rng.IntN(40))...), nil)
 	default: // some bytes behind the length, so that the next message is found
-		for range 1 + r.IntN(3) {
-			b[21+r.IntN(len(b)-21)] = byte(r.Uint32())
+		for range 1 + rng.IntN(3) {
+			data[21+rng.IntN(len(data)-21)] = byte(rng.Uint32())
 		}
 	}
-	return b
+	return data
 }
 
-// foreign lists what the tables of a speaker hold that is not its own.
+// foreign lists the routes in the tables of a speaker that are not its own.
 func foreign(t testing.TB, s *Speaker) (all []string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, x := range s.sessions {
-		must(t, x.do(t.Context(), func() error {
+	for _, session := range s.sessions {
+		must(t, session.do(t.Context(), func() error {
 			for _, f := range []gobgp.Family{gobgp.RF_IPv4_UC, gobgp.RF_IPv6_UC} {
-				if x.server == nil {
+				if session.server == nil {
 					return nil
 				}
-				if err := x.server.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f},
+				if err := session.server.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f},
 					func(nlri gobgp.NLRI, ps []*apiutil.Path) {
 						for _, p := range ps {
 							if p.PeerAddress.IsValid() {
@@ -251,31 +257,32 @@ func foreign(t testing.TB, s *Speaker) (all []string) {
 }
 
 func TestADefaultRouteIsLearnedWhereItIsWantedAndNothingElse(t *testing.T) {
-	r := newRouter(t).rogue("our own routes")
-	s := speaker(t)
-	c := config(plan(r.session4(), "203.0.113.10/32"))
+	router := newRouter(t).rogue("our own routes")
+	speaker := newSpeaker(t)
+	c := configOf(plan(router.session4(), "203.0.113.10/32"))
 	c.Sessions[0].Session.Learn = inventory.LearnDefault
-	must(t, s.Set(t.Context(), c))
+	must(t, speaker.Set(t.Context(), c))
 	eventually(t, 10*time.Second, "one route is accepted", func() (bool, string) {
-		st := state(t, s, r)
+		st := state(t, speaker, router)
 		return st.Accepted == 1, fmt.Sprint(st)
 	})
 	never(t, time.Second, "more was accepted", func() (bool, string) {
-		got := foreign(t, s)
-		return len(got) != 1 || got[0] != "0.0.0.0/0 of "+r.Addr4.String(), fmt.Sprint(got)
+		got := foreign(t, speaker)
+		return len(got) != 1 || got[0] != "0.0.0.0/0 of "+router.Addr4.String(), fmt.Sprint(got)
 	})
-	if st := state(t, s, r); fmt.Sprint(st.Announced) != "[203.0.113.10/32]" {
+	if st := state(t, speaker, router); fmt.Sprint(st.Announced) != "[203.0.113.10/32]" {
 		t.Errorf("announced %v", st.Announced)
 	}
 }
 
-func state(t testing.TB, s *Speaker, r *router) SessionState {
+// state returns the state of the session with a router.
+func state(t testing.TB, s *Speaker, tor *router) SessionState {
 	t.Helper()
 	for _, st := range s.State(context.Background()) {
-		if st.Router == r.ns {
+		if st.Router == tor.ns {
 			return st
 		}
 	}
-	t.Fatalf("no session with %s", r.ns)
+	t.Fatalf("no session with %s", tor.ns)
 	return SessionState{}
 }

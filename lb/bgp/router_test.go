@@ -32,6 +32,7 @@ import (
 // routers and addresses cannot meet anything else on the machine, and all of it is
 // gone when they end, however they end.
 
+// inside is the variable of a process that runs in its own namespaces.
 const inside = "PLINTH_TEST_INSIDE"
 
 func TestMain(m *testing.M) {
@@ -41,14 +42,14 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asAgent) != "" {
 		os.Exit(m.Run()) // started by a test, in its namespaces
 	}
-	for _, c := range [][]string{
+	for _, args := range [][]string{
 		{"mount", "--make-rprivate", "/"},
 		{"mount", "-t", "proc", "proc", "/proc"},
 		{"mount", "-t", "tmpfs", "tmpfs", "/run"},
 		{"ip", "link", "set", "lo", "up"},
 	} {
-		if out, err := exec.Command(c[0], c[1:]...).CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "%v: %v: %s\n", c, err, out)
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			fmt.Fprintf(os.Stderr, "%v: %v: %s\n", args, err, out)
 			os.Exit(1)
 		}
 	}
@@ -56,16 +57,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// reexec runs this very test binary in namespaces that nobody else is in.
+// reexec runs this test binary in namespaces of its own.
 func reexec() int {
-	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
-	c.Env = append(os.Environ(), inside+"=1")
-	c.SysProcAttr = &syscall.SysProcAttr{
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), inside+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 		Pdeathsig:  syscall.SIGKILL,
 	}
-	err := c.Run()
+	err := cmd.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
@@ -76,7 +77,7 @@ func reexec() int {
 	return 0
 }
 
-// run runs a command and returns what it printed.
+// run runs a command and returns its output.
 func run(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	var errs bytes.Buffer
@@ -89,7 +90,7 @@ func run(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// eventually waits for a condition as wait.True does. Who claims a duration compares what it returns.
+// eventually waits for a condition as wait.True does, and returns how long it took.
 func eventually(t testing.TB, within time.Duration, what string, ok func() (bool, string)) time.Duration {
 	t.Helper()
 	begin := time.Now()
@@ -97,7 +98,7 @@ func eventually(t testing.TB, within time.Duration, what string, ok func() (bool
 	return time.Since(begin)
 }
 
-// never watches that a condition does not come true.
+// never fails the test where a condition comes true.
 func never(t testing.TB, for_ time.Duration, what string, bad func() (bool, string)) {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < for_; time.Sleep(20 * time.Millisecond) {
@@ -107,9 +108,10 @@ func never(t testing.TB, for_ time.Duration, what string, bad func() (bool, stri
 	}
 }
 
+// numbers counts the routers.
 var numbers atomic.Int32
 
-// router is a namespace behind a link of its own, and what runs in it.
+// router is a network namespace behind a link of its own, with its daemons.
 type router struct {
 	t      testing.TB
 	n      int
@@ -129,7 +131,7 @@ const (
 	routerASN = 65101
 )
 
-// number gives the router and its link their names and addresses.
+// number sets the names and addresses of the router and its link.
 func (r *router) number(n int) {
 	r.n, r.ns, r.link = n, fmt.Sprintf("plt-r%d", n), fmt.Sprintf("plt%d", n)
 	r.dir = "/run/" + r.ns // a folder that the routers' own users can reach
@@ -137,36 +139,37 @@ func (r *router) number(n int) {
 	r.Local6, r.Addr6 = netip.MustParseAddr(fmt.Sprintf("fd99:%x::1", n)), netip.MustParseAddr(fmt.Sprintf("fd99:%x::2", n))
 }
 
-// newRouter makes a namespace and a link to it, with nothing running in it.
+// newRouter creates a namespace and a link to it, without daemons.
 func newRouter(t testing.TB) *router {
 	t.Helper()
-	r := &router{t: t}
-	r.number(int(numbers.Add(1)))
-	must(t, os.Mkdir(r.dir, 0o755))
-	run(t, "ip", "netns", "add", r.ns)
+	tor := &router{t: t}
+	tor.number(int(numbers.Add(1)))
+	must(t, os.Mkdir(tor.dir, 0o755))
+	run(t, "ip", "netns", "add", tor.ns)
 	t.Cleanup(func() {
-		r.kill()
+		tor.kill()
 		if t.Failed() {
-			r.logs()
+			tor.logs()
 		}
-		run(t, "ip", "netns", "del", r.ns)
+		run(t, "ip", "netns", "del", tor.ns)
 	})
-	run(t, "ip", "link", "add", r.link, "type", "veth", "peer", "name", "eth0", "netns", r.ns)
-	for _, a := range []struct {
+	run(t, "ip", "link", "add", tor.link, "type", "veth", "peer", "name", "eth0", "netns", tor.ns)
+	for _, end := range []struct {
 		where []string
 		dev   string
 		v4    netip.Addr
 		v6    netip.Addr
-	}{{nil, r.link, r.Local4, r.Local6}, {[]string{"-n", r.ns}, "eth0", r.Addr4, r.Addr6}} {
-		ip := func(args ...string) { run(t, "ip", append(slices.Clone(a.where), args...)...) }
-		ip("link", "set", a.dev, "up")
-		ip("addr", "add", a.v4.String()+"/24", "dev", a.dev)
-		ip("addr", "add", a.v6.String()+"/64", "dev", a.dev, "nodad")
+	}{{nil, tor.link, tor.Local4, tor.Local6}, {[]string{"-n", tor.ns}, "eth0", tor.Addr4, tor.Addr6}} {
+		ip := func(args ...string) { run(t, "ip", append(slices.Clone(end.where), args...)...) }
+		ip("link", "set", end.dev, "up")
+		ip("addr", "add", end.v4.String()+"/24", "dev", end.dev)
+		ip("addr", "add", end.v6.String()+"/64", "dev", end.dev, "nodad")
 	}
-	run(t, "ip", "-n", r.ns, "link", "set", "lo", "up")
-	return r
+	run(t, "ip", "-n", tor.ns, "link", "set", "lo", "up")
+	return tor
 }
 
+// must fails the test at an error.
 func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -187,7 +190,7 @@ func (r *router) daemonize(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// logs shows what the daemons wrote.
+// logs shows the output of the daemons.
 func (r *router) logs() {
 	files, _ := filepath.Glob(filepath.Join(r.dir, "*.out"))
 	for _, f := range files {
@@ -197,6 +200,7 @@ func (r *router) logs() {
 	}
 }
 
+// kill ends the daemons.
 func (r *router) kill() {
 	for _, c := range slices.Backward(r.daemon) {
 		_ = c.Process.Kill()
@@ -205,7 +209,7 @@ func (r *router) kill() {
 	r.daemon = nil
 }
 
-// neighbour is how a router sees us. Zero fields mean the ordinary.
+// neighbour configures this machine as a neighbour on the router. Zero fields mean the defaults.
 type neighbour struct {
 	password string
 	gtsm     bool
@@ -236,7 +240,7 @@ func (r *router) both(n neighbour) []netip.Addr {
 	return []netip.Addr{r.Local4, r.Local6}
 }
 
-// at is the router's own address of a family.
+// at returns the router's own address of a family.
 func (r *router) at(a netip.Addr) netip.Addr {
 	if a.Is4() {
 		return r.Addr4
@@ -244,6 +248,7 @@ func (r *router) at(a netip.Addr) netip.Addr {
 	return r.Addr6
 }
 
+// as returns our AS number, as the router expects it.
 func (n neighbour) as() int {
 	if n.asn != 0 {
 		return n.asn
@@ -252,48 +257,49 @@ func (n neighbour) as() int {
 }
 
 // frr starts zebra and bgpd.
-func (r *router) frr(n neighbour) *router {
+func (r *router) frr(us neighbour) *router {
 	r.t.Helper()
-	var b strings.Builder
-	b.WriteString("log stdout debugging\ndebug bgp neighbor-events\n")
-	fmt.Fprintf(&b, "router bgp %d\n bgp router-id %v\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n no bgp network import-check\n timers bgp 3 9\n%s", routerASN, r.Addr4, n.families)
-	for _, a := range r.both(n) {
-		fmt.Fprintf(&b, " neighbor %v remote-as %d\n neighbor %v timers connect 1\n neighbor %v passive\n", a, n.as(), a, a)
-		if n.password != "" {
-			fmt.Fprintf(&b, " neighbor %v password %s\n", a, n.password)
+	var text strings.Builder
+	text.WriteString("log stdout debugging\ndebug bgp neighbor-events\n")
+	fmt.Fprintf(&text, "router bgp %d\n bgp router-id %v\n no bgp ebgp-requires-policy\n no bgp default ipv4-unicast\n no bgp network import-check\n timers bgp 3 9\n%s", routerASN, r.Addr4, us.families)
+	for _, addr := range r.both(us) {
+		fmt.Fprintf(&text, " neighbor %v remote-as %d\n neighbor %v timers connect 1\n neighbor %v passive\n", addr, us.as(), addr, addr)
+		if us.password != "" {
+			fmt.Fprintf(&text, " neighbor %v password %s\n", addr, us.password)
 		}
-		if n.gtsm {
-			fmt.Fprintf(&b, " neighbor %v ttl-security hops 1\n", a)
+		if us.gtsm {
+			fmt.Fprintf(&text, " neighbor %v ttl-security hops 1\n", addr)
 		}
-		if n.extended {
-			fmt.Fprintf(&b, " neighbor %v capability extended-nexthop\n", a)
+		if us.extended {
+			fmt.Fprintf(&text, " neighbor %v capability extended-nexthop\n", addr)
 		}
-		for l := range strings.Lines(n.lines) {
-			fmt.Fprintf(&b, " neighbor %v %s\n", a, strings.TrimSpace(l))
+		for l := range strings.Lines(us.lines) {
+			fmt.Fprintf(&text, " neighbor %v %s\n", addr, strings.TrimSpace(l))
 		}
 	}
 	for _, f := range []string{"ipv4", "ipv6"} {
-		fmt.Fprintf(&b, " address-family %s unicast\n", f)
-		for _, a := range r.both(n) {
-			if n.carries(a, f == "ipv4") {
-				fmt.Fprintf(&b, "  neighbor %v activate\n", a)
+		fmt.Fprintf(&text, " address-family %s unicast\n", f)
+		for _, a := range r.both(us) {
+			if us.carries(a, f == "ipv4") {
+				fmt.Fprintf(&text, "  neighbor %v activate\n", a)
 			}
 		}
-		b.WriteString(" exit-address-family\n")
+		text.WriteString(" exit-address-family\n")
 	}
 	conf := filepath.Join(r.dir, "bgpd.conf")
-	must(r.t, os.WriteFile(conf, []byte(b.String()), 0o644))
+	must(r.t, os.WriteFile(conf, []byte(text.String()), 0o644))
 	must(r.t, os.WriteFile(filepath.Join(r.dir, "zebra.conf"), nil, 0o644))
 	r.ask = func(command string) string {
 		out, _ := exec.Command("vtysh", "--vty_socket", r.dir, "-c", command).Output()
 		return string(out)
 	}
 	run(r.t, "chown", "-R", "frr:frrvty", r.dir)
-	r.startFRR(n)
+	r.startFRR(us)
 	return r
 }
 
-func (r *router) startFRR(n neighbour) {
+// startFRR starts the daemons of FRR with the configuration that is there.
+func (r *router) startFRR(us neighbour) {
 	r.t.Helper()
 	common := func(d string) []string {
 		return []string{"-u", "frr", "-g", "frr", "--vty_socket", r.dir, "-f", filepath.Join(r.dir, d+".conf"),
@@ -308,12 +314,12 @@ func (r *router) startFRR(n neighbour) {
 		}
 		return c.Close() == nil, ""
 	})
-	if slices.Contains(n.daemons, "bfdd") {
+	if slices.Contains(us.daemons, "bfdd") {
 		r.startBFDD()
 	}
 	bgpd := common("bgpd")
-	if n.port != 0 {
-		bgpd = append(bgpd, "-p", strconv.Itoa(int(n.port)))
+	if us.port != 0 {
+		bgpd = append(bgpd, "-p", strconv.Itoa(int(us.port)))
 	}
 	r.daemonize("/usr/lib/frr/bgpd", bgpd...)
 	eventually(r.t, 10*time.Second, "bgpd answers", func() (bool, string) {
@@ -323,31 +329,31 @@ func (r *router) startFRR(n neighbour) {
 }
 
 // bird starts BIRD.
-func (r *router) bird(n neighbour) *router {
+func (r *router) bird(us neighbour) *router {
 	r.t.Helper()
-	var b strings.Builder
-	fmt.Fprintf(&b, "log stderr all; debug protocols { states, events };\nrouter id %v;\nprotocol device { scan time 1; }\n", r.Addr4)
-	b.WriteString("protocol kernel k4 { merge paths on; ipv4 { import none; export all; }; }\nprotocol kernel k6 { merge paths on; ipv6 { import none; export all; }; }\n")
-	b.WriteString(n.top)
-	for i, a := range r.both(n) {
-		fmt.Fprintf(&b, "protocol bgp us%d { local %v as %d; neighbor %v as %d; passive on; connect retry time 1; error wait time 1, 2; hold time 9;\n", i, r.at(a), routerASN, a, n.as())
-		if n.password != "" {
-			fmt.Fprintf(&b, " password %q;\n", n.password)
+	var text strings.Builder
+	fmt.Fprintf(&text, "log stderr all; debug protocols { states, events };\nrouter id %v;\nprotocol device { scan time 1; }\n", r.Addr4)
+	text.WriteString("protocol kernel k4 { merge paths on; ipv4 { import none; export all; }; }\nprotocol kernel k6 { merge paths on; ipv6 { import none; export all; }; }\n")
+	text.WriteString(us.top)
+	for i, addr := range r.both(us) {
+		fmt.Fprintf(&text, "protocol bgp us%d { local %v as %d; neighbor %v as %d; passive on; connect retry time 1; error wait time 1, 2; hold time 9;\n", i, r.at(addr), routerASN, addr, us.as())
+		if us.password != "" {
+			fmt.Fprintf(&text, " password %q;\n", us.password)
 		}
-		if n.gtsm {
-			b.WriteString(" ttl security on;\n")
+		if us.gtsm {
+			text.WriteString(" ttl security on;\n")
 		}
-		b.WriteString(n.lines)
-		if n.carries(a, true) {
-			fmt.Fprintf(&b, " ipv4 { extended next hop %s; import all; export none; };\n", map[bool]string{true: "on", false: "off"}[n.extended])
+		text.WriteString(us.lines)
+		if us.carries(addr, true) {
+			fmt.Fprintf(&text, " ipv4 { extended next hop %s; import all; export none; };\n", map[bool]string{true: "on", false: "off"}[us.extended])
 		}
-		if n.carries(a, false) {
-			b.WriteString(" ipv6 { import all; export none; };\n")
+		if us.carries(addr, false) {
+			text.WriteString(" ipv6 { import all; export none; };\n")
 		}
-		b.WriteString("}\n")
+		text.WriteString("}\n")
 	}
 	conf, ctl := filepath.Join(r.dir, "bird.conf"), filepath.Join(r.dir, "bird.ctl")
-	must(r.t, os.WriteFile(conf, []byte(b.String()), 0o644))
+	must(r.t, os.WriteFile(conf, []byte(text.String()), 0o644))
 	r.ask = func(command string) string {
 		out, _ := exec.Command("birdc", "-s", ctl, command).Output()
 		return string(out)
@@ -363,11 +369,11 @@ func (r *router) bird(n neighbour) *router {
 // watch counts the routes that the router's kernel loses from now on.
 func (r *router) watch() (lost func() int) {
 	r.t.Helper()
-	c := exec.Command("ip", "-n", r.ns, "monitor", "route")
-	pipe, err := c.StdoutPipe()
+	cmd := exec.Command("ip", "-n", r.ns, "monitor", "route")
+	pipe, err := cmd.StdoutPipe()
 	must(r.t, err)
-	must(r.t, c.Start())
-	var n, canaries atomic.Int64
+	must(r.t, cmd.Start())
+	var count, canaries atomic.Int64
 	var done sync.WaitGroup
 	done.Go(func() {
 		for s := bufio.NewScanner(pipe); s.Scan(); {
@@ -375,29 +381,29 @@ func (r *router) watch() (lost func() int) {
 			case strings.Contains(s.Text(), canary):
 				canaries.Add(1)
 			case strings.HasPrefix(s.Text(), "Deleted"):
-				n.Add(1)
+				count.Add(1)
 			}
 		}
 	})
-	r.t.Cleanup(func() { _ = c.Process.Kill(); done.Wait(); _ = c.Wait() })
+	r.t.Cleanup(func() { _ = cmd.Process.Kill(); done.Wait(); _ = cmd.Wait() })
 	r.pokeUntil(func() bool { return canaries.Load() > 0 })
-	return func() int { return int(n.Load()) }
+	return func() int { return int(count.Load()) }
 }
 
-// pokeUntil has the router's kernel say something about its routes until somebody hears.
-func (r *router) pokeUntil(heard func() bool) {
+// pokeUntil changes a route of the router's kernel until a monitor observes it.
+func (r *router) pokeUntil(observed func() bool) {
 	r.t.Helper()
-	eventually(r.t, 5*time.Second, "the kernel is listened to", func() (bool, string) {
+	eventually(r.t, 5*time.Second, "the kernel's changes are observed", func() (bool, string) {
 		run(r.t, "ip", "-n", r.ns, "route", "add", "unreachable", canary)
 		run(r.t, "ip", "-n", r.ns, "route", "del", "unreachable", canary)
-		return heard(), ""
+		return observed(), ""
 	})
 }
 
-// canary is a route that comes and goes to see that somebody listens.
+// canary is a route that pokeUntil adds and deletes.
 const canary = "192.0.2.99"
 
-// established asks whether so many sessions are up, in the router's own words.
+// established reports whether so many sessions are up on the router.
 func (r *router) established(n int) func() (bool, string) {
 	return func() (bool, string) {
 		out := r.ask("show protocols all") + r.ask("show bgp neighbors")
@@ -405,13 +411,13 @@ func (r *router) established(n int) func() (bool, string) {
 	}
 }
 
-// farewell is what the router shows, or wrote down, of how the last session ended.
-func (r *router) farewell() string {
+// lastClose returns what the router shows, or logged, about how the last session ended.
+func (r *router) lastClose() string {
 	log, _ := os.ReadFile(filepath.Join(r.dir, "bgpd.out"))
 	return r.ask("show protocols all") + string(log)
 }
 
-// session4 is what we have with the router over its IPv4 address.
+// session4 returns our session with the router over IPv4.
 func (r *router) session4() inventory.Session {
 	return inventory.Session{
 		Router: r.ns, RouterAddr: r.Addr4, Port: 179, Local: r.Local4, LocalASN: ourASN, RouterASN: routerASN,
@@ -420,21 +426,21 @@ func (r *router) session4() inventory.Session {
 	}
 }
 
-// session6 is the same over IPv6.
+// session6 returns that over IPv6.
 func (r *router) session6() inventory.Session {
 	s := r.session4()
 	s.RouterAddr, s.Local, s.Families = r.Addr6, r.Local6, inventory.Families{IPv6: true}
 	return s
 }
 
-// both4 is one session over IPv4 that carries both families.
+// both4 returns a session over IPv4 that carries both families.
 func (r *router) both4() inventory.Session {
 	s := r.session4()
 	s.Families = inventory.Families{IPv4: true, IPv6: true}
 	return s
 }
 
-// plan announces prefixes over a session.
+// plan returns a session that announces some prefixes.
 func plan(s inventory.Session, prefixes ...string) SessionConfig {
 	var ads []advertise.Advertisement
 	for _, p := range prefixes {
@@ -443,18 +449,19 @@ func plan(s inventory.Session, prefixes ...string) SessionConfig {
 	return announcing(s, ads...)
 }
 
-func config(sessions ...SessionConfig) Config {
+// configOf returns a Config with some sessions.
+func configOf(sessions ...SessionConfig) Config {
 	return Config{RouterID: netip.MustParseAddr("10.99.0.1"), Sessions: sessions}
 }
 
-// speaker is a Speaker that is gone at the end of the test.
-func speaker(t testing.TB) *Speaker {
+// newSpeaker returns a Speaker that has left at the end of the test.
+func newSpeaker(t testing.TB) *Speaker {
 	s := NewSpeaker(Options{Log: logger(t)})
 	t.Cleanup(func() { must(t, s.Leave(context.Background())) })
 	return s
 }
 
-// isUp waits for every session of a speaker, longer on a busy machine.
+// isUp waits until every session of a speaker is up.
 func isUp(t testing.TB, s *Speaker, within time.Duration) time.Duration {
 	t.Helper()
 	return eventually(t, within, "every session is up", func() (bool, string) {

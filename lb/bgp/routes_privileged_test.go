@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// routes lists what the router's kernel reaches through us: prefix by next hops.
+// routes lists the routes through us in the router's kernel: prefix by next hops.
 func (r *router) routes() map[string]string {
 	got := map[string]string{}
 	for _, family := range []string{"-4", "-6"} {
@@ -19,7 +19,7 @@ func (r *router) routes() map[string]string {
 			rows, err = r.kernelRoutes(family)
 		}
 		if err != nil {
-			r.t.Errorf("the router's kernel does not say what routes it has: %v", err)
+			r.t.Errorf("the routes of the router's kernel cannot be read: %v", err)
 		}
 		for _, row := range rows {
 			if row.Protocol != "bgp" && row.Protocol != "bird" {
@@ -35,13 +35,14 @@ func (r *router) routes() map[string]string {
 	return got
 }
 
-// kernelRoute is a route as ip prints it.
+// kernelRoute is a route in the output of ip.
 type kernelRoute struct {
 	Dst, Gateway, Protocol string
 	Via                    struct{ Host string }
 	Nexthops               []struct{ Gateway string }
 }
 
+// kernelRoutes returns the routes of a family in the router's kernel.
 func (r *router) kernelRoutes(family string) (rows []kernelRoute, err error) {
 	out, err := exec.Command("ip", "-n", r.ns, "-j", family, "route").Output()
 	if err != nil {

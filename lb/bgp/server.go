@@ -111,6 +111,7 @@ func (in *instance) begin(ctx context.Context, port int32) error {
 	return in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: global})
 }
 
+// policies sets and applies the import and the export policy.
 func (in *instance) policies(ctx context.Context) error {
 	if err := in.bgp.SetPolicies(ctx, policies(in.terms.Session.Learn)); err != nil {
 		return err
@@ -121,6 +122,7 @@ func (in *instance) policies(ctx context.Context) error {
 	return in.bgp.SetPolicyAssignment(ctx, assign(policyOut, api.PolicyDirection_POLICY_DIRECTION_EXPORT))
 }
 
+// watch calls onEvent at each change of the session's state.
 func (in *instance) watch(ctx context.Context, onEvent func(event)) error {
 	return in.bgp.WatchEvent(ctx, server.WatchEventMessageCallbacks{
 		OnPeerUpdate: func(e *apiutil.WatchEventMessage_PeerEvent, _ time.Time) {
@@ -194,6 +196,7 @@ type counts struct {
 	hold                         time.Duration // the negotiated hold time (RFC 4271, section 4.2); zero: none, or not known yet
 }
 
+// counts returns the counters.
 func (in *instance) counts(ctx context.Context) (now counts, err error) {
 	err = in.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) {
 		if m := p.GetState().GetMessages(); m != nil {
@@ -213,7 +216,7 @@ func (in *instance) isHung() bool {
 
 // accepted counts the router's routes that the import policy accepts: default routes,
 // where the terms have them learned. GoBGP's own counter of that name counts all that were received.
-func (in *instance) accepted() (n int, err error) {
+func (in *instance) accepted() (total int, err error) {
 	if in.terms.Session.Learn != inventory.LearnDefault {
 		return 0, nil
 	}
@@ -223,11 +226,12 @@ func (in *instance) accepted() (n int, err error) {
 		}
 		err = errors.Join(err, in.bgp.ListPath(apiutil.ListPathRequest{
 			TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f, Prefixes: []*apiutil.LookupPrefix{{Prefix: prefix}},
-		}, func(_ gobgp.NLRI, ps []*apiutil.Path) { n += len(ps) }))
+		}, func(_ gobgp.NLRI, ps []*apiutil.Path) { total += len(ps) }))
 	}
-	return n, err
+	return total, err
 }
 
+// carries reports whether the session carries an address family.
 func (in *instance) carries(f gobgp.Family) bool {
 	fs := in.terms.Session.Families
 	return f == gobgp.RF_IPv4_UC && fs.IPv4 || f == gobgp.RF_IPv6_UC && fs.IPv6

@@ -3,7 +3,6 @@ package bgp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -43,8 +42,9 @@ type session struct {
 	past          counts // of the servers before this one
 }
 
+// newSession starts the goroutine of a session that is not set yet.
 func newSession(key Key, shared common, restarting bool, t terms) *session {
-	s := &session{
+	result := &session{
 		common:  shared,
 		mailbox: newMailbox(),
 		key:     key,
@@ -56,12 +56,13 @@ func newSession(key Key, shared common, restarting bool, t terms) *session {
 		state:   SessionState{Key: key, Since: time.Now(), Cause: Connecting, Detail: "not connected yet"},
 	}
 	if restarting {
-		s.keptUntil = time.Now().Add(t.Session.RestartTime)
+		result.keptUntil = time.Now().Add(t.Session.RestartTime)
 	}
-	go s.run()
-	return s
+	go result.run()
+	return result
 }
 
+// logOf returns the logger of a session.
 func logOf(log *slog.Logger, k Key) *slog.Logger {
 	return log.With("router", k.Router, "address", k.Addr.String())
 }
@@ -72,6 +73,7 @@ func (s *session) rename(k Key) {
 	s.key, s.log, s.state.Key, s.terms.Session.Router = k, logOf(s.common.log, k), k, k.Router
 }
 
+// run handles calls, events and the timer, one at a time, until quit is closed.
 func (s *session) run() {
 	defer close(s.ended)
 	defer s.timer.Stop()
@@ -170,7 +172,7 @@ func (s *session) reconnect(up time.Duration) {
 	}
 	if !s.yield(max(hold, takenPause)) {
 		s.pause(hold)
-		s.down(s.flapping())
+		s.down(s.retry.flapping(s.diagnoser.loss))
 	}
 }
 
@@ -186,6 +188,7 @@ func (s *session) connectAfter(c Cause) {
 	s.tryConnect()
 }
 
+// tryConnect connects, and logs an error.
 func (s *session) tryConnect() {
 	if err := s.connect(context.Background()); err != nil {
 		s.log.Debug("failed to connect", "err", err) // the session's state has it too
@@ -198,12 +201,6 @@ func (s *session) pause(d time.Duration) {
 	s.timer.Reset(d)
 }
 
-// flapping is the diagnosis of a session that is held down, with that of its last loss.
-func (s *session) flapping() diagnosis {
-	return diagnosis{Flapping, fmt.Sprintf("it was lost %d times in a row, each time less than %v after it came up, and is left down for %v; the last time for %s: %s",
-		s.retry.losses.Flaps(), bfd.Steady, time.Until(s.retry.heldUntil).Round(time.Second), s.diagnoser.loss.cause, s.diagnoser.loss.detail)}
-}
-
 // up reports the session as up.
 func (s *session) up() {
 	s.state.Up, s.state.Since, s.state.Cause, s.state.Detail = true, time.Now(), CauseNone, ""
@@ -213,18 +210,18 @@ func (s *session) up() {
 }
 
 // down reports the session as down, and notifies if it was up or had another cause.
-func (s *session) down(d diagnosis) {
+func (s *session) down(found diagnosis) {
 	wasUp := s.state.Up
-	changed := wasUp || s.state.Cause != d.cause
+	changed := wasUp || s.state.Cause != found.cause
 	if wasUp {
 		s.state.Losses++
 		s.state.Since = time.Now()
 		s.keptUntil = time.Now().Add(s.terms.Session.RestartTime)
-		s.diagnoser.loss = d
+		s.diagnoser.loss = found
 	}
-	s.state.Up, s.state.Cause, s.state.Detail, s.state.Accepted = false, d.cause, d.detail, 0
+	s.state.Up, s.state.Cause, s.state.Detail, s.state.Accepted = false, found.cause, found.detail, 0
 	if changed {
-		s.log.Warn(map[bool]string{true: "lost the session", false: "failed to establish the session"}[wasUp], "cause", string(d.cause), "detail", d.detail)
+		s.log.Warn(map[bool]string{true: "lost the session", false: "failed to establish the session"}[wasUp], "cause", string(found.cause), "detail", found.detail)
 		s.notify()
 	}
 }

@@ -9,7 +9,7 @@ import (
 	gobgp "github.com/osrg/gobgp/v4/pkg/packet/bgp"
 )
 
-// closeMode says whether the end of a session sends a NOTIFICATION.
+// closeMode is whether a session is closed with a NOTIFICATION.
 type closeMode bool
 
 const (
@@ -28,14 +28,14 @@ func (s *session) leave(ctx context.Context) error {
 	})
 }
 
-// stop withdraws every route, closes the session with a text that says why, and ends the goroutine.
+// stop withdraws every route, closes the session with the reason, and ends the goroutine.
 func (s *session) stop(ctx context.Context, reason string) error {
 	return s.end(ctx, func() (err error) {
 		if s.server == nil {
 			return nil
 		}
 		if s.state.Up {
-			err = errors.Join(s.out.withdraw(ctx, s.server), s.server.shutDown(ctx, reason), s.awaitClosed(ctx))
+			err = errors.Join(s.out.withdraw(ctx, s.server), s.server.shutDown(ctx, reason), s.server.awaitClosed(ctx, s.events))
 		}
 		s.server.close(ctx, withNotification)
 		return err
@@ -63,12 +63,12 @@ const (
 	closeTime  = 2 * time.Second
 )
 
-// awaitClosed waits for the server to have closed the session.
-func (s *session) awaitClosed(ctx context.Context) error {
+// awaitClosed waits for an event by which the server has closed the session.
+func (in *instance) awaitClosed(ctx context.Context, events <-chan event) error {
 	return poll(ctx, func() (bool, error) {
 		select {
-		case e := <-s.events:
-			return e.from == s.server && e.state != gobgp.BGP_FSM_ESTABLISHED, nil
+		case ev := <-events:
+			return ev.from == in && ev.state != gobgp.BGP_FSM_ESTABLISHED, nil
 		default:
 			return false, nil
 		}

@@ -12,25 +12,33 @@ import (
 )
 
 // onEvent handles what a server reports, unless that server is closed already.
-func (s *session) onEvent(e event) {
-	stands := e.state == gobgp.BGP_FSM_ESTABLISHED && e.other == nil && !e.noHoldTime
+func (s *session) onEvent(ev event) {
 	switch {
-	case s.server == nil || e.from != s.server:
-	case e.noHoldTime:
+	case s.server == nil || ev.from != s.server:
+	case ev.noHoldTime:
 		s.onNoHoldTime()
+	case ev.other != nil:
+		s.onOther(*ev.other)
+	default:
+		s.onPeerState(ev)
+	}
+}
+
+// onPeerState handles the state of the server's peer.
+func (s *session) onPeerState(ev event) {
+	stands := ev.state == gobgp.BGP_FSM_ESTABLISHED
+	switch {
 	case stands && (s.phase == connecting || s.phase == unwatched):
-		s.out.agreed, s.bfd.noHoldTime = e.agreed, s.phase == unwatched
+		s.out.agreed, s.bfd.noHoldTime = ev.agreed, s.phase == unwatched
 		s.onEstablished()
 	case s.phase == unwatched: // GoBGP waits, and what it reports is of before
-	case e.other != nil:
-		s.onOther(*e.other)
-	case e.admin == api.PeerState_ADMIN_STATE_PFX_CT:
+	case ev.admin == api.PeerState_ADMIN_STATE_PFX_CT:
 		s.onPrefixLimit()
-	case e.state == gobgp.BGP_FSM_OPENCONFIRM:
+	case ev.state == gobgp.BGP_FSM_OPENCONFIRM:
 		s.diagnoser.attempt.openReceived = true
 	case s.phase.hasSession() && !stands:
 		s.onSessionLost()
-	case e.state == gobgp.BGP_FSM_IDLE && s.isCollision():
+	case ev.state == gobgp.BGP_FSM_IDLE && s.port == 0 && s.diagnoser.log.evidence().isCollision():
 		s.onAttemptTimeout() // GoBGP would connect again in its own time
 	}
 }
@@ -168,6 +176,6 @@ func (s *session) replaceLoss(d diagnosis) {
 	case before:
 		s.down(d)
 	case Flapping:
-		s.down(s.flapping())
+		s.down(s.retry.flapping(s.diagnoser.loss))
 	}
 }

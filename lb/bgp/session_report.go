@@ -12,6 +12,7 @@ func (s *session) snapshot(ctx context.Context, k Key) SessionState {
 	return <-answer
 }
 
+// report returns the state. It runs on the goroutine of the session.
 func (s *session) report(ctx context.Context) SessionState {
 	var now counts
 	if s.server != nil {

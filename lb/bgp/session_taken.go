@@ -64,10 +64,3 @@ func (s *session) leaveTo(other connection, pause time.Duration) {
 func (s *session) onTaken(other connection) {
 	s.leaveTo(other, max(s.retry.afterCollision(), takenReturn))
 }
-
-// isCollision reports whether an attempt ended with a collision. Where this machine accepts
-// connections as well, one of two always does.
-func (s *session) isCollision() bool {
-	received := s.diagnoser.log.evidence().received
-	return s.port == 0 && received != nil && received.isCollision()
-}

@@ -16,27 +16,27 @@ import (
 	"plinth.dev/plinth/sorted"
 )
 
-// unanswered is a session with an address at which nobody answers.
+// unanswered returns a session with an address at which no router answers.
 func unanswered(router string, prefixes ...string) SessionConfig {
-	s := sessionTo(router)
-	s.Local = netip.MustParseAddr("127.0.0.1")
+	session := sessionTo(router)
+	session.Local = netip.MustParseAddr("127.0.0.1")
 	var ads []advertise.Advertisement
 	for _, p := range prefixes {
 		ads = append(ads, advertisement(p))
 	}
-	return announcing(s, ads...)
+	return announcing(session, ads...)
 }
 
 // announcedBy lists the routes that a session's server has for its router.
-func announcedBy(t *testing.T, x *session) (ps []string) {
+func announcedBy(t *testing.T, sess *session) (ps []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	if err := x.do(ctx, func() error {
-		if x.server == nil {
+	if err := sess.do(ctx, func() error {
+		if sess.server == nil {
 			return nil
 		}
-		return x.server.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: gobgp.RF_IPv4_UC},
+		return sess.server.bgp.ListPath(apiutil.ListPathRequest{TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: gobgp.RF_IPv4_UC},
 			func(nlri gobgp.NLRI, _ []*apiutil.Path) { ps = append(ps, nlri.String()) })
 	}); err != nil {
 		t.Fatal(err)
@@ -46,14 +46,14 @@ func announcedBy(t *testing.T, x *session) (ps []string) {
 }
 
 func TestWhatWasAnnouncedBesideAFailureIsWithdrawnLater(t *testing.T) {
-	s := NewSpeaker(Options{Log: logger(t)})
-	defer func() { _ = s.Leave(context.Background()) }()
-	c := unanswered("127.0.0.77", "203.0.113.10/32", "203.0.113.11/32")
-	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}
-	if err := s.Set(t.Context(), config); err != nil {
+	speaker := NewSpeaker(Options{Log: logger(t)})
+	defer func() { _ = speaker.Leave(context.Background()) }()
+	sc := unanswered("127.0.0.77", "203.0.113.10/32", "203.0.113.11/32")
+	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{sc}}
+	if err := speaker.Set(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	x := s.session(config, c)
+	session := speaker.session(config, sc)
 	// The guard would not let the second of these through to the server.
 	bad := advertisement("203.0.113.13/32")
 	bad.NextHop = netip.MustParseAddr("2001:db8::1")
@@ -65,29 +65,29 @@ func TestWhatWasAnnouncedBesideAFailureIsWithdrawnLater(t *testing.T) {
 	}{
 		{half, true, "[203.0.113.10/32 203.0.113.12/32]"},
 		{half, true, "[203.0.113.10/32 203.0.113.12/32]"},
-		{c.Advertisements, false, "[203.0.113.10/32 203.0.113.11/32]"},
+		{sc.Advertisements, false, "[203.0.113.10/32 203.0.113.11/32]"},
 	} {
-		err := x.do(t.Context(), func() error { return x.set(t.Context(), c.terms(config.RouterID), step.want) })
-		if got := fmt.Sprint(announcedBy(t, x)); got != step.has || (err != nil) != step.fails {
+		err := session.do(t.Context(), func() error { return session.set(t.Context(), sc.terms(config.RouterID), step.want) })
+		if got := fmt.Sprint(announcedBy(t, session)); got != step.has || (err != nil) != step.fails {
 			t.Errorf("%v: it announces %v, want %v; error %v", step.want, got, step.has, err)
 		}
 	}
 }
 
 func TestNoSessionWaitsForOneThatIsBeingEnded(t *testing.T) {
-	s := NewSpeaker(Options{Log: logger(t)})
-	defer func() { _ = s.Leave(context.Background()) }()
+	speaker := NewSpeaker(Options{Log: logger(t)})
+	defer func() { _ = speaker.Leave(context.Background()) }()
 	goes, stays := unanswered("127.0.0.77", "203.0.113.10/32"), unanswered("127.0.0.78", "203.0.113.10/32")
 	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{goes, stays}}
-	if err := s.Set(t.Context(), config); err != nil {
+	if err := speaker.Set(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	deaf, other := s.session(config, goes), s.session(config, stays)
+	deaf, other := speaker.session(config, goes), speaker.session(config, stays)
 	release, busy, set := make(chan struct{}), make(chan struct{}), make(chan error)
 	go func() { _ = deaf.do(context.Background(), func() error { close(busy); <-release; return nil }) }()
 	<-busy
 	config.Sessions = []SessionConfig{unanswered("127.0.0.78", "203.0.113.11/32")}
-	go func() { set <- s.Set(t.Context(), config) }()
+	go func() { set <- speaker.Set(t.Context(), config) }()
 	for begin := time.Now(); fmt.Sprint(announcedBy(t, other)) != "[203.0.113.11/32]"; time.Sleep(time.Millisecond) {
 		if time.Since(begin) > 5*time.Second {
 			t.Error("the other session was not updated")
@@ -105,17 +105,17 @@ func TestNoSessionWaitsForOneThatIsBeingEnded(t *testing.T) {
 	}
 }
 
-// sessionWithoutRouter is a session with a router that is not there, and with a server.
+// sessionWithoutRouter returns a session that connects to an address without a router.
 func sessionWithoutRouter(t *testing.T) *session {
 	t.Helper()
-	s := NewSpeaker(Options{Log: logger(t)})
-	t.Cleanup(func() { _ = s.Leave(context.Background()) })
+	speaker := NewSpeaker(Options{Log: logger(t)})
+	t.Cleanup(func() { _ = speaker.Leave(context.Background()) })
 	c := unanswered("127.0.0.77", "203.0.113.10/32")
 	config := Config{RouterID: netip.MustParseAddr("10.0.0.1"), Sessions: []SessionConfig{c}}
-	if err := s.Set(t.Context(), config); err != nil {
+	if err := speaker.Set(t.Context(), config); err != nil {
 		t.Fatal(err)
 	}
-	return s.session(config, c)
+	return speaker.session(config, c)
 }
 
 // onOwner runs f on the goroutine that owns a session.
@@ -127,50 +127,50 @@ func onOwner(t *testing.T, x *session, f func()) {
 }
 
 func TestADiagnosisWhoseTimeIsUpIsFollowedByAnAttempt(t *testing.T) {
-	x := sessionWithoutRouter(t)
-	for range 20 { // what a select takes of two is chance
-		onOwner(t, x, func() {
-			x.closeServer(t.Context(), withoutNotification)
-			x.retry.attempts = 1
-			x.diagnoseOrConnect()
-			x.diagnoser.cancel() // its time is up
+	session := sessionWithoutRouter(t)
+	for range 20 { // a select chooses at random
+		onOwner(t, session, func() {
+			session.closeServer(t.Context(), withoutNotification)
+			session.retry.attempts = 1
+			session.diagnoseOrConnect()
+			session.diagnoser.cancel() // its time is up
 		})
 		for begin, trying := time.Now(), false; !trying; time.Sleep(time.Millisecond) {
 			if time.Since(begin) > 5*time.Second {
 				t.Fatal("no attempt followed")
 			}
-			onOwner(t, x, func() { trying = x.phase == connecting })
+			onOwner(t, session, func() { trying = session.phase == connecting })
 		}
 	}
 }
 
 func TestADiagnosisWithoutAnAnswerIsGivenUp(t *testing.T) {
-	x := sessionWithoutRouter(t)
-	onOwner(t, x, func() {
-		x.closeServer(t.Context(), withoutNotification)
-		x.down(diagnosis{ASNMismatch, "as was found before"})
-		x.phase.move(diagnosisBegun)
-		x.diagnoser.cancel, x.diagnoser.serial = func() {}, 1
-		x.onTimer()
-		if x.phase != connecting || x.state.Cause != ASNMismatch {
-			t.Errorf("it is %s: %v", x.phase, x.state)
+	session := sessionWithoutRouter(t)
+	onOwner(t, session, func() {
+		session.closeServer(t.Context(), withoutNotification)
+		session.down(diagnosis{ASNMismatch, "as was found before"})
+		session.phase.move(diagnosisBegun)
+		session.diagnoser.cancel, session.diagnoser.serial = func() {}, 1
+		session.onTimer()
+		if session.phase != connecting || session.state.Cause != ASNMismatch {
+			t.Errorf("it is %s: %v", session.phase, session.state)
 		}
 	})
 }
 
 func TestWhatADiagnosisFindsAfterItWasGivenUpCountsNoMore(t *testing.T) {
-	x := sessionWithoutRouter(t)
-	onOwner(t, x, func() {
-		x.closeServer(t.Context(), withoutNotification)
-		x.phase.move(diagnosisBegun)
-		x.diagnoser.cancel, x.diagnoser.serial = func() {}, 2
-		x.onDiagnosis(1, diagnosis{ASNMismatch, "of the first diagnosis"})
-		if x.phase != diagnosing || x.state.Cause == ASNMismatch {
-			t.Errorf("the first diagnosis ended the second: %v", x.state)
+	session := sessionWithoutRouter(t)
+	onOwner(t, session, func() {
+		session.closeServer(t.Context(), withoutNotification)
+		session.phase.move(diagnosisBegun)
+		session.diagnoser.cancel, session.diagnoser.serial = func() {}, 2
+		session.onDiagnosis(1, diagnosis{ASNMismatch, "of the first diagnosis"})
+		if session.phase != diagnosing || session.state.Cause == ASNMismatch {
+			t.Errorf("the first diagnosis ended the second: %v", session.state)
 		}
-		x.onDiagnosis(2, diagnosis{Refused, "of the second diagnosis"})
-		if x.phase != connecting || x.state.Cause != Refused {
-			t.Errorf("the second diagnosis did not end: %v", x.state)
+		session.onDiagnosis(2, diagnosis{Refused, "of the second diagnosis"})
+		if session.phase != connecting || session.state.Cause != Refused {
+			t.Errorf("the second diagnosis did not end: %v", session.state)
 		}
 	})
 }

@@ -27,21 +27,21 @@ func sent(t testing.TB, s *Speaker) (n uint64) {
 }
 
 func TestSettingTheSameTwiceSendsNothing(t *testing.T) {
-	r := newRouter(t).bird(neighbour{})
-	s := speaker(t)
-	a := config(plan(r.session4(), "203.0.113.10/32", "203.0.113.11/32"), plan(r.session6(), "2001:db8:113::10/128"))
-	must(t, s.Set(t.Context(), a))
-	isUp(t, s, 10*time.Second)
-	r.holds(5*time.Second, map[string]string{"203.0.113.10": r.Local4.String(), "203.0.113.11": r.Local4.String(), "2001:db8:113::10": r.Local6.String()})
-	before := sent(t, s)
+	router := newRouter(t).bird(neighbour{})
+	speaker := newSpeaker(t)
+	config := configOf(plan(router.session4(), "203.0.113.10/32", "203.0.113.11/32"), plan(router.session6(), "2001:db8:113::10/128"))
+	must(t, speaker.Set(t.Context(), config))
+	isUp(t, speaker, 10*time.Second)
+	router.holds(5*time.Second, map[string]string{"203.0.113.10": router.Local4.String(), "203.0.113.11": router.Local4.String(), "2001:db8:113::10": router.Local6.String()})
+	before := sent(t, speaker)
 	for range 20 {
-		must(t, s.Set(t.Context(), a))
+		must(t, speaker.Set(t.Context(), config))
 	}
-	never(t, time.Second, "an UPDATE went out", func() (bool, string) { return sent(t, s) != before, "" })
+	never(t, time.Second, "an UPDATE went out", func() (bool, string) { return sent(t, speaker) != before, "" })
 
-	must(t, s.Set(t.Context(), config(plan(r.session4(), "203.0.113.11/32", "203.0.113.12/32"), plan(r.session6(), "2001:db8:113::10/128"))))
-	r.holds(5*time.Second, map[string]string{"203.0.113.11": r.Local4.String(), "203.0.113.12": r.Local4.String(), "2001:db8:113::10": r.Local6.String()})
-	if n := sent(t, s) - before; n != 2 && n != 1 {
+	must(t, speaker.Set(t.Context(), configOf(plan(router.session4(), "203.0.113.11/32", "203.0.113.12/32"), plan(router.session6(), "2001:db8:113::10/128"))))
+	router.holds(5*time.Second, map[string]string{"203.0.113.11": router.Local4.String(), "203.0.113.12": router.Local4.String(), "2001:db8:113::10": router.Local6.String()})
+	if n := sent(t, speaker) - before; n != 2 && n != 1 {
 		t.Errorf("one prefix more and one less took %d UPDATE messages", n)
 	}
 }
@@ -80,18 +80,18 @@ func TestWhatIsReportedAsAnnouncedIsInTheAdjRIBOut(t *testing.T) {
 		for dialect, d := range dialects {
 			t.Run(tt.name+", "+dialect, func(t *testing.T) {
 				t.Parallel()
-				r := d.start(newRouter(t), tt.router)
-				s := speaker(t)
-				must(t, s.Set(t.Context(), config(plan(r.both4(), "203.0.113.11/32", "2001:db8:113::10/128", "203.0.113.10/32"))))
-				isUp(t, s, 10*time.Second)
-				if got := fmt.Sprint(s.State(t.Context())[0].Announced); got != tt.want {
+				router := d.start(newRouter(t), tt.router)
+				speaker := newSpeaker(t)
+				must(t, speaker.Set(t.Context(), configOf(plan(router.both4(), "203.0.113.11/32", "2001:db8:113::10/128", "203.0.113.10/32"))))
+				isUp(t, speaker, 10*time.Second)
+				if got := fmt.Sprint(speaker.State(t.Context())[0].Announced); got != tt.want {
 					t.Errorf("announced %v, want %v", got, tt.want)
 				}
-				if got := fmt.Sprint(ribOut(t, s)); got != tt.want {
+				if got := fmt.Sprint(ribOut(t, speaker)); got != tt.want {
 					t.Errorf("in the adj-RIB-out %v, want %v", got, tt.want)
 				}
-				must(t, s.Set(t.Context(), config(plan(r.both4(), "203.0.113.9/32"))))
-				if a, b := fmt.Sprint(s.State(t.Context())[0].Announced), fmt.Sprint(ribOut(t, s)); a != b || a != "[203.0.113.9/32]" {
+				must(t, speaker.Set(t.Context(), configOf(plan(router.both4(), "203.0.113.9/32"))))
+				if a, b := fmt.Sprint(speaker.State(t.Context())[0].Announced), fmt.Sprint(ribOut(t, speaker)); a != b || a != "[203.0.113.9/32]" {
 					t.Errorf("announced %v, in the adj-RIB-out %v", a, b)
 				}
 			})
@@ -100,15 +100,15 @@ func TestWhatIsReportedAsAnnouncedIsInTheAdjRIBOut(t *testing.T) {
 }
 
 func TestAChangeOfOneSessionLeavesTheOthersAlone(t *testing.T) {
-	r, other := newRouter(t).frr(neighbour{}), newRouter(t).bird(neighbour{})
-	s := speaker(t)
-	one, two := plan(r.session4(), "203.0.113.10/32"), plan(other.session4(), "203.0.113.10/32")
-	must(t, s.Set(t.Context(), config(one, two)))
-	isUp(t, s, 10*time.Second)
+	router, other := newRouter(t).frr(neighbour{}), newRouter(t).bird(neighbour{})
+	speaker := newSpeaker(t)
+	one, two := plan(router.session4(), "203.0.113.10/32"), plan(other.session4(), "203.0.113.10/32")
+	must(t, speaker.Set(t.Context(), configOf(one, two)))
+	isUp(t, speaker, 10*time.Second)
 	other.holds(5*time.Second, map[string]string{"203.0.113.10": other.Local4.String()})
 	lost := other.watch()
 	since := func(k inventory.Session) (time.Time, uint64) {
-		for _, st := range s.State(t.Context()) {
+		for _, st := range speaker.State(t.Context()) {
 			if st.Addr == k.RouterAddr {
 				return st.Since, st.UpdatesSent
 			}
@@ -119,12 +119,12 @@ func TestAChangeOfOneSessionLeavesTheOthersAlone(t *testing.T) {
 	up, updates := since(two.Session)
 
 	one.Session.HoldTime = 6 * time.Second
-	must(t, s.Set(t.Context(), config(one, two)))
-	isUp(t, s, 10*time.Second)
-	must(t, s.Set(t.Context(), config(two)))
-	r.holds(5*time.Second, map[string]string{})
-	must(t, s.Set(t.Context(), config(one, two)))
-	isUp(t, s, 10*time.Second)
+	must(t, speaker.Set(t.Context(), configOf(one, two)))
+	isUp(t, speaker, 10*time.Second)
+	must(t, speaker.Set(t.Context(), configOf(two)))
+	router.holds(5*time.Second, map[string]string{})
+	must(t, speaker.Set(t.Context(), configOf(one, two)))
+	isUp(t, speaker, 10*time.Second)
 	if now, n := since(two.Session); now != up || n != updates {
 		t.Errorf("the other session was up since %v with %d UPDATE messages, now since %v with %d", up, updates, now, n)
 	}
@@ -135,23 +135,23 @@ func TestAChangeOfOneSessionLeavesTheOthersAlone(t *testing.T) {
 
 func TestWhatIsNotAgreedOnNeverResetsASession(t *testing.T) {
 	t.Parallel()
-	r := newRouter(t).frr(neighbour{password: "s3cret"})
-	s := speaker(t)
+	router := newRouter(t).frr(neighbour{password: "s3cret"})
+	speaker := newSpeaker(t)
 	set := func(change func(*SessionConfig), prefixes ...string) {
 		t.Helper()
-		c := plan(r.session4(), prefixes...)
+		c := plan(router.session4(), prefixes...)
 		password("s3cret")(&c)
 		change(&c)
-		must(t, s.Set(t.Context(), config(c)))
+		must(t, speaker.Set(t.Context(), configOf(c)))
 		want := map[string]string{}
 		for _, p := range prefixes {
-			want[strings.TrimSuffix(p, "/32")] = r.Local4.String()
+			want[strings.TrimSuffix(p, "/32")] = router.Local4.String()
 		}
-		r.holds(10*time.Second, want)
+		router.holds(10*time.Second, want)
 	}
 	same := func(*SessionConfig) {}
 	set(same, "203.0.113.10/32")
-	up := state(t, s, r).Since
+	up := state(t, speaker, router).Since
 	for name, change := range map[string]func(*SessionConfig){
 		"pod CIDRs":                          func(c *SessionConfig) { c.Session.PodCIDRs = true },
 		"the Secret's name":                  func(c *SessionConfig) { c.Session.Password.Secret = "another" },
@@ -160,39 +160,39 @@ func TestWhatIsNotAgreedOnNeverResetsASession(t *testing.T) {
 		"a next hop of the session's family": func(c *SessionConfig) { c.Session.NextHop4 = c.Session.NextHop4.Next() },
 	} {
 		set(change, "203.0.113.10/32")
-		if st := state(t, s, r); st.Since != up || st.Losses != 0 {
+		if st := state(t, speaker, router); st.Since != up || st.Losses != 0 {
 			t.Errorf("after %s changed: %v", name, st)
 		}
 	}
 	set(same)
 	set(same, "203.0.113.10/32", "203.0.113.0/25")
 	set(same, "203.0.113.99/32")
-	if st := state(t, s, r); st.Since != up || st.Losses != 0 {
+	if st := state(t, speaker, router); st.Since != up || st.Losses != 0 {
 		t.Errorf("the session was up since %v, now %v", up, st)
 	}
 }
 
 // TestARouterThatHasAnotherNameKeepsItsSession, and what is announced over it.
 func TestARouterThatHasAnotherNameKeepsItsSession(t *testing.T) {
-	r := newRouter(t).bird(neighbour{})
-	s := speaker(t)
+	router := newRouter(t).bird(neighbour{})
+	speaker := newSpeaker(t)
 	named := func(name string, vips ...string) Config {
-		session := r.session4()
+		session := router.session4()
 		session.Router = name
-		return config(plan(session, vips...))
+		return configOf(plan(session, vips...))
 	}
-	must(t, s.Set(t.Context(), named("tor-a", "203.0.113.10/32")))
-	isUp(t, s, 10*time.Second)
-	was := s.State(t.Context())[0]
-	must(t, s.Set(t.Context(), named("tor-b", "203.0.113.10/32", "203.0.113.11/32")))
-	r.holds(5*time.Second, map[string]string{"203.0.113.10": r.Local4.String(), "203.0.113.11": r.Local4.String()})
-	now := s.State(t.Context())
+	must(t, speaker.Set(t.Context(), named("tor-a", "203.0.113.10/32")))
+	isUp(t, speaker, 10*time.Second)
+	was := speaker.State(t.Context())[0]
+	must(t, speaker.Set(t.Context(), named("tor-b", "203.0.113.10/32", "203.0.113.11/32")))
+	router.holds(5*time.Second, map[string]string{"203.0.113.10": router.Local4.String(), "203.0.113.11": router.Local4.String()})
+	now := speaker.State(t.Context())
 	if len(now) != 1 || now[0].Router != "tor-b" || !now[0].Since.Equal(was.Since) || now[0].Losses != was.Losses {
 		t.Errorf("the session was %+v, and those now are %+v", was, now)
 	}
-	must(t, s.Set(t.Context(), named("tor-c")))
-	r.holds(5*time.Second, nil)
-	if now := s.State(t.Context()); len(now) != 1 || now[0].Router != "tor-c" || !now[0].Since.Equal(was.Since) {
+	must(t, speaker.Set(t.Context(), named("tor-c")))
+	router.holds(5*time.Second, nil)
+	if now := speaker.State(t.Context()); len(now) != 1 || now[0].Router != "tor-c" || !now[0].Since.Equal(was.Since) {
 		t.Errorf("the session was %+v, and those now are %+v", was, now)
 	}
 }

@@ -41,7 +41,7 @@ var shapes = map[string]struct {
 	"name":            {false, []string{"NAME"}},
 }
 
-// layouts are machines and pools that the families and the source of a session follow from.
+// layouts holds machines and pools from which the families and the source of a session follow.
 var layouts = map[string]struct{ addresses, subnets, pools string }{
 	"a machine of both families":              {"V4, V6", "", "203.0.113.0/24, '2001:db8:113::/120'"},
 	"a machine of both families, IPv4 pools":  {"V4, V6", "", "203.0.113.0/24"},
@@ -53,7 +53,7 @@ var layouts = map[string]struct{ addresses, subnets, pools string }{
 // second is an address of the machine that is not on the router's link.
 const second = "192.0.2.7"
 
-// combine returns all routers that the shapes make, as mappings without braces.
+// combine returns all routers that the shapes allow, as mappings without braces.
 func combine(keys []string) []string {
 	all := []string{""}
 	for _, key := range keys {
@@ -64,14 +64,14 @@ func combine(keys []string) []string {
 			if !s.crossed {
 				values = values[n%len(values):][:1]
 			}
-			for _, v := range values {
+			for _, value := range values {
 				switch {
-				case key == "address" && v == "":
+				case key == "address" && value == "":
 					longer = append(longer, written+"addresses: [V4, V6], ")
-				case v == "":
+				case value == "":
 					longer = append(longer, written)
 				default:
-					longer = append(longer, written+key+": "+v+", ")
+					longer = append(longer, written+key+": "+value+", ")
 				}
 			}
 		}
@@ -80,18 +80,18 @@ func combine(keys []string) []string {
 	return all
 }
 
-// routerKeys are the keys of a router, the crossed ones first.
+// routerKeys lists the keys of a router, the crossed ones first.
 func routerKeys(t *testing.T) (keys []string) {
 	t.Helper()
 	for _, typ := range document.Types() {
-		for _, f := range typ.Fields {
-			if typ.Name != "rawRouter" || f.Hidden {
+		for _, field := range typ.Fields {
+			if typ.Name != "rawRouter" || field.Hidden {
 				continue
 			}
-			if _, known := shapes[f.Key]; !known {
-				t.Errorf("a router can have %q, and no shape has it", f.Key)
+			if _, known := shapes[field.Key]; !known {
+				t.Errorf("a router can have %q, and no shape has it", field.Key)
 			}
-			keys = append(keys, f.Key)
+			keys = append(keys, field.Key)
 		}
 	}
 	slices.SortStableFunc(keys, func(a, b string) int {
@@ -115,7 +115,7 @@ func (r *router) many(t *testing.T) {
 	r.rogue("an answer")
 }
 
-// fill puts addresses in place of their names in a router's text.
+// fill replaces the names of addresses in a router's text.
 func (r *router) fill(text string, n int) string {
 	return strings.NewReplacer(
 		"LINK", fmt.Sprintf("'fe80::%x%%%s'", n+0x1000, r.link), "V4", fmt.Sprintf("10.98.%d.%d", n/250, n%250+1), "V6", fmt.Sprintf("'fd98::%x'", n+1),
@@ -123,9 +123,9 @@ func (r *router) fill(text string, n int) string {
 	).Replace(text)
 }
 
-// inventoryOf is one with these routers; nil where it is refused.
+// inventoryOf returns an inventory with these routers; nil: it is refused.
 func (r *router) inventoryOf(layout string, routers ...string) *inventory.Inventory {
-	l := layouts[layout]
+	tt := layouts[layout]
 	text := fmt.Sprintf(`apiVersion: plinth.dev/v1alpha1
 kind: Inventory
 metadata: {name: site}
@@ -135,7 +135,7 @@ spec:
   pools: [{name: all, addresses: [%s]}]
   racks: [{name: r1, subnets: [%s], machines: [{name: m1, addresses: [%s]}]}]
   routers:
-`, ourASN, l.pools, l.subnets, l.addresses)
+`, ourASN, tt.pools, tt.subnets, tt.addresses)
 	text = strings.NewReplacer("V4", r.Local4.String(), "V6", "'"+r.Local6.String()+"'", "NET4", "10.98.0.0/15, 192.0.2.0/24", "NET6", "'fd98::/15'").Replace(text)
 	for _, router := range routers {
 		text += "    - {" + router + "}\n"
@@ -150,22 +150,22 @@ spec:
 // TestEverySessionThatAnInventoryAllowsIsSurvived: a panic in one of GoBGP's goroutines
 // ends the process, and with it the sessions with all other routers.
 func TestEverySessionThatAnInventoryAllowsIsSurvived(t *testing.T) {
-	r := newRouter(t)
-	r.many(t)
+	router := newRouter(t)
+	router.many(t)
 	shapesOfRouters := combine(routerKeys(t))
 	for layout := range layouts {
 		for _, port := range []int32{0, 179} {
 			t.Run(fmt.Sprintf("%s, port %d", layout, port), func(t *testing.T) {
 				var routers []string
 				for n, shape := range shapesOfRouters {
-					if text := r.fill(shape, n); r.inventoryOf(layout, text) != nil {
+					if text := router.fill(shape, n); router.inventoryOf(layout, text) != nil {
 						routers = append(routers, text)
 					}
 				}
 				if len(routers) < len(shapesOfRouters)/2 {
 					t.Fatalf("%d of %d shapes are accepted", len(routers), len(shapesOfRouters))
 				}
-				r.speak(t, r.inventoryOf(layout, routers...), port)
+				router.speak(t, router.inventoryOf(layout, routers...), port)
 			})
 		}
 	}
@@ -177,27 +177,27 @@ func (r *router) speak(t *testing.T, inv *inventory.Inventory, port int32) {
 	t.Helper()
 	m, _ := inv.Machine("m1")
 	offers := sorted.Of(advertise.Offer{VIP: netip.MustParseAddr("203.0.113.10"), Endpoints: advertise.Endpoints{Any: 1}}, advertise.Offer{VIP: netip.MustParseAddr("2001:db8:113::10"), Endpoints: advertise.Endpoints{Any: 1}})
-	c := config()
+	config := configOf()
 	want := map[string]bool{}
-	for _, p := range advertise.PlanOf(advertise.View{Inventory: inv, Machine: m, ProxyHealthy: true, Offers: offers}).Sessions {
-		sc := SessionConfig{SessionPlan: p}
-		if p.Session.Password.Key == "tor" {
+	for _, plan := range advertise.PlanOf(advertise.View{Inventory: inv, Machine: m, ProxyHealthy: true, Offers: offers}).Sessions {
+		sc := SessionConfig{SessionPlan: plan}
+		if plan.Session.Password.Key == "tor" {
 			sc.Password = "open-sesame"
 		}
-		c.Sessions = append(c.Sessions, sc)
-		if s := p.Session; s.RouterASN == routerASN && s.Password == (inventory.SecretKey{}) && s.RouterAddr.Zone() == "" {
+		config.Sessions = append(config.Sessions, sc)
+		if s := plan.Session; s.RouterASN == routerASN && s.Password == (inventory.SecretKey{}) && s.RouterAddr.Zone() == "" {
 			want[sc.key().String()] = true
 		}
 	}
-	s := NewSpeaker(Options{ListenPort: port})
+	speaker := NewSpeaker(Options{ListenPort: port})
 	begin := time.Now()
-	if err := s.Set(t.Context(), c); err != nil && !errors.Is(err, ErrPasswordMissing) {
+	if err := speaker.Set(t.Context(), config); err != nil && !errors.Is(err, ErrPasswordMissing) {
 		t.Error(err)
 	}
 	var sessions int
 	eventually(t, 20*time.Second, "the sessions are up that can be", func() (bool, string) {
 		var missing []string
-		states := s.State(t.Context())
+		states := speaker.State(t.Context())
 		sessions = len(states)
 		for _, st := range states {
 			if want[st.Key.String()] && !st.Up && st.Losses == 0 {
@@ -207,5 +207,5 @@ func (r *router) speak(t *testing.T, inv *inventory.Inventory, port int32) {
 		return len(missing) == 0, fmt.Sprintf("%d of %d: %v", len(missing), len(want), missing)
 	})
 	t.Logf("%d sessions, %d of them up within %v", sessions, len(want), time.Since(begin))
-	must(t, s.Leave(context.Background()))
+	must(t, speaker.Leave(context.Background()))
 }

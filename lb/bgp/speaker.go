@@ -35,13 +35,13 @@ type Speaker struct {
 }
 
 // NewSpeaker returns a Speaker without sessions.
-func NewSpeaker(o Options) *Speaker {
-	log := o.Log
+func NewSpeaker(opts Options) *Speaker {
+	log := opts.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &Speaker{changed: make(chan struct{}, 1), sessions: map[Key]*session{}}
-	s.common = common{log: log, port: o.ListenPort, bfdListeners: cmp.Or(o.BFD, bfd.NewListeners()), notify: s.notify}
+	s.common = common{log: log, port: opts.ListenPort, bfdListeners: cmp.Or(opts.BFD, bfd.NewListeners()), notify: s.notify}
 	return s
 }
 
@@ -53,18 +53,18 @@ func NewSpeaker(o Options) *Speaker {
 // alone after Leave or Stop; [ErrTwice]; of a session's terms [ErrRouterID], [ErrTerms],
 // [ErrPasswordMissing] or [ErrPasswordLength]; [ErrRefused] of each advertisement that is
 // withheld; and the error of the context.
-func (s *Speaker) Set(ctx context.Context, c Config) error {
+func (s *Speaker) Set(ctx context.Context, config Config) error {
 	s.setting.Lock()
 	defer s.setting.Unlock()
 	if s.isClosed() {
 		return ErrClosed
 	}
-	byKey, keys, errs := c.index()
+	byKey, keys, errs := config.index()
 	errs = errors.Join(errs, s.rename(ctx, byKey))
 	gone := s.remove(func(k Key) bool { _, stays := byKey[k]; return !stays })
-	limits := c.bounds()
+	limits := config.bounds()
 	stop := func(old *session) error { return old.stop(ctx, "the session is no longer wanted") }
-	set := func(k Key) error { return s.setOne(ctx, c, byKey[k], limits) }
+	set := func(k Key) error { return s.setOne(ctx, config, byKey[k], limits) }
 	// A session ends before another begins to the same address, or listens on the same
 	// port. No other session waits for those that go.
 	before, beside := partition(gone, func(old *session) bool {
@@ -97,14 +97,14 @@ func (s *Speaker) rename(ctx context.Context, byKey map[Key]SessionConfig) (err 
 	renamed := map[*session]Key{}
 	for addr, old := range going {
 		if next := coming[addr]; len(old) == 1 && len(next) == 1 {
-			kept := s.sessions[old[0]]
+			same := s.sessions[old[0]]
 			delete(s.sessions, old[0])
-			s.sessions[next[0]], renamed[kept] = kept, next[0]
+			s.sessions[next[0]], renamed[same] = same, next[0]
 		}
 	}
 	s.mu.Unlock()
-	for kept, key := range renamed {
-		err = errors.Join(err, kept.do(ctx, func() error { kept.rename(key); return nil }))
+	for same, key := range renamed {
+		err = errors.Join(err, same.do(ctx, func() error { same.rename(key); return nil }))
 	}
 	return err
 }
@@ -146,6 +146,7 @@ func (s *Speaker) session(c Config, sc SessionConfig) *session {
 	return s.sessions[key]
 }
 
+// isClosed reports whether the Speaker has left or stopped.
 func (s *Speaker) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,6 +170,7 @@ func (s *Speaker) remove(matches func(Key) bool) (gone []*session) {
 // cause. Changes that come together give one value.
 func (s *Speaker) Changed() <-chan struct{} { return s.changed }
 
+// notify makes Changed receive a value.
 func (s *Speaker) notify() {
 	select {
 	case s.changed <- struct{}{}:
@@ -204,6 +206,7 @@ func (s *Speaker) Stop(ctx context.Context, reason string) error {
 	return s.close(func(one *session) error { return one.stop(ctx, reason) })
 }
 
+// close ends every session in a way, and refuses further calls of Set.
 func (s *Speaker) close(end func(*session) error) error {
 	s.setting.Lock()
 	defer s.setting.Unlock()

@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// often is how often each is measured; the median counts.
+// often is how many times each is measured; the median counts.
 const often = 5
 
-// deaths is how often a machine dies in each way: how long it takes scatters by 80 ms.
+// deaths is how many times a machine dies in each way: the times scatter by 80 ms.
 const deaths = 21
 
+// median reports the median of some durations.
 func median(b *testing.B, unit string, all []time.Duration) {
 	b.Helper()
 	slices.Sort(all)
@@ -32,23 +33,23 @@ func BenchmarkBackAfterReset(b *testing.B) {
 	for name, reset := range map[string]string{"frr": "clear bgp *", "bird": "restart all"} {
 		b.Run(name, func(b *testing.B) {
 			d := dialects[name]
-			r := d.start(newRouter(b), neighbour{lines: d.lines})
-			s := speaker(b)
-			s.undamped = true
-			must(b, s.Set(b.Context(), config(plan(r.session4(), "203.0.113.10/32"))))
-			there := map[string]string{"203.0.113.10": r.Local4.String()}
-			r.holds(15*time.Second, there)
+			router := d.start(newRouter(b), neighbour{lines: d.lines})
+			speaker := newSpeaker(b)
+			speaker.undamped = true
+			must(b, speaker.Set(b.Context(), configOf(plan(router.session4(), "203.0.113.10/32"))))
+			there := map[string]string{"203.0.113.10": router.Local4.String()}
+			router.holds(15*time.Second, there)
 			var back, route []time.Duration
 			for i := range often {
 				begin := time.Now()
-				r.ask(reset)
+				router.ask(reset)
 				eventually(b, 5*time.Second, "the session went down", func() (bool, string) {
-					st := s.State(b.Context())
+					st := speaker.State(b.Context())
 					return st[0].Losses == uint64(i+1), fmt.Sprint(st)
 				})
-				isUp(b, s, 10*time.Second)
+				isUp(b, speaker, 10*time.Second)
 				back = append(back, time.Since(begin))
-				r.holds(10*time.Second, there)
+				router.holds(10*time.Second, there)
 				route = append(route, time.Since(begin))
 			}
 			median(b, "ms/back", back)
@@ -64,12 +65,12 @@ func BenchmarkDeadMachine(b *testing.B) {
 	pace = fast
 	byTime := dialects["frr"].start(newRouter(b), neighbour{lines: dialects["frr"].lines})
 	byBFD, byFRR := newRouter(b).withBFD("frr", ""), newRouter(b).withBFD("frr", "")
-	held := config(plan(byTime.session4(), "203.0.113.10/32"))
+	held := configOf(plan(byTime.session4(), "203.0.113.10/32"))
 	held.Sessions[0].Session.HoldTime = 3 * time.Second
-	must(b, speaker(b).Set(b.Context(), held))
-	watching := speaker(b)
+	must(b, newSpeaker(b).Set(b.Context(), held))
+	watching := newSpeaker(b)
 	watching.undamped = true
-	must(b, watching.Set(b.Context(), config(withFastBFD(plan(byBFD.session4(), "203.0.113.10/32")))))
+	must(b, watching.Set(b.Context(), configOf(withFastBFD(plan(byBFD.session4(), "203.0.113.10/32")))))
 	machine := byFRR.frrMachine()
 
 	all := []*death{
@@ -104,7 +105,7 @@ type death struct {
 	took   []time.Duration
 }
 
-// kill cuts the machine off, and restores the link when its route has gone.
+// kill cuts the machine off, and restores the link once its route is gone.
 func (d *death) kill() {
 	d.router.holds(30*time.Second, map[string]string{"203.0.113.10": d.router.Local4.String()})
 	d.ready()
@@ -114,17 +115,17 @@ func (d *death) kill() {
 	d.router.passPackets()
 }
 
-// frrMachine puts FRR in our place at the other end of the router's link.
+// frrMachine starts FRR in our place at the other end of the router's link.
 func (r *router) frrMachine() *router {
 	r.t.Helper()
-	m := &router{t: r.t, ns: r.ns + "-m", Addr4: r.Local4}
-	m.dir = "/run/" + m.ns
-	must(r.t, os.Mkdir(m.dir, 0o755))
-	run(r.t, "ip", "netns", "add", m.ns)
-	r.t.Cleanup(func() { m.kill(); run(r.t, "ip", "netns", "del", m.ns) })
-	run(r.t, "ip", "link", "set", r.link, "netns", m.ns)
+	tor := &router{t: r.t, ns: r.ns + "-m", Addr4: r.Local4}
+	tor.dir = "/run/" + tor.ns
+	must(r.t, os.Mkdir(tor.dir, 0o755))
+	run(r.t, "ip", "netns", "add", tor.ns)
+	r.t.Cleanup(func() { tor.kill(); run(r.t, "ip", "netns", "del", tor.ns) })
+	run(r.t, "ip", "link", "set", r.link, "netns", tor.ns)
 	for _, args := range [][]string{{"link", "set", "lo", "up"}, {"link", "set", r.link, "up"}, {"addr", "add", r.Local4.String() + "/24", "dev", r.link}} {
-		run(r.t, "ip", append([]string{"-n", m.ns}, args...)...)
+		run(r.t, "ip", append([]string{"-n", tor.ns}, args...)...)
 	}
 	conf := fmt.Sprintf(`router bgp %d
  bgp router-id %v
@@ -138,13 +139,13 @@ func (r *router) frrMachine() *router {
   network 203.0.113.10/32
  exit-address-family
 `, ourASN, r.Local4, r.Addr4, routerASN, r.Addr4, r.Addr4)
-	must(r.t, os.WriteFile(filepath.Join(m.dir, "bgpd.conf"), []byte(conf), 0o644))
-	must(r.t, os.WriteFile(filepath.Join(m.dir, "zebra.conf"), nil, 0o644))
-	m.ask = func(command string) string {
-		out, _ := exec.Command("vtysh", "--vty_socket", m.dir, "-c", command).Output()
+	must(r.t, os.WriteFile(filepath.Join(tor.dir, "bgpd.conf"), []byte(conf), 0o644))
+	must(r.t, os.WriteFile(filepath.Join(tor.dir, "zebra.conf"), nil, 0o644))
+	tor.ask = func(command string) string {
+		out, _ := exec.Command("vtysh", "--vty_socket", tor.dir, "-c", command).Output()
 		return string(out)
 	}
-	run(r.t, "chown", "-R", "frr:frrvty", m.dir)
-	m.startFRR(neighbour{daemons: []string{"bfdd"}})
-	return m
+	run(r.t, "chown", "-R", "frr:frrvty", tor.dir)
+	tor.startFRR(neighbour{daemons: []string{"bfdd"}})
+	return tor
 }

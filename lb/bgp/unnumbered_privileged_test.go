@@ -17,16 +17,16 @@ import (
 )
 
 // linkLocalIn waits for the link-local address of an interface.
-func linkLocalIn(t testing.TB, device string, where ...string) (a netip.Addr) {
+func linkLocalIn(t testing.TB, device string, where ...string) (addr netip.Addr) {
 	t.Helper()
 	eventually(t, 5*time.Second, device+" has a link-local address", func() (bool, string) {
 		out, _ := exec.Command("ip", append(where, "-6", "-o", "addr", "show", "dev", device, "scope", "link", "-tentative")...).Output()
 		if f := strings.Fields(string(out)); len(f) > 3 {
-			a = netip.MustParsePrefix(f[3]).Addr()
+			addr = netip.MustParsePrefix(f[3]).Addr()
 		}
-		return a.IsValid(), string(out)
+		return addr.IsValid(), string(out)
 	})
-	return a
+	return addr
 }
 
 // unnumbered starts a router that knows the machine by its link-local address alone,
@@ -77,7 +77,7 @@ protocol bgp m1 { local as %d; neighbor %v as %d; interface "eth0"; passive on; 
 	r.daemonize("bird", "-f", "-c", conf, "-s", ctl, "-P", filepath.Join(r.dir, "bird.pid"))
 }
 
-// linkLocalConfig is what a machine of an inventory has with such a router.
+// linkLocalConfig returns the Config of a machine of an inventory with such a router.
 func linkLocalConfig(t testing.TB, router netip.Addr) Config {
 	t.Helper()
 	inv, problems := document.Load(document.Document{Source: "site.yaml", Data: fmt.Appendf(nil, `apiVersion: plinth.dev/v1alpha1
@@ -92,7 +92,7 @@ spec:
 `, ourASN, router, routerASN)})
 	must(t, problems.Err())
 	m, _ := inv.Machine("m1")
-	c := config(plan(inv.Sessions(m)[0], "203.0.113.10/32", "2001:db8:113::10/128"))
+	c := configOf(plan(inv.Sessions(m)[0], "203.0.113.10/32", "2001:db8:113::10/128"))
 	c.Sessions[0].Password = "open-sesame"
 	return c
 }
@@ -111,29 +111,29 @@ func TestALinkLocalSessionCarriesBothFamiliesWithPasswordAndBFD(t *testing.T) {
 	for _, dialect := range []string{"frr", "bird"} {
 		t.Run(dialect, func(t *testing.T) {
 			t.Parallel()
-			r, c, both := withLinkLocalRouter(t, dialect)
+			router, config, both := withLinkLocalRouter(t, dialect)
 			first := NewSpeaker(Options{Log: logger(t), ListenPort: 179}) // this session only connects
-			must(t, first.Set(t.Context(), c))
-			r.holds(20*time.Second, both)
+			must(t, first.Set(t.Context(), config))
+			router.holds(20*time.Second, both)
 			bfdUp(t, first)
 
-			lost := r.watch()
+			lost := router.watch()
 			must(t, first.Leave(context.Background()))
-			s := speaker(t)
-			c.Restarting = true
-			must(t, s.Set(t.Context(), c))
+			s := newSpeaker(t)
+			config.Restarting = true
+			must(t, s.Set(t.Context(), config))
 			bfdUp(t, s)
 			never(t, 2*time.Second, "the router lost a route to a restart", func() (bool, string) {
-				got := r.routes()
+				got := router.routes()
 				return lost() > 0 || fmt.Sprint(got) != fmt.Sprint(both), fmt.Sprint(got)
 			})
-			r.dropPackets()
-			t.Log("withdrawn after", r.holds(6*time.Second, map[string]string{}))
+			router.dropPackets()
+			t.Log("withdrawn after", router.holds(6*time.Second, map[string]string{}))
 		})
 	}
 }
 
-// hardware is the hardware address of an interface.
+// hardware returns the hardware address of an interface.
 func hardware(t testing.TB, device string, where ...string) string {
 	t.Helper()
 	return strings.Fields(run(t, "ip", append(where, "-br", "link", "show", "dev", device)...))[2]
@@ -154,15 +154,15 @@ func (r *router) tentative() {
 
 func TestALinkLocalSessionWaitsForItsLink(t *testing.T) {
 	t.Parallel()
-	r, c, both := withLinkLocalRouter(t, "bird")
-	run(t, "sysctl", "-q", "-w", "net.ipv6.conf."+r.link+".disable_ipv6=1")
-	s := speaker(t)
+	router, c, both := withLinkLocalRouter(t, "bird")
+	run(t, "sysctl", "-q", "-w", "net.ipv6.conf."+router.link+".disable_ipv6=1")
+	s := newSpeaker(t)
 	if err := s.Set(t.Context(), c); err == nil {
-		t.Error("it says that all is well without an address on the link")
+		t.Error("it reports no error without an address on the link")
 	}
-	if st := s.State(t.Context())[0]; st.Cause != Unreachable || !strings.Contains(st.Detail, r.link) {
+	if st := s.State(t.Context())[0]; st.Cause != Unreachable || !strings.Contains(st.Detail, router.link) {
 		t.Errorf("%s: %s", st.Cause, st.Detail)
 	}
-	run(t, "sysctl", "-q", "-w", "net.ipv6.conf."+r.link+".disable_ipv6=0")
-	r.holds(30*time.Second, both)
+	run(t, "sysctl", "-q", "-w", "net.ipv6.conf."+router.link+".disable_ipv6=0")
+	router.holds(30*time.Second, both)
 }

@@ -17,7 +17,7 @@ import (
 // not about speed.
 var pace = inventory.BFDProfile{Name: "calm", Interval: 300 * time.Millisecond, Multiplier: 4}
 
-// fast is what a figure is measured with.
+// fast is the BFD profile of measurements.
 var fast = inventory.BFDProfile{Name: "fast", Interval: 100 * time.Millisecond, Multiplier: 3}
 
 // withBFD starts a router that has BFD with us.
@@ -30,11 +30,13 @@ func (r *router) withBFD(dialect string, lines string) *router {
 	return r
 }
 
+// withFastBFD turns BFD on.
 func withFastBFD(c SessionConfig) SessionConfig {
 	c.Session.BFD = pace
 	return c
 }
 
+// bfdUp waits until BFD is up on every session.
 func bfdUp(t testing.TB, s *Speaker) {
 	t.Helper()
 	eventually(t, 15*time.Second, "BFD is up", func() (bool, string) {
@@ -53,6 +55,7 @@ func (r *router) dropPackets() {
 		"add table inet cut", "add chain inet cut out { type filter hook output priority 0; policy drop; }")
 }
 
+// passPackets ends dropPackets.
 func (r *router) passPackets() { r.nft("delete table netdev cut", "delete table inet cut") }
 
 // nft runs lines of nftables in the router's namespace.
@@ -69,8 +72,10 @@ func (r *router) dropBFD(match string) {
 		"add table inet cutbfd", "add chain inet cutbfd out { type filter hook output priority 0; }", "add rule inet cutbfd out udp dport { 3784, 4784 } "+match+" drop")
 }
 
+// passBFD ends dropBFD.
 func (r *router) passBFD() { r.nft("delete table netdev cutbfd", "delete table inet cutbfd") }
 
+// startBFDD starts FRR's bfdd.
 func (r *router) startBFDD() {
 	conf := filepath.Join(r.dir, "bfdd.conf")
 	must(r.t, os.WriteFile(conf, fmt.Appendf(nil, "log stdout debugging\nbfd\n profile fast\n  transmit-interval %[1]d\n  receive-interval %[1]d\n  detect-multiplier %[2]d\n !\n!\n", pace.Interval.Milliseconds(), pace.Multiplier), 0o644))
