@@ -128,13 +128,13 @@ func (l *listener) take(kind uint8, body []byte) {
 			delete(l.rib, p.NLRI.String())
 		}
 		for _, a := range update.PathAttributes {
-			switch a := a.(type) {
+			switch attr := a.(type) {
 			case *gobgp.PathAttributeMpReachNLRI:
-				for _, p := range a.Value {
+				for _, p := range attr.Value {
 					l.rib[p.NLRI.String()] = true
 				}
 			case *gobgp.PathAttributeMpUnreachNLRI:
-				for _, p := range a.Value {
+				for _, p := range attr.Value {
 					delete(l.rib, p.NLRI.String())
 				}
 			}

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// frrReopenTime is how long FRR may take to set its BFD up anew after BGP.
+	// frrReopenTime is how long FRR may take to set its BFD up anew after BGP came up: it replaces its end
+	// of the BFD session, and reports it down for that moment.
 	frrReopenTime = 2 * time.Second
 	// sameLoss is how far apart both ends may detect one loss of the path. BIRD, where it is
 	// first, closes the session with a NOTIFICATION that gives no reason.
@@ -67,10 +68,9 @@ func linkLocal(device string) netip.Addr {
 	return netip.Addr{}
 }
 
-// open opens the BFD session that the terms ask for; it begins when the BGP session
-// is first up. Not sooner: FRR moves its end of a BFD session to another
-// when BGP comes up, and would end the BGP session if the first had been up. A
-// BFD session between the same ends stays, and changes its timers.
+// open opens the BFD session that the terms ask for. It begins only once the BGP session is first up: FRR
+// would end a BGP session whose BFD was up before. A BFD session between the same ends stays, and changes
+// its timers.
 func (m *bfdMonitor) open(s inventory.Session, log *slog.Logger) (err error) {
 	next := bfdOf(s)
 	if m.session != nil {

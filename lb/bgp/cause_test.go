@@ -145,7 +145,7 @@ func TestALossRightAfterTheSessionCameUpIsExplained(t *testing.T) {
 	l.Info("Peer Up")
 	l.Warn("received notification", "Code", 6, "Subcode", 4)
 	l.Info("Peer Down")
-	s := &session{log: log.log, diagnoser: diagnoser{log: log}, timer: time.NewTimer(time.Hour), phase: connecting, common: common{notify: func() {}}}
+	s := &session{log: log.log, diagnoser: diagnoser{log: log}, timer: time.NewTimer(time.Hour), phase: connecting, common: common{onChange: func() {}}}
 	s.onEstablished()
 	if got := causeOfLoss(log.evidence(), terms{}); got.cause != RouterShutdown {
 		t.Error(got)

@@ -39,6 +39,7 @@ type Key struct {
 	Addr   netip.Addr
 }
 
+// String returns the router and its address, as in "tor-r1/10.10.1.1".
 func (k Key) String() string { return k.Router + "/" + k.Addr.String() }
 
 // compare orders keys by router, then by address.

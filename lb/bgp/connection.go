@@ -19,6 +19,7 @@ type connection struct {
 	user, inode   uint32 // of its socket; inode 0: no program has accepted it yet
 }
 
+// String returns the ends of the connection, and the user of its program.
 func (c connection) String() string {
 	return fmt.Sprintf("%v to %v of user %d", c.local, c.remote, c.user)
 }

@@ -38,6 +38,7 @@ type notification struct {
 	data          string // the octets after the subcode, as they came, unless they are the text
 }
 
+// String returns code and subcode with their names, and the text.
 func (n notification) String() string {
 	name := gobgp.NewNotificationErrorCode(n.code, n.subcode).String()
 	if n.text != "" {
@@ -125,7 +126,7 @@ func (h gobgpHandler) Handle(ctx context.Context, rec slog.Record) error {
 	}
 	h.to.record(rec)
 	if rec.Level >= slog.LevelInfo && h.to.log.Enabled(ctx, slog.LevelDebug) {
-		h.to.log.LogAttrs(ctx, slog.LevelDebug, "gobgp: "+rec.Message)
+		h.to.log.DebugContext(ctx, "relayed GoBGP", "message", rec.Message)
 	}
 	return nil
 }

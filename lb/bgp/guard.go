@@ -42,9 +42,10 @@ type Refusal struct {
 	Detail string // the reason in a sentence
 }
 
+// Error returns the prefix and the reason.
 func (r Refusal) Error() string { return fmt.Sprintf("%v: %v: %s", r.Prefix, ErrRefused, r.Detail) }
 
-// Unwrap makes it an [ErrRefused].
+// Unwrap returns [ErrRefused].
 func (r Refusal) Unwrap() error { return ErrRefused }
 
 // withheld counts the routes that are withheld, and lists the first of them.

@@ -8,9 +8,9 @@ import (
 )
 
 // With a hold time of 0 neither end of a session sends KEEPALIVEs (RFC 4271, section 4.4), and BFD alone detects that the
-// other one is dead. So nothing is announced before BFD is up. The router takes the session for established then, and BFD
-// begins, which FRR ends where it was up before; GoBGP is held back, so that the routes of a process before this
-// one stay with a router in graceful restart: neither a route nor an End-of-RIB is sent.
+// other one is dead. So nothing is announced before BFD is up. GoBGP is held back once both ends have agreed: the router
+// has the session established by then, and BFD can begin. As neither a route nor an End-of-RIB is sent, a router in graceful
+// restart keeps the routes of the process before this one.
 
 const (
 	// noHoldTime explains why a session without a hold time is refused.

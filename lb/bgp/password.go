@@ -3,12 +3,12 @@ package bgp
 import "log/slog"
 
 // Password is the secret of a session (RFC 2385), of 1 to 80 bytes; empty: none.
-// It prints as "[redacted]".
 type Password string
 
 // redacted is printed in place of a password.
 const redacted = "[redacted]"
 
+// String returns "[redacted]", or nothing where there is no password.
 func (p Password) String() string {
 	if p == "" {
 		return ""

@@ -231,7 +231,7 @@ func TestARouterWhoseSessionSomebodyElseHasIsAskedLaterEachTime(t *testing.T) {
 			session.isPausedFor(t, want, fmt.Sprintf("refused %d times", i+1))
 			session.onTimer()
 		}
-		session.retry.lastCollision = time.Now().Add(-collisionsKept)
+		session.retry.lastCollision = time.Now().Add(-collisionReset)
 		if refuseCollision(session); session.phase != connecting {
 			t.Errorf("refused long after it is %s until %v", session.phase, session.retry.heldUntil)
 		}

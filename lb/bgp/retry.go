@@ -20,9 +20,9 @@ const (
 	refusalPauseMax = 16 * time.Minute
 	// steady is how long a session has to be up for its past failures not to count any more.
 	steady = 30 * time.Second
-	// collisionsKept is how long no collision may happen for past ones not to count any more: BIRD
+	// collisionReset is how long after the last collision earlier ones do not count any more: BIRD
 	// and FRR connect again after one and two minutes.
-	collisionsKept = 10 * time.Minute
+	collisionReset = 10 * time.Minute
 )
 
 // retry damps the attempts to establish a session that fails again and again. Its zero value is that of a
@@ -66,7 +66,7 @@ func (r *retry) afterRefusal() time.Duration {
 // afterCollision counts a collision with another speaker, and returns how long to pause: not at all at
 // first, then 2 s, 4, 8 and so on up to 60.
 func (r *retry) afterCollision() time.Duration {
-	if time.Since(r.lastCollision) > collisionsKept {
+	if time.Since(r.lastCollision) > collisionReset {
 		r.collisions = bfd.Damping{}
 	}
 	r.lastCollision = time.Now()

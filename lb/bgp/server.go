@@ -50,8 +50,8 @@ type instance struct {
 	initial  initialUpdate
 }
 
-// start starts a server with all its routes, and only then adds the router.
-// It calls onEvent, which may block, until the instance is closed.
+// start starts a server with all its routes, and then adds the router. It calls onEvent, which may block,
+// until the instance is closed.
 func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarting bool, port int32, log *gobgpLog, onEvent func(event)) (*instance, error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	in := &instance{

@@ -15,11 +15,11 @@ type common struct {
 	log          *slog.Logger
 	port         int32 // to listen on; 0: connect only
 	bfdListeners *bfd.Listeners
-	notify       func() // called after a session came up, went down, or has another cause
+	onChange     func() // called after a session came up, went down, or has another cause
 	undamped     bool   // for tests: a session that flaps is not held down
 }
 
-// session keeps one BGP session up. Its goroutine, run, owns every field but the mailbox and the guard.
+// session keeps one BGP session up. Its goroutine, run, owns all fields but common, mailbox and guard.
 type session struct {
 	common
 	mailbox
@@ -81,8 +81,8 @@ func (s *session) run() {
 		select {
 		case call := <-s.calls:
 			call()
-		case e := <-s.events:
-			s.onEvent(e)
+		case ev := <-s.events:
+			s.onEvent(ev)
 		case <-s.bfd.changed():
 			s.onBFDChange()
 		case <-s.timer.C:
@@ -158,8 +158,8 @@ func (s *session) connect(ctx context.Context) error {
 	return s.bfd.open(s.terms.Session, s.log)
 }
 
-// reconnect connects again at once after a loss, and later where the session flaps, each time after so
-// long a time up.
+// reconnect connects again after a loss, at which the session had been up for so long: at once, or after a
+// pause where it flaps.
 func (s *session) reconnect(up time.Duration) {
 	hold := s.retry.losses.Lost(up)
 	if hold == 0 || s.undamped {
@@ -168,7 +168,7 @@ func (s *session) reconnect(up time.Duration) {
 		return
 	}
 	if s.diagnoser.loss.cause == ClosedByRouter && s.terms.Session.RestartTime > 0 {
-		hold = max(hold, takenReturn) // another speaker may have taken it, unseen
+		hold = max(hold, takenReturn) // another speaker, that was not seen, may have it
 	}
 	if !s.yield(max(hold, takenPause)) {
 		s.pause(hold)
@@ -176,8 +176,8 @@ func (s *session) reconnect(up time.Duration) {
 	}
 }
 
-// connectAfter connects again after an attempt that failed for a cause: at once, and later each time where
-// a speaker that is not seen here has the session.
+// connectAfter connects again after an attempt that failed for a cause: at once, or after a pause where a
+// speaker that is not seen here has the session.
 func (s *session) connectAfter(c Cause) {
 	if c == SessionTaken {
 		if hold := s.retry.afterCollision(); hold > 0 {
@@ -206,7 +206,7 @@ func (s *session) up() {
 	s.state.Up, s.state.Since, s.state.Cause, s.state.Detail = true, time.Now(), CauseNone, ""
 	s.timer.Reset(s.bfd.checkTime())
 	s.log.Info("established the session", "routes", s.out.announced.Len(), "unsupported", s.out.unsupported.count)
-	s.notify()
+	s.onChange()
 }
 
 // down reports the session as down, and notifies if it was up or had another cause.
@@ -222,7 +222,7 @@ func (s *session) down(found diagnosis) {
 	s.state.Up, s.state.Cause, s.state.Detail, s.state.Accepted = false, found.cause, found.detail, 0
 	if changed {
 		s.log.Warn(map[bool]string{true: "lost the session", false: "failed to establish the session"}[wasUp], "cause", string(found.cause), "detail", found.detail)
-		s.notify()
+		s.onChange()
 	}
 }
 

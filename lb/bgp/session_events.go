@@ -43,9 +43,9 @@ func (s *session) onPeerState(ev event) {
 	}
 }
 
-// onEstablished handles that GoBGP has established a session. One that fell silent right after the last
-// start counts as up only once it has lived for longer than that: with TTL security at the router's end
-// alone, our end comes up, and then receives nothing.
+// onEstablished handles a session that GoBGP has established. Where the last one fell silent soon it
+// counts as up only once it has lived for longer: with TTL security at the router's end alone, our end
+// comes up, and then receives nothing.
 func (s *session) onEstablished() {
 	s.establishedAt, s.out.emptied = time.Now(), nil
 	if s.diagnoser.fellSilent {
@@ -53,8 +53,8 @@ func (s *session) onEstablished() {
 	} else {
 		s.phase.move(sessionStands)
 	}
-	if err := s.sync(); err != nil { // withdraws what the router turns out not to accept
-		s.log.Warn("announced prefixes that the router does not accept", "err", err)
+	if err := s.sync(); err != nil { // which withdraws what the router turns out not to accept
+		s.log.Warn("failed to update announcements", "err", err)
 	}
 	// An interface that just came up may have had no usable address before.
 	s.tryWatchPath()
@@ -65,7 +65,7 @@ func (s *session) onEstablished() {
 	s.up()
 }
 
-// onSessionLost replaces a server that lost its session, or diagnoses the cause.
+// onSessionLost closes a server that lost its session, and connects again, or diagnoses the cause.
 func (s *session) onSessionLost() {
 	loss := causeOfLoss(s.diagnoser.log.evidence(), s.terms)
 	other, taken := heldByOther(s.terms.Session) // at once: FRR closes its connection soon
@@ -92,7 +92,7 @@ func (s *session) onSessionLost() {
 	s.reconnect(lived)
 }
 
-// onPrefixLimit pauses a session whose router sent too much. GoBGP by itself would close it for ever.
+// onPrefixLimit pauses a session whose router sent too many prefixes. GoBGP by itself would close it for ever.
 func (s *session) onPrefixLimit() {
 	s.closeServer(context.Background(), withoutNotification)
 	s.down(diagnosis{PrefixLimit, fmt.Sprintf("the router sent more than %d prefixes of one family", maxReceived)})
@@ -107,7 +107,7 @@ func (s *session) refuse(detail string) {
 	s.pause(s.retry.afterRefusal())
 }
 
-// onTimer goes on when nothing has happened for as long as the phase allows.
+// onTimer handles the end of the time that the phase allows.
 func (s *session) onTimer() {
 	switch s.phase {
 	case refused:
@@ -133,8 +133,8 @@ func (s *session) onTimer() {
 	}
 }
 
-// onEstablishedTimer resets the damping of a session that has been up for long, and ends one that nothing
-// watches.
+// onEstablishedTimer resets the damping of a session that has been up for long. It ends one whose path
+// neither BFD nor a hold time watches.
 func (s *session) onEstablishedTimer() {
 	if s.bfd.noHoldTime && !s.bfd.isUp() {
 		s.refuseUnwatched(noBFDEither)
@@ -149,8 +149,8 @@ func (s *session) onEstablishedTimer() {
 // onBFDChange closes a session whose path was lost, with a NOTIFICATION: the routes that the router has
 // of it lead nowhere.
 //
-// FRR sets BFD up anew as soon as BGP is up, and reports it down for that moment. This is ignored;
-// should it be true, BGP's hold timer ends the session, where it has one.
+// A loss within frrReopenTime is ignored; should it be true, BGP's hold timer ends the session, where it
+// has one.
 func (s *session) onBFDChange() {
 	s.onBFDUp()
 	lost, status := s.bfd.pathLost()
@@ -172,10 +172,9 @@ func (s *session) onBFDChange() {
 func (s *session) replaceLoss(d diagnosis) {
 	before := s.diagnoser.loss.cause
 	s.diagnoser.loss = d
-	switch s.state.Cause {
-	case before:
+	if s.state.Cause == before {
 		s.down(d)
-	case Flapping:
-		s.down(s.retry.flapping(s.diagnoser.loss))
+	} else if s.state.Cause == Flapping {
+		s.down(s.retry.flapping(d))
 	}
 }

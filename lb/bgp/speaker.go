@@ -41,11 +41,11 @@ func NewSpeaker(opts Options) *Speaker {
 		log = slog.New(slog.DiscardHandler)
 	}
 	s := &Speaker{changed: make(chan struct{}, 1), sessions: map[Key]*session{}}
-	s.common = common{log: log, port: opts.ListenPort, bfdListeners: cmp.Or(opts.BFD, bfd.NewListeners()), notify: s.notify}
+	s.common = common{log: log, port: opts.ListenPort, bfdListeners: cmp.Or(opts.BFD, bfd.NewListeners()), onChange: s.notify}
 	return s
 }
 
-// Set makes the Speaker announce the routes of c, and nothing else. A route that is announced already
+// Set makes the Speaker announce the routes of a Config, and nothing else. A route that is announced already
 // is not announced again, and a session whose terms stay is not touched, whatever becomes
 // of the others. Set returns when GoBGP has the routes, not when routers have received them.
 //

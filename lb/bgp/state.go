@@ -10,8 +10,8 @@ import (
 type SessionState struct {
 	Key
 	Up        bool
-	Since     time.Time      // of its being up, or down
-	Cause     Cause          // the likely reason of its being down
+	Since     time.Time      // when it last went up or down
+	Cause     Cause          // the likely cause of its being down
 	Detail    string         // the cause in a sentence
 	Announced []netip.Prefix // in the adj-RIB-out: announced to the router and not withdrawn since; sorted, read only
 	Refused   int            // advertisements that were planned and are withheld
@@ -27,6 +27,7 @@ type SessionState struct {
 	UpdatesSent, UpdatesReceived uint64
 }
 
+// String returns the state in one line.
 func (s SessionState) String() string {
 	if s.Up {
 		return fmt.Sprintf("%v: up since %s, %d announced, %d accepted", s.Key, s.Since.Format(time.RFC3339), len(s.Announced), s.Accepted)
