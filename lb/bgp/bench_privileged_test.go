@@ -33,7 +33,7 @@ func burnCPU(b *testing.B) (stop func()) {
 	}
 }
 
-// first has the router's programs go before all others, as if they ran on a machine of
+// first gives the router's daemons precedence over all other programs, as on a machine of
 // their own.
 func (r *router) first() {
 	for _, c := range r.daemon {

@@ -46,7 +46,7 @@ func TestBFDFindsALostPathAtBothEndsAndComesBack(t *testing.T) {
 	}
 }
 
-// isLostPath: a session whose path was lost before, not long ago, waits.
+// isLostPath reports whether BFD lost the path, or had lost it before the session is held down.
 func isLostPath(s SessionState) bool {
 	return s.Cause == PathDown || s.Cause == Flapping && strings.Contains(s.Detail, string(PathDown))
 }

@@ -30,8 +30,8 @@ func (r *router) vips(change func(*SessionConfig)) []SessionConfig {
 	return all
 }
 
-// untouched is a second router of the same machine. Its sessions are not to notice
-// what becomes of the first one's.
+// untouched is a second router of the same machine. No fault of the first one may affect
+// its sessions.
 type untouched struct {
 	*router
 	s    *Speaker

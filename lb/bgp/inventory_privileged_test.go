@@ -138,7 +138,7 @@ func TestWhatTheInventorySaysOfAPoolIsWhatRoutersSee(t *testing.T) {
 	}
 }
 
-// What nobody may announce: addresses of others, of the machine and its routers,
+// Prefixes that no session may announce: addresses of others, of the machine and its routers,
 // what is no unicast, and the odd spellings of what is allowed.
 var forbidden = []string{
 	"0.0.0.0/0", "::/0", "0.0.0.0/1", "8.8.8.8/32", "10.99.0.0/16", "127.0.0.1/32", "224.0.0.5/32", "255.255.255.255/32", "169.254.1.1/32",

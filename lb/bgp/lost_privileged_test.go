@@ -16,8 +16,8 @@ var losses = []struct {
 	name   string
 	before func(*router, string) // how the router is set up before the sessions come up
 	then   func(*router, string)
-	again  func(*router, string) // the same once more: a word that ends a connection can be lost while we write to it
-	stays  bool                  // the router takes no connection afterwards, which unsays nothing
+	again  func(*router, string) // the same once more: a NOTIFICATION can be lost while we write to the connection
+	stays  bool                  // the router accepts no connection afterwards, which refutes nothing
 	want   Cause
 	detail string // part of it
 }{
@@ -77,7 +77,7 @@ func TestASessionThatIsLostNamesItsCause(t *testing.T) {
 				must(t, speaker.Set(t.Context(), c))
 				if tt.then != nil {
 					isUp(t, speaker, 15*time.Second)
-					router.count(15*time.Second, 200) // while we write, a reset overtakes the router's last word
+					router.count(15*time.Second, 200) // while we write, a reset overtakes the router's NOTIFICATION
 					tt.then(router, dialect)
 				}
 				causeIs(t, speaker, 2, tt.want, tt.detail, func() {

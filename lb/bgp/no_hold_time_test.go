@@ -48,7 +48,7 @@ func becomesOf(t *testing.T, s *Speaker, p phase) {
 	})
 }
 
-// Without a hold time BFD alone notices a dead end. Each attempt announced all routes for as long as BFD may take to come up.
+// Without a hold time BFD alone detects a dead end. Each attempt announced all routes for as long as BFD may take to come up.
 func TestARouterWithoutAHoldTimeIsToldNothingBeforeBFDIsUp(t *testing.T) {
 	listener, s, session := timeless(t, "127.0.0.2")
 	for attempt := range 2 {

@@ -1,6 +1,7 @@
 package bgp
 
 import (
+	"net/netip"
 	"slices"
 
 	"github.com/osrg/gobgp/v4/pkg/apiutil"
@@ -24,7 +25,7 @@ func path(session inventory.Session, ad advertise.Advertisement) (*apiutil.Path,
 	if err != nil {
 		return nil, err
 	}
-	result := &apiutil.Path{Family: family(ad), Nlri: nlri, Attrs: attributes(session, ad)}
+	result := &apiutil.Path{Family: family(ad.Prefix), Nlri: nlri, Attrs: attributes(session, ad)}
 	var attr gobgp.PathAttributeInterface
 	if result.Family == gobgp.RF_IPv4_UC && hop.Is4() {
 		attr, err = gobgp.NewPathAttributeNextHop(hop)
@@ -38,9 +39,9 @@ func path(session inventory.Session, ad advertise.Advertisement) (*apiutil.Path,
 	return result, nil
 }
 
-// family returns the address family of an advertisement.
-func family(ad advertise.Advertisement) gobgp.Family {
-	if ad.Prefix.Addr().Is4() {
+// family returns the address family of a prefix.
+func family(prefix netip.Prefix) gobgp.Family {
+	if prefix.Addr().Is4() {
 		return gobgp.RF_IPv4_UC
 	}
 	return gobgp.RF_IPv6_UC

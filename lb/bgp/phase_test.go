@@ -17,7 +17,7 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// TestTheTableOfTransitionsIsThePicture is the table as a reader of STATUS sees it.
+// TestTheTableOfTransitionsIsThePicture shows the table without its occurrences.
 func TestTheTableOfTransitionsIsThePicture(t *testing.T) {
 	var got []string
 	for from, ways := range transitions {

@@ -212,7 +212,7 @@ func TestRoutersRunWithWhatIsPrintedForThem(t *testing.T) {
 				must(t, speaker.Set(t.Context(), config))
 				isUp(t, speaker, 20*time.Second)
 				hasAllPrinted(t, router, language)
-				if language != "openbgpd" { // which leaves the kernel alone
+				if language != "openbgpd" { // which does not write to the kernel
 					eventually(t, 5*time.Second, "its kernel has the machine as next hop", func() (bool, string) {
 						got := router.routes()
 						return got["203.0.113.10"] == router.Local4.String() && got["2001:db8:113::10"] == router.Local6.String(), fmt.Sprint(got)

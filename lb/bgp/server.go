@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -66,7 +67,13 @@ func start(ctx context.Context, t terms, ads []advertise.Advertisement, restarti
 	go in.bgp.Serve()
 	steps := []func(context.Context) error{
 		func(ctx context.Context) error { return in.begin(ctx, port) },
-		in.policies,
+		func(ctx context.Context) error { return in.bgp.SetPolicies(ctx, policies(t.Session.Learn)) },
+		func(ctx context.Context) error {
+			return in.bgp.SetPolicyAssignment(ctx, assign(policyIn, api.PolicyDirection_POLICY_DIRECTION_IMPORT))
+		},
+		func(ctx context.Context) error {
+			return in.bgp.SetPolicyAssignment(ctx, assign(policyOut, api.PolicyDirection_POLICY_DIRECTION_EXPORT))
+		},
 		func(context.Context) error { return in.add(ads) },
 		func(context.Context) error { return in.watch(watch, onEvent) },
 		func(ctx context.Context) error {
@@ -109,17 +116,6 @@ func (in *instance) begin(ctx context.Context, port int32) error {
 		global.ListenPort, global.ListenAddresses = -1, nil
 	}
 	return in.bgp.StartBgp(ctx, &api.StartBgpRequest{Global: global})
-}
-
-// policies sets and applies the import and the export policy.
-func (in *instance) policies(ctx context.Context) error {
-	if err := in.bgp.SetPolicies(ctx, policies(in.terms.Session.Learn)); err != nil {
-		return err
-	}
-	if err := in.bgp.SetPolicyAssignment(ctx, assign(policyIn, api.PolicyDirection_POLICY_DIRECTION_IMPORT)); err != nil {
-		return err
-	}
-	return in.bgp.SetPolicyAssignment(ctx, assign(policyOut, api.PolicyDirection_POLICY_DIRECTION_EXPORT))
 }
 
 // watch calls onEvent at each change of the session's state.
@@ -196,7 +192,7 @@ type counts struct {
 	hold                         time.Duration // the negotiated hold time (RFC 4271, section 4.2); zero: none, or not known yet
 }
 
-// counts returns the counters.
+// counts returns the counters; they are 0 after an error.
 func (in *instance) counts(ctx context.Context) (now counts, err error) {
 	err = in.bgp.ListPeer(ctx, &api.ListPeerRequest{}, func(p *api.Peer) {
 		if m := p.GetState().GetMessages(); m != nil {
@@ -220,21 +216,14 @@ func (in *instance) accepted() (total int, err error) {
 	if in.terms.Session.Learn != inventory.LearnDefault {
 		return 0, nil
 	}
-	for f, prefix := range map[gobgp.Family]string{gobgp.RF_IPv4_UC: "0.0.0.0/0", gobgp.RF_IPv6_UC: "::/0"} {
-		if !in.carries(f) {
-			continue
+	for _, prefix := range []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")} {
+		if in.terms.Session.Families.Has(prefix) {
+			err = errors.Join(err, in.bgp.ListPath(apiutil.ListPathRequest{
+				TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: family(prefix), Prefixes: []*apiutil.LookupPrefix{{Prefix: prefix.String()}},
+			}, func(_ gobgp.NLRI, ps []*apiutil.Path) { total += len(ps) }))
 		}
-		err = errors.Join(err, in.bgp.ListPath(apiutil.ListPathRequest{
-			TableType: api.TableType_TABLE_TYPE_GLOBAL, Family: f, Prefixes: []*apiutil.LookupPrefix{{Prefix: prefix}},
-		}, func(_ gobgp.NLRI, ps []*apiutil.Path) { total += len(ps) }))
 	}
 	return total, err
-}
-
-// carries reports whether the session carries an address family.
-func (in *instance) carries(f gobgp.Family) bool {
-	fs := in.terms.Session.Families
-	return f == gobgp.RF_IPv4_UC && fs.IPv4 || f == gobgp.RF_IPv6_UC && fs.IPv6
 }
 
 // shutDown closes the session with Cease, Administrative Shutdown, and a text for the router's

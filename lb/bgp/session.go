@@ -228,10 +228,9 @@ func (s *session) down(found diagnosis) {
 
 // closeServer closes the server, and the session with it.
 func (s *session) closeServer(ctx context.Context, how closeMode) {
-	if c, err := s.server.counts(ctx); err == nil {
-		s.past.updatesSent += c.updatesSent
-		s.past.updatesReceived += c.updatesReceived
-	}
+	last, _ := s.server.counts(ctx)
+	s.past.updatesSent += last.updatesSent
+	s.past.updatesReceived += last.updatesReceived
 	s.server.close(ctx, how)
 	s.server, s.out.announced = nil, routes{}
 	s.phase.move(serverClosed)

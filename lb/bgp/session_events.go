@@ -169,12 +169,12 @@ func (s *session) onBFDChange() {
 }
 
 // replaceLoss gives the last loss a better diagnosis.
-func (s *session) replaceLoss(d diagnosis) {
+func (s *session) replaceLoss(better diagnosis) {
 	before := s.diagnoser.loss.cause
-	s.diagnoser.loss = d
+	s.diagnoser.loss = better
 	if s.state.Cause == before {
-		s.down(d)
+		s.down(better)
 	} else if s.state.Cause == Flapping {
-		s.down(s.retry.flapping(d))
+		s.down(s.retry.flapping(better))
 	}
 }

@@ -16,9 +16,7 @@ func (s *session) snapshot(ctx context.Context, k Key) SessionState {
 func (s *session) report(ctx context.Context) SessionState {
 	var now counts
 	if s.server != nil {
-		if c, err := s.server.counts(ctx); err == nil {
-			now = c
-		}
+		now, _ = s.server.counts(ctx)
 		if accepted, err := s.server.accepted(); err == nil {
 			s.state.Accepted = accepted
 		}
