@@ -78,21 +78,13 @@ func (l *listener) offer(caps ...gobgp.ParameterCapabilityInterface) {
 func (l *listener) talk(conn net.Conn) {
 	l.mu.Lock()
 	l.conn, l.rib = conn, map[string]bool{}
-	params := []gobgp.OptionParameterInterface{gobgp.NewOptionParameterCapability(append(slices.Clone(l.caps), gobgp.NewCapFourOctetASNumber(65101)))}
-	hold := l.hold
+	hello, err := l.hello()
 	l.mu.Unlock()
-	m, err := gobgp.NewBGPOpenMessage(65101, hold, netip.MustParseAddr("10.99.0.99"), params)
 	if err != nil {
 		return
 	}
-	for _, m := range []*gobgp.BGPMessage{m, gobgp.NewBGPKeepAliveMessage()} {
-		b, err := m.Serialize()
-		if err != nil {
-			return
-		}
-		if _, err := conn.Write(b); err != nil {
-			return
-		}
+	if _, err := conn.Write(hello); err != nil {
+		return
 	}
 	for {
 		kind, body, err := message(conn)
@@ -105,6 +97,17 @@ func (l *listener) talk(conn net.Conn) {
 		}
 		l.take(kind, body)
 	}
+}
+
+// hello returns an OPEN and a KEEPALIVE. GoBGP writes to capabilities as it serializes them.
+func (l *listener) hello() (data []byte, err error) {
+	params := []gobgp.OptionParameterInterface{gobgp.NewOptionParameterCapability(append(slices.Clone(l.caps), gobgp.NewCapFourOctetASNumber(65101)))}
+	open, err := gobgp.NewBGPOpenMessage(65101, l.hold, netip.MustParseAddr("10.99.0.99"), params)
+	if err == nil {
+		data, err = open.Serialize()
+	}
+	keepalive, _ := gobgp.NewBGPKeepAliveMessage().Serialize()
+	return append(data, keepalive...), err
 }
 
 // take reads a message of this machine's.
@@ -154,19 +157,24 @@ func (l *listener) has() (ps []string) {
 }
 
 // offers holds the capabilities that decide what a router accepts, each by a letter.
-var offers = map[rune]gobgp.ParameterCapabilityInterface{
-	'4': gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC),
-	'6': gobgp.NewCapMultiProtocol(gobgp.RF_IPv6_UC),
-	'v': gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_VPN),
-	'x': gobgp.NewCapExtendedNexthop([]*gobgp.CapExtendedNexthopTuple{gobgp.NewCapExtendedNexthopTuple(gobgp.RF_IPv4_UC, gobgp.AFI_IP6)}),
-	'y': gobgp.NewCapExtendedNexthop([]*gobgp.CapExtendedNexthopTuple{gobgp.NewCapExtendedNexthopTuple(gobgp.RF_IPv4_VPN, gobgp.AFI_IP6)}),
-	'r': gobgp.NewCapRouteRefresh(),
+var offers = map[rune]func() gobgp.ParameterCapabilityInterface{
+	'4': func() gobgp.ParameterCapabilityInterface { return gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_UC) },
+	'6': func() gobgp.ParameterCapabilityInterface { return gobgp.NewCapMultiProtocol(gobgp.RF_IPv6_UC) },
+	'v': func() gobgp.ParameterCapabilityInterface { return gobgp.NewCapMultiProtocol(gobgp.RF_IPv4_VPN) },
+	'x': func() gobgp.ParameterCapabilityInterface { return extendedNextHop(gobgp.RF_IPv4_UC) },
+	'y': func() gobgp.ParameterCapabilityInterface { return extendedNextHop(gobgp.RF_IPv4_VPN) },
+	'r': func() gobgp.ParameterCapabilityInterface { return gobgp.NewCapRouteRefresh() },
 }
 
-// capabilitiesOf returns the capabilities of some letters.
+// extendedNextHop returns the capability of IPv6 next hops for a family.
+func extendedNextHop(family gobgp.Family) gobgp.ParameterCapabilityInterface {
+	return gobgp.NewCapExtendedNexthop([]*gobgp.CapExtendedNexthopTuple{gobgp.NewCapExtendedNexthopTuple(family, gobgp.AFI_IP6)})
+}
+
+// capabilitiesOf returns the capabilities of some letters, made anew.
 func capabilitiesOf(letters string) (caps []gobgp.ParameterCapabilityInterface) {
 	for _, l := range letters {
-		caps = append(caps, offers[l])
+		caps = append(caps, offers[l]())
 	}
 	return caps
 }
