@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -13,15 +14,21 @@ import (
 	"plinth.dev/plinth/wait"
 )
 
+// loopback returns an address that no other process uses: all BFD sessions have one port.
+func loopback(n byte) netip.Addr {
+	pid := os.Getpid()
+	return netip.AddrFrom4([4]byte{127, 100 + n, byte(pid >> 8), byte(pid)})
+}
+
 // timeless returns a router without a hold time, and a session with it that has BFD.
-func timeless(t *testing.T, addr string) (*listener, *Speaker, *session) {
+func timeless(t *testing.T, addr netip.Addr) (*listener, *Speaker, *session) {
 	t.Helper()
-	router := listen(t, netip.MustParseAddr(addr), capabilitiesOf("46")...)
+	router := listen(t, addr, capabilitiesOf("46")...)
 	router.mu.Lock()
 	router.hold = 0
 	router.mu.Unlock()
 	terms := router.session()
-	terms.Local, terms.BFD = netip.MustParseAddr("127.0.0.1"), inventory.BFDProfile{Name: "fast", Interval: 50 * time.Millisecond, Multiplier: 3}
+	terms.Local, terms.BFD = loopback(1), inventory.BFDProfile{Name: "fast", Interval: 50 * time.Millisecond, Multiplier: 3}
 	sc := announcing(terms, advertisement("203.0.113.10/32"), advertisement("2001:db8:113::10/128"))
 	speaker := NewSpeaker(Options{Log: logger(t)})
 	t.Cleanup(func() { _ = speaker.Leave(context.Background()) })
@@ -50,7 +57,7 @@ func becomesOf(t *testing.T, s *Speaker, p phase) {
 
 // Without a hold time BFD alone detects a dead end. Each attempt announced all routes for as long as BFD may take to come up.
 func TestARouterWithoutAHoldTimeIsToldNothingBeforeBFDIsUp(t *testing.T) {
-	listener, s, session := timeless(t, "127.0.0.2")
+	listener, s, session := timeless(t, loopback(2))
 	for attempt := range 2 {
 		becomesOf(t, s, unwatched)
 		if st := s.State(t.Context())[0]; st.Up || len(st.Announced) > 0 || attempt == 0 && st.Detail != awaitsBFD {
@@ -76,7 +83,7 @@ func TestARouterWithoutAHoldTimeIsToldNothingBeforeBFDIsUp(t *testing.T) {
 
 // What was held back comes once BFD is up, with what was set meanwhile, and ends with BFD.
 func TestARouterWithoutAHoldTimeIsToldAllOnceBFDIsUp(t *testing.T) {
-	listener, speaker, session := timeless(t, "127.0.0.3")
+	listener, speaker, session := timeless(t, loopback(3))
 	becomesOf(t, speaker, unwatched)
 	onOwner(t, session, func() {
 		other := session.out.desired.Edit([]advertise.Advertisement{advertisement("203.0.113.10/32")}, []advertise.Advertisement{advertisement("203.0.113.11/32")})
@@ -87,7 +94,7 @@ func TestARouterWithoutAHoldTimeIsToldAllOnceBFDIsUp(t *testing.T) {
 	if n := listener.received(); n > 0 {
 		t.Errorf("the router was sent %d UPDATEs before BFD began", n)
 	}
-	router := beginBFD(t, "127.0.0.3")
+	router := beginBFD(t, loopback(3))
 	becomes(t, speaker, listener, []string{"2001:db8:113::10/128", "203.0.113.11/32"}, nil)
 	router.Close(t.Context(), 0)
 	wait.True(t, 6*time.Second, 20*time.Millisecond, "the session ends with BFD", func() (bool, string) {
@@ -102,10 +109,10 @@ func TestARouterWithoutAHoldTimeIsToldAllOnceBFDIsUp(t *testing.T) {
 }
 
 // beginBFD begins BFD on the router.
-func beginBFD(t *testing.T, addr string) *bfd.Session {
+func beginBFD(t *testing.T, addr netip.Addr) *bfd.Session {
 	t.Helper()
 	router, err := bfd.NewListeners().Open(bfd.Terms{
-		Local: netip.MustParseAddr(addr), Remote: netip.MustParseAddr("127.0.0.1"), Timers: bfd.Timers{Interval: 50 * time.Millisecond, Multiplier: 3},
+		Local: addr, Remote: loopback(1), Timers: bfd.Timers{Interval: 50 * time.Millisecond, Multiplier: 3},
 	}, logger(t))
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +123,7 @@ func beginBFD(t *testing.T, addr string) *bfd.Session {
 
 // A router may start its BFD after BGP. The pause, of a minute and more, is for those that change nothing.
 func TestARefusedSessionIsTriedAtOnceWhenBFDComesUp(t *testing.T) {
-	listener, speaker, session := timeless(t, "127.0.0.4")
+	listener, speaker, session := timeless(t, loopback(4))
 	becomesOf(t, speaker, unwatched)
 	onOwner(t, session, func() {
 		session.retry.refusals = 4
@@ -125,7 +132,7 @@ func TestARefusedSessionIsTriedAtOnceWhenBFDComesUp(t *testing.T) {
 			t.Errorf("%s, for %v more: %v", session.phase, left, session.state)
 		}
 	})
-	router := beginBFD(t, "127.0.0.4")
+	router := beginBFD(t, loopback(4))
 	becomes(t, speaker, listener, []string{"2001:db8:113::10/128", "203.0.113.10/32"}, nil)
 	router.Close(t.Context(), 0)
 }
