@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/inventory/source"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 	"plinth.dev/plinth/provider/cluster"
@@ -18,7 +18,7 @@ import (
 
 // agents returns what machines' Nodes say of their agents, where the kubelet is Ready and an agent
 // has ever said anything: others have no session that an edit could end, or nobody to ask.
-func (c *Cloud) agents(ctx context.Context) (map[string]source.Agent, error) {
+func (c *Cloud) agents(ctx context.Context) (map[string]edit.Agent, error) {
 	r, inv := c.cluster.Load(), c.inForce.Get()
 	if r == nil || inv == nil {
 		return nil, errNoInformers
@@ -39,8 +39,8 @@ func (c *Cloud) agents(ctx context.Context) (map[string]source.Agent, error) {
 var errNoKubelet = errors.New("no machine's kubelet is heard of")
 
 // agentsOf is agents for these Nodes. That none of several is Ready is an error.
-func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]source.Agent, error) {
-	all, silent := map[string]source.Agent{}, 0
+func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]edit.Agent, error) {
+	all, silent := map[string]edit.Agent{}, 0
 	identities := nodeindex.Identities(nodes)
 	for i, n := range nodes {
 		m, err := inv.Identify(identities[i])
@@ -57,7 +57,7 @@ func agentsOf(inv *inventory.Inventory, nodes []*v1.Node, at stake) (map[string]
 			case !ready:
 				silent++
 			default:
-				all[m.Name] = source.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: lb.ParseReport(cond.Message), Alone: at.alone[m.Name], Routers: routersOf(inv, m), Endpoints: at.endpoints[n.Name]}
+				all[m.Name] = edit.Agent{Node: n.Name, Up: cond.Status == v1.ConditionTrue, Says: lb.ParseReport(cond.Message), Alone: at.alone[m.Name], Routers: routersOf(inv, m), Endpoints: at.endpoints[n.Name]}
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"plinth.dev/plinth/inventory"
@@ -14,6 +15,9 @@ import (
 // AnnotationAllow is on a ConfigMap of the inventory, or on the one that lists what was accepted:
 // the digests of losses that may happen, comma separated.
 const AnnotationAllow = "plinth.dev/allow"
+
+// AnnotationAllowRemovals is on a ConfigMap of the inventory: how many machines may be dropped or retired at once.
+const AnnotationAllowRemovals = "plinth.dev/allow-removals"
 
 // Losses are what a change takes away. Every list is sorted.
 type Losses struct {
@@ -271,4 +275,12 @@ func (n LostNode) String() string {
 // String tells which pods do not reach which, and why.
 func (p CutPods) String() string {
 	return fmt.Sprintf("pods of rack %s do not reach those of rack %s any more, of %d pairs of machines: %s", p.From, p.To, p.Pairs, p.Why)
+}
+
+// leaveLeftBehind warns of leave that an edit does not need: with it any other would pass.
+func leaveLeftBehind(removals int) inventory.Problem {
+	return inventory.Problem{
+		Severity: inventory.Warning, Code: inventory.LeaveLeftBehind, Path: "metadata.annotations[" + AnnotationAllowRemovals + "]",
+		Message: "is not needed, and lets as many machines go with any edit to come", Value: strconv.Itoa(removals), Accepted: "no such annotation",
+	}
 }

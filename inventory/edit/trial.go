@@ -1,8 +1,7 @@
 package edit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,78 +10,127 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/lb"
 )
 
-// Retermed are sessions that an edit gives other terms, so that they go down, or that take the place of all that a machine
-// has: by router, the names in force of the machines that have one with it, sorted.
-type Retermed map[string][]string
-
-// RetermedBy says which sessions an edit gives other terms: the same machine and router, and another AS,
-// password, TTL, address, or anything else that ends the session. Those with a router that is new
-// to a machine are among them where it stays in its rack and keeps no session besides: should they not come up, it has none.
-func RetermedBy(next, inForce *inventory.Inventory) Retermed {
-	all := Retermed{}
-	if inForce == nil {
-		return all
-	}
-	type pair struct{ machine, router string }
-	vanish, appear := map[pair]bool{}, map[pair]bool{}
-	vanished := map[string]int{} // sessions, by machine
-	note := func(p pair) {
-		if !slices.Contains(all[p.router], p.machine) {
-			all[p.router] = append(all[p.router], p.machine)
-		}
-	}
-	for _, c := range diffSessions(inForce, next, inForce) {
-		p := pair{c.Machine, c.Router}
-		switch c.Kind {
-		case Resets:
-			note(p)
-		case Vanishes:
-			vanish[p] = true
-			vanished[c.Machine]++
-		case Appears:
-			appear[p] = true
-		default: // changes no session
-		}
-	}
-	for p := range vanish {
-		if appear[p] { // the router, or the machine, has another address
-			note(p)
-		}
-	}
-	for p := range appear {
-		if n := vanished[p.machine]; n > 0 && n == sessionsInstead(inForce, next, p.machine) {
-			note(p)
-		}
-	}
-	for router := range all {
-		slices.Sort(all[router])
-	}
-	return all
+// Agent is what is known of a machine's agent by its Node.
+type Agent struct {
+	Node  string
+	Up    bool      // all of its sessions are, by the condition [lb.FabricReady]
+	Says  lb.Report // the message of that condition
+	Alone bool      // nobody else announces some VIP
+	// Routers are those that it has sessions with; empty: not known.
+	Routers []string
+	// Endpoints are those of Services that are ready on it: their clients, and pods, may lose their way while it tries.
+	Endpoints int
 }
 
-// sessionsInstead is how many sessions a machine has that stays in its rack under another inventory; 0: it does not.
-func sessionsInstead(inv *inventory.Inventory, next *inventory.Inventory, machine string) int {
-	m, known := inv.Machine(machine)
-	now, there := next.Same(m)
-	if !known || !there || now.Rack != m.Rack {
-		return 0
+// How a machine's session with a router is.
+const (
+	isUp = iota
+	mayBeUp
+	isDown
+)
+
+// session is how its session with a router is, as far as the condition says: it does not name all
+// that are down where they are many. With a router that it has none with, it is that of all others, whose place it takes.
+func (a Agent) session(router string) int {
+	down, more := a.Says.RoutersDown()
+	of := []string{router}
+	if len(a.Routers) > 0 && !slices.Contains(a.Routers, router) {
+		of = a.Routers
 	}
-	return len(inv.Sessions(m))
+	notDown := slices.DeleteFunc(slices.Clone(of), func(r string) bool { return slices.Contains(down, r) })
+	switch {
+	case a.Up:
+		return isUp
+	case len(notDown) == 0:
+		return isDown
+	case more:
+		return mayBeUp
+	}
+	return isUp
 }
 
-// Routers are the names of the routers, sorted.
-func (r Retermed) Routers() []string { return slices.Sorted(maps.Keys(r)) }
+// Trial is of an edit that gives sessions other terms: one machine for each router tries them first.
+type Trial struct {
+	ID      string // by which agents report of it; empty: it is not begun
+	Until   time.Time
+	Routers map[string][]string // whose sessions a Node tries
+}
 
-// Digest names the sessions, and not what their terms are: an edit that corrects the
-// terms it gives the same sessions has the same.
-func (r Retermed) Digest() string {
-	h := sha256.New()
-	for _, router := range r.Routers() {
-		fmt.Fprintln(h, "retermed", router, strings.Join(r[router], " "))
+// Lines are the Nodes with the routers whose sessions each tries, sorted.
+func (t Trial) Lines() (lines []string) {
+	for _, node := range slices.Sorted(maps.Keys(t.Routers)) {
+		lines = append(lines, node+" "+strings.Join(t.Routers[node], " "))
 	}
-	return hex.EncodeToString(h.Sum(nil))[:16]
+	return lines
+}
+
+// Nodes are those that try something, sorted.
+func (t Trial) Nodes() []string { return slices.Sorted(maps.Keys(t.Routers)) }
+
+// TrialNodes chooses a machine for each router whose sessions change: one whose session with it is
+// up, so that there is something to learn; that does not alone announce a VIP; that has no endpoint, or few; and that
+// does not try another router's already, for it then keeps that one. Routers that no machine with an agent
+// has a session with are left out.
+func TrialNodes(changed Retermed, agents map[string]Agent) map[string][]string {
+	chosen := map[string][]string{}
+	for _, router := range changed.Routers() {
+		var candidates []Agent
+		for _, machine := range changed[router] {
+			if a, ok := agents[machine]; ok {
+				candidates = append(candidates, a)
+			}
+		}
+		if len(candidates) == 0 {
+			continue
+		}
+		rank := func(a Agent) (n int) {
+			if chosen[a.Node] != nil {
+				n++
+			}
+			if a.Endpoints > 0 {
+				n += 2
+			}
+			if a.Alone {
+				n += 4
+			}
+			return n + 8*a.session(router)
+		}
+		best := slices.MinFunc(candidates, func(a, b Agent) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Endpoints, b.Endpoints), strings.Compare(a.Node, b.Node))
+		})
+		chosen[best.Node] = append(chosen[best.Node], router)
+	}
+	return chosen
+}
+
+// failures tells of each session on trial that is not known to be up, or to be down as all sessions with the
+// router were, what its agent reports; silent are the Nodes whose agents report nothing of the trial.
+func (t Trial) failures(agents map[string]Agent, changed Retermed) (failed, silent []string) {
+	reports := map[string]lb.Report{}
+	for _, a := range agents {
+		reports[a.Node] = a.Says
+	}
+	for _, node := range t.Nodes() {
+		report := reports[node]
+		for _, router := range t.Routers[node] {
+			switch state := report.Trial.Sessions[router]; {
+			case report.Trial.ID != t.ID:
+				silent = append(silent, node)
+				failed = append(failed, fmt.Sprintf("the agent of %s did not say how its session with %s is (an agent of an older version never does)", node, router))
+			case state == lb.TrialDownBefore && slices.ContainsFunc(changed[router], func(m string) bool {
+				a, known := agents[m]
+				return known && a.Node != node && a.session(router) == isUp
+			}):
+				failed = append(failed, fmt.Sprintf("the session of %s with %s was down before, and others are up that it would tell nothing of", node, router))
+			case state != lb.TrialUp && state != lb.TrialDownBefore:
+				failed = append(failed, fmt.Sprintf("the session of %s with %s is %s (%s)", node, router, cmp.Or(state, lb.TrialDown), report))
+			}
+		}
+	}
+	return failed, slices.Compact(silent)
 }
 
 // TrialFailedProblem is that of an edit whose sessions did not come up where they were tried; failed says

@@ -21,8 +21,7 @@ import (
 
 // What people write on the ConfigMaps that carry an inventory.
 const (
-	LabelInventory          = "plinth.dev/inventory"      // the inventory's name
-	AnnotationAllowRemovals = "plinth.dev/allow-removals" // how many machines may be dropped or retired at once
+	LabelInventory = "plinth.dev/inventory" // the inventory's name
 )
 
 // How long ConfigMaps must be quiet until they are read as one edit, and how
@@ -181,7 +180,7 @@ func (e *Edit) add(cm *v1.ConfigMap) {
 		}
 	}
 	e.Allowance.Digests = append(e.Allowance.Digests, edit.AllowedBy(cm.Annotations[edit.AnnotationAllow])...)
-	written, ok := cm.Annotations[AnnotationAllowRemovals]
+	written, ok := cm.Annotations[edit.AnnotationAllowRemovals]
 	if !ok {
 		return
 	}
@@ -198,16 +197,8 @@ func (e *Edit) add(cm *v1.ConfigMap) {
 func badAllowance(cm *v1.ConfigMap, written string) inventory.Problem {
 	return inventory.Problem{
 		Source: carrierSource(reference(cm)), Severity: inventory.Warning, Code: inventory.BadLimit,
-		Path: "metadata.annotations[" + AnnotationAllowRemovals + "]", Message: "not a number of machines, so it allows nothing",
+		Path: "metadata.annotations[" + edit.AnnotationAllowRemovals + "]", Message: "not a number of machines, so it allows nothing",
 		Value: written, Accepted: "a whole number, such as \"3\"",
-	}
-}
-
-// leaveLeftBehind warns of leave that an edit does not need: with it any other would pass.
-func leaveLeftBehind(removals int) inventory.Problem {
-	return inventory.Problem{
-		Severity: inventory.Warning, Code: inventory.LeaveLeftBehind, Path: "metadata.annotations[" + AnnotationAllowRemovals + "]",
-		Message: "is not needed, and lets as many machines go with any edit to come", Value: strconv.Itoa(removals), Accepted: "no such annotation",
 	}
 }
 

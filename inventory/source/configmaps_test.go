@@ -11,6 +11,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 func configMap(name string, age time.Duration, data map[string]string) *v1.ConfigMap {
@@ -86,7 +87,7 @@ func TestTheAnnotationSaysHowManyMachinesMayGo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var e Edit
 			cm := configMap("dc1", 0, nil)
-			cm.Annotations = map[string]string{AnnotationAllowRemovals: c.written}
+			cm.Annotations = map[string]string{edit.AnnotationAllowRemovals: c.written}
 			e.add(cm)
 			if e.Allowance.Removals != c.want || len(e.Problems) != c.problems {
 				t.Errorf("%d allowed, problems: %s", e.Allowance.Removals, e.Problems)
@@ -113,8 +114,9 @@ func TestOfTwoInventoriesTheOneThatIsNotInForceIsRefused(t *testing.T) {
 		{&inventory.Inventory{Name: "lab"}, "aaa"},
 		{&inventory.Inventory{Name: "former"}, "lab"},
 	} {
-		next, problems := admit(both, c.inForce)
-		if next != nil || len(problems) != 1 || problems[0].Code != inventory.OtherInventory || problems[0].Value != c.refused || problems[0].Source != "configmap/kube-system/"+c.refused {
+		verdict, err := edit.Decide(both.proposal(""), c.inForce, edit.Evidence{Known: c.inForce})
+		problems := verdict.Problems
+		if err != nil || verdict.Phase != edit.Refused || len(problems) != 1 || problems[0].Code != inventory.OtherInventory || problems[0].Value != c.refused || problems[0].Source != "configmap/kube-system/"+c.refused {
 			t.Errorf("with %v in force: %s, want %s refused", c.inForce, problems, c.refused)
 		}
 	}

@@ -62,7 +62,7 @@ func latestCopies(all []*v1.ConfigMap) (kept []*v1.ConfigMap, passed inventory.P
 // saysTheSame reports whether two copies make the same edit.
 func saysTheSame(a, b *v1.ConfigMap) bool {
 	allows := func(cm *v1.ConfigMap) [2]string {
-		return [2]string{cm.Annotations[edit.AnnotationAllow], cm.Annotations[AnnotationAllowRemovals]}
+		return [2]string{cm.Annotations[edit.AnnotationAllow], cm.Annotations[edit.AnnotationAllowRemovals]}
 	}
 	return maps.Equal(a.Data, b.Data) && reflect.DeepEqual(a.BinaryData, b.BinaryData) && a.Labels[LabelInventory] == b.Labels[LabelInventory] && allows(a) == allows(b)
 }

@@ -2,104 +2,96 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"plinth.dev/plinth/inventory"
-	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/edit"
 )
 
-// verdict is what was decided on an edit.
-type verdict struct {
-	problems inventory.Problems
-	losses   string // the digest of those for which the edit is refused; empty: for none
+var errOnTrial = errors.New("on trial")
+
+// take has an edit take the place of the last one.
+func (r *Reconciler) take(proposed Edit) error {
+	var err error
+	if r.edit != nil {
+		err = r.life.Supersede()
+	}
+	r.edit, r.life = &proposed, edit.NewLife()
+	return err
 }
 
-// decide returns the inventory that is to be in force with an edit: that of the edit, or where
-// it is refused, or cannot be decided on yet, which is an error, the one that is in force.
-func (r *Reconciler) decide(ctx context.Context, proposed Edit) (*inventory.Inventory, verdict, error) {
-	inForce := r.have.inventory
-	known, err := r.known(ctx)
+// decide decides on the edit. An error means that it waits, [errOnTrial] for agents' reports; what is in force stays.
+func (r *Reconciler) decide(ctx context.Context, proposed Edit) error {
+	verdict, err := r.verdict(ctx, proposed)
 	if err != nil {
-		return inForce, verdict{}, err
+		return errors.Join(err, r.life.Reconsider())
 	}
-	next, problems := admit(proposed, known)
-	said := verdict{problems: problems}
-	if next == nil {
-		return inForce, said, nil
-	}
-	if err := r.judge(ctx, proposed, next, &said); err != nil {
-		return inForce, verdict{}, fmt.Errorf("the inventory waits, for it cannot be told what it would take away: %w", err)
-	}
-	said.problems = append(said.problems, notStorable(next, r.have)...)
-	if said.problems.Err() != nil {
-		return inForce, said, nil
-	}
-	return next, said, nil
-}
-
-// admit reads an edit, with what is held of the inventory in force. The inventory is nil if and
-// only if the problems have an error.
-func admit(proposed Edit, inForce *inventory.Inventory) (*inventory.Inventory, inventory.Problems) {
-	if proposed.Problems.Err() != nil {
-		return nil, proposed.Problems
-	}
-	name := ""
-	if inForce != nil {
-		name = inForce.Name
-	}
-	next, problems := document.ParseFor(name, proposed.Documents...)
-	problems = append(problems, proposed.Problems...)
-	if next == nil {
-		return nil, problems
-	}
-	if wrong := mislabelled(proposed.Carriers, next.Name); len(wrong) > 0 {
-		return nil, append(wrong, problems...)
-	}
-	if next.Safety.Paused {
-		return nil, append(problems, edit.PausedProblem())
-	}
-	admitted, more := edit.Admit(next, inForce)
-	return admitted, append(problems, more...)
-}
-
-// judge holds what an edit would take away against what it may.
-func (r *Reconciler) judge(ctx context.Context, proposed Edit, next *inventory.Inventory, said *verdict) error {
-	r.leave = r.have.allows()
-	allowed := proposed.Allowance.And(edit.Allowance{Digests: edit.AllowedBy(r.leave)})
-	losses, err := r.losses(ctx, next)
-	if err != nil {
+	if err := r.life.Decide(verdict); err != nil {
 		return err
 	}
-	problems, digest := losses.Refuse(r.have.inventory, allowed)
-	if unaided, _ := losses.Refuse(r.have.inventory, edit.Allowance{}); len(unaided) == 0 && !document.Equal(next, r.have.inventory) {
-		if problems, digest, err = r.stays(ctx, proposed, next, allowed); err != nil {
-			return err
-		}
-	}
-	if said.problems = append(problems, said.problems...); len(problems) > 0 {
-		said.losses = digest
-	}
-	if allowed.Removals > 0 && !losses.NeedLeave(r.have.inventory) {
-		said.problems = append(said.problems, leaveLeftBehind(allowed.Removals))
+	switch {
+	case len(verdict.CameUp) > 0:
+		r.Log.Info("sessions came up under their new terms", "nodes", verdict.CameUp)
+	case verdict.Phase == edit.OnTrial:
+		return fmt.Errorf("%w until %s, on one machine for each router whose sessions get other terms: %s",
+			errOnTrial, verdict.Trial.Until.UTC().Format(time.RFC3339), strings.Join(verdict.Trial.Lines(), ", "))
 	}
 	return nil
 }
 
-// losses are what an inventory would take away from what is in force.
-func (r *Reconciler) losses(ctx context.Context, next *inventory.Inventory) (losses edit.Losses, err error) {
-	inForce := r.have.inventory
-	losses = edit.LossesOf(next, inForce)
-	if inForce == nil || r.ClusterLosses == nil || document.Equal(next, inForce) {
-		return losses, nil
+// verdict is what is decided on an edit, once a trial that it begins is stored.
+func (r *Reconciler) verdict(ctx context.Context, proposed Edit) (edit.Verdict, error) {
+	known, err := r.known(ctx)
+	if err != nil {
+		return edit.Verdict{}, err
 	}
-	of, err := r.ClusterLosses(ctx, inForce, next)
-	return losses.In(of), err
+	r.allowed = r.have.allows()
+	verdict, err := edit.Decide(proposed.proposal(r.allowed), r.have.inventory, r.evidence(ctx, known))
+	if err != nil || verdict.Phase != edit.OnTrial || verdict.Trial.ID != "" {
+		return verdict, err
+	}
+	if silent := verdict.Silent; len(silent) > len(r.life.Verdict.Silent) {
+		r.Log.Warn("who was to try new terms of sessions said nothing; others try them", "nodes", silent)
+	}
+	verdict.Trial, err = r.storeTrial(ctx, verdict.Next, verdict.Trial)
+	if err != nil {
+		r.loaded = false
+	}
+	return verdict, err
+}
+
+// proposal is an edit as it is decided on, with what the stored ConfigMap allows.
+func (e Edit) proposal(allowed string) edit.Proposal {
+	return edit.Proposal{
+		Documents: e.Documents, Content: e.content(), Problems: e.Problems,
+		Allowance:   e.Allowance.And(edit.Allowance{Digests: edit.AllowedBy(allowed)}),
+		Mislabelled: func(name string) inventory.Problems { return mislabelled(e.Carriers, name) },
+	}
+}
+
+// evidence is what an edit is decided by besides the inventory in force.
+func (r *Reconciler) evidence(ctx context.Context, known *inventory.Inventory) edit.Evidence {
+	e := edit.Evidence{
+		Known: known, Whole: r.spoilt == nil, Silent: r.life.Verdict.Silent, Now: r.now(),
+		Storable: func(next *inventory.Inventory) inventory.Problems { return notStorable(next, r.have) },
+		Refusal:  func() (edit.Refusal, error) { return r.refusedBefore(ctx) },
+		Running:  r.runningTrial,
+	}
+	if r.ClusterLosses != nil {
+		e.Losses = func(next *inventory.Inventory) (edit.Losses, error) {
+			return r.ClusterLosses(ctx, r.have.inventory, next)
+		}
+	}
+	if r.Agents != nil {
+		e.Agents = func() (map[string]edit.Agent, error) { return r.Agents(ctx) }
+	}
+	return e
 }
 
 // allows is the leave that somebody wrote on the ConfigMap that lists the slices.
@@ -110,38 +102,19 @@ func (a accepted) allows() string {
 	return ""
 }
 
-// stays refuses an edit again that was refused for its losses, though it would not cause them
-// any more: something else did meanwhile.
-func (r *Reconciler) stays(ctx context.Context, proposed Edit, next *inventory.Inventory, allowed edit.Allowance) (inventory.Problems, string, error) {
-	content, digest, err := r.refusedBefore(ctx)
-	if err != nil || content != proposed.content() || slices.Contains(allowed.Digests, digest) {
-		return nil, "", err
-	}
-	if inForce := r.have.inventory; edit.RetermedBy(next, inForce).Digest() == digest {
-		failed := []string{"the same edit was tried before"}
-		return inventory.Problems{edit.TrialFailedProblem(failed, inForce.Safety.Trial(), digest)}, digest, nil
-	}
-	return inventory.Problems{{
-		Severity: inventory.Error, Code: inventory.StaysRefused, Path: "spec",
-		Message:  "was refused for what it would have taken away, which is lost by now in another way",
-		Accepted: "another edit, or if this one is meant: plinth allow " + digest,
-	}}, digest, nil
-}
-
-// refusedBefore is the content of the last edit that was refused for its losses, and their digest,
-// as the status says; empty: the last one was not. It is read once: a leader that has just begun
+// refusedBefore is the last edit that was refused for its losses,
+// as the status says; none: the last one was not. It is read once: a leader that has just begun
 // does not know what the one before refused.
-func (r *Reconciler) refusedBefore(ctx context.Context) (content, digest string, err error) {
+func (r *Reconciler) refusedBefore(ctx context.Context) (edit.Refusal, error) {
 	if r.refused == nil {
 		status, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, StatusName, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return "", "", fmt.Errorf("reading configmap %s: %w", StatusName, err)
+			return edit.Refusal{}, fmt.Errorf("reading configmap %s: %w", StatusName, err)
 		}
-		r.refused = new("")
+		r.refused = new(edit.Refusal)
 		if err == nil {
-			*r.refused = status.Data[KeyRefused]
+			*r.refused = edit.ParseRefusal(status.Data[KeyRefused])
 		}
 	}
-	content, digest, _ = strings.Cut(*r.refused, " ")
-	return content, digest, nil
+	return *r.refused, nil
 }

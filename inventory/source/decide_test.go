@@ -45,7 +45,7 @@ func (j *judged) restart() {
 // says takes an edit, and wants it taken up, or refused with a text.
 func (j *judged) says(e Edit, want string) {
 	j.t.Helper()
-	j.edit, j.decided = &e, false
+	j.takes(e)
 	j.stepSays(want)
 }
 
@@ -69,11 +69,11 @@ func (j *judged) stepSays(want string) {
 
 // digest is that which the status says.
 func (j *judged) digest() string {
-	_, digest, err := j.refusedBefore(j.t.Context())
-	if err != nil || digest == "" {
+	before, err := j.refusedBefore(j.t.Context())
+	if err != nil || before.Digest == "" {
 		j.t.Fatalf("no digest is known: %v", err)
 	}
-	return digest
+	return before.Digest
 }
 
 // allow writes the digest on the ConfigMap that lists what was accepted, and the watch says so.
@@ -159,7 +159,7 @@ func TestAMistakeInBetweenDoesNotForgetARefusal(t *testing.T) {
 	shrunk := proposed(text("b"))
 	j.says(shrunk, "203.0.113.77")
 	digest := j.digest()
-	j.edit, j.decided = new(proposed("{")), false
+	j.takes(proposed("{"))
 	if err := j.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -194,9 +194,9 @@ func TestAnEditWaitsWhileNobodyCanTellWhatItTakesAway(t *testing.T) {
 	j := newJudged(t)
 	j.err = errors.New("no EndpointSlices are known yet")
 	e := proposed(text("b"))
-	j.edit, j.decided = &e, false
-	if err := j.step(t.Context()); err == nil || !strings.Contains(err.Error(), "no EndpointSlices") || j.have.generation != 1 || j.decided {
-		t.Fatalf("%v, generation %d, decided: %v", err, j.have.generation, j.decided)
+	j.takes(e)
+	if err := j.step(t.Context()); err == nil || !strings.Contains(err.Error(), "no EndpointSlices") || j.have.generation != 1 || j.life.Phase.Decided() {
+		t.Fatalf("%v, generation %d, decided: %v", err, j.have.generation, j.life.Phase.Decided())
 	}
 	slice := sliceName("r0", 1)
 	if err := j.client.CoreV1().ConfigMaps(j.Namespace).Delete(t.Context(), slice, metav1.DeleteOptions{}); err != nil {

@@ -2,9 +2,8 @@
 // inventory; it keeps the accepted one.
 //
 // A [Source] ([Files], [ConfigMaps]) reads what people wrote at one moment, as an [Edit]. The
-// [Reconciler], which runs on the leader alone, decides on an edit: it parses and validates it,
-// compares it with what is in force, stores it in the cluster, and only then enforces it, by way
-// of [InForce]. An edit that is wrong changes nothing but a log line, a metric, an Event and the
+// [Reconciler], which runs on the leader alone, has package edit decide on it, with the evidence that it asks
+// the cluster for; stores in the cluster what is allowed, and only then enforces it, by way of [InForce]. An edit that is wrong changes nothing but a log line, a metric, an Event and the
 // status. An agent follows what was accepted with [Follow], never an edit.
 //
 // Who owns what: people own the ConfigMaps that bear [LabelInventory]; the Reconciler owns those

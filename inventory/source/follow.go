@@ -112,7 +112,7 @@ func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Tri
 		return nil, nil // it was taken up, or is of an edit that another one has overtaken
 	}
 	t := trialIn(tried)
-	routers := t.routers[f.node]
+	routers := t.Routers[f.node]
 	if len(routers) == 0 {
 		return nil, nil
 	}
@@ -127,7 +127,7 @@ func (f *follower) trial(ctx context.Context, common, tried *v1.ConfigMap) (*Tri
 	if problems.Err() != nil {
 		return nil, nil
 	}
-	return &Trial{inv, t.id, routers, t.until}, nil
+	return &Trial{inv, t.ID, routers, t.Until}, nil
 }
 
 // loadRack reads the slice of a rack that is listed; none where the rack is not. One that is

@@ -114,19 +114,19 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	ctx, client := t.Context(), fake.NewClientset()
 	first, was, is := reconcilerOf(client), proposed(layout(before)), proposed(layout(after))
 	for _, e := range []Edit{proposed(layout(map[string]string{"r0": "a", "r1": "c b"})), was} {
-		first.edit, first.decided = &e, false
+		first.takes(e)
 		if err := first.step(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
 	inForce := first.have.inventory
-	next, _ := admit(is, inForce)
+	next := nextOf(is, inForce)
 	agent := make(chan *inventory.Inventory, 99)
 	go Follow(ctx, client, namespace, "r1", "w1", func(f Followed, _ error) { agent <- f.Inventory })
 	<-agent
 	chain := client.ReactionChain
 	dying(client, writes)
-	first.edit, first.decided = &is, false
+	first.takes(is)
 	all = first.step(ctx) == nil
 	client.ReactionChain = chain
 
@@ -150,7 +150,7 @@ func diesAfter(t *testing.T, writes int, before, after map[string]string) (all b
 	checkOlder(t, client, left, left)
 	for _, text := range []string{layout(after), layout(map[string]string{"r0": "a b c f", "r1": "d"})} {
 		e := proposed(text)
-		second.edit, second.decided = &e, false
+		second.takes(e)
 		if err := second.step(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func TestWhatAnAgentIsGivenIsOfOneGenerationThoughAnEditFailedHalfWay(t *testing
 	k := reconcilerOf(client)
 	step := func(racks map[string]string) error {
 		e := proposed(layout(racks))
-		k.edit, k.decided = &e, false
+		k.takes(e)
 		return k.step(ctx)
 	}
 	if err := step(map[string]string{"r0": "a", "r1": "b"}); err != nil {
@@ -326,14 +326,14 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 	k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 	k.Recorder = events
 	small := proposed(wide(10))
-	k.edit = &small
+	k.takes(small)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
 	<-events.Events
 	client.ClearActions()
 	large := proposed(wide(9000))
-	k.edit, k.decided = &large, false
+	k.takes(large)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestAnEditThatIsTooLargeToStoreIsRefusedAndStoresNothing(t *testing.T) {
 	if rackOfAnAgent(t, client, "r0") == nil {
 		t.Error("an agent of another rack that starts now gets no inventory")
 	}
-	k.edit, k.decided = &small, false
+	k.takes(small)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -368,7 +368,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 	now := clocked(k)
 	k.Recorder = events
 	good := proposed(layout(map[string]string{"r0": "a", "r1": "b"}))
-	k.edit = &good
+	k.takes(good)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -378,7 +378,7 @@ func TestAWriteThatFailsIsTold(t *testing.T) {
 		return nameOf(a) == sliceName("r1", 2), nil, errors.New("a policy says no")
 	})
 	next := proposed(layout(map[string]string{"r0": "a c", "r1": "b d"}))
-	k.edit, k.decided = &next, false
+	k.takes(next)
 	for range 3 {
 		if err := k.step(ctx); err == nil {
 			t.Fatal("the write did not fail")
@@ -413,7 +413,7 @@ func TestWhatIsStoredAgainIsToldWhenItFailsAndWhenItDoes(t *testing.T) {
 	k := reconcilerOf(client)
 	now := clocked(k)
 	good := proposed(layout(map[string]string{"r0": "a", "r1": "b"}))
-	k.edit = &good
+	k.takes(good)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -460,7 +460,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 			ctx, client := t.Context(), fake.NewClientset()
 			k, events := reconcilerOf(client), record.NewFakeRecorder(100)
 			good := proposed(text("a"))
-			k.edit = &good
+			k.takes(good)
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -471,7 +471,7 @@ func TestAFirstConflictIsNotTold(t *testing.T) {
 				return conflicts >= 0, nil, apierrors.NewConflict(v1.Resource("configmaps"), AcceptedName, errors.New("it was modified"))
 			})
 			next := proposed(text("b"))
-			k.edit, k.decided = &next, false
+			k.takes(next)
 			if err := k.step(ctx); (err == nil) != (c.ready == "true") {
 				t.Fatal(err)
 			}

@@ -21,7 +21,7 @@ func taken(t *testing.T, client *fake.Clientset, lease string, texts ...string) 
 	k.Lease = lease
 	for _, text := range texts {
 		e := proposed(text)
-		k.edit, k.decided = &e, false
+		k.takes(e)
 		if err := k.step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestWhatIsStoredNamesTheLeaseOfItsWriter(t *testing.T) {
 		t.Errorf("at first it names %q", got)
 	}
 	next := proposed(text("b"))
-	k.edit, k.decided = &next, false
+	k.takes(next)
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestOneWhoseLeaseCountsNoMoreEnds(t *testing.T) {
 			k, enforced, ended := reconcilerOf(client), 0, 0
 			k.Lease, k.Enforce, k.Overtaken = "plinth", func(*inventory.Inventory) { enforced++ }, func() { ended++ }
 			mine := proposed(text("b"))
-			k.edit = &mine
+			k.takes(mine)
 			other := fake.NewClientset()
 			taken(t, other, DefaultLease, text("a"))
 			stored, err := other.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: LabelAccepted})
@@ -116,7 +116,7 @@ func TestWhatIsStoredNamesTheProgramThatIsNotCalledAsPlinths(t *testing.T) {
 		k := reconcilerOf(client)
 		k.Lease, k.Program = "plinth", program
 		e := proposed(text("abcd"[i : i+1]))
-		k.edit = &e
+		k.takes(e)
 		if err := k.step(t.Context()); err != nil {
 			t.Fatal(err)
 		}

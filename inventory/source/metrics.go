@@ -64,8 +64,8 @@ func (m *Metrics) report(res result) {
 	if res.refused() {
 		m.refused.Inc()
 	}
-	m.problems.WithLabelValues(string(inventory.Error)).Set(float64(len(res.problems.Errors())))
-	m.problems.WithLabelValues(string(inventory.Warning)).Set(float64(len(res.problems.Warnings())))
+	m.problems.WithLabelValues(string(inventory.Error)).Set(float64(len(res.problems().Errors())))
+	m.problems.WithLabelValues(string(inventory.Warning)).Set(float64(len(res.problems().Warnings())))
 }
 
 func (m *Metrics) setReady(res result) {

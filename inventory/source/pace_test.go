@@ -34,7 +34,7 @@ func oneStored(t *testing.T) (*fake.Clientset, *Reconciler, *clock) {
 	client := fake.NewClientset()
 	k := reconcilerOf(client)
 	now, e := clocked(k), proposed(text("a"))
-	k.edit = &e
+	k.takes(e)
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 	k.Log = slog.New(slog.NewTextHandler(&log, nil))
 	now := clocked(k)
 	good := proposed(text("a"))
-	k.edit = &good
+	k.takes(good)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 		return true, nil, errors.New("a policy says no")
 	})
 	next := proposed(text("b"))
-	k.edit, k.decided = &next, false
+	k.takes(next)
 	for range 600 {
 		err := k.step(ctx)
 		if err == nil {
@@ -85,7 +85,7 @@ func TestAWriteThatFailsAgainAndAgainBacksOff(t *testing.T) {
 	t.Log("another edit is stored at once")
 	client.ReactionChain = chain
 	other := proposed(text("c"))
-	k.edit, k.decided = &other, false
+	k.takes(other)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ type Reconciler struct {
 	ClusterLosses func(ctx context.Context, before, after *inventory.Inventory) (edit.Losses, error)
 	// Agents returns what is known of the agents of machines, by the machine's name, whose kubelet is
 	// Ready. nil: new terms of sessions are not tried.
-	Agents func(context.Context) (map[string]Agent, error)
+	Agents func(context.Context) (map[string]edit.Agent, error)
 	// Lease is the name of the lease that the reconciler's process leads by; empty: it was not elected.
 	Lease string
 	// Program is that of the process, where it is called otherwise than Plinth's; see [Program].
@@ -58,22 +58,20 @@ type Reconciler struct {
 	Overtaken func()
 	Now       func() time.Time // nil: [time.Now]
 
-	have    accepted // what is in the cluster, as far as this reconciler knows
-	loaded  bool     // have is known
-	edit    *Edit    // the last one; nil: none yet
-	decided bool     // edit was taken up or refused
-	trial   *trial   // of edit, that runs; nil: none does
-	silent  []string // Nodes that were to try it, and said nothing
+	have    accepted  // what is in the cluster, as far as this reconciler knows
+	loaded  bool      // have is known
+	edit    *Edit     // the last one; nil: none yet
+	life    edit.Life // of edit
 	status  status
-	refused *string // what KeyRefused of the status says; nil: not read yet
-	leave   string  // what the stored ConfigMap allowed when the edit was decided on
-	last    result  // that was reported
-	failed  bool    // to read or write what is stored, which was reported since
-	newer   bool    // what is stored is not read: a newer version wrote it
-	torn    bool    // what is stored cannot be read, when it was last looked at
-	said    string  // the last error that was logged, and is not over
-	trouble string  // why what is in force, or is to be, is not stored; empty: it is
-	spoilt  error   // why have.inventory is but what can be read of what is stored; nil: it was accepted
+	refused *edit.Refusal // what KeyRefused of the status says; nil: not read yet
+	allowed string        // what the stored ConfigMap allowed when the edit was decided on
+	last    result        // that was reported
+	failed  bool          // to read or write what is stored, which was reported since
+	newer   bool          // what is stored is not read: a newer version wrote it
+	torn    bool          // what is stored cannot be read, when it was last looked at
+	said    string        // the last error that was logged, and is not over
+	trouble string        // why what is in force, or is to be, is not stored; empty: it is
+	spoilt  error         // why have.inventory is but what can be read of what is stored; nil: it was accepted
 
 	saves, tidies pace
 
@@ -111,7 +109,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 			continue
 		case proposed := <-edits:
 			if r.edit == nil || !r.edit.same(proposed) {
-				r.edit, r.decided = &proposed, false
+				if err := r.take(proposed); err != nil {
+					return err
+				}
 			}
 		case <-stored:
 			r.loaded = false
@@ -129,7 +129,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		}
 		pause = firstRetry
 		r.reportRecovery()
-		if r.trial != nil {
+		if r.life.Phase == edit.OnTrial {
 			retry.Reset(trialPoll)
 		}
 	}
@@ -189,42 +189,67 @@ func (r *Reconciler) attempt(ctx context.Context, first bool) error {
 		}
 		return err
 	}
-	if r.last.losses != "" && r.have.allows() != r.leave {
-		r.decided = false
+	if err := r.reconsiderAllowed(); err != nil {
+		return err
 	}
-	before, undecided := r.have.generation, r.edit != nil && !r.decided
-	want, said, waits := r.have.inventory, verdict{}, error(nil)
-	var proposed Edit
-	if undecided {
-		proposed = r.edit.chosen(r.have.inventory)
-		want, said, waits = r.decide(ctx, proposed)
+	before, want := r.have.generation, r.have.inventory
+	var proposed *Edit // that is decided on
+	var waits error
+	if r.edit != nil && !r.life.Phase.Decided() {
+		proposed = new(r.edit.chosen(r.have.inventory))
+		waits = r.decide(ctx, *proposed)
 	}
-	if undecided && waits == nil {
-		want, said, waits = r.tryOut(ctx, proposed, want, said)
+	if r.life.Phase == edit.Allowed {
+		want = r.life.Verdict.Next
 	}
 	if r.spoilt != nil && want == r.have.inventory {
-		return r.waitForMend(ctx, said, undecided, waits)
+		return r.waitForMend(ctx, proposed != nil, waits)
 	}
 	if err := r.commit(ctx, want, first); err != nil {
-		r.loaded = false
-		if first && overtaken(err) {
-			return r.attempt(ctx, false)
-		}
-		return errors.Join(err, r.reportNotStored(ctx, err))
+		return r.notCommitted(ctx, err, first)
 	}
-	var err error
+	if r.life.Phase == edit.Allowed {
+		if err := r.life.Accept(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(r.conclude(ctx, proposed, waits, r.have.generation != before), r.tidy(ctx))
+}
+
+// reconsiderAllowed has an edit be decided on again that was refused for its losses, where somebody has allowed something since.
+func (r *Reconciler) reconsiderAllowed() error {
+	if r.life.Phase == edit.Refused && r.life.Verdict.Digest != "" && r.have.allows() != r.allowed {
+		return r.life.Reconsider()
+	}
+	return nil
+}
+
+// conclude reports what an attempt came to. Its error is also why an edit waits, but for a trial, which ends by itself.
+func (r *Reconciler) conclude(ctx context.Context, proposed *Edit, waits error, changed bool) error {
 	switch {
 	case errors.Is(waits, errOnTrial):
-		err = r.reportNotReady(ctx, waits, "", nil)
+		return r.reportNotReady(ctx, waits, "", nil)
 	case waits != nil:
-		err = errors.Join(waits, r.reportNotReady(ctx, waits, "", nil))
-	case undecided:
-		err = r.report(ctx, result{edit: proposed, verdict: said, changed: r.have.generation != before})
-		r.decided = err == nil
-	default:
-		err = r.reportStored(ctx)
+		return errors.Join(waits, r.reportNotReady(ctx, waits, "", nil))
+	case proposed != nil:
+		return r.reportDecided(ctx, result{edit: *proposed, life: r.life, changed: changed})
 	}
-	return errors.Join(err, r.tidy(ctx))
+	return r.reportStored(ctx)
+}
+
+// notCommitted has the next attempt begin with what is stored, and decide again on an edit that was allowed: something else may be in force
+// by then.
+func (r *Reconciler) notCommitted(ctx context.Context, why error, first bool) error {
+	r.loaded = false
+	if r.life.Phase == edit.Allowed {
+		if err := r.life.Reconsider(); err != nil {
+			return errors.Join(why, err)
+		}
+	}
+	if first && overtaken(why) {
+		return r.attempt(ctx, false)
+	}
+	return errors.Join(why, r.reportNotStored(ctx, why))
 }
 
 // reload reads what is stored, if it may be other than the reconciler knows. A
@@ -262,12 +287,12 @@ func (r *Reconciler) reload(ctx context.Context) error {
 
 // waitForMend reports that what is stored cannot be read, and what became of the edit that might have mended it. Until
 // one is taken up nothing is written: who follows what is stored has more than remains of it.
-func (r *Reconciler) waitForMend(ctx context.Context, said verdict, undecided bool, waits error) error {
+func (r *Reconciler) waitForMend(ctx context.Context, undecided bool, waits error) error {
 	err := r.spoilt
 	r.trouble, r.loaded = err.Error(), false
 	if undecided && waits == nil {
-		failed := r.report(ctx, result{edit: *r.edit, verdict: said})
-		r.decided, r.failed = failed == nil, true
+		failed := r.reportDecided(ctx, result{edit: *r.edit, life: r.life})
+		r.failed = true
 		return errors.Join(err, failed)
 	}
 	if r.edit == nil || waits != nil {

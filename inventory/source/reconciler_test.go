@@ -14,6 +14,7 @@ import (
 
 	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
@@ -37,7 +38,7 @@ func TestEveryEditIsJudgedOnceAndCounted(t *testing.T) {
 	k := reconcilerOf(fake.NewClientset())
 	k.Enforce = func(*inventory.Inventory) { enforced++ }
 	for _, s := range steps {
-		k.edit, k.decided = &s.edit, false
+		k.takes(s.edit)
 		if err := k.step(context.Background()); err != nil {
 			t.Fatalf("%s: %v", s.what, err)
 		}
@@ -81,4 +82,24 @@ func checkStatus(t *testing.T, client kubernetes.Interface, ready, generation, p
 	if cm.Data[KeyReady] != ready || cm.Data[KeyGeneration] != generation || !strings.Contains(cm.Data[KeyProblems], problem) {
 		t.Errorf("the status is %v; want ready %s, generation %s and a problem with %q", cm.Data, ready, generation, problem)
 	}
+}
+
+// takes has the reconciler decide on an edit.
+func (r *Reconciler) takes(proposed Edit) {
+	if err := r.take(proposed); err != nil {
+		panic(err)
+	}
+}
+
+// nextOf is the inventory that an edit makes of that in force; nil: it is refused.
+func nextOf(proposed Edit, inForce *inventory.Inventory) *inventory.Inventory {
+	verdict, err := edit.Decide(proposed.proposal(""), inForce, edit.Evidence{
+		Known:    inForce,
+		Storable: func(*inventory.Inventory) inventory.Problems { return nil },
+		Refusal:  func() (edit.Refusal, error) { return edit.Refusal{}, nil },
+	})
+	if err != nil {
+		panic(err)
+	}
+	return verdict.Next
 }

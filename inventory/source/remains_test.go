@@ -136,7 +136,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 				if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 					t.Fatalf("its error is %v", err)
 				}
-				k.edit = &wrong
+				k.takes(wrong)
 			}
 			if has == nil || len(has.Pools) != 1 {
 				t.Fatalf("in force is %v", has)
@@ -159,7 +159,7 @@ func TestWhoeverComesAfterItIsSpoiltGoesOnAndMendsIt(t *testing.T) {
 				t.Errorf("others read %v (%v), want what is in force here", left, err)
 			}
 
-			k.edit, k.decided = &whole, false
+			k.takes(whole)
 			if err := k.step(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -213,7 +213,7 @@ func TestWhatIsSpoiltIsAsBeforeOnceItIsRestored(t *testing.T) {
 			was := first.have.parts
 			spoil(spoiler{t, client})
 			k, wrong := reconcilerOf(client), proposed("{")
-			k.edit = &wrong
+			k.takes(wrong)
 			if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 				t.Fatalf("its error is %v", err)
 			}
@@ -249,14 +249,15 @@ func TestWhatIsDeletedToBeginAnewIsBegunAnew(t *testing.T) {
 	first, now := twoGenerations(t, client)
 	spoiling["it is gone"](spoiler{t, client})
 	k, wrong := reconcilerOf(client), proposed("{")
-	k.edit = &wrong
+	k.takes(wrong)
 	if err := k.step(ctx); !errors.Is(err, ErrUnreadable) {
 		t.Fatalf("its error is %v", err)
 	}
 	for name := range first.have.parts {
 		_ = client.CoreV1().ConfigMaps(namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	}
-	k.edit, k.decided, k.loaded = &now, false, false
+	k.takes(now)
+	k.loaded = false
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +280,7 @@ func TestPodCIDRsThatNodesHaveAreNotGivenToOthersThoughNothingCanBeRead(t *testi
 		s.set(name, keyInventory, "{")
 	}
 	k, next := reconcilerOf(client), proposed(pooled("new", map[string]string{"r0": "a e", "r1": "c d"})) // e is new
-	k.edit = &next
+	k.takes(next)
 	if err := k.step(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 )
 
 // StatusName is the ConfigMap that says whether what people wrote is in force.
@@ -61,12 +63,14 @@ const (
 
 // result is what became of an edit.
 type result struct {
-	edit Edit
-	verdict
+	edit    Edit
+	life    edit.Life
 	changed bool // it is a new generation
 }
 
-func (res result) refused() bool { return res.problems.Err() != nil }
+func (res result) refused() bool { return res.life.Phase == edit.Refused }
+
+func (res result) problems() inventory.Problems { return res.life.Verdict.Problems }
 
 // status is what was last reported.
 type status struct {
@@ -74,11 +78,20 @@ type status struct {
 	refused bool
 }
 
+// reportDecided reports what became of an edit, which is decided on again where that cannot be written.
+func (r *Reconciler) reportDecided(ctx context.Context, res result) error {
+	err := r.report(ctx, res)
+	if err != nil {
+		err = errors.Join(err, r.life.Reconsider())
+	}
+	return err
+}
+
 // report says what became of an edit: in the log, the metrics, Events on the
 // ConfigMaps, and the status. An edit that changed nothing is not worth an Event.
 func (r *Reconciler) report(ctx context.Context, res result) error {
 	r.Metrics.report(res)
-	errs, warnings := res.problems.Errors(), res.problems.Warnings()
+	errs, warnings := res.problems().Errors(), res.problems().Warnings()
 	if res.refused() {
 		what := "the inventory was refused; what is in force stays"
 		if r.have.inventory == nil {
@@ -107,12 +120,12 @@ func (r *Reconciler) report(ctx context.Context, res result) error {
 	r.status.refused = res.refused()
 	r.last, r.failed = res, false
 	switch {
-	case res.losses != "":
-		r.refused = new(res.edit.content() + " " + res.losses)
+	case res.life.Verdict.Digest != "":
+		r.refused = &edit.Refusal{Content: res.edit.content(), Digest: res.life.Verdict.Digest}
 	case !res.refused(): // an edit that is refused for anything else says nothing of that one
-		r.refused = new("")
+		r.refused = &edit.Refusal{}
 	}
-	return r.publish(ctx, r.statusData(!res.refused(), res.problems.String()))
+	return r.publish(ctx, r.statusData(!res.refused(), res.problems().String()))
 }
 
 // reportNotStored says that what is to be in force could not be stored, once however often it
@@ -180,7 +193,7 @@ func (r *Reconciler) reportStored(ctx context.Context) error {
 		return nil
 	}
 	r.Metrics.setReady(r.last)
-	err := r.publish(ctx, r.statusData(!r.last.refused(), r.last.problems.String()))
+	err := r.publish(ctx, r.statusData(!r.last.refused(), r.last.problems().String()))
 	r.failed = err != nil
 	return err
 }
@@ -213,11 +226,11 @@ func (r *Reconciler) statusData(ready bool, problems string) map[string]string {
 	if r.edit != nil {
 		data[KeyRead] = r.edit.Written()
 	}
-	if r.trial != nil {
-		data[KeyTrial] = strings.Join(r.trial.lines(), "\n")
+	if r.life.Phase == edit.OnTrial {
+		data[KeyTrial] = strings.Join(r.life.Verdict.Trial.Lines(), "\n")
 	}
 	if r.refused != nil { // else it stands there as the leader before wrote it
-		data[KeyRefused] = *r.refused
+		data[KeyRefused] = r.refused.String()
 	}
 	return data
 }

@@ -45,7 +45,8 @@ func (e *told) Event(object runtime.Object, _, reason, message string) {
 // take has a reconciler decide on an edit, and returns what its Events and the status tell of it.
 func take(t *testing.T, k *Reconciler, e Edit) (events told, status map[string]string) {
 	t.Helper()
-	k.edit, k.decided, k.Recorder = &e, false, &events
+	k.takes(e)
+	k.Recorder = &events
 	if err := k.step(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +140,8 @@ func TestProblemsAreToldHoweverLongTheyAre(t *testing.T) {
 		"of a carrier":     {Problems: inventory.Problems{{Severity: inventory.Error, Message: strings.Repeat("é", 1<<20)}}},
 	} {
 		events, status := take(t, k, e)
-		if !k.decided || status[KeyReady] != "false" || len(status[KeyProblems]) > 100_000 || !utf8.ValidString(status[KeyProblems]) {
-			t.Errorf("%s: it is told %v, ready %s with %d bytes of problems", what, k.decided, status[KeyReady], len(status[KeyProblems]))
+		if !k.life.Phase.Decided() || status[KeyReady] != "false" || len(status[KeyProblems]) > 100_000 || !utf8.ValidString(status[KeyProblems]) {
+			t.Errorf("%s: it is told %v, ready %s with %d bytes of problems", what, k.life.Phase.Decided(), status[KeyReady], len(status[KeyProblems]))
 		}
 		if diff := cmp.Diff(told{"InventoryRefused " + StatusName}, events); diff != "" {
 			t.Errorf("%s: %s", what, diff)

@@ -19,7 +19,7 @@ import (
 // trials is a reconciler with an inventory in force, and what the agents say.
 type trials struct {
 	*judged
-	agents map[string]Agent
+	agents map[string]edit.Agent
 	clock  time.Time
 }
 
@@ -47,7 +47,7 @@ spec:
 
 func newTrials(t *testing.T) *trials {
 	tr := &trials{judged: &judged{t: t, client: fake.NewClientset()}, clock: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
-	tr.agents = map[string]Agent{"w1": {Node: "node-1"}, "w2": {Node: "node-2", Up: true}}
+	tr.agents = map[string]edit.Agent{"w1": {Node: "node-1"}, "w2": {Node: "node-2", Up: true}}
 	tr.restart()
 	tr.says(inAS("65102"), "")
 	return tr
@@ -55,7 +55,7 @@ func newTrials(t *testing.T) *trials {
 
 func (tr *trials) restart() {
 	tr.judged.restart()
-	tr.Agents = func(context.Context) (map[string]Agent, error) { return tr.agents, nil }
+	tr.Agents = func(context.Context) (map[string]edit.Agent, error) { return tr.agents, nil }
 	tr.Now = func() time.Time { return tr.clock }
 }
 
@@ -76,7 +76,7 @@ func (tr *trials) stored() *v1.ConfigMap {
 func (tr *trials) report(state lb.TrialState) {
 	tr.t.Helper()
 	id := tr.stored().Annotations[AnnotationTrial]
-	tr.agents["w2"] = Agent{Node: "node-2", Says: lb.Report{
+	tr.agents["w2"] = edit.Agent{Node: "node-2", Says: lb.Report{
 		Counts: lb.Counts{Counted: true, Sessions: 1, SessionsWanted: 2}, Trial: lb.TrialReport{ID: id, Sessions: map[string]lb.TrialState{"tor-b": state}},
 	}}
 }
@@ -183,7 +183,7 @@ func TestATrialGoesOnUnderAnotherLeaderAndEndsWithItsEdit(t *testing.T) {
 
 func TestAMachineTriesOneRouterAndKeepsTheOther(t *testing.T) {
 	tr := newTrials(t)
-	tr.agents["w1"] = Agent{Node: "node-1", Up: true}
+	tr.agents["w1"] = edit.Agent{Node: "node-1", Up: true}
 	text := strings.Replace(string(inAS("65103").Documents[0].Data), "asn: 65101", "asn: 65104", 1)
 	tr.says(proposed(text), "on trial until 2026-11-22T12:00:20Z, on one machine for each router whose sessions get other terms: node-1 tor-a, node-2 tor-b")
 	if f := tr.follows("node-1"); asOf(f.Trial.Inventory, "tor-a") != "65104" || asOf(f.Trial.Inventory, "tor-b") != "65102" {
@@ -232,67 +232,22 @@ func TestWhatHasNothingToLoseIsNotTried(t *testing.T) {
 	}
 }
 
-func TestWhoTriesNewTerms(t *testing.T) {
-	says := func(down ...string) lb.Report {
-		counts := lb.Counts{Counted: true, SessionsWanted: 2}
-		for _, router := range down {
-			counts.Down = append(counts.Down, lb.DownSession{Router: router, Peer: "10.0.0.1", Cause: "NoAnswer"})
-		}
-		return lb.Report{Counts: counts}
-	}
-	for _, tt := range []struct {
-		name    string
-		agents  map[string]Agent
-		routers []string
-		want    string
-	}{
-		{"where another router is down for all, one whose session with this one is up", map[string]Agent{
-			"w1": {Node: "w1", Says: says("tor-a", "tor-b")}, "w2": {Node: "w2", Says: says("tor-b")}}, []string{"tor-a"}, "w2 tor-a"},
-		{"one that is up for both routers, and not one that is down", map[string]Agent{
-			"w1": {Node: "w1", Up: true}, "w2": {Node: "w2", Says: says("tor-a", "tor-b")}}, []string{"tor-a", "tor-b"}, "w1 tor-a tor-b"},
-		{"another one for each router", map[string]Agent{
-			"w1": {Node: "w1", Up: true}, "w2": {Node: "w2", Up: true}}, []string{"tor-a", "tor-b"}, "w1 tor-a; w2 tor-b"},
-		{"one that announces no VIP alone", map[string]Agent{
-			"w1": {Node: "w1", Up: true, Alone: true}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
-		{"one without endpoints, or with few", map[string]Agent{
-			"w1": {Node: "w1", Up: true, Endpoints: 3}, "w2": {Node: "w2", Up: true, Endpoints: 2}}, []string{"tor-a"}, "w2 tor-a"},
-		{"one without endpoints for both routers", map[string]Agent{
-			"w1": {Node: "w1", Up: true, Endpoints: 3}, "w2": {Node: "w2", Up: true}}, []string{"tor-a", "tor-b"}, "w2 tor-a tor-b"},
-		{"one with endpoints before one that announces a VIP alone", map[string]Agent{
-			"w1": {Node: "w1", Up: true, Endpoints: 3}, "w2": {Node: "w2", Up: true, Alone: true}}, []string{"tor-a"}, "w1 tor-a"},
-		{"one that does, where the others are down", map[string]Agent{
-			"w1": {Node: "w1", Up: true, Alone: true}, "w2": {Node: "w2", Says: says("tor-a")}}, []string{"tor-a"}, "w1 tor-a"},
-		{"of a router that takes the place of others, one that has one of these", map[string]Agent{
-			"w1": {Node: "w1", Says: says("tor-a", "tor-b"), Routers: []string{"tor-a", "tor-b"}}, "w2": {Node: "w2", Says: says("tor-b"), Routers: []string{"tor-a", "tor-b"}}}, []string{"tor-c"}, "w2 tor-c"},
-		{"one that is known to be up before one of which it is not said", map[string]Agent{
-			"w1": {Node: "w1", Says: lb.ParseReport(says("tor-b").String() + ", and 4 more")}, "w2": {Node: "w2", Up: true}}, []string{"tor-a"}, "w2 tor-a"},
-	} {
-		changed := edit.Retermed{}
-		for _, router := range tt.routers {
-			changed[router] = []string{"w1", "w2"}
-		}
-		if got := strings.Join((&trial{routers: trialNodes(changed, tt.agents)}).lines(), "; "); got != tt.want {
-			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
-		}
-	}
-}
-
 func TestASessionThatWasDownSaysNothingOfOthersThatAreUp(t *testing.T) {
 	tr := newTrials(t)
 	tr.says(inAS("65103"), "on trial")
 	tr.report(lb.TrialDownBefore)
-	tr.agents["w1"] = Agent{Node: "node-1", Up: true}
+	tr.agents["w1"] = edit.Agent{Node: "node-1", Up: true}
 	tr.clock = tr.clock.Add(20 * time.Second)
 	tr.stepSays("was down before, and others are up")
 }
 
 func TestWhereAnAgentSaysNothingAnotherTriesIt(t *testing.T) {
 	tr := newTrials(t)
-	tr.agents["w1"] = Agent{Node: "node-1", Up: true}
+	tr.agents["w1"] = edit.Agent{Node: "node-1", Up: true}
 	tr.says(inAS("65103"), "node-1 tor-b")
 	tr.clock = tr.clock.Add(20 * time.Second)
 	tr.stepSays("on trial")
-	if got := trialIn(tr.stored()).lines(); len(got) != 1 || got[0] != "node-2 tor-b" {
+	if got := trialIn(tr.stored()).Lines(); len(got) != 1 || got[0] != "node-2 tor-b" {
 		t.Fatalf("who tries it then: %v", got)
 	}
 	tr.clock = tr.clock.Add(20 * time.Second)

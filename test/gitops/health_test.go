@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"plinth.dev/plinth/inventory"
+	"plinth.dev/plinth/inventory/edit"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/wait"
 )
@@ -66,8 +67,8 @@ func statuses(t *testing.T) map[string]*v1.ConfigMap {
 	r := &source.Reconciler{
 		Client: client, Namespace: namespace, Source: hand, Recorder: record.NewFakeRecorder(100), Log: slog.New(slog.DiscardHandler), Metrics: source.NewMetrics(),
 		Enforce: func(*inventory.Inventory) {},
-		Agents: func(context.Context) (map[string]source.Agent, error) {
-			return map[string]source.Agent{"nuc1": {Node: "nuc1", Up: true}}, nil
+		Agents: func(context.Context) (map[string]edit.Agent, error) {
+			return map[string]edit.Agent{"nuc1": {Node: "nuc1", Up: true}}, nil
 		},
 	}
 	ctx, cancel := context.WithCancel(t.Context())
