@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/inventory/document"
 	"plinth.dev/plinth/inventory/source"
 	"plinth.dev/plinth/lb"
@@ -40,6 +41,7 @@ type held struct {
 	addr   netip.Addr
 	svc    [2]*v1.Service
 	known  cache.Indexer // the Services in the informer's cache
+	edits  int           // of Services, by people
 }
 
 func newHeld(t *testing.T) *held {
@@ -69,12 +71,7 @@ spec:
 	if err := problems.Err(); err != nil {
 		t.Fatal(err)
 	}
-	h.Controller = New(Options{Namespace: "kube-system", InForce: new(source.InForce), Log: slog.Default()})
-	h.options.InForce.Set(inv)
-	h.cluster.Reports = event.NewReports(&record.FakeRecorder{})
-	h.known = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	h.services = corelisters.NewServiceLister(h.known)
-	h.now = func() time.Time { return noon }
+	h.controls(inv)
 	for i, name := range []string{"a", "b"} {
 		h.svc[i] = loadBalancerService(func(svc *v1.Service) {
 			svc.Name, svc.UID = name, types.UID("service "+name)
@@ -86,16 +83,32 @@ spec:
 		}
 	}
 	h.client.Clientset = fake.NewClientset(h.svc[0], h.svc[1])
-	h.cluster.Client = h.client
-	h.cluster.Informers = informers.NewSharedInformerFactory(h.client, 0)
-	h.claims = claim.Client{Kube: h.client, Namespace: h.options.Namespace}
-	h.remembers("")
+	h.reaches()
 	if err := h.setPools(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	close(h.loaded)
 	close(h.ready)
 	return h
+}
+
+// controls gives it a Controller that follows no watch, with an inventory in force.
+func (h *held) controls(inv *inventory.Inventory) {
+	h.Controller = New(Options{Namespace: "kube-system", InForce: new(source.InForce), Log: slog.Default()})
+	h.options.InForce.Set(inv)
+	h.cluster.Recorder, h.cluster.Reports = &record.FakeRecorder{}, event.NewReports(&record.FakeRecorder{})
+	h.known = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	h.services = corelisters.NewServiceLister(h.known)
+	h.now = func() time.Time { return noon }
+}
+
+// reaches has the Controller reach the API server.
+func (h *held) reaches() {
+	h.t.Helper()
+	h.cluster.Client = h.client
+	h.cluster.Informers = informers.NewSharedInformerFactory(h.client, 0)
+	h.claims = claim.Client{Kube: h.client, Namespace: h.options.Namespace}
+	h.remembers("")
 }
 
 // key returns who one of the Services is.

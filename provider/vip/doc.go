@@ -11,7 +11,7 @@
 // In every path a status is cleared before its VIP is released, for kube-proxy serves what a
 // status shows. What is written holds for the object as it was read and no other, so that a
 // process that dies, or leads no more, between two writes leaves nothing that its successor
-// cannot read from claims and statuses.
+// cannot read from claims and statuses (TestALeaderThatDiesAfterAnyWriteLeavesWhatItsSuccessorEndsWith).
 //
 // Where to look: package ipam decides that a Service is pending, who gets what comes free, and
 // which address is in quarantine. Here, load is the start of a leader, reconcile the work on one
