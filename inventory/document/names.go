@@ -144,15 +144,7 @@ func reason(s string) (string, *refusal) {
 		return s, nil
 	}
 	return "", &refusal{code: inventory.BadText, message: "is not one short line", accepted: "at most 1024 characters in one line",
-		suggestion: shortened(strings.Join(strings.Fields(s), " "), 1024)}
-}
-
-// shortened cuts s to n bytes, at a character.
-func shortened(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n], "")
+		suggestion: inventory.CutText(strings.Join(strings.Fields(s), " "), 1024)}
 }
 
 // readReservation reads namespace/name; its address is the key before it.

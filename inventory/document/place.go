@@ -46,12 +46,12 @@ func (d *decoder) place(pages []page) inventory.Problems {
 func (f fault) problem(places map[*yaml.Node]place) inventory.Problem {
 	at := places[f.node]
 	p := inventory.Problem{
-		Source: at.Source, Line: at.Line, Column: at.Column, Path: shortened(at.path, 1000),
+		Source: at.Source, Line: at.Line, Column: at.Column, Path: inventory.CutText(at.path, 1000),
 		Severity: cmp.Or(f.severity, inventory.Error), Code: f.code, Message: f.message,
-		Value: shortened(f.value, 200), Accepted: f.accepted, Suggestion: f.suggestion, Example: f.example,
+		Value: inventory.CutText(f.value, 200), Accepted: f.accepted, Suggestion: f.suggestion, Example: f.example,
 	}
 	if f.value == "" && f.node != nil && f.node.Kind == yaml.ScalarNode {
-		p.Value = shortened(f.node.Value, 200)
+		p.Value = inventory.CutText(f.node.Value, 200)
 	}
 	for _, r := range f.related {
 		p.Related = append(p.Related, places[r].Position)

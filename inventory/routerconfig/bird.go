@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"plinth.dev/plinth/inventory"
 )
 
 const (
@@ -146,7 +148,7 @@ filter %s {
 }
 
 func birdFilterName(f *filter, v4 bool) string {
-	return strings.ToLower(cut(f.name, birdSymbol)) + "_in" + digit(v4)
+	return strings.ToLower(inventory.CutText(f.name, birdSymbol)) + "_in" + digit(v4)
 }
 
 // birdAccept lets in one set of prefixes.
@@ -207,7 +209,7 @@ template bgp %s {
 	p.line("}")
 }
 
-func birdTemplateName(g *group) string { return strings.ToLower(cut(g.name, birdSymbol)) }
+func birdTemplateName(g *group) string { return strings.ToLower(inventory.CutText(g.name, birdSymbol)) }
 
 func birdLocal(s *side, g *group) string {
 	local := "local"
@@ -236,7 +238,7 @@ func birdFamily(p *page, g *group, v4 bool) {
 
 // birdNeighbour writes one session.
 func birdNeighbour(p *page, s *side, g *group, m member, taken map[string]bool) {
-	name := "plinth_" + cut(m.id(), birdSymbol)
+	name := "plinth_" + inventory.CutText(m.id(), birdSymbol)
 	if len(s.router.Addresses) > 1 {
 		name += "_v" + digit(g.over4())
 	}

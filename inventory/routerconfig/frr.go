@@ -164,7 +164,7 @@ func frrGroup(p *page, g *group, o Options) {
 		p.text(`
  neighbor %[1]s peer-group %[2]s
  neighbor %[1]s description %[3]s
-`, m.addr, g.name, cut(m.description(), 80))
+`, m.addr, g.name, inventory.CutText(m.description(), 80))
 	}
 }
 

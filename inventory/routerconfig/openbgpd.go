@@ -3,6 +3,8 @@ package routerconfig
 import (
 	"fmt"
 	"strings"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // openbgpdName is how long a group's name or a description may be.
@@ -79,7 +81,7 @@ func openbgpdSets(p *page, f *filter) {
 prefix-set %s {
 	%s
 }
-`, cut(l.name, openbgpdName), strings.Join(patterns, ",\n\t"))
+`, inventory.CutText(l.name, openbgpdName), strings.Join(patterns, ",\n\t"))
 	}
 	p.line("")
 }
@@ -89,7 +91,7 @@ func openbgpdGroup(p *page, g *group, o Options) {
 group %q {
 	remote-as %d
 	passive
-`, cut(g.name, openbgpdName), uint32(g.terms.LocalASN))
+`, inventory.CutText(g.name, openbgpdName), uint32(g.terms.LocalASN))
 	switch {
 	case g.terms.TTLSecurity:
 		p.line("\tttl-security yes")
@@ -108,7 +110,7 @@ group %q {
 	}
 	p.line("\tmax-prefix %d restart 5", bothLimits(g))
 	for _, m := range g.members {
-		p.line("\tneighbor %s { descr %q }", m.addr, cut(m.description(), openbgpdName))
+		p.line("\tneighbor %s { descr %q }", m.addr, inventory.CutText(m.description(), openbgpdName))
 	}
 	p.text(`
 }
@@ -117,13 +119,13 @@ group %q {
 }
 
 func openbgpdRules(p *page, g *group) {
-	name := cut(g.name, openbgpdName)
+	name := inventory.CutText(g.name, openbgpdName)
 	p.text(`
 deny from group %[1]q
 deny to group %[1]q
 `, name)
 	for _, l := range g.filter.lists() {
-		p.line("allow from group %q prefix-set %s", name, cut(l.name, openbgpdName))
+		p.line("allow from group %q prefix-set %s", name, inventory.CutText(l.name, openbgpdName))
 	}
 	p.line("match from group %q community GRACEFUL_SHUTDOWN set { localpref 0 }", name)
 	if g.learns() {

@@ -200,6 +200,3 @@ func (p *page) password(g *group, o Options, known, missing string) {
 		p.line(missing, fmt.Sprintf("key %s of Secret %s", g.terms.Password.Key, g.terms.Password.Secret))
 	}
 }
-
-// cut shortens a text to what a language allows.
-func cut(s string, most int) string { return s[:min(len(s), most)] }

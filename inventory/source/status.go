@@ -163,7 +163,7 @@ func (r *Reconciler) reportNotReady(ctx context.Context, why error, reason strin
 	data := r.statusData(false, why.Error())
 	if reason != "" && !maps.Equal(data, r.status.data) {
 		for _, carrier := range r.references(carriers) {
-			r.Recorder.Event(&carrier, v1.EventTypeWarning, reason, cut(why.Error(), eventBytes))
+			r.Recorder.Event(&carrier, v1.EventTypeWarning, reason, inventory.ShortenText(why.Error(), eventBytes))
 		}
 	}
 	return r.publish(ctx, data)
@@ -315,7 +315,7 @@ func about(r v1.ObjectReference, problems inventory.Problems) string {
 	if len(text) <= eventBytes {
 		return text
 	}
-	return fmt.Sprintf("%d problems; see configmap %s. The first: %s", len(own), StatusName, cut(own[0].String(), eventBytes-100))
+	return fmt.Sprintf("%d problems; see configmap %s. The first: %s", len(own), StatusName, inventory.ShortenText(own[0].String(), eventBytes-100))
 }
 
 // shorten cuts a text to the lines that a status has room for, and says how many are left out.
@@ -326,17 +326,9 @@ func shorten(text string) string {
 		size += len(lines[n]) + 1
 		n++
 	}
-	out := cut(strings.Join(lines[:n], "\n"), statusBytes)
+	out := inventory.ShortenText(strings.Join(lines[:n], "\n"), statusBytes)
 	if n < len(lines) {
 		out += fmt.Sprintf("\n… and %d more", len(lines)-n)
 	}
 	return out
-}
-
-// cut shortens a text to so many bytes, at the end of a character.
-func cut(text string, bytes int) string {
-	if len(text) <= bytes {
-		return text
-	}
-	return strings.ToValidUTF8(text[:bytes], "") + "…"
 }

@@ -73,7 +73,7 @@ func (r *Reconciler) storeTrial(ctx context.Context, next *inventory.Inventory, 
 	r.have.parts[TrialName] = written
 	r.Log.Info("new terms of sessions are tried", "nodes", t.Nodes(), "until", t.Until)
 	for _, carrier := range r.references(r.edit.Carriers) {
-		r.Recorder.Event(&carrier, v1.EventTypeNormal, ReasonOnTrial, cut("new terms of sessions are tried first: "+strings.Join(t.Lines(), ", "), eventBytes))
+		r.Recorder.Event(&carrier, v1.EventTypeNormal, ReasonOnTrial, inventory.ShortenText("new terms of sessions are tried first: "+strings.Join(t.Lines(), ", "), eventBytes))
 	}
 	return t, nil
 }

@@ -31,7 +31,7 @@ func Review(request *admissionv1.AdmissionRequest) *admissionv1.AdmissionRespons
 	allowed := &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
 	var now, before v1.ConfigMap
 	if err := json.Unmarshal(request.Object.Raw, &now); err != nil {
-		allowed.Warnings = []string{"the inventory was not looked at, for the ConfigMap cannot be read: " + cut(err.Error(), warningBytes/2)}
+		allowed.Warnings = []string{"the inventory was not looked at, for the ConfigMap cannot be read: " + inventory.ShortenText(err.Error(), warningBytes/2)}
 		return allowed
 	}
 	isUpdate := request.Operation == admissionv1.Update && json.Unmarshal(request.OldObject.Raw, &before) == nil
@@ -66,7 +66,7 @@ func refused(request *admissionv1.AdmissionRequest, errs, others inventory.Probl
 	}
 	fmt.Fprintf(&text, "the inventory has %s here, and the ConfigMap stays as it was:", count)
 	for i, p := range errs {
-		line := "\n" + cut(p.String(), errorBytes/2)
+		line := "\n" + inventory.ShortenText(p.String(), errorBytes/2)
 		if i == mostErrors || text.Len()+len(line) > errorBytes {
 			fmt.Fprintf(&text, "\n… and %d more: plinth validate prints all", len(errs)-i)
 			break
@@ -86,15 +86,7 @@ func warnings(problems inventory.Problems) (out []string) {
 		if i == mostWarnings {
 			return append(out, fmt.Sprintf("… and %d more: plinth validate prints all", len(problems)-i))
 		}
-		out = append(out, cut(p.String(), warningBytes))
+		out = append(out, inventory.ShortenText(p.String(), warningBytes))
 	}
 	return out
-}
-
-// cut shortens a text to so many bytes, at the end of a character.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }

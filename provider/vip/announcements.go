@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/preview"
 )
@@ -117,7 +118,7 @@ func (a *announcements) said(k lb.ServiceKey) announcement {
 			messages = append(messages, what+u.told.String())
 		}
 	}
-	said.message = bounded(strings.Join(messages, "; "), maxCondition)
+	said.message = inventory.ShortenText(strings.Join(messages, "; "), maxCondition)
 	return said
 }
 

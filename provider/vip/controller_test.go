@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/event"
@@ -165,7 +166,7 @@ func TestConditionMessageIsBounded(t *testing.T) {
 	for range 500 {
 		d.Denials = append(d.Denials, ipam.Denial{Reason: lb.PoolIsDraining, Pool: "a-pool-with-a-name"})
 	}
-	if s := bounded(d.String(), maxCondition); len(s) > maxCondition || !strings.HasSuffix(s, "...") {
+	if s := inventory.ShortenText(d.String(), maxCondition); len(s) > maxCondition || !strings.HasSuffix(s, "…") {
 		t.Errorf("%d bytes: %s", len(s), s)
 	}
 	d.Denials = d.Denials[:200]

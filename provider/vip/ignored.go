@@ -6,6 +6,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 )
@@ -22,7 +23,7 @@ func (b *environment) tellIgnored(svc *v1.Service) {
 	for i, annotation := range ignored {
 		said[i] = annotation.String()
 	}
-	b.cluster.Reports.Warn(svc, string(lb.AnnotationIgnored), bounded(strings.Join(said, "; "), maxEvent))
+	b.cluster.Reports.Warn(svc, string(lb.AnnotationIgnored), inventory.ShortenText(strings.Join(said, "; "), maxEvent))
 }
 
 // forgetReports has a Service that is gone take no memory.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	cloudprovider "k8s.io/cloud-provider"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb/ipam"
 )
 
@@ -68,7 +69,7 @@ func (s *stockBalancer) EnsureLoadBalancer(ctx context.Context, _ string, svc *v
 	ingress := ingressOf(d.Addrs())
 	switch {
 	case d.Refused:
-		return nil, fmt.Errorf("service %s gets no VIP: %s", keyOf(svc), bounded(d.String(), maxEvent/2))
+		return nil, fmt.Errorf("service %s gets no VIP: %s", keyOf(svc), inventory.ShortenText(d.String(), maxEvent/2))
 	case sameIngress(svc, ingress):
 		return nil, cloudprovider.ImplementedElsewhere
 	}

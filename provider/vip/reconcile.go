@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/endpoints"
@@ -143,7 +144,7 @@ func (b *statuses) reportFailure(svc *v1.Service, err error) {
 	case err == nil:
 		b.cluster.Reports.Clear(svc, reasonSyncFailed)
 	default:
-		b.cluster.Reports.Warn(svc, reasonSyncFailed, bounded(err.Error(), maxEvent))
+		b.cluster.Reports.Warn(svc, reasonSyncFailed, inventory.ShortenText(err.Error(), maxEvent))
 	}
 }
 

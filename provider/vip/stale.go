@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/endpoints"
@@ -195,7 +196,7 @@ func (b *statuses) tellStale(svc *v1.Service) {
 	for _, a := range shown {
 		vips = append(vips, a.String())
 	}
-	b.cluster.Reports.Warn(svc, string(lb.StatusNotHeld), bounded(fmt.Sprintf("the status shows %s, which Plinth has not given to this Service, and gives to nobody before the status shows it no more. "+
+	b.cluster.Reports.Warn(svc, string(lb.StatusNotHeld), inventory.ShortenText(fmt.Sprintf("the status shows %s, which Plinth has not given to this Service, and gives to nobody before the status shows it no more. "+
 		"If no other balancer serves this Service: kubectl patch service %s -n %s --subresource=status --type=merge -p '{\"status\":{\"loadBalancer\":null}}'",
 		strings.Join(vips, ", "), svc.Name, svc.Namespace), maxEvent))
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	servicehelper "k8s.io/cloud-provider/service/helpers"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/provider/endpoints"
@@ -56,7 +57,7 @@ const (
 // first pool that was looked at, and the message has those of all.
 func conditionOf(svc *v1.Service, d ipam.Decision, now time.Time) metav1.Condition {
 	c := metav1.Condition{
-		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: bounded(d.String(), maxCondition),
+		Type: lb.VIPAllocated, Status: metav1.ConditionTrue, Reason: reasonAllocated, Message: inventory.ShortenText(d.String(), maxCondition),
 		LastTransitionTime: metav1.Time{Time: now.Truncate(time.Second)},
 	}
 	switch {
@@ -69,14 +70,6 @@ func conditionOf(svc *v1.Service, d ipam.Decision, now time.Time) metav1.Conditi
 		c.LastTransitionTime = old.LastTransitionTime
 	}
 	return c
-}
-
-// bounded cuts a message that is longer than so many bytes.
-func bounded(s string, most int) string {
-	if len(s) > most {
-		s = s[:most-3] + "..."
-	}
-	return strings.ToValidUTF8(s, "")
 }
 
 // statusPatch is what a Service's status lacks to say what the decision and the announcements
@@ -167,9 +160,9 @@ func (b *statuses) recordEvent(svc *v1.Service, d ipam.Decision) {
 	}
 	switch {
 	case d.Refused:
-		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, now.Reason, bounded(now.Message, maxEvent))
+		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, now.Reason, inventory.ShortenText(now.Message, maxEvent))
 	case c == nil || c.Status == metav1.ConditionFalse:
-		b.cluster.Recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, bounded(now.Message, maxEvent))
+		b.cluster.Recorder.Event(svc, v1.EventTypeNormal, reasonAllocated, inventory.ShortenText(now.Message, maxEvent))
 	}
 }
 

@@ -74,7 +74,7 @@ func (b *Controller) tellTaken(svc *v1.Service) {
 		return // who holds what is not known yet
 	}
 	if in := b.externalsInPools(svc, inv); len(in) > 0 {
-		b.cluster.Reports.Warn(svc, string(lb.PoolTakesAddress), bounded(fmt.Sprintf("of its externalIPs %s: no other Service is given them as a VIP, but for one that has it already, or that it is reserved for. "+
+		b.cluster.Reports.Warn(svc, string(lb.PoolTakesAddress), inventory.ShortenText(fmt.Sprintf("of its externalIPs %s: no other Service is given them as a VIP, but for one that has it already, or that it is reserved for. "+
 			"Take them off the Service, or put them into the exclude of the pool", strings.Join(in, ", ")), maxEvent))
 	} else {
 		b.cluster.Reports.Clear(svc, string(lb.PoolTakesAddress))

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"plinth.dev/plinth/inventory"
 	"plinth.dev/plinth/lb"
 	"plinth.dev/plinth/lb/ipam"
 	"plinth.dev/plinth/preview"
@@ -184,6 +185,6 @@ func (b *statuses) recordAnnounced(svc *v1.Service, a announcement) {
 	case a.reason == "" && old != nil:
 		b.cluster.Recorder.Event(svc, v1.EventTypeNormal, reasonAnnounced, "all VIPs are announced again")
 	case a.reason != "" && (old == nil || old.Reason != string(a.reason)):
-		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, string(a.reason), bounded(a.message, maxEvent))
+		b.cluster.Recorder.Event(svc, v1.EventTypeWarning, string(a.reason), inventory.ShortenText(a.message, maxEvent))
 	}
 }

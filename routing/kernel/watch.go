@@ -79,7 +79,10 @@ func (w watcher) listen(ctx context.Context, c *conn, doubt chan<- struct{}) {
 			continue
 		}
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
-			pause(ctx) // not to spin should the socket be broken for good
+			select { // not to spin should the socket be broken for good
+			case <-ctx.Done():
+			case <-time.After(pollEvery):
+			}
 		}
 		if relevant || err != nil {
 			select {
@@ -87,13 +90,6 @@ func (w watcher) listen(ctx context.Context, c *conn, doubt chan<- struct{}) {
 			default:
 			}
 		}
-	}
-}
-
-func pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(pollEvery):
 	}
 }
 
