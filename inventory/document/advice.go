@@ -10,9 +10,6 @@ import (
 	"plinth.dev/plinth/inventory"
 )
 
-// withoutQuotes ends advice to write a value that is in quotes without them.
-const withoutQuotes = " without quotes"
-
 // advised reads a value. Of what the reader suggests in the place of a value that it refuses, only what it would take itself is
 // left.
 func advised[T any](d *decoder, n *yaml.Node, read reader[T]) (T, bool) {

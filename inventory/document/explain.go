@@ -23,7 +23,7 @@ type Origin struct {
 // Explain tells every effective value of a machine with the place that it comes
 // from. It returns nothing where the documents have an error or no such machine.
 func Explain(machine string, docs ...Document) ([]Origin, inventory.Problems) {
-	parsed, raw, pages, problems := parseRaw(docs, &decoder{})
+	parsed, raw, pages, problems := readRaw(docs, &decoder{})
 	if parsed == nil {
 		return nil, problems
 	}

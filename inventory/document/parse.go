@@ -6,13 +6,13 @@ import "plinth.dev/plinth/inventory"
 // only if the problems have an error. The order of the documents never matters.
 // Pod CIDRs are left as they were written by hand; see [inventory.Carve].
 func Parse(docs ...Document) (*inventory.Inventory, inventory.Problems) {
-	return parse(docs, &decoder{})
+	return readAll(docs, &decoder{})
 }
 
 // ParseFor is Parse where an inventory of that name is in force. As long as a document has it, those of other inventories are
 // refused: it is not the newer one that is taken for the right one. An empty name is none.
 func ParseFor(inForce string, docs ...Document) (*inventory.Inventory, inventory.Problems) {
-	return parse(docs, &decoder{inForce: inForce})
+	return readAll(docs, &decoder{inForce: inForce})
 }
 
 // Load is Parse, then [inventory.Carve] with nothing in force: what a program takes that
@@ -31,22 +31,22 @@ func Load(docs ...Document) (*inventory.Inventory, inventory.Problems) {
 // is passed over, so that an older program reads what a newer one wrote, and
 // nothing is checked across parts: that was done before it was accepted.
 func ParseAccepted(docs ...Document) (*inventory.Inventory, inventory.Problems) {
-	return parse(docs, &decoder{lenient: true})
+	return readAll(docs, &decoder{lenient: true})
 }
 
 // ParseAsOlder is [ParseAccepted] as older versions do it that read the format of what is stored: they insist on what is
 // not missed any more. See [ReadsBack].
 func ParseAsOlder(docs ...Document) (*inventory.Inventory, inventory.Problems) {
-	return parse(docs, &decoder{lenient: true, strict: true})
+	return readAll(docs, &decoder{lenient: true, strict: true})
 }
 
-func parse(docs []Document, d *decoder) (*inventory.Inventory, inventory.Problems) {
-	inv, _, _, problems := parseRaw(docs, d)
+func readAll(docs []Document, d *decoder) (*inventory.Inventory, inventory.Problems) {
+	inv, _, _, problems := readRaw(docs, d)
 	return inv, problems
 }
 
-// parseRaw is parse, and gives what it read besides.
-func parseRaw(docs []Document, d *decoder) (*inventory.Inventory, *rawInventory, []page, inventory.Problems) {
+// readRaw is readAll, and gives what it read besides.
+func readRaw(docs []Document, d *decoder) (*inventory.Inventory, *rawInventory, []page, inventory.Problems) {
 	pages, problems := d.read(docs)
 	d.pages = pages
 	raw := d.decode(pages)

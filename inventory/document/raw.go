@@ -193,16 +193,6 @@ type rawVXLAN struct {
 	VNI scalar[int] `key:"vni" form:"1..16777215"`
 }
 
-// rawLengths is a prefix length for each family.
-type rawLengths struct {
-	mapped
-
-	// Length for IPv4: 0 to 32.
-	IPv4 scalar[int] `key:"ipv4" form:"1..32"`
-	// Length for IPv6: 0 to 128.
-	IPv6 scalar[int] `key:"ipv6" form:"1..128"`
-}
-
 // rawRouter is a BGP neighbour of machines.
 type rawRouter struct {
 	mapped

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+
+	"plinth.dev/plinth/inventory"
 )
 
 // allRouters are those of the spec and of the racks.
@@ -55,4 +57,20 @@ func (s *rawSpec) session(rack *rawRack, router *rawRouter) rawSession {
 		Advertise:       rawAnnounce{PodCIDRs: cmp.Or(router.Advertise.PodCIDRs, rack.Advertise.PodCIDRs, s.BGP.Advertise.PodCIDRs)},
 		Learn:           cmp.Or(router.Learn, rack.Learn, s.BGP.Learn),
 	}
+}
+
+// allAddresses are those of address and addresses.
+func (r *rawRouter) allAddresses() []scalar[netip.Addr] {
+	if r.Address.given() {
+		return append([]scalar[netip.Addr]{r.Address}, r.Addresses.v...)
+	}
+	return r.Addresses.v
+}
+
+// gives is what the pool gives of one of its ranges, apart from what it excludes.
+func (p *rawPool) gives(r inventory.Range) inventory.Range {
+	if p.SkipFirstLast.v {
+		return r.Inner()
+	}
+	return r
 }

@@ -87,3 +87,13 @@ type rawAdvertise struct {
 	// Tell routers the number of ready endpoints of each machine as link bandwidth, for weighted ECMP. Default: false.
 	Weighted scalar[bool] `key:"weighted"`
 }
+
+// rawLengths is a prefix length for each family.
+type rawLengths struct {
+	mapped
+
+	// Length for IPv4: 0 to 32.
+	IPv4 scalar[int] `key:"ipv4" form:"1..32"`
+	// Length for IPv6: 0 to 128.
+	IPv6 scalar[int] `key:"ipv6" form:"1..128"`
+}

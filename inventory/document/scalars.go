@@ -48,10 +48,9 @@ func checked[T any](parse func(string) (T, *refusal)) func(*decoder, *yaml.Node)
 
 // Readers of values that have a form.
 var (
-	readAddress   = checked(readAddr)
-	readCIDR      = checked(readPrefix)
-	readAddrRange = checked(readRange)
-	readDuration  = checked(parseDuration)
+	readAddress  = checked(readAddr)
+	readCIDR     = checked(readPrefix)
+	readDuration = checked(parseDuration)
 )
 
 // word reads one of a few words.
@@ -323,3 +322,6 @@ func readPrefix(s string) (netip.Prefix, *refusal) {
 	}
 	return p, nil
 }
+
+// withoutQuotes ends advice to write a value that is in quotes without them.
+const withoutQuotes = " without quotes"

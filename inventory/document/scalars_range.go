@@ -18,6 +18,9 @@ func ParseRange(s string) (inventory.Range, error) {
 	return r, nil
 }
 
+// readAddrRange reads a range of addresses.
+var readAddrRange = checked(readRange)
+
 // readRange is ParseRange with a reason for a no.
 func readRange(s string) (inventory.Range, *refusal) {
 	if strings.Contains(s, "/") {

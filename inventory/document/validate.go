@@ -197,3 +197,6 @@ func special(a netip.Addr) string {
 	}
 	return ""
 }
+
+// subnetsLine is what to write into a rack so that the networks are its subnets.
+func subnetsLine(networks []netip.Prefix) string { return "subnets: " + flowList(networks) }

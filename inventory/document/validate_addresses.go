@@ -39,14 +39,6 @@ func (v addressChecks) addresses() {
 	}
 }
 
-// allAddresses are those of address and addresses.
-func (r *rawRouter) allAddresses() []scalar[netip.Addr] {
-	if r.Address.given() {
-		return append([]scalar[netip.Addr]{r.Address}, r.Addresses.v...)
-	}
-	return r.Addresses.v
-}
-
 // host checks one address, wherever it stands.
 func (v addressChecks) host(seen map[netip.Addr]*yaml.Node, a scalar[netip.Addr]) {
 	if a.v.Zone() != "" {

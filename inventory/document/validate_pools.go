@@ -73,14 +73,6 @@ func (v poolChecks) excluded(p *rawPool) {
 	}
 }
 
-// gives is what the pool gives of one of its ranges, apart from what it excludes.
-func (p *rawPool) gives(r inventory.Range) inventory.Range {
-	if p.SkipFirstLast.v {
-		return r.Inner()
-	}
-	return r
-}
-
 // like is the range of the pool's first prefix that ends as r does.
 func (p *rawPool) like(r inventory.Range) string {
 	for _, have := range p.Addresses.v {

@@ -11,9 +11,6 @@ import (
 // subnetChecks are the checks of racks that name no subnet.
 type subnetChecks struct{ *validation }
 
-// subnetsLine is what to write into a rack so that the networks are its subnets.
-func subnetsLine(networks []netip.Prefix) string { return "subnets: " + flowList(networks) }
-
 // notOnLink warns of machines in a subnet where others answer for VIPs, whose own rack does not name it.
 func (v subnetChecks) notOnLink() {
 	for _, rack := range v.bare {

@@ -41,9 +41,6 @@ const (
 	Shrunk   ChangeKind = "shrunk"   // a pool
 )
 
-// FieldChange is one value that changes; empty where there is none.
-type FieldChange struct{ Field, Old, New string }
-
 // MachineChange is what happens to a machine.
 type MachineChange struct {
 	Name   string

@@ -89,31 +89,3 @@ func (p PoolChange) String() string {
 	}
 	return text + fieldList(p.Fields)
 }
-
-func joined(all []inventory.Range) string {
-	words := make([]string, len(all))
-	for i, r := range all {
-		words[i] = r.String()
-	}
-	return strings.Join(words, ", ")
-}
-
-// String tells the old value and the new.
-func (f FieldChange) String() string {
-	switch {
-	case f.Old == "":
-		return fmt.Sprintf("%s is set to %s", f.Field, f.New)
-	case f.New == "":
-		return fmt.Sprintf("%s is no longer %s", f.Field, f.Old)
-	}
-	return fmt.Sprintf("%s: %s -> %s", f.Field, f.Old, f.New)
-}
-
-// fieldList tells the fields on lines of their own, indented.
-func fieldList(fields []FieldChange) string {
-	var b strings.Builder
-	for _, f := range fields {
-		b.WriteString("\n  " + f.String())
-	}
-	return b.String()
-}

@@ -1,0 +1,41 @@
+package edit
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Life is how far one edit has come, and what was decided on it last.
+type Life struct {
+	Phase   Phase
+	Verdict Verdict // of Read: none
+}
+
+// NewLife is that of an edit that was just found.
+func NewLife() Life { return Life{Phase: Read} }
+
+// Decide takes the edit where a verdict leads.
+func (l *Life) Decide(v Verdict) error {
+	if err := l.move(v.Phase); err != nil {
+		return err
+	}
+	l.Verdict = v
+	return nil
+}
+
+// Accept notes that the edit is stored, and in force.
+func (l *Life) Accept() error { return l.move(Accepted) }
+
+// Reconsider has the edit be decided on again.
+func (l *Life) Reconsider() error { return l.Decide(Verdict{Phase: Read}) }
+
+// Supersede notes that another edit has taken its place.
+func (l *Life) Supersede() error { return l.move(Superseded) }
+
+func (l *Life) move(to Phase) error {
+	if !slices.Contains(transitions[l.Phase], to) {
+		return fmt.Errorf("an edit that is %s cannot be %s", l.Phase, to)
+	}
+	l.Phase = to
+	return nil
+}
