@@ -126,15 +126,7 @@ func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
 	case m.State == StateRetired:
 		return nil // it is to go
 	}
-	if uuid := n.SystemUUID; uuid != m.SystemUUID && !uuid.IsZero() && !m.SystemUUID.IsZero() {
-		add(SystemUUIDDiffers, "it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, %s; "+
-			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid.advice(), n.Name)
-	}
-	if n.Ready && n.UUIDShared && n.SystemUUID == m.SystemUUID && !m.SystemUUID.IsZero() {
-		add(SystemUUIDShared, "other Nodes report systemUUID %s, too, by which the inventory is to tell machine %s: a number that several boards have decides nothing; take match from the machine",
-			m.SystemUUID, m.Name)
-	}
-	out = append(out, m.powerMismatches(n)...)
+	out = append(m.boardMismatches(n), m.powerMismatches(n)...)
 	if m.State == StatePlanned {
 		if !m.Held { // else nobody mentions it, which is another matter
 			add(Unexpected, "machine %s is planned, and should have no Node: set state: active when it may join", m.Name)
@@ -146,6 +138,22 @@ func (m Machine) Mismatches(n NodeState) (out []Mismatch) {
 	}
 	if len(n.PodCIDRs) > 0 && len(m.PodCIDRs) > 0 && !sameCIDRs(n.PodCIDRs, m.PodCIDRs) {
 		add(PodCIDRDiffer, "it has the pod CIDRs %v, the inventory gives machine %s %v; a Node's pod CIDRs never change", n.PodCIDRs, m.Name, m.PodCIDRs)
+	}
+	return out
+}
+
+// boardMismatches are those of the board by which the inventory knows the machine.
+func (m Machine) boardMismatches(n NodeState) (out []Mismatch) {
+	if m.SystemUUID.IsZero() {
+		return nil
+	}
+	if uuid := n.SystemUUID; uuid != m.SystemUUID && !uuid.IsZero() {
+		out = append(out, Mismatch{SystemUUIDDiffers, fmt.Sprintf("it reports systemUUID %s, and the inventory has %s for machine %s: if its board was replaced, %s; "+
+			"if another machine is in its place, write its id, too, then run: kubectl delete node %s, and restart the kubelet there", uuid, m.SystemUUID, m.Name, uuid.advice(), n.Name)})
+	}
+	if n.Ready && n.UUIDShared && n.SystemUUID == m.SystemUUID {
+		out = append(out, Mismatch{SystemUUIDShared, fmt.Sprintf("other Nodes report systemUUID %s, too, by which the inventory is to tell machine %s: a number that several boards have decides nothing; take match from the machine",
+			m.SystemUUID, m.Name)})
 	}
 	return out
 }

@@ -43,23 +43,13 @@ func (u Unannounced) String() string {
 // to: whether it does, nobody can tell here.
 func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 	p := Of(inv, c, Failures{})
-	mute := map[string]lb.Reason{} // machines that announce nothing, whatever is planned
+	mute := p.mute(c)
 	ruleless := c.Ruleless()
 	silent := func(a Announcement, vip VIP) lb.Reason {
 		if reason := mute[a.Machine]; reason != lb.ProxyRulesLost || !ruleless[vip.Addr] {
 			return reason
 		}
 		return ""
-	}
-	for _, m := range p.machines {
-		switch n := c.Nodes[m.node]; {
-		case n.NoAgent:
-			mute[m.name] = lb.NoAgent
-		case n.NoSession:
-			mute[m.name] = lb.NoSessionUp
-		case n.NoRules:
-			mute[m.name] = lb.ProxyRulesLost
-		}
 	}
 	for _, vip := range p.VIPs {
 		u := Unannounced{Addr: vip.Addr, Services: vip.Services}
@@ -84,6 +74,22 @@ func UnannouncedOf(inv *inventory.Inventory, c Cluster) (all []Unannounced) {
 		all = append(all, u)
 	}
 	return all
+}
+
+// mute are the machines that announce nothing, whatever is planned, and why.
+func (p Preview) mute(c Cluster) map[string]lb.Reason {
+	mute := map[string]lb.Reason{}
+	for _, m := range p.machines {
+		switch n := c.Nodes[m.node]; {
+		case n.NoAgent:
+			mute[m.name] = lb.NoAgent
+		case n.NoSession:
+			mute[m.name] = lb.NoSessionUp
+		case n.NoRules:
+			mute[m.name] = lb.ProxyRulesLost
+		}
+	}
+	return mute
 }
 
 // disputedOf is what agents say of a VIP on a link that more than its owner answers for, or not its owner; empty:

@@ -22,24 +22,32 @@ func (v advertiseChecks) poolReach() {
 		if p.OnLinksOnly() {
 			continue
 		}
-		var reach inventory.Families
-		anywhere := false
-		for i, a := range p.Advertise {
-			f, somewhere := carried.of(v.inv, a)
-			if at := raw.advertise(i).node; !somewhere && at != nil && len(carried) > 0 {
-				v.refuse(at, refusal{code: inventory.NowhereToGo, severity: inventory.Warning, message: "leaves no session to announce the pool over", accepted: "racks, zones and routers that have sessions with each other"})
-			}
-			reach, anywhere = reach.With(f), anywhere || somewhere
+		if all, anywhere := v.reachOf(p, raw, carried); anywhere {
+			v.unreached(p, raw, all)
 		}
-		if !anywhere {
-			continue
+	}
+}
+
+// reachOf are the families that some session carries of a pool's advertisements; false: none carries any. It warns of each
+// advertisement that no session is left for.
+func (v advertiseChecks) reachOf(p inventory.Pool, raw *rawPool, carried reach) (all inventory.Families, anywhere bool) {
+	for i, a := range p.Advertise {
+		f, somewhere := carried.of(v.inv, a)
+		if at := raw.advertise(i).node; !somewhere && at != nil && len(carried) > 0 {
+			v.refuse(at, refusal{code: inventory.NowhereToGo, severity: inventory.Warning, message: "leaves no session to announce the pool over", accepted: "racks, zones and routers that have sessions with each other"})
 		}
-		for _, r := range raw.Addresses.v {
-			f := inventory.Families{IPv4: r.v.Is4(), IPv6: !r.v.Is4()}
-			if (f.IPv4 && !reach.IPv4 || f.IPv6 && !reach.IPv6) && (len(p.Links) == 0 || len(p.OverBGP(r.v)) > 0) {
-				v.refuse(r.node, refusal{code: inventory.FamilyUncarried, severity: inventory.Warning, message: "no session can carry this family, for machines or routers have no address of it",
-					accepted: "machines with an address of that family"})
-			}
+		all, anywhere = all.With(f), anywhere || somewhere
+	}
+	return all, anywhere
+}
+
+// unreached warns of the pool's addresses of a family that no session carries.
+func (v advertiseChecks) unreached(p inventory.Pool, raw *rawPool, carried inventory.Families) {
+	for _, r := range raw.Addresses.v {
+		f := inventory.Families{IPv4: r.v.Is4(), IPv6: !r.v.Is4()}
+		if (f.IPv4 && !carried.IPv4 || f.IPv6 && !carried.IPv6) && (len(p.Links) == 0 || len(p.OverBGP(r.v)) > 0) {
+			v.refuse(r.node, refusal{code: inventory.FamilyUncarried, severity: inventory.Warning, message: "no session can carry this family, for machines or routers have no address of it",
+				accepted: "machines with an address of that family"})
 		}
 	}
 }

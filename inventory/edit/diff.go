@@ -131,21 +131,26 @@ func diffMachine(before *inventory.Inventory, m *inventory.Machine) (MachineChan
 	if old.State != m.State && old.OwnState == m.OwnState {
 		c.Fields = append(c.Fields, FieldChange{"state", string(old.State), string(m.State)})
 	}
-	switch {
-	case m.State == inventory.StateRetired && old.State != inventory.StateRetired:
-		c.Kind = Retired
-	case m.Held && !old.Held:
-		c.Kind = HeldNow
-	case c.Was == "" && replaces(*m, old):
-		c.Kind = Replaced
-	case c.Was != "":
-		c.Kind = Renamed
-	case old.Rack != m.Rack:
-		c.Kind = Moved
-	default:
-		c.Kind = Changed
-	}
+	c.Kind = kindOf(&old, m, c.Was != "")
 	return c, len(c.Fields) > 0 || c.Kind == HeldNow || c.Kind == Renamed
+}
+
+// kindOf is the gravest change of a machine that either inventory has.
+func kindOf(old, now *inventory.Machine, renamed bool) ChangeKind {
+	switch {
+	case now.State == inventory.StateRetired && old.State != inventory.StateRetired:
+		return Retired
+	case now.Held && !old.Held:
+		return HeldNow
+	case renamed:
+		return Renamed
+	case replaces(*now, *old):
+		return Replaced
+	case old.Rack != now.Rack:
+		return Moved
+	default:
+		return Changed
+	}
 }
 
 // sessionKey tells the sessions of one inventory apart.

@@ -310,14 +310,19 @@ func rangeOf(text string) (values []string, err error) {
 		}
 		return values, nil
 	}
-	first, err := strconv.Atoi("0" + parts[0])
-	last, bad := strconv.Atoi(parts[1])
+	return numbersOf(parts[0], parts[1], step)
+}
+
+// numbersOf are the numbers of a range of hosts, as wide as the first is where that begins with a zero.
+func numbersOf(from, to string, step int) (values []string, err error) {
+	first, err := strconv.Atoi("0" + from)
+	last, bad := strconv.Atoi(to)
 	if err != nil || bad != nil || last < first || last > math.MaxInt32 || (last-first)/step >= hostsAtMost {
 		return nil, fmt.Errorf("is a name of hosts with brackets that have no range of at most %d hosts", hostsAtMost)
 	}
 	width := 1
-	if strings.HasPrefix(parts[0], "0") {
-		width = len(parts[0])
+	if strings.HasPrefix(from, "0") {
+		width = len(from)
 	}
 	for n := first; n <= last; n += step {
 		values = append(values, fmt.Sprintf("%0*d", width, n))
